@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+# monokube: `sudo make demo` and `sudo make test` install what they need, build and run.
+# make help lists the targets.
+
+# What a fresh Debian 12 lacks: the one list. To build, then to test and demonstrate.
+DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev zlib1g-dev \
+	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
+	uthash-dev linux-libc-dev libc6-dev
+DEPS_TEST := check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 socat \
+	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
+	clang-format-14 shellcheck qemu-system-x86 cpio
+
+BUILD ?= build
+CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+BPF_CLANG ?= clang-14
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+
+# SAN=1: AddressSanitizer and UndefinedBehaviorSanitizer, in a tree of its own
+ifeq ($(SAN),1)
+BUILD := build/san
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else
+HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
+LINK_STATIC := -static-pie
+endif
+
+WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+	-Wwrite-strings -Wformat=2 -Wundef
+PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv json-c yaml-0.1
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE \
+	-Isrc -Iinclude -I$(BUILD)/include -isystem /usr/include/libnl3
+LDFLAGS += $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack
+LIBS = $(shell pkg-config --static --libs $(PKGS)) -lpthread
+
+SRCS := $(wildcard src/*/*.c)
+OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
+BPF_SRCS := $(wildcard bpf/*.bpf.c)
+BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
+SKEL := $(BUILD)/include/datapath.skel.h
+GENERATED := $(SKEL) $(BUILD)/include/cni_conf_template.h
+LIB := $(BUILD)/libmonokube.a
+TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
+TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%)
+TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
+TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
+
+.PHONY: all deps help test demo unit lint format perf clean test-bins
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(BUILD)/monokube ## build build/monokube
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+deps: ## install the Debian packages that are missing
+	@missing=$$(dpkg-query -W -f '$${Package} $${db:Status-Status}\n' $(DEPS_BUILD) $(DEPS_TEST) 2>/dev/null | \
+		awk '$$2 == "installed" { have[$$1] } END { for (i = 1; i < ARGC; i++) if (!(ARGV[i] in have)) printf "%s ", ARGV[i] }' \
+		- $(DEPS_BUILD) $(DEPS_TEST) | sed 's/^- //'); \
+	if [ -n "$$missing" ]; then \
+		echo "installing: $$missing"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+
+$(BUILD)/monokube: $(BUILD)/obj/main.o $(LIB)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(LDFLAGS) $(LINK_STATIC) -o $@ $< $(LIB) $(LIBS)
+
+$(LIB): $(OBJS)
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/obj/%.o: src/%.c | $(GENERATED)
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# ---- BPF: four objects, linked into one (shared maps), embedded as a skeleton
+
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c
+	@mkdir -p $(@D)
+	@echo "  BPF     $<"
+	$(Q)$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
+		-Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
+
+$(BUILD)/bpf/datapath.o: $(BPF_OBJS)
+	@echo "  BPFLINK $@"
+	$(Q)$(BPFTOOL) gen object $@ $^
+
+$(SKEL): $(BUILD)/bpf/datapath.o
+	@mkdir -p $(@D)
+	$(Q)$(BPFTOOL) gen skeleton $< name datapath_bpf > $@
+
+# the template as a C string: the agent needs no file beside itself
+$(BUILD)/include/cni_conf_template.h: cni-conf/10-monokube.conflist
+	@mkdir -p $(@D)
+	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
+
+# ---- tests
+
+$(BUILD)/test/%.o: test/%.c | $(GENERATED)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP -c -o $@ $<
+
+$(BUILD)/test/unit/test_%: test/unit/test_%.c $(LIB) $(TEST_SUPPORT_OBJS)
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
+		$(filter $(BUILD)/test/unit/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
+$(BUILD)/test/bpf/test_%: test/bpf/test_%.c $(LIB) $(TEST_SUPPORT_OBJS)
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
+		$(filter $(BUILD)/test/bpf/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
+test-bins: $(TEST_BINS)
+
+test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N failed`
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
+	$(Q)test/run
+
+unit: ## unit tests alone (with SAN=1 under the sanitizers)
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) test-bins
+	$(Q)test/run --build $(BUILD) unit
+
+demo: deps ## a two-node cluster on this machine: every path, with real clients
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
+	$(Q)test/lab/demo
+
+lint: ## formatting, shell scripts, warnings of the other compiler
+	$(Q)test/lint
+
+format: ## rewrite C and BPF sources in the project's style
+	$(Q)git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+
+clean: ## remove build/
+	$(Q)rm -rf build
+
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_SUPPORT_OBJS:.o=.d)

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */
+/* include/monokube/addr.h - the one address type of the tables: an address of the family
+ * that the datapath object is built for, in network byte order. This header and bpf/packet.h
+ * are the only two that know how long an address is. */
+#ifndef MONOKUBE_ADDR_H
+#define MONOKUBE_ADDR_H
+
+#include <linux/types.h>
+
+#define MK_ADDR_WORDS 1 /* IPv4 */
+#define MK_ADDR_BITS  (32 * MK_ADDR_WORDS)
+
+struct mk_addr {
+	__be32 word[MK_ADDR_WORDS];
+};
+
+_Static_assert(sizeof(struct mk_addr) == 4, "address of the IPv4 datapath");
+
+static inline int mk_addr_eq(const struct mk_addr *a, const struct mk_addr *b)
+{
+	return a->word[0] == b->word[0];
+}
+
+/* Is @addr inside the network @net/@mask (mask as an address)? */
+static inline int mk_addr_in(const struct mk_addr *addr, const struct mk_addr *net,
+			     const struct mk_addr *mask)
+{
+	return (addr->word[0] & mask->word[0]) == net->word[0];
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/base/cleanup.h - variables that release themselves at the end of their scope.
+ * Ownership leaves by mk_steal_ptr() / mk_steal_fd() on the last line. */
+#ifndef MK_BASE_CLEANUP_H
+#define MK_BASE_CLEANUP_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static inline void mk_cleanup_free(void *where)
+{
+	free(*(void **)where);
+}
+
+static inline void mk_cleanup_close(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static inline void mk_cleanup_fclose(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+static inline void mk_cleanup_closedir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+#define cleanup_free	 __attribute__((cleanup(mk_cleanup_free)))
+#define cleanup_close	 __attribute__((cleanup(mk_cleanup_close)))
+#define cleanup_fclose	 __attribute__((cleanup(mk_cleanup_fclose)))
+#define cleanup_closedir __attribute__((cleanup(mk_cleanup_closedir)))
+
+/* The value of @ptr, which becomes NULL. */
+#define mk_steal_ptr(ptr)                        \
+	({                                       \
+		__typeof__(ptr) mk_stolen_ = ptr; \
+		(ptr) = NULL;                    \
+		mk_stolen_;                      \
+	})
+
+static inline int mk_steal_fd(int *fd)
+{
+	int stolen = *fd;
+
+	*fd = -1;
+	return stolen;
+}
+
+#define MK_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/base/file.h - small files, whole. */
+#ifndef MK_BASE_FILE_H
+#define MK_BASE_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* Create @path and its missing parents with @mode. An existing directory is left as it is. */
+mk_must_check int mk_mkdirs(const char *path, mode_t mode, struct mk_error *err);
+
+/* Read all of @path, at most @max_bytes (-EFBIG beyond). *@data is the caller's to free and
+ * ends in a NUL that *@size does not count. @size may be NULL. */
+mk_must_check int mk_file_read(const char *path, size_t max_bytes, char **data, size_t *size,
+			       struct mk_error *err);
+
+/* Replace @path atomically: a reader sees the old content or the new, whole; so does a reader
+ * after a crash (fsync before rename). */
+mk_must_check int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode,
+				  struct mk_error *err);
+
+/* Write @value to a kernel setting (/proc/sys, /sys), unless it already reads so.
+ * Returns 1 if it was changed, 0 if it was already so. */
+mk_must_check int mk_sysctl_set(const char *path, const char *value, struct mk_error *err);
+
+#endif

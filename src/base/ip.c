@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/ip.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned family_bits(sa_family_t family)
+{
+	return family == AF_INET ? 32 : 128;
+}
+
+static const uint8_t *ip_bytes(const struct mk_ip *ip)
+{
+	return (const uint8_t *)&ip->v6;
+}
+
+int mk_ip_parse(const char *text, struct mk_ip *ip)
+{
+	*ip = (struct mk_ip){ 0 };
+	if (inet_pton(AF_INET, text, &ip->v4) == 1)
+		ip->family = AF_INET;
+	else if (inet_pton(AF_INET6, text, &ip->v6) == 1)
+		ip->family = AF_INET6;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+int mk_cidr_parse(const char *text, struct mk_cidr *cidr)
+{
+	const char *slash = strchr(text, '/');
+	char address[MK_IP_STRLEN];
+	unsigned long bits;
+	char *end;
+
+	if (!slash || (size_t)(slash - text) >= sizeof(address))
+		return -EINVAL;
+	memcpy(address, text, (size_t)(slash - text));
+	address[slash - text] = '\0';
+	if (slash[1] < '0' || slash[1] > '9' || (slash[1] == '0' && slash[2] != '\0'))
+		return -EINVAL;
+	bits = strtoul(slash + 1, &end, 10);
+	if (*end != '\0' || mk_ip_parse(address, &cidr->ip) < 0)
+		return -EINVAL;
+	if (bits > family_bits(cidr->ip.family))
+		return -EINVAL;
+	cidr->prefix_bits = (uint8_t)bits;
+	return 0;
+}
+
+int mk_mac_parse(const char *text, struct mk_mac *mac)
+{
+	uint8_t *b = mac->byte;
+	int used = 0;
+
+	if (sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &b[0], &b[1], &b[2], &b[3], &b[4],
+		   &b[5], &used) != 6)
+		return -EINVAL;
+	return used == MK_MAC_STRLEN - 1 && text[used] == '\0' ? 0 : -EINVAL;
+}
+
+const char *mk_ip_format(const struct mk_ip *ip, char *buf)
+{
+	if (!inet_ntop(ip->family, &ip->v6, buf, MK_IP_STRLEN))
+		snprintf(buf, MK_IP_STRLEN, "none");
+	return buf;
+}
+
+const char *mk_cidr_format(const struct mk_cidr *cidr, char *buf)
+{
+	size_t used;
+
+	mk_ip_format(&cidr->ip, buf);
+	used = strlen(buf);
+	snprintf(buf + used, MK_CIDR_STRLEN - used, "/%u", cidr->prefix_bits);
+	return buf;
+}
+
+const char *mk_mac_format(const struct mk_mac *mac, char *buf)
+{
+	const uint8_t *b = mac->byte;
+
+	snprintf(buf, MK_MAC_STRLEN, "%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4],
+		 b[5]);
+	return buf;
+}
+
+int mk_ip_compare(const struct mk_ip *a, const struct mk_ip *b)
+{
+	if (a->family != b->family)
+		return a->family < b->family ? -1 : 1;
+	if (a->family == AF_UNSPEC)
+		return 0;
+	return memcmp(ip_bytes(a), ip_bytes(b), family_bits(a->family) / 8);
+}
+
+bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b)
+{
+	return a->prefix_bits == b->prefix_bits && mk_ip_equal(&a->ip, &b->ip);
+}
+
+struct mk_ip mk_cidr_mask(const struct mk_cidr *cidr)
+{
+	struct mk_ip mask = { .family = cidr->ip.family };
+	uint8_t *bytes = (uint8_t *)&mask.v6;
+
+	for (unsigned bit = 0; bit < cidr->prefix_bits; bit++)
+		bytes[bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
+	return mask;
+}
+
+struct mk_cidr mk_cidr_network(const struct mk_cidr *cidr)
+{
+	struct mk_ip mask = mk_cidr_mask(cidr);
+	struct mk_cidr net = *cidr;
+
+	for (unsigned i = 0; i < family_bits(cidr->ip.family) / 8; i++)
+		((uint8_t *)&net.ip.v6)[i] &= ip_bytes(&mask)[i];
+	return net;
+}
+
+bool mk_cidr_contains(const struct mk_cidr *cidr, const struct mk_ip *ip)
+{
+	struct mk_cidr wanted = mk_cidr_network(cidr);
+	struct mk_cidr have = { .ip = *ip, .prefix_bits = cidr->prefix_bits };
+
+	if (ip->family != cidr->ip.family)
+		return false;
+	have = mk_cidr_network(&have);
+	return mk_ip_equal(&wanted.ip, &have.ip);
+}
+
+bool mk_cidr_covers(const struct mk_cidr *outer, const struct mk_cidr *inner)
+{
+	return inner->prefix_bits >= outer->prefix_bits && mk_cidr_contains(outer, &inner->ip);
+}
+
+struct mk_ip mk_cidr_nth(const struct mk_cidr *cidr, uint32_t offset)
+{
+	struct mk_cidr net = mk_cidr_network(cidr);
+
+	net.ip.v4.s_addr = htonl(ntohl(net.ip.v4.s_addr) + offset);
+	return net.ip;
+}
+
+uint32_t mk_cidr_size(const struct mk_cidr *cidr)
+{
+	return cidr->prefix_bits == 0 ? UINT32_MAX : 1u << (32 - cidr->prefix_bits);
+}
+
+struct mk_mac mk_mac_of_ip(const struct mk_ip *ip)
+{
+	struct mk_mac mac = { .byte = { 0x02, 0x4d } };
+
+	memcpy(&mac.byte[2], &ip->v4, sizeof(ip->v4));
+	return mac;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/base/ip.h - addresses as user space carries them: with their family, in network byte
+ * order. The tables hold struct mk_addr (include/monokube/addr.h), see mk_ip_to_addr(). */
+#ifndef MK_BASE_IP_H
+#define MK_BASE_IP_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monokube/addr.h"
+#include "base/error.h"
+
+struct mk_ip {
+	sa_family_t family;	/* AF_INET, AF_INET6; AF_UNSPEC: no address */
+	union {
+		struct in_addr v4;
+		struct in6_addr v6;
+	};
+};
+
+struct mk_cidr {
+	struct mk_ip ip;	/* as written: host bits may be set, see mk_cidr_network() */
+	uint8_t prefix_bits;
+};
+
+#define MK_IP_STRLEN   INET6_ADDRSTRLEN
+#define MK_CIDR_STRLEN (INET6_ADDRSTRLEN + 4)
+
+struct mk_mac {
+	uint8_t byte[6];
+};
+#define MK_MAC_STRLEN 18
+
+/* Text to address. Strict: no blanks, no short forms ("10.1"), no leading zeros. */
+mk_must_check int mk_ip_parse(const char *text, struct mk_ip *ip);
+mk_must_check int mk_cidr_parse(const char *text, struct mk_cidr *cidr);
+mk_must_check int mk_mac_parse(const char *text, struct mk_mac *mac);
+
+/* Into @buf of MK_*_STRLEN bytes; returns @buf. */
+const char *mk_ip_format(const struct mk_ip *ip, char *buf);
+const char *mk_cidr_format(const struct mk_cidr *cidr, char *buf);
+const char *mk_mac_format(const struct mk_mac *mac, char *buf);
+
+int mk_ip_compare(const struct mk_ip *a, const struct mk_ip *b);	/* as memcmp(3) */
+static inline bool mk_ip_equal(const struct mk_ip *a, const struct mk_ip *b)
+{
+	return mk_ip_compare(a, b) == 0;
+}
+bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b);
+
+/* @cidr with its host bits cleared. */
+struct mk_cidr mk_cidr_network(const struct mk_cidr *cidr);
+bool mk_cidr_contains(const struct mk_cidr *cidr, const struct mk_ip *ip);
+/* Does @outer hold all of @inner? */
+bool mk_cidr_covers(const struct mk_cidr *outer, const struct mk_cidr *inner);
+/* The address @offset after the network address (IPv4). The caller checks the range. */
+struct mk_ip mk_cidr_nth(const struct mk_cidr *cidr, uint32_t offset);
+/* Number of addresses of an IPv4 @cidr, saturated at UINT32_MAX. */
+uint32_t mk_cidr_size(const struct mk_cidr *cidr);
+/* The netmask of @cidr as an address. */
+struct mk_ip mk_cidr_mask(const struct mk_cidr *cidr);
+
+/* To and from the tables' type; IPv4 only for now. */
+static inline struct mk_addr mk_ip_to_addr(const struct mk_ip *ip)
+{
+	return (struct mk_addr){ .word = { ip->v4.s_addr } };
+}
+static inline struct mk_ip mk_ip_from_addr(const struct mk_addr *addr)
+{
+	return (struct mk_ip){ .family = AF_INET, .v4 = { .s_addr = addr->word[0] } };
+}
+
+/* The MAC address that monokube gives to the interface holding @ip: 02:4d and the four bytes of
+ * the address (locally administered, so it never meets a vendor's). Computed on every node alike. */
+struct mk_mac mk_mac_of_ip(const struct mk_ip *ip);
+
+#endif

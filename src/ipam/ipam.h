@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/ipam/ipam.h - which container has which address of the node's pod CIDR. One directory
+ * (state_dir/ipam) with one lock; an address is a file named after it that holds container id,
+ * interface and network namespace. Every change is one rename: a kill at any instant leaves
+ * either the state before or the state after. */
+#ifndef MK_IPAM_IPAM_H
+#define MK_IPAM_IPAM_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/ip.h"
+
+struct mk_ipam;
+
+struct mk_ipam_owner {
+	const char *container_id, *ifname;
+	const char *netns;		/* path, "" if not known */
+};
+
+/* Open (and create) @state_dir/ipam and take its lock: exclusive until mk_ipam_free(). */
+mk_must_check struct mk_ipam *mk_ipam_open(const char *state_dir, struct mk_error *err);
+void mk_ipam_free(struct mk_ipam *ipam);
+
+static inline void mk_cleanup_ipam(struct mk_ipam **ipam)
+{
+	mk_ipam_free(*ipam);
+}
+#define cleanup_ipam __attribute__((cleanup(mk_cleanup_ipam)))
+
+/* An address between @first and @last for @owner: one never used, else the one released longest
+ * ago. @owner has one already: -EEXIST. None left: -ENOSPC, the text says how many are in use. */
+mk_must_check int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first,
+				   const struct mk_ip *last, const struct mk_ipam_owner *owner,
+				   struct mk_ip *ip, struct mk_error *err);
+/* The address of @container_id and @ifname; -ENOENT if it has none. */
+mk_must_check int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
+			       struct mk_ip *ip, struct mk_error *err);
+/* Returns 0 also when @container_id and @ifname have none. */
+mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id, const char *ifname,
+				  struct mk_error *err);
+/* Visit every allocation; the visitor may release what it visits. A negative return ends it. */
+mk_must_check int mk_ipam_each(struct mk_ipam *ipam,
+			       int (*visit)(void *ctx, const struct mk_ip *ip,
+					    const struct mk_ipam_owner *owner),
+			       void *ctx, struct mk_error *err);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/model/model.h - what the cluster says, typed. Sources (cluster dir now, the API server
+ * later) hand over decoded JSON trees; the model keeps only what is used, indexes it, and tells
+ * its listener what became different. An object equal to the one it replaces tells nothing.
+ *
+ * Objects belong to the model: pointers are valid until the next apply, delete or free. */
+#ifndef MK_MODEL_MODEL_H
+#define MK_MODEL_MODEL_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ip.h"
+
+enum mk_kind {
+	MK_KIND_NODE,
+	MK_KIND_SERVICE,
+	MK_KIND_ENDPOINT_SLICE,	/* discovery.k8s.io/v1 */
+	MK_KIND_ENDPOINTS,	/* v1; used for a Service only while it has no EndpointSlice */
+	MK_KIND_COUNT
+};
+
+struct mk_node_object {
+	char *name;
+	struct mk_cidr pod_cidr;	/* the first IPv4 of podCIDRs; family AF_UNSPEC: none yet */
+	struct mk_ip internal_ip;	/* the first IPv4 InternalIP; AF_UNSPEC: none */
+	struct mk_ip *addresses;	/* every IPv4 InternalIP and ExternalIP */
+	size_t address_count;
+	char *zone;			/* topology.kubernetes.io/zone, NULL: none */
+	bool ready;			/* informative: NotReady changes nothing */
+	bool control_plane;		/* node-role.kubernetes.io/control-plane label */
+};
+
+struct mk_service_port {
+	char *name;			/* "" for a single unnamed port */
+	uint8_t proto;			/* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP */
+	uint16_t port;			/* host order */
+	uint16_t node_port;		/* 0: none */
+};
+
+enum mk_service_type { MK_SERVICE_CLUSTER_IP, MK_SERVICE_NODE_PORT, MK_SERVICE_LOAD_BALANCER };
+
+struct mk_service_object {
+	char *namespace_, *name;
+	enum mk_service_type type;
+	struct mk_ip cluster_ip;	/* IPv4; AF_UNSPEC: none (headless, ExternalName, IPv6 only) */
+	struct mk_ip *external_ips;
+	size_t external_ip_count;
+	struct mk_ip *load_balancer_ips; /* ipMode VIP only */
+	size_t load_balancer_ip_count;
+	struct mk_service_port *ports;
+	size_t port_count;
+	bool external_local;		/* externalTrafficPolicy: Local */
+	bool internal_local;		/* internalTrafficPolicy: Local */
+	bool client_ip_affinity;
+	uint32_t affinity_timeout_s;
+	bool excluded;			/* label service.kubernetes.io/service-proxy-name */
+};
+
+/* One address of one EndpointSlice or Endpoints object, with one port of it. */
+struct mk_endpoint {
+	struct mk_ip ip;
+	char *port_name;
+	uint8_t proto;
+	uint16_t port;
+	char *node_name;		/* NULL: unknown, so remote */
+	bool ready, serving, terminating;
+};
+
+struct mk_model;
+
+struct mk_model_listener {
+	/* Node @name appeared, changed or vanished. */
+	void (*node_changed)(void *ctx, const char *name);
+	/* The Service, or an EndpointSlice or Endpoints object of it, changed or vanished. */
+	void (*service_changed)(void *ctx, const char *namespace_, const char *name);
+	void *ctx;
+};
+
+mk_must_check struct mk_model *mk_model_new(void);	/* NULL: out of memory */
+void mk_model_free(struct mk_model *model);
+void mk_model_set_listener(struct mk_model *model, const struct mk_model_listener *listener);
+
+/* Insert or replace the object in @tree (kinds above; @tree stays the caller's). A kind that the
+ * model does not use: returns 1, nothing happens. An object that makes no sense: error that names
+ * kind, namespace/name, the field, its value; the model is unchanged. */
+mk_must_check int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err);
+
+/* Remove an object; one that is not there is no error. @namespace_ is "" for Nodes. */
+void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *namespace_,
+		     const char *name);
+
+/* What a tree is: kind (1 if not used by the model), namespace ("default" where a namespaced
+ * object has none, "" for Nodes) and name. The strings belong to @tree. */
+mk_must_check int mk_model_identify(json_object *tree, enum mk_kind *kind, const char **namespace_,
+				    const char **name, struct mk_error *err);
+
+const struct mk_node_object *mk_model_node(const struct mk_model *model, const char *name);
+const struct mk_service_object *mk_model_service(const struct mk_model *model,
+						 const char *namespace_, const char *name);
+/* All endpoints of a Service, merged over its slices, in a canonical order (address, port);
+ * the same address and port in two slices: the one that is not terminating wins.
+ * *@endpoints is an array of pointers, the caller frees the array alone. */
+mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *namespace_,
+				     const char *name, const struct mk_endpoint ***endpoints,
+				     size_t *count);
+
+void mk_model_each_node(const struct mk_model *model,
+			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);
+void mk_model_each_service(const struct mk_model *model,
+			   void (*visit)(void *ctx, const struct mk_service_object *service),
+			   void *ctx);
+
+#endif
