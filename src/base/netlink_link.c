@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/netlink.h"
+
+#include <arpa/inet.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <string.h>
+
+#include "base/netlink_request.h"
+
+/* ---- reading --------------------------------------------------------------------------- */
+
+static void parse_vxlan(struct nlattr *data, struct mk_link *link)
+{
+	struct nlattr *attrs[IFLA_VXLAN_MAX + 1];
+
+	if (nla_parse_nested(attrs, IFLA_VXLAN_MAX, data, NULL) < 0)
+		return;
+	if (attrs[IFLA_VXLAN_ID])
+		link->vxlan_id = nla_get_u32(attrs[IFLA_VXLAN_ID]);
+	if (attrs[IFLA_VXLAN_PORT])
+		link->vxlan_port = ntohs(nla_get_u16(attrs[IFLA_VXLAN_PORT]));
+	if (attrs[IFLA_VXLAN_LINK]) /* the uplink; IFLA_LINK is not given for this kind */
+		link->peer_ifindex = (int)nla_get_u32(attrs[IFLA_VXLAN_LINK]);
+	if (attrs[IFLA_VXLAN_LEARNING])
+		link->vxlan_learning = nla_get_u8(attrs[IFLA_VXLAN_LEARNING]) != 0;
+}
+
+static void parse_link_info(struct nlattr *info, struct mk_link *link)
+{
+	struct nlattr *attrs[IFLA_INFO_MAX + 1];
+
+	if (nla_parse_nested(attrs, IFLA_INFO_MAX, info, NULL) < 0 || !attrs[IFLA_INFO_KIND])
+		return;
+	nla_strlcpy(link->kind, attrs[IFLA_INFO_KIND], sizeof(link->kind));
+	if (attrs[IFLA_INFO_DATA] && strcmp(link->kind, "vxlan") == 0)
+		parse_vxlan(attrs[IFLA_INFO_DATA], link);
+}
+
+/* False: not a link, or one whose message makes no sense. */
+static bool parse_link(const struct nlmsghdr *reply, struct mk_link *link)
+{
+	struct nlattr *attrs[IFLA_MAX + 1];
+	const struct ifinfomsg *header;
+
+	*link = (struct mk_link){ 0 };
+	if (reply->nlmsg_type != RTM_NEWLINK)
+		return false;
+	if (nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, IFLA_MAX, NULL) < 0)
+		return false;
+	header = nlmsg_data(reply);
+	link->ifindex = header->ifi_index;
+	link->flags = header->ifi_flags;
+	if (attrs[IFLA_IFNAME])
+		nla_strlcpy(link->name, attrs[IFLA_IFNAME], sizeof(link->name));
+	if (attrs[IFLA_LINK])
+		link->peer_ifindex = (int)nla_get_u32(attrs[IFLA_LINK]);
+	if (attrs[IFLA_MASTER])
+		link->master_ifindex = (int)nla_get_u32(attrs[IFLA_MASTER]);
+	if (attrs[IFLA_MTU])
+		link->mtu_bytes = nla_get_u32(attrs[IFLA_MTU]);
+	mk_nla_get_mac(attrs[IFLA_ADDRESS], &link->mac);
+	if (attrs[IFLA_LINKINFO])
+		parse_link_info(attrs[IFLA_LINKINFO], link);
+	return true;
+}
+
+static int take_link(void *ctx, const struct nlmsghdr *reply)
+{
+	parse_link(reply, ctx);
+	return 0;
+}
+
+static int get_link(struct mk_nl *nl, struct nl_msg *msg, struct mk_link *link,
+		    struct mk_error *err)
+{
+	*link = (struct mk_link){ 0 };
+	if (msg && nla_put_u32(msg, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS) < 0)
+		return mk_error_errno(err, ENOMEM, "netlink request");
+	return mk_nl_query(nl, msg, take_link, link, err);
+}
+
+int mk_nl_link_get(struct mk_nl *nl, const char *name, struct mk_link *link, struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
+	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_GETLINK, 0, &header, sizeof(header));
+	int ret;
+
+	if (msg && nla_put_string(msg, IFLA_IFNAME, name) < 0)
+		ret = mk_error_errno(err, ENOMEM, "netlink request");
+	else
+		ret = get_link(nl, msg, link, err);
+	return ret < 0 ? mk_nl_wrap(ret, err, "interface '%s'", name) : 0;
+}
+
+int mk_nl_link_get_index(struct mk_nl *nl, int ifindex, struct mk_link *link, struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC, .ifi_index = ifindex };
+	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_GETLINK, 0, &header, sizeof(header));
+	int ret = get_link(nl, msg, link, err);
+
+	return ret < 0 ? mk_nl_wrap(ret, err, "interface number %d", ifindex) : 0;
+}
+
+struct link_walk {
+	int (*visit)(void *ctx, const struct mk_link *link);
+	void *ctx;
+};
+
+static int walk_link(void *ctx, const struct nlmsghdr *reply)
+{
+	const struct link_walk *walk = ctx;
+	struct mk_link link;
+
+	return parse_link(reply, &link) ? walk->visit(walk->ctx, &link) : 0;
+}
+
+int mk_nl_each_link(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_link *link),
+		    void *ctx, struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
+	cleanup_nlmsg struct nl_msg *msg =
+		mk_nlmsg_new(RTM_GETLINK, NLM_F_DUMP, &header, sizeof(header));
+	struct link_walk walk = { .visit = visit, .ctx = ctx };
+
+	if (msg && nla_put_u32(msg, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS) < 0)
+		return mk_error_errno(err, ENOMEM, "netlink request");
+	return mk_nl_query(nl, msg, walk_link, &walk, err);
+}
+
+/* ---- creating ---------------------------------------------------------------------------- */
+
+static int put_device(struct nl_msg *msg, const char *name, const struct mk_mac *mac,
+		      uint32_t mtu_bytes)
+{
+	NLA_PUT_STRING(msg, IFLA_IFNAME, name);
+	NLA_PUT(msg, IFLA_ADDRESS, sizeof(mac->byte), mac->byte);
+	if (mtu_bytes)
+		NLA_PUT_U32(msg, IFLA_MTU, mtu_bytes);
+	return 0;
+nla_put_failure:
+	return -ENOMEM;
+}
+
+/* The other end is described like a link of its own: fixed header, then attributes. */
+static int put_veth_peer(struct nl_msg *msg, const struct mk_veth *veth)
+{
+	struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
+	struct nlattr *peer = nla_nest_start(msg, VETH_INFO_PEER);
+
+	if (!peer || nlmsg_append(msg, &header, sizeof(header), NLMSG_ALIGNTO) < 0)
+		return -ENOMEM;
+	if (put_device(msg, veth->peer_name, &veth->peer_mac, veth->mtu_bytes) < 0)
+		return -ENOMEM;
+	if (veth->peer_netns_fd >= 0)
+		NLA_PUT_U32(msg, IFLA_NET_NS_FD, (uint32_t)veth->peer_netns_fd);
+	nla_nest_end(msg, peer);
+	return 0;
+nla_put_failure:
+	return -ENOMEM;
+}
+
+static int put_veth(struct nl_msg *msg, const struct mk_veth *veth)
+{
+	struct nlattr *info, *data;
+
+	if (put_device(msg, veth->name, &veth->mac, veth->mtu_bytes) < 0)
+		return -ENOMEM;
+	info = nla_nest_start(msg, IFLA_LINKINFO);
+	if (!info)
+		return -ENOMEM;
+	NLA_PUT_STRING(msg, IFLA_INFO_KIND, "veth");
+	data = nla_nest_start(msg, IFLA_INFO_DATA);
+	if (!data || put_veth_peer(msg, veth) < 0)
+		return -ENOMEM;
+	nla_nest_end(msg, data);
+	nla_nest_end(msg, info);
+	return 0;
+nla_put_failure:
+	return -ENOMEM;
+}
+
+int mk_nl_veth_add(struct mk_nl *nl, const struct mk_veth *veth, struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
+	cleanup_nlmsg struct nl_msg *msg =
+		mk_nlmsg_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
+	int ret;
+
+	if (msg && put_veth(msg, veth) < 0)
+		ret = mk_error_errno(err, ENOMEM, "netlink request");
+	else
+		ret = mk_nl_request(nl, msg, err);
+	return ret < 0 ? mk_nl_wrap(ret, err, "cannot create veth pair '%s' and '%s'", veth->name,
+				    veth->peer_name)
+		       : 0;
+}
+
+static int put_vxlan(struct nl_msg *msg, const struct mk_vxlan *vxlan)
+{
+	struct nlattr *info, *data;
+
+	if (put_device(msg, vxlan->name, &vxlan->mac, vxlan->mtu_bytes) < 0)
+		return -ENOMEM;
+	info = nla_nest_start(msg, IFLA_LINKINFO);
+	if (!info)
+		return -ENOMEM;
+	NLA_PUT_STRING(msg, IFLA_INFO_KIND, "vxlan");
+	data = nla_nest_start(msg, IFLA_INFO_DATA);
+	if (!data)
+		return -ENOMEM;
+	NLA_PUT_U32(msg, IFLA_VXLAN_ID, vxlan->id);
+	NLA_PUT_U16(msg, IFLA_VXLAN_PORT, htons(vxlan->port));
+	NLA_PUT_U8(msg, IFLA_VXLAN_LEARNING, 0);
+	if (vxlan->uplink_ifindex)
+		NLA_PUT_U32(msg, IFLA_VXLAN_LINK, (uint32_t)vxlan->uplink_ifindex);
+	if (vxlan->local.family != AF_UNSPEC &&
+	    mk_nlmsg_put_ip(msg,
+			    vxlan->local.family == AF_INET ? IFLA_VXLAN_LOCAL : IFLA_VXLAN_LOCAL6,
+			    &vxlan->local) < 0)
+		return -ENOMEM;
+	nla_nest_end(msg, data);
+	nla_nest_end(msg, info);
+	return 0;
+nla_put_failure:
+	return -ENOMEM;
+}
+
+int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
+	cleanup_nlmsg struct nl_msg *msg =
+		mk_nlmsg_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
+	int ret;
+
+	if (msg && put_vxlan(msg, vxlan) < 0)
+		ret = mk_error_errno(err, ENOMEM, "netlink request");
+	else
+		ret = mk_nl_request(nl, msg, err);
+	return ret < 0 ? mk_nl_wrap(ret, err, "cannot create VXLAN device '%s' (VNI %u, port %u)",
+				    vxlan->name, vxlan->id, vxlan->port)
+		       : 0;
+}
+
+/* ---- changing, deleting ------------------------------------------------------------------ */
+
+static int put_change(struct nl_msg *msg, const struct mk_link_change *change)
+{
+	if (change->mtu_bytes)
+		NLA_PUT_U32(msg, IFLA_MTU, change->mtu_bytes);
+	if (change->mac)
+		NLA_PUT(msg, IFLA_ADDRESS, sizeof(change->mac->byte), change->mac->byte);
+	return 0;
+nla_put_failure:
+	return -ENOMEM;
+}
+
+int mk_nl_link_change(struct mk_nl *nl, int ifindex, const struct mk_link_change *change,
+		      struct mk_error *err)
+{
+	const struct ifinfomsg header = {
+		.ifi_family = AF_UNSPEC,
+		.ifi_index = ifindex,
+		.ifi_flags = change->set_flags & ~change->clear_flags,
+		.ifi_change = change->set_flags | change->clear_flags,
+	};
+	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_NEWLINK, 0, &header, sizeof(header));
+	int ret;
+
+	if (msg && put_change(msg, change) < 0)
+		ret = mk_error_errno(err, ENOMEM, "netlink request");
+	else
+		ret = mk_nl_request(nl, msg, err);
+	return ret < 0 ? mk_nl_wrap(ret, err, "cannot change interface number %d", ifindex) : 0;
+}
+
+int mk_nl_link_delete(struct mk_nl *nl, const char *name, struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
+	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_DELLINK, 0, &header, sizeof(header));
+	int ret;
+
+	if (msg && nla_put_string(msg, IFLA_IFNAME, name) < 0)
+		ret = mk_error_errno(err, ENOMEM, "netlink request");
+	else
+		ret = mk_nl_request(nl, msg, err);
+	if (ret == -ENODEV)
+		return 0;
+	return ret < 0 ? mk_nl_wrap(ret, err, "cannot delete interface '%s'", name) : 0;
+}

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every request of base/netlink.h against the kernel, in a network namespace of its own. */
+#include <check.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/netlink.h"
+
+static struct mk_nl *nl;
+static struct mk_error err;
+
+#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
+
+static void setup(void)
+{
+	ck_assert_msg(unshare(CLONE_NEWNET) == 0, "unshare: %s (needs root)", strerror(errno));
+	nl = mk_nl_open(&err);
+	ck_assert_msg(nl != NULL, "%s", mk_error_text(&err));
+}
+
+static void teardown(void)
+{
+	mk_nl_free(nl);
+}
+
+static struct mk_ip ip_of(const char *text)
+{
+	struct mk_ip ip;
+
+	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
+	return ip;
+}
+
+static struct mk_cidr cidr_of(const char *text)
+{
+	struct mk_cidr cidr;
+
+	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "%s", text);
+	return cidr;
+}
+
+static struct mk_mac mac_of(const char *text)
+{
+	struct mk_mac mac;
+
+	ck_assert_msg(mk_mac_parse(text, &mac) == 0, "%s", text);
+	return mac;
+}
+
+static int add_veth(const char *name, const char *peer, int peer_netns_fd)
+{
+	const struct mk_veth veth = {
+		.name = name,
+		.mac = mac_of("02:00:00:00:00:01"),
+		.peer_name = peer,
+		.peer_mac = mac_of("02:00:00:00:00:02"),
+		.peer_netns_fd = peer_netns_fd,
+		.mtu_bytes = 1450,
+	};
+
+	return mk_nl_veth_add(nl, &veth, &err);
+}
+
+static int ifindex_of(const char *name)
+{
+	struct mk_link link;
+
+	ck_ok(mk_nl_link_get(nl, name, &link, &err));
+	return link.ifindex;
+}
+
+static int new_veth_up(void)
+{
+	const struct mk_link_change up = { .set_flags = IFF_UP };
+
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_ok(mk_nl_link_change(nl, ifindex_of("v0"), &up, &err));
+	ck_ok(mk_nl_link_change(nl, ifindex_of("v1"), &up, &err));
+	return ifindex_of("v0");
+}
+
+/* ---- links ------------------------------------------------------------------------------- */
+
+START_TEST(test_veth)
+{
+	const struct mk_mac mac = mac_of("02:00:00:00:00:01"), peer = mac_of("02:00:00:00:00:02");
+	struct mk_link a, b;
+
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_ok(mk_nl_link_get(nl, "v0", &a, &err));
+	ck_ok(mk_nl_link_get(nl, "v1", &b, &err));
+	ck_assert_str_eq(a.name, "v0");
+	ck_assert_str_eq(a.kind, "veth");
+	ck_assert_int_eq(a.peer_ifindex, b.ifindex);
+	ck_assert_int_eq(b.peer_ifindex, a.ifindex);
+	ck_assert_mem_eq(&a.mac, &mac, sizeof(mac));
+	ck_assert_mem_eq(&b.mac, &peer, sizeof(peer));
+	ck_assert_uint_eq(a.mtu_bytes, 1450);
+	ck_assert_uint_eq(b.mtu_bytes, 1450);
+	ck_assert_uint_eq(a.flags & IFF_UP, 0);
+	ck_ok(mk_nl_link_get_index(nl, b.ifindex, &a, &err));
+	ck_assert_str_eq(a.name, "v1");
+}
+END_TEST
+
+START_TEST(test_veth_taken)
+{
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_assert_int_eq(add_veth("v0", "v2", -1), -EEXIST);
+	ck_assert_ptr_nonnull(strstr(err.text, "'v0'"));
+	ck_assert_int_eq(add_veth("v3", "v1", -1), -EEXIST);
+}
+END_TEST
+
+START_TEST(test_veth_into_netns)
+{
+	cleanup_close int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	cleanup_close int other = -1;
+	cleanup_nl struct mk_nl *there = NULL;
+	struct mk_link link;
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	other = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(setns(home, CLONE_NEWNET), 0);
+	there = mk_nl_open_in(other, &err);
+	ck_assert_msg(there != NULL, "%s", mk_error_text(&err));
+
+	ck_ok(add_veth("v0", "eth0", other));
+	ck_assert_int_eq(mk_nl_link_get(nl, "eth0", &link, &err), -ENODEV);
+	ck_ok(mk_nl_link_get(there, "eth0", &link, &err));
+	ck_assert_uint_eq(link.mtu_bytes, 1450);
+	/* the thread is back at home: a handle opened now sees v0 */
+	mk_nl_free(there);
+	there = mk_nl_open(&err);
+	ck_ok(mk_nl_link_get(there, "v0", &link, &err));
+}
+END_TEST
+
+START_TEST(test_link_missing)
+{
+	struct mk_link link;
+
+	ck_assert_int_eq(mk_nl_link_get(nl, "absent", &link, &err), -ENODEV);
+	ck_assert_int_eq(err.code, ENODEV);
+	ck_assert_ptr_nonnull(strstr(err.text, "absent"));
+	ck_assert_int_eq(mk_nl_link_get(nl, "absent", &link, NULL), -ENODEV);
+	ck_assert_int_eq(mk_nl_link_get_index(nl, 4711, &link, &err), -ENODEV);
+	ck_ok(mk_nl_link_delete(nl, "absent", &err));
+}
+END_TEST
+
+START_TEST(test_link_change_delete)
+{
+	const struct mk_mac mac = mac_of("02:00:00:00:00:09");
+	const struct mk_link_change change = {
+		.mtu_bytes = 1400,
+		.mac = &mac,
+		.set_flags = IFF_UP | IFF_NOARP,
+	};
+	const struct mk_link_change down = { .clear_flags = IFF_UP };
+	struct mk_link link;
+
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_ok(mk_nl_link_change(nl, ifindex_of("v0"), &change, &err));
+	ck_ok(mk_nl_link_get(nl, "v0", &link, &err));
+	ck_assert_uint_eq(link.mtu_bytes, 1400);
+	ck_assert_mem_eq(&link.mac, &mac, sizeof(mac));
+	ck_assert_uint_eq(link.flags & (IFF_UP | IFF_NOARP), IFF_UP | IFF_NOARP);
+	ck_ok(mk_nl_link_change(nl, link.ifindex, &down, &err));
+	ck_ok(mk_nl_link_get(nl, "v0", &link, &err));
+	ck_assert_uint_eq(link.flags & (IFF_UP | IFF_NOARP), IFF_NOARP);
+	ck_ok(mk_nl_link_delete(nl, "v0", &err));
+	ck_assert_int_eq(mk_nl_link_get(nl, "v1", &link, &err), -ENODEV);
+}
+END_TEST
+
+START_TEST(test_kernel_text)
+{
+	struct mk_link_change change = { .mtu_bytes = 1000000 };
+
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_assert_int_eq(mk_nl_link_change(nl, ifindex_of("v0"), &change, &err), -EINVAL);
+	/* the extended ACK's words, not only strerror's */
+	ck_assert_msg(strstr(err.text, "mtu greater than device maximum"), "%s", err.text);
+}
+END_TEST
+
+START_TEST(test_vxlan)
+{
+	struct mk_vxlan vxlan = {
+		.name = "mkvxlan",
+		.id = 1,
+		.port = 4789,
+		.local = ip_of("192.0.2.1"),
+		.mac = mac_of("02:4d:0a:12:00:01"),
+		.mtu_bytes = 1400, /* the uplink's 1450 less 50 */
+	};
+	struct mk_link link;
+
+	vxlan.uplink_ifindex = new_veth_up();
+	ck_ok(mk_nl_vxlan_add(nl, &vxlan, &err));
+	ck_ok(mk_nl_link_get(nl, "mkvxlan", &link, &err));
+	ck_assert_str_eq(link.kind, "vxlan");
+	ck_assert_uint_eq(link.vxlan_id, 1);
+	ck_assert_uint_eq(link.vxlan_port, 4789);
+	ck_assert(!link.vxlan_learning);
+	ck_assert_uint_eq(link.mtu_bytes, 1400);
+	ck_assert_mem_eq(&link.mac, &vxlan.mac, sizeof(link.mac));
+	ck_assert_int_eq(link.peer_ifindex, vxlan.uplink_ifindex);
+	ck_assert_int_eq(mk_nl_vxlan_add(nl, &vxlan, &err), -EEXIST);
+}
+END_TEST
+
+struct seen {
+	int count, stop_after;
+	struct mk_cidr addr;
+	struct mk_nl_route route;
+	struct mk_mac mac;
+	struct mk_ip ip;
+	bool permanent;
+	char names[512];
+};
+
+static int see(struct seen *seen)
+{
+	seen->count++;
+	return seen->stop_after && seen->count >= seen->stop_after ? -ECANCELED : 0;
+}
+
+static int see_link(void *ctx, const struct mk_link *link)
+{
+	struct seen *seen = ctx;
+
+	strncat(seen->names, link->name, sizeof(seen->names) - strlen(seen->names) - 1);
+	strncat(seen->names, " ", sizeof(seen->names) - strlen(seen->names) - 1);
+	return see(seen);
+}
+
+START_TEST(test_each_link)
+{
+	struct seen all = { 0 }, one = { .stop_after = 1 };
+
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_ok(mk_nl_each_link(nl, see_link, &all, &err));
+	ck_assert_ptr_nonnull(strstr(all.names, "lo "));
+	ck_assert_ptr_nonnull(strstr(all.names, "v0 "));
+	ck_assert_ptr_nonnull(strstr(all.names, "v1 "));
+	ck_assert_int_eq(mk_nl_each_link(nl, see_link, &one, &err), -ECANCELED);
+	ck_assert_int_eq(one.count, 1);
+}
+END_TEST
+
+static int delete_link(void *ctx, const struct mk_link *link)
+{
+	int *deleted = ctx;
+
+	if (strncmp(link->name, "a", 1) != 0)
+		return 0;
+	(*deleted)++;
+	return mk_nl_link_delete(nl, link->name, &err);
+}
+
+/* A list longer than one receive buffer, and a visitor that uses the same handle. */
+START_TEST(test_each_link_many)
+{
+	int deleted = 0;
+
+	for (int i = 0; i < 60; i++) {
+		char a[16], b[16];
+
+		snprintf(a, sizeof(a), "a%d", i);
+		snprintf(b, sizeof(b), "b%d", i);
+		ck_ok(add_veth(a, b, -1));
+	}
+	ck_ok(mk_nl_each_link(nl, delete_link, &deleted, &err));
+	ck_assert_int_eq(deleted, 60);
+	deleted = 0;
+	ck_ok(mk_nl_each_link(nl, delete_link, &deleted, &err));
+	ck_assert_int_eq(deleted, 0);
+}
+END_TEST
+
+/* ---- addresses, routes --------------------------------------------------------------------- */
+
+static int see_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
+{
+	struct seen *seen = ctx;
+
+	if (ifindex != ifindex_of("v0"))
+		return 0;
+	seen->addr = *addr;
+	return see(seen);
+}
+
+START_TEST(test_addr)
+{
+	const struct mk_cidr addr = cidr_of("10.244.1.2/32");
+	int ifindex = new_veth_up();
+	struct seen seen = { 0 };
+
+	ck_ok(mk_nl_addr_add(nl, ifindex, &addr, &err));
+	ck_ok(mk_nl_addr_add(nl, ifindex, &addr, &err));
+	ck_ok(mk_nl_each_addr(nl, AF_INET, see_addr, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_assert(mk_cidr_equal(&seen.addr, &addr));
+	ck_ok(mk_nl_addr_delete(nl, ifindex, &addr, &err));
+	ck_ok(mk_nl_addr_delete(nl, ifindex, &addr, &err));
+	seen.count = 0;
+	ck_ok(mk_nl_each_addr(nl, AF_INET, see_addr, &seen, &err));
+	ck_assert_int_eq(seen.count, 0);
+	ck_assert_int_eq(mk_nl_addr_add(nl, 4711, &addr, &err), -ENODEV);
+}
+END_TEST
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct seen *seen = ctx;
+
+	if (route->protocol != MK_RTPROT)
+		return 0;
+	seen->route = *route;
+	return see(seen);
+}
+
+static const struct {
+	const char *name, *dst, *gateway, *source;
+	bool onlink;
+	uint32_t mtu_bytes;
+} routes[] = {
+	{ "link scope", "10.244.1.0/24", NULL, NULL, false, 0 },
+	{ "preferred source", "10.244.1.0/24", NULL, "10.18.0.1", false, 0 },
+	{ "onlink gateway", "10.244.2.0/24", "10.18.0.2", "10.18.0.1", true, 0 },
+	{ "default, onlink", "0.0.0.0/0", "10.244.1.254", NULL, true, 0 },
+	{ "with MTU", "10.244.3.0/24", "10.18.0.3", NULL, true, 1400 },
+};
+
+START_TEST(test_route)
+{
+	const struct mk_cidr own = cidr_of("10.18.0.1/32");
+	struct mk_nl_route route = {
+		.dst = cidr_of(routes[_i].dst),
+		.onlink = routes[_i].onlink,
+		.mtu_bytes = routes[_i].mtu_bytes,
+		.protocol = MK_RTPROT,
+	};
+	const char *name = routes[_i].name;
+	struct seen seen = { 0 };
+
+	route.ifindex = new_veth_up();
+	if (routes[_i].gateway)
+		route.gateway = ip_of(routes[_i].gateway);
+	if (routes[_i].source)
+		route.source = ip_of(routes[_i].source);
+	ck_ok(mk_nl_addr_add(nl, route.ifindex, &own, &err));
+	ck_ok(mk_nl_route_put(nl, &route, &err));
+	ck_ok(mk_nl_route_put(nl, &route, &err));
+	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
+	ck_assert_msg(seen.count == 1, "%s: %d routes", name, seen.count);
+	ck_assert_msg(mk_cidr_equal(&seen.route.dst, &route.dst), "%s", name);
+	ck_assert_msg(seen.route.ifindex == route.ifindex, "%s", name);
+	ck_assert_msg(mk_ip_equal(&seen.route.gateway, &route.gateway), "%s", name);
+	ck_assert_msg(mk_ip_equal(&seen.route.source, &route.source), "%s", name);
+	ck_assert_msg(seen.route.onlink == route.onlink, "%s", name);
+	ck_assert_msg(seen.route.mtu_bytes == route.mtu_bytes, "%s", name);
+	ck_ok(mk_nl_route_delete(nl, &route, &err));
+	ck_ok(mk_nl_route_delete(nl, &route, &err));
+	seen.count = 0;
+	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
+	ck_assert_msg(seen.count == 0, "%s: still there", name);
+}
+END_TEST
+
+START_TEST(test_route_replace)
+{
+	struct mk_nl_route route = {
+		.dst = cidr_of("10.244.2.0/24"),
+		.gateway = ip_of("10.18.0.2"),
+		.onlink = true,
+		.protocol = MK_RTPROT,
+	};
+	const struct mk_cidr own = cidr_of("10.18.0.1/32");
+	struct seen seen = { 0 };
+
+	route.ifindex = new_veth_up();
+	ck_ok(mk_nl_addr_add(nl, route.ifindex, &own, &err));
+	ck_ok(mk_nl_route_put(nl, &route, &err));
+	route.gateway = ip_of("10.18.0.7");
+	ck_ok(mk_nl_route_put(nl, &route, &err));
+	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_assert(mk_ip_equal(&seen.route.gateway, &route.gateway));
+}
+END_TEST
+
+/* ---- neighbours, FDB ----------------------------------------------------------------------- */
+
+static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
+{
+	struct seen *seen = ctx;
+
+	seen->ip = *ip;
+	seen->mac = *mac;
+	seen->permanent = permanent;
+	return see(seen);
+}
+
+START_TEST(test_neigh)
+{
+	struct mk_mac mac = mac_of("02:4d:0a:f4:01:fe"), next = mac_of("02:4d:0a:f4:01:ff");
+	struct mk_ip ip = ip_of("10.244.1.254");
+	int ifindex = new_veth_up();
+	struct seen seen = { 0 };
+
+	ck_ok(mk_nl_neigh_put(nl, ifindex, &ip, &mac, &err));
+	ck_ok(mk_nl_neigh_put(nl, ifindex, &ip, &next, &err));
+	ck_ok(mk_nl_each_neigh(nl, ifindex, see_neigh, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_assert(mk_ip_equal(&seen.ip, &ip));
+	ck_assert_mem_eq(&seen.mac, &next, sizeof(next));
+	ck_assert(seen.permanent);
+	ck_ok(mk_nl_neigh_delete(nl, ifindex, &ip, &err));
+	ck_ok(mk_nl_neigh_delete(nl, ifindex, &ip, &err));
+	seen.count = 0;
+	ck_ok(mk_nl_each_neigh(nl, ifindex, see_neigh, &seen, &err));
+	ck_assert_int_eq(seen.count, 0);
+}
+END_TEST
+
+static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+{
+	struct seen *seen = ctx;
+
+	seen->ip = *remote;
+	seen->mac = *mac;
+	return see(seen);
+}
+
+START_TEST(test_fdb)
+{
+	const struct mk_vxlan vxlan = {
+		.name = "mkvxlan",
+		.id = 1,
+		.port = 4789,
+		.mac = mac_of("02:4d:0a:12:00:01"),
+	};
+	struct mk_mac mac = mac_of("02:4d:0a:12:00:02");
+	struct mk_ip first = ip_of("192.0.2.2"), moved = ip_of("192.0.2.3");
+	struct seen seen = { 0 };
+	int ifindex;
+
+	ck_ok(mk_nl_vxlan_add(nl, &vxlan, &err));
+	ifindex = ifindex_of("mkvxlan");
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &mac, &first, &err));
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &mac, &moved, &err));
+	ck_ok(mk_nl_each_fdb(nl, ifindex, see_fdb, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_assert(mk_ip_equal(&seen.ip, &moved));
+	ck_assert_mem_eq(&seen.mac, &mac, sizeof(mac));
+	ck_ok(mk_nl_fdb_delete(nl, ifindex, &mac, &moved, &err));
+	ck_ok(mk_nl_fdb_delete(nl, ifindex, &mac, &moved, &err));
+	seen.count = 0;
+	ck_ok(mk_nl_each_fdb(nl, ifindex, see_fdb, &seen, &err));
+	ck_assert_int_eq(seen.count, 0);
+}
+END_TEST
+
+START_TEST(test_bad_netns)
+{
+	cleanup_close int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	ck_assert_ptr_null(mk_nl_open_in(fd, &err));
+	ck_assert_int_eq(err.code, EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("netlink");
+	TCase *tc = tcase_create("requests");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, test_veth);
+	tcase_add_test(tc, test_veth_taken);
+	tcase_add_test(tc, test_veth_into_netns);
+	tcase_add_test(tc, test_link_missing);
+	tcase_add_test(tc, test_link_change_delete);
+	tcase_add_test(tc, test_kernel_text);
+	tcase_add_test(tc, test_vxlan);
+	tcase_add_test(tc, test_each_link);
+	tcase_add_test(tc, test_each_link_many);
+	tcase_add_test(tc, test_addr);
+	tcase_add_loop_test(tc, test_route, 0, MK_ARRAY_SIZE(routes));
+	tcase_add_test(tc, test_route_replace);
+	tcase_add_test(tc, test_neigh);
+	tcase_add_test(tc, test_fdb);
+	tcase_add_test(tc, test_bad_netns);
+	suite_add_tcase(suite, tc);
+	sr = srunner_create(suite);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
