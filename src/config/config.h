@@ -13,30 +13,32 @@
 #include "base/ip.h"
 #include "base/log.h"
 
-#define MK_STATE_DIR "/var/lib/monokube"	/* ipam/ and lock below it */
-#define MK_BPF_DIR   "/sys/fs/bpf/monokube"	/* pinned maps and programs */
-#define MK_HOST_VETH "mkhost0"			/* the host's end of the host veth pair */
-#define MK_HOST_PEER "mkhost1"			/* the datapath's end: hook `host` */
+#define MK_STATE_DIR "/var/lib/monokube" /* ipam/ and lock below it */
+#define MK_BPF_DIR   "/sys/fs/bpf/monokube" /* pinned maps and programs */
+#define MK_HOST_VETH "mkhost0" /* the host's end of the host veth pair */
+#define MK_HOST_PEER "mkhost1" /* the datapath's end: hook `host` */
 
 struct mk_config {
-	char node_name[254];		/* --node-name, NODE_NAME; required */
-	char cluster_dir[PATH_MAX];	/* --cluster-dir; required until the API client exists */
-	struct mk_cidr cluster_cidr;	/* clusterCidr, required */
-	struct mk_cidr vtep_cidr;	/* vtepCidr, 10.18.0.0/16 */
-	char vxlan_iface_name[IFNAMSIZ];	/* vxlanIfaceName, mkvxlan */
-	uint16_t vxlan_port;		/* vxlanPort, 4789 (RFC 7348) */
-	char veth_prefix[IFNAMSIZ];	/* vethPairNamePrefix, mk; at most 4 characters */
-	char uplink[IFNAMSIZ];		/* uplinkIfaceName; empty: the one that holds the Node's InternalIP */
-	uint16_t node_port_min, node_port_max;	/* nodePortRange, 30000-32767 */
-	uint16_t nat_port_min, nat_port_max;	/* natPortRange, 49152-65535 (RFC 6335 dynamic ports) */
-	char cni_conf_path[PATH_MAX];	/* cniConfFilePath, /etc/cni/net.d/10-monokube.conflist */
-	char cni_bin_dir[PATH_MAX];	/* cniBinDir, /opt/cni/bin */
-	uint32_t mtu_bytes;		/* mtu, of pods; 0: uplink's less 50 for VXLAN */
-	enum mk_log_level log_level;	/* logLevel, info */
-	bool cp_nodes_deploy_allowed;	/* isCPNodesDeployAllowed, true */
-	uint16_t local_endpoint_weight;	/* localEndpointWeight, 1 */
-	char state_dir[PATH_MAX];	/* --state-dir, MK_STATE_DIR */
-	char bpf_dir[PATH_MAX];		/* --bpf-dir, MK_BPF_DIR */
+	char node_name[254]; /* --node-name, NODE_NAME; required */
+	char cluster_dir[PATH_MAX]; /* --cluster-dir; required until the API client exists */
+	struct mk_cidr cluster_cidr; /* clusterCidr, required */
+	struct mk_cidr vtep_cidr; /* vtepCidr, 10.18.0.0/16 */
+	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */
+	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
+	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
+	char uplink
+		[IFNAMSIZ]; /* uplinkIfaceName; empty: the one that holds the Node's InternalIP */
+	uint16_t node_port_min, node_port_max; /* nodePortRange, 30000-32767 */
+	uint16_t nat_port_min,
+		nat_port_max; /* natPortRange, 49152-65535 (RFC 6335 dynamic ports) */
+	char cni_conf_path[PATH_MAX]; /* cniConfFilePath, /etc/cni/net.d/10-monokube.conflist */
+	char cni_bin_dir[PATH_MAX]; /* cniBinDir, /opt/cni/bin */
+	uint32_t mtu_bytes; /* mtu, of pods; 0: uplink's less 50 for VXLAN */
+	enum mk_log_level log_level; /* logLevel, info */
+	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
+	uint16_t local_endpoint_weight; /* localEndpointWeight, 1 */
+	char state_dir[PATH_MAX]; /* --state-dir, MK_STATE_DIR */
+	char bpf_dir[PATH_MAX]; /* --bpf-dir, MK_BPF_DIR */
 };
 
 /* Fill @config from defaults, then the environment, then the flags in @argv (argv[0] is the

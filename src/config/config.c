@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One table says everything about a setting: its ConfigMap key, its flag, its default, how its
+ * text is read and into which field. Environment, flags and --help are three walks over it. */
+#include "config/config.h"
+
+#include <getopt.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "config/parse.h"
+
+struct setting {
+	const char *env; /* the ConfigMap key; NULL: flag only */
+	const char *flag;
+	const char *value; /* what --help calls the value */
+	const char *fallback; /* read like any other text; NULL: required, "": empty */
+	const char *expected; /* completes "expected ..." */
+	const char *help;
+	mk_parse_fn *parse;
+	size_t offset, size;
+};
+
+/* clang-format off */
+#define FIELD(member) offsetof(struct mk_config, member), sizeof(((struct mk_config *)0)->member)
+/* a range fills two neighbouring fields */
+#define RANGE(member) offsetof(struct mk_config, member##_min), 2 * sizeof(uint16_t)
+
+static const struct setting settings[] = {
+	{ "NODE_NAME", "node-name", "NAME", NULL, "a Node object's name: lower case letters, digits, '-' and '.'",
+	  "this machine's Node object", mk_parse_dns_name, FIELD(node_name) },
+	{ NULL, "cluster-dir", "DIR", NULL, "a directory of YAML or JSON files",
+	  "Kubernetes objects as YAML or JSON files, followed", mk_parse_string, FIELD(cluster_dir) },
+	{ "clusterCidr", "cluster-cidr", "CIDR", NULL, "an IPv4 range such as 10.244.0.0/16",
+	  "range of all pod addresses", mk_parse_ipv4_cidr, FIELD(cluster_cidr) },
+	{ "vtepCidr", "vtep-cidr", "CIDR", "10.18.0.0/16", "an IPv4 range such as 10.18.0.0/16",
+	  "range of the nodes' overlay addresses", mk_parse_ipv4_cidr, FIELD(vtep_cidr) },
+	{ "vxlanIfaceName", "vxlan-iface-name", "NAME", "mkvxlan", MK_EXPECTED_IFNAME,
+	  "VXLAN device to create", mk_parse_ifname, FIELD(vxlan_iface_name) },
+	{ "vxlanPort", "vxlan-port", "PORT", "4789", "a port from 1 to 65535",
+	  "UDP port of the overlay", mk_parse_port, FIELD(vxlan_port) },
+	{ "vethPairNamePrefix", "veth-pair-name-prefix", "TEXT", "mk",
+	  "1 to 4 letters, digits, '-' or '_'",
+	  "what the names of pods' host devices begin with", mk_parse_veth_prefix, FIELD(veth_prefix) },
+	{ "uplinkIfaceName", "uplink-iface-name", "NAME", "", MK_EXPECTED_IFNAME,
+	  "device to the other nodes; empty: the one with the Node's InternalIP",
+	  mk_parse_ifname_or_empty, FIELD(uplink) },
+	{ "nodePortRange", "node-port-range", "MIN-MAX", "30000-32767", MK_EXPECTED_PORT_RANGE,
+	  "ports of Services on nodes", mk_parse_port_range, RANGE(node_port) },
+	{ "natPortRange", "nat-port-range", "MIN-MAX", "49152-65535", MK_EXPECTED_PORT_RANGE,
+	  "source ports of masqueraded traffic, taken from the host", mk_parse_port_range, RANGE(nat_port) },
+	{ "cniConfFilePath", "cni-conf-file-path", "FILE", "/etc/cni/net.d/10-monokube.conflist",
+	  MK_EXPECTED_PATH, "CNI configuration to write", mk_parse_path, FIELD(cni_conf_path) },
+	{ "cniBinDir", "cni-bin-dir", "DIR", "/opt/cni/bin", MK_EXPECTED_PATH,
+	  "where to install the CNI plugin", mk_parse_path, FIELD(cni_bin_dir) },
+	{ "mtu", "mtu", "BYTES", "0", "0 (detect) or a number from 576 to 65535",
+	  "MTU of pods; 0: the uplink's less the overlay's header", mk_parse_mtu, FIELD(mtu_bytes) },
+	{ "logLevel", "log-level", "LEVEL", "info", "error, warn, info or debug",
+	  "lines above it are not written", mk_parse_log_level, FIELD(log_level) },
+	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
+	  "run on control-plane nodes too", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
+	{ "localEndpointWeight", "local-endpoint-weight", "N", "1", "a number from 1 to 65535",
+	  "weight of a Service's endpoint on the client's node", mk_parse_port, FIELD(local_endpoint_weight) },
+	{ NULL, "state-dir", "DIR", MK_STATE_DIR, MK_EXPECTED_PATH,
+	  "pod addresses and locks", mk_parse_path, FIELD(state_dir) },
+	{ NULL, "bpf-dir", "DIR", MK_BPF_DIR, MK_EXPECTED_PATH,
+	  "pinned tables and programs, below a bpf file system", mk_parse_path, FIELD(bpf_dir) },
+};
+/* clang-format on */
+
+static int set(struct mk_config *config, const struct setting *setting, const char *text)
+{
+	return setting->parse(text, (char *)config + setting->offset, setting->size);
+}
+
+static int load_defaults(struct mk_config *config, struct mk_error *err)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++)
+		if (settings[i].fallback && set(config, &settings[i], settings[i].fallback) < 0)
+			return mk_error_set(err, EINVAL, "--%s: default '%s' is not %s",
+					    settings[i].flag, settings[i].fallback,
+					    settings[i].expected);
+	return 0;
+}
+
+/* A ConfigMap key that is there with no text is not set: manifests list every key. */
+static int load_environment(struct mk_config *config, struct mk_error *err)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
+		const char *text = settings[i].env ? getenv(settings[i].env) : NULL;
+
+		if (text && *text && set(config, &settings[i], text) < 0)
+			return mk_error_set(err, EINVAL,
+					    "environment variable %s: value '%s', expected %s",
+					    settings[i].env, text, settings[i].expected);
+	}
+	return 0;
+}
+
+static void print_help(const char *subcommand)
+{
+	printf("usage: monokube %s [flags]\n\nEach flag can be set by the environment variable "
+	       "named beside it (a key of the ConfigMap).\n\n",
+	       subcommand);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
+		const struct setting *s = &settings[i];
+
+		printf("  --%s %s", s->flag, s->value);
+		if (s->env)
+			printf("  (%s)", s->env);
+		printf("\n\t%s", s->help);
+		if (!s->fallback)
+			printf("; required");
+		else if (*s->fallback)
+			printf("; default %s", s->fallback);
+		printf("\n");
+	}
+	printf("  --help\n\tthis list\n");
+}
+
+/* getopt_long() takes "--node-na" for --node-name while nothing else begins so; a script that
+ * relied on it would break with the next flag added. */
+static bool spelled_out(const char *word, const char *flag)
+{
+	return strcspn(word + 2, "=") == strlen(flag);
+}
+
+static int load_flag(struct mk_config *config, const struct setting *setting, const char *word,
+		     struct mk_error *err)
+{
+	if (!spelled_out(word, setting->flag))
+		return mk_error_set(err, EINVAL, "flag '%s' is cut short: expected --%s", word,
+				    setting->flag);
+	if (set(config, setting, optarg) < 0)
+		return mk_error_set(err, EINVAL, "flag --%s: value '%s', expected %s",
+				    setting->flag, optarg, setting->expected);
+	return 0;
+}
+
+enum { FLAG_HELP = MK_ARRAY_SIZE(settings) };
+
+static void fill_options(struct option *options, int *found)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++)
+		options[i] = (struct option){ settings[i].flag, required_argument, found, (int)i };
+	options[FLAG_HELP] = (struct option){ "help", no_argument, found, FLAG_HELP };
+	options[FLAG_HELP + 1] = (struct option){ 0 };
+}
+
+static int load_flags(struct mk_config *config, int argc, char **argv, struct mk_error *err)
+{
+	struct option options[MK_ARRAY_SIZE(settings) + 2];
+	int found = 0, ret = 0;
+
+	fill_options(options, &found);
+	opterr = 0;
+	optind = 0; /* glibc: start anew, this may be called twice in a process */
+	while (ret == 0) {
+		const char *word = argv[optind ? optind : 1];
+		int c = getopt_long(argc, argv, "+:", options, NULL);
+
+		if (c == -1)
+			break;
+		if (c == ':')
+			return mk_error_set(err, EINVAL, "flag '%s' needs a value", word);
+		if (c != 0)
+			return mk_error_set(
+				err, EINVAL,
+				"unknown flag '%s': expected one of those that --help lists", word);
+		if (found == FLAG_HELP)
+			return 1;
+		ret = load_flag(config, &settings[found], word, err);
+	}
+	if (ret == 0 && optind < argc)
+		return mk_error_set(err, EINVAL, "unexpected argument '%s': expected flags only",
+				    argv[optind]);
+	return ret;
+}
+
+static int check_required(const struct mk_config *config, struct mk_error *err)
+{
+	static const struct mk_config empty;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
+		const struct setting *s = &settings[i];
+
+		if (s->fallback || memcmp((const char *)config + s->offset,
+					  (const char *)&empty + s->offset, s->size) != 0)
+			continue;
+		if (!s->env)
+			return mk_error_set(err, EINVAL, "flag --%s is not set: expected %s",
+					    s->flag, s->expected);
+		return mk_error_set(err, EINVAL,
+				    "%s is not set: expected %s, by the environment variable %s or "
+				    "the flag --%s",
+				    s->env, s->expected, s->env, s->flag);
+	}
+	return 0;
+}
+
+static bool ranges_meet(uint16_t min, uint16_t max, uint16_t other_min, uint16_t other_max)
+{
+	return min <= other_max && other_min <= max;
+}
+
+static int check_ports(const struct mk_config *config, struct mk_error *err)
+{
+	uint16_t vxlan = config->vxlan_port;
+
+	if (ranges_meet(config->node_port_min, config->node_port_max, config->nat_port_min,
+			config->nat_port_max))
+		return mk_error_set(err, EINVAL,
+				    "natPortRange '%u-%u': expected a range that does not overlap "
+				    "nodePortRange '%u-%u'",
+				    config->nat_port_min, config->nat_port_max,
+				    config->node_port_min, config->node_port_max);
+	if (ranges_meet(config->node_port_min, config->node_port_max, vxlan, vxlan) ||
+	    ranges_meet(config->nat_port_min, config->nat_port_max, vxlan, vxlan))
+		return mk_error_set(err, EINVAL,
+				    "vxlanPort '%u': expected a port outside nodePortRange '%u-%u' "
+				    "and natPortRange '%u-%u'",
+				    vxlan, config->node_port_min, config->node_port_max,
+				    config->nat_port_min, config->nat_port_max);
+	return 0;
+}
+
+static int check_interfaces(const struct mk_config *config, struct mk_error *err)
+{
+	const char *vxlan = config->vxlan_iface_name;
+
+	if (strcmp(vxlan, MK_HOST_VETH) == 0 || strcmp(vxlan, MK_HOST_PEER) == 0)
+		return mk_error_set(err, EINVAL,
+				    "vxlanIfaceName '%s': expected a name other than those of the "
+				    "host veth pair, '%s' and '%s'",
+				    vxlan, MK_HOST_VETH, MK_HOST_PEER);
+	if (strcmp(vxlan, config->uplink) == 0)
+		return mk_error_set(err, EINVAL,
+				    "uplinkIfaceName '%s': expected a device other than "
+				    "vxlanIfaceName",
+				    config->uplink);
+	return 0;
+}
+
+static int check_together(const struct mk_config *config, struct mk_error *err)
+{
+	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN];
+	int ret;
+
+	if (mk_cidr_contains(&config->cluster_cidr, &config->vtep_cidr.ip) ||
+	    mk_cidr_contains(&config->vtep_cidr, &config->cluster_cidr.ip))
+		return mk_error_set(err, EINVAL,
+				    "vtepCidr '%s': expected a range that does not overlap "
+				    "clusterCidr '%s'",
+				    mk_cidr_format(&config->vtep_cidr, vtep),
+				    mk_cidr_format(&config->cluster_cidr, cluster));
+	ret = check_ports(config, err);
+	return ret < 0 ? ret : check_interfaces(config, err);
+}
+
+int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_error *err)
+{
+	int ret;
+
+	memset(config, 0, sizeof(*config));
+	ret = load_defaults(config, err);
+	if (ret == 0)
+		ret = load_environment(config, err);
+	if (ret == 0)
+		ret = load_flags(config, argc, argv, err);
+	if (ret == 1)
+		print_help(argv[0]);
+	if (ret == 0)
+		ret = check_required(config, err);
+	if (ret == 0)
+		ret = check_together(config, err);
+	return ret;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/parse.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ip.h"
+#include "base/log.h"
+
+/* A pod's host device is the prefix and this many characters of a hash. */
+#define VETH_HASH_CHARS 11
+
+#define MTU_MIN_BYTES 576 /* what every IPv4 host must take (RFC 791) */
+#define MTU_MAX_BYTES 65535
+
+/* Decimal digits alone: strtoul() would take blanks, signs and "0x". */
+static int parse_number(const char *text, const char *end, unsigned long min, unsigned long max,
+			unsigned long *number)
+{
+	unsigned long value = 0;
+
+	if (text == end || (*text == '0' && end - text > 1))
+		return -EINVAL;
+	for (; text < end; text++) {
+		if (*text < '0' || *text > '9' || value > UINT32_MAX)
+			return -EINVAL;
+		value = value * 10 + (unsigned long)(*text - '0');
+	}
+	if (value < min || value > max)
+		return -EINVAL;
+	*number = value;
+	return 0;
+}
+
+int mk_parse_string(const char *text, void *field, size_t size)
+{
+	size_t length = strlen(text);
+
+	if (length == 0 || length >= size)
+		return -EINVAL;
+	memset(field, 0, size);
+	memcpy(field, text, length);
+	return 0;
+}
+
+int mk_parse_path(const char *text, void *field, size_t size)
+{
+	return text[0] == '/' ? mk_parse_string(text, field, size) : -EINVAL;
+}
+
+int mk_parse_dns_name(const char *text, void *field, size_t size)
+{
+	for (const char *c = text; *c; c++) {
+		bool inside = c != text && c[1] && *c == '-';
+		bool dot = c != text && c[1] && *c == '.' && isalnum((unsigned char)c[-1]) &&
+			   isalnum((unsigned char)c[1]);
+
+		if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && !inside && !dot)
+			return -EINVAL;
+	}
+	return mk_parse_string(text, field, size);
+}
+
+/* The kernel's own rule: dev_valid_name() in net/core/dev.c. */
+int mk_parse_ifname(const char *text, void *field, size_t size)
+{
+	if (strcmp(text, ".") == 0 || strcmp(text, "..") == 0)
+		return -EINVAL;
+	for (const char *c = text; *c; c++)
+		if (*c == '/' || *c == ':' || isspace((unsigned char)*c))
+			return -EINVAL;
+	return mk_parse_string(text, field, size);
+}
+
+int mk_parse_ifname_or_empty(const char *text, void *field, size_t size)
+{
+	if (*text)
+		return mk_parse_ifname(text, field, size);
+	memset(field, 0, size);
+	return 0;
+}
+
+int mk_parse_veth_prefix(const char *text, void *field, size_t size)
+{
+	if (strlen(text) > IFNAMSIZ - 1 - VETH_HASH_CHARS)
+		return -EINVAL;
+	for (const char *c = text; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '-' && *c != '_')
+			return -EINVAL;
+	return mk_parse_string(text, field, size);
+}
+
+int mk_parse_ipv4_cidr(const char *text, void *field, size_t size)
+{
+	struct mk_cidr cidr;
+
+	(void)size;
+	if (mk_cidr_parse(text, &cidr) < 0 || cidr.ip.family != AF_INET)
+		return -EINVAL;
+	*(struct mk_cidr *)field = mk_cidr_network(&cidr);
+	return 0;
+}
+
+int mk_parse_port(const char *text, void *field, size_t size)
+{
+	unsigned long port;
+
+	(void)size;
+	if (parse_number(text, text + strlen(text), 1, UINT16_MAX, &port) < 0)
+		return -EINVAL;
+	*(uint16_t *)field = (uint16_t)port;
+	return 0;
+}
+
+int mk_parse_port_range(const char *text, void *field, size_t size)
+{
+	const char *dash = strchr(text, '-');
+	unsigned long min, max;
+	uint16_t *range = field;
+
+	(void)size;
+	if (!dash || parse_number(text, dash, 1, UINT16_MAX, &min) < 0 ||
+	    parse_number(dash + 1, dash + strlen(dash), min, UINT16_MAX, &max) < 0)
+		return -EINVAL;
+	range[0] = (uint16_t)min;
+	range[1] = (uint16_t)max;
+	return 0;
+}
+
+int mk_parse_mtu(const char *text, void *field, size_t size)
+{
+	unsigned long bytes;
+
+	(void)size;
+	if (parse_number(text, text + strlen(text), 0, MTU_MAX_BYTES, &bytes) < 0 ||
+	    (bytes != 0 && bytes < MTU_MIN_BYTES))
+		return -EINVAL;
+	*(uint32_t *)field = (uint32_t)bytes;
+	return 0;
+}
+
+int mk_parse_bool(const char *text, void *field, size_t size)
+{
+	bool yes = strcmp(text, "true") == 0;
+
+	(void)size;
+	if (!yes && strcmp(text, "false") != 0)
+		return -EINVAL;
+	*(bool *)field = yes;
+	return 0;
+}
+
+int mk_parse_log_level(const char *text, void *field, size_t size)
+{
+	(void)size;
+	return mk_log_parse_level(text, field);
+}

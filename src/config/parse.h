@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/config/parse.h - text of one setting into its field; private to src/config. Each returns 0,
+ * or -EINVAL and leaves the field as it was; the caller knows key and value for the message. */
+#ifndef MK_CONFIG_PARSE_H
+#define MK_CONFIG_PARSE_H
+
+#include <stddef.h>
+
+/* @size: of the field in bytes, for those that copy text. */
+typedef int mk_parse_fn(const char *text, void *field, size_t size);
+
+#define MK_EXPECTED_IFNAME     "a device name: 1 to 15 characters, no blank, '/' or ':'"
+#define MK_EXPECTED_PATH       "an absolute path"
+#define MK_EXPECTED_PORT_RANGE "two ports from 1 to 65535, the smaller first, such as 30000-32767"
+
+mk_parse_fn mk_parse_string; /* char[]: not empty, short enough */
+mk_parse_fn mk_parse_path; /* char[]: absolute */
+mk_parse_fn mk_parse_dns_name; /* char[]: RFC 1123 subdomain, as Kubernetes names nodes */
+mk_parse_fn mk_parse_ifname; /* char[IFNAMSIZ] */
+mk_parse_fn mk_parse_ifname_or_empty;
+mk_parse_fn mk_parse_veth_prefix;
+mk_parse_fn mk_parse_ipv4_cidr; /* struct mk_cidr, host bits cleared */
+mk_parse_fn mk_parse_port; /* uint16_t, not 0 */
+mk_parse_fn mk_parse_port_range; /* uint16_t[2] */
+mk_parse_fn mk_parse_mtu; /* uint32_t */
+mk_parse_fn mk_parse_bool; /* bool */
+mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
+
+#endif

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Settings: defaults, environment, flags, and what is said about wrong values. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "config/config.h"
+
+#define MAX_WORDS 8
+
+static void set_environment(const char *const *words)
+{
+	clearenv();
+	for (; *words; words += 2)
+		ck_assert_int_eq(setenv(words[0], words[1], 1), 0);
+}
+
+static int load(struct mk_config *config, const char *const *flags, struct mk_error *err)
+{
+	const char *argv[MAX_WORDS + 9] = { "agent" };
+	int argc = 1;
+
+	for (; *flags; flags++)
+		argv[argc++] = *flags;
+	return mk_config_load(config, argc, (char **)argv, err);
+}
+
+#define REQUIRED "--node-name", "node1", "--cluster-dir", "/c", "--cluster-cidr=10.244.0.0/16"
+
+START_TEST(test_defaults)
+{
+	const char *const none[] = { NULL }, *const flags[] = { REQUIRED, NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+	char buf[MK_CIDR_STRLEN];
+
+	set_environment(none);
+	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(config.node_name, "node1");
+	ck_assert_str_eq(config.cluster_dir, "/c");
+	ck_assert_str_eq(mk_cidr_format(&config.cluster_cidr, buf), "10.244.0.0/16");
+	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), "10.18.0.0/16");
+	ck_assert_str_eq(config.vxlan_iface_name, "mkvxlan");
+	ck_assert_uint_eq(config.vxlan_port, 4789);
+	ck_assert_str_eq(config.veth_prefix, "mk");
+	ck_assert_str_eq(config.uplink, "");
+	ck_assert_uint_eq(config.node_port_min, 30000);
+	ck_assert_uint_eq(config.node_port_max, 32767);
+	ck_assert_uint_eq(config.nat_port_min, 49152);
+	ck_assert_uint_eq(config.nat_port_max, 65535);
+	ck_assert_str_eq(config.cni_conf_path, "/etc/cni/net.d/10-monokube.conflist");
+	ck_assert_str_eq(config.cni_bin_dir, "/opt/cni/bin");
+	ck_assert_uint_eq(config.mtu_bytes, 0);
+	ck_assert_int_eq(config.log_level, MK_LOG_INFO);
+	ck_assert(config.cp_nodes_deploy_allowed);
+	ck_assert_uint_eq(config.local_endpoint_weight, 1);
+	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
+	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
+}
+END_TEST
+
+START_TEST(test_environment)
+{
+	const char *const environment[] = { "NODE_NAME",
+					    "n.example",
+					    "clusterCidr",
+					    "10.1.2.3/8",
+					    "vtepCidr",
+					    "172.16.0.0/12",
+					    "vxlanIfaceName",
+					    "vx",
+					    "vxlanPort",
+					    "8472",
+					    "vethPairNamePrefix",
+					    "veth",
+					    "uplinkIfaceName",
+					    "eth0",
+					    "nodePortRange",
+					    "1-1000",
+					    "natPortRange",
+					    "1001-2000",
+					    "cniConfFilePath",
+					    "/a",
+					    "cniBinDir",
+					    "/b",
+					    "mtu",
+					    "1400",
+					    "logLevel",
+					    "debug",
+					    "isCPNodesDeployAllowed",
+					    "false",
+					    "localEndpointWeight",
+					    "65535",
+					    NULL };
+	const char *const flags[] = { "--cluster-dir", "c", NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+	char buf[MK_CIDR_STRLEN];
+
+	set_environment(environment);
+	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(config.node_name, "n.example");
+	ck_assert_str_eq(mk_cidr_format(&config.cluster_cidr, buf), "10.0.0.0/8");
+	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), "172.16.0.0/12");
+	ck_assert_str_eq(config.vxlan_iface_name, "vx");
+	ck_assert_uint_eq(config.vxlan_port, 8472);
+	ck_assert_str_eq(config.veth_prefix, "veth");
+	ck_assert_str_eq(config.uplink, "eth0");
+	ck_assert_uint_eq(config.node_port_min, 1);
+	ck_assert_uint_eq(config.node_port_max, 1000);
+	ck_assert_uint_eq(config.nat_port_min, 1001);
+	ck_assert_uint_eq(config.nat_port_max, 2000);
+	ck_assert_str_eq(config.cni_conf_path, "/a");
+	ck_assert_str_eq(config.cni_bin_dir, "/b");
+	ck_assert_uint_eq(config.mtu_bytes, 1400);
+	ck_assert_int_eq(config.log_level, MK_LOG_DEBUG);
+	ck_assert(!config.cp_nodes_deploy_allowed);
+	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
+}
+END_TEST
+
+START_TEST(test_flags_override_environment)
+{
+	const char *const environment[] = { "mtu", "1400", "logLevel", "", "NODE_NAME", "a", NULL };
+	const char *const flags[] = { REQUIRED, "--mtu", "9000", "--uplink-iface-name=", NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+
+	set_environment(environment);
+	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(config.mtu_bytes, 9000);
+	ck_assert_str_eq(config.node_name, "node1");
+	ck_assert_msg(config.log_level == MK_LOG_INFO, "an empty variable counts as not set");
+}
+END_TEST
+
+static const struct {
+	const char *name, *environment[2], *flags[MAX_WORDS];
+	const char *error[3]; /* parts of the message: key, value, expectation */
+} wrong[] = {
+	{ "CIDR in the environment",
+	  { "clusterCidr", "10.244.0.0" },
+	  { REQUIRED },
+	  { "clusterCidr", "'10.244.0.0'", "such as 10.244.0.0/16" } },
+	{ "CIDR of the other family",
+	  { NULL },
+	  { REQUIRED, "--vtep-cidr", "fd00::/64" },
+	  { "--vtep-cidr", "'fd00::/64'", "IPv4 range" } },
+	{ "overlapping ranges",
+	  { "vtepCidr", "10.244.128.0/24" },
+	  { REQUIRED },
+	  { "vtepCidr", "'10.244.128.0/24'", "not overlap" } },
+	{ "overlapping ranges, the other way",
+	  { "vtepCidr", "10.0.0.0/8" },
+	  { REQUIRED },
+	  { "vtepCidr", "'10.0.0.0/8'", "clusterCidr '10.244.0.0/16'" } },
+	{ "NAT ports inside node ports",
+	  { "natPortRange", "32767-40000" },
+	  { REQUIRED },
+	  { "natPortRange", "'32767-40000'", "nodePortRange '30000-32767'" } },
+	{ "VXLAN port inside NAT ports",
+	  { "vxlanPort", "50000" },
+	  { REQUIRED },
+	  { "vxlanPort", "'50000'", "outside" } },
+	{ "range backwards",
+	  { "nodePortRange", "32767-30000" },
+	  { REQUIRED },
+	  { "nodePortRange", "'32767-30000'", "the smaller first" } },
+	{ "range of one word",
+	  { "nodePortRange", "30000" },
+	  { REQUIRED },
+	  { "nodePortRange", "'30000'", "two ports" } },
+	{ "port 0",
+	  { NULL },
+	  { REQUIRED, "--vxlan-port=0" },
+	  { "--vxlan-port", "'0'", "1 to 65535" } },
+	{ "port too large",
+	  { NULL },
+	  { REQUIRED, "--vxlan-port=65536" },
+	  { "--vxlan-port", "'65536'", "1 to 65535" } },
+	{ "number far too large",
+	  { NULL },
+	  { REQUIRED, "--vxlan-port=99999999999999999999999" },
+	  { "--vxlan-port", "'99999999999999999999999'", "1 to 65535" } },
+	{ "number with a sign",
+	  { NULL },
+	  { REQUIRED, "--mtu=+1400" },
+	  { "--mtu", "'+1400'", "576" } },
+	{ "number with a blank", { "mtu", "1400 " }, { REQUIRED }, { "mtu", "'1400 '", "576" } },
+	{ "number with a leading zero", { "mtu", "01400" }, { REQUIRED }, { "mtu", "'01400'" } },
+	{ "MTU too small", { "mtu", "100" }, { REQUIRED }, { "mtu", "'100'", "576 to 65535" } },
+	{ "veth prefix too long",
+	  { "vethPairNamePrefix", "veths" },
+	  { REQUIRED },
+	  { "vethPairNamePrefix", "'veths'", "1 to 4" } },
+	{ "device name too long",
+	  { "vxlanIfaceName", "a234567890123456" },
+	  { REQUIRED },
+	  { "vxlanIfaceName", "'a234567890123456'", "1 to 15 characters" } },
+	{ "device name of the host pair",
+	  { "vxlanIfaceName", "mkhost0" },
+	  { REQUIRED },
+	  { "vxlanIfaceName", "'mkhost0'", "host veth pair" } },
+	{ "uplink is the overlay",
+	  { "uplinkIfaceName", "mkvxlan" },
+	  { REQUIRED },
+	  { "uplinkIfaceName", "'mkvxlan'", "other than" } },
+	{ "bool",
+	  { "isCPNodesDeployAllowed", "True" },
+	  { REQUIRED },
+	  { "isCPNodesDeployAllowed", "'True'", "true or false" } },
+	{ "weight 0",
+	  { "localEndpointWeight", "0" },
+	  { REQUIRED },
+	  { "localEndpointWeight", "'0'", "1 to 65535" } },
+	{ "log level",
+	  { "logLevel", "verbose" },
+	  { REQUIRED },
+	  { "logLevel", "'verbose'", "error, warn, info or debug" } },
+	{ "relative path",
+	  { NULL },
+	  { REQUIRED, "--state-dir", "state" },
+	  { "--state-dir", "'state'", "absolute path" } },
+	{ "node name with capitals",
+	  { NULL },
+	  { REQUIRED, "--node-name", "Node1" },
+	  { "--node-name", "'Node1'", "Node object" } },
+	{ "empty flag",
+	  { NULL },
+	  { REQUIRED, "--cluster-cidr", "" },
+	  { "--cluster-cidr", "''", "IPv4 range" } },
+	{ "unknown flag",
+	  { NULL },
+	  { REQUIRED, "--cluster-cider", "10.0.0.0/8" },
+	  { "unknown flag", "'--cluster-cider'", "--help" } },
+	{ "unknown short flag", { NULL }, { REQUIRED, "-n" }, { "unknown flag", "'-n'" } },
+	{ "unknown short flags, joined",
+	  { NULL },
+	  { REQUIRED, "-no" },
+	  { "unknown flag", "'-no'" } },
+	{ "ambiguous flag", { NULL }, { REQUIRED, "--node", "a" }, { "unknown flag", "'--node'" } },
+	{ "flag cut short",
+	  { NULL },
+	  { REQUIRED, "--node-na", "node1" },
+	  { "'--node-na'", "cut short", "--node-name" } },
+	{ "flag cut short, with =",
+	  { NULL },
+	  { REQUIRED, "--vxlan-p=1" },
+	  { "'--vxlan-p=1'", "cut short", "--vxlan-port" } },
+	{ "flag without value", { NULL }, { REQUIRED, "--mtu" }, { "'--mtu'", "needs a value" } },
+	{ "argument that is no flag",
+	  { NULL },
+	  { REQUIRED, "node1" },
+	  { "unexpected argument", "'node1'" } },
+	{ "no node name",
+	  { NULL },
+	  { "--cluster-dir=/c", "--cluster-cidr=10.244.0.0/16" },
+	  { "NODE_NAME is not set", "--node-name" } },
+	{ "no cluster CIDR",
+	  { NULL },
+	  { "--cluster-dir=/c", "--node-name=n" },
+	  { "clusterCidr is not set", "such as", "--cluster-cidr" } },
+	{ "no cluster dir",
+	  { NULL },
+	  { "--cluster-cidr=10.244.0.0/16", "--node-name=n" },
+	  { "--cluster-dir is not set", "directory" } },
+};
+
+START_TEST(test_wrong_value)
+{
+	const char *environment[3] = { wrong[_i].environment[0], wrong[_i].environment[1], NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+
+	set_environment(environment);
+	ck_assert_msg(load(&config, wrong[_i].flags, &err) < 0, "%s", wrong[_i].name);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(wrong[_i].error) && wrong[_i].error[i]; i++)
+		ck_assert_msg(strstr(err.text, wrong[_i].error[i]), "%s: no \"%s\" in \"%s\"",
+			      wrong[_i].name, wrong[_i].error[i], err.text);
+}
+END_TEST
+
+/* What load() prints to standard output, which is given back afterwards. */
+static int load_quietly(const char *const *flags, char *printed, size_t size)
+{
+	cleanup_fclose FILE *file = tmpfile();
+	int ret, saved = dup(STDOUT_FILENO);
+	struct mk_config config;
+	struct mk_error err = { 0 };
+
+	ck_assert(file && saved >= 0);
+	fflush(stdout);
+	ck_assert_int_ge(dup2(fileno(file), STDOUT_FILENO), 0);
+	ret = load(&config, flags, &err);
+	fflush(stdout);
+	ck_assert_int_ge(dup2(saved, STDOUT_FILENO), 0);
+	close(saved);
+	rewind(file);
+	printed[fread(printed, 1, size - 1, file)] = '\0';
+	return ret;
+}
+
+START_TEST(test_help)
+{
+	const char *const none[] = { NULL }, *const flags[] = { "--help", NULL };
+	const char *const parts[] = { "usage: monokube agent", "--cluster-cidr CIDR  (clusterCidr)",
+				      "--bpf-dir", "default 30000-32767", "required" };
+	char printed[8192];
+
+	set_environment(none);
+	ck_assert_int_eq(load_quietly(flags, printed, sizeof(printed)), 1);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(parts); i++)
+		ck_assert_msg(strstr(printed, parts[i]), "no \"%s\" in the help", parts[i]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config");
+	TCase *tc = tcase_create("load");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(tc, test_defaults);
+	tcase_add_test(tc, test_environment);
+	tcase_add_test(tc, test_flags_override_environment);
+	tcase_add_loop_test(tc, test_wrong_value, 0, MK_ARRAY_SIZE(wrong));
+	tcase_add_test(tc, test_help);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
