@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/bpflog.h - what libbpf says goes through our log, one level lower: it reports as
+ * warnings what its caller has asked about and handles. */
+#ifndef MK_DATAPATH_BPFLOG_H
+#define MK_DATAPATH_BPFLOG_H
+
+#include <stdbool.h>
+
+/* Idempotent; every entry into libbpf's logging parts calls it first. */
+void mk_bpflog_init(void);
+
+/* While @quiet nothing is passed on: for requests whose failure is an answer ("is it there?").
+ * Returns the former setting. */
+bool mk_bpflog_quiet(bool quiet);
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/pin.h"
+
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+
+int mk_pin_path(char *path, const char *bpf_dir, const char *kind, const char *name,
+		struct mk_error *err)
+{
+	if (snprintf(path, PATH_MAX, "%s/%s/%s", bpf_dir, kind, name) >= PATH_MAX)
+		return mk_error_set(err, ENAMETOOLONG, "path of pin '%s' below '%s'", name,
+				    bpf_dir);
+	return 0;
+}
+
+int mk_pin_open(const char *bpf_dir, const char *kind, const char *name, struct mk_error *err)
+{
+	char path[PATH_MAX];
+	int fd, ret = mk_pin_path(path, bpf_dir, kind, name, err);
+
+	if (ret < 0)
+		return ret;
+	fd = bpf_obj_get(path);
+	if (fd < 0)
+		return mk_error_errno(err, errno, "cannot open pin '%s'", path);
+	return fd;
+}
+
+static bool is_bpffs(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC;
+}
+
+/* The parent of the BPF directory, "/sys/fs/bpf" as a rule, is where a bpffs belongs. */
+static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
+{
+	char parent[PATH_MAX];
+	char *slash;
+	int ret;
+
+	if (snprintf(parent, sizeof(parent), "%s", bpf_dir) >= (int)sizeof(parent))
+		return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
+	slash = strrchr(parent, '/');
+	if (!slash || slash == parent)
+		return mk_error_set(
+			err, EINVAL,
+			"BPF directory '%s' is no path below a bpffs such as /sys/fs/bpf", bpf_dir);
+	*slash = '\0';
+	if (is_bpffs(parent))
+		return 0;
+	if (access(parent, F_OK) < 0) {
+		ret = mk_mkdirs(parent, 0755, err);
+		if (ret < 0)
+			return ret;
+	}
+	if (mount("bpffs", parent, "bpf", 0, "mode=0700") < 0)
+		return mk_error_errno(
+			err, errno,
+			"'%s' is not a bpffs and none can be mounted there (mount -t bpf "
+			"bpffs %s)",
+			parent, parent);
+	mk_log_info("mounted a bpffs path=%s", parent);
+	return 0;
+}
+
+int mk_pin_prepare(const char *bpf_dir, struct mk_error *err)
+{
+	static const char *const kinds[] = { MK_PIN_MAPS, MK_PIN_PROGS };
+	char path[PATH_MAX];
+	int ret;
+
+	if (!is_bpffs(bpf_dir)) {
+		ret = mount_bpffs(bpf_dir, err);
+		if (ret < 0)
+			return ret;
+	}
+	for (size_t i = 0; i < MK_ARRAY_SIZE(kinds); i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", bpf_dir, kinds[i]) >= (int)sizeof(path))
+			return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
+		ret = mk_mkdirs(path, 0700, err);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+int mk_datapath_lock(const char *state_dir, bool exclusive, struct mk_error *err)
+{
+	char path[PATH_MAX];
+	cleanup_close int fd = -1;
+	int ret;
+
+	if (snprintf(path, sizeof(path), "%s/datapath.lock", state_dir) >= (int)sizeof(path))
+		return mk_error_set(err, ENAMETOOLONG, "lock in '%s'", state_dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == ENOENT) {
+		ret = mk_mkdirs(state_dir, 0755, err);
+		if (ret < 0)
+			return ret;
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	}
+	if (fd < 0)
+		return mk_error_errno(err, errno, "cannot open lock '%s'", path);
+	while (flock(fd, exclusive ? LOCK_EX : LOCK_SH) < 0)
+		if (errno != EINTR)
+			return mk_error_errno(err, errno, "cannot lock '%s'", path);
+	return mk_steal_fd(&fd);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/pods.h"
+
+#include <bpf/bpf.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "datapath/bpflog.h"
+#include "datapath/hook.h"
+#include "datapath/pin.h"
+#include "datapath/table.h"
+
+struct mk_pods {
+	struct mk_table table;
+	int prog_fd;
+	uint32_t prog_id;
+	int lock_fd;
+};
+
+static int not_loaded(const char *bpf_dir, struct mk_error *err)
+{
+	return mk_error_set(
+		err, ENOENT,
+		"the datapath is not loaded: nothing is pinned in '%s'; start `monokube "
+		"agent` on this node once",
+		bpf_dir);
+}
+
+static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error *err)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+	int ret = mk_table_open(&pods->table, bpf_dir, "pods", sizeof(struct mk_addr),
+				sizeof(struct mk_pod), err);
+
+	if (ret == -ENOENT)
+		return not_loaded(bpf_dir, err);
+	if (ret < 0)
+		return ret;
+	pods->prog_fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, "ilb_pod", err);
+	if (pods->prog_fd == -ENOENT)
+		return not_loaded(bpf_dir, err);
+	if (pods->prog_fd < 0)
+		return pods->prog_fd;
+	if (bpf_obj_get_info_by_fd(pods->prog_fd, &info, &size) < 0)
+		return mk_error_errno(err, errno, "cannot ask for program 'ilb_pod'");
+	pods->prog_id = info.id;
+	return 0;
+}
+
+struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+{
+	cleanup_pods struct mk_pods *pods = malloc(sizeof(*pods));
+
+	if (!pods) {
+		(void)mk_error_errno(err, ENOMEM, "cannot open the table of pods");
+		return NULL;
+	}
+	*pods = (struct mk_pods){ .table.fd = -1, .prog_fd = -1, .lock_fd = -1 };
+	pods->lock_fd = mk_datapath_lock(state_dir, false, err);
+	if (pods->lock_fd < 0 || open_pins(pods, bpf_dir, err) < 0)
+		return NULL;
+	return mk_steal_ptr(pods);
+}
+
+void mk_pods_free(struct mk_pods *pods)
+{
+	if (!pods)
+		return;
+	mk_table_close(&pods->table);
+	mk_cleanup_close(&pods->prog_fd);
+	mk_cleanup_close(&pods->lock_fd);
+	free(pods);
+}
+
+int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip, const struct mk_pod *pod,
+		struct mk_error *err)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+
+	return mk_table_put(&pods->table, &key, pod, err);
+}
+
+int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
+		struct mk_error *err)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+	char text[MK_IP_STRLEN];
+	int ret = mk_table_get(&pods->table, &key, pod, err);
+
+	if (ret == -ENOENT)
+		return mk_error_set(err, ENOENT, "map 'pods' has no entry for %s",
+				    mk_ip_format(ip, text));
+	return ret;
+}
+
+int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip, struct mk_error *err)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+	int ret = mk_table_delete(&pods->table, &key, err);
+
+	return ret < 0 ? ret : 0;
+}
+
+int mk_pods_each(struct mk_pods *pods,
+		 int (*visit)(void *ctx, const struct mk_ip *ip, const struct mk_pod *pod),
+		 void *ctx, struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	size_t count;
+	int ret = mk_table_keys(&pods->table, &keys, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		const struct mk_addr *addr = (const struct mk_addr *)keys + i;
+		struct mk_ip ip = mk_ip_from_addr(addr);
+		struct mk_pod pod;
+
+		if (bpf_map_lookup_elem(pods->table.fd, addr, &pod) < 0)
+			continue; /* gone since the listing */
+		ret = visit(ctx, &ip, &pod);
+	}
+	return ret;
+}
+
+int mk_pods_attach(struct mk_pods *pods, int ifindex, struct mk_error *err)
+{
+	return mk_hook_attach(ifindex, MK_INGRESS, pods->prog_fd, err);
+}
+
+int mk_pods_attached(struct mk_pods *pods, int ifindex, struct mk_error *err)
+{
+	uint32_t prog_id;
+	int ret = mk_hook_query(ifindex, MK_INGRESS, &prog_id, err);
+
+	return ret < 0 ? ret : prog_id == pods->prog_id;
+}
