@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/agent.sh - one agent per node: start, stop, kill, wait.
+
+agent_binary()
+{
+	local binary=${MK_BIN:-$LAB_LIB/../../../build/monokube}
+	[[ -x $binary ]] || die "'$binary' is not there; build it with make, or set MK_BIN"
+	realpath "$binary"
+}
+
+agent_log() { echo "$LAB_DIR/nodes/$1/agent.log"; }
+
+# A pid alone may be somebody else's by now; with its start time it is ours.
+agent_pid()
+{
+	local pid started
+	read -r pid started 2>/dev/null <"$LAB_DIR/nodes/$1/agent.pid" || return 1
+	[[ $(start_time "$pid") == "$started" ]] && echo "$pid"
+}
+
+# Field 22 of /proc/PID/stat, counted behind the command name, which may hold blanks.
+start_time()
+{
+	local line
+	{ read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+	line=${line##*) }
+	[[ ${line:0:1} != Z ]] && cut -d' ' -f20 <<<"$line"
+}
+
+agent_is_gone() { ! agent_pid "$1" >/dev/null; }
+agent_is_ready() { tail -c "+$((${2} + 1))" "$(agent_log "$1")" | grep -qE '^(<[0-9]>)?info ready( |$)'; }
+agent_is_ready_or_gone() { agent_is_ready "$@" || agent_is_gone "$1"; }
+
+# Start the agent of a node; agent_await() tells whether it became ready. Flags of the lab's user
+# come from MK_AGENT_FLAGS.
+agent_launch()
+{
+	local node=$1 dir=$LAB_DIR/nodes/$1 pid log
+	agent_is_gone "$node" || die "the agent of $node runs already, pid $(agent_pid "$node")"
+	log=$(agent_log "$node")
+	touch "$log"
+	stat -c %s "$log" >"$dir/agent.log.start"
+	# shellcheck disable=SC2086 # a list of flags
+	setsid nsenter --net="/run/netns/$(netns_of "$node")" --mount="$dir/mnt" --wd=/ -- \
+		"$(agent_binary)" agent --node-name "$node" --cluster-dir "$dir/cluster" \
+		--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" ${MK_AGENT_FLAGS:-} \
+		</dev/null >>"$log" 2>&1 &
+	pid=$!
+	disown
+	echo "$pid $(start_time "$pid")" >"$dir/agent.pid"
+}
+
+agent_await()
+{
+	local node=$1 start
+	start=$(<"$LAB_DIR/nodes/$node/agent.log.start")
+	wait_until "$AGENT_READY_SECONDS" agent_is_ready_or_gone "$node" "$start" &&
+		agent_is_ready "$node" "$start" && return
+	tail -n 20 "$(agent_log "$node")" >&2
+	agent_is_gone "$node" && die "the agent of $node ended; its last lines are above"
+	die "the agent of $node did not log 'ready' within $AGENT_READY_SECONDS s; its last lines are above"
+}
+
+agent_end()
+{
+	local signal=$1 node=$2 pid
+	pid=$(agent_pid "$node") || die "no agent runs on $node"
+	kill "-$signal" "$pid"
+	wait_until "$AGENT_STOP_SECONDS" agent_is_gone "$node" ||
+		die "the agent of $node (pid $pid) is still there $AGENT_STOP_SECONDS s after SIG$signal"
+}
+
+lab_agent()
+{
+	local verb=$1 node=$2
+	need_node "$node"
+	case $verb in
+	start)
+		agent_launch "$node"
+		agent_await "$node"
+		;;
+	stop) agent_end TERM "$node" ;;
+	kill) agent_end KILL "$node" ;;
+	*) die "agent '$verb': expected start, stop or kill" ;;
+	esac
+}

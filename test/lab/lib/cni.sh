@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/cni.sh - what a container runtime does with a network configuration list
+# (CNI specification 1.0.0, section 3): each plugin in order, the result of one handed to the
+# next; on DEL in reverse.
+
+# The list that a runtime would take: the first in the order of names.
+cni_conflist()
+{
+	local node=$1 file
+	file=$(find "$LAB_DIR/nodes/$node/cni-conf/net.d" -name '*.conflist' 2>/dev/null | sort | head -n 1)
+	[[ -n $file ]] || die "no CNI configuration in /etc/cni/net.d of $node; has its agent ever run?"
+	jq -c . "$file"
+}
+
+# The configuration of plugin $2 of list $1 as it gets it: capabilities that it declares are
+# filled from the pod's ($3), the previous result ($4, may be empty) is added.
+cni_plugin_config()
+{
+	jq -c --argjson index "$2" --argjson args "$3" --argjson previous "${4:-null}" '
+		. as $list | .plugins[$index] as $plugin |
+		($plugin.capabilities // {} | to_entries | map(select(.value) | .key)) as $wanted |
+		($args | with_entries(select(.key as $key | $wanted | index($key)))) as $runtime |
+		$plugin + {cniVersion: $list.cniVersion, name: $list.name}
+		+ (if $runtime == {} then {} else {runtimeConfig: $runtime} end)
+		+ (if $previous == null then {} else {prevResult: $previous} end)' <<<"$1"
+}
+
+# cni_call NODE VERB ID NETNS POD TYPE: one plugin, configuration on standard input.
+cni_call()
+{
+	in_node "$1" env CNI_COMMAND="$2" CNI_CONTAINERID="$3" CNI_NETNS="$4" CNI_IFNAME=eth0 \
+		CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=$5" \
+		CNI_PATH=/opt/cni/bin "/opt/cni/bin/$6"
+}
+
+# cni_add NODE ID NETNS POD LIST ARGS: prints the last result. On failure prints the plugin's
+# words on standard error.
+cni_add()
+{
+	local list=$5 result='' config type index count
+	count=$(jq '.plugins | length' <<<"$list")
+	for ((index = 0; index < count; index++)); do
+		type=$(jq -r ".plugins[$index].type" <<<"$list")
+		config=$(cni_plugin_config "$list" "$index" "$6" "$result")
+		if ! result=$(cni_call "$1" ADD "$2" "$3" "$4" "$type" <<<"$config"); then
+			echo "lab: ADD of plugin '$type' on $1 failed: $(jq -r '[.msg, .details] | join(": ")' \
+				<<<"$result" 2>/dev/null || echo "$result")" >&2
+			return 1
+		fi
+	done
+	echo "$result"
+}
+
+# cni_del NODE ID NETNS POD LIST ARGS RESULT: all plugins, even if one fails.
+cni_del()
+{
+	local list=$5 config type index answer status=0
+	for ((index = $(jq '.plugins | length' <<<"$list") - 1; index >= 0; index--)); do
+		type=$(jq -r ".plugins[$index].type" <<<"$list")
+		config=$(cni_plugin_config "$list" "$index" "$6" "$7")
+		answer=$(cni_call "$1" DEL "$2" "$3" "$4" "$type" <<<"$config") || {
+			echo "lab: DEL of plugin '$type' on $1 failed: $answer" >&2
+			status=1
+		}
+	done
+	return $status
+}

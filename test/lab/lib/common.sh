@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/common.sh - names, places and messages that every part of the lab shares.
+#
+# A lab is: network namespaces LAB.node1.., LAB.world, LAB.underlay and LAB.POD for each pod, and
+# one tmpfs /run/mklab-LAB with everything else. A name without dots before the dot and after
+# it keeps two labs apart whatever their names.
+# shellcheck disable=SC2034 # read by the other parts
+
+LAB_SUBNET=192.168.99		# the underlay; node N has .<10+N>
+WORLD_ADDR=192.168.99.200
+WORLD_FAR_ADDR=203.0.113.10	# RFC 5737: an address no machine has, behind world
+CLUSTER_CIDR=10.244.0.0/16
+VTEP_CIDR=10.18.0.0/16
+MAX_NODES=60
+AGENT_READY_SECONDS=30
+AGENT_STOP_SECONDS=10
+
+die()
+{
+	echo "lab: $*" >&2
+	exit 1
+}
+
+# What every command but `up` needs: the lab is there.
+need_lab()
+{
+	[[ -f $LAB_DIR/up ]] ||
+		die "no lab '$LAB' is up; \`lab up 2 --name $LAB\` brings one up, \`lab list\` shows all"
+}
+
+need_root()
+{
+	[[ $(id -u) == 0 ]] || die "network namespaces need root; run it with sudo"
+}
+
+set_lab()
+{
+	[[ $1 =~ ^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$ ]] ||
+		die "lab name '$1': expected at most 32 lower-case letters, digits and dashes"
+	LAB=$1
+	LAB_DIR=/run/mklab-$LAB
+}
+
+netns_of() { echo "$LAB.$1"; }
+
+is_node() { [[ -d $LAB_DIR/nodes/$1 ]]; }
+is_pod() { [[ -f $LAB_DIR/pods/$1.json ]]; }
+
+# In their numeric order, so that node10 follows node9.
+all_nodes() { find "$LAB_DIR/nodes" -mindepth 1 -maxdepth 1 -printf '%f\n' 2>/dev/null | sort -V; }
+all_pods() { find "$LAB_DIR/pods" -name '*.json' -printf '%f\n' 2>/dev/null | sed 's/\.json$//' | sort -V; }
+
+need_node() { is_node "$1" || die "lab '$LAB' has no node '$1'; it has: $(all_nodes | tr '\n' ' ')"; }
+need_pod() { is_pod "$1" || die "lab '$LAB' has no pod '$1'; it has: $(all_pods | tr '\n' ' ')"; }
+
+pod_get() { jq -er "$2" "$LAB_DIR/pods/$1.json"; }
+
+# Run a command in a node's network and mount namespace, in the directory we stand in if the
+# node sees it.
+in_node()
+{
+	local node=$1 dir=$PWD
+	shift
+	nsenter --net="/run/netns/$(netns_of "$node")" --mount="$LAB_DIR/nodes/$node/mnt" -- \
+		sh -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$dir" "$@"
+}
+
+in_netns()
+{
+	local name=$1
+	shift
+	ip netns exec "$(netns_of "$name")" "$@"
+}
+
+# wait_until SECONDS COMMAND...: poll a condition with a bound.
+wait_until()
+{
+	local deadline=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		((SECONDS < deadline)) || return 1
+		sleep 0.05
+	done
+}
+
+# Write standard input to a file that appears complete or not at all.
+write_atomically()
+{
+	local temporary
+	temporary=$(mktemp "$LAB_DIR/tmp/XXXXXX")
+	cat >"$temporary"
+	chmod 644 "$temporary"
+	mv -f "$temporary" "$1"
+}

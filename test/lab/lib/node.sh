@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/node.sh - the underlay, the nodes, their mount namespaces.
+
+node_addr() { echo "$LAB_SUBNET.$((10 + ${1#node}))"; }
+
+# One cable: an interface eth0 in the namespace of $1, plugged into the underlay's bridge.
+plug()
+{
+	local name=$1 addr=$2 netns
+	netns=$(netns_of "$name")
+	ip link add eth0 netns "$netns" type veth peer name "$name" netns "$(netns_of underlay)"
+	ip -n "$(netns_of underlay)" link set "$name" master br0 up
+	ip -n "$netns" link set lo up
+	ip -n "$netns" addr add "$addr/24" dev eth0
+	ip -n "$netns" link set eth0 up
+}
+
+underlay_up()
+{
+	local underlay
+	underlay=$(netns_of underlay)
+	ip netns add "$underlay"
+	# A switch, not a firewall: where br_netfilter is there, it would reassemble and filter.
+	ip netns exec "$underlay" sh -c '
+		echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
+		bridge_filter=/proc/sys/net/bridge/bridge-nf-call-iptables
+		[ ! -e "$bridge_filter" ] || echo 0 >"$bridge_filter"'
+	ip -n "$underlay" link add br0 type bridge
+	ip -n "$underlay" link set br0 up
+}
+
+# Outside the cluster: knows the underlay, and no way to a pod.
+world_up()
+{
+	ip netns add "$(netns_of world)"
+	plug world "$WORLD_ADDR"
+	ip -n "$(netns_of world)" addr add "$WORLD_FAR_ADDR/32" dev lo
+}
+
+node_up()
+{
+	local node=$1 dir=$LAB_DIR/nodes/$1 netns
+	netns=$(netns_of "$node")
+	mkdir -p "$dir"/{cluster,cni-bin,cni-conf/net.d,state,cni-state,overlay}
+	ip netns add "$netns"
+	plug "$node" "$(node_addr "$node")"
+	ip -n "$netns" route add default via "$WORLD_ADDR"
+	touch "$dir/mnt"
+	nsenter --net="/run/netns/$netns" unshare --mount="$dir/mnt" --propagation slave \
+		"$LAB_LIB/node-mounts" "$LAB_DIR" "$dir"
+	node_plugins "$dir/cni-bin"
+}
+
+# What Debian's containernetworking-plugins brings, as a distribution's node would have it.
+node_plugins()
+{
+	local plugin
+	for plugin in portmap tuning loopback host-local ptp bridge; do
+		[[ -x /usr/lib/cni/$plugin ]] ||
+			die "/usr/lib/cni/$plugin is missing; install containernetworking-plugins"
+		ln -s "/usr/lib/cni/$plugin" "$1/$plugin"
+	done
+}
+
+node_object()
+{
+	local node=$1 index=${1#node}
+	cat <<END
+apiVersion: v1
+kind: Node
+metadata:
+  name: $node
+  labels:
+    kubernetes.io/hostname: $node
+    topology.kubernetes.io/zone: zone-$(((index - 1) % 2 + 1))
+spec:
+  podCIDR: 10.244.$index.0/24
+  podCIDRs: [10.244.$index.0/24]
+status:
+  addresses:
+  - type: InternalIP
+    address: $(node_addr "$node")
+  - type: Hostname
+    address: $node
+  conditions:
+  - type: Ready
+    status: "True"
+END
+}
+
+lab_up()
+{
+	local count=$1 node index
+	[[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= MAX_NODES)) ||
+		die "number of nodes '$count': expected 1 to $MAX_NODES"
+	agent_binary >/dev/null
+	# The directory is the claim: of two `lab up` with one name, one wins.
+	mkdir "$LAB_DIR" 2>/dev/null ||
+		die "lab '$LAB' is there already; \`lab down --name $LAB\` removes it, whole or half-built"
+	trap lab_down EXIT # half a lab is worth nothing; the exit status stays
+	mount -t tmpfs -o mode=755 "mklab-$LAB" "$LAB_DIR"
+	mount --make-private "$LAB_DIR" # a file that holds a mount namespace cannot be propagated
+	mkdir "$LAB_DIR"/{nodes,pods,objects,tmp}
+	underlay_up
+	world_up
+	for ((index = 1; index <= count; index++)); do
+		node_object "node$index" >"$LAB_DIR/objects/node-node$index.yaml"
+		node_up "node$index"
+	done
+	for node in $(all_nodes); do
+		cp "$LAB_DIR"/objects/*.yaml "$LAB_DIR/nodes/$node/cluster/"
+		agent_launch "$node"
+	done
+	for node in $(all_nodes); do
+		agent_await "$node"
+	done
+	touch "$LAB_DIR/up"
+	trap - EXIT
+}
+
+# Everything that lives in the lab, lives in one of its network namespaces.
+lab_netns() { find /run/netns -maxdepth 1 -name "$LAB.*" -printf '%f\n' 2>/dev/null; }
+lab_pids() { local netns; for netns in $(lab_netns); do ip netns pids "$netns" 2>/dev/null; done; }
+
+kill_all_in()
+{
+	local pids
+	pids=$(ip netns pids "$1" 2>/dev/null | tr '\n' ' ')
+	# shellcheck disable=SC2086 # a list of numbers
+	[[ -z $pids ]] || kill -KILL $pids 2>/dev/null || true
+}
+
+netns_is_idle() { [[ -z $(ip netns pids "$1" 2>/dev/null) ]]; }
+
+netns_down()
+{
+	kill_all_in "$1"
+	wait_until 10 netns_is_idle "$1" || die "processes in namespace $1 do not end: $(ip netns pids "$1" | tr '\n' ' ')"
+	ip netns del "$1"
+}
+
+# Takes apart what is there, also of a lab that never came up whole.
+lab_down()
+{
+	local netns mnt
+	for netns in $(lab_netns); do
+		netns_down "$netns"
+	done
+	for mnt in "$LAB_DIR"/nodes/*/mnt; do
+		[[ ! -e $mnt ]] || umount "$mnt" 2>/dev/null || true
+	done
+	while mountpoint -q "$LAB_DIR"; do
+		umount -l "$LAB_DIR"
+	done
+	[[ ! -d $LAB_DIR ]] || rmdir "$LAB_DIR"
+}
