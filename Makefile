@@ -88,7 +88,7 @@ $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c
 	@mkdir -p $(@D)
 	@echo "  BPF     $<"
 	$(Q)$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
-		-Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
+		-D__$(shell uname -m)__ -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
 
 $(BUILD)/bpf/datapath.o: $(BPF_OBJS)
 	@echo "  BPFLINK $@"

@@ -16,11 +16,11 @@
 
 /* Where a packet met the datapath. Index of the drop counters: append only. */
 enum mk_hook {
-	MK_HOOK_POD,		/* host side of a pod's veth, ingress: a pod sends */
-	MK_HOOK_HOST,		/* datapath side of the host veth, ingress: the host sends */
-	MK_HOOK_OVERLAY,	/* VXLAN device, ingress: another node sends */
-	MK_HOOK_UPLINK,		/* uplink, ingress: the world sends */
-	MK_HOOK_UPLINK_EGRESS,	/* uplink, egress: the host answers */
+	MK_HOOK_POD, /* host side of a pod's veth, ingress: a pod sends */
+	MK_HOOK_HOST, /* datapath side of the host veth, ingress: the host sends */
+	MK_HOOK_OVERLAY, /* VXLAN device, ingress: another node sends */
+	MK_HOOK_UPLINK, /* uplink, ingress: the world sends */
+	MK_HOOK_UPLINK_EGRESS, /* uplink, egress: the host answers */
 	MK_HOOK_COUNT
 };
 
@@ -28,8 +28,8 @@ enum mk_hook {
 enum mk_prog {
 	MK_PROG_ROUTER,
 	MK_PROG_ELB,
-	MK_PROG_NAT,		/* masquerade, towards the uplink */
-	MK_PROG_ERROR,		/* an ICMP error the datapath made itself: translate and route it */
+	MK_PROG_NAT, /* masquerade, towards the uplink */
+	MK_PROG_ERROR, /* an ICMP error the datapath made itself: translate and route it */
 	MK_PROG_COUNT
 };
 
@@ -42,19 +42,19 @@ enum mk_prog {
 struct mk_tuple {
 	struct mk_addr saddr, daddr;
 	__be16 sport, dport;
-	__u8 proto;		/* IPPROTO_* */
+	__u8 proto; /* IPPROTO_* */
 	__u8 pad[3];
 };
 _Static_assert(sizeof(struct mk_tuple) == 16, "map key ABI");
 _Static_assert(offsetof(struct mk_tuple, proto) == 12, "map key ABI");
 
 enum mk_session_flags {
-	MK_SESSION_FORWARD = 1 << 0,	/* written at creation: direction of the first packet */
-	MK_SESSION_REPLIED = 1 << 1,	/* forward entry only: the other side has answered */
-	MK_SESSION_FIN = 1 << 2,	/* TCP: FIN seen in this direction */
-	MK_SESSION_RST = 1 << 3,	/* TCP: RST seen in this direction */
-	MK_SESSION_VIA_HOST = 1 << 4,	/* belongs to the host's stack: hand it over untranslated */
-	MK_SESSION_TCP_OPEN = 1 << 5,	/* TCP: handshake completed */
+	MK_SESSION_FORWARD = 1 << 0, /* written at creation: direction of the first packet */
+	MK_SESSION_REPLIED = 1 << 1, /* forward entry only: the other side has answered */
+	MK_SESSION_FIN = 1 << 2, /* TCP: FIN seen in this direction */
+	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction */
+	MK_SESSION_VIA_HOST = 1 << 4, /* belongs to the host's stack: hand it over untranslated */
+	MK_SESSION_TCP_OPEN = 1 << 5, /* TCP: handshake completed */
 };
 
 /* One direction of a session: a packet that shows the key is rewritten to show `to`.
@@ -63,18 +63,18 @@ enum mk_session_flags {
  * sessions_new, nat_sessions_new (half-open and one-way flows, LRU). */
 struct mk_session {
 	struct mk_tuple to;
-	__u64 created_ns;	/* CLOCK_MONOTONIC */
-	__u64 last_seen_ns;	/* CLOCK_MONOTONIC, refreshed at most once a second */
-	__u32 service_id;	/* mk_service.id, 0: not a Service's */
-	__u8 flags;		/* enum mk_session_flags */
+	__u64 created_ns; /* CLOCK_MONOTONIC */
+	__u64 last_seen_ns; /* CLOCK_MONOTONIC, refreshed at most once a second */
+	__u32 service_id; /* mk_service.id, 0: not a Service's */
+	__u8 flags; /* enum mk_session_flags */
 	__u8 pad[3];
 };
 _Static_assert(sizeof(struct mk_session) == 40, "map value ABI");
 _Static_assert(offsetof(struct mk_session, service_id) == 32, "map value ABI");
 
 enum mk_scope {
-	MK_SCOPE_INTERNAL,	/* seen from pods and hosts of the cluster */
-	MK_SCOPE_EXTERNAL,	/* seen from the uplink */
+	MK_SCOPE_INTERNAL, /* seen from pods and hosts of the cluster */
+	MK_SCOPE_EXTERNAL, /* seen from the uplink */
 };
 
 /* Map services: a frontend. An entry with port 0 and proto MK_PROTO_ANY says only that the
@@ -83,25 +83,25 @@ struct mk_service_key {
 	struct mk_addr addr;
 	__be16 port;
 	__u8 proto;
-	__u8 scope;		/* enum mk_scope */
+	__u8 scope; /* enum mk_scope */
 };
 _Static_assert(sizeof(struct mk_service_key) == 8, "map key ABI");
 
 enum mk_service_flags {
-	MK_SERVICE_MASQUERADE = 1 << 0,	/* requests get the virtual pod address as source */
-	MK_SERVICE_MAGLEV = 1 << 1,	/* choose by the maglev table, else weighted at random */
-	MK_SERVICE_DROP_EMPTY = 1 << 2,	/* no backend: drop (endpoints elsewhere), else refuse */
+	MK_SERVICE_MASQUERADE = 1 << 0, /* requests get the virtual pod address as source */
+	MK_SERVICE_MAGLEV = 1 << 1, /* choose by the maglev table, else weighted at random */
+	MK_SERVICE_DROP_EMPTY = 1 << 2, /* no backend: drop (endpoints elsewhere), else refuse */
 };
 
 /* Backends are numbered 0..backend_count-1, the local ones first. A local backend weighs
  * local_weight, any other 1. */
 struct mk_service {
-	__u32 id;		/* of the backend set, never 0 */
-	__u32 generation;	/* of the backends: part of their keys */
+	__u32 id; /* of the backend set, never 0 */
+	__u32 generation; /* of the backends: part of their keys */
 	__u16 backend_count;
 	__u16 local_count;
 	__u16 local_weight;
-	__u16 flags;		/* enum mk_service_flags */
+	__u16 flags; /* enum mk_service_flags */
 };
 _Static_assert(sizeof(struct mk_service) == 16, "map value ABI");
 
@@ -130,27 +130,27 @@ _Static_assert(sizeof(struct mk_maglev) == 2044, "map value ABI");
 
 /* Map pods: local pods, by struct mk_addr. */
 struct mk_pod {
-	__u32 ifindex;		/* host side of the veth */
-	__u8 mac[6];		/* of the pod's interface */
+	__u32 ifindex; /* host side of the veth */
+	__u8 mac[6]; /* of the pod's interface */
 	__u8 pad[2];
 };
 _Static_assert(sizeof(struct mk_pod) == 12, "map value ABI");
 
 /* Map routes (LPM). What matches nothing is outside the cluster. */
 enum mk_route_type {
-	MK_ROUTE_PODS = 1,	/* this node's pod CIDR: map pods decides */
-	MK_ROUTE_OVERLAY,	/* another node's pod CIDR or VTEP address */
-	MK_ROUTE_HOST,		/* an address of this host */
-	MK_ROUTE_DROP,		/* inside the cluster's ranges, but nobody's */
+	MK_ROUTE_PODS = 1, /* this node's pod CIDR: map pods decides */
+	MK_ROUTE_OVERLAY, /* another node's pod CIDR or VTEP address */
+	MK_ROUTE_HOST, /* an address of this host */
+	MK_ROUTE_DROP, /* inside the cluster's ranges, but nobody's */
 };
 struct mk_route_key {
 	__u32 prefix_bits;
 	struct mk_addr addr;
 };
 struct mk_route {
-	__u8 type;		/* enum mk_route_type */
+	__u8 type; /* enum mk_route_type */
 	__u8 pad;
-	__u8 vtep_mac[6];	/* MK_ROUTE_OVERLAY: of the node that has it, else zero */
+	__u8 vtep_mac[6]; /* MK_ROUTE_OVERLAY: of the node that has it, else zero */
 };
 _Static_assert(sizeof(struct mk_route_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_route) == 8, "map value ABI");
@@ -169,23 +169,23 @@ _Static_assert(sizeof(struct mk_fragment_key) == 12, "map key ABI");
 
 /* Map runtime, one entry: what user space may switch while programs run. */
 struct mk_runtime {
-	__u32 report_drops;	/* somebody reads the ring buffer drop_events */
-	__u32 host_backends;	/* some externalTrafficPolicy Local backend is this host itself */
+	__u32 report_drops; /* somebody reads the ring buffer drop_events */
+	__u32 host_backends; /* some externalTrafficPolicy Local backend is this host itself */
 };
 
 /* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */
 
 struct mk_node {
-	struct mk_addr node_addr;	/* of the uplink: source of masqueraded traffic */
+	struct mk_addr node_addr; /* of the uplink: source of masqueraded traffic */
 	struct mk_addr vtep_addr, gateway_addr;
-	struct mk_addr vpod_addr;	/* virtual pod address */
+	struct mk_addr vpod_addr; /* virtual pod address */
 	struct mk_addr pod_net, pod_mask;
 	struct mk_addr cluster_net, cluster_mask;
 	__u32 uplink_ifindex, overlay_ifindex;
 	__u32 uplink_mtu_bytes, overlay_mtu_bytes;
-	__u16 nat_port_min, nat_port_max;	/* inclusive */
+	__u16 nat_port_min, nat_port_max; /* inclusive */
 	__be16 vxlan_port;
-	__u8 gateway_mac[6];	/* host side of every pod veth and of the host veth pair */
+	__u8 gateway_mac[6]; /* host side of every pod veth and of the host veth pair */
 	__u8 vtep_mac[6];
 	__u8 pad[2];
 };
@@ -194,26 +194,26 @@ _Static_assert(sizeof(struct mk_node) == 68, "rodata ABI");
 /* ---- drops ------------------------------------------------------------------------- */
 
 /* One line per reason: name, what an operator reads. Append only. */
-#define MK_DROP_REASONS(X)                                                                       \
-	X(TRUNCATED, "packet shorter than its headers say")                                      \
-	X(BAD_HEADER, "IP version, header length or total length makes no sense")                \
-	X(NOT_IPV4, "not an IPv4 packet (ARP, IPv6, VLAN) from a pod")                           \
-	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                      \
-	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                       \
-	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                     \
-	X(NO_BACKEND, "chosen backend is not in its table")                                      \
-	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                  \
-	X(SESSION_TABLE_FULL, "no room for a new session")                                       \
-	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                   \
-	X(NO_POD, "address of this node's pod CIDR that no pod has")                             \
-	X(NO_ROUTE, "address inside the cluster's ranges that nobody has")                       \
-	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                           \
-	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")               \
-	X(TOO_BIG, "does not fit the next MTU (answered with fragmentation needed)")             \
-	X(FRAGMENT_UNKNOWN, "fragment whose first fragment was not seen")                        \
-	X(PROTOCOL, "protocol that cannot be translated")                                        \
-	X(REWRITE_FAILED, "the kernel refused to change the packet")                             \
-	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)")  \
+#define MK_DROP_REASONS(X)                                                                      \
+	X(TRUNCATED, "packet shorter than its headers say")                                     \
+	X(BAD_HEADER, "IP version, header length or total length makes no sense")               \
+	X(NOT_IPV4, "not an untagged IPv4 packet (ARP, IPv6, VLAN)")                          \
+	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                     \
+	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                      \
+	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                    \
+	X(NO_BACKEND, "chosen backend is not in its table")                                     \
+	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                 \
+	X(SESSION_TABLE_FULL, "no room for a new session")                                      \
+	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                  \
+	X(NO_POD, "address of this node's pod CIDR that no pod has")                            \
+	X(NO_ROUTE, "address inside the cluster's ranges that nobody has")                      \
+	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                          \
+	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")              \
+	X(TOO_BIG, "does not fit the next MTU (answered with fragmentation needed)")            \
+	X(FRAGMENT_UNKNOWN, "fragment whose first fragment was not seen")                       \
+	X(PROTOCOL, "protocol that cannot be translated")                                       \
+	X(REWRITE_FAILED, "the kernel refused to change the packet")                            \
+	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)") \
 	X(OVERLAY_STRAY, "another node sent what is not for this node")
 
 enum mk_drop_reason {
@@ -231,11 +231,11 @@ struct mk_drop_counter {
 /* Ring buffer drop_events. The tuple is what the packet showed when it was dropped; zero
  * where it could not be read. */
 struct mk_drop_event {
-	__u64 time_ns;		/* CLOCK_MONOTONIC */
+	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 ifindex;
 	__u16 length_bytes;
-	__u8 reason;		/* enum mk_drop_reason */
-	__u8 hook;		/* enum mk_hook */
+	__u8 reason; /* enum mk_drop_reason */
+	__u8 hook; /* enum mk_hook */
 	struct mk_tuple tuple;
 };
 _Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/chain.h - what one program tells the next: skb->cb across tail calls. It does not survive
+ * a redirect, and every hook's first program writes all of it. */
+#ifndef MK_BPF_CHAIN_H
+#define MK_BPF_CHAIN_H
+
+#include "drop.h"
+#include "packet.h"
+
+enum chain_flags {
+	CHAIN_TRANSLATED = 1 << 0, /* a session has rewritten the packet */
+	CHAIN_VIA_HOST = 1 << 1, /* the host's stack forwards this flow: hand it over */
+};
+
+/* The five words of skb->cb, by name. */
+struct chain_ctx {
+	__u8 hook; /* enum mk_hook; first program */
+	__u8 l4; /* enum mk_l4; first program */
+	__u8 fragment; /* enum mk_fragment_state; first program */
+	__u8 tcp_flags; /* first program */
+	__u16 l4_off; /* first program */
+	__u8 l4_len; /* first program */
+	__u8 flags; /* enum chain_flags; whoever learns it */
+	__be16 sport, dport; /* as they stand in the packet now; whoever rewrites */
+	/* for MK_PROG_ERROR only: the error to make; whoever refuses the packet */
+	__u8 icmp_type, icmp_code;
+	__u16 mtu_bytes;
+};
+_Static_assert(sizeof(struct chain_ctx) <= 5 * 4, "skb->cb");
+
+union chain_words {
+	struct chain_ctx ctx;
+	__u32 word[4];
+};
+_Static_assert(sizeof(union chain_words) == 16, "chain_load and chain_store copy four words");
+
+static __always_inline void chain_store(struct __sk_buff *skb, const struct chain_ctx *ctx)
+{
+	union chain_words w = { .ctx = *ctx };
+
+	skb->cb[0] = w.word[0];
+	skb->cb[1] = w.word[1];
+	skb->cb[2] = w.word[2];
+	skb->cb[3] = w.word[3];
+}
+
+static __always_inline void chain_load(struct __sk_buff *skb, struct chain_ctx *ctx)
+{
+	union chain_words w;
+
+	w.word[0] = skb->cb[0];
+	w.word[1] = skb->cb[1];
+	w.word[2] = skb->cb[2];
+	w.word[3] = skb->cb[3];
+	*ctx = w.ctx;
+}
+
+/* Go on in program @prog, telling it of @pkt. */
+static __always_inline int chain_next(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      const struct packet *pkt, enum mk_prog prog)
+{
+	ctx->l4 = pkt->l4;
+	ctx->fragment = pkt->fragment;
+	ctx->tcp_flags = pkt->tcp_flags;
+	ctx->l4_off = pkt->l4_off;
+	ctx->l4_len = pkt->l4_len;
+	ctx->sport = pkt->tuple.sport;
+	ctx->dport = pkt->tuple.dport;
+	chain_store(skb, ctx);
+	bpf_tail_call(skb, &chain, prog);
+	return drop(skb, ctx->hook, MK_DROP_CHAIN_BROKEN, &pkt->tuple);
+}
+
+/* The other end of chain_next(): addresses are read from the packet, the rest from skb->cb.
+ * Returns MK_PARSED or a drop reason. */
+static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx *ctx,
+					struct packet *pkt)
+{
+	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+
+	chain_load(skb, ctx);
+	__builtin_memset(pkt, 0, sizeof(*pkt));
+	if (!ip)
+		return MK_DROP_TRUNCATED;
+	tuple_from_ip(&pkt->tuple, ip);
+	pkt->tuple.sport = ctx->sport;
+	pkt->tuple.dport = ctx->dport;
+	pkt->l4_off = ctx->l4_off & 0x7f; /* at most 14 + 60: for the verifier */
+	pkt->l4_len = ctx->l4_len;
+	pkt->l4 = ctx->l4;
+	pkt->fragment = ctx->fragment;
+	pkt->tcp_flags = ctx->tcp_flags;
+	return MK_PARSED;
+}
+
+/* Answer the packet with an ICMP error instead of forwarding it, and count why. */
+static __always_inline int chain_error(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       const struct packet *pkt, enum mk_drop_reason reason,
+				       __u8 icmp_type, __u8 icmp_code, __u16 mtu_bytes)
+{
+	drop(skb, ctx->hook, reason, &pkt->tuple);
+	/* never an error about an error or a later fragment (RFC 1122 3.2.2) */
+	if (pkt->l4 == MK_L4_ICMP_ERROR || pkt->fragment == MK_LATER_FRAGMENT)
+		return TC_ACT_SHOT;
+	ctx->icmp_type = icmp_type;
+	ctx->icmp_code = icmp_code;
+	ctx->mtu_bytes = mtu_bytes;
+	return chain_next(skb, ctx, pkt, MK_PROG_ERROR);
+}
+
+#endif

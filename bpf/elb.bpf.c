@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* bpf/elb.bpf.c - external load balancer. Uplink ingress, after nat: traffic from outside towards
+ * NodePort, externalIPs and load-balancer addresses gets a backend by Maglev's choice; with policy
+ * Cluster it gets the virtual pod address as its source as well, in the same session, so that the
+ * answer comes back here. Then: router. What is for nobody of ours goes up the host's stack.
+ * Uplink egress: answers of backends that live in the host's own network. */
+#include "chain.h"
+#include "icmp_error.h"
+#include "service.h"
+
+static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx *ctx,
+					 struct packet *pkt, const struct mk_service *service)
+{
+	struct session_request request = { 0 };
+	int ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
+
+	if (ret == MK_PARSED)
+		ret = session_open(SERVICE_SESSIONS, pkt, &request);
+	if (ret == MK_PARSED && rewrite(skb, pkt, &request.to))
+		ret = MK_DROP_REWRITE_FAILED;
+	if (ret != MK_PARSED)
+		return service_reject(skb, ctx, pkt, ret);
+	ctx->flags |= CHAIN_TRANSLATED;
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ctx *ctx,
+					  struct packet *pkt, const struct session_hit *hit)
+{
+	if (rewrite(skb, pkt, &hit->to))
+		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	ctx->flags |= CHAIN_TRANSLATED;
+	if (hit->flags & MK_SESSION_VIA_HOST)
+		ctx->flags |= CHAIN_VIA_HOST;
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx *ctx,
+					struct packet *pkt)
+{
+	__u8 session_flags = 0;
+	int ret = icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &session_flags);
+
+	if (ret < 0)
+		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	if (ret > 0)
+		ctx->flags |= CHAIN_TRANSLATED;
+	if (session_flags & MK_SESSION_VIA_HOST)
+		ctx->flags |= CHAIN_VIA_HOST;
+	if (!(ctx->flags & CHAIN_TRANSLATED))
+		return TC_ACT_UNSPEC;
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+SEC("tc")
+int elb(struct __sk_buff *skb)
+{
+	struct mk_service *service;
+	struct session_hit hit;
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	if (ret != MK_PARSED)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	if (pkt.l4 == MK_L4_ICMP_ERROR)
+		return follow_error(skb, &ctx, &pkt);
+	if (ctx.flags &
+	    CHAIN_TRANSLATED) { /* nat's answer; it may belong to a Service's session too */
+		if (session_find(SERVICE_SESSIONS, &pkt, &hit))
+			return follow_session(skb, &ctx, &pkt, &hit);
+		return chain_next(skb, &ctx, &pkt, MK_PROG_ROUTER);
+	}
+	/* the frontend first: the host's own traffic pays for one lookup, not for three */
+	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
+	if (!service)
+		return TC_ACT_UNSPEC;
+	if (session_find(SERVICE_SESSIONS, &pkt, &hit))
+		return follow_session(skb, &ctx, &pkt, &hit);
+	return open_external(skb, &ctx, &pkt, service);
+}
+
+SEC("tc")
+int elb_uplink_egress(struct __sk_buff *skb)
+{
+	const struct mk_runtime *settings = runtime_settings();
+	struct session_hit hit;
+	struct packet pkt;
+
+	if (!settings || !settings->host_backends || packet_parse(skb, &pkt) != MK_PARSED)
+		return TC_ACT_UNSPEC;
+	if (!session_find(SERVICE_SESSIONS, &pkt, &hit) || hit.flags & MK_SESSION_FORWARD)
+		return TC_ACT_UNSPEC;
+	if (rewrite(skb, &pkt, &hit.to))
+		return drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_REWRITE_FAILED, &pkt.tuple);
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

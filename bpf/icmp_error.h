@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/icmp_error.h - an ICMP error is part of the session of the packet that it quotes: it is
+ * translated with that session, outside and inside. */
+#ifndef MK_BPF_ICMP_ERROR_H
+#define MK_BPF_ICMP_ERROR_H
+
+#include "rewrite.h"
+#include "session.h"
+
+/* The error travels against the quoted packet, so its session is that of a packet with the quoted
+ * tuple reversed. The router that sends it is no party of the session: its own address stays,
+ * unless it is the address that the session hides.
+ * Returns 1 if it was translated, 0 if no session knows the quoted packet, -1 if it failed. */
+static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct session_tables tables,
+						struct packet *pkt, __u8 *session_flags)
+{
+	struct mk_tuple key, inner_to, outer;
+	struct inner_packet inner;
+	struct mk_session *session;
+
+	if (packet_inner(skb, pkt, &inner))
+		return 0;
+	tuple_reverse(&key, &inner.tuple);
+	session = bpf_map_lookup_elem(tables.established, &key);
+	if (!session)
+		session = bpf_map_lookup_elem(tables.half_open, &key);
+	if (!session)
+		return 0;
+	*session_flags = session->flags;
+	tuple_reverse(&inner_to, &session->to);
+	outer = pkt->tuple;
+	outer.daddr = session->to.daddr;
+	if (mk_addr_eq(&outer.saddr, &key.saddr))
+		outer.saddr = session->to.saddr;
+	return rewrite_icmp_error(skb, pkt, &inner, &inner_to, &outer) ? -1 : 1;
+}
+
+#endif

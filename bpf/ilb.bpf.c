@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* bpf/ilb.bpf.c - internal load balancer, first program of the hooks pod, host and overlay: traffic
+ * of local pods and of the host towards a Service gets a backend as its destination; answers get
+ * the Service's address back, whoever opened the session. Then: router. */
+#include "chain.h"
+#include "icmp_error.h"
+#include "service.h"
+
+/* A pod sends only from its own address and MAC. */
+static __always_inline int check_sender(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
+	struct mk_pod *pod = bpf_map_lookup_elem(&pods, &pkt->tuple.saddr);
+
+	if (!pod || pod->ifindex != skb->ifindex)
+		return MK_DROP_SPOOFED_ADDRESS;
+	if (!eth)
+		return MK_DROP_TRUNCATED;
+	if (*(__u32 *)eth->h_source != *(__u32 *)pod->mac ||
+	    *(__u16 *)(eth->h_source + 4) != *(__u16 *)(pod->mac + 4))
+		return MK_DROP_SPOOFED_MAC;
+	return MK_PARSED;
+}
+
+/* Is @addr one of this host's own? */
+static __always_inline int is_host_address(const struct mk_addr *addr)
+{
+	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
+	struct mk_route *route = bpf_map_lookup_elem(&routes, &key);
+
+	return route && route->type == MK_ROUTE_HOST;
+}
+
+/* What the host sends comes from its VTEP address, which every node can answer. Anything else
+ * would come back another way, and a backend that is the host itself would see its own address as
+ * source and drop the packet as martian: give those the virtual pod address. */
+static __always_inline void masquerade_host(const struct packet *pkt,
+					    struct session_request *request)
+{
+	if (request->source_port)
+		return;
+	if (is_addr(&pkt->tuple.saddr, mk_node_vtep()) && !is_host_address(&request->to.daddr))
+		return;
+	request->to.saddr = mk_node_vpod();
+	request->source_port = 1;
+}
+
+/* The first packet of a flow, or one of a flow that needs no session. Returns MK_PARSED or a drop
+ * reason. */
+static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
+				    struct packet *pkt)
+{
+	struct mk_service *service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
+	struct session_request request = { 0 };
+	int ret;
+
+	/* The host forwards for somebody else (a port mapping, another container network): its
+	 * stack has the state of that flow, so the answers have to pass it again. */
+	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
+		request.reverse_flags = MK_SESSION_VIA_HOST;
+	if (!service) {
+		if (!request.reverse_flags)
+			return MK_PARSED;
+		request.to = pkt->tuple;
+		return session_open(SERVICE_SESSIONS, pkt, &request);
+	}
+	ret = service_request(pkt, MK_SCOPE_INTERNAL, service, &request);
+	if (ret != MK_PARSED)
+		return ret;
+	if (ctx->hook == MK_HOOK_HOST)
+		masquerade_host(pkt, &request);
+	ret = session_open(SERVICE_SESSIONS, pkt, &request);
+	if (ret != MK_PARSED)
+		return ret;
+	ctx->flags |= CHAIN_TRANSLATED;
+	return rewrite(skb, pkt, &request.to) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+}
+
+/* An ICMP error: translated with the session of the packet that it quotes, if one knows it. */
+static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx *ctx,
+					 struct packet *pkt)
+{
+	__u8 session_flags = 0;
+	int ret = icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &session_flags);
+
+	if (ret < 0)
+		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	if (ret > 0)
+		ctx->flags |= CHAIN_TRANSLATED;
+	if (session_flags & MK_SESSION_VIA_HOST)
+		ctx->flags |= CHAIN_VIA_HOST;
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
+{
+	struct session_hit hit;
+	int ret = MK_PARSED;
+
+	if (pkt->l4 == MK_L4_ICMP_ERROR)
+		return balance_error(skb, ctx, pkt);
+	if (session_find(SERVICE_SESSIONS, pkt, &hit)) {
+		ctx->flags |= CHAIN_TRANSLATED;
+		if (hit.flags & MK_SESSION_VIA_HOST)
+			ctx->flags |= CHAIN_VIA_HOST;
+		if (rewrite(skb, pkt, &hit.to))
+			ret = MK_DROP_REWRITE_FAILED;
+	} else if (ctx->hook != MK_HOOK_OVERLAY) {
+		ret = new_flow(skb, ctx, pkt);
+	}
+	if (ret != MK_PARSED)
+		return service_reject(skb, ctx, pkt, ret);
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
+{
+	struct chain_ctx ctx = { .hook = hook };
+	struct packet pkt;
+	int ret = packet_parse(skb, &pkt);
+
+	if (ret == MK_PARSED && hook == MK_HOOK_POD)
+		ret = check_sender(skb, &pkt);
+	if (ret != MK_PARSED)
+		return drop(skb, hook, ret, &pkt.tuple);
+	return balance(skb, &ctx, &pkt);
+}
+
+SEC("tc")
+int ilb_pod(struct __sk_buff *skb)
+{
+	return ilb(skb, MK_HOOK_POD);
+}
+
+SEC("tc")
+int ilb_host(struct __sk_buff *skb)
+{
+	return ilb(skb, MK_HOOK_HOST);
+}
+
+SEC("tc")
+int ilb_overlay(struct __sk_buff *skb)
+{
+	return ilb(skb, MK_HOOK_OVERLAY);
+}
+
+char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/maps.h - every table, once. The four objects are linked into one, so each definition is
+ * weak: the linker keeps one and checks that all agree. User space pins all but `chain` by name;
+ * sizes here are defaults for one node. */
+#ifndef MK_BPF_MAPS_H
+#define MK_BPF_MAPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "monokube/abi.h"
+
+/* Constants of this node, set before load and folded by the JIT. */
+const volatile struct mk_node mk_node __attribute__((weak)) = { 0 };
+
+/* Copies of its addresses: helpers and comparisons want them non-volatile. */
+#define MK_NODE_ADDRESS(name, member)                                  \
+	static __always_inline struct mk_addr name(void)               \
+	{                                                              \
+		return (struct mk_addr){ { mk_node.member.word[0] } }; \
+	}
+MK_NODE_ADDRESS(mk_node_addr, node_addr)
+MK_NODE_ADDRESS(mk_node_vtep, vtep_addr)
+MK_NODE_ADDRESS(mk_node_gateway, gateway_addr)
+MK_NODE_ADDRESS(mk_node_vpod, vpod_addr)
+MK_NODE_ADDRESS(mk_node_pod_net, pod_net)
+MK_NODE_ADDRESS(mk_node_pod_mask, pod_mask)
+
+static __always_inline int is_addr(const struct mk_addr *addr, struct mk_addr other)
+{
+	return mk_addr_eq(addr, &other);
+}
+
+static __always_inline int is_local_pod_range(const struct mk_addr *addr)
+{
+	struct mk_addr net = mk_node_pod_net(), mask = mk_node_pod_mask();
+
+	return mk_addr_in(addr, &net, &mask);
+}
+
+#define MK_MAP(map_name, map_type, key_type, value_type, entries, map_flags_) \
+	struct {                                                              \
+		__uint(type, map_type);                                       \
+		__uint(max_entries, entries);                                 \
+		__uint(map_flags, map_flags_);                                \
+		__type(key, key_type);                                        \
+		__type(value, value_type);                                    \
+	} map_name __attribute__((weak)) SEC(".maps")
+
+/* frontends, and their backends by (service, generation, index) */
+MK_MAP(services, BPF_MAP_TYPE_HASH, struct mk_service_key, struct mk_service, 131072,
+       BPF_F_NO_PREALLOC);
+MK_MAP(service_backends, BPF_MAP_TYPE_HASH, struct mk_backend_key, struct mk_backend, 524288,
+       BPF_F_NO_PREALLOC);
+MK_MAP(maglev, BPF_MAP_TYPE_HASH, struct mk_maglev_key, struct mk_maglev, 65536, BPF_F_NO_PREALLOC);
+
+/* translations of ilb and elb: established ones are never evicted, new ones are */
+MK_MAP(sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288, BPF_F_NO_PREALLOC);
+MK_MAP(sessions_new, BPF_MAP_TYPE_LRU_HASH, struct mk_tuple, struct mk_session, 65536, 0);
+/* and those of nat */
+MK_MAP(nat_sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288,
+       BPF_F_NO_PREALLOC);
+MK_MAP(nat_sessions_new, BPF_MAP_TYPE_LRU_HASH, struct mk_tuple, struct mk_session, 65536, 0);
+
+MK_MAP(pods, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_pod, 4096, BPF_F_NO_PREALLOC);
+MK_MAP(routes, BPF_MAP_TYPE_LPM_TRIE, struct mk_route_key, struct mk_route, 32768,
+       BPF_F_NO_PREALLOC);
+MK_MAP(fragments, BPF_MAP_TYPE_LRU_HASH, struct mk_fragment_key, struct mk_fragment, 4096, 0);
+MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);
+MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
+       MK_DROP_COUNT *MK_HOOK_COUNT, 0);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} drop_events __attribute__((weak)) SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, MK_PROG_COUNT);
+	__type(key, __u32);
+	__type(value, __u32);
+} chain __attribute__((weak)) SEC(".maps");
+
+#endif

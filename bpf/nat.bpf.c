@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* bpf/nat.bpf.c - discriminator and source NAT. Uplink ingress, first program: an answer to
+ * masqueraded traffic gets its pod back; then elb says whether the packet is a Service's; what is
+ * neither is the host's and passes untouched. Towards the uplink, after router: traffic of pods,
+ * and of the host's overlay address, leaves with the node's address. */
+#include "chain.h"
+#include "icmp_error.h"
+#include "session.h"
+
+static __always_inline int in_nat_range(__be16 port)
+{
+	__u16 p = bpf_ntohs(port);
+
+	return p >= mk_node.nat_port_min && p <= mk_node.nat_port_max;
+}
+
+/* Can the packet be the answer to one that left masqueraded? */
+static __always_inline int may_be_answer(const struct packet *pkt)
+{
+	if (!is_addr(&pkt->tuple.daddr, mk_node_addr()))
+		return 0;
+	if (pkt->fragment == MK_LATER_FRAGMENT)
+		return pkt->tuple.dport != 0;
+	if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP)
+		return in_nat_range(pkt->tuple.dport);
+	return pkt->l4 == MK_L4_ECHO_REPLY;
+}
+
+static __always_inline int is_overlay_carrier(const struct packet *pkt)
+{
+	return pkt->l4 == MK_L4_UDP && pkt->tuple.dport == mk_node.vxlan_port;
+}
+
+static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx,
+				    struct packet *pkt)
+{
+	__u8 session_flags = 0;
+	struct session_hit hit;
+	int ret = 0;
+
+	if (pkt->l4 == MK_L4_ICMP_ERROR) {
+		ret = icmp_error_translate(skb, NAT_SESSIONS, pkt, &session_flags);
+	} else if (may_be_answer(pkt) && session_find(NAT_SESSIONS, pkt, &hit)) {
+		ret = rewrite(skb, pkt, &hit.to) ? -1 : 1;
+	}
+	if (ret > 0)
+		ctx->flags |= CHAIN_TRANSLATED;
+	return ret;
+}
+
+SEC("tc")
+int nat_uplink(struct __sk_buff *skb)
+{
+	struct chain_ctx ctx = { .hook = MK_HOOK_UPLINK };
+	struct packet pkt;
+
+	/* the host judges its own malformed packets */
+	if (packet_parse(skb, &pkt) != MK_PARSED || is_overlay_carrier(&pkt))
+		return TC_ACT_UNSPEC;
+	if (nat_back(skb, &ctx, &pkt) < 0)
+		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
+	return chain_next(skb, &ctx, &pkt, MK_PROG_ELB);
+}
+
+/* The packet as the outside world may see it: MK_PARSED or a drop reason. */
+static __always_inline int masquerade(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct session_request request = { .source_port = 1 };
+	struct session_hit hit;
+	int ret;
+
+	if (session_find(NAT_SESSIONS, pkt, &hit))
+		return rewrite(skb, pkt, &hit.to) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+	if (pkt->fragment == MK_LATER_FRAGMENT)
+		return MK_DROP_FRAGMENT_UNKNOWN;
+	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
+		return MK_DROP_PROTOCOL;
+	request.to = pkt->tuple;
+	request.to.saddr = mk_node_addr();
+	ret = session_open(NAT_SESSIONS, pkt, &request);
+	if (ret != MK_PARSED)
+		return ret;
+	return rewrite(skb, pkt, &request.to) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+}
+
+static __always_inline int masquerade_error(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u8 session_flags = 0;
+	int ret = icmp_error_translate(skb, NAT_SESSIONS, pkt, &session_flags);
+
+	if (ret < 0)
+		return MK_DROP_REWRITE_FAILED;
+	return ret ? MK_PARSED : MK_DROP_PROTOCOL;
+}
+
+SEC("tc")
+int nat(struct __sk_buff *skb)
+{
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	if (ret == MK_PARSED)
+		ret = pkt.l4 == MK_L4_ICMP_ERROR ? masquerade_error(skb, &pkt)
+						 : masquerade(skb, &pkt);
+	if (ret != MK_PARSED)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	return bpf_redirect_neigh(mk_node.uplink_ifindex, NULL, 0, 0);
+}
+
+char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/packet.h - reading a packet: Ethernet, IP, and what of layer 4 a flow needs. With
+ * include/monokube/addr.h the only place that knows how long an address is.
+ *
+ * After packet_parse() returned MK_PARSED: the IP header is whole and sane, total length fits
+ * the packet, and for TCP, UDP, ICMP the fixed header of layer 4 is linear, unless the packet is
+ * a later fragment. */
+#ifndef MK_BPF_PACKET_H
+#define MK_BPF_PACKET_H
+
+#include <linux/bpf.h>
+#include <linux/icmp.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.h"
+
+#define MK_L3_OFF	  ETH_HLEN
+#define MK_IP_DF	  0x4000
+#define MK_IP_MF	  0x2000
+#define MK_IP_OFFSET_MASK 0x1fff
+#define MK_IP_HLEN_MAX	  60
+
+#define MK_TCP_FIN 0x01
+#define MK_TCP_SYN 0x02
+#define MK_TCP_RST 0x04
+#define MK_TCP_ACK 0x10
+
+/* What layer 4 of the packet is to a session. */
+enum mk_l4 {
+	MK_L4_OTHER, /* no ports to translate: SCTP, ESP, ICMP that is no echo, ... */
+	MK_L4_TCP,
+	MK_L4_UDP,
+	MK_L4_ECHO_REQUEST,
+	MK_L4_ECHO_REPLY,
+	MK_L4_ICMP_ERROR, /* carries the packet it is about: packet_inner() */
+};
+
+enum mk_fragment_state { MK_WHOLE, MK_FIRST_FRAGMENT, MK_LATER_FRAGMENT };
+
+struct packet {
+	struct mk_tuple tuple; /* ports of a later fragment: 0 unless the first was seen */
+	__u16 l4_off; /* from the start of the frame */
+	__u8 l4_len; /* header of layer 4, bytes */
+	__u8 l4; /* enum mk_l4 */
+	__u8 fragment; /* enum mk_fragment_state */
+	__u8 tcp_flags;
+};
+
+/* The packet inside an ICMP error. */
+struct inner_packet {
+	struct mk_tuple tuple;
+	__u16 l3_off, l4_off;
+	__u16 l4_bytes; /* how much of its layer 4 is quoted */
+};
+
+/* packet_parse(): MK_PARSED, or the reason not to. */
+#define MK_PARSED (-1)
+
+/* The two packet pointers, loaded as such: clang may otherwise move them as 32-bit values, which
+ * the verifier takes for numbers. */
+static __always_inline void *packet_start(const struct __sk_buff *skb)
+{
+	void *start;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)"
+		     : "=r"(start)
+		     : "r"(skb), "i"(offsetof(struct __sk_buff, data)));
+	return start;
+}
+
+static __always_inline void *packet_end(const struct __sk_buff *skb)
+{
+	void *end;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)"
+		     : "=r"(end)
+		     : "r"(skb), "i"(offsetof(struct __sk_buff, data_end)));
+	return end;
+}
+
+/* @size bytes at @offset, or NULL if they are not there or not linear. Every header we look at
+ * starts below 256 (14 + 60 + 8 + 60); the mask is what the verifier knows of a computed offset. */
+static __always_inline void *packet_at(struct __sk_buff *skb, __u32 offset, __u32 size)
+{
+	void *at = packet_start(skb) + (offset & 0xff);
+
+	return at + size > packet_end(skb) ? NULL : at;
+}
+
+/* Make @size bytes from the start linear. Returns 0, or -1 if the frame is shorter. */
+static __always_inline int packet_pull(struct __sk_buff *skb, __u32 size)
+{
+	if (packet_start(skb) + size <= packet_end(skb))
+		return 0;
+	return skb->len < size || bpf_skb_pull_data(skb, size) ? -1 : 0;
+}
+
+static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_tuple *in)
+{
+	out->saddr = in->daddr;
+	out->daddr = in->saddr;
+	out->sport = in->dport;
+	out->dport = in->sport;
+	out->proto = in->proto;
+	__builtin_memset(out->pad, 0, sizeof(out->pad));
+}
+
+static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const struct iphdr *ip)
+{
+	__builtin_memset(tuple, 0, sizeof(*tuple));
+	tuple->saddr.word[0] = ip->saddr;
+	tuple->daddr.word[0] = ip->daddr;
+	tuple->proto = ip->protocol;
+}
+
+static __always_inline int is_icmp_error(__u8 type)
+{
+	return type == ICMP_DEST_UNREACH || type == ICMP_TIME_EXCEEDED ||
+	       type == ICMP_PARAMETERPROB || type == ICMP_SOURCE_QUENCH;
+}
+
+static __always_inline int parse_tcp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
+{
+	struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
+
+	if (!tcp || payload < sizeof(*tcp))
+		return MK_DROP_TRUNCATED;
+	pkt->l4_len = tcp->doff * 4;
+	if (pkt->l4_len < sizeof(*tcp))
+		return MK_DROP_BAD_HEADER;
+	if (pkt->l4_len > payload)
+		return MK_DROP_TRUNCATED;
+	pkt->tuple.sport = tcp->source;
+	pkt->tuple.dport = tcp->dest;
+	pkt->tcp_flags = ((__u8 *)tcp)[13];
+	pkt->l4 = MK_L4_TCP;
+	return MK_PARSED;
+}
+
+static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
+{
+	struct udphdr *udp = packet_at(skb, pkt->l4_off, sizeof(*udp));
+
+	if (!udp || payload < sizeof(*udp))
+		return MK_DROP_TRUNCATED;
+	/* only the first fragment's header says more than the fragment holds */
+	if (bpf_ntohs(udp->len) < sizeof(*udp) ||
+	    (pkt->fragment == MK_WHOLE && bpf_ntohs(udp->len) > payload))
+		return MK_DROP_BAD_HEADER;
+	pkt->tuple.sport = udp->source;
+	pkt->tuple.dport = udp->dest;
+	pkt->l4_len = sizeof(*udp);
+	pkt->l4 = MK_L4_UDP;
+	return MK_PARSED;
+}
+
+static __always_inline int parse_icmp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
+{
+	struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
+
+	if (!icmp || payload < sizeof(*icmp))
+		return MK_DROP_TRUNCATED;
+	pkt->l4_len = sizeof(*icmp);
+	if (icmp->type == ICMP_ECHO || icmp->type == ICMP_ECHOREPLY) {
+		pkt->l4 = icmp->type == ICMP_ECHO ? MK_L4_ECHO_REQUEST : MK_L4_ECHO_REPLY;
+		pkt->tuple.sport = icmp->un.echo.id;
+		pkt->tuple.dport = icmp->un.echo.id;
+	} else if (is_icmp_error(icmp->type)) {
+		pkt->l4 = MK_L4_ICMP_ERROR;
+	}
+	return MK_PARSED;
+}
+
+static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
+{
+	switch (pkt->tuple.proto) {
+	case IPPROTO_TCP:
+		packet_pull(skb, pkt->l4_off + sizeof(struct tcphdr));
+		return parse_tcp(skb, pkt, payload);
+	case IPPROTO_UDP:
+		packet_pull(skb, pkt->l4_off + sizeof(struct udphdr));
+		return parse_udp(skb, pkt, payload);
+	case IPPROTO_ICMP:
+		packet_pull(skb, pkt->l4_off + sizeof(struct icmphdr));
+		return parse_icmp(skb, pkt, payload);
+	default:
+		return MK_PARSED;
+	}
+}
+
+static __always_inline void fragment_key(struct mk_fragment_key *key, const struct mk_tuple *tuple,
+					 __be16 id)
+{
+	key->saddr = tuple->saddr;
+	key->daddr = tuple->daddr;
+	key->id = id;
+	key->proto = tuple->proto;
+	key->pad = 0;
+}
+
+/* A later fragment has no layer 4 header: give it the ports of its first fragment. */
+static __always_inline void fragment_follow(struct packet *pkt, __be16 id)
+{
+	struct mk_fragment_key key;
+	struct mk_fragment *first;
+
+	fragment_key(&key, &pkt->tuple, id);
+	first = bpf_map_lookup_elem(&fragments, &key);
+	if (!first)
+		return;
+	pkt->tuple.sport = first->sport;
+	pkt->tuple.dport = first->dport;
+}
+
+static __always_inline void fragment_remember(const struct packet *pkt, __be16 id)
+{
+	struct mk_fragment ports = { .sport = pkt->tuple.sport, .dport = pkt->tuple.dport };
+	struct mk_fragment_key key;
+
+	fragment_key(&key, &pkt->tuple, id);
+	bpf_map_update_elem(&fragments, &key, &ports, BPF_ANY);
+}
+
+/* Returns the header's length, or 0 if the header makes no sense in a packet of @room bytes. */
+static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
+{
+	__u32 len = ip->ihl * 4;
+	__u32 total = bpf_ntohs(ip->tot_len);
+
+	if (ip->version != 4 || len < sizeof(*ip))
+		return 0;
+	/* 0 is how IPv4 BIG TCP writes a length above 64 KiB (kernel: iph_totlen()) */
+	if (total == 0 && room > 0xffff)
+		return len;
+	return total < len || total > room ? 0 : len;
+}
+
+static __always_inline int packet_parse(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u32 room = skb->len - MK_L3_OFF, ip_len, payload;
+	struct iphdr *ip;
+	__be16 id, frag;
+	int ret;
+
+	__builtin_memset(pkt, 0, sizeof(*pkt));
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
+		return MK_DROP_NOT_IPV4;
+	if (packet_pull(skb, MK_L3_OFF + sizeof(*ip)))
+		return MK_DROP_TRUNCATED;
+	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	if (!ip)
+		return MK_DROP_TRUNCATED;
+	ip_len = ip_header_len(ip, room);
+	if (!ip_len)
+		return MK_DROP_BAD_HEADER;
+	payload = (ip->tot_len ? bpf_ntohs(ip->tot_len) : room) - ip_len;
+	id = ip->id;
+	frag = ip->frag_off;
+	tuple_from_ip(&pkt->tuple, ip);
+	pkt->l4_off = MK_L3_OFF + ip_len;
+	if (frag & bpf_htons(MK_IP_OFFSET_MASK)) {
+		pkt->fragment = MK_LATER_FRAGMENT;
+		fragment_follow(pkt, id);
+		return MK_PARSED;
+	}
+	if (frag & bpf_htons(MK_IP_MF))
+		pkt->fragment = MK_FIRST_FRAGMENT;
+	ret = parse_l4(skb, pkt, payload);
+	if (ret == MK_PARSED && pkt->fragment == MK_FIRST_FRAGMENT)
+		fragment_remember(pkt, id);
+	return ret;
+}
+
+/* Read the packet that the ICMP error @pkt is about. Returns 0, or -1 if too little of it is
+ * quoted to know its flow. */
+static __always_inline int packet_inner(struct __sk_buff *skb, const struct packet *pkt,
+					struct inner_packet *inner)
+{
+	__u32 l3_off = pkt->l4_off + sizeof(struct icmphdr), ip_len, l4_off;
+	struct iphdr *ip;
+	__be16 *ports;
+
+	packet_pull(skb, l3_off + sizeof(*ip));
+	ip = packet_at(skb, l3_off, sizeof(*ip));
+	if (!ip || ip->version != 4 || ip->ihl < 5 || ip->frag_off & bpf_htons(MK_IP_OFFSET_MASK))
+		return -1;
+	ip_len = ip->ihl * 4;
+	tuple_from_ip(&inner->tuple, ip);
+	l4_off = l3_off + ip_len;
+	packet_pull(skb, l4_off + 8);
+	ports = packet_at(skb, l4_off, 8);
+	if (!ports)
+		return -1;
+	inner->l3_off = l3_off;
+	inner->l4_off = l4_off;
+	inner->l4_bytes = skb->len - l4_off;
+	if (inner->tuple.proto == IPPROTO_ICMP) {
+		inner->tuple.sport = ports[2];
+		inner->tuple.dport = ports[2];
+	} else if (inner->tuple.proto == IPPROTO_TCP || inner->tuple.proto == IPPROTO_UDP) {
+		inner->tuple.sport = ports[0];
+		inner->tuple.dport = ports[1];
+	}
+	return 0;
+}
+
+#endif

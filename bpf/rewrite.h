@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/rewrite.h - changing a packet: addresses, ports, checksums, TTL, MAC addresses.
+ *
+ * Checksums of layer 4 go through bpf_l4_csum_replace(), which knows whether the kernel has
+ * still to complete them (CHECKSUM_PARTIAL: the field holds the pseudo header's sum, so only
+ * addresses count) and keeps UDP's "no checksum" (0) as it is. The IP header is always complete,
+ * so its checksum is updated in place (RFC 1624), and a change of header and checksum together
+ * leaves a CHECKSUM_COMPLETE sum true. */
+#ifndef MK_BPF_REWRITE_H
+#define MK_BPF_REWRITE_H
+
+#include "packet.h"
+
+static __always_inline __sum16 csum_fold(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (__sum16)~sum;
+}
+
+static __always_inline void csum_add_diff(__sum16 *check, __u32 diff)
+{
+	__u64 sum = (__u64)(__u16) ~*check + diff;
+
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	*check = csum_fold((__u32)sum);
+}
+
+/* saddr and daddr stand side by side in struct mk_tuple as they do in the header, and so do the
+ * ports: each pair is one checksum difference. */
+static __always_inline __u32 addr_diff(const struct mk_tuple *from, const struct mk_tuple *to)
+{
+	return bpf_csum_diff((__be32 *)&from->saddr, 2 * sizeof(struct mk_addr),
+			     (__be32 *)&to->saddr, 2 * sizeof(struct mk_addr), 0);
+}
+
+static __always_inline __u32 port_diff(const struct mk_tuple *from, const struct mk_tuple *to)
+{
+	return bpf_csum_diff((__be32 *)&from->sport, 4, (__be32 *)&to->sport, 4, 0);
+}
+
+static __always_inline int rewrite_ip(struct __sk_buff *skb, __u32 l3_off,
+				      const struct mk_tuple *to, __u32 diff)
+{
+	struct iphdr *ip = packet_at(skb, l3_off, sizeof(*ip));
+
+	if (!ip)
+		return -1;
+	ip->saddr = to->saddr.word[0];
+	ip->daddr = to->daddr.word[0];
+	csum_add_diff(&ip->check, diff);
+	return 0;
+}
+
+static __always_inline int rewrite_ports(struct __sk_buff *skb, __u32 l4_off,
+					 const struct mk_tuple *to)
+{
+	__be16 *ports = packet_at(skb, l4_off, 4);
+
+	if (!ports)
+		return -1;
+	ports[0] = to->sport;
+	ports[1] = to->dport;
+	return 0;
+}
+
+static __always_inline int rewrite_tcp_udp(struct __sk_buff *skb, const struct packet *pkt,
+					   const struct mk_tuple *to, __u32 addrs)
+{
+	__u32 ports = port_diff(&pkt->tuple, to), field = pkt->l4_off;
+	__u64 flags = 0;
+
+	if (pkt->l4 == MK_L4_UDP) {
+		field += offsetof(struct udphdr, check);
+		flags = BPF_F_MARK_MANGLED_0;
+	} else {
+		field += offsetof(struct tcphdr, check);
+	}
+	if (rewrite_ports(skb, pkt->l4_off, to))
+		return -1;
+	if (addrs && bpf_l4_csum_replace(skb, field, 0, addrs, flags | BPF_F_PSEUDO_HDR))
+		return -1;
+	if (ports && bpf_l4_csum_replace(skb, field, 0, ports, flags))
+		return -1;
+	return 0;
+}
+
+static __always_inline int rewrite_echo(struct __sk_buff *skb, const struct packet *pkt,
+					const struct mk_tuple *to)
+{
+	struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
+
+	if (!icmp)
+		return -1;
+	if (icmp->un.echo.id == to->sport)
+		return 0;
+	icmp->un.echo.id = to->sport;
+	return bpf_l4_csum_replace(skb, pkt->l4_off + offsetof(struct icmphdr, checksum),
+				   pkt->tuple.sport, to->sport, sizeof(__be16))
+		       ? -1
+		       : 0;
+}
+
+/* Make the packet show @to, and @pkt say so. Returns 0, or -1 if the kernel refused. */
+static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
+				   const struct mk_tuple *to)
+{
+	__u32 addrs = addr_diff(&pkt->tuple, to);
+	int ret = rewrite_ip(skb, MK_L3_OFF, to, addrs);
+
+	if (ret == 0 && pkt->fragment != MK_LATER_FRAGMENT) {
+		if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP)
+			ret = rewrite_tcp_udp(skb, pkt, to, addrs);
+		else if (pkt->l4 == MK_L4_ECHO_REQUEST || pkt->l4 == MK_L4_ECHO_REPLY)
+			ret = rewrite_echo(skb, pkt, to);
+	}
+	pkt->tuple = *to;
+	return ret;
+}
+
+/* The checksum of layer 4 inside an ICMP error, if it is quoted. It changes with addresses and
+ * ports; the ICMP checksum over the quote then sees the ports and this field cancel, which leaves
+ * the addresses (whose IP header cancels by itself). Without it, the ports alone. */
+static __always_inline int rewrite_inner_csum(struct __sk_buff *skb, const struct packet *pkt,
+					      const struct inner_packet *inner, __u32 addrs,
+					      __u32 ports)
+{
+	__u32 outer = pkt->l4_off + offsetof(struct icmphdr, checksum);
+	__u32 field = inner->l4_off + offsetof(struct udphdr, check);
+	__sum16 *check = NULL;
+
+	if (inner->tuple.proto == IPPROTO_TCP) {
+		field = inner->l4_off + offsetof(struct tcphdr, check);
+		if (inner->l4_bytes >= offsetof(struct tcphdr, check) + 2)
+			packet_pull(skb, field + 2);
+		else
+			return bpf_l4_csum_replace(skb, outer, 0, ports, 0);
+	}
+	check = packet_at(skb, field, 2);
+	if (!check)
+		return -1;
+	if (inner->tuple.proto == IPPROTO_UDP && *check == 0)
+		return bpf_l4_csum_replace(skb, outer, 0, ports, 0);
+	/* the field is data here, whatever the state of the packet around it: set it directly;
+	 * csum_fold() of a difference is its negative */
+	csum_add_diff(check, addrs);
+	csum_add_diff(check, ports);
+	return bpf_l4_csum_replace(skb, outer, 0, (__u16)csum_fold(addrs), 0) ? -1 : 0;
+}
+
+static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct packet *pkt,
+					    const struct inner_packet *inner,
+					    const struct mk_tuple *to)
+{
+	__u32 addrs = addr_diff(&inner->tuple, to), ports = port_diff(&inner->tuple, to);
+	__be16 *id;
+
+	if (inner->tuple.proto == IPPROTO_ICMP) {
+		/* id and checksum of the quoted echo cancel: nothing changes outside */
+		id = packet_at(skb, inner->l4_off, 8);
+		if (!id)
+			return -1;
+		csum_add_diff((__sum16 *)&id[1], (__u32)(__u16)~id[2] + to->sport);
+		id[2] = to->sport;
+		return 0;
+	}
+	if (rewrite_ports(skb, inner->l4_off, to))
+		return -1;
+	return rewrite_inner_csum(skb, pkt, inner, addrs, ports);
+}
+
+/* Make the packet quoted in an ICMP error show @inner_to, and the outer addresses @outer. */
+static __always_inline int rewrite_icmp_error(struct __sk_buff *skb, struct packet *pkt,
+					      const struct inner_packet *inner,
+					      const struct mk_tuple *inner_to,
+					      const struct mk_tuple *outer)
+{
+	if (rewrite_ip(skb, MK_L3_OFF, outer, addr_diff(&pkt->tuple, outer)))
+		return -1;
+	if (rewrite_ip(skb, inner->l3_off, inner_to, addr_diff(&inner->tuple, inner_to)))
+		return -1;
+	pkt->tuple = *outer;
+	return rewrite_inner_l4(skb, pkt, inner, inner_to);
+}
+
+/* One hop less to live. Returns 0, or -1 if there is none left. */
+static __always_inline int rewrite_ttl(struct iphdr *ip)
+{
+	if (ip->ttl <= 1)
+		return -1;
+	ip->ttl--;
+	csum_add_diff(&ip->check, bpf_htons(0xfeff)); /* -0x0100 in ones' complement */
+	return 0;
+}
+
+#endif

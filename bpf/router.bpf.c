@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* bpf/router.bpf.c - where does the destination live: a local pod, another node, this host,
+ * outside? Gives the packet its next MAC addresses, one TTL less, and its way. The program `error`
+ * answers instead: it turns the packet into an ICMP error about itself, which is then routed. */
+#include "chain.h"
+#include "icmp_error.h"
+#include "service.h"
+
+/* How long the largest packet will be on the next wire, as an IP total length: a GSO packet is cut
+ * into segments first. */
+static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct packet *pkt)
+{
+	if (skb->gso_size)
+		return pkt->l4_off - MK_L3_OFF + pkt->l4_len + skb->gso_size;
+	return skb->len - MK_L3_OFF;
+}
+
+static __always_inline void set_macs(struct ethhdr *eth, const volatile __u8 *source,
+				     const __u8 *dest)
+{
+	for (int i = 0; i < ETH_ALEN; i++) {
+		eth->h_source[i] = source[i];
+		eth->h_dest[i] = dest[i];
+	}
+}
+
+/* One hop less, unless the host's own stack did that or sends itself. Returns MK_PARSED or
+ * MK_DROP_TTL_EXPIRED. */
+static __always_inline int hop(const struct chain_ctx *ctx, struct iphdr *ip)
+{
+	if (ctx->hook == MK_HOOK_HOST)
+		return MK_PARSED;
+	return rewrite_ttl(ip) ? MK_DROP_TTL_EXPIRED : MK_PARSED;
+}
+
+static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
+				   const struct packet *pkt)
+{
+	return chain_error(skb, ctx, pkt, MK_DROP_TTL_EXPIRED, ICMP_TIME_EXCEEDED, ICMP_EXC_TTL, 0);
+}
+
+/* Ethernet and IP header, in one bounds check. */
+struct frame {
+	struct ethhdr *eth;
+	struct iphdr *ip;
+};
+
+static __always_inline int frame_of(struct __sk_buff *skb, struct frame *frame)
+{
+	frame->eth = packet_at(skb, 0, MK_L3_OFF + sizeof(struct iphdr));
+	frame->ip = (void *)frame->eth + MK_L3_OFF;
+	return frame->eth ? 0 : -1;
+}
+
+static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
+				  const struct packet *pkt)
+{
+	struct mk_pod *pod = bpf_map_lookup_elem(&pods, &pkt->tuple.daddr);
+	struct frame frame;
+
+	if (!pod)
+		return drop(skb, ctx->hook, MK_DROP_NO_POD, &pkt->tuple);
+	if (frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	if (hop(ctx, frame.ip) != MK_PARSED)
+		return expired(skb, ctx, pkt);
+	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
+	return bpf_redirect_peer(pod->ifindex, 0);
+}
+
+static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      const struct packet *pkt, const struct mk_route *route)
+{
+	struct frame frame;
+
+	if (frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	/* would vanish behind the redirect; without DF the carrier is fragmented instead */
+	if (wire_bytes(skb, pkt) > mk_node.overlay_mtu_bytes &&
+	    frame.ip->frag_off & bpf_htons(MK_IP_DF))
+		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
+				   ICMP_FRAG_NEEDED, mk_node.overlay_mtu_bytes);
+	if (hop(ctx, frame.ip) != MK_PARSED)
+		return expired(skb, ctx, pkt);
+	set_macs(frame.eth, mk_node.vtep_mac, route->vtep_mac);
+	return bpf_redirect(mk_node.overlay_ifindex, 0);
+}
+
+/* Answer a ping to a Service's address, and route the answer. */
+static __always_inline int answer_ping(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       struct packet *pkt)
+{
+	struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
+	struct iphdr *ip;
+	struct mk_tuple back;
+
+	if (!icmp)
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	icmp->type = ICMP_ECHOREPLY;
+	csum_add_diff(&icmp->checksum, bpf_htons(0xf7ff)); /* type 8 -> 0: -0x0800 */
+	tuple_reverse(&back, &pkt->tuple);
+	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	if (!ip)
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	ip->saddr = back.saddr.word[0]; /* swapped: the checksum stays */
+	ip->daddr = back.daddr.word[0];
+	pkt->tuple = back;
+	pkt->l4 = MK_L4_ECHO_REPLY;
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+/* An address that no route knows but that may be a Service's: a port that the Service does not
+ * have is refused, a ping answered. */
+static __always_inline int to_vip(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
+{
+	if (pkt->l4 == MK_L4_ECHO_REQUEST && pkt->fragment == MK_WHOLE)
+		return answer_ping(skb, ctx, pkt);
+	return service_reject(skb, ctx, pkt, MK_DROP_REFUSED);
+}
+
+static __always_inline int is_unicast(const struct mk_addr *addr)
+{
+	__u8 first = addr->word[0] & 0xff; /* network order: the first byte on the wire */
+
+	return first != 0 && first != 127 && first < 224;
+}
+
+/* Does the world not know the way back to @addr? */
+static __always_inline int needs_masquerade(const struct mk_addr *addr)
+{
+	return is_local_pod_range(addr) || is_addr(addr, mk_node_vtep());
+}
+
+static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      struct packet *pkt)
+{
+	struct frame frame;
+
+	if (!is_unicast(&pkt->tuple.daddr))
+		return drop(skb, ctx->hook, MK_DROP_NOT_UNICAST, &pkt->tuple);
+	if (service_is_vip(&pkt->tuple.daddr))
+		return to_vip(skb, ctx, pkt);
+	if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
+		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
+	if (frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	if (wire_bytes(skb, pkt) > mk_node.uplink_mtu_bytes &&
+	    frame.ip->frag_off & bpf_htons(MK_IP_DF))
+		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
+				   ICMP_FRAG_NEEDED, mk_node.uplink_mtu_bytes);
+	if (hop(ctx, frame.ip) != MK_PARSED)
+		return expired(skb, ctx, pkt);
+	if (needs_masquerade(&pkt->tuple.saddr))
+		return chain_next(skb, ctx, pkt, MK_PROG_NAT);
+	return bpf_redirect_neigh(mk_node.uplink_ifindex, NULL, 0, 0);
+}
+
+static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
+{
+	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = pkt->tuple.daddr };
+	struct mk_route *found = bpf_map_lookup_elem(&routes, &key);
+
+	if (!found)
+		return to_outside(skb, ctx, pkt);
+	switch (found->type) {
+	case MK_ROUTE_HOST: /* up the stack, on the device it came in by */
+		return TC_ACT_UNSPEC;
+	case MK_ROUTE_PODS:
+		return to_pod(skb, ctx, pkt);
+	case MK_ROUTE_OVERLAY:
+		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
+			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
+		return to_overlay(skb, ctx, pkt, found);
+	default:
+		return drop(skb, ctx->hook, MK_DROP_NO_ROUTE, &pkt->tuple);
+	}
+}
+
+SEC("tc")
+int router(struct __sk_buff *skb)
+{
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	if (ret != MK_PARSED)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	if (ctx.flags & CHAIN_VIA_HOST)
+		return TC_ACT_UNSPEC;
+	/* most packets are for a local pod: no trie for them; the gateway is in that range too */
+	if (is_local_pod_range(&pkt.tuple.daddr) && !is_addr(&pkt.tuple.daddr, mk_node_gateway()))
+		return to_pod(skb, &ctx, &pkt);
+	return route(skb, &ctx, &pkt);
+}
+
+/* ---- error: the packet becomes an ICMP error about itself ---------------------------------- */
+
+#define MK_QUOTE_L4_BYTES  20 /* of TCP; the kernel cuts no packet before its checksum field */
+#define MK_QUOTE_BYTES_MAX (MK_IP_HLEN_MAX + MK_QUOTE_L4_BYTES)
+
+struct error_headers {
+	struct iphdr ip;
+	struct icmphdr icmp;
+};
+
+/* Who says so: an address of ours that the receiver does not take for its own. */
+static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
+						   const struct packet *pkt)
+{
+	if (ctx->icmp_type == ICMP_DEST_UNREACH && ctx->icmp_code == ICMP_PORT_UNREACH)
+		return pkt->tuple.daddr;
+	switch (ctx->hook) {
+	case MK_HOOK_POD:
+		return mk_node_gateway();
+	case MK_HOOK_OVERLAY:
+		return mk_node_vtep();
+	case MK_HOOK_HOST: /* any of the host's own would be martian */
+		return mk_node_vpod();
+	default:
+		return mk_node_addr();
+	}
+}
+
+static __always_inline void fill_error(struct error_headers *h, const struct chain_ctx *ctx,
+				       const struct packet *pkt, __u32 quote_bytes, __u32 quote_sum)
+{
+	struct mk_addr source = error_source(ctx, pkt);
+
+	h->ip.version = 4;
+	h->ip.ihl = 5;
+	h->ip.tot_len = bpf_htons(sizeof(*h) + quote_bytes);
+	h->ip.frag_off = bpf_htons(MK_IP_DF);
+	h->ip.ttl = 64;
+	h->ip.protocol = IPPROTO_ICMP;
+	h->ip.saddr = source.word[0];
+	h->ip.daddr = pkt->tuple.saddr.word[0];
+	h->ip.check = csum_fold(bpf_csum_diff(NULL, 0, (__be32 *)&h->ip, sizeof(h->ip), 0));
+	h->icmp.type = ctx->icmp_type;
+	h->icmp.code = ctx->icmp_code;
+	h->icmp.un.frag.mtu = bpf_htons(ctx->mtu_bytes);
+	h->icmp.checksum =
+		csum_fold(bpf_csum_diff(NULL, 0, (__be32 *)&h->icmp, sizeof(h->icmp), quote_sum));
+}
+
+/* Cut the packet to what is quoted, put the two headers in front. Returns 0, or -1. */
+static __always_inline int make_error(struct __sk_buff *skb, const struct chain_ctx *ctx,
+				      const struct packet *pkt)
+{
+	__u32 l4_bytes = pkt->l4 == MK_L4_TCP ? MK_QUOTE_L4_BYTES : 8;
+	__u32 quote_bytes = pkt->l4_off - MK_L3_OFF + l4_bytes;
+	__u8 quote[MK_QUOTE_BYTES_MAX] = { 0 };
+	struct error_headers headers = { 0 };
+	__u32 sum;
+
+	if (quote_bytes < sizeof(struct iphdr) || quote_bytes > sizeof(quote))
+		return -1;
+	if (bpf_skb_load_bytes(skb, MK_L3_OFF, quote, quote_bytes))
+		return -1;
+	sum = bpf_csum_diff(NULL, 0, (__be32 *)quote, sizeof(quote), 0);
+	fill_error(&headers, ctx, pkt, quote_bytes, sum);
+	if (bpf_skb_change_tail(skb, MK_L3_OFF + quote_bytes, 0) ||
+	    bpf_skb_adjust_room(skb, sizeof(headers), BPF_ADJ_ROOM_MAC, 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, MK_L3_OFF, &headers, sizeof(headers), 0) ? -1 : 0;
+}
+
+SEC("tc")
+int error(struct __sk_buff *skb)
+{
+	struct chain_ctx ctx, next = { 0 };
+	__u8 session_flags = 0;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	next.hook = ctx.hook;
+	if (ret != MK_PARSED || make_error(skb, &ctx, &pkt))
+		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
+	ret = packet_parse(skb, &pkt);
+	if (ret != MK_PARSED)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	/* the packet may have been rewritten before it was found too big: back to its sender's view */
+	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &session_flags) < 0)
+		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
+	next.flags = CHAIN_TRANSLATED;
+	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);
+}
+
+char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/service.h - from a frontend to one of its backends. */
+#ifndef MK_BPF_SERVICE_H
+#define MK_BPF_SERVICE_H
+
+#include "chain.h"
+#include "session.h"
+
+static __always_inline struct mk_service *service_find(const struct mk_tuple *tuple,
+						       enum mk_scope scope)
+{
+	struct mk_service_key key = {
+		.addr = tuple->daddr,
+		.port = tuple->dport,
+		.proto = tuple->proto,
+		.scope = scope,
+	};
+
+	return bpf_map_lookup_elem(&services, &key);
+}
+
+/* Is @addr a Service's, on whatever port? */
+static __always_inline int service_is_vip(const struct mk_addr *addr)
+{
+	struct mk_service_key key = { .addr = *addr,
+				      .proto = MK_PROTO_ANY,
+				      .scope = MK_SCOPE_INTERNAL };
+
+	return bpf_map_lookup_elem(&services, &key) != NULL;
+}
+
+/* The client and its port alone, not the node's address it used: every node chooses alike. */
+static __always_inline __u32 client_hash(const struct mk_tuple *tuple)
+{
+	struct mk_tuple client = { .saddr = tuple->saddr,
+				   .sport = tuple->sport,
+				   .proto = tuple->proto };
+
+	return tuple_hash(&client);
+}
+
+static __always_inline __u32 choose_maglev(const struct mk_service *service,
+					   const struct mk_tuple *tuple)
+{
+	struct mk_maglev_key key = { .service_id = service->id, .generation = service->generation };
+	const struct mk_maglev *table = bpf_map_lookup_elem(&maglev, &key);
+
+	__u64 slot = (__u64)client_hash(tuple) * MK_MAGLEV_SLOTS >> 32; /* 0..MK_MAGLEV_SLOTS-1 */
+
+	return table ? table->backend_index[slot] : 0;
+}
+
+/* A local backend weighs local_weight, another 1; the local ones come first. */
+static __always_inline __u32 choose_weighted(const struct mk_service *service)
+{
+	__u32 local_share = (__u32)service->local_count * service->local_weight;
+	__u32 total = local_share + service->backend_count - service->local_count;
+	__u32 at = ((__u64)bpf_get_prandom_u32() * total) >> 32;
+
+	if (at < local_share)
+		return at / service->local_weight;
+	return service->local_count + at - local_share;
+}
+
+/* A backend of @service, or NULL if its tables have been replaced since @service was read. */
+static __always_inline struct mk_backend *service_choose(const struct mk_service *service,
+							 const struct mk_tuple *tuple)
+{
+	struct mk_backend_key key = { .service_id = service->id,
+				      .generation = service->generation };
+
+	key.index = service->flags & MK_SERVICE_MAGLEV ? choose_maglev(service, tuple)
+						       : choose_weighted(service);
+	return bpf_map_lookup_elem(&service_backends, &key);
+}
+
+/* Fill request->to with a backend for @pkt. Returns MK_PARSED or a drop reason. */
+static __always_inline int service_request(const struct packet *pkt, enum mk_scope scope,
+					   const struct mk_service *service,
+					   struct session_request *request)
+{
+	struct mk_backend *backend;
+
+	if (service->backend_count == 0)
+		return service->flags & MK_SERVICE_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND
+							      : MK_DROP_REFUSED;
+	backend = service_choose(service, &pkt->tuple);
+	if (!backend) { /* read between two generations: the newer one is complete */
+		service = service_find(&pkt->tuple, scope);
+		if (!service || service->backend_count == 0)
+			return MK_DROP_REFUSED;
+		backend = service_choose(service, &pkt->tuple);
+		if (!backend)
+			return MK_DROP_NO_BACKEND;
+	}
+	request->to = pkt->tuple;
+	request->to.daddr = backend->addr;
+	request->to.dport = backend->port;
+	request->service_id = service->id;
+	/* a hairpin has to leave the pod again when it answers itself */
+	if (service->flags & MK_SERVICE_MASQUERADE ||
+	    mk_addr_eq(&backend->addr, &pkt->tuple.saddr)) {
+		request->to.saddr = mk_node_vpod();
+		request->source_port = 1;
+	}
+	return MK_PARSED;
+}
+
+/* Refuse or drop, as @reason asks. */
+static __always_inline int service_reject(struct __sk_buff *skb, struct chain_ctx *ctx,
+					  const struct packet *pkt, int reason)
+{
+	if (reason == MK_DROP_REFUSED)
+		return chain_error(skb, ctx, pkt, reason, ICMP_DEST_UNREACH, ICMP_PORT_UNREACH, 0);
+	return drop(skb, ctx->hook, reason, &pkt->tuple);
+}
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/session.h - find, open and promote sessions. A session is a pair of entries, one per
+ * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
+ *
+ * A new session lives in an LRU table, so a flood of first packets evicts only first packets.
+ * Seen in both directions (TCP: when the handshake is done) it moves to the table that is never
+ * evicted and only expired by user space. Pings stay in the LRU table. */
+#ifndef MK_BPF_SESSION_H
+#define MK_BPF_SESSION_H
+
+#include "packet.h"
+
+#define MK_NAT_PROBES	      16
+#define MK_LAST_SEEN_GRAIN_NS 1000000000ULL
+
+/* The two tables of ilb and elb, or of nat. */
+struct session_tables {
+	void *established, *half_open;
+};
+#define SERVICE_SESSIONS ((struct session_tables){ &sessions, &sessions_new })
+#define NAT_SESSIONS	 ((struct session_tables){ &nat_sessions, &nat_sessions_new })
+
+/* What a packet learns from its session; a copy, because promotion frees the entry. */
+struct session_hit {
+	struct mk_tuple to;
+	__u8 flags; /* enum mk_session_flags */
+};
+
+static __always_inline void session_peer_key(struct mk_tuple *key, const struct mk_session *session)
+{
+	tuple_reverse(key, &session->to);
+}
+
+static __always_inline void session_touch(struct mk_session *session, const struct packet *pkt)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	/* written once a second: the line stays shared between CPUs */
+	if (now_ns - session->last_seen_ns > MK_LAST_SEEN_GRAIN_NS)
+		session->last_seen_ns = now_ns;
+	if (pkt->tcp_flags & MK_TCP_FIN && !(session->flags & MK_SESSION_FIN))
+		session->flags |= MK_SESSION_FIN;
+	if (pkt->tcp_flags & MK_TCP_RST && !(session->flags & MK_SESSION_RST))
+		session->flags |= MK_SESSION_RST;
+}
+
+/* A SYN on a session that has ended opens a new one: the client reuses its port. */
+static __always_inline int session_ended(struct session_tables tables, const struct mk_tuple *key,
+					 const struct mk_session *session)
+{
+	struct mk_tuple peer_key;
+	struct mk_session *peer;
+
+	session_peer_key(&peer_key, session);
+	peer = bpf_map_lookup_elem(tables.established, &peer_key);
+	if (peer && !((session->flags | peer->flags) & MK_SESSION_RST) &&
+	    !(session->flags & peer->flags & MK_SESSION_FIN))
+		return 0;
+	bpf_map_delete_elem(tables.established, key);
+	bpf_map_delete_elem(tables.established, &peer_key);
+	return 1;
+}
+
+/* Both directions were seen: move the pair to the table that is never evicted. Where that is
+ * full the pair stays where it is and goes on working. */
+static __always_inline void session_promote(struct session_tables tables,
+					    const struct mk_tuple *key,
+					    const struct mk_session *session,
+					    const struct mk_tuple *peer_key,
+					    const struct mk_session *peer)
+{
+	struct mk_session copy = *session;
+
+	if (key->proto == IPPROTO_TCP)
+		copy.flags |= MK_SESSION_TCP_OPEN;
+	copy.last_seen_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(tables.established, key, &copy, BPF_ANY))
+		return;
+	copy = *peer;
+	if (key->proto == IPPROTO_TCP)
+		copy.flags |= MK_SESSION_TCP_OPEN;
+	if (bpf_map_update_elem(tables.established, peer_key, &copy, BPF_ANY)) {
+		bpf_map_delete_elem(tables.established, key);
+		return;
+	}
+	bpf_map_delete_elem(tables.half_open, key);
+	bpf_map_delete_elem(tables.half_open, peer_key);
+}
+
+/* A packet of a half-open session: is this the one that completes it? */
+static __always_inline void session_progress(struct session_tables tables, const struct packet *pkt,
+					     struct mk_session *session)
+{
+	struct mk_tuple peer_key;
+	struct mk_session *peer;
+
+	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP)
+		return;
+	if (session->flags & MK_SESSION_FORWARD) {
+		if (!(session->flags & MK_SESSION_REPLIED) || pkt->tcp_flags & MK_TCP_SYN)
+			return;
+	} else if (pkt->tcp_flags & MK_TCP_RST) {
+		return; /* refused: nothing to keep */
+	}
+	session_peer_key(&peer_key, session);
+	peer = bpf_map_lookup_elem(tables.half_open, &peer_key);
+	if (!peer)
+		return;
+	if (!(session->flags & MK_SESSION_FORWARD)) {
+		peer->flags |= MK_SESSION_REPLIED;
+		if (pkt->l4 == MK_L4_TCP)
+			return; /* SYN-ACK: the handshake lacks the client's ACK */
+	}
+	session_promote(tables, &pkt->tuple, session, &peer_key, peer);
+}
+
+/* An echo request belongs to the side that pings, a reply to the other: ids may be equal. */
+static __always_inline int session_fits(const struct mk_session *session, const struct packet *pkt)
+{
+	if (pkt->l4 == MK_L4_ECHO_REQUEST)
+		return session->flags & MK_SESSION_FORWARD;
+	if (pkt->l4 == MK_L4_ECHO_REPLY)
+		return !(session->flags & MK_SESSION_FORWARD);
+	return 1;
+}
+
+/* The session of @pkt. Returns 1 and fills @hit, or 0. */
+static __always_inline int session_find(struct session_tables tables, const struct packet *pkt,
+					struct session_hit *hit)
+{
+	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
+
+	if (session) {
+		if ((pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN &&
+		    session_ended(tables, &pkt->tuple, session))
+			return 0;
+		session_touch(session, pkt);
+		hit->to = session->to;
+		hit->flags = session->flags;
+		return 1;
+	}
+	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
+	if (!session || !session_fits(session, pkt))
+		return 0;
+	session_touch(session, pkt);
+	hit->to = session->to;
+	hit->flags = session->flags;
+	session_progress(tables, pkt, session);
+	return 1;
+}
+
+struct session_request {
+	struct mk_tuple to; /* what the first packet has to show */
+	__u32 service_id;
+	__u8 source_port; /* choose a free to.sport for to.saddr */
+	__u8 reverse_flags; /* MK_SESSION_VIA_HOST: replies go to the host's stack */
+};
+
+/* Enter the answer's direction; @exclusive: only if nobody else uses that tuple. Returns 0, or -1. */
+static __always_inline int session_put_reverse(struct session_tables tables,
+					       const struct packet *pkt,
+					       const struct session_request *request, int exclusive)
+{
+	struct mk_session session = {
+		.created_ns = bpf_ktime_get_ns(),
+		.service_id = request->service_id,
+		.flags = request->reverse_flags,
+	};
+	struct mk_tuple key;
+
+	session.last_seen_ns = session.created_ns;
+	tuple_reverse(&key, &request->to);
+	tuple_reverse(&session.to, &pkt->tuple);
+	if (exclusive && bpf_map_lookup_elem(tables.established, &key))
+		return -1;
+	return bpf_map_update_elem(tables.half_open, &key, &session,
+				   exclusive ? BPF_NOEXIST : BPF_ANY)
+		       ? -1
+		       : 0;
+}
+
+static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
+{
+	__u32 hash = tuple->saddr.word[0] * 0x9e3779b1;
+
+	hash ^= tuple->daddr.word[0] * 0x85ebca6b;
+	hash ^= (((__u32)tuple->sport << 16) | tuple->dport) * 0xc2b2ae35;
+	hash ^= tuple->proto;
+	hash ^= hash >> 15; /* finalizer of MurmurHash3 (public domain) */
+	hash *= 0x85ebca6b;
+	hash ^= hash >> 13;
+	hash *= 0xc2b2ae35;
+	return hash ^ (hash >> 16);
+}
+
+/* A source port that no live session towards the same destination uses: by hash, with a bounded
+ * probe. Returns 0 with request->to.sport set and the answer's direction entered, or -1. */
+static __always_inline int session_take_port(struct session_tables tables, const struct packet *pkt,
+					     struct session_request *request)
+{
+	__u32 range = mk_node.nat_port_max - mk_node.nat_port_min + 1;
+	__u32 at = tuple_hash(&pkt->tuple);
+	int echo = pkt->l4 == MK_L4_ECHO_REQUEST;
+
+	for (int i = 0; i < MK_NAT_PROBES; i++) {
+		request->to.sport = bpf_htons(mk_node.nat_port_min + at % range);
+		if (echo)
+			request->to.dport = request->to.sport;
+		if (session_put_reverse(tables, pkt, request, 1) == 0)
+			return 0;
+		at = at * 0x9e3779b1 + 0x7f4a7c15;
+	}
+	return -1;
+}
+
+/* Open the session of which @pkt is the first packet. Returns MK_PARSED with request->to complete,
+ * or a drop reason. */
+static __always_inline int session_open(struct session_tables tables, const struct packet *pkt,
+					struct session_request *request)
+{
+	struct mk_session session = {
+		.created_ns = bpf_ktime_get_ns(),
+		.service_id = request->service_id,
+		.flags = MK_SESSION_FORWARD,
+	};
+	struct mk_tuple reverse;
+
+	session.last_seen_ns = session.created_ns;
+	if (request->source_port) {
+		if (session_take_port(tables, pkt, request))
+			return MK_DROP_NAT_PORTS_EXHAUSTED;
+	} else if (session_put_reverse(tables, pkt, request, 0)) {
+		return MK_DROP_SESSION_TABLE_FULL;
+	}
+	session.to = request->to;
+	if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0)
+		return MK_PARSED;
+	tuple_reverse(&reverse, &request->to);
+	bpf_map_delete_elem(tables.half_open, &reverse);
+	return MK_DROP_SESSION_TABLE_FULL;
+}
+
+#endif
