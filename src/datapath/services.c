@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/services.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/services_internal.h"
+
+#define READ_BATCH 1024
+
+struct frontend *mk_sync_frontend(struct mk_service_sync *sync, const struct mk_service_key *key)
+{
+	struct frontend *frontend;
+
+	HASH_FIND(hh, sync->frontends, key, sizeof(*key), frontend);
+	return frontend;
+}
+
+struct set *mk_sync_set(const struct mk_service_sync *sync, uint32_t id)
+{
+	struct set *set;
+
+	HASH_FIND(hh, sync->sets, &id, sizeof(id), set);
+	return set;
+}
+
+struct frontend *mk_sync_frontend_new(struct mk_service_sync *sync,
+				      const struct mk_service_key *key)
+{
+	struct frontend *frontend = calloc(1, sizeof(*frontend));
+
+	if (!frontend)
+		return NULL;
+	frontend->key = *key;
+	HASH_ADD(hh, sync->frontends, key, sizeof(frontend->key), frontend);
+	return frontend;
+}
+
+struct set *mk_sync_set_new(struct mk_service_sync *sync, uint32_t id, uint32_t generation)
+{
+	struct set *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return NULL;
+	set->id = id;
+	set->generation = generation;
+	HASH_ADD(hh, sync->sets, id, sizeof(set->id), set);
+	return set;
+}
+
+void mk_sync_frontend_forget(struct mk_service_sync *sync, struct frontend *frontend)
+{
+	if (frontend->owner)
+		DL_DELETE(frontend->owner->frontends, frontend);
+	HASH_DEL(sync->frontends, frontend);
+	free(frontend);
+}
+
+void mk_sync_set_own(struct set *set, struct service *owner)
+{
+	if (set->owner == owner)
+		return;
+	if (set->owner)
+		DL_DELETE(set->owner->sets, set);
+	if (owner)
+		DL_APPEND(owner->sets, set);
+	set->owner = owner;
+}
+
+void mk_sync_set_forget(struct mk_service_sync *sync, struct set *set)
+{
+	mk_sync_set_own(set, NULL);
+	if (set->host_backend)
+		sync->host_backend_sets--;
+	HASH_DEL(sync->sets, set);
+	free(set->backends);
+	free(set);
+}
+
+void mk_sync_service_forget(struct mk_service_sync *sync, struct service *service)
+{
+	struct frontend *frontend, *next;
+	struct retired *retired, *later;
+
+	DL_FOREACH_SAFE(service->frontends, frontend, next)
+	{
+		DL_DELETE(service->frontends, frontend);
+		frontend->owner = NULL;
+	}
+	while (service->sets)
+		mk_sync_set_own(service->sets, NULL);
+	LL_FOREACH_SAFE(service->retiring, retired, later)
+	free(retired);
+	HASH_DEL(sync->services, service);
+	free(service->live);
+	free(service->name);
+	free(service);
+}
+
+int mk_sync_frontend_delete(struct mk_service_sync *sync, struct frontend *frontend,
+			    struct mk_service_counts *counts, struct mk_error *err)
+{
+	struct claim *claim;
+	int ret = mk_table_delete(&sync->tables.services, &frontend->key, err);
+
+	if (ret < 0)
+		return ret;
+	counts->deleted += (unsigned int)ret;
+	LL_FOREACH(sync->claims, claim)
+		if (memcmp(&claim->key, &frontend->key, sizeof(claim->key)) == 0)
+			claim->free = true;
+	mk_sync_frontend_forget(sync, frontend);
+	return 0;
+}
+
+/* ---- claims: a frontend that two Services want ------------------------------------------ */
+
+static void log_claim(const struct service *service, const struct mk_service_key *key,
+		      const struct service *holder)
+{
+	struct mk_ip ip = mk_ip_from_addr(&key->addr);
+	char text[MK_IP_STRLEN];
+
+	/* an address alone is shared by the Services whose ports differ: nobody's mistake */
+	mk_log(key->port == 0 ? MK_LOG_DEBUG : MK_LOG_WARN,
+	       "two Services want the same address, the first keeps it address=%s port=%u proto=%u "
+	       "service=%s refused=%s",
+	       mk_ip_format(&ip, text), ntohs(key->port), key->proto, holder->name, service->name);
+}
+
+int mk_sync_claim(struct mk_service_sync *sync, const struct service *service,
+		  const struct mk_service_key *key, const struct service *holder,
+		  struct mk_error *err)
+{
+	struct claim *claim;
+
+	LL_FOREACH(sync->claims, claim) {
+		if (memcmp(&claim->key, key, sizeof(*key)) == 0 &&
+		    strcmp(claim->loser, service->name) == 0) {
+			claim->stale = false;
+			return 0;
+		}
+	}
+	claim = calloc(1, sizeof(*claim));
+	if (!claim || !(claim->loser = strdup(service->name))) {
+		free(claim);
+		return mk_error_errno(err, ENOMEM, "Service '%s'", service->name);
+	}
+	claim->key = *key;
+	LL_PREPEND(sync->claims, claim);
+	log_claim(service, key, holder);
+	return 0;
+}
+
+void mk_sync_claims_mark(struct mk_service_sync *sync, const struct service *service)
+{
+	struct claim *claim;
+
+	LL_FOREACH(sync->claims, claim)
+		if (strcmp(claim->loser, service->name) == 0)
+			claim->stale = true;
+}
+
+static void claim_free(struct mk_service_sync *sync, struct claim *claim)
+{
+	LL_DELETE(sync->claims, claim);
+	free(claim->loser);
+	free(claim);
+}
+
+void mk_sync_claims_drop_stale(struct mk_service_sync *sync)
+{
+	struct claim *claim, *next;
+
+	LL_FOREACH_SAFE(sync->claims, claim, next)
+	if (claim->stale)
+		claim_free(sync, claim);
+}
+
+int mk_service_sync_take_retry(struct mk_service_sync *sync, char **namespace_, char **name)
+{
+	struct claim *claim;
+	char *slash;
+
+	LL_FOREACH(sync->claims, claim)
+		if (claim->free)
+			break;
+	if (!claim)
+		return 0;
+	slash = strchr(claim->loser, '/');
+	*namespace_ = slash ? strndup(claim->loser, (size_t)(slash - claim->loser)) : strdup("");
+	*name = strdup(slash ? slash + 1 : claim->loser);
+	claim_free(sync, claim);
+	if (*namespace_ && *name)
+		return 1;
+	free(*namespace_);
+	free(*name);
+	return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static int recover_one(struct mk_service_sync *sync, const struct mk_service_key *key,
+		       const struct mk_service *value)
+{
+	struct frontend *frontend = mk_sync_frontend(sync, key);
+	struct set *set = mk_sync_set(sync, value->id);
+
+	if (!frontend)
+		frontend = mk_sync_frontend_new(sync, key);
+	if (!set)
+		set = mk_sync_set_new(sync, value->id, value->generation);
+	if (!frontend || !set)
+		return -ENOMEM;
+	frontend->value = *value;
+	/* frontends of one set disagree only after a crash between two publications */
+	if ((int32_t)(value->generation - set->generation) >= 0) {
+		set->generation = value->generation;
+		set->count = value->backend_count;
+		set->local_count = value->local_count;
+	}
+	if (value->id > sync->last_id)
+		sync->last_id = value->id;
+	return 0;
+}
+
+static int recover(struct mk_service_sync *sync, struct mk_error *err)
+{
+	cleanup_free struct mk_service_key *keys = calloc(READ_BATCH, sizeof(*keys));
+	cleanup_free struct mk_service *values = calloc(READ_BATCH, sizeof(*values));
+	struct mk_cursor cursor = { 0 };
+
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot read map 'services'");
+	while (!cursor.done) {
+		int count = mk_table_next(&sync->tables.services, &cursor, keys, values, READ_BATCH,
+					  err);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++)
+			if (recover_one(sync, &keys[i], &values[i]) < 0)
+				return mk_error_errno(err, ENOMEM, "cannot read map 'services'");
+	}
+	return 0;
+}
+
+struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tables,
+					    struct mk_error *err)
+{
+	struct mk_service_sync *sync = calloc(1, sizeof(*sync));
+
+	if (!sync) {
+		(void)mk_error_errno(err, ENOMEM, "cannot read the tables of Services");
+		return NULL;
+	}
+	sync->tables = *tables;
+	if (recover(sync, err) < 0) {
+		mk_service_sync_free(sync);
+		return NULL;
+	}
+	return sync;
+}
+
+void mk_service_sync_free(struct mk_service_sync *sync)
+{
+	struct frontend *frontend, *next_frontend;
+	struct service *service, *next_service;
+	struct set *set, *next_set;
+	struct retired *retired, *next_retired;
+
+	if (!sync)
+		return;
+	HASH_ITER(hh, sync->services, service, next_service)
+		mk_sync_service_forget(sync, service);
+	HASH_ITER(hh, sync->frontends, frontend, next_frontend)
+		mk_sync_frontend_forget(sync, frontend);
+	HASH_ITER(hh, sync->sets, set, next_set)
+		mk_sync_set_forget(sync, set);
+	LL_FOREACH_SAFE(sync->retired, retired, next_retired)
+	free(retired);
+	while (sync->claims)
+		claim_free(sync, sync->claims);
+	free(sync->local);
+	free(sync);
+}
+
+/* ---- questions -------------------------------------------------------------------------- */
+
+static bool is_local(const struct mk_service_sync *sync, const struct mk_addr *addr)
+{
+	for (size_t i = 0; i < sync->local_count; i++) {
+		struct mk_addr local = mk_ip_to_addr(&sync->local[i]);
+
+		if (mk_addr_eq(&local, addr))
+			return true;
+	}
+	return false;
+}
+
+void mk_sync_set_count_host_backend(struct mk_service_sync *sync, struct set *set)
+{
+	bool now = false;
+
+	for (size_t i = 0; set->keeps_client && set->known && !now && i < set->local_count; i++)
+		now = is_local(sync, &set->backends[i].addr);
+	if (now && !set->host_backend)
+		sync->host_backend_sets++;
+	else if (!now && set->host_backend)
+		sync->host_backend_sets--;
+	set->host_backend = now;
+}
+
+int mk_service_sync_set_local(struct mk_service_sync *sync, const struct mk_ip *ips, size_t count,
+			      struct mk_error *err)
+{
+	struct mk_ip *copy = calloc(count ? count : 1, sizeof(*copy));
+	struct set *set, *next;
+
+	if (!copy)
+		return mk_error_errno(err, ENOMEM, "cannot keep the node's addresses");
+	if (count)
+		memcpy(copy, ips, count * sizeof(*copy));
+	free(sync->local);
+	sync->local = copy;
+	sync->local_count = count;
+	HASH_ITER(hh, sync->sets, set, next)
+		mk_sync_set_count_host_backend(sync, set);
+	return 0;
+}
+
+bool mk_service_sync_host_backends(const struct mk_service_sync *sync)
+{
+	return sync->host_backend_sets > 0;
+}
+
+static int compare_live(const void *a, const void *b)
+{
+	const struct mk_live_backend *x = a, *y = b;
+	int order = mk_ip_compare(&x->ip, &y->ip);
+
+	if (order == 0)
+		order = (int)x->port - (int)y->port;
+	return order ? order : (int)x->proto - (int)y->proto;
+}
+
+bool mk_sync_is_live(const struct mk_live_backend *live, size_t count,
+		     const struct mk_live_backend *backend)
+{
+	return count && bsearch(backend, live, count, sizeof(*live), compare_live);
+}
+
+bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
+				 const struct mk_session *session)
+{
+	struct mk_live_backend backend = {
+		.ip = mk_ip_from_addr(&session->to.daddr),
+		.port = ntohs(session->to.dport),
+		.proto = key->proto,
+	};
+	const struct service *owner;
+	const struct set *set;
+
+	if (!session->service_id || !(session->flags & MK_SESSION_FORWARD))
+		return false;
+	set = mk_sync_set(sync, session->service_id);
+	owner = set ? set->owner : NULL;
+	if (!owner || (key->proto == IPPROTO_UDP && !owner->live_udp))
+		return false;
+	return !mk_sync_is_live(owner->live, owner->live_count, &backend);
+}
+
+size_t mk_service_sync_service_count(const struct mk_service_sync *sync)
+{
+	return HASH_COUNT(sync->services);
+}
+
+size_t mk_service_sync_frontend_count(const struct mk_service_sync *sync)
+{
+	return HASH_COUNT(sync->frontends);
+}

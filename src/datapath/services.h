@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/services.h - keep the tables `services`, `service_backends` and `maglev` equal to
+ * the compiled Services, one Service at a time: what is there is compared with what should be,
+ * and only the difference is written.
+ *
+ * A packet sees the backends of before or of after: the new generation of a set is written under
+ * keys nobody reads yet, published by one update of each frontend, and the old generation is
+ * removed a while later (MK_RETIRE_NS), when no packet can still be reading it.
+ *
+ * Nothing is asked of a predecessor: ids and generations are read from the tables, so the restart
+ * of an agent writes nothing where nothing changed. */
+#ifndef MK_DATAPATH_SERVICES_H
+#define MK_DATAPATH_SERVICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ip.h"
+#include "datapath/table.h"
+#include "service/service.h"
+
+#define MK_RETIRE_NS (1000 * 1000000ULL)
+
+struct mk_service_tables {
+	struct mk_table services, backends, maglev;
+};
+
+struct mk_service_sync;
+
+/* Read what @tables hold. They stay the caller's and outlive the result. */
+struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tables,
+					    struct mk_error *err);
+void mk_service_sync_free(struct mk_service_sync *sync);
+
+struct mk_service_counts {
+	unsigned int put, deleted; /* entries written and removed, all tables together */
+	bool cut; /* a backend lost its live flows: sweep the sessions */
+};
+
+/* Bring the tables to @compiled. A frontend that another Service holds stays with that one, and
+ * the log names both. After an error: call again, what was done is remembered. @now_ns is
+ * CLOCK_MONOTONIC. Adds to @counts. */
+mk_must_check int mk_service_sync_apply(struct mk_service_sync *sync,
+					const struct mk_compiled_service *compiled, uint64_t now_ns,
+					struct mk_service_counts *counts, struct mk_error *err);
+
+/* A Service that lost a frontend to another and would get it now: *@namespace_ and *@name are its
+ * (the caller frees both), to be compiled and applied again. Returns 1, or 0 if there is none. */
+int mk_service_sync_take_retry(struct mk_service_sync *sync, char **namespace_, char **name);
+
+/* Remove what an earlier agent left and nobody has asked for. Only when every Service has been
+ * listed and applied. */
+mk_must_check int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t now_ns,
+					struct mk_service_counts *counts, struct mk_error *err);
+
+/* Remove generations that were retired MK_RETIRE_NS ago. Returns 1 while others still wait. */
+mk_must_check int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
+					  struct mk_service_counts *counts, struct mk_error *err);
+
+/* The node's own addresses; copied. */
+mk_must_check int mk_service_sync_set_local(struct mk_service_sync *sync, const struct mk_ip *ips,
+					    size_t count, struct mk_error *err);
+/* Does a frontend that keeps the client's address have a backend that is this host itself? */
+bool mk_service_sync_host_backends(const struct mk_service_sync *sync);
+
+/* Is @session the forward entry of a flow whose backend is gone? A UDP flow of a Service without
+ * any backend stays, so does every flow of a Service that is not known (SERVICES.md, Sessions). */
+bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
+				 const struct mk_session *session);
+
+size_t mk_service_sync_service_count(const struct mk_service_sync *sync);
+size_t mk_service_sync_frontend_count(const struct mk_service_sync *sync);
+
+#endif

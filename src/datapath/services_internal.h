@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/services_internal.h - the records behind services.h, shared by its three files:
+ * services.c (life, claims, questions), services_apply.c (one Service), services_prune.c (what
+ * is left over). */
+#ifndef MK_DATAPATH_SERVICES_INTERNAL_H
+#define MK_DATAPATH_SERVICES_INTERNAL_H
+
+#include <uthash.h>
+#include <utlist.h>
+
+#include "datapath/services.h"
+
+struct service;
+
+/* An entry of map `services`, as the map holds it. */
+struct frontend {
+	struct mk_service_key key;
+	struct mk_service value;
+	struct service *owner; /* NULL: left by an earlier agent, not asked for yet */
+	uint32_t wanted_in; /* serial of the last apply that wanted it */
+	struct frontend *prev, *next; /* of the owner */
+	UT_hash_handle hh;
+};
+
+/* The current generation of a backend set, as the maps hold it. */
+struct set {
+	uint32_t id, generation;
+	struct mk_backend *backends; /* NULL with known == false: still to be read */
+	size_t count, local_count;
+	bool known; /* backends were read or written by us */
+	bool has_maglev; /* false also while it is not known */
+	bool keeps_client; /* an external frontend without masquerade */
+	bool host_backend; /* counted in sync->host_backend_sets */
+	struct service *owner;
+	uint32_t used_in;	 /* serial of the last apply that used it */
+	struct set *prev, *next; /* of the owner */
+	UT_hash_handle hh;
+};
+
+/* A generation nobody is told about any more. */
+struct retired {
+	uint32_t id, generation;
+	size_t count;
+	uint64_t since_ns;
+	struct retired *next;
+};
+
+struct service {
+	char *name; /* "namespace/name" */
+	struct frontend *frontends;
+	struct set *sets;
+	struct mk_live_backend *live; /* sorted by ip, port, proto */
+	size_t live_count;
+	bool live_udp; /* some of them are UDP */
+	struct retired *retiring; /* to be retired once the apply has succeeded */
+	UT_hash_handle hh;
+};
+
+/* @loser wants @key, which another Service holds. */
+struct claim {
+	struct mk_service_key key;
+	char *loser; /* "namespace/name" */
+	bool stale, free; /* scratch of an apply; the frontend is free now */
+	struct claim *next;
+};
+
+struct mk_service_sync {
+	struct mk_service_tables tables;
+	struct frontend *frontends; /* by key */
+	struct set *sets; /* by id */
+	struct service *services; /* by name */
+	struct claim *claims;
+	struct retired *retired; /* oldest first */
+	uint32_t last_id, serial;
+	struct mk_ip *local;
+	size_t local_count;
+	size_t host_backend_sets;
+};
+
+struct frontend *mk_sync_frontend(struct mk_service_sync *sync, const struct mk_service_key *key);
+struct set *mk_sync_set(const struct mk_service_sync *sync, uint32_t id);
+struct frontend *mk_sync_frontend_new(struct mk_service_sync *sync,
+				      const struct mk_service_key *key);
+struct set *mk_sync_set_new(struct mk_service_sync *sync, uint32_t id, uint32_t generation);
+void mk_sync_frontend_forget(struct mk_service_sync *sync, struct frontend *frontend);
+void mk_sync_set_own(struct set *set, struct service *owner);
+void mk_sync_set_forget(struct mk_service_sync *sync, struct set *set);
+void mk_sync_service_forget(struct mk_service_sync *sync, struct service *service);
+/* Remove the entry from the map; whoever waits for it is told. */
+mk_must_check int mk_sync_frontend_delete(struct mk_service_sync *sync, struct frontend *frontend,
+					  struct mk_service_counts *counts, struct mk_error *err);
+/* Is it in the sorted list @live? */
+bool mk_sync_is_live(const struct mk_live_backend *live, size_t count,
+		     const struct mk_live_backend *backend);
+/* After @set->backends or ->keeps_client changed. */
+void mk_sync_set_count_host_backend(struct mk_service_sync *sync, struct set *set);
+
+/* @service wants @key, which @holder has. */
+mk_must_check int mk_sync_claim(struct mk_service_sync *sync, const struct service *service,
+				const struct mk_service_key *key, const struct service *holder,
+				struct mk_error *err);
+void mk_sync_claims_mark(struct mk_service_sync *sync, const struct service *service);
+void mk_sync_claims_drop_stale(struct mk_service_sync *sync);
+
+/* Put @set's current generation on the list @head. */
+mk_must_check int mk_sync_retire(struct retired **head, const struct set *set,
+				 struct mk_error *err);
+
+#endif

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is left over: generations that were replaced, and what an earlier agent wrote for Services
+ * that are gone. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "datapath/services_internal.h"
+
+/* ---- retired generations -------------------------------------------------------------------- */
+
+static int remove_generation(struct mk_service_sync *sync, const struct retired *retired,
+			     struct mk_service_counts *counts, struct mk_error *err)
+{
+	struct mk_backend_key key = { .service_id = retired->id,
+				      .generation = retired->generation };
+	struct mk_maglev_key maglev_key = { .service_id = retired->id,
+					    .generation = retired->generation };
+	int ret;
+
+	for (; key.index < retired->count; key.index++) {
+		ret = mk_table_delete(&sync->tables.backends, &key, err);
+		if (ret < 0)
+			return ret;
+		counts->deleted += (unsigned int)ret;
+	}
+	ret = mk_table_delete(&sync->tables.maglev, &maglev_key, err);
+	if (ret < 0)
+		return ret;
+	counts->deleted += (unsigned int)ret;
+	return 0;
+}
+
+int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
+			    struct mk_service_counts *counts, struct mk_error *err)
+{
+	while (sync->retired && now_ns - sync->retired->since_ns >= MK_RETIRE_NS) {
+		struct retired *oldest = sync->retired;
+		int ret = remove_generation(sync, oldest, counts, err);
+
+		if (ret < 0)
+			return ret;
+		LL_DELETE(sync->retired, oldest);
+		free(oldest);
+	}
+	return sync->retired ? 1 : 0;
+}
+
+/* ---- what nobody asked for --------------------------------------------------------------------- */
+
+static bool is_retired(const struct mk_service_sync *sync, uint32_t id, uint32_t generation)
+{
+	const struct retired *retired;
+
+	LL_FOREACH(sync->retired, retired)
+		if (retired->id == id && retired->generation == generation)
+			return true;
+	return false;
+}
+
+static bool is_current(const struct mk_service_sync *sync, uint32_t id, uint32_t generation)
+{
+	const struct set *set = mk_sync_set(sync, id);
+
+	return set && set->generation == generation;
+}
+
+static int delete_counted(const struct mk_table *table, const void *key,
+			  struct mk_service_counts *counts, struct mk_error *err)
+{
+	int ret = mk_table_delete(table, key, err);
+
+	if (ret > 0)
+		counts->deleted++;
+	return ret < 0 ? ret : 0;
+}
+
+static int prune_backends(struct mk_service_sync *sync, struct mk_service_counts *counts,
+			  struct mk_error *err)
+{
+	const struct mk_table *table = &sync->tables.backends;
+	cleanup_free void *keys = NULL;
+	size_t count;
+	int ret = mk_table_keys(table, &keys, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		const struct mk_backend_key *key = (struct mk_backend_key *)keys + i;
+
+		if (is_retired(sync, key->service_id, key->generation))
+			continue;
+		if (is_current(sync, key->service_id, key->generation) &&
+		    key->index < mk_sync_set(sync, key->service_id)->count)
+			continue;
+		ret = delete_counted(table, key, counts, err);
+	}
+	return ret;
+}
+
+static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *counts,
+			struct mk_error *err)
+{
+	const struct mk_table *table = &sync->tables.maglev;
+	cleanup_free void *keys = NULL;
+	size_t count;
+	int ret = mk_table_keys(table, &keys, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		const struct mk_maglev_key *key = (struct mk_maglev_key *)keys + i;
+
+		if (is_retired(sync, key->service_id, key->generation))
+			continue;
+		if (is_current(sync, key->service_id, key->generation) &&
+		    mk_sync_set(sync, key->service_id)->has_maglev)
+			continue;
+		ret = delete_counted(table, key, counts, err);
+	}
+	return ret;
+}
+
+static int prune_frontends(struct mk_service_sync *sync, struct mk_service_counts *counts,
+			   struct mk_error *err)
+{
+	struct frontend *frontend, *next;
+
+	HASH_ITER(hh, sync->frontends, frontend, next) {
+		int ret =
+			frontend->owner ? 0 : mk_sync_frontend_delete(sync, frontend, counts, err);
+
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+/* Their backends wait like any that were replaced: packets may be choosing among them. */
+static int retire_sets(struct mk_service_sync *sync, uint64_t now_ns, struct mk_error *err)
+{
+	struct retired *retiring = NULL, *retired;
+	struct set *set, *next;
+
+	HASH_ITER(hh, sync->sets, set, next) {
+		int ret = set->owner ? 0 : mk_sync_retire(&retiring, set, err);
+
+		if (ret < 0)
+			return ret;
+		if (!set->owner)
+			mk_sync_set_forget(sync, set);
+	}
+	LL_FOREACH(retiring, retired)
+		retired->since_ns = now_ns;
+	LL_CONCAT(sync->retired, retiring);
+	return 0;
+}
+
+int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t now_ns,
+			  struct mk_service_counts *counts, struct mk_error *err)
+{
+	int ret = prune_frontends(sync, counts, err);
+
+	if (ret == 0)
+		ret = retire_sets(sync, now_ns, err);
+	if (ret == 0)
+		ret = prune_backends(sync, counts, err);
+	if (ret == 0)
+		ret = prune_maglev(sync, counts, err);
+	return ret;
+}
