@@ -29,7 +29,8 @@ static inline void mk_cleanup_ipam(struct mk_ipam **ipam)
 #define cleanup_ipam __attribute__((cleanup(mk_cleanup_ipam)))
 
 /* An address between @first and @last for @owner: one never used, else the one released longest
- * ago. @owner has one already: -EEXIST. None left: -ENOSPC, the text says how many are in use. */
+ * ago. @owner has one already: -EEXIST, and *@ip is it. None left: -ENOSPC, the text says how
+ * many are in use. A full disk is -EIO. */
 mk_must_check int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first,
 				   const struct mk_ip *last, const struct mk_ipam_owner *owner,
 				   struct mk_ip *ip, struct mk_error *err);
@@ -39,7 +40,12 @@ mk_must_check int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, c
 /* Returns 0 also when @container_id and @ifname have none. */
 mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 				  struct mk_error *err);
-/* Visit every allocation; the visitor may release what it visits. A negative return ends it. */
+/* As mk_ipam_release(), by address: the way for one whose owner cannot be read any more. */
+mk_must_check int mk_ipam_release_ip(struct mk_ipam *ipam, const struct mk_ip *ip,
+				     struct mk_error *err);
+/* Visit every allocation; the visitor may release what it visits. A negative return ends it.
+ * A file that cannot be read or makes no sense still holds its address: its owner's strings are
+ * all empty. */
 mk_must_check int mk_ipam_each(struct mk_ipam *ipam,
 			       int (*visit)(void *ctx, const struct mk_ip *ip,
 					    const struct mk_ipam_owner *owner),
