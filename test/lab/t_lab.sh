@@ -1,0 +1,133 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_lab.sh - the lab itself: two side by side, at once, and nothing left of them.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+
+ONE=$MK_LAB-one
+TWO=$MK_LAB-two
+THREE=$MK_LAB-three
+
+# Whatever a lab leaves shows in one of these.
+traces()
+{
+	find /run -maxdepth 1 -name "mklab-$1*"
+	find /run/netns -maxdepth 1 -name "$1*" 2>/dev/null
+	grep -F "mklab-$1" /proc/mounts || true
+	pgrep -af "mklab-$1" || true
+}
+
+no_traces() { expect_eq "traces of lab $1" "" "$(traces "$1")"; }
+
+both_at_once()
+{
+	lab up 2 --name "$ONE" &
+	lab --name "$TWO" up 1
+	wait $!
+	expect_match "list" "$ONE +2 nodes" "$(lab list)"
+	expect_match "list" "$TWO +1 nodes" "$(lab list)"
+}
+
+same_addresses_twice()
+{
+	expect_eq "first address of $ONE" 10.244.1.2 "$(lab --name "$ONE" pod node1 web-1)"
+	expect_eq "first address of $TWO" 10.244.1.2 "$(lab --name "$TWO" pod node1 web-1)"
+	lab --name "$ONE" exec node1 touch /etc/cni/one /opt/one /var/lib/monokube/one
+	expect_failure lab --name "$TWO" exec node1 ls /etc/cni/one
+	expect_failure lab --name "$ONE" exec node2 ls /opt/one
+	expect_failure ls /opt/one
+	lab --name "$ONE" exec node2 ping -c 1 -W 2 10.244.1.2
+}
+
+one_goes_the_other_stays()
+{
+	lab --name "$ONE" down
+	no_traces "$ONE"
+	lab --name "$TWO" exec node1 ping -c 1 -W 2 10.244.1.2
+	lab --name "$TWO" exec web-1 ping -c 1 -W 2 192.168.99.11
+}
+
+sleepers_run()
+{
+	ip netns pids "$TWO.web-1" | grep -q . && (($(ip netns pids "$TWO.node1" | wc -l) >= 2))
+}
+
+busy_lab_goes()
+{
+	lab --name "$TWO" exec web-1 sleep 1000 &
+	lab --name "$TWO" exec node1 sleep 1000 &
+	wait_for 5 sleepers_run
+	lab --name "$TWO" down
+	no_traces "$TWO"
+}
+
+name_is_taken()
+{
+	lab --name "$ONE" up 1
+	expect_failure lab --name "$ONE" up 1
+	lab --name "$ONE" exec node1 true
+	lab --name "$ONE" down
+}
+
+failed_up()
+{
+	expect_failure env MK_BIN=/bin/false "$HERE/lab" --name "$THREE" up 2
+	no_traces "$THREE"
+}
+
+killed_up()
+{
+	local pid
+	setsid "$HERE/lab" --name "$THREE" up 3 &
+	pid=$!
+	wait_for 10 test -e "/run/netns/$THREE.node2"
+	kill -KILL -- "-$pid"
+	wait "$pid" || true
+	lab --name "$THREE" down
+	no_traces "$THREE"
+}
+
+endpoints_follow_pods()
+{
+	local slice=/run/mklab-$MK_LAB/nodes/node1/cluster/lab-endpointslice-default-web.yaml
+	cat >"$TMP/web.yaml" <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec:
+		  clusterIP: 10.96.0.10
+		  selector: {app: web}
+		  ports: [{port: 80, targetPort: http}]
+	END
+	lab up 1
+	lab apply "$TMP/web.yaml"
+	lab pod node1 web-1
+	lab pod node1 other --label app=web --port http=81
+	expect_match "slices" 'port: 81.*10.244.1.3.*port: 8080.*10.244.1.2' "$(tr '\n' ' ' <"$slice")"
+	lab rm web-1
+	expect_failure grep 10.244.1.2 "$slice"
+	lab delete "$TMP/web.yaml"
+	expect_failure test -e "$slice"
+	lab down
+}
+
+other_labs_down()
+{
+	local name
+	for name in "$ONE" "$TWO" "$THREE"; do
+		lab --name "$name" down
+	done
+	cleanup
+}
+trap other_labs_down EXIT
+
+check "two labs come up at once" both_at_once
+check "their addresses and files are their own" same_addresses_twice
+check "one goes and leaves nothing, the other stays" one_goes_the_other_stays
+check "a lab with running processes goes and leaves nothing" busy_lab_goes
+check "a name is used once" name_is_taken
+check "up that fails leaves nothing" failed_up
+check "down removes what a killed up left" killed_up
+check "EndpointSlices follow pods" endpoints_follow_pods
+finish
