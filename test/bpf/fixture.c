@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/fixture.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ip.h"
+#include "service/service.h"
+
+#include "datapath.skel.h"
+
+#define TC_UNSPEC   0xffffffffu
+#define TC_SHOT	    2
+#define TC_REDIRECT 7
+
+static struct datapath_bpf *datapath;
+
+static struct mk_ip ip(const char *text)
+{
+	struct mk_ip out;
+
+	ck_assert_msg(mk_ip_parse(text, &out) == 0, "not an address: %s", text);
+	return out;
+}
+
+static struct mk_addr addr(const char *text)
+{
+	struct mk_ip parsed = ip(text);
+
+	return mk_ip_to_addr(&parsed);
+}
+
+/* "10.0.0.1:80" */
+static void addr_port(const char *text, struct mk_addr *address, __be16 *port)
+{
+	char copy[64], *colon;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	colon = strchr(copy, ':');
+	ck_assert_ptr_nonnull(colon);
+	*colon = '\0';
+	*address = addr(copy);
+	*port = htons((uint16_t)atoi(colon + 1));
+}
+
+static void mac_of(const char *address, __u8 *mac)
+{
+	struct mk_ip parsed = ip(address);
+	struct mk_mac computed = mk_mac_of_ip(&parsed);
+
+	memcpy(mac, computed.byte, sizeof(computed.byte));
+}
+
+static void fill_node(struct mk_node *node)
+{
+	node->node_addr = addr("192.168.99.11");
+	node->vtep_addr = addr("10.18.0.1");
+	node->gateway_addr = addr("10.244.1.254");
+	node->vpod_addr = addr("10.244.1.1");
+	node->pod_net = addr("10.244.1.0");
+	node->pod_mask = addr("255.255.255.0");
+	node->cluster_net = addr("10.244.0.0");
+	node->cluster_mask = addr("255.255.0.0");
+	node->uplink_ifindex = 1;
+	node->overlay_ifindex = 1;
+	node->uplink_mtu_bytes = 1500;
+	node->overlay_mtu_bytes = 1450;
+	node->nat_port_min = 49152;
+	node->nat_port_max = 65535;
+	node->vxlan_port = htons(4789);
+	mac_of("10.244.1.254", node->gateway_mac);
+	mac_of("10.18.0.1", node->vtep_mac);
+}
+
+static void fill_chain(void)
+{
+	const struct {
+		enum mk_prog slot;
+		struct bpf_program *prog;
+	} slots[] = {
+		{ MK_PROG_ROUTER, datapath->progs.router },
+		{ MK_PROG_ELB, datapath->progs.elb },
+		{ MK_PROG_NAT, datapath->progs.nat },
+		{ MK_PROG_ERROR, datapath->progs.error },
+	};
+
+	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
+		__u32 slot = slots[i].slot, fd = (__u32)bpf_program__fd(slots[i].prog);
+
+		ck_assert_int_eq(
+			bpf_map_update_elem(bpf_map__fd(datapath->maps.chain), &slot, &fd, 0), 0);
+	}
+}
+
+void fixture_load(void)
+{
+	datapath = datapath_bpf__open();
+	ck_assert_msg(datapath, "cannot open the BPF object");
+	fill_node(&datapath->rodata->mk_node);
+	ck_assert_msg(datapath_bpf__load(datapath) == 0, "cannot load the BPF object (root?)");
+	fill_chain();
+}
+
+void fixture_unload(void)
+{
+	datapath_bpf__destroy(datapath);
+}
+
+int fixture_map(const char *map)
+{
+	int fd = bpf_object__find_map_fd_by_name(datapath->obj, map);
+
+	ck_assert_msg(fd >= 0, "no map '%s'", map);
+	return fd;
+}
+
+static void empty(const char *map)
+{
+	__u8 key[64];
+	int fd = fixture_map(map);
+
+	while (bpf_map_get_next_key(fd, NULL, key) == 0)
+		ck_assert_int_eq(bpf_map_delete_elem(fd, key), 0);
+}
+
+static void clear_drops(void)
+{
+	int cpus = libbpf_num_possible_cpus(), fd = fixture_map("drops");
+	struct mk_drop_counter zero[cpus];
+
+	memset(zero, 0, sizeof(zero));
+	for (__u32 i = 0; i < MK_DROP_COUNT * MK_HOOK_COUNT; i++)
+		ck_assert_int_eq(bpf_map_update_elem(fd, &i, zero, BPF_ANY), 0);
+}
+
+static void put_pod(const char *address)
+{
+	struct mk_addr key = addr(address);
+	struct mk_pod pod = { .ifindex = 1 };
+
+	mac_of(address, pod.mac);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &key, &pod, BPF_ANY), 0);
+}
+
+static void put_route(const char *net, __u32 bits, enum mk_route_type type, const char *vtep)
+{
+	struct mk_route_key key = { .prefix_bits = bits, .addr = addr(net) };
+	struct mk_route route = { .type = (__u8)type };
+
+	if (vtep)
+		mac_of(vtep, route.vtep_mac);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("routes"), &key, &route, BPF_ANY), 0);
+}
+
+void fixture_reset(void)
+{
+	static const char *const tables[] = {
+		"services",	"service_backends", "maglev", "sessions", "sessions_new",
+		"nat_sessions", "nat_sessions_new", "pods",   "routes",	  "fragments"
+	};
+	const struct mk_runtime quiet = { 0 };
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		empty(tables[i]);
+	clear_drops();
+	fixture_runtime(&quiet);
+	fill_chain();
+	put_pod("10.244.1.2");
+	put_pod("10.244.1.3");
+	put_route("10.244.1.0", 24, MK_ROUTE_PODS, NULL);
+	put_route("10.244.2.0", 24, MK_ROUTE_OVERLAY, "10.18.0.2");
+	put_route("10.18.0.2", 32, MK_ROUTE_OVERLAY, "10.18.0.2");
+	put_route("10.244.0.0", 16, MK_ROUTE_DROP, NULL);
+	put_route("10.18.0.0", 16, MK_ROUTE_DROP, NULL);
+	put_route("192.168.99.11", 32, MK_ROUTE_HOST, NULL);
+	put_route("10.18.0.1", 32, MK_ROUTE_HOST, NULL);
+	put_route("10.244.1.254", 32, MK_ROUTE_HOST, NULL);
+}
+
+void fixture_runtime(const struct mk_runtime *runtime)
+{
+	__u32 zero = 0;
+
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("runtime"), &zero, runtime, BPF_ANY), 0);
+}
+
+void fixture_break_chain(enum mk_prog slot)
+{
+	__u32 key = slot;
+
+	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("chain"), &key), 0);
+}
+
+static __u32 put_backends(const char *const *backends, __u32 service_id,
+			  struct mk_service_backend *list)
+{
+	struct mk_backend_key key = { .service_id = service_id, .generation = 1 };
+
+	for (; backends && backends[key.index]; key.index++) {
+		struct mk_backend backend = { 0 };
+
+		addr_port(backends[key.index], &backend.addr, &backend.port);
+		list[key.index].ip = mk_ip_from_addr(&backend.addr);
+		list[key.index].port = ntohs(backend.port);
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("service_backends"), &key,
+						     &backend, BPF_ANY),
+				 0);
+	}
+	return key.index;
+}
+
+void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
+		     const char *const *backends, uint16_t local_count, uint16_t local_weight)
+{
+	struct mk_service_key key = { .scope = (__u8)scope };
+	struct mk_service service = { .generation = 1,
+				      .flags = flags,
+				      .local_weight = local_weight };
+	struct mk_service_backend list[64] = { 0 };
+
+	key.proto = strncmp(frontend, "udp ", 4) == 0 ? IPPROTO_UDP : IPPROTO_TCP;
+	addr_port(frontend + 4, &key.addr, &key.port);
+	service.id = fixture_count("services") + 1;
+	service.local_count = local_count;
+	service.backend_count = (__u16)put_backends(backends, service.id, list);
+	if (flags & MK_SERVICE_MAGLEV && service.backend_count) {
+		struct mk_maglev_key mkey = { .service_id = service.id, .generation = 1 };
+		struct mk_maglev table = { 0 };
+
+		mk_maglev_fill(&table, list, service.backend_count);
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("maglev"), &mkey, &table, 0), 0);
+	}
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, BPF_ANY), 0);
+}
+
+void fixture_vip(const char *address)
+{
+	struct mk_service_key key = { .addr = addr(address) };
+	struct mk_service service = { .id = 9999 };
+
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, BPF_ANY), 0);
+}
+
+uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct mk_drop_counter counter[cpus];
+	__u32 index = reason * MK_HOOK_COUNT + hook;
+	uint64_t packets = 0;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("drops"), &index, counter), 0);
+	for (int i = 0; i < cpus; i++)
+		packets += counter[i].packets;
+	return packets;
+}
+
+uint64_t fixture_drops_total(void)
+{
+	uint64_t packets = 0;
+
+	for (int hook = 0; hook < MK_HOOK_COUNT; hook++)
+		for (int reason = 0; reason < MK_DROP_COUNT; reason++)
+			packets += fixture_drops(hook, reason);
+	return packets;
+}
+
+unsigned fixture_count(const char *map)
+{
+	int fd = fixture_map(map);
+	unsigned count = 0;
+	__u8 key[64];
+
+	for (void *last = NULL; bpf_map_get_next_key(fd, last, key) == 0; last = key)
+		count++;
+	return count;
+}
+
+static int program_of(enum mk_hook hook)
+{
+	switch (hook) {
+	case MK_HOOK_POD:
+		return bpf_program__fd(datapath->progs.ilb_pod);
+	case MK_HOOK_HOST:
+		return bpf_program__fd(datapath->progs.ilb_host);
+	case MK_HOOK_OVERLAY:
+		return bpf_program__fd(datapath->progs.ilb_overlay);
+	case MK_HOOK_UPLINK:
+		return bpf_program__fd(datapath->progs.nat_uplink);
+	default:
+		return bpf_program__fd(datapath->progs.elb_uplink_egress);
+	}
+}
+
+static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, unsigned repeat,
+		 __u32 *duration_ns)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in->byte, .data_size_in = (__u32)in->length,
+		    .data_out = out->byte, .data_size_out = sizeof(out->byte),
+		    .repeat = (int)repeat);
+	int ret = bpf_prog_test_run_opts(program_of(hook), &opts);
+
+	ck_assert_msg(ret == 0, "test run of a %zu byte frame: %s", in->length, strerror(-ret));
+	out->length = opts.data_size_out;
+	if (duration_ns)
+		*duration_ns = opts.duration;
+	return opts.retval;
+}
+
+/* A redirect does not tell where to, but the MAC addresses do. */
+static enum where redirected(const struct frame *out)
+{
+	const char *mac = frame_mac_dest(out);
+
+	if (strncmp(mac, "02:4d:0a:12:", 12) == 0) /* a VTEP: 10.18.x.x */
+		return TO_OVERLAY;
+	if (strncmp(mac, "02:4d:0a:f4:01:", 15) == 0 && strcmp(mac, "02:4d:0a:f4:01:fe") != 0)
+		return TO_POD;
+	return TO_UPLINK;
+}
+
+enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out)
+{
+	__u32 verdict = run(hook, in, out, 1, NULL);
+
+	if (verdict == TC_UNSPEC)
+		return TO_HOST;
+	if (verdict == TC_REDIRECT)
+		return redirected(out);
+	ck_assert_msg(verdict == TC_SHOT, "unknown verdict %u", verdict);
+	return DROPPED;
+}
+
+uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsigned repeat)
+{
+	struct frame out;
+	__u32 duration_ns;
+
+	run(hook, in, &out, repeat, &duration_ns);
+	return duration_ns;
+}
+
+const char *where_name(enum where where)
+{
+	static const char *const names[] = { "to a pod", "to the overlay", "to the uplink",
+					     "to the host", "dropped" };
+
+	return names[where];
+}
+
+struct frame fixture_expect(const char *name, enum mk_hook hook, const struct frame *in,
+			    enum where where, const char *seen)
+{
+	const char *what = NULL;
+	struct frame out;
+	enum where got = fixture_send(hook, in, &out);
+
+	ck_assert_msg(got == where, "%s: expected %s, went %s as '%s'", name, where_name(where),
+		      where_name(got), frame_flow(&out));
+	if (seen)
+		ck_assert_msg(strcmp(frame_flow(&out), seen) == 0, "%s: expected '%s', saw '%s'",
+			      name, seen, frame_flow(&out));
+	if (where != DROPPED)
+		ck_assert_msg(frame_checksums_right(&out, &what), "%s: wrong %s", name, what);
+	return out;
+}

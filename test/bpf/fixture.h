@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test/bpf/fixture.h - the datapath loaded for a node, its tables filled for a row, one packet
+ * after the other through it (BPF_PROG_TEST_RUN).
+ *
+ * The node: node1 192.168.99.11, pod CIDR 10.244.1.0/24, VTEP 10.18.0.1; node2 192.168.99.12 has
+ * 10.244.2.0/24. Local pods 10.244.1.2 and .3, each on ifindex 1 (the one that test runs have). */
+#ifndef MK_TEST_FIXTURE_H
+#define MK_TEST_FIXTURE_H
+
+#include <check.h>
+#include <stdint.h>
+
+#include "monokube/abi.h"
+#include "bpf/frame.h"
+
+enum where { /* what became of a packet */
+	     TO_POD,
+	     TO_OVERLAY,
+	     TO_UPLINK,
+	     TO_HOST, /* up the stack: TC_ACT_UNSPEC */
+	     DROPPED,
+};
+const char *where_name(enum where where);
+
+/* Unchecked fixture: load once, forked tests share the maps and empty them with fixture_reset(). */
+void fixture_load(void);
+void fixture_unload(void);
+/* Empty all tables, then the two nodes, pods and routes above. */
+void fixture_reset(void);
+
+/* Send @in by @hook; @out is the frame afterwards. */
+enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out);
+
+/* Backends end with NULL: "10.244.1.3:8080". @local_count of them are on this node. */
+void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
+		     const char *const *backends, uint16_t local_count, uint16_t local_weight);
+void fixture_vip(const char *address);
+void fixture_runtime(const struct mk_runtime *runtime);
+void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
+
+uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason);
+uint64_t fixture_drops_total(void);
+unsigned fixture_count(const char *map); /* entries of a map */
+int fixture_map(const char *map); /* its fd */
+uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsigned repeat);
+
+/* One hop of a flow: send @flow by @hook, expect @where and the flow @seen afterwards, right
+ * checksums and no drop but what @where says. Returns the frame that came out. */
+struct frame fixture_expect(const char *name, enum mk_hook hook, const struct frame *in,
+			    enum where where, const char *seen);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test/bpf/frame.h - packets for the BPF tests, made from and told as one line of text:
+ * "tcp 10.244.1.2:40000 > 10.96.0.10:80". */
+#ifndef MK_TEST_FRAME_H
+#define MK_TEST_FRAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+
+struct frame {
+	uint8_t byte[4096];
+	size_t length;
+};
+
+/* What a frame may have beside its flow. Zero is what an ordinary packet has. */
+struct frame_options {
+	uint8_t tcp_flags; /* 0: SYN */
+	uint8_t ttl; /* 0: 64 */
+	uint8_t ip_option_words; /* of 4 bytes (no-operations) */
+	uint16_t payload_bytes;
+	uint16_t fragment; /* frag_off as on the wire, host order: MF 0x2000, DF 0x4000, offset/8 */
+	uint16_t id;
+	bool no_checksum; /* UDP: checksum 0 */
+	uint8_t icmp_type, icmp_code; /* "icmp" with icmp_type 0 is an echo request */
+	bool echo_reply;
+	const struct frame *quote; /* an ICMP error about this frame, quoting quote_bytes of it */
+	size_t quote_bytes; /* 0: IP header and 8 bytes */
+	uint16_t icmp_mtu;
+	const char *source_mac; /* NULL: the MAC that monokube gives to the source address */
+};
+
+#define FIN 0x01
+#define SYN 0x02
+#define RST 0x04
+#define ACK 0x10
+#define DF  0x4000
+#define MF  0x2000
+
+/* @flow: "tcp|udp|sctp A:port > B:port", or "icmp A > B id" (echo). Aborts on a bad line. */
+struct frame frame_make(const char *flow, const struct frame_options *options);
+
+/* The flow that @frame shows, in the form of frame_make(), into a static buffer. An ICMP error
+ * reads "icmp-error A > B type/code [tcp ...quoted flow...]". */
+const char *frame_flow(const struct frame *frame);
+
+/* Are the IP header's and the layer 4's checksums right, those of a quoted packet too (as far as it
+ * is quoted whole)? What is wrong is said in *@what. */
+bool frame_checksums_right(const struct frame *frame, const char **what);
+
+uint8_t frame_ttl(const struct frame *frame);
+const char *frame_mac_dest(const struct frame *frame); /* "02:4d:...", static buffer */
+void frame_fix_ip_checksum(struct frame *frame);
+
+#endif

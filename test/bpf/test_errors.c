@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ICMP errors: translated with the session of the packet they quote, and made where a packet
+ * would otherwise vanish (too big, no TTL left). */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
+static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
+
+static struct frame error_about(const struct frame *quoted, const char *from_to, uint8_t code,
+				size_t quote_bytes)
+{
+	struct frame_options options = {
+		.icmp_type = 3, .icmp_code = code, .quote = quoted, .quote_bytes = quote_bytes
+	};
+
+	return frame_make(from_to, &options);
+}
+
+/* How much of the packet the error quotes: 8 bytes of TCP, then all of it with its checksum. */
+static const size_t quotes[] = { 28, 40 };
+
+START_TEST(test_backend_answers_with_an_error)
+{
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL), seen, error;
+
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	seen = fixture_expect("request", MK_HOOK_POD, &in, TO_OVERLAY, NULL);
+	error = error_about(&seen, "icmp 10.244.2.7 > 10.244.1.2", 3, quotes[_i]);
+	fixture_expect(
+		"from the backend", MK_HOOK_OVERLAY, &error, TO_POD,
+		"icmp-error 10.96.0.10 > 10.244.1.2 3/3 [tcp 10.244.1.2:40000 > 10.96.0.10:80]");
+	error = error_about(&seen, "icmp 10.18.0.2 > 10.244.1.2", 4, quotes[_i]);
+	fixture_expect(
+		"from a router on the way", MK_HOOK_OVERLAY, &error, TO_POD,
+		"icmp-error 10.18.0.2 > 10.244.1.2 3/4 [tcp 10.244.1.2:40000 > 10.96.0.10:80]");
+}
+END_TEST
+
+START_TEST(test_error_to_masqueraded_pod)
+{
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53",
+				     &(struct frame_options){ .payload_bytes = 12 });
+	struct frame seen, error;
+
+	seen = fixture_expect("request", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	error = error_about(&seen, "icmp 192.0.2.1 > 192.168.99.11", 4, quotes[_i]);
+	fixture_expect(
+		"from a router", MK_HOOK_UPLINK, &error, TO_POD,
+		"icmp-error 192.0.2.1 > 10.244.1.2 3/4 [udp 10.244.1.2:40000 > 203.0.113.10:53]");
+	error = error_about(&seen, "icmp 203.0.113.10 > 192.168.99.11", 3, quotes[_i]);
+	fixture_expect("from the peer", MK_HOOK_UPLINK, &error, TO_POD,
+		       "icmp-error 203.0.113.10 > 10.244.1.2 3/3 [udp 10.244.1.2:40000 > "
+		       "203.0.113.10:53]");
+}
+END_TEST
+
+START_TEST(test_error_to_ping)
+{
+	struct frame in = frame_make("icmp 10.244.1.2 > 203.0.113.10 7", NULL), seen, error;
+
+	seen = fixture_expect("ping", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	error = error_about(&seen, "icmp 192.0.2.1 > 192.168.99.11", 1, 0);
+	fixture_expect("host unreachable", MK_HOOK_UPLINK, &error, TO_POD,
+		       "icmp-error 192.0.2.1 > 10.244.1.2 3/1 [icmp 10.244.1.2 > 203.0.113.10 7]");
+}
+END_TEST
+
+/* A backend pod refuses what came by NodePort: the client sees the address it used. */
+START_TEST(test_error_to_outside_client)
+{
+	struct frame in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:30053", NULL), seen,
+		     error;
+
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+			local_backend, 1, 1);
+	seen = fixture_expect("request", MK_HOOK_UPLINK, &in, TO_POD, NULL);
+	error = error_about(&seen, "icmp 10.244.1.3 > 203.0.113.10", 3, 0);
+	fixture_expect("port unreachable", MK_HOOK_POD, &error, TO_UPLINK,
+		       "icmp-error 192.168.99.11 > 203.0.113.10 3/3 [udp 203.0.113.10:40000 > "
+		       "192.168.99.11:30053]");
+}
+END_TEST
+
+START_TEST(test_host_keeps_its_errors)
+{
+	struct frame own = frame_make("tcp 192.168.99.11:22 > 203.0.113.10:40000", NULL), error,
+		     out;
+
+	error = error_about(&own, "icmp 192.0.2.1 > 192.168.99.11", 4, 0);
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &error, &out), TO_HOST);
+	ck_assert_msg(memcmp(error.byte, out.byte, error.length) == 0, "changed");
+}
+END_TEST
+
+/* From outside to a backend on the other node: 1500 bytes do not fit the overlay. */
+START_TEST(test_too_big_for_overlay)
+{
+	struct frame_options big = { .payload_bytes = 1472, .fragment = DF };
+	struct frame in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:30053", &big), out;
+
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL,
+			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, remote_backend, 0, 1);
+	out = fixture_expect(
+		"with DF", MK_HOOK_UPLINK, &in, TO_UPLINK,
+		"icmp-error 192.168.99.11 > 203.0.113.10 3/4 [udp 203.0.113.10:40000 > "
+		"192.168.99.11:30053]");
+	ck_assert_uint_eq(out.byte[14 + 20 + 6] * 256u + out.byte[14 + 20 + 7], 1450);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_TOO_BIG), 1);
+	big.fragment = 0;
+	in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:30053", &big);
+	fixture_expect("without DF", MK_HOOK_UPLINK, &in, TO_OVERLAY, NULL);
+}
+END_TEST
+
+START_TEST(test_exactly_fitting)
+{
+	struct frame_options full = { .payload_bytes = 1450 - 28, .fragment = DF };
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 10.244.2.7:53", &full);
+
+	fixture_expect("1450 bytes", MK_HOOK_POD, &in, TO_OVERLAY, NULL);
+	full.payload_bytes++;
+	in = frame_make("udp 10.244.1.2:40000 > 10.244.2.7:53", &full);
+	fixture_expect("1451 bytes", MK_HOOK_POD, &in, TO_POD,
+		       "icmp-error 10.244.1.254 > 10.244.1.2 3/4 [udp 10.244.1.2:40000 > "
+		       "10.244.2.7:53]");
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	enum mk_hook hook;
+	const char *flow;
+	enum where where;
+	const char *error;
+} expired[] = {
+	{ "pod to pod", MK_HOOK_POD, "udp 10.244.1.2:40000 > 10.244.1.3:53", TO_POD,
+	  "icmp-error 10.244.1.254 > 10.244.1.2 11/0 [udp 10.244.1.2:40000 > 10.244.1.3:53]" },
+	{ "pod to another node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.2.7:53", TO_POD,
+	  "icmp-error 10.244.1.254 > 10.244.1.2 11/0 [tcp 10.244.1.2:40000 > 10.244.2.7:53]" },
+	{ "pod to outside", MK_HOOK_POD, "icmp 10.244.1.2 > 203.0.113.10 7", TO_POD,
+	  "icmp-error 10.244.1.254 > 10.244.1.2 11/0 [icmp 10.244.1.2 > 203.0.113.10 7]" },
+	{ "another node's pod", MK_HOOK_OVERLAY, "udp 10.244.2.7:40000 > 10.244.1.3:53", TO_OVERLAY,
+	  "icmp-error 10.18.0.1 > 10.244.2.7 11/0 [udp 10.244.2.7:40000 > 10.244.1.3:53]" },
+};
+
+START_TEST(test_ttl_expired)
+{
+	struct frame in = frame_make(expired[_i].flow,
+				     &(struct frame_options){ .ttl = 1, .payload_bytes = 300 });
+
+	fixture_expect(expired[_i].name, expired[_i].hook, &in, expired[_i].where,
+		       expired[_i].error);
+	ck_assert_uint_eq(fixture_drops(expired[_i].hook, MK_DROP_TTL_EXPIRED), 1);
+}
+END_TEST
+
+/* Never an error about an error (RFC 1122 3.2.2). */
+START_TEST(test_no_error_about_an_error)
+{
+	struct frame quoted = frame_make("udp 10.244.1.3:53 > 10.244.1.2:40000", NULL), error;
+	struct frame_options options = {
+		.icmp_type = 3, .icmp_code = 3, .quote = &quoted, .ttl = 1
+	};
+
+	error = frame_make("icmp 10.244.1.2 > 10.244.1.3", &options);
+	fixture_expect("error with TTL 1", MK_HOOK_POD, &error, DROPPED, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("ICMP errors");
+	TCase *tcase = bpf_case(suite, "errors");
+
+	tcase_add_loop_test(tcase, test_backend_answers_with_an_error, 0, ROWS(quotes));
+	tcase_add_loop_test(tcase, test_error_to_masqueraded_pod, 0, ROWS(quotes));
+	tcase_add_test(tcase, test_error_to_ping);
+	tcase_add_test(tcase, test_error_to_outside_client);
+	tcase_add_test(tcase, test_host_keeps_its_errors);
+	tcase_add_test(tcase, test_too_big_for_overlay);
+	tcase_add_test(tcase, test_exactly_fitting);
+	tcase_add_loop_test(tcase, test_ttl_expired, 0, ROWS(expired));
+	tcase_add_test(tcase, test_no_error_about_an_error);
+	return bpf_run(suite);
+}

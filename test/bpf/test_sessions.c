@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Masquerade, the life of a session, NAT ports, fragments. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
+
+/* Send @flow out of the pod; returns the port (or ping id) that the world sees, with the node's
+ * address as source. */
+static unsigned send_out(const char *flow, const struct frame_options *options)
+{
+	struct frame in = frame_make(flow, options), out;
+	unsigned port = 0;
+
+	out = fixture_expect(flow, MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	if (sscanf(frame_flow(&out), "icmp 192.168.99.11 > 203.0.113.10 %u", &port) != 1)
+		ck_assert_msg(sscanf(frame_flow(&out), "%*s 192.168.99.11:%u >", &port) == 1,
+			      "left as '%s'", frame_flow(&out));
+	ck_assert_uint_ge(port, 49152);
+	return port;
+}
+
+/* The world answers from @service ("443") to @port of the node; the pod sees @seen. */
+static void answer(const char *proto, const char *service, unsigned port,
+		   const struct frame_options *options, const char *seen)
+{
+	struct frame in;
+	char flow[128];
+
+	snprintf(flow, sizeof(flow), "%s 203.0.113.10:%s > 192.168.99.11:%u", proto, service, port);
+	in = frame_make(flow, options);
+	fixture_expect(flow, MK_HOOK_UPLINK, &in, TO_POD, seen);
+}
+
+START_TEST(test_masquerade_tcp)
+{
+	unsigned port = send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL);
+
+	answer("tcp", "443", port, &(struct frame_options){ .tcp_flags = SYN | ACK },
+	       "tcp 203.0.113.10:443 > 10.244.1.2:40000");
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 0);
+	ck_assert_uint_eq(send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443",
+				   &(struct frame_options){ .tcp_flags = ACK }),
+			  port);
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
+	ck_assert_uint_eq(fixture_count("nat_sessions_new"), 0);
+}
+END_TEST
+
+START_TEST(test_masquerade_udp)
+{
+	unsigned port = send_out("udp 10.244.1.2:40000 > 203.0.113.10:53",
+				 &(struct frame_options){ .no_checksum = true });
+
+	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
+}
+END_TEST
+
+START_TEST(test_masquerade_ping)
+{
+	unsigned id = send_out("icmp 10.244.1.2 > 203.0.113.10 7", NULL);
+	struct frame in;
+	char flow[96];
+
+	snprintf(flow, sizeof(flow), "icmp 203.0.113.10 > 192.168.99.11 %u", id);
+	in = frame_make(flow, &(struct frame_options){ .echo_reply = true });
+	fixture_expect("answer", MK_HOOK_UPLINK, &in, TO_POD, "icmp 203.0.113.10 > 10.244.1.2 7");
+}
+END_TEST
+
+/* A ping to the host with an id that a pod's ping uses is still the host's. */
+START_TEST(test_ping_of_host_beside_a_pods)
+{
+	unsigned id = send_out("icmp 10.244.1.2 > 203.0.113.10 7", NULL);
+	struct frame in;
+	char flow[96];
+
+	snprintf(flow, sizeof(flow), "icmp 203.0.113.10 > 192.168.99.11 %u", id);
+	in = frame_make(flow, NULL);
+	fixture_expect("echo request", MK_HOOK_UPLINK, &in, TO_HOST, flow);
+}
+END_TEST
+
+/* Two pods with the same port to the same place: two ports. */
+START_TEST(test_ports_do_not_collide)
+{
+	enum { FLOWS = 400 };
+	static unsigned char used[65536];
+	char flow[96];
+	unsigned port;
+
+	for (unsigned i = 0; i < FLOWS; i++) {
+		snprintf(flow, sizeof(flow), "udp 10.244.1.%u:%u > 203.0.113.10:53", 2 + i % 2,
+			 20000 + i / 2);
+		port = send_out(flow, NULL);
+		ck_assert_msg(!used[port], "port %u twice", port);
+		used[port] = 1;
+	}
+}
+END_TEST
+
+START_TEST(test_protocol_that_cannot_be_translated)
+{
+	struct frame in = frame_make("sctp 10.244.1.2:40000 > 203.0.113.10:80", NULL);
+
+	fixture_expect("SCTP to outside", MK_HOOK_POD, &in, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
+}
+END_TEST
+
+static void open_service_flow(void)
+{
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
+
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_expect("SYN", MK_HOOK_POD, &in, TO_OVERLAY, NULL);
+}
+
+static void send_flags(enum mk_hook hook, const char *flow, uint8_t flags)
+{
+	struct frame in = frame_make(flow, &(struct frame_options){ .tcp_flags = flags }), out;
+
+	ck_assert_int_ne(fixture_send(hook, &in, &out), DROPPED);
+}
+
+/* Half open until the client's ACK: a flood of SYNs, even answered ones, stays in the LRU. */
+START_TEST(test_moves_with_the_handshake)
+{
+	open_service_flow();
+	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
+	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK);
+	ck_assert_uint_eq(fixture_count("sessions"), 2);
+	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+}
+END_TEST
+
+START_TEST(test_refused_stays_half_open)
+{
+	open_service_flow();
+	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", RST | ACK);
+	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", SYN);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
+}
+END_TEST
+
+static void establish(void)
+{
+	open_service_flow();
+	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK);
+	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK);
+}
+
+/* Established, the Service's change does not move it. */
+START_TEST(test_established_stays)
+{
+	static const char *const other[] = { "10.244.1.3:8080", NULL };
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80",
+				     &(struct frame_options){ .tcp_flags = ACK });
+
+	establish();
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
+	fixture_expect("established", MK_HOOK_POD, &in, TO_OVERLAY,
+		       "tcp 10.244.1.2:40000 > 10.244.2.7:8080");
+}
+END_TEST
+
+/* A SYN on a session that has ended (FIN both ways, or RST) chooses anew; on a live one it does not. */
+START_TEST(test_port_reused)
+{
+	static const char *const other[] = { "10.244.1.3:8080", NULL };
+	struct frame syn = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
+	static const char *const kept = "tcp 10.244.1.2:40000 > 10.244.2.7:8080";
+
+	establish();
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
+	fixture_expect("SYN on a live session", MK_HOOK_POD, &syn, TO_OVERLAY, kept);
+	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", FIN | ACK);
+	fixture_expect("SYN after one FIN", MK_HOOK_POD, &syn, TO_OVERLAY, kept);
+	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", FIN | ACK);
+	fixture_expect("SYN after both FINs", MK_HOOK_POD, &syn, TO_POD,
+		       "tcp 10.244.1.2:40000 > 10.244.1.3:8080");
+}
+END_TEST
+
+/* A flood of first packets does not evict an established session. */
+START_TEST(test_flood_evicts_no_established)
+{
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80",
+				     &(struct frame_options){ .tcp_flags = ACK });
+	struct frame syn, out;
+	char flow[96];
+
+	establish();
+	for (unsigned i = 0; i < 200000; i++) {
+		snprintf(flow, sizeof(flow), "tcp 10.244.1.%u:%u > 10.96.0.10:80", 2 + (i & 1),
+			 1024 + i / 2 % 64000);
+		syn = frame_make(flow, NULL);
+		if (strncmp(flow, "tcp 10.244.1.2:40000", 20) != 0)
+			fixture_send(MK_HOOK_POD, &syn, &out);
+	}
+	fixture_expect("established", MK_HOOK_POD, &in, TO_OVERLAY,
+		       "tcp 10.244.1.2:40000 > 10.244.2.7:8080");
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* Fragments follow their first fragment through every translation. */
+START_TEST(test_fragments_to_service)
+{
+	struct frame_options first = { .fragment = MF, .id = 7, .payload_bytes = 1024 };
+	struct frame_options later = { .fragment = 129, .id = 7, .payload_bytes = 500 };
+	struct frame_options other = { .fragment = 129, .id = 8, .payload_bytes = 500 };
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 10.96.0.10:53", &first), out;
+	struct frame rest = frame_make("udp 10.244.1.2:40000 > 10.96.0.10:53", &later);
+	struct frame stray = frame_make("udp 10.244.1.2:40000 > 10.96.0.10:53", &other);
+
+	fixture_service("udp 10.96.0.10:53", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_vip("10.96.0.10");
+	fixture_expect("first", MK_HOOK_POD, &in, TO_OVERLAY,
+		       "udp 10.244.1.2:40000 > 10.244.2.7:8080");
+	out = fixture_expect("later", MK_HOOK_POD, &rest, TO_OVERLAY, NULL);
+	ck_assert_msg(strstr(frame_flow(&out), "> 10.244.2.7:"), "later fragment as '%s'",
+		      frame_flow(&out));
+	ck_assert_msg(memcmp(rest.byte + 34, out.byte + 34, 500) == 0, "payload changed");
+	fixture_expect("of nothing", MK_HOOK_POD, &stray, DROPPED, NULL);
+}
+END_TEST
+
+START_TEST(test_fragments_masqueraded)
+{
+	struct frame_options first = { .fragment = MF, .id = 7, .payload_bytes = 1024 };
+	struct frame_options later = { .fragment = 129, .id = 7, .payload_bytes = 500 };
+	struct frame rest = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53", &later), out;
+	unsigned port = send_out("udp 10.244.1.2:40000 > 203.0.113.10:53", &first);
+	char flow[96];
+
+	out = fixture_expect("later", MK_HOOK_POD, &rest, TO_UPLINK, NULL);
+	ck_assert_msg(strncmp(frame_flow(&out), "udp 192.168.99.11:", 18) == 0, "left as '%s'",
+		      frame_flow(&out));
+	snprintf(flow, sizeof(flow), "udp 203.0.113.10:53 > 192.168.99.11:%u", port);
+	out = frame_make(flow, &first);
+	fixture_expect("answer, first", MK_HOOK_UPLINK, &out, TO_POD,
+		       "udp 203.0.113.10:53 > 10.244.1.2:40000");
+	out = frame_make(flow, &later);
+	out = fixture_expect("answer, later", MK_HOOK_UPLINK, &out, TO_POD, NULL);
+	ck_assert_msg(strstr(frame_flow(&out), "> 10.244.1.2:"), "arrived as '%s'",
+		      frame_flow(&out));
+}
+END_TEST
+
+START_TEST(test_fragment_of_unknown_masqueraded)
+{
+	struct frame_options later = { .fragment = 129, .id = 9, .payload_bytes = 500 };
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53", &later);
+
+	fixture_expect("later", MK_HOOK_POD, &in, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_FRAGMENT_UNKNOWN), 1);
+}
+END_TEST
+
+/* Plain forwarding needs no ports. */
+START_TEST(test_fragments_pod_to_pod)
+{
+	struct frame_options later = { .fragment = 129, .id = 9, .payload_bytes = 500 };
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 10.244.2.7:53", &later);
+
+	fixture_expect("later", MK_HOOK_POD, &in, TO_OVERLAY, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sessions");
+	TCase *tcase = bpf_case(suite, "sessions");
+
+	tcase_add_test(tcase, test_masquerade_tcp);
+	tcase_add_test(tcase, test_masquerade_udp);
+	tcase_add_test(tcase, test_masquerade_ping);
+	tcase_add_test(tcase, test_ping_of_host_beside_a_pods);
+	tcase_add_test(tcase, test_ports_do_not_collide);
+	tcase_add_test(tcase, test_protocol_that_cannot_be_translated);
+	tcase_add_test(tcase, test_moves_with_the_handshake);
+	tcase_add_test(tcase, test_refused_stays_half_open);
+	tcase_add_test(tcase, test_established_stays);
+	tcase_add_test(tcase, test_port_reused);
+	tcase_add_test(tcase, test_flood_evicts_no_established);
+	tcase_add_test(tcase, test_fragments_to_service);
+	tcase_add_test(tcase, test_fragments_masqueraded);
+	tcase_add_test(tcase, test_fragment_of_unknown_masqueraded);
+	tcase_add_test(tcase, test_fragments_pod_to_pod);
+	return bpf_run(suite);
+}
