@@ -39,8 +39,14 @@ def wanted_size(data):
     return int(number) if word == b"want" and number.isdigit() else 0
 
 
+def note(args, proto, peer, data):
+    if args.log:
+        print(f"{proto} {peer[0]} {peer[1]} {len(data)}", flush=True)
+
+
 def serve_udp(args, sock):
     data, peer = sock.recvfrom(65536)
+    note(args, "udp", peer, data)
     sock.sendto(answer(args.name, peer, data, wanted_size(data)), peer)
 
 
@@ -49,6 +55,7 @@ def serve_tcp(args, conn, sel):
     try:
         data = conn.recv(65536)
         peer = conn.getpeername()
+        note(args, "tcp", peer, data)
         if data.startswith(b"GET "):
             body = answer(args.name, peer, data)
             conn.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
@@ -193,6 +200,7 @@ def main():
     server = commands.add_parser("serve")
     server.add_argument("--name", default=socket.gethostname())
     server.add_argument("--bind", default="0.0.0.0")
+    server.add_argument("--log", action="store_true", help="a line per request on stdout")
     server.add_argument("--tcp", type=int, action="append", default=[])
     server.add_argument("--udp", type=int, action="append", default=[])
     client = commands.add_parser("ask")

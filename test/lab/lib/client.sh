@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/client.sh - what everything that drives a lab shares: a lab of its own that goes
+# when the script ends, expectations, waiting with a bound, servers and clients.
+set -euo pipefail
+
+HERE=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/..
+export MK_LAB=${MK_LAB:-$(basename "$0" .sh | tr '_' '-')-$$}
+export MK_BIN=${MK_BIN:-$HERE/../../build/monokube}
+TMP=$(mktemp -d "/tmp/monokube-$MK_LAB.XXXXXX")
+
+lab() { "$HERE/lab" "$@"; }
+on() { "$HERE/lab" exec "$@"; }
+
+cleanup()
+{
+	local pid
+	for pid in $(jobs -p); do
+		kill "$pid" 2>/dev/null || true
+	done
+	lab down
+	rm -rf "$TMP"
+}
+trap cleanup EXIT
+
+expect_eq()
+{
+	[[ $2 == "$3" ]] || {
+		printf '%s: expected %s\n%*s  seen     %s\n' "$1" "$2" "${#1}" '' "$3"
+		return 1
+	}
+}
+
+expect_match()
+{
+	[[ $3 =~ $2 ]] || {
+		printf '%s: expected a match of %s\n%*s  seen %s\n' "$1" "$2" "${#1}" '' "$3"
+		return 1
+	}
+}
+
+# expect_status N CMD...: CMD ends with N.
+expect_status()
+{
+	local expected=$1 status=0
+	shift
+	"$@" || status=$?
+	expect_eq "exit status of '$*'" "$expected" "$status"
+}
+
+expect_failure()
+{
+	! "$@" || {
+		echo "'$*' succeeded, expected a failure"
+		return 1
+	}
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds; its last output is shown if it never does.
+wait_for()
+{
+	local deadline=$((SECONDS + $1)) bound=$1
+	shift
+	until "$@" >"$TMP/wait" 2>&1; do
+		((SECONDS < deadline)) || {
+			echo "still not after $bound s: $*"
+			cat "$TMP/wait"
+			return 1
+		}
+		sleep 0.05
+	done
+}
+
+# serve WHERE NAME ARGS...: echo.py in the lab, until the lab goes; returns when it listens.
+serve()
+{
+	local where=$1 name=$2 out
+	shift 2
+	out=$(mktemp "$TMP/serve.XXXXXX")
+	on "$where" "$HERE/echo.py" serve --name "$name" "$@" >"$out" 2>&1 </dev/null &
+	wait_for 10 grep -q serving "$out"
+}
+
+# ask WHERE PROTO ADDRESS:PORT ARGS...: prints `SERVER PEER PORT` per answer, or one word.
+ask()
+{
+	local where=$1
+	shift
+	on "$where" "$HERE/echo.py" ask "$@"
+}
