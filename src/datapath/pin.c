@@ -97,13 +97,13 @@ int mk_pin_prepare(const char *bpf_dir, struct mk_error *err)
 	return 0;
 }
 
-int mk_datapath_lock(const char *state_dir, bool exclusive, struct mk_error *err)
+int mk_state_lock(const char *state_dir, const char *name, int operation, struct mk_error *err)
 {
 	char path[PATH_MAX];
 	cleanup_close int fd = -1;
 	int ret;
 
-	if (snprintf(path, sizeof(path), "%s/datapath.lock", state_dir) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/%s", state_dir, name) >= (int)sizeof(path))
 		return mk_error_set(err, ENAMETOOLONG, "lock in '%s'", state_dir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 && errno == ENOENT) {
@@ -114,7 +114,7 @@ int mk_datapath_lock(const char *state_dir, bool exclusive, struct mk_error *err
 	}
 	if (fd < 0)
 		return mk_error_errno(err, errno, "cannot open lock '%s'", path);
-	while (flock(fd, exclusive ? LOCK_EX : LOCK_SH) < 0)
+	while (flock(fd, operation) < 0)
 		if (errno != EINTR)
 			return mk_error_errno(err, errno, "cannot lock '%s'", path);
 	return mk_steal_fd(&fd);

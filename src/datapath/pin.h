@@ -25,8 +25,13 @@ mk_must_check int mk_pin_open(const char *bpf_dir, const char *kind, const char 
  * is none yet. */
 mk_must_check int mk_pin_prepare(const char *bpf_dir, struct mk_error *err);
 
-/* Lock @state_dir/datapath.lock, shared or exclusive; waits. Returns the file descriptor:
- * closing it unlocks. */
-mk_must_check int mk_datapath_lock(const char *state_dir, bool exclusive, struct mk_error *err);
+/* Lock the file @name in @state_dir, both made if missing, by flock(2) @operation (LOCK_SH, LOCK_EX,
+ * LOCK_NB). Returns the file descriptor: closing it unlocks. -EWOULDBLOCK: held by another. */
+mk_must_check int mk_state_lock(const char *state_dir, const char *name, int operation,
+				struct mk_error *err);
+
+#define MK_LOCK_DATAPATH "datapath.lock" /* shared: attaches a pod; exclusive: swaps programs */
+#define MK_LOCK_RUNTIME	 "runtime.lock" /* exclusive: changes map `runtime` */
+#define MK_LOCK_DROPS	 "drops.lock" /* exclusive: reads the ring buffer */
 
 #endif

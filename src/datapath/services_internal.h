@@ -32,7 +32,7 @@ struct set {
 	bool keeps_client; /* an external frontend without masquerade */
 	bool host_backend; /* counted in sync->host_backend_sets */
 	struct service *owner;
-	uint32_t used_in;	 /* serial of the last apply that used it */
+	uint32_t used_in; /* serial of the last apply that used it */
 	struct set *prev, *next; /* of the owner */
 	UT_hash_handle hh;
 };

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Swap programs without a gap. What has to hold at every instant, a kill included:
+ * - a hook's program finds its chain filled. The kernel empties a program array when its last
+ *   user-space reference goes, so each chain is pinned before its programs are attached, and
+ *   unpinned when none of them is attached any more, nor running (grace period).
+ * - the pinned ilb_pod, which the CNI mode attaches, belongs to a chain that is pinned.
+ * New pins carry a suffix until they take the old one's name by rename(2). */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/datapath_internal.h"
+#include "datapath/hook.h"
+#include "datapath/pin.h"
+
+#define NEW_MARK "_new_" /* no dots: bpffs reserves them */
+
+struct hook {
+	int ifindex;
+	enum mk_direction direction;
+	const char *program;
+};
+
+#define FIXED_HOOKS 4
+
+static void fixed_hooks(const struct mk_datapath_links *links, struct hook *hooks)
+{
+	hooks[0] = (struct hook){ links->host_peer_ifindex, MK_INGRESS, "ilb_host" };
+	hooks[1] = (struct hook){ links->overlay_ifindex, MK_INGRESS, "ilb_overlay" };
+	hooks[2] = (struct hook){ links->uplink_ifindex, MK_INGRESS, "nat_uplink" };
+	hooks[3] = (struct hook){ links->uplink_ifindex, MK_EGRESS, "elb_uplink_egress" };
+}
+
+/* ---- hooks ---------------------------------------------------------------------------------- */
+
+static int program_id(int fd, uint32_t *id, struct mk_error *err)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(fd, &info, &size) < 0)
+		return mk_error_errno(err, errno, "cannot ask for a program's id");
+	*id = info.id;
+	return 0;
+}
+
+/* Returns 1 if the program had to be put there, 0 if it was there already. */
+static int ensure_hook(const struct mk_datapath *datapath, const struct hook *hook,
+		       struct mk_error *err)
+{
+	int fd = mk_object_program(datapath->object, hook->program, err);
+	uint32_t wanted, have;
+	int ret;
+
+	if (fd < 0)
+		return fd;
+	ret = program_id(fd, &wanted, err);
+	if (ret == 0)
+		ret = mk_hook_query(hook->ifindex, hook->direction, &have, err);
+	if (ret < 0 || have == wanted)
+		return ret;
+	ret = mk_hook_attach(hook->ifindex, hook->direction, fd, err);
+	if (ret < 0)
+		return mk_error_wrap(err, "program '%s'", hook->program);
+	return 1;
+}
+
+static int ensure_fixed_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	struct hook hooks[FIXED_HOOKS];
+	int changed = 0;
+
+	fixed_hooks(&datapath->links, hooks);
+	for (size_t i = 0; i < FIXED_HOOKS; i++) {
+		int ret = ensure_hook(datapath, &hooks[i], err);
+
+		if (ret < 0)
+			return ret;
+		changed += ret;
+	}
+	return changed;
+}
+
+/* An interface's number may have gone to another one since the pod's entry was written: ours are
+ * veths with the gateway's MAC. */
+static bool is_pod_veth(const struct mk_datapath *datapath, int ifindex)
+{
+	struct mk_link link;
+
+	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0 &&
+	       strcmp(link.kind, "veth") == 0 &&
+	       memcmp(link.mac.byte, datapath->node.gateway_mac, sizeof(link.mac.byte)) == 0;
+}
+
+/* A pod without its interface is the reaper's business, one that vanishes now too. */
+static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	int changed = 0, ret;
+	size_t count;
+
+	ret = mk_table_keys(&datapath->pods, &keys, &count, err);
+	for (size_t i = 0; ret >= 0 && i < count; i++) {
+		struct hook hook = { .direction = MK_INGRESS, .program = "ilb_pod" };
+		struct mk_error why = { 0 };
+		struct mk_pod pod;
+
+		if (mk_table_get(&datapath->pods, (struct mk_addr *)keys + i, &pod, NULL) < 0)
+			continue;
+		hook.ifindex = (int)pod.ifindex;
+		if (!is_pod_veth(datapath, hook.ifindex))
+			continue;
+		int one = ensure_hook(datapath, &hook, &why);
+
+		if (one < 0)
+			mk_log_warn("a pod keeps its former program error=\"%s\"",
+				    mk_error_text(&why));
+		else
+			changed += one;
+	}
+	return ret < 0 ? ret : changed;
+}
+
+/* ---- pins ----------------------------------------------------------------------------------- */
+
+static int new_path(const struct mk_datapath *datapath, const char *kind, const char *name,
+		    char *path, struct mk_error *err)
+{
+	char unique[96];
+	uint32_t id;
+	int fd, ret;
+
+	fd = mk_object_program(datapath->object, "ilb_pod", err);
+	ret = fd < 0 ? fd : program_id(fd, &id, err);
+	if (ret < 0)
+		return ret;
+	snprintf(unique, sizeof(unique), "%s" NEW_MARK "%u", name, id);
+	return mk_pin_path(path, datapath->bpf_dir, kind, unique, err);
+}
+
+static int pin_as_new(const struct mk_datapath *datapath, const char *kind, const char *name,
+		      int fd, struct mk_error *err)
+{
+	char path[PATH_MAX];
+	int ret = new_path(datapath, kind, name, path, err);
+
+	if (ret < 0)
+		return ret;
+	if (bpf_obj_pin(fd, path) < 0 && errno != EEXIST)
+		return mk_error_errno(err, errno, "cannot pin '%s'", path);
+	return 0;
+}
+
+static int pin_all_as_new(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	int fd = mk_object_map(datapath->object, "chain", err);
+	int ret = fd < 0 ? fd : pin_as_new(datapath, MK_PIN_MAPS, "chain", fd, err);
+
+	for (size_t i = 0; ret == 0 && i < mk_program_count; i++) {
+		fd = mk_object_program(datapath->object, mk_programs[i].name, err);
+		ret = fd < 0 ? fd
+			     : pin_as_new(datapath, MK_PIN_PROGS, mk_programs[i].name, fd, err);
+	}
+	return ret;
+}
+
+static int publish_pin(const struct mk_datapath *datapath, const char *kind, const char *name,
+		       struct mk_error *err)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+	int ret = new_path(datapath, kind, name, from, err);
+
+	if (ret == 0)
+		ret = mk_pin_path(to, datapath->bpf_dir, kind, name, err);
+	if (ret < 0)
+		return ret;
+	if (rename(from, to) < 0)
+		return mk_error_errno(err, errno, "cannot rename '%s' to '%s'", from, to);
+	return 0;
+}
+
+static int publish_programs(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < mk_program_count; i++)
+		ret = publish_pin(datapath, MK_PIN_PROGS, mk_programs[i].name, err);
+	return ret;
+}
+
+/* membarrier(2) GLOBAL is synchronize_rcu(): afterwards no CPU runs a program that was detached
+ * before. Price: some ten milliseconds of the loop, once per load. */
+static int wait_for_grace_period(struct mk_error *err)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) < 0)
+		return mk_error_errno(err, errno, "cannot wait for the kernel's grace period");
+	return 0;
+}
+
+/* Pins that an agent left which was killed between pinning and renaming. */
+static void remove_leftovers(const char *bpf_dir, const char *kind)
+{
+	char path[PATH_MAX];
+	cleanup_closedir DIR *dir = NULL;
+	struct dirent *entry;
+
+	if (snprintf(path, sizeof(path), "%s/%s", bpf_dir, kind) >= (int)sizeof(path))
+		return;
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		if (strstr(entry->d_name, NEW_MARK) && unlinkat(dirfd(dir), entry->d_name, 0) < 0)
+			mk_log_warn("cannot remove an old pin path=%s/%s error=%s", path,
+				    entry->d_name, strerror(errno));
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int pods, ret = pin_all_as_new(datapath, err);
+
+	if (ret == 0)
+		ret = ensure_fixed_hooks(datapath, err);
+	if (ret < 0)
+		return ret;
+	pods = ensure_pod_hooks(datapath, err);
+	if (pods < 0)
+		return pods;
+	ret = publish_programs(datapath, err);
+	if (ret == 0)
+		ret = wait_for_grace_period(err);
+	if (ret == 0)
+		ret = publish_pin(datapath, MK_PIN_MAPS, "chain", err);
+	if (ret < 0)
+		return ret;
+	remove_leftovers(datapath->bpf_dir, MK_PIN_PROGS);
+	remove_leftovers(datapath->bpf_dir, MK_PIN_MAPS);
+	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d pods=%d",
+		    datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
+		    datapath->links.uplink_ifindex, pods);
+	return 0;
+}
+
+int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_links *links,
+		       struct mk_error *err)
+{
+	cleanup_close int lock = -1;
+	int ret = mk_datapath_expect(datapath, MK_DATAPATH_LOADED, "attach", err);
+
+	if (ret < 0)
+		return ret;
+	lock = mk_state_lock(datapath->state_dir, MK_LOCK_DATAPATH, LOCK_EX, err);
+	if (lock < 0)
+		return lock;
+	datapath->links = *links;
+	ret = swap_programs(datapath, err);
+	if (ret == 0)
+		datapath->state = MK_DATAPATH_ATTACHED;
+	return ret;
+}
+
+int mk_datapath_repair_hooks(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int fixed, pods;
+
+	if (datapath->state < MK_DATAPATH_ATTACHED)
+		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of hooks", err);
+	fixed = ensure_fixed_hooks(datapath, err);
+	if (fixed < 0)
+		return fixed;
+	pods = ensure_pod_hooks(datapath, err);
+	return pods < 0 ? pods : fixed + pods;
+}

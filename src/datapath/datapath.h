@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/datapath.h - the agent's side of the datapath: load the programs with this node's
+ * constants on top of the tables that are pinned, put them on the hooks, keep the tables right.
+ *
+ * What is pinned and attached outlives the object and the process: mk_datapath_free() takes
+ * nothing away. Loop thread only. */
+#ifndef MK_DATAPATH_DATAPATH_H
+#define MK_DATAPATH_DATAPATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monokube/abi.h"
+#include "base/error.h"
+#include "base/ip.h"
+#include "datapath/services.h"
+#include "datapath/table.h"
+
+struct mk_datapath;
+
+/* Each step once, in this order; another order is refused. */
+enum mk_datapath_state {
+	MK_DATAPATH_OPENED,
+	MK_DATAPATH_LOADED,
+	MK_DATAPATH_ATTACHED,
+	MK_DATAPATH_SYNCED, /* mk_datapath_prune() has run */
+};
+
+/* Prepare directories and the bpffs, open the object. */
+struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
+				     const struct mk_node *node, struct mk_error *err);
+void mk_datapath_free(struct mk_datapath *datapath);
+enum mk_datapath_state mk_datapath_state(const struct mk_datapath *datapath);
+const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath);
+
+/* Take over the pinned tables, create those that are missing, load the programs. A pinned table
+ * of another layout is refused: its entries are other people's connections. */
+mk_must_check int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err);
+
+struct mk_datapath_links {
+	int host_peer_ifindex; /* the datapath's end of the host veth pair */
+	int overlay_ifindex, uplink_ifindex;
+};
+/* Pin programs and chain, put them on the hooks (every pod's included), then let go of the ones
+ * before. Every hook changes from the old to the new program in one step; the old chain stays
+ * until no CPU can be in it. */
+mk_must_check int mk_datapath_attach(struct mk_datapath *datapath,
+				     const struct mk_datapath_links *links, struct mk_error *err);
+/* Put programs back where somebody has removed them. Returns how many. */
+mk_must_check int mk_datapath_repair_hooks(struct mk_datapath *datapath, struct mk_error *err);
+
+/* The Services' tables, after load. */
+struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath);
+
+/* Sweep order: each table of established sessions is followed by its table of new ones. */
+#define MK_SESSION_TABLES 4
+const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datapath, int index);
+
+struct mk_route_entry {
+	struct mk_cidr dst; /* network address */
+	struct mk_route route;
+};
+/* Bring map `routes` to @wanted; entries that are not in it are removed only if @complete. Counts
+ * writes and removals into *@changes. */
+mk_must_check int mk_datapath_sync_routes(struct mk_datapath *datapath,
+					  const struct mk_route_entry *wanted, size_t count,
+					  bool complete, unsigned int *changes,
+					  struct mk_error *err);
+/* Tell the programs what they may need to know at run time (struct mk_runtime). */
+mk_must_check int mk_datapath_sync_runtime(struct mk_datapath *datapath, struct mk_error *err);
+/* Remove Services' entries that nobody asked for: everything has been listed and applied. */
+mk_must_check int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,
+				    struct mk_service_counts *counts, struct mk_error *err);
+
+#endif

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/bpflog.h"
+#include "datapath/datapath_internal.h"
+#include "datapath/pin.h"
+
+static const char *const state_names[] = {
+	[MK_DATAPATH_OPENED] = "opened",
+	[MK_DATAPATH_LOADED] = "loaded",
+	[MK_DATAPATH_ATTACHED] = "attached",
+	[MK_DATAPATH_SYNCED] = "synced",
+};
+
+int mk_datapath_expect(const struct mk_datapath *datapath, enum mk_datapath_state state,
+		       const char *step, struct mk_error *err)
+{
+	if (datapath->state == state)
+		return 0;
+	return mk_error_set(err, EINVAL, "the datapath is %s, %s needs it %s",
+			    state_names[datapath->state], step, state_names[state]);
+}
+
+enum mk_datapath_state mk_datapath_state(const struct mk_datapath *datapath)
+{
+	return datapath->state;
+}
+
+const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath)
+{
+	return &datapath->node;
+}
+
+struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath)
+{
+	return datapath->services;
+}
+
+const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datapath, int index)
+{
+	return &datapath->sessions[index];
+}
+
+static int open_parts(struct mk_datapath *datapath, const char *bpf_dir, const char *state_dir,
+		      struct mk_error *err)
+{
+	int ret;
+
+	if (snprintf(datapath->bpf_dir, PATH_MAX, "%s", bpf_dir) >= PATH_MAX ||
+	    snprintf(datapath->state_dir, PATH_MAX, "%s", state_dir) >= PATH_MAX)
+		return mk_error_set(err, ENAMETOOLONG, "path '%s' or '%s'", bpf_dir, state_dir);
+	ret = mk_pin_prepare(bpf_dir, err);
+	if (ret < 0)
+		return ret;
+	datapath->nl = mk_nl_open(err);
+	if (!datapath->nl)
+		return -EINVAL;
+	datapath->object = mk_object_open(&datapath->node, err);
+	return datapath->object ? 0 : -EINVAL;
+}
+
+struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
+				     const struct mk_node *node, struct mk_error *err)
+{
+	struct mk_datapath *datapath = calloc(1, sizeof(*datapath));
+
+	if (!datapath) {
+		(void)mk_error_errno(err, ENOMEM, "cannot open the datapath");
+		return NULL;
+	}
+	datapath->node = *node;
+	if (open_parts(datapath, bpf_dir, state_dir, err) < 0) {
+		mk_datapath_free(datapath);
+		return NULL;
+	}
+	return datapath;
+}
+
+void mk_datapath_free(struct mk_datapath *datapath)
+{
+	if (!datapath)
+		return;
+	mk_service_sync_free(datapath->services);
+	mk_datapath_forget_routes(datapath);
+	mk_object_free(datapath->object);
+	mk_nl_free(datapath->nl);
+	free(datapath);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+/* The chain belongs to the programs of one load, and so do their constants. */
+static bool is_pinned_kind(const struct bpf_map *map)
+{
+	return !bpf_map__is_internal(map) && strcmp(bpf_map__name(map), "chain") != 0;
+}
+
+static int check_layout(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
+			struct mk_error *err)
+{
+	if (pinned->type == bpf_map__type(map) && pinned->key_size == bpf_map__key_size(map) &&
+	    pinned->value_size == bpf_map__value_size(map) &&
+	    pinned->max_entries == bpf_map__max_entries(map))
+		return 0;
+	return mk_error_set(err, EPROTO,
+			    "pinned map '%s' has another layout than this version's: type %u, key "
+			    "%u bytes, value "
+			    "%u bytes, %u entries there; type %u, key %u, value %u, %u entries "
+			    "here. It was not "
+			    "touched. Run the version that made it, or drain this node and run "
+			    "`monokube cleanup`",
+			    path, pinned->type, pinned->key_size, pinned->value_size,
+			    pinned->max_entries, bpf_map__type(map), bpf_map__key_size(map),
+			    bpf_map__value_size(map), bpf_map__max_entries(map));
+}
+
+/* Returns 1 if a pinned map was taken over, 0 if there is none. */
+static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct mk_error *err)
+{
+	const char *name = bpf_map__name(map);
+	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, name, err);
+	struct mk_table pinned;
+	char path[PATH_MAX];
+	int ret;
+
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0)
+		return fd;
+	ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, name, err);
+	if (ret == 0)
+		ret = mk_table_init(&pinned, name, fd, err);
+	if (ret == 0)
+		ret = check_layout(map, &pinned, path, err);
+	if (ret < 0)
+		return ret;
+	ret = bpf_map__reuse_fd(map, fd);
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot use the pinned map '%s'", path);
+	return 1;
+}
+
+static int take_over_all(struct mk_datapath *datapath, struct mk_error *err)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, mk_object_get(datapath->object))
+	{
+		int ret = is_pinned_kind(map) ? take_over(datapath, map, err) : 0;
+
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+/* One that was pinned meanwhile cannot be: the agent's lock keeps others away. */
+static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
+{
+	struct bpf_map *map;
+	char path[PATH_MAX];
+
+	bpf_object__for_each_map(map, mk_object_get(datapath->object))
+	{
+		int ret;
+
+		if (!is_pinned_kind(map))
+			continue;
+		ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, bpf_map__name(map), err);
+		if (ret < 0)
+			return ret;
+		if (bpf_obj_pin(bpf_map__fd(map), path) < 0 && errno != EEXIST)
+			return mk_error_errno(err, errno, "cannot pin map '%s'", path);
+	}
+	return 0;
+}
+
+static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
+{
+	const struct {
+		const char *name;
+		struct mk_table *table;
+	} tables[] = {
+		{ "pods", &datapath->pods },
+		{ "routes", &datapath->routes },
+		{ "sessions", &datapath->sessions[0] },
+		{ "sessions_new", &datapath->sessions[1] },
+		{ "nat_sessions", &datapath->sessions[2] },
+		{ "nat_sessions_new", &datapath->sessions[3] },
+		{ "services", &datapath->service_tables.services },
+		{ "service_backends", &datapath->service_tables.backends },
+		{ "maglev", &datapath->service_tables.maglev },
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(tables); i++) {
+		int fd = mk_object_map(datapath->object, tables[i].name, err);
+		int ret = fd < 0 ? fd : mk_table_init(tables[i].table, tables[i].name, fd, err);
+
+		if (ret < 0)
+			return ret;
+	}
+	datapath->services = mk_service_sync_new(&datapath->service_tables, err);
+	return datapath->services ? mk_datapath_recover_routes(datapath, err) : -EINVAL;
+}
+
+int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "load", err);
+
+	if (ret == 0)
+		ret = take_over_all(datapath, err);
+	if (ret == 0)
+		ret = mk_object_load(datapath->object, err);
+	if (ret == 0)
+		ret = mk_object_fill_chain(datapath->object, err);
+	if (ret == 0)
+		ret = pin_new(datapath, err);
+	if (ret == 0)
+		ret = open_tables(datapath, err);
+	if (ret == 0)
+		datapath->state = MK_DATAPATH_LOADED;
+	return ret;
+}

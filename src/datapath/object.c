@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/object.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "datapath.skel.h"
+#include "datapath/bpflog.h"
+
+const struct mk_program mk_programs[] = {
+	{ .name = "ilb_pod", .is_hook = true },
+	{ .name = "ilb_host", .is_hook = true },
+	{ .name = "ilb_overlay", .is_hook = true },
+	{ .name = "nat_uplink", .is_hook = true },
+	{ .name = "elb_uplink_egress", .is_hook = true },
+	{ .name = "router", .slot = MK_PROG_ROUTER },
+	{ .name = "elb", .slot = MK_PROG_ELB },
+	{ .name = "nat", .slot = MK_PROG_NAT },
+	{ .name = "error", .slot = MK_PROG_ERROR },
+};
+const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
+
+struct mk_object {
+	struct datapath_bpf *skel;
+};
+
+/* Before Linux 5.11 maps count against this limit, and 8 MiB is a usual default. */
+static void raise_memlock(void)
+{
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+
+	/* without the right to: the load says so where it matters */
+	(void)setrlimit(RLIMIT_MEMLOCK, &unlimited);
+}
+
+struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err)
+{
+	cleanup_object struct mk_object *object = calloc(1, sizeof(*object));
+
+	if (!object) {
+		(void)mk_error_errno(err, ENOMEM, "cannot open the BPF object");
+		return NULL;
+	}
+	mk_bpflog_init();
+	raise_memlock();
+	object->skel = datapath_bpf__open();
+	if (!object->skel) {
+		(void)mk_error_errno(err, errno, "cannot open the BPF object");
+		return NULL;
+	}
+	object->skel->rodata->mk_node = *node;
+	return mk_steal_ptr(object);
+}
+
+struct bpf_object *mk_object_get(const struct mk_object *object)
+{
+	return object->skel->obj;
+}
+
+int mk_object_load(struct mk_object *object, struct mk_error *err)
+{
+	int ret = datapath_bpf__load(object->skel);
+
+	if (ret < 0)
+		return mk_error_errno(
+			err, -ret,
+			"the kernel refuses the BPF programs (its verifier's words are in "
+			"the log above)");
+	return 0;
+}
+
+int mk_object_program(const struct mk_object *object, const char *name, struct mk_error *err)
+{
+	const struct bpf_program *program =
+		bpf_object__find_program_by_name(object->skel->obj, name);
+
+	if (!program)
+		return mk_error_set(err, ENOENT, "the BPF object has no program '%s'", name);
+	return bpf_program__fd(program);
+}
+
+int mk_object_map(const struct mk_object *object, const char *name, struct mk_error *err)
+{
+	int fd = bpf_object__find_map_fd_by_name(object->skel->obj, name);
+
+	if (fd < 0)
+		return mk_error_set(err, ENOENT, "the BPF object has no map '%s'", name);
+	return fd;
+}
+
+int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
+{
+	int chain = mk_object_map(object, "chain", err);
+
+	if (chain < 0)
+		return chain;
+	for (size_t i = 0; i < mk_program_count; i++) {
+		const struct mk_program *program = &mk_programs[i];
+		int fd;
+
+		if (program->is_hook)
+			continue;
+		fd = mk_object_program(object, program->name, err);
+		if (fd < 0)
+			return fd;
+		if (bpf_map_update_elem(chain, &program->slot, &fd, BPF_ANY) < 0)
+			return mk_error_errno(err, errno, "cannot put program '%s' into the chain",
+					      program->name);
+	}
+	return 0;
+}
+
+void mk_object_free(struct mk_object *object)
+{
+	if (!object)
+		return;
+	datapath_bpf__destroy(object->skel);
+	free(object);
+}
+
+/* ---- probe ---------------------------------------------------------------------------------- */
+
+/* Constants that let every branch live: what the JIT's optimiser would drop, the verifier would
+ * not see. */
+static const struct mk_node probe_node = {
+	.node_addr.word = { 0x0100000a },
+	.vtep_addr.word = { 0x0100120a },
+	.gateway_addr.word = { 0xfe01f40a },
+	.vpod_addr.word = { 0x0101f40a },
+	.pod_net.word = { 0x0001f40a },
+	.pod_mask.word = { 0x00ffffff },
+	.cluster_net.word = { 0x0000f40a },
+	.cluster_mask.word = { 0x0000ffff },
+	.uplink_ifindex = 1,
+	.overlay_ifindex = 2,
+	.uplink_mtu_bytes = 1500,
+	.overlay_mtu_bytes = 1450,
+	.nat_port_min = 49152,
+	.nat_port_max = 65535,
+	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
+	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
+};
+
+/* The verifier does not mind how many entries a table has; a small machine's memory does. */
+static void shrink_maps(struct bpf_object *object)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, object)
+	{
+		enum bpf_map_type type = bpf_map__type(map);
+
+		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH ||
+		    type == BPF_MAP_TYPE_LPM_TRIE)
+			(void)bpf_map__set_max_entries(map, 1024);
+	}
+}
+
+static int probe_one(const char *name, struct mk_error *err)
+{
+	cleanup_object struct mk_object *object = NULL;
+	struct mk_node node = probe_node;
+	struct bpf_program *program;
+	int ret;
+
+	node.vxlan_port = htons(4789);
+	object = mk_object_open(&node, err);
+	if (!object)
+		return err->code ? -err->code : -EINVAL;
+	bpf_object__for_each_program(program, mk_object_get(object))
+	{
+		bool wanted = strcmp(bpf_program__name(program), name) == 0;
+
+		ret = bpf_program__set_autoload(program, wanted);
+		if (ret < 0)
+			return mk_error_errno(err, -ret, "cannot choose program '%s'", name);
+	}
+	shrink_maps(mk_object_get(object));
+	return mk_object_load(object, err);
+}
+
+int mk_object_probe(void (*report)(void *ctx, const char *program, int status), void *ctx,
+		    struct mk_error *err)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < mk_program_count; i++) {
+		int ret = probe_one(mk_programs[i].name, err);
+
+		if (ret < 0)
+			failed++;
+		report(ctx, mk_programs[i].name, ret);
+	}
+	return failed;
+}

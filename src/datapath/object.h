@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/object.h - the BPF object that this binary carries: opened, made this node's own,
+ * loaded. Nothing here is pinned or attached. */
+#ifndef MK_DATAPATH_OBJECT_H
+#define MK_DATAPATH_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "monokube/abi.h"
+#include "base/error.h"
+
+struct bpf_object;
+struct mk_object;
+
+/* Programs that hooks and the chain run; what is not attached to a hook has a slot. */
+struct mk_program {
+	const char *name;
+	bool is_hook;
+	int slot; /* enum mk_prog, if not a hook's */
+};
+extern const struct mk_program mk_programs[];
+extern const size_t mk_program_count;
+
+/* Open with the constants @node. */
+struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err);
+struct bpf_object *mk_object_get(const struct mk_object *object);
+/* Create the maps that were not given one, and pass the verifier. */
+mk_must_check int mk_object_load(struct mk_object *object, struct mk_error *err);
+/* File descriptors stay the object's; -ENOENT for an unknown name. After load. */
+mk_must_check int mk_object_program(const struct mk_object *object, const char *name,
+				    struct mk_error *err);
+mk_must_check int mk_object_map(const struct mk_object *object, const char *name,
+				struct mk_error *err);
+/* Put the chain's programs into their slots. */
+mk_must_check int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err);
+void mk_object_free(struct mk_object *object);
+
+static inline void mk_cleanup_object(struct mk_object **object)
+{
+	mk_object_free(*object);
+}
+#define cleanup_object __attribute__((cleanup(mk_cleanup_object)))
+
+/* Pass every program, one by one, through this kernel's verifier with made-up constants.
+ * @report gets 0 or a negative errno for each. Returns the number that failed. */
+mk_must_check int mk_object_probe(void (*report)(void *ctx, const char *program, int status),
+				  void *ctx, struct mk_error *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/runtime.h - map `runtime`: one entry that the agent and `monokube drops --follow`
+ * both change, each its own field, under a lock. */
+#ifndef MK_DATAPATH_RUNTIME_H
+#define MK_DATAPATH_RUNTIME_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct mk_runtime_change {
+	bool set_host_backends, host_backends;
+	bool set_report_drops, report_drops;
+};
+
+/* Returns 1 if the map was written, 0 if it said so already. */
+mk_must_check int mk_runtime_change(const char *bpf_dir, const char *state_dir,
+				    const struct mk_runtime_change *change, struct mk_error *err);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/sweep.h - expire sessions: walk their tables a piece at a time, so that the loop
+ * stays free, and remove the pairs that are over or idle.
+ *
+ * Idle for longer than this, counted from the last packet of either direction:
+ *	TCP, established			24 h	(a client may keep a connection without a word)
+ *	TCP, one side has sent FIN		1 h	(the other may go on sending)
+ *	TCP, both have, or one a RST		10 s	(late repeats of the last packets)
+ *	TCP, handshake not done			120 s	(the kernel gives up after that as well)
+ *	UDP					120 s	(RFC 4787, REQ-5)
+ *	ICMP echo				30 s
+ *	anything else				10 min
+ */
+#ifndef MK_DATAPATH_SWEEP_H
+#define MK_DATAPATH_SWEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monokube/abi.h"
+#include "base/error.h"
+#include "datapath/table.h"
+
+/* How long a session of @proto may be idle, from the flags of its two entries. */
+uint64_t mk_session_idle_limit_ns(uint8_t proto, uint8_t flags, uint8_t pair_flags);
+/* Is it over at @now_ns? @pair is the other direction's entry, NULL if it has none. */
+bool mk_session_expired(uint64_t now_ns, uint8_t proto, const struct mk_session *session,
+			const struct mk_session *pair);
+/* The key of the other direction's entry. */
+struct mk_tuple mk_session_pair_key(const struct mk_session *session);
+
+struct mk_sweep;
+
+struct mk_sweep_options {
+	const struct mk_table *tables; /* of sessions; the caller's, outlive the sweep */
+	int table_count;
+	/* Is the flow's backend gone? NULL: nobody knows. */
+	bool (*cut)(void *ctx, const struct mk_tuple *key, const struct mk_session *session);
+	void *ctx;
+};
+
+struct mk_sweep_counts {
+	uint64_t seen, expired, cut;
+};
+
+struct mk_sweep *mk_sweep_new(const struct mk_sweep_options *options, struct mk_error *err);
+void mk_sweep_free(struct mk_sweep *sweep);
+
+/* Look at @budget entries, roughly. Returns 1 when this step ended a pass over all tables (the
+ * next one starts at the beginning), else 0. */
+mk_must_check int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget,
+				struct mk_error *err);
+/* Start over: entries already passed are looked at again. */
+void mk_sweep_restart(struct mk_sweep *sweep);
+/* Of the pass that ended last. */
+const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep);
+
+#endif

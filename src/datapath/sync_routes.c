@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The small tables: routes, runtime; and the end of the first synchronization. */
+#include <bpf/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <uthash.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/datapath_internal.h"
+#include "datapath/pin.h"
+#include "datapath/runtime.h"
+
+struct route {
+	struct mk_route_key key;
+	struct mk_route value;
+	bool wanted; /* scratch of a synchronization */
+	UT_hash_handle hh;
+};
+
+static struct route *route_find(const struct mk_datapath *datapath, const struct mk_route_key *key)
+{
+	struct route *route;
+
+	HASH_FIND(hh, datapath->route_entries, key, sizeof(*key), route);
+	return route;
+}
+
+static int route_remember(struct mk_datapath *datapath, const struct mk_route_key *key,
+			  const struct mk_route *value, bool wanted, struct mk_error *err)
+{
+	struct route *route = route_find(datapath, key);
+
+	if (!route) {
+		route = calloc(1, sizeof(*route));
+		if (!route)
+			return mk_error_errno(err, ENOMEM, "cannot keep map 'routes'");
+		route->key = *key;
+		HASH_ADD(hh, datapath->route_entries, key, sizeof(route->key), route);
+	}
+	route->value = *value;
+	route->wanted = wanted;
+	return 0;
+}
+
+int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	size_t count;
+	int ret = mk_table_keys(&datapath->routes, &keys, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		const struct mk_route_key *key = (struct mk_route_key *)keys + i;
+		struct mk_route value;
+
+		ret = mk_table_get(&datapath->routes, key, &value, err);
+		if (ret == 0)
+			ret = route_remember(datapath, key, &value, false, err);
+	}
+	return ret;
+}
+
+void mk_datapath_forget_routes(struct mk_datapath *datapath)
+{
+	struct route *route, *next;
+
+	HASH_ITER(hh, datapath->route_entries, route, next) {
+		HASH_DEL(datapath->route_entries, route);
+		free(route);
+	}
+}
+
+static int put_route(struct mk_datapath *datapath, const struct mk_route_entry *entry,
+		     unsigned int *changes, struct mk_error *err)
+{
+	struct mk_route_key key = {
+		.prefix_bits = entry->dst.prefix_bits,
+		.addr = mk_ip_to_addr(&entry->dst.ip),
+	};
+	struct route *route = route_find(datapath, &key);
+	int ret;
+
+	if (!route || memcmp(&route->value, &entry->route, sizeof(route->value)) != 0) {
+		ret = mk_table_put(&datapath->routes, &key, &entry->route, err);
+		if (ret < 0)
+			return ret;
+		(*changes)++;
+	}
+	return route_remember(datapath, &key, &entry->route, true, err);
+}
+
+static int remove_unwanted(struct mk_datapath *datapath, unsigned int *changes,
+			   struct mk_error *err)
+{
+	struct route *route, *next;
+
+	HASH_ITER(hh, datapath->route_entries, route, next) {
+		int ret;
+
+		if (route->wanted)
+			continue;
+		ret = mk_table_delete(&datapath->routes, &route->key, err);
+		if (ret < 0)
+			return ret;
+		*changes += (unsigned int)ret;
+		HASH_DEL(datapath->route_entries, route);
+		free(route);
+	}
+	return 0;
+}
+
+int mk_datapath_sync_routes(struct mk_datapath *datapath, const struct mk_route_entry *wanted,
+			    size_t count, bool complete, unsigned int *changes,
+			    struct mk_error *err)
+{
+	struct route *route, *next;
+
+	if (datapath->state < MK_DATAPATH_LOADED)
+		return mk_datapath_expect(datapath, MK_DATAPATH_LOADED, "routes", err);
+	HASH_ITER(hh, datapath->route_entries, route, next)
+		route->wanted = false;
+	for (size_t i = 0; i < count; i++) {
+		int ret = put_route(datapath, &wanted[i], changes, err);
+
+		if (ret < 0)
+			return ret;
+	}
+	return complete ? remove_unwanted(datapath, changes, err) : 0;
+}
+
+int mk_datapath_sync_runtime(struct mk_datapath *datapath, struct mk_error *err)
+{
+	struct mk_runtime_change change = {
+		.set_host_backends = true,
+		.host_backends = mk_service_sync_host_backends(datapath->services),
+	};
+
+	return mk_runtime_change(datapath->bpf_dir, datapath->state_dir, &change, err);
+}
+
+int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,
+		      struct mk_service_counts *counts, struct mk_error *err)
+{
+	int ret;
+
+	if (datapath->state < MK_DATAPATH_ATTACHED)
+		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "pruning", err);
+	ret = mk_service_sync_prune(datapath->services, now_ns, counts, err);
+	if (ret == 0)
+		datapath->state = MK_DATAPATH_SYNCED;
+	return ret;
+}
