@@ -18,27 +18,27 @@
 enum mk_kind {
 	MK_KIND_NODE,
 	MK_KIND_SERVICE,
-	MK_KIND_ENDPOINT_SLICE,	/* discovery.k8s.io/v1 */
-	MK_KIND_ENDPOINTS,	/* v1; used for a Service only while it has no EndpointSlice */
+	MK_KIND_ENDPOINT_SLICE, /* discovery.k8s.io/v1 */
+	MK_KIND_ENDPOINTS, /* v1; used for a Service only while it has no EndpointSlice */
 	MK_KIND_COUNT
 };
 
 struct mk_node_object {
 	char *name;
-	struct mk_cidr pod_cidr;	/* the first IPv4 of podCIDRs; family AF_UNSPEC: none yet */
-	struct mk_ip internal_ip;	/* the first IPv4 InternalIP; AF_UNSPEC: none */
-	struct mk_ip *addresses;	/* every IPv4 InternalIP and ExternalIP */
+	struct mk_cidr pod_cidr; /* the first IPv4 of podCIDRs; family AF_UNSPEC: none yet */
+	struct mk_ip internal_ip; /* the first IPv4 InternalIP; AF_UNSPEC: none */
+	struct mk_ip *addresses; /* every IPv4 InternalIP and ExternalIP */
 	size_t address_count;
-	char *zone;			/* topology.kubernetes.io/zone, NULL: none */
-	bool ready;			/* informative: NotReady changes nothing */
-	bool control_plane;		/* node-role.kubernetes.io/control-plane label */
+	char *zone; /* topology.kubernetes.io/zone, NULL: none */
+	bool ready; /* informative: NotReady changes nothing */
+	bool control_plane; /* node-role.kubernetes.io/control-plane label */
 };
 
 struct mk_service_port {
-	char *name;			/* "" for a single unnamed port */
-	uint8_t proto;			/* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP */
-	uint16_t port;			/* host order */
-	uint16_t node_port;		/* 0: none */
+	char *name; /* "" for a single unnamed port */
+	uint8_t proto; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP */
+	uint16_t port; /* host order */
+	uint16_t node_port; /* 0: none */
 };
 
 enum mk_service_type { MK_SERVICE_CLUSTER_IP, MK_SERVICE_NODE_PORT, MK_SERVICE_LOAD_BALANCER };
@@ -46,18 +46,18 @@ enum mk_service_type { MK_SERVICE_CLUSTER_IP, MK_SERVICE_NODE_PORT, MK_SERVICE_L
 struct mk_service_object {
 	char *namespace_, *name;
 	enum mk_service_type type;
-	struct mk_ip cluster_ip;	/* IPv4; AF_UNSPEC: none (headless, ExternalName, IPv6 only) */
+	struct mk_ip cluster_ip; /* IPv4; AF_UNSPEC: none (headless, ExternalName, IPv6 only) */
 	struct mk_ip *external_ips;
 	size_t external_ip_count;
 	struct mk_ip *load_balancer_ips; /* ipMode VIP only */
 	size_t load_balancer_ip_count;
 	struct mk_service_port *ports;
 	size_t port_count;
-	bool external_local;		/* externalTrafficPolicy: Local */
-	bool internal_local;		/* internalTrafficPolicy: Local */
+	bool external_local; /* externalTrafficPolicy: Local */
+	bool internal_local; /* internalTrafficPolicy: Local */
 	bool client_ip_affinity;
 	uint32_t affinity_timeout_s;
-	bool excluded;			/* label service.kubernetes.io/service-proxy-name */
+	bool excluded; /* label service.kubernetes.io/service-proxy-name */
 };
 
 /* One address of one EndpointSlice or Endpoints object, with one port of it. */
@@ -66,21 +66,25 @@ struct mk_endpoint {
 	char *port_name;
 	uint8_t proto;
 	uint16_t port;
-	char *node_name;		/* NULL: unknown, so remote */
+	char *node_name; /* NULL: unknown, so remote */
 	bool ready, serving, terminating;
+	/* topology hints: zones and nodes whose clients it is meant for; none: no hint */
+	char **for_zones, **for_nodes;
+	size_t for_zone_count, for_node_count;
 };
 
 struct mk_model;
 
 struct mk_model_listener {
-	/* Node @name appeared, changed or vanished. */
+	/* Node @name appeared, changed or vanished. Its condition Ready alone does not count: a
+	 * node that is NotReady keeps its routes. */
 	void (*node_changed)(void *ctx, const char *name);
 	/* The Service, or an EndpointSlice or Endpoints object of it, changed or vanished. */
 	void (*service_changed)(void *ctx, const char *namespace_, const char *name);
 	void *ctx;
 };
 
-mk_must_check struct mk_model *mk_model_new(void);	/* NULL: out of memory */
+mk_must_check struct mk_model *mk_model_new(void); /* NULL: out of memory */
 void mk_model_free(struct mk_model *model);
 void mk_model_set_listener(struct mk_model *model, const struct mk_model_listener *listener);
 

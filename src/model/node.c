@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/object.h"
+
+#define LABEL_ZONE	    "topology.kubernetes.io/zone"
+#define LABEL_CONTROL_PLANE "node-role.kubernetes.io/control-plane"
+
+static int take_pod_cidr(struct mk_node_object *node, const struct mk_json *at,
+			 struct mk_error *err)
+{
+	struct mk_cidr cidr;
+
+	if (mk_cidr_parse(mk_json_string(at), &cidr) < 0)
+		return mk_json_wrong(at, "a range such as 10.244.1.0/24", err);
+	if (cidr.ip.family == AF_INET && node->pod_cidr.ip.family == AF_UNSPEC)
+		node->pod_cidr = mk_cidr_network(&cidr);
+	return 0;
+}
+
+/* podCIDRs is what dual-stack clusters write; podCIDR alone is what people write. */
+static int decode_pod_cidrs(struct mk_node_object *node, const struct mk_json *tree,
+			    struct mk_error *err)
+{
+	struct mk_json spec, list, at;
+	int ret = mk_json_member(tree, "spec", json_type_object, &spec, err);
+
+	if (ret == 0)
+		ret = mk_json_member(&spec, "podCIDRs", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_string, &at, err);
+		if (ret == 0)
+			ret = take_pod_cidr(node, &at, err);
+	}
+	if (ret == 0)
+		ret = mk_json_member(&spec, "podCIDR", json_type_string, &at, err);
+	if (ret == 0 && at.value && *mk_json_string(&at))
+		ret = take_pod_cidr(node, &at, err);
+	return ret;
+}
+
+static int decode_address(struct mk_node_object *node, const struct mk_json *item,
+			  struct mk_error *err)
+{
+	const char *type;
+	struct mk_json at;
+	struct mk_ip ip;
+	bool internal;
+	int ret = mk_json_text(item, "type", &type, err);
+
+	if (ret < 0 || !type)
+		return ret;
+	internal = strcmp(type, "InternalIP") == 0;
+	if (!internal && strcmp(type, "ExternalIP") != 0)
+		return 0;
+	ret = mk_json_member(item, "address", json_type_string, &at, err);
+	if (ret == 0)
+		ret = mk_json_ip(&at, &ip, err);
+	if (ret < 0)
+		return ret;
+	if (internal && ip.family == AF_INET && node->internal_ip.family == AF_UNSPEC)
+		node->internal_ip = ip;
+	return mk_ips_add(&node->addresses, &node->address_count, &ip, err);
+}
+
+static int decode_condition(struct mk_node_object *node, const struct mk_json *item,
+			    struct mk_error *err)
+{
+	const char *type, *status;
+	int ret = mk_json_text(item, "type", &type, err);
+
+	if (ret == 0)
+		ret = mk_json_text(item, "status", &status, err);
+	if (ret == 0 && type && status && strcmp(type, "Ready") == 0)
+		node->ready = strcmp(status, "True") == 0;
+	return ret;
+}
+
+static int decode_status(struct mk_node_object *node, const struct mk_json *tree,
+			 struct mk_error *err)
+{
+	struct mk_json status, list, item;
+	int ret = mk_json_member(tree, "status", json_type_object, &status, err);
+
+	if (ret == 0)
+		ret = mk_json_member(&status, "addresses", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_address(node, &item, err);
+	}
+	mk_ips_sort(node->addresses, &node->address_count);
+	if (ret == 0)
+		ret = mk_json_member(&status, "conditions", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_condition(node, &item, err);
+	}
+	return ret;
+}
+
+static int decode_labels(struct mk_node_object *node, const struct mk_json *tree,
+			 struct mk_error *err)
+{
+	const char *text;
+	int ret = mk_json_label(tree, LABEL_CONTROL_PLANE, &text, err);
+
+	if (ret < 0)
+		return ret;
+	node->control_plane = text;
+	ret = mk_json_label(tree, LABEL_ZONE, &text, err);
+	if (ret < 0 || !text || !*text)
+		return ret;
+	node->zone = strdup(text);
+	return node->zone ? 0 : mk_error_errno(err, ENOMEM, "zone '%s'", text);
+}
+
+int mk_node_decode(const struct mk_json *tree, const struct mk_object_id *id,
+		   struct mk_node_object *node, struct mk_error *err)
+{
+	int ret = decode_labels(node, tree, err);
+
+	if (ret == 0)
+		ret = decode_pod_cidrs(node, tree, err);
+	if (ret == 0)
+		ret = decode_status(node, tree, err);
+	if (ret < 0)
+		return ret;
+	node->name = strdup(id->name);
+	return node->name ? 0 : mk_error_errno(err, ENOMEM, "name");
+}
+
+bool mk_node_equal(const struct mk_node_object *a, const struct mk_node_object *b)
+{
+	return mk_cidr_equal(&a->pod_cidr, &b->pod_cidr) &&
+	       mk_ip_equal(&a->internal_ip, &b->internal_ip) &&
+	       mk_ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
+	       mk_text_compare(a->zone, b->zone) == 0 && a->control_plane == b->control_plane;
+}
+
+void mk_node_release(struct mk_node_object *node)
+{
+	free(node->name);
+	free(node->addresses);
+	free(node->zone);
+	*node = (struct mk_node_object){ 0 };
+}

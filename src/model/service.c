@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/object.h"
+
+#define LABEL_PROXY_NAME "service.kubernetes.io/service-proxy-name"
+
+#define AFFINITY_DEFAULT_S 10800
+#define AFFINITY_MAX_S	   86400
+
+/* The API has no limit but the size of an object; each port is compared with all before it. */
+#define PORTS_MAX 10000
+
+/* How Services are written that no proxy serves: they have no address. */
+static int decode_type(struct mk_service_object *service, const struct mk_json *spec, bool *named,
+		       struct mk_error *err)
+{
+	struct mk_json at;
+	const char *type;
+	int ret = mk_json_member(spec, "type", json_type_string, &at, err);
+
+	*named = false;
+	if (ret < 0 || !at.value)
+		return ret;
+	type = mk_json_string(&at);
+	if (strcmp(type, "NodePort") == 0)
+		service->type = MK_SERVICE_NODE_PORT;
+	else if (strcmp(type, "LoadBalancer") == 0)
+		service->type = MK_SERVICE_LOAD_BALANCER;
+	else if (strcmp(type, "ExternalName") == 0)
+		*named = true;
+	else if (*type && strcmp(type, "ClusterIP") != 0)
+		return mk_json_wrong(&at, "ClusterIP, NodePort, LoadBalancer or ExternalName", err);
+	return 0;
+}
+
+static int take_cluster_ip(struct mk_service_object *service, const struct mk_json *at,
+			   struct mk_error *err)
+{
+	const char *text = mk_json_string(at);
+	struct mk_ip ip;
+	int ret;
+
+	if (!*text || strcmp(text, "None") == 0)
+		return 0;
+	ret = mk_json_ip(at, &ip, err);
+	if (ret == 0 && ip.family == AF_INET && service->cluster_ip.family == AF_UNSPEC)
+		service->cluster_ip = ip;
+	return ret;
+}
+
+static int decode_cluster_ips(struct mk_service_object *service, const struct mk_json *spec,
+			      struct mk_error *err)
+{
+	struct mk_json list, at;
+	int ret = mk_json_member(spec, "clusterIPs", json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_string, &at, err);
+		if (ret == 0)
+			ret = take_cluster_ip(service, &at, err);
+	}
+	if (ret == 0)
+		ret = mk_json_member(spec, "clusterIP", json_type_string, &at, err);
+	if (ret == 0 && at.value)
+		ret = take_cluster_ip(service, &at, err);
+	return ret;
+}
+
+static int decode_external_ips(struct mk_service_object *service, const struct mk_json *spec,
+			       struct mk_error *err)
+{
+	struct mk_json list, at;
+	struct mk_ip ip;
+	int ret = mk_json_member(spec, "externalIPs", json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_string, &at, err);
+		if (ret == 0)
+			ret = mk_json_ip(&at, &ip, err);
+		if (ret == 0)
+			ret = mk_ips_add(&service->external_ips, &service->external_ip_count, &ip,
+					 err);
+	}
+	mk_ips_sort(service->external_ips, &service->external_ip_count);
+	return ret;
+}
+
+/* A hostname is for DNS; mode Proxy says that packets come with the node's address. */
+static int decode_ingress(struct mk_service_object *service, const struct mk_json *item,
+			  struct mk_error *err)
+{
+	struct mk_json at;
+	const char *mode;
+	struct mk_ip ip;
+	int ret = mk_json_text(item, "ipMode", &mode, err);
+
+	if (ret == 0)
+		ret = mk_json_member(item, "ip", json_type_string, &at, err);
+	if (ret < 0 || !at.value || !*mk_json_string(&at))
+		return ret;
+	if (mode && strcmp(mode, "VIP") != 0)
+		return 0;
+	ret = mk_json_ip(&at, &ip, err);
+	if (ret < 0)
+		return ret;
+	return mk_ips_add(&service->load_balancer_ips, &service->load_balancer_ip_count, &ip, err);
+}
+
+static int decode_load_balancer(struct mk_service_object *service, const struct mk_json *tree,
+				struct mk_error *err)
+{
+	struct mk_json status, balancer, list, item;
+	int ret = mk_json_member(tree, "status", json_type_object, &status, err);
+
+	if (service->type != MK_SERVICE_LOAD_BALANCER)
+		return ret;
+	if (ret == 0)
+		ret = mk_json_member(&status, "loadBalancer", json_type_object, &balancer, err);
+	if (ret == 0)
+		ret = mk_json_member(&balancer, "ingress", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_ingress(service, &item, err);
+	}
+	mk_ips_sort(service->load_balancer_ips, &service->load_balancer_ip_count);
+	return ret;
+}
+
+static int decode_port(const struct mk_service_object *service, const struct mk_json *item,
+		       struct mk_service_port *port, struct mk_error *err)
+{
+	int64_t number = 0, node_port = 0;
+	struct mk_json at;
+	const char *name;
+	int ret = mk_json_text(item, "name", &name, err);
+
+	if (ret == 0)
+		ret = mk_json_protocol(item, &port->proto, err);
+	if (ret == 0)
+		ret = mk_json_number(item, "port", 1, UINT16_MAX, &number, err);
+	if (ret == 0)
+		ret = mk_json_number(item, "nodePort", 0, UINT16_MAX, &node_port, err);
+	if (ret == 0)
+		ret = mk_json_member(item, "port", json_type_int, &at, err);
+	if (ret < 0)
+		return ret;
+	if (!at.value)
+		return mk_json_wrong(&at, "a number from 1 to 65535", err);
+	port->port = (uint16_t)number;
+	port->node_port = service->type == MK_SERVICE_CLUSTER_IP ? 0 : (uint16_t)node_port;
+	port->name = strdup(name ? name : "");
+	return port->name ? 0 : mk_error_errno(err, ENOMEM, "port name");
+}
+
+/* A name and a (port, protocol) each identify a port, so neither may come twice. */
+static int check_port(const struct mk_service_object *service, const struct mk_json *item,
+		      struct mk_error *err)
+{
+	const struct mk_service_port *last = &service->ports[service->port_count - 1];
+
+	for (const struct mk_service_port *p = service->ports; p < last; p++) {
+		if (p->port == last->port && p->proto == last->proto)
+			return mk_json_wrong(item, "a port and protocol not listed before", err);
+		if (strcmp(p->name, last->name) == 0)
+			return mk_json_wrong(item, "a name that no other port has", err);
+	}
+	return 0;
+}
+
+static int decode_ports(struct mk_service_object *service, const struct mk_json *spec,
+			struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = mk_json_member(spec, "ports", json_type_array, &list, err);
+
+	if (ret < 0 || mk_json_length(&list) == 0)
+		return ret;
+	if (mk_json_length(&list) > PORTS_MAX)
+		return mk_json_wrong(&list, "at most 10000 ports", err);
+	service->ports = calloc(mk_json_length(&list), sizeof(*service->ports));
+	if (!service->ports)
+		return mk_error_errno(err, ENOMEM, "%zu ports", mk_json_length(&list));
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_port(service, &item, &service->ports[service->port_count],
+					  err);
+		if (ret == 0) {
+			service->port_count++;
+			ret = check_port(service, &item, err);
+		}
+	}
+	return ret;
+}
+
+static int decode_policy(const struct mk_json *spec, const char *key, bool *local,
+			 struct mk_error *err)
+{
+	struct mk_json at;
+	int ret = mk_json_member(spec, key, json_type_string, &at, err);
+	const char *text = ret == 0 && at.value ? mk_json_string(&at) : "";
+
+	*local = strcmp(text, "Local") == 0;
+	if (ret == 0 && *text && !*local && strcmp(text, "Cluster") != 0)
+		return mk_json_wrong(&at, "Cluster or Local", err);
+	return ret;
+}
+
+static int decode_affinity(struct mk_service_object *service, const struct mk_json *spec,
+			   struct mk_error *err)
+{
+	struct mk_json at, config, client_ip;
+	int64_t timeout_s = AFFINITY_DEFAULT_S;
+	const char *text;
+	int ret = mk_json_member(spec, "sessionAffinity", json_type_string, &at, err);
+
+	if (ret < 0)
+		return ret;
+	text = at.value ? mk_json_string(&at) : "None";
+	if (!*text || strcmp(text, "None") == 0)
+		return 0;
+	if (strcmp(text, "ClientIP") != 0)
+		return mk_json_wrong(&at, "None or ClientIP", err);
+	ret = mk_json_member(spec, "sessionAffinityConfig", json_type_object, &config, err);
+	if (ret == 0)
+		ret = mk_json_member(&config, "clientIP", json_type_object, &client_ip, err);
+	if (ret == 0)
+		ret = mk_json_number(&client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S, &timeout_s,
+				     err);
+	service->client_ip_affinity = true;
+	service->affinity_timeout_s = (uint32_t)timeout_s;
+	return ret;
+}
+
+static int decode_spec(struct mk_service_object *service, const struct mk_json *tree,
+		       struct mk_error *err)
+{
+	struct mk_json spec;
+	bool named = false;
+	int ret = mk_json_member(tree, "spec", json_type_object, &spec, err);
+
+	if (ret == 0)
+		ret = decode_type(service, &spec, &named, err);
+	if (ret < 0 || named) /* an ExternalName may still carry a clusterIP: not ours */
+		return ret;
+	ret = decode_cluster_ips(service, &spec, err);
+	if (ret == 0)
+		ret = decode_external_ips(service, &spec, err);
+	if (ret == 0)
+		ret = decode_load_balancer(service, tree, err);
+	if (ret == 0)
+		ret = decode_ports(service, &spec, err);
+	if (ret == 0)
+		ret = decode_policy(&spec, "externalTrafficPolicy", &service->external_local, err);
+	if (ret == 0)
+		ret = decode_policy(&spec, "internalTrafficPolicy", &service->internal_local, err);
+	return ret < 0 ? ret : decode_affinity(service, &spec, err);
+}
+
+int mk_service_decode(const struct mk_json *tree, const struct mk_object_id *id,
+		      struct mk_service_object *service, struct mk_error *err)
+{
+	const char *proxy;
+	int ret = mk_json_label(tree, LABEL_PROXY_NAME, &proxy, err);
+
+	if (ret == 0)
+		ret = decode_spec(service, tree, err);
+	if (ret < 0)
+		return ret;
+	service->excluded = proxy;
+	service->namespace_ = strdup(id->namespace_);
+	service->name = strdup(id->name);
+	if (!service->namespace_ || !service->name)
+		return mk_error_errno(err, ENOMEM, "name");
+	return 0;
+}
+
+static bool ports_equal(const struct mk_service_object *a, const struct mk_service_object *b)
+{
+	if (a->port_count != b->port_count)
+		return false;
+	for (size_t i = 0; i < a->port_count; i++)
+		if (a->ports[i].port != b->ports[i].port ||
+		    a->ports[i].proto != b->ports[i].proto ||
+		    a->ports[i].node_port != b->ports[i].node_port ||
+		    strcmp(a->ports[i].name, b->ports[i].name) != 0)
+			return false;
+	return true;
+}
+
+bool mk_service_equal(const struct mk_service_object *a, const struct mk_service_object *b)
+{
+	return a->type == b->type && mk_ip_equal(&a->cluster_ip, &b->cluster_ip) &&
+	       mk_ips_equal(a->external_ips, a->external_ip_count, b->external_ips,
+			    b->external_ip_count) &&
+	       mk_ips_equal(a->load_balancer_ips, a->load_balancer_ip_count, b->load_balancer_ips,
+			    b->load_balancer_ip_count) &&
+	       ports_equal(a, b) && a->external_local == b->external_local &&
+	       a->internal_local == b->internal_local &&
+	       a->client_ip_affinity == b->client_ip_affinity &&
+	       a->affinity_timeout_s == b->affinity_timeout_s && a->excluded == b->excluded;
+}
+
+void mk_service_release(struct mk_service_object *service)
+{
+	for (size_t i = 0; i < service->port_count; i++)
+		free(service->ports[i].name);
+	free(service->ports);
+	free(service->external_ips);
+	free(service->load_balancer_ips);
+	free(service->namespace_);
+	free(service->name);
+	*service = (struct mk_service_object){ 0 };
+}
