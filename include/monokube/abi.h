@@ -124,9 +124,9 @@ struct mk_maglev_key {
 };
 struct mk_maglev {
 	__u16 backend_index[MK_MAGLEV_SLOTS];
-	__u16 pad;
+	__u16 pad[3]; /* to 2 KiB: before 6.x the verifier bounds an index by its bits alone */
 };
-_Static_assert(sizeof(struct mk_maglev) == 2044, "map value ABI");
+_Static_assert(sizeof(struct mk_maglev) == 2048, "map value ABI");
 
 /* Map pods: local pods, by struct mk_addr. */
 struct mk_pod {

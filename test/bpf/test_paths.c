@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plain forwarding: one packet by one hook, and where it has to go. */
 #include <arpa/inet.h>
+#include <bpf/libbpf.h>
 #include <string.h>
 
 #include "bpf/run.h"
@@ -101,14 +102,34 @@ START_TEST(test_via_host)
 }
 END_TEST
 
+static int remember(void *ctx, void *data, size_t size)
+{
+	ck_assert_uint_eq(size, sizeof(struct mk_drop_event));
+	memcpy(ctx, data, size);
+	return 0;
+}
+
+/* Reported in the ring buffer while somebody listens, counted always. */
 START_TEST(test_drop_is_reported_when_asked)
 {
 	const struct mk_runtime loud = { .report_drops = 1 };
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.244.1.77:80", NULL);
+	struct mk_drop_event event = { 0 };
+	struct ring_buffer *ring =
+		ring_buffer__new(fixture_map("drop_events"), remember, &event, NULL);
 
+	ck_assert_ptr_nonnull(ring);
+	fixture_expect("nobody listens", MK_HOOK_POD, &in, DROPPED, NULL);
+	ck_assert_int_eq(ring_buffer__consume(ring), 0);
 	fixture_runtime(&loud);
-	fixture_expect("reported", MK_HOOK_POD, &in, DROPPED, NULL);
-	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_NO_POD), 1);
+	fixture_expect("somebody listens", MK_HOOK_POD, &in, DROPPED, NULL);
+	ck_assert_int_eq(ring_buffer__consume(ring), 1);
+	ck_assert_uint_eq(event.reason, MK_DROP_NO_POD);
+	ck_assert_uint_eq(event.hook, MK_HOOK_POD);
+	ck_assert_uint_eq(event.length_bytes, in.length);
+	ck_assert_uint_eq(event.tuple.dport, htons(80));
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_NO_POD), 2);
+	ring_buffer__free(ring);
 }
 END_TEST
 
