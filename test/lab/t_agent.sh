@@ -1,0 +1,306 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_agent.sh - the agent's life: it follows the cluster, survives nonsense, and what it has
+# built outlives it.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+
+NODE1=192.168.99.11
+WORLD=192.168.99.200
+VIP=10.96.66.1
+CLUSTER_1=/run/mklab-$MK_LAB/nodes/node1/cluster
+
+# service NAME VIP PORT [NODEPORT]
+service()
+{
+	local type=ClusterIP
+	[[ -z ${4:-} ]] || type=NodePort
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: $1}
+		spec:
+		  type: $type
+		  clusterIP: $2
+		  selector: {app: web}
+		  ports: [{port: $3, targetPort: http${4:+, nodePort: $4}}]
+	END
+}
+
+# apply_service NAME VIP PORT [NODEPORT]
+apply_service()
+{
+	service "$@" >"$TMP/$1.yaml"
+	lab apply "$TMP/$1.yaml"
+}
+
+agent_lab_up()
+{
+	lab up 2
+	lab pod node1 client
+	lab pod node1 web-1
+	WEB_2=$(lab pod node2 web-2)
+	serve web-1 web-1 --tcp 8080 --udp 5353
+	serve web-2 web-2 --tcp 8080 --udp 5353
+	serve world world --tcp 8080
+	apply_service web "$VIP" 80 30080
+	wait_for 5 ask client tcp "$VIP:80"
+}
+
+# What the node's tables hold, sessions apart: those are traffic's, not the agent's.
+tables()
+{
+	local map
+	for map in services service_backends maglev pods routes; do
+		echo "map $map"
+		on node1 bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$map" | jq -S -c '.[] | {key, value}' | sort
+	done
+	on node1 sh -c 'ip route; ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -o addr show | sed "s/ valid_lft.*//"' | sort
+}
+
+# Nothing changes, not even an index or a generation; and the agent says how much it wrote.
+restart_writes_nothing()
+{
+	local before
+	before=$(tables)
+	lab agent stop node1
+	lab agent start node1
+	diff <(echo "$before") <(tables)
+	lab log node1 | tail -n 20
+	expect_match "last ready line" 'writes=0( |$)' "$(lab log node1 | grep 'info ready' | tail -n 1)"
+}
+
+follows_changes()
+{
+	local started took
+	service soon 10.96.66.2 81 >"$TMP/soon.yaml"
+	cp "$CLUSTER_1/lab-endpointslice-default-web.yaml" "$TMP/slice.yaml"
+	sed -i 's/name: web-lab/name: soon-lab/; s/service-name: web/service-name: soon/' "$TMP/slice.yaml"
+	cp "$TMP/slice.yaml" "$CLUSTER_1/soon-slice.yaml"
+	expect_failure ask client tcp 10.96.66.2:81 --timeout 0.3
+	started=$EPOCHREALTIME
+	cp "$TMP/soon.yaml" "$CLUSTER_1/soon.yaml"
+	until on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/services key 10 96 66 2 0 81 6 0 >/dev/null 2>&1; do
+		took=$(awk -v a="$started" -v b="$EPOCHREALTIME" 'BEGIN { print int(1000 * (b - a)) }')
+		((took < 2000)) || expect_eq "milliseconds until the table holds a new Service" "below 2000" "$took"
+	done
+	took=$(awk -v a="$started" -v b="$EPOCHREALTIME" 'BEGIN { print int(1000 * (b - a)) }')
+	((took < 300)) || expect_eq "milliseconds until the table holds a new Service" "below 300 (100, and our own looking)" "$took"
+	ask client tcp 10.96.66.2:81
+	rm "$CLUSTER_1/soon.yaml" "$CLUSTER_1/soon-slice.yaml"
+	wait_for 5 service_is_gone 10.96.66.2:81
+}
+service_is_gone() { expect_failure ask client tcp "$1" --timeout 0.3; }
+
+port_changes()
+{
+	apply_service web "$VIP" 8000 30080
+	wait_for 5 ask client tcp "$VIP:8000"
+	expect_eq "the old port" refused "$(ask client tcp "$VIP:80" --timeout 1 || true)"
+	apply_service web "$VIP" 80 30080
+	wait_for 5 ask client tcp "$VIP:80"
+}
+
+logged() { lab log node1 | tail -c "+$1" | grep -E "$2"; }
+log_size() { lab log node1 | wc -c; }
+
+malformed_file()
+{
+	local start
+	start=$(log_size)
+	printf 'apiVersion: v1\nkind: Service\nmetadata: {name: web\nspec: [\n' >"$TMP/web.yaml"
+	cp "$TMP/web.yaml" "$CLUSTER_1/web.yaml"
+	wait_for 5 logged "$start" 'web\.yaml:?.*[45]'
+	ask client tcp "$VIP:80"
+	apply_service web "$VIP" 80 30080
+}
+
+nonsense_object()
+{
+	local start
+	start=$(log_size)
+	service web 300.1.2.3 80 >"$CLUSTER_1/web.yaml"
+	wait_for 5 logged "$start" 'web\.yaml.*300\.1\.2\.3'
+	ask client tcp "$VIP:80"
+	service web "$VIP" 80 >"$CLUSTER_1/web.yaml"
+	apply_service web "$VIP" 80 30080
+}
+
+# Malformed from the start: the agent comes up with the rest.
+malformed_at_start()
+{
+	printf 'kind: [\n' >"$CLUSTER_1/broken.yaml"
+	lab agent stop node1
+	lab agent start node1
+	ask client tcp "$VIP:80"
+	rm "$CLUSTER_1/broken.yaml"
+}
+
+route_to_node2() { on node1 ip route show 10.244.2.0/24 | grep -q mkvxlan; }
+
+# The marker Service tells that the agent has read what was written before it.
+not_ready_keeps_routes()
+{
+	sed -i 's/status: "True"/status: "False"/' "/run/mklab-$MK_LAB/objects/node-node2.yaml"
+	apply_service marker 10.96.66.3 80
+	wait_for 5 ask client tcp 10.96.66.3:80
+	route_to_node2
+	on client ping -c 1 -W 2 "$WEB_2"
+	sed -i 's/status: "False"/status: "True"/' "/run/mklab-$MK_LAB/objects/node-node2.yaml"
+	lab delete marker.yaml
+}
+
+deleted_node()
+{
+	mv "/run/mklab-$MK_LAB/objects/node-node2.yaml" "$TMP/node-node2.yaml"
+	rm "$CLUSTER_1/node-node2.yaml"
+	wait_for 5 expect_failure route_to_node2
+	expect_failure grep 192.168.99.12 <(on node1 bridge fdb show dev mkvxlan)
+	expect_failure grep 10.18.0.2 <(on node1 ip neigh show dev mkvxlan)
+	expect_failure on client ping -c 1 -W 1 "$WEB_2"
+	cp "$TMP/node-node2.yaml" "/run/mklab-$MK_LAB/objects/"
+	cp "$TMP/node-node2.yaml" "$CLUSTER_1/"
+	wait_for 5 on client ping -c 1 -W 1 "$WEB_2"
+}
+
+# hold NAME WHERE ADDRESS:PORT: a connection that says one line per line written to its pipe
+hold()
+{
+	mkfifo "$TMP/$1.in"
+	on "$2" "$HERE/echo.py" ask tcp "$3" --hold --timeout 5 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
+	exec {pipe}>"$TMP/$1.in"
+	PIPES[$1]=$pipe
+	wait_for 5 holds "$1" 1
+}
+holds() { expect_eq "lines of connection $1 ($(tail -n 1 "$TMP/$1.out"))" "$2" "$(grep -c '^[a-z0-9-]* [0-9]' "$TMP/$1.out")"; }
+
+# pulse N: each connection makes its exchange number N
+pulse()
+{
+	local name
+	for name in "${!PIPES[@]}"; do
+		echo >&"${PIPES[$name]}"
+	done
+	for name in "${!PIPES[@]}"; do
+		wait_for 5 holds "$name" "$1"
+	done
+}
+
+# Connections through every kind of session live through stop, start, kill, start.
+connections_survive()
+{
+	local -A PIPES=()
+	hold pod client "$WEB_2:8080"
+	hold service client "$VIP:80"
+	hold outside client "$WORLD:8080"
+	hold nodeport world "$NODE1:30080"
+	hold host node1 "$VIP:80"
+	lab agent stop node1
+	pulse 2
+	ask client tcp "$VIP:80"
+	ask world tcp "$NODE1:30080"
+	lab agent start node1
+	pulse 3
+	lab agent kill node1
+	pulse 4
+	ask client tcp "$VIP:80"
+	lab agent start node1
+	pulse 5
+	lab agent stop node2
+	pulse 6
+	lab agent start node2
+	pulse 7
+}
+
+# Changes while the agent is away are found when it comes back.
+changed_meanwhile()
+{
+	lab agent stop node1
+	apply_service late 10.96.66.4 80
+	lab delete "$TMP/web.yaml"
+	lab agent start node1
+	ask client tcp 10.96.66.4:80
+	expect_failure ask client tcp "$VIP:80" --timeout 0.5
+	apply_service web "$VIP" 80 30080
+	lab delete "$TMP/late.yaml"
+	wait_for 5 ask client tcp "$VIP:80"
+}
+
+# refuses REGEX FLAGS...: the agent does not start and says why
+refuses()
+{
+	local regex=$1 out
+	shift
+	if out=$(on node1 timeout 10 "$MK_BIN" agent "$@" 2>&1); then
+		echo "the agent started with $*"
+		return 1
+	fi
+	expect_match "what it says" "$regex" "$out"
+}
+
+wrong_settings()
+{
+	refuses 'clusterCidr.*bogus' --node-name node1 --cluster-dir "$CLUSTER_1" --cluster-cidr bogus
+	refuses 'clusterCidr' --node-name node1 --cluster-dir "$CLUSTER_1"
+	refuses 'nodePortRange.*99999' --node-name node1 --cluster-dir "$CLUSTER_1" \
+		--cluster-cidr 10.244.0.0/16 --node-port-range 30000-99999
+	refuses 'vtepCidr.*10.18.0.0/30' --node-name node1 --cluster-dir "$CLUSTER_1" \
+		--cluster-cidr 10.244.0.0/16 --vtep-cidr 10.18.0.0/30
+}
+
+sysctls_are_said() { lab log node1 | grep -E 'net[./]ipv4[./]ip_forward'; }
+
+# What a node shows of monokube, in any place it writes to.
+footprint()
+{
+	on node1 sh -c '
+		ip -o link | grep -oE " mk[a-z0-9]+"
+		ip route | grep -E "10\.(244|18|96)\."
+		ip rule | grep -v -E "lookup (local|main|default)"
+		tc filter show dev eth0 ingress; tc filter show dev eth0 egress
+		tc qdisc show dev eth0 | grep clsact
+		ls -A /sys/fs/bpf | grep monokube
+		ls -A /var/lib/monokube /etc/cni/net.d
+		ls /opt/cni/bin | grep monokube
+		cat /proc/sys/net/ipv4/ip_local_reserved_ports
+		true' | sed '/^$/d; /^\/.*:$/d'
+}
+
+cleanup_removes_all()
+{
+	lab rm web-1
+	lab rm client
+	lab agent stop node1
+	on node1 "$MK_BIN" cleanup
+	expect_eq "what is left of monokube on node1" "" "$(footprint)"
+	expect_eq "ping of the outside" 0 "$(on node1 ping -c 1 -W 2 "$WORLD" >/dev/null; echo $?)"
+	on node1 "$MK_BIN" cleanup
+}
+
+starts_after_cleanup()
+{
+	local addr
+	lab agent start node1
+	addr=$(lab pod node1 again)
+	on node1 ping -c 1 -W 2 "$addr"
+	on again ping -c 1 -W 2 "$WEB_2"
+	wait_for 5 ask again tcp "$VIP:80"
+}
+
+agent_lab_up
+check "the sysctls it sets are named" sysctls_are_said
+check "a restart changes no table" restart_writes_nothing
+check "a new Service is in the table within 100 ms" follows_changes
+check "a changed port is followed" port_changes
+check "a malformed file is named, the last good state stays" malformed_file
+check "an object that makes no sense is named, the last good state stays" nonsense_object
+check "a malformed file is there at the start" malformed_at_start
+check "a node that becomes NotReady keeps its routes" not_ready_keeps_routes
+check "a deleted node's routes go, and come back" deleted_node
+check "connections survive stop, kill and start" connections_survive
+check "changes while it was away are found" changed_meanwhile
+check "wrong settings are named with key and value" wrong_settings
+check "cleanup removes everything" cleanup_removes_all
+check "and the agent starts again after it" starts_after_cleanup
+finish

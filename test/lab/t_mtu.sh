@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_mtu.sh - packets that do not fit: path MTU discovery through NodePort, overlay and
+# masquerade, and fragments of large datagrams on every path. The overlay carries 1450 bytes; a
+# link behind world carries 1300.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+
+NODE1=192.168.99.11
+WORLD=192.168.99.200
+FAR=198.51.100.2
+VIP=10.96.55.1
+
+services()
+{
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: big}
+		spec:
+		  type: NodePort
+		  clusterIP: $VIP
+		  selector: {app: big}
+		  ports:
+		  - {name: udp, port: 53, targetPort: dns, protocol: UDP, nodePort: 30053}
+		  - {name: tcp, port: 80, targetPort: http, protocol: TCP, nodePort: 30080}
+		  - {name: iperf, port: 5201, targetPort: 5201, protocol: TCP, nodePort: 30201}
+	END
+}
+
+mtu_lab_up()
+{
+	lab up 2
+	services >"$TMP/big.yaml"
+	lab apply "$TMP/big.yaml"
+	CLIENT=$(lab pod node1 client)
+	BIG=$(lab pod node2 big)
+	serve big big --tcp 8080 --udp 5353
+	serve client client --udp 5353
+	on big iperf3 -s -D >/dev/null
+	serve world world --udp 5353 --tcp 8080
+	far_up
+	wait_for 5 ask client udp "$VIP:53"
+}
+
+# A host behind a router with a narrow link.
+far_up()
+{
+	ip netns add "$MK_LAB.far"
+	ip link add eth0 mtu 1300 netns "$MK_LAB.far" type veth peer name far0 mtu 1300 netns "$MK_LAB.world"
+	ip -n "$MK_LAB.world" addr add 198.51.100.1/24 dev far0
+	ip -n "$MK_LAB.world" link set far0 up
+	on world sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+	ip -n "$MK_LAB.far" addr add "$FAR/24" dev eth0
+	ip -n "$MK_LAB.far" link set eth0 up
+	ip -n "$MK_LAB.far" route add default via 198.51.100.1
+	ip netns exec "$MK_LAB.far" "$HERE/echo.py" serve --name far --udp 5353 >/dev/null 2>&1 </dev/null &
+	ip netns exec "$MK_LAB.far" iperf3 -s -D >/dev/null
+}
+
+explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
+
+path_mtu() { expect_eq "path MTU that $1 learns for $2" "$3" "$(ask "$1" udp "$2" --path-mtu --size "$4" --timeout 5 || true)"; }
+
+# large WHERE ADDRESS:PORT SERVER SIZE: as fragments there and back, unharmed (the digest says so)
+large()
+{
+	local out
+	out=$(ask "$1" udp "$2" --size "$4" --want "$4" --count 3 || true)
+	expect_eq "answers from $2 to $1 ($out)" 3 "$(grep -c "^$3 " <<<"$out")"
+}
+
+# bulk WHERE ADDRESS [PORT]
+bulk()
+{
+	local out
+	out=$(on "$1" iperf3 -c "$2" -p "${3:-5201}" -t 1 -J || true)
+	expect_match "bits per second from $1 to $2" '^[1-9][0-9]{6}' \
+		"$(jq -r '.end.sum_received.bits_per_second // .error' <<<"$out")"
+}
+
+pod_mtu()
+{
+	expect_eq "MTU of the pod's interface" 1450 "$(on client cat /sys/class/net/eth0/mtu)"
+	on client ping -c 1 -W 2 -M 'do' -s 1422 "$BIG"
+	on node1 ping -c 1 -W 2 -M 'do' -s 1422 "$BIG"
+	on node2 ping -c 1 -W 2 -M 'do' -s 1422 "$CLIENT"
+	expect_failure on node1 ping -c 1 -W 1 -M 'do' -s 1423 "$BIG"
+}
+
+mtu_lab_up
+check "the largest packet fits, one byte more does not" pod_mtu
+check "world to NodePort, backend elsewhere: told 1450" path_mtu world "$NODE1:30053" 1450 1472
+check "pod to a narrow link outside: told 1300" path_mtu client "$FAR:5353" 1300 1400
+check "node to a narrow link outside: told 1300" path_mtu node1 "$FAR:5353" 1300 1400
+check "UDP of 5000 bytes, pod to pod on another node" large client "$BIG:5353" big 5000
+check "UDP of 5000 bytes, host to remote pod" large node1 "$BIG:5353" big 5000
+check "UDP of 5000 bytes, pod to ClusterIP" large client "$VIP:53" big 5000
+check "UDP of 5000 bytes, host to ClusterIP" large node1 "$VIP:53" big 5000
+check "UDP of 5000 bytes, pod to itself by ClusterIP" large big "$VIP:53" big 5000
+check "UDP of 5000 bytes, pod to world, masqueraded" large client "$WORLD:5353" world 5000
+check "UDP of 5000 bytes, pod to a narrow link" large client "$FAR:5353" far 5000
+check "UDP of 5000 bytes, world to NodePort" large world "$NODE1:30053" big 5000
+check "UDP of 60000 bytes, pod to ClusterIP" large client "$VIP:53" big 60000
+check "TCP bulk, pod to ClusterIP" bulk client "$VIP"
+check "TCP bulk, world to NodePort, backend elsewhere" bulk world "$NODE1" 30201
+check "TCP bulk, pod to a narrow link" bulk client "$FAR"
+finish
