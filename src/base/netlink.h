@@ -39,6 +39,7 @@ struct mk_link {
 	uint32_t vxlan_id;
 	uint16_t vxlan_port;		/* host order */
 	bool vxlan_learning;
+	struct mk_ip vxlan_local;	/* outer source; AF_UNSPEC: none */
 };
 
 /* By name or index. -ENODEV when there is none (@err says so). */

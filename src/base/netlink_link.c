@@ -25,6 +25,7 @@ static void parse_vxlan(struct nlattr *data, struct mk_link *link)
 		link->peer_ifindex = (int)nla_get_u32(attrs[IFLA_VXLAN_LINK]);
 	if (attrs[IFLA_VXLAN_LEARNING])
 		link->vxlan_learning = nla_get_u8(attrs[IFLA_VXLAN_LEARNING]) != 0;
+	mk_nla_get_ip(attrs[IFLA_VXLAN_LOCAL], &link->vxlan_local);
 }
 
 static void parse_link_info(struct nlattr *info, struct mk_link *link)

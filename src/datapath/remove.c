@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/remove.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "datapath/hook.h"
+#include "datapath/pin.h"
+
+struct walk {
+	struct mk_removed *removed;
+	struct mk_error *err;
+};
+
+static int remove_filters(void *ctx, const struct mk_link *link)
+{
+	static const enum mk_direction directions[] = { MK_INGRESS, MK_EGRESS };
+	struct walk *walk = ctx;
+	unsigned int before = walk->removed->filters;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(directions); i++) {
+		int ret = mk_hook_detach(link->ifindex, directions[i], walk->err);
+
+		if (ret < 0)
+			return mk_error_wrap(walk->err, "interface '%s'", link->name);
+		walk->removed->filters += (unsigned int)ret;
+	}
+	if (walk->removed->filters == before)
+		return 0;
+	return mk_hook_remove_empty_qdisc(link->ifindex, walk->err);
+}
+
+static int remove_pins(const char *path, struct mk_removed *removed, struct mk_error *err)
+{
+	cleanup_closedir DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	if (!dir && errno == ENOENT)
+		return 0;
+	if (!dir)
+		return mk_error_errno(err, errno, "cannot open '%s'", path);
+	while ((entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (unlinkat(dirfd(dir), entry->d_name, 0) < 0)
+			return mk_error_errno(err, errno, "cannot remove '%s/%s'", path,
+					      entry->d_name);
+		removed->pins++;
+	}
+	if (rmdir(path) < 0)
+		return mk_error_errno(err, errno, "cannot remove '%s'", path);
+	return 0;
+}
+
+int mk_datapath_remove(struct mk_nl *nl, const char *bpf_dir, struct mk_removed *removed,
+		       struct mk_error *err)
+{
+	static const char *const kinds[] = { MK_PIN_PROGS, MK_PIN_MAPS };
+	struct walk walk = { .removed = removed, .err = err };
+	char path[PATH_MAX];
+	int ret = mk_nl_each_link(nl, remove_filters, &walk, err);
+
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(kinds); i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", bpf_dir, kinds[i]) >= (int)sizeof(path))
+			return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
+		ret = remove_pins(path, removed, err);
+	}
+	if (ret == 0 && rmdir(bpf_dir) < 0 && errno != ENOENT)
+		return mk_error_errno(err, errno, "cannot remove '%s'", bpf_dir);
+	return ret;
+}

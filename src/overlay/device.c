@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/device.h"
+
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "config/config.h"
+
+static bool mac_equal(const struct mk_mac *a, const struct mk_mac *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* Up, with this MTU and MAC; asks for nothing that is so already. */
+static int adjust(struct mk_nl *nl, const struct mk_link *link, const struct mk_mac *mac,
+		  uint32_t mtu_bytes, uint32_t flags, struct mk_error *err)
+{
+	struct mk_link_change change = { .set_flags = flags & ~link->flags };
+
+	if (link->mtu_bytes != mtu_bytes)
+		change.mtu_bytes = mtu_bytes;
+	if (!mac_equal(&link->mac, mac))
+		change.mac = mac;
+	if (!change.set_flags && !change.mtu_bytes && !change.mac)
+		return 0;
+	return mk_nl_link_change(nl, link->ifindex, &change, err);
+}
+
+/* ---- addresses -------------------------------------------------------------------------------- */
+
+struct stale {
+	int ifindex;
+	const struct mk_cidr *wanted;
+	struct mk_cidr found[8]; /* more at once would be nobody's doing */
+	size_t count;
+	bool has_wanted;
+};
+
+static int visit_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
+{
+	struct stale *stale = ctx;
+
+	if (ifindex != stale->ifindex)
+		return 0;
+	if (mk_cidr_equal(addr, stale->wanted))
+		stale->has_wanted = true;
+	else if (stale->count < MK_ARRAY_SIZE(stale->found))
+		stale->found[stale->count++] = *addr;
+	return 0;
+}
+
+/* Exactly the address @ip on @ifindex. */
+static int ensure_address(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
+			  struct mk_error *err)
+{
+	struct mk_cidr wanted = { .ip = *ip, .prefix_bits = 32 };
+	struct stale stale = { .ifindex = ifindex, .wanted = &wanted };
+	int ret = mk_nl_each_addr(nl, AF_INET, visit_addr, &stale, err);
+
+	if (ret == 0 && !stale.has_wanted)
+		ret = mk_nl_addr_add(nl, ifindex, &wanted, err);
+	for (size_t i = 0; ret == 0 && i < stale.count; i++)
+		ret = mk_nl_addr_delete(nl, ifindex, &stale.found[i], err);
+	return ret;
+}
+
+/* ---- VXLAN --------------------------------------------------------------------------------------- */
+
+/* What cannot be changed on a living device; NULL: all is right. */
+static const char *vxlan_difference(const struct mk_link *link,
+				    const struct mk_device_wanted *wanted)
+{
+	if (strcmp(link->kind, "vxlan") != 0)
+		return "kind";
+	if (link->vxlan_id != MK_VXLAN_VNI)
+		return "VNI";
+	if (link->vxlan_port != wanted->vxlan_port)
+		return "port";
+	if (link->vxlan_learning)
+		return "learning";
+	if (!mk_ip_equal(&link->vxlan_local, &wanted->underlay))
+		return "local address";
+	if (link->peer_ifindex != wanted->uplink_ifindex)
+		return "uplink";
+	return NULL;
+}
+
+/* 1: there and right (or changeable), 0: not there (any more). */
+static int adopt_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+		       struct mk_link *link, struct mk_error *err)
+{
+	const char *difference;
+	int ret = mk_nl_link_get(nl, wanted->vxlan_name, link, err);
+
+	if (ret == -ENODEV)
+		return 0;
+	if (ret < 0)
+		return ret;
+	difference = vxlan_difference(link, wanted);
+	if (!difference)
+		return 1;
+	if (strcmp(link->kind, "vxlan") != 0)
+		return mk_error_set(
+			err, EEXIST,
+			"interface '%s' exists and is no VXLAN device (kind '%s'): choose "
+			"another vxlanIfaceName",
+			wanted->vxlan_name, link->kind);
+	mk_log_warn("VXLAN device is replaced: it differs name=%s difference=\"%s\"",
+		    wanted->vxlan_name, difference);
+	ret = mk_nl_link_delete(nl, wanted->vxlan_name, err);
+	return ret < 0 ? ret : 0;
+}
+
+static int create_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+			struct mk_link *link, struct mk_error *err)
+{
+	struct mk_vxlan vxlan = {
+		.name = wanted->vxlan_name,
+		.id = MK_VXLAN_VNI,
+		.port = wanted->vxlan_port,
+		.local = wanted->underlay,
+		.uplink_ifindex = wanted->uplink_ifindex,
+		.mac = wanted->addresses.vtep_mac,
+		.mtu_bytes = wanted->mtu_bytes,
+	};
+	int ret = mk_nl_vxlan_add(nl, &vxlan, err);
+
+	if (ret < 0)
+		return ret;
+	mk_log_info("VXLAN device created name=%s vni=%d port=%u mtu=%u", vxlan.name, MK_VXLAN_VNI,
+		    vxlan.port, vxlan.mtu_bytes);
+	return mk_nl_link_get(nl, wanted->vxlan_name, link, err);
+}
+
+static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+			struct mk_devices *devices, struct mk_error *err)
+{
+	struct mk_link link;
+	int ret = adopt_vxlan(nl, wanted, &link, err);
+
+	if (ret == 0)
+		ret = create_vxlan(nl, wanted, &link, err);
+	if (ret < 0)
+		return ret;
+	devices->overlay_ifindex = link.ifindex;
+	ret = adjust(nl, &link, &wanted->addresses.vtep_mac, wanted->mtu_bytes, IFF_UP, err);
+	return ret < 0 ? ret : ensure_address(nl, link.ifindex, &wanted->addresses.vtep, err);
+}
+
+/* ---- host veth pair ---------------------------------------------------------------------------- */
+
+/* 1: both ends are there and belong together, 0: not there (any more). */
+static int adopt_veth(struct mk_nl *nl, struct mk_link *host, struct mk_link *peer,
+		      struct mk_error *err)
+{
+	int ret = mk_nl_link_get(nl, MK_HOST_VETH, host, err);
+	int peer_ret = mk_nl_link_get(nl, MK_HOST_PEER, peer, err);
+
+	if (ret == -ENODEV && peer_ret == -ENODEV)
+		return 0;
+	if ((ret < 0 && ret != -ENODEV) || (peer_ret < 0 && peer_ret != -ENODEV))
+		return ret < 0 && ret != -ENODEV ? ret : peer_ret;
+	if (ret == 0 && peer_ret == 0 && strcmp(host->kind, "veth") == 0 &&
+	    host->peer_ifindex == peer->ifindex)
+		return 1;
+	mk_log_warn("host veth pair is replaced: '%s' and '%s' are no pair", MK_HOST_VETH,
+		    MK_HOST_PEER);
+	ret = mk_nl_link_delete(nl, MK_HOST_VETH, err);
+	if (ret == 0)
+		ret = mk_nl_link_delete(nl, MK_HOST_PEER, err);
+	return ret;
+}
+
+static int create_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+		       struct mk_link *host, struct mk_link *peer, struct mk_error *err)
+{
+	struct mk_veth veth = {
+		.name = MK_HOST_VETH,
+		.mac = wanted->addresses.gateway_mac,
+		.peer_name = MK_HOST_PEER,
+		.peer_mac = wanted->addresses.gateway_mac,
+		.peer_netns_fd = -1,
+		.mtu_bytes = wanted->mtu_bytes,
+	};
+	int ret = mk_nl_veth_add(nl, &veth, err);
+
+	if (ret < 0)
+		return ret;
+	mk_log_info("host veth pair created name=%s peer=%s mtu=%u", MK_HOST_VETH, MK_HOST_PEER,
+		    veth.mtu_bytes);
+	ret = mk_nl_link_get(nl, MK_HOST_VETH, host, err);
+	return ret < 0 ? ret : mk_nl_link_get(nl, MK_HOST_PEER, peer, err);
+}
+
+static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+		       struct mk_devices *devices, struct mk_error *err)
+{
+	const struct mk_mac *mac = &wanted->addresses.gateway_mac;
+	struct mk_link host, peer;
+	int ret = adopt_veth(nl, &host, &peer, err);
+
+	if (ret == 0)
+		ret = create_veth(nl, wanted, &host, &peer, err);
+	if (ret < 0)
+		return ret;
+	devices->host_ifindex = host.ifindex;
+	devices->host_peer_ifindex = peer.ifindex;
+	/* no ARP on the host's end: every packet for a Service goes to the other end's MAC,
+	 * which is the same address */
+	ret = adjust(nl, &host, mac, wanted->mtu_bytes, IFF_UP | IFF_NOARP, err);
+	if (ret == 0)
+		ret = adjust(nl, &peer, mac, wanted->mtu_bytes, IFF_UP, err);
+	return ret < 0 ? ret : ensure_address(nl, host.ifindex, &wanted->addresses.gateway, err);
+}
+
+int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+		      struct mk_devices *devices, struct mk_error *err)
+{
+	int ret = ensure_veth(nl, wanted, devices, err);
+
+	return ret < 0 ? ret : ensure_vxlan(nl, wanted, devices, err);
+}

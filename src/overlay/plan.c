@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "config/addresses.h"
+
+struct making {
+	const struct mk_overlay_view *view;
+	struct mk_overlay_plan *plan;
+	struct mk_error *err;
+	int status;
+};
+
+static int append(struct making *making, void *array, size_t *count, size_t size, const void *item)
+{
+	void **where = array;
+	void *bigger = realloc(*where, (*count + 1) * size);
+
+	if (!bigger)
+		return mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
+	memcpy((char *)bigger + *count * size, item, size);
+	*where = bigger;
+	(*count)++;
+	return 0;
+}
+
+__attribute__((format(printf, 3, 4))) static int leave_out(struct making *making, const char *node,
+							   const char *fmt, ...)
+{
+	struct mk_overlay_left_out left = { .node = strdup(node) };
+	va_list args;
+	int ret;
+
+	va_start(args, fmt);
+	if (vasprintf(&left.reason, fmt, args) < 0)
+		left.reason = NULL;
+	va_end(args);
+	if (left.node && left.reason)
+		ret = append(making, &making->plan->left_out, &making->plan->left_out_count,
+			     sizeof(left), &left);
+	else
+		ret = mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
+	if (ret < 0) {
+		free(left.node);
+		free(left.reason);
+	}
+	return ret;
+}
+
+static int add_peer(struct making *making, const struct mk_node_object *node)
+{
+	const struct mk_overlay_view *view = making->view;
+	struct mk_overlay_peer peer = { .underlay = node->internal_ip };
+	struct mk_error why = { 0 };
+	struct mk_addresses addresses;
+	int ret;
+
+	if (node->pod_cidr.ip.family == AF_UNSPEC)
+		return leave_out(making, node->name, "it has no IPv4 pod CIDR yet");
+	if (node->internal_ip.family == AF_UNSPEC)
+		return leave_out(making, node->name, "it has no IPv4 InternalIP");
+	if (mk_addresses_compute(&view->cluster_cidr, &view->vtep_cidr, &node->pod_cidr, &addresses,
+				 &why) < 0)
+		return leave_out(making, node->name, "%s", mk_error_text(&why));
+	peer.pod_cidr = mk_cidr_network(&node->pod_cidr);
+	peer.vtep = addresses.vtep;
+	peer.vtep_mac = addresses.vtep_mac;
+	peer.node = strdup(node->name);
+	if (!peer.node)
+		return mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
+	ret = append(making, &making->plan->peers, &making->plan->peer_count, sizeof(peer), &peer);
+	if (ret < 0)
+		free(peer.node);
+	return ret;
+}
+
+static void visit_node(void *ctx, const struct mk_node_object *node)
+{
+	struct making *making = ctx;
+
+	if (making->status == 0 && strcmp(node->name, making->view->own_node) != 0)
+		making->status = add_peer(making, node);
+}
+
+static int compare_peers(const void *a, const void *b)
+{
+	const struct mk_overlay_peer *x = a, *y = b;
+	int order = mk_ip_compare(&x->pod_cidr.ip, &y->pod_cidr.ip);
+
+	if (order == 0)
+		order = (int)x->pod_cidr.prefix_bits - (int)y->pod_cidr.prefix_bits;
+	return order ? order : strcmp(x->node, y->node);
+}
+
+static int compare_left_out(const void *a, const void *b)
+{
+	const struct mk_overlay_left_out *x = a, *y = b;
+
+	return strcmp(x->node, y->node);
+}
+
+static bool overlap(const struct mk_cidr *a, const struct mk_cidr *b)
+{
+	return mk_cidr_covers(a, b) || mk_cidr_covers(b, a);
+}
+
+/* Whose range or VTEP address it is already; NULL: nobody's. Ranges are sorted, so one that
+ * overlaps any kept one overlaps the last kept. VTEP addresses repeat only where nodes have
+ * prefixes of different lengths. */
+static const char *holder(const struct making *making, size_t kept,
+			  const struct mk_overlay_peer *peer, const struct mk_ip *own_vtep)
+{
+	const struct mk_overlay_plan *plan = making->plan;
+
+	if (overlap(&making->view->own_pod_cidr, &peer->pod_cidr) ||
+	    mk_ip_equal(own_vtep, &peer->vtep))
+		return making->view->own_node;
+	if (kept > 0 && overlap(&plan->peers[kept - 1].pod_cidr, &peer->pod_cidr))
+		return plan->peers[kept - 1].node;
+	for (size_t i = 0; i < kept; i++)
+		if (plan->peers[i].pod_cidr.prefix_bits != peer->pod_cidr.prefix_bits &&
+		    mk_ip_equal(&plan->peers[i].vtep, &peer->vtep))
+			return plan->peers[i].node;
+	return NULL;
+}
+
+static int drop_conflicts(struct making *making, const struct mk_ip *own_vtep)
+{
+	struct mk_overlay_plan *plan = making->plan;
+	size_t kept = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < plan->peer_count; i++) {
+		struct mk_overlay_peer peer = plan->peers[i];
+		const char *other = ret == 0 ? holder(making, kept, &peer, own_vtep) : NULL;
+		char text[MK_CIDR_STRLEN];
+
+		if (!other) {
+			plan->peers[kept++] = peer;
+			continue;
+		}
+		ret = leave_out(making, peer.node, "its pod CIDR %s collides with node '%s'",
+				mk_cidr_format(&peer.pod_cidr, text), other);
+		free(peer.node);
+	}
+	plan->peer_count = kept;
+	return ret;
+}
+
+int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_view *view,
+			 struct mk_overlay_plan *plan, struct mk_error *err)
+{
+	struct making making = { .view = view, .plan = plan, .err = err };
+	struct mk_addresses own;
+	int ret;
+
+	*plan = (struct mk_overlay_plan){ 0 };
+	ret = mk_addresses_compute(&view->cluster_cidr, &view->vtep_cidr, &view->own_pod_cidr, &own,
+				   err);
+	if (ret < 0)
+		return ret;
+	mk_model_each_node(model, visit_node, &making);
+	ret = making.status;
+	if (ret == 0 && plan->peer_count > 1)
+		qsort(plan->peers, plan->peer_count, sizeof(*plan->peers), compare_peers);
+	if (ret == 0)
+		ret = drop_conflicts(&making, &own.vtep);
+	if (ret < 0) {
+		mk_overlay_plan_release(plan);
+		return ret;
+	}
+	if (plan->left_out_count > 1)
+		qsort(plan->left_out, plan->left_out_count, sizeof(*plan->left_out),
+		      compare_left_out);
+	return 0;
+}
+
+void mk_overlay_plan_release(struct mk_overlay_plan *plan)
+{
+	for (size_t i = 0; i < plan->peer_count; i++)
+		free(plan->peers[i].node);
+	for (size_t i = 0; i < plan->left_out_count; i++) {
+		free(plan->left_out[i].node);
+		free(plan->left_out[i].reason);
+	}
+	free(plan->peers);
+	free(plan->left_out);
+	*plan = (struct mk_overlay_plan){ 0 };
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/overlay/plan.h - which nodes the overlay connects, from the Node objects. Pure. */
+#ifndef MK_OVERLAY_PLAN_H
+#define MK_OVERLAY_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/ip.h"
+#include "model/model.h"
+
+struct mk_overlay_peer {
+	char *node;
+	struct mk_cidr pod_cidr; /* network address */
+	struct mk_ip vtep;
+	struct mk_mac vtep_mac;
+	struct mk_ip underlay; /* the node's InternalIP */
+};
+
+/* A node without which the overlay does; @reason completes "left out: ". */
+struct mk_overlay_left_out {
+	char *node, *reason;
+};
+
+struct mk_overlay_plan {
+	struct mk_overlay_peer *peers; /* by pod CIDR */
+	size_t peer_count;
+	struct mk_overlay_left_out *left_out; /* by node name */
+	size_t left_out_count;
+};
+
+/* Ranges that every node agrees on, and what this node has. */
+struct mk_overlay_view {
+	const char *own_node;
+	struct mk_cidr cluster_cidr, vtep_cidr, own_pod_cidr;
+};
+
+/* All nodes but the own one, ready or not. A pod CIDR that overlaps another node's goes to the
+ * one whose range, then whose name comes first; this node's goes to nobody else. */
+mk_must_check int mk_overlay_plan_make(const struct mk_model *model,
+				       const struct mk_overlay_view *view,
+				       struct mk_overlay_plan *plan, struct mk_error *err);
+void mk_overlay_plan_release(struct mk_overlay_plan *plan);
+
+#endif
