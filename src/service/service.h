@@ -16,16 +16,16 @@
 
 struct mk_frontend {
 	struct mk_ip ip;
-	uint16_t port;			/* host order; 0 with proto MK_PROTO_ANY: the VIP itself */
+	uint16_t port; /* host order; 0 with proto MK_PROTO_ANY: the VIP itself */
 	uint8_t proto;
-	uint8_t scope;			/* enum mk_scope */
-	uint16_t flags;			/* enum mk_service_flags */
+	uint8_t scope; /* enum mk_scope */
+	uint16_t flags; /* enum mk_service_flags */
 };
 
 struct mk_service_backend {
 	struct mk_ip ip;
-	uint16_t port;			/* host order */
-	bool local;			/* on this node */
+	uint16_t port; /* host order */
+	bool local; /* on this node */
 };
 
 /* One (Service port, set of usable endpoints): all its frontends choose from the same backends. */
@@ -33,10 +33,10 @@ struct mk_backend_set {
 	char *port_name;
 	struct mk_frontend *frontends;
 	size_t frontend_count;
-	struct mk_service_backend *backends;	/* local first, then by address and port */
+	struct mk_service_backend *backends; /* local first, then by address and port */
 	size_t backend_count, local_count;
 	uint16_t local_weight;
-	struct mk_maglev *maglev;	/* with MK_SERVICE_MAGLEV on a frontend and backends, else NULL */
+	struct mk_maglev *maglev; /* with MK_SERVICE_MAGLEV on a frontend and backends, else NULL */
 };
 
 struct mk_compiled_service {
@@ -49,29 +49,31 @@ struct mk_compiled_service {
 		struct mk_ip ip;
 		uint16_t port;
 		uint8_t proto;
-	} *live;
+	} * live;
 	size_t live_count;
 };
 
 /* What of this node the rules ask about. */
 struct mk_service_view {
 	const char *node_name;
-	const char *zone;			/* NULL: none */
-	const struct mk_ip *node_addresses;	/* where NodePorts answer */
+	const char *zone; /* NULL: none */
+	const struct mk_ip *node_addresses; /* where NodePorts answer */
 	size_t node_address_count;
-	uint16_t local_weight;			/* localEndpointWeight */
+	uint16_t local_weight; /* localEndpointWeight */
 };
 
 /* Compile the Service @namespace_/@name as @model holds it. A Service that does not exist or is
  * not ours gives zero sets. @out is the caller's: mk_compiled_service_release(). */
-mk_must_check int mk_service_compile(const struct mk_model *model, const struct mk_service_view *view,
-				     const char *namespace_, const char *name,
-				     struct mk_compiled_service *out, struct mk_error *err);
+mk_must_check int mk_service_compile(const struct mk_model *model,
+				     const struct mk_service_view *view, const char *namespace_,
+				     const char *name, struct mk_compiled_service *out,
+				     struct mk_error *err);
 void mk_compiled_service_release(struct mk_compiled_service *compiled);
 
 /* Fill @table so that each of @backends gets an equal share, and the removal of one moves few of
  * the others (Eisenbud et al., "Maglev", NSDI 2016, 3.4). Depends on addresses and ports alone:
  * every node computes the same choice, whatever order it holds the backends in. */
-void mk_maglev_fill(struct mk_maglev *table, const struct mk_service_backend *backends, size_t count);
+void mk_maglev_fill(struct mk_maglev *table, const struct mk_service_backend *backends,
+		    size_t count);
 
 #endif

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A Service and its endpoints -> frontends and backend sets.
+ *
+ * Each port has at most two sets: the endpoints that serve cluster-wide and those that serve on
+ * this node. First all frontends are planned, each with the set it chooses from; then an address
+ * that was planned twice is settled; then the sets that some frontend uses are built. */
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "service/select.h"
+
+/* struct mk_service counts in 16 bits; of more endpoints the last by address get no traffic. */
+#define BACKENDS_MAX UINT16_MAX
+
+enum which { CLUSTER, LOCAL };
+
+struct planned {
+	struct mk_frontend frontend;
+	size_t port; /* index into service->ports */
+	enum which which;
+	size_t rank; /* the lower is planned earlier, and stays */
+};
+
+struct plan {
+	const struct mk_service_object *service;
+	const struct mk_service_view *view;
+	struct mk_selection *selections; /* per port */
+	struct planned *planned;
+	size_t count, room;
+	struct mk_error *err;
+};
+
+/* ---- plan ------------------------------------------------------------------------------- */
+
+static int plan_frontend(struct plan *plan, const struct mk_frontend *frontend, size_t port,
+			 enum which which)
+{
+	if (plan->count == plan->room) {
+		size_t room = plan->room ? plan->room * 2 : 16;
+		struct planned *more = reallocarray(plan->planned, room, sizeof(*more));
+
+		if (!more)
+			return mk_error_errno(plan->err, ENOMEM, "%zu frontends", room);
+		plan->planned = more;
+		plan->room = room;
+	}
+	plan->planned[plan->count] = (struct planned){
+		.frontend = *frontend, .port = port, .which = which, .rank = plan->count
+	};
+	plan->count++;
+	return 0;
+}
+
+/* Policy Local with no endpoint here, while others have some: they will answer, so be silent. */
+static uint16_t empty_flag(const struct plan *plan, size_t port, bool local)
+{
+	const struct mk_selection *selection = &plan->selections[port];
+
+	return local && selection->local_count == 0 && selection->cluster_count > 0
+		       ? MK_SERVICE_DROP_EMPTY
+		       : 0;
+}
+
+/* From the cluster as it is, from outside masqueraded: the answer has to come back through us. */
+static int plan_cluster_ip(struct plan *plan, size_t port)
+{
+	const struct mk_service_object *service = plan->service;
+	bool local = service->internal_local;
+	struct mk_frontend frontend = {
+		.ip = service->cluster_ip,
+		.port = service->ports[port].port,
+		.proto = service->ports[port].proto,
+		.scope = MK_SCOPE_INTERNAL,
+		.flags = empty_flag(plan, port, local),
+	};
+	int ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
+
+	if (ret < 0)
+		return ret;
+	frontend.scope = MK_SCOPE_EXTERNAL;
+	frontend.flags |= MK_SERVICE_MASQUERADE;
+	return plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
+}
+
+/* NodePort, externalIP, load-balancer address. From outside: what the external policy says. From
+ * the cluster itself any endpoint will do, also with policy Local, which is about not losing the
+ * client's address on the way in. */
+static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip, uint16_t number)
+{
+	bool local = plan->service->external_local;
+	struct mk_frontend frontend = {
+		.ip = *ip,
+		.port = number,
+		.proto = plan->service->ports[port].proto,
+		.scope = MK_SCOPE_EXTERNAL,
+		.flags = (uint16_t)(MK_SERVICE_MAGLEV | (local ? empty_flag(plan, port, local)
+							       : MK_SERVICE_MASQUERADE)),
+	};
+	int ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
+
+	if (ret < 0)
+		return ret;
+	frontend.scope = MK_SCOPE_INTERNAL;
+	frontend.flags = local ? 0 : MK_SERVICE_MASQUERADE;
+	return plan_frontend(plan, &frontend, port, CLUSTER);
+}
+
+/* The address itself, in the first port's set: unknown ports are refused, pings answered. */
+static int plan_vip(struct plan *plan)
+{
+	struct mk_frontend frontend = { .ip = plan->service->cluster_ip,
+					.proto = MK_PROTO_ANY,
+					.scope = MK_SCOPE_INTERNAL };
+
+	return plan_frontend(plan, &frontend, 0, plan->service->internal_local ? LOCAL : CLUSTER);
+}
+
+static int plan_virtual_ips(struct plan *plan, size_t port)
+{
+	const struct mk_service_object *service = plan->service;
+	uint16_t number = service->ports[port].port;
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < service->external_ip_count; i++)
+		ret = plan_external(plan, port, &service->external_ips[i], number);
+	for (size_t i = 0; ret == 0 && i < service->load_balancer_ip_count; i++)
+		ret = plan_external(plan, port, &service->load_balancer_ips[i], number);
+	return ret;
+}
+
+static int plan_node_port(struct plan *plan, size_t port)
+{
+	const struct mk_service_view *view = plan->view;
+	uint16_t number = plan->service->ports[port].node_port;
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && number && i < view->node_address_count; i++)
+		ret = plan_external(plan, port, &view->node_addresses[i], number);
+	return ret;
+}
+
+/* An address may be named more than once, an externalIP that is the load balancer's too or even
+ * the node's: ClusterIP goes before externalIP and load balancer, NodePort comes last. */
+static int plan_frontends(struct plan *plan)
+{
+	static int (*const passes[])(struct plan *, size_t) = { plan_cluster_ip, plan_virtual_ips,
+								plan_node_port };
+	int ret = plan_vip(plan);
+
+	for (size_t pass = 0; ret == 0 && pass < MK_ARRAY_SIZE(passes); pass++)
+		for (size_t port = 0; ret == 0 && port < plan->service->port_count; port++)
+			ret = passes[pass](plan, port);
+	return ret;
+}
+
+/* ---- settle ------------------------------------------------------------------------------- */
+
+static int compare_keys(const struct mk_frontend *a, const struct mk_frontend *b)
+{
+	int order = mk_ip_compare(&a->ip, &b->ip);
+
+	if (order == 0)
+		order = (int)a->port - b->port;
+	if (order == 0)
+		order = (int)a->proto - b->proto;
+	return order ? order : (int)a->scope - b->scope;
+}
+
+static int compare_planned(const void *left, const void *right)
+{
+	const struct planned *a = left, *b = right;
+	int order = compare_keys(&a->frontend, &b->frontend);
+
+	return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int compare_set(const void *left, const void *right)
+{
+	const struct planned *a = left, *b = right;
+
+	if (a->port != b->port)
+		return a->port < b->port ? -1 : 1;
+	if (a->which != b->which)
+		return (int)a->which - (int)b->which;
+	return compare_keys(&a->frontend, &b->frontend);
+}
+
+static bool same_endpoints(const struct mk_selection *selection)
+{
+	return selection->cluster_count == selection->local_count &&
+	       memcmp(selection->cluster, selection->local,
+		      selection->local_count * sizeof(*selection->local)) == 0;
+}
+
+/* One frontend per key, grouped by set; where both sets of a port are equal they become one. */
+static void settle(struct plan *plan)
+{
+	size_t kept = 0;
+
+	qsort(plan->planned, plan->count, sizeof(*plan->planned), compare_planned);
+	for (size_t i = 0; i < plan->count; i++) {
+		struct planned *planned = &plan->planned[i];
+
+		if (kept > 0 &&
+		    compare_keys(&plan->planned[kept - 1].frontend, &planned->frontend) == 0)
+			continue;
+		if (same_endpoints(&plan->selections[planned->port]))
+			planned->which = CLUSTER;
+		plan->planned[kept++] = *planned;
+	}
+	plan->count = kept;
+	qsort(plan->planned, plan->count, sizeof(*plan->planned), compare_set);
+}
+
+/* ---- build -------------------------------------------------------------------------------- */
+
+static void add_backends(struct mk_backend_set *set, const struct mk_endpoint *const *endpoints,
+			 size_t count, const struct mk_service_view *view, bool local)
+{
+	for (size_t i = 0; i < count && set->backend_count < BACKENDS_MAX; i++) {
+		if (mk_endpoint_is_local(endpoints[i], view) != local)
+			continue;
+		set->backends[set->backend_count++] = (struct mk_service_backend){
+			.ip = endpoints[i]->ip, .port = endpoints[i]->port, .local = local
+		};
+	}
+}
+
+static int build_backends(const struct plan *plan, const struct planned *planned,
+			  struct mk_backend_set *set)
+{
+	const struct mk_selection *selection = &plan->selections[planned->port];
+	bool local = planned->which == LOCAL;
+	const struct mk_endpoint **endpoints = local ? selection->local : selection->cluster;
+	size_t count = local ? selection->local_count : selection->cluster_count;
+
+	set->backends = calloc(count + 1, sizeof(*set->backends));
+	if (!set->backends)
+		return mk_error_errno(plan->err, ENOMEM, "%zu backends", count);
+	add_backends(set, endpoints, count, plan->view, true);
+	set->local_count = set->backend_count;
+	add_backends(set, endpoints, count, plan->view, false);
+	return 0;
+}
+
+static int build_maglev(const struct plan *plan, struct mk_backend_set *set)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; i < set->frontend_count; i++)
+		wanted |= set->frontends[i].flags & MK_SERVICE_MAGLEV;
+	if (!wanted || set->backend_count == 0)
+		return 0;
+	set->maglev = malloc(sizeof(*set->maglev));
+	if (!set->maglev)
+		return mk_error_errno(plan->err, ENOMEM, "Maglev table");
+	mk_maglev_fill(set->maglev, set->backends, set->backend_count);
+	return 0;
+}
+
+/* From @planned, the first of @count of the same set. */
+static int build_set(const struct plan *plan, const struct planned *planned, size_t count,
+		     struct mk_backend_set *set)
+{
+	int ret;
+
+	set->local_weight = plan->view->local_weight;
+	set->port_name = strdup(plan->service->ports[planned->port].name);
+	set->frontends = calloc(count, sizeof(*set->frontends));
+	if (!set->port_name || !set->frontends)
+		return mk_error_errno(plan->err, ENOMEM, "%zu frontends", count);
+	for (; set->frontend_count < count; set->frontend_count++)
+		set->frontends[set->frontend_count] = planned[set->frontend_count].frontend;
+	ret = build_backends(plan, planned, set);
+	return ret < 0 ? ret : build_maglev(plan, set);
+}
+
+static int build_sets(const struct plan *plan, struct mk_compiled_service *out)
+{
+	int ret = 0;
+
+	out->sets = calloc(2 * plan->service->port_count, sizeof(*out->sets));
+	if (!out->sets)
+		return mk_error_errno(plan->err, ENOMEM, "%zu ports", plan->service->port_count);
+	for (size_t i = 0, next; ret == 0 && i < plan->count; i = next) {
+		const struct planned *planned = &plan->planned[i];
+
+		for (next = i; next < plan->count; next++)
+			if (plan->planned[next].port != planned->port ||
+			    plan->planned[next].which != planned->which)
+				break;
+		ret = build_set(plan, planned, next - i, &out->sets[out->set_count++]);
+	}
+	return ret;
+}
+
+/* ---- live endpoints ------------------------------------------------------------------------- */
+
+/* Ready ones may be chosen, whatever else they say, so their flows stay. */
+static bool keeps_flows(const struct mk_endpoint *e)
+{
+	return e->ready || e->serving || (e->proto != IPPROTO_UDP && e->terminating);
+}
+
+static int compare_live(const void *left, const void *right)
+{
+	const struct mk_live_backend *a = left, *b = right;
+	int order = mk_ip_compare(&a->ip, &b->ip);
+
+	if (order == 0)
+		order = (int)a->port - b->port;
+	return order ? order : (int)a->proto - b->proto;
+}
+
+/* Two ports of a Service may lead to one port of a pod. */
+static size_t drop_repeated(struct mk_live_backend *live, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || compare_live(&live[kept - 1], &live[i]) != 0)
+			live[kept++] = live[i];
+	return kept;
+}
+
+static bool of_any_port(const struct mk_service_object *service, const struct mk_endpoint *e)
+{
+	for (size_t i = 0; i < service->port_count; i++)
+		if (mk_endpoint_of_port(e, &service->ports[i]))
+			return true;
+	return false;
+}
+
+static int build_live(const struct mk_service_object *service,
+		      const struct mk_endpoint *const *endpoints, size_t count,
+		      struct mk_compiled_service *out, struct mk_error *err)
+{
+	out->live = calloc(count + 1, sizeof(*out->live));
+	if (!out->live)
+		return mk_error_errno(err, ENOMEM, "%zu endpoints", count);
+	for (size_t i = 0; i < count; i++)
+		if (keeps_flows(endpoints[i]) && of_any_port(service, endpoints[i]))
+			out->live[out->live_count++] =
+				(struct mk_live_backend){ endpoints[i]->ip, endpoints[i]->port,
+							  endpoints[i]->proto };
+	qsort(out->live, out->live_count, sizeof(*out->live), compare_live);
+	out->live_count = drop_repeated(out->live, out->live_count);
+	return 0;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints, size_t count,
+		   struct mk_compiled_service *out)
+{
+	const struct mk_service_object *service = plan->service;
+	int ret = 0;
+
+	plan->selections = calloc(service->port_count, sizeof(*plan->selections));
+	if (!plan->selections)
+		return mk_error_errno(plan->err, ENOMEM, "%zu ports", service->port_count);
+	for (size_t i = 0; ret == 0 && i < service->port_count; i++)
+		ret = mk_selection_init(&plan->selections[i], endpoints, count, &service->ports[i],
+					plan->view, plan->err);
+	if (ret == 0)
+		ret = plan_frontends(plan);
+	if (ret == 0) {
+		settle(plan);
+		ret = build_sets(plan, out);
+	}
+	if (ret == 0)
+		ret = build_live(service, endpoints, count, out, plan->err);
+	for (size_t i = 0; i < service->port_count; i++)
+		mk_selection_release(&plan->selections[i]);
+	free(plan->selections);
+	free(plan->planned);
+	return ret;
+}
+
+static bool is_ours(const struct mk_service_object *service)
+{
+	return service && !service->excluded && service->cluster_ip.family == AF_INET &&
+	       service->port_count > 0;
+}
+
+static int compile_service(const struct mk_model *model, const struct mk_service_view *view,
+			   struct mk_compiled_service *out, struct mk_error *err)
+{
+	struct plan plan = { .service = mk_model_service(model, out->namespace_, out->name),
+			     .view = view,
+			     .err = err };
+	cleanup_free const struct mk_endpoint **endpoints = NULL;
+	size_t count;
+
+	if (!is_ours(plan.service))
+		return 0;
+	if (mk_model_endpoints(model, out->namespace_, out->name, &endpoints, &count) < 0)
+		return mk_error_errno(err, ENOMEM, "endpoints");
+	return compile(&plan, endpoints, count, out);
+}
+
+int mk_service_compile(const struct mk_model *model, const struct mk_service_view *view,
+		       const char *namespace_, const char *name, struct mk_compiled_service *out,
+		       struct mk_error *err)
+{
+	int ret;
+
+	*out = (struct mk_compiled_service){ .namespace_ = strdup(namespace_),
+					     .name = strdup(name) };
+	if (out->namespace_ && out->name)
+		ret = compile_service(model, view, out, err);
+	else
+		ret = mk_error_errno(err, ENOMEM, "name");
+	if (ret < 0) {
+		mk_error_wrap(err, "Service %s/%s", namespace_, name);
+		mk_compiled_service_release(out);
+	}
+	return ret;
+}
+
+void mk_compiled_service_release(struct mk_compiled_service *compiled)
+{
+	for (size_t i = 0; i < compiled->set_count; i++) {
+		free(compiled->sets[i].port_name);
+		free(compiled->sets[i].frontends);
+		free(compiled->sets[i].backends);
+		free(compiled->sets[i].maglev);
+	}
+	free(compiled->sets);
+	free(compiled->live);
+	free(compiled->namespace_);
+	free(compiled->name);
+	*compiled = (struct mk_compiled_service){ 0 };
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+bool mk_endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_service_port *port)
+{
+	return endpoint->proto == port->proto && strcmp(endpoint->port_name, port->name) == 0;
+}
+
+/* By the node's name alone: a pod in the host's network is local with an address of any range. */
+bool mk_endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view)
+{
+	return endpoint->node_name && strcmp(endpoint->node_name, view->node_name) == 0;
+}
+
+/* ---- topology hints --------------------------------------------------------------------- */
+
+enum topology { TOPOLOGY_ANY, TOPOLOGY_NODE, TOPOLOGY_ZONE };
+
+static bool names(char *const *list, size_t count, const char *name)
+{
+	for (size_t i = 0; name && i < count; i++)
+		if (strcmp(list[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Hints count only if every ready endpoint has them and one is for us: whoever writes them may be
+ * half way through, and following half of them could leave us without any endpoint. */
+static enum topology topology_of(const struct mk_endpoint *const *endpoints, size_t count,
+				 const struct mk_service_view *view)
+{
+	bool all_nodes = true, all_zones = true, our_node = false, our_zone = false;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_endpoint *e = endpoints[i];
+
+		if (!e->ready)
+			continue;
+		all_nodes &= e->for_node_count > 0;
+		all_zones &= e->for_zone_count > 0;
+		our_node |= names(e->for_nodes, e->for_node_count, view->node_name);
+		our_zone |= names(e->for_zones, e->for_zone_count, view->zone);
+	}
+	if (all_nodes && our_node)
+		return TOPOLOGY_NODE;
+	return all_zones && our_zone ? TOPOLOGY_ZONE : TOPOLOGY_ANY;
+}
+
+static bool allowed(const struct mk_endpoint *e, enum topology topology,
+		    const struct mk_service_view *view)
+{
+	if (topology == TOPOLOGY_NODE)
+		return names(e->for_nodes, e->for_node_count, view->node_name);
+	if (topology == TOPOLOGY_ZONE)
+		return names(e->for_zones, e->for_zone_count, view->zone);
+	return true;
+}
+
+/* ---- selection --------------------------------------------------------------------------- */
+
+static bool lasts(const struct mk_endpoint *e)
+{
+	return e->serving && e->terminating;
+}
+
+/* The ready ones that topology allows; if there is none, those that serve to their end. */
+static void select_cluster(struct mk_selection *selection,
+			   const struct mk_endpoint *const *endpoints, size_t count,
+			   const struct mk_service_view *view)
+{
+	enum topology topology = topology_of(endpoints, count, view);
+
+	for (size_t i = 0; i < count; i++)
+		if (endpoints[i]->ready && allowed(endpoints[i], topology, view))
+			selection->cluster[selection->cluster_count++] = endpoints[i];
+	for (size_t i = 0, none = selection->cluster_count == 0; none && i < count; i++)
+		if (lasts(endpoints[i]))
+			selection->cluster[selection->cluster_count++] = endpoints[i];
+}
+
+static void select_local(struct mk_selection *selection, const struct mk_endpoint *const *endpoints,
+			 size_t count, const struct mk_service_view *view)
+{
+	for (size_t i = 0; i < count; i++)
+		if (endpoints[i]->ready && mk_endpoint_is_local(endpoints[i], view))
+			selection->local[selection->local_count++] = endpoints[i];
+	for (size_t i = 0, none = selection->local_count == 0; none && i < count; i++)
+		if (lasts(endpoints[i]) && mk_endpoint_is_local(endpoints[i], view))
+			selection->local[selection->local_count++] = endpoints[i];
+}
+
+/* The caller frees the result; NULL: out of memory. */
+static const struct mk_endpoint **of_port(const struct mk_endpoint *const *all, size_t count,
+					  const struct mk_service_port *port, size_t *used)
+{
+	const struct mk_endpoint **endpoints = calloc(count + 1, sizeof(*endpoints));
+
+	*used = 0;
+	for (size_t i = 0; endpoints && i < count; i++)
+		if (mk_endpoint_of_port(all[i], port))
+			endpoints[(*used)++] = all[i];
+	return endpoints;
+}
+
+int mk_selection_init(struct mk_selection *selection, const struct mk_endpoint *const *all,
+		      size_t count, const struct mk_service_port *port,
+		      const struct mk_service_view *view, struct mk_error *err)
+{
+	cleanup_free const struct mk_endpoint **endpoints = NULL;
+	size_t used;
+
+	*selection = (struct mk_selection){ 0 };
+	endpoints = of_port(all, count, port, &used);
+	selection->cluster = calloc(used + 1, sizeof(*selection->cluster));
+	selection->local = calloc(used + 1, sizeof(*selection->local));
+	if (!endpoints || !selection->cluster || !selection->local) {
+		mk_selection_release(selection);
+		return mk_error_errno(err, ENOMEM, "%zu endpoints", count);
+	}
+	select_cluster(selection, endpoints, used, view);
+	select_local(selection, endpoints, used, view);
+	return 0;
+}
+
+void mk_selection_release(struct mk_selection *selection)
+{
+	free(selection->cluster);
+	free(selection->local);
+	*selection = (struct mk_selection){ 0 };
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/service/select.h - which endpoints of a Service port serve: cluster-wide and on this node;
+ * private to src/service. Kubernetes pkg/proxy/topology.go. */
+#ifndef MK_SERVICE_SELECT_H
+#define MK_SERVICE_SELECT_H
+
+#include "service/service.h"
+
+/* Arrays of pointers into the model; empty where nothing serves. */
+struct mk_selection {
+	const struct mk_endpoint **cluster, **local;
+	size_t cluster_count, local_count;
+};
+
+/* Out of @all, the endpoints of a Service, those of @port. */
+mk_must_check int mk_selection_init(struct mk_selection *selection,
+				    const struct mk_endpoint *const *all, size_t count,
+				    const struct mk_service_port *port,
+				    const struct mk_service_view *view, struct mk_error *err);
+void mk_selection_release(struct mk_selection *selection);
+
+bool mk_endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_service_port *port);
+bool mk_endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view);
+
+#endif

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a Service and its endpoints to frontends and backend sets, as node n1 in zone a sees it.
+ *
+ * A row's objects are JSON texts; the result is told in one line per set:
+ *
+ *	port [backends] frontends
+ *
+ * with `*` before a local backend, `in` or `out` before a frontend for its scope, and after it
+ * +masq, +maglev, +drop for its flags. The sets are separated by " | ". */
+#include <check.h>
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/model.h"
+#include "service/service.h"
+
+static struct mk_model *model;
+
+static void setup(void)
+{
+	model = mk_model_new();
+	ck_assert_ptr_nonnull(model);
+}
+
+static void teardown(void)
+{
+	mk_model_free(model);
+}
+
+static void apply(const char *text)
+{
+	json_object *tree = json_tokener_parse(text);
+	struct mk_error err = { 0 };
+
+	ck_assert_msg(tree, "test row is no JSON: %s", text);
+	ck_assert_msg(mk_model_apply(model, tree, &err) == 0, "%s: %s", text, err.text);
+	json_object_put(tree);
+}
+
+struct line {
+	char text[2048];
+	size_t used;
+};
+
+static void add(struct line *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct line *line, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	line->used += (size_t)vsnprintf(line->text + line->used, sizeof(line->text) - line->used,
+					fmt, args);
+	va_end(args);
+	ck_assert_uint_lt(line->used, sizeof(line->text));
+}
+
+static const char *proto_name(uint8_t proto)
+{
+	return proto == IPPROTO_TCP ? "tcp" : proto == IPPROTO_UDP ? "udp" : proto ? "sctp" : "any";
+}
+
+static void tell_set(struct line *line, const struct mk_backend_set *set)
+{
+	char buf[MK_IP_STRLEN];
+
+	add(line, "%s%s [", line->used ? " | " : "", set->port_name);
+	for (size_t i = 0; i < set->backend_count; i++) {
+		const struct mk_service_backend *backend = &set->backends[i];
+
+		ck_assert_msg(backend->local == (i < set->local_count),
+			      "the local ones come first");
+		add(line, "%s%s%s:%u", i ? " " : "", backend->local ? "*" : "",
+		    mk_ip_format(&backend->ip, buf), backend->port);
+	}
+	add(line, "]");
+	for (size_t i = 0; i < set->frontend_count; i++) {
+		const struct mk_frontend *frontend = &set->frontends[i];
+
+		add(line, " %s %s:%u/%s%s%s%s", frontend->scope == MK_SCOPE_INTERNAL ? "in" : "out",
+		    mk_ip_format(&frontend->ip, buf), frontend->port, proto_name(frontend->proto),
+		    frontend->flags & MK_SERVICE_MASQUERADE ? "+masq" : "",
+		    frontend->flags & MK_SERVICE_MAGLEV ? "+maglev" : "",
+		    frontend->flags & MK_SERVICE_DROP_EMPTY ? "+drop" : "");
+	}
+}
+
+static struct mk_ip ip_of(const char *text)
+{
+	struct mk_ip ip;
+
+	ck_assert_int_eq(mk_ip_parse(text, &ip), 0);
+	return ip;
+}
+
+static void compile(struct mk_compiled_service *out)
+{
+	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1") };
+	struct mk_service_view view = { .node_name = "n1",
+					.zone = "a",
+					.node_addresses = addresses,
+					.node_address_count = 2,
+					.local_weight = 3 };
+	struct mk_error err = { 0 };
+
+	ck_assert_msg(mk_service_compile(model, &view, "x", "s", out, &err) == 0, "%s", err.text);
+	for (size_t i = 0; i < out->set_count; i++)
+		ck_assert_uint_eq(out->sets[i].local_weight, 3);
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+#define META	  "'metadata': {'name': 's', 'namespace': 'x'}"
+#define SVC(spec) "{'apiVersion': 'v1', 'kind': 'Service', " META ", 'spec': {" spec "}}"
+#define VIP	  "'clusterIP': '10.96.0.1'"
+#define HTTP	  "'ports': [{'name': 'http', 'port': 80}]"
+#define NODE_PORT \
+	"'type': 'NodePort', " VIP ", 'ports': [{'name': 'http', 'port': 80, 'nodePort': 30080}]"
+#define EXT_LOCAL "'externalTrafficPolicy': 'Local'"
+#define INT_LOCAL "'internalTrafficPolicy': 'Local'"
+#define LB(spec, ingress)                                                                         \
+	"{'apiVersion': 'v1', 'kind': 'Service', " META ", 'spec': {'type': 'LoadBalancer', " VIP \
+	", " HTTP spec "}, 'status': {'loadBalancer': {'ingress': [" ingress "]}}}"
+#define SLICE(endpoints)                                                                         \
+	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv4', " \
+	"'metadata': {'name': 's-1', 'namespace': 'x', 'labels': {'kubernetes.io/service-name':" \
+	"'s'}}, 'ports': [{'name': 'http', 'port': 8080}], 'endpoints': [" endpoints "]}"
+#define EP(address, node, rest) "{'addresses': ['" address "'], 'nodeName': '" node "'" rest "}"
+#define TERMINATING		", 'conditions': {'ready': false, 'serving': true, 'terminating': true}"
+#define GONE			", 'conditions': {'ready': false, 'serving': false, 'terminating': true}"
+#define NOT_READY		", 'conditions': {'ready': false, 'serving': false}"
+#define ZONE(zone)		", 'hints': {'forZones': [{'name': '" zone "'}]}"
+#define NODE(node)		", 'hints': {'forNodes': [{'name': '" node "'}], 'forZones': [{'name': 'b'}]}"
+#define TWO			SLICE(EP("10.1.2.2", "n2", "") "," EP("10.1.1.1", "n1", ""))
+#define REMOTE			SLICE(EP("10.1.2.2", "n2", ""))
+
+#define VIP_FRONTENDS " in 10.96.0.1:0/any in 10.96.0.1:80/tcp out 10.96.0.1:80/tcp+masq"
+
+static const struct {
+	const char *name, *objects[3], *expected;
+} cases[] = {
+	{ "no such Service", { TWO }, "" },
+	{ "ClusterIP, the local one first",
+	  { SVC(VIP ", " HTTP), TWO },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "no endpoints: refused", { SVC(VIP ", " HTTP) }, "http []" VIP_FRONTENDS },
+	{ "headless", { SVC("'clusterIP': 'None', " HTTP), TWO }, "" },
+	{ "no address", { SVC(HTTP), TWO }, "" },
+	{ "IPv6 only", { SVC("'clusterIP': 'fd00::1', " HTTP), TWO }, "" },
+	{ "ExternalName", { SVC("'type': 'ExternalName', " VIP ", " HTTP), TWO }, "" },
+	{ "no ports", { SVC(VIP), TWO }, "" },
+	{ "another proxy's",
+	  { "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 's', 'namespace': 'x', "
+	    "'labels':"
+	    "{'service.kubernetes.io/service-proxy-name': 'p'}}, 'spec': {" VIP ", " HTTP "}}",
+	    TWO },
+	  "" },
+	{ "port of another name",
+	  { SVC(VIP ", 'ports': [{'name': 'web', 'port': 80}]"), TWO },
+	  "web []" VIP_FRONTENDS },
+	{ "port of another protocol",
+	  { SVC(VIP ", 'ports': [{'name': 'http', 'port': 80, 'protocol': 'UDP'}]"), TWO },
+	  "http [] in 10.96.0.1:0/any in 10.96.0.1:80/udp out 10.96.0.1:80/udp+masq" },
+	{ "two ports, one number on two protocols",
+	  { SVC(VIP ", 'ports': [{'name': 'dns', 'port': 53, 'protocol': 'UDP'}, {'name': "
+		    "'dns-tcp', 'port': 53}]"),
+	    "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv4', "
+	    "'metadata':"
+	    "{'name': 's-1', 'namespace': 'x', 'labels': {'kubernetes.io/service-name': 's'}}, "
+	    "'ports':"
+	    "[{'name': 'dns', 'port': 5353, 'protocol': 'UDP'}, {'name': 'dns-tcp', 'port': "
+	    "5354}], 'endpoints': [" EP("10.1.2.2", "n2", "") "]}" },
+	  "dns [10.1.2.2:5353] in 10.96.0.1:0/any in 10.96.0.1:53/udp out 10.96.0.1:53/udp+masq | "
+	  "dns-tcp [10.1.2.2:5354] in 10.96.0.1:53/tcp out 10.96.0.1:53/tcp+masq" },
+	{ "Endpoints object",
+	  { SVC(VIP ", " HTTP),
+	    "{'apiVersion': 'v1', 'kind': 'Endpoints', " META ", 'subsets': [{'addresses':"
+	    "[{'ip': '10.1.2.2'}], 'notReadyAddresses': [{'ip': '10.1.2.3'}], 'ports': [{'name': "
+	    "'http', 'port': 8080}]}]}" },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	/* which endpoints */
+	{ "not ready",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.2.2", "n2", "") "," EP("10.1.1.1", "n1", NOT_READY)) },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "terminating while others are ready",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.2.2", "n2", "") "," EP("10.1.1.1", "n1", TERMINATING)) },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "none ready: those that serve to their end",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.2.2", "n2", TERMINATING) "," EP("10.1.1.1", "n1", GONE) "," EP(
+		    "10.1.1.3", "n1", NOT_READY)) },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "node unknown is remote",
+	  { SVC(VIP ", " HTTP), SLICE("{'addresses': ['10.1.1.1']}") },
+	  "http [10.1.1.1:8080]" VIP_FRONTENDS },
+	/* topology */
+	{ "zone hints",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.1.1", "n1", ZONE("a")) "," EP("10.1.2.2", "n2", ZONE("b"))) },
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS },
+	{ "zone hints, none for us",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.1.1", "n1", ZONE("c")) "," EP("10.1.2.2", "n2", ZONE("b"))) },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "zone hints, one missing",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.1.1", "n1", ZONE("a")) "," EP("10.1.2.2", "n2", "")) },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "zone hints, one missing on an endpoint that is not ready",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.1.1", "n1", ZONE("a")) "," EP("10.1.2.3", "n2", ZONE("b")) "," EP(
+		    "10.1.2.2", "n2", NOT_READY)) },
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS },
+	{ "node hints go before zone hints",
+	  { SVC(VIP ", " HTTP),
+	    SLICE(EP("10.1.1.1", "n1", NODE("n2")) "," EP("10.1.2.2", "n2", NODE("n1"))) },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "hints do not count where all are terminating",
+	  { SVC(VIP ", " HTTP), SLICE(EP("10.1.1.1", "n1", TERMINATING ZONE("a")) "," EP(
+					"10.1.2.2", "n2", TERMINATING ZONE("b"))) },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080]" VIP_FRONTENDS },
+	/* internal policy */
+	{ "internal policy Local",
+	  { SVC(VIP ", " INT_LOCAL ", " HTTP), TWO },
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS },
+	{ "internal policy Local, endpoints elsewhere: silent",
+	  { SVC(VIP ", " INT_LOCAL ", " HTTP), REMOTE },
+	  "http [] in 10.96.0.1:0/any in 10.96.0.1:80/tcp+drop out 10.96.0.1:80/tcp+masq+drop" },
+	{ "internal policy Local, no endpoints at all: refused",
+	  { SVC(VIP ", " INT_LOCAL ", " HTTP), SLICE(EP("10.1.2.2", "n2", GONE)) },
+	  "http []" VIP_FRONTENDS },
+	{ "internal policy Local falls back on its own",
+	  { SVC(VIP ", " INT_LOCAL ", " HTTP),
+	    SLICE(EP("10.1.2.2", "n2", "") "," EP("10.1.1.1", "n1", TERMINATING)) },
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS },
+	{ "internal policy Local does not look at hints",
+	  { SVC(VIP ", " INT_LOCAL ", " HTTP),
+	    SLICE(EP("10.1.2.2", "n2", ZONE("a")) "," EP("10.1.1.1", "n1", ZONE("b"))) },
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS },
+	/* NodePort */
+	{ "NodePort",
+	  { SVC(NODE_PORT), TWO },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:30080/tcp+masq out 192.0.2.1:30080/tcp+masq+maglev"
+	  " in 198.51.100.1:30080/tcp+masq out 198.51.100.1:30080/tcp+masq+maglev" },
+	{ "NodePort, policy Local: any endpoint from inside, the local ones from outside",
+	  { SVC(NODE_PORT ", " EXT_LOCAL), TWO },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:30080/tcp in 198.51.100.1:30080/tcp | "
+	  "http [*10.1.1.1:8080] out 192.0.2.1:30080/tcp+maglev out "
+	  "198.51.100.1:30080/tcp+maglev" },
+	{ "NodePort, policy Local, endpoints elsewhere: silent from outside",
+	  { SVC(NODE_PORT ", " EXT_LOCAL), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:30080/tcp in 198.51.100.1:30080/tcp | "
+	  "http [] out 192.0.2.1:30080/tcp+maglev+drop out 198.51.100.1:30080/tcp+maglev+drop" },
+	{ "NodePort, policy Local, no endpoints at all: refused",
+	  { SVC(NODE_PORT ", " EXT_LOCAL) },
+	  "http []" VIP_FRONTENDS " in 192.0.2.1:30080/tcp out 192.0.2.1:30080/tcp+maglev"
+	  " in 198.51.100.1:30080/tcp out 198.51.100.1:30080/tcp+maglev" },
+	{ "NodePort, policy Local, all endpoints here: one set",
+	  { SVC(NODE_PORT ", " EXT_LOCAL), SLICE(EP("10.1.1.1", "n1", "")) },
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:30080/tcp out 192.0.2.1:30080/tcp+maglev"
+	  " in 198.51.100.1:30080/tcp out 198.51.100.1:30080/tcp+maglev" },
+	{ "NodePort, both policies Local",
+	  { SVC(NODE_PORT ", " INT_LOCAL ", " EXT_LOCAL), TWO },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080] in 192.0.2.1:30080/tcp in 198.51.100.1:30080/tcp | "
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS
+	  " out 192.0.2.1:30080/tcp+maglev out 198.51.100.1:30080/tcp+maglev" },
+	/* externalIPs, load balancers */
+	{ "externalIPs of a ClusterIP Service",
+	  { SVC(VIP ", 'externalIPs': ['203.0.113.1'], " HTTP), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 203.0.113.1:80/tcp+masq out 203.0.113.1:80/tcp+masq+maglev" },
+	{ "load balancer",
+	  { LB("", "{'ip': '203.0.113.2'}, {'hostname': 'a.b'}, {'ip': '203.0.113.3', 'ipMode': "
+		   "'Proxy'}"),
+	    REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
+	{ "load balancer address that is an externalIP too",
+	  { LB(", 'externalIPs': ['203.0.113.2']", "{'ip': '203.0.113.2'}"), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
+	{ "externalIP that is the clusterIP: the ClusterIP stays",
+	  { SVC(VIP ", 'externalIPs': ['10.96.0.1'], " HTTP), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "externalIP that is the node's, on another port's nodePort: the externalIP stays",
+	  { SVC("'type': 'NodePort', " VIP ", 'externalIPs': ['192.0.2.1'], 'ports':"
+		"[{'name': 'http', 'port': 80, 'nodePort': 30080}, {'name': 'b', 'port': 30080}]"),
+	    REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:80/tcp+masq out 192.0.2.1:80/tcp+masq+maglev"
+	  " in 198.51.100.1:30080/tcp+masq out 198.51.100.1:30080/tcp+masq+maglev | "
+	  "b [] in 10.96.0.1:30080/tcp out 10.96.0.1:30080/tcp+masq"
+	  " in 192.0.2.1:30080/tcp+masq out 192.0.2.1:30080/tcp+masq+maglev" },
+};
+
+START_TEST(test_compile)
+{
+	struct mk_compiled_service out;
+	struct line line = { 0 };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[_i].objects) && cases[_i].objects[i]; i++)
+		apply(cases[_i].objects[i]);
+	compile(&out);
+	for (size_t i = 0; i < out.set_count; i++)
+		tell_set(&line, &out.sets[i]);
+	ck_assert_msg(strcmp(line.text, cases[_i].expected) == 0, "%s:\n got      %s\n expected %s",
+		      cases[_i].name, line.text, cases[_i].expected);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+/* A table exactly where a frontend asks for it and a backend is there. */
+START_TEST(test_maglev_where_asked)
+{
+	struct mk_compiled_service out;
+	size_t tables = 0;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[_i].objects) && cases[_i].objects[i]; i++)
+		apply(cases[_i].objects[i]);
+	compile(&out);
+	for (size_t i = 0; i < out.set_count; i++) {
+		const struct mk_backend_set *set = &out.sets[i];
+		bool asked = false;
+
+		for (size_t f = 0; f < set->frontend_count; f++)
+			asked |= set->frontends[f].flags & MK_SERVICE_MAGLEV;
+		ck_assert_msg((set->maglev != NULL) == (asked && set->backend_count), "%s",
+			      cases[_i].name);
+		for (size_t slot = 0; set->maglev && slot < MK_MAGLEV_SLOTS; slot++)
+			ck_assert_uint_lt(set->maglev->backend_index[slot], set->backend_count);
+		tables += set->maglev != NULL;
+	}
+	ck_assert(tables == 0 || strstr(cases[_i].expected, "+maglev"));
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+/* ---- whose flows stay ----------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *conditions;
+	bool tcp, udp;
+} flows[] = {
+	{ "ready", "", true, true },
+	{ "terminating, serving", TERMINATING, true, true },
+	{ "terminating, no longer serving", GONE, true, false },
+	{ "not ready", NOT_READY, false, false },
+	{ "ready by publishNotReadyAddresses", ", 'conditions': {'ready': true, 'serving': false}",
+	  true, true },
+};
+
+START_TEST(test_live)
+{
+	struct mk_compiled_service out;
+	bool tcp = false, udp = false;
+	char slice[1024];
+
+	apply(SVC(
+		VIP
+		", 'ports': [{'name': 'a', 'port': 1}, {'name': 'b', 'port': 1, 'protocol': 'UDP'},"
+		"{'name': 'c', 'port': 2}]"));
+	snprintf(slice, sizeof(slice), "%s%s%s",
+		 "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
+		 "'IPv4', 'metadata':"
+		 "{'name': 's-1', 'namespace': 'x', 'labels': {'kubernetes.io/service-name': "
+		 "'s'}}, 'ports':"
+		 "[{'name': 'a', 'port': 9}, {'name': 'b', 'port': 9, 'protocol': 'UDP'}, {'name': "
+		 "'c', 'port': 9},"
+		 "{'name': 'other', 'port': 10}], 'endpoints': [{'addresses': ['10.1.2.2']",
+		 flows[_i].conditions, "}]}");
+	apply(slice);
+	compile(&out);
+	for (size_t i = 0; i < out.live_count; i++) {
+		ck_assert_msg(out.live[i].port == 9, "%s: a port that the Service has not",
+			      flows[_i].name);
+		tcp |= out.live[i].proto == IPPROTO_TCP;
+		udp |= out.live[i].proto == IPPROTO_UDP;
+	}
+	ck_assert_msg(tcp == flows[_i].tcp && udp == flows[_i].udp, "%s", flows[_i].name);
+	ck_assert_msg(out.live_count == (size_t)tcp + udp, "%s: each endpoint once",
+		      flows[_i].name);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+/* ---- many endpoints --------------------------------------------------------------------------- */
+
+static void apply_many(unsigned slices, unsigned each)
+{
+	cleanup_free char *text = malloc(each * 40 + 512);
+	struct line head;
+
+	ck_assert_ptr_nonnull(text);
+	for (unsigned slice = 0; slice < slices; slice++) {
+		size_t used;
+
+		head = (struct line){ 0 };
+		add(&head,
+		    "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
+		    "'IPv4', 'metadata':"
+		    "{'name': 's-%u', 'namespace': 'x', 'labels': {'kubernetes.io/service-name': "
+		    "'s'}}, 'ports':"
+		    "[{'name': 'http', 'port': 8080}], 'endpoints': [",
+		    slice);
+		strcpy(text, head.text);
+		used = head.used;
+		for (unsigned i = 0; i < each; i++)
+			used += (size_t)sprintf(text + used, "%s{'addresses': ['10.%u.%u.%u']}",
+						i ? "," : "", slice, i / 250, i % 250 + 1);
+		strcpy(text + used, "]}");
+		apply(text);
+	}
+}
+
+START_TEST(test_more_than_the_tables_take)
+{
+	struct mk_compiled_service out;
+
+	apply(SVC(NODE_PORT));
+	apply_many(70, 1000);
+	compile(&out);
+	ck_assert_uint_eq(out.set_count, 1);
+	ck_assert_uint_eq(out.sets[0].backend_count, 65535);
+	ck_assert_uint_eq(out.live_count, 70000);
+	ck_assert_ptr_nonnull(out.sets[0].maglev);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("service");
+	TCase *tc = tcase_create("compile");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, test_compile, 0, MK_ARRAY_SIZE(cases));
+	tcase_add_loop_test(tc, test_maglev_where_asked, 0, MK_ARRAY_SIZE(cases));
+	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
+	tcase_add_test(tc, test_more_than_the_tables_take);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
