@@ -17,6 +17,7 @@ import sys
 import time
 
 REFUSED, TIMEOUT, FAILED, DAMAGED = 3, 4, 5, 6
+IP_PKTINFO = 8
 IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_PMTUDISC_DONT, IP_MTU = 10, 2, 0, 14
 
 
@@ -45,9 +46,15 @@ def note(args, proto, peer, data):
 
 
 def serve_udp(args, sock):
-    data, peer = sock.recvfrom(65536)
+    """Answers from the address that was asked: a host has many."""
+    data, ancillary, _, peer = sock.recvmsg(65536, socket.CMSG_SPACE(12))
     note(args, "udp", peer, data)
-    sock.sendto(answer(args.name, peer, data, wanted_size(data)), peer)
+    asked = ancillary[0][2][8:12]  # struct in_pktinfo: ifindex, spec_dst, addr
+    source = (socket.IPPROTO_IP, IP_PKTINFO, b"\0" * 4 + asked + b"\0" * 4)
+    try:
+        sock.sendmsg([answer(args.name, peer, data, wanted_size(data))], [source], 0, peer)
+    except OSError as err:  # an ICMP error about an earlier answer
+        print(f"no answer to {peer[0]}: {err.strerror}", file=sys.stderr)
 
 
 def serve_tcp(args, conn, sel):
@@ -83,6 +90,7 @@ def serve(args):
     for port in args.udp:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
+        sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
         sock.bind((args.bind, port))
         sel.register(sock, selectors.EVENT_READ, lambda sock: serve_udp(args, sock))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -181,10 +189,13 @@ def ask_all(args):
 
 def ask(args):
     action = hold if args.hold else mtu_after_too_big if args.path_mtu else ask_all
+    started = time.monotonic()
     try:
         action(args)
     except ConnectionRefusedError:
         print("refused")
+        if args.time:
+            print(f"{1000 * (time.monotonic() - started):.3f} ms")
         sys.exit(REFUSED)
     except socket.timeout:
         print("timeout")
