@@ -548,6 +548,13 @@ int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifn
 	return 0;
 }
 
+bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip)
+{
+	const struct slot *slot = slot_find(ipam, ip);
+
+	return slot && slot->allocated;
+}
+
 /* ---- releasing ----------------------------------------------------------------------------- */
 
 static int slot_release(struct mk_ipam *ipam, struct slot *slot, struct mk_error *err)

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cni/endpoint.h"
+#include "ipam/ipam.h"
+
+static const char setup_failed[] = "cannot set up the pod's network";
+
+/* An endpoint while it is being made. */
+struct adding {
+	const struct mk_cni_args *args;
+	const struct mk_cni_conf *conf;
+	struct mk_cni_node node;
+	int netns_fd;
+	struct mk_nl *pod_nl;
+	char host_name[IFNAMSIZ];
+	int host_ifindex, pod_ifindex;
+	struct mk_ip ip;
+	struct mk_mac mac;
+};
+
+static void adding_release(struct adding *adding)
+{
+	mk_nl_free(adding->pod_nl);
+	mk_cni_node_release(&adding->node);
+	mk_cleanup_close(&adding->netns_fd);
+}
+#define cleanup_adding __attribute__((cleanup(adding_release)))
+
+/* ---- address --------------------------------------------------------------------------------- */
+
+static int allocate(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_addresses *addresses = &adding->conf->addresses;
+	const struct mk_ipam_owner owner = {
+		.container_id = adding->args->container_id,
+		.ifname = adding->args->ifname,
+		.netns = adding->args->netns,
+	};
+	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(adding->conf->state_dir, err);
+
+	if (!ipam)
+		return -err->code;
+	return mk_ipam_allocate(ipam, &addresses->first_pod, &addresses->last_pod, &owner,
+				&adding->ip, err);
+}
+
+struct route_search {
+	const struct mk_ip *gateway;
+	bool found;
+};
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct route_search *search = ctx;
+
+	if (route->dst.prefix_bits == 0 && mk_ip_equal(&route->gateway, search->gateway))
+		search->found = true;
+	return 0;
+}
+
+/* Did an earlier ADD for this owner end? The default route is the last thing that one makes. */
+static int was_completed(struct adding *adding, struct mk_error *err)
+{
+	struct route_search search = { .gateway = &adding->conf->addresses.gateway };
+	struct mk_link link;
+	int ret = mk_nl_link_get(adding->node.nl, adding->host_name, &link, err);
+
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	ret = mk_nl_each_route(adding->pod_nl, see_route, &search, err);
+	return ret < 0 ? ret : search.found;
+}
+
+static int allocate_failed(int ret, struct mk_cni_failure *failure)
+{
+	static const char msg[] = "cannot allocate an address";
+
+	if (ret == -ENOSPC)
+		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, "no free address");
+	return mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
+}
+
+/* The owner has an address already: either its endpoint is complete, and the runtime is wrong, or
+ * an ADD was killed in the middle, and what it left goes first. */
+static int allocate_again(struct adding *adding, struct mk_cni_failure *failure)
+{
+	const struct mk_cni_args *args = adding->args;
+	int ret = was_completed(adding, &failure->cause);
+
+	if (ret < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	if (ret == 1)
+		return mk_cni_failf(
+			failure, MK_CNI_INTERFACE_EXISTS, "the interface exists already",
+			"container '%s' interface '%s' is set up (host side '%s'); DEL comes "
+			"before another ADD",
+			args->container_id, args->ifname, adding->host_name);
+	mk_log_warn("removing what an unfinished ADD left container=%s ifname=%s",
+		    args->container_id, args->ifname);
+	if (mk_cni_endpoint_remove(&adding->node, args->container_id, args->ifname,
+				   &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED,
+				   "cannot remove what an unfinished ADD left");
+	ret = allocate(adding, &failure->cause);
+	return ret < 0 ? allocate_failed(ret, failure) : 0;
+}
+
+/* ---- the host's end -------------------------------------------------------------------------- */
+
+static int veth_add(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_veth veth = {
+		.name = adding->host_name,
+		.mac = adding->conf->addresses.gateway_mac,
+		.peer_name = adding->args->ifname,
+		.peer_mac = adding->mac,
+		.peer_netns_fd = adding->netns_fd,
+		.mtu_bytes = adding->conf->mtu_bytes,
+	};
+
+	return mk_nl_veth_add(adding->node.nl, &veth, err);
+}
+
+static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
+{
+	struct mk_error *err = &failure->cause;
+	struct mk_link link;
+	int ret = veth_add(adding, err);
+
+	if (ret == -EEXIST &&
+	    mk_nl_link_get(adding->pod_nl, adding->args->ifname, &link, NULL) == 0)
+		return mk_cni_failf(failure, MK_CNI_INTERFACE_EXISTS,
+				    "the interface exists already",
+				    "interface '%s' (kind '%s') is in namespace '%s' already",
+				    adding->args->ifname, link.kind, adding->args->netns);
+	if (ret == -EEXIST) {
+		/* the host's name alone: of an endpoint whose address file was lost */
+		ret = mk_nl_link_delete(adding->node.nl, adding->host_name, err);
+		if (ret == 0)
+			ret = veth_add(adding, err);
+	}
+	if (ret == 0)
+		ret = mk_nl_link_get(adding->node.nl, adding->host_name, &link, err);
+	if (ret < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	adding->host_ifindex = link.ifindex;
+	adding->pod_ifindex = link.peer_ifindex; /* counted in the pod's namespace */
+	return 0;
+}
+
+static int set_sysctls(const char *ifname, struct mk_error *err)
+{
+	char path[128];
+	int ret;
+
+	/* loose: the host's own route back to the pod is through the host veth pair */
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/rp_filter", ifname);
+	ret = mk_sysctl_set(path, "2", err);
+	if (ret < 0)
+		return ret;
+	/* no link-local address, no router solicitations towards the pod */
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", ifname);
+	ret = mk_sysctl_set(path, "1", err);
+	return ret == -ENOENT ? 0 : ret; /* a kernel without IPv6 */
+}
+
+/* Everything before the device goes up, so that the pod's first packet meets its program, and the
+ * first packet for the pod its table entry. */
+static int connect_host(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_link_change up = { .set_flags = IFF_UP };
+	struct mk_pod pod = { .ifindex = (uint32_t)adding->host_ifindex };
+	int ret = set_sysctls(adding->host_name, err);
+
+	memcpy(pod.mac, adding->mac.byte, sizeof(pod.mac));
+	if (ret >= 0)
+		ret = mk_pods_attach(adding->node.pods, adding->host_ifindex, err);
+	if (ret >= 0)
+		ret = mk_pods_put(adding->node.pods, &adding->ip, &pod, err);
+	if (ret >= 0)
+		ret = mk_nl_link_change(adding->node.nl, adding->host_ifindex, &up, err);
+	return ret;
+}
+
+/* ---- the pod's end --------------------------------------------------------------------------- */
+
+static int set_links_up(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_link_change up = { .set_flags = IFF_UP };
+	struct mk_link lo;
+	int ret = mk_nl_link_get(adding->pod_nl, "lo", &lo, err);
+
+	if (ret == 0 && !(lo.flags & IFF_UP))
+		ret = mk_nl_link_change(adding->pod_nl, lo.ifindex, &up, err);
+	/* After the host's end: a veth that goes up last can send at once, the other one when
+	 * the kernel's link watch has run. The pod is the one that sends first. */
+	if (ret == 0)
+		ret = mk_nl_link_change(adding->pod_nl, adding->pod_ifindex, &up, err);
+	return ret;
+}
+
+static int set_routes(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_ip *gateway = &adding->conf->addresses.gateway;
+	const struct mk_nl_route to_gateway = {
+		.dst = { .ip = *gateway, .prefix_bits = 32 },
+		.ifindex = adding->pod_ifindex,
+		.protocol = MK_RTPROT,
+	};
+	const struct mk_nl_route default_route = {
+		.dst = { .ip = { .family = gateway->family }, .prefix_bits = 0 },
+		.ifindex = adding->pod_ifindex,
+		.gateway = *gateway,
+		.onlink = true,
+		.protocol = MK_RTPROT,
+	};
+	int ret = mk_nl_route_put(adding->pod_nl, &to_gateway, err);
+
+	/* last of all: was_completed() asks for it */
+	return ret < 0 ? ret : mk_nl_route_put(adding->pod_nl, &default_route, err);
+}
+
+static int configure_pod(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_addresses *addresses = &adding->conf->addresses;
+	const struct mk_cidr own = { .ip = adding->ip, .prefix_bits = 32 };
+	int ret = set_links_up(adding, err);
+
+	if (ret == 0)
+		ret = mk_nl_addr_add(adding->pod_nl, adding->pod_ifindex, &own, err);
+	if (ret == 0)
+		ret = mk_nl_neigh_put(adding->pod_nl, adding->pod_ifindex, &addresses->gateway,
+				      &addresses->gateway_mac, err);
+	return ret < 0 ? ret : set_routes(adding, err);
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static int open_all(struct adding *adding, struct mk_cni_failure *failure)
+{
+	adding->netns_fd = mk_cni_netns_open(adding->args->netns, failure);
+	if (adding->netns_fd < 0)
+		return -1;
+	if (mk_cni_node_open(&adding->node, adding->conf, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, setup_failed);
+	if (!adding->node.pods) /* the cause is still the one of mk_pods_open() */
+		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, "the datapath is not loaded");
+	adding->pod_nl = mk_nl_open_in(adding->netns_fd, &failure->cause);
+	if (!adding->pod_nl)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	return 0;
+}
+
+static int print_result(const struct adding *adding, struct mk_error *err)
+{
+	const struct mk_cni_result result = {
+		.version = adding->conf->version,
+		.host_name = adding->host_name,
+		.ifname = adding->args->ifname,
+		.netns = adding->args->netns,
+		.host_mac = adding->conf->addresses.gateway_mac,
+		.mac = adding->mac,
+		.ip = adding->ip,
+		.gateway = adding->conf->addresses.gateway,
+		.mtu_bytes = adding->conf->mtu_bytes,
+		.dns = adding->conf->dns,
+	};
+
+	return mk_cni_print(mk_cni_result_json(&result), err);
+}
+
+static int make(struct adding *adding, struct mk_cni_failure *failure)
+{
+	adding->mac = mk_mac_of_ip(&adding->ip);
+	if (create_veth(adding, failure) < 0)
+		return -1;
+	if (connect_host(adding, &failure->cause) < 0 || configure_pod(adding, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	if (print_result(adding, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot print the result");
+	return 0;
+}
+
+static void undo(struct adding *adding)
+{
+	struct mk_error err = { 0 };
+
+	if (mk_cni_endpoint_remove(&adding->node, adding->args->container_id, adding->args->ifname,
+				   &err) < 0)
+		mk_log_error("cannot undo a failed ADD; DEL or GC will: %s container=%s ifname=%s",
+			     mk_error_text(&err), adding->args->container_id, adding->args->ifname);
+}
+
+int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+	       struct mk_cni_failure *failure)
+{
+	cleanup_adding struct adding adding = { .args = args, .conf = conf, .netns_fd = -1 };
+	int ret;
+
+	if (mk_cni_conf_prev_result(conf))
+		return mk_cni_failf(
+			failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
+			"prevResult is there: monokube must be the first plugin of the list");
+	if (mk_cni_conf_read_network(conf, failure) < 0 || open_all(&adding, failure) < 0)
+		return -1;
+	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, adding.host_name);
+	ret = allocate(&adding, &failure->cause);
+	if (ret == -EEXIST) {
+		if (allocate_again(&adding, failure) < 0)
+			return -1;
+	} else if (ret < 0) {
+		return allocate_failed(ret, failure);
+	}
+	if (make(&adding, failure) == 0)
+		return 0;
+	undo(&adding);
+	return -1;
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/endpoint.h"
+#include "ipam/ipam.h"
+
+/* Everything that is wrong, not only the first: who repairs by hand wants the list. */
+struct findings {
+	char text[sizeof(((struct mk_error *)0)->text)];
+	size_t used;
+};
+
+static void find(struct findings *findings, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void find(struct findings *findings, const char *fmt, ...)
+{
+	size_t room;
+	va_list args;
+	int length;
+
+	if (findings->used)
+		findings->used += (size_t)snprintf(findings->text + findings->used,
+						   sizeof(findings->text) - findings->used, "; ");
+	if (findings->used >= sizeof(findings->text))
+		findings->used = sizeof(findings->text) - 1;
+	room = sizeof(findings->text) - findings->used;
+	va_start(args, fmt);
+	length = vsnprintf(findings->text + findings->used, room, fmt, args);
+	va_end(args);
+	findings->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+/* One CHECK: what should be, and what is needed to look. */
+struct checking {
+	const struct mk_cni_args *args;
+	const struct mk_cni_conf *conf;
+	struct mk_cni_node node;
+	struct mk_nl *pod_nl;
+	int netns_fd;
+	char host_name[IFNAMSIZ];
+	struct mk_ip ip;
+	struct mk_mac mac;
+	uint32_t pod_mtu_bytes; /* as prevResult tells, else 0 */
+	int pod_ifindex, host_ifindex; /* 0: missing */
+	bool addr_found, neigh_found, gateway_route_found, default_route_found;
+	struct findings findings;
+};
+
+static void checking_release(struct checking *checking)
+{
+	mk_nl_free(checking->pod_nl);
+	mk_cni_node_release(&checking->node);
+	mk_cleanup_close(&checking->netns_fd);
+}
+#define cleanup_checking __attribute__((cleanup(checking_release)))
+
+/* ---- prevResult ------------------------------------------------------------------------------ */
+
+static json_object *list_of(json_object *object, const char *key)
+{
+	json_object *list;
+
+	if (!json_object_object_get_ex(object, key, &list) ||
+	    !json_object_is_type(list, json_type_array))
+		return NULL;
+	return list;
+}
+
+static bool lists_address(json_object *ips, const struct mk_ip *ip)
+{
+	struct mk_cidr cidr;
+
+	for (size_t i = 0; ips && i < json_object_array_length(ips); i++) {
+		const char *text = mk_cni_string(json_object_array_get_idx(ips, i), "address");
+
+		if (text && mk_cidr_parse(text, &cidr) == 0 && mk_ip_equal(&cidr.ip, ip))
+			return true;
+	}
+	return false;
+}
+
+static json_object *interface_in(json_object *prev_result, const char *name)
+{
+	json_object *list = list_of(prev_result, "interfaces");
+
+	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
+		json_object *item = json_object_array_get_idx(list, i);
+		const char *have = mk_cni_string(item, "name");
+
+		if (have && strcmp(have, name) == 0)
+			return item;
+	}
+	return NULL;
+}
+
+/* prevResult is the result as the last plugin of the list left it, so only what it says of this
+ * interface is compared, and what it says more is not ours to judge. */
+static void check_prev_result(struct checking *checking, json_object *prev_result)
+{
+	json_object *item = interface_in(prev_result, checking->args->ifname), *mtu;
+	char text[MK_IP_STRLEN];
+
+	if (!lists_address(list_of(prev_result, "ips"), &checking->ip))
+		find(&checking->findings, "prevResult does not list address %s",
+		     mk_ip_format(&checking->ip, text));
+	if (!item)
+		find(&checking->findings, "prevResult does not list interface '%s'",
+		     checking->args->ifname);
+	else if (json_object_object_get_ex(item, "mtu", &mtu))
+		checking->pod_mtu_bytes = (uint32_t)json_object_get_int(mtu);
+	if (!interface_in(prev_result, checking->host_name))
+		find(&checking->findings, "prevResult does not list interface '%s'",
+		     checking->host_name);
+}
+
+/* ---- the host's end -------------------------------------------------------------------------- */
+
+static void check_mtu(struct checking *checking, const struct mk_link *link)
+{
+	bool in_pod = strcmp(link->name, checking->args->ifname) == 0;
+
+	if (in_pod && checking->pod_mtu_bytes) {
+		if (link->mtu_bytes != checking->pod_mtu_bytes)
+			find(&checking->findings, "interface '%s' has MTU %u, prevResult says %u",
+			     link->name, link->mtu_bytes, checking->pod_mtu_bytes);
+	} else if (link->mtu_bytes > checking->conf->mtu_bytes) {
+		/* a chained plugin may have lowered it: before 1.1.0 no result says so */
+		find(&checking->findings, "interface '%s' has MTU %u, expected at most %u",
+		     link->name, link->mtu_bytes, checking->conf->mtu_bytes);
+	}
+}
+
+static int check_link(struct checking *checking, struct mk_nl *nl, const char *name,
+		      const struct mk_mac *mac, struct mk_link *link, struct mk_error *err)
+{
+	char have[MK_MAC_STRLEN], wanted[MK_MAC_STRLEN];
+	int ret = mk_nl_link_get(nl, name, link, err);
+
+	if (ret == -ENODEV) {
+		find(&checking->findings, "interface '%s' is missing", name);
+		return 0;
+	}
+	if (ret < 0)
+		return ret;
+	if (!(link->flags & IFF_UP))
+		find(&checking->findings, "interface '%s' is down", name);
+	if (memcmp(&link->mac, mac, sizeof(*mac)) != 0)
+		find(&checking->findings, "interface '%s' has MAC address %s, expected %s", name,
+		     mk_mac_format(&link->mac, have), mk_mac_format(mac, wanted));
+	check_mtu(checking, link);
+	return 0;
+}
+
+static int check_entry(struct checking *checking, struct mk_error *err)
+{
+	struct mk_pods *pods = checking->node.pods;
+	char text[MK_IP_STRLEN];
+	struct mk_pod pod;
+	int ret = mk_pods_get(pods, &checking->ip, &pod, err);
+
+	mk_ip_format(&checking->ip, text);
+	if (ret == -ENOENT)
+		find(&checking->findings, "map 'pods' has no entry for %s", text);
+	else if (ret < 0)
+		return ret;
+	else if ((int)pod.ifindex != checking->host_ifindex)
+		find(&checking->findings, "map 'pods' leads %s to interface number %u, expected %d",
+		     text, pod.ifindex, checking->host_ifindex);
+	else if (memcmp(pod.mac, &checking->mac, sizeof(pod.mac)) != 0)
+		find(&checking->findings, "map 'pods' has another MAC address for %s", text);
+	if (!checking->host_ifindex)
+		return 0;
+	ret = mk_pods_attached(pods, checking->host_ifindex, err);
+	if (ret == 0)
+		find(&checking->findings, "program 'ilb_pod' is not attached to interface '%s'",
+		     checking->host_name);
+	return ret < 0 ? ret : 0;
+}
+
+static int check_host(struct checking *checking, struct mk_error *err)
+{
+	struct mk_link link;
+	int ret = check_link(checking, checking->node.nl, checking->host_name,
+			     &checking->conf->addresses.gateway_mac, &link, err);
+
+	if (ret < 0)
+		return ret;
+	checking->host_ifindex = link.ifindex;
+	return check_entry(checking, err);
+}
+
+/* ---- the pod's end --------------------------------------------------------------------------- */
+
+static int see_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
+{
+	struct checking *checking = ctx;
+
+	if (ifindex == checking->pod_ifindex && mk_ip_equal(&addr->ip, &checking->ip))
+		checking->addr_found = true;
+	return 0;
+}
+
+static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
+{
+	struct checking *checking = ctx;
+	const struct mk_addresses *addresses = &checking->conf->addresses;
+
+	if (permanent && mk_ip_equal(ip, &addresses->gateway) &&
+	    memcmp(mac, &addresses->gateway_mac, sizeof(*mac)) == 0)
+		checking->neigh_found = true;
+	return 0;
+}
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct checking *checking = ctx;
+	const struct mk_ip *gateway = &checking->conf->addresses.gateway;
+
+	if (route->ifindex != checking->pod_ifindex)
+		return 0;
+	if (route->dst.prefix_bits == 32 && mk_ip_equal(&route->dst.ip, gateway))
+		checking->gateway_route_found = true;
+	if (route->dst.prefix_bits == 0 && mk_ip_equal(&route->gateway, gateway))
+		checking->default_route_found = true;
+	return 0;
+}
+
+static void judge_pod(struct checking *checking)
+{
+	struct findings *findings = &checking->findings;
+	const char *ifname = checking->args->ifname;
+	char ip[MK_IP_STRLEN], gateway[MK_IP_STRLEN];
+
+	mk_ip_format(&checking->ip, ip);
+	mk_ip_format(&checking->conf->addresses.gateway, gateway);
+	if (!checking->addr_found)
+		find(findings, "address %s is missing on interface '%s'", ip, ifname);
+	if (!checking->neigh_found)
+		find(findings, "permanent neighbour %s is missing or wrong on interface '%s'",
+		     gateway, ifname);
+	if (!checking->gateway_route_found)
+		find(findings, "route to the gateway %s is missing on interface '%s'", gateway,
+		     ifname);
+	if (!checking->default_route_found)
+		find(findings, "default route via %s is missing on interface '%s'", gateway,
+		     ifname);
+}
+
+static int check_pod(struct checking *checking, struct mk_error *err)
+{
+	struct mk_nl *nl = checking->pod_nl;
+	struct mk_link link;
+	int ret = check_link(checking, nl, checking->args->ifname, &checking->mac, &link, err);
+
+	if (ret < 0 || !link.ifindex)
+		return ret;
+	checking->pod_ifindex = link.ifindex;
+	ret = mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
+	if (ret == 0)
+		ret = mk_nl_each_neigh(nl, link.ifindex, see_neigh, checking, err);
+	if (ret == 0)
+		ret = mk_nl_each_route(nl, see_route, checking, err);
+	if (ret == 0)
+		judge_pod(checking);
+	return ret;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static int find_address(struct checking *checking, struct mk_cni_failure *failure)
+{
+	cleanup_ipam struct mk_ipam *ipam =
+		mk_ipam_open(checking->conf->state_dir, &failure->cause);
+	int ret;
+
+	if (!ipam)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot read the address directory");
+	ret = mk_ipam_find(ipam, checking->args->container_id, checking->args->ifname,
+			   &checking->ip, &failure->cause);
+	if (ret < 0) /* nothing else can be looked for without the address */
+		return mk_cni_fail(failure, MK_CNI_CHECK_FAILED,
+				   "the container's network is not as ADD made it");
+	checking->mac = mk_mac_of_ip(&checking->ip);
+	return 0;
+}
+
+static int open_all(struct checking *checking, struct mk_cni_failure *failure)
+{
+	static const char msg[] = "cannot check the container's network";
+	struct mk_error *cause = &failure->cause;
+
+	checking->netns_fd = mk_cni_netns_open(checking->args->netns, failure);
+	if (checking->netns_fd < 0)
+		return -1;
+	if (mk_cni_node_open(&checking->node, checking->conf, cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
+	if (!checking->node.pods)
+		return mk_cni_fail(failure, MK_CNI_CHECK_FAILED, "the datapath is not loaded");
+	checking->pod_nl = mk_nl_open_in(checking->netns_fd, cause);
+	return checking->pod_nl ? 0 : mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
+}
+
+int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+		 struct mk_cni_failure *failure)
+{
+	cleanup_checking struct checking checking = { .args = args, .conf = conf, .netns_fd = -1 };
+	json_object *prev_result = mk_cni_conf_prev_result(conf);
+
+	if (!json_object_is_type(prev_result, json_type_object))
+		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
+				    "prevResult: expected the result of ADD");
+	if (mk_cni_conf_read_network(conf, failure) < 0 || open_all(&checking, failure) < 0 ||
+	    find_address(&checking, failure) < 0)
+		return -1;
+	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, checking.host_name);
+	check_prev_result(&checking, prev_result);
+	if (check_host(&checking, &failure->cause) < 0 || check_pod(&checking, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE,
+				   "cannot check the container's network");
+	if (!checking.findings.used)
+		return 0;
+	return mk_cni_failf(failure, MK_CNI_CHECK_FAILED,
+			    "the container's network is not as ADD made it", "%s",
+			    checking.findings.text);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cni/cni.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/conf.h"
+#include "cni/endpoint.h"
+#include "ipam/ipam.h"
+
+#define INPUT_MAX_BYTES (1024 * 1024)
+
+/* ---- the small verbs --------------------------------------------------------------------------- */
+
+/* Needs neither prevResult nor CNI_NETNS: the owner alone tells what there is to remove. */
+static int del(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+	       struct mk_cni_failure *failure)
+{
+	cleanup_cni_node struct mk_cni_node node = { 0 };
+
+	if (mk_cni_node_open(&node, conf, &failure->cause) < 0 ||
+	    mk_cni_endpoint_remove(&node, args->container_id, args->ifname, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot remove the pod's network");
+	return 0;
+}
+
+static int status(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+		  struct mk_cni_failure *failure)
+{
+	static const char msg[] = "monokube cannot serve ADD";
+	cleanup_pods struct mk_pods *pods = NULL;
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+
+	(void)args;
+	if (mk_cni_conf_read_network(conf, failure) < 0)
+		return -1;
+	pods = mk_pods_open(conf->bpf_dir, conf->state_dir, &failure->cause);
+	if (!pods)
+		return mk_cni_fail(failure, MK_CNI_NOT_AVAILABLE, msg);
+	ipam = mk_ipam_open(conf->state_dir, &failure->cause);
+	return ipam ? 0 : mk_cni_fail(failure, MK_CNI_NOT_AVAILABLE, msg);
+}
+
+/* ---- dispatch ---------------------------------------------------------------------------------- */
+
+static const struct verb {
+	const char *name;
+	enum mk_cni_version since;
+	unsigned int needs; /* enum mk_cni_need */
+	int (*run)(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+		   struct mk_cni_failure *failure);
+} verbs[] = {
+	{ "ADD", MK_CNI_0_3_1, MK_CNI_NEED_CONTAINER | MK_CNI_NEED_NETNS, mk_cni_add },
+	{ "DEL", MK_CNI_0_3_1, MK_CNI_NEED_CONTAINER, del },
+	{ "CHECK", MK_CNI_0_4_0, MK_CNI_NEED_CONTAINER | MK_CNI_NEED_NETNS, mk_cni_check },
+	{ "GC", MK_CNI_1_1_0, 0, mk_cni_gc },
+	{ "STATUS", MK_CNI_1_1_0, 0, status },
+};
+
+static int read_input(char **text, size_t *size, struct mk_cni_failure *failure)
+{
+	cleanup_free char *buf = malloc(INPUT_MAX_BYTES + 2);
+
+	if (!buf)
+		return mk_cni_failf(failure, MK_CNI_IO_FAILURE, "cannot read the configuration",
+				    "out of memory");
+	*size = fread(buf, 1, INPUT_MAX_BYTES + 1, stdin);
+	if (ferror(stdin))
+		return mk_cni_failf(failure, MK_CNI_IO_FAILURE, "cannot read the configuration",
+				    "standard input: %s", strerror(errno));
+	if (*size > INPUT_MAX_BYTES)
+		return mk_cni_failf(failure, MK_CNI_DECODING_FAILURE,
+				    "cannot decode the network configuration",
+				    "standard input has more than %d bytes", INPUT_MAX_BYTES);
+	buf[*size] = '\0';
+	*text = mk_steal_ptr(buf);
+	return 0;
+}
+
+static int run_verb(const struct verb *verb, const char **version, struct mk_cni_failure *failure)
+{
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	cleanup_free char *text = NULL;
+	struct mk_cni_args args;
+	size_t size;
+
+	if (read_input(&text, &size, failure) < 0 ||
+	    mk_cni_conf_parse(&conf, text, size, failure) < 0)
+		return -1;
+	*version = mk_cni_version_name(conf.version);
+	if (conf.version < verb->since)
+		return mk_cni_failf(failure, MK_CNI_INCOMPATIBLE_VERSION,
+				    "incompatible CNI version",
+				    "%s needs cniVersion %s or later, the configuration says %s",
+				    verb->name, mk_cni_version_name(verb->since), *version);
+	if (mk_cni_args_read(&args, verb->needs, failure) < 0)
+		return -1;
+	return verb->run(&args, &conf, failure);
+}
+
+/* Any version may ask, also one that is not ours; it is the one in the answer. */
+static int run_version(const char **version, struct mk_cni_failure *failure)
+{
+	json_object *conf;
+	cleanup_free char *text = NULL;
+	const char *asked;
+	size_t size;
+	int ret;
+
+	if (read_input(&text, &size, failure) < 0)
+		return -1;
+	conf = json_tokener_parse(text);
+	if (!json_object_is_type(conf, json_type_object)) {
+		json_object_put(conf);
+		return mk_cni_failf(failure, MK_CNI_DECODING_FAILURE,
+				    "cannot decode the version request",
+				    "standard input is not a JSON object");
+	}
+	asked = mk_cni_string(conf, "cniVersion");
+	ret = mk_cni_print(mk_cni_versions_json(asked ? asked : *version), &failure->cause);
+	json_object_put(conf);
+	return ret < 0 ? mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot print the result") : 0;
+}
+
+static int dispatch(const char *command, const char **version, struct mk_cni_failure *failure)
+{
+	if (strcmp(command, "VERSION") == 0)
+		return run_version(version, failure);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(verbs); i++) {
+		if (strcmp(command, verbs[i].name) == 0)
+			return run_verb(&verbs[i], version, failure);
+	}
+	return mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, "invalid environment variable",
+			    "CNI_COMMAND='%.64s': expected ADD, DEL, CHECK, GC, STATUS or VERSION",
+			    command);
+}
+
+int mk_cni_main(void)
+{
+	/* of an error whose request tells none: the latest we know */
+	const char *version = mk_cni_version_name(MK_CNI_1_1_0), *command = getenv("CNI_COMMAND");
+	struct mk_cni_failure failure = { 0 };
+	struct mk_error err = { 0 };
+
+	mk_log_set_level(MK_LOG_WARN); /* runtimes log what plugins write to standard error */
+	if (dispatch(command ? command : "", &version, &failure) == 0)
+		return 0;
+	if (mk_cni_print(mk_cni_failure_json(&failure, version), &err) < 0)
+		mk_log_error("%s; the error was: %s: %s", mk_error_text(&err), failure.msg,
+			     mk_error_text(&failure.cause));
+	return 1;
+}

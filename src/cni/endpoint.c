@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cni/endpoint.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/cleanup.h"
+#include "ipam/ipam.h"
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+#define HASH_CHARS 11 /* of 5 bits each */
+
+static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
+
+/* FNV-1a, 64 bits; the NUL between the two keeps ("ab","c") and ("a","bc") apart. 55 bits of it
+ * make the name: two of a node's pods with the same name are less likely than 1 in 10^12. */
+static uint64_t owner_hash(const char *container_id, const char *ifname)
+{
+	const char *parts[] = { container_id, ifname };
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(parts); i++) {
+		for (const char *c = parts[i];; c++) {
+			hash = (hash ^ (uint8_t)*c) * 0x100000001b3;
+			if (!*c)
+				break;
+		}
+	}
+	return hash ^ hash >> 32; /* the upper bits are the better mixed ones */
+}
+
+void mk_cni_host_name(const char *prefix, const char *container_id, const char *ifname,
+		      char name[IFNAMSIZ])
+{
+	uint64_t hash = owner_hash(container_id, ifname);
+	size_t used = (size_t)snprintf(name, IFNAMSIZ - HASH_CHARS, "%s", prefix);
+
+	for (int i = 0; i < HASH_CHARS; i++, hash >>= 5)
+		name[used + (size_t)i] = base32[hash & 31];
+	name[used + HASH_CHARS] = '\0';
+}
+
+bool mk_cni_is_host_name(const char *prefix, const char *name)
+{
+	size_t length = strlen(prefix);
+
+	return strncmp(name, prefix, length) == 0 && strlen(name + length) == HASH_CHARS &&
+	       strspn(name + length, base32) == HASH_CHARS;
+}
+
+/* ---- node ---------------------------------------------------------------------------------- */
+
+int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni_conf *conf, struct mk_error *err)
+{
+	*node = (struct mk_cni_node){
+		.veth_prefix = conf->veth_prefix,
+		.state_dir = conf->state_dir,
+	};
+	node->pods = mk_pods_open(conf->bpf_dir, conf->state_dir, err);
+	if (!node->pods && err->code != ENOENT)
+		return -err->code;
+	node->nl = mk_nl_open(err);
+	return node->nl ? 0 : -err->code;
+}
+
+void mk_cni_node_release(struct mk_cni_node *node)
+{
+	mk_nl_free(node->nl);
+	mk_pods_free(node->pods);
+	*node = (struct mk_cni_node){ 0 };
+}
+
+/* ---- removing ------------------------------------------------------------------------------ */
+
+struct orphan_search {
+	struct mk_cni_node *node;
+	struct mk_ipam *ipam;
+	uint32_t ifindex;
+	struct mk_error *err;
+};
+
+static int remove_orphan(void *ctx, const struct mk_ip *ip, const struct mk_pod *pod)
+{
+	struct orphan_search *search = ctx;
+
+	if (pod->ifindex != search->ifindex || mk_ipam_is_allocated(search->ipam, ip))
+		return 0;
+	return mk_pods_delete(search->node->pods, ip, search->err);
+}
+
+/* Its address file was lost: the device that is gone now still tells its table entry. */
+static int remove_entry_of(struct mk_cni_node *node, struct mk_ipam *ipam, int ifindex,
+			   struct mk_error *err)
+{
+	struct orphan_search search = {
+		.node = node,
+		.ipam = ipam,
+		.ifindex = (uint32_t)ifindex,
+		.err = err,
+	};
+
+	if (!node->pods || !ifindex)
+		return 0;
+	return mk_pods_each(node->pods, remove_orphan, &search, err);
+}
+
+/* The table entry goes while the address is still allocated: released first, the address could be
+ * another pod's already, and the entry that pod's. */
+static int remove_address(struct mk_cni_node *node, const char *container_id, const char *ifname,
+			  int ifindex, struct mk_error *err)
+{
+	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(node->state_dir, err);
+	struct mk_ip ip;
+	int ret;
+
+	if (!ipam)
+		return -err->code;
+	ret = mk_ipam_find(ipam, container_id, ifname, &ip, err);
+	if (ret == -ENOENT)
+		return remove_entry_of(node, ipam, ifindex, err);
+	if (ret == 0 && node->pods)
+		ret = mk_pods_delete(node->pods, &ip, err);
+	if (ret == 0)
+		ret = mk_ipam_release(ipam, container_id, ifname, err);
+	return ret;
+}
+
+int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, const char *ifname,
+			   struct mk_error *err)
+{
+	char host_name[IFNAMSIZ];
+	struct mk_link link;
+	int ret;
+
+	mk_cni_host_name(node->veth_prefix, container_id, ifname, host_name);
+	ret = mk_nl_link_get(node->nl, host_name, &link, err);
+	if (ret == 0)
+		ret = mk_nl_link_delete(node->nl, host_name, err);
+	if (ret < 0 && ret != -ENODEV)
+		return ret;
+	return remove_address(node, container_id, ifname, link.ifindex, err);
+}
+
+/* ---- network namespace ----------------------------------------------------------------------- */
+
+static bool is_netns(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && (unsigned long)fs.f_type == NSFS_MAGIC &&
+	       ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET;
+}
+
+static bool is_own_netns(int fd)
+{
+	struct stat given, own;
+
+	return fstat(fd, &given) == 0 && stat("/proc/self/ns/net", &own) == 0 &&
+	       given.st_dev == own.st_dev && given.st_ino == own.st_ino;
+}
+
+int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure)
+{
+	static const char bad[] = "invalid environment variable";
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return mk_cni_failf(failure, MK_CNI_UNKNOWN_CONTAINER,
+				    "the container's network namespace does not exist",
+				    "CNI_NETNS='%s': %s", path, strerror(errno));
+	if (fd < 0)
+		return mk_cni_failf(failure, MK_CNI_IO_FAILURE,
+				    "cannot open the container's network namespace",
+				    "CNI_NETNS='%s': %s", path, strerror(errno));
+	if (!is_netns(fd))
+		return mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, bad,
+				    "CNI_NETNS='%s' is not a network namespace, or not any more",
+				    path);
+	if (is_own_netns(fd))
+		return mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, bad,
+				    "CNI_NETNS='%s' is the host's own network namespace", path);
+	return mk_steal_fd(&fd);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cni/endpoint.h - a pod's attachment to the network: veth pair, address, table entry. It is
+ * found again by container id and interface name alone: the address directory knows the address,
+ * and the name of the host's end is computed.
+ *
+ * Order, kept by all: the address is allocated before anything else is made, and released after
+ * everything else is gone. So whatever exists of an endpoint at any instant, the directory knows
+ * its owner, and DEL or garbage collection finds it. Locks: datapath first (struct mk_pods), then
+ * the directory, the latter never across netlink requests. */
+#ifndef MK_CNI_ENDPOINT_H
+#define MK_CNI_ENDPOINT_H
+
+#include <net/if.h>
+
+#include "base/netlink.h"
+#include "cni/conf.h"
+#include "datapath/pods.h"
+
+/* The name of the host's end: @prefix and 11 characters computed from the owner. */
+void mk_cni_host_name(const char *prefix, const char *container_id, const char *ifname,
+		      char name[IFNAMSIZ]);
+/* Could @name be the result of mk_cni_host_name() with this prefix? */
+bool mk_cni_is_host_name(const char *prefix, const char *name);
+
+/* What every verb that changes something holds. */
+struct mk_cni_node {
+	const char *veth_prefix, *state_dir;
+	struct mk_nl *nl; /* the host's namespace */
+	struct mk_pods *pods; /* NULL: the datapath is not loaded, so there are no entries */
+};
+
+/* Open both; a datapath that is not loaded is no error here. */
+mk_must_check int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni_conf *conf,
+				   struct mk_error *err);
+void mk_cni_node_release(struct mk_cni_node *node);
+#define cleanup_cni_node __attribute__((cleanup(mk_cni_node_release)))
+
+/* Remove all there is of an endpoint; 0 also where there is nothing. */
+mk_must_check int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id,
+					 const char *ifname, struct mk_error *err);
+
+/* A file descriptor of the container's network namespace. */
+mk_must_check int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure);
+
+/* ADD: create the endpoint, print the result. Nothing is left after a failure. */
+mk_must_check int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+			     struct mk_cni_failure *failure);
+/* CHECK: fails naming everything that is missing or wrong. */
+mk_must_check int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+			       struct mk_cni_failure *failure);
+/* GC: remove every endpoint that is not in the list of valid attachments. */
+mk_must_check int mk_cni_gc(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+			    struct mk_cni_failure *failure);
+
+#endif

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cni/reap.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/pin.h"
+#include "ipam/ipam.h"
+
+struct reaping {
+	struct mk_ipam *ipam;
+	struct mk_nl *nl;
+	const char *veth_prefix;
+	struct mk_error *err;
+	int released;
+};
+
+/* ---- owners that are gone ---------------------------------------------------------------------- */
+
+/* Would we see @path if it were there? Not if the directory that holds it is not in this mount
+ * namespace. In /proc the directory goes together with the process. */
+static bool would_be_visible(const char *path)
+{
+	char dir[PATH_MAX];
+	char *slash;
+
+	if (path[0] != '/' || snprintf(dir, sizeof(dir), "%s", path) >= (int)sizeof(dir))
+		return false;
+	if (strncmp(path, "/proc/", strlen("/proc/")) == 0)
+		return access("/proc/self", F_OK) == 0;
+	slash = strrchr(dir, '/');
+	*slash = '\0';
+	return access(dir[0] ? dir : "/", F_OK) == 0;
+}
+
+static bool netns_is_gone(const char *path)
+{
+	return would_be_visible(path) && access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+static int reap_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct reaping *reaping = ctx;
+	char host_name[IFNAMSIZ], text[MK_IP_STRLEN];
+	struct mk_link link;
+	int ret;
+
+	if (!owner->container_id[0] || !netns_is_gone(owner->netns))
+		return 0;
+	mk_cni_host_name(reaping->veth_prefix, owner->container_id, owner->ifname, host_name);
+	ret = mk_nl_link_get(reaping->nl, host_name, &link, reaping->err);
+	if (ret != -ENODEV)
+		return ret;
+	mk_log_info("released the address of a container that is gone ip=%s container=%s ifname=%s "
+		    "netns=%s (no such namespace) device=%s (no such device)",
+		    mk_ip_format(ip, text), owner->container_id, owner->ifname, owner->netns,
+		    host_name);
+	reaping->released++;
+	return mk_ipam_release_ip(reaping->ipam, ip, reaping->err);
+}
+
+/* With the datapath's lock held exclusively no ADD is under way, and a complete endpoint has its
+ * veth as long as its namespace lives: so no device means no pod. Where the lock is not free pods
+ * are starting; the agent's loop does not wait for them, its next turn comes. */
+static int reap_owners(struct reaping *reaping, const char *state_dir)
+{
+	cleanup_close int lock_fd =
+		mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_EX | LOCK_NB, reaping->err);
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+
+	if (lock_fd < 0)
+		return lock_fd == -EWOULDBLOCK ? 0 : lock_fd;
+	ipam = mk_ipam_open(state_dir, reaping->err);
+	if (!ipam)
+		return -reaping->err->code;
+	reaping->ipam = ipam;
+	return mk_ipam_each(ipam, reap_visit, reaping, reaping->err);
+}
+
+/* ---- what has lost its owner --------------------------------------------------------------------- */
+
+struct sweeping {
+	struct mk_cni_node *node;
+	struct mk_ipam *ipam;
+	struct mk_error *err;
+	int released;
+};
+
+/* Does a live device of ours have @ip? 1, 0 or an error. */
+static int is_alive(struct sweeping *sweeping, const struct mk_ip *ip)
+{
+	struct mk_pod pod;
+	struct mk_link link;
+	int ret;
+
+	if (!sweeping->node->pods)
+		return 0;
+	ret = mk_pods_get(sweeping->node->pods, ip, &pod, sweeping->err);
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	ret = mk_nl_link_get_index(sweeping->node->nl, (int)pod.ifindex, &link, sweeping->err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	return mk_cni_is_host_name(sweeping->node->veth_prefix, link.name);
+}
+
+static int sweep_unknown(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct sweeping *sweeping = ctx;
+	char text[MK_IP_STRLEN];
+	int ret;
+
+	if (owner->container_id[0])
+		return 0;
+	ret = is_alive(sweeping, ip);
+	if (ret != 0)
+		return ret < 0 ? ret : 0;
+	mk_log_info("released an address whose file does not tell its owner and that no device has "
+		    "ip=%s",
+		    mk_ip_format(ip, text));
+	sweeping->released++;
+	return mk_ipam_release_ip(sweeping->ipam, ip, sweeping->err);
+}
+
+static int sweep_entry(void *ctx, const struct mk_ip *ip, const struct mk_pod *pod)
+{
+	struct sweeping *sweeping = ctx;
+	char text[MK_IP_STRLEN];
+
+	if (mk_ipam_is_allocated(sweeping->ipam, ip))
+		return 0;
+	mk_log_info("removed the table entry of an address that nobody has ip=%s ifindex=%u",
+		    mk_ip_format(ip, text), pod->ifindex);
+	return mk_pods_delete(sweeping->node->pods, ip, sweeping->err);
+}
+
+/* Under the directory's lock: an address that is free now gets no entry meanwhile. */
+int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err)
+{
+	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(node->state_dir, err);
+	struct sweeping sweeping = { .node = node, .ipam = ipam, .err = err };
+	int ret;
+
+	if (!ipam)
+		return -err->code;
+	ret = mk_ipam_each(ipam, sweep_unknown, &sweeping, err);
+	if (ret == 0 && node->pods)
+		ret = mk_pods_each(node->pods, sweep_entry, &sweeping, err);
+	return ret < 0 ? ret : sweeping.released;
+}
+
+int mk_cni_reap(const char *state_dir, const char *bpf_dir, const char *veth_prefix,
+		struct mk_error *err)
+{
+	const struct mk_cni_conf conf = {
+		.veth_prefix = veth_prefix,
+		.state_dir = state_dir,
+		.bpf_dir = bpf_dir,
+	};
+	cleanup_nl struct mk_nl *nl = mk_nl_open(err);
+	cleanup_cni_node struct mk_cni_node node = { 0 };
+	struct reaping reaping = { .nl = nl, .veth_prefix = veth_prefix, .err = err };
+	int ret;
+
+	if (!nl)
+		return -err->code;
+	ret = reap_owners(&reaping, state_dir);
+	if (ret == 0)
+		ret = mk_cni_node_open(&node, &conf, err);
+	if (ret == 0)
+		ret = mk_cni_sweep(&node, err);
+	return ret < 0 ? ret : reaping.released + ret;
+}
