@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """cni.py - call CNI plugins in turns, ADD then DEL, and compare the medians. Runs inside a node.
 A call is timed from fork to the collected exit status: what a runtime waits for."""

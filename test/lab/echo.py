@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """echo.py - a server that says whom it sees, and its client.
 
@@ -133,7 +133,7 @@ def open_socket(args):
     sock.settimeout(args.timeout)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if args.proto == "udp":
-        mode = IP_PMTUDISC_DO if args.df else IP_PMTUDISC_DONT
+        mode = IP_PMTUDISC_DO if args.df or args.path_mtu else IP_PMTUDISC_DONT
         sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, mode)
     if args.source:
         addr, _, port = args.source.partition(":")
@@ -167,6 +167,8 @@ def mtu_after_too_big(args):
         try:
             sock.send(b"x" * args.size)
             sock.recv(65536)
+            print("fits")
+            return
         except socket.timeout:
             continue
         except OSError as err:

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """forge.py - send one UDP datagram as a raw frame, with whatever addresses and MACs are asked for.
 What is not given is the interface's own, and the next hop's from the neighbour table."""

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """objects.py LAB_DIR: compute the EndpointSlices of Services that select pods of the lab, then
 make every node's cluster directory equal to LAB_DIR/objects. The caller holds the lock.

@@ -5,7 +5,7 @@
 
 sync_objects()
 {
-	flock "$LAB_DIR/objects" python3 "$LAB_LIB/objects.py" "$LAB_DIR"
+	flock "$LAB_DIR/objects" "$LAB_LIB/objects.py" "$LAB_DIR"
 }
 
 lab_apply()

@@ -19,7 +19,7 @@ declare -A ADDR=()
 # shop_service NAME JQ: a field of one of the shop's Services
 shop_service()
 {
-	python3 -c '
+	/usr/bin/python3 -c '
 import json, sys, yaml
 docs = yaml.safe_load_all(open(sys.argv[1]))
 print(json.dumps(next(d for d in docs if d["kind"] == "Service" and d["metadata"]["name"] == sys.argv[2])))
