@@ -14,6 +14,7 @@ netns_path() { echo "/run/netns/$MK_LAB.$1"; }
 inside() { local name=$1; shift; ip netns exec "$MK_LAB.$name" "$@"; }
 
 # conf [JQ]: the plugin's configuration as the agent installed it, changed by a jq filter
+# shellcheck disable=SC2120 # the filter comes from the tests
 conf()
 {
 	on "$CNI_NODE" cat /etc/cni/net.d/10-monokube.conflist | jq -c \
@@ -41,7 +42,9 @@ cni_fails()
 	expect_match "message" "$regex" "$(jq -r '"\(.msg) \(.details // "")"' <<<"$out")"
 }
 
+# shellcheck disable=SC2119
 add() { cni ADD "$1" "$(netns_path "$2")" "${3:-eth0}" < <(conf); }
+# shellcheck disable=SC2119
 del() { cni DEL "$1" "$(netns_path "$2")" "${3:-eth0}" < <(conf); }
 ip_of() { jq -r '.ips[0].address | sub("/.*"; "")'; }
 
