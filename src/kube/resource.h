@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/kube/resource.h - what is read from the API server, in one table, and how it is asked for. */
+#ifndef MK_KUBE_RESOURCE_H
+#define MK_KUBE_RESOURCE_H
+
+#include <stdbool.h>
+
+#include "model/model.h"
+
+enum mk_resource_id {
+	MK_RESOURCE_NODES,
+	MK_RESOURCE_SERVICES,
+	MK_RESOURCE_SERVICE_CIDRS,
+	MK_RESOURCE_ENDPOINT_SLICES,
+	MK_RESOURCE_ENDPOINTS, /* only while the server has no EndpointSlices */
+	MK_RESOURCE_COUNT
+};
+
+struct mk_resource {
+	const char *name; /* for messages */
+	const char *api_version, *kind;
+	const char *path; /* of the collection, all namespaces */
+	const char *label_selector; /* NULL: all */
+	enum mk_kind model_kind; /* MK_KIND_COUNT: the model does not take it */
+	bool optional; /* a server that has it not, or refuses it, is no obstacle */
+	const char *const *unused; /* see mk_decoder_new() */
+};
+
+const struct mk_resource *mk_resource(enum mk_resource_id id);
+
+/* How a collection is asked for. */
+enum mk_query_mode {
+	MK_QUERY_LIST, /* one page */
+	MK_QUERY_WATCH, /* from @resource_version on */
+	MK_QUERY_STREAM, /* all objects as events, a bookmark, and then the watch */
+};
+
+struct mk_query {
+	enum mk_query_mode mode;
+	unsigned int limit; /* LIST: objects per page; 0: all */
+	const char *continue_; /* LIST: NULL for the first page */
+	const char *resource_version; /* WATCH */
+	unsigned int timeout_s; /* WATCH, STREAM: the server ends it then */
+};
+
+/* Path and query, percent-encoded; the caller frees it. NULL: out of memory. */
+mk_must_check char *mk_resource_target(const struct mk_resource *resource,
+				       const struct mk_query *query);
+
+#endif
