@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "monokube/version.h"
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/pin.h"
+#include "kube/cluster_dir.h"
+#include "overlay/record.h"
+
+#define AGENT_LOCK "agent.lock"
+
+/* Changes that come together are worked on together: a file with ten objects is one turn. */
+#define DEBOUNCE_MS 2
+
+uint64_t mk_agent_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+static void on_work(uv_timer_t *timer)
+{
+	mk_agent_work(timer->data);
+}
+
+/* Sooner counts: a stream of changes does not put the work off. */
+void mk_agent_schedule(struct mk_agent *agent, uint64_t delay_ms)
+{
+	if (uv_is_active((uv_handle_t *)&agent->work_timer) &&
+	    uv_timer_get_due_in(&agent->work_timer) <= delay_ms)
+		return;
+	uv_timer_start(&agent->work_timer, on_work, delay_ms, 0);
+}
+
+/* ---- what the source tells ----------------------------------------------------------------------- */
+
+static void on_node_changed(void *ctx, const char *name)
+{
+	struct mk_agent *agent = ctx;
+
+	(void)name;
+	agent->node_dirty = true;
+	mk_agent_schedule(agent, DEBOUNCE_MS);
+}
+
+static void on_service_changed(void *ctx, const char *namespace_, const char *name)
+{
+	struct mk_agent *agent = ctx;
+
+	mk_agent_service_dirty(agent, namespace_, name);
+	mk_agent_schedule(agent, DEBOUNCE_MS);
+}
+
+static void on_listed(void *ctx, bool complete)
+{
+	struct mk_agent *agent = ctx;
+
+	agent->listed = true;
+	agent->complete = complete;
+	agent->node_dirty = true;
+	agent->overlay_dirty = true;
+	if (!complete)
+		mk_log_warn("not everything could be read: nothing is removed until it can");
+	mk_agent_schedule(agent, 0);
+}
+
+/* ---- one agent per node ---------------------------------------------------------------------------- */
+
+static int already_running(const char *state_dir, struct mk_error *err)
+{
+	char path[PATH_MAX], pid[32] = "unknown";
+	cleanup_fclose FILE *file = NULL;
+
+	if (snprintf(path, sizeof(path), "%s/" AGENT_LOCK, state_dir) < (int)sizeof(path))
+		file = fopen(path, "re");
+	if (file && fgets(pid, sizeof(pid), file))
+		pid[strcspn(pid, "\n")] = '\0';
+	return mk_error_set(err, EBUSY,
+			    "an agent runs here already, pid %s (lock '%s/" AGENT_LOCK "')", pid,
+			    state_dir);
+}
+
+static int take_lock(struct mk_agent *agent, struct mk_error *err)
+{
+	const char *state_dir = agent->config.state_dir;
+
+	agent->lock_fd = mk_state_lock(state_dir, AGENT_LOCK, LOCK_EX | LOCK_NB, err);
+	if (agent->lock_fd == -EWOULDBLOCK)
+		return already_running(state_dir, err);
+	if (agent->lock_fd < 0)
+		return agent->lock_fd;
+	if (ftruncate(agent->lock_fd, 0) < 0 || dprintf(agent->lock_fd, "%d\n", getpid()) < 0)
+		return mk_error_errno(err, errno, "cannot write '%s/" AGENT_LOCK "'", state_dir);
+	return 0;
+}
+
+/* ---- start and stop ---------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+	mk_log_info("stopping on SIG%s; the datapath goes on", number == SIGINT ? "INT" : "TERM");
+	uv_stop(signal->loop);
+}
+
+static int start_signals(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = uv_signal_init(&agent->loop, &agent->on_term);
+
+	if (ret == 0)
+		ret = uv_signal_init(&agent->loop, &agent->on_int);
+	if (ret == 0)
+		ret = uv_signal_start(&agent->on_term, on_signal, SIGTERM);
+	if (ret == 0)
+		ret = uv_signal_start(&agent->on_int, on_signal, SIGINT);
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot wait for signals") : 0;
+}
+
+static int start_model(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_model_listener listener = {
+		.node_changed = on_node_changed,
+		.service_changed = on_service_changed,
+		.ctx = agent,
+	};
+
+	agent->model = mk_model_new();
+	if (!agent->model)
+		return mk_error_errno(err, ENOMEM, "cannot keep the cluster's objects");
+	mk_model_set_listener(agent->model, &listener);
+	agent->source = mk_cluster_dir_start(&agent->loop, agent->config.cluster_dir, agent->model,
+					     on_listed, agent, err);
+	return agent->source ? 0 : -EINVAL;
+}
+
+/* Nothing on the host is touched before the settings are known to suit the cluster and no other
+ * agent is here. */
+static int start(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = uv_timer_init(&agent->loop, &agent->work_timer);
+
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot start a timer");
+	agent->work_timer.data = agent;
+	agent->nl = mk_nl_open(err);
+	agent->overlay = agent->nl ? mk_overlay_new(agent->nl, err) : NULL;
+	if (!agent->overlay)
+		return -EINVAL;
+	ret = start_signals(agent, err);
+	if (ret == 0)
+		ret = start_model(agent, err);
+	if (ret == 0)
+		ret = mk_agent_check_addresses(agent, err);
+	if (ret == 0)
+		ret = take_lock(agent, err);
+	if (ret == 0)
+		ret = mk_record_write(&agent->config, err);
+	if (ret == 0)
+		ret = mk_agent_monitor_start(agent, err);
+	if (ret == 0)
+		ret = mk_agent_upkeep_start(agent, err);
+	return ret;
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+	(void)ctx;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+static void stop(struct mk_agent *agent)
+{
+	mk_cluster_dir_stop(agent->source);
+	mk_agent_monitor_stop(agent);
+	uv_walk(&agent->loop, close_handle, NULL);
+	uv_run(&agent->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&agent->loop);
+	mk_agent_drop_datapath(agent);
+	mk_overlay_free(agent->overlay);
+	mk_overlay_plan_release(&agent->plan);
+	mk_agent_services_free(agent);
+	mk_agent_node_release(&agent->node);
+	mk_model_free(agent->model);
+	mk_nl_free(agent->nl);
+	mk_cleanup_close(&agent->lock_fd);
+	free(agent->said);
+	free(agent->left_out);
+}
+
+static void say_hello(const struct mk_agent *agent)
+{
+	struct utsname kernel = { 0 };
+	char cluster[MK_CIDR_STRLEN];
+
+	uname(&kernel);
+	mk_log_info("monokube %s starts node=%s clusterCidr=%s clusterDir=%s kernel=%s",
+		    MONOKUBE_VERSION, agent->config.node_name,
+		    mk_cidr_format(&agent->config.cluster_cidr, cluster), agent->config.cluster_dir,
+		    kernel.release);
+}
+
+static int run(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = uv_loop_init(&agent->loop);
+
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot start the event loop");
+	ret = start(agent, err);
+	if (ret == 0) {
+		say_hello(agent);
+		uv_run(&agent->loop, UV_RUN_DEFAULT);
+	}
+	stop(agent);
+	return ret;
+}
+
+int mk_agent_main(int argc, char **argv)
+{
+	struct mk_agent *agent = calloc(1, sizeof(*agent));
+	struct mk_error err = { 0 };
+	int ret;
+
+	if (!agent) {
+		mk_log_error("out of memory");
+		return 1;
+	}
+	agent->lock_fd = -1;
+	agent->host_backends = -1;
+	ret = mk_config_load(&agent->config, argc, argv, &err);
+	if (ret == 0) {
+		mk_log_set_level(agent->config.log_level);
+		ret = run(agent, &err);
+	}
+	if (ret < 0)
+		mk_log_error("the agent does not start: %s", mk_error_text(&err));
+	free(agent);
+	return ret < 0 ? 1 : 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/agent_internal.h - the agent's state, and the steps that bring the node to what the
+ * model says. Changes only mark something dirty; work.c runs the steps once per turn of the loop:
+ *
+ *	own node (node.c): addresses, uplink, devices, constants -> datapath loaded
+ *	Services (services.c): compile, tables
+ *	hooks: attached when the tables are filled
+ *	overlay: routes, neighbours, FDB
+ *	leftovers of earlier runs removed, once every list is complete
+ *	CNI configuration and plugin installed (install.c)
+ *
+ * A step returns 0, MK_WAIT (nothing to do before something changes; what for was said once), or
+ * an error; then the rest waits for the next attempt. */
+#ifndef MK_AGENT_AGENT_INTERNAL_H
+#define MK_AGENT_AGENT_INTERNAL_H
+
+#include <uthash.h>
+#include <uv.h>
+
+#include "config/addresses.h"
+#include "config/config.h"
+#include "datapath/datapath.h"
+#include "datapath/sweep.h"
+#include "model/model.h"
+#include "overlay/overlay.h"
+
+#define MK_WAIT 1
+
+/* A Service by "namespace/name": is there something to do, which addresses routes lead to. */
+struct agent_service {
+	char *key;
+	char *namespace_, *name;
+	bool dirty;
+	struct mk_ip *vips; /* sorted, each once */
+	size_t vip_count;
+	UT_hash_handle hh;
+};
+
+/* What is known about this node, from its object and its kernel. */
+struct agent_node {
+	struct mk_addresses addresses;
+	struct mk_ip internal_ip;
+	struct mk_ip *service_ips; /* of the Node object: where NodePorts answer */
+	size_t service_ip_count;
+	char *zone;
+	struct mk_link uplink;
+	uint32_t mtu_bytes; /* of pods */
+	struct mk_devices devices;
+	struct mk_ip *local; /* every address of the host, sorted */
+	size_t local_count;
+};
+
+struct mk_agent {
+	struct mk_config config;
+	uv_loop_t loop;
+	uv_signal_t on_term, on_int;
+	uv_timer_t work_timer, sweep_timer, minute_timer;
+	uv_poll_t monitor;
+	bool has_monitor;
+	int lock_fd;
+
+	struct mk_model *model;
+	struct mk_cluster_dir *source;
+	struct mk_nl *nl;
+	struct mk_overlay *overlay;
+	struct mk_datapath *datapath;
+	struct mk_sweep *sweep;
+	struct agent_service *services;
+	struct agent_node node;
+	struct mk_overlay_plan plan;
+
+	bool listed; /* the source has read everything it can, once */
+	bool complete; /* ... and all of it made sense: what is not there does not exist */
+	bool node_dirty; /* a Node object, an interface or an address changed */
+	bool overlay_dirty;
+	bool sysctls_done, installed, pruned, ready, failed;
+	int host_backends; /* as told to the programs; -1: not yet */
+	char *said; /* what is waited for, or failed, as logged last */
+	char *left_out; /* nodes, as logged last */
+	unsigned int backoff_ms;
+	unsigned int writes; /* table entries and kernel objects changed since the start */
+	unsigned int dirty_services;
+};
+
+/* agent.c: have work_run() called soon. */
+void mk_agent_schedule(struct mk_agent *agent, uint64_t delay_ms);
+uint64_t mk_agent_now_ns(void);
+
+/* work.c */
+void mk_agent_work(struct mk_agent *agent);
+/* Log once what nothing can go on without. Returns MK_WAIT. */
+int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* node.c */
+mk_must_check int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err);
+/* Only whether the settings suit the Node object, if there is one. */
+mk_must_check int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err);
+void mk_agent_node_release(struct agent_node *node);
+void mk_agent_drop_datapath(struct mk_agent *agent);
+
+/* local.c: every IPv4 address of the host but loopback's; the caller frees *@ips. */
+mk_must_check int mk_agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,
+					   struct mk_error *err);
+/* The interface that holds @ip; -ENODEV. */
+mk_must_check int mk_agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip, int *ifindex,
+					struct mk_error *err);
+
+/* routes.c: what map `routes` should hold. Pure; the caller frees *@entries. */
+struct mk_routes_input {
+	const struct mk_config *config;
+	const struct mk_addresses *own;
+	const struct mk_overlay_plan *plan;
+	const struct mk_ip *local;
+	size_t local_count;
+};
+mk_must_check int mk_agent_routes(const struct mk_routes_input *input,
+				  struct mk_route_entry **entries, size_t *count,
+				  struct mk_error *err);
+
+/* services.c */
+void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name);
+void mk_agent_all_services_dirty(struct mk_agent *agent);
+mk_must_check int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err);
+void mk_agent_services_free(struct mk_agent *agent);
+
+/* install.c */
+struct mk_cni_conf_values {
+	const struct mk_config *config;
+	struct mk_cidr pod_cidr;
+	uint32_t mtu_bytes;
+	bool portmap; /* the plugin is there to be chained */
+};
+/* Replace the ${...} of @template; the caller frees the result. NULL: @err, also for a
+ * placeholder nobody knows. Pure. */
+char *mk_cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
+			 struct mk_error *err);
+mk_must_check int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err);
+
+/* upkeep.c: sessions, retired backends, and what is looked at every minute. */
+mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);
+/* Sweep at once: backends are gone. */
+void mk_agent_sweep_now(struct mk_agent *agent);
+
+/* monitor.c: tells when interfaces or addresses change. */
+mk_must_check int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err);
+void mk_agent_monitor_stop(struct mk_agent *agent);
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The CNI configuration and the plugin: this binary under another name. Installed when the datapath
+ * is attached, so that a runtime that finds them finds a node that works. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+
+#define MAX_BINARY_BYTES (256 * 1024 * 1024)
+#define MAX_CONF_BYTES	 (1024 * 1024)
+#define PORTMAP_ENTRY \
+	",\n    { \"type\": \"portmap\", \"capabilities\": { \"portMappings\": true } }"
+
+static const char conf_template[] =
+#include "cni_conf_template.h"
+	;
+
+/* ---- configuration ------------------------------------------------------------------------------ */
+
+struct placeholder {
+	const char *name;
+	char value[PATH_MAX];
+};
+
+static size_t fill(struct placeholder *list, const struct mk_cni_conf_values *values)
+{
+	const struct mk_config *config = values->config;
+	const struct {
+		const char *name, *value;
+	} texts[] = {
+		{ "vethPrefix", config->veth_prefix },
+		{ "stateDir", config->state_dir },
+		{ "bpfDir", config->bpf_dir },
+		{ "portmap", values->portmap ? PORTMAP_ENTRY : "" },
+	};
+	size_t count = 0;
+
+	list[count].name = "podCIDR";
+	mk_cidr_format(&values->pod_cidr, list[count++].value);
+	list[count].name = "clusterCIDR";
+	mk_cidr_format(&config->cluster_cidr, list[count++].value);
+	list[count].name = "vtepCIDR";
+	mk_cidr_format(&config->vtep_cidr, list[count++].value);
+	list[count].name = "mtu";
+	snprintf(list[count++].value, PATH_MAX, "%u", values->mtu_bytes);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(texts); i++) {
+		list[count].name = texts[i].name;
+		snprintf(list[count++].value, PATH_MAX, "%s", texts[i].value);
+	}
+	return count;
+}
+
+static const char *value_of(const struct placeholder *list, size_t count, const char *name,
+			    size_t length)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(list[i].name) == length && strncmp(list[i].name, name, length) == 0)
+			return list[i].value;
+	return NULL;
+}
+
+static int render(FILE *out, const char *text, const struct placeholder *list, size_t count,
+		  struct mk_error *err)
+{
+	const char *open, *close;
+
+	while ((open = strstr(text, "${"))) {
+		const char *value;
+
+		close = strchr(open, '}');
+		if (!close)
+			return mk_error_set(err, EINVAL, "CNI template: '${' without '}'");
+		value = value_of(list, count, open + 2, (size_t)(close - open - 2));
+		if (!value)
+			return mk_error_set(err, EINVAL, "CNI template: '%.*s' has no meaning",
+					    (int)(close - open + 1), open);
+		fprintf(out, "%.*s%s", (int)(open - text), text, value);
+		text = close + 1;
+	}
+	fputs(text, out);
+	return 0;
+}
+
+char *mk_cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
+			 struct mk_error *err)
+{
+	cleanup_free struct placeholder *list = calloc(8, sizeof(*list));
+	cleanup_free char *text = NULL;
+	size_t size = 0;
+	FILE *out = list ? open_memstream(&text, &size) : NULL;
+	int ret;
+
+	if (!out) {
+		(void)mk_error_errno(err, ENOMEM, "cannot write the CNI configuration");
+		return NULL;
+	}
+	ret = render(out, template, list, fill(list, values), err);
+	if (fclose(out) != 0 && ret == 0)
+		ret = mk_error_errno(err, ENOMEM, "cannot write the CNI configuration");
+	return ret == 0 ? mk_steal_ptr(text) : NULL;
+}
+
+/* ---- files ---------------------------------------------------------------------------------------- */
+
+static int make_parent(const char *path, struct mk_error *err)
+{
+	char parent[PATH_MAX];
+	char *slash;
+
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
+	if (!slash || slash == parent)
+		return 0;
+	*slash = '\0';
+	return mk_mkdirs(parent, 0755, err);
+}
+
+/* Returns 1 if @path was written, 0 if it was so already. */
+static int install_file(const char *path, const char *data, size_t size, size_t max_bytes,
+			mode_t mode, struct mk_error *err)
+{
+	cleanup_free char *now = NULL;
+	size_t now_size;
+	int ret;
+
+	if (mk_file_read(path, max_bytes, &now, &now_size, NULL) == 0 && now_size == size &&
+	    memcmp(now, data, size) == 0)
+		return 0;
+	ret = make_parent(path, err);
+	if (ret == 0)
+		ret = mk_file_replace(path, data, size, mode, err);
+	return ret < 0 ? ret : 1;
+}
+
+static int install_conf(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_cni_conf_values values = {
+		.config = &agent->config,
+		.pod_cidr = agent->node.addresses.pod_cidr,
+		.mtu_bytes = agent->node.mtu_bytes,
+	};
+	cleanup_free char *text = NULL;
+	char portmap[PATH_MAX + 16];
+	int ret;
+
+	snprintf(portmap, sizeof(portmap), "%s/portmap", agent->config.cni_bin_dir);
+	values.portmap = access(portmap, X_OK) == 0;
+	text = mk_cni_conf_render(conf_template, &values, err);
+	if (!text)
+		return -EINVAL;
+	ret = install_file(agent->config.cni_conf_path, text, strlen(text), MAX_CONF_BYTES, 0644,
+			   err);
+	if (ret > 0)
+		mk_log_info("CNI configuration written path=%s portmap=%s",
+			    agent->config.cni_conf_path, values.portmap ? "yes" : "no");
+	return ret < 0 ? ret : 0;
+}
+
+static int install_plugin(struct mk_agent *agent, struct mk_error *err)
+{
+	cleanup_free char *binary = NULL;
+	char path[PATH_MAX + 16];
+	size_t size;
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/monokube", agent->config.cni_bin_dir);
+	ret = mk_file_read("/proc/self/exe", MAX_BINARY_BYTES, &binary, &size, err);
+	if (ret == 0)
+		ret = install_file(path, binary, size, MAX_BINARY_BYTES, 0755, err);
+	if (ret > 0)
+		mk_log_info("CNI plugin installed path=%s", path);
+	return ret < 0 ? ret : 0;
+}
+
+/* The plugin first: a configuration tells runtimes to call it. */
+int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret;
+
+	if (agent->installed)
+		return 0;
+	ret = install_plugin(agent, err);
+	if (ret == 0)
+		ret = install_conf(agent, err);
+	if (ret == 0)
+		agent->installed = true;
+	return ret;
+}

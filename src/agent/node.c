@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+/* This node: from its object and its interfaces to devices, constants and loaded programs. */
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "overlay/sysctl.h"
+
+void mk_agent_node_release(struct agent_node *node)
+{
+	free(node->service_ips);
+	free(node->zone);
+	free(node->local);
+	*node = (struct agent_node){ 0 };
+}
+
+void mk_agent_drop_datapath(struct mk_agent *agent)
+{
+	mk_sweep_free(agent->sweep);
+	agent->sweep = NULL;
+	mk_datapath_free(agent->datapath);
+	agent->datapath = NULL;
+	agent->pruned = false;
+	agent->host_backends = -1;
+}
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+static int compute(const struct mk_agent *agent, const struct mk_node_object *object,
+		   struct mk_addresses *addresses, struct mk_error *err)
+{
+	int ret = mk_addresses_compute(&agent->config.cluster_cidr, &agent->config.vtep_cidr,
+				       &object->pod_cidr, addresses, err);
+
+	return ret < 0 ? mk_error_wrap(err, "clusterCidr, vtepCidr and the pod CIDR of Node '%s'",
+				       object->name)
+		       : 0;
+}
+
+int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err)
+{
+	const struct mk_node_object *object = mk_model_node(agent->model, agent->config.node_name);
+	struct mk_addresses addresses;
+
+	if (!object || object->pod_cidr.ip.family == AF_UNSPEC)
+		return 0;
+	return compute(agent, object, &addresses, err);
+}
+
+static int find_object(struct mk_agent *agent, const struct mk_node_object **object)
+{
+	const char *name = agent->config.node_name;
+
+	*object = mk_model_node(agent->model, name);
+	if (!*object)
+		return mk_agent_wait_for(agent, "a Node object '%s' (--node-name)", name);
+	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
+		return mk_agent_wait_for(agent,
+					 "nothing: Node '%s' is of the control plane and "
+					 "isCPNodesDeployAllowed is false",
+					 name);
+	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
+		return mk_agent_wait_for(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
+	if ((*object)->internal_ip.family == AF_UNSPEC)
+		return mk_agent_wait_for(agent, "an IPv4 InternalIP in the Node object '%s'", name);
+	return 0;
+}
+
+static bool same_ips(const struct mk_ip *a, size_t a_count, const struct mk_ip *b, size_t b_count)
+{
+	if (a_count != b_count)
+		return false;
+	for (size_t i = 0; i < a_count; i++)
+		if (!mk_ip_equal(&a[i], &b[i]))
+			return false;
+	return true;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* What Services ask about this node. A change means every Service anew. */
+static int take_object(struct mk_agent *agent, const struct mk_node_object *object,
+		       struct mk_error *err)
+{
+	struct agent_node *node = &agent->node;
+	struct mk_ip *ips;
+	char *zone = NULL;
+
+	if (same_ips(node->service_ips, node->service_ip_count, object->addresses,
+		     object->address_count) &&
+	    same_text(node->zone, object->zone))
+		return 0;
+	ips = calloc(object->address_count ? object->address_count : 1, sizeof(*ips));
+	if (object->zone)
+		zone = strdup(object->zone);
+	if (!ips || (object->zone && !zone)) {
+		free(ips);
+		free(zone);
+		return mk_error_errno(err, ENOMEM, "cannot keep Node '%s'", object->name);
+	}
+	if (object->address_count)
+		memcpy(ips, object->addresses, object->address_count * sizeof(*ips));
+	free(node->service_ips);
+	free(node->zone);
+	node->service_ips = ips;
+	node->service_ip_count = object->address_count;
+	node->zone = zone;
+	mk_agent_all_services_dirty(agent);
+	return 0;
+}
+
+/* ---- the interfaces --------------------------------------------------------------------------- */
+
+static int find_uplink(struct mk_agent *agent, const struct mk_ip *internal_ip,
+		       struct mk_link *link, struct mk_error *err)
+{
+	const char *name = agent->config.uplink;
+	char text[MK_IP_STRLEN];
+	int ifindex, ret;
+
+	if (name[0]) {
+		ret = mk_nl_link_get(agent->nl, name, link, err);
+		if (ret == -ENODEV)
+			return mk_agent_wait_for(agent, "interface '%s' (uplinkIfaceName)", name);
+		return ret;
+	}
+	mk_ip_format(internal_ip, text);
+	ret = mk_agent_interface_of(agent->nl, internal_ip, &ifindex, err);
+	if (ret == -ENODEV)
+		return mk_agent_wait_for(agent, "an interface with the Node's InternalIP %s", text);
+	if (ret < 0)
+		return ret;
+	ret = mk_nl_link_get_index(agent->nl, ifindex, link, err);
+	if (ret == 0 && link->flags & IFF_LOOPBACK)
+		return mk_error_set(
+			err, EINVAL,
+			"the Node's InternalIP %s is on '%s': name the interface to the "
+			"other nodes (uplinkIfaceName)",
+			text, link->name);
+	return ret;
+}
+
+static uint32_t pod_mtu(const struct mk_agent *agent, const struct mk_link *uplink)
+{
+	uint32_t fits = uplink->mtu_bytes > MK_VXLAN_OVERHEAD_BYTES
+				? uplink->mtu_bytes - MK_VXLAN_OVERHEAD_BYTES
+				: uplink->mtu_bytes;
+
+	return agent->config.mtu_bytes ? agent->config.mtu_bytes : fits;
+}
+
+static int make_devices(struct mk_agent *agent, struct mk_error *err)
+{
+	struct agent_node *node = &agent->node;
+	struct mk_device_wanted wanted = {
+		.vxlan_name = agent->config.vxlan_iface_name,
+		.vxlan_port = agent->config.vxlan_port,
+		.underlay = node->internal_ip,
+		.uplink_ifindex = node->uplink.ifindex,
+		.mtu_bytes = node->mtu_bytes,
+		.addresses = node->addresses,
+	};
+	struct mk_sysctl_wanted sysctls = {
+		.vxlan_name = agent->config.vxlan_iface_name,
+		.nat_port_min = agent->config.nat_port_min,
+		.nat_port_max = agent->config.nat_port_max,
+		.state_dir = agent->config.state_dir,
+	};
+	struct mk_devices before = node->devices;
+	int ret = mk_devices_ensure(agent->nl, &wanted, &node->devices, err);
+
+	if (ret < 0)
+		return ret;
+	if (!agent->sysctls_done || memcmp(&before, &node->devices, sizeof(before)) != 0) {
+		ret = mk_sysctls_apply(&sysctls, err);
+		if (ret < 0)
+			return ret;
+	}
+	agent->sysctls_done = true;
+	return 0;
+}
+
+/* ---- the constants ----------------------------------------------------------------------------- */
+
+static struct mk_node constants(const struct mk_agent *agent)
+{
+	const struct agent_node *node = &agent->node;
+	const struct mk_addresses *own = &node->addresses;
+	struct mk_cidr pods = mk_cidr_network(&own->pod_cidr);
+	struct mk_cidr cluster = mk_cidr_network(&agent->config.cluster_cidr);
+	struct mk_ip pod_mask = mk_cidr_mask(&pods), cluster_mask = mk_cidr_mask(&cluster);
+	struct mk_node constants = {
+		.node_addr = mk_ip_to_addr(&node->internal_ip),
+		.vtep_addr = mk_ip_to_addr(&own->vtep),
+		.gateway_addr = mk_ip_to_addr(&own->gateway),
+		.vpod_addr = mk_ip_to_addr(&own->virtual_pod),
+		.pod_net = mk_ip_to_addr(&pods.ip),
+		.pod_mask = mk_ip_to_addr(&pod_mask),
+		.cluster_net = mk_ip_to_addr(&cluster.ip),
+		.cluster_mask = mk_ip_to_addr(&cluster_mask),
+		.uplink_ifindex = (__u32)node->uplink.ifindex,
+		.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
+		.uplink_mtu_bytes = node->uplink.mtu_bytes,
+		.overlay_mtu_bytes = node->mtu_bytes,
+		.nat_port_min = agent->config.nat_port_min,
+		.nat_port_max = agent->config.nat_port_max,
+		.vxlan_port = htons(agent->config.vxlan_port),
+	};
+
+	memcpy(constants.gateway_mac, own->gateway_mac.byte, sizeof(constants.gateway_mac));
+	memcpy(constants.vtep_mac, own->vtep_mac.byte, sizeof(constants.vtep_mac));
+	return constants;
+}
+
+static int open_datapath(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
+{
+	int ret;
+
+	agent->datapath =
+		mk_datapath_open(agent->config.bpf_dir, agent->config.state_dir, node, err);
+	if (!agent->datapath)
+		return err->code ? -err->code : -EINVAL;
+	ret = mk_datapath_load(agent->datapath, err);
+	if (ret < 0)
+		return ret;
+	ret = mk_service_sync_set_local(mk_datapath_services(agent->datapath), agent->node.local,
+					agent->node.local_count, err);
+	if (ret == 0)
+		mk_agent_all_services_dirty(agent);
+	return ret;
+}
+
+/* Constants are part of the programs: others mean another load, on top of the same tables. */
+static int load(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_node node = constants(agent);
+	int ret;
+
+	if (agent->datapath && memcmp(&node, mk_datapath_node(agent->datapath), sizeof(node)) == 0)
+		return 0;
+	mk_agent_drop_datapath(agent);
+	ret = open_datapath(agent, &node, err);
+	if (ret < 0) {
+		mk_agent_drop_datapath(agent);
+		return mk_error_wrap(err, "cannot load the datapath");
+	}
+	return 0;
+}
+
+/* ---- the other nodes ---------------------------------------------------------------------------- */
+
+/* Said when it changes, not at each Node's heartbeat. */
+static void say_left_out(struct mk_agent *agent)
+{
+	cleanup_free char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return;
+	for (size_t i = 0; i < agent->plan.left_out_count; i++)
+		fprintf(stream, "%snode '%s': %s", i ? "; " : "", agent->plan.left_out[i].node,
+			agent->plan.left_out[i].reason);
+	if (fclose(stream) != 0 || same_text(text, agent->left_out ? agent->left_out : ""))
+		return;
+	if (size)
+		mk_log_warn("left out of the overlay: %s", text);
+	free(agent->left_out);
+	agent->left_out = mk_steal_ptr(text);
+}
+
+static int plan_peers(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_overlay_view view = {
+		.own_node = agent->config.node_name,
+		.cluster_cidr = agent->config.cluster_cidr,
+		.vtep_cidr = agent->config.vtep_cidr,
+		.own_pod_cidr = agent->node.addresses.pod_cidr,
+	};
+	int ret;
+
+	mk_overlay_plan_release(&agent->plan);
+	ret = mk_overlay_plan_make(agent->model, &view, &agent->plan, err);
+	if (ret < 0)
+		return ret;
+	say_left_out(agent);
+	mk_overlay_set_node(agent->overlay, &agent->node.devices, &agent->node.addresses);
+	agent->overlay_dirty = true;
+	return mk_overlay_set_peers(agent->overlay, &agent->plan, err);
+}
+
+static int take_local(struct mk_agent *agent, struct mk_error *err)
+{
+	struct agent_node *node = &agent->node;
+	struct mk_ip *ips = NULL;
+	size_t count;
+	int ret = mk_agent_local_addresses(agent->nl, &ips, &count, err);
+
+	if (ret < 0)
+		return ret;
+	free(node->local);
+	node->local = ips;
+	node->local_count = count;
+	if (!agent->datapath)
+		return 0;
+	return mk_service_sync_set_local(mk_datapath_services(agent->datapath), ips, count, err);
+}
+
+static int fill_routes(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_routes_input input = {
+		.config = &agent->config,
+		.own = &agent->node.addresses,
+		.plan = &agent->plan,
+		.local = agent->node.local,
+		.local_count = agent->node.local_count,
+	};
+	cleanup_free struct mk_route_entry *entries = NULL;
+	size_t count;
+	int ret = mk_agent_routes(&input, &entries, &count, err);
+
+	if (ret < 0)
+		return ret;
+	return mk_datapath_sync_routes(agent->datapath, entries, count, agent->complete,
+				       &agent->writes, err);
+}
+
+/* ---- the step ------------------------------------------------------------------------------------ */
+
+static int identify(struct mk_agent *agent, struct mk_error *err)
+{
+	struct agent_node *node = &agent->node;
+	const struct mk_node_object *object;
+	struct mk_addresses addresses;
+	int ret = find_object(agent, &object);
+
+	if (ret == 0)
+		ret = compute(agent, object, &addresses, err);
+	if (ret == 0)
+		ret = find_uplink(agent, &object->internal_ip, &node->uplink, err);
+	if (ret == 0)
+		ret = take_object(agent, object, err);
+	if (ret != 0)
+		return ret;
+	if (node->addresses.gateway.family != AF_UNSPEC &&
+	    !mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr))
+		agent->installed = false;
+	node->addresses = addresses;
+	node->internal_ip = object->internal_ip;
+	if (node->mtu_bytes != pod_mtu(agent, &node->uplink))
+		agent->installed = false;
+	node->mtu_bytes = pod_mtu(agent, &node->uplink);
+	return 0;
+}
+
+int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret;
+
+	if (!agent->node_dirty)
+		return agent->datapath ? 0 : MK_WAIT;
+	ret = identify(agent, err);
+	if (ret == 0)
+		ret = make_devices(agent, err);
+	if (ret == 0)
+		ret = take_local(agent, err);
+	if (ret == 0)
+		ret = load(agent, err);
+	if (ret == 0)
+		ret = plan_peers(agent, err);
+	if (ret == 0)
+		ret = fill_routes(agent, err);
+	/* once loaded, a Node object that went away changes nothing */
+	if (ret == 0 || (ret == MK_WAIT && agent->datapath)) {
+		agent->node_dirty = false;
+		return 0;
+	}
+	return ret;
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Services: which are dirty, and for each the way from the model to tables and routes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static struct agent_service *find(struct mk_agent *agent, const char *key)
+{
+	struct agent_service *service;
+
+	HASH_FIND_STR(agent->services, key, service);
+	return service;
+}
+
+static void forget(struct mk_agent *agent, struct agent_service *service)
+{
+	HASH_DEL(agent->services, service);
+	free(service->key);
+	free(service->namespace_);
+	free(service->name);
+	free(service->vips);
+	free(service);
+}
+
+static struct agent_service *create(struct mk_agent *agent, const char *namespace_,
+				    const char *name)
+{
+	struct agent_service *service = calloc(1, sizeof(*service));
+
+	if (!service)
+		return NULL;
+	if (asprintf(&service->key, "%s/%s", namespace_, name) < 0)
+		service->key = NULL;
+	service->namespace_ = strdup(namespace_);
+	service->name = strdup(name);
+	if (!service->key || !service->namespace_ || !service->name) {
+		free(service->key);
+		free(service->namespace_);
+		free(service->name);
+		free(service);
+		return NULL;
+	}
+	HASH_ADD_KEYPTR(hh, agent->services, service->key, strlen(service->key), service);
+	return service;
+}
+
+static void mark(struct mk_agent *agent, struct agent_service *service)
+{
+	if (service->dirty)
+		return;
+	service->dirty = true;
+	agent->dirty_services++;
+}
+
+static void done(struct mk_agent *agent, struct agent_service *service)
+{
+	if (!service->dirty)
+		return;
+	service->dirty = false;
+	agent->dirty_services--;
+}
+
+void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name)
+{
+	struct agent_service *service = NULL;
+	char key[512];
+
+	if (snprintf(key, sizeof(key), "%s/%s", namespace_, name) < (int)sizeof(key))
+		service = find(agent, key);
+	if (!service)
+		service = create(agent, namespace_, name);
+	if (service)
+		mark(agent, service);
+	else
+		mk_log_error("out of memory, a change is lost service=%s/%s", namespace_, name);
+}
+
+void mk_agent_all_services_dirty(struct mk_agent *agent)
+{
+	struct agent_service *service, *next;
+
+	HASH_ITER(hh, agent->services, service, next)
+		mark(agent, service);
+}
+
+void mk_agent_services_free(struct mk_agent *agent)
+{
+	struct agent_service *service, *next;
+
+	HASH_ITER(hh, agent->services, service, next)
+		forget(agent, service);
+}
+
+/* ---- addresses that routes lead to ------------------------------------------------------------- */
+
+static int compare_ips(const void *a, const void *b)
+{
+	return mk_ip_compare(a, b);
+}
+
+/* A Service's own addresses are its frontends without a port; a node's are not among them. */
+static int collect_vips(const struct mk_compiled_service *compiled, struct mk_ip **vips,
+			size_t *count, struct mk_error *err)
+{
+	size_t room = 1, used = 0, kept = 0;
+	struct mk_ip *list;
+
+	for (size_t i = 0; i < compiled->set_count; i++)
+		room += compiled->sets[i].frontend_count;
+	list = calloc(room, sizeof(*list));
+	if (!list)
+		return mk_error_errno(err, ENOMEM, "Service '%s/%s'", compiled->namespace_,
+				      compiled->name);
+	for (size_t i = 0; i < compiled->set_count; i++)
+		for (size_t j = 0; j < compiled->sets[i].frontend_count; j++)
+			if (compiled->sets[i].frontends[j].port == 0)
+				list[used++] = compiled->sets[i].frontends[j].ip;
+	qsort(list, used, sizeof(*list), compare_ips);
+	for (size_t i = 0; i < used; i++)
+		if (kept == 0 || !mk_ip_equal(&list[kept - 1], &list[i]))
+			list[kept++] = list[i];
+	*vips = list;
+	*count = kept;
+	return 0;
+}
+
+static bool same_vips(const struct agent_service *service, const struct mk_ip *vips, size_t count)
+{
+	if (service->vip_count != count)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!mk_ip_equal(&service->vips[i], &vips[i]))
+			return false;
+	return true;
+}
+
+/* The new ones first: an address in both keeps its route. */
+static int replace_vips(struct mk_agent *agent, struct agent_service *service,
+			const struct mk_compiled_service *compiled, struct mk_error *err)
+{
+	struct mk_ip *vips = NULL;
+	size_t count = 0;
+	int ret = collect_vips(compiled, &vips, &count, err);
+
+	if (ret < 0)
+		return ret;
+	for (size_t i = 0; i < count; i++) {
+		ret = mk_overlay_vip_get(agent->overlay, &vips[i], err);
+		if (ret < 0) {
+			while (i-- > 0)
+				mk_overlay_vip_put(agent->overlay, &vips[i]);
+			free(vips);
+			return ret;
+		}
+	}
+	for (size_t i = 0; i < service->vip_count; i++)
+		mk_overlay_vip_put(agent->overlay, &service->vips[i]);
+	if (!same_vips(service, vips, count))
+		agent->overlay_dirty = true;
+	free(service->vips);
+	service->vips = vips;
+	service->vip_count = count;
+	return 0;
+}
+
+/* ---- one Service --------------------------------------------------------------------------------- */
+
+static int apply_compiled(struct mk_agent *agent, struct agent_service *service,
+			  const struct mk_compiled_service *compiled, struct mk_error *err)
+{
+	struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
+	struct mk_service_counts counts = { 0 };
+	int ret = mk_service_sync_apply(sync, compiled, mk_agent_now_ns(), &counts, err);
+
+	agent->writes += counts.put + counts.deleted;
+	if (counts.put || counts.deleted)
+		mk_log_debug("Service applied service=%s put=%u deleted=%u", service->key,
+			     counts.put, counts.deleted);
+	if (counts.cut)
+		mk_agent_sweep_now(agent);
+	return ret < 0 ? ret : replace_vips(agent, service, compiled, err);
+}
+
+static int apply(struct mk_agent *agent, struct agent_service *service, struct mk_error *err)
+{
+	struct mk_service_view view = {
+		.node_name = agent->config.node_name,
+		.zone = agent->node.zone,
+		.node_addresses = agent->node.service_ips,
+		.node_address_count = agent->node.service_ip_count,
+		.local_weight = agent->config.local_endpoint_weight,
+	};
+	struct mk_compiled_service compiled;
+	int ret = mk_service_compile(agent->model, &view, service->namespace_, service->name,
+				     &compiled, err);
+
+	if (ret < 0)
+		return mk_error_wrap(err, "Service '%s'", service->key);
+	ret = apply_compiled(agent, service, &compiled, err);
+	mk_compiled_service_release(&compiled);
+	return ret;
+}
+
+static bool exists(const struct mk_agent *agent, const struct agent_service *service)
+{
+	return mk_model_service(agent->model, service->namespace_, service->name) != NULL;
+}
+
+/* All dirty Services that are (not) in the model. One that fails stays dirty and does not keep the
+ * others waiting; *@status keeps the first error. */
+static void apply_dirty(struct mk_agent *agent, bool existing, int *status, struct mk_error *err)
+{
+	struct agent_service *service, *next;
+
+	HASH_ITER(hh, agent->services, service, next) {
+		struct mk_error why = { 0 };
+
+		if (!service->dirty || exists(agent, service) != existing)
+			continue;
+		int ret = apply(agent, service, &why);
+
+		if (ret < 0 && *status == 0) {
+			*status = ret;
+			*err = why;
+		}
+		if (ret < 0)
+			continue;
+		done(agent, service);
+		if (!existing)
+			forget(agent, service);
+	}
+}
+
+/* Who lost a frontend to a Service that gave it up now. */
+static bool mark_retries(struct mk_agent *agent)
+{
+	struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
+	char *namespace_, *name;
+	bool some = false;
+
+	while (mk_service_sync_take_retry(sync, &namespace_, &name)) {
+		mk_agent_service_dirty(agent, namespace_, name);
+		free(namespace_);
+		free(name);
+		some = true;
+	}
+	return some;
+}
+
+static int tell_runtime(struct mk_agent *agent, struct mk_error *err)
+{
+	int now = mk_service_sync_host_backends(mk_datapath_services(agent->datapath));
+	int ret;
+
+	if (now == agent->host_backends)
+		return 0;
+	ret = mk_datapath_sync_runtime(agent->datapath, err);
+	if (ret < 0)
+		return ret;
+	agent->writes += (unsigned int)ret;
+	agent->host_backends = now;
+	return 0;
+}
+
+/* Those that are gone first: what they held may be another's by now. */
+int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
+{
+	int status = 0;
+
+	if (agent->dirty_services == 0)
+		return 0;
+	do {
+		apply_dirty(agent, false, &status, err);
+		apply_dirty(agent, true, &status, err);
+	} while (mark_retries(agent) && status == 0);
+	return status < 0 ? status : tell_runtime(agent, err);
+}

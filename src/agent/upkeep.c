@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What time brings: sessions expire, retired backends go, and every minute the agent looks whether
+ * somebody has taken away what it made. */
+#include "agent/agent_internal.h"
+#include "base/log.h"
+#include "cni/reap.h"
+#include "datapath/drops.h"
+
+#define SWEEP_BUDGET	  4096 /* entries per turn: some milliseconds */
+#define SWEEP_PAUSE_MS	  20 /* between two turns of a pass: a million entries take 5 s */
+#define SWEEP_INTERVAL_MS 5000 /* between two passes */
+#define COLLECT_MS	  1000
+#define MINUTE_MS	  60000
+
+static void on_sweep(uv_timer_t *timer);
+
+static void sweep_in(struct mk_agent *agent, uint64_t delay_ms)
+{
+	uv_timer_start(&agent->sweep_timer, on_sweep, delay_ms, 0);
+}
+
+void mk_agent_sweep_now(struct mk_agent *agent)
+{
+	if (agent->sweep)
+		mk_sweep_restart(agent->sweep);
+	sweep_in(agent, 0);
+}
+
+static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
+{
+	return mk_service_sync_session_cut(ctx, key, session);
+}
+
+static int open_sweep(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_sweep_options options = {
+		.tables = mk_datapath_session_table(agent->datapath, 0),
+		.table_count = MK_SESSION_TABLES,
+		.cut = is_cut,
+		.ctx = mk_datapath_services(agent->datapath),
+	};
+
+	if (!agent->sweep)
+		agent->sweep = mk_sweep_new(&options, err);
+	return agent->sweep ? 0 : -ENOMEM;
+}
+
+/* Returns 1 at the end of a pass. Before the first list is complete, no flow is known to be cut. */
+static int sweep(struct mk_agent *agent, struct mk_error *err)
+{
+	const struct mk_sweep_counts *last;
+	int ret = open_sweep(agent, err);
+
+	if (ret == 0)
+		ret = mk_sweep_step(agent->sweep, mk_agent_now_ns(), SWEEP_BUDGET, err);
+	if (ret <= 0)
+		return ret;
+	last = mk_sweep_last_pass(agent->sweep);
+	if (last->expired || last->cut)
+		mk_log_debug("sessions swept seen=%lu expired=%lu cut=%lu", last->seen,
+			     last->expired, last->cut);
+	return ret;
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+	struct mk_agent *agent = timer->data;
+	struct mk_service_counts counts = { 0 };
+	struct mk_error err = { 0 };
+	int waiting, ended;
+
+	if (!agent->datapath || !agent->pruned) {
+		sweep_in(agent, SWEEP_INTERVAL_MS);
+		return;
+	}
+	waiting = mk_service_sync_collect(mk_datapath_services(agent->datapath), mk_agent_now_ns(),
+					  &counts, &err);
+	if (waiting < 0)
+		mk_log_error("cannot remove old backends: %s", mk_error_text(&err));
+	ended = sweep(agent, &err);
+	if (ended < 0)
+		mk_log_error("cannot sweep sessions: %s", mk_error_text(&err));
+	if (ended == 0)
+		sweep_in(agent, SWEEP_PAUSE_MS);
+	else
+		sweep_in(agent, waiting > 0 ? COLLECT_MS : SWEEP_INTERVAL_MS);
+}
+
+static void repair(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+	int ret;
+
+	if (agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED) {
+		ret = mk_datapath_repair_hooks(agent->datapath, &err);
+		if (ret < 0)
+			mk_log_error("cannot look after the hooks: %s", mk_error_text(&err));
+		else if (ret > 0)
+			mk_log_warn("programs were missing and are back hooks=%d", ret);
+		ret = mk_drops_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
+		if (ret < 0)
+			mk_log_error("cannot look after drop reports: %s", mk_error_text(&err));
+	}
+	mk_overlay_refresh(agent->overlay);
+	agent->overlay_dirty = true;
+	agent->node_dirty = true;
+	mk_agent_schedule(agent, 0);
+}
+
+static void reap(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+
+	if (mk_cni_reap(agent->config.state_dir, agent->config.bpf_dir, agent->config.veth_prefix,
+			&err) < 0)
+		mk_log_error("cannot release addresses of containers that are gone: %s",
+			     mk_error_text(&err));
+}
+
+static void on_minute(uv_timer_t *timer)
+{
+	struct mk_agent *agent = timer->data;
+
+	reap(agent);
+	repair(agent);
+}
+
+int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = uv_timer_init(&agent->loop, &agent->sweep_timer);
+
+	if (ret == 0)
+		ret = uv_timer_init(&agent->loop, &agent->minute_timer);
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot start a timer");
+	agent->sweep_timer.data = agent;
+	agent->minute_timer.data = agent;
+	reap(agent);
+	sweep_in(agent, SWEEP_INTERVAL_MS);
+	uv_timer_start(&agent->minute_timer, on_minute, MINUTE_MS, MINUTE_MS);
+	return 0;
+}

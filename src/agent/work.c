@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One turn of work: every step in order, then sleep until something changes, or until the next
+ * attempt after an error. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#define BACKOFF_FIRST_MS 100
+#define BACKOFF_LAST_MS	 30000
+
+/* ---- saying things once ------------------------------------------------------------------------ */
+
+static bool is_news(struct mk_agent *agent, const char *text)
+{
+	if (agent->said && strcmp(agent->said, text) == 0)
+		return false;
+	free(agent->said);
+	agent->said = strdup(text);
+	return true;
+}
+
+int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (is_news(agent, text))
+		mk_log_warn("waiting for %s", text);
+	return MK_WAIT;
+}
+
+static void say_error(struct mk_agent *agent, const struct mk_error *err)
+{
+	if (is_news(agent, mk_error_text(err)))
+		mk_log_error("%s; trying again", mk_error_text(err));
+}
+
+static void say_fine(struct mk_agent *agent)
+{
+	if (agent->said && agent->failed)
+		mk_log_info("the error before is over");
+	agent->failed = false;
+	free(agent->said);
+	agent->said = NULL;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------- */
+
+static int step_attach(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_datapath_links links = {
+		.host_peer_ifindex = agent->node.devices.host_peer_ifindex,
+		.overlay_ifindex = agent->node.devices.overlay_ifindex,
+		.uplink_ifindex = agent->node.uplink.ifindex,
+	};
+
+	if (mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
+		return 0;
+	return mk_datapath_attach(agent->datapath, &links, err);
+}
+
+static int step_overlay(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret;
+
+	if (!agent->overlay_dirty)
+		return 0;
+	ret = mk_overlay_sync(agent->overlay, agent->complete, &agent->writes, err);
+	if (ret == 0)
+		agent->overlay_dirty = false;
+	return ret;
+}
+
+static int step_prune(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_service_counts counts = { 0 };
+	int ret;
+
+	if (agent->pruned || !agent->complete)
+		return 0;
+	ret = mk_datapath_prune(agent->datapath, mk_agent_now_ns(), &counts, err);
+	agent->writes += counts.put + counts.deleted;
+	if (ret < 0)
+		return ret;
+	if (counts.deleted)
+		mk_log_info("entries of Services that are gone removed entries=%u", counts.deleted);
+	agent->pruned = true;
+	mk_agent_sweep_now(agent); /* backends may have gone while no agent ran */
+	return 0;
+}
+
+static void say_ready(struct mk_agent *agent)
+{
+	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
+	char pods[MK_CIDR_STRLEN], vtep[MK_IP_STRLEN];
+
+	if (agent->ready)
+		return;
+	agent->ready = true;
+	mk_log_info("ready node=%s pods=%s vtep=%s uplink=%s mtu=%u peers=%zu services=%zu "
+		    "frontends=%zu writes=%u",
+		    agent->config.node_name, mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
+		    mk_ip_format(&agent->node.addresses.vtep, vtep), agent->node.uplink.name,
+		    agent->node.mtu_bytes, agent->plan.peer_count,
+		    mk_service_sync_service_count(sync), mk_service_sync_frontend_count(sync),
+		    agent->writes);
+}
+
+/* An error of the node's own step keeps a loaded datapath serving: Services go on being followed. */
+static int run_steps(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_error node_error = { 0 };
+	int node = mk_agent_step_node(agent, &node_error);
+	int ret;
+
+	if (!agent->datapath) {
+		*err = node_error;
+		return node;
+	}
+	ret = mk_agent_step_services(agent, err);
+	if (ret == 0)
+		ret = step_attach(agent, err);
+	if (ret == 0)
+		ret = step_overlay(agent, err);
+	if (ret == 0)
+		ret = step_prune(agent, err);
+	if (ret == 0)
+		ret = mk_agent_step_install(agent, err);
+	if (ret == 0 && node < 0) {
+		*err = node_error;
+		ret = node;
+	}
+	return ret;
+}
+
+static void retry_later(struct mk_agent *agent)
+{
+	agent->backoff_ms = agent->backoff_ms ? agent->backoff_ms * 2 : BACKOFF_FIRST_MS;
+	if (agent->backoff_ms > BACKOFF_LAST_MS)
+		agent->backoff_ms = BACKOFF_LAST_MS;
+	mk_agent_schedule(agent, agent->backoff_ms);
+}
+
+void mk_agent_work(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+	int ret;
+
+	if (!agent->listed)
+		return; /* the first list comes in one piece: begin with all of it */
+	ret = run_steps(agent, &err);
+	if (ret < 0) {
+		agent->failed = true;
+		agent->overlay_dirty = true;
+		say_error(agent, &err);
+		retry_later(agent);
+		return;
+	}
+	agent->backoff_ms = 0;
+	if (ret == MK_WAIT)
+		return;
+	say_ready(agent);
+	say_fine(agent);
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube cleanup`: what an agent and the CNI mode ever made on this host, removed in an order in
+ * which nothing refers to what is gone: the configuration that calls the plugin first, the state
+ * last. Works when half of it is missing; says what it removed. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/netlink.h"
+#include "cli/cli.h"
+#include "cni/endpoint.h"
+#include "datapath/pin.h"
+#include "datapath/remove.h"
+#include "overlay/overlay.h"
+#include "overlay/record.h"
+#include "overlay/sysctl.h"
+
+struct cleaning {
+	const char *state_dir;
+	struct mk_record record;
+	struct mk_nl *nl;
+};
+
+/* ---- files ---------------------------------------------------------------------------------------- */
+
+static int remove_file(const char *path, struct mk_error *err)
+{
+	if (unlink(path) == 0)
+		printf("removed %s\n", path);
+	else if (errno != ENOENT && errno != ENOTDIR)
+		return mk_error_errno(err, errno, "cannot remove '%s'", path);
+	return 0;
+}
+
+static int remove_cni(const struct cleaning *cleaning, struct mk_error *err)
+{
+	char plugin[PATH_MAX + 16];
+	int ret = remove_file(cleaning->record.cni_conf_path, err);
+
+	snprintf(plugin, sizeof(plugin), "%s/monokube", cleaning->record.cni_bin_dir);
+	return ret < 0 ? ret : remove_file(plugin, err);
+}
+
+/* All files in @path, then @path; it holds no folders. */
+static int remove_folder(const char *path, struct mk_error *err)
+{
+	cleanup_closedir DIR *dir = opendir(path);
+	struct dirent *entry;
+	unsigned int files = 0;
+
+	if (!dir && errno == ENOENT)
+		return 0;
+	if (!dir)
+		return mk_error_errno(err, errno, "cannot open '%s'", path);
+	while ((entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (unlinkat(dirfd(dir), entry->d_name, 0) < 0)
+			return mk_error_errno(err, errno, "cannot remove '%s/%s'", path,
+					      entry->d_name);
+		files++;
+	}
+	if (rmdir(path) < 0)
+		return mk_error_errno(err, errno, "cannot remove '%s'", path);
+	printf("removed %s and %u files in it\n", path, files);
+	return 0;
+}
+
+/* The directory itself may be a mount point, or hold what is not ours: then it stays. */
+static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
+{
+	static const char *const names[] = { MK_RECORD_NAME, "agent.lock", MK_LOCK_DATAPATH,
+					     MK_LOCK_RUNTIME, MK_LOCK_DROPS };
+	char path[PATH_MAX + 32];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/ipam", cleaning->state_dir);
+	ret = remove_folder(path, err);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", cleaning->state_dir, names[i]);
+		ret = remove_file(path, err);
+	}
+	if (ret == 0 && rmdir(cleaning->state_dir) == 0)
+		printf("removed %s\n", cleaning->state_dir);
+	return ret;
+}
+
+/* ---- interfaces ------------------------------------------------------------------------------------- */
+
+struct pod_links {
+	const char *prefix;
+	char (*names)[IFNAMSIZ];
+	size_t count;
+	struct mk_error *err;
+};
+
+static int see_link(void *ctx, const struct mk_link *link)
+{
+	struct pod_links *pods = ctx;
+	char(*bigger)[IFNAMSIZ];
+
+	if (strcmp(link->kind, "veth") != 0 || !mk_cni_is_host_name(pods->prefix, link->name))
+		return 0;
+	bigger = realloc(pods->names, (pods->count + 1) * sizeof(*bigger));
+	if (!bigger)
+		return mk_error_errno(pods->err, ENOMEM, "cannot list the interfaces");
+	pods->names = bigger;
+	snprintf(pods->names[pods->count++], IFNAMSIZ, "%s", link->name);
+	return 0;
+}
+
+/* A pod's veth goes too: without address and table entry it is of no use to anybody. */
+static int remove_pods(const struct cleaning *cleaning, struct mk_error *err)
+{
+	struct pod_links pods = { .prefix = cleaning->record.veth_prefix, .err = err };
+	int ret = mk_nl_each_link(cleaning->nl, see_link, &pods, err);
+
+	for (size_t i = 0; ret == 0 && i < pods.count; i++) {
+		ret = mk_nl_link_delete(cleaning->nl, pods.names[i], err);
+		if (ret == 0)
+			printf("removed a pod's interface %s\n", pods.names[i]);
+	}
+	free(pods.names);
+	return ret;
+}
+
+static int remove_datapath(const struct cleaning *cleaning, struct mk_error *err)
+{
+	struct mk_removed removed = { 0 };
+	int ret = mk_datapath_remove(cleaning->nl, cleaning->record.bpf_dir, &removed, err);
+
+	if (removed.filters || removed.pins)
+		printf("removed %u programs from hooks, %u pins in %s\n", removed.filters,
+		       removed.pins, cleaning->record.bpf_dir);
+	return ret;
+}
+
+static int remove_overlay(const struct cleaning *cleaning, struct mk_error *err)
+{
+	unsigned int removed = 0;
+	int ret = mk_overlay_remove(cleaning->nl, cleaning->record.vxlan_name, &removed, err);
+
+	if (removed)
+		printf("removed %u routes and interfaces\n", removed);
+	return ret;
+}
+
+static int restore_sysctls(const struct cleaning *cleaning, struct mk_error *err)
+{
+	int restored = mk_sysctls_restore(cleaning->state_dir, err);
+
+	if (restored > 0)
+		printf("put back %d kernel settings\n", restored);
+	return restored < 0 ? restored : 0;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *what;
+	int (*run)(const struct cleaning *cleaning, struct mk_error *err);
+} steps[] = {
+	{ "CNI configuration and plugin", remove_cni }, { "pods' interfaces", remove_pods },
+	{ "programs and tables", remove_datapath },	{ "overlay", remove_overlay },
+	{ "kernel settings", restore_sysctls },		{ "state", remove_state },
+};
+
+static int refuse_with_agent(const char *state_dir, struct mk_error *err)
+{
+	char path[PATH_MAX + 16];
+	cleanup_close int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/agent.lock", state_dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return mk_error_set(
+			err, EBUSY,
+			"the agent is running and would make it all anew: stop it first");
+	return 0;
+}
+
+/* Every step is tried, whatever became of the others. */
+static int clean(struct cleaning *cleaning)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(steps); i++) {
+		struct mk_error err = { 0 };
+
+		if (steps[i].run(cleaning, &err) < 0) {
+			fprintf(stderr, "monokube cleanup: %s: %s\n", steps[i].what,
+				mk_error_text(&err));
+			status = 1;
+		}
+	}
+	return status;
+}
+
+int mk_cli_cleanup(int argc, char **argv)
+{
+	struct cleaning cleaning = { 0 };
+	struct mk_cli_options options;
+	struct mk_error err = { 0 };
+	int ret = mk_cli_options_read(&options, argc, argv, &err);
+
+	if (ret > 0)
+		return 0;
+	if (ret == 0)
+		ret = refuse_with_agent(options.state_dir, &err);
+	if (ret == 0)
+		ret = mk_record_read(options.state_dir, &cleaning.record, &err);
+	if (ret == 0) {
+		cleaning.state_dir = options.state_dir;
+		cleaning.nl = mk_nl_open(&err);
+		ret = cleaning.nl ? clean(&cleaning) : -EINVAL;
+		mk_nl_free(cleaning.nl);
+	}
+	return ret < 0 ? mk_cli_fail("cleanup", &err) : ret;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/overlay/record.h - names of what an agent makes on its host, written down in the state
+ * directory, so that `monokube cleanup` finds it without the agent's settings. */
+#ifndef MK_OVERLAY_RECORD_H
+#define MK_OVERLAY_RECORD_H
+
+#include <limits.h>
+#include <net/if.h>
+
+#include "base/error.h"
+#include "config/config.h"
+
+struct mk_record {
+	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
+	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];
+};
+
+mk_must_check int mk_record_write(const struct mk_config *config, struct mk_error *err);
+/* What is written down; the defaults where nothing is. */
+mk_must_check int mk_record_read(const char *state_dir, struct mk_record *record,
+				 struct mk_error *err);
+/* Its file's name in the state directory. */
+#define MK_RECORD_NAME "made"
+
+#endif
