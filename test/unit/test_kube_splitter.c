@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The splitter: what a real API server sent, cut at every place, gives the same objects; what is
+ * no JSON, too long or cut off is told. Then the decoder, against json-c on the whole text. */
+#include <check.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "kube/decode.h"
+#include "kube/resource.h"
+#include "kube/splitter.h"
+#include "kube_recording.h"
+
+static struct {
+	json_object *want; /* what the objects should be, in order */
+	size_t seen;
+	char document[4096];
+	int documents, refuse_after;
+	uint64_t hash; /* of all bytes handed over */
+} fx;
+
+static void mix(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		fx.hash = (fx.hash ^ (unsigned char)text[i]) * 0x100000001b3;
+	fx.hash = (fx.hash ^ 0x100) * 0x100000001b3;
+}
+
+static int take_object(void *ctx, const char *text, size_t size, struct mk_error *err)
+{
+	(void)ctx;
+	fx.seen++;
+	mix(text, size);
+	if (fx.refuse_after && fx.seen == (size_t)fx.refuse_after)
+		return mk_error_set(err, ECANCELED, "enough");
+	return 0;
+}
+
+static int take_document(void *ctx, const char *text, size_t size, struct mk_error *err)
+{
+	(void)ctx;
+	(void)err;
+	fx.documents++;
+	snprintf(fx.document, sizeof(fx.document), "%.*s", (int)size, text);
+	return 0;
+}
+
+static const struct mk_splitter_handler counting = { .object = take_object,
+						     .document = take_document };
+
+static void reset(void)
+{
+	fx.seen = 0;
+	fx.hash = 0;
+	fx.documents = 0;
+	fx.document[0] = '\0';
+}
+
+static struct mk_splitter *splitter_new(enum mk_splitter_mode mode)
+{
+	struct mk_splitter *splitter = mk_splitter_new(mode, &counting);
+
+	ck_assert_ptr_nonnull(splitter);
+	return splitter;
+}
+
+/* Feeds @body in pieces: @first bytes, then @step at a time. */
+static void feed(enum mk_splitter_mode mode, const char *body, size_t size, size_t first,
+		 size_t step)
+{
+	struct mk_splitter *splitter = splitter_new(mode);
+	struct mk_error err = { 0 };
+
+	reset();
+	for (size_t at = 0, piece = first; at < size; at += piece, piece = step) {
+		if (piece > size - at)
+			piece = size - at;
+		ck_assert_msg(mk_splitter_feed(splitter, body + at, piece, &err) == 0, "%s",
+			      err.text);
+	}
+	ck_assert_msg(mk_splitter_end(splitter, &err) == 0, "%s", err.text);
+	mk_splitter_free(splitter);
+}
+
+static const struct {
+	const char *name;
+	enum mk_splitter_mode mode;
+	size_t objects;
+	bool every_cut; /* small enough for one run per byte */
+} recordings[] = {
+	{ "list-services-page1", MK_SPLIT_LIST, 10, true },
+	{ "list-nodes", MK_SPLIT_LIST, 3, false },
+	{ "list-servicecidrs", MK_SPLIT_LIST, 3, true },
+	{ "list-services-empty", MK_SPLIT_LIST, 0, true },
+	{ "list-endpointslices", MK_SPLIT_LIST, 69, false },
+	{ "list-endpoints", MK_SPLIT_LIST, 45, false },
+	{ "list-services", MK_SPLIT_LIST, 52, false },
+	{ "watch-services", MK_SPLIT_EVENTS, 12, false },
+	{ "watch-servicecidrs-75s", MK_SPLIT_EVENTS, 7, true },
+	{ "watch-timeout-5s", MK_SPLIT_EVENTS, 0, true },
+	{ "watchlist-services-empty", MK_SPLIT_EVENTS, 1, true },
+	{ "watchlist-nodes", MK_SPLIT_EVENTS, 4, false },
+	{ "gone-watch-cached", MK_SPLIT_EVENTS, 1, true },
+	{ "watchlist-endpointslices-live", MK_SPLIT_EVENTS, 111, false },
+};
+
+START_TEST(test_every_cut)
+{
+	cleanup_free char *body = NULL;
+	uint64_t hash;
+	size_t size;
+
+	body = recording_body(recordings[_i].name, &size);
+	feed(recordings[_i].mode, body, size, size, size);
+	ck_assert_uint_eq(fx.seen, recordings[_i].objects);
+	ck_assert_int_eq(fx.documents, recordings[_i].mode == MK_SPLIT_LIST);
+	hash = fx.hash;
+	for (size_t step = 1; step < 40; step += 6) {
+		feed(recordings[_i].mode, body, size, step, step);
+		ck_assert_msg(fx.hash == hash, "%s in pieces of %zu", recordings[_i].name, step);
+	}
+	for (size_t cut = 1; recordings[_i].every_cut && cut < size; cut++) {
+		feed(recordings[_i].mode, body, size, cut, size);
+		ck_assert_msg(fx.hash == hash, "%s cut at %zu", recordings[_i].name, cut);
+	}
+}
+END_TEST
+
+/* The answer breaks off: only at a place between two objects of a watch is that no error. */
+START_TEST(test_every_end)
+{
+	struct mk_splitter *splitter = splitter_new(recordings[_i].mode);
+	cleanup_free char *body = NULL;
+	bool list = recordings[_i].mode == MK_SPLIT_LIST, good;
+	struct mk_error err;
+	size_t size;
+
+	body = recording_body(recordings[_i].name, &size);
+	for (size_t end = 0; end < size; end++) {
+		good = !list && (end == 0 || body[end - 1] == '\n' || body[end] == '\n');
+		ck_assert_msg((mk_splitter_end(splitter, &err) == 0) == good ||
+				      (list && end == size - 1),
+			      "%s ends at %zu of %zu", recordings[_i].name, end, size);
+		ck_assert_int_eq(mk_splitter_feed(splitter, &body[end], 1, &err), 0);
+	}
+	ck_assert_int_eq(mk_splitter_end(splitter, &err), 0);
+	mk_splitter_free(splitter);
+}
+END_TEST
+
+static const struct {
+	const char *name, *text;
+	enum mk_splitter_mode mode;
+	size_t objects; /* handed over before it was noticed */
+	const char *document; /* NULL: it fails */
+} texts[] = {
+	{ "items null", "{\"items\":null}", MK_SPLIT_LIST, 0, "{\"items\":null}" },
+	{ "items elsewhere", "{\"metadata\":{\"items\":[{}]},\"items\":[{},{}]}\n", MK_SPLIT_LIST,
+	  2, "{\"metadata\":{\"items\":[{}]},\"items\":[]}" },
+	{ "the word as a value", "{\"a\":\"items\",\"b\":[{}]}", MK_SPLIT_LIST, 0,
+	  "{\"a\":\"items\",\"b\":[{}]}" },
+	{ "escapes", "{\"items\":[{\"a\":\"}\\\"]\\\\\"},{\"b\":\"\\u007d\"}]}", MK_SPLIT_LIST, 2,
+	  "{\"items\":[]}" },
+	{ "an item that is a number", "{\"items\":[{},1]}", MK_SPLIT_LIST, 1, NULL },
+	{ "two lists", "{\"items\":[]}{\"items\":[]}", MK_SPLIT_LIST, 0, NULL },
+	{ "an error page", "<html>", MK_SPLIT_LIST, 0, NULL },
+	{ "closed before open", "]", MK_SPLIT_LIST, 0, NULL },
+	{ "an error page for events", "502 Bad Gateway", MK_SPLIT_EVENTS, 0, NULL },
+	{ "a list for events", "[{}]", MK_SPLIT_EVENTS, 0, NULL },
+	{ "events without line ends", "{}{} {\"a\":[{}]}", MK_SPLIT_EVENTS, 3, "" },
+};
+
+START_TEST(test_text)
+{
+	struct mk_splitter *splitter = splitter_new(texts[_i].mode);
+	struct mk_error err = { 0 };
+	int ret;
+
+	reset();
+	ret = mk_splitter_feed(splitter, texts[_i].text, strlen(texts[_i].text), &err);
+	ck_assert_msg((ret == 0) == (texts[_i].document != NULL), "%s: %s", texts[_i].name,
+		      err.text);
+	ck_assert_uint_eq(fx.seen, texts[_i].objects);
+	if (ret == 0)
+		ck_assert_str_eq(fx.document, texts[_i].document);
+	else
+		ck_assert_int_lt(mk_splitter_feed(splitter, "{}", 2, &err), 0);
+	mk_splitter_free(splitter);
+}
+END_TEST
+
+START_TEST(test_too_long)
+{
+	struct mk_splitter *splitter = splitter_new(MK_SPLIT_EVENTS);
+	cleanup_free char *piece = malloc(1 << 20);
+	struct mk_error err;
+	int ret;
+
+	memset(piece, 'x', 1 << 20);
+	ret = mk_splitter_feed(splitter, "{\"a\":\"", 6, &err);
+	for (int i = 0; ret == 0 && i < 20; i++)
+		ret = mk_splitter_feed(splitter, piece, 1 << 20, &err);
+	ck_assert_int_eq(ret, -EFBIG);
+	ck_assert_ptr_nonnull(strstr(err.text, "16 MiB"));
+	mk_splitter_free(splitter);
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+	struct mk_splitter *splitter = splitter_new(MK_SPLIT_EVENTS);
+	struct mk_error err;
+
+	reset();
+	fx.refuse_after = 2;
+	ck_assert_int_eq(mk_splitter_feed(splitter, "{}{}{}", 6, &err), -ECANCELED);
+	ck_assert_uint_eq(fx.seen, 2);
+	ck_assert_str_eq(err.text, "enough");
+	mk_splitter_free(splitter);
+}
+END_TEST
+
+/* ---- decoder ----------------------------------------------------------------------------- */
+
+static struct mk_decoder *decoder;
+
+/* @object without what the resource's table says, taken out of the tree one by one. */
+static void remove_path(json_object *object, const char *path)
+{
+	const char *dot = strchr(path, '.');
+	cleanup_free char *key = dot ? strndup(path, (size_t)(dot - path)) : strdup(path);
+	json_object *child;
+
+	if (json_object_is_type(object, json_type_array)) {
+		for (size_t i = 0; i < json_object_array_length(object); i++)
+			remove_path(json_object_array_get_idx(object, i), path);
+	} else if (json_object_is_type(object, json_type_object) && !dot) {
+		json_object_object_del(object, key);
+	} else if (json_object_object_get_ex(object, key, &child)) {
+		remove_path(child, dot + 1);
+	}
+}
+
+static const char *member(json_object *object, const char *key)
+{
+	json_object *metadata = NULL, *value = NULL;
+
+	json_object_object_get_ex(object, "metadata", &metadata);
+	json_object_object_get_ex(metadata, key, &value);
+	return value ? json_object_get_string(value) : NULL;
+}
+
+static void check_span(struct mk_span span, const char *want)
+{
+	ck_assert_int_eq(span.text != NULL, want != NULL);
+	ck_assert(!want || mk_span_is(span, want));
+}
+
+static int compare_object(void *ctx, const char *text, size_t size, struct mk_error *err)
+{
+	const struct mk_resource *resource = ctx;
+	json_object *want = json_object_array_get_idx(fx.want, fx.seen++), *got;
+	struct mk_span object = { text, size };
+	struct mk_object_head head;
+
+	ck_assert_msg(mk_object_head_read(object, &head, err) == 0, "%s", err->text);
+	check_span(head.name, member(want, "name"));
+	check_span(head.namespace_, member(want, "namespace"));
+	check_span(head.resource_version, member(want, "resourceVersion"));
+	ck_assert_msg(mk_decode(decoder, object, &got, err) == 0, "%s", err->text);
+	for (const char *const *unused = resource->unused; *unused; unused++)
+		remove_path(want, *unused);
+	ck_assert_msg(json_object_equal(want, got), "%s",
+		      json_object_to_json_string_ext(got, JSON_C_TO_STRING_PRETTY));
+	ck_assert_int_eq(mk_decode_complete(got, "v9", "Thing", err), 0);
+	ck_assert_ptr_nonnull(strstr(json_object_to_json_string(got), "\"Thing\""));
+	json_object_put(got);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	enum mk_resource_id resource;
+} lists[] = {
+	{ "list-nodes", MK_RESOURCE_NODES },
+	{ "list-services", MK_RESOURCE_SERVICES },
+	{ "list-servicecidrs", MK_RESOURCE_SERVICE_CIDRS },
+	{ "list-endpointslices", MK_RESOURCE_ENDPOINT_SLICES },
+	{ "list-endpoints", MK_RESOURCE_ENDPOINTS },
+};
+
+START_TEST(test_decode_list)
+{
+	const struct mk_resource *resource = mk_resource(lists[_i].resource);
+	struct mk_splitter_handler handler = { .object = compare_object,
+					       .document = take_document,
+					       .ctx = (void *)(uintptr_t)resource };
+	struct mk_splitter *splitter = mk_splitter_new(MK_SPLIT_LIST, &handler);
+	cleanup_free char *body = NULL;
+	struct mk_error err = { 0 };
+	json_object *whole;
+	size_t size;
+
+	body = recording_body(lists[_i].name, &size);
+	whole = json_tokener_parse(body);
+	ck_assert(json_object_object_get_ex(whole, "items", &fx.want));
+	decoder = mk_decoder_new(resource->unused);
+	reset();
+	ck_assert_msg(mk_splitter_feed(splitter, body, size, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(fx.seen, json_object_array_length(fx.want));
+	mk_decoder_free(decoder);
+	mk_splitter_free(splitter);
+	json_object_put(whole);
+}
+END_TEST
+
+static const char *const *const nothing = (const char *const[]){ NULL };
+static const char *const unused_ab[] = { "a.b", NULL };
+
+static const struct {
+	const char *name, *text;
+	const char *const *unused;
+	const char *want; /* NULL: refused */
+} objects[] = {
+	{ "as it is", "{ \"a\" : [ 1, {\"b\":2} ] }", NULL, "{\"a\":[1,{\"b\":2}]}" },
+	{ "first member left out", "{\"a\":{\"b\":1,\"c\":2}}", unused_ab, "{\"a\":{\"c\":2}}" },
+	{ "last member left out", "{\"a\":{\"c\":2 , \"b\" : {\"x\":[]} } }", unused_ab,
+	  "{\"a\":{\"c\":2}}" },
+	{ "only member left out", "{\"a\":{\"b\":1}}", unused_ab, "{\"a\":{}}" },
+	{ "in a list", "{\"a\":[{\"b\":1},{\"b\":2,\"c\":3},null,7,[{\"b\":1}]]}", unused_ab,
+	  "{\"a\":[{},{\"c\":3},null,7,[{\"b\":1}]]}" },
+	{ "the wrong type", "{\"a\":\"b\"}", unused_ab, "{\"a\":\"b\"}" },
+	{ "another path of the same name", "{\"b\":1,\"c\":{\"b\":1},\"a\":{\"bb\":1}}", unused_ab,
+	  "{\"b\":1,\"c\":{\"b\":1},\"a\":{\"bb\":1}}" },
+	{ "empty key", "{\"\":{\"\":1},\"a\":{\"\":1}}", unused_ab,
+	  "{\"\":{\"\":1},\"a\":{\"\":1}}" },
+	{ "wrong brackets", "{\"a\":[}", NULL, NULL },
+	{ "wrong brackets inside", "{\"a\":{]}", NULL, NULL },
+	{ "no value", "{\"a\":}", NULL, NULL },
+	{ "no colon", "{\"a\" 1}", unused_ab, NULL },
+	{ "comma at the end", "{\"a\":1,}", unused_ab, NULL },
+	{ "not UTF-8", "{\"c\":\"\xff\"}", NULL, NULL },
+	{ "a word", "{\"a\":nix}", unused_ab, NULL },
+	{ "cut string", "{\"a\":\"x\\\"}", unused_ab, NULL },
+	{ "not an object", "[]", NULL, NULL },
+};
+
+START_TEST(test_decode_object)
+{
+	struct mk_span object = { objects[_i].text, strlen(objects[_i].text) };
+	struct mk_error err = { 0 };
+	json_object *got;
+	int ret;
+
+	decoder = mk_decoder_new(objects[_i].unused ? objects[_i].unused : nothing);
+	ret = mk_decode(decoder, object, &got, &err);
+	ck_assert_msg((ret == 0) == (objects[_i].want != NULL), "%s: %s", objects[_i].name,
+		      err.text);
+	if (ret == 0)
+		ck_assert_str_eq(json_object_to_json_string_ext(got, JSON_C_TO_STRING_PLAIN),
+				 objects[_i].want);
+	json_object_put(got);
+	mk_decoder_free(decoder);
+}
+END_TEST
+
+/* Deep nesting costs no stack where members are left out, and is refused. */
+START_TEST(test_decode_deep)
+{
+	size_t size = 1 << 20;
+	cleanup_free char *text = malloc(size + 8);
+	struct mk_error err = { 0 };
+	json_object *got;
+
+	memcpy(text, "{\"a\":", 5);
+	for (size_t i = 5; i < size; i++)
+		text[i] = i % 2 ? '[' : ' ';
+	decoder = mk_decoder_new(unused_ab);
+	ck_assert_int_eq(mk_decode(decoder, (struct mk_span){ text, size }, &got, &err), -EPROTO);
+	for (size_t i = 0; i < size - 5; i++)
+		text[5 + i] = "{\"b\":"[i % 5];
+	ck_assert_int_eq(mk_decode(decoder, (struct mk_span){ text, size }, &got, &err), -EPROTO);
+	mk_decoder_free(decoder);
+}
+END_TEST
+
+static const struct {
+	const char *text, *type, *object; /* NULL: refused */
+} events[] = {
+	{ "{\"type\":\"ADDED\",\"object\":{\"a\":1}}", "ADDED", "{\"a\":1}" },
+	{ "{ \"object\" : {} , \"x\":1, \"type\":\"BOOKMARK\" }", "BOOKMARK", "{}" },
+	{ "{\"type\":\"ADDED\"}", NULL, NULL },
+	{ "{\"object\":{}}", NULL, NULL },
+	{ "{\"type\":1,\"object\":{}}", NULL, NULL },
+	{ "{\"type\":\"ADDED\",\"object\":[]}", NULL, NULL },
+	{ "{\"type\":\"ADDED\",\"object\":{},}", NULL, NULL },
+	{ "{\"type\":\"ADDED\" \"object\":{}}", NULL, NULL },
+};
+
+START_TEST(test_event)
+{
+	struct mk_watch_event event;
+	struct mk_error err;
+	int ret = mk_watch_event_read(events[_i].text, strlen(events[_i].text), &event, &err);
+
+	ck_assert_msg((ret == 0) == (events[_i].type != NULL), "%s", events[_i].text);
+	if (ret < 0)
+		return;
+	ck_assert(mk_span_is(event.type, events[_i].type));
+	ck_assert(mk_span_is(event.object, events[_i].object));
+}
+END_TEST
+
+static const struct {
+	const char *text, *name, *version;
+	int ret;
+	bool end;
+} heads[] = {
+	{ "{\"kind\":\"X\",\"metadata\":{\"name\":\"n\",\"resourceVersion\":\"7\"},\"spec\":", "n",
+	  "7", 0, false },
+	{ "{\"metadata\":{\"resourceVersion\":\"9\",\"annotations\":"
+	  "{\"k8s.io/initial-events-end\":\"true\"}}}",
+	  NULL, "9", 0, true },
+	{ "{\"metadata\":{\"annotations\":null,\"name\":\"a\\u0062\"}}", NULL, NULL, 0, false },
+	{ "{\"metadata\":{\"annotations\":{\"x\"}}}", NULL, NULL, -EPROTO, false },
+	{ "{\"metadata\":[]}", NULL, NULL, -EPROTO, false },
+	{ "{\"spec\":{}}", NULL, NULL, -EPROTO, false },
+	{ "[]", NULL, NULL, -EPROTO, false },
+};
+
+START_TEST(test_head)
+{
+	struct mk_object_head head;
+	struct mk_error err;
+	struct mk_span object = { heads[_i].text, strlen(heads[_i].text) };
+
+	ck_assert_int_eq(mk_object_head_read(object, &head, &err), heads[_i].ret);
+	if (heads[_i].ret < 0)
+		return;
+	check_span(head.name, heads[_i].name);
+	check_span(head.resource_version, heads[_i].version);
+	ck_assert_int_eq(head.initial_events_end, heads[_i].end);
+}
+END_TEST
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static const struct {
+	enum mk_resource_id resource;
+	struct mk_query query;
+	const char *target;
+} targets[] = {
+	{ MK_RESOURCE_NODES, { .mode = MK_QUERY_LIST, .limit = 500 }, "/api/v1/nodes?limit=500" },
+	{ MK_RESOURCE_NODES, { .mode = MK_QUERY_LIST }, "/api/v1/nodes" },
+	{ MK_RESOURCE_NODES,
+	  { .mode = MK_QUERY_LIST, .limit = 500, .continue_ = "a+/=&b" },
+	  "/api/v1/nodes?limit=500&continue=a%2B%2F%3D%26b" },
+	{ MK_RESOURCE_SERVICES,
+	  { .mode = MK_QUERY_LIST, .limit = 500 },
+	  "/api/v1/services?limit=500&labelSelector=%21service.kubernetes.io%2Fheadless%2C"
+	  "%21service.kubernetes.io%2Fservice-proxy-name" },
+	{ MK_RESOURCE_SERVICE_CIDRS,
+	  { .mode = MK_QUERY_WATCH, .resource_version = "996", .timeout_s = 300 },
+	  "/apis/networking.k8s.io/v1/servicecidrs?watch=1&allowWatchBookmarks=true"
+	  "&timeoutSeconds=300&resourceVersion=996" },
+	{ MK_RESOURCE_NODES,
+	  { .mode = MK_QUERY_STREAM, .timeout_s = 300 },
+	  "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=300"
+	  "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan" },
+};
+
+START_TEST(test_target)
+{
+	cleanup_free char *target =
+		mk_resource_target(mk_resource(targets[_i].resource), &targets[_i].query);
+
+	ck_assert_str_eq(target, targets[_i].target);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("kube_splitter");
+	TCase *tcase = tcase_create("kube_splitter");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, test_every_cut, 0, MK_ARRAY_SIZE(recordings));
+	tcase_add_loop_test(tcase, test_every_end, 0, MK_ARRAY_SIZE(recordings));
+	tcase_add_loop_test(tcase, test_text, 0, MK_ARRAY_SIZE(texts));
+	tcase_add_test(tcase, test_too_long);
+	tcase_add_test(tcase, test_refused);
+	tcase_add_loop_test(tcase, test_decode_list, 0, MK_ARRAY_SIZE(lists));
+	tcase_add_loop_test(tcase, test_decode_object, 0, MK_ARRAY_SIZE(objects));
+	tcase_add_test(tcase, test_decode_deep);
+	tcase_add_loop_test(tcase, test_event, 0, MK_ARRAY_SIZE(events));
+	tcase_add_loop_test(tcase, test_head, 0, MK_ARRAY_SIZE(heads));
+	tcase_add_loop_test(tcase, test_target, 0, MK_ARRAY_SIZE(targets));
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
