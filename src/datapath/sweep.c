@@ -105,15 +105,16 @@ const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep)
 	return &sweep->last_pass;
 }
 
+/* Returns 1 if @key was there. One batch may hold both entries of a pair: the second visit finds
+ * nothing left. */
 static int delete_pair(const struct mk_table *table, const struct mk_tuple *key,
 		       const struct mk_session *session, struct mk_error *err)
 {
 	struct mk_tuple pair_key = mk_session_pair_key(session);
-	int ret = mk_table_delete(table, key, err);
+	int found = mk_table_delete(table, key, err);
+	int ret = found < 0 ? found : mk_table_delete(table, &pair_key, err);
 
-	if (ret >= 0)
-		ret = mk_table_delete(table, &pair_key, err);
-	return ret < 0 ? ret : 0;
+	return ret < 0 ? ret : found;
 }
 
 /* The pair is only looked up when this entry alone could be over: a busy table costs no look-ups.
@@ -141,14 +142,20 @@ static bool is_over(const struct mk_table *table, uint64_t now_ns, const struct 
 static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t now_ns,
 		 const struct mk_tuple *key, const struct mk_session *session, struct mk_error *err)
 {
+	uint64_t *counter;
+	int ret;
+
 	sweep->pass.seen++;
 	if (sweep->options.cut && sweep->options.cut(sweep->options.ctx, key, session))
-		sweep->pass.cut++;
+		counter = &sweep->pass.cut;
 	else if (is_over(table, now_ns, key, session))
-		sweep->pass.expired++;
+		counter = &sweep->pass.expired;
 	else
 		return 0;
-	return delete_pair(table, key, session, err);
+	ret = delete_pair(table, key, session, err);
+	if (ret > 0)
+		(*counter)++;
+	return ret < 0 ? ret : 0;
 }
 
 /* One batch of the current table. Returns the number of entries, or an error. */

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* When a session is over, and a sweep over real tables. */
+#include <bpf/bpf.h>
+#include <check.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "datapath/sweep.h"
+
+#define S    1000000000ULL
+#define OPEN MK_SESSION_TCP_OPEN
+#define FIN  MK_SESSION_FIN
+#define RST  MK_SESSION_RST
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	uint8_t proto, flags, pair_flags;
+	uint64_t limit_s;
+} limits[] = {
+	{ "TCP established", IPPROTO_TCP, OPEN | MK_SESSION_FORWARD, OPEN, 24 * 3600 },
+	{ "TCP half closed by the client", IPPROTO_TCP, OPEN | FIN, OPEN, 3600 },
+	{ "TCP half closed by the server", IPPROTO_TCP, OPEN, OPEN | FIN, 3600 },
+	{ "TCP closed by both", IPPROTO_TCP, OPEN | FIN, OPEN | FIN, 10 },
+	{ "TCP reset by the client", IPPROTO_TCP, OPEN | RST, OPEN, 10 },
+	{ "TCP reset by the server", IPPROTO_TCP, OPEN, OPEN | RST, 10 },
+	{ "TCP handshake not done", IPPROTO_TCP, MK_SESSION_FORWARD, 0, 120 },
+	{ "TCP refused", IPPROTO_TCP, MK_SESSION_FORWARD, RST, 10 },
+	{ "UDP", IPPROTO_UDP, MK_SESSION_FORWARD, 0, 120 },
+	{ "ICMP", IPPROTO_ICMP, MK_SESSION_FORWARD, 0, 30 },
+	{ "SCTP", IPPROTO_SCTP, 0, 0, 600 },
+};
+
+START_TEST(test_limit)
+{
+	ck_assert_msg(mk_session_idle_limit_ns(limits[_i].proto, limits[_i].flags,
+					       limits[_i].pair_flags) == limits[_i].limit_s * S,
+		      "%s", limits[_i].name);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	uint64_t now_s, seen_s, pair_seen_s; /* pair 0: there is none */
+	bool expired;
+} ages[] = {
+	{ "idle in both directions", 1000, 800, 810, true },
+	{ "idle here, busy there", 1000, 800, 990, false },
+	{ "busy here, idle there", 1000, 990, 800, false },
+	{ "idle, without a pair", 1000, 800, 0, true },
+	{ "busy, without a pair", 1000, 990, 0, false },
+	{ "exactly at the limit", 1000, 880, 0, false },
+	{ "seen after the clock was read", 1000, 1001, 0, false },
+};
+
+START_TEST(test_expired)
+{
+	struct mk_session session = { .last_seen_ns = ages[_i].seen_s * S };
+	struct mk_session pair = { .last_seen_ns = ages[_i].pair_seen_s * S };
+
+	ck_assert_msg(mk_session_expired(ages[_i].now_s * S, IPPROTO_UDP, &session,
+					 ages[_i].pair_seen_s ? &pair : NULL) == ages[_i].expired,
+		      "%s", ages[_i].name);
+}
+END_TEST
+
+/* ---- walk ------------------------------------------------------------------------------------ */
+
+static struct mk_table tables[2];
+static struct mk_error err;
+
+static struct mk_table make_table(enum bpf_map_type type, const char *name)
+{
+	struct mk_table table;
+	int fd = bpf_map_create(type, NULL, sizeof(struct mk_tuple), sizeof(struct mk_session),
+				8192, NULL);
+
+	ck_assert_msg(fd >= 0, "cannot create a map: %s", strerror(errno));
+	ck_assert_int_eq(mk_table_init(&table, name, fd, &err), 0);
+	return table;
+}
+
+static void setup(void)
+{
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_MEMLOCK, &unlimited);
+	tables[0] = make_table(BPF_MAP_TYPE_HASH, "sessions");
+	tables[1] = make_table(BPF_MAP_TYPE_LRU_HASH, "sessions_new");
+}
+
+static void teardown(void)
+{
+	mk_table_close(&tables[0]);
+	mk_table_close(&tables[1]);
+}
+
+/* Client number @n to a Service whose backend is 10.0.0.2:80. */
+static struct mk_tuple client_key(uint16_t n)
+{
+	return (struct mk_tuple){
+		.saddr.word = { htonl(0x0a000001) },
+		.daddr.word = { htonl(0x0a600001) },
+		.sport = htons(n),
+		.dport = htons(80),
+		.proto = IPPROTO_UDP,
+	};
+}
+
+static void put_pair(const struct mk_table *table, uint16_t n, uint64_t seen_ns,
+		     uint64_t pair_seen_ns)
+{
+	struct mk_tuple key = client_key(n), pair_key;
+	struct mk_session session = {
+		.to = key,
+		.last_seen_ns = seen_ns,
+		.service_id = n,
+		.flags = MK_SESSION_FORWARD,
+	};
+	struct mk_session pair = { .last_seen_ns = pair_seen_ns, .service_id = n };
+
+	session.to.daddr.word[0] = htonl(0x0a000002);
+	pair_key = mk_session_pair_key(&session);
+	pair.to = (struct mk_tuple){ .saddr = key.daddr,
+				     .daddr = key.saddr,
+				     .sport = key.dport,
+				     .dport = key.sport,
+				     .proto = key.proto };
+	ck_assert_int_eq(mk_table_put(table, &key, &session, &err), 0);
+	ck_assert_int_eq(mk_table_put(table, &pair_key, &pair, &err), 0);
+}
+
+static size_t entries(const struct mk_table *table)
+{
+	cleanup_free void *keys = NULL;
+	size_t count;
+
+	ck_assert_int_eq(mk_table_keys(table, &keys, &count, &err), 0);
+	return count;
+}
+
+static bool odd_is_cut(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
+{
+	(void)ctx;
+	(void)key;
+	return session->flags & MK_SESSION_FORWARD && session->service_id % 2;
+}
+
+static void pass(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget)
+{
+	int ret, turns = 0;
+
+	while ((ret = mk_sweep_step(sweep, now_ns, budget, &err)) == 0)
+		ck_assert_int_lt(turns++, 10000);
+	ck_assert_msg(ret == 1, "%s", mk_error_text(&err));
+}
+
+START_TEST(test_pass)
+{
+	const struct mk_sweep_options options = { .tables = tables, .table_count = 2 };
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+
+	for (uint16_t n = 1; n <= 1000; n++) {
+		put_pair(&tables[0], n, n <= 400 ? 1 * S : 900 * S, 1 * S);
+		put_pair(&tables[1], n, 1 * S, n <= 300 ? 1 * S : 950 * S);
+	}
+	pass(sweep, 1000 * S, 512);
+	ck_assert_uint_eq(entries(&tables[0]), 2 * 600);
+	ck_assert_uint_eq(entries(&tables[1]), 2 * 700);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->expired, 700);
+	pass(sweep, 1000 * S, 512);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->expired, 0);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->seen, 2 * 1300);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
+START_TEST(test_cut)
+{
+	const struct mk_sweep_options options = { .tables = tables,
+						  .table_count = 2,
+						  .cut = odd_is_cut };
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+
+	for (uint16_t n = 1; n <= 100; n++)
+		put_pair(&tables[n % 4 < 2], n, 999 * S, 999 * S);
+	pass(sweep, 1000 * S, 512);
+	ck_assert_uint_eq(entries(&tables[0]) + entries(&tables[1]), 2 * 50);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->cut, 50);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->expired, 0);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
+START_TEST(test_steps_are_bounded)
+{
+	const struct mk_sweep_options options = { .tables = tables, .table_count = 2 };
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+	int steps = 1;
+
+	for (uint16_t n = 1; n <= 3000; n++)
+		put_pair(&tables[0], n, 999 * S, 999 * S);
+	while (mk_sweep_step(sweep, 1000 * S, 1, &err) == 0)
+		steps++;
+	ck_assert_int_ge(steps, 6000 / 512);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sweep");
+	TCase *rules = tcase_create("rules"), *walk = tcase_create("walk");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_loop_test(rules, test_limit, 0, MK_ARRAY_SIZE(limits));
+	tcase_add_loop_test(rules, test_expired, 0, MK_ARRAY_SIZE(ages));
+	tcase_add_checked_fixture(walk, setup, teardown);
+	tcase_set_timeout(walk, 60);
+	tcase_add_test(walk, test_pass);
+	tcase_add_test(walk, test_cut);
+	tcase_add_test(walk, test_steps_are_bounded);
+	suite_add_tcase(suite, rules);
+	suite_add_tcase(suite, walk);
+	sr = srunner_create(suite);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
