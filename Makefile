@@ -31,7 +31,7 @@ endif
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wwrite-strings -Wformat=2 -Wundef
-PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv json-c yaml-0.1
+PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv-static json-c yaml-0.1
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE \
 	-Isrc -Iinclude -I$(BUILD)/include -isystem /usr/include/libnl3
