@@ -2,8 +2,8 @@
 /* `monokube cleanup`: what an agent and the CNI mode ever made on this host, removed in an order in
  * which nothing refers to what is gone: the configuration that calls the plugin first, the state
  * last. Works when half of it is missing; says what it removed. */
-#include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,28 +46,27 @@ static int remove_cni(const struct cleaning *cleaning, struct mk_error *err)
 	return ret < 0 ? ret : remove_file(plugin, err);
 }
 
-/* All files in @path, then @path; it holds no folders. */
+static unsigned int files_removed; /* nftw(3) has no room for a context */
+
+static int remove_visited(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)st;
+	(void)where;
+	if (type == FTW_DP)
+		return rmdir(path);
+	files_removed++;
+	return unlink(path);
+}
+
+/* @path and all below it. */
 static int remove_folder(const char *path, struct mk_error *err)
 {
-	cleanup_closedir DIR *dir = opendir(path);
-	struct dirent *entry;
-	unsigned int files = 0;
-
-	if (!dir && errno == ENOENT)
+	files_removed = 0;
+	if (access(path, F_OK) < 0 && errno == ENOENT)
 		return 0;
-	if (!dir)
-		return mk_error_errno(err, errno, "cannot open '%s'", path);
-	while ((entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		if (unlinkat(dirfd(dir), entry->d_name, 0) < 0)
-			return mk_error_errno(err, errno, "cannot remove '%s/%s'", path,
-					      entry->d_name);
-		files++;
-	}
-	if (rmdir(path) < 0)
+	if (nftw(path, remove_visited, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0)
 		return mk_error_errno(err, errno, "cannot remove '%s'", path);
-	printf("removed %s and %u files in it\n", path, files);
+	printf("removed %s and %u files in it\n", path, files_removed);
 	return 0;
 }
 
