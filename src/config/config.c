@@ -134,8 +134,10 @@ static int load_flag(struct mk_config *config, const struct setting *setting, co
 		return mk_error_set(err, EINVAL, "flag '%s' is cut short: expected --%s", word,
 				    setting->flag);
 	if (set(config, setting, optarg) < 0)
-		return mk_error_set(err, EINVAL, "flag --%s: value '%s', expected %s",
-				    setting->flag, optarg, setting->expected);
+		return mk_error_set(err, EINVAL, "flag --%s%s%s%s: value '%s', expected %s",
+				    setting->flag, setting->env ? " (" : "",
+				    setting->env ? setting->env : "", setting->env ? ")" : "",
+				    optarg, setting->expected);
 	return 0;
 }
 
