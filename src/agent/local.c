@@ -36,6 +36,19 @@ static int compare(const void *a, const void *b)
 	return mk_ip_compare(a, b);
 }
 
+/* The gateway's address is on every pod's device. */
+static size_t unique(struct mk_ip *ips, size_t count)
+{
+	size_t kept = 0;
+
+	if (count > 1)
+		qsort(ips, count, sizeof(*ips), compare);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || !mk_ip_equal(&ips[kept - 1], &ips[i]))
+			ips[kept++] = ips[i];
+	return kept;
+}
+
 int mk_agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,
 			     struct mk_error *err)
 {
@@ -46,10 +59,8 @@ int mk_agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count
 		free(list.ips);
 		return ret;
 	}
-	if (list.count > 1)
-		qsort(list.ips, list.count, sizeof(*list.ips), compare);
 	*ips = list.ips;
-	*count = list.count;
+	*count = unique(list.ips, list.count);
 	return 0;
 }
 
