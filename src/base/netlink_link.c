@@ -144,6 +144,17 @@ nla_put_failure:
 	return -ENOMEM;
 }
 
+/* One queue each way. The kernel makes one per CPU, each with a directory in sysfs, and a veth has
+ * no use for them: it sends without a queue lock, and receives on the CPU that sent. */
+static int put_one_queue(struct nl_msg *msg)
+{
+	NLA_PUT_U32(msg, IFLA_NUM_TX_QUEUES, 1);
+	NLA_PUT_U32(msg, IFLA_NUM_RX_QUEUES, 1);
+	return 0;
+nla_put_failure:
+	return -ENOMEM;
+}
+
 /* The other end is described like a link of its own: fixed header, then attributes. */
 static int put_veth_peer(struct nl_msg *msg, const struct mk_veth *veth)
 {
@@ -152,7 +163,8 @@ static int put_veth_peer(struct nl_msg *msg, const struct mk_veth *veth)
 
 	if (!peer || nlmsg_append(msg, &header, sizeof(header), NLMSG_ALIGNTO) < 0)
 		return -ENOMEM;
-	if (put_device(msg, veth->peer_name, &veth->peer_mac, veth->mtu_bytes) < 0)
+	if (put_device(msg, veth->peer_name, &veth->peer_mac, veth->mtu_bytes) < 0 ||
+	    put_one_queue(msg) < 0)
 		return -ENOMEM;
 	if (veth->peer_netns_fd >= 0)
 		NLA_PUT_U32(msg, IFLA_NET_NS_FD, (uint32_t)veth->peer_netns_fd);
@@ -166,7 +178,7 @@ static int put_veth(struct nl_msg *msg, const struct mk_veth *veth)
 {
 	struct nlattr *info, *data;
 
-	if (put_device(msg, veth->name, &veth->mac, veth->mtu_bytes) < 0)
+	if (put_device(msg, veth->name, &veth->mac, veth->mtu_bytes) < 0 || put_one_queue(msg) < 0)
 		return -ENOMEM;
 	info = nla_nest_start(msg, IFLA_LINKINFO);
 	if (!info)

@@ -205,12 +205,10 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 
 static int set_links_up(struct adding *adding, struct mk_error *err)
 {
+	enum { LO_IFINDEX = 1 }; /* in every namespace (LOOPBACK_IFINDEX in the kernel) */
 	const struct mk_link_change up = { .set_flags = IFF_UP };
-	struct mk_link lo;
-	int ret = mk_nl_link_get(adding->pod_nl, "lo", &lo, err);
+	int ret = mk_nl_link_change(adding->pod_nl, LO_IFINDEX, &up, err);
 
-	if (ret == 0 && !(lo.flags & IFF_UP))
-		ret = mk_nl_link_change(adding->pod_nl, lo.ifindex, &up, err);
 	/* After the host's end: a veth that goes up last can send at once, the other one when
 	 * the kernel's link watch has run. The pod is the one that sends first. */
 	if (ret == 0)
