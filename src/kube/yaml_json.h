@@ -13,7 +13,7 @@
 #include "base/error.h"
 
 #define MK_TREE_DEPTH_MAX 64
-#define MK_TREE_NODES_MAX 4000000 /* of one text, aliases counted each time */
+#define MK_TREE_NODES_MAX 1000000 /* of one text, aliases counted each time */
 
 struct mk_document {
 	json_object *tree;

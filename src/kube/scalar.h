@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/kube/scalar.h - what a YAML scalar means; private to src/kube. */
+#ifndef MK_KUBE_SCALAR_H
+#define MK_KUBE_SCALAR_H
+
+#include <json-c/json.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* A plain scalar by YAML 1.2's core schema (10.3.2): null, boolean, integer, float, else a text.
+ * *@tree NULL is JSON's null. -ENOMEM. */
+mk_must_check int mk_scalar_resolve(const char *text, size_t length, json_object **tree);
+mk_must_check int mk_scalar_text(const char *text, size_t length, json_object **tree);
+
+#endif
