@@ -9,7 +9,8 @@
 
 enum chain_flags {
 	CHAIN_TRANSLATED = 1 << 0, /* a session has rewritten the packet */
-	CHAIN_VIA_HOST = 1 << 1, /* the host's stack forwards this flow: hand it over */
+	CHAIN_NEW_SOURCE = 1 << 1, /* ... its source, too */
+	CHAIN_VIA_HOST = 1 << 2, /* the host's stack forwards this flow: hand it over */
 };
 
 /* The five words of skb->cb, by name. */

@@ -16,37 +16,28 @@ static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx
 
 	if (ret == MK_PARSED)
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
-	if (ret == MK_PARSED && rewrite(skb, pkt, &request.to))
+	if (ret == MK_PARSED && rewrite(skb, pkt, &request.to, &ctx->flags))
 		ret = MK_DROP_REWRITE_FAILED;
 	if (ret != MK_PARSED)
 		return service_reject(skb, ctx, pkt, ret);
-	ctx->flags |= CHAIN_TRANSLATED;
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
 static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ctx *ctx,
 					  struct packet *pkt, const struct session_hit *hit)
 {
-	if (rewrite(skb, pkt, &hit->to))
-		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
-	ctx->flags |= CHAIN_TRANSLATED;
-	if (hit->flags & MK_SESSION_VIA_HOST)
-		ctx->flags |= CHAIN_VIA_HOST;
+	int ret = session_follow(skb, pkt, hit, &ctx->flags);
+
+	if (ret != MK_PARSED)
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
 static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					struct packet *pkt)
 {
-	__u8 session_flags = 0;
-	int ret = icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &session_flags);
-
-	if (ret < 0)
+	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
-	if (ret > 0)
-		ctx->flags |= CHAIN_TRANSLATED;
-	if (session_flags & MK_SESSION_VIA_HOST)
-		ctx->flags |= CHAIN_VIA_HOST;
 	if (!(ctx->flags & CHAIN_TRANSLATED))
 		return TC_ACT_UNSPEC;
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
@@ -86,14 +77,15 @@ int elb_uplink_egress(struct __sk_buff *skb)
 	const struct mk_runtime *settings = runtime_settings();
 	struct session_hit hit;
 	struct packet pkt;
+	__u8 flags = 0;
+	int ret;
 
 	if (!settings || !settings->host_backends || packet_parse(skb, &pkt) != MK_PARSED)
 		return TC_ACT_UNSPEC;
 	if (!session_find(SERVICE_SESSIONS, &pkt, &hit) || hit.flags & MK_SESSION_FORWARD)
 		return TC_ACT_UNSPEC;
-	if (rewrite(skb, &pkt, &hit.to))
-		return drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_REWRITE_FAILED, &pkt.tuple);
-	return TC_ACT_UNSPEC;
+	ret = session_follow(skb, &pkt, &hit, &flags);
+	return ret == MK_PARSED ? TC_ACT_UNSPEC : drop(skb, MK_HOOK_UPLINK_EGRESS, ret, &pkt.tuple);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

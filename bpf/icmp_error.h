@@ -10,9 +10,9 @@
 /* The error travels against the quoted packet, so its session is that of a packet with the quoted
  * tuple reversed. The router that sends it is no party of the session: its own address stays,
  * unless it is the address that the session hides.
- * Returns 1 if it was translated, 0 if no session knows the quoted packet, -1 if it failed. */
+ * Returns 0 also if no session knows the quoted packet (@chain_flags say), -1 if it failed. */
 static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct session_tables tables,
-						struct packet *pkt, __u8 *session_flags)
+						struct packet *pkt, __u8 *chain_flags)
 {
 	struct mk_tuple key, inner_to, outer;
 	struct inner_packet inner;
@@ -26,13 +26,14 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 		session = bpf_map_lookup_elem(tables.half_open, &key);
 	if (!session)
 		return 0;
-	*session_flags = session->flags;
+	if (session->flags & MK_SESSION_VIA_HOST)
+		*chain_flags |= CHAIN_VIA_HOST;
 	tuple_reverse(&inner_to, &session->to);
 	outer = pkt->tuple;
 	outer.daddr = session->to.daddr;
 	if (mk_addr_eq(&outer.saddr, &key.saddr))
 		outer.saddr = session->to.saddr;
-	return rewrite_icmp_error(skb, pkt, &inner, &inner_to, &outer) ? -1 : 1;
+	return rewrite_icmp_error(skb, pkt, &inner, &inner_to, &outer, chain_flags);
 }
 
 #endif

@@ -72,23 +72,15 @@ static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx
 	ret = session_open(SERVICE_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
 		return ret;
-	ctx->flags |= CHAIN_TRANSLATED;
-	return rewrite(skb, pkt, &request.to) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+	return rewrite(skb, pkt, &request.to, &ctx->flags) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
 }
 
 /* An ICMP error: translated with the session of the packet that it quotes, if one knows it. */
 static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 struct packet *pkt)
 {
-	__u8 session_flags = 0;
-	int ret = icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &session_flags);
-
-	if (ret < 0)
+	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
-	if (ret > 0)
-		ctx->flags |= CHAIN_TRANSLATED;
-	if (session_flags & MK_SESSION_VIA_HOST)
-		ctx->flags |= CHAIN_VIA_HOST;
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
@@ -100,11 +92,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return balance_error(skb, ctx, pkt);
 	if (session_find(SERVICE_SESSIONS, pkt, &hit)) {
-		ctx->flags |= CHAIN_TRANSLATED;
-		if (hit.flags & MK_SESSION_VIA_HOST)
-			ctx->flags |= CHAIN_VIA_HOST;
-		if (rewrite(skb, pkt, &hit.to))
-			ret = MK_DROP_REWRITE_FAILED;
+		ret = session_follow(skb, pkt, &hit, &ctx->flags);
 	} else if (ctx->hook != MK_HOOK_OVERLAY) {
 		ret = new_flow(skb, ctx, pkt);
 	}

@@ -34,18 +34,13 @@ static __always_inline int is_overlay_carrier(const struct packet *pkt)
 static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt)
 {
-	__u8 session_flags = 0;
 	struct session_hit hit;
-	int ret = 0;
 
-	if (pkt->l4 == MK_L4_ICMP_ERROR) {
-		ret = icmp_error_translate(skb, NAT_SESSIONS, pkt, &session_flags);
-	} else if (may_be_answer(pkt) && session_find(NAT_SESSIONS, pkt, &hit)) {
-		ret = rewrite(skb, pkt, &hit.to) ? -1 : 1;
-	}
-	if (ret > 0)
-		ctx->flags |= CHAIN_TRANSLATED;
-	return ret;
+	if (pkt->l4 == MK_L4_ICMP_ERROR)
+		return icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags);
+	if (may_be_answer(pkt) && session_find(NAT_SESSIONS, pkt, &hit))
+		return rewrite(skb, pkt, &hit.to, &ctx->flags);
+	return 0;
 }
 
 SEC("tc")
@@ -57,20 +52,21 @@ int nat_uplink(struct __sk_buff *skb)
 	/* the host judges its own malformed packets */
 	if (packet_parse(skb, &pkt) != MK_PARSED || is_overlay_carrier(&pkt))
 		return TC_ACT_UNSPEC;
-	if (nat_back(skb, &ctx, &pkt) < 0)
+	if (nat_back(skb, &ctx, &pkt))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	return chain_next(skb, &ctx, &pkt, MK_PROG_ELB);
 }
 
 /* The packet as the outside world may see it: MK_PARSED or a drop reason. */
-static __always_inline int masquerade(struct __sk_buff *skb, struct packet *pkt)
+static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      struct packet *pkt)
 {
 	struct session_request request = { .source_port = 1 };
 	struct session_hit hit;
 	int ret;
 
 	if (session_find(NAT_SESSIONS, pkt, &hit))
-		return rewrite(skb, pkt, &hit.to) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+		return session_follow(skb, pkt, &hit, &ctx->flags);
 	if (pkt->fragment == MK_LATER_FRAGMENT)
 		return MK_DROP_FRAGMENT_UNKNOWN;
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
@@ -80,17 +76,16 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct packet *pkt)
 	ret = session_open(NAT_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
 		return ret;
-	return rewrite(skb, pkt, &request.to) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+	return rewrite(skb, pkt, &request.to, &ctx->flags) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
 }
 
-static __always_inline int masquerade_error(struct __sk_buff *skb, struct packet *pkt)
+static __always_inline int masquerade_error(struct __sk_buff *skb, struct chain_ctx *ctx,
+					    struct packet *pkt)
 {
-	__u8 session_flags = 0;
-	int ret = icmp_error_translate(skb, NAT_SESSIONS, pkt, &session_flags);
-
-	if (ret < 0)
+	ctx->flags = 0; /* ask for this translation alone */
+	if (icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags))
 		return MK_DROP_REWRITE_FAILED;
-	return ret ? MK_PARSED : MK_DROP_PROTOCOL;
+	return ctx->flags & CHAIN_TRANSLATED ? MK_PARSED : MK_DROP_PROTOCOL;
 }
 
 SEC("tc")
@@ -101,8 +96,8 @@ int nat(struct __sk_buff *skb)
 	int ret = chain_packet(skb, &ctx, &pkt);
 
 	if (ret == MK_PARSED)
-		ret = pkt.l4 == MK_L4_ICMP_ERROR ? masquerade_error(skb, &pkt)
-						 : masquerade(skb, &pkt);
+		ret = pkt.l4 == MK_L4_ICMP_ERROR ? masquerade_error(skb, &ctx, &pkt)
+						 : masquerade(skb, &ctx, &pkt);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	return bpf_redirect_neigh(mk_node.uplink_ifindex, NULL, 0, 0);

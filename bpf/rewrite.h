@@ -9,7 +9,7 @@
 #ifndef MK_BPF_REWRITE_H
 #define MK_BPF_REWRITE_H
 
-#include "packet.h"
+#include "chain.h"
 
 static __always_inline __sum16 csum_fold(__u32 sum)
 {
@@ -101,12 +101,23 @@ static __always_inline int rewrite_echo(struct __sk_buff *skb, const struct pack
 		       : 0;
 }
 
-/* Make the packet show @to, and @pkt say so. Returns 0, or -1 if the kernel refused. */
+static __always_inline void note_rewrite(__u8 *chain_flags, const struct mk_tuple *from,
+					 const struct mk_tuple *to)
+{
+	*chain_flags |= CHAIN_TRANSLATED;
+	if (!mk_addr_eq(&from->saddr, &to->saddr))
+		*chain_flags |= CHAIN_NEW_SOURCE;
+}
+
+/* Make the packet show @to, and @pkt and @chain_flags say so. Returns 0, or -1 if the kernel
+ * refused. */
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
-				   const struct mk_tuple *to)
+				   const struct mk_tuple *to, __u8 *chain_flags)
 {
 	__u32 addrs = addr_diff(&pkt->tuple, to);
 	int ret = rewrite_ip(skb, MK_L3_OFF, to, addrs);
+
+	note_rewrite(chain_flags, &pkt->tuple, to);
 
 	if (ret == 0 && pkt->fragment != MK_LATER_FRAGMENT) {
 		if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP)
@@ -173,12 +184,13 @@ static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct 
 static __always_inline int rewrite_icmp_error(struct __sk_buff *skb, struct packet *pkt,
 					      const struct inner_packet *inner,
 					      const struct mk_tuple *inner_to,
-					      const struct mk_tuple *outer)
+					      const struct mk_tuple *outer, __u8 *chain_flags)
 {
 	if (rewrite_ip(skb, MK_L3_OFF, outer, addr_diff(&pkt->tuple, outer)))
 		return -1;
 	if (rewrite_ip(skb, inner->l3_off, inner_to, addr_diff(&inner->tuple, inner_to)))
 		return -1;
+	note_rewrite(chain_flags, &pkt->tuple, outer);
 	pkt->tuple = *outer;
 	return rewrite_inner_l4(skb, pkt, inner, inner_to);
 }

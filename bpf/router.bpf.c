@@ -16,7 +16,7 @@ static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct pack
 }
 
 static __always_inline void set_macs(struct ethhdr *eth, const volatile __u8 *source,
-				     const __u8 *dest)
+				     const volatile __u8 *dest)
 {
 	for (int i = 0; i < ETH_ALEN; i++) {
 		eth->h_source[i] = source[i];
@@ -66,6 +66,25 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return expired(skb, ctx, pkt);
 	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
 	return bpf_redirect_peer(pod->ifindex, 0);
+}
+
+/* Up the host's stack. Where the host's route to the source is through the host veth, the packet
+ * has to arrive there, too: reverse path filtering, strict or loose, would drop it on the device it
+ * came in by (which for a pod has no address: fib_validate_source()), and the host's firewall sees
+ * one interface for all that comes from pods. That is what pods send, and what a session gave a
+ * Service's or the virtual pod address as source; the rest goes on where it is. */
+static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
+				   const struct packet *pkt)
+{
+	struct frame frame;
+
+	if (ctx->hook != MK_HOOK_POD && ctx->hook != MK_HOOK_HOST &&
+	    !(ctx->flags & CHAIN_NEW_SOURCE))
+		return TC_ACT_UNSPEC;
+	if (frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	set_macs(frame.eth, mk_node.gateway_mac, mk_node.gateway_mac);
+	return bpf_redirect(mk_node.host_ifindex, BPF_F_INGRESS);
 }
 
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -163,8 +182,8 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 	if (!found)
 		return to_outside(skb, ctx, pkt);
 	switch (found->type) {
-	case MK_ROUTE_HOST: /* up the stack, on the device it came in by */
-		return TC_ACT_UNSPEC;
+	case MK_ROUTE_HOST:
+		return to_host(skb, ctx, pkt);
 	case MK_ROUTE_PODS:
 		return to_pod(skb, ctx, pkt);
 	case MK_ROUTE_OVERLAY:
@@ -186,7 +205,7 @@ int router(struct __sk_buff *skb)
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (ctx.flags & CHAIN_VIA_HOST)
-		return TC_ACT_UNSPEC;
+		return to_host(skb, &ctx, &pkt);
 	/* most packets are for a local pod: no trie for them; the gateway is in that range too */
 	if (is_local_pod_range(&pkt.tuple.daddr) && !is_addr(&pkt.tuple.daddr, mk_node_gateway()))
 		return to_pod(skb, &ctx, &pkt);
@@ -268,7 +287,6 @@ SEC("tc")
 int error(struct __sk_buff *skb)
 {
 	struct chain_ctx ctx, next = { 0 };
-	__u8 session_flags = 0;
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
@@ -279,9 +297,9 @@ int error(struct __sk_buff *skb)
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	/* the packet may have been rewritten before it was found too big: back to its sender's view */
-	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &session_flags) < 0)
+	next.flags = CHAIN_TRANSLATED | CHAIN_NEW_SOURCE;
+	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
-	next.flags = CHAIN_TRANSLATED;
 	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);
 }
 

@@ -8,7 +8,7 @@
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
 
-#include "packet.h"
+#include "rewrite.h"
 
 #define MK_NAT_PROBES	      16
 #define MK_LAST_SEEN_GRAIN_NS 1000000000ULL
@@ -147,6 +147,15 @@ static __always_inline int session_find(struct session_tables tables, const stru
 	hit->flags = session->flags;
 	session_progress(tables, pkt, session);
 	return 1;
+}
+
+/* Make @pkt show what its session says. Returns MK_PARSED or a drop reason. */
+static __always_inline int session_follow(struct __sk_buff *skb, struct packet *pkt,
+					  const struct session_hit *hit, __u8 *chain_flags)
+{
+	if (hit->flags & MK_SESSION_VIA_HOST)
+		*chain_flags |= CHAIN_VIA_HOST;
+	return rewrite(skb, pkt, &hit->to, chain_flags) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
 }
 
 struct session_request {

@@ -182,6 +182,7 @@ struct mk_node {
 	struct mk_addr pod_net, pod_mask;
 	struct mk_addr cluster_net, cluster_mask;
 	__u32 uplink_ifindex, overlay_ifindex;
+	__u32 host_ifindex; /* host's end of the host veth pair: the host receives on it */
 	__u32 uplink_mtu_bytes, overlay_mtu_bytes;
 	__u16 nat_port_min, nat_port_max; /* inclusive */
 	__be16 vxlan_port;
@@ -189,7 +190,7 @@ struct mk_node {
 	__u8 vtep_mac[6];
 	__u8 pad[2];
 };
-_Static_assert(sizeof(struct mk_node) == 68, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

@@ -138,6 +138,7 @@ static const struct mk_node probe_node = {
 	.cluster_mask.word = { 0x0000ffff },
 	.uplink_ifindex = 1,
 	.overlay_ifindex = 2,
+	.host_ifindex = 3,
 	.uplink_mtu_bytes = 1500,
 	.overlay_mtu_bytes = 1450,
 	.nat_port_min = 49152,

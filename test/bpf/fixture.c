@@ -67,6 +67,7 @@ static void fill_node(struct mk_node *node)
 	node->cluster_mask = addr("255.255.0.0");
 	node->uplink_ifindex = 1;
 	node->overlay_ifindex = 1;
+	node->host_ifindex = 1;
 	node->uplink_mtu_bytes = 1500;
 	node->overlay_mtu_bytes = 1450;
 	node->nat_port_min = 49152;
@@ -314,6 +315,9 @@ static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, u
 static enum where redirected(const struct frame *out)
 {
 	const char *mac = frame_mac_dest(out);
+
+	if (memcmp(out->byte, out->byte + 6, 6) == 0) /* between the ends of the host veth pair */
+		return TO_HOST;
 
 	if (strncmp(mac, "02:4d:0a:12:", 12) == 0) /* a VTEP: 10.18.x.x */
 		return TO_OVERLAY;
