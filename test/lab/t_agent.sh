@@ -241,7 +241,8 @@ refuses()
 
 wrong_settings()
 {
-	refuses 'clusterCidr.*bogus' --node-name node1 --cluster-dir "$CLUSTER_1" --cluster-cidr bogus
+	refuses 'clusterCidr.*bogus.*expected' --node-name node1 --cluster-dir "$CLUSTER_1" --cluster-cidr bogus
+	clusterCidr=bogus refuses 'clusterCidr.*bogus.*expected' --node-name node1 --cluster-dir "$CLUSTER_1"
 	refuses 'clusterCidr' --node-name node1 --cluster-dir "$CLUSTER_1"
 	refuses 'nodePortRange.*99999' --node-name node1 --cluster-dir "$CLUSTER_1" \
 		--cluster-cidr 10.244.0.0/16 --node-port-range 30000-99999

@@ -235,19 +235,19 @@ sixty_four_at_once()
 	nothing_new "$before"
 }
 
-# Killed after 1, 2, 3.. thirds of a millisecond, until it gets through; whatever stays is taken
-# away by DEL, and nothing of it is in the way of the next ADD.
+# Killed after 0.1, 0.2.. 5 ms (an ADD takes about 2); whatever stays is taken away by DEL, and
+# nothing of it is in the way of the next ADD.
 killed_in_the_middle()
 {
 	local before index
 	before=$(occupied)
 	netns killed
 	conf >"$TMP/conf"
-	for index in $(seq 40); do
+	for index in $(seq 50); do
 		# shellcheck disable=SC2016 # expanded inside
 		on node1 env CNI_COMMAND=ADD CNI_CONTAINERID="killed$index" CNI_NETNS="$(netns_path killed)" \
 			CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin \
-			timeout -s KILL "$(awk -v i="$index" 'BEGIN { print i / 3000 }')" \
+			timeout -s KILL "$(awk -v i="$index" 'BEGIN { print i / 10000 }')" \
 			/opt/cni/bin/monokube <"$TMP/conf" >/dev/null 2>&1 || true
 		conf | cni DEL "killed$index" "$(netns_path killed)" eth0
 		nothing_new "$before"
@@ -260,11 +260,11 @@ killed_then_gc()
 	local before index
 	before=$(occupied)
 	conf >"$TMP/conf"
-	for index in $(seq 12); do
+	for index in $(seq 20); do
 		netns "killgc$index"
 		on node1 env CNI_COMMAND=ADD CNI_CONTAINERID="killgc$index" CNI_NETNS="$(netns_path "killgc$index")" \
 			CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin \
-			timeout -s KILL "$(awk -v i="$index" 'BEGIN { print i / 1000 }')" \
+			timeout -s KILL "$(awk -v i="$index" 'BEGIN { print i / 5000 }')" \
 			/opt/cni/bin/monokube <"$TMP/conf" >/dev/null 2>&1 || true
 	done
 	conf '.cniVersion = "1.1.0" | .["cni.dev/valid-attachments"] = []' | cni GC '' '' ''
