@@ -16,7 +16,7 @@ struct mk_ipam;
 
 struct mk_ipam_owner {
 	const char *container_id, *ifname;
-	const char *netns;		/* path, "" if not known */
+	const char *netns; /* path, "" if not known */
 };
 
 /* Open (and create) @state_dir/ipam and take its lock: exclusive until mk_ipam_free(). */
@@ -39,8 +39,8 @@ mk_must_check int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *fir
 mk_must_check int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 			       struct mk_ip *ip, struct mk_error *err);
 /* Returns 0 also when @container_id and @ifname have none. */
-mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id, const char *ifname,
-				  struct mk_error *err);
+mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id,
+				  const char *ifname, struct mk_error *err);
 /* As mk_ipam_release(), by address: the way for one whose owner cannot be read any more. */
 mk_must_check int mk_ipam_release_ip(struct mk_ipam *ipam, const struct mk_ip *ip,
 				     struct mk_error *err);
