@@ -65,10 +65,6 @@ static void tell_listed(struct mk_cluster_dir *dir)
 
 	if (dir->told_complete || (dir->told && !complete))
 		return;
-	if (!complete)
-		mk_log_warn("'%s': not everything in it makes sense, so nothing is removed until "
-			    "it does",
-			    dir->path);
 	dir->told = true;
 	dir->told_complete = complete;
 	dir->listed(dir->ctx, complete);

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Addresses, ranges and MAC addresses: text and arithmetic. */
+#include <check.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/ip.h"
+
+static const struct {
+	const char *text, *expected; /* NULL: refused */
+} ips[] = {
+	{ "10.244.1.1", "10.244.1.1" },
+	{ "0.0.0.0", "0.0.0.0" },
+	{ "255.255.255.255", "255.255.255.255" },
+	{ "fd00::1", "fd00::1" },
+	{ "FD00:0:0:0:0:0:0:1", "fd00::1" },
+	{ "::ffff:10.0.0.1", "::ffff:10.0.0.1" },
+	{ "", NULL },
+	{ "10.1", NULL },
+	{ "10.0.0.256", NULL },
+	{ "010.0.0.1", NULL },
+	{ "10.0.0.1 ", NULL },
+	{ " 10.0.0.1", NULL },
+	{ "10.0.0.1/24", NULL },
+	{ "0x0a000001", NULL },
+	{ "fd00::1::2", NULL },
+	{ "fe80::1%eth0", NULL },
+	{ "name", NULL },
+};
+
+START_TEST(test_ip_parse)
+{
+	char buf[MK_IP_STRLEN];
+	struct mk_ip ip;
+
+	if (!ips[_i].expected) {
+		ck_assert_msg(mk_ip_parse(ips[_i].text, &ip) < 0, "'%s'", ips[_i].text);
+		return;
+	}
+	ck_assert_msg(mk_ip_parse(ips[_i].text, &ip) == 0, "'%s'", ips[_i].text);
+	ck_assert_str_eq(mk_ip_format(&ip, buf), ips[_i].expected);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	const char *network, *mask; /* NULL: refused */
+} cidrs[] = {
+	{ "10.244.1.7/24", "10.244.1.0/24", "255.255.255.0" },
+	{ "10.244.1.7/32", "10.244.1.7/32", "255.255.255.255" },
+	{ "10.244.1.7/31", "10.244.1.6/31", "255.255.255.254" },
+	{ "10.244.1.7/9", "10.128.0.0/9", "255.128.0.0" },
+	{ "10.244.1.7/0", "0.0.0.0/0", "0.0.0.0" },
+	{ "fd00:1:2:3::9/56", "fd00:1:2::/56", "ffff:ffff:ffff:ff00::" },
+	{ "fd00::1/128", "fd00::1/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff" },
+	{ "10.244.1.0", NULL, NULL },
+	{ "10.244.1.0/", NULL, NULL },
+	{ "10.244.1.0/33", NULL, NULL },
+	{ "10.244.1.0/024", NULL, NULL },
+	{ "10.244.1.0/+24", NULL, NULL },
+	{ "10.244.1.0/-1", NULL, NULL },
+	{ "10.244.1.0/24 ", NULL, NULL },
+	{ "10.244.1.0/24x", NULL, NULL },
+	{ "10.244.1.0/99999999999999999999", NULL, NULL },
+	{ "10.244/16", NULL, NULL },
+	{ "/24", NULL, NULL },
+	{ "fd00::/129", NULL, NULL },
+	{ "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/8", NULL, NULL },
+};
+
+START_TEST(test_cidr_parse)
+{
+	char buf[MK_CIDR_STRLEN];
+	struct mk_cidr cidr;
+	struct mk_ip mask;
+
+	if (!cidrs[_i].network) {
+		ck_assert_msg(mk_cidr_parse(cidrs[_i].text, &cidr) < 0, "'%s'", cidrs[_i].text);
+		return;
+	}
+	ck_assert_msg(mk_cidr_parse(cidrs[_i].text, &cidr) == 0, "'%s'", cidrs[_i].text);
+	ck_assert_str_eq(mk_cidr_format(&cidr, buf), cidrs[_i].text);
+	mask = mk_cidr_mask(&cidr);
+	ck_assert_str_eq(mk_ip_format(&mask, buf), cidrs[_i].mask);
+	cidr = mk_cidr_network(&cidr);
+	ck_assert_str_eq(mk_cidr_format(&cidr, buf), cidrs[_i].network);
+}
+END_TEST
+
+static struct mk_cidr cidr_of(const char *text)
+{
+	struct mk_cidr cidr;
+
+	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "'%s'", text);
+	return cidr;
+}
+
+static const struct {
+	const char *outer, *inner;
+	bool covers, contains; /* the range; its address */
+} pairs[] = {
+	{ "10.244.0.0/16", "10.244.1.0/24", true, true },
+	{ "10.244.0.0/16", "10.244.0.0/16", true, true },
+	{ "10.244.9.9/16", "10.244.1.0/24", true, true },
+	{ "10.244.1.0/24", "10.244.0.0/16", false, false },
+	{ "10.244.1.0/24", "10.244.1.0/16", false, true },
+	{ "10.244.0.0/16", "10.245.0.0/24", false, false },
+	{ "0.0.0.0/0", "10.245.0.0/24", true, true },
+	{ "0.0.0.0/0", "fd00::/64", false, false },
+	{ "fd00::/48", "fd00::1:0:0:0/64", true, true },
+	{ "fd00::/48", "fd01::/64", false, false },
+	{ "::/0", "10.0.0.0/8", false, false },
+};
+
+START_TEST(test_ranges)
+{
+	struct mk_cidr outer = cidr_of(pairs[_i].outer), inner = cidr_of(pairs[_i].inner);
+
+	ck_assert_msg(mk_cidr_covers(&outer, &inner) == pairs[_i].covers, "%s covers %s",
+		      pairs[_i].outer, pairs[_i].inner);
+	ck_assert_msg(mk_cidr_contains(&outer, &inner.ip) == pairs[_i].contains, "%s contains %s",
+		      pairs[_i].outer, pairs[_i].inner);
+}
+END_TEST
+
+START_TEST(test_size_and_nth)
+{
+	static const struct {
+		const char *cidr;
+		uint32_t size, offset;
+		const char *nth;
+	} rows[] = {
+		{ "10.244.1.0/24", 256, 254, "10.244.1.254" },
+		{ "10.244.1.9/24", 256, 1, "10.244.1.1" },
+		{ "10.244.1.8/29", 8, 7, "10.244.1.15" },
+		{ "10.0.0.1/32", 1, 0, "10.0.0.1" },
+		{ "10.0.0.0/8", 1u << 24, 256, "10.0.1.0" },
+		{ "0.0.0.0/0", UINT32_MAX, 1, "0.0.0.1" },
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++) {
+		struct mk_cidr cidr = cidr_of(rows[i].cidr);
+		struct mk_ip nth = mk_cidr_nth(&cidr, rows[i].offset);
+		char buf[MK_IP_STRLEN];
+
+		ck_assert_uint_eq(mk_cidr_size(&cidr), rows[i].size);
+		ck_assert_str_eq(mk_ip_format(&nth, buf), rows[i].nth);
+	}
+}
+END_TEST
+
+START_TEST(test_order)
+{
+	static const char *const sorted[] = { "0.0.0.0",  "9.255.255.255", "10.0.0.1",
+					      "10.0.0.2", "200.0.0.1",	   "::",
+					      "::1",	  "fd00::" };
+	struct mk_ip a = { 0 }, b = { 0 };
+	char buf[MK_IP_STRLEN];
+
+	ck_assert_int_eq(mk_ip_compare(&a, &b), 0);
+	ck_assert_str_eq(mk_ip_format(&a, buf), "none");
+	for (size_t i = 0; i < MK_ARRAY_SIZE(sorted); i++) {
+		ck_assert_int_eq(mk_ip_parse(sorted[i], &b), 0);
+		ck_assert_msg(mk_ip_compare(&a, &b) < 0 && mk_ip_compare(&b, &a) > 0, "%s",
+			      sorted[i]);
+		ck_assert(mk_ip_equal(&b, &b) && !mk_ip_equal(&a, &b));
+		a = b;
+	}
+}
+END_TEST
+
+static const struct {
+	const char *text, *expected; /* NULL: refused */
+} macs[] = {
+	{ "02:4d:0a:f4:01:fe", "02:4d:0a:f4:01:fe" },
+	{ "FF:FF:FF:FF:FF:FF", "ff:ff:ff:ff:ff:ff" },
+	{ "02:4d:0a:f4:01", NULL },
+	{ "02:4d:0a:f4:01:fe:00", NULL },
+	{ "2:4d:a:f4:1:fe", NULL },
+	{ "02-4d-0a-f4-01-fe", NULL },
+	{ "02:4d:0a:f4:01:fg", NULL },
+	{ "", NULL },
+};
+
+START_TEST(test_mac)
+{
+	char buf[MK_MAC_STRLEN];
+	struct mk_mac mac;
+	int ret = mk_mac_parse(macs[_i].text, &mac);
+
+	ck_assert_msg((ret == 0) == (macs[_i].expected != NULL), "'%s'", macs[_i].text);
+	if (macs[_i].expected)
+		ck_assert_str_eq(mk_mac_format(&mac, buf), macs[_i].expected);
+}
+END_TEST
+
+/* Locally administered, unicast, and different for different addresses. */
+START_TEST(test_mac_of_ip)
+{
+	char buf[MK_MAC_STRLEN];
+	struct mk_mac mac;
+	struct mk_ip ip;
+
+	ck_assert_int_eq(mk_ip_parse("10.244.1.254", &ip), 0);
+	mac = mk_mac_of_ip(&ip);
+	ck_assert_str_eq(mk_mac_format(&mac, buf), "02:4d:0a:f4:01:fe");
+	ck_assert_int_eq(mac.byte[0] & 3, 2);
+}
+END_TEST
+
+START_TEST(test_table_addresses)
+{
+	struct mk_addr addr;
+	struct mk_ip ip, back;
+
+	ck_assert_int_eq(mk_ip_parse("10.244.1.254", &ip), 0);
+	addr = mk_ip_to_addr(&ip);
+	back = mk_ip_from_addr(&addr);
+	ck_assert(mk_ip_equal(&ip, &back));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("ip");
+	TCase *tc = tcase_create("ip");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_loop_test(tc, test_ip_parse, 0, MK_ARRAY_SIZE(ips));
+	tcase_add_loop_test(tc, test_cidr_parse, 0, MK_ARRAY_SIZE(cidrs));
+	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(pairs));
+	tcase_add_test(tc, test_size_and_nth);
+	tcase_add_test(tc, test_order);
+	tcase_add_loop_test(tc, test_mac, 0, MK_ARRAY_SIZE(macs));
+	tcase_add_test(tc, test_mac_of_ip);
+	tcase_add_test(tc, test_table_addresses);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}

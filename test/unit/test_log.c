@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Log lines and error texts. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+
+static int saved = -1;
+static FILE *file;
+
+static void capture(void)
+{
+	file = tmpfile();
+	saved = dup(STDERR_FILENO);
+	ck_assert(file && saved >= 0);
+	ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
+	unsetenv("JOURNAL_STREAM");
+}
+
+static const char *captured(void)
+{
+	static char text[8192];
+
+	ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
+	close(saved);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
+static const struct {
+	enum mk_log_level level;
+	const char *expected;
+} levels[] = {
+	{ MK_LOG_ERROR, "error 1\n" },
+	{ MK_LOG_WARN, "error 1\nwarn 2\n" },
+	{ MK_LOG_INFO, "error 1\nwarn 2\ninfo 3\n" },
+	{ MK_LOG_DEBUG, "error 1\nwarn 2\ninfo 3\ndebug 4\n" },
+};
+
+START_TEST(test_levels)
+{
+	capture();
+	mk_log_set_level(levels[_i].level);
+	mk_log_error("%d", 1);
+	mk_log_warn("%d", 2);
+	mk_log_info("%d", 3);
+	mk_log_debug("%d", 4);
+	mk_log_set_level(MK_LOG_INFO);
+	ck_assert_str_eq(captured(), levels[_i].expected);
+}
+END_TEST
+
+START_TEST(test_journal_prefix)
+{
+	capture();
+	setenv("JOURNAL_STREAM", "8:1", 1);
+	mk_log_error("a");
+	mk_log_warn("b");
+	unsetenv("JOURNAL_STREAM");
+	ck_assert_str_eq(captured(), "<3>error a\n<4>warn b\n");
+}
+END_TEST
+
+/* Cut, but still one line. */
+START_TEST(test_long_line)
+{
+	char text[4000];
+	const char *line;
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	capture();
+	mk_log_error("%s", text);
+	line = captured();
+	ck_assert_uint_lt(strlen(line), 1100);
+	ck_assert_uint_gt(strlen(line), 900);
+	ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1);
+}
+END_TEST
+
+START_TEST(test_level_names)
+{
+	enum mk_log_level level = MK_LOG_INFO;
+
+	ck_assert_int_eq(mk_log_parse_level("error", &level), 0);
+	ck_assert_int_eq(level, MK_LOG_ERROR);
+	ck_assert_int_eq(mk_log_parse_level("debug", &level), 0);
+	ck_assert_int_eq(level, MK_LOG_DEBUG);
+	ck_assert_int_lt(mk_log_parse_level("Debug", &level), 0);
+	ck_assert_int_lt(mk_log_parse_level("", &level), 0);
+	ck_assert_int_eq(level, MK_LOG_DEBUG);
+}
+END_TEST
+
+/* ---- errors ----------------------------------------------------------------------------- */
+
+START_TEST(test_error_set)
+{
+	static const struct {
+		int code, returned;
+	} rows[] = { { EBUSY, -EBUSY }, { -EBUSY, -EBUSY }, { 0, -EINVAL } };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++) {
+		struct mk_error err = { 0 };
+
+		ck_assert_int_eq(mk_error_set(&err, rows[i].code, "a %d", 1), rows[i].returned);
+		ck_assert_int_eq(err.code, -rows[i].returned);
+		ck_assert_str_eq(mk_error_text(&err), "a 1");
+		ck_assert_int_eq(mk_error_set(NULL, rows[i].code, "a"), rows[i].returned);
+	}
+}
+END_TEST
+
+START_TEST(test_error_errno)
+{
+	struct mk_error err = { 0 };
+
+	ck_assert_int_eq(mk_error_errno(&err, ENOENT, "cannot open '%s'", "x"), -ENOENT);
+	ck_assert_str_eq(mk_error_text(&err), "cannot open 'x': No such file or directory");
+	ck_assert_int_eq(mk_error_errno(NULL, ENOENT, "x"), -ENOENT);
+}
+END_TEST
+
+START_TEST(test_error_wrap)
+{
+	struct mk_error err = { 0 };
+
+	mk_error_set(&err, EBUSY, "inner");
+	ck_assert_int_eq(mk_error_wrap(&err, "outer %d", 2), -EBUSY);
+	ck_assert_str_eq(mk_error_text(&err), "outer 2: inner");
+	ck_assert_int_lt(mk_error_wrap(NULL, "outer"), 0);
+}
+END_TEST
+
+/* Texts longer than their room are cut, not written past it. */
+START_TEST(test_error_long)
+{
+	struct mk_error err = { 0 };
+	char text[2000];
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	mk_error_errno(&err, ENOENT, "%s", text);
+	ck_assert_uint_eq(strlen(err.text), sizeof(err.text) - 1);
+	mk_error_set(&err, EBUSY, "%s", text);
+	mk_error_wrap(&err, "%s", text);
+	ck_assert_uint_eq(strlen(err.text), sizeof(err.text) - 1);
+	mk_error_set(&err, EBUSY, "inner");
+	mk_error_wrap(&err, "%s", text);
+	ck_assert_uint_eq(strlen(err.text), sizeof(err.text) - 1);
+}
+END_TEST
+
+START_TEST(test_error_text)
+{
+	struct mk_error err = { 0 };
+
+	ck_assert_str_eq(mk_error_text(NULL), "unknown error");
+	ck_assert_str_eq(mk_error_text(&err), "unknown error");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("log");
+	TCase *tc = tcase_create("log");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_loop_test(tc, test_levels, 0, MK_ARRAY_SIZE(levels));
+	tcase_add_test(tc, test_journal_prefix);
+	tcase_add_test(tc, test_long_line);
+	tcase_add_test(tc, test_level_names);
+	tcase_add_test(tc, test_error_set);
+	tcase_add_test(tc, test_error_errno);
+	tcase_add_test(tc, test_error_wrap);
+	tcase_add_test(tc, test_error_long);
+	tcase_add_test(tc, test_error_text);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
