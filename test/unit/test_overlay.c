@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The overlay: which nodes it connects (pure), and what it makes of that in a network namespace. */
+#include <check.h>
+#include <json-c/json.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "config/config.h"
+#include "overlay/overlay.h"
+#include "overlay/record.h"
+#include "overlay/sysctl.h"
+
+static struct mk_error err;
+
+#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
+
+static struct mk_ip ip_of(const char *text)
+{
+	struct mk_ip ip;
+
+	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
+	return ip;
+}
+
+static struct mk_cidr cidr_of(const char *text)
+{
+	struct mk_cidr cidr;
+
+	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "%s", text);
+	return cidr;
+}
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+
+static struct mk_model *model;
+
+static void node(const char *name, const char *pod_cidr, const char *internal_ip, bool ready)
+{
+	char text[1024];
+	json_object *tree;
+
+	snprintf(text, sizeof(text),
+		 "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"%s\"},\"spec\":"
+		 "{%s%s%s},"
+		 "\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\"}],"
+		 "\"addresses\":[%s%s%s]}}",
+		 name, pod_cidr ? "\"podCIDR\":\"" : "", pod_cidr ? pod_cidr : "",
+		 pod_cidr ? "\"" : "", ready ? "True" : "False",
+		 internal_ip ? "{\"type\":\"InternalIP\",\"address\":\"" : "",
+		 internal_ip ? internal_ip : "", internal_ip ? "\"}" : "");
+	tree = json_tokener_parse(text);
+	ck_assert_msg(tree != NULL, "%s", text);
+	ck_ok(mk_model_apply(model, tree, &err));
+	json_object_put(tree);
+}
+
+static struct mk_overlay_view view_of(const char *own, const char *own_cidr)
+{
+	return (struct mk_overlay_view){
+		.own_node = own,
+		.cluster_cidr = cidr_of("10.244.0.0/16"),
+		.vtep_cidr = cidr_of("10.18.0.0/16"),
+		.own_pod_cidr = cidr_of(own_cidr),
+	};
+}
+
+/* "node=vtep@underlay" for each peer, then "!node" for each left out. */
+static const char *describe(const struct mk_overlay_plan *plan)
+{
+	static char text[1024];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < plan->peer_count; i++) {
+		char vtep[MK_IP_STRLEN], underlay[MK_IP_STRLEN];
+
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s=%s@%s",
+					 used ? " " : "", plan->peers[i].node,
+					 mk_ip_format(&plan->peers[i].vtep, vtep),
+					 mk_ip_format(&plan->peers[i].underlay, underlay));
+	}
+	for (size_t i = 0; i < plan->left_out_count; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s!%s", used ? " " : "",
+					 plan->left_out[i].node);
+	return text;
+}
+
+static void model_setup(void)
+{
+	model = mk_model_new();
+	ck_assert_ptr_nonnull(model);
+}
+
+static void model_teardown(void)
+{
+	mk_model_free(model);
+}
+
+static const struct {
+	const char *name;
+	struct {
+		const char *name, *pod_cidr, *internal_ip;
+		bool ready;
+	} nodes[4];
+	const char *plan;
+} plans[] = {
+	{ "the own node is no peer", { { "a", "10.244.1.0/24", "192.0.2.1", true } }, "" },
+	{ "ready or not",
+	  { { "b", "10.244.2.0/24", "192.0.2.2", true },
+	    { "c", "10.244.3.0/24", "192.0.2.3", false } },
+	  "b=10.18.0.2@192.0.2.2 c=10.18.0.3@192.0.2.3" },
+	{ "no pod CIDR yet", { { "b", NULL, "192.0.2.2", true } }, "!b" },
+	{ "no address", { { "b", "10.244.2.0/24", NULL, true } }, "!b" },
+	{ "outside the cluster CIDR", { { "b", "10.9.2.0/24", "192.0.2.2", true } }, "!b" },
+	{ "two with the same range: the first name has it",
+	  { { "c", "10.244.2.0/24", "192.0.2.3", true },
+	    { "b", "10.244.2.0/24", "192.0.2.2", true } },
+	  "b=10.18.0.2@192.0.2.2 !c" },
+	{ "one inside another's",
+	  { { "b", "10.244.4.0/23", "192.0.2.2", true },
+	    { "c", "10.244.5.0/24", "192.0.2.3", true } },
+	  "b=10.18.0.2@192.0.2.2 !c" },
+	{ "a VTEP address that is the own one's",
+	  { { "b", "10.244.2.0/23", "192.0.2.2", true },
+	    { "c", "10.244.3.0/24", "192.0.2.3", true } },
+	  "c=10.18.0.3@192.0.2.3 !b" },
+	{ "the own range is nobody else's",
+	  { { "b", "10.244.1.0/25", "192.0.2.2", true },
+	    { "c", "10.244.3.0/24", "192.0.2.3", true } },
+	  "c=10.18.0.3@192.0.2.3 !b" },
+};
+
+START_TEST(test_plan)
+{
+	struct mk_overlay_view view = view_of("a", "10.244.1.0/24");
+	struct mk_overlay_plan plan;
+
+	for (size_t i = 0; i < 4 && plans[_i].nodes[i].name; i++)
+		node(plans[_i].nodes[i].name, plans[_i].nodes[i].pod_cidr,
+		     plans[_i].nodes[i].internal_ip, plans[_i].nodes[i].ready);
+	ck_ok(mk_overlay_plan_make(model, &view, &plan, &err));
+	ck_assert_msg(strcmp(describe(&plan), plans[_i].plan) == 0, "%s: %s", plans[_i].name,
+		      describe(&plan));
+	mk_overlay_plan_release(&plan);
+}
+END_TEST
+
+/* ---- reserved ports --------------------------------------------------------------------------- */
+
+static const struct {
+	const char *before;
+	int covered;
+	const char *after;
+} ports[] = {
+	{ "", 0, "49152-65535" },
+	{ "\n", 0, "49152-65535" },
+	{ "8080", 0, "8080,49152-65535" },
+	{ "8080,9148-9150\n", 0, "8080,9148-9150,49152-65535" },
+	{ "49152-65535\n", 1, NULL },
+	{ "22,40000-65535", 1, NULL },
+	{ "49152-65534", 0, "49152-65534,49152-65535" },
+	{ "49153-65535", 0, "49153-65535,49152-65535" },
+};
+
+START_TEST(test_reserved_ports)
+{
+	char out[128] = "";
+	int ret = mk_reserved_ports_add(ports[_i].before, 49152, 65535, out, sizeof(out), &err);
+
+	ck_assert_msg(ret == ports[_i].covered, "'%s': %d", ports[_i].before, ret);
+	if (ports[_i].after)
+		ck_assert_str_eq(out, ports[_i].after);
+}
+END_TEST
+
+/* ---- record ------------------------------------------------------------------------------------- */
+
+START_TEST(test_record)
+{
+	struct mk_config config = { .vxlan_iface_name = "vx7",
+				    .veth_prefix = "zz",
+				    .bpf_dir = "/sys/fs/bpf/other",
+				    .cni_conf_path = "/x/10.conflist",
+				    .cni_bin_dir = "/x/bin" };
+	char command[160];
+	struct mk_record record;
+
+	strcpy(config.state_dir, "/tmp/mk-test-record-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(config.state_dir));
+	ck_ok(mk_record_read(config.state_dir, &record, &err));
+	ck_assert_str_eq(record.vxlan_name, "mkvxlan");
+	ck_ok(mk_record_write(&config, &err));
+	ck_ok(mk_record_read(config.state_dir, &record, &err));
+	ck_assert_str_eq(record.vxlan_name, "vx7");
+	ck_assert_str_eq(record.veth_prefix, "zz");
+	ck_assert_str_eq(record.bpf_dir, "/sys/fs/bpf/other");
+	ck_assert_str_eq(record.cni_conf_path, "/x/10.conflist");
+	ck_assert_str_eq(record.cni_bin_dir, "/x/bin");
+	snprintf(command, sizeof(command), "rm -rf %s", config.state_dir);
+	ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* ---- in a network namespace ------------------------------------------------------------------------ */
+
+static struct mk_nl *nl;
+static struct mk_overlay *overlay;
+static struct mk_device_wanted wanted;
+static struct mk_devices devices;
+static unsigned int changes;
+
+/* An uplink "up0" that is a veth, as in a lab. */
+static void netns_setup(void)
+{
+	const struct mk_veth uplink = { .name = "up0",
+					.mac = { { 2, 0, 0, 0, 0, 1 } },
+					.peer_name = "far0",
+					.peer_mac = { { 2, 0, 0, 0, 0, 2 } },
+					.peer_netns_fd = -1,
+					.mtu_bytes = 1500 };
+	const struct mk_link_change up = { .set_flags = 1 /* IFF_UP */ };
+	const struct mk_cidr address = cidr_of("192.0.2.1/24");
+	struct mk_link link;
+
+	ck_assert_msg(unshare(CLONE_NEWNET) == 0, "needs root: %s", strerror(errno));
+	nl = mk_nl_open(&err);
+	ck_assert_msg(nl != NULL, "%s", mk_error_text(&err));
+	ck_ok(mk_nl_veth_add(nl, &uplink, &err));
+	ck_ok(mk_nl_link_get(nl, "up0", &link, &err));
+	ck_ok(mk_nl_link_change(nl, link.ifindex, &up, &err));
+	ck_ok(mk_nl_addr_add(nl, link.ifindex, &address, &err));
+	wanted = (struct mk_device_wanted){
+		.vxlan_name = "mkvxlan",
+		.vxlan_port = 4789,
+		.underlay = ip_of("192.0.2.1"),
+		.uplink_ifindex = link.ifindex,
+		.mtu_bytes = 1450,
+	};
+	struct mk_cidr cluster = cidr_of("10.244.0.0/16"), vtep = cidr_of("10.18.0.0/16"),
+		       pods = cidr_of("10.244.1.0/24");
+
+	ck_ok(mk_addresses_compute(&cluster, &vtep, &pods, &wanted.addresses, &err));
+	ck_ok(mk_devices_ensure(nl, &wanted, &devices, &err));
+	overlay = mk_overlay_new(nl, &err);
+	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	model_setup();
+}
+
+static void netns_teardown(void)
+{
+	model_teardown();
+	mk_overlay_free(overlay);
+	mk_nl_free(nl);
+}
+
+static void sync_plan(bool complete)
+{
+	struct mk_overlay_view view = view_of("a", "10.244.1.0/24");
+	struct mk_overlay_plan plan;
+
+	ck_ok(mk_overlay_plan_make(model, &view, &plan, &err));
+	ck_ok(mk_overlay_set_peers(overlay, &plan, &err));
+	mk_overlay_plan_release(&plan);
+	changes = 0;
+	ck_ok(mk_overlay_sync(overlay, complete, &changes, &err));
+}
+
+struct seen {
+	unsigned int routes, neighbours, fdb;
+	const char *dst, *remote;
+	bool has_dst, has_remote;
+};
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct seen *seen = ctx;
+	char text[MK_CIDR_STRLEN];
+
+	if (route->protocol != MK_RTPROT)
+		return 0;
+	seen->routes++;
+	if (seen->dst && strcmp(mk_cidr_format(&route->dst, text), seen->dst) == 0)
+		seen->has_dst = true;
+	return 0;
+}
+
+static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
+{
+	(void)ip;
+	(void)mac;
+	((struct seen *)ctx)->neighbours += permanent;
+	return 0;
+}
+
+static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+{
+	struct seen *seen = ctx;
+	char text[MK_IP_STRLEN];
+
+	(void)mac;
+	seen->fdb++;
+	if (seen->remote && strcmp(mk_ip_format(remote, text), seen->remote) == 0)
+		seen->has_remote = true;
+	return 0;
+}
+
+static struct seen look(const char *dst, const char *remote)
+{
+	struct seen seen = { .dst = dst, .remote = remote };
+
+	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
+	ck_ok(mk_nl_each_neigh(nl, devices.overlay_ifindex, see_neigh, &seen, &err));
+	ck_ok(mk_nl_each_fdb(nl, devices.overlay_ifindex, see_fdb, &seen, &err));
+	return seen;
+}
+
+START_TEST(test_devices_are_kept)
+{
+	struct mk_devices again;
+
+	ck_ok(mk_devices_ensure(nl, &wanted, &again, &err));
+	ck_assert_mem_eq(&again, &devices, sizeof(again));
+	wanted.mtu_bytes = 1400; /* changeable */
+	ck_ok(mk_devices_ensure(nl, &wanted, &again, &err));
+	ck_assert_mem_eq(&again, &devices, sizeof(again));
+	wanted.vxlan_port = 8472; /* not changeable */
+	ck_ok(mk_devices_ensure(nl, &wanted, &again, &err));
+	ck_assert_int_ne(again.overlay_ifindex, devices.overlay_ifindex);
+	ck_assert_int_eq(again.host_ifindex, devices.host_ifindex);
+}
+END_TEST
+
+START_TEST(test_foreign_device_is_refused)
+{
+	struct mk_device_wanted other = wanted;
+
+	other.vxlan_name = "far0";
+	ck_assert_int_eq(mk_devices_ensure(nl, &other, &devices, &err), -EEXIST);
+	ck_assert_msg(strstr(err.text, "far0") && strstr(err.text, "vxlanIfaceName"), "%s",
+		      err.text);
+}
+END_TEST
+
+START_TEST(test_peers)
+{
+	struct seen seen;
+
+	node("b", "10.244.2.0/24", "192.0.2.2", true);
+	node("c", "10.244.3.0/24", "192.0.2.3", true);
+	sync_plan(true);
+	seen = look("10.244.3.0/24", "192.0.2.3");
+	ck_assert_uint_eq(seen.routes, 3);
+	ck_assert_uint_eq(seen.neighbours, 2);
+	ck_assert_uint_eq(seen.fdb, 2);
+	ck_assert(seen.has_dst && seen.has_remote);
+	sync_plan(true);
+	ck_assert_uint_eq(changes, 0);
+	mk_overlay_refresh(overlay);
+	sync_plan(true);
+	ck_assert_uint_eq(changes, 0);
+	/* another address, another pod CIDR */
+	node("c", "10.244.4.0/24", "192.0.2.33", true);
+	sync_plan(true);
+	seen = look("10.244.4.0/24", "192.0.2.33");
+	ck_assert_uint_eq(seen.routes, 3);
+	ck_assert_uint_eq(seen.neighbours, 2);
+	ck_assert_uint_eq(seen.fdb, 2);
+	ck_assert(seen.has_dst && seen.has_remote);
+}
+END_TEST
+
+START_TEST(test_address_alone_changes)
+{
+	struct seen seen;
+
+	node("b", "10.244.2.0/24", "192.0.2.2", true);
+	sync_plan(true);
+	node("b", "10.244.2.0/24", "192.0.2.22", true);
+	sync_plan(true);
+	seen = look(NULL, "192.0.2.22");
+	ck_assert_uint_eq(seen.fdb, 1);
+	ck_assert(seen.has_remote);
+}
+END_TEST
+
+START_TEST(test_nothing_goes_before_all_is_listed)
+{
+	const struct mk_ip vip = ip_of("10.96.0.1");
+
+	node("b", "10.244.2.0/24", "192.0.2.2", true);
+	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
+	sync_plan(true);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 3);
+	/* a new agent, to which nothing was told yet */
+	mk_overlay_free(overlay);
+	overlay = mk_overlay_new(nl, &err);
+	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	mk_model_delete(model, MK_KIND_NODE, "", "b");
+	sync_plan(false);
+	ck_assert_uint_eq(changes, 0);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 3);
+	ck_assert_uint_eq(look(NULL, NULL).fdb, 1);
+	sync_plan(true);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 1);
+	ck_assert_uint_eq(look(NULL, NULL).fdb, 0);
+	ck_assert_uint_eq(look(NULL, NULL).neighbours, 0);
+}
+END_TEST
+
+/* Two Services with one address: the route goes with the last. */
+START_TEST(test_vip)
+{
+	const struct mk_ip vip = ip_of("10.96.0.1");
+
+	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
+	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
+	sync_plan(true);
+	ck_assert(look("10.96.0.1/32", NULL).has_dst);
+	mk_overlay_vip_put(overlay, &vip);
+	sync_plan(true);
+	ck_assert(look("10.96.0.1/32", NULL).has_dst);
+	mk_overlay_vip_put(overlay, &vip);
+	sync_plan(true);
+	ck_assert(!look("10.96.0.1/32", NULL).has_dst);
+}
+END_TEST
+
+START_TEST(test_remove)
+{
+	struct mk_link link;
+	unsigned int removed = 0;
+
+	node("b", "10.244.2.0/24", "192.0.2.2", true);
+	sync_plan(true);
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
+	ck_assert_uint_ge(removed, 3);
+	ck_assert_int_eq(mk_nl_link_get(nl, "mkvxlan", &link, &err), -ENODEV);
+	ck_assert_int_eq(mk_nl_link_get(nl, MK_HOST_VETH, &link, &err), -ENODEV);
+	removed = 0;
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
+	ck_assert_uint_eq(removed, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("overlay");
+	TCase *plan = tcase_create("plan"), *kernel = tcase_create("kernel");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_checked_fixture(plan, model_setup, model_teardown);
+	tcase_add_loop_test(plan, test_plan, 0, MK_ARRAY_SIZE(plans));
+	tcase_add_loop_test(plan, test_reserved_ports, 0, MK_ARRAY_SIZE(ports));
+	tcase_add_test(plan, test_record);
+	tcase_add_checked_fixture(kernel, netns_setup, netns_teardown);
+	tcase_set_timeout(kernel, 30);
+	tcase_add_test(kernel, test_devices_are_kept);
+	tcase_add_test(kernel, test_foreign_device_is_refused);
+	tcase_add_test(kernel, test_peers);
+	tcase_add_test(kernel, test_address_alone_changes);
+	tcase_add_test(kernel, test_nothing_goes_before_all_is_listed);
+	tcase_add_test(kernel, test_vip);
+	tcase_add_test(kernel, test_remove);
+	suite_add_tcase(suite, plan);
+	suite_add_tcase(suite, kernel);
+	sr = srunner_create(suite);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
