@@ -154,29 +154,13 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	return 0;
 }
 
-/* What the pod sends to this host is handed up on this device, while the host's own route to the
- * pod is through the host veth pair. Loose reverse path filtering lets that pass, but only on a
- * device that has an address (fib_validate_source() in net/ipv4/fib_frontend.c): it gets the
- * gateway's. Switching the filter off would work only where conf/all says 0 as well, and that is
- * not ours to change. */
-static int let_host_receive(struct adding *adding, struct mk_error *err)
-{
-	const struct mk_cidr gateway = { .ip = adding->conf->addresses.gateway, .prefix_bits = 32 };
-	char path[128];
-	int ret;
-
-	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/rp_filter", adding->host_name);
-	ret = mk_sysctl_set(path, "2", err);
-	return ret < 0 ? ret : mk_nl_addr_add(adding->node.nl, adding->host_ifindex, &gateway, err);
-}
-
 /* No link-local address, no router solicitations towards the pod. */
-static int silence_ipv6(const struct adding *adding, struct mk_error *err)
+static int silence_ipv6(const char *ifname, struct mk_error *err)
 {
 	char path[128];
 	int ret;
 
-	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", adding->host_name);
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", ifname);
 	ret = mk_sysctl_set(path, "1", err);
 	return ret == -ENOENT ? 0 : ret; /* a kernel without IPv6 */
 }
@@ -187,11 +171,9 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_link_change up = { .set_flags = IFF_UP };
 	struct mk_pod pod = { .ifindex = (uint32_t)adding->host_ifindex };
-	int ret = let_host_receive(adding, err);
+	int ret = silence_ipv6(adding->host_name, err);
 
 	memcpy(pod.mac, adding->mac.byte, sizeof(pod.mac));
-	if (ret >= 0)
-		ret = silence_ipv6(adding, err);
 	if (ret >= 0)
 		ret = mk_pods_attach(adding->node.pods, adding->host_ifindex, err);
 	if (ret >= 0)

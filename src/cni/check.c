@@ -47,7 +47,7 @@ struct checking {
 	struct mk_mac mac;
 	uint32_t pod_mtu_bytes; /* as prevResult tells, else 0 */
 	int pod_ifindex, host_ifindex; /* 0: missing */
-	bool host_addr_found, addr_found, neigh_found, gateway_route_found, default_route_found;
+	bool addr_found, neigh_found, gateway_route_found, default_route_found;
 	struct findings findings;
 };
 
@@ -182,28 +182,6 @@ static int check_entry(struct checking *checking, struct mk_error *err)
 	return ret < 0 ? ret : 0;
 }
 
-static int see_host_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
-{
-	struct checking *checking = ctx;
-
-	if (ifindex == checking->host_ifindex &&
-	    mk_ip_equal(&addr->ip, &checking->conf->addresses.gateway))
-		checking->host_addr_found = true;
-	return 0;
-}
-
-/* Without it the host drops what the pod sends to it, see let_host_receive() in add.c. */
-static int check_host_addr(struct checking *checking, struct mk_error *err)
-{
-	int ret = mk_nl_each_addr(checking->node.nl, AF_INET, see_host_addr, checking, err);
-	char text[MK_IP_STRLEN];
-
-	if (ret == 0 && checking->host_ifindex && !checking->host_addr_found)
-		find(&checking->findings, "address %s is missing on interface '%s'",
-		     mk_ip_format(&checking->conf->addresses.gateway, text), checking->host_name);
-	return ret;
-}
-
 static int check_host(struct checking *checking, struct mk_error *err)
 {
 	struct mk_link link;
@@ -213,8 +191,7 @@ static int check_host(struct checking *checking, struct mk_error *err)
 	if (ret < 0)
 		return ret;
 	checking->host_ifindex = link.ifindex;
-	ret = check_host_addr(checking, err);
-	return ret < 0 ? ret : check_entry(checking, err);
+	return check_entry(checking, err);
 }
 
 /* ---- the pod's end --------------------------------------------------------------------------- */

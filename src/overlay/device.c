@@ -213,10 +213,7 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	ret = adjust(nl, &host, mac, wanted->mtu_bytes, IFF_UP | IFF_NOARP, err);
 	if (ret == 0)
 		ret = adjust(nl, &peer, mac, wanted->mtu_bytes, IFF_UP, err);
-	if (ret == 0)
-		ret = ensure_address(nl, host.ifindex, &wanted->addresses.gateway, err);
-	/* loose reverse path filtering refuses whatever enters by a device without an address */
-	return ret < 0 ? ret : ensure_address(nl, peer.ifindex, &wanted->addresses.gateway, err);
+	return ret < 0 ? ret : ensure_address(nl, host.ifindex, &wanted->addresses.gateway, err);
 }
 
 int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,

@@ -164,18 +164,12 @@ static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error 
 	return set_for_host(wanted->state_dir, RESERVED_PORTS, list, err);
 }
 
-/* The datapath hands packets for the host up the stack on the device they came in, while the
- * host's route back is through its own veth: strict reverse path filtering would drop them. */
+/* IPv4 only: no router solicitations of the kernel's own through the datapath. Reverse path
+ * filtering stays as it is: a packet for the host arrives on the device that leads back. */
 static int set_device(const char *name, struct mk_error *err)
 {
 	char path[256];
-	int ret;
 
-	snprintf(path, sizeof(path), IPV4 "conf/%s/rp_filter", name);
-	ret = set_and_say(path, "2", err);
-	if (ret < 0)
-		return ret;
-	/* IPv4 only: no router solicitations of the kernel's own through the datapath */
 	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
 	return access(path, F_OK) == 0 ? set_and_say(path, "1", err) : 0;
 }

@@ -84,13 +84,18 @@ external_ip() { exchange world udp "$EXTERNAL:53" "lookup-[12]" '.*'; }
 external_ip_from_pod() { exchange client-1 udp "$EXTERNAL:53" "lookup-[12]" '.*'; }
 
 # What some distributions set for all devices at once; the greater of that and the device's counts.
-loose_filter()
+reverse_path_filter()
 {
-	on node1 sh -c 'echo 2 >/proc/sys/net/ipv4/conf/all/rp_filter'
-	path_3_local
-	path_3_back
-	path_5_tcp
-	path_10_in
+	local mode
+	for mode in 1 2; do
+		on node1 sh -c "echo $mode >/proc/sys/net/ipv4/conf/all/rp_filter"
+		path_3_local
+		path_3_back
+		path_5_tcp
+		path_5_udp
+		host_endpoint_from_world
+		path_10_in
+	done
 	on node1 sh -c 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter'
 }
 
@@ -178,7 +183,7 @@ check "NodePort from the host itself" node_port_from_host
 check "NodePort from another host" node_port_from_other_host
 check "external IP from world" external_ip
 check "external IP from a pod" external_ip_from_pod
-check "loose reverse path filter on all devices" loose_filter
+check "strict and loose reverse path filter on all devices" reverse_path_filter
 check "policy Local without a backend here" local_without_backend
 check "port that the Service does not have is refused" unknown_port
 check "Service without backends refuses the host" empty_from_host

@@ -504,7 +504,6 @@ static const struct {
 	{ "host's end down", NULL, "ip link set $D down", "is down" },
 	{ "host's MAC", NULL, "ip link set $D address 02:00:00:00:00:01", "has MAC address" },
 	{ "host's MTU", NULL, "ip link set $D mtu 9000", "has MTU 9000" },
-	{ "host's address", NULL, "ip addr flush dev $D", "address 10.244.1.254 is missing" },
 	{ "table entry", NULL, "bpftool map delete pinned " BPF_DIR "/maps/pods key 10 244 1 2",
 	  "no entry for 10.244.1.2" },
 	{ "another table entry", NULL,
