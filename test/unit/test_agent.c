@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The agent's pure parts: what map `routes` should hold, the CNI configuration it writes. */
+#include <check.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+
+static struct mk_error err;
+
+#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
+
+static struct mk_ip ip_of(const char *text)
+{
+	struct mk_ip ip;
+
+	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
+	return ip;
+}
+
+static struct mk_cidr cidr_of(const char *text)
+{
+	struct mk_cidr cidr;
+
+	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "%s", text);
+	return cidr;
+}
+
+/* ---- routes ------------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *dst;
+	uint8_t type;
+	const char *mac;
+} expected[] = {
+	{ "10.244.1.0/24", MK_ROUTE_PODS, "00:00:00:00:00:00" },
+	{ "10.244.0.0/16", MK_ROUTE_DROP, "00:00:00:00:00:00" },
+	{ "10.18.0.0/16", MK_ROUTE_DROP, "00:00:00:00:00:00" },
+	{ "10.244.2.0/24", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
+	{ "10.18.0.2/32", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
+	{ "10.18.0.1/32", MK_ROUTE_HOST, "00:00:00:00:00:00" },
+	{ "192.0.2.1/32", MK_ROUTE_HOST, "00:00:00:00:00:00" },
+};
+
+START_TEST(test_routes)
+{
+	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
+				    .vtep_cidr = cidr_of("10.18.0.0/16") };
+	const struct mk_ip local[] = { ip_of("10.18.0.1"), ip_of("192.0.2.1") };
+	struct mk_overlay_peer peer = { .pod_cidr = cidr_of("10.244.2.0/24"),
+					.vtep = ip_of("10.18.0.2") };
+	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
+	const struct mk_routes_input input = { &config, &own, &plan, local, 2 };
+	cleanup_free struct mk_route_entry *entries = NULL;
+	size_t count;
+
+	peer.vtep_mac = mk_mac_of_ip(&peer.vtep);
+	ck_ok(mk_agent_routes(&input, &entries, &count, &err));
+	ck_assert_uint_eq(count, MK_ARRAY_SIZE(expected));
+	for (size_t i = 0; i < count; i++) {
+		char dst[MK_CIDR_STRLEN], mac[MK_MAC_STRLEN];
+		struct mk_mac vtep_mac;
+
+		memcpy(vtep_mac.byte, entries[i].route.vtep_mac, sizeof(vtep_mac.byte));
+		ck_assert_str_eq(mk_cidr_format(&entries[i].dst, dst), expected[i].dst);
+		ck_assert_uint_eq(entries[i].route.type, expected[i].type);
+		ck_assert_str_eq(mk_mac_format(&vtep_mac, mac), expected[i].mac);
+	}
+}
+END_TEST
+
+/* ---- CNI configuration --------------------------------------------------------------------------- */
+
+static const char *const template =
+#include "cni_conf_template.h"
+	;
+
+static struct mk_config cni_config(void)
+{
+	return (struct mk_config){
+		.cluster_cidr = cidr_of("10.244.0.0/16"),
+		.vtep_cidr = cidr_of("10.18.0.0/16"),
+		.veth_prefix = "mk",
+		.state_dir = "/var/lib/monokube",
+		.bpf_dir = "/sys/fs/bpf/monokube",
+	};
+}
+
+static json_object *rendered(bool portmap)
+{
+	struct mk_config config = cni_config();
+	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450,
+						   portmap };
+	cleanup_free char *text = mk_cni_conf_render(template, &values, &err);
+	json_object *tree;
+
+	ck_assert_msg(text != NULL, "%s", mk_error_text(&err));
+	tree = json_tokener_parse(text);
+	ck_assert_msg(tree != NULL, "no JSON: %s", text);
+	return tree;
+}
+
+static json_object *plugin_of(json_object *tree, size_t index)
+{
+	json_object *plugins = NULL;
+
+	ck_assert(json_object_object_get_ex(tree, "plugins", &plugins));
+	return index < json_object_array_length(plugins) ? json_object_array_get_idx(plugins, index)
+							 : NULL;
+}
+
+static const char *member(json_object *object, const char *key)
+{
+	json_object *value = NULL;
+
+	return json_object_object_get_ex(object, key, &value) ? json_object_get_string(value)
+							      : NULL;
+}
+
+START_TEST(test_conf)
+{
+	json_object *tree = rendered(false), *plugin = plugin_of(tree, 0);
+
+	ck_assert_str_eq(member(plugin, "type"), "monokube");
+	ck_assert_str_eq(member(plugin, "podCIDR"), "10.244.1.0/24");
+	ck_assert_str_eq(member(plugin, "clusterCIDR"), "10.244.0.0/16");
+	ck_assert_str_eq(member(plugin, "vtepCIDR"), "10.18.0.0/16");
+	ck_assert_str_eq(member(plugin, "mtu"), "1450");
+	ck_assert_str_eq(member(plugin, "vethPrefix"), "mk");
+	ck_assert_str_eq(member(plugin, "stateDir"), "/var/lib/monokube");
+	ck_assert_str_eq(member(plugin, "bpfDir"), "/sys/fs/bpf/monokube");
+	ck_assert_ptr_null(plugin_of(tree, 1));
+	json_object_put(tree);
+}
+END_TEST
+
+START_TEST(test_conf_with_portmap)
+{
+	json_object *tree = rendered(true), *plugin = plugin_of(tree, 1);
+
+	ck_assert_str_eq(member(plugin, "type"), "portmap");
+	ck_assert_str_eq(member(plugin, "capabilities"), "{ \"portMappings\": true }");
+	ck_assert_ptr_null(plugin_of(tree, 2));
+	json_object_put(tree);
+}
+END_TEST
+
+static const struct {
+	const char *name, *template, *error;
+} bad_templates[] = {
+	{ "unknown placeholder", "{\"a\": \"${podCidr}\"}", "${podCidr}" },
+	{ "placeholder without end", "{\"a\": \"${mtu\"", "without" },
+};
+
+START_TEST(test_bad_template)
+{
+	struct mk_config config = cni_config();
+	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450, false };
+
+	ck_assert_ptr_null(mk_cni_conf_render(bad_templates[_i].template, &values, &err));
+	ck_assert_msg(strstr(err.text, bad_templates[_i].error), "%s: %s", bad_templates[_i].name,
+		      err.text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("agent");
+	TCase *tc = tcase_create("pure");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_test(tc, test_routes);
+	tcase_add_test(tc, test_conf);
+	tcase_add_test(tc, test_conf_with_portmap);
+	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
+	suite_add_tcase(suite, tc);
+	sr = srunner_create(suite);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Load, attach, replace, remove: the real programs in a network and mount namespace of their own. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <check.h>
+#include <dirent.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/netlink.h"
+#include "datapath/datapath.h"
+#include "datapath/drops.h"
+#include "datapath/hook.h"
+#include "datapath/pin.h"
+#include "datapath/pods.h"
+#include "datapath/remove.h"
+#include "datapath/runtime.h"
+
+static struct mk_error err;
+static struct mk_nl *nl;
+static struct mk_node constants;
+static struct mk_datapath_links links;
+static int pod_ifindex;
+static char dir[64], bpf_dir[96], state_dir[96];
+
+#define ck_ok(call) ck_assert_msg((call) >= 0, "%s: %s", #call, mk_error_text(&err))
+
+static const struct mk_mac gateway_mac = { { 2, 0x4d, 10, 244, 1, 254 } };
+
+static int veth(const char *name, const char *peer, const struct mk_mac *mac)
+{
+	const struct mk_veth pair = { .name = name,
+				      .mac = *mac,
+				      .peer_name = peer,
+				      .peer_mac = { { 2, 0, 0, 0, 0, 9 } },
+				      .peer_netns_fd = -1,
+				      .mtu_bytes = 1450 };
+	struct mk_link link;
+
+	ck_ok(mk_nl_veth_add(nl, &pair, &err));
+	ck_ok(mk_nl_link_get(nl, name, &link, &err));
+	return link.ifindex;
+}
+
+static void setup(void)
+{
+	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 1 } };
+
+	ck_assert_msg(unshare(CLONE_NEWNET | CLONE_NEWNS) == 0, "needs root: %s", strerror(errno));
+	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	snprintf(dir, sizeof(dir), "/tmp/mk-test-datapath-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(mount("tmpfs", dir, "tmpfs", 0, NULL), 0);
+	snprintf(bpf_dir, sizeof(bpf_dir), "%s/fs/monokube", dir);
+	snprintf(state_dir, sizeof(state_dir), "%s/state", dir);
+	nl = mk_nl_open(&err);
+	ck_assert_msg(nl != NULL, "%s", mk_error_text(&err));
+	links.uplink_ifindex = veth("up0", "far0", &other);
+	links.overlay_ifindex = veth("vx0", "vx1", &other);
+	links.host_peer_ifindex = veth("mkh1", "mkh0", &gateway_mac);
+	pod_ifindex = veth("mkpod", "eth0", &gateway_mac);
+	constants = (struct mk_node){ .uplink_ifindex = (__u32)links.uplink_ifindex,
+				      .overlay_ifindex = (__u32)links.overlay_ifindex,
+				      .uplink_mtu_bytes = 1500,
+				      .overlay_mtu_bytes = 1450,
+				      .nat_port_min = 49152,
+				      .nat_port_max = 65535 };
+	memcpy(constants.gateway_mac, gateway_mac.byte, sizeof(constants.gateway_mac));
+}
+
+static void teardown(void)
+{
+	char command[160];
+
+	mk_nl_free(nl);
+	snprintf(command, sizeof(command), "umount -l %s; rmdir %s", dir, dir);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static struct mk_datapath *loaded(void)
+{
+	struct mk_datapath *datapath = mk_datapath_open(bpf_dir, state_dir, &constants, &err);
+
+	ck_assert_msg(datapath != NULL, "%s", mk_error_text(&err));
+	ck_ok(mk_datapath_load(datapath, &err));
+	return datapath;
+}
+
+static struct mk_datapath *attached(void)
+{
+	struct mk_datapath *datapath = loaded();
+
+	ck_ok(mk_datapath_attach(datapath, &links, &err));
+	return datapath;
+}
+
+static uint32_t program_at(int ifindex, enum mk_direction direction)
+{
+	uint32_t id;
+
+	ck_ok(mk_hook_query(ifindex, direction, &id, &err));
+	return id;
+}
+
+/* The id of what is pinned, 0: nothing. */
+static uint32_t pinned_id(const char *kind, const char *name)
+{
+	cleanup_close int fd = mk_pin_open(bpf_dir, kind, name, &err);
+	struct bpf_prog_info program = { 0 };
+	struct bpf_map_info map = { 0 };
+	__u32 size = kind[0] == 'p' ? sizeof(program) : sizeof(map);
+
+	if (fd < 0)
+		return 0;
+	ck_assert_int_eq(
+		bpf_obj_get_info_by_fd(fd, kind[0] == 'p' ? (void *)&program : &map, &size), 0);
+	return kind[0] == 'p' ? program.id : map.id;
+}
+
+/* Slots of the pinned chain that hold a program. */
+static int chain_length(const char *name)
+{
+	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, &err);
+	int filled = 0;
+
+	ck_ok(fd);
+	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++) {
+		__u32 id;
+
+		filled += bpf_map_lookup_elem(fd, &slot, &id) == 0;
+	}
+	return filled;
+}
+
+static unsigned int pins(const char *kind, const char *part)
+{
+	char path[160];
+	cleanup_closedir DIR *folder = NULL;
+	unsigned int count = 0;
+	struct dirent *entry;
+
+	snprintf(path, sizeof(path), "%s/%s", bpf_dir, kind);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder)))
+		count += entry->d_name[0] != '.' && strstr(entry->d_name, part) != NULL;
+	return count;
+}
+
+static void put_pod(const char *address, int ifindex)
+{
+	const struct mk_pod pod = { .ifindex = (__u32)ifindex };
+	struct mk_pods *pods = mk_pods_open(bpf_dir, state_dir, &err);
+	struct mk_ip ip;
+
+	ck_assert_msg(pods != NULL, "%s", mk_error_text(&err));
+	ck_assert_int_eq(mk_ip_parse(address, &ip), 0);
+	ck_ok(mk_pods_put(pods, &ip, &pod, &err));
+	mk_pods_free(pods);
+}
+
+/* ---- tests --------------------------------------------------------------------------------------- */
+
+START_TEST(test_not_loaded)
+{
+	ck_assert_ptr_null(mk_pods_open(bpf_dir, state_dir, &err));
+	ck_assert_int_eq(err.code, ENOENT);
+	ck_assert_msg(strstr(err.text, bpf_dir) && strstr(err.text, "monokube agent"), "%s",
+		      err.text);
+}
+END_TEST
+
+START_TEST(test_states)
+{
+	struct mk_datapath *datapath = mk_datapath_open(bpf_dir, state_dir, &constants, &err);
+	struct mk_service_counts counts = { 0 };
+
+	ck_assert_int_eq(mk_datapath_attach(datapath, &links, &err), -EINVAL);
+	ck_assert_msg(strstr(err.text, "opened") && strstr(err.text, "loaded"), "%s", err.text);
+	ck_ok(mk_datapath_load(datapath, &err));
+	ck_assert_int_eq(mk_datapath_load(datapath, &err), -EINVAL);
+	ck_assert_int_eq(mk_datapath_prune(datapath, 0, &counts, &err), -EINVAL);
+	ck_ok(mk_datapath_attach(datapath, &links, &err));
+	ck_ok(mk_datapath_prune(datapath, 0, &counts, &err));
+	ck_assert_int_eq(mk_datapath_state(datapath), MK_DATAPATH_SYNCED);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
+START_TEST(test_everything_outlives_the_agent)
+{
+	mk_datapath_free(attached());
+	ck_assert_uint_ne(program_at(links.host_peer_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(program_at(links.overlay_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_EGRESS), 0);
+	ck_assert_int_eq(chain_length("chain"), MK_PROG_COUNT);
+	ck_assert_uint_eq(pins("maps", "_new_"), 0);
+	ck_assert_uint_eq(pins("progs", "_new_"), 0);
+	ck_assert_uint_eq(pins("progs", ""), 9);
+	ck_assert_uint_eq(pins("maps", ""), 14);
+}
+END_TEST
+
+/* Maps stay, programs are new on every hook, a pod's included. */
+START_TEST(test_replaced)
+{
+	uint32_t map, chain, pod;
+
+	mk_datapath_free(attached());
+	put_pod("10.244.1.2", pod_ifindex);
+	mk_datapath_free(attached());
+	map = pinned_id("maps", "sessions");
+	chain = pinned_id("maps", "chain");
+	pod = program_at(pod_ifindex, MK_INGRESS);
+	ck_assert_uint_ne(pod, 0);
+	ck_assert_uint_eq(pod, pinned_id("progs", "ilb_pod"));
+	mk_datapath_free(attached());
+	ck_assert_uint_eq(pinned_id("maps", "sessions"), map);
+	ck_assert_uint_ne(pinned_id("maps", "chain"), chain);
+	ck_assert_uint_ne(program_at(pod_ifindex, MK_INGRESS), pod);
+	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), pinned_id("progs", "ilb_pod"));
+}
+END_TEST
+
+/* A number that went to somebody else's interface. */
+START_TEST(test_foreign_interface_stays_untouched)
+{
+	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
+	int foreign = veth("other0", "other1", &other);
+
+	mk_datapath_free(attached());
+	put_pod("10.244.1.2", foreign);
+	put_pod("10.244.1.3", 9999);
+	mk_datapath_free(attached());
+	ck_assert_uint_eq(program_at(foreign, MK_INGRESS), 0);
+}
+END_TEST
+
+/* Killed after the hooks were changed, before the pins were renamed: the programs that run have
+ * their chain, and the next agent clears up. */
+START_TEST(test_killed_between)
+{
+	struct mk_datapath *datapath;
+	char from[256], to[256];
+
+	mk_datapath_free(attached());
+	datapath = attached();
+	snprintf(from, sizeof(from), "%s/maps/chain", bpf_dir);
+	snprintf(to, sizeof(to), "%s/maps/chain_new_1", bpf_dir);
+	ck_assert_int_eq(rename(from, to), 0);
+	mk_datapath_free(datapath);
+	ck_assert_int_eq(chain_length("chain_new_1"), MK_PROG_COUNT);
+	mk_datapath_free(attached());
+	ck_assert_uint_eq(pins("maps", "_new_"), 0);
+	ck_assert_int_eq(chain_length("chain"), MK_PROG_COUNT);
+}
+END_TEST
+
+START_TEST(test_repair)
+{
+	struct mk_datapath *datapath = attached();
+
+	put_pod("10.244.1.2", pod_ifindex);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 0);
+	ck_assert_int_eq(mk_hook_detach(links.uplink_ifindex, MK_EGRESS, &err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 1);
+	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_EGRESS), 0);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
+START_TEST(test_other_layout_is_refused)
+{
+	struct mk_datapath *datapath;
+	uint32_t before;
+	char path[160];
+	int fd;
+
+	ck_ok(mk_pin_prepare(bpf_dir, &err));
+	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "pods", 4, 20, 4096, NULL);
+	snprintf(path, sizeof(path), "%s/maps/pods", bpf_dir);
+	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
+	before = pinned_id("maps", "pods");
+	datapath = mk_datapath_open(bpf_dir, state_dir, &constants, &err);
+	ck_assert_ptr_nonnull(datapath);
+	ck_assert_int_eq(mk_datapath_load(datapath, &err), -EPROTO);
+	ck_assert_msg(strstr(err.text, path) && strstr(err.text, "20 bytes") &&
+			      strstr(err.text, "cleanup"),
+		      "%s", err.text);
+	ck_assert_uint_eq(pinned_id("maps", "pods"), before);
+	ck_assert_ptr_null(mk_pods_open(bpf_dir, state_dir, &err));
+	ck_assert_msg(strstr(err.text, "20"), "%s", err.text);
+	mk_datapath_free(datapath);
+	close(fd);
+}
+END_TEST
+
+START_TEST(test_routes)
+{
+	struct mk_datapath *datapath = attached();
+	struct mk_route_entry wanted[2] = { { .route.type = MK_ROUTE_PODS },
+					    { .route.type = MK_ROUTE_DROP } };
+	unsigned int changes = 0;
+
+	ck_assert_int_eq(mk_cidr_parse("10.244.1.0/24", &wanted[0].dst), 0);
+	ck_assert_int_eq(mk_cidr_parse("10.244.0.0/16", &wanted[1].dst), 0);
+	ck_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &err));
+	ck_assert_uint_eq(changes, 2);
+	mk_datapath_free(datapath);
+	datapath = attached();
+	changes = 0;
+	ck_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &err));
+	ck_assert_uint_eq(changes, 0);
+	ck_ok(mk_datapath_sync_routes(datapath, wanted, 1, false, &changes, &err));
+	ck_assert_uint_eq(changes, 0);
+	ck_ok(mk_datapath_sync_routes(datapath, wanted, 1, true, &changes, &err));
+	ck_assert_uint_eq(changes, 1);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
+/* Two writers of one entry: each leaves the other's word alone. */
+START_TEST(test_runtime)
+{
+	const struct mk_runtime_change backends = { .set_host_backends = true,
+						    .host_backends = true };
+	const struct mk_runtime_change report = { .set_report_drops = true, .report_drops = true };
+	struct mk_table table;
+	struct mk_runtime now;
+	__u32 key = 0;
+
+	mk_datapath_free(attached());
+	ck_assert_int_eq(mk_runtime_change(bpf_dir, state_dir, &backends, &err), 1);
+	ck_assert_int_eq(mk_runtime_change(bpf_dir, state_dir, &report, &err), 1);
+	ck_assert_int_eq(mk_runtime_change(bpf_dir, state_dir, &report, &err), 0);
+	ck_ok(mk_table_open(&table, bpf_dir, "runtime", sizeof(key), sizeof(now), &err));
+	ck_ok(mk_table_get(&table, &key, &now, &err));
+	ck_assert_uint_eq(now.host_backends, 1);
+	ck_assert_uint_eq(now.report_drops, 1);
+	ck_assert_int_eq(mk_drops_reset_stale(bpf_dir, state_dir, &err), 1);
+	ck_ok(mk_table_get(&table, &key, &now, &err));
+	ck_assert_uint_eq(now.host_backends, 1);
+	ck_assert_uint_eq(now.report_drops, 0);
+	mk_table_close(&table);
+}
+END_TEST
+
+START_TEST(test_removed)
+{
+	struct mk_removed removed = { 0 };
+
+	mk_datapath_free(attached());
+	put_pod("10.244.1.2", pod_ifindex);
+	mk_datapath_free(attached());
+	ck_ok(mk_datapath_remove(nl, bpf_dir, &removed, &err));
+	ck_assert_uint_eq(removed.filters, 5);
+	ck_assert_uint_eq(removed.pins, 23);
+	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), 0);
+	ck_assert_int_lt(access(bpf_dir, F_OK), 0);
+	removed = (struct mk_removed){ 0 };
+	ck_ok(mk_datapath_remove(nl, bpf_dir, &removed, &err));
+	ck_assert_uint_eq(removed.filters + removed.pins, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("agent_datapath");
+	TCase *tc = tcase_create("life");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, test_not_loaded);
+	tcase_add_test(tc, test_states);
+	tcase_add_test(tc, test_everything_outlives_the_agent);
+	tcase_add_test(tc, test_replaced);
+	tcase_add_test(tc, test_foreign_interface_stays_untouched);
+	tcase_add_test(tc, test_killed_between);
+	tcase_add_test(tc, test_repair);
+	tcase_add_test(tc, test_other_layout_is_refused);
+	tcase_add_test(tc, test_routes);
+	tcase_add_test(tc, test_runtime);
+	tcase_add_test(tc, test_removed);
+	suite_add_tcase(suite, tc);
+	sr = srunner_create(suite);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
