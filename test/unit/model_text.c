@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/model_text.h"
+
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void mk_line_add(struct line *line, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	line->used += (size_t)vsnprintf(line->text + line->used, sizeof(line->text) - line->used,
+					fmt, args);
+	va_end(args);
+	ck_assert_uint_lt(line->used, sizeof(line->text));
+}
+
+static void add_ips(struct line *line, const char *what, const struct mk_ip *ips, size_t count)
+{
+	char buf[MK_IP_STRLEN];
+
+	for (size_t i = 0; i < count; i++)
+		mk_line_add(line, "%s%s", i ? "," : what, mk_ip_format(&ips[i], buf));
+}
+
+void summarize_node(struct line *line, const struct mk_node_object *node)
+{
+	char buf[MK_CIDR_STRLEN];
+
+	mk_line_add(line, "%s", node->name);
+	if (node->pod_cidr.ip.family != AF_UNSPEC)
+		mk_line_add(line, " pods=%s", mk_cidr_format(&node->pod_cidr, buf));
+	if (node->internal_ip.family != AF_UNSPEC)
+		mk_line_add(line, " internal=%s", mk_ip_format(&node->internal_ip, buf));
+	add_ips(line, " all=", node->addresses, node->address_count);
+	mk_line_add(line, "%s%s%s%s", node->zone ? " zone=" : "", node->zone ? node->zone : "",
+		    node->ready ? " ready" : "", node->control_plane ? " control-plane" : "");
+}
+
+static const char *proto_name(uint8_t proto)
+{
+	return proto == IPPROTO_TCP ? "tcp" : proto == IPPROTO_UDP ? "udp" : "sctp";
+}
+
+void summarize_service(struct line *line, const struct mk_service_object *service)
+{
+	static const char *const types[] = { "ClusterIP", "NodePort", "LoadBalancer" };
+	char buf[MK_IP_STRLEN];
+
+	mk_line_add(line, "%s/%s %s", service->namespace_, service->name, types[service->type]);
+	if (service->cluster_ip.family != AF_UNSPEC)
+		mk_line_add(line, " ip=%s", mk_ip_format(&service->cluster_ip, buf));
+	add_ips(line, " external=", service->external_ips, service->external_ip_count);
+	add_ips(line, " lb=", service->load_balancer_ips, service->load_balancer_ip_count);
+	for (size_t i = 0; i < service->port_count; i++)
+		mk_line_add(line, " %s:%u/%s", service->ports[i].name, service->ports[i].port,
+			    proto_name(service->ports[i].proto));
+	for (size_t i = 0; i < service->port_count; i++)
+		if (service->ports[i].node_port)
+			mk_line_add(line, " node-port=%u", service->ports[i].node_port);
+	if (service->client_ip_affinity)
+		mk_line_add(line, " affinity=%us", service->affinity_timeout_s);
+	mk_line_add(line, "%s%s%s", service->external_local ? " ext-local" : "",
+		    service->internal_local ? " int-local" : "",
+		    service->excluded ? " excluded" : "");
+}
+
+static void summarize_hints(struct line *line, const char *what, char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		mk_line_add(line, "%s%s", i ? "," : what, names[i]);
+}
+
+void summarize_endpoints(struct line *line, const struct mk_model *model, const char *namespace_,
+			 const char *name)
+{
+	const struct mk_endpoint **endpoints;
+	char buf[MK_IP_STRLEN];
+	size_t count;
+
+	ck_assert_int_eq(mk_model_endpoints(model, namespace_, name, &endpoints, &count), 0);
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_endpoint *e = endpoints[i];
+
+		mk_line_add(line, "%s%s:%u/%s %s", i ? "; " : "", mk_ip_format(&e->ip, buf),
+			    e->port, proto_name(e->proto), e->port_name);
+		mk_line_add(line, "%s%s%s%s%s", e->node_name ? "@" : "",
+			    e->node_name ? e->node_name : "", e->ready ? " ready" : "",
+			    e->serving ? " serving" : "", e->terminating ? " terminating" : "");
+		summarize_hints(line, " zones=", e->for_zones, e->for_zone_count);
+		summarize_hints(line, " nodes=", e->for_nodes, e->for_node_count);
+	}
+	free(endpoints);
+}
+
+int apply_text(struct mk_model *model, const char *text, struct mk_error *err)
+{
+	json_object *tree = json_tokener_parse(text);
+	int ret;
+
+	ck_assert_msg(tree, "test row is no JSON: %s", text);
+	ret = mk_model_apply(model, tree, err);
+	json_object_put(tree);
+	return ret;
+}
+
+void apply_good_text(struct mk_model *model, const char *text)
+{
+	struct mk_error err = { 0 };
+
+	ck_assert_msg(apply_text(model, text, &err) == 0, "%s: %s", text, err.text);
+}

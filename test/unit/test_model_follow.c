@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The model over time: when the listener hears of a change, how slices merge, recorded and
+ * disturbed objects. */
+#include <check.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "model/model.h"
+#include "unit/model_text.h"
+
+static struct mk_model *model;
+static char heard[512]; /* what the listener was told, one word each */
+
+static void hear(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void hear(const char *fmt, ...)
+{
+	size_t used = strlen(heard);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(heard + used, sizeof(heard) - used, fmt, args);
+	va_end(args);
+}
+
+static void node_changed(void *ctx, const char *name)
+{
+	(void)ctx;
+	hear("%snode:%s", *heard ? " " : "", name);
+}
+
+static void service_changed(void *ctx, const char *namespace_, const char *name)
+{
+	(void)ctx;
+	hear("%s%s/%s", *heard ? " " : "", namespace_, name);
+}
+
+static void setup(void)
+{
+	model = mk_model_new();
+	ck_assert_ptr_nonnull(model);
+	mk_model_set_listener(model,
+			      &(struct mk_model_listener){ .node_changed = node_changed,
+							   .service_changed = service_changed });
+	heard[0] = '\0';
+}
+
+static void teardown(void)
+{
+	mk_model_free(model);
+}
+
+/* ---- what the listener hears --------------------------------------------------------------- */
+
+#define SLICE_OF(service, address)                                                               \
+	"{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x', 'labels': "                \
+	"{'kubernetes.io/service-name': '" service "'}}, 'endpoints': [{'addresses': ['" address \
+	"']}], " HTTP "}"
+#define ENDPOINTS_AT(address) \
+	"{" ENDPOINTS ", 'subsets': [{'addresses': [{'ip': '" address "'}], " HTTP "}]}"
+
+struct step {
+	const char *object; /* NULL: delete */
+	enum mk_kind kind;
+	const char *name; /* of the object to delete */
+	const char *heard;
+};
+
+static const struct {
+	const char *name;
+	struct step steps[7];
+} stories[] = {
+	{ "node",
+	  { { "{" NODE ", 'spec': {'podCIDR': '10.244.1.0/24'}}", .heard = "node:n" },
+	    { "{" NODE ", 'spec': {'podCIDR': '10.244.1.0/24'}}", .heard = "" },
+	    { "{" NODE ", 'spec': {'podCIDR': '10.244.1.0/24'}, 'status': {'conditions':"
+	      "[{'type': 'Ready', 'status': 'True'}], 'images': [1]}}",
+	      .heard = "" },
+	    { "{" NODE ", 'spec': {'podCIDR': '10.244.2.0/24'}}", .heard = "node:n" },
+	    { .kind = MK_KIND_NODE, .name = "n", .heard = "node:n" },
+	    { .kind = MK_KIND_NODE, .name = "n", .heard = "" } } },
+	{ "node, addresses in another order",
+	  { { "{" NODE ", 'status': {'addresses': [{'type': 'InternalIP', 'address': '192.0.2.1'},"
+	      "{'type': 'ExternalIP', 'address': '192.0.2.2'}]}}",
+	      .heard = "node:n" },
+	    { "{" NODE ", 'status': {'addresses': [{'type': 'ExternalIP', 'address': '192.0.2.2'},"
+	      "{'type': 'InternalIP', 'address': '192.0.2.1'}]}}",
+	      .heard = "" },
+	    { "{" NODE ", 'status': {'addresses': [{'type': 'InternalIP', 'address': '192.0.2.2'},"
+	      "{'type': 'ExternalIP', 'address': '192.0.2.1'}]}}",
+	      .heard = "node:n" } } },
+	{ "service",
+	  { { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80 "}}", .heard = "x/s" },
+	    { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'a': 'b'}, " PORT_80
+	      "}}",
+	      .heard = "" },
+	    { "{" SERVICE
+	      ", 'spec': {'clusterIP': '10.96.0.1', 'internalTrafficPolicy': 'Local', " PORT_80
+	      "}}",
+	      .heard = "x/s" },
+	    { .kind = MK_KIND_SERVICE, .name = "s", .heard = "x/s" },
+	    { .kind = MK_KIND_SERVICE, .name = "s", .heard = "" } } },
+	{ "slice comes, stays, moves to another Service, goes",
+	  { { SLICE_OF("s", "10.1.0.1"), .heard = "x/s" },
+	    { SLICE_OF("s", "10.1.0.1"), .heard = "" },
+	    { SLICE_OF("s", "10.1.0.2"), .heard = "x/s" },
+	    { SLICE_OF("t", "10.1.0.2"), .heard = "x/s x/t" },
+	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/t" },
+	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "" } } },
+	{ "slice becomes headless and comes back",
+	  { { SLICE_OF("s", "10.1.0.1"), .heard = "x/s" },
+	    { "{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x', 'labels': "
+	      "{'kubernetes.io/service-name':"
+	      "'s', 'service.kubernetes.io/headless': ''}}, 'endpoints': [{'addresses': "
+	      "['10.1.0.1']}], " HTTP "}",
+	      .heard = "x/s" },
+	    { SLICE_OF("s", "10.1.0.1"), .heard = "x/s" } } },
+	{ "slice, endpoints in another order",
+	  { { "{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.1']}, {'addresses': "
+			     "['10.1.0.2']}], " HTTP "}",
+	      .heard = "x/s" },
+	    { "{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.2']}, {'addresses': "
+			     "['10.1.0.1']}], " HTTP "}",
+	      .heard = "" },
+	    { "{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.2'], 'hints': {'forZones': "
+			     "[{'name': 'a'}]}},"
+			     "{'addresses': ['10.1.0.1']}], " HTTP "}",
+	      .heard = "x/s" } } },
+	{ "endpoints are heard only while there is no slice",
+	  { { ENDPOINTS_AT("10.1.0.1"), .heard = "x/s" },
+	    { SLICE_OF("s", "10.1.0.2"), .heard = "x/s" },
+	    { ENDPOINTS_AT("10.1.0.3"), .heard = "" },
+	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/s" },
+	    { .kind = MK_KIND_ENDPOINTS, .name = "s", .heard = "x/s" } } },
+};
+
+START_TEST(test_story)
+{
+	for (const struct step *step = stories[_i].steps; step->heard; step++) {
+		heard[0] = '\0';
+		if (step->object)
+			apply_good_text(model, step->object);
+		else
+			mk_model_delete(model, step->kind, step->kind == MK_KIND_NODE ? "" : "x",
+					step->name);
+		ck_assert_msg(strcmp(heard, step->heard) == 0,
+			      "%s, step %d: heard \"%s\", expected \"%s\"", stories[_i].name,
+			      (int)(step - stories[_i].steps) + 1, heard, step->heard);
+	}
+}
+END_TEST
+
+/* ---- merging -------------------------------------------------------------------------------- */
+
+#define ONE(name, rest) \
+	"{" SLICE(name) ", 'endpoints': [{'addresses': ['10.1.0.1']" rest "}], " HTTP "}"
+
+static const struct {
+	const char *name, *objects[3], *expected;
+} merges[] = {
+	{ "not terminating wins",
+	  { ONE("a", ", 'conditions': {'ready': false, 'serving': true, 'terminating': true}"),
+	    ONE("b", "") },
+	  "10.1.0.1:8080/tcp http ready serving" },
+	{ "ready wins",
+	  { ONE("a", ", 'conditions': {'ready': false, 'serving': false}"), ONE("b", "") },
+	  "10.1.0.1:8080/tcp http ready serving" },
+	{ "the one on a known node wins",
+	  { ONE("a", ""), ONE("b", ", 'nodeName': 'n'") },
+	  "10.1.0.1:8080/tcp http@n ready serving" },
+	{ "other port, other endpoint",
+	  { ONE("a", ""), "{" SLICE("b") ", 'endpoints': [{'addresses': ['10.1.0.1']}], 'ports': "
+					 "[{'name': 'http', 'port': 81}]}" },
+	  "10.1.0.1:81/tcp http ready serving; 10.1.0.1:8080/tcp http ready serving" },
+	{ "other name, other endpoint",
+	  { ONE("a", ""), "{" SLICE("b") ", 'endpoints': [{'addresses': ['10.1.0.1']}], 'ports': "
+					 "[{'name': 'a', 'port': 8080}]}" },
+	  "10.1.0.1:8080/tcp a ready serving; 10.1.0.1:8080/tcp http ready serving" },
+	{ "a slice without endpoints hides the Endpoints object",
+	  { "{" SLICE("a") "}", ENDPOINTS_AT("10.1.0.9") },
+	  "" },
+	{ "a slice of no concern does not",
+	  { "{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x'}}",
+	    ENDPOINTS_AT("10.1.0.9") },
+	  "10.1.0.9:8080/tcp http ready serving" },
+};
+
+/* in both orders of arrival */
+START_TEST(test_merge)
+{
+	int row = _i / 2, first = _i % 2;
+	struct line line = { 0 };
+
+	apply_good_text(model, merges[row].objects[first]);
+	apply_good_text(model, merges[row].objects[!first]);
+	summarize_endpoints(&line, model, "x", "s");
+	ck_assert_msg(strcmp(line.text, merges[row].expected) == 0, "%s: got \"%s\"",
+		      merges[row].name, line.text);
+}
+END_TEST
+
+/* ---- as recorded from an API server ------------------------------------------------------------ */
+
+static const struct {
+	const char *file, *expected;
+} recorded[] = {
+	{ "node.json", "worker-1 pods=10.244.1.0/24 internal=192.168.50.11 all=192.168.50.11 "
+		       "zone=zone-a ready" },
+	{ "service.json", "shop/web ClusterIP ip=10.96.74.49 http:80/tcp" },
+	{ "endpointslice.json",
+	  "10.244.1.70:8080/tcp http@worker-1 ready serving; 10.244.1.70:8443/tcp https@worker-1 "
+	  "ready serving; "
+	  "10.244.1.71:8080/tcp http@worker-1; 10.244.1.71:8443/tcp https@worker-1; "
+	  "10.244.2.72:8080/tcp http@worker-2 serving terminating; 10.244.2.72:8443/tcp "
+	  "https@worker-2 serving terminating; "
+	  "10.244.2.73:8080/tcp http@worker-2 terminating; 10.244.2.73:8443/tcp https@worker-2 "
+	  "terminating; "
+	  "10.244.3.74:8080/tcp http@worker-3 ready serving; 10.244.3.74:8443/tcp https@worker-3 "
+	  "ready serving; "
+	  "10.244.3.75:8080/tcp http ready serving; 10.244.3.75:8443/tcp https ready serving; "
+	  "10.244.3.76:8080/tcp http ready serving; 10.244.3.76:8443/tcp https ready serving; "
+	  "198.51.100.99:8080/tcp http ready serving; 198.51.100.99:8443/tcp https ready serving" },
+	{ "endpoints.json", "10.244.1.96:8080/tcp http@worker-1 ready serving; "
+			    "10.244.2.96:8080/tcp http ready serving; "
+			    "10.244.3.96:8080/tcp http; 192.0.2.96:9080/tcp http ready serving" },
+};
+
+static char *read_recorded(const char *file, size_t *size)
+{
+	char path[256], *data;
+	const char *slash = strrchr(__FILE__, '/');
+	struct mk_error err = { 0 };
+
+	snprintf(path, sizeof(path), "%.*s/data/%s", (int)(slash - __FILE__), __FILE__, file);
+	ck_assert_msg(mk_file_read(path, 1 << 20, &data, size, &err) == 0, "%s", err.text);
+	return data;
+}
+
+START_TEST(test_recorded)
+{
+	cleanup_free char *data = read_recorded(recorded[_i].file, NULL);
+	struct line line = { 0 };
+
+	apply_good_text(model, data);
+	if (mk_model_node(model, "worker-1"))
+		summarize_node(&line, mk_model_node(model, "worker-1"));
+	if (mk_model_service(model, "shop", "web"))
+		summarize_service(&line, mk_model_service(model, "shop", "web"));
+	summarize_endpoints(&line, model, "edge", "manual");
+	summarize_endpoints(&line, model, "infra", "mirrored");
+	ck_assert_str_eq(line.text, recorded[_i].expected);
+}
+END_TEST
+
+/* ---- anything at all ------------------------------------------------------------------------------ */
+
+static json_object *odd_value(void)
+{
+	switch (rand() % 10) {
+	case 0:
+		return NULL;
+	case 1:
+		return json_object_new_int64(INT64_MIN);
+	case 2:
+		return json_object_new_uint64(UINT64_MAX);
+	case 3:
+		return json_object_new_double(1e300);
+	case 4:
+		return json_object_new_boolean(rand() % 2);
+	case 5:
+		return json_object_new_string("");
+	case 6:
+		return json_object_new_string_len("a\0b", 3);
+	case 7:
+		return json_object_new_array();
+	case 8:
+		return json_object_new_object();
+	default:
+		return json_object_new_int(rand() % 70000);
+	}
+}
+
+/* Put an odd value somewhere into @tree. */
+static void disturb(json_object *tree)
+{
+	size_t length, at;
+
+	if (json_object_is_type(tree, json_type_array) && json_object_array_length(tree) > 0) {
+		length = json_object_array_length(tree);
+		at = (size_t)rand() % length;
+		if (rand() % 4 == 0)
+			json_object_array_put_idx(tree, at, odd_value());
+		else
+			disturb(json_object_array_get_idx(tree, at));
+	} else if (json_object_is_type(tree, json_type_object) &&
+		   json_object_object_length(tree) > 0) {
+		struct json_object_iterator it = json_object_iter_begin(tree);
+
+		at = (size_t)rand() % (size_t)json_object_object_length(tree);
+		while (at-- > 0)
+			json_object_iter_next(&it);
+		if (rand() % 4 == 0)
+			json_object_object_add(tree, json_object_iter_peek_name(&it), odd_value());
+		else
+			disturb(json_object_iter_peek_value(&it));
+	}
+}
+
+START_TEST(test_disturbed_trees)
+{
+	cleanup_free char *data = read_recorded(recorded[_i].file, NULL);
+	int refused = 0;
+
+	srand(1);
+	for (int round = 0; round < 3000; round++) {
+		json_object *tree = json_tokener_parse(data);
+		struct mk_error err = { 0 };
+
+		ck_assert_ptr_nonnull(tree);
+		for (int times = rand() % 4; times >= 0; times--)
+			disturb(tree);
+		if (mk_model_apply(model, tree, &err) < 0) {
+			ck_assert_msg(err.text[0] && err.code > 0, "an error without text");
+			refused++;
+		}
+		json_object_put(tree);
+	}
+	ck_assert_int_gt(refused, 0);
+}
+END_TEST
+
+START_TEST(test_disturbed_bytes)
+{
+	size_t size;
+	cleanup_free char *data = read_recorded(recorded[_i].file, &size);
+	cleanup_free char *copy = malloc(size + 1);
+
+	ck_assert_ptr_nonnull(copy);
+	srand(2);
+	for (int round = 0; round < 3000; round++) {
+		json_object *tree;
+
+		memcpy(copy, data, size + 1);
+		for (int times = rand() % 3; times >= 0; times--)
+			copy[(size_t)rand() % size] = (char)(rand() % 255 + 1);
+		tree = json_tokener_parse(copy);
+		if (tree && mk_model_apply(model, tree, NULL) == 0)
+			hear("%s", "");
+		json_object_put(tree);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("model_follow");
+	TCase *tc = tcase_create("model");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, test_story, 0, MK_ARRAY_SIZE(stories));
+	tcase_add_loop_test(tc, test_merge, 0, 2 * MK_ARRAY_SIZE(merges));
+	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recorded));
+	tcase_add_loop_test(tc, test_disturbed_trees, 0, MK_ARRAY_SIZE(recorded));
+	tcase_add_loop_test(tc, test_disturbed_bytes, 0, MK_ARRAY_SIZE(recorded));
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
