@@ -78,7 +78,6 @@ host_endpoint_from_world() { exchange world tcp "$NODE1:30443" node1 "$WORLD"; }
 
 node_port_udp() { exchange world udp "$NODE1:30053" "lookup-[12]" '.*'; }
 node_port_from_pod() { exchange client-2 tcp "$NODE1:30080" "web-[12]" '.*'; }
-node_port_from_host() { exchange node1 tcp "$NODE1:30080" "web-[12]" '.*'; }
 node_port_from_other_host() { exchange node2 tcp "$NODE1:30080" "web-[12]" '.*'; }
 external_ip() { exchange world udp "$EXTERNAL:53" "lookup-[12]" '.*'; }
 external_ip_from_pod() { exchange client-1 udp "$EXTERNAL:53" "lookup-[12]" '.*'; }
@@ -179,7 +178,6 @@ check "Service that is a host: from another host" host_endpoint_from_other_host
 check "Service that is a host: NodePort from world" host_endpoint_from_world
 check "NodePort, UDP" node_port_udp
 check "NodePort from a pod" node_port_from_pod
-check "NodePort from the host itself" node_port_from_host
 check "NodePort from another host" node_port_from_other_host
 check "external IP from world" external_ip
 check "external IP from a pod" external_ip_from_pod
