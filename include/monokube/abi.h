@@ -198,7 +198,7 @@ _Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
 #define MK_DROP_REASONS(X)                                                                      \
 	X(TRUNCATED, "packet shorter than its headers say")                                     \
 	X(BAD_HEADER, "IP version, header length or total length makes no sense")               \
-	X(NOT_IPV4, "not an untagged IPv4 packet (ARP, IPv6, VLAN)")                          \
+	X(NOT_IPV4, "not an untagged IPv4 packet (ARP, IPv6, VLAN)")                            \
 	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                     \
 	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                      \
 	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                    \

@@ -38,11 +38,11 @@ static inline void mk_cleanup_closedir(DIR **dir)
 #define cleanup_closedir __attribute__((cleanup(mk_cleanup_closedir)))
 
 /* The value of @ptr, which becomes NULL. */
-#define mk_steal_ptr(ptr)                        \
-	({                                       \
+#define mk_steal_ptr(ptr)                         \
+	({                                        \
 		__typeof__(ptr) mk_stolen_ = ptr; \
-		(ptr) = NULL;                    \
-		mk_stolen_;                      \
+		(ptr) = NULL;                     \
+		mk_stolen_;                       \
 	})
 
 static inline int mk_steal_fd(int *fd)

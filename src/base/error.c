@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int set_va(struct mk_error *err, int code, const char *fmt, va_list args)
+__attribute__((format(printf, 3, 0))) static int set_va(struct mk_error *err, int code,
+							const char *fmt, va_list args)
 {
 	if (code == 0)
 		code = EINVAL;

@@ -12,7 +12,7 @@
 #include <errno.h>
 
 struct mk_error {
-	int code;		/* positive errno */
+	int code; /* positive errno */
 	char text[512];
 };
 
@@ -27,8 +27,7 @@ int mk_error_errno(struct mk_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Put "text: " in front of what @err says. Returns -err->code, or -EINVAL if @err is NULL. */
-int mk_error_wrap(struct mk_error *err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+int mk_error_wrap(struct mk_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* What @err says, never NULL. */
 const char *mk_error_text(const struct mk_error *err);

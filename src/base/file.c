@@ -47,7 +47,8 @@ static int read_fd(int fd, const char *path, size_t max_bytes, char **data, size
 			return mk_error_errno(err, errno, "cannot read '%s'", path);
 		used += (size_t)got;
 		if (used > max_bytes)
-			return mk_error_set(err, EFBIG, "'%s' is larger than %zu bytes", path, max_bytes);
+			return mk_error_set(err, EFBIG, "'%s' is larger than %zu bytes", path,
+					    max_bytes);
 	} while (got > 0);
 	buf[used] = '\0';
 	*data = mk_steal_ptr(buf);
@@ -56,7 +57,8 @@ static int read_fd(int fd, const char *path, size_t max_bytes, char **data, size
 	return 0;
 }
 
-int mk_file_read(const char *path, size_t max_bytes, char **data, size_t *size, struct mk_error *err)
+int mk_file_read(const char *path, size_t max_bytes, char **data, size_t *size,
+		 struct mk_error *err)
 {
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 

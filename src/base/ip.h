@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 struct mk_ip {
-	sa_family_t family;	/* AF_INET, AF_INET6; AF_UNSPEC: no address */
+	sa_family_t family; /* AF_INET, AF_INET6; AF_UNSPEC: no address */
 	union {
 		struct in_addr v4;
 		struct in6_addr v6;
@@ -20,7 +20,7 @@ struct mk_ip {
 };
 
 struct mk_cidr {
-	struct mk_ip ip;	/* as written: host bits may be set, see mk_cidr_network() */
+	struct mk_ip ip; /* as written: host bits may be set, see mk_cidr_network() */
 	uint8_t prefix_bits;
 };
 
@@ -42,7 +42,7 @@ const char *mk_ip_format(const struct mk_ip *ip, char *buf);
 const char *mk_cidr_format(const struct mk_cidr *cidr, char *buf);
 const char *mk_mac_format(const struct mk_mac *mac, char *buf);
 
-int mk_ip_compare(const struct mk_ip *a, const struct mk_ip *b);	/* as memcmp(3) */
+int mk_ip_compare(const struct mk_ip *a, const struct mk_ip *b); /* as memcmp(3) */
 static inline bool mk_ip_equal(const struct mk_ip *a, const struct mk_ip *b)
 {
 	return mk_ip_compare(a, b) == 0;

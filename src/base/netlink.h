@@ -28,18 +28,18 @@ static inline void mk_cleanup_nl(struct mk_nl **nl)
 #define cleanup_nl __attribute__((cleanup(mk_cleanup_nl)))
 
 struct mk_link {
-	int ifindex, peer_ifindex;	/* peer (IFLA_LINK) 0: none */
-	int master_ifindex;		/* 0: none */
+	int ifindex, peer_ifindex; /* peer (IFLA_LINK) 0: none */
+	int master_ifindex; /* 0: none */
 	char name[16];
-	char kind[16];			/* "veth", "vxlan", ... or "" */
+	char kind[16]; /* "veth", "vxlan", ... or "" */
 	struct mk_mac mac;
 	uint32_t mtu_bytes;
-	uint32_t flags;			/* IFF_* */
+	uint32_t flags; /* IFF_* */
 	/* kind vxlan only */
 	uint32_t vxlan_id;
-	uint16_t vxlan_port;		/* host order */
+	uint16_t vxlan_port; /* host order */
 	bool vxlan_learning;
-	struct mk_ip vxlan_local;	/* outer source; AF_UNSPEC: none */
+	struct mk_ip vxlan_local; /* outer source; AF_UNSPEC: none */
 };
 
 /* By name or index. -ENODEV when there is none (@err says so). */
@@ -48,31 +48,34 @@ mk_must_check int mk_nl_link_get(struct mk_nl *nl, const char *name, struct mk_l
 mk_must_check int mk_nl_link_get_index(struct mk_nl *nl, int ifindex, struct mk_link *link,
 				       struct mk_error *err);
 /* Visit every link; a visitor's negative return ends the walk and is returned. */
-mk_must_check int mk_nl_each_link(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_link *link),
-				  void *ctx, struct mk_error *err);
+mk_must_check int mk_nl_each_link(struct mk_nl *nl,
+				  int (*visit)(void *ctx, const struct mk_link *link), void *ctx,
+				  struct mk_error *err);
 
 struct mk_veth {
-	const char *name;		/* in @nl's namespace */
+	const char *name; /* in @nl's namespace */
 	struct mk_mac mac;
-	const char *peer_name;		/* in peer_netns_fd's, or in @nl's where that is -1 */
+	const char *peer_name; /* in peer_netns_fd's, or in @nl's where that is -1 */
 	struct mk_mac peer_mac;
 	int peer_netns_fd;
 	uint32_t mtu_bytes;
 };
 /* Create the pair in one request, both ends down. -EEXIST if a name is taken. */
-mk_must_check int mk_nl_veth_add(struct mk_nl *nl, const struct mk_veth *veth, struct mk_error *err);
+mk_must_check int mk_nl_veth_add(struct mk_nl *nl, const struct mk_veth *veth,
+				 struct mk_error *err);
 
 struct mk_vxlan {
 	const char *name;
 	uint32_t id;
-	uint16_t port;			/* host order */
-	struct mk_ip local;		/* outer source */
+	uint16_t port; /* host order */
+	struct mk_ip local; /* outer source */
 	int uplink_ifindex;
 	struct mk_mac mac;
 	uint32_t mtu_bytes;
 };
 /* A VXLAN device without learning, without multicast group, down. -EEXIST if the name is taken. */
-mk_must_check int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_error *err);
+mk_must_check int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan,
+				  struct mk_error *err);
 
 /* Change what is not the zero value. @set_flags/@clear_flags: IFF_UP, IFF_NOARP. */
 struct mk_link_change {
@@ -80,8 +83,8 @@ struct mk_link_change {
 	const struct mk_mac *mac;
 	uint32_t set_flags, clear_flags;
 };
-mk_must_check int mk_nl_link_change(struct mk_nl *nl, int ifindex, const struct mk_link_change *change,
-				    struct mk_error *err);
+mk_must_check int mk_nl_link_change(struct mk_nl *nl, int ifindex,
+				    const struct mk_link_change *change, struct mk_error *err);
 /* Returns 0 also when there is no such link. */
 mk_must_check int mk_nl_link_delete(struct mk_nl *nl, const char *name, struct mk_error *err);
 
@@ -96,15 +99,15 @@ mk_must_check int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
 
 /* Routes of table main. */
 struct mk_nl_route {
-	struct mk_cidr dst;		/* prefix 0: the default route */
+	struct mk_cidr dst; /* prefix 0: the default route */
 	int ifindex;
-	struct mk_ip gateway;		/* AF_UNSPEC: none (scope link) */
-	struct mk_ip source;		/* preferred source; AF_UNSPEC: the kernel's choice */
+	struct mk_ip gateway; /* AF_UNSPEC: none (scope link) */
+	struct mk_ip source; /* preferred source; AF_UNSPEC: the kernel's choice */
 	bool onlink;
-	uint8_t protocol;		/* RTPROT_*: MK_RTPROT marks ours */
-	uint32_t mtu_bytes;		/* 0: the device's */
+	uint8_t protocol; /* RTPROT_*: MK_RTPROT marks ours */
+	uint32_t mtu_bytes; /* 0: the device's */
 };
-#define MK_RTPROT 77			/* in /etc/iproute2/rt_protos terms: monokube */
+#define MK_RTPROT 77 /* in /etc/iproute2/rt_protos terms: monokube */
 /* Add or replace. */
 mk_must_check int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *route,
 				  struct mk_error *err);
@@ -112,7 +115,8 @@ mk_must_check int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *ro
 mk_must_check int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route,
 				     struct mk_error *err);
 /* All IPv4 routes of table main. */
-mk_must_check int mk_nl_each_route(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_route *route),
+mk_must_check int mk_nl_each_route(struct mk_nl *nl,
+				   int (*visit)(void *ctx, const struct mk_nl_route *route),
 				   void *ctx, struct mk_error *err);
 
 /* Permanent neighbours (ARP) and VXLAN FDB entries (AF_BRIDGE, NTF_SELF). Add or replace. */
@@ -129,7 +133,8 @@ mk_must_check int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_m
 mk_must_check int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
 				   const struct mk_ip *remote, struct mk_error *err);
 mk_must_check int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
-				 int (*visit)(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote),
+				 int (*visit)(void *ctx, const struct mk_mac *mac,
+					      const struct mk_ip *remote),
 				 void *ctx, struct mk_error *err);
 
 #endif

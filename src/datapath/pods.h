@@ -23,15 +23,16 @@ static inline void mk_cleanup_pods(struct mk_pods **pods)
 }
 #define cleanup_pods __attribute__((cleanup(mk_cleanup_pods)))
 
-mk_must_check int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip, const struct mk_pod *pod,
-			      struct mk_error *err);
+mk_must_check int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip,
+			      const struct mk_pod *pod, struct mk_error *err);
 mk_must_check int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
-			      struct mk_error *err);	/* -ENOENT */
+			      struct mk_error *err); /* -ENOENT */
 mk_must_check int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip,
-				 struct mk_error *err);	/* 0 also when there is none */
+				 struct mk_error *err); /* 0 also when there is none */
 /* Visit every entry; the visitor may delete what it visits. */
 mk_must_check int mk_pods_each(struct mk_pods *pods,
-			       int (*visit)(void *ctx, const struct mk_ip *ip, const struct mk_pod *pod),
+			       int (*visit)(void *ctx, const struct mk_ip *ip,
+					    const struct mk_pod *pod),
 			       void *ctx, struct mk_error *err);
 
 /* Attach the pod hook's program to the ingress of @ifindex (clsact, replaced atomically). */
