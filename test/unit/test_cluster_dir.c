@@ -272,6 +272,25 @@ START_TEST(test_first_read)
 }
 END_TEST
 
+/* What is given to people to try has to be right. */
+START_TEST(test_examples)
+{
+	const char *slash = strrchr(__FILE__, '/');
+	const struct mk_service_object *service;
+
+	snprintf(dir, sizeof(dir), "%.*s/../../manifests/examples", (int)(slash - __FILE__),
+		 __FILE__);
+	start();
+	wait_listed("yes ");
+	service = mk_model_service(model, "shop", "web-local");
+	ck_assert_ptr_nonnull(service);
+	ck_assert(service->external_local && service->ports[0].node_port == 30081);
+	service = mk_model_service(model, "shop", "lookup");
+	ck_assert_ptr_nonnull(service);
+	ck_assert(service->ports[0].port == 53 && service->ports[0].proto == IPPROTO_UDP);
+}
+END_TEST
+
 START_TEST(test_empty_directory)
 {
 	start();
@@ -616,6 +635,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_first_read);
+	tcase_add_test(tc, test_examples);
 	tcase_add_test(tc, test_empty_directory);
 	tcase_add_test(tc, test_write_replace_delete);
 	tcase_add_test(tc, test_names_come_and_go);
