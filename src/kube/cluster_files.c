@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <uthash.h>
 #include <utlist.h>
 
@@ -369,6 +370,8 @@ static enum outcome read_file(struct mk_cluster_files *files, struct file *file)
 	if (ret < 0)
 		mk_log_error("'%s/%s' is not applied, what it said before stays in force: %s",
 			     files->path, file->name, mk_error_text(&err));
+	if (ret == 0 && access(files->path, F_OK) < 0)
+		return KEPT; /* the whole directory went: that says nothing about the file */
 	if (ret <= 0) {
 		file->sound = ret == 0;
 		return ret == 0 ? VANISHED : KEPT;
