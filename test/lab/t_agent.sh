@@ -38,8 +38,8 @@ apply_service()
 agent_lab_up()
 {
 	lab up 2
-	lab pod node1 client
-	lab pod node1 web-1
+	lab pod node1 client >/dev/null
+	lab pod node1 web-1 >/dev/null
 	WEB_2=$(lab pod node2 web-2)
 	serve web-1 web-1 --tcp 8080 --udp 5353
 	serve web-2 web-2 --tcp 8080 --udp 5353
@@ -56,7 +56,7 @@ tables()
 		echo "map $map"
 		on node1 bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$map" | jq -S -c '.[] | {key, value}' | sort
 	done
-	on node1 sh -c 'ip route; ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -o addr show | sed "s/ valid_lft.*//"' | sort
+	on node1 sh -c 'ip route; ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
 }
 
 # Nothing changes, not even an index or a generation; and the agent says how much it wrote.
@@ -137,7 +137,7 @@ malformed_at_start()
 	rm "$CLUSTER_1/broken.yaml"
 }
 
-route_to_node2() { on node1 ip route show 10.244.2.0/24 | grep -q mkvxlan; }
+route_to_node2() { on node1 ip route show 10.244.2.0/24 | grep mkvxlan >/dev/null; }
 
 # The marker Service tells that the agent has read what was written before it.
 not_ready_keeps_routes()
@@ -211,6 +211,36 @@ connections_survive()
 	pulse 6
 	lab agent start node2
 	pulse 7
+}
+
+agent_runs() { lab status | grep -E "^ +$1 .* agent [0-9]+" >/dev/null; }
+
+# killed_while_starting NODE SECONDS: the delay only moves the place where it is killed
+killed_while_starting()
+{
+	lab agent start "$1" &
+	wait_for 5 agent_runs "$1"
+	sleep "$2"
+	lab agent kill "$1"
+	wait $! || true
+}
+
+# Not one packet of a stream is lost while the agents of both ends are stopped, killed, started,
+# and killed again while they start.
+no_packet_is_lost()
+{
+	local delay
+	on client ping -q -i 0.01 -c 700 -W 2 "$WEB_2" >"$TMP/stream" &
+	for delay in 0 0.01 0.03 0.06 0.1; do
+		lab agent stop node1
+		killed_while_starting node1 "$delay"
+		lab agent start node1
+		lab agent kill node2
+		lab agent start node2
+	done
+	wait %1
+	expect_match "the stream" '700 packets transmitted, 700 received' "$(cat "$TMP/stream")"
+	ask client tcp "$VIP:80"
 }
 
 # Changes while the agent is away are found when it comes back.
@@ -300,6 +330,7 @@ check "a malformed file is there at the start" malformed_at_start
 check "a node that becomes NotReady keeps its routes" not_ready_keeps_routes
 check "a deleted node's routes go, and come back" deleted_node
 check "connections survive stop, kill and start" connections_survive
+check "no packet is lost while agents come and go" no_packet_is_lost
 check "changes while it was away are found" changed_meanwhile
 check "wrong settings are named with key and value" wrong_settings
 check "cleanup removes everything" cleanup_removes_all

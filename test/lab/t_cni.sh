@@ -55,7 +55,7 @@ existing_interface()
 	before=$(occupied)
 	cni_fails '[0-9]+' 'eth0' ADD existing "$(netns_path existing)" eth0 < <(conf)
 	nothing_new "$before"
-	inside existing ip -d link show eth0 | grep -q bridge
+	inside existing ip -d link show eth0 | grep bridge >/dev/null
 }
 
 add_twice()

@@ -50,7 +50,7 @@ one_goes_the_other_stays()
 
 sleepers_run()
 {
-	ip netns pids "$TWO.web-1" | grep -q . && (($(ip netns pids "$TWO.node1" | wc -l) >= 2))
+	ip netns pids "$TWO.web-1" | grep . >/dev/null && (($(ip netns pids "$TWO.node1" | wc -l) >= 2))
 }
 
 busy_lab_goes()
