@@ -181,6 +181,40 @@ static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 	return 0;
 }
 
+/* A session may name a Service that is gone; were its id given to another Service, the session
+ * would count as one of that Service's, and be cut. */
+static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_table *table,
+			       struct mk_error *err)
+{
+	enum { ROOM = 2048 };
+	cleanup_free struct mk_tuple *keys = calloc(ROOM, sizeof(*keys));
+	cleanup_free struct mk_session *sessions = calloc(ROOM, sizeof(*sessions));
+	struct mk_cursor cursor = { 0 };
+
+	if (!keys || !sessions)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	while (!cursor.done) {
+		int count = mk_table_next(table, &cursor, keys, sessions, ROOM, err);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++)
+			mk_service_sync_reserve_ids(datapath->services, sessions[i].service_id);
+	}
+	return 0;
+}
+
+static int open_services(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret;
+
+	datapath->services = mk_service_sync_new(&datapath->service_tables, err);
+	if (!datapath->services)
+		return -EINVAL;
+	ret = reserve_session_ids(datapath, &datapath->sessions[0], err);
+	return ret < 0 ? ret : reserve_session_ids(datapath, &datapath->sessions[1], err);
+}
+
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	const struct {
@@ -197,16 +231,17 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "service_backends", &datapath->service_tables.backends },
 		{ "maglev", &datapath->service_tables.maglev },
 	};
+	int ret;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(tables); i++) {
 		int fd = mk_object_map(datapath->object, tables[i].name, err);
-		int ret = fd < 0 ? fd : mk_table_init(tables[i].table, tables[i].name, fd, err);
 
+		ret = fd < 0 ? fd : mk_table_init(tables[i].table, tables[i].name, fd, err);
 		if (ret < 0)
 			return ret;
 	}
-	datapath->services = mk_service_sync_new(&datapath->service_tables, err);
-	return datapath->services ? mk_datapath_recover_routes(datapath, err) : -EINVAL;
+	ret = open_services(datapath, err);
+	return ret < 0 ? ret : mk_datapath_recover_routes(datapath, err);
 }
 
 int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)

@@ -265,6 +265,12 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 	return sync;
 }
 
+void mk_service_sync_reserve_ids(struct mk_service_sync *sync, uint32_t last_id)
+{
+	if (last_id > sync->last_id)
+		sync->last_id = last_id;
+}
+
 void mk_service_sync_free(struct mk_service_sync *sync)
 {
 	struct frontend *frontend, *next_frontend;

@@ -33,6 +33,9 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 					    struct mk_error *err);
 void mk_service_sync_free(struct mk_service_sync *sync);
 
+/* Ids up to @last_id are in use elsewhere (by live sessions): new sets get higher ones. */
+void mk_service_sync_reserve_ids(struct mk_service_sync *sync, uint32_t last_id);
+
 struct mk_service_counts {
 	unsigned int put, deleted; /* entries written and removed, all tables together */
 	bool cut; /* a backend lost its live flows: sweep the sessions */

@@ -305,6 +305,21 @@ START_TEST(test_prune)
 }
 END_TEST
 
+/* Sessions of a Service that is gone name an id that no table shows any more. */
+START_TEST(test_reserved_ids)
+{
+	struct mk_service service;
+
+	apply_named("web", "10.96.0.1", "2");
+	restart();
+	mk_service_sync_reserve_ids(sync_, 41);
+	mk_service_sync_reserve_ids(sync_, 7);
+	apply_named("new", "10.96.0.2", "3");
+	ck_assert(lookup("10.96.0.2", 80, &service));
+	ck_assert_uint_eq(service.id, 42);
+}
+END_TEST
+
 /* A kill between writing a generation and publishing it. */
 START_TEST(test_half_written)
 {
@@ -473,6 +488,7 @@ int main(void)
 	tcase_add_test(tc, test_removed);
 	tcase_add_test(tc, test_port_moves);
 	tcase_add_test(tc, test_prune);
+	tcase_add_test(tc, test_reserved_ids);
 	tcase_add_test(tc, test_half_written);
 	tcase_add_test(tc, test_claimed_twice);
 	tcase_add_test(tc, test_maglev);
