@@ -72,6 +72,7 @@ struct mk_agent {
 	bool listed; /* the source has read everything it can, once */
 	bool complete; /* ... and all of it made sense: what is not there does not exist */
 	bool node_dirty; /* a Node object, an interface or an address changed */
+	bool node_waits; /* the node's step could not go on without something */
 	bool overlay_dirty;
 	bool sysctls_done, installed, pruned, ready, failed;
 	int host_backends; /* as told to the programs; -1: not yet */

@@ -379,6 +379,7 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		ret = plan_peers(agent, err);
 	if (ret == 0)
 		ret = fill_routes(agent, err);
+	agent->node_waits = ret == MK_WAIT;
 	/* once loaded, a Node object that went away changes nothing */
 	if (ret == 0 || (ret == MK_WAIT && agent->datapath)) {
 		agent->node_dirty = false;
