@@ -184,6 +184,8 @@ static bool read_metadata(struct cursor cursor, struct mk_object_head *head)
 			head->name = string_of(value);
 		else if (mk_span_is(key, "namespace"))
 			head->namespace_ = string_of(value);
+		else if (mk_span_is(key, "uid"))
+			head->uid = string_of(value);
 		else if (mk_span_is(key, "resourceVersion"))
 			head->resource_version = string_of(value);
 		else if (mk_span_is(key, "annotations"))

@@ -30,7 +30,7 @@ mk_must_check int mk_watch_event_read(const char *text, size_t size, struct mk_w
 
 /* Who an object is. Names and versions never contain escapes; what does is seen as absent. */
 struct mk_object_head {
-	struct mk_span name, namespace_, resource_version;
+	struct mk_span name, namespace_, uid, resource_version;
 	bool initial_events_end; /* the annotation of the bookmark that ends a streaming list */
 };
 

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+/* libcurl says which sockets and which moment it waits for (CURLMOPT_SOCKETFUNCTION, _TIMERFUNCTION);
+ * the loop waits, and tells curl_multi_socket_action(). While libcurl runs, it may not be entered
+ * again: what is started or cancelled meanwhile waits in a list until it has returned. */
+#include "kube/http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kube/http_internal.h"
+
+/* One per socket that libcurl waits for. */
+struct watcher {
+	uv_poll_t poll;
+	struct mk_http *http;
+	curl_socket_t fd;
+	uint64_t heard_ms; /* uv_now() when something last came */
+	struct watcher *prev, *next;
+};
+
+/* ---- libuv ------------------------------------------------------------------------------- */
+
+static void check_finished(struct mk_http *http);
+
+static void handle_closed(struct mk_http *http)
+{
+	if (--http->handles == 0 && http->closing)
+		free(http);
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+	handle_closed(handle->data);
+}
+
+static void watcher_closed(uv_handle_t *handle)
+{
+	struct watcher *watcher = handle->data;
+	struct mk_http *http = watcher->http;
+
+	free(watcher);
+	handle_closed(http);
+}
+
+static void act(struct mk_http *http, curl_socket_t fd, int events)
+{
+	int running;
+
+	http->inside++;
+	http->curl->curl_multi_socket_action(http->multi, fd, events, &running);
+	http->inside--;
+	check_finished(http);
+}
+
+static void socket_ready(uv_poll_t *poll, int status, int events)
+{
+	struct watcher *watcher = poll->data;
+	int curl_events = 0;
+
+	if (status < 0)
+		curl_events = CURL_CSELECT_ERR;
+	watcher->heard_ms = uv_now(watcher->http->loop);
+	if (events & UV_READABLE)
+		curl_events |= CURL_CSELECT_IN;
+	if (events & UV_WRITABLE)
+		curl_events |= CURL_CSELECT_OUT;
+	act(watcher->http, watcher->fd, curl_events);
+}
+
+static void time_out(uv_timer_t *timer)
+{
+	act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* ---- what libcurl wants to wait for ------------------------------------------------------ */
+
+static int set_timer(CURLM *multi, long wait_ms, void *ctx)
+{
+	struct mk_http *http = ctx;
+
+	(void)multi;
+	if (wait_ms < 0)
+		uv_timer_stop(&http->timer);
+	else
+		uv_timer_start(&http->timer, time_out, (uint64_t)wait_ms, 0);
+	return 0;
+}
+
+static struct watcher *watch(struct mk_http *http, curl_socket_t fd)
+{
+	struct watcher *watcher = calloc(1, sizeof(*watcher));
+
+	if (!watcher)
+		return NULL;
+	watcher->http = http;
+	watcher->fd = fd;
+	if (uv_poll_init_socket(http->loop, &watcher->poll, fd) < 0) {
+		free(watcher);
+		return NULL;
+	}
+	watcher->poll.data = watcher;
+	watcher->heard_ms = uv_now(http->loop);
+	DL_APPEND(http->watchers, watcher);
+	http->handles++;
+	http->curl->curl_multi_assign(http->multi, fd, watcher);
+	return watcher;
+}
+
+/* libcurl closes the socket right after CURL_POLL_REMOVE: polling has stopped by then. */
+static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket_ctx)
+{
+	struct mk_http *http = ctx;
+	struct watcher *watcher = socket_ctx;
+	int events = 0;
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		if (!watcher)
+			return 0;
+		uv_poll_stop(&watcher->poll);
+		DL_DELETE(http->watchers, watcher);
+		http->curl->curl_multi_assign(http->multi, fd, NULL);
+		uv_close((uv_handle_t *)&watcher->poll, watcher_closed);
+		return 0;
+	}
+	if (!watcher)
+		watcher = watch(http, fd);
+	if (!watcher)
+		return -1;
+	if (what & CURL_POLL_IN)
+		events |= UV_READABLE;
+	if (what & CURL_POLL_OUT)
+		events |= UV_WRITABLE;
+	return uv_poll_start(&watcher->poll, events, socket_ready) < 0 ? -1 : 0;
+}
+
+/* ---- one transfer ------------------------------------------------------------------------ */
+
+static void transfer_closed(uv_handle_t *handle)
+{
+	struct mk_http_transfer *transfer = handle->data;
+	struct mk_http *http = transfer->http;
+
+	free(transfer);
+	handle_closed(http);
+}
+
+/* Outside libcurl only. */
+static void transfer_free(struct mk_http_transfer *transfer)
+{
+	struct mk_http *http = transfer->http;
+
+	http->curl->curl_multi_remove_handle(http->multi, transfer->easy);
+	http->curl->curl_easy_cleanup(transfer->easy);
+	http->curl->curl_slist_free_all(transfer->headers);
+	http->curl->curl_slist_free_all(transfer->connect_to);
+	DL_DELETE(http->transfers, transfer);
+	uv_close((uv_handle_t *)&transfer->silence, transfer_closed);
+}
+
+static int status_of(struct mk_http_transfer *transfer)
+{
+	long status = 0;
+
+	transfer->http->curl->curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+	return (int)status;
+}
+
+static size_t take_body(char *data, size_t size, size_t count, void *ctx)
+{
+	struct mk_http_transfer *transfer = ctx;
+
+	size *= count;
+	if (transfer->stage == MK_HTTP_CANCELLED)
+		return size ? 0 : 1;
+	uv_timer_again(&transfer->silence);
+	if (transfer->request.data)
+		transfer->refused = transfer->request.data(
+			transfer->request.ctx, status_of(transfer), data, size, &transfer->error);
+	if (transfer->stage == MK_HTTP_CANCELLED || transfer->refused < 0)
+		return size ? 0 : 1; /* another number than came: libcurl ends the transfer */
+	return size;
+}
+
+static uint64_t retry_after(struct mk_http_transfer *transfer)
+{
+	curl_off_t seconds = 0;
+
+	transfer->http->curl->curl_easy_getinfo(transfer->easy, CURLINFO_RETRY_AFTER, &seconds);
+	return seconds > 0 ? (uint64_t)seconds : 0;
+}
+
+static void describe(struct mk_http_transfer *transfer, CURLcode code,
+		     struct mk_http_result *result)
+{
+	const struct mk_curl *curl = transfer->http->curl;
+	const char *server = transfer->http->credentials->server;
+
+	if (transfer->refused < 0) {
+		result->failure = transfer->refused;
+		result->error = transfer->error;
+	} else if (transfer->silent) {
+		result->failure =
+			mk_error_set(&result->error, ETIMEDOUT, "%s: nothing came for %llu s",
+				     server,
+				     (unsigned long long)transfer->request.silence_ms / 1000);
+	} else if (code != CURLE_OK) {
+		result->failure = mk_error_set(&result->error, EIO, "%s: %s", server,
+					       *transfer->problem ? transfer->problem
+								  : curl->curl_easy_strerror(code));
+	}
+}
+
+static void finish(struct mk_http_transfer *transfer, CURLcode code)
+{
+	struct mk_http_result result = { .status = status_of(transfer) };
+	struct mk_http_request request = transfer->request;
+	bool cancelled = transfer->stage == MK_HTTP_CANCELLED;
+
+	result.retry_after_s = retry_after(transfer);
+	describe(transfer, code, &result);
+	transfer_free(transfer);
+	if (!cancelled)
+		request.done(request.ctx, &result);
+}
+
+/* A connection on which nothing came for too long may be dead and not know it; with HTTP/2 the next
+ * request would go there again. Shut down, all that use it fail and come back on a new one. */
+static void fell_silent(uv_timer_t *timer)
+{
+	struct mk_http_transfer *transfer = timer->data;
+	struct mk_http *http = transfer->http;
+	struct watcher *watcher;
+
+	DL_FOREACH(http->watchers, watcher)
+		if (uv_now(http->loop) - watcher->heard_ms >= transfer->request.silence_ms)
+			shutdown(watcher->fd, SHUT_RDWR);
+	transfer->silent = true;
+	finish(transfer, CURLE_OPERATION_TIMEDOUT);
+}
+
+static struct mk_http_transfer *first_in(struct mk_http *http, enum mk_http_stage stage)
+{
+	struct mk_http_transfer *transfer;
+
+	DL_FOREACH(http->transfers, transfer)
+		if (transfer->stage == stage)
+			return transfer;
+	return NULL;
+}
+
+static void start_waiting(struct mk_http *http)
+{
+	struct mk_http_transfer *transfer;
+
+	while ((transfer = first_in(http, MK_HTTP_WAITING))) {
+		transfer->stage = MK_HTTP_RUNNING;
+		http->inside++;
+		http->curl->curl_multi_add_handle(http->multi, transfer->easy);
+		http->inside--;
+		uv_timer_start(&transfer->silence, fell_silent, transfer->request.silence_ms,
+			       transfer->request.silence_ms);
+	}
+}
+
+/* After libcurl returned. What done() starts or frees is seen: nothing is kept over the call. */
+static void check_finished(struct mk_http *http)
+{
+	struct mk_http_transfer *transfer;
+	CURLMsg *message;
+	int left;
+
+	if (http->inside)
+		return;
+	http->handles++; /* done() may free @http: not under our feet */
+	while (!http->closing && (message = http->curl->curl_multi_info_read(http->multi, &left))) {
+		CURLcode code = message->data.result;
+
+		if (message->msg != CURLMSG_DONE)
+			continue;
+		DL_SEARCH_SCALAR(http->transfers, transfer, easy, message->easy_handle);
+		if (transfer)
+			finish(transfer, code);
+	}
+	while (!http->closing && (transfer = first_in(http, MK_HTTP_CANCELLED)))
+		transfer_free(transfer);
+	if (!http->closing)
+		start_waiting(http);
+	handle_closed(http);
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* A token that could not be read again is no reason not to ask: the old one may still be good. */
+static void refresh(struct mk_http *http)
+{
+	struct mk_error err;
+	int ret = mk_credentials_refresh(http->credentials, &err);
+
+	if (ret < 0)
+		mk_log_warn("%s: %s; going on with what was read before", http->credentials->origin,
+			    err.text);
+	else if (ret > 0)
+		mk_log_info("%s: changed, read again", http->credentials->origin);
+}
+
+static int set_callbacks(struct mk_http_transfer *transfer, struct mk_error *err)
+{
+	const struct mk_curl *curl = transfer->http->curl;
+	CURLcode code = curl->curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, take_body);
+
+	if (code == CURLE_OK)
+		code = curl->curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, transfer);
+	return code == CURLE_OK ? 0 : mk_error_set(err, EINVAL, "libcurl takes no callback");
+}
+
+struct mk_http_transfer *mk_http_start(struct mk_http *http, const struct mk_http_request *request,
+				       struct mk_error *err)
+{
+	struct mk_http_transfer *transfer = calloc(1, sizeof(*transfer));
+
+	if (transfer)
+		transfer->easy = http->curl->curl_easy_init();
+	if (!transfer || !transfer->easy) {
+		free(transfer);
+		mk_error_errno(err, ENOMEM, "request");
+		return NULL;
+	}
+	transfer->http = http;
+	transfer->request = *request;
+	uv_timer_init(http->loop, &transfer->silence);
+	transfer->silence.data = transfer;
+	http->handles++;
+	DL_APPEND(http->transfers, transfer);
+	refresh(http);
+	if (mk_http_set_up(transfer, request, err) < 0 || set_callbacks(transfer, err) < 0) {
+		transfer_free(transfer);
+		return NULL;
+	}
+	if (!http->inside)
+		start_waiting(http);
+	return transfer;
+}
+
+void mk_http_cancel(struct mk_http_transfer *transfer)
+{
+	if (!transfer)
+		return;
+	if (transfer->http->inside)
+		transfer->stage = MK_HTTP_CANCELLED;
+	else
+		transfer_free(transfer);
+}
+
+/* ---- the whole --------------------------------------------------------------------------- */
+
+static int set_multi(struct mk_http *http)
+{
+	const struct mk_curl *curl = http->curl;
+	CURLMcode code = curl->curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
+
+	if (code == CURLM_OK)
+		code = curl->curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+	if (code == CURLM_OK)
+		code = curl->curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	if (code == CURLM_OK)
+		code = curl->curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+	if (code == CURLM_OK)
+		code = curl->curl_multi_setopt(http->multi, CURLMOPT_PIPELINING,
+					       (long)CURLPIPE_MULTIPLEX);
+	return code == CURLM_OK ? 0 : -EINVAL;
+}
+
+struct mk_http *mk_http_new(uv_loop_t *loop, struct mk_credentials *credentials,
+			    struct mk_error *err)
+{
+	const struct mk_curl *curl = mk_curl_load(err);
+	struct mk_http *http;
+
+	if (!curl)
+		return NULL;
+	http = calloc(1, sizeof(*http));
+	if (!http || !(http->multi = curl->curl_multi_init())) {
+		free(http);
+		mk_error_errno(err, ENOMEM, "HTTP client");
+		return NULL;
+	}
+	http->loop = loop;
+	http->curl = curl;
+	http->credentials = credentials;
+	uv_timer_init(loop, &http->timer);
+	http->timer.data = http;
+	http->handles = 1;
+	if (set_multi(http) < 0) {
+		mk_error_set(err, EINVAL, "libcurl refuses what its multi interface needs");
+		mk_http_free(http);
+		return NULL;
+	}
+	return http;
+}
+
+void mk_http_free(struct mk_http *http)
+{
+	if (!http || http->closing)
+		return;
+	while (http->transfers)
+		transfer_free(http->transfers);
+	http->closing = true;
+	http->curl->curl_multi_cleanup(http->multi);
+	uv_timer_stop(&http->timer);
+	uv_close((uv_handle_t *)&http->timer, timer_closed);
+}
+
+unsigned int mk_http_connections(const struct mk_http *http)
+{
+	return http->connections;
+}

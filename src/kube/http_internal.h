@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/kube/http_internal.h - shared by http.c, which runs transfers, and http_setup.c, which makes
+ * them. */
+#ifndef MK_KUBE_HTTP_INTERNAL_H
+#define MK_KUBE_HTTP_INTERNAL_H
+
+#include "kube/curl.h"
+#include "kube/http.h"
+
+struct mk_http {
+	uv_loop_t *loop;
+	const struct mk_curl *curl;
+	CURLM *multi;
+	struct mk_credentials *credentials;
+	uv_timer_t timer;
+	unsigned int inside; /* libcurl is running */
+	struct mk_http_transfer *transfers;
+	struct watcher *watchers;
+	unsigned int connections;
+	bool closing;
+	unsigned int handles; /* libuv handles that still live */
+};
+
+enum mk_http_stage { MK_HTTP_WAITING, MK_HTTP_RUNNING, MK_HTTP_CANCELLED };
+
+struct mk_http_transfer {
+	struct mk_http *http;
+	struct mk_http_request request; /* its texts are not kept */
+	enum mk_http_stage stage;
+	CURL *easy;
+	struct curl_slist *headers, *connect_to;
+	char problem[CURL_ERROR_SIZE];
+	uv_timer_t silence;
+	bool silent; /* too long */
+	int refused; /* what data() returned */
+	struct mk_error error;
+	struct mk_http_transfer *prev, *next;
+};
+
+/* All options of @transfer->easy except those that http.c sets for itself. */
+mk_must_check int mk_http_set_up(struct mk_http_transfer *transfer,
+				 const struct mk_http_request *request, struct mk_error *err);
+
+#endif

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kube/reflector_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+/* ---- objects ----------------------------------------------------------------------------- */
+
+static void log_left_out(const struct mk_reflector *reflector, const struct mk_object_head *head,
+			 const char *why)
+{
+	mk_log_warn("%s %.*s%s%.*s left out: %s", reflector->resource->kind,
+		    (int)head->namespace_.size, head->namespace_.text ? head->namespace_.text : "",
+		    head->namespace_.size ? "/" : "", (int)head->name.size,
+		    head->name.text ? head->name.text : "", why);
+}
+
+static int apply(struct mk_reflector *reflector, struct mk_span object, struct mk_error *err)
+{
+	const struct mk_resource *resource = reflector->resource;
+	json_object *tree = NULL;
+	int ret = mk_decode(reflector->decoder, object, &tree, err);
+
+	if (ret == 0)
+		ret = mk_decode_complete(tree, resource->api_version, resource->kind, err);
+	if (ret == 0)
+		ret = reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
+	json_object_put(tree);
+	return ret;
+}
+
+/* An object that makes no sense costs a line in the log, and nothing else suffers. It counts as
+ * seen: the line comes once per version. */
+static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_object_head *head,
+	       struct mk_error *err)
+{
+	struct mk_error why;
+	int ret;
+
+	if (!head->name.text || head->name.size == 0) {
+		log_left_out(reflector, head, "it has no name");
+		return 0;
+	}
+	ret = mk_known_see(reflector->known, head);
+	if (ret < 0)
+		return mk_error_errno(err, ENOMEM, "one more object");
+	if (ret == 0 && apply(reflector, object, &why) < 0)
+		log_left_out(reflector, head, why.text);
+	return 0;
+}
+
+static void take_away(struct mk_reflector *reflector, const struct mk_object_head *head)
+{
+	cleanup_free char *namespace_ = NULL, *name = NULL;
+
+	if (!head->name.text)
+		return;
+	mk_known_remove(reflector->known, head);
+	namespace_ =
+		strndup(head->namespace_.text ? head->namespace_.text : "", head->namespace_.size);
+	name = strndup(head->name.text, head->name.size);
+	if (namespace_ && name)
+		reflector->sink.remove(reflector->sink.ctx, reflector->resource, namespace_, name);
+}
+
+/* ---- lists in pages ---------------------------------------------------------------------- */
+
+static int list_item(void *ctx, const char *text, size_t size, struct mk_error *err)
+{
+	struct mk_reflector *reflector = ctx;
+	struct mk_span object = { text, size };
+	struct mk_object_head head;
+	struct mk_error why;
+
+	if (mk_object_head_read(object, &head, &why) < 0) {
+		log_left_out(reflector, &(struct mk_object_head){ 0 }, why.text);
+		return 0;
+	}
+	return put(reflector, object, &head, err);
+}
+
+static const char *metadata_text(json_object *tree, const char *key)
+{
+	json_object *metadata, *value;
+
+	if (!json_object_object_get_ex(tree, "metadata", &metadata) ||
+	    !json_object_object_get_ex(metadata, key, &value) ||
+	    !json_object_is_type(value, json_type_string))
+		return NULL;
+	return json_object_get_string(value);
+}
+
+/* What is around the items: where the list goes on, and which version it is. */
+static int list_document(void *ctx, const char *text, size_t size, struct mk_error *err)
+{
+	struct mk_reflector *reflector = ctx;
+	const char *version, *next;
+	json_object *tree;
+	int ret = mk_decode(reflector->decoder, (struct mk_span){ text, size }, &tree, err);
+
+	if (ret < 0)
+		return ret;
+	version = metadata_text(tree, "resourceVersion");
+	next = metadata_text(tree, "continue");
+	free(reflector->continue_);
+	reflector->continue_ = next && *next ? strdup(next) : NULL;
+	if (next && *next && !reflector->continue_)
+		ret = mk_error_errno(err, ENOMEM, "list");
+	else if (!version || !*version || strlen(version) >= MK_VERSION_CHARS)
+		ret = mk_error_set(err, EPROTO, "the list has no resourceVersion");
+	else
+		strcpy(reflector->list_version, version);
+	json_object_put(tree);
+	return ret;
+}
+
+/* ---- watches ----------------------------------------------------------------------------- */
+
+/* The number in a version, 0 if it is none. */
+static uint64_t number_of(const char *version)
+{
+	char *end;
+	uint64_t number = strtoull(version, &end, 10);
+
+	return *end ? 0 : number;
+}
+
+/* The next watch begins where this object was. */
+static void advance(struct mk_reflector *reflector, const struct mk_object_head *head)
+{
+	struct mk_span version = head->resource_version;
+
+	if (!*reflector->version || version.size == 0 || version.size >= MK_VERSION_CHARS)
+		return;
+	memcpy(reflector->version, version.text, version.size);
+	reflector->version[version.size] = '\0';
+}
+
+static int take_bookmark(struct mk_reflector *reflector, const struct mk_object_head *head,
+			 struct mk_error *err)
+{
+	char version[MK_VERSION_CHARS];
+	uint64_t now, before;
+
+	if (head->resource_version.size == 0 || head->resource_version.size >= MK_VERSION_CHARS)
+		return 0;
+	snprintf(version, sizeof(version), "%.*s", (int)head->resource_version.size,
+		 head->resource_version.text);
+	now = number_of(version);
+	before = number_of(reflector->version);
+	if (now && now < before) { /* restored from a backup: what we know is of another history */
+		reflector->event_status = 410;
+		return mk_error_set(err, ESTALE, "the server is at version %s, and was at %s",
+				    version, reflector->version);
+	}
+	if (reflector->mode == MK_QUERY_STREAM && !*reflector->version && head->initial_events_end)
+		mk_reflector_complete(reflector, version);
+	advance(reflector, head);
+	return 0;
+}
+
+static int take_error(struct mk_reflector *reflector, struct mk_span object, struct mk_error *err)
+{
+	json_object *tree, *code = NULL, *message = NULL, *details = NULL, *seconds = NULL;
+	int ret = mk_decode(reflector->decoder, object, &tree, err);
+
+	if (ret < 0)
+		return ret;
+	json_object_object_get_ex(tree, "code", &code);
+	json_object_object_get_ex(tree, "message", &message);
+	if (json_object_object_get_ex(tree, "details", &details))
+		json_object_object_get_ex(details, "retryAfterSeconds", &seconds);
+	reflector->event_status = json_object_get_int(code) > 0 ? json_object_get_int(code) : 500;
+	if (json_object_get_int64(seconds) > 0)
+		reflector->event_retry_after_s = (uint64_t)json_object_get_int64(seconds);
+	mk_error_set(err, EPROTO, "the server ends the watch with error %d: %s",
+		     reflector->event_status, message ? json_object_get_string(message) : "");
+	json_object_put(tree);
+	return -EPROTO;
+}
+
+static int event(void *ctx, const char *text, size_t size, struct mk_error *err)
+{
+	struct mk_reflector *reflector = ctx;
+	struct mk_watch_event event;
+	struct mk_object_head head;
+	int ret = mk_watch_event_read(text, size, &event, err);
+
+	if (ret < 0)
+		return ret;
+	if (mk_span_is(event.type, "ERROR"))
+		return take_error(reflector, event.object, err);
+	ret = mk_object_head_read(event.object, &head, err);
+	if (ret < 0)
+		return ret;
+	reflector->heard = true;
+	if (mk_span_is(event.type, "BOOKMARK"))
+		return take_bookmark(reflector, &head, err);
+	if (mk_span_is(event.type, "ADDED") || mk_span_is(event.type, "MODIFIED"))
+		ret = put(reflector, event.object, &head, err);
+	else if (mk_span_is(event.type, "DELETED"))
+		take_away(reflector, &head);
+	else
+		mk_log_debug("%s: event of unknown type '%.*s'", reflector->resource->name,
+			     (int)event.type.size, event.type.text);
+	if (ret == 0)
+		advance(reflector, &head);
+	return ret;
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+struct mk_splitter *mk_reflector_splitter(struct mk_reflector *reflector)
+{
+	const struct mk_splitter_handler list = { list_item, list_document, reflector };
+	const struct mk_splitter_handler watch = { event, NULL, reflector };
+
+	if (reflector->mode == MK_QUERY_LIST)
+		return mk_splitter_new(MK_SPLIT_LIST, &list);
+	return mk_splitter_new(MK_SPLIT_EVENTS, &watch);
+}
+
+int mk_reflector_data(void *ctx, int status, const char *data, size_t size, struct mk_error *err)
+{
+	struct mk_reflector *reflector = ctx;
+	size_t room = sizeof(reflector->status_text) - 1 - reflector->status_size;
+
+	if (status == 200) {
+		reflector->contact_ms = uv_now(reflector->loop);
+		return mk_splitter_feed(reflector->splitter, data, size, err);
+	}
+	if (size > room)
+		size = room;
+	memcpy(reflector->status_text + reflector->status_size, data, size);
+	reflector->status_size += size;
+	reflector->status_text[reflector->status_size] = '\0';
+	return 0;
+}
+
+static void gone(void *ctx, const char *namespace_, const char *name)
+{
+	struct mk_reflector *reflector = ctx;
+
+	reflector->sink.remove(reflector->sink.ctx, reflector->resource, namespace_, name);
+}
+
+void mk_reflector_complete(struct mk_reflector *reflector, const char *version)
+{
+	strcpy(reflector->version, version);
+	mk_known_sweep(reflector->known, gone, reflector);
+	if (!reflector->listed_once)
+		mk_log_info("%s: %zu read from the API server, watching from version %s",
+			    reflector->resource->name, mk_known_count(reflector->known), version);
+	reflector->listed_once = true;
+	reflector->whole_list = false;
+	mk_reflector_well(reflector);
+	reflector->sink.listed(reflector->sink.ctx, reflector->resource);
+}
