@@ -163,6 +163,12 @@ static int pin_all_as_new(const struct mk_datapath *datapath, struct mk_error *e
 	int fd = mk_object_map(datapath->object, "chain", err);
 	int ret = fd < 0 ? fd : pin_as_new(datapath, MK_PIN_MAPS, "chain", fd, err);
 
+	for (size_t i = 0; ret == 0 && i < datapath->migration_count; i++) {
+		const char *name = datapath->migrations[i].name;
+
+		fd = mk_object_map(datapath->object, name, err);
+		ret = fd < 0 ? fd : pin_as_new(datapath, MK_PIN_MAPS, name, fd, err);
+	}
 	for (size_t i = 0; ret == 0 && i < mk_program_count; i++) {
 		fd = mk_object_program(datapath->object, mk_programs[i].name, err);
 		ret = fd < 0 ? fd
@@ -192,6 +198,18 @@ static int publish_programs(const struct mk_datapath *datapath, struct mk_error 
 
 	for (size_t i = 0; ret == 0 && i < mk_program_count; i++)
 		ret = publish_pin(datapath, MK_PIN_PROGS, mk_programs[i].name, err);
+	return ret;
+}
+
+/* A new size's table takes its name while the CNI mode is locked out. */
+static int publish_maps(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret = publish_pin(datapath, MK_PIN_MAPS, "chain", err);
+
+	for (size_t i = 0; ret == 0 && i < datapath->migration_count; i++)
+		ret = publish_pin(datapath, MK_PIN_MAPS, datapath->migrations[i].name, err);
+	if (ret == 0)
+		mk_migrations_release(datapath);
 	return ret;
 }
 
@@ -227,6 +245,8 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 	int pods, ret = pin_all_as_new(datapath, err);
 
 	if (ret == 0)
+		ret = mk_migrations_copy(datapath, true, err);
+	if (ret == 0)
 		ret = ensure_fixed_hooks(datapath, err);
 	if (ret < 0)
 		return ret;
@@ -237,7 +257,9 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 	if (ret == 0)
 		ret = wait_for_grace_period(err);
 	if (ret == 0)
-		ret = publish_pin(datapath, MK_PIN_MAPS, "chain", err);
+		ret = mk_migrations_copy(datapath, true, err);
+	if (ret == 0)
+		ret = publish_maps(datapath, err);
 	if (ret < 0)
 		return ret;
 	remove_leftovers(datapath->bpf_dir, MK_PIN_PROGS);

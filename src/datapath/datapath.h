@@ -33,8 +33,9 @@ void mk_datapath_free(struct mk_datapath *datapath);
 enum mk_datapath_state mk_datapath_state(const struct mk_datapath *datapath);
 const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath);
 
-/* Take over the pinned tables, create those that are missing, load the programs. A pinned table
- * of another layout is refused: its entries are other people's connections. */
+/* Take over the pinned tables, create those that are missing, load the programs. Of a table that
+ * only has another size the entries move to a new one; another layout is refused: its entries are
+ * other people's connections. */
 mk_must_check int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err);
 
 struct mk_datapath_links {

@@ -12,6 +12,13 @@
 
 struct route;
 
+/* A pinned table that is smaller or larger than this version's: its entries move over. */
+struct mk_migration {
+	char name[32];
+	int old_fd; /* owned; the new table's is the object's */
+};
+#define MK_MIGRATIONS 16
+
 struct mk_datapath {
 	enum mk_datapath_state state;
 	char bpf_dir[PATH_MAX], state_dir[PATH_MAX];
@@ -23,12 +30,23 @@ struct mk_datapath {
 	struct mk_table pods, routes, sessions[MK_SESSION_TABLES];
 	struct mk_service_tables service_tables;
 	struct mk_service_sync *services;
+	struct mk_migration migrations[MK_MIGRATIONS];
+	size_t migration_count;
 	struct route *route_entries; /* map routes as it is, by key */
 };
 
 mk_must_check int mk_datapath_expect(const struct mk_datapath *datapath,
 				     enum mk_datapath_state state, const char *step,
 				     struct mk_error *err);
+
+/* migrate.c: note down that @name moves from @old_fd (taken over on success). */
+mk_must_check int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd,
+				   struct mk_error *err);
+bool mk_migration_of(const struct mk_datapath *datapath, const char *name);
+/* Copy what the new tables lack. Called before the new programs run, and again after. */
+mk_must_check int mk_migrations_copy(const struct mk_datapath *datapath, bool again,
+				     struct mk_error *err);
+void mk_migrations_release(struct mk_datapath *datapath);
 
 /* Read map routes. */
 mk_must_check int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err);

@@ -88,6 +88,7 @@ void mk_datapath_free(struct mk_datapath *datapath)
 		return;
 	mk_service_sync_free(datapath->services);
 	mk_datapath_forget_routes(datapath);
+	mk_migrations_release(datapath);
 	mk_object_free(datapath->object);
 	mk_nl_free(datapath->nl);
 	free(datapath);
@@ -101,13 +102,13 @@ static bool is_pinned_kind(const struct bpf_map *map)
 	return !bpf_map__is_internal(map) && strcmp(bpf_map__name(map), "chain") != 0;
 }
 
+/* Returns 0 if @pinned can be used as it is, 1 if only its size differs. */
 static int check_layout(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
 			struct mk_error *err)
 {
 	if (pinned->type == bpf_map__type(map) && pinned->key_size == bpf_map__key_size(map) &&
-	    pinned->value_size == bpf_map__value_size(map) &&
-	    pinned->max_entries == bpf_map__max_entries(map))
-		return 0;
+	    pinned->value_size == bpf_map__value_size(map))
+		return pinned->max_entries != bpf_map__max_entries(map);
 	return mk_error_set(err, EPROTO,
 			    "pinned map '%s' has another layout than this version's: type %u, key "
 			    "%u bytes, value "
@@ -120,7 +121,7 @@ static int check_layout(const struct bpf_map *map, const struct mk_table *pinned
 			    bpf_map__value_size(map), bpf_map__max_entries(map));
 }
 
-/* Returns 1 if a pinned map was taken over, 0 if there is none. */
+/* Use the pinned map, if there is one; one of another size will be copied from. */
 static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct mk_error *err)
 {
 	const char *name = bpf_map__name(map);
@@ -138,12 +139,18 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 		ret = mk_table_init(&pinned, name, fd, err);
 	if (ret == 0)
 		ret = check_layout(map, &pinned, path, err);
+	if (ret > 0) {
+		ret = mk_migration_add(datapath, name, fd, err);
+		if (ret == 0)
+			mk_steal_fd(&fd);
+		return ret;
+	}
 	if (ret < 0)
 		return ret;
 	ret = bpf_map__reuse_fd(map, fd);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot use the pinned map '%s'", path);
-	return 1;
+	return 0;
 }
 
 static int take_over_all(struct mk_datapath *datapath, struct mk_error *err)
@@ -170,7 +177,7 @@ static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 	{
 		int ret;
 
-		if (!is_pinned_kind(map))
+		if (!is_pinned_kind(map) || mk_migration_of(datapath, bpf_map__name(map)))
 			continue;
 		ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, bpf_map__name(map), err);
 		if (ret < 0)
@@ -256,6 +263,8 @@ int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
 		ret = mk_object_fill_chain(datapath->object, err);
 	if (ret == 0)
 		ret = pin_new(datapath, err);
+	if (ret == 0)
+		ret = mk_migrations_copy(datapath, false, err);
 	if (ret == 0)
 		ret = open_tables(datapath, err);
 	if (ret == 0)

@@ -302,6 +302,46 @@ START_TEST(test_other_layout_is_refused)
 }
 END_TEST
 
+/* Another version's size: the entries move, the programs find them, the pin is the new one. */
+START_TEST(test_other_size_moves)
+{
+	static const char *const names[] = { "sessions", "drops" };
+	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
+	const struct mk_session session = { .service_id = 5 };
+	struct mk_drop_counter per_cpu[256] = { { .packets = 3 } };
+	struct mk_drop_totals totals;
+	struct mk_session found;
+	struct mk_table table;
+	const __u32 slot = 2;
+	int fds[2];
+
+	ck_ok(mk_pin_prepare(bpf_dir, &err));
+	fds[0] = bpf_map_create(BPF_MAP_TYPE_HASH, "sessions", sizeof(key), sizeof(session), 100,
+				NULL);
+	fds[1] =
+		bpf_map_create(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, sizeof(per_cpu[0]), 10, NULL);
+	ck_assert_int_eq(bpf_map_update_elem(fds[0], &key, &session, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fds[1], &slot, per_cpu, BPF_ANY), 0);
+	for (int i = 0; i < 2; i++) {
+		char path[160];
+
+		snprintf(path, sizeof(path), "%s/maps/%s", bpf_dir, names[i]);
+		ck_assert_int_eq(bpf_obj_pin(fds[i], path), 0);
+		close(fds[i]);
+	}
+	mk_datapath_free(attached());
+	ck_ok(mk_table_open(&table, bpf_dir, "sessions", sizeof(key), sizeof(session), &err));
+	ck_assert_uint_gt(table.max_entries, 100);
+	ck_ok(mk_table_get(&table, &key, &found, &err));
+	ck_assert_uint_eq(found.service_id, 5);
+	mk_table_close(&table);
+	ck_ok(mk_drops_read(bpf_dir, &totals, &err));
+	ck_assert_uint_eq(totals.counter[0][2].packets, 3);
+	ck_assert_uint_eq(pins("maps", "_new_"), 0);
+	ck_assert_uint_eq(pins("maps", ""), 14);
+}
+END_TEST
+
 START_TEST(test_routes)
 {
 	struct mk_datapath *datapath = attached();
@@ -387,6 +427,7 @@ int main(void)
 	tcase_add_test(tc, test_killed_between);
 	tcase_add_test(tc, test_repair);
 	tcase_add_test(tc, test_other_layout_is_refused);
+	tcase_add_test(tc, test_other_size_moves);
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_removed);
