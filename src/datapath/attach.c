@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -99,7 +100,20 @@ static bool is_pod_veth(const struct mk_datapath *datapath, int ifindex)
 	       memcmp(link.mac.byte, datapath->node.gateway_mac, sizeof(link.mac.byte)) == 0;
 }
 
-/* A pod without its interface is the reaper's business, one that vanishes now too. */
+/* Returns 1 if the pod's program had to be put there. A pod whose interface is gone, before or
+ * meanwhile, is the reaper's business; one that keeps its former program keeps the former chain
+ * needed, so that is an error. */
+static int ensure_pod_hook(const struct mk_datapath *datapath, int ifindex, struct mk_error *err)
+{
+	const struct hook hook = { ifindex, MK_INGRESS, "ilb_pod" };
+	int ret;
+
+	if (!is_pod_veth(datapath, ifindex))
+		return 0;
+	ret = ensure_hook(datapath, &hook, err);
+	return ret < 0 && !is_pod_veth(datapath, ifindex) ? 0 : ret;
+}
+
 static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	cleanup_free void *keys = NULL;
@@ -108,22 +122,12 @@ static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error 
 
 	ret = mk_table_keys(&datapath->pods, &keys, &count, err);
 	for (size_t i = 0; ret >= 0 && i < count; i++) {
-		struct hook hook = { .direction = MK_INGRESS, .program = "ilb_pod" };
-		struct mk_error why = { 0 };
 		struct mk_pod pod;
 
 		if (mk_table_get(&datapath->pods, (struct mk_addr *)keys + i, &pod, NULL) < 0)
 			continue;
-		hook.ifindex = (int)pod.ifindex;
-		if (!is_pod_veth(datapath, hook.ifindex))
-			continue;
-		int one = ensure_hook(datapath, &hook, &why);
-
-		if (one < 0)
-			mk_log_warn("a pod keeps its former program error=\"%s\"",
-				    mk_error_text(&why));
-		else
-			changed += one;
+		ret = ensure_pod_hook(datapath, (int)pod.ifindex, err);
+		changed += ret > 0;
 	}
 	return ret < 0 ? ret : changed;
 }
@@ -214,12 +218,14 @@ static int publish_maps(struct mk_datapath *datapath, struct mk_error *err)
 }
 
 /* membarrier(2) GLOBAL is synchronize_rcu(): afterwards no CPU runs a program that was detached
- * before. Price: some ten milliseconds of the loop, once per load. */
-static int wait_for_grace_period(struct mk_error *err)
+ * before. Price: some ten milliseconds of the loop, once per load. A kernel with nohz_full CPUs
+ * refuses it; there a pause stands in, long beside any program's microseconds. */
+static void wait_for_grace_period(void)
 {
+	const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
+
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) < 0)
-		return mk_error_errno(err, errno, "cannot wait for the kernel's grace period");
-	return 0;
+		nanosleep(&pause, NULL);
 }
 
 /* Pins that an agent left which was killed between pinning and renaming. */
@@ -254,10 +260,10 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 	if (pods < 0)
 		return pods;
 	ret = publish_programs(datapath, err);
-	if (ret == 0)
-		ret = wait_for_grace_period(err);
-	if (ret == 0)
-		ret = mk_migrations_copy(datapath, true, err);
+	if (ret < 0)
+		return ret;
+	wait_for_grace_period();
+	ret = mk_migrations_copy(datapath, true, err);
 	if (ret == 0)
 		ret = publish_maps(datapath, err);
 	if (ret < 0)
