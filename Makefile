@@ -119,6 +119,12 @@ $(TEST_BINS): $(BUILD)/test/%: test/%.c $(LIB) $(TEST_SUPPORT_OBJS)
 
 test-bins: $(TEST_BINS)
 
+# the datapath alone, on the test fixture
+$(BUILD)/perf/packet: perf/packet.c $(LIB) $(TEST_SUPPORT_OBJS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
+		$(filter $(BUILD)/test/bpf/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
 test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N failed`
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
 	$(Q)test/run

@@ -50,7 +50,7 @@ static __always_inline void masquerade_host(const struct packet *pkt,
 static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt)
 {
-	struct mk_service *service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
+	struct mk_service *service = NULL;
 	struct session_request request = { 0 };
 	int ret;
 
@@ -58,6 +58,8 @@ static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx
 	 * stack has the state of that flow, so the answers have to pass it again. */
 	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
 		request.reverse_flags = MK_SESSION_VIA_HOST;
+	if (!is_pod_range(&pkt->tuple.daddr))
+		service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
 	if (!service) {
 		if (!request.reverse_flags)
 			return MK_PARSED;

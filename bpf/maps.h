@@ -23,12 +23,22 @@ MK_NODE_ADDRESS(mk_node_addr, node_addr)
 MK_NODE_ADDRESS(mk_node_vtep, vtep_addr)
 MK_NODE_ADDRESS(mk_node_gateway, gateway_addr)
 MK_NODE_ADDRESS(mk_node_vpod, vpod_addr)
+MK_NODE_ADDRESS(mk_node_cluster_net, cluster_net)
+MK_NODE_ADDRESS(mk_node_cluster_mask, cluster_mask)
 MK_NODE_ADDRESS(mk_node_pod_net, pod_net)
 MK_NODE_ADDRESS(mk_node_pod_mask, pod_mask)
 
 static __always_inline int is_addr(const struct mk_addr *addr, struct mk_addr other)
 {
 	return mk_addr_eq(addr, &other);
+}
+
+/* Is @addr a pod's, on whatever node? Never a Service's. */
+static __always_inline int is_pod_range(const struct mk_addr *addr)
+{
+	struct mk_addr net = mk_node_cluster_net(), mask = mk_node_cluster_mask();
+
+	return mk_addr_in(addr, &net, &mask);
 }
 
 static __always_inline int is_local_pod_range(const struct mk_addr *addr)

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* perf/packet - what a packet costs in each hook's chain of programs, in nanoseconds, without a
+ * network around it (BPF_PROG_TEST_RUN). Each run sends one packet, because a rewritten packet is
+ * another flow the next time; so a figure holds the kernel's own overhead of a run, which the last
+ * row shows. Minimum and median of many runs: compare rows of one run, not of two machines. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+#define RUNS 20000
+
+static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
+static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
+
+static const struct {
+	const char *name;
+	enum mk_hook hook;
+	const char *flow;
+	uint8_t tcp_flags;
+} rows[] = {
+	{ "pod to pod, same node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.1.3:80", ACK },
+	{ "pod to pod, other node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.2.7:80", ACK },
+	{ "pod from another node", MK_HOOK_OVERLAY, "tcp 10.244.2.9:80 > 10.244.1.2:40000", ACK },
+	{ "pod to Service, established", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK },
+	{ "  its answer", MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", ACK },
+	{ "pod to Service, new flow", MK_HOOK_POD, "tcp 10.244.1.3:%u > 10.96.0.10:80", SYN },
+	{ "pod to outside, established", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 203.0.113.10:443",
+	  ACK },
+	{ "outside to NodePort, established", MK_HOOK_UPLINK,
+	  "tcp 203.0.113.10:40000 > 192.168.99.11:30080", ACK },
+	{ "outside to the host", MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:22", ACK },
+	{ "the host to outside", MK_HOOK_UPLINK_EGRESS, "tcp 192.168.99.11:22 > 203.0.113.10:40000",
+	  ACK },
+};
+
+static void send_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags, struct frame *out)
+{
+	struct frame in = frame_make(flow, &(struct frame_options){ .tcp_flags = tcp_flags });
+
+	ck_assert_msg(fixture_send(hook, &in, out) != DROPPED, "dropped: %s", flow);
+}
+
+/* The sessions of the rows, as a handshake makes them. */
+static void establish(void)
+{
+	struct frame out;
+	char answer[128];
+	unsigned port;
+
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+			local_backend, 1, 1);
+	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", SYN, &out);
+	send_one(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK, &out);
+	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK, &out);
+	send_one(MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:30080", SYN, &out);
+	send_one(MK_HOOK_POD, "tcp 10.244.1.3:8080 > 203.0.113.10:40000", SYN | ACK, &out);
+	send_one(MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:30080", ACK, &out);
+	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 203.0.113.10:443", SYN, &out);
+	ck_assert_int_eq(sscanf(frame_flow(&out), "tcp 192.168.99.11:%u", &port), 1);
+	snprintf(answer, sizeof(answer), "tcp 203.0.113.10:443 > 192.168.99.11:%u", port);
+	send_one(MK_HOOK_UPLINK, answer, SYN | ACK, &out);
+	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 203.0.113.10:443", ACK, &out);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void measure(int row)
+{
+	static uint32_t ns[RUNS];
+	const struct frame_options options = { .tcp_flags = rows[row].tcp_flags,
+					       .payload_bytes = 64 };
+	const char *port = strstr(rows[row].flow, "%u");
+	struct frame in = { 0 };
+	char flow[128];
+
+	for (unsigned i = 0; i < RUNS; i++) {
+		if (port)
+			snprintf(flow, sizeof(flow), "%.*s%u%s", (int)(port - rows[row].flow),
+				 rows[row].flow, 1024 + i, port + 2);
+		else
+			snprintf(flow, sizeof(flow), "%s", rows[row].flow);
+		if (i == 0 || port)
+			in = frame_make(flow, &options);
+		ns[i] = fixture_ns_per_packet(rows[row].hook, &in, 1);
+	}
+	qsort(ns, RUNS, sizeof(ns[0]), compare);
+	printf("%-34s %8u %8u\n", rows[row].name, ns[0], ns[RUNS / 2]);
+}
+
+START_TEST(measure_all)
+{
+	establish();
+	printf("%-34s %8s %8s   ns per packet, %d runs\n", "", "min", "median", RUNS);
+	for (int row = 0; row < ROWS(rows); row++)
+		measure(row);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("perf");
+	TCase *tcase = bpf_case(suite, "packet");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 300);
+	tcase_add_test(tcase, measure_all);
+	srunner_run_all(runner, CK_MINIMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
