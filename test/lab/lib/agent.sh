@@ -41,11 +41,13 @@ agent_launch()
 	log=$(agent_log "$node")
 	touch "$log"
 	stat -c %s "$log" >"$dir/agent.log.start"
-	# shellcheck disable=SC2086 # a list of flags
-	setsid nsenter --net="/run/netns/$(netns_of "$node")" --mount="$dir/mnt" --wd=/ -- \
-		"$(agent_binary)" agent --node-name "$node" --cluster-dir "$dir/cluster" \
-		--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" ${MK_AGENT_FLAGS:-} \
-		</dev/null >>"$log" 2>&1 &
+	(
+		close_inherited
+		# shellcheck disable=SC2086 # a list of flags
+		exec setsid nsenter --net="/run/netns/$(netns_of "$node")" --mount="$dir/mnt" --wd=/ -- \
+			"$(agent_binary)" agent --node-name "$node" --cluster-dir "$dir/cluster" \
+			--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" ${MK_AGENT_FLAGS:-}
+	) </dev/null >>"$log" 2>&1 &
 	pid=$!
 	disown
 	echo "$pid $(start_time "$pid")" >"$dir/agent.pid"

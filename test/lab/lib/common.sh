@@ -84,6 +84,17 @@ wait_until()
 	done
 }
 
+# In a subshell that becomes a process of the lab: it outlives its caller, who may wait for the end
+# of a pipe that it would hold open.
+close_inherited()
+{
+	local fd
+	for fd in /proc/"$BASHPID"/fd/*; do
+		fd=${fd##*/}
+		((fd <= 2 || fd == 255)) || eval "exec $fd>&-"
+	done
+}
+
 # Write standard input to a file that appears complete or not at all.
 write_atomically()
 {

@@ -46,11 +46,33 @@ node_up()
 	ip netns add "$netns"
 	plug "$node" "$(node_addr "$node")"
 	ip -n "$netns" route add default via "$WORLD_ADDR"
-	touch "$dir/mnt"
-	nsenter --net="/run/netns/$netns" unshare --mount="$dir/mnt" --propagation slave \
-		"$LAB_LIB/node-mounts" "$LAB_DIR" "$dir"
+	node_mounts_up "$node"
 	node_plugins "$dir/cni-bin"
 }
+
+# The node's mount namespace lives as long as a process that sleeps in it; mnt is a name for it. A
+# bind mount of the namespace would need no process, but since Linux 6.18 the kernel refuses it
+# now and then to whoever is not in the machine's first mount namespace himself (it compares
+# namespace numbers to find loops, and gives them out in batches per processor).
+node_mounts_up()
+{
+	local dir=$LAB_DIR/nodes/$1 pid
+	(
+		close_inherited
+		exec setsid nsenter --net="/run/netns/$(netns_of "$1")" unshare --mount --propagation slave \
+			"$LAB_LIB/node-mounts" "$LAB_DIR" "$dir"
+	) </dev/null >/dev/null 2>"$dir/mounts.log" &
+	pid=$!
+	disown
+	wait_until 10 mounts_done_or_failed "$dir" "$pid"
+	if [[ ! -e $dir/mounted ]]; then
+		cat "$dir/mounts.log" >&2
+		die "the mount namespace of $1 cannot be made; what failed stands above"
+	fi
+	ln -s "/proc/$pid/ns/mnt" "$dir/mnt"
+}
+
+mounts_done_or_failed() { [[ -e $1/mounted ]] || ! kill -0 "$2" 2>/dev/null; }
 
 # What Debian's containernetworking-plugins brings, as a distribution's node would have it.
 node_plugins()
@@ -100,7 +122,7 @@ lab_up()
 		die "lab '$LAB' is there already; \`lab down --name $LAB\` removes it, whole or half-built"
 	trap lab_down EXIT # half a lab is worth nothing; the exit status stays
 	mount -t tmpfs -o mode=755 "mklab-$LAB" "$LAB_DIR"
-	mount --make-private "$LAB_DIR" # a file that holds a mount namespace cannot be propagated
+	mount --make-private "$LAB_DIR"
 	mkdir "$LAB_DIR"/{nodes,pods,objects,tmp}
 	underlay_up
 	world_up
@@ -143,12 +165,9 @@ netns_down()
 # Takes apart what is there, also of a lab that never came up whole.
 lab_down()
 {
-	local netns mnt
+	local netns
 	for netns in $(lab_netns); do
 		netns_down "$netns"
-	done
-	for mnt in "$LAB_DIR"/nodes/*/mnt; do
-		[[ ! -e $mnt ]] || umount "$mnt" 2>/dev/null || true
 	done
 	while mountpoint -q "$LAB_DIR"; do
 		umount -l "$LAB_DIR"
