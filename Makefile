@@ -62,9 +62,10 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 deps: ## install the Debian packages that are missing
-	@missing=$$(dpkg-query -W -f '$${Package} $${db:Status-Status}\n' $(DEPS_BUILD) $(DEPS_TEST) 2>/dev/null | \
-		awk '$$2 == "installed" { have[$$1] } END { for (i = 1; i < ARGC; i++) if (!(ARGV[i] in have)) printf "%s ", ARGV[i] }' \
-		- $(DEPS_BUILD) $(DEPS_TEST) | sed 's/^- //'); \
+	@have=$$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(DEPS_BUILD) $(DEPS_TEST) 2>/dev/null | \
+		sed -n 's/^installed //p' | tr '\n' ' '); \
+	missing=; for package in $(DEPS_BUILD) $(DEPS_TEST); do \
+		case " $$have" in *" $$package "*) ;; *) missing="$$missing $$package" ;; esac; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing: $$missing"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
