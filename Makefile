@@ -6,7 +6,7 @@
 DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev zlib1g-dev \
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
 	uthash-dev libcurl4-openssl-dev linux-libc-dev libc6-dev
-DEPS_TEST := check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 socat \
+DEPS_TEST := check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
 	clang-format-14 shellcheck qemu-system-x86 cpio
 
