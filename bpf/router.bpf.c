@@ -190,7 +190,9 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
 		return to_overlay(skb, ctx, pkt, found);
-	default:
+	default: /* nobody's, unless it is a Service's: their range as a whole is among these */
+		if (service_is_vip(&pkt->tuple.daddr))
+			return to_vip(skb, ctx, pkt);
 		return drop(skb, ctx->hook, MK_DROP_NO_ROUTE, &pkt->tuple);
 	}
 }

@@ -157,6 +157,11 @@ static void put_route(const char *net, __u32 bits, enum mk_route_type type, cons
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("routes"), &key, &route, BPF_ANY), 0);
 }
 
+void fixture_drop_range(const char *net, unsigned bits)
+{
+	put_route(net, bits, MK_ROUTE_DROP, NULL);
+}
+
 void fixture_reset(void)
 {
 	static const char *const tables[] = {

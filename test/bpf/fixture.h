@@ -35,6 +35,7 @@ enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame 
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		     const char *const *backends, uint16_t local_count, uint16_t local_weight);
 void fixture_vip(const char *address);
+void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is in map routes */
 void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 

@@ -270,6 +270,48 @@ START_TEST(test_ping_of_vip)
 }
 END_TEST
 
+/* An address inside a ServiceCIDR, which is dropped as a whole. */
+static const struct {
+	const char *name;
+	enum mk_hook hook;
+	const char *flow;
+	int reason; /* -1: not counted */
+	enum where to;
+	const char *seen;
+} in_range[] = {
+	{ "unknown port of a Service, pod", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:81",
+	  MK_DROP_REFUSED, TO_POD,
+	  "icmp-error 10.96.0.10 > 10.244.1.2 3/3 [tcp 10.244.1.2:40000 > 10.96.0.10:81]" },
+	{ "unknown port of a Service, host", MK_HOOK_HOST, "tcp 10.18.0.1:40000 > 10.96.0.10:81",
+	  MK_DROP_REFUSED, TO_HOST,
+	  "icmp-error 10.96.0.10 > 10.18.0.1 3/3 [tcp 10.18.0.1:40000 > 10.96.0.10:81]" },
+	{ "ping of a Service", MK_HOOK_POD, "icmp 10.244.1.2 > 10.96.0.10 77", -1, TO_POD,
+	  "icmp 10.96.0.10 > 10.244.1.2 77" },
+	{ "no Service's address, pod", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.11:80",
+	  MK_DROP_NO_ROUTE, DROPPED, NULL },
+	{ "no Service's address, host", MK_HOOK_HOST, "udp 10.18.0.1:40000 > 10.96.255.254:80",
+	  MK_DROP_NO_ROUTE, DROPPED, NULL },
+	{ "ping of no Service's address", MK_HOOK_POD, "icmp 10.244.1.2 > 10.96.0.11 77",
+	  MK_DROP_NO_ROUTE, DROPPED, NULL },
+};
+
+START_TEST(test_service_range)
+{
+	struct frame in = frame_make(in_range[_i].flow, NULL);
+	enum mk_drop_reason reason = (enum mk_drop_reason)in_range[_i].reason;
+
+	fixture_drop_range("10.96.0.0", 16);
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, local_backend, 1, 1);
+	fixture_vip(CLUSTER_IP);
+	fixture_expect(in_range[_i].name, in_range[_i].hook, &in, in_range[_i].to,
+		       in_range[_i].seen);
+	if (in_range[_i].reason >= 0)
+		ck_assert_msg(fixture_drops(in_range[_i].hook, reason) == 1, "%s: not counted",
+			      in_range[_i].name);
+	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+}
+END_TEST
+
 /* 3 local of weight 2 and 3 remote of weight 1: shares 2/9 and 1/9. Chi-square with 5 degrees of
  * freedom exceeds 27.9 once in 25,000 runs. */
 START_TEST(test_weighted_choice)
@@ -342,6 +384,7 @@ int main(void)
 	tcase_add_test(tcase, test_two_stages);
 	tcase_add_loop_test(tcase, test_refused, 0, ROWS(refused));
 	tcase_add_test(tcase, test_ping_of_vip);
+	tcase_add_loop_test(tcase, test_service_range, 0, ROWS(in_range));
 	tcase_add_test(tcase, test_weighted_choice);
 	tcase_add_test(tcase, test_maglev_is_the_same_by_any_node);
 	return bpf_run(suite);
