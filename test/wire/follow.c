@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test/wire/follow - the API client without an agent around it, for the tests against the stand-in.
+ *
+ * follow --dump FILE [--node NAME] [--kubeconfig FILE] [--api-server URL] [--account DIR]
+ *        [--watch-s N] [--grace-ms N] [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N]
+ *        [--absent-ms N] [--page N] [--bare]
+ *
+ * FILE always holds the model, one sorted line per Node and Service, in the words that the
+ * stand-in's dump.py has for what should be there. Standard output tells what happened: `listed`,
+ * `changed NAMESPACE/NAME`, `gone NAMESPACE/NAME`, `node NAME`, `cidrs RANGES`. SIGUSR1: the
+ * datapath is ready. SIGUSR2: an Event. --bare: no FILE after the first list, to measure. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <uv.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "kube/kube.h"
+
+struct text {
+	char **lines;
+	size_t count;
+};
+
+static struct {
+	uv_loop_t loop;
+	struct mk_model *model;
+	struct mk_kube *kube;
+	const char *dump;
+	uv_idle_t dirty;
+	uv_signal_t signals[4];
+	uint64_t changes;
+	bool bare, started, listed;
+	uint64_t started_ns;
+} fx;
+
+static void fail(const char *what, const char *why)
+{
+	fprintf(stderr, "follow: %s: %s\n", what, why);
+	exit(1);
+}
+
+/* ---- the dump ---------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *fmt, ...)
+{
+	va_list args;
+
+	text->lines = realloc(text->lines, (text->count + 1) * sizeof(*text->lines));
+	va_start(args, fmt);
+	if (!text->lines || vasprintf(&text->lines[text->count++], fmt, args) < 0)
+		fail("dump", "out of memory");
+	va_end(args);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static char *join(struct text *text, const char *separator, bool unique)
+{
+	char *joined = NULL;
+	size_t size;
+	FILE *out = open_memstream(&joined, &size);
+
+	if (text->count)
+		qsort(text->lines, text->count, sizeof(*text->lines), compare);
+	for (size_t i = 0; i < text->count; i++)
+		if (!unique || i == 0 || strcmp(text->lines[i], text->lines[i - 1]) != 0)
+			fprintf(out, "%s%s", i ? separator : "", text->lines[i]);
+	fclose(out);
+	for (size_t i = 0; i < text->count; i++)
+		free(text->lines[i]);
+	free(text->lines);
+	*text = (struct text){ 0 };
+	return joined;
+}
+
+static const char *address(const struct mk_ip *ip, char *buf)
+{
+	return ip->family == AF_UNSPEC ? "-" : mk_ip_format(ip, buf);
+}
+
+static const char *protocol(uint8_t proto)
+{
+	return proto == IPPROTO_UDP ? "udp" : proto == IPPROTO_SCTP ? "sctp" : "tcp";
+}
+
+static void add_node(void *ctx, const struct mk_node_object *node)
+{
+	char cidr[MK_CIDR_STRLEN], ip[MK_IP_STRLEN];
+
+	add(ctx, "node %s %s %s", node->name,
+	    node->pod_cidr.ip.family == AF_UNSPEC ? "-" : mk_cidr_format(&node->pod_cidr, cidr),
+	    address(&node->internal_ip, ip));
+}
+
+static char *endpoints_of(const struct mk_service_object *service)
+{
+	const struct mk_endpoint **endpoints;
+	struct text text = { 0 };
+	char ip[MK_IP_STRLEN];
+	size_t count;
+
+	if (mk_model_endpoints(fx.model, service->namespace_, service->name, &endpoints, &count) <
+	    0)
+		fail("dump", "out of memory");
+	for (size_t i = 0; i < count; i++)
+		if (endpoints[i]->ip.family == AF_INET)
+			add(&text, "%s:%u/%s", mk_ip_format(&endpoints[i]->ip, ip),
+			    endpoints[i]->port, protocol(endpoints[i]->proto));
+	free(endpoints);
+	return join(&text, " ", true);
+}
+
+static void add_service(void *ctx, const struct mk_service_object *service)
+{
+	cleanup_free char *endpoints = endpoints_of(service), *joined = NULL;
+	struct text ports = { 0 };
+	char ip[MK_IP_STRLEN];
+
+	for (size_t i = 0; i < service->port_count; i++)
+		add(&ports, "%u/%s/%u", service->ports[i].port, protocol(service->ports[i].proto),
+		    service->ports[i].node_port);
+	joined = join(&ports, ",", false);
+	add(ctx, "service %s/%s %s [%s] %s", service->namespace_, service->name,
+	    address(&service->cluster_ip, ip), joined, endpoints);
+}
+
+/* Only now is it in the dump. */
+static void tell_listed(void)
+{
+	if (fx.listed)
+		printf("listed\n");
+	fx.listed = false;
+}
+
+static void write_dump(uv_idle_t *idle)
+{
+	cleanup_free char *joined = NULL;
+	struct text text = { 0 };
+	struct mk_error err;
+
+	uv_idle_stop(idle);
+	if (fx.bare) {
+		tell_listed();
+		return;
+	}
+	mk_model_each_node(fx.model, add_node, &text);
+	mk_model_each_service(fx.model, add_service, &text);
+	joined = join(&text, "\n", false);
+	if (mk_file_replace(fx.dump, joined, strlen(joined), 0644, &err) < 0)
+		fail(fx.dump, err.text);
+	tell_listed();
+}
+
+/* ---- what happens ------------------------------------------------------------------------ */
+
+static void node_changed(void *ctx, const char *name)
+{
+	(void)ctx;
+	printf("node %s\n", name);
+	uv_idle_start(&fx.dirty, write_dump);
+}
+
+static void service_changed(void *ctx, const char *namespace_, const char *name)
+{
+	(void)ctx;
+	fx.changes++;
+	if (!fx.bare)
+		printf("%s %s/%s\n",
+		       mk_model_service(fx.model, namespace_, name) ? "changed" : "gone",
+		       namespace_, name);
+	uv_idle_start(&fx.dirty, write_dump);
+}
+
+static void on_listed(void *ctx, bool complete)
+{
+	struct rusage usage;
+
+	(void)ctx;
+	getrusage(RUSAGE_SELF, &usage);
+	fx.listed = complete;
+	fprintf(stderr,
+		"follow: listed after %" PRIu64 " ms, %" PRIu64 " changes, peak RSS %ld KiB, "
+		"user %ld ms\n",
+		(uv_hrtime() - fx.started_ns) / 1000000, fx.changes, usage.ru_maxrss,
+		usage.ru_utime.tv_sec * 1000 + usage.ru_utime.tv_usec / 1000);
+	uv_idle_start(&fx.dirty, write_dump);
+}
+
+static void on_cidrs(void *ctx, const struct mk_cidr *cidrs, size_t count)
+{
+	char text[MK_CIDR_STRLEN];
+
+	(void)ctx;
+	printf("cidrs");
+	for (size_t i = 0; i < count; i++)
+		printf(" %s", mk_cidr_format(&cidrs[i], text));
+	printf("\n");
+}
+
+static void close_all(uv_handle_t *handle, void *ctx)
+{
+	(void)ctx;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	if (number == SIGUSR1) {
+		mk_kube_ready(fx.kube);
+	} else if (number == SIGUSR2) {
+		mk_kube_event(fx.kube, true, "TableFull", "the table \"services\" is full");
+	} else {
+		mk_kube_stop(fx.kube);
+		fx.kube = NULL;
+		for (size_t i = 0; i < MK_ARRAY_SIZE(fx.signals); i++)
+			uv_close((uv_handle_t *)&fx.signals[i], NULL);
+		uv_close((uv_handle_t *)&fx.dirty, NULL);
+	}
+	(void)handle;
+}
+
+/* ---- start ------------------------------------------------------------------------------- */
+
+struct settings {
+	struct mk_kube_options options;
+	struct mk_reflector_timing timing;
+};
+
+static bool text_option(struct settings *settings, const char *key, const char *value)
+{
+	struct mk_kube_options *options = &settings->options;
+
+	if (strcmp(key, "--dump") == 0)
+		fx.dump = value;
+	else if (strcmp(key, "--node") == 0)
+		options->node_name = value;
+	else if (strcmp(key, "--kubeconfig") == 0)
+		options->source.kubeconfig = value;
+	else if (strcmp(key, "--api-server") == 0)
+		options->source.api_server = value;
+	else if (strcmp(key, "--account") == 0)
+		options->source.service_account_dir = value;
+	else
+		return false;
+	return true;
+}
+
+static bool number_option(struct settings *settings, const char *key, const char *value)
+{
+	struct mk_reflector_timing *timing = &settings->timing;
+	uint64_t number = strtoull(value, NULL, 10);
+
+	if (strcmp(key, "--watch-s") == 0)
+		timing->watch_s = (unsigned int)number;
+	else if (strcmp(key, "--grace-ms") == 0)
+		timing->grace_ms = number;
+	else if (strcmp(key, "--list-ms") == 0)
+		timing->list_silence_ms = number;
+	else if (strcmp(key, "--backoff-min-ms") == 0)
+		timing->backoff_min_ms = number;
+	else if (strcmp(key, "--backoff-max-ms") == 0)
+		timing->backoff_max_ms = number;
+	else if (strcmp(key, "--forget-ms") == 0)
+		timing->forget_ms = number;
+	else if (strcmp(key, "--absent-ms") == 0)
+		timing->absent_ms = number;
+	else if (strcmp(key, "--page") == 0)
+		timing->page = (unsigned int)number;
+	else
+		return false;
+	return true;
+}
+
+static void read_arguments(int argc, char **argv, struct settings *settings)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--bare") == 0) {
+			fx.bare = true;
+			continue;
+		}
+		if (i + 1 == argc || (!text_option(settings, argv[i], argv[i + 1]) &&
+				      !number_option(settings, argv[i], argv[i + 1])))
+			fail(argv[i], "no such option, or no value");
+		i++;
+	}
+	if (!fx.dump)
+		fail("--dump", "is missing");
+}
+
+int main(int argc, char **argv)
+{
+	static const int numbers[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGINT };
+	struct settings settings = { .options.service_cidrs = on_cidrs,
+				     .timing = mk_reflector_timing_default };
+	struct mk_model_listener listener = { .node_changed = node_changed,
+					      .service_changed = service_changed };
+	struct mk_error err;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	mk_log_set_level(MK_LOG_DEBUG);
+	settings.options.timing = &settings.timing;
+	read_arguments(argc, argv, &settings);
+	fx.started_ns = uv_hrtime();
+	uv_loop_init(&fx.loop);
+	uv_idle_init(&fx.loop, &fx.dirty);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(numbers); i++) {
+		uv_signal_init(&fx.loop, &fx.signals[i]);
+		uv_signal_start(&fx.signals[i], on_signal, numbers[i]);
+	}
+	fx.model = mk_model_new();
+	mk_model_set_listener(fx.model, &listener);
+	fx.kube = mk_kube_start(&fx.loop, &settings.options, fx.model, on_listed, NULL, &err);
+	fx.started = fx.kube != NULL;
+	if (!fx.started) {
+		fprintf(stderr, "follow: %s\n", err.text);
+		uv_walk(&fx.loop, close_all, NULL);
+	}
+	uv_run(&fx.loop, UV_RUN_DEFAULT);
+	mk_model_free(fx.model);
+	if (uv_loop_close(&fx.loop) != 0)
+		fail("loop", "something is still open");
+	return fx.started ? 0 : 1;
+}

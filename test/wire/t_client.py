@@ -1,0 +1,522 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test/wire/t_client.py [PART OF A NAME...] - the API client against the stand-in, case by case."""
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+from harness import Follow, Server, Skip, Wrong, expect, run, wait  # noqa: E402
+from standin.dump import SELECTOR  # noqa: E402
+
+SERVICES, SLICES, NODES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"
+
+
+def service(name, namespace="shop", **spec):
+    spec.setdefault("ports", [{"name": "http", "port": 80}])
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def add_service(server, name, namespace="shop", **spec):
+    server.done("POST", "/api/v1/namespaces/%s/services" % namespace, service(name, namespace, **spec))
+
+
+def add_slice(server, name, of, *addresses, namespace="shop", port=8080):
+    server.done("POST", "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices" % namespace, {
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": of}},
+        "endpoints": [{"addresses": [a]} for a in addresses], "ports": [{"name": "http", "port": port}]})
+
+
+def only_changed(client, *names):
+    """Since the list of lines was cleared, nothing else was touched: no Service blinked."""
+    touched = {line for line in client.lines if line.startswith(("changed", "gone", "node"))}
+    expect("what changed", sorted(touched), sorted(names))
+
+
+def watches(server, path="services"):
+    return server.asked(path, watch="1", sendInitialEvents=None)
+
+
+def streams(server, path="services"):
+    return server.asked(path, watch="1", sendInitialEvents="true")
+
+
+# ---- following
+
+
+def streaming_list():
+    """streaming lists, all watches on one HTTP/2 connection, with selectors"""
+    server = Server()
+    client = Follow(server).listed()
+    client.converged()
+    log = server.log()
+    expect("requests", sorted(e["path"].rpartition("/")[2] for e in log), ["endpointslices", "nodes", "servicecidrs", "services"])
+    expect("protocols", {e["protocol"] for e in log}, {"2"})
+    expect("connections", len({e["connection"] for e in log}), 1)
+    for plural in ("services", "endpointslices"):
+        expect("selector", streams(server, plural)[0]["query"]["labelSelector"], SELECTOR["labelSelector"])
+    wait("the ranges of Services", lambda: [line for line in client.lines if line.startswith("cidrs")])
+    expect("ranges", set([line for line in client.lines if line.startswith("cidrs")][-1].split()[1:]),
+           {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24"})
+
+
+def live_changes():
+    """objects made, changed and deleted while it watches, each followed"""
+    server = Server()
+    client = Follow(server).listed()
+    add_service(server, "new")
+    add_slice(server, "new-1", "new", "10.244.1.7", "10.244.2.7")
+    add_slice(server, "new-2", "new", "10.244.1.8")
+    client.converged("two slices of one Service")
+    expect("its line", [x for x in client.dump() if "shop/new " in x][0].split("] ")[1],
+           "10.244.1.7:8080/tcp 10.244.1.8:8080/tcp 10.244.2.7:8080/tcp")
+    server.patch("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/new-1", {"endpoints": []})
+    client.converged("an emptied slice")
+    server.done("DELETE", "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/new-2")
+    server.done("DELETE", "/api/v1/namespaces/shop/services/new")
+    server.done("DELETE", "/api/v1/nodes/worker-3")
+    client.converged("deletions")
+    server.patch("/api/v1/namespaces/shop/services/web",
+                 {"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": "other"}}})
+    client.converged("a Service that another proxy takes over")
+    expect("lists", len(streams(server)), 1)
+
+
+def paged_list():
+    """a server without streaming lists: pages, compressed, then a watch from that version"""
+    server = Server("--no-streaming")
+    client = Follow(server, "--page", "10").listed()
+    client.converged()
+    lists = server.asked("services", watch=None)
+    expect("pages", len(lists), 6)
+    expect("limit", {e["query"]["limit"] for e in lists}, {"10"})
+    expect("compression", {e["encoding"] for e in lists}, {"gzip"})
+    add_service(server, "new")
+    client.converged("a change after the list")
+    expect("watched", len(watches(server)), 1)
+
+
+def compressed_list():
+    """a list that is compressed, and one that is not, over HTTP/1.1"""
+    server = Server("--no-streaming", "--http1")
+    client = Follow(server).listed()  # one page: 208 KB of slices
+    client.converged()
+    expect("protocols", {e["protocol"] for e in server.log()}, {"1.1"})
+
+
+def recorded_pages():
+    """six pages of a real server, byte for byte"""
+    server = Server("--no-streaming", "--http1")
+    server.faults(*[{"match": {"target": "^/api/v1/services.*limit"}, "recording": "list-services-page%d" % i} for i in range(1, 7)],
+                  {"match": {"target": "^/apis/discovery.*limit"}, "recording": "list-endpointslices-gzip"},
+                  {"match": {"target": "^/api/v1/nodes.*limit"}, "recording": "list-nodes"})
+    client = Follow(server).listed()
+    expect("Services", len([x for x in client.dump() if x.startswith("service")]), 52)
+    expect("tokens of the pages", len({e["query"].get("continue") for e in server.asked("services", watch=None)}), 6)
+
+
+def recorded_streams():
+    """streaming lists of a real server, byte for byte, in pieces of every size"""
+    for pieces in (1 << 20, 1000, 7):
+        server = Server("--http1")
+        server.faults(*[{"match": {"target": "/%s\\?" % n, "mode": "stream"}, "recording": "watchlist-" + r, "pieces": pieces}
+                        for n, r in (("services", "services"), ("nodes", "nodes"), ("endpointslices", "endpointslices-live"),
+                                     ("servicecidrs", "servicecidrs"))])
+        client = Follow(server).listed()
+        expect("Services", len([x for x in client.dump() if x.startswith("service")]), 52)
+        expect("Nodes", len([x for x in client.dump() if x.startswith("node")]), 3)
+        client.stop()
+        server.stop()
+
+
+def kubectl(server, *arguments, **kwargs):
+    done = subprocess.run(["kubectl", "--kubeconfig", server.dir + "/kubeconfig", *arguments], capture_output=True,
+                          text=True, timeout=60, **kwargs)
+    if done.returncode:
+        raise Wrong("kubectl %s: %s" % (" ".join(arguments), done.stderr))
+    return done.stdout
+
+
+MANIFEST = """
+apiVersion: v1
+kind: Service
+metadata: {name: applied, namespace: shop}
+spec:
+  type: NodePort
+  selector: {app: applied}
+  ports: [{name: http, port: PORT, targetPort: 8080}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: applied-1, namespace: shop, labels: {kubernetes.io/service-name: applied}}
+addressType: IPv4
+endpoints: [{addresses: [10.244.1.PORT], nodeName: worker-1}]
+ports: [{name: http, port: 8080}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: applied}
+spec: {podCIDR: 10.244.9.0/24, podCIDRs: [10.244.9.0/24]}
+"""
+
+
+def kubectl_apply():
+    """kubectl apply, changed and again, server-side, edit by patch, get, delete: all followed"""
+    if not shutil.which("kubectl"):
+        raise Skip("kubectl is not installed")
+    server = Server()
+    client = Follow(server).listed()
+    for port, more in (("80", []), ("81", []), ("82", ["--server-side", "--force-conflicts"])):
+        kubectl(server, "apply", "-f", "-", *more, input=MANIFEST.replace("PORT", port))
+        client.converged("what was applied")
+        if port != "82":  # applied from the server's side, the old port belongs to the other manager
+            expect("lines", [x for x in client.dump() if "/applied " in x][0].split()[-2:],
+                   ["[%s/tcp/31000]" % port, "10.244.1.%s:8080/tcp" % port])
+        again = kubectl(server, "apply", "-f", "-", *more, input=MANIFEST.replace("PORT", port))
+        if not more and ("service/applied unchanged" not in again or "node/applied unchanged" not in again):
+            raise Wrong("applied again: " + again)
+    expect("the Node", [x for x in client.dump() if x.startswith("node applied")], ["node applied 10.244.9.0/24 -"])
+    if "web" not in kubectl(server, "get", "services", "-n", "shop"):
+        raise Wrong("kubectl get does not show the Service web")
+    kubectl(server, "delete", "-f", "-", "--timeout=20s", input=MANIFEST)
+    client.converged("what was deleted")
+
+
+# ---- watches that end
+
+
+def server_timeout():
+    """the server ends watches after their time: resumed from a bookmark, no list"""
+    server = Server()
+    client = Follow(server, "--watch-s", "1").listed()
+    before = server.done("GET", NODES + "?limit=1")["metadata"]["resourceVersion"]
+    add_service(server, "elsewhere")  # makes the version of the others' bookmarks grow
+    wait("a second watch of Nodes", lambda: len(watches(server, "nodes")) >= 2)
+    versions = [int(e["query"]["resourceVersion"]) for e in watches(server, "nodes")]
+    if versions[-1] <= int(before):
+        raise Wrong("watches begin at %s: the bookmark's version is not used" % versions)
+    expect("lists", len(streams(server, "nodes")), 1)
+    add_service(server, "later")
+    client.converged()
+
+
+def gone_event():
+    """410 as an ERROR event: the list again, and only differences told"""
+    server = Server()
+    client = Follow(server, "--watch-s", "2").listed()
+    client.converged()
+    server.faults({"match": {"target": "watch=1"}, "cut": True, "times": 1000})
+    server.done("POST", "/standin/cut")
+    client.logs("asking again")
+    add_service(server, "new")
+    server.done("DELETE", "/api/v1/namespaces/team-a/services/app-3")
+    server.patch("/api/v1/namespaces/shop/services/web", {"spec": {"sessionAffinity": "ClientIP"}})
+    server.done("POST", "/standin/compact")
+    client.lines.clear()
+    server.faults()
+    client.converged()
+    client.logs("too old resource version")
+    only_changed(client, "changed shop/new", "gone team-a/app-3", "changed shop/web")
+
+
+def gone_status():
+    """410 as the HTTP status of a watch, recorded; then the list again, nothing told"""
+    server = Server()
+    client = Follow(server).listed()
+    client.lines.clear()
+    server.faults({"match": {"target": SERVICES, "mode": "watch"}, "recording": "gone-list-exact"})
+    server.done("POST", "/standin/cut")
+    wait("a second list", lambda: len(streams(server)) == 2)
+    add_service(server, "new")
+    client.converged()
+    only_changed(client, "changed shop/new")
+
+
+def gone_page():
+    """410 for the next page: the list in one piece"""
+    server = Server("--no-streaming")
+    server.faults({"match": {"target": "services.*continue"}, "recording": "gone-list-continue"})
+    client = Follow(server, "--page", "20").listed()
+    client.converged()
+    expect("lists without a limit", len(server.asked("services", watch=None, limit=None)), 1)
+
+
+def busy():
+    """429 with Retry-After, as recorded: waits that long"""
+    server = Server()
+    server.faults({"match": {"target": NODES}, "recording": "error-429-list"})
+    client = Follow(server).listed()
+    times = [e["time"] for e in server.asked("nodes")]
+    if times[1] - times[0] < 1.9:
+        raise Wrong("asked again after %.1f s, told to wait 2" % (times[1] - times[0]))
+    client.converged()
+    client.logs("429: Too many requests, please try again later.")
+
+
+def server_errors():
+    """500, 503, 504 and an ERROR event 504, then it works"""
+    server = Server()
+    server.faults({"match": {"target": SERVICES}, "recording": "error-500-watch-rv"},
+                  {"match": {"target": SERVICES}, "status": 503, "body": "upstream down", "headers": {"Content-Type": "text/plain"}},
+                  {"match": {"target": SLICES}, "recording": "error-event-504-watchlist-too-large-rv"},
+                  {"match": {"target": NODES}, "status": 502, "body": "<html>bad gateway</html>"},
+                  {"match": {"target": NODES}, "recording": "error-504-too-large-rv"})
+    client = Follow(server).listed()
+    client.converged()
+    client.logs("HTTP status 503: upstream down")
+    client.logs("Too large resource version")
+
+
+def rejected_watch():
+    """a watch that is refused again and again from one version ends in a new list"""
+    server = Server()
+    client = Follow(server).listed()
+    server.faults({"match": {"target": SERVICES, "mode": "watch"}, "recording": "error-500-watch-rv", "times": 3})
+    server.done("POST", "/standin/cut")
+    client.logs("reading the list")
+    wait("a second list", lambda: len(streams(server)) == 2)
+    add_service(server, "new")
+    client.converged()
+
+
+def truncated():
+    """answers cut anywhere: in an object, in a character of UTF-8, in a page; or ended too early"""
+    server = Server()
+    text = "Dienst für die Käufer – 買い物 🛒"
+    server.patch("/api/v1/namespaces/shop/services/web", {"metadata": {"annotations": {"about": text}}})
+    faults = [{"match": {"target": SERVICES}, how: at} for how in ("cut_after", "end_after") for at in (0, 1, 500, 30001, 30002)]
+    server.faults(*faults, {"match": {"target": SERVICES}, "pieces": 1},
+                  {"match": {"target": SLICES}, "cut_after": 100000}, {"match": {"target": NODES}, "end_after": 7})
+    client = Follow(server).listed()
+    client.converged()
+    server.faults(*[{"match": {"target": SERVICES, "mode": "watch"}, how: at, "pieces": 1}
+                    for how in ("cut_after", "end_after") for at in range(1, 40, 6)])
+    server.done("POST", "/standin/cut")
+    for i in range(12):
+        add_service(server, "utf-%d" % i)
+        server.patch("/api/v1/namespaces/shop/services/utf-%d" % i, {"metadata": {"annotations": {"about": text}}})
+    client.converged("changes while every watch is cut")
+    expect("lists", len(streams(server)), 11)
+
+
+def truncated_pages():
+    """a page cut, or ended too early, is read again"""
+    server = Server("--no-streaming", "--http1")
+    server.faults({"match": {"target": "services.*continue"}, "cut_after": 3000},
+                  {"match": {"target": "services.*continue"}, "chunked": 1, "end_after": 3000},
+                  {"match": {"target": SLICES}, "cut_after": 10})
+    client = Follow(server, "--page", "20").listed()
+    client.converged()
+
+
+def no_json():
+    """200 with something else than JSON, as a captive proxy sends it"""
+    server = Server()
+    server.faults({"match": {"target": SERVICES}, "status": 200, "body": "<html>log in</html>", "times": 2})
+    client = Follow(server).listed()
+    client.logs("this is no JSON")
+    client.converged()
+
+
+def never_marked():
+    """a server that knows no streaming lists and sends a plain watch: pages"""
+    server = Server("--bookmark-seconds", "100")
+    server.settings(marker=False)
+    client = Follow(server, "--watch-s", "1").listed()
+    client.logs("it ended without the bookmark")
+    client.converged()
+
+
+def silent():
+    """a watch in which nothing comes, not even its end: given up, resumed on a new connection"""
+    server = Server()
+    server.faults({"match": {"target": SERVICES, "mode": "stream"}, "stall_after": 60000})
+    client = Follow(server, "--watch-s", "1", "--grace-ms", "700").listed()
+    server.faults({"match": {"target": "."}, "stall_after": 0, "times": 1000})
+    server.done("POST", "/standin/cut")
+    client.logs("nothing came for")
+    server.faults()
+    add_service(server, "new")
+    client.converged()
+    wait("another connection", lambda: len({e["connection"] for e in server.log()}) >= 3)
+
+
+def keepalive():
+    """connections that are idle ask whether the peer lives"""
+    server = Server()
+    client = Follow(server).listed()
+
+    def timers():
+        return subprocess.run(["ss", "-Htno", "state", "established", "dport", "=", ":%d" % server.port],
+                              capture_output=True, text=True, check=True).stdout
+    wait("a keepalive timer", lambda: "timer:(keepalive," in timers())
+    client.converged()
+
+
+# ---- the server goes, and comes back
+
+
+def other_contents():
+    """the server gone, back with other contents and lower versions: nothing blinks, then differences"""
+    server = Server()
+    client = Follow(server, "--watch-s", "2").listed()
+    client.converged()
+    port = server.port
+    client.lines.clear()
+    server.stop()
+    client.logs("Could")
+    expect("told while it is away", client.lines, [])
+    server = Server("--bookmark-seconds", "0.5", port=port)
+    client.server = server
+    server.done("DELETE", "/api/v1/namespaces/team-a/services/app-3")
+    add_service(server, "new")
+    client.converged()
+    only_changed(client, "changed shop/new", "gone team-a/app-3")
+
+
+def long_absence():
+    """away for longer than versions mean something: the list, not a watch"""
+    server = Server()
+    client = Follow(server, "--forget-ms", "300").listed()
+    port = server.port
+    client.lines.clear()
+    server.stop()
+    client.logs("asking again")
+    time.sleep(0.5)  # longer than --forget-ms: the time itself is the condition
+    client.server = server = Server(port=port)
+    client.logs("was away for long")
+    add_service(server, "new")
+    client.converged()
+    expect("watches from an old version", [e for e in watches(server) if e["query"]["resourceVersion"] != ""], [])
+    only_changed(client, "changed shop/new")
+
+
+def backwards():
+    """a bookmark older than what was seen: the server was restored, the list again"""
+    server = Server()
+    add_service(server, "before")
+    client = Follow(server, "--watch-s", "30").listed()
+    port = server.port
+    server.stop()
+    client.server = server = Server("--bookmark-seconds", "0.3", port=port)
+    client.logs("and was at")
+    client.converged()
+
+
+# ---- what makes no sense
+
+
+def nonsense():
+    """objects that make no sense are named and left out; nothing else suffers"""
+    server = Server()
+    add_service(server, "port-zero", ports=[{"port": 0}])
+    add_slice(server, "bad-address", "web", "300.1.1.1")
+    add_slice(server, "no-service", "nothing", "10.244.1.1")
+    client = Follow(server).listed()
+    client.logs("left out: Service shop/port-zero: spec.ports[0].port: value 0")
+    client.logs("300.1.1.1")
+    expect("Services", len([x for x in client.dump() if x.startswith("service")]), 51)
+    add_service(server, "fine")
+    add_service(server, "bad-later", clusterIP="10.96.0.300")
+    wait("the one that is fine", lambda: [x for x in client.dump() if "shop/fine " in x])
+    client.logs("left out: Service shop/bad-later: ")
+
+
+# ---- resources that are not there
+
+
+def endpoints_instead():
+    """no discovery.k8s.io: Endpoints; and EndpointSlices once the server has them"""
+    server = Server()
+    server.settings(missing=["discovery.k8s.io"])
+    client = Follow(server, "--absent-ms", "500").listed()
+    client.converged("the model from Endpoints")
+    expect("Endpoints read", len(streams(server, "/endpoints")), 1)
+    server.settings(missing=[])
+    client.logs("Endpoints are no longer read")
+    client.converged("the model from EndpointSlices")
+
+
+def no_endpoints():
+    """with EndpointSlices, Endpoints are never asked for; without ServiceCIDRs it goes on"""
+    server = Server()
+    server.settings(missing=["servicecidrs"])
+    client = Follow(server).listed()
+    client.converged()
+    expect("Endpoints read", server.asked("/endpoints"), [])
+
+
+def forbidden():
+    """403: said with the server's words, and asked again"""
+    server = Server()
+    server.faults({"match": {"target": NODES}, "recording": "error-403-list", "times": 3})
+    client = Follow(server).listed()
+    client.logs("HTTP status 403: nodes is forbidden")
+    client.converged()
+
+
+# ---- reports
+
+
+def condition(server, name="worker-1"):
+    conditions = server.done("GET", NODES + "/" + name)["status"].get("conditions", [])
+    return [c["status"] for c in conditions if c["type"] == "NetworkUnavailable"]
+
+
+def ready_condition():
+    """NetworkUnavailable is False when told so, and again when somebody sets it or the Node is new"""
+    server = Server()
+    node = server.done("GET", NODES + "/worker-1")
+    client = Follow(server, "--node", "worker-1").listed()
+    patches = [e for e in server.log() if e["method"] == "PATCH"]
+    expect("patches before", patches, [])
+    server.done("PATCH", NODES + "/worker-1/status", {"status": {"conditions": [
+        {"type": "NetworkUnavailable", "status": "True", "reason": "NoRoute"}]}}, "application/strategic-merge-patch+json")
+    client.process.send_signal(signal.SIGUSR1)
+    wait("the condition", lambda: condition(server) == ["False"])
+    server.done("DELETE", NODES + "/worker-1")
+    for key in ("uid", "resourceVersion", "managedFields"):
+        node["metadata"].pop(key)
+    node["status"]["conditions"] = []
+    server.done("POST", NODES, node)
+    wait("the condition of the new Node", lambda: condition(server) == ["False"])
+    conditions = server.done("GET", NODES + "/worker-1")["status"]["addresses"]
+    expect("the rest of the status", bool(conditions), True)
+
+
+def ready_refused():
+    """403 and 404 for the condition, and 503 for an Event: tried again, nothing else suffers"""
+    server = Server()
+    server.faults({"match": {"method": "PATCH"}, "recording": "error-403-patch-node"},
+                  {"match": {"method": "POST"}, "status": 503, "headers": {"Retry-After": "1"}})
+    client = Follow(server, "--node", "worker-2").listed()
+    client.process.send_signal(signal.SIGUSR1)
+    client.process.send_signal(signal.SIGUSR2)
+    client.logs("is the ClusterRole there")
+    wait("the condition", lambda: condition(server, "worker-2") == ["False"])
+    wait("the Event", lambda: server.done("GET", "/api/v1/events")["items"])
+
+
+def events():
+    """an Event on the Node; the same again within a minute is not sent"""
+    server = Server()
+    client = Follow(server, "--node", "worker-1").listed()
+    for _ in range(3):
+        client.process.send_signal(signal.SIGUSR2)
+    event = wait("the Event", lambda: server.done("GET", "/api/v1/events")["items"])[0]
+    expect("what it is about", (event["involvedObject"]["kind"], event["involvedObject"]["name"], event["type"], event["reason"]),
+           ("Node", "worker-1", "Warning", "TableFull"))
+    expect("message", event["message"], 'the table "services" is full')
+    expect("Events sent", len([e for e in server.log() if e["method"] == "POST"]), 1)
+
+
+TESTS = [streaming_list, live_changes, kubectl_apply, paged_list, compressed_list, recorded_pages, recorded_streams, server_timeout,
+         gone_event, gone_status, gone_page, busy, server_errors, rejected_watch, truncated, truncated_pages, no_json,
+         never_marked, silent, keepalive, other_contents, long_absence, backwards, nonsense, endpoints_instead,
+         no_endpoints, forbidden, ready_condition, ready_refused, events]
+
+if __name__ == "__main__":
+    sys.exit(run(TESTS))
