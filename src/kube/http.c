@@ -209,6 +209,12 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 			mk_error_set(&result->error, ETIMEDOUT, "%s: nothing came for %llu s",
 				     server,
 				     (unsigned long long)transfer->request.silence_ms / 1000);
+	} else if (code == CURLE_PEER_FAILED_VERIFICATION) {
+		result->failure = mk_error_set(
+			&result->error, EACCES,
+			"%s: server certificate not accepted: %s; what to accept says %s", server,
+			*transfer->problem ? transfer->problem : curl->curl_easy_strerror(code),
+			transfer->http->credentials->origin);
 	} else if (code != CURLE_OK) {
 		result->failure = mk_error_set(&result->error, EIO, "%s: %s", server,
 					       *transfer->problem ? transfer->problem

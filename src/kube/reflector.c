@@ -31,10 +31,25 @@ static void go_on(uv_timer_t *timer);
 
 /* ---- what to say ------------------------------------------------------------------------- */
 
+/* Numbers do not count: libcurl names streams and milliseconds. */
+static bool same_complaint(const char *a, const char *b)
+{
+	static const char digits[] = "0123456789";
+
+	do {
+		a += strspn(a, digits);
+		b += strspn(b, digits);
+		if (*a != *b)
+			return false;
+		b++;
+	} while (*a++);
+	return true;
+}
+
 /* A server that is away for an hour is one line, not thousands. */
 static void complain(struct mk_reflector *reflector, const char *text, uint64_t wait_ms)
 {
-	if (strcmp(reflector->complaint, text) == 0)
+	if (same_complaint(reflector->complaint, text))
 		mk_log_debug("%s: %s; asking again in %" PRIu64 " ms", reflector->resource->name,
 			     text, wait_ms);
 	else
@@ -178,6 +193,21 @@ static void on_page_end(struct mk_reflector *reflector)
 	ask_after(reflector, 0);
 }
 
+/* A server that is shutting down ends a streaming list like that, too. One that takes the request for
+ * an ordinary watch does it when its time is over, or always. */
+static void on_unfinished_stream(struct mk_reflector *reflector, uint64_t lasted_ms)
+{
+	static const char why[] = "it ended without the bookmark";
+
+	if (lasted_ms >= reflector->timing.watch_s * 1000ULL ||
+	    ++reflector->rejected == REJECTED_MAX) {
+		reflector->rejected = 0;
+		on_stream_refused(reflector, why);
+	} else {
+		ask_later(reflector, why, 0);
+	}
+}
+
 /* The server ended the watch, as it does when its time is over. One that ends at once, again and
  * again, would be a busy loop. */
 static void on_watch_end(struct mk_reflector *reflector)
@@ -186,7 +216,7 @@ static void on_watch_end(struct mk_reflector *reflector)
 
 	reflector->contact_ms = uv_now(reflector->loop);
 	if (!*reflector->version) {
-		on_stream_refused(reflector, "it ended without the bookmark");
+		on_unfinished_stream(reflector, lasted_ms);
 		return;
 	}
 	if (!reflector->heard && lasted_ms < SHORT_WATCH_MS) {

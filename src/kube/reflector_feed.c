@@ -11,23 +11,27 @@
 
 /* ---- objects ----------------------------------------------------------------------------- */
 
-static void log_left_out(const struct mk_reflector *reflector, const struct mk_object_head *head,
-			 const char *why)
+/* For errors that do not say it themselves, as those of the model do. */
+static int name_object(const struct mk_reflector *reflector, const struct mk_object_head *head,
+		       struct mk_error *err)
 {
-	mk_log_warn("%s %.*s%s%.*s left out: %s", reflector->resource->kind,
-		    (int)head->namespace_.size, head->namespace_.text ? head->namespace_.text : "",
-		    head->namespace_.size ? "/" : "", (int)head->name.size,
-		    head->name.text ? head->name.text : "", why);
+	return mk_error_wrap(err, "%s %.*s%s%.*s", reflector->resource->kind,
+			     (int)head->namespace_.size,
+			     head->namespace_.text ? head->namespace_.text : "",
+			     head->namespace_.size ? "/" : "", (int)head->name.size,
+			     head->name.text ? head->name.text : "without name");
 }
 
-static int apply(struct mk_reflector *reflector, struct mk_span object, struct mk_error *err)
+static int apply(struct mk_reflector *reflector, struct mk_span object,
+		 const struct mk_object_head *head, struct mk_error *err)
 {
 	const struct mk_resource *resource = reflector->resource;
 	json_object *tree = NULL;
 	int ret = mk_decode(reflector->decoder, object, &tree, err);
 
-	if (ret == 0)
-		ret = mk_decode_complete(tree, resource->api_version, resource->kind, err);
+	if (ret < 0)
+		return name_object(reflector, head, err);
+	ret = mk_decode_complete(tree, resource->api_version, resource->kind, err);
 	if (ret == 0)
 		ret = reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
 	json_object_put(tree);
@@ -43,14 +47,14 @@ static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_
 	int ret;
 
 	if (!head->name.text || head->name.size == 0) {
-		log_left_out(reflector, head, "it has no name");
+		mk_log_warn("left out: %s without a name", reflector->resource->kind);
 		return 0;
 	}
 	ret = mk_known_see(reflector->known, head);
 	if (ret < 0)
 		return mk_error_errno(err, ENOMEM, "one more object");
-	if (ret == 0 && apply(reflector, object, &why) < 0)
-		log_left_out(reflector, head, why.text);
+	if (ret == 0 && apply(reflector, object, head, &why) < 0)
+		mk_log_warn("left out: %s", why.text);
 	return 0;
 }
 
@@ -78,7 +82,7 @@ static int list_item(void *ctx, const char *text, size_t size, struct mk_error *
 	struct mk_error why;
 
 	if (mk_object_head_read(object, &head, &why) < 0) {
-		log_left_out(reflector, &(struct mk_object_head){ 0 }, why.text);
+		mk_log_warn("left out: %s: %s", reflector->resource->kind, why.text);
 		return 0;
 	}
 	return put(reflector, object, &head, err);

@@ -45,7 +45,7 @@ struct mk_reflector {
 
 	/* what went wrong */
 	struct mk_backoff backoff;
-	unsigned int rejected; /* watches in a row that the server answered with an error */
+	unsigned int rejected; /* requests in a row whose answer says that they will not work */
 	uint64_t contact_ms; /* when something last came from the server */
 	char complaint[MK_STATUS_CHARS]; /* what was last logged; "": all is well */
 };
