@@ -330,6 +330,32 @@ agent_stopped()
 	nothing_new "$before"
 }
 
+# Pods come while the agent replaces the programs on every pod: none keeps an old one.
+agent_restarts_meanwhile()
+{
+	local index before result
+	before=$(occupied)
+	for index in $(seq 20); do
+		netns "swap$index" >/dev/null
+	done
+	(
+		for index in $(seq 20); do
+			add "swap$index" "swap$index" >"$TMP/swap$index"
+		done
+	) &
+	for index in 1 2 3; do
+		lab agent stop node1
+		lab agent start node1
+	done
+	wait $!
+	for index in $(seq 20); do
+		result=$(<"$TMP/swap$index")
+		conf ".prevResult = $result" | cni CHECK "swap$index" "$(netns_path "swap$index")" eth0
+		del "swap$index" "swap$index"
+	done
+	nothing_new "$before"
+}
+
 is_free_again() { [[ $(occupied) == "$1" ]]; }
 
 # The runtime forgot a pod whose namespace is gone: the agent frees its address.
@@ -382,5 +408,6 @@ check "GC keeps what it is told to" gc_verb
 check "STATUS" status_verb
 check "portmap and tuning chained behind it" chained
 check "the agent is stopped: ADD, CHECK, STATUS, DEL" agent_stopped
+check "ADDs while the agent restarts" agent_restarts_meanwhile
 check "the agent frees the address of a vanished pod" agent_gc
 finish

@@ -135,6 +135,55 @@ START_TEST(test_flags_override_environment)
 }
 END_TEST
 
+#define NO_DIR "--node-name=n", "--cluster-cidr=10.244.0.0/16"
+
+static const struct {
+	const char *name, *environment[5], *flags[MAX_WORDS];
+	const char *cluster_dir, *kubeconfig, *api_server;
+} sources[] = {
+	{ "none: the service account", { NULL }, { NO_DIR }, "", "", "" },
+	{ "kubeconfig", { NULL }, { NO_DIR, "--kubeconfig=a" }, "", "a", "" },
+	{ "KUBECONFIG", { "KUBECONFIG", "/a:/b" }, { NO_DIR }, "", "/a:/b", "" },
+	{ "a flag overrides KUBECONFIG",
+	  { "KUBECONFIG", "/a" },
+	  { NO_DIR, "--kubeconfig", "/b" },
+	  "",
+	  "/b",
+	  "" },
+	{ "an empty flag overrides KUBECONFIG",
+	  { "KUBECONFIG", "/a" },
+	  { NO_DIR, "--kubeconfig=" },
+	  "",
+	  "",
+	  "" },
+	{ "API server",
+	  { "KUBECONFIG", "/a", "apiServer", "https://10.0.0.1:6443" },
+	  { NO_DIR },
+	  "",
+	  "/a",
+	  "https://10.0.0.1:6443" },
+	{ "--cluster-dir overrides what the environment says of an API server",
+	  { "KUBECONFIG", "/a", "apiServer", "https://10.0.0.1:6443" },
+	  { REQUIRED },
+	  "/c",
+	  "",
+	  "" },
+};
+
+START_TEST(test_source)
+{
+	struct mk_config config;
+	struct mk_error err = { 0 };
+
+	set_environment(sources[_i].environment);
+	ck_assert_msg(load(&config, sources[_i].flags, &err) == 0, "%s: %s", sources[_i].name,
+		      err.text);
+	ck_assert_str_eq(config.cluster_dir, sources[_i].cluster_dir);
+	ck_assert_str_eq(config.kubeconfig, sources[_i].kubeconfig);
+	ck_assert_str_eq(config.api_server, sources[_i].api_server);
+}
+END_TEST
+
 static const struct {
 	const char *name, *environment[2], *flags[MAX_WORDS];
 	const char *error[3]; /* parts of the message: key, value, expectation */
@@ -261,10 +310,18 @@ static const struct {
 	  { NULL },
 	  { "--cluster-dir=/c", "--node-name=n" },
 	  { "clusterCidr is not set", "such as", "--cluster-cidr" } },
-	{ "no cluster dir",
+	{ "two sources",
 	  { NULL },
-	  { "--cluster-cidr=10.244.0.0/16", "--node-name=n" },
-	  { "--cluster-dir is not set", "directory" } },
+	  { REQUIRED, "--kubeconfig", "/k" },
+	  { "--kubeconfig", "'/k'", "--cluster-dir '/c' is there too" } },
+	{ "an API server for a cluster directory",
+	  { NULL },
+	  { REQUIRED, "--api-server", "https://a:1" },
+	  { "--api-server", "'https://a:1'", "--cluster-dir '/c' is there too" } },
+	{ "API server without TLS",
+	  { "apiServer", "http://10.0.0.1:8080" },
+	  { REQUIRED },
+	  { "apiServer", "'http://10.0.0.1:8080'", "such as https://" } },
 };
 
 START_TEST(test_wrong_value)
@@ -325,6 +382,7 @@ int main(void)
 	tcase_add_test(tc, test_defaults);
 	tcase_add_test(tc, test_environment);
 	tcase_add_test(tc, test_flags_override_environment);
+	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_loop_test(tc, test_wrong_value, 0, MK_ARRAY_SIZE(wrong));
 	tcase_add_test(tc, test_help);
 	suite_add_tcase(suite, tc);

@@ -172,9 +172,9 @@ def kubectl_apply():
     for port, more in (("80", []), ("81", []), ("82", ["--server-side", "--force-conflicts"])):
         kubectl(server, "apply", "-f", "-", *more, input=MANIFEST.replace("PORT", port))
         client.converged("what was applied")
-        if port != "82":  # applied from the server's side, the old port belongs to the other manager
-            expect("lines", [x for x in client.dump() if "/applied " in x][0].split()[-2:],
-                   ["[%s/tcp/31000]" % port, "10.244.1.%s:8080/tcp" % port])
+        line = [x for x in client.dump() if "/applied " in x][0]
+        if "%s/tcp/310" % port not in line or not line.endswith(" 10.244.1.%s:8080/tcp" % port):
+            raise Wrong("after port %s was applied: %s" % (port, line))
         again = kubectl(server, "apply", "-f", "-", *more, input=MANIFEST.replace("PORT", port))
         if not more and ("service/applied unchanged" not in again or "node/applied unchanged" not in again):
             raise Wrong("applied again: " + again)
