@@ -79,8 +79,12 @@ def strategic(target, patch, keys=None):
 
 
 def apply(target, patch):
-    """Lists that strategic merge would merge are merged the same way; all else is set."""
-    return strategic(target, patch)
+    """As if everything in the Service's ports had been this manager's: what it no longer sets goes."""
+    result = strategic(target, patch)
+    ports = patch.get("spec", {}).get("ports") if patch.get("kind") == "Service" else None
+    if ports:
+        result["spec"]["ports"] = [p for p in result["spec"]["ports"] if p["port"] in [q["port"] for q in ports]]
+    return result
 
 
 BY_TYPE = {
