@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""perf/scale_lists.py --services N --endpoints M --out DIR - what an API server of a big cluster sends.
+
+N Services with M endpoints each, on --nodes nodes, as the lines of streaming lists: DIR/services.watch and
+DIR/endpointslices.watch, each ending with the bookmark. With --changes K, DIR/changes.watch holds K
+MODIFIED events of slices, each of which loses or regains its first endpoint. Fields, their order and
+managedFields are those of two recorded objects (test/wire/recordings).
+"""
+import argparse
+import copy
+import ipaddress
+import json
+import os
+import sys
+import uuid
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "test", "wire"))
+from standin import recordings  # noqa: E402
+
+PER_SLICE = 100
+ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def uid(*key):
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join(map(str, key))))
+
+
+def names(i):
+    return "scale-%03d" % (i % 100), "svc-%06d" % i
+
+
+class Lists:
+    def __init__(self, services, endpoints, nodes):
+        self.services, self.endpoints, self.nodes = services, endpoints, nodes
+        self.service = self.pick("list-services", "big")
+        self.slice = self.pick("list-endpointslices", "big-")
+        self.first = ipaddress.ip_address("10.128.0.16")
+
+    @staticmethod
+    def pick(recording, prefix):
+        lst = recordings.load(recording)
+        obj = next(o for o in lst["items"] if o["metadata"]["namespace"] == "infra" and o["metadata"]["name"].startswith(prefix))
+        return dict({"kind": lst["kind"][:-len("List")], "apiVersion": lst["apiVersion"]}, **obj)
+
+    def make_service(self, i):
+        o = copy.deepcopy(self.service)
+        namespace, name = names(i)
+        o["metadata"].update(name=name, namespace=namespace, uid=uid("svc", i), resourceVersion=str(100000 + i))
+        address = str(self.first + i)
+        o["spec"].update(clusterIP=address, clusterIPs=[address], selector={"app": name})
+        return o
+
+    def make_slices(self, i):
+        template = self.slice["endpoints"][0]
+        namespace, name = names(i)
+        for part in range((self.endpoints + PER_SLICE - 1) // PER_SLICE):
+            o = copy.deepcopy({k: v for k, v in self.slice.items() if k != "endpoints"})
+            o["endpoints"] = []
+            o["metadata"].update(name="%s-%05d" % (name, part), generateName=name + "-", namespace=namespace,
+                                 uid=uid("slice", i, part), resourceVersion=str(1000000 + i * 10 + part))
+            o["metadata"]["labels"]["kubernetes.io/service-name"] = name
+            o["metadata"]["ownerReferences"][0].update(name=name, uid=uid("svc", i))
+            for k in range(part * PER_SLICE, min(self.endpoints, (part + 1) * PER_SLICE)):
+                at = i * self.endpoints + k
+                node = at % self.nodes
+                e = copy.deepcopy(template)
+                e["addresses"] = [str(ipaddress.ip_address("11.0.0.0") + node * 4096 + (at // self.nodes) % 4000 + 2)]
+                e["nodeName"] = "worker-%d" % (node + 1)
+                e["targetRef"].update(name="%s-%d" % (name, k), namespace=namespace, uid=uid("pod", i, k))
+                o["endpoints"].append(e)
+            # the recorded order: endpoints before ports
+            yield {k: o[k] for k in list(self.slice)}
+
+    def changes(self, count):
+        for n in range(count):
+            o = next(self.make_slices(n * 7919 % self.services))
+            if n // self.services % 2 == 0:
+                o["endpoints"] = o["endpoints"][1:]
+            o["metadata"]["resourceVersion"] = str(200000000 + n)
+            yield o
+
+
+def write(path, kind, api_version, objects, event="ADDED", bookmark=True):
+    with open(path, "w") as f:
+        for o in objects:
+            f.write('{"type":"%s","object":%s}\n' % (event, ENCODE(o)))
+        if bookmark:
+            f.write(ENCODE({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": api_version, "metadata": {
+                "resourceVersion": "100000000", "annotations": {"k8s.io/initial-events-end": "true"}}}}) + "\n")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--services", type=int, default=10000)
+    p.add_argument("--endpoints", type=int, default=10)
+    p.add_argument("--nodes", type=int, default=100)
+    p.add_argument("--changes", type=int, default=0)
+    p.add_argument("--out", required=True)
+    a = p.parse_args()
+    lists = Lists(a.services, a.endpoints, a.nodes)
+    os.makedirs(a.out, exist_ok=True)
+    write(os.path.join(a.out, "services.watch"), "Service", "v1", map(lists.make_service, range(a.services)))
+    write(os.path.join(a.out, "endpointslices.watch"), "EndpointSlice", "discovery.k8s.io/v1",
+          (s for i in range(a.services) for s in lists.make_slices(i)))
+    if a.changes:
+        write(os.path.join(a.out, "changes.watch"), "", "", lists.changes(a.changes), "MODIFIED", False)
+
+
+if __name__ == "__main__":
+    main()
