@@ -31,8 +31,14 @@ struct setting {
 static const struct setting settings[] = {
 	{ "NODE_NAME", "node-name", "NAME", NULL, "a Node object's name: lower case letters, digits, '-' and '.'",
 	  "this machine's Node object", mk_parse_dns_name, FIELD(node_name) },
-	{ NULL, "cluster-dir", "DIR", NULL, "a directory of YAML or JSON files",
-	  "Kubernetes objects as YAML or JSON files, followed", mk_parse_string, FIELD(cluster_dir) },
+	{ NULL, "cluster-dir", "DIR", "", "a directory of YAML or JSON files",
+	  "Kubernetes objects as YAML or JSON files, followed instead of an API server",
+	  mk_parse_text, FIELD(cluster_dir) },
+	{ "KUBECONFIG", "kubeconfig", "FILE", "", "a path",
+	  "how to reach the API server; empty: by the pod's service account", mk_parse_text, FIELD(kubeconfig) },
+	{ "apiServer", "api-server", "URL", "", "a URL such as https://10.0.0.1:6443",
+	  "API server to use instead of the one that kubeconfig or service account name",
+	  mk_parse_url_or_empty, FIELD(api_server) },
 	{ "clusterCidr", "cluster-cidr", "CIDR", NULL, "an IPv4 range such as 10.244.0.0/16",
 	  "range of all pod addresses", mk_parse_ipv4_cidr, FIELD(cluster_cidr) },
 	{ "vtepCidr", "vtep-cidr", "CIDR", "10.18.0.0/16", "an IPv4 range such as 10.18.0.0/16",
@@ -151,7 +157,9 @@ static void fill_options(struct option *options, int *found)
 	options[FLAG_HELP + 1] = (struct option){ 0 };
 }
 
-static int load_flags(struct mk_config *config, int argc, char **argv, struct mk_error *err)
+/* @given: per setting, whether a flag said it. */
+static int load_flags(struct mk_config *config, bool *given, int argc, char **argv,
+		      struct mk_error *err)
 {
 	struct option options[MK_ARRAY_SIZE(settings) + 2];
 	int found = 0, ret = 0;
@@ -174,11 +182,34 @@ static int load_flags(struct mk_config *config, int argc, char **argv, struct mk
 		if (found == FLAG_HELP)
 			return 1;
 		ret = load_flag(config, &settings[found], word, err);
+		given[found] = true;
 	}
 	if (ret == 0 && optind < argc)
 		return mk_error_set(err, EINVAL, "unexpected argument '%s': expected flags only",
 				    argv[optind]);
 	return ret;
+}
+
+/* There is one source. --cluster-dir alone means just that, though a KUBECONFIG may be in the
+ * environment: flags override it. */
+static int choose_source(struct mk_config *config, const bool *given, struct mk_error *err)
+{
+	if (!config->cluster_dir[0])
+		return 0;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
+		char *text = (char *)config + settings[i].offset;
+
+		if (text != config->kubeconfig && text != config->api_server)
+			continue;
+		if (given[i] && text[0])
+			return mk_error_set(
+				err, EINVAL,
+				"flag --%s: value '%s', but --cluster-dir '%s' is there "
+				"too: expected one of the two",
+				settings[i].flag, text, config->cluster_dir);
+		memset(text, 0, settings[i].size);
+	}
+	return 0;
 }
 
 static int check_required(const struct mk_config *config, struct mk_error *err)
@@ -263,6 +294,7 @@ static int check_together(const struct mk_config *config, struct mk_error *err)
 
 int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_error *err)
 {
+	bool given[MK_ARRAY_SIZE(settings)] = { false };
 	int ret;
 
 	memset(config, 0, sizeof(*config));
@@ -270,9 +302,11 @@ int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_er
 	if (ret == 0)
 		ret = load_environment(config, err);
 	if (ret == 0)
-		ret = load_flags(config, argc, argv, err);
+		ret = load_flags(config, given, argc, argv, err);
 	if (ret == 1)
 		print_help(argv[0]);
+	if (ret == 0)
+		ret = choose_source(config, given, err);
 	if (ret == 0)
 		ret = check_required(config, err);
 	if (ret == 0)

@@ -20,7 +20,11 @@
 
 struct mk_config {
 	char node_name[254]; /* --node-name, NODE_NAME; required */
-	char cluster_dir[PATH_MAX]; /* --cluster-dir; required until the API client exists */
+	/* What is followed: a directory, or an API server that a kubeconfig (one path, or several
+	 * with colons between) or, both empty, the pod's service account leads to. */
+	char cluster_dir[PATH_MAX]; /* --cluster-dir; empty: an API server */
+	char kubeconfig[PATH_MAX]; /* --kubeconfig, KUBECONFIG */
+	char api_server[PATH_MAX]; /* apiServer, URL; empty: as the credentials say */
 	struct mk_cidr cluster_cidr; /* clusterCidr, required */
 	struct mk_cidr vtep_cidr; /* vtepCidr, 10.18.0.0/16 */
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */

@@ -48,6 +48,24 @@ int mk_parse_string(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_text(const char *text, void *field, size_t size)
+{
+	if (*text)
+		return mk_parse_string(text, field, size);
+	memset(field, 0, size);
+	return 0;
+}
+
+/* What else is wrong with it src/kube says, in the same words for a URL of a kubeconfig. */
+int mk_parse_url_or_empty(const char *text, void *field, size_t size)
+{
+	static const char scheme[] = "https://";
+
+	if (*text && (strncmp(text, scheme, strlen(scheme)) != 0 || !text[strlen(scheme)]))
+		return -EINVAL;
+	return mk_parse_text(text, field, size);
+}
+
 int mk_parse_path(const char *text, void *field, size_t size)
 {
 	return text[0] == '/' ? mk_parse_string(text, field, size) : -EINVAL;

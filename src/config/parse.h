@@ -14,6 +14,8 @@ typedef int mk_parse_fn(const char *text, void *field, size_t size);
 #define MK_EXPECTED_PORT_RANGE "two ports from 1 to 65535, the smaller first, such as 30000-32767"
 
 mk_parse_fn mk_parse_string; /* char[]: not empty, short enough */
+mk_parse_fn mk_parse_text; /* char[]: short enough */
+mk_parse_fn mk_parse_url_or_empty; /* char[]: https:// and something behind it */
 mk_parse_fn mk_parse_path; /* char[]: absolute */
 mk_parse_fn mk_parse_dns_name; /* char[]: RFC 1123 subdomain, as Kubernetes names nodes */
 mk_parse_fn mk_parse_ifname; /* char[IFNAMSIZ] */
