@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
+#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "config/config.h"
@@ -42,6 +43,7 @@ void mk_overlay_free(struct mk_overlay *overlay)
 		free(route);
 	}
 	free_peers(overlay);
+	free(overlay->ranges);
 	free(overlay);
 }
 
@@ -99,6 +101,63 @@ int mk_overlay_set_peers(struct mk_overlay *overlay, const struct mk_overlay_pla
 	return 0;
 }
 
+static bool same_ranges(const struct mk_overlay *overlay, const struct mk_cidr *ranges,
+			size_t count)
+{
+	if (overlay->range_count != count)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!mk_cidr_equal(&overlay->ranges[i], &ranges[i]))
+			return false;
+	return true;
+}
+
+int mk_overlay_set_service_ranges(struct mk_overlay *overlay, const struct mk_cidr *ranges,
+				  size_t count, struct mk_error *err)
+{
+	struct overlay_route *route, *next;
+	struct mk_cidr *copy;
+
+	if (same_ranges(overlay, ranges, count))
+		return 0;
+	copy = calloc(count + 1, sizeof(*copy));
+	if (!copy)
+		return mk_error_errno(err, ENOMEM, "cannot keep the ranges of Service addresses");
+	for (size_t i = 0; i < count; i++) {
+		copy[i] = ranges[i];
+		if (!mk_overlay_route(overlay, &copy[i], true)) {
+			free(copy);
+			return mk_error_errno(err, ENOMEM,
+					      "cannot keep the ranges of Service addresses");
+		}
+	}
+	free(overlay->ranges);
+	overlay->ranges = copy;
+	overlay->range_count = count;
+	HASH_ITER(hh, overlay->routes, route, next)
+		route->range = false;
+	for (size_t i = 0; i < count; i++)
+		mk_overlay_route(overlay, &copy[i], false)->range = true;
+	overlay->ranges_changed = true;
+	return 0;
+}
+
+static void queue_route(struct mk_overlay *overlay, struct overlay_route *route)
+{
+	if (route->queued)
+		return;
+	route->queued = true;
+	DL_APPEND(overlay->queue, route);
+}
+
+static void unqueue_route(struct mk_overlay *overlay, struct overlay_route *route)
+{
+	if (!route->queued)
+		return;
+	route->queued = false;
+	DL_DELETE(overlay->queue, route);
+}
+
 int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, struct mk_error *err)
 {
 	struct mk_cidr dst = { .ip = *vip, .prefix_bits = 32 };
@@ -106,7 +165,8 @@ int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, stru
 
 	if (!route)
 		return mk_error_errno(err, ENOMEM, "cannot keep the Services' addresses");
-	route->vip_users++;
+	if (route->vip_users++ == 0)
+		queue_route(overlay, route);
 	return 0;
 }
 
@@ -115,8 +175,8 @@ void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip)
 	struct mk_cidr dst = { .ip = *vip, .prefix_bits = 32 };
 	struct overlay_route *route = mk_overlay_route(overlay, &dst, false);
 
-	if (route && route->vip_users > 0)
-		route->vip_users--;
+	if (route && route->vip_users > 0 && --route->vip_users == 0)
+		queue_route(overlay, route);
 }
 
 /* ---- routes -------------------------------------------------------------------------------------- */
@@ -199,30 +259,77 @@ static int put_route(struct mk_overlay *overlay, struct overlay_route *route, un
 	return 0;
 }
 
-static int sync_routes(struct mk_overlay *overlay, bool complete, unsigned int *changes,
+static bool is_in_range(const struct mk_overlay *overlay, const struct mk_ip *vip)
+{
+	for (size_t i = 0; i < overlay->range_count; i++)
+		if (mk_cidr_contains(&overlay->ranges[i], vip))
+			return true;
+	return false;
+}
+
+static bool is_wanted(const struct mk_overlay *overlay, const struct overlay_route *route)
+{
+	return route->node || route->range ||
+	       (route->vip_users > 0 && !is_in_range(overlay, &route->dst.ip));
+}
+
+/* A route whose address is in use stays known, though a range's route serves it. */
+static int drop_route(struct mk_overlay *overlay, struct overlay_route *route, bool complete,
+		      unsigned int *changes, struct mk_error *err)
+{
+	int ret;
+
+	if (!complete && route->is_installed)
+		return 0;
+	if (route->is_installed) {
+		ret = mk_nl_route_delete(overlay->nl, &route->installed, err);
+		if (ret < 0)
+			return ret;
+		route->is_installed = false;
+		(*changes)++;
+	}
+	if (route->vip_users > 0)
+		return 0;
+	unqueue_route(overlay, route);
+	HASH_DEL(overlay->routes, route);
+	free(route);
+	return 0;
+}
+
+static int sync_route(struct mk_overlay *overlay, struct overlay_route *route, bool putting,
+		      bool complete, unsigned int *changes, struct mk_error *err)
+{
+	if (is_wanted(overlay, route) != putting)
+		return 0;
+	if (putting)
+		return put_route(overlay, route, changes, err);
+	return drop_route(overlay, route, complete, changes, err);
+}
+
+/* @all: every route; else those of Service addresses that came or went. First what is to be, then
+ * away with the rest: an address is at no time without a way into the datapath. */
+static int sync_routes(struct mk_overlay *overlay, bool all, bool complete, unsigned int *changes,
 		       struct mk_error *err)
 {
 	struct overlay_route *route, *next;
-	int ret;
+	int ret = 0;
 
-	HASH_ITER(hh, overlay->routes, route, next) {
-		if (route->node || route->vip_users > 0) {
-			ret = put_route(overlay, route, changes, err);
-			if (ret < 0)
-				return ret;
-			continue;
+	for (int putting = 1; putting >= 0; putting--) {
+		if (all) {
+			HASH_ITER(hh, overlay->routes, route, next)
+				if (ret == 0)
+					ret = sync_route(overlay, route, putting, complete, changes,
+							 err);
+		} else {
+			DL_FOREACH_SAFE(overlay->queue, route, next)
+			if (ret == 0)
+				ret = sync_route(overlay, route, putting, complete, changes, err);
 		}
-		if (!complete && route->is_installed)
-			continue;
-		if (route->is_installed) {
-			ret = mk_nl_route_delete(overlay->nl, &route->installed, err);
-			if (ret < 0)
-				return ret;
-			(*changes)++;
-		}
-		HASH_DEL(overlay->routes, route);
-		free(route);
 	}
+	if (ret < 0)
+		return ret;
+	while (overlay->queue)
+		unqueue_route(overlay, overlay->queue);
 	return 0;
 }
 
@@ -273,7 +380,8 @@ static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *cha
 	if (ret == 0 && nodes)
 		ret = want_node_routes(overlay, err);
 	if (ret == 0)
-		ret = sync_routes(overlay, complete, changes, err);
+		ret = sync_routes(overlay, nodes || overlay->ranges_changed, complete, changes,
+				  err);
 	if (ret == 0 && nodes && complete)
 		ret = mk_overlay_prune_neighbours(overlay, changes, err);
 	return ret;
@@ -288,6 +396,7 @@ int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *cha
 	if (ret < 0)
 		return mk_error_wrap(err, "overlay");
 	overlay->peers_changed = false;
+	overlay->ranges_changed = false;
 	overlay->was_complete = complete;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/overlay.h - the kernel's side of the overlay: per other node one FDB entry, one
- * neighbour and one route, and a route per Service address into the datapath. Everything by
- * difference: first from what the kernel shows (our routes carry MK_RTPROT), then from memory,
+ * neighbour and one route, and routes into the datapath: per range of Service addresses, and per
+ * Service address outside of these. Everything by difference: first from what the kernel shows (our routes carry MK_RTPROT), then from memory,
  * until mk_overlay_refresh() asks the kernel again. Loop thread only. */
 #ifndef MK_OVERLAY_OVERLAY_H
 #define MK_OVERLAY_OVERLAY_H
@@ -25,6 +25,11 @@ void mk_overlay_set_node(struct mk_overlay *overlay, const struct mk_devices *de
 /* The nodes, from now on; @plan is copied. */
 mk_must_check int mk_overlay_set_peers(struct mk_overlay *overlay,
 				       const struct mk_overlay_plan *plan, struct mk_error *err);
+/* Ranges that Service addresses come from: one route each, and none for the addresses inside. Network
+ * addresses, copied. */
+mk_must_check int mk_overlay_set_service_ranges(struct mk_overlay *overlay,
+						const struct mk_cidr *ranges, size_t count,
+						struct mk_error *err);
 /* A Service address is in use, once more or once less. */
 mk_must_check int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip,
 				     struct mk_error *err);

@@ -12,7 +12,10 @@ struct overlay_route {
 	uint64_t key; /* address and prefix */
 	struct mk_cidr dst;
 	bool node; /* wanted: a node's pod CIDR */
-	unsigned int vip_users; /* wanted: so many Services have this address */
+	bool range; /* wanted: Service addresses come from it */
+	unsigned int vip_users; /* wanted, outside of these: so many Services have this address */
+	bool queued; /* wanted or not may have changed since the last sync */
+	struct overlay_route *prev, *next; /* of those */
 	bool is_installed;
 	struct mk_nl_route wanted, installed;
 	UT_hash_handle hh;
@@ -24,8 +27,10 @@ struct mk_overlay {
 	struct mk_addresses own;
 	struct mk_overlay_peer *peers;
 	size_t peer_count;
-	struct overlay_route *routes;
-	bool refresh, peers_changed, was_complete;
+	struct overlay_route *routes, *queue;
+	struct mk_cidr *ranges; /* of Service addresses */
+	size_t range_count;
+	bool refresh, peers_changed, ranges_changed, was_complete;
 };
 
 struct overlay_route *mk_overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,

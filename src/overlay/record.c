@@ -17,7 +17,7 @@ static int record_path(const char *state_dir, char *path, struct mk_error *err)
 	return 0;
 }
 
-int mk_record_write(const struct mk_config *config, struct mk_error *err)
+int mk_record_write(const struct mk_config *config, const char *source, struct mk_error *err)
 {
 	cleanup_free char *text = NULL, *now = NULL;
 	char path[PATH_MAX];
@@ -26,9 +26,10 @@ int mk_record_write(const struct mk_config *config, struct mk_error *err)
 	if (ret < 0)
 		return ret;
 	size = asprintf(&text,
-			"vxlan=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n",
+			"vxlan=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
+			"source=%s\n",
 			config->vxlan_iface_name, config->veth_prefix, config->bpf_dir,
-			config->cni_conf_path, config->cni_bin_dir);
+			config->cni_conf_path, config->cni_bin_dir, source);
 	if (size < 0)
 		return mk_error_errno(err, ENOMEM, "cannot write '%s'", path);
 	if (mk_file_read(path, MAX_BYTES, &now, NULL, NULL) == 0 && strcmp(now, text) == 0)
@@ -48,6 +49,7 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "bpf_dir=", record->bpf_dir, sizeof(record->bpf_dir) },
 		{ "cni_conf=", record->cni_conf_path, sizeof(record->cni_conf_path) },
 		{ "cni_bin_dir=", record->cni_bin_dir, sizeof(record->cni_bin_dir) },
+		{ "source=", record->source, sizeof(record->source) },
 	};
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fields); i++)

@@ -13,9 +13,11 @@
 struct mk_record {
 	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
 	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];
+	char source[PATH_MAX]; /* what the agent follows, in words; "": not known */
 };
 
-mk_must_check int mk_record_write(const struct mk_config *config, struct mk_error *err);
+mk_must_check int mk_record_write(const struct mk_config *config, const char *source,
+				  struct mk_error *err);
 /* What is written down; the defaults where nothing is. */
 mk_must_check int mk_record_read(const char *state_dir, struct mk_record *record,
 				 struct mk_error *err);

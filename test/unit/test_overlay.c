@@ -192,13 +192,14 @@ START_TEST(test_record)
 	ck_assert_ptr_nonnull(mkdtemp(config.state_dir));
 	ck_ok(mk_record_read(config.state_dir, &record, &err));
 	ck_assert_str_eq(record.vxlan_name, "mkvxlan");
-	ck_ok(mk_record_write(&config, &err));
+	ck_ok(mk_record_write(&config, "cluster directory /x", &err));
 	ck_ok(mk_record_read(config.state_dir, &record, &err));
 	ck_assert_str_eq(record.vxlan_name, "vx7");
 	ck_assert_str_eq(record.veth_prefix, "zz");
 	ck_assert_str_eq(record.bpf_dir, "/sys/fs/bpf/other");
 	ck_assert_str_eq(record.cni_conf_path, "/x/10.conflist");
 	ck_assert_str_eq(record.cni_bin_dir, "/x/bin");
+	ck_assert_str_eq(record.source, "cluster directory /x");
 	snprintf(command, sizeof(command), "rm -rf %s", config.state_dir);
 	ck_assert_int_eq(system(command), 0);
 }
@@ -428,6 +429,94 @@ START_TEST(test_vip)
 }
 END_TEST
 
+static void set_ranges(const char *const *texts)
+{
+	struct mk_cidr ranges[4];
+	size_t count = 0;
+
+	for (; *texts; texts++)
+		ranges[count++] = cidr_of(*texts);
+	ck_ok(mk_overlay_set_service_ranges(overlay, ranges, count, &err));
+}
+
+static void sync_alone(bool complete)
+{
+	changes = 0;
+	ck_ok(mk_overlay_sync(overlay, complete, &changes, &err));
+}
+
+/* A range has one route; addresses outside of it keep theirs, those inside get it back with its end. */
+START_TEST(test_service_range)
+{
+	const struct mk_ip inside = ip_of("10.96.0.1"), outside = ip_of("203.0.113.7");
+	const char *const one[] = { "10.96.0.0/16", NULL }, *const none[] = { NULL };
+	const char *const other[] = { "10.96.0.0/12", NULL };
+
+	ck_ok(mk_overlay_vip_get(overlay, &inside, &err));
+	ck_ok(mk_overlay_vip_get(overlay, &outside, &err));
+	sync_plan(true);
+	ck_assert(look("10.96.0.1/32", NULL).has_dst);
+	set_ranges(one);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 2);
+	ck_assert(look("10.96.0.0/16", NULL).has_dst);
+	ck_assert(!look("10.96.0.1/32", NULL).has_dst);
+	ck_assert(look("203.0.113.7/32", NULL).has_dst);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	set_ranges(other);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 2);
+	ck_assert(look("10.96.0.0/12", NULL).has_dst);
+	set_ranges(none);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 2);
+	ck_assert(look("10.96.0.1/32", NULL).has_dst);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 3);
+}
+END_TEST
+
+/* What a Service changes costs its own routes' requests, and the kernel is not asked again. */
+START_TEST(test_address_in_a_range)
+{
+	const struct mk_ip inside = ip_of("10.96.0.1"), outside = ip_of("203.0.113.7");
+	const char *const one[] = { "10.96.0.0/16", NULL };
+
+	set_ranges(one);
+	sync_plan(true);
+	ck_ok(mk_overlay_vip_get(overlay, &inside, &err));
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	ck_ok(mk_overlay_vip_get(overlay, &outside, &err));
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 1);
+	mk_overlay_vip_put(overlay, &inside);
+	mk_overlay_vip_put(overlay, &outside);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 1);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 2);
+}
+END_TEST
+
+/* A range that a new agent has not heard of yet stays until all is listed. */
+START_TEST(test_range_is_kept_until_all_is_listed)
+{
+	const char *const one[] = { "10.96.0.0/16", NULL };
+
+	set_ranges(one);
+	sync_plan(true);
+	mk_overlay_free(overlay);
+	overlay = mk_overlay_new(nl, &err);
+	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	sync_plan(false);
+	ck_assert_uint_eq(changes, 0);
+	sync_plan(true);
+	ck_assert_uint_eq(changes, 1);
+	ck_assert(!look("10.96.0.0/16", NULL).has_dst);
+}
+END_TEST
+
 START_TEST(test_remove)
 {
 	struct mk_link link;
@@ -464,6 +553,9 @@ int main(void)
 	tcase_add_test(kernel, test_address_alone_changes);
 	tcase_add_test(kernel, test_nothing_goes_before_all_is_listed);
 	tcase_add_test(kernel, test_vip);
+	tcase_add_test(kernel, test_service_range);
+	tcase_add_test(kernel, test_address_in_a_range);
+	tcase_add_test(kernel, test_range_is_kept_until_all_is_listed);
 	tcase_add_test(kernel, test_remove);
 	suite_add_tcase(suite, plan);
 	suite_add_tcase(suite, kernel);
