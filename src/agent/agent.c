@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/pin.h"
-#include "kube/cluster_dir.h"
 #include "overlay/record.h"
 
 #define AGENT_LOCK "agent.lock"
@@ -60,6 +59,40 @@ static void on_service_changed(void *ctx, const char *namespace_, const char *na
 	struct mk_agent *agent = ctx;
 
 	mk_agent_service_dirty(agent, namespace_, name);
+	mk_agent_schedule(agent, DEBOUNCE_MS);
+}
+
+static int compare_cidrs(const void *a, const void *b)
+{
+	const struct mk_cidr *x = a, *y = b;
+	int order = mk_ip_compare(&x->ip, &y->ip);
+
+	return order ? order : (int)x->prefix_bits - (int)y->prefix_bits;
+}
+
+static void on_service_cidrs(void *ctx, const struct mk_cidr *cidrs, size_t count)
+{
+	struct mk_agent *agent = ctx;
+	struct mk_cidr *copy = calloc(count + 1, sizeof(*copy));
+	struct mk_cidr *ranges = calloc(count + 1, sizeof(*ranges));
+
+	if (!copy || !ranges) {
+		mk_log_error("out of memory, the ServiceCIDRs stay as they were");
+		free(copy);
+		free(ranges);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		copy[i] = mk_cidr_network(&cidrs[i]);
+	qsort(copy, count, sizeof(*copy), compare_cidrs);
+	free(agent->service_cidrs);
+	free(agent->service_ranges);
+	agent->service_cidrs = copy;
+	agent->service_ranges = ranges;
+	agent->service_cidr_count = count;
+	agent->service_range_count = 0;
+	agent->node_dirty = true;
+	agent->overlay_dirty = true;
 	mk_agent_schedule(agent, DEBOUNCE_MS);
 }
 
@@ -134,13 +167,17 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.service_changed = on_service_changed,
 		.ctx = agent,
 	};
+	const struct mk_source_listener source = {
+		.listed = on_listed,
+		.service_cidrs = on_service_cidrs,
+		.ctx = agent,
+	};
 
 	agent->model = mk_model_new();
 	if (!agent->model)
 		return mk_error_errno(err, ENOMEM, "cannot keep the cluster's objects");
 	mk_model_set_listener(agent->model, &listener);
-	agent->source = mk_cluster_dir_start(&agent->loop, agent->config.cluster_dir, agent->model,
-					     on_listed, agent, err);
+	agent->source = mk_source_start(&agent->loop, &agent->config, agent->model, &source, err);
 	return agent->source ? 0 : -EINVAL;
 }
 
@@ -148,8 +185,12 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
  * agent is here. */
 static int start(struct mk_agent *agent, struct mk_error *err)
 {
-	int ret = uv_timer_init(&agent->loop, &agent->work_timer);
+	int ret =
+		mk_source_choose(&agent->config, MK_SERVICE_ACCOUNT_DIR, &agent->source_text, err);
 
+	if (ret < 0)
+		return ret;
+	ret = uv_timer_init(&agent->loop, &agent->work_timer);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start a timer");
 	agent->work_timer.data = agent;
@@ -165,7 +206,7 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = take_lock(agent, err);
 	if (ret == 0)
-		ret = mk_record_write(&agent->config, err);
+		ret = mk_record_write(&agent->config, agent->source_text.text, err);
 	if (ret == 0)
 		ret = mk_agent_monitor_start(agent, err);
 	if (ret == 0)
@@ -182,7 +223,7 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 
 static void stop(struct mk_agent *agent)
 {
-	mk_cluster_dir_stop(agent->source);
+	mk_source_stop(agent->source);
 	mk_agent_monitor_stop(agent);
 	uv_walk(&agent->loop, close_handle, NULL);
 	uv_run(&agent->loop, UV_RUN_DEFAULT);
@@ -197,6 +238,10 @@ static void stop(struct mk_agent *agent)
 	mk_cleanup_close(&agent->lock_fd);
 	free(agent->said);
 	free(agent->left_out);
+	free(agent->service_cidrs);
+	free(agent->service_ranges);
+	for (size_t i = 0; i < MK_WARNINGS; i++)
+		free(agent->warned[i]);
 }
 
 static void say_hello(const struct mk_agent *agent)
@@ -205,9 +250,9 @@ static void say_hello(const struct mk_agent *agent)
 	char cluster[MK_CIDR_STRLEN];
 
 	uname(&kernel);
-	mk_log_info("monokube %s starts node=%s clusterCidr=%s clusterDir=%s kernel=%s",
+	mk_log_info("monokube %s starts node=%s clusterCidr=%s source='%s' kernel=%s",
 		    MONOKUBE_VERSION, agent->config.node_name,
-		    mk_cidr_format(&agent->config.cluster_cidr, cluster), agent->config.cluster_dir,
+		    mk_cidr_format(&agent->config.cluster_cidr, cluster), agent->source_text.text,
 		    kernel.release);
 }
 

@@ -17,6 +17,7 @@
 #include <uthash.h>
 #include <uv.h>
 
+#include "agent/source.h"
 #include "config/addresses.h"
 #include "config/config.h"
 #include "datapath/datapath.h"
@@ -26,11 +27,20 @@
 
 #define MK_WAIT 1
 
+/* What is reported as an Event on the Node. */
+enum mk_warning {
+	MK_WARN_NODE, /* the settings and the Node object do not fit together */
+	MK_WARN_SERVICE_CIDR, /* a range that cannot be used as a whole */
+	MK_WARN_TABLE_FULL,
+	MK_WARNINGS
+};
+
 /* A Service by "namespace/name": is there something to do, which addresses routes lead to. */
 struct agent_service {
 	char *key;
 	char *namespace_, *name;
-	bool dirty;
+	bool dirty; /* in the agent's list */
+	struct agent_service *prev, *next; /* of that */
 	struct mk_ip *vips; /* sorted, each once */
 	size_t vip_count;
 	UT_hash_handle hh;
@@ -60,14 +70,18 @@ struct mk_agent {
 	int lock_fd;
 
 	struct mk_model *model;
-	struct mk_cluster_dir *source;
+	struct mk_source *source;
+	struct mk_source_text source_text;
 	struct mk_nl *nl;
 	struct mk_overlay *overlay;
 	struct mk_datapath *datapath;
 	struct mk_sweep *sweep;
-	struct agent_service *services;
+	struct agent_service *services, *dirty; /* all; those with something to do */
 	struct agent_node node;
 	struct mk_overlay_plan plan;
+	struct mk_cidr *service_cidrs; /* as the source says */
+	struct mk_cidr *service_ranges; /* those of them that can be used; room for all */
+	size_t service_cidr_count, service_range_count;
 
 	bool listed; /* the source has read everything it can, once */
 	bool complete; /* ... and all of it made sense: what is not there does not exist */
@@ -78,9 +92,9 @@ struct mk_agent {
 	int host_backends; /* as told to the programs; -1: not yet */
 	char *said; /* what is waited for, or failed, as logged last */
 	char *left_out; /* nodes, as logged last */
+	char *warned[MK_WARNINGS]; /* by Event, as sent last */
 	unsigned int backoff_ms;
 	unsigned int writes; /* table entries and kernel objects changed since the start */
-	unsigned int dirty_services;
 };
 
 /* agent.c: have work_run() called soon. */
@@ -89,6 +103,10 @@ uint64_t mk_agent_now_ns(void);
 
 /* work.c */
 void mk_agent_work(struct mk_agent *agent);
+/* Something an operator must know: an Event, once per text. Was it news? */
+bool mk_agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text);
+/* It is over: should it come again, it is told again. */
+void mk_agent_warn_over(struct mk_agent *agent, enum mk_warning warning);
 /* Log once what nothing can go on without. Returns MK_WAIT. */
 int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -114,10 +132,25 @@ struct mk_routes_input {
 	const struct mk_overlay_plan *plan;
 	const struct mk_ip *local;
 	size_t local_count;
+	const struct mk_cidr *service_ranges;
+	size_t service_range_count;
 };
 mk_must_check int mk_agent_routes(const struct mk_routes_input *input,
 				  struct mk_route_entry **entries, size_t *count,
 				  struct mk_error *err);
+
+/* Which ranges of Service addresses can be dropped and routed as a whole: into @usable, which has room
+ * for all. One that overlaps pods' or VTEPs' addresses or has a node's inside would cut those off;
+ * its Services keep a route each. Returns how many are left out, and @why names them. Pure. */
+struct mk_ranges_input {
+	const struct mk_config *config;
+	const struct mk_overlay_plan *plan;
+	const struct mk_ip *internal_ip;
+	const struct mk_cidr *ranges;
+	size_t count;
+};
+int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,
+			   struct mk_error *why);
 
 /* services.c */
 void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name);

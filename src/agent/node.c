@@ -2,6 +2,7 @@
 /* This node: from its object and its interfaces to devices, constants and loaded programs. */
 #include <arpa/inet.h>
 #include <net/if.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,22 +53,36 @@ int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err)
 	return compute(agent, object, &addresses, err);
 }
 
+/* What the operator has to bring about. Returns MK_WAIT. */
+__attribute__((format(printf, 2, 3))) static int lacks(struct mk_agent *agent, const char *fmt, ...)
+{
+	char text[256], message[sizeof(text) + 32];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	snprintf(message, sizeof(message), "monokube waits for %s", text);
+	(void)mk_agent_warn(agent, MK_WARN_NODE, message);
+	return mk_agent_wait_for(agent, "%s", text);
+}
+
 static int find_object(struct mk_agent *agent, const struct mk_node_object **object)
 {
 	const char *name = agent->config.node_name;
 
 	*object = mk_model_node(agent->model, name);
 	if (!*object)
-		return mk_agent_wait_for(agent, "a Node object '%s' (--node-name)", name);
+		return lacks(agent, "a Node object '%s' (--node-name)", name);
 	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
 		return mk_agent_wait_for(agent,
 					 "nothing: Node '%s' is of the control plane and "
 					 "isCPNodesDeployAllowed is false",
 					 name);
 	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
-		return mk_agent_wait_for(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
+		return lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
 	if ((*object)->internal_ip.family == AF_UNSPEC)
-		return mk_agent_wait_for(agent, "an IPv4 InternalIP in the Node object '%s'", name);
+		return lacks(agent, "an IPv4 InternalIP in the Node object '%s'", name);
 	return 0;
 }
 
@@ -129,13 +144,13 @@ static int find_uplink(struct mk_agent *agent, const struct mk_ip *internal_ip,
 	if (name[0]) {
 		ret = mk_nl_link_get(agent->nl, name, link, err);
 		if (ret == -ENODEV)
-			return mk_agent_wait_for(agent, "interface '%s' (uplinkIfaceName)", name);
+			return lacks(agent, "interface '%s' (uplinkIfaceName)", name);
 		return ret;
 	}
 	mk_ip_format(internal_ip, text);
 	ret = mk_agent_interface_of(agent->nl, internal_ip, &ifindex, err);
 	if (ret == -ENODEV)
-		return mk_agent_wait_for(agent, "an interface with the Node's InternalIP %s", text);
+		return lacks(agent, "an interface with the Node's InternalIP %s", text);
 	if (ret < 0)
 		return ret;
 	ret = mk_nl_link_get_index(agent->nl, ifindex, link, err);
@@ -323,6 +338,8 @@ static int fill_routes(struct mk_agent *agent, struct mk_error *err)
 		.plan = &agent->plan,
 		.local = agent->node.local,
 		.local_count = agent->node.local_count,
+		.service_ranges = agent->service_ranges,
+		.service_range_count = agent->service_range_count,
 	};
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
@@ -332,6 +349,28 @@ static int fill_routes(struct mk_agent *agent, struct mk_error *err)
 		return ret;
 	return mk_datapath_sync_routes(agent->datapath, entries, count, agent->complete,
 				       &agent->writes, err);
+}
+
+/* Where Service addresses come from, as a whole: one route each instead of one per Service. */
+static int take_service_ranges(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_ranges_input input = {
+		.config = &agent->config,
+		.plan = &agent->plan,
+		.internal_ip = &agent->node.internal_ip,
+		.ranges = agent->service_cidrs,
+		.count = agent->service_cidr_count,
+	};
+	struct mk_error why = { 0 };
+	int left_out = mk_agent_usable_ranges(&input, agent->service_ranges, &why);
+
+	agent->service_range_count = agent->service_cidr_count - (size_t)left_out;
+	if (left_out == 0)
+		mk_agent_warn_over(agent, MK_WARN_SERVICE_CIDR);
+	else if (mk_agent_warn(agent, MK_WARN_SERVICE_CIDR, mk_error_text(&why)))
+		mk_log_warn("%s", mk_error_text(&why));
+	return mk_overlay_set_service_ranges(agent->overlay, agent->service_ranges,
+					     agent->service_range_count, err);
 }
 
 /* ---- the step ------------------------------------------------------------------------------------ */
@@ -370,6 +409,10 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		return agent->datapath ? 0 : MK_WAIT;
 	ret = identify(agent, err);
 	if (ret == 0)
+		mk_agent_warn_over(agent, MK_WARN_NODE);
+	else if (ret < 0)
+		(void)mk_agent_warn(agent, MK_WARN_NODE, mk_error_text(err));
+	if (ret == 0)
 		ret = make_devices(agent, err);
 	if (ret == 0)
 		ret = take_local(agent, err);
@@ -377,6 +420,8 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		ret = load(agent, err);
 	if (ret == 0)
 		ret = plan_peers(agent, err);
+	if (ret == 0)
+		ret = take_service_ranges(agent, err);
 	if (ret == 0)
 		ret = fill_routes(agent, err);
 	agent->node_waits = ret == MK_WAIT;

@@ -5,10 +5,11 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 
-/* Room for all: per peer its pod CIDR and its VTEP, per own address one, and three ranges. */
+/* Room for all: per peer its pod CIDR and its VTEP, per own address one, three ranges and those of
+ * Services. */
 static size_t bound(const struct mk_routes_input *input)
 {
-	return 2 * input->plan->peer_count + input->local_count + 3;
+	return 2 * input->plan->peer_count + input->local_count + 3 + input->service_range_count;
 }
 
 static void add(struct mk_route_entry *entries, size_t *count, const struct mk_ip *ip,
@@ -46,6 +47,9 @@ int mk_agent_routes(const struct mk_routes_input *input, struct mk_route_entry *
 	add(list, count, &own->ip, own->prefix_bits, MK_ROUTE_PODS);
 	add(list, count, &config->cluster_cidr.ip, config->cluster_cidr.prefix_bits, MK_ROUTE_DROP);
 	add(list, count, &config->vtep_cidr.ip, config->vtep_cidr.prefix_bits, MK_ROUTE_DROP);
+	for (size_t i = 0; i < input->service_range_count; i++)
+		add(list, count, &input->service_ranges[i].ip, input->service_ranges[i].prefix_bits,
+		    MK_ROUTE_DROP);
 	for (size_t i = 0; i < input->plan->peer_count; i++)
 		add_peer(list, count, &input->plan->peers[i]);
 	/* last: where an address is in two lists, the host's own wins */
@@ -53,4 +57,45 @@ int mk_agent_routes(const struct mk_routes_input *input, struct mk_route_entry *
 		add(list, count, &input->local[i], MK_ADDR_BITS, MK_ROUTE_HOST);
 	*entries = list;
 	return 0;
+}
+
+static bool overlap(const struct mk_cidr *a, const struct mk_cidr *b)
+{
+	return mk_cidr_covers(a, b) || mk_cidr_covers(b, a);
+}
+
+/* What @range would cut off, in words; NULL: nothing. */
+static const char *cut_off(const struct mk_ranges_input *input, const struct mk_cidr *range)
+{
+	if (overlap(range, &input->config->cluster_cidr))
+		return "clusterCidr";
+	if (overlap(range, &input->config->vtep_cidr))
+		return "vtepCidr";
+	if (mk_cidr_contains(range, input->internal_ip))
+		return "this node's InternalIP";
+	for (size_t i = 0; i < input->plan->peer_count; i++)
+		if (mk_cidr_contains(range, &input->plan->peers[i].underlay))
+			return "a node's InternalIP";
+	return NULL;
+}
+
+int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,
+			   struct mk_error *why)
+{
+	char text[MK_CIDR_STRLEN];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < input->count; i++) {
+		const char *what = cut_off(input, &input->ranges[i]);
+
+		if (!what)
+			usable[kept++] = mk_cidr_network(&input->ranges[i]);
+		else /* one is enough to know what to look for */
+			(void)mk_error_set(
+				why, EINVAL,
+				"ServiceCIDR %s is not routed as a whole: it overlaps %s; "
+				"give Services a range of their own",
+				mk_cidr_format(&input->ranges[i], text), what);
+	}
+	return (int)(input->count - kept);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
@@ -55,7 +56,7 @@ static void mark(struct mk_agent *agent, struct agent_service *service)
 	if (service->dirty)
 		return;
 	service->dirty = true;
-	agent->dirty_services++;
+	DL_APPEND(agent->dirty, service);
 }
 
 static void done(struct mk_agent *agent, struct agent_service *service)
@@ -63,7 +64,7 @@ static void done(struct mk_agent *agent, struct agent_service *service)
 	if (!service->dirty)
 		return;
 	service->dirty = false;
-	agent->dirty_services--;
+	DL_DELETE(agent->dirty, service);
 }
 
 void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name)
@@ -218,10 +219,11 @@ static void apply_dirty(struct mk_agent *agent, bool existing, int *status, stru
 {
 	struct agent_service *service, *next;
 
-	HASH_ITER(hh, agent->services, service, next) {
+	DL_FOREACH_SAFE(agent->dirty, service, next)
+	{
 		struct mk_error why = { 0 };
 
-		if (!service->dirty || exists(agent, service) != existing)
+		if (exists(agent, service) != existing)
 			continue;
 		int ret = apply(agent, service, &why);
 
@@ -273,7 +275,7 @@ int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 {
 	int status = 0;
 
-	if (agent->dirty_services == 0)
+	if (!agent->dirty)
 		return 0;
 	do {
 		apply_dirty(agent, false, &status, err);

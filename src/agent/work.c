@@ -37,10 +37,41 @@ int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 	return MK_WAIT;
 }
 
+static const char *const warning_reasons[MK_WARNINGS] = {
+	[MK_WARN_NODE] = "NetworkMisconfigured",
+	[MK_WARN_SERVICE_CIDR] = "ServiceCIDRLeftOut",
+	[MK_WARN_TABLE_FULL] = "NetworkTableFull",
+};
+
+bool mk_agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text)
+{
+	char **last = &agent->warned[warning];
+
+	if (*last && strcmp(*last, text) == 0)
+		return false;
+	free(*last);
+	*last = strdup(text);
+	mk_source_warn(agent->source, warning_reasons[warning], text);
+	return true;
+}
+
+void mk_agent_warn_over(struct mk_agent *agent, enum mk_warning warning)
+{
+	free(agent->warned[warning]);
+	agent->warned[warning] = NULL;
+}
+
+static bool is_full(const struct mk_error *err)
+{
+	return err->code == ENOSPC || err->code == E2BIG;
+}
+
 static void say_error(struct mk_agent *agent, const struct mk_error *err)
 {
 	if (is_news(agent, mk_error_text(err)))
 		mk_log_error("%s; trying again", mk_error_text(err));
+	if (is_full(err))
+		(void)mk_agent_warn(agent, MK_WARN_TABLE_FULL, mk_error_text(err));
 }
 
 static void say_fine(struct mk_agent *agent)
@@ -48,6 +79,7 @@ static void say_fine(struct mk_agent *agent)
 	if (agent->said && agent->failed)
 		mk_log_info("the error before is over");
 	agent->failed = false;
+	mk_agent_warn_over(agent, MK_WARN_TABLE_FULL);
 	free(agent->said);
 	agent->said = NULL;
 }
@@ -105,6 +137,7 @@ static void say_ready(struct mk_agent *agent)
 	if (agent->ready)
 		return;
 	agent->ready = true;
+	mk_source_ready(agent->source);
 	mk_log_info("ready node=%s pods=%s vtep=%s uplink=%s mtu=%u peers=%zu services=%zu "
 		    "frontends=%zu writes=%u",
 		    agent->config.node_name, mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
@@ -114,10 +147,11 @@ static void say_ready(struct mk_agent *agent)
 		    agent->writes);
 }
 
-/* An error of the node's own step keeps a loaded datapath serving: Services go on being followed. */
+/* An error of the node's own step keeps a loaded datapath serving: Services go on being followed. A
+ * Service for which a table has no room keeps nothing else waiting. */
 static int run_steps(struct mk_agent *agent, struct mk_error *err)
 {
-	struct mk_error node_error = { 0 };
+	struct mk_error node_error = { 0 }, full = { 0 };
 	int node = mk_agent_step_node(agent, &node_error);
 	int ret;
 
@@ -126,6 +160,10 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 		return node;
 	}
 	ret = mk_agent_step_services(agent, err);
+	if (ret < 0 && is_full(err)) {
+		full = *err;
+		ret = 0;
+	}
 	if (ret == 0)
 		ret = step_attach(agent, err);
 	if (ret == 0)
@@ -134,9 +172,11 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 		ret = step_prune(agent, err);
 	if (ret == 0)
 		ret = mk_agent_step_install(agent, err);
-	if (ret == 0 && node < 0) {
-		*err = node_error;
-		ret = node;
+	if (ret == 0 && node == 0)
+		say_ready(agent);
+	if (ret == 0 && (node < 0 || full.code)) {
+		*err = node < 0 ? node_error : full;
+		ret = -err->code;
 	}
 	return ret;
 }
@@ -167,6 +207,5 @@ void mk_agent_work(struct mk_agent *agent)
 	agent->backoff_ms = 0;
 	if (ret == MK_WAIT)
 		return;
-	say_ready(agent);
 	say_fine(agent);
 }

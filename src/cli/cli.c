@@ -107,8 +107,10 @@ int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, s
 		print_help(stdout);
 	if (ret == 0)
 		ret = mk_record_read(options->state_dir, &record, err);
-	if (ret == 0)
+	if (ret == 0) {
 		snprintf(options->bpf_dir, sizeof(options->bpf_dir), "%s", record.bpf_dir);
+		snprintf(options->source, sizeof(options->source), "%s", record.source);
+	}
 	return ret;
 }
 

@@ -20,6 +20,7 @@ int mk_cli_probe(int argc, char **argv);
 struct mk_cli_options {
 	char state_dir[PATH_MAX];
 	char bpf_dir[PATH_MAX]; /* as the agent wrote down, if it did */
+	char source[PATH_MAX]; /* what the agent follows, in words */
 	int follow; /* drops --follow */
 };
 /* Returns 0; 1 after --help; or an error that names the word. */

@@ -13,10 +13,11 @@
 #include "datapath/pin.h"
 #include "datapath/table.h"
 
-/* The agent holds its lock as long as it lives. */
-static void print_agent(const char *state_dir)
+/* The agent holds its lock as long as it lives; what it follows is in its record. */
+static void print_agent(const char *state_dir, const char *source)
 {
 	char path[PATH_MAX + 16], pid[32] = "";
+	const char *follows = *source ? ", follows " : "";
 	cleanup_fclose FILE *file = NULL;
 
 	snprintf(path, sizeof(path), "%s/agent.lock", state_dir);
@@ -28,7 +29,7 @@ static void print_agent(const char *state_dir)
 	if (fgets(pid, sizeof(pid), file))
 		pid[strcspn(pid, "\n")] = '\0';
 	if (flock(fileno(file), LOCK_SH | LOCK_NB) < 0)
-		printf("agent: running, pid %s\n", pid);
+		printf("agent: running, pid %s%s%s\n", pid, follows, source);
 	else
 		printf("agent: not running\n");
 }
@@ -142,7 +143,7 @@ int mk_cli_status(int argc, char **argv)
 	if (ret > 0)
 		return 0;
 	if (ret == 0) {
-		print_agent(options.state_dir);
+		print_agent(options.state_dir, options.source);
 		ret = print_attached(&err);
 	}
 	if (ret == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The agent's pure parts: what map `routes` should hold, the CNI configuration it writes. */
+/* The agent's pure parts: what map `routes` should hold, ranges, the source, the CNI configuration. */
 #include <check.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -38,6 +38,7 @@ static const struct {
 	{ "10.244.1.0/24", MK_ROUTE_PODS, "00:00:00:00:00:00" },
 	{ "10.244.0.0/16", MK_ROUTE_DROP, "00:00:00:00:00:00" },
 	{ "10.18.0.0/16", MK_ROUTE_DROP, "00:00:00:00:00:00" },
+	{ "10.96.0.0/12", MK_ROUTE_DROP, "00:00:00:00:00:00" },
 	{ "10.244.2.0/24", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
 	{ "10.18.0.2/32", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
 	{ "10.18.0.1/32", MK_ROUTE_HOST, "00:00:00:00:00:00" },
@@ -53,7 +54,8 @@ START_TEST(test_routes)
 					.vtep = ip_of("10.18.0.2") };
 	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
 	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
-	const struct mk_routes_input input = { &config, &own, &plan, local, 2 };
+	const struct mk_cidr range = cidr_of("10.96.0.0/12");
+	const struct mk_routes_input input = { &config, &own, &plan, local, 2, &range, 1 };
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
 
@@ -68,6 +70,96 @@ START_TEST(test_routes)
 		ck_assert_str_eq(mk_cidr_format(&entries[i].dst, dst), expected[i].dst);
 		ck_assert_uint_eq(entries[i].route.type, expected[i].type);
 		ck_assert_str_eq(mk_mac_format(&vtep_mac, mac), expected[i].mac);
+	}
+}
+END_TEST
+
+static const struct {
+	const char *range, *cuts_off; /* NULL: nothing, it can be used */
+} ranges[] = {
+	{ "10.96.0.0/12", NULL },
+	{ "192.0.2.128/25", NULL },
+	{ "10.244.0.0/20", "clusterCidr" },
+	{ "10.0.0.0/8", "clusterCidr" },
+	{ "10.18.0.0/24", "vtepCidr" },
+	{ "192.0.2.0/29", "this node's InternalIP" },
+	{ "198.51.100.0/24", "a node's InternalIP" },
+	{ "0.0.0.0/0", "clusterCidr" },
+};
+
+START_TEST(test_usable_ranges)
+{
+	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
+				    .vtep_cidr = cidr_of("10.18.0.0/16") };
+	struct mk_overlay_peer peer = { .underlay = ip_of("198.51.100.2") };
+	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	struct mk_ip internal_ip = ip_of("192.0.2.1");
+	struct mk_cidr list[] = { cidr_of(ranges[_i].range), cidr_of("172.30.0.1/16") };
+	const struct mk_ranges_input input = { &config, &plan, &internal_ip, list, 2 };
+	bool used = !ranges[_i].cuts_off;
+	struct mk_cidr usable[2];
+	char text[MK_CIDR_STRLEN];
+
+	ck_assert_int_eq(mk_agent_usable_ranges(&input, usable, &err), used ? 0 : 1);
+	ck_assert_str_eq(mk_cidr_format(&usable[used ? 1 : 0], text), "172.30.0.0/16");
+	if (!used)
+		ck_assert_msg(strstr(err.text, ranges[_i].range) &&
+				      strstr(err.text, ranges[_i].cuts_off),
+			      "%s: %s", ranges[_i].range, err.text);
+}
+END_TEST
+
+/* ---- source -------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	struct mk_config config;
+	const char *host; /* KUBERNETES_SERVICE_HOST */
+	bool token;
+	const char *text; /* of the error, with a '!' */
+} sources[] = {
+	{ "directory", { .cluster_dir = "/c" }, NULL, false, "cluster directory /c" },
+	{ "kubeconfig", { .kubeconfig = "/k" }, NULL, false, "API server by kubeconfig /k" },
+	{ "kubeconfig and API server",
+	  { .kubeconfig = "/k", .api_server = "https://a:1" },
+	  NULL,
+	  false,
+	  "API server at https://a:1 by kubeconfig /k" },
+	{ "pod", { .cluster_dir = "" }, "10.96.0.1", true, "API server by service account" },
+	{ "pod that is told the API server",
+	  { .api_server = "https://a:1" },
+	  NULL,
+	  true,
+	  "API server at https://a:1 by service account" },
+	{ "no pod: the first way", { .cluster_dir = "" }, NULL, false, "!--kubeconfig FILE" },
+	{ "no pod: the second way", { .cluster_dir = "" }, NULL, false, "!--cluster-dir DIR" },
+	{ "no pod: the third way", { .cluster_dir = "" }, NULL, false, "!service account" },
+	{ "no token", { .api_server = "https://a:1" }, "10.96.0.1", false, "!/token" },
+	{ "no API server", { .cluster_dir = "" }, NULL, true, "!apiServer" },
+};
+
+START_TEST(test_source)
+{
+	char dir[] = "/tmp/mk-test-account-XXXXXX", path[64];
+	struct mk_source_text text;
+	int ret;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/token", dir);
+	if (sources[_i].token)
+		fclose(fopen(path, "w"));
+	clearenv();
+	if (sources[_i].host)
+		setenv("KUBERNETES_SERVICE_HOST", sources[_i].host, 1);
+	ret = mk_source_choose(&sources[_i].config, dir, &text, &err);
+	unlink(path);
+	rmdir(dir);
+	if (sources[_i].text[0] != '!') {
+		ck_assert_msg(ret == 0, "%s: %s", sources[_i].name, err.text);
+		ck_assert_str_eq(text.text, sources[_i].text);
+	} else {
+		ck_assert_msg(ret < 0 && strstr(err.text, sources[_i].text + 1), "%s: %s",
+			      sources[_i].name, err.text);
 	}
 }
 END_TEST
@@ -174,6 +266,8 @@ int main(void)
 	int failed;
 
 	tcase_add_test(tc, test_routes);
+	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
+	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_conf);
 	tcase_add_test(tc, test_conf_with_portmap);
 	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
