@@ -43,41 +43,50 @@ static bool take(struct cursor *cursor, char byte)
 	return true;
 }
 
+/* After the closing quote, NULL: there is none. Most of the time goes here and in take_brackets(), so
+ * without the cursor, which the compiler would have to keep in memory. */
+static const char *skip_string(const char *at, const char *end)
+{
+	while (at < end && *at != '"')
+		at += *at == '\\' && at + 1 < end ? 2 : 1;
+	return at < end ? at + 1 : NULL;
+}
+
 /* @string: what is between the quotes. */
 static bool take_string(struct cursor *cursor, struct mk_span *string)
 {
+	const char *after;
+
 	if (!take(cursor, '"'))
 		return false;
-	string->text = cursor->at;
-	while (cursor->at < cursor->end && *cursor->at != '"')
-		cursor->at += *cursor->at == '\\' ? 2 : 1;
-	if (cursor->at >= cursor->end)
+	after = skip_string(cursor->at, cursor->end);
+	if (!after)
 		return false;
-	string->size = (size_t)(cursor->at - string->text);
-	cursor->at++;
+	string->text = cursor->at;
+	string->size = (size_t)(after - 1 - cursor->at);
+	cursor->at = after;
 	return true;
 }
 
 static bool take_brackets(struct cursor *cursor)
 {
-	struct mk_span string;
+	const char *at = cursor->at, *end = cursor->end;
 	int depth = 0;
 
-	while (cursor->at < cursor->end) {
-		if (*cursor->at == '"') {
-			if (!take_string(cursor, &string))
-				return false;
-			continue;
-		}
-		if (*cursor->at == '{' || *cursor->at == '[')
+	while (at && at < end) {
+		char byte = *at++;
+
+		if (byte == '"')
+			at = skip_string(at, end);
+		else if (byte == '{' || byte == '[')
 			depth++;
-		else if (*cursor->at == '}' || *cursor->at == ']')
-			depth--;
-		cursor->at++;
-		if (depth == 0)
-			return true;
+		else if ((byte == '}' || byte == ']') && --depth == 0)
+			break;
 	}
-	return false;
+	if (!at || depth != 0)
+		return false;
+	cursor->at = at;
+	return true;
 }
 
 /* A value of any type. */

@@ -106,46 +106,48 @@ static int hand_over(struct mk_splitter *splitter, const char *start, const char
 	return splitter->handler.object(splitter->handler.ctx, text, size, err);
 }
 
+/* With nothing kept in memory that a byte could alias. */
 static const char *skip_string(struct mk_splitter *splitter, const char *at, const char *end)
 {
-	while (at < end) {
-		if (splitter->escaped)
-			splitter->escaped = false;
-		else if (*at == '\\')
+	if (splitter->escaped && at < end) {
+		splitter->escaped = false;
+		at++;
+	}
+	while (at < end && *at != '"') {
+		if (*at++ != '\\')
+			continue;
+		if (at == end) {
 			splitter->escaped = true;
-		else if (*at == '"') {
-			splitter->in_string = false;
-			return at + 1;
+			return end;
 		}
 		at++;
 	}
-	return end;
+	if (at == end)
+		return end;
+	splitter->in_string = false;
+	return at + 1;
 }
 
 /* The bytes of an object up to its end or that of the piece. Returns where it stopped. */
 static const char *skip_object(struct mk_splitter *splitter, const char *at, const char *end)
 {
-	unsigned int bottom = object_depth(splitter);
+	unsigned int bottom = object_depth(splitter), depth = splitter->depth;
 
-	while (at < end && splitter->depth > bottom) {
-		if (splitter->in_string) {
-			at = skip_string(splitter, at, end);
-			continue;
-		}
-		switch (*at++) {
-		case '"':
+	if (splitter->in_string)
+		at = skip_string(splitter, at, end);
+	while (at < end && depth > bottom) {
+		char byte = *at++;
+
+		if (byte == '"') {
 			splitter->in_string = true;
-			break;
-		case '{':
-		case '[':
-			splitter->depth++;
-			break;
-		case '}':
-		case ']':
-			splitter->depth--;
-			break;
+			at = skip_string(splitter, at, end);
+		} else if (byte == '{' || byte == '[') {
+			depth++;
+		} else if (byte == '}' || byte == ']') {
+			depth--;
 		}
 	}
+	splitter->depth = depth;
 	return at;
 }
 

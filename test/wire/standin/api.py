@@ -302,6 +302,12 @@ class Api:
             await recordings.replay(exchange, fault["recording"])
         elif "status" in fault:
             await exchange.answer(fault["status"], fault.get("body", ""), fault.get("headers", {}))
+        elif "file" in fault:  # a watch whose events are in a file, and nothing after them
+            await exchange.head(200, {"Content-Type": "application/json"})
+            with open(fault["file"], "rb") as f:
+                while piece := f.read(1 << 18):
+                    await exchange.data(piece)
+            await asyncio.Event().wait()
         elif "event" in fault:
             await exchange.head(200, {"Content-Type": "application/json"})
             await exchange.data(json.dumps({"type": "ERROR", "object": fault["event"]}).encode() + b"\n")
