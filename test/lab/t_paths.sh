@@ -52,6 +52,14 @@ corner_services()
 		  externalTrafficPolicy: Local
 		  selector: {only: node2}
 		  ports: [{port: 80, targetPort: http, nodePort: 30082}]
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: only-node2-too}
+		spec:
+		  clusterIP: 10.96.77.4
+		  selector: {only: node2}
+		  ports: [{port: 80, targetPort: http}]
 	END
 }
 
@@ -112,6 +120,43 @@ local_without_backend()
 unknown_port() { refused client-1 tcp "$WEB:4711"; refused node1 udp "$WEB:4711"; }
 empty_from_host() { refused node1 tcp "$EMPTY:$EMPTY_PORT"; refused node1 udp "$EMPTY:$EMPTY_PORT"; }
 ping_vip() { ping_ms client-1 "$WEB"; ping_ms node1 "$WEB"; }
+
+# A client may use one port towards a Service and towards its backend: two connections for its
+# kernel, but the backend's answers look the same. The first
+# has ended.
+same_port_after()
+{
+	local where=$1 from=$2:$3
+	expect_match "by the Service" '^single ' "$(ask "$where" tcp 10.96.77.3:80 --from "$from" || true)"
+	expect_match "directly, from the same port" '^single ' \
+		"$(ask "$where" tcp "${ADDR[single]}:8080" --from "$from" --timeout 4 || true)"
+	expect_match "by the Service again" '^single ' "$(ask "$where" tcp 10.96.77.3:80 --from "$from" || true)"
+}
+
+# The same towards two Services that share their backend.
+same_port_two_services()
+{
+	local vip
+	for vip in 10.96.77.3 10.96.77.4 10.96.77.3; do
+		expect_match "by $vip, from the same port" '^single ' \
+			"$(ask client-2 tcp $vip:80 --from "${ADDR[client-2]}:41004" --timeout 4 || true)"
+	done
+}
+
+# Both at once.
+same_port_meanwhile()
+{
+	mkfifo "$TMP/held.in"
+	on client-2 "$HERE/echo.py" ask tcp 10.96.77.3:80 --from "${ADDR[client-2]}:41003" --hold \
+		<"$TMP/held.in" >"$TMP/held.out" &
+	exec {held}>"$TMP/held.in"
+	wait_for 5 grep -c '^single ' "$TMP/held.out"
+	expect_match "directly, from the same port" '^single ' \
+		"$(ask client-2 tcp "${ADDR[single]}:8080" --from "${ADDR[client-2]}:41003" --timeout 4 || true)"
+	echo >&"$held"
+	wait_for 5 both_lines
+}
+both_lines() { expect_eq "answers on the held connection" 2 "$(grep -c '^single ' "$TMP/held.out")"; }
 
 hairpin_source()
 {
@@ -186,6 +231,10 @@ check "policy Local without a backend here" local_without_backend
 check "port that the Service does not have is refused" unknown_port
 check "Service without backends refuses the host" empty_from_host
 check "a ClusterIP answers a ping" ping_vip
+check "one client port, to a Service and to its backend" same_port_after client-2 "${ADDR[client-2]}" 41001
+check "one client port, from the host" same_port_after node2 10.18.0.2 41002
+check "one client port, to two Services with one backend" same_port_two_services
+check "one client port, both at once" same_port_meanwhile
 check "hairpin: the pod does not see its own address" hairpin_source
 check "addresses that nobody has are dropped and counted" nobodys_address
 check "TTL is lowered, and its end is told" ttl_expires
