@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The addresses of a node from its pod CIDR. */
-#include <check.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "config/addresses.h"
+#include "unit/unit.h"
 
 static const struct {
 	const char *name, *cluster, *vtep, *pod;
@@ -96,13 +96,8 @@ int main(void)
 {
 	Suite *suite = suite_create("addresses");
 	TCase *tc = tcase_create("compute");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_loop_test(tc, test_compute, 0, MK_ARRAY_SIZE(cases));
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

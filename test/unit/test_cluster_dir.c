@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cluster directory: files come, change, go and break; the model follows. */
-#include <check.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "kube/cluster_dir.h"
 #include "model/model.h"
+#include "unit/unit.h"
 
 #define PATH_CHARS 512
 #define BOUND_MS   5000 /* for what should take a few; never reached but by a failure */
@@ -629,8 +629,6 @@ int main(void)
 {
 	Suite *suite = suite_create("cluster_dir");
 	TCase *tc = tcase_create("follow");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
@@ -655,8 +653,5 @@ int main(void)
 	tcase_add_test(tc, test_not_a_file);
 	tcase_add_test(tc, test_stop_with_events_waiting);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* YAML and JSON text to trees: what scalars become, what is refused and where. */
-#include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "kube/yaml_json.h"
+#include "unit/unit.h"
 
 static const struct {
 	const char *name, *text;
@@ -289,8 +289,6 @@ int main(void)
 {
 	Suite *suite = suite_create("cluster_dir_yaml");
 	TCase *tc = tcase_create("parse");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, test_good, 0, MK_ARRAY_SIZE(good));
@@ -301,8 +299,5 @@ int main(void)
 	tcase_add_test(tc, test_billion_laughs);
 	tcase_add_loop_test(tc, test_disturbed, 0, MK_ARRAY_SIZE(samples));
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a runtime hands over: environment and configuration, good and broken. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cni/conf.h"
+#include "unit/unit.h"
 
 #define NETWORK                                                            \
 	"\"podCIDR\":\"10.244.1.0/24\",\"clusterCIDR\":\"10.244.0.0/16\"," \
@@ -247,8 +247,6 @@ int main(void)
 {
 	Suite *suite = suite_create("cni_conf");
 	TCase *tc = tcase_create("conf");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_loop_test(tc, test_environment, 0, MK_ARRAY_SIZE(environments));
 	tcase_add_loop_test(tc, test_configuration, 0, MK_ARRAY_SIZE(configurations));
@@ -256,9 +254,5 @@ int main(void)
 	tcase_add_test(tc, test_del_needs_little);
 	tcase_add_loop_test(tc, test_attachments, 0, MK_ARRAY_SIZE(lists));
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the plugin prints, letter by letter, and the names it computes. */
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cni/endpoint.h"
 #include "cni/reply.h"
+#include "unit/unit.h"
 
 static const char *text_of(json_object *json)
 {
@@ -150,8 +150,6 @@ int main(void)
 {
 	Suite *suite = suite_create("cni_reply");
 	TCase *tc = tcase_create("reply");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_loop_test(tc, test_result, 0, MK_ARRAY_SIZE(results));
 	tcase_add_test(tc, test_failure);
@@ -160,9 +158,5 @@ int main(void)
 	tcase_add_test(tc, test_host_name_is_stable);
 	tcase_add_loop_test(tc, test_not_host_name, 0, MK_ARRAY_SIZE(not_host_names));
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

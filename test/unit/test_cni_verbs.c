@@ -2,7 +2,6 @@
 /* The verbs against the kernel: a namespace as host, others as containers, a bpffs of its own with
  * the table and a program under the names that the CNI mode expects. */
 #include <bpf/bpf.h>
-#include <check.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <net/if.h>
@@ -24,6 +23,7 @@
 #include "cni/reap.h"
 #include "datapath/pin.h"
 #include "ipam/ipam.h"
+#include "unit/unit.h"
 
 #define ROOT	"/mnt" /* hidden under a tmpfs, in a mount namespace of each test's own */
 #define STATE	ROOT "/state"
@@ -31,8 +31,6 @@
 
 static struct mk_error err;
 static char answer[4096];
-
-#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
 
 /* ---- a node ---------------------------------------------------------------------------------- */
 
@@ -833,9 +831,7 @@ int main(void)
 {
 	Suite *suite = suite_create("cni_verbs");
 	TCase *tc = tcase_create("verbs");
-	SRunner *sr;
 	char path[1024];
-	int failed;
 
 	snprintf(path, sizeof(path), "%s:/usr/sbin:/sbin", getenv("PATH") ? getenv("PATH") : "");
 	setenv("PATH", path, 1); /* tc, bpftool */
@@ -843,9 +839,5 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, NULL);
 	add_tests(tc);
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

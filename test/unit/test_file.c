@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Small files: read whole, replaced atomically, directories made. */
-#include <check.h>
 #include <dirent.h>
 #include <ftw.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "unit/unit.h"
 
 #define PATH_CHARS 512
 
@@ -170,8 +170,6 @@ int main(void)
 {
 	Suite *suite = suite_create("file");
 	TCase *tc = tcase_create("file");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_mkdirs);
@@ -181,8 +179,5 @@ int main(void)
 	tcase_add_test(tc, test_replace_fails_and_leaves_nothing);
 	tcase_add_test(tc, test_sysctl);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

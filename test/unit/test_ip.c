@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Addresses, ranges and MAC addresses: text and arithmetic. */
-#include <check.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/ip.h"
+#include "unit/unit.h"
 
 static const struct {
 	const char *text, *expected; /* NULL: refused */
@@ -86,14 +86,6 @@ START_TEST(test_cidr_parse)
 	ck_assert_str_eq(mk_cidr_format(&cidr, buf), cidrs[_i].network);
 }
 END_TEST
-
-static struct mk_cidr cidr_of(const char *text)
-{
-	struct mk_cidr cidr;
-
-	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "'%s'", text);
-	return cidr;
-}
 
 static const struct {
 	const char *outer, *inner;
@@ -224,8 +216,6 @@ int main(void)
 {
 	Suite *suite = suite_create("ip");
 	TCase *tc = tcase_create("ip");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_loop_test(tc, test_ip_parse, 0, MK_ARRAY_SIZE(ips));
 	tcase_add_loop_test(tc, test_cidr_parse, 0, MK_ARRAY_SIZE(cidrs));
@@ -236,8 +226,5 @@ int main(void)
 	tcase_add_test(tc, test_mac_of_ip);
 	tcase_add_test(tc, test_table_addresses);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

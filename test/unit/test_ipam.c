@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The address directory: the order of reuse, what a kill or a bad file leaves behind. */
-#include <check.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,20 +15,11 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "ipam/ipam.h"
+#include "unit/unit.h"
 
 static char state_dir[64];
 static struct mk_error err;
 static struct mk_ip first, last;
-
-#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
-
-static struct mk_ip ip_of(const char *text)
-{
-	struct mk_ip ip;
-
-	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
-	return ip;
-}
 
 static void setup(void)
 {
@@ -571,8 +561,6 @@ int main(void)
 {
 	Suite *suite = suite_create("ipam");
 	TCase *tc = tcase_create("directory");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, teardown);
@@ -591,9 +579,5 @@ int main(void)
 	tcase_add_test(tc, test_killed);
 	tcase_add_test(tc, test_64_at_once);
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

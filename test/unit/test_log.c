@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Log lines and error texts. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "unit/unit.h"
 
 static int saved = -1;
 static FILE *file;
@@ -170,8 +170,6 @@ int main(void)
 {
 	Suite *suite = suite_create("log");
 	TCase *tc = tcase_create("log");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_loop_test(tc, test_levels, 0, MK_ARRAY_SIZE(levels));
 	tcase_add_test(tc, test_journal_prefix);
@@ -183,8 +181,5 @@ int main(void)
 	tcase_add_test(tc, test_error_long);
 	tcase_add_test(tc, test_error_text);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

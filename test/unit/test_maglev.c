@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The consistent choice: equal shares, small disruption, the same on every node. */
 #include <arpa/inet.h>
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "service/service.h"
+#include "unit/unit.h"
 
 static const struct {
 	size_t count;
@@ -167,8 +167,6 @@ int main(void)
 {
 	Suite *suite = suite_create("maglev");
 	TCase *tc = tcase_create("maglev");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_shares, 0, MK_ARRAY_SIZE(sizes));
@@ -177,8 +175,5 @@ int main(void)
 	tcase_add_test(tc, test_stays_as_it_is);
 	tcase_add_test(tc, test_extremes);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The model, object by object: what is kept of it, what is refused. */
-#include <check.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/cleanup.h"
 #include "model/model.h"
 #include "unit/model_text.h"
+#include "unit/unit.h"
 
 static struct mk_model *model;
 static char heard[512]; /* what the listener was told, one word each */
@@ -366,8 +366,6 @@ int main(void)
 {
 	Suite *suite = suite_create("model");
 	TCase *tc = tcase_create("model");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
@@ -375,8 +373,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_bad, 0, MK_ARRAY_SIZE(bad));
 	tcase_add_loop_test(tc, test_not_ours, 0, MK_ARRAY_SIZE(not_ours));
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

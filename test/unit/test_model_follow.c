@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The model over time: when the listener hears of a change, how slices merge, recorded and
  * disturbed objects. */
-#include <check.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "base/file.h"
 #include "model/model.h"
 #include "unit/model_text.h"
+#include "unit/unit.h"
 
 static struct mk_model *model;
 static char heard[512]; /* what the listener was told, one word each */
@@ -357,8 +357,6 @@ int main(void)
 {
 	Suite *suite = suite_create("model_follow");
 	TCase *tc = tcase_create("model");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
@@ -368,8 +366,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_disturbed_trees, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_bytes, 0, MK_ARRAY_SIZE(recorded));
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every request of base/netlink.h against the kernel, in a network namespace of its own. */
-#include <check.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
@@ -9,11 +8,10 @@
 
 #include "base/cleanup.h"
 #include "base/netlink.h"
+#include "unit/unit.h"
 
 static struct mk_nl *nl;
 static struct mk_error err;
-
-#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
 
 static void setup(void)
 {
@@ -25,30 +23,6 @@ static void setup(void)
 static void teardown(void)
 {
 	mk_nl_free(nl);
-}
-
-static struct mk_ip ip_of(const char *text)
-{
-	struct mk_ip ip;
-
-	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
-	return ip;
-}
-
-static struct mk_cidr cidr_of(const char *text)
-{
-	struct mk_cidr cidr;
-
-	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "%s", text);
-	return cidr;
-}
-
-static struct mk_mac mac_of(const char *text)
-{
-	struct mk_mac mac;
-
-	ck_assert_msg(mk_mac_parse(text, &mac) == 0, "%s", text);
-	return mac;
 }
 
 static int add_veth(const char *name, const char *peer, int peer_netns_fd)
@@ -481,8 +455,6 @@ int main(void)
 {
 	Suite *suite = suite_create("netlink");
 	TCase *tc = tcase_create("requests");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_veth);
@@ -501,9 +473,5 @@ int main(void)
 	tcase_add_test(tc, test_fdb);
 	tcase_add_test(tc, test_bad_netns);
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -7,7 +7,6 @@
  *
  * with `*` before a local backend, `in` or `out` before a frontend for its scope, and after it
  * +masq, +maglev, +drop for its flags. The sets are separated by " | ". */
-#include <check.h>
 #include <json-c/json.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "base/cleanup.h"
 #include "model/model.h"
 #include "service/service.h"
+#include "unit/unit.h"
 
 static struct mk_model *model;
 
@@ -85,14 +85,6 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 		    frontend->flags & MK_SERVICE_MAGLEV ? "+maglev" : "",
 		    frontend->flags & MK_SERVICE_DROP_EMPTY ? "+drop" : "");
 	}
-}
-
-static struct mk_ip ip_of(const char *text)
-{
-	struct mk_ip ip;
-
-	ck_assert_int_eq(mk_ip_parse(text, &ip), 0);
-	return ip;
 }
 
 static void compile(struct mk_compiled_service *out)
@@ -439,8 +431,6 @@ int main(void)
 {
 	Suite *suite = suite_create("service");
 	TCase *tc = tcase_create("compile");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
@@ -449,8 +439,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
 	tcase_add_test(tc, test_more_than_the_tables_take);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When a session is over, and a sweep over real tables. */
 #include <bpf/bpf.h>
-#include <check.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/sweep.h"
+#include "unit/unit.h"
 
 #define S    1000000000ULL
 #define OPEN MK_SESSION_TCP_OPEN
@@ -215,8 +215,6 @@ int main(void)
 {
 	Suite *suite = suite_create("sweep");
 	TCase *rules = tcase_create("rules"), *walk = tcase_create("walk");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_loop_test(rules, test_limit, 0, MK_ARRAY_SIZE(limits));
 	tcase_add_loop_test(rules, test_expired, 0, MK_ARRAY_SIZE(ages));
@@ -227,9 +225,5 @@ int main(void)
 	tcase_add_test(walk, test_steps_are_bounded);
 	suite_add_tcase(suite, rules);
 	suite_add_tcase(suite, walk);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

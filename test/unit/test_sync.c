@@ -2,7 +2,6 @@
 /* Services to tables, on real maps: what is written, what is left alone, what goes and when. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/services.h"
+#include "unit/unit.h"
 
 #define S 1000000000ULL
 
@@ -74,14 +74,6 @@ struct built {
 	struct mk_backend_set set;
 	struct mk_compiled_service compiled;
 };
-
-static struct mk_ip ip_of(const char *text)
-{
-	struct mk_ip ip;
-
-	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
-	return ip;
-}
 
 /* ClusterIP @vip:80 and the address itself; backends "10.0.0.N:8080" for each digit of @backends. */
 static struct built *build(struct built *built, const char *name, const char *vip,
@@ -478,8 +470,6 @@ int main(void)
 {
 	Suite *suite = suite_create("sync");
 	TCase *tc = tcase_create("services");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_same_twice_writes_nothing);
@@ -496,9 +486,5 @@ int main(void)
 	tcase_add_test(tc, test_cut);
 	tcase_add_test(tc, test_host_backends);
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }
