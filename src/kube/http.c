@@ -163,7 +163,7 @@ static void transfer_free(struct mk_http_transfer *transfer)
 	uv_close((uv_handle_t *)&transfer->silence, transfer_closed);
 }
 
-static int status_of(struct mk_http_transfer *transfer)
+int mk_http_status(const struct mk_http_transfer *transfer)
 {
 	long status = 0;
 
@@ -180,8 +180,9 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 		return size ? 0 : 1;
 	uv_timer_again(&transfer->silence);
 	if (transfer->request.data)
-		transfer->refused = transfer->request.data(
-			transfer->request.ctx, status_of(transfer), data, size, &transfer->error);
+		transfer->refused =
+			transfer->request.data(transfer->request.ctx, mk_http_status(transfer),
+					       data, size, &transfer->error);
 	if (transfer->stage == MK_HTTP_CANCELLED || transfer->refused < 0)
 		return size ? 0 : 1; /* another number than came: libcurl ends the transfer */
 	return size;
@@ -224,7 +225,7 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 
 static void finish(struct mk_http_transfer *transfer, CURLcode code)
 {
-	struct mk_http_result result = { .status = status_of(transfer) };
+	struct mk_http_result result = { .status = mk_http_status(transfer) };
 	struct mk_http_request request = transfer->request;
 	bool cancelled = transfer->stage == MK_HTTP_CANCELLED;
 
@@ -420,9 +421,4 @@ void mk_http_free(struct mk_http *http)
 	http->curl->curl_multi_cleanup(http->multi);
 	uv_timer_stop(&http->timer);
 	uv_close((uv_handle_t *)&http->timer, timer_closed);
-}
-
-unsigned int mk_http_connections(const struct mk_http *http)
-{
-	return http->connections;
 }

@@ -53,7 +53,7 @@ mk_http_start(struct mk_http *http, const struct mk_http_request *request, struc
 /* Neither data() nor done() is called any more. May be called from within data(). */
 void mk_http_cancel(struct mk_http_transfer *transfer);
 
-/* Connections opened so far: how often a server had to be dialled. */
-unsigned int mk_http_connections(const struct mk_http *http);
+/* The status of the answer that is coming, 0: none yet. */
+int mk_http_status(const struct mk_http_transfer *transfer);
 
 #endif

@@ -16,7 +16,6 @@ struct mk_http {
 	unsigned int inside; /* libcurl is running */
 	struct mk_http_transfer *transfers;
 	struct watcher *watchers;
-	unsigned int connections;
 	bool closing;
 	unsigned int handles; /* libuv handles that still live */
 };

@@ -133,11 +133,10 @@ static int set_url(struct mk_http_transfer *transfer, const char *target, struct
 
 static int set_up_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
 {
-	struct mk_http_transfer *transfer = ctx;
 	unsigned int most = UNACKNOWLEDGED_MAX_MS;
 
+	(void)ctx;
 	(void)purpose;
-	transfer->http->connections++;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof(most)) < 0)
 		return CURL_SOCKOPT_ERROR;
 	return CURL_SOCKOPT_OK;
@@ -156,7 +155,6 @@ static int set_connection(struct mk_http_transfer *transfer, struct mk_error *er
 	SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
 	SET(CURLOPT_SOCKOPTFUNCTION, set_up_socket);
-	SET(CURLOPT_SOCKOPTDATA, transfer);
 	if (transfer->http->credentials->proxy)
 		SET(CURLOPT_PROXY, transfer->http->credentials->proxy);
 	return 0;

@@ -335,6 +335,19 @@ static int ask(struct mk_reflector *reflector, const struct mk_query *query, str
 	return reflector->transfer ? 0 : -err->code;
 }
 
+/* A watch that is open may have nothing to say for long: that it is open is what was hoped for. */
+static void look_at_watch(uv_timer_t *timer)
+{
+	struct mk_reflector *reflector = timer->data;
+
+	if (!reflector->transfer)
+		return;
+	if (mk_http_status(reflector->transfer) == 200)
+		mk_reflector_well(reflector);
+	else
+		uv_timer_start(timer, look_at_watch, SHORT_WATCH_MS, 0);
+}
+
 static void go_on(uv_timer_t *timer)
 {
 	struct mk_reflector *reflector = timer->data;
@@ -344,6 +357,8 @@ static void go_on(uv_timer_t *timer)
 	choose(reflector, &query);
 	if (ask(reflector, &query, &err) < 0)
 		ask_later(reflector, err.text, 0);
+	else if (reflector->mode == MK_QUERY_WATCH && *reflector->complaint)
+		uv_timer_start(timer, look_at_watch, SHORT_WATCH_MS, 0);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */

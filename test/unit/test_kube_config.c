@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kubeconfig files and service accounts, the waits between attempts, and what was seen of a list. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "kube/credentials.h"
 #include "kube/known.h"
 #include "kube/kube_cidrs.h"
+#include "unit/unit.h"
 
 static char dir[64];
 static struct mk_credentials credentials;
@@ -360,8 +360,6 @@ int main(void)
 {
 	Suite *suite = suite_create("kube_config");
 	TCase *tcase = tcase_create("kube_config");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, test_kubeconfig, 0, MK_ARRAY_SIZE(configs));
@@ -374,8 +372,5 @@ int main(void)
 	tcase_add_test(tcase, test_known);
 	tcase_add_loop_test(tcase, test_cidrs, 0, MK_ARRAY_SIZE(cidrs));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -344,6 +344,16 @@ def silent():
     wait("another connection", lambda: len({e["connection"] for e in server.log()}) >= 3)
 
 
+def well_again():
+    """a watch that could be resumed is said to be well, though nothing happens in it"""
+    server = Server()
+    client = Follow(server).listed()
+    server.faults({"match": {"target": NODES}, "status": 503, "times": 2})
+    server.done("POST", "/standin/cut")
+    client.logs("Nodes: following the API server again")
+    client.converged()
+
+
 def keepalive():
     """connections that are idle ask whether the peer lives"""
     server = Server()
@@ -515,7 +525,7 @@ def events():
 
 TESTS = [streaming_list, live_changes, kubectl_apply, paged_list, compressed_list, recorded_pages, recorded_streams, server_timeout,
          gone_event, gone_status, gone_page, busy, server_errors, rejected_watch, truncated, truncated_pages, no_json,
-         never_marked, silent, keepalive, other_contents, long_absence, backwards, nonsense, endpoints_instead,
+         never_marked, silent, well_again, keepalive, other_contents, long_absence, backwards, nonsense, endpoints_instead,
          no_endpoints, forbidden, ready_condition, ready_refused, events]
 
 if __name__ == "__main__":
