@@ -96,6 +96,18 @@ static void on_service_cidrs(void *ctx, const struct mk_cidr *cidrs, size_t coun
 	mk_agent_schedule(agent, DEBOUNCE_MS);
 }
 
+static void on_model_service_cidrs(void *ctx)
+{
+	struct mk_agent *agent = ctx;
+	cleanup_free struct mk_cidr *cidrs = NULL;
+	size_t count;
+
+	if (mk_model_service_cidrs(agent->model, &cidrs, &count) < 0)
+		mk_log_error("out of memory, the ServiceCIDRs stay as they were");
+	else
+		on_service_cidrs(agent, cidrs, count);
+}
+
 static void on_listed(void *ctx, bool complete)
 {
 	struct mk_agent *agent = ctx;
@@ -165,6 +177,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 	struct mk_model_listener listener = {
 		.node_changed = on_node_changed,
 		.service_changed = on_service_changed,
+		.service_cidrs_changed = on_model_service_cidrs,
 		.ctx = agent,
 	};
 	const struct mk_source_listener source = {

@@ -207,5 +207,6 @@ void mk_agent_work(struct mk_agent *agent)
 	agent->backoff_ms = 0;
 	if (ret == MK_WAIT)
 		return;
-	say_fine(agent);
+	if (!agent->node_waits)
+		say_fine(agent);
 }

@@ -16,6 +16,7 @@ static const struct {
 	[MK_KIND_SERVICE] = { "Service", "", "v1", true },
 	[MK_KIND_ENDPOINT_SLICE] = { "EndpointSlice", "discovery.k8s.io", "v1", true },
 	[MK_KIND_ENDPOINTS] = { "Endpoints", "", "v1", true },
+	[MK_KIND_SERVICE_CIDR] = { "ServiceCIDR", "networking.k8s.io", "v1", false },
 };
 
 const char *mk_kind_name(enum mk_kind kind)

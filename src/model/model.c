@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model: three tables and one index, Service to its EndpointSlices. uthash ends the process
+/* The model: tables by kind and one index, Service to its EndpointSlices. uthash ends the process
  * when memory is out; the datapath, which is pinned, goes on without it. */
 #include "model/model.h"
 
@@ -41,11 +41,18 @@ struct slice_list {
 	char key[];
 };
 
+struct service_cidr_entry {
+	UT_hash_handle hh;
+	struct mk_cidr cidr; /* family AF_UNSPEC: none of IPv4 */
+	char name[];
+};
+
 struct mk_model {
 	struct node_entry *nodes;
 	struct service_entry *services;
 	struct set_entry *slices, *endpoints;
 	struct slice_list *slices_of;
+	struct service_cidr_entry *service_cidrs;
 	struct mk_model_listener listener;
 };
 
@@ -353,6 +360,64 @@ static void delete_set(struct mk_model *model, enum mk_kind kind, const char *na
 	free(entry);
 }
 
+/* ---- ranges of Service addresses ------------------------------------------------------ */
+
+static void tell_service_cidrs(const struct mk_model *model)
+{
+	if (model->listener.service_cidrs_changed)
+		model->listener.service_cidrs_changed(model->listener.ctx);
+}
+
+static int apply_service_cidr(struct mk_model *model, const struct mk_json *tree,
+			      const struct mk_object_id *id, struct mk_error *err)
+{
+	struct service_cidr_entry *entry;
+	struct mk_cidr cidr;
+	int ret = mk_service_cidr_decode(tree, &cidr, err);
+
+	if (ret < 0)
+		return ret;
+	HASH_FIND_STR(model->service_cidrs, id->name, entry);
+	if (entry && mk_cidr_equal(&entry->cidr, &cidr))
+		return 0;
+	if (!entry) {
+		entry = calloc(1, sizeof(*entry) + strlen(id->name) + 1);
+		if (!entry)
+			return mk_error_errno(err, ENOMEM, "new object");
+		strcpy(entry->name, id->name);
+		HASH_ADD_STR(model->service_cidrs, name, entry);
+	}
+	entry->cidr = cidr;
+	tell_service_cidrs(model);
+	return 0;
+}
+
+static void delete_service_cidr(struct mk_model *model, const char *name)
+{
+	struct service_cidr_entry *entry;
+
+	HASH_FIND_STR(model->service_cidrs, name, entry);
+	if (!entry)
+		return;
+	HASH_DEL(model->service_cidrs, entry);
+	free(entry);
+	tell_service_cidrs(model);
+}
+
+int mk_model_service_cidrs(const struct mk_model *model, struct mk_cidr **cidrs, size_t *count)
+{
+	struct service_cidr_entry *entry, *next;
+
+	*count = 0;
+	*cidrs = calloc(HASH_COUNT(model->service_cidrs) + 1, sizeof(**cidrs));
+	if (!*cidrs)
+		return -ENOMEM;
+	HASH_ITER(hh, model->service_cidrs, entry, next)
+		if (entry->cidr.ip.family != AF_UNSPEC)
+			(*cidrs)[(*count)++] = entry->cidr;
+	return 0;
+}
+
 /* ---- whole model --------------------------------------------------------------------- */
 
 int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err)
@@ -367,6 +432,8 @@ int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *e
 		ret = apply_node(model, &root, &id, err);
 	else if (id.kind == MK_KIND_SERVICE)
 		ret = apply_service(model, &root, &id, err);
+	else if (id.kind == MK_KIND_SERVICE_CIDR)
+		ret = apply_service_cidr(model, &root, &id, err);
 	else
 		ret = apply_set(model, &root, &id, err);
 	if (ret < 0)
@@ -382,6 +449,8 @@ void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *name
 		delete_node(model, name);
 	else if (kind == MK_KIND_SERVICE)
 		delete_service(model, namespace_, name);
+	else if (kind == MK_KIND_SERVICE_CIDR)
+		delete_service_cidr(model, name);
 	else if (kind == MK_KIND_ENDPOINT_SLICE || kind == MK_KIND_ENDPOINTS)
 		delete_set(model, kind, namespace_, name);
 }
@@ -391,6 +460,7 @@ void mk_model_free(struct mk_model *model)
 	struct node_entry *node, *next_node;
 	struct service_entry *service, *next_service;
 	struct set_entry *set, *next_set;
+	struct service_cidr_entry *cidr, *next_cidr;
 
 	if (!model)
 		return;
@@ -405,6 +475,10 @@ void mk_model_free(struct mk_model *model)
 	HASH_ITER(hh, model->endpoints, set, next_set)
 		delete_set(model, MK_KIND_ENDPOINTS, set->set.namespace_,
 			   strchr(set->key, '/') + 1);
+	HASH_ITER(hh, model->service_cidrs, cidr, next_cidr) {
+		HASH_DEL(model->service_cidrs, cidr);
+		free(cidr);
+	}
 	free(model);
 }
 

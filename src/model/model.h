@@ -20,6 +20,7 @@ enum mk_kind {
 	MK_KIND_SERVICE,
 	MK_KIND_ENDPOINT_SLICE, /* discovery.k8s.io/v1 */
 	MK_KIND_ENDPOINTS, /* v1; used for a Service only while it has no EndpointSlice */
+	MK_KIND_SERVICE_CIDR, /* networking.k8s.io/v1; the API client keeps its own list of them */
 	MK_KIND_COUNT
 };
 
@@ -81,6 +82,8 @@ struct mk_model_listener {
 	void (*node_changed)(void *ctx, const char *name);
 	/* The Service, or an EndpointSlice or Endpoints object of it, changed or vanished. */
 	void (*service_changed)(void *ctx, const char *namespace_, const char *name);
+	/* What mk_model_service_cidrs() says. */
+	void (*service_cidrs_changed)(void *ctx);
 	void *ctx;
 };
 
@@ -93,7 +96,8 @@ void mk_model_set_listener(struct mk_model *model, const struct mk_model_listene
  * kind, namespace/name, the field, its value; the model is unchanged. */
 mk_must_check int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err);
 
-/* Remove an object; one that is not there is no error. @namespace_ is "" for Nodes. */
+/* Remove an object; one that is not there is no error. @namespace_ is "" for Nodes and
+ * ServiceCIDRs. */
 void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *namespace_,
 		     const char *name);
 
@@ -111,6 +115,10 @@ const struct mk_service_object *mk_model_service(const struct mk_model *model,
 mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *namespace_,
 				     const char *name, const struct mk_endpoint ***endpoints,
 				     size_t *count);
+
+/* The IPv4 ranges of all ServiceCIDR objects; the caller frees *@cidrs. */
+mk_must_check int mk_model_service_cidrs(const struct mk_model *model, struct mk_cidr **cidrs,
+					 size_t *count);
 
 void mk_model_each_node(const struct mk_model *model,
 			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);

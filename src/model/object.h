@@ -29,6 +29,10 @@ mk_must_check int mk_service_decode(const struct mk_json *tree, const struct mk_
 bool mk_service_equal(const struct mk_service_object *a, const struct mk_service_object *b);
 void mk_service_release(struct mk_service_object *service);
 
+/* The IPv4 range of a ServiceCIDR; family AF_UNSPEC: none. */
+mk_must_check int mk_service_cidr_decode(const struct mk_json *tree, struct mk_cidr *cidr,
+					 struct mk_error *err);
+
 /* An EndpointSlice or an Endpoints object. Names and hints are shared by the endpoints that one
  * address makes with each port, and owned by the set. */
 struct mk_endpoint_set {

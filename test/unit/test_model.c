@@ -217,6 +217,11 @@ static const struct {
 	{ "no kind", "{'apiVersion': 'v1'}", "kind is missing" },
 	{ "kind of the wrong type", "{'apiVersion': 'v1', 'kind': 5}",
 	  "kind: value 5, expected a text" },
+	{ "range of Service addresses without a prefix",
+	  "{'apiVersion': 'networking.k8s.io/v1', 'kind': 'ServiceCIDR', 'metadata': {'name': "
+	  "'a'}, "
+	  "'spec': {'cidrs': ['10.96.0.0']}}",
+	  "ServiceCIDR a: spec.cidrs[0]: value" },
 	{ "no metadata", "{'apiVersion': 'v1', 'kind': 'Node'}", "Node: metadata.name is missing" },
 	{ "no name", "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {}}",
 	  "metadata.name is missing" },

@@ -37,13 +37,27 @@ static void service_changed(void *ctx, const char *namespace_, const char *name)
 	hear("%s%s/%s", *heard ? " " : "", namespace_, name);
 }
 
+static void service_cidrs_changed(void *ctx)
+{
+	cleanup_free struct mk_cidr *cidrs = NULL;
+	size_t count;
+	char text[MK_CIDR_STRLEN];
+
+	(void)ctx;
+	ck_assert_int_eq(mk_model_service_cidrs(model, &cidrs, &count), 0);
+	hear("%sranges:", *heard ? " " : "");
+	for (size_t i = 0; i < count; i++)
+		hear("%s%s", i ? "," : "", mk_cidr_format(&cidrs[i], text));
+}
+
 static void setup(void)
 {
 	model = mk_model_new();
 	ck_assert_ptr_nonnull(model);
-	mk_model_set_listener(model,
-			      &(struct mk_model_listener){ .node_changed = node_changed,
-							   .service_changed = service_changed });
+	mk_model_set_listener(model, &(struct mk_model_listener){
+					     .node_changed = node_changed,
+					     .service_changed = service_changed,
+					     .service_cidrs_changed = service_cidrs_changed });
 	heard[0] = '\0';
 }
 
@@ -58,6 +72,9 @@ static void teardown(void)
 	"{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x', 'labels': "                \
 	"{'kubernetes.io/service-name': '" service "'}}, 'endpoints': [{'addresses': ['" address \
 	"']}], " HTTP "}"
+#define RANGE(name, cidrs)                                                                    \
+	"{'apiVersion': 'networking.k8s.io/v1', 'kind': 'ServiceCIDR', 'metadata': {'name': " \
+	"'" name "'}, 'spec': {'cidrs': [" cidrs "]}}"
 #define ENDPOINTS_AT(address) \
 	"{" ENDPOINTS ", 'subsets': [{'addresses': [{'ip': '" address "'}], " HTTP "}]}"
 
@@ -128,6 +145,14 @@ static const struct {
 			     "[{'name': 'a'}]}},"
 			     "{'addresses': ['10.1.0.1']}], " HTTP "}",
 	      .heard = "x/s" } } },
+	{ "ranges of Service addresses",
+	  { { RANGE("a", "'10.96.0.0/16', 'fd00:96::/112'"), .heard = "ranges:10.96.0.0/16" },
+	    { RANGE("a", "'10.96.0.0/16'"), .heard = "" },
+	    { RANGE("b", "'fd00:97::/112', '10.97.1.0/16'"),
+	      .heard = "ranges:10.96.0.0/16,10.97.0.0/16" },
+	    { RANGE("a", "'10.112.0.0/16'"), .heard = "ranges:10.112.0.0/16,10.97.0.0/16" },
+	    { .kind = MK_KIND_SERVICE_CIDR, .name = "b", .heard = "ranges:10.112.0.0/16" },
+	    { .kind = MK_KIND_SERVICE_CIDR, .name = "b", .heard = "" } } },
 	{ "endpoints are heard only while there is no slice",
 	  { { ENDPOINTS_AT("10.1.0.1"), .heard = "x/s" },
 	    { SLICE_OF("s", "10.1.0.2"), .heard = "x/s" },

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/object.h"
+
+/* One range per family at most, says the API server. */
+int mk_service_cidr_decode(const struct mk_json *tree, struct mk_cidr *cidr, struct mk_error *err)
+{
+	struct mk_json spec, list, at;
+	int ret = mk_json_member(tree, "spec", json_type_object, &spec, err);
+
+	*cidr = (struct mk_cidr){ .ip.family = AF_UNSPEC };
+	if (ret == 0)
+		ret = mk_json_member(&spec, "cidrs", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		struct mk_cidr one;
+
+		ret = mk_json_item(&list, i, json_type_string, &at, err);
+		if (ret == 0 && mk_cidr_parse(mk_json_string(&at), &one) < 0)
+			ret = mk_json_wrong(&at, "a range such as 10.96.0.0/16", err);
+		if (ret == 0 && one.ip.family == AF_INET && cidr->ip.family == AF_UNSPEC)
+			*cidr = mk_cidr_network(&one);
+	}
+	return ret;
+}
