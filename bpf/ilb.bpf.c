@@ -33,16 +33,28 @@ static __always_inline int is_host_address(const struct mk_addr *addr)
 
 /* What the host sends comes from its VTEP address, which every node can answer. Anything else
  * would come back another way, and a backend that is the host itself would see its own address as
- * source and drop the packet as martian: give those the virtual pod address. */
+ * source and drop the packet as martian: give those the virtual pod address. The port is always one
+ * that the host's sockets never have: its own flow to a backend on another node is not seen here,
+ * and must not be answered as if it were the Service's. */
 static __always_inline void masquerade_host(const struct packet *pkt,
 					    struct session_request *request)
 {
-	if (request->source_port)
-		return;
-	if (is_addr(&pkt->tuple.saddr, mk_node_vtep()) && !is_host_address(&request->to.daddr))
-		return;
-	request->to.saddr = mk_node_vpod();
+	if (!is_addr(&pkt->tuple.saddr, mk_node_vtep()) || is_host_address(&request->to.daddr))
+		request->to.saddr = mk_node_vpod();
 	request->source_port = 1;
+}
+
+/* Does a flow to no Service need a session? One that the host forwards for somebody else (a port
+ * mapping, another container network): the host's stack has its state, so the answers have to pass
+ * it again. And a connection to a backend from a port that the client uses towards its Service,
+ * too: the answers would be taken for the Service's. (Asked of TCP's first packets alone: without a
+ * session every datagram would have to ask.) */
+static __always_inline int needs_session(const struct packet *pkt,
+					 const struct session_request *request)
+{
+	if (request->reverse_flags & MK_SESSION_VIA_HOST)
+		return 1;
+	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
 /* The first packet of a flow, or one of a flow that needs no session. Returns MK_PARSED or a drop
@@ -50,27 +62,23 @@ static __always_inline void masquerade_host(const struct packet *pkt,
 static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt)
 {
+	struct session_request request = { .to = pkt->tuple };
 	struct mk_service *service = NULL;
-	struct session_request request = { 0 };
 	int ret;
 
-	/* The host forwards for somebody else (a port mapping, another container network): its
-	 * stack has the state of that flow, so the answers have to pass it again. */
 	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
 		request.reverse_flags = MK_SESSION_VIA_HOST;
 	if (!is_pod_range(&pkt->tuple.daddr))
 		service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
-	if (!service) {
-		if (!request.reverse_flags)
-			return MK_PARSED;
-		request.to = pkt->tuple;
-		return session_open(SERVICE_SESSIONS, pkt, &request);
+	if (service) {
+		ret = service_request(pkt, MK_SCOPE_INTERNAL, service, &request);
+		if (ret != MK_PARSED)
+			return ret;
+		if (ctx->hook == MK_HOOK_HOST)
+			masquerade_host(pkt, &request);
+	} else if (!needs_session(pkt, &request)) {
+		return MK_PARSED;
 	}
-	ret = service_request(pkt, MK_SCOPE_INTERNAL, service, &request);
-	if (ret != MK_PARSED)
-		return ret;
-	if (ctx->hook == MK_HOOK_HOST)
-		masquerade_host(pkt, &request);
 	ret = session_open(SERVICE_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
 		return ret;

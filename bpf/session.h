@@ -44,6 +44,11 @@ static __always_inline void session_touch(struct mk_session *session, const stru
 		session->flags |= MK_SESSION_RST;
 }
 
+static __always_inline int is_first_of_tcp(const struct packet *pkt)
+{
+	return (pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
+}
+
 /* A SYN on a session that has ended opens a new one: the client reuses its port. */
 static __always_inline int session_ended(struct session_tables tables, const struct mk_tuple *key,
 					 const struct mk_session *session)
@@ -131,8 +136,7 @@ static __always_inline int session_find(struct session_tables tables, const stru
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
 
 	if (session) {
-		if ((pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN &&
-		    session_ended(tables, &pkt->tuple, session))
+		if (is_first_of_tcp(pkt) && session_ended(tables, &pkt->tuple, session))
 			return 0;
 		session_touch(session, pkt);
 		hit->to = session->to;
@@ -165,27 +169,49 @@ struct session_request {
 	__u8 reverse_flags; /* MK_SESSION_VIA_HOST: replies go to the host's stack */
 };
 
-/* Enter the answer's direction; @exclusive: only if nobody else uses that tuple. Returns 0, or -1. */
+static __always_inline int tuple_eq(const struct mk_tuple *a, const struct mk_tuple *b)
+{
+	return mk_addr_eq(&a->saddr, &b->saddr) && mk_addr_eq(&a->daddr, &b->daddr) &&
+	       a->sport == b->sport && a->dport == b->dport && a->proto == b->proto;
+}
+
+/* Do the answers of some session already show what the answers to @to will show? */
+static __always_inline int session_reverse_taken(struct session_tables tables,
+						 const struct mk_tuple *to)
+{
+	struct mk_tuple key;
+
+	tuple_reverse(&key, to);
+	return bpf_map_lookup_elem(tables.established, &key) ||
+	       bpf_map_lookup_elem(tables.half_open, &key);
+}
+
+/* Enter the answer's direction. Returns 0, or -1 if it is another session's: a client may use one
+ * port towards a Service and towards its backend, or towards two Services that share it. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
-					       const struct session_request *request, int exclusive)
+					       const struct session_request *request)
 {
 	struct mk_session session = {
 		.created_ns = bpf_ktime_get_ns(),
 		.service_id = request->service_id,
 		.flags = request->reverse_flags,
 	};
+	struct mk_session *other;
 	struct mk_tuple key;
 
 	session.last_seen_ns = session.created_ns;
 	tuple_reverse(&key, &request->to);
 	tuple_reverse(&session.to, &pkt->tuple);
-	if (exclusive && bpf_map_lookup_elem(tables.established, &key))
+	if (bpf_map_lookup_elem(tables.established, &key))
 		return -1;
-	return bpf_map_update_elem(tables.half_open, &key, &session,
-				   exclusive ? BPF_NOEXIST : BPF_ANY)
-		       ? -1
-		       : 0;
+	if (bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST) == 0)
+		return 0;
+	/* this flow's own, whose other direction was evicted? */
+	other = bpf_map_lookup_elem(tables.half_open, &key);
+	if (!other || !tuple_eq(&other->to, &session.to))
+		return -1;
+	return bpf_map_update_elem(tables.half_open, &key, &session, BPF_ANY) ? -1 : 0;
 }
 
 static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
@@ -215,7 +241,7 @@ static __always_inline int session_take_port(struct session_tables tables, const
 		request->to.sport = bpf_htons(mk_node.nat_port_min + at % range);
 		if (echo)
 			request->to.dport = request->to.sport;
-		if (session_put_reverse(tables, pkt, request, 1) == 0)
+		if (session_put_reverse(tables, pkt, request) == 0)
 			return 0;
 		at = at * 0x9e3779b1 + 0x7f4a7c15;
 	}
@@ -235,12 +261,10 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	struct mk_tuple reverse;
 
 	session.last_seen_ns = session.created_ns;
-	if (request->source_port) {
-		if (session_take_port(tables, pkt, request))
-			return MK_DROP_NAT_PORTS_EXHAUSTED;
-	} else if (session_put_reverse(tables, pkt, request, 0)) {
-		return MK_DROP_SESSION_TABLE_FULL;
-	}
+	if (!request->source_port && session_put_reverse(tables, pkt, request))
+		request->source_port = 1;
+	if (request->source_port && session_take_port(tables, pkt, request))
+		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session.to = request->to;
 	if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0)
 		return MK_PARSED;

@@ -8,6 +8,7 @@
 #include "bpf/run.h"
 
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
+static const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
 
 /* Send @flow out of the pod; returns the port (or ping id) that the world sees, with the node's
  * address as source. */
@@ -189,6 +190,50 @@ START_TEST(test_port_reused)
 }
 END_TEST
 
+/* A client's kernel may use one port towards different destinations. Where their answers would look
+ * alike, the later flow gets another port. @flow goes out by the pod and has to come back as such. */
+static void expect_own_answers(const char *flow, const char *answer_seen)
+{
+	struct frame in = frame_make(flow, NULL), out;
+	unsigned port = 0;
+	char back[96];
+
+	out = fixture_expect(flow, MK_HOOK_POD, &in, TO_OVERLAY, NULL);
+	sscanf(frame_flow(&out), "tcp 10.244.1.2:%u > 10.244.2.7:8080", &port);
+	ck_assert_msg(port >= 49152, "%s: left as '%s'", flow, frame_flow(&out));
+	snprintf(back, sizeof(back), "tcp 10.244.2.7:8080 > 10.244.1.2:%u", port);
+	in = frame_make(back, &syn_ack);
+	fixture_expect(flow, MK_HOOK_OVERLAY, &in, TO_POD, answer_seen);
+}
+
+START_TEST(test_one_port_to_service_and_backend)
+{
+	static const char *const backend = "tcp 10.244.2.7:8080 > 10.244.1.2:40000";
+	struct frame in = frame_make(backend, &syn_ack);
+
+	if (_i) /* the Service's connection is half open, or it is established */
+		establish();
+	else
+		open_service_flow();
+	expect_own_answers("tcp 10.244.1.2:40000 > 10.244.2.7:8080", backend);
+	/* and the first one's answers are still its own */
+	fixture_expect("the Service's", MK_HOOK_OVERLAY, &in, TO_POD,
+		       "tcp 10.96.0.10:80 > 10.244.1.2:40000");
+}
+END_TEST
+
+START_TEST(test_one_port_to_two_services)
+{
+	if (_i)
+		establish();
+	else
+		open_service_flow();
+	fixture_service("tcp 10.96.0.11:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	expect_own_answers("tcp 10.244.1.2:40000 > 10.96.0.11:80",
+			   "tcp 10.96.0.11:80 > 10.244.1.2:40000");
+}
+END_TEST
+
 /* A flood of first packets does not evict an established session. */
 START_TEST(test_flood_evicts_no_established)
 {
@@ -290,6 +335,8 @@ int main(void)
 	tcase_add_test(tcase, test_refused_stays_half_open);
 	tcase_add_test(tcase, test_established_stays);
 	tcase_add_test(tcase, test_port_reused);
+	tcase_add_loop_test(tcase, test_one_port_to_service_and_backend, 0, 2);
+	tcase_add_loop_test(tcase, test_one_port_to_two_services, 0, 2);
 	tcase_add_test(tcase, test_flood_evicts_no_established);
 	tcase_add_test(tcase, test_fragments_to_service);
 	tcase_add_test(tcase, test_fragments_masqueraded);
