@@ -138,6 +138,12 @@ demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)test/lab/demo
 
+perf: deps ## beside a bare veth pair, beside ptp and host-local; ns per packet
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet
+	$(Q)perf/datapath
+	$(Q)perf/cni
+	$(Q)$(BUILD)/perf/packet
+
 lint: ## formatting, shell scripts, warnings of the other compiler
 	$(Q)test/lint
 
