@@ -22,6 +22,7 @@ WAIT_S = 20
 TMP = tempfile.mkdtemp(prefix="monokube-wire.")
 atexit.register(shutil.rmtree, TMP, True)
 running = []
+atexit.register(lambda: [thing.process.kill() for thing in running])
 
 
 class Wrong(Exception):

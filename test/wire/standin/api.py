@@ -5,6 +5,7 @@ import base64
 import copy
 import gzip
 import json
+import os
 import re
 import time
 
@@ -302,12 +303,8 @@ class Api:
             await recordings.replay(exchange, fault["recording"])
         elif "status" in fault:
             await exchange.answer(fault["status"], fault.get("body", ""), fault.get("headers", {}))
-        elif "file" in fault:  # a watch whose events are in a file, and nothing after them
-            await exchange.head(200, {"Content-Type": "application/json"})
-            with open(fault["file"], "rb") as f:
-                while piece := f.read(1 << 18):
-                    await exchange.data(piece)
-            await asyncio.Event().wait()
+        elif "file" in fault:
+            await self.send_file(exchange, fault)
         elif "event" in fault:
             await exchange.head(200, {"Content-Type": "application/json"})
             await exchange.data(json.dumps({"type": "ERROR", "object": fault["event"]}).encode() + b"\n")
@@ -317,6 +314,20 @@ class Api:
         else:
             return False
         return True
+
+    async def send_file(self, exchange, fault):
+        """A watch whose events are in a file; after them those that come through a FIFO, if there is one."""
+        await exchange.head(200, {"Content-Type": "application/json"})
+        with open(fault["file"], "rb") as f:
+            while piece := f.read(1 << 18):
+                await exchange.data(piece)
+        if "then" in fault:
+            lines = asyncio.StreamReader(limit=1 << 22)
+            fifo = open(os.open(fault["then"], os.O_RDWR | os.O_NONBLOCK), "rb", 0)  # read-write: no end of file
+            await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), fifo)
+            while line := await lines.readline():
+                await exchange.data(line)
+        await asyncio.Event().wait()
 
     # ---- control, by the tests
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* perf/scale_watch PIN CHANGES FIFO ALONE RATE SECONDS - how long until a change of an EndpointSlice is
+ * in the tables. CHANGES holds watch events (perf/scale_lists.py), FIFO leads into the agent's watch
+ * through the stand-in, PIN is the pinned map `services`. ALONE events one after the other: from the
+ * write into the FIFO until the Service's entry is another one, stand-in and TLS included. Then RATE
+ * events a second for SECONDS: how far behind the tables are at the end. Prints one JSON object. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/ip.h"
+#include "monokube/abi.h"
+
+#define FIRST_ADDRESS 0x0a800010U /* 10.128.0.16, Service 0 in scale_lists.py */
+#define GIVE_UP_MS    30000
+
+static int map;
+static FILE *changes;
+static int fifo;
+
+static void fail(const char *what, const char *why)
+{
+	fprintf(stderr, "scale_watch: %s: %s\n", what, why);
+	exit(1);
+}
+
+static double now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void pause_ms(double ms)
+{
+	struct timespec pause = { .tv_sec = (time_t)(ms / 1e3),
+				  .tv_nsec = (long)(ms * 1e6) % 1000000000 };
+
+	if (ms > 0)
+		nanosleep(&pause, NULL);
+}
+
+/* The entry of the Service that @line's slice belongs to. */
+static struct mk_service entry_of(const char *line)
+{
+	const char *name = strstr(line, "\"kubernetes.io/service-name\":\"svc-");
+	struct mk_ip ip = { .family = AF_INET };
+	struct mk_service_key key = { .port = htons(80),
+				      .proto = IPPROTO_TCP,
+				      .scope = MK_SCOPE_INTERNAL };
+	struct mk_service service = { 0 };
+	char number[7] = "";
+
+	if (!name)
+		fail("changes", "a line names no Service");
+	name = strstr(name, "svc-") + strlen("svc-");
+	snprintf(number, sizeof(number), "%s", name);
+	ip.v4.s_addr = htonl(FIRST_ADDRESS + (uint32_t)strtoul(number, NULL, 10));
+	key.addr = mk_ip_to_addr(&ip);
+	if (bpf_map_lookup_elem(map, &key, &service) < 0)
+		fail(number, "the Service of this number is not in the table");
+	return service;
+}
+
+static void await_change(const char *line, const struct mk_service *before, double start)
+{
+	struct mk_service now;
+
+	do {
+		now = entry_of(line);
+		if (now_ms() - start > GIVE_UP_MS)
+			fail("tables", "a change is not in them after 30 s");
+	} while (memcmp(&now, before, sizeof(now)) == 0);
+}
+
+static ssize_t next_line(char **line, size_t *room)
+{
+	ssize_t size = getline(line, room, changes);
+
+	if (size <= 0)
+		fail("changes", "there are not enough of them");
+	return size;
+}
+
+static void send_line(const char *line, ssize_t size)
+{
+	for (ssize_t at = 0, sent; at < size; at += sent) {
+		sent = write(fifo, line + at, (size_t)(size - at));
+		if (sent < 0)
+			fail("FIFO", strerror(errno));
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void measure_alone(size_t count)
+{
+	double *times = calloc(count + 1, sizeof(*times));
+	cleanup_free char *line = NULL;
+	size_t room = 0;
+
+	for (size_t i = 0; times && i < count; i++) {
+		ssize_t size = next_line(&line, &room);
+		struct mk_service before = entry_of(line);
+		double start = now_ms();
+
+		send_line(line, size);
+		await_change(line, &before, start);
+		times[i] = now_ms() - start;
+		pause_ms(5);
+	}
+	if (!times || !count)
+		fail("ALONE", "expected a number from 1");
+	qsort(times, count, sizeof(*times), compare);
+	printf("{\"changes\":%zu,\"median_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,", count,
+	       times[count / 2], times[count * 99 / 100], times[count - 1]);
+	free(times);
+}
+
+static void measure_rate(size_t rate, size_t seconds)
+{
+	double start = now_ms(), sent = start;
+	cleanup_free char *line = NULL;
+	struct mk_service before = { 0 };
+	size_t room = 0;
+
+	for (size_t i = 0; i < rate * seconds; i++) {
+		ssize_t size = next_line(&line, &room);
+
+		pause_ms(start + (double)i * 1e3 / (double)rate - now_ms());
+		before = entry_of(line);
+		sent = now_ms();
+		send_line(line, size);
+	}
+	await_change(line, &before, sent);
+	printf("\"rate_wanted\":%zu,\"rate\":%.0f,\"behind_ms\":%.3f}\n", rate,
+	       (double)(rate * seconds) * 1e3 / (sent - start), now_ms() - sent);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 7)
+		fail("usage", "scale_watch PIN CHANGES FIFO ALONE RATE SECONDS");
+	map = bpf_obj_get(argv[1]);
+	changes = fopen(argv[2], "r");
+	fifo = open(argv[3], O_WRONLY);
+	if (map < 0 || !changes || fifo < 0)
+		fail("cannot open", strerror(errno));
+	measure_alone(strtoul(argv[4], NULL, 10));
+	measure_rate(strtoul(argv[5], NULL, 10), strtoul(argv[6], NULL, 10));
+	return 0;
+}
