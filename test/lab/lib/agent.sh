@@ -11,23 +11,7 @@ agent_binary()
 
 agent_log() { echo "$LAB_DIR/nodes/$1/agent.log"; }
 
-# A pid alone may be somebody else's by now; with its start time it is ours.
-agent_pid()
-{
-	local pid started
-	read -r pid started 2>/dev/null <"$LAB_DIR/nodes/$1/agent.pid" || return 1
-	[[ $(start_time "$pid") == "$started" ]] && echo "$pid"
-}
-
-# Field 22 of /proc/PID/stat, counted behind the command name, which may hold blanks.
-start_time()
-{
-	local line
-	{ read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
-	line=${line##*) }
-	[[ ${line:0:1} != Z ]] && cut -d' ' -f20 <<<"$line"
-}
-
+agent_pid() { recorded_pid "$LAB_DIR/nodes/$1/agent.pid"; }
 agent_is_gone() { ! agent_pid "$1" >/dev/null; }
 agent_is_ready() { tail -c "+$((${2} + 1))" "$(agent_log "$1")" | grep -E '^(<[0-9]>)?info ready( |$)' >/dev/null; }
 agent_is_ready_or_gone() { agent_is_ready "$@" || agent_is_gone "$1"; }
@@ -36,21 +20,23 @@ agent_is_ready_or_gone() { agent_is_ready "$@" || agent_is_gone "$1"; }
 # come from MK_AGENT_FLAGS.
 agent_launch()
 {
-	local node=$1 dir=$LAB_DIR/nodes/$1 pid log
+	local node=$1 dir=$LAB_DIR/nodes/$1 log cluster
 	agent_is_gone "$node" || die "the agent of $node runs already, pid $(agent_pid "$node")"
+	cluster=(--cluster-dir "$dir/cluster")
+	! has_api || cluster=(--kubeconfig "$LAB_DIR/api/kubeconfig")
 	log=$(agent_log "$node")
 	touch "$log"
 	stat -c %s "$log" >"$dir/agent.log.start"
 	(
 		close_inherited
 		# shellcheck disable=SC2086 # a list of flags
-		exec setsid nsenter --net="/run/netns/$(netns_of "$node")" --mount="$dir/mnt" --wd=/ -- \
-			"$(agent_binary)" agent --node-name "$node" --cluster-dir "$dir/cluster" \
+		no_proxy='*' exec setsid nsenter --net="/run/netns/$(netns_of "$node")" \
+			--mount="$dir/mnt" --wd=/ -- \
+			"$(agent_binary)" agent --node-name "$node" "${cluster[@]}" \
 			--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" ${MK_AGENT_FLAGS:-}
 	) </dev/null >>"$log" 2>&1 &
-	pid=$!
+	record_pid "$!" "$dir/agent.pid"
 	disown
-	echo "$pid $(start_time "$pid")" >"$dir/agent.pid"
 }
 
 agent_await()

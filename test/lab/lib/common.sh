@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # test/lab/lib/common.sh - names, places and messages that every part of the lab shares.
 #
-# A lab is: network namespaces LAB.node1.., LAB.world, LAB.underlay and LAB.POD for each pod, and
+# A lab is: network namespaces LAB.node1.., LAB.world, LAB.underlay, LAB.api and LAB.POD per pod, and
 # one tmpfs /run/mklab-LAB with everything else. A name without dots before the dot and after
 # it keeps two labs apart whatever their names.
 # shellcheck disable=SC2034 # read by the other parts
@@ -10,11 +10,14 @@
 LAB_SUBNET=192.168.99		# the underlay; node N has .<10+N>
 WORLD_ADDR=192.168.99.200
 WORLD_FAR_ADDR=203.0.113.10	# RFC 5737: an address no machine has, behind world
+API_ADDR=192.168.99.100
+API_PORT=6443
 CLUSTER_CIDR=10.244.0.0/16
 VTEP_CIDR=10.18.0.0/16
 MAX_NODES=60
 AGENT_READY_SECONDS=30
 AGENT_STOP_SECONDS=10
+API_READY_SECONDS=20
 
 die()
 {
@@ -93,6 +96,25 @@ close_inherited()
 		fd=${fd##*/}
 		((fd <= 2 || fd == 255)) || eval "exec $fd>&-"
 	done
+}
+
+# record_pid PID FILE; recorded_pid FILE prints the pid while that process lives. A pid alone may be
+# somebody else's by now; with its start time it is ours.
+record_pid() { echo "$1 $(start_time "$1")" >"$2"; }
+recorded_pid()
+{
+	local pid started
+	read -r pid started 2>/dev/null <"$1" || return 1
+	[[ $(start_time "$pid") == "$started" ]] && echo "$pid"
+}
+
+# Field 22 of /proc/PID/stat, counted behind the command name, which may hold blanks.
+start_time()
+{
+	local line
+	{ read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+	line=${line##*) }
+	[[ ${line:0:1} != Z ]] && cut -d' ' -f20 <<<"$line"
 }
 
 # Write standard input to a file that appears complete or not at all.

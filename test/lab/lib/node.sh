@@ -111,9 +111,20 @@ status:
 END
 }
 
+# The Node objects are where the agents look for them.
+nodes_exist()
+{
+	if has_api; then
+		api_ask apply "$LAB_DIR"/objects/*.yaml >/dev/null
+	else
+		sync_objects
+	fi
+}
+
+# lab_up COUNT [api]
 lab_up()
 {
-	local count=$1 node index
+	local count=$1 api=$2 node index
 	[[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= MAX_NODES)) ||
 		die "number of nodes '$count': expected 1 to $MAX_NODES"
 	agent_binary >/dev/null
@@ -130,8 +141,9 @@ lab_up()
 		node_object "node$index" >"$LAB_DIR/objects/node-node$index.yaml"
 		node_up "node$index"
 	done
+	[[ -z $api ]] || api_up
+	nodes_exist
 	for node in $(all_nodes); do
-		cp "$LAB_DIR"/objects/*.yaml "$LAB_DIR/nodes/$node/cluster/"
 		agent_launch "$node"
 	done
 	for node in $(all_nodes); do

@@ -1,16 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """objects.py LAB_DIR: compute the EndpointSlices of Services that select pods of the lab, then
-make every node's cluster directory equal to LAB_DIR/objects. The caller holds the lock.
-
-What the lab does not know is left out: namespaces of pods (a selector sees all pods of the
-lab), readiness (a pod of the lab is ready)."""
-import json
+make every node's cluster directory equal to LAB_DIR/objects. The caller holds the lock."""
 import os
 import sys
 from pathlib import Path
 
 import yaml
+
+sys.dont_write_bytecode = True
+from slices import load_pods, service_slices  # noqa: E402
 
 SLICE_PREFIX = "lab-endpointslice-"
 
@@ -38,62 +37,13 @@ def selecting_services(objects):
                 yield doc
 
 
-def resolve_port(port, pod):
-    """A Service port as the pod serves it; None if the pod has no port of that name."""
-    target = port.get("targetPort", port["port"])
-    number = target if isinstance(target, int) else pod["ports"].get(target)
-    if number is None:
-        return None
-    return port.get("name", ""), port.get("protocol", "TCP"), number
-
-
-def group_by_ports(service, pods):
-    """Pods that serve the same numbers share a slice."""
-    groups = {}
-    selector = service["spec"]["selector"].items()
-    for pod in pods:
-        if not selector <= pod["labels"].items():
-            continue
-        ports = tuple(p for p in (resolve_port(p, pod) for p in service["spec"]["ports"]) if p)
-        groups.setdefault(ports, []).append(pod)
-    return groups or {(): []}
-
-
-def endpoint_slice(service, index, ports, pods):
-    meta = service["metadata"]
-    return {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {
-            "name": f"{meta['name']}-lab{index}",
-            "namespace": meta.get("namespace", "default"),
-            "labels": {"kubernetes.io/service-name": meta["name"]},
-        },
-        "addressType": "IPv4",
-        "ports": [{"name": n, "protocol": proto, "port": port} for n, proto, port in ports],
-        "endpoints": [
-            {
-                "addresses": [pod["ip"]],
-                "nodeName": pod["node"],
-                "conditions": {"ready": True, "serving": True, "terminating": False},
-                "targetRef": {"kind": "Pod", "name": pod["name"]},
-            }
-            for pod in pods
-        ],
-    }
-
-
 def slices(objects, pods):
     """File name -> content, one file per Service."""
     files = {}
     for service in selecting_services(objects):
         meta = service["metadata"]
-        docs = [
-            endpoint_slice(service, index, ports, members)
-            for index, (ports, members) in enumerate(sorted(group_by_ports(service, pods).items()))
-        ]
         name = f"{SLICE_PREFIX}{meta.get('namespace', 'default')}-{meta['name']}.yaml"
-        files[name] = yaml.safe_dump_all(docs, sort_keys=False)
+        files[name] = yaml.safe_dump_all(service_slices(service, pods), sort_keys=False)
     return files
 
 
@@ -118,8 +68,7 @@ def mirror(source, target, scratch):
 
 def main(lab):
     objects, scratch = lab / "objects", lab / "tmp"
-    pods = [json.loads(path.read_text()) for path in sorted((lab / "pods").glob("*.json"))]
-    wanted = slices(objects, pods)
+    wanted = slices(objects, load_pods(lab))
     for name, content in wanted.items():
         write(objects, name, content.encode(), scratch)
     for path in objects.glob(f"{SLICE_PREFIX}*"):

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # test/lab/lib/objects.sh - the cluster's objects: objects/ holds what was applied and what the
-# lab computes; every node's cluster directory follows it.
+# lab computes; every node's cluster directory follows it. With an API server the objects are there,
+# and objects/ holds the files as they were applied.
 
 sync_objects()
 {
-	flock "$LAB_DIR/objects" "$LAB_LIB/objects.py" "$LAB_DIR"
+	if ! has_api; then
+		flock "$LAB_DIR/objects" "$LAB_LIB/objects.py" "$LAB_DIR"
+	elif ! api_is_gone; then
+		in_netns api flock "$LAB_DIR/objects" "$LAB_LIB/api.py" "$LAB_DIR" sync
+	fi
 }
 
 lab_apply()
@@ -15,6 +20,9 @@ lab_apply()
 		[[ -f $file ]] || die "'$file' is not a file"
 		[[ $file == *.yaml || $file == *.yml || $file == *.json ]] ||
 			die "'$file': expected a name that ends in .yaml, .yml or .json"
+	done
+	! has_api || api_change apply "$@"
+	for file in "$@"; do
 		name=$(basename "$file")
 		write_atomically "$LAB_DIR/objects/$name" <"$file"
 	done
@@ -28,10 +36,21 @@ lab_delete()
 		[[ -f $LAB_DIR/objects/$(basename "$file") ]] ||
 			die "no file '$(basename "$file")' was applied; files: $(lab_objects | tr '\n' ' ')"
 	done
+	! has_api || delete_objects "$@"
 	for file in "$@"; do
 		rm "$LAB_DIR/objects/$(basename "$file")"
 	done
 	sync_objects
+}
+
+# From the API server what the files held when they were applied, whatever they hold now.
+delete_objects()
+{
+	local file applied=()
+	for file in "$@"; do
+		applied+=("$LAB_DIR/objects/$(basename "$file")")
+	done
+	api_change delete "${applied[@]}"
 }
 
 lab_objects() { find "$LAB_DIR/objects" -type f ! -name 'lab-*' -printf '%f\n' | sort; }

@@ -39,7 +39,7 @@ lab_pod()
 	local node=$1 name=$2 options list id netns result
 	shift 2
 	need_node "$node"
-	[[ $name =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ && $name != world && $name != underlay ]] && ! is_node "$name" ||
+	[[ $name =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ && ! $name =~ ^(world|underlay|api)$ ]] && ! is_node "$name" ||
 		die "pod name '$name': expected lower-case letters, digits, dashes, and no name of a node"
 	is_pod "$name" && die "lab '$LAB' has a pod '$name' already, on $(pod_get "$name" .node)"
 	options=$(pod_options "$name" "$@")

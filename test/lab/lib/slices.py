@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's EndpointSlice controller: which slices a Service with a selector has, given the pods.
+
+What the lab does not know is left out: namespaces of pods (a selector sees all pods of the
+lab), readiness (a pod of the lab is ready)."""
+import json
+
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+
+
+def load_pods(lab):
+    return [json.loads(path.read_text()) for path in sorted((lab / "pods").glob("*.json"))]
+
+
+def resolve_port(port, pod):
+    """A Service port as the pod serves it; None if the pod has no port of that name."""
+    target = port.get("targetPort", port["port"])
+    number = target if isinstance(target, int) else pod["ports"].get(target)
+    if number is None:
+        return None
+    return port.get("name", ""), port.get("protocol", "TCP"), number
+
+
+def group_by_ports(service, pods):
+    """Pods that serve the same numbers share a slice."""
+    groups = {}
+    selector = service["spec"]["selector"].items()
+    for pod in pods:
+        if not selector <= pod["labels"].items():
+            continue
+        ports = tuple(p for p in (resolve_port(p, pod) for p in service["spec"]["ports"]) if p)
+        groups.setdefault(ports, []).append(pod)
+    return groups or {(): []}
+
+
+def endpoint_slice(service, index, ports, pods):
+    meta = service["metadata"]
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": f"{meta['name']}-lab{index}",
+            "namespace": meta.get("namespace", "default"),
+            "labels": {"kubernetes.io/service-name": meta["name"], MANAGED_BY: "lab"},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": n, "protocol": proto, "port": port} for n, proto, port in ports],
+        "endpoints": [
+            {
+                "addresses": [pod["ip"]],
+                "nodeName": pod["node"],
+                "conditions": {"ready": True, "serving": True, "terminating": False},
+                "targetRef": {"kind": "Pod", "name": pod["name"]},
+            }
+            for pod in pods
+        ],
+    }
+
+
+def service_slices(service, pods):
+    return [
+        endpoint_slice(service, index, ports, members)
+        for index, (ports, members) in enumerate(sorted(group_by_ports(service, pods).items()))
+    ]
