@@ -48,7 +48,7 @@ SKEL := $(BUILD)/include/datapath.skel.h
 GENERATED := $(SKEL) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
 TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
-TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%)
+TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
@@ -130,9 +130,9 @@ test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N fai
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
 	$(Q)test/run
 
-unit: ## unit tests alone (with SAN=1 under the sanitizers)
+unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) test-bins
-	$(Q)test/run --build $(BUILD) unit
+	$(Q)test/run --build $(BUILD) unit wire
 
 demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
