@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "kube/http.h"
-#include "kube/kube_cidrs.h"
 #include "kube/report.h"
 
 struct mk_kube {
@@ -20,9 +19,6 @@ struct mk_kube {
 	bool settled[MK_RESOURCE_COUNT]; /* listed, or known to be absent */
 	char *node_name;
 	struct mk_report *report;
-	struct mk_kube_cidrs *cidrs;
-	bool cidrs_changed;
-	void (*service_cidrs)(void *ctx, const struct mk_cidr *cidrs, size_t count);
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told; /* listed() was called */
@@ -54,19 +50,10 @@ static int apply(void *ctx, const struct mk_resource *resource, json_object *tre
 		 struct mk_error *err)
 {
 	struct mk_kube *kube = ctx;
-	int ret;
 
-	if (resource->model_kind != MK_KIND_COUNT) {
-		if (is_own_node(kube, resource, name_of(tree)))
-			mk_report_node(kube->report, tree);
-		return mk_model_apply(kube->model, tree, err);
-	}
-	ret = mk_kube_cidrs_apply(kube->cidrs, tree, err);
-	if (ret > 0) {
-		kube->cidrs_changed = true;
-		look_later(kube);
-	}
-	return ret;
+	if (is_own_node(kube, resource, name_of(tree)))
+		mk_report_node(kube->report, tree);
+	return mk_model_apply(kube->model, tree, err);
 }
 
 static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
@@ -74,12 +61,7 @@ static void remove_object(void *ctx, const struct mk_resource *resource, const c
 {
 	struct mk_kube *kube = ctx;
 
-	if (resource->model_kind != MK_KIND_COUNT) {
-		mk_model_delete(kube->model, resource->model_kind, namespace_, name);
-	} else if (mk_kube_cidrs_remove(kube->cidrs, name)) {
-		kube->cidrs_changed = true;
-		look_later(kube);
-	}
+	mk_model_delete(kube->model, resource->model_kind, namespace_, name);
 }
 
 static enum mk_resource_id id_of(const struct mk_resource *resource)
@@ -135,18 +117,6 @@ static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error 
 
 /* ---- outside libcurl --------------------------------------------------------------------- */
 
-static void tell_cidrs(struct mk_kube *kube)
-{
-	cleanup_free struct mk_cidr *list = NULL;
-	size_t count;
-
-	if (!kube->cidrs_changed || !kube->settled[MK_RESOURCE_SERVICE_CIDRS])
-		return;
-	kube->cidrs_changed = false;
-	if (kube->service_cidrs && mk_kube_cidrs_list(kube->cidrs, &list, &count) == 0)
-		kube->service_cidrs(kube->ctx, list, count);
-}
-
 /* The server was upgraded under us: slices are complete, so Endpoints are not needed. */
 static void drop_endpoints(struct mk_kube *kube)
 {
@@ -159,7 +129,6 @@ static void look(uv_timer_t *timer)
 {
 	struct mk_kube *kube = timer->data;
 
-	tell_cidrs(kube);
 	if (kube->reflectors[MK_RESOURCE_ENDPOINTS] &&
 	    mk_reflector_has_listed(kube->reflectors[MK_RESOURCE_ENDPOINT_SLICES]))
 		drop_endpoints(kube);
@@ -185,9 +154,8 @@ static int load(struct mk_kube *kube, const struct mk_kube_options *options, str
 
 	if (ret < 0)
 		return ret;
-	kube->cidrs = mk_kube_cidrs_new();
 	kube->node_name = strdup(options->node_name ? options->node_name : "");
-	if (!kube->cidrs || !kube->node_name)
+	if (!kube->node_name)
 		return mk_error_errno(err, ENOMEM, "API client");
 	kube->http = mk_http_new(kube->loop, &kube->credentials, err);
 	if (!kube->http)
@@ -224,7 +192,6 @@ struct mk_kube *mk_kube_start(uv_loop_t *loop, const struct mk_kube_options *opt
 	kube->model = model;
 	kube->listed = listed;
 	kube->ctx = ctx;
-	kube->service_cidrs = options->service_cidrs;
 	kube->timing = options->timing ? *options->timing : mk_reflector_timing_default;
 	uv_timer_init(loop, &kube->later);
 	kube->later.data = kube;
@@ -252,7 +219,6 @@ void mk_kube_stop(struct mk_kube *kube)
 	mk_report_free(kube->report);
 	mk_http_free(kube->http);
 	mk_credentials_release(&kube->credentials);
-	mk_kube_cidrs_free(kube->cidrs);
 	free(kube->node_name);
 	uv_timer_stop(&kube->later);
 	uv_close((uv_handle_t *)&kube->later, closed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/kube.h - follow an API server: its Nodes, Services and EndpointSlices into the model, and
+/* src/kube/kube.h - follow an API server: its Nodes, Services, EndpointSlices and
+ * ServiceCIDRs into the model, and
  * what this node has to say about itself back. The counterpart of cluster_dir.h. */
 #ifndef MK_KUBE_KUBE_H
 #define MK_KUBE_KUBE_H
@@ -19,8 +20,7 @@ struct mk_kube_options {
 	struct mk_credentials_source source;
 	const char *node_name; /* NULL: report nothing */
 	const struct mk_reflector_timing *timing; /* NULL: the default */
-	/* The ranges that Service addresses come from, where the server tells them: called when
-	 * they change, with IPv4 ones only. May be NULL. */
+	/* Not called: the model's listener tells of ServiceCIDRs (service_cidrs_changed). */
 	void (*service_cidrs)(void *ctx, const struct mk_cidr *cidrs, size_t count);
 };
 

@@ -52,7 +52,7 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 		.api_version = "networking.k8s.io/v1",
 		.kind = "ServiceCIDR",
 		.path = "/apis/networking.k8s.io/v1/servicecidrs",
-		.model_kind = MK_KIND_COUNT,
+		.model_kind = MK_KIND_SERVICE_CIDR,
 		.optional = true,
 		.unused = unused_of_cidrs,
 	},

@@ -21,7 +21,7 @@ struct mk_resource {
 	const char *api_version, *kind;
 	const char *path; /* of the collection, all namespaces */
 	const char *label_selector; /* NULL: all */
-	enum mk_kind model_kind; /* MK_KIND_COUNT: the model does not take it */
+	enum mk_kind model_kind;
 	bool optional; /* a server that has it not, or refuses it, is no obstacle */
 	const char *const *unused; /* see mk_decoder_new() */
 };

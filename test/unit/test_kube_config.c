@@ -10,7 +10,6 @@
 #include "kube/backoff.h"
 #include "kube/credentials.h"
 #include "kube/known.h"
-#include "kube/kube_cidrs.h"
 #include "unit/unit.h"
 
 static char dir[64];
@@ -321,41 +320,6 @@ START_TEST(test_known)
 }
 END_TEST
 
-static const struct {
-	const char *text;
-	int ret;
-	size_t count;
-} cidrs[] = {
-	{ "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"cidrs\":[\"10.96.0.0/16\",\"fd00::/112\"]}}",
-	  1, 1 },
-	{ "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"cidrs\":[\"fd00::/112\"]}}", 0, 0 },
-	{ "{\"metadata\":{\"name\":\"a\"},\"spec\":{}}", 0, 0 },
-	{ "{\"metadata\":{\"name\":\"a\"}}", 0, 0 },
-	{ "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"cidrs\":[\"10.96.0.0/33\"]}}", -EINVAL, 0 },
-	{ "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"cidrs\":[null]}}", -EINVAL, 0 },
-};
-
-START_TEST(test_cidrs)
-{
-	struct mk_kube_cidrs *set = mk_kube_cidrs_new();
-	json_object *tree = json_tokener_parse(cidrs[_i].text);
-	struct mk_cidr *list;
-	struct mk_error err;
-	size_t count;
-
-	ck_assert_int_eq(mk_kube_cidrs_apply(set, tree, &err), cidrs[_i].ret);
-	if (cidrs[_i].ret > 0)
-		ck_assert_int_eq(mk_kube_cidrs_apply(set, tree, &err), 0);
-	ck_assert_int_eq(mk_kube_cidrs_list(set, &list, &count), 0);
-	ck_assert_uint_eq(count, cidrs[_i].count);
-	ck_assert_int_eq(mk_kube_cidrs_remove(set, "a"), cidrs[_i].count > 0);
-	ck_assert(!mk_kube_cidrs_remove(set, "a"));
-	free(list);
-	json_object_put(tree);
-	mk_kube_cidrs_free(set);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("kube_config");
@@ -370,7 +334,6 @@ int main(void)
 	tcase_add_test(tcase, test_backoff);
 	tcase_add_test(tcase, test_retry_after);
 	tcase_add_test(tcase, test_known);
-	tcase_add_loop_test(tcase, test_cidrs, 0, MK_ARRAY_SIZE(cidrs));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

@@ -196,11 +196,15 @@ static void on_listed(void *ctx, bool complete)
 	uv_idle_start(&fx.dirty, write_dump);
 }
 
-static void on_cidrs(void *ctx, const struct mk_cidr *cidrs, size_t count)
+static void service_cidrs_changed(void *ctx)
 {
+	cleanup_free struct mk_cidr *cidrs = NULL;
 	char text[MK_CIDR_STRLEN];
+	size_t count;
 
 	(void)ctx;
+	if (mk_model_service_cidrs(fx.model, &cidrs, &count) < 0)
+		fail("ServiceCIDRs", "out of memory");
 	printf("cidrs");
 	for (size_t i = 0; i < count; i++)
 		printf(" %s", mk_cidr_format(&cidrs[i], text));
@@ -301,10 +305,10 @@ static void read_arguments(int argc, char **argv, struct settings *settings)
 int main(int argc, char **argv)
 {
 	static const int numbers[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGINT };
-	struct settings settings = { .options.service_cidrs = on_cidrs,
-				     .timing = mk_reflector_timing_default };
+	struct settings settings = { .timing = mk_reflector_timing_default };
 	struct mk_model_listener listener = { .node_changed = node_changed,
-					      .service_changed = service_changed };
+					      .service_changed = service_changed,
+					      .service_cidrs_changed = service_cidrs_changed };
 	struct mk_error err;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

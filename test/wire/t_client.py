@@ -58,7 +58,6 @@ def streaming_list():
     expect("connections", len({e["connection"] for e in log}), 1)
     for plural in ("services", "endpointslices"):
         expect("selector", streams(server, plural)[0]["query"]["labelSelector"], SELECTOR["labelSelector"])
-    wait("the ranges of Services", lambda: [line for line in client.lines if line.startswith("cidrs")])
     expect("ranges", set([line for line in client.lines if line.startswith("cidrs")][-1].split()[1:]),
            {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24"})
 
@@ -450,6 +449,21 @@ def endpoints_instead():
     client.converged("the model from EndpointSlices")
 
 
+def service_cidrs():
+    """ranges of Service addresses that come and go"""
+    server = Server()
+    client = Follow(server).listed()
+    path = "/apis/networking.k8s.io/v1/servicecidrs"
+    server.done("POST", path, {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "more"},
+                               "spec": {"cidrs": ["10.99.0.0/24", "fd00::/112"]}})
+
+    def last():
+        return set([line for line in client.lines if line.startswith("cidrs")][-1].split()[1:])
+    wait("the new range", lambda: "10.99.0.0/24" in last())
+    server.done("DELETE", path + "/more")
+    wait("the range to go", lambda: last() == {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24"})
+
+
 def no_endpoints():
     """with EndpointSlices, Endpoints are never asked for; without ServiceCIDRs it goes on"""
     server = Server()
@@ -525,7 +539,7 @@ def events():
 
 TESTS = [streaming_list, live_changes, kubectl_apply, paged_list, compressed_list, recorded_pages, recorded_streams, server_timeout,
          gone_event, gone_status, gone_page, busy, server_errors, rejected_watch, truncated, truncated_pages, no_json,
-         never_marked, silent, well_again, keepalive, other_contents, long_absence, backwards, nonsense, endpoints_instead,
+         never_marked, silent, well_again, keepalive, other_contents, long_absence, backwards, nonsense, service_cidrs, endpoints_instead,
          no_endpoints, forbidden, ready_condition, ready_refused, events]
 
 if __name__ == "__main__":
