@@ -67,7 +67,7 @@ void mk_reflector_well(struct mk_reflector *reflector)
 	mk_backoff_reset(&reflector->backoff);
 }
 
-static void make_printable(char *text)
+void mk_reflector_printable(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
@@ -84,7 +84,7 @@ static void status_message(struct mk_reflector *reflector, char *text, size_t si
 	snprintf(text, size, "%.*s", (int)size - 1,
 		 message ? json_object_get_string(message) : reflector->status_text);
 	json_object_put(status);
-	make_printable(text);
+	mk_reflector_printable(text);
 }
 
 /* ---- when to ask again ------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static void on_failure(struct mk_reflector *reflector, const struct mk_http_resu
 	char text[MK_STATUS_CHARS];
 
 	snprintf(text, sizeof(text), "%s", result->error.text);
-	make_printable(text);
+	mk_reflector_printable(text);
 	if (reflector->event_status) {
 		on_status(reflector, reflector->event_status, text, reflector->event_retry_after_s);
 		return;

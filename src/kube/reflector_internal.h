@@ -59,6 +59,9 @@ mk_must_check struct mk_splitter *mk_reflector_splitter(struct mk_reflector *ref
 /* Everything the server has was seen: remove the rest, and watch from @version on. */
 void mk_reflector_complete(struct mk_reflector *reflector, const char *version);
 
+/* What came from the server, for the log: one line. */
+void mk_reflector_printable(char *text);
+
 /* All is well again: log it if something was wrong before. */
 void mk_reflector_well(struct mk_reflector *reflector);
 
