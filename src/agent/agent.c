@@ -70,42 +70,30 @@ static int compare_cidrs(const void *a, const void *b)
 	return order ? order : (int)x->prefix_bits - (int)y->prefix_bits;
 }
 
-static void on_service_cidrs(void *ctx, const struct mk_cidr *cidrs, size_t count)
+static void on_service_cidrs_changed(void *ctx)
 {
 	struct mk_agent *agent = ctx;
-	struct mk_cidr *copy = calloc(count + 1, sizeof(*copy));
-	struct mk_cidr *ranges = calloc(count + 1, sizeof(*ranges));
+	struct mk_cidr *cidrs, *ranges;
+	size_t count;
 
-	if (!copy || !ranges) {
+	if (mk_model_service_cidrs(agent->model, &cidrs, &count) < 0)
+		cidrs = NULL;
+	ranges = cidrs ? calloc(count + 1, sizeof(*ranges)) : NULL;
+	if (!ranges) {
+		free(cidrs);
 		mk_log_error("out of memory, the ServiceCIDRs stay as they were");
-		free(copy);
-		free(ranges);
 		return;
 	}
-	for (size_t i = 0; i < count; i++)
-		copy[i] = mk_cidr_network(&cidrs[i]);
-	qsort(copy, count, sizeof(*copy), compare_cidrs);
+	qsort(cidrs, count, sizeof(*cidrs), compare_cidrs);
 	free(agent->service_cidrs);
 	free(agent->service_ranges);
-	agent->service_cidrs = copy;
+	agent->service_cidrs = cidrs;
 	agent->service_ranges = ranges;
 	agent->service_cidr_count = count;
 	agent->service_range_count = 0;
 	agent->node_dirty = true;
 	agent->overlay_dirty = true;
 	mk_agent_schedule(agent, DEBOUNCE_MS);
-}
-
-static void on_model_service_cidrs(void *ctx)
-{
-	struct mk_agent *agent = ctx;
-	cleanup_free struct mk_cidr *cidrs = NULL;
-	size_t count;
-
-	if (mk_model_service_cidrs(agent->model, &cidrs, &count) < 0)
-		mk_log_error("out of memory, the ServiceCIDRs stay as they were");
-	else
-		on_service_cidrs(agent, cidrs, count);
 }
 
 static void on_listed(void *ctx, bool complete)
@@ -177,12 +165,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 	struct mk_model_listener listener = {
 		.node_changed = on_node_changed,
 		.service_changed = on_service_changed,
-		.service_cidrs_changed = on_model_service_cidrs,
-		.ctx = agent,
-	};
-	const struct mk_source_listener source = {
-		.listed = on_listed,
-		.service_cidrs = on_service_cidrs,
+		.service_cidrs_changed = on_service_cidrs_changed,
 		.ctx = agent,
 	};
 
@@ -190,7 +173,8 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 	if (!agent->model)
 		return mk_error_errno(err, ENOMEM, "cannot keep the cluster's objects");
 	mk_model_set_listener(agent->model, &listener);
-	agent->source = mk_source_start(&agent->loop, &agent->config, agent->model, &source, err);
+	agent->source =
+		mk_source_start(&agent->loop, &agent->config, agent->model, on_listed, agent, err);
 	return agent->source ? 0 : -EINVAL;
 }
 

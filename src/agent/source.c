@@ -62,8 +62,7 @@ int mk_source_choose(const struct mk_config *config, const char *account_dir,
 /* ---- life -------------------------------------------------------------------------------------- */
 
 static int start_kube(struct mk_source *source, uv_loop_t *loop, const struct mk_config *config,
-		      struct mk_model *model, const struct mk_source_listener *listener,
-		      struct mk_error *err)
+		      struct mk_model *model, mk_listed_fn *listed, void *ctx, struct mk_error *err)
 {
 	const struct mk_kube_options options = {
 		.source = {
@@ -72,24 +71,21 @@ static int start_kube(struct mk_source *source, uv_loop_t *loop, const struct mk
 			.service_account_dir = MK_SERVICE_ACCOUNT_DIR,
 		},
 		.node_name = config->node_name,
-		.service_cidrs = listener->service_cidrs,
 	};
 
-	source->kube = mk_kube_start(loop, &options, model, listener->listed, listener->ctx, err);
+	source->kube = mk_kube_start(loop, &options, model, listed, ctx, err);
 	return source->kube ? 0 : -EINVAL;
 }
 
 static int start_dir(struct mk_source *source, uv_loop_t *loop, const struct mk_config *config,
-		     struct mk_model *model, const struct mk_source_listener *listener,
-		     struct mk_error *err)
+		     struct mk_model *model, mk_listed_fn *listed, void *ctx, struct mk_error *err)
 {
-	source->dir = mk_cluster_dir_start(loop, config->cluster_dir, model, listener->listed,
-					   listener->ctx, err);
+	source->dir = mk_cluster_dir_start(loop, config->cluster_dir, model, listed, ctx, err);
 	return source->dir ? 0 : -EINVAL;
 }
 
 struct mk_source *mk_source_start(uv_loop_t *loop, const struct mk_config *config,
-				  struct mk_model *model, const struct mk_source_listener *listener,
+				  struct mk_model *model, mk_listed_fn *listed, void *ctx,
 				  struct mk_error *err)
 {
 	struct mk_source *source = calloc(1, sizeof(*source));
@@ -99,8 +95,8 @@ struct mk_source *mk_source_start(uv_loop_t *loop, const struct mk_config *confi
 		(void)mk_error_errno(err, ENOMEM, "cannot follow the cluster");
 		return NULL;
 	}
-	ret = (config->cluster_dir[0] ? start_dir : start_kube)(source, loop, config, model,
-								listener, err);
+	ret = (config->cluster_dir[0] ? start_dir : start_kube)(source, loop, config, model, listed,
+								ctx, err);
 	if (ret == 0)
 		return source;
 	free(source);

@@ -22,21 +22,13 @@ struct mk_source_text {
 mk_must_check int mk_source_choose(const struct mk_config *config, const char *account_dir,
 				   struct mk_source_text *text, struct mk_error *err);
 
-struct mk_source_listener {
-	mk_listed_fn *listed; /* as for mk_cluster_dir_start() */
-	/* The ranges of Service addresses are these now; only from a source that keeps them out of
-	 * the model. */
-	void (*service_cidrs)(void *ctx, const struct mk_cidr *cidrs, size_t count);
-	void *ctx;
-};
-
 struct mk_source;
 
-/* Follow what @config says, from @loop, into @model, both the caller's. */
+/* Follow what @config says, from @loop, into @model, both the caller's. @listed: as for
+ * mk_cluster_dir_start(). */
 mk_must_check struct mk_source *mk_source_start(uv_loop_t *loop, const struct mk_config *config,
-						struct mk_model *model,
-						const struct mk_source_listener *listener,
-						struct mk_error *err);
+						struct mk_model *model, mk_listed_fn *listed,
+						void *ctx, struct mk_error *err);
 
 /* No callback comes after this; not from within one. @source may be NULL. */
 void mk_source_stop(struct mk_source *source);

@@ -20,7 +20,7 @@ enum mk_kind {
 	MK_KIND_SERVICE,
 	MK_KIND_ENDPOINT_SLICE, /* discovery.k8s.io/v1 */
 	MK_KIND_ENDPOINTS, /* v1; used for a Service only while it has no EndpointSlice */
-	MK_KIND_SERVICE_CIDR, /* networking.k8s.io/v1; the API client keeps its own list of them */
+	MK_KIND_SERVICE_CIDR, /* networking.k8s.io/v1 */
 	MK_KIND_COUNT
 };
 
