@@ -104,6 +104,10 @@ static const struct {
 	{ "watchlist-nodes", MK_SPLIT_EVENTS, 4, false },
 	{ "gone-watch-cached", MK_SPLIT_EVENTS, 1, true },
 	{ "watchlist-endpointslices-live", MK_SPLIT_EVENTS, 111, false },
+	{ "watchlist-endpoints", MK_SPLIT_EVENTS, 61, false },
+	{ "watch-endpoints", MK_SPLIT_EVENTS, 37, false },
+	{ "list-services-proxy-selector", MK_SPLIT_LIST, 51, false },
+	{ "gone-list-continue-inconsistent", MK_SPLIT_LIST, 10, false },
 };
 
 START_TEST(test_every_cut)

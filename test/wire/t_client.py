@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test/wire/t_client.py [PART OF A NAME...] - the API client against the stand-in, case by case."""
+import json
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 
 sys.dont_write_bytecode = True
 from harness import Follow, Server, Skip, Wrong, expect, run, wait  # noqa: E402
+from standin import recordings  # noqa: E402
 from standin.dump import SELECTOR  # noqa: E402
 
 SERVICES, SLICES, NODES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"
@@ -182,6 +184,51 @@ def kubectl_apply():
         raise Wrong("kubectl get does not show the Service web")
     kubectl(server, "delete", "-f", "-", "--timeout=20s", input=MANIFEST)
     client.converged("what was deleted")
+
+
+def recorded_watches():
+    """watches of a real server, byte for byte, ended by it or cut: the next goes on where each ended"""
+    for plural, name in (("nodes", "watch-nodes"), ("services", "watch-services"), ("endpointslices", "watch-endpointslices"),
+                         ("servicecidrs", "watch-servicecidrs"), ("servicecidrs", "watch-servicecidrs-75s"),
+                         ("services", "watch-services-no-bookmarks"), ("services", "watch-services-history"),
+                         ("services", "watch-server-stop")):
+        server = Server("--http1")
+        client = Follow(server, "--watch-s", "30").listed()
+        match = {"target": "/%s\\?" % plural, "mode": "watch"}
+        server.faults({"match": match, "recording": name, "pieces": 501})
+        server.done("POST", "/standin/cut")
+        wait("another watch", lambda: len(watches(server, plural)) >= 2)
+        events = [json.loads(line) for line in recordings.parse(name)[2].splitlines()]
+        expect("version after " + name, watches(server, plural)[1]["query"]["resourceVersion"],
+               events[-1]["object"]["metadata"]["resourceVersion"])
+        if "is no JSON" in client.said():
+            raise Wrong(client.said())
+        client.stop()
+        server.stop()
+
+
+def recorded_errors():
+    """every error that was recorded, for the list and for the watch of Services: it gets over it"""
+    names = ["error-401-bad-token", "error-403-watch", "error-404-group", "error-404-resource", "error-404-version",
+             "error-409-conflict", "error-422-watchlist", "error-429-watch", "error-500-watch-rv", "error-504-too-large-rv",
+             "error-event-504-watchlist-too-large-rv", "gone-list-exact", "gone-list-continue", "gone-watch-cached",
+             "gone-watch-events", "gone-watch-uncached"]
+    server = Server()
+    client = Follow(server, "--absent-ms", "100")
+    client.listed()
+    for name in names:
+        server.faults({"match": {"target": SERVICES, "mode": "watch"}, "recording": name},
+                      {"match": {"target": SERVICES, "mode": "stream"}, "recording": name})
+        server.done("POST", "/standin/cut")
+        wait("a watch that was answered with " + name, lambda: name in [e.get("recording") for e in server.log()])
+        add_service(server, "after-" + name.lower())
+        client.converged("the model after " + name)
+    client.stop()
+    for name in names[:6]:
+        server.faults({"match": {"target": SERVICES, "mode": "stream"}, "recording": name})
+        client = Follow(server, "--absent-ms", "100").listed()
+        client.converged("the first list after " + name)
+        client.stop()
 
 
 # ---- watches that end
@@ -537,7 +584,7 @@ def events():
     expect("Events sent", len([e for e in server.log() if e["method"] == "POST"]), 1)
 
 
-TESTS = [streaming_list, live_changes, kubectl_apply, paged_list, compressed_list, recorded_pages, recorded_streams, server_timeout,
+TESTS = [streaming_list, live_changes, kubectl_apply, paged_list, compressed_list, recorded_pages, recorded_streams, recorded_watches, recorded_errors, server_timeout,
          gone_event, gone_status, gone_page, busy, server_errors, rejected_watch, truncated, truncated_pages, no_json,
          never_marked, silent, well_again, keepalive, other_contents, long_absence, backwards, nonsense, service_cidrs, endpoints_instead,
          no_endpoints, forbidden, ready_condition, ready_refused, events]

@@ -162,6 +162,8 @@ class Api:
             await self.admin(exchange)
             return
         fault = self.take_fault(exchange)
+        if fault:
+            entry["recording"] = fault.get("recording")
         if fault and await self.fail(exchange, fault):
             return
         entry["user"] = self.user(exchange)
