@@ -5,6 +5,8 @@
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
 
 NODE1=192.168.99.11
 WORLD=192.168.99.200
@@ -48,25 +50,14 @@ agent_lab_up()
 	wait_for 5 ask client tcp "$VIP:80"
 }
 
-# What the node's tables hold, sessions apart: those are traffic's, not the agent's.
-tables()
-{
-	local map
-	for map in services service_backends maglev pods routes; do
-		echo "map $map"
-		on node1 bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$map" | jq -S -c '.[] | {key, value}' | sort
-	done
-	on node1 sh -c 'ip route; ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
-}
-
 # Nothing changes, not even an index or a generation; and the agent says how much it wrote.
 restart_writes_nothing()
 {
 	local before
-	before=$(tables)
+	before=$(tables node1)
 	lab agent stop node1
 	lab agent start node1
-	diff <(echo "$before") <(tables)
+	diff <(echo "$before") <(tables node1)
 	lab log node1 | tail -n 20
 	expect_match "last ready line" 'writes=0( |$)' "$(lab log node1 | grep 'info ready' | tail -n 1)"
 }
@@ -101,9 +92,6 @@ port_changes()
 	apply_service web "$VIP" 80 30080
 	wait_for 5 ask client tcp "$VIP:80"
 }
-
-logged() { lab log node1 | tail -c "+$1" | grep -E "$2"; }
-log_size() { lab log node1 | wc -c; }
 
 malformed_file()
 {
@@ -162,29 +150,6 @@ deleted_node()
 	cp "$TMP/node-node2.yaml" "/run/mklab-$MK_LAB/objects/"
 	cp "$TMP/node-node2.yaml" "$CLUSTER_1/"
 	wait_for 5 on client ping -c 1 -W 1 "$WEB_2"
-}
-
-# hold NAME WHERE ADDRESS:PORT: a connection that says one line per line written to its pipe
-hold()
-{
-	mkfifo "$TMP/$1.in"
-	on "$2" "$HERE/echo.py" ask tcp "$3" --hold --timeout 5 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
-	exec {pipe}>"$TMP/$1.in"
-	PIPES[$1]=$pipe
-	wait_for 5 holds "$1" 1
-}
-holds() { expect_eq "lines of connection $1 ($(tail -n 1 "$TMP/$1.out"))" "$2" "$(grep -c '^[a-z0-9-]* [0-9]' "$TMP/$1.out")"; }
-
-# pulse N: each connection makes its exchange number N
-pulse()
-{
-	local name
-	for name in "${!PIPES[@]}"; do
-		echo >&"${PIPES[$name]}"
-	done
-	for name in "${!PIPES[@]}"; do
-		wait_for 5 holds "$name" "$1"
-	done
 }
 
 # Connections through every kind of session live through stop, start, kill, start.

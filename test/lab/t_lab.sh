@@ -53,6 +53,16 @@ sleepers_run()
 	ip netns pids "$TWO.web-1" | grep . >/dev/null && (($(ip netns pids "$TWO.node1" | wc -l) >= 2))
 }
 
+lab_with_api_goes()
+{
+	lab up 1 --api --name "$ONE"
+	expect_match "status" 'API server [0-9]+' "$(lab --name "$ONE" status)"
+	lab --name "$ONE" api stop
+	lab --name "$ONE" api start
+	lab --name "$ONE" down
+	no_traces "$ONE"
+}
+
 busy_lab_goes()
 {
 	lab --name "$TWO" exec web-1 sleep 1000 &
@@ -126,6 +136,7 @@ check "two labs come up at once" both_at_once
 check "their addresses and files are their own" same_addresses_twice
 check "one goes and leaves nothing, the other stays" one_goes_the_other_stays
 check "a lab with running processes goes and leaves nothing" busy_lab_goes
+check "a lab with an API server goes and leaves nothing" lab_with_api_goes
 check "a name is used once" name_is_taken
 check "up that fails leaves nothing" failed_up
 check "down removes what a killed up left" killed_up

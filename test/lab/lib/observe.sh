@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/observe.sh - what a test sees of an agent: its log, what it wrote into tables and
+# routes, and connections that stay open meanwhile.
+
+log_size() { lab log node1 | wc -c; }
+# logged START REGEX: node1's agent has said it since log_size() was START
+logged() { lab log node1 | tail -c "+$1" | grep -E "$2"; }
+
+# map_entries NODE MAP
+map_entries()
+{
+	on "$1" bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$2" | jq -S -c '.[] | {key, value}' | sort
+}
+
+# What a node's tables hold, sessions apart: those are traffic's, not the agent's.
+tables()
+{
+	local map
+	for map in services service_backends maglev pods routes; do
+		echo "map $map"
+		map_entries "$1" "$map"
+	done
+	on "$1" sh -c 'ip route; ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
+}
+
+# service_tables NODE ADDRESS: every entry of the Service with this address, those of its node port
+# and its backends too: they have its id, and its generation, which each change of backends raises.
+service_tables()
+{
+	local ids map
+	ids=$(map_entries "$1" services | jq -s -c --arg address "$2" \
+		'($address | split(".") | map(tonumber)) as $want |
+		 def number: explode[2:] | map(if . > 57 then . - 87 else . - 48 end) | .[0] * 16 + .[1];
+		 map(select(.key[0:4] | map(number) == $want) | .value[0:4]) | unique')
+	expect_match "ids of the Service at $2" '0x' "$ids"
+	map_entries "$1" services | jq -c --argjson ids "$ids" 'select(.value[0:4] | IN($ids[]))'
+	for map in service_backends maglev; do
+		map_entries "$1" "$map" | jq -c --argjson ids "$ids" 'select(.key[0:4] | IN($ids[]))'
+	done
+}
+
+# hold NAME WHERE ADDRESS:PORT: a connection that says one line per line written to its pipe
+hold()
+{
+	mkfifo "$TMP/$1.in"
+	on "$2" "$HERE/echo.py" ask tcp "$3" --hold --timeout 5 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
+	exec {pipe}>"$TMP/$1.in"
+	PIPES[$1]=$pipe
+	wait_for 5 holds "$1" 1
+}
+holds() { expect_eq "lines of connection $1 ($(tail -n 1 "$TMP/$1.out"))" "$2" "$(grep -c '^[a-z0-9-]* [0-9]' "$TMP/$1.out")"; }
+
+# pulse N: each connection makes its exchange number N
+pulse()
+{
+	local name
+	for name in "${!PIPES[@]}"; do
+		echo >&"${PIPES[$name]}"
+	done
+	for name in "${!PIPES[@]}"; do
+		wait_for 5 holds "$name" "$1"
+	done
+}

@@ -1,0 +1,403 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_api.sh - agents that follow an API server: what is changed there arrives, and while it is
+# away, or back with other contents, nobody's traffic notices.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+export MK_KUBECTL='' # the same client on every machine; kubectl has a row of its own
+
+NODE1=192.168.99.11
+NODE2=192.168.99.12
+VIP=10.96.66.1
+BACK_SECONDS=40 # the longest pause between an agent's attempts, and some
+CONTENTS=/run/mklab-$MK_LAB/api/contents
+
+# service NAME VIP PORT [MORE]: MORE are further members of its spec
+service()
+{
+	cat <<-END
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: $1}
+		spec: {clusterIP: $2, ports: [{port: $3, targetPort: 8080}]${4:+, $4}}
+	END
+}
+
+# endpoint_slice NAME SERVICE ADDRESS
+endpoint_slice()
+{
+	cat <<-END
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: $1, labels: {kubernetes.io/service-name: $2}}
+		addressType: IPv4
+		ports: [{name: "", port: 8080}]
+		endpoints: [{addresses: ["$3"]}]
+	END
+}
+
+# node NAME INDEX: a Node object without a machine
+node()
+{
+	cat <<-END
+		---
+		apiVersion: v1
+		kind: Node
+		metadata: {name: $1}
+		spec: {podCIDR: 10.244.$2.0/24, podCIDRs: [10.244.$2.0/24]}
+		status: {addresses: [{type: InternalIP, address: 192.168.99.$((10 + $2))}]}
+	END
+}
+
+# apply NAME: objects from standard input
+apply()
+{
+	cat >"$TMP/$1.yaml"
+	lab apply "$TMP/$1.yaml"
+}
+
+answerers() { ask "$@" --count 24 | cut -d' ' -f1 | sort -u | xargs; }
+answers() { expect_eq "who answers $1 at $3" "$4" "$(answers_of "$@")"; }
+answers_of() { answerers "${@:1:3}"; }
+is_silent() { expect_failure ask client tcp "$1" --timeout 0.3; }
+
+api_lab_up()
+{
+	lab up 2 --api
+	CLIENT=$(lab pod node1 client)
+	WEB_1=$(lab pod node1 web-1)
+	WEB_2=$(lab pod node2 web-2)
+	serve web-1 web-1 --tcp 8080
+	serve web-2 web-2 --tcp 8080
+	{
+		service web "$VIP" 80 'selector: {app: web}' |
+			sed 's/spec: {/&type: NodePort, /; s/{port: 80/&, nodePort: 30080/'
+		service leaving 10.96.66.2 80 'selector: {app: web}'
+	} | apply shop >&2
+	wait_for 5 ask client tcp "$VIP:80"
+	wait_for 5 ask world tcp "$NODE2:30080"
+}
+
+ready_through_api()
+{
+	local node
+	for node in node1 node2; do
+		lab log "$node" | grep 'following the API server at https://192.168.99.100:6443'
+		lab log "$node" | grep '^info ready '
+	done
+}
+
+network_is_available()
+{
+	expect_eq "NetworkUnavailable of $1" False "$(lab api get "/api/v1/nodes/$1" |
+		jq -r '.status.conditions[] | select(.type == "NetworkUnavailable") | .status')"
+}
+nodes_say_so()
+{
+	wait_for 10 network_is_available node1
+	wait_for 10 network_is_available node2
+}
+
+traffic_flows()
+{
+	answers client tcp "$VIP:80" "web-1 web-2"
+	answers node2 tcp "$VIP:80" "web-1 web-2"
+	answers world tcp "$NODE1:30080" "web-1 web-2"
+	answers world tcp "$NODE2:30080" "web-1 web-2"
+}
+
+endpoints_follow_pods()
+{
+	lab pod node1 web-3
+	serve web-3 web-3 --tcp 8080
+	wait_for 5 answers client tcp "$VIP:80" "web-1 web-2 web-3"
+	lab rm web-3
+	wait_for 5 answers client tcp "$VIP:80" "web-1 web-2"
+}
+
+applied_and_deleted()
+{
+	{
+		service manual 10.96.66.3 80
+		endpoint_slice manual-1 manual "$WEB_1"
+	} | apply manual
+	wait_for 5 answers client tcp 10.96.66.3:80 web-1
+	endpoint_slice manual-2 manual "$WEB_2" | apply second
+	wait_for 5 answers client tcp 10.96.66.3:80 "web-1 web-2"
+	lab delete second.yaml
+	wait_for 5 answers client tcp 10.96.66.3:80 web-1
+	lab delete manual.yaml
+	wait_for 5 is_silent 10.96.66.3:80
+}
+
+# ---- other Nodes
+
+# knows_node INDEX: node1 has the way there
+knows_node()
+{
+	on node1 ip route show "10.244.$1.0/24" | grep mkvxlan
+	on node1 bridge fdb show dev mkvxlan | grep "dst 192.168.99.$((10 + $1)) "
+	on node1 ip neigh show dev mkvxlan | grep "^10.18.0.$1 "
+}
+forgot_node()
+{
+	expect_eq "routes and neighbours of node $1" "" "$(on node1 ip route show "10.244.$1.0/24")$(
+		on node1 bridge fdb show dev mkvxlan | grep -F "192.168.99.$((10 + $1))" || true)$(
+		on node1 ip neigh show dev mkvxlan | grep "^10.18.0.$1 " || true)"
+}
+
+node_comes_and_goes()
+{
+	node node9 9 | apply node9
+	wait_for 5 knows_node 9
+	knows_node 2
+	lab delete node9.yaml
+	wait_for 5 forgot_node 9
+	knows_node 2
+	on client ping -c 1 -W 2 "$WEB_2"
+}
+
+# Each step by `kubectl`, client-side apply and its three-way patches.
+real_kubectl()
+{
+	unset MK_KUBECTL
+	{
+		service by-kubectl 10.96.66.4 80
+		endpoint_slice by-kubectl-1 by-kubectl "$WEB_2"
+		node node8 8
+	} >"$TMP/kubectl.yaml"
+	lab kubectl apply -f "$TMP/kubectl.yaml"
+	wait_for 5 answers client tcp 10.96.66.4:80 web-2
+	wait_for 5 knows_node 8
+	expect_match "second apply" 'service/by-kubectl unchanged' "$(lab kubectl apply -f "$TMP/kubectl.yaml")"
+	sed -i 's/port: 80,/port: 81,/' "$TMP/kubectl.yaml"
+	lab kubectl apply -f "$TMP/kubectl.yaml"
+	wait_for 5 answers client tcp 10.96.66.4:81 web-2
+	is_silent 10.96.66.4:80
+	lab kubectl delete -f "$TMP/kubectl.yaml"
+	wait_for 5 is_silent 10.96.66.4:81
+	wait_for 5 forgot_node 8
+	lab apply "$TMP/kubectl.yaml"
+	wait_for 5 answers client tcp 10.96.66.4:81 web-2
+	lab delete kubectl.yaml
+	wait_for 5 is_silent 10.96.66.4:81
+}
+
+# ---- what makes no sense
+
+# nothing_suffers COMMAND...: web is served by the very same entries before and after
+nothing_suffers()
+{
+	local before
+	before=$(service_tables node1 "$VIP")
+	"$@"
+	diff <(echo "$before") <(service_tables node1 "$VIP")
+	answers client tcp "$VIP:80" "web-1 web-2"
+	answers world tcp "$NODE1:30080" "web-1 web-2"
+}
+
+slice_is_left_out()
+{
+	local start
+	start=$(log_size)
+	{
+		service partly 10.96.66.5 80
+		endpoint_slice partly-nonsense partly 300.1.1.1
+		endpoint_slice partly-good partly "$WEB_2"
+	} | apply partly
+	wait_for 5 logged "$start" 'default/partly-nonsense.*300\.1\.1\.1'
+	wait_for 5 answers client tcp 10.96.66.5:80 web-2
+	lab delete partly.yaml
+	wait_for 5 is_silent 10.96.66.5:80
+}
+
+service_is_left_out()
+{
+	local start
+	start=$(log_size)
+	service portless 10.96.66.6 0 | apply portless
+	wait_for 5 logged "$start" 'default/portless.*port'
+	lab delete portless.yaml
+}
+
+# The address stays with the Service that has it; when that goes, the other one gets it.
+second_is_left_out()
+{
+	local start
+	start=$(log_size)
+	{
+		service first 10.96.66.7 80
+		endpoint_slice first-1 first "$WEB_1"
+	} | apply first
+	wait_for 5 answers client tcp 10.96.66.7:80 web-1
+	{
+		service second 10.96.66.7 80
+		endpoint_slice second-1 second "$WEB_2"
+	} | apply second
+	wait_for 5 logged "$start" '10\.96\.66\.7.*default/second|default/second.*10\.96\.66\.7'
+	answers client tcp 10.96.66.7:80 web-1
+	lab delete first.yaml
+	wait_for 5 answers client tcp 10.96.66.7:80 web-2
+	lab delete second.yaml
+	wait_for 5 is_silent 10.96.66.7:80
+}
+
+# ---- the API server goes and comes back
+
+api_away()
+{
+	local -A PIPES=()
+	local start late
+	start=$(log_size)
+	hold pod client "$WEB_2:8080"
+	hold service client "$VIP:80"
+	hold nodeport world "$NODE1:30080"
+	hold host node1 "$VIP:80"
+	lab api stop
+	wait_for 10 logged "$start" '^warn .*192\.168\.99\.100.*asking again'
+	pulse 2
+	late=$(lab pod node2 late)
+	on client ping -c 1 -W 2 "$late"
+	on late ping -c 1 -W 2 "$CLIENT"
+	answers late tcp "$VIP:80" "web-1 web-2"
+	lab rm late
+	traffic_flows
+	pulse 3
+}
+
+# Every object as a version that no agent has seen: all of it is read again.
+contents_are_younger()
+{
+	local file
+	for file in "$CONTENTS"/*.json; do
+		jq '(.metadata.resourceVersion, .items[].metadata.resourceVersion) |= (tonumber + 1000 | tostring)' \
+			"$file" >"$TMP/younger"
+		cp "$TMP/younger" "$file"
+	done
+}
+
+# read_again START: node1 has been told since then that its version is too old, and read the list
+read_again()
+{
+	local kind
+	for kind in Nodes Services EndpointSlices; do
+		logged "$1" "^warn $kind: .* 410"
+		logged "$1" "^info $kind: following the API server again"
+	done
+}
+
+same_contents_back()
+{
+	local before start
+	before=$(tables node1)
+	contents_are_younger
+	start=$(log_size)
+	lab api start
+	wait_for "$BACK_SECONDS" read_again "$start"
+	diff <(echo "$before") <(tables node1)
+	expect_failure logged "$start" '^error'
+	traffic_flows
+}
+
+# Until the file is there: one new connection after another
+ask_on_and_on()
+{
+	while [[ ! -e $TMP/enough ]]; do
+		ask client tcp "$VIP:80" --count 10
+	done
+}
+
+# leaving is gone, arriving is there, node9 too, and no Node has a condition; web does not know that
+# anything happened.
+other_contents_back()
+{
+	local -A PIPES=()
+	local before start
+	hold across client "$VIP:80"
+	before=$(service_tables node1 "$VIP")
+	lab api stop
+	contents_are_younger
+	jq '.items |= map(if .metadata.name == "leaving" then
+		.metadata.name = "arriving" | .spec.clusterIP = "10.96.66.8" | .spec.clusterIPs = ["10.96.66.8"]
+		else . end)' "$CONTENTS/services.json" >"$TMP/services.json"
+	jq 'del(.items[].status.conditions) | .items += [.items[0] | .metadata.name = "node9" | .spec = {podCIDR: "10.244.9.0/24"} |
+		.status.addresses = [{type: "InternalIP", address: "192.168.99.19"}]]' \
+		"$CONTENTS/nodes.json" >"$TMP/nodes.json"
+	cp "$TMP/services.json" "$TMP/nodes.json" "$CONTENTS"
+	ask_on_and_on >"$TMP/asked" 2>&1 &
+	start=$(log_size)
+	lab api start
+	wait_for "$BACK_SECONDS" read_again "$start"
+	wait_for 10 answers client tcp 10.96.66.8:80 "web-1 web-2"
+	wait_for 5 is_silent 10.96.66.2:80
+	wait_for 5 knows_node 9
+	touch "$TMP/enough"
+	wait $!
+	nodes_say_so
+	diff <(echo "$before") <(service_tables node1 "$VIP")
+	expect_eq "failures among $(wc -l <"$TMP/asked") connections to web" "" "$(grep -vE '^web-[12] ' "$TMP/asked" || true)"
+	pulse 2
+}
+
+restart_writes_nothing()
+{
+	local before
+	before=$(tables node1)
+	lab agent stop node1
+	lab agent start node1
+	diff <(echo "$before") <(tables node1)
+	expect_match "last ready line" 'writes=0( |$)' "$(lab log node1 | grep 'info ready' | tail -n 1)"
+}
+
+# What is pinned serves; the agent is not ready before it knows what the cluster is now.
+started_without_api()
+{
+	local start starting
+	lab api stop
+	lab agent stop node1
+	start=$(log_size)
+	lab agent start node1 &
+	starting=$!
+	wait_for 10 logged "$start" '^warn .*192\.168\.99\.100.*asking again'
+	traffic_flows
+	lab pod node1 early
+	answers early tcp "$VIP:80" "web-1 web-2"
+	expect_failure logged "$start" '^info ready'
+	lab api start
+	wait "$starting"
+	expect_match "ready line" 'writes=0( |$)' "$(logged "$start" '^info ready')"
+	traffic_flows
+}
+
+# after a failed test
+explain()
+{
+	tail -n 25 <(lab log node1)
+}
+
+api_lab_up
+check "agents become ready through the API server" ready_through_api
+check "each Node says NetworkUnavailable=False" nodes_say_so
+check "ClusterIP and NodePort lead to backends on both nodes" traffic_flows
+check "endpoints follow the pods" endpoints_follow_pods
+check "a Service and its slices are applied, changed, deleted" applied_and_deleted
+check "a new Node's route, neighbour and FDB entry come and go" node_comes_and_goes
+if command -v kubectl >/dev/null; then
+	check "kubectl apply and delete: Service, EndpointSlice, Node" real_kubectl
+else
+	echo "# kubectl is not installed: its row is not part of this plan"
+fi
+check "a slice with address 300.1.1.1 is named, nothing else suffers" nothing_suffers slice_is_left_out
+check "a Service with port 0 is named, nothing else suffers" nothing_suffers service_is_left_out
+check "of two Services with one address the second is named" nothing_suffers second_is_left_out
+check "the API server is away: connections, new pods, Services go on" api_away
+check "it is back, every object a new version: not one entry changes" same_contents_back
+check "it is back with other contents: the differences alone are written" other_contents_back
+check "a restart changes no table" restart_writes_nothing
+check "an agent that starts without API server serves what is pinned" started_without_api
+finish
