@@ -201,6 +201,7 @@ int mk_nl_each_route(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_n
 	cleanup_nlmsg struct nl_msg *msg =
 		mk_nlmsg_new(RTM_GETROUTE, NLM_F_DUMP, &header, sizeof(header));
 	struct route_walk walk = { .visit = visit, .ctx = ctx };
+	int ret = mk_nl_query(nl, msg, walk_route, &walk, err);
 
-	return mk_nl_query(nl, msg, walk_route, &walk, err);
+	return ret == -ENOENT ? 0 : ret; /* the table comes into being with its first route */
 }

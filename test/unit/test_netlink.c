@@ -312,6 +312,20 @@ static const struct {
 	{ "with MTU", "10.244.3.0/24", "10.18.0.3", NULL, true, 1400 },
 };
 
+static int see_none(void *ctx, const struct mk_nl_route *route)
+{
+	(void)ctx;
+	(void)route;
+	return -EEXIST;
+}
+
+/* A namespace in which nothing ever happened has not even the table. */
+START_TEST(test_route_none)
+{
+	ck_ok(mk_nl_each_route(nl, see_none, NULL, &err));
+}
+END_TEST
+
 START_TEST(test_route)
 {
 	const struct mk_cidr own = cidr_of("10.18.0.1/32");
