@@ -481,6 +481,7 @@ int main(void)
 	tcase_add_test(tc, test_each_link);
 	tcase_add_test(tc, test_each_link_many);
 	tcase_add_test(tc, test_addr);
+	tcase_add_test(tc, test_route_none);
 	tcase_add_loop_test(tc, test_route, 0, MK_ARRAY_SIZE(routes));
 	tcase_add_test(tc, test_route_replace);
 	tcase_add_test(tc, test_neigh);
