@@ -6,7 +6,7 @@
 DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev zlib1g-dev \
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
 	uthash-dev libcurl4-openssl-dev linux-libc-dev libc6-dev
-DEPS_TEST := check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
+DEPS_TEST := libcurl4 libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
 	clang-format-14 shellcheck qemu-system-x86 cpio
 
@@ -52,7 +52,7 @@ TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: all deps help test demo unit lint format perf clean test-bins
+.PHONY: all deps help test demo unit lint format perf perf-scale clean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -123,8 +123,14 @@ test-bins: $(TEST_BINS)
 # the datapath alone, on the test fixture
 $(BUILD)/perf/packet: perf/packet.c $(LIB) $(TEST_SUPPORT_OBJS)
 	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
 		$(filter $(BUILD)/test/bpf/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
+$(BUILD)/perf/scale_%: perf/scale_%.c $(LIB)
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 
 test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N failed`
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
@@ -143,6 +149,12 @@ perf: deps ## beside a bare veth pair, beside ptp and host-local; ns per packet
 	$(Q)perf/datapath
 	$(Q)perf/cni
 	$(Q)$(BUILD)/perf/packet
+
+perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, memory
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \
+		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch
+	$(Q)perf/scale_read $(BUILD)
+	$(Q)perf/scale
 
 lint: ## formatting, shell scripts, warnings of the other compiler
 	$(Q)test/lint

@@ -58,7 +58,7 @@ static __always_inline int is_local_pod_range(const struct mk_addr *addr)
 	} map_name __attribute__((weak)) SEC(".maps")
 
 /* frontends, and their backends by (service, generation, index) */
-MK_MAP(services, BPF_MAP_TYPE_HASH, struct mk_service_key, struct mk_service, 131072,
+MK_MAP(services, BPF_MAP_TYPE_HASH, struct mk_service_key, struct mk_service, 262144,
        BPF_F_NO_PREALLOC);
 MK_MAP(service_backends, BPF_MAP_TYPE_HASH, struct mk_backend_key, struct mk_backend, 524288,
        BPF_F_NO_PREALLOC);

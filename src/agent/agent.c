@@ -18,8 +18,9 @@
 
 #define AGENT_LOCK "agent.lock"
 
-/* Changes that come together are worked on together: a file with ten objects is one turn. */
-#define DEBOUNCE_MS 2
+/* Changes that come together are worked on together, for a timer runs once per turn of the loop:
+ * a file with ten objects, or what one read of the API server's connection held, is one turn. */
+#define DEBOUNCE_MS 0
 
 uint64_t mk_agent_now_ns(void)
 {
