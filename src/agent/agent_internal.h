@@ -40,6 +40,7 @@ struct agent_service {
 	char *key;
 	char *namespace_, *name;
 	bool dirty; /* in the agent's list */
+	bool was_there; /* the model had it when it was last worked on */
 	struct agent_service *prev, *next; /* of that */
 	struct mk_ip *vips; /* sorted, each once */
 	size_t vip_count;

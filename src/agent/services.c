@@ -213,6 +213,23 @@ static bool exists(const struct mk_agent *agent, const struct agent_service *ser
 	return mk_model_service(agent->model, service->namespace_, service->name) != NULL;
 }
 
+/* Endpoints alone: their Service never was, or is spelled otherwise. One that was there and went
+ * takes them along, which is nothing to tell. */
+static void tell_orphans(const struct mk_agent *agent, const struct agent_service *service)
+{
+	cleanup_free const struct mk_endpoint **endpoints = NULL;
+	size_t count = 0;
+
+	if (service->was_there || !agent->complete)
+		return;
+	if (mk_model_endpoints(agent->model, service->namespace_, service->name, &endpoints,
+			       &count) == 0 &&
+	    count > 0)
+		mk_log_info("left out: endpoints of a Service that is not there service=%s "
+			    "endpoints=%zu",
+			    service->key, count);
+}
+
 /* All dirty Services that are (not) in the model. One that fails stays dirty and does not keep the
  * others waiting; *@status keeps the first error. */
 static void apply_dirty(struct mk_agent *agent, bool existing, int *status, struct mk_error *err)
@@ -234,8 +251,12 @@ static void apply_dirty(struct mk_agent *agent, bool existing, int *status, stru
 		if (ret < 0)
 			continue;
 		done(agent, service);
-		if (!existing)
+		if (!existing) {
+			tell_orphans(agent, service);
 			forget(agent, service);
+			continue;
+		}
+		service->was_there = true;
 	}
 }
 

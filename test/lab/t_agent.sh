@@ -115,6 +115,24 @@ nonsense_object()
 	apply_service web "$VIP" 80 30080
 }
 
+# Endpoints that no Service asks for: named, once, and nothing else.
+orphan_endpoints()
+{
+	local start
+	start=$(log_size)
+	cat >"$CLUSTER_1/orphan.yaml" <<-END
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: nobody-1, namespace: default, labels: {kubernetes.io/service-name: nobody}}
+		addressType: IPv4
+		endpoints: [{addresses: [10.244.1.99]}]
+		ports: [{port: 80}]
+	END
+	wait_for 5 logged "$start" 'left out.*default/nobody'
+	ask client tcp "$VIP:80"
+	rm "$CLUSTER_1/orphan.yaml"
+}
+
 # Malformed from the start: the agent comes up with the rest.
 malformed_at_start()
 {
@@ -291,6 +309,7 @@ check "a new Service is in the table within 100 ms" follows_changes
 check "a changed port is followed" port_changes
 check "a malformed file is named, the last good state stays" malformed_file
 check "an object that makes no sense is named, the last good state stays" nonsense_object
+check "endpoints without a Service are named and left out" orphan_endpoints
 check "a malformed file is there at the start" malformed_at_start
 check "a node that becomes NotReady keeps its routes" not_ready_keeps_routes
 check "a deleted node's routes go, and come back" deleted_node
