@@ -115,6 +115,8 @@ static void on_gone(struct mk_reflector *reflector, const char *why)
 {
 	if (reflector->mode == MK_QUERY_LIST)
 		reflector->whole_list = true;
+	else if (*reflector->version)
+		mk_backoff_reset(&reflector->backoff); /* it is up: what failed before is over */
 	begin_list(reflector);
 	ask_later(reflector, why, 0);
 }
