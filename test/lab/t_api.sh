@@ -162,6 +162,34 @@ node_comes_and_goes()
 	on client ping -c 1 -W 2 "$WEB_2"
 }
 
+# service_cidr NAME RANGE
+service_cidr()
+{
+	cat <<-END
+		---
+		apiVersion: networking.k8s.io/v1
+		kind: ServiceCIDR
+		metadata: {name: $1}
+		spec: {cidrs: [$2]}
+	END
+}
+
+routes_range() { on node1 ip route show exact "$1" | grep mkhost0; }
+says_event() { lab api get /api/v1/events | jq -er --arg m "$1" '.items[] | select(.type == "Warning" and (.message | contains($m)))'; }
+
+range_comes_and_goes()
+{
+	{
+		service_cidr services 10.96.0.0/16
+		service_cidr wrong 10.244.128.0/17
+	} | apply ranges
+	wait_for 5 routes_range 10.96.0.0/16
+	wait_for 10 says_event 10.244.128.0/17
+	expect_failure routes_range 10.244.128.0/17
+	lab delete ranges.yaml
+	wait_for 5 expect_failure routes_range 10.96.0.0/16
+}
+
 # Each step by `kubectl`, client-side apply and its three-way patches.
 real_kubectl()
 {
@@ -387,6 +415,7 @@ check "ClusterIP and NodePort lead to backends on both nodes" traffic_flows
 check "endpoints follow the pods" endpoints_follow_pods
 check "a Service and its slices are applied, changed, deleted" applied_and_deleted
 check "a new Node's route, neighbour and FDB entry come and go" node_comes_and_goes
+check "a ServiceCIDR is routed; one that cannot be is an Event" nothing_suffers range_comes_and_goes
 if command -v kubectl >/dev/null; then
 	check "kubectl apply and delete: Service, EndpointSlice, Node" real_kubectl
 else

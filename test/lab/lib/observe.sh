@@ -13,14 +13,26 @@ map_entries()
 	on "$1" bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$2" | jq -S -c '.[] | {key, value}' | sort
 }
 
+# backend_entries NODE SETS: entries of the backend sets that these are [id, generation] bytes of. A set
+# that was replaced stays for a while, for sessions that have begun; it is nobody's by then.
+backend_entries()
+{
+	local map
+	for map in service_backends maglev; do
+		echo "map $map"
+		map_entries "$1" "$map" | jq -c --argjson sets "$2" 'select(.key[0:8] | IN($sets[]))'
+	done
+}
+
 # What a node's tables hold, sessions apart: those are traffic's, not the agent's.
 tables()
 {
 	local map
-	for map in services service_backends maglev pods routes; do
+	for map in services pods routes; do
 		echo "map $map"
 		map_entries "$1" "$map"
 	done
+	backend_entries "$1" "$(map_entries "$1" services | jq -s -c 'map(.value[0:8]) | unique')"
 	on "$1" sh -c 'ip route; ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
 }
 
@@ -28,16 +40,14 @@ tables()
 # and its backends too: they have its id, and its generation, which each change of backends raises.
 service_tables()
 {
-	local ids map
-	ids=$(map_entries "$1" services | jq -s -c --arg address "$2" \
+	local sets
+	sets=$(map_entries "$1" services | jq -s -c --arg address "$2" \
 		'($address | split(".") | map(tonumber)) as $want |
 		 def number: explode[2:] | map(if . > 57 then . - 87 else . - 48 end) | .[0] * 16 + .[1];
-		 map(select(.key[0:4] | map(number) == $want) | .value[0:4]) | unique')
-	expect_match "ids of the Service at $2" '0x' "$ids"
-	map_entries "$1" services | jq -c --argjson ids "$ids" 'select(.value[0:4] | IN($ids[]))'
-	for map in service_backends maglev; do
-		map_entries "$1" "$map" | jq -c --argjson ids "$ids" 'select(.key[0:4] | IN($ids[]))'
-	done
+		 map(select(.key[0:4] | map(number) == $want) | .value[0:8]) | unique')
+	expect_match "sets of backends of the Service at $2" '0x' "$sets"
+	map_entries "$1" services | jq -c --argjson sets "$sets" 'select(.value[0:8] | IN($sets[]))'
+	backend_entries "$1" "$sets"
 }
 
 # hold NAME WHERE ADDRESS:PORT: a connection that says one line per line written to its pipe
