@@ -244,6 +244,15 @@ slice_is_left_out()
 	wait_for 5 is_silent 10.96.66.5:80
 }
 
+orphan_is_left_out()
+{
+	local start
+	start=$(log_size)
+	endpoint_slice orphan-1 nobody "$WEB_1" | apply orphan
+	wait_for 5 logged "$start" 'left out.*default/nobody'
+	lab delete orphan.yaml
+}
+
 service_is_left_out()
 {
 	local start
@@ -422,6 +431,7 @@ else
 	echo "# kubectl is not installed: its row is not part of this plan"
 fi
 check "a slice with address 300.1.1.1 is named, nothing else suffers" nothing_suffers slice_is_left_out
+check "a slice of no Service is named, nothing else suffers" nothing_suffers orphan_is_left_out
 check "a Service with port 0 is named, nothing else suffers" nothing_suffers service_is_left_out
 check "of two Services with one address the second is named" nothing_suffers second_is_left_out
 check "the API server is away: connections, new pods, Services go on" api_away
