@@ -24,6 +24,18 @@ backend_entries()
 	done
 }
 
+# no_replaced_backends NODE: what the last changes replaced has gone by now. An agent that is stopped
+# before leaves it to the next one.
+no_replaced_backends()
+{
+	local sets map
+	sets=$(map_entries "$1" services | jq -s -c 'map(.value[0:8]) | unique')
+	for map in service_backends maglev; do
+		map_entries "$1" "$map" |
+			jq -e -s --argjson sets "$sets" 'all(.[]; .key[0:8] | IN($sets[]))' >/dev/null || return 1
+	done
+}
+
 # What a node's tables hold, sessions apart: those are traffic's, not the agent's.
 tables()
 {
