@@ -64,6 +64,16 @@ MK_MAP(service_backends, BPF_MAP_TYPE_HASH, struct mk_backend_key, struct mk_bac
        BPF_F_NO_PREALLOC);
 MK_MAP(maglev, BPF_MAP_TYPE_HASH, struct mk_maglev_key, struct mk_maglev, 65536, BPF_F_NO_PREALLOC);
 
+MK_MAP(affinity, BPF_MAP_TYPE_LRU_HASH, struct mk_affinity_key, struct mk_affinity, 65536, 0);
+MK_MAP(affinity_backends, BPF_MAP_TYPE_HASH, struct mk_affinity_backend_key, __u32, 262144,
+       BPF_F_NO_PREALLOC);
+MK_MAP(source_ranges, BPF_MAP_TYPE_LPM_TRIE, struct mk_source_range_key, __u32, 65536,
+       BPF_F_NO_PREALLOC);
+MK_MAP(service_counters, BPF_MAP_TYPE_HASH, __u32, struct mk_service_counter, 131072,
+       BPF_F_NO_PREALLOC);
+MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 131072,
+       BPF_F_NO_PREALLOC);
+
 /* translations of ilb and elb: established ones are never evicted, new ones are */
 MK_MAP(sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288, BPF_F_NO_PREALLOC);
 MK_MAP(sessions_new, BPF_MAP_TYPE_LRU_HASH, struct mk_tuple, struct mk_session, 65536, 0);

@@ -65,12 +65,15 @@ struct mk_session {
 	struct mk_tuple to;
 	__u64 created_ns; /* CLOCK_MONOTONIC */
 	__u64 last_seen_ns; /* CLOCK_MONOTONIC, refreshed at most once a second */
+	__u64 bytes; /* not yet added to the Service's counters, as are: */
+	__u32 packets;
 	__u32 service_id; /* mk_service.id, 0: not a Service's */
+	__u32 account_id; /* mk_service.account_id, 0: not a Service's */
 	__u8 flags; /* enum mk_session_flags */
 	__u8 pad[3];
 };
-_Static_assert(sizeof(struct mk_session) == 40, "map value ABI");
-_Static_assert(offsetof(struct mk_session, service_id) == 32, "map value ABI");
+_Static_assert(sizeof(struct mk_session) == 56, "map value ABI");
+_Static_assert(offsetof(struct mk_session, account_id) == 48, "map value ABI");
 
 enum mk_scope {
 	MK_SCOPE_INTERNAL, /* seen from pods and hosts of the cluster */
@@ -102,8 +105,12 @@ struct mk_service {
 	__u16 local_count;
 	__u16 local_weight;
 	__u16 flags; /* enum mk_service_flags */
+	__u32 account_id; /* of the Service: key of its counters, never 0 */
+	__u32 affinity_id; /* of the Service port: part of the key in map affinity; 0: no affinity */
+	__u32 affinity_timeout_s;
+	__u32 ranges_id; /* whom map source_ranges lets in; 0: everybody */
 };
-_Static_assert(sizeof(struct mk_service) == 16, "map value ABI");
+_Static_assert(sizeof(struct mk_service) == 32, "map value ABI");
 
 /* Map service_backends */
 struct mk_backend_key {
@@ -116,6 +123,49 @@ struct mk_backend {
 };
 _Static_assert(sizeof(struct mk_backend_key) == 12, "map key ABI");
 _Static_assert(sizeof(struct mk_backend) == 8, "map value ABI");
+
+/* Map affinity (LRU): the backend that a client got when it last opened a connection to any address
+ * of a Service port. Counts only while the backend is in the set that is chosen from, which is what
+ * map affinity_backends says: index by backend, for the sets of ports with affinity. */
+struct mk_affinity_key {
+	struct mk_addr client;
+	__u32 affinity_id; /* mk_service.affinity_id */
+};
+struct mk_affinity {
+	struct mk_backend backend;
+	__u64 last_new_ns; /* CLOCK_MONOTONIC, of the last new connection */
+};
+struct mk_affinity_backend_key {
+	__u32 service_id, generation;
+	struct mk_backend backend;
+};
+_Static_assert(sizeof(struct mk_affinity_key) == 8, "map key ABI");
+_Static_assert(sizeof(struct mk_affinity) == 16, "map value ABI");
+_Static_assert(sizeof(struct mk_affinity_backend_key) == 16, "map key ABI");
+
+/* Map source_ranges (LPM): clients that a load-balancer address takes. The id is the prefix's first
+ * 32 bits, so prefix_bits counts from 32; the value says nothing. */
+struct mk_source_range_key {
+	__u32 prefix_bits;
+	__u32 ranges_id; /* mk_service.ranges_id */
+	struct mk_addr addr;
+};
+_Static_assert(sizeof(struct mk_source_range_key) == 12, "map key ABI");
+
+/* Map service_counters, by mk_service.account_id, and map service_drops: made by the first packet
+ * that counts, so only Services with traffic have entries. Packets as on the wire; those of a
+ * session are gathered in its entry and added about once a second. */
+enum mk_flow_direction { MK_FLOW_REQUEST, MK_FLOW_REPLY, MK_FLOW_DIRECTIONS };
+struct mk_service_counter {
+	__u64 connections;
+	__u64 packets[MK_FLOW_DIRECTIONS], bytes[MK_FLOW_DIRECTIONS];
+};
+struct mk_service_drop_key {
+	__u32 account_id;
+	__u32 reason; /* enum mk_drop_reason */
+};
+_Static_assert(sizeof(struct mk_service_counter) == 40, "map value ABI");
+_Static_assert(sizeof(struct mk_service_drop_key) == 8, "map key ABI");
 
 /* Map maglev: backend index per slot. The slot count is prime (Maglev paper, section 3.4). */
 #define MK_MAGLEV_SLOTS 1021
@@ -215,7 +265,8 @@ _Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
 	X(PROTOCOL, "protocol that cannot be translated")                                       \
 	X(REWRITE_FAILED, "the kernel refused to change the packet")                            \
 	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)") \
-	X(OVERLAY_STRAY, "another node sent what is not for this node")
+	X(OVERLAY_STRAY, "another node sent what is not for this node")                         \
+	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,
