@@ -121,7 +121,7 @@ static int veth_add(struct adding *adding, struct mk_error *err)
 		.peer_name = adding->args->ifname,
 		.peer_mac = adding->mac,
 		.peer_netns_fd = adding->netns_fd,
-		.mtu_bytes = adding->conf->mtu_bytes,
+		.mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
 	};
 
 	return mk_nl_veth_add(adding->node.nl, &veth, err);
@@ -198,25 +198,16 @@ static int set_links_up(struct adding *adding, struct mk_error *err)
 	return ret;
 }
 
+/* The default route last of all: was_completed() asks for it. */
 static int set_routes(struct adding *adding, struct mk_error *err)
 {
-	const struct mk_ip *gateway = &adding->conf->addresses.gateway;
-	const struct mk_nl_route to_gateway = {
-		.dst = { .ip = *gateway, .prefix_bits = 32 },
-		.ifindex = adding->pod_ifindex,
-		.protocol = MK_RTPROT,
-	};
-	const struct mk_nl_route default_route = {
-		.dst = { .ip = { .family = gateway->family }, .prefix_bits = 0 },
-		.ifindex = adding->pod_ifindex,
-		.gateway = *gateway,
-		.onlink = true,
-		.protocol = MK_RTPROT,
-	};
-	int ret = mk_nl_route_put(adding->pod_nl, &to_gateway, err);
+	struct mk_nl_route routes[MK_POD_ROUTES];
+	int ret = 0;
 
-	/* last of all: was_completed() asks for it */
-	return ret < 0 ? ret : mk_nl_route_put(adding->pod_nl, &default_route, err);
+	mk_cni_pod_routes(adding->conf, adding->pod_ifindex, routes);
+	for (size_t i = 0; ret == 0 && i < MK_POD_ROUTES; i++)
+		ret = mk_nl_route_put(adding->pod_nl, &routes[i], err);
+	return ret;
 }
 
 static int configure_pod(struct adding *adding, struct mk_error *err)
@@ -261,7 +252,8 @@ static int print_result(const struct adding *adding, struct mk_error *err)
 		.mac = adding->mac,
 		.ip = adding->ip,
 		.gateway = adding->conf->addresses.gateway,
-		.mtu_bytes = adding->conf->mtu_bytes,
+		.device_mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
+		.default_route_mtu_bytes = adding->conf->mtu_bytes,
 		.dns = adding->conf->dns,
 	};
 

@@ -47,7 +47,9 @@ struct checking {
 	struct mk_mac mac;
 	uint32_t pod_mtu_bytes; /* as prevResult tells, else 0 */
 	int pod_ifindex, host_ifindex; /* 0: missing */
-	bool addr_found, neigh_found, gateway_route_found, default_route_found;
+	bool addr_found, neigh_found;
+	struct mk_nl_route routes[MK_POD_ROUTES]; /* that should be */
+	bool route_found[MK_POD_ROUTES];
 	struct findings findings;
 };
 
@@ -120,19 +122,13 @@ static void check_prev_result(struct checking *checking, json_object *prev_resul
 
 /* ---- the host's end -------------------------------------------------------------------------- */
 
+/* A chained plugin may have lowered it: before 1.1.0 no result says so. */
 static void check_mtu(struct checking *checking, const struct mk_link *link)
 {
-	bool in_pod = strcmp(link->name, checking->args->ifname) == 0;
-
-	if (in_pod && checking->pod_mtu_bytes) {
-		if (link->mtu_bytes != checking->pod_mtu_bytes)
-			find(&checking->findings, "interface '%s' has MTU %u, prevResult says %u",
-			     link->name, link->mtu_bytes, checking->pod_mtu_bytes);
-	} else if (link->mtu_bytes > checking->conf->mtu_bytes) {
-		/* a chained plugin may have lowered it: before 1.1.0 no result says so */
-		find(&checking->findings, "interface '%s' has MTU %u, expected at most %u",
-		     link->name, link->mtu_bytes, checking->conf->mtu_bytes);
-	}
+	if (checking->pod_mtu_bytes && strcmp(link->name, checking->args->ifname) == 0 &&
+	    link->mtu_bytes != checking->pod_mtu_bytes)
+		find(&checking->findings, "interface '%s' has MTU %u, prevResult says %u",
+		     link->name, link->mtu_bytes, checking->pod_mtu_bytes);
 }
 
 static int check_link(struct checking *checking, struct mk_nl *nl, const char *name,
@@ -219,15 +215,35 @@ static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac
 static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct checking *checking = ctx;
-	const struct mk_ip *gateway = &checking->conf->addresses.gateway;
 
-	if (route->ifindex != checking->pod_ifindex)
-		return 0;
-	if (route->dst.prefix_bits == 32 && mk_ip_equal(&route->dst.ip, gateway))
-		checking->gateway_route_found = true;
-	if (route->dst.prefix_bits == 0 && mk_ip_equal(&route->gateway, gateway))
-		checking->default_route_found = true;
+	for (size_t i = 0; i < MK_POD_ROUTES; i++) {
+		const struct mk_nl_route *wanted = &checking->routes[i];
+
+		if (route->ifindex == wanted->ifindex && mk_cidr_equal(&route->dst, &wanted->dst) &&
+		    mk_ip_equal(&route->gateway, &wanted->gateway))
+			checking->route_found[i] = true;
+	}
 	return 0;
+}
+
+static void judge_routes(struct checking *checking)
+{
+	const char *ifname = checking->args->ifname;
+	char dst[MK_CIDR_STRLEN], gateway[MK_IP_STRLEN];
+
+	for (size_t i = 0; i < MK_POD_ROUTES; i++) {
+		const struct mk_nl_route *wanted = &checking->routes[i];
+
+		if (checking->route_found[i])
+			continue;
+		mk_cidr_format(&wanted->dst, dst);
+		if (wanted->gateway.family == AF_UNSPEC)
+			find(&checking->findings, "route to %s is missing on interface '%s'", dst,
+			     ifname);
+		else
+			find(&checking->findings, "route to %s via %s is missing on interface '%s'",
+			     dst, mk_ip_format(&wanted->gateway, gateway), ifname);
+	}
 }
 
 static void judge_pod(struct checking *checking)
@@ -243,12 +259,7 @@ static void judge_pod(struct checking *checking)
 	if (!checking->neigh_found)
 		find(findings, "permanent neighbour %s is missing or wrong on interface '%s'",
 		     gateway, ifname);
-	if (!checking->gateway_route_found)
-		find(findings, "route to the gateway %s is missing on interface '%s'", gateway,
-		     ifname);
-	if (!checking->default_route_found)
-		find(findings, "default route via %s is missing on interface '%s'", gateway,
-		     ifname);
+	judge_routes(checking);
 }
 
 static int check_pod(struct checking *checking, struct mk_error *err)
@@ -260,6 +271,7 @@ static int check_pod(struct checking *checking, struct mk_error *err)
 	if (ret < 0 || !link.ifindex)
 		return ret;
 	checking->pod_ifindex = link.ifindex;
+	mk_cni_pod_routes(checking->conf, link.ifindex, checking->routes);
 	ret = mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
 	if (ret == 0)
 		ret = mk_nl_each_neigh(nl, link.ifindex, see_neigh, checking, err);

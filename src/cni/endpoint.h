@@ -39,6 +39,17 @@ void mk_cni_node_release(struct mk_cni_node *node);
 mk_must_check int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id,
 					 const char *ifname, struct mk_error *err);
 
+/* MTU of both ends of a pod's veth pair, the most that a veth takes: pods of one node pass whole
+ * buffers instead of pieces for a wire that is not there. What leaves the node is cut by the mtu of
+ * the pod's routes. */
+#define MK_POD_DEVICE_MTU_BYTES 65535
+
+/* The routes of a pod, in the order in which they are made: to the gateway; to the virtual pod
+ * address, whose packets leave the node; to the pods of this node, with the device's MTU; and for
+ * the rest, last. Destinations apart from the pods' have the network's MTU. */
+#define MK_POD_ROUTES 4
+void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
+		       struct mk_nl_route routes[MK_POD_ROUTES]);
 /* A file descriptor of the container's network namespace. */
 mk_must_check int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure);
 

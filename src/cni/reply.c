@@ -89,7 +89,7 @@ static json_object *interface_json(const struct mk_cni_result *result, const cha
 	add_string(object, "name", name, ok);
 	add_string(object, "mac", mk_mac_format(mac, text), ok);
 	if (result->version >= MK_CNI_1_1_0)
-		add(object, "mtu", json_object_new_int((int)result->mtu_bytes), ok);
+		add(object, "mtu", json_object_new_int((int)result->device_mtu_bytes), ok);
 	if (sandbox)
 		add_string(object, "sandbox", sandbox, ok);
 	return object;
@@ -129,6 +129,8 @@ static json_object *routes_json(const struct mk_cni_result *result, bool *ok)
 
 	add_string(object, "dst", result->ip.family == AF_INET ? "0.0.0.0/0" : "::/0", ok);
 	add_string(object, "gw", mk_ip_format(&result->gateway, text), ok);
+	if (result->version >= MK_CNI_1_1_0)
+		add(object, "mtu", json_object_new_int((int)result->default_route_mtu_bytes), ok);
 	append(array, object, ok);
 	return array;
 }

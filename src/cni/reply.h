@@ -56,7 +56,7 @@ struct mk_cni_result {
 	const char *host_name, *ifname, *netns;
 	struct mk_mac host_mac, mac;
 	struct mk_ip ip, gateway;
-	uint32_t mtu_bytes;
+	uint32_t device_mtu_bytes, default_route_mtu_bytes;
 	json_object *dns; /* passed through; NULL: none */
 };
 

@@ -45,11 +45,11 @@ static const struct {
 	  "\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.244.1.254\"}]}" },
 	{ MK_CNI_1_1_0, NULL,
 	  "{\"cniVersion\":\"1.1.0\",\"interfaces\":["
-	  "{\"name\":\"mkabc\",\"mac\":\"02:4d:0a:f4:01:fe\",\"mtu\":1450},"
-	  "{\"name\":\"eth0\",\"mac\":\"02:4d:0a:f4:01:02\",\"mtu\":1450,"
+	  "{\"name\":\"mkabc\",\"mac\":\"02:4d:0a:f4:01:fe\",\"mtu\":65535},"
+	  "{\"name\":\"eth0\",\"mac\":\"02:4d:0a:f4:01:02\",\"mtu\":65535,"
 	  "\"sandbox\":\"/run/netns/x\"}],"
 	  "\"ips\":[{\"address\":\"10.244.1.2/32\",\"gateway\":\"10.244.1.254\",\"interface\":1}],"
-	  "\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.244.1.254\"}]}" },
+	  "\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.244.1.254\",\"mtu\":1450}]}" },
 };
 
 START_TEST(test_result)
@@ -59,7 +59,8 @@ START_TEST(test_result)
 		.host_name = "mkabc",
 		.ifname = "eth0",
 		.netns = "/run/netns/x",
-		.mtu_bytes = 1450,
+		.device_mtu_bytes = 65535,
+		.default_route_mtu_bytes = 1450,
 	};
 
 	ck_assert_int_eq(mk_ip_parse("10.244.1.2", &result.ip), 0);

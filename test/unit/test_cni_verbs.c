@@ -273,7 +273,11 @@ START_TEST(test_add_del)
 	inside("a", "ip route show default | grep -q 'via 10.244.1.254 dev eth0.* onlink'");
 	inside("a",
 	       "ip neigh show dev eth0 | grep -q '10.244.1.254 lladdr 02:4d:0a:f4:01:fe PERM'");
-	inside("a", "ip -o link show dev eth0 | grep -q 'mtu 1450.*02:4d:0a:f4:01:02'");
+	inside("a", "ip -o link show dev eth0 | grep -q 'mtu 65535.*02:4d:0a:f4:01:02'");
+	inside("a", "ip route show default | grep -q 'mtu 1450'");
+	inside("a", "ip route get 10.244.1.1 | grep -q 'mtu 1450'");
+	inside("a", "ip route get 10.244.1.7 | grep -q 'via 10.244.1.254'");
+	inside("a", "ip route show 10.244.1.0/24 | grep -qv mtu");
 	inside("a", "ip -o link show dev lo up | grep -q lo");
 	snprintf(prev, sizeof(prev), ",\"prevResult\":%s", answer);
 	if (_i > 0)
@@ -485,9 +489,13 @@ static const struct {
 	const char *text; /* that CHECK says */
 } losses[] = {
 	{ "default route", "ip route del default", NULL,
-	  "default route via 10.244.1.254 is missing" },
+	  "route to 0.0.0.0/0 via 10.244.1.254 is missing" },
 	{ "gateway route", "ip route del 10.244.1.254/32", NULL,
-	  "route to the gateway 10.244.1.254" },
+	  "route to 10.244.1.254/32 is missing" },
+	{ "route to the node's pods", "ip route del 10.244.1.0/24", NULL,
+	  "route to 10.244.1.0/24 via 10.244.1.254 is missing" },
+	{ "route to the virtual pod", "ip route del 10.244.1.1/32", NULL,
+	  "route to 10.244.1.1/32 via 10.244.1.254 is missing" },
 	{ "neighbour", "ip neigh del 10.244.1.254 dev eth0", NULL, "neighbour 10.244.1.254" },
 	{ "neighbour with another MAC",
 	  "ip neigh replace 10.244.1.254 lladdr 02:00:00:00:00:01 dev eth0", NULL, "neighbour" },
@@ -497,11 +505,9 @@ static const struct {
 	  "'eth0' is missing" },
 	{ "pod's MAC", "ip link set eth0 address 02:00:00:00:00:01", NULL,
 	  "'eth0' has MAC address 02:00:00:00:00:01, expected 02:4d:0a:f4:01:02" },
-	{ "pod's MTU", "ip link set eth0 mtu 9000", NULL, "'eth0' has MTU 9000" },
 	{ "both ends", "ip link del eth0", NULL, "is missing; " },
 	{ "host's end down", NULL, "ip link set $D down", "is down" },
 	{ "host's MAC", NULL, "ip link set $D address 02:00:00:00:00:01", "has MAC address" },
-	{ "host's MTU", NULL, "ip link set $D mtu 9000", "has MTU 9000" },
 	{ "table entry", NULL, "bpftool map delete pinned " BPF_DIR "/maps/pods key 10 244 1 2",
 	  "no entry for 10.244.1.2" },
 	{ "another table entry", NULL,
@@ -567,6 +573,9 @@ START_TEST(test_check_chained_mtu)
 	snprintf(prev, sizeof(prev), "%s", add_result("a"));
 	inside("a", "ip link set eth0 mtu 1300");
 	ck_assert_msg(call("CHECK", "a", netns_path("a"), "1.0.0", prev) == 0, "%s", answer);
+	ck_fails(call("CHECK", "a", netns_path("a"), "1.1.0",
+		      ",\"prevResult\":{\"interfaces\":[{\"name\":\"eth0\",\"mtu\":65535}]}"),
+		 MK_CNI_CHECK_FAILED, "'eth0' has MTU 1300, prevResult says 65535");
 }
 END_TEST
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cni/endpoint.h"
+
+static struct mk_nl_route via_gateway(const struct mk_cni_conf *conf, int ifindex,
+				      const struct mk_cidr *dst)
+{
+	return (struct mk_nl_route){
+		.dst = *dst,
+		.ifindex = ifindex,
+		.gateway = conf->addresses.gateway,
+		.onlink = true,
+		.protocol = MK_RTPROT,
+	};
+}
+
+void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
+		       struct mk_nl_route routes[MK_POD_ROUTES])
+{
+	const struct mk_addresses *addresses = &conf->addresses;
+	const struct mk_cidr gateway = { .ip = addresses->gateway, .prefix_bits = 32 };
+	const struct mk_cidr virtual_pod = { .ip = addresses->virtual_pod, .prefix_bits = 32 };
+	const struct mk_cidr node_pods = mk_cidr_network(&addresses->pod_cidr);
+	const struct mk_cidr all = { .ip = { .family = addresses->gateway.family } };
+
+	routes[0] = (struct mk_nl_route){ .dst = gateway,
+					  .ifindex = ifindex,
+					  .protocol = MK_RTPROT };
+	routes[1] = via_gateway(conf, ifindex, &virtual_pod);
+	routes[1].mtu_bytes = conf->mtu_bytes;
+	routes[2] = via_gateway(conf, ifindex, &node_pods);
+	routes[3] = via_gateway(conf, ifindex, &all);
+	routes[3].mtu_bytes = conf->mtu_bytes;
+}
