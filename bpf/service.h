@@ -97,6 +97,7 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 	request->to.daddr = backend->addr;
 	request->to.dport = backend->port;
 	request->service_id = service->id;
+	request->account_id = service->account_id;
 	/* a hairpin has to leave the pod again when it answers itself */
 	if (service->flags & MK_SERVICE_MASQUERADE ||
 	    mk_addr_eq(&backend->addr, &pkt->tuple.saddr)) {

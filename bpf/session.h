@@ -164,7 +164,7 @@ static __always_inline int session_follow(struct __sk_buff *skb, struct packet *
 
 struct session_request {
 	struct mk_tuple to; /* what the first packet has to show */
-	__u32 service_id;
+	__u32 service_id, account_id; /* of struct mk_service; 0: no Service's */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
 	__u8 reverse_flags; /* MK_SESSION_VIA_HOST: replies go to the host's stack */
 };
@@ -195,6 +195,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	struct mk_session session = {
 		.created_ns = bpf_ktime_get_ns(),
 		.service_id = request->service_id,
+		.account_id = request->account_id,
 		.flags = request->reverse_flags,
 	};
 	struct mk_session *other;
@@ -256,6 +257,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	struct mk_session session = {
 		.created_ns = bpf_ktime_get_ns(),
 		.service_id = request->service_id,
+		.account_id = request->account_id,
 		.flags = MK_SESSION_FORWARD,
 	};
 	struct mk_tuple reverse;

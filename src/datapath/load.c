@@ -205,8 +205,10 @@ static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_tab
 
 		if (count < 0)
 			return count;
-		for (int i = 0; i < count; i++)
+		for (int i = 0; i < count; i++) {
 			mk_service_sync_reserve_ids(datapath->services, sessions[i].service_id);
+			mk_service_sync_reserve_ids(datapath->services, sessions[i].account_id);
+		}
 	}
 	return 0;
 }

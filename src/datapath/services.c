@@ -222,9 +222,8 @@ static int recover_one(struct mk_service_sync *sync, const struct mk_service_key
 		set->count = value->backend_count;
 		set->local_count = value->local_count;
 	}
-	if (value->id > sync->last_id)
-		sync->last_id = value->id;
-	return 0;
+	mk_service_sync_reserve_ids(sync, value->id);
+	return mk_sync_recover_id(sync, value->account_id);
 }
 
 static int recover(struct mk_service_sync *sync, struct mk_error *err)
@@ -245,6 +244,7 @@ static int recover(struct mk_service_sync *sync, struct mk_error *err)
 			if (recover_one(sync, &keys[i], &values[i]) < 0)
 				return mk_error_errno(err, ENOMEM, "cannot read map 'services'");
 	}
+	mk_sync_recovered_sort(sync);
 	return 0;
 }
 
@@ -263,12 +263,6 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 		return NULL;
 	}
 	return sync;
-}
-
-void mk_service_sync_reserve_ids(struct mk_service_sync *sync, uint32_t last_id)
-{
-	if (last_id > sync->last_id)
-		sync->last_id = last_id;
 }
 
 void mk_service_sync_free(struct mk_service_sync *sync)
@@ -290,6 +284,7 @@ void mk_service_sync_free(struct mk_service_sync *sync)
 	free(retired);
 	while (sync->claims)
 		claim_free(sync, sync->claims);
+	mk_sync_recovered_forget(sync);
 	free(sync->local);
 	free(sync);
 }

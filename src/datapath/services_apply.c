@@ -56,13 +56,8 @@ static struct set *former_set(const struct apply *apply, const struct mk_backend
 
 static struct set *new_set(const struct apply *apply)
 {
-	struct mk_service_sync *sync = apply->sync;
-	struct set *set;
+	struct set *set = mk_sync_set_new(apply->sync, mk_sync_new_id(apply->sync), 0);
 
-	do
-		sync->last_id++;
-	while (sync->last_id == 0 || mk_sync_set(sync, sync->last_id));
-	set = mk_sync_set_new(sync, sync->last_id, 0);
 	if (set)
 		set->known = true;
 	else
@@ -233,6 +228,7 @@ static int publish(const struct apply *apply, struct set *set,
 		.backend_count = (__u16)compiled->backend_count,
 		.local_count = (__u16)compiled->local_count,
 		.local_weight = compiled->local_weight,
+		.account_id = apply->service->account_id,
 	};
 
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
@@ -388,10 +384,39 @@ static struct service *find_service(struct mk_service_sync *sync,
 	return service;
 }
 
+/* The account that the Service's frontends name since before this agent, or 0. */
+static uint32_t former_account(const struct apply *apply,
+			       const struct mk_compiled_service *compiled)
+{
+	for (size_t i = 0; apply->sync->recovered && i < compiled->set_count; i++)
+		for (size_t j = 0; j < compiled->sets[i].frontend_count; j++) {
+			struct mk_service_key key = frontend_key(&compiled->sets[i].frontends[j]);
+			struct frontend *frontend = mk_sync_frontend(apply->sync, &key);
+
+			/* an address alone may be shared by Services */
+			if (frontend && !frontend->owner && key.port != 0 &&
+			    mk_sync_take_id(apply->sync, frontend->value.account_id))
+				return frontend->value.account_id;
+		}
+	return 0;
+}
+
+/* Once per Service, whatever becomes of its ports and backends. */
+static void give_account(const struct apply *apply, const struct mk_compiled_service *compiled)
+{
+	struct service *service = apply->service;
+
+	if (service->account_id == 0 && compiled->set_count > 0)
+		service->account_id = former_account(apply, compiled);
+	if (service->account_id == 0 && compiled->set_count > 0)
+		service->account_id = mk_sync_new_id(apply->sync);
+}
+
 static int apply_all(const struct apply *apply, const struct mk_compiled_service *compiled)
 {
 	int ret;
 
+	give_account(apply, compiled);
 	for (size_t i = 0; i < compiled->set_count; i++) {
 		ret = apply_set(apply, &compiled->sets[i]);
 		if (ret < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/services_internal.h - the records behind services.h, shared by its three files:
- * services.c (life, claims, questions), services_apply.c (one Service), services_prune.c (what
- * is left over). */
+/* src/datapath/services_internal.h - the records behind services.h, shared by its files:
+ * services.c (life, claims, questions), services_ids.c (numbers), services_apply.c (one Service),
+ * services_prune.c (what is left over). */
 #ifndef MK_DATAPATH_SERVICES_INTERNAL_H
 #define MK_DATAPATH_SERVICES_INTERNAL_H
 
@@ -47,11 +47,12 @@ struct retired {
 
 struct service {
 	char *name; /* "namespace/name" */
+	uint32_t account_id; /* 0: not yet applied */
+	bool live_udp; /* some of `live` are UDP */
 	struct frontend *frontends;
 	struct set *sets;
 	struct mk_live_backend *live; /* sorted by ip, port, proto */
 	size_t live_count;
-	bool live_udp; /* some of them are UDP */
 	struct retired *retiring; /* to be retired once the apply has succeeded */
 	UT_hash_handle hh;
 };
@@ -64,6 +65,12 @@ struct claim {
 	struct claim *next;
 };
 
+/* An id that an earlier agent gave: to be taken by whoever shows it first, and by nobody else. */
+struct recovered_id {
+	uint32_t id;
+	bool taken;
+};
+
 struct mk_service_sync {
 	struct mk_service_tables tables;
 	struct frontend *frontends; /* by key */
@@ -71,7 +78,9 @@ struct mk_service_sync {
 	struct service *services; /* by name */
 	struct claim *claims;
 	struct retired *retired; /* oldest first */
-	uint32_t last_id, serial;
+	uint32_t last_id, serial; /* sets, accounts: all ids come from one counter */
+	struct recovered_id *recovered; /* sorted; NULL after the prune */
+	size_t recovered_count, recovered_room;
 	struct mk_ip *local;
 	size_t local_count;
 	size_t host_backend_sets;
@@ -82,6 +91,14 @@ struct set *mk_sync_set(const struct mk_service_sync *sync, uint32_t id);
 struct frontend *mk_sync_frontend_new(struct mk_service_sync *sync,
 				      const struct mk_service_key *key);
 struct set *mk_sync_set_new(struct mk_service_sync *sync, uint32_t id, uint32_t generation);
+/* An id that nothing has. */
+uint32_t mk_sync_new_id(struct mk_service_sync *sync);
+/* @id stands in a table. Returns -ENOMEM, or 0; after all of them: sort. */
+mk_must_check int mk_sync_recover_id(struct mk_service_sync *sync, uint32_t id);
+void mk_sync_recovered_sort(struct mk_service_sync *sync);
+void mk_sync_recovered_forget(struct mk_service_sync *sync);
+/* Did an earlier agent give @id, and has nobody taken it since? Then it is the caller's. */
+bool mk_sync_take_id(struct mk_service_sync *sync, uint32_t id);
 void mk_sync_frontend_forget(struct mk_service_sync *sync, struct frontend *frontend);
 void mk_sync_set_own(struct set *set, struct service *owner);
 void mk_sync_set_forget(struct mk_service_sync *sync, struct set *set);

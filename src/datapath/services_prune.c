@@ -162,5 +162,7 @@ int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t now_ns,
 		ret = prune_backends(sync, counts, err);
 	if (ret == 0)
 		ret = prune_maglev(sync, counts, err);
+	if (ret == 0)
+		mk_sync_recovered_forget(sync);
 	return ret;
 }

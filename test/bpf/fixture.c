@@ -231,6 +231,7 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 	key.proto = strncmp(frontend, "udp ", 4) == 0 ? IPPROTO_UDP : IPPROTO_TCP;
 	addr_port(frontend + 4, &key.addr, &key.port);
 	service.id = fixture_count("services") + 1;
+	service.account_id = FIXTURE_ACCOUNT + service.id;
 	service.local_count = local_count;
 	service.backend_count = (__u16)put_backends(backends, service.id, list);
 	if (flags & MK_SERVICE_MAGLEV && service.backend_count) {

@@ -31,6 +31,8 @@ void fixture_reset(void);
 /* Send @in by @hook; @out is the frame afterwards. */
 enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out);
 
+#define FIXTURE_ACCOUNT 1000 /* account_id of the n-th Service is this and n */
+
 /* Backends end with NULL: "10.244.1.3:8080". @local_count of them are on this node. */
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		     const char *const *backends, uint16_t local_count, uint16_t local_weight);

@@ -68,6 +68,19 @@ static const struct {
 	  "tcp 192.168.99.11:30081 > 203.0.113.10:40000" },
 };
 
+static void check_account(const char *name, uint32_t account_id)
+{
+	struct mk_tuple key, *last = NULL;
+	struct mk_session session;
+	int fd = fixture_map("sessions");
+
+	for (; bpf_map_get_next_key(fd, last, &key) == 0; last = &key) {
+		ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
+		ck_assert_msg(session.account_id == account_id, "%s: account %u, not %u", name,
+			      session.account_id, account_id);
+	}
+}
+
 START_TEST(test_flow)
 {
 	const struct mk_runtime runtime = { .host_backends = 1 };
@@ -88,6 +101,7 @@ START_TEST(test_flow)
 	ck_assert_msg(fixture_count("sessions") == 2, "%s: %u entries established", flows[_i].name,
 		      fixture_count("sessions"));
 	ck_assert_msg(fixture_count("sessions_new") == 0, "%s: not moved", flows[_i].name);
+	check_account(flows[_i].name, FIXTURE_ACCOUNT + 1);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST

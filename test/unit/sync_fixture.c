@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/sync_fixture.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "unit/unit.h"
+
+struct mk_service_tables tables;
+struct mk_service_sync *sync_;
+struct mk_service_counts counts;
+struct mk_error sync_err;
+uint64_t now_ns;
+
+/* ---- fixture ---------------------------------------------------------------------------------- */
+
+static struct mk_table make_table(const char *name, uint32_t key_size, uint32_t value_size)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	struct mk_table table;
+	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, key_size, value_size, 1024, &options);
+
+	ck_assert_msg(fd >= 0, "cannot create a map: %s", strerror(errno));
+	ck_assert_int_eq(mk_table_init(&table, name, fd, &sync_err), 0);
+	return table;
+}
+
+void sync_restart(void)
+{
+	mk_service_sync_free(sync_);
+	sync_ = mk_service_sync_new(&tables, &sync_err);
+	ck_assert_msg(sync_ != NULL, "%s", mk_error_text(&sync_err));
+	counts = (struct mk_service_counts){ 0 };
+}
+
+void sync_setup(void)
+{
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_MEMLOCK, &unlimited);
+	tables.services =
+		make_table("services", sizeof(struct mk_service_key), sizeof(struct mk_service));
+	tables.backends = make_table("service_backends", sizeof(struct mk_backend_key),
+				     sizeof(struct mk_backend));
+	tables.maglev =
+		make_table("maglev", sizeof(struct mk_maglev_key), sizeof(struct mk_maglev));
+	now_ns = 1000 * S;
+	sync_ = NULL;
+	sync_restart();
+}
+
+void sync_teardown(void)
+{
+	mk_service_sync_free(sync_);
+	mk_table_close(&tables.services);
+	mk_table_close(&tables.backends);
+	mk_table_close(&tables.maglev);
+}
+
+/* ---- a compiled Service, by hand -------------------------------------------------------------- */
+
+/* ClusterIP @vip:80 and the address itself; backends "10.0.0.N:8080" for each digit of @backends. */
+struct built *build(struct built *built, const char *name, const char *vip, const char *backends)
+{
+	size_t count = strlen(backends);
+
+	*built = (struct built){ 0 };
+	built->frontends[0] =
+		(struct mk_frontend){ .ip = ip_of(vip), .port = 80, .proto = IPPROTO_TCP };
+	built->frontends[1] = (struct mk_frontend){ .ip = ip_of(vip) };
+	for (size_t i = 0; i < count; i++) {
+		char text[] = "10.0.0.N";
+
+		text[7] = backends[i];
+		built->backends[i] = (struct mk_service_backend){ .ip = ip_of(text), .port = 8080 };
+		built->live[i] = (struct mk_live_backend){ .ip = ip_of(text),
+							   .port = 8080,
+							   .proto = IPPROTO_TCP };
+	}
+	built->set = (struct mk_backend_set){
+		.frontends = built->frontends,
+		.frontend_count = 2,
+		.backends = built->backends,
+		.backend_count = count,
+		.local_weight = 1,
+	};
+	built->compiled = (struct mk_compiled_service){
+		.namespace_ = (char *)"default",
+		.name = (char *)(uintptr_t)name,
+		.sets = &built->set,
+		.set_count = 1,
+		.live = built->live,
+		.live_count = count,
+	};
+	return built;
+}
+
+void apply(const struct built *built)
+{
+	int ret;
+
+	counts = (struct mk_service_counts){ 0 };
+	ret = mk_service_sync_apply(sync_, &built->compiled, now_ns, &counts, &sync_err);
+	ck_assert_msg(ret == 0, "%s", mk_error_text(&sync_err));
+}
+
+void apply_named(const char *name, const char *vip, const char *backends)
+{
+	struct built built;
+
+	apply(build(&built, name, vip, backends));
+}
+
+void remove_named(const char *name)
+{
+	struct mk_compiled_service gone = { .namespace_ = (char *)"default",
+					    .name = (char *)(uintptr_t)name };
+
+	counts = (struct mk_service_counts){ 0 };
+	ck_assert_int_eq(mk_service_sync_apply(sync_, &gone, now_ns, &counts, &sync_err), 0);
+}
+
+void prune(void)
+{
+	counts = (struct mk_service_counts){ 0 };
+	ck_assert_int_eq(mk_service_sync_prune(sync_, now_ns, &counts, &sync_err), 0);
+}
+
+int collect(uint64_t at_ns)
+{
+	counts = (struct mk_service_counts){ 0 };
+	return mk_service_sync_collect(sync_, at_ns, &counts, &sync_err);
+}
+
+/* ---- what the tables say ----------------------------------------------------------------------- */
+
+size_t entries(const struct mk_table *table)
+{
+	cleanup_free void *keys = NULL;
+	size_t count;
+
+	ck_assert_int_eq(mk_table_keys(table, &keys, &count, &sync_err), 0);
+	return count;
+}
+
+bool lookup(const char *vip, uint16_t port, struct mk_service *service)
+{
+	struct mk_ip ip = ip_of(vip);
+	struct mk_service_key key = { .addr = mk_ip_to_addr(&ip),
+				      .port = htons(port),
+				      .proto = port ? IPPROTO_TCP : 0 };
+
+	return mk_table_get(&tables.services, &key, service, &sync_err) == 0;
+}
+
+/* The last digits of the backends of @vip:80, as the datapath would find them. */
+const char *backends_of(const char *vip)
+{
+	static char text[16];
+	struct mk_service service;
+	size_t used = 0;
+
+	if (!lookup(vip, 80, &service))
+		return "none";
+	for (uint32_t i = 0; i < service.backend_count; i++) {
+		struct mk_backend_key key = { service.id, service.generation, i };
+		struct mk_backend backend;
+
+		ck_assert_msg(mk_table_get(&tables.backends, &key, &backend, &sync_err) == 0,
+			      "backend %u of %s: %s", i, vip, mk_error_text(&sync_err));
+		text[used++] = (char)('0' + (ntohl(backend.addr.word[0]) & 0xff));
+	}
+	text[used] = '\0';
+	return text;
+}
