@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test/unit/cni_node.h - a node for tests of the CNI verbs: a namespace as host, others as
+ * containers, a bpffs of its own with the tables and a program under the names that the CNI mode
+ * expects. */
+#ifndef MK_TEST_CNI_NODE_H
+#define MK_TEST_CNI_NODE_H
+
+#include <check.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "cni/conf.h"
+#include "unit/unit.h"
+
+#define ROOT	"/mnt" /* hidden under a tmpfs, in a mount namespace of each test's own */
+#define STATE	ROOT "/state"
+#define BPF_DIR ROOT "/bpf/monokube"
+
+#define NETWORK                                                               \
+	"\"name\":\"n\",\"type\":\"monokube\",\"podCIDR\":\"10.244.1.0/24\"," \
+	"\"clusterCIDR\":\"10.244.0.0/16\",\"vtepCIDR\":\"10.18.0.0/16\","    \
+	"\"mtu\":1450,\"stateDir\":\"" STATE "\",\"bpfDir\":\"" BPF_DIR "\""
+
+extern char answer[4096]; /* standard output of the last call */
+
+/* Run @suite's one case @tc, each test on a node of its own; the value main() returns. */
+int cni_run(Suite *suite, TCase *tc);
+
+/* A container's namespace: its path, in a static buffer. */
+const char *netns_path(const char *name);
+void new_netns(const char *name);
+void gone_netns(const char *name);
+/* Run a shell command in it. */
+void inside(const char *name, const char *command);
+
+/* Start a verb with @input as configuration; the process is the caller's to wait for. */
+pid_t start_verb(const char *verb, const char *container_id, const char *netns, const char *input,
+		 int output_fd);
+/* Returns the exit status; standard output is in `answer`. */
+int run_verb(const char *verb, const char *container_id, const char *netns, const char *input);
+/* As run_verb(), with the network's configuration of @version and more @fields (",..." or ""). */
+int call(const char *verb, const char *container_id, const char *netns, const char *version,
+	 const char *fields);
+int code_of_answer(void);
+/* The call fails with @code, and the answer holds @text. */
+void ck_fails(int status, int code, const char *text);
+void add(const char *name);
+/* ADD, and what CHECK gets to see of it. */
+const char *add_result(const char *name);
+/* The host's end of @container_id's pair goes. */
+void remove_device(const char *container_id);
+
+int devices(void);
+int pod_entries(void); /* of map pods */
+int addresses(void);
+void ck_exist(int count); /* of each */
+
+#endif

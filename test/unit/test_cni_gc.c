@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What removes endpoints that nobody deleted, against the kernel: GC and the agent's reaper. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cni/reap.h"
+#include "datapath/pin.h"
+#include "unit/cni_node.h"
+
+static struct mk_error err;
+
+/* ---- GC --------------------------------------------------------------------------------------- */
+
+START_TEST(test_gc)
+{
+	new_netns("a");
+	new_netns("b");
+	new_netns("c");
+	add("a");
+	add("b");
+	add("c");
+	gone_netns("b");
+	ck_assert_msg(call("GC", "", "", "1.1.0",
+			   ",\"cni.dev/valid-attachments\":[{\"containerID\":\"c\","
+			   "\"ifname\":\"eth0\"},{\"containerID\":\"zz\",\"ifname\":\"eth0\"}]") ==
+			      0,
+		      "%s", answer);
+	ck_assert_str_eq(answer, "");
+	ck_exist(1);
+	inside("c", "ip route show default | grep -q 10.244.1.254");
+	/* the same owner's other interface is another attachment */
+	ck_assert_int_eq(call("GC", "", "", "1.1.0",
+			      ",\"cni.dev/valid-attachments\":[{\"containerID\":\"c\","
+			      "\"ifname\":\"eth1\"}]"),
+			 0);
+	ck_exist(0);
+}
+END_TEST
+
+START_TEST(test_gc_lost_files)
+{
+	new_netns("a");
+	new_netns("b");
+	add("a");
+	add("b");
+	/* one address file vanished, one lost its content */
+	ck_assert_int_eq(unlink(STATE "/ipam/10.244.1.2"), 0);
+	ck_assert_int_eq(truncate(STATE "/ipam/10.244.1.3", 0), 0);
+	ck_assert_msg(call("GC", "", "", "1.1.0", ",\"cni.dev/valid-attachments\":[]") == 0, "%s",
+		      answer);
+	ck_exist(0);
+}
+END_TEST
+
+START_TEST(test_gc_needs_list)
+{
+	new_netns("a");
+	add("a");
+	ck_fails(call("GC", "", "", "1.1.0", ""), MK_CNI_INVALID_CONFIG, "valid-attachments");
+	ck_exist(1);
+}
+END_TEST
+
+/* ---- the agent's reaper ------------------------------------------------------------------------ */
+
+static int reap(void)
+{
+	int ret = mk_cni_reap(STATE, BPF_DIR, "mk", &err);
+
+	ck_assert_msg(ret >= 0, "%s", mk_error_text(&err));
+	return ret;
+}
+
+START_TEST(test_reap)
+{
+	new_netns("a");
+	new_netns("b");
+	add("a");
+	add("b");
+	ck_assert_int_eq(reap(), 0);
+	ck_exist(2);
+	/* the namespace's path is gone, the namespace itself lives: so does the device */
+	gone_netns("b");
+	inside("a", "true");
+	ck_assert_int_eq(addresses(), 2);
+	remove_device("b");
+	ck_assert_int_eq(reap(), 1);
+	ck_exist(1);
+	ck_assert_int_eq(reap(), 0);
+}
+END_TEST
+
+START_TEST(test_reap_keeps_device)
+{
+	cleanup_close int fd = -1;
+
+	new_netns("a");
+	add("a");
+	fd = open(netns_path("a"), O_RDONLY); /* somebody still is in there */
+	gone_netns("a");
+	ck_assert_int_eq(reap(), 0);
+	ck_exist(1);
+}
+END_TEST
+
+START_TEST(test_reap_keeps_namespace)
+{
+	new_netns("a");
+	add("a");
+	remove_device("a"); /* the kernel's or an administrator's doing: DEL is still to come */
+	ck_assert_int_eq(reap(), 0);
+	ck_assert_int_eq(addresses(), 1);
+}
+END_TEST
+
+/* The directory of the namespaces is not in our mount namespace: nothing can be known. */
+START_TEST(test_reap_keeps_invisible)
+{
+	new_netns("a");
+	add("a");
+	gone_netns("a");
+	remove_device("a");
+	ck_assert_int_eq(rename(ROOT "/netns", ROOT "/elsewhere"), 0);
+	ck_assert_int_eq(reap(), 0);
+	ck_assert_int_eq(addresses(), 1);
+	ck_assert_int_eq(rename(ROOT "/elsewhere", ROOT "/netns"), 0);
+	ck_assert_int_eq(reap(), 1);
+	ck_exist(0);
+}
+END_TEST
+
+START_TEST(test_reap_waits_for_add)
+{
+	cleanup_close int fd = -1;
+
+	new_netns("a");
+	add("a");
+	gone_netns("a");
+	remove_device("a");
+	fd = mk_state_lock(STATE, MK_LOCK_DATAPATH, LOCK_SH, &err); /* as an ADD holds it */
+	ck_assert_int_eq(reap(), 0);
+	ck_assert_int_eq(addresses(), 1);
+	close(mk_steal_fd(&fd));
+	ck_assert_int_eq(reap(), 1);
+}
+END_TEST
+
+START_TEST(test_reap_lost_files)
+{
+	new_netns("a");
+	new_netns("b");
+	new_netns("c");
+	add("a");
+	add("b");
+	add("c");
+	ck_assert_int_eq(truncate(STATE "/ipam/10.244.1.2", 0), 0); /* lives: kept */
+	ck_assert_int_eq(truncate(STATE "/ipam/10.244.1.3", 0), 0);
+	remove_device("b");
+	ck_assert_int_eq(unlink(STATE "/ipam/10.244.1.4"), 0);
+	remove_device("c");
+	ck_assert_int_eq(reap(), 1);
+	ck_exist(1);
+}
+END_TEST
+
+/* As after a reboot: files, no devices, no tables, no directory of namespaces yet. */
+START_TEST(test_reap_without_datapath)
+{
+	new_netns("a");
+	add("a");
+	gone_netns("a");
+	remove_device("a");
+	ck_assert_int_eq(umount(ROOT "/bpf"), 0);
+	ck_assert_int_eq(reap(), 1);
+	ck_assert_int_eq(addresses(), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cni_gc");
+	TCase *tc = tcase_create("verbs");
+
+	tcase_add_test(tc, test_gc);
+	tcase_add_test(tc, test_gc_lost_files);
+	tcase_add_test(tc, test_gc_needs_list);
+	tcase_add_test(tc, test_reap);
+	tcase_add_test(tc, test_reap_keeps_device);
+	tcase_add_test(tc, test_reap_keeps_namespace);
+	tcase_add_test(tc, test_reap_keeps_invisible);
+	tcase_add_test(tc, test_reap_waits_for_add);
+	tcase_add_test(tc, test_reap_lost_files);
+	tcase_add_test(tc, test_reap_without_datapath);
+	return cni_run(suite, tc);
+}
