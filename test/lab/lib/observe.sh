@@ -62,11 +62,11 @@ service_tables()
 	backend_entries "$1" "$sets"
 }
 
-# hold NAME WHERE ADDRESS:PORT: a connection that says one line per line written to its pipe
+# hold NAME WHERE ADDRESS:PORT [PROTO]: a connection that says one line per line written to its pipe
 hold()
 {
 	mkfifo "$TMP/$1.in"
-	on "$2" "$HERE/echo.py" ask tcp "$3" --hold --timeout 5 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
+	on "$2" "$HERE/echo.py" ask "${4:-tcp}" "$3" --hold --timeout 5 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
 	exec {pipe}>"$TMP/$1.in"
 	PIPES[$1]=$pipe
 	wait_for 5 holds "$1" 1
