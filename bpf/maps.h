@@ -62,7 +62,15 @@ MK_MAP(services, BPF_MAP_TYPE_HASH, struct mk_service_key, struct mk_service, 26
        BPF_F_NO_PREALLOC);
 MK_MAP(service_backends, BPF_MAP_TYPE_HASH, struct mk_backend_key, struct mk_backend, 524288,
        BPF_F_NO_PREALLOC);
-MK_MAP(maglev, BPF_MAP_TYPE_HASH, struct mk_maglev_key, struct mk_maglev, 65536, BPF_F_NO_PREALLOC);
+
+/* its value has the size of the node's Maglev tables, which is set before load */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(key_size, sizeof(struct mk_maglev_key));
+	__uint(value_size, sizeof(__u16));
+} maglev __attribute__((weak)) SEC(".maps");
 
 MK_MAP(affinity, BPF_MAP_TYPE_LRU_HASH, struct mk_affinity_key, struct mk_affinity, 65536, 0);
 MK_MAP(affinity_backends, BPF_MAP_TYPE_HASH, struct mk_affinity_backend_key, __u32, 262144,

@@ -43,11 +43,10 @@ static __always_inline __u32 choose_maglev(const struct mk_service *service,
 					   const struct mk_tuple *tuple)
 {
 	struct mk_maglev_key key = { .service_id = service->id, .generation = service->generation };
-	const struct mk_maglev *table = bpf_map_lookup_elem(&maglev, &key);
+	const __u16 *table = bpf_map_lookup_elem(&maglev, &key);
+	__u32 slot = (__u64)client_hash(tuple) * mk_node.maglev_slots >> 32;
 
-	__u64 slot = (__u64)client_hash(tuple) * MK_MAGLEV_SLOTS >> 32; /* 0..MK_MAGLEV_SLOTS-1 */
-
-	return table ? table->backend_index[slot] : 0;
+	return table ? table[slot & mk_node.maglev_mask] : 0;
 }
 
 /* A local backend weighs local_weight, another 1; the local ones come first. */

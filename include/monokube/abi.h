@@ -167,16 +167,25 @@ struct mk_service_drop_key {
 _Static_assert(sizeof(struct mk_service_counter) == 40, "map value ABI");
 _Static_assert(sizeof(struct mk_service_drop_key) == 8, "map key ABI");
 
-/* Map maglev: backend index per slot. The slot count is prime (Maglev paper, section 3.4). */
-#define MK_MAGLEV_SLOTS 1021
+/* Map maglev: a backend's index (__u16) per slot. mk_node.maglev_slots says how many, a prime
+ * (Maglev paper, section 3.4); the value is padded to a power of two of them, because before 6.x
+ * the verifier bounds an index by its bits alone. */
+#define MK_MAGLEV_SLOTS	    1021 /* unless configured otherwise */
+#define MK_MAGLEV_SLOTS_MAX 65521
 struct mk_maglev_key {
 	__u32 service_id, generation;
 };
-struct mk_maglev {
-	__u16 backend_index[MK_MAGLEV_SLOTS];
-	__u16 pad[3]; /* to 2 KiB: before 6.x the verifier bounds an index by its bits alone */
-};
-_Static_assert(sizeof(struct mk_maglev) == 2048, "map value ABI");
+_Static_assert(sizeof(struct mk_maglev_key) == 8, "map key ABI");
+
+/* Entries of a table of @slots slots, padding included. */
+static inline __u32 mk_maglev_room(__u32 slots)
+{
+	__u32 room = 1;
+
+	while (room < slots)
+		room *= 2;
+	return room;
+}
 
 /* Map pods: local pods, by struct mk_addr. */
 struct mk_pod {
@@ -234,13 +243,15 @@ struct mk_node {
 	__u32 uplink_ifindex, overlay_ifindex;
 	__u32 host_ifindex; /* host's end of the host veth pair: the host receives on it */
 	__u32 uplink_mtu_bytes, overlay_mtu_bytes;
+	__u32 maglev_slots; /* 0: MK_MAGLEV_SLOTS */
+	__u32 maglev_mask; /* mk_maglev_room() - 1; whoever opens the object sets it */
 	__u16 nat_port_min, nat_port_max; /* inclusive */
 	__be16 vxlan_port;
 	__u8 gateway_mac[6]; /* host side of every pod veth and of the host veth pair */
 	__u8 vtep_mac[6];
 	__u8 pad[2];
 };
-_Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 80, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

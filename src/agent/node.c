@@ -228,6 +228,7 @@ static struct mk_node constants(const struct mk_agent *agent)
 		.overlay_mtu_bytes = node->mtu_bytes,
 		.nat_port_min = agent->config.nat_port_min,
 		.nat_port_max = agent->config.nat_port_max,
+		.maglev_slots = agent->config.maglev_slots,
 		.vxlan_port = htons(agent->config.vxlan_port),
 	};
 

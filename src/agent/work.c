@@ -153,13 +153,16 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_error node_error = { 0 }, full = { 0 };
 	int node = mk_agent_step_node(agent, &node_error);
-	int ret;
+	int ret = 0;
 
 	if (!agent->datapath) {
 		*err = node_error;
 		return node;
 	}
-	ret = mk_agent_step_services(agent, err);
+	if (mk_datapath_moved(agent->datapath))
+		ret = step_attach(agent, err);
+	if (ret == 0)
+		ret = mk_agent_step_services(agent, err);
 	if (ret < 0 && is_full(err)) {
 		full = *err;
 		ret = 0;

@@ -22,9 +22,8 @@ void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
 	const struct mk_cidr node_pods = mk_cidr_network(&addresses->pod_cidr);
 	const struct mk_cidr all = { .ip = { .family = addresses->gateway.family } };
 
-	routes[0] = (struct mk_nl_route){ .dst = gateway,
-					  .ifindex = ifindex,
-					  .protocol = MK_RTPROT };
+	routes[0] =
+		(struct mk_nl_route){ .dst = gateway, .ifindex = ifindex, .protocol = MK_RTPROT };
 	routes[1] = via_gateway(conf, ifindex, &virtual_pod);
 	routes[1].mtu_bytes = conf->mtu_bytes;
 	routes[2] = via_gateway(conf, ifindex, &node_pods);

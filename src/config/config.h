@@ -41,6 +41,7 @@ struct mk_config {
 	enum mk_log_level log_level; /* logLevel, info */
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	uint16_t local_endpoint_weight; /* localEndpointWeight, 1 */
+	uint32_t maglev_slots; /* maglevTableSize, 1021; a prime, the same on every node */
 	char state_dir[PATH_MAX]; /* --state-dir, MK_STATE_DIR */
 	char bpf_dir[PATH_MAX]; /* --bpf-dir, MK_BPF_DIR */
 };

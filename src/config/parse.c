@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/ip.h"
 #include "base/log.h"
 
@@ -160,6 +161,24 @@ int mk_parse_mtu(const char *text, void *field, size_t size)
 		return -EINVAL;
 	*(uint32_t *)field = (uint32_t)bytes;
 	return 0;
+}
+
+/* The largest prime below each power of two: all but nothing of a table is padding. */
+int mk_parse_maglev_slots(const char *text, void *field, size_t size)
+{
+	static const uint32_t primes[] = { 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521 };
+	unsigned long slots;
+
+	(void)size;
+	if (parse_number(text, text + strlen(text), 1, UINT16_MAX, &slots) < 0)
+		return -EINVAL;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(primes); i++) {
+		if (primes[i] != slots)
+			continue;
+		*(uint32_t *)field = primes[i];
+		return 0;
+	}
+	return -EINVAL;
 }
 
 int mk_parse_bool(const char *text, void *field, size_t size)

@@ -9,9 +9,10 @@
 /* @size: of the field in bytes, for those that copy text. */
 typedef int mk_parse_fn(const char *text, void *field, size_t size);
 
-#define MK_EXPECTED_IFNAME     "a device name: 1 to 15 characters, no blank, '/' or ':'"
-#define MK_EXPECTED_PATH       "an absolute path"
-#define MK_EXPECTED_PORT_RANGE "two ports from 1 to 65535, the smaller first, such as 30000-32767"
+#define MK_EXPECTED_IFNAME	 "a device name: 1 to 15 characters, no blank, '/' or ':'"
+#define MK_EXPECTED_PATH	 "an absolute path"
+#define MK_EXPECTED_MAGLEV_SLOTS "one of 251, 509, 1021, 2039, 4093, 8191, 16381, 32749 or 65521"
+#define MK_EXPECTED_PORT_RANGE	 "two ports from 1 to 65535, the smaller first, such as 30000-32767"
 
 mk_parse_fn mk_parse_string; /* char[]: not empty, short enough */
 mk_parse_fn mk_parse_text; /* char[]: short enough */
@@ -25,6 +26,7 @@ mk_parse_fn mk_parse_ipv4_cidr; /* struct mk_cidr, host bits cleared */
 mk_parse_fn mk_parse_port; /* uint16_t, not 0 */
 mk_parse_fn mk_parse_port_range; /* uint16_t[2] */
 mk_parse_fn mk_parse_mtu; /* uint32_t */
+mk_parse_fn mk_parse_maglev_slots; /* uint32_t: a prime of MK_EXPECTED_MAGLEV_SLOTS */
 mk_parse_fn mk_parse_bool; /* bool */
 mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
 

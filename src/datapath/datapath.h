@@ -34,9 +34,11 @@ enum mk_datapath_state mk_datapath_state(const struct mk_datapath *datapath);
 const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath);
 
 /* Take over the pinned tables, create those that are missing, load the programs. Of a table that
- * only has another size the entries move to a new one; another layout is refused: its entries are
- * other people's connections. */
+ * only has another size the entries move to a new one, and Maglev tables of another size are
+ * computed anew; another layout is refused: its entries are other people's connections. */
 mk_must_check int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err);
+/* Did some table move? The programs that run know the old one alone: attach before any change. */
+bool mk_datapath_moved(const struct mk_datapath *datapath);
 
 struct mk_datapath_links {
 	int host_peer_ifindex; /* the datapath's end of the host veth pair */

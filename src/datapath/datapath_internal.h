@@ -12,7 +12,8 @@
 
 struct route;
 
-/* A pinned table that is smaller or larger than this version's: its entries move over. */
+/* A pinned table that is smaller or larger than this version's: its entries move over, or, where
+ * they are computed from others (map maglev), are computed anew. */
 struct mk_migration {
 	char name[32];
 	int old_fd; /* owned; the new table's is the object's */

@@ -37,6 +37,11 @@ const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath)
 	return &datapath->node;
 }
 
+bool mk_datapath_moved(const struct mk_datapath *datapath)
+{
+	return datapath->migration_count > 0;
+}
+
 struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath)
 {
 	return datapath->services;
@@ -102,13 +107,16 @@ static bool is_pinned_kind(const struct bpf_map *map)
 	return !bpf_map__is_internal(map) && strcmp(bpf_map__name(map), "chain") != 0;
 }
 
-/* Returns 0 if @pinned can be used as it is, 1 if only its size differs. */
+/* Returns 0 if @pinned can be used as it is, 1 if only its size differs: how many entries, or, of
+ * Maglev tables, how long they are. */
 static int check_layout(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
 			struct mk_error *err)
 {
+	bool same_value = pinned->value_size == bpf_map__value_size(map);
+
 	if (pinned->type == bpf_map__type(map) && pinned->key_size == bpf_map__key_size(map) &&
-	    pinned->value_size == bpf_map__value_size(map))
-		return pinned->max_entries != bpf_map__max_entries(map);
+	    (same_value || strcmp(pinned->name, "maglev") == 0))
+		return !same_value || pinned->max_entries != bpf_map__max_entries(map);
 	return mk_error_set(err, EPROTO,
 			    "pinned map '%s' has another layout than this version's: type %u, key "
 			    "%u bytes, value "

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A table that another version made larger or smaller, with the same keys and values: a new one
- * takes its place, with all its entries. They are copied before the new programs run, because
+ * takes its place, with all its entries. So it is with Maglev tables after maglevTableSize was
+ * changed, only that they are computed, from backends that no program writes. They are copied before the new programs run, because
  * those find nothing in the old table, and once more when the last old program has ended, for
  * what was entered in between. An entry that was removed in between comes back; sessions expire
  * and pods are reaped, so it does not stay. */
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdio.h>
@@ -88,6 +90,73 @@ static int copy_table(const struct mk_table *from, const struct mk_table *to, st
 	return ret;
 }
 
+/* All backends of one generation, as many as there are; the caller frees *@backends. */
+static int read_backends(const struct mk_table *table, const struct mk_maglev_key *of,
+			 struct mk_service_backend **backends, size_t *count, struct mk_error *err)
+{
+	struct mk_backend_key key = { .service_id = of->service_id, .generation = of->generation };
+	struct mk_service_backend *list = NULL;
+	struct mk_backend value;
+	size_t room = 0;
+
+	for (; bpf_map_lookup_elem(table->fd, &key, &value) == 0; key.index++) {
+		if (key.index == room) {
+			struct mk_service_backend *more;
+
+			room = room ? room * 2 : 16;
+			more = reallocarray(list, room, sizeof(*list));
+			if (!more) {
+				free(list);
+				return mk_error_errno(err, ENOMEM, "cannot read map '%s'",
+						      table->name);
+			}
+			list = more;
+		}
+		list[key.index] = (struct mk_service_backend){ .ip = mk_ip_from_addr(&value.addr),
+							       .port = ntohs(value.port) };
+	}
+	*backends = list;
+	*count = key.index;
+	return 0;
+}
+
+static int compute_maglev(const struct mk_datapath *datapath, const struct mk_table *to,
+			  const struct mk_table *backends_table, const struct mk_maglev_key *key,
+			  struct mk_error *err)
+{
+	cleanup_free struct mk_service_backend *backends = NULL;
+	uint32_t slots = datapath->node.maglev_slots;
+	cleanup_free uint16_t *table = NULL;
+	size_t count = 0;
+	int ret = read_backends(backends_table, key, &backends, &count, err);
+
+	if (ret < 0)
+		return ret;
+	table = mk_maglev_new(slots ? slots : MK_MAGLEV_SLOTS, backends, count);
+	if (!table)
+		return mk_error_errno(err, ENOMEM, "Maglev table");
+	return mk_table_put(to, key, table, err);
+}
+
+/* Maglev tables of another length follow from the backends that are in their own table. Those of
+ * replaced generations too: a packet may be on its way to one. */
+static int compute_table(const struct mk_datapath *datapath, const struct mk_table *from,
+			 const struct mk_table *to, struct mk_error *err)
+{
+	int fd = mk_object_map(datapath->object, "service_backends", err);
+	cleanup_free void *keys = NULL;
+	struct mk_table backends;
+	size_t count;
+	int ret = fd < 0 ? fd : mk_table_init(&backends, "service_backends", fd, err);
+
+	if (ret == 0)
+		ret = mk_table_keys(from, &keys, &count, err);
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = compute_maglev(datapath, to, &backends, (struct mk_maglev_key *)keys + i,
+				     err);
+	return ret;
+}
+
 static int copy(const struct mk_datapath *datapath, const struct mk_migration *migration,
 		bool again, struct mk_error *err)
 {
@@ -104,8 +173,12 @@ static int copy(const struct mk_datapath *datapath, const struct mk_migration *m
 	if (from.type == BPF_MAP_TYPE_RINGBUF || (again && is_array(from.type)))
 		return 0;
 	if (!again)
-		mk_log_info("map moves to its new size name=%s entries=%u before=%u", from.name,
-			    to.max_entries, from.max_entries);
+		mk_log_info("map moves to its new size name=%s entries=%u before=%u value_bytes=%u "
+			    "before=%u",
+			    from.name, to.max_entries, from.max_entries, to.value_size,
+			    from.value_size);
+	if (from.value_size != to.value_size)
+		return again ? 0 : compute_table(datapath, &from, &to, err);
 	return copy_table(&from, &to, err);
 }
 

@@ -38,6 +38,36 @@ static void raise_memlock(void)
 	(void)setrlimit(RLIMIT_MEMLOCK, &unlimited);
 }
 
+/* Before Linux 5.11 a map larger than 4 GiB, were all its entries there, is refused. */
+#define MAGLEV_BYTES_MAX (1u << 30)
+
+static int set_maglev_size(struct bpf_map *maglev, __u32 room, struct mk_error *err)
+{
+	__u32 value_bytes = room * sizeof(__u16), entries = MAGLEV_BYTES_MAX / value_bytes;
+	int ret = bpf_map__set_value_size(maglev, value_bytes);
+
+	if (ret == 0 && entries < bpf_map__max_entries(maglev))
+		ret = bpf_map__set_max_entries(maglev, entries);
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot give map 'maglev' %u slots", room);
+	return 0;
+}
+
+/* The programs' constants and the size of map maglev's values belong together. */
+static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
+			 struct mk_error *err)
+{
+	struct mk_node constants = *node;
+	__u32 room;
+
+	if (!constants.maglev_slots)
+		constants.maglev_slots = MK_MAGLEV_SLOTS;
+	room = mk_maglev_room(constants.maglev_slots);
+	constants.maglev_mask = room - 1;
+	skel->rodata->mk_node = constants;
+	return set_maglev_size(skel->maps.maglev, room, err);
+}
+
 struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err)
 {
 	cleanup_object struct mk_object *object = calloc(1, sizeof(*object));
@@ -53,7 +83,8 @@ struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *er
 		(void)mk_error_errno(err, errno, "cannot open the BPF object");
 		return NULL;
 	}
-	object->skel->rodata->mk_node = *node;
+	if (set_constants(object->skel, node, err) < 0)
+		return NULL;
 	return mk_steal_ptr(object);
 }
 

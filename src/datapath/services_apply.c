@@ -173,13 +173,22 @@ static int write_maglev(const struct apply *apply, struct set *set,
 {
 	struct mk_maglev_key key = { .service_id = set->id, .generation = set->generation };
 	const struct mk_table *table = &apply->sync->tables.maglev;
-	struct mk_maglev now;
+	cleanup_free void *now = NULL;
 	int ret;
 
 	if (!compiled->maglev || set->has_maglev)
 		return 0;
-	if (bpf_map_lookup_elem(table->fd, &key, &now) != 0 ||
-	    memcmp(&now, compiled->maglev, sizeof(now)) != 0) {
+	if (compiled->maglev_bytes != table->value_size)
+		return mk_error_set(
+			apply->err, EINVAL,
+			"Maglev table of %zu bytes for map '%s' of %u: the node and its "
+			"Services were given different table sizes",
+			compiled->maglev_bytes, table->name, table->value_size);
+	now = malloc(table->value_size);
+	if (!now)
+		return mk_error_errno(apply->err, ENOMEM, "Maglev table");
+	if (bpf_map_lookup_elem(table->fd, &key, now) != 0 ||
+	    memcmp(now, compiled->maglev, table->value_size) != 0) {
 		ret = mk_table_put(table, &key, compiled->maglev, apply->err);
 		if (ret < 0)
 			return ret;

@@ -247,17 +247,16 @@ static int build_backends(const struct plan *plan, const struct planned *planned
 
 static int build_maglev(const struct plan *plan, struct mk_backend_set *set)
 {
+	uint32_t slots = plan->view->maglev_slots ? plan->view->maglev_slots : MK_MAGLEV_SLOTS;
 	bool wanted = false;
 
 	for (size_t i = 0; i < set->frontend_count; i++)
 		wanted |= set->frontends[i].flags & MK_SERVICE_MAGLEV;
 	if (!wanted || set->backend_count == 0)
 		return 0;
-	set->maglev = malloc(sizeof(*set->maglev));
-	if (!set->maglev)
-		return mk_error_errno(plan->err, ENOMEM, "Maglev table");
-	mk_maglev_fill(set->maglev, set->backends, set->backend_count);
-	return 0;
+	set->maglev = mk_maglev_new(slots, set->backends, set->backend_count);
+	set->maglev_bytes = mk_maglev_room(slots) * sizeof(*set->maglev);
+	return set->maglev ? 0 : mk_error_errno(plan->err, ENOMEM, "Maglev table");
 }
 
 /* From @planned, the first of @count of the same set. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
-#include <string.h>
+#include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "service/service.h"
 
 /* FNV-1a, 64 bit (Fowler, Noll, Vo: draft-eastlake-fnv). */
@@ -35,81 +36,74 @@ static uint64_t backend_hash(const struct mk_service_backend *backend)
 	return mix(fnv1a(hash, &port, sizeof(port)));
 }
 
-static int compare(const struct mk_service_backend *a, const struct mk_service_backend *b)
+/* By address and port, an order that every node shares. */
+static int compare(const void *left, const void *right, void *ctx)
 {
-	int order = mk_ip_compare(&a->ip, &b->ip);
+	const struct mk_service_backend *backends = ctx;
+	uint16_t i = *(const uint16_t *)left, j = *(const uint16_t *)right;
+	int order = mk_ip_compare(&backends[i].ip, &backends[j].ip);
 
-	return order ? order : (int)a->port - b->port;
+	if (order == 0)
+		order = (int)backends[i].port - backends[j].port;
+	return order ? order : (int)i - j;
 }
 
-/* Indexes of the backends in the order of address and port, which every node shares; beyond the
- * table's slots the later ones are left out, since no slot would be left for them anyway. */
-static size_t canonical_order(const struct mk_service_backend *backends, size_t count,
-			      uint16_t order[MK_MAGLEV_SLOTS])
-{
-	size_t used = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		size_t low = 0, high = used;
-
-		while (low < high) {
-			size_t middle = (low + high) / 2;
-
-			if (compare(&backends[order[middle]], &backends[i]) < 0)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low == MK_MAGLEV_SLOTS)
-			continue;
-		if (used < MK_MAGLEV_SLOTS)
-			used++;
-		memmove(&order[low + 1], &order[low], (used - 1 - low) * sizeof(*order));
-		order[low] = (uint16_t)i;
-	}
-	return used;
-}
-
+/* Where a backend's own order of preference stands, and how it goes on. */
 struct permutation {
 	uint16_t next, skip;
 };
 
-static struct permutation permutation_of(const struct mk_service_backend *backend)
+static struct permutation permutation_of(const struct mk_service_backend *backend, uint32_t slots)
 {
 	uint64_t hash = backend_hash(backend);
 
 	return (struct permutation){
-		.next = (uint16_t)((hash >> 32) % MK_MAGLEV_SLOTS),
-		.skip = (uint16_t)((hash & 0xffffffff) % (MK_MAGLEV_SLOTS - 1) + 1),
+		.next = (uint16_t)((hash >> 32) % slots),
+		.skip = (uint16_t)((hash & 0xffffffff) % (slots - 1) + 1),
 	};
 }
 
-static uint16_t step(struct permutation *permutation)
+static uint16_t step(struct permutation *permutation, uint32_t slots)
 {
 	uint16_t slot = permutation->next;
 
-	permutation->next = (uint16_t)((slot + permutation->skip) % MK_MAGLEV_SLOTS);
+	permutation->next = (uint16_t)(((uint32_t)slot + permutation->skip) % slots);
 	return slot;
 }
 
-void mk_maglev_fill(struct mk_maglev *table, const struct mk_service_backend *backends,
-		    size_t count)
+static void fill(uint16_t *table, uint32_t slots, const uint16_t *order,
+		 struct permutation *permutations, size_t count, bool *taken)
 {
-	struct permutation permutations[MK_MAGLEV_SLOTS];
-	uint16_t order[MK_MAGLEV_SLOTS], slot;
-	bool taken[MK_MAGLEV_SLOTS] = { false };
-	size_t used = canonical_order(backends, count, order);
-
-	memset(table, 0, sizeof(*table));
-	for (size_t i = 0; i < used; i++)
-		permutations[i] = permutation_of(&backends[order[i]]);
-	for (size_t filled = 0; used > 0 && filled < MK_MAGLEV_SLOTS; filled++) {
-		size_t turn = filled % used;
+	for (uint32_t filled = 0; count > 0 && filled < slots; filled++) {
+		size_t turn = filled % count;
+		uint16_t slot;
 
 		do
-			slot = step(&permutations[turn]);
+			slot = step(&permutations[turn], slots);
 		while (taken[slot]);
 		taken[slot] = true;
-		table->backend_index[slot] = order[turn];
+		table[slot] = order[turn];
 	}
+}
+
+uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backends, size_t count)
+{
+	cleanup_free struct permutation *permutations = calloc(count + 1, sizeof(*permutations));
+	cleanup_free uint16_t *order = calloc(count + 1, sizeof(*order));
+	cleanup_free bool *taken = calloc(slots, sizeof(*taken));
+	uint16_t *table = calloc(mk_maglev_room(slots), sizeof(*table));
+
+	if (!permutations || !order || !taken || !table) {
+		free(table);
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++)
+		order[i] = (uint16_t)i;
+	qsort_r(order, count, sizeof(*order), compare, (void *)(uintptr_t)backends);
+	if (count > slots)
+		count = slots;
+	for (size_t i = 0; i < count; i++)
+		permutations[i] = permutation_of(&backends[order[i]], slots);
+	fill(table, slots, order, permutations, count, taken);
+	return table;
 }

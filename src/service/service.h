@@ -36,7 +36,9 @@ struct mk_backend_set {
 	struct mk_service_backend *backends; /* local first, then by address and port */
 	size_t backend_count, local_count;
 	uint16_t local_weight;
-	struct mk_maglev *maglev; /* with MK_SERVICE_MAGLEV on a frontend and backends, else NULL */
+	/* with MK_SERVICE_MAGLEV on a frontend and backends, else NULL; as map maglev has it */
+	uint16_t *maglev;
+	size_t maglev_bytes;
 };
 
 struct mk_compiled_service {
@@ -60,6 +62,7 @@ struct mk_service_view {
 	const struct mk_ip *node_addresses; /* where NodePorts answer */
 	size_t node_address_count;
 	uint16_t local_weight; /* localEndpointWeight */
+	uint32_t maglev_slots; /* maglevTableSize; 0: MK_MAGLEV_SLOTS */
 };
 
 /* Compile the Service @namespace_/@name as @model holds it. A Service that does not exist or is
@@ -70,10 +73,11 @@ mk_must_check int mk_service_compile(const struct mk_model *model,
 				     struct mk_error *err);
 void mk_compiled_service_release(struct mk_compiled_service *compiled);
 
-/* Fill @table so that each of @backends gets an equal share, and the removal of one moves few of
- * the others (Eisenbud et al., "Maglev", NSDI 2016, 3.4). Depends on addresses and ports alone:
- * every node computes the same choice, whatever order it holds the backends in. */
-void mk_maglev_fill(struct mk_maglev *table, const struct mk_service_backend *backends,
-		    size_t count);
+/* A table of @slots slots, mk_maglev_room() entries, in which each of @backends has an equal share,
+ * and the removal of one moves few of the others (Eisenbud et al., "Maglev", NSDI 2016, 3.4).
+ * Depends on addresses and ports alone: every node that has as many slots computes the same choice,
+ * whatever order it holds the backends in. At most 65535 backends; of more than slots the last by
+ * address are left out. The caller frees it; NULL: out of memory. */
+uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backends, size_t count);
 
 #endif

@@ -17,6 +17,8 @@
 #define TC_SHOT	    2
 #define TC_REDIRECT 7
 
+#define FIXTURE_MAGLEV_ROOM mk_maglev_room(MK_MAGLEV_SLOTS)
+
 static struct datapath_bpf *datapath;
 
 static struct mk_ip ip(const char *text)
@@ -72,6 +74,8 @@ static void fill_node(struct mk_node *node)
 	node->overlay_mtu_bytes = 1450;
 	node->nat_port_min = 49152;
 	node->nat_port_max = 65535;
+	node->maglev_slots = MK_MAGLEV_SLOTS;
+	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
 	node->vxlan_port = htons(4789);
 	mac_of("10.244.1.254", node->gateway_mac);
 	mac_of("10.18.0.1", node->vtep_mac);
@@ -102,6 +106,8 @@ void fixture_load(void)
 	datapath = datapath_bpf__open();
 	ck_assert_msg(datapath, "cannot open the BPF object");
 	fill_node(&datapath->rodata->mk_node);
+	ck_assert_int_eq(bpf_map__set_value_size(datapath->maps.maglev, FIXTURE_MAGLEV_ROOM * 2),
+			 0);
 	ck_assert_msg(datapath_bpf__load(datapath) == 0, "cannot load the BPF object (root?)");
 	fill_chain();
 }
@@ -236,10 +242,11 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 	service.backend_count = (__u16)put_backends(backends, service.id, list);
 	if (flags & MK_SERVICE_MAGLEV && service.backend_count) {
 		struct mk_maglev_key mkey = { .service_id = service.id, .generation = 1 };
-		struct mk_maglev table = { 0 };
+		uint16_t *table = mk_maglev_new(MK_MAGLEV_SLOTS, list, service.backend_count);
 
-		mk_maglev_fill(&table, list, service.backend_count);
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("maglev"), &mkey, &table, 0), 0);
+		ck_assert_ptr_nonnull(table);
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("maglev"), &mkey, table, 0), 0);
+		free(table);
 	}
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, BPF_ANY), 0);
 }

@@ -46,8 +46,7 @@ void sync_setup(void)
 		make_table("services", sizeof(struct mk_service_key), sizeof(struct mk_service));
 	tables.backends = make_table("service_backends", sizeof(struct mk_backend_key),
 				     sizeof(struct mk_backend));
-	tables.maglev =
-		make_table("maglev", sizeof(struct mk_maglev_key), sizeof(struct mk_maglev));
+	tables.maglev = make_table("maglev", sizeof(struct mk_maglev_key), MAGLEV_BYTES);
 	now_ns = 1000 * S;
 	sync_ = NULL;
 	sync_restart();

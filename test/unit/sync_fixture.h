@@ -10,7 +10,9 @@
 
 #include "datapath/services.h"
 
-#define S 1000000000ULL
+#define S	     1000000000ULL
+#define MAGLEV_ROOM  16 /* entries of a Maglev table here */
+#define MAGLEV_BYTES (MAGLEV_ROOM * sizeof(uint16_t))
 
 extern struct mk_service_tables tables;
 extern struct mk_service_sync *sync_;
@@ -29,7 +31,7 @@ struct built {
 	struct mk_frontend frontends[4];
 	struct mk_service_backend backends[8];
 	struct mk_live_backend live[8];
-	struct mk_maglev maglev;
+	uint16_t maglev[MAGLEV_ROOM];
 	struct mk_backend_set set;
 	struct mk_compiled_service compiled;
 };

@@ -203,7 +203,7 @@ START_TEST(test_everything_outlives_the_agent)
 	ck_assert_uint_eq(pins("maps", "_new_"), 0);
 	ck_assert_uint_eq(pins("progs", "_new_"), 0);
 	ck_assert_uint_eq(pins("progs", ""), 9);
-	ck_assert_uint_eq(pins("maps", ""), 14);
+	ck_assert_uint_eq(pins("maps", ""), 19);
 }
 END_TEST
 
@@ -338,7 +338,99 @@ START_TEST(test_other_size_moves)
 	ck_ok(mk_drops_read(bpf_dir, &totals, &err));
 	ck_assert_uint_eq(totals.counter[0][2].packets, 3);
 	ck_assert_uint_eq(pins("maps", "_new_"), 0);
-	ck_assert_uint_eq(pins("maps", ""), 14);
+	ck_assert_uint_eq(pins("maps", ""), 19);
+}
+END_TEST
+
+/* A frontend with Maglev's choice among @count backends, on the tables of @datapath. */
+static void apply_maglev_service(struct mk_datapath *datapath, uint32_t slots, size_t count)
+{
+	struct mk_frontend frontend = { .ip = { .family = AF_INET, .v4.s_addr = htonl(0xc0000201) },
+					.port = 80,
+					.proto = IPPROTO_TCP,
+					.scope = MK_SCOPE_EXTERNAL,
+					.flags = MK_SERVICE_MAGLEV };
+	struct mk_service_backend backends[100] = { 0 };
+	cleanup_free uint16_t *table = NULL;
+	struct mk_backend_set set = { .frontends = &frontend,
+				      .frontend_count = 1,
+				      .backends = backends,
+				      .backend_count = count,
+				      .maglev_bytes = mk_maglev_room(slots) * sizeof(*table) };
+	char namespace_[] = "x", name[] = "s";
+	struct mk_compiled_service compiled = {
+		.namespace_ = namespace_, .name = name, .sets = &set, .set_count = 1
+	};
+	struct mk_service_counts counts = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		backends[i] = (struct mk_service_backend){
+			.ip = { .family = AF_INET, .v4.s_addr = htonl(0x0af40100u + (uint32_t)i) },
+			.port = 8080,
+		};
+	table = mk_maglev_new(slots, backends, count);
+	ck_assert_ptr_nonnull(table);
+	set.maglev = table;
+	ck_ok(mk_service_sync_apply(mk_datapath_services(datapath), &compiled, 0, &counts, &err));
+}
+
+static void check_maglev_tables(uint32_t slots, unsigned int tables)
+{
+	cleanup_free uint16_t *value = calloc(mk_maglev_room(slots), sizeof(*value));
+	cleanup_free struct mk_maglev_key *keys = NULL;
+	struct mk_table table;
+	size_t count;
+
+	ck_ok(mk_table_open(&table, bpf_dir, "maglev", sizeof(*keys),
+			    mk_maglev_room(slots) * sizeof(*value), &err));
+	ck_ok(mk_table_keys(&table, (void **)&keys, &count, &err));
+	ck_assert_uint_eq(count, tables);
+	for (size_t i = 0; i < count; i++) {
+		unsigned int seen[100] = { 0 }, backends = keys[i].generation == 1 ? 20 : 50;
+
+		ck_ok(mk_table_get(&table, &keys[i], value, &err));
+		for (size_t slot = 0; slot < slots; slot++)
+			seen[value[slot]]++;
+		for (unsigned int b = 0; b < backends; b++)
+			ck_assert_msg(seen[b] == slots / backends ||
+					      seen[b] == slots / backends + 1,
+				      "generation %u: backend %u has %u of %u slots",
+				      keys[i].generation, b, seen[b], slots);
+	}
+	mk_table_close(&table);
+}
+
+/* maglevTableSize was changed: every table is there in the new size before a program reads it, also
+ * one of a generation that was just replaced; sessions stay. */
+START_TEST(test_other_maglev_size)
+{
+	static const uint32_t sizes[] = { 1021, 65521, 251, 1021 };
+	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
+	const struct mk_session session = { .service_id = 5 };
+	struct mk_datapath *datapath = attached();
+	struct mk_session found;
+
+	apply_maglev_service(datapath, sizes[0], 20);
+	apply_maglev_service(datapath, sizes[0], 50);
+	ck_assert(!mk_datapath_moved(datapath));
+	ck_ok(mk_table_put(mk_datapath_session_table(datapath, 0), &key, &session, &err));
+	mk_datapath_free(datapath);
+	check_maglev_tables(sizes[0], 2);
+	for (size_t i = 1; i < MK_ARRAY_SIZE(sizes); i++) {
+		uint32_t sessions = pinned_id("maps", "sessions");
+
+		constants.maglev_slots = sizes[i];
+		datapath = loaded();
+		ck_assert(mk_datapath_moved(datapath));
+		check_maglev_tables(sizes[i - 1], 2);
+		ck_ok(mk_datapath_attach(datapath, &links, &err));
+		ck_assert(!mk_datapath_moved(datapath));
+		check_maglev_tables(sizes[i], 2);
+		ck_assert_uint_eq(pinned_id("maps", "sessions"), sessions);
+		ck_ok(mk_table_get(mk_datapath_session_table(datapath, 0), &key, &found, &err));
+		mk_datapath_free(datapath);
+	}
+	ck_assert_uint_eq(pins("maps", "_new_"), 0);
 }
 END_TEST
 
@@ -401,7 +493,7 @@ START_TEST(test_removed)
 	mk_datapath_free(attached());
 	ck_ok(mk_datapath_remove(nl, bpf_dir, &removed, &err));
 	ck_assert_uint_eq(removed.filters, 5);
-	ck_assert_uint_eq(removed.pins, 23);
+	ck_assert_uint_eq(removed.pins, 28);
 	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), 0);
 	ck_assert_int_lt(access(bpf_dir, F_OK), 0);
 	removed = (struct mk_removed){ 0 };
@@ -428,6 +520,7 @@ int main(void)
 	tcase_add_test(tc, test_repair);
 	tcase_add_test(tc, test_other_layout_is_refused);
 	tcase_add_test(tc, test_other_size_moves);
+	tcase_add_test(tc, test_other_maglev_size);
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_removed);

@@ -55,6 +55,7 @@ START_TEST(test_defaults)
 	ck_assert_int_eq(config.log_level, MK_LOG_INFO);
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
+	ck_assert_uint_eq(config.maglev_slots, 1021);
 	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
 	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
 }
@@ -92,6 +93,8 @@ START_TEST(test_environment)
 					    "false",
 					    "localEndpointWeight",
 					    "65535",
+					    "maglevTableSize",
+					    "65521",
 					    NULL };
 	const char *const flags[] = { "--cluster-dir", "c", NULL };
 	struct mk_config config;
@@ -117,6 +120,7 @@ START_TEST(test_environment)
 	ck_assert_int_eq(config.log_level, MK_LOG_DEBUG);
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
+	ck_assert_uint_eq(config.maglev_slots, 65521);
 }
 END_TEST
 
@@ -238,6 +242,18 @@ static const struct {
 	  { "--mtu", "'+1400'", "576" } },
 	{ "number with a blank", { "mtu", "1400 " }, { REQUIRED }, { "mtu", "'1400 '", "576" } },
 	{ "number with a leading zero", { "mtu", "01400" }, { REQUIRED }, { "mtu", "'01400'" } },
+	{ "Maglev table of a size that is no prime",
+	  { "maglevTableSize", "1024" },
+	  { REQUIRED },
+	  { "maglevTableSize", "'1024'", "one of 251, 509, 1021" } },
+	{ "Maglev table of another prime",
+	  { NULL },
+	  { REQUIRED, "--maglev-table-size=1019" },
+	  { "--maglev-table-size", "'1019'", "32749 or 65521" } },
+	{ "Maglev table of no size",
+	  { NULL },
+	  { REQUIRED, "--maglev-table-size=0" },
+	  { "--maglev-table-size", "'0'", "one of 251" } },
 	{ "MTU too small", { "mtu", "100" }, { REQUIRED }, { "mtu", "'100'", "576 to 65535" } },
 	{ "veth prefix too long",
 	  { "vethPairNamePrefix", "veths" },

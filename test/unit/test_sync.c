@@ -97,13 +97,13 @@ START_TEST(test_prune)
 {
 	struct mk_backend_key orphan = { .service_id = 77, .generation = 3, .index = 1 };
 	struct mk_maglev_key orphan_table = { .service_id = 77, .generation = 3 };
-	static const struct mk_maglev empty;
+	static const uint16_t empty[MAGLEV_ROOM];
 	struct mk_backend value = { 0 };
 
 	apply_named("web", "10.96.0.1", "23");
 	apply_named("gone", "10.96.0.2", "4");
 	ck_assert_int_eq(mk_table_put(&tables.backends, &orphan, &value, &sync_err), 0);
-	ck_assert_int_eq(mk_table_put(&tables.maglev, &orphan_table, &empty, &sync_err), 0);
+	ck_assert_int_eq(mk_table_put(&tables.maglev, &orphan_table, empty, &sync_err), 0);
 	sync_restart();
 	apply_named("web", "10.96.0.1", "23");
 	ck_assert_uint_eq(entries(&tables.services), 4);
@@ -236,18 +236,19 @@ START_TEST(test_maglev)
 	struct built built;
 	struct mk_service service;
 	struct mk_maglev_key key;
-	struct mk_maglev table;
+	uint16_t table[MAGLEV_ROOM];
 
 	build(&built, "web", "10.96.0.1", "23");
 	built.frontends[0].flags = MK_SERVICE_MAGLEV;
-	built.maglev.backend_index[1] = 1;
-	built.set.maglev = &built.maglev;
+	built.maglev[1] = 1;
+	built.set.maglev = built.maglev;
+	built.set.maglev_bytes = sizeof(built.maglev);
 	apply(&built);
 	ck_assert_uint_eq(counts.put, 5);
 	ck_assert(lookup("10.96.0.1", 80, &service));
 	key = (struct mk_maglev_key){ service.id, service.generation };
-	ck_assert_int_eq(mk_table_get(&tables.maglev, &key, &table, &sync_err), 0);
-	ck_assert_mem_eq(&table, &built.maglev, sizeof(table));
+	ck_assert_int_eq(mk_table_get(&tables.maglev, &key, table, &sync_err), 0);
+	ck_assert_mem_eq(table, built.maglev, sizeof(table));
 	sync_restart();
 	apply(&built);
 	ck_assert_uint_eq(counts.put, 0);
