@@ -65,16 +65,19 @@ static void on_service_changed(void *ctx, const char *namespace_, const char *na
 
 static int compare_cidrs(const void *a, const void *b)
 {
-	const struct mk_cidr *x = a, *y = b;
-	int order = mk_ip_compare(&x->ip, &y->ip);
+	const struct mk_service_cidr *x = a, *y = b;
+	int order = mk_ip_compare(&x->cidr.ip, &y->cidr.ip);
 
-	return order ? order : (int)x->prefix_bits - (int)y->prefix_bits;
+	if (order == 0)
+		order = (int)x->cidr.prefix_bits - (int)y->cidr.prefix_bits;
+	return order ? order : strcmp(x->name, y->name);
 }
 
 static void on_service_cidrs_changed(void *ctx)
 {
 	struct mk_agent *agent = ctx;
-	struct mk_cidr *cidrs, *ranges;
+	struct mk_service_cidr *cidrs;
+	struct mk_cidr *ranges;
 	size_t count;
 
 	if (mk_model_service_cidrs(agent->model, &cidrs, &count) < 0)

@@ -80,7 +80,7 @@ struct mk_agent {
 	struct agent_service *services, *dirty; /* all; those with something to do */
 	struct agent_node node;
 	struct mk_overlay_plan plan;
-	struct mk_cidr *service_cidrs; /* as the source says */
+	struct mk_service_cidr *service_cidrs; /* as the source says */
 	struct mk_cidr *service_ranges; /* those of them that can be used; room for all */
 	size_t service_cidr_count, service_range_count;
 
@@ -147,7 +147,7 @@ struct mk_ranges_input {
 	const struct mk_config *config;
 	const struct mk_overlay_plan *plan;
 	const struct mk_ip *internal_ip;
-	const struct mk_cidr *ranges;
+	const struct mk_service_cidr *ranges;
 	size_t count;
 };
 int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,

@@ -86,16 +86,17 @@ int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *
 	size_t kept = 0;
 
 	for (size_t i = 0; i < input->count; i++) {
-		const char *what = cut_off(input, &input->ranges[i]);
+		const struct mk_service_cidr *range = &input->ranges[i];
+		const char *what = cut_off(input, &range->cidr);
 
 		if (!what)
-			usable[kept++] = mk_cidr_network(&input->ranges[i]);
+			usable[kept++] = mk_cidr_network(&range->cidr);
 		else /* one is enough to know what to look for */
 			(void)mk_error_set(
 				why, EINVAL,
-				"ServiceCIDR %s is not routed as a whole: it overlaps %s; "
+				"ServiceCIDR '%s' %s is not routed as a whole: it overlaps %s; "
 				"give Services a range of their own",
-				mk_cidr_format(&input->ranges[i], text), what);
+				range->name, mk_cidr_format(&range->cidr, text), what);
 	}
 	return (int)(input->count - kept);
 }

@@ -404,7 +404,8 @@ static void delete_service_cidr(struct mk_model *model, const char *name)
 	tell_service_cidrs(model);
 }
 
-int mk_model_service_cidrs(const struct mk_model *model, struct mk_cidr **cidrs, size_t *count)
+int mk_model_service_cidrs(const struct mk_model *model, struct mk_service_cidr **cidrs,
+			   size_t *count)
 {
 	struct service_cidr_entry *entry, *next;
 
@@ -412,9 +413,15 @@ int mk_model_service_cidrs(const struct mk_model *model, struct mk_cidr **cidrs,
 	*cidrs = calloc(HASH_COUNT(model->service_cidrs) + 1, sizeof(**cidrs));
 	if (!*cidrs)
 		return -ENOMEM;
-	HASH_ITER(hh, model->service_cidrs, entry, next)
-		if (entry->cidr.ip.family != AF_UNSPEC)
-			(*cidrs)[(*count)++] = entry->cidr;
+	HASH_ITER(hh, model->service_cidrs, entry, next) {
+		struct mk_service_cidr *cidr = &(*cidrs)[*count];
+
+		if (entry->cidr.ip.family == AF_UNSPEC)
+			continue;
+		snprintf(cidr->name, sizeof(cidr->name), "%s", entry->name);
+		cidr->cidr = entry->cidr;
+		(*count)++;
+	}
 	return 0;
 }
 

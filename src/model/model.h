@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "base/ip.h"
 
+#define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain, and its end */
+
 enum mk_kind {
 	MK_KIND_NODE,
 	MK_KIND_SERVICE,
@@ -74,6 +76,11 @@ struct mk_endpoint {
 	size_t for_zone_count, for_node_count;
 };
 
+struct mk_service_cidr {
+	char name[MK_OBJECT_NAME_SIZE];
+	struct mk_cidr cidr; /* network address */
+};
+
 struct mk_model;
 
 struct mk_model_listener {
@@ -116,9 +123,9 @@ mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *n
 				     const char *name, const struct mk_endpoint ***endpoints,
 				     size_t *count);
 
-/* The IPv4 ranges of all ServiceCIDR objects; the caller frees *@cidrs. */
-mk_must_check int mk_model_service_cidrs(const struct mk_model *model, struct mk_cidr **cidrs,
-					 size_t *count);
+/* The ServiceCIDR objects that have an IPv4 range; the caller frees *@cidrs. */
+mk_must_check int mk_model_service_cidrs(const struct mk_model *model,
+					 struct mk_service_cidr **cidrs, size_t *count);
 
 void mk_model_each_node(const struct mk_model *model,
 			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);

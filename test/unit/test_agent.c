@@ -94,7 +94,8 @@ START_TEST(test_usable_ranges)
 	struct mk_overlay_peer peer = { .underlay = ip_of("198.51.100.2") };
 	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
 	struct mk_ip internal_ip = ip_of("192.0.2.1");
-	struct mk_cidr list[] = { cidr_of(ranges[_i].range), cidr_of("172.30.0.1/16") };
+	struct mk_service_cidr list[] = { { "one", cidr_of(ranges[_i].range) },
+					  { "two", cidr_of("172.30.0.1/16") } };
 	const struct mk_ranges_input input = { &config, &plan, &internal_ip, list, 2 };
 	bool used = !ranges[_i].cuts_off;
 	struct mk_cidr usable[2];
@@ -103,7 +104,7 @@ START_TEST(test_usable_ranges)
 	ck_assert_int_eq(mk_agent_usable_ranges(&input, usable, &err), used ? 0 : 1);
 	ck_assert_str_eq(mk_cidr_format(&usable[used ? 1 : 0], text), "172.30.0.0/16");
 	if (!used)
-		ck_assert_msg(strstr(err.text, ranges[_i].range) &&
+		ck_assert_msg(strstr(err.text, "'one'") && strstr(err.text, ranges[_i].range) &&
 				      strstr(err.text, ranges[_i].cuts_off),
 			      "%s: %s", ranges[_i].range, err.text);
 }

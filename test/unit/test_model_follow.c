@@ -39,7 +39,7 @@ static void service_changed(void *ctx, const char *namespace_, const char *name)
 
 static void service_cidrs_changed(void *ctx)
 {
-	cleanup_free struct mk_cidr *cidrs = NULL;
+	cleanup_free struct mk_service_cidr *cidrs = NULL;
 	size_t count;
 	char text[MK_CIDR_STRLEN];
 
@@ -47,7 +47,7 @@ static void service_cidrs_changed(void *ctx)
 	ck_assert_int_eq(mk_model_service_cidrs(model, &cidrs, &count), 0);
 	hear("%sranges:", *heard ? " " : "");
 	for (size_t i = 0; i < count; i++)
-		hear("%s%s", i ? "," : "", mk_cidr_format(&cidrs[i], text));
+		hear("%s%s=%s", i ? "," : "", cidrs[i].name, mk_cidr_format(&cidrs[i].cidr, text));
 }
 
 static void setup(void)
@@ -146,12 +146,12 @@ static const struct {
 			     "{'addresses': ['10.1.0.1']}], " HTTP "}",
 	      .heard = "x/s" } } },
 	{ "ranges of Service addresses",
-	  { { RANGE("a", "'10.96.0.0/16', 'fd00:96::/112'"), .heard = "ranges:10.96.0.0/16" },
+	  { { RANGE("a", "'10.96.0.0/16', 'fd00:96::/112'"), .heard = "ranges:a=10.96.0.0/16" },
 	    { RANGE("a", "'10.96.0.0/16'"), .heard = "" },
 	    { RANGE("b", "'fd00:97::/112', '10.97.1.0/16'"),
-	      .heard = "ranges:10.96.0.0/16,10.97.0.0/16" },
-	    { RANGE("a", "'10.112.0.0/16'"), .heard = "ranges:10.112.0.0/16,10.97.0.0/16" },
-	    { .kind = MK_KIND_SERVICE_CIDR, .name = "b", .heard = "ranges:10.112.0.0/16" },
+	      .heard = "ranges:a=10.96.0.0/16,b=10.97.0.0/16" },
+	    { RANGE("a", "'10.112.0.0/16'"), .heard = "ranges:a=10.112.0.0/16,b=10.97.0.0/16" },
+	    { .kind = MK_KIND_SERVICE_CIDR, .name = "b", .heard = "ranges:a=10.112.0.0/16" },
 	    { .kind = MK_KIND_SERVICE_CIDR, .name = "b", .heard = "" } } },
 	{ "endpoints are heard only while there is no slice",
 	  { { ENDPOINTS_AT("10.1.0.1"), .heard = "x/s" },

@@ -198,7 +198,7 @@ static void on_listed(void *ctx, bool complete)
 
 static void service_cidrs_changed(void *ctx)
 {
-	cleanup_free struct mk_cidr *cidrs = NULL;
+	cleanup_free struct mk_service_cidr *cidrs = NULL;
 	char text[MK_CIDR_STRLEN];
 	size_t count;
 
@@ -207,7 +207,7 @@ static void service_cidrs_changed(void *ctx)
 		fail("ServiceCIDRs", "out of memory");
 	printf("cidrs");
 	for (size_t i = 0; i < count; i++)
-		printf(" %s", mk_cidr_format(&cidrs[i], text));
+		printf(" %s", mk_cidr_format(&cidrs[i].cidr, text));
 	printf("\n");
 }
 
