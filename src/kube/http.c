@@ -384,7 +384,7 @@ static int set_multi(struct mk_http *http)
 }
 
 struct mk_http *mk_http_new(uv_loop_t *loop, struct mk_credentials *credentials,
-			    struct mk_error *err)
+			    const struct mk_http_limits *limits, struct mk_error *err)
 {
 	const struct mk_curl *curl = mk_curl_load(err);
 	struct mk_http *http;
@@ -400,6 +400,7 @@ struct mk_http *mk_http_new(uv_loop_t *loop, struct mk_credentials *credentials,
 	http->loop = loop;
 	http->curl = curl;
 	http->credentials = credentials;
+	http->limits = limits;
 	uv_timer_init(loop, &http->timer);
 	http->timer.data = http;
 	http->handles = 1;

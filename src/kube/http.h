@@ -39,8 +39,20 @@ struct mk_http_request {
 	void *ctx;
 };
 
-/* @credentials stay the caller's, and have to live as long. */
+/* When a peer that vanished without a word counts as gone. Watches are idle for minutes: the kernel
+ * asks after keepalive_idle_s of silence; answers that are missing, and data that nobody
+ * acknowledges, end the connection after unacknowledged_ms. */
+struct mk_http_limits {
+	unsigned int connect_ms;
+	unsigned int keepalive_idle_s, keepalive_interval_s;
+	unsigned int unacknowledged_ms;
+};
+
+extern const struct mk_http_limits mk_http_limits_default;
+
+/* @credentials and @limits stay the caller's, and have to live as long. */
 mk_must_check struct mk_http *mk_http_new(uv_loop_t *loop, struct mk_credentials *credentials,
+					  const struct mk_http_limits *limits,
 					  struct mk_error *err);
 /* Cancels what is under way. The memory goes once the loop has run its close callbacks. Not from
  * within data(). */

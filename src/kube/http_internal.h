@@ -12,6 +12,7 @@ struct mk_http {
 	const struct mk_curl *curl;
 	CURLM *multi;
 	struct mk_credentials *credentials;
+	const struct mk_http_limits *limits;
 	uv_timer_t timer;
 	unsigned int inside; /* libcurl is running */
 	struct mk_http_transfer *transfers;

@@ -10,12 +10,12 @@
 
 #include "base/cleanup.h"
 
-#define CONNECT_TIMEOUT_MS 10000L
-/* A peer that vanished: the kernel asks after 15 s of silence, and 30 s without an answer end the
- * connection, as they do for data that nobody acknowledges. Idle watches learn of it that way. */
-#define KEEPALIVE_IDLE_S      15L
-#define KEEPALIVE_INTERVAL_S  5L
-#define UNACKNOWLEDGED_MAX_MS 30000U
+const struct mk_http_limits mk_http_limits_default = {
+	.connect_ms = 10000,
+	.keepalive_idle_s = 15,
+	.keepalive_interval_s = 5,
+	.unacknowledged_ms = 30000,
+};
 
 static int add_header(struct mk_http_transfer *transfer, const char *name, const char *value,
 		      size_t size)
@@ -133,28 +133,30 @@ static int set_url(struct mk_http_transfer *transfer, const char *target, struct
 
 static int set_up_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
 {
-	unsigned int most = UNACKNOWLEDGED_MAX_MS;
+	const struct mk_http_limits *limits = ctx;
+	const unsigned int *most = &limits->unacknowledged_ms;
 
-	(void)ctx;
 	(void)purpose;
-	if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof(most)) < 0)
+	if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, most, sizeof(*most)) < 0)
 		return CURL_SOCKOPT_ERROR;
 	return CURL_SOCKOPT_OK;
 }
 
 static int set_connection(struct mk_http_transfer *transfer, struct mk_error *err)
 {
+	const struct mk_http_limits *limits = transfer->http->limits;
 	const struct mk_curl *curl = transfer->http->curl;
 	CURL *easy = transfer->easy;
 
 	SET(CURLOPT_NOSIGNAL, 1L);
 	SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	SET(CURLOPT_PIPEWAIT, 1L); /* until it is known whether the connection can be shared */
-	SET(CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+	SET(CURLOPT_CONNECTTIMEOUT_MS, (long)limits->connect_ms);
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
-	SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-	SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+	SET(CURLOPT_TCP_KEEPIDLE, (long)limits->keepalive_idle_s);
+	SET(CURLOPT_TCP_KEEPINTVL, (long)limits->keepalive_interval_s);
 	SET(CURLOPT_SOCKOPTFUNCTION, set_up_socket);
+	SET(CURLOPT_SOCKOPTDATA, (void *)limits);
 	if (transfer->http->credentials->proxy)
 		SET(CURLOPT_PROXY, transfer->http->credentials->proxy);
 	return 0;

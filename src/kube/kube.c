@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "kube/http.h"
 #include "kube/report.h"
+#include "kube/version.h"
 
 struct mk_kube {
 	uv_loop_t *loop;
@@ -19,6 +20,7 @@ struct mk_kube {
 	bool settled[MK_RESOURCE_COUNT]; /* listed, or known to be absent */
 	char *node_name;
 	struct mk_report *report;
+	struct mk_version *version;
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told; /* listed() was called */
@@ -125,6 +127,33 @@ static void drop_endpoints(struct mk_kube *kube)
 	kube->settled[MK_RESOURCE_ENDPOINTS] = true;
 }
 
+static bool is_read(const struct mk_kube *kube, enum mk_resource_id id)
+{
+	return kube->reflectors[id] && mk_reflector_has_listed(kube->reflectors[id]);
+}
+
+static void on_version(void *ctx, const char *version, const char *why)
+{
+	const struct mk_kube *kube = ctx;
+	bool streams = mk_reflector_has_streamed(kube->reflectors[MK_RESOURCE_SERVICES]);
+
+	mk_log_info("API server version=%s lists=%s endpoints=%s ServiceCIDRs=%s%s%s%s",
+		    version ? version : "unknown", streams ? "streaming" : "paged",
+		    is_read(kube, MK_RESOURCE_ENDPOINT_SLICES) ? "EndpointSlices" : "Endpoints",
+		    is_read(kube, MK_RESOURCE_SERVICE_CIDRS) ? "yes" : "no", why ? " why='" : "",
+		    why ? why : "", why ? "'" : "");
+}
+
+/* Once it has answered: what the lines before could not know. */
+static void say_what_was_found(struct mk_kube *kube)
+{
+	struct mk_error err;
+
+	kube->version = mk_version_ask(kube->http, on_version, kube, &err);
+	if (!kube->version)
+		on_version(kube, NULL, err.text);
+}
+
 static void look(uv_timer_t *timer)
 {
 	struct mk_kube *kube = timer->data;
@@ -138,6 +167,7 @@ static void look(uv_timer_t *timer)
 	if (kube->told)
 		return;
 	kube->told = true;
+	say_what_was_found(kube);
 	kube->listed(kube->ctx, true);
 }
 
@@ -157,7 +187,8 @@ static int load(struct mk_kube *kube, const struct mk_kube_options *options, str
 	kube->node_name = strdup(options->node_name ? options->node_name : "");
 	if (!kube->node_name)
 		return mk_error_errno(err, ENOMEM, "API client");
-	kube->http = mk_http_new(kube->loop, &kube->credentials, err);
+	kube->http = mk_http_new(kube->loop, &kube->credentials,
+				 options->limits ? options->limits : &mk_http_limits_default, err);
 	if (!kube->http)
 		return -err->code;
 	if (options->node_name)
@@ -217,6 +248,7 @@ void mk_kube_stop(struct mk_kube *kube)
 	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
 		mk_reflector_stop(kube->reflectors[id]);
 	mk_report_free(kube->report);
+	mk_version_free(kube->version);
 	mk_http_free(kube->http);
 	mk_credentials_release(&kube->credentials);
 	free(kube->node_name);

@@ -20,15 +20,14 @@ struct mk_kube_options {
 	struct mk_credentials_source source;
 	const char *node_name; /* NULL: report nothing */
 	const struct mk_reflector_timing *timing; /* NULL: the default */
-	/* Not called: the model's listener tells of ServiceCIDRs (service_cidrs_changed). */
-	void (*service_cidrs)(void *ctx, const struct mk_cidr *cidrs, size_t count);
+	const struct mk_http_limits *limits; /* NULL: the default */
 };
 
 /* Reads credentials (which is what can fail here, and libcurl missing), and begins. @listed is called
  * from the loop, once, with @complete true, when everything has been read for the first time;
  * before that, what the model lacks may still exist. The server away, now or later, leaves the
- * model as it is and is logged; what differs afterwards is applied when it is back. @model, and
- * what @options point to for callbacks, stay the caller's. Not to be stopped from within @listed
+ * model as it is and is logged; what differs afterwards is applied when it is back. @model and
+ * @options->limits stay the caller's, and have to live as long. Not to be stopped from within @listed
  * or the model's listener. */
 mk_must_check struct mk_kube *mk_kube_start(uv_loop_t *loop, const struct mk_kube_options *options,
 					    struct mk_model *model, mk_listed_fn *listed, void *ctx,

@@ -415,6 +415,11 @@ bool mk_reflector_has_listed(const struct mk_reflector *reflector)
 	return reflector->listed_once;
 }
 
+bool mk_reflector_has_streamed(const struct mk_reflector *reflector)
+{
+	return reflector->listed_once && !reflector->stream_refused;
+}
+
 void mk_reflector_stop(struct mk_reflector *reflector)
 {
 	if (!reflector)

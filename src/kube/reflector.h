@@ -52,6 +52,9 @@ mk_must_check struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk
 /* Has there been a complete list? */
 bool mk_reflector_has_listed(const struct mk_reflector *reflector);
 
+/* Was the last complete list a streaming one? */
+bool mk_reflector_has_streamed(const struct mk_reflector *reflector);
+
 /* No callback comes after this. @reflector may be NULL. */
 void mk_reflector_stop(struct mk_reflector *reflector);
 

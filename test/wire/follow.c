@@ -3,7 +3,8 @@
  *
  * follow --dump FILE [--node NAME] [--kubeconfig FILE] [--api-server URL] [--account DIR]
  *        [--watch-s N] [--grace-ms N] [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N]
- *        [--absent-ms N] [--page N] [--bare]
+ *        [--absent-ms N] [--page N] [--connect-ms N]
+ *        [--keepalive-s N] [--unacknowledged-ms N] [--bare]
  *
  * FILE always holds the model, one sorted line per Node and Service, in the words that the
  * stand-in's dump.py has for what should be there. Standard output tells what happened: `listed`,
@@ -239,6 +240,7 @@ static void on_signal(uv_signal_t *handle, int number)
 struct settings {
 	struct mk_kube_options options;
 	struct mk_reflector_timing timing;
+	struct mk_http_limits limits;
 };
 
 static bool text_option(struct settings *settings, const char *key, const char *value)
@@ -263,6 +265,7 @@ static bool text_option(struct settings *settings, const char *key, const char *
 static bool number_option(struct settings *settings, const char *key, const char *value)
 {
 	struct mk_reflector_timing *timing = &settings->timing;
+	struct mk_http_limits *limits = &settings->limits;
 	uint64_t number = strtoull(value, NULL, 10);
 
 	if (strcmp(key, "--watch-s") == 0)
@@ -281,6 +284,12 @@ static bool number_option(struct settings *settings, const char *key, const char
 		timing->absent_ms = number;
 	else if (strcmp(key, "--page") == 0)
 		timing->page = (unsigned int)number;
+	else if (strcmp(key, "--connect-ms") == 0)
+		limits->connect_ms = (unsigned int)number;
+	else if (strcmp(key, "--keepalive-s") == 0)
+		limits->keepalive_idle_s = limits->keepalive_interval_s = (unsigned int)number;
+	else if (strcmp(key, "--unacknowledged-ms") == 0)
+		limits->unacknowledged_ms = (unsigned int)number;
 	else
 		return false;
 	return true;
@@ -305,7 +314,8 @@ static void read_arguments(int argc, char **argv, struct settings *settings)
 int main(int argc, char **argv)
 {
 	static const int numbers[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGINT };
-	struct settings settings = { .timing = mk_reflector_timing_default };
+	struct settings settings = { .timing = mk_reflector_timing_default,
+				     .limits = mk_http_limits_default };
 	struct mk_model_listener listener = { .node_changed = node_changed,
 					      .service_changed = service_changed,
 					      .service_cidrs_changed = service_cidrs_changed };
@@ -314,6 +324,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	mk_log_set_level(MK_LOG_DEBUG);
 	settings.options.timing = &settings.timing;
+	settings.options.limits = &settings.limits;
 	read_arguments(argc, argv, &settings);
 	fx.started_ns = uv_hrtime();
 	uv_loop_init(&fx.loop);

@@ -54,8 +54,10 @@ def streaming_list():
     server = Server()
     client = Follow(server).listed()
     client.converged()
+    client.logs("API server version=v1.36.0-standin lists=streaming endpoints=EndpointSlices ServiceCIDRs=yes\n")
     log = server.log()
-    expect("requests", sorted(e["path"].rpartition("/")[2] for e in log), ["endpointslices", "nodes", "servicecidrs", "services"])
+    expect("requests", sorted(e["path"].rpartition("/")[2] for e in log),
+           ["endpointslices", "nodes", "servicecidrs", "services", "version"])
     expect("protocols", {e["protocol"] for e in log}, {"2"})
     expect("connections", len({e["connection"] for e in log}), 1)
     for plural in ("services", "endpointslices"):
@@ -518,6 +520,22 @@ def no_endpoints():
     expect("Endpoints read", server.asked("/endpoints"), [])
 
 
+def version_unknown():
+    """a server that does not tell its version, nor have streams and ServiceCIDRs: one line says so"""
+    server = Server("--no-streaming")
+    server.settings(missing=["servicecidrs"])
+    server.faults({"match": {"target": "^/version"}, "recording": "error-403-list"})
+    client = Follow(server).listed()
+    client.logs("API server version=unknown lists=paged endpoints=EndpointSlices ServiceCIDRs=no why='HTTP status 403 for /version'")
+    client.converged()
+    client.stop()
+    for body in ("[]", "{}", "", '{"gitVersion": "a b"}', '{"gitVersion": ""}', "x" * 5000):
+        server.faults({"match": {"target": "^/version"}, "status": 200, "body": body})
+        client = Follow(server).listed()
+        client.logs("API server version=unknown")
+        client.stop()
+
+
 def forbidden():
     """403: said with the server's words, and asked again"""
     server = Server()
@@ -585,7 +603,7 @@ def events():
 TESTS = [streaming_list, live_changes, paged_list, compressed_list, recorded_pages, recorded_streams, recorded_watches, recorded_errors, server_timeout,
          gone_event, gone_status, gone_page, busy, server_errors, rejected_watch, truncated, truncated_pages, no_json,
          never_marked, silent, well_again, keepalive, other_contents, long_absence, backwards, nonsense, service_cidrs, endpoints_instead,
-         no_endpoints, forbidden, ready_condition, ready_refused, events]
+         no_endpoints, version_unknown, forbidden, ready_condition, ready_refused, events]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
     TESTS.append(kubectl_apply)
