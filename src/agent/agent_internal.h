@@ -31,6 +31,7 @@
 enum mk_warning {
 	MK_WARN_NODE, /* the settings and the Node object do not fit together */
 	MK_WARN_SERVICE_CIDR, /* a range that cannot be used as a whole */
+	MK_WARN_NODES_LEFT_OUT, /* others that the overlay cannot reach */
 	MK_WARN_TABLE_FULL,
 	MK_WARNINGS
 };

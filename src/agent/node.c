@@ -274,22 +274,44 @@ static int load(struct mk_agent *agent, struct mk_error *err)
 
 /* ---- the other nodes ---------------------------------------------------------------------------- */
 
-/* Said when it changes, not at each Node's heartbeat. */
-static void say_left_out(struct mk_agent *agent)
+/* "node 'a': reason; node 'b': reason", empty: none; NULL: out of memory. */
+static char *left_out_text(const struct mk_overlay_plan *plan, bool only_wrong)
 {
-	cleanup_free char *text = NULL;
+	const char *separator = "";
+	char *text = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&text, &size);
 
 	if (!stream)
+		return NULL;
+	for (size_t i = 0; i < plan->left_out_count; i++) {
+		const struct mk_overlay_left_out *left = &plan->left_out[i];
+
+		if (only_wrong && !left->wrong)
+			continue;
+		fprintf(stream, "%snode '%s': %s", separator, left->node, left->reason);
+		separator = "; ";
+	}
+	if (fclose(stream) != 0)
+		free(mk_steal_ptr(text));
+	return text;
+}
+
+/* Said when it changes, not at each Node's heartbeat. A Node that is being made lacks something for
+ * a moment, on every other node: no Event for that. */
+static void say_left_out(struct mk_agent *agent)
+{
+	cleanup_free char *text = left_out_text(&agent->plan, false);
+	cleanup_free char *wrong = left_out_text(&agent->plan, true);
+
+	if (!text || !wrong || same_text(text, agent->left_out ? agent->left_out : ""))
 		return;
-	for (size_t i = 0; i < agent->plan.left_out_count; i++)
-		fprintf(stream, "%snode '%s': %s", i ? "; " : "", agent->plan.left_out[i].node,
-			agent->plan.left_out[i].reason);
-	if (fclose(stream) != 0 || same_text(text, agent->left_out ? agent->left_out : ""))
-		return;
-	if (size)
+	if (*text)
 		mk_log_warn("left out of the overlay: %s", text);
+	if (*wrong)
+		(void)mk_agent_warn(agent, MK_WARN_NODES_LEFT_OUT, wrong);
+	else
+		mk_agent_warn_over(agent, MK_WARN_NODES_LEFT_OUT);
 	free(agent->left_out);
 	agent->left_out = mk_steal_ptr(text);
 }

@@ -40,6 +40,7 @@ int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 static const char *const warning_reasons[MK_WARNINGS] = {
 	[MK_WARN_NODE] = "NetworkMisconfigured",
 	[MK_WARN_SERVICE_CIDR] = "ServiceCIDRLeftOut",
+	[MK_WARN_NODES_LEFT_OUT] = "NodesLeftOut",
 	[MK_WARN_TABLE_FULL] = "NetworkTableFull",
 };
 

@@ -29,10 +29,10 @@ static int append(struct making *making, void *array, size_t *count, size_t size
 	return 0;
 }
 
-__attribute__((format(printf, 3, 4))) static int leave_out(struct making *making, const char *node,
-							   const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static int leave_out(struct making *making, const char *node,
+							   bool wrong, const char *fmt, ...)
 {
-	struct mk_overlay_left_out left = { .node = strdup(node) };
+	struct mk_overlay_left_out left = { .node = strdup(node), .wrong = wrong };
 	va_list args;
 	int ret;
 
@@ -61,12 +61,12 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 	int ret;
 
 	if (node->pod_cidr.ip.family == AF_UNSPEC)
-		return leave_out(making, node->name, "it has no IPv4 pod CIDR yet");
+		return leave_out(making, node->name, false, "it has no IPv4 pod CIDR yet");
 	if (node->internal_ip.family == AF_UNSPEC)
-		return leave_out(making, node->name, "it has no IPv4 InternalIP");
+		return leave_out(making, node->name, false, "it has no IPv4 InternalIP");
 	if (mk_addresses_compute(&view->cluster_cidr, &view->vtep_cidr, &node->pod_cidr, &addresses,
 				 &why) < 0)
-		return leave_out(making, node->name, "%s", mk_error_text(&why));
+		return leave_out(making, node->name, true, "%s", mk_error_text(&why));
 	peer.pod_cidr = mk_cidr_network(&node->pod_cidr);
 	peer.vtep = addresses.vtep;
 	peer.vtep_mac = addresses.vtep_mac;
@@ -144,7 +144,7 @@ static int drop_conflicts(struct making *making, const struct mk_ip *own_vtep)
 			plan->peers[kept++] = peer;
 			continue;
 		}
-		ret = leave_out(making, peer.node, "its pod CIDR %s collides with node '%s'",
+		ret = leave_out(making, peer.node, true, "its pod CIDR %s collides with node '%s'",
 				mk_cidr_format(&peer.pod_cidr, text), other);
 		free(peer.node);
 	}

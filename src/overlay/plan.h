@@ -21,6 +21,7 @@ struct mk_overlay_peer {
 /* A node without which the overlay does; @reason completes "left out: ". */
 struct mk_overlay_left_out {
 	char *node, *reason;
+	bool wrong; /* somebody has to correct it; else it is a matter of time */
 };
 
 struct mk_overlay_plan {

@@ -67,7 +67,7 @@ static struct mk_overlay_view view_of(const char *own, const char *own_cidr)
 	};
 }
 
-/* "node=vtep@underlay" for each peer, then "!node" for each left out. */
+/* "node=vtep@underlay" for each peer, then for each left out "!node", or "?node" for now. */
 static const char *describe(const struct mk_overlay_plan *plan)
 {
 	static char text[1024];
@@ -83,7 +83,8 @@ static const char *describe(const struct mk_overlay_plan *plan)
 					 mk_ip_format(&plan->peers[i].underlay, underlay));
 	}
 	for (size_t i = 0; i < plan->left_out_count; i++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s!%s", used ? " " : "",
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%c%s",
+					 used ? " " : "", plan->left_out[i].wrong ? '!' : '?',
 					 plan->left_out[i].node);
 	return text;
 }
@@ -112,8 +113,8 @@ static const struct {
 	  { { "b", "10.244.2.0/24", "192.0.2.2", true },
 	    { "c", "10.244.3.0/24", "192.0.2.3", false } },
 	  "b=10.18.0.2@192.0.2.2 c=10.18.0.3@192.0.2.3" },
-	{ "no pod CIDR yet", { { "b", NULL, "192.0.2.2", true } }, "!b" },
-	{ "no address", { { "b", "10.244.2.0/24", NULL, true } }, "!b" },
+	{ "no pod CIDR yet", { { "b", NULL, "192.0.2.2", true } }, "?b" },
+	{ "no address", { { "b", "10.244.2.0/24", NULL, true } }, "?b" },
 	{ "outside the cluster CIDR", { { "b", "10.9.2.0/24", "192.0.2.2", true } }, "!b" },
 	{ "two with the same range: the first name has it",
 	  { { "c", "10.244.2.0/24", "192.0.2.3", true },
