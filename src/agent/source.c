@@ -64,6 +64,7 @@ int mk_source_choose(const struct mk_config *config, const char *account_dir,
 static int start_kube(struct mk_source *source, uv_loop_t *loop, const struct mk_config *config,
 		      struct mk_model *model, mk_listed_fn *listed, void *ctx, struct mk_error *err)
 {
+	struct mk_reflector_timing timing = mk_reflector_timing_default;
 	const struct mk_kube_options options = {
 		.source = {
 			.kubeconfig = config->kubeconfig[0] ? config->kubeconfig : NULL,
@@ -71,8 +72,10 @@ static int start_kube(struct mk_source *source, uv_loop_t *loop, const struct mk
 			.service_account_dir = MK_SERVICE_ACCOUNT_DIR,
 		},
 		.node_name = config->node_name,
+		.timing = &timing,
 	};
 
+	timing.backoff_max_ms = config->api_retry_max_s * 1000ULL;
 	source->kube = mk_kube_start(loop, &options, model, listed, ctx, err);
 	return source->kube ? 0 : -EINVAL;
 }

@@ -25,6 +25,7 @@ struct mk_config {
 	char cluster_dir[PATH_MAX]; /* --cluster-dir; empty: an API server */
 	char kubeconfig[PATH_MAX]; /* --kubeconfig, KUBECONFIG */
 	char api_server[PATH_MAX]; /* apiServer, URL; empty: as the credentials say */
+	uint16_t api_retry_max_s; /* apiRetryMaxSeconds, 30 */
 	struct mk_cidr cluster_cidr; /* clusterCidr, required */
 	struct mk_cidr vtep_cidr; /* vtepCidr, 10.18.0.0/16 */
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */

@@ -12,7 +12,9 @@ export MK_KUBECTL='' # the same client on every machine; kubectl has a row of it
 NODE1=192.168.99.11
 NODE2=192.168.99.12
 VIP=10.96.66.1
-BACK_SECONDS=40 # the longest pause between an agent's attempts, and some
+export MK_AGENT_FLAGS='--api-retry-max-seconds 1 --log-level debug' # an hour's outage in seconds
+BACK_SECONDS=20 # many times the longest pause between an agent's attempts
+MK_FOLLOW=${MK_FOLLOW:-$HERE/../../build/test/wire/follow}
 CONTENTS=/run/mklab-$MK_LAB/api/contents
 
 # service NAME VIP PORT [MORE]: MORE are further members of its spec
@@ -162,6 +164,20 @@ node_comes_and_goes()
 	on client ping -c 1 -W 2 "$WEB_2"
 }
 
+# Two Nodes with one pod CIDR: the first name keeps it.
+node_collides()
+{
+	local start
+	start=$(log_size)
+	node node7 2 | apply node7
+	wait_for 10 says_event "node 'node7': its pod CIDR 10.244.2.0/24 collides with node 'node2'"
+	logged "$start" "^warn left out of the overlay: node 'node7'"
+	knows_node 2
+	lab delete node7.yaml
+	knows_node 2
+	on client ping -c 1 -W 2 "$WEB_2"
+}
+
 # service_cidr NAME RANGE
 service_cidr()
 {
@@ -184,7 +200,7 @@ range_comes_and_goes()
 		service_cidr wrong 10.244.128.0/17
 	} | apply ranges
 	wait_for 5 routes_range 10.96.0.0/16
-	wait_for 10 says_event 10.244.128.0/17
+	wait_for 10 says_event "ServiceCIDR 'wrong' 10.244.128.0/17"
 	expect_failure routes_range 10.244.128.0/17
 	lab delete ranges.yaml
 	wait_for 5 expect_failure routes_range 10.96.0.0/16
@@ -284,8 +300,66 @@ second_is_left_out()
 	wait_for 5 is_silent 10.96.66.7:80
 }
 
+# ---- a table without room
+
+table_says_full() { says_event "Service 'default/nomore': map 'services' is full (262144 entries)" | grep NetworkTableFull; }
+
+# It goes on by itself when there is room again; meanwhile everything else is served.
+table_is_full()
+{
+	local start
+	start=$(log_size)
+	on node1 "$HERE/fill_map.py" fill /sys/fs/bpf/monokube/maps/services
+	{
+		service nomore 10.96.66.9 80
+		endpoint_slice nomore-1 nomore "$WEB_2"
+	} | apply nomore
+	wait_for 10 table_says_full
+	logged "$start" "^error Service 'default/nomore': map 'services' is full \(262144 entries\)"
+	traffic_flows
+	on node1 "$HERE/fill_map.py" clear /sys/fs/bpf/monokube/maps/services
+	wait_for 60 answers client tcp 10.96.66.9:80 web-2
+	wait_for 5 logged "$start" '^info the error before is over'
+	lab delete nomore.yaml
+	wait_for 5 is_silent 10.96.66.9:80
+}
+
 # ---- the API server goes and comes back
 
+# What clients of the API server asked for: the requests that jq's CONDITION selects.
+asked() { lab api get /standin/log | jq "map(select($1)) | length"; }
+watches_on() { [[ $(asked '.path == "/api/v1/services" and .query.watch and (.query.sendInitialEvents | not)') -gt $1 ]]; }
+
+# Every packet to and from the server is lost: no FIN, no RST. A client of its own, whose limits are
+# seconds; the agents' are half a minute.
+vanishes_without_a_word()
+{
+	local lists watches follower
+	ip netns exec "$MK_LAB.node1" "$MK_FOLLOW" --dump "$TMP/follow.dump" --kubeconfig "/run/mklab-$MK_LAB/api/kubeconfig" \
+		--keepalive-s 1 --unacknowledged-ms 2000 --connect-ms 1000 --backoff-max-ms 500 >"$TMP/follow" 2>&1 &
+	follower=$!
+	wait_for 10 grep '^listed' "$TMP/follow"
+	lists=$(asked '.query.sendInitialEvents')
+	ip netns exec "$MK_LAB.api" nft 'table inet vanish {
+		chain in { type filter hook input priority 0; iifname eth0 drop; }
+		chain out { type filter hook output priority 0; oifname eth0 drop; }
+	}'
+	wait_for 20 grep '^warn Services: .*asking again' "$TMP/follow"
+	watches=$(asked '.path == "/api/v1/services" and .query.watch and (.query.sendInitialEvents | not)')
+	service unheard 10.96.66.10 80 | apply unheard
+	ip netns exec "$MK_LAB.api" nft delete table inet vanish
+	wait_for 20 grep 'default/unheard' "$TMP/follow.dump"
+	watches_on "$watches"
+	expect_eq "lists, after the connection was lost" "$lists" "$(asked '.query.sendInitialEvents')"
+	kill "$follower"
+	wait "$follower"
+	lab delete unheard.yaml
+}
+
+# pauses_are_longest START N: more than N times node1's agent has waited as long as it ever does
+pauses_are_longest() { [[ $(logged "$1" 'Services: .*asking again in ([5-9][0-9][0-9]|1000) ms' | wc -l) -gt $2 ]]; }
+
+# Away for so long that the pauses between attempts have stopped growing.
 api_away()
 {
 	local -A PIPES=()
@@ -298,6 +372,7 @@ api_away()
 	lab api stop
 	wait_for 10 logged "$start" '^warn .*192\.168\.99\.100.*asking again'
 	pulse 2
+	wait_for 60 pauses_are_longest "$start" 10
 	late=$(lab pod node2 late)
 	on client ping -c 1 -W 2 "$late"
 	on late ping -c 1 -W 2 "$CLIENT"
@@ -425,6 +500,7 @@ check "ClusterIP and NodePort lead to backends on both nodes" traffic_flows
 check "endpoints follow the pods" endpoints_follow_pods
 check "a Service and its slices are applied, changed, deleted" applied_and_deleted
 check "a new Node's route, neighbour and FDB entry come and go" node_comes_and_goes
+check "two Nodes with one pod CIDR: the first keeps it, and an Event" node_collides
 check "a ServiceCIDR is routed; one that cannot be is an Event" nothing_suffers range_comes_and_goes
 if command -v kubectl >/dev/null; then
 	check "kubectl apply and delete: Service, EndpointSlice, Node" real_kubectl
@@ -435,7 +511,9 @@ check "a slice with address 300.1.1.1 is named, nothing else suffers" nothing_su
 check "a slice of no Service is named, nothing else suffers" nothing_suffers orphan_is_left_out
 check "a Service with port 0 is named, nothing else suffers" nothing_suffers service_is_left_out
 check "of two Services with one address the second is named" nothing_suffers second_is_left_out
-check "the API server is away: connections, new pods, Services go on" api_away
+check "map services is full: an Event names Service, map and size; then it recovers" nothing_suffers table_is_full
+check "a server that vanishes without a word: noticed, the watch resumed, no list" vanishes_without_a_word
+check "the API server is away for long: connections, new pods, Services go on" api_away
 check "it is back, every object a new version: not one entry changes" same_contents_back
 check "it is back with other contents: the differences alone are written" other_contents_back
 check "a restart changes no table" restart_writes_nothing

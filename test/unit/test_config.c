@@ -56,6 +56,7 @@ START_TEST(test_defaults)
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
 	ck_assert_uint_eq(config.maglev_slots, 1021);
+	ck_assert_uint_eq(config.api_retry_max_s, 30);
 	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
 	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
 }
@@ -95,6 +96,8 @@ START_TEST(test_environment)
 					    "65535",
 					    "maglevTableSize",
 					    "65521",
+					    "apiRetryMaxSeconds",
+					    "600",
 					    NULL };
 	const char *const flags[] = { "--cluster-dir", "c", NULL };
 	struct mk_config config;
@@ -121,6 +124,7 @@ START_TEST(test_environment)
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
 	ck_assert_uint_eq(config.maglev_slots, 65521);
+	ck_assert_uint_eq(config.api_retry_max_s, 600);
 }
 END_TEST
 
@@ -279,6 +283,10 @@ static const struct {
 	  { "localEndpointWeight", "0" },
 	  { REQUIRED },
 	  { "localEndpointWeight", "'0'", "1 to 65535" } },
+	{ "pause 0",
+	  { "apiRetryMaxSeconds", "0" },
+	  { REQUIRED },
+	  { "apiRetryMaxSeconds", "'0'", "1 to 65535" } },
 	{ "log level",
 	  { "logLevel", "verbose" },
 	  { REQUIRED },

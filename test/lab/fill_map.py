@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""fill_map.py fill|clear PATH - entries that mean nothing until a pinned hash map takes no more, or the
+same ones out again. Their keys begin with an address of 240.0.0.0/4, which nobody has."""
+import ctypes
+import errno
+import os
+import struct
+import sys
+
+BATCH = 16384
+
+
+class Info(ctypes.Structure):  # struct bpf_map_info, as much as is read
+    _fields_ = [(name, ctypes.c_uint32) for name in ("type", "id", "key_size", "value_size", "max_entries", "flags")]
+
+
+class Map:
+    def __init__(self, path):
+        self.lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
+        self.fd = self.lib.bpf_obj_get(path.encode())
+        self.info = Info()
+        size = ctypes.c_uint32(ctypes.sizeof(Info))
+        if self.fd < 0 or self.lib.bpf_obj_get_info_by_fd(self.fd, ctypes.byref(self.info), ctypes.byref(size)) < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
+
+    def batches(self):
+        """Keys of as many entries as the map has room for in all."""
+        pad = bytes(self.info.key_size - 4)
+        for first in range(0, self.info.max_entries, BATCH):
+            numbers = range(first, min(first + BATCH, self.info.max_entries))
+            yield b"".join(struct.pack(">I", 0xf0000000 + n) + pad for n in numbers), len(numbers)
+
+    def each(self, call, accepted, *more):
+        """Until @call, one of libbpf's for a batch, says @accepted; how many entries it took."""
+        total = 0
+        for keys, count in self.batches():
+            done = ctypes.c_uint32(count)
+            result = call(self.fd, keys, *[m(count) for m in more], ctypes.byref(done), None)
+            total += done.value
+            code = ctypes.get_errno()
+            if result < 0 and code != accepted:
+                raise OSError(code, os.strerror(code))
+            if result < 0:
+                break
+        return total
+
+    def fill(self):
+        values = lambda count: bytes(count * self.info.value_size)  # noqa: E731
+        return self.each(self.lib.bpf_map_update_batch, errno.E2BIG, values)
+
+    def clear(self):
+        return self.each(self.lib.bpf_map_delete_batch, errno.ENOENT)
+
+
+def main(command, path):
+    entries = Map(path)
+    print({"fill": entries.fill, "clear": entries.clear}[command]())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
