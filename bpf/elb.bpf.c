@@ -2,18 +2,25 @@
 /* bpf/elb.bpf.c - external load balancer. Uplink ingress, after nat: traffic from outside towards
  * NodePort, externalIPs and load-balancer addresses gets a backend by Maglev's choice; with policy
  * Cluster it gets the virtual pod address as its source as well, in the same session, so that the
- * answer comes back here. Then: router. What is for nobody of ours goes up the host's stack.
+ * answer comes back here. Towards a host port it gets its pod. Then: router. What is for nobody of
+ * ours goes up the host's stack.
  * Uplink egress: answers of backends that live in the host's own network. */
 #include "chain.h"
+#include "host_port.h"
 #include "icmp_error.h"
 #include "service.h"
 
+/* @service NULL: for a host port. */
 static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 struct packet *pkt, const struct mk_service *service)
 {
-	struct session_request request = { 0 };
-	int ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
+	struct session_request request = { .to = pkt->tuple };
+	int ret = MK_PARSED;
 
+	if (service)
+		ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
+	else if (!host_port_request(pkt, &request))
+		return TC_ACT_UNSPEC;
 	if (ret == MK_PARSED)
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
 	if (ret == MK_PARSED && rewrite(skb, pkt, &request.to, &ctx->flags))
@@ -64,7 +71,7 @@ int elb(struct __sk_buff *skb)
 	}
 	/* the frontend first: the host's own traffic pays for one lookup, not for three */
 	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
-	if (!service)
+	if (!service && !host_port_find(&pkt.tuple))
 		return TC_ACT_UNSPEC;
 	if (session_find(SERVICE_SESSIONS, &pkt, &hit))
 		return follow_session(skb, &ctx, &pkt, &hit);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/ilb.bpf.c - internal load balancer, first program of the hooks pod, host and overlay: traffic
- * of local pods and of the host towards a Service gets a backend as its destination; answers get
- * the Service's address back, whoever opened the session. Then: router. */
+ * of local pods and of the host towards a Service gets a backend as its destination, towards a host
+ * port its pod; answers get the address back that was asked, whoever opened the session. Then:
+ * router. */
 #include "chain.h"
+#include "host_port.h"
 #include "icmp_error.h"
 #include "service.h"
 
@@ -20,15 +22,6 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 	    *(__u16 *)(eth->h_source + 4) != *(__u16 *)(pod->mac + 4))
 		return MK_DROP_SPOOFED_MAC;
 	return MK_PARSED;
-}
-
-/* Is @addr one of this host's own? */
-static __always_inline int is_host_address(const struct mk_addr *addr)
-{
-	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
-	struct mk_route *route = bpf_map_lookup_elem(&routes, &key);
-
-	return route && route->type == MK_ROUTE_HOST;
 }
 
 /* What the host sends comes from its VTEP address, which every node can answer. Anything else
@@ -74,6 +67,9 @@ static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx
 		ret = service_request(pkt, MK_SCOPE_INTERNAL, service, &request);
 		if (ret != MK_PARSED)
 			return ret;
+		if (ctx->hook == MK_HOOK_HOST)
+			masquerade_host(pkt, &request);
+	} else if (!is_pod_range(&pkt->tuple.daddr) && host_port_request(pkt, &request)) {
 		if (ctx->hook == MK_HOOK_HOST)
 			masquerade_host(pkt, &request);
 	} else if (!needs_session(pkt, &request)) {

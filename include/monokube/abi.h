@@ -195,6 +195,23 @@ struct mk_pod {
 };
 _Static_assert(sizeof(struct mk_pod) == 12, "map value ABI");
 
+/* Map host_ports: a port of this host that leads to a pod here (a container's hostPort). Written by
+ * the CNI mode; asked for new flows that are for no Service's frontend. */
+struct mk_host_port_key {
+	struct mk_addr addr; /* 0: any address of this host */
+	__be16 port;
+	__u8 proto; /* IPPROTO_* */
+	__u8 pad;
+};
+struct mk_host_port {
+	struct mk_addr addr; /* the pod's */
+	__be16 port;
+	__u8 pad[2];
+	__u32 ifindex; /* the pod's in map pods: another one there, and this pod is gone */
+};
+_Static_assert(sizeof(struct mk_host_port_key) == 8, "map key ABI");
+_Static_assert(sizeof(struct mk_host_port) == 12, "map value ABI");
+
 /* Map routes (LPM). What matches nothing is outside the cluster. */
 enum mk_route_type {
 	MK_ROUTE_PODS = 1, /* this node's pod CIDR: map pods decides */
@@ -230,6 +247,7 @@ _Static_assert(sizeof(struct mk_fragment_key) == 12, "map key ABI");
 struct mk_runtime {
 	__u32 report_drops; /* somebody reads the ring buffer drop_events */
 	__u32 host_backends; /* some externalTrafficPolicy Local backend is this host itself */
+	__u32 host_ports; /* map host_ports is not empty */
 };
 
 /* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */

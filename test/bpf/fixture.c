@@ -171,8 +171,9 @@ void fixture_drop_range(const char *net, unsigned bits)
 void fixture_reset(void)
 {
 	static const char *const tables[] = {
-		"services",	"service_backends", "maglev", "sessions", "sessions_new",
-		"nat_sessions", "nat_sessions_new", "pods",   "routes",	  "fragments"
+		"services",	"service_backends", "maglev",		"sessions",
+		"sessions_new", "nat_sessions",	    "nat_sessions_new", "pods",
+		"routes",	"fragments",	    "host_ports"
 	};
 	const struct mk_runtime quiet = { 0 };
 
@@ -249,6 +250,40 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		free(table);
 	}
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, BPF_ANY), 0);
+}
+
+static struct mk_host_port_key host_port_key(const char *text)
+{
+	struct mk_host_port_key key = { 0 };
+	char proto[8] = "";
+
+	sscanf(text, "%7s", proto);
+	key.proto = strcmp(proto, "udp") == 0	 ? IPPROTO_UDP
+		    : strcmp(proto, "sctp") == 0 ? IPPROTO_SCTP
+						 : IPPROTO_TCP;
+	addr_port(strchr(text, ' ') + 1, &key.addr, &key.port);
+	return key;
+}
+
+void fixture_host_port(const char *port, const char *pod)
+{
+	struct mk_host_port_key key = host_port_key(port);
+	struct mk_host_port value = { .ifindex = 1 };
+	struct mk_runtime runtime;
+	__u32 zero = 0;
+
+	addr_port(pod, &value.addr, &value.port);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("host_ports"), &key, &value, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	runtime.host_ports = 1;
+	fixture_runtime(&runtime);
+}
+
+void fixture_host_port_gone(const char *port)
+{
+	struct mk_host_port_key key = host_port_key(port);
+
+	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("host_ports"), &key), 0);
 }
 
 void fixture_vip(const char *address)

@@ -36,6 +36,9 @@ enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame 
 /* Backends end with NULL: "10.244.1.3:8080". @local_count of them are on this node. */
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		     const char *const *backends, uint16_t local_count, uint16_t local_weight);
+/* "udp 192.168.99.11:53" (0.0.0.0: any address of the host) leads to @pod "10.244.1.3:5353". */
+void fixture_host_port(const char *port, const char *pod);
+void fixture_host_port_gone(const char *port);
 void fixture_vip(const char *address);
 void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is in map routes */
 void fixture_runtime(const struct mk_runtime *runtime);

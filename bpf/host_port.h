@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/host_port.h - from a port of this host to the pod that has it (hostPort). */
+#ifndef MK_BPF_HOST_PORT_H
+#define MK_BPF_HOST_PORT_H
+
+#include "session.h"
+
+/* Is @addr one of this host's own? */
+static __always_inline int is_host_address(const struct mk_addr *addr)
+{
+	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
+	struct mk_route *route = bpf_map_lookup_elem(&routes, &key);
+
+	return route && route->type == MK_ROUTE_HOST;
+}
+
+/* The pod that has the port which @tuple is for, or NULL. The mapping of one address comes before
+ * that of all. A node without mappings pays for one look at `runtime`. The overlay's address is the
+ * host's as a client of pods: what arrives there is answers. */
+static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple *tuple)
+{
+	struct mk_host_port_key key = {
+		.addr = tuple->daddr,
+		.port = tuple->dport,
+		.proto = tuple->proto,
+	};
+	const struct mk_runtime *settings = runtime_settings();
+	struct mk_host_port *port;
+
+	if (!settings || !settings->host_ports)
+		return NULL;
+	port = bpf_map_lookup_elem(&host_ports, &key);
+	if (!port) {
+		key.addr = (struct mk_addr){ 0 };
+		port = bpf_map_lookup_elem(&host_ports, &key);
+	}
+	if (!port || is_addr(&tuple->daddr, mk_node_vtep()) || !is_host_address(&tuple->daddr))
+		return NULL;
+	return port;
+}
+
+/* Fill request->to with the pod that the first packet of a flow is for. The client keeps its
+ * address, but for a pod that reaches itself: the packet has to leave it again when it answers.
+ * Returns 0 if no pod has the port, and for TCP that is no SYN: the host's own connections may have
+ * the same port as their source, and the rest has to be reset. */
+static __always_inline int host_port_request(const struct packet *pkt,
+					     struct session_request *request)
+{
+	const struct mk_host_port *port;
+
+	if (pkt->l4 == MK_L4_TCP && !is_first_of_tcp(pkt))
+		return 0;
+	port = host_port_find(&pkt->tuple);
+	if (!port)
+		return 0;
+	request->to.daddr = port->addr;
+	request->to.dport = port->port;
+	if (mk_addr_eq(&port->addr, &pkt->tuple.saddr)) {
+		request->to.saddr = mk_node_vpod();
+		request->source_port = 1;
+	}
+	return 1;
+}
+
+#endif
