@@ -88,3 +88,9 @@ ask()
 	shift
 	on "$where" "$HERE/echo.py" ask "$@"
 }
+
+# drop_count NODE REASON: packets that the node's datapath dropped for it, over all hooks
+drop_count()
+{
+	on "$1" "$MK_BIN" drops | awk -v reason="$2" '$1 == reason { packets += $3 } END { print packets + 0 }'
+}

@@ -161,12 +161,6 @@ ask_from()
 	fi
 }
 
-# drop_count NODE REASON: packets that the node's datapath dropped for it, over all hooks
-drop_count()
-{
-	on "$1" "$MK_BIN" drops | awk -v reason="$2" '$1 == reason { packets += $3 } END { print packets + 0 }'
-}
-
 answered()
 {
 	local from=$1 proto=$2 to=$3 who=$4 sees=$5 out line

@@ -122,12 +122,6 @@ refused()
 	tail -n 1 <<<"$out"
 }
 
-# drop_count NODE REASON: packets that the node's datapath dropped for it, over all hooks
-drop_count()
-{
-	on "$1" "$MK_BIN" drops | awk -v reason="$2" '$1 == reason { packets += $3 } END { print packets + 0 }'
-}
-
 # ---- the paths
 
 path_1_ping() { ping_ms client-1 "${ADDR[web-1]}"; }
