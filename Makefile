@@ -9,6 +9,9 @@ DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev
 DEPS_TEST := libcurl4 libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
 	clang-format-14 shellcheck qemu-system-x86 cpio
+DEPS_PERF := python3-matplotlib
+DEPS = $(DEPS_BUILD) $(DEPS_TEST)
+perf: DEPS += $(DEPS_PERF)
 
 BUILD ?= build
 CC ?= gcc
@@ -62,9 +65,9 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 deps: ## install the Debian packages that are missing
-	@have=$$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(DEPS_BUILD) $(DEPS_TEST) 2>/dev/null | \
+	@have=$$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(DEPS) 2>/dev/null | \
 		sed -n 's/^installed //p' | tr '\n' ' '); \
-	missing=; for package in $(DEPS_BUILD) $(DEPS_TEST); do \
+	missing=; for package in $(DEPS); do \
 		case " $$have" in *" $$package "*) ;; *) missing="$$missing $$package" ;; esac; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing: $$missing"; \
@@ -127,6 +130,11 @@ $(BUILD)/perf/packet: perf/packet.c $(LIB) $(TEST_SUPPORT_OBJS)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
 		$(filter $(BUILD)/test/bpf/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
+$(BUILD)/perf/load: perf/load.c
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
+
 $(BUILD)/perf/scale_%: perf/scale_%.c $(LIB)
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
@@ -144,11 +152,10 @@ demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)test/lab/demo
 
-perf: deps ## beside a bare veth pair, beside ptp and host-local; ns per packet
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet
-	$(Q)perf/datapath
-	$(Q)perf/cni
-	$(Q)$(BUILD)/perf/packet
+perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet $(BUILD)/perf/load
+	$(Q)status=0; perf/compare $(if $(QUICK),--quick) || status=$$?; \
+		perf/plot && perf/cni && $(BUILD)/perf/packet && exit $$status
 
 perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, memory
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""systems.py - what is compared: the limits (one namespace, a bare veth pair, a bare VXLAN device),
+the routed peer (bridge, host routing and VXLAN as flannel sets them up) with kube-proxy's rules in
+either mode, and monokube in its lab. Each is brought up once; `place(path)` says who asks whom.
+
+A system whose name begins with `limit` knows only the paths for which it is the measure."""
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "perf/peers"))
+import rules  # noqa: E402
+
+PORT, BULK_PORT = 7000, 5201
+NODE_PORTS = {"cluster": {PORT: 30070, BULK_PORT: 30052}, "local": {PORT: 30071, BULK_PORT: 30053}}
+LOAD = os.environ.get("MK_LOAD", str(ROOT / "build/perf/load"))
+
+
+def run(*command, text=None):
+    """Output of a command that has to succeed."""
+    done = subprocess.run(list(map(str, command)), input=text, text=True, capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}: {done.stderr.strip()[-800:]}")
+    return done.stdout
+
+
+def wait_until(what, seconds, condition):
+    """`condition` is asked until it holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"{what}: not within {seconds} s")
+        time.sleep(0.05)
+
+
+class Namespaces:
+    """Network namespaces of this run, by short name, and the servers in them."""
+
+    def __init__(self, prefix):
+        self.prefix, self.made, self.servers = prefix, [], []
+
+    def name(self, short):
+        return f"{self.prefix}.{short}"
+
+    def add(self, short):
+        run("ip", "netns", "add", self.name(short))
+        self.made.append(short)
+        self.ip(short, "link", "set", "lo", "up")
+
+    def ip(self, short, *arguments):
+        return run("ip", "-n", self.name(short), *arguments)
+
+    def inside(self, short, *command, text=None):
+        return run("ip", "netns", "exec", self.name(short), *command, text=text)
+
+    def sysctl(self, short, **values):
+        for key, value in values.items():
+            path = "/proc/sys/" + key.replace("__", "/")
+            self.inside(short, "sh", "-c", f"[ ! -e {path} ] || echo {value} >{path}")
+
+    def serve(self, short):
+        """Both servers, on processor 1."""
+        for command in ([LOAD, "serve", PORT], ["iperf3", "-s", "-p", BULK_PORT]):
+            self.servers.append(subprocess.Popen(
+                ["ip", "netns", "exec", self.name(short), "taskset", "-c", "1", *map(str, command)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def prepare_client(self, short):
+        """Ports enough for seconds of new connections."""
+        self.sysctl(short, net__ipv4__ip_local_port_range='"10000 65535"')
+
+    def down(self):
+        for server in self.servers:
+            server.terminate()
+            server.wait()
+        for short in self.made:
+            subprocess.run(["ip", "netns", "del", self.name(short)], check=False, capture_output=True)
+
+
+class Limit(Namespaces):
+    """Two namespaces and nothing between them but a wire; or one, talking to itself."""
+
+    kind = "veth"
+
+    def up(self):
+        ends = ("a",) if self.kind == "loopback" else ("a", "b")
+        for end in ends:
+            self.add(end)
+            self.prepare_client(end)
+        if self.kind != "loopback":
+            self.wire()
+        self.serve(ends[-1])
+
+    def wire(self):
+        run("ip", "link", "add", "eth0", "netns", self.name("a"), "type", "veth", "peer", "name", "eth0",
+            "netns", self.name("b"))
+        for number, end in enumerate("ab", 1):
+            self.ip(end, "addr", "add", f"10.1.1.{number}/24", "dev", "eth0")
+            self.ip(end, "link", "set", "eth0", "up")
+
+    def place(self, path):
+        if path not in self.measures:
+            return None
+        return self.name("a"), "127.0.0.1" if self.kind == "loopback" else "10.1.1.2", {}
+
+    def set_services(self, count):
+        pass
+
+
+class LimitLoopback(Limit):
+    kind = "loopback"
+    measures = {"itself"}
+
+
+class LimitVeth(Limit):
+    measures = {"pod-pod-near", "pod-service-near", "host-service-near"}
+
+
+class LimitVxlan(Limit):
+    """The device in the clients' own namespaces, over the same kind of underlay as the others'."""
+
+    kind = "vxlan"
+    measures = {"pod-pod-far", "pod-service-far"}
+
+    def wire(self):
+        underlay_up(self, {"a": "192.168.97.1", "b": "192.168.97.2"})
+        for number, end in enumerate("ab", 1):
+            self.ip(end, "link", "add", "vx0", "type", "vxlan", "id", 7, "dstport", 4789, "remote",
+                    f"192.168.97.{3 - number}", "local", f"192.168.97.{number}", "dev", "eth0")
+            self.ip(end, "addr", "add", f"10.1.1.{number}/24", "dev", "vx0")
+            self.ip(end, "link", "set", "vx0", "up")
+
+
+def underlay_up(system, addresses):
+    """A switch, and a cable to each: what the lab has, too."""
+    system.add("underlay")
+    system.sysctl("underlay", **{"net__bridge__bridge-nf-call-iptables": 0})
+    system.ip("underlay", "link", "add", "br0", "type", "bridge")
+    system.ip("underlay", "link", "set", "br0", "up")
+    for short, address in addresses.items():
+        run("ip", "link", "add", "eth0", "netns", system.name(short), "type", "veth", "peer", "name", short,
+            "netns", system.name("underlay"))
+        system.ip("underlay", "link", "set", "dev", short, "master", "br0", "up")
+        system.ip(short, "addr", "add", f"{address}/24", "dev", "eth0")
+        system.ip(short, "link", "set", "eth0", "up")
+
+
+# ---- clusters -----------------------------------------------------------------------------------
+
+
+class Cluster(Namespaces):
+    """Two nodes with pods, and `world`: client and near on node1, far on node2."""
+
+    def place(self, path):
+        vip_near, vip_far, node = self.vips["near"], self.vips["far"], self.nodes["node1"]
+        cluster, local = NODE_PORTS["cluster"], NODE_PORTS["local"]
+        return {
+            "itself": ("client", self.pods["client"], {}),
+            "pod-pod-near": ("client", self.pods["near"], {}),
+            "pod-pod-far": ("client", self.pods["far"], {}),
+            "pod-service-near": ("client", vip_near, {}),
+            "pod-service-far": ("client", vip_far, {}),
+            "host-service-near": ("node1", vip_near, {}),
+            "world-nodeport-cluster": ("world", node, cluster),
+            "world-nodeport-local": ("world", node, local),
+            "pod-world": ("client", self.world, {}),
+        }[path]
+
+    def place_named(self, path):
+        client, address, ports = self.place(path)
+        return self.name(client), address, ports
+
+
+def others(count, cluster_prefix):
+    """`count` Services that nobody talks to: VIP and two endpoints each."""
+    for number in range(count):
+        high, low = divmod(number, 250)
+        yield (f"other-{number}", f"10.100.{high}.{low + 1}",
+               [f"{cluster_prefix}.{200 + number % 50}.{2 + high % 250}",
+                f"{cluster_prefix}.{200 + (number + 1) % 50}.{2 + high % 250}"])
+
+
+class Routed(Cluster):
+    """What flannel sets up: a bridge per node, host routing, VXLAN with static neighbours and FDB,
+    masquerading by iptables; kube-proxy's rules in `mode`."""
+
+    pod_net = "10.245"
+    nodes = {"node1": "192.168.98.11", "node2": "192.168.98.12"}
+    world = "192.168.98.200"
+    vips = {"near": "10.97.0.1", "far": "10.97.0.2", "near-local": "10.97.0.3"}
+    pods = {"client": "10.245.1.2", "near": "10.245.1.3", "far": "10.245.2.2"}
+
+    def up(self):
+        for short in (*self.nodes, "world"):
+            self.add(short)
+        underlay_up(self, {**self.nodes, "world": self.world})
+        for number, node in enumerate(self.nodes, 1):
+            self.node_up(node, number)
+        for pod, address in self.pods.items():
+            self.pod_up(pod, address)
+        for client in ("client", "world", "node1"):
+            self.prepare_client(client)
+        for server in ("client", "near", "far", "world"):
+            self.serve(server)
+
+    def node_up(self, node, number):
+        other = 3 - number
+        self.sysctl(node, net__ipv4__ip_forward=1, net__ipv4__conf__all__rp_filter=0,
+                    net__netfilter__nf_conntrack_tcp_timeout_time_wait=1,
+                    **{"net__bridge__bridge-nf-call-iptables": 1})
+        self.ip(node, "route", "add", "default", "via", self.world)
+        self.ip(node, "link", "add", "cni0", "type", "bridge")
+        self.ip(node, "link", "set", "cni0", "mtu", 1450, "up")
+        self.ip(node, "addr", "add", f"{self.pod_net}.{number}.1/24", "dev", "cni0")
+        self.ip(node, "link", "add", "flannel.1", "address", f"02:00:00:00:00:0{number}", "type", "vxlan", "id", 1,
+                "dstport", 8472, "local", self.nodes[node], "dev", "eth0", "nolearning")
+        self.ip(node, "addr", "add", f"{self.pod_net}.{number}.0/32", "dev", "flannel.1")
+        self.ip(node, "link", "set", "flannel.1", "mtu", 1450, "up")
+        peer = f"{self.pod_net}.{other}.0"
+        self.ip(node, "route", "add", f"{peer}/24", "via", peer, "dev", "flannel.1", "onlink")
+        self.ip(node, "neigh", "add", peer, "lladdr", f"02:00:00:00:00:0{other}", "dev", "flannel.1")
+        run("bridge", "-n", self.name(node), "fdb", "add", f"02:00:00:00:00:0{other}", "dev", "flannel.1", "dst",
+            self.nodes[f"node{other}"])
+        self.inside(node, "iptables", "-t", "nat", "-A", "POSTROUTING", "-s", f"{self.pod_net}.0.0/16", "!", "-d",
+                    f"{self.pod_net}.0.0/16", "-j", "MASQUERADE", "--random-fully")
+
+    def pod_up(self, pod, address):
+        number = address.split(".")[2]
+        node = f"node{number}"
+        self.add(pod)
+        run("ip", "link", "add", "eth0", "netns", self.name(pod), "mtu", 1450, "type", "veth", "peer", "name",
+            pod, "mtu", 1450, "netns", self.name(node))
+        self.ip(node, "link", "set", "dev", pod, "master", "cni0", "up")
+        run("bridge", "-n", self.name(node), "link", "set", "dev", pod, "hairpin", "on")
+        self.ip(pod, "addr", "add", f"{address}/24", "dev", "eth0")
+        self.ip(pod, "link", "set", "eth0", "up")
+        self.ip(pod, "route", "add", "default", "via", f"{self.pod_net}.{number}.1")
+
+    def measured(self, node):
+        """The Services that are asked, a rule for each port and protocol."""
+        here = self.nodes[node]
+        for name, pod, policy in (("near", "near", None), ("far", "far", "cluster"), ("near-local", "near", "local")):
+            address = self.pods[pod]
+            for port in (PORT, BULK_PORT):
+                for proto in ("tcp", "udp"):
+                    endpoint = [address, port]
+                    is_local = address.split(".")[2] == here.split(".")[3][1]
+                    yield {"name": f"{name}:{proto}-{port}", "vip": self.vips[name], "port": port, "proto": proto,
+                           "node_port": NODE_PORTS[policy][port] if policy else None, "endpoints": [endpoint],
+                           "local": [endpoint] if is_local else [], "external_local": policy == "local"}
+
+    def set_services(self, count):
+        rest = [{"name": name, "vip": vip, "port": 80, "proto": "tcp", "node_port": None,
+                 "endpoints": [[address, 8080] for address in endpoints], "local": [], "external_local": False}
+                for name, vip, endpoints in others(count, self.pod_net)]
+        for node, address in self.nodes.items():
+            # those that are measured stand in the middle: half of the rules are before them
+            services = rest[:count // 2] + list(self.measured(node)) + rest[count // 2:]
+            text = rules.render(self.mode, services, f"{self.pod_net}.0.0/16", address)
+            self.load(node, text)
+
+
+class RoutedNftables(Routed):
+    mode = "nftables"
+
+    def load(self, node, text):
+        self.inside(node, "nft", "-f", "-", text=text)
+
+
+class RoutedIptables(Routed):
+    mode = "iptables"
+
+    def load(self, node, text):
+        self.inside(node, "iptables", "-t", "nat", "-F")
+        self.inside(node, "iptables", "-F")
+        self.inside(node, "iptables-restore", text=text)
+        self.inside(node, "iptables", "-t", "nat", "-A", "POSTROUTING", "-s", f"{self.pod_net}.0.0/16", "!", "-d",
+                    f"{self.pod_net}.0.0/16", "-j", "MASQUERADE", "--random-fully")
+
+
+class Monokube(Cluster):
+    """test/lab/lab with two nodes; the other Services are a file that the agents follow."""
+
+    nodes = {"node1": "192.168.99.11", "node2": "192.168.99.12"}
+    world = "192.168.99.200"
+    vips = {"near": "10.96.0.11", "far": "10.96.0.12", "near-local": "10.96.0.13"}
+    measured = {}  # frontends of the Services that are asked, by node
+
+    def lab(self, *arguments):
+        os.environ["MK_LAB"] = self.prefix
+        return run(ROOT / "test/lab/lab", *arguments)
+
+    def up(self):
+        self.lab("up", 2)
+        self.directory = Path(f"/run/mklab-{self.prefix}")
+        self.pods = {pod: self.lab("pod", node, pod).strip()
+                     for pod, node in (("client", "node1"), ("near", "node1"), ("far", "node2"))}
+        self.sysctl("node1", net__ipv4__conf__all__rp_filter=0)
+        for client in ("client", "world", "node1"):
+            self.prepare_client(client)
+        for server in ("client", "near", "far", "world"):
+            self.serve(server)
+
+    def prepare_client(self, short):
+        if short == "node1":  # whose reserved range (NAT) begins at 49152
+            self.sysctl(short, net__ipv4__ip_local_port_range='"10000 49151"')
+        else:
+            super().prepare_client(short)
+
+    def service(self, name, pod, policy):
+        ports = [{"name": f"{proto.lower()}-{port}", "port": port, "protocol": proto,
+                  **({"nodePort": NODE_PORTS[policy][port]} if policy else {})}
+                 for port in (PORT, BULK_PORT) for proto in ("TCP", "UDP")]
+        spec = {"clusterIP": self.vips[name], "type": "NodePort" if policy else "ClusterIP", "ports": ports}
+        if policy == "local":
+            spec["externalTrafficPolicy"] = "Local"
+        yield {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+        yield self.slice(name, [self.pods[pod]], [(p["name"], p["port"], p["protocol"]) for p in ports],
+                         "node2" if pod == "far" else "node1")
+
+    @staticmethod
+    def slice(name, addresses, ports, node=None):
+        return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+                "metadata": {"name": f"{name}-1", "labels": {"kubernetes.io/service-name": name}},
+                "endpoints": [{"addresses": [a], **({"nodeName": node} if node else {})} for a in addresses],
+                "ports": [{"name": n, "port": p, "protocol": t} for n, p, t in ports]}
+
+    def set_services(self, count):
+        objects = [o for row in (("near", "near", None), ("far", "far", "cluster"), ("near-local", "near", "local"))
+                   for o in self.service(*row)]
+        for name, vip, endpoints in others(count, "10.244"):
+            objects.append({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+                            "spec": {"clusterIP": vip, "ports": [{"port": 80}]}})
+            objects.append(self.slice(name, endpoints, [("", 8080, "TCP")]))
+        text = "\n---\n".join(map(json.dumps, objects))
+        for node in self.nodes:
+            path = self.directory / f"nodes/{node}/cluster/services.yaml"
+            path.with_suffix(".new").write_text(text)
+            path.with_suffix(".new").rename(path)
+        for node in self.nodes:
+            wait_until(f"{count} other Services on {node}", 60, lambda: self.is_programmed(node, count))
+
+    def is_programmed(self, node, count):
+        """Are the other Services in the tables? An address from inside, from outside, and alone."""
+        status = self.lab("exec", node, ROOT / "build/monokube", "status")
+        frontends = next(int(line.split()[1]) for line in status.splitlines() if line.split()[:1] == ["services"])
+        if count == 0 and frontends and node not in self.measured:
+            self.measured[node] = frontends
+        return frontends - self.measured.get(node, 0) == 3 * count
+
+    def down(self):
+        for server in self.servers:
+            server.terminate()
+            server.wait()
+        subprocess.run([ROOT / "test/lab/lab", "down"], env={**os.environ, "MK_LAB": self.prefix}, check=False,
+                       capture_output=True)
+
+
+def all_systems(prefix):
+    """In the order in which they take turns."""
+    return {
+        "limit-loopback": LimitLoopback(f"{prefix}l"),
+        "limit-veth": LimitVeth(f"{prefix}v"),
+        "limit-vxlan": LimitVxlan(f"{prefix}x"),
+        "monokube": Monokube(f"{prefix}m"),
+        "routed-nftables": RoutedNftables(f"{prefix}n"),
+        "routed-iptables": RoutedIptables(f"{prefix}i"),
+    }
