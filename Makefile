@@ -38,10 +38,10 @@ CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE \
 	-Isrc -Iinclude -I$(BUILD)/include -isystem /usr/include/libnl3
 LDFLAGS += $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack
-# Our libraries statically, libc dynamically: the kubelet runs the binary for every pod, and each
-# shared library costs it time; libcurl, with its thirty, is loaded by the agent alone (dlopen).
-LIBS = -Wl,-Bstatic $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS))) \
-	-Wl,-Bdynamic -ldl -lpthread
+# Our libraries statically, libc dynamically: libcurl, with its thirty shared libraries, is loaded by
+# the agent alone (dlopen), which a static program cannot.
+STATIC_LIBS = $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
+LIBS = -Wl,-Bstatic $(STATIC_LIBS) -Wl,-Bdynamic -ldl -lpthread
 
 SRCS := $(wildcard src/*/*.c)
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
@@ -50,6 +50,8 @@ BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
 SKEL := $(BUILD)/include/datapath.skel.h
 GENERATED := $(SKEL) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
+NO_CURL := $(BUILD)/obj/kube/static/no_curl.o
+PLUGIN := $(if $(filter 1,$(SAN)),,$(BUILD)/obj/plugin.o)
 TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
 TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
@@ -75,9 +77,21 @@ deps: ## install the Debian packages that are missing
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-$(BUILD)/monokube: $(BUILD)/obj/main.o $(LIB)
+$(BUILD)/monokube: $(BUILD)/obj/main.o $(PLUGIN) $(LIB)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(LDFLAGS) -pie -o $@ $< $(LIB) $(LIBS)
+	$(Q)$(CC) $(LDFLAGS) -pie -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
+
+# The same program without libcurl and without any library to be found at run time: the CNI plugin
+# that the agent installs, and the command line beside it, run on hosts of every kind. libuv and libnl
+# have functions that ask NSS, which the linker warns of; nothing here calls them.
+$(BUILD)/monokube-static: $(BUILD)/obj/main.o $(NO_CURL) $(LIB)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(LDFLAGS) -static-pie -s -Wl,--no-warnings -o $@ $(filter %.o,$^) $(LIB) $(STATIC_LIBS)
+
+# ... which the agent carries inside, so that the two cannot be of different versions
+$(BUILD)/obj/plugin.o: $(BUILD)/monokube-static
+	@printf '.section .rodata\n.globl mk_plugin_begin, mk_plugin_end\n.balign 16\nmk_plugin_begin:\n.incbin "%s"\nmk_plugin_end:\n.section .note.GNU-stack,"",@progbits\n' $< | \
+		$(CC) -x assembler -c -o $@ -
 
 $(LIB): $(OBJS)
 	@echo "  AR      $@"
@@ -172,4 +186,4 @@ format: ## rewrite C and BPF sources in the project's style
 clean: ## remove build/
 	$(Q)rm -rf build
 
--include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_SUPPORT_OBJS:.o=.d)
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(NO_CURL:.o=.d) $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_SUPPORT_OBJS:.o=.d)

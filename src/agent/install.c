@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The CNI configuration and the plugin: this binary under another name. Installed when the datapath
- * is attached, so that a runtime that finds them finds a node that works. */
+/* The CNI configuration and the plugin: the static build of this program, which this one carries, for
+ * the host may have other libraries than the agent's image, or none. Installed when the datapath is
+ * attached, so that a runtime that finds them finds a node that works. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "overlay/record.h"
 
 #define MAX_BINARY_BYTES (256 * 1024 * 1024)
 #define MAX_CONF_BYTES	 (1024 * 1024)
@@ -121,21 +123,21 @@ static int make_parent(const char *path, struct mk_error *err)
 	return mk_mkdirs(parent, 0755, err);
 }
 
-/* Returns 1 if @path was written, 0 if it was so already. */
-static int install_file(const char *path, const char *data, size_t size, size_t max_bytes,
-			mode_t mode, struct mk_error *err)
+static bool holds(const char *path, const char *data, size_t size, size_t max_bytes)
 {
 	cleanup_free char *now = NULL;
 	size_t now_size;
-	int ret;
 
-	if (mk_file_read(path, max_bytes, &now, &now_size, NULL) == 0 && now_size == size &&
-	    memcmp(now, data, size) == 0)
-		return 0;
-	ret = make_parent(path, err);
-	if (ret == 0)
-		ret = mk_file_replace(path, data, size, mode, err);
-	return ret < 0 ? ret : 1;
+	return mk_file_read(path, max_bytes, &now, &now_size, NULL) == 0 && now_size == size &&
+	       memcmp(now, data, size) == 0;
+}
+
+static int write_file(const char *path, const char *data, size_t size, mode_t mode,
+		      struct mk_error *err)
+{
+	int ret = make_parent(path, err);
+
+	return ret < 0 ? ret : mk_file_replace(path, data, size, mode, err);
 }
 
 static int install_conf(struct mk_agent *agent, struct mk_error *err)
@@ -154,28 +156,65 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 	text = mk_cni_conf_render(conf_template, &values, err);
 	if (!text)
 		return -EINVAL;
-	ret = install_file(agent->config.cni_conf_path, text, strlen(text), MAX_CONF_BYTES, 0644,
-			   err);
-	if (ret > 0)
+	if (holds(agent->config.cni_conf_path, text, strlen(text), MAX_CONF_BYTES))
+		return 0;
+	ret = write_file(agent->config.cni_conf_path, text, strlen(text), 0644, err);
+	if (ret == 0)
 		mk_log_info("CNI configuration written path=%s portmap=%s",
 			    agent->config.cni_conf_path, values.portmap ? "yes" : "no");
-	return ret < 0 ? ret : 0;
+	return ret;
+}
+
+/* The static build, linked in; not in the static build itself, nor under the sanitizers. */
+extern const char mk_plugin_begin[] __attribute__((weak));
+extern const char mk_plugin_end[] __attribute__((weak));
+
+/* *@own is what the caller has to free. */
+static int find_plugin(const char **data, size_t *size, char **own, struct mk_error *err)
+{
+	*data = mk_plugin_begin;
+	*size = (size_t)(mk_plugin_end - mk_plugin_begin);
+	if (*data)
+		return 0;
+	int ret = mk_file_read("/proc/self/exe", MAX_BINARY_BYTES, own, size, err);
+
+	*data = *own;
+	return ret;
+}
+
+/* For a downgrade by hand: the version before stays beside the new one. A host that cannot keep it
+ * (no hard links) gets the new one all the same. */
+static void keep_previous(const char *path)
+{
+	char kept[PATH_MAX + 48], fresh[PATH_MAX + 64];
+
+	snprintf(kept, sizeof(kept), "%s" MK_PREVIOUS_SUFFIX, path);
+	snprintf(fresh, sizeof(fresh), "%s.new", kept);
+	if (unlink(fresh) < 0 && errno != ENOENT)
+		mk_log_warn("cannot remove '%s': %s", fresh, strerror(errno));
+	if (link(path, fresh) == 0 && rename(fresh, kept) == 0)
+		mk_log_info("CNI plugin of the version before kept path=%s", kept);
+	else if (errno != ENOENT)
+		mk_log_warn("cannot keep the CNI plugin of the version before as '%s': %s", kept,
+			    strerror(errno));
 }
 
 static int install_plugin(struct mk_agent *agent, struct mk_error *err)
 {
-	cleanup_free char *binary = NULL;
+	cleanup_free char *own = NULL;
 	char path[PATH_MAX + 16];
+	const char *data;
 	size_t size;
-	int ret;
+	int ret = find_plugin(&data, &size, &own, err);
 
-	snprintf(path, sizeof(path), "%s/monokube", agent->config.cni_bin_dir);
-	ret = mk_file_read("/proc/self/exe", MAX_BINARY_BYTES, &binary, &size, err);
+	snprintf(path, sizeof(path), "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
+	if (ret < 0 || holds(path, data, size, MAX_BINARY_BYTES))
+		return ret;
+	keep_previous(path);
+	ret = write_file(path, data, size, 0755, err);
 	if (ret == 0)
-		ret = install_file(path, binary, size, MAX_BINARY_BYTES, 0755, err);
-	if (ret > 0)
 		mk_log_info("CNI plugin installed path=%s", path);
-	return ret < 0 ? ret : 0;
+	return ret;
 }
 
 /* The plugin first: a configuration tells runtimes to call it. */

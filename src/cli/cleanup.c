@@ -4,6 +4,7 @@
  * last. Works when half of it is missing; says what it removed. */
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +40,16 @@ static int remove_file(const char *path, struct mk_error *err)
 
 static int remove_cni(const struct cleaning *cleaning, struct mk_error *err)
 {
-	char plugin[PATH_MAX + 16];
+	static const char *const suffixes[] = { "", MK_PREVIOUS_SUFFIX };
+	char plugin[PATH_MAX + 32];
 	int ret = remove_file(cleaning->record.cni_conf_path, err);
 
-	snprintf(plugin, sizeof(plugin), "%s/monokube", cleaning->record.cni_bin_dir);
-	return ret < 0 ? ret : remove_file(plugin, err);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(suffixes); i++) {
+		snprintf(plugin, sizeof(plugin), "%s/" MK_PLUGIN_NAME "%s",
+			 cleaning->record.cni_bin_dir, suffixes[i]);
+		ret = remove_file(plugin, err);
+	}
+	return ret;
 }
 
 static unsigned int files_removed; /* nftw(3) has no room for a context */
@@ -183,6 +189,27 @@ static int refuse_with_agent(const char *state_dir, struct mk_error *err)
 	return 0;
 }
 
+/* From a container with the host's process ids to the host itself: where its process 1 is. */
+static int enter_host(struct mk_error *err)
+{
+	static const struct {
+		const char *path;
+		int type;
+	} spaces[] = { { "/proc/1/ns/net", CLONE_NEWNET }, { "/proc/1/ns/mnt", CLONE_NEWNS } };
+	cleanup_close int first = open(spaces[0].path, O_RDONLY | O_CLOEXEC);
+	cleanup_close int second = open(spaces[1].path, O_RDONLY | O_CLOEXEC);
+	const int fds[] = { first, second };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fds); i++)
+		if (fds[i] < 0 || setns(fds[i], spaces[i].type) < 0)
+			return mk_error_errno(
+				err, errno,
+				"--host: cannot enter '%s' (a pod needs hostPID: true "
+				"and to be privileged)",
+				spaces[i].path);
+	return 0;
+}
+
 /* Every step is tried, whatever became of the others. */
 static int clean(struct cleaning *cleaning)
 {
@@ -209,6 +236,8 @@ int mk_cli_cleanup(int argc, char **argv)
 
 	if (ret > 0)
 		return 0;
+	if (ret == 0 && options.host)
+		ret = enter_host(&err);
 	if (ret == 0)
 		ret = refuse_with_agent(options.state_dir, &err);
 	if (ret == 0)

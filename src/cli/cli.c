@@ -22,7 +22,8 @@ static const struct {
 	  "follow the cluster and keep this node's network (agent --help)" },
 	{ "status", mk_cli_status, "what is loaded and attached, how full the tables are" },
 	{ "drops", mk_cli_drops, "packets not forwarded, by reason; --follow: one by one" },
-	{ "cleanup", mk_cli_cleanup, "remove everything monokube has made on this host" },
+	{ "cleanup", mk_cli_cleanup,
+	  "remove everything monokube has made on this host (--host: from a container)" },
 	{ "probe", mk_cli_probe, "does this kernel take the BPF programs? changes nothing" },
 	{ "version", version, "print the version" },
 	{ "help", help, "this list" },
@@ -84,10 +85,15 @@ static int read_option(struct mk_cli_options *options, int argc, char **argv, in
 		options->follow = 1;
 		return 0;
 	}
+	if (strcmp(word, "--host") == 0 && strcmp(argv[0], "cleanup") == 0) {
+		options->host = 1;
+		return 0;
+	}
 	value = option_value("--state-dir", argc, argv, i);
 	if (!value)
-		return mk_error_set(err, EINVAL, "unknown flag '%s': expected --state-dir DIR%s",
-				    word, strcmp(argv[0], "drops") == 0 ? " or --follow" : "");
+		return mk_error_set(err, EINVAL, "unknown flag '%s': expected --state-dir DIR%s%s",
+				    word, strcmp(argv[0], "drops") == 0 ? " or --follow" : "",
+				    strcmp(argv[0], "cleanup") == 0 ? " or --host" : "");
 	if (*value == '\0' ||
 	    snprintf(options->state_dir, PATH_MAX, "%s", value) >= (int)sizeof(options->state_dir))
 		return mk_error_set(err, EINVAL,

@@ -22,6 +22,7 @@ struct mk_cli_options {
 	char bpf_dir[PATH_MAX]; /* as the agent wrote down, if it did */
 	char source[PATH_MAX]; /* what the agent follows, in words */
 	int follow; /* drops --follow */
+	int host; /* cleanup --host: in the namespaces of process 1 */
 };
 /* Returns 0; 1 after --help; or an error that names the word. */
 mk_must_check int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv,

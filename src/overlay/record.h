@@ -10,6 +10,10 @@
 #include "base/error.h"
 #include "config/config.h"
 
+/* In cni_bin_dir: the plugin, and the one of the version before it. */
+#define MK_PLUGIN_NAME	   "monokube"
+#define MK_PREVIOUS_SUFFIX ".previous"
+
 struct mk_record {
 	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
 	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];

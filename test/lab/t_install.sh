@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_install.sh - the CNI plugin file that the agent installs: runs on a host without any
+# library, is replaced atomically, the version before is kept, and it goes with cleanup.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+# shellcheck source=test/lab/lib/plugin.sh
+. "$HERE/lib/plugin.sh"
+PLUGIN=/opt/cni/bin/monokube
+
+# bare CMD...: on node1, with nothing but what a CNI plugin may count on
+bare() { on node1 unshare -m "$HERE/lib/bare-host" /opt/cni /proc /sys /run /var -- "$@"; }
+
+# bare_cni VERB [JQ]: the configuration is changed by a jq filter
+bare_cni()
+{
+	conf "${2:-.}" | CNI_COMMAND=$1 CNI_CONTAINERID=bare CNI_NETNS=$(netns_path bare) CNI_IFNAME=eth0 \
+		CNI_PATH=/opt/cni/bin bare "$PLUGIN"
+}
+
+# A kubeconfig that is fine as long as nobody asks the server.
+kubeconfig()
+{
+	cat <<-END
+		clusters: [{name: c, cluster: {server: "https://127.0.0.1:1", insecure-skip-tls-verify: true}}]
+		users: [{name: u, user: {token: t}}]
+		contexts: [{name: x, context: {cluster: c, user: u}}]
+		current-context: x
+	END
+}
+
+has_no_libraries()
+{
+	kubeconfig >"/run/mklab-$MK_LAB/kubeconfig"
+	on node1 cp "$MK_BIN" /opt/cni/bin/dynamic
+	expect_match "the agent's own binary there" 'No such file' "$(bare /opt/cni/bin/dynamic version 2>&1 || true)"
+	on node1 rm /opt/cni/bin/dynamic
+	expect_match "version" '^monokube [0-9]' "$(bare "$PLUGIN" --version)"
+	expect_match "an API server" 'it cannot load libcurl' "$(bare "$PLUGIN" agent --node-name a \
+		--cluster-cidr 10.244.0.0/16 --kubeconfig "/run/mklab-$MK_LAB/kubeconfig" 2>&1 || true)"
+}
+
+pod_from_bare_host()
+{
+	local before result
+	before=$(occupied)
+	netns bare
+	bare_cni VERSION | jq -e '.supportedVersions | index("1.1.0")'
+	result=$(bare_cni ADD)
+	on node1 ping -c 1 -W 2 "$(ip_of <<<"$result")"
+	bare_cni CHECK ".prevResult = $result"
+	bare_cni STATUS '.cniVersion = "1.1.0"'
+	bare_cni GC '.cniVersion = "1.1.0" | ."cni.dev/valid-attachments" = [{containerID: "bare", ifname: "eth0"}]'
+	on node1 ping -c 1 -W 2 "$(ip_of <<<"$result")"
+	bare "$PLUGIN" status | grep "hooks"
+	bare_cni DEL
+	nothing_new "$before"
+}
+
+restart_leaves_it()
+{
+	local before
+	before=$(on node1 stat -c '%i %Y' "$PLUGIN")
+	lab agent stop node1
+	lab agent start node1
+	expect_eq "inode and time of the plugin" "$before" "$(on node1 stat -c '%i %Y' "$PLUGIN")"
+}
+
+# The version before: the same with a byte more, which an ELF file may have.
+older_one()
+{
+	on node1 sh -c "cat $PLUGIN >$PLUGIN.tmp && echo >>$PLUGIN.tmp && chmod 755 $PLUGIN.tmp && mv $PLUGIN.tmp $PLUGIN"
+}
+
+call_on_and_on()
+{
+	while [[ ! -e $TMP/enough ]]; do
+		CNI_COMMAND=VERSION on node1 "$PLUGIN" <<<"{\"cniVersion\": \"1.0.0\"}" || echo "failed: $?"
+	done
+}
+
+upgrade_keeps_previous()
+{
+	local start older
+	lab agent stop node1
+	older_one
+	older=$(on node1 sha256sum <"/run/mklab-$MK_LAB/nodes/node1/cni-bin/monokube")
+	call_on_and_on >"$TMP/calls" 2>&1 &
+	start=$(log_size)
+	lab agent start node1
+	wait_for 10 logged "$start" '^info CNI plugin of the version before kept path=/opt/cni/bin/monokube.previous'
+	logged "$start" '^info CNI plugin installed path=/opt/cni/bin/monokube$'
+	touch "$TMP/enough"
+	wait $!
+	expect_eq "the version before" "$older" "$(sha256sum <"/run/mklab-$MK_LAB/nodes/node1/cni-bin/monokube.previous")"
+	expect_eq "failures of $(wc -l <"$TMP/calls") calls meanwhile" "" "$(grep -v supportedVersions "$TMP/calls")"
+	expect_eq "other files" "monokube monokube.previous" "$(on node1 ls -A /opt/cni/bin | grep monokube | xargs)"
+}
+
+# From where a pod of the image stands: with the host's processes, and nothing else of the host.
+cleanup_from_a_container()
+{
+	lab agent stop node1
+	on node1 cp "$PLUGIN" /run/monokube-copy
+	# shellcheck disable=SC2016 # expanded there
+	on node1 unshare --pid --fork --mount-proc bash -c 'unshare -m --net "$0" /proc /run -- /run/monokube-copy cleanup --host || exit' \
+		"$HERE/lib/bare-host"
+	on node1 rm /run/monokube-copy
+	expect_eq "what is left in /opt/cni/bin" "" "$(on node1 ls -A /opt/cni/bin | grep monokube)"
+	expect_eq "what is left in /sys/fs/bpf" "" "$(on node1 ls -A /sys/fs/bpf | grep monokube)"
+	expect_failure on node1 ip link show mkvxlan
+}
+
+lab up 1
+check "the plugin runs where there is no library, and says what it cannot do" has_no_libraries
+check "ADD, STATUS and DEL with only /opt/cni, /proc, /sys, /run and /var" pod_from_bare_host
+check "an agent of the same version leaves the file alone" restart_leaves_it
+check "another version replaces it atomically and keeps the one before" upgrade_keeps_previous
+check "cleanup --host from a container removes all, the version before too" cleanup_from_a_container
+finish
