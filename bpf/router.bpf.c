@@ -6,14 +6,10 @@
 #include "icmp_error.h"
 #include "service.h"
 
-#define MK_GSO_BY_FRAGS 0xffff /* the kernel's; SCTP: no segment's size is told */
-
 /* How long the largest packet will be on the next wire, as an IP total length: a GSO packet is cut
- * into segments first. SCTP's are as long as the sender made them for its path. */
+ * into segments first. */
 static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct packet *pkt)
 {
-	if (skb->gso_size == MK_GSO_BY_FRAGS)
-		return 0;
 	if (skb->gso_size)
 		return pkt->l4_off - MK_L3_OFF + pkt->l4_len + skb->gso_size;
 	return skb->len - MK_L3_OFF;
@@ -109,6 +105,12 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 	return bpf_redirect(mk_node.overlay_ifindex, 0);
 }
 
+/* What the host sent or forwarded is answered to it, whoever the sender was. */
+static __always_inline __u8 back_to_host(const struct chain_ctx *ctx)
+{
+	return ctx->hook == MK_HOOK_HOST ? CHAIN_VIA_HOST : 0;
+}
+
 /* Answer a ping to a Service's address, and route the answer. */
 static __always_inline int answer_ping(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       struct packet *pkt)
@@ -129,6 +131,7 @@ static __always_inline int answer_ping(struct __sk_buff *skb, struct chain_ctx *
 	ip->daddr = back.daddr.word[0];
 	pkt->tuple = back;
 	pkt->l4 = MK_L4_ECHO_REPLY;
+	ctx->flags |= back_to_host(ctx);
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
@@ -220,9 +223,7 @@ int router(struct __sk_buff *skb)
 
 /* ---- error: the packet becomes an ICMP error about itself ---------------------------------- */
 
-/* Of TCP: the kernel cuts no packet before its checksum field; nor SCTP, whose sender looks at an
- * INIT's type and tag, too (RFC 9260, 10). */
-#define MK_QUOTE_L4_BYTES  20
+#define MK_QUOTE_L4_BYTES  20 /* of TCP; the kernel cuts no packet before its checksum field */
 #define MK_QUOTE_BYTES_MAX (MK_IP_HLEN_MAX + MK_QUOTE_L4_BYTES)
 
 struct error_headers {
@@ -269,18 +270,11 @@ static __always_inline void fill_error(struct error_headers *h, const struct cha
 		csum_fold(bpf_csum_diff(NULL, 0, (__be32 *)&h->icmp, sizeof(h->icmp), quote_sum));
 }
 
-static __always_inline __u32 quoted_l4_bytes(const struct packet *pkt)
-{
-	if (pkt->l4 == MK_L4_TCP || (pkt->l4 == MK_L4_SCTP && is_first_of_tcp(pkt)))
-		return MK_QUOTE_L4_BYTES;
-	return pkt->l4 == MK_L4_SCTP ? sizeof(struct sctp_header) : 8;
-}
-
 /* Cut the packet to what is quoted, put the two headers in front. Returns 0, or -1. */
 static __always_inline int make_error(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				      const struct packet *pkt)
 {
-	__u32 l4_bytes = quoted_l4_bytes(pkt);
+	__u32 l4_bytes = pkt->l4 == MK_L4_TCP ? MK_QUOTE_L4_BYTES : 8;
 	__u32 quote_bytes = pkt->l4_off - MK_L3_OFF + l4_bytes;
 	__u8 quote[MK_QUOTE_BYTES_MAX] = { 0 };
 	struct error_headers headers = { 0 };
@@ -312,7 +306,7 @@ int error(struct __sk_buff *skb)
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	/* the packet may have been rewritten before it was found too big: back to its sender's view */
-	next.flags = CHAIN_TRANSLATED | CHAIN_NEW_SOURCE;
+	next.flags = CHAIN_TRANSLATED | CHAIN_NEW_SOURCE | back_to_host(&ctx);
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);

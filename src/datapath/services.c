@@ -126,7 +126,8 @@ static void log_claim(const struct service *service, const struct mk_service_key
 
 	/* an address alone is shared by the Services whose ports differ: nobody's mistake */
 	mk_log(key->port == 0 ? MK_LOG_DEBUG : MK_LOG_WARN,
-	       "two Services want the same address, the first keeps it address=%s port=%u proto=%u "
+	       "two Services want the same address, one of them gets it address=%s port=%u "
+	       "proto=%u "
 	       "service=%s refused=%s",
 	       mk_ip_format(&ip, text), ntohs(key->port), key->proto, holder->name, service->name);
 }

@@ -32,6 +32,13 @@ static bool is_free_for(const struct apply *apply, const struct frontend *fronte
 	return !frontend || !frontend->owner || frontend->owner == apply->service;
 }
 
+/* A node port is tried after every address of a Service's own, so it gives way to one, whichever
+ * was there first. */
+static bool may_take(const struct apply *apply, const struct frontend *frontend, bool node_port)
+{
+	return is_free_for(apply, frontend) || (frontend->node_port && !node_port);
+}
+
 /* ---- which id a set gets ------------------------------------------------------------------ */
 
 /* The set that @compiled was last time: the one its frontends point to. One that another part of
@@ -70,7 +77,8 @@ static bool has_frontend(const struct apply *apply, const struct mk_backend_set 
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
 		struct mk_service_key key = frontend_key(&compiled->frontends[i]);
 
-		if (is_free_for(apply, mk_sync_frontend(apply->sync, &key)))
+		if (may_take(apply, mk_sync_frontend(apply->sync, &key),
+			     compiled->frontends[i].node_port))
 			return true;
 	}
 	return false;
@@ -200,15 +208,32 @@ static int write_maglev(const struct apply *apply, struct set *set,
 
 /* ---- frontends ------------------------------------------------------------------------------ */
 
+/* Whoever had it gets it back when it is free. */
+static int take_from_owner(const struct apply *apply, struct frontend *frontend)
+{
+	int ret = mk_sync_claim(apply->sync, frontend->owner, &frontend->key, apply->service,
+				apply->err);
+
+	if (ret < 0)
+		return ret;
+	DL_DELETE(frontend->owner->frontends, frontend);
+	frontend->owner = NULL;
+	return 0;
+}
+
 static int put_frontend(const struct apply *apply, const struct mk_service_key *key,
-			const struct mk_service *value)
+			const struct mk_service *value, bool node_port)
 {
 	struct mk_service_sync *sync = apply->sync;
 	struct frontend *frontend = mk_sync_frontend(sync, key);
-	int ret;
+	int ret = 0;
 
-	if (!is_free_for(apply, frontend))
+	if (!may_take(apply, frontend, node_port))
 		return mk_sync_claim(sync, apply->service, key, frontend->owner, apply->err);
+	if (!is_free_for(apply, frontend))
+		ret = take_from_owner(apply, frontend);
+	if (ret < 0)
+		return ret;
 	if (!frontend || memcmp(&frontend->value, value, sizeof(*value)) != 0) {
 		ret = mk_table_put(&sync->tables.services, key, value, apply->err);
 		if (ret < 0)
@@ -220,6 +245,7 @@ static int put_frontend(const struct apply *apply, const struct mk_service_key *
 	if (!frontend)
 		return mk_error_errno(apply->err, ENOMEM, "Service '%s'", apply->service->name);
 	frontend->value = *value;
+	frontend->node_port = node_port;
 	frontend->wanted_in = sync->serial;
 	if (!frontend->owner) {
 		frontend->owner = apply->service;
@@ -245,7 +271,7 @@ static int publish(const struct apply *apply, struct set *set,
 		int ret;
 
 		value.flags = compiled->frontends[i].flags;
-		ret = put_frontend(apply, &key, &value);
+		ret = put_frontend(apply, &key, &value, compiled->frontends[i].node_port);
 		if (ret < 0)
 			return ret;
 	}

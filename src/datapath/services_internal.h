@@ -18,6 +18,7 @@ struct frontend {
 	struct mk_service value;
 	struct service *owner; /* NULL: left by an earlier agent, not asked for yet */
 	uint32_t wanted_in; /* serial of the last apply that wanted it */
+	bool node_port;
 	struct frontend *prev, *next; /* of the owner */
 	UT_hash_handle hh;
 };

@@ -87,7 +87,8 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 /* NodePort, externalIP, load-balancer address. From outside: what the external policy says. From
  * the cluster itself any endpoint will do, also with policy Local, which is about not losing the
  * client's address on the way in. */
-static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip, uint16_t number)
+static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip, uint16_t number,
+			 bool node_port)
 {
 	bool local = plan->service->external_local;
 	struct mk_frontend frontend = {
@@ -97,6 +98,7 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 		.scope = MK_SCOPE_EXTERNAL,
 		.flags = (uint16_t)(MK_SERVICE_MAGLEV | (local ? empty_flag(plan, port, local)
 							       : MK_SERVICE_MASQUERADE)),
+		.node_port = node_port,
 	};
 	int ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 
@@ -124,9 +126,9 @@ static int plan_virtual_ips(struct plan *plan, size_t port)
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < service->external_ip_count; i++)
-		ret = plan_external(plan, port, &service->external_ips[i], number);
+		ret = plan_external(plan, port, &service->external_ips[i], number, false);
 	for (size_t i = 0; ret == 0 && i < service->load_balancer_ip_count; i++)
-		ret = plan_external(plan, port, &service->load_balancer_ips[i], number);
+		ret = plan_external(plan, port, &service->load_balancer_ips[i], number, false);
 	return ret;
 }
 
@@ -137,7 +139,7 @@ static int plan_node_port(struct plan *plan, size_t port)
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && number && i < view->node_address_count; i++)
-		ret = plan_external(plan, port, &view->node_addresses[i], number);
+		ret = plan_external(plan, port, &view->node_addresses[i], number, true);
 	return ret;
 }
 

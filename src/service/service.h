@@ -20,6 +20,7 @@ struct mk_frontend {
 	uint8_t proto;
 	uint8_t scope; /* enum mk_scope */
 	uint16_t flags; /* enum mk_service_flags */
+	bool node_port; /* comes after every Service's own address, also another Service's */
 };
 
 struct mk_service_backend {

@@ -101,15 +101,40 @@ static void fill_chain(void)
 	}
 }
 
-void fixture_load(void)
+static void open_object(void)
 {
 	datapath = datapath_bpf__open();
 	ck_assert_msg(datapath, "cannot open the BPF object");
 	fill_node(&datapath->rodata->mk_node);
 	ck_assert_int_eq(bpf_map__set_value_size(datapath->maps.maglev, FIXTURE_MAGLEV_ROOM * 2),
 			 0);
+}
+
+static void load_object(void)
+{
 	ck_assert_msg(datapath_bpf__load(datapath) == 0, "cannot load the BPF object (root?)");
 	fill_chain();
+}
+
+void fixture_load(void)
+{
+	open_object();
+	load_object();
+}
+
+void fixture_load_small(void)
+{
+	struct bpf_map *map;
+
+	open_object();
+	bpf_object__for_each_map(map, datapath->obj)
+	{
+		enum bpf_map_type type = bpf_map__type(map);
+
+		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH)
+			ck_assert_int_eq(bpf_map__set_max_entries(map, 1024), 0);
+	}
+	load_object();
 }
 
 void fixture_unload(void)
@@ -144,7 +169,7 @@ static void clear_drops(void)
 		ck_assert_int_eq(bpf_map_update_elem(fd, &i, zero, BPF_ANY), 0);
 }
 
-static void put_pod(const char *address)
+void fixture_pod(const char *address)
 {
 	struct mk_addr key = addr(address);
 	struct mk_pod pod = { .ifindex = 1 };
@@ -168,6 +193,11 @@ void fixture_drop_range(const char *net, unsigned bits)
 	put_route(net, bits, MK_ROUTE_DROP, NULL);
 }
 
+void fixture_peer(const char *pod_net, const char *vtep)
+{
+	put_route(pod_net, 24, MK_ROUTE_OVERLAY, vtep);
+}
+
 void fixture_reset(void)
 {
 	static const char *const tables[] = {
@@ -182,8 +212,8 @@ void fixture_reset(void)
 	clear_drops();
 	fixture_runtime(&quiet);
 	fill_chain();
-	put_pod("10.244.1.2");
-	put_pod("10.244.1.3");
+	fixture_pod("10.244.1.2");
+	fixture_pod("10.244.1.3");
 	put_route("10.244.1.0", 24, MK_ROUTE_PODS, NULL);
 	put_route("10.244.2.0", 24, MK_ROUTE_OVERLAY, "10.18.0.2");
 	put_route("10.18.0.2", 32, MK_ROUTE_OVERLAY, "10.18.0.2");
@@ -235,10 +265,8 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 				      .local_weight = local_weight };
 	struct mk_service_backend list[64] = { 0 };
 
-	key.proto = strncmp(frontend, "udp ", 4) == 0	 ? IPPROTO_UDP
-		    : strncmp(frontend, "sctp ", 5) == 0 ? IPPROTO_SCTP
-							 : IPPROTO_TCP;
-	addr_port(strchr(frontend, ' ') + 1, &key.addr, &key.port);
+	key.proto = strncmp(frontend, "udp ", 4) == 0 ? IPPROTO_UDP : IPPROTO_TCP;
+	addr_port(frontend + 4, &key.addr, &key.port);
 	service.id = fixture_count("services") + 1;
 	service.account_id = FIXTURE_ACCOUNT + service.id;
 	service.local_count = local_count;

@@ -24,6 +24,8 @@ const char *where_name(enum where where);
 
 /* Unchecked fixture: load once, forked tests share the maps and empty them with fixture_reset(). */
 void fixture_load(void);
+/* With tables of a thousand entries, which fixture_reset() walks sooner. */
+void fixture_load_small(void);
 void fixture_unload(void);
 /* Empty all tables, then the two nodes, pods and routes above. */
 void fixture_reset(void);
@@ -33,8 +35,7 @@ enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame 
 
 #define FIXTURE_ACCOUNT 1000 /* account_id of the n-th Service is this and n */
 
-/* @frontend: "tcp|udp|sctp A:port". Backends end with NULL: "10.244.1.3:8080". @local_count of them
- * are on this node. */
+/* Backends end with NULL: "10.244.1.3:8080". @local_count of them are on this node. */
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		     const char *const *backends, uint16_t local_count, uint16_t local_weight);
 /* "udp 192.168.99.11:53" (0.0.0.0: any address of the host) leads to @pod "10.244.1.3:5353". */
@@ -42,6 +43,8 @@ void fixture_host_port(const char *port, const char *pod);
 void fixture_host_port_gone(const char *port);
 void fixture_vip(const char *address);
 void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is in map routes */
+void fixture_pod(const char *address); /* another local pod */
+void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */
 void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 

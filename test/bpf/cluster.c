@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/cluster.h"
+
+#include <arpa/inet.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/ip.h"
+#include "datapath/services.h"
+#include "datapath/sweep.h"
+#include "model/model.h"
+
+#define NODE "node1"
+
+static const struct cluster_endpoint endpoints[] = {
+	{ 'L', "10.244.1.3", "node1", TO_POD, MK_HOOK_POD },
+	{ 'K', "10.244.1.4", "node1", TO_POD, MK_HOOK_POD },
+	{ 'P', "10.244.1.2", "node1", TO_POD, MK_HOOK_POD }, /* the pod that is the client, too */
+	{ 'R', "10.244.2.7", "node2", TO_OVERLAY, MK_HOOK_OVERLAY },
+	{ 'S', "10.244.2.8", "node2", TO_OVERLAY, MK_HOOK_OVERLAY },
+	{ 'T', "10.244.3.7", "node3", TO_OVERLAY, MK_HOOK_OVERLAY },
+	{ 'H', "192.168.99.11", "node1", TO_HOST, MK_HOOK_HOST }, /* in the host's network */
+	{ 'N', "192.168.99.12", "node2", TO_UPLINK, MK_HOOK_UPLINK },
+};
+
+static struct {
+	struct mk_model *model;
+	struct mk_service_sync *sync;
+	struct mk_service_tables tables;
+	struct dirty {
+		char namespace_[32], name[32];
+	} dirty[16];
+	size_t dirty_count;
+	unsigned slices;
+	uint16_t local_weight;
+} cluster;
+
+const struct cluster_endpoint *cluster_endpoint(char letter)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(endpoints); i++)
+		if (endpoints[i].letter == letter)
+			return &endpoints[i];
+	return NULL;
+}
+
+const struct cluster_endpoint *cluster_endpoint_at(const char *address)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(endpoints); i++)
+		if (strcmp(endpoints[i].address, address) == 0)
+			return &endpoints[i];
+	return NULL;
+}
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+
+static json_object *parse(const char *text)
+{
+	json_object *tree = json_tokener_parse(text);
+
+	ck_assert_msg(tree != NULL, "no JSON: %s", text);
+	return tree;
+}
+
+static void apply_tree(json_object *tree)
+{
+	struct mk_error err = { 0 };
+
+	ck_assert_msg(mk_model_apply(cluster.model, tree, &err) >= 0, "%s", mk_error_text(&err));
+	json_object_put(tree);
+}
+
+void cluster_object(const char *json)
+{
+	apply_tree(parse(json));
+}
+
+/* @changes into @tree: objects member by member, anything else as a whole. */
+static void merge(json_object *tree, json_object *changes)
+{
+	json_object_object_foreach(changes, key, change)
+	{
+		json_object *now = NULL;
+
+		if (json_object_is_type(change, json_type_object) &&
+		    json_object_object_get_ex(tree, key, &now))
+			merge(now, change);
+		else if (!change)
+			json_object_object_del(tree, key);
+		else
+			json_object_object_add(tree, key, json_object_get(change));
+	}
+}
+
+void cluster_service(const char *changes)
+{
+	json_object *tree =
+		parse("{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 's', "
+		      "'namespace': 'x'},"
+		      " 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.10',"
+		      " 'externalIPs': ['198.51.100.7'], 'ports': ["
+		      "{'name': 'tcp', 'protocol': 'TCP', 'port': 80, 'nodePort': 30080},"
+		      "{'name': 'udp', 'protocol': 'UDP', 'port': 80, 'nodePort': 30080},"
+		      "{'name': 'sctp', 'protocol': 'SCTP', 'port': 80, 'nodePort': 30080}]},"
+		      " 'status': {'loadBalancer': {'ingress': [{'ip': '192.0.2.80'}]}}}");
+
+	if (changes) {
+		json_object *tree_of_changes = parse(changes);
+
+		merge(tree, tree_of_changes);
+		json_object_put(tree_of_changes);
+	}
+	apply_tree(tree);
+}
+
+void cluster_delete_service(void)
+{
+	mk_model_delete(cluster.model, MK_KIND_SERVICE, "x", "s");
+}
+
+/* ---- endpoints -------------------------------------------------------------------------------- */
+
+static void conditions(json_object *endpoint, bool ready, bool serving, bool terminating)
+{
+	json_object *list = json_object_new_object();
+
+	json_object_object_add(list, "ready", json_object_new_boolean(ready));
+	json_object_object_add(list, "serving", json_object_new_boolean(serving));
+	json_object_object_add(list, "terminating", json_object_new_boolean(terminating));
+	json_object_object_add(endpoint, "conditions", list);
+}
+
+/* Hints for each letter or digit of @names up to the next mark. Returns what follows. */
+static const char *hints(json_object *endpoint, const char *key, const char *prefix,
+			 const char *names)
+{
+	json_object *all = NULL, *list = json_object_new_array();
+
+	if (!json_object_object_get_ex(endpoint, "hints", &all)) {
+		all = json_object_new_object();
+		json_object_object_add(endpoint, "hints", all);
+	}
+	for (; *names && !strchr("@#?", *names); names++) {
+		json_object *item = json_object_new_object();
+		char name[16];
+
+		snprintf(name, sizeof(name), "%s%c", prefix, *names);
+		json_object_object_add(item, "name", json_object_new_string(name));
+		json_object_array_add(list, item);
+	}
+	json_object_object_add(all, key, list);
+	return names;
+}
+
+static const char *mark(json_object *endpoint, const char *at)
+{
+	switch (*at) {
+	case 't':
+		conditions(endpoint, false, true, true);
+		return at + 1;
+	case 'g':
+		conditions(endpoint, false, false, true);
+		return at + 1;
+	case 'n':
+		conditions(endpoint, false, false, false);
+		return at + 1;
+	case 'p':
+		conditions(endpoint, true, false, false);
+		return at + 1;
+	case '-':
+		json_object_object_del(endpoint, "conditions");
+		return at + 1;
+	case '?':
+		json_object_object_del(endpoint, "nodeName");
+		return at + 1;
+	case '@':
+		return hints(endpoint, "forZones", "", at + 1);
+	case '#':
+		return hints(endpoint, "forNodes", "node", at + 1);
+	default:
+		ck_abort_msg("what does '%s' of an endpoint mean?", at);
+		return NULL;
+	}
+}
+
+static json_object *endpoint_tree(const char *word)
+{
+	const struct cluster_endpoint *known = cluster_endpoint(word[0]);
+	json_object *tree = json_object_new_object(), *addresses = json_object_new_array();
+
+	ck_assert_msg(known != NULL, "no endpoint has the letter '%c'", word[0]);
+	json_object_array_add(addresses, json_object_new_string(known->address));
+	json_object_object_add(tree, "addresses", addresses);
+	json_object_object_add(tree, "nodeName", json_object_new_string(known->node));
+	conditions(tree, true, true, false);
+	for (const char *at = word + 1; *at;)
+		at = mark(tree, at);
+	return tree;
+}
+
+static void apply_slice(unsigned number, char *words)
+{
+	json_object *tree = parse(
+		"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
+		"'IPv4',"
+		" 'metadata': {'namespace': 'x', 'labels': {'kubernetes.io/service-name': 's'}},"
+		" 'ports': [{'name': 'tcp', 'protocol': 'TCP', 'port': 8080},"
+		"{'name': 'udp', 'protocol': 'UDP', 'port': 8080},"
+		"{'name': 'sctp', 'protocol': 'SCTP', 'port': 8080}]}");
+	json_object *list = json_object_new_array(), *metadata = NULL;
+	char name[16], *rest;
+
+	snprintf(name, sizeof(name), "s-%u", number);
+	json_object_object_get_ex(tree, "metadata", &metadata);
+	json_object_object_add(metadata, "name", json_object_new_string(name));
+	for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		json_object_array_add(list, endpoint_tree(word));
+	json_object_object_add(tree, "endpoints", list);
+	apply_tree(tree);
+}
+
+void cluster_endpoints(const char *list)
+{
+	cleanup_free char *copy = strdup(list ? list : "");
+	char *rest = copy, *words, name[16];
+	unsigned count = 0;
+
+	ck_assert_ptr_nonnull(copy);
+	while (list && (words = strsep(&rest, "|")))
+		apply_slice(++count, words);
+	for (unsigned gone = count + 1; gone <= cluster.slices; gone++) {
+		snprintf(name, sizeof(name), "s-%u", gone);
+		mk_model_delete(cluster.model, MK_KIND_ENDPOINT_SLICE, "x", name);
+	}
+	cluster.slices = count;
+}
+
+/* ---- what has changed ------------------------------------------------------------------------- */
+
+static void service_changed(void *ctx, const char *namespace_, const char *name)
+{
+	struct dirty *dirty;
+
+	(void)ctx;
+	for (size_t i = 0; i < cluster.dirty_count; i++)
+		if (strcmp(cluster.dirty[i].namespace_, namespace_) == 0 &&
+		    strcmp(cluster.dirty[i].name, name) == 0)
+			return;
+	ck_assert_uint_lt(cluster.dirty_count, MK_ARRAY_SIZE(cluster.dirty));
+	dirty = &cluster.dirty[cluster.dirty_count++];
+	snprintf(dirty->namespace_, sizeof(dirty->namespace_), "%s", namespace_);
+	snprintf(dirty->name, sizeof(dirty->name), "%s", name);
+}
+
+static void see_service(void *ctx, const struct mk_service_object *service)
+{
+	service_changed(ctx, service->namespace_, service->name);
+}
+
+static void node_changed(void *ctx, const char *name)
+{
+	if (strcmp(name, NODE) == 0)
+		mk_model_each_service(cluster.model, see_service, ctx);
+}
+
+void cluster_weight(uint16_t local_weight)
+{
+	cluster.local_weight = local_weight;
+	node_changed(NULL, NODE);
+}
+
+/* As the agent's routes do it: what no Service has is dropped. */
+static void service_cidrs_changed(void *ctx)
+{
+	cleanup_free struct mk_service_cidr *cidrs = NULL;
+	char text[MK_IP_STRLEN];
+	size_t count;
+
+	(void)ctx;
+	ck_assert_int_eq(mk_model_service_cidrs(cluster.model, &cidrs, &count), 0);
+	for (size_t i = 0; i < count; i++)
+		fixture_drop_range(mk_ip_format(&cidrs[i].cidr.ip, text),
+				   cidrs[i].cidr.prefix_bits);
+}
+
+/* ---- sync ------------------------------------------------------------------------------------- */
+
+static struct mk_table table_of(const char *name)
+{
+	struct mk_error err = { 0 };
+	struct mk_table table;
+
+	ck_assert_msg(mk_table_init(&table, name, fixture_map(name), &err) == 0, "%s",
+		      mk_error_text(&err));
+	return table;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void sync_one(const struct dirty *dirty, struct mk_service_counts *counts)
+{
+	const struct mk_node_object *node = mk_model_node(cluster.model, NODE);
+	const struct mk_service_view view = { .node_name = NODE,
+					      .zone = node->zone,
+					      .node_addresses = node->addresses,
+					      .node_address_count = node->address_count,
+					      .local_weight = cluster.local_weight };
+	struct mk_compiled_service compiled;
+	struct mk_error err = { 0 };
+
+	ck_assert_msg(mk_service_compile(cluster.model, &view, dirty->namespace_, dirty->name,
+					 &compiled, &err) == 0,
+		      "%s", mk_error_text(&err));
+	ck_assert_msg(mk_service_sync_apply(cluster.sync, &compiled, now_ns(), counts, &err) == 0,
+		      "%s", mk_error_text(&err));
+	mk_compiled_service_release(&compiled);
+}
+
+static void sync_dirty(struct mk_service_counts *counts)
+{
+	for (size_t i = 0; i < cluster.dirty_count; i++)
+		sync_one(&cluster.dirty[i], counts);
+	cluster.dirty_count = 0;
+}
+
+/* As the agent: those that are gone first, and again those that get what others gave up. */
+struct mk_service_counts cluster_sync(void)
+{
+	struct mk_service_counts counts = { 0 };
+	struct mk_runtime runtime = { 0 };
+	char *namespace_, *name;
+
+	sync_dirty(&counts);
+	while (mk_service_sync_take_retry(cluster.sync, &namespace_, &name) == 1) {
+		service_changed(NULL, namespace_, name);
+		free(namespace_);
+		free(name);
+		sync_dirty(&counts);
+	}
+	runtime.host_backends = mk_service_sync_host_backends(cluster.sync);
+	fixture_runtime(&runtime);
+	return counts;
+}
+
+static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
+{
+	return mk_service_sync_session_cut(ctx, key, session);
+}
+
+void cluster_sweep(unsigned seconds)
+{
+	static const char *const names[] = { "sessions", "sessions_new", "nat_sessions",
+					     "nat_sessions_new" };
+	struct mk_table tables[MK_ARRAY_SIZE(names)];
+	const struct mk_sweep_options options = { .tables = tables,
+						  .table_count = MK_ARRAY_SIZE(names),
+						  .cut = is_cut,
+						  .ctx = cluster.sync };
+	struct mk_error err = { 0 };
+	struct mk_sweep *sweep;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++)
+		tables[i] = table_of(names[i]);
+	sweep = mk_sweep_new(&options, &err);
+	ck_assert_msg(sweep != NULL, "%s", mk_error_text(&err));
+	while (mk_sweep_step(sweep, now_ns() + seconds * 1000000000ULL, 4096, &err) == 0)
+		;
+	mk_sweep_free(sweep);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static void add_node(const char *number, const char *zone)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'node%s',"
+		 " 'labels': {'topology.kubernetes.io/zone': '%s'}},"
+		 " 'spec': {'podCIDR': '10.244.%s.0/24', 'podCIDRs': ['10.244.%s.0/24']},"
+		 " 'status': {'addresses': [{'type': 'InternalIP', 'address': '192.168.99.1%s'}]}}",
+		 number, zone, number, number, number);
+	cluster_object(text);
+}
+
+void cluster_start(void)
+{
+	static const struct mk_model_listener listener = {
+		.node_changed = node_changed,
+		.service_changed = service_changed,
+		.service_cidrs_changed = service_cidrs_changed,
+	};
+	const struct mk_ip local[] = { { .family = AF_INET,
+					 .v4.s_addr = inet_addr("192.168.99.11") },
+				       { .family = AF_INET, .v4.s_addr = inet_addr("10.18.0.1") } };
+	struct mk_error err = { 0 };
+
+	memset(&cluster, 0, sizeof(cluster));
+	cluster.local_weight = 1;
+	cluster.tables.services = table_of("services");
+	cluster.tables.backends = table_of("service_backends");
+	cluster.tables.maglev = table_of("maglev");
+	cluster.model = mk_model_new();
+	cluster.sync = mk_service_sync_new(&cluster.tables, &err);
+	ck_assert(cluster.model && cluster.sync);
+	ck_assert_int_eq(mk_service_sync_set_local(cluster.sync, local, 2, &err), 0);
+	mk_model_set_listener(cluster.model, &listener);
+	fixture_pod("10.244.1.4");
+	fixture_peer("10.244.3.0", "10.18.0.3");
+	add_node("1", "a");
+	add_node("2", "b");
+	add_node("3", "b");
+	cluster_object("{'apiVersion': 'networking.k8s.io/v1', 'kind': 'ServiceCIDR',"
+		       " 'metadata': {'name': 'kubernetes'}, 'spec': {'cidrs': ['10.96.0.0/16']}}");
+}
+
+void cluster_stop(void)
+{
+	mk_service_sync_free(cluster.sync);
+	mk_model_free(cluster.model);
+}

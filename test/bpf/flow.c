@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/flow.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "bpf/cluster.h"
+
+#define VPOD "10.244.1.1"
+#define VTEP "10.18.0.1"
+#define NODE "192.168.99.11"
+
+#define ENDPOINTS_MAX 8
+#define NAMES_MAX     4
+
+/* Where each client's packets come in and its answers go. */
+struct client {
+	const char *name, *address;
+	enum mk_hook hook;
+	enum where where;
+};
+
+static const struct client clients[] = {
+	{ "pod", "10.244.1.2", MK_HOOK_POD, TO_POD },
+	{ "self", "10.244.1.2", MK_HOOK_POD, TO_POD },
+	{ "host", VTEP, MK_HOOK_HOST, TO_HOST },
+	{ "hostnet", NODE, MK_HOOK_HOST, TO_HOST },
+	{ "outside", "203.0.113.10", MK_HOOK_UPLINK, TO_UPLINK },
+	{ "node2", "192.168.99.12", MK_HOOK_UPLINK, TO_UPLINK },
+	{ "forwarded", "172.17.0.2", MK_HOOK_HOST, TO_HOST },
+};
+
+static const struct {
+	const char *name, *address;
+} addresses[] = {
+	{ "vip", "10.96.0.10" },
+	{ "node", NODE },
+	{ "ext", "198.51.100.7" },
+	{ "lb", "192.0.2.80" },
+};
+
+static const char *const reasons[] = {
+#define NAME_OF(name, text) #name,
+	MK_DROP_REASONS(NAME_OF)
+#undef NAME_OF
+};
+
+enum outcome { SERVED, REFUSED, DROP, UNTOUCHED, OUTSIDE, PONG };
+enum source { ANY_SOURCE, KEPT, MASQUERADED };
+
+struct target {
+	const struct cluster_endpoint *endpoint;
+	unsigned port;
+	bool seen;
+};
+
+struct expected {
+	enum outcome outcome;
+	enum source source;
+	int reason;
+	struct target targets[ENDPOINTS_MAX];
+	unsigned count;
+};
+
+struct flow {
+	char name[16];
+	struct client client;
+	char address[32]; /* of the client, where it is not the usual one */
+	char proto[8], to[48]; /* to: "A:port", a ping's "A" */
+	unsigned port; /* of the client */
+	char seen[128]; /* as the first packet left */
+};
+
+/* A row while it runs. */
+static struct {
+	const char *rule, *line;
+	unsigned next_port;
+	struct flow flows[NAMES_MAX];
+	unsigned flow_count;
+} run;
+
+#define expect(condition, ...) \
+	ck_assert_msg(condition, "%s\n\t%s\n\t%s", run.rule, run.line, text_of(__VA_ARGS__))
+
+static const char *text_of(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static const char *text_of(const char *fmt, ...)
+{
+	static char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	return text;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+static void read_client(const char *text, struct flow *flow)
+{
+	const char *at = strchr(text, '@');
+	size_t length = at ? (size_t)(at - text) : strlen(text);
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(clients); i++) {
+		if (strlen(clients[i].name) != length ||
+		    strncmp(clients[i].name, text, length) != 0)
+			continue;
+		flow->client = clients[i];
+		snprintf(flow->address, sizeof(flow->address), "%s",
+			 at ? at + 1 : clients[i].address);
+		return;
+	}
+	expect(false, "no client is called '%s'", text);
+}
+
+static void read_to(const char *text, struct flow *flow)
+{
+	size_t length = strcspn(text, ":");
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(addresses); i++) {
+		if (strlen(addresses[i].name) != length ||
+		    strncmp(addresses[i].name, text, length) != 0)
+			continue;
+		snprintf(flow->to, sizeof(flow->to), "%s%s", addresses[i].address, text + length);
+		return;
+	}
+	snprintf(flow->to, sizeof(flow->to), "%s", text);
+}
+
+static struct flow read_flow(const char *client, const char *proto, const char *to)
+{
+	struct flow flow = { 0 };
+
+	read_client(client, &flow);
+	snprintf(flow.proto, sizeof(flow.proto), "%s", strcmp(proto, "ping") ? proto : "icmp");
+	read_to(to, &flow);
+	return flow;
+}
+
+static int reason_of(const char *name)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(reasons); i++)
+		if (strcmp(reasons[i], name) == 0)
+			return (int)i;
+	expect(false, "no packet is dropped for '%s'", name);
+	return -1;
+}
+
+static void read_target(const char *word, struct expected *expected)
+{
+	struct target *target = &expected->targets[expected->count++];
+
+	expect(expected->count <= ENDPOINTS_MAX, "more than %d endpoints", ENDPOINTS_MAX);
+	target->endpoint = cluster_endpoint(word[0]);
+	expect(target->endpoint != NULL, "what is '%s'?", word);
+	target->port = word[1] == ':' ? (unsigned)atoi(word + 2) : 8080;
+	expect(word[1] == ':' || word[1] == '\0', "what is '%s'?", word);
+}
+
+static struct expected read_outcome(const char *text)
+{
+	static const struct {
+		const char *name;
+		enum outcome outcome;
+	} words[] = {
+		{ "refused", REFUSED },
+		{ "untouched", UNTOUCHED },
+		{ "outside", OUTSIDE },
+		{ "pong", PONG },
+	};
+	struct expected expected = { .outcome = SERVED };
+	char copy[128], *rest;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(words); i++)
+		if (strcmp(words[i].name, text) == 0)
+			return (struct expected){ .outcome = words[i].outcome };
+	if (strncmp(text, "dropped ", 8) == 0)
+		return (struct expected){ .outcome = DROP, .reason = reason_of(text + 8) };
+	snprintf(copy, sizeof(copy), "%s", text);
+	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		if (strcmp(word, "kept") == 0)
+			expected.source = KEPT;
+		else if (strcmp(word, "masq") == 0)
+			expected.source = MASQUERADED;
+		else
+			read_target(word, &expected);
+	}
+	expect(expected.count > 0, "no endpoint in '%s'", text);
+	return expected;
+}
+
+/* ---- packets ------------------------------------------------------------------------------------ */
+
+static struct frame request_of(const struct flow *flow, uint8_t tcp_flags)
+{
+	const struct frame_options options = { .tcp_flags = tcp_flags, .payload_bytes = 12 };
+	char text[128];
+
+	if (strcmp(flow->proto, "icmp") == 0)
+		snprintf(text, sizeof(text), "icmp %s > %s %u", flow->address, flow->to,
+			 flow->port);
+	else
+		snprintf(text, sizeof(text), "%s %s:%u > %s", flow->proto, flow->address,
+			 flow->port, flow->to);
+	return frame_make(text, &options);
+}
+
+/* The two ends of "tcp A:1 > B:2". */
+struct ends {
+	char proto[16], from[48], to[48];
+};
+
+static struct ends ends_of(const char *flow)
+{
+	struct ends ends = { 0 };
+
+	sscanf(flow, "%15s %47s > %47s", ends.proto, ends.from, ends.to);
+	return ends;
+}
+
+static void address_of(const char *end, char address[32])
+{
+	snprintf(address, 32, "%.*s", (int)strcspn(end, ":"), end);
+}
+
+static void check_frame(const struct frame *frame)
+{
+	const char *what = NULL;
+
+	expect(frame_checksums_right(frame, &what), "wrong %s in '%s'", what, frame_flow(frame));
+}
+
+/* ---- a flow that is served ---------------------------------------------------------------------- */
+
+static struct target *target_of(struct expected *expected, const char *end)
+{
+	char address[32];
+
+	address_of(end, address);
+	for (unsigned i = 0; i < expected->count; i++)
+		if (strcmp(expected->targets[i].endpoint->address, address) == 0 &&
+		    (unsigned)atoi(end + strcspn(end, ":") + 1) == expected->targets[i].port)
+			return &expected->targets[i];
+	return NULL;
+}
+
+/* Through the uplink everything has the node's address; a process of this host can only be answered
+ * on its VTEP or the virtual pod address, and must not see its own address. */
+static void check_source(const struct flow *flow, const struct expected *expected,
+			 const struct cluster_endpoint *endpoint, const char *end)
+{
+	char address[32], own[64];
+
+	address_of(end, address);
+	snprintf(own, sizeof(own), "%s:%u", flow->address, flow->port);
+	if (endpoint->where == TO_UPLINK)
+		expect(strcmp(address, NODE) == 0, "leaves the node as %s", end);
+	else if (expected->source == KEPT)
+		expect(strcmp(end, own) == 0, "comes from %s", end);
+	else if (expected->source == MASQUERADED || endpoint->where == TO_HOST)
+		expect(strcmp(address, VPOD) == 0, "comes from %s", end);
+	else
+		expect(strcmp(address, VPOD) == 0 || strcmp(address, VTEP) == 0, "comes from %s",
+		       end);
+}
+
+/* Where answers of @endpoint come in: those of the host itself to clients outside by its uplink. */
+static enum mk_hook answer_hook(const struct flow *flow, const struct expected *expected,
+				const struct cluster_endpoint *endpoint)
+{
+	if (endpoint->where == TO_HOST && flow->client.hook == MK_HOOK_UPLINK &&
+	    expected->source == KEPT)
+		return MK_HOOK_UPLINK_EGRESS;
+	return endpoint->hook;
+}
+
+static void check_answer(const struct flow *flow, const struct expected *expected,
+			 const struct cluster_endpoint *endpoint, const char *request)
+{
+	const struct frame_options options = { .tcp_flags = SYN | ACK, .payload_bytes = 5 };
+	enum mk_hook hook = answer_hook(flow, expected, endpoint);
+	struct ends ends = ends_of(request);
+	char text[128], wanted[128];
+	struct frame in, out;
+	enum where where;
+
+	snprintf(text, sizeof(text), "%s %s > %s", ends.proto, ends.to, ends.from);
+	snprintf(wanted, sizeof(wanted), "%s %s > %s:%u", flow->proto, flow->to, flow->address,
+		 flow->port);
+	in = frame_make(text, &options);
+	where = fixture_send(hook, &in, &out);
+	expect(strcmp(frame_flow(&out), wanted) == 0, "'%s' is answered by '%s' as '%s'", request,
+	       text, frame_flow(&out));
+	expect(where == (hook == MK_HOOK_UPLINK_EGRESS ? TO_HOST : flow->client.where),
+	       "the answer '%s' goes %s", wanted, where_name(where));
+	check_frame(&out);
+}
+
+static void check_served(struct flow *flow, struct expected *expected, const struct frame *out,
+			 enum where where)
+{
+	struct ends ends = ends_of(frame_flow(out));
+	struct target *target = target_of(expected, ends.to);
+
+	snprintf(flow->seen, sizeof(flow->seen), "%s", frame_flow(out));
+	expect(target != NULL, "went %s as '%s'", where_name(where), flow->seen);
+	expect(where == target->endpoint->where, "'%s' went %s", flow->seen, where_name(where));
+	target->seen = true;
+	check_source(flow, expected, target->endpoint, ends.from);
+	check_frame(out);
+	check_answer(flow, expected, target->endpoint, flow->seen);
+}
+
+/* ---- a flow that is not ------------------------------------------------------------------------- */
+
+static void check_refused(const struct flow *flow, const struct frame *out, enum where where)
+{
+	char wanted[192], asked[32];
+
+	address_of(flow->to, asked);
+	snprintf(wanted, sizeof(wanted), "icmp-error %s > %s 3/3 [%s %s:%u > %s]", asked,
+		 flow->address, flow->proto, flow->address, flow->port, flow->to);
+	expect(strcmp(frame_flow(out), wanted) == 0, "not refused: went %s as '%s'",
+	       where_name(where), frame_flow(out));
+	expect(where == flow->client.where, "the refusal goes %s", where_name(where));
+	check_frame(out);
+}
+
+static void check_pong(const struct flow *flow, const struct frame *out, enum where where)
+{
+	char wanted[128];
+
+	snprintf(wanted, sizeof(wanted), "icmp %s > %s %u", flow->to, flow->address, flow->port);
+	expect(strcmp(frame_flow(out), wanted) == 0 && where == flow->client.where,
+	       "went %s as '%s'", where_name(where), frame_flow(out));
+	check_frame(out);
+}
+
+static void check_outside(const struct flow *flow, const struct frame *out, enum where where)
+{
+	struct ends ends = ends_of(frame_flow(out));
+
+	expect(where == TO_UPLINK && strcmp(ends.to, flow->to) == 0, "went %s as '%s'",
+	       where_name(where), frame_flow(out));
+	check_frame(out);
+}
+
+static int drops_of(const struct expected *expected)
+{
+	return expected->outcome == REFUSED ? MK_DROP_REFUSED
+	       : expected->outcome == DROP  ? expected->reason
+					    : -1;
+}
+
+/* Counted by the reason that was expected, and by no other. */
+struct drops {
+	uint64_t total, expected;
+};
+
+static struct drops drops_now(const struct flow *flow, const struct expected *expected)
+{
+	int reason = drops_of(expected);
+
+	return (struct drops){
+		.total = fixture_drops_total(),
+		.expected = reason < 0
+				    ? 0
+				    : fixture_drops(flow->client.hook, (enum mk_drop_reason)reason),
+	};
+}
+
+static void check_drops(const struct flow *flow, const struct expected *expected,
+			const struct drops *before, unsigned packets)
+{
+	struct drops now = drops_now(flow, expected);
+	int reason = drops_of(expected);
+
+	expect(now.total - before->total == (reason < 0 ? 0 : packets),
+	       "%llu of %u packets counted as dropped",
+	       (unsigned long long)(now.total - before->total), packets);
+	if (reason >= 0)
+		expect(now.expected - before->expected == packets,
+		       "dropped for another reason than %s", reasons[reason]);
+}
+
+/* ---- packets of a line -------------------------------------------------------------------------- */
+
+static void send_one(struct flow *flow, struct expected *expected, uint8_t tcp_flags)
+{
+	struct frame in = request_of(flow, tcp_flags), out;
+	enum where where = fixture_send(flow->client.hook, &in, &out);
+
+	if (expected->outcome == SERVED)
+		check_served(flow, expected, &out, where);
+	else if (expected->outcome == REFUSED)
+		check_refused(flow, &out, where);
+	else if (expected->outcome == PONG)
+		check_pong(flow, &out, where);
+	else if (expected->outcome == OUTSIDE)
+		check_outside(flow, &out, where);
+	else if (expected->outcome == DROP)
+		expect(where == DROPPED, "went %s as '%s'", where_name(where), frame_flow(&out));
+	else
+		expect(where == TO_HOST && memcmp(in.byte, out.byte, in.length) == 0,
+		       "went %s as '%s'", where_name(where), frame_flow(&out));
+}
+
+static void send_counted(struct flow *flow, struct expected *expected, uint8_t tcp_flags)
+{
+	struct drops before = drops_now(flow, expected);
+
+	send_one(flow, expected, tcp_flags);
+	check_drops(flow, expected, &before, 1);
+}
+
+/* So many that an endpoint among @count is missed once in 10^12 rows. */
+static unsigned enough_flows(const struct expected *expected)
+{
+	return expected->count > 1 ? 40 * (expected->count - 1) : 2;
+}
+
+static void send_many(struct flow *flow, struct expected *expected)
+{
+	struct drops before = drops_now(flow, expected);
+	unsigned count = enough_flows(expected);
+
+	for (unsigned i = 0; i < count; i++) {
+		flow->port = run.next_port++;
+		send_one(flow, expected, SYN);
+	}
+	check_drops(flow, expected, &before, count);
+	for (unsigned i = 0; i < expected->count; i++)
+		expect(expected->targets[i].seen, "endpoint %c got none of %u flows",
+		       expected->targets[i].endpoint->letter, count);
+}
+
+/* ---- lines -------------------------------------------------------------------------------------- */
+
+static struct flow *named_flow(const char *name)
+{
+	for (unsigned i = 0; i < run.flow_count; i++)
+		if (strcmp(run.flows[i].name, name) == 0)
+			return &run.flows[i];
+	return NULL;
+}
+
+static void open_flow(const char *name, struct flow *flow, struct expected *expected)
+{
+	struct flow *kept = &run.flows[run.flow_count++];
+
+	expect(run.flow_count <= NAMES_MAX, "more than %d flows", NAMES_MAX);
+	snprintf(flow->name, sizeof(flow->name), "%s", name);
+	flow->port = run.next_port++;
+	send_counted(flow, expected, SYN);
+	*kept = *flow;
+}
+
+/* The handshake is over by then: a flow is told from a new one by more than its SYN. */
+static void go_on(const struct flow *flow)
+{
+	struct frame in = request_of(flow, ACK), out;
+	enum where where = fixture_send(flow->client.hook, &in, &out);
+
+	expect(strcmp(frame_flow(&out), flow->seen) == 0, "'%s' goes on %s as '%s'", flow->seen,
+	       where_name(where), frame_flow(&out));
+	check_frame(&out);
+}
+
+static bool read_flow_line(const char *line)
+{
+	char client[48], proto[8], to[48], name[16], outcome[128];
+	struct expected expected;
+	struct flow flow;
+
+	if (sscanf(line, "open %15s %47s %7s %47s = %127[^\n]", name, client, proto, to, outcome) ==
+	    5) {
+		flow = read_flow(client, proto, to);
+		expected = read_outcome(outcome);
+		open_flow(name, &flow, &expected);
+		return true;
+	}
+	if (sscanf(line, "%47s %7s %47s = %127[^\n]", client, proto, to, outcome) != 4)
+		return false;
+	flow = read_flow(client, proto, to);
+	expected = read_outcome(outcome);
+	send_many(&flow, &expected);
+	return true;
+}
+
+static bool read_named_line(const char *line)
+{
+	char name[16], outcome[128];
+	struct expected expected;
+	struct flow *flow;
+
+	if (sscanf(line, "%15s", name) != 1 || !(flow = named_flow(name)))
+		return false;
+	if (strcmp(line + strlen(name), " goes on") == 0) {
+		go_on(flow);
+		return true;
+	}
+	if (sscanf(line + strlen(name), " now %127[^\n]", outcome) != 1)
+		return false;
+	expected = read_outcome(outcome);
+	send_counted(flow, &expected, ACK);
+	return true;
+}
+
+static bool read_state_line(const char *line)
+{
+	if (strncmp(line, "service", 7) == 0)
+		cluster_service(line[7] ? line + 8 : NULL);
+	else if (strncmp(line, "object ", 7) == 0)
+		cluster_object(line + 7);
+	else if (strcmp(line, "endpoints none") == 0)
+		cluster_endpoints(NULL);
+	else if (strncmp(line, "endpoints", 9) == 0)
+		cluster_endpoints(line[9] ? line + 10 : "");
+	else if (strcmp(line, "delete service") == 0)
+		cluster_delete_service();
+	else if (strcmp(line, "no service") == 0)
+		return true;
+	else if (strncmp(line, "weight ", 7) == 0)
+		cluster_weight((uint16_t)atoi(line + 7));
+	else
+		return false;
+	return true;
+}
+
+static void run_line(const char *line)
+{
+	run.line = line;
+	if (read_state_line(line))
+		return;
+	(void)cluster_sync();
+	if (strcmp(line, "sweep") == 0)
+		cluster_sweep(0);
+	else if (!read_named_line(line))
+		expect(read_flow_line(line), "what does this line mean?");
+}
+
+static void begin(const char *rule)
+{
+	memset(&run, 0, sizeof(run));
+	run.rule = rule;
+	run.line = "";
+	run.next_port = 20000;
+}
+
+void flow_run(const struct flow_row *row)
+{
+	begin(row->rule);
+	cluster_start();
+	if (strncmp(row->lines[0], "service", 7) != 0 && strcmp(row->lines[0], "no service") != 0)
+		cluster_service(NULL);
+	for (size_t i = 0; i < FLOW_LINES && row->lines[i]; i++)
+		run_line(row->lines[i]);
+	cluster_stop();
+}
+
+void flow_expect(const char *rule, const char *client, const char *proto, const char *to,
+		 const char *outcome)
+{
+	struct expected expected;
+	char line[160];
+	struct flow flow;
+
+	begin(rule);
+	snprintf(line, sizeof(line), "%s %s %s = %s", client, proto, to, outcome);
+	run.line = line;
+	flow = read_flow(client, proto, to);
+	expected = read_outcome(outcome);
+	send_many(&flow, &expected);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test/bpf/flow.h - a rule of Services as a row: what the cluster has, which packet comes, what
+ * becomes of it. Each line of a row is one of
+ *
+ *	service {..}  endpoints ..  object {..}	   as in cluster.h; "endpoints none": no slice
+ *	delete service
+ *	weight N				   localEndpointWeight
+ *	CLIENT PROTO TO = OUTCOME		   new flows
+ *	open NAME CLIENT PROTO TO = OUTCOME	   one new flow, remembered
+ *	NAME goes on				   the same endpoint, the same translation
+ *	NAME now OUTCOME			   its next packet, like a new flow
+ *	sweep					   sessions of endpoints that are gone
+ *
+ * The standard Service is there unless the row begins with one of its own or with "no service".
+ *
+ * CLIENT: pod, self (the pod that is endpoint P), host (a process of this host), hostnet (one with
+ * the node's address, as host-network pods have), outside, node2 (a process of another node, or a
+ * pod of it that left masqueraded), forwarded (a container network beside ours); "@1.2.3.4" behind
+ * it gives another source address. PROTO: tcp, udp, sctp, ping. TO: vip, node, ext, lb or an
+ * address, with ":port" unless a ping.
+ *
+ * OUTCOME:
+ *	L R kept	flows reach exactly these endpoints (all of them), the client's address kept
+ *	L R masq	... with the virtual pod address; an endpoint may have ":port"
+ *	L R		... host's and hostnet's: with an address of this node that answers come back to
+ *	refused		ICMP port unreachable to the client, from the address that was asked
+ *	dropped REASON	enum mk_drop_reason
+ *	untouched	to the host's stack, as it came
+ *	outside		to the uplink, the destination as it was
+ *	pong		the node answers the ping
+ *
+ * Of every flow that reaches an endpoint the answer is sent back, and has to reach the client as if
+ * the address that was asked had answered. */
+#ifndef MK_TEST_FLOW_H
+#define MK_TEST_FLOW_H
+
+#include <stddef.h>
+
+#define FLOW_LINES 14
+
+struct flow_row {
+	const char *rule;
+	const char *lines[FLOW_LINES];
+};
+
+void flow_run(const struct flow_row *row);
+
+/* What new flows of @client over @proto to @to do; @rule names the failure. */
+void flow_expect(const char *rule, const char *client, const char *proto, const char *to,
+		 const char *outcome);
+
+/* Each file of rows has one section of "What a Service means, exactly". */
+struct flow_section {
+	const char *name;
+	const struct flow_row *rows;
+	int count;
+};
+extern const struct flow_section flows_objects, flows_types, flows_endpoints, flows_topology,
+	flows_addresses, flows_refusals, flows_sessions;
+
+/* Rows that are told by a column each of what endpoints there are: flows_matrix.c. */
+int flows_matrix_count(void);
+void flows_matrix_run(int number);
+
+/* Shorthands of rows. */
+#define SPEC(members)	"service {'spec': {" members "}}"
+#define EXTERNAL_LOCAL	SPEC("'externalTrafficPolicy': 'Local'")
+#define INTERNAL_LOCAL	SPEC("'internalTrafficPolicy': 'Local'")
+#define META(ns, title) "'metadata': {'namespace': '" ns "', 'name': '" title "'}"
+#define OTHER_SERVICE(ns, title, spec) \
+	"object {'apiVersion': 'v1', 'kind': 'Service', " META(ns, title) ", 'spec': {" spec "}}"
+/* A slice beside those of the line `endpoints`. */
+#define SLICE_OF(ns, service, title, type, members)                                             \
+	"object {'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': " \
+	"'" type "', 'metadata': {'namespace': '" ns "', 'name': '" title                       \
+	"', 'labels': {'kubernetes.io/service-name': '" service "'}}, " members "}"
+#define SLICE(members) SLICE_OF("x", "s", "more", "IPv4", members)
+#define TCP_8080       "'ports': [{'name': 'tcp', 'protocol': 'TCP', 'port': 8080}], "
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where each address answers: with a refusal, with silence, or to a ping. */
+#include "base/cleanup.h"
+#include "bpf/flow.h"
+
+#define SILENT "dropped NO_LOCAL_BACKEND"
+
+/* clang-format off */
+static const struct flow_row rows[] = {
+	/* no usable endpoint anywhere: refuse */
+	{ "no endpoint: ClusterIP refuses pods", { "endpoints", "pod tcp vip:80 = refused", "pod udp vip:80 = refused" } },
+	{ "no endpoint: ClusterIP refuses hosts", { "endpoints", "host tcp vip:80 = refused", "host udp vip:80 = refused", "hostnet tcp vip:80 = refused" } },
+	{ "no endpoint: ClusterIP refuses clients outside", { "endpoints", "outside tcp vip:80 = refused", "node2 udp vip:80 = refused" } },
+	{ "no endpoint: NodePort refuses", { "endpoints", "outside tcp node:30080 = refused", "outside udp node:30080 = refused", "pod tcp node:30080 = refused" } },
+	{ "no endpoint: externalIP refuses", { "endpoints", "outside tcp ext:80 = refused", "pod tcp ext:80 = refused", "host udp ext:80 = refused" } },
+	{ "no endpoint: load balancer refuses", { "endpoints", "outside tcp lb:80 = refused", "pod tcp lb:80 = refused", "host udp lb:80 = refused" } },
+	{ "no slice at all: the same", { "endpoints none", "pod tcp vip:80 = refused", "outside tcp node:30080 = refused", "outside tcp lb:80 = refused" } },
+	{ "a container network beside ours is refused too", { "endpoints", "forwarded tcp vip:80 = refused" } },
+	{ "no endpoint anywhere under a Local policy: refused, not dropped", { EXTERNAL_LOCAL, "endpoints", "outside tcp node:30080 = refused", "outside tcp lb:80 = refused", "pod tcp lb:80 = refused" } },
+	{ "no endpoint anywhere under internal policy Local: refused, not dropped", { INTERNAL_LOCAL, "endpoints Rn", "pod tcp vip:80 = refused", "host tcp vip:80 = refused" } },
+	{ "one port of a Service without endpoint, the other with", { SPEC("'ports': [{'name': 'tcp', 'port': 80}, {'name': 'none', 'port': 81}]"), "endpoints L", "pod tcp vip:80 = L kept", "pod tcp vip:81 = refused" } },
+
+	/* endpoints, but none here under a Local policy: silence, on that path alone */
+	{ "external Local: silence on the external path alone", { EXTERNAL_LOCAL, "endpoints R", "outside tcp node:30080 = " SILENT, "outside udp ext:80 = " SILENT, "outside tcp lb:80 = " SILENT,
+	    "pod tcp vip:80 = R kept", "host tcp vip:80 = R", "outside tcp vip:80 = R masq" } },
+	{ "internal Local: silence on the internal path alone", { INTERNAL_LOCAL, "endpoints R", "pod tcp vip:80 = " SILENT, "host udp vip:80 = " SILENT, "hostnet tcp vip:80 = " SILENT, "outside tcp vip:80 = " SILENT,
+	    "outside tcp node:30080 = R masq", "pod tcp lb:80 = R masq", "pod tcp node:30080 = R masq" } },
+	{ "external Local: silence ends when an endpoint comes here", { EXTERNAL_LOCAL, "endpoints R", "outside tcp lb:80 = " SILENT, "endpoints L R", "outside tcp lb:80 = L kept" } },
+	{ "external Local: silence begins when the endpoint here goes", { EXTERNAL_LOCAL, "endpoints L R", "outside tcp lb:80 = L kept", "endpoints R", "outside tcp lb:80 = " SILENT } },
+	{ "external Local: silence turns into a refusal when the last endpoint goes", { EXTERNAL_LOCAL, "endpoints R", "outside tcp lb:80 = " SILENT, "endpoints", "outside tcp lb:80 = refused" } },
+
+	/* new flows only */
+	{ "a refusal is for new flows: TCP goes on", { "endpoints Lt", "open a pod tcp vip:80 = L kept", "endpoints Lg", "a goes on", "pod tcp vip:80 = refused", "sweep", "a goes on" } },
+	{ "a refusal is for new flows: UDP goes on while no endpoint serves", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints", "sweep", "a goes on", "pod udp vip:80 = refused" } },
+	{ "silence is for new flows", { EXTERNAL_LOCAL, "endpoints L R", "open a outside tcp lb:80 = L kept", "endpoints Lg R", "sweep", "a goes on", "outside tcp lb:80 = " SILENT } },
+	{ "an endpoint that comes back ends the refusal", { "endpoints", "pod udp vip:80 = refused", "endpoints L", "pod udp vip:80 = L kept" } },
+
+	/* unknown ports of a ClusterIP */
+	{ "unknown port of a ClusterIP: pod", { "endpoints L", "pod tcp vip:81 = refused", "pod udp vip:53 = refused" } },
+	{ "unknown port of a ClusterIP: host", { "endpoints L", "host tcp vip:81 = refused", "host udp vip:53 = refused", "hostnet tcp vip:81 = refused" } },
+	{ "unknown port of a ClusterIP: the endpoint's is one", { "endpoints L", "pod tcp vip:8080 = refused" } },
+	{ "unknown port of a ClusterIP: the protocol alone differs", { SPEC("'ports': [{'name': 'tcp', 'port': 80}]"), "endpoints L", "pod udp vip:80 = refused", "host udp vip:80 = refused", "pod tcp vip:80 = L kept" } },
+	{ "unknown port of a ClusterIP: also without endpoint", { "endpoints", "pod tcp vip:81 = refused" } },
+	{ "unknown port of a ClusterIP: also under internal policy Local without endpoint here", { INTERNAL_LOCAL, "endpoints R", "pod tcp vip:81 = refused" } },
+	{ "unknown port of a ClusterIP: a container network beside ours", { "endpoints L", "forwarded tcp vip:81 = refused" } },
+
+	/* no Service's address */
+	{ "an address of a ServiceCIDR that no Service has: pod", { "endpoints L", "pod tcp 10.96.0.11:80 = dropped NO_ROUTE", "pod udp 10.96.255.254:53 = dropped NO_ROUTE", "pod ping 10.96.0.11 = dropped NO_ROUTE" } },
+	{ "an address of a ServiceCIDR that no Service has: host", { "endpoints L", "host tcp 10.96.0.11:80 = dropped NO_ROUTE", "hostnet udp 10.96.0.11:80 = dropped NO_ROUTE" } },
+	{ "an address of a ServiceCIDR that is added later", { "endpoints L", "pod tcp 10.97.0.1:80 = outside",
+	    "object {'apiVersion': 'networking.k8s.io/v1', 'kind': 'ServiceCIDR', 'metadata': {'name': 'more'}, 'spec': {'cidrs': ['10.97.0.0/16']}}",
+	    "pod tcp 10.97.0.1:80 = dropped NO_ROUTE", "pod tcp vip:80 = L kept" } },
+	{ "an address beside every range is outside", { "endpoints L", "pod tcp 198.51.100.200:80 = outside", "outside tcp 198.51.100.200:80 = untouched" } },
+
+	/* pings */
+	{ "a ping to a ClusterIP is answered: pod", { "endpoints L", "pod ping vip = pong" } },
+	{ "a ping to a ClusterIP is answered: host", { "endpoints L", "host ping vip = pong", "hostnet ping vip = pong" } },
+	{ "a ping to a ClusterIP is answered: without endpoint", { "endpoints", "pod ping vip = pong" } },
+	{ "a ping to a ClusterIP is answered: without endpoint here under a Local policy", { INTERNAL_LOCAL, "endpoints R", "pod ping vip = pong" } },
+	{ "a ping to a ClusterIP is answered: a container network beside ours", { "endpoints L", "forwarded ping vip = pong" } },
+	{ "a ping to a node is the host's", { "endpoints L", "outside ping node = untouched" } },
+	{ "a ping to a Service that is gone is not answered", { "endpoints L", "pod ping vip = pong", "delete service", "pod ping vip = dropped NO_ROUTE" } },
+};
+/* clang-format on */
+
+const struct flow_section flows_refusals = { "refusals, silence and pings", rows,
+					     (int)MK_ARRAY_SIZE(rows) };

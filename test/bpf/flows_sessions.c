@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sessions. */
+#include "base/cleanup.h"
+#include "bpf/flow.h"
+
+#define ZONE(zone)                                                                             \
+	"object {'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'node1', 'labels': " \
+	"{'topology.kubernetes.io/zone': '" zone "'}}, 'spec': {'podCIDR': '10.244.1.0/24', "  \
+	"'podCIDRs': ['10.244.1.0/24']}, 'status': {'addresses': [{'type': 'InternalIP', "     \
+	"'address': '192.168.99.11'}]}}"
+
+/* clang-format off */
+static const struct flow_row rows[] = {
+	/* nothing but an endpoint's end moves an established flow */
+	{ "a flow stays: TCP", { "endpoints L", "open a pod tcp vip:80 = L kept", "a goes on", "endpoints L R", "a goes on", "a goes on" } },
+	{ "a flow stays: UDP", { "endpoints L", "open a pod udp vip:80 = L kept", "a goes on", "endpoints L R T", "sweep", "a goes on" } },
+	{ "external policy Cluster becomes Local", { "endpoints R", "open a outside tcp lb:80 = R masq", EXTERNAL_LOCAL, "endpoints L R", "sweep", "a goes on", "outside tcp lb:80 = L kept" } },
+	{ "external policy Cluster becomes Local: UDP", { "endpoints R", "open a outside udp node:30080 = R masq", EXTERNAL_LOCAL, "endpoints L R", "sweep", "a goes on", "outside udp node:30080 = L kept" } },
+	{ "external policy Local becomes Cluster: the client's address stays", { EXTERNAL_LOCAL, "endpoints L", "open a outside tcp lb:80 = L kept", "service", "sweep", "a goes on", "outside tcp lb:80 = L masq" } },
+	{ "internal policy Cluster becomes Local", { "endpoints R", "open a pod tcp vip:80 = R kept", INTERNAL_LOCAL, "sweep", "a goes on", "pod tcp vip:80 = dropped NO_LOCAL_BACKEND" } },
+	{ "internal policy Local becomes Cluster", { INTERNAL_LOCAL, "endpoints L R", "open a pod udp vip:80 = L kept", "service", "sweep", "a goes on", "pod udp vip:80 = L R kept" } },
+	{ "topology: hints come", { "endpoints R", "open a pod tcp vip:80 = R kept", "endpoints L@a R@b", "sweep", "a goes on", "pod tcp vip:80 = L kept" } },
+	{ "topology: hints come, UDP", { "endpoints R", "open a pod udp vip:80 = R kept", "endpoints L@a R@b", "sweep", "a goes on", "pod udp vip:80 = L kept" } },
+	{ "topology: this node's zone changes", { ZONE("b"), "service", "endpoints L@a R@b", "open a pod tcp vip:80 = R kept", ZONE("a"), "sweep", "a goes on", "pod tcp vip:80 = L kept" } },
+	{ "weights change", { "endpoints R", "open a pod tcp vip:80 = R kept", "weight 100", "endpoints L R", "sweep", "a goes on" } },
+	{ "the Service's type changes: the ClusterIP's flow", { "endpoints L", "open a pod tcp vip:80 = L kept", SPEC("'type': 'ClusterIP'"), "sweep", "a goes on" } },
+	{ "another Service changes", { "endpoints L", "open a pod tcp vip:80 = L kept", OTHER_SERVICE("x", "t", "'clusterIP': '10.96.0.11', 'ports': [{'port': 80}]"), "sweep", "a goes on" } },
+	{ "two flows, each its own endpoint", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints R", "open b pod tcp vip:80 = R kept", "endpoints L R", "b goes on", "b goes on" } },
+	{ "flows by two addresses of one Service", { "endpoints L", "open a outside tcp lb:80 = L masq", "open b outside tcp node:30080 = L masq", "endpoints L R", "a goes on", "b goes on" } },
+	{ "a client's one port towards two addresses: two flows", { "endpoints L", "pod tcp vip:80 = L kept", "pod tcp lb:80 = L masq", "pod tcp node:30080 = L masq" } },
+
+	/* TCP: terminating endpoints */
+	{ "TCP to an endpoint that is terminating goes on", { "endpoints L R", "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Lt R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
+	{ "TCP to an endpoint that is terminating and not serving goes on until it closes", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Lg R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
+	{ "TCP from outside to a terminating endpoint goes on", { "endpoints L", "open a outside tcp lb:80 = L masq", "endpoints Lg R", "sweep", "a goes on", "outside tcp lb:80 = R masq" } },
+	{ "TCP from a host to a terminating endpoint goes on", { "endpoints L", "open a host tcp vip:80 = L", "endpoints Lt R", "sweep", "a goes on", "host tcp vip:80 = R" } },
+	{ "TCP to an endpoint that is gone is cut", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints R", "sweep", "a now R kept" } },
+	{ "TCP from outside to an endpoint that is gone is cut", { "endpoints L", "open a outside tcp node:30080 = L masq", "endpoints R", "sweep", "a now R masq" } },
+	{ "TCP: a packet of no session does not leave untranslated", { "endpoints R", "open a pod tcp vip:80 = R kept", "endpoints", "sweep", "a now refused" } },
+
+	/* UDP: endpoints that no longer serve */
+	{ "UDP to an endpoint that is gone is cut: the next packet chooses again", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints R", "sweep", "a now R kept", "a goes on" } },
+	{ "UDP to an endpoint that is no longer serving is cut", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints Lg R", "sweep", "a now R kept" } },
+	{ "UDP to an endpoint that is not ready any more is cut", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints Ln R", "sweep", "a now R kept" } },
+	{ "UDP to an endpoint that is terminating and serving goes on", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints Lt R", "sweep", "a goes on", "pod udp vip:80 = R kept" } },
+	{ "UDP by a node port is cut", { "endpoints L", "open a outside udp node:30080 = L masq", "endpoints R", "sweep", "a now R masq" } },
+	{ "UDP by a load-balancer address is cut", { "endpoints L", "open a outside udp lb:80 = L masq", "endpoints R", "sweep", "a now R masq" } },
+	{ "UDP by an externalIP, from a pod, is cut", { "endpoints L", "open a pod udp ext:80 = L masq", "endpoints R", "sweep", "a now R masq" } },
+	{ "UDP from a host is cut", { "endpoints L", "open a host udp vip:80 = L", "endpoints R", "sweep", "a now R" } },
+	{ "UDP under external policy Local is cut", { EXTERNAL_LOCAL, "endpoints L", "open a outside udp lb:80 = L kept", "endpoints K", "sweep", "a now K kept" } },
+	{ "UDP of a Service without any serving endpoint is left alone", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints Lg Rn", "sweep", "a goes on" } },
+	{ "UDP of a Service without slices is left alone", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints none", "sweep", "a goes on" } },
+	{ "UDP that was left alone is cut when another endpoint serves", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints", "sweep", "a goes on", "endpoints R", "sweep", "a now R kept" } },
+	{ "UDP to an endpoint that stays is not cut when another goes", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints L R", "endpoints L", "sweep", "a goes on" } },
+	{ "UDP to a ready endpoint of a slice that says not serving stays", { "endpoints Lp", "open a pod udp vip:80 = L kept", "endpoints Lp R", "sweep", "a goes on" } },
+	{ "UDP: the endpoint moves to another slice", { "endpoints L | R", "endpoints L", "open a pod udp vip:80 = L kept", "endpoints R | L", "sweep", "a goes on" } },
+	{ "UDP: the endpoint's port changes", { SLICE("'ports': [{'name': 'udp', 'protocol': 'UDP', 'port': 8001}], 'endpoints': [{'addresses': ['10.244.1.3'], 'nodeName': 'node1'}]"),
+	    "open a pod udp vip:80 = L:8001 kept", SLICE("'ports': [{'name': 'udp', 'protocol': 'UDP', 'port': 8002}], 'endpoints': [{'addresses': ['10.244.1.3'], 'nodeName': 'node1'}]"),
+	    "sweep", "a now L:8002 kept" } },
+};
+/* clang-format on */
+
+const struct flow_section flows_sessions = { "sessions", rows, (int)MK_ARRAY_SIZE(rows) };

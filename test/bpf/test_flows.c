@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every rule of Services that shows in packets: the cluster's objects through model, compile and
+ * sync into the tables, packets through the programs, and the answers back. */
+#include "bpf/cluster.h"
+#include "bpf/flow.h"
+#include "bpf/run.h"
+
+START_TEST(test_objects)
+{
+	flow_run(&flows_objects.rows[_i]);
+}
+END_TEST
+
+START_TEST(test_types)
+{
+	flow_run(&flows_types.rows[_i]);
+}
+END_TEST
+
+START_TEST(test_endpoints)
+{
+	flow_run(&flows_endpoints.rows[_i]);
+}
+END_TEST
+
+START_TEST(test_topology)
+{
+	flow_run(&flows_topology.rows[_i]);
+}
+END_TEST
+
+START_TEST(test_addresses)
+{
+	flow_run(&flows_addresses.rows[_i]);
+}
+END_TEST
+
+START_TEST(test_refusals)
+{
+	flow_run(&flows_refusals.rows[_i]);
+}
+END_TEST
+
+START_TEST(test_sessions)
+{
+	flow_run(&flows_sessions.rows[_i]);
+}
+END_TEST
+
+START_TEST(test_matrix)
+{
+	flows_matrix_run(_i);
+}
+END_TEST
+
+static TCase *rows_case(Suite *suite, const char *name)
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
+	tcase_add_checked_fixture(tcase, fixture_reset, NULL);
+	tcase_set_timeout(tcase, 60);
+	suite_add_tcase(suite, tcase);
+	return tcase;
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("flows");
+	TCase *rows = rows_case(suite, "rows"), *matrix = rows_case(suite, "matrix");
+
+	tcase_add_loop_test(rows, test_objects, 0, flows_objects.count);
+	tcase_add_loop_test(rows, test_types, 0, flows_types.count);
+	tcase_add_loop_test(rows, test_endpoints, 0, flows_endpoints.count);
+	tcase_add_loop_test(rows, test_topology, 0, flows_topology.count);
+	tcase_add_loop_test(rows, test_addresses, 0, flows_addresses.count);
+	tcase_add_loop_test(rows, test_refusals, 0, flows_refusals.count);
+	tcase_add_loop_test(rows, test_sessions, 0, flows_sessions.count);
+	tcase_add_loop_test(matrix, test_matrix, 0, flows_matrix_count());
+	return bpf_run(suite);
+}
