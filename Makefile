@@ -27,6 +27,10 @@ Q := $(if $(filter 1,$(V)),,@)
 ifeq ($(SAN),1)
 BUILD := build/san
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else ifeq ($(FUZZ),1)
+BUILD := build/fuzz
+CC := clang-14
+SANITIZE := -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 else
 HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
 endif
@@ -57,7 +61,7 @@ TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: all deps help test demo unit lint format perf perf-scale clean test-bins
+.PHONY: fuzz fuzz-short fuzzers all deps help test demo unit lint format perf perf-scale clean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -136,6 +140,30 @@ $(TEST_BINS): $(BUILD)/test/%: test/%.c $(LIB) $(TEST_SUPPORT_OBJS)
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
 test-bins: $(TEST_BINS)
+
+# ---- fuzzers: libFuzzer is clang's, so they have a tree of their own (build/fuzz)
+
+FUZZ_C := $(wildcard test/fuzz/fuzz_*.c)
+FUZZERS := $(FUZZ_C:test/fuzz/%.c=$(BUILD)/test/fuzz/%)
+
+$(BUILD)/test/fuzz/fuzz_%: test/fuzz/fuzz_%.c test/fuzz/mutate_json.c test/fuzz/fuzz.h $(LIB)
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-missing-prototypes -Itest $(LDFLAGS) -fsanitize=fuzzer -o $@ $< \
+		$(if $(filter cni watch,$*),test/fuzz/mutate_json.c) $(LIB) $(LIBS)
+
+$(BUILD)/test/fuzz/packets: test/fuzz/packets.c $(LIB) $(TEST_SUPPORT_OBJS)
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
+		$(filter $(BUILD)/test/bpf/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
+fuzzers: $(FUZZERS)
+
+fuzz fuzz-short: deps ## hostile input: minutes (fuzz-short: seconds) of every fuzzer, on the kept corpus
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) FUZZ=1 fuzzers
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/fuzz/packets
+	$(Q)test/fuzz/run $(if $(filter fuzz-short,$@),short)
 
 # the datapath alone, on the test fixture
 $(BUILD)/perf/packet: perf/packet.c $(LIB) $(TEST_SUPPORT_OBJS)

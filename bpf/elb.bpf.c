@@ -23,8 +23,8 @@ static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx
 		return TC_ACT_UNSPEC;
 	if (ret == MK_PARSED)
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
-	if (ret == MK_PARSED && rewrite(skb, pkt, &request.to, &ctx->flags))
-		ret = MK_DROP_REWRITE_FAILED;
+	if (ret == MK_PARSED)
+		ret = rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
 	if (ret != MK_PARSED)
 		return service_reject(skb, ctx, pkt, ret);
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);

@@ -78,7 +78,7 @@ static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx
 	ret = session_open(SERVICE_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
 		return ret;
-	return rewrite(skb, pkt, &request.to, &ctx->flags) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+	return rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
 }
 
 /* An ICMP error: translated with the session of the packet that it quotes, if one knows it. */

@@ -21,7 +21,7 @@ static __always_inline int may_be_answer(const struct packet *pkt)
 		return 0;
 	if (pkt->fragment == MK_LATER_FRAGMENT)
 		return pkt->tuple.dport != 0;
-	if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP)
+	if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP || pkt->l4 == MK_L4_SCTP)
 		return in_nat_range(pkt->tuple.dport);
 	return pkt->l4 == MK_L4_ECHO_REPLY;
 }
@@ -31,13 +31,16 @@ static __always_inline int is_overlay_carrier(const struct packet *pkt)
 	return pkt->l4 == MK_L4_UDP && pkt->tuple.dport == mk_node.vxlan_port;
 }
 
+/* Returns 0, or a drop reason. */
 static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt)
 {
 	struct session_hit hit;
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
-		return icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags);
+		return icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags)
+			       ? MK_DROP_REWRITE_FAILED
+			       : 0;
 	if (may_be_answer(pkt) && session_find(NAT_SESSIONS, pkt, &hit))
 		return rewrite(skb, pkt, &hit.to, &ctx->flags);
 	return 0;
@@ -48,12 +51,14 @@ int nat_uplink(struct __sk_buff *skb)
 {
 	struct chain_ctx ctx = { .hook = MK_HOOK_UPLINK };
 	struct packet pkt;
+	int ret;
 
 	/* the host judges its own malformed packets */
 	if (packet_parse(skb, &pkt) != MK_PARSED || is_overlay_carrier(&pkt))
 		return TC_ACT_UNSPEC;
-	if (nat_back(skb, &ctx, &pkt))
-		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
+	ret = nat_back(skb, &ctx, &pkt);
+	if (ret)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	return chain_next(skb, &ctx, &pkt, MK_PROG_ELB);
 }
 
@@ -76,7 +81,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	ret = session_open(NAT_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
 		return ret;
-	return rewrite(skb, pkt, &request.to, &ctx->flags) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+	return rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
 }
 
 static __always_inline int masquerade_error(struct __sk_buff *skb, struct chain_ctx *ctx,

@@ -3,7 +3,7 @@
  * include/monokube/addr.h the only place that knows how long an address is.
  *
  * After packet_parse() returned MK_PARSED: the IP header is whole and sane, total length fits
- * the packet, and for TCP, UDP, ICMP the fixed header of layer 4 is linear, unless the packet is
+ * the packet, and for TCP, UDP, SCTP, ICMP the fixed header of layer 4 is linear, unless the packet is
  * a later fragment. */
 #ifndef MK_BPF_PACKET_H
 #define MK_BPF_PACKET_H
@@ -31,11 +31,21 @@
 #define MK_TCP_RST 0x04
 #define MK_TCP_ACK 0x10
 
+/* Types of SCTP chunks (RFC 9260, 3.2). */
+#define MK_SCTP_INIT	     1
+#define MK_SCTP_INIT_ACK     2
+#define MK_SCTP_ABORT	     6
+#define MK_SCTP_SHUTDOWN     7
+#define MK_SCTP_SHUTDOWN_ACK 8
+
+#define MK_SCTP_INIT_BYTES_MIN (sizeof(struct sctp_header) + 20) /* INIT ACK's, too */
+
 /* What layer 4 of the packet is to a session. */
 enum mk_l4 {
-	MK_L4_OTHER, /* no ports to translate: SCTP, ESP, ICMP that is no echo, ... */
+	MK_L4_OTHER, /* no ports to translate: ESP, ICMP that is no echo, ... */
 	MK_L4_TCP,
 	MK_L4_UDP,
+	MK_L4_SCTP,
 	MK_L4_ECHO_REQUEST,
 	MK_L4_ECHO_REPLY,
 	MK_L4_ICMP_ERROR, /* carries the packet it is about: packet_inner() */
@@ -49,7 +59,17 @@ struct packet {
 	__u8 l4_len; /* header of layer 4, bytes */
 	__u8 l4; /* enum mk_l4 */
 	__u8 fragment; /* enum mk_fragment_state */
-	__u8 tcp_flags;
+	__u8 tcp_flags; /* of SCTP: what its first chunk means, in TCP's words */
+};
+
+/* SCTP's common header (RFC 9260, 3.1). */
+struct sctp_header {
+	union {
+		__be16 port[2];
+		__u32 ports;
+	};
+	__be32 verification_tag;
+	__u32 checksum_le;
 };
 
 /* The packet inside an ICMP error. */
@@ -160,6 +180,46 @@ static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *pkt, 
 	return MK_PARSED;
 }
 
+/* The chunks that open and close an association, in TCP's words: each comes first in its packet
+ * (RFC 9260, 6.10; a SHUTDOWN behind a SACK is missed, its SHUTDOWN ACK is not). */
+static __always_inline __u8 sctp_flags(__u8 chunk_type)
+{
+	switch (chunk_type) {
+	case MK_SCTP_INIT:
+		return MK_TCP_SYN;
+	case MK_SCTP_INIT_ACK:
+		return MK_TCP_SYN | MK_TCP_ACK;
+	case MK_SCTP_ABORT:
+		return MK_TCP_RST;
+	case MK_SCTP_SHUTDOWN:
+	case MK_SCTP_SHUTDOWN_ACK:
+		return MK_TCP_FIN;
+	default:
+		return MK_TCP_ACK;
+	}
+}
+
+static __always_inline int parse_sctp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
+{
+	struct sctp_header *sctp = packet_at(skb, pkt->l4_off, sizeof(*sctp));
+	__u8 *chunk_type;
+
+	if (!sctp || payload < sizeof(*sctp))
+		return MK_DROP_TRUNCATED;
+	pkt->tuple.sport = sctp->port[0];
+	pkt->tuple.dport = sctp->port[1];
+	pkt->l4_len = sizeof(*sctp);
+	pkt->l4 = MK_L4_SCTP;
+	if (payload == sizeof(*sctp))
+		return MK_PARSED;
+	packet_pull(skb, pkt->l4_off + sizeof(*sctp) + 1);
+	chunk_type = packet_at(skb, pkt->l4_off + sizeof(*sctp), 1);
+	pkt->tcp_flags = chunk_type ? sctp_flags(*chunk_type) : MK_TCP_ACK;
+	if (pkt->tcp_flags & MK_TCP_SYN && payload < MK_SCTP_INIT_BYTES_MIN)
+		return MK_DROP_TRUNCATED;
+	return MK_PARSED;
+}
+
 static __always_inline int parse_icmp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
 {
 	struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
@@ -186,6 +246,9 @@ static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, _
 	case IPPROTO_UDP:
 		packet_pull(skb, pkt->l4_off + sizeof(struct udphdr));
 		return parse_udp(skb, pkt, payload);
+	case IPPROTO_SCTP:
+		packet_pull(skb, pkt->l4_off + sizeof(struct sctp_header));
+		return parse_sctp(skb, pkt, payload);
 	case IPPROTO_ICMP:
 		packet_pull(skb, pkt->l4_off + sizeof(struct icmphdr));
 		return parse_icmp(skb, pkt, payload);
@@ -303,7 +366,8 @@ static __always_inline int packet_inner(struct __sk_buff *skb, const struct pack
 	if (inner->tuple.proto == IPPROTO_ICMP) {
 		inner->tuple.sport = ports[2];
 		inner->tuple.dport = ports[2];
-	} else if (inner->tuple.proto == IPPROTO_TCP || inner->tuple.proto == IPPROTO_UDP) {
+	} else if (inner->tuple.proto == IPPROTO_TCP || inner->tuple.proto == IPPROTO_UDP ||
+		   inner->tuple.proto == IPPROTO_SCTP) {
 		inner->tuple.sport = ports[0];
 		inner->tuple.dport = ports[1];
 	}

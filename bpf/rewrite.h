@@ -10,6 +10,7 @@
 #define MK_BPF_REWRITE_H
 
 #include "chain.h"
+#include "sctp.h"
 
 static __always_inline __sum16 csum_fold(__u32 sum)
 {
@@ -109,27 +110,30 @@ static __always_inline void note_rewrite(__u8 *chain_flags, const struct mk_tupl
 		*chain_flags |= CHAIN_NEW_SOURCE;
 }
 
-/* Make the packet show @to, and @pkt and @chain_flags say so. Returns 0, or -1 if the kernel
- * refused. */
+/* Make the packet show @to, and @pkt and @chain_flags say so. Returns 0, or a drop reason (none of
+ * these is 0). */
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 				   const struct mk_tuple *to, __u8 *chain_flags)
 {
 	__u32 addrs = addr_diff(&pkt->tuple, to);
-	int ret = rewrite_ip(skb, MK_L3_OFF, to, addrs);
+	int ret = rewrite_ip(skb, MK_L3_OFF, to, addrs) ? MK_DROP_REWRITE_FAILED : 0;
 
 	note_rewrite(chain_flags, &pkt->tuple, to);
 
 	if (ret == 0 && pkt->fragment != MK_LATER_FRAGMENT) {
 		if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP)
-			ret = rewrite_tcp_udp(skb, pkt, to, addrs);
+			ret = rewrite_tcp_udp(skb, pkt, to, addrs) ? MK_DROP_REWRITE_FAILED : 0;
 		else if (pkt->l4 == MK_L4_ECHO_REQUEST || pkt->l4 == MK_L4_ECHO_REPLY)
-			ret = rewrite_echo(skb, pkt, to);
+			ret = rewrite_echo(skb, pkt, to) ? MK_DROP_REWRITE_FAILED : 0;
+		else if (pkt->l4 == MK_L4_SCTP)
+			ret = rewrite_sctp(skb, pkt, to);
 	}
 	pkt->tuple = *to;
 	return ret;
 }
 
-/* The checksum of layer 4 inside an ICMP error, if it is quoted. It changes with addresses and
+/* The checksum of layer 4 inside an ICMP error, if it is quoted. SCTP's is not kept: it covers a
+ * packet that is quoted in part. Another changes with addresses and
  * ports; the ICMP checksum over the quote then sees the ports and this field cancel, which leaves
  * the addresses (whose IP header cancels by itself). Without it, the ports alone. */
 static __always_inline int rewrite_inner_csum(struct __sk_buff *skb, const struct packet *pkt,
@@ -140,6 +144,8 @@ static __always_inline int rewrite_inner_csum(struct __sk_buff *skb, const struc
 	__u32 field = inner->l4_off + offsetof(struct udphdr, check);
 	__sum16 *check = NULL;
 
+	if (inner->tuple.proto == IPPROTO_SCTP)
+		return bpf_l4_csum_replace(skb, outer, 0, ports, 0);
 	if (inner->tuple.proto == IPPROTO_TCP) {
 		field = inner->l4_off + offsetof(struct tcphdr, check);
 		if (inner->l4_bytes >= offsetof(struct tcphdr, check) + 2)

@@ -6,10 +6,14 @@
 #include "icmp_error.h"
 #include "service.h"
 
+#define MK_GSO_BY_FRAGS 0xffff /* the kernel's; SCTP: no segment's size is told */
+
 /* How long the largest packet will be on the next wire, as an IP total length: a GSO packet is cut
- * into segments first. */
+ * into segments first. SCTP's are as long as the sender made them for its path. */
 static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct packet *pkt)
 {
+	if (skb->gso_size == MK_GSO_BY_FRAGS)
+		return 0;
 	if (skb->gso_size)
 		return pkt->l4_off - MK_L3_OFF + pkt->l4_len + skb->gso_size;
 	return skb->len - MK_L3_OFF;
@@ -223,7 +227,9 @@ int router(struct __sk_buff *skb)
 
 /* ---- error: the packet becomes an ICMP error about itself ---------------------------------- */
 
-#define MK_QUOTE_L4_BYTES  20 /* of TCP; the kernel cuts no packet before its checksum field */
+/* Of TCP: the kernel cuts no packet before its checksum field; nor SCTP, whose sender looks at an
+ * INIT's type and tag, too (RFC 9260, 10). */
+#define MK_QUOTE_L4_BYTES  20
 #define MK_QUOTE_BYTES_MAX (MK_IP_HLEN_MAX + MK_QUOTE_L4_BYTES)
 
 struct error_headers {
@@ -270,11 +276,18 @@ static __always_inline void fill_error(struct error_headers *h, const struct cha
 		csum_fold(bpf_csum_diff(NULL, 0, (__be32 *)&h->icmp, sizeof(h->icmp), quote_sum));
 }
 
+static __always_inline __u32 quoted_l4_bytes(const struct packet *pkt)
+{
+	if (pkt->l4 == MK_L4_TCP || (pkt->l4 == MK_L4_SCTP && is_first_of_tcp(pkt)))
+		return MK_QUOTE_L4_BYTES;
+	return pkt->l4 == MK_L4_SCTP ? sizeof(struct sctp_header) : 8;
+}
+
 /* Cut the packet to what is quoted, put the two headers in front. Returns 0, or -1. */
 static __always_inline int make_error(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				      const struct packet *pkt)
 {
-	__u32 l4_bytes = pkt->l4 == MK_L4_TCP ? MK_QUOTE_L4_BYTES : 8;
+	__u32 l4_bytes = quoted_l4_bytes(pkt);
 	__u32 quote_bytes = pkt->l4_off - MK_L3_OFF + l4_bytes;
 	__u8 quote[MK_QUOTE_BYTES_MAX] = { 0 };
 	struct error_headers headers = { 0 };

@@ -3,7 +3,7 @@
  * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
  *
  * A new session lives in an LRU table, so a flood of first packets evicts only first packets.
- * Seen in both directions (TCP: when the handshake is done) it moves to the table that is never
+ * Seen in both directions (TCP, SCTP: when the handshake is done) it moves to the table that is never
  * evicted and only expired by user space. Pings stay in the LRU table. */
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
@@ -44,6 +44,7 @@ static __always_inline void session_touch(struct mk_session *session, const stru
 		session->flags |= MK_SESSION_RST;
 }
 
+/* Of SCTP, too: an INIT (parse_sctp()). */
 static __always_inline int is_first_of_tcp(const struct packet *pkt)
 {
 	return (pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
@@ -76,14 +77,14 @@ static __always_inline void session_promote(struct session_tables tables,
 {
 	struct mk_session copy = *session;
 
-	if (key->proto == IPPROTO_TCP)
-		copy.flags |= MK_SESSION_TCP_OPEN;
+	if (key->proto != IPPROTO_UDP)
+		copy.flags |= MK_SESSION_OPEN;
 	copy.last_seen_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(tables.established, key, &copy, BPF_ANY))
 		return;
 	copy = *peer;
-	if (key->proto == IPPROTO_TCP)
-		copy.flags |= MK_SESSION_TCP_OPEN;
+	if (key->proto != IPPROTO_UDP)
+		copy.flags |= MK_SESSION_OPEN;
 	if (bpf_map_update_elem(tables.established, peer_key, &copy, BPF_ANY)) {
 		bpf_map_delete_elem(tables.established, key);
 		return;
@@ -99,7 +100,7 @@ static __always_inline void session_progress(struct session_tables tables, const
 	struct mk_tuple peer_key;
 	struct mk_session *peer;
 
-	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP)
+	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP && pkt->l4 != MK_L4_SCTP)
 		return;
 	if (session->flags & MK_SESSION_FORWARD) {
 		if (!(session->flags & MK_SESSION_REPLIED) || pkt->tcp_flags & MK_TCP_SYN)
@@ -113,7 +114,7 @@ static __always_inline void session_progress(struct session_tables tables, const
 		return;
 	if (!(session->flags & MK_SESSION_FORWARD)) {
 		peer->flags |= MK_SESSION_REPLIED;
-		if (pkt->l4 == MK_L4_TCP)
+		if (pkt->l4 != MK_L4_UDP)
 			return; /* SYN-ACK: the handshake lacks the client's ACK */
 	}
 	session_promote(tables, &pkt->tuple, session, &peer_key, peer);
@@ -159,7 +160,7 @@ static __always_inline int session_follow(struct __sk_buff *skb, struct packet *
 {
 	if (hit->flags & MK_SESSION_VIA_HOST)
 		*chain_flags |= CHAIN_VIA_HOST;
-	return rewrite(skb, pkt, &hit->to, chain_flags) ? MK_DROP_REWRITE_FAILED : MK_PARSED;
+	return rewrite(skb, pkt, &hit->to, chain_flags) ?: MK_PARSED;
 }
 
 struct session_request {

@@ -38,7 +38,7 @@ enum mk_prog {
 #define MK_PROTO_ANY 0
 
 /* A flow in one direction, as the packet shows it at the moment of the lookup.
- * ICMP echo: the identifier stands in both ports. No ports (SCTP and others): zero. */
+ * ICMP echo: the identifier stands in both ports. No ports (ESP and others): zero. */
 struct mk_tuple {
 	struct mk_addr saddr, daddr;
 	__be16 sport, dport;
@@ -51,10 +51,10 @@ _Static_assert(offsetof(struct mk_tuple, proto) == 12, "map key ABI");
 enum mk_session_flags {
 	MK_SESSION_FORWARD = 1 << 0, /* written at creation: direction of the first packet */
 	MK_SESSION_REPLIED = 1 << 1, /* forward entry only: the other side has answered */
-	MK_SESSION_FIN = 1 << 2, /* TCP: FIN seen in this direction */
-	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction */
+	MK_SESSION_FIN = 1 << 2, /* TCP: FIN seen in this direction; SCTP: SHUTDOWN or its ACK */
+	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction; SCTP: ABORT */
 	MK_SESSION_VIA_HOST = 1 << 4, /* belongs to the host's stack: hand it over untranslated */
-	MK_SESSION_TCP_OPEN = 1 << 5, /* TCP: handshake completed */
+	MK_SESSION_OPEN = 1 << 5, /* TCP, SCTP: handshake completed */
 };
 
 /* One direction of a session: a packet that shows the key is rewritten to show `to`.

@@ -41,7 +41,7 @@ struct mk_cni_conf {
 void mk_cni_conf_release(struct mk_cni_conf *conf);
 #define cleanup_cni_conf __attribute__((cleanup(mk_cni_conf_release)))
 
-/* Decode @text: JSON, version, and the places a verb needs that only takes away (defaults where
+/* Decode @text (@size bytes and a NUL): JSON, version, and the places a verb needs that only takes away (defaults where
  * not given, so that DEL works with a configuration that ADD would refuse). */
 mk_must_check int mk_cni_conf_parse(struct mk_cni_conf *conf, const char *text, size_t size,
 				    struct mk_cni_failure *failure);

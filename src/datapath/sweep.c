@@ -18,9 +18,18 @@ static uint64_t tcp_limit_s(uint8_t flags, uint8_t pair_flags)
 
 	if (either & MK_SESSION_RST || flags & pair_flags & MK_SESSION_FIN)
 		return 10;
-	if (!(either & MK_SESSION_TCP_OPEN))
+	if (!(either & MK_SESSION_OPEN))
 		return 120;
 	return either & MK_SESSION_FIN ? 3600 : 24 * 3600;
+}
+
+static uint64_t sctp_limit_s(uint8_t flags, uint8_t pair_flags)
+{
+	uint8_t either = flags | pair_flags;
+
+	if (either & MK_SESSION_RST || flags & pair_flags & MK_SESSION_FIN)
+		return 10;
+	return either & MK_SESSION_OPEN ? 600 : 120;
 }
 
 uint64_t mk_session_idle_limit_ns(uint8_t proto, uint8_t flags, uint8_t pair_flags)
@@ -28,6 +37,8 @@ uint64_t mk_session_idle_limit_ns(uint8_t proto, uint8_t flags, uint8_t pair_fla
 	switch (proto) {
 	case IPPROTO_TCP:
 		return tcp_limit_s(flags, pair_flags) * SECOND_NS;
+	case IPPROTO_SCTP:
+		return sctp_limit_s(flags, pair_flags) * SECOND_NS;
 	case IPPROTO_UDP:
 		return 120 * SECOND_NS;
 	case IPPROTO_ICMP:

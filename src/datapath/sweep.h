@@ -7,6 +7,10 @@
  *	TCP, one side has sent FIN		1 h	(the other may go on sending)
  *	TCP, both have, or one a RST		10 s	(late repeats of the last packets)
  *	TCP, handshake not done			120 s	(the kernel gives up after that as well)
+ *	SCTP, established			10 min	(its ends send a heartbeat every 30 s and give a
+ *							path up after 210 s, RFC 9260, 16, which is
+ *							what Linux's connection tracking waits)
+ *	SCTP, shut down or aborted, half open	as TCP
  *	UDP					120 s	(RFC 4787, REQ-5)
  *	ICMP echo				30 s
  *	anything else				10 min

@@ -265,8 +265,10 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 				      .local_weight = local_weight };
 	struct mk_service_backend list[64] = { 0 };
 
-	key.proto = strncmp(frontend, "udp ", 4) == 0 ? IPPROTO_UDP : IPPROTO_TCP;
-	addr_port(frontend + 4, &key.addr, &key.port);
+	key.proto = strncmp(frontend, "udp ", 4) == 0	 ? IPPROTO_UDP
+		    : strncmp(frontend, "sctp ", 5) == 0 ? IPPROTO_SCTP
+							 : IPPROTO_TCP;
+	addr_port(strchr(frontend, ' ') + 1, &key.addr, &key.port);
 	service.id = fixture_count("services") + 1;
 	service.account_id = FIXTURE_ACCOUNT + service.id;
 	service.local_count = local_count;

@@ -35,7 +35,8 @@ enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame 
 
 #define FIXTURE_ACCOUNT 1000 /* account_id of the n-th Service is this and n */
 
-/* Backends end with NULL: "10.244.1.3:8080". @local_count of them are on this node. */
+/* @frontend: "tcp|udp|sctp A:port". Backends end with NULL: "10.244.1.3:8080". @local_count of them
+ * are on this node. */
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		     const char *const *backends, uint16_t local_count, uint16_t local_weight);
 /* "udp 192.168.99.11:53" (0.0.0.0: any address of the host) leads to @pod "10.244.1.3:5353". */

@@ -2,6 +2,7 @@
 #include "bpf/frame.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <linux/icmp.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>
@@ -96,6 +97,51 @@ static size_t fill_udp(struct udphdr *udp, const struct flow *flow, const struct
 	return sizeof(*udp);
 }
 
+struct sctp_common {
+	uint16_t source, dest;
+	uint32_t verification_tag, checksum; /* the latter little endian */
+};
+
+/* The common header and the first chunk's, 16 bytes more of an INIT; the payload follows. */
+static size_t fill_sctp(struct sctp_common *sctp, const struct flow *flow,
+			const struct frame_options *o)
+{
+	uint8_t *chunk = (uint8_t *)(sctp + 1);
+	size_t chunk_bytes = !o->sctp_chunk || o->sctp_chunk <= SCTP_INIT_ACK ? SCTP_INIT_BYTES : 4;
+
+	sctp->source = htons((uint16_t)flow->sport);
+	sctp->dest = htons((uint16_t)flow->dport);
+	sctp->verification_tag = htonl(o->sctp_chunk ? 0x12345678 : 0);
+	if (o->sctp_bare)
+		return sizeof(*sctp);
+	memset(chunk, 0x5a, chunk_bytes);
+	chunk[0] = o->sctp_chunk ? (uint8_t)o->sctp_chunk : SCTP_INIT;
+	return sizeof(*sctp) + chunk_bytes;
+}
+
+uint32_t frame_crc32c(const void *data, size_t length, uint32_t crc)
+{
+	const uint8_t *byte = data;
+
+	crc = ~crc;
+	for (size_t i = 0; i < length; i++) {
+		crc ^= byte[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc & 1 ? crc >> 1 ^ 0x82f63b78 : crc >> 1;
+	}
+	return ~crc;
+}
+
+static uint32_t sctp_checksum(const struct sctp_common *sctp, size_t length)
+{
+	struct sctp_common header = *sctp;
+	uint32_t crc;
+
+	header.checksum = 0;
+	crc = frame_crc32c(&header, sizeof(header), 0);
+	return htole32(frame_crc32c(sctp + 1, length - sizeof(header), crc));
+}
+
 static size_t fill_icmp(struct icmphdr *icmp, const struct flow *flow,
 			const struct frame_options *o)
 {
@@ -131,7 +177,11 @@ static size_t fill_l4(void *l4, struct iphdr *ip, const struct flow *flow,
 	}
 	if (strcmp(flow->proto, "sctp") == 0) {
 		ip->protocol = IPPROTO_SCTP;
-		return fill_udp(l4, flow, o); /* the ports stand in the same place */
+		return fill_sctp(l4, flow, o);
+	}
+	if (strcmp(flow->proto, "esp") == 0) {
+		ip->protocol = IPPROTO_ESP;
+		return fill_udp(l4, flow, o);
 	}
 	ip->protocol = IPPROTO_ICMP;
 	return fill_icmp(l4, flow, o);
@@ -145,6 +195,8 @@ static void checksum_l4(struct iphdr *ip, uint8_t *l4, size_t length, const stru
 		((struct tcphdr *)l4)->check = sum;
 	else if (ip->protocol == IPPROTO_UDP && !o->no_checksum)
 		((struct udphdr *)l4)->check = sum;
+	else if (ip->protocol == IPPROTO_SCTP && !o->no_checksum)
+		((struct sctp_common *)l4)->checksum = sctp_checksum((void *)l4, length);
 	else if (ip->protocol == IPPROTO_ICMP)
 		((struct icmphdr *)l4)->checksum = sum;
 }
@@ -199,6 +251,7 @@ static const char *proto_name(uint8_t proto)
 	return proto == IPPROTO_TCP    ? "tcp"
 	       : proto == IPPROTO_UDP  ? "udp"
 	       : proto == IPPROTO_SCTP ? "sctp"
+	       : proto == IPPROTO_ESP  ? "esp"
 				       : "icmp";
 }
 
@@ -241,13 +294,18 @@ static bool l4_right(const struct iphdr *ip, size_t available, const char **what
 	const uint8_t *l4 = (const uint8_t *)ip + ip->ihl * 4;
 	size_t length = ntohs(ip->tot_len) - ip->ihl * 4u;
 
-	if (ntohs(ip->frag_off) & 0x3fff || ip->protocol == IPPROTO_SCTP)
+	if (ntohs(ip->frag_off) & 0x3fff || ip->protocol == IPPROTO_ESP)
 		return true; /* a fragment's checksum is its datagram's */
 	if (length > available)
 		return true; /* quoted in part */
 	if (ip->protocol == IPPROTO_UDP && ((const struct udphdr *)l4)->check == 0)
 		return true;
 	*what = "layer 4 checksum";
+	if (ip->protocol == IPPROTO_SCTP && ((const struct sctp_common *)l4)->checksum != 0)
+		return ((const struct sctp_common *)l4)->checksum ==
+		       sctp_checksum((const void *)l4, length);
+	if (ip->protocol == IPPROTO_SCTP)
+		return true; /* for the device to fill in */
 	return l4_checksum(ip, l4, length) == 0;
 }
 

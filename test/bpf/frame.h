@@ -21,7 +21,9 @@ struct frame_options {
 	uint16_t payload_bytes;
 	uint16_t fragment; /* frag_off as on the wire, host order: MF 0x2000, DF 0x4000, offset/8 */
 	uint16_t id;
-	bool no_checksum; /* UDP: checksum 0 */
+	bool no_checksum; /* UDP: checksum 0; SCTP: as before the device fills it in */
+	uint16_t sctp_chunk; /* type of the first chunk; 0: INIT */
+	bool sctp_bare; /* the common header alone */
 	uint8_t icmp_type, icmp_code; /* "icmp" with icmp_type 0 is an echo request */
 	bool echo_reply;
 	const struct frame *quote; /* an ICMP error about this frame, quoting quote_bytes of it */
@@ -30,6 +32,16 @@ struct frame_options {
 	const char *source_mac; /* NULL: the MAC that monokube gives to the source address */
 };
 
+/* Types of SCTP chunks. */
+#define SCTP_DATA	  0x100 /* 0 on the wire */
+#define SCTP_INIT	  1
+#define SCTP_INIT_ACK	  2
+#define SCTP_ABORT	  6
+#define SCTP_SHUTDOWN	  7
+#define SCTP_SHUTDOWN_ACK 8
+#define SCTP_COOKIE_ECHO  10
+#define SCTP_INIT_BYTES	  20
+
 #define FIN 0x01
 #define SYN 0x02
 #define RST 0x04
@@ -37,7 +49,7 @@ struct frame_options {
 #define DF  0x4000
 #define MF  0x2000
 
-/* @flow: "tcp|udp|sctp A:port > B:port", or "icmp A > B id" (echo). Aborts on a bad line. */
+/* @flow: "tcp|udp|sctp|esp A:port > B:port", or "icmp A > B id" (echo). Aborts on a bad line. */
 struct frame frame_make(const char *flow, const struct frame_options *options);
 
 /* The flow that @frame shows, in the form of frame_make(), into a static buffer. An ICMP error
@@ -51,5 +63,8 @@ bool frame_checksums_right(const struct frame *frame, const char **what);
 uint8_t frame_ttl(const struct frame *frame);
 const char *frame_mac_dest(const struct frame *frame); /* "02:4d:...", static buffer */
 void frame_fix_ip_checksum(struct frame *frame);
+
+/* CRC32c, bit by bit (RFC 9260, appendix A); the first call's @crc is 0. */
+uint32_t frame_crc32c(const void *data, size_t length, uint32_t crc);
 
 #endif

@@ -18,6 +18,13 @@ static void cut_in_l4_header(struct frame *f)
 	frame_fix_ip_checksum(f);
 }
 
+static void cut_in_sctp_init(struct frame *f)
+{
+	f->length = ETH_HLEN + 20 + 12 + 19;
+	IP_OF(f)->tot_len = htons(20 + 12 + 19);
+	frame_fix_ip_checksum(f);
+}
+
 static void say_longer_than_it_is(struct frame *f)
 {
 	IP_OF(f)->tot_len = htons((uint16_t)(f->length + 100));
@@ -122,6 +129,16 @@ static const struct {
 	  "udp 10.244.1.2:40000 > 10.244.1.3:80",
 	  { 0 },
 	  cut_in_l4_header,
+	  MK_DROP_TRUNCATED },
+	{ "cut in the SCTP header",
+	  "sctp 10.244.1.2:40000 > 10.244.1.3:80",
+	  { 0 },
+	  cut_in_l4_header,
+	  MK_DROP_TRUNCATED },
+	{ "cut in an SCTP INIT",
+	  "sctp 10.244.1.2:40000 > 10.244.1.3:80",
+	  { 0 },
+	  cut_in_sctp_init,
 	  MK_DROP_TRUNCATED },
 	{ "cut in the ICMP header",
 	  "icmp 10.244.1.2 > 10.244.1.3 9",

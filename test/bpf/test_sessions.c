@@ -107,9 +107,9 @@ END_TEST
 
 START_TEST(test_protocol_that_cannot_be_translated)
 {
-	struct frame in = frame_make("sctp 10.244.1.2:40000 > 203.0.113.10:80", NULL);
+	struct frame in = frame_make("esp 10.244.1.2:40000 > 203.0.113.10:80", NULL);
 
-	fixture_expect("SCTP to outside", MK_HOOK_POD, &in, DROPPED, NULL);
+	fixture_expect("ESP to outside", MK_HOOK_POD, &in, DROPPED, NULL);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
 }
 END_TEST

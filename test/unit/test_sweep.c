@@ -11,7 +11,7 @@
 #include "unit/unit.h"
 
 #define S    1000000000ULL
-#define OPEN MK_SESSION_TCP_OPEN
+#define OPEN MK_SESSION_OPEN
 #define FIN  MK_SESSION_FIN
 #define RST  MK_SESSION_RST
 
@@ -32,7 +32,12 @@ static const struct {
 	{ "TCP refused", IPPROTO_TCP, MK_SESSION_FORWARD, RST, 10 },
 	{ "UDP", IPPROTO_UDP, MK_SESSION_FORWARD, 0, 120 },
 	{ "ICMP", IPPROTO_ICMP, MK_SESSION_FORWARD, 0, 30 },
-	{ "SCTP", IPPROTO_SCTP, 0, 0, 600 },
+	{ "SCTP established", IPPROTO_SCTP, OPEN | MK_SESSION_FORWARD, OPEN, 600 },
+	{ "SCTP shut down by one", IPPROTO_SCTP, OPEN | FIN, OPEN, 600 },
+	{ "SCTP shut down by both", IPPROTO_SCTP, OPEN | FIN, OPEN | FIN, 10 },
+	{ "SCTP aborted", IPPROTO_SCTP, OPEN, OPEN | RST, 10 },
+	{ "SCTP handshake not done", IPPROTO_SCTP, MK_SESSION_FORWARD, 0, 120 },
+	{ "another protocol", IPPROTO_ESP, 0, 0, 600 },
 };
 
 START_TEST(test_limit)

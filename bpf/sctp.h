@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/sctp.h - reading and rewriting SCTP (RFC 9260).
+ *
+ * The checksum is a CRC32c over the packet from its ports on, without a pseudo header: changed
+ * addresses leave it, changed ports do not (crc32c.h). A sender on this machine leaves the field 0
+ * for the device to fill in (CHECKSUM_PARTIAL with csum_not_inet), and so does what we send on.
+ * No program can see that state, so a complete checksum that happens to be 0, one in 2^32, is
+ * taken for it. A packet that is cut by GSO has one header for all pieces and no checksum yet. */
+#ifndef MK_BPF_SCTP_H
+#define MK_BPF_SCTP_H
+
+#include "crc32c.h"
+#include "packet.h"
+
+/* @le as the processor counts, and back. */
+static __always_inline __u32 sctp_le32(__u32 le)
+{
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? le : __builtin_bswap32(le);
+}
+
+/* Bytes of the whole packet's layer 4. */
+static __always_inline __u32 sctp_bytes(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+
+	return ip ? bpf_ntohs(ip->tot_len) - (pkt->l4_off - MK_L3_OFF) : 0;
+}
+
+/* Returns 0, or a drop reason. The checksum stands in the first fragment and covers the others,
+ * whose length it does not tell: new ports are impossible there. */
+static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct packet *pkt,
+					const struct mk_tuple *to)
+{
+	struct sctp_header *at, header;
+	union {
+		__be16 port[2];
+		__u32 both;
+	} ports = { { to->sport, to->dport } };
+
+	at = packet_at(skb, pkt->l4_off, sizeof(*at));
+	if (!at)
+		return MK_DROP_REWRITE_FAILED;
+	header = *at;
+	if (header.ports == ports.both)
+		return 0;
+	if (pkt->fragment != MK_WHOLE)
+		return MK_DROP_PROTOCOL;
+	if (header.checksum_le)
+		header.checksum_le ^= sctp_le32(
+			crc32c_change(sctp_le32(header.ports ^ ports.both), sctp_bytes(skb, pkt)));
+	header.ports = ports.both;
+	/* unlike TCP's, this change does not cancel in a sum over the packet (CHECKSUM_COMPLETE) */
+	return bpf_skb_store_bytes(skb, pkt->l4_off, &header, sizeof(header), BPF_F_RECOMPUTE_CSUM)
+		       ? MK_DROP_REWRITE_FAILED
+		       : 0;
+}
+
+#endif

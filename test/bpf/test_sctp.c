@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+/* SCTP: balanced, masqueraded, refused; its checksum against one computed bit by bit (the frames'
+ * own: frame_checksums_right() in every fixture_expect()). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+#include "../../bpf/crc32c.h"
+
+#define HEADER_BYTES 12 /* the common header */
+#define L4	     (14 + 20) /* where it starts in a frame without IP options */
+
+static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
+static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
+static const char *const same_port_backend[] = { "10.244.2.7:80", NULL };
+static const char *const self_backend[] = { "10.244.1.2:8080", NULL };
+static const char *const host_backend[] = { "192.168.99.11:3868", NULL };
+static const char *const no_backend[] = { NULL };
+
+static const struct frame_options init_ack = { .sctp_chunk = SCTP_INIT_ACK };
+static const struct frame_options cookie_echo = { .sctp_chunk = SCTP_COOKIE_ECHO };
+static const struct frame_options data = { .sctp_chunk = SCTP_DATA, .payload_bytes = 99 };
+static const struct frame_options aborted = { .sctp_chunk = SCTP_ABORT };
+static const struct frame_options shut_down = { .sctp_chunk = SCTP_SHUTDOWN };
+static const struct frame_options shutdown_ack = { .sctp_chunk = SCTP_SHUTDOWN_ACK };
+
+/* ---- the arithmetic ------------------------------------------------------------------------ */
+
+static void expect_change(size_t bytes)
+{
+	static uint8_t packet[65536];
+	uint32_t before, after, was, is;
+
+	for (size_t i = 0; i < bytes; i++)
+		packet[i] = (uint8_t)random();
+	was = frame_crc32c(packet, bytes, 0);
+	memcpy(&before, packet, 4);
+	for (size_t i = 0; i < 4; i++)
+		packet[i] = (uint8_t)random();
+	memcpy(&after, packet, 4);
+	is = frame_crc32c(packet, bytes, 0);
+	ck_assert_msg((was ^ is) == crc32c_change(before ^ after, (uint32_t)bytes),
+		      "%zu bytes: changed by %08x, computed %08x", bytes, was ^ is,
+		      crc32c_change(before ^ after, (uint32_t)bytes));
+}
+
+START_TEST(test_reference)
+{
+	ck_assert_uint_eq(frame_crc32c("123456789", 9, 0), 0xe3069283); /* the check value */
+}
+END_TEST
+
+START_TEST(test_change_of_any_length)
+{
+	for (size_t bytes = HEADER_BYTES; bytes <= 1500; bytes++)
+		expect_change(bytes);
+	for (size_t bytes = 1501; bytes <= 65515; bytes += 1009)
+		expect_change(bytes);
+	expect_change(65515);
+}
+END_TEST
+
+/* ---- associations -------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *frontend; /* NULL: no Service */
+	enum mk_scope scope;
+	uint16_t flags;
+	const char *const *backends;
+	uint16_t local_count;
+	enum mk_hook hook;
+	const char *request;
+	enum where request_to;
+	const char *source; /* that the backend sees */
+	enum mk_hook answer_hook;
+	enum where answer_to;
+} flows[] = {
+	{ "pod to ClusterIP, backend here", "sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0,
+	  local_backend, 1, MK_HOOK_POD, "sctp 10.244.1.2:40000 > 10.96.0.10:80", TO_POD,
+	  "10.244.1.2:40000", MK_HOOK_POD, TO_POD },
+	{ "pod to ClusterIP, backend on the other node", "sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0,
+	  remote_backend, 0, MK_HOOK_POD, "sctp 10.244.1.2:40000 > 10.96.0.10:80", TO_OVERLAY,
+	  "10.244.1.2:40000", MK_HOOK_OVERLAY, TO_POD },
+	{ "pod to ClusterIP, backend on the same port", "sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0,
+	  same_port_backend, 0, MK_HOOK_POD, "sctp 10.244.1.2:40000 > 10.96.0.10:80", TO_OVERLAY,
+	  "10.244.1.2:40000", MK_HOOK_OVERLAY, TO_POD },
+	{ "pod to itself by ClusterIP", "sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, self_backend, 1,
+	  MK_HOOK_POD, "sctp 10.244.1.2:40000 > 10.96.0.10:80", TO_POD, "10.244.1.1:", MK_HOOK_POD,
+	  TO_POD },
+	{ "host to ClusterIP", "sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0,
+	  MK_HOOK_HOST, "sctp 10.18.0.1:40000 > 10.96.0.10:80", TO_OVERLAY,
+	  "10.18.0.1:", MK_HOOK_OVERLAY, TO_HOST },
+	{ "outside to NodePort, policy Local", "sctp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
+	  MK_SERVICE_MAGLEV, local_backend, 1, MK_HOOK_UPLINK,
+	  "sctp 203.0.113.10:40000 > 192.168.99.11:30080", TO_POD, "203.0.113.10:40000",
+	  MK_HOOK_POD, TO_UPLINK },
+	{ "outside to NodePort, policy Cluster", "sctp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
+	  MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, remote_backend, 0, MK_HOOK_UPLINK,
+	  "sctp 203.0.113.10:40000 > 192.168.99.11:30080", TO_OVERLAY,
+	  "10.244.1.1:", MK_HOOK_OVERLAY, TO_UPLINK },
+	{ "outside to NodePort, the host is the backend", "sctp 192.168.99.11:30080",
+	  MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, host_backend, 1, MK_HOOK_UPLINK,
+	  "sctp 203.0.113.10:40000 > 192.168.99.11:30080", TO_HOST, "203.0.113.10:40000",
+	  MK_HOOK_UPLINK_EGRESS, TO_HOST },
+	{ "pod to outside", NULL, 0, 0, no_backend, 0, MK_HOOK_POD,
+	  "sctp 10.244.1.2:40000 > 203.0.113.10:3868", TO_UPLINK, "192.168.99.11:", MK_HOOK_UPLINK,
+	  TO_POD },
+};
+
+static const char *reversed(const char *flow)
+{
+	static char text[128];
+	char from[48], to[48];
+
+	ck_assert_int_eq(sscanf(flow, "sctp %47s > %47s", from, to), 2);
+	snprintf(text, sizeof(text), "sctp %s > %s", to, from);
+	return text;
+}
+
+static unsigned established(void)
+{
+	return fixture_count("sessions") + fixture_count("nat_sessions");
+}
+
+/* A packet of flow @i there; what the other side sees goes to @seen. */
+static void request(int i, const struct frame_options *options, char *seen)
+{
+	struct frame in = frame_make(flows[i].request, options), out;
+
+	out = fixture_expect(flows[i].name, flows[i].hook, &in, flows[i].request_to, NULL);
+	snprintf(seen, 128, "%s", frame_flow(&out));
+	ck_assert_msg(strncmp(seen + 5, flows[i].source, strlen(flows[i].source)) == 0,
+		      "%s: '%s', expected it from %s", flows[i].name, seen, flows[i].source);
+}
+
+/* And one back. */
+static void answer(int i, const struct frame_options *options, const char *seen)
+{
+	struct frame in = frame_make(reversed(seen), options);
+
+	fixture_expect(flows[i].name, flows[i].answer_hook, &in, flows[i].answer_to,
+		       reversed(flows[i].request));
+}
+
+static void start(int i)
+{
+	const struct mk_runtime runtime = { .host_backends = 1 };
+
+	fixture_runtime(&runtime);
+	if (flows[i].frontend)
+		fixture_service(flows[i].frontend, flows[i].scope, flows[i].flags,
+				flows[i].backends, flows[i].local_count, 1);
+}
+
+static void associate(int i, char *seen)
+{
+	start(i);
+	request(i, NULL, seen);
+	answer(i, &init_ack, seen);
+	request(i, &cookie_echo, seen);
+}
+
+/* Half open until the client's COOKIE ECHO, as TCP until the client's ACK. */
+START_TEST(test_association)
+{
+	char seen[128], again[128];
+
+	start(_i);
+	request(_i, NULL, seen);
+	answer(_i, &init_ack, seen);
+	ck_assert_msg(established() == 0, "%s: established by an INIT ACK", flows[_i].name);
+	request(_i, &cookie_echo, again);
+	ck_assert_str_eq(seen, again);
+	ck_assert_msg(established() == 2, "%s: %u entries", flows[_i].name, established());
+	for (int round = 0; round < 2; round++) {
+		request(_i, &data, again);
+		ck_assert_str_eq(seen, again);
+		answer(_i, &data, seen);
+	}
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* A packet of @bytes, 12 and more. */
+static struct frame_options sized(size_t bytes)
+{
+	struct frame_options options = { .sctp_chunk = SCTP_DATA };
+
+	options.sctp_bare = bytes < HEADER_BYTES + 4;
+	options.payload_bytes = (uint16_t)(bytes - HEADER_BYTES - (options.sctp_bare ? 0 : 4));
+	return options;
+}
+
+/* Every length, ports changed and not (flows 1 and 2). */
+START_TEST(test_checksum_of_any_length)
+{
+	char seen[128];
+
+	associate(_i, seen);
+	for (size_t bytes = HEADER_BYTES; bytes <= 1430; bytes++) {
+		struct frame_options options = sized(bytes);
+
+		request(_i, &options, seen);
+		answer(_i, &options, seen);
+	}
+}
+END_TEST
+
+/* The device of a pod that sends here fills it in. */
+START_TEST(test_checksum_not_there_yet)
+{
+	struct frame_options options = { .no_checksum = true };
+	struct frame in = frame_make("sctp 10.244.1.2:40000 > 10.96.0.10:80", &options), out;
+
+	fixture_service("sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	out = fixture_expect("INIT", MK_HOOK_POD, &in, TO_OVERLAY,
+			     "sctp 10.244.1.2:40000 > 10.244.2.7:8080");
+	ck_assert_msg(memcmp(out.byte + L4 + 8, "\0\0\0\0", 4) == 0, "checksum filled in");
+}
+END_TEST
+
+START_TEST(test_refused_stays_half_open)
+{
+	char seen[128];
+
+	start(_i);
+	request(_i, NULL, seen);
+	answer(_i, &aborted, seen);
+	request(_i, NULL, seen);
+	ck_assert_uint_eq(established(), 0);
+}
+END_TEST
+
+/* An INIT chooses anew once both sides have shut the association down, or one has aborted it; on a
+ * live one it does not. */
+START_TEST(test_port_reused)
+{
+	struct frame again = frame_make(flows[1].request, NULL);
+	static const char *const kept = "sctp 10.244.1.2:40000 > 10.244.2.7:8080";
+	char seen[128];
+
+	associate(1, seen);
+	fixture_service("sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, local_backend, 1, 1);
+	fixture_expect("INIT on a live association", MK_HOOK_POD, &again, TO_OVERLAY, kept);
+	if (_i) {
+		answer(1, &aborted, seen);
+	} else {
+		request(1, &shut_down, seen);
+		fixture_expect("INIT after one SHUTDOWN", MK_HOOK_POD, &again, TO_OVERLAY, kept);
+		answer(1, &shutdown_ack, seen);
+	}
+	fixture_expect("INIT after the end", MK_HOOK_POD, &again, TO_POD,
+		       "sctp 10.244.1.2:40000 > 10.244.1.3:8080");
+}
+END_TEST
+
+/* ---- ICMP errors --------------------------------------------------------------------------- */
+
+/* Refused with enough of the INIT for the sender to know it: type and tag (RFC 9260, 10). */
+START_TEST(test_refused)
+{
+	struct frame in = frame_make("sctp 10.244.1.2:40000 > 10.96.0.10:80", NULL), out;
+
+	fixture_service("sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, no_backend, 0, 1);
+	out = fixture_expect("INIT", MK_HOOK_POD, &in, TO_POD,
+			     "icmp-error 10.96.0.10 > 10.244.1.2 3/3 [sctp 10.244.1.2:40000 > "
+			     "10.96.0.10:80]");
+	ck_assert_uint_eq(out.length, 14 + 20 + 8 + 20 + 20);
+	in = frame_make("sctp 10.244.1.2:40000 > 10.96.0.10:80", &cookie_echo);
+	fixture_expect("COOKIE ECHO", MK_HOOK_POD, &in, TO_POD,
+		       "icmp-error 10.96.0.10 > 10.244.1.2 3/3 [sctp 10.244.1.2:40000 > "
+		       "10.96.0.10:80]");
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_REFUSED), 2);
+}
+END_TEST
+
+static const size_t quotes[] = { 28, 40 }; /* with the verification tag, with the INIT's */
+
+START_TEST(test_error_is_translated)
+{
+	struct frame in = frame_make("sctp 10.244.1.2:40000 > 10.96.0.10:80", NULL), seen, error;
+	struct frame_options options = {
+		.icmp_type = 3, .icmp_code = 2, .quote = &seen, .quote_bytes = quotes[_i]
+	};
+
+	fixture_service("sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	seen = fixture_expect("INIT", MK_HOOK_POD, &in, TO_OVERLAY, NULL);
+	error = frame_make("icmp 10.244.2.7 > 10.244.1.2", &options);
+	fixture_expect("from the backend", MK_HOOK_OVERLAY, &error, TO_POD,
+		       "icmp-error 10.96.0.10 > 10.244.1.2 3/2 [sctp 10.244.1.2:40000 > "
+		       "10.96.0.10:80]");
+	in = frame_make("sctp 10.244.1.2:40000 > 203.0.113.10:3868", NULL);
+	seen = fixture_expect("masqueraded", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	error = frame_make("icmp 192.0.2.1 > 192.168.99.11", &options);
+	fixture_expect("from a router", MK_HOOK_UPLINK, &error, TO_POD,
+		       "icmp-error 192.0.2.1 > 10.244.1.2 3/2 [sctp 10.244.1.2:40000 > "
+		       "203.0.113.10:3868]");
+}
+END_TEST
+
+/* ---- fragments ----------------------------------------------------------------------------- */
+
+static const struct frame_options first_fragment = {
+	.fragment = MF, .id = 7, .sctp_chunk = SCTP_DATA, .payload_bytes = 1024 - 16
+};
+static const struct frame_options later_fragment = { .fragment = 128,
+						     .id = 7,
+						     .payload_bytes = 500 };
+
+START_TEST(test_fragments)
+{
+	struct frame in = frame_make(flows[2].request, &first_fragment), out;
+	struct frame rest = frame_make(flows[2].request, &later_fragment);
+	char seen[128];
+
+	associate(2, seen);
+	out = fixture_expect("first", MK_HOOK_POD, &in, TO_OVERLAY,
+			     "sctp 10.244.1.2:40000 > 10.244.2.7:80");
+	ck_assert_msg(memcmp(out.byte + L4, in.byte + L4, 1024) == 0, "first fragment changed");
+	out = fixture_expect("later", MK_HOOK_POD, &rest, TO_OVERLAY, NULL);
+	ck_assert_msg(strstr(frame_flow(&out), "> 10.244.2.7:"), "later fragment as '%s'",
+		      frame_flow(&out));
+}
+END_TEST
+
+/* The checksum covers what the first fragment does not tell the length of. */
+START_TEST(test_fragments_whose_port_changes)
+{
+	struct frame in = frame_make(flows[1].request, &first_fragment);
+	char seen[128];
+
+	associate(1, seen);
+	fixture_expect("first", MK_HOOK_POD, &in, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("SCTP");
+	TCase *arithmetic = tcase_create("arithmetic"), *tcase = bpf_case(suite, "associations");
+
+	tcase_add_test(arithmetic, test_reference);
+	tcase_add_test(arithmetic, test_change_of_any_length);
+	suite_add_tcase(suite, arithmetic);
+	tcase_add_loop_test(tcase, test_association, 0, ROWS(flows));
+	tcase_add_loop_test(tcase, test_checksum_of_any_length, 1, 3);
+	tcase_add_test(tcase, test_checksum_not_there_yet);
+	tcase_add_loop_test(tcase, test_refused_stays_half_open, 0, ROWS(flows));
+	tcase_add_loop_test(tcase, test_port_reused, 0, 2);
+	tcase_add_test(tcase, test_refused);
+	tcase_add_loop_test(tcase, test_error_is_translated, 0, ROWS(quotes));
+	tcase_add_test(tcase, test_fragments);
+	tcase_add_test(tcase, test_fragments_whose_port_changes);
+	return bpf_run(suite);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test/fuzz/fuzz_yaml.c - a file of the cluster directory: YAML to trees to the model, and compiled. */
+#include <string.h>
+
+#include "fuzz/fuzz.h"
+#include "kube/yaml_json.h"
+#include "model/model.h"
+#include "service/service.h"
+
+static void compile_service(void *ctx, const struct mk_service_object *service)
+{
+	const struct mk_model *model = ctx;
+	struct mk_ip node_ip;
+	struct mk_service_view view = { .node_name = "node1",
+					.zone = "a",
+					.node_addresses = &node_ip,
+					.node_address_count = 1,
+					.local_weight = 1 };
+	struct mk_compiled_service compiled;
+	struct mk_error err;
+
+	fuzz_check(mk_ip_parse("192.168.99.11", &node_ip) == 0);
+	if (mk_service_compile(model, &view, service->namespace_, service->name, &compiled, &err) ==
+	    0)
+		mk_compiled_service_release(&compiled);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct mk_documents documents = { 0 };
+	struct mk_model *model = mk_model_new();
+	struct mk_error err = { 0 };
+
+	fuzz_check(model != NULL);
+	if (mk_yaml_parse((const char *)data, size, &documents, &err) == 0) {
+		for (size_t i = 0; i < documents.count; i++)
+			(void)!mk_model_apply(model, documents.items[i].tree, &err);
+		mk_documents_release(&documents);
+	} else {
+		fuzz_check(strncmp(err.text, "line ", 5) == 0 || err.code == ENOMEM);
+	}
+	mk_model_each_service(model, compile_service, model);
+	mk_model_free(model);
+	return 0;
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test/fuzz/mutate_json.c - libFuzzer's mutator for inputs that are JSON: most mutations keep the
+ * text JSON and change what it says, so that they come behind the parser. Every third is libFuzzer's
+ * own, of bytes. */
+#include <json-c/json.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
+
+/* What decoders stumble over. */
+static const char *const values[] = {
+	"null",
+	"true",
+	"{}",
+	"[]",
+	"[[]]",
+	"\"\"",
+	"0",
+	"-1",
+	"1",
+	"65535",
+	"65536",
+	"4294967296",
+	"1e400",
+	"9223372036854775807",
+	"\"300.1.1.1\"",
+	"\"10.244.1.7\"",
+	"\"10.0.0.0/33\"",
+	"\"10.244.1.0/24\"",
+	"\"fd00::1\"",
+	"\"TCP\"",
+	"\"SCTP\"",
+	"\"None\"",
+	"\"Local\"",
+	"\"ClientIP\"",
+	"\"LoadBalancer\"",
+	"\"ExternalName\"",
+	"\"a/b\"",
+	"\"\\u0000\"",
+	"\"\\ud800\"",
+	"\"%s%n\"",
+	"\"../../etc/x\"",
+	"\"0.3.1\"",
+	"\"1.1.0\"",
+};
+
+static json_object *some_value(unsigned int *seed)
+{
+	return json_tokener_parse(
+		values[(unsigned int)rand_r(seed) % (sizeof(values) / sizeof(values[0]))]);
+}
+
+static unsigned int below(unsigned int *seed, size_t limit)
+{
+	return limit ? (unsigned int)rand_r(seed) % (unsigned int)limit : 0;
+}
+
+static void change(json_object *node, unsigned int *seed, int depth);
+
+static void change_object(json_object *node, unsigned int *seed, int depth)
+{
+	unsigned int at = below(seed, (size_t)json_object_object_length(node));
+	char *key = NULL;
+
+	json_object_object_foreach(node, name, value)
+	{
+		(void)value;
+		if (at-- == 0)
+			key = strdup(name);
+	}
+	if (!key)
+		return;
+	switch (below(seed, 6)) {
+	case 0:
+		json_object_object_del(node, key);
+		break;
+	case 1:
+		json_object_object_add(node, key, some_value(seed));
+		break;
+	default:
+		change(json_object_object_get(node, key), seed, depth + 1);
+	}
+	free(key);
+}
+
+static void change_array(json_object *node, unsigned int *seed, int depth)
+{
+	size_t length = json_object_array_length(node), at = below(seed, length);
+	json_object *copy = NULL;
+
+	switch (below(seed, 6)) {
+	case 0:
+		json_object_array_add(node, some_value(seed));
+		break;
+	case 1:
+		if (length)
+			json_object_array_del_idx(node, at, 1);
+		break;
+	case 2: /* one item twice */
+		if (length &&
+		    json_object_deep_copy(json_object_array_get_idx(node, at), &copy, NULL) == 0)
+			json_object_array_add(node, copy);
+		break;
+	default:
+		if (length)
+			change(json_object_array_get_idx(node, at), seed, depth + 1);
+	}
+}
+
+static void change(json_object *node, unsigned int *seed, int depth)
+{
+	if (depth > 32)
+		return;
+	switch (json_object_get_type(node)) {
+	case json_type_object:
+		change_object(node, seed, depth);
+		break;
+	case json_type_array:
+		change_array(node, seed, depth);
+		break;
+	case json_type_int:
+		json_object_set_int64(node, (int64_t)below(seed, 70000) - 100);
+		break;
+	case json_type_boolean:
+		json_object_set_boolean(node, !json_object_get_boolean(node));
+		break;
+	case json_type_string:
+		json_object_set_string(node,
+				       values[below(seed, sizeof(values) / sizeof(values[0]))]);
+		break;
+	default:
+		break;
+	}
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
+{
+	json_tokener *tokener = json_tokener_new();
+	json_object *tree = NULL;
+	const char *text;
+	size_t length;
+
+	if (tokener && seed % 3)
+		tree = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
+	json_tokener_free(tokener);
+	if (!tree)
+		return LLVMFuzzerMutate(data, size, max_size);
+	for (unsigned int count = 1 + below(&seed, 3); count > 0; count--)
+		change(tree, &seed, 0);
+	text = json_object_to_json_string_length(tree, JSON_C_TO_STRING_PLAIN, &length);
+	if (length > max_size)
+		length = max_size;
+	memcpy(data, text, length);
+	json_object_put(tree);
+	return length;
+}

@@ -1,0 +1,129 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_sctp.sh - SCTP through Services and out of the cluster. Both ends are sctp.py, which
+# works without SCTP in the kernel and looks at every packet's checksum.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+
+NODE1=192.168.99.11
+NODE2=192.168.99.12
+WORLD=192.168.99.200
+VIP=10.96.55.1
+EMPTY=10.96.55.2
+LOCAL_ONLY=10.96.55.3
+
+explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
+
+services()
+{
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: peer}
+		spec:
+		  type: NodePort
+		  clusterIP: $VIP
+		  selector: {app: peer}
+		  ports:
+		  - {name: sctp, port: 3868, targetPort: 3869, protocol: SCTP, nodePort: 30868}
+		  - {name: same, port: 3869, targetPort: 3869, protocol: SCTP, nodePort: 30869}
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: empty}
+		spec:
+		  clusterIP: $EMPTY
+		  selector: {app: nobody}
+		  ports: [{port: 3868, protocol: SCTP}]
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: here}
+		spec:
+		  type: NodePort
+		  clusterIP: $LOCAL_ONLY
+		  externalTrafficPolicy: Local
+		  selector: {app: peer}
+		  ports: [{port: 3868, targetPort: 3869, protocol: SCTP, nodePort: 30867}]
+	END
+}
+
+sctp() { on "$1" "$HERE/sctp.py" "${@:2}"; }
+
+# sctp_serve WHERE NAME PORT
+sctp_serve()
+{
+	local out
+	out=$(mktemp "$TMP/serve.XXXXXX")
+	sctp "$1" serve --name "$2" --port "$3" >"$out" 2>&1 </dev/null &
+	wait_for 10 grep -q serving "$out"
+}
+
+sctp_lab_up()
+{
+	lab up 2
+	services >"$TMP/sctp.yaml"
+	lab apply "$TMP/sctp.yaml"
+	CLIENT=$(lab pod node1 client)
+	PEER1=$(lab pod node1 peer-1)
+	lab pod node2 peer-2 >/dev/null
+	sctp_serve peer-1 peer-1 3869
+	sctp_serve peer-2 peer-2 3869
+	sctp_serve world world 3868
+	wait_for 10 sctp client ask "$VIP:3868" --timeout 1
+}
+
+# associate FROM ADDRESS:PORT SERVERS SEEN [ASK ARGS...]: 16 associations; who answers is one of
+# SERVERS (space separated, each at least once), which saw SEEN (a regular expression).
+associate()
+{
+	local out line
+	out=$(sctp "$1" ask "$2" --count 16 "${@:5}" 2>&1 || true)
+	while read -r line; do
+		expect_match "answer from $2 to $1" "^[a-z0-9-]+ $4 [0-9]+$" "$line"
+	done <<<"$out"
+	expect_eq "who answers for $2" "$3" "$(cut -d' ' -f1 <<<"$out" | sort -u | xargs)"
+}
+
+refused() { expect_status 3 sctp "$1" ask "$2" --timeout 2; }
+
+pod_to_pod() { associate client "$PEER1:3869" peer-1 "$CLIENT"; }
+cluster_ip() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT"; }
+cluster_ip_large() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 1390; }
+cluster_ip_odd_size() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 333; }
+cluster_ip_same_port() { associate client "$VIP:3869" "peer-1 peer-2" "$CLIENT"; }
+hairpin()
+{
+	associate peer-1 "$VIP:3868" "peer-1 peer-2" "(10\.244\.1\.1|$PEER1)"
+	expect_failure grep "^peer-1 $PEER1 " <(sctp peer-1 ask "$VIP:3868" --count 16)
+}
+from_host() { associate node1 "$VIP:3868" "peer-1 peer-2" '10\.18\.0\.1'; }
+node_port() { associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)'; }
+node_port_from_pod() { associate client "$NODE2:30868" "peer-1 peer-2" '.*'; }
+node_port_local() { associate world "$NODE2:30867" peer-2 "$WORLD"; }
+to_outside() { associate client "$WORLD:3868" world "$NODE1"; }
+empty() { refused client "$EMPTY:3868"; refused node1 "$EMPTY:3868"; }
+unknown_port() { refused client "$VIP:4711"; }
+
+established()
+{
+	expect_match "tables of node1" 'sessions +[1-9][0-9]* of' "$(on node1 "$MK_BIN" status)"
+}
+
+sctp_lab_up
+check "pod to pod" pod_to_pod
+check "pod to ClusterIP" cluster_ip
+check "pod to ClusterIP, packets of a full MTU" cluster_ip_large
+check "pod to ClusterIP, messages that are padded" cluster_ip_odd_size
+check "pod to ClusterIP, the port stays" cluster_ip_same_port
+check "pod to its own Service" hairpin
+check "host to ClusterIP" from_host
+check "outside to NodePort" node_port
+check "pod to another node's NodePort" node_port_from_pod
+check "outside to NodePort, policy Local" node_port_local
+check "pod to outside, masqueraded" to_outside
+check "Service without backends refuses" empty
+check "unknown port is refused" unknown_port
+check "associations are established sessions" established
+finish
