@@ -61,6 +61,49 @@ int mk_mac_parse(const char *text, struct mk_mac *mac)
 	return used == MK_MAC_STRLEN - 1 && text[used] == '\0' ? 0 : -EINVAL;
 }
 
+/* A port is 1 to 65535, without a leading zero. */
+static int parse_port(const char *text, uint16_t *port)
+{
+	unsigned int value = 0;
+
+	if (*text < '1' || *text > '9')
+		return -EINVAL;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9' || value > UINT16_MAX)
+			return -EINVAL;
+		value = value * 10 + (unsigned int)(*text - '0');
+	}
+	*port = (uint16_t)value;
+	return value <= UINT16_MAX ? 0 : -EINVAL;
+}
+
+int mk_ip_port_parse(const char *text, struct mk_ip_port *at)
+{
+	const char *colon = strrchr(text, ':');
+	struct mk_ip_port parsed = { 0 };
+	char ip[MK_IP_STRLEN];
+
+	if (!colon || (size_t)(colon - text) >= sizeof(ip))
+		return -EINVAL;
+	memcpy(ip, text, (size_t)(colon - text));
+	ip[colon - text] = '\0';
+	if (mk_ip_parse(ip, &parsed.ip) < 0 || parsed.ip.family != AF_INET ||
+	    parse_port(colon + 1, &parsed.port) < 0)
+		return -EINVAL;
+	*at = parsed;
+	return 0;
+}
+
+const char *mk_ip_port_format(const struct mk_ip_port *at, char *buf)
+{
+	size_t used;
+
+	mk_ip_format(&at->ip, buf);
+	used = strlen(buf);
+	snprintf(buf + used, MK_IP_PORT_STRLEN - used, ":%u", at->port);
+	return buf;
+}
+
 const char *mk_ip_format(const struct mk_ip *ip, char *buf)
 {
 	if (!inet_ntop(ip->family, &ip->v6, buf, MK_IP_STRLEN))

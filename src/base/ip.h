@@ -27,6 +27,13 @@ struct mk_cidr {
 #define MK_IP_STRLEN   INET6_ADDRSTRLEN
 #define MK_CIDR_STRLEN (INET6_ADDRSTRLEN + 4)
 
+/* Where a socket listens. */
+struct mk_ip_port {
+	struct mk_ip ip;
+	uint16_t port; /* host order */
+};
+#define MK_IP_PORT_STRLEN (INET6_ADDRSTRLEN + 6)
+
 struct mk_mac {
 	uint8_t byte[6];
 };
@@ -36,11 +43,14 @@ struct mk_mac {
 mk_must_check int mk_ip_parse(const char *text, struct mk_ip *ip);
 mk_must_check int mk_cidr_parse(const char *text, struct mk_cidr *cidr);
 mk_must_check int mk_mac_parse(const char *text, struct mk_mac *mac);
+/* "192.0.2.1:80"; IPv4 only for now. */
+mk_must_check int mk_ip_port_parse(const char *text, struct mk_ip_port *at);
 
 /* Into @buf of MK_*_STRLEN bytes; returns @buf. */
 const char *mk_ip_format(const struct mk_ip *ip, char *buf);
 const char *mk_cidr_format(const struct mk_cidr *cidr, char *buf);
 const char *mk_mac_format(const struct mk_mac *mac, char *buf);
+const char *mk_ip_port_format(const struct mk_ip_port *at, char *buf);
 
 int mk_ip_compare(const struct mk_ip *a, const struct mk_ip *b); /* as memcmp(3) */
 static inline bool mk_ip_equal(const struct mk_ip *a, const struct mk_ip *b)

@@ -212,6 +212,40 @@ START_TEST(test_table_addresses)
 }
 END_TEST
 
+static const struct {
+	const char *text, *expected; /* NULL: refused */
+} ports[] = {
+	{ "0.0.0.0:10256", "0.0.0.0:10256" },
+	{ "127.0.0.1:1", "127.0.0.1:1" },
+	{ "192.0.2.1:65535", "192.0.2.1:65535" },
+	{ "192.0.2.1", NULL },
+	{ "192.0.2.1:", NULL },
+	{ "192.0.2.1:0", NULL },
+	{ "192.0.2.1:080", NULL },
+	{ "192.0.2.1:65536", NULL },
+	{ "192.0.2.1:99999999999999999999", NULL },
+	{ "192.0.2.1:80 ", NULL },
+	{ "192.0.2.1:+80", NULL },
+	{ "192.0.2.1:http", NULL },
+	{ ":80", NULL },
+	{ "", NULL },
+	{ "[::]:80", NULL },
+	{ "::80", NULL },
+	{ "1234567890123456789012345678901234567890123456789012345678901234567890:80", NULL },
+};
+
+START_TEST(test_ip_port)
+{
+	char buf[MK_IP_PORT_STRLEN];
+	struct mk_ip_port at;
+	int ret = mk_ip_port_parse(ports[_i].text, &at);
+
+	ck_assert_msg((ret == 0) == (ports[_i].expected != NULL), "'%s'", ports[_i].text);
+	if (ports[_i].expected)
+		ck_assert_str_eq(mk_ip_port_format(&at, buf), ports[_i].expected);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("ip");
@@ -223,6 +257,7 @@ int main(void)
 	tcase_add_test(tc, test_size_and_nth);
 	tcase_add_test(tc, test_order);
 	tcase_add_loop_test(tc, test_mac, 0, MK_ARRAY_SIZE(macs));
+	tcase_add_loop_test(tc, test_ip_port, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_test(tc, test_mac_of_ip);
 	tcase_add_test(tc, test_table_addresses);
 	suite_add_tcase(suite, tc);
