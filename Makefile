@@ -5,7 +5,7 @@
 # What a fresh Debian 12 lacks: the one list. To build, then to test and demonstrate.
 DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev zlib1g-dev \
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
-	uthash-dev libcurl4-openssl-dev linux-libc-dev libc6-dev
+	uthash-dev libcurl4-openssl-dev libmicrohttpd-dev linux-libc-dev libc6-dev
 DEPS_TEST := libcurl4 libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
 	clang-format-14 shellcheck qemu-system-x86 cpio
@@ -43,8 +43,10 @@ ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOU
 	-Isrc -Iinclude -I$(BUILD)/include -isystem /usr/include/libnl3
 LDFLAGS += $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack
 # Our libraries statically, libc dynamically: libcurl, with its thirty shared libraries, is loaded by
-# the agent alone (dlopen), which a static program cannot.
-STATIC_LIBS = $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
+# the agent alone (dlopen), which a static program cannot. libmicrohttpd comes without the GnuTLS that
+# its .pc file asks for; src/http/no_tls.c answers for that.
+STATIC_LIBS = -lmicrohttpd $(LIB) \
+	$(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
 LIBS = -Wl,-Bstatic $(STATIC_LIBS) -Wl,-Bdynamic -ldl -lpthread
 
 SRCS := $(wildcard src/*/*.c)

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The HTTP server, asked over loopback by clients that know HTTP, by clients that do not, and by
+ * clients that mean no good. Server and client share the test's loop. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "http/httpd.h"
+#include "unit/unit.h"
+
+#define PATIENCE_TURNS 10000 /* of the loop, about a millisecond each */
+
+static const struct mk_httpd_limits limits = {
+	.connections = 6, .per_listener = 4, .per_client = 3, .seconds = 1
+};
+
+static uv_loop_t loop;
+static struct mk_httpd *httpd;
+static struct mk_httpd_listener *listener;
+static struct mk_ip_port at;
+static char asked[256]; /* path of the last request */
+static struct mk_error err;
+
+static void answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
+{
+	snprintf(asked, sizeof(asked), "%s", path);
+	ck_assert_ptr_eq(ctx, &asked);
+	if (strcmp(path, "/nothing") == 0) {
+		reply->status = 404;
+		return;
+	}
+	reply->body = strdup("{\"yes\": true}");
+	mk_httpd_reply_header(reply, "Content-Type", "application/json");
+	mk_httpd_reply_header(reply, "X-Number", "%d", 7);
+}
+
+/* A port that nobody has, of 127.0.0.1. */
+static struct mk_ip_port free_port(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+	close(fd);
+	return (struct mk_ip_port){ ip_of("127.0.0.1"), ntohs(address.sin_port) };
+}
+
+static void setup(void)
+{
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	httpd = mk_httpd_new(&loop, &limits);
+	ck_assert_ptr_nonnull(httpd);
+	at = free_port();
+	listener = mk_httpd_listen(httpd, &at, answer, asked, &err);
+	ck_assert_msg(listener != NULL, "%s", mk_error_text(&err));
+}
+
+/* The loop ends: no handle is left. */
+static void teardown(void)
+{
+	mk_httpd_free(httpd);
+	ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+static void turn(void)
+{
+	uv_run(&loop, UV_RUN_NOWAIT);
+	usleep(1000);
+}
+
+/* ---- clients ----------------------------------------------------------------------------------- */
+
+static int dial(const struct mk_ip_port *to)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_port = htons(to->port),
+				       .sin_addr = to->ip.v4 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		close(fd);
+		return -errno;
+	}
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	return fd;
+}
+
+static void say(int fd, const char *text, size_t bytes)
+{
+	for (int i = 0; bytes > 0 && i < PATIENCE_TURNS; i++) {
+		ssize_t sent = send(fd, text, bytes, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno != EAGAIN)
+			return; /* the server has heard enough */
+		text += sent > 0 ? sent : 0;
+		bytes -= sent > 0 ? (size_t)sent : 0;
+		turn();
+	}
+}
+
+/* What comes until the server closes, into @text; false: it does not close. */
+static bool hear(int fd, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < PATIENCE_TURNS; i++) {
+		ssize_t got = recv(fd, text + used, size - 1 - used, 0);
+
+		used += got > 0 ? (size_t)got : 0;
+		text[used] = '\0';
+		if (got == 0 || (got < 0 && errno != EAGAIN))
+			return true;
+		if (got < 0)
+			turn();
+	}
+	return false;
+}
+
+static bool is_closed(int fd)
+{
+	char text[16];
+	ssize_t got = recv(fd, text, sizeof(text), MSG_PEEK);
+
+	return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+static void wait_closed(int fd)
+{
+	for (int i = 0; i < PATIENCE_TURNS && !is_closed(fd); i++)
+		turn();
+	ck_assert(is_closed(fd));
+}
+
+static bool contains(const char *text, const char *part)
+{
+	return strstr(text, part) != NULL;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------- */
+
+#define HOST "Host: x\r\n"
+
+static const struct {
+	const char *request, *path; /* NULL: the handler is not asked */
+	const char *expected[4]; /* parts of the answer */
+	const char *body; /* NULL: none */
+} rows[] = {
+	{ "GET /a?b=c HTTP/1.1\r\n" HOST "\r\n",
+	  "/a",
+	  { "HTTP/1.1 200 ", "\r\nContent-Type: application/json\r\n", "\r\nX-Number: 7\r\n",
+	    "\r\nConnection: close\r\n" },
+	  "{\"yes\": true}" },
+	{ "GET /%61/../b HTTP/1.1\r\n" HOST "\r\n",
+	  "/a/../b",
+	  { "HTTP/1.1 200 " },
+	  "{\"yes\": true}" },
+	{ "GET /nothing HTTP/1.1\r\n" HOST "\r\n",
+	  "/nothing",
+	  { "HTTP/1.1 404 ", "\r\nContent-Length: 0\r\n" },
+	  NULL },
+	{ "HEAD / HTTP/1.1\r\n" HOST "\r\n",
+	  "/",
+	  { "HTTP/1.1 200 ", "\r\nContent-Length: 13\r\n" },
+	  NULL },
+	{ "OPTIONS / HTTP/1.0\r\n\r\n", "/", { " 200 " }, "{\"yes\": true}" },
+	{ "POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc",
+	  "/",
+	  { " 200 " },
+	  "{\"yes\": true}" },
+	{ "GET / HTTP/1.1\r\n" HOST "\r\nGET /second HTTP/1.1\r\n" HOST "\r\n",
+	  "/",
+	  { " 200 " },
+	  "{\"yes\": true}" },
+	{ "nonsense\r\n\r\n", NULL, { "" }, NULL },
+	{ "\x16\x03\x01\x02\x05\x01\x04\r\n\r\n", NULL, { "" }, NULL }, /* TLS */
+};
+
+START_TEST(test_request)
+{
+	const char *body;
+	char text[4096];
+	int fd = dial(&at);
+
+	asked[0] = '\0';
+	say(fd, rows[_i].request, strlen(rows[_i].request));
+	ck_assert(hear(fd, text, sizeof(text)));
+	close(fd);
+	ck_assert_str_eq(asked, rows[_i].path ? rows[_i].path : "");
+	for (size_t i = 0; i < MK_ARRAY_SIZE(rows[_i].expected) && rows[_i].expected[i]; i++)
+		ck_assert_msg(contains(text, rows[_i].expected[i]), "no '%s' in:\n%s",
+			      rows[_i].expected[i], text);
+	body = strstr(text, "\r\n\r\n");
+	if (rows[_i].path)
+		ck_assert_str_eq(body + 4, rows[_i].body ? rows[_i].body : "");
+}
+END_TEST
+
+/* The server is as good as before. */
+static void still_answers(void)
+{
+	int fd = dial(&at);
+	char text[4096];
+
+	ck_assert_int_ge(fd, 0);
+	say(fd, rows[0].request, strlen(rows[0].request));
+	ck_assert(hear(fd, text, sizeof(text)));
+	close(fd);
+	ck_assert_msg(contains(text, " 200 "), "%s", text);
+}
+
+/* ---- too much of something ----------------------------------------------------------------------- */
+
+#define MUCH (1024 * 1024)
+
+START_TEST(test_big_request)
+{
+	static const char *const starts[] = { "POST / HTTP/1.1\r\n" HOST
+					      "Content-Length: 1048576\r\n\r\n",
+					      "GET / HTTP/1.1\r\n" HOST "X: ", "GET /", "" };
+	cleanup_free char *much = malloc(MUCH);
+	char text[4096];
+	int fd = dial(&at);
+
+	memset(much, 'a', MUCH);
+	say(fd, starts[_i], strlen(starts[_i]));
+	say(fd, much, MUCH);
+	ck_assert_msg(hear(fd, text, sizeof(text)), "the server reads all of it");
+	close(fd);
+	still_answers();
+}
+END_TEST
+
+/* Nothing, a byte now and then, or no interest in the answer: it ends. */
+START_TEST(test_slow_client)
+{
+	char text[4096];
+	int idle = dial(&at), dripping = dial(&at);
+
+	for (int i = 0; i < PATIENCE_TURNS && !is_closed(dripping); i++) {
+		if (i % 100 == 0)
+			send(dripping, "G", 1, MSG_NOSIGNAL);
+		turn();
+	}
+	ck_assert(is_closed(dripping));
+	ck_assert(hear(idle, text, sizeof(text)));
+	close(idle);
+	close(dripping);
+	still_answers();
+}
+END_TEST
+
+START_TEST(test_many_of_one_client)
+{
+	int fds[3], more;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fds); i++) {
+		fds[i] = dial(&at);
+		turn();
+	}
+	more = dial(&at);
+	for (int i = 0; i < 200 && !is_closed(more); i++)
+		turn();
+	ck_assert_msg(is_closed(more), "one client has more than 3 connections");
+	ck_assert(!is_closed(fds[0]));
+	close(more);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	for (int i = 0; i < 20; i++)
+		turn();
+	still_answers();
+}
+END_TEST
+
+/* Six connections of any listeners are the end, though each may have four. */
+START_TEST(test_many_of_all)
+{
+	struct mk_ip_port others[2] = { free_port(), free_port() };
+	int fds[6], more;
+
+	for (size_t i = 0; i < 2; i++)
+		ck_assert_ptr_nonnull(mk_httpd_listen(httpd, &others[i], answer, asked, &err));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fds); i++) {
+		fds[i] = dial(i < 3 ? &others[0] : &others[1]);
+		turn();
+	}
+	more = dial(&at);
+	for (int i = 0; i < 200 && !is_closed(more); i++)
+		turn();
+	ck_assert_msg(is_closed(more), "there are more than 6 connections");
+	close(more);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	for (int i = 0; i < 20; i++)
+		turn();
+	still_answers();
+}
+END_TEST
+
+/* ---- listeners --------------------------------------------------------------------------------- */
+
+START_TEST(test_port_in_use)
+{
+	char text[MK_IP_PORT_STRLEN];
+
+	ck_assert_ptr_null(mk_httpd_listen(httpd, &at, answer, asked, &err));
+	ck_assert_int_eq(err.code, EADDRINUSE);
+	ck_assert_msg(contains(mk_error_text(&err), mk_ip_port_format(&at, text)), "%s",
+		      mk_error_text(&err));
+	still_answers();
+}
+END_TEST
+
+/* With its connections; and the port is free at once. */
+START_TEST(test_close)
+{
+	int fd = dial(&at);
+
+	say(fd, "GET", 3);
+	mk_httpd_close(listener);
+	wait_closed(fd);
+	close(fd);
+	ck_assert_int_eq(dial(&at), -ECONNREFUSED);
+	listener = mk_httpd_listen(httpd, &at, answer, asked, &err);
+	ck_assert_msg(listener != NULL, "%s", mk_error_text(&err));
+	still_answers();
+}
+END_TEST
+
+/* Teardown finds connections, one with half a request. */
+START_TEST(test_free_with_connections)
+{
+	int idle = dial(&at), half = dial(&at);
+
+	say(half, "GET / HT", 8);
+	turn();
+	close(idle); /* and the server has not seen it yet */
+	(void)half;
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("httpd");
+	TCase *tcase = tcase_create("all");
+
+	mk_log_set_level(MK_LOG_ERROR);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_loop_test(tcase, test_request, 0, MK_ARRAY_SIZE(rows));
+	tcase_add_loop_test(tcase, test_big_request, 0, 4);
+	tcase_add_test(tcase, test_slow_client);
+	tcase_add_test(tcase, test_many_of_one_client);
+	tcase_add_test(tcase, test_many_of_all);
+	tcase_add_test(tcase, test_port_in_use);
+	tcase_add_test(tcase, test_close);
+	tcase_add_test(tcase, test_free_with_connections);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
