@@ -52,6 +52,7 @@ static void on_node_changed(void *ctx, const char *name)
 
 	(void)name;
 	agent->node_dirty = true;
+	mk_agent_health_queued(agent);
 	mk_agent_schedule(agent, DEBOUNCE_MS);
 }
 
@@ -60,7 +61,14 @@ static void on_service_changed(void *ctx, const char *namespace_, const char *na
 	struct mk_agent *agent = ctx;
 
 	mk_agent_service_dirty(agent, namespace_, name);
+	mk_agent_health_queued(agent);
 	mk_agent_schedule(agent, DEBOUNCE_MS);
+}
+
+static void on_endpoints_triggered(void *ctx, const char *namespace_, const char *name,
+				   int64_t unix_ns)
+{
+	mk_agent_latency_triggered(ctx, namespace_, name, unix_ns);
 }
 
 static int compare_cidrs(const void *a, const void *b)
@@ -169,6 +177,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 	struct mk_model_listener listener = {
 		.node_changed = on_node_changed,
 		.service_changed = on_service_changed,
+		.endpoints_triggered = on_endpoints_triggered,
 		.service_cidrs_changed = on_service_cidrs_changed,
 		.ctx = agent,
 	};
@@ -201,6 +210,8 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 		return -EINVAL;
 	ret = start_signals(agent, err);
 	if (ret == 0)
+		ret = mk_agent_health_start(agent, err);
+	if (ret == 0)
 		ret = start_model(agent, err);
 	if (ret == 0)
 		ret = mk_agent_check_addresses(agent, err);
@@ -212,6 +223,8 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 		ret = mk_agent_monitor_start(agent, err);
 	if (ret == 0)
 		ret = mk_agent_upkeep_start(agent, err);
+	if (ret == 0)
+		mk_agent_health_serve(agent);
 	return ret;
 }
 
@@ -226,6 +239,7 @@ static void stop(struct mk_agent *agent)
 {
 	mk_source_stop(agent->source);
 	mk_agent_monitor_stop(agent);
+	mk_agent_health_stop(agent);
 	uv_walk(&agent->loop, close_handle, NULL);
 	uv_run(&agent->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&agent->loop);
@@ -233,6 +247,7 @@ static void stop(struct mk_agent *agent)
 	mk_overlay_free(agent->overlay);
 	mk_overlay_plan_release(&agent->plan);
 	mk_agent_services_free(agent);
+	mk_agent_health_free(agent);
 	mk_agent_node_release(&agent->node);
 	mk_model_free(agent->model);
 	mk_nl_free(agent->nl);

@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "agent/source.h"
+#include "base/histogram.h"
 #include "config/addresses.h"
 #include "config/config.h"
 #include "datapath/datapath.h"
@@ -33,6 +34,7 @@ enum mk_warning {
 	MK_WARN_SERVICE_CIDR, /* a range that cannot be used as a whole */
 	MK_WARN_NODES_LEFT_OUT, /* others that the overlay cannot reach */
 	MK_WARN_TABLE_FULL,
+	MK_WARN_HEALTH_PORT, /* a healthCheckNodePort that somebody else has */
 	MK_WARNINGS
 };
 
@@ -79,6 +81,7 @@ struct mk_agent {
 	struct mk_datapath *datapath;
 	struct mk_sweep *sweep;
 	struct agent_service *services, *dirty; /* all; those with something to do */
+	struct agent_health *health;
 	struct agent_node node;
 	struct mk_overlay_plan plan;
 	struct mk_service_cidr *service_cidrs; /* as the source says */
@@ -157,6 +160,7 @@ int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *
 /* services.c */
 void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name);
 void mk_agent_all_services_dirty(struct mk_agent *agent);
+bool mk_agent_service_is_dirty(struct mk_agent *agent, const char *key);
 mk_must_check int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err);
 void mk_agent_services_free(struct mk_agent *agent);
 
@@ -177,6 +181,28 @@ mk_must_check int mk_agent_step_install(struct mk_agent *agent, struct mk_error 
 mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);
 /* Sweep at once: backends are gone. */
 void mk_agent_sweep_now(struct mk_agent *agent);
+
+/* health_server.c. Serving begins when the agent is known to be alone on this node; after stop the
+ * loop has to run before free. */
+mk_must_check int mk_agent_health_start(struct mk_agent *agent, struct mk_error *err);
+void mk_agent_health_serve(struct mk_agent *agent);
+void mk_agent_health_stop(struct mk_agent *agent);
+void mk_agent_health_free(struct mk_agent *agent);
+/* The cluster says something new; all that it says is written. */
+void mk_agent_health_queued(struct mk_agent *agent);
+void mk_agent_health_updated(struct mk_agent *agent);
+/* Service @key is written as @compiled says: open, close or count at its healthCheckNodePort. */
+void mk_agent_health_service(struct mk_agent *agent, const char *key,
+			     const struct mk_compiled_service *compiled);
+
+/* health_latency.c: endpoints changed because of something at @unix_ns; Services that are not dirty any
+ * more are written. */
+void mk_agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
+				int64_t unix_ns);
+void mk_agent_latency_written(struct mk_agent *agent);
+void mk_agent_latency_forget(struct mk_agent *agent);
+/* In seconds, since the start: for metrics. */
+const struct mk_histogram *mk_agent_latency(const struct mk_agent *agent);
 
 /* monitor.c: tells when interfaces or addresses change. */
 mk_must_check int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err);

@@ -90,6 +90,13 @@ void mk_agent_all_services_dirty(struct mk_agent *agent)
 		mark(agent, service);
 }
 
+bool mk_agent_service_is_dirty(struct mk_agent *agent, const char *key)
+{
+	const struct agent_service *service = agent->dirty ? find(agent, key) : NULL;
+
+	return service && service->dirty;
+}
+
 void mk_agent_services_free(struct mk_agent *agent)
 {
 	struct agent_service *service, *next;
@@ -205,6 +212,8 @@ static int apply(struct mk_agent *agent, struct agent_service *service, struct m
 	if (ret < 0)
 		return mk_error_wrap(err, "Service '%s'", service->key);
 	ret = apply_compiled(agent, service, &compiled, err);
+	if (ret == 0)
+		mk_agent_health_service(agent, service->key, &compiled);
 	mk_compiled_service_release(&compiled);
 	return ret;
 }

@@ -42,6 +42,7 @@ static const char *const warning_reasons[MK_WARNINGS] = {
 	[MK_WARN_SERVICE_CIDR] = "ServiceCIDRLeftOut",
 	[MK_WARN_NODES_LEFT_OUT] = "NodesLeftOut",
 	[MK_WARN_TABLE_FULL] = "NetworkTableFull",
+	[MK_WARN_HEALTH_PORT] = "FailedToStartServiceHealthcheck",
 };
 
 bool mk_agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text)
@@ -162,8 +163,10 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 	}
 	if (mk_datapath_moved(agent->datapath))
 		ret = step_attach(agent, err);
-	if (ret == 0)
+	if (ret == 0) {
 		ret = mk_agent_step_services(agent, err);
+		mk_agent_latency_written(agent);
+	}
 	if (ret < 0 && is_full(err)) {
 		full = *err;
 		ret = 0;
@@ -174,6 +177,8 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 		ret = step_overlay(agent, err);
 	if (ret == 0)
 		ret = step_prune(agent, err);
+	if (ret == 0)
+		mk_agent_health_updated(agent);
 	if (ret == 0)
 		ret = mk_agent_step_install(agent, err);
 	if (ret == 0 && node == 0)

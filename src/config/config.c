@@ -68,6 +68,9 @@ static const struct setting settings[] = {
 	  "MTU of what pods send off their node; 0: the uplink's less the overlay's header", mk_parse_mtu, FIELD(mtu_bytes) },
 	{ "logLevel", "log-level", "LEVEL", "info", "error, warn, info or debug",
 	  "lines above it are not written", mk_parse_log_level, FIELD(log_level) },
+	{ "healthzBindAddress", "healthz-bind-address", "ADDRESS:PORT", "0.0.0.0:10256",
+	  "an IPv4 address and port such as 0.0.0.0:10256, or off",
+	  "where /healthz and /livez answer", mk_parse_listen_or_off, FIELD(healthz) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
 	  "run on control-plane nodes too", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "localEndpointWeight", "local-endpoint-weight", "N", "1", "a number from 1 to 65535",
@@ -246,7 +249,7 @@ static bool ranges_meet(uint16_t min, uint16_t max, uint16_t other_min, uint16_t
 
 static int check_ports(const struct mk_config *config, struct mk_error *err)
 {
-	uint16_t vxlan = config->vxlan_port;
+	uint16_t vxlan = config->vxlan_port, healthz = config->healthz.port;
 
 	if (ranges_meet(config->node_port_min, config->node_port_max, config->nat_port_min,
 			config->nat_port_max))
@@ -262,6 +265,14 @@ static int check_ports(const struct mk_config *config, struct mk_error *err)
 				    "and natPortRange '%u-%u'",
 				    vxlan, config->node_port_min, config->node_port_max,
 				    config->nat_port_min, config->nat_port_max);
+	if (ranges_meet(config->node_port_min, config->node_port_max, healthz, healthz) ||
+	    ranges_meet(config->nat_port_min, config->nat_port_max, healthz, healthz))
+		return mk_error_set(
+			err, EINVAL,
+			"healthzBindAddress: port %u: expected one outside nodePortRange "
+			"'%u-%u' and natPortRange '%u-%u'",
+			healthz, config->node_port_min, config->node_port_max, config->nat_port_min,
+			config->nat_port_max);
 	return 0;
 }
 

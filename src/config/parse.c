@@ -192,6 +192,14 @@ int mk_parse_bool(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_listen_or_off(const char *text, void *field, size_t size)
+{
+	if (strcmp(text, "off") != 0)
+		return mk_ip_port_parse(text, field);
+	memset(field, 0, size);
+	return 0;
+}
+
 int mk_parse_log_level(const char *text, void *field, size_t size)
 {
 	(void)size;

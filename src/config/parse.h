@@ -29,5 +29,6 @@ mk_parse_fn mk_parse_mtu; /* uint32_t */
 mk_parse_fn mk_parse_maglev_slots; /* uint32_t: a prime of MK_EXPECTED_MAGLEV_SLOTS */
 mk_parse_fn mk_parse_bool; /* bool */
 mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
+mk_parse_fn mk_parse_listen_or_off; /* struct mk_ip_port; "off": zero */
 
 #endif

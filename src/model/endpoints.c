@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/time.h"
 #include "model/object.h"
 
 #define LABEL_SERVICE  "kubernetes.io/service-name"
 #define LABEL_HEADLESS "service.kubernetes.io/headless"
+
+#define ANNOTATION_TRIGGER "endpoints.kubernetes.io/last-change-trigger-time"
 
 /* The API allows 1000 addresses of a slice and 20000 ports; their product would be no object. */
 #define ENDPOINTS_MAX 100000
@@ -272,6 +275,19 @@ int mk_endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_
 	if (strcmp(mk_json_string(&type), "IPv4") == 0)
 		ret = decode_slice_endpoints(set, tree, err);
 	return ret < 0 ? ret : finish(set, id, headless ? NULL : service, err);
+}
+
+int64_t mk_endpoint_slice_trigger(const struct mk_json *tree)
+{
+	struct mk_json metadata, annotations;
+	int64_t unix_ns = 0;
+	const char *text;
+
+	if (mk_json_member(tree, "metadata", json_type_object, &metadata, NULL) < 0 ||
+	    mk_json_member(&metadata, "annotations", json_type_object, &annotations, NULL) < 0 ||
+	    mk_json_text(&annotations, ANNOTATION_TRIGGER, &text, NULL) < 0)
+		return 0;
+	return text && mk_time_parse(text, &unix_ns) == 0 ? unix_ns : 0;
 }
 
 static int decode_subset_addresses(struct mk_endpoint_set *set, const struct mk_json *subset,

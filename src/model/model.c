@@ -251,21 +251,35 @@ static bool same_service(const struct mk_endpoint_set *a, const struct mk_endpoi
 	return a->service && b->service && strcmp(a->service, b->service) == 0;
 }
 
-/* A slice may change its Service; an Endpoints object is heard only while there is no slice. */
-static void tell_set(const struct mk_model *model, enum mk_kind kind,
+/* A slice may change its Service; an Endpoints object is heard only while there is no slice. Returns
+ * whether there was something to tell. */
+static bool tell_set(const struct mk_model *model, enum mk_kind kind,
 		     const struct mk_endpoint_set *old, const struct mk_endpoint_set *new)
 {
 	const struct mk_endpoint_set *any = new->namespace_ ? new : old;
 	const char *service = new->service ? new->service : old->service;
 
 	if (new->namespace_ && old->namespace_ &&mk_endpoint_set_equal(old, new))
-		return;
+		return false;
 	if (kind == MK_KIND_ENDPOINTS && service && find_slices(model, any->namespace_, service))
-		return;
+		return false;
 	if (old->service && !same_service(old, new))
 		tell_service(model, old->namespace_, old->service);
 	if (new->service)
 		tell_service(model, new->namespace_, new->service);
+	return true;
+}
+
+static void tell_trigger(const struct mk_model *model, const struct mk_json *slice,
+			 const struct mk_endpoint_set *set)
+{
+	int64_t unix_ns = model->listener.endpoints_triggered && set->service
+				  ? mk_endpoint_slice_trigger(slice)
+				  : 0;
+
+	if (unix_ns)
+		model->listener.endpoints_triggered(model->listener.ctx, set->namespace_,
+						    set->service, unix_ns);
 }
 
 static struct set_entry *find_set(const struct mk_model *model, enum mk_kind kind,
@@ -296,8 +310,10 @@ static struct set_entry *add_set(struct mk_model *model, const struct mk_object_
 	return entry;
 }
 
-static int replace_set(struct mk_model *model, const struct mk_object_id *id,
-		       struct mk_endpoint_set *set, struct mk_error *err)
+/* @tree is what @set was decoded from. */
+static int replace_set(struct mk_model *model, const struct mk_json *tree,
+		       const struct mk_object_id *id, struct mk_endpoint_set *set,
+		       struct mk_error *err)
 {
 	bool slice = id->kind == MK_KIND_ENDPOINT_SLICE;
 	struct set_entry *entry = find_set(model, id->kind, id->namespace_, id->name);
@@ -320,7 +336,8 @@ static int replace_set(struct mk_model *model, const struct mk_object_id *id,
 		link_slice(model, entry);
 		drop_empty_list(model, &old);
 	}
-	tell_set(model, id->kind, &old, &entry->set);
+	if (tell_set(model, id->kind, &old, &entry->set) && slice)
+		tell_trigger(model, tree, &entry->set);
 	mk_endpoint_set_release(&old);
 	return 0;
 }
@@ -336,7 +353,7 @@ static int apply_set(struct mk_model *model, const struct mk_json *tree,
 	else
 		ret = mk_endpoints_decode(tree, id, &set, err);
 	if (ret == 0)
-		ret = replace_set(model, id, &set, err);
+		ret = replace_set(model, tree, id, &set, err);
 	mk_endpoint_set_release(&set);
 	return ret;
 }

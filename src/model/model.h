@@ -35,6 +35,7 @@ struct mk_node_object {
 	char *zone; /* topology.kubernetes.io/zone, NULL: none */
 	bool ready; /* informative: NotReady changes nothing */
 	bool control_plane; /* node-role.kubernetes.io/control-plane label */
+	bool leaving; /* being deleted, or the cluster autoscaler is about to delete it */
 };
 
 struct mk_service_port {
@@ -60,6 +61,8 @@ struct mk_service_object {
 	bool internal_local; /* internalTrafficPolicy: Local */
 	bool client_ip_affinity;
 	uint32_t affinity_timeout_s;
+	uint16_t
+		health_check_port; /* healthCheckNodePort; 0: none, or not for this type and policy */
 	bool excluded; /* label service.kubernetes.io/service-proxy-name */
 };
 
@@ -89,6 +92,10 @@ struct mk_model_listener {
 	void (*node_changed)(void *ctx, const char *name);
 	/* The Service, or an EndpointSlice or Endpoints object of it, changed or vanished. */
 	void (*service_changed)(void *ctx, const char *namespace_, const char *name);
+	/* service_changed() was told because of an EndpointSlice that came or changed, and this is
+	 * what its controller reacted to: endpoints.kubernetes.io/last-change-trigger-time. */
+	void (*endpoints_triggered)(void *ctx, const char *namespace_, const char *name,
+				    int64_t unix_ns);
 	/* What mk_model_service_cidrs() says. */
 	void (*service_cidrs_changed)(void *ctx);
 	void *ctx;

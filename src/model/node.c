@@ -7,6 +7,7 @@
 
 #define LABEL_ZONE	    "topology.kubernetes.io/zone"
 #define LABEL_CONTROL_PLANE "node-role.kubernetes.io/control-plane"
+#define TAINT_TO_BE_DELETED "ToBeDeletedByClusterAutoscaler"
 
 static int take_pod_cidr(struct mk_node_object *node, const struct mk_json *at,
 			 struct mk_error *err)
@@ -118,6 +119,38 @@ static int decode_labels(struct mk_node_object *node, const struct mk_json *tree
 	return node->zone ? 0 : mk_error_errno(err, ENOMEM, "zone '%s'", text);
 }
 
+static int decode_taints(struct mk_node_object *node, const struct mk_json *tree,
+			 struct mk_error *err)
+{
+	struct mk_json spec, list, item;
+	const char *key;
+	int ret = mk_json_member(tree, "spec", json_type_object, &spec, err);
+
+	if (ret == 0)
+		ret = mk_json_member(&spec, "taints", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = mk_json_text(&item, "key", &key, err);
+		if (ret == 0 && key && strcmp(key, TAINT_TO_BE_DELETED) == 0)
+			node->leaving = true;
+	}
+	return ret;
+}
+
+static int decode_leaving(struct mk_node_object *node, const struct mk_json *tree,
+			  struct mk_error *err)
+{
+	struct mk_json metadata;
+	const char *deleted = NULL;
+	int ret = mk_json_member(tree, "metadata", json_type_object, &metadata, err);
+
+	if (ret == 0)
+		ret = mk_json_text(&metadata, "deletionTimestamp", &deleted, err);
+	node->leaving = deleted && *deleted;
+	return ret < 0 ? ret : decode_taints(node, tree, err);
+}
+
 int mk_node_decode(const struct mk_json *tree, const struct mk_object_id *id,
 		   struct mk_node_object *node, struct mk_error *err)
 {
@@ -127,6 +160,8 @@ int mk_node_decode(const struct mk_json *tree, const struct mk_object_id *id,
 		ret = decode_pod_cidrs(node, tree, err);
 	if (ret == 0)
 		ret = decode_status(node, tree, err);
+	if (ret == 0)
+		ret = decode_leaving(node, tree, err);
 	if (ret < 0)
 		return ret;
 	node->name = strdup(id->name);
@@ -138,7 +173,8 @@ bool mk_node_equal(const struct mk_node_object *a, const struct mk_node_object *
 	return mk_cidr_equal(&a->pod_cidr, &b->pod_cidr) &&
 	       mk_ip_equal(&a->internal_ip, &b->internal_ip) &&
 	       mk_ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
-	       mk_text_compare(a->zone, b->zone) == 0 && a->control_plane == b->control_plane;
+	       mk_text_compare(a->zone, b->zone) == 0 && a->control_plane == b->control_plane &&
+	       a->leaving == b->leaving;
 }
 
 void mk_node_release(struct mk_node_object *node)

@@ -49,6 +49,9 @@ mk_must_check int mk_endpoint_slice_decode(const struct mk_json *tree,
 					   struct mk_endpoint_set *set, struct mk_error *err);
 mk_must_check int mk_endpoints_decode(const struct mk_json *tree, const struct mk_object_id *id,
 				      struct mk_endpoint_set *set, struct mk_error *err);
+/* What the annotation endpoints.kubernetes.io/last-change-trigger-time of a slice says; 0: none,
+ * or no time. */
+int64_t mk_endpoint_slice_trigger(const struct mk_json *tree);
 bool mk_endpoint_set_equal(const struct mk_endpoint_set *a, const struct mk_endpoint_set *b);
 void mk_endpoint_set_release(struct mk_endpoint_set *set);
 

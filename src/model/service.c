@@ -236,6 +236,18 @@ static int decode_affinity(struct mk_service_object *service, const struct mk_js
 	return ret;
 }
 
+/* Of a load balancer that sends to nodes with endpoints alone: it asks there which have. */
+static int decode_health_check(struct mk_service_object *service, const struct mk_json *spec,
+			       struct mk_error *err)
+{
+	int64_t port = 0;
+	int ret = mk_json_number(spec, "healthCheckNodePort", 0, UINT16_MAX, &port, err);
+
+	if (service->type == MK_SERVICE_LOAD_BALANCER && service->external_local)
+		service->health_check_port = (uint16_t)port;
+	return ret;
+}
+
 static int decode_spec(struct mk_service_object *service, const struct mk_json *tree,
 		       struct mk_error *err)
 {
@@ -258,6 +270,8 @@ static int decode_spec(struct mk_service_object *service, const struct mk_json *
 		ret = decode_policy(&spec, "externalTrafficPolicy", &service->external_local, err);
 	if (ret == 0)
 		ret = decode_policy(&spec, "internalTrafficPolicy", &service->internal_local, err);
+	if (ret == 0)
+		ret = decode_health_check(service, &spec, err);
 	return ret < 0 ? ret : decode_affinity(service, &spec, err);
 }
 
@@ -302,7 +316,8 @@ bool mk_service_equal(const struct mk_service_object *a, const struct mk_service
 	       ports_equal(a, b) && a->external_local == b->external_local &&
 	       a->internal_local == b->internal_local &&
 	       a->client_ip_affinity == b->client_ip_affinity &&
-	       a->affinity_timeout_s == b->affinity_timeout_s && a->excluded == b->excluded;
+	       a->affinity_timeout_s == b->affinity_timeout_s && a->excluded == b->excluded &&
+	       a->health_check_port == b->health_check_port;
 }
 
 void mk_service_release(struct mk_service_object *service)

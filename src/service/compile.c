@@ -351,6 +351,25 @@ static int build_live(const struct mk_service_object *service,
 	return 0;
 }
 
+/* ---- health ---------------------------------------------------------------------------------- */
+
+/* Endpoints are sorted by address; one may have several ports. Terminating ones are not ready. */
+static size_t count_local_ready(const struct mk_endpoint *const *endpoints, size_t count,
+				const struct mk_service_view *view)
+{
+	const struct mk_endpoint *last = NULL;
+	size_t addresses = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!endpoints[i]->ready || !mk_endpoint_is_local(endpoints[i], view))
+			continue;
+		if (!last || !mk_ip_equal(&last->ip, &endpoints[i]->ip))
+			addresses++;
+		last = endpoints[i];
+	}
+	return addresses;
+}
+
 /* ---- the whole -------------------------------------------------------------------------------- */
 
 static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints, size_t count,
@@ -373,6 +392,9 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 	}
 	if (ret == 0)
 		ret = build_live(service, endpoints, count, out, plan->err);
+	out->health_check_port = service->health_check_port;
+	if (out->health_check_port)
+		out->local_ready_count = count_local_ready(endpoints, count, plan->view);
 	for (size_t i = 0; i < service->port_count; i++)
 		mk_selection_release(&plan->selections[i]);
 	free(plan->selections);

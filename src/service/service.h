@@ -54,6 +54,8 @@ struct mk_compiled_service {
 		uint8_t proto;
 	} * live;
 	size_t live_count;
+	uint16_t health_check_port; /* to be answered on this node; 0: none */
+	size_t local_ready_count; /* with it: addresses of ready endpoints on this node */
 };
 
 /* What of this node the rules ask about. */

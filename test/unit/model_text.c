@@ -35,8 +35,9 @@ void summarize_node(struct line *line, const struct mk_node_object *node)
 	if (node->internal_ip.family != AF_UNSPEC)
 		mk_line_add(line, " internal=%s", mk_ip_format(&node->internal_ip, buf));
 	add_ips(line, " all=", node->addresses, node->address_count);
-	mk_line_add(line, "%s%s%s%s", node->zone ? " zone=" : "", node->zone ? node->zone : "",
-		    node->ready ? " ready" : "", node->control_plane ? " control-plane" : "");
+	mk_line_add(line, "%s%s%s%s%s", node->zone ? " zone=" : "", node->zone ? node->zone : "",
+		    node->ready ? " ready" : "", node->control_plane ? " control-plane" : "",
+		    node->leaving ? " leaving" : "");
 }
 
 static const char *proto_name(uint8_t proto)
@@ -65,6 +66,8 @@ void summarize_service(struct line *line, const struct mk_service_object *servic
 	mk_line_add(line, "%s%s%s", service->external_local ? " ext-local" : "",
 		    service->internal_local ? " int-local" : "",
 		    service->excluded ? " excluded" : "");
+	if (service->health_check_port)
+		mk_line_add(line, " health=%u", service->health_check_port);
 }
 
 static void summarize_hints(struct line *line, const char *what, char *const *names, size_t count)

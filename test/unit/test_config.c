@@ -33,7 +33,7 @@ START_TEST(test_defaults)
 	const char *const none[] = { NULL }, *const flags[] = { REQUIRED, NULL };
 	struct mk_config config;
 	struct mk_error err = { 0 };
-	char buf[MK_CIDR_STRLEN];
+	char buf[MK_CIDR_STRLEN], at[MK_IP_PORT_STRLEN];
 
 	set_environment(none);
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
@@ -53,12 +53,26 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(config.cni_bin_dir, "/opt/cni/bin");
 	ck_assert_uint_eq(config.mtu_bytes, 0);
 	ck_assert_int_eq(config.log_level, MK_LOG_INFO);
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "0.0.0.0:10256");
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
 	ck_assert_uint_eq(config.maglev_slots, 1021);
 	ck_assert_uint_eq(config.api_retry_max_s, 30);
 	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
 	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
+}
+END_TEST
+
+START_TEST(test_no_healthz)
+{
+	const char *const none[] = { NULL };
+	const char *const flags[] = { REQUIRED, "--healthz-bind-address", "off", NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+
+	set_environment(none);
+	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(config.healthz.port, 0);
 }
 END_TEST
 
@@ -90,6 +104,8 @@ START_TEST(test_environment)
 					    "1400",
 					    "logLevel",
 					    "debug",
+					    "healthzBindAddress",
+					    "127.0.0.1:10000",
 					    "isCPNodesDeployAllowed",
 					    "false",
 					    "localEndpointWeight",
@@ -102,7 +118,7 @@ START_TEST(test_environment)
 	const char *const flags[] = { "--cluster-dir", "c", NULL };
 	struct mk_config config;
 	struct mk_error err = { 0 };
-	char buf[MK_CIDR_STRLEN];
+	char buf[MK_CIDR_STRLEN], at[MK_IP_PORT_STRLEN];
 
 	set_environment(environment);
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
@@ -121,6 +137,7 @@ START_TEST(test_environment)
 	ck_assert_str_eq(config.cni_bin_dir, "/b");
 	ck_assert_uint_eq(config.mtu_bytes, 1400);
 	ck_assert_int_eq(config.log_level, MK_LOG_DEBUG);
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "127.0.0.1:10000");
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
 	ck_assert_uint_eq(config.maglev_slots, 65521);
@@ -291,6 +308,22 @@ static const struct {
 	  { "logLevel", "verbose" },
 	  { REQUIRED },
 	  { "logLevel", "'verbose'", "error, warn, info or debug" } },
+	{ "health address without a port",
+	  { "healthzBindAddress", "0.0.0.0" },
+	  { REQUIRED },
+	  { "healthzBindAddress", "'0.0.0.0'", "such as 0.0.0.0:10256, or off" } },
+	{ "health address empty",
+	  { NULL },
+	  { REQUIRED, "--healthz-bind-address", "" },
+	  { "--healthz-bind-address", "''", "or off" } },
+	{ "health port inside NodePorts",
+	  { "healthzBindAddress", "0.0.0.0:30000" },
+	  { REQUIRED },
+	  { "healthzBindAddress", "30000", "outside nodePortRange" } },
+	{ "health port inside NAT ports",
+	  { "healthzBindAddress", "0.0.0.0:50000" },
+	  { REQUIRED },
+	  { "healthzBindAddress", "50000", "natPortRange" } },
 	{ "relative path",
 	  { NULL },
 	  { REQUIRED, "--state-dir", "state" },
@@ -404,6 +437,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(tc, test_defaults);
+	tcase_add_test(tc, test_no_healthz);
 	tcase_add_test(tc, test_environment);
 	tcase_add_test(tc, test_flags_override_environment);
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));

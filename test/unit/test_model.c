@@ -78,6 +78,16 @@ static const struct {
 	  "n zone=a ready control-plane" },
 	{ "node, not ready",
 	  "{" NODE ", 'status': {'conditions': [{'type': 'Ready', 'status': 'Unknown'}]}}", "n" },
+	{ "node, other taints",
+	  "{" NODE ", 'spec': {'taints': [{'key': 'a', 'effect': 'NoSchedule'}, {}]}}", "n" },
+	{ "node, to be deleted by the cluster autoscaler",
+	  "{" NODE ", 'spec': {'taints': [{'key': 'a'}, {'key': 'ToBeDeletedByClusterAutoscaler', "
+	  "'value': '1', 'effect': 'NoSchedule'}]}}",
+	  "n leaving" },
+	{ "node, being deleted",
+	  "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n', 'deletionTimestamp': "
+	  "'2024-02-29T12:00:00Z'}}",
+	  "n leaving" },
 	{ "service", "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80 "}}",
 	  "x/s ClusterIP ip=10.96.0.1 :80/tcp" },
 	{ "service, dual stack, IPv6 first",
@@ -119,6 +129,18 @@ static const struct {
 	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80 "},"
 	  "'status': {'loadBalancer': {'ingress': [{'ip': '203.0.113.1'}]}}}",
 	  "x/s ClusterIP ip=10.96.0.1 :80/tcp" },
+	{ "service, health check port",
+	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.1', "
+	  "'externalTrafficPolicy': 'Local', 'healthCheckNodePort': 31000, " PORT_80 "}}",
+	  "x/s LoadBalancer ip=10.96.0.1 :80/tcp ext-local health=31000" },
+	{ "service, health check port of another policy",
+	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.1', "
+	  "'healthCheckNodePort': 31000, " PORT_80 "}}",
+	  "x/s LoadBalancer ip=10.96.0.1 :80/tcp" },
+	{ "service, health check port of another type",
+	  "{" SERVICE ", 'spec': {'type': 'NodePort', 'clusterIP': '10.96.0.1', "
+	  "'externalTrafficPolicy': 'Local', 'healthCheckNodePort': 31000, " PORT_80 "}}",
+	  "x/s NodePort ip=10.96.0.1 :80/tcp ext-local" },
 	{ "service, externalIPs",
 	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'externalIPs': ['192.0.2.2', "
 	  "'192.0.2.1', 'fd00::1'], " PORT_80 "}}",
@@ -250,6 +272,10 @@ static const struct {
 	{ "node, address of everybody",
 	  "{" NODE ", 'status': {'addresses': [{'type': 'InternalIP', 'address': '127.0.0.1'}]}}",
 	  "not unspecified, loopback" },
+	{ "node, taint", "{" NODE ", 'spec': {'taints': ['a']}}",
+	  "Node n: spec.taints[0]: value \"a\", expected an object" },
+	{ "health check port", "{" SERVICE ", 'spec': {'healthCheckNodePort': 65536}}",
+	  "Service x/s: spec.healthCheckNodePort: value 65536, expected a number" },
 	{ "spec is a number", "{" SERVICE ", 'spec': 5}",
 	  "Service x/s: spec: value 5, expected an object" },
 	{ "type", "{" SERVICE ", 'spec': {'type': 'Nodeport'}}",

@@ -37,6 +37,13 @@ static void service_changed(void *ctx, const char *namespace_, const char *name)
 	hear("%s%s/%s", *heard ? " " : "", namespace_, name);
 }
 
+static void endpoints_triggered(void *ctx, const char *namespace_, const char *name,
+				int64_t unix_ns)
+{
+	(void)ctx;
+	hear("%s%s/%s@%lld", *heard ? " " : "", namespace_, name, (long long)unix_ns / 1000000000);
+}
+
 static void service_cidrs_changed(void *ctx)
 {
 	cleanup_free struct mk_service_cidr *cidrs = NULL;
@@ -57,6 +64,7 @@ static void setup(void)
 	mk_model_set_listener(model, &(struct mk_model_listener){
 					     .node_changed = node_changed,
 					     .service_changed = service_changed,
+					     .endpoints_triggered = endpoints_triggered,
 					     .service_cidrs_changed = service_cidrs_changed });
 	heard[0] = '\0';
 }
@@ -72,6 +80,11 @@ static void teardown(void)
 	"{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x', 'labels': "                \
 	"{'kubernetes.io/service-name': '" service "'}}, 'endpoints': [{'addresses': ['" address \
 	"']}], " HTTP "}"
+#define TRIGGERED(labels, address, time)                                                  \
+	"{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x', 'labels': {" labels \
+	"}, 'annotations': {'endpoints.kubernetes.io/last-change-trigger-time': " time    \
+	"}}, 'endpoints': [{'addresses': ['" address "']}], " HTTP "}"
+#define OF_S "'kubernetes.io/service-name': 's'"
 #define RANGE(name, cidrs)                                                                    \
 	"{'apiVersion': 'networking.k8s.io/v1', 'kind': 'ServiceCIDR', 'metadata': {'name': " \
 	"'" name "'}, 'spec': {'cidrs': [" cidrs "]}}"
@@ -108,6 +121,30 @@ static const struct {
 	    { "{" NODE ", 'status': {'addresses': [{'type': 'InternalIP', 'address': '192.0.2.2'},"
 	      "{'type': 'ExternalIP', 'address': '192.0.2.1'}]}}",
 	      .heard = "node:n" } } },
+	{ "node leaves and stays",
+	  { { "{" NODE "}", .heard = "node:n" },
+	    { "{" NODE ", 'spec': {'taints': [{'key': 'ToBeDeletedByClusterAutoscaler'}]}}",
+	      .heard = "node:n" },
+	    { "{" NODE ", 'spec': {'taints': [{'key': 'other'}]}}", .heard = "node:n" },
+	    { "{" NODE "}", .heard = "" } } },
+	{ "health check port",
+	  { { "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'externalTrafficPolicy': 'Local', "
+	      "'healthCheckNodePort': 31000}}",
+	      .heard = "x/s" },
+	    { "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'externalTrafficPolicy': 'Local', "
+	      "'healthCheckNodePort': 31001}}",
+	      .heard = "x/s" } } },
+	{ "when a slice's change began",
+	  { { TRIGGERED(OF_S, "10.1.0.1", "'2001-09-09T01:46:40Z'"),
+	      .heard = "x/s x/s@1000000000" },
+	    { TRIGGERED(OF_S, "10.1.0.1", "'2001-09-09T01:46:41Z'"), .heard = "" },
+	    { TRIGGERED(OF_S, "10.1.0.2", "'2001-09-09T01:46:42Z'"),
+	      .heard = "x/s x/s@1000000002" },
+	    { TRIGGERED(OF_S, "10.1.0.1", "'yesterday'"), .heard = "x/s" },
+	    { TRIGGERED(OF_S, "10.1.0.2", "5"), .heard = "x/s" },
+	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/s" } } },
+	{ "when the change of a slice of no Service began",
+	  { { TRIGGERED("", "10.1.0.1", "'2001-09-09T01:46:40Z'"), .heard = "" } } },
 	{ "service",
 	  { { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80 "}}", .heard = "x/s" },
 	    { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'a': 'b'}, " PORT_80

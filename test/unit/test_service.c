@@ -412,6 +412,70 @@ static void apply_many(unsigned slices, unsigned each)
 	}
 }
 
+/* ---- who answers at a healthCheckNodePort ----------------------------------------------------- */
+
+#define HEALTH(policy)                                                                 \
+	SVC("'type': 'LoadBalancer', " VIP ", 'externalTrafficPolicy': '" policy "', " \
+	    "'healthCheckNodePort': 31000, " HTTP)
+#define TWO_PORTS(name, endpoints)                                                              \
+	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv4'," \
+	"'metadata': {'name': '" name "', 'namespace': 'x', 'labels': "                         \
+	"{'kubernetes.io/service-name': 's'}}, 'ports': [{'name': 'http', 'port': 8080}, "      \
+	"{'name': 'b', 'port': 81}], 'endpoints': [" endpoints "]}"
+
+static const struct {
+	const char *name, *objects[3];
+	uint16_t port;
+	size_t local_ready;
+} checks[] = {
+	{ "policy Cluster", { HEALTH("Cluster"), TWO }, 0, 0 },
+	{ "no endpoints", { HEALTH("Local") }, 31000, 0 },
+	{ "none here", { HEALTH("Local"), REMOTE }, 31000, 0 },
+	{ "one here, one elsewhere", { HEALTH("Local"), TWO }, 31000, 1 },
+	{ "two ports of one address",
+	  { HEALTH("Local"), TWO_PORTS("s-1", EP("10.1.1.1", "n1", "")) },
+	  31000,
+	  1 },
+	{ "one address in two slices",
+	  { HEALTH("Local"),
+	    TWO_PORTS("s-1", EP("10.1.1.1", "n1", "") "," EP("10.1.1.2", "n1", "")),
+	    TWO_PORTS("s-2", EP("10.1.1.1", "n1", "")) },
+	  31000,
+	  2 },
+	{ "terminating here",
+	  { HEALTH("Local"), SLICE(EP("10.1.1.1", "n1", TERMINATING)) },
+	  31000,
+	  0 },
+	{ "not ready here, ready elsewhere between",
+	  { HEALTH("Local"), SLICE(EP("10.1.1.1", "n1", NOT_READY) "," EP(
+				     "10.1.1.2", "n2", "") "," EP("10.1.1.3", "n1", "")) },
+	  31000,
+	  1 },
+	{ "another proxy's",
+	  { "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 's', 'namespace': 'x', "
+	    "'labels': {'service.kubernetes.io/service-proxy-name': 'p'}}, 'spec': {'type': "
+	    "'LoadBalancer', 'externalTrafficPolicy': 'Local', 'healthCheckNodePort': 31000, " VIP
+	    ", " HTTP "}}",
+	    TWO },
+	  0,
+	  0 },
+};
+
+START_TEST(test_health_check)
+{
+	struct mk_compiled_service out;
+
+	for (size_t i = 0; i < 3 && checks[_i].objects[i]; i++)
+		apply(checks[_i].objects[i]);
+	compile(&out);
+	ck_assert_msg(out.health_check_port == checks[_i].port, "%s: port %u", checks[_i].name,
+		      out.health_check_port);
+	ck_assert_msg(out.local_ready_count == checks[_i].local_ready, "%s: %zu", checks[_i].name,
+		      out.local_ready_count);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
 START_TEST(test_more_than_the_tables_take)
 {
 	struct mk_compiled_service out;
@@ -437,6 +501,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_compile, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_maglev_where_asked, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
+	tcase_add_loop_test(tc, test_health_check, 0, MK_ARRAY_SIZE(checks));
 	tcase_add_test(tc, test_more_than_the_tables_take);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/health_internal.h - what health_server.c and health_latency.c share. */
+#ifndef MK_AGENT_HEALTH_INTERNAL_H
+#define MK_AGENT_HEALTH_INTERNAL_H
+
+#include <uthash.h>
+#include <uv.h>
+
+#include "agent/agent_internal.h"
+#include "agent/health.h"
+#include "http/httpd.h"
+
+/* A Service with a healthCheckNodePort, by "namespace/name"; in the order they came. */
+struct agent_health_port {
+	struct mk_agent *agent;
+	char *key, *namespace_, *name;
+	uint16_t number; /* of the port, host order */
+	size_t local_ready; /* addresses of ready endpoints on this node */
+	struct mk_httpd_listener *listener; /* NULL: the port is not to be had, it is tried again */
+	bool said;
+	UT_hash_handle hh;
+};
+
+/* A change of endpoints that is not written yet. */
+struct agent_trigger {
+	int64_t unix_ns;
+	struct agent_trigger *next;
+	char key[]; /* of its Service */
+};
+
+struct agent_health {
+	struct mk_health state;
+	struct mk_httpd *node_server, *service_server;
+	struct mk_httpd_listener *node; /* /healthz and /livez; NULL: off, or tried again */
+	bool node_said;
+	struct agent_health_port *ports;
+	uv_timer_t retry;
+
+	struct mk_histogram latency; /* in seconds, see mk_latency_init() */
+	struct agent_trigger *triggers; /* the newest first */
+	size_t trigger_count;
+	int64_t started_unix_ns;
+};
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Network programming latency: what a change of endpoints took from what its controller saw to the
+ * tables. A trigger is kept until its Service is written. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/health_internal.h"
+#include "base/log.h"
+#include "base/time.h"
+
+/* A Service that cannot be written may change for as long as it likes: beyond this many waiting
+ * triggers the next are not measured. */
+#define TRIGGERS_MAX 65536
+
+/* What changed before the start was written by an earlier run, or could not be. */
+void mk_agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
+				int64_t unix_ns)
+{
+	size_t key_bytes = strlen(namespace_) + strlen(name) + 2;
+	struct agent_health *health = agent->health;
+	struct agent_trigger *trigger;
+
+	if (unix_ns <= health->started_unix_ns || health->trigger_count >= TRIGGERS_MAX)
+		return;
+	trigger = malloc(sizeof(*trigger) + key_bytes);
+	if (!trigger)
+		return; /* one measurement less */
+	trigger->unix_ns = unix_ns;
+	snprintf(trigger->key, key_bytes, "%s/%s", namespace_, name);
+	trigger->next = health->triggers;
+	health->triggers = trigger;
+	health->trigger_count++;
+}
+
+/* Another machine's clock may be ahead of ours. */
+static void observe(struct agent_health *health, const struct agent_trigger *trigger, int64_t now)
+{
+	int64_t took_ns = now > trigger->unix_ns ? now - trigger->unix_ns : 0;
+
+	mk_histogram_observe(&health->latency, (double)took_ns / (double)MK_NS_PER_S);
+	mk_log_debug("network programming latency service=%s ms=%lld", trigger->key,
+		     (long long)(took_ns / 1000000));
+}
+
+static void remove_trigger(struct agent_health *health, struct agent_trigger **place)
+{
+	struct agent_trigger *trigger = *place;
+
+	*place = trigger->next;
+	free(trigger);
+	health->trigger_count--;
+}
+
+void mk_agent_latency_written(struct mk_agent *agent)
+{
+	struct agent_health *health = agent->health;
+	struct agent_trigger **place = &health->triggers;
+	int64_t now = mk_time_now_unix_ns();
+
+	while (*place) {
+		if (mk_agent_service_is_dirty(agent, (*place)->key)) {
+			place = &(*place)->next;
+			continue;
+		}
+		observe(health, *place, now);
+		remove_trigger(health, place);
+	}
+}
+
+void mk_agent_latency_forget(struct mk_agent *agent)
+{
+	while (agent->health->triggers)
+		remove_trigger(agent->health, &agent->health->triggers);
+}
+
+const struct mk_histogram *mk_agent_latency(const struct mk_agent *agent)
+{
+	return &agent->health->latency;
+}
