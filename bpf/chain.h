@@ -10,8 +10,12 @@
 enum chain_flags {
 	CHAIN_TRANSLATED = 1 << 0, /* a session has rewritten the packet */
 	CHAIN_NEW_SOURCE = 1 << 1, /* ... its source, too */
-	CHAIN_VIA_HOST = 1 << 2, /* the host's stack forwards this flow: hand it over */
+	/* as the session says, bit for bit */
+	CHAIN_VIA_HOST =
+		MK_SESSION_VIA_HOST, /* the host's stack forwards this flow: hand it over */
+	CHAIN_LOOPBACK = MK_SESSION_LOOPBACK, /* the host's, by its loopback device */
 };
+#define CHAIN_OF_SESSION (CHAIN_VIA_HOST | CHAIN_LOOPBACK)
 
 /* The five words of skb->cb, by name. */
 struct chain_ctx {

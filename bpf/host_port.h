@@ -5,15 +5,6 @@
 
 #include "session.h"
 
-/* Is @addr one of this host's own? */
-static __always_inline int is_host_address(const struct mk_addr *addr)
-{
-	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
-	struct mk_route *route = bpf_map_lookup_elem(&routes, &key);
-
-	return route && route->type == MK_ROUTE_HOST;
-}
-
 /* The pod that has the port which @tuple is for, or NULL. The mapping of one address comes before
  * that of all. A node without mappings pays for one look at `runtime`. The overlay's address is the
  * host's as a client of pods: what arrives there is answers. */

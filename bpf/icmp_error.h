@@ -31,8 +31,10 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 	tuple_reverse(&inner_to, &session->to);
 	outer = pkt->tuple;
 	outer.daddr = session->to.daddr;
-	if (mk_addr_eq(&outer.saddr, &key.saddr))
+	if (mk_addr_eq(&outer.saddr, &key.saddr)) {
 		outer.saddr = session->to.saddr;
+		*chain_flags |= session->flags & MK_SESSION_LOOPBACK;
+	}
 	return rewrite_icmp_error(skb, pkt, &inner, &inner_to, &outer, chain_flags);
 }
 

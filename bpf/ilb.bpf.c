@@ -28,10 +28,13 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
  * would come back another way, and a backend that is the host itself would see its own address as
  * source and drop the packet as martian: give those the virtual pod address. The port is always one
  * that the host's sockets never have: its own flow to a backend on another node is not seen here,
- * and must not be answered as if it were the Service's. */
+ * and must not be answered as if it were the Service's. Asked at an address of the host's own, the
+ * Service answers from that, which the host takes from no other device than loopback. */
 static __always_inline void masquerade_host(const struct packet *pkt,
 					    struct session_request *request)
 {
+	if (is_host_address(&pkt->tuple.daddr))
+		request->reverse_flags |= MK_SESSION_LOOPBACK;
 	if (!is_addr(&pkt->tuple.saddr, mk_node_vtep()) || is_host_address(&request->to.daddr))
 		request->to.saddr = mk_node_vpod();
 	request->source_port = 1;
@@ -136,6 +139,57 @@ SEC("tc")
 int ilb_overlay(struct __sk_buff *skb)
 {
 	return ilb(skb, MK_HOOK_OVERLAY);
+}
+
+static __always_inline int is_loopback(__be32 addr)
+{
+	return (addr & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
+}
+
+/* Most of what a host says to itself: none of it may cost anything. Reads what the stack has just
+ * written, so it is all there. */
+static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
+{
+	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+
+	return skb->protocol == bpf_htons(ETH_P_IP) && ip && !is_loopback(ip->daddr) &&
+	       !is_loopback(ip->saddr);
+}
+
+static __always_inline int has_session(const struct packet *pkt)
+{
+	return bpf_map_lookup_elem(&sessions, &pkt->tuple) ||
+	       bpf_map_lookup_elem(&sessions_new, &pkt->tuple);
+}
+
+/* For a Service, or for a pod that has the port? The latter may as well be the source of a
+ * connection of the host's own, whose answers belong to no session. */
+static __always_inline int is_for_host_hook(const struct packet *pkt)
+{
+	if (service_find(&pkt->tuple, MK_SCOPE_INTERNAL))
+		return 1;
+	if (!host_port_find(&pkt->tuple))
+		return 0;
+	return pkt->l4 != MK_L4_TCP || is_first_of_tcp(pkt) || has_session(pkt);
+}
+
+/* Loopback device, egress: what the host sends to an address of its own that is a Service's as well
+ * (NodePort, external address), or to a pod's port (hostPort), goes to the hook `host`, as if it had
+ * been routed there, but whole, up to 64 KiB. Anything else passes, as a rule after one lookup. */
+SEC("tc")
+int ilb_lo_egress(struct __sk_buff *skb)
+{
+	struct packet pkt;
+	struct ethhdr *eth;
+
+	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt) != MK_PARSED ||
+	    !is_for_host_hook(&pkt))
+		return TC_ACT_UNSPEC;
+	eth = packet_at(skb, 0, sizeof(*eth));
+	if (!eth)
+		return drop(skb, MK_HOOK_HOST, MK_DROP_TRUNCATED, &pkt.tuple);
+	set_macs(eth, mk_node.gateway_mac, mk_node.gateway_mac);
+	return bpf_redirect(mk_node.host_peer_ifindex, BPF_F_INGRESS);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -100,6 +100,15 @@ MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);
 MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
        MK_DROP_COUNT *MK_HOOK_COUNT, 0);
 
+/* Is @addr one of this host's own? */
+static __always_inline int is_host_address(const struct mk_addr *addr)
+{
+	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
+	struct mk_route *route = bpf_map_lookup_elem(&routes, &key);
+
+	return route && route->type == MK_ROUTE_HOST;
+}
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);

@@ -201,6 +201,15 @@ static __always_inline int rewrite_icmp_error(struct __sk_buff *skb, struct pack
 	return rewrite_inner_l4(skb, pkt, inner, inner_to);
 }
 
+static __always_inline void set_macs(struct ethhdr *eth, const volatile __u8 *source,
+				     const volatile __u8 *dest)
+{
+	for (int i = 0; i < ETH_ALEN; i++) {
+		eth->h_source[i] = source[i];
+		eth->h_dest[i] = dest[i];
+	}
+}
+
 /* One hop less to live. Returns 0, or -1 if there is none left. */
 static __always_inline int rewrite_ttl(struct iphdr *ip)
 {

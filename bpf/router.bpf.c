@@ -19,15 +19,6 @@ static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct pack
 	return skb->len - MK_L3_OFF;
 }
 
-static __always_inline void set_macs(struct ethhdr *eth, const volatile __u8 *source,
-				     const volatile __u8 *dest)
-{
-	for (int i = 0; i < ETH_ALEN; i++) {
-		eth->h_source[i] = source[i];
-		eth->h_dest[i] = dest[i];
-	}
-}
-
 /* One hop less, unless the host's own stack did that or sends itself. Returns MK_PARSED or
  * MK_DROP_TTL_EXPIRED. */
 static __always_inline int hop(const struct chain_ctx *ctx, struct iphdr *ip)
@@ -91,6 +82,19 @@ static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return bpf_redirect(mk_node.host_ifindex, BPF_F_INGRESS);
 }
 
+/* An answer from an address of the host's own: on any other device than this it is martian. */
+static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       const struct packet *pkt)
+{
+	static const __u8 no_mac[ETH_ALEN];
+	struct frame frame;
+
+	if (frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	set_macs(frame.eth, no_mac, no_mac);
+	return bpf_redirect(MK_LOOPBACK_IFINDEX, BPF_F_INGRESS);
+}
+
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct mk_route *route)
 {
@@ -98,8 +102,10 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 
 	if (frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	/* would vanish behind the redirect; without DF the carrier is fragmented instead */
-	if (wire_bytes(skb, pkt) > mk_node.overlay_mtu_bytes &&
+	/* would vanish behind the redirect; without DF the carrier is fragmented instead, and so it
+	 * is where the host believes that its loopback device carries the packet: it cannot learn
+	 * a path MTU for an address of its own */
+	if (wire_bytes(skb, pkt) > mk_node.overlay_mtu_bytes && ctx->hook != MK_HOOK_HOST &&
 	    frame.ip->frag_off & bpf_htons(MK_IP_DF))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
 				   ICMP_FRAG_NEEDED, mk_node.overlay_mtu_bytes);
@@ -217,8 +223,9 @@ int router(struct __sk_buff *skb)
 
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	if (ctx.flags & CHAIN_VIA_HOST)
-		return to_host(skb, &ctx, &pkt);
+	if (ctx.flags & CHAIN_OF_SESSION)
+		return ctx.flags & CHAIN_LOOPBACK ? to_loopback(skb, &ctx, &pkt)
+						  : to_host(skb, &ctx, &pkt);
 	/* most packets are for a local pod: no trie for them; the gateway is in that range too */
 	if (is_local_pod_range(&pkt.tuple.daddr) && !is_addr(&pkt.tuple.daddr, mk_node_gateway()))
 		return to_pod(skb, &ctx, &pkt);
@@ -320,6 +327,8 @@ int error(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	/* the packet may have been rewritten before it was found too big: back to its sender's view */
 	next.flags = CHAIN_TRANSLATED | CHAIN_NEW_SOURCE | back_to_host(&ctx);
+	if (ctx.hook == MK_HOOK_HOST && is_host_address(&pkt.tuple.saddr))
+		next.flags |= CHAIN_LOOPBACK; /* a port of its own that it asked for */
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);

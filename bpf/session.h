@@ -158,8 +158,7 @@ static __always_inline int session_find(struct session_tables tables, const stru
 static __always_inline int session_follow(struct __sk_buff *skb, struct packet *pkt,
 					  const struct session_hit *hit, __u8 *chain_flags)
 {
-	if (hit->flags & MK_SESSION_VIA_HOST)
-		*chain_flags |= CHAIN_VIA_HOST;
+	*chain_flags |= hit->flags & CHAIN_OF_SESSION;
 	return rewrite(skb, pkt, &hit->to, chain_flags) ?: MK_PARSED;
 }
 
@@ -167,7 +166,7 @@ struct session_request {
 	struct mk_tuple to; /* what the first packet has to show */
 	__u32 service_id, account_id; /* of struct mk_service; 0: no Service's */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
-	__u8 reverse_flags; /* MK_SESSION_VIA_HOST: replies go to the host's stack */
+	__u8 reverse_flags; /* MK_SESSION_VIA_HOST, MK_SESSION_LOOPBACK: where answers go */
 };
 
 static __always_inline int tuple_eq(const struct mk_tuple *a, const struct mk_tuple *b)

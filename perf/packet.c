@@ -33,6 +33,11 @@ static const struct {
 	{ "outside to the host", MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:22", ACK },
 	{ "the host to outside", MK_HOOK_UPLINK_EGRESS, "tcp 192.168.99.11:22 > 203.0.113.10:40000",
 	  ACK },
+	{ "the host to 127.0.0.1", HOOK_LOOPBACK, "tcp 127.0.0.1:40000 > 127.0.0.1:22", ACK },
+	{ "the host to its own address", HOOK_LOOPBACK,
+	  "tcp 192.168.99.11:40000 > 192.168.99.11:22", ACK },
+	{ "the host to its own NodePort", HOOK_LOOPBACK,
+	  "tcp 192.168.99.11:40000 > 192.168.99.11:30081", ACK },
 };
 
 static void send_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags, struct frame *out)
@@ -52,6 +57,7 @@ static void establish(void)
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
 	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
 			local_backend, 1, 1);
+	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
 	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", SYN, &out);
 	send_one(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK, &out);
 	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK, &out);

@@ -55,6 +55,8 @@ enum mk_session_flags {
 	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction; SCTP: ABORT */
 	MK_SESSION_VIA_HOST = 1 << 4, /* belongs to the host's stack: hand it over untranslated */
 	MK_SESSION_OPEN = 1 << 5, /* TCP, SCTP: handshake completed */
+	MK_SESSION_LOOPBACK = 1 << 6, /* the host asked an address of its own: its stack takes the
+				       * answer from the loopback device alone */
 };
 
 /* One direction of a session: a packet that shows the key is rewritten to show `to`.
@@ -250,6 +252,8 @@ struct mk_runtime {
 	__u32 host_ports; /* map host_ports is not empty */
 };
 
+#define MK_LOOPBACK_IFINDEX 1 /* in every network namespace: linux/net/net_namespace.h */
+
 /* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */
 
 struct mk_node {
@@ -260,6 +264,7 @@ struct mk_node {
 	struct mk_addr cluster_net, cluster_mask;
 	__u32 uplink_ifindex, overlay_ifindex;
 	__u32 host_ifindex; /* host's end of the host veth pair: the host receives on it */
+	__u32 host_peer_ifindex; /* the datapath's end: hook `host` */
 	__u32 uplink_mtu_bytes, overlay_mtu_bytes;
 	__u32 maglev_slots; /* 0: MK_MAGLEV_SLOTS */
 	__u32 maglev_mask; /* mk_maglev_room() - 1; whoever opens the object sets it */
@@ -269,7 +274,7 @@ struct mk_node {
 	__u8 vtep_mac[6];
 	__u8 pad[2];
 };
-_Static_assert(sizeof(struct mk_node) == 80, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 84, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

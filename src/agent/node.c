@@ -224,6 +224,7 @@ static struct mk_node constants(const struct mk_agent *agent)
 		.uplink_ifindex = (__u32)node->uplink.ifindex,
 		.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
 		.host_ifindex = (__u32)node->devices.host_ifindex,
+		.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
 		.uplink_mtu_bytes = node->uplink.mtu_bytes,
 		.overlay_mtu_bytes = node->mtu_bytes,
 		.nat_port_min = agent->config.nat_port_min,

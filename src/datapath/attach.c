@@ -29,7 +29,7 @@ struct hook {
 	const char *program;
 };
 
-#define FIXED_HOOKS 4
+#define FIXED_HOOKS 5
 
 static void fixed_hooks(const struct mk_datapath_links *links, struct hook *hooks)
 {
@@ -37,6 +37,7 @@ static void fixed_hooks(const struct mk_datapath_links *links, struct hook *hook
 	hooks[1] = (struct hook){ links->overlay_ifindex, MK_INGRESS, "ilb_overlay" };
 	hooks[2] = (struct hook){ links->uplink_ifindex, MK_INGRESS, "nat_uplink" };
 	hooks[3] = (struct hook){ links->uplink_ifindex, MK_EGRESS, "elb_uplink_egress" };
+	hooks[4] = (struct hook){ MK_LOOPBACK_IFINDEX, MK_EGRESS, "ilb_lo_egress" };
 }
 
 /* ---- hooks ---------------------------------------------------------------------------------- */

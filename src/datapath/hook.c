@@ -66,8 +66,8 @@ int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id, s
 /* Names as the kernel keeps them: 15 characters. */
 static bool is_ours(uint32_t prog_id)
 {
-	static const char *const names[] = { "ilb_pod", "ilb_host", "ilb_overlay", "nat_uplink",
-					     "elb_uplink_egre" };
+	static const char *const names[] = { "ilb_pod",	   "ilb_host",	      "ilb_overlay",
+					     "nat_uplink", "elb_uplink_egre", "ilb_lo_egress" };
 	cleanup_close int fd = bpf_prog_get_fd_by_id(prog_id);
 	struct bpf_prog_info info = { 0 };
 	__u32 size = sizeof(info);

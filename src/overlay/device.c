@@ -211,8 +211,10 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	/* no ARP on the host's end: every packet for a Service goes to the other end's MAC,
 	 * which is the same address */
 	ret = adjust(nl, &host, mac, wanted->mtu_bytes, IFF_UP | IFF_NOARP, err);
+	/* what the loopback device would have carried whole comes in here: before Linux 5.12 a
+	 * redirect minds the MTU. Nothing leaves by this end. */
 	if (ret == 0)
-		ret = adjust(nl, &peer, mac, wanted->mtu_bytes, IFF_UP, err);
+		ret = adjust(nl, &peer, mac, MK_HOST_PEER_MTU_BYTES, IFF_UP, err);
 	return ret < 0 ? ret : ensure_address(nl, host.ifindex, &wanted->addresses.gateway, err);
 }
 

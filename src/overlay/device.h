@@ -8,6 +8,7 @@
 #include "config/addresses.h"
 
 #define MK_VXLAN_VNI		1
+#define MK_HOST_PEER_MTU_BYTES	65535 /* the most that a veth takes */
 #define MK_VXLAN_OVERHEAD_BYTES 50 /* outer IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14 */
 
 struct mk_device_wanted {
@@ -15,7 +16,7 @@ struct mk_device_wanted {
 	uint16_t vxlan_port;
 	struct mk_ip underlay; /* the Node's InternalIP, on the uplink */
 	int uplink_ifindex;
-	uint32_t mtu_bytes; /* of pods, so of all three interfaces */
+	uint32_t mtu_bytes; /* of pods, so of VXLAN device and host veth */
 	struct mk_addresses addresses;
 };
 

@@ -15,7 +15,10 @@
 #define IPV4	       "/proc/sys/net/ipv4/"
 #define RESERVED_PORTS IPV4 "ip_local_reserved_ports"
 #define IP_FORWARD     IPV4 "ip_forward"
-#define MAX_TEXT       65536
+/* Answers to the host from an address of its own come in by the loopback device, where nobody else's
+ * packets do. */
+#define LO_ACCEPT_LOCAL IPV4 "conf/lo/accept_local"
+#define MAX_TEXT	65536
 
 /* ---- ip_local_reserved_ports -------------------------------------------------------------------- */
 
@@ -179,6 +182,8 @@ int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err
 	const char *const devices[] = { MK_HOST_VETH, MK_HOST_PEER, wanted->vxlan_name };
 	int ret = set_for_host(wanted->state_dir, IP_FORWARD, "1", err);
 
+	if (ret == 0)
+		ret = set_for_host(wanted->state_dir, LO_ACCEPT_LOCAL, "1", err);
 	if (ret == 0)
 		ret = reserve_ports(wanted, err);
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(devices); i++)

@@ -70,6 +70,7 @@ static void fill_node(struct mk_node *node)
 	node->uplink_ifindex = 1;
 	node->overlay_ifindex = 1;
 	node->host_ifindex = 1;
+	node->host_peer_ifindex = 1;
 	node->uplink_mtu_bytes = 1500;
 	node->overlay_mtu_bytes = 1450;
 	node->nat_port_min = 49152;
@@ -371,6 +372,8 @@ static int program_of(enum mk_hook hook)
 		return bpf_program__fd(datapath->progs.ilb_overlay);
 	case MK_HOOK_UPLINK:
 		return bpf_program__fd(datapath->progs.nat_uplink);
+	case HOOK_LOOPBACK:
+		return bpf_program__fd(datapath->progs.ilb_lo_egress);
 	default:
 		return bpf_program__fd(datapath->progs.elb_uplink_egress);
 	}
@@ -396,6 +399,8 @@ static enum where redirected(const struct frame *out)
 {
 	const char *mac = frame_mac_dest(out);
 
+	if (strcmp(mac, "00:00:00:00:00:00") == 0)
+		return TO_LOOPBACK;
 	if (memcmp(out->byte, out->byte + 6, 6) == 0) /* between the ends of the host veth pair */
 		return TO_HOST;
 
@@ -412,6 +417,9 @@ enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame 
 
 	if (verdict == TC_UNSPEC)
 		return TO_HOST;
+	if (verdict == TC_REDIRECT && hook == HOOK_LOOPBACK &&
+	    strcmp(frame_mac_dest(out), "02:4d:0a:f4:01:fe") == 0 && fixture_drops_total() == 0)
+		return TO_HOST_HOOK;
 	if (verdict == TC_REDIRECT)
 		return redirected(out);
 	ck_assert_msg(verdict == TC_SHOT, "unknown verdict %u", verdict);
@@ -429,8 +437,11 @@ uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsign
 
 const char *where_name(enum where where)
 {
-	static const char *const names[] = { "to a pod", "to the overlay", "to the uplink",
-					     "to the host", "dropped" };
+	static const char *const names[] = {
+		"to a pod",    "to the overlay",	  "to the uplink",
+		"to the host", "to the host by loopback", "to the host hook",
+		"dropped"
+	};
 
 	return names[where];
 }

@@ -18,6 +18,8 @@ enum where { /* what became of a packet */
 	     TO_OVERLAY,
 	     TO_UPLINK,
 	     TO_HOST, /* up the stack: TC_ACT_UNSPEC */
+	     TO_LOOPBACK, /* up the stack, as if it came by the loopback device */
+	     TO_HOST_HOOK, /* from the loopback device */
 	     DROPPED,
 };
 const char *where_name(enum where where);
@@ -29,6 +31,9 @@ void fixture_load_small(void);
 void fixture_unload(void);
 /* Empty all tables, then the two nodes, pods and routes above. */
 void fixture_reset(void);
+
+/* Egress of the loopback device; what it drops counts as the host hook's. */
+#define HOOK_LOOPBACK MK_HOOK_COUNT
 
 /* Send @in by @hook; @out is the frame afterwards. */
 enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out);

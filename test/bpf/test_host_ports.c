@@ -77,7 +77,7 @@ static const struct {
 	{ "a pod that reaches itself", MK_HOOK_POD, "tcp 10.244.1.3:40000 > 192.168.99.11:8080",
 	  "10.244.1.1", TO_POD, "tcp 192.168.99.11:8080 > 10.244.1.3:40000" },
 	{ "the host", MK_HOOK_HOST, "tcp 192.168.99.11:40000 > 192.168.99.11:8080", "10.244.1.1",
-	  TO_HOST, "tcp 192.168.99.11:8080 > 192.168.99.11:40000" },
+	  TO_LOOPBACK, "tcp 192.168.99.11:8080 > 192.168.99.11:40000" },
 };
 
 START_TEST(test_masqueraded)

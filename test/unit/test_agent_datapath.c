@@ -213,6 +213,7 @@ START_TEST(test_everything_outlives_the_agent)
 	ck_assert_uint_ne(program_at(links.overlay_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_EGRESS), 0);
+	ck_assert_uint_ne(program_at(MK_LOOPBACK_IFINDEX, MK_EGRESS), 0);
 	ck_assert_int_eq(chain_length("chain"), MK_PROG_COUNT);
 	ck_assert_uint_eq(pins("maps", "_new_"), 0);
 	ck_assert_uint_eq(pins("progs", "_new_"), 0);
@@ -507,7 +508,7 @@ START_TEST(test_removed)
 	put_pod("10.244.1.2", pod_ifindex);
 	mk_datapath_free(attached());
 	ck_ok(mk_datapath_remove(nl, bpf_dir, &removed, &err));
-	ck_assert_uint_eq(removed.filters, 5);
+	ck_assert_uint_eq(removed.filters, 6);
 	ck_assert_uint_eq(removed.pins, maps + mk_program_count);
 	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), 0);
 	ck_assert_int_lt(access(bpf_dir, F_OK), 0);
