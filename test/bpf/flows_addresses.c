@@ -25,7 +25,7 @@ static const struct flow_row rows[] = {
 	{ "ClusterIP: the API server's case, from outside", { "endpoints H N", "outside tcp vip:80 = H N masq" } },
 
 	/* hairpin */
-	{ "hairpin: a pod that reaches itself is masqueraded", { "endpoints P", "self tcp vip:80 = P masq", "self udp vip:80 = P masq" } },
+	{ "hairpin: a pod that reaches itself is masqueraded", { "endpoints P", "self tcp vip:80 = P masq", "self udp vip:80 = P masq", "self sctp vip:80 = P masq" } },
 	{ "hairpin: by an externalIP", { "endpoints P", "self tcp ext:80 = P masq" } },
 	{ "hairpin: by a load-balancer address", { "endpoints P", "self tcp lb:80 = P masq", "self udp lb:80 = P masq" } },
 	{ "hairpin: by a node port", { "endpoints P", "self tcp node:30080 = P masq" } },

@@ -17,7 +17,7 @@ static const char *const states[STATES] = {
 	[THERE_ENDS] = "Rt",  [NONE] = "",
 };
 
-static const char *const protocols[] = { "tcp", "udp" };
+static const char *const protocols[] = { "tcp", "udp", "sctp" };
 
 #define SILENT	  "dropped NO_LOCAL_BACKEND"
 #define EXT_LOCAL "{'spec': {'externalTrafficPolicy': 'Local'}}"

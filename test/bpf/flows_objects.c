@@ -22,11 +22,11 @@ static const struct flow_row rows[] = {
 	{ "the same number on TCP, UDP and SCTP: three ports",
 	  { SLICE(SLICE_PORTS("{'name': 'tcp', 'protocol': 'TCP', 'port': 8001}, {'name': 'udp', 'protocol': 'UDP', 'port': 8002},"
 			      "{'name': 'sctp', 'protocol': 'SCTP', 'port': 8003}") AT_L),
-	    "pod tcp vip:80 = L:8001 kept", "pod udp vip:80 = L:8002 kept" } },
+	    "pod tcp vip:80 = L:8001 kept", "pod udp vip:80 = L:8002 kept", "pod sctp vip:80 = L:8003 kept" } },
 	{ "the same node port on TCP, UDP and SCTP: three ports",
 	  { SLICE(SLICE_PORTS("{'name': 'tcp', 'protocol': 'TCP', 'port': 8001}, {'name': 'udp', 'protocol': 'UDP', 'port': 8002},"
 			      "{'name': 'sctp', 'protocol': 'SCTP', 'port': 8003}") AT_L),
-	    "outside tcp node:30080 = L:8001 masq", "outside udp node:30080 = L:8002 masq" } },
+	    "outside tcp node:30080 = L:8001 masq", "outside udp node:30080 = L:8002 masq", "outside sctp node:30080 = L:8003 masq" } },
 	{ "the same node port on TCP and UDP belongs to two Services",
 	  { SPEC(PORTS(PORT("tcp", "TCP", "80", "30080"))), "endpoints L",
 	    OTHER_SERVICE("x", "t", "'type': 'NodePort', 'clusterIP': '10.96.0.11', " PORTS(PORT("udp", "UDP", "80", "30080"))),

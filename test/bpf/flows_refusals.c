@@ -8,7 +8,7 @@
 /* clang-format off */
 static const struct flow_row rows[] = {
 	/* no usable endpoint anywhere: refuse */
-	{ "no endpoint: ClusterIP refuses pods", { "endpoints", "pod tcp vip:80 = refused", "pod udp vip:80 = refused" } },
+	{ "no endpoint: ClusterIP refuses pods", { "endpoints", "pod tcp vip:80 = refused", "pod udp vip:80 = refused", "pod sctp vip:80 = refused" } },
 	{ "no endpoint: ClusterIP refuses hosts", { "endpoints", "host tcp vip:80 = refused", "host udp vip:80 = refused", "hostnet tcp vip:80 = refused" } },
 	{ "no endpoint: ClusterIP refuses clients outside", { "endpoints", "outside tcp vip:80 = refused", "node2 udp vip:80 = refused" } },
 	{ "no endpoint: NodePort refuses", { "endpoints", "outside tcp node:30080 = refused", "outside udp node:30080 = refused", "pod tcp node:30080 = refused" } },
@@ -31,6 +31,8 @@ static const struct flow_row rows[] = {
 
 	/* new flows only */
 	{ "a refusal is for new flows: TCP goes on", { "endpoints Lt", "open a pod tcp vip:80 = L kept", "endpoints Lg", "a goes on", "pod tcp vip:80 = refused", "sweep", "a goes on" } },
+	{ "no endpoint: SCTP is refused by every address", { "endpoints", "host sctp vip:80 = refused", "outside sctp node:30080 = refused", "pod sctp ext:80 = refused", "outside sctp lb:80 = refused" } },
+	{ "unknown port of a ClusterIP: SCTP", { "endpoints L", "pod sctp vip:81 = refused", "host sctp vip:81 = refused" } },
 	{ "a refusal is for new flows: UDP goes on while no endpoint serves", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints", "sweep", "a goes on", "pod udp vip:80 = refused" } },
 	{ "silence is for new flows", { EXTERNAL_LOCAL, "endpoints L R", "open a outside tcp lb:80 = L kept", "endpoints Lg R", "sweep", "a goes on", "outside tcp lb:80 = " SILENT } },
 	{ "an endpoint that comes back ends the refusal", { "endpoints", "pod udp vip:80 = refused", "endpoints L", "pod udp vip:80 = L kept" } },

@@ -14,6 +14,9 @@ static const struct flow_row rows[] = {
 	/* nothing but an endpoint's end moves an established flow */
 	{ "a flow stays: TCP", { "endpoints L", "open a pod tcp vip:80 = L kept", "a goes on", "endpoints L R", "a goes on", "a goes on" } },
 	{ "a flow stays: UDP", { "endpoints L", "open a pod udp vip:80 = L kept", "a goes on", "endpoints L R T", "sweep", "a goes on" } },
+	{ "a flow stays: SCTP", { "endpoints L", "open a pod sctp vip:80 = L kept", "a goes on", "endpoints L R", "sweep", "a goes on" } },
+	{ "SCTP from outside by a node port stays", { "endpoints L", "open a outside sctp node:30080 = L masq", "a goes on", "endpoints L R", "sweep", "a goes on" } },
+	{ "SCTP to an endpoint that is terminating goes on", { "endpoints L", "open a pod sctp vip:80 = L kept", "endpoints Lt R", "sweep", "a goes on", "pod sctp vip:80 = R kept" } },
 	{ "external policy Cluster becomes Local", { "endpoints R", "open a outside tcp lb:80 = R masq", EXTERNAL_LOCAL, "endpoints L R", "sweep", "a goes on", "outside tcp lb:80 = L kept" } },
 	{ "external policy Cluster becomes Local: UDP", { "endpoints R", "open a outside udp node:30080 = R masq", EXTERNAL_LOCAL, "endpoints L R", "sweep", "a goes on", "outside udp node:30080 = L kept" } },
 	{ "external policy Local becomes Cluster: the client's address stays", { EXTERNAL_LOCAL, "endpoints L", "open a outside tcp lb:80 = L kept", "service", "sweep", "a goes on", "outside tcp lb:80 = L masq" } },
