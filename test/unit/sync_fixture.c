@@ -15,6 +15,7 @@ struct mk_service_sync *sync_;
 struct mk_service_counts counts;
 struct mk_error sync_err;
 uint64_t now_ns;
+uint32_t sync_room = 1024;
 
 /* ---- fixture ---------------------------------------------------------------------------------- */
 
@@ -22,7 +23,7 @@ static struct mk_table make_table(const char *name, uint32_t key_size, uint32_t 
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
 	struct mk_table table;
-	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, key_size, value_size, 1024, &options);
+	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, key_size, value_size, sync_room, &options);
 
 	ck_assert_msg(fd >= 0, "cannot create a map: %s", strerror(errno));
 	ck_assert_int_eq(mk_table_init(&table, name, fd, &sync_err), 0);

@@ -19,6 +19,7 @@ extern struct mk_service_sync *sync_;
 extern struct mk_service_counts counts; /* of the last call */
 extern struct mk_error sync_err;
 extern uint64_t now_ns;
+extern uint32_t sync_room; /* entries that each table takes; before sync_setup() */
 
 /* Checked fixture: empty tables, an agent that has just started. */
 void sync_setup(void);

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One change in a big cluster: which Services are worked on, and which entries are written. Counted,
+ * not timed; perf/scale has the times. Each Service has a ClusterIP and a NodePort, ten endpoints. */
+#include <arpa/inet.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "unit/sync_fixture.h"
+#include "unit/unit.h"
+
+#define ENDPOINTS 10
+
+static struct mk_agent agent;
+
+static void service_changed(void *ctx, const char *namespace_, const char *name)
+{
+	mk_agent_service_dirty(ctx, namespace_, name);
+}
+
+static void node_changed(void *ctx, const char *name)
+{
+	(void)ctx;
+	(void)name;
+}
+
+static void ranges_changed(void *ctx)
+{
+	(void)ctx;
+}
+
+static void setup(void)
+{
+	static const struct mk_model_listener listener = {
+		.node_changed = node_changed,
+		.service_changed = service_changed,
+		.service_cidrs_changed = ranges_changed,
+		.ctx = &agent,
+	};
+
+	sync_room = 262144;
+	sync_setup();
+	memset(&agent, 0, sizeof(agent));
+	agent.model = mk_model_new();
+	ck_assert_ptr_nonnull(agent.model);
+	mk_model_set_listener(agent.model, &listener);
+}
+
+static void teardown(void)
+{
+	mk_agent_services_free(&agent);
+	mk_model_free(agent.model);
+	sync_teardown();
+}
+
+/* ---- a cluster -------------------------------------------------------------------------------- */
+
+static void apply_object(const char *text)
+{
+	json_object *tree = json_tokener_parse(text);
+
+	ck_assert_msg(tree != NULL, "no JSON: %s", text);
+	ck_assert_msg(mk_model_apply(agent.model, tree, &sync_err) == 0, "%s",
+		      mk_error_text(&sync_err));
+	json_object_put(tree);
+}
+
+static void apply_service(unsigned number)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'namespace': 'x', 'name': "
+		 "'s%u'}, 'spec': {'type': 'NodePort', 'clusterIP': '10.96.%u.%u', 'ports': "
+		 "[{'port': 80, 'nodePort': %u}]}}",
+		 number, number / 250, number % 250 + 1, 20000 + number);
+	apply_object(text);
+}
+
+/* The slice of Service @number with its first @count endpoints. */
+static void apply_slice(unsigned number, unsigned count)
+{
+	char text[2048];
+	size_t used = (size_t)snprintf(
+		text, sizeof(text),
+		"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
+		"'IPv4', 'metadata': {'namespace': 'x', 'name': 's%u-1', 'labels': "
+		"{'kubernetes.io/service-name': 's%u'}}, 'ports': [{'port': 8080}], 'endpoints': [",
+		number, number);
+
+	for (unsigned i = 0; i < count; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "%s{'addresses': ['11.%u.%u.%u']}", i ? "," : "",
+					 number / 250, number % 250, i + 1);
+	snprintf(text + used, sizeof(text) - used, "]}");
+	apply_object(text);
+}
+
+/* ---- work, as mk_agent_step_services() does it ------------------------------------------------ */
+
+static void work_on(struct agent_service *service)
+{
+	const struct mk_ip node_address = ip_of("192.168.99.11");
+	const struct mk_service_view view = { .node_name = "node1",
+					      .node_addresses = &node_address,
+					      .node_address_count = 1,
+					      .local_weight = 1,
+					      .maglev_slots = 13 };
+	struct mk_compiled_service compiled;
+
+	ck_assert_msg(mk_service_compile(agent.model, &view, service->namespace_, service->name,
+					 &compiled, &sync_err) == 0,
+		      "%s", mk_error_text(&sync_err));
+	ck_assert_msg(mk_service_sync_apply(sync_, &compiled, now_ns, &counts, &sync_err) == 0,
+		      "%s", mk_error_text(&sync_err));
+	mk_compiled_service_release(&compiled);
+	service->dirty = false;
+	DL_DELETE(agent.dirty, service);
+}
+
+/* Returns on how many Services there was work, and counts the entries. */
+static unsigned work(void)
+{
+	unsigned services = 0;
+
+	counts = (struct mk_service_counts){ 0 };
+	for (; agent.dirty; services++)
+		work_on(agent.dirty);
+	return services;
+}
+
+static void build_cluster(unsigned services)
+{
+	for (unsigned i = 0; i < services; i++) {
+		apply_service(i);
+		apply_slice(i, ENDPOINTS);
+	}
+	ck_assert_uint_eq(work(), services);
+}
+
+/* ---- entries ---------------------------------------------------------------------------------- */
+
+/* All keys and values of a table, in the order of the keys. */
+struct contents {
+	unsigned char *bytes;
+	size_t count, size; /* of a key with its value */
+};
+
+static size_t size_of_entry;
+
+static int compare_entries(const void *a, const void *b)
+{
+	return memcmp(a, b, size_of_entry);
+}
+
+static struct contents read_table(const struct mk_table *table)
+{
+	struct contents contents = { .size = table->key_size + table->value_size };
+	cleanup_free void *keys = NULL;
+	const unsigned char *key;
+
+	ck_assert_int_eq(mk_table_keys(table, &keys, &contents.count, &sync_err), 0);
+	contents.bytes = calloc(contents.count + 1, contents.size);
+	ck_assert_ptr_nonnull(contents.bytes);
+	key = keys;
+	for (size_t i = 0; i < contents.count; i++, key += table->key_size) {
+		unsigned char *entry = contents.bytes + i * contents.size;
+
+		memcpy(entry, key, table->key_size);
+		ck_assert_int_eq(mk_table_get(table, key, entry + table->key_size, &sync_err), 0);
+	}
+	size_of_entry = contents.size;
+	qsort(contents.bytes, contents.count, contents.size, compare_entries);
+	return contents;
+}
+
+/* Entries that are in @now and were not, or otherwise, in @before. */
+static unsigned written(const struct contents *before, const struct contents *now)
+{
+	unsigned count = 0;
+
+	size_of_entry = now->size;
+	for (size_t i = 0; i < now->count; i++)
+		count += !bsearch(now->bytes + i * now->size, before->bytes, before->count,
+				  before->size, compare_entries);
+	return count;
+}
+
+/* What one changed slice costs among @services: entries written, by the sync's count and in truth. */
+static unsigned cost_of_one_change(unsigned services)
+{
+	const struct mk_table *all[] = { &tables.services, &tables.backends, &tables.maglev };
+	struct contents before[MK_ARRAY_SIZE(all)];
+	unsigned truth = 0;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(all); i++)
+		before[i] = read_table(all[i]);
+	apply_slice(services / 2, ENDPOINTS - 1);
+	ck_assert_msg(agent.dirty && !agent.dirty->next, "more than one Service is to be compiled");
+	ck_assert_uint_eq(work(), 1);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(all); i++) {
+		struct contents now = read_table(all[i]);
+
+		truth += written(&before[i], &now);
+		free(now.bytes);
+		free(before[i].bytes);
+	}
+	ck_assert_uint_eq(counts.put, truth);
+	ck_assert_uint_eq(counts.deleted, 0);
+	return truth;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------- */
+
+START_TEST(test_one_slice)
+{
+	unsigned few, many;
+
+	build_cluster(10);
+	few = cost_of_one_change(10);
+	teardown();
+	setup();
+	build_cluster(10000);
+	many = cost_of_one_change(10000);
+	printf("entries written for one changed slice: %u among 10 Services, %u among 10,000\n",
+	       few, many);
+	ck_assert_uint_eq(few, many);
+	/* nine backends, a Maglev table, and a few frontends that name the new generation */
+	ck_assert_uint_ge(many, ENDPOINTS - 1 + 1 + 4);
+	ck_assert_uint_le(many, ENDPOINTS - 1 + 1 + 8);
+}
+END_TEST
+
+/* A Service that changes takes no other along either; what says the same is no change at all. */
+START_TEST(test_one_service)
+{
+	build_cluster(1000);
+	apply_service(500);
+	apply_slice(501, ENDPOINTS);
+	ck_assert_msg(!agent.dirty, "an equal object is a change");
+	apply_object("{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'namespace': 'x', "
+		     "'name': 's500'}, 'spec': {'clusterIP': '10.96.2.1', 'ports': [{'port': 80}]}}");
+	ck_assert_uint_eq(work(), 1);
+	ck_assert_uint_eq(counts.put, 0);
+	ck_assert_uint_eq(counts.deleted, 2); /* the node port, inside and outside */
+	mk_model_delete(agent.model, MK_KIND_SERVICE, "x", "s7");
+	ck_assert_uint_eq(work(), 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("incremental");
+	TCase *tc = tcase_create("changes");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, test_one_slice);
+	tcase_add_test(tc, test_one_service);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
