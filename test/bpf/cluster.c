@@ -14,8 +14,6 @@
 #include "datapath/sweep.h"
 #include "model/model.h"
 
-#define NODE "node1"
-
 static const struct cluster_endpoint endpoints[] = {
 	{ 'L', "10.244.1.3", "node1", TO_POD, MK_HOOK_POD },
 	{ 'K', "10.244.1.4", "node1", TO_POD, MK_HOOK_POD },
@@ -37,6 +35,7 @@ static struct {
 	size_t dirty_count;
 	unsigned slices;
 	uint16_t local_weight;
+	const char *node; /* whose view of Services */
 } cluster;
 
 const struct cluster_endpoint *cluster_endpoint(char letter)
@@ -262,14 +261,14 @@ static void see_service(void *ctx, const struct mk_service_object *service)
 
 static void node_changed(void *ctx, const char *name)
 {
-	if (strcmp(name, NODE) == 0)
+	if (strcmp(name, cluster.node) == 0)
 		mk_model_each_service(cluster.model, see_service, ctx);
 }
 
 void cluster_weight(uint16_t local_weight)
 {
 	cluster.local_weight = local_weight;
-	node_changed(NULL, NODE);
+	node_changed(NULL, cluster.node);
 }
 
 /* As the agent's routes do it: what no Service has is dropped. */
@@ -308,8 +307,8 @@ static uint64_t now_ns(void)
 
 static void sync_one(const struct dirty *dirty, struct mk_service_counts *counts)
 {
-	const struct mk_node_object *node = mk_model_node(cluster.model, NODE);
-	const struct mk_service_view view = { .node_name = NODE,
+	const struct mk_node_object *node = mk_model_node(cluster.model, cluster.node);
+	const struct mk_service_view view = { .node_name = cluster.node,
 					      .zone = node->zone,
 					      .node_addresses = node->addresses,
 					      .node_address_count = node->address_count,
@@ -394,6 +393,11 @@ static void add_node(const char *number, const char *zone)
 
 void cluster_start(void)
 {
+	cluster_start_as("node1");
+}
+
+void cluster_start_as(const char *node)
+{
 	static const struct mk_model_listener listener = {
 		.node_changed = node_changed,
 		.service_changed = service_changed,
@@ -405,6 +409,7 @@ void cluster_start(void)
 	struct mk_error err = { 0 };
 
 	memset(&cluster, 0, sizeof(cluster));
+	cluster.node = node;
 	cluster.local_weight = 1;
 	cluster.tables.services = table_of("services");
 	cluster.tables.backends = table_of("service_backends");

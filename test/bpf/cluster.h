@@ -28,6 +28,8 @@ const struct cluster_endpoint *cluster_endpoint_at(const char *address);
 
 /* After fixture_reset(): the nodes and the ServiceCIDR, no Service. */
 void cluster_start(void);
+/* ... whose Services are compiled as another node does it. */
+void cluster_start_as(const char *node);
 void cluster_stop(void);
 
 /* Apply an object; single quotes will do. */

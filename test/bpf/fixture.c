@@ -151,7 +151,7 @@ int fixture_map(const char *map)
 	return fd;
 }
 
-static void empty(const char *map)
+void fixture_empty(const char *map)
 {
 	__u8 key[64];
 	int fd = fixture_map(map);
@@ -209,7 +209,7 @@ void fixture_reset(void)
 	const struct mk_runtime quiet = { 0 };
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		empty(tables[i]);
+		fixture_empty(tables[i]);
 	clear_drops();
 	fixture_runtime(&quiet);
 	fill_chain();

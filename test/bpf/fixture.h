@@ -57,6 +57,7 @@ void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fix
 uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason);
 uint64_t fixture_drops_total(void);
 unsigned fixture_count(const char *map); /* entries of a map */
+void fixture_empty(const char *map);
 int fixture_map(const char *map); /* its fd */
 uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsigned repeat);
 

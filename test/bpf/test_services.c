@@ -326,68 +326,6 @@ START_TEST(test_service_range)
 }
 END_TEST
 
-/* 3 local of weight 2 and 3 remote of weight 1: shares 2/9 and 1/9. Chi-square with 5 degrees of
- * freedom exceeds 27.9 once in 25,000 runs. */
-START_TEST(test_weighted_choice)
-{
-	static const char *const backends[] = { "10.244.1.2:1",
-						"10.244.1.2:2",
-						"10.244.1.2:3",
-						"10.244.2.7:4",
-						"10.244.2.7:5",
-						"10.244.2.7:6",
-						NULL };
-	double chi = 0, share[] = { 2, 2, 2, 1, 1, 1 };
-	unsigned seen[6] = { 0 }, port, total = 9000;
-	struct frame out;
-	char flow[64];
-
-	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, backends, 3, 2);
-	for (unsigned i = 0; i < total; i++) {
-		snprintf(flow, sizeof(flow), "tcp 10.244.1.3:%u > 10.96.0.10:80", 1024 + i);
-		out = frame_make(flow, NULL);
-		fixture_send(MK_HOOK_POD, &out, &out);
-		ck_assert_int_eq(sscanf(frame_flow(&out), "tcp %*[0-9.:] > %*[0-9.]:%u", &port), 1);
-		ck_assert_msg(port >= 1 && port <= 6, "went to '%s'", frame_flow(&out));
-		seen[port - 1]++;
-	}
-	for (int i = 0; i < 6; i++) {
-		double expected = total * share[i] / 9;
-
-		chi += (seen[i] - expected) * (seen[i] - expected) / expected;
-	}
-	ck_assert_msg(chi < 27.9, "chi-square %.1f: %u %u %u %u %u %u", chi, seen[0], seen[1],
-		      seen[2], seen[3], seen[4], seen[5]);
-}
-END_TEST
-
-/* The client's address and port decide, not the node's address it uses. */
-START_TEST(test_maglev_is_the_same_by_any_node)
-{
-	static const char *const backends[] = { "10.244.1.2:1", "10.244.1.3:2", "10.244.2.7:3",
-						NULL };
-	static const uint16_t flags = MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE;
-	struct frame one, other;
-	unsigned used = 0;
-	char flow[96];
-
-	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, flags, backends, 2, 1);
-	fixture_service("tcp 192.168.99.12:30080", MK_SCOPE_EXTERNAL, flags, backends, 2, 1);
-	for (unsigned i = 0; i < 100; i++) {
-		snprintf(flow, sizeof(flow), "tcp 203.0.113.10:%u > 192.168.99.11:30080", 2000 + i);
-		one = frame_make(flow, NULL);
-		fixture_send(MK_HOOK_UPLINK, &one, &one);
-		snprintf(flow, sizeof(flow), "tcp 203.0.113.10:%u > 192.168.99.12:30080", 2000 + i);
-		other = frame_make(flow, NULL);
-		fixture_send(MK_HOOK_UPLINK, &other, &other);
-		snprintf(flow, sizeof(flow), "%s", strchr(frame_flow(&one), '>'));
-		ck_assert_str_eq(flow, strchr(frame_flow(&other), '>'));
-		used |= 1u << flow[strlen(flow) - 1] % 8;
-	}
-	ck_assert_int_ge(__builtin_popcount(used), 3);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("services");
@@ -399,7 +337,5 @@ int main(void)
 	tcase_add_loop_test(tcase, test_refused, 0, ROWS(refused));
 	tcase_add_test(tcase, test_ping_of_vip);
 	tcase_add_loop_test(tcase, test_service_range, 0, ROWS(in_range));
-	tcase_add_test(tcase, test_weighted_choice);
-	tcase_add_test(tcase, test_maglev_is_the_same_by_any_node);
 	return bpf_run(suite);
 }

@@ -242,8 +242,9 @@ START_TEST(test_one_service)
 	apply_service(500);
 	apply_slice(501, ENDPOINTS);
 	ck_assert_msg(!agent.dirty, "an equal object is a change");
-	apply_object("{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'namespace': 'x', "
-		     "'name': 's500'}, 'spec': {'clusterIP': '10.96.2.1', 'ports': [{'port': 80}]}}");
+	apply_object(
+		"{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'namespace': 'x', "
+		"'name': 's500'}, 'spec': {'clusterIP': '10.96.2.1', 'ports': [{'port': 80}]}}");
 	ck_assert_uint_eq(work(), 1);
 	ck_assert_uint_eq(counts.put, 0);
 	ck_assert_uint_eq(counts.deleted, 2); /* the node port, inside and outside */
