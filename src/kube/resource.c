@@ -20,7 +20,8 @@ static const char *const unused_of_nodes[] = {
 static const char *const unused_of_services[] = { "metadata.managedFields", "metadata.annotations",
 						  "metadata.ownerReferences", "status.conditions",
 						  NULL };
-static const char *const unused_of_slices[] = { "metadata.managedFields", "metadata.annotations",
+/* Their one annotation, since when endpoints are as they are, is read. */
+static const char *const unused_of_slices[] = { "metadata.managedFields",
 						"metadata.ownerReferences", "endpoints.targetRef",
 						NULL };
 static const char *const unused_of_endpoints[] = { "metadata.managedFields", "metadata.annotations",

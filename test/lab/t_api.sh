@@ -153,6 +153,24 @@ forgot_node()
 		on node1 ip neigh show dev mkvxlan | grep "^10.18.0.$1 " || true)"
 }
 
+# What load balancers ask, and how long their answer took from the controller to the tables.
+health_of() { on world curl -s --noproxy '*' --max-time 5 "http://$NODE1:31600/" | jq .localEndpoints; }
+has_local() { expect_eq "local endpoints" "$1" "$(health_of)"; }
+health_is_followed()
+{
+	local start
+	start=$(log_size)
+	{
+		service health 10.96.66.8 80 'type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 31600'
+		endpoint_slice health-1 health "$WEB_1" | sed -e "s/\(addresses: .*\)}/\1, nodeName: node1}/" -e \
+			"s/metadata: {/&annotations: {endpoints.kubernetes.io\/last-change-trigger-time: \"$(date -u +%FT%TZ -d '+1 second')\"}, /"
+	} | apply health
+	wait_for 5 has_local 1
+	wait_for 5 logged "$start" 'network programming latency service=default/health ms=[0-9]+$'
+	lab delete health.yaml
+	wait_for 5 expect_failure health_of
+}
+
 node_comes_and_goes()
 {
 	node node9 9 | apply node9
@@ -499,6 +517,7 @@ check "each Node says NetworkUnavailable=False" nodes_say_so
 check "ClusterIP and NodePort lead to backends on both nodes" traffic_flows
 check "endpoints follow the pods" endpoints_follow_pods
 check "a Service and its slices are applied, changed, deleted" applied_and_deleted
+check "healthCheckNodePort is answered, network programming latency measured" health_is_followed
 check "a new Node's route, neighbour and FDB entry come and go" node_comes_and_goes
 check "two Nodes with one pod CIDR: the first keeps it, and an Event" node_collides
 check "a ServiceCIDR is routed; one that cannot be is an Event" nothing_suffers range_comes_and_goes

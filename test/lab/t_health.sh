@@ -263,6 +263,12 @@ node_being_deleted()
 	leaving_node
 }
 
+node_without_object()
+{
+	rm "$CLUSTER_1/node-node1.yaml"
+	leaving_node
+}
+
 stopped_and_started()
 {
 	lab agent stop node1
@@ -360,6 +366,7 @@ check "... answers while others hold connections" silent_clients
 check "/healthz and /livez: status, headers, body" node_answer
 check "... a node with the autoscaler's taint: 503 and 200" tainted_node
 check "... a node that is being deleted: 503 and 200" node_being_deleted
+check "... a node that has no Node object: 503 and 200" node_without_object
 check "network programming latency is measured" latency
 check "... all refuse while the agent is away, and are back with it" stopped_and_started
 check "... whose port another process has: the agent starts, and tries again" node_port_taken
