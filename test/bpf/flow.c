@@ -1,196 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bpf/flow.h"
-
-#include <stdarg.h>
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "bpf/cluster.h"
-
-#define VPOD "10.244.1.1"
-#define VTEP "10.18.0.1"
-#define NODE "192.168.99.11"
-
-#define ENDPOINTS_MAX 8
-#define NAMES_MAX     4
-
-/* Where each client's packets come in and its answers go. */
-struct client {
-	const char *name, *address;
-	enum mk_hook hook;
-	enum where where;
-};
-
-static const struct client clients[] = {
-	{ "pod", "10.244.1.2", MK_HOOK_POD, TO_POD },
-	{ "self", "10.244.1.2", MK_HOOK_POD, TO_POD },
-	{ "host", VTEP, MK_HOOK_HOST, TO_HOST },
-	{ "hostnet", NODE, MK_HOOK_HOST, TO_HOST },
-	{ "outside", "203.0.113.10", MK_HOOK_UPLINK, TO_UPLINK },
-	{ "node2", "192.168.99.12", MK_HOOK_UPLINK, TO_UPLINK },
-	{ "forwarded", "172.17.0.2", MK_HOOK_HOST, TO_HOST },
-};
-
-static const struct {
-	const char *name, *address;
-} addresses[] = {
-	{ "vip", "10.96.0.10" },
-	{ "node", NODE },
-	{ "ext", "198.51.100.7" },
-	{ "lb", "192.0.2.80" },
-};
-
-static const char *const reasons[] = {
-#define NAME_OF(name, text) #name,
-	MK_DROP_REASONS(NAME_OF)
-#undef NAME_OF
-};
-
-enum outcome { SERVED, REFUSED, DROP, UNTOUCHED, OUTSIDE, PONG };
-enum source { ANY_SOURCE, KEPT, MASQUERADED };
-
-struct target {
-	const struct cluster_endpoint *endpoint;
-	unsigned port;
-	bool seen;
-};
-
-struct expected {
-	enum outcome outcome;
-	enum source source;
-	int reason;
-	struct target targets[ENDPOINTS_MAX];
-	unsigned count;
-};
-
-struct flow {
-	char name[16];
-	struct client client;
-	char address[32]; /* of the client, where it is not the usual one */
-	char proto[8], to[48]; /* to: "A:port", a ping's "A" */
-	unsigned port; /* of the client */
-	char seen[128]; /* as the first packet left */
-};
-
-/* A row while it runs. */
-static struct {
-	const char *rule, *line;
-	unsigned next_port;
-	struct flow flows[NAMES_MAX];
-	unsigned flow_count;
-} run;
-
-#define expect(condition, ...) \
-	ck_assert_msg(condition, "%s\n\t%s\n\t%s", run.rule, run.line, text_of(__VA_ARGS__))
-
-static const char *text_of(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static const char *text_of(const char *fmt, ...)
-{
-	static char text[512];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	return text;
-}
-
-/* ---- reading ------------------------------------------------------------------------------------ */
-
-static void read_client(const char *text, struct flow *flow)
-{
-	const char *at = strchr(text, '@');
-	size_t length = at ? (size_t)(at - text) : strlen(text);
-
-	for (size_t i = 0; i < MK_ARRAY_SIZE(clients); i++) {
-		if (strlen(clients[i].name) != length ||
-		    strncmp(clients[i].name, text, length) != 0)
-			continue;
-		flow->client = clients[i];
-		snprintf(flow->address, sizeof(flow->address), "%s",
-			 at ? at + 1 : clients[i].address);
-		return;
-	}
-	expect(false, "no client is called '%s'", text);
-}
-
-static void read_to(const char *text, struct flow *flow)
-{
-	size_t length = strcspn(text, ":");
-
-	for (size_t i = 0; i < MK_ARRAY_SIZE(addresses); i++) {
-		if (strlen(addresses[i].name) != length ||
-		    strncmp(addresses[i].name, text, length) != 0)
-			continue;
-		snprintf(flow->to, sizeof(flow->to), "%s%s", addresses[i].address, text + length);
-		return;
-	}
-	snprintf(flow->to, sizeof(flow->to), "%s", text);
-}
-
-static struct flow read_flow(const char *client, const char *proto, const char *to)
-{
-	struct flow flow = { 0 };
-
-	read_client(client, &flow);
-	snprintf(flow.proto, sizeof(flow.proto), "%s", strcmp(proto, "ping") ? proto : "icmp");
-	read_to(to, &flow);
-	return flow;
-}
-
-static int reason_of(const char *name)
-{
-	for (size_t i = 0; i < MK_ARRAY_SIZE(reasons); i++)
-		if (strcmp(reasons[i], name) == 0)
-			return (int)i;
-	expect(false, "no packet is dropped for '%s'", name);
-	return -1;
-}
-
-static void read_target(const char *word, struct expected *expected)
-{
-	struct target *target = &expected->targets[expected->count++];
-
-	expect(expected->count <= ENDPOINTS_MAX, "more than %d endpoints", ENDPOINTS_MAX);
-	target->endpoint = cluster_endpoint(word[0]);
-	expect(target->endpoint != NULL, "what is '%s'?", word);
-	target->port = word[1] == ':' ? (unsigned)atoi(word + 2) : 8080;
-	expect(word[1] == ':' || word[1] == '\0', "what is '%s'?", word);
-}
-
-static struct expected read_outcome(const char *text)
-{
-	static const struct {
-		const char *name;
-		enum outcome outcome;
-	} words[] = {
-		{ "refused", REFUSED },
-		{ "untouched", UNTOUCHED },
-		{ "outside", OUTSIDE },
-		{ "pong", PONG },
-	};
-	struct expected expected = { .outcome = SERVED };
-	char copy[128], *rest;
-
-	for (size_t i = 0; i < MK_ARRAY_SIZE(words); i++)
-		if (strcmp(words[i].name, text) == 0)
-			return (struct expected){ .outcome = words[i].outcome };
-	if (strncmp(text, "dropped ", 8) == 0)
-		return (struct expected){ .outcome = DROP, .reason = reason_of(text + 8) };
-	snprintf(copy, sizeof(copy), "%s", text);
-	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-		if (strcmp(word, "kept") == 0)
-			expected.source = KEPT;
-		else if (strcmp(word, "masq") == 0)
-			expected.source = MASQUERADED;
-		else
-			read_target(word, &expected);
-	}
-	expect(expected.count > 0, "no endpoint in '%s'", text);
-	return expected;
-}
+#include "bpf/flow_internal.h"
 
 /* ---- packets ------------------------------------------------------------------------------------ */
 
@@ -206,6 +22,24 @@ static struct frame request_of(const struct flow *flow, uint8_t tcp_flags)
 		snprintf(text, sizeof(text), "%s %s:%u > %s", flow->proto, flow->address,
 			 flow->port, flow->to);
 	return frame_make(text, &options);
+}
+
+/* What a host sends to an address of its own meets the loopback device first, and the hook of the
+ * host only if that says so. */
+static enum where send_request(const struct flow *flow, const struct frame *in, struct frame *out)
+{
+	struct frame handed;
+	enum where where;
+
+	if (flow->client.where != TO_LOOPBACK)
+		return fixture_send(flow->client.hook, in, out);
+	where = fixture_send(HOOK_LOOPBACK, in, &handed);
+	if (memcmp(handed.byte, in->byte, in->length) != 0) {
+		handed.byte[6] = 0xee; /* to the uplink MACs stay: tell them from the host's */
+		return fixture_send(flow->client.hook, &handed, out);
+	}
+	*out = handed;
+	return where;
 }
 
 /* The two ends of "tcp A:1 > B:2". */
@@ -383,7 +217,7 @@ static void check_drops(const struct flow *flow, const struct expected *expected
 	       (unsigned long long)(now.total - before->total), packets);
 	if (reason >= 0)
 		expect(now.expected - before->expected == packets,
-		       "dropped for another reason than %s", reasons[reason]);
+		       "dropped for another reason than %s", flow_reasons[reason]);
 }
 
 /* ---- packets of a line -------------------------------------------------------------------------- */
@@ -391,7 +225,7 @@ static void check_drops(const struct flow *flow, const struct expected *expected
 static void send_one(struct flow *flow, struct expected *expected, uint8_t tcp_flags)
 {
 	struct frame in = request_of(flow, tcp_flags), out;
-	enum where where = fixture_send(flow->client.hook, &in, &out);
+	enum where where = send_request(flow, &in, &out);
 
 	if (expected->outcome == SERVED)
 		check_served(flow, expected, &out, where);
@@ -458,12 +292,34 @@ static void open_flow(const char *name, struct flow *flow, struct expected *expe
 	*kept = *flow;
 }
 
-/* The handshake is over by then: a flow is told from a new one by more than its SYN. */
+static bool has_session(const struct flow *flow)
+{
+	static const char *const protocols[] = {
+		[IPPROTO_TCP] = "tcp", [IPPROTO_UDP] = "udp", [IPPROTO_SCTP] = "sctp"
+	};
+	struct mk_tuple key = { .sport = htons((uint16_t)flow->port),
+				.dport = htons((uint16_t)atoi(strchr(flow->to, ':') + 1)) };
+	struct mk_session session;
+	char to[32];
+
+	address_of(flow->to, to);
+	key.saddr.word[0] = inet_addr(flow->address);
+	key.daddr.word[0] = inet_addr(to);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(protocols); i++)
+		if (protocols[i] && strcmp(protocols[i], flow->proto) == 0)
+			key.proto = (__u8)i;
+	return bpf_map_lookup_elem(fixture_map("sessions"), &key, &session) == 0 ||
+	       bpf_map_lookup_elem(fixture_map("sessions_new"), &key, &session) == 0;
+}
+
+/* By its own session: another choice might well fall on the same endpoint. */
 static void go_on(const struct flow *flow)
 {
 	struct frame in = request_of(flow, ACK), out;
-	enum where where = fixture_send(flow->client.hook, &in, &out);
+	enum where where;
 
+	expect(has_session(flow), "'%s' has lost its session", flow->seen);
+	where = send_request(flow, &in, &out);
 	expect(strcmp(frame_flow(&out), flow->seen) == 0, "'%s' goes on %s as '%s'", flow->seen,
 	       where_name(where), frame_flow(&out));
 	check_frame(&out);
@@ -477,15 +333,15 @@ static bool read_flow_line(const char *line)
 
 	if (sscanf(line, "open %15s %47s %7s %47s = %127[^\n]", name, client, proto, to, outcome) ==
 	    5) {
-		flow = read_flow(client, proto, to);
-		expected = read_outcome(outcome);
+		flow = flow_read(client, proto, to);
+		expected = flow_read_outcome(outcome);
 		open_flow(name, &flow, &expected);
 		return true;
 	}
 	if (sscanf(line, "%47s %7s %47s = %127[^\n]", client, proto, to, outcome) != 4)
 		return false;
-	flow = read_flow(client, proto, to);
-	expected = read_outcome(outcome);
+	flow = flow_read(client, proto, to);
+	expected = flow_read_outcome(outcome);
 	send_many(&flow, &expected);
 	return true;
 }
@@ -504,7 +360,7 @@ static bool read_named_line(const char *line)
 	}
 	if (sscanf(line + strlen(name), " now %127[^\n]", outcome) != 1)
 		return false;
-	expected = read_outcome(outcome);
+	expected = flow_read_outcome(outcome);
 	send_counted(flow, &expected, ACK);
 	return true;
 }
@@ -571,7 +427,7 @@ void flow_expect(const char *rule, const char *client, const char *proto, const 
 	begin(rule);
 	snprintf(line, sizeof(line), "%s %s %s = %s", client, proto, to, outcome);
 	run.line = line;
-	flow = read_flow(client, proto, to);
-	expected = read_outcome(outcome);
+	flow = flow_read(client, proto, to);
+	expected = flow_read_outcome(outcome);
 	send_many(&flow, &expected);
 }

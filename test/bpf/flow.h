@@ -14,7 +14,7 @@
  * The standard Service is there unless the row begins with one of its own or with "no service".
  *
  * CLIENT: pod, self (the pod that is endpoint P), host (a process of this host), hostnet (one with
- * the node's address, as host-network pods have), outside, node2 (a process of another node, or a
+ * the node's address, as host-network pods have), own (one that asks an address of its own host), outside, node2 (a process of another node, or a
  * pod of it that left masqueraded), forwarded (a container network beside ours); "@1.2.3.4" behind
  * it gives another source address. PROTO: tcp, udp, sctp, ping. TO: vip, node, ext, lb or an
  * address, with ":port" unless a ping.

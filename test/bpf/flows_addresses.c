@@ -48,6 +48,11 @@ static const struct flow_row rows[] = {
 	{ "NodePort: the ClusterIP does not answer on it", { "endpoints L", "pod tcp vip:30080 = refused" } },
 	{ "NodePort: endpoint in this host's network", { "endpoints H", "outside tcp node:30080 = H masq", "outside udp node:30080 = H masq", "pod tcp node:30080 = H masq" } },
 	{ "NodePort: endpoint in another host's network", { "endpoints N", "outside tcp node:30080 = N masq", "pod tcp node:30080 = N masq" } },
+	{ "NodePort: the host itself, endpoint in its own network", { "endpoints H", "own tcp node:30080 = H", "own udp node:30080 = H" } },
+	{ "NodePort: the host itself, endpoint in another host's network", { "endpoints N", "own tcp node:30080 = N" } },
+	{ "NodePort: the host itself, external policy Local, endpoint in its own network", { EXTERNAL_LOCAL, "endpoints H R", "own tcp node:30080 = H R" } },
+	{ "NodePort: what the host says to itself on other ports is not touched", { "endpoints L", "own tcp node:22 = untouched", "own udp node:53 = untouched", "own tcp node:80 = untouched", "own tcp node:30081 = untouched" } },
+	{ "NodePort: what the host says to itself is not touched without a Service", { "endpoints L", "own tcp node:30080 = L", "delete service", "own tcp node:30080 = untouched" } },
 	{ "NodePort: another node's client and endpoint", { "endpoints N R", "node2 tcp node:30080 = N R masq" } },
 	{ "NodePort, external policy Local: endpoint in this host's network", { EXTERNAL_LOCAL, "endpoints H R", "outside tcp node:30080 = H kept", "outside udp node:30080 = H kept", "node2 tcp node:30080 = H kept" } },
 	{ "NodePort: a pod of a container network beside ours", { "endpoints L R", "forwarded tcp lb:80 = L R masq" } },
@@ -61,7 +66,7 @@ static const struct flow_row rows[] = {
 	{ "a VIP goes before a node port: of a Service that comes later", { "no service",
 	    OTHER_SERVICE("x", "t", "'clusterIP': '10.96.0.11', 'externalIPs': ['192.168.99.11'], " PORT_TCP("30080")),
 	    SLICE_OF("x", "t", "t-1", "IPv4", TCP_8080 AT_R), "outside tcp node:30080 = R masq", "service", "endpoints L", "outside tcp node:30080 = R masq", "outside tcp lb:80 = L masq" } },
-	{ "an externalIP that is a node's own address", { SPEC("'externalIPs': ['192.168.99.11']"), "endpoints L R", "outside tcp node:80 = L R masq", "pod tcp node:80 = L R masq", "outside tcp node:22 = untouched" } },
+	{ "an externalIP that is a node's own address", { SPEC("'externalIPs': ['192.168.99.11']"), "endpoints L R", "outside tcp node:80 = L R masq", "pod tcp node:80 = L R masq", "own tcp node:80 = L R", "outside tcp node:22 = untouched" } },
 
 	/* externalIPs and load-balancer addresses: the external path */
 	{ "externalIP: endpoint in this host's network", { "endpoints H", "outside tcp ext:80 = H masq", "pod tcp ext:80 = H masq", "host tcp ext:80 = H" } },

@@ -62,6 +62,10 @@ static const struct {
 	{ "NodePort does not ask the internal policy: pod", INT_LOCAL, "pod", "node:30080", ANY(" masq") },
 	{ "NodePort does not ask the internal policy: outside", INT_LOCAL, "outside", "node:30080", ANY(" masq") },
 
+	{ "NodePort: the host itself", NULL, "own", "node:30080", ANY("") },
+	{ "NodePort, external policy Local: the host itself, the short cut", EXT_LOCAL, "own", "node:30080", ANY("") },
+	{ "NodePort does not ask the internal policy: the host itself", INT_LOCAL, "own", "node:30080", ANY("") },
+
 	{ "externalIP: pod, masqueraded", NULL, "pod", "ext:80", ANY(" masq") },
 	{ "externalIP: host", NULL, "host", "ext:80", ANY("") },
 	{ "externalIP: host network", NULL, "hostnet", "ext:80", ANY("") },

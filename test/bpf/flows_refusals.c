@@ -12,6 +12,7 @@ static const struct flow_row rows[] = {
 	{ "no endpoint: ClusterIP refuses hosts", { "endpoints", "host tcp vip:80 = refused", "host udp vip:80 = refused", "hostnet tcp vip:80 = refused" } },
 	{ "no endpoint: ClusterIP refuses clients outside", { "endpoints", "outside tcp vip:80 = refused", "node2 udp vip:80 = refused" } },
 	{ "no endpoint: NodePort refuses", { "endpoints", "outside tcp node:30080 = refused", "outside udp node:30080 = refused", "pod tcp node:30080 = refused" } },
+	{ "no endpoint: NodePort refuses the host itself", { "endpoints", "own tcp node:30080 = refused", "own udp node:30080 = refused", EXTERNAL_LOCAL, "own tcp node:30080 = refused" } },
 	{ "no endpoint: externalIP refuses", { "endpoints", "outside tcp ext:80 = refused", "pod tcp ext:80 = refused", "host udp ext:80 = refused" } },
 	{ "no endpoint: load balancer refuses", { "endpoints", "outside tcp lb:80 = refused", "pod tcp lb:80 = refused", "host udp lb:80 = refused" } },
 	{ "no slice at all: the same", { "endpoints none", "pod tcp vip:80 = refused", "outside tcp node:30080 = refused", "outside tcp lb:80 = refused" } },

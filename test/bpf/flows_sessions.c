@@ -17,6 +17,8 @@ static const struct flow_row rows[] = {
 	{ "a flow stays: SCTP", { "endpoints L", "open a pod sctp vip:80 = L kept", "a goes on", "endpoints L R", "sweep", "a goes on" } },
 	{ "SCTP from outside by a node port stays", { "endpoints L", "open a outside sctp node:30080 = L masq", "a goes on", "endpoints L R", "sweep", "a goes on" } },
 	{ "SCTP to an endpoint that is terminating goes on", { "endpoints L", "open a pod sctp vip:80 = L kept", "endpoints Lt R", "sweep", "a goes on", "pod sctp vip:80 = R kept" } },
+	{ "a host's flow to its own node port stays", { "endpoints L", "open a own tcp node:30080 = L", "a goes on", "endpoints L R", "sweep", "a goes on", EXTERNAL_LOCAL, "a goes on" } },
+	{ "UDP of a host to its own node port is cut with its endpoint", { "endpoints L", "open a own udp node:30080 = L", "endpoints R", "sweep", "a now R" } },
 	{ "external policy Cluster becomes Local", { "endpoints R", "open a outside tcp lb:80 = R masq", EXTERNAL_LOCAL, "endpoints L R", "sweep", "a goes on", "outside tcp lb:80 = L kept" } },
 	{ "external policy Cluster becomes Local: UDP", { "endpoints R", "open a outside udp node:30080 = R masq", EXTERNAL_LOCAL, "endpoints L R", "sweep", "a goes on", "outside udp node:30080 = L kept" } },
 	{ "external policy Local becomes Cluster: the client's address stays", { EXTERNAL_LOCAL, "endpoints L", "open a outside tcp lb:80 = L kept", "service", "sweep", "a goes on", "outside tcp lb:80 = L masq" } },

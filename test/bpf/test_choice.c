@@ -38,7 +38,12 @@ static const struct {
 		unsigned endpoint, share;
 	} shares[6];
 } inside[] = {
-	{ "two, one elsewhere", "L R", 1, MK_HOOK_POD, "10.244.1.2", { { 0x103, 1 }, { 0x207, 1 } } },
+	{ "two, one elsewhere",
+	  "L R",
+	  1,
+	  MK_HOOK_POD,
+	  "10.244.1.2",
+	  { { 0x103, 1 }, { 0x207, 1 } } },
 	{ "six, uniform",
 	  "L K P R S T",
 	  1,
@@ -187,10 +192,11 @@ static void apply_many(unsigned count, unsigned gone)
 	FILE *out = open_memstream(&text, &size);
 
 	ck_assert_ptr_nonnull(out);
-	fprintf(out, "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
-		     "'IPv4', 'metadata': {'namespace': 'x', 'name': 'many', 'labels': "
-		     "{'kubernetes.io/service-name': 's'}}, 'ports': [{'name': 'tcp', 'port': 8080}, "
-		     "{'name': 'udp', 'protocol': 'UDP', 'port': 8080}], 'endpoints': [");
+	fprintf(out,
+		"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
+		"'IPv4', 'metadata': {'namespace': 'x', 'name': 'many', 'labels': "
+		"{'kubernetes.io/service-name': 's'}}, 'ports': [{'name': 'tcp', 'port': 8080}, "
+		"{'name': 'udp', 'protocol': 'UDP', 'port': 8080}], 'endpoints': [");
 	for (unsigned i = 0, some = 0; i < count; i++)
 		if (i != gone)
 			fprintf(out, "%s{'addresses': ['10.244.2.%u'], 'nodeName': 'node2'}",
