@@ -95,6 +95,22 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
 	return bpf_redirect(MK_LOOPBACK_IFINDEX, BPF_F_INGRESS);
 }
 
+/* Would the packet vanish behind the redirect to the overlay? Without DF its carrier is fragmented
+ * instead. So it is
+ * - where the host believes that its loopback device carries the packet: it cannot learn a path MTU
+ *   for an address of its own;
+ * - with a pod's datagrams to a Service: the pod's route to it carries what the uplink does, because
+ *   the backend may be anywhere, and the first datagram that is a little longer would be lost. TCP
+ *   knows better: a remote pod's SYN-ACK says its size. */
+static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct chain_ctx *ctx,
+					   const struct packet *pkt, const struct iphdr *ip)
+{
+	if (wire_bytes(skb, pkt) <= mk_node.overlay_mtu_bytes || ctx->hook == MK_HOOK_HOST ||
+	    !(ip->frag_off & bpf_htons(MK_IP_DF)))
+		return 0;
+	return ctx->hook != MK_HOOK_POD || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
+}
+
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct mk_route *route)
 {
@@ -102,11 +118,7 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 
 	if (frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	/* would vanish behind the redirect; without DF the carrier is fragmented instead, and so it
-	 * is where the host believes that its loopback device carries the packet: it cannot learn
-	 * a path MTU for an address of its own */
-	if (wire_bytes(skb, pkt) > mk_node.overlay_mtu_bytes && ctx->hook != MK_HOOK_HOST &&
-	    frame.ip->frag_off & bpf_htons(MK_IP_DF))
+	if (exceeds_overlay(skb, ctx, pkt, frame.ip))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
 				   ICMP_FRAG_NEEDED, mk_node.overlay_mtu_bytes);
 	if (hop(ctx, frame.ip) != MK_PARSED)

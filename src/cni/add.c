@@ -253,7 +253,7 @@ static int print_result(const struct adding *adding, struct mk_error *err)
 		.ip = adding->ip,
 		.gateway = adding->conf->addresses.gateway,
 		.device_mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
-		.default_route_mtu_bytes = adding->conf->mtu_bytes,
+		.default_route_mtu_bytes = mk_cni_underlay_mtu(adding->conf),
 		.dns = adding->conf->dns,
 	};
 

@@ -248,7 +248,7 @@ static int read_dns(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 
 int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
-	struct mk_cidr pods, cluster, vteps;
+	struct mk_cidr pods, vteps;
 
 	if (json_object_object_get_ex(conf->root, "ipam", NULL))
 		return mk_cni_failf(
@@ -256,11 +256,12 @@ int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *fa
 			"unsupported field in the network configuration",
 			"ipam: monokube assigns the addresses itself, remove this field");
 	if (read_cidr(conf, "podCIDR", &pods, failure) < 0 ||
-	    read_cidr(conf, "clusterCIDR", &cluster, failure) < 0 ||
+	    read_cidr(conf, "clusterCIDR", &conf->cluster_cidr, failure) < 0 ||
 	    read_cidr(conf, "vtepCIDR", &vteps, failure) < 0 || read_mtu(conf, failure) < 0 ||
 	    read_dns(conf, failure) < 0)
 		return -1;
-	if (mk_addresses_compute(&cluster, &vteps, &pods, &conf->addresses, &failure->cause) < 0)
+	if (mk_addresses_compute(&conf->cluster_cidr, &vteps, &pods, &conf->addresses,
+				 &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_INVALID_CONFIG, bad_config);
 	return 0;
 }

@@ -34,7 +34,8 @@ struct mk_cni_conf {
 	const char *veth_prefix, *state_dir, *bpf_dir;
 	/* filled by mk_cni_conf_read_network() alone */
 	struct mk_addresses addresses;
-	uint32_t mtu_bytes;
+	struct mk_cidr cluster_cidr;
+	uint32_t mtu_bytes; /* of the overlay */
 	json_object *dns; /* NULL: none */
 };
 

@@ -44,10 +44,13 @@ mk_must_check int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *c
  * the pod's routes. */
 #define MK_POD_DEVICE_MTU_BYTES 65535
 
-/* The routes of a pod, in the order in which they are made: to the gateway; to the virtual pod
- * address, whose packets leave the node; to the pods of this node, with the device's MTU; and for
- * the rest, last. Destinations apart from the pods' have the network's MTU. */
-#define MK_POD_ROUTES 4
+/* What a packet without the overlay's header may have: `mtu` is the overlay's. */
+uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf);
+
+/* The routes of a pod, in the order in which they are made, each with the MTU of that way: to the
+ * gateway; to all pods, the overlay's; to the pods of this node, the device's; to the virtual pod
+ * address, whose packets leave by the uplink, and for the rest, last, the uplink's. */
+#define MK_POD_ROUTES 5
 void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
 		       struct mk_nl_route routes[MK_POD_ROUTES]);
 /* A file descriptor of the container's network namespace. */

@@ -65,7 +65,7 @@ static const struct setting settings[] = {
 	{ "cniBinDir", "cni-bin-dir", "DIR", "/opt/cni/bin", MK_EXPECTED_PATH,
 	  "where to install the CNI plugin", mk_parse_path, FIELD(cni_bin_dir) },
 	{ "mtu", "mtu", "BYTES", "0", "0 (detect) or a number from 576 to 65535",
-	  "MTU of what pods send off their node; 0: the uplink's less the overlay's header", mk_parse_mtu, FIELD(mtu_bytes) },
+	  "MTU of the overlay; 0: the uplink's less the overlay's header", mk_parse_mtu, FIELD(mtu_bytes) },
 	{ "logLevel", "log-level", "LEVEL", "info", "error, warn, info or debug",
 	  "lines above it are not written", mk_parse_log_level, FIELD(log_level) },
 	{ "healthzBindAddress", "healthz-bind-address", "ADDRESS:PORT", "0.0.0.0:10256",

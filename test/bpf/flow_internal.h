@@ -55,9 +55,8 @@ struct flow_run {
 };
 extern struct flow_run run;
 
-#define expect(condition, ...)                                               \
-	ck_assert_msg(condition, "%s\n\t%s\n\t%s", run.rule, run.line, \
-		      flow_text(__VA_ARGS__))
+#define expect(condition, ...) \
+	ck_assert_msg(condition, "%s\n\t%s\n\t%s", run.rule, run.line, flow_text(__VA_ARGS__))
 
 /* Into a static buffer. */
 const char *flow_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -138,4 +138,3 @@ struct expected flow_read_outcome(const char *text)
 	expect(expected.count > 0, "no endpoint in '%s'", text);
 	return expected;
 }
-

@@ -115,6 +115,23 @@ START_TEST(test_too_big_for_overlay)
 }
 END_TEST
 
+/* A pod's route to a Service carries 1500 bytes: what TCP learns from the other end's MSS, a datagram
+ * cannot know, so its carrier is fragmented. */
+START_TEST(test_pod_to_service_too_big_for_overlay)
+{
+	struct frame_options big = { .payload_bytes = 1472, .fragment = DF, .tcp_flags = ACK };
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 10.96.0.10:53", &big);
+
+	fixture_service("udp 10.96.0.10:53", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_service("tcp 10.96.0.10:53", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_expect("UDP", MK_HOOK_POD, &in, TO_OVERLAY, NULL);
+	in = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:53", &big);
+	fixture_expect("TCP", MK_HOOK_POD, &in, TO_POD,
+		       "icmp-error 10.244.1.254 > 10.244.1.2 3/4 [tcp 10.244.1.2:40000 > "
+		       "10.96.0.10:53]");
+}
+END_TEST
+
 START_TEST(test_exactly_fitting)
 {
 	struct frame_options full = { .payload_bytes = 1450 - 28, .fragment = DF };
@@ -181,6 +198,7 @@ int main(void)
 	tcase_add_test(tcase, test_error_to_outside_client);
 	tcase_add_test(tcase, test_host_keeps_its_errors);
 	tcase_add_test(tcase, test_too_big_for_overlay);
+	tcase_add_test(tcase, test_pod_to_service_too_big_for_overlay);
 	tcase_add_test(tcase, test_exactly_fitting);
 	tcase_add_loop_test(tcase, test_ttl_expired, 0, ROWS(expired));
 	tcase_add_test(tcase, test_no_error_about_an_error);

@@ -96,6 +96,8 @@ pod_mtu()
 	expect_failure on client ping -c 1 -W 1 -M 'do' -s 1423 "$BIG"
 	on client ping -c 1 -W 2 -M 'do' -s 60000 "$NEAR"
 	on near ping -c 1 -W 2 -M 'do' -s 60000 "$CLIENT"
+	on client ping -c 1 -W 2 -M 'do' -s 1472 "$WORLD"
+	expect_failure on client ping -c 1 -W 1 -M 'do' -s 1473 "$WORLD"
 }
 
 mtu_lab_up
@@ -114,6 +116,7 @@ check "UDP of 5000 bytes, world to NodePort" large world "$NODE1:30053" big 5000
 check "UDP of 5000 bytes, pod to pod on its node" large client "$NEAR:5353" near 5000
 check "UDP of 5000 bytes, pod to ClusterIP, backend on its node" large client "$NEAR_VIP:53" near 5000
 check "UDP of 5000 bytes, world to NodePort, backend there" large world "$NODE1:30153" near 5000
+check "UDP of 1460 bytes, pod to ClusterIP: between the overlay's and the uplink's MTU" large client "$VIP:53" big 1460
 check "UDP of 60000 bytes, pod to ClusterIP" large client "$VIP:53" big 60000
 check "TCP bulk, pod to ClusterIP" bulk client "$VIP"
 check "TCP bulk, world to NodePort, backend elsewhere" bulk world "$NODE1" 30001

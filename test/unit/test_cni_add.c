@@ -30,9 +30,10 @@ START_TEST(test_add_del)
 	inside("a",
 	       "ip neigh show dev eth0 | grep -q '10.244.1.254 lladdr 02:4d:0a:f4:01:fe PERM'");
 	inside("a", "ip -o link show dev eth0 | grep -q 'mtu 65535.*02:4d:0a:f4:01:02'");
-	inside("a", "ip route show default | grep -q 'mtu 1450'");
-	inside("a", "ip route get 10.244.1.1 | grep -q 'mtu 1450'");
+	inside("a", "ip route show default | grep -q 'mtu 1500'");
+	inside("a", "ip route get 10.244.1.1 | grep -q 'mtu 1500'");
 	inside("a", "ip route get 10.244.1.7 | grep -q 'via 10.244.1.254'");
+	inside("a", "ip route show 10.244.0.0/16 | grep -q 'mtu 1450'");
 	inside("a", "ip route show 10.244.1.0/24 | grep -qv mtu");
 	inside("a", "ip -o link show dev lo up | grep -q lo");
 	snprintf(prev, sizeof(prev), ",\"prevResult\":%s", answer);

@@ -18,6 +18,8 @@ static const struct {
 	  "route to 0.0.0.0/0 via 10.244.1.254 is missing" },
 	{ "gateway route", "ip route del 10.244.1.254/32", NULL,
 	  "route to 10.244.1.254/32 is missing" },
+	{ "route to all pods", "ip route del 10.244.0.0/16", NULL,
+	  "route to 10.244.0.0/16 via 10.244.1.254 is missing" },
 	{ "route to the node's pods", "ip route del 10.244.1.0/24", NULL,
 	  "route to 10.244.1.0/24 via 10.244.1.254 is missing" },
 	{ "route to the virtual pod", "ip route del 10.244.1.1/32", NULL,
