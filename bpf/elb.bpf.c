@@ -23,10 +23,14 @@ static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx
 		return TC_ACT_UNSPEC;
 	if (ret == MK_PARSED)
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
-	if (ret == MK_PARSED)
+	if (ret == MK_PARSED) {
+		account_connection(skb, pkt, request.account_id);
 		ret = rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
-	if (ret != MK_PARSED)
+	}
+	if (ret != MK_PARSED) {
+		account_drop(request.account_id, ret);
 		return service_reject(skb, ctx, pkt, ret);
+	}
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
@@ -65,7 +69,7 @@ int elb(struct __sk_buff *skb)
 		return follow_error(skb, &ctx, &pkt);
 	if (ctx.flags &
 	    CHAIN_TRANSLATED) { /* nat's answer; it may belong to a Service's session too */
-		if (session_find(SERVICE_SESSIONS, &pkt, &hit))
+		if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit))
 			return follow_session(skb, &ctx, &pkt, &hit);
 		return chain_next(skb, &ctx, &pkt, MK_PROG_ROUTER);
 	}
@@ -73,7 +77,7 @@ int elb(struct __sk_buff *skb)
 	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
 	if (!service && !host_port_find(&pkt.tuple))
 		return TC_ACT_UNSPEC;
-	if (session_find(SERVICE_SESSIONS, &pkt, &hit))
+	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit))
 		return follow_session(skb, &ctx, &pkt, &hit);
 	return open_external(skb, &ctx, &pkt, service);
 }
@@ -89,7 +93,7 @@ int elb_uplink_egress(struct __sk_buff *skb)
 
 	if (!settings || !settings->host_backends || packet_parse(skb, &pkt) != MK_PARSED)
 		return TC_ACT_UNSPEC;
-	if (!session_find(SERVICE_SESSIONS, &pkt, &hit) || hit.flags & MK_SESSION_FORWARD)
+	if (!session_find(skb, SERVICE_SESSIONS, &pkt, &hit) || hit.flags & MK_SESSION_FORWARD)
 		return TC_ACT_UNSPEC;
 	ret = session_follow(skb, &pkt, &hit, &flags);
 	return ret == MK_PARSED ? TC_ACT_UNSPEC : drop(skb, MK_HOOK_UPLINK_EGRESS, ret, &pkt.tuple);

@@ -53,35 +53,47 @@ static __always_inline int needs_session(const struct packet *pkt,
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
+/* Returns MK_PARSED or a drop reason; request->account_id says whose. */
+static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
+				     struct packet *pkt, struct session_request *request)
+{
+	struct mk_service *service = NULL;
+	int ret;
+
+	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
+		request->reverse_flags = MK_SESSION_VIA_HOST;
+	if (!is_pod_range(&pkt->tuple.daddr))
+		service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
+	if (service) {
+		ret = service_request(pkt, MK_SCOPE_INTERNAL, service, request);
+		if (ret != MK_PARSED)
+			return ret;
+		if (ctx->hook == MK_HOOK_HOST)
+			masquerade_host(pkt, request);
+	} else if (!is_pod_range(&pkt->tuple.daddr) && host_port_request(pkt, request)) {
+		if (ctx->hook == MK_HOOK_HOST)
+			masquerade_host(pkt, request);
+	} else if (!needs_session(pkt, request)) {
+		return MK_PARSED;
+	}
+	ret = session_open(SERVICE_SESSIONS, pkt, request);
+	if (ret != MK_PARSED)
+		return ret;
+	account_connection(skb, pkt, request->account_id);
+	return rewrite(skb, pkt, &request->to, &ctx->flags) ?: MK_PARSED;
+}
+
 /* The first packet of a flow, or one of a flow that needs no session. Returns MK_PARSED or a drop
  * reason. */
 static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt)
 {
 	struct session_request request = { .to = pkt->tuple };
-	struct mk_service *service = NULL;
-	int ret;
+	int ret = open_flow(skb, ctx, pkt, &request);
 
-	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
-		request.reverse_flags = MK_SESSION_VIA_HOST;
-	if (!is_pod_range(&pkt->tuple.daddr))
-		service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
-	if (service) {
-		ret = service_request(pkt, MK_SCOPE_INTERNAL, service, &request);
-		if (ret != MK_PARSED)
-			return ret;
-		if (ctx->hook == MK_HOOK_HOST)
-			masquerade_host(pkt, &request);
-	} else if (!is_pod_range(&pkt->tuple.daddr) && host_port_request(pkt, &request)) {
-		if (ctx->hook == MK_HOOK_HOST)
-			masquerade_host(pkt, &request);
-	} else if (!needs_session(pkt, &request)) {
-		return MK_PARSED;
-	}
-	ret = session_open(SERVICE_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
-		return ret;
-	return rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
+		account_drop(request.account_id, ret);
+	return ret;
 }
 
 /* An ICMP error: translated with the session of the packet that it quotes, if one knows it. */
@@ -100,7 +112,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return balance_error(skb, ctx, pkt);
-	if (session_find(SERVICE_SESSIONS, pkt, &hit)) {
+	if (session_find(skb, SERVICE_SESSIONS, pkt, &hit)) {
 		ret = session_follow(skb, pkt, &hit, &ctx->flags);
 	} else if (ctx->hook != MK_HOOK_OVERLAY) {
 		ret = new_flow(skb, ctx, pkt);

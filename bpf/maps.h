@@ -79,6 +79,8 @@ MK_MAP(source_ranges, BPF_MAP_TYPE_LPM_TRIE, struct mk_source_range_key, __u32, 
        BPF_F_NO_PREALLOC);
 MK_MAP(service_counters, BPF_MAP_TYPE_HASH, __u32, struct mk_service_counter, 131072,
        BPF_F_NO_PREALLOC);
+MK_MAP(service_counters_ended, BPF_MAP_TYPE_HASH, __u32, struct mk_service_counter, 131072,
+       BPF_F_NO_PREALLOC);
 MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 131072,
        BPF_F_NO_PREALLOC);
 

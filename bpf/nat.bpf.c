@@ -41,7 +41,7 @@ static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx
 		return icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags)
 			       ? MK_DROP_REWRITE_FAILED
 			       : 0;
-	if (may_be_answer(pkt) && session_find(NAT_SESSIONS, pkt, &hit))
+	if (may_be_answer(pkt) && session_find(skb, NAT_SESSIONS, pkt, &hit))
 		return rewrite(skb, pkt, &hit.to, &ctx->flags);
 	return 0;
 }
@@ -70,7 +70,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	struct session_hit hit;
 	int ret;
 
-	if (session_find(NAT_SESSIONS, pkt, &hit))
+	if (session_find(skb, NAT_SESSIONS, pkt, &hit))
 		return session_follow(skb, pkt, &hit, &ctx->flags);
 	if (pkt->fragment == MK_LATER_FRAGMENT)
 		return MK_DROP_FRAGMENT_UNKNOWN;

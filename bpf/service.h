@@ -73,13 +73,15 @@ static __always_inline struct mk_backend *service_choose(const struct mk_service
 	return bpf_map_lookup_elem(&service_backends, &key);
 }
 
-/* Fill request->to with a backend for @pkt. Returns MK_PARSED or a drop reason. */
+/* Fill request->to with a backend for @pkt. Returns MK_PARSED or a drop reason, of which the account
+ * is to be told. */
 static __always_inline int service_request(const struct packet *pkt, enum mk_scope scope,
 					   const struct mk_service *service,
 					   struct session_request *request)
 {
 	struct mk_backend *backend;
 
+	request->account_id = service->account_id;
 	if (service->backend_count == 0)
 		return service->flags & MK_SERVICE_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND
 							      : MK_DROP_REFUSED;
@@ -96,7 +98,6 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 	request->to.daddr = backend->addr;
 	request->to.dport = backend->port;
 	request->service_id = service->id;
-	request->account_id = service->account_id;
 	/* a hairpin has to leave the pod again when it answers itself */
 	if (service->flags & MK_SERVICE_MASQUERADE ||
 	    mk_addr_eq(&backend->addr, &pkt->tuple.saddr)) {

@@ -8,6 +8,7 @@
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
 
+#include "account.h"
 #include "rewrite.h"
 
 #define MK_NAT_PROBES	      16
@@ -16,9 +17,10 @@
 /* The two tables of ilb and elb, or of nat. */
 struct session_tables {
 	void *established, *half_open;
+	int of_services; /* some of their sessions are a Service's, and counted; known at build */
 };
-#define SERVICE_SESSIONS ((struct session_tables){ &sessions, &sessions_new })
-#define NAT_SESSIONS	 ((struct session_tables){ &nat_sessions, &nat_sessions_new })
+#define SERVICE_SESSIONS ((struct session_tables){ &sessions, &sessions_new, 1 })
+#define NAT_SESSIONS	 ((struct session_tables){ &nat_sessions, &nat_sessions_new, 0 })
 
 /* What a packet learns from its session; a copy, because promotion frees the entry. */
 struct session_hit {
@@ -31,17 +33,38 @@ static __always_inline void session_peer_key(struct mk_tuple *key, const struct 
 	tuple_reverse(key, &session->to);
 }
 
-static __always_inline void session_touch(struct mk_session *session, const struct packet *pkt)
+/* Returns 1 once a second, and when the direction ends. */
+static __always_inline int session_mark(struct mk_session *session, const struct packet *pkt)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
+	int news = 0;
 
-	/* written once a second: the line stays shared between CPUs */
-	if (now_ns - session->last_seen_ns > MK_LAST_SEEN_GRAIN_NS)
+	/* written once a second: where nothing is counted, the line stays shared between CPUs */
+	if (now_ns - session->last_seen_ns > MK_LAST_SEEN_GRAIN_NS) {
 		session->last_seen_ns = now_ns;
-	if (pkt->tcp_flags & MK_TCP_FIN && !(session->flags & MK_SESSION_FIN))
+		news = 1;
+	}
+	if (pkt->tcp_flags & MK_TCP_FIN && !(session->flags & MK_SESSION_FIN)) {
 		session->flags |= MK_SESSION_FIN;
-	if (pkt->tcp_flags & MK_TCP_RST && !(session->flags & MK_SESSION_RST))
+		news = 1;
+	}
+	if (pkt->tcp_flags & MK_TCP_RST && !(session->flags & MK_SESSION_RST)) {
 		session->flags |= MK_SESSION_RST;
+		news = 1;
+	}
+	return news;
+}
+
+static __always_inline void session_touch(const struct __sk_buff *skb, struct session_tables tables,
+					  struct mk_session *session, const struct packet *pkt)
+{
+	int news = session_mark(session, pkt);
+
+	if (!tables.of_services || !session->account_id)
+		return;
+	account_gather(skb, pkt, session);
+	if (news)
+		account_flush(session, NULL);
 }
 
 /* Of SCTP, too: an INIT (parse_sctp()). */
@@ -52,7 +75,7 @@ static __always_inline int is_first_of_tcp(const struct packet *pkt)
 
 /* A SYN on a session that has ended opens a new one: the client reuses its port. */
 static __always_inline int session_ended(struct session_tables tables, const struct mk_tuple *key,
-					 const struct mk_session *session)
+					 struct mk_session *session)
 {
 	struct mk_tuple peer_key;
 	struct mk_session *peer;
@@ -62,6 +85,8 @@ static __always_inline int session_ended(struct session_tables tables, const str
 	if (peer && !((session->flags | peer->flags) & MK_SESSION_RST) &&
 	    !(session->flags & peer->flags & MK_SESSION_FIN))
 		return 0;
+	if (tables.of_services)
+		account_flush(session, peer);
 	bpf_map_delete_elem(tables.established, key);
 	bpf_map_delete_elem(tables.established, &peer_key);
 	return 1;
@@ -70,13 +95,15 @@ static __always_inline int session_ended(struct session_tables tables, const str
 /* Both directions were seen: move the pair to the table that is never evicted. Where that is
  * full the pair stays where it is and goes on working. */
 static __always_inline void session_promote(struct session_tables tables,
-					    const struct mk_tuple *key,
-					    const struct mk_session *session,
+					    const struct mk_tuple *key, struct mk_session *session,
 					    const struct mk_tuple *peer_key,
-					    const struct mk_session *peer)
+					    struct mk_session *peer)
 {
-	struct mk_session copy = *session;
+	struct mk_session copy;
 
+	if (tables.of_services)
+		account_flush(session, peer);
+	copy = *session;
 	if (key->proto != IPPROTO_UDP)
 		copy.flags |= MK_SESSION_OPEN;
 	copy.last_seen_ns = bpf_ktime_get_ns();
@@ -131,15 +158,15 @@ static __always_inline int session_fits(const struct mk_session *session, const 
 }
 
 /* The session of @pkt. Returns 1 and fills @hit, or 0. */
-static __always_inline int session_find(struct session_tables tables, const struct packet *pkt,
-					struct session_hit *hit)
+static __always_inline int session_find(const struct __sk_buff *skb, struct session_tables tables,
+					const struct packet *pkt, struct session_hit *hit)
 {
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
 
 	if (session) {
 		if (is_first_of_tcp(pkt) && session_ended(tables, &pkt->tuple, session))
 			return 0;
-		session_touch(session, pkt);
+		session_touch(skb, tables, session, pkt);
 		hit->to = session->to;
 		hit->flags = session->flags;
 		return 1;
@@ -147,7 +174,7 @@ static __always_inline int session_find(struct session_tables tables, const stru
 	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
 	if (!session || !session_fits(session, pkt))
 		return 0;
-	session_touch(session, pkt);
+	session_touch(skb, tables, session, pkt);
 	hit->to = session->to;
 	hit->flags = session->flags;
 	session_progress(tables, pkt, session);

@@ -67,7 +67,7 @@ struct mk_session {
 	struct mk_tuple to;
 	__u64 created_ns; /* CLOCK_MONOTONIC */
 	__u64 last_seen_ns; /* CLOCK_MONOTONIC, refreshed at most once a second */
-	__u64 bytes; /* not yet added to the Service's counters, as are: */
+	__u64 bytes; /* not yet added to the Service's counters (signed, bpf/account.h), as are: */
 	__u32 packets;
 	__u32 service_id; /* mk_service.id, 0: not a Service's */
 	__u32 account_id; /* mk_service.account_id, 0: not a Service's */
@@ -156,7 +156,9 @@ _Static_assert(sizeof(struct mk_source_range_key) == 12, "map key ABI");
 
 /* Map service_counters, by mk_service.account_id, and map service_drops: made by the first packet
  * that counts, so only Services with traffic have entries. Packets as on the wire; those of a
- * session are gathered in its entry and added about once a second. */
+ * session are gathered in its entry and added about once a second. Map service_counters_ended, of
+ * the same form, has what sessions still held when the agent removed them: programs and agent each
+ * write their own, so neither loses what the other adds. A Service's count is the sum of both. */
 enum mk_flow_direction { MK_FLOW_REQUEST, MK_FLOW_REPLY, MK_FLOW_DIRECTIONS };
 struct mk_service_counter {
 	__u64 connections;

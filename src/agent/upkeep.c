@@ -28,7 +28,19 @@ void mk_agent_sweep_now(struct mk_agent *agent)
 
 static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
 {
-	return mk_service_sync_session_cut(ctx, key, session);
+	const struct mk_datapath *datapath = ctx;
+
+	return mk_service_sync_session_cut(mk_datapath_services(datapath), key, session);
+}
+
+static void count_ended(void *ctx, const struct mk_session *session)
+{
+	const struct mk_datapath *datapath = ctx;
+	struct mk_error err = { 0 };
+
+	if (mk_counters_add_ended(mk_datapath_counters(datapath), session, &err) < 0)
+		mk_log_error("cannot count an ended session account=%u packets=%u: %s",
+			     session->account_id, session->packets, mk_error_text(&err));
 }
 
 static int open_sweep(struct mk_agent *agent, struct mk_error *err)
@@ -37,7 +49,8 @@ static int open_sweep(struct mk_agent *agent, struct mk_error *err)
 		.tables = mk_datapath_session_table(agent->datapath, 0),
 		.table_count = MK_SESSION_TABLES,
 		.cut = is_cut,
-		.ctx = mk_datapath_services(agent->datapath),
+		.ended = count_ended,
+		.ctx = agent->datapath,
 	};
 
 	if (!agent->sweep)
@@ -117,11 +130,22 @@ static void reap(struct mk_agent *agent)
 			     mk_error_text(&err));
 }
 
+static void prune_counters(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+
+	if (agent->datapath && agent->pruned &&
+	    mk_datapath_prune_counters(agent->datapath, &err) < 0)
+		mk_log_error("cannot remove counters of Services that are gone: %s",
+			     mk_error_text(&err));
+}
+
 static void on_minute(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
 
 	reap(agent);
+	prune_counters(agent);
 	repair(agent);
 }
 

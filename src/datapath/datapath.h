@@ -13,6 +13,7 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 #include "base/ip.h"
+#include "datapath/counters.h"
 #include "datapath/services.h"
 #include "datapath/table.h"
 
@@ -54,6 +55,10 @@ mk_must_check int mk_datapath_repair_hooks(struct mk_datapath *datapath, struct 
 
 /* The Services' tables, after load. */
 struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath);
+const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath);
+/* Remove counters of Services that are gone. Returns how many entries. */
+mk_must_check int mk_datapath_prune_counters(const struct mk_datapath *datapath,
+					     struct mk_error *err);
 
 /* Sweep order: each table of established sessions is followed by its table of new ones. */
 #define MK_SESSION_TABLES 4

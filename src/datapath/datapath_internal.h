@@ -30,6 +30,7 @@ struct mk_datapath {
 	/* file descriptors are the object's */
 	struct mk_table pods, routes, sessions[MK_SESSION_TABLES];
 	struct mk_service_tables service_tables;
+	struct mk_counter_tables counters;
 	struct mk_service_sync *services;
 	struct mk_migration migrations[MK_MIGRATIONS];
 	size_t migration_count;

@@ -47,6 +47,16 @@ struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath)
 	return datapath->services;
 }
 
+const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath)
+{
+	return &datapath->counters;
+}
+
+int mk_datapath_prune_counters(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	return mk_counters_prune(&datapath->counters, &datapath->service_tables.services, err);
+}
+
 const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datapath, int index)
 {
 	return &datapath->sessions[index];
@@ -247,6 +257,9 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "services", &datapath->service_tables.services },
 		{ "service_backends", &datapath->service_tables.backends },
 		{ "maglev", &datapath->service_tables.maglev },
+		{ "service_counters", &datapath->counters.live },
+		{ "service_counters_ended", &datapath->counters.ended },
+		{ "service_drops", &datapath->counters.drops },
 	};
 	int ret;
 

@@ -116,14 +116,31 @@ const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep)
 	return &sweep->last_pass;
 }
 
+/* What a Service's entry holds is read again: the batch is older than its last packet may be. */
+static int delete_entry(const struct mk_sweep *sweep, const struct mk_table *table,
+			const struct mk_tuple *key, bool counted, struct mk_error *err)
+{
+	struct mk_session last = { 0 };
+	int ret;
+
+	if (counted && sweep->options.ended && bpf_map_lookup_elem(table->fd, key, &last) < 0)
+		last.packets = 0;
+	ret = mk_table_delete(table, key, err);
+	if (ret > 0 && last.packets)
+		sweep->options.ended(sweep->options.ctx, &last);
+	return ret;
+}
+
 /* Returns 1 if @key was there. One batch may hold both entries of a pair: the second visit finds
  * nothing left. */
-static int delete_pair(const struct mk_table *table, const struct mk_tuple *key,
-		       const struct mk_session *session, struct mk_error *err)
+static int delete_pair(const struct mk_sweep *sweep, const struct mk_table *table,
+		       const struct mk_tuple *key, const struct mk_session *session,
+		       struct mk_error *err)
 {
 	struct mk_tuple pair_key = mk_session_pair_key(session);
-	int found = mk_table_delete(table, key, err);
-	int ret = found < 0 ? found : mk_table_delete(table, &pair_key, err);
+	int found = delete_entry(sweep, table, key, session->account_id, err);
+	int ret =
+		found < 0 ? found : delete_entry(sweep, table, &pair_key, session->account_id, err);
 
 	return ret < 0 ? ret : found;
 }
@@ -163,7 +180,7 @@ static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t 
 		counter = &sweep->pass.expired;
 	else
 		return 0;
-	ret = delete_pair(table, key, session, err);
+	ret = delete_pair(sweep, table, key, session, err);
 	if (ret > 0)
 		(*counter)++;
 	return ret < 0 ? ret : 0;

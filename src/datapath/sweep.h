@@ -40,6 +40,8 @@ struct mk_sweep_options {
 	int table_count;
 	/* Is the flow's backend gone? NULL: nobody knows. */
 	bool (*cut)(void *ctx, const struct mk_tuple *key, const struct mk_session *session);
+	/* An entry was removed that held packets of a Service, not yet counted. NULL: lost. */
+	void (*ended)(void *ctx, const struct mk_session *session);
 	void *ctx;
 };
 

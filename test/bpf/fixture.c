@@ -202,15 +202,16 @@ void fixture_peer(const char *pod_net, const char *vtep)
 void fixture_reset(void)
 {
 	static const char *const tables[] = {
-		"services",	"service_backends", "maglev",		"sessions",
-		"sessions_new", "nat_sessions",	    "nat_sessions_new", "pods",
-		"routes",	"fragments",	    "host_ports"
+		"services",	"service_backends", "maglev",	    "sessions", "sessions_new",
+		"nat_sessions", "nat_sessions_new", "pods",	    "routes",	"fragments",
+		"host_ports",	"service_counters", "service_drops"
 	};
 	const struct mk_runtime quiet = { 0 };
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		fixture_empty(tables[i]);
 	clear_drops();
+	fixture_gso(0, 0);
 	fixture_runtime(&quiet);
 	fill_chain();
 	fixture_pod("10.244.1.2");
@@ -379,14 +380,27 @@ static int program_of(enum mk_hook hook)
 	}
 }
 
+static struct __sk_buff gso;
+
+void fixture_gso(unsigned segments, unsigned segment_bytes)
+{
+	gso.gso_segs = segments;
+	gso.gso_size = segment_bytes;
+}
+
 static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, unsigned repeat,
 		 __u32 *duration_ns)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in->byte, .data_size_in = (__u32)in->length,
 		    .data_out = out->byte, .data_size_out = sizeof(out->byte),
 		    .repeat = (int)repeat);
-	int ret = bpf_prog_test_run_opts(program_of(hook), &opts);
+	int ret;
 
+	if (gso.gso_segs) {
+		opts.ctx_in = &gso;
+		opts.ctx_size_in = sizeof(gso);
+	}
+	ret = bpf_prog_test_run_opts(program_of(hook), &opts);
 	ck_assert_msg(ret == 0, "test run of a %zu byte frame: %s", in->length, strerror(-ret));
 	out->length = opts.data_size_out;
 	if (duration_ns)

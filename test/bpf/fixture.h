@@ -40,6 +40,9 @@ enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame 
 
 #define FIXTURE_ACCOUNT 1000 /* account_id of the n-th Service is this and n */
 
+/* Frames sent from now on are GSO packets of so many segments; 0: they are not. */
+void fixture_gso(unsigned segments, unsigned segment_bytes);
+
 /* @frontend: "tcp|udp|sctp A:port". Backends end with NULL: "10.244.1.3:8080". @local_count of them
  * are on this node. */
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
