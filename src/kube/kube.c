@@ -192,7 +192,8 @@ static int load(struct mk_kube *kube, const struct mk_kube_options *options, str
 	if (!kube->http)
 		return -err->code;
 	if (options->node_name)
-		kube->report = mk_report_new(kube->loop, kube->http, options->node_name, err);
+		kube->report = mk_report_new(kube->loop, kube->http, options->node_name,
+					     options->event_again_ms, err);
 	return options->node_name && !kube->report ? -err->code : 0;
 }
 

@@ -21,6 +21,7 @@ struct mk_kube_options {
 	const char *node_name; /* NULL: report nothing */
 	const struct mk_reflector_timing *timing; /* NULL: the default */
 	const struct mk_http_limits *limits; /* NULL: the default */
+	uint64_t event_again_ms; /* until an Event may be counted up; 0: a minute */
 };
 
 /* Reads credentials (which is what can fail here, and libcurl missing), and begins. @listed is called

@@ -166,7 +166,7 @@ static void sender_init(struct mk_sender *sender, struct mk_report *report)
 }
 
 struct mk_report *mk_report_new(uv_loop_t *loop, struct mk_http *http, const char *node_name,
-				struct mk_error *err)
+				uint64_t event_again_ms, struct mk_error *err)
 {
 	struct mk_report *report = calloc(1, sizeof(*report));
 
@@ -177,6 +177,7 @@ struct mk_report *mk_report_new(uv_loop_t *loop, struct mk_http *http, const cha
 	}
 	report->loop = loop;
 	report->http = http;
+	report->event_again_ms = event_again_ms ? event_again_ms : 60000;
 	sender_init(&report->condition, report);
 	sender_init(&report->events, report);
 	return report;

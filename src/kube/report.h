@@ -16,7 +16,8 @@ struct mk_report;
 
 /* NULL: error. @http has to live longer. */
 mk_must_check struct mk_report *mk_report_new(uv_loop_t *loop, struct mk_http *http,
-					      const char *node_name, struct mk_error *err);
+					      const char *node_name, uint64_t event_again_ms,
+					      struct mk_error *err);
 void mk_report_free(struct mk_report *report);
 
 /* From now on the condition is to be False. */
@@ -27,7 +28,7 @@ void mk_report_ready(struct mk_report *report);
 void mk_report_node(struct mk_report *report, json_object *node);
 
 /* @reason is one word in CamelCase, @message a sentence. The same again counts up the same Event, at
- * most once a minute; of more than a few dozen different ones the oldest are forgotten. */
+ * most once in event_again_ms (0: a minute); of more than a few dozen different ones the oldest are forgotten. */
 void mk_report_event(struct mk_report *report, bool warning, const char *reason,
 		     const char *message);
 

@@ -10,7 +10,6 @@
 #include "kube/report_internal.h"
 
 #define EVENTS_MAX    32
-#define AGAIN_MS      60000 /* between two updates of one Event */
 #define NAME_CHARS    254
 #define MESSAGE_CHARS 1024 /* what the server takes */
 
@@ -170,7 +169,7 @@ static struct mk_event *due(const struct mk_report *report, uint64_t *wait_ms)
 
 	*wait_ms = UINT64_MAX;
 	DL_FOREACH(report->list, event) {
-		uint64_t at = event->sent ? event->sent_ms + AGAIN_MS : 0;
+		uint64_t at = event->sent ? event->sent_ms + report->event_again_ms : 0;
 
 		if (event->count == event->sent)
 			continue;

@@ -38,6 +38,7 @@ struct mk_report {
 	struct mk_sender events;
 	struct mk_event *list, *sending;
 	size_t event_count;
+	uint64_t event_again_ms;
 	bool events_refused;
 };
 

@@ -4,7 +4,7 @@
  * follow --dump FILE [--node NAME] [--kubeconfig FILE] [--api-server URL] [--account DIR]
  *        [--watch-s N] [--grace-ms N] [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N]
  *        [--absent-ms N] [--page N] [--connect-ms N]
- *        [--keepalive-s N] [--unacknowledged-ms N] [--bare]
+ *        [--keepalive-s N] [--unacknowledged-ms N] [--event-again-ms N] [--bare]
  *
  * FILE always holds the model, one sorted line per Node and Service, in the words that the
  * stand-in's dump.py has for what should be there. Standard output tells what happened: `listed`,
@@ -288,6 +288,8 @@ static bool number_option(struct settings *settings, const char *key, const char
 		limits->connect_ms = (unsigned int)number;
 	else if (strcmp(key, "--keepalive-s") == 0)
 		limits->keepalive_idle_s = limits->keepalive_interval_s = (unsigned int)number;
+	else if (strcmp(key, "--event-again-ms") == 0)
+		settings->options.event_again_ms = number;
 	else if (strcmp(key, "--unacknowledged-ms") == 0)
 		limits->unacknowledged_ms = (unsigned int)number;
 	else
