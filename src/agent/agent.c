@@ -12,6 +12,7 @@
 #include "monokube/version.h"
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "datapath/pin.h"
 #include "overlay/record.h"
@@ -302,6 +303,7 @@ int mk_agent_main(int argc, char **argv)
 	ret = mk_config_load(&agent->config, argc, argv, &err);
 	if (ret == 0) {
 		mk_log_set_level(agent->config.log_level);
+		mk_sysctl_root(agent->config.proc_sys_dir);
 		ret = run(agent, &err);
 	}
 	if (ret < 0)

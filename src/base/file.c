@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -120,12 +121,27 @@ int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode
 	return 0;
 }
 
-int mk_sysctl_set(const char *path, const char *value, struct mk_error *err)
+#define PROC_SYS "/proc/sys"
+
+static const char *proc_sys = PROC_SYS;
+
+void mk_sysctl_root(const char *dir)
 {
+	proc_sys = dir;
+}
+
+int mk_sysctl_set(const char *setting, const char *value, struct mk_error *err)
+{
+	bool moved = strncmp(setting, PROC_SYS "/", sizeof(PROC_SYS)) == 0;
 	cleanup_free char *now = NULL;
 	cleanup_close int fd = -1;
-	int ret = mk_file_read(path, 4096, &now, NULL, err);
+	char path[PATH_MAX];
+	int ret;
 
+	if (snprintf(path, sizeof(path), "%s%s", moved ? proc_sys : "",
+		     moved ? setting + strlen(PROC_SYS) : setting) >= (int)sizeof(path))
+		return mk_error_set(err, ENAMETOOLONG, "cannot set '%s'", setting);
+	ret = mk_file_read(path, 4096, &now, NULL, err);
 	if (ret < 0)
 		return ret;
 	now[strcspn(now, "\n")] = '\0';

@@ -21,6 +21,10 @@ mk_must_check int mk_file_read(const char *path, size_t max_bytes, char **data, 
 mk_must_check int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode,
 				  struct mk_error *err);
 
+/* Where mk_sysctl_set() finds what it is told as /proc/sys: that is read-only in a container, which
+ * has the host's elsewhere. @dir has to live on; "/proc/sys" at first. */
+void mk_sysctl_root(const char *dir);
+
 /* Write @value to a kernel setting (/proc/sys, /sys), unless it already reads so.
  * Returns 1 if it was changed, 0 if it was already so. */
 mk_must_check int mk_sysctl_set(const char *path, const char *value, struct mk_error *err);

@@ -25,6 +25,7 @@ static const struct {
 	{ "cleanup", mk_cli_cleanup,
 	  "remove everything monokube has made on this host (--host: from a container)" },
 	{ "probe", mk_cli_probe, "does this kernel take the BPF programs? changes nothing" },
+	{ "prepare", mk_cli_prepare, "mount a BPF file system on this host, if there is none" },
 	{ "version", version, "print the version" },
 	{ "help", help, "this list" },
 };

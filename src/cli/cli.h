@@ -15,6 +15,7 @@ int mk_cli_cleanup(int argc, char **argv);
 int mk_cli_drops(int argc, char **argv);
 int mk_cli_status(int argc, char **argv);
 int mk_cli_probe(int argc, char **argv);
+int mk_cli_prepare(int argc, char **argv);
 
 /* Options that the subcommands share. */
 struct mk_cli_options {

@@ -78,6 +78,8 @@ static const struct setting settings[] = {
 	{ "maglevTableSize", "maglev-table-size", "N", "1021", MK_EXPECTED_MAGLEV_SLOTS,
 	  "slots of a Maglev table, of which each Service reached from outside has one; the same on every node",
 	  mk_parse_maglev_slots, FIELD(maglev_slots) },
+	{ NULL, "proc-sys-dir", "DIR", "/proc/sys", MK_EXPECTED_PATH,
+	  "where the host's /proc/sys is writable", mk_parse_path, FIELD(proc_sys_dir) },
 	{ NULL, "state-dir", "DIR", MK_STATE_DIR, MK_EXPECTED_PATH,
 	  "pod addresses and locks", mk_parse_path, FIELD(state_dir) },
 	{ NULL, "bpf-dir", "DIR", MK_BPF_DIR, MK_EXPECTED_PATH,

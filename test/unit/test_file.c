@@ -166,6 +166,23 @@ START_TEST(test_sysctl)
 }
 END_TEST
 
+/* As in a container: /proc/sys stands for another directory. */
+START_TEST(test_sysctl_root)
+{
+	cleanup_free char *text = NULL;
+	struct mk_error err = { 0 };
+
+	put("net", "0\n");
+	mk_sysctl_root(base);
+	ck_assert_int_eq(mk_sysctl_set("/proc/sys/net", "1", &err), 1);
+	ck_assert_int_eq(mk_file_read(path_of("net"), 10, &text, NULL, &err), 0);
+	ck_assert_msg(text[0] == '1', "%s", text);
+	ck_assert_int_eq(mk_sysctl_set("/proc/sysctl", "1", &err), -ENOENT);
+	ck_assert_int_eq(mk_sysctl_set("/proc/sys/no-setting", "1", &err), -ENOENT);
+	ck_assert_msg(strstr(err.text, base), "%s", err.text);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("file");
@@ -178,6 +195,7 @@ int main(void)
 	tcase_add_test(tc, test_replace);
 	tcase_add_test(tc, test_replace_fails_and_leaves_nothing);
 	tcase_add_test(tc, test_sysctl);
+	tcase_add_test(tc, test_sysctl_root);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube prepare`: what takes more privileges than an agent in a container has. Hosts without
+ * systemd may have no BPF file system; one that the agent's container mounted would be seen by nobody
+ * else, and would go with it. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "datapath/pin.h"
+
+int mk_cli_prepare(int argc, char **argv)
+{
+	struct mk_cli_options options;
+	struct mk_error err = { 0 };
+	int ret = mk_cli_options_read(&options, argc, argv, &err);
+
+	if (ret == 0)
+		ret = mk_pin_prepare(options.bpf_dir, &err);
+	return ret < 0 ? mk_cli_fail("prepare", &err) : 0;
+}
