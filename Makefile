@@ -63,7 +63,7 @@ TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: fuzz fuzz-short fuzzers all deps help test demo unit lint format perf perf-scale clean test-bins
+.PHONY: fuzz fuzz-short fuzzers all deps help test demo image unit lint format perf perf-scale clean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -195,6 +195,10 @@ unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
 demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)test/lab/demo
+
+image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its digest
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
+	$(Q)image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
 perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet $(BUILD)/perf/load
