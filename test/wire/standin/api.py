@@ -133,6 +133,7 @@ class Api:
         entry = {"method": exchange.method, "target": exchange.target, "path": exchange.path, "query": exchange.query,
                  "protocol": exchange.protocol, "connection": exchange.connection.id, "time": time.time(),
                  "encoding": exchange.headers.get("accept-encoding", ""), "status": 0,
+                 "agent": exchange.headers.get("user-agent", ""),
                  "body": exchange.body.decode("utf-8", "replace") if exchange.method != "GET" else ""}
         if not exchange.path.startswith("/standin/"):
             self.log.append(entry)

@@ -45,6 +45,12 @@ RESOURCES = [
     ("", "v1", "events", "Event", True, ["ev"]),
     ("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, []),
     ("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", False, []),
+    # not the agent's: what manifests/ are made of
+    ("", "v1", "configmaps", "ConfigMap", True, ["cm"]),
+    ("", "v1", "serviceaccounts", "ServiceAccount", True, ["sa"]),
+    ("apps", "v1", "daemonsets", "DaemonSet", True, ["ds"]),
+    ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False, []),
+    ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False, []),
 ]
 
 

@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_image.sh - the image: the same twice, small, whole; and its agent, started on a bare node as
+# the DaemonSet in manifests/ says, with its mounts and capabilities.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+MAX_BYTES=15000000
+MANIFEST=$HERE/../../manifests/monokube.yaml
+ACCOUNT=/run/mklab-$MK_LAB/account
+API=https://192.168.99.100:6443
+IMAGE=$TMP/image
+
+same_twice()
+{
+	local first second
+	first=$("$HERE/../../image/build" "$MK_BIN" --root "$TMP/root1" --archive "$TMP/one.tar" | grep -o 'sha256:.*')
+	touch -d '2001-01-01' "$TMP/root1"
+	second=$("$HERE/../../image/build" "$MK_BIN" --root "$TMP/root2" --archive "$TMP/two.tar" | grep -o 'sha256:.*')
+	expect_eq "digest of the second build" "$first" "$second"
+	cmp "$TMP/one.tar" "$TMP/two.tar"
+	(($(stat -c %s "$TMP/one.tar") <= MAX_BYTES)) || {
+		echo "$(stat -c %s "$TMP/one.tar") bytes, expected at most $MAX_BYTES"
+		return 1
+	}
+	mkdir "$IMAGE"
+	expect_eq "digest of what the archive holds" "$first" "$("$HERE/lib/oci.py" "$TMP/one.tar" "$IMAGE")"
+}
+
+# Names of libraries whose package's licence is in the image.
+licensed()
+{
+	local package path
+	find "$IMAGE/lib" -name '*.so.*' -printf '*/%f\0' | xargs -0 dpkg-query --search | while IFS=' ' read -r package path; do
+		[[ ! -s $IMAGE/usr/share/doc/${package%%:*}/copyright ]] || basename "$path"
+	done
+}
+
+runs_alone()
+{
+	expect_match "version" '^monokube [0-9]' "$(chroot "$IMAGE" /usr/bin/monokube --version)"
+	chroot "$IMAGE" /usr/bin/monokube agent --help | grep -- --cluster-cidr
+	expect_eq "programs" "/usr/bin/monokube" "$(cd "$IMAGE" && find . -type f -perm /111 -not -name 'ld-*' -printf '/%P\n')"
+	[[ -s $IMAGE/usr/share/doc/monokube/LICENSE && -s $IMAGE/usr/share/doc/libcurl4/copyright ]]
+	licensed | sort -u >"$TMP/licensed"
+	expect_eq "libraries without a licence" "" "$(find "$IMAGE/lib" -name '*.so.*' -printf '%f\n' | sort | comm -23 - "$TMP/licensed")"
+}
+
+# contained CONTAINER [KEY=VALUE...]: of the DaemonSet, on node1
+contained() { on node1 unshare -m "$HERE/lib/daemonset.py" "$IMAGE" "$MANIFEST" "$1" "$ACCOUNT" "${@:2}"; }
+
+# The node as a kubelet finds it that has never run us; the lab's credentials as a service account's.
+bare_node()
+{
+	lab up 1 --api
+	lab agent stop node1
+	on node1 "$MK_BIN" cleanup
+	mkdir -p "$ACCOUNT"
+	echo token >"$ACCOUNT/token"
+	cp "/run/mklab-$MK_LAB/api/ca.crt" "$ACCOUNT/ca.crt"
+	ip netns exec "$MK_LAB.api" curl -sS --fail --noproxy '*' --cacert "$ACCOUNT/ca.crt" -d '{"tokens": ["token"]}' "$API/standin/settings"
+}
+
+agent_of_image() { contained agent "apiServer=$API" >>"$TMP/agent" 2>&1; }
+agent_pid() { on node1 cat /var/lib/monokube/agent.lock; }
+
+capabilities() { awk '$1 == "CapEff:" {print $2}' "/proc/$1/status"; }
+# ready_since START: it was, after so many bytes of its log
+ready_since() { tail -c "+$1" "$TMP/agent" | grep '^info ready'; }
+
+daemonset_serves()
+{
+	local web path
+	contained prepare
+	agent_of_image &
+	wait_for 30 grep '^info ready' "$TMP/agent"
+	grep '^info kernel setting changed /proc/sys/net/ipv6/conf/mkvxlan/disable_ipv6=1' "$TMP/agent"
+	expect_eq "lines of errors and warnings" "" "$(grep -E '^(error|warn)' "$TMP/agent")"
+	web=$(lab pod node1 web-1)
+	lab pod node1 client
+	on client ping -c 1 -W 2 "$web"
+	serve web-1 web-1 --tcp 8080
+	cat >"$TMP/web.yaml" <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec: {clusterIP: 10.96.66.1, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+	END
+	lab apply "$TMP/web.yaml"
+	wait_for 5 ask client tcp 10.96.66.1:80
+	wait_for 5 ask node1 tcp 10.96.66.1:80
+	wait_for 10 network_is_available
+	for path in livez healthz; do
+		expect_eq "status of /$path" 200 "$(on node1 curl -s -o /dev/null -w '%{http_code}' --noproxy '*' "http://127.0.0.1:10256/$path")"
+	done
+	# DAC_OVERRIDE, NET_ADMIN, SYS_RESOURCE, PERFMON, BPF; those of them that this machine gives at all
+	expect_eq "capabilities" "$(printf %016x $((0xc001001002 & 0x$(capabilities self))))" "$(capabilities "$(agent_pid)")"
+}
+
+network_is_available()
+{
+	lab api get /api/v1/nodes/node1 | jq -e '.status.conditions[] | select(.type == "NetworkUnavailable") | .status == "False"'
+}
+
+another_one_takes_over()
+{
+	local start
+	kill "$(agent_pid)"
+	wait_for 10 expect_failure kill -0 "$(agent_pid)"
+	start=$(wc -c <"$TMP/agent")
+	agent_of_image &
+	wait_for 30 ready_since "$start"
+	expect_match "what it wrote" 'writes=0( |$)' "$(grep '^info ready' "$TMP/agent" | tail -n 1)"
+	ask client tcp 10.96.66.1:80
+	lab pod node1 late
+	lab rm late
+}
+
+explain() { tail -n 20 "$TMP/agent"; }
+
+check "two builds are one image, and a small one; every digest is right" same_twice
+check "it has what runs, and licences, and nothing else" runs_alone
+bare_node >"$TMP/bare" 2>&1 || cat "$TMP/bare" >&2
+check "the DaemonSet's agent on a bare node: pods, Services, the Node's condition, probes, few capabilities" daemonset_serves
+check "the next one takes over and writes nothing" another_one_takes_over
+kill "$(agent_pid)"
+finish

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test/wire/t_manifests.py [PART OF A NAME...] - manifests/: fields that exist, names that meet, the verbs the client uses."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import yaml
+
+sys.dont_write_bytecode = True
+from harness import ROOT, Follow, Server, Wrong, expect, run, wait  # noqa: E402
+
+MANIFEST = os.path.join(ROOT, "manifests/monokube.yaml")
+MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
+
+
+def read(path):
+    with open(path) as f:
+        return list(yaml.safe_load_all(f))
+
+
+def objects():
+    return {o["kind"]: o for o in read(MANIFEST)}
+
+
+def pod():
+    return objects()["DaemonSet"]["spec"]["template"]["spec"]
+
+
+# ---- fields. The API's own schema is not at hand where the tests run: these are the fields that are used.
+
+NAME, QUANTITY, PATH = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"), re.compile(r"[0-9]+(m|[KMG]i)?"), re.compile(r"/.*")
+TEXTS, ONE_OF = {"*": str}, lambda *words: re.compile("|".join(words))  # noqa: E731
+META = {"name": NAME, "namespace": NAME, "labels": TEXTS, "annotations": TEXTS}
+PROBE = {"httpGet": {"host": str, "path": PATH, "port": int}, "periodSeconds": int, "failureThreshold": int}
+CONTAINER = {
+    "name": NAME, "image": str, "imagePullPolicy": ONE_OF("IfNotPresent", "Always", "Never"), "args": [str],
+    "env": [{"name": str, "value": str, "valueFrom": {"fieldRef": {"fieldPath": str}}}],
+    "envFrom": [{"configMapRef": {"name": NAME}}],
+    "securityContext": {"privileged": bool, "readOnlyRootFilesystem": bool,
+                        "capabilities": {"add": [re.compile("[A-Z_]+")], "drop": [re.compile("[A-Z_]+")]},
+                        "seLinuxOptions": {"type": str, "level": str}},
+    "resources": {"requests": {"cpu": QUANTITY, "memory": QUANTITY}, "limits": {"cpu": QUANTITY, "memory": QUANTITY}},
+    "ports": [{"name": NAME, "containerPort": int, "hostPort": int, "protocol": ONE_OF("TCP", "UDP")}],
+    "startupProbe": PROBE, "livenessProbe": PROBE, "readinessProbe": PROBE,
+    "volumeMounts": [{"name": NAME, "mountPath": PATH, "readOnly": bool,
+                      "mountPropagation": ONE_OF("HostToContainer", "Bidirectional")}],
+}
+POD = {
+    "serviceAccountName": NAME, "automountServiceAccountToken": bool, "hostNetwork": bool,
+    "dnsPolicy": ONE_OF("ClusterFirstWithHostNet", "Default"), "priorityClassName": NAME,
+    "terminationGracePeriodSeconds": int, "nodeSelector": TEXTS,
+    "tolerations": [{"key": str, "operator": ONE_OF("Exists", "Equal"), "effect": ONE_OF("NoSchedule", "NoExecute")}],
+    "initContainers": [CONTAINER], "containers": [CONTAINER],
+    "volumes": [{"name": NAME, "hostPath": {"path": PATH, "type": ONE_OF("Directory", "DirectoryOrCreate")},
+                 "projected": {"defaultMode": int, "sources": [{
+                     "serviceAccountToken": {"path": str, "expirationSeconds": int},
+                     "configMap": {"name": NAME, "items": [{"key": str, "path": str}]},
+                     "downwardAPI": {"items": [{"path": str, "fieldRef": {"fieldPath": str}}]}}]}}],
+}
+SCHEMAS = {
+    ("v1", "ConfigMap"): {"metadata": META, "data": TEXTS},
+    ("v1", "ServiceAccount"): {"metadata": META, "automountServiceAccountToken": bool},
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): {"metadata": META, "rules": [{
+        "apiGroups": [str], "resources": [str], "verbs": [str], "nonResourceURLs": [PATH]}]},
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): {
+        "metadata": META, "roleRef": {"apiGroup": str, "kind": str, "name": NAME},
+        "subjects": [{"kind": str, "name": NAME, "namespace": NAME}]},
+    ("apps/v1", "DaemonSet"): {"metadata": META, "spec": {
+        "selector": {"matchLabels": TEXTS},
+        "updateStrategy": {"type": ONE_OF("RollingUpdate"), "rollingUpdate": {"maxUnavailable": int}},
+        "template": {"metadata": META, "spec": POD}}},
+}
+
+
+def faults(value, schema, at):
+    """What is wrong with @value, as "path: why"."""
+    if isinstance(schema, dict):
+        if not isinstance(value, dict):
+            return ["%s: %r is no object" % (at, value)]
+        return [f for k, v in value.items() for f in (
+            faults(v, schema.get(k, schema.get("*")), "%s.%s" % (at, k)) if k in schema or "*" in schema
+            else ["%s.%s: no such field" % (at, k)])]
+    if isinstance(schema, list):
+        if not isinstance(value, list):
+            return ["%s: %r is no list" % (at, value)]
+        return [f for i, v in enumerate(value) for f in faults(v, schema[0], "%s[%d]" % (at, i))]
+    if isinstance(schema, re.Pattern):
+        return [] if isinstance(value, str) and schema.fullmatch(value) else ["%s: %r" % (at, value)]
+    return [] if type(value) is schema else ["%s: %r, expected %s" % (at, value, schema.__name__)]
+
+
+def fields():
+    """every field exists and has a value of its kind; a wrong one would be found"""
+    for obj in read(MANIFEST):
+        schema = dict(SCHEMAS[obj["apiVersion"], obj["kind"]], apiVersion=str, kind=str)
+        expect("faults of the %s" % obj["kind"], faults(obj, schema, obj["kind"]), [])
+    for path, value in (("hostNetworks", True), ("hostNetwork", "true"), ("volumes", [{"name": "a b"}])):
+        if not faults(dict(pod(), **{path: value}), POD, "pod"):
+            raise Wrong("%s: %r is taken" % (path, value))
+
+
+# ---- what refers to something
+
+
+def names_meet():
+    """what one object says of another is so: names, labels, volumes, keys of the ConfigMap, flags, version"""
+    found = objects()
+    daemonset, binding = found["DaemonSet"]["spec"], found["ClusterRoleBinding"]
+    account = found["ServiceAccount"]["metadata"]
+    expect("role", binding["roleRef"]["name"], found["ClusterRole"]["metadata"]["name"])
+    expect("subject", (binding["subjects"][0]["name"], binding["subjects"][0]["namespace"]), (account["name"], account["namespace"]))
+    expect("account", pod()["serviceAccountName"], account["name"])
+    expect("labels", daemonset["selector"]["matchLabels"].items() <= daemonset["template"]["metadata"]["labels"].items(), True)
+    containers = pod()["initContainers"] + pod()["containers"]
+    volumes = {v["name"] for v in pod()["volumes"]}
+    expect("volumes", {m["name"] for c in containers for m in c["volumeMounts"]}, volumes)
+    expect("ConfigMap", pod()["containers"][0]["envFrom"][0]["configMapRef"]["name"], found["ConfigMap"]["metadata"]["name"])
+    with open(os.path.join(ROOT, "include/monokube/version.h")) as f:
+        version = re.search(r'MONOKUBE_VERSION\s+"([^"]+)"', f.read())[1]
+    expect("images", {c["image"] for c in containers}, {"localhost/monokube:" + version})
+
+
+def settings_exist():
+    """keys of the ConfigMap and flags are those of `monokube agent --help`, values are accepted"""
+    text = subprocess.run([MONOKUBE, "agent", "--help"], capture_output=True, text=True, check=True).stdout
+    keys, flags = set(re.findall(r"\((\w+)\)$", text, re.M)), set(re.findall(r"^  (--[a-z-]+)", text, re.M))
+    data, args = objects()["ConfigMap"]["data"], pod()["containers"][0]["args"]
+    expect("unknown keys", set(data) - keys, set())
+    expect("unknown flags", {a for a in args if a.startswith("--")} - flags, set())
+    expect("the token's place", [m["mountPath"] for m in pod()["containers"][0]["volumeMounts"] if m["name"] == "token"],
+           ["/var/run/secrets/kubernetes.io/serviceaccount"])
+    done = subprocess.run([MONOKUBE] + args + ["--node-name", "a"], env=dict(data, PATH=os.environ["PATH"]),
+                          capture_output=True, text=True)
+    if "no cluster to follow" not in done.stderr:
+        raise Wrong("with these settings: " + done.stderr)
+
+
+# ---- rights
+
+VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+TARGET = re.compile(r"^/(?:api/v1|apis/([^/]+)/[^/]+)(?:/namespaces/[^/]+)?/([a-z]+)(?:/([^/]+)(?:/([a-z]+))?)?$")
+
+
+def verb_of(entry):
+    """What RBAC calls this request."""
+    m = TARGET.match(entry["path"])
+    if not m:
+        return "get", entry["path"]
+    group, resource, name, part = m.groups()
+    verb = VERBS.get(entry["method"]) or ("get" if name else "watch" if entry["query"].get("watch") else "list")
+    return verb, "%s/%s%s" % (group or "", resource, "/" + part if part else "")
+
+
+def granted():
+    rules = objects()["ClusterRole"]["rules"]
+    return {(verb, what) for rule in rules for verb in rule["verbs"] for what in
+            rule.get("nonResourceURLs", []) + ["%s/%s" % (g, r) for g in rule.get("apiGroups", []) for r in rule.get("resources", [])]}
+
+
+def rights():
+    """the ClusterRole has the verbs that the client asks for, and no others"""
+    asked = set()
+    for options, missing in (((), []), (("--no-streaming",), []), ((), ["discovery.k8s.io"]),
+                             (("--no-streaming",), ["discovery.k8s.io"])):
+        server = Server(*options)
+        server.settings(missing=missing)
+        server.done("PATCH", "/api/v1/nodes/worker-1/status", {"status": {"conditions": [
+            {"type": "NetworkUnavailable", "status": "True"}]}}, "application/strategic-merge-patch+json")
+        client = Follow(server, "--node", "worker-1", "--event-again-ms", "1").listed()
+        client.logs("API server version=")
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            client.process.send_signal(number)
+        event = wait("the Event", lambda: server.done("GET", "/api/v1/events")["items"])[0]["metadata"]["name"]
+        client.process.send_signal(signal.SIGUSR2)
+        wait("the Event, counted up", lambda: server.asked(event))
+        wait("the condition", lambda: len(server.asked("/nodes/worker-1/status")) > 1)
+        wait("watches", lambda: server.asked("/services", watch="1") and server.asked("/servicecidrs", watch="1"))
+        client.stop()
+        asked |= {verb_of(e) for e in server.log() if e["agent"] == "monokube"}
+        server.stop()
+    expect("granted, never asked for", granted() - asked, set())
+    expect("asked for, not granted", asked - granted(), set())
+
+
+# ---- kubectl
+
+
+def kubectl_takes_them():
+    """kubectl apply: as a dry run, in earnest, by the kustomization, which changes nothing then"""
+    server = Server(recorded=False)
+
+    def kubectl(*arguments):
+        done = subprocess.run(["kubectl", "--kubeconfig", server.dir + "/kubeconfig", *arguments], capture_output=True,
+                              text=True, timeout=60, check=False)
+        if done.returncode:
+            raise Wrong("kubectl %s: %s" % (" ".join(arguments), done.stderr))
+        return done.stdout.splitlines()
+    count = len(read(MANIFEST))
+    expect("a dry run", [x.split()[1:] for x in kubectl("apply", "--dry-run=client", "-f", MANIFEST)], [["created", "(dry", "run)"]] * count)
+    expect("in earnest", [x.split()[1] for x in kubectl("apply", "-f", MANIFEST)], ["created"] * count)
+    expect("kustomization", [x.split()[1] for x in kubectl("apply", "-k", os.path.dirname(MANIFEST))], ["unchanged"] * count)
+
+
+def kustomization():
+    """the kustomization has the manifest"""
+    tree = read(os.path.join(os.path.dirname(MANIFEST), "kustomization.yaml"))[0]
+    expect("kind", (tree["apiVersion"], tree["kind"]), ("kustomize.config.k8s.io/v1beta1", "Kustomization"))
+    expect("resources", tree["resources"], [os.path.basename(MANIFEST)])
+
+
+TESTS = [fields, names_meet, settings_exist, kustomization, rights]
+
+if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
+    TESTS.append(kubectl_takes_them)
+else:
+    print("# kubectl is not installed: it is not tested")
+
+if __name__ == "__main__":
+    sys.exit(run(TESTS))
