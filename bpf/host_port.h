@@ -25,21 +25,23 @@ static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple
 		key.addr = (struct mk_addr){ 0 };
 		port = bpf_map_lookup_elem(&host_ports, &key);
 	}
-	if (!port || is_addr(&tuple->daddr, mk_node_vtep()) || !is_host_address(&tuple->daddr))
+	if (!port || port->leaving)
+		return NULL;
+	if (is_addr(&tuple->daddr, mk_node_vtep()) || !is_host_address(&tuple->daddr))
 		return NULL;
 	return port;
 }
 
 /* Fill request->to with the pod that the first packet of a flow is for. The client keeps its
  * address, but for a pod that reaches itself: the packet has to leave it again when it answers.
- * Returns 0 if no pod has the port, and for TCP that is no SYN: the host's own connections may have
- * the same port as their source, and the rest has to be reset. */
+ * Returns 0 if no pod has the port, and for TCP (SCTP) that is no SYN (INIT): the host's own
+ * connections may have the same port as their source, and the rest has to be reset. */
 static __always_inline int host_port_request(const struct packet *pkt,
 					     struct session_request *request)
 {
 	const struct mk_host_port *port;
 
-	if (pkt->l4 == MK_L4_TCP && !is_first_of_tcp(pkt))
+	if (pkt->l4 != MK_L4_UDP && !is_first_of_tcp(pkt))
 		return 0;
 	port = host_port_find(&pkt->tuple);
 	if (!port)

@@ -210,7 +210,8 @@ struct mk_host_port_key {
 struct mk_host_port {
 	struct mk_addr addr; /* the pod's */
 	__be16 port;
-	__u8 pad[2];
+	__u8 leaving; /* opens no session any more; goes when those that it opened are cut */
+	__u8 pad;
 	__u32 ifindex; /* the pod's in map pods: another one there, and this pod is gone */
 };
 _Static_assert(sizeof(struct mk_host_port_key) == 8, "map key ABI");

@@ -169,7 +169,6 @@ struct mk_cni_conf_values {
 	const struct mk_config *config;
 	struct mk_cidr pod_cidr;
 	uint32_t mtu_bytes;
-	bool portmap; /* the plugin is there to be chained */
 };
 /* Replace the ${...} of @template; the caller frees the result. NULL: @err, also for a
  * placeholder nobody knows. Pure. */

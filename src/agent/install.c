@@ -16,8 +16,6 @@
 
 #define MAX_BINARY_BYTES (256 * 1024 * 1024)
 #define MAX_CONF_BYTES	 (1024 * 1024)
-#define PORTMAP_ENTRY \
-	",\n    { \"type\": \"portmap\", \"capabilities\": { \"portMappings\": true } }"
 
 static const char conf_template[] =
 #include "cni_conf_template.h"
@@ -39,7 +37,6 @@ static size_t fill(struct placeholder *list, const struct mk_cni_conf_values *va
 		{ "vethPrefix", config->veth_prefix },
 		{ "stateDir", config->state_dir },
 		{ "bpfDir", config->bpf_dir },
-		{ "portmap", values->portmap ? PORTMAP_ENTRY : "" },
 	};
 	size_t count = 0;
 
@@ -148,11 +145,8 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 		.mtu_bytes = agent->node.mtu_bytes,
 	};
 	cleanup_free char *text = NULL;
-	char portmap[PATH_MAX + 16];
 	int ret;
 
-	snprintf(portmap, sizeof(portmap), "%s/portmap", agent->config.cni_bin_dir);
-	values.portmap = access(portmap, X_OK) == 0;
 	text = mk_cni_conf_render(conf_template, &values, err);
 	if (!text)
 		return -EINVAL;
@@ -160,8 +154,7 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 		return 0;
 	ret = write_file(agent->config.cni_conf_path, text, strlen(text), 0644, err);
 	if (ret == 0)
-		mk_log_info("CNI configuration written path=%s portmap=%s",
-			    agent->config.cni_conf_path, values.portmap ? "yes" : "no");
+		mk_log_info("CNI configuration written path=%s", agent->config.cni_conf_path);
 	return ret;
 }
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cni/endpoint.h"
+#include "cni/port_mappings.h"
 #include "ipam/ipam.h"
 
 static const char setup_failed[] = "cannot set up the pod's network";
@@ -15,6 +16,7 @@ static const char setup_failed[] = "cannot set up the pod's network";
 struct adding {
 	const struct mk_cni_args *args;
 	const struct mk_cni_conf *conf;
+	struct mk_cni_port_mappings mappings;
 	struct mk_cni_node node;
 	int netns_fd;
 	struct mk_nl *pod_nl;
@@ -28,6 +30,7 @@ static void adding_release(struct adding *adding)
 {
 	mk_nl_free(adding->pod_nl);
 	mk_cni_node_release(&adding->node);
+	mk_cni_port_mappings_release(&adding->mappings);
 	mk_cleanup_close(&adding->netns_fd);
 }
 #define cleanup_adding __attribute__((cleanup(adding_release)))
@@ -267,6 +270,10 @@ static int make(struct adding *adding, struct mk_cni_failure *failure)
 		return -1;
 	if (connect_host(adding, &failure->cause) < 0 || configure_pod(adding, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	/* last, so that no traffic comes for half a pod */
+	if (mk_cni_port_mappings_claim(&adding->node, adding->args, &adding->mappings, &adding->ip,
+				       adding->host_ifindex, failure) < 0)
+		return -1;
 	if (print_result(adding, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot print the result");
 	return 0;
@@ -292,7 +299,9 @@ int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 		return mk_cni_failf(
 			failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
 			"prevResult is there: monokube must be the first plugin of the list");
-	if (mk_cni_conf_read_network(conf, failure) < 0 || open_all(&adding, failure) < 0)
+	if (mk_cni_conf_read_network(conf, failure) < 0 ||
+	    mk_cni_port_mappings_read(&adding.mappings, conf, failure) < 0 ||
+	    open_all(&adding, failure) < 0)
 		return -1;
 	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, adding.host_name);
 	ret = allocate(&adding, &failure->cause);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "cni/endpoint.h"
+#include "cni/port_mappings.h"
 #include "ipam/ipam.h"
 
 /* Everything that is wrong, not only the first: who repairs by hand wants the list. */
@@ -39,6 +41,7 @@ static void find(struct findings *findings, const char *fmt, ...)
 struct checking {
 	const struct mk_cni_args *args;
 	const struct mk_cni_conf *conf;
+	struct mk_cni_port_mappings mappings;
 	struct mk_cni_node node;
 	struct mk_nl *pod_nl;
 	int netns_fd;
@@ -57,6 +60,7 @@ static void checking_release(struct checking *checking)
 {
 	mk_nl_free(checking->pod_nl);
 	mk_cni_node_release(&checking->node);
+	mk_cni_port_mappings_release(&checking->mappings);
 	mk_cleanup_close(&checking->netns_fd);
 }
 #define cleanup_checking __attribute__((cleanup(checking_release)))
@@ -188,6 +192,46 @@ static int check_host(struct checking *checking, struct mk_error *err)
 		return ret;
 	checking->host_ifindex = link.ifindex;
 	return check_entry(checking, err);
+}
+
+/* ---- host ports ------------------------------------------------------------------------------ */
+
+static int check_host_port(struct checking *checking, struct mk_host_ports *ports,
+			   const struct mk_host_port_entry *wanted, struct mk_error *err)
+{
+	const struct mk_addr addr = mk_ip_to_addr(&checking->ip);
+	char text[MK_HOST_PORT_STRLEN], ip[MK_IP_STRLEN];
+	struct mk_host_port to;
+	struct mk_ip to_ip;
+	int ret = mk_host_ports_get(ports, &wanted->key, &to, err);
+
+	mk_host_port_format(&wanted->key, text);
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
+	to_ip = mk_ip_from_addr(&to.addr);
+	if (ret == -ENOENT || to.leaving)
+		find(&checking->findings, "map 'host_ports' has no entry for %s", text);
+	else if (!mk_addr_eq(&to.addr, &addr) || to.port != wanted->to.port)
+		find(&checking->findings, "map 'host_ports' leads %s to %s, port %u", text,
+		     mk_ip_format(&to_ip, ip), ntohs(to.port));
+	else if ((int)to.ifindex != checking->host_ifindex)
+		find(&checking->findings,
+		     "map 'host_ports' has %s for interface number %u, expected %d", text,
+		     to.ifindex, checking->host_ifindex);
+	return 0;
+}
+
+static int check_host_ports(struct checking *checking, struct mk_error *err)
+{
+	struct mk_host_ports *ports;
+	int ret = checking->mappings.count ? mk_cni_host_ports(&checking->node, &ports, err) : 0;
+
+	if (ret == 0 && checking->mappings.count)
+		find(&checking->findings, "map 'host_ports' is not pinned");
+	for (size_t i = 0; ret > 0 && i < checking->mappings.count; i++)
+		if (check_host_port(checking, ports, &checking->mappings.list[i], err) < 0)
+			return -err->code;
+	return ret < 0 ? ret : 0;
 }
 
 /* ---- the pod's end --------------------------------------------------------------------------- */
@@ -326,12 +370,15 @@ int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	if (!json_object_is_type(prev_result, json_type_object))
 		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
 				    "prevResult: expected the result of ADD");
-	if (mk_cni_conf_read_network(conf, failure) < 0 || open_all(&checking, failure) < 0 ||
-	    find_address(&checking, failure) < 0)
+	if (mk_cni_conf_read_network(conf, failure) < 0 ||
+	    mk_cni_port_mappings_read(&checking.mappings, conf, failure) < 0 ||
+	    open_all(&checking, failure) < 0 || find_address(&checking, failure) < 0)
 		return -1;
 	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, checking.host_name);
 	check_prev_result(&checking, prev_result);
-	if (check_host(&checking, &failure->cause) < 0 || check_pod(&checking, &failure->cause) < 0)
+	if (check_host(&checking, &failure->cause) < 0 ||
+	    check_host_ports(&checking, &failure->cause) < 0 ||
+	    check_pod(&checking, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE,
 				   "cannot check the container's network");
 	if (!checking.findings.used)

@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 
 #include "base/cleanup.h"
+#include "cni/port_mappings.h"
 #include "ipam/ipam.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -63,6 +64,7 @@ int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni_conf *conf, s
 	*node = (struct mk_cni_node){
 		.veth_prefix = conf->veth_prefix,
 		.state_dir = conf->state_dir,
+		.bpf_dir = conf->bpf_dir,
 	};
 	node->pods = mk_pods_open(conf->bpf_dir, conf->state_dir, err);
 	if (!node->pods && err->code != ENOENT)
@@ -74,6 +76,7 @@ int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni_conf *conf, s
 void mk_cni_node_release(struct mk_cni_node *node)
 {
 	mk_nl_free(node->nl);
+	mk_host_ports_free(node->host_ports);
 	mk_pods_free(node->pods);
 	*node = (struct mk_cni_node){ 0 };
 }
@@ -112,8 +115,8 @@ static int remove_entry_of(struct mk_cni_node *node, struct mk_ipam *ipam, int i
 	return mk_pods_each(node->pods, remove_orphan, &search, err);
 }
 
-/* The table entry goes while the address is still allocated: released first, the address could be
- * another pod's already, and the entry that pod's. */
+/* The table entries go while the address is still allocated: released first, the address could be
+ * another pod's already, and the entry that pod's. Host ports are left to do where the device has gone before. */
 static int remove_address(struct mk_cni_node *node, const char *container_id, const char *ifname,
 			  int ifindex, struct mk_error *err)
 {
@@ -126,6 +129,8 @@ static int remove_address(struct mk_cni_node *node, const char *container_id, co
 	ret = mk_ipam_find(ipam, container_id, ifname, &ip, err);
 	if (ret == -ENOENT)
 		return remove_entry_of(node, ipam, ifindex, err);
+	if (ret == 0 && node->pods)
+		ret = mk_cni_port_mappings_remove(node, &ip, 0, err);
 	if (ret == 0 && node->pods)
 		ret = mk_pods_delete(node->pods, &ip, err);
 	if (ret == 0)
@@ -142,6 +147,8 @@ int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, c
 
 	mk_cni_host_name(node->veth_prefix, container_id, ifname, host_name);
 	ret = mk_nl_link_get(node->nl, host_name, &link, err);
+	if (ret == 0)
+		ret = mk_cni_port_mappings_remove(node, NULL, link.ifindex, err);
 	if (ret == 0)
 		ret = mk_nl_link_delete(node->nl, host_name, err);
 	if (ret < 0 && ret != -ENODEV)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cni/endpoint.h - a pod's attachment to the network: veth pair, address, table entry. It is
+/* src/cni/endpoint.h - a pod's attachment to the network: veth pair, address, table entries. It is
  * found again by container id and interface name alone: the address directory knows the address,
  * and the name of the host's end is computed.
  *
  * Order, kept by all: the address is allocated before anything else is made, and released after
  * everything else is gone. So whatever exists of an endpoint at any instant, the directory knows
- * its owner, and DEL or garbage collection finds it. Locks: datapath first (struct mk_pods), then
- * the directory, the latter never across netlink requests. */
+ * its owner, and DEL or garbage collection finds it. A pod's host ports are mapped when everything
+ * else is there, and unmapped before anything else goes. Locks: datapath first (struct mk_pods), then
+ * the directory, the latter never across netlink requests, then the host ports. */
 #ifndef MK_CNI_ENDPOINT_H
 #define MK_CNI_ENDPOINT_H
 
@@ -24,9 +25,10 @@ bool mk_cni_is_host_name(const char *prefix, const char *name);
 
 /* What every verb that changes something holds. */
 struct mk_cni_node {
-	const char *veth_prefix, *state_dir;
+	const char *veth_prefix, *state_dir, *bpf_dir;
 	struct mk_nl *nl; /* the host's namespace */
 	struct mk_pods *pods; /* NULL: the datapath is not loaded, so there are no entries */
+	struct mk_host_ports *host_ports; /* NULL: not opened yet; see mk_cni_host_ports() */
 };
 
 /* Open both; a datapath that is not loaded is no error here. */

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cni/port_mappings.h"
 #include "datapath/pin.h"
 #include "ipam/ipam.h"
 
@@ -139,7 +140,7 @@ static int sweep_entry(void *ctx, const struct mk_ip *ip, const struct mk_pod *p
 }
 
 /* Under the directory's lock: an address that is free now gets no entry meanwhile. */
-int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err)
+static int sweep_addresses(struct mk_cni_node *node, struct mk_error *err)
 {
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(node->state_dir, err);
 	struct sweeping sweeping = { .node = node, .ipam = ipam, .err = err };
@@ -151,6 +152,14 @@ int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err)
 	if (ret == 0 && node->pods)
 		ret = mk_pods_each(node->pods, sweep_entry, &sweeping, err);
 	return ret < 0 ? ret : sweeping.released;
+}
+
+int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err)
+{
+	int released = sweep_addresses(node, err);
+	int ret = released < 0 ? released : mk_cni_port_mappings_sweep(node, err);
+
+	return ret < 0 ? ret : released;
 }
 
 int mk_cni_reap(const char *state_dir, const char *bpf_dir, const char *veth_prefix,

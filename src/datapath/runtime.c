@@ -23,6 +23,8 @@ static int change_locked(const struct mk_table *table, const struct mk_runtime_c
 		wanted.host_backends = change->host_backends;
 	if (change->set_report_drops)
 		wanted.report_drops = change->report_drops;
+	if (change->set_host_ports)
+		wanted.host_ports = change->host_ports;
 	if (memcmp(&now, &wanted, sizeof(now)) == 0)
 		return 0;
 	ret = mk_table_put(table, &key, &wanted, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/runtime.h - map `runtime`: one entry that the agent and `monokube drops --follow`
- * both change, each its own field, under a lock. */
+/* src/datapath/runtime.h - map `runtime`: one entry that the agent, `monokube drops --follow` and
+ * the CNI mode change, each its own field, under a lock. */
 #ifndef MK_DATAPATH_RUNTIME_H
 #define MK_DATAPATH_RUNTIME_H
 
@@ -11,6 +11,7 @@
 struct mk_runtime_change {
 	bool set_host_backends, host_backends;
 	bool set_report_drops, report_drops;
+	bool set_host_ports, host_ports;
 };
 
 /* Returns 1 if the map was written, 0 if it said so already. */

@@ -295,11 +295,12 @@ status_verb()
 	conf '.cniVersion = "1.1.0" | .bpfDir = "/sys/fs/bpf/nothing"' | cni_fails 50 . STATUS '' '' ''
 }
 
-# portmap and tuning behind monokube, in one list, as an administrator would write it
+# portmap and tuning behind monokube, in one list, as an administrator would write it: without the
+# capability monokube gets no host ports, portmap does
 chained()
 {
 	local file=/run/mklab-$MK_LAB/nodes/node1/cni-conf/net.d/05-chained.conflist addr status=0
-	on node1 cat /etc/cni/net.d/10-monokube.conflist | jq '.plugins = [.plugins[0],
+	on node1 cat /etc/cni/net.d/10-monokube.conflist | jq '.plugins = [(.plugins[0] | del(.capabilities)),
 		{type: "portmap", capabilities: {portMappings: true}},
 		{type: "tuning", sysctl: {"net.core.somaxconn": "777"}}]' >"$file"
 	addr=$(lab pod node1 chained --host-port 8099:8080) || status=$?
@@ -307,6 +308,8 @@ chained()
 	expect_eq "status of lab pod" 0 "$status"
 	expect_eq "sysctl in the pod" 777 "$(on chained cat /proc/sys/net/core/somaxconn)"
 	serve chained chained --tcp 8080
+	expect_eq "entries of map host_ports" 0 \
+		"$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports | jq length)"
 	expect_match "port 8099 of node1 from world" "^chained 192.168.99.200 " "$(ask world tcp 192.168.99.11:8099)"
 	expect_match "the pod itself from node1" "^chained 10.18.0.1 " "$(ask node1 tcp "$addr:8080")"
 	lab rm chained

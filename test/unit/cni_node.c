@@ -38,14 +38,28 @@ static void pin_program(const char *path)
 	close(fd);
 }
 
-static void pin_table(const char *path)
+static void pin_table(const char *name, enum bpf_map_type type, size_t key_size, size_t value_size,
+		      unsigned int entries)
 {
-	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, "pods", sizeof(struct mk_addr),
-				sizeof(struct mk_pod), 512, NULL);
+	char path[128];
+	int fd = bpf_map_create(type, name, (__u32)key_size, (__u32)value_size, entries, NULL);
 
-	ck_assert_msg(fd >= 0, "table: %s", strerror(errno));
+	ck_assert_msg(fd >= 0, "table %s: %s", name, strerror(errno));
+	snprintf(path, sizeof(path), BPF_DIR "/maps/%s", name);
 	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
 	close(fd);
+}
+
+static void pin_tables(void)
+{
+	const size_t tuple = sizeof(struct mk_tuple), session = sizeof(struct mk_session);
+
+	pin_table("pods", BPF_MAP_TYPE_HASH, sizeof(struct mk_addr), sizeof(struct mk_pod), 512);
+	pin_table("host_ports", BPF_MAP_TYPE_HASH, sizeof(struct mk_host_port_key),
+		  sizeof(struct mk_host_port), HOST_PORTS_MAX);
+	pin_table("runtime", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_runtime), 1);
+	pin_table("sessions", BPF_MAP_TYPE_HASH, tuple, session, 4096);
+	pin_table("sessions_new", BPF_MAP_TYPE_LRU_HASH, tuple, session, 4096);
 }
 
 static void setup(void)
@@ -59,7 +73,7 @@ static void setup(void)
 	ck_ok(mk_mkdirs(BPF_DIR "/maps", 0700, &err));
 	ck_ok(mk_mkdirs(BPF_DIR "/progs", 0700, &err));
 	ck_ok(mk_mkdirs(ROOT "/netns", 0700, &err));
-	pin_table(BPF_DIR "/maps/pods");
+	pin_tables();
 	pin_program(BPF_DIR "/progs/ilb_pod");
 }
 

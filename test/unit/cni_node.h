@@ -16,6 +16,8 @@
 #define STATE	ROOT "/state"
 #define BPF_DIR ROOT "/bpf/monokube"
 
+#define HOST_PORTS_MAX 8 /* entries of map host_ports */
+
 #define NETWORK                                                               \
 	"\"name\":\"n\",\"type\":\"monokube\",\"podCIDR\":\"10.244.1.0/24\"," \
 	"\"clusterCIDR\":\"10.244.0.0/16\",\"vtepCIDR\":\"10.18.0.0/16\","    \

@@ -182,11 +182,10 @@ static struct mk_config cni_config(void)
 	};
 }
 
-static json_object *rendered(bool portmap)
+static json_object *rendered(void)
 {
 	struct mk_config config = cni_config();
-	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450,
-						   portmap };
+	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450 };
 	cleanup_free char *text = mk_cni_conf_render(template, &values, &err);
 	json_object *tree;
 
@@ -215,9 +214,10 @@ static const char *member(json_object *object, const char *key)
 
 START_TEST(test_conf)
 {
-	json_object *tree = rendered(false), *plugin = plugin_of(tree, 0);
+	json_object *tree = rendered(), *plugin = plugin_of(tree, 0);
 
 	ck_assert_str_eq(member(plugin, "type"), "monokube");
+	ck_assert_str_eq(member(plugin, "capabilities"), "{ \"portMappings\": true }");
 	ck_assert_str_eq(member(plugin, "podCIDR"), "10.244.1.0/24");
 	ck_assert_str_eq(member(plugin, "clusterCIDR"), "10.244.0.0/16");
 	ck_assert_str_eq(member(plugin, "vtepCIDR"), "10.18.0.0/16");
@@ -226,17 +226,6 @@ START_TEST(test_conf)
 	ck_assert_str_eq(member(plugin, "stateDir"), "/var/lib/monokube");
 	ck_assert_str_eq(member(plugin, "bpfDir"), "/sys/fs/bpf/monokube");
 	ck_assert_ptr_null(plugin_of(tree, 1));
-	json_object_put(tree);
-}
-END_TEST
-
-START_TEST(test_conf_with_portmap)
-{
-	json_object *tree = rendered(true), *plugin = plugin_of(tree, 1);
-
-	ck_assert_str_eq(member(plugin, "type"), "portmap");
-	ck_assert_str_eq(member(plugin, "capabilities"), "{ \"portMappings\": true }");
-	ck_assert_ptr_null(plugin_of(tree, 2));
 	json_object_put(tree);
 }
 END_TEST
@@ -251,7 +240,7 @@ static const struct {
 START_TEST(test_bad_template)
 {
 	struct mk_config config = cni_config();
-	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450, false };
+	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450 };
 
 	ck_assert_ptr_null(mk_cni_conf_render(bad_templates[_i].template, &values, &err));
 	ck_assert_msg(strstr(err.text, bad_templates[_i].error), "%s: %s", bad_templates[_i].name,
@@ -270,7 +259,6 @@ int main(void)
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_conf);
-	tcase_add_test(tc, test_conf_with_portmap);
 	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
 	suite_add_tcase(suite, tc);
 	sr = srunner_create(suite);

@@ -14,10 +14,11 @@ pod_options()
 		case $1 in
 		--label) labels=$(jq -c --arg k "${2%%=*}" --arg v "${2#*=}" '.[$k] = $v' <<<"$labels") ;;
 		--port) ports=$(jq -c --arg k "${2%%=*}" --argjson v "${2#*=}" '.[$k] = $v' <<<"$ports") ;;
-		--host-port) mappings=$(jq -c --arg m "$2" '. + [$m | capture(
-			"^(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp))?$") |
-			{hostPort: (.host | tonumber), containerPort: (.pod | tonumber),
-			 protocol: (.proto // "tcp")}]' <<<"$mappings") ;;
+		--host-port) mappings=$(jq -ce --arg m "$2" '. + [$m | capture(
+			"^((?<ip>[0-9.]+):)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$") |
+			{hostIP: (.ip // ""), hostPort: (.host | tonumber), containerPort: (.pod | tonumber),
+			 protocol: (.proto // "tcp")}]' <<<"$mappings") ||
+			die "--host-port '$2': expected [IP:]H:P[/udp|/sctp]" ;;
 		*) die "option '$1': unknown; see \`lab help\`" ;;
 		esac
 		shift 2

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cni/port_mappings.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+
+static int invalid(size_t index, json_object *item, const char *expected,
+		   struct mk_cni_failure *failure)
+{
+	return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
+			    "runtimeConfig.portMappings[%zu] is %.200s: expected %s", index,
+			    json_object_to_json_string_ext(item, JSON_C_TO_STRING_PLAIN), expected);
+}
+
+/* A port from 0 to 65535; not there: 0. Anything else: -1. */
+static int read_port(json_object *item, const char *key)
+{
+	json_object *value;
+	int64_t number;
+
+	if (!json_object_object_get_ex(item, key, &value))
+		return 0;
+	if (!json_object_is_type(value, json_type_int))
+		return -1;
+	number = json_object_get_int64(value);
+	return number >= 0 && number <= UINT16_MAX ? (int)number : -1;
+}
+
+/* A member that is not there or "" has the value that is first. */
+static const char *read_word(json_object *item, const char *key, const char *first)
+{
+	json_object *value;
+	const char *text;
+
+	if (!json_object_object_get_ex(item, key, &value) || !value)
+		return first;
+	text = mk_cni_string(item, key);
+	return text && !text[0] ? first : text;
+}
+
+static int read_proto(json_object *item, uint8_t *proto)
+{
+	static const struct {
+		const char *name;
+		uint8_t number;
+	} known[] = { { "tcp", IPPROTO_TCP }, { "udp", IPPROTO_UDP }, { "sctp", IPPROTO_SCTP } };
+	const char *name = read_word(item, "protocol", known[0].name);
+
+	for (size_t i = 0; name && i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strcasecmp(name, known[i].name) == 0) {
+			*proto = known[i].number;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+/* Returns 1 with *@entry, 0 for one that is passed over, or -1. */
+static int read_item(json_object *item, size_t index, struct mk_host_port_entry *entry,
+		     struct mk_cni_failure *failure)
+{
+	int host_port = read_port(item, "hostPort"), port = read_port(item, "containerPort");
+	const char *address = read_word(item, "hostIP", "0.0.0.0");
+	struct mk_ip ip;
+
+	*entry = (struct mk_host_port_entry){ 0 };
+	if (!json_object_is_type(item, json_type_object))
+		return invalid(index, item, "an object", failure);
+	if (host_port < 0)
+		return invalid(index, item, "a hostPort from 0 to 65535", failure);
+	if (host_port == 0)
+		return 0;
+	if (port <= 0)
+		return invalid(index, item, "a containerPort from 1 to 65535", failure);
+	if (read_proto(item, &entry->key.proto) < 0)
+		return invalid(index, item, "protocol tcp, udp or sctp", failure);
+	if (!address || mk_ip_parse(address, &ip) < 0)
+		return invalid(index, item, "an IP address as hostIP", failure);
+	if (ip.family != AF_INET) {
+		mk_log_warn("host port of an IPv6 address is passed over hostIP=%s hostPort=%d",
+			    address, host_port);
+		return 0;
+	}
+	entry->key.addr = mk_ip_to_addr(&ip);
+	entry->key.port = htons((uint16_t)host_port);
+	entry->to.port = htons((uint16_t)port);
+	return 1;
+}
+
+/* Enter *@entry into the list. The same said twice is said once; two containers' is a mistake. */
+static int append(struct mk_cni_port_mappings *mappings, json_object *item, size_t index,
+		  const struct mk_host_port_entry *entry, struct mk_cni_failure *failure)
+{
+	for (size_t i = 0; i < mappings->count; i++) {
+		const struct mk_host_port_entry *other = &mappings->list[i];
+
+		if (memcmp(&other->key, &entry->key, sizeof(entry->key)) != 0)
+			continue;
+		if (other->to.port == entry->to.port)
+			return 0;
+		return invalid(index, item, "a host port that no other of the pod's mappings has",
+			       failure);
+	}
+	mappings->list[mappings->count++] = *entry;
+	return 0;
+}
+
+static int read_list(struct mk_cni_port_mappings *mappings, json_object *list,
+		     struct mk_cni_failure *failure)
+{
+	size_t length = json_object_array_length(list);
+	struct mk_host_port_entry entry;
+
+	mappings->list = calloc(length ? length : 1, sizeof(*mappings->list));
+	if (!mappings->list)
+		return mk_cni_failf(failure, MK_CNI_IO_FAILURE,
+				    "cannot read the network configuration", "out of memory");
+	for (size_t i = 0; i < length; i++) {
+		json_object *item = json_object_array_get_idx(list, i);
+		int ret = read_item(item, i, &entry, failure);
+
+		if (ret > 0)
+			ret = append(mappings, item, i, &entry, failure);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings, const struct mk_cni_conf *conf,
+			      struct mk_cni_failure *failure)
+{
+	json_object *runtime, *list;
+
+	*mappings = (struct mk_cni_port_mappings){ 0 };
+	if (!json_object_object_get_ex(conf->root, "runtimeConfig", &runtime) || !runtime ||
+	    !json_object_object_get_ex(runtime, "portMappings", &list) || !list)
+		return 0;
+	if (!json_object_is_type(list, json_type_array))
+		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
+				    "runtimeConfig.portMappings is %.200s: expected a list",
+				    json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN));
+	if (read_list(mappings, list, failure) == 0)
+		return 0;
+	mk_cni_port_mappings_release(mappings);
+	return -1;
+}
+
+void mk_cni_port_mappings_release(struct mk_cni_port_mappings *mappings)
+{
+	free(mappings->list);
+	*mappings = (struct mk_cni_port_mappings){ 0 };
+}

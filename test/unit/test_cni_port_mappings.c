@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The capability portMappings: what the configuration may say. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/port_mappings.h"
+#include "unit/unit.h"
+
+#define MAPPINGS(list) ",\"runtimeConfig\":{\"portMappings\":[" list "]}"
+#define TCP_8080       "{\"hostPort\":8080,\"containerPort\":80}"
+
+static const struct {
+	const char *name, *fields;
+	const char *text; /* the mappings, or what the error says */
+	bool fails;
+} configs[] = {
+	{ "nothing", "", "", false },
+	{ "other capabilities", ",\"runtimeConfig\":{\"dns\":{}}", "", false },
+	{ "null", ",\"runtimeConfig\":{\"portMappings\":null}", "", false },
+	{ "none", MAPPINGS(""), "", false },
+	{ "TCP is the default", MAPPINGS(TCP_8080), "0.0.0.0:8080/tcp>80 ", false },
+	{ "all of it",
+	  MAPPINGS("{\"hostPort\":53,\"containerPort\":5353,\"protocol\":\"udp\","
+		   "\"hostIP\":\"192.168.99.11\"}"),
+	  "192.168.99.11:53/udp>5353 ", false },
+	{ "capitals, SCTP, members we do not know",
+	  MAPPINGS("{\"hostPort\":1,\"containerPort\":65535,\"protocol\":\"SCTP\",\"name\":7}"),
+	  "0.0.0.0:1/sctp>65535 ", false },
+	{ "empty strings",
+	  MAPPINGS("{\"hostPort\":1,\"containerPort\":2,\"protocol\":\"\",\"hostIP\":\"\"}"),
+	  "0.0.0.0:1/tcp>2 ", false },
+	{ "one port, two protocols, two addresses",
+	  MAPPINGS(TCP_8080 ",{\"hostPort\":8080,\"containerPort\":80,\"protocol\":\"UDP\"},"
+			    "{\"hostPort\":8080,\"containerPort\":81,\"hostIP\":\"10.0.0.1\"}"),
+	  "0.0.0.0:8080/tcp>80 0.0.0.0:8080/udp>80 10.0.0.1:8080/tcp>81 ", false },
+	{ "host port 0 and none", MAPPINGS("{\"hostPort\":0,\"containerPort\":80},{}"), "", false },
+	{ "IPv6", MAPPINGS("{\"hostPort\":1,\"containerPort\":2,\"hostIP\":\"::1\"}," TCP_8080),
+	  "0.0.0.0:8080/tcp>80 ", false },
+	{ "the same twice", MAPPINGS(TCP_8080 "," TCP_8080), "0.0.0.0:8080/tcp>80 ", false },
+	{ "one port, two container ports",
+	  MAPPINGS(TCP_8080 ",{\"hostPort\":8080,\"containerPort\":81}"), "portMappings[1]", true },
+	{ "host port above 65535", MAPPINGS("{\"hostPort\":65536,\"containerPort\":80}"),
+	  "\"hostPort\":65536", true },
+	{ "host port below 0", MAPPINGS("{\"hostPort\":-1,\"containerPort\":80}"),
+	  "hostPort from 0 to 65535", true },
+	{ "host port in words", MAPPINGS("{\"hostPort\":\"8080\",\"containerPort\":80}"),
+	  "hostPort from 0 to 65535", true },
+	{ "container port 0", MAPPINGS("{\"hostPort\":1,\"containerPort\":0}"),
+	  "containerPort from 1 to 65535", true },
+	{ "no container port", MAPPINGS("{\"hostPort\":1}"), "containerPort from 1 to 65535",
+	  true },
+	{ "container port above 65535", MAPPINGS("{\"hostPort\":1,\"containerPort\":70000}"),
+	  "containerPort from 1 to 65535", true },
+	{ "protocol", MAPPINGS("{\"hostPort\":1,\"containerPort\":2,\"protocol\":\"icmp\"}"),
+	  "tcp, udp or sctp", true },
+	{ "protocol as a number", MAPPINGS("{\"hostPort\":1,\"containerPort\":2,\"protocol\":6}"),
+	  "tcp, udp or sctp", true },
+	{ "address", MAPPINGS("{\"hostPort\":1,\"containerPort\":2,\"hostIP\":\"node1\"}"),
+	  "IP address", true },
+	{ "no object", MAPPINGS("8080"), "an object", true },
+	{ "no list", ",\"runtimeConfig\":{\"portMappings\":{}}", "expected a list", true },
+};
+
+static void tell(const struct mk_cni_port_mappings *mappings, char *text, size_t size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < mappings->count; i++) {
+		char port[MK_HOST_PORT_STRLEN];
+
+		used += (size_t)snprintf(text + used, size - used, "%s>%u ",
+					 mk_host_port_format(&mappings->list[i].key, port),
+					 ntohs(mappings->list[i].to.port));
+	}
+}
+
+START_TEST(test_config)
+{
+	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	struct mk_cni_failure failure = { 0 };
+	char input[2048], text[512];
+	int ret;
+
+	snprintf(input, sizeof(input),
+		 "{\"cniVersion\":\"1.0.0\","
+		 "\"name\":\"n\"%s}",
+		 configs[_i].fields);
+	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
+	ret = mk_cni_port_mappings_read(&mappings, &conf, &failure);
+	if (configs[_i].fails) {
+		ck_assert_msg(ret < 0 && failure.code == MK_CNI_INVALID_CONFIG, "%s: accepted",
+			      configs[_i].name);
+		ck_assert_msg(strstr(failure.cause.text, configs[_i].text) != NULL, "%s: %s",
+			      configs[_i].name, failure.cause.text);
+		return;
+	}
+	ck_assert_msg(ret == 0, "%s: %s", configs[_i].name, failure.cause.text);
+	tell(&mappings, text, sizeof(text));
+	ck_assert_msg(strcmp(text, configs[_i].text) == 0, "%s: '%s'", configs[_i].name, text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cni_port_mappings");
+	TCase *tc = tcase_create("config");
+
+	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
