@@ -29,6 +29,22 @@ static __always_inline int service_is_vip(const struct mk_addr *addr)
 	return bpf_map_lookup_elem(&services, &key) != NULL;
 }
 
+/* May the client use this address? The host speaks from its overlay address, for which nobody
+ * writes a range: it counts as the node's own. */
+static __always_inline int service_lets_in(const struct mk_service *service,
+					   const struct mk_addr *client)
+{
+	struct mk_source_range_key key = { .prefix_bits = 32 + MK_ADDR_BITS,
+					   .ranges_id = service->ranges_id,
+					   .addr = *client };
+
+	if (!key.ranges_id)
+		return 1;
+	if (is_addr(client, mk_node_vtep()))
+		key.addr = mk_node_addr();
+	return bpf_map_lookup_elem(&source_ranges, &key) != NULL;
+}
+
 /* The client and its port alone, not the node's address it used: every node chooses alike. */
 static __always_inline __u32 client_hash(const struct mk_tuple *tuple)
 {
@@ -61,16 +77,75 @@ static __always_inline __u32 choose_weighted(const struct mk_service *service)
 	return service->local_count + at - local_share;
 }
 
-/* A backend of @service, or NULL if its tables have been replaced since @service was read. */
-static __always_inline struct mk_backend *service_choose(const struct mk_service *service,
-							 const struct mk_tuple *tuple)
+/* Sets *@backend to the one that the client got when it last connected to this Service port, if that
+ * is not too long ago and the backend is still among those to choose from; this connection counts
+ * as its last, then. Returns 0, or -1. */
+static __always_inline int affinity_find(const struct mk_service *service,
+					 const struct mk_affinity_key *client,
+					 struct mk_backend *backend)
+{
+	struct mk_affinity_backend_key member = { .service_id = service->id,
+						  .generation = service->generation };
+	struct mk_affinity *last = bpf_map_lookup_elem(&affinity, client);
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	/* a sum: another CPU may have written a later time than ours */
+	if (!last || last->last_new_ns + service->affinity_timeout_s * MK_SECOND_NS <= now_ns)
+		return -1;
+	member.backend = last->backend;
+	if (!bpf_map_lookup_elem(&affinity_backends, &member))
+		return -1;
+	last->last_new_ns = now_ns;
+	*backend = member.backend;
+	return 0;
+}
+
+static __always_inline void affinity_remember(const struct mk_affinity_key *client,
+					      const struct mk_backend *backend)
+{
+	struct mk_affinity last = { .backend = *backend, .last_new_ns = bpf_ktime_get_ns() };
+
+	bpf_map_update_elem(&affinity, client, &last, BPF_ANY);
+}
+
+static __always_inline int choose_backend(const struct mk_service *service,
+					  const struct mk_tuple *tuple, struct mk_backend *backend)
 {
 	struct mk_backend_key key = { .service_id = service->id,
 				      .generation = service->generation };
+	const struct mk_backend *chosen;
 
 	key.index = service->flags & MK_SERVICE_MAGLEV ? choose_maglev(service, tuple)
 						       : choose_weighted(service);
-	return bpf_map_lookup_elem(&service_backends, &key);
+	chosen = bpf_map_lookup_elem(&service_backends, &key);
+	if (!chosen)
+		return -1;
+	*backend = *chosen;
+	return 0;
+}
+
+/* Sets *@backend to one of @service. Returns 0, or -1 if its tables have been replaced since @service
+ * was read. */
+static __always_inline int service_choose(const struct mk_service *service,
+					  const struct mk_tuple *tuple, struct mk_backend *backend)
+{
+	struct mk_affinity_key client = { .client = tuple->saddr,
+					  .affinity_id = service->affinity_id };
+
+	if (!client.affinity_id)
+		return choose_backend(service, tuple, backend);
+	if (affinity_find(service, &client, backend) == 0)
+		return 0;
+	if (choose_backend(service, tuple, backend))
+		return -1;
+	affinity_remember(&client, backend);
+	return 0;
+}
+
+/* No backend: do the endpoints of other nodes answer, or nobody? */
+static __always_inline int empty_reason(const struct mk_service *service)
+{
+	return service->flags & MK_SERVICE_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND : MK_DROP_REFUSED;
 }
 
 /* Fill request->to with a backend for @pkt. Returns MK_PARSED or a drop reason, of which the account
@@ -79,28 +154,30 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 					   const struct mk_service *service,
 					   struct session_request *request)
 {
-	struct mk_backend *backend;
+	struct mk_backend backend;
 
 	request->account_id = service->account_id;
+	if (!service_lets_in(service, &pkt->tuple.saddr))
+		return MK_DROP_SOURCE_RANGE;
 	if (service->backend_count == 0)
-		return service->flags & MK_SERVICE_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND
-							      : MK_DROP_REFUSED;
-	backend = service_choose(service, &pkt->tuple);
-	if (!backend) { /* read between two generations: the newer one is complete */
+		return empty_reason(service);
+	if (service_choose(service, &pkt->tuple, &backend)) {
+		/* read between two generations: the newer one is complete */
 		service = service_find(&pkt->tuple, scope);
-		if (!service || service->backend_count == 0)
+		if (!service)
 			return MK_DROP_REFUSED;
-		backend = service_choose(service, &pkt->tuple);
-		if (!backend)
+		if (service->backend_count == 0)
+			return empty_reason(service);
+		if (service_choose(service, &pkt->tuple, &backend))
 			return MK_DROP_NO_BACKEND;
 	}
 	request->to = pkt->tuple;
-	request->to.daddr = backend->addr;
-	request->to.dport = backend->port;
+	request->to.daddr = backend.addr;
+	request->to.dport = backend.port;
 	request->service_id = service->id;
 	/* a hairpin has to leave the pod again when it answers itself */
 	if (service->flags & MK_SERVICE_MASQUERADE ||
-	    mk_addr_eq(&backend->addr, &pkt->tuple.saddr)) {
+	    mk_addr_eq(&backend.addr, &pkt->tuple.saddr)) {
 		request->to.saddr = mk_node_vpod();
 		request->source_port = 1;
 	}

@@ -12,7 +12,8 @@
 #include "rewrite.h"
 
 #define MK_NAT_PROBES	      16
-#define MK_LAST_SEEN_GRAIN_NS 1000000000ULL
+#define MK_SECOND_NS	      1000000000ULL
+#define MK_LAST_SEEN_GRAIN_NS MK_SECOND_NS
 
 /* The two tables of ilb and elb, or of nat. */
 struct session_tables {

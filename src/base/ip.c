@@ -144,6 +144,38 @@ bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b)
 	return a->prefix_bits == b->prefix_bits && mk_ip_equal(&a->ip, &b->ip);
 }
 
+int mk_cidr_compare(const void *a, const void *b)
+{
+	const struct mk_cidr *x = a, *y = b;
+	int order = mk_ip_compare(&x->ip, &y->ip);
+
+	return order ? order : (int)x->prefix_bits - (int)y->prefix_bits;
+}
+
+void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count)
+{
+	size_t kept = 0;
+
+	if (*count == 0)
+		return;
+	qsort(cidrs, *count, sizeof(*cidrs), mk_cidr_compare);
+	for (size_t i = 1; i < *count; i++)
+		if (!mk_cidr_equal(&cidrs[i], &cidrs[kept]))
+			cidrs[++kept] = cidrs[i];
+	*count = kept + 1;
+}
+
+bool mk_cidrs_equal(const struct mk_cidr *a, size_t a_count, const struct mk_cidr *b,
+		    size_t b_count)
+{
+	if (a_count != b_count)
+		return false;
+	for (size_t i = 0; i < a_count; i++)
+		if (!mk_cidr_equal(&a[i], &b[i]))
+			return false;
+	return true;
+}
+
 struct mk_ip mk_cidr_mask(const struct mk_cidr *cidr)
 {
 	struct mk_ip mask = { .family = cidr->ip.family };

@@ -58,6 +58,12 @@ static inline bool mk_ip_equal(const struct mk_ip *a, const struct mk_ip *b)
 	return mk_ip_compare(a, b) == 0;
 }
 bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b);
+/* By address, then prefix: for qsort(3). */
+int mk_cidr_compare(const void *a, const void *b);
+/* Sort, and drop what is there twice. */
+void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count);
+bool mk_cidrs_equal(const struct mk_cidr *a, size_t a_count, const struct mk_cidr *b,
+		    size_t b_count);
 
 /* @cidr with its host bits cleared. */
 struct mk_cidr mk_cidr_network(const struct mk_cidr *cidr);

@@ -231,6 +231,28 @@ static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_tab
 	return 0;
 }
 
+/* What a port's clients had counts for nobody else, also when the port is gone. */
+static int reserve_affinity_ids(struct mk_datapath *datapath, struct mk_error *err)
+{
+	enum { ROOM = 2048 };
+	const struct mk_table *table = &datapath->affinity;
+	cleanup_free struct mk_affinity_key *keys = calloc(ROOM, sizeof(*keys));
+	cleanup_free struct mk_affinity *values = calloc(ROOM, sizeof(*values));
+	struct mk_cursor cursor = { 0 };
+
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	while (!cursor.done) {
+		int count = mk_table_next(table, &cursor, keys, values, ROOM, err);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++)
+			mk_service_sync_reserve_ids(datapath->services, keys[i].affinity_id);
+	}
+	return 0;
+}
+
 static int open_services(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret;
@@ -239,7 +261,9 @@ static int open_services(struct mk_datapath *datapath, struct mk_error *err)
 	if (!datapath->services)
 		return -EINVAL;
 	ret = reserve_session_ids(datapath, &datapath->sessions[0], err);
-	return ret < 0 ? ret : reserve_session_ids(datapath, &datapath->sessions[1], err);
+	if (ret == 0)
+		ret = reserve_session_ids(datapath, &datapath->sessions[1], err);
+	return ret < 0 ? ret : reserve_affinity_ids(datapath, err);
 }
 
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
@@ -260,6 +284,9 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "service_counters", &datapath->counters.live },
 		{ "service_counters_ended", &datapath->counters.ended },
 		{ "service_drops", &datapath->counters.drops },
+		{ "affinity_backends", &datapath->service_tables.affinity_backends },
+		{ "source_ranges", &datapath->service_tables.source_ranges },
+		{ "affinity", &datapath->affinity },
 	};
 	int ret;
 

@@ -94,6 +94,8 @@ void mk_sync_service_forget(struct mk_service_sync *sync, struct service *servic
 		mk_sync_set_own(service->sets, NULL);
 	LL_FOREACH_SAFE(service->retiring, retired, later)
 	free(retired);
+	mk_sync_ranges_free(service->ranges);
+	mk_sync_ranges_free_list(service->retiring_ranges);
 	HASH_DEL(sync->services, service);
 	free(service->live);
 	free(service->name);
@@ -132,10 +134,24 @@ static void log_claim(const struct service *service, const struct mk_service_key
 	       mk_ip_format(&ip, text), ntohs(key->port), key->proto, holder->name, service->name);
 }
 
+/* A port is claimed once per scope, which is one mistake to tell. */
+static bool is_told(const struct mk_service_sync *sync, const struct service *service,
+		    const struct mk_service_key *key)
+{
+	const struct claim *claim;
+
+	LL_FOREACH(sync->claims, claim)
+		if (mk_addr_eq(&claim->key.addr, &key->addr) && claim->key.port == key->port &&
+		    claim->key.proto == key->proto && strcmp(claim->loser, service->name) == 0)
+			return true;
+	return false;
+}
+
 int mk_sync_claim(struct mk_service_sync *sync, const struct service *service,
 		  const struct mk_service_key *key, const struct service *holder,
 		  struct mk_error *err)
 {
+	bool told = is_told(sync, service, key);
 	struct claim *claim;
 
 	LL_FOREACH(sync->claims, claim) {
@@ -152,7 +168,8 @@ int mk_sync_claim(struct mk_service_sync *sync, const struct service *service,
 	}
 	claim->key = *key;
 	LL_PREPEND(sync->claims, claim);
-	log_claim(service, key, holder);
+	if (!told)
+		log_claim(service, key, holder);
 	return 0;
 }
 
@@ -222,9 +239,13 @@ static int recover_one(struct mk_service_sync *sync, const struct mk_service_key
 		set->generation = value->generation;
 		set->count = value->backend_count;
 		set->local_count = value->local_count;
+		set->affinity_id = value->affinity_id;
 	}
 	mk_service_sync_reserve_ids(sync, value->id);
-	return mk_sync_recover_id(sync, value->account_id);
+	mk_service_sync_reserve_ids(sync, value->ranges_id);
+	if (mk_sync_recover_id(sync, value->account_id) < 0)
+		return -ENOMEM;
+	return mk_sync_recover_id(sync, value->affinity_id);
 }
 
 static int recover(struct mk_service_sync *sync, struct mk_error *err)
@@ -259,7 +280,7 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 		return NULL;
 	}
 	sync->tables = *tables;
-	if (recover(sync, err) < 0) {
+	if (recover(sync, err) < 0 || mk_sync_ranges_recover(sync, err) < 0) {
 		mk_service_sync_free(sync);
 		return NULL;
 	}
@@ -272,6 +293,7 @@ void mk_service_sync_free(struct mk_service_sync *sync)
 	struct service *service, *next_service;
 	struct set *set, *next_set;
 	struct retired *retired, *next_retired;
+	struct ranges *ranges, *next_ranges;
 
 	if (!sync)
 		return;
@@ -283,6 +305,11 @@ void mk_service_sync_free(struct mk_service_sync *sync)
 		mk_sync_set_forget(sync, set);
 	LL_FOREACH_SAFE(sync->retired, retired, next_retired)
 	free(retired);
+	HASH_ITER(hh, sync->recovered_ranges, ranges, next_ranges) {
+		HASH_DEL(sync->recovered_ranges, ranges);
+		mk_sync_ranges_free(ranges);
+	}
+	mk_sync_ranges_free_list(sync->retired_ranges);
 	while (sync->claims)
 		claim_free(sync, sync->claims);
 	mk_sync_recovered_forget(sync);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/services.h - keep the tables `services`, `service_backends` and `maglev` equal to
- * the compiled Services, one Service at a time: what is there is compared with what should be,
+/* src/datapath/services.h - keep the tables `services`, `service_backends`, `maglev`,
+ * `affinity_backends` and `source_ranges` equal to the compiled Services, one Service at a time: what is there is compared with what should be,
  * and only the difference is written.
  *
  * A packet sees the backends of before or of after: the new generation of a set is written under
@@ -23,7 +23,7 @@
 #define MK_RETIRE_NS (1000 * 1000000ULL)
 
 struct mk_service_tables {
-	struct mk_table services, backends, maglev;
+	struct mk_table services, backends, maglev, affinity_backends, source_ranges;
 };
 
 struct mk_service_sync;

@@ -10,23 +10,6 @@
 #include "base/cleanup.h"
 #include "datapath/services_internal.h"
 
-struct apply {
-	struct mk_service_sync *sync;
-	struct service *service;
-	struct mk_service_counts *counts;
-	struct mk_error *err;
-};
-
-static struct mk_service_key frontend_key(const struct mk_frontend *frontend)
-{
-	return (struct mk_service_key){
-		.addr = mk_ip_to_addr(&frontend->ip),
-		.port = htons(frontend->port),
-		.proto = frontend->proto,
-		.scope = frontend->scope,
-	};
-}
-
 static bool is_free_for(const struct apply *apply, const struct frontend *frontend)
 {
 	return !frontend || !frontend->owner || frontend->owner == apply->service;
@@ -46,7 +29,7 @@ static bool may_take(const struct apply *apply, const struct frontend *frontend,
 static struct set *former_set(const struct apply *apply, const struct mk_backend_set *compiled)
 {
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
-		struct mk_service_key key = frontend_key(&compiled->frontends[i]);
+		struct mk_service_key key = mk_sync_key(&compiled->frontends[i]);
 		struct frontend *frontend = mk_sync_frontend(apply->sync, &key);
 		struct set *set;
 
@@ -75,7 +58,7 @@ static struct set *new_set(const struct apply *apply)
 static bool has_frontend(const struct apply *apply, const struct mk_backend_set *compiled)
 {
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
-		struct mk_service_key key = frontend_key(&compiled->frontends[i]);
+		struct mk_service_key key = mk_sync_key(&compiled->frontends[i]);
 
 		if (may_take(apply, mk_sync_frontend(apply->sync, &key),
 			     compiled->frontends[i].node_port))
@@ -128,6 +111,12 @@ static bool same_backends(const struct set *set, const struct mk_backend_set *co
 	return true;
 }
 
+/* Its members go with the generation that has them. */
+static bool loses_affinity(const struct apply *apply, const struct set *set)
+{
+	return !apply->affinity_id && (set->affinity_id || set->has_members);
+}
+
 int mk_sync_retire(struct retired **head, const struct set *set, struct mk_error *err)
 {
 	struct retired *retired;
@@ -140,7 +129,9 @@ int mk_sync_retire(struct retired **head, const struct set *set, struct mk_error
 				      set->generation, set->id);
 	retired->id = set->id;
 	retired->generation = set->generation;
-	retired->count = set->count;
+	retired->count = (uint32_t)set->count;
+	/* of a set that an earlier agent left it is not known yet */
+	retired->has_members = set->has_members || set->affinity_id;
 	LL_APPEND(*head, retired);
 	return 0;
 }
@@ -172,6 +163,7 @@ static int write_generation(const struct apply *apply, struct set *set,
 	set->count = compiled->backend_count;
 	set->generation++;
 	set->has_maglev = false;
+	set->has_members = false;
 	return 0;
 }
 
@@ -264,13 +256,17 @@ static int publish(const struct apply *apply, struct set *set,
 		.local_count = (__u16)compiled->local_count,
 		.local_weight = compiled->local_weight,
 		.account_id = apply->service->account_id,
+		.affinity_id = apply->affinity_id,
+		.affinity_timeout_s = apply->affinity_timeout_s,
 	};
+	const struct ranges *ranges = apply->service->ranges;
 
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
-		struct mk_service_key key = frontend_key(&compiled->frontends[i]);
+		struct mk_service_key key = mk_sync_key(&compiled->frontends[i]);
 		int ret;
 
 		value.flags = compiled->frontends[i].flags;
+		value.ranges_id = ranges && compiled->frontends[i].filtered ? ranges->id : 0;
 		ret = put_frontend(apply, &key, &value, compiled->frontends[i].node_port);
 		if (ret < 0)
 			return ret;
@@ -317,10 +313,14 @@ static int apply_set(const struct apply *apply, const struct mk_backend_set *com
 	set->used_in = apply->sync->serial;
 	if (!set->known)
 		ret = read_backends(apply, set);
-	if (ret == 0 && !same_backends(set, compiled))
+	if (ret == 0 && (!same_backends(set, compiled) || loses_affinity(apply, set)))
 		ret = write_generation(apply, set, compiled);
+	if (ret == 0) /* after the generation that still has the former one's is retired */
+		set->affinity_id = apply->affinity_id;
 	if (ret == 0)
 		ret = write_maglev(apply, set, compiled);
+	if (ret == 0 && set->affinity_id)
+		ret = mk_sync_members_write(apply->sync, set, apply->counts, apply->err);
 	if (ret == 0)
 		ret = publish(apply, set, compiled);
 	if (ret < 0)
@@ -390,6 +390,8 @@ static void start_retirement(struct mk_service_sync *sync, struct service *servi
 		retired->since_ns = now_ns;
 	LL_CONCAT(sync->retired, service->retiring);
 	service->retiring = NULL;
+	mk_sync_ranges_retire(sync, service->retiring_ranges, now_ns);
+	service->retiring_ranges = NULL;
 }
 
 static struct service *find_service(struct mk_service_sync *sync,
@@ -419,40 +421,19 @@ static struct service *find_service(struct mk_service_sync *sync,
 	return service;
 }
 
-/* The account that the Service's frontends name since before this agent, or 0. */
-static uint32_t former_account(const struct apply *apply,
-			       const struct mk_compiled_service *compiled)
-{
-	for (size_t i = 0; apply->sync->recovered && i < compiled->set_count; i++)
-		for (size_t j = 0; j < compiled->sets[i].frontend_count; j++) {
-			struct mk_service_key key = frontend_key(&compiled->sets[i].frontends[j]);
-			struct frontend *frontend = mk_sync_frontend(apply->sync, &key);
-
-			/* an address alone may be shared by Services */
-			if (frontend && !frontend->owner && key.port != 0 &&
-			    mk_sync_take_id(apply->sync, frontend->value.account_id))
-				return frontend->value.account_id;
-		}
-	return 0;
-}
-
-/* Once per Service, whatever becomes of its ports and backends. */
-static void give_account(const struct apply *apply, const struct mk_compiled_service *compiled)
-{
-	struct service *service = apply->service;
-
-	if (service->account_id == 0 && compiled->set_count > 0)
-		service->account_id = former_account(apply, compiled);
-	if (service->account_id == 0 && compiled->set_count > 0)
-		service->account_id = mk_sync_new_id(apply->sync);
-}
-
-static int apply_all(const struct apply *apply, const struct mk_compiled_service *compiled)
+static int apply_all(struct apply *apply, const struct mk_compiled_service *compiled)
 {
 	int ret;
 
-	give_account(apply, compiled);
+	mk_sync_give_account(apply, compiled);
+	ret = mk_sync_give_ranges(apply, compiled);
+	if (ret < 0)
+		return ret;
+	apply->affinity_timeout_s = compiled->affinity_timeout_s;
 	for (size_t i = 0; i < compiled->set_count; i++) {
+		if (i == 0 || !mk_sync_same_port(&compiled->sets[i - 1], &compiled->sets[i]))
+			apply->affinity_id = mk_sync_port_affinity(apply, &compiled->sets[i],
+								   compiled->set_count - i);
 		ret = apply_set(apply, &compiled->sets[i]);
 		if (ret < 0)
 			return ret;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/services_internal.h - the records behind services.h, shared by its files:
- * services.c (life, claims, questions), services_ids.c (numbers), services_apply.c (one Service),
- * services_prune.c (what is left over). */
+ * services.c (life, claims, questions), services_ids.c (numbers), services_ranges.c (source ranges),
+ * services_affinity.c (who keeps clients), services_identity.c (what lasts), services_apply.c (one
+ * Service), services_prune.c (what is left over). */
 #ifndef MK_DATAPATH_SERVICES_INTERNAL_H
 #define MK_DATAPATH_SERVICES_INTERNAL_H
 
@@ -32,6 +33,8 @@ struct set {
 	bool has_maglev; /* false also while it is not known */
 	bool keeps_client; /* an external frontend without masquerade */
 	bool host_backend; /* counted in sync->host_backend_sets */
+	bool has_members; /* affinity_backends holds them; false also while it is not known */
+	uint32_t affinity_id; /* of its port; 0: none */
 	struct service *owner;
 	uint32_t used_in; /* serial of the last apply that used it */
 	struct set *prev, *next; /* of the owner */
@@ -41,9 +44,20 @@ struct set {
 /* A generation nobody is told about any more. */
 struct retired {
 	uint32_t id, generation;
-	size_t count;
+	uint32_t count;
+	bool has_members;
 	uint64_t since_ns;
 	struct retired *next;
+};
+
+/* Source ranges as the map holds them, under one id. */
+struct ranges {
+	uint32_t id;
+	struct mk_cidr *list; /* sorted */
+	size_t count;
+	uint64_t since_ns; /* retired: since when */
+	struct ranges *next;
+	UT_hash_handle hh; /* recovered ones only */
 };
 
 struct service {
@@ -54,7 +68,10 @@ struct service {
 	struct set *sets;
 	struct mk_live_backend *live; /* sorted by ip, port, proto */
 	size_t live_count;
-	struct retired *retiring; /* to be retired once the apply has succeeded */
+	struct ranges *ranges; /* NULL: none */
+	/* to be retired once the apply has succeeded */
+	struct retired *retiring;
+	struct ranges *retiring_ranges;
 	UT_hash_handle hh;
 };
 
@@ -79,12 +96,24 @@ struct mk_service_sync {
 	struct service *services; /* by name */
 	struct claim *claims;
 	struct retired *retired; /* oldest first */
-	uint32_t last_id, serial; /* sets, accounts: all ids come from one counter */
+	struct ranges *retired_ranges; /* oldest first */
+	struct ranges *recovered_ranges; /* by id: not yet asked for */
+	uint32_t last_id, serial; /* all ids come from one counter */
 	struct recovered_id *recovered; /* sorted; NULL after the prune */
 	size_t recovered_count, recovered_room;
 	struct mk_ip *local;
 	size_t local_count;
 	size_t host_backend_sets;
+};
+
+/* One Service being applied. */
+struct apply {
+	struct mk_service_sync *sync;
+	struct service *service;
+	uint32_t affinity_id; /* of the port at hand */
+	uint32_t affinity_timeout_s;
+	struct mk_service_counts *counts;
+	struct mk_error *err;
 };
 
 struct frontend *mk_sync_frontend(struct mk_service_sync *sync, const struct mk_service_key *key);
@@ -123,5 +152,59 @@ void mk_sync_claims_drop_stale(struct mk_service_sync *sync);
 /* Put @set's current generation on the list @head. */
 mk_must_check int mk_sync_retire(struct retired **head, const struct set *set,
 				 struct mk_error *err);
+
+/* A generation that is retired but not yet removed; NULL: it is not among those. */
+const struct retired *mk_sync_retired(const struct mk_service_sync *sync, uint32_t id,
+				      uint32_t generation);
+/* Remove an entry, if it is there, and count it. */
+mk_must_check int mk_sync_delete(const struct mk_table *table, const void *key,
+				 struct mk_service_counts *counts, struct mk_error *err);
+
+/* ---- services_identity.c */
+
+struct mk_service_key mk_sync_key(const struct mk_frontend *frontend);
+/* Once per Service, whatever becomes of its ports and backends. */
+void mk_sync_give_account(const struct apply *apply, const struct mk_compiled_service *compiled);
+/* Before a frontend is written that names them. */
+mk_must_check int mk_sync_give_ranges(const struct apply *apply,
+				      const struct mk_compiled_service *compiled);
+bool mk_sync_same_port(const struct mk_backend_set *a, const struct mk_backend_set *b);
+/* The affinity of the port whose sets stand at @compiled, the first of at most @count; 0: none.
+ * Switched off and on again it is another, so what clients had before is forgotten. */
+uint32_t mk_sync_port_affinity(const struct apply *apply, const struct mk_backend_set *compiled,
+			       size_t count);
+
+/* ---- services_affinity.c */
+
+/* Write what map affinity_backends lacks of @set's current generation. */
+mk_must_check int mk_sync_members_write(struct mk_service_sync *sync, struct set *set,
+					struct mk_service_counts *counts, struct mk_error *err);
+/* Remove one backend of a generation that had them. */
+mk_must_check int mk_sync_member_remove(struct mk_service_sync *sync,
+					const struct mk_backend_key *key,
+					struct mk_service_counts *counts, struct mk_error *err);
+/* Remove what is in no generation that has them. */
+mk_must_check int mk_sync_members_prune(struct mk_service_sync *sync,
+					struct mk_service_counts *counts, struct mk_error *err);
+
+/* ---- services_ranges.c */
+
+mk_must_check int mk_sync_ranges_recover(struct mk_service_sync *sync, struct mk_error *err);
+/* What an earlier agent wrote under @id, the caller's now; NULL: nothing, or it is taken. */
+struct ranges *mk_sync_ranges_take(struct mk_service_sync *sync, uint32_t id);
+/* Does @ranges (NULL: none) hold @list? */
+bool mk_sync_ranges_are(const struct ranges *ranges, const struct mk_cidr *list, size_t count);
+/* Write @list under a new id. *@ranges is the caller's, after an error too unless it is NULL. */
+mk_must_check int mk_sync_ranges_write(struct mk_service_sync *sync, const struct mk_cidr *list,
+				       size_t count, struct ranges **ranges,
+				       struct mk_service_counts *counts, struct mk_error *err);
+/* The list @head, taken over, is to be removed in a while; the next one removes what is due. */
+void mk_sync_ranges_retire(struct mk_service_sync *sync, struct ranges *head, uint64_t now_ns);
+mk_must_check int mk_sync_ranges_collect(struct mk_service_sync *sync, uint64_t now_ns,
+					 struct mk_service_counts *counts, struct mk_error *err);
+/* Retire what nobody has taken. */
+void mk_sync_ranges_prune(struct mk_service_sync *sync, uint64_t now_ns);
+void mk_sync_ranges_free(struct ranges *ranges);
+void mk_sync_ranges_free_list(struct ranges *head);
 
 #endif

@@ -18,6 +18,9 @@ static int remove_generation(struct mk_service_sync *sync, const struct retired 
 	int ret;
 
 	for (; key.index < retired->count; key.index++) {
+		ret = retired->has_members ? mk_sync_member_remove(sync, &key, counts, err) : 0;
+		if (ret < 0)
+			return ret;
 		ret = mk_table_delete(&sync->tables.backends, &key, err);
 		if (ret < 0)
 			return ret;
@@ -33,28 +36,35 @@ static int remove_generation(struct mk_service_sync *sync, const struct retired 
 int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
 			    struct mk_service_counts *counts, struct mk_error *err)
 {
+	int ret;
+
 	while (sync->retired && now_ns - sync->retired->since_ns >= MK_RETIRE_NS) {
 		struct retired *oldest = sync->retired;
-		int ret = remove_generation(sync, oldest, counts, err);
+
+		ret = remove_generation(sync, oldest, counts, err);
 
 		if (ret < 0)
 			return ret;
 		LL_DELETE(sync->retired, oldest);
 		free(oldest);
 	}
-	return sync->retired ? 1 : 0;
+	ret = mk_sync_ranges_collect(sync, now_ns, counts, err);
+	if (ret < 0)
+		return ret;
+	return sync->retired || sync->retired_ranges ? 1 : 0;
 }
 
 /* ---- what nobody asked for --------------------------------------------------------------------- */
 
-static bool is_retired(const struct mk_service_sync *sync, uint32_t id, uint32_t generation)
+const struct retired *mk_sync_retired(const struct mk_service_sync *sync, uint32_t id,
+				      uint32_t generation)
 {
 	const struct retired *retired;
 
 	LL_FOREACH(sync->retired, retired)
 		if (retired->id == id && retired->generation == generation)
-			return true;
-	return false;
+			return retired;
+	return NULL;
 }
 
 static bool is_current(const struct mk_service_sync *sync, uint32_t id, uint32_t generation)
@@ -64,8 +74,8 @@ static bool is_current(const struct mk_service_sync *sync, uint32_t id, uint32_t
 	return set && set->generation == generation;
 }
 
-static int delete_counted(const struct mk_table *table, const void *key,
-			  struct mk_service_counts *counts, struct mk_error *err)
+int mk_sync_delete(const struct mk_table *table, const void *key, struct mk_service_counts *counts,
+		   struct mk_error *err)
 {
 	int ret = mk_table_delete(table, key, err);
 
@@ -85,12 +95,12 @@ static int prune_backends(struct mk_service_sync *sync, struct mk_service_counts
 	for (size_t i = 0; ret == 0 && i < count; i++) {
 		const struct mk_backend_key *key = (struct mk_backend_key *)keys + i;
 
-		if (is_retired(sync, key->service_id, key->generation))
+		if (mk_sync_retired(sync, key->service_id, key->generation))
 			continue;
 		if (is_current(sync, key->service_id, key->generation) &&
 		    key->index < mk_sync_set(sync, key->service_id)->count)
 			continue;
-		ret = delete_counted(table, key, counts, err);
+		ret = mk_sync_delete(table, key, counts, err);
 	}
 	return ret;
 }
@@ -106,12 +116,12 @@ static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *
 	for (size_t i = 0; ret == 0 && i < count; i++) {
 		const struct mk_maglev_key *key = (struct mk_maglev_key *)keys + i;
 
-		if (is_retired(sync, key->service_id, key->generation))
+		if (mk_sync_retired(sync, key->service_id, key->generation))
 			continue;
 		if (is_current(sync, key->service_id, key->generation) &&
 		    mk_sync_set(sync, key->service_id)->has_maglev)
 			continue;
-		ret = delete_counted(table, key, counts, err);
+		ret = mk_sync_delete(table, key, counts, err);
 	}
 	return ret;
 }
@@ -163,6 +173,10 @@ int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t now_ns,
 	if (ret == 0)
 		ret = prune_maglev(sync, counts, err);
 	if (ret == 0)
-		mk_sync_recovered_forget(sync);
-	return ret;
+		ret = mk_sync_members_prune(sync, counts, err);
+	if (ret < 0)
+		return ret;
+	mk_sync_ranges_prune(sync, now_ns);
+	mk_sync_recovered_forget(sync);
+	return 0;
 }

@@ -55,6 +55,9 @@ struct mk_service_object {
 	size_t external_ip_count;
 	struct mk_ip *load_balancer_ips; /* ipMode VIP only */
 	size_t load_balancer_ip_count;
+	struct mk_cidr
+		*source_ranges; /* loadBalancerSourceRanges, IPv4, each once; none: everybody */
+	size_t source_range_count;
 	struct mk_service_port *ports;
 	size_t port_count;
 	bool external_local; /* externalTrafficPolicy: Local */

@@ -248,6 +248,50 @@ static int decode_health_check(struct mk_service_object *service, const struct m
 	return ret;
 }
 
+/* The API server lets blanks around a range pass, so kube-proxy trims them and so do we. */
+static int decode_range(const struct mk_json *at, struct mk_cidr *range, struct mk_error *err)
+{
+	static const char blanks[] = " \t\n\v\f\r";
+	const char *text = mk_json_string(at), *end = text + strlen(text);
+	char trimmed[MK_CIDR_STRLEN];
+
+	text += strspn(text, blanks);
+	while (end > text && strchr(blanks, end[-1]))
+		end--;
+	if ((size_t)(end - text) < sizeof(trimmed)) {
+		memcpy(trimmed, text, (size_t)(end - text));
+		trimmed[end - text] = '\0';
+		if (mk_cidr_parse(trimmed, range) == 0)
+			return 0;
+	}
+	return mk_json_wrong(at, "a range such as 192.0.2.0/24", err);
+}
+
+/* Those of the other family say nothing about this one: if there are no others, it is open. */
+static int decode_source_ranges(struct mk_service_object *service, const struct mk_json *spec,
+				struct mk_error *err)
+{
+	struct mk_json list, at;
+	struct mk_cidr range;
+	int ret = mk_json_member(spec, "loadBalancerSourceRanges", json_type_array, &list, err);
+
+	if (ret < 0 || mk_json_length(&list) == 0)
+		return ret;
+	service->source_ranges = calloc(mk_json_length(&list), sizeof(*service->source_ranges));
+	if (!service->source_ranges)
+		return mk_error_errno(err, ENOMEM, "%zu ranges", mk_json_length(&list));
+	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
+		ret = mk_json_item(&list, i, json_type_string, &at, err);
+		if (ret == 0)
+			ret = decode_range(&at, &range, err);
+		if (ret == 0 && range.ip.family == AF_INET)
+			service->source_ranges[service->source_range_count++] =
+				mk_cidr_network(&range);
+	}
+	mk_cidrs_sort(service->source_ranges, &service->source_range_count);
+	return ret;
+}
+
 static int decode_spec(struct mk_service_object *service, const struct mk_json *tree,
 		       struct mk_error *err)
 {
@@ -264,6 +308,8 @@ static int decode_spec(struct mk_service_object *service, const struct mk_json *
 		ret = decode_external_ips(service, &spec, err);
 	if (ret == 0)
 		ret = decode_load_balancer(service, tree, err);
+	if (ret == 0)
+		ret = decode_source_ranges(service, &spec, err);
 	if (ret == 0)
 		ret = decode_ports(service, &spec, err);
 	if (ret == 0)
@@ -313,6 +359,8 @@ bool mk_service_equal(const struct mk_service_object *a, const struct mk_service
 			    b->external_ip_count) &&
 	       mk_ips_equal(a->load_balancer_ips, a->load_balancer_ip_count, b->load_balancer_ips,
 			    b->load_balancer_ip_count) &&
+	       mk_cidrs_equal(a->source_ranges, a->source_range_count, b->source_ranges,
+			      b->source_range_count) &&
 	       ports_equal(a, b) && a->external_local == b->external_local &&
 	       a->internal_local == b->internal_local &&
 	       a->client_ip_affinity == b->client_ip_affinity &&
@@ -327,6 +375,7 @@ void mk_service_release(struct mk_service_object *service)
 	free(service->ports);
 	free(service->external_ips);
 	free(service->load_balancer_ips);
+	free(service->source_ranges);
 	free(service->namespace_);
 	free(service->name);
 	*service = (struct mk_service_object){ 0 };

@@ -15,6 +15,7 @@
 #define BACKENDS_MAX UINT16_MAX
 
 enum which { CLUSTER, LOCAL };
+enum external_kind { EXTERNAL_IP, LOAD_BALANCER, NODE_PORT };
 
 struct planned {
 	struct mk_frontend frontend;
@@ -24,11 +25,13 @@ struct planned {
 };
 
 struct plan {
+	const struct mk_model *model;
 	const struct mk_service_object *service;
 	const struct mk_service_view *view;
 	struct mk_selection *selections; /* per port */
 	struct planned *planned;
 	size_t count, room;
+	bool filtered; /* load-balancer addresses take the source ranges only */
 	struct mk_error *err;
 };
 
@@ -88,7 +91,7 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
  * the cluster itself any endpoint will do, also with policy Local, which is about not losing the
  * client's address on the way in. */
 static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip, uint16_t number,
-			 bool node_port)
+			 enum external_kind kind)
 {
 	bool local = plan->service->external_local;
 	struct mk_frontend frontend = {
@@ -98,7 +101,8 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 		.scope = MK_SCOPE_EXTERNAL,
 		.flags = (uint16_t)(MK_SERVICE_MAGLEV | (local ? empty_flag(plan, port, local)
 							       : MK_SERVICE_MASQUERADE)),
-		.node_port = node_port,
+		.node_port = kind == NODE_PORT,
+		.filtered = kind == LOAD_BALANCER && plan->filtered,
 	};
 	int ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 
@@ -109,14 +113,62 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 	return plan_frontend(plan, &frontend, port, CLUSTER);
 }
 
-/* The address itself, in the first port's set: unknown ports are refused, pings answered. */
-static int plan_vip(struct plan *plan)
+struct address_search {
+	const struct mk_ip *wanted;
+	bool found;
+};
+
+static void search_node(void *ctx, const struct mk_node_object *node)
 {
-	struct mk_frontend frontend = { .ip = plan->service->cluster_ip,
+	struct address_search *search = ctx;
+
+	for (size_t i = 0; i < node->address_count && !search->found; i++)
+		search->found = mk_ip_equal(&node->addresses[i], search->wanted);
+}
+
+/* Whichever node's: one that is elsewhere has to be reached there, on all ports but the Service's. */
+static bool is_node_address(const struct plan *plan, const struct mk_ip *ip)
+{
+	struct address_search search = { .wanted = ip };
+
+	for (size_t i = 0; i < plan->view->node_address_count && !search.found; i++)
+		search.found = mk_ip_equal(&plan->view->node_addresses[i], ip);
+	if (!search.found)
+		mk_model_each_node(plan->model, search_node, &search);
+	return search.found;
+}
+
+/* The address itself, in the first port's set: unknown ports are refused, pings answered. */
+static int plan_vip(struct plan *plan, const struct mk_ip *ip)
+{
+	struct mk_frontend frontend = { .ip = *ip,
 					.proto = MK_PROTO_ANY,
 					.scope = MK_SCOPE_INTERNAL };
 
 	return plan_frontend(plan, &frontend, 0, plan->service->internal_local ? LOCAL : CLUSTER);
+}
+
+static int plan_external_vips(struct plan *plan, const struct mk_ip *ips, size_t count)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		if (!is_node_address(plan, &ips[i]))
+			ret = plan_vip(plan, &ips[i]);
+	return ret;
+}
+
+static int plan_vips(struct plan *plan)
+{
+	const struct mk_service_object *service = plan->service;
+	int ret = plan_vip(plan, &service->cluster_ip);
+
+	if (ret == 0)
+		ret = plan_external_vips(plan, service->external_ips, service->external_ip_count);
+	if (ret == 0)
+		ret = plan_external_vips(plan, service->load_balancer_ips,
+					 service->load_balancer_ip_count);
+	return ret;
 }
 
 static int plan_virtual_ips(struct plan *plan, size_t port)
@@ -126,9 +178,10 @@ static int plan_virtual_ips(struct plan *plan, size_t port)
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < service->external_ip_count; i++)
-		ret = plan_external(plan, port, &service->external_ips[i], number, false);
+		ret = plan_external(plan, port, &service->external_ips[i], number, EXTERNAL_IP);
 	for (size_t i = 0; ret == 0 && i < service->load_balancer_ip_count; i++)
-		ret = plan_external(plan, port, &service->load_balancer_ips[i], number, false);
+		ret = plan_external(plan, port, &service->load_balancer_ips[i], number,
+				    LOAD_BALANCER);
 	return ret;
 }
 
@@ -139,7 +192,7 @@ static int plan_node_port(struct plan *plan, size_t port)
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && number && i < view->node_address_count; i++)
-		ret = plan_external(plan, port, &view->node_addresses[i], number, true);
+		ret = plan_external(plan, port, &view->node_addresses[i], number, NODE_PORT);
 	return ret;
 }
 
@@ -149,7 +202,7 @@ static int plan_frontends(struct plan *plan)
 {
 	static int (*const passes[])(struct plan *, size_t) = { plan_cluster_ip, plan_virtual_ips,
 								plan_node_port };
-	int ret = plan_vip(plan);
+	int ret = plan_vips(plan);
 
 	for (size_t pass = 0; ret == 0 && pass < MK_ARRAY_SIZE(passes); pass++)
 		for (size_t port = 0; ret == 0 && port < plan->service->port_count; port++)
@@ -297,6 +350,48 @@ static int build_sets(const struct plan *plan, struct mk_compiled_service *out)
 	return ret;
 }
 
+/* ---- source ranges ------------------------------------------------------------------------ */
+
+static bool is_filtered(const struct mk_service_object *service)
+{
+	for (size_t i = 0; i < service->source_range_count; i++)
+		if (service->source_ranges[i].prefix_bits == 0)
+			return false;
+	return service->source_range_count > 0 && service->load_balancer_ip_count > 0;
+}
+
+static bool lets_node_in(const struct mk_service_object *service,
+			 const struct mk_service_view *view)
+{
+	for (size_t i = 0; i < service->source_range_count; i++)
+		for (size_t j = 0; j < view->node_address_count; j++)
+			if (mk_cidr_contains(&service->source_ranges[i], &view->node_addresses[j]))
+				return true;
+	return false;
+}
+
+/* A node that has the load balancer's address on an interface, and may use it, comes from there. */
+static int build_ranges(const struct plan *plan, struct mk_compiled_service *out)
+{
+	const struct mk_service_object *service = plan->service;
+	size_t room = service->source_range_count + service->load_balancer_ip_count;
+
+	if (!plan->filtered)
+		return 0;
+	out->ranges = calloc(room, sizeof(*out->ranges));
+	if (!out->ranges)
+		return mk_error_errno(plan->err, ENOMEM, "%zu source ranges", room);
+	for (size_t i = 0; i < service->source_range_count; i++)
+		out->ranges[out->range_count++] = service->source_ranges[i];
+	for (size_t i = 0; lets_node_in(service, plan->view) && i < service->load_balancer_ip_count;
+	     i++)
+		out->ranges[out->range_count++] =
+			(struct mk_cidr){ .ip = service->load_balancer_ips[i],
+					  .prefix_bits = MK_ADDR_BITS };
+	mk_cidrs_sort(out->ranges, &out->range_count);
+	return 0;
+}
+
 /* ---- live endpoints ------------------------------------------------------------------------- */
 
 /* Ready ones may be chosen, whatever else they say, so their flows stay. */
@@ -384,12 +479,16 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 	for (size_t i = 0; ret == 0 && i < service->port_count; i++)
 		ret = mk_selection_init(&plan->selections[i], endpoints, count, &service->ports[i],
 					plan->view, plan->err);
+	plan->filtered = is_filtered(service);
+	out->affinity_timeout_s = service->client_ip_affinity ? service->affinity_timeout_s : 0;
 	if (ret == 0)
 		ret = plan_frontends(plan);
 	if (ret == 0) {
 		settle(plan);
 		ret = build_sets(plan, out);
 	}
+	if (ret == 0)
+		ret = build_ranges(plan, out);
 	if (ret == 0)
 		ret = build_live(service, endpoints, count, out, plan->err);
 	out->health_check_port = service->health_check_port;
@@ -411,7 +510,8 @@ static bool is_ours(const struct mk_service_object *service)
 static int compile_service(const struct mk_model *model, const struct mk_service_view *view,
 			   struct mk_compiled_service *out, struct mk_error *err)
 {
-	struct plan plan = { .service = mk_model_service(model, out->namespace_, out->name),
+	struct plan plan = { .model = model,
+			     .service = mk_model_service(model, out->namespace_, out->name),
 			     .view = view,
 			     .err = err };
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
@@ -453,6 +553,7 @@ void mk_compiled_service_release(struct mk_compiled_service *compiled)
 	}
 	free(compiled->sets);
 	free(compiled->live);
+	free(compiled->ranges);
 	free(compiled->namespace_);
 	free(compiled->name);
 	*compiled = (struct mk_compiled_service){ 0 };

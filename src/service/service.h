@@ -21,6 +21,7 @@ struct mk_frontend {
 	uint8_t scope; /* enum mk_scope */
 	uint16_t flags; /* enum mk_service_flags */
 	bool node_port; /* comes after every Service's own address, also another Service's */
+	bool filtered; /* takes the Service's source ranges only */
 };
 
 struct mk_service_backend {
@@ -45,7 +46,11 @@ struct mk_backend_set {
 struct mk_compiled_service {
 	char *namespace_, *name;
 	struct mk_backend_set *sets;
-	size_t set_count;
+	size_t set_count; /* those of one port stand together */
+	uint32_t affinity_timeout_s; /* 0: no session affinity */
+	/* Who may use the frontends that say so, sorted; none: everybody. */
+	struct mk_cidr *ranges;
+	size_t range_count;
 	/* Every endpoint a live TCP flow may keep (serving or terminating), and a live UDP flow
 	 * (serving): what the session sweep asks. Sorted by ip, port, proto. */
 	struct mk_live_backend {

@@ -29,7 +29,7 @@ static struct mk_ip ip(const char *text)
 	return out;
 }
 
-static struct mk_addr addr(const char *text)
+struct mk_addr fixture_addr(const char *text)
 {
 	struct mk_ip parsed = ip(text);
 
@@ -37,7 +37,7 @@ static struct mk_addr addr(const char *text)
 }
 
 /* "10.0.0.1:80" */
-static void addr_port(const char *text, struct mk_addr *address, __be16 *port)
+void fixture_addr_port(const char *text, struct mk_addr *address, __be16 *port)
 {
 	char copy[64], *colon;
 
@@ -45,7 +45,7 @@ static void addr_port(const char *text, struct mk_addr *address, __be16 *port)
 	colon = strchr(copy, ':');
 	ck_assert_ptr_nonnull(colon);
 	*colon = '\0';
-	*address = addr(copy);
+	*address = fixture_addr(copy);
 	*port = htons((uint16_t)atoi(colon + 1));
 }
 
@@ -59,14 +59,14 @@ static void mac_of(const char *address, __u8 *mac)
 
 static void fill_node(struct mk_node *node)
 {
-	node->node_addr = addr("192.168.99.11");
-	node->vtep_addr = addr("10.18.0.1");
-	node->gateway_addr = addr("10.244.1.254");
-	node->vpod_addr = addr("10.244.1.1");
-	node->pod_net = addr("10.244.1.0");
-	node->pod_mask = addr("255.255.255.0");
-	node->cluster_net = addr("10.244.0.0");
-	node->cluster_mask = addr("255.255.0.0");
+	node->node_addr = fixture_addr("192.168.99.11");
+	node->vtep_addr = fixture_addr("10.18.0.1");
+	node->gateway_addr = fixture_addr("10.244.1.254");
+	node->vpod_addr = fixture_addr("10.244.1.1");
+	node->pod_net = fixture_addr("10.244.1.0");
+	node->pod_mask = fixture_addr("255.255.255.0");
+	node->cluster_net = fixture_addr("10.244.0.0");
+	node->cluster_mask = fixture_addr("255.255.0.0");
 	node->uplink_ifindex = 1;
 	node->overlay_ifindex = 1;
 	node->host_ifindex = 1;
@@ -172,7 +172,7 @@ static void clear_drops(void)
 
 void fixture_pod(const char *address)
 {
-	struct mk_addr key = addr(address);
+	struct mk_addr key = fixture_addr(address);
 	struct mk_pod pod = { .ifindex = 1 };
 
 	mac_of(address, pod.mac);
@@ -181,7 +181,7 @@ void fixture_pod(const char *address)
 
 static void put_route(const char *net, __u32 bits, enum mk_route_type type, const char *vtep)
 {
-	struct mk_route_key key = { .prefix_bits = bits, .addr = addr(net) };
+	struct mk_route_key key = { .prefix_bits = bits, .addr = fixture_addr(net) };
 	struct mk_route route = { .type = (__u8)type };
 
 	if (vtep)
@@ -199,13 +199,29 @@ void fixture_peer(const char *pod_net, const char *vtep)
 	put_route(pod_net, 24, MK_ROUTE_OVERLAY, vtep);
 }
 
+void fixture_host_address(const char *address)
+{
+	put_route(address, 32, MK_ROUTE_HOST, NULL);
+}
+
 void fixture_reset(void)
 {
-	static const char *const tables[] = {
-		"services",	"service_backends", "maglev",	    "sessions", "sessions_new",
-		"nat_sessions", "nat_sessions_new", "pods",	    "routes",	"fragments",
-		"host_ports",	"service_counters", "service_drops"
-	};
+	static const char *const tables[] = { "services",
+					      "service_backends",
+					      "maglev",
+					      "sessions",
+					      "sessions_new",
+					      "nat_sessions",
+					      "nat_sessions_new",
+					      "pods",
+					      "routes",
+					      "fragments",
+					      "host_ports",
+					      "service_counters",
+					      "service_drops",
+					      "affinity",
+					      "affinity_backends",
+					      "source_ranges" };
 	const struct mk_runtime quiet = { 0 };
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -248,7 +264,7 @@ static __u32 put_backends(const char *const *backends, __u32 service_id,
 	for (; backends && backends[key.index]; key.index++) {
 		struct mk_backend backend = { 0 };
 
-		addr_port(backends[key.index], &backend.addr, &backend.port);
+		fixture_addr_port(backends[key.index], &backend.addr, &backend.port);
 		list[key.index].ip = mk_ip_from_addr(&backend.addr);
 		list[key.index].port = ntohs(backend.port);
 		ck_assert_int_eq(bpf_map_update_elem(fixture_map("service_backends"), &key,
@@ -258,19 +274,43 @@ static __u32 put_backends(const char *const *backends, __u32 service_id,
 	return key.index;
 }
 
+static struct mk_service_key frontend_key(const char *frontend, enum mk_scope scope)
+{
+	struct mk_service_key key = { .scope = (__u8)scope };
+
+	key.proto = strncmp(frontend, "udp ", 4) == 0	 ? IPPROTO_UDP
+		    : strncmp(frontend, "sctp ", 5) == 0 ? IPPROTO_SCTP
+							 : IPPROTO_TCP;
+	fixture_addr_port(strchr(frontend, ' ') + 1, &key.addr, &key.port);
+	return key;
+}
+
+struct mk_service fixture_get_service(const char *frontend, enum mk_scope scope)
+{
+	struct mk_service_key key = frontend_key(frontend, scope);
+	struct mk_service service;
+
+	ck_assert_msg(bpf_map_lookup_elem(fixture_map("services"), &key, &service) == 0,
+		      "no frontend '%s'", frontend);
+	return service;
+}
+
+void fixture_put_service(const char *frontend, enum mk_scope scope,
+			 const struct mk_service *service)
+{
+	struct mk_service_key key = frontend_key(frontend, scope);
+
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, service, BPF_ANY), 0);
+}
+
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		     const char *const *backends, uint16_t local_count, uint16_t local_weight)
 {
-	struct mk_service_key key = { .scope = (__u8)scope };
 	struct mk_service service = { .generation = 1,
 				      .flags = flags,
 				      .local_weight = local_weight };
 	struct mk_service_backend list[64] = { 0 };
 
-	key.proto = strncmp(frontend, "udp ", 4) == 0	 ? IPPROTO_UDP
-		    : strncmp(frontend, "sctp ", 5) == 0 ? IPPROTO_SCTP
-							 : IPPROTO_TCP;
-	addr_port(strchr(frontend, ' ') + 1, &key.addr, &key.port);
 	service.id = fixture_count("services") + 1;
 	service.account_id = FIXTURE_ACCOUNT + service.id;
 	service.local_count = local_count;
@@ -283,7 +323,7 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		ck_assert_int_eq(bpf_map_update_elem(fixture_map("maglev"), &mkey, table, 0), 0);
 		free(table);
 	}
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, BPF_ANY), 0);
+	fixture_put_service(frontend, scope, &service);
 }
 
 static struct mk_host_port_key host_port_key(const char *text)
@@ -295,7 +335,7 @@ static struct mk_host_port_key host_port_key(const char *text)
 	key.proto = strcmp(proto, "udp") == 0	 ? IPPROTO_UDP
 		    : strcmp(proto, "sctp") == 0 ? IPPROTO_SCTP
 						 : IPPROTO_TCP;
-	addr_port(strchr(text, ' ') + 1, &key.addr, &key.port);
+	fixture_addr_port(strchr(text, ' ') + 1, &key.addr, &key.port);
 	return key;
 }
 
@@ -306,7 +346,7 @@ void fixture_host_port(const char *port, const char *pod)
 	struct mk_runtime runtime;
 	__u32 zero = 0;
 
-	addr_port(pod, &value.addr, &value.port);
+	fixture_addr_port(pod, &value.addr, &value.port);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("host_ports"), &key, &value, BPF_ANY), 0);
 	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.host_ports = 1;
@@ -322,7 +362,7 @@ void fixture_host_port_gone(const char *port)
 
 void fixture_vip(const char *address)
 {
-	struct mk_service_key key = { .addr = addr(address) };
+	struct mk_service_key key = { .addr = fixture_addr(address) };
 	struct mk_service service = { .id = 9999 };
 
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, BPF_ANY), 0);

@@ -50,10 +50,17 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 /* "udp 192.168.99.11:53" (0.0.0.0: any address of the host) leads to @pod "10.244.1.3:5353". */
 void fixture_host_port(const char *port, const char *pod);
 void fixture_host_port_gone(const char *port);
+/* The frontend's entry, for what fixture_service() leaves zero. */
+struct mk_service fixture_get_service(const char *frontend, enum mk_scope scope);
+void fixture_put_service(const char *frontend, enum mk_scope scope,
+			 const struct mk_service *service);
+struct mk_addr fixture_addr(const char *text); /* "10.0.0.1" */
+void fixture_addr_port(const char *text, struct mk_addr *address, __be16 *port);
 void fixture_vip(const char *address);
 void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is in map routes */
 void fixture_pod(const char *address); /* another local pod */
 void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */
+void fixture_host_address(const char *address); /* beside those of the node above */
 void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 

@@ -48,13 +48,16 @@ static const char *proto_name(uint8_t proto)
 void summarize_service(struct line *line, const struct mk_service_object *service)
 {
 	static const char *const types[] = { "ClusterIP", "NodePort", "LoadBalancer" };
-	char buf[MK_IP_STRLEN];
+	char buf[MK_CIDR_STRLEN];
 
 	mk_line_add(line, "%s/%s %s", service->namespace_, service->name, types[service->type]);
 	if (service->cluster_ip.family != AF_UNSPEC)
 		mk_line_add(line, " ip=%s", mk_ip_format(&service->cluster_ip, buf));
 	add_ips(line, " external=", service->external_ips, service->external_ip_count);
 	add_ips(line, " lb=", service->load_balancer_ips, service->load_balancer_ip_count);
+	for (size_t i = 0; i < service->source_range_count; i++)
+		mk_line_add(line, "%s%s",
+			    i ? "," : " ranges=", mk_cidr_format(&service->source_ranges[i], buf));
 	for (size_t i = 0; i < service->port_count; i++)
 		mk_line_add(line, " %s:%u/%s", service->ports[i].name, service->ports[i].port,
 			    proto_name(service->ports[i].proto));

@@ -19,11 +19,12 @@ uint32_t sync_room = 1024;
 
 /* ---- fixture ---------------------------------------------------------------------------------- */
 
-static struct mk_table make_table(const char *name, uint32_t key_size, uint32_t value_size)
+static struct mk_table make_table(enum bpf_map_type type, const char *name, uint32_t key_size,
+				  uint32_t value_size)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
 	struct mk_table table;
-	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, key_size, value_size, sync_room, &options);
+	int fd = bpf_map_create(type, NULL, key_size, value_size, sync_room, &options);
 
 	ck_assert_msg(fd >= 0, "cannot create a map: %s", strerror(errno));
 	ck_assert_int_eq(mk_table_init(&table, name, fd, &sync_err), 0);
@@ -43,11 +44,17 @@ void sync_setup(void)
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	tables.services =
-		make_table("services", sizeof(struct mk_service_key), sizeof(struct mk_service));
-	tables.backends = make_table("service_backends", sizeof(struct mk_backend_key),
-				     sizeof(struct mk_backend));
-	tables.maglev = make_table("maglev", sizeof(struct mk_maglev_key), MAGLEV_BYTES);
+	tables.services = make_table(BPF_MAP_TYPE_HASH, "services", sizeof(struct mk_service_key),
+				     sizeof(struct mk_service));
+	tables.backends = make_table(BPF_MAP_TYPE_HASH, "service_backends",
+				     sizeof(struct mk_backend_key), sizeof(struct mk_backend));
+	tables.maglev =
+		make_table(BPF_MAP_TYPE_HASH, "maglev", sizeof(struct mk_maglev_key), MAGLEV_BYTES);
+	tables.affinity_backends =
+		make_table(BPF_MAP_TYPE_HASH, "affinity_backends",
+			   sizeof(struct mk_affinity_backend_key), sizeof(__u32));
+	tables.source_ranges = make_table(BPF_MAP_TYPE_LPM_TRIE, "source_ranges",
+					  sizeof(struct mk_source_range_key), sizeof(__u32));
 	now_ns = 1000 * S;
 	sync_ = NULL;
 	sync_restart();
@@ -59,6 +66,8 @@ void sync_teardown(void)
 	mk_table_close(&tables.services);
 	mk_table_close(&tables.backends);
 	mk_table_close(&tables.maglev);
+	mk_table_close(&tables.affinity_backends);
+	mk_table_close(&tables.source_ranges);
 }
 
 /* ---- a compiled Service, by hand -------------------------------------------------------------- */
@@ -149,10 +158,16 @@ size_t entries(const struct mk_table *table)
 
 bool lookup(const char *vip, uint16_t port, struct mk_service *service)
 {
+	return lookup_scope(vip, port, MK_SCOPE_INTERNAL, service);
+}
+
+bool lookup_scope(const char *vip, uint16_t port, enum mk_scope scope, struct mk_service *service)
+{
 	struct mk_ip ip = ip_of(vip);
 	struct mk_service_key key = { .addr = mk_ip_to_addr(&ip),
 				      .port = htons(port),
-				      .proto = port ? IPPROTO_TCP : 0 };
+				      .proto = port ? IPPROTO_TCP : 0,
+				      .scope = (__u8)scope };
 
 	return mk_table_get(&tables.services, &key, service, &sync_err) == 0;
 }

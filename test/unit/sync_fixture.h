@@ -48,6 +48,7 @@ int collect(uint64_t at_ns);
 size_t entries(const struct mk_table *table);
 /* The frontend @vip:@port (TCP), or with port 0 the address itself. */
 bool lookup(const char *vip, uint16_t port, struct mk_service *service);
+bool lookup_scope(const char *vip, uint16_t port, enum mk_scope scope, struct mk_service *service);
 /* The last digits of the backends of @vip:80, as the datapath would find them. */
 const char *backends_of(const char *vip);
 

@@ -153,6 +153,19 @@ static const struct {
 	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'sessionAffinity': 'ClientIP',"
 	  "'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 30}}, " PORT_80 "}}",
 	  "x/s ClusterIP ip=10.96.0.1 :80/tcp affinity=30s" },
+	{ "service, source ranges: blanks, host bits, twice the same, IPv6",
+	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.1', " PORT_80 ","
+	  "'loadBalancerSourceRanges': [' 203.0.113.7/24 ', '\\t192.0.2.0/28\\n', '2001:db8::/32', "
+	  "'203.0.113.0/24']}}",
+	  "x/s LoadBalancer ip=10.96.0.1 ranges=192.0.2.0/28,203.0.113.0/24 :80/tcp" },
+	{ "service, source ranges of the other family alone",
+	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.1', " PORT_80 ","
+	  "'loadBalancerSourceRanges': ['2001:db8::/32']}}",
+	  "x/s LoadBalancer ip=10.96.0.1 :80/tcp" },
+	{ "service, source ranges empty or null",
+	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80
+	  ", 'loadBalancerSourceRanges': null}}",
+	  "x/s ClusterIP ip=10.96.0.1 :80/tcp" },
 	{ "service of another proxy",
 	  "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 's', 'namespace': 'x', "
 	  "'labels':"
@@ -324,6 +337,20 @@ static const struct {
 	  "{" SERVICE ", 'spec': {'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': "
 	  "{'clientIP': {'timeoutSeconds': 86401}}}}",
 	  "timeoutSeconds: value 86401, expected a number from 1 to 86400" },
+	{ "source range that is none",
+	  "{" SERVICE ", 'spec': {'loadBalancerSourceRanges': ['192.0.2.0/24', '192.0.2.1']}}",
+	  "Service x/s: spec.loadBalancerSourceRanges[1]: value \"192.0.2.1\", expected a range "
+	  "such "
+	  "as 192.0.2.0/24" },
+	{ "source range of blanks", "{" SERVICE ", 'spec': {'loadBalancerSourceRanges': ['  ']}}",
+	  "spec.loadBalancerSourceRanges[0]: value \"  \"" },
+	{ "source range too long",
+	  "{" SERVICE ", 'spec': {'loadBalancerSourceRanges': ['10.0.0.0/8-----------------------"
+	  "--------------------------------']}}",
+	  "spec.loadBalancerSourceRanges[0]" },
+	{ "source range of the wrong type",
+	  "{" SERVICE ", 'spec': {'loadBalancerSourceRanges': [8]}}",
+	  "spec.loadBalancerSourceRanges[0]: value 8, expected a text" },
 	{ "slice without type",
 	  "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'metadata': {'name': "
 	  "'a'}}",

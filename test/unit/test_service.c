@@ -6,7 +6,7 @@
  *	port [backends] frontends
  *
  * with `*` before a local backend, `in` or `out` before a frontend for its scope, and after it
- * +masq, +maglev, +drop for its flags. The sets are separated by " | ". */
+ * +masq, +maglev, +drop for its flags, +ranges where the source ranges count. The sets are separated by " | ". */
 #include <json-c/json.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -79,11 +79,13 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 	for (size_t i = 0; i < set->frontend_count; i++) {
 		const struct mk_frontend *frontend = &set->frontends[i];
 
-		add(line, " %s %s:%u/%s%s%s%s", frontend->scope == MK_SCOPE_INTERNAL ? "in" : "out",
+		add(line, " %s %s:%u/%s%s%s%s%s",
+		    frontend->scope == MK_SCOPE_INTERNAL ? "in" : "out",
 		    mk_ip_format(&frontend->ip, buf), frontend->port, proto_name(frontend->proto),
 		    frontend->flags & MK_SERVICE_MASQUERADE ? "+masq" : "",
 		    frontend->flags & MK_SERVICE_MAGLEV ? "+maglev" : "",
-		    frontend->flags & MK_SERVICE_DROP_EMPTY ? "+drop" : "");
+		    frontend->flags & MK_SERVICE_DROP_EMPTY ? "+drop" : "",
+		    frontend->filtered ? "+ranges" : "");
 	}
 }
 
@@ -115,6 +117,14 @@ static void compile(struct mk_compiled_service *out)
 #define LB(spec, ingress)                                                                         \
 	"{'apiVersion': 'v1', 'kind': 'Service', " META ", 'spec': {'type': 'LoadBalancer', " VIP \
 	", " HTTP spec "}, 'status': {'loadBalancer': {'ingress': [" ingress "]}}}"
+#define RANGES(ranges)                                                                            \
+	"{'apiVersion': 'v1', 'kind': 'Service', " META ", 'spec': {'type': 'LoadBalancer', " VIP \
+	", 'externalIPs': ['203.0.113.1'], 'loadBalancerSourceRanges': [" ranges "], 'ports':"    \
+	"[{'name': 'http', 'port': 80, 'nodePort': 30080}]}, 'status': {'loadBalancer': "         \
+	"{'ingress': [{'ip': '203.0.113.2'}]}}}"
+#define OTHER_NODE(address)                                                            \
+	"{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n2'}, 'spec': {}," \
+	"'status': {'addresses': [{'type': 'InternalIP', 'address': '" address "'}]}}"
 #define SLICE(endpoints)                                                                         \
 	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv4', " \
 	"'metadata': {'name': 's-1', 'namespace': 'x', 'labels': {'kubernetes.io/service-name':" \
@@ -268,20 +278,82 @@ static const struct {
 	{ "externalIPs of a ClusterIP Service",
 	  { SVC(VIP ", 'externalIPs': ['203.0.113.1'], " HTTP), REMOTE },
 	  "http [10.1.2.2:8080]" VIP_FRONTENDS
-	  " in 203.0.113.1:80/tcp+masq out 203.0.113.1:80/tcp+masq+maglev" },
+	  " in 203.0.113.1:0/any in 203.0.113.1:80/tcp+masq out 203.0.113.1:80/tcp+masq+maglev" },
 	{ "load balancer",
 	  { LB("", "{'ip': '203.0.113.2'}, {'hostname': 'a.b'}, {'ip': '203.0.113.3', 'ipMode': "
 		   "'Proxy'}"),
 	    REMOTE },
 	  "http [10.1.2.2:8080]" VIP_FRONTENDS
-	  " in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
+	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
 	{ "load balancer address that is an externalIP too",
 	  { LB(", 'externalIPs': ['203.0.113.2']", "{'ip': '203.0.113.2'}"), REMOTE },
 	  "http [10.1.2.2:8080]" VIP_FRONTENDS
-	  " in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
+	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
 	{ "externalIP that is the clusterIP: the ClusterIP stays",
 	  { SVC(VIP ", 'externalIPs': ['10.96.0.1'], " HTTP), REMOTE },
 	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "externalIP that is this node's: its other ports stay the node's",
+	  { SVC(VIP ", 'externalIPs': ['192.0.2.1'], " HTTP), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:80/tcp+masq out 192.0.2.1:80/tcp+masq+maglev" },
+	{ "externalIP that is another node's: its other ports stay that node's",
+	  { SVC(VIP ", 'externalIPs': ['192.0.2.9'], " HTTP), REMOTE, OTHER_NODE("192.0.2.9") },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.9:80/tcp+masq out 192.0.2.9:80/tcp+masq+maglev" },
+	{ "load balancer address that is another node's",
+	  { LB("", "{'ip': '192.0.2.9'}"), REMOTE, OTHER_NODE("192.0.2.9") },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.9:80/tcp+masq out 192.0.2.9:80/tcp+masq+maglev" },
+	{ "externalIPs, policy Local: any endpoint from inside, the local ones from outside",
+	  { SVC(VIP ", 'externalIPs': ['203.0.113.1'], " EXT_LOCAL ", " HTTP), TWO },
+	  "http [*10.1.1.1:8080 10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 203.0.113.1:0/any in 203.0.113.1:80/tcp | "
+	  "http [*10.1.1.1:8080] out 203.0.113.1:80/tcp+maglev" },
+	{ "load balancer, policy Local, endpoints elsewhere: silent from outside",
+	  { LB(", " EXT_LOCAL, "{'ip': '203.0.113.2'}"), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS " in 203.0.113.2:0/any in 203.0.113.2:80/tcp | "
+	  "http [] out 203.0.113.2:80/tcp+maglev+drop" },
+	{ "policies fall back independently: the local one that ends, ready ones elsewhere",
+	  { SVC(NODE_PORT ", " EXT_LOCAL),
+	    SLICE(EP("10.1.2.2", "n2", "") "," EP("10.1.1.1", "n1", TERMINATING)) },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:30080/tcp in 198.51.100.1:30080/tcp | "
+	  "http [*10.1.1.1:8080] out 192.0.2.1:30080/tcp+maglev out "
+	  "198.51.100.1:30080/tcp+maglev" },
+	{ "LoadBalancer with nodePort 0",
+	  { SVC("'type': 'LoadBalancer', " VIP
+		", 'ports': [{'name': 'http', 'port': 80, 'nodePort': 0}]"),
+	    REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	/* source ranges */
+	{ "source ranges are for load-balancer addresses alone, both scopes",
+	  { RANGES("'192.0.2.0/24'"), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 192.0.2.1:30080/tcp+masq out 192.0.2.1:30080/tcp+masq+maglev"
+	  " in 198.51.100.1:30080/tcp+masq out 198.51.100.1:30080/tcp+masq+maglev"
+	  " in 203.0.113.1:0/any in 203.0.113.1:80/tcp+masq out 203.0.113.1:80/tcp+masq+maglev"
+	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq+ranges"
+	  " out 203.0.113.2:80/tcp+masq+maglev+ranges" },
+	{ "source ranges of a ClusterIP Service",
+	  { SVC(VIP ", 'loadBalancerSourceRanges': ['192.0.2.0/24'], " HTTP), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS },
+	{ "source ranges with /0: open",
+	  { LB(", 'loadBalancerSourceRanges': ['192.0.2.0/24', '0.0.0.0/0']",
+	       "{'ip': '203.0.113.2'}"),
+	    REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
+	{ "source ranges of the other family: open",
+	  { LB(", 'loadBalancerSourceRanges': ['2001:db8::/32']", "{'ip': '203.0.113.2'}"),
+	    REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
+	{ "load balancer address with source ranges that is an externalIP too: open",
+	  { LB(", 'loadBalancerSourceRanges': ['192.0.2.0/24'], 'externalIPs': ['203.0.113.2']",
+	       "{'ip': '203.0.113.2'}"),
+	    REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS
+	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
 	{ "externalIP that is the node's, on another port's nodePort: the externalIP stays",
 	  { SVC("'type': 'NodePort', " VIP ", 'externalIPs': ['192.0.2.1'], 'ports':"
 		"[{'name': 'http', 'port': 80, 'nodePort': 30080}, {'name': 'b', 'port': 30080}]"),
@@ -331,6 +403,55 @@ START_TEST(test_maglev_where_asked)
 		tables += set->maglev != NULL;
 	}
 	ck_assert(tables == 0 || strstr(cases[_i].expected, "+maglev"));
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+/* ---- source ranges, affinity ---------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *ranges, *expected;
+} filtered[] = {
+	{ "as listed", "'203.0.113.7/24', '10.9.0.0/16'", "10.9.0.0/16 203.0.113.0/24" },
+	{ "the node's own address is inside: so is the load balancer's",
+	  "'10.9.0.0/16', '192.0.2.0/30'", "10.9.0.0/16 192.0.2.0/30 203.0.113.2/32" },
+	{ "its second address", "'198.51.100.1/32'", "198.51.100.1/32 203.0.113.2/32" },
+	{ "open", "'10.9.0.0/16', '0.0.0.0/0'", "" },
+};
+
+START_TEST(test_ranges)
+{
+	struct mk_compiled_service out;
+	struct line line = { 0 };
+	char service[1024], buf[MK_CIDR_STRLEN];
+
+	snprintf(service, sizeof(service), "%s%s%s",
+		 "{'apiVersion': 'v1', 'kind': 'Service', " META
+		 ", 'spec': {'type': 'LoadBalancer', " VIP ", " HTTP
+		 ", 'loadBalancerSourceRanges': [",
+		 filtered[_i].ranges,
+		 "]}, 'status': {'loadBalancer': {'ingress': [{'ip': '203.0.113.2'}]}}}");
+	apply(service);
+	compile(&out);
+	for (size_t i = 0; i < out.range_count; i++)
+		add(&line, "%s%s", i ? " " : "", mk_cidr_format(&out.ranges[i], buf));
+	ck_assert_msg(strcmp(line.text, filtered[_i].expected) == 0, "%s: got %s",
+		      filtered[_i].name, line.text);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+START_TEST(test_affinity)
+{
+	struct mk_compiled_service out;
+
+	apply(SVC(VIP ", " HTTP));
+	compile(&out);
+	ck_assert_uint_eq(out.affinity_timeout_s, 0);
+	mk_compiled_service_release(&out);
+	apply(SVC(VIP ", 'sessionAffinity': 'ClientIP', " HTTP));
+	compile(&out);
+	ck_assert_uint_eq(out.affinity_timeout_s, 10800);
 	mk_compiled_service_release(&out);
 }
 END_TEST
@@ -500,6 +621,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_compile, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_maglev_where_asked, 0, MK_ARRAY_SIZE(cases));
+	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(filtered));
+	tcase_add_test(tc, test_affinity);
 	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
 	tcase_add_loop_test(tc, test_health_check, 0, MK_ARRAY_SIZE(checks));
 	tcase_add_test(tc, test_more_than_the_tables_take);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "unit/sync_fixture.h"
@@ -231,6 +232,39 @@ START_TEST(test_claimed_twice)
 }
 END_TEST
 
+static size_t lines_with(FILE *file, const char *text)
+{
+	char line[1024];
+	size_t count = 0;
+
+	rewind(file);
+	while (fgets(line, sizeof(line), file))
+		count += strstr(line, text) != NULL;
+	return count;
+}
+
+/* A port is a frontend per scope, and one mistake. */
+START_TEST(test_claim_is_told_once)
+{
+	struct built built;
+	FILE *file = tmpfile();
+	int saved = dup(STDERR_FILENO);
+
+	ck_assert(file && saved >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+	for (int i = 0; i < 3; i++) {
+		build(&built, i == 0 ? "first" : "second", "10.96.0.1", "2");
+		built.frontends[2] = built.frontends[0];
+		built.frontends[2].scope = MK_SCOPE_EXTERNAL;
+		built.set.frontend_count = 3;
+		apply(&built);
+	}
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	ck_assert_uint_eq(lines_with(file, "two Services want the same address"), 1);
+	fclose(file);
+}
+END_TEST
+
 START_TEST(test_maglev)
 {
 	struct built built;
@@ -362,6 +396,7 @@ int main(void)
 	tcase_add_test(tc, test_account_of_one_only);
 	tcase_add_test(tc, test_half_written);
 	tcase_add_test(tc, test_claimed_twice);
+	tcase_add_test(tc, test_claim_is_told_once);
 	tcase_add_test(tc, test_maglev);
 	tcase_add_test(tc, test_full);
 	tcase_add_test(tc, test_cut);
