@@ -54,6 +54,14 @@ static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx 
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
+/* To an address that is a Service's, but not to one of its ports: router refuses it, or answers a
+ * ping. The host's stack would send it back where it came from. The node's own address, which most
+ * packets have, is none of these. */
+static __always_inline int is_for_vip(const struct packet *pkt)
+{
+	return !is_addr(&pkt->tuple.daddr, mk_node_addr()) && service_is_vip(&pkt->tuple.daddr);
+}
+
 SEC("tc")
 int elb(struct __sk_buff *skb)
 {
@@ -76,7 +84,8 @@ int elb(struct __sk_buff *skb)
 	/* the frontend first: the host's own traffic pays for one lookup, not for three */
 	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
 	if (!service && !host_port_find(&pkt.tuple))
-		return TC_ACT_UNSPEC;
+		return is_for_vip(&pkt) ? chain_next(skb, &ctx, &pkt, MK_PROG_ROUTER)
+					: TC_ACT_UNSPEC;
 	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit))
 		return follow_session(skb, &ctx, &pkt, &hit);
 	return open_external(skb, &ctx, &pkt, service);

@@ -53,6 +53,7 @@ static void on_node_changed(void *ctx, const char *name)
 
 	(void)name;
 	agent->node_dirty = true;
+	agent->vips_dirty = true;
 	mk_agent_health_queued(agent);
 	mk_agent_schedule(agent, DEBOUNCE_MS);
 }

@@ -92,6 +92,7 @@ struct mk_agent {
 	bool complete; /* ... and all of it made sense: what is not there does not exist */
 	bool node_dirty; /* a Node object, an interface or an address changed */
 	bool node_waits; /* the node's step could not go on without something */
+	bool vips_dirty; /* a Node object changed: an address may be a node's now, or no longer */
 	bool overlay_dirty;
 	bool sysctls_done, installed, pruned, ready, failed;
 	int host_backends; /* as told to the programs; -1: not yet */

@@ -97,6 +97,20 @@ bool mk_agent_service_is_dirty(struct mk_agent *agent, const char *key)
 	return service && service->dirty;
 }
 
+static void mark_external(void *ctx, const struct mk_service_object *service)
+{
+	if (service->external_ip_count || service->load_balancer_ip_count)
+		mk_agent_service_dirty(ctx, service->namespace_, service->name);
+}
+
+/* A node's own address is not taken over for a Service: only its ports are. */
+static void recheck_vips(struct mk_agent *agent)
+{
+	if (agent->vips_dirty)
+		mk_model_each_service(agent->model, mark_external, agent);
+	agent->vips_dirty = false;
+}
+
 void mk_agent_services_free(struct mk_agent *agent)
 {
 	struct agent_service *service, *next;
@@ -306,6 +320,7 @@ int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 {
 	int status = 0;
 
+	recheck_vips(agent);
 	if (!agent->dirty)
 		return 0;
 	do {

@@ -414,6 +414,8 @@ void cluster_start_as(const char *node)
 	cluster.tables.services = table_of("services");
 	cluster.tables.backends = table_of("service_backends");
 	cluster.tables.maglev = table_of("maglev");
+	cluster.tables.affinity_backends = table_of("affinity_backends");
+	cluster.tables.source_ranges = table_of("source_ranges");
 	cluster.model = mk_model_new();
 	cluster.sync = mk_service_sync_new(&cluster.tables, &err);
 	ck_assert(cluster.model && cluster.sync);

@@ -11,6 +11,9 @@
 #define PORT_TCP(port)	    "'ports': [{'name': 'tcp', 'port': " port "}]"
 #define AT_R		    "'endpoints': [{'addresses': ['10.244.2.7'], 'nodeName': 'node2'}]"
 
+#define RANGES(list) SPEC("'loadBalancerSourceRanges': [" list "]")
+#define FILTERED     "dropped SOURCE_RANGE"
+
 /* clang-format off */
 static const struct flow_row rows[] = {
 	/* ClusterIP */
@@ -76,6 +79,24 @@ static const struct flow_row rows[] = {
 	{ "load balancer, external policy Local: endpoint in this host's network", { EXTERNAL_LOCAL, "endpoints H", "outside tcp lb:80 = H kept", "pod tcp lb:80 = H kept", "host tcp lb:80 = H" } },
 	{ "load balancer, external policy Local: pod, endpoint in another host's network", { EXTERNAL_LOCAL, "endpoints N", "pod tcp lb:80 = N kept" } },
 	{ "external policy Local: every client's address is kept", { EXTERNAL_LOCAL, "endpoints L", "outside@198.18.0.1 tcp lb:80 = L kept", "outside@192.168.99.1 tcp ext:80 = L kept" } },
+
+	/* source ranges */
+	{ "source ranges: outside, in and beside", { RANGES("'203.0.113.0/24'"), "endpoints L", "outside tcp lb:80 = L masq", "outside@198.18.0.1 tcp lb:80 = " FILTERED, "outside@198.18.0.1 udp lb:80 = " FILTERED } },
+	{ "source ranges: several", { RANGES("'198.18.0.0/28', '203.0.113.10/32'"), "endpoints L", "outside tcp lb:80 = L masq", "outside@198.18.0.15 tcp lb:80 = L masq", "outside@198.18.0.16 tcp lb:80 = " FILTERED } },
+	{ "source ranges: blanks are trimmed, host bits are none", { RANGES("' 203.0.113.77/24 '"), "endpoints L", "outside tcp lb:80 = L masq", "outside@198.18.0.1 tcp lb:80 = " FILTERED } },
+	{ "source ranges: load-balancer addresses alone", { RANGES("'198.18.0.0/16'"), "endpoints L", "outside tcp lb:80 = " FILTERED, "outside tcp node:30080 = L masq", "outside tcp ext:80 = L masq", "outside tcp vip:80 = L masq", "pod tcp vip:80 = L kept" } },
+	{ "source ranges: pods are filtered too", { RANGES("'10.244.1.2/32'"), "endpoints L", "pod tcp lb:80 = L masq", "pod@10.244.1.3 tcp lb:80 = " FILTERED } },
+	{ "source ranges: pods, the short cut of external policy Local", { SPEC("'externalTrafficPolicy': 'Local', 'loadBalancerSourceRanges': ['10.244.1.2/32']"), "endpoints R", "pod tcp lb:80 = R kept", "pod@10.244.1.3 tcp lb:80 = " FILTERED } },
+	{ "source ranges: the host is its node's address", { RANGES("'192.168.99.11/32'"), "endpoints R", "host tcp lb:80 = R", "hostnet tcp lb:80 = R", "pod tcp lb:80 = " FILTERED } },
+	{ "source ranges: the host is not let in", { RANGES("'203.0.113.0/24'"), "endpoints R", "host tcp lb:80 = " FILTERED, "hostnet tcp lb:80 = " FILTERED } },
+	{ "source ranges: /0 opens", { RANGES("'198.18.0.0/16', '0.0.0.0/0'"), "endpoints L", "outside tcp lb:80 = L masq", "pod tcp lb:80 = L masq" } },
+	{ "source ranges: of the other family alone they leave this one open", { RANGES("'2001:db8::/32'"), "endpoints L", "outside tcp lb:80 = L masq", "pod tcp lb:80 = L masq" } },
+	{ "source ranges: the other family's do not count", { RANGES("'::/0', '198.18.0.0/16'"), "endpoints L", "outside tcp lb:80 = " FILTERED } },
+	{ "source ranges: silent also where the Service would refuse", { RANGES("'198.18.0.0/16'"), "endpoints", "outside tcp lb:80 = " FILTERED, "outside@198.18.0.1 tcp lb:80 = refused" } },
+	{ "source ranges: new flows only, and they change", { RANGES("'203.0.113.0/24'"), "endpoints L", "open a outside tcp lb:80 = L masq", RANGES("'198.18.0.0/16'"), "a goes on", "outside tcp lb:80 = " FILTERED, "outside@198.18.0.1 tcp lb:80 = L masq", "service", "outside tcp lb:80 = L masq" } },
+	{ "source ranges: the address itself, where the node may", { RANGES("'192.168.99.0/24'"), "endpoints R", "forwarded@192.0.2.80 tcp lb:80 = R masq" } },
+	{ "source ranges: the address itself, where the node may not", { RANGES("'203.0.113.0/24'"), "endpoints R", "forwarded@192.0.2.80 tcp lb:80 = " FILTERED } },
+	{ "source ranges: pings and unknown ports are nobody's secret", { RANGES("'198.18.0.0/16'"), "endpoints L", "outside ping lb = pong", "outside tcp lb:81 = refused" } },
 
 	/* all kinds at once */
 	{ "one Service, all its addresses, one endpoint", { "endpoints R", "pod tcp vip:80 = R kept", "pod tcp node:30080 = R masq", "pod tcp ext:80 = R masq", "pod tcp lb:80 = R masq",

@@ -60,7 +60,7 @@ static const struct flow_row rows[] = {
 	{ "a port whose number changes",
 	  { SPEC(PORTS(PORT("tcp", "TCP", "80", "30080"))), "endpoints L", "pod tcp vip:80 = L kept",
 	    SPEC(PORTS(PORT("tcp", "TCP", "81", "30080"))), "pod tcp vip:80 = refused", "pod tcp vip:81 = L kept",
-	    "outside tcp lb:81 = L masq", "outside tcp lb:80 = untouched" } },
+	    "outside tcp lb:81 = L masq", "outside tcp lb:80 = refused" } },
 	{ "a port whose node port changes",
 	  { SPEC(PORTS(PORT("tcp", "TCP", "80", "30080"))), "endpoints L", "outside tcp node:30080 = L masq",
 	    SPEC(PORTS(PORT("tcp", "TCP", "80", "30081"))), "outside tcp node:30080 = untouched", "outside tcp node:30081 = L masq" } },

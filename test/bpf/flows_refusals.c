@@ -47,6 +47,20 @@ static const struct flow_row rows[] = {
 	{ "unknown port of a ClusterIP: also under internal policy Local without endpoint here", { INTERNAL_LOCAL, "endpoints R", "pod tcp vip:81 = refused" } },
 	{ "unknown port of a ClusterIP: a container network beside ours", { "endpoints L", "forwarded tcp vip:81 = refused" } },
 
+	{ "unknown port of a ClusterIP: outside", { "endpoints L", "outside tcp vip:81 = refused", "outside udp vip:53 = refused" } },
+
+	/* of the other addresses of a Service */
+	{ "unknown port of an externalIP: pod and host", { "endpoints L", "pod tcp ext:81 = refused", "pod udp ext:53 = refused", "host tcp ext:81 = refused", "hostnet udp ext:53 = refused" } },
+	{ "unknown port of an externalIP: outside", { "endpoints L", "outside tcp ext:81 = refused", "outside udp ext:53 = refused", "outside tcp ext:30080 = refused" } },
+	{ "unknown port of a load-balancer address: pod and host", { "endpoints L", "pod tcp lb:81 = refused", "pod udp lb:53 = refused", "host tcp lb:81 = refused" } },
+	{ "unknown port of a load-balancer address: outside", { "endpoints L", "outside tcp lb:81 = refused", "outside udp lb:53 = refused" } },
+	{ "unknown port of a load-balancer address: also under a Local policy without endpoint here", { EXTERNAL_LOCAL, "endpoints R", "outside tcp lb:81 = refused" } },
+	{ "unknown port of a load-balancer address: a container network beside ours", { "endpoints L", "forwarded tcp lb:81 = refused" } },
+	{ "unknown port of an externalIP that is another node's: that node's", { SPEC("'externalIPs': ['192.168.99.12']"), "endpoints L", "pod tcp 192.168.99.12:80 = L masq", "pod tcp 192.168.99.12:22 = outside", "pod ping 192.168.99.12 = outside" } },
+	{ "unknown port of an externalIP that becomes a node's", { SPEC("'externalIPs': ['198.18.0.12']"), "endpoints L", "pod tcp 198.18.0.12:22 = refused",
+	    "object {'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'node9'}, 'spec': {}, 'status': {'addresses': [{'type': 'InternalIP', 'address': '198.18.0.12'}]}}",
+	    "service", SPEC("'externalIPs': ['198.18.0.12']"), "pod tcp 198.18.0.12:22 = outside", "pod tcp 198.18.0.12:80 = L masq" } },
+
 	/* no Service's address */
 	{ "an address of a ServiceCIDR that no Service has: pod", { "endpoints L", "pod tcp 10.96.0.11:80 = dropped NO_ROUTE", "pod udp 10.96.255.254:53 = dropped NO_ROUTE", "pod ping 10.96.0.11 = dropped NO_ROUTE" } },
 	{ "an address of a ServiceCIDR that no Service has: host", { "endpoints L", "host tcp 10.96.0.11:80 = dropped NO_ROUTE", "hostnet udp 10.96.0.11:80 = dropped NO_ROUTE" } },
@@ -61,6 +75,11 @@ static const struct flow_row rows[] = {
 	{ "a ping to a ClusterIP is answered: without endpoint", { "endpoints", "pod ping vip = pong" } },
 	{ "a ping to a ClusterIP is answered: without endpoint here under a Local policy", { INTERNAL_LOCAL, "endpoints R", "pod ping vip = pong" } },
 	{ "a ping to a ClusterIP is answered: a container network beside ours", { "endpoints L", "forwarded ping vip = pong" } },
+	{ "a ping to a ClusterIP is answered: outside", { "endpoints L", "outside ping vip = pong" } },
+	{ "a ping to an externalIP is answered", { "endpoints L", "pod ping ext = pong", "host ping ext = pong", "outside ping ext = pong" } },
+	{ "a ping to a load-balancer address is answered", { "endpoints L", "pod ping lb = pong", "host ping lb = pong", "outside ping lb = pong", "forwarded ping lb = pong" } },
+	{ "a ping to an externalIP that is the node's own address is the host's", { SPEC("'externalIPs': ['192.168.99.11']"), "endpoints L", "outside ping node = untouched" } },
+	{ "a ping to an address that is the Service's no more is not ours", { "endpoints L", "outside ping ext = pong", SPEC("'externalIPs': []"), "outside ping ext = untouched", "pod ping ext = outside" } },
 	{ "a ping to a node is the host's", { "endpoints L", "outside ping node = untouched" } },
 	{ "a ping to a Service that is gone is not answered", { "endpoints L", "pod ping vip = pong", "delete service", "pod ping vip = dropped NO_ROUTE" } },
 };

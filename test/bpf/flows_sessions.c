@@ -9,6 +9,9 @@
 	"'podCIDRs': ['10.244.1.0/24']}, 'status': {'addresses': [{'type': 'InternalIP', "     \
 	"'address': '192.168.99.11'}]}}"
 
+#define STICKY	     SPEC("'sessionAffinity': 'ClientIP'")
+#define STICKY_LOCAL SPEC("'sessionAffinity': 'ClientIP', 'externalTrafficPolicy': 'Local'")
+
 /* clang-format off */
 static const struct flow_row rows[] = {
 	/* nothing but an endpoint's end moves an established flow */
@@ -33,6 +36,22 @@ static const struct flow_row rows[] = {
 	{ "two flows, each its own endpoint", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints R", "open b pod tcp vip:80 = R kept", "endpoints L R", "b goes on", "b goes on" } },
 	{ "flows by two addresses of one Service", { "endpoints L", "open a outside tcp lb:80 = L masq", "open b outside tcp node:30080 = L masq", "endpoints L R", "a goes on", "b goes on" } },
 	{ "a client's one port towards two addresses: two flows", { "endpoints L", "pod tcp vip:80 = L kept", "pod tcp lb:80 = L masq", "pod tcp node:30080 = L masq" } },
+
+	/* affinity */
+	{ "affinity: a client comes back to its endpoint", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "endpoints L R T", "pod tcp vip:80 = L kept" } },
+	{ "affinity: by every address of the port", { STICKY, "endpoints R", "pod tcp vip:80 = R kept", "endpoints L R T", "pod tcp node:30080 = R masq", "pod tcp ext:80 = R masq", "pod tcp lb:80 = R masq", "pod tcp vip:80 = R kept" } },
+	{ "affinity: by every address of the port, from outside", { STICKY, "endpoints R", "outside tcp node:30080 = R masq", "endpoints L R T", "outside tcp lb:80 = R masq", "outside tcp ext:80 = R masq", "outside tcp vip:80 = R masq" } },
+	{ "affinity: a host comes back", { STICKY, "endpoints R", "host tcp vip:80 = R", "endpoints L R T", "host tcp vip:80 = R", "host tcp lb:80 = R" } },
+	{ "affinity: UDP", { STICKY, "endpoints R", "pod udp vip:80 = R kept", "outside udp lb:80 = R masq", "endpoints L R T", "pod udp vip:80 = R kept", "outside udp lb:80 = R masq" } },
+	{ "affinity: another port of the Service is another matter", { STICKY, "endpoints R", "pod tcp vip:80 = R kept", "endpoints L", "pod udp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = R kept", "pod udp vip:80 = L kept" } },
+	{ "affinity: an endpoint that leaves loses its clients at once, for good", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "endpoints R", "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept" } },
+	{ "affinity: a terminating endpoint loses its clients", { STICKY, "endpoints L R", "endpoints L", "pod tcp vip:80 = L kept", "endpoints Lt R", "pod tcp vip:80 = R kept" } },
+	{ "affinity: a Local set does not know the remote endpoint", { STICKY_LOCAL, "endpoints R", "outside tcp vip:80 = R masq", "endpoints L R", "outside tcp lb:80 = L kept", "outside tcp vip:80 = L masq" } },
+	{ "affinity: policy changes, the endpoint stays", { STICKY, "endpoints L", "outside tcp lb:80 = L masq", "endpoints L P R", STICKY_LOCAL, "outside tcp lb:80 = L kept", STICKY, "outside tcp lb:80 = L masq" } },
+	{ "affinity: switched off", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = L kept", "service", "pod tcp vip:80 = L R kept", "outside tcp lb:80 = L R masq" } },
+	{ "affinity: switched on later", { "endpoints L", "pod tcp vip:80 = L kept", STICKY, "pod tcp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = L kept" } },
+	{ "affinity: what was before it was off counts no more", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "service", "endpoints R", STICKY, "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept" } },
+	{ "affinity: a hairpin is one too", { STICKY, "endpoints P", "self tcp vip:80 = P masq", "endpoints P L R", "self tcp vip:80 = P masq" } },
 
 	/* TCP: terminating endpoints */
 	{ "TCP to an endpoint that is terminating goes on", { "endpoints L R", "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Lt R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
