@@ -165,6 +165,7 @@ static int in_cluster_server(struct mk_credentials *credentials, struct mk_error
 		credentials->server = NULL;
 		return mk_error_errno(err, ENOMEM, "URL of the API server");
 	}
+	credentials->by_service = true;
 	return mk_api_server_check(credentials->server,
 				   "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", err);
 }

@@ -26,6 +26,7 @@ struct mk_credentials {
 	char *server_name; /* to verify the certificate against; NULL: the host of @server */
 	char *proxy; /* URL; NULL: what the environment says */
 	bool insecure; /* the file says to verify nothing */
+	bool by_service; /* the server is named by the address of its Service */
 	struct mk_secret authority; /* PEM; none: what the system trusts */
 	struct mk_secret certificate, key; /* PEM, of the client */
 	struct mk_secret token;

@@ -72,6 +72,7 @@ def in_cluster():
     client = start(server, account(server), env={"KUBERNETES_SERVICE_HOST": "127.0.0.1",
                                                  "KUBERNETES_SERVICE_PORT": str(server.port)})
     client.listed().converged()
+    client.logs("where neither kube-proxy nor monokube runs yet, set apiServer")
     expect("users", {e["user"] for e in server.log()}, {"token"})
 
 
@@ -81,6 +82,7 @@ def override():
     client = start(server, account(server) + ["--api-server", server.url + "/"],
                    env={"KUBERNETES_SERVICE_HOST": "192.0.2.1", "KUBERNETES_SERVICE_PORT": "443"})
     client.listed()
+    expect("a hint for nobody", "set apiServer" in client.said(), False)
     client.stop()
     client = start(server, config(server, authority(server), "token: " + TOKEN, "https://192.0.2.1:6443") +
                    ["--api-server", server.url])
