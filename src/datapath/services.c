@@ -393,11 +393,12 @@ bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struc
 	const struct service *owner;
 	const struct set *set;
 
-	if (!session->service_id || !(session->flags & MK_SESSION_FORWARD))
+	if (key->proto != IPPROTO_UDP || !session->service_id ||
+	    !(session->flags & MK_SESSION_FORWARD))
 		return false;
 	set = mk_sync_set(sync, session->service_id);
 	owner = set ? set->owner : NULL;
-	if (!owner || (key->proto == IPPROTO_UDP && !owner->live_udp))
+	if (!owner || owner->live_count == 0)
 		return false;
 	return !mk_sync_is_live(owner->live, owner->live_count, &backend);
 }

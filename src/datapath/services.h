@@ -67,8 +67,9 @@ mk_must_check int mk_service_sync_set_local(struct mk_service_sync *sync, const 
 /* Does a frontend that keeps the client's address have a backend that is this host itself? */
 bool mk_service_sync_host_backends(const struct mk_service_sync *sync);
 
-/* Is @session the forward entry of a flow whose backend is gone? A UDP flow of a Service without
- * any backend stays, so does every flow of a Service that is not known (SERVICES.md, Sessions). */
+/* Is @session the forward entry of a UDP flow whose backend no longer serves? Of a Service without
+ * any that does it stays, so does every flow of a Service that is not known (SERVICES.md, Sessions;
+ * Kubernetes pkg/proxy/conntrack/cleanup.go). */
 bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				 const struct mk_session *session);
 

@@ -376,9 +376,6 @@ static int replace_live(const struct apply *apply, const struct mk_compiled_serv
 	free(service->live);
 	service->live = copy;
 	service->live_count = compiled->live_count;
-	service->live_udp = false;
-	for (size_t i = 0; i < compiled->live_count; i++)
-		service->live_udp |= compiled->live[i].proto == IPPROTO_UDP;
 	return 0;
 }
 

@@ -63,7 +63,6 @@ struct ranges {
 struct service {
 	char *name; /* "namespace/name" */
 	uint32_t account_id; /* 0: not yet applied */
-	bool live_udp; /* some of `live` are UDP */
 	struct frontend *frontends;
 	struct set *sets;
 	struct mk_live_backend *live; /* sorted by ip, port, proto */

@@ -394,10 +394,11 @@ static int build_ranges(const struct plan *plan, struct mk_compiled_service *out
 
 /* ---- live endpoints ------------------------------------------------------------------------- */
 
-/* Ready ones may be chosen, whatever else they say, so their flows stay. */
+/* Ready ones may be chosen, whatever else they say, so their flows stay. Protocols that have
+ * connections keep theirs whatever becomes of the endpoint, until one side ends them. */
 static bool keeps_flows(const struct mk_endpoint *e)
 {
-	return e->ready || e->serving || (e->proto != IPPROTO_UDP && e->terminating);
+	return e->proto == IPPROTO_UDP && (e->ready || e->serving);
 }
 
 static int compare_live(const void *left, const void *right)

@@ -51,8 +51,8 @@ struct mk_compiled_service {
 	/* Who may use the frontends that say so, sorted; none: everybody. */
 	struct mk_cidr *ranges;
 	size_t range_count;
-	/* Every endpoint a live TCP flow may keep (serving or terminating), and a live UDP flow
-	 * (serving): what the session sweep asks. Sorted by ip, port, proto. */
+	/* Every UDP endpoint that keeps its flows: what the session sweep asks. Sorted by ip,
+	 * port, proto. */
 	struct mk_live_backend {
 		struct mk_ip ip;
 		uint16_t port;

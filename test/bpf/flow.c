@@ -8,6 +8,8 @@
 #include "base/cleanup.h"
 #include "bpf/flow_internal.h"
 
+#define EXPIRED_SECONDS (30 * 86400)
+
 /* ---- packets ------------------------------------------------------------------------------------ */
 
 static struct frame request_of(const struct flow *flow, uint8_t tcp_flags)
@@ -394,6 +396,8 @@ static void run_line(const char *line)
 	(void)cluster_sync();
 	if (strcmp(line, "sweep") == 0)
 		cluster_sweep(0);
+	else if (strcmp(line, "sessions expire") == 0)
+		cluster_sweep(EXPIRED_SECONDS);
 	else if (!read_named_line(line))
 		expect(read_flow_line(line), "what does this line mean?");
 }

@@ -10,6 +10,7 @@
  *	NAME goes on				   the same endpoint, the same translation
  *	NAME now OUTCOME			   its next packet, like a new flow
  *	sweep					   sessions of endpoints that are gone
+ *	sessions expire				   all of them: a month has passed
  *
  * The standard Service is there unless the row begins with one of its own or with "no service".
  *

@@ -53,14 +53,15 @@ static const struct flow_row rows[] = {
 	{ "affinity: what was before it was off counts no more", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "service", "endpoints R", STICKY, "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept" } },
 	{ "affinity: a hairpin is one too", { STICKY, "endpoints P", "self tcp vip:80 = P masq", "endpoints P L R", "self tcp vip:80 = P masq" } },
 
-	/* TCP: terminating endpoints */
+	/* TCP: whatever becomes of the endpoint */
 	{ "TCP to an endpoint that is terminating goes on", { "endpoints L R", "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Lt R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
 	{ "TCP to an endpoint that is terminating and not serving goes on until it closes", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Lg R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
 	{ "TCP from outside to a terminating endpoint goes on", { "endpoints L", "open a outside tcp lb:80 = L masq", "endpoints Lg R", "sweep", "a goes on", "outside tcp lb:80 = R masq" } },
 	{ "TCP from a host to a terminating endpoint goes on", { "endpoints L", "open a host tcp vip:80 = L", "endpoints Lt R", "sweep", "a goes on", "host tcp vip:80 = R" } },
-	{ "TCP to an endpoint that is gone is cut", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints R", "sweep", "a now R kept" } },
-	{ "TCP from outside to an endpoint that is gone is cut", { "endpoints L", "open a outside tcp node:30080 = L masq", "endpoints R", "sweep", "a now R masq" } },
-	{ "TCP: a packet of no session does not leave untranslated", { "endpoints R", "open a pod tcp vip:80 = R kept", "endpoints", "sweep", "a now refused" } },
+	{ "TCP to an endpoint that is not ready any more goes on", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Ln R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
+	{ "TCP to an endpoint that is in no slice any more goes on", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
+	{ "TCP from outside to an endpoint that is in no slice any more goes on", { "endpoints L", "open a outside tcp node:30080 = L masq", "endpoints R", "sweep", "a goes on", "outside tcp node:30080 = R masq" } },
+	{ "TCP: a packet of no session does not leave untranslated", { "endpoints R", "open a pod tcp vip:80 = R kept", "endpoints", "sessions expire", "a now refused" } },
 
 	/* UDP: endpoints that no longer serve */
 	{ "UDP to an endpoint that is gone is cut: the next packet chooses again", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints R", "sweep", "a now R kept", "a goes on" } },

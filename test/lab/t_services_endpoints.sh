@@ -290,12 +290,25 @@ endpoint_ends()
 	wait_for 10 answers world tcp "lb3 turning" web-2
 	pulse 4
 }
+endpoint_is_unready()
+{
+	turning 'externalTrafficPolicy: Cluster' web-1=unready web-2
+	wait_for 10 answers client-2 tcp "vip turning" web-2
+	pulse 5
+}
+endpoint_is_gone()
+{
+	turning 'externalTrafficPolicy: Cluster' web-2
+	wait_for 10 answers client-2 tcp "vip turning" web-2
+	wait_for 10 answers world tcp "lb3 turning" web-2
+	pulse 6
+}
 nobody_is_left()
 {
-	turning 'externalTrafficPolicy: Cluster' web-1=ended
+	turning 'externalTrafficPolicy: Cluster'
 	wait_for 10 flow client-2 tcp "vip turning" refused
 	wait_for 10 flow world tcp "lb3 turning" refused
-	pulse 5
+	pulse 7
 	for name in "${!PIPES[@]}"; do
 		expect_eq "who served connection $name" web-1 "$(cut -d' ' -f1 <"$TMP/$name.out" | sort -u | xargs)"
 	done
@@ -381,6 +394,8 @@ connections_open
 check "open TCP flows: their endpoint becomes terminating" endpoint_terminates
 check "open TCP flows: both policies become Local" policies_turn
 check "open TCP flows: policies change back, the endpoint no longer serves" endpoint_ends
+check "open TCP flows: their endpoint is no longer ready" endpoint_is_unready
+check "open TCP flows: their endpoint is in no slice" endpoint_is_gone
 check "open TCP flows: no endpoint is left for new ones" nobody_is_left
 PIPES=()
 udp_open

@@ -88,7 +88,7 @@ struct built *build(struct built *built, const char *name, const char *vip, cons
 		built->backends[i] = (struct mk_service_backend){ .ip = ip_of(text), .port = 8080 };
 		built->live[i] = (struct mk_live_backend){ .ip = ip_of(text),
 							   .port = 8080,
-							   .proto = IPPROTO_TCP };
+							   .proto = IPPROTO_UDP };
 	}
 	built->set = (struct mk_backend_set){
 		.frontends = built->frontends,

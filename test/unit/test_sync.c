@@ -339,17 +339,22 @@ START_TEST(test_cut)
 	ck_assert(!counts.cut);
 	apply_named("web", "10.96.0.1", "34");
 	ck_assert(counts.cut);
-	ck_assert(is_cut(IPPROTO_TCP, "10.0.0.2", MK_SESSION_FORWARD));
-	ck_assert(!is_cut(IPPROTO_TCP, "10.0.0.3", MK_SESSION_FORWARD));
-	ck_assert(!is_cut(IPPROTO_TCP, "10.0.0.2", 0));
-	/* no UDP endpoint at all: left alone */
-	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+	ck_assert(is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.3", MK_SESSION_FORWARD));
+	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", 0));
+	/* a connection ends by itself */
+	ck_assert(!is_cut(IPPROTO_TCP, "10.0.0.2", MK_SESSION_FORWARD));
+	ck_assert(!is_cut(IPPROTO_SCTP, "10.0.0.2", MK_SESSION_FORWARD));
 	/* terminating: no backend any more, but still live */
 	build(&built, "web", "10.96.0.1", "34");
 	built.set.backend_count = 1;
 	apply(&built);
 	ck_assert(!counts.cut);
-	ck_assert(!is_cut(IPPROTO_TCP, "10.0.0.4", MK_SESSION_FORWARD));
+	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.4", MK_SESSION_FORWARD));
+	/* no endpoint at all: left alone */
+	apply_named("web", "10.96.0.1", "");
+	ck_assert(counts.cut);
+	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
 }
 END_TEST
 
