@@ -93,6 +93,24 @@ static __always_inline int session_ended(struct session_tables tables, const str
 	return 1;
 }
 
+/* So does one on a half-open session that was refused: its backend may be another's by now. */
+static __always_inline int session_refused(struct session_tables tables, const struct mk_tuple *key,
+					   struct mk_session *session)
+{
+	struct mk_tuple peer_key;
+	struct mk_session *peer;
+
+	session_peer_key(&peer_key, session);
+	peer = bpf_map_lookup_elem(tables.half_open, &peer_key);
+	if (!peer || !(peer->flags & MK_SESSION_RST))
+		return 0;
+	if (tables.of_services)
+		account_flush(session, peer);
+	bpf_map_delete_elem(tables.half_open, key);
+	bpf_map_delete_elem(tables.half_open, &peer_key);
+	return 1;
+}
+
 /* Both directions were seen: move the pair to the table that is never evicted. Where that is
  * full the pair stays where it is and goes on working. */
 static __always_inline void session_promote(struct session_tables tables,
@@ -174,6 +192,8 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
 	if (!session || !session_fits(session, pkt))
+		return 0;
+	if (is_first_of_tcp(pkt) && session_refused(tables, &pkt->tuple, session))
 		return 0;
 	session_touch(skb, tables, session, pkt);
 	hit->to = session->to;

@@ -190,6 +190,24 @@ START_TEST(test_port_reused)
 }
 END_TEST
 
+/* So does one on a session that was refused: the endpoint may have gone meanwhile. One that is only
+ * sent again does not. */
+START_TEST(test_port_reused_after_refusal)
+{
+	static const char *const other[] = { "10.244.1.3:8080", NULL };
+	struct frame syn = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
+
+	open_service_flow();
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
+	fixture_expect("SYN again", MK_HOOK_POD, &syn, TO_OVERLAY,
+		       "tcp 10.244.1.2:40000 > 10.244.2.7:8080");
+	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", RST | ACK);
+	fixture_expect("SYN after a refusal", MK_HOOK_POD, &syn, TO_POD,
+		       "tcp 10.244.1.2:40000 > 10.244.1.3:8080");
+	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+}
+END_TEST
+
 /* A client's kernel may use one port towards different destinations. Where their answers would look
  * alike, the later flow gets another port. @flow goes out by the pod and has to come back as such. */
 static void expect_own_answers(const char *flow, const char *answer_seen)
@@ -335,6 +353,7 @@ int main(void)
 	tcase_add_test(tcase, test_refused_stays_half_open);
 	tcase_add_test(tcase, test_established_stays);
 	tcase_add_test(tcase, test_port_reused);
+	tcase_add_test(tcase, test_port_reused_after_refusal);
 	tcase_add_loop_test(tcase, test_one_port_to_service_and_backend, 0, 2);
 	tcase_add_loop_test(tcase, test_one_port_to_two_services, 0, 2);
 	tcase_add_test(tcase, test_flood_evicts_no_established);
