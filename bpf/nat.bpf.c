@@ -2,10 +2,11 @@
 /* bpf/nat.bpf.c - discriminator and source NAT. Uplink ingress, first program: an answer to
  * masqueraded traffic gets its pod back; then elb says whether the packet is a Service's; what is
  * neither is the host's and passes untouched. Towards the uplink, after router: traffic of pods,
- * and of the host's overlay address, leaves with the node's address. */
+ * and of the host's overlay address, leaves with the address of the uplink that it leaves by. */
 #include "chain.h"
 #include "icmp_error.h"
 #include "session.h"
+#include "uplink.h"
 
 static __always_inline int in_nat_range(__be16 port)
 {
@@ -17,7 +18,7 @@ static __always_inline int in_nat_range(__be16 port)
 /* Can the packet be the answer to one that left masqueraded? */
 static __always_inline int may_be_answer(const struct packet *pkt)
 {
-	if (!is_addr(&pkt->tuple.daddr, mk_node_addr()))
+	if (!is_masquerade_addr(&pkt->tuple.daddr))
 		return 0;
 	if (pkt->fragment == MK_LATER_FRAGMENT)
 		return pkt->tuple.dport != 0;
@@ -77,7 +78,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
 		return MK_DROP_PROTOCOL;
 	request.to = pkt->tuple;
-	request.to.saddr = mk_node_addr();
+	request.to.saddr = uplink_addr(uplink_chosen(skb));
 	ret = session_open(NAT_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
 		return ret;
@@ -105,7 +106,7 @@ int nat(struct __sk_buff *skb)
 						 : masquerade(skb, &ctx, &pkt);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	return bpf_redirect_neigh(mk_node.uplink_ifindex, NULL, 0, 0);
+	return bpf_redirect_neigh(uplink_at(uplink_chosen(skb))->ifindex, NULL, 0, 0);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -5,6 +5,7 @@
 #include "chain.h"
 #include "icmp_error.h"
 #include "service.h"
+#include "uplink.h"
 
 #define MK_GSO_BY_FRAGS 0xffff /* the kernel's; SCTP: no segment's size is told */
 
@@ -182,6 +183,7 @@ static __always_inline int needs_masquerade(const struct mk_addr *addr)
 static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt)
 {
+	const volatile struct mk_uplink *uplink;
 	struct frame frame;
 
 	if (!is_unicast(&pkt->tuple.daddr))
@@ -190,17 +192,17 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 		return to_vip(skb, ctx, pkt);
 	if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
+	uplink = uplink_at(uplink_choose(skb, pkt));
 	if (frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (wire_bytes(skb, pkt) > mk_node.uplink_mtu_bytes &&
-	    frame.ip->frag_off & bpf_htons(MK_IP_DF))
+	if (wire_bytes(skb, pkt) > uplink->mtu_bytes && frame.ip->frag_off & bpf_htons(MK_IP_DF))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
-				   ICMP_FRAG_NEEDED, mk_node.uplink_mtu_bytes);
+				   ICMP_FRAG_NEEDED, uplink->mtu_bytes);
 	if (hop(ctx, frame.ip) != MK_PARSED)
 		return expired(skb, ctx, pkt);
 	if (needs_masquerade(&pkt->tuple.saddr))
 		return chain_next(skb, ctx, pkt, MK_PROG_NAT);
-	return bpf_redirect_neigh(mk_node.uplink_ifindex, NULL, 0, 0);
+	return bpf_redirect_neigh(uplink->ifindex, NULL, 0, 0);
 }
 
 static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)

@@ -259,16 +259,26 @@ struct mk_runtime {
 
 /* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */
 
+/* A device to outside. */
+#define MK_UPLINKS_MAX 8 /* a power of two */
+struct mk_uplink {
+	__u32 ifindex;
+	__u32 mtu_bytes;
+	struct mk_addr addr; /* source of the traffic that leaves masqueraded by it */
+	struct mk_addr net, mask; /* its network; none: an address no next hop has, all ones */
+};
+_Static_assert(sizeof(struct mk_uplink) == 20, "rodata ABI");
+
 struct mk_node {
-	struct mk_addr node_addr; /* of the uplink: source of masqueraded traffic */
+	struct mk_addr node_addr; /* the first InternalIP */
 	struct mk_addr vtep_addr, gateway_addr;
 	struct mk_addr vpod_addr; /* virtual pod address */
 	struct mk_addr pod_net, pod_mask;
 	struct mk_addr cluster_net, cluster_mask;
-	__u32 uplink_ifindex, overlay_ifindex;
+	__u32 overlay_ifindex;
 	__u32 host_ifindex; /* host's end of the host veth pair: the host receives on it */
 	__u32 host_peer_ifindex; /* the datapath's end: hook `host` */
-	__u32 uplink_mtu_bytes, overlay_mtu_bytes;
+	__u32 overlay_mtu_bytes;
 	__u32 maglev_slots; /* 0: MK_MAGLEV_SLOTS */
 	__u32 maglev_mask; /* mk_maglev_room() - 1; whoever opens the object sets it */
 	__u16 nat_port_min, nat_port_max; /* inclusive */
@@ -276,8 +286,10 @@ struct mk_node {
 	__u8 gateway_mac[6]; /* host side of every pod veth and of the host veth pair */
 	__u8 vtep_mac[6];
 	__u8 pad[2];
+	__u32 uplink_count; /* of several, the host's routing chooses */
+	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the first carries the overlay */
 };
-_Static_assert(sizeof(struct mk_node) == 84, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 240, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

@@ -50,14 +50,28 @@ struct agent_service {
 	UT_hash_handle hh;
 };
 
+/* A device to outside. */
+struct agent_uplink {
+	struct mk_link link;
+	struct mk_cidr addr; /* source of what leaves masqueraded by it, and its network */
+	int suits; /* scratch: how well */
+};
+
+struct agent_uplinks {
+	struct agent_uplink uplink[MK_UPLINKS_MAX]; /* the first carries the overlay */
+	size_t count;
+	bool too_many, some_missing; /* ... of those that are named */
+};
+
 /* What is known about this node, from its object and its kernel. */
 struct agent_node {
 	struct mk_addresses addresses;
 	struct mk_ip internal_ip;
-	struct mk_ip *service_ips; /* of the Node object: where NodePorts answer */
+	struct mk_ip *service_ips; /* where NodePorts answer */
 	size_t service_ip_count;
 	char *zone;
-	struct mk_link uplink;
+	struct agent_uplinks uplinks;
+	char *uplinks_said, *ports_said; /* as logged last */
 	uint32_t mtu_bytes; /* of pods */
 	struct mk_devices devices;
 	struct mk_ip *local; /* every address of the host, sorted */
@@ -119,6 +133,9 @@ int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 
 /* node.c */
 mk_must_check int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err);
+/* What the operator has to bring about: an Event, and the log. Returns MK_WAIT. */
+int mk_agent_lacks(struct mk_agent *agent, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 /* Only whether the settings suit the Node object, if there is one. */
 mk_must_check int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err);
 void mk_agent_node_release(struct agent_node *node);
@@ -130,6 +147,18 @@ mk_must_check int mk_agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips,
 /* The interface that holds @ip; -ENODEV. */
 mk_must_check int mk_agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip, int *ifindex,
 					struct mk_error *err);
+
+/* uplinks.c: the devices to outside, at least one; MK_WAIT where there is none yet. */
+mk_must_check int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
+					struct agent_uplinks *found, struct mk_error *err);
+void mk_agent_uplink_constants(const struct agent_uplinks *uplinks, struct mk_node *node);
+/* Where NodePorts answer: nodePortAddresses. Pure; the caller frees *@ips. */
+mk_must_check int mk_agent_node_port_ips(const struct mk_config *config,
+					 const struct mk_node_object *object,
+					 const struct mk_ip *local, size_t local_count,
+					 struct mk_ip **ips, size_t *count, struct mk_error *err);
+/* Log what changed of both. */
+void mk_agent_say_node(struct agent_node *node);
 
 /* routes.c: what map `routes` should hold. Pure; the caller frees *@entries. */
 struct mk_routes_input {

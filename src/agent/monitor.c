@@ -2,7 +2,10 @@
 /* rtnetlink's notifications: not what changed, only that something did that matters here. What the
  * node has is compared with the kernel anyway, and an overrun of the socket loses nothing. Pods'
  * interfaces come and go all the time and are none of the agent's business. */
+#include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/rtnetlink.h>
+#include <stddef.h>
 #include <sys/socket.h>
 
 #include "agent/agent_internal.h"
@@ -26,7 +29,10 @@ static bool is_ours(const struct mk_agent *agent, int ifindex)
 {
 	const struct agent_node *node = &agent->node;
 
-	return !agent->datapath || agent->node_waits || ifindex == node->uplink.ifindex ||
+	for (size_t i = 0; i < node->uplinks.count; i++)
+		if (ifindex == node->uplinks.uplink[i].link.ifindex)
+			return true;
+	return !agent->datapath || agent->node_waits || node->uplinks.some_missing ||
 	       ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
 	       ifindex == node->devices.overlay_ifindex;
@@ -48,6 +54,10 @@ static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
 		break;
 	case RTM_DELADDR:
 		look_again(agent, true);
+		break;
+	case RTM_NEWROUTE:
+	case RTM_DELROUTE:
+		look_again(agent, false);
 		break;
 	default:
 		break;
@@ -79,16 +89,37 @@ static void on_change(uv_poll_t *poll, int status, int events)
 	}
 }
 
+/* Of routes, default routes alone, which tell uplinks: our own come by the thousand. A filter in the
+ * kernel, for the socket's buffer must not run over with them. BPF loads are big-endian. */
+static int default_routes_only(int fd)
+{
+	const __u32 type = offsetof(struct nlmsghdr, nlmsg_type);
+	const __u32 bits = NLMSG_HDRLEN + offsetof(struct rtmsg, rtm_dst_len);
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_NEWROUTE), 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELROUTE), 0, 2),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, bits),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = { MK_ARRAY_SIZE(filter), filter };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err)
 {
 	struct sockaddr_nl local = {
 		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE,
 	};
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&local, sizeof(local)) < 0)
+	if (fd < 0 || default_routes_only(fd) < 0 ||
+	    bind(fd, (struct sockaddr *)&local, sizeof(local)) < 0)
 		return mk_error_errno(err, errno, "cannot listen for changes of interfaces");
 	ret = uv_poll_init(&agent->loop, &agent->monitor, fd);
 	if (ret < 0)

@@ -17,6 +17,8 @@ void mk_agent_node_release(struct agent_node *node)
 	free(node->service_ips);
 	free(node->zone);
 	free(node->local);
+	free(node->uplinks_said);
+	free(node->ports_said);
 	*node = (struct agent_node){ 0 };
 }
 
@@ -53,8 +55,7 @@ int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err)
 	return compute(agent, object, &addresses, err);
 }
 
-/* What the operator has to bring about. Returns MK_WAIT. */
-__attribute__((format(printf, 2, 3))) static int lacks(struct mk_agent *agent, const char *fmt, ...)
+int mk_agent_lacks(struct mk_agent *agent, const char *fmt, ...)
 {
 	char text[256], message[sizeof(text) + 32];
 	va_list args;
@@ -73,16 +74,16 @@ static int find_object(struct mk_agent *agent, const struct mk_node_object **obj
 
 	*object = mk_model_node(agent->model, name);
 	if (!*object)
-		return lacks(agent, "a Node object '%s' (--node-name)", name);
+		return mk_agent_lacks(agent, "a Node object '%s' (--node-name)", name);
 	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
 		return mk_agent_wait_for(agent,
 					 "nothing: Node '%s' is of the control plane and "
 					 "isCPNodesDeployAllowed is false",
 					 name);
 	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
-		return lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
+		return mk_agent_lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
 	if ((*object)->internal_ip.family == AF_UNSPEC)
-		return lacks(agent, "an IPv4 InternalIP in the Node object '%s'", name);
+		return mk_agent_lacks(agent, "an IPv4 InternalIP in the Node object '%s'", name);
 	return 0;
 }
 
@@ -102,31 +103,29 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* What Services ask about this node. A change means every Service anew. */
-static int take_object(struct mk_agent *agent, const struct mk_node_object *object,
-		       struct mk_error *err)
+static int take_object(struct mk_agent *agent, struct mk_error *err)
 {
+	const struct mk_node_object *object = mk_model_node(agent->model, agent->config.node_name);
 	struct agent_node *node = &agent->node;
-	struct mk_ip *ips;
+	cleanup_free struct mk_ip *ips = NULL;
 	char *zone = NULL;
+	size_t count;
+	int ret = mk_agent_node_port_ips(&agent->config, object, node->local, node->local_count,
+					 &ips, &count, err);
 
-	if (same_ips(node->service_ips, node->service_ip_count, object->addresses,
-		     object->address_count) &&
+	if (ret < 0)
+		return ret;
+	if (same_ips(node->service_ips, node->service_ip_count, ips, count) &&
 	    same_text(node->zone, object->zone))
 		return 0;
-	ips = calloc(object->address_count ? object->address_count : 1, sizeof(*ips));
 	if (object->zone)
 		zone = strdup(object->zone);
-	if (!ips || (object->zone && !zone)) {
-		free(ips);
-		free(zone);
+	if (object->zone && !zone)
 		return mk_error_errno(err, ENOMEM, "cannot keep Node '%s'", object->name);
-	}
-	if (object->address_count)
-		memcpy(ips, object->addresses, object->address_count * sizeof(*ips));
 	free(node->service_ips);
 	free(node->zone);
-	node->service_ips = ips;
-	node->service_ip_count = object->address_count;
+	node->service_ips = mk_steal_ptr(ips);
+	node->service_ip_count = count;
 	node->zone = zone;
 	mk_agent_all_services_dirty(agent);
 	return 0;
@@ -134,37 +133,10 @@ static int take_object(struct mk_agent *agent, const struct mk_node_object *obje
 
 /* ---- the interfaces --------------------------------------------------------------------------- */
 
-static int find_uplink(struct mk_agent *agent, const struct mk_ip *internal_ip,
-		       struct mk_link *link, struct mk_error *err)
+/* What the overlay leaves of its uplink's. */
+static uint32_t pod_mtu(const struct mk_agent *agent)
 {
-	const char *name = agent->config.uplink;
-	char text[MK_IP_STRLEN];
-	int ifindex, ret;
-
-	if (name[0]) {
-		ret = mk_nl_link_get(agent->nl, name, link, err);
-		if (ret == -ENODEV)
-			return lacks(agent, "interface '%s' (uplinkIfaceName)", name);
-		return ret;
-	}
-	mk_ip_format(internal_ip, text);
-	ret = mk_agent_interface_of(agent->nl, internal_ip, &ifindex, err);
-	if (ret == -ENODEV)
-		return lacks(agent, "an interface with the Node's InternalIP %s", text);
-	if (ret < 0)
-		return ret;
-	ret = mk_nl_link_get_index(agent->nl, ifindex, link, err);
-	if (ret == 0 && link->flags & IFF_LOOPBACK)
-		return mk_error_set(
-			err, EINVAL,
-			"the Node's InternalIP %s is on '%s': name the interface to the "
-			"other nodes (uplinkIfaceName)",
-			text, link->name);
-	return ret;
-}
-
-static uint32_t pod_mtu(const struct mk_agent *agent, const struct mk_link *uplink)
-{
+	const struct mk_link *uplink = &agent->node.uplinks.uplink[0].link;
 	uint32_t fits = uplink->mtu_bytes > MK_VXLAN_OVERHEAD_BYTES
 				? uplink->mtu_bytes - MK_VXLAN_OVERHEAD_BYTES
 				: uplink->mtu_bytes;
@@ -179,7 +151,7 @@ static int make_devices(struct mk_agent *agent, struct mk_error *err)
 		.vxlan_name = agent->config.vxlan_iface_name,
 		.vxlan_port = agent->config.vxlan_port,
 		.underlay = node->internal_ip,
-		.uplink_ifindex = node->uplink.ifindex,
+		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,
 		.mtu_bytes = node->mtu_bytes,
 		.addresses = node->addresses,
 	};
@@ -221,11 +193,9 @@ static struct mk_node constants(const struct mk_agent *agent)
 		.pod_mask = mk_ip_to_addr(&pod_mask),
 		.cluster_net = mk_ip_to_addr(&cluster.ip),
 		.cluster_mask = mk_ip_to_addr(&cluster_mask),
-		.uplink_ifindex = (__u32)node->uplink.ifindex,
 		.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
 		.host_ifindex = (__u32)node->devices.host_ifindex,
 		.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
-		.uplink_mtu_bytes = node->uplink.mtu_bytes,
 		.overlay_mtu_bytes = node->mtu_bytes,
 		.nat_port_min = agent->config.nat_port_min,
 		.nat_port_max = agent->config.nat_port_max,
@@ -233,6 +203,7 @@ static struct mk_node constants(const struct mk_agent *agent)
 		.vxlan_port = htons(agent->config.vxlan_port),
 	};
 
+	mk_agent_uplink_constants(&node->uplinks, &constants);
 	memcpy(constants.gateway_mac, own->gateway_mac.byte, sizeof(constants.gateway_mac));
 	memcpy(constants.vtep_mac, own->vtep_mac.byte, sizeof(constants.vtep_mac));
 	return constants;
@@ -404,24 +375,24 @@ static int identify(struct mk_agent *agent, struct mk_error *err)
 	struct agent_node *node = &agent->node;
 	const struct mk_node_object *object;
 	struct mk_addresses addresses;
+	struct agent_uplinks uplinks;
 	int ret = find_object(agent, &object);
 
 	if (ret == 0)
 		ret = compute(agent, object, &addresses, err);
 	if (ret == 0)
-		ret = find_uplink(agent, &object->internal_ip, &node->uplink, err);
-	if (ret == 0)
-		ret = take_object(agent, object, err);
+		ret = mk_agent_find_uplinks(agent, object, &uplinks, err);
 	if (ret != 0)
 		return ret;
+	node->uplinks = uplinks;
 	if (node->addresses.gateway.family != AF_UNSPEC &&
 	    !mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr))
 		agent->installed = false;
 	node->addresses = addresses;
 	node->internal_ip = object->internal_ip;
-	if (node->mtu_bytes != pod_mtu(agent, &node->uplink))
+	if (node->mtu_bytes != pod_mtu(agent))
 		agent->installed = false;
-	node->mtu_bytes = pod_mtu(agent, &node->uplink);
+	node->mtu_bytes = pod_mtu(agent);
 	return 0;
 }
 
@@ -440,6 +411,10 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		ret = make_devices(agent, err);
 	if (ret == 0)
 		ret = take_local(agent, err);
+	if (ret == 0)
+		ret = take_object(agent, err);
+	if (ret == 0)
+		mk_agent_say_node(&agent->node);
 	if (ret == 0)
 		ret = load(agent, err);
 	if (ret == 0)

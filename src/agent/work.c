@@ -93,11 +93,13 @@ static int step_attach(struct mk_agent *agent, struct mk_error *err)
 	struct mk_datapath_links links = {
 		.host_peer_ifindex = agent->node.devices.host_peer_ifindex,
 		.overlay_ifindex = agent->node.devices.overlay_ifindex,
-		.uplink_ifindex = agent->node.uplink.ifindex,
+		.uplink_count = agent->node.uplinks.count,
 	};
 
 	if (mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
 		return 0;
+	for (size_t i = 0; i < links.uplink_count; i++)
+		links.uplink_ifindexes[i] = agent->node.uplinks.uplink[i].link.ifindex;
 	return mk_datapath_attach(agent->datapath, &links, err);
 }
 
@@ -143,10 +145,10 @@ static void say_ready(struct mk_agent *agent)
 	mk_log_info("ready node=%s pods=%s vtep=%s uplink=%s mtu=%u peers=%zu services=%zu "
 		    "frontends=%zu writes=%u",
 		    agent->config.node_name, mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
-		    mk_ip_format(&agent->node.addresses.vtep, vtep), agent->node.uplink.name,
-		    agent->node.mtu_bytes, agent->plan.peer_count,
-		    mk_service_sync_service_count(sync), mk_service_sync_frontend_count(sync),
-		    agent->writes);
+		    mk_ip_format(&agent->node.addresses.vtep, vtep),
+		    agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes,
+		    agent->plan.peer_count, mk_service_sync_service_count(sync),
+		    mk_service_sync_frontend_count(sync), agent->writes);
 }
 
 /* An error of the node's own step keeps a loaded datapath serving: Services go on being followed. A

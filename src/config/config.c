@@ -53,11 +53,14 @@ static const struct setting settings[] = {
 	{ "vethPairNamePrefix", "veth-pair-name-prefix", "TEXT", "mk",
 	  "1 to 4 letters, digits, '-' or '_'",
 	  "what the names of pods' host devices begin with", mk_parse_veth_prefix, FIELD(veth_prefix) },
-	{ "uplinkIfaceName", "uplink-iface-name", "NAME", "", MK_EXPECTED_IFNAME,
-	  "device to the other nodes; empty: the one with the Node's InternalIP",
-	  mk_parse_ifname_or_empty, FIELD(uplink) },
+	{ "uplinkIfaceName", "uplink-iface-name", "NAMES", "", MK_EXPECTED_IFNAMES,
+	  "devices to outside; empty: those with the Node's addresses and those of default routes",
+	  mk_parse_ifnames_or_empty, FIELD(uplinks) },
 	{ "nodePortRange", "node-port-range", "MIN-MAX", "30000-32767", MK_EXPECTED_PORT_RANGE,
 	  "ports of Services on nodes", mk_parse_port_range, RANGE(node_port) },
+	{ "nodePortAddresses", "node-port-addresses", "CIDRS", "", "at most 16 IPv4 ranges, with commas between",
+	  "only this host's and its Node object's addresses inside answer at NodePorts; empty: the Node object's",
+	  mk_parse_ipv4_cidrs_or_empty, FIELD(node_port_addresses) },
 	{ "natPortRange", "nat-port-range", "MIN-MAX", "49152-65535", MK_EXPECTED_PORT_RANGE,
 	  "source ports of masqueraded traffic, taken from the host", mk_parse_port_range, RANGE(nat_port) },
 	{ "cniConfFilePath", "cni-conf-file-path", "FILE", "/etc/cni/net.d/10-monokube.conflist",
@@ -244,6 +247,19 @@ static int check_required(const struct mk_config *config, struct mk_error *err)
 	return 0;
 }
 
+int mk_config_next_name(const char **at, char name[IFNAMSIZ])
+{
+	size_t length = strcspn(*at, ",");
+
+	if (length == 0 || length >= IFNAMSIZ)
+		return 0;
+	memcpy(name, *at, length);
+	name[length] = '\0';
+	*at += length;
+	*at += **at == ',';
+	return 1;
+}
+
 static bool ranges_meet(uint16_t min, uint16_t max, uint16_t other_min, uint16_t other_max)
 {
 	return min <= other_max && other_min <= max;
@@ -280,18 +296,20 @@ static int check_ports(const struct mk_config *config, struct mk_error *err)
 
 static int check_interfaces(const struct mk_config *config, struct mk_error *err)
 {
-	const char *vxlan = config->vxlan_iface_name;
+	const char *vxlan = config->vxlan_iface_name, *at = config->uplinks;
+	char name[IFNAMSIZ];
 
 	if (strcmp(vxlan, MK_HOST_VETH) == 0 || strcmp(vxlan, MK_HOST_PEER) == 0)
 		return mk_error_set(err, EINVAL,
 				    "vxlanIfaceName '%s': expected a name other than those of the "
 				    "host veth pair, '%s' and '%s'",
 				    vxlan, MK_HOST_VETH, MK_HOST_PEER);
-	if (strcmp(vxlan, config->uplink) == 0)
-		return mk_error_set(err, EINVAL,
-				    "uplinkIfaceName '%s': expected a device other than "
-				    "vxlanIfaceName",
-				    config->uplink);
+	while (mk_config_next_name(&at, name))
+		if (strcmp(vxlan, name) == 0)
+			return mk_error_set(err, EINVAL,
+					    "uplinkIfaceName '%s': expected devices other than "
+					    "vxlanIfaceName '%s'",
+					    config->uplinks, vxlan);
 	return 0;
 }
 

@@ -18,6 +18,11 @@
 #define MK_HOST_VETH "mkhost0" /* the host's end of the host veth pair */
 #define MK_HOST_PEER "mkhost1" /* the datapath's end: hook `host` */
 
+struct mk_cidr_list {
+	struct mk_cidr cidr[16];
+	size_t count;
+};
+
 struct mk_config {
 	char node_name[254]; /* --node-name, NODE_NAME; required */
 	/* What is followed: a directory, or an API server that a kubeconfig (one path, or several
@@ -31,9 +36,11 @@ struct mk_config {
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */
 	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
 	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
-	char uplink
-		[IFNAMSIZ]; /* uplinkIfaceName; empty: the one that holds the Node's InternalIP */
+	/* uplinkIfaceName: names with commas between; empty: those that hold an address of the Node,
+	 * and those of default routes */
+	char uplinks[8 * IFNAMSIZ];
 	uint16_t node_port_min, node_port_max; /* nodePortRange, 30000-32767 */
+	struct mk_cidr_list node_port_addresses; /* nodePortAddresses; empty: the Node object's */
 	uint16_t nat_port_min,
 		nat_port_max; /* natPortRange, 49152-65535 (RFC 6335 dynamic ports) */
 	char cni_conf_path[PATH_MAX]; /* cniConfFilePath, /etc/cni/net.d/10-monokube.conflist */
@@ -54,5 +61,8 @@ struct mk_config {
  * value and what was expected. */
 mk_must_check int mk_config_load(struct mk_config *config, int argc, char **argv,
 				 struct mk_error *err);
+
+/* Walk a list such as `uplinks`, from *@at on. Returns 1 and the next name, or 0 at the end. */
+int mk_config_next_name(const char **at, char name[IFNAMSIZ]);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/ip.h"
 #include "base/log.h"
+#include "config/config.h"
 
 /* A pod's host device is the prefix and this many characters of a hash. */
 #define VETH_HASH_CHARS 11
@@ -96,12 +97,24 @@ int mk_parse_ifname(const char *text, void *field, size_t size)
 	return mk_parse_string(text, field, size);
 }
 
-int mk_parse_ifname_or_empty(const char *text, void *field, size_t size)
+int mk_parse_ifnames_or_empty(const char *text, void *field, size_t size)
 {
-	if (*text)
-		return mk_parse_ifname(text, field, size);
-	memset(field, 0, size);
-	return 0;
+	char one[IFNAMSIZ], checked[IFNAMSIZ];
+
+	for (const char *at = text; *text; at++) {
+		size_t length = strcspn(at, ",");
+
+		if (length >= sizeof(one))
+			return -EINVAL;
+		memcpy(one, at, length);
+		one[length] = '\0';
+		if (mk_parse_ifname(one, checked, sizeof(checked)) < 0)
+			return -EINVAL;
+		at += length;
+		if (!*at)
+			break;
+	}
+	return mk_parse_text(text, field, size);
 }
 
 int mk_parse_veth_prefix(const char *text, void *field, size_t size)
@@ -122,6 +135,29 @@ int mk_parse_ipv4_cidr(const char *text, void *field, size_t size)
 	if (mk_cidr_parse(text, &cidr) < 0 || cidr.ip.family != AF_INET)
 		return -EINVAL;
 	*(struct mk_cidr *)field = mk_cidr_network(&cidr);
+	return 0;
+}
+
+int mk_parse_ipv4_cidrs_or_empty(const char *text, void *field, size_t size)
+{
+	struct mk_cidr_list list = { 0 };
+
+	(void)size;
+	for (const char *at = text; *text; at++) {
+		size_t length = strcspn(at, ",");
+		char one[MK_CIDR_STRLEN];
+
+		if (length >= sizeof(one) || list.count == MK_ARRAY_SIZE(list.cidr))
+			return -EINVAL;
+		memcpy(one, at, length);
+		one[length] = '\0';
+		if (mk_parse_ipv4_cidr(one, &list.cidr[list.count++], sizeof(list.cidr[0])) < 0)
+			return -EINVAL;
+		at += length;
+		if (!*at)
+			break;
+	}
+	*(struct mk_cidr_list *)field = list;
 	return 0;
 }
 

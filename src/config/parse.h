@@ -9,7 +9,9 @@
 /* @size: of the field in bytes, for those that copy text. */
 typedef int mk_parse_fn(const char *text, void *field, size_t size);
 
-#define MK_EXPECTED_IFNAME	 "a device name: 1 to 15 characters, no blank, '/' or ':'"
+#define MK_EXPECTED_IFNAME "a device name: 1 to 15 characters, no blank, '/' or ':'"
+#define MK_EXPECTED_IFNAMES \
+	"device names of 1 to 15 characters, no blank, '/' or ':', with commas between"
 #define MK_EXPECTED_PATH	 "an absolute path"
 #define MK_EXPECTED_MAGLEV_SLOTS "one of 251, 509, 1021, 2039, 4093, 8191, 16381, 32749 or 65521"
 #define MK_EXPECTED_PORT_RANGE	 "two ports from 1 to 65535, the smaller first, such as 30000-32767"
@@ -20,9 +22,10 @@ mk_parse_fn mk_parse_url_or_empty; /* char[]: https:// and something behind it *
 mk_parse_fn mk_parse_path; /* char[]: absolute */
 mk_parse_fn mk_parse_dns_name; /* char[]: RFC 1123 subdomain, as Kubernetes names nodes */
 mk_parse_fn mk_parse_ifname; /* char[IFNAMSIZ] */
-mk_parse_fn mk_parse_ifname_or_empty;
+mk_parse_fn mk_parse_ifnames_or_empty; /* char[]: "a,b" */
 mk_parse_fn mk_parse_veth_prefix;
 mk_parse_fn mk_parse_ipv4_cidr; /* struct mk_cidr, host bits cleared */
+mk_parse_fn mk_parse_ipv4_cidrs_or_empty; /* struct mk_cidr_list: "a/8,b/16" */
 mk_parse_fn mk_parse_port; /* uint16_t, not 0 */
 mk_parse_fn mk_parse_port_range; /* uint16_t[2] */
 mk_parse_fn mk_parse_mtu; /* uint32_t */

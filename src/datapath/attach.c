@@ -29,15 +29,23 @@ struct hook {
 	const char *program;
 };
 
-#define FIXED_HOOKS 5
+#define FIXED_HOOKS (3 + 2 * MK_UPLINKS_MAX)
 
-static void fixed_hooks(const struct mk_datapath_links *links, struct hook *hooks)
+/* Returns how many. */
+static size_t fixed_hooks(const struct mk_datapath_links *links, struct hook *hooks)
 {
+	size_t count = 3;
+
 	hooks[0] = (struct hook){ links->host_peer_ifindex, MK_INGRESS, "ilb_host" };
 	hooks[1] = (struct hook){ links->overlay_ifindex, MK_INGRESS, "ilb_overlay" };
-	hooks[2] = (struct hook){ links->uplink_ifindex, MK_INGRESS, "nat_uplink" };
-	hooks[3] = (struct hook){ links->uplink_ifindex, MK_EGRESS, "elb_uplink_egress" };
-	hooks[4] = (struct hook){ MK_LOOPBACK_IFINDEX, MK_EGRESS, "ilb_lo_egress" };
+	hooks[2] = (struct hook){ MK_LOOPBACK_IFINDEX, MK_EGRESS, "ilb_lo_egress" };
+	for (size_t i = 0; i < links->uplink_count; i++) {
+		int ifindex = links->uplink_ifindexes[i];
+
+		hooks[count++] = (struct hook){ ifindex, MK_INGRESS, "nat_uplink" };
+		hooks[count++] = (struct hook){ ifindex, MK_EGRESS, "elb_uplink_egress" };
+	}
+	return count;
 }
 
 /* ---- hooks ---------------------------------------------------------------------------------- */
@@ -77,10 +85,10 @@ static int ensure_hook(const struct mk_datapath *datapath, const struct hook *ho
 static int ensure_fixed_hooks(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	struct hook hooks[FIXED_HOOKS];
+	size_t count = fixed_hooks(&datapath->links, hooks);
 	int changed = 0;
 
-	fixed_hooks(&datapath->links, hooks);
-	for (size_t i = 0; i < FIXED_HOOKS; i++) {
+	for (size_t i = 0; i < count; i++) {
 		int ret = ensure_hook(datapath, &hooks[i], err);
 
 		if (ret < 0)
@@ -99,6 +107,51 @@ static bool is_pod_veth(const struct mk_datapath *datapath, int ifindex)
 	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0 &&
 	       strcmp(link.kind, "veth") == 0 &&
 	       memcmp(link.mac.byte, datapath->node.gateway_mac, sizeof(link.mac.byte)) == 0;
+}
+
+struct stray_walk {
+	struct hook hooks[FIXED_HOOKS];
+	size_t count;
+	struct mk_error *err;
+};
+
+static bool is_fixed_hook(const struct stray_walk *walk, int ifindex, enum mk_direction direction)
+{
+	for (size_t i = 0; i < walk->count; i++)
+		if (walk->hooks[i].ifindex == ifindex && walk->hooks[i].direction == direction)
+			return true;
+	return false;
+}
+
+/* A program of ours on a device that is no uplink any more would run into the chain of its load, which
+ * is about to go. */
+static int remove_strays(void *ctx, const struct mk_link *link)
+{
+	static const enum mk_direction directions[] = { MK_INGRESS, MK_EGRESS };
+	struct stray_walk *walk = ctx;
+	int removed = 0;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(directions); i++) {
+		int ret = 0;
+
+		if (!is_fixed_hook(walk, link->ifindex, directions[i]))
+			ret = mk_hook_detach_fixed(link->ifindex, directions[i], walk->err);
+		if (ret < 0)
+			return ret;
+		removed += ret;
+	}
+	if (removed)
+		mk_log_info("programs removed from a device that is no uplink any more device=%s",
+			    link->name);
+	return 0;
+}
+
+static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err)
+{
+	struct stray_walk walk = { .err = err };
+
+	walk.count = fixed_hooks(&datapath->links, walk.hooks);
+	return mk_nl_each_link(datapath->nl, remove_strays, &walk, err);
 }
 
 /* Returns 1 if the pod's program had to be put there. A pod whose interface is gone, before or
@@ -255,6 +308,8 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 		ret = mk_migrations_copy(datapath, true, err);
 	if (ret == 0)
 		ret = ensure_fixed_hooks(datapath, err);
+	if (ret >= 0)
+		ret = remove_stray_hooks(datapath, err);
 	if (ret < 0)
 		return ret;
 	pods = ensure_pod_hooks(datapath, err);
@@ -271,9 +326,9 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 		return ret;
 	remove_leftovers(datapath->bpf_dir, MK_PIN_PROGS);
 	remove_leftovers(datapath->bpf_dir, MK_PIN_MAPS);
-	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d pods=%d",
+	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d uplinks=%zu pods=%d",
 		    datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
-		    datapath->links.uplink_ifindex, pods);
+		    datapath->links.uplink_ifindexes[0], datapath->links.uplink_count, pods);
 	return 0;
 }
 

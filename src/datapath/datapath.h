@@ -43,10 +43,12 @@ bool mk_datapath_moved(const struct mk_datapath *datapath);
 
 struct mk_datapath_links {
 	int host_peer_ifindex; /* the datapath's end of the host veth pair */
-	int overlay_ifindex, uplink_ifindex;
+	int overlay_ifindex;
+	int uplink_ifindexes[MK_UPLINKS_MAX];
+	size_t uplink_count;
 };
-/* Pin programs and chain, put them on the hooks (every pod's included), then let go of the ones
- * before. Every hook changes from the old to the new program in one step; the old chain stays
+/* Pin programs and chain, put them on the hooks (every pod's included), take them off devices that are
+ * none of these any more, then let go of the ones before. Every hook changes from the old to the new program in one step; the old chain stays
  * until no CPU can be in it. */
 mk_must_check int mk_datapath_attach(struct mk_datapath *datapath,
 				     const struct mk_datapath_links *links, struct mk_error *err);

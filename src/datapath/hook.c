@@ -64,23 +64,26 @@ int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id, s
 }
 
 /* Names as the kernel keeps them: 15 characters. */
-static bool is_ours(uint32_t prog_id)
+#define POD_PROGRAM "ilb_pod"
+static const char *const fixed_programs[] = { "ilb_host", "ilb_overlay", "nat_uplink",
+					      "elb_uplink_egre", "ilb_lo_egress" };
+
+/* One of the fixed hooks' programs, or, with @pods_too, that of pods? */
+static bool is_ours(uint32_t prog_id, bool pods_too)
 {
-	static const char *const names[] = { "ilb_pod",	   "ilb_host",	      "ilb_overlay",
-					     "nat_uplink", "elb_uplink_egre", "ilb_lo_egress" };
 	cleanup_close int fd = bpf_prog_get_fd_by_id(prog_id);
 	struct bpf_prog_info info = { 0 };
 	__u32 size = sizeof(info);
 
 	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size) < 0)
 		return false;
-	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++)
-		if (strcmp(info.name, names[i]) == 0)
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fixed_programs); i++)
+		if (strcmp(info.name, fixed_programs[i]) == 0)
 			return true;
-	return false;
+	return pods_too && strcmp(info.name, POD_PROGRAM) == 0;
 }
 
-int mk_hook_detach(int ifindex, enum mk_direction direction, struct mk_error *err)
+static int detach(int ifindex, enum mk_direction direction, bool pods_too, struct mk_error *err)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = attach_point(direction));
 	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = MK_TC_HANDLE, .priority = MK_TC_PRIORITY);
@@ -89,7 +92,7 @@ int mk_hook_detach(int ifindex, enum mk_direction direction, struct mk_error *er
 
 	if (ret < 0)
 		return ret;
-	if (prog_id == 0 || !is_ours(prog_id))
+	if (prog_id == 0 || !is_ours(prog_id, pods_too))
 		return 0;
 	ret = bpf_tc_detach(&hook, &opts);
 	if (ret < 0 && ret != -ENOENT)
@@ -97,6 +100,16 @@ int mk_hook_detach(int ifindex, enum mk_direction direction, struct mk_error *er
 				      "cannot remove the filter at the %s of interface %d",
 				      direction_name(direction), ifindex);
 	return 1;
+}
+
+int mk_hook_detach(int ifindex, enum mk_direction direction, struct mk_error *err)
+{
+	return detach(ifindex, direction, true, err);
+}
+
+int mk_hook_detach_fixed(int ifindex, enum mk_direction direction, struct mk_error *err)
+{
+	return detach(ifindex, direction, false, err);
 }
 
 /* -1: cannot be told, which counts as "not empty". */

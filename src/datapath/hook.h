@@ -22,6 +22,9 @@ mk_must_check int mk_hook_query(int ifindex, enum mk_direction direction, uint32
 				struct mk_error *err);
 /* Remove our filter, if its program is one of ours. Returns 1 if there was one, else 0. */
 mk_must_check int mk_hook_detach(int ifindex, enum mk_direction direction, struct mk_error *err);
+/* The same, of the programs of devices that a node has one of: a pod's stays. */
+mk_must_check int mk_hook_detach_fixed(int ifindex, enum mk_direction direction,
+				       struct mk_error *err);
 /* Remove the clsact qdisc from @ifindex unless somebody's filter is left on it. */
 mk_must_check int mk_hook_remove_empty_qdisc(int ifindex, struct mk_error *err);
 

@@ -168,16 +168,16 @@ static const struct mk_node probe_node = {
 	.pod_mask.word = { 0x00ffffff },
 	.cluster_net.word = { 0x0000f40a },
 	.cluster_mask.word = { 0x0000ffff },
-	.uplink_ifindex = 1,
 	.overlay_ifindex = 2,
 	.host_ifindex = 3,
 	.host_peer_ifindex = 4,
-	.uplink_mtu_bytes = 1500,
 	.overlay_mtu_bytes = 1450,
 	.nat_port_min = 49152,
 	.nat_port_max = 65535,
 	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
 	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
+	.uplink_count = 2,
+	.uplinks = { { .ifindex = 1, .mtu_bytes = 1500 }, { .ifindex = 5, .mtu_bytes = 1500 } },
 };
 
 /* The verifier does not mind how many entries a table has; a small machine's memory does. */

@@ -20,6 +20,8 @@
 #define FIXTURE_MAGLEV_ROOM mk_maglev_room(MK_MAGLEV_SLOTS)
 
 static struct datapath_bpf *datapath;
+static struct mk_uplink uplinks[MK_UPLINKS_MAX] = { { .ifindex = 1, .mtu_bytes = 1500 } };
+static uint32_t uplink_count = 1;
 
 static struct mk_ip ip(const char *text)
 {
@@ -67,11 +69,9 @@ static void fill_node(struct mk_node *node)
 	node->pod_mask = fixture_addr("255.255.255.0");
 	node->cluster_net = fixture_addr("10.244.0.0");
 	node->cluster_mask = fixture_addr("255.255.0.0");
-	node->uplink_ifindex = 1;
 	node->overlay_ifindex = 1;
 	node->host_ifindex = 1;
 	node->host_peer_ifindex = 1;
-	node->uplink_mtu_bytes = 1500;
 	node->overlay_mtu_bytes = 1450;
 	node->nat_port_min = 49152;
 	node->nat_port_max = 65535;
@@ -80,6 +80,9 @@ static void fill_node(struct mk_node *node)
 	node->vxlan_port = htons(4789);
 	mac_of("10.244.1.254", node->gateway_mac);
 	mac_of("10.18.0.1", node->vtep_mac);
+	node->uplink_count = uplink_count;
+	uplinks[0].addr = node->node_addr;
+	memcpy(node->uplinks, uplinks, sizeof(node->uplinks));
 }
 
 static void fill_chain(void)
@@ -115,6 +118,12 @@ static void load_object(void)
 {
 	ck_assert_msg(datapath_bpf__load(datapath) == 0, "cannot load the BPF object (root?)");
 	fill_chain();
+}
+
+void fixture_uplinks(const struct mk_uplink *list, uint32_t count)
+{
+	memcpy(uplinks, list, count * sizeof(*list));
+	uplink_count = count;
 }
 
 void fixture_load(void)

@@ -24,6 +24,9 @@ enum where { /* what became of a packet */
 };
 const char *where_name(enum where where);
 
+/* Before fixture_load(): the node's uplinks, the first with 192.168.99.11. */
+void fixture_uplinks(const struct mk_uplink *list, uint32_t count);
+
 /* Unchecked fixture: load once, forked tests share the maps and empty them with fixture_reset(). */
 void fixture_load(void);
 /* With tables of a thousand entries, which fixture_reset() walks sooner. */

@@ -28,6 +28,45 @@ static struct mk_cidr cidr_of(const char *text)
 	return cidr;
 }
 
+/* ---- NodePorts --------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *ranges[3], *expected;
+} node_ports[] = {
+	{ "the Node object's", { NULL }, "192.0.2.1 198.51.100.1 " },
+	{ "all, but the datapath's own", { "0.0.0.0/0" }, "192.0.2.1 198.51.100.1 203.0.113.1 " },
+	{ "some of the Node object's", { "192.0.2.0/24" }, "192.0.2.1 " },
+	{ "one of the host's alone", { "203.0.113.0/24" }, "203.0.113.1 " },
+	{ "of two ranges", { "203.0.113.0/24", "198.51.100.0/24" }, "198.51.100.1 203.0.113.1 " },
+	{ "none", { "10.0.0.0/8" }, "" },
+};
+
+START_TEST(test_node_ports)
+{
+	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
+				    .vtep_cidr = cidr_of("10.18.0.0/16") };
+	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1") };
+	const struct mk_ip local[] = { ip_of("10.18.0.1"), ip_of("10.244.1.254"),
+				       ip_of("192.0.2.1"), ip_of("203.0.113.1") };
+	const struct mk_node_object object = { .addresses = addresses, .address_count = 2 };
+	char seen[128] = "", text[MK_IP_STRLEN];
+	cleanup_free struct mk_ip *ips = NULL;
+	size_t count;
+
+	for (size_t i = 0; node_ports[_i].ranges[i]; i++)
+		config.node_port_addresses.cidr[config.node_port_addresses.count++] =
+			cidr_of(node_ports[_i].ranges[i]);
+	ck_ok(mk_agent_node_port_ips(&config, &object, local, MK_ARRAY_SIZE(local), &ips, &count,
+				     &err));
+	for (size_t i = 0; i < count; i++) {
+		strcat(seen, mk_ip_format(&ips[i], text));
+		strcat(seen, " ");
+	}
+	ck_assert_msg(strcmp(seen, node_ports[_i].expected) == 0, "%s: expected '%s', seen '%s'",
+		      node_ports[_i].name, node_ports[_i].expected, seen);
+}
+END_TEST
+
 /* ---- routes ------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -256,6 +295,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(tc, test_routes);
+	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_conf);

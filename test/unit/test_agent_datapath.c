@@ -28,7 +28,7 @@ static struct mk_error err;
 static struct mk_nl *nl;
 static struct mk_node constants;
 static struct mk_datapath_links links;
-static int pod_ifindex;
+static int pod_ifindex, up0;
 static char dir[64], bpf_dir[96], state_dir[96];
 
 #define ck_ok(call) ck_assert_msg((call) >= 0, "%s: %s", #call, mk_error_text(&err))
@@ -63,13 +63,14 @@ static void setup(void)
 	snprintf(state_dir, sizeof(state_dir), "%s/state", dir);
 	nl = mk_nl_open(&err);
 	ck_assert_msg(nl != NULL, "%s", mk_error_text(&err));
-	links.uplink_ifindex = veth("up0", "far0", &other);
+	up0 = links.uplink_ifindexes[0] = veth("up0", "far0", &other);
+	links.uplink_count = 1;
 	links.overlay_ifindex = veth("vx0", "vx1", &other);
 	links.host_peer_ifindex = veth("mkh1", "mkh0", &gateway_mac);
 	pod_ifindex = veth("mkpod", "eth0", &gateway_mac);
-	constants = (struct mk_node){ .uplink_ifindex = (__u32)links.uplink_ifindex,
+	constants = (struct mk_node){ .uplink_count = 1,
 				      .overlay_ifindex = (__u32)links.overlay_ifindex,
-				      .uplink_mtu_bytes = 1500,
+				      .uplinks = { { .ifindex = (__u32)up0, .mtu_bytes = 1500 } },
 				      .overlay_mtu_bytes = 1450,
 				      .nat_port_min = 49152,
 				      .nat_port_max = 65535 };
@@ -211,8 +212,8 @@ START_TEST(test_everything_outlives_the_agent)
 	mk_datapath_free(attached());
 	ck_assert_uint_ne(program_at(links.host_peer_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(program_at(links.overlay_ifindex, MK_INGRESS), 0);
-	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_INGRESS), 0);
-	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_EGRESS), 0);
+	ck_assert_uint_ne(program_at(links.uplink_ifindexes[0], MK_INGRESS), 0);
+	ck_assert_uint_ne(program_at(links.uplink_ifindexes[0], MK_EGRESS), 0);
 	ck_assert_uint_ne(program_at(MK_LOOPBACK_IFINDEX, MK_EGRESS), 0);
 	ck_assert_int_eq(chain_length("chain"), MK_PROG_COUNT);
 	ck_assert_uint_eq(pins("maps", "_new_"), 0);
@@ -284,10 +285,33 @@ START_TEST(test_repair)
 	put_pod("10.244.1.2", pod_ifindex);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 0);
-	ck_assert_int_eq(mk_hook_detach(links.uplink_ifindex, MK_EGRESS, &err), 1);
+	ck_assert_int_eq(mk_hook_detach(links.uplink_ifindexes[0], MK_EGRESS, &err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 1);
-	ck_assert_uint_ne(program_at(links.uplink_ifindex, MK_EGRESS), 0);
+	ck_assert_uint_ne(program_at(links.uplink_ifindexes[0], MK_EGRESS), 0);
 	mk_datapath_free(datapath);
+}
+END_TEST
+
+/* Another set of uplinks: the programs leave those that are none any more. */
+START_TEST(test_uplinks_change)
+{
+	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 8 } };
+	struct mk_datapath_links before = links;
+	int up1 = veth("up1", "far1", &other);
+
+	links.uplink_ifindexes[links.uplink_count++] = up1;
+	mk_datapath_free(attached());
+	ck_assert_uint_ne(program_at(up0, MK_INGRESS), 0);
+	ck_assert_uint_ne(program_at(up1, MK_INGRESS), 0);
+	ck_assert_uint_ne(program_at(up1, MK_EGRESS), 0);
+	put_pod("10.244.1.2", pod_ifindex);
+	mk_datapath_free(attached());
+	links = before;
+	mk_datapath_free(attached());
+	ck_assert_uint_ne(program_at(up0, MK_INGRESS), 0);
+	ck_assert_uint_eq(program_at(up1, MK_INGRESS), 0);
+	ck_assert_uint_eq(program_at(up1, MK_EGRESS), 0);
+	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), pinned_id("progs", "ilb_pod"));
 }
 END_TEST
 
@@ -534,6 +558,7 @@ int main(void)
 	tcase_add_test(tc, test_foreign_interface_stays_untouched);
 	tcase_add_test(tc, test_killed_between);
 	tcase_add_test(tc, test_repair);
+	tcase_add_test(tc, test_uplinks_change);
 	tcase_add_test(tc, test_other_layout_is_refused);
 	tcase_add_test(tc, test_other_size_moves);
 	tcase_add_test(tc, test_other_maglev_size);

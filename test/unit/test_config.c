@@ -44,7 +44,7 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(config.vxlan_iface_name, "mkvxlan");
 	ck_assert_uint_eq(config.vxlan_port, 4789);
 	ck_assert_str_eq(config.veth_prefix, "mk");
-	ck_assert_str_eq(config.uplink, "");
+	ck_assert_str_eq(config.uplinks, "");
 	ck_assert_uint_eq(config.node_port_min, 30000);
 	ck_assert_uint_eq(config.node_port_max, 32767);
 	ck_assert_uint_eq(config.nat_port_min, 49152);
@@ -73,6 +73,28 @@ START_TEST(test_no_healthz)
 	set_environment(none);
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(config.healthz.port, 0);
+}
+END_TEST
+
+START_TEST(test_lists)
+{
+	const char *const none[] = { NULL };
+	const char *const flags[] = { REQUIRED, "--uplink-iface-name=eth0,bond0.12",
+				      "--node-port-addresses=10.0.0.0/8,192.0.2.0/24", NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+	char name[IFNAMSIZ], text[MK_CIDR_STRLEN];
+	const char *at = config.uplinks;
+
+	set_environment(none);
+	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(mk_config_next_name(&at, name), 1);
+	ck_assert_str_eq(name, "eth0");
+	ck_assert_int_eq(mk_config_next_name(&at, name), 1);
+	ck_assert_str_eq(name, "bond0.12");
+	ck_assert_int_eq(mk_config_next_name(&at, name), 0);
+	ck_assert_uint_eq(config.node_port_addresses.count, 2);
+	ck_assert_str_eq(mk_cidr_format(&config.node_port_addresses.cidr[1], text), "192.0.2.0/24");
 }
 END_TEST
 
@@ -128,7 +150,7 @@ START_TEST(test_environment)
 	ck_assert_str_eq(config.vxlan_iface_name, "vx");
 	ck_assert_uint_eq(config.vxlan_port, 8472);
 	ck_assert_str_eq(config.veth_prefix, "veth");
-	ck_assert_str_eq(config.uplink, "eth0");
+	ck_assert_str_eq(config.uplinks, "eth0");
 	ck_assert_uint_eq(config.node_port_min, 1);
 	ck_assert_uint_eq(config.node_port_max, 1000);
 	ck_assert_uint_eq(config.nat_port_min, 1001);
@@ -292,6 +314,22 @@ static const struct {
 	  { "uplinkIfaceName", "mkvxlan" },
 	  { REQUIRED },
 	  { "uplinkIfaceName", "'mkvxlan'", "other than" } },
+	{ "one of the uplinks is the overlay",
+	  { "uplinkIfaceName", "eth0,mkvxlan" },
+	  { REQUIRED },
+	  { "uplinkIfaceName", "'eth0,mkvxlan'", "other than" } },
+	{ "an uplink without a name",
+	  { "uplinkIfaceName", "eth0,,eth1" },
+	  { REQUIRED },
+	  { "uplinkIfaceName", "'eth0,,eth1'", "commas between" } },
+	{ "an uplink less than its comma says",
+	  { "uplinkIfaceName", "eth0," },
+	  { REQUIRED },
+	  { "uplinkIfaceName", "'eth0,'" } },
+	{ "NodePorts at no range",
+	  { NULL },
+	  { REQUIRED, "--node-port-addresses=10.0.0.0/8,192.0.2.1/33" },
+	  { "--node-port-addresses", "'10.0.0.0/8,192.0.2.1/33'", "IPv4 ranges" } },
 	{ "bool",
 	  { "isCPNodesDeployAllowed", "True" },
 	  { REQUIRED },
@@ -439,6 +477,7 @@ int main(void)
 	tcase_add_test(tc, test_defaults);
 	tcase_add_test(tc, test_no_healthz);
 	tcase_add_test(tc, test_environment);
+	tcase_add_test(tc, test_lists);
 	tcase_add_test(tc, test_flags_override_environment);
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_loop_test(tc, test_wrong_value, 0, MK_ARRAY_SIZE(wrong));

@@ -1,0 +1,272 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_uplinks.sh - a node with two uplinks, and node addresses that change: node1 has eth1 on a
+# second network, 192.168.98.0/24, on which world is, too.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+
+NODE1=192.168.99.11
+SECOND=192.168.98.11	# of node1
+WORLD=192.168.99.200
+WORLD_2=192.168.98.200
+FAR=203.0.113.10	# behind world, by the default route
+FAR_2=203.0.113.20	# behind world, by the second network
+declare -A PIPES=()
+
+explain() { lab log node1 | tail -n 15; echo "drops of node1:"; on node1 "$MK_BIN" drops || true; }
+
+# node_object ADDRESS...: of node1, with these InternalIPs
+node_object()
+{
+	local address
+	cat <<-END
+		apiVersion: v1
+		kind: Node
+		metadata: {name: node1}
+		spec: {podCIDR: 10.244.1.0/24, podCIDRs: [10.244.1.0/24]}
+		status:
+		  addresses:
+		  - {type: Hostname, address: node1}
+	END
+	for address in "$@"; do
+		echo "  - {type: InternalIP, address: $address}"
+	done
+}
+node_addresses()
+{
+	node_object "$@" >"$TMP/node-node1.yaml"
+	lab apply "$TMP/node-node1.yaml"
+}
+
+services()
+{
+	local name policy port proto target
+	while read -r name policy port proto target; do
+		cat <<-END
+			---
+			apiVersion: v1
+			kind: Service
+			metadata: {name: $name}
+			spec:
+			  type: NodePort
+			  externalTrafficPolicy: $policy
+			  clusterIP: 10.96.87.$((port - 30000))
+			  selector: {app: web}
+			  ports: [{port: $port, targetPort: $target, nodePort: $port, protocol: $proto}]
+		END
+	done <<-END
+		cluster-tcp Cluster 30001 TCP 8080
+		local-tcp Local 30002 TCP 8080
+		local-udp Local 30003 UDP 5353
+	END
+}
+
+# second_cable ADDRESS: eth1 of node1
+second_cable()
+{
+	ip link add eth1 netns "$MK_LAB.node1" type veth peer name node1-2 netns "$MK_LAB.world"
+	ip -n "$MK_LAB.world" link set node1-2 up
+	ip -n "$MK_LAB.world" addr replace "$WORLD_2/24" dev node1-2
+	ip -n "$MK_LAB.node1" link set eth1 up
+	second_address "$1"
+}
+second_address()
+{
+	ip -n "$MK_LAB.node1" addr add "$1/24" dev eth1
+	ip -n "$MK_LAB.node1" route replace "$FAR_2/32" via "$WORLD_2" dev eth1
+}
+
+uplinks_up()
+{
+	lab up 2
+	lab pod node1 web-1 >/dev/null
+	lab pod node1 client >/dev/null
+	ADDR_2=$(lab pod node2 other --label app=other)
+	serve web-1 web-1 --tcp 8080 --udp 5353
+	serve other other --tcp 8080
+	ip -n "$MK_LAB.world" addr add "$FAR_2/32" dev lo
+	serve world world --tcp 8080 --udp 5353
+	services >"$TMP/services.yaml"
+	lab apply "$TMP/services.yaml"
+	wait_for 10 ask world tcp "$NODE1:30002"
+	hold outside client "$FAR:8080"
+	hold inside client "$ADDR_2:8080"
+	hold port world "$NODE1:30002"
+}
+
+# sees FROM PROTO TO SOURCE: world sees SOURCE as the client's address
+sees() { expect_match "what $3 sees of $1 over $2" "^world $4 " "$(ask "$1" "$2" "$3" --timeout 1 || true)"; }
+answers() { expect_match "$2 over $1 from world" '^web-1 ' "$(ask world "$1" "$2" --timeout 1 "${@:3}" || true)"; }
+no_answer() { expect_failure ask world tcp "$1" --timeout 0.5; }
+
+second_network()
+{
+	local start
+	start=$(log_size)
+	second_cable "$SECOND"
+	node_addresses "$NODE1" "$SECOND"
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
+	wait_for 10 logged "$start" "addresses of NodePorts: are now $SECOND, $NODE1"
+	wait_for 10 answers tcp "$SECOND:30002"
+}
+
+by_route()
+{
+	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
+	sees client udp "$FAR_2:5353" "$SECOND"
+	sees client tcp "$FAR:8080" "$NODE1"
+	sees client udp "$FAR:5353" "$NODE1"
+	sees client tcp "$WORLD_2:8080" "$SECOND"
+	sees client tcp "$WORLD:8080" "$NODE1"
+	on client ping -c 2 -i 0.1 -W 1 "$FAR_2"
+	on client ping -c 2 -i 0.1 -W 1 "$FAR"
+}
+
+node_ports()
+{
+	local port
+	for port in 30001 30002; do
+		answers tcp "$NODE1:$port"
+		answers tcp "$SECOND:$port"
+	done
+	answers udp "$SECOND:30003"
+}
+
+# Asked by one network, answered by the other: where the host's routing says that the client is.
+answers_by_route()
+{
+	answers tcp "$SECOND:30001" --from "$FAR"
+	answers udp "$SECOND:30003" --from "$FAR"
+	answers tcp "$NODE1:30002" --from "$FAR_2"
+}
+own_node_port() { expect_match "own NodePort" '^web-1 ' "$(ask node1 tcp "$SECOND:30001" || true)"; }
+
+# A lease ends, and the next one is another address.
+second_changes()
+{
+	local start
+	start=$(log_size)
+	ip -n "$MK_LAB.node1" addr del "$SECOND/24" dev eth1
+	SECOND=192.168.98.21
+	second_address "$SECOND"
+	node_addresses "$NODE1" "$SECOND"
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
+	wait_for 10 answers tcp "$SECOND:30002"
+	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
+	pulse 2
+}
+
+second_is_renamed()
+{
+	local start
+	start=$(log_size)
+	on node1 sh -e -c "ip link set eth1 down; ip link set eth1 name wan0; ip link set wan0 up
+		ip route replace $FAR_2/32 via $WORLD_2 dev wan0"
+	wait_for 10 logged "$start" "uplinks: are now .*wan0 $SECOND"
+	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
+	answers tcp "$SECOND:30002"
+	on node1 sh -e -c "ip link set wan0 down; ip link set wan0 name eth1; ip link set eth1 up
+		ip route replace $FAR_2/32 via $WORLD_2 dev eth1"
+}
+
+second_goes_and_comes()
+{
+	local start
+	start=$(log_size)
+	ip -n "$MK_LAB.node1" link del eth1
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1\$"
+	wait_for 10 sees client tcp "$FAR_2:8080" "$NODE1"
+	pulse 3
+	start=$(log_size)
+	second_cable "$SECOND"
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
+	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
+	wait_for 10 answers tcp "$SECOND:30002"
+	pulse 4
+}
+
+no_programs_on_eth1()
+{
+	expect_eq "programs on eth1" "" "$(on node1 tc filter show dev eth1 ingress)$(on node1 tc filter show dev eth1 egress)"
+}
+
+# No address of the Node, but a default route: that makes an uplink as well.
+default_route()
+{
+	local start
+	start=$(log_size)
+	node_addresses "$NODE1"
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1\$"
+	wait_for 10 no_programs_on_eth1
+	wait_for 10 no_answer "$SECOND:30002"
+	start=$(log_size)
+	on node1 ip route add default via "$WORLD_2" dev eth1 metric 500
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
+	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
+	on node1 ip route del default via "$WORLD_2" dev eth1 metric 500
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1\$"
+	pulse 5
+}
+
+# with_flags FLAGS...: node1's agent anew
+with_flags()
+{
+	lab agent stop node1
+	MK_AGENT_FLAGS=$* lab agent start node1
+}
+
+named()
+{
+	with_flags --uplink-iface-name eth0,eth1
+	sees client tcp "$FAR_2:8080" "$SECOND"
+	with_flags --uplink-iface-name eth0
+	sees client tcp "$FAR:8080" "$NODE1"
+	no_programs_on_eth1
+	pulse 6
+}
+
+node_port_addresses()
+{
+	with_flags --uplink-iface-name eth0,eth1 --node-port-addresses 192.168.98.0/24,10.0.0.0/8
+	wait_for 10 answers tcp "$SECOND:30001"
+	no_answer "$NODE1:30001"
+	with_flags
+	wait_for 10 answers tcp "$NODE1:30001"
+}
+
+# The overlay's own address: the other node follows the Node object, and connections go on.
+first_changes()
+{
+	local start
+	start=$(log_size)
+	on node1 sh -e -c "ip addr add 192.168.99.51/24 dev eth0
+		ip addr del $NODE1/24 dev eth0
+		ip addr replace 192.168.99.51/24 dev eth0
+		ip route replace default via $WORLD"
+	node_addresses 192.168.99.51
+	wait_for 10 logged "$start" "uplinks: are now eth0 192.168.99.51"
+	wait_for 10 ask client tcp "$ADDR_2:8080" --timeout 0.5
+	wait_for 10 answers tcp 192.168.99.51:30002
+	wait_for 10 sees client tcp "$FAR:8080" 192.168.99.51
+	echo >&"${PIPES[inside]}"
+	wait_for 10 holds inside 7
+}
+
+uplinks_up
+check "an uplink is added, and its address to the Node" second_network
+check "masqueraded traffic leaves by the host's routing, with that device's address" by_route
+check "NodePorts on both" node_ports
+check "their answers leave by the host's routing" answers_by_route
+check "the host asks the second address itself" own_node_port
+check "the second uplink's address changes" second_changes
+SECOND=192.168.98.21
+check "the second uplink is renamed" second_is_renamed
+check "the second uplink goes and comes back" second_goes_and_comes
+check "a default route makes an uplink" default_route
+check "uplinks by name" named
+check "nodePortAddresses" node_port_addresses
+check "the first uplink's address changes" first_changes
+finish
