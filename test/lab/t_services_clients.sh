@@ -1,0 +1,133 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_services_clients.sh - what a Service says about its clients: session affinity and source
+# ranges, by real sockets; what its addresses answer beside its ports; and that an agent's restart
+# leaves all of it as it was.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/services.sh
+. "$HERE/lib/services.sh"
+
+number sticky 1
+number ranged 2
+number nodes-only 3
+number plain 4
+ALL=(web-1 web-2 node1 node2) # endpoints of sticky
+
+objects()
+{
+	service sticky LoadBalancer 'sessionAffinity: ClientIP'
+	service ranged LoadBalancer 'loadBalancerSourceRanges: [" 203.0.113.0/24 "]'
+	service nodes-only LoadBalancer "loadBalancerSourceRanges: [${ADDR[node1]}/32, ${ADDR[client-2]}/32]"
+	service plain LoadBalancer
+	endpoints ranged web-2
+	endpoints nodes-only web-2
+	endpoints plain web-2
+}
+
+RANGES=(
+	"source ranges: a client inside|world@far|tcp udp|lb1 ranged|web-2|vpod1"
+	"source ranges: a client outside|world|tcp udp|lb1 ranged|silent|node1 SOURCE_RANGE"
+	"source ranges: a pod is outside, too|client-1|tcp udp|lb1 ranged|silent|node1 SOURCE_RANGE"
+	"source ranges: so is a host|node1|tcp udp|lb1 ranged|silent|node1 SOURCE_RANGE"
+	"source ranges: externalIPs take everybody|world|tcp udp|ext1 ranged|web-2|vpod1"
+	"source ranges: node ports take everybody|world|tcp udp|node1 ranged|web-2|vpod1"
+	"source ranges: the ClusterIP takes everybody|client-1|tcp udp|vip ranged|web-2|client-1"
+	"source ranges: a node's own address is its host|node1|tcp udp|lb1 nodes-only|web-2|vpod1"
+	"source ranges: another node's host is not|node3|tcp udp|lb3 nodes-only|silent|node3 SOURCE_RANGE"
+	"source ranges: a pod inside|client-2|tcp udp|lb1 nodes-only|web-2|vpod2"
+)
+
+refusals()
+{
+	local kind address
+	for kind in "load balancer" externalIP; do
+		[[ $kind == externalIP ]] && address=$(external 1 plain) || address=$(lb 1 plain)
+		echo "unknown port of an address of kind $kind: pod|client-1|tcp udp|$address:4711|refused|"
+		echo "unknown port of an address of kind $kind: host|node1|tcp udp|$address:4711|refused|"
+		echo "unknown port of an address of kind $kind: world|world|tcp udp|$address:4711|refused|"
+	done
+	echo "unknown port of a ClusterIP: world|world|tcp udp|$(vip plain):4711|refused|"
+}
+
+pinged() { ip netns exec "$MK_LAB.$1" ping -c 2 -i 0.2 -W 2 -q "$2"; }
+pings()
+{
+	local address
+	for address in "$(vip plain)" "$(lb 1 plain)" "$(external 1 plain)"; do
+		pinged world "$address"
+		lab exec client-1 ping -c 2 -i 0.2 -W 2 -q "$address"
+		on node1 ping -c 2 -i 0.2 -W 2 -q "$address"
+	done
+}
+
+# comes_back FROM PROTO TO...: by whichever address, it is one endpoint
+comes_back()
+{
+	local from=$1 proto=$2 to all=''
+	shift 2
+	for to in "$@"; do
+		all+=" $(answerers "$from" "$proto" "$to")"
+	done
+	expect_eq "endpoints that $from met at $*" 1 "$(xargs -n 1 <<<"$all" | sort -u | wc -l)"
+}
+
+leaves()
+{
+	local first who rest=()
+	first=$(answerers client-3 tcp "vip sticky")
+	lab apply "$TMP/services.yaml" # as it was: nothing moves
+	expect_eq "endpoint of client-3" "$first" "$(answerers client-3 tcp "vip sticky")"
+	for who in "${ALL[@]}"; do
+		[[ $who == "$first" ]] || rest+=("$who")
+	done
+	endpoints sticky "${rest[@]}" | apply sticky
+	wait_for 10 has_left "$first"
+	comes_back client-3 tcp "vip sticky" "lb3 sticky"
+}
+has_left() { [[ $(answerers client-3 tcp "vip sticky") != *"$1"* ]]; }
+
+tables() { on node1 bpftool map dump pinned /sys/fs/bpf/monokube/maps/"$1" | sort; }
+restart_changes_nothing()
+{
+	local map
+	wait_for 10 as_many_members_as_endpoints
+	for map in services affinity_backends source_ranges; do
+		tables "$map" >"$TMP/$map.before"
+	done
+	lab agent stop node1
+	lab agent start node1
+	for map in services affinity_backends source_ranges; do
+		diff "$TMP/$map.before" <(tables "$map")
+	done
+	comes_back client-1 tcp "vip sticky"
+}
+# generations that were replaced go a while later
+as_many_members_as_endpoints()
+{
+	# two ports, three endpoints left
+	(($(tables affinity_backends | grep -c service_id) == 6))
+}
+
+services_lab_up
+objects | apply services
+endpoints sticky "${ALL[@]}" | apply sticky
+wait_for 10 flow client-3 udp "vip plain" web-2 client-3
+wait_for 10 flow world udp "node2 plain" web-2 vpod2
+wait_for 10 flow client-1 udp "vip plain" web-2 client-1
+
+check_flows "${RANGES[@]}"
+mapfile -t REFUSALS < <(refusals)
+check_flows "${REFUSALS[@]}"
+check "addresses of Services answer pings of world, pods and hosts" pings
+for proto in tcp udp; do
+	check "affinity: a pod comes back to its endpoint, ${proto^^}" comes_back client-1 "$proto" "vip sticky"
+	check "affinity: by every address of the port, ${proto^^}" \
+		comes_back client-1 "$proto" "vip sticky" "lb1 sticky" "ext2 sticky" "node1 sticky"
+	check "affinity: a host, ${proto^^}" comes_back node1 "$proto" "vip sticky" "lb1 sticky"
+	check "affinity: world, ${proto^^}" comes_back world "$proto" "lb1 sticky" "ext1 sticky" "node1 sticky"
+done
+check "affinity: an endpoint that leaves loses its clients" leaves
+check "a restart changes neither affinity nor ranges" restart_changes_nothing
+finish
