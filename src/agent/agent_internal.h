@@ -82,7 +82,7 @@ struct mk_agent {
 	struct mk_config config;
 	uv_loop_t loop;
 	uv_signal_t on_term, on_int;
-	uv_timer_t work_timer, sweep_timer, minute_timer;
+	uv_timer_t work_timer, sweep_timer, minute_timer, names_timer;
 	uv_poll_t monitor;
 	bool has_monitor;
 	int lock_fd;
@@ -109,6 +109,7 @@ struct mk_agent {
 	bool vips_dirty; /* a Node object changed: an address may be a node's now, or no longer */
 	bool overlay_dirty;
 	bool sysctls_done, installed, pruned, ready, failed;
+	uint32_t names_serial; /* of the accounts, as file services.names has them */
 	int host_backends; /* as told to the programs; -1: not yet */
 	char *said; /* what is waited for, or failed, as logged last */
 	char *left_out; /* nodes, as logged last */
@@ -208,6 +209,8 @@ mk_must_check int mk_agent_step_install(struct mk_agent *agent, struct mk_error 
 
 /* upkeep.c: sessions, retired backends, and what is looked at every minute. */
 mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);
+/* Services came or went: write their names down, within a second. */
+void mk_agent_names_soon(struct mk_agent *agent);
 /* Sweep at once: backends are gone. */
 void mk_agent_sweep_now(struct mk_agent *agent);
 

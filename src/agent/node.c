@@ -29,6 +29,7 @@ void mk_agent_drop_datapath(struct mk_agent *agent)
 	mk_datapath_free(agent->datapath);
 	agent->datapath = NULL;
 	agent->pruned = false;
+	agent->names_serial = 0;
 	agent->host_backends = -1;
 }
 

@@ -327,5 +327,6 @@ int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 		apply_dirty(agent, false, &status, err);
 		apply_dirty(agent, true, &status, err);
 	} while (mark_retries(agent) && status == 0);
+	mk_agent_names_soon(agent);
 	return status < 0 ? status : tell_runtime(agent, err);
 }

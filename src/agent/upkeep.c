@@ -5,12 +5,14 @@
 #include "base/log.h"
 #include "cni/reap.h"
 #include "datapath/drops.h"
+#include "datapath/names.h"
 
 #define SWEEP_BUDGET	  4096 /* entries per turn: some milliseconds */
 #define SWEEP_PAUSE_MS	  20 /* between two turns of a pass: a million entries take 5 s */
 #define SWEEP_INTERVAL_MS 5000 /* between two passes */
 #define COLLECT_MS	  1000
 #define MINUTE_MS	  60000
+#define NAMES_MS	  1000 /* at least between two writes of the file of names */
 
 static void on_sweep(uv_timer_t *timer);
 
@@ -130,6 +132,30 @@ static void reap(struct mk_agent *agent)
 			     mk_error_text(&err));
 }
 
+/* Not in the turn that learned of it: many Services come together. */
+static void on_names(uv_timer_t *timer)
+{
+	struct mk_agent *agent = timer->data;
+	const struct mk_service_sync *sync;
+	struct mk_error err = { 0 };
+
+	if (!agent->datapath)
+		return;
+	sync = mk_datapath_services(agent->datapath);
+	agent->names_serial = mk_service_sync_accounts_serial(sync);
+	if (mk_names_write(agent->config.state_dir, sync, &err) < 0)
+		mk_log_error("cannot write down the Services' names: %s", mk_error_text(&err));
+}
+
+void mk_agent_names_soon(struct mk_agent *agent)
+{
+	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
+
+	if (mk_service_sync_accounts_serial(sync) != agent->names_serial &&
+	    !uv_is_active((uv_handle_t *)&agent->names_timer))
+		uv_timer_start(&agent->names_timer, on_names, NAMES_MS, 0);
+}
+
 static void prune_counters(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -155,10 +181,13 @@ int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)
 
 	if (ret == 0)
 		ret = uv_timer_init(&agent->loop, &agent->minute_timer);
+	if (ret == 0)
+		ret = uv_timer_init(&agent->loop, &agent->names_timer);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start a timer");
 	agent->sweep_timer.data = agent;
 	agent->minute_timer.data = agent;
+	agent->names_timer.data = agent;
 	reap(agent);
 	sweep_in(agent, SWEEP_INTERVAL_MS);
 	uv_timer_start(&agent->minute_timer, on_minute, MINUTE_MS, MINUTE_MS);

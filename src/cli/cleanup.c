@@ -15,6 +15,7 @@
 #include "base/netlink.h"
 #include "cli/cli.h"
 #include "cni/endpoint.h"
+#include "datapath/names.h"
 #include "datapath/pin.h"
 #include "datapath/remove.h"
 #include "overlay/overlay.h"
@@ -79,8 +80,10 @@ static int remove_folder(const char *path, struct mk_error *err)
 /* The directory itself may be a mount point, or hold what is not ours: then it stays. */
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
-	static const char *const names[] = { MK_RECORD_NAME, "agent.lock", MK_LOCK_DATAPATH,
-					     MK_LOCK_RUNTIME, MK_LOCK_DROPS };
+	static const char *const names[] = { MK_RECORD_NAME,   "agent.lock",
+					     MK_LOCK_DATAPATH, MK_LOCK_RUNTIME,
+					     MK_LOCK_DROPS,    MK_LOCK_HOST_PORTS,
+					     MK_NAMES_FILE,    MK_NAMES_FILE ".new" };
 	char path[PATH_MAX + 32];
 	int ret;
 

@@ -22,6 +22,8 @@ static const struct {
 	  "follow the cluster and keep this node's network (agent --help)" },
 	{ "status", mk_cli_status, "what is loaded and attached, how full the tables are" },
 	{ "drops", mk_cli_drops, "packets not forwarded, by reason; --follow: one by one" },
+	{ "services", mk_cli_services,
+	  "Services in the tables: addresses, backends, counters, drops; [NAME] [-o json]" },
 	{ "cleanup", mk_cli_cleanup,
 	  "remove everything monokube has made on this host (--host: from a container)" },
 	{ "probe", mk_cli_probe, "does this kernel take the BPF programs? changes nothing" },
@@ -43,8 +45,9 @@ static void print_help(FILE *out)
 	fprintf(out, "usage: monokube SUBCOMMAND [flags]\n\n");
 	for (size_t i = 0; i < MK_ARRAY_SIZE(subcommands); i++)
 		fprintf(out, "  %-8s  %s\n", subcommands[i].name, subcommands[i].help);
-	fprintf(out, "\nWith CNI_COMMAND in the environment it is a CNI plugin. status, drops and\n"
-		     "cleanup take --state-dir DIR (default " MK_STATE_DIR ").\n");
+	fprintf(out, "\nWith CNI_COMMAND in the environment it is a CNI plugin. status, drops, "
+		     "services\n"
+		     "and cleanup take --state-dir DIR (default " MK_STATE_DIR ").\n");
 }
 
 static int help(int argc, char **argv)
@@ -75,6 +78,29 @@ static const char *option_value(const char *name, int argc, char **argv, int *i)
 	return *i + 1 < argc ? argv[++*i] : "";
 }
 
+/* NAME or -o json */
+static int read_services_word(struct mk_cli_options *options, int argc, char **argv, int *i,
+			      struct mk_error *err)
+{
+	const char *word = argv[*i], *format;
+
+	if (*word == '-') {
+		format = word[2] ? word + 2 : *i + 1 < argc ? argv[++*i] : "";
+		if (strcmp(format, "json") != 0)
+			return mk_error_set(err, EINVAL, "flag -o: value '%s', expected json",
+					    format);
+		options->json = 1;
+		return 0;
+	}
+	if (options->name[0])
+		return mk_error_set(err, EINVAL, "unexpected argument '%s': '%s' is named already",
+				    word, options->name);
+	if (snprintf(options->name, sizeof(options->name), "%s", word) >=
+	    (int)sizeof(options->name))
+		return mk_error_set(err, EINVAL, "name '%s' is too long for a Service's", word);
+	return 0;
+}
+
 static int read_option(struct mk_cli_options *options, int argc, char **argv, int *i,
 		       struct mk_error *err)
 {
@@ -90,6 +116,9 @@ static int read_option(struct mk_cli_options *options, int argc, char **argv, in
 		options->host = 1;
 		return 0;
 	}
+	if (strcmp(argv[0], "services") == 0 && *word != '\0' &&
+	    (*word != '-' || strncmp(word, "-o", 2) == 0))
+		return read_services_word(options, argc, argv, i, err);
 	value = option_value("--state-dir", argc, argv, i);
 	if (!value)
 		return mk_error_set(err, EINVAL, "unknown flag '%s': expected --state-dir DIR%s%s",

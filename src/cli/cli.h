@@ -13,6 +13,7 @@ int mk_cli_main(int argc, char **argv);
 
 int mk_cli_cleanup(int argc, char **argv);
 int mk_cli_drops(int argc, char **argv);
+int mk_cli_services(int argc, char **argv);
 int mk_cli_status(int argc, char **argv);
 int mk_cli_probe(int argc, char **argv);
 int mk_cli_prepare(int argc, char **argv);
@@ -23,6 +24,8 @@ struct mk_cli_options {
 	char bpf_dir[PATH_MAX]; /* as the agent wrote down, if it did */
 	char source[PATH_MAX]; /* what the agent follows, in words */
 	int follow; /* drops --follow */
+	int json; /* services -o json */
+	char name[512]; /* services NAME; empty: all */
 	int host; /* cleanup --host: in the namespaces of process 1 */
 };
 /* Returns 0; 1 after --help; or an error that names the word. */

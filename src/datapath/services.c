@@ -97,6 +97,7 @@ void mk_sync_service_forget(struct mk_service_sync *sync, struct service *servic
 	mk_sync_ranges_free(service->ranges);
 	mk_sync_ranges_free_list(service->retiring_ranges);
 	HASH_DEL(sync->services, service);
+	sync->accounts_serial++;
 	free(service->live);
 	free(service->name);
 	free(service);

@@ -73,6 +73,12 @@ bool mk_service_sync_host_backends(const struct mk_service_sync *sync);
 bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				 const struct mk_session *session);
 
+/* Every Service that has an account; and a number that changes when they do. */
+void mk_service_sync_each_account(const struct mk_service_sync *sync,
+				  void (*see)(void *ctx, uint32_t account_id, const char *name),
+				  void *ctx);
+uint32_t mk_service_sync_accounts_serial(const struct mk_service_sync *sync);
+
 size_t mk_service_sync_service_count(const struct mk_service_sync *sync);
 size_t mk_service_sync_frontend_count(const struct mk_service_sync *sync);
 

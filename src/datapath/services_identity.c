@@ -40,10 +40,12 @@ void mk_sync_give_account(const struct apply *apply, const struct mk_compiled_se
 {
 	struct service *service = apply->service;
 
-	if (service->account_id == 0 && compiled->set_count > 0)
-		service->account_id = former_account(apply, compiled);
-	if (service->account_id == 0 && compiled->set_count > 0)
+	if (service->account_id || compiled->set_count == 0)
+		return;
+	service->account_id = former_account(apply, compiled);
+	if (service->account_id == 0)
 		service->account_id = mk_sync_new_id(apply->sync);
+	apply->sync->accounts_serial++;
 }
 
 /* ---- source ranges ------------------------------------------------------------------------- */

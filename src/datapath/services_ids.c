@@ -59,6 +59,22 @@ void mk_sync_recovered_sort(struct mk_service_sync *sync)
 	sync->recovered_count = kept;
 }
 
+void mk_service_sync_each_account(const struct mk_service_sync *sync,
+				  void (*see)(void *ctx, uint32_t account_id, const char *name),
+				  void *ctx)
+{
+	const struct service *service, *next;
+
+	HASH_ITER(hh, sync->services, service, next)
+		if (service->account_id)
+			see(ctx, service->account_id, service->name);
+}
+
+uint32_t mk_service_sync_accounts_serial(const struct mk_service_sync *sync)
+{
+	return sync->accounts_serial;
+}
+
 bool mk_sync_take_id(struct mk_service_sync *sync, uint32_t id)
 {
 	struct recovered_id key = { .id = id };

@@ -98,6 +98,7 @@ struct mk_service_sync {
 	struct ranges *retired_ranges; /* oldest first */
 	struct ranges *recovered_ranges; /* by id: not yet asked for */
 	uint32_t last_id, serial; /* all ids come from one counter */
+	uint32_t accounts_serial; /* changes with the Services that have an account */
 	struct recovered_id *recovered; /* sorted; NULL after the prune */
 	size_t recovered_count, recovered_room;
 	struct mk_ip *local;

@@ -264,6 +264,18 @@ static void lose_backend(void)
 	ck_assert_int_eq(bpf_map_delete_elem(fd, &key), 0);
 }
 
+static void let_nobody_in(void)
+{
+	struct mk_service_key key;
+	struct mk_service service;
+	int fd = fixture_map("services");
+
+	ck_assert_int_eq(bpf_map_get_next_key(fd, NULL, &key), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &service), 0);
+	service.ranges_id = 77; /* of which map source_ranges has none */
+	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &service, BPF_ANY), 0);
+}
+
 static const struct {
 	const char *name;
 	enum mk_scope scope;
@@ -279,6 +291,8 @@ static const struct {
 	  MK_DROP_NO_BACKEND },
 	{ "no endpoint anywhere, from outside", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, NULL,
 	  as_it_is, MK_DROP_REFUSED },
+	{ "client out of the source ranges", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, local_backend,
+	  let_nobody_in, MK_DROP_SOURCE_RANGE },
 	{ "no endpoint here, from outside", MK_SCOPE_EXTERNAL,
 	  MK_SERVICE_MAGLEV | MK_SERVICE_DROP_EMPTY, NULL, as_it_is, MK_DROP_NO_LOCAL_BACKEND },
 };
