@@ -102,6 +102,11 @@ int elb_uplink_egress(struct __sk_buff *skb)
 
 	if (!settings || !settings->host_backends || packet_parse(skb, &pkt) != MK_PARSED)
 		return TC_ACT_UNSPEC;
+	if (pkt.l4 == MK_L4_ICMP_ERROR) /* nobody listens, says the host: the Service says it */
+		return icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &flags)
+			       ? drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_REWRITE_FAILED,
+				      &pkt.tuple)
+			       : TC_ACT_UNSPEC;
 	if (!session_find(skb, SERVICE_SESSIONS, &pkt, &hit) || hit.flags & MK_SESSION_FORWARD)
 		return TC_ACT_UNSPEC;
 	ret = session_follow(skb, &pkt, &hit, &flags);

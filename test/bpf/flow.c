@@ -28,7 +28,7 @@ static struct frame request_of(const struct flow *flow, uint8_t tcp_flags)
 
 /* What a host sends to an address of its own meets the loopback device first, and the hook of the
  * host only if that says so. */
-static enum where send_request(const struct flow *flow, const struct frame *in, struct frame *out)
+enum where flow_send(const struct flow *flow, const struct frame *in, struct frame *out)
 {
 	struct frame handed;
 	enum where where;
@@ -44,12 +44,7 @@ static enum where send_request(const struct flow *flow, const struct frame *in, 
 	return where;
 }
 
-/* The two ends of "tcp A:1 > B:2". */
-struct ends {
-	char proto[16], from[48], to[48];
-};
-
-static struct ends ends_of(const char *flow)
+struct ends flow_ends(const char *flow)
 {
 	struct ends ends = { 0 };
 
@@ -57,12 +52,12 @@ static struct ends ends_of(const char *flow)
 	return ends;
 }
 
-static void address_of(const char *end, char address[32])
+void flow_address_of(const char *end, char address[32])
 {
 	snprintf(address, 32, "%.*s", (int)strcspn(end, ":"), end);
 }
 
-static void check_frame(const struct frame *frame)
+void flow_check_frame(const struct frame *frame)
 {
 	const char *what = NULL;
 
@@ -75,7 +70,7 @@ static struct target *target_of(struct expected *expected, const char *end)
 {
 	char address[32];
 
-	address_of(end, address);
+	flow_address_of(end, address);
 	for (unsigned i = 0; i < expected->count; i++)
 		if (strcmp(expected->targets[i].endpoint->address, address) == 0 &&
 		    (unsigned)atoi(end + strcspn(end, ":") + 1) == expected->targets[i].port)
@@ -90,7 +85,7 @@ static void check_source(const struct flow *flow, const struct expected *expecte
 {
 	char address[32], own[64];
 
-	address_of(end, address);
+	flow_address_of(end, address);
 	snprintf(own, sizeof(own), "%s:%u", flow->address, flow->port);
 	if (endpoint->where == TO_UPLINK)
 		expect(strcmp(address, NODE) == 0, "leaves the node as %s", end);
@@ -113,12 +108,16 @@ static enum mk_hook answer_hook(const struct flow *flow, const struct expected *
 	return endpoint->hook;
 }
 
-static void check_answer(const struct flow *flow, const struct expected *expected,
-			 const struct cluster_endpoint *endpoint, const char *request)
+/* On its way out of the host's own network an answer goes on where it is. */
+enum where flow_answer_where(const struct flow *flow)
+{
+	return flow->answer_hook == MK_HOOK_UPLINK_EGRESS ? TO_HOST : flow->client.where;
+}
+
+static void check_answer(const struct flow *flow)
 {
 	const struct frame_options options = { .tcp_flags = SYN | ACK, .payload_bytes = 5 };
-	enum mk_hook hook = answer_hook(flow, expected, endpoint);
-	struct ends ends = ends_of(request);
+	struct ends ends = flow_ends(flow->seen);
 	char text[128], wanted[128];
 	struct frame in, out;
 	enum where where;
@@ -127,27 +126,29 @@ static void check_answer(const struct flow *flow, const struct expected *expecte
 	snprintf(wanted, sizeof(wanted), "%s %s > %s:%u", flow->proto, flow->to, flow->address,
 		 flow->port);
 	in = frame_make(text, &options);
-	where = fixture_send(hook, &in, &out);
-	expect(strcmp(frame_flow(&out), wanted) == 0, "'%s' is answered by '%s' as '%s'", request,
-	       text, frame_flow(&out));
-	expect(where == (hook == MK_HOOK_UPLINK_EGRESS ? TO_HOST : flow->client.where),
-	       "the answer '%s' goes %s", wanted, where_name(where));
-	check_frame(&out);
+	where = fixture_send(flow->answer_hook, &in, &out);
+	expect(strcmp(frame_flow(&out), wanted) == 0, "'%s' is answered by '%s' as '%s'",
+	       flow->seen, text, frame_flow(&out));
+	expect(where == flow_answer_where(flow), "the answer '%s' goes %s", wanted,
+	       where_name(where));
+	flow_check_frame(&out);
 }
 
 static void check_served(struct flow *flow, struct expected *expected, const struct frame *out,
 			 enum where where)
 {
-	struct ends ends = ends_of(frame_flow(out));
+	struct ends ends = flow_ends(frame_flow(out));
 	struct target *target = target_of(expected, ends.to);
 
 	snprintf(flow->seen, sizeof(flow->seen), "%s", frame_flow(out));
 	expect(target != NULL, "went %s as '%s'", where_name(where), flow->seen);
 	expect(where == target->endpoint->where, "'%s' went %s", flow->seen, where_name(where));
 	target->seen = true;
+	flow->endpoint = target->endpoint;
+	flow->answer_hook = answer_hook(flow, expected, target->endpoint);
 	check_source(flow, expected, target->endpoint, ends.from);
-	check_frame(out);
-	check_answer(flow, expected, target->endpoint, flow->seen);
+	flow_check_frame(out);
+	check_answer(flow);
 }
 
 /* ---- a flow that is not ------------------------------------------------------------------------- */
@@ -156,13 +157,13 @@ static void check_refused(const struct flow *flow, const struct frame *out, enum
 {
 	char wanted[192], asked[32];
 
-	address_of(flow->to, asked);
+	flow_address_of(flow->to, asked);
 	snprintf(wanted, sizeof(wanted), "icmp-error %s > %s 3/3 [%s %s:%u > %s]", asked,
 		 flow->address, flow->proto, flow->address, flow->port, flow->to);
 	expect(strcmp(frame_flow(out), wanted) == 0, "not refused: went %s as '%s'",
 	       where_name(where), frame_flow(out));
 	expect(where == flow->client.where, "the refusal goes %s", where_name(where));
-	check_frame(out);
+	flow_check_frame(out);
 }
 
 static void check_pong(const struct flow *flow, const struct frame *out, enum where where)
@@ -172,16 +173,16 @@ static void check_pong(const struct flow *flow, const struct frame *out, enum wh
 	snprintf(wanted, sizeof(wanted), "icmp %s > %s %u", flow->to, flow->address, flow->port);
 	expect(strcmp(frame_flow(out), wanted) == 0 && where == flow->client.where,
 	       "went %s as '%s'", where_name(where), frame_flow(out));
-	check_frame(out);
+	flow_check_frame(out);
 }
 
 static void check_outside(const struct flow *flow, const struct frame *out, enum where where)
 {
-	struct ends ends = ends_of(frame_flow(out));
+	struct ends ends = flow_ends(frame_flow(out));
 
 	expect(where == TO_UPLINK && strcmp(ends.to, flow->to) == 0, "went %s as '%s'",
 	       where_name(where), frame_flow(out));
-	check_frame(out);
+	flow_check_frame(out);
 }
 
 static int drops_of(const struct expected *expected)
@@ -227,7 +228,7 @@ static void check_drops(const struct flow *flow, const struct expected *expected
 static void send_one(struct flow *flow, struct expected *expected, uint8_t tcp_flags)
 {
 	struct frame in = request_of(flow, tcp_flags), out;
-	enum where where = send_request(flow, &in, &out);
+	enum where where = flow_send(flow, &in, &out);
 
 	if (expected->outcome == SERVED)
 		check_served(flow, expected, &out, where);
@@ -304,7 +305,7 @@ static bool has_session(const struct flow *flow)
 	struct mk_session session;
 	char to[32];
 
-	address_of(flow->to, to);
+	flow_address_of(flow->to, to);
 	key.saddr.word[0] = inet_addr(flow->address);
 	key.daddr.word[0] = inet_addr(to);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(protocols); i++)
@@ -321,10 +322,10 @@ static void go_on(const struct flow *flow)
 	enum where where;
 
 	expect(has_session(flow), "'%s' has lost its session", flow->seen);
-	where = send_request(flow, &in, &out);
+	where = flow_send(flow, &in, &out);
 	expect(strcmp(frame_flow(&out), flow->seen) == 0, "'%s' goes on %s as '%s'", flow->seen,
 	       where_name(where), frame_flow(&out));
-	check_frame(&out);
+	flow_check_frame(&out);
 }
 
 static bool read_flow_line(const char *line)
@@ -358,6 +359,14 @@ static bool read_named_line(const char *line)
 		return false;
 	if (strcmp(line + strlen(name), " goes on") == 0) {
 		go_on(flow);
+		return true;
+	}
+	if (strcmp(line + strlen(name), " errors") == 0) {
+		flow_errors(flow);
+		return true;
+	}
+	if (strcmp(line + strlen(name), " fragments") == 0) {
+		flow_fragments(flow);
 		return true;
 	}
 	if (sscanf(line + strlen(name), " now %127[^\n]", outcome) != 1)

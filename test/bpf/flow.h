@@ -9,6 +9,8 @@
  *	open NAME CLIENT PROTO TO = OUTCOME	   one new flow, remembered
  *	NAME goes on				   the same endpoint, the same translation
  *	NAME now OUTCOME			   its next packet, like a new flow
+ *	NAME errors				   ICMP errors about it reach either side, translated
+ *	NAME fragments				   a UDP datagram in two fragments, and its answer
  *	sweep					   sessions of endpoints that are gone
  *	sessions expire				   all of them: a month has passed
  *
@@ -57,7 +59,7 @@ struct flow_section {
 	int count;
 };
 extern const struct flow_section flows_objects, flows_types, flows_endpoints, flows_topology,
-	flows_addresses, flows_refusals, flows_sessions;
+	flows_addresses, flows_refusals, flows_sessions, flows_beside;
 
 /* Rows that are told by a column each of what endpoints there are: flows_matrix.c. */
 int flows_matrix_count(void);

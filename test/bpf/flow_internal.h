@@ -44,6 +44,13 @@ struct flow {
 	char proto[8], to[48]; /* to: "A:port", a ping's "A" */
 	unsigned port; /* of the client */
 	char seen[128]; /* as the first packet left */
+	const struct cluster_endpoint *endpoint;
+	enum mk_hook answer_hook; /* where answers of that come in */
+};
+
+/* The two ends of "tcp A:1 > B:2". */
+struct ends {
+	char proto[16], from[48], to[48];
 };
 
 /* A row while it runs. */
@@ -64,5 +71,15 @@ const char *flow_text(const char *fmt, ...) __attribute__((format(printf, 1, 2))
 extern const char *const flow_reasons[]; /* by enum mk_drop_reason */
 struct flow flow_read(const char *client, const char *proto, const char *to);
 struct expected flow_read_outcome(const char *text);
+
+struct ends flow_ends(const char *flow);
+void flow_address_of(const char *end, char address[32]); /* without the port */
+enum where flow_send(const struct flow *flow, const struct frame *in, struct frame *out);
+enum where flow_answer_where(const struct flow *flow);
+void flow_check_frame(const struct frame *frame);
+
+/* flow_beside.c: what travels beside an open flow's packets, in both directions. */
+void flow_errors(const struct flow *flow);
+void flow_fragments(const struct flow *flow);
 
 #endif

@@ -47,6 +47,12 @@ START_TEST(test_sessions)
 }
 END_TEST
 
+START_TEST(test_beside)
+{
+	flow_run(&flows_beside.rows[_i]);
+}
+END_TEST
+
 START_TEST(test_matrix)
 {
 	flows_matrix_run(_i);
@@ -76,6 +82,7 @@ int main(void)
 	tcase_add_loop_test(rows, test_addresses, 0, flows_addresses.count);
 	tcase_add_loop_test(rows, test_refusals, 0, flows_refusals.count);
 	tcase_add_loop_test(rows, test_sessions, 0, flows_sessions.count);
+	tcase_add_loop_test(rows, test_beside, 0, flows_beside.count);
 	tcase_add_loop_test(matrix, test_matrix, 0, flows_matrix_count());
 	return bpf_run(suite);
 }
