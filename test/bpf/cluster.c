@@ -2,6 +2,7 @@
 #include "bpf/cluster.h"
 
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,8 +336,9 @@ static void sync_dirty(struct mk_service_counts *counts)
 struct mk_service_counts cluster_sync(void)
 {
 	struct mk_service_counts counts = { 0 };
-	struct mk_runtime runtime = { 0 };
+	struct mk_runtime runtime;
 	char *namespace_, *name;
+	const __u32 zero = 0;
 
 	sync_dirty(&counts);
 	while (mk_service_sync_take_retry(cluster.sync, &namespace_, &name) == 1) {
@@ -345,6 +347,7 @@ struct mk_service_counts cluster_sync(void)
 		free(name);
 		sync_dirty(&counts);
 	}
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.host_backends = mk_service_sync_host_backends(cluster.sync);
 	fixture_runtime(&runtime);
 	return counts;

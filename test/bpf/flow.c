@@ -376,6 +376,19 @@ static bool read_named_line(const char *line)
 	return true;
 }
 
+static void add_host_port(const char *line)
+{
+	char proto[8], port[48], text[64], pod[64], letter;
+	unsigned number;
+
+	expect(sscanf(line, "hostport %7s %47s %c:%u", proto, port, &letter, &number) == 4 &&
+		       cluster_endpoint(letter),
+	       "expected: hostport PROTO ADDRESS:PORT LETTER:PORT");
+	snprintf(text, sizeof(text), "%s %s", proto, port);
+	snprintf(pod, sizeof(pod), "%s:%u", cluster_endpoint(letter)->address, number);
+	fixture_host_port(text, pod);
+}
+
 static bool read_state_line(const char *line)
 {
 	if (strncmp(line, "service", 7) == 0)
@@ -390,6 +403,8 @@ static bool read_state_line(const char *line)
 		cluster_delete_service();
 	else if (strcmp(line, "no service") == 0)
 		return true;
+	else if (strncmp(line, "hostport ", 9) == 0)
+		add_host_port(line);
 	else if (strncmp(line, "weight ", 7) == 0)
 		cluster_weight((uint16_t)atoi(line + 7));
 	else

@@ -4,6 +4,7 @@
  *
  *	service {..}  endpoints ..  object {..}	   as in cluster.h; "endpoints none": no slice
  *	delete service
+ *	hostport PROTO ADDRESS:PORT L:PORT	   a pod, by letter, has a port of the host
  *	weight N				   localEndpointWeight
  *	CLIENT PROTO TO = OUTCOME		   new flows
  *	open NAME CLIENT PROTO TO = OUTCOME	   one new flow, remembered
@@ -59,7 +60,7 @@ struct flow_section {
 	int count;
 };
 extern const struct flow_section flows_objects, flows_types, flows_endpoints, flows_topology,
-	flows_addresses, flows_refusals, flows_sessions, flows_beside;
+	flows_addresses, flows_refusals, flows_sessions, flows_beside, flows_hostports;
 
 /* Rows that are told by a column each of what endpoints there are: flows_matrix.c. */
 int flows_matrix_count(void);

@@ -39,5 +39,4 @@ static const struct flow_row rows[] = {
 };
 /* clang-format on */
 
-const struct flow_section flows_beside = { "errors and fragments", rows,
-					   (int)MK_ARRAY_SIZE(rows) };
+const struct flow_section flows_beside = { "errors and fragments", rows, (int)MK_ARRAY_SIZE(rows) };

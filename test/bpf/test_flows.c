@@ -53,6 +53,12 @@ START_TEST(test_beside)
 }
 END_TEST
 
+START_TEST(test_hostports)
+{
+	flow_run(&flows_hostports.rows[_i]);
+}
+END_TEST
+
 START_TEST(test_matrix)
 {
 	flows_matrix_run(_i);
@@ -83,6 +89,7 @@ int main(void)
 	tcase_add_loop_test(rows, test_refusals, 0, flows_refusals.count);
 	tcase_add_loop_test(rows, test_sessions, 0, flows_sessions.count);
 	tcase_add_loop_test(rows, test_beside, 0, flows_beside.count);
+	tcase_add_loop_test(rows, test_hostports, 0, flows_hostports.count);
 	tcase_add_loop_test(matrix, test_matrix, 0, flows_matrix_count());
 	return bpf_run(suite);
 }
