@@ -353,6 +353,22 @@ struct mk_service_counts cluster_sync(void)
 	return counts;
 }
 
+void cluster_age_affinity(unsigned seconds)
+{
+	const struct mk_table table = table_of("affinity");
+	cleanup_free struct mk_affinity_key *keys = NULL;
+	struct mk_error err = { 0 };
+	struct mk_affinity value;
+	size_t count;
+
+	ck_assert_int_eq(mk_table_keys(&table, (void **)&keys, &count, &err), 0);
+	for (size_t i = 0; i < count; i++) {
+		ck_assert_int_eq(bpf_map_lookup_elem(table.fd, &keys[i], &value), 0);
+		value.last_new_ns -= seconds * 1000000000ULL;
+		ck_assert_int_eq(bpf_map_update_elem(table.fd, &keys[i], &value, BPF_ANY), 0);
+	}
+}
+
 static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
 {
 	return mk_service_sync_session_cut(ctx, key, session);

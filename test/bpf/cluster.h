@@ -47,6 +47,8 @@ void cluster_weight(uint16_t local_weight);
 
 /* Compile and sync what changed; entries written and removed. */
 struct mk_service_counts cluster_sync(void);
+/* What map affinity says happened @seconds earlier. */
+void cluster_age_affinity(unsigned seconds);
 /* A sweep of the sessions, @seconds from now. */
 void cluster_sweep(unsigned seconds);
 

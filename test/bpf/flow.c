@@ -403,6 +403,8 @@ static bool read_state_line(const char *line)
 		cluster_delete_service();
 	else if (strcmp(line, "no service") == 0)
 		return true;
+	else if (strncmp(line, "host has ", 9) == 0)
+		fixture_host_address(line + 9);
 	else if (strncmp(line, "hostport ", 9) == 0)
 		add_host_port(line);
 	else if (strncmp(line, "weight ", 7) == 0)
@@ -422,6 +424,8 @@ static void run_line(const char *line)
 		cluster_sweep(0);
 	else if (strcmp(line, "sessions expire") == 0)
 		cluster_sweep(EXPIRED_SECONDS);
+	else if (strncmp(line, "wait ", 5) == 0)
+		cluster_age_affinity((unsigned)atoi(line + 5));
 	else if (!read_named_line(line))
 		expect(read_flow_line(line), "what does this line mean?");
 }

@@ -5,6 +5,7 @@
  *	service {..}  endpoints ..  object {..}	   as in cluster.h; "endpoints none": no slice
  *	delete service
  *	hostport PROTO ADDRESS:PORT L:PORT	   a pod, by letter, has a port of the host
+ *	host has ADDRESS			   another address of the host's own
  *	weight N				   localEndpointWeight
  *	CLIENT PROTO TO = OUTCOME		   new flows
  *	open NAME CLIENT PROTO TO = OUTCOME	   one new flow, remembered
@@ -12,6 +13,7 @@
  *	NAME now OUTCOME			   its next packet, like a new flow
  *	NAME errors				   ICMP errors about it reach either side, translated
  *	NAME fragments				   a UDP datagram in two fragments, and its answer
+ *	wait N					   seconds, for affinity
  *	sweep					   sessions of endpoints that are gone
  *	sessions expire				   all of them: a month has passed
  *

@@ -9,7 +9,10 @@
 	"'podCIDRs': ['10.244.1.0/24']}, 'status': {'addresses': [{'type': 'InternalIP', "     \
 	"'address': '192.168.99.11'}]}}"
 
-#define STICKY	     SPEC("'sessionAffinity': 'ClientIP'")
+#define STICKY SPEC("'sessionAffinity': 'ClientIP'")
+#define FOR_100_S                                                                    \
+	SPEC("'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': {'clientIP': " \
+	     "{'timeoutSeconds': 100}}")
 #define STICKY_LOCAL SPEC("'sessionAffinity': 'ClientIP', 'externalTrafficPolicy': 'Local'")
 
 /* clang-format off */
@@ -48,6 +51,17 @@ static const struct flow_row rows[] = {
 	{ "affinity: a terminating endpoint loses its clients", { STICKY, "endpoints L R", "endpoints L", "pod tcp vip:80 = L kept", "endpoints Lt R", "pod tcp vip:80 = R kept" } },
 	{ "affinity: a Local set does not know the remote endpoint", { STICKY_LOCAL, "endpoints R", "outside tcp vip:80 = R masq", "endpoints L R", "outside tcp lb:80 = L kept", "outside tcp vip:80 = L masq" } },
 	{ "affinity: policy changes, the endpoint stays", { STICKY, "endpoints L", "outside tcp lb:80 = L masq", "endpoints L P R", STICKY_LOCAL, "outside tcp lb:80 = L kept", STICKY, "outside tcp lb:80 = L masq" } },
+	/* whom Maglev gives these clients is the same in each run, and not R */
+	{ "affinity: three hours unless said otherwise", { STICKY, "endpoints R", "outside tcp lb:80 = R masq", "endpoints L R T K S", "wait 10799", "outside tcp lb:80 = R masq",
+	    "wait 10801", "open b outside tcp lb:80 = L T K S masq" } },
+	{ "affinity: timeoutSeconds", { FOR_100_S, "endpoints R", "outside tcp lb:80 = R masq", "endpoints L R T K S", "wait 99", "outside tcp lb:80 = R masq", "wait 101", "open b outside tcp lb:80 = L T K S masq" } },
+	{ "affinity: the time runs from the last new connection, not from the first", { FOR_100_S, "endpoints R", "pod tcp vip:80 = R kept", "endpoints L R T K S", "wait 60", "pod tcp vip:80 = R kept", "wait 60", "pod tcp vip:80 = R kept", "wait 60", "pod tcp vip:80 = R kept" } },
+	{ "affinity: the time runs from the last new connection, not from its last packet", { FOR_100_S, "endpoints R", "open a outside tcp lb:80 = R masq", "endpoints L R T K S", "wait 60", "a goes on", "wait 60", "a goes on", "open b outside tcp lb:80 = L T K S masq", "a goes on" } },
+	{ "affinity: SCTP", { STICKY, "endpoints R", "pod sctp vip:80 = R kept", "endpoints L R T K S", "pod sctp vip:80 = R kept" } },
+	{ "affinity: each client by itself", { STICKY, "endpoints L", "outside tcp lb:80 = L masq", "endpoints R", "outside@198.18.0.1 tcp lb:80 = R masq", "endpoints L R T K S",
+	    "outside@198.18.0.1 tcp lb:80 = R masq" } },
+	{ "affinity: each Service by itself", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", OTHER_SERVICE("x", "t", "'sessionAffinity': 'ClientIP', 'clusterIP': '10.96.0.11', 'ports': [{'name': 'tcp', 'port': 80}]"),
+	    SLICE_OF("x", "t", "t-1", "IPv4", TCP_8080 "'endpoints': [{'addresses': ['10.244.2.7']}]"), "pod tcp 10.96.0.11:80 = R kept", "endpoints L S", "pod tcp vip:80 = L kept", "pod tcp 10.96.0.11:80 = R kept" } },
 	{ "affinity: switched off", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = L kept", "service", "pod tcp vip:80 = L R kept", "outside tcp lb:80 = L R masq" } },
 	{ "affinity: switched on later", { "endpoints L", "pod tcp vip:80 = L kept", STICKY, "pod tcp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = L kept" } },
 	{ "affinity: what was before it was off counts no more", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "service", "endpoints R", STICKY, "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept" } },
