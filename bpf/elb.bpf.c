@@ -19,7 +19,7 @@ static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx
 
 	if (service)
 		ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
-	else if (!host_port_request(pkt, &request))
+	else if (!host_port_request(pkt, MK_HOOK_UPLINK, &request))
 		return TC_ACT_UNSPEC;
 	if (ret == MK_PARSED)
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
@@ -83,7 +83,7 @@ int elb(struct __sk_buff *skb)
 	}
 	/* the frontend first: the host's own traffic pays for one lookup, not for three */
 	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
-	if (!service && !host_port_find(&pkt.tuple))
+	if (!service && !host_port_find(&pkt.tuple, MK_HOOK_UPLINK))
 		return is_for_vip(&pkt) ? chain_next(skb, &ctx, &pkt, MK_PROG_ROUTER)
 					: TC_ACT_UNSPEC;
 	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit))

@@ -5,20 +5,28 @@
 
 #include "session.h"
 
+static __always_inline int host_ports_in_use(void)
+{
+	const struct mk_runtime *settings = runtime_settings();
+
+	return settings && settings->host_ports;
+}
+
 /* The pod that has the port which @tuple is for, or NULL. The mapping of one address comes before
  * that of all. A node without mappings pays for one look at `runtime`. The overlay's address is the
- * host's as a client of pods: what arrives there is answers. */
-static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple *tuple)
+ * host's as a client of pods: what arrives there is answers. The loopback addresses are the host's
+ * as well, for what the host itself sends. */
+static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple *tuple,
+							   enum mk_hook hook)
 {
 	struct mk_host_port_key key = {
 		.addr = tuple->daddr,
 		.port = tuple->dport,
 		.proto = tuple->proto,
 	};
-	const struct mk_runtime *settings = runtime_settings();
 	struct mk_host_port *port;
 
-	if (!settings || !settings->host_ports)
+	if (!host_ports_in_use())
 		return NULL;
 	port = bpf_map_lookup_elem(&host_ports, &key);
 	if (!port) {
@@ -27,6 +35,8 @@ static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple
 	}
 	if (!port || port->leaving)
 		return NULL;
+	if (hook == MK_HOOK_HOST && is_loopback(&tuple->daddr))
+		return port;
 	if (is_addr(&tuple->daddr, mk_node_vtep()) || !is_host_address(&tuple->daddr))
 		return NULL;
 	return port;
@@ -36,14 +46,14 @@ static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple
  * address, but for a pod that reaches itself: the packet has to leave it again when it answers.
  * Returns 0 if no pod has the port, and for TCP (SCTP) that is no SYN (INIT): the host's own
  * connections may have the same port as their source, and the rest has to be reset. */
-static __always_inline int host_port_request(const struct packet *pkt,
+static __always_inline int host_port_request(const struct packet *pkt, enum mk_hook hook,
 					     struct session_request *request)
 {
 	const struct mk_host_port *port;
 
 	if (pkt->l4 != MK_L4_UDP && !is_first_of_tcp(pkt))
 		return 0;
-	port = host_port_find(&pkt->tuple);
+	port = host_port_find(&pkt->tuple, hook);
 	if (!port)
 		return 0;
 	request->to.daddr = port->addr;

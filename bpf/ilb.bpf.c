@@ -33,7 +33,7 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 static __always_inline void masquerade_host(const struct packet *pkt,
 					    struct session_request *request)
 {
-	if (is_host_address(&pkt->tuple.daddr))
+	if (is_loopback(&pkt->tuple.daddr) || is_host_address(&pkt->tuple.daddr))
 		request->reverse_flags |= MK_SESSION_LOOPBACK;
 	if (!is_addr(&pkt->tuple.saddr, mk_node_vtep()) || is_host_address(&request->to.daddr))
 		request->to.saddr = mk_node_vpod();
@@ -70,7 +70,7 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 			return ret;
 		if (ctx->hook == MK_HOOK_HOST)
 			masquerade_host(pkt, request);
-	} else if (!is_pod_range(&pkt->tuple.daddr) && host_port_request(pkt, request)) {
+	} else if (!is_pod_range(&pkt->tuple.daddr) && host_port_request(pkt, ctx->hook, request)) {
 		if (ctx->hook == MK_HOOK_HOST)
 			masquerade_host(pkt, request);
 	} else if (!needs_session(pkt, request)) {
@@ -153,19 +153,18 @@ int ilb_overlay(struct __sk_buff *skb)
 	return ilb(skb, MK_HOOK_OVERLAY);
 }
 
-static __always_inline int is_loopback(__be32 addr)
-{
-	return (addr & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
-}
-
 /* Most of what a host says to itself: none of it may cost anything. Reads what the stack has just
- * written, so it is all there. */
+ * written, so it is all there. A loopback address may be asked for a pod's port. */
 static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 {
 	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	struct mk_addr source, dest;
 
-	return skb->protocol == bpf_htons(ETH_P_IP) && ip && !is_loopback(ip->daddr) &&
-	       !is_loopback(ip->saddr);
+	if (skb->protocol != bpf_htons(ETH_P_IP) || !ip)
+		return 0;
+	source.word[0] = ip->saddr;
+	dest.word[0] = ip->daddr;
+	return is_loopback(&dest) ? host_ports_in_use() : !is_loopback(&source);
 }
 
 static __always_inline int has_session(const struct packet *pkt)
@@ -180,7 +179,7 @@ static __always_inline int is_for_host_hook(const struct packet *pkt)
 {
 	if (service_find(&pkt->tuple, MK_SCOPE_INTERNAL))
 		return 1;
-	if (!host_port_find(&pkt->tuple))
+	if (!host_port_find(&pkt->tuple, MK_HOOK_HOST))
 		return 0;
 	return pkt->l4 != MK_L4_TCP || is_first_of_tcp(pkt) || has_session(pkt);
 }

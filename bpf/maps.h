@@ -102,6 +102,11 @@ MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);
 MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
        MK_DROP_COUNT *MK_HOOK_COUNT, 0);
 
+static __always_inline int is_loopback(const struct mk_addr *addr)
+{
+	return (addr->word[0] & 0xff) == 127; /* network order: the first byte on the wire */
+}
+
 /* Is @addr one of this host's own? */
 static __always_inline int is_host_address(const struct mk_addr *addr)
 {

@@ -18,7 +18,9 @@
 /* Answers to the host from an address of its own come in by the loopback device, where nobody else's
  * packets do. */
 #define LO_ACCEPT_LOCAL IPV4 "conf/lo/accept_local"
-#define MAX_TEXT	65536
+/* ... and from a loopback address. */
+#define LO_ROUTE_LOCALNET IPV4 "conf/lo/route_localnet"
+#define MAX_TEXT	  65536
 
 /* ---- ip_local_reserved_ports -------------------------------------------------------------------- */
 
@@ -184,6 +186,8 @@ int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err
 
 	if (ret == 0)
 		ret = set_for_host(wanted->state_dir, LO_ACCEPT_LOCAL, "1", err);
+	if (ret == 0)
+		ret = set_for_host(wanted->state_dir, LO_ROUTE_LOCALNET, "1", err);
 	if (ret == 0)
 		ret = reserve_ports(wanted, err);
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(devices); i++)

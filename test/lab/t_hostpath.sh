@@ -199,6 +199,7 @@ cleaned_up()
 	expect_eq "filters of lo" "" "$(on node1 tc filter show dev lo egress)"
 	expect_eq "qdisc of lo" "" "$(on node1 tc qdisc show dev lo | grep clsact || true)"
 	expect_eq "accept_local of lo" 0 "$(on node1 cat /proc/sys/net/ipv4/conf/lo/accept_local)"
+	expect_eq "route_localnet of lo" 0 "$(on node1 cat /proc/sys/net/ipv4/conf/lo/route_localnet)"
 }
 
 hostpath_up

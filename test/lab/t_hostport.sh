@@ -32,6 +32,22 @@ large_datagrams()
 	expect_match "from the pod itself" "^web-1 10.244.1.1 " "$(ask web-1 udp $NODE1:5300 --size 8000 --want 8000)"
 }
 
+# At the loopback address: the host alone, any mapping, and one that is for it.
+loopback()
+{
+	lab pod node1 lo-1 --host-port 127.0.0.1:8085:8080
+	serve lo-1 lo-1 --tcp 8080
+	reaches web-1 10.244.1.1 node1 tcp 127.0.0.1:8080
+	expect_match "8000 bytes" "^web-1 10.244.1.1 " "$(ask node1 udp 127.0.0.1:5300 --size 8000 --want 8000)"
+	reaches lo-1 10.244.1.1 node1 tcp 127.0.0.1:8085
+	expect_match "from the node's address" "^lo-1 10.244.1.1 " "$(ask node1 tcp 127.0.0.1:8085 --from $NODE1)"
+	refused world tcp $NODE1:8085
+	refused client tcp $NODE1:8085
+	refused node1 tcp $NODE1:8085
+	lab rm lo-1
+	refused node1 tcp 127.0.0.1:8085
+}
+
 # The same host port: other protocol, other address of the host, and one address beside all.
 side_by_side()
 {
@@ -185,6 +201,7 @@ check "from the pod itself" reaches web-1 10.244.1.1 web-1 tcp $NODE1:8080
 check "from the pod itself, UDP" reaches web-1 10.244.1.1 web-1 udp $NODE1:5300
 check "from the node itself" reaches web-1 '10\.[0-9.]+' node1 tcp $NODE1:8080
 check "from the node itself, UDP" reaches web-1 '10\.[0-9.]+' node1 udp $NODE1:5300
+check "at the loopback address" loopback
 check "datagrams in fragments" large_datagrams
 check "other ports, protocols and nodes are not mapped" one_port_one_protocol
 check "the same host port with another protocol or address" side_by_side
