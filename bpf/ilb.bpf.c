@@ -24,6 +24,67 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 	return MK_PARSED;
 }
 
+/* IP options (RFC 791, 3.1): none lets a packet choose its way. Returns MK_PARSED or a drop reason. */
+static __always_inline int check_options(struct __sk_buff *skb, const struct packet *pkt)
+{
+	enum { END = 0, NO_OPERATION = 1, LOOSE_SOURCE_ROUTE = 131, STRICT_SOURCE_ROUTE = 137 };
+	__u32 at = 0, bytes = pkt->l4_off - MK_L3_OFF - sizeof(struct iphdr);
+
+	if (bytes && packet_pull(skb, pkt->l4_off))
+		return MK_DROP_TRUNCATED;
+	for (int i = 0; i < MK_IP_OPTIONS_MAX && at < bytes; i++) {
+		__u8 *option;
+
+		at &= 0x3f; /* for the verifier: every way here looks the same */
+		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at, 1);
+		if (!option || *option == END)
+			return MK_PARSED;
+		if (*option == LOOSE_SOURCE_ROUTE || *option == STRICT_SOURCE_ROUTE)
+			return MK_DROP_SOURCE_ROUTE;
+		if (*option == NO_OPERATION) {
+			at++;
+			continue;
+		}
+		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at + 1, 1);
+		if (!option || *option < 2)
+			return MK_DROP_BAD_HEADER;
+		at += *option;
+	}
+	return MK_PARSED;
+}
+
+/* A pod is no router: it has errors to tell about packets that were for it, and no others. */
+static __always_inline int check_error(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__u32 quoted_off = pkt->l4_off + sizeof(struct icmphdr);
+	struct iphdr *quoted;
+
+	if (pkt->l4 != MK_L4_ICMP_ERROR)
+		return MK_PARSED;
+	if (packet_pull(skb, quoted_off + sizeof(*quoted)))
+		return MK_DROP_TRUNCATED;
+	quoted = packet_at(skb, quoted_off, sizeof(*quoted));
+	if (!quoted)
+		return MK_DROP_TRUNCATED;
+	return quoted->daddr == pkt->tuple.saddr.word[0] ? MK_PARSED : MK_DROP_FORGED_ERROR;
+}
+
+/* Returns MK_PARSED or a drop reason. */
+static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *pkt)
+{
+	int ret = packet_read(skb, pkt);
+
+	if (ret == MK_PARSED)
+		ret = check_sender(skb, pkt);
+	if (ret == MK_PARSED)
+		ret = check_options(skb, pkt);
+	if (ret == MK_PARSED)
+		ret = check_error(skb, pkt);
+	if (ret == MK_PARSED)
+		packet_remember(skb, pkt);
+	return ret;
+}
+
 /* What the host sends comes from its VTEP address, which every node can answer. Anything else
  * would come back another way, and a backend that is the host itself would see its own address as
  * source and drop the packet as martian: give those the virtual pod address. The port is always one
@@ -126,10 +187,8 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
 {
 	struct chain_ctx ctx = { .hook = hook };
 	struct packet pkt;
-	int ret = packet_parse(skb, &pkt);
+	int ret = hook == MK_HOOK_POD ? read_from_pod(skb, &pkt) : packet_parse(skb, &pkt);
 
-	if (ret == MK_PARSED && hook == MK_HOOK_POD)
-		ret = check_sender(skb, &pkt);
 	if (ret != MK_PARSED)
 		return drop(skb, hook, ret, &pkt.tuple);
 	return balance(skb, &ctx, &pkt);

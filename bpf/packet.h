@@ -25,6 +25,7 @@
 #define MK_IP_MF	  0x2000
 #define MK_IP_OFFSET_MASK 0x1fff
 #define MK_IP_HLEN_MAX	  60
+#define MK_IP_OPTIONS_MAX (MK_IP_HLEN_MAX - 20)
 
 #define MK_TCP_FIN 0x01
 #define MK_TCP_SYN 0x02
@@ -304,12 +305,13 @@ static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
 	return total < len || total > room ? 0 : len;
 }
 
-static __always_inline int packet_parse(struct __sk_buff *skb, struct packet *pkt)
+/* packet_parse() without a trace in the table of fragments: what the sender may not be, may not lead
+ * anybody's fragments astray. */
+static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt)
 {
 	__u32 room = skb->len - MK_L3_OFF, ip_len, payload;
 	struct iphdr *ip;
 	__be16 id, frag;
-	int ret;
 
 	__builtin_memset(pkt, 0, sizeof(*pkt));
 	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
@@ -334,9 +336,27 @@ static __always_inline int packet_parse(struct __sk_buff *skb, struct packet *pk
 	}
 	if (frag & bpf_htons(MK_IP_MF))
 		pkt->fragment = MK_FIRST_FRAGMENT;
-	ret = parse_l4(skb, pkt, payload);
-	if (ret == MK_PARSED && pkt->fragment == MK_FIRST_FRAGMENT)
-		fragment_remember(pkt, id);
+	return parse_l4(skb, pkt, payload);
+}
+
+/* After packet_read(): the later fragments of this packet get its ports. */
+static __always_inline void packet_remember(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct iphdr *ip;
+
+	if (pkt->fragment != MK_FIRST_FRAGMENT)
+		return;
+	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	if (ip)
+		fragment_remember(pkt, ip->id);
+}
+
+static __always_inline int packet_parse(struct __sk_buff *skb, struct packet *pkt)
+{
+	int ret = packet_read(skb, pkt);
+
+	if (ret == MK_PARSED)
+		packet_remember(skb, pkt);
 	return ret;
 }
 

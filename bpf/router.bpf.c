@@ -64,6 +64,14 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return bpf_redirect_peer(pod->ifindex, 0);
 }
 
+/* A VXLAN device takes what reaches its port at any address of its host, whoever sent it, and what it
+ * unpacks counts as another node's: nothing that passes here may come to one, masqueraded as this
+ * node's or not. The nodes' own carriers never pass here. */
+static __always_inline int is_overlay_carrier(const struct packet *pkt)
+{
+	return pkt->l4 == MK_L4_UDP && pkt->tuple.dport == mk_node.vxlan_port;
+}
+
 /* Up the host's stack. Where the host's route to the source is through the host veth, the packet
  * has to arrive there, too: reverse path filtering, strict or loose, would drop it on the device it
  * came in by (which for a pod has no address: fib_validate_source()), and the host's firewall sees
@@ -74,6 +82,8 @@ static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 {
 	struct frame frame;
 
+	if (is_overlay_carrier(pkt))
+		return drop(skb, ctx->hook, MK_DROP_OVERLAY_FORGED, &pkt->tuple);
 	if (ctx->hook != MK_HOOK_POD && ctx->hook != MK_HOOK_HOST &&
 	    !(ctx->flags & CHAIN_NEW_SOURCE))
 		return TC_ACT_UNSPEC;
@@ -190,6 +200,8 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 		return drop(skb, ctx->hook, MK_DROP_NOT_UNICAST, &pkt->tuple);
 	if (service_is_vip(&pkt->tuple.daddr))
 		return to_vip(skb, ctx, pkt);
+	if (is_overlay_carrier(pkt))
+		return drop(skb, ctx->hook, MK_DROP_OVERLAY_FORGED, &pkt->tuple);
 	if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
 	uplink = uplink_at(uplink_choose(skb, pkt));

@@ -315,7 +315,10 @@ _Static_assert(sizeof(struct mk_node) == 240, "rodata ABI");
 	X(REWRITE_FAILED, "the kernel refused to change the packet")                            \
 	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)") \
 	X(OVERLAY_STRAY, "another node sent what is not for this node")                         \
-	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")
+	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")              \
+	X(OVERLAY_FORGED, "UDP to the overlay's port through the datapath: only nodes send it") \
+	X(SOURCE_ROUTE, "pod's packet names its own way (IP option source route)")              \
+	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

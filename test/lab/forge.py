@@ -1,16 +1,27 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""forge.py - send a UDP datagram, or a TCP segment of no connection, as a raw frame, with whatever
-addresses and MACs are asked for. What is not given is the interface's own, and the next hop's from
-the neighbour table."""
+"""forge.py - send raw frames, with whatever addresses and MACs are asked for: a UDP datagram, a TCP
+segment of no connection, or what a hostile pod may think of. What is not given is the interface's
+own, and the next hop's from the neighbour table.
+
+kinds: udp (the default), tcp; arp (says that --source is at our MAC); vxlan (a datagram to DPORT of DEST,
+the carrier; inside: UDP from --inner-source to --inner-dest, to port --inner-port, for --inner-mac);
+error (ICMP port unreachable that quotes a UDP packet from --inner-source:--inner-port to
+--inner-dest:DPORT); overlap (a datagram in two fragments of which the second covers a part of the
+first once more, differently)."""
 import argparse
 import json
 import socket
 import struct
 import subprocess
 
+MORE_FRAGMENTS = 0x2000
+VXLAN_VNI = 1
+ICMP_UNREACHABLE, ICMP_PORT = 3, 3
+
 
 def checksum(header):
+    header += b"\0" * (len(header) % 2)
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -25,9 +36,8 @@ def ip_json(*args):
     return json.loads(subprocess.run(["ip", "-j", *args], check=True, capture_output=True).stdout)
 
 
-def udp_datagram(args):
-    payload = args.text.encode()
-    return struct.pack("!HHHH", args.sport, args.dport, 8 + len(payload), 0) + payload
+def udp_datagram(sport, dport, payload):
+    return struct.pack("!HHHH", sport, dport, 8 + len(payload), 0) + payload
 
 
 def tcp_segment(args):
@@ -37,38 +47,91 @@ def tcp_segment(args):
     return head[:16] + struct.pack("!H", checksum(pseudo + head)) + head[18:]
 
 
-def packet(args):
-    load = tcp_segment(args) if args.tcp else udp_datagram(args)
-    proto = socket.IPPROTO_TCP if args.tcp else socket.IPPROTO_UDP
-    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(load), 1, 0, args.ttl, proto, 0,
-                       socket.inet_aton(args.source), socket.inet_aton(args.dest))
+def ip_packet(source, dest, proto, load, ttl=64, options=b"", fragment=0):
+    """@fragment: flags and offset as the header has them."""
+    words = 5 + len(options) // 4
+    head = struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 4 * words + len(load), 1, fragment, ttl, proto, 0,
+                       socket.inet_aton(source), socket.inet_aton(dest)) + options
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + load
 
 
+def outer(args, proto, load, **more):
+    return b"\x08\x00" + ip_packet(args.source, args.dest, proto, load, args.ttl, bytes.fromhex(args.options), **more)
+
+
+def inner_udp(args, payload=b""):
+    datagram = udp_datagram(args.sport, args.inner_port, payload)
+    return ip_packet(args.inner_source, args.inner_dest, socket.IPPROTO_UDP, datagram)
+
+
+def udp(args):
+    fragment = MORE_FRAGMENTS if args.more_fragments else 0
+    return [outer(args, socket.IPPROTO_UDP, udp_datagram(args.sport, args.dport, args.text.encode()), fragment=fragment)]
+
+
+def tcp(args):
+    return [outer(args, socket.IPPROTO_TCP, tcp_segment(args))]
+
+
+def arp(args):
+    claim = mac_bytes(args.source_mac) + socket.inet_aton(args.source)
+    return [b"\x08\x06" + struct.pack("!HHBBH", 1, 0x0800, 6, 4, 2) + claim + b"\xff" * 6 + socket.inet_aton(args.dest)]
+
+
+def vxlan(args):
+    frame = mac_bytes(args.inner_mac) * 2 + b"\x08\x00" + inner_udp(args, args.text.encode())
+    carried = struct.pack("!II", 0x08 << 24, VXLAN_VNI << 8) + frame
+    return [outer(args, socket.IPPROTO_UDP, udp_datagram(args.sport, args.dport, carried))]
+
+
+def error(args):
+    quoted = ip_packet(args.inner_source, args.inner_dest, socket.IPPROTO_UDP,
+                       udp_datagram(args.inner_port, args.dport, b""))
+    head = struct.pack("!BBHI", ICMP_UNREACHABLE, ICMP_PORT, 0, 0)
+    message = head[:2] + struct.pack("!H", checksum(head + quoted)) + head[4:] + quoted
+    return [outer(args, socket.IPPROTO_ICMP, message)]
+
+
+def overlap(args):
+    datagram = udp_datagram(args.sport, args.dport, b"a" * 56)
+    first = outer(args, socket.IPPROTO_UDP, datagram[:40], fragment=MORE_FRAGMENTS)
+    again = outer(args, socket.IPPROTO_UDP, b"b" * 40, fragment=24 // 8)
+    return [first, again]
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dest")
     parser.add_argument("dport", type=int)
+    parser.add_argument("--kind", default="udp", choices=["udp", "tcp", "arp", "vxlan", "error", "overlap"])
     parser.add_argument("--device", default="eth0")
     parser.add_argument("--source")
     parser.add_argument("--sport", type=int, default=4242)
     parser.add_argument("--source-mac")
     parser.add_argument("--dest-mac")
     parser.add_argument("--ttl", type=int, default=64)
+    parser.add_argument("--options", default="", help="IP options in hexadecimal, whole words")
+    parser.add_argument("--more-fragments", action="store_true", help="of UDP: the first, and no other comes")
     parser.add_argument("--text", default="forged")
-    parser.add_argument("--tcp", action="store_true")
+    parser.add_argument("--inner-source")
+    parser.add_argument("--inner-dest")
+    parser.add_argument("--inner-port", type=int)
+    parser.add_argument("--inner-mac")
+    parser.add_argument("--tcp", dest="kind", action="store_const", const="tcp")
     parser.add_argument("--count", type=int, default=1)
     args = parser.parse_args()
     link = ip_json("addr", "show", "dev", args.device)[0]
     own = [a["local"] for a in link["addr_info"] if a["family"] == "inet"]
     args.source = args.source or own[0]
+    args.source_mac = args.source_mac or link["address"]
     neighbours = ip_json("neigh", "show", "dev", args.device)
     dest_mac = args.dest_mac or next(n["lladdr"] for n in neighbours if "lladdr" in n)
-    frame = mac_bytes(dest_mac) + mac_bytes(args.source_mac or link["address"]) + b"\x08\x00"
+    frames = globals()[args.kind](args)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
         sock.bind((args.device, 0))
         for _ in range(args.count):
-            sock.send(frame + packet(args))
+            for frame in frames:
+                sock.send(mac_bytes(dest_mac) + mac_bytes(args.source_mac) + frame)
 
 
 if __name__ == "__main__":
