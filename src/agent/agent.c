@@ -226,6 +226,8 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = mk_agent_upkeep_start(agent, err);
 	if (ret == 0)
+		ret = mk_agent_repair_start(agent, err);
+	if (ret == 0)
 		mk_agent_health_serve(agent);
 	return ret;
 }

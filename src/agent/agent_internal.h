@@ -14,9 +14,12 @@
 #ifndef MK_AGENT_AGENT_INTERNAL_H
 #define MK_AGENT_AGENT_INTERNAL_H
 
+#include <sys/types.h>
+#include <time.h>
 #include <uthash.h>
 #include <uv.h>
 
+#include "agent/repair.h"
 #include "agent/source.h"
 #include "base/histogram.h"
 #include "config/addresses.h"
@@ -78,11 +81,19 @@ struct agent_node {
 	size_t local_count;
 };
 
+/* Which file it was: another one, or another content, differs in one of them. */
+struct agent_file {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec changed;
+};
+
 struct mk_agent {
 	struct mk_config config;
 	uv_loop_t loop;
 	uv_signal_t on_term, on_int;
-	uv_timer_t work_timer, sweep_timer, minute_timer, names_timer;
+	uv_timer_t work_timer, sweep_timer, minute_timer, names_timer, repair_timer;
 	uv_poll_t monitor;
 	bool has_monitor;
 	int lock_fd;
@@ -115,6 +126,11 @@ struct mk_agent {
 	char *left_out; /* nodes, as logged last */
 	char *warned[MK_WARNINGS]; /* by Event, as sent last */
 	unsigned int backoff_ms;
+	struct mk_repairs repairs;
+	struct agent_file conf_file, plugin_file; /* as written or found right last */
+	bool hooks_dirty; /* somebody has removed a filter or a qdisc */
+	unsigned int look, overlay_looks; /* counters of the round of repair.c */
+	int pod_pause;
 	unsigned int writes; /* table entries and kernel objects changed since the start */
 };
 
@@ -139,6 +155,9 @@ int mk_agent_lacks(struct mk_agent *agent, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Only whether the settings suit the Node object, if there is one. */
 mk_must_check int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err);
+/* Returns how many were set. @again: somebody else has changed them. */
+mk_must_check int mk_agent_apply_sysctls(const struct mk_agent *agent, bool again,
+					 struct mk_error *err);
 void mk_agent_node_release(struct agent_node *node);
 void mk_agent_drop_datapath(struct mk_agent *agent);
 
@@ -191,6 +210,8 @@ int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *
 /* services.c */
 void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name);
 void mk_agent_all_services_dirty(struct mk_agent *agent);
+/* The same by "namespace/name"; of one that is not known nothing. */
+void mk_agent_service_again(struct mk_agent *agent, const char *key);
 bool mk_agent_service_is_dirty(struct mk_agent *agent, const char *key);
 mk_must_check int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err);
 void mk_agent_services_free(struct mk_agent *agent);
@@ -206,6 +227,16 @@ struct mk_cni_conf_values {
 char *mk_cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
 			 struct mk_error *err);
 mk_must_check int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err);
+
+/* Were the files changed since? Returns how many, logs each, and has them installed again. */
+int mk_agent_check_files(struct mk_agent *agent);
+
+/* repair.c: the look at everything that somebody else may have changed. */
+mk_must_check int mk_agent_repair_start(struct mk_agent *agent, struct mk_error *err);
+/* A filter or qdisc of somebody's is gone: look at all hooks. */
+void mk_agent_hooks_soon(struct mk_agent *agent);
+/* The overlay's step ran: count what it put back. */
+void mk_agent_overlay_repaired(struct mk_agent *agent);
 
 /* upkeep.c: sessions, retired backends, and what is looked at every minute. */
 mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);

@@ -129,6 +129,29 @@ static bool holds(const char *path, const char *data, size_t size, size_t max_by
 	       memcmp(now, data, size) == 0;
 }
 
+static struct agent_file look(const char *path)
+{
+	struct agent_file file = { 0 };
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		file = (struct agent_file){ st.st_dev, st.st_ino, st.st_size, st.st_ctim };
+	return file;
+}
+
+static bool is_changed(const char *path, const struct agent_file *before)
+{
+	struct agent_file now = look(path);
+
+	if (now.dev == before->dev && now.ino == before->ino && now.size == before->size &&
+	    now.changed.tv_sec == before->changed.tv_sec &&
+	    now.changed.tv_nsec == before->changed.tv_nsec)
+		return false;
+	mk_log_warn("file was %s and is compared again path=%s",
+		    now.ino ? "changed by somebody else" : "missing", path);
+	return true;
+}
+
 static int write_file(const char *path, const char *data, size_t size, mode_t mode,
 		      struct mk_error *err)
 {
@@ -210,9 +233,31 @@ static int install_plugin(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
+static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
+{
+	snprintf(path, PATH_MAX + 16, "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
+}
+
+/* Two calls of stat(2) in place of watches: a directory may go and come, too. */
+int mk_agent_check_files(struct mk_agent *agent)
+{
+	char path[PATH_MAX + 16];
+	int changed;
+
+	if (!agent->installed)
+		return 0;
+	plugin_path(agent, path);
+	changed = is_changed(path, &agent->plugin_file);
+	changed += is_changed(agent->config.cni_conf_path, &agent->conf_file);
+	if (changed)
+		agent->installed = false;
+	return changed;
+}
+
 /* The plugin first: a configuration tells runtimes to call it. */
 int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err)
 {
+	char path[PATH_MAX + 16];
 	int ret;
 
 	if (agent->installed)
@@ -220,7 +265,11 @@ int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err)
 	ret = install_plugin(agent, err);
 	if (ret == 0)
 		ret = install_conf(agent, err);
-	if (ret == 0)
-		agent->installed = true;
-	return ret;
+	if (ret < 0)
+		return ret;
+	plugin_path(agent, path);
+	agent->plugin_file = look(path);
+	agent->conf_file = look(agent->config.cni_conf_path);
+	agent->installed = true;
+	return 0;
 }

@@ -14,13 +14,18 @@
 /* A burst of pods starting is one look. */
 #define SETTLE_MS 50
 
+static void look_at_overlay(struct mk_agent *agent)
+{
+	mk_overlay_refresh(agent->overlay);
+	agent->overlay_dirty = true;
+	mk_agent_schedule(agent, SETTLE_MS);
+}
+
 static void look_again(struct mk_agent *agent, bool routes_too)
 {
 	agent->node_dirty = true;
-	if (routes_too) {
-		mk_overlay_refresh(agent->overlay);
-		agent->overlay_dirty = true;
-	}
+	if (routes_too)
+		look_at_overlay(agent);
 	mk_agent_schedule(agent, SETTLE_MS);
 }
 
@@ -56,8 +61,22 @@ static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
 		look_again(agent, true);
 		break;
 	case RTM_NEWROUTE:
-	case RTM_DELROUTE:
 		look_again(agent, false);
+		break;
+	case RTM_DELROUTE:
+		if (((const struct rtmsg *)NLMSG_DATA(message))->rtm_dst_len == 0)
+			look_again(agent, false);
+		else
+			look_at_overlay(agent);
+		break;
+	case RTM_DELNEIGH:
+		if (((const struct ndmsg *)NLMSG_DATA(message))->ndm_ifindex ==
+		    agent->node.devices.overlay_ifindex)
+			look_at_overlay(agent);
+		break;
+	case RTM_DELQDISC:
+	case RTM_DELTFILTER:
+		mk_agent_hooks_soon(agent);
 		break;
 	default:
 		break;
@@ -79,9 +98,10 @@ static void on_change(uv_poll_t *poll, int status, int events)
 		size = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 		if (size < 0 && errno == EINTR)
 			continue;
-		if (size < 0 && errno == ENOBUFS)
+		if (size < 0 && errno == ENOBUFS) {
 			look_again(agent, true);
-		else if (size <= 0)
+			mk_agent_hooks_soon(agent);
+		} else if (size <= 0)
 			return;
 		for (const struct nlmsghdr *message = (const void *)buf;
 		     size > 0 && NLMSG_OK(message, size); message = NLMSG_NEXT(message, size))
@@ -89,18 +109,35 @@ static void on_change(uv_poll_t *poll, int status, int events)
 	}
 }
 
-/* Of routes, default routes alone, which tell uplinks: our own come by the thousand. A filter in the
- * kernel, for the socket's buffer must not run over with them. BPF loads are big-endian. */
-static int default_routes_only(int fd)
+#define HEADER(field)  offsetof(struct nlmsghdr, field)
+#define ROUTE(field)   (NLMSG_HDRLEN + offsetof(struct rtmsg, field))
+#define LOAD(size, at) BPF_STMT(BPF_LD | BPF_##size | BPF_ABS, (__u32)(at))
+/* Skip so many if equal, so many if not. */
+#define EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (__u32)(value), yes, no)
+
+/* A filter in the kernel, for the socket's buffer must not run over with what pods' starts, Services
+ * and the host's neighbours make. Of routes: default routes, which tell uplinks, and the removal of
+ * ours by somebody else than @port. Of neighbours, qdiscs and filters: the removal. BPF loads are
+ * big-endian. */
+static int only_what_matters(int fd, uint32_t port)
 {
-	const __u32 type = offsetof(struct nlmsghdr, nlmsg_type);
-	const __u32 bits = NLMSG_HDRLEN + offsetof(struct rtmsg, rtm_dst_len);
 	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_NEWROUTE), 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELROUTE), 0, 2),
-		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, bits),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+		LOAD(H, HEADER(nlmsg_type)),
+		EQUAL(htons(RTM_NEWLINK), 14, 0),
+		EQUAL(htons(RTM_DELLINK), 13, 0),
+		EQUAL(htons(RTM_NEWADDR), 12, 0),
+		EQUAL(htons(RTM_DELADDR), 11, 0),
+		EQUAL(htons(RTM_DELNEIGH), 10, 0),
+		EQUAL(htons(RTM_DELQDISC), 9, 0),
+		EQUAL(htons(RTM_DELTFILTER), 8, 0),
+		EQUAL(htons(RTM_NEWROUTE), 5, 0),
+		EQUAL(htons(RTM_DELROUTE), 0, 7),
+		LOAD(B, ROUTE(rtm_protocol)),
+		EQUAL(MK_RTPROT, 0, 2),
+		LOAD(W, HEADER(nlmsg_pid)),
+		EQUAL(htonl(port), 3, 2),
+		LOAD(B, ROUTE(rtm_dst_len)),
+		EQUAL(0, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
@@ -113,12 +150,13 @@ int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err)
 {
 	struct sockaddr_nl local = {
 		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_NEIGH |
+			     RTMGRP_TC,
 	};
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;
 
-	if (fd < 0 || default_routes_only(fd) < 0 ||
+	if (fd < 0 || only_what_matters(fd, mk_nl_port(agent->nl)) < 0 ||
 	    bind(fd, (struct sockaddr *)&local, sizeof(local)) < 0)
 		return mk_error_errno(err, errno, "cannot listen for changes of interfaces");
 	ret = uv_poll_init(&agent->loop, &agent->monitor, fd);

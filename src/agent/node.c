@@ -145,6 +145,19 @@ static uint32_t pod_mtu(const struct mk_agent *agent)
 	return agent->config.mtu_bytes ? agent->config.mtu_bytes : fits;
 }
 
+int mk_agent_apply_sysctls(const struct mk_agent *agent, bool again, struct mk_error *err)
+{
+	struct mk_sysctl_wanted sysctls = {
+		.vxlan_name = agent->config.vxlan_iface_name,
+		.nat_port_min = agent->config.nat_port_min,
+		.nat_port_max = agent->config.nat_port_max,
+		.state_dir = agent->config.state_dir,
+		.again = again,
+	};
+
+	return mk_sysctls_apply(&sysctls, err);
+}
+
 static int make_devices(struct mk_agent *agent, struct mk_error *err)
 {
 	struct agent_node *node = &agent->node;
@@ -156,22 +169,17 @@ static int make_devices(struct mk_agent *agent, struct mk_error *err)
 		.mtu_bytes = node->mtu_bytes,
 		.addresses = node->addresses,
 	};
-	struct mk_sysctl_wanted sysctls = {
-		.vxlan_name = agent->config.vxlan_iface_name,
-		.nat_port_min = agent->config.nat_port_min,
-		.nat_port_max = agent->config.nat_port_max,
-		.state_dir = agent->config.state_dir,
-	};
 	struct mk_devices before = node->devices;
 	int ret = mk_devices_ensure(agent->nl, &wanted, &node->devices, err);
 
 	if (ret < 0)
 		return ret;
-	if (!agent->sysctls_done || memcmp(&before, &node->devices, sizeof(before)) != 0) {
-		ret = mk_sysctls_apply(&sysctls, err);
-		if (ret < 0)
-			return ret;
-	}
+	if (before.overlay_ifindex) /* else they are the first */
+		agent->repairs.count[MK_REPAIR_DEVICE] += (unsigned int)ret;
+	if (!agent->sysctls_done || memcmp(&before, &node->devices, sizeof(before)) != 0)
+		ret = mk_agent_apply_sysctls(agent, false, err);
+	if (ret < 0)
+		return ret;
 	agent->sysctls_done = true;
 	return 0;
 }

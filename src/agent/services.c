@@ -82,6 +82,14 @@ void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, cons
 		mk_log_error("out of memory, a change is lost service=%s/%s", namespace_, name);
 }
 
+void mk_agent_service_again(struct mk_agent *agent, const char *key)
+{
+	struct agent_service *service = find(agent, key);
+
+	if (service)
+		mark(agent, service);
+}
+
 void mk_agent_all_services_dirty(struct mk_agent *agent)
 {
 	struct agent_service *service, *next;

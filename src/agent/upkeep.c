@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What time brings: sessions expire, retired backends go, and every minute the agent looks whether
- * somebody has taken away what it made. */
+/* What time brings: sessions expire, retired backends go, and every minute the agent looks at what no
+ * notification tells. */
 #include "agent/agent_internal.h"
 #include "base/log.h"
 #include "cni/reap.h"
@@ -101,23 +101,18 @@ static void on_sweep(uv_timer_t *timer)
 		sweep_in(agent, waiting > 0 ? COLLECT_MS : SWEEP_INTERVAL_MS);
 }
 
-static void repair(struct mk_agent *agent)
+/* Repair.c and notifications have seen most of what may have changed meanwhile. */
+static void look_around(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
-	int ret;
+	int ret = 0;
 
-	if (agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED) {
-		ret = mk_datapath_repair_hooks(agent->datapath, &err);
-		if (ret < 0)
-			mk_log_error("cannot look after the hooks: %s", mk_error_text(&err));
-		else if (ret > 0)
-			mk_log_warn("programs were missing and are back hooks=%d", ret);
+	if (agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
 		ret = mk_drops_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
-		if (ret < 0)
-			mk_log_error("cannot look after drop reports: %s", mk_error_text(&err));
-	}
-	mk_overlay_refresh(agent->overlay);
-	agent->overlay_dirty = true;
+	if (ret < 0)
+		mk_log_error("cannot look after drop reports: %s", mk_error_text(&err));
+	else
+		agent->repairs.count[MK_REPAIR_DROP_REPORTS] += (uint64_t)ret;
 	agent->node_dirty = true;
 	mk_agent_schedule(agent, 0);
 }
@@ -172,7 +167,7 @@ static void on_minute(uv_timer_t *timer)
 
 	reap(agent);
 	prune_counters(agent);
-	repair(agent);
+	look_around(agent);
 }
 
 int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)

@@ -110,6 +110,7 @@ static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 	if (!agent->overlay_dirty)
 		return 0;
 	ret = mk_overlay_sync(agent->overlay, agent->complete, &agent->writes, err);
+	mk_agent_overlay_repaired(agent);
 	if (ret == 0)
 		agent->overlay_dirty = false;
 	return ret;

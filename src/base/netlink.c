@@ -123,6 +123,11 @@ void mk_nl_free(struct mk_nl *nl)
 	free(nl);
 }
 
+uint32_t mk_nl_port(const struct mk_nl *nl)
+{
+	return nl_socket_get_local_port(nl->sock);
+}
+
 /* ---- messages ------------------------------------------------------------------------ */
 
 struct nl_msg *mk_nlmsg_new(int type, int flags, const void *header, size_t header_bytes)

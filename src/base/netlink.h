@@ -20,6 +20,8 @@ struct mk_nl *mk_nl_open(struct mk_error *err);
 /* Open in the namespace behind @netns_fd; the calling thread comes back to its own. */
 struct mk_nl *mk_nl_open_in(int netns_fd, struct mk_error *err);
 void mk_nl_free(struct mk_nl *nl);
+/* What nlmsg_pid of a notification says if a request of @nl made the change. */
+uint32_t mk_nl_port(const struct mk_nl *nl);
 
 static inline void mk_cleanup_nl(struct mk_nl **nl)
 {

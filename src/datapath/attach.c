@@ -9,6 +9,7 @@
 #include <bpf/libbpf.h>
 #include <dirent.h>
 #include <linux/membarrier.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -350,15 +351,101 @@ int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_li
 	return ret;
 }
 
-int mk_datapath_repair_hooks(struct mk_datapath *datapath, struct mk_error *err)
+/* ---- repair ---------------------------------------------------------------------------------- */
+
+static int repair_hook(const struct mk_datapath *datapath, const struct hook *hook,
+		       struct mk_error *err)
 {
-	int fixed, pods;
+	int ret = ensure_hook(datapath, hook, err);
+	char name[IF_NAMESIZE] = "?";
+
+	if (ret > 0) {
+		if_indextoname((unsigned int)hook->ifindex, name);
+		mk_log_warn("program was missing on a device and is back program=%s device=%s "
+			    "direction=%s",
+			    hook->program, name,
+			    hook->direction == MK_INGRESS ? "ingress" : "egress");
+	}
+	return ret;
+}
+
+/* A device that is gone has its own way back: the notification about it. */
+static bool is_there(const struct mk_datapath *datapath, int ifindex)
+{
+	struct mk_link link;
+
+	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0;
+}
+
+static int repair_fixed_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	struct hook hooks[FIXED_HOOKS];
+	size_t count = fixed_hooks(&datapath->links, hooks);
+	int changed = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int ret = repair_hook(datapath, &hooks[i], err);
+
+		if (ret < 0 && is_there(datapath, hooks[i].ifindex))
+			return ret;
+		changed += ret > 0;
+	}
+	return changed;
+}
+
+static int repair_pod_hook(const struct mk_datapath *datapath, const void *key,
+			   struct mk_error *err)
+{
+	struct hook hook = { .direction = MK_INGRESS, .program = "ilb_pod" };
+	struct mk_pod pod;
+	int ret;
+
+	if (mk_table_get(&datapath->pods, key, &pod, NULL) < 0)
+		return 0;
+	hook.ifindex = (int)pod.ifindex;
+	if (!is_pod_veth(datapath, hook.ifindex))
+		return 0;
+	ret = repair_hook(datapath, &hook, err);
+	return ret < 0 && !is_pod_veth(datapath, hook.ifindex) ? 0 : ret;
+}
+
+static int repair_pod_hooks(struct mk_datapath *datapath, size_t pods, struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	int changed = 0, ret;
+	size_t count;
+
+	ret = mk_table_keys(&datapath->pods, &keys, &count, err);
+	for (size_t i = 0; ret >= 0 && i < count && i < pods; i++) {
+		size_t at = datapath->pods_looked_at++ % count;
+
+		ret = repair_pod_hook(datapath, (struct mk_addr *)keys + at, err);
+		changed += ret > 0;
+	}
+	return ret < 0 ? ret : changed;
+}
+
+int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods, struct mk_error *err)
+{
+	int fixed, of_pods;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
 		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of hooks", err);
-	fixed = ensure_fixed_hooks(datapath, err);
+	fixed = repair_fixed_hooks(datapath, err);
 	if (fixed < 0)
 		return fixed;
-	pods = ensure_pod_hooks(datapath, err);
-	return pods < 0 ? pods : fixed + pods;
+	of_pods = repair_pod_hooks(datapath, pods, err);
+	return of_pods < 0 ? of_pods : fixed + of_pods;
+}
+
+int mk_datapath_repair_chain(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int missing = mk_object_chain_missing(datapath->object, err);
+
+	if (missing <= 0)
+		return missing;
+	if (mk_object_fill_chain(datapath->object, err) < 0)
+		return -err->code;
+	mk_log_warn("entries were missing and are back map=chain entries=%d", missing);
+	return missing;
 }

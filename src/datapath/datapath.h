@@ -52,8 +52,15 @@ struct mk_datapath_links {
  * until no CPU can be in it. */
 mk_must_check int mk_datapath_attach(struct mk_datapath *datapath,
 				     const struct mk_datapath_links *links, struct mk_error *err);
-/* Put programs back where somebody has removed them. Returns how many. */
-mk_must_check int mk_datapath_repair_hooks(struct mk_datapath *datapath, struct mk_error *err);
+/* Put back what somebody has removed, once attached. Each returns how many, and logs what. Programs at
+ * their hooks, of pods' at most @pods: the next time the next ones; */
+mk_must_check int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods,
+					   struct mk_error *err);
+/* targets of tail calls; */
+mk_must_check int mk_datapath_repair_chain(struct mk_datapath *datapath, struct mk_error *err);
+/* entries of map `routes`, of which @budget are looked at. */
+mk_must_check int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget,
+					    struct mk_error *err);
 
 /* The Services' tables, after load. */
 struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath);

@@ -34,6 +34,7 @@ struct mk_datapath {
 	struct mk_service_sync *services;
 	struct mk_migration migrations[MK_MIGRATIONS];
 	size_t migration_count;
+	size_t pods_looked_at, routes_looked_at; /* by repairs */
 	struct route *route_entries; /* map routes as it is, by key */
 };
 

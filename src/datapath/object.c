@@ -147,6 +147,20 @@ int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
 	return 0;
 }
 
+int mk_object_chain_missing(const struct mk_object *object, struct mk_error *err)
+{
+	int missing = 0, chain = mk_object_map(object, "chain", err);
+	__u32 id;
+
+	if (chain < 0)
+		return chain;
+	for (size_t i = 0; i < mk_program_count; i++)
+		if (!mk_programs[i].is_hook &&
+		    bpf_map_lookup_elem(chain, &mk_programs[i].slot, &id) < 0)
+			missing++;
+	return missing;
+}
+
 void mk_object_free(struct mk_object *object)
 {
 	if (!object)

@@ -34,6 +34,8 @@ mk_must_check int mk_object_map(const struct mk_object *object, const char *name
 				struct mk_error *err);
 /* Put the chain's programs into their slots. */
 mk_must_check int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err);
+/* How many of the slots are empty. */
+mk_must_check int mk_object_chain_missing(const struct mk_object *object, struct mk_error *err);
 void mk_object_free(struct mk_object *object);
 
 static inline void mk_cleanup_object(struct mk_object **object)

@@ -55,6 +55,8 @@ void mk_sync_frontend_forget(struct mk_service_sync *sync, struct frontend *fron
 {
 	if (frontend->owner)
 		DL_DELETE(frontend->owner->frontends, frontend);
+	if (sync->audited_frontend == frontend)
+		sync->audited_frontend = frontend->hh.next;
 	HASH_DEL(sync->frontends, frontend);
 	free(frontend);
 }
@@ -75,6 +77,8 @@ void mk_sync_set_forget(struct mk_service_sync *sync, struct set *set)
 	mk_sync_set_own(set, NULL);
 	if (set->host_backend)
 		sync->host_backend_sets--;
+	if (sync->audited_set == set)
+		sync->audited_set = set->hh.next;
 	HASH_DEL(sync->sets, set);
 	free(set->backends);
 	free(set);

@@ -61,6 +61,13 @@ mk_must_check int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t n
 mk_must_check int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
 					  struct mk_service_counts *counts, struct mk_error *err);
 
+/* Put back what somebody has removed from the tables or altered there, as far as about @budget look-ups
+ * go; the next call goes on from there. @lost: a Service that has to be applied again for that
+ * ("namespace/name"). Returns how many entries, which the log names. */
+mk_must_check int mk_service_sync_audit(struct mk_service_sync *sync, size_t budget,
+					void (*lost)(void *ctx, const char *service), void *ctx,
+					struct mk_error *err);
+
 /* The node's own addresses; copied. */
 mk_must_check int mk_service_sync_set_local(struct mk_service_sync *sync, const struct mk_ip *ips,
 					    size_t count, struct mk_error *err);

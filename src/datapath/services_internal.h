@@ -2,7 +2,7 @@
 /* src/datapath/services_internal.h - the records behind services.h, shared by its files:
  * services.c (life, claims, questions), services_ids.c (numbers), services_ranges.c (source ranges),
  * services_affinity.c (who keeps clients), services_identity.c (what lasts), services_apply.c (one
- * Service), services_prune.c (what is left over). */
+ * Service), services_prune.c (what is left over), services_audit.c (what somebody has removed). */
 #ifndef MK_DATAPATH_SERVICES_INTERNAL_H
 #define MK_DATAPATH_SERVICES_INTERNAL_H
 
@@ -104,6 +104,8 @@ struct mk_service_sync {
 	struct mk_ip *local;
 	size_t local_count;
 	size_t host_backend_sets;
+	struct frontend *audited_frontend; /* the next ones to be looked at */
+	struct set *audited_set;
 };
 
 /* One Service being applied. */
@@ -198,6 +200,9 @@ bool mk_sync_ranges_are(const struct ranges *ranges, const struct mk_cidr *list,
 mk_must_check int mk_sync_ranges_write(struct mk_service_sync *sync, const struct mk_cidr *list,
 				       size_t count, struct ranges **ranges,
 				       struct mk_service_counts *counts, struct mk_error *err);
+/* Write those of @ranges that the map lacks. */
+mk_must_check int mk_sync_ranges_restore(struct mk_service_sync *sync, const struct ranges *ranges,
+					 struct mk_service_counts *counts, struct mk_error *err);
 /* The list @head, taken over, is to be removed in a while; the next one removes what is due. */
 void mk_sync_ranges_retire(struct mk_service_sync *sync, struct ranges *head, uint64_t now_ns);
 mk_must_check int mk_sync_ranges_collect(struct mk_service_sync *sync, uint64_t now_ns,

@@ -132,6 +132,28 @@ int mk_sync_ranges_write(struct mk_service_sync *sync, const struct mk_cidr *lis
 	return 0;
 }
 
+/* A range inside another one is not missed while that is there. */
+int mk_sync_ranges_restore(struct mk_service_sync *sync, const struct ranges *ranges,
+			   struct mk_service_counts *counts, struct mk_error *err)
+{
+	const struct mk_table *table = &sync->tables.source_ranges;
+	__u32 nothing;
+
+	for (size_t i = 0; i < ranges->count; i++) {
+		struct mk_source_range_key key = range_key(ranges->id, &ranges->list[i]);
+		int ret = mk_table_get(table, &key, &nothing, err);
+
+		if (ret == -ENOENT) {
+			nothing = 0;
+			ret = mk_table_put(table, &key, &nothing, err);
+			counts->put++;
+		}
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
 static int remove_ranges(struct mk_service_sync *sync, const struct ranges *ranges,
 			 struct mk_service_counts *counts, struct mk_error *err)
 {

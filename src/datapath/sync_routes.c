@@ -129,6 +129,43 @@ int mk_datapath_sync_routes(struct mk_datapath *datapath, const struct mk_route_
 	return complete ? remove_unwanted(datapath, changes, err) : 0;
 }
 
+/* A map of prefixes finds the longest one: what the entry's own would be is what is compared. */
+static int repair_route(const struct mk_datapath *datapath, const struct route *route,
+			struct mk_error *err)
+{
+	struct mk_route now;
+	int ret = mk_table_get(&datapath->routes, &route->key, &now, err);
+
+	if (ret == 0 && memcmp(&now, &route->value, sizeof(now)) == 0)
+		return 0;
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
+	ret = mk_table_put(&datapath->routes, &route->key, &route->value, err);
+	return ret < 0 ? ret : 1;
+}
+
+int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget, struct mk_error *err)
+{
+	size_t at = 0, from = datapath->routes_looked_at;
+	struct route *route, *next;
+	int ret, repaired = 0;
+
+	HASH_ITER(hh, datapath->route_entries, route, next) {
+		if (at++ < from)
+			continue;
+		if (at > from + budget)
+			break;
+		ret = repair_route(datapath, route, err);
+		if (ret < 0)
+			return ret;
+		repaired += ret;
+	}
+	datapath->routes_looked_at = at > from + budget ? at - 1 : 0;
+	if (repaired)
+		mk_log_warn("entries were missing and are back map=routes entries=%d", repaired);
+	return repaired;
+}
+
 int mk_datapath_sync_runtime(struct mk_datapath *datapath, struct mk_error *err)
 {
 	struct mk_runtime_change change = {

@@ -14,11 +14,22 @@ static bool mac_equal(const struct mk_mac *a, const struct mk_mac *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* Up, with this MTU and MAC; asks for nothing that is so already. */
-static int adjust(struct mk_nl *nl, const struct mk_link *link, const struct mk_mac *mac,
-		  uint32_t mtu_bytes, uint32_t flags, struct mk_error *err)
+static void say_adjusted(const struct mk_link *link, const struct mk_link_change *change)
+{
+	mk_log_warn("device was not as it has to be and is put right name=%s what=\"%s%s%s%s\"",
+		    link->name, change->set_flags & IFF_UP ? "was down, " : "",
+		    change->set_flags & IFF_NOARP ? "asked by ARP, " : "",
+		    change->mtu_bytes ? "other MTU, " : "", change->mac ? "other MAC, " : "");
+}
+
+/* Up, with this MTU and MAC; asks for nothing that is so already. @fresh: just made, so that it is down
+ * tells nothing. Returns 1 for one that was not as it has to be. */
+static int adjust(struct mk_nl *nl, const struct mk_link *link, bool fresh,
+		  const struct mk_mac *mac, uint32_t mtu_bytes, uint32_t flags,
+		  struct mk_error *err)
 {
 	struct mk_link_change change = { .set_flags = flags & ~link->flags };
+	int ret;
 
 	if (link->mtu_bytes != mtu_bytes)
 		change.mtu_bytes = mtu_bytes;
@@ -26,7 +37,11 @@ static int adjust(struct mk_nl *nl, const struct mk_link *link, const struct mk_
 		change.mac = mac;
 	if (!change.set_flags && !change.mtu_bytes && !change.mac)
 		return 0;
-	return mk_nl_link_change(nl, link->ifindex, &change, err);
+	ret = mk_nl_link_change(nl, link->ifindex, &change, err);
+	if (ret < 0 || fresh)
+		return ret;
+	say_adjusted(link, &change);
+	return 1;
 }
 
 /* ---- addresses -------------------------------------------------------------------------------- */
@@ -52,19 +67,24 @@ static int visit_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
 	return 0;
 }
 
-/* Exactly the address @ip on @ifindex. */
-static int ensure_address(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
-			  struct mk_error *err)
+/* Exactly the address @ip on @link. Returns 1 for one that was without it and is not @fresh. */
+static int ensure_address(struct mk_nl *nl, const struct mk_link *link, bool fresh,
+			  const struct mk_ip *ip, struct mk_error *err)
 {
 	struct mk_cidr wanted = { .ip = *ip, .prefix_bits = 32 };
-	struct stale stale = { .ifindex = ifindex, .wanted = &wanted };
+	struct stale stale = { .ifindex = link->ifindex, .wanted = &wanted };
+	char text[MK_IP_STRLEN];
 	int ret = mk_nl_each_addr(nl, AF_INET, visit_addr, &stale, err);
 
 	if (ret == 0 && !stale.has_wanted)
-		ret = mk_nl_addr_add(nl, ifindex, &wanted, err);
+		ret = mk_nl_addr_add(nl, link->ifindex, &wanted, err);
 	for (size_t i = 0; ret == 0 && i < stale.count; i++)
-		ret = mk_nl_addr_delete(nl, ifindex, &stale.found[i], err);
-	return ret;
+		ret = mk_nl_addr_delete(nl, link->ifindex, &stale.found[i], err);
+	if (ret < 0 || fresh || stale.has_wanted)
+		return ret;
+	mk_log_warn("address of a device was missing and is back name=%s address=%s", link->name,
+		    mk_ip_format(ip, text));
+	return 1;
 }
 
 /* ---- VXLAN --------------------------------------------------------------------------------------- */
@@ -139,15 +159,20 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			struct mk_devices *devices, struct mk_error *err)
 {
 	struct mk_link link;
-	int ret = adopt_vxlan(nl, wanted, &link, err);
+	int adjusted, ret = adopt_vxlan(nl, wanted, &link, err);
+	bool fresh = ret == 0;
 
-	if (ret == 0)
+	if (fresh)
 		ret = create_vxlan(nl, wanted, &link, err);
 	if (ret < 0)
 		return ret;
 	devices->overlay_ifindex = link.ifindex;
-	ret = adjust(nl, &link, &wanted->addresses.vtep_mac, wanted->mtu_bytes, IFF_UP, err);
-	return ret < 0 ? ret : ensure_address(nl, link.ifindex, &wanted->addresses.vtep, err);
+	adjusted = adjust(nl, &link, fresh, &wanted->addresses.vtep_mac, wanted->mtu_bytes, IFF_UP,
+			  err);
+	if (adjusted < 0)
+		return adjusted;
+	ret = ensure_address(nl, &link, fresh, &wanted->addresses.vtep, err);
+	return ret < 0 ? ret : fresh || adjusted || ret;
 }
 
 /* ---- host veth pair ---------------------------------------------------------------------------- */
@@ -200,9 +225,10 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 {
 	const struct mk_mac *mac = &wanted->addresses.gateway_mac;
 	struct mk_link host, peer;
-	int ret = adopt_veth(nl, &host, &peer, err);
+	int changed, ret = adopt_veth(nl, &host, &peer, err);
+	bool fresh = ret == 0;
 
-	if (ret == 0)
+	if (fresh)
 		ret = create_veth(nl, wanted, &host, &peer, err);
 	if (ret < 0)
 		return ret;
@@ -210,18 +236,25 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	devices->host_peer_ifindex = peer.ifindex;
 	/* no ARP on the host's end: every packet for a Service goes to the other end's MAC,
 	 * which is the same address */
-	ret = adjust(nl, &host, mac, wanted->mtu_bytes, IFF_UP | IFF_NOARP, err);
+	ret = adjust(nl, &host, fresh, mac, wanted->mtu_bytes, IFF_UP | IFF_NOARP, err);
+	changed = fresh || ret > 0;
 	/* what the loopback device would have carried whole comes in here: before Linux 5.12 a
 	 * redirect minds the MTU. Nothing leaves by this end. */
-	if (ret == 0)
-		ret = adjust(nl, &peer, mac, MK_HOST_PEER_MTU_BYTES, IFF_UP, err);
-	return ret < 0 ? ret : ensure_address(nl, host.ifindex, &wanted->addresses.gateway, err);
+	if (ret >= 0)
+		ret = adjust(nl, &peer, fresh, mac, MK_HOST_PEER_MTU_BYTES, IFF_UP, err);
+	changed |= ret > 0;
+	if (ret >= 0)
+		ret = ensure_address(nl, &host, fresh, &wanted->addresses.gateway, err);
+	return ret < 0 ? ret : changed || ret;
 }
 
 int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		      struct mk_devices *devices, struct mk_error *err)
 {
-	int ret = ensure_veth(nl, wanted, devices, err);
+	int veth = ensure_veth(nl, wanted, devices, err), vxlan;
 
-	return ret < 0 ? ret : ensure_vxlan(nl, wanted, devices, err);
+	if (veth < 0)
+		return veth;
+	vxlan = ensure_vxlan(nl, wanted, devices, err);
+	return vxlan < 0 ? vxlan : veth + vxlan;
 }

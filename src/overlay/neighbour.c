@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "overlay/overlay_internal.h"
 
 /* One of either kind: a neighbour has ip = VTEP, an FDB entry ip = the node's address. */
@@ -78,6 +79,16 @@ static bool has(const struct entries *entries, const struct entry *entry)
 	       bsearch(entry, entries->list, entries->count, sizeof(*entry), compare_entries);
 }
 
+/* Neither device nor nodes changed: somebody has removed it. */
+static void say_repaired(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
+			 const char *what)
+{
+	if (overlay->peers_changed)
+		return;
+	overlay->repairs.neighbours++;
+	mk_log_warn("%s of a node was missing and is put back node=%s", what, peer->node);
+}
+
 static int put_peer(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
 		    const struct entries *neighs, const struct entries *fdb, unsigned int *changes,
 		    struct mk_error *err)
@@ -88,10 +99,12 @@ static int put_peer(struct mk_overlay *overlay, const struct mk_overlay_peer *pe
 	int ret = 0;
 
 	if (!has(fdb, &tunnel)) {
+		say_repaired(overlay, peer, "FDB entry");
 		ret = mk_nl_fdb_put(overlay->nl, ifindex, &tunnel.mac, &tunnel.ip, err);
 		(*changes)++;
 	}
 	if (ret == 0 && !has(neighs, &neigh)) {
+		say_repaired(overlay, peer, "neighbour");
 		ret = mk_nl_neigh_put(overlay->nl, ifindex, &neigh.ip, &neigh.mac, err);
 		(*changes)++;
 	}

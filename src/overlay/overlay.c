@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "config/config.h"
 #include "overlay/overlay_internal.h"
 
@@ -45,6 +46,11 @@ void mk_overlay_free(struct mk_overlay *overlay)
 	free_peers(overlay);
 	free(overlay->ranges);
 	free(overlay);
+}
+
+const struct mk_overlay_repairs *mk_overlay_repairs(const struct mk_overlay *overlay)
+{
+	return &overlay->repairs;
 }
 
 void mk_overlay_refresh(struct mk_overlay *overlay)
@@ -241,6 +247,24 @@ static bool same_route(const struct mk_nl_route *a, const struct mk_nl_route *b)
 	       a->onlink == b->onlink && a->mtu_bytes == b->mtu_bytes;
 }
 
+static void made(struct overlay_route *route)
+{
+	route->made = route->wanted;
+	route->was_made = true;
+}
+
+/* Nothing else is wanted than what was made: somebody has changed it. */
+static void say_repaired(struct mk_overlay *overlay, const struct overlay_route *route)
+{
+	char text[MK_CIDR_STRLEN];
+
+	if (!route->was_made || !same_route(&route->made, &route->wanted))
+		return;
+	overlay->repairs.routes++;
+	mk_log_warn("route was %s and is back dst=%s", route->is_installed ? "altered" : "missing",
+		    mk_cidr_format(&route->dst, text));
+}
+
 static int put_route(struct mk_overlay *overlay, struct overlay_route *route, unsigned int *changes,
 		     struct mk_error *err)
 {
@@ -248,11 +272,15 @@ static int put_route(struct mk_overlay *overlay, struct overlay_route *route, un
 
 	if (!route->node)
 		route->wanted = into_datapath(overlay, &route->dst);
-	if (route->is_installed && same_route(&route->wanted, &route->installed))
+	if (route->is_installed && same_route(&route->wanted, &route->installed)) {
+		made(route);
 		return 0;
+	}
 	ret = mk_nl_route_put(overlay->nl, &route->wanted, err);
 	if (ret < 0)
 		return ret;
+	say_repaired(overlay, route);
+	made(route);
 	route->installed = route->wanted;
 	route->is_installed = true;
 	(*changes)++;
@@ -285,7 +313,7 @@ static int drop_route(struct mk_overlay *overlay, struct overlay_route *route, b
 		ret = mk_nl_route_delete(overlay->nl, &route->installed, err);
 		if (ret < 0)
 			return ret;
-		route->is_installed = false;
+		route->is_installed = route->was_made = false;
 		(*changes)++;
 	}
 	if (route->vip_users > 0)

@@ -7,6 +7,7 @@
 #define MK_OVERLAY_OVERLAY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/netlink.h"
 #include "config/addresses.h"
@@ -37,6 +38,13 @@ void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip);
 
 /* Somebody else may have changed something: compare with the kernel at the next sync. */
 void mk_overlay_refresh(struct mk_overlay *overlay);
+
+/* Since the start: what was ours, and was missing or altered when the kernel was asked. Each is a line
+ * of the log. */
+struct mk_overlay_repairs {
+	uint64_t routes, neighbours; /* neighbours: FDB entries too */
+};
+const struct mk_overlay_repairs *mk_overlay_repairs(const struct mk_overlay *overlay);
 
 /* Make it so. What nobody wants is removed only if @complete: every list has been read. Adds the
  * number of requests that changed something to *@changes. After an error: refreshes by itself. */

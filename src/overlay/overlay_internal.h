@@ -17,7 +17,8 @@ struct overlay_route {
 	bool queued; /* wanted or not may have changed since the last sync */
 	struct overlay_route *prev, *next; /* of those */
 	bool is_installed;
-	struct mk_nl_route wanted, installed;
+	bool was_made; /* `made` was put there, or found right */
+	struct mk_nl_route wanted, installed, made;
 	UT_hash_handle hh;
 };
 
@@ -31,6 +32,7 @@ struct mk_overlay {
 	struct mk_cidr *ranges; /* of Service addresses */
 	size_t range_count;
 	bool refresh, peers_changed, ranges_changed, was_complete;
+	struct mk_overlay_repairs repairs;
 };
 
 struct overlay_route *mk_overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,

@@ -128,16 +128,20 @@ int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
 
 /* ---- setting ------------------------------------------------------------------------------------- */
 
-static int set_and_say(const char *path, const char *value, struct mk_error *err)
+static int set_and_say(const struct mk_sysctl_wanted *wanted, const char *path, const char *value,
+		       struct mk_error *err)
 {
 	int ret = mk_sysctl_set(path, value, err);
 
-	if (ret > 0)
+	if (ret > 0 && wanted->again)
+		mk_log_warn("kernel setting was changed by somebody else and is put back %s=%s",
+			    path, value);
+	else if (ret > 0)
 		mk_log_info("kernel setting changed %s=%s", path, value);
-	return ret < 0 ? ret : 0;
+	return ret;
 }
 
-static int set_for_host(const char *state_dir, const char *path, const char *value,
+static int set_for_host(const struct mk_sysctl_wanted *wanted, const char *path, const char *value,
 			struct mk_error *err)
 {
 	cleanup_free char *before = NULL;
@@ -148,8 +152,8 @@ static int set_for_host(const char *state_dir, const char *path, const char *val
 	before[strcspn(before, "\n")] = '\0';
 	if (strcmp(before, value) == 0)
 		return 0;
-	ret = remember(state_dir, path, before, err);
-	return ret < 0 ? ret : set_and_say(path, value, err);
+	ret = remember(wanted->state_dir, path, before, err);
+	return ret < 0 ? ret : set_and_say(wanted, path, value, err);
 }
 
 /* Ports that NAT takes for masqueraded flows, the host's own sockets must not be given. */
@@ -166,31 +170,33 @@ static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error 
 				    MAX_TEXT, err);
 	if (ret != 0)
 		return ret < 0 ? ret : 0;
-	return set_for_host(wanted->state_dir, RESERVED_PORTS, list, err);
+	return set_for_host(wanted, RESERVED_PORTS, list, err);
 }
 
 /* IPv4 only: no router solicitations of the kernel's own through the datapath. Reverse path
  * filtering stays as it is: a packet for the host arrives on the device that leads back. */
-static int set_device(const char *name, struct mk_error *err)
+static int set_device(const struct mk_sysctl_wanted *wanted, const char *name, struct mk_error *err)
 {
 	char path[256];
 
 	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
-	return access(path, F_OK) == 0 ? set_and_say(path, "1", err) : 0;
+	return access(path, F_OK) == 0 ? set_and_say(wanted, path, "1", err) : 0;
 }
 
 int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
+	static const char *const switches[] = { IP_FORWARD, LO_ACCEPT_LOCAL, LO_ROUTE_LOCALNET };
 	const char *const devices[] = { MK_HOST_VETH, MK_HOST_PEER, wanted->vxlan_name };
-	int ret = set_for_host(wanted->state_dir, IP_FORWARD, "1", err);
+	int changed, ret = reserve_ports(wanted, err);
 
-	if (ret == 0)
-		ret = set_for_host(wanted->state_dir, LO_ACCEPT_LOCAL, "1", err);
-	if (ret == 0)
-		ret = set_for_host(wanted->state_dir, LO_ROUTE_LOCALNET, "1", err);
-	if (ret == 0)
-		ret = reserve_ports(wanted, err);
-	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(devices); i++)
-		ret = set_device(devices[i], err);
-	return ret;
+	changed = ret;
+	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(switches); i++) {
+		ret = set_for_host(wanted, switches[i], "1", err);
+		changed += ret;
+	}
+	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {
+		ret = set_device(wanted, devices[i], err);
+		changed += ret;
+	}
+	return ret < 0 ? ret : changed;
 }

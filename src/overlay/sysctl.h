@@ -4,6 +4,7 @@
 #ifndef MK_OVERLAY_SYSCTL_H
 #define MK_OVERLAY_SYSCTL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +14,9 @@ struct mk_sysctl_wanted {
 	const char *vxlan_name;
 	uint16_t nat_port_min, nat_port_max;
 	const char *state_dir;
+	bool again; /* they were right before: the log says that somebody else changed them */
 };
+/* Returns how many had to be set. */
 mk_must_check int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err);
 /* Put back what mk_sysctls_apply() changed for the whole host. Returns how many. */
 mk_must_check int mk_sysctls_restore(const char *state_dir, struct mk_error *err);

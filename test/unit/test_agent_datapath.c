@@ -283,10 +283,10 @@ START_TEST(test_repair)
 	struct mk_datapath *datapath = attached();
 
 	put_pod("10.244.1.2", pod_ifindex);
-	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 1);
-	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 0);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &err), 0);
 	ck_assert_int_eq(mk_hook_detach(links.uplink_ifindexes[0], MK_EGRESS, &err), 1);
-	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, &err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &err), 1);
 	ck_assert_uint_ne(program_at(links.uplink_ifindexes[0], MK_EGRESS), 0);
 	mk_datapath_free(datapath);
 }

@@ -245,7 +245,7 @@ static void netns_setup(void)
 		       pods = cidr_of("10.244.1.0/24");
 
 	ck_ok(mk_addresses_compute(&cluster, &vtep, &pods, &wanted.addresses, &err));
-	ck_ok(mk_devices_ensure(nl, &wanted, &devices, &err));
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 2);
 	overlay = mk_overlay_new(nl, &err);
 	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
 	model_setup();
@@ -323,13 +323,13 @@ START_TEST(test_devices_are_kept)
 {
 	struct mk_devices again;
 
-	ck_ok(mk_devices_ensure(nl, &wanted, &again, &err));
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 0);
 	ck_assert_mem_eq(&again, &devices, sizeof(again));
 	wanted.mtu_bytes = 1400; /* changeable */
-	ck_ok(mk_devices_ensure(nl, &wanted, &again, &err));
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 2);
 	ck_assert_mem_eq(&again, &devices, sizeof(again));
 	wanted.vxlan_port = 8472; /* not changeable */
-	ck_ok(mk_devices_ensure(nl, &wanted, &again, &err));
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 1);
 	ck_assert_int_ne(again.overlay_ifindex, devices.overlay_ifindex);
 	ck_assert_int_eq(again.host_ifindex, devices.host_ifindex);
 }

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is taken away from the agent comes back. Notifications (monitor.c) say most of it at once; this
+ * is the look that needs none: one kind per tick, each kind every TICK_MS * STEPS, none of them
+ * longer than some hundred microseconds on a node where nothing is wrong. */
+#include "agent/repair.h"
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/restore.h"
+#include "datapath/drops.h"
+#include "overlay/sysctl.h"
+
+#define TICK_MS	       500
+#define HOOKS_AT_ONCE  8 /* pods' hooks per look; the others' turn comes */
+#define ENTRIES	       256 /* of tables, per look */
+#define PEERS_PER_LOOK 64 /* larger clusters are read more seldom: it is all or nothing */
+#define IDLE_LOOKS     10 /* after one for pods' entries that was in vain */
+
+const char *mk_repair_name(enum mk_repair repair)
+{
+	static const char *const names[MK_REPAIRS] = {
+		[MK_REPAIR_HOOK] = "hook",
+		[MK_REPAIR_CHAIN] = "chain",
+		[MK_REPAIR_DEVICE] = "device",
+		[MK_REPAIR_ROUTE] = "route",
+		[MK_REPAIR_NEIGHBOUR] = "neighbour",
+		[MK_REPAIR_SYSCTL] = "sysctl",
+		[MK_REPAIR_FILE] = "file",
+		[MK_REPAIR_TABLE] = "table",
+		[MK_REPAIR_POD] = "pod",
+		[MK_REPAIR_DROP_REPORTS] = "drop_reports",
+	};
+
+	return names[repair];
+}
+
+/* @ret: how many, or an error, which the log names with @what. */
+static void account(struct mk_agent *agent, enum mk_repair repair, int ret, const char *what,
+		    const struct mk_error *err)
+{
+	if (ret < 0)
+		mk_log_error("cannot look after %s: %s", what, mk_error_text(err));
+	else
+		agent->repairs.count[repair] += (uint64_t)ret;
+}
+
+/* ---- looks --------------------------------------------------------------------------------------- */
+
+static bool is_attached(const struct mk_agent *agent)
+{
+	return agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED;
+}
+
+static void look_at_hooks(struct mk_agent *agent)
+{
+	size_t pods = agent->hooks_dirty ? SIZE_MAX : HOOKS_AT_ONCE;
+	struct mk_error err = { 0 };
+
+	agent->hooks_dirty = false;
+	if (is_attached(agent))
+		account(agent, MK_REPAIR_HOOK,
+			mk_datapath_repair_hooks(agent->datapath, pods, &err), "the hooks", &err);
+}
+
+static void look_at_chain(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+
+	if (is_attached(agent))
+		account(agent, MK_REPAIR_CHAIN, mk_datapath_repair_chain(agent->datapath, &err),
+			"the chain of programs", &err);
+}
+
+/* The overlay compares in its own step; mk_agent_overlay_repaired() counts. */
+static void look_at_overlay(struct mk_agent *agent)
+{
+	unsigned int pause = (unsigned int)(agent->plan.peer_count / PEERS_PER_LOOK);
+
+	if (!is_attached(agent) || agent->overlay_looks++ < pause)
+		return;
+	agent->overlay_looks = 0;
+	mk_overlay_refresh(agent->overlay);
+	agent->overlay_dirty = true;
+	mk_agent_schedule(agent, 0);
+}
+
+static void look_at_sysctls(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+
+	if (agent->sysctls_done)
+		account(agent, MK_REPAIR_SYSCTL, mk_agent_apply_sysctls(agent, true, &err),
+			"kernel settings", &err);
+}
+
+static void look_at_files(struct mk_agent *agent)
+{
+	int ret = mk_agent_check_files(agent);
+
+	account(agent, MK_REPAIR_FILE, ret, "the CNI files", NULL);
+	if (ret > 0)
+		mk_agent_schedule(agent, 0);
+}
+
+/* What is not in memory of this agent is computed anew. */
+static void service_lost(void *ctx, const char *key)
+{
+	mk_agent_service_again(ctx, key);
+}
+
+static void look_at_tables(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+
+	if (!is_attached(agent))
+		return;
+	account(agent, MK_REPAIR_TABLE, mk_datapath_repair_routes(agent->datapath, ENTRIES, &err),
+		"map 'routes'", &err);
+	account(agent, MK_REPAIR_TABLE,
+		mk_service_sync_audit(mk_datapath_services(agent->datapath), ENTRIES, service_lost,
+				      agent, &err),
+		"the Services' tables", &err);
+	if (agent->host_backends >= 0)
+		account(agent, MK_REPAIR_TABLE, mk_datapath_sync_runtime(agent->datapath, &err),
+			"map 'runtime'", &err);
+	if (agent->dirty)
+		mk_agent_schedule(agent, 0);
+}
+
+static void look_at_pods(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+	bool in_vain;
+	int ret;
+
+	if (!is_attached(agent) || agent->pod_pause-- > 0)
+		return;
+	ret = mk_cni_restore(agent->config.state_dir, agent->config.bpf_dir,
+			     agent->config.veth_prefix, &in_vain, &err);
+	account(agent, MK_REPAIR_POD, ret, "pods' entries", &err);
+	agent->pod_pause = in_vain ? IDLE_LOOKS : 0;
+	if (ret > 0)
+		mk_agent_hooks_soon(agent);
+}
+
+/* ---- the round ------------------------------------------------------------------------------------- */
+
+static void (*const looks[])(struct mk_agent *agent) = {
+	look_at_hooks, look_at_overlay, look_at_tables, look_at_sysctls,
+	look_at_files, look_at_pods,	look_at_chain,
+};
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct mk_agent *agent = timer->data;
+
+	if (agent->hooks_dirty)
+		look_at_hooks(agent);
+	else
+		looks[agent->look++ % MK_ARRAY_SIZE(looks)](agent);
+}
+
+void mk_agent_hooks_soon(struct mk_agent *agent)
+{
+	agent->hooks_dirty = true;
+	uv_timer_start(&agent->repair_timer, on_tick, 50, TICK_MS);
+}
+
+void mk_agent_overlay_repaired(struct mk_agent *agent)
+{
+	const struct mk_overlay_repairs *repairs = mk_overlay_repairs(agent->overlay);
+
+	agent->repairs.count[MK_REPAIR_ROUTE] = repairs->routes;
+	agent->repairs.count[MK_REPAIR_NEIGHBOUR] = repairs->neighbours;
+}
+
+int mk_agent_repair_start(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = uv_timer_init(&agent->loop, &agent->repair_timer);
+
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot start a timer");
+	agent->repair_timer.data = agent;
+	uv_timer_start(&agent->repair_timer, on_tick, TICK_MS, TICK_MS);
+	return 0;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cni/restore.h"
+
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/endpoint.h"
+#include "datapath/pin.h"
+#include "datapath/table.h"
+#include "ipam/ipam.h"
+
+struct restoring {
+	const char *veth_prefix;
+	struct mk_table pods;
+	struct mk_ipam *ipam;
+	struct mk_nl *nl;
+	struct mk_error *err;
+	int restored;
+};
+
+static bool has_entry(const struct restoring *restoring, const struct mk_ip *ip)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+	struct mk_pod pod;
+
+	return bpf_map_lookup_elem(restoring->pods.fd, &key, &pod) == 0;
+}
+
+/* The names of the directory's files are the addresses. */
+static bool some_missing(const struct restoring *restoring, const char *state_dir)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	bool missing = false;
+	struct mk_ip ip;
+	DIR *dir = NULL;
+
+	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
+		dir = opendir(path);
+	while (dir && !missing && (entry = readdir(dir)))
+		missing = mk_ip_parse(entry->d_name, &ip) == 0 && !has_entry(restoring, &ip);
+	if (dir)
+		closedir(dir);
+	return missing;
+}
+
+static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct restoring *restoring = ctx;
+	struct mk_addr key = mk_ip_to_addr(ip);
+	struct mk_mac mac = mk_mac_of_ip(ip);
+	char host_name[IFNAMSIZ], text[MK_IP_STRLEN];
+	struct mk_pod pod = { 0 };
+	struct mk_link link;
+	int ret;
+
+	if (!owner->container_id[0] || has_entry(restoring, ip))
+		return 0;
+	mk_cni_host_name(restoring->veth_prefix, owner->container_id, owner->ifname, host_name);
+	ret = mk_nl_link_get(restoring->nl, host_name, &link, restoring->err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	pod.ifindex = (uint32_t)link.ifindex;
+	memcpy(pod.mac, mac.byte, sizeof(pod.mac));
+	ret = mk_table_put(&restoring->pods, &key, &pod, restoring->err);
+	if (ret < 0)
+		return ret;
+	mk_log_warn("entry of a pod was missing and is back map=pods ip=%s device=%s container=%s",
+		    mk_ip_format(ip, text), host_name, owner->container_id);
+	restoring->restored++;
+	return 0;
+}
+
+/* With the datapath's lock held exclusively no ADD or DEL is under way. */
+static int restore_all(struct restoring *restoring, const char *state_dir, bool *in_vain)
+{
+	cleanup_close int lock_fd =
+		mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_EX | LOCK_NB, restoring->err);
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+	cleanup_nl struct mk_nl *nl = NULL;
+	int ret;
+
+	if (lock_fd < 0)
+		return lock_fd == -EWOULDBLOCK ? 0 : lock_fd;
+	ipam = mk_ipam_open(state_dir, restoring->err);
+	nl = ipam ? mk_nl_open(restoring->err) : NULL;
+	if (!nl)
+		return -restoring->err->code;
+	restoring->ipam = ipam;
+	restoring->nl = nl;
+	ret = mk_ipam_each(ipam, restore, restoring, restoring->err);
+	*in_vain = ret == 0 && restoring->restored == 0;
+	return ret < 0 ? ret : restoring->restored;
+}
+
+int mk_cni_restore(const char *state_dir, const char *bpf_dir, const char *veth_prefix,
+		   bool *in_vain, struct mk_error *err)
+{
+	struct restoring restoring = { .veth_prefix = veth_prefix, .err = err };
+	int ret = mk_table_open(&restoring.pods, bpf_dir, "pods", sizeof(struct mk_addr),
+				sizeof(struct mk_pod), err);
+
+	*in_vain = false;
+	if (ret < 0)
+		return ret;
+	if (some_missing(&restoring, state_dir))
+		ret = restore_all(&restoring, state_dir, in_vain);
+	mk_table_close(&restoring.pods);
+	return ret;
+}

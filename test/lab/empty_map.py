@@ -1,0 +1,24 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""empty_map.py PIN - remove every entry of a pinned map, as somebody would by hand with bpftool."""
+import json
+import subprocess
+import sys
+
+
+def bpftool(*words):
+    return subprocess.run(["bpftool", "-j", "map", *words], check=True, capture_output=True).stdout
+
+
+def main():
+    pin = ["pinned", sys.argv[1]]
+    keys = [entry["key"] for entry in json.loads(bpftool("dump", *pin))]
+    if not keys:
+        sys.exit(f"{sys.argv[1]} is empty already")
+    for key in keys:
+        data = [int(byte, 16) for byte in key] if isinstance(key, list) else key.to_bytes(4, "little")
+        delete = ["bpftool", "map", "delete", *pin, "key", *[str(byte) for byte in data]]
+        subprocess.run(delete, check=False, capture_output=True)  # it may be back already
+
+
+main()

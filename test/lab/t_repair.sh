@@ -1,0 +1,178 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_repair.sh - what somebody takes away from the agent comes back, with a line of the log that
+# says what it was. Connections are held through each fault: through a pod's address on the other
+# node, a ClusterIP, a NodePort and masquerade.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+
+NODE1=192.168.99.11
+WORLD=192.168.99.200
+VIP=10.96.88.1
+MAPS=/sys/fs/bpf/monokube/maps
+SECONDS_BOUND=10	# it takes up to four; the machine may be busy
+declare -A PIPES=()
+beats=0
+
+explain() { lab log node1 | tail -n 15; echo "drops of node1:"; on node1 "$MK_BIN" drops || true; }
+
+services()
+{
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec:
+		  type: NodePort
+		  clusterIP: $VIP
+		  selector: {app: web}
+		  sessionAffinity: ClientIP
+		  ports: [{port: 80, targetPort: 8080, nodePort: 30080}]
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: few}
+		spec:
+		  type: LoadBalancer
+		  clusterIP: 10.96.88.2
+		  selector: {app: web}
+		  loadBalancerSourceRanges: [192.168.99.0/24]
+		  ports: [{port: 81, targetPort: 8080, nodePort: 30081}]
+		status: {loadBalancer: {ingress: [{ip: 198.51.100.7}]}}
+	END
+}
+
+repair_lab_up()
+{
+	lab up 2
+	lab pod node1 client >/dev/null
+	lab pod node1 web-1 >/dev/null
+	ADDR_2=$(lab pod node2 other --label app=other)
+	serve web-1 web-1 --tcp 8080
+	serve other other --tcp 8080
+	serve world world --tcp 8080
+	services >"$TMP/services.yaml"
+	lab apply "$TMP/services.yaml"
+	wait_for 10 ask client tcp "$VIP:80"
+	hold pod client "$ADDR_2:8080"
+	hold service client "$VIP:80"
+	hold port world "$NODE1:30080"
+	hold outside client "$WORLD:8080"
+}
+
+# Each held connection makes another exchange, and new ones work.
+all_works()
+{
+	beats=$(<"$TMP/beats")
+	echo $((beats + 1)) >"$TMP/beats"
+	pulse $((beats + 2))
+	wait_for "$SECONDS_BOUND" ask client tcp "$ADDR_2:8080" --timeout 1
+	wait_for "$SECONDS_BOUND" ask client tcp "$VIP:80" --timeout 1
+	wait_for "$SECONDS_BOUND" ask world tcp "$NODE1:30080" --timeout 1
+	wait_for "$SECONDS_BOUND" ask node1 tcp "$VIP:80" --timeout 1
+	wait_for "$SECONDS_BOUND" ask client tcp "$WORLD:8080" --timeout 1
+}
+
+# is_repaired REGEX COMMAND...: after the command node1's agent says so, and everything works
+is_repaired()
+{
+	local regex=$1 start
+	start=$(log_size)
+	shift
+	"$@"
+	wait_for "$SECONDS_BOUND" logged "$start" "$regex"
+	all_works
+}
+
+# empty MAP: every key that it shows
+empty()
+{
+	on node1 "$HERE/empty_map.py" "$MAPS/$1"
+}
+
+# ---- the pods' own devices
+
+pod_device() { on node1 ip -o link show type veth | awk -F'[ :@]+' '$2 ~ /^mk/ && $2 !~ /^mkhost/ { print $2; exit }'; }
+pod_hook() { on node1 tc filter del dev "$(pod_device)" ingress; }
+pod_qdisc() { on node1 tc qdisc del dev "$(pod_device)" clsact; }
+
+# ---- programs
+
+filter() { on node1 tc filter del dev "$1" "$2"; }
+qdisc() { on node1 tc qdisc del dev "$1" clsact; }
+
+# ---- the overlay
+
+neighbour() { on node1 ip neigh del "$(on node1 ip -4 neigh show dev mkvxlan | awk '{ print $1; exit }')" dev mkvxlan; }
+fdb() { on node1 sh -e -c 'set -- $(bridge fdb show dev mkvxlan); bridge fdb del "$1" dst "$3" dev mkvxlan'; }
+
+# ---- files
+
+CONF=/etc/cni/net.d/10-monokube.conflist
+PLUGIN=/opt/cni/bin/monokube
+
+# ---- uplink
+
+uplink_is_renamed()
+{
+	on node1 sh -e -c "ip link set eth0 down; ip link set eth0 name lan0; ip link set lan0 up
+		ip route replace default via $WORLD dev lan0"
+}
+uplink_is_named_back()
+{
+	on node1 sh -e -c "ip link set lan0 down; ip link set lan0 name eth0; ip link set eth0 up
+		ip route replace default via $WORLD dev eth0"
+}
+
+# Another device with the same address: its number, its MAC address are new.
+uplink_is_replaced()
+{
+	on node1 sh -e -c 'ip link del eth0'
+	ip link add eth0 netns "$MK_LAB.node1" type veth peer name node1 netns "$MK_LAB.underlay"
+	ip -n "$MK_LAB.underlay" link set node1 master br0 up
+	ip -n "$MK_LAB.node1" addr add "$NODE1/24" dev eth0
+	ip -n "$MK_LAB.node1" link set eth0 up
+	ip -n "$MK_LAB.node1" route replace default via "$WORLD" dev eth0
+}
+
+lease_changes()
+{
+	on node1 sh -e -c "ip addr add 192.168.99.61/24 dev eth0"
+}
+
+echo 0 >"$TMP/beats"
+repair_lab_up
+check "a pod's program is removed" is_repaired "program was missing .*program=ilb_pod" pod_hook
+check "a pod's qdisc is removed" is_repaired "program was missing .*program=ilb_pod" pod_qdisc
+check "the uplink's program is removed" is_repaired "program was missing .*program=nat_uplink device=eth0" filter eth0 ingress
+check "the uplink's program for what leaves is removed" is_repaired "program was missing .*program=elb_uplink_egress" filter eth0 egress
+check "the host's program is removed" is_repaired "program was missing .*program=ilb_host" filter mkhost1 ingress
+check "the overlay's qdisc is removed" is_repaired "program was missing .*program=ilb_overlay" qdisc mkvxlan
+check "loopback's qdisc is removed" is_repaired "program was missing .*program=ilb_lo_egress" qdisc lo
+check "the chain of programs is emptied" is_repaired "missing and are back map=chain" empty chain
+check "the VXLAN device is set down" is_repaired "device was not as it has to be .*name=mkvxlan .*was down" on node1 ip link set mkvxlan down
+check "the VXLAN device is deleted" is_repaired "VXLAN device created" on node1 ip link del mkvxlan
+check "the VXLAN device's address is removed" is_repaired "address of a device was missing .*name=mkvxlan" on node1 ip addr flush dev mkvxlan
+check "the host veth pair is deleted" is_repaired "host veth pair created" on node1 ip link del mkhost0
+check "the host veth pair is set down" is_repaired "device was not as it has to be .*name=mkhost1" on node1 ip link set mkhost1 down
+check "the route to a node is removed" is_repaired "route was missing .*dst=10.244.2.0/24" on node1 ip route del 10.244.2.0/24
+check "a route is replaced" is_repaired "route was (missing|altered) .*dst=10.244.2.0/24" on node1 ip route replace 10.244.2.0/24 dev eth0
+check "the neighbour entry of a node is removed" is_repaired "neighbour of a node was missing .*node=node2" neighbour
+check "the FDB entry of a node is removed" is_repaired "FDB entry of a node was missing .*node=node2" fdb
+check "forwarding is switched off" is_repaired "changed by somebody else .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
+check "the reserved ports are reverted" is_repaired "changed by somebody else .*reserved_ports=" on node1 sysctl -qw net.ipv4.ip_local_reserved_ports=
+check "the CNI configuration is removed" is_repaired "CNI configuration written" on node1 rm "$CONF"
+check "the CNI configuration is edited" is_repaired "CNI configuration written" on node1 sed -i 's/monokube/other/' "$CONF"
+check "the plugin is removed" is_repaired "CNI plugin installed" on node1 rm "$PLUGIN"
+check "the plugin is edited" is_repaired "CNI plugin installed" on node1 sh -c "echo >>$PLUGIN"
+for map in services service_backends maglev affinity_backends source_ranges routes; do
+	check "map $map is emptied" is_repaired "(missing and are back|computed anew) map=$map" empty "$map"
+done
+check "map pods is emptied" is_repaired "missing and is back map=pods" empty pods
+check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
+check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back
+check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" uplink_is_replaced
+finish
