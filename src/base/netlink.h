@@ -34,6 +34,7 @@ struct mk_link {
 	int master_ifindex; /* 0: none */
 	char name[16];
 	char kind[16]; /* "veth", "vxlan", ... or "" */
+	char alias[256]; /* what it is to somebody, in words; "": none */
 	struct mk_mac mac;
 	uint32_t mtu_bytes;
 	uint32_t flags; /* IFF_* */
@@ -84,6 +85,7 @@ struct mk_link_change {
 	uint32_t mtu_bytes;
 	const struct mk_mac *mac;
 	uint32_t set_flags, clear_flags;
+	const char *alias; /* at most 255 bytes */
 };
 mk_must_check int mk_nl_link_change(struct mk_nl *nl, int ifindex,
 				    const struct mk_link_change *change, struct mk_error *err);

@@ -55,6 +55,8 @@ static bool parse_link(const struct nlmsghdr *reply, struct mk_link *link)
 	link->flags = header->ifi_flags;
 	if (attrs[IFLA_IFNAME])
 		nla_strlcpy(link->name, attrs[IFLA_IFNAME], sizeof(link->name));
+	if (attrs[IFLA_IFALIAS])
+		nla_strlcpy(link->alias, attrs[IFLA_IFALIAS], sizeof(link->alias));
 	if (attrs[IFLA_LINK])
 		link->peer_ifindex = (int)nla_get_u32(attrs[IFLA_LINK]);
 	if (attrs[IFLA_MASTER])
@@ -264,6 +266,8 @@ static int put_change(struct nl_msg *msg, const struct mk_link_change *change)
 		NLA_PUT_U32(msg, IFLA_MTU, change->mtu_bytes);
 	if (change->mac)
 		NLA_PUT(msg, IFLA_ADDRESS, sizeof(change->mac->byte), change->mac->byte);
+	if (change->alias && *change->alias)
+		NLA_PUT(msg, IFLA_IFALIAS, (int)strlen(change->alias), change->alias);
 	return 0;
 nla_put_failure:
 	return -ENOMEM;

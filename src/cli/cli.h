@@ -1,37 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cli/cli.h - what the binary can do besides being an agent or a CNI plugin. Each function
- * gets its own argv (argv[0] is the subcommand) and returns the exit status. */
+/* src/cli/cli.h - what the binary can do besides being a CNI plugin. One table (commands.c) says
+ * each subcommand's name, words, flags and meaning; help, completion and the manual page are printed
+ * from it (help.c). Each function gets its own argv (argv[0] is the subcommand) and returns the exit
+ * status: 0; 1: it failed, or found something wrong; 2: no such subcommand; 3 (trace): the packet
+ * does not arrive. */
 #ifndef MK_CLI_CLI_H
 #define MK_CLI_CLI_H
 
 #include <limits.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
 /* Look at argv[1] and go there. */
 int mk_cli_main(int argc, char **argv);
 
+int mk_cli_bugreport(int argc, char **argv);
+int mk_cli_check(int argc, char **argv);
 int mk_cli_cleanup(int argc, char **argv);
+int mk_cli_completion(int argc, char **argv);
 int mk_cli_drops(int argc, char **argv);
-int mk_cli_services(int argc, char **argv);
-int mk_cli_status(int argc, char **argv);
-int mk_cli_probe(int argc, char **argv);
+int mk_cli_manual(int argc, char **argv);
+int mk_cli_nat(int argc, char **argv);
+int mk_cli_nodes(int argc, char **argv);
+int mk_cli_pods(int argc, char **argv);
 int mk_cli_prepare(int argc, char **argv);
+int mk_cli_probe(int argc, char **argv);
+int mk_cli_services(int argc, char **argv);
+int mk_cli_sessions(int argc, char **argv);
+int mk_cli_status(int argc, char **argv);
+int mk_cli_trace(int argc, char **argv);
 
-/* Options that the subcommands share. */
+#define MK_CLI_LINES 1000 /* what --limit is, unless given */
+
+/* Flags that subcommands take, and the one word that follows, if any. */
+enum mk_cli_flag {
+	MK_CLI_STATE_DIR = 1 << 0,
+	MK_CLI_JSON = 1 << 1,
+	MK_CLI_FOLLOW = 1 << 2,
+	MK_CLI_HOST = 1 << 3,
+	MK_CLI_PROTOCOL = 1 << 4,
+	MK_CLI_SOURCE_PORT = 1 << 5,
+	MK_CLI_LIMIT = 1 << 6,
+	MK_CLI_FILE = 1 << 7,
+};
+
+#define MK_CLI_WORDS 8
+
+struct mk_cli_command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *words; /* as usage shows them, "" for none */
+	int words_min, words_max;
+	unsigned int flags; /* enum mk_cli_flag */
+	const char *help;
+};
+extern const struct mk_cli_command mk_cli_commands[];
+extern const size_t mk_cli_command_count;
+/* NULL: no such subcommand. */
+const struct mk_cli_command *mk_cli_command_find(const char *name);
+
+struct mk_cli_flag_text {
+	unsigned int flag; /* enum mk_cli_flag */
+	const char *name, *value; /* "--limit" "N"; value "": none */
+	const char *help;
+};
+extern const struct mk_cli_flag_text mk_cli_flags[];
+extern const size_t mk_cli_flag_count;
+
+/* What the words of a command line said. */
 struct mk_cli_options {
 	char state_dir[PATH_MAX];
 	char bpf_dir[PATH_MAX]; /* as the agent wrote down, if it did */
 	char source[PATH_MAX]; /* what the agent follows, in words */
-	int follow; /* drops --follow */
-	int json; /* services -o json */
-	char name[512]; /* services NAME; empty: all */
-	int host; /* cleanup --host: in the namespaces of process 1 */
+	unsigned int given; /* enum mk_cli_flag */
+	int json; /* -o json */
+	int follow; /* --follow */
+	int host; /* --host: in the namespaces of process 1 */
+	unsigned int protocol; /* IPPROTO_*; 0: not given */
+	unsigned int source_port; /* 0: not given */
+	unsigned int limit;
+	const char *file; /* NULL: not given */
+	const char *words[MK_CLI_WORDS + 1]; /* NULL at the end; of argv */
+	int word_count;
 };
 /* Returns 0; 1 after --help; or an error that names the word. */
 mk_must_check int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv,
 				      struct mk_error *err);
+/* "tcp", "udp", "sctp", "icmp" to IPPROTO_*, of any case; 0: none of these. */
+unsigned int mk_cli_protocol_parse(const char *text);
+/* 1 to 65535; 0: not a port. */
+unsigned int mk_cli_port_parse(const char *text);
 /* Print @err and return the exit status for it. */
 int mk_cli_fail(const char *subcommand, const struct mk_error *err);
+
+/* ---- help.c: the table, printed ---------------------------------------------------------------- */
+
+void mk_cli_print_help(FILE *out);
+void mk_cli_print_command_help(FILE *out, const struct mk_cli_command *command);
+void mk_cli_print_bash_completion(FILE *out);
+void mk_cli_print_manual(FILE *out);
 
 #endif

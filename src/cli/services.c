@@ -224,7 +224,8 @@ int mk_cli_services(int argc, char **argv)
 	int ret = mk_cli_options_read(&options, argc, argv, &err);
 
 	if (ret == 0)
-		ret = mk_cli_services_show(stdout, options.bpf_dir, options.state_dir, options.name,
-					   options.json, &err);
+		ret = mk_cli_services_show(stdout, options.bpf_dir, options.state_dir,
+					   options.words[0] ? options.words[0] : "", options.json,
+					   &err);
 	return ret < 0 ? mk_cli_fail("services", &err) : 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -172,7 +173,10 @@ static int silence_ipv6(const char *ifname, struct mk_error *err)
  * first packet for the pod its table entry. */
 static int connect_host(struct adding *adding, struct mk_error *err)
 {
-	const struct mk_link_change up = { .set_flags = IFF_UP };
+	char name[MK_CNI_POD_NAME_BYTES];
+	/* the pod's name, for people and for `monokube`: nothing else depends on it */
+	const struct mk_link_change up = { .set_flags = IFF_UP,
+					   .alias = mk_cni_pod_name(getenv("CNI_ARGS"), name) };
 	struct mk_pod pod = { .ifindex = (uint32_t)adding->host_ifindex };
 	int ret = silence_ipv6(adding->host_name, err);
 

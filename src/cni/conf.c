@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <limits.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,34 @@ static int read_container(struct mk_cni_args *args, struct mk_cni_failure *failu
 			"characters, no '/', ':' or blanks, not '.' or '..'",
 			args->ifname, IFNAMSIZ - 1);
 	return 0;
+}
+
+/* The value of @key in "KEY=value;KEY=value", its length in *@length; NULL: not there. */
+static const char *cni_arg(const char *args, const char *key, size_t *length)
+{
+	size_t key_length = strlen(key);
+
+	for (; args && *args; args = strchr(args, ';'), args = args ? args + 1 : NULL) {
+		if (strncmp(args, key, key_length) != 0 || args[key_length] != '=')
+			continue;
+		*length = strcspn(args + key_length + 1, ";");
+		return args + key_length + 1;
+	}
+	return NULL;
+}
+
+const char *mk_cni_pod_name(const char *cni_args, char *name)
+{
+	size_t namespace_length = 0, length = 0;
+	const char *namespace = cni_arg(cni_args, "K8S_POD_NAMESPACE", &namespace_length);
+	const char *pod = cni_arg(cni_args, "K8S_POD_NAME", &length);
+
+	name[0] = '\0';
+	if (namespace && pod && namespace_length && length &&
+	    namespace_length + 1 + length < MK_CNI_POD_NAME_BYTES)
+		snprintf(name, MK_CNI_POD_NAME_BYTES, "%.*s/%.*s", (int)namespace_length, namespace,
+			 (int)length, pod);
+	return name;
 }
 
 int mk_cni_args_read(struct mk_cni_args *args, unsigned int needs, struct mk_cni_failure *failure)

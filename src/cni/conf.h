@@ -23,6 +23,11 @@ enum mk_cni_need {
 	MK_CNI_NEED_NETNS = 1 << 1,
 };
 
+/* "namespace/name" of the pod, from the CNI_ARGS that Kubernetes' runtimes set, into @name of
+ * MK_CNI_POD_NAME_BYTES, "" where they do not say; returns @name. */
+#define MK_CNI_POD_NAME_BYTES 256 /* what an interface's alias may have */
+const char *mk_cni_pod_name(const char *cni_args, char *name);
+
 /* Read the variables that a verb with @needs (enum mk_cni_need) uses. */
 mk_must_check int mk_cni_args_read(struct mk_cni_args *args, unsigned int needs,
 				   struct mk_cni_failure *failure);

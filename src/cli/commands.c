@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "monokube/version.h"
+#include "agent/agent.h"
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+static int version(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	printf("monokube %s\n", MONOKUBE_VERSION);
+	return 0;
+}
+
+static int help(int argc, char **argv)
+{
+	const struct mk_cli_command *command = argc > 1 ? mk_cli_command_find(argv[1]) : NULL;
+
+	if (command)
+		mk_cli_print_command_help(stdout, command);
+	else
+		mk_cli_print_help(stdout);
+	return 0;
+}
+
+#define LIST (MK_CLI_STATE_DIR | MK_CLI_JSON)
+
+const struct mk_cli_command mk_cli_commands[] = {
+	{ "agent", mk_agent_main, "[flags]", 0, 0, 0,
+	  "follow the cluster and keep this node's network (agent --help)" },
+	{ "status", mk_cli_status, "", 0, 0, LIST,
+	  "healthy, or what is not: agent, hooks, tables, drops" },
+	{ "trace", mk_cli_trace, "FROM TO [PORT]", 2, 3,
+	  LIST | MK_CLI_PROTOCOL | MK_CLI_SOURCE_PORT,
+	  "the way of such a packet through the programs, without sending it; exit status 3 if it "
+	  "does not arrive" },
+	{ "pods", mk_cli_pods, "[NAME|ADDRESS]", 0, 1, LIST,
+	  "pods of this node: address, interface, container" },
+	{ "nodes", mk_cli_nodes, "", 0, 0, LIST,
+	  "the other nodes: pod range, overlay address, address, what of it is in the kernel" },
+	{ "services", mk_cli_services, "[NAME]", 0, 1, LIST,
+	  "Services in the tables: addresses, backends, counters, drops" },
+	{ "sessions", mk_cli_sessions, "[FILTER ...]", 0, MK_CLI_WORDS,
+	  LIST | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
+	  "flows of Services and host ports; FILTER: an address, :PORT, a Service's name, a "
+	  "state" },
+	{ "nat", mk_cli_nat, "[FILTER ...]", 0, MK_CLI_WORDS, LIST | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
+	  "masqueraded flows, and their ports" },
+	{ "drops", mk_cli_drops, "", 0, 0, LIST | MK_CLI_FOLLOW,
+	  "packets not forwarded, by reason; --follow: one by one, with pods' names" },
+	{ "cleanup", mk_cli_cleanup, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_HOST,
+	  "remove everything monokube has made on this host" },
+	{ "probe", mk_cli_probe, "", 0, 0, 0,
+	  "does this kernel take the BPF programs? changes nothing" },
+	{ "prepare", mk_cli_prepare, "", 0, 0, MK_CLI_STATE_DIR,
+	  "mount a BPF file system on this host, if there is none" },
+	{ "completion", mk_cli_completion, "", 0, 0, 0,
+	  "bash completion: source <(monokube completion)" },
+	{ "manual", mk_cli_manual, "", 0, 0, 0, "the manual page: monokube manual | man -l -" },
+	{ "version", version, "", 0, 0, 0, "print the version" },
+	{ "help", help, "[SUBCOMMAND]", 0, 1, 0, "this list, or about one of it" },
+};
+const size_t mk_cli_command_count = MK_ARRAY_SIZE(mk_cli_commands);
+
+const struct mk_cli_flag_text mk_cli_flags[] = {
+	{ MK_CLI_JSON, "-o", "json", "JSON instead of text" },
+	{ MK_CLI_PROTOCOL, "--protocol", "PROTO", "tcp, udp, sctp or icmp" },
+	{ MK_CLI_SOURCE_PORT, "--source-port", "PORT",
+	  "the client's port, to follow a flow that is there; else an unused one" },
+	{ MK_CLI_LIMIT, "--limit", "N", "at most so many lines, 1000 unless given" },
+	{ MK_CLI_FOLLOW, "--follow", "", "show them as they come" },
+	{ MK_CLI_FILE, "--file", "FILE", "where to write it, instead of a new file in /tmp" },
+	{ MK_CLI_HOST, "--host", "", "from a container that has the host's process ids" },
+	{ MK_CLI_STATE_DIR, "--state-dir", "DIR", "the agent's, /var/lib/monokube unless given" },
+};
+const size_t mk_cli_flag_count = MK_ARRAY_SIZE(mk_cli_flags);
+
+const struct mk_cli_command *mk_cli_command_find(const char *name)
+{
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		if (strcmp(name, mk_cli_commands[i].name) == 0)
+			return &mk_cli_commands[i];
+	return NULL;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "monokube/version.h"
+#include "cli/cli.h"
+#include "config/config.h"
+
+static void print_usage(FILE *out, const struct mk_cli_command *command)
+{
+	fprintf(out, "monokube %s%s%s", command->name, *command->words ? " " : "", command->words);
+	for (size_t i = 0; i < mk_cli_flag_count; i++)
+		if (mk_cli_flags[i].flag & command->flags)
+			fprintf(out, " [%s%s%s]", mk_cli_flags[i].name,
+				*mk_cli_flags[i].value ? " " : "", mk_cli_flags[i].value);
+}
+
+void mk_cli_print_command_help(FILE *out, const struct mk_cli_command *command)
+{
+	fprintf(out, "usage: ");
+	print_usage(out, command);
+	fprintf(out, "\n\n%s\n", command->help);
+	for (size_t i = 0; i < mk_cli_flag_count; i++)
+		if (mk_cli_flags[i].flag & command->flags)
+			fprintf(out, "  %-13s %-5s  %s\n", mk_cli_flags[i].name,
+				mk_cli_flags[i].value, mk_cli_flags[i].help);
+}
+
+void mk_cli_print_help(FILE *out)
+{
+	fprintf(out, "usage: monokube SUBCOMMAND [flags]\n\n");
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		fprintf(out, "  %-10s  %s\n", mk_cli_commands[i].name, mk_cli_commands[i].help);
+	fprintf(out, "\nSUBCOMMAND --help tells its words and flags. With CNI_COMMAND in the\n"
+		     "environment it is a CNI plugin. State directory: " MK_STATE_DIR ".\n");
+}
+
+/* ---- completion ----------------------------------------------------------------------------------- */
+
+static void print_command_words(FILE *out, const struct mk_cli_command *command)
+{
+	fprintf(out, "\t%s) words='--help", command->name);
+	for (size_t i = 0; i < mk_cli_flag_count; i++)
+		if (mk_cli_flags[i].flag & command->flags)
+			fprintf(out, " %s", mk_cli_flags[i].name);
+	fprintf(out, "' ;;\n");
+}
+
+void mk_cli_print_bash_completion(FILE *out)
+{
+	fprintf(out, "# bash completion for monokube\n_monokube()\n{\n"
+		     "\tlocal words current=${COMP_WORDS[COMP_CWORD]}\n"
+		     "\tcase ${COMP_WORDS[COMP_CWORD - 1]} in\n"
+		     "\t-o) COMPREPLY=($(compgen -W json -- \"$current\")); return ;;\n"
+		     "\t--protocol) COMPREPLY=($(compgen -W 'tcp udp sctp icmp' -- \"$current\")); "
+		     "return ;;\n"
+		     "\t--state-dir) COMPREPLY=($(compgen -d -- \"$current\")); return ;;\n"
+		     "\t--file) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
+		     "\tesac\n\tcase ${COMP_WORDS[1]} in\n");
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		print_command_words(out, &mk_cli_commands[i]);
+	fprintf(out, "\tesac\n\t((COMP_CWORD > 1)) || words='");
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		fprintf(out, "%s%s", i ? " " : "", mk_cli_commands[i].name);
+	fprintf(out, "'\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n"
+		     "complete -F _monokube monokube\n");
+}
+
+int mk_cli_completion(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	mk_cli_print_bash_completion(stdout);
+	return 0;
+}
+
+/* ---- manual page ------------------------------------------------------------------------------------ */
+
+/* roff takes a hyphen for what breaks a line, and a dot in front for a request. */
+static void print_roff(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '-')
+			fputc('\\', out);
+		fputc(*text, out);
+	}
+}
+
+static void print_manual_command(FILE *out, const struct mk_cli_command *command)
+{
+	fprintf(out, ".TP\n.B %s\n.RI ", command->name);
+	print_roff(out, command->words);
+	fprintf(out, "\n.br\n");
+	print_roff(out, command->help);
+	fputc('\n', out);
+	for (size_t i = 0; i < mk_cli_flag_count; i++) {
+		const struct mk_cli_flag_text *flag = &mk_cli_flags[i];
+
+		if (!(flag->flag & command->flags))
+			continue;
+		fprintf(out, ".br\n.B ");
+		print_roff(out, flag->name);
+		fprintf(out, "\n%s%s", flag->value, *flag->value ? ": " : "");
+		print_roff(out, flag->help);
+		fputc('\n', out);
+	}
+}
+
+void mk_cli_print_manual(FILE *out)
+{
+	fprintf(out,
+		".TH MONOKUBE 8 \"\" \"monokube %s\"\n.SH NAME\n"
+		"monokube \\- network of a Kubernetes node\n.SH SYNOPSIS\n.B monokube\n"
+		".I SUBCOMMAND\n[flags]\n.SH DESCRIPTION\n"
+		"CNI plugin, overlay, Service load balancing and source NAT of a node, by eBPF "
+		"programs. What shows, reads pinned tables, netlink and state files, and works "
+		"with the agent running or not.\n.SH SUBCOMMANDS\n",
+		MONOKUBE_VERSION);
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		print_manual_command(out, &mk_cli_commands[i]);
+	fprintf(out, ".SH EXIT STATUS\n0; 1 if it failed, or found something wrong; 2 if there is "
+		     "no such subcommand; 3 if the packet of\n.B trace\ndoes not arrive.\n"
+		     ".SH FILES\n.TP\n" MK_STATE_DIR "\nstate\n.TP\n/sys/fs/bpf/monokube\npinned "
+		     "tables and programs\n");
+}
+
+int mk_cli_manual(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	mk_cli_print_manual(stdout);
+	return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/print.h - lists for people and for programs, from one source: a subcommand collects an
+ * array of JSON objects; as text it is a table of some of their members.
+ *
+ * A failed allocation gives NULL, which json-c takes for null; what it adds is whole or not there, and
+ * mk_cli_print_json() says which. */
+#ifndef MK_CLI_PRINT_H
+#define MK_CLI_PRINT_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "monokube/abi.h"
+#include "base/error.h"
+
+void mk_put_text(struct json_object *to, const char *key, const char *value); /* NULL: null */
+void mk_put_number(struct json_object *to, const char *key, uint64_t value);
+void mk_put_flag(struct json_object *to, const char *key, bool value);
+void mk_put_addr(struct json_object *to, const char *key, const struct mk_addr *addr);
+void mk_put_mac(struct json_object *to, const char *key, const __u8 *mac);
+void mk_put_format(struct json_object *to, const char *key, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* "TCP" and the like; a number for what has no name. */
+const char *mk_cli_protocol_name(unsigned int protocol, char buf[16]);
+/* "10.0.0.1:80" into @buf; returns it. Port 0: the address alone. */
+#define MK_ENDPOINT_STRLEN 56
+const char *mk_cli_endpoint(const struct mk_addr *addr, __be16 port, char *buf);
+
+struct mk_cli_column {
+	const char *title;
+	const char *key; /* member of each object: text, number, boolean, array of these */
+};
+/* One line per object of @list, columns as wide as they need to be. null is "-". */
+void mk_cli_print_table(FILE *out, struct json_object *list, const struct mk_cli_column *columns,
+			size_t count);
+mk_must_check int mk_cli_print_json(FILE *out, struct json_object *value, struct mk_error *err);
+
+#endif

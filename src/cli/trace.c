@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/trace.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/print.h"
+#include "datapath/drops.h"
+#include "datapath/hook.h"
+
+#define EXIT_NOT_ARRIVED 3
+
+/* ---- hooks --------------------------------------------------------------------------------------- */
+
+/* Is a program on that hook? A step says so, and whether it is what is traced. */
+static bool enter(struct mk_trace_story *story, const char *who, int ifindex,
+		  enum mk_direction direction, const char *program)
+{
+	char name[IF_NAMESIZE] = "?", entry[64];
+	uint32_t id = 0;
+
+	if_indextoname((unsigned int)ifindex, name);
+	if (mk_hook_query(ifindex, direction, &id, NULL) < 0 || id == 0) {
+		mk_trace_step(story, "hook", NULL,
+			      "%s: no program on the %s of interface %s. The agent puts it there "
+			      "while it runs: start it",
+			      who, direction == MK_INGRESS ? "ingress" : "egress", name);
+		story->outcome = "dropped";
+		return false;
+	}
+	snprintf(entry, sizeof(entry), "program %u", id);
+	mk_trace_step(
+		story, "hook", entry, "%s: program %s on the %s of interface %s%s", who, program,
+		direction == MK_INGRESS ? "ingress" : "egress", name,
+		mk_trace_copy_is_pinned(story->copy, story->view, program)
+			? ""
+			: " (of another version than this monokube: what follows may differ)");
+	return true;
+}
+
+static int run(struct mk_trace_story *story, const char *program, int ifindex,
+	       const struct mk_tuple *tuple, const uint8_t *source_mac, struct mk_error *err)
+{
+	const bool external =
+		strcmp(program, "nat_uplink") == 0 || strcmp(program, "elb_uplink_egress") == 0;
+	struct mk_trace_frame frame;
+	enum mk_trace_verdict verdict;
+	int ret;
+
+	mk_trace_frame_make(&frame, tuple, source_mac, story->view->node.gateway_mac);
+	ret = mk_trace_copy_run(story->copy, program, ifindex, &frame, &verdict, err);
+	if (ret == 0)
+		mk_trace_tell(story, tuple, external, &frame, verdict);
+	return ret;
+}
+
+/* ---- from where ---------------------------------------------------------------------------------- */
+
+static int from_pod(struct mk_trace_story *story, struct mk_error *err)
+{
+	const struct mk_view_pod *pod = story->request->pod;
+	char who[MK_VIEW_WHO_BYTES];
+
+	snprintf(who, sizeof(who), "pod %s sends", mk_view_pod_name(pod));
+	if (!enter(story, who, (int)pod->entry.ifindex, MK_INGRESS, "ilb_pod"))
+		return 0;
+	return run(story, "ilb_pod", (int)pod->entry.ifindex, &story->request->tuple,
+		   pod->entry.mac, err);
+}
+
+static int from_outside(struct mk_trace_story *story, struct mk_error *err)
+{
+	const struct mk_node *node = &story->view->node;
+	static const uint8_t somebody[6] = { 2 };
+
+	if (!enter(story, "arrives from outside", (int)node->uplinks[0].ifindex, MK_INGRESS,
+		   "nat_uplink"))
+		return 0;
+	return run(story, "nat_uplink", (int)node->uplinks[0].ifindex, &story->request->tuple,
+		   somebody, err);
+}
+
+static int from_other_node(struct mk_trace_story *story, struct mk_error *err)
+{
+	const struct mk_node *node = &story->view->node;
+	static const uint8_t somebody[6] = { 2 };
+
+	if (!enter(story, "arrives from another node", (int)node->overlay_ifindex, MK_INGRESS,
+		   "ilb_overlay"))
+		return 0;
+	return run(story, "ilb_overlay", (int)node->overlay_ifindex, &story->request->tuple,
+		   somebody, err);
+}
+
+struct host_route {
+	struct mk_ip dest;
+	struct mk_nl_route best;
+	bool found;
+};
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct host_route *host = ctx;
+
+	if (!mk_cidr_contains(&route->dst, &host->dest) ||
+	    (host->found && route->dst.prefix_bits <= host->best.dst.prefix_bits))
+		return 0;
+	host->best = *route;
+	host->found = true;
+	return 0;
+}
+
+/* To an address of its own: the loopback device, whose program hands on what is a Service's. */
+static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
+{
+	const struct mk_node *node = &story->view->node;
+	struct mk_tuple tuple = story->request->tuple;
+	static const uint8_t no_mac[6];
+	struct mk_trace_frame frame;
+	enum mk_trace_verdict verdict;
+	int ret;
+
+	tuple.saddr = tuple.daddr;
+	if (!enter(story, "this host sends to itself", MK_LOOPBACK_IFINDEX, MK_EGRESS,
+		   "ilb_lo_egress"))
+		return 0;
+	mk_trace_frame_make(&frame, &tuple, no_mac, no_mac);
+	ret = mk_trace_copy_run(story->copy, "ilb_lo_egress", MK_LOOPBACK_IFINDEX, &frame, &verdict,
+				err);
+	if (ret < 0)
+		return ret;
+	if (verdict == MK_TRACE_REDIRECT)
+		return run(story, "ilb_host", (int)node->host_peer_ifindex, &tuple,
+			   node->gateway_mac, err);
+	mk_trace_tell(story, &tuple, false, &frame, verdict);
+	return 0;
+}
+
+static int host_by_device(struct mk_trace_story *story, const struct mk_nl_route *route,
+			  struct mk_error *err)
+{
+	const struct mk_node *node = &story->view->node;
+	struct mk_tuple tuple = story->request->tuple;
+	char name[IF_NAMESIZE] = "?", prefix[MK_CIDR_STRLEN];
+
+	if_indextoname((unsigned int)route->ifindex, name);
+	mk_trace_step(story, "host", mk_cidr_format(&route->dst, prefix),
+		      "this host's route %s leads to interface %s", prefix, name);
+	if (route->ifindex == (int)node->overlay_ifindex) {
+		mk_trace_tell_overlay(story, &tuple);
+		return 0;
+	}
+	if (route->source.family == AF_INET)
+		tuple.saddr = mk_ip_to_addr(&route->source);
+	else if (route->ifindex == (int)node->host_ifindex)
+		tuple.saddr = node->vtep_addr;
+	if (route->ifindex == (int)node->host_ifindex)
+		return enter(story, "this host sends", (int)node->host_peer_ifindex, MK_INGRESS,
+			     "ilb_host")
+			       ? run(story, "ilb_host", (int)node->host_peer_ifindex, &tuple,
+				     node->gateway_mac, err)
+			       : 0;
+	mk_trace_step(story, "host", NULL, "leaves by the host's own routing, untranslated");
+	story->outcome = "forwarded";
+	return 0;
+}
+
+static int from_host(struct mk_trace_story *story, struct mk_error *err)
+{
+	const struct mk_addr *dest = &story->request->tuple.daddr;
+	struct host_route host = { .dest = mk_ip_from_addr(dest) };
+	struct mk_route route;
+	int ret;
+
+	if ((ntohl(dest->word[0]) >> 24) == 127 ||
+	    (mk_view_route(story->view, dest, &route) && route.type == MK_ROUTE_HOST))
+		return host_to_itself(story, err);
+	ret = mk_nl_each_route(story->view->nl, see_route, &host, err);
+	if (ret < 0)
+		return ret;
+	if (host.found)
+		return host_by_device(story, &host.best, err);
+	mk_trace_step(story, "host", NULL,
+		      "this host has no route to it, not even a default one: add one");
+	story->outcome = "dropped";
+	return 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------- */
+
+static int walk(struct mk_trace_story *story, struct mk_error *err)
+{
+	static int (*const from[])(struct mk_trace_story *, struct mk_error *) = {
+		[MK_TRACE_POD] = from_pod,
+		[MK_TRACE_HOST] = from_host,
+		[MK_TRACE_OTHER_NODE] = from_other_node,
+		[MK_TRACE_OUTSIDE] = from_outside,
+	};
+	int ret;
+
+	story->copy = mk_trace_copy_new(story->view, err);
+	if (!story->copy)
+		return -EINVAL;
+	ret = mk_trace_copy_flow(story->copy, story->view, &story->request->tuple, err);
+	story->known = ret > 0;
+	if (ret >= 0)
+		ret = from[story->request->place](story, err);
+	mk_trace_copy_free(story->copy);
+	story->copy = NULL;
+	return ret;
+}
+
+static void print_text(const struct mk_trace_story *story)
+{
+	const struct mk_tuple *tuple = &story->request->tuple;
+	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN], number[16];
+
+	printf("%s %s > %s\n", mk_cli_protocol_name(tuple->proto, number),
+	       mk_cli_endpoint(&tuple->saddr, tuple->sport, from),
+	       mk_cli_endpoint(&tuple->daddr, tuple->dport, to));
+	for (size_t i = 0; i < json_object_array_length(story->steps); i++) {
+		struct json_object *step = json_object_array_get_idx(story->steps, i);
+		struct json_object *entry = json_object_object_get(step, "entry");
+
+		printf("%2zu. %-7s %s%s%s%s\n", i + 1,
+		       json_object_get_string(json_object_object_get(step, "at")),
+		       json_object_get_string(json_object_object_get(step, "says")),
+		       entry ? "  [" : "", entry ? json_object_get_string(entry) : "",
+		       entry ? "]" : "");
+	}
+	printf("%s\n", story->outcome);
+}
+
+static int print_json(const struct mk_trace_story *story, struct mk_error *err)
+{
+	const struct mk_tuple *tuple = &story->request->tuple;
+	struct json_object *object = json_object_new_object();
+	char text[MK_ENDPOINT_STRLEN], number[16];
+	int ret;
+
+	mk_put_text(object, "protocol", mk_cli_protocol_name(tuple->proto, number));
+	mk_put_text(object, "from", mk_cli_endpoint(&tuple->saddr, tuple->sport, text));
+	mk_put_text(object, "to", mk_cli_endpoint(&tuple->daddr, tuple->dport, text));
+	json_object_object_add(object, "steps", json_object_get(story->steps));
+	mk_put_text(object, "outcome", story->outcome);
+	mk_put_text(object, "reason",
+		    story->reason < MK_DROP_COUNT ? mk_drop_reason_name(story->reason) : NULL);
+	ret = mk_cli_print_json(stdout, object, err);
+	json_object_put(object);
+	return ret;
+}
+
+/* Returns the exit status, or a negative error. */
+static int trace(const struct mk_view *view, const struct mk_cli_options *options,
+		 struct mk_error *err)
+{
+	struct mk_trace_request request;
+	struct mk_trace_story story = {
+		.view = view, .request = &request, .outcome = "unknown", .reason = MK_DROP_COUNT
+	};
+	int ret = mk_trace_resolve(view, options, &request, err);
+
+	if (ret < 0)
+		return ret;
+	story.steps = json_object_new_array();
+	ret = walk(&story, err);
+	if (ret == 0 && options->json)
+		ret = print_json(&story, err);
+	else if (ret == 0)
+		print_text(&story);
+	json_object_put(story.steps);
+	if (ret == 0 && strcmp(story.outcome, "delivered") != 0 &&
+	    strcmp(story.outcome, "forwarded") != 0)
+		ret = EXIT_NOT_ARRIVED;
+	return ret;
+}
+
+int mk_cli_trace(int argc, char **argv)
+{
+	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
+	struct mk_cli_options options;
+	struct mk_error err = { 0 };
+	int ret = mk_cli_options_read(&options, argc, argv, &err);
+
+	if (ret > 0)
+		return 0;
+	if (ret == 0)
+		ret = mk_view_open(&view, &options, &err);
+	if (ret == 0)
+		ret = trace(&view, &options, &err);
+	return ret < 0 ? mk_cli_fail(argv[0], &err) : ret;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/view.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "datapath/constants.h"
+#include "datapath/pin.h"
+
+#define OWNER_BYTES_MAX (64 * 1024)
+
+int mk_view_each(const struct mk_table *table,
+		 int (*visit)(void *ctx, const void *key, const void *value), void *ctx,
+		 struct mk_error *err)
+{
+	enum { ROOM = 1024 };
+	cleanup_free char *keys = calloc(ROOM, table->key_size);
+	cleanup_free char *values = calloc(ROOM, table->value_size);
+	struct mk_cursor cursor = { 0 };
+
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	while (!cursor.done) {
+		int got = mk_table_next(table, &cursor, keys, values, ROOM, err);
+
+		if (got < 0)
+			return got;
+		for (int i = 0; i < got; i++) {
+			int ret = visit(ctx, keys + (size_t)i * table->key_size,
+					values + (size_t)i * table->value_size);
+
+			if (ret < 0)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+/* ---- pods ------------------------------------------------------------------------------------- */
+
+/* The address directory's file of a pod: three lines. It is replaced by rename, so it is read without
+ * the directory's lock, which would keep pods from starting. */
+static char *read_owner(const char *state_dir, const struct mk_addr *addr)
+{
+	struct mk_ip ip = mk_ip_from_addr(addr);
+	char path[PATH_MAX + 64], address[MK_IP_STRLEN], *text = NULL;
+	int lines = 0;
+
+	snprintf(path, sizeof(path), "%s/ipam/%s", state_dir, mk_ip_format(&ip, address));
+	if (mk_file_read(path, OWNER_BYTES_MAX, &text, NULL, NULL) < 0)
+		return NULL;
+	for (char *end = text; (end = strchr(end, '\n')); lines++)
+		*end++ = '\0';
+	if (lines < 3) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int add_pod(void *ctx, const void *key, const void *value)
+{
+	struct mk_view *view = ctx;
+	struct mk_view_pod *more;
+
+	if ((view->pod_count & (view->pod_count + 1)) == 0) {
+		more = reallocarray(view->pods, view->pod_count * 2 + 2, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		view->pods = more;
+	}
+	more = &view->pods[view->pod_count++];
+	*more = (struct mk_view_pod){ .addr = *(const struct mk_addr *)key,
+				      .entry = *(const struct mk_pod *)value };
+	more->owner = read_owner(view->state_dir, &more->addr);
+	if (mk_nl_link_get_index(view->nl, (int)more->entry.ifindex, &more->link, NULL) < 0)
+		more->link = (struct mk_link){ 0 };
+	return 0;
+}
+
+static int compare_pods(const void *a, const void *b)
+{
+	const struct mk_view_pod *x = a, *y = b;
+
+	return memcmp(&x->addr, &y->addr, sizeof(x->addr));
+}
+
+static int read_pods(struct mk_view *view, struct mk_error *err)
+{
+	struct mk_table table = { .fd = -1 };
+	int ret = mk_table_open(&table, view->bpf_dir, "pods", sizeof(struct mk_addr),
+				sizeof(struct mk_pod), err);
+
+	if (ret == 0)
+		ret = mk_view_each(&table, add_pod, view, err);
+	mk_table_close(&table);
+	if (ret == -ENOMEM)
+		return mk_error_errno(err, ENOMEM, "cannot list the pods");
+	if (view->pod_count)
+		qsort(view->pods, view->pod_count, sizeof(*view->pods), compare_pods);
+	return ret;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------- */
+
+int mk_view_open(struct mk_view *view, const struct mk_cli_options *options, struct mk_error *err)
+{
+	int ret;
+
+	*view = (struct mk_view){ .bpf_dir = options->bpf_dir,
+				  .state_dir = options->state_dir,
+				  .routes = { .fd = -1 } };
+	ret = mk_constants_read(view->bpf_dir, &view->node, err);
+	if (ret == -ENOENT)
+		return mk_error_wrap(err, "the datapath is not loaded: an agent has to run here "
+					  "once after each boot");
+	if (ret < 0)
+		return ret;
+	view->nl = mk_nl_open(err);
+	if (!view->nl)
+		return -EINVAL;
+	ret = mk_table_open(&view->routes, view->bpf_dir, "routes", sizeof(struct mk_route_key),
+			    sizeof(struct mk_route), err);
+	if (ret == 0)
+		ret = mk_names_read(view->state_dir, &view->names, err);
+	return ret < 0 ? ret : read_pods(view, err);
+}
+
+void mk_view_release(struct mk_view *view)
+{
+	for (size_t i = 0; i < view->pod_count; i++)
+		free(view->pods[i].owner);
+	free(view->pods);
+	mk_names_release(&view->names);
+	mk_nl_free(view->nl);
+	mk_table_close(&view->routes);
+	*view = (struct mk_view){ .routes = { .fd = -1 } };
+}
+
+const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr)
+{
+	for (size_t i = 0; i < view->pod_count; i++)
+		if (mk_addr_eq(&view->pods[i].addr, addr))
+			return &view->pods[i];
+	return NULL;
+}
+
+const struct mk_view_pod *mk_view_pod_of_device(const struct mk_view *view, uint32_t ifindex)
+{
+	for (size_t i = 0; i < view->pod_count; i++)
+		if (view->pods[i].entry.ifindex == ifindex)
+			return &view->pods[i];
+	return NULL;
+}
+
+const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name)
+{
+	const struct mk_view_pod *found = NULL;
+
+	for (size_t i = 0; i < view->pod_count; i++) {
+		const char *alias = view->pods[i].link.alias, *slash = strchr(alias, '/');
+
+		if (*name && strcmp(alias, name) == 0)
+			return &view->pods[i];
+		if (!slash || strcmp(slash + 1, name) != 0)
+			continue;
+		if (found) /* in two namespaces */
+			return NULL;
+		found = &view->pods[i];
+	}
+	return found;
+}
+
+const char *mk_view_pod_name(const struct mk_view_pod *pod)
+{
+	return *pod->link.alias ? pod->link.alias : *pod->link.name ? pod->link.name : "?";
+}
+
+bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route)
+{
+	const struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
+
+	return mk_table_get(&view->routes, &key, route, NULL) == 0;
+}
+
+/* A lookup in such a table does not say which prefix it was. */
+const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_addr *addr, char *buf)
+{
+	const struct mk_ip ip = mk_ip_from_addr(addr);
+	cleanup_free struct mk_route_key *keys = NULL;
+	struct mk_cidr best = { 0 };
+	size_t count = 0;
+
+	if (mk_table_keys(&view->routes, (void **)&keys, &count, NULL) < 0)
+		count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_cidr cidr = { .ip = mk_ip_from_addr(&keys[i].addr),
+					      .prefix_bits = (uint8_t)keys[i].prefix_bits };
+
+		if (mk_cidr_contains(&cidr, &ip) &&
+		    (!best.ip.family || cidr.prefix_bits > best.prefix_bits))
+			best = cidr;
+	}
+	return best.ip.family ? mk_cidr_format(&best, buf) : "none";
+}
+
+const char *mk_view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf)
+{
+	const struct mk_view_pod *pod = mk_view_pod(view, addr);
+	struct mk_route route;
+
+	*buf = '\0';
+	if (pod)
+		snprintf(buf, MK_VIEW_WHO_BYTES, "pod %s", mk_view_pod_name(pod));
+	else if (mk_addr_eq(addr, &view->node.vpod_addr))
+		snprintf(buf, MK_VIEW_WHO_BYTES, "this node's virtual pod address");
+	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_HOST)
+		snprintf(buf, MK_VIEW_WHO_BYTES, "this host");
+	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_OVERLAY)
+		snprintf(buf, MK_VIEW_WHO_BYTES, "on another node");
+	return buf;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/view.h - what several subcommands look things up in: the node's constants, its pods, the
+ * names of Services. Read once, from pins, netlink and state files. */
+#ifndef MK_CLI_VIEW_H
+#define MK_CLI_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "monokube/abi.h"
+#include "base/netlink.h"
+#include "cli/cli.h"
+#include "datapath/names.h"
+#include "datapath/table.h"
+
+struct mk_view_pod {
+	struct mk_addr addr;
+	struct mk_pod entry; /* ifindex 0: not in map pods */
+	struct mk_link link; /* ifindex 0: no such interface; alias: "namespace/name" */
+	char *owner; /* container id, NUL, its interface, NUL, namespace path; NULL: not known */
+};
+
+struct mk_view {
+	const char *bpf_dir, *state_dir;
+	struct mk_node node;
+	struct mk_nl *nl;
+	struct mk_table routes;
+	struct mk_account_names names;
+	struct mk_view_pod *pods; /* by address */
+	size_t pod_count;
+};
+
+/* -ENOENT: the datapath is not loaded; the text says what to do. mk_view_release() in any case. */
+mk_must_check int mk_view_open(struct mk_view *view, const struct mk_cli_options *options,
+			       struct mk_error *err);
+void mk_view_release(struct mk_view *view);
+#define cleanup_view __attribute__((cleanup(mk_view_release)))
+
+/* NULL: no pod of this node. */
+const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr);
+/* By "namespace/name" or, where one pod alone has it, "name". */
+const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name);
+const struct mk_view_pod *mk_view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
+/* The name that the runtime gave it, else its interface's. */
+const char *mk_view_pod_name(const struct mk_view_pod *pod);
+/* What an address is, in a few words: "pod default/web", "this host", ...; "" : nothing of ours. */
+#define MK_VIEW_WHO_BYTES 300
+const char *mk_view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf);
+/* What map routes says of @addr; false: it is outside. */
+bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route);
+/* The entry that says so, "10.244.2.0/24" or "none"; @buf has MK_CIDR_STRLEN bytes. */
+const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_addr *addr, char *buf);
+
+/* Visit all entries of a table, key and value; a negative return ends it. */
+mk_must_check int mk_view_each(const struct mk_table *table,
+			       int (*visit)(void *ctx, const void *key, const void *value),
+			       void *ctx, struct mk_error *err);
+
+#endif

@@ -1,0 +1,212 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_cli.sh - the command line on real states: each subcommand, its JSON, its exit status,
+# with the agent running and without.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+
+VIP=10.96.45.1
+
+services()
+{
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec:
+		  type: NodePort
+		  clusterIP: $VIP
+		  selector: {app: web}
+		  ports: [{name: http, port: 80, targetPort: 8000, nodePort: 30080}]
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: near}
+		spec:
+		  clusterIP: 10.96.45.2
+		  selector: {app: near}
+		  ports: [{port: 80, targetPort: 8000}]
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: empty}
+		spec:
+		  clusterIP: 10.96.45.3
+		  selector: {app: nobody}
+		  ports: [{port: 80}]
+	END
+}
+
+cli_lab_up()
+{
+	lab up 2
+	services >"$TMP/services.yaml"
+	lab apply "$TMP/services.yaml"
+	CLIENT=$(lab pod node1 client)
+	NEAR=$(lab pod node1 near)
+	WEB=$(lab pod node2 web)
+	on web python3 -m http.server --directory "$TMP" 8000 >/dev/null 2>&1 </dev/null &
+	wait_for 10 on web curl -sf http://127.0.0.1:8000/ -o /dev/null
+	wait_for 10 on client curl -sf --max-time 1 http://$VIP/ -o /dev/null
+	wait_for 10 has_backend near
+}
+
+mk() { on node1 "$MK_BIN" "$@"; }
+# json JQ ARGS...: what jq makes of the subcommand's JSON, whatever its exit status.
+json() { mk "${@:2}" -o json >"$TMP/json" || true; jq -r "$1" "$TMP/json"; }
+has_backend() { json '.[0].frontends[0].backends | length' services "$1" | grep -qx 1; }
+entries() { json length sessions; }
+
+# trace STATUS OUTCOME FROM TO [PORT]: and the steps' places are shown.
+trace()
+{
+	local seen
+	expect_status "$1" mk trace "${@:3}"
+	seen=$(json .outcome trace "${@:3}")
+	expect_eq "outcome of ${*:3}" "$2" "$seen"
+}
+says() { json '[.steps[].says] | join("; ")' trace "$@"; }
+
+traces_pods()
+{
+	trace 0 forwarded client "$WEB" 8000
+	expect_match "other node's pod" 'another node.*192\.168\.99\.12' "$(says client "$WEB" 8000)"
+	trace 0 delivered client "$NEAR" 8000
+	expect_match "pod's name" 'pod default/near of this node' "$(says default/client near 8000)"
+	trace 3 dropped client 10.244.1.200 80
+	expect_eq "reason" NO_POD "$(json .reason trace client 10.244.1.200 80)"
+	trace 0 delivered "$WEB" "$NEAR" 8000
+}
+
+traces_services()
+{
+	trace 0 forwarded client web
+	expect_match "Service" "$VIP:80 is Service default/web: 1 backends, 0 of them" "$(says client web)"
+	expect_match "session" "becomes $CLIENT:40000 > $WEB:8000" "$(says client web)"
+	trace 0 delivered client default/near
+	trace 3 answered client empty
+	expect_eq "reason" REFUSED "$(json .reason trace client empty)"
+	trace 3 answered client "$VIP" 81
+	trace 0 forwarded 192.168.99.200 192.168.99.11 30080
+	expect_match "NodePort" 'default/web.*chosen by Maglev' "$(says 192.168.99.200 192.168.99.11 30080)"
+	trace 0 forwarded host web
+	trace 0 forwarded host 192.168.99.11 30080
+}
+
+traces_outside()
+{
+	trace 0 forwarded client 203.0.113.10 80
+	expect_match "masquerade" 'becomes 192\.168\.99\.11:[0-9]+ > 203\.0\.113\.10:80' "$(says client 203.0.113.10 80)"
+	trace 0 forwarded client 203.0.113.10
+	trace 0 forwarded client 203.0.113.10 53/udp
+	trace 0 delivered client host 22
+	trace 0 forwarded host 203.0.113.10 80
+}
+
+# Nothing of a trace stays: no session, no count, no drop.
+traces_leave_nothing()
+{
+	local before after
+	state() { mk sessions -o json | jq length; mk nat -o json | jq length; mk drops | grep -v NOT_IPV4; mk services web -o json | jq .[0].connections; }
+	before=$(state)
+	for i in 1 2 3; do
+		mk trace client web >/dev/null
+		mk trace client 203.0.113.10 80 >/dev/null
+		mk trace client empty >/dev/null || true
+	done
+	after=$(state)
+	expect_eq "state" "$before" "$after"
+}
+
+traces_refuse()
+{
+	expect_status 1 mk trace client
+	expect_status 1 mk trace client nosuch 80
+	expect_match "message" "TO 'nosuch': expected a Service or a pod" "$(mk trace client nosuch 80 2>&1 || true)"
+	expect_status 1 mk trace nosuch web
+	expect_status 1 mk trace 10.244.1.200 web
+	expect_status 1 mk trace client web 99999
+	expect_status 0 mk trace --help
+}
+
+pods()
+{
+	expect_eq "names" "default/client default/near" "$(json '[.[].name] | sort | join(" ")' pods)"
+	expect_eq "address" "$CLIENT" "$(json '.[0].address' pods client)"
+	expect_eq "state" ok "$(json '.[0].state' pods "$CLIENT")"
+	expect_match "text" "default/client +$CLIENT +mk" "$(mk pods)"
+	expect_status 1 mk pods nosuch
+}
+
+nodes()
+{
+	expect_eq "node" "10.244.2.0/24 192.168.99.12 10.18.0.2 ok" \
+		"$(json '.[0] | "\(.podCidr) \(.address) \(.overlayAddress) \(.state)"' nodes)"
+	lab agent stop node1 # it would repair that
+	on node1 bridge fdb del 02:4d:0a:12:00:02 dev mkvxlan dst 192.168.99.12 self
+	expect_eq "state" "no FDB entry of its overlay device" "$(json '.[0].state' nodes)"
+	trace 3 dropped client "$WEB" 8000
+	expect_match "fault" "no FDB entry" "$(says client "$WEB" 8000)"
+	lab agent start node1
+	wait_for 30 node_ok
+}
+node_ok() { json '.[0].state' nodes | grep -qx ok; }
+
+sessions()
+{
+	local seen
+	on client curl -s --local-port 41234 "http://$VIP/" -o /dev/null
+	seen=$(json '.[0] | "\(.protocol) \(.from) \(.newTo) \(.service) \(.who)"' sessions :41234)
+	expect_eq "session" "TCP $CLIENT:41234 $WEB:8000 default/web pod default/client" "$seen"
+	expect_match "state" 'clos|established|reset' "$(json '.[0].state' sessions :41234)"
+	expect_eq "sessions of UDP" 0 "$(json length sessions :41234 --protocol udp)"
+	expect_eq "sessions to web" true "$(json 'length > 0' sessions web)"
+	expect_eq "bounded" 1 "$(json length sessions --limit 1)"
+	trace 0 forwarded client web --source-port 41234
+	expect_match "session there" 'its session is there' "$(says client web --source-port 41234)"
+}
+
+nat()
+{
+	on client ping -c 1 -W 5 203.0.113.10 >/dev/null
+	expect_match "masqueraded" '192\.168\.99\.11' "$(json '.[0].newFrom' nat "$CLIENT" --protocol icmp)"
+}
+
+without_agent()
+{
+	lab agent stop node1
+	trace 0 forwarded client web
+	pods
+	sessions
+	lab agent start node1
+}
+
+texts()
+{
+	local command
+	mk completion >"$TMP/completion"
+	bash -n "$TMP/completion"
+	for command in $(mk help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+		grep -q "^	$command) " "$TMP/completion" || expect_eq "$command is completed" yes no
+		mk manual | grep -q "^\.B $command\$" || expect_eq "$command is in the manual" yes no
+		[[ $command == agent ]] || mk help "$command" | grep -q "^usage: monokube $command" ||
+			expect_eq "$command has help" yes no
+	done
+	expect_status 2 mk nosuch
+	expect_status 1 mk status --nosuch
+}
+
+cli_lab_up
+check "trace: between pods" traces_pods
+check "trace: Services" traces_services
+check "trace: outside and host" traces_outside
+check "trace leaves nothing behind" traces_leave_nothing
+check "trace: what it cannot" traces_refuse
+check "pods" pods
+check "nodes" nodes
+check "sessions" sessions
+check "nat" nat
+check "without an agent" without_agent
+check "help, completion, manual" texts
+finish

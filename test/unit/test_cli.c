@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The command line's pure parts: lists as text and JSON, frames of a trace, help from the table. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+#include "cli/print.h"
+#include "cli/trace.h"
+#include "cni/conf.h"
+#include "unit/unit.h"
+
+static struct mk_error err;
+
+START_TEST(test_table)
+{
+	static const struct mk_cli_column columns[] = {
+		{ "NAME", "name" }, { "PORT", "port" }, { "UP", "up" }, { "WHO", "who" }
+	};
+	struct json_object *list = json_tokener_parse(
+		"[{\"name\": \"a-long-name\", \"port\": 80, \"up\": true, \"who\": [\"x\", \"y\"]},"
+		" {\"name\": \"b\", \"port\": 8080, \"up\": false, \"who\": null}]");
+	cleanup_free char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	mk_cli_print_table(out, list, columns, MK_ARRAY_SIZE(columns));
+	fclose(out);
+	json_object_put(list);
+	ck_assert_str_eq(text, "NAME         PORT  UP   WHO\n"
+			       "a-long-name  80    yes  x,y\n"
+			       "b            8080  no   -\n");
+}
+END_TEST
+
+START_TEST(test_frame)
+{
+	static const uint8_t protocols[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP, IPPROTO_ICMP };
+	static const uint8_t mac[6] = { 2, 1 };
+	struct mk_tuple tuple = { .saddr.word = { 0x0201f40a },
+				  .daddr.word = { 0x0a71 },
+				  .sport = htons(40000),
+				  .dport = htons(40000) };
+	struct mk_trace_frame frame;
+	struct mk_tuple seen;
+
+	for (size_t i = 0; i < sizeof(protocols); i++) {
+		tuple.proto = protocols[i];
+		mk_trace_frame_make(&frame, &tuple, mac, mac);
+		ck_assert(mk_trace_frame_read(&frame, &seen));
+		ck_assert_mem_eq(&seen, &tuple, sizeof(tuple));
+	}
+	frame.length = 20;
+	ck_assert(!mk_trace_frame_read(&frame, &seen));
+}
+END_TEST
+
+START_TEST(test_pod_name)
+{
+	static const struct {
+		const char *args, *name;
+	} rows[] = {
+		{ "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web", "default/web" },
+		{ "K8S_POD_NAME=web;K8S_POD_NAMESPACE=kube-system", "kube-system/web" },
+		{ "K8S_POD_NAME=web", "" },
+		{ "K8S_POD_NAME=;K8S_POD_NAMESPACE=x", "" },
+		{ "", "" },
+		{ NULL, "" },
+	};
+	char name[MK_CNI_POD_NAME_BYTES];
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++)
+		ck_assert_str_eq(mk_cni_pod_name(rows[i].args, name), rows[i].name);
+}
+END_TEST
+
+static char *printed(void (*print)(FILE *out))
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	print(out);
+	fclose(out);
+	return text;
+}
+
+START_TEST(test_texts_name_every_command)
+{
+	cleanup_free char *help = printed(mk_cli_print_help);
+	cleanup_free char *completion = printed(mk_cli_print_bash_completion);
+	cleanup_free char *manual = printed(mk_cli_print_manual);
+	char wanted[64];
+
+	for (size_t i = 0; i < mk_cli_command_count; i++) {
+		snprintf(wanted, sizeof(wanted), "\n  %s ", mk_cli_commands[i].name);
+		ck_assert_msg(strstr(help, wanted), "help lacks %s", wanted);
+		snprintf(wanted, sizeof(wanted), "\t%s) words=", mk_cli_commands[i].name);
+		ck_assert_msg(strstr(completion, wanted), "completion lacks %s", wanted);
+		snprintf(wanted, sizeof(wanted), "\n.B %s\n", mk_cli_commands[i].name);
+		ck_assert_msg(strstr(manual, wanted), "manual lacks %s", wanted);
+	}
+}
+END_TEST
+
+START_TEST(test_options)
+{
+	static const struct {
+		const char *argv[8], *says; /* says NULL: fine */
+	} rows[] = {
+		{ { "trace", "a", "b", "80", "--protocol", "UDP" }, NULL },
+		{ { "trace", "a" }, "usage: monokube trace FROM TO [PORT]" },
+		{ { "trace", "a", "b", "1", "2" }, "unexpected argument '2'" },
+		{ { "sessions", "--limit=0" }, "flag --limit: value '0', expected a number" },
+		{ { "sessions", "-ojson", ":80" }, NULL },
+		{ { "pods", "-o", "yaml" }, "flag -o: value 'yaml', expected json" },
+		{ { "pods", "--follow" }, "unknown flag '--follow'" },
+		{ { "drops", "--follow" }, NULL },
+		{ { "trace", "a", "b", "--source-port", "65536" }, "expected 1 to 65535" },
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++) {
+		struct mk_cli_options options;
+		int argc = 0, ret;
+
+		while (rows[i].argv[argc])
+			argc++;
+		err = (struct mk_error){ 0 };
+		ret = mk_cli_options_read(&options, argc, (char **)(uintptr_t)rows[i].argv, &err);
+		ck_assert_msg(!rows[i].says == (ret == 0), "row %zu: %d %s", i, ret, err.text);
+		ck_assert_msg(!rows[i].says || strstr(err.text, rows[i].says), "row %zu: %s", i,
+			      err.text);
+	}
+}
+END_TEST
+
+START_TEST(test_remedies)
+{
+	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
+		ck_assert_msg(*mk_cli_remedy(reason), "drop reason %u has no remedy", reason);
+	ck_assert_str_eq(mk_cli_remedy(MK_DROP_COUNT), "");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("command line");
+	TCase *tcase = tcase_create("pure");
+
+	tcase_add_test(tcase, test_table);
+	tcase_add_test(tcase, test_frame);
+	tcase_add_test(tcase, test_pod_name);
+	tcase_add_test(tcase, test_texts_name_every_command);
+	tcase_add_test(tcase, test_options);
+	tcase_add_test(tcase, test_remedies);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
