@@ -33,6 +33,9 @@ static const char *const remedies[MK_DROP_COUNT] = {
 			    "endpointslices`",
 	[MK_DROP_OVERLAY_STRAY] = "the other node's tables are old: is its agent running?",
 	[MK_DROP_SOURCE_RANGE] = "add the client to the Service's loadBalancerSourceRanges",
+	[MK_DROP_OVERLAY_FORGED] = "only nodes speak VXLAN here: who sends that is wrong, or worse",
+	[MK_DROP_SOURCE_ROUTE] = "the sender sets IP source routing: let it not",
+	[MK_DROP_FORGED_ERROR] = "a pod makes up ICMP errors: look at what it runs",
 };
 
 const char *mk_cli_remedy(unsigned int reason)

@@ -110,7 +110,7 @@ traces_leave_nothing()
 	local before after
 	state() { mk sessions -o json | jq length; mk nat -o json | jq length; mk drops | grep -v NOT_IPV4; mk services web -o json | jq .[0].connections; }
 	before=$(state)
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		mk trace client web >/dev/null
 		mk trace client 203.0.113.10 80 >/dev/null
 		mk trace client empty >/dev/null || true
@@ -155,16 +155,16 @@ node_ok() { json '.[0].state' nodes | grep -qx ok; }
 
 sessions()
 {
-	local seen
-	on client curl -s --local-port 41234 "http://$VIP/" -o /dev/null
-	seen=$(json '.[0] | "\(.protocol) \(.from) \(.newTo) \(.service) \(.who)"' sessions :41234)
-	expect_eq "session" "TCP $CLIENT:41234 $WEB:8000 default/web pod default/client" "$seen"
-	expect_match "state" 'clos|established|reset' "$(json '.[0].state' sessions :41234)"
-	expect_eq "sessions of UDP" 0 "$(json length sessions :41234 --protocol udp)"
+	local seen port=$1
+	on client curl -s --local-port "$port" "http://$VIP/" -o /dev/null
+	seen=$(json '.[0] | "\(.protocol) \(.from) \(.newTo) \(.service) \(.who)"' sessions :"$port")
+	expect_eq "session" "TCP $CLIENT:$port $WEB:8000 default/web pod default/client" "$seen"
+	expect_match "state" 'clos|established|reset' "$(json '.[0].state' sessions :"$port")"
+	expect_eq "sessions of UDP" 0 "$(json length sessions :"$port" --protocol udp)"
 	expect_eq "sessions to web" true "$(json 'length > 0' sessions web)"
 	expect_eq "bounded" 1 "$(json length sessions --limit 1)"
-	trace 0 forwarded client web --source-port 41234
-	expect_match "session there" 'its session is there' "$(says client web --source-port 41234)"
+	trace 0 forwarded client web --source-port "$port"
+	expect_match "session there" 'its session is there' "$(says client web --source-port "$port")"
 }
 
 nat()
@@ -178,7 +178,7 @@ without_agent()
 	lab agent stop node1
 	trace 0 forwarded client web
 	pods
-	sessions
+	sessions 41235
 	lab agent start node1
 }
 
@@ -205,7 +205,7 @@ check "trace leaves nothing behind" traces_leave_nothing
 check "trace: what it cannot" traces_refuse
 check "pods" pods
 check "nodes" nodes
-check "sessions" sessions
+check "sessions" sessions 41234
 check "nat" nat
 check "without an agent" without_agent
 check "help, completion, manual" texts
