@@ -505,6 +505,40 @@ started_without_api()
 	traffic_flows
 }
 
+# faults JSON: what the stand-in server gets wrong from now on
+faults()
+{
+	local dir=/run/mklab-$MK_LAB/api
+	ip netns exec "$MK_LAB.api" curl -sf --noproxy '*' --cacert "$dir/ca.crt" --cert "$dir/admin.crt" \
+		--key "$dir/admin.key" -d "$1" -o "$TMP/faults.out" https://192.168.99.100:6443/standin/faults
+}
+
+# Services are there, EndpointSlices are not: programmed now, the new Service would refuse, and
+# those that are pinned would lose their backends.
+half_a_list()
+{
+	local before start starting
+	lab agent stop node1
+	{
+		service halves 10.96.66.7 80
+		endpoint_slice halves-1 halves "$WEB_1"
+	} | apply halves
+	before=$(tables node1)
+	start=$(log_size)
+	faults '[{"match": {"target": "/endpointslices"}, "times": 1000000, "status": 503}]'
+	lab agent start node1 &
+	starting=$!
+	wait_for 15 logged "$start" '^info Services: .* read from the API server'
+	wait_for 15 logged "$start" '^warn EndpointSlices: .*503'
+	diff <(echo "$before") <(tables node1)
+	expect_failure logged "$start" '^info ready'
+	traffic_flows
+	faults '[]'
+	wait "$starting"
+	wait_for 5 answers client tcp 10.96.66.7:80 web-1
+	lab delete halves.yaml
+}
+
 # after a failed test
 explain()
 {
@@ -537,4 +571,5 @@ check "it is back, every object a new version: not one entry changes" same_conte
 check "it is back with other contents: the differences alone are written" other_contents_back
 check "a restart changes no table" restart_writes_nothing
 check "an agent that starts without API server serves what is pinned" started_without_api
+check "half a list: nothing is programmed before EndpointSlices are there, too" half_a_list
 finish
