@@ -19,6 +19,7 @@ static const struct {
 };
 
 static enum mk_log_level max_level = MK_LOG_INFO;
+static unsigned long counts[MK_LOG_LEVELS];
 
 void mk_log_set_level(enum mk_log_level level)
 {
@@ -36,6 +37,16 @@ int mk_log_parse_level(const char *word, enum mk_log_level *level)
 	return -EINVAL;
 }
 
+const char *mk_log_level_name(enum mk_log_level level)
+{
+	return levels[level].name;
+}
+
+unsigned long mk_log_count(enum mk_log_level level)
+{
+	return counts[level];
+}
+
 void mk_log(enum mk_log_level level, const char *fmt, ...)
 {
 	char line[1024];
@@ -44,6 +55,7 @@ void mk_log(enum mk_log_level level, const char *fmt, ...)
 
 	if (level > max_level)
 		return;
+	counts[level]++;
 	if (getenv("JOURNAL_STREAM"))
 		used = snprintf(line, sizeof(line), "<%d>", levels[level].priority);
 	used += snprintf(line + used, sizeof(line) - (size_t)used, "%s ", levels[level].name);

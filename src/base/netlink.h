@@ -55,6 +55,13 @@ mk_must_check int mk_nl_each_link(struct mk_nl *nl,
 				  int (*visit)(void *ctx, const struct mk_link *link), void *ctx,
 				  struct mk_error *err);
 
+struct mk_link_traffic {
+	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+};
+/* What an interface has counted. -ENODEV. */
+mk_must_check int mk_nl_link_traffic(struct mk_nl *nl, int ifindex, struct mk_link_traffic *traffic,
+				     struct mk_error *err);
+
 struct mk_veth {
 	const char *name; /* in @nl's namespace */
 	struct mk_mac mac;

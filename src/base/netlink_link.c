@@ -106,6 +106,37 @@ int mk_nl_link_get_index(struct mk_nl *nl, int ifindex, struct mk_link *link, st
 	return ret < 0 ? mk_nl_wrap(ret, err, "interface number %d", ifindex) : 0;
 }
 
+static int take_traffic(void *ctx, const struct nlmsghdr *reply)
+{
+	struct mk_link_traffic *traffic = ctx;
+	struct nlattr *attrs[IFLA_MAX + 1];
+	struct rtnl_link_stats64 stats;
+
+	if (reply->nlmsg_type != RTM_NEWLINK ||
+	    nlmsg_parse((struct nlmsghdr *)reply, sizeof(struct ifinfomsg), attrs, IFLA_MAX, NULL) <
+		    0 ||
+	    !attrs[IFLA_STATS64] ||
+	    nla_memcpy(&stats, attrs[IFLA_STATS64], sizeof(stats)) < (int)sizeof(*traffic))
+		return 0;
+	*traffic = (struct mk_link_traffic){ .rx_packets = stats.rx_packets,
+					     .rx_bytes = stats.rx_bytes,
+					     .tx_packets = stats.tx_packets,
+					     .tx_bytes = stats.tx_bytes };
+	return 0;
+}
+
+int mk_nl_link_traffic(struct mk_nl *nl, int ifindex, struct mk_link_traffic *traffic,
+		       struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC, .ifi_index = ifindex };
+	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_GETLINK, 0, &header, sizeof(header));
+	int ret;
+
+	*traffic = (struct mk_link_traffic){ 0 };
+	ret = mk_nl_query(nl, msg, take_traffic, traffic, err);
+	return ret < 0 ? mk_nl_wrap(ret, err, "interface number %d", ifindex) : 0;
+}
+
 struct link_walk {
 	int (*visit)(void *ctx, const struct mk_link *link);
 	void *ctx;

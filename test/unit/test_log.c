@@ -56,6 +56,21 @@ START_TEST(test_levels)
 }
 END_TEST
 
+START_TEST(test_count)
+{
+	unsigned long warnings = mk_log_count(MK_LOG_WARN), debug = mk_log_count(MK_LOG_DEBUG);
+
+	capture();
+	mk_log_warn("one");
+	mk_log_warn("two");
+	mk_log_debug("not written");
+	captured();
+	ck_assert_uint_eq(mk_log_count(MK_LOG_WARN), warnings + 2);
+	ck_assert_uint_eq(mk_log_count(MK_LOG_DEBUG), debug);
+	ck_assert_str_eq(mk_log_level_name(MK_LOG_WARN), "warn");
+}
+END_TEST
+
 START_TEST(test_journal_prefix)
 {
 	capture();
@@ -172,6 +187,7 @@ int main(void)
 	TCase *tc = tcase_create("log");
 
 	tcase_add_loop_test(tc, test_levels, 0, MK_ARRAY_SIZE(levels));
+	tcase_add_test(tc, test_count);
 	tcase_add_test(tc, test_journal_prefix);
 	tcase_add_test(tc, test_long_line);
 	tcase_add_test(tc, test_level_names);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every request of base/netlink.h against the kernel, in a network namespace of its own. */
 #include <fcntl.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/netlink.h"
@@ -78,6 +80,30 @@ START_TEST(test_veth)
 	ck_assert_uint_eq(a.flags & IFF_UP, 0);
 	ck_ok(mk_nl_link_get_index(nl, b.ifindex, &a, &err));
 	ck_assert_str_eq(a.name, "v1");
+}
+END_TEST
+
+/* What the kernel itself sends on a new interface (IPv6 looks for neighbours) may come on top. */
+START_TEST(test_traffic)
+{
+	struct sockaddr_ll to = { .sll_family = AF_PACKET };
+	struct mk_link_traffic before, after, peer;
+	char frame[100] = { 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5 };
+	cleanup_close int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	to.sll_ifindex = new_veth_up();
+	ck_ok(mk_nl_link_traffic(nl, to.sll_ifindex, &before, &err));
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(sendto(fd, frame, sizeof(frame), 0, (struct sockaddr *)&to,
+					sizeof(to)),
+				 sizeof(frame));
+	ck_ok(mk_nl_link_traffic(nl, to.sll_ifindex, &after, &err));
+	ck_ok(mk_nl_link_traffic(nl, ifindex_of("v1"), &peer, &err));
+	ck_assert_uint_ge(after.tx_packets, before.tx_packets + 3);
+	ck_assert_uint_ge(after.tx_bytes, before.tx_bytes + 300);
+	ck_assert_uint_ge(peer.rx_packets, 3);
+	ck_assert_uint_ge(peer.rx_bytes, 300);
+	ck_assert_int_eq(mk_nl_link_traffic(nl, 12345, &after, &err), -ENODEV);
 }
 END_TEST
 
@@ -472,6 +498,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_veth);
+	tcase_add_test(tc, test_traffic);
 	tcase_add_test(tc, test_veth_taken);
 	tcase_add_test(tc, test_veth_into_netns);
 	tcase_add_test(tc, test_link_missing);
