@@ -95,6 +95,7 @@ MK_MAP(nat_sessions_new, BPF_MAP_TYPE_LRU_HASH, struct mk_tuple, struct mk_sessi
 MK_MAP(pods, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_pod, 4096, BPF_F_NO_PREALLOC);
 MK_MAP(host_ports, BPF_MAP_TYPE_HASH, struct mk_host_port_key, struct mk_host_port, 16384,
        BPF_F_NO_PREALLOC);
+MK_MAP(cni_calls, BPF_MAP_TYPE_ARRAY, __u32, struct mk_cni_calls, MK_CNI_COMMANDS, BPF_F_MMAPABLE);
 MK_MAP(routes, BPF_MAP_TYPE_LPM_TRIE, struct mk_route_key, struct mk_route, 32768,
        BPF_F_NO_PREALLOC);
 MK_MAP(fragments, BPF_MAP_TYPE_LRU_HASH, struct mk_fragment_key, struct mk_fragment, 4096, 0);

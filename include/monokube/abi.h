@@ -217,6 +217,24 @@ struct mk_host_port {
 _Static_assert(sizeof(struct mk_host_port_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_host_port) == 12, "map value ABI");
 
+/* Map cni_calls, an array by enum mk_cni_command that no program uses: the CNI mode adds to it by
+ * memory map, the agent reads it. Bounds of the buckets: src/cni/calls.h. Append only. */
+enum mk_cni_command {
+	MK_CNI_COMMAND_ADD,
+	MK_CNI_COMMAND_DEL,
+	MK_CNI_COMMAND_CHECK,
+	MK_CNI_COMMAND_GC,
+	MK_CNI_COMMAND_STATUS,
+	MK_CNI_COMMANDS
+};
+#define MK_CNI_BUCKETS 16
+struct mk_cni_calls {
+	__u64 failed; /* of all */
+	__u64 total_ns; /* that all took */
+	__u64 buckets[MK_CNI_BUCKETS]; /* each call is in one, by how long it took */
+};
+_Static_assert(sizeof(struct mk_cni_calls) == 144, "map value ABI");
+
 /* Map routes (LPM). What matches nothing is outside the cluster. */
 enum mk_route_type {
 	MK_ROUTE_PODS = 1, /* this node's pod CIDR: map pods decides */

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cni/calls.h"
 #include "cni/conf.h"
 #include "cni/endpoint.h"
 #include "ipam/ipam.h"
@@ -48,16 +50,19 @@ static int status(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 
 static const struct verb {
 	const char *name;
+	enum mk_cni_command command;
 	enum mk_cni_version since;
 	unsigned int needs; /* enum mk_cni_need */
 	int (*run)(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 		   struct mk_cni_failure *failure);
 } verbs[] = {
-	{ "ADD", MK_CNI_0_3_1, MK_CNI_NEED_CONTAINER | MK_CNI_NEED_NETNS, mk_cni_add },
-	{ "DEL", MK_CNI_0_3_1, MK_CNI_NEED_CONTAINER, del },
-	{ "CHECK", MK_CNI_0_4_0, MK_CNI_NEED_CONTAINER | MK_CNI_NEED_NETNS, mk_cni_check },
-	{ "GC", MK_CNI_1_1_0, 0, mk_cni_gc },
-	{ "STATUS", MK_CNI_1_1_0, 0, status },
+	{ "ADD", MK_CNI_COMMAND_ADD, MK_CNI_0_3_1, MK_CNI_NEED_CONTAINER | MK_CNI_NEED_NETNS,
+	  mk_cni_add },
+	{ "DEL", MK_CNI_COMMAND_DEL, MK_CNI_0_3_1, MK_CNI_NEED_CONTAINER, del },
+	{ "CHECK", MK_CNI_COMMAND_CHECK, MK_CNI_0_4_0, MK_CNI_NEED_CONTAINER | MK_CNI_NEED_NETNS,
+	  mk_cni_check },
+	{ "GC", MK_CNI_COMMAND_GC, MK_CNI_1_1_0, 0, mk_cni_gc },
+	{ "STATUS", MK_CNI_COMMAND_STATUS, MK_CNI_1_1_0, 0, status },
 };
 
 static int read_input(char **text, size_t *size, struct mk_cni_failure *failure)
@@ -80,12 +85,22 @@ static int read_input(char **text, size_t *size, struct mk_cni_failure *failure)
 	return 0;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
 static int run_verb(const struct verb *verb, const char **version, struct mk_cni_failure *failure)
 {
 	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
 	cleanup_free char *text = NULL;
+	uint64_t started_ns = now_ns();
 	struct mk_cni_args args;
 	size_t size;
+	int ret;
 
 	if (read_input(&text, &size, failure) < 0 ||
 	    mk_cni_conf_parse(&conf, text, size, failure) < 0)
@@ -98,7 +113,9 @@ static int run_verb(const struct verb *verb, const char **version, struct mk_cni
 				    verb->name, mk_cni_version_name(verb->since), *version);
 	if (mk_cni_args_read(&args, verb->needs, failure) < 0)
 		return -1;
-	return verb->run(&args, &conf, failure);
+	ret = verb->run(&args, &conf, failure);
+	mk_cni_calls_add(conf.bpf_dir, verb->command, ret < 0, now_ns() - started_ns);
+	return ret;
 }
 
 /* Any version may ask, also one that is not ours; it is the one in the answer. */

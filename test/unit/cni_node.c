@@ -38,16 +38,23 @@ static void pin_program(const char *path)
 	close(fd);
 }
 
-static void pin_table(const char *name, enum bpf_map_type type, size_t key_size, size_t value_size,
-		      unsigned int entries)
+static void pin_table_with(const char *name, enum bpf_map_type type, size_t key_size,
+			   size_t value_size, unsigned int entries, unsigned int flags)
 {
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = flags);
 	char path[128];
-	int fd = bpf_map_create(type, name, (__u32)key_size, (__u32)value_size, entries, NULL);
+	int fd = bpf_map_create(type, name, (__u32)key_size, (__u32)value_size, entries, &opts);
 
 	ck_assert_msg(fd >= 0, "table %s: %s", name, strerror(errno));
 	snprintf(path, sizeof(path), BPF_DIR "/maps/%s", name);
 	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
 	close(fd);
+}
+
+static void pin_table(const char *name, enum bpf_map_type type, size_t key_size, size_t value_size,
+		      unsigned int entries)
+{
+	pin_table_with(name, type, key_size, value_size, entries, 0);
 }
 
 static void pin_tables(void)
@@ -59,6 +66,8 @@ static void pin_tables(void)
 		  sizeof(struct mk_host_port), HOST_PORTS_MAX);
 	pin_table("runtime", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_runtime), 1);
 	pin_table("sessions", BPF_MAP_TYPE_HASH, tuple, session, 4096);
+	pin_table_with("cni_calls", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_cni_calls),
+		       MK_CNI_COMMANDS, BPF_F_MMAPABLE);
 	pin_table("sessions_new", BPF_MAP_TYPE_LRU_HASH, tuple, session, 4096);
 }
 
