@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 #include "datapath/counters.h"
+#include "datapath/census.h"
 #include "datapath/services.h"
 #include "datapath/table.h"
 
@@ -69,8 +70,7 @@ const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *d
 mk_must_check int mk_datapath_prune_counters(const struct mk_datapath *datapath,
 					     struct mk_error *err);
 
-/* Sweep order: each table of established sessions is followed by its table of new ones. */
-#define MK_SESSION_TABLES 4
+/* @index below MK_SESSION_TABLES, in sweep order. */
 const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datapath, int index);
 
 struct mk_route_entry {

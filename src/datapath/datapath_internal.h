@@ -54,5 +54,6 @@ void mk_migrations_release(struct mk_datapath *datapath);
 /* Read map routes. */
 mk_must_check int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err);
 void mk_datapath_forget_routes(struct mk_datapath *datapath);
+size_t mk_datapath_route_count(const struct mk_datapath *datapath);
 
 #endif

@@ -417,3 +417,20 @@ size_t mk_service_sync_frontend_count(const struct mk_service_sync *sync)
 {
 	return HASH_COUNT(sync->frontends);
 }
+
+size_t mk_service_sync_backend_count(const struct mk_service_sync *sync)
+{
+	size_t count = 0;
+
+	for (const struct set *set = sync->sets; set; set = set->hh.next)
+		count += set->count;
+	return count;
+}
+
+uint32_t mk_service_sync_account(const struct mk_service_sync *sync, const char *name)
+{
+	const struct service *service;
+
+	HASH_FIND_STR(sync->services, name, service);
+	return service ? service->account_id : 0;
+}

@@ -88,5 +88,8 @@ uint32_t mk_service_sync_accounts_serial(const struct mk_service_sync *sync);
 
 size_t mk_service_sync_service_count(const struct mk_service_sync *sync);
 size_t mk_service_sync_frontend_count(const struct mk_service_sync *sync);
+size_t mk_service_sync_backend_count(const struct mk_service_sync *sync);
+/* Key of the counters of Service @name ("namespace/name"); 0: none yet. */
+uint32_t mk_service_sync_account(const struct mk_service_sync *sync, const char *name);
 
 #endif

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 
@@ -82,7 +83,9 @@ struct mk_sweep {
 	struct mk_sweep_options options;
 	int table;
 	struct mk_cursor cursor;
-	struct mk_sweep_counts pass, last_pass;
+	struct mk_sweep_counts pass, last_pass, totals;
+	struct mk_census census, last_census;
+	struct mk_nat_census nat;
 	struct mk_tuple keys[BATCH];
 	struct mk_session values[BATCH];
 };
@@ -109,11 +112,23 @@ void mk_sweep_restart(struct mk_sweep *sweep)
 	sweep->table = 0;
 	sweep->cursor = (struct mk_cursor){ 0 };
 	sweep->pass = (struct mk_sweep_counts){ 0 };
+	sweep->census = (struct mk_census){ 0 };
+	memset(&sweep->nat, 0, sizeof(sweep->nat));
 }
 
 const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep)
 {
 	return &sweep->last_pass;
+}
+
+const struct mk_census *mk_sweep_census(const struct mk_sweep *sweep)
+{
+	return &sweep->last_census;
+}
+
+const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep)
+{
+	return &sweep->totals;
 }
 
 /* What a Service's entry holds is read again: the batch is older than its last packet may be. */
@@ -167,22 +182,32 @@ static bool is_over(const struct mk_table *table, uint64_t now_ns, const struct 
 	return mk_session_expired(now_ns, key->proto, session, has_pair ? &pair : NULL);
 }
 
+static int stays(struct mk_sweep *sweep, const struct mk_tuple *key,
+		 const struct mk_session *session)
+{
+	mk_census_add(&sweep->census, &sweep->nat, sweep->table, key, session);
+	return 0;
+}
+
 static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t now_ns,
 		 const struct mk_tuple *key, const struct mk_session *session, struct mk_error *err)
 {
-	uint64_t *counter;
+	uint64_t *counter, *total;
 	int ret;
 
 	sweep->pass.seen++;
+	sweep->totals.seen++;
 	if (sweep->options.cut && sweep->options.cut(sweep->options.ctx, key, session))
-		counter = &sweep->pass.cut;
+		counter = &sweep->pass.cut, total = &sweep->totals.cut;
 	else if (is_over(table, now_ns, key, session))
-		counter = &sweep->pass.expired;
+		counter = &sweep->pass.expired, total = &sweep->totals.expired;
 	else
-		return 0;
+		return stays(sweep, key, session);
 	ret = delete_pair(sweep, table, key, session, err);
-	if (ret > 0)
+	if (ret > 0) {
 		(*counter)++;
+		(*total)++;
+	}
 	return ret < 0 ? ret : 0;
 }
 
@@ -217,6 +242,8 @@ int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, stru
 		if (++sweep->table < sweep->options.table_count)
 			continue;
 		sweep->last_pass = sweep->pass;
+		sweep->census.busiest_nat_ports = mk_census_busiest(&sweep->nat);
+		sweep->last_census = sweep->census;
 		mk_sweep_restart(sweep);
 		return 1;
 	}

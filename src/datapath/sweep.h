@@ -23,6 +23,7 @@
 
 #include "monokube/abi.h"
 #include "base/error.h"
+#include "datapath/census.h"
 #include "datapath/table.h"
 
 /* How long a session of @proto may be idle, from the flags of its two entries. */
@@ -37,7 +38,7 @@ struct mk_sweep;
 
 struct mk_sweep_options {
 	const struct mk_table *tables; /* of sessions; the caller's, outlive the sweep */
-	int table_count;
+	int table_count; /* at most MK_SESSION_TABLES */
 	/* Is the flow's backend gone? NULL: nobody knows. */
 	bool (*cut)(void *ctx, const struct mk_tuple *key, const struct mk_session *session);
 	/* An entry was removed that held packets of a Service, not yet counted. NULL: lost. */
@@ -60,5 +61,8 @@ mk_must_check int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_
 void mk_sweep_restart(struct mk_sweep *sweep);
 /* Of the pass that ended last. */
 const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep);
+const struct mk_census *mk_sweep_census(const struct mk_sweep *sweep);
+/* Of all passes, that under way too. */
+const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep);
 
 #endif

@@ -19,6 +19,11 @@ struct route {
 	UT_hash_handle hh;
 };
 
+size_t mk_datapath_route_count(const struct mk_datapath *datapath)
+{
+	return HASH_COUNT(datapath->route_entries);
+}
+
 static struct route *route_find(const struct mk_datapath *datapath, const struct mk_route_key *key)
 {
 	struct route *route;

@@ -272,3 +272,12 @@ void mk_kube_event(struct mk_kube *kube, bool warning, const char *reason, const
 	if (kube->report)
 		mk_report_event(kube->report, warning, reason, message);
 }
+
+void mk_kube_stats(const struct mk_kube *kube, struct mk_reflector_stats stats[MK_RESOURCE_COUNT])
+{
+	for (int id = 0; id < MK_RESOURCE_COUNT; id++) {
+		stats[id] = (struct mk_reflector_stats){ 0 };
+		if (kube->reflectors[id])
+			mk_reflector_stats(kube->reflectors[id], &stats[id]);
+	}
+}

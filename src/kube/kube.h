@@ -41,6 +41,9 @@ void mk_kube_stop(struct mk_kube *kube);
 /* The datapath is ready: the Node's condition NetworkUnavailable is False, from now on. */
 void mk_kube_ready(struct mk_kube *kube);
 
+/* Of each resource (enum mk_resource_id), those that are not followed marked so. */
+void mk_kube_stats(const struct mk_kube *kube, struct mk_reflector_stats stats[MK_RESOURCE_COUNT]);
+
 /* An Event on the Node: see mk_report_event(). */
 void mk_kube_event(struct mk_kube *kube, bool warning, const char *reason, const char *message);
 

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/time.h"
 
 #define STREAM_AGAIN_MS (3600 * 1000) /* a server may have been upgraded meanwhile */
 #define REJECTED_MAX	3
@@ -98,6 +99,7 @@ static void ask_later(struct mk_reflector *reflector, const char *why, uint64_t 
 {
 	uint64_t wait_ms = mk_backoff_next(&reflector->backoff, retry_after_s, mk_backoff_random());
 
+	reflector->failures++;
 	complain(reflector, why, wait_ms);
 	ask_after(reflector, wait_ms);
 }
@@ -318,6 +320,7 @@ static int ask(struct mk_reflector *reflector, const struct mk_query *query, str
 	};
 
 	reflector->mode = query->mode;
+	reflector->watches += query->mode != MK_QUERY_LIST;
 	mk_splitter_free(reflector->splitter);
 	reflector->splitter = mk_reflector_splitter(reflector);
 	if (!target || !reflector->splitter)
@@ -408,6 +411,25 @@ struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk_http *http,
 	reflector->timer.data = reflector;
 	ask_after(reflector, 0);
 	return reflector;
+}
+
+/* contact_ms begins with the start, before anything came. */
+void mk_reflector_stats(const struct mk_reflector *reflector, struct mk_reflector_stats *stats)
+{
+	uint64_t silence_ms = uv_now(reflector->loop) - reflector->contact_ms;
+	uint64_t now_ms = (uint64_t)mk_time_now_unix_ns() / 1000000;
+
+	*stats = (struct mk_reflector_stats){
+		.followed = true,
+		.up = !*reflector->complaint && reflector->listed_once,
+		.listed = reflector->listed_once,
+		.objects = mk_known_count(reflector->known),
+		.lists = reflector->lists,
+		.watches = reflector->watches,
+		.events = reflector->events,
+		.failures = reflector->failures,
+		.contact_unix_ms = now_ms - silence_ms,
+	};
 }
 
 bool mk_reflector_has_listed(const struct mk_reflector *reflector)

@@ -55,6 +55,16 @@ bool mk_reflector_has_listed(const struct mk_reflector *reflector);
 /* Was the last complete list a streaming one? */
 bool mk_reflector_has_streamed(const struct mk_reflector *reflector);
 
+/* For metrics. */
+struct mk_reflector_stats {
+	bool followed; /* set by whoever has the reflector */
+	uint64_t up; /* 1: nothing is wrong */
+	uint64_t listed, objects; /* 1: there was a complete list; and what there is now */
+	uint64_t lists, watches, events, failures; /* since the start */
+	uint64_t contact_unix_ms; /* when something last came from the server, or the start */
+};
+void mk_reflector_stats(const struct mk_reflector *reflector, struct mk_reflector_stats *stats);
+
 /* No callback comes after this. @reflector may be NULL. */
 void mk_reflector_stop(struct mk_reflector *reflector);
 

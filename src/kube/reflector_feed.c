@@ -205,6 +205,7 @@ static int event(void *ctx, const char *text, size_t size, struct mk_error *err)
 	if (ret < 0)
 		return ret;
 	reflector->heard = true;
+	reflector->events++;
 	if (mk_span_is(event.type, "BOOKMARK"))
 		return take_bookmark(reflector, &head, err);
 	if (mk_span_is(event.type, "ADDED") || mk_span_is(event.type, "MODIFIED"))
@@ -263,6 +264,7 @@ void mk_reflector_complete(struct mk_reflector *reflector, const char *version)
 		mk_log_info("%s: %zu read from the API server, watching from version %s",
 			    reflector->resource->name, mk_known_count(reflector->known), version);
 	reflector->listed_once = true;
+	reflector->lists++;
 	reflector->whole_list = false;
 	mk_reflector_well(reflector);
 	reflector->sink.listed(reflector->sink.ctx, reflector->resource);

@@ -48,6 +48,9 @@ struct mk_reflector {
 	unsigned int rejected; /* requests in a row whose answer says that they will not work */
 	uint64_t contact_ms; /* when something last came from the server */
 	char complaint[MK_STATUS_CHARS]; /* what was last logged; "": all is well */
+
+	/* how often; see struct mk_reflector_stats */
+	uint64_t lists, watches, events, failures;
 };
 
 /* A part of an answer; as struct mk_http_request has it. */

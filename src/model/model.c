@@ -53,6 +53,7 @@ struct mk_model {
 	struct set_entry *slices, *endpoints;
 	struct slice_list *slices_of;
 	struct service_cidr_entry *service_cidrs;
+	size_t endpoint_count; /* in slices */
 	struct mk_model_listener listener;
 };
 
@@ -333,6 +334,7 @@ static int replace_set(struct mk_model *model, const struct mk_json *tree,
 	entry->set = *set;
 	*set = (struct mk_endpoint_set){ 0 };
 	if (slice) {
+		model->endpoint_count += entry->set.count - old.count;
 		link_slice(model, entry);
 		drop_empty_list(model, &old);
 	}
@@ -367,6 +369,7 @@ static void delete_set(struct mk_model *model, enum mk_kind kind, const char *na
 		return;
 	if (kind == MK_KIND_ENDPOINT_SLICE) {
 		HASH_DEL(model->slices, entry);
+		model->endpoint_count -= entry->set.count;
 		unlink_slice(model, entry);
 		drop_empty_list(model, &entry->set);
 	} else {
@@ -522,6 +525,24 @@ const struct mk_service_object *mk_model_service(const struct mk_model *model,
 	struct service_entry *entry = find_service(model, namespace_, name);
 
 	return entry ? &entry->service : NULL;
+}
+
+size_t mk_model_count(const struct mk_model *model, enum mk_kind kind)
+{
+	const size_t counts[MK_KIND_COUNT] = {
+		[MK_KIND_NODE] = HASH_COUNT(model->nodes),
+		[MK_KIND_SERVICE] = HASH_COUNT(model->services),
+		[MK_KIND_ENDPOINT_SLICE] = HASH_COUNT(model->slices),
+		[MK_KIND_ENDPOINTS] = HASH_COUNT(model->endpoints),
+		[MK_KIND_SERVICE_CIDR] = HASH_COUNT(model->service_cidrs),
+	};
+
+	return counts[kind];
+}
+
+size_t mk_model_endpoint_count(const struct mk_model *model)
+{
+	return model->endpoint_count;
 }
 
 void mk_model_each_node(const struct mk_model *model,

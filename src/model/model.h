@@ -137,6 +137,10 @@ mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *n
 mk_must_check int mk_model_service_cidrs(const struct mk_model *model,
 					 struct mk_service_cidr **cidrs, size_t *count);
 
+/* How many objects, and endpoints in EndpointSlices (an address with a port). */
+size_t mk_model_count(const struct mk_model *model, enum mk_kind kind);
+size_t mk_model_endpoint_count(const struct mk_model *model);
+
 void mk_model_each_node(const struct mk_model *model,
 			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);
 void mk_model_each_service(const struct mk_model *model,

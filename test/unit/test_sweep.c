@@ -216,6 +216,127 @@ START_TEST(test_steps_are_bounded)
 }
 END_TEST
 
+/* ---- census ---------------------------------------------------------------------------------- */
+
+#define FORWARD MK_SESSION_FORWARD
+
+static const struct {
+	const char *name;
+	int table;
+	uint8_t proto, flags;
+	int kind; /* -1: not counted as a session */
+	int protocol, state;
+} counted[] = {
+	{ "TCP to a Service", 0, IPPROTO_TCP, FORWARD | OPEN, MK_SESSIONS_SERVICE, MK_SESSIONS_TCP,
+	  MK_SESSIONS_ESTABLISHED },
+	{ "its answers", 0, IPPROTO_TCP, OPEN, -1, 0, 0 },
+	{ "closing", 0, IPPROTO_TCP, FORWARD | OPEN | FIN, MK_SESSIONS_SERVICE, MK_SESSIONS_TCP,
+	  MK_SESSIONS_CLOSING },
+	{ "reset", 0, IPPROTO_TCP, FORWARD | OPEN | RST, MK_SESSIONS_SERVICE, MK_SESSIONS_TCP,
+	  MK_SESSIONS_CLOSING },
+	{ "handshake", 1, IPPROTO_TCP, FORWARD, MK_SESSIONS_SERVICE, MK_SESSIONS_TCP,
+	  MK_SESSIONS_NEW },
+	{ "reset before it was open", 1, IPPROTO_TCP, FORWARD | RST, MK_SESSIONS_SERVICE,
+	  MK_SESSIONS_TCP, MK_SESSIONS_NEW },
+	{ "UDP, masqueraded", 2, IPPROTO_UDP, FORWARD, MK_SESSIONS_NAT, MK_SESSIONS_UDP,
+	  MK_SESSIONS_ESTABLISHED },
+	{ "a ping, masqueraded", 3, IPPROTO_ICMP, FORWARD, MK_SESSIONS_NAT, MK_SESSIONS_ICMP,
+	  MK_SESSIONS_NEW },
+	{ "SCTP", 2, IPPROTO_SCTP, FORWARD | OPEN, MK_SESSIONS_NAT, MK_SESSIONS_SCTP,
+	  MK_SESSIONS_ESTABLISHED },
+	{ "ESP", 0, IPPROTO_ESP, FORWARD, MK_SESSIONS_SERVICE, MK_SESSIONS_OTHER,
+	  MK_SESSIONS_ESTABLISHED },
+};
+
+START_TEST(test_census)
+{
+	struct mk_session session = { .flags = counted[_i].flags };
+	struct mk_tuple key = { .proto = counted[_i].proto };
+	struct mk_census census = { 0 };
+	static struct mk_nat_census nat;
+	uint64_t sessions = 0;
+
+	session.to = key;
+	mk_census_add(&census, &nat, counted[_i].table, &key, &session);
+	for (int table = 0; table < MK_SESSION_TABLES; table++)
+		ck_assert_msg(census.entries[table] == (table == counted[_i].table), "%s",
+			      counted[_i].name);
+	for (size_t i = 0; i < sizeof(census.sessions) / sizeof(uint64_t); i++)
+		sessions += ((const uint64_t *)census.sessions)[i];
+	ck_assert_msg(sessions == (counted[_i].kind >= 0), "%s", counted[_i].name);
+	if (counted[_i].kind >= 0)
+		ck_assert_msg(census.sessions[counted[_i].kind][counted[_i].protocol]
+					     [counted[_i].state] == 1,
+			      "%s", counted[_i].name);
+	ck_assert_msg(mk_census_busiest(&nat) == (counted[_i].kind == MK_SESSIONS_NAT), "%s",
+		      counted[_i].name);
+}
+END_TEST
+
+static void count_nat(struct mk_nat_census *nat, uint32_t destination, __be16 dport, uint8_t proto,
+		      int ports)
+{
+	struct mk_census census = { 0 };
+	struct mk_session session = { .flags = FORWARD };
+	struct mk_tuple key = { .proto = proto };
+
+	for (int i = 0; i < ports; i++) {
+		session.to = (struct mk_tuple){ .daddr.word = { destination },
+						.sport = htons((uint16_t)(50000 + i)),
+						.dport = proto == IPPROTO_ICMP
+								 ? htons((uint16_t)(50000 + i))
+								 : dport,
+						.proto = proto };
+		mk_census_add(&census, nat, i % 2 ? 2 : 3, &key, &session);
+	}
+}
+
+/* By destination, which a ping's identifier is no part of. */
+START_TEST(test_nat_ports)
+{
+	static struct mk_nat_census nat, pings, full;
+
+	for (uint32_t i = 1; i <= 100; i++)
+		count_nat(&nat, htonl(i), htons(443), IPPROTO_TCP, 10);
+	ck_assert_uint_ge(mk_census_busiest(&nat), 10);
+	ck_assert_uint_le(mk_census_busiest(&nat), 20);
+	count_nat(&nat, htonl(50), htons(443), IPPROTO_TCP, 300);
+	ck_assert_uint_ge(mk_census_busiest(&nat), 310);
+	ck_assert_uint_le(mk_census_busiest(&nat), 330);
+	count_nat(&pings, htonl(1), 0, IPPROTO_ICMP, 40);
+	ck_assert_uint_eq(mk_census_busiest(&pings), 40);
+	count_nat(&full, htonl(1), htons(443), IPPROTO_UDP, 70000);
+	ck_assert_uint_eq(mk_census_busiest(&full), UINT16_MAX);
+}
+END_TEST
+
+/* Of the last pass, without what it removed; totals go on. */
+START_TEST(test_pass_is_counted)
+{
+	const struct mk_sweep_options options = { .tables = tables, .table_count = 2 };
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+	const uint64_t(*udp)[MK_SESSION_STATES];
+
+	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], 0);
+	for (uint16_t n = 1; n <= 100; n++) {
+		put_pair(&tables[0], n, n <= 40 ? 1 * S : 900 * S, 1 * S);
+		put_pair(&tables[1], n, 900 * S, 900 * S);
+	}
+	pass(sweep, 1000 * S, 512);
+	udp = &mk_sweep_census(sweep)->sessions[MK_SESSIONS_SERVICE][MK_SESSIONS_UDP];
+	ck_assert_uint_eq((*udp)[MK_SESSIONS_ESTABLISHED], 60);
+	ck_assert_uint_eq((*udp)[MK_SESSIONS_NEW], 100);
+	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], 120);
+	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[1], 200);
+	pass(sweep, 2000 * S, 512);
+	ck_assert_uint_eq((*udp)[MK_SESSIONS_ESTABLISHED], 0);
+	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[1], 0);
+	ck_assert_uint_eq(mk_sweep_totals(sweep)->expired, 40 + 60 + 100);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->expired, 160);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sweep");
@@ -228,6 +349,9 @@ int main(void)
 	tcase_add_test(walk, test_pass);
 	tcase_add_test(walk, test_cut);
 	tcase_add_test(walk, test_steps_are_bounded);
+	tcase_add_test(walk, test_pass_is_counted);
+	tcase_add_loop_test(rules, test_census, 0, MK_ARRAY_SIZE(counted));
+	tcase_add_test(rules, test_nat_ports);
 	suite_add_tcase(suite, rules);
 	suite_add_tcase(suite, walk);
 	return unit_run(suite);

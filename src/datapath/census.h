@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/census.h - how many sessions of which kind there are, counted by the sweep as it passes
+ * their entries. */
+#ifndef MK_DATAPATH_CENSUS_H
+#define MK_DATAPATH_CENSUS_H
+
+#include <stdint.h>
+
+#include "monokube/abi.h"
+
+/* Sweep order: each table of established sessions is followed by its table of new ones. */
+#define MK_SESSION_TABLES 4
+
+enum mk_session_kind { MK_SESSIONS_SERVICE, MK_SESSIONS_NAT, MK_SESSION_KINDS };
+enum mk_session_protocol {
+	MK_SESSIONS_TCP,
+	MK_SESSIONS_UDP,
+	MK_SESSIONS_SCTP,
+	MK_SESSIONS_ICMP,
+	MK_SESSIONS_OTHER,
+	MK_SESSION_PROTOCOLS
+};
+enum mk_session_state {
+	MK_SESSIONS_NEW, /* in a table whose entries may be evicted */
+	MK_SESSIONS_ESTABLISHED,
+	MK_SESSIONS_CLOSING, /* the side that began has ended it */
+	MK_SESSION_STATES
+};
+extern const char *const mk_session_kind_names[MK_SESSION_KINDS];
+extern const char *const mk_session_protocol_names[MK_SESSION_PROTOCOLS];
+extern const char *const mk_session_state_names[MK_SESSION_STATES];
+
+struct mk_census {
+	uint64_t entries[MK_SESSION_TABLES]; /* two per session */
+	uint64_t sessions[MK_SESSION_KINDS][MK_SESSION_PROTOCOLS][MK_SESSION_STATES];
+	uint64_t busiest_nat_ports; /* see mk_census_busiest() */
+};
+
+/* Source ports in use, by destination and source address. Several of these share a counter, by hash, so
+ * that a million sessions take no more memory than ten: a counter says at least what its busiest has. */
+#define MK_CENSUS_COUNTERS 65536
+struct mk_nat_census {
+	uint16_t used[MK_CENSUS_COUNTERS]; /* no range has more ports */
+};
+
+/* The entry @key of table number @table. */
+void mk_census_add(struct mk_census *census, struct mk_nat_census *nat, int table,
+		   const struct mk_tuple *key, const struct mk_session *session);
+/* The most that a destination has, or a few more. */
+uint64_t mk_census_busiest(const struct mk_nat_census *nat);
+
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/statistics.h"
+
+#include <bpf/bpf.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "datapath/datapath_internal.h"
+
+size_t mk_datapath_program_stats(const struct mk_datapath *datapath, struct mk_program_stats *stats,
+				 size_t room)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < mk_program_count && count < room; i++) {
+		int fd = mk_programs[i].is_hook
+				 ? mk_object_program(datapath->object, mk_programs[i].name, NULL)
+				 : -1;
+		struct bpf_prog_info info = { 0 };
+		__u32 size = sizeof(info);
+
+		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size) < 0)
+			continue;
+		stats[count++] = (struct mk_program_stats){
+			.name = mk_programs[i].name,
+			.runs = info.run_cnt,
+			.run_ns = info.run_time_ns,
+		};
+	}
+	return count;
+}
+
+static int count_pods(const struct mk_datapath *datapath, uint64_t *count)
+{
+	enum { ROOM = 1024 };
+	cleanup_free struct mk_addr *keys = calloc(ROOM, sizeof(*keys));
+	cleanup_free struct mk_pod *pods = calloc(ROOM, sizeof(*pods));
+	struct mk_cursor cursor = { 0 };
+
+	if (!keys || !pods)
+		return -ENOMEM;
+	*count = 0;
+	while (!cursor.done) {
+		int got = mk_table_next(&datapath->pods, &cursor, keys, pods, ROOM, NULL);
+
+		if (got < 0)
+			return got;
+		*count += (uint64_t)got;
+	}
+	return 0;
+}
+
+struct fills {
+	struct mk_table_fill *list;
+	size_t count, room;
+};
+
+static void add(struct fills *fills, const struct mk_table *table, uint64_t entries)
+{
+	if (fills->count < fills->room)
+		fills->list[fills->count++] = (struct mk_table_fill){
+			.name = table->name,
+			.entries = entries,
+			.max_entries = table->max_entries,
+		};
+}
+
+size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_census *census,
+			struct mk_table_fill *list, size_t room)
+{
+	const struct mk_service_tables *tables = &datapath->service_tables;
+	struct fills fills = { .list = list, .room = room };
+	uint64_t pods;
+
+	if (count_pods(datapath, &pods) == 0)
+		add(&fills, &datapath->pods, pods);
+	add(&fills, &datapath->routes, mk_datapath_route_count(datapath));
+	add(&fills, &tables->services, mk_service_sync_frontend_count(datapath->services));
+	add(&fills, &tables->backends, mk_service_sync_backend_count(datapath->services));
+	for (int i = 0; census && i < MK_SESSION_TABLES; i++)
+		add(&fills, &datapath->sessions[i], census->entries[i]);
+	return fills.count;
+}
