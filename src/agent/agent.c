@@ -252,6 +252,7 @@ static void stop(struct mk_agent *agent)
 	mk_overlay_plan_release(&agent->plan);
 	mk_agent_services_free(agent);
 	mk_agent_health_free(agent);
+	mk_agent_metrics_free(agent);
 	mk_agent_node_release(&agent->node);
 	mk_model_free(agent->model);
 	mk_nl_free(agent->nl);
@@ -303,6 +304,7 @@ int mk_agent_main(int argc, char **argv)
 	}
 	agent->lock_fd = -1;
 	agent->host_backends = -1;
+	mk_agent_metrics_init(agent);
 	ret = mk_config_load(&agent->config, argc, argv, &err);
 	if (ret == 0) {
 		mk_log_set_level(agent->config.log_level);

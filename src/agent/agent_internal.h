@@ -19,6 +19,7 @@
 #include <uthash.h>
 #include <uv.h>
 
+#include "agent/metrics.h"
 #include "agent/repair.h"
 #include "agent/source.h"
 #include "base/histogram.h"
@@ -26,6 +27,7 @@
 #include "config/config.h"
 #include "datapath/datapath.h"
 #include "datapath/sweep.h"
+#include "http/httpd.h"
 #include "model/model.h"
 #include "overlay/overlay.h"
 
@@ -89,6 +91,16 @@ struct agent_file {
 	struct timespec changed;
 };
 
+/* What the agent counts about itself, for metrics. */
+struct agent_stats {
+	struct mk_histogram work; /* turns, in seconds */
+	uint64_t work_failures, addresses_reaped;
+	uint64_t sweep_passes, sweep_busy_ns, sweep_last_ns;
+	uint64_t pass_since_ns; /* of the pass under way; 0: none */
+	char *services_text; /* what /metrics/services said last; NULL: nothing yet */
+	uint64_t services_text_ns;
+};
+
 struct mk_agent {
 	struct mk_config config;
 	uv_loop_t loop;
@@ -131,6 +143,7 @@ struct mk_agent {
 	bool hooks_dirty; /* somebody has removed a filter or a qdisc */
 	unsigned int look, overlay_looks; /* counters of the round of repair.c */
 	int pod_pause;
+	struct agent_stats stats;
 	unsigned int writes; /* table entries and kernel objects changed since the start */
 };
 
@@ -266,6 +279,11 @@ void mk_agent_latency_written(struct mk_agent *agent);
 void mk_agent_latency_forget(struct mk_agent *agent);
 /* In seconds, since the start: for metrics. */
 const struct mk_histogram *mk_agent_latency(const struct mk_agent *agent);
+
+/* metrics_read.c: an mk_httpd_handler. */
+void mk_agent_metrics_init(struct mk_agent *agent);
+void mk_agent_metrics_free(struct mk_agent *agent);
+void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply);
 
 /* monitor.c: tells when interfaces or addresses change. */
 mk_must_check int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err);

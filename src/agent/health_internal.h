@@ -21,6 +21,14 @@ struct agent_health_port {
 	UT_hash_handle hh;
 };
 
+/* An address of the node itself where something is answered. */
+enum agent_listen { AGENT_LISTEN_HEALTHZ, AGENT_LISTEN_METRICS, AGENT_LISTENS };
+struct agent_listener {
+	struct mk_httpd *server;
+	struct mk_httpd_listener *listener; /* NULL: off, or tried again */
+	bool said;
+};
+
 /* A change of endpoints that is not written yet. */
 struct agent_trigger {
 	int64_t unix_ns;
@@ -30,9 +38,8 @@ struct agent_trigger {
 
 struct agent_health {
 	struct mk_health state;
-	struct mk_httpd *node_server, *service_server;
-	struct mk_httpd_listener *node; /* /healthz and /livez; NULL: off, or tried again */
-	bool node_said;
+	struct mk_httpd *service_server;
+	struct agent_listener listeners[AGENT_LISTENS];
 	struct agent_health_port *ports;
 	uv_timer_t retry;
 

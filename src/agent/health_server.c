@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks this node over HTTP: the kubelet and load balancers at /healthz and /livez, and load
- * balancers at a port per Service (healthCheckNodePort). A port that cannot be had is named once and
+/* Who asks this node over HTTP: the kubelet and load balancers at /healthz and /livez, Prometheus at
+ * /metrics, and load balancers at a port per Service (healthCheckNodePort). A port that cannot be had is named once and
  * tried again. */
 #include <errno.h>
 #include <stdio.h>
@@ -17,10 +17,17 @@
 
 #define RETRY_MS 5000
 
-/* The node's own port has limits of its own: whoever fills the Services' ports from outside does not
- * keep the kubelet from asking. */
-static const struct mk_httpd_limits node_limits = {
-	.connections = 128, .per_listener = 128, .per_client = 32, .seconds = 10
+/* The node's own ports have limits of their own: whoever fills the Services' ports from outside does
+ * not keep the kubelet from asking, nor does whoever asks for metrics. */
+static const struct mk_httpd_limits listen_limits[AGENT_LISTENS] = {
+	[AGENT_LISTEN_HEALTHZ] = { .connections = 128,
+				   .per_listener = 128,
+				   .per_client = 32,
+				   .seconds = 10 },
+	[AGENT_LISTEN_METRICS] = { .connections = 8,
+				   .per_listener = 8,
+				   .per_client = 4,
+				   .seconds = 10 },
 };
 static const struct mk_httpd_limits service_limits = {
 	.connections = 512, .per_listener = 128, .per_client = 32, .seconds = 10
@@ -67,25 +74,43 @@ static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *repl
 	finish_json(reply, mk_health_status(question, &answer), mk_health_body(question, &answer));
 }
 
-static void open_node(struct mk_agent *agent)
+static const struct mk_ip_port *listen_address(const struct mk_agent *agent,
+					       enum agent_listen which)
 {
-	struct agent_health *health = agent->health;
+	return which == AGENT_LISTEN_HEALTHZ ? &agent->config.healthz : &agent->config.metrics;
+}
+
+/* Returns whether it has to be tried again. */
+static bool open_listener(struct mk_agent *agent, enum agent_listen which)
+{
+	static const struct {
+		mk_httpd_handler *handler;
+		const char *what, *key;
+	} rows[AGENT_LISTENS] = {
+		[AGENT_LISTEN_HEALTHZ] = { answer_node, "/healthz and /livez are",
+					   "healthzBindAddress" },
+		[AGENT_LISTEN_METRICS] = { mk_agent_metrics_answer, "/metrics is",
+					   "metricsBindAddress" },
+	};
+	struct agent_listener *listener = &agent->health->listeners[which];
+	const struct mk_ip_port *address = listen_address(agent, which);
 	struct mk_error err = { 0 };
 	char at[MK_IP_PORT_STRLEN];
 
-	if (health->node || !agent->config.healthz.port)
-		return;
-	health->node = mk_httpd_listen(health->node_server, &agent->config.healthz, answer_node,
-				       agent, &err);
-	mk_ip_port_format(&agent->config.healthz, at);
-	if (health->node)
-		mk_log_info("/healthz and /livez are answered address=%s", at);
-	else if (!health->node_said)
-		mk_log_error("/healthz and /livez are not answered: %s; free the port, or set "
-			     "healthzBindAddress (now '%s') to another one, or to off; trying "
-			     "again every %d s",
-			     mk_error_text(&err), at, RETRY_MS / 1000);
-	health->node_said = !health->node;
+	if (listener->listener || !address->port)
+		return false;
+	listener->listener =
+		mk_httpd_listen(listener->server, address, rows[which].handler, agent, &err);
+	mk_ip_port_format(address, at);
+	if (listener->listener)
+		mk_log_info("%s answered address=%s", rows[which].what, at);
+	else if (!listener->said)
+		mk_log_error("%s not answered: %s; free the port, or set %s (now '%s') to another "
+			     "one, or to off; trying again every %d s",
+			     rows[which].what, mk_error_text(&err), rows[which].key, at,
+			     RETRY_MS / 1000);
+	listener->said = !listener->listener;
+	return !listener->listener;
 }
 
 /* ---- Services -------------------------------------------------------------------------------- */
@@ -200,10 +225,9 @@ static void on_retry(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
 	struct agent_health *health = agent->health;
-	bool waiting;
+	bool waiting = open_listener(agent, AGENT_LISTEN_HEALTHZ);
 
-	open_node(agent);
-	waiting = !health->node && agent->config.healthz.port;
+	waiting |= open_listener(agent, AGENT_LISTEN_METRICS);
 	for (struct agent_health_port *port = health->ports; port; port = port->hh.next) {
 		open_port(port);
 		waiting |= !port->listener;
@@ -277,10 +301,14 @@ int mk_agent_health_start(struct mk_agent *agent, struct mk_error *err)
 	health->retry.data = agent;
 	mk_latency_init(&health->latency);
 	health->started_unix_ns = mk_time_now_unix_ns();
-	health->node_server = mk_httpd_new(&agent->loop, &node_limits);
 	health->service_server = mk_httpd_new(&agent->loop, &service_limits);
-	if (!health->node_server || !health->service_server)
+	if (!health->service_server)
 		return mk_error_errno(err, ENOMEM, "health");
+	for (size_t i = 0; i < AGENT_LISTENS; i++) {
+		health->listeners[i].server = mk_httpd_new(&agent->loop, &listen_limits[i]);
+		if (!health->listeners[i].server)
+			return mk_error_errno(err, ENOMEM, "health");
+	}
 	allow_descriptors();
 	return 0;
 }
@@ -299,9 +327,9 @@ void mk_agent_health_stop(struct mk_agent *agent)
 		return;
 	HASH_ITER(hh, health->ports, port, next)
 		forget_port(port);
-	mk_httpd_free(health->node_server);
-	mk_httpd_free(health->service_server);
-	health->node_server = health->service_server = NULL;
+	for (size_t i = 0; i < AGENT_LISTENS; i++)
+		mk_httpd_free(mk_steal_ptr(health->listeners[i].server));
+	mk_httpd_free(mk_steal_ptr(health->service_server));
 }
 
 void mk_agent_health_free(struct mk_agent *agent)

@@ -128,3 +128,11 @@ void mk_source_warn(struct mk_source *source, const char *reason, const char *me
 	if (source->kube)
 		mk_kube_event(source->kube, true, reason, message);
 }
+
+bool mk_source_stats(const struct mk_source *source,
+		     struct mk_reflector_stats stats[MK_RESOURCE_COUNT])
+{
+	if (source->kube)
+		mk_kube_stats(source->kube, stats);
+	return source->kube != NULL;
+}

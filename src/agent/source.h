@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "kube/cluster_dir.h"
+#include "kube/reflector.h"
 #include "model/model.h"
 
 #define MK_SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -35,6 +36,10 @@ void mk_source_stop(struct mk_source *source);
 
 /* This node's network works: pods may come. */
 void mk_source_ready(struct mk_source *source);
+
+/* Returns false for a directory, which is not asked for anything. */
+bool mk_source_stats(const struct mk_source *source,
+		     struct mk_reflector_stats stats[MK_RESOURCE_COUNT]);
 
 /* What an operator must know about this node. @reason is one word in CamelCase. */
 void mk_source_warn(struct mk_source *source, const char *reason, const char *message);

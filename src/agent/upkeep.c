@@ -23,6 +23,7 @@ static void sweep_in(struct mk_agent *agent, uint64_t delay_ms)
 
 void mk_agent_sweep_now(struct mk_agent *agent)
 {
+	agent->stats.pass_since_ns = 0;
 	if (agent->sweep)
 		mk_sweep_restart(agent->sweep);
 	sweep_in(agent, 0);
@@ -60,14 +61,30 @@ static int open_sweep(struct mk_agent *agent, struct mk_error *err)
 	return agent->sweep ? 0 : -ENOMEM;
 }
 
+static void count_step(struct agent_stats *stats, uint64_t began_ns, bool ended)
+{
+	uint64_t now_ns = mk_agent_now_ns();
+
+	stats->sweep_busy_ns += now_ns - began_ns;
+	if (!stats->pass_since_ns)
+		stats->pass_since_ns = began_ns;
+	if (!ended)
+		return;
+	stats->sweep_passes++;
+	stats->sweep_last_ns = now_ns - stats->pass_since_ns;
+	stats->pass_since_ns = 0;
+}
+
 /* Returns 1 at the end of a pass. Before the first list is complete, no flow is known to be cut. */
 static int sweep(struct mk_agent *agent, struct mk_error *err)
 {
 	const struct mk_sweep_counts *last;
+	uint64_t now_ns = mk_agent_now_ns();
 	int ret = open_sweep(agent, err);
 
 	if (ret == 0)
-		ret = mk_sweep_step(agent->sweep, mk_agent_now_ns(), SWEEP_BUDGET, err);
+		ret = mk_sweep_step(agent->sweep, now_ns, SWEEP_BUDGET, err);
+	count_step(&agent->stats, now_ns, ret > 0);
 	if (ret <= 0)
 		return ret;
 	last = mk_sweep_last_pass(agent->sweep);
@@ -120,9 +137,12 @@ static void look_around(struct mk_agent *agent)
 static void reap(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
+	int ret = mk_cni_reap(agent->config.state_dir, agent->config.bpf_dir,
+			      agent->config.veth_prefix, &err);
 
-	if (mk_cni_reap(agent->config.state_dir, agent->config.bpf_dir, agent->config.veth_prefix,
-			&err) < 0)
+	if (ret > 0)
+		agent->stats.addresses_reaped += (uint64_t)ret;
+	if (ret < 0)
 		mk_log_error("cannot release addresses of containers that are gone: %s",
 			     mk_error_text(&err));
 }

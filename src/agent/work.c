@@ -203,14 +203,17 @@ static void retry_later(struct mk_agent *agent)
 
 void mk_agent_work(struct mk_agent *agent)
 {
+	uint64_t began_ns = mk_agent_now_ns();
 	struct mk_error err = { 0 };
 	int ret;
 
 	if (!agent->listed)
 		return; /* the first list comes in one piece: begin with all of it */
 	ret = run_steps(agent, &err);
+	mk_histogram_observe(&agent->stats.work, (double)(mk_agent_now_ns() - began_ns) / 1e9);
 	if (ret < 0) {
 		agent->failed = true;
+		agent->stats.work_failures++;
 		agent->overlay_dirty = true;
 		say_error(agent, &err);
 		retry_later(agent);

@@ -74,6 +74,9 @@ static const struct setting settings[] = {
 	{ "healthzBindAddress", "healthz-bind-address", "ADDRESS:PORT", "0.0.0.0:10256",
 	  "an IPv4 address and port such as 0.0.0.0:10256, or off",
 	  "where /healthz and /livez answer", mk_parse_listen_or_off, FIELD(healthz) },
+	{ "metricsBindAddress", "metrics-bind-address", "ADDRESS:PORT", "127.0.0.1:10249",
+	  "an IPv4 address and port such as 127.0.0.1:10249, or off",
+	  "where /metrics and /metrics/services answer", mk_parse_listen_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
 	  "run on control-plane nodes too", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "localEndpointWeight", "local-endpoint-weight", "N", "1", "a number from 1 to 65535",
@@ -265,9 +268,38 @@ static bool ranges_meet(uint16_t min, uint16_t max, uint16_t other_min, uint16_t
 	return min <= other_max && other_min <= max;
 }
 
+/* 0: the address is off, and no range has it. */
+static int check_listen(const struct mk_config *config, const char *key, uint16_t port,
+			struct mk_error *err)
+{
+	if (!ranges_meet(config->node_port_min, config->node_port_max, port, port) &&
+	    !ranges_meet(config->nat_port_min, config->nat_port_max, port, port))
+		return 0;
+	return mk_error_set(err, EINVAL,
+			    "%s: port %u: expected one outside nodePortRange '%u-%u' and "
+			    "natPortRange '%u-%u'",
+			    key, port, config->node_port_min, config->node_port_max,
+			    config->nat_port_min, config->nat_port_max);
+}
+
+static int check_listens(const struct mk_config *config, struct mk_error *err)
+{
+	uint16_t healthz = config->healthz.port, metrics = config->metrics.port;
+	int ret = check_listen(config, "healthzBindAddress", healthz, err);
+
+	if (ret == 0)
+		ret = check_listen(config, "metricsBindAddress", metrics, err);
+	if (ret == 0 && metrics && metrics == healthz)
+		return mk_error_set(err, EINVAL,
+				    "metricsBindAddress: port %u: expected another one than that "
+				    "of healthzBindAddress",
+				    metrics);
+	return ret;
+}
+
 static int check_ports(const struct mk_config *config, struct mk_error *err)
 {
-	uint16_t vxlan = config->vxlan_port, healthz = config->healthz.port;
+	uint16_t vxlan = config->vxlan_port;
 
 	if (ranges_meet(config->node_port_min, config->node_port_max, config->nat_port_min,
 			config->nat_port_max))
@@ -283,15 +315,7 @@ static int check_ports(const struct mk_config *config, struct mk_error *err)
 				    "and natPortRange '%u-%u'",
 				    vxlan, config->node_port_min, config->node_port_max,
 				    config->nat_port_min, config->nat_port_max);
-	if (ranges_meet(config->node_port_min, config->node_port_max, healthz, healthz) ||
-	    ranges_meet(config->nat_port_min, config->nat_port_max, healthz, healthz))
-		return mk_error_set(
-			err, EINVAL,
-			"healthzBindAddress: port %u: expected one outside nodePortRange "
-			"'%u-%u' and natPortRange '%u-%u'",
-			healthz, config->node_port_min, config->node_port_max, config->nat_port_min,
-			config->nat_port_max);
-	return 0;
+	return check_listens(config, err);
 }
 
 static int check_interfaces(const struct mk_config *config, struct mk_error *err)

@@ -48,6 +48,7 @@ struct mk_config {
 	uint32_t mtu_bytes; /* mtu, of pods; 0: uplink's less 50 for VXLAN */
 	enum mk_log_level log_level; /* logLevel, info */
 	struct mk_ip_port healthz; /* healthzBindAddress, 0.0.0.0:10256; port 0: off */
+	struct mk_ip_port metrics; /* metricsBindAddress, 127.0.0.1:10249; port 0: off */
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	uint16_t local_endpoint_weight; /* localEndpointWeight, 1 */
 	uint32_t maglev_slots; /* maglevTableSize, 1021; a prime, the same on every node */

@@ -54,6 +54,7 @@ START_TEST(test_defaults)
 	ck_assert_uint_eq(config.mtu_bytes, 0);
 	ck_assert_int_eq(config.log_level, MK_LOG_INFO);
 	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "0.0.0.0:10256");
+	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "127.0.0.1:10249");
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
 	ck_assert_uint_eq(config.maglev_slots, 1021);
@@ -63,16 +64,19 @@ START_TEST(test_defaults)
 }
 END_TEST
 
-START_TEST(test_no_healthz)
+START_TEST(test_no_listeners)
 {
 	const char *const none[] = { NULL };
-	const char *const flags[] = { REQUIRED, "--healthz-bind-address", "off", NULL };
+	const char *const flags[] = { REQUIRED, "--healthz-bind-address",
+				      "off",	"--metrics-bind-address",
+				      "off",	NULL };
 	struct mk_config config;
 	struct mk_error err = { 0 };
 
 	set_environment(none);
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(config.healthz.port, 0);
+	ck_assert_uint_eq(config.metrics.port, 0);
 }
 END_TEST
 
@@ -128,6 +132,8 @@ START_TEST(test_environment)
 					    "debug",
 					    "healthzBindAddress",
 					    "127.0.0.1:10000",
+					    "metricsBindAddress",
+					    "10.0.0.1:10001",
 					    "isCPNodesDeployAllowed",
 					    "false",
 					    "localEndpointWeight",
@@ -160,6 +166,7 @@ START_TEST(test_environment)
 	ck_assert_uint_eq(config.mtu_bytes, 1400);
 	ck_assert_int_eq(config.log_level, MK_LOG_DEBUG);
 	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "127.0.0.1:10000");
+	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "10.0.0.1:10001");
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
 	ck_assert_uint_eq(config.maglev_slots, 65521);
@@ -362,6 +369,18 @@ static const struct {
 	  { "healthzBindAddress", "0.0.0.0:50000" },
 	  { REQUIRED },
 	  { "healthzBindAddress", "50000", "natPortRange" } },
+	{ "metrics address without a port",
+	  { "metricsBindAddress", "127.0.0.1" },
+	  { REQUIRED },
+	  { "metricsBindAddress", "'127.0.0.1'", "such as 127.0.0.1:10249, or off" } },
+	{ "metrics port inside NAT ports",
+	  { "metricsBindAddress", "127.0.0.1:50000" },
+	  { REQUIRED },
+	  { "metricsBindAddress", "50000", "natPortRange" } },
+	{ "metrics port of healthz",
+	  { "metricsBindAddress", "127.0.0.1:10256" },
+	  { REQUIRED },
+	  { "metricsBindAddress", "10256", "healthzBindAddress" } },
 	{ "relative path",
 	  { NULL },
 	  { REQUIRED, "--state-dir", "state" },
@@ -475,7 +494,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(tc, test_defaults);
-	tcase_add_test(tc, test_no_healthz);
+	tcase_add_test(tc, test_no_listeners);
 	tcase_add_test(tc, test_environment);
 	tcase_add_test(tc, test_lists);
 	tcase_add_test(tc, test_flags_override_environment);

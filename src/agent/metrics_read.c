@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a scrape says, read in one pass when it is asked for: nothing is gathered for nobody. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <utlist.h>
+
+#include "agent/agent_internal.h"
+#include "agent/health_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "cni/calls.h"
+
+#define SERVICES_AGE_NS 1000000000ULL
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static double seconds(const struct timeval *time)
+{
+	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
+}
+
+static void read_memory(struct mk_metrics *metrics)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	unsigned long virtual, resident;
+	cleanup_fclose FILE *file = fopen("/proc/self/statm", "re");
+
+	if (!file || fscanf(file, "%lu %lu", &virtual, &resident) != 2)
+		return;
+	metrics->process.virtual_bytes = virtual * page;
+	metrics->process.resident_bytes = resident * page;
+}
+
+/* Without the one that reads the directory. */
+static uint64_t open_descriptors(void)
+{
+	cleanup_closedir DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	uint64_t count = 0;
+
+	while (dir && (entry = readdir(dir)))
+		count += entry->d_name[0] != '.';
+	return count ? count - 1 : 0;
+}
+
+static void read_process(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	struct rlimit files = { 0 };
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	getrlimit(RLIMIT_NOFILE, &files);
+	read_memory(metrics);
+	metrics->process.cpu_s = seconds(&usage.ru_utime) + seconds(&usage.ru_stime);
+	metrics->process.start_unix_s = (double)(agent->health->started_unix_ns / 1000000) / 1000;
+	metrics->process.open_fds = open_descriptors();
+	metrics->process.max_fds = files.rlim_cur;
+}
+
+/* ---- the agent --------------------------------------------------------------------------------- */
+
+static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	const struct mk_health *health = &agent->health->state;
+	uint64_t now_ns = mk_agent_now_ns();
+
+	metrics->ready = agent->ready;
+	metrics->healthy = mk_health_is_healthy(health, now_ns);
+	metrics->complete = agent->complete;
+	if (health->waiting_since_ns)
+		metrics->waiting_s = (double)(now_ns - health->waiting_since_ns) / 1e9;
+	metrics->latency = *mk_agent_latency(agent);
+	metrics->work = agent->stats.work;
+	metrics->work_failures = agent->stats.work_failures;
+	metrics->writes = agent->writes;
+	metrics->addresses_reaped = agent->stats.addresses_reaped;
+	metrics->repairs = agent->repairs;
+	for (int level = 0; level < MK_LOG_LEVELS; level++)
+		metrics->log_lines[level] = mk_log_count((enum mk_log_level)level);
+}
+
+static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	const struct agent_service *service;
+
+	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
+		metrics->objects[kind] = mk_model_count(agent->model, (enum mk_kind)kind);
+	metrics->endpoints = mk_model_endpoint_count(agent->model);
+	metrics->peers = agent->plan.peer_count;
+	metrics->peers_left_out = agent->plan.left_out_count;
+	DL_COUNT(agent->dirty, service, metrics->services_waiting);
+	metrics->has_api = mk_source_stats(agent->source, metrics->api);
+}
+
+/* From the first to the last pod's address; known once the Node object is. */
+static uint64_t pod_addresses(const struct mk_addresses *addresses)
+{
+	return ntohl(addresses->last_pod.v4.s_addr) - ntohl(addresses->first_pod.v4.s_addr) + 1;
+}
+
+/* ---- the datapath ------------------------------------------------------------------------------ */
+
+static void read_sweep(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	const struct agent_stats *stats = &agent->stats;
+
+	metrics->nat_ports = agent->config.nat_port_max - agent->config.nat_port_min + 1U;
+	metrics->has_sweep = stats->sweep_passes > 0 && agent->sweep;
+	if (!metrics->has_sweep)
+		return;
+	metrics->census = *mk_sweep_census(agent->sweep);
+	metrics->sessions_expired = mk_sweep_totals(agent->sweep)->expired;
+	metrics->sessions_cut = mk_sweep_totals(agent->sweep)->cut;
+	metrics->sweep_passes = stats->sweep_passes;
+	metrics->sweep_busy_s = (double)stats->sweep_busy_ns / 1e9;
+	metrics->sweep_last_s = (double)stats->sweep_last_ns / 1e9;
+}
+
+static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	const struct mk_datapath *datapath = agent->datapath;
+	const struct mk_service_sync *sync;
+
+	metrics->has_datapath = datapath && mk_datapath_state(datapath) >= MK_DATAPATH_LOADED;
+	if (!metrics->has_datapath)
+		return;
+	sync = mk_datapath_services(datapath);
+	metrics->services = mk_service_sync_service_count(sync);
+	metrics->frontends = mk_service_sync_frontend_count(sync);
+	metrics->backends = mk_service_sync_backend_count(sync);
+	metrics->table_count =
+		mk_datapath_fill(datapath, metrics->has_sweep ? &metrics->census : NULL,
+				 metrics->tables, MK_METRICS_TABLES);
+	metrics->program_count =
+		mk_datapath_program_stats(datapath, metrics->programs, MK_METRICS_PROGRAMS);
+	metrics->has_addresses = true;
+	metrics->pod_addresses = pod_addresses(&agent->node.addresses);
+	for (size_t i = 0; i < metrics->table_count; i++)
+		if (strcmp(metrics->tables[i].name, "pods") == 0)
+			metrics->pods = metrics->tables[i].entries;
+}
+
+static void take_traffic(struct mk_metrics *metrics, enum mk_hook hook, const char *device,
+			 uint64_t packets, uint64_t bytes)
+{
+	struct mk_metrics_traffic *traffic = &metrics->traffic[metrics->traffic_count++];
+
+	*traffic = (struct mk_metrics_traffic){ .hook = hook, .packets = packets, .bytes = bytes };
+	snprintf(traffic->device, sizeof(traffic->device), "%s", device);
+}
+
+/* The kernel counts per device, so that the programs need not. */
+static void read_traffic(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	const struct mk_devices *devices = &agent->node.devices;
+	const struct agent_uplinks *uplinks = &agent->node.uplinks;
+	struct mk_link_traffic seen;
+
+	if (mk_nl_link_traffic(agent->nl, devices->host_peer_ifindex, &seen, NULL) == 0)
+		take_traffic(metrics, MK_HOOK_HOST, MK_HOST_PEER, seen.rx_packets, seen.rx_bytes);
+	if (mk_nl_link_traffic(agent->nl, devices->overlay_ifindex, &seen, NULL) == 0)
+		take_traffic(metrics, MK_HOOK_OVERLAY, agent->config.vxlan_iface_name,
+			     seen.rx_packets, seen.rx_bytes);
+	for (size_t i = 0; i < uplinks->count; i++) {
+		const struct mk_link *link = &uplinks->uplink[i].link;
+
+		if (mk_nl_link_traffic(agent->nl, link->ifindex, &seen, NULL) < 0)
+			continue;
+		take_traffic(metrics, MK_HOOK_UPLINK, link->name, seen.rx_packets, seen.rx_bytes);
+		take_traffic(metrics, MK_HOOK_UPLINK_EGRESS, link->name, seen.tx_packets,
+			     seen.tx_bytes);
+	}
+}
+
+static void read_node(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	const char *bpf_dir = agent->config.bpf_dir;
+
+	read_process(agent, metrics);
+	read_agent(agent, metrics);
+	read_cluster(agent, metrics);
+	read_sweep(agent, metrics);
+	read_tables(agent, metrics);
+	if (metrics->has_datapath)
+		read_traffic(agent, metrics);
+	metrics->has_drops = mk_drops_read(bpf_dir, &metrics->drops, NULL) == 0;
+	metrics->has_cni = mk_cni_calls_read(bpf_dir, metrics->cni, NULL) == 0;
+}
+
+/* ---- each Service ------------------------------------------------------------------------------ */
+
+/* @totals is what the result points into. */
+static int read_services(const struct mk_agent *agent, struct mk_metrics *metrics,
+			 struct mk_account_totals **totals, struct mk_error *err)
+{
+	const struct mk_service_sync *sync;
+	const struct agent_service *service;
+	size_t count = 0;
+	int ret;
+
+	if (!agent->datapath || mk_datapath_state(agent->datapath) < MK_DATAPATH_LOADED)
+		return 0;
+	ret = mk_counters_read(mk_datapath_counters(agent->datapath), totals, &count, err);
+	if (ret < 0)
+		return ret;
+	metrics->per_service =
+		calloc(HASH_COUNT(agent->services) + 1, sizeof(*metrics->per_service));
+	if (!metrics->per_service)
+		return mk_error_errno(err, ENOMEM, "metrics of Services");
+	sync = mk_datapath_services(agent->datapath);
+	for (service = agent->services; service; service = service->hh.next) {
+		const struct mk_account_totals *found = mk_counters_find(
+			*totals, count, mk_service_sync_account(sync, service->key));
+
+		if (found)
+			metrics->per_service[metrics->per_service_count++] =
+				(struct mk_metrics_service){ service->namespace_, service->name,
+							     found };
+	}
+	return 0;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------- */
+
+/* The caller frees it; NULL: out of memory, or the tables could not be read. */
+static char *services_text(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	cleanup_free struct mk_account_totals *totals = NULL;
+	struct mk_error err = { 0 };
+	char *text = NULL;
+
+	if (read_services(agent, metrics, &totals, &err) == 0)
+		text = mk_metrics_text(metrics, MK_METRICS_SERVICES);
+	else
+		mk_log_error("no metrics of Services: %s", mk_error_text(&err));
+	free(metrics->per_service);
+	return text;
+}
+
+/* Ten thousand Services take some 20 ms, so who asks again and again gets what was read before. */
+static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	struct agent_stats *stats = &agent->stats;
+	uint64_t now_ns = mk_agent_now_ns();
+
+	if (!stats->services_text || now_ns - stats->services_text_ns > SERVICES_AGE_NS) {
+		free(stats->services_text);
+		stats->services_text = services_text(agent, metrics);
+		stats->services_text_ns = now_ns;
+	}
+	return stats->services_text ? strdup(stats->services_text) : NULL;
+}
+
+void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
+{
+	bool node = strcmp(path, "/metrics") == 0;
+	struct mk_agent *agent = ctx;
+	cleanup_free struct mk_metrics *metrics = NULL;
+
+	if (!node && strcmp(path, "/metrics/services") != 0) {
+		reply->status = 404;
+		return;
+	}
+	metrics = calloc(1, sizeof(*metrics));
+	if (metrics) {
+		metrics->always = true;
+		if (node)
+			read_node(agent, metrics);
+		reply->body = node ? mk_metrics_text(metrics, MK_METRICS_NODE)
+				   : recent_services_text(agent, metrics);
+	}
+	if (!reply->body)
+		reply->status = 500;
+	mk_httpd_reply_header(reply, "Content-Type", "%s", MK_EXPOSITION_CONTENT_TYPE);
+}
+
+void mk_agent_metrics_free(struct mk_agent *agent)
+{
+	free(agent->stats.services_text);
+}
+
+void mk_agent_metrics_init(struct mk_agent *agent)
+{
+	static const double bounds_s[] = { 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+					   0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
+					   1,	   2.5,	    5,	    10 };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(bounds_s); i++)
+		mk_histogram_add_bounds(&agent->stats.work, bounds_s[i], 0, 1);
+}

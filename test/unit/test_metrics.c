@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Metrics: the table, the text that comes of it, and README.md, which shows the table. With the
+ * argument --table: print it as README.md has it. */
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monokube/version.h"
+#include "agent/metrics.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "unit/unit.h"
+
+static struct mk_metrics metrics; /* 100 KiB */
+static struct mk_error err;
+
+static bool matches(const char *pattern, const char *text)
+{
+	regex_t regex;
+	bool yes;
+
+	ck_assert_int_eq(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
+	yes = regexec(&regex, text, 0, NULL, 0) == 0;
+	regfree(&regex);
+	return yes;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* What `promtool check metrics` wants of names and words. */
+START_TEST(test_row)
+{
+	const struct mk_metric *row = &mk_metrics_rows[_i];
+	bool counter = strcmp(row->type, "counter") == 0;
+
+	ck_assert_msg(matches("^(monokube|process)_[a-z]+(_[a-z]+)*$", row->name), "%s", row->name);
+	ck_assert_msg(matches("^(counter|gauge|histogram)$", row->type), "%s: %s", row->name,
+		      row->type);
+	ck_assert_msg(counter == matches("_total$", row->name), "%s is a %s", row->name, row->type);
+	ck_assert_msg(!matches("_(count|sum|bucket|info|milliseconds|ms|kilobytes|percent)$",
+			       row->name) ||
+			      strcmp(row->name, "monokube_build_info") == 0,
+		      "%s ends as others do", row->name);
+	ck_assert_msg(strcmp(row->type, "histogram") != 0 || matches("_seconds$", row->name),
+		      "%s has no unit", row->name);
+	ck_assert_msg(matches("^[A-Z0-9].*\\.$", row->help) && !strpbrk(row->help, "|\n\\"),
+		      "%s: '%s' is no sentence for a table", row->name, row->help);
+	ck_assert_msg(matches("^([a-z]+(, [a-z]+)*)?$", row->labels), "%s: labels '%s'", row->name,
+		      row->labels);
+	for (size_t i = 0; i < (size_t)_i; i++)
+		ck_assert_str_ne(mk_metrics_rows[i].name, row->name);
+}
+END_TEST
+
+static const char *readme_row(const struct mk_metric *row)
+{
+	static char line[512];
+
+	snprintf(line, sizeof(line), "| `%s` | %s | %s | %s |\n", row->name, row->type, row->labels,
+		 row->help);
+	return line;
+}
+
+START_TEST(test_readme)
+{
+	cleanup_free char *readme = NULL;
+	const char *at;
+
+	ck_ok(mk_file_read("README.md", 1 << 20, &readme, NULL, &err));
+	at = readme;
+	for (size_t i = 0; i < mk_metrics_row_count; i++) {
+		const char *line = readme_row(&mk_metrics_rows[i]);
+
+		at = strstr(at, line);
+		ck_assert_msg(at != NULL,
+			      "README.md lacks, or has at another place: %s"
+			      "(build/test/unit/test_metrics --table prints all rows)",
+			      line);
+	}
+	at += strcspn(at, "\n") + 1;
+	ck_assert_msg(strncmp(at, "| `", 3) != 0, "README.md has one more: %.60s", at);
+}
+END_TEST
+
+/* ---- the text -------------------------------------------------------------------------------- */
+
+static struct mk_account_totals totals[2];
+static struct mk_metrics_service services[] = {
+	{ "default", "web", &totals[0] },
+	{ "kube-system", "dns", &totals[1] },
+};
+
+static void fill_api(void)
+{
+	metrics.has_api = true;
+	metrics.api[MK_RESOURCE_SERVICES] = (struct mk_reflector_stats){
+		.followed = true,
+		.up = 1,
+		.listed = 1,
+		.objects = 12,
+		.lists = 2,
+		.watches = 3,
+		.events = 400,
+		.failures = 5,
+		.contact_unix_ms = 1732206317250,
+	};
+}
+
+/* Something of everything. */
+static void fill(void)
+{
+	metrics.always = metrics.has_datapath = metrics.has_addresses = true;
+	metrics.has_sweep = metrics.has_drops = metrics.has_cni = true;
+	metrics.process.cpu_s = 1.5;
+	metrics.ready = 1;
+	metrics.repairs.count[MK_REPAIR_ROUTE] = 3;
+	metrics.log_lines[MK_LOG_WARN] = 4;
+	metrics.objects[MK_KIND_ENDPOINT_SLICE] = 9;
+	mk_histogram_add_bounds(&metrics.latency, 0.25, 0.25, 2);
+	mk_histogram_observe(&metrics.latency, 0.3);
+	fill_api();
+	metrics.tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
+	metrics.table_count = 1;
+	metrics.census.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
+	metrics.census.busiest_nat_ports = 17;
+	metrics.nat_ports = 16384;
+	metrics.drops.counter[MK_DROP_NO_POD][MK_HOOK_UPLINK_EGRESS] =
+		(struct mk_drop_counter){ 5, 300 };
+	metrics.traffic[0] = (struct mk_metrics_traffic){ MK_HOOK_OVERLAY, "mkvxlan", 8, 800 };
+	metrics.traffic_count = 1;
+	metrics.programs[0] = (struct mk_program_stats){ "ilb_pod", 10, 2500000000 };
+	metrics.program_count = 1;
+	metrics.cni[MK_CNI_COMMAND_ADD] =
+		(struct mk_cni_calls){ .failed = 1, .total_ns = 30000000, .buckets = { [5] = 2 } };
+	totals[0].counter = (struct mk_service_counter){ 3, { 20, 21 }, { 2000, 2100 } };
+	totals[1].drops[MK_DROP_REFUSED] = 6;
+	metrics.per_service = services;
+	metrics.per_service_count = 2;
+}
+
+static const struct {
+	enum mk_metrics_page page;
+	const char *line;
+} lines[] = {
+	{ MK_METRICS_NODE, "monokube_build_info{version=\"" MONOKUBE_VERSION "\"} 1\n" },
+	{ MK_METRICS_NODE, "process_cpu_seconds_total 1.5\n" },
+	{ MK_METRICS_NODE, "monokube_ready 1\n" },
+	{ MK_METRICS_NODE, "monokube_healthy 0\n" },
+	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"hook\"} 0\n" },
+	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"route\"} 3\n" },
+	{ MK_METRICS_NODE, "monokube_log_lines_total{level=\"warn\"} 4\n" },
+	{ MK_METRICS_NODE, "monokube_objects{kind=\"EndpointSlice\"} 9\n" },
+	{ MK_METRICS_NODE, "monokube_network_programming_duration_seconds_bucket{le=\"0.25\"} 0\n"
+			   "monokube_network_programming_duration_seconds_bucket{le=\"0.5\"} 1\n"
+			   "monokube_network_programming_duration_seconds_bucket{le=\"+Inf\"} 1\n"
+			   "monokube_network_programming_duration_seconds_sum 0.3\n"
+			   "monokube_network_programming_duration_seconds_count 1\n" },
+	{ MK_METRICS_NODE, "monokube_api_up{resource=\"Services\"} 1\n" },
+	{ MK_METRICS_NODE, "monokube_api_events_total{resource=\"Services\"} 400\n" },
+	{ MK_METRICS_NODE, "monokube_api_last_contact_timestamp_seconds{resource=\"Services\"} "
+			   "1732206317.25\n" },
+	{ MK_METRICS_NODE, "monokube_table_entries{table=\"routes\"} 7\n" },
+	{ MK_METRICS_NODE, "monokube_table_max_entries{table=\"routes\"} 32768\n" },
+	{ MK_METRICS_NODE, "monokube_sessions{kind=\"nat\",protocol=\"udp\",state=\"new\"} 11\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_sessions{kind=\"service\",protocol=\"tcp\",state=\"closing\"} 0\n" },
+	{ MK_METRICS_NODE, "monokube_nat_ports_used 17\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_dropped_packets_total{reason=\"no_pod\",hook=\"uplink-egress\"} 5\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_dropped_bytes_total{reason=\"no_pod\",hook=\"uplink-egress\"} 300\n" },
+	{ MK_METRICS_NODE, "monokube_hook_packets_total{hook=\"overlay\",device=\"mkvxlan\"} 8\n" },
+	{ MK_METRICS_NODE, "monokube_program_runs_total{program=\"ilb_pod\"} 10\n" },
+	{ MK_METRICS_NODE, "monokube_program_run_seconds_total{program=\"ilb_pod\"} 2.5\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_cni_duration_seconds_bucket{command=\"ADD\",le=\"0.01\"} 0\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_cni_duration_seconds_bucket{command=\"ADD\",le=\"0.025\"} 2\n" },
+	{ MK_METRICS_NODE, "monokube_cni_duration_seconds_sum{command=\"ADD\"} 0.03\n" },
+	{ MK_METRICS_NODE, "monokube_cni_failures_total{command=\"ADD\"} 1\n" },
+	{ MK_METRICS_SERVICES,
+	  "monokube_service_connections_total{namespace=\"default\",service=\"web\"} 3\n"
+	  "monokube_service_connections_total{namespace=\"kube-system\",service=\"dns\"} 0\n" },
+	{ MK_METRICS_SERVICES,
+	  "monokube_service_packets_total{namespace=\"default\",service=\"web\","
+	  "direction=\"request\"} 20\n" },
+	{ MK_METRICS_SERVICES, "monokube_service_bytes_total{namespace=\"default\",service=\"web\","
+			       "direction=\"reply\"} 2100\n" },
+	{ MK_METRICS_SERVICES, "monokube_service_drops_total{namespace=\"kube-system\","
+			       "service=\"dns\",reason=\"refused\"} 6\n" },
+};
+
+START_TEST(test_line)
+{
+	cleanup_free char *text = NULL;
+	const char *at;
+
+	fill();
+	text = mk_metrics_text(&metrics, lines[_i].page);
+	ck_assert_ptr_nonnull(text);
+	at = strstr(text, lines[_i].line);
+	ck_assert_msg(at && at[-1] == '\n', "lacks %s", lines[_i].line);
+}
+END_TEST
+
+/* Each family once, in the order of the table, its page's alone; @samples: are there to be some? */
+static void ck_families(enum mk_metrics_page page, bool samples)
+{
+	cleanup_free char *text = mk_metrics_text(&metrics, page);
+	const char *at = text;
+
+	ck_assert_ptr_nonnull(text);
+	for (size_t i = 0; i < mk_metrics_row_count; i++) {
+		const struct mk_metric *row = &mk_metrics_rows[i];
+		size_t length = strlen(row->name);
+		char head[512];
+
+		if (row->page != page)
+			continue;
+		snprintf(head, sizeof(head), "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help,
+			 row->name, row->type);
+		ck_assert_msg(strncmp(at, head, strlen(head)) == 0, "not '%s' but '%.80s'", head,
+			      at);
+		at += strlen(head);
+		ck_assert_msg(!samples || *at != '#', "%s has no samples", row->name);
+		while (*at && *at != '#') {
+			ck_assert_msg(strncmp(at, row->name, length) == 0, "%s: %.80s", row->name,
+				      at);
+			at = strchr(at, '\n') + 1;
+		}
+	}
+	ck_assert_str_eq(at, "");
+}
+
+START_TEST(test_families)
+{
+	fill();
+	ck_families(MK_METRICS_NODE, true);
+	ck_families(MK_METRICS_SERVICES, true);
+}
+END_TEST
+
+/* What there is before the datapath is loaded. */
+START_TEST(test_nothing)
+{
+	cleanup_free char *text = NULL;
+
+	metrics.always = true;
+	ck_families(MK_METRICS_NODE, false);
+	ck_families(MK_METRICS_SERVICES, false);
+	text = mk_metrics_text(&metrics, MK_METRICS_NODE);
+	ck_assert_ptr_nonnull(strstr(text, "\nmonokube_ready 0\n"));
+	ck_assert_ptr_null(strstr(text, "\nmonokube_nat_ports_used "));
+	ck_assert_ptr_null(strstr(text, "\nmonokube_dropped_packets_total{"));
+	ck_assert_ptr_null(strstr(text, "\nmonokube_api_up{"));
+}
+END_TEST
+
+static int print_table(void)
+{
+	for (size_t i = 0; i < mk_metrics_row_count; i++)
+		fputs(readme_row(&mk_metrics_rows[i]), stdout);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	Suite *suite = suite_create("metrics");
+	TCase *tc = tcase_create("metrics");
+
+	if (argc > 1 && strcmp(argv[1], "--table") == 0)
+		return print_table();
+	tcase_add_loop_test(tc, test_row, 0, (int)mk_metrics_row_count);
+	tcase_add_test(tc, test_readme);
+	tcase_add_loop_test(tc, test_line, 0, MK_ARRAY_SIZE(lines));
+	tcase_add_test(tc, test_families);
+	tcase_add_test(tc, test_nothing);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
