@@ -415,6 +415,32 @@ START_TEST(test_disturbed_bytes)
 }
 END_TEST
 
+/* Endpoints are those of slices, whatever their Service; a changed slice takes its old ones along. */
+START_TEST(test_counts)
+{
+	apply_good_text(model, "{" NODE "}");
+	apply_good_text(model, "{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.1']}, "
+					      "{'addresses': ['10.1.0.2']}], " HTTP "}");
+	apply_good_text(model,
+			"{" SLICE("b") ", 'endpoints': [{'addresses': ['10.1.0.1']}], " HTTP "}");
+	apply_good_text(model, ENDPOINTS_AT("10.1.0.9"));
+	ck_assert_uint_eq(mk_model_count(model, MK_KIND_NODE), 1);
+	ck_assert_uint_eq(mk_model_count(model, MK_KIND_SERVICE), 0);
+	ck_assert_uint_eq(mk_model_count(model, MK_KIND_ENDPOINT_SLICE), 2);
+	ck_assert_uint_eq(mk_model_count(model, MK_KIND_ENDPOINTS), 1);
+	ck_assert_uint_eq(mk_model_endpoint_count(model), 3);
+	apply_good_text(model,
+			"{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.3']}], " HTTP "}");
+	ck_assert_uint_eq(mk_model_endpoint_count(model), 2);
+	mk_model_delete(model, MK_KIND_ENDPOINTS, "x", "s");
+	mk_model_delete(model, MK_KIND_ENDPOINT_SLICE, "x", "a");
+	ck_assert_uint_eq(mk_model_endpoint_count(model), 1);
+	mk_model_delete(model, MK_KIND_ENDPOINT_SLICE, "x", "b");
+	ck_assert_uint_eq(mk_model_endpoint_count(model), 0);
+	ck_assert_uint_eq(mk_model_count(model, MK_KIND_ENDPOINT_SLICE), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("model_follow");
@@ -424,6 +450,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_story, 0, MK_ARRAY_SIZE(stories));
 	tcase_add_loop_test(tc, test_merge, 0, 2 * MK_ARRAY_SIZE(merges));
+	tcase_add_test(tc, test_counts);
 	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_trees, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_bytes, 0, MK_ARRAY_SIZE(recorded));
