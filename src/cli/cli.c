@@ -74,6 +74,12 @@ static int take_value(struct mk_cli_options *options, const struct mk_cli_flag_t
 		      const char *value, struct mk_error *err)
 {
 	switch (flag->flag) {
+	case MK_CLI_FOLLOW:
+		options->follow = 1;
+		return 0;
+	case MK_CLI_HOST:
+		options->host = 1;
+		return 0;
 	case MK_CLI_JSON:
 		options->json = 1;
 		return strcmp(value, "json") == 0 ? 0 : refuse(flag, value, "json", err);

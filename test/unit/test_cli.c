@@ -136,6 +136,42 @@ START_TEST(test_options)
 }
 END_TEST
 
+static struct mk_cli_options options_of(const char *const *argv)
+{
+	struct mk_cli_options options;
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
+	ck_ok(mk_cli_options_read(&options, argc, (char **)(uintptr_t)argv, &err));
+	return options;
+}
+
+START_TEST(test_what_flags_do)
+{
+	static const char *const cleanup[] = { "cleanup", "--host", "--state-dir", "/x", NULL };
+	static const char *const drops[] = { "drops", "--follow", "-o", "json", NULL };
+	static const char *const sessions[] = { "sessions", "a",	  "--limit", "5",
+						"b",	    "--protocol", "sctp",    NULL };
+	static const char *const trace[] = { "trace", "a", "b", "--source-port=7", NULL };
+	struct mk_cli_options options = options_of(cleanup);
+
+	ck_assert(options.host && !options.follow && !options.json);
+	ck_assert_str_eq(options.state_dir, "/x");
+	options = options_of(drops);
+	ck_assert(options.follow && options.json && !options.host);
+	options = options_of(sessions);
+	ck_assert_uint_eq(options.limit, 5);
+	ck_assert_uint_eq(options.protocol, IPPROTO_SCTP);
+	ck_assert_int_eq(options.word_count, 2);
+	ck_assert_str_eq(options.words[1], "b");
+	ck_assert_ptr_null(options.words[2]);
+	options = options_of(trace);
+	ck_assert_uint_eq(options.source_port, 7);
+	ck_assert_uint_eq(options.limit, MK_CLI_LINES);
+}
+END_TEST
+
 START_TEST(test_remedies)
 {
 	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
@@ -154,6 +190,7 @@ int main(void)
 	tcase_add_test(tcase, test_pod_name);
 	tcase_add_test(tcase, test_texts_name_every_command);
 	tcase_add_test(tcase, test_options);
+	tcase_add_test(tcase, test_what_flags_do);
 	tcase_add_test(tcase, test_remedies);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
