@@ -401,8 +401,10 @@ check "CHECK finds a missing neighbour" check_finds 'neighbour' lose_neighbour
 check "CHECK finds a missing address" check_finds 'address' lose_address
 check "CHECK finds a missing interface" check_finds 'eth0' lose_interface
 check "CHECK finds an interface that is down" check_finds 'eth0' lose_up
+lab agent stop node1 # it would put these back before CHECK looks
 check "CHECK finds a missing table entry" check_finds 'table|map|pods' lose_table_entry
 check "CHECK finds a missing program" check_finds 'program|hook|attach' lose_hook
+lab agent start node1
 check "CHECK finds a missing allocation" check_finds '.' lose_allocation
 check "64 ADDs at once: 64 addresses" sixty_four_at_once
 check "killed in the middle, then DEL: nothing left" killed_in_the_middle
