@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/ip.h"
-#include "cli/cli.h"
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "cli/print.h"
+#include "cli/trace.h"
+#include "cli/view.h"
 #include "datapath/drops.h"
 
 static volatile int stop;
@@ -16,58 +19,145 @@ static void on_signal(int number)
 	stop = 1;
 }
 
-static int print_totals(const char *bpf_dir, struct mk_error *err)
+/* ---- totals --------------------------------------------------------------------------------------- */
+
+static struct json_object *counter_json(unsigned int reason, unsigned int hook,
+					const struct mk_drop_counter *counter)
 {
+	struct json_object *object = json_object_new_object();
+
+	mk_put_text(object, "reason", mk_drop_reason_name(reason));
+	mk_put_text(object, "hook", mk_hook_name(hook));
+	mk_put_number(object, "packets", counter->packets);
+	mk_put_number(object, "bytes", counter->bytes);
+	mk_put_text(object, "meaning", mk_drop_reason_text(reason));
+	mk_put_text(object, "remedy", mk_cli_remedy(reason));
+	return object;
+}
+
+static int print_totals(const struct mk_cli_options *options, struct mk_error *err)
+{
+	static const struct mk_cli_column columns[] = {
+		{ "REASON", "reason" }, { "HOOK", "hook" },	  { "PACKETS", "packets" },
+		{ "BYTES", "bytes" },	{ "MEANING", "meaning" },
+	};
+	struct json_object *list = json_object_new_array();
 	struct mk_drop_totals totals;
-	int ret = mk_drops_read(bpf_dir, &totals, err);
+	int ret = mk_drops_read(options->bpf_dir, &totals, err);
 
-	if (ret < 0)
-		return ret;
-	printf("%-20s %-13s %10s %12s  %s\n", "REASON", "HOOK", "PACKETS", "BYTES", "MEANING");
-	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
-		for (unsigned int hook = 0; hook < MK_HOOK_COUNT; hook++) {
-			const struct mk_drop_counter *counter = &totals.counter[reason][hook];
+	for (unsigned int reason = 0; ret == 0 && reason < MK_DROP_COUNT; reason++)
+		for (unsigned int hook = 0; hook < MK_HOOK_COUNT; hook++)
+			if (totals.counter[reason][hook].packets)
+				json_object_array_add(list,
+						      counter_json(reason, hook,
+								   &totals.counter[reason][hook]));
+	if (ret == 0 && options->json)
+		ret = mk_cli_print_json(stdout, list, err);
+	else if (ret == 0)
+		mk_cli_print_table(stdout, list, columns, MK_ARRAY_SIZE(columns));
+	json_object_put(list);
+	return ret;
+}
 
-			if (counter->packets == 0)
-				continue;
-			printf("%-20s %-13s %10llu %12llu  %s\n", mk_drop_reason_name(reason),
-			       mk_hook_name(hook), (unsigned long long)counter->packets,
-			       (unsigned long long)counter->bytes, mk_drop_reason_text(reason));
+/* ---- one by one ------------------------------------------------------------------------------------- */
+
+struct following {
+	const struct mk_cli_options *options;
+	struct mk_view view;
+	uint64_t read_ns; /* when, in the events' time */
+};
+
+/* Pods come and go: names are read anew for an address that is not known, once a second at most. */
+static const char *name_of(struct following *following, const struct mk_drop_event *event,
+			   const struct mk_addr *addr, char *buf)
+{
+	struct mk_view fresh;
+	struct mk_route route;
+
+	if (event->time_ns - following->read_ns > MK_NS_PER_S &&
+	    !mk_view_pod(&following->view, addr) && mk_view_route(&following->view, addr, &route) &&
+	    route.type == MK_ROUTE_PODS) {
+		following->read_ns = event->time_ns;
+		if (mk_view_open(&fresh, following->options, NULL) == 0) {
+			mk_view_release(&following->view);
+			following->view = fresh;
+		} else {
+			mk_view_release(&fresh);
 		}
-	return 0;
+	}
+	return mk_view_who(&following->view, addr, buf);
+}
+
+static void print_event_json(struct following *following, const struct mk_drop_event *event,
+			     const char *device)
+{
+	struct json_object *object = json_object_new_object();
+	char text[MK_ENDPOINT_STRLEN], who[MK_VIEW_WHO_BYTES], number[16];
+
+	mk_put_number(object, "timeNs", event->time_ns);
+	mk_put_text(object, "reason", mk_drop_reason_name(event->reason));
+	mk_put_text(object, "hook", mk_hook_name(event->hook));
+	mk_put_text(object, "device", device);
+	mk_put_number(object, "bytes", event->length_bytes);
+	mk_put_text(object, "protocol", mk_cli_protocol_name(event->tuple.proto, number));
+	mk_put_text(object, "from", mk_cli_endpoint(&event->tuple.saddr, event->tuple.sport, text));
+	mk_put_text(object, "fromName", name_of(following, event, &event->tuple.saddr, who));
+	mk_put_text(object, "to", mk_cli_endpoint(&event->tuple.daddr, event->tuple.dport, text));
+	mk_put_text(object, "toName", name_of(following, event, &event->tuple.daddr, who));
+	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(object);
 }
 
 static void print_event(void *ctx, const struct mk_drop_event *event)
 {
 	const struct mk_tuple *tuple = &event->tuple;
+	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN], name[IF_NAMESIZE] = "?";
+	char from_who[MK_VIEW_WHO_BYTES], to_who[MK_VIEW_WHO_BYTES];
 	struct mk_ip saddr = mk_ip_from_addr(&tuple->saddr), daddr = mk_ip_from_addr(&tuple->daddr);
-	char from[MK_IP_STRLEN], to[MK_IP_STRLEN], name[IF_NAMESIZE] = "?";
+	struct following *following = ctx;
 
-	(void)ctx;
 	if_indextoname(event->ifindex, name);
-	printf("%llu.%06llu %s hook=%s dev=%s length=%u proto=%u %s:%u > %s:%u\n",
+	if (following->options->json) {
+		print_event_json(following, event, name);
+		fflush(stdout);
+		return;
+	}
+	name_of(following, event, &tuple->saddr, from_who);
+	name_of(following, event, &tuple->daddr, to_who);
+	printf("%llu.%06llu %s hook=%s dev=%s length=%u proto=%u %s:%u > %s:%u%s%s%s%s%s%s\n",
 	       (unsigned long long)(event->time_ns / 1000000000ULL),
 	       (unsigned long long)(event->time_ns % 1000000000ULL / 1000),
 	       mk_drop_reason_name(event->reason), mk_hook_name(event->hook), name,
 	       event->length_bytes, tuple->proto, mk_ip_format(&saddr, from), ntohs(tuple->sport),
-	       mk_ip_format(&daddr, to), ntohs(tuple->dport));
+	       mk_ip_format(&daddr, to), ntohs(tuple->dport), *from_who ? " from=\"" : "", from_who,
+	       *from_who ? "\"" : "", *to_who ? " to=\"" : "", to_who, *to_who ? "\"" : "");
 	fflush(stdout);
+}
+
+static int follow(const struct mk_cli_options *options, struct mk_error *err)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	struct following following = { .options = options };
+	int ret = mk_view_open(&following.view, options, err);
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	if (ret == 0)
+		ret = mk_drops_follow(options->bpf_dir, options->state_dir, print_event, &following,
+				      &stop, err);
+	mk_view_release(&following.view);
+	return ret;
 }
 
 int mk_cli_drops(int argc, char **argv)
 {
-	struct sigaction action = { .sa_handler = on_signal };
 	struct mk_cli_options options;
 	struct mk_error err = { 0 };
 	int ret = mk_cli_options_read(&options, argc, argv, &err);
 
-	if (ret == 0 && !options.follow)
-		ret = print_totals(options.bpf_dir, &err);
-	if (ret == 0 && options.follow) {
-		sigaction(SIGINT, &action, NULL);
-		sigaction(SIGTERM, &action, NULL);
-		ret = mk_drops_follow(options.bpf_dir, options.state_dir, print_event, NULL, &stop,
-				      &err);
-	}
+	if (ret > 0)
+		return 0;
+	if (ret == 0)
+		ret = options.follow ? follow(&options, &err) : print_totals(&options, &err);
 	return ret < 0 ? mk_cli_fail("drops", &err) : 0;
 }

@@ -1,154 +1,229 @@
 // SPDX-License-Identifier: Apache-2.0
+/* `monokube status`: one screen. What is wrong comes from the checks of `monokube check`. */
+#include <fcntl.h>
 #include <net/if.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 
 #include "base/cleanup.h"
-#include "base/netlink.h"
-#include "cli/cli.h"
+#include "cli/check.h"
+#include "cli/print.h"
 #include "datapath/drops.h"
 #include "datapath/hook.h"
 #include "datapath/pin.h"
-#include "datapath/table.h"
 
 /* The agent holds its lock as long as it lives; what it follows is in its record. */
-static void print_agent(const char *state_dir, const char *source)
+static struct json_object *agent_json(const struct mk_cli_options *options)
 {
+	struct json_object *object = json_object_new_object();
 	char path[PATH_MAX + 16], pid[32] = "";
-	const char *follows = *source ? ", follows " : "";
 	cleanup_fclose FILE *file = NULL;
+	bool runs;
 
-	snprintf(path, sizeof(path), "%s/agent.lock", state_dir);
+	snprintf(path, sizeof(path), "%s/agent.lock", options->state_dir);
 	file = fopen(path, "re");
-	if (!file) {
-		printf("agent: has never run here\n");
-		return;
-	}
-	if (fgets(pid, sizeof(pid), file))
+	if (file && fgets(pid, sizeof(pid), file))
 		pid[strcspn(pid, "\n")] = '\0';
-	if (flock(fileno(file), LOCK_SH | LOCK_NB) < 0)
-		printf("agent: running, pid %s%s%s\n", pid, follows, source);
-	else
-		printf("agent: not running\n");
+	runs = file && flock(fileno(file), LOCK_SH | LOCK_NB) < 0;
+	mk_put_flag(object, "everRan", file != NULL);
+	mk_put_flag(object, "running", runs);
+	mk_put_number(object, "pid", runs ? strtoul(pid, NULL, 10) : 0);
+	mk_put_text(object, "follows", *options->source ? options->source : NULL);
+	return object;
 }
 
-static int count_entries(const struct mk_table *table, size_t *count, struct mk_error *err)
+/* ---- tables ---------------------------------------------------------------------------------------- */
+
+static int count_entry(void *ctx, const void *key, const void *value)
 {
-	enum { ROOM = 1024 };
-	cleanup_free void *keys = calloc(ROOM, table->key_size);
-	cleanup_free void *values = calloc(ROOM, table->value_size);
-	struct mk_cursor cursor = { 0 };
+	size_t *count = ctx;
 
-	*count = 0;
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot count map '%s'", table->name);
-	while (!cursor.done) {
-		int got = mk_table_next(table, &cursor, keys, values, ROOM, err);
-
-		if (got < 0)
-			return got;
-		*count += (size_t)got;
-	}
+	(void)key;
+	(void)value;
+	++*count;
 	return 0;
 }
 
-static int print_table(const char *bpf_dir, const char *name, struct mk_error *err)
+static int add_table(struct json_object *list, const char *bpf_dir, const char *name,
+		     struct mk_error *err)
 {
 	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, err);
+	struct json_object *object;
 	struct mk_table table;
-	size_t count;
-	int ret;
+	size_t count = 0;
+	int ret = fd < 0 ? fd : mk_table_init(&table, name, fd, err);
 
-	if (fd < 0)
-		return fd;
-	ret = mk_table_init(&table, name, fd, err);
 	if (ret == 0)
-		ret = count_entries(&table, &count, err);
-	if (ret == 0)
-		printf("  %-18s %8zu of %u\n", name, count, table.max_entries);
-	return ret;
+		ret = mk_view_each(&table, count_entry, &count, err);
+	if (ret < 0)
+		return ret;
+	object = json_object_new_object();
+	mk_put_text(object, "table", name);
+	mk_put_number(object, "entries", count);
+	mk_put_number(object, "limit", table.max_entries);
+	json_object_array_add(list, object);
+	return 0;
 }
 
-static int print_tables(const char *bpf_dir, struct mk_error *err)
+static int add_tables(struct json_object *to, const char *bpf_dir, struct mk_error *err)
 {
 	static const char *const names[] = {
 		"pods",	    "routes",	    "services",	    "service_backends", "maglev",
 		"sessions", "sessions_new", "nat_sessions", "nat_sessions_new"
 	};
+	struct json_object *list = json_object_new_array();
+	int ret = 0;
 
-	printf("tables in %s:\n", bpf_dir);
-	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
-		int ret = print_table(bpf_dir, names[i], err);
-
-		if (ret == -ENOENT) {
-			printf("  %s is not pinned: the datapath is not loaded\n", names[i]);
-			return 0;
-		}
-		if (ret < 0)
-			return ret;
-	}
-	return 0;
+	json_object_object_add(to, "tables", list);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(names); i++)
+		ret = add_table(list, bpf_dir, names[i], err);
+	return ret;
 }
 
-static int print_hooks(void *ctx, const struct mk_link *link)
+/* ---- hooks and drops ------------------------------------------------------------------------------- */
+
+static int add_hooks(void *ctx, const struct mk_link *link)
 {
 	static const struct {
 		enum mk_direction direction;
 		const char *name;
 	} directions[] = { { MK_INGRESS, "ingress" }, { MK_EGRESS, "egress" } };
+	struct json_object *list = ctx;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(directions); i++) {
+		struct json_object *hook;
 		uint32_t id;
-		int ret = mk_hook_query(link->ifindex, directions[i].direction, &id, ctx);
 
-		if (ret < 0)
-			return ret;
-		if (id)
-			printf("  %-16s %-8s program %u\n", link->name, directions[i].name, id);
+		if (mk_hook_query(link->ifindex, directions[i].direction, &id, NULL) < 0 || !id)
+			continue;
+		hook = json_object_new_object();
+		mk_put_text(hook, "interface", link->name);
+		mk_put_text(hook, "direction", directions[i].name);
+		mk_put_number(hook, "program", id);
+		mk_put_text(hook, "pod", *link->alias ? link->alias : NULL);
+		json_object_array_add(list, hook);
 	}
 	return 0;
 }
 
-static int print_attached(struct mk_error *err)
-{
-	cleanup_nl struct mk_nl *nl = mk_nl_open(err);
-
-	if (!nl)
-		return -EINVAL;
-	printf("hooks:\n");
-	return mk_nl_each_link(nl, print_hooks, err, err);
-}
-
-static void print_drops(const char *bpf_dir)
+static uint64_t count_drops(const char *bpf_dir)
 {
 	struct mk_drop_totals totals;
-	unsigned long long packets = 0;
+	uint64_t packets = 0;
 
 	if (mk_drops_read(bpf_dir, &totals, NULL) < 0)
-		return;
+		return 0;
 	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
 		for (unsigned int hook = 0; hook < MK_HOOK_COUNT; hook++)
 			packets += totals.counter[reason][hook].packets;
-	printf("drops: %llu packets (monokube drops tells why)\n", packets);
+	return packets;
+}
+
+/* ---- the screen ------------------------------------------------------------------------------------ */
+
+static int collect(struct json_object *status, const struct mk_checking *checking,
+		   struct mk_error *err)
+{
+	const struct mk_view *view = checking->view;
+	struct json_object *hooks = json_object_new_array(), *wrong = json_object_new_array();
+	int ret;
+
+	mk_put_flag(status, "healthy", checking->wrong == 0);
+	for (size_t i = 0; i < json_object_array_length(checking->findings); i++) {
+		struct json_object *finding = json_object_array_get_idx(checking->findings, i);
+
+		if (json_object_object_get(finding, "remedy"))
+			json_object_array_add(wrong, json_object_get(finding));
+	}
+	json_object_object_add(status, "wrong", wrong);
+	json_object_object_add(status, "agent", agent_json(checking->options));
+	json_object_object_add(status, "hooks", hooks);
+	mk_put_addr(status, "nodeAddress", &view->node.node_addr);
+	mk_put_number(status, "drops", count_drops(view->bpf_dir));
+	ret = mk_nl_each_link(view->nl, add_hooks, hooks, err);
+	return ret < 0 ? ret : add_tables(status, view->bpf_dir, err);
+}
+
+static const char *text_of(struct json_object *object, const char *key)
+{
+	struct json_object *value = json_object_object_get(object, key);
+
+	return value ? json_object_get_string(value) : "";
+}
+
+static void print_agent(struct json_object *agent)
+{
+	bool runs = json_object_get_boolean(json_object_object_get(agent, "running"));
+	const char *follows = text_of(agent, "follows");
+
+	if (!json_object_get_boolean(json_object_object_get(agent, "everRan")))
+		printf("agent: has never run here\n");
+	else if (runs)
+		printf("agent: running, pid %s%s%s\n", text_of(agent, "pid"),
+		       *follows ? ", follows " : "", follows);
+	else
+		printf("agent: not running\n");
+}
+
+static void print_text(struct json_object *status)
+{
+	static const struct mk_cli_column tables[] = { { "TABLE", "table" },
+						       { "ENTRIES", "entries" },
+						       { "OF", "limit" } };
+	static const struct mk_cli_column hooks[] = { { "INTERFACE", "interface" },
+						      { "HOOK", "direction" },
+						      { "PROGRAM", "program" },
+						      { "POD", "pod" } };
+	struct json_object *wrong = json_object_object_get(status, "wrong");
+
+	printf("%s\n", json_object_array_length(wrong) ? "not healthy:" : "healthy");
+	for (size_t i = 0; i < json_object_array_length(wrong); i++) {
+		struct json_object *finding = json_object_array_get_idx(wrong, i);
+
+		printf("  %s: %s\n    -> %s\n", text_of(finding, "check"), text_of(finding, "says"),
+		       text_of(finding, "remedy"));
+	}
+	print_agent(json_object_object_get(status, "agent"));
+	printf("drops: %s packets (monokube drops tells why)\n\n", text_of(status, "drops"));
+	mk_cli_print_table(stdout, json_object_object_get(status, "tables"), tables,
+			   MK_ARRAY_SIZE(tables));
+	printf("\n");
+	mk_cli_print_table(stdout, json_object_object_get(status, "hooks"), hooks,
+			   MK_ARRAY_SIZE(hooks));
+}
+
+static int show(struct mk_checking *checking, struct mk_error *err)
+{
+	struct json_object *status = json_object_new_object();
+	int ret;
+
+	mk_check_all(checking);
+	ret = collect(status, checking, err);
+	if (ret == 0 && checking->options->json)
+		ret = mk_cli_print_json(stdout, status, err);
+	else if (ret == 0)
+		print_text(status);
+	json_object_put(status);
+	json_object_put(checking->findings);
+	return ret < 0 ? ret : checking->wrong != 0;
 }
 
 int mk_cli_status(int argc, char **argv)
 {
+	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
 	struct mk_cli_options options;
+	struct mk_checking checking = { .view = &view, .options = &options };
 	struct mk_error err = { 0 };
 	int ret = mk_cli_options_read(&options, argc, argv, &err);
 
 	if (ret > 0)
 		return 0;
-	if (ret == 0) {
-		print_agent(options.state_dir, options.source);
-		ret = print_attached(&err);
-	}
 	if (ret == 0)
-		ret = print_tables(options.bpf_dir, &err);
+		ret = mk_record_read(options.state_dir, &checking.record, &err);
 	if (ret == 0)
-		print_drops(options.bpf_dir);
-	return ret < 0 ? mk_cli_fail("status", &err) : 0;
+		ret = mk_view_open(&view, &options, &err);
+	if (ret == 0)
+		ret = show(&checking, &err);
+	return ret < 0 ? mk_cli_fail("status", &err) : ret;
 }

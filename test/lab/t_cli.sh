@@ -173,6 +173,79 @@ nat()
 	expect_match "masqueraded" '192\.168\.99\.11' "$(json '.[0].newFrom' nat "$CLIENT" --protocol icmp)"
 }
 
+wrong() { json '[.[] | select(.ok | not) | .check] | unique | join(" ")' check; }
+
+# found CHECK TEXT: check says so, with a remedy, and ends with 1.
+found()
+{
+	expect_eq "what is wrong" "$1" "$(wrong)"
+	expect_match "finding" "$2" "$(mk check || true)"
+	expect_match "remedy" " -> " "$(mk check || true)"
+	expect_status 1 mk check
+}
+
+checks()
+{
+	wait_for 10 node_ok
+	mk check
+	expect_eq "what is wrong" "" "$(wrong)"
+	on node1 touch /etc/cni/net.d/05-other.conflist
+	found cni '05-other\.conflist sorts before 10-monokube'
+	on node1 rm /etc/cni/net.d/05-other.conflist
+	on node1 nft add table ip kube-proxy
+	on node1 nft add chain ip kube-proxy services
+	found kube-proxy 'nftables table ip kube-proxy'
+	on node1 nft delete table ip kube-proxy
+	on node1 tc filter add dev eth0 ingress protocol all priority 5 bpf bytecode '1,6 0 0 0'
+	found programs 'priority 5.* before ours on the ingress of eth0'
+	on node1 tc filter del dev eth0 ingress priority 5
+	lab agent stop node1
+	found agent 'does not run'
+	on node1 tc filter del dev mkvxlan ingress
+	found "agent hooks" 'no program on the ingress of interface mkvxlan'
+	lab agent start node1
+	wait_for 30 mk check
+}
+
+bugreport()
+{
+	mk bugreport --file "$TMP/report.tar"
+	expect_status 1 mk bugreport --file "$TMP/report.tar" # it is there
+	tar -xf "$TMP/report.tar" -C "$TMP"
+	expect_eq "pods" 2 "$(jq length "$TMP/monokube-bugreport/pods.json")"
+	expect_match "route" '10\.244\.2\.0/24' "$(<"$TMP/monokube-bugreport/ip-route")"
+	expect_eq "mode" 600 "$(stat -c %a "$TMP/report.tar")"
+}
+
+status()
+{
+	expect_eq "healthy" true "$(json .healthy status)"
+	expect_eq "pods" 2 "$(json '.tables[] | select(.table == "pods") | .entries' status)"
+	expect_eq "agent" true "$(json .agent.running status)"
+	expect_match "text" '^healthy' "$(mk status)"
+	lab agent stop node1
+	expect_status 1 mk status
+	expect_match "text" '^not healthy' "$(mk status || true)"
+	lab agent start node1
+	wait_for 30 mk status
+}
+
+drops()
+{
+	local follower
+	mk drops --follow -o json >"$TMP/events" 2>/dev/null </dev/null &
+	follower=$!
+	wait_for 20 event_seen
+	kill -INT "$follower" || true
+	expect_eq "event" "pod default/client" "$(jq -rs '[.[] | select(.reason == "NO_POD")][0].fromName' "$TMP/events")"
+	expect_eq "counted" true "$(json 'any(.[]; .reason == "NO_POD" and .packets > 0 and .remedy != "")' drops)"
+}
+event_seen()
+{
+	on client ping -c 1 -W 1 10.244.1.200 >/dev/null || true
+	grep -q NO_POD "$TMP/events"
+}
+
 without_agent()
 {
 	lab agent stop node1
@@ -207,6 +280,10 @@ check "pods" pods
 check "nodes" nodes
 check "sessions" sessions 41234
 check "nat" nat
+check "check: each fault, its remedy" checks
+check "status" status
+check "drops" drops
+check "bugreport" bugreport
 check "without an agent" without_agent
 check "help, completion, manual" texts
 finish

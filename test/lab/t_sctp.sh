@@ -108,7 +108,7 @@ unknown_port() { refused client "$VIP:4711"; }
 
 established()
 {
-	expect_match "tables of node1" 'sessions +[1-9][0-9]* of' "$(on node1 "$MK_BIN" status)"
+	expect_match "tables of node1" 'sessions +[1-9][0-9]* ' "$(on node1 "$MK_BIN" status)"
 }
 
 sctp_lab_up

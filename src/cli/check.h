@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/check.h - `monokube check`: what a healthy node needs, one finding each. */
+#ifndef MK_CLI_CHECK_H
+#define MK_CLI_CHECK_H
+
+#include <json-c/json.h>
+
+#include "cli/view.h"
+#include "overlay/record.h"
+
+struct mk_checking {
+	const struct mk_view *view;
+	const struct mk_cli_options *options;
+	struct mk_record record;
+	struct json_object *findings; /* array of { check, ok, says, remedy } */
+	unsigned int wrong;
+};
+
+/* @says what was found; @remedy NULL: all is well. */
+void mk_check_found(struct mk_checking *checking, const char *check, const char *remedy,
+		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* All of them, into checking->findings, which is the caller's to put. view, options and record are
+ * given. */
+void mk_check_all(struct mk_checking *checking);
+
+/* check_own.c: what monokube made. */
+void mk_check_agent(struct mk_checking *checking);
+void mk_check_hooks(struct mk_checking *checking);
+void mk_check_nodes(struct mk_checking *checking);
+void mk_check_pods(struct mk_checking *checking);
+void mk_check_mtu(struct mk_checking *checking);
+void mk_check_settings(struct mk_checking *checking);
+/* check_others.c: what somebody else made. */
+void mk_check_cni(struct mk_checking *checking);
+void mk_check_kube_proxy(struct mk_checking *checking);
+void mk_check_foreign_programs(struct mk_checking *checking);
+
+#endif

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <libgen.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nf_tables.h>
+#include <net/if.h>
+#include <netlink/netlink.h>
+#include <netlink/msg.h>
+#include <linux/rtnetlink.h>
+#include <linux/pkt_sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/check.h"
+#include "datapath/hook.h"
+
+/* ---- CNI ------------------------------------------------------------------------------------------- */
+
+static bool is_conf(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".conflist") == 0 ||
+		       strcmp(dot, ".json") == 0);
+}
+
+/* Runtimes take the first by name. */
+static void check_first_conf(struct mk_checking *checking, const char *path)
+{
+	char folder[PATH_MAX], file[PATH_MAX];
+	cleanup_closedir DIR *dir = NULL;
+	const char *own;
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	snprintf(file, sizeof(file), "%s", path);
+	own = basename(file);
+	dir = opendir(dirname(folder));
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (is_conf(entry->d_name) && strcmp(entry->d_name, own) < 0)
+			mk_check_found(
+				checking, "cni",
+				"remove it with the network that it belongs to, or rename it; "
+				"pods that it gave addresses have to be made anew",
+				"%s/%s sorts before %s: the runtime takes it", folder,
+				entry->d_name, own);
+}
+
+void mk_check_cni(struct mk_checking *checking)
+{
+	const struct mk_record *record = &checking->record;
+	unsigned int before = checking->wrong;
+	char plugin[PATH_MAX + 32];
+
+	snprintf(plugin, sizeof(plugin), "%s/" MK_PLUGIN_NAME, record->cni_bin_dir);
+	if (access(plugin, X_OK) < 0)
+		mk_check_found(checking, "cni", "restart the agent, which installs it",
+			       "no plugin '%s'", plugin);
+	if (access(record->cni_conf_path, R_OK) < 0)
+		mk_check_found(checking, "cni", "restart the agent, which writes it",
+			       "no configuration '%s'", record->cni_conf_path);
+	check_first_conf(checking, record->cni_conf_path);
+	if (checking->wrong == before)
+		mk_check_found(checking, "cni", NULL, "%s and %s", record->cni_conf_path, plugin);
+}
+
+/* ---- kube-proxy ------------------------------------------------------------------------------------ */
+
+static const char *attr_text(struct nlattr **attrs, int type)
+{
+	return attrs[type] ? nla_get_string(attrs[type]) : "";
+}
+
+static int see_chain(struct nl_msg *msg, void *ctx)
+{
+	struct nlattr *attrs[NFTA_CHAIN_MAX + 1];
+	const char **found = ctx;
+
+	if (nlmsg_parse(nlmsg_hdr(msg), sizeof(struct nfgenmsg), attrs, NFTA_CHAIN_MAX, NULL) < 0)
+		return NL_OK;
+	if (strcmp(attr_text(attrs, NFTA_CHAIN_TABLE), "kube-proxy") == 0)
+		*found = "nftables table ip kube-proxy";
+	else if (strcmp(attr_text(attrs, NFTA_CHAIN_NAME), "KUBE-SERVICES") == 0)
+		*found = "iptables chain KUBE-SERVICES";
+	return NL_OK;
+}
+
+/* Every chain of nftables, which iptables writes to as well where it is iptables-nft. */
+static const char *find_rules(void)
+{
+	struct nfgenmsg header = { .nfgen_family = AF_INET };
+	struct nl_sock *sock = nl_socket_alloc();
+	const char *found = NULL;
+
+	if (sock && nl_connect(sock, NETLINK_NETFILTER) == 0) {
+		nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, see_chain, &found);
+		if (nl_send_simple(sock, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NLM_F_DUMP,
+				   &header, sizeof(header)) >= 0)
+			(void)nl_recvmsgs_default(sock);
+	}
+	nl_socket_free(sock);
+	return found;
+}
+
+void mk_check_kube_proxy(struct mk_checking *checking)
+{
+	const char *found = find_rules();
+
+	if (!found && if_nametoindex("kube-ipvs0"))
+		found = "interface kube-ipvs0";
+	if (found)
+		mk_check_found(checking, "kube-proxy",
+			       "kubectl -n kube-system delete daemonset kube-proxy, and here "
+			       "`kube-proxy --cleanup` or a reboot",
+			       "its rules are here: %s", found);
+	else
+		mk_check_found(checking, "kube-proxy", NULL,
+			       "none of its rules in nftables or ipvs");
+}
+
+/* ---- programs of others ---------------------------------------------------------------------------- */
+
+static int see_filter(struct nl_msg *msg, void *ctx)
+{
+	const struct tcmsg *filter = nlmsg_data(nlmsg_hdr(msg));
+	unsigned int priority = TC_H_MAJ(filter->tcm_info) >> 16, *first = ctx;
+
+	if (nlmsg_hdr(msg)->nlmsg_type == RTM_NEWTFILTER && priority && priority < *first)
+		*first = priority;
+	return NL_OK;
+}
+
+/* The priority of the first filter there, or MK_TC_PRIORITY. Read without libnl's caches, which fail
+ * on filters of kinds that they do not know. */
+static unsigned int first_filter(uint32_t ifindex, uint32_t parent)
+{
+	struct tcmsg header = { .tcm_family = AF_UNSPEC,
+				.tcm_ifindex = (int)ifindex,
+				.tcm_parent = parent };
+	struct nl_sock *sock = nl_socket_alloc();
+	unsigned int first = MK_TC_PRIORITY;
+
+	if (sock && nl_connect(sock, NETLINK_ROUTE) == 0) {
+		nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, see_filter, &first);
+		if (nl_send_simple(sock, RTM_GETTFILTER, NLM_F_DUMP, &header, sizeof(header)) >= 0)
+			(void)nl_recvmsgs_default(sock);
+	}
+	nl_socket_free(sock);
+	return first;
+}
+
+void mk_check_foreign_programs(struct mk_checking *checking)
+{
+	const struct mk_node *node = &checking->view->node;
+	unsigned int before = checking->wrong;
+
+	for (uint32_t i = 0; i < node->uplink_count && i < MK_UPLINKS_MAX; i++) {
+		char name[IF_NAMESIZE] = "?";
+		unsigned int first = first_filter(node->uplinks[i].ifindex,
+						  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS));
+
+		if_indextoname(node->uplinks[i].ifindex, name);
+		if (first < MK_TC_PRIORITY)
+			mk_check_found(
+				checking, "programs",
+				"`tc filter show dev DEVICE ingress` shows whose it is; "
+				"remove it with what it belongs to, or give it a priority "
+				"after 77",
+				"a tc filter of somebody else (priority %u) runs before ours "
+				"on the ingress of %s",
+				first, name);
+	}
+	if (checking->wrong == before)
+		mk_check_found(checking, "programs", NULL,
+			       "no tc filter of others before ours on the uplink");
+}

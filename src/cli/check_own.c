@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "cli/check.h"
+#include "cli/nodes.h"
+#include "datapath/hook.h"
+#include "overlay/sysctl.h"
+
+#define REPAIRED    "the agent repairs that while it runs: start it, or restart it, and see its log"
+#define VXLAN_BYTES 50
+
+void mk_check_agent(struct mk_checking *checking)
+{
+	char path[PATH_MAX + 16];
+	cleanup_close int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/agent.lock", checking->options->state_dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0)
+		mk_check_found(checking, "agent", NULL, "runs");
+	else
+		mk_check_found(checking, "agent",
+			       "start it: connections and pods go on without it, changes of the "
+			       "cluster do not arrive",
+			       "does not run");
+}
+
+/* ---- hooks ---------------------------------------------------------------------------------------- */
+
+/* 1: there is a program. */
+static unsigned int check_hook(struct mk_checking *checking, uint32_t ifindex,
+			       enum mk_direction direction)
+{
+	char name[IF_NAMESIZE] = "?";
+	uint32_t id = 0;
+
+	if (mk_hook_query((int)ifindex, direction, &id, NULL) == 0 && id)
+		return 1;
+	if_indextoname(ifindex, name);
+	mk_check_found(checking, "hooks", REPAIRED, "no program on the %s of interface %s (%u)",
+		       direction == MK_INGRESS ? "ingress" : "egress", name, ifindex);
+	return 0;
+}
+
+void mk_check_hooks(struct mk_checking *checking)
+{
+	const struct mk_node *node = &checking->view->node;
+	unsigned int before = checking->wrong, count = 0;
+
+	count += check_hook(checking, node->host_peer_ifindex, MK_INGRESS);
+	count += check_hook(checking, node->overlay_ifindex, MK_INGRESS);
+	count += check_hook(checking, MK_LOOPBACK_IFINDEX, MK_EGRESS);
+	for (uint32_t i = 0; i < node->uplink_count && i < MK_UPLINKS_MAX; i++) {
+		count += check_hook(checking, node->uplinks[i].ifindex, MK_INGRESS);
+		count += check_hook(checking, node->uplinks[i].ifindex, MK_EGRESS);
+	}
+	for (size_t i = 0; i < checking->view->pod_count; i++)
+		count += check_hook(checking, checking->view->pods[i].entry.ifindex, MK_INGRESS);
+	if (checking->wrong == before)
+		mk_check_found(checking, "hooks", NULL, "programs on all %u", count);
+}
+
+/* ---- nodes and pods ------------------------------------------------------------------------------- */
+
+void mk_check_nodes(struct mk_checking *checking)
+{
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	unsigned int before = checking->wrong;
+	struct mk_error err = { 0 };
+	char text[MK_CIDR_STRLEN];
+	size_t count = 0;
+
+	if (mk_cli_nodes_read(checking->view, &nodes, &count, &err) < 0)
+		mk_check_found(checking, "nodes", "run as root", "%s", mk_error_text(&err));
+	for (size_t i = 0; i < count; i++)
+		if (mk_cli_node_fault(&nodes[i]))
+			mk_check_found(checking, "nodes", REPAIRED, "the one with pods %s: %s",
+				       mk_cidr_format(&nodes[i].pod_cidr, text),
+				       mk_cli_node_fault(&nodes[i]));
+	if (checking->wrong == before)
+		mk_check_found(checking, "nodes", NULL,
+			       "%zu others, each with route, neighbour and FDB entry", count);
+}
+
+void mk_check_pods(struct mk_checking *checking)
+{
+	unsigned int before = checking->wrong;
+
+	for (size_t i = 0; i < checking->view->pod_count; i++) {
+		const struct mk_view_pod *pod = &checking->view->pods[i];
+
+		if (!pod->link.ifindex || !(pod->link.flags & IFF_UP))
+			mk_check_found(checking, "pods", "delete the pod, so that it is made anew",
+				       "%s has no interface that is up", mk_view_pod_name(pod));
+		else if (!pod->owner)
+			mk_check_found(checking, "pods",
+				       "delete the pod: its address may be given to another",
+				       "%s is not in the address directory", mk_view_pod_name(pod));
+	}
+	if (checking->wrong == before)
+		mk_check_found(checking, "pods", NULL, "%zu, each with interface and address",
+			       checking->view->pod_count);
+}
+
+/* ---- devices and kernel settings ------------------------------------------------------------------ */
+
+void mk_check_mtu(struct mk_checking *checking)
+{
+	const struct mk_node *node = &checking->view->node;
+	struct mk_link overlay, uplink;
+
+	if (mk_nl_link_get_index(checking->view->nl, (int)node->overlay_ifindex, &overlay, NULL) <
+		    0 ||
+	    mk_nl_link_get_index(checking->view->nl, (int)node->uplinks[0].ifindex, &uplink, NULL) <
+		    0)
+		mk_check_found(checking, "mtu", REPAIRED,
+			       "the overlay device or its uplink is gone");
+	else if (!(overlay.flags & IFF_UP) || !(uplink.flags & IFF_UP))
+		mk_check_found(checking, "mtu", "ip link set DEVICE up", "%s or %s is down",
+			       overlay.name, uplink.name);
+	else if (overlay.mtu_bytes != node->overlay_mtu_bytes)
+		mk_check_found(checking, "mtu", REPAIRED,
+			       "%s has %u, the programs were made for %u", overlay.name,
+			       overlay.mtu_bytes, node->overlay_mtu_bytes);
+	else if (overlay.mtu_bytes + VXLAN_BYTES > uplink.mtu_bytes)
+		mk_check_found(checking, "mtu",
+			       "set `mtu` to the uplink's less 50, or raise the uplink's",
+			       "%s has %u, but %s carries %u: less than that and VXLAN's 50",
+			       overlay.name, overlay.mtu_bytes, uplink.name, uplink.mtu_bytes);
+	else
+		mk_check_found(checking, "mtu", NULL, "%s %u, %s %u", overlay.name,
+			       overlay.mtu_bytes, uplink.name, uplink.mtu_bytes);
+}
+
+static void check_setting(struct mk_checking *checking, const char *path, const char *wanted)
+{
+	cleanup_free char *text = NULL;
+
+	if (mk_file_read(path, 4096, &text, NULL, NULL) == 0)
+		text[strcspn(text, "\n")] = '\0';
+	if (!text || strcmp(text, wanted) != 0)
+		mk_check_found(
+			checking, "settings",
+			"restart the agent, which sets it; find in /etc/sysctl.d who else does",
+			"%s is %s, expected %s", path, text ? text : "not there", wanted);
+}
+
+static void check_reserved_ports(struct mk_checking *checking)
+{
+	const struct mk_node *node = &checking->view->node;
+	cleanup_free char *list = NULL, *more = malloc(65536 + 32);
+
+	if (!more || mk_file_read("/proc/sys/net/ipv4/ip_local_reserved_ports", 65536, &list, NULL,
+				  NULL) < 0)
+		return;
+	if (mk_reserved_ports_add(list, node->nat_port_min, node->nat_port_max, more, 65536 + 32,
+				  NULL) != 1)
+		mk_check_found(checking, "settings",
+			       "restart the agent, which sets it: else the host's own connections "
+			       "meet masqueraded ones",
+			       "net.ipv4.ip_local_reserved_ports lacks %u-%u", node->nat_port_min,
+			       node->nat_port_max);
+}
+
+void mk_check_settings(struct mk_checking *checking)
+{
+	unsigned int before = checking->wrong;
+
+	check_setting(checking, "/proc/sys/net/ipv4/ip_forward", "1");
+	check_setting(checking, "/proc/sys/net/ipv4/conf/lo/accept_local", "1");
+	check_reserved_ports(checking);
+	if (checking->wrong == before)
+		mk_check_found(checking, "settings", NULL, "the kernel's are as they have to be");
+}
