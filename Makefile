@@ -63,7 +63,7 @@ TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: fuzz fuzz-short fuzzers all deps help test demo image unit lint format perf perf-scale clean test-bins
+.PHONY: fuzz fuzz-short fuzzers all deps help test demo chaos image unit lint format perf perf-scale clean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -191,6 +191,10 @@ test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N fai
 unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) test-bins
 	$(Q)test/run --build $(BUILD) unit wire
+
+chaos: deps ## faults at random under load, SECONDS=300; SEED=N makes the same choices again
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
+	$(Q)CHAOS_SECONDS=$(or $(SECONDS),300) test/chaos/run
 
 demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all

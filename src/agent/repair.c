@@ -11,6 +11,7 @@
 #include "datapath/drops.h"
 #include "overlay/sysctl.h"
 
+#define SOON_MS	       10 /* after a notification: several come together */
 #define TICK_MS	       500
 #define HOOKS_AT_ONCE  8 /* pods' hooks per look; the others' turn comes */
 #define ENTRIES	       256 /* of tables, per look */
@@ -164,7 +165,7 @@ static void on_tick(uv_timer_t *timer)
 void mk_agent_hooks_soon(struct mk_agent *agent)
 {
 	agent->hooks_dirty = true;
-	uv_timer_start(&agent->repair_timer, on_tick, 50, TICK_MS);
+	uv_timer_start(&agent->repair_timer, on_tick, SOON_MS, TICK_MS);
 }
 
 void mk_agent_overlay_repaired(struct mk_agent *agent)

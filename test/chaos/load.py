@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""load.py ADDRESS:PORT... - connections that last, to servers of echo.py: to each address one of TCP
+that asks and is answered, one of TCP that is answered by 60 KB almost without a pause, one UDP flow. A connection that broke is opened again.
+
+A line per event, with the time: `broken TIME flow reason`, `lost TIME flow` (a datagram sent then had
+no answer within 3 s). On SIGTERM: `flows N`, `exchanges N`, `datagrams N`, then it ends."""
+import selectors
+import signal
+import socket
+import sys
+import time
+
+PAUSE, LATE, STUCK = 0.02, 3.0, 30.0  # seconds
+LARGE = 65536
+
+
+def tell(*words):
+    print(*words, flush=True)
+
+
+class Tcp:
+    def __init__(self, address, size):
+        self.address, self.size = address, size
+        self.name = f"tcp{'-bulk' if size else ''}:{address}"
+        host, _, port = address.partition(":")
+        self.sock = socket.create_connection((host, int(port)), timeout=1)
+        self.sock.setblocking(False)
+        self.exchanges, self.pending, self.sent, self.done = 0, False, 0.0, False
+
+    def broken(self, reason):
+        if self.done:
+            return
+        tell("broken", f"{time.time():.3f}", self.name, reason)
+        self.done = True
+
+    def tick(self, now):
+        if self.pending and now - self.sent > STUCK:
+            self.broken("no-answer")
+        elif not self.pending and now - self.sent > (PAUSE / 10 if self.size else PAUSE):
+            self.ask(now)
+
+    def ask(self, now):
+        self.pending, self.sent, self.got = True, now, 0
+        try:
+            self.sock.send(f"want {self.size or 64} x".encode())
+        except OSError as err:
+            self.broken(err.strerror.replace(" ", "-"))
+
+    def readable(self):
+        try:
+            data = self.sock.recv(LARGE)
+        except BlockingIOError:
+            return
+        except OSError as err:
+            self.broken(err.strerror.replace(" ", "-"))
+            return
+        self.got += len(data)
+        if not data:
+            self.broken("closed")
+        elif data.endswith(b"\n") and self.got >= (self.size or 64):
+            self.exchanges, self.pending = self.exchanges + 1, False
+
+
+class Udp:
+    def __init__(self, address):
+        self.name, self.done = f"udp:{address}", False
+        host, _, port = address.partition(":")
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.connect((host, int(port)))
+        self.sock.setblocking(False)
+        self.exchanges, self.sent, self.last, self.waiting = 0, 0, 0.0, {}
+
+    def tick(self, now):
+        if now - self.last > PAUSE:
+            self.last = now
+            self.sent += 1
+            size = 100 + self.sent % 1000  # an answer says how many bytes it answers
+            if size in self.waiting:
+                self.lost(size)
+            self.waiting[size] = now
+            try:
+                self.sock.send(b"x" * size)
+            except OSError:
+                pass  # no route, or an ICMP error: no answer comes
+        for size, when in list(self.waiting.items()):
+            if now - when <= LATE:
+                break
+            self.lost(size)
+
+    def lost(self, size):
+        when = time.time() - (time.monotonic() - self.waiting.pop(size))
+        tell("lost", f"{when:.3f}", self.name)
+
+    def readable(self):
+        try:
+            size = int(self.sock.recv(2048).split()[3])
+        except OSError:
+            return
+        if self.waiting.pop(size, None):
+            self.exchanges += 1
+
+
+def again(flow):
+    """A new connection in place of a broken one; None: not yet."""
+    try:
+        return Tcp(flow.address, flow.size)
+    except OSError:
+        return None
+
+
+def replace_broken(flows, sel):
+    for index, flow in enumerate(flows):
+        if not flow.done:
+            continue
+        if flow.sock:
+            sel.unregister(flow.sock)
+            flow.sock.close()
+            flow.sock = None
+        fresh = again(flow)
+        if fresh:
+            fresh.exchanges = flow.exchanges
+            flows[index] = fresh
+            sel.register(fresh.sock, selectors.EVENT_READ, fresh)
+
+
+def main():
+    flows = []
+    for address in sys.argv[1:]:
+        flows += [Tcp(address, 0), Tcp(address, 60000), Udp(address)]
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
+    sel = selectors.DefaultSelector()
+    for flow in flows:
+        sel.register(flow.sock, selectors.EVENT_READ, flow)
+    tell("running")
+    while not stop:
+        for key, _ in sel.select(0.005):
+            if not key.data.done:
+                key.data.readable()
+        now = time.monotonic()
+        for flow in flows:
+            if not flow.done:
+                flow.tick(now)
+        replace_broken(flows, sel)
+    tell("flows", len(flows))
+    tell("exchanges", sum(flow.exchanges for flow in flows))
+    tell("datagrams", sum(flow.sent for flow in flows if isinstance(flow, Udp)))
+
+
+main()
