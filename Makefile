@@ -5,7 +5,7 @@
 # What a fresh Debian 12 lacks: the one list. To build, then to test and demonstrate.
 DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev zlib1g-dev \
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
-	uthash-dev libcurl4-openssl-dev libmicrohttpd-dev linux-libc-dev libc6-dev
+	uthash-dev libcurl4-openssl-dev libmicrohttpd-dev libseccomp-dev linux-libc-dev libc6-dev
 DEPS_TEST := libcurl4 libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
 	clang-format-14 shellcheck qemu-system-x86 cpio
@@ -37,7 +37,7 @@ endif
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wwrite-strings -Wformat=2 -Wundef
-PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv-static json-c yaml-0.1
+PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv-static json-c yaml-0.1 libseccomp
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE \
 	-Isrc -Iinclude -I$(BUILD)/include -isystem /usr/include/libnl3

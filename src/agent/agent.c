@@ -11,6 +11,7 @@
 
 #include "monokube/version.h"
 #include "agent/agent_internal.h"
+#include "agent/privileges.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -193,6 +194,15 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 	return agent->source ? 0 : -EINVAL;
 }
 
+/* Only with the rights of the start can a BPF file system be mounted. One that cannot, is missed later,
+ * again and again, by the datapath's loading. */
+static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
+{
+	if (mk_pin_prepare(agent->config.bpf_dir, err) < 0)
+		mk_log_warn("%s", mk_error_text(err));
+	return mk_privileges_drop(&agent->config, err);
+}
+
 /* Nothing on the host is touched before the settings are known to suit the cluster and no other
  * agent is here. */
 static int start(struct mk_agent *agent, struct mk_error *err)
@@ -221,6 +231,8 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 		ret = take_lock(agent, err);
 	if (ret == 0)
 		ret = mk_record_write(&agent->config, agent->source_text.text, err);
+	if (ret == 0)
+		ret = give_up_rights(agent, err);
 	if (ret == 0)
 		ret = mk_agent_monitor_start(agent, err);
 	if (ret == 0)

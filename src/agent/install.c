@@ -2,6 +2,7 @@
 /* The CNI configuration and the plugin: the static build of this program, which this one carries, for
  * the host may have other libraries than the agent's image, or none. Installed when the datapath is
  * attached, so that a runtime that finds them finds a node that works. */
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,7 +176,7 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 		return -EINVAL;
 	if (holds(agent->config.cni_conf_path, text, strlen(text), MAX_CONF_BYTES))
 		return 0;
-	ret = write_file(agent->config.cni_conf_path, text, strlen(text), 0644, err);
+	ret = write_file(agent->config.cni_conf_path, text, strlen(text), 0600, err);
 	if (ret == 0)
 		mk_log_info("CNI configuration written path=%s", agent->config.cni_conf_path);
 	return ret;
@@ -202,17 +203,22 @@ static int find_plugin(const char **data, size_t *size, char **own, struct mk_er
  * (no hard links) gets the new one all the same. */
 static void keep_previous(const char *path)
 {
-	char kept[PATH_MAX + 48], fresh[PATH_MAX + 64];
+	static const char kept[] = MK_PLUGIN_NAME MK_PREVIOUS_SUFFIX;
+	static const char fresh[] = MK_PLUGIN_NAME MK_PREVIOUS_SUFFIX ".new";
+	const char *name;
+	cleanup_close int dir = mk_parent_open(path, &name, NULL);
 
-	snprintf(kept, sizeof(kept), "%s" MK_PREVIOUS_SUFFIX, path);
-	snprintf(fresh, sizeof(fresh), "%s.new", kept);
-	if (unlink(fresh) < 0 && errno != ENOENT)
-		mk_log_warn("cannot remove '%s': %s", fresh, strerror(errno));
-	if (link(path, fresh) == 0 && rename(fresh, kept) == 0)
-		mk_log_info("CNI plugin of the version before kept path=%s", kept);
+	if (dir < 0)
+		return; /* whoever writes there says it */
+	if (unlinkat(dir, fresh, 0) < 0 && errno != ENOENT)
+		mk_log_warn("cannot remove '%s', beside '%s': %s", fresh, path, strerror(errno));
+	if (linkat(dir, name, dir, fresh, 0) == 0 && renameat(dir, fresh, dir, kept) == 0)
+		mk_log_info("CNI plugin of the version before kept path=%s" MK_PREVIOUS_SUFFIX,
+			    path);
 	else if (errno != ENOENT)
-		mk_log_warn("cannot keep the CNI plugin of the version before as '%s': %s", kept,
-			    strerror(errno));
+		mk_log_warn("cannot keep the CNI plugin of the version before as '%s', beside "
+			    "'%s': %s",
+			    kept, path, strerror(errno));
 }
 
 static int install_plugin(struct mk_agent *agent, struct mk_error *err)

@@ -10,22 +10,78 @@
 
 #include "base/cleanup.h"
 
+/* ---- directories, through no symbolic link ------------------------------------------------------ */
+
+static int refused(int dir, const char *name, const char *path, struct mk_error *err)
+{
+	int code = errno;
+	struct stat found;
+
+	if (fstatat(dir, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode))
+		return mk_error_set(err, ELOOP,
+				    "'%s' leads through a symbolic link, '%s', which is not "
+				    "followed where files are written: name the directory that it "
+				    "stands for",
+				    path, name);
+	return mk_error_errno(err, code, "cannot open directory '%s' at '%s'", path, name);
+}
+
+/* The directory @name in @dir, made with @mode if it is missing (0: it is not). */
+static int enter(int dir, const char *name, mode_t mode, const char *path, struct mk_error *err)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir, name, flags);
+
+	if (fd < 0 && errno == ENOENT && mode) {
+		if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
+			return mk_error_errno(err, errno, "cannot create directory '%s' at '%s'",
+					      path, name);
+		fd = openat(dir, name, flags);
+	}
+	return fd < 0 ? refused(dir, name, path, err) : fd;
+}
+
+int mk_dir_open(const char *path, mode_t mode, struct mk_error *err)
+{
+	cleanup_close int dir = -1;
+	char parts[PATH_MAX], *rest = NULL;
+
+	if (snprintf(parts, sizeof(parts), "%s", path) >= (int)sizeof(parts))
+		return mk_error_set(err, ENAMETOOLONG, "directory '%s'", path);
+	dir = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return mk_error_errno(err, errno, "cannot open directory '%s'", path);
+	for (char *part = strtok_r(parts, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+		int next = enter(dir, part, mode, path, err);
+
+		if (next < 0)
+			return next;
+		close(dir);
+		dir = next;
+	}
+	return mk_steal_fd(&dir);
+}
+
 int mk_mkdirs(const char *path, mode_t mode, struct mk_error *err)
 {
-	char part[PATH_MAX];
+	cleanup_close int dir = mk_dir_open(path, mode, err);
 
-	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
-		return mk_error_set(err, ENAMETOOLONG, "cannot create directory '%s'", path);
-	for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-		if (slash)
-			*slash = '\0';
-		if (mkdir(part, mode) < 0 && errno != EEXIST)
-			return mk_error_errno(err, errno, "cannot create directory '%s'", part);
-		if (!slash)
-			return 0;
-		*slash = '/';
-	}
+	return dir < 0 ? dir : 0;
 }
+
+int mk_parent_open(const char *path, const char **name, struct mk_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	char parent[PATH_MAX];
+
+	*name = slash ? slash + 1 : path;
+	if (snprintf(parent, sizeof(parent), "%.*s", (int)(*name - path), path) >=
+	    (int)sizeof(parent))
+		return mk_error_set(err, ENAMETOOLONG, "'%s'", path);
+	return mk_dir_open(parent, 0, err);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
 
 static int read_fd(int fd, const char *path, size_t max_bytes, char **data, size_t *size,
 		   struct mk_error *err)
@@ -83,10 +139,10 @@ static int write_all(int fd, const char *data, size_t size)
 	return 0;
 }
 
-static int write_temporary(const char *path, const void *data, size_t size, mode_t mode)
+static int write_temporary(int dir, const char *name, const void *data, size_t size, mode_t mode)
 {
 	cleanup_close int fd =
-		open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+		openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
 	int ret;
 
 	if (fd < 0)
@@ -102,23 +158,41 @@ static int write_temporary(const char *path, const void *data, size_t size, mode
 int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode,
 		    struct mk_error *err)
 {
-	char temporary[PATH_MAX];
-	const char *slash = strrchr(path, '/');
-	int dir = slash ? (int)(slash - path) + 1 : 0;
+	char temporary[NAME_MAX + 1];
+	const char *name;
+	cleanup_close int dir = mk_parent_open(path, &name, err);
 	int ret;
 
+	if (dir < 0) {
+		(void)mk_error_wrap(err, "cannot write '%s'", path);
+		return dir;
+	}
 	/* a leading dot: directory readers of ours and of others pass it over */
-	if (snprintf(temporary, sizeof(temporary), "%.*s.%s.%d", dir, path, path + dir, getpid()) >=
+	if (snprintf(temporary, sizeof(temporary), ".%s.%d", name, getpid()) >=
 	    (int)sizeof(temporary))
 		return mk_error_set(err, ENAMETOOLONG, "cannot write '%s'", path);
-	ret = write_temporary(temporary, data, size, mode);
-	if (ret == 0 && rename(temporary, path) < 0)
+	ret = write_temporary(dir, temporary, data, size, mode);
+	if (ret == 0 && renameat(dir, temporary, dir, name) < 0)
 		ret = -errno;
 	if (ret < 0) {
-		unlink(temporary);
+		unlinkat(dir, temporary, 0);
 		return mk_error_errno(err, -ret, "cannot write '%s'", path);
 	}
 	return 0;
+}
+
+int mk_file_create(const char *path, int flags, mode_t mode, struct mk_error *err)
+{
+	const char *name;
+	cleanup_close int dir = mk_parent_open(path, &name, err);
+	int fd;
+
+	if (dir < 0) {
+		(void)mk_error_wrap(err, "cannot write '%s'", path);
+		return dir;
+	}
+	fd = openat(dir, name, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mode);
+	return fd < 0 ? mk_error_errno(err, errno, "cannot open '%s' for writing", path) : fd;
 }
 
 #define PROC_SYS "/proc/sys"

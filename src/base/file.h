@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/file.h - small files, whole. */
+/* src/base/file.h - small files, whole. What writes follows no symbolic link, in no part of the path:
+ * it fails with -ELOOP, and the part is named. */
 #ifndef MK_BASE_FILE_H
 #define MK_BASE_FILE_H
 
@@ -7,6 +8,13 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+
+/* Open directory @path for the *at() functions (O_PATH); what is missing is made with @mode, or, if
+ * that is 0, is -ENOENT. The caller closes it. */
+mk_must_check int mk_dir_open(const char *path, mode_t mode, struct mk_error *err);
+
+/* mk_dir_open() of the directory that the file @path is in; *@name is where its name begins. */
+mk_must_check int mk_parent_open(const char *path, const char **name, struct mk_error *err);
 
 /* Create @path and its missing parents with @mode. An existing directory is left as it is. */
 mk_must_check int mk_mkdirs(const char *path, mode_t mode, struct mk_error *err);
@@ -20,6 +28,10 @@ mk_must_check int mk_file_read(const char *path, size_t max_bytes, char **data, 
  * after a crash (fsync before rename). */
 mk_must_check int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode,
 				  struct mk_error *err);
+
+/* Open @path with @flags (O_WRONLY or O_RDWR, O_TRUNC), created with @mode if it is missing. Returns
+ * what the caller closes. */
+mk_must_check int mk_file_create(const char *path, int flags, mode_t mode, struct mk_error *err);
 
 /* Where mk_sysctl_set() finds what it is told as /proc/sys: that is read-only in a container, which
  * has the host's elsewhere. @dir has to live on; "/proc/sys" at first. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/names.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +28,13 @@ static void write_line(void *ctx, uint32_t account_id, const char *name)
 
 static int write_file(const char *path, const struct mk_service_sync *sync, struct mk_error *err)
 {
-	FILE *file = fopen(path, "we");
+	cleanup_close int fd = mk_file_create(path, O_WRONLY | O_TRUNC, 0600, err);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
 	bool failed;
 
 	if (!file)
-		return mk_error_errno(err, errno, "cannot write '%s'", path);
+		return fd < 0 ? fd : mk_error_errno(err, errno, "cannot write '%s'", path);
+	mk_steal_fd(&fd);
 	mk_service_sync_each_account(sync, write_line, file);
 	failed = ferror(file);
 	if (fclose(file) != 0 || failed)

@@ -105,15 +105,12 @@ int mk_state_lock(const char *state_dir, const char *name, int operation, struct
 
 	if (snprintf(path, sizeof(path), "%s/%s", state_dir, name) >= (int)sizeof(path))
 		return mk_error_set(err, ENAMETOOLONG, "lock in '%s'", state_dir);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 && errno == ENOENT) {
-		ret = mk_mkdirs(state_dir, 0755, err);
-		if (ret < 0)
-			return ret;
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	}
+	ret = mk_mkdirs(state_dir, 0700, err);
+	if (ret < 0)
+		return ret;
+	fd = mk_file_create(path, O_RDWR, 0600, err);
 	if (fd < 0)
-		return mk_error_errno(err, errno, "cannot open lock '%s'", path);
+		return fd;
 	while (flock(fd, operation) < 0)
 		if (errno != EINTR)
 			return mk_error_errno(err, errno, "cannot lock '%s'", path);

@@ -217,22 +217,18 @@ static int each_name(struct mk_ipam *ipam, int dir_fd,
 static int open_dirs(struct mk_ipam *ipam, const char *state_dir, struct mk_error *err)
 {
 	char released[PATH_MAX];
-	int ret;
 
 	if (snprintf(ipam->path, sizeof(ipam->path), "%s/ipam", state_dir) >=
 		    (int)sizeof(ipam->path) ||
 	    snprintf(released, sizeof(released), "%s/ipam/" RELEASED_NAME, state_dir) >=
 		    (int)sizeof(released))
 		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
-	ret = mk_mkdirs(released, 0700, err);
-	if (ret < 0)
-		return ret;
-	ipam->dir_fd = open(ipam->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ipam->released_fd = mk_dir_open(released, 0700, err);
+	if (ipam->released_fd < 0)
+		return ipam->released_fd;
+	ipam->dir_fd = openat(ipam->released_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (ipam->dir_fd < 0)
 		return mk_error_errno(err, errno, "cannot open '%s'", ipam->path);
-	ipam->released_fd = open(released, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (ipam->released_fd < 0)
-		return mk_error_errno(err, errno, "cannot open '%s'", released);
 	return 0;
 }
 

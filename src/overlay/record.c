@@ -34,7 +34,7 @@ int mk_record_write(const struct mk_config *config, const char *source, struct m
 		return mk_error_errno(err, ENOMEM, "cannot write '%s'", path);
 	if (mk_file_read(path, MAX_BYTES, &now, NULL, NULL) == 0 && strcmp(now, text) == 0)
 		return 0;
-	return mk_file_replace(path, text, (size_t)size, 0644, err);
+	return mk_file_replace(path, text, (size_t)size, 0600, err);
 }
 
 static void take_line(struct mk_record *record, const char *line)

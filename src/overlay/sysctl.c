@@ -83,8 +83,8 @@ static int remember(const char *state_dir, const char *path, const char *before,
 	if (asprintf(&more, "%s%s=%.*s\n", text ? text : "", path, (int)strcspn(before, "\n"),
 		     before) < 0)
 		return mk_error_errno(err, ENOMEM, "cannot remember '%s'", path);
-	ret = mk_mkdirs(state_dir, 0755, err);
-	return ret < 0 ? ret : mk_file_replace(file, more, strlen(more), 0644, err);
+	ret = mk_mkdirs(state_dir, 0700, err);
+	return ret < 0 ? ret : mk_file_replace(file, more, strlen(more), 0600, err);
 }
 
 static int restore_line(char *line, struct mk_error *err)

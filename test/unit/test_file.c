@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Small files: read whole, replaced atomically, directories made. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,27 @@ START_TEST(test_sysctl_root)
 }
 END_TEST
 
+/* Links in every place of a path: the part is named, and nothing is written behind it. */
+START_TEST(test_no_symbolic_links)
+{
+	struct mk_error err = { 0 };
+	char target[PATH_CHARS];
+
+	snprintf(target, sizeof(target), "%s/target", base);
+	ck_assert_int_eq(mkdir(target, 0755), 0);
+	ck_assert_int_eq(symlink("target", path_of("link")), 0);
+	ck_assert_int_eq(mk_file_replace(path_of("link/f"), "x", 1, 0600, &err), -ELOOP);
+	ck_assert_msg(strstr(err.text, "'link'"), "names the link: %s", err.text);
+	ck_assert_int_eq(mk_mkdirs(path_of("link/a/b"), 0700, &err), -ELOOP);
+	ck_assert_int_eq(mk_file_create(path_of("link/f"), O_WRONLY, 0600, &err), -ELOOP);
+	ck_assert_int_eq(rmdir(target), 0); /* still empty */
+	ck_assert_int_eq(symlink("target", path_of("file")), 0);
+	ck_assert_int_eq(mk_file_create(path_of("file"), O_WRONLY, 0600, &err), -ELOOP);
+	ck_assert_int_eq(mk_file_replace(path_of("file"), "x", 1, 0600, &err), 0);
+	ck_assert_int_eq(access(target, F_OK), -1); /* the link itself was replaced */
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("file");
@@ -194,6 +216,7 @@ int main(void)
 	tcase_add_test(tc, test_read_errors);
 	tcase_add_test(tc, test_replace);
 	tcase_add_test(tc, test_replace_fails_and_leaves_nothing);
+	tcase_add_test(tc, test_no_symbolic_links);
 	tcase_add_test(tc, test_sysctl);
 	tcase_add_test(tc, test_sysctl_root);
 	suite_add_tcase(suite, tc);

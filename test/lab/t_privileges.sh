@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_privileges.sh - what the agent keeps of its rights, what its files and its log give away,
+# and where it does not write. That it can still do its work is the other labs' matter.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+
+API=https://192.168.99.100:6443
+TOKEN=a-token-that-nobody-may-read
+CA=/run/mklab-$MK_LAB/api/ca.crt
+# DAC_OVERRIDE, NET_ADMIN, PERFMON, BPF; those of them that this machine gives at all
+KEPT=$(printf %016x $((0xc000001002 & 0x$(awk '$1 == "CapEff:" {print $2}' /proc/self/status))))
+
+explain() { lab log node1 | tail -n 20; }
+
+agent_pid() { on node1 cat /var/lib/monokube/agent.lock; }
+
+# status_of FIELD: each value that a thread of the agent has, once
+status_of() { awk -v field="$1:" '$1 == field { print $2 }' /proc/"$(agent_pid)"/task/*/status | sort -u | xargs; }
+
+privileges_up()
+{
+	lab up 1 --api
+	ip netns exec "$MK_LAB.api" curl -sS --fail --noproxy '*' --cacert "$CA" -d "{\"tokens\": [\"$TOKEN\"]}" "$API/standin/settings"
+	echo "$TOKEN" >"$TMP/token"
+	cat >"$TMP/kubeconfig" <<-END
+		apiVersion: v1
+		kind: Config
+		current-context: c
+		contexts: [{name: c, context: {cluster: k, user: u}}]
+		clusters: [{name: k, cluster: {server: "$API", certificate-authority: $CA}}]
+		users: [{name: u, user: {tokenFile: $TMP/token}}]
+	END
+	restart
+}
+
+# restart FLAGS...
+restart()
+{
+	lab agent stop node1
+	MK_AGENT_FLAGS="--log-level debug --kubeconfig $TMP/kubeconfig $*" lab agent start node1
+}
+
+few_rights()
+{
+	local set
+	for set in CapEff CapPrm; do
+		expect_eq "$set of every thread" "$KEPT" "$(status_of "$set")"
+	done
+	for set in CapInh CapAmb; do
+		expect_eq "$set of every thread" 0000000000000000 "$(status_of "$set")"
+	done
+	expect_eq "capabilities that an exec could give" "$KEPT" "$(status_of CapBnd)"
+	expect_eq "no_new_privs" 1 "$(status_of NoNewPrivs)"
+	expect_eq "seccomp mode (2: filter)" 2 "$(status_of Seccomp)"
+}
+
+privileged_port()
+{
+	local binding
+	restart --healthz-bind-address 127.0.0.1:256
+	binding=$(printf %016x $((0x$KEPT | 0x400 & 0x$(awk '$1 == "CapEff:" {print $2}' /proc/self/status))))
+	expect_eq "CapEff, with NET_BIND_SERVICE" "$binding" "$(status_of CapEff)"
+	wait_for 5 on node1 curl -sS --fail --noproxy '*' http://127.0.0.1:256/livez
+	restart
+}
+
+token_is_secret()
+{
+	local start
+	expect_match "the debug log" '(^|[>[:space:]])debug ' "$(lab log node1)"
+	start=$(log_size)
+	ip netns exec "$MK_LAB.api" curl -sS --fail --noproxy '*' --cacert "$CA" -d '{"tokens": ["another"]}' "$API/standin/settings"
+	lab api stop
+	lab api start
+	wait_for 20 logged "$start" '401|Unauthorized|unauthorized'
+	ip netns exec "$MK_LAB.api" curl -sS --fail --noproxy '*' --cacert "$CA" -d "{\"tokens\": [\"$TOKEN\"]}" "$API/standin/settings"
+	expect_failure grep -E "$TOKEN" <(lab log node1)
+	expect_failure grep -rE "$TOKEN" "/run/mklab-$MK_LAB/nodes/node1"
+}
+
+files_are_roots()
+{
+	lab pod node1 somebody
+	expect_eq "files below /var/lib/monokube that others may read" "" "$(on node1 find /var/lib/monokube -type f -perm /077)"
+	expect_eq "directories below /var/lib/monokube that others may read" "" "$(on node1 find /var/lib/monokube -mindepth 1 -type d -perm /077)"
+	expect_eq "mode of the CNI configuration" 600 "$(on node1 stat -c %a /etc/cni/net.d/10-monokube.conflist)"
+}
+
+# Each place that is written to, with a link on its way: it is named, and nothing is behind it.
+no_symbolic_links()
+{
+	local start
+	on node1 sh -c 'mkdir /etc/cni/net.d/real /opt/cni/bin/real
+		ln -s real /etc/cni/net.d/link; ln -s real /opt/cni/bin/link'
+	start=$(log_size)
+	lab agent stop node1
+	refused_link "$start" "--cni-conf-file-path /etc/cni/net.d/link/10-monokube.conflist"
+	refused_link "$start" "--cni-bin-dir /opt/cni/bin/link"
+	expect_eq "what is behind the links" "" "$(on node1 sh -c 'ls -A /etc/cni/net.d/real /opt/cni/bin/real' | grep -v ':$' | xargs)"
+	on node1 sh -c 'rm -r /etc/cni/net.d/link /opt/cni/bin/link /etc/cni/net.d/real /opt/cni/bin/real'
+	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig" lab agent start node1
+}
+
+# refused_link START FLAGS: the agent says so, and tries again
+refused_link()
+{
+	local start
+	start=$(log_size)
+	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig $2" lab agent start node1 >/dev/null 2>&1 &
+	wait_for 10 logged "$start" "symbolic link, 'link'"
+	lab agent kill node1
+	wait $! || true
+}
+
+privileges_up
+check "capabilities, no_new_privs, system calls" few_rights
+check "a port below 1024 is asked for: the right to it stays" privileged_port
+check "no token in the log" token_is_secret
+check "addresses are for root alone" files_are_roots
+check "no symbolic link is followed where files are written" no_symbolic_links
+finish
