@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/hook.h"
 
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
 #include <netlink/netlink.h>
 #include <netlink/route/classifier.h>
 #include <string.h>
@@ -68,19 +74,69 @@ int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id, s
 static const char *const fixed_programs[] = { "ilb_host", "ilb_overlay", "nat_uplink",
 					      "elb_uplink_egre", "ilb_lo_egress" };
 
-/* One of the fixed hooks' programs, or, with @pods_too, that of pods? */
-static bool is_ours(uint32_t prog_id, bool pods_too)
-{
-	cleanup_close int fd = bpf_prog_get_fd_by_id(prog_id);
-	struct bpf_prog_info info = { 0 };
-	__u32 size = sizeof(info);
+struct filter_name {
+	char text[64]; /* "PROGRAM:[ID]", as libbpf gives it; empty: none */
+};
 
-	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size) < 0)
-		return false;
+static int take_filter_name(struct nl_msg *msg, void *ctx)
+{
+	struct nlattr *attrs[TCA_MAX + 1], *options[TCA_BPF_MAX + 1];
+	struct filter_name *name = ctx;
+
+	if (nlmsg_parse(nlmsg_hdr(msg), sizeof(struct tcmsg), attrs, TCA_MAX, NULL) == 0 &&
+	    attrs[TCA_OPTIONS] &&
+	    nla_parse_nested(options, TCA_BPF_MAX, attrs[TCA_OPTIONS], NULL) == 0 &&
+	    options[TCA_BPF_NAME])
+		nla_strlcpy(name->text, options[TCA_BPF_NAME], sizeof(name->text));
+	return NL_OK;
+}
+
+static int ask_filter_name(struct nl_sock *sock, int ifindex, enum mk_direction direction)
+{
+	struct tcmsg filter = {
+		.tcm_family = AF_UNSPEC,
+		.tcm_ifindex = ifindex,
+		.tcm_handle = MK_TC_HANDLE,
+		.tcm_parent = TC_H_MAKE(TC_H_CLSACT, direction == MK_INGRESS ? TC_H_MIN_INGRESS
+									     : TC_H_MIN_EGRESS),
+		.tcm_info = TC_H_MAKE(MK_TC_PRIORITY << 16, htons(ETH_P_ALL)),
+	};
+	struct nl_msg *msg = nlmsg_alloc_simple(RTM_GETTFILTER, 0);
+	int ret = -NLE_NOMEM;
+
+	if (msg && nlmsg_append(msg, &filter, sizeof(filter), NLMSG_ALIGNTO) == 0 &&
+	    nla_put_string(msg, TCA_KIND, "bpf") == 0)
+		ret = nl_send_auto(sock, msg);
+	nlmsg_free(msg);
+	return ret < 0 ? ret : nl_recvmsgs_default(sock);
+}
+
+/* The filter's name tells its program; the program itself, by its number, only CAP_SYS_ADMIN may open. */
+static struct filter_name filter_name(int ifindex, enum mk_direction direction)
+{
+	struct filter_name name = { 0 };
+	struct nl_sock *sock = nl_socket_alloc();
+
+	if (sock && nl_connect(sock, NETLINK_ROUTE) == 0) {
+		nl_socket_disable_auto_ack(sock);
+		nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, take_filter_name, &name);
+		if (ask_filter_name(sock, ifindex, direction) < 0)
+			name.text[0] = '\0';
+	}
+	nl_socket_free(sock);
+	return name;
+}
+
+/* One of the fixed hooks' programs, or, with @pods_too, that of pods? */
+static bool is_ours(int ifindex, enum mk_direction direction, bool pods_too)
+{
+	struct filter_name name = filter_name(ifindex, direction);
+
+	name.text[strcspn(name.text, ":")] = '\0';
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fixed_programs); i++)
-		if (strcmp(info.name, fixed_programs[i]) == 0)
+		if (strcmp(name.text, fixed_programs[i]) == 0)
 			return true;
-	return pods_too && strcmp(info.name, POD_PROGRAM) == 0;
+	return pods_too && strcmp(name.text, POD_PROGRAM) == 0;
 }
 
 static int detach(int ifindex, enum mk_direction direction, bool pods_too, struct mk_error *err)
@@ -92,7 +148,7 @@ static int detach(int ifindex, enum mk_direction direction, bool pods_too, struc
 
 	if (ret < 0)
 		return ret;
-	if (prog_id == 0 || !is_ours(prog_id, pods_too))
+	if (prog_id == 0 || !is_ours(ifindex, direction, pods_too))
 		return 0;
 	ret = bpf_tc_detach(&hook, &opts);
 	if (ret < 0 && ret != -ENOENT)
