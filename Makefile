@@ -202,7 +202,7 @@ demo: deps ## a two-node cluster on this machine: every path, with real clients
 
 image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its digest
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
-	$(Q)image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
+	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
 perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet $(BUILD)/perf/load

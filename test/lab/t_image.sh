@@ -14,9 +14,9 @@ IMAGE=$TMP/image
 same_twice()
 {
 	local first second
-	first=$("$HERE/../../image/build" "$MK_BIN" --root "$TMP/root1" --archive "$TMP/one.tar" | grep -o 'sha256:.*')
+	first=$("$HERE/../../manifests/image/build" "$MK_BIN" --root "$TMP/root1" --archive "$TMP/one.tar" | grep -o 'sha256:.*')
 	touch -d '2001-01-01' "$TMP/root1"
-	second=$("$HERE/../../image/build" "$MK_BIN" --root "$TMP/root2" --archive "$TMP/two.tar" | grep -o 'sha256:.*')
+	second=$("$HERE/../../manifests/image/build" "$MK_BIN" --root "$TMP/root2" --archive "$TMP/two.tar" | grep -o 'sha256:.*')
 	expect_eq "digest of the second build" "$first" "$second"
 	cmp "$TMP/one.tar" "$TMP/two.tar"
 	(($(stat -c %s "$TMP/one.tar") <= MAX_BYTES)) || {
