@@ -11,7 +11,6 @@
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
-#include <netlink/route/classifier.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -168,29 +167,36 @@ int mk_hook_detach_fixed(int ifindex, enum mk_direction direction, struct mk_err
 	return detach(ifindex, direction, false, err);
 }
 
-/* -1: cannot be told, which counts as "not empty". */
-static int filter_count(struct nl_sock *sock, int ifindex, uint32_t parent)
+static int see_filter(struct nl_msg *msg, void *ctx)
 {
-	struct nl_cache *cache;
-	int count;
+	if (nlmsg_hdr(msg)->nlmsg_type == RTM_NEWTFILTER)
+		++*(int *)ctx;
+	return NL_OK;
+}
 
-	if (rtnl_cls_alloc_cache(sock, ifindex, parent, &cache) < 0)
-		return -1;
-	count = nl_cache_nitems(cache);
-	nl_cache_free(cache);
+/* -1: cannot be told, which counts as "not empty". Read without libnl's caches, which fail on filters
+ * of kinds that they do not know. */
+static int filter_count(int ifindex, uint32_t parent)
+{
+	struct tcmsg header = { .tcm_family = AF_UNSPEC,
+				.tcm_ifindex = ifindex,
+				.tcm_parent = parent };
+	struct nl_sock *sock = nl_socket_alloc();
+	int count = 0;
+
+	if (!sock || nl_connect(sock, NETLINK_ROUTE) < 0 ||
+	    nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, see_filter, &count) < 0 ||
+	    nl_send_simple(sock, RTM_GETTFILTER, NLM_F_DUMP, &header, sizeof(header)) < 0 ||
+	    nl_recvmsgs_default(sock) < 0)
+		count = -1;
+	nl_socket_free(sock);
 	return count;
 }
 
 static bool has_filters(int ifindex)
 {
-	struct nl_sock *sock = nl_socket_alloc();
-	bool some = true;
-
-	if (sock && nl_connect(sock, NETLINK_ROUTE) == 0)
-		some = filter_count(sock, ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)) != 0 ||
-		       filter_count(sock, ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)) != 0;
-	nl_socket_free(sock);
-	return some;
+	return filter_count(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)) != 0 ||
+	       filter_count(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)) != 0;
 }
 
 int mk_hook_remove_empty_qdisc(int ifindex, struct mk_error *err)

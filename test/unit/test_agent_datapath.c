@@ -258,6 +258,31 @@ START_TEST(test_foreign_interface_stays_untouched)
 }
 END_TEST
 
+/* Our own filter, somebody's of another kind, an empty qdisc: it is removed only then. */
+START_TEST(test_qdisc_goes_when_empty)
+{
+	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
+	static const char *const fillings[] = {
+		"tc filter add dev other0 egress protocol ip u32 match u32 0 0 classid 1:1",
+		"tc filter add dev other0 ingress protocol ip u32 match u32 0 0 classid 1:1",
+		"true",
+	};
+	int ifindex = veth("other0", "other1", &other);
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fillings); i++) {
+		ck_assert_int_eq(system("tc qdisc replace dev other0 clsact"), 0);
+		ck_assert_int_eq(system(fillings[i]), 0);
+		ck_assert_int_eq(mk_hook_remove_empty_qdisc(ifindex, &err), 0);
+		ck_assert_msg((system("tc qdisc show dev other0 | grep -q clsact") == 0) ==
+				      (i < MK_ARRAY_SIZE(fillings) - 1),
+			      "%s", fillings[i]);
+		ck_assert_int_eq(system("tc filter del dev other0 egress 2>/dev/null; "
+					"tc filter del dev other0 ingress 2>/dev/null; true"),
+				 0);
+	}
+}
+END_TEST
+
 /* Killed after the hooks were changed, before the pins were renamed: the programs that run have
  * their chain, and the next agent clears up. */
 START_TEST(test_killed_between)
@@ -556,6 +581,7 @@ int main(void)
 	tcase_add_test(tc, test_everything_outlives_the_agent);
 	tcase_add_test(tc, test_replaced);
 	tcase_add_test(tc, test_foreign_interface_stays_untouched);
+	tcase_add_test(tc, test_qdisc_goes_when_empty);
 	tcase_add_test(tc, test_killed_between);
 	tcase_add_test(tc, test_repair);
 	tcase_add_test(tc, test_uplinks_change);
