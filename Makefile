@@ -189,7 +189,7 @@ test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N fai
 	$(Q)test/run
 
 unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) test-bins
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
 	$(Q)test/run --build $(BUILD) unit wire
 
 chaos: deps ## faults at random under load, SECONDS=300; SEED=N makes the same choices again

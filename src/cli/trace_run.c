@@ -34,31 +34,38 @@ static __be16 ip_checksum(const struct iphdr *ip)
 	return (__be16)~sum;
 }
 
-static void fill_l4(uint8_t *at, const struct mk_tuple *tuple)
+union l4 {
+	struct tcphdr tcp;
+	struct udphdr udp;
+	struct icmphdr icmp;
+	uint8_t byte[L4_BYTES];
+};
+
+/* A value to be copied: behind the Ethernet header nothing is aligned. */
+static union l4 l4_of(const struct mk_tuple *tuple)
 {
-	struct tcphdr *tcp = (struct tcphdr *)at;
-	struct udphdr *udp = (struct udphdr *)at;
-	struct icmphdr *icmp = (struct icmphdr *)at;
+	union l4 l4 = { .byte = { 0 } };
 
 	switch (tuple->proto) {
 	case IPPROTO_ICMP:
-		icmp->type = ICMP_ECHO;
-		icmp->un.echo.id = tuple->sport;
-		return;
+		l4.icmp.type = ICMP_ECHO;
+		l4.icmp.un.echo.id = tuple->sport;
+		return l4;
 	case IPPROTO_UDP:
-		udp->len = htons(L4_BYTES);
+		l4.udp.len = htons(L4_BYTES);
 		break;
 	case IPPROTO_TCP:
-		tcp->doff = sizeof(*tcp) / 4;
-		tcp->syn = 1;
+		l4.tcp.doff = sizeof(l4.tcp) / 4;
+		l4.tcp.syn = 1;
 		break;
 	case IPPROTO_SCTP:
-		at[12] = 1; /* INIT, of 20 bytes and its header's 4 */
-		at[15] = L4_BYTES - 12;
+		l4.byte[12] = 1; /* INIT, of 20 bytes and its header's 4 */
+		l4.byte[15] = L4_BYTES - 12;
 		break;
 	}
-	udp->source = tuple->sport; /* where they are in all three */
-	udp->dest = tuple->dport;
+	l4.udp.source = tuple->sport; /* where they are in all three */
+	l4.udp.dest = tuple->dport;
+	return l4;
 }
 
 void mk_trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple,
@@ -73,6 +80,7 @@ void mk_trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tu
 			    .protocol = tuple->proto,
 			    .saddr = tuple->saddr.word[0],
 			    .daddr = tuple->daddr.word[0] };
+	union l4 l4 = l4_of(tuple);
 
 	memset(frame, 0, sizeof(*frame));
 	memcpy(eth->h_source, source_mac, ETH_ALEN);
@@ -80,7 +88,7 @@ void mk_trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tu
 	eth->h_proto = htons(ETH_P_IP);
 	ip.check = ip_checksum(&ip);
 	memcpy(frame->byte + ETH_HLEN, &ip, sizeof(ip));
-	fill_l4(frame->byte + ETH_HLEN + sizeof(ip), tuple);
+	memcpy(frame->byte + ETH_HLEN + sizeof(ip), l4.byte, L4_BYTES);
 	frame->length = ETH_HLEN + sizeof(ip) + L4_BYTES;
 }
 
