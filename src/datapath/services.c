@@ -308,8 +308,10 @@ void mk_service_sync_free(struct mk_service_sync *sync)
 		mk_sync_frontend_forget(sync, frontend);
 	HASH_ITER(hh, sync->sets, set, next_set)
 		mk_sync_set_forget(sync, set);
-	LL_FOREACH_SAFE(sync->retired, retired, next_retired)
-	free(retired);
+	HASH_ITER(hh, sync->retired, retired, next_retired) {
+		HASH_DEL(sync->retired, retired);
+		free(retired);
+	}
 	HASH_ITER(hh, sync->recovered_ranges, ranges, next_ranges) {
 		HASH_DEL(sync->recovered_ranges, ranges);
 		mk_sync_ranges_free(ranges);

@@ -132,7 +132,7 @@ int mk_sync_retire(struct retired **head, const struct set *set, struct mk_error
 	retired->count = (uint32_t)set->count;
 	/* of a set that an earlier agent left it is not known yet */
 	retired->has_members = set->has_members || set->affinity_id;
-	LL_APPEND(*head, retired);
+	LL_PREPEND(*head, retired);
 	return 0;
 }
 
@@ -381,12 +381,7 @@ static int replace_live(const struct apply *apply, const struct mk_compiled_serv
 
 static void start_retirement(struct mk_service_sync *sync, struct service *service, uint64_t now_ns)
 {
-	struct retired *retired;
-
-	LL_FOREACH(service->retiring, retired)
-		retired->since_ns = now_ns;
-	LL_CONCAT(sync->retired, service->retiring);
-	service->retiring = NULL;
+	mk_sync_retirement_begins(sync, &service->retiring, now_ns);
 	mk_sync_ranges_retire(sync, service->retiring_ranges, now_ns);
 	service->retiring_ranges = NULL;
 }

@@ -43,11 +43,12 @@ struct set {
 
 /* A generation nobody is told about any more. */
 struct retired {
-	uint32_t id, generation;
+	uint32_t id, generation; /* together the key */
 	uint32_t count;
 	bool has_members;
 	uint64_t since_ns;
-	struct retired *next;
+	struct retired *next; /* of those whose retirement has not begun */
+	UT_hash_handle hh; /* of those whose has: thousands, where a whole cluster changed */
 };
 
 /* Source ranges as the map holds them, under one id. */
@@ -94,7 +95,7 @@ struct mk_service_sync {
 	struct set *sets; /* by id */
 	struct service *services; /* by name */
 	struct claim *claims;
-	struct retired *retired; /* oldest first */
+	struct retired *retired; /* by key, oldest first */
 	struct ranges *retired_ranges; /* oldest first */
 	struct ranges *recovered_ranges; /* by id: not yet asked for */
 	uint32_t last_id, serial; /* all ids come from one counter */
@@ -154,6 +155,10 @@ void mk_sync_claims_drop_stale(struct mk_service_sync *sync);
 /* Put @set's current generation on the list @head. */
 mk_must_check int mk_sync_retire(struct retired **head, const struct set *set,
 				 struct mk_error *err);
+
+/* It has begun for those on the list @head, which is empty then. */
+void mk_sync_retirement_begins(struct mk_service_sync *sync, struct retired **head,
+			       uint64_t now_ns);
 
 /* A generation that is retired but not yet removed; NULL: it is not among those. */
 const struct retired *mk_sync_retired(const struct mk_service_sync *sync, uint32_t id,

@@ -45,7 +45,7 @@ int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
 
 		if (ret < 0)
 			return ret;
-		LL_DELETE(sync->retired, oldest);
+		HASH_DEL(sync->retired, oldest);
 		free(oldest);
 	}
 	ret = mk_sync_ranges_collect(sync, now_ns, counts, err);
@@ -59,12 +59,24 @@ int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
 const struct retired *mk_sync_retired(const struct mk_service_sync *sync, uint32_t id,
 				      uint32_t generation)
 {
+	const struct retired key = { .id = id, .generation = generation };
 	const struct retired *retired;
 
-	LL_FOREACH(sync->retired, retired)
-		if (retired->id == id && retired->generation == generation)
-			return retired;
-	return NULL;
+	HASH_FIND(hh, sync->retired, &key.id, sizeof(key.id) + sizeof(key.generation), retired);
+	return retired;
+}
+
+void mk_sync_retirement_begins(struct mk_service_sync *sync, struct retired **head, uint64_t now_ns)
+{
+	struct retired *retired, *next;
+
+	LL_FOREACH_SAFE(*head, retired, next)
+	{
+		retired->since_ns = now_ns;
+		HASH_ADD(hh, sync->retired, id, sizeof(retired->id) + sizeof(retired->generation),
+			 retired);
+	}
+	*head = NULL;
 }
 
 static bool is_current(const struct mk_service_sync *sync, uint32_t id, uint32_t generation)
@@ -144,7 +156,7 @@ static int prune_frontends(struct mk_service_sync *sync, struct mk_service_count
 /* Their backends wait like any that were replaced: packets may be choosing among them. */
 static int retire_sets(struct mk_service_sync *sync, uint64_t now_ns, struct mk_error *err)
 {
-	struct retired *retiring = NULL, *retired;
+	struct retired *retiring = NULL;
 	struct set *set, *next;
 
 	HASH_ITER(hh, sync->sets, set, next) {
@@ -155,9 +167,7 @@ static int retire_sets(struct mk_service_sync *sync, uint64_t now_ns, struct mk_
 		if (!set->owner)
 			mk_sync_set_forget(sync, set);
 	}
-	LL_FOREACH(retiring, retired)
-		retired->since_ns = now_ns;
-	LL_CONCAT(sync->retired, retiring);
+	mk_sync_retirement_begins(sync, &retiring, now_ns);
 	return 0;
 }
 
