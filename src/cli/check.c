@@ -24,17 +24,24 @@ void mk_check_found(struct mk_checking *checking, const char *check, const char 
 	checking->wrong += remedy != NULL;
 }
 
-void mk_check_all(struct mk_checking *checking)
+int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
+		 const struct mk_cli_options *options, struct mk_error *err)
 {
 	static void (*const checks[])(struct mk_checking *) = {
 		mk_check_agent, mk_check_hooks,	     mk_check_nodes,
 		mk_check_pods,	mk_check_mtu,	     mk_check_settings,
 		mk_check_cni,	mk_check_kube_proxy, mk_check_foreign_programs,
 	};
+	int ret;
 
+	*checking = (struct mk_checking){ .view = view, .options = options };
+	ret = mk_record_read(options->state_dir, &checking->record, err);
+	if (ret < 0)
+		return ret;
 	checking->findings = json_object_new_array();
 	for (size_t i = 0; i < MK_ARRAY_SIZE(checks); i++)
 		checks[i](checking);
+	return 0;
 }
 
 static void print_text(const struct mk_checking *checking)
@@ -55,27 +62,23 @@ static void print_text(const struct mk_checking *checking)
 		printf("healthy\n");
 }
 
-int mk_cli_check(int argc, char **argv)
+static int show(const struct mk_view *view, const struct mk_cli_options *options,
+		struct mk_error *err)
 {
-	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
-	struct mk_cli_options options;
-	struct mk_checking checking = { .view = &view, .options = &options };
-	struct mk_error err = { 0 };
-	int ret = mk_cli_options_read(&options, argc, argv, &err);
+	struct mk_checking checking;
+	int ret = mk_check_all(&checking, view, options, err);
 
-	if (ret > 0)
-		return 0;
-	if (ret == 0)
-		ret = mk_record_read(options.state_dir, &checking.record, &err);
-	if (ret == 0)
-		ret = mk_view_open(&view, &options, &err);
 	if (ret < 0)
-		return mk_cli_fail(argv[0], &err);
-	mk_check_all(&checking);
-	if (options.json)
-		ret = mk_cli_print_json(stdout, checking.findings, &err);
+		return ret;
+	if (options->json)
+		ret = mk_cli_print_json(stdout, checking.findings, err);
 	else
 		print_text(&checking);
 	json_object_put(checking.findings);
-	return ret < 0 ? mk_cli_fail(argv[0], &err) : checking.wrong != 0;
+	return ret < 0 ? ret : checking.wrong != 0;
+}
+
+int mk_cli_check(int argc, char **argv)
+{
+	return mk_view_main(argc, argv, show);
 }

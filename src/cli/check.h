@@ -20,9 +20,9 @@ struct mk_checking {
 void mk_check_found(struct mk_checking *checking, const char *check, const char *remedy,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* All of them, into checking->findings, which is the caller's to put. view, options and record are
- * given. */
-void mk_check_all(struct mk_checking *checking);
+/* All of them, into @checking->findings, which is the caller's to put unless there was an error. */
+mk_must_check int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
+			       const struct mk_cli_options *options, struct mk_error *err);
 
 /* check_own.c: what monokube made. */
 void mk_check_agent(struct mk_checking *checking);

@@ -51,10 +51,9 @@ static int print_totals(const struct mk_cli_options *options, struct mk_error *e
 				json_object_array_add(list,
 						      counter_json(reason, hook,
 								   &totals.counter[reason][hook]));
-	if (ret == 0 && options->json)
-		ret = mk_cli_print_json(stdout, list, err);
-	else if (ret == 0)
-		mk_cli_print_table(stdout, list, columns, MK_ARRAY_SIZE(columns));
+	if (ret == 0)
+		ret = mk_cli_print_list(stdout, list, options->json, columns,
+					MK_ARRAY_SIZE(columns), err);
 	json_object_put(list);
 	return ret;
 }

@@ -165,26 +165,14 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		json_object_array_add(list, node_json(&nodes[i]));
-	if (ret == 0 && options->json)
-		ret = mk_cli_print_json(stdout, list, err);
-	else if (ret == 0)
-		mk_cli_print_table(stdout, list, columns, MK_ARRAY_SIZE(columns));
+	if (ret == 0)
+		ret = mk_cli_print_list(stdout, list, options->json, columns,
+					MK_ARRAY_SIZE(columns), err);
 	json_object_put(list);
 	return ret;
 }
 
 int mk_cli_nodes(int argc, char **argv)
 {
-	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
-	struct mk_cli_options options;
-	struct mk_error err = { 0 };
-	int ret = mk_cli_options_read(&options, argc, argv, &err);
-
-	if (ret > 0)
-		return 0;
-	if (ret == 0)
-		ret = mk_view_open(&view, &options, &err);
-	if (ret == 0)
-		ret = show(&view, &options, &err);
-	return ret < 0 ? mk_cli_fail(argv[0], &err) : 0;
+	return mk_view_main(argc, argv, show);
 }

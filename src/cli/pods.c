@@ -70,26 +70,14 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 		ret = mk_error_set(err, ENOENT,
 				   "no pod '%s' on this node: `monokube pods` lists those that are",
 				   options->words[0]);
-	else if (options->json)
-		ret = mk_cli_print_json(stdout, list, err);
 	else
-		mk_cli_print_table(stdout, list, columns, MK_ARRAY_SIZE(columns));
+		ret = mk_cli_print_list(stdout, list, options->json, columns,
+					MK_ARRAY_SIZE(columns), err);
 	json_object_put(list);
 	return ret;
 }
 
 int mk_cli_pods(int argc, char **argv)
 {
-	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
-	struct mk_cli_options options;
-	struct mk_error err = { 0 };
-	int ret = mk_cli_options_read(&options, argc, argv, &err);
-
-	if (ret > 0)
-		return 0;
-	if (ret == 0)
-		ret = mk_view_open(&view, &options, &err);
-	if (ret == 0)
-		ret = show(&view, &options, &err);
-	return ret < 0 ? mk_cli_fail(argv[0], &err) : 0;
+	return mk_view_main(argc, argv, show);
 }

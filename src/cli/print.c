@@ -151,3 +151,12 @@ int mk_cli_print_json(FILE *out, struct json_object *value, struct mk_error *err
 	fprintf(out, "%s\n", text);
 	return 0;
 }
+
+int mk_cli_print_list(FILE *out, struct json_object *list, bool json,
+		      const struct mk_cli_column *columns, size_t count, struct mk_error *err)
+{
+	if (json)
+		return mk_cli_print_json(out, list, err);
+	mk_cli_print_table(out, list, columns, count);
+	return 0;
+}

@@ -36,5 +36,9 @@ struct mk_cli_column {
 void mk_cli_print_table(FILE *out, struct json_object *list, const struct mk_cli_column *columns,
 			size_t count);
 mk_must_check int mk_cli_print_json(FILE *out, struct json_object *value, struct mk_error *err);
+/* One of the two. */
+mk_must_check int mk_cli_print_list(FILE *out, struct json_object *list, bool json,
+				    const struct mk_cli_column *columns, size_t count,
+				    struct mk_error *err);
 
 #endif

@@ -12,14 +12,6 @@
 #include "cli/view.h"
 #include "datapath/sweep.h"
 
-static const struct source {
-	const char *command;
-	const char *tables[2]; /* established, new */
-} sources[] = {
-	{ "sessions", { "sessions", "sessions_new" } },
-	{ "nat", { "nat_sessions", "nat_sessions_new" } },
-};
-
 struct showing {
 	const struct mk_view *view;
 	const struct mk_cli_options *options;
@@ -176,64 +168,61 @@ static int print(const struct showing *showing, struct mk_error *err)
 		{ "NEW FROM", "newFrom" }, { "NEW TO", "newTo" },    { "STATE", "state" },
 		{ "IDLE", "idleSeconds" }, { "SERVICE", "service" },
 	};
-	int ret = 0;
+	int ret = mk_cli_print_list(stdout, showing->list, showing->options->json, columns,
+				    MK_ARRAY_SIZE(columns), err);
 
-	if (showing->options->json)
-		ret = mk_cli_print_json(stdout, showing->list, err);
-	else
-		mk_cli_print_table(stdout, showing->list, columns, MK_ARRAY_SIZE(columns));
 	if (showing->more)
 		fprintf(stderr, "%llu more flows: --limit shows more, filters fewer\n",
 			(unsigned long long)showing->more);
 	return ret;
 }
 
-static int show(struct showing *showing, const struct source *source, struct mk_error *err)
+/* @names: the tables of established and of new flows. */
+static int show(const struct mk_view *view, const struct mk_cli_options *options,
+		const char *const names[2], struct mk_error *err)
 {
+	struct showing showing = { .view = view,
+				   .options = options,
+				   .tables = { { .fd = -1 }, { .fd = -1 } },
+				   .list = json_object_new_array(),
+				   .now_ns = monotonic_ns() };
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = mk_table_open(&showing->tables[i], showing->view->bpf_dir, source->tables[i],
+		ret = mk_table_open(&showing.tables[i], view->bpf_dir, names[i],
 				    sizeof(struct mk_tuple), sizeof(struct mk_session), err);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = mk_view_each(&showing->tables[i], see_session, showing, err);
+		ret = mk_view_each(&showing.tables[i], see_session, &showing, err);
 	if (ret == 0)
-		ret = print(showing, err);
+		ret = print(&showing, err);
 	for (size_t i = 0; i < 2; i++)
-		mk_table_close(&showing->tables[i]);
-	json_object_put(showing->list);
+		mk_table_close(&showing.tables[i]);
+	json_object_put(showing.list);
 	return ret;
 }
 
-static int run(const struct source *source, int argc, char **argv)
+static int show_sessions(const struct mk_view *view, const struct mk_cli_options *options,
+			 struct mk_error *err)
 {
-	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
-	struct mk_cli_options options;
-	struct mk_error err = { 0 };
-	int ret = mk_cli_options_read(&options, argc, argv, &err);
+	static const char *const names[] = { "sessions", "sessions_new" };
 
-	if (ret > 0)
-		return 0;
-	if (ret == 0)
-		ret = mk_view_open(&view, &options, &err);
-	if (ret == 0) {
-		struct showing showing = { .view = &view,
-					   .options = &options,
-					   .tables = { { .fd = -1 }, { .fd = -1 } },
-					   .list = json_object_new_array(),
-					   .now_ns = monotonic_ns() };
+	return show(view, options, names, err);
+}
 
-		ret = show(&showing, source, &err);
-	}
-	return ret < 0 ? mk_cli_fail(source->command, &err) : 0;
+static int show_nat(const struct mk_view *view, const struct mk_cli_options *options,
+		    struct mk_error *err)
+{
+	static const char *const names[] = { "nat_sessions", "nat_sessions_new" };
+
+	return show(view, options, names, err);
 }
 
 int mk_cli_sessions(int argc, char **argv)
 {
-	return run(&sources[0], argc, argv);
+	return mk_view_main(argc, argv, show_sessions);
 }
 
 int mk_cli_nat(int argc, char **argv)
 {
-	return run(&sources[1], argc, argv);
+	return mk_view_main(argc, argv, show_nat);
 }

@@ -193,37 +193,27 @@ static void print_text(struct json_object *status)
 			   MK_ARRAY_SIZE(hooks));
 }
 
-static int show(struct mk_checking *checking, struct mk_error *err)
+static int show(const struct mk_view *view, const struct mk_cli_options *options,
+		struct mk_error *err)
 {
-	struct json_object *status = json_object_new_object();
-	int ret;
+	struct json_object *status;
+	struct mk_checking checking;
+	int ret = mk_check_all(&checking, view, options, err);
 
-	mk_check_all(checking);
-	ret = collect(status, checking, err);
-	if (ret == 0 && checking->options->json)
+	if (ret < 0)
+		return ret;
+	status = json_object_new_object();
+	ret = collect(status, &checking, err);
+	if (ret == 0 && options->json)
 		ret = mk_cli_print_json(stdout, status, err);
 	else if (ret == 0)
 		print_text(status);
 	json_object_put(status);
-	json_object_put(checking->findings);
-	return ret < 0 ? ret : checking->wrong != 0;
+	json_object_put(checking.findings);
+	return ret < 0 ? ret : checking.wrong != 0;
 }
 
 int mk_cli_status(int argc, char **argv)
 {
-	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
-	struct mk_cli_options options;
-	struct mk_checking checking = { .view = &view, .options = &options };
-	struct mk_error err = { 0 };
-	int ret = mk_cli_options_read(&options, argc, argv, &err);
-
-	if (ret > 0)
-		return 0;
-	if (ret == 0)
-		ret = mk_record_read(options.state_dir, &checking.record, &err);
-	if (ret == 0)
-		ret = mk_view_open(&view, &options, &err);
-	if (ret == 0)
-		ret = show(&checking, &err);
-	return ret < 0 ? mk_cli_fail("status", &err) : ret;
+	return mk_view_main(argc, argv, show);
 }

@@ -279,16 +279,5 @@ static int trace(const struct mk_view *view, const struct mk_cli_options *option
 
 int mk_cli_trace(int argc, char **argv)
 {
-	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
-	struct mk_cli_options options;
-	struct mk_error err = { 0 };
-	int ret = mk_cli_options_read(&options, argc, argv, &err);
-
-	if (ret > 0)
-		return 0;
-	if (ret == 0)
-		ret = mk_view_open(&view, &options, &err);
-	if (ret == 0)
-		ret = trace(&view, &options, &err);
-	return ret < 0 ? mk_cli_fail(argv[0], &err) : ret;
+	return mk_view_main(argc, argv, trace);
 }

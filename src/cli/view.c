@@ -140,6 +140,22 @@ void mk_view_release(struct mk_view *view)
 	*view = (struct mk_view){ .routes = { .fd = -1 } };
 }
 
+int mk_view_main(int argc, char **argv, mk_view_run_fn *run)
+{
+	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
+	struct mk_cli_options options;
+	struct mk_error err = { 0 };
+	int ret = mk_cli_options_read(&options, argc, argv, &err);
+
+	if (ret > 0)
+		return 0;
+	if (ret == 0)
+		ret = mk_view_open(&view, &options, &err);
+	if (ret == 0)
+		ret = run(&view, &options, &err);
+	return ret < 0 ? mk_cli_fail(argv[0], &err) : ret;
+}
+
 const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr)
 {
 	for (size_t i = 0; i < view->pod_count; i++)

@@ -36,6 +36,12 @@ mk_must_check int mk_view_open(struct mk_view *view, const struct mk_cli_options
 void mk_view_release(struct mk_view *view);
 #define cleanup_view __attribute__((cleanup(mk_view_release)))
 
+/* A subcommand that looks things up: read its words, open the view, then @run, which returns the exit
+ * status or an error. Returns the exit status. */
+typedef int mk_view_run_fn(const struct mk_view *view, const struct mk_cli_options *options,
+			   struct mk_error *err);
+int mk_view_main(int argc, char **argv, mk_view_run_fn *run);
+
 /* NULL: no pod of this node. */
 const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr);
 /* By "namespace/name" or, where one pod alone has it, "name". */
