@@ -5,6 +5,7 @@
  * and of the host's overlay address, leaves with the address of the uplink that it leaves by. */
 #include "chain.h"
 #include "icmp_error.h"
+#include "overlay.h"
 #include "session.h"
 #include "uplink.h"
 
@@ -25,11 +26,6 @@ static __always_inline int may_be_answer(const struct packet *pkt)
 	if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP || pkt->l4 == MK_L4_SCTP)
 		return in_nat_range(pkt->tuple.dport);
 	return pkt->l4 == MK_L4_ECHO_REPLY;
-}
-
-static __always_inline int is_overlay_carrier(const struct packet *pkt)
-{
-	return pkt->l4 == MK_L4_UDP && pkt->tuple.dport == mk_node.vxlan_port;
 }
 
 /* Returns 0, or a drop reason. */

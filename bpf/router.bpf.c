@@ -4,6 +4,7 @@
  * answers instead: it turns the packet into an ICMP error about itself, which is then routed. */
 #include "chain.h"
 #include "icmp_error.h"
+#include "overlay.h"
 #include "service.h"
 #include "uplink.h"
 
@@ -62,14 +63,6 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return expired(skb, ctx, pkt);
 	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
 	return bpf_redirect_peer(pod->ifindex, 0);
-}
-
-/* A VXLAN device takes what reaches its port at any address of its host, whoever sent it, and what it
- * unpacks counts as another node's: nothing that passes here may come to one, masqueraded as this
- * node's or not. The nodes' own carriers never pass here. */
-static __always_inline int is_overlay_carrier(const struct packet *pkt)
-{
-	return pkt->l4 == MK_L4_UDP && pkt->tuple.dport == mk_node.vxlan_port;
 }
 
 /* Up the host's stack. Where the host's route to the source is through the host veth, the packet
