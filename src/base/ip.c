@@ -50,6 +50,75 @@ int mk_cidr_parse(const char *text, struct mk_cidr *cidr)
 	return 0;
 }
 
+static const char *skip_zeros(const char *digits)
+{
+	while (digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9')
+		digits++;
+	return digits;
+}
+
+/* Copy @text, numbers of a dotted quad and of a prefix without their leading zeros. An IPv6 address
+ * is hexadecimal and allows them anyway, but for a quad at its end. */
+static int drop_zeros(const char *text, char *out, size_t size)
+{
+	const char *colon = strrchr(text, ':'), *quad = colon ? colon + 1 : text;
+	bool has_quad = strchr(quad, '.');
+	size_t used = 0;
+
+	for (const char *at = text; *at; at++) {
+		bool begins = at == quad || (at > quad && at[-1] == '.');
+
+		if ((has_quad && begins) || (at > text && at[-1] == '/'))
+			at = skip_zeros(at);
+		if (used + 1 >= size)
+			return -EINVAL;
+		out[used++] = *at;
+	}
+	out[used] = '\0';
+	return 0;
+}
+
+#define V4_IN_V6_BITS 96
+
+static bool is_v4_in_v6(const struct mk_ip *ip)
+{
+	return ip->family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&ip->v6);
+}
+
+static struct mk_ip v4_of_v6(const struct mk_ip *ip)
+{
+	struct mk_ip v4 = { .family = AF_INET };
+
+	memcpy(&v4.v4, &ip->v6.s6_addr[V4_IN_V6_BITS / 8], sizeof(v4.v4));
+	return v4;
+}
+
+/* Leading zeros may make a text longer than any address is. */
+#define LENIENT_STRLEN (2 * MK_CIDR_STRLEN)
+
+int mk_ip_parse_lenient(const char *text, struct mk_ip *ip)
+{
+	char plain[LENIENT_STRLEN];
+
+	if (drop_zeros(text, plain, sizeof(plain)) < 0 || mk_ip_parse(plain, ip) < 0)
+		return -EINVAL;
+	if (is_v4_in_v6(ip))
+		*ip = v4_of_v6(ip);
+	return 0;
+}
+
+int mk_cidr_parse_lenient(const char *text, struct mk_cidr *cidr)
+{
+	char plain[LENIENT_STRLEN];
+
+	if (drop_zeros(text, plain, sizeof(plain)) < 0 || mk_cidr_parse(plain, cidr) < 0)
+		return -EINVAL;
+	if (is_v4_in_v6(&cidr->ip) && cidr->prefix_bits >= V4_IN_V6_BITS)
+		*cidr = (struct mk_cidr){ .ip = v4_of_v6(&cidr->ip),
+					  .prefix_bits = cidr->prefix_bits - V4_IN_V6_BITS };
+	return 0;
+}
+
 int mk_mac_parse(const char *text, struct mk_mac *mac)
 {
 	uint8_t *b = mac->byte;

@@ -42,6 +42,11 @@ struct mk_mac {
 /* Text to address. Strict: no blanks, no short forms ("10.1"), no leading zeros. */
 mk_must_check int mk_ip_parse(const char *text, struct mk_ip *ip);
 mk_must_check int mk_cidr_parse(const char *text, struct mk_cidr *cidr);
+/* As objects of the cluster may have them, for kube-proxy reads them so: leading zeros of decimal
+ * numbers say nothing ("010.0.0.1/08"), and an IPv4 address in IPv6's clothes is one
+ * ("::ffff:10.0.0.1") (k8s.io/utils/net, ParseIPSloppy; Go, net.IP.To4). */
+mk_must_check int mk_ip_parse_lenient(const char *text, struct mk_ip *ip);
+mk_must_check int mk_cidr_parse_lenient(const char *text, struct mk_cidr *cidr);
 mk_must_check int mk_mac_parse(const char *text, struct mk_mac *mac);
 /* "192.0.2.1:80"; IPv4 only for now. */
 mk_must_check int mk_ip_port_parse(const char *text, struct mk_ip_port *at);

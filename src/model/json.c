@@ -157,7 +157,7 @@ static bool is_special(const struct mk_ip *ip)
 
 int mk_json_ip(const struct mk_json *at, struct mk_ip *ip, struct mk_error *err)
 {
-	if (!at->value || mk_ip_parse(mk_json_string(at), ip) < 0)
+	if (!at->value || mk_ip_parse_lenient(mk_json_string(at), ip) < 0)
 		return mk_json_wrong(at, "an IP address", err);
 	if (is_special(ip))
 		return mk_json_wrong(at,

@@ -14,7 +14,7 @@ static int take_pod_cidr(struct mk_node_object *node, const struct mk_json *at,
 {
 	struct mk_cidr cidr;
 
-	if (mk_cidr_parse(mk_json_string(at), &cidr) < 0)
+	if (mk_cidr_parse_lenient(mk_json_string(at), &cidr) < 0)
 		return mk_json_wrong(at, "a range such as 10.244.1.0/24", err);
 	if (cidr.ip.family == AF_INET && node->pod_cidr.ip.family == AF_UNSPEC)
 		node->pod_cidr = mk_cidr_network(&cidr);

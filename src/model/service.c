@@ -253,17 +253,16 @@ static int decode_range(const struct mk_json *at, struct mk_cidr *range, struct 
 {
 	static const char blanks[] = " \t\n\v\f\r";
 	const char *text = mk_json_string(at), *end = text + strlen(text);
-	char trimmed[MK_CIDR_STRLEN];
+	cleanup_free char *trimmed = NULL;
 
 	text += strspn(text, blanks);
 	while (end > text && strchr(blanks, end[-1]))
 		end--;
-	if ((size_t)(end - text) < sizeof(trimmed)) {
-		memcpy(trimmed, text, (size_t)(end - text));
-		trimmed[end - text] = '\0';
-		if (mk_cidr_parse(trimmed, range) == 0)
-			return 0;
-	}
+	trimmed = strndup(text, (size_t)(end - text));
+	if (!trimmed)
+		return mk_error_errno(err, ENOMEM, "source range");
+	if (mk_cidr_parse_lenient(trimmed, range) == 0)
+		return 0;
 	return mk_json_wrong(at, "a range such as 192.0.2.0/24", err);
 }
 

@@ -14,7 +14,7 @@ int mk_service_cidr_decode(const struct mk_json *tree, struct mk_cidr *cidr, str
 		struct mk_cidr one;
 
 		ret = mk_json_item(&list, i, json_type_string, &at, err);
-		if (ret == 0 && mk_cidr_parse(mk_json_string(&at), &one) < 0)
+		if (ret == 0 && mk_cidr_parse_lenient(mk_json_string(&at), &one) < 0)
 			ret = mk_json_wrong(&at, "a range such as 10.96.0.0/16", err);
 		if (ret == 0 && one.ip.family == AF_INET && cidr->ip.family == AF_UNSPEC)
 			*cidr = mk_cidr_network(&one);

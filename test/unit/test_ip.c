@@ -87,6 +87,76 @@ START_TEST(test_cidr_parse)
 }
 END_TEST
 
+/* What Go's parser and k8s.io/utils/net make of them. */
+static const struct {
+	const char *text, *expected; /* NULL: refused */
+} lenient_ips[] = {
+	{ "10.244.1.1", "10.244.1.1" },
+	{ "010.1.2.3", "10.1.2.3" },
+	{ "000010.001.0002.03", "10.1.2.3" },
+	{ "0.00.000.0000", "0.0.0.0" },
+	{ "08.09.010.0255", "8.9.10.255" },
+	{ "fd00::1", "fd00::1" },
+	{ "fd00::00a", "fd00::a" },
+	{ "fd00::010.1.2.3", "fd00::a01:203" },
+	{ "::ffff:10.0.0.1", "10.0.0.1" },
+	{ "::ffff:010.0.0.1", "10.0.0.1" },
+	{ "0256.0.0.1", NULL },
+	{ "010.1", NULL },
+	{ "010.1.2.3.4", NULL },
+	{ "010..2.3", NULL },
+	{ " 010.1.2.3", NULL },
+	{ "010.1.2.3/8", NULL },
+	{ "0x0a.1.2.3", NULL },
+	{ "fd00::00000a", NULL },
+	{ "0", NULL },
+	{ "", NULL },
+};
+
+START_TEST(test_ip_parse_lenient)
+{
+	char buf[MK_IP_STRLEN];
+	struct mk_ip ip;
+	int ret = mk_ip_parse_lenient(lenient_ips[_i].text, &ip);
+
+	ck_assert_msg((ret == 0) == !!lenient_ips[_i].expected, "'%s': %d", lenient_ips[_i].text,
+		      ret);
+	if (ret == 0)
+		ck_assert_str_eq(mk_ip_format(&ip, buf), lenient_ips[_i].expected);
+}
+END_TEST
+
+static const struct {
+	const char *text, *expected; /* NULL: refused */
+} lenient_cidrs[] = {
+	{ "010.0.0.0/8", "10.0.0.0/8" },
+	{ "10.0.0.0/08", "10.0.0.0/8" },
+	{ "010.000.001.0/00024", "10.0.1.0/24" },
+	{ "0.0.0.0/00", "0.0.0.0/0" },
+	{ "fd00::/064", "fd00::/64" },
+	{ "::ffff:10.0.0.0/104", "10.0.0.0/8" },
+	{ "::/0", "::/0" },
+	{ "010.0.0.0/033", NULL },
+	{ "010.0.0.0/", NULL },
+	{ "010.0.0.0", NULL },
+	{ "010.0.0.0/+8", NULL },
+	{ "010.0.0/8", NULL },
+	{ "", NULL },
+};
+
+START_TEST(test_cidr_parse_lenient)
+{
+	char buf[MK_CIDR_STRLEN];
+	struct mk_cidr cidr;
+	int ret = mk_cidr_parse_lenient(lenient_cidrs[_i].text, &cidr);
+
+	ck_assert_msg((ret == 0) == !!lenient_cidrs[_i].expected, "'%s': %d",
+		      lenient_cidrs[_i].text, ret);
+	if (ret == 0)
+		ck_assert_str_eq(mk_cidr_format(&cidr, buf), lenient_cidrs[_i].expected);
+}
+END_TEST
+
 static const struct {
 	const char *outer, *inner;
 	bool covers, contains; /* the range; its address */
@@ -253,6 +323,8 @@ int main(void)
 
 	tcase_add_loop_test(tc, test_ip_parse, 0, MK_ARRAY_SIZE(ips));
 	tcase_add_loop_test(tc, test_cidr_parse, 0, MK_ARRAY_SIZE(cidrs));
+	tcase_add_loop_test(tc, test_ip_parse_lenient, 0, MK_ARRAY_SIZE(lenient_ips));
+	tcase_add_loop_test(tc, test_cidr_parse_lenient, 0, MK_ARRAY_SIZE(lenient_cidrs));
 	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(pairs));
 	tcase_add_test(tc, test_size_and_nth);
 	tcase_add_test(tc, test_order);

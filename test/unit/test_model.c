@@ -70,6 +70,10 @@ static const struct {
 	  "'192.0.2.10'},"
 	  "{'type': 'ExternalIP', 'address': '192.0.2.11'}]}}",
 	  "n internal=192.0.2.11 all=192.0.2.9,192.0.2.10,192.0.2.11" },
+	{ "node, leading zeros",
+	  "{" NODE ", 'spec': {'podCIDR': '010.244.001.0/024'}, 'status': {'addresses': "
+	  "[{'type': 'InternalIP', 'address': '192.000.002.011'}]}}",
+	  "n pods=10.244.1.0/24 internal=192.0.2.11 all=192.0.2.11" },
 	{ "node, labels and condition",
 	  "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n', 'labels': {"
 	  "'topology.kubernetes.io/zone': 'a', 'node-role.kubernetes.io/control-plane': ''}},"
@@ -158,6 +162,13 @@ static const struct {
 	  "'loadBalancerSourceRanges': [' 203.0.113.7/24 ', '\\t192.0.2.0/28\\n', '2001:db8::/32', "
 	  "'203.0.113.0/24']}}",
 	  "x/s LoadBalancer ip=10.96.0.1 ranges=192.0.2.0/28,203.0.113.0/24 :80/tcp" },
+	{ "service, leading zeros, IPv4 written as IPv6",
+	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '010.096.000.001', " PORT_80
+	  ", 'externalIPs': ['192.000.002.010', '::ffff:192.0.2.11'],"
+	  "'loadBalancerSourceRanges': ['010.0.0.0/08', ' 203.000.113.007/24 ']},"
+	  "'status': {'loadBalancer': {'ingress': [{'ip': '192.0.002.80'}]}}}",
+	  "x/s LoadBalancer ip=10.96.0.1 external=192.0.2.10,192.0.2.11 lb=192.0.2.80 "
+	  "ranges=10.0.0.0/8,203.0.113.0/24 :80/tcp" },
 	{ "service, source ranges of the other family alone",
 	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.1', " PORT_80 ","
 	  "'loadBalancerSourceRanges': ['2001:db8::/32']}}",
@@ -177,6 +188,9 @@ static const struct {
 		  "a") ", 'endpoints': [{'addresses': ['10.1.0.2'], 'conditions': {'ready': null}},"
 		       "{'addresses': ['10.1.0.1']}], " HTTP "}",
 	  "10.1.0.1:8080/tcp http ready serving; 10.1.0.2:8080/tcp http ready serving" },
+	{ "slice, leading zeros",
+	  "{" SLICE("a") ", 'endpoints': [{'addresses': ['010.01.000.01']}], " HTTP "}",
+	  "10.1.0.1:8080/tcp http ready serving" },
 	{ "slice, conditions",
 	  "{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.1'], 'nodeName': 'n',"
 			 "'conditions': {'ready': false, 'serving': true, 'terminating': "
