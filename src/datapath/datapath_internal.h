@@ -24,6 +24,8 @@ struct mk_datapath {
 	enum mk_datapath_state state;
 	char bpf_dir[PATH_MAX], state_dir[PATH_MAX];
 	struct mk_node node;
+	struct mk_session_sizes session_sizes;
+	bool keep_sizes; /* tables stay as large as they are */
 	struct mk_object *object;
 	struct mk_nl *nl;
 	struct mk_datapath_links links;

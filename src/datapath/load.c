@@ -62,6 +62,15 @@ const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datap
 	return &datapath->sessions[index];
 }
 
+static int open_object(struct mk_datapath *datapath, struct mk_error *err)
+{
+	mk_object_free(datapath->object);
+	datapath->object = mk_object_open(&datapath->node, err);
+	if (!datapath->object)
+		return err->code ? -err->code : -EINVAL;
+	return mk_object_size_sessions(datapath->object, &datapath->session_sizes, err);
+}
+
 static int open_parts(struct mk_datapath *datapath, const char *bpf_dir, const char *state_dir,
 		      struct mk_error *err)
 {
@@ -76,8 +85,7 @@ static int open_parts(struct mk_datapath *datapath, const char *bpf_dir, const c
 	datapath->nl = mk_nl_open(err);
 	if (!datapath->nl)
 		return -EINVAL;
-	datapath->object = mk_object_open(&datapath->node, err);
-	return datapath->object ? 0 : -EINVAL;
+	return open_object(datapath, err);
 }
 
 struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
@@ -107,6 +115,17 @@ void mk_datapath_free(struct mk_datapath *datapath)
 	mk_object_free(datapath->object);
 	mk_nl_free(datapath->nl);
 	free(datapath);
+}
+
+int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established,
+			      uint32_t half_open, struct mk_error *err)
+{
+	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "sizes", err);
+
+	if (ret < 0)
+		return ret;
+	datapath->session_sizes = (struct mk_session_sizes){ established, half_open };
+	return mk_object_size_sessions(datapath->object, &datapath->session_sizes, err);
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -157,6 +176,8 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 		ret = mk_table_init(&pinned, name, fd, err);
 	if (ret == 0)
 		ret = check_layout(map, &pinned, path, err);
+	if (ret > 0 && datapath->keep_sizes && pinned.value_size == bpf_map__value_size(map))
+		ret = 0;
 	if (ret > 0) {
 		ret = mk_migration_add(datapath, name, fd, err);
 		if (ret == 0)
@@ -301,12 +322,10 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 	return ret < 0 ? ret : mk_datapath_recover_routes(datapath, err);
 }
 
-int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
+static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
-	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "load", err);
+	int ret = take_over_all(datapath, err);
 
-	if (ret == 0)
-		ret = take_over_all(datapath, err);
 	if (ret == 0)
 		ret = mk_object_load(datapath->object, err);
 	if (ret == 0)
@@ -315,6 +334,31 @@ int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
 		ret = pin_new(datapath, err);
 	if (ret == 0)
 		ret = mk_migrations_copy(datapath, false, err);
+	return ret;
+}
+
+/* What is wanted of sizes cannot be had: with those that are there the node goes on. */
+static int make_tables_again(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret;
+
+	mk_log_error("%s; tables stay as large as they are", mk_error_text(err));
+	*err = (struct mk_error){ 0 };
+	mk_migrations_release(datapath);
+	datapath->keep_sizes = true;
+	ret = open_object(datapath, err);
+	return ret < 0 ? ret : make_tables(datapath, err);
+}
+
+int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "load", err);
+
+	if (ret < 0)
+		return ret;
+	ret = make_tables(datapath, err);
+	if (mk_object_lacks_memory(ret) && mk_datapath_moved(datapath))
+		ret = make_tables_again(datapath, err);
 	if (ret == 0)
 		ret = open_tables(datapath, err);
 	if (ret == 0)

@@ -71,6 +71,12 @@ static int copy_entry(const struct mk_table *from, const struct mk_table *to, co
 		    0 ||
 	    errno == EEXIST)
 		return 0;
+	if (errno == E2BIG)
+		return mk_error_set(
+			err, ENOSPC,
+			"map '%s' has more entries in use than the %u that are wanted of "
+			"it, of %u now: ask for more, or again when there are fewer",
+			from->name, to->max_entries, from->max_entries);
 	return mk_error_errno(err, errno,
 			      "cannot move map '%s' (%u entries at most) to its new size (%u)",
 			      from->name, from->max_entries, to->max_entries);

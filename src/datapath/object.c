@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -94,10 +95,138 @@ struct bpf_object *mk_object_get(const struct mk_object *object)
 	return object->skel->obj;
 }
 
+static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *err)
+{
+	int ret = entries ? bpf_map__set_max_entries(map, entries) : 0;
+
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot give map '%s' %u entries",
+				      bpf_map__name(map), entries);
+	return 0;
+}
+
+int mk_object_size_sessions(struct mk_object *object, const struct mk_session_sizes *sizes,
+			    struct mk_error *err)
+{
+	int ret = set_entries(object->skel->maps.sessions, sizes->established, err);
+
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions, sizes->established, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.sessions_new, sizes->half_open, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions_new, sizes->half_open, err);
+	return ret;
+}
+
+/* ---- which map was refused ------------------------------------------------------------------ */
+
+#define MAPS_MAX 64
+
+/* The maps that a load is to create; libbpf tells its caller no more than an error number. */
+struct to_create {
+	const struct bpf_map *map[MAPS_MAX];
+	size_t count;
+};
+
+static void list_to_create(const struct mk_object *object, struct to_create *list)
+{
+	const struct bpf_map *map;
+
+	list->count = 0;
+	bpf_object__for_each_map(map, object->skel->obj)
+	{
+		if (bpf_map__fd(map) < 0 && !bpf_map__is_internal(map) && list->count < MAPS_MAX)
+			list->map[list->count++] = map;
+	}
+}
+
+static const char *remedy(const char *map)
+{
+	static const struct {
+		const char *map, *text;
+	} remedies[] = {
+		{ "sessions", "lower sessionTableSize" },
+		{ "nat_sessions", "lower sessionTableSize" },
+		{ "sessions_new", "lower newSessionTableSize" },
+		{ "nat_sessions_new", "lower newSessionTableSize" },
+		{ "maglev", "lower maglevTableSize" },
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(remedies); i++)
+		if (strcmp(remedies[i].map, map) == 0)
+			return remedies[i].text;
+	return "lower the others' sizes";
+}
+
+/* What linux/kernel/bpf/hashtab.c asks for: 16 bytes per bucket, of which there is a power of two,
+ * and per entry 48 with key and value. */
+static uint64_t hash_bytes(const struct bpf_map *map, bool full)
+{
+	uint64_t entries = bpf_map__max_entries(map), buckets = 1;
+	uint64_t entry_bytes =
+		48 + (bpf_map__key_size(map) + 7) / 8 * 8 + (bpf_map__value_size(map) + 7) / 8 * 8;
+
+	while (buckets < entries)
+		buckets *= 2;
+	if (!full && bpf_map__map_flags(map) & BPF_F_NO_PREALLOC)
+		entries = 0;
+	return buckets * 16 + entries * entry_bytes;
+}
+
+static int refused(const struct bpf_map *map, int code, struct mk_error *err)
+{
+	const char *name = bpf_map__name(map);
+
+	return mk_error_set(err, code,
+			    "the kernel makes no map '%s' of %u entries (%" PRIu64
+			    " MiB at once, %" PRIu64 " MiB when full): %s; %s, or give the agent's "
+			    "container more memory",
+			    name, bpf_map__max_entries(map), hash_bytes(map, false) >> 20,
+			    hash_bytes(map, true) >> 20,
+			    code == E2BIG ? "too large" : strerror(code), remedy(name));
+}
+
+/* Each is made again, and kept until all were tried: the first that fails is the one, unless the
+ * memory has come back meanwhile. Returns 0 if none does. */
+static int find_refused(const struct to_create *list, struct mk_error *err)
+{
+	int fds[MAPS_MAX], ret = 0;
+	size_t made = 0;
+
+	while (ret == 0 && made < list->count) {
+		const struct bpf_map *map = list->map[made];
+		LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map));
+
+		fds[made] = bpf_map_create(bpf_map__type(map), bpf_map__name(map),
+					   bpf_map__key_size(map), bpf_map__value_size(map),
+					   bpf_map__max_entries(map), &options);
+		if (fds[made] < 0)
+			ret = refused(map, errno, err);
+		else
+			made++;
+	}
+	while (made > 0)
+		close(fds[--made]);
+	return ret;
+}
+
+/* EPERM: Linux before 5.11, where maps count as locked memory. */
+bool mk_object_lacks_memory(int ret)
+{
+	return ret == -ENOMEM || ret == -E2BIG || ret == -ENOSPC || ret == -EPERM;
+}
+
 int mk_object_load(struct mk_object *object, struct mk_error *err)
 {
-	int ret = datapath_bpf__load(object->skel);
+	struct to_create list;
+	int ret, why;
 
+	list_to_create(object, &list);
+	ret = datapath_bpf__load(object->skel);
+	why = mk_object_lacks_memory(ret) ? find_refused(&list, err) : 0;
+	if (why < 0)
+		return why;
 	if (ret < 0)
 		return mk_error_errno(
 			err, -ret,

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "monokube/abi.h"
 #include "base/error.h"
@@ -24,9 +25,19 @@ extern const size_t mk_program_count;
 
 /* Open with the constants @node. */
 struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err);
+/* Before load: entries of the tables of established sessions, and of those of new ones. 0: as built. */
+struct mk_session_sizes {
+	uint32_t established, half_open;
+};
+mk_must_check int mk_object_size_sessions(struct mk_object *object,
+					  const struct mk_session_sizes *sizes,
+					  struct mk_error *err);
 struct bpf_object *mk_object_get(const struct mk_object *object);
-/* Create the maps that were not given one, and pass the verifier. */
+/* Create the maps that were not given one, and pass the verifier. A map that the kernel refuses is
+ * named, with its size and what to do. */
 mk_must_check int mk_object_load(struct mk_object *object, struct mk_error *err);
+/* Was it a map's size that made load or a table's move fail with @ret? */
+bool mk_object_lacks_memory(int ret);
 /* File descriptors stay the object's; -ENOENT for an unknown name. After load. */
 mk_must_check int mk_object_program(const struct mk_object *object, const char *name,
 				    struct mk_error *err);
