@@ -226,7 +226,10 @@ static int open_datapath(struct mk_agent *agent, const struct mk_node *node, str
 		mk_datapath_open(agent->config.bpf_dir, agent->config.state_dir, node, err);
 	if (!agent->datapath)
 		return err->code ? -err->code : -EINVAL;
-	ret = mk_datapath_load(agent->datapath, err);
+	ret = mk_datapath_size_sessions(agent->datapath, agent->config.session_entries,
+					agent->config.new_session_entries, err);
+	if (ret == 0)
+		ret = mk_datapath_load(agent->datapath, err);
 	if (ret < 0)
 		return ret;
 	ret = mk_service_sync_set_local(mk_datapath_services(agent->datapath), agent->node.local,

@@ -20,6 +20,9 @@
 #define MTU_MIN_BYTES 576 /* what every IPv4 host must take (RFC 791) */
 #define MTU_MAX_BYTES 65535
 
+#define TABLE_MIN_ENTRIES 1024
+#define TABLE_MAX_ENTRIES (1u << 24) /* Linux before 5.11 refuses maps that could become 4 GiB */
+
 /* Decimal digits alone: strtoul() would take blanks, signs and "0x". */
 static int parse_number(const char *text, const char *end, unsigned long min, unsigned long max,
 			unsigned long *number)
@@ -215,6 +218,18 @@ int mk_parse_maglev_slots(const char *text, void *field, size_t size)
 		return 0;
 	}
 	return -EINVAL;
+}
+
+int mk_parse_table_size(const char *text, void *field, size_t size)
+{
+	unsigned long entries;
+
+	(void)size;
+	if (parse_number(text, text + strlen(text), TABLE_MIN_ENTRIES, TABLE_MAX_ENTRIES,
+			 &entries) < 0)
+		return -EINVAL;
+	*(uint32_t *)field = (uint32_t)entries;
+	return 0;
 }
 
 int mk_parse_bool(const char *text, void *field, size_t size)

@@ -14,7 +14,9 @@ typedef int mk_parse_fn(const char *text, void *field, size_t size);
 	"device names of 1 to 15 characters, no blank, '/' or ':', with commas between"
 #define MK_EXPECTED_PATH	 "an absolute path"
 #define MK_EXPECTED_MAGLEV_SLOTS "one of 251, 509, 1021, 2039, 4093, 8191, 16381, 32749 or 65521"
-#define MK_EXPECTED_PORT_RANGE	 "two ports from 1 to 65535, the smaller first, such as 30000-32767"
+#define MK_EXPECTED_TABLE_SIZE \
+	"a number of entries from 1024 to 16777216, of which a connection takes two"
+#define MK_EXPECTED_PORT_RANGE "two ports from 1 to 65535, the smaller first, such as 30000-32767"
 
 mk_parse_fn mk_parse_string; /* char[]: not empty, short enough */
 mk_parse_fn mk_parse_text; /* char[]: short enough */
@@ -30,6 +32,7 @@ mk_parse_fn mk_parse_port; /* uint16_t, not 0 */
 mk_parse_fn mk_parse_port_range; /* uint16_t[2] */
 mk_parse_fn mk_parse_mtu; /* uint32_t */
 mk_parse_fn mk_parse_maglev_slots; /* uint32_t: a prime of MK_EXPECTED_MAGLEV_SLOTS */
+mk_parse_fn mk_parse_table_size; /* uint32_t */
 mk_parse_fn mk_parse_bool; /* bool */
 mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
 mk_parse_fn mk_parse_listen_or_off; /* struct mk_ip_port; "off": zero */

@@ -58,6 +58,8 @@ START_TEST(test_defaults)
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
 	ck_assert_uint_eq(config.maglev_slots, 1021);
+	ck_assert_uint_eq(config.session_entries, 524288);
+	ck_assert_uint_eq(config.new_session_entries, 65536);
 	ck_assert_uint_eq(config.api_retry_max_s, 30);
 	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
 	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
@@ -140,6 +142,10 @@ START_TEST(test_environment)
 					    "65535",
 					    "maglevTableSize",
 					    "65521",
+					    "sessionTableSize",
+					    "16777216",
+					    "newSessionTableSize",
+					    "1024",
 					    "apiRetryMaxSeconds",
 					    "600",
 					    NULL };
@@ -170,6 +176,8 @@ START_TEST(test_environment)
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
 	ck_assert_uint_eq(config.maglev_slots, 65521);
+	ck_assert_uint_eq(config.session_entries, 16777216);
+	ck_assert_uint_eq(config.new_session_entries, 1024);
 	ck_assert_uint_eq(config.api_retry_max_s, 600);
 }
 END_TEST
@@ -304,6 +312,14 @@ static const struct {
 	  { NULL },
 	  { REQUIRED, "--maglev-table-size=0" },
 	  { "--maglev-table-size", "'0'", "one of 251" } },
+	{ "session table too small",
+	  { "sessionTableSize", "1023" },
+	  { REQUIRED },
+	  { "sessionTableSize", "'1023'", "from 1024 to 16777216" } },
+	{ "session table too large",
+	  { NULL },
+	  { REQUIRED, "--new-session-table-size=16777217" },
+	  { "newSessionTableSize", "'16777217'", "from 1024 to 16777216" } },
 	{ "MTU too small", { "mtu", "100" }, { REQUIRED }, { "mtu", "'100'", "576 to 65535" } },
 	{ "veth prefix too long",
 	  { "vethPairNamePrefix", "veths" },
