@@ -125,9 +125,7 @@ static int change_route(struct mk_nl *nl, int type, int flags, uint8_t scope,
 	};
 	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(type, flags, &header, sizeof(header));
 
-	if (msg && put_route(msg, route) < 0)
-		return mk_error_errno(err, ENOMEM, "netlink request");
-	return mk_nl_request(nl, msg, err);
+	return mk_nl_request(nl, msg && put_route(msg, route) == 0 ? msg : NULL, err);
 }
 
 int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *route, struct mk_error *err)

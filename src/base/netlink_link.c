@@ -88,12 +88,9 @@ int mk_nl_link_get(struct mk_nl *nl, const char *name, struct mk_link *link, str
 {
 	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
 	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_GETLINK, 0, &header, sizeof(header));
-	int ret;
+	int ret = get_link(nl, msg && nla_put_string(msg, IFLA_IFNAME, name) == 0 ? msg : NULL,
+			   link, err);
 
-	if (msg && nla_put_string(msg, IFLA_IFNAME, name) < 0)
-		ret = mk_error_errno(err, ENOMEM, "netlink request");
-	else
-		ret = get_link(nl, msg, link, err);
 	return ret < 0 ? mk_nl_wrap(ret, err, "interface '%s'", name) : 0;
 }
 
@@ -207,24 +204,29 @@ nla_put_failure:
 	return -ENOMEM;
 }
 
+/* Begin what says that it is a device of @kind, and *@data in it. NULL: no room. */
+static struct nlattr *begin_kind(struct nl_msg *msg, const char *kind, struct nlattr **data)
+{
+	struct nlattr *info = nla_nest_start(msg, IFLA_LINKINFO);
+
+	if (!info || nla_put_string(msg, IFLA_INFO_KIND, kind) < 0)
+		return NULL;
+	*data = nla_nest_start(msg, IFLA_INFO_DATA);
+	return *data ? info : NULL;
+}
+
 static int put_veth(struct nl_msg *msg, const struct mk_veth *veth)
 {
 	struct nlattr *info, *data;
 
 	if (put_device(msg, veth->name, &veth->mac, veth->mtu_bytes) < 0 || put_one_queue(msg) < 0)
 		return -ENOMEM;
-	info = nla_nest_start(msg, IFLA_LINKINFO);
-	if (!info)
-		return -ENOMEM;
-	NLA_PUT_STRING(msg, IFLA_INFO_KIND, "veth");
-	data = nla_nest_start(msg, IFLA_INFO_DATA);
-	if (!data || put_veth_peer(msg, veth) < 0)
+	info = begin_kind(msg, "veth", &data);
+	if (!info || put_veth_peer(msg, veth) < 0)
 		return -ENOMEM;
 	nla_nest_end(msg, data);
 	nla_nest_end(msg, info);
 	return 0;
-nla_put_failure:
-	return -ENOMEM;
 }
 
 int mk_nl_veth_add(struct mk_nl *nl, const struct mk_veth *veth, struct mk_error *err)
@@ -232,12 +234,8 @@ int mk_nl_veth_add(struct mk_nl *nl, const struct mk_veth *veth, struct mk_error
 	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
 	cleanup_nlmsg struct nl_msg *msg =
 		mk_nlmsg_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
-	int ret;
+	int ret = mk_nl_request(nl, msg && put_veth(msg, veth) == 0 ? msg : NULL, err);
 
-	if (msg && put_veth(msg, veth) < 0)
-		ret = mk_error_errno(err, ENOMEM, "netlink request");
-	else
-		ret = mk_nl_request(nl, msg, err);
 	return ret < 0 ? mk_nl_wrap(ret, err, "cannot create veth pair '%s' and '%s'", veth->name,
 				    veth->peer_name)
 		       : 0;
@@ -249,12 +247,8 @@ static int put_vxlan(struct nl_msg *msg, const struct mk_vxlan *vxlan)
 
 	if (put_device(msg, vxlan->name, &vxlan->mac, vxlan->mtu_bytes) < 0)
 		return -ENOMEM;
-	info = nla_nest_start(msg, IFLA_LINKINFO);
+	info = begin_kind(msg, "vxlan", &data);
 	if (!info)
-		return -ENOMEM;
-	NLA_PUT_STRING(msg, IFLA_INFO_KIND, "vxlan");
-	data = nla_nest_start(msg, IFLA_INFO_DATA);
-	if (!data)
 		return -ENOMEM;
 	NLA_PUT_U32(msg, IFLA_VXLAN_ID, vxlan->id);
 	NLA_PUT_U16(msg, IFLA_VXLAN_PORT, htons(vxlan->port));
@@ -278,12 +272,8 @@ int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_er
 	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
 	cleanup_nlmsg struct nl_msg *msg =
 		mk_nlmsg_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
-	int ret;
+	int ret = mk_nl_request(nl, msg && put_vxlan(msg, vxlan) == 0 ? msg : NULL, err);
 
-	if (msg && put_vxlan(msg, vxlan) < 0)
-		ret = mk_error_errno(err, ENOMEM, "netlink request");
-	else
-		ret = mk_nl_request(nl, msg, err);
 	return ret < 0 ? mk_nl_wrap(ret, err, "cannot create VXLAN device '%s' (VNI %u, port %u)",
 				    vxlan->name, vxlan->id, vxlan->port)
 		       : 0;
@@ -314,12 +304,8 @@ int mk_nl_link_change(struct mk_nl *nl, int ifindex, const struct mk_link_change
 		.ifi_change = change->set_flags | change->clear_flags,
 	};
 	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_NEWLINK, 0, &header, sizeof(header));
-	int ret;
+	int ret = mk_nl_request(nl, msg && put_change(msg, change) == 0 ? msg : NULL, err);
 
-	if (msg && put_change(msg, change) < 0)
-		ret = mk_error_errno(err, ENOMEM, "netlink request");
-	else
-		ret = mk_nl_request(nl, msg, err);
 	return ret < 0 ? mk_nl_wrap(ret, err, "cannot change interface number %d", ifindex) : 0;
 }
 
@@ -327,12 +313,9 @@ int mk_nl_link_delete(struct mk_nl *nl, const char *name, struct mk_error *err)
 {
 	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
 	cleanup_nlmsg struct nl_msg *msg = mk_nlmsg_new(RTM_DELLINK, 0, &header, sizeof(header));
-	int ret;
+	int ret = mk_nl_request(nl, msg && nla_put_string(msg, IFLA_IFNAME, name) == 0 ? msg : NULL,
+				err);
 
-	if (msg && nla_put_string(msg, IFLA_IFNAME, name) < 0)
-		ret = mk_error_errno(err, ENOMEM, "netlink request");
-	else
-		ret = mk_nl_request(nl, msg, err);
 	if (ret == -ENODEV)
 		return 0;
 	return ret < 0 ? mk_nl_wrap(ret, err, "cannot delete interface '%s'", name) : 0;
