@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/model/model.h - what the cluster says, typed. Sources (cluster dir now, the API server
- * later) hand over decoded JSON trees; the model keeps only what is used, indexes it, and tells
+/* src/model/model.h - what the cluster says, typed. Sources (a cluster directory, the API
+ * server) hand over decoded JSON trees; the model keeps only what is used, indexes it, and tells
  * its listener what became different. An object equal to the one it replaces tells nothing.
  *
  * Objects belong to the model: pointers are valid until the next apply, delete or free. */
