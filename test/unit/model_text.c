@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void mk_line_add(struct line *line, const char *fmt, ...)
 {
@@ -117,4 +118,28 @@ void apply_good_text(struct mk_model *model, const char *text)
 	struct mk_error err = { 0 };
 
 	ck_assert_msg(apply_text(model, text, &err) == 0, "%s: %s", text, err.text);
+}
+
+char heard[512];
+
+void hear(const char *fmt, ...)
+{
+	size_t used = strlen(heard);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(heard + used, sizeof(heard) - used, fmt, args);
+	va_end(args);
+}
+
+void hear_node(void *ctx, const char *name)
+{
+	(void)ctx;
+	hear("%snode:%s", *heard ? " " : "", name);
+}
+
+void hear_service(void *ctx, const char *namespace_, const char *name)
+{
+	(void)ctx;
+	hear("%s%s/%s", *heard ? " " : "", namespace_, name);
 }

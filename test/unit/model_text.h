@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/model_text.h - objects of the model as one line of text, and rows of objects. */
+/* test/unit/model_text.h - objects of the model from and to text: rows of tests. */
 #ifndef MK_TEST_MODEL_TEXT_H
 #define MK_TEST_MODEL_TEXT_H
 
 #include "model/model.h"
 
 struct line {
-	char text[1024];
+	char text[2048];
 	size_t used;
 };
 
@@ -21,17 +21,10 @@ void summarize_endpoints(struct line *line, const struct mk_model *model, const 
 int apply_text(struct mk_model *model, const char *text, struct mk_error *err);
 void apply_good_text(struct mk_model *model, const char *text);
 
-/* Beginnings of objects, to be completed and put in braces: node n, Service x/s and its endpoints. */
-#define NODE	"'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}"
-#define SERVICE "'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 's', 'namespace': 'x'}"
-#define PORT_80 "'ports': [{'port': 80}]"
-#define SLICE_META \
-	"'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv4'"
-#define SLICE(name)                                                        \
-	SLICE_META ", 'metadata': {'name': '" name "', 'namespace': 'x', " \
-		   "'labels': {'kubernetes.io/service-name': 's'}}"
-#define HTTP "'ports': [{'name': 'http', 'port': 8080}]"
-#define ENDPOINTS \
-	"'apiVersion': 'v1', 'kind': 'Endpoints', 'metadata': {'name': 's', 'namespace': 'x'}"
+/* What a listener was told, one word each: "node:n x/s". hear_*() are such listeners. */
+extern char heard[512];
+void hear(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void hear_node(void *ctx, const char *name);
+void hear_service(void *ctx, const char *namespace_, const char *name);
 
 #endif

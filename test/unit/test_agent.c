@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The agent's pure parts: what map `routes` should hold, ranges, the source, the CNI configuration. */
-#include <check.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
+#include "unit/unit.h"
 
 static struct mk_error err;
-
-#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
-
-static struct mk_ip ip_of(const char *text)
-{
-	struct mk_ip ip;
-
-	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
-	return ip;
-}
-
-static struct mk_cidr cidr_of(const char *text)
-{
-	struct mk_cidr cidr;
-
-	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "%s", text);
-	return cidr;
-}
 
 /* ---- NodePorts --------------------------------------------------------------------------------- */
 
@@ -291,8 +273,6 @@ int main(void)
 {
 	Suite *suite = suite_create("agent");
 	TCase *tc = tcase_create("pure");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_test(tc, test_routes);
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
@@ -301,9 +281,5 @@ int main(void)
 	tcase_add_test(tc, test_conf);
 	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

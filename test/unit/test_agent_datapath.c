@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <check.h>
 #include <dirent.h>
 #include <net/if.h>
 #include <sched.h>
@@ -23,6 +22,7 @@
 #include "datapath/pods.h"
 #include "datapath/remove.h"
 #include "datapath/runtime.h"
+#include "unit/unit.h"
 
 static struct mk_error err;
 static struct mk_nl *nl;
@@ -30,8 +30,6 @@ static struct mk_node constants;
 static struct mk_datapath_links links;
 static int pod_ifindex, up0;
 static char dir[64], bpf_dir[96], state_dir[96];
-
-#define ck_ok(call) ck_assert_msg((call) >= 0, "%s: %s", #call, mk_error_text(&err))
 
 static const struct mk_mac gateway_mac = { { 2, 0x4d, 10, 244, 1, 254 } };
 
@@ -571,8 +569,6 @@ int main(void)
 {
 	Suite *suite = suite_create("agent_datapath");
 	TCase *tc = tcase_create("life");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
@@ -592,9 +588,5 @@ int main(void)
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_removed);
 	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -1,245 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cluster directory: files come, change, go and break; the model follows. */
-#include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kube/cluster_dir.h"
-#include "model/model.h"
+#include "unit/cluster_dir_fixture.h"
 #include "unit/unit.h"
-
-#define PATH_CHARS 512
-#define BOUND_MS   5000 /* for what should take a few; never reached but by a failure */
-
-static uv_loop_t loop;
-static uv_timer_t bound;
-static struct mk_model *model;
-static struct mk_cluster_dir *cluster;
-static char base[256], dir[280]; /* base holds dir and what is outside of it */
-static char listed[64]; /* "no" and "yes", as told */
-static char gone[256]; /* Services that the model lacked when it told of them */
-static bool late;
-
-/* ---- what the model and the source tell --------------------------------------------------- */
-
-static void on_listed(void *ctx, bool complete)
-{
-	(void)ctx;
-	strcat(listed, complete ? "yes " : "no ");
-	uv_stop(&loop); /* called by a timer: without this the loop would wait for something more */
-}
-
-static void service_changed(void *ctx, const char *namespace_, const char *name)
-{
-	size_t used = strlen(gone);
-
-	(void)ctx;
-	if (!mk_model_service(model, namespace_, name))
-		snprintf(gone + used, sizeof(gone) - used, "%s ", name);
-	uv_stop(&loop);
-}
-
-/* The clusterIP of Service x/@name; "none" if there is no such Service. */
-static const char *vip_of(const char *name)
-{
-	static char buf[MK_IP_STRLEN];
-	const struct mk_service_object *service = mk_model_service(model, "x", name);
-
-	return service ? mk_ip_format(&service->cluster_ip, buf) : "none";
-}
-
-/* ---- the loop -------------------------------------------------------------------------------- */
-
-static void on_bound(uv_timer_t *timer)
-{
-	(void)timer;
-	late = true;
-}
-
-/* Run until Service @name has @vip. */
-static void wait_for(const char *name, const char *vip)
-{
-	late = false;
-	uv_timer_start(&bound, on_bound, BOUND_MS, 0);
-	while (!late && strcmp(vip_of(name), vip) != 0)
-		uv_run(&loop, UV_RUN_ONCE);
-	uv_timer_stop(&bound);
-	ck_assert_msg(!late, "Service '%s' has clusterIP %s, waited for %s", name, vip_of(name),
-		      vip);
-}
-
-/* Run until everything that was done before this has been seen: @name is written now, so what it
- * says comes last. */
-static void write_file(const char *name, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-static void settle(void)
-{
-	static unsigned serial;
-	char vip[16];
-
-	snprintf(vip, sizeof(vip), "10.97.0.%u", ++serial % 250 + 1);
-	write_file("zz-settled.yaml",
-		   "{apiVersion: v1, kind: Service, metadata: {name: settled, namespace: x}, "
-		   "spec: {clusterIP: %s, ports: [{port: 1}]}}\n",
-		   vip);
-	wait_for("settled", vip);
-}
-
-static void wait_listed(const char *expected)
-{
-	late = false;
-	uv_timer_start(&bound, on_bound, BOUND_MS, 0);
-	while (!late && strcmp(listed, expected) != 0)
-		uv_run(&loop, UV_RUN_ONCE);
-	uv_timer_stop(&bound);
-	ck_assert_msg(!late, "listed \"%s\", waited for \"%s\"", listed, expected);
-}
-
-/* ---- files ------------------------------------------------------------------------------------ */
-
-#define SERVICE(name, vip)                                                          \
-	"apiVersion: v1\nkind: Service\nmetadata: {name: " name ", namespace: x}\n" \
-	"spec: {clusterIP: " vip ", ports: [{port: 80}]}\n"
-
-static void path_of(char *path, const char *name)
-{
-	ck_assert_int_lt(snprintf(path, PATH_CHARS, "%s/%s", dir, name), PATH_CHARS);
-}
-
-static void write_file(const char *name, const char *fmt, ...)
-{
-	char path[PATH_CHARS];
-	cleanup_fclose FILE *file = NULL;
-	va_list args;
-
-	path_of(path, name);
-	file = fopen(path, "w");
-	ck_assert_msg(file, "%s", path);
-	va_start(args, fmt);
-	ck_assert_int_ge(vfprintf(file, fmt, args), 0);
-	va_end(args);
-}
-
-static void replace_file(const char *name, const char *text)
-{
-	char path[PATH_CHARS];
-	struct mk_error err = { 0 };
-
-	path_of(path, name);
-	ck_assert_msg(mk_file_replace(path, text, strlen(text), 0644, &err) == 0, "%s", err.text);
-}
-
-static void remove_file(const char *name)
-{
-	char path[PATH_CHARS];
-
-	path_of(path, name);
-	ck_assert_int_eq(unlink(path), 0);
-}
-
-static void rename_file(const char *from, const char *to)
-{
-	char old[PATH_CHARS], new[PATH_CHARS];
-
-	path_of(old, from);
-	path_of(new, to);
-	ck_assert_int_eq(rename(old, new), 0);
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-	(void)status;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-/* ---- fixture ------------------------------------------------------------------------------------ */
-
-static void start(void)
-{
-	struct mk_error err = { 0 };
-
-	cluster = mk_cluster_dir_start(&loop, dir, model, on_listed, NULL, &err);
-	ck_assert_msg(cluster, "%s", err.text);
-}
-
-static void setup(void)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(base, sizeof(base), "%s/mk-test-cluster-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	ck_assert_ptr_nonnull(mkdtemp(base));
-	snprintf(dir, sizeof(dir), "%s/cluster", base);
-	ck_assert_int_eq(mkdir(dir, 0755), 0);
-	listed[0] = gone[0] = '\0';
-	cluster = NULL;
-	model = mk_model_new();
-	ck_assert_ptr_nonnull(model);
-	mk_model_set_listener(model,
-			      &(struct mk_model_listener){ .service_changed = service_changed });
-	ck_assert_int_eq(uv_loop_init(&loop), 0);
-	uv_timer_init(&loop, &bound);
-}
-
-static void teardown(void)
-{
-	mk_cluster_dir_stop(cluster);
-	uv_close((uv_handle_t *)&bound, NULL);
-	while (uv_run(&loop, UV_RUN_DEFAULT)) /* not 0: a stop from before was still to be obeyed */
-		;
-	ck_assert_int_eq(uv_loop_close(&loop), 0);
-	mk_model_free(model);
-	nftw(base, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* ---- what is logged ------------------------------------------------------------------------------- */
-
-static int saved_stderr = -1;
-static FILE *log_file;
-
-static void capture_log(void)
-{
-	log_file = tmpfile();
-	saved_stderr = dup(STDERR_FILENO);
-	ck_assert(log_file && saved_stderr >= 0);
-	ck_assert_int_ge(dup2(fileno(log_file), STDERR_FILENO), 0);
-}
-
-/* Everything since capture_log(), which ends. */
-static const char *captured_log(void)
-{
-	static char text[8192];
-
-	ck_assert_int_ge(dup2(saved_stderr, STDERR_FILENO), 0);
-	close(saved_stderr);
-	rewind(log_file);
-	text[fread(text, 1, sizeof(text) - 1, log_file)] = '\0';
-	fclose(log_file);
-	return text;
-}
-
-static void expect_logged(const char *const parts[], size_t count)
-{
-	const char *text = captured_log();
-
-	for (size_t i = 0; i < count; i++)
-		ck_assert_msg(strstr(text, parts[i]), "no \"%s\" in the log:\n%s", parts[i], text);
-}
-#define EXPECT_LOGGED(...)                                  \
-	expect_logged((const char *const[]){ __VA_ARGS__ }, \
-		      sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
-
-/* ---- tests ------------------------------------------------------------------------------------------ */
 
 START_TEST(test_first_read)
 {
@@ -257,7 +28,7 @@ START_TEST(test_first_read)
 	write_file("d.txt", SERVICE("e", "10.96.0.5"));
 	write_file(".f.yaml", SERVICE("f", "10.96.0.6"));
 	write_file("g.yaml", "%s", "");
-	start();
+	cluster_dir_start();
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
 	ck_assert_str_eq(vip_of("b"), "10.96.0.2");
 	ck_assert_str_eq(vip_of("c"), "10.96.0.3");
@@ -278,9 +49,9 @@ START_TEST(test_examples)
 	const char *slash = strrchr(__FILE__, '/');
 	const struct mk_service_object *service;
 
-	snprintf(dir, sizeof(dir), "%.*s/../../manifests/examples", (int)(slash - __FILE__),
-		 __FILE__);
-	start();
+	snprintf(followed, sizeof(followed), "%.*s/../../manifests/examples",
+		 (int)(slash - __FILE__), __FILE__);
+	cluster_dir_start();
 	wait_listed("yes ");
 	service = mk_model_service(model, "shop", "web-local");
 	ck_assert_ptr_nonnull(service);
@@ -293,14 +64,14 @@ END_TEST
 
 START_TEST(test_empty_directory)
 {
-	start();
+	cluster_dir_start();
 	wait_listed("yes ");
 }
 END_TEST
 
 START_TEST(test_write_replace_delete)
 {
-	start();
+	cluster_dir_start();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
 	wait_for("a", "10.96.0.1");
 	write_file("a.yaml", SERVICE("a", "10.96.0.2") "---\n" SERVICE("b", "10.96.0.3"));
@@ -318,7 +89,7 @@ START_TEST(test_names_come_and_go)
 {
 	char path[PATH_CHARS], other[PATH_CHARS];
 
-	start();
+	cluster_dir_start();
 	write_file("a.txt", SERVICE("a", "10.96.0.1"));
 	rename_file("a.txt", "a.yaml");
 	wait_for("a", "10.96.0.1");
@@ -345,7 +116,7 @@ START_TEST(test_half_written)
 	char path[PATH_CHARS];
 	int fd;
 
-	start();
+	cluster_dir_start();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1") "---\n" SERVICE("b", "10.96.0.2"));
 	wait_for("b", "10.96.0.2");
 	path_of(path, "a.yaml");
@@ -365,7 +136,7 @@ END_TEST
 
 START_TEST(test_malformed_file)
 {
-	start();
+	cluster_dir_start();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
 	wait_for("a", "10.96.0.1");
 	capture_log();
@@ -381,7 +152,7 @@ END_TEST
 
 START_TEST(test_object_without_sense)
 {
-	start();
+	cluster_dir_start();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1") "---\n" SERVICE(
 				     "b", "10.96.0.2") "---\n" SERVICE("c", "10.96.0.3"));
 	wait_for("c", "10.96.0.3");
@@ -401,7 +172,7 @@ END_TEST
 /* Nobody can tell which object it was: none of the file may be taken for gone. */
 START_TEST(test_object_without_name)
 {
-	start();
+	cluster_dir_start();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1") "---\n" SERVICE("b", "10.96.0.2"));
 	wait_for("b", "10.96.0.2");
 	write_file(
@@ -418,7 +189,7 @@ END_TEST
 /* The file that sorts first has it, whatever came first, and hands it over without a gap. */
 START_TEST(test_object_in_two_files)
 {
-	start();
+	cluster_dir_start();
 	write_file("b.yaml", SERVICE("a", "10.96.0.2"));
 	wait_for("a", "10.96.0.2");
 	capture_log();
@@ -446,7 +217,7 @@ END_TEST
 /* A first claim that makes no sense does not unseat the second. */
 START_TEST(test_first_of_two_without_sense)
 {
-	start();
+	cluster_dir_start();
 	write_file("b.yaml", SERVICE("a", "10.96.0.2"));
 	wait_for("a", "10.96.0.2");
 	write_file("a.yaml", SERVICE("a", "x") "---\n" SERVICE("b", "10.96.0.1"));
@@ -461,7 +232,7 @@ START_TEST(test_twice_in_one_file)
 {
 	capture_log();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1") "---\n" SERVICE("a", "10.96.0.2"));
-	start();
+	cluster_dir_start();
 	wait_listed("yes ");
 	EXPECT_LOGGED("object at line 6: x/a is in this file more than once");
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
@@ -471,7 +242,7 @@ END_TEST
 START_TEST(test_object_moves_to_another_file)
 {
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
-	start();
+	cluster_dir_start();
 	replace_file("a.yaml", SERVICE("b", "10.96.0.2")); /* both before the loop looks */
 	replace_file("b.yaml", SERVICE("a", "10.96.0.1"));
 	wait_for("b", "10.96.0.2");
@@ -501,14 +272,14 @@ START_TEST(test_directory_replaced)
 	snprintf(other, sizeof(other), "%s/old", base);
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
 	write_file("b.yaml", SERVICE("b", "10.96.0.2"));
-	start();
+	cluster_dir_start();
 	wait_listed("yes ");
 	capture_log();
-	ck_assert_int_eq(rename(dir, other), 0);
+	ck_assert_int_eq(rename(followed, other), 0);
 	for (int i = 0; i < 5; i++) /* let it see that nothing is there, and look again */
 		uv_run(&loop, UV_RUN_ONCE);
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
-	ck_assert_int_eq(mkdir(dir, 0755), 0);
+	ck_assert_int_eq(mkdir(followed, 0755), 0);
 	write_file("a.yaml", SERVICE("a", "10.96.0.9"));
 	wait_for("a", "10.96.0.9");
 	EXPECT_LOGGED("is gone; what it said stays in force", "is there again");
@@ -527,18 +298,18 @@ START_TEST(test_link_switched)
 	snprintf(one, sizeof(one), "%s/one", base);
 	snprintf(two, sizeof(two), "%s/two", base);
 	snprintf(link_path, sizeof(link_path), "%s/next", base);
-	ck_assert_int_eq(rmdir(dir), 0);
+	ck_assert_int_eq(rmdir(followed), 0);
 	ck_assert_int_eq(mkdir(one, 0755), 0);
 	ck_assert_int_eq(mkdir(two, 0755), 0);
-	ck_assert_int_eq(symlink("two", dir), 0);
+	ck_assert_int_eq(symlink("two", followed), 0);
 	write_file("a.yaml", SERVICE("a", "10.96.0.2"));
-	ck_assert_int_eq(unlink(dir), 0);
-	ck_assert_int_eq(symlink("one", dir), 0);
+	ck_assert_int_eq(unlink(followed), 0);
+	ck_assert_int_eq(symlink("one", followed), 0);
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
-	start();
+	cluster_dir_start();
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
 	ck_assert_int_eq(symlink("two", link_path), 0);
-	ck_assert_int_eq(rename(link_path, dir), 0);
+	ck_assert_int_eq(rename(link_path, followed), 0);
 	wait_for("a", "10.96.0.2");
 	write_file("a.yaml", SERVICE("a", "10.96.0.3"));
 	wait_for("a", "10.96.0.3");
@@ -561,7 +332,7 @@ START_TEST(test_volume_switched)
 	write_file("..2/a.yaml", SERVICE("a", "10.96.0.2"));
 	ck_assert_int_eq(symlink("..1", data), 0);
 	ck_assert_int_eq(symlink("..data/a.yaml", file), 0);
-	start();
+	cluster_dir_start();
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
 	ck_assert_int_eq(symlink("..2", next), 0);
 	ck_assert_int_eq(rename(next, data), 0);
@@ -583,7 +354,7 @@ START_TEST(test_broken_from_the_start)
 {
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
 	write_file("b.yaml", "%s", broken[_i].text);
-	start();
+	cluster_dir_start();
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
 	wait_listed("no ");
 	settle();
@@ -607,7 +378,7 @@ START_TEST(test_not_a_file)
 	ck_assert_int_eq(mkfifo(path, 0644), 0);
 	capture_log();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
-	start(); /* opening the pipe would wait for a writer */
+	cluster_dir_start(); /* opening the pipe would wait for a writer */
 	EXPECT_LOGGED("pipe.yaml'", "not a regular file");
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
 }
@@ -615,7 +386,7 @@ END_TEST
 
 START_TEST(test_stop_with_events_waiting)
 {
-	start();
+	cluster_dir_start();
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
 	mk_cluster_dir_stop(cluster);
 	cluster = NULL;
@@ -630,7 +401,7 @@ int main(void)
 	Suite *suite = suite_create("cluster_dir");
 	TCase *tc = tcase_create("follow");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, cluster_dir_setup, cluster_dir_teardown);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_first_read);
 	tcase_add_test(tc, test_examples);

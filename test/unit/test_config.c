@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Settings: defaults, environment, flags, and what is said about wrong values. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "config/config.h"
+#include "unit/unit.h"
 
 #define MAX_WORDS 8
 
@@ -506,8 +506,6 @@ int main(void)
 {
 	Suite *suite = suite_create("config");
 	TCase *tc = tcase_create("load");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_test(tc, test_defaults);
 	tcase_add_test(tc, test_no_listeners);
@@ -518,8 +516,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_wrong_value, 0, MK_ARRAY_SIZE(wrong));
 	tcase_add_test(tc, test_help);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

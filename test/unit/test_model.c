@@ -1,47 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The model, object by object: what is kept of it, what is refused. */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "model/model.h"
+#include "unit/model_objects.h"
 #include "unit/model_text.h"
 #include "unit/unit.h"
 
 static struct mk_model *model;
-static char heard[512]; /* what the listener was told, one word each */
-
-static void hear(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void hear(const char *fmt, ...)
-{
-	size_t used = strlen(heard);
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(heard + used, sizeof(heard) - used, fmt, args);
-	va_end(args);
-}
-
-static void node_changed(void *ctx, const char *name)
-{
-	(void)ctx;
-	hear("%snode:%s", *heard ? " " : "", name);
-}
-
-static void service_changed(void *ctx, const char *namespace_, const char *name)
-{
-	(void)ctx;
-	hear("%s%s/%s", *heard ? " " : "", namespace_, name);
-}
 
 static void setup(void)
 {
 	model = mk_model_new();
 	ck_assert_ptr_nonnull(model);
 	mk_model_set_listener(model,
-			      &(struct mk_model_listener){ .node_changed = node_changed,
-							   .service_changed = service_changed });
+			      &(struct mk_model_listener){ .node_changed = hear_node,
+							   .service_changed = hear_service });
 	heard[0] = '\0';
 }
 

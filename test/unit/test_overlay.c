@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The overlay: which nodes it connects (pure), and what it makes of that in a network namespace. */
-#include <check.h>
 #include <json-c/json.h>
 #include <sched.h>
 #include <stdio.h>
@@ -12,26 +11,9 @@
 #include "overlay/overlay.h"
 #include "overlay/record.h"
 #include "overlay/sysctl.h"
+#include "unit/unit.h"
 
 static struct mk_error err;
-
-#define ck_ok(call) ck_assert_msg((call) == 0, "%s: %s", #call, mk_error_text(&err))
-
-static struct mk_ip ip_of(const char *text)
-{
-	struct mk_ip ip;
-
-	ck_assert_msg(mk_ip_parse(text, &ip) == 0, "%s", text);
-	return ip;
-}
-
-static struct mk_cidr cidr_of(const char *text)
-{
-	struct mk_cidr cidr;
-
-	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "%s", text);
-	return cidr;
-}
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
@@ -539,8 +521,6 @@ int main(void)
 {
 	Suite *suite = suite_create("overlay");
 	TCase *plan = tcase_create("plan"), *kernel = tcase_create("kernel");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(plan, model_setup, model_teardown);
 	tcase_add_loop_test(plan, test_plan, 0, MK_ARRAY_SIZE(plans));
@@ -560,9 +540,5 @@ int main(void)
 	tcase_add_test(kernel, test_remove);
 	suite_add_tcase(suite, plan);
 	suite_add_tcase(suite, kernel);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run(suite);
 }

@@ -8,13 +8,13 @@
  * with `*` before a local backend, `in` or `out` before a frontend for its scope, and after it
  * +masq, +maglev, +drop for its flags, +ranges where the source ranges count. The sets are separated by " | ". */
 #include <json-c/json.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "model/model.h"
 #include "service/service.h"
+#include "unit/model_text.h"
 #include "unit/unit.h"
 
 static struct mk_model *model;
@@ -30,33 +30,6 @@ static void teardown(void)
 	mk_model_free(model);
 }
 
-static void apply(const char *text)
-{
-	json_object *tree = json_tokener_parse(text);
-	struct mk_error err = { 0 };
-
-	ck_assert_msg(tree, "test row is no JSON: %s", text);
-	ck_assert_msg(mk_model_apply(model, tree, &err) == 0, "%s: %s", text, err.text);
-	json_object_put(tree);
-}
-
-struct line {
-	char text[2048];
-	size_t used;
-};
-
-static void add(struct line *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct line *line, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	line->used += (size_t)vsnprintf(line->text + line->used, sizeof(line->text) - line->used,
-					fmt, args);
-	va_end(args);
-	ck_assert_uint_lt(line->used, sizeof(line->text));
-}
-
 static const char *proto_name(uint8_t proto)
 {
 	return proto == IPPROTO_TCP ? "tcp" : proto == IPPROTO_UDP ? "udp" : proto ? "sctp" : "any";
@@ -66,26 +39,27 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 {
 	char buf[MK_IP_STRLEN];
 
-	add(line, "%s%s [", line->used ? " | " : "", set->port_name);
+	mk_line_add(line, "%s%s [", line->used ? " | " : "", set->port_name);
 	for (size_t i = 0; i < set->backend_count; i++) {
 		const struct mk_service_backend *backend = &set->backends[i];
 
 		ck_assert_msg(backend->local == (i < set->local_count),
 			      "the local ones come first");
-		add(line, "%s%s%s:%u", i ? " " : "", backend->local ? "*" : "",
-		    mk_ip_format(&backend->ip, buf), backend->port);
+		mk_line_add(line, "%s%s%s:%u", i ? " " : "", backend->local ? "*" : "",
+			    mk_ip_format(&backend->ip, buf), backend->port);
 	}
-	add(line, "]");
+	mk_line_add(line, "]");
 	for (size_t i = 0; i < set->frontend_count; i++) {
 		const struct mk_frontend *frontend = &set->frontends[i];
 
-		add(line, " %s %s:%u/%s%s%s%s%s",
-		    frontend->scope == MK_SCOPE_INTERNAL ? "in" : "out",
-		    mk_ip_format(&frontend->ip, buf), frontend->port, proto_name(frontend->proto),
-		    frontend->flags & MK_SERVICE_MASQUERADE ? "+masq" : "",
-		    frontend->flags & MK_SERVICE_MAGLEV ? "+maglev" : "",
-		    frontend->flags & MK_SERVICE_DROP_EMPTY ? "+drop" : "",
-		    frontend->filtered ? "+ranges" : "");
+		mk_line_add(line, " %s %s:%u/%s%s%s%s%s",
+			    frontend->scope == MK_SCOPE_INTERNAL ? "in" : "out",
+			    mk_ip_format(&frontend->ip, buf), frontend->port,
+			    proto_name(frontend->proto),
+			    frontend->flags & MK_SERVICE_MASQUERADE ? "+masq" : "",
+			    frontend->flags & MK_SERVICE_MAGLEV ? "+maglev" : "",
+			    frontend->flags & MK_SERVICE_DROP_EMPTY ? "+drop" : "",
+			    frontend->filtered ? "+ranges" : "");
 	}
 }
 
@@ -371,7 +345,7 @@ START_TEST(test_compile)
 	struct line line = { 0 };
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[_i].objects) && cases[_i].objects[i]; i++)
-		apply(cases[_i].objects[i]);
+		apply_good_text(model, cases[_i].objects[i]);
 	compile(&out);
 	for (size_t i = 0; i < out.set_count; i++)
 		tell_set(&line, &out.sets[i]);
@@ -388,7 +362,7 @@ START_TEST(test_maglev_where_asked)
 	size_t tables = 0;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[_i].objects) && cases[_i].objects[i]; i++)
-		apply(cases[_i].objects[i]);
+		apply_good_text(model, cases[_i].objects[i]);
 	compile(&out);
 	for (size_t i = 0; i < out.set_count; i++) {
 		const struct mk_backend_set *set = &out.sets[i];
@@ -431,10 +405,10 @@ START_TEST(test_ranges)
 		 ", 'loadBalancerSourceRanges': [",
 		 filtered[_i].ranges,
 		 "]}, 'status': {'loadBalancer': {'ingress': [{'ip': '203.0.113.2'}]}}}");
-	apply(service);
+	apply_good_text(model, service);
 	compile(&out);
 	for (size_t i = 0; i < out.range_count; i++)
-		add(&line, "%s%s", i ? " " : "", mk_cidr_format(&out.ranges[i], buf));
+		mk_line_add(&line, "%s%s", i ? " " : "", mk_cidr_format(&out.ranges[i], buf));
 	ck_assert_msg(strcmp(line.text, filtered[_i].expected) == 0, "%s: got %s",
 		      filtered[_i].name, line.text);
 	mk_compiled_service_release(&out);
@@ -445,11 +419,11 @@ START_TEST(test_affinity)
 {
 	struct mk_compiled_service out;
 
-	apply(SVC(VIP ", " HTTP));
+	apply_good_text(model, SVC(VIP ", " HTTP));
 	compile(&out);
 	ck_assert_uint_eq(out.affinity_timeout_s, 0);
 	mk_compiled_service_release(&out);
-	apply(SVC(VIP ", 'sessionAffinity': 'ClientIP', " HTTP));
+	apply_good_text(model, SVC(VIP ", 'sessionAffinity': 'ClientIP', " HTTP));
 	compile(&out);
 	ck_assert_uint_eq(out.affinity_timeout_s, 10800);
 	mk_compiled_service_release(&out);
@@ -475,10 +449,9 @@ START_TEST(test_live)
 	struct mk_compiled_service out;
 	char slice[1024];
 
-	apply(SVC(
-		VIP
-		", 'ports': [{'name': 'a', 'port': 1}, {'name': 'b', 'port': 1, 'protocol': 'UDP'},"
-		"{'name': 'c', 'port': 2, 'protocol': 'UDP'}]"));
+	apply_good_text(model, SVC(VIP ", 'ports': [{'name': 'a', 'port': 1}, {'name': 'b', "
+				       "'port': 1, 'protocol': 'UDP'},"
+				       "{'name': 'c', 'port': 2, 'protocol': 'UDP'}]"));
 	snprintf(slice, sizeof(slice), "%s%s%s",
 		 "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
 		 "'IPv4', 'metadata':"
@@ -488,7 +461,7 @@ START_TEST(test_live)
 		 "'c', 'port': 9, 'protocol': 'UDP'},"
 		 "{'name': 'other', 'port': 10}], 'endpoints': [{'addresses': ['10.1.2.2']",
 		 flows[_i].conditions, "}]}");
-	apply(slice);
+	apply_good_text(model, slice);
 	compile(&out);
 	/* each endpoint once, of UDP, of the ports that the Service has */
 	ck_assert_msg(out.live_count == flows[_i].udp, "%s: %zu live", flows[_i].name,
@@ -512,20 +485,22 @@ static void apply_many(unsigned slices, unsigned each)
 		size_t used;
 
 		head = (struct line){ 0 };
-		add(&head,
-		    "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
-		    "'IPv4', 'metadata':"
-		    "{'name': 's-%u', 'namespace': 'x', 'labels': {'kubernetes.io/service-name': "
-		    "'s'}}, 'ports':"
-		    "[{'name': 'http', 'port': 8080}], 'endpoints': [",
-		    slice);
+		mk_line_add(&head,
+			    "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', "
+			    "'addressType': "
+			    "'IPv4', 'metadata':"
+			    "{'name': 's-%u', 'namespace': 'x', 'labels': "
+			    "{'kubernetes.io/service-name': "
+			    "'s'}}, 'ports':"
+			    "[{'name': 'http', 'port': 8080}], 'endpoints': [",
+			    slice);
 		strcpy(text, head.text);
 		used = head.used;
 		for (unsigned i = 0; i < each; i++)
 			used += (size_t)sprintf(text + used, "%s{'addresses': ['10.%u.%u.%u']}",
 						i ? "," : "", slice, i / 250, i % 250 + 1);
 		strcpy(text + used, "]}");
-		apply(text);
+		apply_good_text(model, text);
 	}
 }
 
@@ -583,7 +558,7 @@ START_TEST(test_health_check)
 	struct mk_compiled_service out;
 
 	for (size_t i = 0; i < 3 && checks[_i].objects[i]; i++)
-		apply(checks[_i].objects[i]);
+		apply_good_text(model, checks[_i].objects[i]);
 	compile(&out);
 	ck_assert_msg(out.health_check_port == checks[_i].port, "%s: port %u", checks[_i].name,
 		      out.health_check_port);
@@ -597,7 +572,7 @@ START_TEST(test_more_than_the_tables_take)
 {
 	struct mk_compiled_service out;
 
-	apply(SVC(NODE_PORT));
+	apply_good_text(model, SVC(NODE_PORT));
 	apply_many(70, 1000);
 	compile(&out);
 	ck_assert_uint_eq(out.set_count, 1);
