@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test/wire/t_server.py [PART OF A NAME...] - the API client against the stand-in: objects that make
+no sense, resources that are not there, what the client reports."""
+import signal
+import sys
+
+sys.dont_write_bytecode = True
+from harness import Follow, Server, expect, run, wait  # noqa: E402
+from objects import NODES, add_service, add_slice, streams  # noqa: E402
+
+
+# ---- what makes no sense
+
+
+def nonsense():
+    """objects that make no sense are named and left out; nothing else suffers"""
+    server = Server()
+    add_service(server, "port-zero", ports=[{"port": 0}])
+    add_slice(server, "bad-address", "web", "300.1.1.1")
+    add_slice(server, "no-service", "nothing", "10.244.1.1")
+    client = Follow(server).listed()
+    client.logs("left out: Service shop/port-zero: spec.ports[0].port: value 0")
+    client.logs("300.1.1.1")
+    expect("Services", len([x for x in client.dump() if x.startswith("service")]), 51)
+    add_service(server, "fine")
+    add_service(server, "bad-later", clusterIP="10.96.0.300")
+    wait("the one that is fine", lambda: [x for x in client.dump() if "shop/fine " in x])
+    client.logs("left out: Service shop/bad-later: ")
+
+
+# ---- resources that are not there
+
+
+def endpoints_instead():
+    """no discovery.k8s.io: Endpoints; and EndpointSlices once the server has them"""
+    server = Server()
+    server.settings(missing=["discovery.k8s.io"])
+    client = Follow(server, "--absent-ms", "500").listed()
+    client.converged("the model from Endpoints")
+    expect("Endpoints read", len(streams(server, "/endpoints")), 1)
+    server.settings(missing=[])
+    client.logs("Endpoints are no longer read")
+    client.converged("the model from EndpointSlices")
+
+
+def service_cidrs():
+    """ranges of Service addresses that come and go"""
+    server = Server()
+    client = Follow(server).listed()
+    path = "/apis/networking.k8s.io/v1/servicecidrs"
+    server.done("POST", path, {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "more"},
+                               "spec": {"cidrs": ["10.99.0.0/24", "fd00::/112"]}})
+
+    def last():
+        return set([line for line in client.lines if line.startswith("cidrs")][-1].split()[1:])
+    wait("the new range", lambda: "10.99.0.0/24" in last())
+    server.done("DELETE", path + "/more")
+    wait("the range to go", lambda: last() == {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24"})
+
+
+def no_endpoints():
+    """with EndpointSlices, Endpoints are never asked for; without ServiceCIDRs it goes on"""
+    server = Server()
+    server.settings(missing=["servicecidrs"])
+    client = Follow(server).listed()
+    client.converged()
+    expect("Endpoints read", server.asked("/endpoints"), [])
+
+
+def version_unknown():
+    """a server that does not tell its version, nor have streams and ServiceCIDRs: one line says so"""
+    server = Server("--no-streaming")
+    server.settings(missing=["servicecidrs"])
+    server.faults({"match": {"target": "^/version"}, "recording": "error-403-list"})
+    client = Follow(server).listed()
+    client.logs("API server version=unknown lists=paged endpoints=EndpointSlices ServiceCIDRs=no why='HTTP status 403 for /version'")
+    client.converged()
+    client.stop()
+    for body in ("[]", "{}", "", '{"gitVersion": "a b"}', '{"gitVersion": ""}', "x" * 5000):
+        server.faults({"match": {"target": "^/version"}, "status": 200, "body": body})
+        client = Follow(server).listed()
+        client.logs("API server version=unknown")
+        client.stop()
+
+
+def forbidden():
+    """403: said with the server's words, and asked again"""
+    server = Server()
+    server.faults({"match": {"target": NODES}, "recording": "error-403-list", "times": 3})
+    client = Follow(server).listed()
+    client.logs("HTTP status 403: nodes is forbidden")
+    client.converged()
+
+
+# ---- reports
+
+
+def condition(server, name="worker-1"):
+    conditions = server.done("GET", NODES + "/" + name)["status"].get("conditions", [])
+    return [c["status"] for c in conditions if c["type"] == "NetworkUnavailable"]
+
+
+def ready_condition():
+    """NetworkUnavailable is False when told so, and again when somebody sets it or the Node is new"""
+    server = Server()
+    node = server.done("GET", NODES + "/worker-1")
+    client = Follow(server, "--node", "worker-1").listed()
+    patches = [e for e in server.log() if e["method"] == "PATCH"]
+    expect("patches before", patches, [])
+    server.done("PATCH", NODES + "/worker-1/status", {"status": {"conditions": [
+        {"type": "NetworkUnavailable", "status": "True", "reason": "NoRoute"}]}}, "application/strategic-merge-patch+json")
+    client.process.send_signal(signal.SIGUSR1)
+    wait("the condition", lambda: condition(server) == ["False"])
+    server.done("DELETE", NODES + "/worker-1")
+    for key in ("uid", "resourceVersion", "managedFields"):
+        node["metadata"].pop(key)
+    node["status"]["conditions"] = []
+    server.done("POST", NODES, node)
+    wait("the condition of the new Node", lambda: condition(server) == ["False"])
+    conditions = server.done("GET", NODES + "/worker-1")["status"]["addresses"]
+    expect("the rest of the status", bool(conditions), True)
+
+
+def ready_refused():
+    """403 and 404 for the condition, and 503 for an Event: tried again, nothing else suffers"""
+    server = Server()
+    server.faults({"match": {"method": "PATCH"}, "recording": "error-403-patch-node"},
+                  {"match": {"method": "POST"}, "status": 503, "headers": {"Retry-After": "1"}})
+    client = Follow(server, "--node", "worker-2").listed()
+    client.process.send_signal(signal.SIGUSR1)
+    client.process.send_signal(signal.SIGUSR2)
+    client.logs("is the ClusterRole there")
+    wait("the condition", lambda: condition(server, "worker-2") == ["False"])
+    wait("the Event", lambda: server.done("GET", "/api/v1/events")["items"])
+
+
+def events():
+    """an Event on the Node; the same again within a minute is not sent"""
+    server = Server()
+    client = Follow(server, "--node", "worker-1").listed()
+    for _ in range(3):
+        client.process.send_signal(signal.SIGUSR2)
+    event = wait("the Event", lambda: server.done("GET", "/api/v1/events")["items"])[0]
+    expect("what it is about", (event["involvedObject"]["kind"], event["involvedObject"]["name"], event["type"], event["reason"]),
+           ("Node", "worker-1", "Warning", "TableFull"))
+    expect("message", event["message"], 'the table "services" is full')
+    expect("Events sent", len([e for e in server.log() if e["method"] == "POST"]), 1)
+
+
+TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition,
+         ready_refused, events]
+
+if __name__ == "__main__":
+    sys.exit(run(TESTS))
