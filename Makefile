@@ -63,7 +63,7 @@ TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: fuzz fuzz-short fuzzers all deps help test demo chaos image unit lint format perf perf-scale clean test-bins
+.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos image unit lint format perf perf-scale clean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -214,6 +214,11 @@ perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, m
 		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch
 	$(Q)perf/scale_read $(BUILD)
 	$(Q)perf/scale
+
+docs: ## write the tables of settings and metrics into the pages that show them
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/unit/test_config $(BUILD)/test/unit/test_metrics
+	$(Q)test/docs settings README.md $(BUILD)/test/unit/test_config
+	$(Q)test/docs metrics README.md $(BUILD)/test/unit/test_metrics
 
 lint: ## formatting, shell scripts, warnings of the other compiler
 	$(Q)test/lint

@@ -103,6 +103,28 @@ static void print_manual_command(FILE *out, const struct mk_cli_command *command
 	}
 }
 
+static void print_manual_settings(FILE *out)
+{
+	struct mk_setting setting;
+
+	fprintf(out, ".SH CONFIGURATION\nFlags of\n.BR \"monokube agent\" ,\nwith the environment "
+		     "variable of each, a key of the ConfigMap.\n");
+	for (size_t i = 0; mk_config_setting(i, &setting); i++) {
+		fprintf(out, ".TP\n\\fB\\-\\-");
+		print_roff(out, setting.flag);
+		fprintf(out, "\\fR \\fI%s\\fR%s%s%s\n", setting.value, setting.key ? " (" : "",
+			setting.key ? setting.key : "", setting.key ? ")" : "");
+		print_roff(out, setting.help);
+		fprintf(out, ".\n.br\nValue: ");
+		print_roff(out, setting.expected);
+		fprintf(out, setting.fallback ? "; default: " : "; required");
+		print_roff(out, !setting.fallback   ? ""
+				: *setting.fallback ? setting.fallback
+						    : "none");
+		fprintf(out, ".\n");
+	}
+}
+
 void mk_cli_print_manual(FILE *out)
 {
 	fprintf(out,
@@ -115,6 +137,7 @@ void mk_cli_print_manual(FILE *out)
 		MONOKUBE_VERSION);
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		print_manual_command(out, &mk_cli_commands[i]);
+	print_manual_settings(out);
 	fprintf(out, ".SH EXIT STATUS\n0; 1 if it failed, or found something wrong; 2 if there is "
 		     "no such subcommand; 3 if the packet of\n.B trace\ndoes not arrive.\n"
 		     ".SH FILES\n.TP\n" MK_STATE_DIR "\nstate\n.TP\n/sys/fs/bpf/monokube\npinned "

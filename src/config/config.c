@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One table says everything about a setting: its ConfigMap key, its flag, its default, how its
- * text is read and into which field. Environment, flags and --help are three walks over it. */
+ * text is read and into which field. Environment, flags, --help, the manual page and README.md's
+ * table are walks over it. */
 #include "config/config.h"
 
 #include <getopt.h>
@@ -68,19 +69,19 @@ static const struct setting settings[] = {
 	{ "cniBinDir", "cni-bin-dir", "DIR", "/opt/cni/bin", MK_EXPECTED_PATH,
 	  "where to install the CNI plugin", mk_parse_path, FIELD(cni_bin_dir) },
 	{ "mtu", "mtu", "BYTES", "0", "0 (detect) or a number from 576 to 65535",
-	  "MTU of the overlay; 0: the uplink's less the overlay's header", mk_parse_mtu, FIELD(mtu_bytes) },
+	  "MTU of the overlay; 0: the uplink's less 50 bytes for VXLAN", mk_parse_mtu, FIELD(mtu_bytes) },
 	{ "logLevel", "log-level", "LEVEL", "info", "error, warn, info or debug",
 	  "lines above it are not written", mk_parse_log_level, FIELD(log_level) },
 	{ "healthzBindAddress", "healthz-bind-address", "ADDRESS:PORT", "0.0.0.0:10256",
 	  "an IPv4 address and port such as 0.0.0.0:10256, or off",
-	  "where /healthz and /livez answer", mk_parse_listen_or_off, FIELD(healthz) },
+	  "where /healthz and /livez answer; off: nowhere", mk_parse_listen_or_off, FIELD(healthz) },
 	{ "metricsBindAddress", "metrics-bind-address", "ADDRESS:PORT", "127.0.0.1:10249",
 	  "an IPv4 address and port such as 127.0.0.1:10249, or off",
-	  "where /metrics and /metrics/services answer", mk_parse_listen_or_off, FIELD(metrics) },
+	  "where /metrics and /metrics/services answer; off: nowhere", mk_parse_listen_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
-	  "run on control-plane nodes too", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
+	  "run on control-plane nodes too; the DaemonSet's tolerations go with it", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "localEndpointWeight", "local-endpoint-weight", "N", "1", "a number from 1 to 65535",
-	  "weight of a Service's endpoint on the client's node", mk_parse_port, FIELD(local_endpoint_weight) },
+	  "weight of a Service's endpoint on the client's node; others weigh 1", mk_parse_port, FIELD(local_endpoint_weight) },
 	{ "maglevTableSize", "maglev-table-size", "N", "1021", MK_EXPECTED_MAGLEV_SLOTS,
 	  "slots of a Maglev table, of which each Service reached from outside has one; the same on every node",
 	  mk_parse_maglev_slots, FIELD(maglev_slots) },
@@ -93,7 +94,7 @@ static const struct setting settings[] = {
 	{ NULL, "proc-sys-dir", "DIR", "/proc/sys", MK_EXPECTED_PATH,
 	  "where the host's /proc/sys is writable", mk_parse_path, FIELD(proc_sys_dir) },
 	{ NULL, "state-dir", "DIR", MK_STATE_DIR, MK_EXPECTED_PATH,
-	  "pod addresses and locks", mk_parse_path, FIELD(state_dir) },
+	  "pods' addresses, locks, what the agent wrote down", mk_parse_path, FIELD(state_dir) },
 	{ NULL, "bpf-dir", "DIR", MK_BPF_DIR, MK_EXPECTED_PATH,
 	  "pinned tables and programs, below a bpf file system", mk_parse_path, FIELD(bpf_dir) },
 };
@@ -144,7 +145,7 @@ static void print_help(const char *subcommand)
 			printf("; required");
 		else if (*s->fallback)
 			printf("; default %s", s->fallback);
-		printf("\n");
+		printf("\n\t%s\n", s->expected);
 	}
 	printf("  --help\n\tthis list\n");
 }
@@ -254,6 +255,21 @@ static int check_required(const struct mk_config *config, struct mk_error *err)
 				    s->env, s->expected, s->env, s->flag);
 	}
 	return 0;
+}
+
+bool mk_config_setting(size_t index, struct mk_setting *setting)
+{
+	const struct setting *s = &settings[index];
+
+	if (index >= MK_ARRAY_SIZE(settings))
+		return false;
+	*setting = (struct mk_setting){ .key = s->env,
+					.flag = s->flag,
+					.value = s->value,
+					.fallback = s->fallback,
+					.expected = s->expected,
+					.help = s->help };
+	return true;
 }
 
 int mk_config_next_name(const char **at, char name[IFNAMSIZ])

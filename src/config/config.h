@@ -65,6 +65,18 @@ struct mk_config {
 mk_must_check int mk_config_load(struct mk_config *config, int argc, char **argv,
 				 struct mk_error *err);
 
+/* A setting as people see it; --help, the manual page and README.md's table are printed from it. */
+struct mk_setting {
+	const char *key; /* of the ConfigMap, or environment variable; NULL: flag only */
+	const char *flag; /* without dashes */
+	const char *value; /* what the flag's value is called, such as PORT */
+	const char *fallback; /* NULL: required; "": empty */
+	const char *expected; /* type and bounds: completes "expected ..." */
+	const char *help;
+};
+/* The one at @index; false behind the last. */
+bool mk_config_setting(size_t index, struct mk_setting *setting);
+
 /* Walk a list such as `uplinks`, from *@at on. Returns 1 and the next name, or 0 at the end. */
 int mk_config_next_name(const char **at, char name[IFNAMSIZ]);
 

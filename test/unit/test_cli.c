@@ -102,6 +102,8 @@ START_TEST(test_texts_name_every_command)
 		snprintf(wanted, sizeof(wanted), "\n.B %s\n", mk_cli_commands[i].name);
 		ck_assert_msg(strstr(manual, wanted), "manual lacks %s", wanted);
 	}
+	ck_assert_ptr_nonnull(
+		strstr(manual, "\\fIPORT\\fR (vxlanPort)\nUDP port of the overlay.\n"));
 }
 END_TEST
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Settings: defaults, environment, flags, and what is said about wrong values. */
+/* Settings: defaults, environment, flags, what is said about wrong values, and README.md, which shows
+ * the table. With the argument --table: print it as README.md has it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "unit/unit.h"
 
@@ -502,11 +504,88 @@ START_TEST(test_help)
 }
 END_TEST
 
-int main(void)
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* What help, manual page and README.md say of one setting is a line, and what it says is taken. */
+START_TEST(test_setting)
+{
+	struct mk_setting setting;
+
+	ck_assert(mk_config_setting((size_t)_i, &setting));
+	for (const char *c = setting.flag; *c; c++)
+		ck_assert_msg((*c >= 'a' && *c <= 'z') || *c == '-', "--%s", setting.flag);
+	ck_assert_msg(*setting.value && *setting.expected && *setting.help, "--%s", setting.flag);
+	ck_assert_msg(!strpbrk(setting.help, "|\n`") && !strpbrk(setting.expected, "|\n`"),
+		      "--%s: '%s' (%s) does not fit into a table", setting.flag, setting.help,
+		      setting.expected);
+	ck_assert_msg(setting.help[strlen(setting.help) - 1] != '.', "--%s: '%s'", setting.flag,
+		      setting.help);
+}
+END_TEST
+
+static size_t setting_count(void)
+{
+	struct mk_setting setting;
+	size_t count = 0;
+
+	while (mk_config_setting(count, &setting))
+		count++;
+	return count;
+}
+
+static const char *readme_row(const struct mk_setting *setting)
+{
+	static char line[1024];
+	const char *fallback = setting->fallback ? setting->fallback : "required";
+
+	snprintf(line, sizeof(line), "| %s%s%s | `--%s` | %s%s%s | %s | %s |\n",
+		 setting->key ? "`" : "", setting->key ? setting->key : "", setting->key ? "`" : "",
+		 setting->flag, setting->fallback && *fallback ? "`" : "", fallback,
+		 setting->fallback && *fallback ? "`" : "", setting->expected, setting->help);
+	return line;
+}
+
+START_TEST(test_readme)
+{
+	cleanup_free char *readme = NULL;
+	struct mk_setting setting;
+	struct mk_error err = { 0 };
+	const char *at;
+
+	ck_ok(mk_file_read("README.md", 1 << 20, &readme, NULL, &err));
+	at = readme;
+	for (size_t i = 0; mk_config_setting(i, &setting); i++) {
+		const char *line = readme_row(&setting), *found = strstr(at, line);
+
+		ck_assert_msg(found && (i == 0 || found == at),
+			      "README.md lacks, or has at another place (`make docs` puts it "
+			      "right): %s",
+			      line);
+		at = found + strlen(line);
+	}
+	ck_assert_msg(strncmp(at, "| ", 2) != 0, "README.md has one more: %.60s", at);
+}
+END_TEST
+
+static int print_table(void)
+{
+	struct mk_setting setting;
+
+	printf("| key | flag | default | value | |\n| --- | --- | --- | --- | --- |\n");
+	for (size_t i = 0; mk_config_setting(i, &setting); i++)
+		printf("%s", readme_row(&setting));
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("config");
 	TCase *tc = tcase_create("load");
 
+	if (argc > 1 && strcmp(argv[1], "--table") == 0)
+		return print_table();
+	tcase_add_loop_test(tc, test_setting, 0, (int)setting_count());
+	tcase_add_test(tc, test_readme);
 	tcase_add_test(tc, test_defaults);
 	tcase_add_test(tc, test_no_listeners);
 	tcase_add_test(tc, test_environment);
