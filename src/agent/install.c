@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
@@ -239,12 +240,38 @@ static int install_plugin(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
+/* Runtimes call a plugin `loopback` first, which a host without a distribution's plugins lacks. */
+static int install_loopback(const struct mk_agent *agent, struct mk_error *err)
+{
+	char path[PATH_MAX + 16];
+	const char *name;
+	cleanup_close int dir = -1;
+
+	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, agent->config.cni_bin_dir);
+	dir = mk_parent_open(path, &name, err);
+	if (dir < 0)
+		return dir;
+	if (symlinkat(MK_PLUGIN_NAME, dir, name) < 0)
+		return errno == EEXIST ? 0 : mk_error_errno(err, errno, "cannot make '%s'", path);
+	mk_log_info("CNI plugin loopback was not there, ours does it path=%s", path);
+	return 0;
+}
+
+static bool has_loopback(const struct mk_agent *agent)
+{
+	char path[PATH_MAX + 16];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, agent->config.cni_bin_dir);
+	return lstat(path, &st) == 0;
+}
+
 static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
 {
 	snprintf(path, PATH_MAX + 16, "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
 }
 
-/* Two calls of stat(2) in place of watches: a directory may go and come, too. */
+/* Three calls of stat(2) in place of watches: a directory may go and come, too. */
 int mk_agent_check_files(struct mk_agent *agent)
 {
 	char path[PATH_MAX + 16];
@@ -255,7 +282,7 @@ int mk_agent_check_files(struct mk_agent *agent)
 	plugin_path(agent, path);
 	changed = is_changed(path, &agent->plugin_file);
 	changed += is_changed(agent->config.cni_conf_path, &agent->conf_file);
-	if (changed)
+	if (changed || !has_loopback(agent))
 		agent->installed = false;
 	return changed;
 }
@@ -269,6 +296,8 @@ int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err)
 	if (agent->installed)
 		return 0;
 	ret = install_plugin(agent, err);
+	if (ret == 0)
+		ret = install_loopback(agent, err);
 	if (ret == 0)
 		ret = install_conf(agent, err);
 	if (ret < 0)

@@ -136,6 +136,7 @@ static const int allowed[] = {
 	SCMP_SYS(renameat2),
 	SCMP_SYS(link),
 	SCMP_SYS(linkat),
+	SCMP_SYS(symlinkat),
 	SCMP_SYS(fchmod),
 	SCMP_SYS(fsync),
 	SCMP_SYS(fdatasync),

@@ -39,6 +39,20 @@ static int remove_file(const char *path, struct mk_error *err)
 	return 0;
 }
 
+/* Only if it is the agent's link to the plugin. */
+static int remove_loopback(const struct cleaning *cleaning, struct mk_error *err)
+{
+	char path[PATH_MAX + 32], target[sizeof(MK_PLUGIN_NAME) + 1];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, cleaning->record.cni_bin_dir);
+	length = readlink(path, target, sizeof(target));
+	if (length != sizeof(MK_PLUGIN_NAME) - 1 ||
+	    memcmp(target, MK_PLUGIN_NAME, (size_t)length) != 0)
+		return 0;
+	return remove_file(path, err);
+}
+
 static int remove_cni(const struct cleaning *cleaning, struct mk_error *err)
 {
 	static const char *const suffixes[] = { "", MK_PREVIOUS_SUFFIX };
@@ -50,7 +64,7 @@ static int remove_cni(const struct cleaning *cleaning, struct mk_error *err)
 			 cleaning->record.cni_bin_dir, suffixes[i]);
 		ret = remove_file(plugin, err);
 	}
-	return ret;
+	return ret < 0 ? ret : remove_loopback(cleaning, err);
 }
 
 static unsigned int files_removed; /* nftw(3) has no room for a context */

@@ -11,6 +11,7 @@
 #include "cni/calls.h"
 #include "cni/conf.h"
 #include "cni/endpoint.h"
+#include "cni/loopback.h"
 #include "ipam/ipam.h"
 
 #define INPUT_MAX_BYTES (1024 * 1024)
@@ -113,6 +114,8 @@ static int run_verb(const struct verb *verb, const char **version, struct mk_cni
 				    verb->name, mk_cni_version_name(verb->since), *version);
 	if (mk_cni_args_read(&args, verb->needs, failure) < 0)
 		return -1;
+	if (mk_cni_is_loopback(&conf))
+		return mk_cni_loopback(verb->command, &args, &conf, failure);
 	ret = verb->run(&args, &conf, failure);
 	mk_cni_calls_add(conf.bpf_dir, verb->command, ret < 0, now_ns() - started_ns);
 	return ret;

@@ -62,6 +62,9 @@ struct mk_cni_result {
 
 /* A new JSON object, the caller's to json_object_put(). NULL: out of memory. */
 json_object *mk_cni_result_json(const struct mk_cni_result *result);
+/* Of the plugin `loopback`, for the namespace @netns. */
+json_object *mk_cni_loopback_json(enum mk_cni_version version, const char *netns,
+				  uint32_t mtu_bytes);
 json_object *mk_cni_failure_json(const struct mk_cni_failure *failure, const char *version);
 json_object *mk_cni_versions_json(const char *version);
 

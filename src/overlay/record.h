@@ -13,6 +13,7 @@
 /* In cni_bin_dir: the plugin, and the one of the version before it. */
 #define MK_PLUGIN_NAME	   "monokube"
 #define MK_PREVIOUS_SUFFIX ".previous"
+#define MK_LOOPBACK_NAME   "loopback" /* a link to the plugin, where there is no other */
 
 struct mk_record {
 	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];

@@ -61,6 +61,56 @@ pod_from_bare_host()
 	nothing_new "$before"
 }
 
+# What containerd and CRI-O ask for before the network: a plugin `loopback`, which distributions bring
+# and a bare host does not.
+loopback_conf() { echo "{\"cniVersion\": \"$1\", \"name\": \"cni-loopback\", \"type\": \"loopback\"}"; }
+
+# loopback VERB NAMESPACE [VERSION]
+loopback()
+{
+	loopback_conf "${3:-0.3.1}" | CNI_COMMAND=$1 CNI_CONTAINERID=bare CNI_NETNS=$(netns_path "$2") CNI_IFNAME=lo \
+		CNI_PATH=/opt/cni/bin bare /opt/cni/bin/loopback
+}
+
+serves_as_loopback()
+{
+	local version
+	netns lo
+	loopback ADD lo >"$TMP/result"
+	expect_eq "result" "0.3.1 lo 127.0.0.1/8" "$(jq -r '.cniVersion + " " + .interfaces[0].name + " " + .ips[0].address' "$TMP/result")"
+	inside lo ping -c 1 -W 1 127.0.0.1
+	loopback CHECK lo 0.4.0
+	inside lo ip link set lo down
+	expect_match "CHECK" 'lo.* is down' "$(loopback CHECK lo 1.0.0 || true)"
+	loopback ADD lo 1.1.0 | jq -e '.interfaces[0].mtu == 65536'
+	loopback DEL lo
+	loopback DEL nowhere
+	expect_match "ADD" 'nowhere' "$(loopback ADD nowhere || true)"
+	loopback STATUS lo 1.1.0
+	for version in 0.3.1 1.1.0; do
+		CNI_COMMAND=VERSION bare /opt/cni/bin/loopback < <(loopback_conf "$version") | jq -e '.supportedVersions | index("0.3.1")'
+	done
+}
+
+loopback_link() { on node1 readlink /opt/cni/bin/loopback; }
+
+# Made again where it is missing; somebody else's stays, also with cleanup.
+loopback_of_others()
+{
+	on node1 rm /opt/cni/bin/loopback
+	wait_for 10 loopback_link
+	on node1 rm /opt/cni/bin/loopback
+	on node1 cp /bin/true /opt/cni/bin/loopback
+	lab agent stop node1
+	lab agent start node1
+	on node1 cmp /bin/true /opt/cni/bin/loopback
+	lab agent stop node1
+	on node1 "$MK_BIN" cleanup
+	on node1 cmp /bin/true /opt/cni/bin/loopback
+	on node1 rm /opt/cni/bin/loopback
+	lab agent start node1
+}
+
 restart_leaves_it()
 {
 	local before
@@ -110,7 +160,7 @@ cleanup_from_a_container()
 	on node1 unshare --pid --fork --mount-proc bash -c 'unshare -m --net "$0" /proc /run -- /run/monokube-copy cleanup --host || exit' \
 		"$HERE/lib/bare-host"
 	on node1 rm /run/monokube-copy
-	expect_eq "what is left in /opt/cni/bin" "" "$(on node1 ls -A /opt/cni/bin | grep monokube)"
+	expect_eq "what is left in /opt/cni/bin" "" "$(on node1 ls -A /opt/cni/bin | grep -E "monokube|loopback")"
 	expect_eq "what is left in /sys/fs/bpf" "" "$(on node1 ls -A /sys/fs/bpf | grep monokube)"
 	expect_failure on node1 ip link show mkvxlan
 }
@@ -118,6 +168,8 @@ cleanup_from_a_container()
 lab up 1
 check "the plugin runs where there is no library, and says what it cannot do" has_no_libraries
 check "ADD, STATUS and DEL with only /opt/cni, /proc, /sys, /run and /var" pod_from_bare_host
+check "where there is no plugin loopback it is that, too" serves_as_loopback
+check "loopback is made again, and another one is left alone" loopback_of_others
 check "an agent of the same version leaves the file alone" restart_leaves_it
 check "another version replaces it atomically and keeps the one before" upgrade_keeps_previous
 check "cleanup --host from a container removes all, the version before too" cleanup_from_a_container

@@ -74,6 +74,21 @@ START_TEST(test_result)
 }
 END_TEST
 
+START_TEST(test_loopback)
+{
+	ck_assert_str_eq(text_of(mk_cni_loopback_json(MK_CNI_0_3_1, "/run/netns/x", 65536)),
+			 "{\"cniVersion\":\"0.3.1\",\"interfaces\":[{\"name\":\"lo\","
+			 "\"mac\":\"00:00:00:00:00:00\",\"sandbox\":\"/run/netns/x\"}],"
+			 "\"ips\":[{\"version\":\"4\",\"address\":\"127.0.0.1/8\","
+			 "\"interface\":0}]}");
+	ck_assert_str_eq(text_of(mk_cni_loopback_json(MK_CNI_1_1_0, "/run/netns/x", 65536)),
+			 "{\"cniVersion\":\"1.1.0\",\"interfaces\":[{\"name\":\"lo\","
+			 "\"mac\":\"00:00:00:00:00:00\",\"mtu\":65536,"
+			 "\"sandbox\":\"/run/netns/x\"}],"
+			 "\"ips\":[{\"address\":\"127.0.0.1/8\",\"interface\":0}]}");
+}
+END_TEST
+
 START_TEST(test_failure)
 {
 	struct mk_cni_failure failure = { 0 };
@@ -153,6 +168,7 @@ int main(void)
 	TCase *tc = tcase_create("reply");
 
 	tcase_add_loop_test(tc, test_result, 0, MK_ARRAY_SIZE(results));
+	tcase_add_test(tc, test_loopback);
 	tcase_add_test(tc, test_failure);
 	tcase_add_test(tc, test_versions);
 	tcase_add_loop_test(tc, test_host_name, 0, MK_ARRAY_SIZE(owners));

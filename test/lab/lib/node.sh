@@ -78,7 +78,7 @@ mounts_done_or_failed() { [[ -e $1/mounted ]] || ! kill -0 "$2" 2>/dev/null; }
 node_plugins()
 {
 	local plugin
-	for plugin in portmap tuning loopback host-local ptp bridge; do
+	for plugin in portmap tuning host-local ptp bridge; do
 		[[ -x /usr/lib/cni/$plugin ]] ||
 			die "/usr/lib/cni/$plugin is missing; install containernetworking-plugins"
 		ln -s "/usr/lib/cni/$plugin" "$1/$plugin"
