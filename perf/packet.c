@@ -101,12 +101,63 @@ static void measure(int row)
 	printf("%-34s %8u %8u\n", rows[row].name, ns[0], ns[RUNS / 2]);
 }
 
+/* A short connection to a Service whose backend is on this node, packet by packet: a request, a byte
+ * back, closed by the server. */
+static const struct {
+	const char *name;
+	bool answer;
+	uint8_t tcp_flags;
+} steps[] = {
+	{ "SYN, the session opens", false, SYN },
+	{ "SYN-ACK", true, SYN | ACK },
+	{ "ACK, the session is established", false, ACK },
+	{ "request", false, ACK },
+	{ "answer", true, ACK },
+	{ "the server's FIN", true, FIN | ACK },
+	{ "the client's FIN", false, FIN | ACK },
+	{ "last ACK", true, ACK },
+};
+
+static struct frame step_frame(int step, unsigned port)
+{
+	const struct frame_options options = { .tcp_flags = steps[step].tcp_flags };
+	char flow[128];
+
+	if (steps[step].answer)
+		snprintf(flow, sizeof(flow), "tcp 10.244.1.3:8080 > 10.244.1.2:%u", port);
+	else
+		snprintf(flow, sizeof(flow), "tcp 10.244.1.2:%u > 10.96.0.20:80", port);
+	return frame_make(flow, &options);
+}
+
+static void measure_connection(void)
+{
+	static uint32_t ns[ROWS(steps) + 1][RUNS];
+
+	fixture_service("tcp 10.96.0.20:80", MK_SCOPE_INTERNAL, 0, local_backend, 1, 1);
+	for (unsigned i = 0; i < RUNS; i++) {
+		ns[ROWS(steps)][i] = 0;
+		for (int step = 0; step < ROWS(steps); step++) {
+			struct frame in = step_frame(step, 1024 + i);
+
+			ns[step][i] = fixture_ns_per_packet(MK_HOOK_POD, &in, 1);
+			ns[ROWS(steps)][i] += ns[step][i];
+		}
+	}
+	for (int step = 0; step <= ROWS(steps); step++) {
+		qsort(ns[step], RUNS, sizeof(ns[step][0]), compare);
+		printf("%-34s %8u %8u\n", step < ROWS(steps) ? steps[step].name : "whole connection",
+		       ns[step][0], ns[step][RUNS / 2]);
+	}
+}
+
 START_TEST(measure_all)
 {
 	establish();
 	printf("%-34s %8s %8s   ns per packet, %d runs\n", "", "min", "median", RUNS);
 	for (int row = 0; row < ROWS(rows); row++)
 		measure(row);
+	measure_connection();
 }
 END_TEST
 

@@ -55,6 +55,16 @@ static int set_maglev_size(struct bpf_map *maglev, __u32 room, struct mk_error *
 	return 0;
 }
 
+bool mk_object_has_coarse_clock(void)
+{
+	bool quiet = mk_bpflog_quiet(true);
+	bool has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS,
+					   BPF_FUNC_ktime_get_coarse_ns, NULL) == 1;
+
+	mk_bpflog_quiet(quiet);
+	return has;
+}
+
 /* The programs' constants and the size of map maglev's values belong together. */
 static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
 			 struct mk_error *err)
@@ -66,6 +76,7 @@ static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
 		constants.maglev_slots = MK_MAGLEV_SLOTS;
 	room = mk_maglev_room(constants.maglev_slots);
 	constants.maglev_mask = room - 1;
+	constants.has_coarse_clock = mk_object_has_coarse_clock();
 	skel->rodata->mk_node = constants;
 	return set_maglev_size(skel->maps.maglev, room, err);
 }

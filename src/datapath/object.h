@@ -23,6 +23,8 @@ struct mk_program {
 extern const struct mk_program mk_programs[];
 extern const size_t mk_program_count;
 
+/* Does this kernel offer programs the time of the last tick? mk_node.has_coarse_clock */
+bool mk_object_has_coarse_clock(void);
 /* Open with the constants @node. */
 struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err);
 /* Before load: entries of the tables of established sessions, and of those of new ones. 0: as built. */

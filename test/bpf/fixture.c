@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/ip.h"
+#include "datapath/object.h"
 #include "service/service.h"
 
 #include "datapath.skel.h"
@@ -77,6 +78,7 @@ static void fill_node(struct mk_node *node)
 	node->nat_port_max = 65535;
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
+	node->has_coarse_clock = mk_object_has_coarse_clock();
 	node->vxlan_port = htons(4789);
 	mac_of("10.244.1.254", node->gateway_mac);
 	mac_of("10.18.0.1", node->vtep_mac);
