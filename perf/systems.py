@@ -16,7 +16,12 @@ sys.path.insert(0, str(ROOT / "perf/peers"))
 import rules  # noqa: E402
 
 PORT, BULK_PORT = 7000, 5201
+# Where Services lead: other ports, because one client with one port towards a pod and towards its
+# Service would meet the TIME_WAIT of the other at the pod, and wait a second for its next SYN.
+TARGETS = {PORT: 7001, BULK_PORT: 5202}
 NODE_PORTS = {"cluster": {PORT: 30070, BULK_PORT: 30052}, "local": {PORT: 30071, BULK_PORT: 30053}}
+# Who measures goes before whatever else this machine does.
+FIRST = ("chrt", "--fifo", "50")
 LOAD = os.environ.get("MK_LOAD", str(ROOT / "build/perf/load"))
 
 
@@ -63,10 +68,11 @@ class Namespaces:
             self.inside(short, "sh", "-c", f"[ ! -e {path} ] || echo {value} >{path}")
 
     def serve(self, short):
-        """Both servers, on processor 1."""
-        for command in ([LOAD, "serve", PORT], ["iperf3", "-s", "-p", BULK_PORT]):
+        """Both servers, on processor 1, at the port that is asked directly and the one of Services."""
+        for command in ([LOAD, "serve", PORT], [LOAD, "serve", TARGETS[PORT]],
+                        ["iperf3", "-s", "-p", BULK_PORT], ["iperf3", "-s", "-p", TARGETS[BULK_PORT]]):
             self.servers.append(subprocess.Popen(
-                ["ip", "netns", "exec", self.name(short), "taskset", "-c", "1", *map(str, command)],
+                ["ip", "netns", "exec", self.name(short), "taskset", "-c", "1", *FIRST, *map(str, command)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
     def prepare_client(self, short):
@@ -247,7 +253,7 @@ class Routed(Cluster):
             address = self.pods[pod]
             for port in (PORT, BULK_PORT):
                 for proto in ("tcp", "udp"):
-                    endpoint = [address, port]
+                    endpoint = [address, TARGETS[port]]
                     is_local = address.split(".")[2] == here.split(".")[3][1]
                     yield {"name": f"{name}:{proto}-{port}", "vip": self.vips[name], "port": port, "proto": proto,
                            "node_port": NODE_PORTS[policy][port] if policy else None, "endpoints": [endpoint],
@@ -312,14 +318,14 @@ class Monokube(Cluster):
             super().prepare_client(short)
 
     def service(self, name, pod, policy):
-        ports = [{"name": f"{proto.lower()}-{port}", "port": port, "protocol": proto,
+        ports = [{"name": f"{proto.lower()}-{port}", "port": port, "targetPort": TARGETS[port], "protocol": proto,
                   **({"nodePort": NODE_PORTS[policy][port]} if policy else {})}
                  for port in (PORT, BULK_PORT) for proto in ("TCP", "UDP")]
         spec = {"clusterIP": self.vips[name], "type": "NodePort" if policy else "ClusterIP", "ports": ports}
         if policy == "local":
             spec["externalTrafficPolicy"] = "Local"
         yield {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
-        yield self.slice(name, [self.pods[pod]], [(p["name"], p["port"], p["protocol"]) for p in ports],
+        yield self.slice(name, [self.pods[pod]], [(p["name"], p["targetPort"], p["protocol"]) for p in ports],
                          "node2" if pod == "far" else "node1")
 
     @staticmethod
