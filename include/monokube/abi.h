@@ -30,6 +30,7 @@ enum mk_prog {
 	MK_PROG_ELB,
 	MK_PROG_NAT, /* masquerade, towards the uplink */
 	MK_PROG_ERROR, /* an ICMP error the datapath made itself: translate and route it */
+	MK_PROG_WATCHED, /* the router again: where program `watch` goes on */
 	MK_PROG_COUNT
 };
 
@@ -362,5 +363,67 @@ struct mk_drop_event {
 	struct mk_tuple tuple;
 };
 _Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");
+
+/* ---- flows, watched ---------------------------------------------------------------- */
+
+/* While somebody watches (`monokube monitor`), slot MK_PROG_ROUTER of the chain holds program
+ * `watch`, which tells of packets as the router gets them and goes on to MK_PROG_WATCHED. Else
+ * nothing runs, and nothing is asked: watching costs those alone who watch. */
+#define MK_WATCH_FLOWS	      8192 /* a power of two */
+#define MK_WATCH_IDLE_S	      10 /* a flow that was silent for longer is told of again */
+#define MK_WATCH_EVENTS_PER_S 1000 /* of one CPU */
+
+/* Map watch_settings, one entry. Zero: any. An address or port is one of either side, before or
+ * after load balancing. */
+struct mk_watch_settings {
+	__u64 until_ns; /* CLOCK_MONOTONIC; put off while somebody watches, in case he is killed */
+	__u32 sample; /* beside the first packet of each flow, one of so many; 0: none */
+	__u32 account_id; /* mk_service.account_id */
+	__u32 since_s; /* CLOCK_MONOTONIC; flows seen before are told of again */
+	struct mk_addr addr;
+	__be16 port;
+	__u8 proto;
+	__u8 pad[5];
+};
+_Static_assert(sizeof(struct mk_watch_settings) == 32, "map value ABI");
+
+/* Map watch_counts, per CPU, one entry. */
+struct mk_watch_count {
+	__u64 left_out; /* events beyond MK_WATCH_EVENTS_PER_S, or the ring buffer's room */
+	__u64 second_ns; /* begin of the second that `told` counts */
+	__u32 told;
+	__u32 sampled; /* packets since the last one of mk_watch_settings.sample */
+};
+_Static_assert(sizeof(struct mk_watch_count) == 24, "map value ABI");
+
+/* Map watch_flows: when a flow, one direction of it, was last seen, by its hash. Two that share a
+ * slot are told of more than once. */
+struct mk_watch_flow {
+	__u32 hash;
+	__u32 seen_s; /* CLOCK_MONOTONIC */
+};
+_Static_assert(sizeof(struct mk_watch_flow) == 8, "map value ABI");
+
+enum mk_flow_session {
+	MK_FLOW_NO_SESSION,
+	MK_FLOW_OPENING, /* new: half-open, or seen in one direction */
+	MK_FLOW_ESTABLISHED,
+};
+
+/* Ring buffer flow_events. */
+struct mk_flow_event {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 ifindex;
+	__u32 account_id; /* of the Service's session; 0: none */
+	__u16 length_bytes;
+	__u8 hook; /* enum mk_hook */
+	__u8 sampled; /* not the first of its flow */
+	__u8 session; /* enum mk_flow_session, of the translation between came and goes */
+	__u8 session_flags; /* enum mk_session_flags, of the other direction */
+	__u8 tcp_flags;
+	__u8 to_host; /* its session says so, whatever the destination */
+	struct mk_tuple came, goes; /* as the hook got it; as the router gets it */
+};
+_Static_assert(sizeof(struct mk_flow_event) == 56, "ring buffer ABI");
 
 #endif

@@ -4,8 +4,8 @@
 #include "agent/agent_internal.h"
 #include "base/log.h"
 #include "cni/reap.h"
-#include "datapath/drops.h"
 #include "datapath/names.h"
+#include "datapath/watch.h"
 
 #define SWEEP_BUDGET	  4096 /* entries per turn: some milliseconds */
 #define SWEEP_PAUSE_MS	  20 /* between two turns of a pass: a million entries take 5 s */
@@ -125,9 +125,10 @@ static void look_around(struct mk_agent *agent)
 	int ret = 0;
 
 	if (agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
-		ret = mk_drops_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
+		ret = mk_watch_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
 	if (ret < 0)
-		mk_log_error("cannot look after drop reports: %s", mk_error_text(&err));
+		mk_log_error("cannot look after reports of drops and flows: %s",
+			     mk_error_text(&err));
 	else
 		agent->repairs.count[MK_REPAIR_DROP_REPORTS] += (uint64_t)ret;
 	agent->node_dirty = true;

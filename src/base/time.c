@@ -14,6 +14,14 @@ int64_t mk_time_now_unix_ns(void)
 	return (int64_t)now.tv_sec * MK_NS_PER_S + now.tv_nsec;
 }
 
+uint64_t mk_time_monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * MK_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
 /* Exactly @digits of them, then @end. */
 static int take_number(const char **text, int digits, char end, int min, int max, int *number)
 {

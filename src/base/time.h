@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/base/time.h - moments as Kubernetes objects and JSON answers write them (RFC 3339), and the
- * wall clock that they are compared with. */
+ * wall clock that they are compared with; and the clock that the datapath has. */
 #ifndef MK_BASE_TIME_H
 #define MK_BASE_TIME_H
 
@@ -13,6 +13,8 @@
 
 /* CLOCK_REALTIME, since 1970. */
 int64_t mk_time_now_unix_ns(void);
+/* CLOCK_MONOTONIC: what the programs' bpf_ktime_get_ns() tells. */
+uint64_t mk_time_monotonic_ns(void);
 
 /* "2006-01-02T15:04:05Z", with a fraction of a second or not, with an offset such as +02:00 or not.
  * -EINVAL: it is not that, or no time between 1970 and 2262. */

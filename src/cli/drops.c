@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
 #include <net/if.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "base/time.h"
+#include "cli/events.h"
 #include "cli/print.h"
 #include "cli/trace.h"
-#include "cli/view.h"
 #include "datapath/drops.h"
-
-static volatile int stop;
-
-static void on_signal(int number)
-{
-	(void)number;
-	stop = 1;
-}
 
 /* ---- totals --------------------------------------------------------------------------------------- */
 
@@ -60,34 +50,7 @@ static int print_totals(const struct mk_cli_options *options, struct mk_error *e
 
 /* ---- one by one ------------------------------------------------------------------------------------- */
 
-struct following {
-	const struct mk_cli_options *options;
-	struct mk_view view;
-	uint64_t read_ns; /* when, in the events' time */
-};
-
-/* Pods come and go: names are read anew for an address that is not known, once a second at most. */
-static const char *name_of(struct following *following, const struct mk_drop_event *event,
-			   const struct mk_addr *addr, char *buf)
-{
-	struct mk_view fresh;
-	struct mk_route route;
-
-	if (event->time_ns - following->read_ns > MK_NS_PER_S &&
-	    !mk_view_pod(&following->view, addr) && mk_view_route(&following->view, addr, &route) &&
-	    route.type == MK_ROUTE_PODS) {
-		following->read_ns = event->time_ns;
-		if (mk_view_open(&fresh, following->options, NULL) == 0) {
-			mk_view_release(&following->view);
-			following->view = fresh;
-		} else {
-			mk_view_release(&fresh);
-		}
-	}
-	return mk_view_who(&following->view, addr, buf);
-}
-
-static void print_event_json(struct following *following, const struct mk_drop_event *event,
+static void print_event_json(struct mk_events *events, const struct mk_drop_event *event,
 			     const char *device)
 {
 	struct json_object *object = json_object_new_object();
@@ -100,9 +63,11 @@ static void print_event_json(struct following *following, const struct mk_drop_e
 	mk_put_number(object, "bytes", event->length_bytes);
 	mk_put_text(object, "protocol", mk_cli_protocol_name(event->tuple.proto, number));
 	mk_put_text(object, "from", mk_cli_endpoint(&event->tuple.saddr, event->tuple.sport, text));
-	mk_put_text(object, "fromName", name_of(following, event, &event->tuple.saddr, who));
+	mk_put_text(object, "fromName",
+		    mk_events_name(events, event->time_ns, &event->tuple.saddr, who));
 	mk_put_text(object, "to", mk_cli_endpoint(&event->tuple.daddr, event->tuple.dport, text));
-	mk_put_text(object, "toName", name_of(following, event, &event->tuple.daddr, who));
+	mk_put_text(object, "toName",
+		    mk_events_name(events, event->time_ns, &event->tuple.daddr, who));
 	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(object);
 }
@@ -113,16 +78,16 @@ static void print_event(void *ctx, const struct mk_drop_event *event)
 	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN], name[IF_NAMESIZE] = "?";
 	char from_who[MK_VIEW_WHO_BYTES], to_who[MK_VIEW_WHO_BYTES];
 	struct mk_ip saddr = mk_ip_from_addr(&tuple->saddr), daddr = mk_ip_from_addr(&tuple->daddr);
-	struct following *following = ctx;
+	struct mk_events *events = ctx;
 
 	if_indextoname(event->ifindex, name);
-	if (following->options->json) {
-		print_event_json(following, event, name);
+	if (events->options->json) {
+		print_event_json(events, event, name);
 		fflush(stdout);
 		return;
 	}
-	name_of(following, event, &tuple->saddr, from_who);
-	name_of(following, event, &tuple->daddr, to_who);
+	mk_events_name(events, event->time_ns, &tuple->saddr, from_who);
+	mk_events_name(events, event->time_ns, &tuple->daddr, to_who);
 	printf("%llu.%06llu %s hook=%s dev=%s length=%u proto=%u %s:%u > %s:%u%s%s%s%s%s%s\n",
 	       (unsigned long long)(event->time_ns / 1000000000ULL),
 	       (unsigned long long)(event->time_ns % 1000000000ULL / 1000),
@@ -135,16 +100,13 @@ static void print_event(void *ctx, const struct mk_drop_event *event)
 
 static int follow(const struct mk_cli_options *options, struct mk_error *err)
 {
-	struct sigaction action = { .sa_handler = on_signal };
-	struct following following = { .options = options };
-	int ret = mk_view_open(&following.view, options, err);
+	struct mk_events events = { .options = options };
+	struct mk_watcher watcher = { .drop = print_event, .ctx = &events };
+	int ret = mk_view_open(&events.view, options, err);
 
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
 	if (ret == 0)
-		ret = mk_drops_follow(options->bpf_dir, options->state_dir, print_event, &following,
-				      &stop, err);
-	mk_view_release(&following.view);
+		ret = mk_events_follow(&events, &watcher, err);
+	mk_view_release(&events.view);
 	return ret;
 }
 

@@ -4,12 +4,9 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
-#include <sys/file.h>
 
 #include "base/cleanup.h"
 #include "datapath/bpflog.h"
-#include "datapath/pin.h"
-#include "datapath/runtime.h"
 #include "datapath/table.h"
 
 static const struct {
@@ -89,79 +86,4 @@ int mk_drops_read(const char *bpf_dir, struct mk_drop_totals *totals, struct mk_
 	ret = read_all(&table, totals, err);
 	mk_table_close(&table);
 	return ret;
-}
-
-/* ---- one by one ------------------------------------------------------------------------------ */
-
-struct listener {
-	void (*report)(void *ctx, const struct mk_drop_event *event);
-	void *ctx;
-};
-
-static int on_event(void *ctx, void *data, size_t size)
-{
-	const struct listener *listener = ctx;
-
-	if (size >= sizeof(struct mk_drop_event))
-		listener->report(listener->ctx, data);
-	return 0;
-}
-
-static int poll_ring(int fd, struct listener *listener, const volatile int *stop,
-		     struct mk_error *err)
-{
-	struct ring_buffer *ring = ring_buffer__new(fd, on_event, listener, NULL);
-	int ret = 0;
-
-	if (!ring)
-		return mk_error_errno(err, errno, "cannot map the ring buffer 'drop_events'");
-	while (!*stop && (ret >= 0 || ret == -EINTR))
-		ret = ring_buffer__poll(ring, 500);
-	ring_buffer__free(ring);
-	if (ret < 0 && ret != -EINTR)
-		return mk_error_errno(err, -ret, "cannot read the ring buffer 'drop_events'");
-	return 0;
-}
-
-static int report_drops(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
-{
-	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = on };
-
-	return mk_runtime_change(bpf_dir, state_dir, &change, err);
-}
-
-int mk_drops_follow(const char *bpf_dir, const char *state_dir,
-		    void (*report)(void *ctx, const struct mk_drop_event *event), void *ctx,
-		    const volatile int *stop, struct mk_error *err)
-{
-	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
-	struct listener listener = { .report = report, .ctx = ctx };
-	cleanup_close int ring = -1;
-	int ret, off;
-
-	if (lock == -EWOULDBLOCK)
-		return mk_error_set(
-			err, EBUSY,
-			"another `monokube drops --follow` is running: a drop is told once");
-	if (lock < 0)
-		return lock;
-	mk_bpflog_init();
-	ring = mk_pin_open(bpf_dir, MK_PIN_MAPS, "drop_events", err);
-	if (ring < 0)
-		return ring;
-	ret = report_drops(bpf_dir, state_dir, true, err);
-	if (ret < 0)
-		return ret;
-	ret = poll_ring(ring, &listener, stop, err);
-	off = report_drops(bpf_dir, state_dir, false, ret < 0 ? NULL : err);
-	return ret < 0 ? ret : (off < 0 ? off : 0);
-}
-
-int mk_drops_reset_stale(const char *bpf_dir, const char *state_dir, struct mk_error *err)
-{
-	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
-
-	if (lock == -EWOULDBLOCK)
-		return 0; /* alive */
-	return lock < 0 ? lock : report_drops(bpf_dir, state_dir, false, err);
 }

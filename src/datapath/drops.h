@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/drops.h - packets that were not forwarded: how many, why, and one by one. */
+/* src/datapath/drops.h - packets that were not forwarded: how many, and why (one by one: watch.h). */
 #ifndef MK_DATAPATH_DROPS_H
 #define MK_DATAPATH_DROPS_H
 
@@ -16,15 +16,5 @@ struct mk_drop_totals {
 };
 mk_must_check int mk_drops_read(const char *bpf_dir, struct mk_drop_totals *totals,
 				struct mk_error *err);
-
-/* Pass each drop to @report until *@stop is set by a signal handler. One reader at a time: a ring
- * buffer has one end. */
-mk_must_check int mk_drops_follow(const char *bpf_dir, const char *state_dir,
-				  void (*report)(void *ctx, const struct mk_drop_event *event),
-				  void *ctx, const volatile int *stop, struct mk_error *err);
-
-/* A reader that was killed leaves the programs reporting to nobody: tell them. Returns 1 if so. */
-mk_must_check int mk_drops_reset_stale(const char *bpf_dir, const char *state_dir,
-				       struct mk_error *err);
 
 #endif

@@ -20,12 +20,19 @@ const struct mk_program mk_programs[] = {
 	{ .name = "nat_uplink", .is_hook = true },
 	{ .name = "elb_uplink_egress", .is_hook = true },
 	{ .name = "ilb_lo_egress", .is_hook = true },
-	{ .name = "router", .slot = MK_PROG_ROUTER },
-	{ .name = "elb", .slot = MK_PROG_ELB },
-	{ .name = "nat", .slot = MK_PROG_NAT },
-	{ .name = "error", .slot = MK_PROG_ERROR },
+	{ .name = "router" },
+	{ .name = "elb" },
+	{ .name = "nat" },
+	{ .name = "error" },
+	{ .name = "watch" },
 };
 const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
+
+/* While nobody watches (watch.h). */
+static const char *const chain_programs[MK_PROG_COUNT] = {
+	[MK_PROG_ROUTER] = "router", [MK_PROG_ELB] = "elb",	   [MK_PROG_NAT] = "nat",
+	[MK_PROG_ERROR] = "error",   [MK_PROG_WATCHED] = "router",
+};
 
 struct mk_object {
 	struct datapath_bpf *skel;
@@ -271,18 +278,14 @@ int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
 
 	if (chain < 0)
 		return chain;
-	for (size_t i = 0; i < mk_program_count; i++) {
-		const struct mk_program *program = &mk_programs[i];
-		int fd;
+	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++) {
+		int fd = mk_object_program(object, chain_programs[slot], err);
 
-		if (program->is_hook)
-			continue;
-		fd = mk_object_program(object, program->name, err);
 		if (fd < 0)
 			return fd;
-		if (bpf_map_update_elem(chain, &program->slot, &fd, BPF_ANY) < 0)
+		if (bpf_map_update_elem(chain, &slot, &fd, BPF_ANY) < 0)
 			return mk_error_errno(err, errno, "cannot put program '%s' into the chain",
-					      program->name);
+					      chain_programs[slot]);
 	}
 	return 0;
 }
@@ -294,9 +297,8 @@ int mk_object_chain_missing(const struct mk_object *object, struct mk_error *err
 
 	if (chain < 0)
 		return chain;
-	for (size_t i = 0; i < mk_program_count; i++)
-		if (!mk_programs[i].is_hook &&
-		    bpf_map_lookup_elem(chain, &mk_programs[i].slot, &id) < 0)
+	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++)
+		if (bpf_map_lookup_elem(chain, &slot, &id) < 0)
 			missing++;
 	return missing;
 }

@@ -14,11 +14,10 @@
 struct bpf_object;
 struct mk_object;
 
-/* Programs that hooks and the chain run; what is not attached to a hook has a slot. */
+/* Programs that hooks and the chain run. */
 struct mk_program {
 	const char *name;
 	bool is_hook;
-	int slot; /* enum mk_prog, if not a hook's */
 };
 extern const struct mk_program mk_programs[];
 extern const size_t mk_program_count;

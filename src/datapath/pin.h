@@ -33,6 +33,6 @@ mk_must_check int mk_state_lock(const char *state_dir, const char *name, int ope
 #define MK_LOCK_DATAPATH   "datapath.lock" /* shared: attaches a pod; exclusive: swaps programs */
 #define MK_LOCK_RUNTIME	   "runtime.lock" /* exclusive: changes map `runtime` */
 #define MK_LOCK_HOST_PORTS "host_ports.lock" /* exclusive: changes map `host_ports` */
-#define MK_LOCK_DROPS	   "drops.lock" /* exclusive: reads the ring buffer */
+#define MK_LOCK_DROPS	   "drops.lock" /* exclusive: reads the ring buffers */
 
 #endif

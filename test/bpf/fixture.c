@@ -97,6 +97,7 @@ static void fill_chain(void)
 		{ MK_PROG_ELB, datapath->progs.elb },
 		{ MK_PROG_NAT, datapath->progs.nat },
 		{ MK_PROG_ERROR, datapath->progs.error },
+		{ MK_PROG_WATCHED, datapath->progs.router },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
@@ -258,6 +259,14 @@ void fixture_runtime(const struct mk_runtime *runtime)
 	__u32 zero = 0;
 
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("runtime"), &zero, runtime, BPF_ANY), 0);
+}
+
+void fixture_watch(const struct mk_watch_settings *settings)
+{
+	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)bpf_program__fd(datapath->progs.watch);
+
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("watch_settings"), &zero, settings, 0), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);
 }
 
 void fixture_break_chain(enum mk_prog slot)

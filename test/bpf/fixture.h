@@ -65,6 +65,7 @@ void fixture_pod(const char *address); /* another local pod */
 void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */
 void fixture_host_address(const char *address); /* beside those of the node above */
 void fixture_runtime(const struct mk_runtime *runtime);
+void fixture_watch(const struct mk_watch_settings *settings); /* until the next fixture_reset() */
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 
 uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason);

@@ -22,6 +22,7 @@
 #include "datapath/pods.h"
 #include "datapath/remove.h"
 #include "datapath/runtime.h"
+#include "datapath/watch.h"
 #include "unit/unit.h"
 
 static struct mk_error err;
@@ -538,11 +539,50 @@ START_TEST(test_runtime)
 	ck_ok(mk_table_get(&table, &key, &now, &err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 1);
-	ck_assert_int_eq(mk_drops_reset_stale(bpf_dir, state_dir, &err), 1);
+	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 1);
 	ck_ok(mk_table_get(&table, &key, &now, &err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 0);
 	mk_table_close(&table);
+}
+END_TEST
+
+/* Which program has the slot. */
+static uint32_t in_router_slot(void)
+{
+	int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, "chain", &err);
+	__u32 slot = MK_PROG_ROUTER, id = 0;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fd, &slot, &id), 0);
+	close(fd);
+	return id;
+}
+
+static void put_into_router_slot(const char *program)
+{
+	int chain = mk_pin_open(bpf_dir, MK_PIN_MAPS, "chain", &err);
+	int fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, program, &err);
+	__u32 slot = MK_PROG_ROUTER;
+
+	ck_assert_int_eq(bpf_map_update_elem(chain, &slot, &fd, BPF_ANY), 0);
+	close(fd);
+	close(chain);
+}
+
+/* Somebody watched and was killed: the router gets its slot back, once. */
+START_TEST(test_watch_reset)
+{
+	uint32_t router;
+
+	mk_datapath_free(attached());
+	router = in_router_slot();
+	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 0);
+	put_into_router_slot("watch");
+	ck_assert_uint_ne(in_router_slot(), router);
+	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 1);
+	ck_assert_uint_eq(in_router_slot(), router);
+	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 0);
 }
 END_TEST
 
@@ -586,6 +626,7 @@ int main(void)
 	tcase_add_test(tc, test_other_maglev_size);
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_runtime);
+	tcase_add_test(tc, test_watch_reset);
 	tcase_add_test(tc, test_removed);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* bpf/watch.bpf.c - `monokube monitor`: in the router's slot of the chain while somebody watches, tells
+ * of the first packet of each flow and of a sample of the others, at most so many a second, and goes on
+ * to the router. Changes nothing of the packet, nor of what the chain knows about it. */
+#include "chain.h"
+#include "session.h"
+
+/* What the packet was before its session rewrote it: of the pair's other entry, whose key the answer
+ * to what the router gets has. Returns 0 if these tables have none. */
+static __always_inline int read_session(struct session_tables tables, struct mk_flow_event *event)
+{
+	struct mk_session *session;
+	struct mk_tuple key;
+
+	tuple_reverse(&key, &event->goes);
+	session = bpf_map_lookup_elem(tables.established, &key);
+	event->session = MK_FLOW_ESTABLISHED;
+	if (!session) {
+		session = bpf_map_lookup_elem(tables.half_open, &key);
+		event->session = session ? MK_FLOW_OPENING : MK_FLOW_NO_SESSION;
+	}
+	if (!session)
+		return 0;
+	event->session_flags = session->flags;
+	event->account_id = session->account_id;
+	tuple_reverse(&event->came, &session->to);
+	return 1;
+}
+
+static __always_inline int has_addr(const struct mk_tuple *tuple, const struct mk_addr *addr)
+{
+	return mk_addr_eq(&tuple->saddr, addr) || mk_addr_eq(&tuple->daddr, addr);
+}
+
+static __always_inline int has_port(const struct mk_tuple *tuple, __be16 port)
+{
+	return tuple->sport == port || tuple->dport == port;
+}
+
+static __always_inline int is_wanted(const struct mk_watch_settings *settings,
+				     const struct mk_flow_event *event)
+{
+	struct mk_addr addr = settings->addr, any = { 0 };
+
+	if (settings->proto && settings->proto != event->goes.proto)
+		return 0;
+	if (settings->account_id && settings->account_id != event->account_id)
+		return 0;
+	if (settings->port && !has_port(&event->came, settings->port) &&
+	    !has_port(&event->goes, settings->port))
+		return 0;
+	return mk_addr_eq(&addr, &any) || has_addr(&event->came, &addr) ||
+	       has_addr(&event->goes, &addr);
+}
+
+static __always_inline int is_first(const struct mk_watch_settings *settings,
+				    const struct mk_flow_event *event)
+{
+	__u32 hash = tuple_hash(&event->came), slot = hash & (MK_WATCH_FLOWS - 1);
+	struct mk_watch_flow *flow = bpf_map_lookup_elem(&watch_flows, &slot);
+	__u32 now_s = event->time_ns / MK_SECOND_NS;
+	int first;
+
+	if (!flow)
+		return 0;
+	first = flow->hash != hash || flow->seen_s < settings->since_s ||
+		now_s - flow->seen_s > MK_WATCH_IDLE_S;
+	if (first || flow->seen_s != now_s) {
+		flow->hash = hash;
+		flow->seen_s = now_s;
+	}
+	return first;
+}
+
+static __always_inline int is_sampled(const struct mk_watch_settings *settings,
+				      struct mk_watch_count *count)
+{
+	if (!settings->sample || ++count->sampled < settings->sample)
+		return 0;
+	count->sampled = 0;
+	return 1;
+}
+
+static __always_inline int may_tell(struct mk_watch_count *count, __u64 now_ns)
+{
+	if (now_ns - count->second_ns >= MK_SECOND_NS) {
+		count->second_ns = now_ns;
+		count->told = 0;
+	}
+	return count->told++ < MK_WATCH_EVENTS_PER_S;
+}
+
+static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *ctx,
+				 const struct packet *pkt, const struct mk_watch_settings *settings)
+{
+	struct mk_flow_event event = {
+		.time_ns = bpf_ktime_get_ns(),
+		.ifindex = skb->ifindex,
+		.length_bytes = skb->len > 0xffff ? 0xffff : skb->len,
+		.hook = ctx->hook,
+		.tcp_flags = pkt->tcp_flags,
+		.to_host = !!(ctx->flags & CHAIN_OF_SESSION),
+		.came = pkt->tuple,
+		.goes = pkt->tuple,
+	};
+	__u32 zero = 0;
+	struct mk_watch_count *count = bpf_map_lookup_elem(&watch_counts, &zero);
+
+	if (!count || event.time_ns >= settings->until_ns)
+		return;
+	if (ctx->flags & CHAIN_TRANSLATED && !read_session(SERVICE_SESSIONS, &event))
+		read_session(NAT_SESSIONS, &event);
+	if (!is_wanted(settings, &event))
+		return;
+	event.sampled = !is_first(settings, &event);
+	if (event.sampled && !is_sampled(settings, count))
+		return;
+	/* nobody is woken: the reader comes by, so a flood wakes him no more often than silence */
+	if (!may_tell(count, event.time_ns) ||
+	    bpf_ringbuf_output(&flow_events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
+		count->left_out++;
+}
+
+SEC("tc")
+int watch(struct __sk_buff *skb)
+{
+	struct mk_watch_settings *settings;
+	struct chain_ctx ctx;
+	struct packet pkt;
+	__u32 zero = 0;
+
+	settings = bpf_map_lookup_elem(&watch_settings, &zero);
+	if (chain_packet(skb, &ctx, &pkt) == MK_PARSED && settings)
+		tell(skb, &ctx, &pkt, settings);
+	bpf_tail_call(skb, &chain, MK_PROG_WATCHED);
+	return drop(skb, ctx.hook, MK_DROP_CHAIN_BROKEN, &pkt.tuple);
+}
+
+char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";
