@@ -70,6 +70,45 @@ static int refuse(const struct mk_cli_flag_text *flag, const char *value, const 
 			    expected);
 }
 
+static int take_number(unsigned int *number, const struct mk_cli_flag_text *flag, const char *value,
+		       struct mk_error *err)
+{
+	*number = parse_number(value, INT_MAX);
+	return *number ? 0 : refuse(flag, value, "a number from 1", err);
+}
+
+static int take_word(const char **word, const struct mk_cli_flag_text *flag, const char *value,
+		     struct mk_error *err)
+{
+	*word = value;
+	return *value ? 0 : refuse(flag, value, "a name or an address", err);
+}
+
+/* Of `monitor`: what is to be told. */
+static int take_filter(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
+		       const char *value, struct mk_error *err)
+{
+	switch (flag->flag) {
+	case MK_CLI_POD:
+		return take_word(&options->pod, flag, value, err);
+	case MK_CLI_SERVICE:
+		return take_word(&options->service, flag, value, err);
+	case MK_CLI_IP:
+		return take_word(&options->ip, flag, value, err);
+	case MK_CLI_PORT:
+		options->port = mk_cli_port_parse(value);
+		return options->port ? 0 : refuse(flag, value, "1 to 65535", err);
+	case MK_CLI_DROPS:
+		options->drops = 1;
+		return 0;
+	case MK_CLI_SAMPLE:
+		return take_number(&options->sample, flag, value, err);
+	case MK_CLI_COUNT:
+		return take_number(&options->count, flag, value, err);
+	}
+	return 0;
+}
+
 static int take_value(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
 		      const char *value, struct mk_error *err)
 {
@@ -90,8 +129,7 @@ static int take_value(struct mk_cli_options *options, const struct mk_cli_flag_t
 		options->source_port = mk_cli_port_parse(value);
 		return options->source_port ? 0 : refuse(flag, value, "1 to 65535", err);
 	case MK_CLI_LIMIT:
-		options->limit = parse_number(value, INT_MAX);
-		return options->limit ? 0 : refuse(flag, value, "a number from 1", err);
+		return take_number(&options->limit, flag, value, err);
 	case MK_CLI_FILE:
 		options->file = value;
 		return *value ? 0 : refuse(flag, value, "a file's name", err);
@@ -99,8 +137,9 @@ static int take_value(struct mk_cli_options *options, const struct mk_cli_flag_t
 		if (*value == '\0' || snprintf(options->state_dir, PATH_MAX, "%s", value) >=
 					      (int)sizeof(options->state_dir))
 			return refuse(flag, value, "a directory", err);
+		return 0;
 	}
-	return 0;
+	return take_filter(options, flag, value, err);
 }
 
 static int read_flag(struct mk_cli_options *options, const struct mk_cli_command *command, int argc,

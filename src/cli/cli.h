@@ -21,6 +21,7 @@ int mk_cli_cleanup(int argc, char **argv);
 int mk_cli_completion(int argc, char **argv);
 int mk_cli_drops(int argc, char **argv);
 int mk_cli_manual(int argc, char **argv);
+int mk_cli_monitor(int argc, char **argv);
 int mk_cli_nat(int argc, char **argv);
 int mk_cli_nodes(int argc, char **argv);
 int mk_cli_pods(int argc, char **argv);
@@ -43,6 +44,13 @@ enum mk_cli_flag {
 	MK_CLI_SOURCE_PORT = 1 << 5,
 	MK_CLI_LIMIT = 1 << 6,
 	MK_CLI_FILE = 1 << 7,
+	MK_CLI_POD = 1 << 8,
+	MK_CLI_SERVICE = 1 << 9,
+	MK_CLI_IP = 1 << 10,
+	MK_CLI_PORT = 1 << 11,
+	MK_CLI_DROPS = 1 << 12,
+	MK_CLI_SAMPLE = 1 << 13,
+	MK_CLI_COUNT = 1 << 14,
 };
 
 #define MK_CLI_WORDS 8
@@ -81,6 +89,9 @@ struct mk_cli_options {
 	unsigned int source_port; /* 0: not given */
 	unsigned int limit;
 	const char *file; /* NULL: not given */
+	const char *pod, *service, *ip; /* NULL: not given */
+	unsigned int port, sample, count; /* 0: not given */
+	int drops; /* --drops */
 	const char *words[MK_CLI_WORDS + 1]; /* NULL at the end; of argv */
 	int word_count;
 };

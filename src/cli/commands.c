@@ -52,6 +52,12 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  "masqueraded flows, and their ports" },
 	{ "drops", mk_cli_drops, "", 0, 0, LIST | MK_CLI_FOLLOW,
 	  "packets not forwarded, by reason; --follow: one by one, with pods' names" },
+	{ "monitor", mk_cli_monitor, "", 0, 0,
+	  LIST | MK_CLI_PROTOCOL | MK_CLI_POD | MK_CLI_SERVICE | MK_CLI_IP | MK_CLI_PORT |
+		  MK_CLI_DROPS | MK_CLI_SAMPLE | MK_CLI_COUNT,
+	  "flows as they begin, and drops, one line each, until interrupted; costs nothing while "
+	  "it "
+	  "does not run" },
 	{ "bugreport", mk_cli_bugreport, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_FILE,
 	  "one tar of what all of these say, without secrets" },
 	{ "cleanup", mk_cli_cleanup, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_HOST,
@@ -74,6 +80,14 @@ const struct mk_cli_flag_text mk_cli_flags[] = {
 	{ MK_CLI_SOURCE_PORT, "--source-port", "PORT",
 	  "the client's port, to follow a flow that is there; else an unused one" },
 	{ MK_CLI_LIMIT, "--limit", "N", "at most so many lines, 1000 unless given" },
+	{ MK_CLI_POD, "--pod", "NAME", "this pod's alone: its name, namespace/name, or address" },
+	{ MK_CLI_SERVICE, "--service", "NAME",
+	  "this Service's alone: its name, or namespace/name" },
+	{ MK_CLI_IP, "--ip", "ADDR", "from or to this address, before or after load balancing" },
+	{ MK_CLI_PORT, "--port", "PORT", "from or to this port, before or after load balancing" },
+	{ MK_CLI_DROPS, "--drops", "", "drops alone" },
+	{ MK_CLI_SAMPLE, "--sample", "N", "beside the first of each flow, one packet of N" },
+	{ MK_CLI_COUNT, "--count", "N", "end after so many" },
 	{ MK_CLI_FOLLOW, "--follow", "", "show them as they come" },
 	{ MK_CLI_FILE, "--file", "FILE", "where to write it, instead of a new file in /tmp" },
 	{ MK_CLI_HOST, "--host", "", "from a container that has the host's process ids" },

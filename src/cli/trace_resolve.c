@@ -112,17 +112,6 @@ static int find_frontend(const struct mk_view *view, struct search *search, stru
 	return ret;
 }
 
-static uint32_t account_named(const struct mk_view *view, const char *word)
-{
-	for (size_t i = 0; i < view->names.count; i++) {
-		const char *name = view->names.list[i].name, *slash = strchr(name, '/');
-
-		if (strcmp(name, word) == 0 || (slash && strcmp(slash + 1, word) == 0))
-			return view->names.list[i].account_id;
-	}
-	return 0;
-}
-
 static int resolve_service(const char *word, const struct search *search,
 			   struct mk_trace_request *request, struct mk_error *err)
 {
@@ -163,7 +152,7 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 	else if (pod)
 		request->tuple.daddr = pod->addr;
 	else
-		search.account_id = account_named(view, word);
+		search.account_id = mk_view_account_named(view, word);
 	if (!request->tuple.daddr.word[0] && !search.account_id)
 		return mk_error_set(err, ENOENT,
 				    "TO '%s': expected a Service or a pod of this node (namespace/"

@@ -190,6 +190,17 @@ const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const ch
 	return found;
 }
 
+uint32_t mk_view_account_named(const struct mk_view *view, const char *word)
+{
+	for (size_t i = 0; i < view->names.count; i++) {
+		const char *name = view->names.list[i].name, *slash = strchr(name, '/');
+
+		if (strcmp(name, word) == 0 || (slash && strcmp(slash + 1, word) == 0))
+			return view->names.list[i].account_id;
+	}
+	return 0;
+}
+
 const char *mk_view_pod_name(const struct mk_view_pod *pod)
 {
 	return *pod->link.alias ? pod->link.alias : *pod->link.name ? pod->link.name : "?";

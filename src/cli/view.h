@@ -47,6 +47,8 @@ const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct m
 /* By "namespace/name" or, where one pod alone has it, "name". */
 const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name);
 const struct mk_view_pod *mk_view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
+/* A Service by "namespace/name", or the first with this "name". 0: none. */
+uint32_t mk_view_account_named(const struct mk_view *view, const char *word);
 /* The name that the runtime gave it, else its interface's. */
 const char *mk_view_pod_name(const struct mk_view_pod *pod);
 /* What an address is, in a few words: "pod default/web", "this host", ...; "" : nothing of ours. */

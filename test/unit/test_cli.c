@@ -110,7 +110,7 @@ END_TEST
 START_TEST(test_options)
 {
 	static const struct {
-		const char *argv[8], *says; /* says NULL: fine */
+		const char *argv[9], *says; /* says NULL: fine */
 	} rows[] = {
 		{ { "trace", "a", "b", "80", "--protocol", "UDP" }, NULL },
 		{ { "trace", "a" }, "usage: monokube trace FROM TO [PORT]" },
@@ -121,6 +121,11 @@ START_TEST(test_options)
 		{ { "pods", "--follow" }, "unknown flag '--follow'" },
 		{ { "drops", "--follow" }, NULL },
 		{ { "trace", "a", "b", "--source-port", "65536" }, "expected 1 to 65535" },
+		{ { "monitor", "--sample=100", "--drops", "--pod", "x", "--count=1" }, NULL },
+		{ { "monitor", "--sample", "0" }, "flag --sample: value '0', expected a number" },
+		{ { "monitor", "--port", "http" }, "flag --port: value 'http', expected 1 to" },
+		{ { "monitor", "--service" }, "flag --service: value '', expected a name" },
+		{ { "pods", "--sample", "1" }, "unknown flag '--sample'" },
 	};
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++) {
