@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/maps.h - every table, once. The four objects are linked into one, so each definition is
- * weak: the linker keeps one and checks that all agree. User space pins all but `chain` by name;
+ * weak: the linker keeps one and checks that all agree. User space pins all by name;
  * sizes here are defaults for one node. */
 #ifndef MK_BPF_MAPS_H
 #define MK_BPF_MAPS_H
@@ -95,6 +95,7 @@ MK_MAP(nat_sessions_new, BPF_MAP_TYPE_LRU_HASH, struct mk_tuple, struct mk_sessi
 MK_MAP(pods, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_pod, 4096, BPF_F_NO_PREALLOC);
 MK_MAP(host_ports, BPF_MAP_TYPE_HASH, struct mk_host_port_key, struct mk_host_port, 16384,
        BPF_F_NO_PREALLOC);
+MK_MAP(abi, BPF_MAP_TYPE_ARRAY, __u32, struct mk_abi, 1, 0);
 MK_MAP(cni_calls, BPF_MAP_TYPE_ARRAY, __u32, struct mk_cni_calls, MK_CNI_COMMANDS, BPF_F_MMAPABLE);
 MK_MAP(routes, BPF_MAP_TYPE_LPM_TRIE, struct mk_route_key, struct mk_route, 32768,
        BPF_F_NO_PREALLOC);

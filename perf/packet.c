@@ -146,8 +146,9 @@ static void measure_connection(void)
 	}
 	for (int step = 0; step <= ROWS(steps); step++) {
 		qsort(ns[step], RUNS, sizeof(ns[step][0]), compare);
-		printf("%-34s %8u %8u\n", step < ROWS(steps) ? steps[step].name : "whole connection",
-		       ns[step][0], ns[step][RUNS / 2]);
+		printf("%-34s %8u %8u\n",
+		       step < ROWS(steps) ? steps[step].name : "whole connection", ns[step][0],
+		       ns[step][RUNS / 2]);
 	}
 }
 

@@ -36,6 +36,22 @@ enum mk_prog {
 
 /* ---- tables ------------------------------------------------------------------------ */
 
+/* Raised by one with every change of what a map holds. A value only grows, at its end, and zero there
+ * means what the version before did: so the next version takes tables over by copying what there is
+ * (src/datapath/migrate.c). Tables of a later version than one's own are left alone. */
+#ifndef MK_TEST_ENLARGED_SESSION
+#define MK_ABI_VERSION 1
+#else
+#define MK_ABI_VERSION 2 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
+#endif
+
+/* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
+struct mk_abi {
+	__u32 version; /* MK_ABI_VERSION */
+	char made_by[28]; /* MONOKUBE_VERSION, ends in a zero byte */
+};
+_Static_assert(sizeof(struct mk_abi) == 32, "map value ABI");
+
 #define MK_PROTO_ANY 0
 
 /* A flow in one direction, as the packet shows it at the moment of the lookup.
@@ -74,8 +90,13 @@ struct mk_session {
 	__u32 account_id; /* mk_service.account_id, 0: not a Service's */
 	__u8 flags; /* enum mk_session_flags */
 	__u8 pad[3];
+#ifdef MK_TEST_ENLARGED_SESSION
+	__u64 test[2];
+};
+#else
 };
 _Static_assert(sizeof(struct mk_session) == 56, "map value ABI");
+#endif
 _Static_assert(offsetof(struct mk_session, account_id) == 48, "map value ABI");
 
 enum mk_scope {

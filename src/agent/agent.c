@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "datapath/abi.h"
 #include "datapath/pin.h"
 #include "overlay/record.h"
 
@@ -229,6 +230,8 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 		ret = mk_agent_check_addresses(agent, err);
 	if (ret == 0)
 		ret = take_lock(agent, err);
+	if (ret == 0)
+		ret = mk_abi_check(agent->config.bpf_dir, err);
 	if (ret == 0)
 		ret = mk_record_write(&agent->config, agent->source_text.text, err);
 	if (ret == 0)

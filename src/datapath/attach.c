@@ -4,13 +4,11 @@
  *   user-space reference goes, so each chain is pinned before its programs are attached, and
  *   unpinned when none of them is attached any more, nor running (grace period).
  * - the pinned ilb_pod, which the CNI mode attaches, belongs to a chain that is pinned.
- * New pins carry a suffix until they take the old one's name by rename(2). */
+ * - a table that a program uses is pinned, with its entries: the next agent finds it. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <dirent.h>
 #include <linux/membarrier.h>
 #include <net/if.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -18,11 +16,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "datapath/constants.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/hook.h"
 #include "datapath/pin.h"
-
-#define NEW_MARK "_new_" /* no dots: bpffs reserves them */
 
 struct hook {
 	int ifindex;
@@ -51,31 +48,21 @@ static size_t fixed_hooks(const struct mk_datapath_links *links, struct hook *ho
 
 /* ---- hooks ---------------------------------------------------------------------------------- */
 
-static int program_id(int fd, uint32_t *id, struct mk_error *err)
-{
-	struct bpf_prog_info info = { 0 };
-	__u32 size = sizeof(info);
-
-	if (bpf_obj_get_info_by_fd(fd, &info, &size) < 0)
-		return mk_error_errno(err, errno, "cannot ask for a program's id");
-	*id = info.id;
-	return 0;
-}
-
 /* Returns 1 if the program had to be put there, 0 if it was there already. */
 static int ensure_hook(const struct mk_datapath *datapath, const struct hook *hook,
 		       struct mk_error *err)
 {
 	int fd = mk_object_program(datapath->object, hook->program, err);
-	uint32_t wanted, have;
+	struct mk_program_identity wanted = { 0 };
+	uint32_t have;
 	int ret;
 
 	if (fd < 0)
 		return fd;
-	ret = program_id(fd, &wanted, err);
+	ret = mk_program_identify(fd, &wanted, err);
 	if (ret == 0)
 		ret = mk_hook_query(hook->ifindex, hook->direction, &have, err);
-	if (ret < 0 || have == wanted)
+	if (ret < 0 || have == wanted.id)
 		return ret;
 	ret = mk_hook_attach(hook->ifindex, hook->direction, fd, err);
 	if (ret < 0)
@@ -187,91 +174,6 @@ static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error 
 	return ret < 0 ? ret : changed;
 }
 
-/* ---- pins ----------------------------------------------------------------------------------- */
-
-static int new_path(const struct mk_datapath *datapath, const char *kind, const char *name,
-		    char *path, struct mk_error *err)
-{
-	char unique[96];
-	uint32_t id;
-	int fd, ret;
-
-	fd = mk_object_program(datapath->object, "ilb_pod", err);
-	ret = fd < 0 ? fd : program_id(fd, &id, err);
-	if (ret < 0)
-		return ret;
-	snprintf(unique, sizeof(unique), "%s" NEW_MARK "%u", name, id);
-	return mk_pin_path(path, datapath->bpf_dir, kind, unique, err);
-}
-
-static int pin_as_new(const struct mk_datapath *datapath, const char *kind, const char *name,
-		      int fd, struct mk_error *err)
-{
-	char path[PATH_MAX];
-	int ret = new_path(datapath, kind, name, path, err);
-
-	if (ret < 0)
-		return ret;
-	if (bpf_obj_pin(fd, path) < 0 && errno != EEXIST)
-		return mk_error_errno(err, errno, "cannot pin '%s'", path);
-	return 0;
-}
-
-static int pin_all_as_new(const struct mk_datapath *datapath, struct mk_error *err)
-{
-	int fd = mk_object_map(datapath->object, "chain", err);
-	int ret = fd < 0 ? fd : pin_as_new(datapath, MK_PIN_MAPS, "chain", fd, err);
-
-	for (size_t i = 0; ret == 0 && i < datapath->migration_count; i++) {
-		const char *name = datapath->migrations[i].name;
-
-		fd = mk_object_map(datapath->object, name, err);
-		ret = fd < 0 ? fd : pin_as_new(datapath, MK_PIN_MAPS, name, fd, err);
-	}
-	for (size_t i = 0; ret == 0 && i < mk_program_count; i++) {
-		fd = mk_object_program(datapath->object, mk_programs[i].name, err);
-		ret = fd < 0 ? fd
-			     : pin_as_new(datapath, MK_PIN_PROGS, mk_programs[i].name, fd, err);
-	}
-	return ret;
-}
-
-static int publish_pin(const struct mk_datapath *datapath, const char *kind, const char *name,
-		       struct mk_error *err)
-{
-	char from[PATH_MAX], to[PATH_MAX];
-	int ret = new_path(datapath, kind, name, from, err);
-
-	if (ret == 0)
-		ret = mk_pin_path(to, datapath->bpf_dir, kind, name, err);
-	if (ret < 0)
-		return ret;
-	if (rename(from, to) < 0)
-		return mk_error_errno(err, errno, "cannot rename '%s' to '%s'", from, to);
-	return 0;
-}
-
-static int publish_programs(const struct mk_datapath *datapath, struct mk_error *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; ret == 0 && i < mk_program_count; i++)
-		ret = publish_pin(datapath, MK_PIN_PROGS, mk_programs[i].name, err);
-	return ret;
-}
-
-/* A new size's table takes its name while the CNI mode is locked out. */
-static int publish_maps(struct mk_datapath *datapath, struct mk_error *err)
-{
-	int ret = publish_pin(datapath, MK_PIN_MAPS, "chain", err);
-
-	for (size_t i = 0; ret == 0 && i < datapath->migration_count; i++)
-		ret = publish_pin(datapath, MK_PIN_MAPS, datapath->migrations[i].name, err);
-	if (ret == 0)
-		mk_migrations_release(datapath);
-	return ret;
-}
-
 /* membarrier(2) GLOBAL is synchronize_rcu(): afterwards no CPU runs a program that was detached
  * before. Price: some ten milliseconds of the loop, once per load. A kernel with nohz_full CPUs
  * refuses it; there a pause stands in, long beside any program's microseconds. */
@@ -283,30 +185,16 @@ static void wait_for_grace_period(void)
 		nanosleep(&pause, NULL);
 }
 
-/* Pins that an agent left which was killed between pinning and renaming. */
-static void remove_leftovers(const char *bpf_dir, const char *kind)
-{
-	char path[PATH_MAX];
-	cleanup_closedir DIR *dir = NULL;
-	struct dirent *entry;
-
-	if (snprintf(path, sizeof(path), "%s/%s", bpf_dir, kind) >= (int)sizeof(path))
-		return;
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir)))
-		if (strstr(entry->d_name, NEW_MARK) && unlinkat(dirfd(dir), entry->d_name, 0) < 0)
-			mk_log_warn("cannot remove an old pin path=%s/%s error=%s", path,
-				    entry->d_name, strerror(errno));
-}
-
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 {
-	int pods, ret = pin_all_as_new(datapath, err);
+	int pods, ret = mk_pins_prepare(datapath, err);
 
 	if (ret == 0)
 		ret = mk_migrations_copy(datapath, true, err);
+	if (ret == 0)
+		ret = mk_pins_publish(datapath, err);
 	if (ret == 0)
 		ret = ensure_fixed_hooks(datapath, err);
 	if (ret >= 0)
@@ -316,17 +204,12 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 	pods = ensure_pod_hooks(datapath, err);
 	if (pods < 0)
 		return pods;
-	ret = publish_programs(datapath, err);
-	if (ret < 0)
-		return ret;
 	wait_for_grace_period();
 	ret = mk_migrations_copy(datapath, true, err);
-	if (ret == 0)
-		ret = publish_maps(datapath, err);
 	if (ret < 0)
 		return ret;
-	remove_leftovers(datapath->bpf_dir, MK_PIN_PROGS);
-	remove_leftovers(datapath->bpf_dir, MK_PIN_MAPS);
+	mk_migrations_release(datapath);
+	mk_pins_tidy(datapath);
 	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d uplinks=%zu pods=%d",
 		    datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
 		    datapath->links.uplink_ifindexes[0], datapath->links.uplink_count, pods);

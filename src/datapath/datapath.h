@@ -39,10 +39,10 @@ const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath);
 mk_must_check int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established,
 					    uint32_t half_open, struct mk_error *err);
 /* Take over the pinned tables, create those that are missing, load the programs. Of a table that
- * only has another size the entries move to a new one, and Maglev tables of another size are
- * computed anew; another layout is refused: its entries are other people's connections. Where there
- * is no memory for the new ones, or not all entries fit, that is logged, and those that are there
- * are used as they are. */
+ * has another size, or an older version's shorter values, the entries move to a new one, and Maglev
+ * tables of another size are computed anew; another layout and a later version's tables are refused:
+ * their entries are other people's connections. Where there is no memory for the new ones, or not all
+ * entries fit, that is logged, and those that are there are used as they are. */
 mk_must_check int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err);
 /* Did some table move? The programs that run know the old one alone: attach before any change. */
 bool mk_datapath_moved(const struct mk_datapath *datapath);

@@ -12,13 +12,14 @@
 
 struct route;
 
-/* A pinned table that is smaller or larger than this version's: its entries move over, or, where
- * they are computed from others (map maglev), are computed anew. */
+/* Entries that move from one table to another of the same name. */
 struct mk_migration {
 	char name[32];
 	int old_fd; /* owned; the new table's is the object's */
+	/* what the new table has is newer: programs use it already, or another table came first */
+	bool only_add;
 };
-#define MK_MIGRATIONS 16
+#define MK_MIGRATIONS 64
 
 struct mk_datapath {
 	enum mk_datapath_state state;
@@ -36,6 +37,7 @@ struct mk_datapath {
 	struct mk_service_sync *services;
 	struct mk_migration migrations[MK_MIGRATIONS];
 	size_t migration_count;
+	bool published; /* the new tables have their names: programs may use them */
 	size_t pods_looked_at, routes_looked_at; /* by repairs */
 	struct route *route_entries; /* map routes as it is, by key */
 };
@@ -44,14 +46,30 @@ mk_must_check int mk_datapath_expect(const struct mk_datapath *datapath,
 				     enum mk_datapath_state state, const char *step,
 				     struct mk_error *err);
 
-/* migrate.c: note down that @name moves from @old_fd (taken over on success). */
+struct bpf_map;
+/* load.c: can @pinned, at @path, take the place of @map (0), be copied into it (1), or neither? */
+mk_must_check int mk_layout_check(const struct bpf_map *map, const struct mk_table *pinned,
+				  const char *path, struct mk_error *err);
+
+/* migrate.c: note down that @name's entries move from @old_fd (taken over on success). */
 mk_must_check int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd,
-				   struct mk_error *err);
+				   bool only_add, struct mk_error *err);
 bool mk_migration_of(const struct mk_datapath *datapath, const char *name);
-/* Copy what the new tables lack. Called before the new programs run, and again after. */
+/* Copy what the new tables lack. Called before the new programs run, and @again just before and
+ * after they take over. */
 mk_must_check int mk_migrations_copy(const struct mk_datapath *datapath, bool again,
 				     struct mk_error *err);
 void mk_migrations_release(struct mk_datapath *datapath);
+
+/* publish.c: pins change owners while the agent may be killed at any instant.
+ * Pin chain, programs and moved tables beside those in use; */
+mk_must_check int mk_pins_prepare(const struct mk_datapath *datapath, struct mk_error *err);
+/* give them the names, keeping the tables before under others; */
+mk_must_check int mk_pins_publish(struct mk_datapath *datapath, struct mk_error *err);
+/* tables that an agent kept which was killed before its last copy: copied from, too; */
+mk_must_check int mk_pins_resume(struct mk_datapath *datapath, struct mk_error *err);
+/* nobody uses what was before any more. */
+void mk_pins_tidy(struct mk_datapath *datapath);
 
 /* Read map routes. */
 mk_must_check int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "datapath/abi.h"
 #include "datapath/bpflog.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/pin.h"
@@ -130,22 +131,26 @@ int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* The chain belongs to the programs of one load, and so do their constants. */
-static bool is_pinned_kind(const struct bpf_map *map)
+/* The chain belongs to the programs of one load, and so do their constants and what says whose
+ * the tables are. */
+static bool outlives_load(const struct bpf_map *map)
 {
-	return !bpf_map__is_internal(map) && strcmp(bpf_map__name(map), "chain") != 0;
+	const char *name = bpf_map__name(map);
+
+	return !bpf_map__is_internal(map) && strcmp(name, "chain") != 0 && strcmp(name, "abi") != 0;
 }
 
-/* Returns 0 if @pinned can be used as it is, 1 if only its size differs: how many entries, or, of
- * Maglev tables, how long they are. */
-static int check_layout(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
-			struct mk_error *err)
+/* Returns 0 if @pinned can be used as it is, 1 if its entries can move to a new table: another
+ * number of them, shorter values of a version before, Maglev tables of another length. */
+int mk_layout_check(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
+		    struct mk_error *err)
 {
-	bool same_value = pinned->value_size == bpf_map__value_size(map);
+	uint32_t value_size = bpf_map__value_size(map);
 
 	if (pinned->type == bpf_map__type(map) && pinned->key_size == bpf_map__key_size(map) &&
-	    (same_value || strcmp(pinned->name, "maglev") == 0))
-		return !same_value || pinned->max_entries != bpf_map__max_entries(map);
+	    (pinned->value_size <= value_size || strcmp(pinned->name, "maglev") == 0))
+		return pinned->value_size != value_size ||
+		       pinned->max_entries != bpf_map__max_entries(map);
 	return mk_error_set(err, EPROTO,
 			    "pinned map '%s' has another layout than this version's: type %u, key "
 			    "%u bytes, value "
@@ -158,7 +163,7 @@ static int check_layout(const struct bpf_map *map, const struct mk_table *pinned
 			    bpf_map__value_size(map), bpf_map__max_entries(map));
 }
 
-/* Use the pinned map, if there is one; one of another size will be copied from. */
+/* Use the pinned map, if there is one, or copy from it. */
 static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct mk_error *err)
 {
 	const char *name = bpf_map__name(map);
@@ -175,11 +180,11 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 	if (ret == 0)
 		ret = mk_table_init(&pinned, name, fd, err);
 	if (ret == 0)
-		ret = check_layout(map, &pinned, path, err);
+		ret = mk_layout_check(map, &pinned, path, err);
 	if (ret > 0 && datapath->keep_sizes && pinned.value_size == bpf_map__value_size(map))
 		ret = 0;
 	if (ret > 0) {
-		ret = mk_migration_add(datapath, name, fd, err);
+		ret = mk_migration_add(datapath, name, fd, false, err);
 		if (ret == 0)
 			mk_steal_fd(&fd);
 		return ret;
@@ -198,7 +203,7 @@ static int take_over_all(struct mk_datapath *datapath, struct mk_error *err)
 
 	bpf_object__for_each_map(map, mk_object_get(datapath->object))
 	{
-		int ret = is_pinned_kind(map) ? take_over(datapath, map, err) : 0;
+		int ret = outlives_load(map) ? take_over(datapath, map, err) : 0;
 
 		if (ret < 0)
 			return ret;
@@ -216,7 +221,7 @@ static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 	{
 		int ret;
 
-		if (!is_pinned_kind(map) || mk_migration_of(datapath, bpf_map__name(map)))
+		if (!outlives_load(map) || mk_migration_of(datapath, bpf_map__name(map)))
 			continue;
 		ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, bpf_map__name(map), err);
 		if (ret < 0)
@@ -327,6 +332,8 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 	int ret = take_over_all(datapath, err);
 
 	if (ret == 0)
+		ret = mk_pins_resume(datapath, err);
+	if (ret == 0)
 		ret = mk_object_load(datapath->object, err);
 	if (ret == 0)
 		ret = mk_object_fill_chain(datapath->object, err);
@@ -354,6 +361,8 @@ int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "load", err);
 
+	if (ret == 0)
+		ret = mk_abi_check(datapath->bpf_dir, err);
 	if (ret < 0)
 		return ret;
 	ret = make_tables(datapath, err);

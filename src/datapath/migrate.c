@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A table that another version made larger or smaller, with the same keys and values: a new one
- * takes its place, with all its entries. So it is with Maglev tables after maglevTableSize was
- * changed, only that they are computed, from backends that no program writes. They are copied before the new programs run, because
- * those find nothing in the old table, and once more when the last old program has ended, for
- * what was entered in between. An entry that was removed in between comes back; sessions expire
- * and pods are reaped, so it does not stay. */
+/* A table of another version or configuration: a new one takes its place, with all its entries.
+ * - Another number of entries: as they are.
+ * - Longer values than a version before had: what there is, and zero behind it (see MK_ABI_VERSION).
+ * - Maglev tables of another length (maglevTableSize was changed): computed, from backends that no
+ *   program writes.
+ * Entries are copied first so that the agent can read them, again just before the new programs run,
+ * because those find nothing in the old table, and once more when the last old program has ended,
+ * for what was entered in between. An entry that was removed in between comes back; sessions expire
+ * and pods are reaped, so it does not stay. A connection whose first packets fall into the time of
+ * the second copy, milliseconds, may have to repeat one: its table is not yet that of the program
+ * that gets the answer. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -16,7 +21,7 @@
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
 
-int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd,
+int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd, bool only_add,
 		     struct mk_error *err)
 {
 	struct mk_migration *migration = &datapath->migrations[datapath->migration_count];
@@ -25,6 +30,7 @@ int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd,
 		return mk_error_set(err, ENOSPC, "more than %d maps to move", MK_MIGRATIONS);
 	snprintf(migration->name, sizeof(migration->name), "%s", name);
 	migration->old_fd = old_fd;
+	migration->only_add = only_add;
 	datapath->migration_count++;
 	return 0;
 }
@@ -44,33 +50,57 @@ void mk_migrations_release(struct mk_datapath *datapath)
 	datapath->migration_count = 0;
 }
 
-static bool is_array(uint32_t type)
-{
-	return type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY;
-}
+/* ---- copies ------------------------------------------------------------------------------------- */
+
+#define AT_ONCE 2048
+
+struct copying {
+	const struct mk_table *from, *to;
+	bool only_add; /* what is there is newer */
+	void *grown; /* a value as long as the new table's */
+	unsigned int left_out;
+};
 
 /* Of a per-CPU table each entry has one value per CPU, each padded to eight bytes. */
-static size_t value_room(const struct mk_table *table)
+static size_t values_of(const struct mk_table *table)
 {
 	int cpus = libbpf_num_possible_cpus();
 
-	if (table->type != BPF_MAP_TYPE_PERCPU_ARRAY)
-		return table->value_size;
-	return (table->value_size + 7) / 8 * 8 * (size_t)(cpus > 0 ? cpus : 1);
+	return table->type == BPF_MAP_TYPE_PERCPU_ARRAY && cpus > 0 ? (size_t)cpus : 1;
 }
 
-/* An array's slots are all there from the start: one beyond the end of the new one stays behind. */
-static int copy_entry(const struct mk_table *from, const struct mk_table *to, const void *key,
-		      void *value, struct mk_error *err)
+static size_t value_room(const struct mk_table *table)
 {
-	if (bpf_map_lookup_elem(from->fd, key, value) < 0)
-		return 0; /* gone since the listing */
-	if (is_array(to->type) && *(const uint32_t *)key >= to->max_entries)
-		return 0;
-	if (bpf_map_update_elem(to->fd, key, value, is_array(to->type) ? BPF_ANY : BPF_NOEXIST) ==
-		    0 ||
+	return (table->value_size + 7u) / 8 * 8;
+}
+
+/* What was added at a value's end is zero. */
+static const void *grow(const struct copying *copying, const void *value)
+{
+	size_t old = value_room(copying->from), new = value_room(copying->to);
+
+	if (copying->from->value_size == copying->to->value_size)
+		return value;
+	memset(copying->grown, 0, new *values_of(copying->to));
+	for (size_t i = 0; i < values_of(copying->to); i++)
+		memcpy((char *)copying->grown + i * new, (const char *)value + i * old,
+		       copying->from->value_size);
+	return copying->grown;
+}
+
+/* What is only added to a full table in use has to stay behind. */
+static int put(struct copying *copying, const void *key, const void *value, struct mk_error *err)
+{
+	const struct mk_table *from = copying->from, *to = copying->to;
+
+	if (bpf_map_update_elem(to->fd, key, grow(copying, value),
+				copying->only_add ? BPF_NOEXIST : BPF_ANY) == 0 ||
 	    errno == EEXIST)
 		return 0;
+	if (errno == E2BIG && copying->only_add) {
+		copying->left_out++;
+		return 0;
+	}
 	if (errno == E2BIG)
 		return mk_error_set(
 			err, ENOSPC,
@@ -82,19 +112,70 @@ static int copy_entry(const struct mk_table *from, const struct mk_table *to, co
 			      from->name, from->max_entries, to->max_entries);
 }
 
-static int copy_table(const struct mk_table *from, const struct mk_table *to, struct mk_error *err)
+/* Slots are all there from the start: one beyond the end of the new array stays behind, and values
+ * of an array in use have moved on. */
+static int copy_array(struct copying *copying, struct mk_error *err)
 {
-	cleanup_free void *keys = NULL, *value = malloc(value_room(from));
-	size_t count;
-	int ret;
+	const struct mk_table *from = copying->from;
+	cleanup_free void *value = malloc(value_room(from) * values_of(from));
+	int ret = 0;
 
+	if (copying->only_add)
+		return 0;
 	if (!value)
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
-	ret = mk_table_keys(from, &keys, &count, err);
-	for (size_t i = 0; ret == 0 && i < count; i++)
-		ret = copy_entry(from, to, (char *)keys + i * from->key_size, value, err);
+	for (uint32_t slot = 0; ret == 0 && slot < from->max_entries; slot++)
+		if (slot < copying->to->max_entries &&
+		    bpf_map_lookup_elem(from->fd, &slot, value) == 0)
+			ret = put(copying, &slot, value, err);
 	return ret;
 }
+
+static int copy_entries(struct copying *copying, struct mk_error *err)
+{
+	const struct mk_table *from = copying->from;
+	cleanup_free char *keys = calloc(AT_ONCE, from->key_size);
+	cleanup_free char *values = calloc(AT_ONCE, from->value_size);
+	struct mk_cursor cursor = { 0 };
+	int ret = 0;
+
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
+	while (ret == 0 && !cursor.done) {
+		int count = mk_table_next(from, &cursor, keys, values, AT_ONCE, err);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; ret == 0 && i < count; i++)
+			ret = put(copying, keys + (size_t)i * from->key_size,
+				  values + (size_t)i * from->value_size, err);
+	}
+	return ret;
+}
+
+static bool is_array(uint32_t type)
+{
+	return type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY;
+}
+
+static int copy_table(const struct mk_table *from, const struct mk_table *to, bool only_add,
+		      struct mk_error *err)
+{
+	cleanup_free void *grown = malloc(value_room(to) * values_of(to));
+	struct copying copying = { .from = from, .to = to, .only_add = only_add, .grown = grown };
+	int ret;
+
+	if (!grown)
+		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
+	ret = is_array(from->type) ? copy_array(&copying, err) : copy_entries(&copying, err);
+	if (copying.left_out)
+		mk_log_error("map is full, what programs entered while it moved is lost name=%s "
+			     "max_entries=%u lost=%u",
+			     to->name, to->max_entries, copying.left_out);
+	return ret;
+}
+
+/* ---- Maglev tables ------------------------------------------------------------------------------ */
 
 /* All backends of one generation, as many as there are; the caller frees *@backends. */
 static int read_backends(const struct mk_table *table, const struct mk_maglev_key *of,
@@ -163,29 +244,45 @@ static int compute_table(const struct mk_datapath *datapath, const struct mk_tab
 	return ret;
 }
 
+/* ---- the whole ---------------------------------------------------------------------------------- */
+
+static int open_both(const struct mk_datapath *datapath, const struct mk_migration *migration,
+		     struct mk_table *from, struct mk_table *to, struct mk_error *err)
+{
+	int fd = mk_object_map(datapath->object, migration->name, err);
+	int ret = fd < 0 ? fd : mk_table_init(from, migration->name, migration->old_fd, err);
+
+	return ret < 0 ? ret : mk_table_init(to, migration->name, fd, err);
+}
+
+static void say(const struct mk_migration *migration, const struct mk_table *from,
+		const struct mk_table *to)
+{
+	if (migration->only_add)
+		mk_log_info("map takes up what a killed agent has left behind name=%s", from->name);
+	else
+		mk_log_info("map moves to its new size name=%s entries=%u before=%u value_bytes=%u "
+			    "before=%u",
+			    from->name, to->max_entries, from->max_entries, to->value_size,
+			    from->value_size);
+}
+
 static int copy(const struct mk_datapath *datapath, const struct mk_migration *migration,
 		bool again, struct mk_error *err)
 {
 	struct mk_table from, to;
-	int fd = mk_object_map(datapath->object, migration->name, err);
-	int ret = fd < 0 ? fd : mk_table_init(&from, migration->name, migration->old_fd, err);
+	int ret = open_both(datapath, migration, &from, &to, err);
 
-	if (ret == 0)
-		ret = mk_table_init(&to, migration->name, fd, err);
 	if (ret < 0)
 		return ret;
-	/* a ring buffer holds reports that somebody reads at once or never; an array's values have
-	 * moved on by the second time */
-	if (from.type == BPF_MAP_TYPE_RINGBUF || (again && is_array(from.type)))
+	/* a ring buffer holds reports that somebody reads at once or never */
+	if (from.type == BPF_MAP_TYPE_RINGBUF)
 		return 0;
 	if (!again)
-		mk_log_info("map moves to its new size name=%s entries=%u before=%u value_bytes=%u "
-			    "before=%u",
-			    from.name, to.max_entries, from.max_entries, to.value_size,
-			    from.value_size);
-	if (from.value_size != to.value_size)
+		say(migration, &from, &to);
+	if (from.value_size != to.value_size && strcmp(from.name, "maglev") == 0)
 		return again ? 0 : compute_table(datapath, &from, &to, err);
-	return copy_table(&from, &to, err);
+	return copy_table(&from, &to, migration->only_add || datapath->published, err);
 }
 
 int mk_migrations_copy(const struct mk_datapath *datapath, bool again, struct mk_error *err)

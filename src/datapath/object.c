@@ -65,8 +65,8 @@ static int set_maglev_size(struct bpf_map *maglev, __u32 room, struct mk_error *
 bool mk_object_has_coarse_clock(void)
 {
 	bool quiet = mk_bpflog_quiet(true);
-	bool has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS,
-					   BPF_FUNC_ktime_get_coarse_ns, NULL) == 1;
+	bool has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_ktime_get_coarse_ns,
+					   NULL) == 1;
 
 	mk_bpflog_quiet(quiet);
 	return has;

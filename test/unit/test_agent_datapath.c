@@ -2,205 +2,44 @@
 /* Load, attach, replace, remove: the real programs in a network and mount namespace of their own. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-#include <dirent.h>
-#include <net/if.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/netlink.h"
-#include "datapath/datapath.h"
 #include "datapath/drops.h"
-#include "datapath/hook.h"
 #include "datapath/object.h"
-#include "datapath/pin.h"
 #include "datapath/pods.h"
 #include "datapath/remove.h"
 #include "datapath/runtime.h"
 #include "datapath/watch.h"
-#include "unit/unit.h"
-
-static struct mk_error err;
-static struct mk_nl *nl;
-static struct mk_node constants;
-static struct mk_datapath_links links;
-static int pod_ifindex, up0;
-static char dir[64], bpf_dir[96], state_dir[96];
-
-static const struct mk_mac gateway_mac = { { 2, 0x4d, 10, 244, 1, 254 } };
-
-static int veth(const char *name, const char *peer, const struct mk_mac *mac)
-{
-	const struct mk_veth pair = { .name = name,
-				      .mac = *mac,
-				      .peer_name = peer,
-				      .peer_mac = { { 2, 0, 0, 0, 0, 9 } },
-				      .peer_netns_fd = -1,
-				      .mtu_bytes = 1450 };
-	struct mk_link link;
-
-	ck_ok(mk_nl_veth_add(nl, &pair, &err));
-	ck_ok(mk_nl_link_get(nl, name, &link, &err));
-	return link.ifindex;
-}
-
-static void setup(void)
-{
-	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 1 } };
-
-	ck_assert_msg(unshare(CLONE_NEWNET | CLONE_NEWNS) == 0, "needs root: %s", strerror(errno));
-	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	snprintf(dir, sizeof(dir), "/tmp/mk-test-datapath-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_int_eq(mount("tmpfs", dir, "tmpfs", 0, NULL), 0);
-	snprintf(bpf_dir, sizeof(bpf_dir), "%s/fs/monokube", dir);
-	snprintf(state_dir, sizeof(state_dir), "%s/state", dir);
-	nl = mk_nl_open(&err);
-	ck_assert_msg(nl != NULL, "%s", mk_error_text(&err));
-	up0 = links.uplink_ifindexes[0] = veth("up0", "far0", &other);
-	links.uplink_count = 1;
-	links.overlay_ifindex = veth("vx0", "vx1", &other);
-	links.host_peer_ifindex = veth("mkh1", "mkh0", &gateway_mac);
-	pod_ifindex = veth("mkpod", "eth0", &gateway_mac);
-	constants = (struct mk_node){ .uplink_count = 1,
-				      .overlay_ifindex = (__u32)links.overlay_ifindex,
-				      .uplinks = { { .ifindex = (__u32)up0, .mtu_bytes = 1500 } },
-				      .overlay_mtu_bytes = 1450,
-				      .nat_port_min = 49152,
-				      .nat_port_max = 65535 };
-	memcpy(constants.gateway_mac, gateway_mac.byte, sizeof(constants.gateway_mac));
-}
-
-static void teardown(void)
-{
-	char command[160];
-
-	mk_nl_free(nl);
-	snprintf(command, sizeof(command), "umount -l %s; rmdir %s", dir, dir);
-	ck_assert_int_eq(system(command), 0);
-}
-
-static struct mk_datapath *loaded(void)
-{
-	struct mk_datapath *datapath = mk_datapath_open(bpf_dir, state_dir, &constants, &err);
-
-	ck_assert_msg(datapath != NULL, "%s", mk_error_text(&err));
-	ck_ok(mk_datapath_load(datapath, &err));
-	return datapath;
-}
-
-static struct mk_datapath *attached(void)
-{
-	struct mk_datapath *datapath = loaded();
-
-	ck_ok(mk_datapath_attach(datapath, &links, &err));
-	return datapath;
-}
-
-static uint32_t program_at(int ifindex, enum mk_direction direction)
-{
-	uint32_t id;
-
-	ck_ok(mk_hook_query(ifindex, direction, &id, &err));
-	return id;
-}
-
-/* The id of what is pinned, 0: nothing. */
-static uint32_t pinned_id(const char *kind, const char *name)
-{
-	cleanup_close int fd = mk_pin_open(bpf_dir, kind, name, &err);
-	struct bpf_prog_info program = { 0 };
-	struct bpf_map_info map = { 0 };
-	__u32 size = kind[0] == 'p' ? sizeof(program) : sizeof(map);
-
-	if (fd < 0)
-		return 0;
-	ck_assert_int_eq(
-		bpf_obj_get_info_by_fd(fd, kind[0] == 'p' ? (void *)&program : &map, &size), 0);
-	return kind[0] == 'p' ? program.id : map.id;
-}
-
-/* Slots of the pinned chain that hold a program. */
-static int chain_length(const char *name)
-{
-	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, &err);
-	int filled = 0;
-
-	ck_ok(fd);
-	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++) {
-		__u32 id;
-
-		filled += bpf_map_lookup_elem(fd, &slot, &id) == 0;
-	}
-	return filled;
-}
-
-static unsigned int pins(const char *kind, const char *part)
-{
-	char path[160];
-	cleanup_closedir DIR *folder = NULL;
-	unsigned int count = 0;
-	struct dirent *entry;
-
-	snprintf(path, sizeof(path), "%s/%s", bpf_dir, kind);
-	folder = opendir(path);
-	while (folder && (entry = readdir(folder)))
-		count += entry->d_name[0] != '.' && strstr(entry->d_name, part) != NULL;
-	return count;
-}
-
-/* Every map of the object is pinned. */
-static unsigned int object_maps(void)
-{
-	cleanup_object struct mk_object *object = mk_object_open(&constants, &err);
-	const struct bpf_map *map;
-	unsigned int count = 0;
-
-	ck_assert_msg(object != NULL, "%s", mk_error_text(&err));
-	bpf_object__for_each_map(map, mk_object_get(object)) count += !bpf_map__is_internal(map);
-	return count;
-}
-
-static void put_pod(const char *address, int ifindex)
-{
-	const struct mk_pod pod = { .ifindex = (__u32)ifindex };
-	struct mk_pods *pods = mk_pods_open(bpf_dir, state_dir, &err);
-	struct mk_ip ip;
-
-	ck_assert_msg(pods != NULL, "%s", mk_error_text(&err));
-	ck_assert_int_eq(mk_ip_parse(address, &ip), 0);
-	ck_ok(mk_pods_put(pods, &ip, &pod, &err));
-	mk_pods_free(pods);
-}
+#include "unit/datapath_fixture.h"
 
 /* ---- tests --------------------------------------------------------------------------------------- */
 
 START_TEST(test_not_loaded)
 {
-	ck_assert_ptr_null(mk_pods_open(bpf_dir, state_dir, &err));
-	ck_assert_int_eq(err.code, ENOENT);
-	ck_assert_msg(strstr(err.text, bpf_dir) && strstr(err.text, "monokube agent"), "%s",
-		      err.text);
+	ck_assert_ptr_null(mk_pods_open(fx.bpf_dir, fx.state_dir, &fx.err));
+	ck_assert_int_eq(fx.err.code, ENOENT);
+	ck_assert_msg(strstr(fx.err.text, fx.bpf_dir) && strstr(fx.err.text, "monokube agent"),
+		      "%s", fx.err.text);
 }
 END_TEST
 
 START_TEST(test_states)
 {
-	struct mk_datapath *datapath = mk_datapath_open(bpf_dir, state_dir, &constants, &err);
+	struct mk_datapath *datapath =
+		mk_datapath_open(fx.bpf_dir, fx.state_dir, &fx.constants, &fx.err);
 	struct mk_service_counts counts = { 0 };
 
-	ck_assert_int_eq(mk_datapath_attach(datapath, &links, &err), -EINVAL);
-	ck_assert_msg(strstr(err.text, "opened") && strstr(err.text, "loaded"), "%s", err.text);
-	ck_ok(mk_datapath_load(datapath, &err));
-	ck_assert_int_eq(mk_datapath_load(datapath, &err), -EINVAL);
-	ck_assert_int_eq(mk_datapath_prune(datapath, 0, &counts, &err), -EINVAL);
-	ck_ok(mk_datapath_attach(datapath, &links, &err));
-	ck_ok(mk_datapath_prune(datapath, 0, &counts, &err));
+	ck_assert_int_eq(mk_datapath_attach(datapath, &fx.links, &fx.err), -EINVAL);
+	ck_assert_msg(strstr(fx.err.text, "opened") && strstr(fx.err.text, "loaded"), "%s",
+		      fx.err.text);
+	fx_ok(mk_datapath_load(datapath, &fx.err));
+	ck_assert_int_eq(mk_datapath_load(datapath, &fx.err), -EINVAL);
+	ck_assert_int_eq(mk_datapath_prune(datapath, 0, &counts, &fx.err), -EINVAL);
+	fx_ok(mk_datapath_attach(datapath, &fx.links, &fx.err));
+	fx_ok(mk_datapath_prune(datapath, 0, &counts, &fx.err));
 	ck_assert_int_eq(mk_datapath_state(datapath), MK_DATAPATH_SYNCED);
 	mk_datapath_free(datapath);
 }
@@ -208,17 +47,17 @@ END_TEST
 
 START_TEST(test_everything_outlives_the_agent)
 {
-	mk_datapath_free(attached());
-	ck_assert_uint_ne(program_at(links.host_peer_ifindex, MK_INGRESS), 0);
-	ck_assert_uint_ne(program_at(links.overlay_ifindex, MK_INGRESS), 0);
-	ck_assert_uint_ne(program_at(links.uplink_ifindexes[0], MK_INGRESS), 0);
-	ck_assert_uint_ne(program_at(links.uplink_ifindexes[0], MK_EGRESS), 0);
-	ck_assert_uint_ne(program_at(MK_LOOPBACK_IFINDEX, MK_EGRESS), 0);
-	ck_assert_int_eq(chain_length("chain"), MK_PROG_COUNT);
-	ck_assert_uint_eq(pins("maps", "_new_"), 0);
-	ck_assert_uint_eq(pins("progs", "_new_"), 0);
-	ck_assert_uint_eq(pins("progs", ""), mk_program_count);
-	ck_assert_uint_eq(pins("maps", ""), object_maps());
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_ne(fx_program_at(fx.links.host_peer_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(fx.links.overlay_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(fx.links.uplink_ifindexes[0], MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(fx.links.uplink_ifindexes[0], MK_EGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(MK_LOOPBACK_IFINDEX, MK_EGRESS), 0);
+	ck_assert_int_eq(fx_chain_length("chain"), MK_PROG_COUNT);
+	ck_assert_uint_eq(fx_pins("maps", "_new_"), 0);
+	ck_assert_uint_eq(fx_pins("progs", "_new_"), 0);
+	ck_assert_uint_eq(fx_pins("progs", ""), mk_program_count);
+	ck_assert_uint_eq(fx_pins("maps", ""), fx_object_maps());
 }
 END_TEST
 
@@ -227,19 +66,20 @@ START_TEST(test_replaced)
 {
 	uint32_t map, chain, pod;
 
-	mk_datapath_free(attached());
-	put_pod("10.244.1.2", pod_ifindex);
-	mk_datapath_free(attached());
-	map = pinned_id("maps", "sessions");
-	chain = pinned_id("maps", "chain");
-	pod = program_at(pod_ifindex, MK_INGRESS);
+	mk_datapath_free(fx_attached());
+	fx_put_pod("10.244.1.2", fx.pod_ifindex);
+	mk_datapath_free(fx_attached());
+	map = fx_pinned_id("maps", "sessions");
+	chain = fx_pinned_id("maps", "chain");
+	pod = fx_program_at(fx.pod_ifindex, MK_INGRESS);
 	ck_assert_uint_ne(pod, 0);
-	ck_assert_uint_eq(pod, pinned_id("progs", "ilb_pod"));
-	mk_datapath_free(attached());
-	ck_assert_uint_eq(pinned_id("maps", "sessions"), map);
-	ck_assert_uint_ne(pinned_id("maps", "chain"), chain);
-	ck_assert_uint_ne(program_at(pod_ifindex, MK_INGRESS), pod);
-	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), pinned_id("progs", "ilb_pod"));
+	ck_assert_uint_eq(pod, fx_pinned_id("progs", "ilb_pod"));
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(fx_pinned_id("maps", "sessions"), map);
+	ck_assert_uint_ne(fx_pinned_id("maps", "chain"), chain);
+	ck_assert_uint_ne(fx_program_at(fx.pod_ifindex, MK_INGRESS), pod);
+	ck_assert_uint_eq(fx_program_at(fx.pod_ifindex, MK_INGRESS),
+			  fx_pinned_id("progs", "ilb_pod"));
 }
 END_TEST
 
@@ -247,13 +87,13 @@ END_TEST
 START_TEST(test_foreign_interface_stays_untouched)
 {
 	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
-	int foreign = veth("other0", "other1", &other);
+	int foreign = fx_veth("other0", "other1", &other);
 
-	mk_datapath_free(attached());
-	put_pod("10.244.1.2", foreign);
-	put_pod("10.244.1.3", 9999);
-	mk_datapath_free(attached());
-	ck_assert_uint_eq(program_at(foreign, MK_INGRESS), 0);
+	mk_datapath_free(fx_attached());
+	fx_put_pod("10.244.1.2", foreign);
+	fx_put_pod("10.244.1.3", 9999);
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(fx_program_at(foreign, MK_INGRESS), 0);
 }
 END_TEST
 
@@ -266,12 +106,12 @@ START_TEST(test_qdisc_goes_when_empty)
 		"tc filter add dev other0 ingress protocol ip u32 match u32 0 0 classid 1:1",
 		"true",
 	};
-	int ifindex = veth("other0", "other1", &other);
+	int ifindex = fx_veth("other0", "other1", &other);
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fillings); i++) {
 		ck_assert_int_eq(system("tc qdisc replace dev other0 clsact"), 0);
 		ck_assert_int_eq(system(fillings[i]), 0);
-		ck_assert_int_eq(mk_hook_remove_empty_qdisc(ifindex, &err), 0);
+		ck_assert_int_eq(mk_hook_remove_empty_qdisc(ifindex, &fx.err), 0);
 		ck_assert_msg((system("tc qdisc show dev other0 | grep -q clsact") == 0) ==
 				      (i < MK_ARRAY_SIZE(fillings) - 1),
 			      "%s", fillings[i]);
@@ -289,29 +129,29 @@ START_TEST(test_killed_between)
 	struct mk_datapath *datapath;
 	char from[256], to[256];
 
-	mk_datapath_free(attached());
-	datapath = attached();
-	snprintf(from, sizeof(from), "%s/maps/chain", bpf_dir);
-	snprintf(to, sizeof(to), "%s/maps/chain_new_1", bpf_dir);
+	mk_datapath_free(fx_attached());
+	datapath = fx_attached();
+	snprintf(from, sizeof(from), "%s/maps/chain", fx.bpf_dir);
+	snprintf(to, sizeof(to), "%s/maps/chain_new_1", fx.bpf_dir);
 	ck_assert_int_eq(rename(from, to), 0);
 	mk_datapath_free(datapath);
-	ck_assert_int_eq(chain_length("chain_new_1"), MK_PROG_COUNT);
-	mk_datapath_free(attached());
-	ck_assert_uint_eq(pins("maps", "_new_"), 0);
-	ck_assert_int_eq(chain_length("chain"), MK_PROG_COUNT);
+	ck_assert_int_eq(fx_chain_length("chain_new_1"), MK_PROG_COUNT);
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(fx_pins("maps", "_new_"), 0);
+	ck_assert_int_eq(fx_chain_length("chain"), MK_PROG_COUNT);
 }
 END_TEST
 
 START_TEST(test_repair)
 {
-	struct mk_datapath *datapath = attached();
+	struct mk_datapath *datapath = fx_attached();
 
-	put_pod("10.244.1.2", pod_ifindex);
-	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &err), 1);
-	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &err), 0);
-	ck_assert_int_eq(mk_hook_detach(links.uplink_ifindexes[0], MK_EGRESS, &err), 1);
-	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &err), 1);
-	ck_assert_uint_ne(program_at(links.uplink_ifindexes[0], MK_EGRESS), 0);
+	fx_put_pod("10.244.1.2", fx.pod_ifindex);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 0);
+	ck_assert_int_eq(mk_hook_detach(fx.links.uplink_ifindexes[0], MK_EGRESS, &fx.err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
+	ck_assert_uint_ne(fx_program_at(fx.links.uplink_ifindexes[0], MK_EGRESS), 0);
 	mk_datapath_free(datapath);
 }
 END_TEST
@@ -320,22 +160,23 @@ END_TEST
 START_TEST(test_uplinks_change)
 {
 	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 8 } };
-	struct mk_datapath_links before = links;
-	int up1 = veth("up1", "far1", &other);
+	struct mk_datapath_links before = fx.links;
+	int up1 = fx_veth("up1", "far1", &other);
 
-	links.uplink_ifindexes[links.uplink_count++] = up1;
-	mk_datapath_free(attached());
-	ck_assert_uint_ne(program_at(up0, MK_INGRESS), 0);
-	ck_assert_uint_ne(program_at(up1, MK_INGRESS), 0);
-	ck_assert_uint_ne(program_at(up1, MK_EGRESS), 0);
-	put_pod("10.244.1.2", pod_ifindex);
-	mk_datapath_free(attached());
-	links = before;
-	mk_datapath_free(attached());
-	ck_assert_uint_ne(program_at(up0, MK_INGRESS), 0);
-	ck_assert_uint_eq(program_at(up1, MK_INGRESS), 0);
-	ck_assert_uint_eq(program_at(up1, MK_EGRESS), 0);
-	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), pinned_id("progs", "ilb_pod"));
+	fx.links.uplink_ifindexes[fx.links.uplink_count++] = up1;
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(up1, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(up1, MK_EGRESS), 0);
+	fx_put_pod("10.244.1.2", fx.pod_ifindex);
+	mk_datapath_free(fx_attached());
+	fx.links = before;
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_eq(fx_program_at(up1, MK_INGRESS), 0);
+	ck_assert_uint_eq(fx_program_at(up1, MK_EGRESS), 0);
+	ck_assert_uint_eq(fx_program_at(fx.pod_ifindex, MK_INGRESS),
+			  fx_pinned_id("progs", "ilb_pod"));
 }
 END_TEST
 
@@ -346,20 +187,20 @@ START_TEST(test_other_layout_is_refused)
 	char path[160];
 	int fd;
 
-	ck_ok(mk_pin_prepare(bpf_dir, &err));
+	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
 	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "pods", 4, 20, 4096, NULL);
-	snprintf(path, sizeof(path), "%s/maps/pods", bpf_dir);
+	snprintf(path, sizeof(path), "%s/maps/pods", fx.bpf_dir);
 	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
-	before = pinned_id("maps", "pods");
-	datapath = mk_datapath_open(bpf_dir, state_dir, &constants, &err);
+	before = fx_pinned_id("maps", "pods");
+	datapath = mk_datapath_open(fx.bpf_dir, fx.state_dir, &fx.constants, &fx.err);
 	ck_assert_ptr_nonnull(datapath);
-	ck_assert_int_eq(mk_datapath_load(datapath, &err), -EPROTO);
-	ck_assert_msg(strstr(err.text, path) && strstr(err.text, "20 bytes") &&
-			      strstr(err.text, "cleanup"),
-		      "%s", err.text);
-	ck_assert_uint_eq(pinned_id("maps", "pods"), before);
-	ck_assert_ptr_null(mk_pods_open(bpf_dir, state_dir, &err));
-	ck_assert_msg(strstr(err.text, "20"), "%s", err.text);
+	ck_assert_int_eq(mk_datapath_load(datapath, &fx.err), -EPROTO);
+	ck_assert_msg(strstr(fx.err.text, path) && strstr(fx.err.text, "20 bytes") &&
+			      strstr(fx.err.text, "cleanup"),
+		      "%s", fx.err.text);
+	ck_assert_uint_eq(fx_pinned_id("maps", "pods"), before);
+	ck_assert_ptr_null(mk_pods_open(fx.bpf_dir, fx.state_dir, &fx.err));
+	ck_assert_msg(strstr(fx.err.text, "20"), "%s", fx.err.text);
 	mk_datapath_free(datapath);
 	close(fd);
 }
@@ -378,7 +219,7 @@ START_TEST(test_other_size_moves)
 	const __u32 slot = 2;
 	int fds[2];
 
-	ck_ok(mk_pin_prepare(bpf_dir, &err));
+	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
 	fds[0] = bpf_map_create(BPF_MAP_TYPE_HASH, "sessions", sizeof(key), sizeof(session), 100,
 				NULL);
 	fds[1] =
@@ -388,20 +229,20 @@ START_TEST(test_other_size_moves)
 	for (int i = 0; i < 2; i++) {
 		char path[160];
 
-		snprintf(path, sizeof(path), "%s/maps/%s", bpf_dir, names[i]);
+		snprintf(path, sizeof(path), "%s/maps/%s", fx.bpf_dir, names[i]);
 		ck_assert_int_eq(bpf_obj_pin(fds[i], path), 0);
 		close(fds[i]);
 	}
-	mk_datapath_free(attached());
-	ck_ok(mk_table_open(&table, bpf_dir, "sessions", sizeof(key), sizeof(session), &err));
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions", sizeof(key), sizeof(session), &fx.err));
 	ck_assert_uint_gt(table.max_entries, 100);
-	ck_ok(mk_table_get(&table, &key, &found, &err));
+	fx_ok(mk_table_get(&table, &key, &found, &fx.err));
 	ck_assert_uint_eq(found.service_id, 5);
 	mk_table_close(&table);
-	ck_ok(mk_drops_read(bpf_dir, &totals, &err));
+	fx_ok(mk_drops_read(fx.bpf_dir, &totals, &fx.err));
 	ck_assert_uint_eq(totals.counter[0][2].packets, 3);
-	ck_assert_uint_eq(pins("maps", "_new_"), 0);
-	ck_assert_uint_eq(pins("maps", ""), object_maps());
+	ck_assert_uint_eq(fx_pins("maps", "_new_"), 0);
+	ck_assert_uint_eq(fx_pins("maps", ""), fx_object_maps());
 }
 END_TEST
 
@@ -434,7 +275,8 @@ static void apply_maglev_service(struct mk_datapath *datapath, uint32_t slots, s
 	table = mk_maglev_new(slots, backends, count);
 	ck_assert_ptr_nonnull(table);
 	set.maglev = table;
-	ck_ok(mk_service_sync_apply(mk_datapath_services(datapath), &compiled, 0, &counts, &err));
+	fx_ok(mk_service_sync_apply(mk_datapath_services(datapath), &compiled, 0, &counts,
+				    &fx.err));
 }
 
 static void check_maglev_tables(uint32_t slots, unsigned int tables)
@@ -444,14 +286,14 @@ static void check_maglev_tables(uint32_t slots, unsigned int tables)
 	struct mk_table table;
 	size_t count;
 
-	ck_ok(mk_table_open(&table, bpf_dir, "maglev", sizeof(*keys),
-			    mk_maglev_room(slots) * sizeof(*value), &err));
-	ck_ok(mk_table_keys(&table, (void **)&keys, &count, &err));
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "maglev", sizeof(*keys),
+			    mk_maglev_room(slots) * sizeof(*value), &fx.err));
+	fx_ok(mk_table_keys(&table, (void **)&keys, &count, &fx.err));
 	ck_assert_uint_eq(count, tables);
 	for (size_t i = 0; i < count; i++) {
 		unsigned int seen[100] = { 0 }, backends = keys[i].generation == 1 ? 20 : 50;
 
-		ck_ok(mk_table_get(&table, &keys[i], value, &err));
+		fx_ok(mk_table_get(&table, &keys[i], value, &fx.err));
 		for (size_t slot = 0; slot < slots; slot++)
 			seen[value[slot]]++;
 		for (unsigned int b = 0; b < backends; b++)
@@ -470,52 +312,52 @@ START_TEST(test_other_maglev_size)
 	static const uint32_t sizes[] = { 1021, 65521, 251, 1021 };
 	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
 	const struct mk_session session = { .service_id = 5 };
-	struct mk_datapath *datapath = attached();
+	struct mk_datapath *datapath = fx_attached();
 	struct mk_session found;
 
 	apply_maglev_service(datapath, sizes[0], 20);
 	apply_maglev_service(datapath, sizes[0], 50);
 	ck_assert(!mk_datapath_moved(datapath));
-	ck_ok(mk_table_put(mk_datapath_session_table(datapath, 0), &key, &session, &err));
+	fx_ok(mk_table_put(mk_datapath_session_table(datapath, 0), &key, &session, &fx.err));
 	mk_datapath_free(datapath);
 	check_maglev_tables(sizes[0], 2);
 	for (size_t i = 1; i < MK_ARRAY_SIZE(sizes); i++) {
-		uint32_t sessions = pinned_id("maps", "sessions");
+		uint32_t sessions = fx_pinned_id("maps", "sessions");
 
-		constants.maglev_slots = sizes[i];
-		datapath = loaded();
+		fx.constants.maglev_slots = sizes[i];
+		datapath = fx_loaded();
 		ck_assert(mk_datapath_moved(datapath));
 		check_maglev_tables(sizes[i - 1], 2);
-		ck_ok(mk_datapath_attach(datapath, &links, &err));
+		fx_ok(mk_datapath_attach(datapath, &fx.links, &fx.err));
 		ck_assert(!mk_datapath_moved(datapath));
 		check_maglev_tables(sizes[i], 2);
-		ck_assert_uint_eq(pinned_id("maps", "sessions"), sessions);
-		ck_ok(mk_table_get(mk_datapath_session_table(datapath, 0), &key, &found, &err));
+		ck_assert_uint_eq(fx_pinned_id("maps", "sessions"), sessions);
+		fx_ok(mk_table_get(mk_datapath_session_table(datapath, 0), &key, &found, &fx.err));
 		mk_datapath_free(datapath);
 	}
-	ck_assert_uint_eq(pins("maps", "_new_"), 0);
+	ck_assert_uint_eq(fx_pins("maps", "_new_"), 0);
 }
 END_TEST
 
 START_TEST(test_routes)
 {
-	struct mk_datapath *datapath = attached();
+	struct mk_datapath *datapath = fx_attached();
 	struct mk_route_entry wanted[2] = { { .route.type = MK_ROUTE_PODS },
 					    { .route.type = MK_ROUTE_DROP } };
 	unsigned int changes = 0;
 
 	ck_assert_int_eq(mk_cidr_parse("10.244.1.0/24", &wanted[0].dst), 0);
 	ck_assert_int_eq(mk_cidr_parse("10.244.0.0/16", &wanted[1].dst), 0);
-	ck_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &err));
+	fx_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &fx.err));
 	ck_assert_uint_eq(changes, 2);
 	mk_datapath_free(datapath);
-	datapath = attached();
+	datapath = fx_attached();
 	changes = 0;
-	ck_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &err));
+	fx_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &fx.err));
 	ck_assert_uint_eq(changes, 0);
-	ck_ok(mk_datapath_sync_routes(datapath, wanted, 1, false, &changes, &err));
+	fx_ok(mk_datapath_sync_routes(datapath, wanted, 1, false, &changes, &fx.err));
 	ck_assert_uint_eq(changes, 0);
-	ck_ok(mk_datapath_sync_routes(datapath, wanted, 1, true, &changes, &err));
+	fx_ok(mk_datapath_sync_routes(datapath, wanted, 1, true, &changes, &fx.err));
 	ck_assert_uint_eq(changes, 1);
 	mk_datapath_free(datapath);
 }
@@ -531,16 +373,17 @@ START_TEST(test_runtime)
 	struct mk_runtime now;
 	__u32 key = 0;
 
-	mk_datapath_free(attached());
-	ck_assert_int_eq(mk_runtime_change(bpf_dir, state_dir, &backends, &err), 1);
-	ck_assert_int_eq(mk_runtime_change(bpf_dir, state_dir, &report, &err), 1);
-	ck_assert_int_eq(mk_runtime_change(bpf_dir, state_dir, &report, &err), 0);
-	ck_ok(mk_table_open(&table, bpf_dir, "runtime", sizeof(key), sizeof(now), &err));
-	ck_ok(mk_table_get(&table, &key, &now, &err));
+	mk_datapath_free(fx_attached());
+	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &backends, &fx.err), 1);
+	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &report, &fx.err), 1);
+	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &report, &fx.err), 0);
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "runtime", sizeof(key), sizeof(now), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 1);
-	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 1);
-	ck_ok(mk_table_get(&table, &key, &now, &err));
+#include "datapath/watch.h"
+	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
+	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 0);
 	mk_table_close(&table);
@@ -550,7 +393,7 @@ END_TEST
 /* Which program has the slot. */
 static uint32_t in_router_slot(void)
 {
-	int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, "chain", &err);
+	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
 	__u32 slot = MK_PROG_ROUTER, id = 0;
 
 	ck_assert_int_ge(fd, 0);
@@ -561,8 +404,8 @@ static uint32_t in_router_slot(void)
 
 static void put_into_router_slot(const char *program)
 {
-	int chain = mk_pin_open(bpf_dir, MK_PIN_MAPS, "chain", &err);
-	int fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, program, &err);
+	int chain = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
+	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_PROGS, program, &fx.err);
 	__u32 slot = MK_PROG_ROUTER;
 
 	ck_assert_int_eq(bpf_map_update_elem(chain, &slot, &fd, BPF_ANY), 0);
@@ -575,32 +418,32 @@ START_TEST(test_watch_reset)
 {
 	uint32_t router;
 
-	mk_datapath_free(attached());
+	mk_datapath_free(fx_attached());
 	router = in_router_slot();
-	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 0);
+	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
 	put_into_router_slot("watch");
 	ck_assert_uint_ne(in_router_slot(), router);
-	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 1);
+	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
 	ck_assert_uint_eq(in_router_slot(), router);
-	ck_assert_int_eq(mk_watch_reset_stale(bpf_dir, state_dir, &err), 0);
+	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
 }
 END_TEST
 
 START_TEST(test_removed)
 {
-	unsigned int maps = object_maps();
+	unsigned int maps = fx_object_maps();
 	struct mk_removed removed = { 0 };
 
-	mk_datapath_free(attached());
-	put_pod("10.244.1.2", pod_ifindex);
-	mk_datapath_free(attached());
-	ck_ok(mk_datapath_remove(nl, bpf_dir, &removed, &err));
+	mk_datapath_free(fx_attached());
+	fx_put_pod("10.244.1.2", fx.pod_ifindex);
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_datapath_remove(fx.nl, fx.bpf_dir, &removed, &fx.err));
 	ck_assert_uint_eq(removed.filters, 6);
 	ck_assert_uint_eq(removed.pins, maps + mk_program_count);
-	ck_assert_uint_eq(program_at(pod_ifindex, MK_INGRESS), 0);
-	ck_assert_int_lt(access(bpf_dir, F_OK), 0);
+	ck_assert_uint_eq(fx_program_at(fx.pod_ifindex, MK_INGRESS), 0);
+	ck_assert_int_lt(access(fx.bpf_dir, F_OK), 0);
 	removed = (struct mk_removed){ 0 };
-	ck_ok(mk_datapath_remove(nl, bpf_dir, &removed, &err));
+	fx_ok(mk_datapath_remove(fx.nl, fx.bpf_dir, &removed, &fx.err));
 	ck_assert_uint_eq(removed.filters + removed.pins, 0);
 }
 END_TEST
@@ -610,7 +453,7 @@ int main(void)
 	Suite *suite = suite_create("agent_datapath");
 	TCase *tc = tcase_create("life");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_not_loaded);
 	tcase_add_test(tc, test_states);

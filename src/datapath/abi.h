@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/abi.h - which version's tables are pinned (map abi). */
+#ifndef MK_DATAPATH_ABI_H
+#define MK_DATAPATH_ABI_H
+
+#include "base/error.h"
+
+/* May this version take over what is pinned below @bpf_dir? -EPROTO: a later one made it, and @err
+ * names both and the remedy. 0 where nothing is pinned. */
+mk_must_check int mk_abi_check(const char *bpf_dir, struct mk_error *err);
+
+/* Write this version into map abi, @fd. */
+mk_must_check int mk_abi_write(int fd, struct mk_error *err);
+
+#endif

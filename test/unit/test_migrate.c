@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tables of other versions, and an agent that is killed while it takes them over. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "datapath/abi.h"
+#include "datapath/datapath_internal.h"
+#include "datapath/drops.h"
+#include "unit/datapath_fixture.h"
+
+/* Pin a new table @name; the caller closes it. */
+static int pin_table(const char *name, enum bpf_map_type type, __u32 key_bytes, __u32 value_bytes,
+		     __u32 entries)
+{
+	char path[160];
+	int fd = bpf_map_create(type, name, key_bytes, value_bytes, entries, NULL);
+
+	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
+	snprintf(path, sizeof(path), "%s/maps/%s", fx.bpf_dir, name);
+	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
+	return fd;
+}
+
+static struct mk_abi pinned_abi(void)
+{
+	struct mk_abi abi = { 0 };
+	struct mk_table table;
+	__u32 key = 0;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "abi", sizeof(key), sizeof(abi), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &abi, &fx.err));
+	mk_table_close(&table);
+	return abi;
+}
+
+/* ---- layouts ------------------------------------------------------------------------------------- */
+
+/* Values of a version before the flags were: they move, and what is new is zero. */
+START_TEST(test_shorter_values_move)
+{
+	enum { BEFORE_BYTES = offsetof(struct mk_session, flags) };
+	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
+	const struct mk_session session = { .service_id = 5, .account_id = 6, .flags = 0xff };
+	__u64 packets_of_cpus[256] = { 3, 4 };
+	struct mk_drop_totals totals;
+	struct mk_session found;
+	struct mk_table table;
+	const __u32 slot = 2;
+	int fd = pin_table("sessions", BPF_MAP_TYPE_HASH, sizeof(key), BEFORE_BYTES, 100);
+
+	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &session, BPF_ANY), 0);
+	close(fd);
+	fd = pin_table("drops", BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(__u64), 10);
+	ck_assert_int_eq(bpf_map_update_elem(fd, &slot, packets_of_cpus, BPF_ANY), 0);
+	close(fd);
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions", sizeof(key), sizeof(found), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &found, &fx.err));
+	ck_assert_uint_eq(found.service_id, 5);
+	ck_assert_uint_eq(found.account_id, 6);
+	ck_assert_uint_eq(found.flags, 0);
+	mk_table_close(&table);
+	fx_ok(mk_drops_read(fx.bpf_dir, &totals, &fx.err));
+	ck_assert_uint_eq(totals.counter[0][2].packets, libbpf_num_possible_cpus() > 1 ? 7 : 3);
+	ck_assert_uint_eq(totals.counter[0][2].bytes, 0);
+	ck_assert_uint_eq(pinned_abi().version, MK_ABI_VERSION);
+	ck_assert_uint_eq(fx_pins("maps", "_new_") + fx_pins("maps", "_before_"), 0);
+}
+END_TEST
+
+/* Nothing is touched, and who reads the text knows what to run. */
+START_TEST(test_later_version_is_refused)
+{
+	static const char *const said[] = { "version 99", "9.9.9", "cleanup" };
+	const struct mk_abi later = { .version = 99, .made_by = "9.9.9" };
+	uint32_t chain, sessions, program;
+	struct mk_datapath *datapath;
+	struct mk_table table;
+	__u32 key = 0;
+
+	fx_ok(mk_abi_check(fx.bpf_dir, &fx.err));
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_abi_check(fx.bpf_dir, &fx.err));
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "abi", sizeof(key), sizeof(later), &fx.err));
+	fx_ok(mk_table_put(&table, &key, &later, &fx.err));
+	mk_table_close(&table);
+	chain = fx_pinned_id("maps", "chain");
+	sessions = fx_pinned_id("maps", "sessions");
+	program = fx_program_at(fx.uplink_ifindex, MK_INGRESS);
+	datapath = mk_datapath_open(fx.bpf_dir, fx.state_dir, &fx.constants, &fx.err);
+	ck_assert_int_eq(mk_datapath_load(datapath, &fx.err), -EPROTO);
+	mk_datapath_free(datapath);
+	ck_assert_int_eq(mk_abi_check(fx.bpf_dir, &fx.err), -EPROTO);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(said); i++)
+		ck_assert_msg(strstr(fx.err.text, said[i]) != NULL, "'%s' in: %s", said[i],
+			      fx.err.text);
+	ck_assert_uint_eq(fx_pinned_id("maps", "chain"), chain);
+	ck_assert_uint_eq(fx_pinned_id("maps", "sessions"), sessions);
+	ck_assert_uint_eq(fx_program_at(fx.uplink_ifindex, MK_INGRESS), program);
+}
+END_TEST
+
+/* Map by map, what the versions' values are long. A row that differs: raise MK_ABI_VERSION, and write
+ * the new length here. */
+static const struct {
+	const char *map;
+	__u32 key_bytes, value_bytes;
+} version_1[] = {
+	{ "abi", 4, 32 },
+	{ "affinity", 8, 16 },
+	{ "affinity_backends", 16, 4 },
+	{ "chain", 4, 4 },
+	{ "cni_calls", 4, 144 },
+	{ "drop_events", 0, 0 },
+	{ "drops", 4, 16 },
+	{ "flow_events", 0, 0 },
+	{ "fragments", 12, 4 },
+	{ "host_ports", 8, 12 },
+	{ "maglev", 8, 2048 },
+	{ "nat_sessions", 16, 56 },
+	{ "nat_sessions_new", 16, 56 },
+	{ "pods", 4, 12 },
+	{ "routes", 8, 8 },
+	{ "runtime", 4, 12 },
+	{ "service_backends", 12, 8 },
+	{ "service_counters", 4, 40 },
+	{ "service_counters_ended", 4, 40 },
+	{ "service_drops", 8, 8 },
+	{ "services", 8, 32 },
+	{ "sessions", 16, 56 },
+	{ "sessions_new", 16, 56 },
+	{ "source_ranges", 12, 4 },
+	{ "watch_counts", 4, 24 },
+	{ "watch_flows", 4, 8 },
+	{ "watch_settings", 4, 32 },
+};
+
+START_TEST(test_layouts_of_this_version)
+{
+	cleanup_object struct mk_object *object = mk_object_open(&fx.constants, &fx.err);
+
+	ck_assert_ptr_nonnull(object);
+	ck_assert_uint_eq(MK_ABI_VERSION, 1);
+	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_1));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(version_1); i++) {
+		const struct bpf_map *map =
+			bpf_object__find_map_by_name(mk_object_get(object), version_1[i].map);
+
+		ck_assert_msg(map != NULL, "%s is not there", version_1[i].map);
+		ck_assert_msg(bpf_map__key_size(map) == version_1[i].key_bytes &&
+				      bpf_map__value_size(map) == version_1[i].value_bytes,
+			      "%s: key %u, value %u bytes", version_1[i].map,
+			      bpf_map__key_size(map), bpf_map__value_size(map));
+	}
+}
+END_TEST
+
+/* ---- killed at any instant ------------------------------------------------------------------------ */
+
+#define HOOKS 6
+#define KILLS 1000 /* more than an attachment has of such points */
+#define STEP  6 /* every so many of them is tried */
+
+static int open_program_at(int hook)
+{
+	const struct {
+		int ifindex;
+		enum mk_direction direction;
+	} hooks[HOOKS] = {
+		{ fx.links.host_peer_ifindex, MK_INGRESS },
+		{ fx.links.overlay_ifindex, MK_INGRESS },
+		{ fx.uplink_ifindex, MK_INGRESS },
+		{ fx.uplink_ifindex, MK_EGRESS },
+		{ MK_LOOPBACK_IFINDEX, MK_EGRESS },
+		{ fx.pod_ifindex, MK_INGRESS },
+	};
+	uint32_t id = fx_program_at(hooks[hook].ifindex, hooks[hook].direction);
+
+	ck_assert_msg(id != 0, "hook %d has no program", hook);
+	return bpf_prog_get_fd_by_id(id);
+}
+
+/* The map @name that the program at @hook uses; -1: it uses none. */
+static int open_map_of(int hook, const char *name)
+{
+	cleanup_close int program = open_program_at(hook);
+	__u32 ids[64];
+	struct bpf_prog_info info = { .nr_map_ids = 64, .map_ids = (uintptr_t)ids };
+	__u32 size = sizeof(info);
+
+	ck_assert_int_eq(bpf_obj_get_info_by_fd(program, &info, &size), 0);
+	for (__u32 i = 0; i < info.nr_map_ids; i++) {
+		cleanup_close int fd = bpf_map_get_fd_by_id(ids[i]);
+		struct bpf_map_info map = { 0 };
+
+		size = sizeof(map);
+		ck_assert_int_eq(bpf_obj_get_info_by_fd(fd, &map, &size), 0);
+		if (strcmp(map.name, name) == 0)
+			return mk_steal_fd(&fd);
+	}
+	return -1;
+}
+
+static struct mk_tuple flow(int killed, int hook)
+{
+	return (struct mk_tuple){ .sport = htons((uint16_t)(killed + 1)),
+				  .dport = htons((uint16_t)(hook + 1)),
+				  .proto = IPPROTO_TCP };
+}
+
+static void check_chain(int killed, int hook)
+{
+	cleanup_close int chain = open_map_of(hook, "chain");
+
+	for (__u32 slot = 0; chain >= 0 && slot < MK_PROG_COUNT; slot++) {
+		__u32 id;
+
+		ck_assert_msg(bpf_map_lookup_elem(chain, &slot, &id) == 0,
+			      "killed at %d: slot %u of hook %d is empty", killed, slot, hook);
+	}
+}
+
+/* While no agent lives, each hook's program opens a session and finds its tail calls' targets. */
+static void live_on(int killed)
+{
+	for (int hook = 0; hook < HOOKS; hook++) {
+		const struct mk_session session = { .service_id = 1 };
+		const struct mk_tuple key = flow(killed, hook);
+		cleanup_close int sessions = open_map_of(hook, "sessions");
+
+		if (sessions >= 0)
+			ck_assert_int_eq(bpf_map_update_elem(sessions, &key, &session, BPF_ANY), 0);
+		check_chain(killed, hook);
+	}
+}
+
+/* ... and what they opened is there. */
+static void check_flows(int killed)
+{
+	struct mk_table table;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions", sizeof(struct mk_tuple),
+			    sizeof(struct mk_session), &fx.err));
+	for (int hook = 0; hook < HOOKS; hook++) {
+		const struct mk_tuple key = flow(killed, hook);
+		cleanup_close int uses = open_map_of(hook, "sessions");
+		struct mk_session session;
+
+		ck_assert_msg(uses < 0 || mk_table_get(&table, &key, &session, NULL) == 0,
+			      "killed at %d: the session of hook %d is lost", killed, hook);
+	}
+	mk_table_close(&table);
+}
+
+/* System calls that show, or ask for what shows, outside the agent. */
+static bool is_a_point(uint64_t number)
+{
+	static const int points[] = {
+#ifdef SYS_rename
+		SYS_rename,
+#endif
+#ifdef SYS_link
+		SYS_link,
+#endif
+		SYS_renameat, SYS_linkat, SYS_unlinkat, SYS_sendto, SYS_sendmsg, SYS_membarrier,
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(points); i++)
+		if (number == (uint64_t)points[i])
+			return true;
+	return false;
+}
+
+/* Run @pid up to its point number @last. False: it has ended before. */
+static bool run_until(pid_t pid, int last)
+{
+	struct __ptrace_syscall_info info;
+	int status, seen = 0;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(ptrace(PTRACE_SETOPTIONS, pid, NULL,
+				(void *)(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD)),
+			 0);
+	for (;;) {
+		ck_assert_int_eq(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		if (WIFEXITED(status)) {
+			ck_assert_int_eq(WEXITSTATUS(status), 0);
+			return false;
+		}
+		if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) > 0 &&
+		    info.op == PTRACE_SYSCALL_INFO_ENTRY && is_a_point(info.entry.nr) &&
+		    seen++ == last)
+			return true;
+	}
+}
+
+/* An agent whose tables of sessions have another size, killed at its point number @point. False: it
+ * was done by then. */
+static bool agent_is_killed(int point)
+{
+	struct mk_datapath *datapath =
+		mk_datapath_open(fx.bpf_dir, fx.state_dir, &fx.constants, &fx.err);
+	struct bpf_map *sessions =
+		bpf_object__find_map_by_name(mk_object_get(datapath->object), "sessions");
+	bool killed;
+	pid_t pid;
+
+	ck_assert_int_eq(bpf_map__set_max_entries(sessions, 100000 + (__u32)point), 0);
+	fx_ok(mk_datapath_load(datapath, &fx.err));
+	ck_assert(mk_datapath_moved(datapath));
+	pid = fork();
+	if (pid == 0) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		_exit(mk_datapath_attach(datapath, &fx.links, &fx.err) < 0);
+	}
+	killed = run_until(pid, point);
+	if (killed) {
+		kill(pid, SIGKILL);
+		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	}
+	mk_datapath_free(datapath);
+	return killed;
+}
+
+/* Each agent finds what the one before has left half-done, and dies a little later. In the end every
+ * session of every program that ran in between is there. */
+START_TEST(test_killed_anywhere)
+{
+	int point = 0, kills;
+
+	mk_datapath_free(fx_attached());
+	fx_put_pod("10.244.1.2", fx.pod_ifindex);
+	mk_datapath_free(fx_attached());
+	for (; point < KILLS && agent_is_killed(point); point += STEP)
+		live_on(point);
+	kills = point / STEP;
+	ck_assert_msg(kills > 5 && point < KILLS, "%d kills", kills);
+	mk_datapath_free(fx_attached());
+	for (point = 0; point < kills * STEP; point += STEP)
+		check_flows(point);
+	ck_assert_uint_eq(fx_pins("maps", "_new_") + fx_pins("maps", "_before_"), 0);
+	ck_assert_uint_eq(fx_pins("maps", ""), fx_object_maps());
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("migrate");
+	TCase *tc = tcase_create("tables");
+
+	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, test_shorter_values_move);
+	tcase_add_test(tc, test_later_version_is_refused);
+	tcase_add_test(tc, test_layouts_of_this_version);
+	tcase_add_test(tc, test_killed_anywhere);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
