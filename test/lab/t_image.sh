@@ -46,6 +46,21 @@ runs_alone()
 	expect_eq "libraries without a licence" "" "$(find "$IMAGE/lib" -name '*.so.*' -printf '%f\n' | sort | comm -23 - "$TMP/licensed")"
 }
 
+# of_containerfile INSTRUCTION: its words, of the stage that becomes the image
+of_containerfile() { sed -n '/^FROM scratch/,$ s/^'"$1"' //p' "$HERE/../../manifests/image/Containerfile"; }
+
+# Made by podman or docker it is the same: files by the same script, and what is run.
+containerfile_agrees()
+{
+	local config
+	config=$(tar -xOf "$TMP/one.tar" "$(tar -xOf "$TMP/one.tar" manifest.json | jq -r '.[0].Config')" | jq .config)
+	expect_eq "ENTRYPOINT" "$(jq -c .Entrypoint <<<"$config")" "$(of_containerfile ENTRYPOINT | jq -c .)"
+	expect_eq "CMD" "$(jq -c .Cmd <<<"$config")" "$(of_containerfile CMD | jq -c .)"
+	expect_eq "ENV" "$(jq -r '.Env[]' <<<"$config")" "$(of_containerfile ENV)"
+	expect_eq "COPY" "--from=build /image/ /" "$(of_containerfile COPY)"
+	grep -q '^RUN .*manifests/image/build build/monokube --root /image$' "$HERE/../../manifests/image/Containerfile"
+}
+
 # contained CONTAINER [KEY=VALUE...]: of the DaemonSet, on node1
 contained() { on node1 unshare -m "$HERE/lib/daemonset.py" "$IMAGE" "$MANIFEST" "$1" "$ACCOUNT" "${@:2}"; }
 
@@ -120,6 +135,7 @@ explain() { tail -n 20 "$TMP/agent"; }
 
 check "two builds are one image, and a small one; every digest is right" same_twice
 check "it has what runs, and licences, and nothing else" runs_alone
+check "the Containerfile makes the same image" containerfile_agrees
 bare_node >"$TMP/bare" 2>&1 || cat "$TMP/bare" >&2
 check "the DaemonSet's agent on a bare node: pods, Services, the Node's condition, probes, few capabilities" daemonset_serves
 check "the next one takes over and writes nothing" another_one_takes_over
