@@ -17,9 +17,19 @@ MANIFEST = os.path.join(ROOT, "manifests/monokube.yaml")
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
 
 
+class Loader(yaml.SafeLoader):
+    """A key that is there twice is an error, as for the API server with strict decoding."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [k.value for k, _ in node.value]
+        if len(keys) != len(set(keys)):
+            raise Wrong("%s: a key is there twice: %s" % (node.start_mark, keys))
+        return super().construct_mapping(node, deep)
+
+
 def read(path):
     with open(path) as f:
-        return list(yaml.safe_load_all(f))
+        return list(yaml.load_all(f, Loader))
 
 
 def objects():
@@ -30,32 +40,33 @@ def pod():
     return objects()["DaemonSet"]["spec"]["template"]["spec"]
 
 
-# ---- fields. The API's own schema is not at hand where the tests run: these are the fields that are used.
+# ---- fields. The API's own schema is not at hand where the tests run: these are the fields that are used,
+# behind None those of them that an object must have.
 
 NAME, QUANTITY, PATH = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"), re.compile(r"[0-9]+(m|[KMG]i)?"), re.compile(r"/.*")
 TEXTS, ONE_OF = {"*": str}, lambda *words: re.compile("|".join(words))  # noqa: E731
-META = {"name": NAME, "namespace": NAME, "labels": TEXTS, "annotations": TEXTS}
-PROBE = {"httpGet": {"host": str, "path": PATH, "port": int}, "periodSeconds": int, "failureThreshold": int}
+META = {None: {"name"}, "name": NAME, "namespace": NAME, "labels": TEXTS, "annotations": TEXTS}
+PROBE = {None: {"httpGet"}, "httpGet": {None: {"port"}, "host": str, "path": PATH, "port": int}, "periodSeconds": int, "failureThreshold": int}
 CONTAINER = {
-    "name": NAME, "image": str, "imagePullPolicy": ONE_OF("IfNotPresent", "Always", "Never"), "args": [str],
-    "env": [{"name": str, "value": str, "valueFrom": {"fieldRef": {"fieldPath": str}}}],
+    None: {"name", "image"}, "name": NAME, "image": str, "imagePullPolicy": ONE_OF("IfNotPresent", "Always", "Never"), "args": [str],
+    "env": [{None: {"name"}, "name": str, "value": str, "valueFrom": {"fieldRef": {"fieldPath": str}}}],
     "envFrom": [{"configMapRef": {"name": NAME}}],
     "securityContext": {"privileged": bool, "readOnlyRootFilesystem": bool,
                         "capabilities": {"add": [re.compile("[A-Z_]+")], "drop": [re.compile("[A-Z_]+")]},
                         "seLinuxOptions": {"type": str, "level": str}},
     "resources": {"requests": {"cpu": QUANTITY, "memory": QUANTITY}, "limits": {"cpu": QUANTITY, "memory": QUANTITY}},
-    "ports": [{"name": NAME, "containerPort": int, "hostPort": int, "protocol": ONE_OF("TCP", "UDP")}],
+    "ports": [{None: {"containerPort"}, "name": NAME, "containerPort": int, "hostPort": int, "protocol": ONE_OF("TCP", "UDP")}],
     "startupProbe": PROBE, "livenessProbe": PROBE, "readinessProbe": PROBE,
-    "volumeMounts": [{"name": NAME, "mountPath": PATH, "readOnly": bool,
+    "volumeMounts": [{None: {"name", "mountPath"}, "name": NAME, "mountPath": PATH, "readOnly": bool,
                       "mountPropagation": ONE_OF("HostToContainer", "Bidirectional")}],
 }
 POD = {
-    "serviceAccountName": NAME, "automountServiceAccountToken": bool, "hostNetwork": bool,
+    None: {"containers"}, "serviceAccountName": NAME, "automountServiceAccountToken": bool, "hostNetwork": bool,
     "dnsPolicy": ONE_OF("ClusterFirstWithHostNet", "Default"), "priorityClassName": NAME,
     "terminationGracePeriodSeconds": int, "nodeSelector": TEXTS,
     "tolerations": [{"key": str, "operator": ONE_OF("Exists", "Equal"), "effect": ONE_OF("NoSchedule", "NoExecute")}],
     "initContainers": [CONTAINER], "containers": [CONTAINER],
-    "volumes": [{"name": NAME, "hostPath": {"path": PATH, "type": ONE_OF("Directory", "DirectoryOrCreate")},
+    "volumes": [{None: {"name"}, "name": NAME, "hostPath": {None: {"path"}, "path": PATH, "type": ONE_OF("Directory", "DirectoryOrCreate")},
                  "projected": {"defaultMode": int, "sources": [{
                      "serviceAccountToken": {"path": str, "expirationSeconds": int},
                      "configMap": {"name": NAME, "items": [{"key": str, "path": str}]},
@@ -65,14 +76,14 @@ SCHEMAS = {
     ("v1", "ConfigMap"): {"metadata": META, "data": TEXTS},
     ("v1", "ServiceAccount"): {"metadata": META, "automountServiceAccountToken": bool},
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): {"metadata": META, "rules": [{
-        "apiGroups": [str], "resources": [str], "verbs": [str], "nonResourceURLs": [PATH]}]},
+        None: {"verbs"}, "apiGroups": [str], "resources": [str], "verbs": [str], "nonResourceURLs": [PATH]}]},
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): {
-        "metadata": META, "roleRef": {"apiGroup": str, "kind": str, "name": NAME},
-        "subjects": [{"kind": str, "name": NAME, "namespace": NAME}]},
+        None: {"roleRef"}, "metadata": META, "roleRef": {None: {"apiGroup", "kind", "name"}, "apiGroup": str, "kind": str, "name": NAME},
+        "subjects": [{None: {"kind", "name"}, "kind": str, "name": NAME, "namespace": NAME}]},
     ("apps/v1", "DaemonSet"): {"metadata": META, "spec": {
-        "selector": {"matchLabels": TEXTS},
+        None: {"selector", "template"}, "selector": {"matchLabels": TEXTS},
         "updateStrategy": {"type": ONE_OF("RollingUpdate"), "rollingUpdate": {"maxUnavailable": int}},
-        "template": {"metadata": META, "spec": POD}}},
+        "template": {"metadata": {"labels": TEXTS, "annotations": TEXTS}, "spec": POD}}},
 }
 
 
@@ -81,7 +92,8 @@ def faults(value, schema, at):
     if isinstance(schema, dict):
         if not isinstance(value, dict):
             return ["%s: %r is no object" % (at, value)]
-        return [f for k, v in value.items() for f in (
+        missing = ["%s: no %s" % (at, name) for name in sorted(schema.get(None, set()) - value.keys())]
+        return missing + [f for k, v in value.items() for f in (
             faults(v, schema.get(k, schema.get("*")), "%s.%s" % (at, k)) if k in schema or "*" in schema
             else ["%s.%s: no such field" % (at, k)])]
     if isinstance(schema, list):
@@ -94,11 +106,12 @@ def faults(value, schema, at):
 
 
 def fields():
-    """every field exists and has a value of its kind; a wrong one would be found"""
+    """every field exists and has a value of its kind, none is missing or there twice; a wrong one would be found"""
     for obj in read(MANIFEST):
-        schema = dict(SCHEMAS[obj["apiVersion"], obj["kind"]], apiVersion=str, kind=str)
+        schema = {None: {"metadata"}, **SCHEMAS[obj["apiVersion"], obj["kind"]], "apiVersion": str, "kind": str}
         expect("faults of the %s" % obj["kind"], faults(obj, schema, obj["kind"]), [])
-    for path, value in (("hostNetworks", True), ("hostNetwork", "true"), ("volumes", [{"name": "a b"}])):
+    for path, value in (("hostNetworks", True), ("hostNetwork", "true"), ("volumes", [{"name": "a b"}]),
+                        ("volumes", [{"hostPath": {"path": "/"}}]), ("containers", [{"name": "a"}])):
         if not faults(dict(pod(), **{path: value}), POD, "pod"):
             raise Wrong("%s: %r is taken" % (path, value))
 
