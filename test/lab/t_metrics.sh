@@ -16,7 +16,7 @@ NODE1=192.168.99.11
 VIP=10.96.55.1
 EMPTY=10.96.55.2
 CONNECTIONS=15
-README=$HERE/../../README.md
+README=$HERE/../../src/agent/README.md
 
 metrics_lab_up()
 {
@@ -300,7 +300,7 @@ check "NAT ports in use" masquerade
 check "connections, packets, bytes and drops of each Service" each_service
 check "the process" process
 check "network programming latency, turns of work" latency
-check "the format, and README's table" right_format
+check "the format, and the page's table" right_format
 check "status, type and other paths; nobody from outside" answered_as_such
 check "an API server that goes and comes" api_server
 check "what was taken away and put back" repairs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Metrics: the table, the text that comes of it, and README.md, which shows the table. With the
- * argument --table: print it as README.md has it. */
+/* Metrics: the table, the text that comes of it, and src/agent/README.md, which shows the table. With
+ * the argument --table: print it as that has it. */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,19 +67,19 @@ START_TEST(test_readme)
 	cleanup_free char *readme = NULL;
 	const char *at;
 
-	ck_ok(mk_file_read("README.md", 1 << 20, &readme, NULL, &err));
+	ck_ok(mk_file_read("src/agent/README.md", 1 << 20, &readme, NULL, &err));
 	at = readme;
 	for (size_t i = 0; i < mk_metrics_row_count; i++) {
 		const char *line = readme_row(&mk_metrics_rows[i]);
 
 		at = strstr(at, line);
 		ck_assert_msg(at != NULL,
-			      "README.md lacks, or has at another place: %s"
+			      "src/agent/README.md lacks, or has at another place: %s"
 			      "(`make docs` puts it right)",
 			      line);
 	}
 	at += strcspn(at, "\n") + 1;
-	ck_assert_msg(strncmp(at, "| `", 3) != 0, "README.md has one more: %.60s", at);
+	ck_assert_msg(strncmp(at, "| `", 3) != 0, "src/agent/README.md has one more: %.60s", at);
 }
 END_TEST
 

@@ -11,7 +11,7 @@ from harness import ROOT, Wrong, expect, run  # noqa: E402
 sys.path.insert(0, os.path.join(ROOT, "test/lab/lib"))
 import exposition  # noqa: E402
 
-README = os.path.join(ROOT, "README.md")
+README = os.path.join(ROOT, "src/agent/README.md")
 DASHBOARD = os.path.join(ROOT, "manifests/grafana-dashboard.json")
 COUNTER = "# HELP a_total Help.\n# TYPE a_total counter\n"
 GAUGE = "# HELP a Help.\n# TYPE a gauge\n"
@@ -140,7 +140,7 @@ def queries():
 
 
 def dashboard():
-    """every query of the dashboard names metrics and labels of README's table"""
+    """every query of the dashboard names metrics and labels of the page's table"""
     exposition.check_dashboard(json.loads(exposition.read(DASHBOARD)), exposition.read(README))
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test/lab/lib/exposition.py check FILE | value FILE SERIES | served README FILE... - metrics as Prometheus reads them.
+"""test/lab/lib/exposition.py check FILE | value FILE SERIES | served PAGE FILE... - metrics as Prometheus reads them.
 
 check: is FILE the text exposition format, version 0.0.4, and does it keep to the conventions that
 `promtool check metrics` asks for? value: print the value of SERIES, `name{label="value",..}`, labels in any
 order, those not named free; one line per series. served: have the FILEs together the families, types, labels
-and words of the table in README? What is wrong goes to standard error.
+and words of the table in PAGE? What is wrong goes to standard error.
 """
 import math
 import re
@@ -161,21 +161,21 @@ def family_of(families, metric):
 
 
 def table(readme):
-    """Families of the table of metrics in README.md, and the labels that it says they have."""
+    """Families of the table of metrics in src/agent/README.md, and the labels that it says they have."""
     families, labels = {}, {}
     for name, type_, names, help_ in re.findall(r"^\| `(%s)` \| (\w+) \| ([a-z, ]*) ?\| (.*) \|$" % NAME, readme, re.M):
         families[name] = Family(name, help_)
         families[name].type = type_
         labels[name] = {label.strip() for label in names.split(",") if label.strip()}
-    expect(families, "README has no table of metrics")
+    expect(families, "the page has no table of metrics")
     return families, labels
 
 
 def check_served(families, readme):
     known, labels = table(readme)
-    expect(set(families) == set(known), "README and the agent differ:", " ".join(sorted(set(families) ^ set(known))))
+    expect(set(families) == set(known), "the page and the agent differ:", " ".join(sorted(set(families) ^ set(known))))
     for name, family in families.items():
-        expect((family.type, family.help) == (known[name].type, known[name].help), name, "is another in README")
+        expect((family.type, family.help) == (known[name].type, known[name].help), name, "is another in the page")
         expect(not family.samples or family.label_names() == labels[name],
                name, "has labels", family.label_names(), "not", labels[name])
 
