@@ -323,6 +323,7 @@ int mk_agent_main(int argc, char **argv)
 	ret = mk_config_load(&agent->config, argc, argv, &err);
 	if (ret == 0) {
 		mk_log_set_level(agent->config.log_level);
+		mk_log_set_format(agent->config.log_format);
 		mk_sysctl_root(agent->config.proc_sys_dir);
 		ret = run(agent, &err);
 	}

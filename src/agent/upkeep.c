@@ -189,6 +189,7 @@ static void on_minute(uv_timer_t *timer)
 	reap(agent);
 	prune_counters(agent);
 	look_around(agent);
+	mk_log_tell_suppressed();
 }
 
 int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)

@@ -8,6 +8,7 @@
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 
 #define BACKOFF_FIRST_MS 100
@@ -134,21 +135,47 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
+static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size)
+{
+	const struct mk_link *uplink = &agent->node.uplinks.uplink[0].link;
+
+	if (agent->config.mtu_bytes)
+		snprintf(text, size, "configured");
+	else
+		snprintf(text, size, "%s's %u less %d for VXLAN", uplink->name, uplink->mtu_bytes,
+			 MK_VXLAN_OVERHEAD_BYTES);
+}
+
+/* Interpreted programs forward as well, several times slower. */
+static const char *jit_state(const struct mk_agent *agent)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX + 32];
+
+	snprintf(path, sizeof(path), "%s/net/core/bpf_jit_enable", agent->config.proc_sys_dir);
+	if (mk_file_read(path, 16, &text, NULL, NULL) < 0)
+		return "unknown";
+	return *text == '0' ? "off" : "on";
+}
+
+/* What was found, and what follows from it. */
 static void say_ready(struct mk_agent *agent)
 {
 	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
-	char pods[MK_CIDR_STRLEN], vtep[MK_IP_STRLEN];
+	char pods[MK_CIDR_STRLEN], vtep[MK_IP_STRLEN], address[MK_IP_STRLEN], why[64];
 
 	if (agent->ready)
 		return;
 	agent->ready = true;
 	mk_source_ready(agent->source);
-	mk_log_info("ready node=%s pods=%s vtep=%s uplink=%s mtu=%u peers=%zu services=%zu "
-		    "frontends=%zu writes=%u",
-		    agent->config.node_name, mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
+	say_mtu_reason(agent, why, sizeof(why));
+	mk_log_info("ready node=%s address=%s pods=%s vtep=%s uplink=%s mtu=%u mtuFrom=\"%s\" "
+		    "jit=%s peers=%zu services=%zu frontends=%zu writes=%u",
+		    agent->config.node_name, mk_ip_format(&agent->node.internal_ip, address),
+		    mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
 		    mk_ip_format(&agent->node.addresses.vtep, vtep),
-		    agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes,
-		    agent->plan.peer_count, mk_service_sync_service_count(sync),
+		    agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes, why,
+		    jit_state(agent), agent->plan.peer_count, mk_service_sync_service_count(sync),
 		    mk_service_sync_frontend_count(sync), agent->writes);
 }
 

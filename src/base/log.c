@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/time.h"
 
 static const struct {
 	const char *name;
@@ -18,7 +24,13 @@ static const struct {
 	[MK_LOG_DEBUG] = { "debug", 7 },
 };
 
+static const char *const formats[] = { [MK_LOG_TEXT] = "text", [MK_LOG_JSON] = "json" };
+
+#define TEXT_BYTES 1024
+#define LINE_BYTES (2 * TEXT_BYTES + 256) /* quotes, names and time of the JSON format */
+
 static enum mk_log_level max_level = MK_LOG_INFO;
+static enum mk_log_format format = MK_LOG_TEXT;
 static unsigned long counts[MK_LOG_LEVELS];
 
 void mk_log_set_level(enum mk_log_level level)
@@ -26,11 +38,27 @@ void mk_log_set_level(enum mk_log_level level)
 	max_level = level;
 }
 
+void mk_log_set_format(enum mk_log_format wanted)
+{
+	format = wanted;
+}
+
 int mk_log_parse_level(const char *word, enum mk_log_level *level)
 {
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
 		if (strcmp(word, levels[i].name) == 0) {
 			*level = (enum mk_log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int mk_log_parse_format(const char *word, enum mk_log_format *wanted)
+{
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		if (strcmp(word, formats[i]) == 0) {
+			*wanted = (enum mk_log_format)i;
 			return 0;
 		}
 	}
@@ -47,20 +75,194 @@ unsigned long mk_log_count(enum mk_log_level level)
 	return counts[level];
 }
 
+/* ---- so many of a kind ----------------------------------------------------------------------- */
+
+#define KINDS	      64 /* a power of two; kinds that share a slot share its tokens */
+#define KIND_BURST    30
+#define KIND_REFILL_S 1 /* for one more line */
+
+static struct kind {
+	const char *fmt; /* the first that came; NULL: none yet */
+	enum mk_log_level level;
+	unsigned int spent; /* tokens */
+	unsigned long suppressed;
+	uint64_t refilled_ns;
+} kinds[KINDS];
+
+static struct kind *kind_of(enum mk_log_level level, const char *fmt)
+{
+	struct kind *kind = &kinds[((uintptr_t)fmt * 0x9e3779b97f4a7c15ULL) >> 58 & (KINDS - 1)];
+
+	if (!kind->fmt)
+		*kind = (struct kind){ .fmt = fmt, .level = level };
+	return kind;
+}
+
+/* What is for developers is not limited: they ask for all of it. */
+static bool may_say(struct kind *kind, enum mk_log_level level)
+{
+	uint64_t now_ns = mk_time_monotonic_ns(), refill_ns = KIND_REFILL_S * MK_NS_PER_S;
+	uint64_t refills = (now_ns - kind->refilled_ns) / refill_ns;
+
+	if (level == MK_LOG_DEBUG)
+		return true;
+	kind->refilled_ns += refills * refill_ns;
+	kind->spent -= refills < kind->spent ? (unsigned int)refills : kind->spent;
+	if (kind->spent < KIND_BURST) {
+		kind->spent++;
+		return true;
+	}
+	kind->suppressed++;
+	return false;
+}
+
+/* ---- one line ----------------------------------------------------------------------------------- */
+
+struct line {
+	char text[LINE_BYTES];
+	size_t used;
+};
+
+static void add(struct line *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct line *line, const char *fmt, ...)
+{
+	size_t room = sizeof(line->text) - line->used;
+	va_list args;
+	int more;
+
+	va_start(args, fmt);
+	more = vsnprintf(line->text + line->used, room, fmt, args);
+	va_end(args);
+	if (more > 0)
+		line->used += (size_t)more < room ? (size_t)more : room - 1;
+}
+
+/* sd-daemon(3): the variable says which stream it means, which is another's where ours leads
+ * elsewhere, in a container for example. */
+static bool is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char own[48];
+	struct stat st;
+
+	if (!stream || fstat(STDERR_FILENO, &st) < 0)
+		return false;
+	snprintf(own, sizeof(own), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return strcmp(stream, own) == 0;
+}
+
+static void add_string(struct line *line, const char *text, size_t length)
+{
+	add(line, "\"");
+	for (size_t i = 0; i < length; i++)
+		add(line, text[i] == '"' || text[i] == '\\' ? "\\%c" : "%c", text[i]);
+	add(line, "\"");
+}
+
+/* The length of "key" if @text begins with "key=", else 0. */
+static size_t key_length(const char *text)
+{
+	size_t length = 0;
+
+	if (!isalpha((unsigned char)*text))
+		return 0;
+	while (isalnum((unsigned char)text[length]) || text[length] == '_')
+		length++;
+	return text[length] == '=' ? length : 0;
+}
+
+/* Where the next " key=" is, or the end. Inside quotes there is none. */
+static const char *next_pair(const char *text)
+{
+	for (char quote = '\0'; *text; text++) {
+		if (quote ? *text == quote : (*text == '"' && text[-1] == '='))
+			quote = quote ? '\0' : *text;
+		else if (!quote && *text == ' ' && key_length(text + 1))
+			break;
+	}
+	return text;
+}
+
+static void add_value(struct line *line, const char *value, size_t length)
+{
+	if (length > 1 && value[0] == '"' && value[length - 1] == '"')
+		add_string(line, value + 1, length - 2);
+	else
+		add_string(line, value, length);
+}
+
+static void add_json(struct line *line, enum mk_log_level level, const char *text)
+{
+	const char *end = *text ? next_pair(text + 1) : text;
+	char time[MK_TIME_STRLEN];
+
+	add(line, "{\"time\":\"%s\",\"level\":\"%s\",\"msg\":",
+	    mk_time_format(mk_time_now_unix_ns(), time), levels[level].name);
+	add_string(line, text, (size_t)(end - text));
+	while (*end) {
+		const char *key = end + 1;
+		size_t length = key_length(key);
+
+		add(line, ",\"%.*s\":", (int)length, key);
+		end = next_pair(key + length + 1);
+		add_value(line, key + length + 1, (size_t)(end - key) - length - 1);
+	}
+	add(line, "}");
+}
+
+/* @text is one line whatever it quotes: of a server's answer, for example. */
+static void write_line(enum mk_log_level level, char *text)
+{
+	struct line line = { .used = 0 };
+
+	for (char *at = text; *at; at++)
+		if (iscntrl((unsigned char)*at))
+			*at = ' ';
+	counts[level]++;
+	if (is_journal())
+		add(&line, "<%d>", levels[level].priority);
+	if (format == MK_LOG_JSON)
+		add_json(&line, level, text);
+	else
+		add(&line, "%s %s", levels[level].name, text);
+	dprintf(STDERR_FILENO, "%s\n",
+		line.text); /* one write: lines of two processes do not mix */
+}
+
 void mk_log(enum mk_log_level level, const char *fmt, ...)
 {
-	char line[1024];
+	struct kind *kind;
+	char text[TEXT_BYTES];
 	va_list args;
-	int used = 0;
+	int used;
 
 	if (level > max_level)
 		return;
-	counts[level]++;
-	if (getenv("JOURNAL_STREAM"))
-		used = snprintf(line, sizeof(line), "<%d>", levels[level].priority);
-	used += snprintf(line + used, sizeof(line) - (size_t)used, "%s ", levels[level].name);
+	kind = kind_of(level, fmt);
+	if (!may_say(kind, level))
+		return;
 	va_start(args, fmt);
-	vsnprintf(line + used, sizeof(line) - (size_t)used, fmt, args);
+	used = vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	dprintf(STDERR_FILENO, "%s\n", line); /* one write: lines of two processes do not mix */
+	if (kind->suppressed && used > 0 && (size_t)used < sizeof(text))
+		snprintf(text + used, sizeof(text) - (size_t)used, " suppressed=%lu",
+			 kind->suppressed);
+	kind->suppressed = 0;
+	write_line(level, text);
+}
+
+void mk_log_tell_suppressed(void)
+{
+	char text[TEXT_BYTES];
+
+	for (size_t i = 0; i < KINDS; i++) {
+		if (!kinds[i].suppressed)
+			continue;
+		snprintf(text, sizeof(text),
+			 "more lines of one kind than are written kind=\"%s\" "
+			 "suppressed=%lu",
+			 kinds[i].fmt, kinds[i].suppressed);
+		kinds[i].suppressed = 0;
+		write_line(kinds[i].level, text);
+	}
 }

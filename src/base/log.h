@@ -1,22 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/log.h - one line per event on standard error: `level message key=value ...`.
- * With the journal behind standard error, a syslog priority prefix (sd-daemon(3)) comes first. */
+/* src/base/log.h - one line per event on standard error: `level message key=value ...`, a value with
+ * blanks in double quotes. As JSON it is an object of time, level, msg and the same keys.
+ *
+ * With the journal behind standard error, a syslog priority prefix (sd-daemon(3)) comes first. Of one
+ * kind, which is one call of mk_log() in the sources, thirty lines may come at once and one a second
+ * after; the next that may says how many were left out, `suppressed=N`. Debug lines are all written. */
 #ifndef MK_BASE_LOG_H
 #define MK_BASE_LOG_H
 
 enum mk_log_level { MK_LOG_ERROR, MK_LOG_WARN, MK_LOG_INFO, MK_LOG_DEBUG, MK_LOG_LEVELS };
+enum mk_log_format { MK_LOG_TEXT, MK_LOG_JSON };
 
 /* Lines above @level are not written. Default: MK_LOG_INFO. */
 void mk_log_set_level(enum mk_log_level level);
+/* Default: MK_LOG_TEXT. */
+void mk_log_set_format(enum mk_log_format format);
 
 /* "error", "warn", "info", "debug" -> *@level. Returns 0, or -EINVAL for another word. */
 int mk_log_parse_level(const char *word, enum mk_log_level *level);
 const char *mk_log_level_name(enum mk_log_level level);
+/* "text", "json" -> *@format. Returns 0, or -EINVAL for another word. */
+int mk_log_parse_format(const char *word, enum mk_log_format *format);
 
 /* Lines that this process has written, so far. */
 unsigned long mk_log_count(enum mk_log_level level);
 
+/* @fmt is a literal: it tells the kind. */
 void mk_log(enum mk_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A line for each kind of which some were left out since its last line. Once a minute, say: the next
+ * line of that kind may never come. */
+void mk_log_tell_suppressed(void);
 
 #define mk_log_error(...) mk_log(MK_LOG_ERROR, __VA_ARGS__)
 #define mk_log_warn(...)  mk_log(MK_LOG_WARN, __VA_ARGS__)

@@ -47,6 +47,7 @@ struct mk_config {
 	char cni_bin_dir[PATH_MAX]; /* cniBinDir, /opt/cni/bin */
 	uint32_t mtu_bytes; /* mtu, of pods; 0: uplink's less 50 for VXLAN */
 	enum mk_log_level log_level; /* logLevel, info */
+	enum mk_log_format log_format; /* logFormat, text */
 	struct mk_ip_port healthz; /* healthzBindAddress, 0.0.0.0:10256; port 0: off */
 	struct mk_ip_port metrics; /* metricsBindAddress, 127.0.0.1:10249; port 0: off */
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */

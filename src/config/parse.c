@@ -256,3 +256,9 @@ int mk_parse_log_level(const char *text, void *field, size_t size)
 	(void)size;
 	return mk_log_parse_level(text, field);
 }
+
+int mk_parse_log_format(const char *text, void *field, size_t size)
+{
+	(void)size;
+	return mk_log_parse_format(text, field);
+}

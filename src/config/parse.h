@@ -35,6 +35,7 @@ mk_parse_fn mk_parse_maglev_slots; /* uint32_t: a prime of MK_EXPECTED_MAGLEV_SL
 mk_parse_fn mk_parse_table_size; /* uint32_t */
 mk_parse_fn mk_parse_bool; /* bool */
 mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
+mk_parse_fn mk_parse_log_format; /* enum mk_log_format */
 mk_parse_fn mk_parse_listen_or_off; /* struct mk_ip_port; "off": zero */
 
 #endif

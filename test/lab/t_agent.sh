@@ -204,7 +204,7 @@ agent_runs() { lab status | grep -E "^ +$1 .* agent [0-9]+" >/dev/null; }
 killed_while_starting()
 {
 	lab agent start "$1" &
-	wait_for 5 agent_runs "$1"
+	wait_for 20 agent_runs "$1"
 	sleep "$2"
 	lab agent kill "$1"
 	wait $! || true

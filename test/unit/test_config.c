@@ -134,6 +134,8 @@ START_TEST(test_environment)
 					    "1400",
 					    "logLevel",
 					    "debug",
+					    "logFormat",
+					    "json",
 					    "healthzBindAddress",
 					    "127.0.0.1:10000",
 					    "metricsBindAddress",
@@ -173,6 +175,7 @@ START_TEST(test_environment)
 	ck_assert_str_eq(config.cni_bin_dir, "/b");
 	ck_assert_uint_eq(config.mtu_bytes, 1400);
 	ck_assert_int_eq(config.log_level, MK_LOG_DEBUG);
+	ck_assert_int_eq(config.log_format, MK_LOG_JSON);
 	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "127.0.0.1:10000");
 	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "10.0.0.1:10001");
 	ck_assert(!config.cp_nodes_deploy_allowed);
@@ -367,6 +370,10 @@ static const struct {
 	  { "apiRetryMaxSeconds", "0" },
 	  { REQUIRED },
 	  { "apiRetryMaxSeconds", "'0'", "1 to 65535" } },
+	{ "log format",
+	  { "logFormat", "xml" },
+	  { REQUIRED },
+	  { "logFormat", "'xml'", "text or json" } },
 	{ "log level",
 	  { "logLevel", "verbose" },
 	  { REQUIRED },

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Log lines and error texts. */
 #include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -71,14 +73,108 @@ START_TEST(test_count)
 }
 END_TEST
 
+/* Only where the variable means this very stream. */
 START_TEST(test_journal_prefix)
 {
+	char own[64];
+	struct stat st;
+
 	capture();
-	setenv("JOURNAL_STREAM", "8:1", 1);
+	ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
+	snprintf(own, sizeof(own), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	setenv("JOURNAL_STREAM", own, 1);
 	mk_log_error("a");
 	mk_log_warn("b");
+	mk_log_info("c");
+	setenv("JOURNAL_STREAM", "8:1", 1);
+	mk_log_error("another's");
 	unsetenv("JOURNAL_STREAM");
-	ck_assert_str_eq(captured(), "<3>error a\n<4>warn b\n");
+	ck_assert_str_eq(captured(), "<3>error a\n<4>warn b\n<6>info c\nerror another's\n");
+}
+END_TEST
+
+static const struct {
+	const char *text, *json; /* without time and level */
+} objects[] = {
+	{ "words alone", "\"msg\":\"words alone\"}" },
+	{ "made name=x mtu=1450", "\"msg\":\"made\",\"name\":\"x\",\"mtu\":\"1450\"}" },
+	{ "made what=\"a b=c\" n=1", "\"msg\":\"made\",\"what\":\"a b=c\",\"n\":\"1\"}" },
+	{ "path=/a/b is=not this", "\"msg\":\"path=/a/b\",\"is\":\"not this\"}" },
+	{ "it's 'a=b' \\ said \"so\"", "\"msg\":\"it's 'a=b' \\\\ said \\\"so\\\"\"}" },
+	{ "two\nlines\tn=1", "\"msg\":\"two lines\",\"n\":\"1\"}" },
+	{ "empty n= m=1", "\"msg\":\"empty\",\"n\":\"\",\"m\":\"1\"}" },
+	{ "", "\"msg\":\"\"}" },
+};
+
+START_TEST(test_json)
+{
+	const char *line, *at;
+
+	capture();
+	mk_log_set_format(MK_LOG_JSON);
+	mk_log_warn("%s", objects[_i].text);
+	mk_log_set_format(MK_LOG_TEXT);
+	line = captured();
+	ck_assert_int_eq(strncmp(line, "{\"time\":\"20", 11), 0);
+	at = strstr(line, "Z\",\"level\":\"warn\",");
+	ck_assert_msg(at, "%s", line);
+	at += strlen("Z\",\"level\":\"warn\",");
+	ck_assert_msg(strncmp(at, objects[_i].json, strlen(objects[_i].json)) == 0 &&
+			      strcmp(at + strlen(objects[_i].json), "\n") == 0,
+		      "expected %s, said %s", objects[_i].json, at);
+}
+END_TEST
+
+static void say_many(int count)
+{
+	for (int i = 0; i < count; i++)
+		mk_log_info("many n=%d", i);
+}
+
+static unsigned int count_lines(const char *text)
+{
+	unsigned int lines = 0;
+
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines;
+}
+
+/* Of a thousand, those that may come at once, and one for each second that it takes. */
+START_TEST(test_limit)
+{
+	const char *text;
+
+	capture();
+	say_many(1000);
+	mk_log_info("another kind");
+	mk_log_set_level(MK_LOG_DEBUG);
+	for (int i = 0; i < 100; i++)
+		mk_log_debug("all");
+	mk_log_set_level(MK_LOG_INFO);
+	text = captured();
+	ck_assert_uint_ge(count_lines(text), 30 + 1 + 100);
+	ck_assert_uint_lt(count_lines(text), 200);
+	ck_assert_ptr_nonnull(strstr(text, "info many n=29\n"));
+	ck_assert_ptr_nonnull(strstr(text, "info another kind\n"));
+}
+END_TEST
+
+START_TEST(test_suppressed_is_told)
+{
+	const char *text;
+
+	capture();
+	say_many(400);
+	mk_log_tell_suppressed();
+	mk_log_tell_suppressed();
+	say_many(5);
+	usleep(2100 * 1000);
+	say_many(1);
+	text = captured();
+	ck_assert_ptr_nonnull(
+		strstr(text, "of one kind than are written kind=\"many n=%d\" suppressed="));
+	ck_assert_ptr_nonnull(strstr(text, "info many n=0 suppressed="));
 }
 END_TEST
 
@@ -189,6 +285,9 @@ int main(void)
 	tcase_add_loop_test(tc, test_levels, 0, MK_ARRAY_SIZE(levels));
 	tcase_add_test(tc, test_count);
 	tcase_add_test(tc, test_journal_prefix);
+	tcase_add_loop_test(tc, test_json, 0, MK_ARRAY_SIZE(objects));
+	tcase_add_test(tc, test_limit);
+	tcase_add_test(tc, test_suppressed_is_told);
 	tcase_add_test(tc, test_long_line);
 	tcase_add_test(tc, test_level_names);
 	tcase_add_test(tc, test_error_set);
