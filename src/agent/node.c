@@ -10,6 +10,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "overlay/node_names.h"
 #include "overlay/sysctl.h"
 
 void mk_agent_node_release(struct agent_node *node)
@@ -300,6 +301,15 @@ static void say_left_out(struct mk_agent *agent)
 	agent->left_out = mk_steal_ptr(text);
 }
 
+/* For the command line alone: traffic does not wait for it. */
+static void write_names(const struct mk_agent *agent, const struct mk_overlay_view *view)
+{
+	struct mk_error err = { 0 };
+
+	if (mk_node_names_write(agent->config.state_dir, view, &agent->plan, &err) < 0)
+		mk_log_error("cannot write down the Nodes' names: %s", mk_error_text(&err));
+}
+
 static int plan_peers(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_overlay_view view = {
@@ -314,6 +324,7 @@ static int plan_peers(struct mk_agent *agent, struct mk_error *err)
 	ret = mk_overlay_plan_make(agent->model, &view, &agent->plan, err);
 	if (ret < 0)
 		return ret;
+	write_names(agent, &view);
 	say_left_out(agent);
 	mk_overlay_set_node(agent->overlay, &agent->node.devices, &agent->node.addresses);
 	agent->overlay_dirty = true;

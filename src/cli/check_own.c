@@ -79,7 +79,9 @@ void mk_check_nodes(struct mk_checking *checking)
 		mk_check_found(checking, "nodes", "run as root", "%s", mk_error_text(&err));
 	for (size_t i = 0; i < count; i++)
 		if (mk_cli_node_fault(&nodes[i]))
-			mk_check_found(checking, "nodes", REPAIRED, "the one with pods %s: %s",
+			mk_check_found(checking, "nodes", REPAIRED, "%s%sthe one with pods %s: %s",
+				       nodes[i].name ? nodes[i].name : "",
+				       nodes[i].name ? ", " : "",
 				       mk_cidr_format(&nodes[i].pod_cidr, text),
 				       mk_cli_node_fault(&nodes[i]));
 	if (checking->wrong == before)

@@ -39,6 +39,7 @@ static int see_entry(void *ctx, const void *key_, const void *value_)
 						    (uint8_t)key->prefix_bits } };
 	memcpy(node->vtep_mac, route->vtep_mac, sizeof(node->vtep_mac));
 	vtep_of_mac(&node->vtep, node->vtep_mac);
+	node->name = mk_node_names_find(&reading->view->node_names, &node->pod_cidr.ip);
 	return 0;
 }
 
@@ -142,6 +143,7 @@ static struct json_object *node_json(const struct mk_cli_node *node)
 	const char *fault = mk_cli_node_fault(node);
 	char text[MK_CIDR_STRLEN];
 
+	mk_put_text(object, "name", node->name);
 	mk_put_text(object, "podCidr", mk_cidr_format(&node->pod_cidr, text));
 	mk_put_text(object, "address",
 		    node->underlay.family ? mk_ip_format(&node->underlay, text) : NULL);
@@ -155,8 +157,9 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 		struct mk_error *err)
 {
 	static const struct mk_cli_column columns[] = {
-		{ "PODS", "podCidr" },	 { "ADDRESS", "address" }, { "OVERLAY", "overlayAddress" },
-		{ "MAC", "overlayMac" }, { "STATE", "state" },
+		{ "NAME", "name" },	  { "PODS", "podCidr" },
+		{ "ADDRESS", "address" }, { "OVERLAY", "overlayAddress" },
+		{ "MAC", "overlayMac" },  { "STATE", "state" },
 	};
 	struct json_object *list = json_object_new_array();
 	cleanup_free struct mk_cli_node *nodes = NULL;

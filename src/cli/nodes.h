@@ -6,6 +6,7 @@
 #include "cli/view.h"
 
 struct mk_cli_node {
+	const char *name; /* of the view; NULL: not known */
 	struct mk_cidr pod_cidr;
 	struct mk_addr vtep;
 	__u8 vtep_mac[6];

@@ -19,7 +19,7 @@ static const char *state_of(const struct mk_view_pod *pod, uint32_t prog_id)
 	return prog_id ? "ok" : "no program on its interface";
 }
 
-static struct json_object *pod_json(const struct mk_view_pod *pod)
+static struct json_object *pod_json(const struct mk_view *view, const struct mk_view_pod *pod)
 {
 	struct json_object *object = json_object_new_object();
 	const char *owner = pod->owner, *ifname = owner ? owner + strlen(owner) + 1 : NULL;
@@ -28,6 +28,7 @@ static struct json_object *pod_json(const struct mk_view_pod *pod)
 	if (pod->link.ifindex && mk_hook_query(pod->link.ifindex, MK_INGRESS, &prog_id, NULL) < 0)
 		prog_id = 0;
 	mk_put_text(object, "name", *pod->link.alias ? pod->link.alias : NULL);
+	mk_put_text(object, "node", mk_view_node(view, &pod->addr));
 	mk_put_addr(object, "address", &pod->addr);
 	mk_put_text(object, "interface", *pod->link.name ? pod->link.name : NULL);
 	mk_put_number(object, "ifindex", pod->entry.ifindex);
@@ -65,7 +66,7 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 
 	for (size_t i = 0; i < view->pod_count; i++)
 		if (is_wanted(view, &view->pods[i], options->words[0]))
-			json_object_array_add(list, pod_json(&view->pods[i]));
+			json_object_array_add(list, pod_json(view, &view->pods[i]));
 	if (options->words[0] && json_object_array_length(list) == 0)
 		ret = mk_error_set(err, ENOENT,
 				   "no pod '%s' on this node: `monokube pods` lists those that are",

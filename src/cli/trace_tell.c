@@ -147,7 +147,7 @@ void mk_trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *
 	char entry[64], prefix[MK_CIDR_STRLEN], at[MK_IP_STRLEN], underlay[MK_IP_STRLEN] = "?";
 	const struct mk_cli_node *node = NULL;
 	size_t count = 0;
-	const char *fault;
+	const char *fault, *name;
 
 	snprintf(entry, sizeof(entry), "routes: %s",
 		 mk_view_route_prefix(story->view, &tuple->daddr, prefix));
@@ -160,8 +160,9 @@ void mk_trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *
 	fault = node ? mk_cli_node_fault(node) : "no such node";
 	if (node && node->underlay.family)
 		mk_ip_format(&node->underlay, underlay);
-	mk_trace_step(story, "router", entry, "%s lives on another node: by the overlay to %s",
-		      mk_ip_format(&ip, at), underlay);
+	name = node && node->name ? node->name : "its name is not known";
+	mk_trace_step(story, "router", entry, "%s lives on another node (%s): by the overlay to %s",
+		      mk_ip_format(&ip, at), name, underlay);
 	story->outcome = fault ? "dropped" : "forwarded";
 	if (fault)
 		mk_trace_step(story, "overlay", NULL,
@@ -169,8 +170,9 @@ void mk_trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *
 			      fault);
 	else
 		mk_trace_step(story, "overlay", "fdb",
-			      "leaves in VXLAN to %s; on that node: monokube trace tells the rest",
-			      underlay);
+			      "leaves in VXLAN to %s; on that node (%s) `monokube trace` tells "
+			      "the rest",
+			      underlay, name);
 }
 
 static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)

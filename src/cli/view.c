@@ -126,6 +126,8 @@ int mk_view_open(struct mk_view *view, const struct mk_cli_options *options, str
 			    sizeof(struct mk_route), err);
 	if (ret == 0)
 		ret = mk_names_read(view->state_dir, &view->names, err);
+	if (ret == 0)
+		ret = mk_node_names_read(view->state_dir, &view->node_names, err);
 	return ret < 0 ? ret : read_pods(view, err);
 }
 
@@ -135,6 +137,7 @@ void mk_view_release(struct mk_view *view)
 		free(view->pods[i].owner);
 	free(view->pods);
 	mk_names_release(&view->names);
+	mk_node_names_release(&view->node_names);
 	mk_nl_free(view->nl);
 	mk_table_close(&view->routes);
 	*view = (struct mk_view){ .routes = { .fd = -1 } };
@@ -234,6 +237,25 @@ const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_add
 	return best.ip.family ? mk_cidr_format(&best, buf) : "none";
 }
 
+const char *mk_view_node(const struct mk_view *view, const struct mk_addr *addr)
+{
+	const struct mk_ip ip = mk_ip_from_addr(addr);
+	const struct mk_node_names *names = &view->node_names;
+	const char *name = mk_node_names_find(names, &ip);
+	struct mk_route wanted, route;
+
+	if (name || !mk_view_route(view, addr, &wanted) || wanted.type != MK_ROUTE_OVERLAY)
+		return name;
+	for (size_t i = 0; i < names->count; i++) { /* a VTEP: the MAC address is the node's */
+		const struct mk_addr range = mk_ip_to_addr(&names->list[i].pod_cidr.ip);
+
+		if (mk_view_route(view, &range, &route) &&
+		    memcmp(route.vtep_mac, wanted.vtep_mac, sizeof(route.vtep_mac)) == 0)
+			return names->list[i].name;
+	}
+	return NULL;
+}
+
 const char *mk_view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf)
 {
 	const struct mk_view_pod *pod = mk_view_pod(view, addr);
@@ -247,6 +269,7 @@ const char *mk_view_who(const struct mk_view *view, const struct mk_addr *addr, 
 	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_HOST)
 		snprintf(buf, MK_VIEW_WHO_BYTES, "this host");
 	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_OVERLAY)
-		snprintf(buf, MK_VIEW_WHO_BYTES, "on another node");
+		snprintf(buf, MK_VIEW_WHO_BYTES, "on %s",
+			 mk_view_node(view, addr) ?: "another node");
 	return buf;
 }

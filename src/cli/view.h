@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "datapath/names.h"
 #include "datapath/table.h"
+#include "overlay/node_names.h"
 
 struct mk_view_pod {
 	struct mk_addr addr;
@@ -26,6 +27,7 @@ struct mk_view {
 	struct mk_nl *nl;
 	struct mk_table routes;
 	struct mk_account_names names;
+	struct mk_node_names node_names;
 	struct mk_view_pod *pods; /* by address */
 	size_t pod_count;
 };
@@ -56,6 +58,8 @@ const char *mk_view_pod_name(const struct mk_view_pod *pod);
 const char *mk_view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf);
 /* What map routes says of @addr; false: it is outside. */
 bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route);
+/* The Node whose pod @addr is, or whose overlay address; NULL: not known. */
+const char *mk_view_node(const struct mk_view *view, const struct mk_addr *addr);
 /* The entry that says so, "10.244.2.0/24" or "none"; @buf has MK_CIDR_STRLEN bytes. */
 const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_addr *addr, char *buf);
 

@@ -71,7 +71,7 @@ says() { json '[.steps[].says] | join("; ")' trace "$@"; }
 traces_pods()
 {
 	trace 0 forwarded client "$WEB" 8000
-	expect_match "other node's pod" 'another node.*192\.168\.99\.12' "$(says client "$WEB" 8000)"
+	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to 192\.168\.99\.12; on that node \(node2\)' "$(says client "$WEB" 8000)"
 	trace 0 delivered client "$NEAR" 8000
 	expect_match "pod's name" 'pod default/near of this node' "$(says default/client near 8000)"
 	trace 3 dropped client 10.244.1.200 80
@@ -135,14 +135,15 @@ pods()
 	expect_eq "names" "default/client default/near" "$(json '[.[].name] | sort | join(" ")' pods)"
 	expect_eq "address" "$CLIENT" "$(json '.[0].address' pods client)"
 	expect_eq "state" ok "$(json '.[0].state' pods "$CLIENT")"
+	expect_eq "node" node1 "$(json '.[0].node' pods client)"
 	expect_match "text" "default/client +$CLIENT +mk" "$(mk pods)"
 	expect_status 1 mk pods nosuch
 }
 
 nodes()
 {
-	expect_eq "node" "10.244.2.0/24 192.168.99.12 10.18.0.2 ok" \
-		"$(json '.[0] | "\(.podCidr) \(.address) \(.overlayAddress) \(.state)"' nodes)"
+	expect_eq "node" "node2 10.244.2.0/24 192.168.99.12 10.18.0.2 ok" \
+		"$(json '.[0] | "\(.name) \(.podCidr) \(.address) \(.overlayAddress) \(.state)"' nodes)"
 	lab agent stop node1 # it would repair that
 	on node1 bridge fdb del 02:4d:0a:12:00:02 dev mkvxlan dst 192.168.99.12 self
 	expect_eq "state" "no FDB entry of its overlay device" "$(json '.[0].state' nodes)"
@@ -251,6 +252,7 @@ without_agent()
 	lab agent stop node1
 	trace 0 forwarded client web
 	pods
+	expect_eq "node's name" node2 "$(json '.[0].name' nodes)"
 	sessions 41235
 	lab agent start node1
 }

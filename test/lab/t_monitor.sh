@@ -106,7 +106,7 @@ text()
 	end_watch
 	sed -i -E "s/^[^ ]+ /TIME /; s/:(3|4|5|6)[0-9]{4} /:PORT /g; s/dev=mk[^ ]+/dev=POD/; s/length=[0-9]+/length=N/" "$TMP/text"
 	expect_eq "first line" "TIME to-node TCP $CLIENT:PORT > $VIP:80 as $CLIENT:PORT > $WEB:8000 service=default/web\
- state=new hook=pod dev=POD length=N flags=S from=\"pod default/client\" to=\"on another node\"" "$(head -n 1 "$TMP/text")"
+ state=new hook=pod dev=POD length=N flags=S from=\"pod default/client\" to=\"on node2\"" "$(head -n 1 "$TMP/text")"
 }
 
 # filtered ARGS... -- JQ: with these flags client's flow is told, and nothing that JQ says

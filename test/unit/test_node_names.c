@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The file of Nodes' names: as the agent writes it, as the command line reads it. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "overlay/node_names.h"
+#include "unit/unit.h"
+
+static struct mk_error err;
+static char dir[] = "/tmp/monokube-names.XXXXXX",
+	    path[sizeof(dir) + sizeof(MK_NODE_NAMES_FILE) + 1];
+
+static void setup(void)
+{
+	snprintf(dir, sizeof(dir), "/tmp/monokube-names.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/" MK_NODE_NAMES_FILE, dir);
+}
+
+static void teardown(void)
+{
+	unlink(path);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static struct mk_cidr cidr(const char *text)
+{
+	struct mk_cidr cidr;
+
+	ck_assert_int_eq(mk_cidr_parse(text, &cidr), 0);
+	return cidr;
+}
+
+static const char *find(const struct mk_node_names *names, const char *address)
+{
+	struct mk_ip ip;
+
+	ck_assert_int_eq(mk_ip_parse(address, &ip), 0);
+	return mk_node_names_find(names, &ip);
+}
+
+static void write_two(void)
+{
+	struct mk_overlay_peer peer = { .node = (char *)(uintptr_t) "node2",
+					.pod_cidr = cidr("10.244.2.0/24") };
+	const struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	const struct mk_overlay_view view = { .own_node = "node1",
+					      .own_pod_cidr = cidr("10.244.1.0/24") };
+
+	ck_ok(mk_node_names_write(dir, &view, &plan, &err));
+}
+
+START_TEST(test_written_and_read)
+{
+	struct mk_node_names names;
+
+	write_two();
+	ck_ok(mk_node_names_read(dir, &names, &err));
+	ck_assert_uint_eq(names.count, 2);
+	ck_assert_str_eq(find(&names, "10.244.1.7"), "node1");
+	ck_assert_str_eq(find(&names, "10.244.2.0"), "node2");
+	ck_assert_ptr_null(find(&names, "10.244.3.1"));
+	mk_node_names_release(&names);
+}
+END_TEST
+
+/* What it says already is not written again: a Node object changes every few seconds. */
+START_TEST(test_written_once)
+{
+	struct stat before, after;
+
+	write_two();
+	ck_assert_int_eq(stat(path, &before), 0);
+	write_two();
+	ck_assert_int_eq(stat(path, &after), 0);
+	ck_assert_uint_eq(before.st_ino, after.st_ino);
+}
+END_TEST
+
+START_TEST(test_strange_lines)
+{
+	static const char text[] = "\n10.244.1.0/24\n10.244.1.0/24 \nx y\n10.244.2.0/24 node2\n";
+	struct mk_node_names names;
+
+	ck_ok(mk_node_names_read(dir, &names, &err)); /* no file */
+	ck_assert_uint_eq(names.count, 0);
+	mk_node_names_release(&names);
+	ck_ok(mk_file_replace(path, text, strlen(text), 0600, &err));
+	ck_ok(mk_node_names_read(dir, &names, &err));
+	ck_assert_uint_eq(names.count, 1);
+	ck_assert_str_eq(find(&names, "10.244.2.9"), "node2");
+	mk_node_names_release(&names);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("node names");
+	TCase *tcase = tcase_create("file");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, test_written_and_read);
+	tcase_add_test(tcase, test_written_once);
+	tcase_add_test(tcase, test_strange_lines);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
