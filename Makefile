@@ -89,10 +89,11 @@ $(BUILD)/monokube: $(BUILD)/obj/main.o $(PLUGIN) $(LIB)
 
 # The same program without libcurl and without any library to be found at run time: the CNI plugin
 # that the agent installs, and the command line beside it, run on hosts of every kind. libuv and libnl
-# have functions that ask NSS, which the linker warns of; nothing here calls them.
+# have functions that ask NSS, which the linker warns of; nothing here calls them. At a fixed address:
+# relocating itself would be a tenth of its start, and each call of the kubelet starts it.
 $(BUILD)/monokube-static: $(BUILD)/obj/main.o $(NO_CURL) $(LIB)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(LDFLAGS) -static-pie -s -Wl,--no-warnings -o $@ $(filter %.o,$^) $(LIB) $(STATIC_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -static -no-pie -s -Wl,--no-warnings -o $@ $(filter %.o,$^) $(LIB) $(STATIC_LIBS)
 
 # ... which the agent carries inside, so that the two cannot be of different versions
 $(BUILD)/obj/plugin.o: $(BUILD)/monokube-static

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""cni.py - call CNI plugins in turns, ADD then DEL, and compare the medians. Runs inside a node.
-A call is timed from fork to the collected exit status: what a runtime waits for."""
+"""cni.py - call CNI plugins in turns, ADD then DEL, one call at a time and many at once, on a node
+without pods and on a full one, and compare. Runs inside a node. A call is timed from fork to the
+collected exit status: what a runtime waits for. Writes perf/results/cni.json."""
 import argparse
 import json
 import os
@@ -10,53 +11,100 @@ import sys
 import time
 from pathlib import Path
 
+import results
+
 PLUGIN_DIR = "/opt/cni/bin"
 
 
-def call(config, verb, container_id, netns):
-    """Milliseconds."""
+def start(config, verb, container_id, netns, ifname):
+    """(pid, when, output)"""
     plugin = f"{PLUGIN_DIR}/{json.loads(config.read_text())['type']}"
     environment = {
         "CNI_COMMAND": verb, "CNI_CONTAINERID": container_id, "CNI_NETNS": netns,
-        "CNI_IFNAME": "eth0", "CNI_PATH": PLUGIN_DIR, "PATH": os.environ["PATH"],
+        "CNI_IFNAME": ifname, "CNI_PATH": PLUGIN_DIR, "PATH": os.environ["PATH"],
     }
     output = os.open(os.environ.get("TMPDIR", "/tmp"), os.O_TMPFILE | os.O_RDWR)
     with open(config, "rb") as stdin:
         actions = [(os.POSIX_SPAWN_DUP2, stdin.fileno(), 0), (os.POSIX_SPAWN_DUP2, output, 1)]
         started = time.monotonic_ns()
-        pid = os.posix_spawn(plugin, [plugin], environment, file_actions=actions)
-        _, status = os.waitpid(pid, 0)
-        elapsed = time.monotonic_ns() - started
-    if status != 0:
-        sys.exit(f"{verb} of {plugin} failed: {os.pread(output, 4096, 0).decode()}")
-    os.close(output)
-    return elapsed / 1e6
+        return os.posix_spawn(plugin, [plugin], environment, file_actions=actions), started, output
+
+
+def call_all(config, verb, places, ifname="eth0"):
+    """Milliseconds of each call, all begun at once; `places`: (container id, namespace)."""
+    running = {}
+    for container_id, netns in places:
+        pid, started, output = start(config, verb, container_id, netns, ifname)
+        running[pid] = started, output
+    times = []
+    while running:
+        pid, status = os.wait()
+        started, output = running.pop(pid)
+        times.append((time.monotonic_ns() - started) / 1e6)
+        if status != 0:
+            sys.exit(f"{verb} by {config} failed: {os.pread(output, 4096, 0).decode()}")
+        os.close(output)
+    return times
+
+
+class Node:
+    """Namespaces PREFIX1..N take pods: the first ones stay, those after them come and go."""
+
+    def __init__(self, args):
+        self.args, self.present, self.figures = args, 0, []
+
+    def netns(self, number):
+        return f"{self.args.netns_prefix}{number}"
+
+    def fill(self, present):
+        """So many pods of each plugin, with an interface each."""
+        for number in range(self.present, present):
+            for config in self.args.configs:
+                call_all(config, "ADD", [(f"stays{number}", self.netns(number))], f"{config.stem[:6]}0")
+        self.present = present
+
+    def measure(self, at_once, rounds):
+        """The median of the ADDs of each plugin."""
+        times = {(config, verb): [] for config in self.args.configs for verb in ("ADD", "DEL")}
+        for number in range(rounds + 2):
+            places = [(f"perf{number}-{i}", self.netns(self.present + i)) for i in range(at_once)]
+            for config in self.args.configs:
+                for verb in ("ADD", "DEL"):
+                    elapsed = call_all(config, verb, places)
+                    if number >= 2:  # the first two fill the page cache
+                        times[config, verb] += elapsed
+        for (config, verb), values in times.items():
+            self.tell(config.stem, verb, at_once, values)
+        return [statistics.median(times[config, "ADD"]) for config in self.args.configs]
+
+    def tell(self, name, verb, at_once, values):
+        tenths = statistics.quantiles(values, n=10)
+        print(f"{name:<10} {verb}  {at_once:>7} at once {self.present:>5} pods there {statistics.median(values):9.2f}"
+              f"  ({tenths[0]:.2f} to {tenths[-1]:.2f})")
+        self.figures.append(results.figure(values, "ms", system=name, verb=verb, at_once=at_once,
+                                           present=self.present))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--target", type=float, required=True, help="of the median ADDs, last to first")
-    parser.add_argument("--netns", required=True)
+    parser.add_argument("--netns-prefix", required=True)
+    parser.add_argument("--full", type=int, default=250, help="pods of a full node")
+    parser.add_argument("--many", type=int, default=32, help="calls at once")
     parser.add_argument("configs", type=Path, nargs="+", metavar="CONFIG", help="the first is the measure")
     args = parser.parse_args()
-    times = {(config, verb): [] for config in args.configs for verb in ("ADD", "DEL")}
-    for number in range(args.rounds + 2):
-        for config in args.configs:
-            for verb in ("ADD", "DEL"):
-                elapsed = call(config, verb, f"perf{number}", args.netns)
-                if number >= 2:  # the first two fill the page cache
-                    times[config, verb].append(elapsed)
-    base = statistics.median(times[args.configs[0], "ADD"])
-    print(f"CNI calls, median of {args.rounds} in ms (10th to 90th percentile)")
-    for config in args.configs:
-        for verb in ("ADD", "DEL"):
-            values = times[config, verb]
-            tenths = statistics.quantiles(values, n=10)
-            print(f"{config.stem:<10} {verb}  {statistics.median(values):7.2f}  ({tenths[0]:.2f} to {tenths[-1]:.2f})")
-    ratio = statistics.median(times[args.configs[-1], "ADD"]) / base
-    met = ratio <= args.target
-    print(f"ratio of the ADDs {ratio:.3f}, target at most {args.target}: {'met' if met else 'MISSED'}")
+    node = Node(args)
+    print(f"CNI calls, median in ms (10th to 90th percentile), {args.rounds} rounds")
+    ratios = {}
+    for present, at_once in ((0, 1), (0, args.many), (args.full - args.many, args.many), (args.full, 1)):
+        node.fill(present)
+        base, *_, ours = node.measure(at_once, max(args.rounds // at_once, 4))
+        ratios[present, at_once] = ours / base
+        print(f"  ratio of the ADDs {ours / base:.3f}")
+    met = ratios[0, 1] <= args.target
+    results.write("cni", node.figures, rounds=args.rounds)
+    print(f"ratio of single ADDs {ratios[0, 1]:.3f}, target at most {args.target}: {'met' if met else 'MISSED'}")
     sys.exit(0 if met else 1)
 
 
