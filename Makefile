@@ -169,7 +169,7 @@ fuzz fuzz-short: deps ## hostile input: minutes (fuzz-short: seconds) of every f
 	$(Q)test/fuzz/run $(if $(filter fuzz-short,$@),short)
 
 # the datapath alone, on the test fixture
-$(BUILD)/perf/packet: perf/packet.c $(LIB) $(TEST_SUPPORT_OBJS)
+$(BUILD)/perf/packet $(BUILD)/perf/tables: $(BUILD)/perf/%: perf/%.c $(LIB) $(TEST_SUPPORT_OBJS)
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
@@ -206,9 +206,9 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
 perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet $(BUILD)/perf/load
-	$(Q)status=0; perf/compare $(if $(QUICK),--quick) || status=$$?; \
-		perf/plot && perf/cni && $(BUILD)/perf/packet && exit $$status
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet $(BUILD)/perf/tables $(BUILD)/perf/load
+	$(Q)status=0; perf/compare $(if $(QUICK),--quick) || status=$$?; perf/plot || status=$$?; \
+		perf/cni || status=$$?; perf/datapath $(if $(QUICK),1) || status=$$?; exit $$status
 
 perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, memory
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \

@@ -163,6 +163,14 @@ int fixture_map(const char *map)
 	return fd;
 }
 
+int fixture_program(const char *program)
+{
+	const struct bpf_program *found = bpf_object__find_program_by_name(datapath->obj, program);
+
+	ck_assert_msg(found, "no program '%s'", program);
+	return bpf_program__fd(found);
+}
+
 void fixture_empty(const char *map)
 {
 	__u8 key[64];

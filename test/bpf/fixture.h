@@ -73,6 +73,7 @@ uint64_t fixture_drops_total(void);
 unsigned fixture_count(const char *map); /* entries of a map */
 void fixture_empty(const char *map);
 int fixture_map(const char *map); /* its fd */
+int fixture_program(const char *program); /* its fd */
 uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsigned repeat);
 
 /* One hop of a flow: send @flow by @hook, expect @where and the flow @seen afterwards, right
