@@ -2,9 +2,10 @@
 /* bpf/session.h - find, open and promote sessions. A session is a pair of entries, one per
  * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
  *
- * A new session lives in an LRU table, so a flood of first packets evicts only first packets.
- * Seen in both directions (TCP, SCTP: when the handshake is done) it moves to the table that is never
- * evicted and only expired by user space. Pings stay in the LRU table. */
+ * A new session lives in an LRU table, so a flood of first packets evicts only first packets. With
+ * the client's next packet after an answer (TCP, SCTP: the handshake is done) it moves to the table that
+ * is never evicted and only expired by user space. An answer alone does not do: one question, such as
+ * a name, needs no place there, and servers answer made-up clients. Pings stay in the LRU table. */
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
 
@@ -167,8 +168,9 @@ static __always_inline void session_progress(struct session_tables tables, const
 		return;
 	if (!(session->flags & MK_SESSION_FORWARD)) {
 		peer->flags |= MK_SESSION_REPLIED;
-		if (pkt->l4 != MK_L4_UDP)
-			return; /* SYN-ACK: the handshake lacks the client's ACK */
+		if (tables.of_services && pkt->l4 == MK_L4_UDP)
+			account_flush(session, peer); /* it may have been the last packet */
+		return;
 	}
 	session_promote(tables, &pkt->tuple, session, &peer_key, peer);
 }
@@ -241,11 +243,15 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 	       bpf_map_lookup_elem(tables.half_open, &key);
 }
 
+#define MK_NEVER_NS ~0ULL
+
 /* Enter the answer's direction. Returns 0, or -1 if it is another session's: a client may use one
- * port towards a Service and towards its backend, or towards two Services that share it. */
+ * port towards a Service and towards its backend, or towards two Services that share it. *@answered_ns:
+ * when that session was made or last answered, MK_NEVER_NS if it is established. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
-					       const struct session_request *request)
+					       const struct session_request *request,
+					       __u64 *answered_ns)
 {
 	struct mk_session session = {
 		.created_ns = session_clock_ns(),
@@ -259,13 +265,17 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	session.last_seen_ns = session.created_ns;
 	tuple_reverse(&key, &request->to);
 	tuple_reverse(&session.to, &pkt->tuple);
+	*answered_ns = MK_NEVER_NS;
 	if (bpf_map_lookup_elem(tables.established, &key))
 		return -1;
 	if (bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST) == 0)
 		return 0;
 	/* this flow's own, whose other direction was evicted? */
 	other = bpf_map_lookup_elem(tables.half_open, &key);
-	if (!other || !tuple_eq(&other->to, &session.to))
+	if (!other)
+		return -1;
+	*answered_ns = other->last_seen_ns;
+	if (!tuple_eq(&other->to, &session.to))
 		return -1;
 	return bpf_map_update_elem(tables.half_open, &key, &session, BPF_ANY) ? -1 : 0;
 }
@@ -284,21 +294,50 @@ static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
 	return hash ^ (hash >> 16);
 }
 
+/* Forget the half-open session whose answers show the reverse of @to. */
+static __always_inline void session_forget(struct session_tables tables, const struct mk_tuple *to)
+{
+	struct mk_tuple key, peer_key;
+	struct mk_session *session;
+
+	tuple_reverse(&key, to);
+	session = bpf_map_lookup_elem(tables.half_open, &key);
+	if (!session)
+		return;
+	session_peer_key(&peer_key, session);
+	bpf_map_delete_elem(tables.half_open, &peer_key);
+	bpf_map_delete_elem(tables.half_open, &key);
+}
+
 /* A source port that no live session towards the same destination uses: by hash, with a bounded
- * probe. Returns 0 with request->to.sport set and the answer's direction entered, or -1. */
+ * probe. Where all of these are taken, the half-open session without an answer for longest gives its
+ * port up: a flood towards one destination takes ports from the flood. Returns 0 with request->to.sport
+ * set and the answer's direction entered, or -1. */
 static __always_inline int session_take_port(struct session_tables tables, const struct packet *pkt,
 					     struct session_request *request)
 {
 	__u32 range = mk_node.nat_port_max - mk_node.nat_port_min + 1;
-	__u32 at = tuple_hash(&pkt->tuple);
+	__u32 at = tuple_hash(&pkt->tuple), oldest = 0;
+	__u64 oldest_ns = MK_NEVER_NS, answered_ns;
 	int echo = pkt->l4 == MK_L4_ECHO_REQUEST;
 
-	for (int i = 0; i < MK_NAT_PROBES; i++) {
+	for (int i = 0; i <= MK_NAT_PROBES; i++) {
+		if (i == MK_NAT_PROBES)
+			at = oldest;
 		request->to.sport = bpf_htons(mk_node.nat_port_min + at % range);
 		if (echo)
 			request->to.dport = request->to.sport;
-		if (session_put_reverse(tables, pkt, request) == 0)
+		if (i == MK_NAT_PROBES) {
+			if (oldest_ns == MK_NEVER_NS)
+				break;
+			session_forget(tables, &request->to);
+		}
+		if (session_put_reverse(tables, pkt, request, &answered_ns) == 0)
 			return 0;
+		if (answered_ns < oldest_ns) {
+			oldest_ns = answered_ns;
+			oldest = at;
+		}
 		at = at * 0x9e3779b1 + 0x7f4a7c15;
 	}
 	return -1;
@@ -316,9 +355,10 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		.flags = MK_SESSION_FORWARD,
 	};
 	struct mk_tuple reverse;
+	__u64 answered_ns;
 
 	session.last_seen_ns = session.created_ns;
-	if (!request->source_port && session_put_reverse(tables, pkt, request))
+	if (!request->source_port && session_put_reverse(tables, pkt, request, &answered_ns))
 		request->source_port = 1;
 	if (request->source_port && session_take_port(tables, pkt, request))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;

@@ -23,6 +23,8 @@
 static struct datapath_bpf *datapath;
 static struct mk_uplink uplinks[MK_UPLINKS_MAX] = { { .ifindex = 1, .mtu_bytes = 1500 } };
 static uint32_t uplink_count = 1;
+static uint16_t nat_port_min = 49152, nat_port_max = 65535;
+static bool exact_clock;
 
 static struct mk_ip ip(const char *text)
 {
@@ -74,11 +76,11 @@ static void fill_node(struct mk_node *node)
 	node->host_ifindex = 1;
 	node->host_peer_ifindex = 1;
 	node->overlay_mtu_bytes = 1450;
-	node->nat_port_min = 49152;
-	node->nat_port_max = 65535;
+	node->nat_port_min = nat_port_min;
+	node->nat_port_max = nat_port_max;
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
-	node->has_coarse_clock = mk_object_has_coarse_clock();
+	node->has_coarse_clock = !exact_clock && mk_object_has_coarse_clock();
 	node->vxlan_port = htons(4789);
 	mac_of("10.244.1.254", node->gateway_mac);
 	mac_of("10.18.0.1", node->vtep_mac);
@@ -127,6 +129,17 @@ void fixture_uplinks(const struct mk_uplink *list, uint32_t count)
 {
 	memcpy(uplinks, list, count * sizeof(*list));
 	uplink_count = count;
+}
+
+void fixture_nat_ports(uint16_t min, uint16_t max)
+{
+	nat_port_min = min;
+	nat_port_max = max;
+}
+
+void fixture_exact_clock(void)
+{
+	exact_clock = true;
 }
 
 void fixture_load(void)

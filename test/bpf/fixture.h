@@ -27,6 +27,12 @@ const char *where_name(enum where where);
 /* Before fixture_load(): the node's uplinks, the first with 192.168.99.11. */
 void fixture_uplinks(const struct mk_uplink *list, uint32_t count);
 
+/* Before fixture_load(): source ports of masqueraded traffic, inclusive; else 49152 to 65535. */
+void fixture_nat_ports(uint16_t min, uint16_t max);
+/* Before fixture_load(): sessions' times are not those of the last tick. With few ports, one tick is the
+ * time of all of them. */
+void fixture_exact_clock(void);
+
 /* Unchecked fixture: load once, forked tests share the maps and empty them with fixture_reset(). */
 void fixture_load(void);
 /* With tables of a thousand entries, which fixture_reset() walks sooner. */

@@ -58,6 +58,8 @@ START_TEST(test_masquerade_udp)
 				 &(struct frame_options){ .no_checksum = true });
 
 	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 0);
+	ck_assert_uint_eq(send_out("udp 10.244.1.2:40000 > 203.0.113.10:53", NULL), port);
 	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
 }
 END_TEST

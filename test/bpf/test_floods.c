@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/* More flows than there is room for: 64 NAT ports per destination and tables of a thousand entries.
+ * First packets make room for one another; what is established keeps its entry and its port. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+enum { PORT_MIN = 60000, PORT_MAX = 60063, PORTS = PORT_MAX - PORT_MIN + 1 };
+
+/* Where a flood goes: by masquerade to one place outside, or to a NodePort with one endpoint, which sees
+ * the virtual pod address and a port of this node. */
+static const struct path {
+	const char *name, *client, *server; /* the client's packets as they are sent */
+	enum mk_hook hook, back;
+	enum where where;
+	const char *as, *answers; /* the client that the server sees, and from where it answers */
+} paths[] = {
+	{ "masquerade", "10.244.1.2", "203.0.113.10:443", MK_HOOK_POD, MK_HOOK_UPLINK, TO_UPLINK,
+	  "192.168.99.11", "203.0.113.10:443" },
+	{ "NodePort", "203.0.113.10", "192.168.99.11:30080", MK_HOOK_UPLINK, MK_HOOK_OVERLAY,
+	  TO_OVERLAY, "10.244.1.1", "10.244.2.7:8080" },
+};
+
+static void setup(void)
+{
+	static const char *const backend[] = { "10.244.2.7:8080", NULL };
+
+	fixture_reset();
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
+			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backend, 0, 1);
+	fixture_service("udp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
+			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backend, 0, 1);
+}
+
+/* A packet from @port of the client. Returns the port that the server sees, 0: it was dropped. */
+static unsigned ask(const struct path *path, const char *proto, unsigned port, uint8_t tcp_flags)
+{
+	char flow[96], wanted[64];
+	struct frame in, out;
+	unsigned seen;
+	size_t length;
+	enum where where;
+
+	snprintf(flow, sizeof(flow), "%s %s:%u > %s", proto, path->client, port, path->server);
+	in = frame_make(flow, &(struct frame_options){ .tcp_flags = tcp_flags });
+	where = fixture_send(path->hook, &in, &out);
+	if (where == DROPPED)
+		return 0;
+	ck_assert_msg(where == path->where, "%s went %s as '%s'", flow, where_name(where),
+		      frame_flow(&out));
+	length = (size_t)snprintf(wanted, sizeof(wanted), "%s %s:", proto, path->as);
+	ck_assert_msg(strncmp(frame_flow(&out), wanted, length) == 0, "%s left as '%s'", flow,
+		      frame_flow(&out));
+	seen = (unsigned)atoi(frame_flow(&out) + length);
+	ck_assert_msg(seen >= PORT_MIN && seen <= PORT_MAX, "%s left by port %u", flow, seen);
+	return seen;
+}
+
+/* The server's answer to @seen comes to @port of the client. */
+static void answer(const struct path *path, const char *proto, unsigned seen, unsigned port,
+		   uint8_t tcp_flags)
+{
+	char flow[96], wanted[96];
+	struct frame in, out;
+
+	snprintf(flow, sizeof(flow), "%s %s > %s:%u", proto, path->answers, path->as, seen);
+	snprintf(wanted, sizeof(wanted), "%s %s > %s:%u", proto, path->server, path->client, port);
+	in = frame_make(flow, &(struct frame_options){ .tcp_flags = tcp_flags });
+	ck_assert_int_ne(fixture_send(path->back, &in, &out), DROPPED);
+	ck_assert_msg(strcmp(frame_flow(&out), wanted) == 0, "%s became '%s', expected '%s'", flow,
+		      frame_flow(&out), wanted);
+}
+
+/* Returns the port that the server sees, 0: the first packet was dropped. */
+static unsigned establish(const struct path *path, unsigned port)
+{
+	unsigned seen = ask(path, "tcp", port, SYN);
+
+	if (!seen)
+		return 0;
+	answer(path, "tcp", seen, port, SYN | ACK);
+	ck_assert_uint_eq(ask(path, "tcp", port, ACK), seen);
+	return seen;
+}
+
+/* First packets to one place, more than it has ports: each gets one, the longest silent gives it up.
+ * What is established keeps its own, and new connections are made meanwhile. */
+START_TEST(test_first_packets_make_room)
+{
+	const struct path *path = &paths[_i / 2];
+	const char *proto = _i % 2 ? "udp" : "tcp";
+	unsigned kept[8], during;
+
+	for (unsigned i = 0; i < 8; i++) {
+		kept[i] = establish(path, 2000 + i);
+		ck_assert_uint_ne(kept[i], 0);
+	}
+	for (unsigned i = 0; i < 20 * PORTS; i++) {
+		ck_assert_msg(ask(path, proto, 10000 + i, SYN), "%s: %s flow %u was dropped",
+			      path->name, proto, i);
+		if (i % PORTS != PORTS / 2)
+			continue;
+		during = ask(path, "tcp", 5000 + i, SYN);
+		ask(path, proto, 50000 + i, SYN);
+		answer(path, "tcp", during, 5000 + i, SYN | ACK);
+		ask(path, proto, 51000 + i, SYN);
+		ck_assert_uint_eq(ask(path, "tcp", 5000 + i, ACK), during);
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		answer(path, "tcp", kept[i], 2000 + i, ACK);
+		ck_assert_uint_eq(ask(path, "tcp", 2000 + i, ACK), kept[i]);
+	}
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* All ports are those of established connections: the next one is dropped, with a reason, until one of
+ * them is over. Another place has ports of its own. */
+START_TEST(test_ports_run_out)
+{
+	const struct path *path = &paths[_i], other = { .client = "10.244.1.2",
+							.server = "203.0.113.10:80",
+							.hook = MK_HOOK_POD,
+							.where = TO_UPLINK,
+							.as = "192.168.99.11" };
+	unsigned drops, made = 0, first = 0, port;
+
+	for (port = 2000; made < PORTS && port < 12000; port++)
+		if (establish(path, port) && !made++)
+			first = port;
+	ck_assert_uint_eq(made, PORTS);
+	drops = (unsigned)fixture_drops(path->hook, MK_DROP_NAT_PORTS_EXHAUSTED);
+	ck_assert_uint_eq(ask(path, "tcp", 20000, SYN), 0);
+	ck_assert_uint_eq(fixture_drops(path->hook, MK_DROP_NAT_PORTS_EXHAUSTED), drops + 1);
+	ck_assert_uint_ne(ask(&other, "tcp", 20000, SYN), 0);
+	/* a client that begins again on an ended connection's port gives its old one back */
+	ck_assert_uint_ne(ask(path, "tcp", first, RST), 0);
+	ck_assert_uint_ne(ask(path, "tcp", first, SYN), 0);
+}
+END_TEST
+
+/* A question and its answer are no established flow: names are asked so by the thousand, and anybody
+ * can make a server answer a made-up client. The client's next datagram makes it one. */
+START_TEST(test_udp_question_and_answer)
+{
+	const struct path *path = &paths[_i];
+	const char *map = path->hook == MK_HOOK_POD ? "nat_sessions" : "sessions";
+	unsigned seen = 0;
+
+	for (unsigned i = 0; i < 5000; i++) {
+		seen = ask(path, "udp", 10000 + i, 0);
+		ck_assert_uint_ne(seen, 0);
+		answer(path, "udp", seen, 10000 + i, 0);
+	}
+	ck_assert_uint_eq(fixture_count(map), 0);
+	ck_assert_uint_eq(ask(path, "udp", 14999, 0), seen);
+	ck_assert_uint_eq(fixture_count(map), 2);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* The table of established connections is full: new ones work, from the table of new ones. */
+START_TEST(test_no_room_for_established)
+{
+	char flow[96];
+	struct frame in;
+
+	for (unsigned i = 0; i < 600; i++) {
+		struct path path = paths[0];
+		char server[32];
+
+		snprintf(server, sizeof(server), "203.0.113.%u:443", 10 + i % 100);
+		path.server = path.answers = server;
+		ck_assert_uint_ne(establish(&path, 2000 + i), 0);
+	}
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 1024);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+	snprintf(flow, sizeof(flow), "tcp 10.244.1.2:%u > 203.0.113.%u:443", 2599, 10 + 599 % 100);
+	in = frame_make(flow, &(struct frame_options){ .tcp_flags = ACK });
+	fixture_expect("the last one", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("floods");
+	TCase *tcase = tcase_create("small tables");
+
+	fixture_nat_ports(PORT_MIN, PORT_MAX);
+	fixture_exact_clock();
+	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
+	tcase_add_checked_fixture(tcase, setup, NULL);
+	tcase_set_timeout(tcase, 60);
+	suite_add_tcase(suite, tcase);
+	tcase_add_loop_test(tcase, test_first_packets_make_room, 0, 2 * ROWS(paths));
+	tcase_add_loop_test(tcase, test_ports_run_out, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_udp_question_and_answer, 0, ROWS(paths));
+	tcase_add_test(tcase, test_no_room_for_established);
+	return bpf_run(suite);
+}
