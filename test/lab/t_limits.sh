@@ -1,0 +1,138 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_limits.sh - where something runs out or changes its size: source ports towards one
+# destination, tables of sessions, memory for them. What is there goes on.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+# shellcheck source=test/lab/lib/crowd.sh
+. "$HERE/lib/crowd.sh"
+
+FAR=203.0.113.10
+VIP=10.96.91.1
+PORTS=2 # for masquerading: of two, all are tried (MK_NAT_PROBES)
+LIMIT_MIB=128 # for the agent: it takes some 40, a table of 16777216 entries twice as much as this
+declare -A PIPES=()
+
+explain() { lab log node1 | tail -n 8; on node1 "$MK_BIN" drops || true; }
+
+limits_lab_up()
+{
+	MK_AGENT_FLAGS="--nat-port-range 60000-$((60000 + PORTS - 1))" lab up 1
+	lab pod node1 client >/dev/null
+	lab pod node1 web >/dev/null
+	serve web web --tcp 8080
+	serve world world --tcp 8080 --tcp 8081
+	cat >"$TMP/web.yaml" <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec: {clusterIP: $VIP, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+	END
+	lab apply "$TMP/web.yaml"
+	wait_for 10 ask client tcp "$VIP:80"
+	hold service client "$VIP:80"
+}
+
+# ---- ports
+
+metric() { on node1 curl -s http://127.0.0.1:10249/metrics | grep -F "$1" | awk '{ sum += $NF } END { print sum + 0 }'; }
+metric_is() { expect_eq "$1" "$2" "$(metric "$1")"; }
+
+# Connections that stay have all ports towards one place: the next one there is dropped.
+ports_run_out()
+{
+	expect_status 4 ask client tcp "$FAR:8080" --timeout 1
+	(($(drop_count node1 NAT_PORTS_EXHAUSTED) > 0)) || { echo "no drop for that reason"; return 1; }
+	(($(metric 'monokube_dropped_packets_total{reason="nat_ports_exhausted"') > 0)) || { echo "no metric of it"; return 1; }
+	wait_for 20 metric_is 'monokube_nat_ports_used ' "$PORTS" # as of the last sweep
+}
+
+ports_come_back()
+{
+	crowd_ends ports
+	wait_for 60 ask client tcp "$FAR:8080" --timeout 1
+}
+
+# ---- sizes
+
+entries_of() { on node1 bpftool -j map show pinned "/sys/fs/bpf/monokube/maps/$1" | jq .max_entries; }
+
+# The connection that was there exchanges line number $1, and a new one works.
+held_and_new()
+{
+	echo >&"${PIPES[service]}"
+	wait_for 20 holds service "$1"
+	wait_for 10 ask client tcp "$VIP:80" --timeout 1
+}
+
+restart_with()
+{
+	lab agent stop node1
+	MK_AGENT_FLAGS=$1 lab agent start node1
+}
+
+# resized FLAGS ESTABLISHED NEW LINE
+resized()
+{
+	restart_with "$1"
+	expect_eq "entries of four maps" "$2 $3 $2 $3" "$(entries_of sessions) $(entries_of sessions_new) $(entries_of nat_sessions) $(entries_of nat_sessions_new)"
+	held_and_new "$4"
+}
+
+# ---- memory
+
+# A control group of the memory controller, of either version: its directory and its limit's file
+memory_group()
+{
+	if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
+		grep -qw memory /sys/fs/cgroup/cgroup.subtree_control || echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+		echo "/sys/fs/cgroup/$MK_LAB" memory.max
+	else
+		echo "/sys/fs/cgroup/memory/$MK_LAB" memory.limit_in_bytes
+	fi
+}
+
+group_gone() { [[ ! -d $1 ]] || rmdir "$1"; }
+
+# The agent alone is in the group: what else is there would be killed while the kernel tries. A node has
+# a /sys of its own, so the group is found by this process's.
+limited_agent()
+{
+	cat >"$TMP/limited" <<-END
+		#!/bin/sh
+		echo \$\$ >/proc/$$/root$1/cgroup.procs
+		exec $MK_BIN "\$@"
+	END
+	chmod +x "$TMP/limited"
+	echo "$TMP/limited"
+}
+
+no_memory()
+{
+	local group limit start status=0
+	read -r group limit < <(memory_group)
+	mkdir "$group"
+	echo "${LIMIT_MIB}M" >"$group/$limit"
+	start=$(log_size)
+	MK_BIN=$(limited_agent "$group") restart_with '--session-table-size 16777216' &&
+		logged "$start" "makes no map 'sessions' of 16777216 entries .256 MiB at once, 2176 MiB when full.: .*lower sessionTableSize.*tables stay as large as they are" &&
+		expect_eq "entries" 4096 "$(entries_of sessions)" &&
+		held_and_new "$1" || status=1
+	lab agent stop node1
+	wait_for 10 group_gone "$group"
+	return $status
+}
+
+limits_lab_up
+crowd ports client hold "$PORTS" "$FAR:8080"
+check "all source ports towards one place are taken: a drop, with its reason, and a metric" ports_run_out
+check "... another place has its own" ask client tcp "$FAR:8081"
+check "... and they come back when the connections have ended" ports_come_back
+check "tables become smaller: a connection that is there goes on" resized \
+	'--session-table-size 2048 --new-session-table-size 1024' 2048 1024 2
+check "... and larger" resized '--session-table-size 4096 --new-session-table-size 2048' 4096 2048 3
+check "no memory for a table: the agent says which, and goes on with the one that is there" no_memory 4
+finish
