@@ -142,7 +142,13 @@ $(TEST_BINS): $(BUILD)/test/%: test/%.c $(LIB) $(TEST_SUPPORT_OBJS)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS)) \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
-test-bins: $(TEST_BINS)
+# first packets of made-up flows, for test/lab/t_floods.sh
+$(BUILD)/test/lab/flood: test/lab/flood.c
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
+
+test-bins: $(TEST_BINS) $(BUILD)/test/lab/flood
 
 # ---- fuzzers: libFuzzer is clang's, so they have a tree of their own (build/fuzz)
 
@@ -196,6 +202,10 @@ unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
 chaos: deps ## faults at random under load, SECONDS=300; SEED=N makes the same choices again
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)CHAOS_SECONDS=$(or $(SECONDS),300) test/chaos/run
+
+floods: deps ## FLOOD=10000000 first packets by each way, TCP and UDP, beside 1,000 connections
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/lab/flood
+	$(Q)FLOOD=$(or $(FLOOD),10000000) test/lab/t_floods.sh
 
 demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test/lab/flood - first packets of made-up flows, each another one, as fast as a device takes them.
+ *
+ *	flood DEVICE MAC tcp|udp SOURCE/BITS DESTINATION/BITS PORT[-PORT] COUNT [FIRST]
+ *
+ * Flow number n has source port 1024 + n % 64000; what is left of n runs through the addresses of
+ * SOURCE, then through the ports, then through the addresses of DESTINATION. MAC is whom the
+ * device's network has as the next hop. FIRST: number of the first flow. Prints how many a second. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SOURCE_PORTS 64000
+#define BATCH	     64
+#define UDP_PAYLOAD  8
+
+struct range {
+	uint32_t first, count; /* addresses: host byte order */
+};
+
+struct flood {
+	int fd;
+	uint8_t mac_from[6], mac_to[6];
+	uint8_t proto;
+	struct range sources, destinations, ports;
+};
+
+struct frame {
+	struct ether_header ether;
+	struct iphdr ip;
+	union {
+		struct tcphdr tcp;
+		struct {
+			struct udphdr header;
+			uint8_t payload[UDP_PAYLOAD];
+		} udp;
+	};
+} __attribute__((packed));
+
+static void die(const char *what)
+{
+	fprintf(stderr, "flood: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void bad(const char *what, const char *expected)
+{
+	fprintf(stderr, "flood: '%s': expected %s\n", what, expected);
+	exit(2);
+}
+
+/* ---- one frame ------------------------------------------------------------------------------- */
+
+static uint32_t sum_words(const void *data, size_t bytes, uint32_t sum)
+{
+	const uint16_t *word = data;
+
+	for (size_t i = 0; i < bytes / 2; i++)
+		sum += word[i];
+	return sum;
+}
+
+static uint16_t folded(uint32_t sum)
+{
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+static size_t l4_bytes(const struct flood *flood)
+{
+	return flood->proto == IPPROTO_TCP ? sizeof(struct tcphdr)
+					   : sizeof(struct udphdr) + UDP_PAYLOAD;
+}
+
+static void fill_l4(const struct flood *flood, struct frame *frame, uint16_t sport, uint16_t dport)
+{
+	size_t bytes = l4_bytes(flood);
+	uint32_t sum = sum_words(&frame->ip.saddr, 8, htons(flood->proto) + htons((uint16_t)bytes));
+
+	if (flood->proto == IPPROTO_TCP) {
+		frame->tcp = (struct tcphdr){
+			.source = htons(sport),
+			.dest = htons(dport),
+			.seq = htonl(sport * 0x9e3779b1u),
+			.doff = 5,
+			.syn = 1,
+			.window = htons(64240),
+		};
+		frame->tcp.check = folded(sum_words(&frame->tcp, bytes, sum));
+		return;
+	}
+	frame->udp.header = (struct udphdr){ .source = htons(sport),
+					     .dest = htons(dport),
+					     .len = htons((uint16_t)bytes) };
+	memset(frame->udp.payload, 'x', UDP_PAYLOAD);
+	frame->udp.header.check = folded(sum_words(&frame->udp, bytes, sum));
+}
+
+static uint32_t pick(const struct range *range, uint64_t *rest)
+{
+	uint32_t value = range->first + (uint32_t)(*rest % range->count);
+
+	*rest /= range->count;
+	return value;
+}
+
+static void fill(const struct flood *flood, struct frame *frame, uint64_t number)
+{
+	uint16_t sport = (uint16_t)(1024 + number % SOURCE_PORTS), dport;
+	uint64_t rest = number / SOURCE_PORTS;
+
+	memcpy(frame->ether.ether_dhost, flood->mac_to, 6);
+	memcpy(frame->ether.ether_shost, flood->mac_from, 6);
+	frame->ether.ether_type = htons(ETHERTYPE_IP);
+	frame->ip = (struct iphdr){
+		.version = 4,
+		.ihl = 5,
+		.tot_len = htons((uint16_t)(sizeof(frame->ip) + l4_bytes(flood))),
+		.id = htons((uint16_t)number),
+		.ttl = 64,
+		.protocol = flood->proto,
+	};
+	frame->ip.saddr = htonl(pick(&flood->sources, &rest));
+	dport = (uint16_t)pick(&flood->ports, &rest);
+	frame->ip.daddr = htonl(pick(&flood->destinations, &rest));
+	frame->ip.check = folded(sum_words(&frame->ip, sizeof(frame->ip), 0));
+	fill_l4(flood, frame, sport, dport);
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+static void send_all(const struct flood *flood, struct mmsghdr *messages, unsigned int count)
+{
+	for (unsigned int sent = 0; sent < count;) {
+		int ret = sendmmsg(flood->fd, messages + sent, count - sent, 0);
+
+		if (ret > 0)
+			sent += (unsigned int)ret;
+		else if (errno == ENOBUFS || errno == EAGAIN)
+			sent++; /* the device dropped it: so it would on a wire */
+		else if (errno != EINTR)
+			die("cannot send");
+	}
+}
+
+static void send_range(const struct flood *flood, uint64_t first, uint64_t count)
+{
+	static struct frame frames[BATCH];
+	struct mmsghdr messages[BATCH] = { 0 };
+	struct iovec parts[BATCH];
+	size_t bytes = sizeof(struct ether_header) + sizeof(struct iphdr) + l4_bytes(flood);
+
+	for (int i = 0; i < BATCH; i++) {
+		parts[i] = (struct iovec){ &frames[i], bytes };
+		messages[i].msg_hdr.msg_iov = &parts[i];
+		messages[i].msg_hdr.msg_iovlen = 1;
+	}
+	for (uint64_t done = 0; done < count;) {
+		unsigned int batch = count - done < BATCH ? (unsigned int)(count - done) : BATCH;
+
+		for (unsigned int i = 0; i < batch; i++)
+			fill(flood, &frames[i], first + done + i);
+		send_all(flood, messages, batch);
+		done += batch;
+	}
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static struct range parse_addresses(const char *text)
+{
+	unsigned int bits = 32;
+	struct in_addr address;
+	char copy[32], *slash;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	slash = strchr(copy, '/');
+	if (slash) {
+		*slash = '\0';
+		bits = (unsigned int)atoi(slash + 1);
+	}
+	if (inet_pton(AF_INET, copy, &address) != 1 || bits < 1 || bits > 32)
+		bad(text, "an address such as 100.64.0.0/10");
+	return (struct range){ ntohl(address.s_addr), 1u << (32 - bits) };
+}
+
+static struct range parse_ports(const char *text)
+{
+	unsigned int first, last;
+	int found = sscanf(text, "%u-%u", &first, &last);
+
+	if (found == 1)
+		last = first;
+	if (found < 1 || first < 1 || last < first || last > 65535)
+		bad(text, "a port or two such as 80-239");
+	return (struct range){ first, last - first + 1 };
+}
+
+static void open_device(struct flood *flood, const char *device)
+{
+	struct sockaddr_ll to = { .sll_family = AF_PACKET,
+				  .sll_protocol = htons(ETH_P_IP),
+				  .sll_ifindex = (int)if_nametoindex(device) };
+	struct sockaddr_ll own = { 0 };
+	socklen_t length = sizeof(own);
+	int yes = 1;
+
+	flood->fd = socket(AF_PACKET, SOCK_RAW, 0);
+	if (flood->fd < 0 || to.sll_ifindex == 0 ||
+	    bind(flood->fd, (struct sockaddr *)&to, sizeof(to)) < 0 ||
+	    getsockname(flood->fd, (struct sockaddr *)&own, &length) < 0 ||
+	    setsockopt(flood->fd, SOL_PACKET, PACKET_QDISC_BYPASS, &yes, sizeof(yes)) < 0)
+		die(device);
+	memcpy(flood->mac_from, own.sll_addr, 6);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	struct flood flood = { 0 };
+	unsigned long long count, first = 0;
+	uint8_t *mac = flood.mac_to;
+	double began;
+
+	if (argc < 8 || argc > 9) {
+		fprintf(stderr, "usage: flood DEVICE MAC tcp|udp SOURCE/BITS DESTINATION/BITS "
+				"PORT[-PORT] COUNT [FIRST]\n");
+		return 2;
+	}
+	if (sscanf(argv[2], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3,
+		   mac + 4, mac + 5) != 6)
+		bad(argv[2], "a MAC address");
+	flood.proto = strcmp(argv[3], "udp") == 0 ? IPPROTO_UDP : IPPROTO_TCP;
+	flood.sources = parse_addresses(argv[4]);
+	flood.destinations = parse_addresses(argv[5]);
+	flood.ports = parse_ports(argv[6]);
+	count = strtoull(argv[7], NULL, 10);
+	first = argc > 8 ? strtoull(argv[8], NULL, 10) : 0;
+	open_device(&flood, argv[1]);
+	began = seconds();
+	send_range(&flood, first, count);
+	printf("%.0f a second\n", (double)count / (seconds() - began));
+	return 0;
+}

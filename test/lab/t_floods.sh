@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_floods.sh - first packets of made-up flows, many times more than the tables of new sessions
+# have room for: by ClusterIP, NodePort and masquerade, TCP and UDP, while 1,000 connections are held
+# and new ones are made, all of them to the servers and by the ways of the flood.
+#
+# FLOOD=N: so many packets for each of the six, and tables of the default size (`make floods`).
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/crowd.sh
+. "$HERE/lib/crowd.sh"
+
+NODE1=192.168.99.11
+FAR=203.0.113.10
+VIP=10.96.90.1
+COUNT=${FLOOD:-60000}
+PORTS=$((COUNT / 64000 + 1)) # of the Service: a pod floods from one address
+LAST_PORT=$((80 + PORTS - 1))
+NEW_ENTRIES=4096
+FLAGS="--session-table-size 8192 --new-session-table-size $NEW_ENTRIES"
+[[ -z ${FLOOD:-} ]] || FLAGS='' NEW_ENTRIES=65536
+FLOODER=$(dirname "$MK_BIN")/test/lab/flood
+
+explain()
+{
+	echo "drops of node1:"
+	on node1 "$MK_BIN" drops || true
+	lab log node1 | tail -n 5
+}
+
+services()
+{
+	local port proto
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec:
+		  type: NodePort
+		  clusterIP: $VIP
+		  selector: {app: web}
+		  ports:
+	END
+	for proto in TCP UDP; do
+		for ((port = 80; port <= LAST_PORT; port++)); do
+			echo "  - {name: $proto-$port, protocol: $proto, port: $port, targetPort: 8080, nodePort: $((30000 + port))}"
+		done
+	done | tr '[:upper:]' '[:lower:]' | sed -E 's/protocol: ([a-z]+)/protocol: \U\1/; s/targetport/targetPort/; s/nodeport/nodePort/'
+}
+
+floods_lab_up()
+{
+	MK_AGENT_FLAGS=$FLAGS lab up 2
+	lab pod node1 client >/dev/null
+	ROGUE=$(lab pod node1 rogue)
+	lab pod node1 web-1 >/dev/null
+	lab pod node2 web-2 >/dev/null
+	serve web-1 web-1 --tcp 8080 --udp 8080
+	serve web-2 web-2 --tcp 8080 --udp 8080
+	serve world world --tcp 8080 --udp 8080
+	services >"$TMP/services.yaml"
+	lab apply "$TMP/services.yaml"
+	wait_for 10 ask client tcp "$VIP:80"
+	wait_for 10 ask world tcp "$NODE1:30080"
+	GATEWAY_MAC=$(on rogue ip -j neigh show | jq -r '.[0].lladdr')
+	NODE_MAC=$(on node1 ip -j link show eth0 | jq -r '.[0].address')
+}
+
+flood_cluster_ip() { on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" "$VIP" "80-$LAST_PORT" "$COUNT"; }
+flood_node_port() { on world "$FLOODER" eth0 "$NODE_MAC" "$1" 100.64.0.0/10 "$NODE1" 30080 "$COUNT"; }
+# half of it to everywhere, half to the one place that the others ask
+flood_masquerade()
+{
+	on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" 198.18.0.0/15 443 $((COUNT / 2))
+	on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" "$FAR" 8080 $((COUNT / 2))
+}
+
+entries() { on node1 bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$1" | jq length; }
+
+# flooded WAY PROTO MAP: new connections by each way, nine of ten at least; the table was full.
+flooded()
+{
+	local who opened tried
+	crowd inside client new "$VIP:80" "$FAR:8080"
+	crowd outside world new "$NODE1:30080"
+	"flood_$1" "$2" | sed 's/^/# /' >>"$TMP/rates"
+	(($(entries "$3") > NEW_ENTRIES / 2)) || { echo "the flood did not fill map $3: $(entries "$3")"; return 1; }
+	for who in inside outside; do
+		crowd_ends "$who" >"$TMP/opened"
+		cat "$TMP/opened"
+		read -r _ opened _ tried < <(tail -n 1 "$TMP/opened")
+		((tried >= 10 && opened * 10 >= tried * 9)) || { echo "expected at least 10, 90 % of them opened"; return 1; }
+	done
+}
+
+all_held()
+{
+	local name
+	for name in service far port; do
+		crowd_ends "$name"
+	done >"$TMP/held"
+	cat "$TMP/held"
+	expect_eq "connections held" "500 of 500 250 of 250 250 of 250" \
+		"$(sed -nE 's/^held ([0-9]+ of [0-9]+),.*/\1/p' "$TMP/held" | xargs)"
+}
+
+floods_lab_up
+crowd service client hold 500 "$VIP:80"
+crowd far client hold 250 "$FAR:8080"
+crowd port world hold 250 "$NODE1:30080"
+for proto in tcp udp; do
+	check "$COUNT first packets by ClusterIP, $proto: new connections are made" flooded cluster_ip "$proto" sessions_new
+	check "... by NodePort, $proto" flooded node_port "$proto" sessions_new
+	check "... by masquerade, $proto" flooded masquerade "$proto" nat_sessions_new
+done
+check "of 1,000 connections that were there none broke" all_held
+cat "$TMP/rates"
+finish
