@@ -152,6 +152,28 @@ def settings_exist():
         raise Wrong("with these settings: " + done.stderr)
 
 
+def as_promised():
+    """what README says of the DaemonSet: where it runs, what it may do and see, how it is looked after and replaced"""
+    spec, agent = pod(), pod()["containers"][0]
+    expect("network, priority", (spec["hostNetwork"], spec["priorityClassName"]), (True, "system-node-critical"))
+    expect("tolerated", {t["key"].rpartition("/")[2] for t in spec["tolerations"]},
+           {"not-ready", "network-unavailable", "uninitialized", "CriticalAddonsOnly", "control-plane", "master"})
+    expect("privileged", [c["name"] for c in spec["initContainers"] + spec["containers"] if c["securityContext"]["privileged"]], ["prepare"])
+    expect("capabilities", agent["securityContext"]["capabilities"],
+           {"drop": ["ALL"], "add": ["NET_ADMIN", "BPF", "PERFMON", "SYS_RESOURCE", "DAC_OVERRIDE"]})
+    expect("root directories that can be written", [c["name"] for c in spec["initContainers"] + spec["containers"]
+                                                    if not c["securityContext"]["readOnlyRootFilesystem"]], [])
+    expect("places of the host", {v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v},
+           {"/sys/fs/bpf", "/proc/sys/net", "/opt/cni/bin", "/etc/cni/net.d", "/var/lib/monokube", "/run/netns"})
+    expect("requests", set(agent["resources"]["requests"]), {"cpu", "memory"})
+    expect("probes", [agent[p + "Probe"]["httpGet"]["path"] for p in ("startup", "liveness", "readiness")], ["/livez", "/livez", "/healthz"])
+    expect("update", objects()["DaemonSet"]["spec"]["updateStrategy"]["rollingUpdate"], {"maxUnavailable": 1})
+    token = [s for v in spec["volumes"] for s in v.get("projected", {}).get("sources", []) if "serviceAccountToken" in s]
+    expect("the token's life", [t["serviceAccountToken"]["expirationSeconds"] for t in token], [3607])
+    expect("tokens that nobody asked for", (spec["automountServiceAccountToken"], objects()["ServiceAccount"]["automountServiceAccountToken"]),
+           (False, False))
+
+
 # ---- rights
 
 VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
@@ -225,7 +247,7 @@ def kustomization():
     expect("resources", tree["resources"], [os.path.basename(MANIFEST)])
 
 
-TESTS = [fields, names_meet, settings_exist, kustomization, rights]
+TESTS = [fields, names_meet, settings_exist, as_promised, kustomization, rights]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
     TESTS.append(kubectl_takes_them)
