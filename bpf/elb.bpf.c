@@ -62,6 +62,12 @@ static __always_inline int is_for_vip(const struct packet *pkt)
 	return !is_addr(&pkt->tuple.daddr, mk_node_addr()) && service_is_vip(&pkt->tuple.daddr);
 }
 
+static __always_inline int not_ours(struct __sk_buff *skb, struct chain_ctx *ctx,
+				    const struct packet *pkt)
+{
+	return is_for_vip(pkt) ? chain_next(skb, ctx, pkt, MK_PROG_ROUTER) : TC_ACT_UNSPEC;
+}
+
 SEC("tc")
 int elb(struct __sk_buff *skb)
 {
@@ -69,6 +75,7 @@ int elb(struct __sk_buff *skb)
 	struct session_hit hit;
 	struct chain_ctx ctx;
 	struct packet pkt;
+	__u8 wanted = 0; /* of its session: enum mk_session_flags */
 	int ret = chain_packet(skb, &ctx, &pkt);
 
 	if (ret != MK_PARSED)
@@ -83,12 +90,16 @@ int elb(struct __sk_buff *skb)
 	}
 	/* the frontend first: the host's own traffic pays for one lookup, not for three */
 	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
-	if (!service && !host_port_find(&pkt.tuple, MK_HOOK_UPLINK))
-		return is_for_vip(&pkt) ? chain_next(skb, &ctx, &pkt, MK_PROG_ROUTER)
-					: TC_ACT_UNSPEC;
-	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit))
+	if (!service && !others_are_ours())
+		return not_ours(skb, &ctx, &pkt);
+	if (!service && !host_port_find(&pkt.tuple, MK_HOOK_UPLINK)) {
+		if (!may_outlive_frontend(&pkt))
+			return not_ours(skb, &ctx, &pkt);
+		wanted = MK_SESSION_FORWARD;
+	}
+	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit) && (hit.flags & wanted) == wanted)
 		return follow_session(skb, &ctx, &pkt, &hit);
-	return open_external(skb, &ctx, &pkt, service);
+	return wanted ? not_ours(skb, &ctx, &pkt) : open_external(skb, &ctx, &pkt, service);
 }
 
 SEC("tc")

@@ -12,6 +12,15 @@ static __always_inline int host_ports_in_use(void)
 	return settings && settings->host_ports;
 }
 
+/* May anything be ours that is for no Service's frontend? One look at `runtime`, which is all that the
+ * host's own traffic pays where neither is in use. */
+static __always_inline int others_are_ours(void)
+{
+	const struct mk_runtime *settings = runtime_settings();
+
+	return settings && (settings->host_ports || settings->frontends_gone);
+}
+
 /* The pod that has the port which @tuple is for, or NULL. The mapping of one address comes before
  * that of all. A node without mappings pays for one look at `runtime`. The overlay's address is the
  * host's as a client of pods: what arrives there is answers. The loopback addresses are the host's

@@ -238,9 +238,11 @@ static __always_inline int is_for_host_hook(const struct packet *pkt)
 {
 	if (service_find(&pkt->tuple, MK_SCOPE_INTERNAL))
 		return 1;
-	if (!host_port_find(&pkt->tuple, MK_HOOK_HOST))
+	if (!others_are_ours())
 		return 0;
-	return pkt->l4 != MK_L4_TCP || is_first_of_tcp(pkt) || has_session(pkt);
+	if (host_port_find(&pkt->tuple, MK_HOOK_HOST))
+		return pkt->l4 != MK_L4_TCP || is_first_of_tcp(pkt) || has_session(pkt);
+	return may_outlive_frontend(pkt) && has_session(pkt);
 }
 
 /* Loopback device, egress: what the host sends to an address of its own that is a Service's as well

@@ -211,6 +211,17 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 	return 1;
 }
 
+/* May @pkt be of a connection whose frontend is gone? Datagrams do not outlive theirs. */
+static __always_inline int may_outlive_frontend(const struct packet *pkt)
+{
+	const struct mk_runtime *settings;
+
+	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_SCTP)
+		return 0;
+	settings = runtime_settings();
+	return settings && settings->frontends_gone;
+}
+
 /* Make @pkt show what its session says. Returns MK_PARSED or a drop reason. */
 static __always_inline int session_follow(struct __sk_buff *skb, struct packet *pkt,
 					  const struct session_hit *hit, __u8 *chain_flags)

@@ -291,9 +291,13 @@ _Static_assert(sizeof(struct mk_fragment_key) == 12, "map key ABI");
 /* Map runtime, one entry: what user space may switch while programs run. */
 struct mk_runtime {
 	__u32 report_drops; /* somebody reads the ring buffer drop_events */
-	__u32 host_backends; /* some externalTrafficPolicy Local backend is this host itself */
+	__u8 host_backends; /* some client's flow may have this host itself as its backend and keep
+			     * its address (externalTrafficPolicy Local) */
+	__u8 frontends_gone; /* some connection may have been opened by a frontend that is gone */
+	__u8 pad[2];
 	__u32 host_ports; /* map host_ports is not empty */
 };
+_Static_assert(sizeof(struct mk_runtime) == 12, "map value ABI");
 
 #define MK_LOOPBACK_IFINDEX 1 /* in every network namespace: linux/net/net_namespace.h */
 

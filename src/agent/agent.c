@@ -263,6 +263,7 @@ static void stop(struct mk_agent *agent)
 	uv_run(&agent->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&agent->loop);
 	mk_agent_drop_datapath(agent);
+	mk_agent_lingering_free(agent);
 	mk_overlay_free(agent->overlay);
 	mk_overlay_plan_release(&agent->plan);
 	mk_agent_services_free(agent);
@@ -318,7 +319,7 @@ int mk_agent_main(int argc, char **argv)
 		return 1;
 	}
 	agent->lock_fd = -1;
-	agent->host_backends = -1;
+	mk_agent_settings_forget(agent);
 	mk_agent_metrics_init(agent);
 	ret = mk_config_load(&agent->config, argc, argv, &err);
 	if (ret == 0) {

@@ -26,6 +26,7 @@
 #include "config/addresses.h"
 #include "config/config.h"
 #include "datapath/datapath.h"
+#include "datapath/lasting.h"
 #include "datapath/sweep.h"
 #include "http/httpd.h"
 #include "model/model.h"
@@ -91,6 +92,12 @@ struct agent_file {
 	struct timespec changed;
 };
 
+/* A field of struct mk_runtime that flows may need for longer than Services do (lasting.c). */
+struct agent_setting {
+	int told; /* as the programs know it; -1: whoever was before said it */
+	struct mk_lasting lasting;
+};
+
 /* What the agent counts about itself, for metrics. */
 struct agent_stats {
 	struct mk_histogram work; /* turns, in seconds */
@@ -133,7 +140,9 @@ struct mk_agent {
 	bool overlay_dirty;
 	bool sysctls_done, installed, pruned, ready, failed;
 	uint32_t names_serial; /* of the accounts, as file services.names has them */
-	int host_backends; /* as told to the programs; -1: not yet */
+	struct agent_setting host_backends, frontends_gone;
+	struct agent_vip *lingering; /* routes that flows need though no Service does, by address */
+	bool sweep_again; /* what the pass under way has passed is to be looked at again */
 	char *said; /* what is waited for, or failed, as logged last */
 	char *left_out; /* nodes, as logged last */
 	char *warned[MK_WARNINGS]; /* by Event, as sent last */
@@ -251,11 +260,28 @@ void mk_agent_hooks_soon(struct mk_agent *agent);
 /* The overlay's step ran: count what it put back. */
 void mk_agent_overlay_repaired(struct mk_agent *agent);
 
+/* lasting.c: what flows need that outlive what they were opened by. */
+void mk_agent_settings_forget(struct mk_agent *agent);
+/* Write to map `runtime` what the programs were told. Returns 1 if it said something else, else 0. */
+mk_must_check int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err);
+/* After Services or the node's addresses changed. */
+mk_must_check int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err);
+/* For mk_service_sync_on_loss(); @ctx is the agent. */
+mk_must_check int mk_agent_losing(void *ctx, struct mk_error *err);
+/* A Service has given up @ip: its use of the overlay's route is taken over. */
+void mk_agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip);
+void mk_agent_lingering_free(struct mk_agent *agent);
+/* The sweep: an entry stays; a pass ended; will the next one give something up? */
+void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
+			 const struct mk_session *session);
+void mk_agent_pass_ended(struct mk_agent *agent);
+bool mk_agent_pass_decides(const struct mk_agent *agent);
+
 /* upkeep.c: sessions, retired backends, and what is looked at every minute. */
 mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);
 /* Services came or went: write their names down, within a second. */
 void mk_agent_names_soon(struct mk_agent *agent);
-/* Sweep at once: backends are gone. */
+/* Sweep at once, all of it: backends are gone. */
 void mk_agent_sweep_now(struct mk_agent *agent);
 
 /* health_server.c. Serving begins when the agent is known to be alone on this node; after stop the

@@ -31,7 +31,7 @@ void mk_agent_drop_datapath(struct mk_agent *agent)
 	agent->datapath = NULL;
 	agent->pruned = false;
 	agent->names_serial = 0;
-	agent->host_backends = -1;
+	mk_agent_settings_forget(agent);
 }
 
 /* ---- the object ------------------------------------------------------------------------------ */
@@ -233,6 +233,7 @@ static int open_datapath(struct mk_agent *agent, const struct mk_node *node, str
 		ret = mk_datapath_load(agent->datapath, err);
 	if (ret < 0)
 		return ret;
+	mk_service_sync_on_loss(mk_datapath_services(agent->datapath), mk_agent_losing, agent);
 	ret = mk_service_sync_set_local(mk_datapath_services(agent->datapath), agent->node.local,
 					agent->node.local_count, err);
 	if (ret == 0)

@@ -122,9 +122,7 @@ static void look_at_tables(struct mk_agent *agent)
 		mk_service_sync_audit(mk_datapath_services(agent->datapath), ENTRIES, service_lost,
 				      agent, &err),
 		"the Services' tables", &err);
-	if (agent->host_backends >= 0)
-		account(agent, MK_REPAIR_TABLE, mk_datapath_sync_runtime(agent->datapath, &err),
-			"map 'runtime'", &err);
+	account(agent, MK_REPAIR_TABLE, mk_agent_sync_runtime(agent, &err), "map 'runtime'", &err);
 	if (agent->dirty)
 		mk_agent_schedule(agent, 0);
 }

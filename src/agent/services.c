@@ -170,6 +170,15 @@ static bool same_vips(const struct agent_service *service, const struct mk_ip *v
 	return true;
 }
 
+static void give_up_vip(struct mk_agent *agent, const struct mk_ip *vip, const struct mk_ip *kept,
+			size_t count)
+{
+	if (count && bsearch(vip, kept, count, sizeof(*kept), compare_ips))
+		mk_overlay_vip_put(agent->overlay, vip);
+	else
+		mk_agent_vip_lingers(agent, vip);
+}
+
 /* The new ones first: an address in both keeps its route. */
 static int replace_vips(struct mk_agent *agent, struct agent_service *service,
 			const struct mk_compiled_service *compiled, struct mk_error *err)
@@ -190,7 +199,7 @@ static int replace_vips(struct mk_agent *agent, struct agent_service *service,
 		}
 	}
 	for (size_t i = 0; i < service->vip_count; i++)
-		mk_overlay_vip_put(agent->overlay, &service->vips[i]);
+		give_up_vip(agent, &service->vips[i], vips, count);
 	if (!same_vips(service, vips, count))
 		agent->overlay_dirty = true;
 	free(service->vips);
@@ -308,21 +317,6 @@ static bool mark_retries(struct mk_agent *agent)
 	return some;
 }
 
-static int tell_runtime(struct mk_agent *agent, struct mk_error *err)
-{
-	int now = mk_service_sync_host_backends(mk_datapath_services(agent->datapath));
-	int ret;
-
-	if (now == agent->host_backends)
-		return 0;
-	ret = mk_datapath_sync_runtime(agent->datapath, err);
-	if (ret < 0)
-		return ret;
-	agent->writes += (unsigned int)ret;
-	agent->host_backends = now;
-	return 0;
-}
-
 /* Those that are gone first: what they held may be another's by now. */
 int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 {
@@ -336,5 +330,5 @@ int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 		apply_dirty(agent, true, &status, err);
 	} while (mark_retries(agent) && status == 0);
 	mk_agent_names_soon(agent);
-	return status < 0 ? status : tell_runtime(agent, err);
+	return status < 0 ? status : mk_agent_tell_host_backends(agent, err);
 }

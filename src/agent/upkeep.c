@@ -21,27 +21,32 @@ static void sweep_in(struct mk_agent *agent, uint64_t delay_ms)
 	uv_timer_start(&agent->sweep_timer, on_sweep, delay_ms, 0);
 }
 
+/* A pass under way goes on to its end: one that begins anew whenever backends go would never end
+ * where they often do. */
 void mk_agent_sweep_now(struct mk_agent *agent)
 {
-	agent->stats.pass_since_ns = 0;
-	if (agent->sweep)
-		mk_sweep_restart(agent->sweep);
+	agent->sweep_again = agent->stats.pass_since_ns != 0;
 	sweep_in(agent, 0);
 }
 
 static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
 {
-	const struct mk_datapath *datapath = ctx;
+	const struct mk_agent *agent = ctx;
 
-	return mk_service_sync_session_cut(mk_datapath_services(datapath), key, session);
+	return mk_service_sync_session_cut(mk_datapath_services(agent->datapath), key, session);
+}
+
+static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
+{
+	mk_agent_flow_stays(ctx, key, session);
 }
 
 static void count_ended(void *ctx, const struct mk_session *session)
 {
-	const struct mk_datapath *datapath = ctx;
+	const struct mk_agent *agent = ctx;
 	struct mk_error err = { 0 };
 
-	if (mk_counters_add_ended(mk_datapath_counters(datapath), session, &err) < 0)
+	if (mk_counters_add_ended(mk_datapath_counters(agent->datapath), session, &err) < 0)
 		mk_log_error("cannot count an ended session account=%u packets=%u: %s",
 			     session->account_id, session->packets, mk_error_text(&err));
 }
@@ -52,8 +57,9 @@ static int open_sweep(struct mk_agent *agent, struct mk_error *err)
 		.tables = mk_datapath_session_table(agent->datapath, 0),
 		.table_count = MK_SESSION_TABLES,
 		.cut = is_cut,
+		.stays = stays,
 		.ended = count_ended,
-		.ctx = agent->datapath,
+		.ctx = agent,
 	};
 
 	if (!agent->sweep)
@@ -87,11 +93,25 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	count_step(&agent->stats, now_ns, ret > 0);
 	if (ret <= 0)
 		return ret;
+	mk_agent_pass_ended(agent);
 	last = mk_sweep_last_pass(agent->sweep);
 	if (last->expired || last->cut)
 		mk_log_debug("sessions swept seen=%lu expired=%lu cut=%lu", last->seen,
 			     last->expired, last->cut);
 	return ret;
+}
+
+/* After a step: @ended as mk_sweep_step() says. */
+static uint64_t pause_ms(struct mk_agent *agent, int ended, bool waiting)
+{
+	bool again = agent->sweep_again;
+
+	if (ended == 0)
+		return SWEEP_PAUSE_MS;
+	agent->sweep_again = false;
+	if (again && ended > 0)
+		return 0;
+	return waiting || mk_agent_pass_decides(agent) ? COLLECT_MS : SWEEP_INTERVAL_MS;
 }
 
 static void on_sweep(uv_timer_t *timer)
@@ -112,10 +132,7 @@ static void on_sweep(uv_timer_t *timer)
 	ended = sweep(agent, &err);
 	if (ended < 0)
 		mk_log_error("cannot sweep sessions: %s", mk_error_text(&err));
-	if (ended == 0)
-		sweep_in(agent, SWEEP_PAUSE_MS);
-	else
-		sweep_in(agent, waiting > 0 ? COLLECT_MS : SWEEP_INTERVAL_MS);
+	sweep_in(agent, pause_ms(agent, ended, waiting > 0));
 }
 
 /* Repair.c and notifications have seen most of what may have changed meanwhile. */

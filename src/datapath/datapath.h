@@ -15,6 +15,7 @@
 #include "base/ip.h"
 #include "datapath/counters.h"
 #include "datapath/census.h"
+#include "datapath/runtime.h"
 #include "datapath/services.h"
 #include "datapath/table.h"
 
@@ -88,8 +89,11 @@ mk_must_check int mk_datapath_sync_routes(struct mk_datapath *datapath,
 					  const struct mk_route_entry *wanted, size_t count,
 					  bool complete, unsigned int *changes,
 					  struct mk_error *err);
-/* Tell the programs what they may need to know at run time (struct mk_runtime). */
-mk_must_check int mk_datapath_sync_runtime(struct mk_datapath *datapath, struct mk_error *err);
+/* Tell the programs what they may need to know at run time (struct mk_runtime). Returns 1 if they
+ * did not know it, else 0. */
+mk_must_check int mk_datapath_sync_runtime(const struct mk_datapath *datapath,
+					   const struct mk_runtime_change *change,
+					   struct mk_error *err);
 /* Remove Services' entries that nobody asked for: everything has been listed and applied. */
 mk_must_check int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,
 				    struct mk_service_counts *counts, struct mk_error *err);

@@ -21,6 +21,8 @@ static int change_locked(const struct mk_table *table, const struct mk_runtime_c
 	wanted = now;
 	if (change->set_host_backends)
 		wanted.host_backends = change->host_backends;
+	if (change->set_frontends_gone)
+		wanted.frontends_gone = change->frontends_gone;
 	if (change->set_report_drops)
 		wanted.report_drops = change->report_drops;
 	if (change->set_host_ports)

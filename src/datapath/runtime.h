@@ -10,6 +10,7 @@
 
 struct mk_runtime_change {
 	bool set_host_backends, host_backends;
+	bool set_frontends_gone, frontends_gone;
 	bool set_report_drops, report_drops;
 	bool set_host_ports, host_ports;
 };

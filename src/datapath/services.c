@@ -111,8 +111,10 @@ int mk_sync_frontend_delete(struct mk_service_sync *sync, struct frontend *front
 			    struct mk_service_counts *counts, struct mk_error *err)
 {
 	struct claim *claim;
-	int ret = mk_table_delete(&sync->tables.services, &frontend->key, err);
+	int ret = mk_sync_lose(sync, &frontend->key, counts, err);
 
+	if (ret == 0)
+		ret = mk_table_delete(&sync->tables.services, &frontend->key, err);
 	if (ret < 0)
 		return ret;
 	counts->deleted += (unsigned int)ret;
@@ -326,7 +328,7 @@ void mk_service_sync_free(struct mk_service_sync *sync)
 
 /* ---- questions -------------------------------------------------------------------------- */
 
-static bool is_local(const struct mk_service_sync *sync, const struct mk_addr *addr)
+bool mk_sync_is_local(const struct mk_service_sync *sync, const struct mk_addr *addr)
 {
 	for (size_t i = 0; i < sync->local_count; i++) {
 		struct mk_addr local = mk_ip_to_addr(&sync->local[i]);
@@ -342,7 +344,7 @@ void mk_sync_set_count_host_backend(struct mk_service_sync *sync, struct set *se
 	bool now = false;
 
 	for (size_t i = 0; set->keeps_client && set->known && !now && i < set->local_count; i++)
-		now = is_local(sync, &set->backends[i].addr);
+		now = mk_sync_is_local(sync, &set->backends[i].addr);
 	if (now && !set->host_backend)
 		sync->host_backend_sets++;
 	else if (!now && set->host_backend)
@@ -387,27 +389,6 @@ bool mk_sync_is_live(const struct mk_live_backend *live, size_t count,
 		     const struct mk_live_backend *backend)
 {
 	return count && bsearch(backend, live, count, sizeof(*live), compare_live);
-}
-
-bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
-				 const struct mk_session *session)
-{
-	struct mk_live_backend backend = {
-		.ip = mk_ip_from_addr(&session->to.daddr),
-		.port = ntohs(session->to.dport),
-		.proto = key->proto,
-	};
-	const struct service *owner;
-	const struct set *set;
-
-	if (key->proto != IPPROTO_UDP || !session->service_id ||
-	    !(session->flags & MK_SESSION_FORWARD))
-		return false;
-	set = mk_sync_set(sync, session->service_id);
-	owner = set ? set->owner : NULL;
-	if (!owner || owner->live_count == 0)
-		return false;
-	return !mk_sync_is_live(owner->live, owner->live_count, &backend);
 }
 
 size_t mk_service_sync_service_count(const struct mk_service_sync *sync)

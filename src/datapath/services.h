@@ -38,7 +38,7 @@ void mk_service_sync_reserve_ids(struct mk_service_sync *sync, uint32_t last_id)
 
 struct mk_service_counts {
 	unsigned int put, deleted; /* entries written and removed, all tables together */
-	bool cut; /* a backend lost its live flows: sweep the sessions */
+	bool cut; /* a backend or a frontend lost its live flows: sweep the sessions */
 };
 
 /* Bring the tables to @compiled. A frontend that another Service holds stays with that one, and
@@ -74,11 +74,23 @@ mk_must_check int mk_service_sync_set_local(struct mk_service_sync *sync, const 
 /* Does a frontend that keeps the client's address have a backend that is this host itself? */
 bool mk_service_sync_host_backends(const struct mk_service_sync *sync);
 
-/* Is @session the forward entry of a UDP flow whose backend no longer serves? Of a Service without
- * any that does it stays, so does every flow of a Service that is not known (SERVICES.md, Sessions;
- * Kubernetes pkg/proxy/conntrack/cleanup.go). */
+/* Is @session the forward entry of a UDP flow whose backend no longer serves, or whose frontend is
+ * gone? Of a Service without any backend that serves it stays (SERVICES.md, Sessions; Kubernetes
+ * pkg/proxy/conntrack/cleanup.go). */
 bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				 const struct mk_session *session);
+/* Is it that of a connection whose frontend is gone? Connections outlive theirs, and the programs
+ * have to know that some may (struct mk_runtime). */
+bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
+				      const struct mk_tuple *key, const struct mk_session *session);
+/* Is it that of a flow to this host itself whose client keeps its address, whatever the policy is by
+ * now? */
+bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,
+				     const struct mk_session *session);
+/* Have @losing called before a frontend goes that connections may have been opened by. Where it fails
+ * the frontend stays for now. */
+void mk_service_sync_on_loss(struct mk_service_sync *sync,
+			     int (*losing)(void *ctx, struct mk_error *err), void *ctx);
 
 /* Every Service that has an account; and a number that changes when they do. */
 void mk_service_sync_each_account(const struct mk_service_sync *sync,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/services_internal.h - the records behind services.h, shared by its files:
  * services.c (life, claims, questions), services_ids.c (numbers), services_ranges.c (source ranges),
- * services_affinity.c (who keeps clients), services_identity.c (what lasts), services_apply.c (one
+ * services_affinity.c (who keeps clients), services_flows.c (sessions), services_identity.c (what lasts), services_apply.c (one
  * Service), services_prune.c (what is left over), services_audit.c (what somebody has removed). */
 #ifndef MK_DATAPATH_SERVICES_INTERNAL_H
 #define MK_DATAPATH_SERVICES_INTERNAL_H
@@ -105,6 +105,8 @@ struct mk_service_sync {
 	struct mk_ip *local;
 	size_t local_count;
 	size_t host_backend_sets;
+	int (*losing)(void *ctx, struct mk_error *err); /* NULL: nobody asks */
+	void *losing_ctx;
 	struct frontend *audited_frontend; /* the next ones to be looked at */
 	struct set *audited_set;
 };
@@ -142,6 +144,8 @@ mk_must_check int mk_sync_frontend_delete(struct mk_service_sync *sync, struct f
 /* Is it in the sorted list @live? */
 bool mk_sync_is_live(const struct mk_live_backend *live, size_t count,
 		     const struct mk_live_backend *backend);
+/* Is @addr the host's own? */
+bool mk_sync_is_local(const struct mk_service_sync *sync, const struct mk_addr *addr);
 /* After @set->backends or ->keeps_client changed. */
 void mk_sync_set_count_host_backend(struct mk_service_sync *sync, struct set *set);
 
@@ -180,6 +184,12 @@ bool mk_sync_same_port(const struct mk_backend_set *a, const struct mk_backend_s
  * Switched off and on again it is another, so what clients had before is forgotten. */
 uint32_t mk_sync_port_affinity(const struct apply *apply, const struct mk_backend_set *compiled,
 			       size_t count);
+
+/* ---- services_flows.c */
+
+/* @key is about to go: what becomes of the flows that it opened? */
+mk_must_check int mk_sync_lose(struct mk_service_sync *sync, const struct mk_service_key *key,
+			       struct mk_service_counts *counts, struct mk_error *err);
 
 /* ---- services_affinity.c */
 

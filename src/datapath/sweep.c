@@ -107,7 +107,7 @@ void mk_sweep_free(struct mk_sweep *sweep)
 	free(sweep);
 }
 
-void mk_sweep_restart(struct mk_sweep *sweep)
+static void begin_pass(struct mk_sweep *sweep)
 {
 	sweep->table = 0;
 	sweep->cursor = (struct mk_cursor){ 0 };
@@ -186,6 +186,8 @@ static int stays(struct mk_sweep *sweep, const struct mk_tuple *key,
 		 const struct mk_session *session)
 {
 	mk_census_add(&sweep->census, &sweep->nat, sweep->table, key, session);
+	if (sweep->options.stays)
+		sweep->options.stays(sweep->options.ctx, key, session);
 	return 0;
 }
 
@@ -244,7 +246,7 @@ int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, stru
 		sweep->last_pass = sweep->pass;
 		sweep->census.busiest_nat_ports = mk_census_busiest(&sweep->nat);
 		sweep->last_census = sweep->census;
-		mk_sweep_restart(sweep);
+		begin_pass(sweep);
 		return 1;
 	}
 	return 0;

@@ -41,6 +41,8 @@ struct mk_sweep_options {
 	int table_count; /* at most MK_SESSION_TABLES */
 	/* Is the flow's backend gone? NULL: nobody knows. */
 	bool (*cut)(void *ctx, const struct mk_tuple *key, const struct mk_session *session);
+	/* An entry was looked at and stays. NULL: nobody asks. */
+	void (*stays)(void *ctx, const struct mk_tuple *key, const struct mk_session *session);
 	/* An entry was removed that held packets of a Service, not yet counted. NULL: lost. */
 	void (*ended)(void *ctx, const struct mk_session *session);
 	void *ctx;
@@ -57,8 +59,6 @@ void mk_sweep_free(struct mk_sweep *sweep);
  * next one starts at the beginning), else 0. */
 mk_must_check int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget,
 				struct mk_error *err);
-/* Start over: entries already passed are looked at again. */
-void mk_sweep_restart(struct mk_sweep *sweep);
 /* Of the pass that ended last. */
 const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep);
 const struct mk_census *mk_sweep_census(const struct mk_sweep *sweep);

@@ -171,14 +171,10 @@ int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget, struc
 	return repaired;
 }
 
-int mk_datapath_sync_runtime(struct mk_datapath *datapath, struct mk_error *err)
+int mk_datapath_sync_runtime(const struct mk_datapath *datapath,
+			     const struct mk_runtime_change *change, struct mk_error *err)
 {
-	struct mk_runtime_change change = {
-		.set_host_backends = true,
-		.host_backends = mk_service_sync_host_backends(datapath->services),
-	};
-
-	return mk_runtime_change(datapath->bpf_dir, datapath->state_dir, &change, err);
+	return mk_runtime_change(datapath->bpf_dir, datapath->state_dir, change, err);
 }
 
 int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,

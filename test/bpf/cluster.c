@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/ip.h"
+#include "datapath/lasting.h"
 #include "datapath/services.h"
 #include "datapath/sweep.h"
 #include "model/model.h"
@@ -37,6 +38,7 @@ static struct {
 	unsigned slices;
 	uint16_t local_weight;
 	const char *node; /* whose view of Services */
+	struct mk_lasting frontends_gone, host_backends;
 } cluster;
 
 const struct cluster_endpoint *cluster_endpoint(char letter)
@@ -332,13 +334,33 @@ static void sync_dirty(struct mk_service_counts *counts)
 	cluster.dirty_count = 0;
 }
 
+static struct mk_runtime runtime_now(void)
+{
+	struct mk_runtime runtime;
+	const __u32 zero = 0;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	return runtime;
+}
+
+static int losing(void *ctx, struct mk_error *err)
+{
+	struct mk_runtime runtime = runtime_now();
+
+	(void)ctx;
+	(void)err;
+	runtime.frontends_gone = 1;
+	mk_lasting_set(&cluster.frontends_gone);
+	fixture_runtime(&runtime);
+	return 0;
+}
+
 /* As the agent: those that are gone first, and again those that get what others gave up. */
 struct mk_service_counts cluster_sync(void)
 {
 	struct mk_service_counts counts = { 0 };
 	struct mk_runtime runtime;
 	char *namespace_, *name;
-	const __u32 zero = 0;
 
 	sync_dirty(&counts);
 	while (mk_service_sync_take_retry(cluster.sync, &namespace_, &name) == 1) {
@@ -347,8 +369,11 @@ struct mk_service_counts cluster_sync(void)
 		free(name);
 		sync_dirty(&counts);
 	}
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
-	runtime.host_backends = mk_service_sync_host_backends(cluster.sync);
+	runtime = runtime_now();
+	if (mk_service_sync_host_backends(cluster.sync)) {
+		runtime.host_backends = 1;
+		mk_lasting_set(&cluster.host_backends);
+	}
 	fixture_runtime(&runtime);
 	return counts;
 }
@@ -374,6 +399,23 @@ static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_sessio
 	return mk_service_sync_session_cut(ctx, key, session);
 }
 
+static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
+{
+	cluster.frontends_gone.seen |= mk_service_sync_session_outlives(ctx, key, session);
+	cluster.host_backends.seen |= mk_service_sync_session_of_host(ctx, key, session);
+}
+
+static void pass_ended(void)
+{
+	struct mk_runtime runtime = runtime_now();
+
+	if (mk_lasting_over(&cluster.frontends_gone, false))
+		runtime.frontends_gone = 0;
+	if (mk_lasting_over(&cluster.host_backends, mk_service_sync_host_backends(cluster.sync)))
+		runtime.host_backends = 0;
+	fixture_runtime(&runtime);
+}
+
 void cluster_sweep(unsigned seconds)
 {
 	static const char *const names[] = { "sessions", "sessions_new", "nat_sessions",
@@ -382,6 +424,7 @@ void cluster_sweep(unsigned seconds)
 	const struct mk_sweep_options options = { .tables = tables,
 						  .table_count = MK_ARRAY_SIZE(names),
 						  .cut = is_cut,
+						  .stays = stays,
 						  .ctx = cluster.sync };
 	struct mk_error err = { 0 };
 	struct mk_sweep *sweep;
@@ -393,6 +436,7 @@ void cluster_sweep(unsigned seconds)
 	while (mk_sweep_step(sweep, now_ns() + seconds * 1000000000ULL, 4096, &err) == 0)
 		;
 	mk_sweep_free(sweep);
+	pass_ended();
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */
@@ -439,6 +483,7 @@ void cluster_start_as(const char *node)
 	cluster.sync = mk_service_sync_new(&cluster.tables, &err);
 	ck_assert(cluster.model && cluster.sync);
 	ck_assert_int_eq(mk_service_sync_set_local(cluster.sync, local, 2, &err), 0);
+	mk_service_sync_on_loss(cluster.sync, losing, NULL);
 	mk_model_set_listener(cluster.model, &listener);
 	fixture_pod("10.244.1.4");
 	fixture_peer("10.244.3.0", "10.18.0.3");

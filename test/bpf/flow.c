@@ -114,9 +114,9 @@ enum where flow_answer_where(const struct flow *flow)
 	return flow->answer_hook == MK_HOOK_UPLINK_EGRESS ? TO_HOST : flow->client.where;
 }
 
-static void check_answer(const struct flow *flow)
+static void check_answer(const struct flow *flow, uint8_t tcp_flags)
 {
-	const struct frame_options options = { .tcp_flags = SYN | ACK, .payload_bytes = 5 };
+	const struct frame_options options = { .tcp_flags = tcp_flags, .payload_bytes = 5 };
 	struct ends ends = flow_ends(flow->seen);
 	char text[128], wanted[128];
 	struct frame in, out;
@@ -148,7 +148,7 @@ static void check_served(struct flow *flow, struct expected *expected, const str
 	flow->answer_hook = answer_hook(flow, expected, target->endpoint);
 	check_source(flow, expected, target->endpoint, ends.from);
 	flow_check_frame(out);
-	check_answer(flow);
+	check_answer(flow, SYN | ACK);
 }
 
 /* ---- a flow that is not ------------------------------------------------------------------------- */
@@ -326,6 +326,7 @@ static void go_on(const struct flow *flow)
 	expect(strcmp(frame_flow(&out), flow->seen) == 0, "'%s' goes on %s as '%s'", flow->seen,
 	       where_name(where), frame_flow(&out));
 	flow_check_frame(&out);
+	check_answer(flow, ACK);
 }
 
 static bool read_flow_line(const char *line)

@@ -77,6 +77,26 @@ static const struct flow_row rows[] = {
 	{ "TCP from outside to an endpoint that is in no slice any more goes on", { "endpoints L", "open a outside tcp node:30080 = L masq", "endpoints R", "sweep", "a goes on", "outside tcp node:30080 = R masq" } },
 	{ "TCP: a packet of no session does not leave untranslated", { "endpoints R", "open a pod tcp vip:80 = R kept", "endpoints", "sessions expire", "a now refused" } },
 
+	/* what a flow was opened by is gone: connections outlive it, datagrams do not */
+	{ "TCP from outside outlives its node port", { "endpoints L", "open a outside tcp node:30080 = L masq", SPEC("'type': 'ClusterIP'"), "a goes on", "sweep", "sweep", "a goes on", "outside tcp node:30080 = untouched", "a errors" } },
+	{ "TCP from outside outlives its load-balancer address", { "endpoints R", "open a outside tcp lb:80 = R masq", SPEC("'type': 'NodePort'"), "a goes on", "sweep", "sweep", "a goes on", "outside tcp lb:80 = untouched" } },
+	{ "TCP from outside outlives its externalIP", { "endpoints R", "open a outside tcp ext:80 = R masq", SPEC("'externalIPs': ['198.51.100.8']"), "a goes on", "sweep", "sweep", "a goes on", "outside tcp ext:80 = untouched", "outside tcp 198.51.100.8:80 = R masq" } },
+	{ "TCP from outside outlives its Service", { "endpoints L R", "open a outside tcp node:30080 = L R masq", "open b outside tcp lb:80 = L R masq", "open c outside tcp vip:80 = L R masq", "delete service", "a goes on", "sweep", "sweep", "a goes on", "b goes on", "c goes on", "outside tcp node:30080 = untouched" } },
+	{ "TCP from outside outlives its Service, external policy Local", { EXTERNAL_LOCAL, "endpoints L", "open a outside tcp node:30080 = L kept", "delete service", "sweep", "sweep", "a goes on" } },
+	{ "TCP from outside to this host's network outlives its Service", { EXTERNAL_LOCAL, "endpoints H", "open a outside tcp node:30080 = H kept", "open b outside tcp lb:80 = H kept", "delete service", "a goes on", "sweep", "sweep", "a goes on", "b goes on" } },
+	{ "TCP from outside to this host's network outlives policy and endpoint", { EXTERNAL_LOCAL, "endpoints H", "open a outside tcp node:30080 = H kept", "service", "a goes on", "sweep", "sweep", "a goes on", "endpoints L", "sweep", "sweep", "a goes on" } },
+	{ "SCTP from outside outlives its Service", { "endpoints L", "open a outside sctp node:30080 = L masq", "delete service", "a goes on", "sweep", "sweep", "a goes on", "outside sctp node:30080 = untouched" } },
+	{ "TCP of a host to its own node port outlives its Service", { "endpoints L", "open a own tcp node:30080 = L", "delete service", "a goes on", "sweep", "sweep", "a goes on", "own tcp node:30080 = untouched" } },
+	{ "TCP of a host outlives its Service", { "endpoints R", "open a host tcp vip:80 = R", "open b host tcp lb:80 = R", "delete service", "sweep", "sweep", "a goes on", "b goes on" } },
+	{ "TCP of a pod outlives its Service", { "endpoints R", "open a pod tcp vip:80 = R kept", "open b pod tcp node:30080 = R masq", "delete service", "sweep", "sweep", "a goes on", "b goes on", "pod tcp vip:80 = dropped NO_ROUTE" } },
+	{ "what outlived its Service ends", { "endpoints L", "open a outside tcp node:30080 = L masq", "delete service", "sweep", "a goes on", "sessions expire", "a now untouched" } },
+	{ "what outlived its Service is there when it comes back", { "endpoints L", "open a outside tcp node:30080 = L masq", "delete service", "sweep", "service", "endpoints R", "a goes on", "outside tcp node:30080 = R masq" } },
+	{ "UDP from outside does not outlive its node port", { "endpoints L", "open a outside udp node:30080 = L masq", "open b outside tcp node:30080 = L masq", SPEC("'type': 'ClusterIP'"), "a now untouched", "b goes on" } },
+	{ "UDP of a host to its own node port does not outlive its Service", { "endpoints L", "open a own udp node:30080 = L", "open b own tcp node:30080 = L", "delete service", "a now untouched", "b goes on" } },
+	{ "UDP of a pod does not outlive its Service", { "endpoints L", "open a pod udp vip:80 = L kept", "open b pod udp ext:80 = L masq", "delete service", "sweep", "a now dropped NO_ROUTE", "b now outside" } },
+	{ "UDP of a pod does not outlive its externalIP", { "endpoints L", "open a pod udp ext:80 = L masq", "open b pod udp vip:80 = L kept", SPEC("'externalIPs': null"), "sweep", "a now outside", "b goes on" } },
+	{ "UDP goes on when another Service goes", { "endpoints L", "open a pod udp vip:80 = L kept", OTHER_SERVICE("x", "t", "'clusterIP': '10.96.0.11', 'ports': [{'port': 80, 'protocol': 'UDP'}]"), "sweep", OTHER_SERVICE("x", "t", "'clusterIP': 'None', 'ports': [{'port': 80, 'protocol': 'UDP'}]"), "sweep", "a goes on" } },
+
 	/* UDP: endpoints that no longer serve */
 	{ "UDP to an endpoint that is gone is cut: the next packet chooses again", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints R", "sweep", "a now R kept", "a goes on" } },
 	{ "UDP to an endpoint that is no longer serving is cut", { "endpoints L", "open a pod udp vip:80 = L kept", "endpoints Lg R", "sweep", "a now R kept" } },

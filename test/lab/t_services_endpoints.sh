@@ -264,6 +264,9 @@ connections_open()
 	wait_for 10 flow world tcp "lb3 turning" web-1 vpod3
 	hold by-vip client-2 "$(where "vip turning")"
 	hold by-host node1 "$(where "vip turning")"
+	hold by-own node1 "$(where "node1 turning")"
+	hold by-host-lb node1 "$(where "lb1 turning")"
+	hold by-ext world "$(where "ext1 turning")"
 	hold by-node world "$(where "node1 turning")"
 	hold by-lb world "$(where "lb3 turning")"
 }
@@ -313,6 +316,58 @@ nobody_is_left()
 		expect_eq "who served connection $name" web-1 "$(cut -d' ' -f1 <"$TMP/$name.out" | sort -u | xargs)"
 	done
 }
+
+addresses_go()
+{
+	{ service turning ClusterIP; endpoints turning web-1 web-2; } | apply turning
+	wait_for 10 answers client-2 tcp "vip turning" "web-1 web-2"
+	wait_for 10 not_served world "node1 turning"
+	wait_for 10 not_served world "lb3 turning"
+	wait_for 10 not_served node1 "node1 turning"
+	pulse 8
+}
+not_served() { expect_match "port of $2" '^(refused|timeout)$' "$(ask "$1" tcp "$(where "$2")" --timeout 0.3 || true)"; }
+service_goes()
+{
+	lab delete turning.yaml
+	wait_for 10 not_served client-2 "vip turning"
+	pulse 9
+}
+agents_restart()
+{
+	lab agent stop node1
+	lab agent stop node3
+	pulse 10
+	lab agent start node1
+	lab agent start node3
+	pulse 11
+	wait_for 10 programs_know 1
+	expect_match "route of node1 to the address of a connection" . "$(routes_to "$(where "lb1 turning" | cut -d: -f1)")"
+	pulse 12
+	for name in "${!PIPES[@]}"; do
+		expect_eq "who served connection $name" web-1 "$(cut -d' ' -f1 <"$TMP/$name.out" | sort -u | xargs)"
+	done
+}
+# programs_know FLAG: does node1 look for connections whose Service is gone?
+programs_know()
+{
+	expect_eq "frontends_gone of node1" "$1" "$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/runtime |
+		jq '.[0].formatted.value.frontends_gone')"
+}
+routes_to() { on node1 ip -4 route show "$1"; }
+connections_close()
+{
+	local pipe
+	for pipe in "${PIPES[@]}"; do
+		exec {pipe}>&-
+	done
+}
+nothing_is_kept()
+{
+	wait_for 40 programs_know 0
+	wait_for 10 no_route_left
+}
+no_route_left() { expect_eq "route to an address of a Service that is gone" "" "$(routes_to "$(where "lb1 turning" | cut -d: -f1)")"; }
 
 leaving() { { service leaving NodePort; endpoints leaving "$@"; } | apply leaving; }
 
@@ -397,6 +452,11 @@ check "open TCP flows: policies change back, the endpoint no longer serves" endp
 check "open TCP flows: their endpoint is no longer ready" endpoint_is_unready
 check "open TCP flows: their endpoint is in no slice" endpoint_is_gone
 check "open TCP flows: no endpoint is left for new ones" nobody_is_left
+check "open TCP flows: node port, external and load-balancer address go" addresses_go
+check "open TCP flows: their Service goes" service_goes
+check "open TCP flows: agents restart without the Service" agents_restart
+connections_close
+check "open TCP flows: when they end nothing is kept for them" nothing_is_kept
 PIPES=()
 udp_open
 check "open UDP flows: another endpoint comes" udp_stays

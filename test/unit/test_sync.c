@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "datapath/lasting.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
 
@@ -314,30 +315,57 @@ END_TEST
 
 /* ---- sessions of backends that are gone ------------------------------------------------------------ */
 
-static bool is_cut(uint8_t proto, const char *backend, uint8_t flags)
+/* The forward entry of a flow by 10.96.0.1:80, of the Service that has it, to port 8080 of @backend. */
+struct sessions_entry {
+	struct mk_tuple key;
+	struct mk_session session;
+};
+
+static struct sessions_entry entry_of(uint8_t proto, const char *backend, uint8_t flags)
 {
-	struct mk_ip ip = ip_of(backend);
-	struct mk_session session = { .flags = flags };
-	struct mk_tuple key = { .proto = proto };
+	struct mk_ip ip = ip_of(backend), vip = ip_of("10.96.0.1"), client = ip_of("10.0.0.9");
+	struct sessions_entry entry = { .key = { .saddr = mk_ip_to_addr(&client),
+						 .daddr = mk_ip_to_addr(&vip),
+						 .sport = htons(40000),
+						 .dport = htons(80),
+						 .proto = proto },
+					.session = { .service_id = 1, .flags = flags } };
 	struct mk_service service;
 
-	ck_assert(lookup("10.96.0.1", 80, &service));
-	session.service_id = service.id;
-	session.to.daddr = mk_ip_to_addr(&ip);
-	session.to.dport = htons(8080);
-	session.to.proto = proto;
-	return mk_service_sync_session_cut(sync_, &key, &session);
+	if (lookup("10.96.0.1", 80, &service))
+		entry.session.service_id = service.id;
+	entry.session.to = entry.key;
+	entry.session.to.daddr = mk_ip_to_addr(&ip);
+	entry.session.to.dport = htons(8080);
+	return entry;
+}
+
+static bool is_cut(uint8_t proto, const char *backend, uint8_t flags)
+{
+	struct sessions_entry entry = entry_of(proto, backend, flags);
+
+	return mk_service_sync_session_cut(sync_, &entry.key, &entry.session);
+}
+
+/* Port 80 of the Service "web" for @proto, too. */
+static void apply_proto(uint8_t proto, const char *backends, size_t backend_count)
+{
+	struct built built;
+
+	build(&built, "web", "10.96.0.1", backends);
+	built.frontends[1] = built.frontends[0];
+	built.frontends[1].proto = proto;
+	built.set.backend_count = backend_count;
+	apply(&built);
 }
 
 START_TEST(test_cut)
 {
-	struct built built;
-
-	apply_named("web", "10.96.0.1", "23");
+	apply_proto(IPPROTO_UDP, "23", 2);
 	ck_assert(!counts.cut);
-	apply_named("web", "10.96.0.1", "234");
+	apply_proto(IPPROTO_UDP, "234", 3);
 	ck_assert(!counts.cut);
-	apply_named("web", "10.96.0.1", "34");
+	apply_proto(IPPROTO_UDP, "34", 2);
 	ck_assert(counts.cut);
 	ck_assert(is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
 	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.3", MK_SESSION_FORWARD));
@@ -346,15 +374,151 @@ START_TEST(test_cut)
 	ck_assert(!is_cut(IPPROTO_TCP, "10.0.0.2", MK_SESSION_FORWARD));
 	ck_assert(!is_cut(IPPROTO_SCTP, "10.0.0.2", MK_SESSION_FORWARD));
 	/* terminating: no backend any more, but still live */
-	build(&built, "web", "10.96.0.1", "34");
-	built.set.backend_count = 1;
-	apply(&built);
+	apply_proto(IPPROTO_UDP, "34", 1);
 	ck_assert(!counts.cut);
 	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.4", MK_SESSION_FORWARD));
 	/* no endpoint at all: left alone */
-	apply_named("web", "10.96.0.1", "");
+	apply_proto(IPPROTO_UDP, "", 0);
 	ck_assert(counts.cut);
 	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+}
+END_TEST
+
+START_TEST(test_cut_with_frontend)
+{
+	apply_proto(IPPROTO_UDP, "23", 2);
+	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+	apply_proto(IPPROTO_SCTP, "23", 2);
+	ck_assert_msg(counts.cut, "a UDP frontend went");
+	ck_assert(is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", 0));
+	remove_named("web");
+	ck_assert(is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+	ck_assert(!is_cut(IPPROTO_TCP, "10.0.0.2", MK_SESSION_FORWARD));
+}
+END_TEST
+
+/* ---- frontends that connections outlive ----------------------------------------------------------- */
+
+struct loss {
+	int calls, ret;
+	bool was_there; /* the frontend, when it was told */
+};
+
+static int losing(void *ctx, struct mk_error *err)
+{
+	struct mk_service service;
+	struct loss *loss = ctx;
+
+	loss->calls++;
+	loss->was_there = lookup("10.96.0.1", 80, &service);
+	return loss->ret < 0 ? mk_error_set(err, -loss->ret, "not now") : 0;
+}
+
+static bool outlives(uint8_t proto, uint8_t flags)
+{
+	struct sessions_entry entry = entry_of(proto, "10.0.0.2", flags);
+
+	return mk_service_sync_session_outlives(sync_, &entry.key, &entry.session);
+}
+
+static void apply_both_scopes(void)
+{
+	struct built built;
+
+	build(&built, "web", "10.96.0.1", "2");
+	built.frontends[1] = built.frontends[0];
+	built.frontends[1].scope = MK_SCOPE_EXTERNAL;
+	apply(&built);
+}
+
+START_TEST(test_loss)
+{
+	struct loss loss = { 0 };
+
+	mk_service_sync_on_loss(sync_, losing, &loss);
+	apply_both_scopes();
+	ck_assert(!outlives(IPPROTO_TCP, MK_SESSION_FORWARD));
+	ck_assert_int_eq(loss.calls, 0);
+	remove_named("web");
+	ck_assert_int_ge(loss.calls, 1);
+	ck_assert(outlives(IPPROTO_TCP, MK_SESSION_FORWARD));
+	ck_assert(!outlives(IPPROTO_TCP, 0));
+	ck_assert(!outlives(IPPROTO_UDP, MK_SESSION_FORWARD));
+	apply_both_scopes();
+	ck_assert(!outlives(IPPROTO_TCP, MK_SESSION_FORWARD));
+}
+END_TEST
+
+/* Told before: a packet that finds no frontend has to find the setting. */
+START_TEST(test_loss_comes_first)
+{
+	struct loss loss = { .ret = -EIO };
+	struct mk_service service;
+	struct built built;
+
+	apply_named("web", "10.96.0.1", "2");
+	mk_service_sync_on_loss(sync_, losing, &loss);
+	build(&built, "web", "10.96.0.1", "2");
+	built.compiled.set_count = 0;
+	ck_assert_int_eq(mk_service_sync_apply(sync_, &built.compiled, now_ns, &counts, &sync_err),
+			 -EIO);
+	ck_assert(lookup("10.96.0.1", 80, &service));
+	loss.ret = 0;
+	remove_named("web");
+	ck_assert(loss.was_there);
+	ck_assert(!lookup("10.96.0.1", 80, &service));
+}
+END_TEST
+
+/* What an agent before this one left, and nobody has any more. */
+START_TEST(test_loss_at_prune)
+{
+	struct loss loss = { 0 };
+
+	apply_named("web", "10.96.0.1", "2");
+	sync_restart();
+	mk_service_sync_on_loss(sync_, losing, &loss);
+	ck_assert_int_eq(mk_service_sync_prune(sync_, now_ns, &counts, &sync_err), 0);
+	ck_assert_int_eq(loss.calls, 1);
+}
+END_TEST
+
+static bool of_host(const char *backend, bool keeps_client)
+{
+	struct sessions_entry entry = entry_of(IPPROTO_TCP, backend, MK_SESSION_FORWARD);
+	struct mk_ip other = ip_of("10.0.0.8");
+
+	if (!keeps_client)
+		entry.session.to.saddr = mk_ip_to_addr(&other);
+	return mk_service_sync_session_of_host(sync_, &entry.key, &entry.session);
+}
+
+START_TEST(test_flow_of_host)
+{
+	const struct mk_ip local[] = { ip_of("10.0.0.3") };
+
+	ck_assert_int_eq(mk_service_sync_set_local(sync_, local, 1, &sync_err), 0);
+	ck_assert(of_host("10.0.0.3", true));
+	ck_assert(!of_host("10.0.0.3", false));
+	ck_assert(!of_host("10.0.0.2", true));
+}
+END_TEST
+
+START_TEST(test_lasting)
+{
+	struct mk_lasting lasting = { 0 };
+
+	mk_lasting_set(&lasting);
+	ck_assert_msg(!mk_lasting_over(&lasting, false), "the pass in which it was set");
+	ck_assert_msg(!mk_lasting_over(&lasting, false), "one pass may miss a session");
+	ck_assert(mk_lasting_over(&lasting, false));
+	ck_assert(!mk_lasting_over(&lasting, true));
+	ck_assert(!mk_lasting_over(&lasting, false));
+	lasting.seen = true;
+	ck_assert(!mk_lasting_over(&lasting, false));
+	ck_assert(!mk_lasting_over(&lasting, false));
+	ck_assert(mk_lasting_over(&lasting, false));
 }
 END_TEST
 
@@ -405,6 +569,12 @@ int main(void)
 	tcase_add_test(tc, test_maglev);
 	tcase_add_test(tc, test_full);
 	tcase_add_test(tc, test_cut);
+	tcase_add_test(tc, test_cut_with_frontend);
+	tcase_add_test(tc, test_loss);
+	tcase_add_test(tc, test_loss_comes_first);
+	tcase_add_test(tc, test_loss_at_prune);
+	tcase_add_test(tc, test_flow_of_host);
+	tcase_add_test(tc, test_lasting);
 	tcase_add_test(tc, test_host_backends);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Flows outlive what they were opened by: a Service that is deleted, an address or port that it gives
+ * up, a policy, an endpoint. What they need then stays as long as the sweep finds such flows:
+ *
+ *	frontends_gone	programs look for the session of a connection that no frontend is there for
+ *	host_backends	answers of the host's own network are looked at where they leave
+ *	VIP routes	the host, and whoever it forwards for, go on sending to the datapath
+ *
+ * The programs' settings outlive the agent. A new one does not know who needs them, so it takes
+ * nothing away before its own sweep has looked. */
+#include <stdlib.h>
+
+#include "agent/agent_internal.h"
+#include "base/log.h"
+
+/* The route to a Service's address that nobody has any more. */
+struct agent_vip {
+	struct mk_addr addr;
+	struct mk_lasting lasting;
+	UT_hash_handle hh;
+};
+
+void mk_agent_settings_forget(struct mk_agent *agent)
+{
+	agent->host_backends = agent->frontends_gone = (struct agent_setting){ .told = -1 };
+}
+
+/* ---- what programs are told ------------------------------------------------------------------- */
+
+int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err)
+{
+	const struct mk_runtime_change change = {
+		.set_host_backends = agent->host_backends.told >= 0,
+		.host_backends = agent->host_backends.told > 0,
+		.set_frontends_gone = agent->frontends_gone.told >= 0,
+		.frontends_gone = agent->frontends_gone.told > 0,
+	};
+
+	return mk_datapath_sync_runtime(agent->datapath, &change, err);
+}
+
+static int tell(struct mk_agent *agent, struct agent_setting *setting, int value,
+		struct mk_error *err)
+{
+	int before = setting->told, ret;
+
+	if (before == value)
+		return 0;
+	setting->told = value;
+	ret = mk_agent_sync_runtime(agent, err);
+	if (ret < 0)
+		setting->told = before;
+	else
+		agent->writes += (unsigned int)ret;
+	return ret < 0 ? ret : 0;
+}
+
+static bool wants_host_backends(const struct mk_agent *agent)
+{
+	return mk_service_sync_host_backends(mk_datapath_services(agent->datapath));
+}
+
+int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err)
+{
+	if (!wants_host_backends(agent))
+		return 0; /* a flow may still need it */
+	mk_lasting_set(&agent->host_backends.lasting);
+	return tell(agent, &agent->host_backends, 1, err);
+}
+
+int mk_agent_losing(void *ctx, struct mk_error *err)
+{
+	struct mk_agent *agent = ctx;
+
+	mk_lasting_set(&agent->frontends_gone.lasting);
+	return tell(agent, &agent->frontends_gone, 1, err);
+}
+
+/* ---- routes ------------------------------------------------------------------------------------- */
+
+static struct agent_vip *lingering(const struct mk_agent *agent, const struct mk_addr *addr)
+{
+	struct agent_vip *vip;
+
+	HASH_FIND(hh, agent->lingering, addr, sizeof(*addr), vip);
+	return vip;
+}
+
+void mk_agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip)
+{
+	struct mk_addr addr = mk_ip_to_addr(ip);
+	struct agent_vip *vip = lingering(agent, &addr);
+
+	if (vip) { /* one use of the route is kept already */
+		mk_overlay_vip_put(agent->overlay, ip);
+		mk_lasting_set(&vip->lasting);
+		return;
+	}
+	vip = calloc(1, sizeof(*vip));
+	if (!vip) {
+		mk_overlay_vip_put(agent->overlay, ip);
+		return;
+	}
+	vip->addr = addr;
+	mk_lasting_set(&vip->lasting);
+	HASH_ADD(hh, agent->lingering, addr, sizeof(vip->addr), vip);
+}
+
+static void let_go(struct mk_agent *agent, struct agent_vip *vip)
+{
+	struct mk_ip ip = mk_ip_from_addr(&vip->addr);
+
+	mk_overlay_vip_put(agent->overlay, &ip);
+	HASH_DEL(agent->lingering, vip);
+	free(vip);
+	agent->overlay_dirty = true;
+	mk_agent_schedule(agent, 0);
+}
+
+void mk_agent_lingering_free(struct mk_agent *agent)
+{
+	struct agent_vip *vip, *next;
+
+	HASH_ITER(hh, agent->lingering, vip, next) {
+		HASH_DEL(agent->lingering, vip);
+		free(vip);
+	}
+}
+
+struct address_search {
+	struct mk_ip ip;
+	bool found;
+};
+
+static void search_node(void *ctx, const struct mk_node_object *node)
+{
+	struct address_search *search = ctx;
+
+	for (size_t i = 0; i < node->address_count && !search->found; i++)
+		search->found = mk_ip_equal(&node->addresses[i], &search->ip);
+}
+
+static bool is_local(const struct mk_agent *agent, const struct mk_ip *ip)
+{
+	for (size_t i = 0; i < agent->node.local_count; i++)
+		if (mk_ip_equal(&agent->node.local[i], ip))
+			return true;
+	return false;
+}
+
+/* A node's own address has its route, and is none of ours. */
+static bool is_node_address(const struct mk_agent *agent, const struct mk_ip *ip)
+{
+	struct address_search search = { .ip = *ip };
+
+	if (is_local(agent, ip))
+		return true;
+	mk_model_each_node(agent->model, search_node, &search);
+	return search.found;
+}
+
+/* An agent before this one may have had the route, and it is gone since. */
+static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
+{
+	struct agent_vip *vip = lingering(agent, &key->daddr);
+	struct mk_ip ip = mk_ip_from_addr(&key->daddr);
+	struct mk_error err = { 0 };
+
+	if (vip) {
+		vip->lasting.seen = true;
+		return;
+	}
+	if (is_node_address(agent, &ip))
+		return;
+	if (mk_overlay_vip_get(agent->overlay, &ip, &err) < 0) {
+		mk_log_error("cannot keep a Service address's route: %s", mk_error_text(&err));
+		return;
+	}
+	mk_agent_vip_lingers(agent, &ip);
+	agent->overlay_dirty = true;
+	mk_agent_schedule(agent, 0);
+}
+
+/* ---- what the sweep sees ---------------------------------------------------------------------- */
+
+static bool nobody_asks(const struct mk_agent *agent)
+{
+	return agent->host_backends.told == 0 && agent->frontends_gone.told == 0 &&
+	       !agent->lingering;
+}
+
+/* Pods' flows need none of it: their every packet meets its session first. */
+void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
+			 const struct mk_session *session)
+{
+	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
+	struct mk_ip client = mk_ip_from_addr(&key->saddr);
+
+	if (nobody_asks(agent) || !session->service_id ||
+	    mk_cidr_contains(&agent->config.cluster_cidr, &client))
+		return;
+	if (mk_service_sync_session_of_host(sync, key, session))
+		agent->host_backends.lasting.seen = true;
+	if (!mk_service_sync_session_outlives(sync, key, session))
+		return;
+	agent->frontends_gone.lasting.seen = true;
+	needs_route(agent, key);
+}
+
+static void end_setting(struct mk_agent *agent, struct agent_setting *setting, bool wanted)
+{
+	bool over = mk_lasting_over(&setting->lasting, wanted);
+	struct mk_error err = { 0 };
+	int ret = 0;
+
+	if (over || wanted)
+		ret = tell(agent, setting, wanted, &err);
+	if (ret < 0)
+		mk_log_error("cannot tell the programs what flows need: %s", mk_error_text(&err));
+}
+
+void mk_agent_pass_ended(struct mk_agent *agent)
+{
+	struct agent_vip *vip, *next;
+
+	end_setting(agent, &agent->frontends_gone, false);
+	end_setting(agent, &agent->host_backends, wants_host_backends(agent));
+	HASH_ITER(hh, agent->lingering, vip, next)
+		if (mk_lasting_over(&vip->lasting, false))
+			let_go(agent, vip);
+}
+
+bool mk_agent_pass_decides(const struct mk_agent *agent)
+{
+	const struct agent_vip *vip;
+
+	if ((agent->frontends_gone.told && agent->frontends_gone.lasting.quiet == 1) ||
+	    (agent->host_backends.told && agent->host_backends.lasting.quiet == 1))
+		return true;
+	for (vip = agent->lingering; vip; vip = vip->hh.next)
+		if (vip->lasting.quiet == 1)
+			return true;
+	return false;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sessions, judged by what Services are by now: which are cut, and which outlive their frontend. */
+#include <arpa/inet.h>
+
+#include "datapath/services_internal.h"
+
+static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tuple *tuple,
+			 enum mk_scope scope)
+{
+	const struct mk_service_key key = {
+		.addr = tuple->daddr,
+		.port = tuple->dport,
+		.proto = tuple->proto,
+		.scope = (__u8)scope,
+	};
+	const struct frontend *frontend;
+
+	HASH_FIND(hh, sync->frontends, &key, sizeof(key), frontend);
+	return frontend;
+}
+
+static bool opened_service(const struct mk_session *session)
+{
+	return session->flags & MK_SESSION_FORWARD && session->service_id;
+}
+
+bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
+				 const struct mk_session *session)
+{
+	struct mk_live_backend backend = {
+		.ip = mk_ip_from_addr(&session->to.daddr),
+		.port = ntohs(session->to.dport),
+		.proto = key->proto,
+	};
+	const struct service *owner;
+	const struct set *set;
+
+	if (key->proto != IPPROTO_UDP || !opened_service(session))
+		return false;
+	if (!has_frontend(sync, key, MK_SCOPE_INTERNAL) &&
+	    !has_frontend(sync, key, MK_SCOPE_EXTERNAL))
+		return true;
+	set = mk_sync_set(sync, session->service_id);
+	owner = set ? set->owner : NULL;
+	if (!owner || owner->live_count == 0)
+		return false;
+	return !mk_sync_is_live(owner->live, owner->live_count, &backend);
+}
+
+/* Which scope opened it the session does not tell; as a rule they go together. */
+bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
+				      const struct mk_tuple *key, const struct mk_session *session)
+{
+	return key->proto != IPPROTO_UDP && opened_service(session) &&
+	       (!has_frontend(sync, key, MK_SCOPE_INTERNAL) ||
+		!has_frontend(sync, key, MK_SCOPE_EXTERNAL));
+}
+
+bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,
+				     const struct mk_session *session)
+{
+	return opened_service(session) && mk_addr_eq(&key->saddr, &session->to.saddr) &&
+	       mk_sync_is_local(sync, &session->to.daddr);
+}
+
+void mk_service_sync_on_loss(struct mk_service_sync *sync,
+			     int (*losing)(void *ctx, struct mk_error *err), void *ctx)
+{
+	sync->losing = losing;
+	sync->losing_ctx = ctx;
+}
+
+int mk_sync_lose(struct mk_service_sync *sync, const struct mk_service_key *key,
+		 struct mk_service_counts *counts, struct mk_error *err)
+{
+	if (key->port == 0)
+		return 0;
+	if (key->proto == IPPROTO_UDP)
+		counts->cut = true;
+	else if (sync->losing)
+		return sync->losing(sync->losing_ctx, err);
+	return 0;
+}
