@@ -6,31 +6,52 @@
 #include "base/cleanup.h"
 #include "cli/print.h"
 
-void mk_check_found(struct mk_checking *checking, const char *check, const char *remedy,
-		    const char *fmt, ...)
+__attribute__((format(printf, 5, 0))) static void add_finding(struct mk_checking *checking,
+							      const char *check, bool ok,
+							      const char *remedy, const char *fmt,
+							      va_list args)
 {
 	struct json_object *finding = json_object_new_object();
 	char says[512];
-	va_list args;
 
-	va_start(args, fmt);
 	vsnprintf(says, sizeof(says), fmt, args);
-	va_end(args);
 	mk_put_text(finding, "check", check);
-	mk_put_flag(finding, "ok", !remedy);
+	mk_put_flag(finding, "ok", ok);
 	mk_put_text(finding, "says", says);
 	mk_put_text(finding, "remedy", remedy);
 	json_object_array_add(checking->findings, finding);
-	checking->wrong += remedy != NULL;
+	checking->wrong += !ok;
+}
+
+void mk_check_found(struct mk_checking *checking, const char *check, const char *remedy,
+		    const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	add_finding(checking, check, !remedy, remedy, fmt, args);
+	va_end(args);
+}
+
+void mk_check_note(struct mk_checking *checking, const char *check, const char *remedy,
+		   const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	add_finding(checking, check, true, remedy, fmt, args);
+	va_end(args);
 }
 
 int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
 		 const struct mk_cli_options *options, struct mk_error *err)
 {
 	static void (*const checks[])(struct mk_checking *) = {
-		mk_check_agent, mk_check_hooks,	     mk_check_nodes,
-		mk_check_pods,	mk_check_mtu,	     mk_check_settings,
-		mk_check_cni,	mk_check_kube_proxy, mk_check_foreign_programs,
+		mk_check_agent,	  mk_check_hooks,      mk_check_nodes,
+		mk_check_pods,	  mk_check_mtu,	       mk_check_settings,
+		mk_check_cni,	  mk_check_kube_proxy, mk_check_foreign_programs,
+		mk_check_path,	  mk_check_firewall,   mk_check_networkd,
+		mk_check_offload, mk_check_clock,
 	};
 	int ret;
 
@@ -50,7 +71,12 @@ static void print_text(const struct mk_checking *checking)
 		struct json_object *finding = json_object_array_get_idx(checking->findings, i);
 		struct json_object *remedy = json_object_object_get(finding, "remedy");
 
-		printf("%-5s  %-12s  %s\n", remedy ? "WRONG" : "ok",
+		bool ok = json_object_get_boolean(json_object_object_get(finding, "ok"));
+
+		printf("%-5s  %-12s  %s\n",
+		       !ok	? "WRONG"
+		       : remedy ? "note"
+				: "ok",
 		       json_object_get_string(json_object_object_get(finding, "check")),
 		       json_object_get_string(json_object_object_get(finding, "says")));
 		if (remedy)

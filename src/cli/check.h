@@ -20,6 +20,10 @@ struct mk_checking {
 void mk_check_found(struct mk_checking *checking, const char *check, const char *remedy,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* What may be a fault, together with what is not seen from here: does not count as wrong. */
+void mk_check_note(struct mk_checking *checking, const char *check, const char *remedy,
+		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
 /* All of them, into @checking->findings, which is the caller's to put unless there was an error. */
 mk_must_check int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
 			       const struct mk_cli_options *options, struct mk_error *err);
@@ -35,5 +39,15 @@ void mk_check_settings(struct mk_checking *checking);
 void mk_check_cni(struct mk_checking *checking);
 void mk_check_kube_proxy(struct mk_checking *checking);
 void mk_check_foreign_programs(struct mk_checking *checking);
+void mk_check_firewall(struct mk_checking *checking);
+/* check_path.c: what lies between the nodes. */
+void mk_check_path(struct mk_checking *checking);
+/* check_host.c: what the host is like. */
+void mk_check_networkd(struct mk_checking *checking);
+void mk_check_offload(struct mk_checking *checking);
+void mk_check_clock(struct mk_checking *checking);
+/* ... iptables-legacy's rules: kube-proxy's; a chain that drops what no rule of it takes, or NULL. */
+bool mk_check_legacy_kube_proxy(void);
+const char *mk_check_legacy_firewall(void);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
 #include <libgen.h>
+#include <arpa/inet.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nf_tables.h>
 #include <net/if.h>
@@ -71,41 +73,69 @@ static const char *attr_text(struct nlattr **attrs, int type)
 	return attrs[type] ? nla_get_string(attrs[type]) : "";
 }
 
+struct chains {
+	const char *kube_proxy; /* NULL: none */
+	char drops[160]; /* a base chain that drops what no rule of it takes; "": none */
+};
+
+/* Chains of the hooks input and forward alone: on the way out the host drops its own. */
+static void see_policy(struct nlattr **attrs, struct chains *chains)
+{
+	struct nlattr *hook[NFTA_HOOK_MAX + 1];
+	uint32_t number;
+
+	if (!attrs[NFTA_CHAIN_HOOK] || !attrs[NFTA_CHAIN_POLICY] ||
+	    ntohl(nla_get_u32(attrs[NFTA_CHAIN_POLICY])) != NF_DROP ||
+	    nla_parse_nested(hook, NFTA_HOOK_MAX, attrs[NFTA_CHAIN_HOOK], NULL) < 0 ||
+	    !hook[NFTA_HOOK_HOOKNUM])
+		return;
+	number = ntohl(nla_get_u32(hook[NFTA_HOOK_HOOKNUM]));
+	if (number == NF_INET_LOCAL_IN || number == NF_INET_FORWARD)
+		snprintf(chains->drops, sizeof(chains->drops), "nftables, table %s, chain %s",
+			 attr_text(attrs, NFTA_CHAIN_TABLE), attr_text(attrs, NFTA_CHAIN_NAME));
+}
+
 static int see_chain(struct nl_msg *msg, void *ctx)
 {
 	struct nlattr *attrs[NFTA_CHAIN_MAX + 1];
-	const char **found = ctx;
+	struct chains *chains = ctx;
 
 	if (nlmsg_parse(nlmsg_hdr(msg), sizeof(struct nfgenmsg), attrs, NFTA_CHAIN_MAX, NULL) < 0)
 		return NL_OK;
 	if (strcmp(attr_text(attrs, NFTA_CHAIN_TABLE), "kube-proxy") == 0)
-		*found = "nftables table ip kube-proxy";
+		chains->kube_proxy = "nftables table ip kube-proxy";
 	else if (strcmp(attr_text(attrs, NFTA_CHAIN_NAME), "KUBE-SERVICES") == 0)
-		*found = "iptables chain KUBE-SERVICES";
+		chains->kube_proxy = "iptables chain KUBE-SERVICES";
+	see_policy(attrs, chains);
 	return NL_OK;
 }
 
 /* Every chain of nftables, which iptables writes to as well where it is iptables-nft. */
-static const char *find_rules(void)
+static void read_chains(struct chains *chains)
 {
-	struct nfgenmsg header = { .nfgen_family = AF_INET };
+	struct nfgenmsg header = { .nfgen_family = AF_UNSPEC };
 	struct nl_sock *sock = nl_socket_alloc();
-	const char *found = NULL;
+
+	*chains = (struct chains){ 0 };
 
 	if (sock && nl_connect(sock, NETLINK_NETFILTER) == 0) {
-		nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, see_chain, &found);
+		nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, see_chain, chains);
 		if (nl_send_simple(sock, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NLM_F_DUMP,
 				   &header, sizeof(header)) >= 0)
 			(void)nl_recvmsgs_default(sock);
 	}
 	nl_socket_free(sock);
-	return found;
 }
 
 void mk_check_kube_proxy(struct mk_checking *checking)
 {
-	const char *found = find_rules();
+	struct chains chains;
+	const char *found;
 
+	read_chains(&chains);
+	found = chains.kube_proxy;
+	if (!found && mk_check_legacy_kube_proxy())
+		found = "iptables-legacy chain KUBE-SERVICES";
 	if (!found && if_nametoindex("kube-ipvs0"))
 		found = "interface kube-ipvs0";
 	if (found)
@@ -115,7 +145,31 @@ void mk_check_kube_proxy(struct mk_checking *checking)
 			       "its rules are here: %s", found);
 	else
 		mk_check_found(checking, "kube-proxy", NULL,
-			       "none of its rules in nftables or ipvs");
+			       "none of its rules in nftables, iptables or ipvs");
+}
+
+/* ---- firewalls ------------------------------------------------------------------------------------- */
+
+/* What pods send and get passes no netfilter, but VXLAN comes to the host's input, as does what pods
+ * ask of the host; what the host forwards for others goes through forward. Which rules let what in is
+ * not judged here: check `path` and `monokube monitor` show whether it arrives. */
+void mk_check_firewall(struct mk_checking *checking)
+{
+	const char *legacy = mk_check_legacy_firewall();
+	struct chains chains;
+
+	read_chains(&chains);
+	if (legacy)
+		snprintf(chains.drops, sizeof(chains.drops), "%s", legacy);
+	if (*chains.drops)
+		mk_check_note(
+			checking, "firewall",
+			"let in, before the policy: UDP to the overlay's port (4789) from the "
+			"nodes, TCP 10250 and 10256, everything from mkhost0",
+			"%s drops what none of its rules takes", chains.drops);
+	else
+		mk_check_found(checking, "firewall", NULL,
+			       "no chain of input or forward drops by policy");
 }
 
 /* ---- programs of others ---------------------------------------------------------------------------- */

@@ -133,7 +133,7 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 	for (size_t i = 0; i < json_object_array_length(checking->findings); i++) {
 		struct json_object *finding = json_object_array_get_idx(checking->findings, i);
 
-		if (json_object_object_get(finding, "remedy"))
+		if (!json_object_get_boolean(json_object_object_get(finding, "ok")))
 			json_object_array_add(wrong, json_object_get(finding));
 	}
 	json_object_object_add(status, "wrong", wrong);

@@ -107,6 +107,24 @@ START_TEST(test_texts_name_every_command)
 }
 END_TEST
 
+/* What a script asks has JSON and is told its exit status. */
+START_TEST(test_for_scripts)
+{
+	static const char *const names[] = { "status",	 "check",    "trace", "pods",  "nodes",
+					     "services", "sessions", "nat",   "drops", "monitor" };
+	cleanup_free char *manual = printed(mk_cli_print_manual);
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
+		const struct mk_cli_command *command = mk_cli_command_find(names[i]);
+
+		ck_assert_msg(command && command->flags & MK_CLI_JSON, "%s", names[i]);
+	}
+	ck_assert_ptr_nonnull(strstr(manual, ".SH EXIT STATUS\n0; 1 if it failed, or found "
+					     "something wrong; 2 if there is no such subcommand; "
+					     "3 if the packet of\n.B trace\ndoes not arrive"));
+}
+END_TEST
+
 START_TEST(test_options)
 {
 	static const struct {
@@ -196,6 +214,7 @@ int main(void)
 	tcase_add_test(tcase, test_frame);
 	tcase_add_test(tcase, test_pod_name);
 	tcase_add_test(tcase, test_texts_name_every_command);
+	tcase_add_test(tcase, test_for_scripts);
 	tcase_add_test(tcase, test_options);
 	tcase_add_test(tcase, test_what_flags_do);
 	tcase_add_test(tcase, test_remedies);

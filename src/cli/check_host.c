@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube check`: what of the host around may be in the way. Some of it is a fault only together with
+ * what this program cannot see; that is a note, and leaves the node healthy. */
+/* clang-format off: libc's headers before the kernel's, which then leave out what these have */
+#include <net/if.h>
+#include <netinet/in.h>
+#include <dirent.h>
+#include <linux/ethtool.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/sockios.h>
+/* clang-format on */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "cli/check.h"
+
+/* ---- iptables, the older kind ---------------------------------------------------------------------- */
+
+/* All rules of a table, as the kernel has them; the caller frees. NULL: it is not in use. Asking of one
+ * that is not would load its module, so /proc is asked first. */
+static struct ipt_get_entries *legacy_table(const char *name, struct ipt_getinfo *info)
+{
+	cleanup_close int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	struct ipt_get_entries *entries = NULL;
+	socklen_t size = sizeof(*info);
+
+	memset(info, 0, sizeof(*info));
+	snprintf(info->name, sizeof(info->name), "%s", name);
+	if (fd < 0 || getsockopt(fd, IPPROTO_IP, IPT_SO_GET_INFO, info, &size) < 0)
+		return NULL;
+	size = (socklen_t)sizeof(*entries) + info->size;
+	entries = calloc(1, size);
+	if (!entries)
+		return NULL;
+	snprintf(entries->name, sizeof(entries->name), "%s", name);
+	entries->size = info->size;
+	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, entries, &size) < 0)
+		free(mk_steal_ptr(entries));
+	return entries;
+}
+
+/* Does the built-in chain at @hook drop what no rule takes? */
+static bool drops_the_rest(const struct ipt_getinfo *info, const struct ipt_get_entries *entries,
+			   int hook)
+{
+	const char *blob = (const char *)entries->entrytable;
+	struct xt_standard_target target;
+	struct ipt_entry entry;
+	size_t at = info->underflow[hook];
+
+	if (!(info->valid_hooks & 1U << hook) || at + sizeof(entry) > info->size)
+		return false;
+	memcpy(&entry, blob + at, sizeof(entry));
+	at += entry.target_offset;
+	if (at + sizeof(target) > info->size)
+		return false;
+	memcpy(&target, blob + at, sizeof(target));
+	return target.verdict == -NF_DROP - 1;
+}
+
+static bool is_in_use(const char *table)
+{
+	cleanup_free char *names = NULL;
+	const char *at;
+
+	if (mk_file_read("/proc/net/ip_tables_names", 4096, &names, NULL, NULL) < 0)
+		return false;
+	at = strstr(names, table);
+	return at && (at == names || at[-1] == '\n') && at[strlen(table)] == '\n';
+}
+
+bool mk_check_legacy_kube_proxy(void)
+{
+	static const char *const tables[] = { "nat", "filter" };
+	static const char chain[] = "KUBE-SERVICES"; /* a chain's first entry holds its name */
+	struct ipt_getinfo info;
+	bool found = false;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(tables); i++) {
+		cleanup_free struct ipt_get_entries *entries =
+			is_in_use(tables[i]) ? legacy_table(tables[i], &info) : NULL;
+
+		found |= entries &&
+			 memmem(entries->entrytable, info.size, chain, sizeof(chain)) != NULL;
+	}
+	return found;
+}
+
+const char *mk_check_legacy_firewall(void)
+{
+	struct ipt_getinfo info;
+	cleanup_free struct ipt_get_entries *entries =
+		is_in_use("filter") ? legacy_table("filter", &info) : NULL;
+
+	if (entries && drops_the_rest(&info, entries, NF_INET_LOCAL_IN))
+		return "iptables-legacy, chain INPUT";
+	if (entries && drops_the_rest(&info, entries, NF_INET_FORWARD))
+		return "iptables-legacy, chain FORWARD";
+	return NULL;
+}
+
+/* ---- systemd-networkd ------------------------------------------------------------------------------- */
+
+static bool says_no(const char *path)
+{
+	cleanup_free char *text = NULL;
+	char *at;
+
+	if (mk_file_read(path, 65536, &text, NULL, NULL) < 0)
+		return false;
+	for (at = text; (at = strstr(at, "ManageForeignRoutes=")); at++) {
+		const char *value = at + strlen("ManageForeignRoutes=");
+
+		if ((at == text || at[-1] == '\n') &&
+		    (*value == 'n' || *value == '0' || strncmp(value, "false", 5) == 0))
+			return true;
+	}
+	return false;
+}
+
+static bool any_says_no(const char *folder)
+{
+	cleanup_closedir DIR *dir = opendir(folder);
+	char path[PATH_MAX];
+
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (strstr(entry->d_name, ".conf") &&
+		    snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < PATH_MAX &&
+		    says_no(path))
+			return true;
+	return false;
+}
+
+void mk_check_networkd(struct mk_checking *checking)
+{
+	if (access("/run/systemd/netif/state", F_OK) < 0)
+		return;
+	if (says_no("/etc/systemd/networkd.conf") || any_says_no("/etc/systemd/networkd.conf.d") ||
+	    any_says_no("/run/systemd/networkd.conf.d") ||
+	    any_says_no("/usr/lib/systemd/networkd.conf.d"))
+		mk_check_found(checking, "networkd", NULL, "leaves routes of others alone");
+	else
+		mk_check_note(checking, "networkd",
+			      "ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no in "
+			      "[Network] of /etc/systemd/networkd.conf, and restart it",
+			      "systemd-networkd deletes routes of others when it starts: the agent "
+			      "puts them back within seconds");
+}
+
+/* ---- checksums --------------------------------------------------------------------------------------- */
+
+#define CSUM_FEATURE "tx-udp_tnl-csum-segmentation"
+
+static int ethtool(const char *device, void *data)
+{
+	cleanup_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = { .ifr_data = data };
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", device);
+	return fd < 0 ? -1 : ioctl(fd, SIOCETHTOOL, &request);
+}
+
+/* The number of the feature, whose name the kernel tells; -1: it has none. */
+static int feature_number(const char *device, uint32_t *count)
+{
+	struct {
+		struct ethtool_sset_info info;
+		__u32 length;
+	} set = { .info = { .cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ULL << ETH_SS_FEATURES } };
+	cleanup_free struct ethtool_gstrings *strings = NULL;
+
+	if (ethtool(device, &set) < 0 || !set.info.sset_mask)
+		return -1;
+	memcpy(count, set.info.data, sizeof(*count));
+	strings = calloc(1, sizeof(*strings) + (size_t)*count * ETH_GSTRING_LEN);
+	if (!strings)
+		return -1;
+	*strings = (struct ethtool_gstrings){ .cmd = ETHTOOL_GSTRINGS,
+					      .string_set = ETH_SS_FEATURES,
+					      .len = *count };
+	if (ethtool(device, strings) < 0)
+		return -1;
+	for (uint32_t i = 0; i < *count; i++)
+		if (strncmp((char *)strings->data + (size_t)i * ETH_GSTRING_LEN, CSUM_FEATURE,
+			    ETH_GSTRING_LEN) == 0)
+			return (int)i;
+	return -1;
+}
+
+static bool offloads_inner_checksum(const char *device)
+{
+	cleanup_free struct ethtool_gfeatures *features = NULL;
+	uint32_t count = 0;
+	int number = feature_number(device, &count);
+	size_t blocks = (count + 31) / 32;
+
+	if (number < 0)
+		return false;
+	features = calloc(1, sizeof(*features) + blocks * sizeof(features->features[0]));
+	if (!features)
+		return false;
+	features->cmd = ETHTOOL_GFEATURES;
+	features->size = (uint32_t)blocks;
+	return ethtool(device, features) == 0 &&
+	       features->features[number / 32].active & 1U << number % 32;
+}
+
+/* Virtual devices pass checksums on and compute none; a card's driver is another matter. */
+void mk_check_offload(struct mk_checking *checking)
+{
+	char name[IF_NAMESIZE] = "?", path[64 + IF_NAMESIZE];
+
+	if (!if_indextoname(checking->view->node.uplinks[0].ifindex, name))
+		return;
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
+	if (access(path, F_OK) == 0 && offloads_inner_checksum(name))
+		mk_check_note(
+			checking, "offload",
+			"if large transfers between nodes stall while pings pass: `ethtool -K "
+			"UPLINK tx-udp_tnl-segmentation off " CSUM_FEATURE " off`",
+			"%s computes the checksums inside of VXLAN (" CSUM_FEATURE
+			"), which some cards get wrong",
+			name);
+	else
+		mk_check_found(checking, "offload", NULL,
+			       "%s leaves the checksums inside of VXLAN to the kernel", name);
+}
+
+/* ---- clock ---------------------------------------------------------------------------------------------- */
+
+void mk_check_clock(struct mk_checking *checking)
+{
+	struct timex state = { 0 };
+	int ret = adjtimex(&state);
+
+	if (ret < 0)
+		return;
+	if (ret == TIME_ERROR || state.status & STA_UNSYNC)
+		mk_check_note(checking, "clock",
+			      "run chrony or systemd-timesyncd: a clock that is off makes "
+			      "certificates and tokens invalid, and times in logs misleading",
+			      "nobody keeps the clock right (the kernel counts it as not "
+			      "synchronised)");
+	else
+		mk_check_found(checking, "clock", NULL, "synchronised, off by at most %ld ms",
+			       state.maxerror / 1000);
+}
