@@ -151,6 +151,26 @@ upgrade_keeps_previous()
 	expect_eq "other files" "monokube monokube.previous" "$(on node1 ls -A /opt/cni/bin | grep monokube | xargs)"
 }
 
+# After another network: its configuration, which sorts first, is left to whoever put it there, and named.
+installed_over_another()
+{
+	local old=/etc/cni/net.d/05-old.conflist text='{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"ptp"}]}' out
+	lab agent stop node1
+	on node1 "$MK_BIN" cleanup
+	on node1 tee "$old" <<<"$text"
+	lab agent start node1
+	expect_eq "the other configuration" "$text" "$(on node1 cat "$old")"
+	on node1 test -s /etc/cni/net.d/10-monokube.conflist
+	expect_failure on node1 "$MK_BIN" check
+	out=$(on node1 "$MK_BIN" check || true)
+	expect_match "what check says" "$old sorts before 10-monokube" "$out"
+	expect_match "what to do" 'remove it with the network that it belongs to' "$out"
+	on node1 rm "$old"
+	expect_failure grep 'sorts before' <(on node1 "$MK_BIN" check)
+	on node1 ping -c 1 -W 2 "$(lab pod node1 fresh)"
+	lab rm fresh
+}
+
 # From where a pod of the image stands: with the host's processes, and nothing else of the host.
 cleanup_from_a_container()
 {
@@ -172,5 +192,6 @@ check "where there is no plugin loopback it is that, too" serves_as_loopback
 check "loopback is made again, and another one is left alone" loopback_of_others
 check "an agent of the same version leaves the file alone" restart_leaves_it
 check "another version replaces it atomically and keeps the one before" upgrade_keeps_previous
+check "installed after another network: its configuration is named, not touched" installed_over_another
 check "cleanup --host from a container removes all, the version before too" cleanup_from_a_container
 finish
