@@ -32,6 +32,11 @@ BUILD := build/fuzz
 CC := clang-14
 SANITIZE := -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 else
+# ENLARGED=1: as if a later version had made sessions longer (test/lab/t_upgrade.sh)
+ifeq ($(ENLARGED),1)
+BUILD := build/enlarged
+VARIANT := -DMK_TEST_ENLARGED_SESSION
+endif
 HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
 endif
 
@@ -39,7 +44,7 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 	-Wwrite-strings -Wformat=2 -Wundef
 PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv-static json-c yaml-0.1 libseccomp
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE \
+ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE $(VARIANT) \
 	-Isrc -Iinclude -I$(BUILD)/include -isystem /usr/include/libnl3
 LDFLAGS += $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack
 # Our libraries statically, libc dynamically: libcurl, with its thirty shared libraries, is loaded by
@@ -115,7 +120,7 @@ $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c
 	@mkdir -p $(@D)
 	@echo "  BPF     $<"
 	$(Q)$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
-		-D__$(shell uname -m)__ -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
+		-D__$(shell uname -m)__ $(VARIANT) -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
 
 $(BUILD)/bpf/datapath.o: $(BPF_OBJS)
 	@echo "  BPFLINK $@"
@@ -193,13 +198,14 @@ $(BUILD)/perf/scale_%: perf/scale_%.c $(LIB)
 
 test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N failed`
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) ENLARGED=1 all
 	$(Q)test/run
 
 unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
 	$(Q)test/run --build $(BUILD) unit wire
 
-chaos: deps ## faults at random under load, SECONDS=300; SEED=N makes the same choices again
+chaos: deps ## faults at random under load, SECONDS=300, or KILLS=100 of the agent; SEED=N: the same choices
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)CHAOS_SECONDS=$(or $(SECONDS),300) test/chaos/run
 
