@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_upgrade.sh - an agent of a later version, whose sessions are longer (`make ENLARGED=1`), takes
+# a node over under load, killed on its way and at last not; one of the version before is refused then.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+# shellcheck source=test/lab/lib/load.sh
+. "$HERE/lib/load.sh"
+
+LATER=${MK_LATER:-$(realpath -m "$HERE/../../build/enlarged/monokube")}
+NODE1=192.168.99.11
+FAR=203.0.113.10
+VIP=10.96.67.1
+MAPS=/sys/fs/bpf/monokube/maps
+declare -A PIPES=()
+
+explain() { lab log node1 | tail -n 15; cat "$TMP"/load.*; }
+
+services()
+{
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec:
+		  type: NodePort
+		  clusterIP: $VIP
+		  selector: {app: web}
+		  ports:
+		  - {name: tcp, port: 8080, targetPort: 8080, nodePort: 30080}
+		  - {name: udp, port: 8080, targetPort: 8080, nodePort: 30080, protocol: UDP}
+	END
+}
+
+upgrade_lab_up()
+{
+	[[ -x $LATER ]] || {
+		echo "'$LATER' is not there; build it with \`make ENLARGED=1\`" >&2
+		exit 1
+	}
+	lab up 2
+	lab pod node1 client >/dev/null
+	lab pod node1 web-1 >/dev/null
+	ADDR_2=$(lab pod node2 web-2)
+	serve web-1 web-1 --tcp 8080 --udp 8080
+	serve web-2 web-2 --tcp 8080 --udp 8080
+	serve world world --tcp 8080 --udp 8080
+	services >"$TMP/services.yaml"
+	lab apply "$TMP/services.yaml"
+	wait_for 10 ask client tcp "$VIP:8080"
+	wait_for 10 ask world tcp "$NODE1:30080"
+	hold idle client "$VIP:8080"
+	hold idle-port world "$NODE1:30080"
+	hold idle-outside client "$FAR:8080"
+	load pod client "$ADDR_2:8080" "$VIP:8080" "$FAR:8080"
+	load world world "$NODE1:30080"
+}
+
+later() { MK_BIN=$LATER lab "$@"; }
+session_bytes() { on node1 bpftool -j map show pinned "$MAPS/sessions" | jq .bytes_value; }
+agent_runs() { lab status | grep -E '^ +node1 .* agent [0-9]+' >/dev/null; }
+
+new_ones_work()
+{
+	wait_for 10 ask client tcp "$ADDR_2:8080" --timeout 1
+	wait_for 10 ask client tcp "$VIP:8080" --timeout 1
+	wait_for 10 ask client tcp "$FAR:8080" --timeout 1
+	wait_for 10 ask world tcp "$NODE1:30080" --timeout 1
+}
+
+# The delay only moves the place where it is killed.
+killed_on_its_way()
+{
+	local delay
+	lab agent stop node1
+	for delay in 0.05 0.15 0.25 0.35; do
+		later agent start node1 >/dev/null 2>&1 &
+		wait_for 10 agent_runs
+		sleep "$delay"
+		lab agent kill node1
+		wait $! || true
+		new_ones_work
+	done
+	pulse 2
+}
+
+is_upgraded()
+{
+	later agent start node1
+	expect_eq "bytes of a session" 72 "$(session_bytes)"
+	new_ones_work
+	pulse 3
+	expect_eq "pins that are left of the change" "" "$(on node1 ls "$MAPS" | grep -E '_(new|before)_[0-9]' || true)"
+}
+
+# What runs, and on what: programs at the hooks, tables, the plugin.
+datapath()
+{
+	on node1 sh -c "
+		for device in eth0 mkhost1 mkvxlan lo; do
+			tc filter show dev \$device ingress; tc filter show dev \$device egress
+		done
+		for map in $MAPS/*; do bpftool map show pinned \$map; done | grep -oE '^[0-9]+: .*flags'
+		md5sum /opt/cni/bin/monokube"
+}
+
+downgrade_is_refused()
+{
+	local before start
+	lab agent stop node1
+	before=$(datapath)
+	start=$(log_size)
+	expect_failure lab agent start node1
+	logged "$start" 'does not start: the tables in .* are of version 2 .* knows up to version 1\. .*not touched.*monokube cleanup'
+	diff <(echo "$before") <(datapath)
+	new_ones_work
+	pulse 4
+}
+
+pod_starts_meanwhile()
+{
+	lab pod node1 late --label app=late >/dev/null
+	ask late tcp "$VIP:8080" --timeout 5
+	lab rm late
+}
+
+goes_on()
+{
+	later agent start node1
+	new_ones_work
+	pulse 5
+}
+
+nothing_is_lost()
+{
+	stop_load
+	expect_eq "what broke or was lost" "" "$(grep -hE '^(broken|lost)' "$TMP"/load.* || true)"
+	expect_eq "flows" 12 "$(awk '$1 == "flows" { sum += $2 } END { print sum }' "$TMP"/load.*)"
+}
+
+no_tail_call_is_missed()
+{
+	expect_eq "packets at an empty slot of the chain" 0 "$(drop_count node1 CHAIN_BROKEN)"
+	expect_eq "packets without a backend" 0 "$(drop_count node1 NO_BACKEND)"
+}
+
+upgrade_lab_up
+check "a later version is killed on its way, four times" killed_on_its_way
+check "a later version takes over, with longer sessions" is_upgraded
+check "the version before is refused, and touches nothing" downgrade_is_refused
+check "a pod starts meanwhile" pod_starts_meanwhile
+check "the later version comes back" goes_on
+check "no connection broke and no datagram was lost" nothing_is_lost
+check "no tail call was missed" no_tail_call_is_missed
+finish
