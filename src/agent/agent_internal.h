@@ -32,7 +32,8 @@
 #include "model/model.h"
 #include "overlay/overlay.h"
 
-#define MK_WAIT 1
+#define MK_WAIT		   1
+#define MK_CHANGED_DEVICES 32
 
 /* What is reported as an Event on the Node. */
 enum mk_warning {
@@ -149,7 +150,10 @@ struct mk_agent {
 	unsigned int backoff_ms;
 	struct mk_repairs repairs;
 	struct agent_file conf_file, plugin_file; /* as written or found right last */
-	bool hooks_dirty; /* somebody has removed a filter or a qdisc */
+	bool hooks_dirty; /* some filter may have changed somewhere */
+	/* filters or qdiscs of these devices have; more of them are `hooks_dirty` */
+	int changed_devices[MK_CHANGED_DEVICES];
+	size_t changed_device_count;
 	unsigned int look, overlay_looks; /* counters of the round of repair.c */
 	int pod_pause;
 	struct agent_stats stats;
@@ -257,6 +261,8 @@ int mk_agent_check_files(struct mk_agent *agent);
 mk_must_check int mk_agent_repair_start(struct mk_agent *agent, struct mk_error *err);
 /* A filter or qdisc of somebody's is gone: look at all hooks. */
 void mk_agent_hooks_soon(struct mk_agent *agent);
+/* ... those of one device. */
+void mk_agent_hook_soon(struct mk_agent *agent, int ifindex);
 /* The overlay's step ran: count what it put back. */
 void mk_agent_overlay_repaired(struct mk_agent *agent);
 

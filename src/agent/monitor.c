@@ -75,8 +75,9 @@ static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
 			look_at_overlay(agent);
 		break;
 	case RTM_DELQDISC:
+	case RTM_NEWTFILTER:
 	case RTM_DELTFILTER:
-		mk_agent_hooks_soon(agent);
+		mk_agent_hook_soon(agent, ((const struct tcmsg *)NLMSG_DATA(message))->tcm_ifindex);
 		break;
 	default:
 		break;
@@ -117,18 +118,19 @@ static void on_change(uv_poll_t *poll, int status, int events)
 
 /* A filter in the kernel, for the socket's buffer must not run over with what pods' starts, Services
  * and the host's neighbours make. Of routes: default routes, which tell uplinks, and the removal of
- * ours by somebody else than @port. Of neighbours, qdiscs and filters: the removal. BPF loads are
- * big-endian. */
+ * ours by somebody else than @port. Of neighbours and qdiscs: the removal. Of filters, which are replaced in
+ * one step: all. BPF loads are big-endian. */
 static int only_what_matters(int fd, uint32_t port)
 {
 	struct sock_filter filter[] = {
 		LOAD(H, HEADER(nlmsg_type)),
-		EQUAL(htons(RTM_NEWLINK), 14, 0),
-		EQUAL(htons(RTM_DELLINK), 13, 0),
-		EQUAL(htons(RTM_NEWADDR), 12, 0),
-		EQUAL(htons(RTM_DELADDR), 11, 0),
-		EQUAL(htons(RTM_DELNEIGH), 10, 0),
-		EQUAL(htons(RTM_DELQDISC), 9, 0),
+		EQUAL(htons(RTM_NEWLINK), 15, 0),
+		EQUAL(htons(RTM_DELLINK), 14, 0),
+		EQUAL(htons(RTM_NEWADDR), 13, 0),
+		EQUAL(htons(RTM_DELADDR), 12, 0),
+		EQUAL(htons(RTM_DELNEIGH), 11, 0),
+		EQUAL(htons(RTM_DELQDISC), 10, 0),
+		EQUAL(htons(RTM_NEWTFILTER), 9, 0),
 		EQUAL(htons(RTM_DELTFILTER), 8, 0),
 		EQUAL(htons(RTM_NEWROUTE), 5, 0),
 		EQUAL(htons(RTM_DELROUTE), 0, 7),

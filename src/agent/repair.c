@@ -64,6 +64,19 @@ static void look_at_hooks(struct mk_agent *agent)
 			mk_datapath_repair_hooks(agent->datapath, pods, &err), "the hooks", &err);
 }
 
+static void look_at_changed_devices(struct mk_agent *agent)
+{
+	size_t count = agent->changed_device_count;
+	struct mk_error err = { 0 };
+
+	agent->changed_device_count = 0;
+	if (is_attached(agent))
+		account(agent, MK_REPAIR_HOOK,
+			mk_datapath_repair_hooks_of(agent->datapath, agent->changed_devices, count,
+						    &err),
+			"the hooks", &err);
+}
+
 static void look_at_chain(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -156,6 +169,8 @@ static void on_tick(uv_timer_t *timer)
 
 	if (agent->hooks_dirty)
 		look_at_hooks(agent);
+	else if (agent->changed_device_count)
+		look_at_changed_devices(agent);
 	else
 		looks[agent->look++ % MK_ARRAY_SIZE(looks)](agent);
 }
@@ -163,6 +178,21 @@ static void on_tick(uv_timer_t *timer)
 void mk_agent_hooks_soon(struct mk_agent *agent)
 {
 	agent->hooks_dirty = true;
+	agent->changed_device_count = 0;
+	uv_timer_start(&agent->repair_timer, on_tick, SOON_MS, TICK_MS);
+}
+
+/* Each start of a pod says one, which is looked up in map pods; a filter of several devices none. */
+void mk_agent_hook_soon(struct mk_agent *agent, int ifindex)
+{
+	if (ifindex <= 0 || agent->changed_device_count == MK_CHANGED_DEVICES)
+		mk_agent_hooks_soon(agent);
+	if (agent->hooks_dirty)
+		return;
+	for (size_t i = 0; i < agent->changed_device_count; i++)
+		if (agent->changed_devices[i] == ifindex)
+			return;
+	agent->changed_devices[agent->changed_device_count++] = ifindex;
 	uv_timer_start(&agent->repair_timer, on_tick, SOON_MS, TICK_MS);
 }
 

@@ -260,14 +260,31 @@ static bool is_there(const struct mk_datapath *datapath, int ifindex)
 	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0;
 }
 
-static int repair_fixed_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+/* Devices to look at. */
+struct devices {
+	const int *ifindexes; /* NULL: all */
+	size_t count;
+};
+
+static bool is_wanted(const struct devices *wanted, int ifindex)
+{
+	for (size_t i = 0; wanted->ifindexes && i < wanted->count; i++)
+		if (wanted->ifindexes[i] == ifindex)
+			return true;
+	return !wanted->ifindexes;
+}
+
+static int repair_fixed_hooks(const struct mk_datapath *datapath, const struct devices *wanted,
+			      struct mk_error *err)
 {
 	struct hook hooks[FIXED_HOOKS];
 	size_t count = fixed_hooks(&datapath->links, hooks);
 	int changed = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		int ret = repair_hook(datapath, &hooks[i], err);
+		int ret = is_wanted(wanted, hooks[i].ifindex)
+				  ? repair_hook(datapath, &hooks[i], err)
+				  : 0;
 
 		if (ret < 0 && is_there(datapath, hooks[i].ifindex))
 			return ret;
@@ -276,8 +293,8 @@ static int repair_fixed_hooks(const struct mk_datapath *datapath, struct mk_erro
 	return changed;
 }
 
-static int repair_pod_hook(const struct mk_datapath *datapath, const void *key,
-			   struct mk_error *err)
+static int repair_pod_hook(const struct mk_datapath *datapath, const struct devices *wanted,
+			   const void *key, struct mk_error *err)
 {
 	struct hook hook = { .direction = MK_INGRESS, .program = "ilb_pod" };
 	struct mk_pod pod;
@@ -286,13 +303,15 @@ static int repair_pod_hook(const struct mk_datapath *datapath, const void *key,
 	if (mk_table_get(&datapath->pods, key, &pod, NULL) < 0)
 		return 0;
 	hook.ifindex = (int)pod.ifindex;
-	if (!is_pod_veth(datapath, hook.ifindex))
+	if (!is_wanted(wanted, hook.ifindex) || !is_pod_veth(datapath, hook.ifindex))
 		return 0;
 	ret = repair_hook(datapath, &hook, err);
 	return ret < 0 && !is_pod_veth(datapath, hook.ifindex) ? 0 : ret;
 }
 
-static int repair_pod_hooks(struct mk_datapath *datapath, size_t pods, struct mk_error *err)
+/* Of at most @pods pods, the next time of the next ones. */
+static int repair_pod_hooks(struct mk_datapath *datapath, const struct devices *wanted, size_t pods,
+			    struct mk_error *err)
 {
 	cleanup_free void *keys = NULL;
 	int changed = 0, ret;
@@ -302,23 +321,35 @@ static int repair_pod_hooks(struct mk_datapath *datapath, size_t pods, struct mk
 	for (size_t i = 0; ret >= 0 && i < count && i < pods; i++) {
 		size_t at = datapath->pods_looked_at++ % count;
 
-		ret = repair_pod_hook(datapath, (struct mk_addr *)keys + at, err);
+		ret = repair_pod_hook(datapath, wanted, (struct mk_addr *)keys + at, err);
 		changed += ret > 0;
 	}
 	return ret < 0 ? ret : changed;
 }
 
-int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods, struct mk_error *err)
+static int repair_hooks(struct mk_datapath *datapath, const struct devices *wanted, size_t pods,
+			struct mk_error *err)
 {
 	int fixed, of_pods;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
 		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of hooks", err);
-	fixed = repair_fixed_hooks(datapath, err);
+	fixed = repair_fixed_hooks(datapath, wanted, err);
 	if (fixed < 0)
 		return fixed;
-	of_pods = repair_pod_hooks(datapath, pods, err);
+	of_pods = repair_pod_hooks(datapath, wanted, pods, err);
 	return of_pods < 0 ? of_pods : fixed + of_pods;
+}
+
+int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods, struct mk_error *err)
+{
+	return repair_hooks(datapath, &(struct devices){ 0 }, pods, err);
+}
+
+int mk_datapath_repair_hooks_of(struct mk_datapath *datapath, const int *ifindexes, size_t count,
+				struct mk_error *err)
+{
+	return repair_hooks(datapath, &(struct devices){ ifindexes, count }, SIZE_MAX, err);
 }
 
 int mk_datapath_repair_chain(struct mk_datapath *datapath, struct mk_error *err)

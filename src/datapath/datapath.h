@@ -63,6 +63,9 @@ mk_must_check int mk_datapath_attach(struct mk_datapath *datapath,
  * their hooks, of pods' at most @pods: the next time the next ones; */
 mk_must_check int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods,
 					   struct mk_error *err);
+/* those of the devices @ifindexes alone; */
+mk_must_check int mk_datapath_repair_hooks_of(struct mk_datapath *datapath, const int *ifindexes,
+					      size_t count, struct mk_error *err);
 /* targets of tail calls; */
 mk_must_check int mk_datapath_repair_chain(struct mk_datapath *datapath, struct mk_error *err);
 /* entries of map `routes`, of which @budget are looked at. */

@@ -13,7 +13,8 @@ NODE1=192.168.99.11
 WORLD=192.168.99.200
 VIP=10.96.88.1
 MAPS=/sys/fs/bpf/monokube/maps
-SECONDS_BOUND=10	# it takes up to four; the machine may be busy
+REPAIR_SECONDS=5
+SECONDS_BOUND=10	# until all works, which asks one after the other; the machine may be busy
 declare -A PIPES=()
 beats=0
 
@@ -76,14 +77,14 @@ all_works()
 	wait_for "$SECONDS_BOUND" ask client tcp "$WORLD:8080" --timeout 1
 }
 
-# is_repaired REGEX COMMAND...: after the command node1's agent says so, and everything works
+# is_repaired REGEX COMMAND...: after the command node1's agent says so in time, and everything works
 is_repaired()
 {
 	local regex=$1 start
 	start=$(log_size)
 	shift
 	"$@"
-	wait_for "$SECONDS_BOUND" logged "$start" "$regex"
+	wait_for "$REPAIR_SECONDS" logged "$start" "$regex"
 	all_works
 }
 
@@ -98,6 +99,15 @@ empty()
 pod_device() { on node1 ip -o link show type veth | awk -F'[ :@]+' '$2 ~ /^mk/ && $2 !~ /^mkhost/ { print $2; exit }'; }
 pod_hook() { on node1 tc filter del dev "$(pod_device)" ingress; }
 pod_qdisc() { on node1 tc qdisc del dev "$(pod_device)" clsact; }
+
+# Another program in its place, on a node with so many pods that to look at each takes half an hour.
+pod_program_is_replaced()
+{
+	on node1 "$HERE/fill_map.py" fill "$MAPS/pods"
+	is_repaired "program was missing .*program=ilb_pod" on node1 tc filter replace dev "$(pod_device)" ingress \
+		prio 77 handle 0x4d4b bpf direct-action object-pinned /sys/fs/bpf/monokube/progs/ilb_overlay
+	on node1 "$HERE/fill_map.py" clear "$MAPS/pods"
+}
 
 # ---- programs
 
@@ -147,6 +157,7 @@ echo 0 >"$TMP/beats"
 repair_lab_up
 check "a pod's program is removed" is_repaired "program was missing .*program=ilb_pod" pod_hook
 check "a pod's qdisc is removed" is_repaired "program was missing .*program=ilb_pod" pod_qdisc
+check "a pod's program is replaced, of thousands" pod_program_is_replaced
 check "the uplink's program is removed" is_repaired "program was missing .*program=nat_uplink device=eth0" filter eth0 ingress
 check "the uplink's program for what leaves is removed" is_repaired "program was missing .*program=elb_uplink_egress" filter eth0 egress
 check "the host's program is removed" is_repaired "program was missing .*program=ilb_host" filter mkhost1 ingress

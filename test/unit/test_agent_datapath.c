@@ -152,6 +152,14 @@ START_TEST(test_repair)
 	ck_assert_int_eq(mk_hook_detach(fx.links.uplink_ifindexes[0], MK_EGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
 	ck_assert_uint_ne(fx_program_at(fx.links.uplink_ifindexes[0], MK_EGRESS), 0);
+	/* of the devices that are named alone */
+	ck_assert_int_eq(mk_hook_detach(fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
+	ck_assert_int_eq(mk_hook_detach(fx.pod_ifindex, MK_INGRESS, &fx.err), 1);
+	ck_assert_int_eq(
+		mk_datapath_repair_hooks_of(datapath, &fx.links.overlay_ifindex, 1, &fx.err), 0);
+	ck_assert_int_eq(mk_datapath_repair_hooks_of(datapath, &fx.pod_ifindex, 1, &fx.err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks_of(datapath, &fx.uplink_ifindex, 1, &fx.err), 1);
+	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 0);
 	mk_datapath_free(datapath);
 }
 END_TEST
