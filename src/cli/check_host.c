@@ -169,15 +169,16 @@ static int ethtool(const char *device, void *data)
 /* The number of the feature, whose name the kernel tells; -1: it has none. */
 static int feature_number(const char *device, uint32_t *count)
 {
-	struct {
-		struct ethtool_sset_info info;
-		__u32 length;
-	} set = { .info = { .cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ULL << ETH_SS_FEATURES } };
+	cleanup_free struct ethtool_sset_info *set = calloc(1, sizeof(*set) + sizeof(set->data[0]));
 	cleanup_free struct ethtool_gstrings *strings = NULL;
 
-	if (ethtool(device, &set) < 0 || !set.info.sset_mask)
+	if (!set)
 		return -1;
-	memcpy(count, set.info.data, sizeof(*count));
+	set->cmd = ETHTOOL_GSSET_INFO;
+	set->sset_mask = 1ULL << ETH_SS_FEATURES;
+	if (ethtool(device, set) < 0 || !set->sset_mask)
+		return -1;
+	*count = set->data[0];
 	strings = calloc(1, sizeof(*strings) + (size_t)*count * ETH_GSTRING_LEN);
 	if (!strings)
 		return -1;
