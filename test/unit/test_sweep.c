@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When a session is over, and a sweep over real tables. */
 #include <bpf/bpf.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,29 +23,44 @@ static const struct {
 	uint8_t proto, flags, pair_flags;
 	uint64_t limit_s;
 } limits[] = {
-	{ "TCP established", IPPROTO_TCP, OPEN | MK_SESSION_FORWARD, OPEN, 24 * 3600 },
-	{ "TCP half closed by the client", IPPROTO_TCP, OPEN | FIN, OPEN, 3600 },
-	{ "TCP half closed by the server", IPPROTO_TCP, OPEN, OPEN | FIN, 3600 },
-	{ "TCP closed by both", IPPROTO_TCP, OPEN | FIN, OPEN | FIN, 10 },
-	{ "TCP reset by the client", IPPROTO_TCP, OPEN | RST, OPEN, 10 },
-	{ "TCP reset by the server", IPPROTO_TCP, OPEN, OPEN | RST, 10 },
-	{ "TCP handshake not done", IPPROTO_TCP, MK_SESSION_FORWARD, 0, 120 },
-	{ "TCP refused", IPPROTO_TCP, MK_SESSION_FORWARD, RST, 10 },
-	{ "UDP", IPPROTO_UDP, MK_SESSION_FORWARD, 0, 120 },
-	{ "ICMP", IPPROTO_ICMP, MK_SESSION_FORWARD, 0, 30 },
-	{ "SCTP established", IPPROTO_SCTP, OPEN | MK_SESSION_FORWARD, OPEN, 600 },
-	{ "SCTP shut down by one", IPPROTO_SCTP, OPEN | FIN, OPEN, 600 },
-	{ "SCTP shut down by both", IPPROTO_SCTP, OPEN | FIN, OPEN | FIN, 10 },
-	{ "SCTP aborted", IPPROTO_SCTP, OPEN, OPEN | RST, 10 },
-	{ "SCTP handshake not done", IPPROTO_SCTP, MK_SESSION_FORWARD, 0, 120 },
-	{ "another protocol", IPPROTO_ESP, 0, 0, 600 },
+	{ "TCP established: 24 h", IPPROTO_TCP, OPEN | MK_SESSION_FORWARD, OPEN, 24 * 3600 },
+	{ "TCP half closed by the client: 1 h", IPPROTO_TCP, OPEN | FIN, OPEN, 3600 },
+	{ "TCP half closed by the server: 1 h", IPPROTO_TCP, OPEN, OPEN | FIN, 3600 },
+	{ "TCP closed by both: 10 s", IPPROTO_TCP, OPEN | FIN, OPEN | FIN, 10 },
+	{ "TCP reset by the client: 10 s", IPPROTO_TCP, OPEN | RST, OPEN, 10 },
+	{ "TCP reset by the server: 10 s", IPPROTO_TCP, OPEN, OPEN | RST, 10 },
+	{ "TCP handshake not done: 120 s", IPPROTO_TCP, MK_SESSION_FORWARD, 0, 120 },
+	{ "TCP refused: 10 s", IPPROTO_TCP, MK_SESSION_FORWARD, RST, 10 },
+	{ "UDP: 120 s", IPPROTO_UDP, MK_SESSION_FORWARD, 0, 120 },
+	{ "ICMP: 30 s", IPPROTO_ICMP, MK_SESSION_FORWARD, 0, 30 },
+	{ "SCTP established: 10 min", IPPROTO_SCTP, OPEN | MK_SESSION_FORWARD, OPEN, 600 },
+	{ "SCTP shut down by one: 10 min", IPPROTO_SCTP, OPEN | FIN, OPEN, 600 },
+	{ "SCTP shut down by both: 10 s", IPPROTO_SCTP, OPEN | FIN, OPEN | FIN, 10 },
+	{ "SCTP aborted: 10 s", IPPROTO_SCTP, OPEN, OPEN | RST, 10 },
+	{ "SCTP handshake not done: 120 s", IPPROTO_SCTP, MK_SESSION_FORWARD, 0, 120 },
+	{ "another protocol: 10 min", IPPROTO_ESP, 0, 0, 600 },
 };
+
+/* As the rows' names, and with them README.md, say it. */
+static const char *duration(uint64_t seconds)
+{
+	static char text[32];
+
+	if (seconds % 3600 == 0)
+		snprintf(text, sizeof(text), ": %" PRIu64 " h", seconds / 3600);
+	else if (seconds >= 600 && seconds % 60 == 0)
+		snprintf(text, sizeof(text), ": %" PRIu64 " min", seconds / 60);
+	else
+		snprintf(text, sizeof(text), ": %" PRIu64 " s", seconds);
+	return text;
+}
 
 START_TEST(test_limit)
 {
 	ck_assert_msg(mk_session_idle_limit_ns(limits[_i].proto, limits[_i].flags,
 					       limits[_i].pair_flags) == limits[_i].limit_s * S,
 		      "%s", limits[_i].name);
+	ck_assert_ptr_nonnull(strstr(limits[_i].name, duration(limits[_i].limit_s)));
 }
 END_TEST
 
