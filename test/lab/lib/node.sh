@@ -169,6 +169,7 @@ netns_is_idle() { [[ -z $(ip netns pids "$1" 2>/dev/null) ]]; }
 
 netns_down()
 {
+	[[ -e /run/netns/$1 ]] || return 0 # gone before, as with a reboot
 	kill_all_in "$1"
 	wait_until 10 netns_is_idle "$1" || die "processes in namespace $1 do not end: $(ip netns pids "$1" | tr '\n' ' ')"
 	ip netns del "$1"

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_reboot.sh - a node boots anew: no program, table, interface or pod of before is there, only
+# /var/lib. Addresses of the pods of before are free again, and those that come back work.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
+
+VIP=10.96.68.1
+
+explain() { lab log node1 | tail -n 20; on node1 ls /var/lib/monokube/ipam; }
+
+reboot_lab_up()
+{
+	lab up 2
+	ADDR_1=$(lab pod node1 web-1)
+	ADDR_3=$(lab pod node1 web-3)
+	lab pod node2 client >/dev/null
+	cat >"$TMP/services.yaml" <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec:
+		  clusterIP: $VIP
+		  selector: {app: web}
+		  ports: [{port: 80, targetPort: 8080}]
+	END
+	lab apply "$TMP/services.yaml"
+}
+
+# What does not outlive a boot. The lab keeps the node's own devices, so what was on them goes by hand.
+reboot()
+{
+	lab agent kill node1
+	ip netns del "$MK_LAB.web-1"
+	ip netns del "$MK_LAB.web-3"
+	on node1 sh -e -c '
+		for device in $(ip -o link | grep -oE "mk[a-z0-9]+" | grep -v mkhost1 | sort -u); do
+			ip link del "$device" 2>/dev/null || true
+		done
+		tc qdisc del dev eth0 clsact
+		tc qdisc del dev lo clsact
+		rm -r /sys/fs/bpf/monokube
+		sysctl -qw net.ipv4.ip_forward=0 net.ipv4.ip_local_reserved_ports='
+}
+
+addresses() { on node1 sh -c 'ls /var/lib/monokube/ipam | grep -cE "^10\."' || true; }
+none_is_taken() { expect_eq "addresses taken" 0 "$(addresses)"; }
+
+addresses_are_freed()
+{
+	expect_eq "addresses taken before" 2 "$(addresses)"
+	reboot
+	lab agent start node1
+	wait_for 5 none_is_taken
+	lab log node1 | grep "released the address of a container that is gone ip=$ADDR_1 "
+	lab log node1 | grep "released the address of a container that is gone ip=$ADDR_3 "
+}
+
+# A runtime deletes the sandboxes that it remembers and makes new ones.
+pods_come_back()
+{
+	lab rm web-1
+	lab pod node1 web-1 >/dev/null
+	serve web-1 web-1 --tcp 8080
+	wait_for 10 ask client tcp "$VIP:80"
+	expect_eq "addresses taken" 1 "$(addresses)"
+}
+
+# ... or makes the new one first: the late DEL takes nothing of it away.
+deleted_late()
+{
+	local addr
+	addr=$(lab pod node1 web-5)
+	lab rm web-3
+	on client ping -c 1 -W 2 "$addr"
+	on web-5 ping -c 1 -W 2 203.0.113.10
+	expect_eq "addresses taken" 2 "$(addresses)"
+}
+
+reboot_lab_up
+check "addresses of the pods of before are free" addresses_are_freed
+check "a pod comes back" pods_come_back
+check "a sandbox of before is deleted late" deleted_late
+finish
