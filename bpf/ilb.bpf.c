@@ -114,6 +114,12 @@ static __always_inline int needs_session(const struct packet *pkt,
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
+/* The pods' gateway is the host's address in their range. */
+static __always_inline int may_be_host(const struct mk_addr *addr)
+{
+	return !is_pod_range(addr) || is_addr(addr, mk_node_gateway());
+}
+
 /* Returns MK_PARSED or a drop reason; request->account_id says whose. */
 static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
 				     struct packet *pkt, struct session_request *request)
@@ -131,7 +137,7 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 			return ret;
 		if (ctx->hook == MK_HOOK_HOST)
 			masquerade_host(pkt, request);
-	} else if (!is_pod_range(&pkt->tuple.daddr) && host_port_request(pkt, ctx->hook, request)) {
+	} else if (may_be_host(&pkt->tuple.daddr) && host_port_request(pkt, ctx->hook, request)) {
 		if (ctx->hook == MK_HOOK_HOST)
 			masquerade_host(pkt, request);
 	} else if (!needs_session(pkt, request)) {
