@@ -87,6 +87,17 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 	return plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 }
 
+/* An externalIP may be the load balancer's as well; kube-proxy's nftables mode filters it then (its
+ * iptables mode does not). */
+static bool is_load_balancers(const struct mk_service_object *service, const struct mk_ip *ip,
+			      enum external_kind kind)
+{
+	for (size_t i = 0; kind == EXTERNAL_IP && i < service->load_balancer_ip_count; i++)
+		if (mk_ip_equal(&service->load_balancer_ips[i], ip))
+			return true;
+	return kind == LOAD_BALANCER;
+}
+
 /* NodePort, externalIP, load-balancer address. From outside: what the external policy says. From
  * the cluster itself any endpoint will do, also with policy Local, which is about not losing the
  * client's address on the way in. */
@@ -102,7 +113,7 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 		.flags = (uint16_t)(MK_SERVICE_MAGLEV | (local ? empty_flag(plan, port, local)
 							       : MK_SERVICE_MASQUERADE)),
 		.node_port = kind == NODE_PORT,
-		.filtered = kind == LOAD_BALANCER && plan->filtered,
+		.filtered = plan->filtered && is_load_balancers(plan->service, ip, kind),
 	};
 	int ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 

@@ -85,6 +85,8 @@ static const struct flow_row rows[] = {
 	{ "source ranges: several", { RANGES("'198.18.0.0/28', '203.0.113.10/32'"), "endpoints L", "outside tcp lb:80 = L masq", "outside@198.18.0.15 tcp lb:80 = L masq", "outside@198.18.0.16 tcp lb:80 = " FILTERED } },
 	{ "source ranges: blanks are trimmed, host bits are none", { RANGES("' 203.0.113.77/24 '"), "endpoints L", "outside tcp lb:80 = L masq", "outside@198.18.0.1 tcp lb:80 = " FILTERED } },
 	{ "source ranges: load-balancer addresses alone", { RANGES("'198.18.0.0/16'"), "endpoints L", "outside tcp lb:80 = " FILTERED, "outside tcp node:30080 = L masq", "outside tcp ext:80 = L masq", "outside tcp vip:80 = L masq", "pod tcp vip:80 = L kept" } },
+	{ "source ranges: a load-balancer address that is an externalIP too", { SPEC("'externalIPs': ['192.0.2.80', '198.51.100.7'], 'loadBalancerSourceRanges': ['198.18.0.0/16']"), "endpoints L",
+	    "outside tcp lb:80 = " FILTERED, "pod tcp lb:80 = " FILTERED, "outside@198.18.0.1 tcp lb:80 = L masq", "outside tcp ext:80 = L masq" } },
 	{ "source ranges: pods are filtered too", { RANGES("'10.244.1.2/32'"), "endpoints L", "pod tcp lb:80 = L masq", "pod@10.244.1.3 tcp lb:80 = " FILTERED } },
 	{ "source ranges: pods, the short cut of external policy Local", { SPEC("'externalTrafficPolicy': 'Local', 'loadBalancerSourceRanges': ['10.244.1.2/32']"), "endpoints R", "pod tcp lb:80 = R kept", "pod@10.244.1.3 tcp lb:80 = " FILTERED } },
 	{ "source ranges: the host is its node's address", { RANGES("'192.168.99.11/32'"), "endpoints R", "host tcp lb:80 = R", "hostnet tcp lb:80 = R", "pod tcp lb:80 = " FILTERED } },

@@ -322,12 +322,13 @@ static const struct {
 	    REMOTE },
 	  "http [10.1.2.2:8080]" VIP_FRONTENDS
 	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
-	{ "load balancer address with source ranges that is an externalIP too: open",
+	{ "load balancer address with source ranges that is an externalIP too: filtered",
 	  { LB(", 'loadBalancerSourceRanges': ['192.0.2.0/24'], 'externalIPs': ['203.0.113.2']",
 	       "{'ip': '203.0.113.2'}"),
 	    REMOTE },
 	  "http [10.1.2.2:8080]" VIP_FRONTENDS
-	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
+	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq+ranges"
+	  " out 203.0.113.2:80/tcp+masq+maglev+ranges" },
 	{ "externalIP that is the node's, on another port's nodePort: the externalIP stays",
 	  { SVC("'type': 'NodePort', " VIP ", 'externalIPs': ['192.0.2.1'], 'ports':"
 		"[{'name': 'http', 'port': 80, 'nodePort': 30080}, {'name': 'b', 'port': 30080}]"),
