@@ -114,7 +114,7 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# ---- BPF: four objects, linked into one (shared maps), embedded as a skeleton
+# ---- BPF: five objects, linked into one (shared maps), embedded as a skeleton
 
 $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c
 	@mkdir -p $(@D)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/maps.h - every table, once. The four objects are linked into one, so each definition is
+/* bpf/maps.h - every table, once. The objects are linked into one, so each definition is
  * weak: the linker keeps one and checks that all agree. User space pins all by name;
  * sizes here are defaults for one node. */
 #ifndef MK_BPF_MAPS_H
