@@ -186,6 +186,13 @@ $(BUILD)/perf/packet $(BUILD)/perf/tables: $(BUILD)/perf/%: perf/%.c $(LIB) $(TE
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
 		$(filter $(BUILD)/test/bpf/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
+# the agent's look at its sessions, on the unit tests' fixture
+$(BUILD)/perf/sweep: perf/sweep.c $(LIB) $(TEST_SUPPORT_OBJS)
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/test/unit/sync_fixture.o \
+		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
 $(BUILD)/perf/load: perf/load.c
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
