@@ -66,10 +66,10 @@ service_tables()
 hold()
 {
 	mkfifo "$TMP/$1.in"
-	on "$2" "$HERE/echo.py" ask "${4:-tcp}" "$3" --hold --timeout 5 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
+	on "$2" "$HERE/echo.py" ask "${4:-tcp}" "$3" --hold --timeout 20 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
 	exec {pipe}>"$TMP/$1.in"
 	PIPES[$1]=$pipe
-	wait_for 5 holds "$1" 1
+	wait_for 20 holds "$1" 1
 }
 holds() { expect_eq "lines of connection $1 ($(tail -n 1 "$TMP/$1.out"))" "$2" "$(grep -c '^[a-z0-9-]* [0-9]' "$TMP/$1.out")"; }
 
@@ -81,6 +81,6 @@ pulse()
 		echo >&"${PIPES[$name]}"
 	done
 	for name in "${!PIPES[@]}"; do
-		wait_for 5 holds "$name" "$1"
+		wait_for 20 holds "$name" "$1"
 	done
 }
