@@ -133,7 +133,8 @@ static struct mk_span string_of(struct mk_span value)
 {
 	struct mk_span none = { 0 };
 
-	if (value.size < 2 || *value.text != '"' || memchr(value.text, '\\', value.size))
+	if (value.size < 2 || *value.text != '"' || memchr(value.text, '\\', value.size) ||
+	    memchr(value.text, '\0', value.size))
 		return none;
 	return (struct mk_span){ value.text + 1, value.size - 2 };
 }
@@ -262,7 +263,9 @@ static enum use use_of(const struct mk_decoder *decoder, const struct path *path
 	enum use use = USE_ALL;
 
 	for (const char *const *unused = decoder->unused; *unused; unused++) {
-		if (strncmp(*unused, path->text, path->length) != 0)
+		/* not strncmp(): a key may have a NUL inside, behind which it would not look */
+		if (strlen(*unused) < path->length ||
+		    memcmp(*unused, path->text, path->length) != 0)
 			continue;
 		if ((*unused)[path->length] == '\0')
 			return USE_NONE;

@@ -28,7 +28,7 @@ struct mk_watch_event {
 mk_must_check int mk_watch_event_read(const char *text, size_t size, struct mk_watch_event *event,
 				      struct mk_error *err);
 
-/* Who an object is. Names and versions never contain escapes; what does is seen as absent. */
+/* Who an object is. Names and versions never contain escapes or NULs; what does is seen as absent. */
 struct mk_object_head {
 	struct mk_span name, namespace_, uid, resource_version;
 	bool initial_events_end; /* the annotation of the bookmark that ends a streaming list */

@@ -371,6 +371,23 @@ START_TEST(test_decode_object)
 END_TEST
 
 /* Deep nesting costs no stack where members are left out, and is refused. */
+/* Found by test/fuzz: such a key was taken for the path before the NUL, and what is behind that path's
+ * end for more of it. */
+START_TEST(test_decode_nul_in_key)
+{
+	static const char text[] = "{\"a\0\":1}", path[] = "a\0";
+	static const char *const unused[] = { path, NULL };
+	struct mk_error err = { 0 };
+	json_object *got = NULL;
+
+	decoder = mk_decoder_new(unused);
+	ck_assert_int_eq(mk_decode(decoder, (struct mk_span){ text, sizeof(text) - 1 }, &got, &err),
+			 -EPROTO);
+	json_object_put(got);
+	mk_decoder_free(decoder);
+}
+END_TEST
+
 START_TEST(test_decode_deep)
 {
 	size_t size = 1 << 20;
@@ -446,6 +463,19 @@ START_TEST(test_head)
 	check_span(head.name, heads[_i].name);
 	check_span(head.resource_version, heads[_i].version);
 	ck_assert_int_eq(head.initial_events_end, heads[_i].end);
+}
+END_TEST
+
+/* Found by test/fuzz: names become C strings, and what was behind the NUL was not looked for there. */
+START_TEST(test_head_nul)
+{
+	static const char text[] = "{\"metadata\":{\"namespace\":\"a\0\",\"name\":\"n\"}}";
+	struct mk_object_head head;
+	struct mk_error err;
+
+	ck_ok(mk_object_head_read((struct mk_span){ text, sizeof(text) - 1 }, &head, &err));
+	check_span(head.name, "n");
+	ck_assert_ptr_null(head.namespace_.text);
 }
 END_TEST
 
@@ -569,6 +599,8 @@ int main(void)
 	tcase_add_loop_test(tcase, test_decode_list, 0, MK_ARRAY_SIZE(lists));
 	tcase_add_loop_test(tcase, test_decode_object, 0, MK_ARRAY_SIZE(objects));
 	tcase_add_test(tcase, test_decode_deep);
+	tcase_add_test(tcase, test_decode_nul_in_key);
+	tcase_add_test(tcase, test_head_nul);
 	tcase_add_loop_test(tcase, test_damaged, 0, MK_ARRAY_SIZE(recordings));
 	tcase_add_loop_test(tcase, test_event, 0, MK_ARRAY_SIZE(events));
 	tcase_add_loop_test(tcase, test_head, 0, MK_ARRAY_SIZE(heads));
