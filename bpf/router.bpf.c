@@ -313,13 +313,17 @@ static __always_inline __u32 quoted_l4_bytes(const struct packet *pkt)
 static __always_inline int make_error(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				      const struct packet *pkt)
 {
-	__u32 l4_bytes = quoted_l4_bytes(pkt);
-	__u32 quote_bytes = pkt->l4_off - MK_L3_OFF + l4_bytes;
+	__u32 l4_bytes = quoted_l4_bytes(pkt), quote_bytes;
 	__u8 quote[MK_QUOTE_BYTES_MAX] = { 0 };
 	struct error_headers headers = { 0 };
 	__u32 sum;
 
-	if (quote_bytes < sizeof(struct iphdr) || quote_bytes > sizeof(quote))
+	/* before the subtraction: of a difference that may be below zero Linux 7.2's verifier
+	 * forgets the lower bound, and a read of zero bytes is refused */
+	if (pkt->l4_off < MK_L3_OFF + sizeof(struct iphdr))
+		return -1;
+	quote_bytes = pkt->l4_off - MK_L3_OFF + l4_bytes;
+	if (quote_bytes > sizeof(quote))
 		return -1;
 	if (bpf_skb_load_bytes(skb, MK_L3_OFF, quote, quote_bytes))
 		return -1;
