@@ -160,7 +160,7 @@ test-bins: $(TEST_BINS) $(BUILD)/test/lab/flood
 FUZZ_C := $(wildcard test/fuzz/fuzz_*.c)
 FUZZERS := $(FUZZ_C:test/fuzz/%.c=$(BUILD)/test/fuzz/%)
 
-$(BUILD)/test/fuzz/fuzz_%: test/fuzz/fuzz_%.c test/fuzz/mutate_json.c test/fuzz/fuzz.h $(LIB)
+$(BUILD)/test/fuzz/fuzz_%: test/fuzz/fuzz_%.c test/fuzz/mutate_json.c $(wildcard test/fuzz/*.h) $(LIB)
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-missing-prototypes -Itest $(LDFLAGS) -fsanitize=fuzzer -o $@ $< \

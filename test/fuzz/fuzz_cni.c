@@ -1,28 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/fuzz_cni.c - what a runtime writes on the plugin's standard input. */
-#include <stdint.h>
-
+/* test/fuzz/fuzz_cni.c - what a runtime writes on the plugin's standard input, as each verb reads it:
+ * CHECK's comparison with prevResult by its source, which is part of this file. */
+#include "cni/check.c"
 #include "cni/conf.h"
 #include "cni/reply.h"
 #include "fuzz/fuzz.h"
+
+const size_t fuzz_header_bytes = 0;
+
+/* Ports that are kept lead somewhere and are of a known protocol. */
+static void read_ports(const struct mk_cni_conf *conf, struct mk_cni_failure *failure)
+{
+	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
+
+	if (mk_cni_port_mappings_read(&mappings, conf, failure) < 0)
+		return;
+	for (size_t i = 0; i < mappings.count; i++)
+		fuzz_check(mappings.list[i].key.port && mappings.list[i].to.port &&
+			   mappings.list[i].key.proto);
+}
+
+static void compare(struct mk_cni_conf *conf)
+{
+	static const struct mk_cni_args args = { "0123456789abcdef", "eth0", "/run/netns/a" };
+	struct checking checking = { .args = &args, .conf = conf, .netns_fd = -1 };
+	json_object *prev_result = mk_cni_conf_prev_result(conf);
+
+	fuzz_check(mk_ip_parse("10.244.1.2", &checking.ip) == 0);
+	mk_cni_host_name(conf->veth_prefix, args.container_id, args.ifname, checking.host_name);
+	fuzz_check(strlen(checking.host_name) < IFNAMSIZ);
+	if (json_object_is_type(prev_result, json_type_object))
+		check_prev_result(&checking, prev_result);
+	fuzz_check(memchr(checking.findings.text, '\0', sizeof(checking.findings.text)) != NULL);
+}
+
+/* Every refusal can be told as the specification wants it. */
+static void tell(const struct mk_cni_failure *failure)
+{
+	json_object *answer = mk_cni_failure_json(failure, "1.0.0");
+
+	fuzz_check(answer && json_object_to_json_string(answer));
+	json_object_put(answer);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mk_cni_failure failure = { 0 };
 	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
 	char *text = fuzz_text(data, size);
-	json_object *list = NULL, *answer;
+	json_object *list = NULL;
 
 	if (mk_cni_conf_parse(&conf, text, size, &failure) == 0) {
-		(void)!mk_cni_conf_read_network(&conf, &failure);
-		(void)mk_cni_conf_prev_result(&conf);
+		if (mk_cni_conf_read_network(&conf, &failure) == 0)
+			read_ports(&conf, &failure);
 		(void)!mk_cni_conf_attachments(&conf, &list, &failure);
+		compare(&conf);
 	}
-	if (failure.code) { /* every refusal can be told as the specification wants it */
-		answer = mk_cni_failure_json(&failure, "1.0.0");
-		fuzz_check(answer && json_object_to_json_string(answer));
-		json_object_put(answer);
-	}
+	if (failure.code)
+		tell(&failure);
 	free(text);
 	return 0;
 }

@@ -1,81 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/fuzz_watch.c - what an API server sends: a list or a watch, cut into pieces anywhere,
- * down to the model. The first byte says which, and how long the pieces are. */
-#include <string.h>
+/* test/fuzz/fuzz_watch.c - what an API server answers to the requests of one reflector, down to the
+ * model and compiled Services. Of the input, byte 0 says which resource is followed and byte 1 in how
+ * long pieces the answers arrive; then come the answers, the byte 0x1e between them: three digits and a
+ * blank are a status, else it is 200. The reflector chooses its requests itself; time does not pass, as
+ * its source is part of this file. */
+#include <ctype.h>
 
-#include "fuzz/fuzz.h"
-#include "kube/decode.h"
-#include "kube/splitter.h"
-#include "model/model.h"
+#include "base/log.h"
+#include "fuzz/compile.h"
+#include "kube/reflector.c"
 
-static const char *const unused[] = { "metadata.managedFields", "endpoints.targetRef", NULL };
+#define ANSWERS_MAX 8
+#define SEPARATOR   0x1e
 
-struct feeding {
-	struct mk_model *model;
-	struct mk_decoder *decoder;
-	bool list;
-};
+const size_t fuzz_header_bytes = 2;
 
-static int take(struct feeding *feeding, struct mk_span object)
+static uv_loop_t loop;
+
+/* ---- a client of which every request is answered from the input ------------------------------ */
+
+static struct {
+	struct mk_http_request request;
+	bool open;
+} asked;
+
+struct mk_http_transfer *mk_http_start(struct mk_http *http, const struct mk_http_request *request,
+				       struct mk_error *err)
 {
-	struct mk_object_head head;
-	struct mk_error err = { 0 };
-	json_object *tree = NULL;
-
-	(void)!mk_object_head_read(object, &head, &err);
-	if (mk_decode(feeding->decoder, object, &tree, &err) < 0)
-		return 0;
-	if (mk_decode_complete(tree, "discovery.k8s.io/v1", "EndpointSlice", &err) == 0)
-		(void)!mk_model_apply(feeding->model, tree, &err);
-	json_object_put(tree);
-	return 0;
+	(void)http, (void)err;
+	fuzz_check(!asked.open && request->target[0] == '/');
+	asked.request = *request;
+	asked.open = true;
+	return (void *)&asked;
 }
 
-static int see_object(void *ctx, const char *text, size_t size, struct mk_error *err)
+void mk_http_cancel(struct mk_http_transfer *transfer)
 {
-	struct feeding *feeding = ctx;
-	struct mk_watch_event event;
-
-	if (feeding->list)
-		return take(feeding, (struct mk_span){ text, size });
-	if (mk_watch_event_read(text, size, &event, err) < 0)
-		return 0;
-	return event.object.text ? take(feeding, event.object) : 0;
+	(void)transfer;
+	asked.open = false;
 }
 
-static int see_document(void *ctx, const char *text, size_t size, struct mk_error *err)
+int mk_http_status(const struct mk_http_transfer *transfer)
 {
-	(void)ctx, (void)text, (void)size, (void)err;
-	return 0;
+	(void)transfer;
+	return 200;
 }
 
-static void feed(struct feeding *feeding, const uint8_t *data, size_t size, size_t piece)
+static int status_of(const char **text, size_t *size)
 {
-	const struct mk_splitter_handler handler = { see_object, see_document, feeding };
-	struct mk_splitter *splitter =
-		mk_splitter_new(feeding->list ? MK_SPLIT_LIST : MK_SPLIT_EVENTS, &handler);
-	struct mk_error err = { 0 };
-	int ret = 0;
+	const char *digit = *text;
 
-	fuzz_check(splitter != NULL);
-	for (size_t at = 0; ret == 0 && at < size; at += piece)
-		ret = mk_splitter_feed(splitter, (const char *)data + at,
-				       size - at < piece ? size - at : piece, &err);
-	if (ret == 0)
-		(void)!mk_splitter_end(splitter, &err);
-	mk_splitter_free(splitter);
+	if (*size < 4 || !isdigit(digit[0]) || !isdigit(digit[1]) || !isdigit(digit[2]) ||
+	    digit[3] != ' ')
+		return 200;
+	*text += 4;
+	*size -= 4;
+	return (digit[0] - '0') * 100 + (digit[1] - '0') * 10 + digit[2] - '0';
+}
+
+static void answer(const char *text, size_t size, size_t piece)
+{
+	struct mk_http_result result = { .status = status_of(&text, &size) };
+
+	for (size_t at = 0; result.failure == 0 && at < size; at += piece)
+		result.failure =
+			asked.request.data(asked.request.ctx, result.status, text + at,
+					   size - at < piece ? size - at : piece, &result.error);
+	fuzz_check(result.failure == 0 ||
+		   memchr(result.error.text, '\0', sizeof(result.error.text)) != NULL);
+	asked.open = false;
+	asked.request.done(asked.request.ctx, &result);
+}
+
+/* ---- where objects go ------------------------------------------------------------------------ */
+
+static int apply_object(void *ctx, const struct mk_resource *resource, json_object *tree,
+			struct mk_error *err)
+{
+	(void)resource;
+	return mk_model_apply(ctx, tree, err);
+}
+
+static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
+			  const char *name)
+{
+	mk_model_delete(ctx, resource->model_kind, namespace_, name);
+}
+
+static void nothing(void *ctx, const struct mk_resource *resource)
+{
+	(void)ctx, (void)resource;
+}
+
+/* ---- one input ------------------------------------------------------------------------------- */
+
+static void follow(struct mk_reflector *reflector, const char *text, size_t size, size_t piece)
+{
+	const char *end;
+
+	for (int i = 0; i < ANSWERS_MAX && size > 0; i++) {
+		size_t length;
+
+		go_on(&reflector->timer);
+		if (!asked.open)
+			return;
+		end = memchr(text, SEPARATOR, size);
+		length = end ? (size_t)(end - text) : size;
+		answer(text, length, piece);
+		length += end != NULL;
+		text += length;
+		size -= length;
+	}
+}
+
+static void start(void)
+{
+	if (loop.data)
+		return;
+	fuzz_check(uv_loop_init(&loop) == 0);
+	loop.data = &loop;
+	mk_log_set_level(MK_LOG_ERROR);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct feeding feeding = { .model = mk_model_new(), .decoder = mk_decoder_new(unused) };
+	struct mk_model *model = mk_model_new();
+	const struct mk_reflector_sink sink = { apply_object, remove_object, nothing, nothing,
+						model };
+	struct mk_reflector *reflector;
+	struct mk_error err;
 
-	fuzz_check(feeding.model && feeding.decoder);
-	if (size) {
-		feeding.list = data[0] & 1;
-		feed(&feeding, data, size, 1 + (data[0] >> 1));
+	start();
+	fuzz_check(model != NULL);
+	if (size > fuzz_header_bytes) {
+		reflector =
+			mk_reflector_start(&loop, NULL, mk_resource(data[0] % MK_RESOURCE_COUNT),
+					   &mk_reflector_timing_default, &sink, &err);
+		fuzz_check(reflector != NULL);
+		follow(reflector, (const char *)data + fuzz_header_bytes, size - fuzz_header_bytes,
+		       data[1] ? data[1] : size);
+		mk_model_each_service(model, compile_service, model);
+		mk_reflector_withdraw(reflector);
+		uv_run(&loop, UV_RUN_NOWAIT);
 	}
-	mk_decoder_free(feeding.decoder);
-	mk_model_free(feeding.model);
+	mk_model_free(model);
 	return 0;
 }

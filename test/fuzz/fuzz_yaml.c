@@ -2,28 +2,8 @@
 /* test/fuzz/fuzz_yaml.c - a file of the cluster directory: YAML to trees to the model, and compiled. */
 #include <string.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/compile.h"
 #include "kube/yaml_json.h"
-#include "model/model.h"
-#include "service/service.h"
-
-static void compile_service(void *ctx, const struct mk_service_object *service)
-{
-	const struct mk_model *model = ctx;
-	struct mk_ip node_ip;
-	struct mk_service_view view = { .node_name = "node1",
-					.zone = "a",
-					.node_addresses = &node_ip,
-					.node_address_count = 1,
-					.local_weight = 1 };
-	struct mk_compiled_service compiled;
-	struct mk_error err;
-
-	fuzz_check(mk_ip_parse("192.168.99.11", &node_ip) == 0);
-	if (mk_service_compile(model, &view, service->namespace_, service->name, &compiled, &err) ==
-	    0)
-		mk_compiled_service_release(&compiled);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/fuzz/mutate_json.c - libFuzzer's mutator for inputs that are JSON: most mutations keep the
- * text JSON and change what it says, so that they come behind the parser. Every third is libFuzzer's
- * own, of bytes. */
+ * text JSON and change what it says, so that they come behind the parser. Of several documents in one
+ * input one is chosen; what is between them stays. Every third is libFuzzer's own, of bytes. */
 #include <json-c/json.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdbool.h>
+
+#include "fuzz/fuzz.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
@@ -45,6 +45,21 @@ static const char *const values[] = {
 	"\"../../etc/x\"",
 	"\"0.3.1\"",
 	"\"1.1.0\"",
+	"\"UDP\"",
+	"\"node1\"",
+	"\"a\"",
+	"\"Cluster\"",
+	"\"NodePort\"",
+	"\"ClusterIP\"",
+	"\"192.168.99.11\"",
+	"\"web\"",
+	"\"default\"",
+	"\"IPv4\"",
+	"\"VIP\"",
+	"\"ADDED\"",
+	"\"DELETED\"",
+	"\"BOOKMARK\"",
+	"\"2026-11-21T08:12:59.123456Z\"",
 };
 
 static json_object *some_value(unsigned int *seed)
@@ -136,24 +151,122 @@ static void change(json_object *node, unsigned int *seed, int depth)
 	}
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
+/* ---- documents within an input ----------------------------------------------------------------- */
+
+#define DOCUMENTS_MAX 64
+
+struct document {
+	size_t begin, end;
+};
+
+/* Past the value in brackets that begins at @at; 0: it does not end. */
+static size_t end_of_document(const uint8_t *data, size_t size, size_t at)
+{
+	int depth = 0;
+
+	for (bool quoted = false; at < size; at++) {
+		uint8_t byte = data[at];
+
+		if (byte == '\\' && quoted)
+			at++;
+		else if (byte == '"')
+			quoted = !quoted;
+		else if (!quoted && (byte == '{' || byte == '['))
+			depth++;
+		else if (!quoted && (byte == '}' || byte == ']') && --depth <= 0)
+			return at + 1;
+	}
+	return 0;
+}
+
+static unsigned int find_documents(const uint8_t *data, size_t size, struct document *documents)
+{
+	unsigned int count = 0;
+	size_t at = fuzz_header_bytes;
+
+	while (at < size && count < DOCUMENTS_MAX) {
+		size_t end = 0;
+
+		if (data[at] == '{' || data[at] == '[')
+			end = end_of_document(data, size, at);
+		if (end)
+			documents[count++] = (struct document){ at, end };
+		at = end ? end : at + 1;
+	}
+	return count;
+}
+
+/* Put @text in the place of @document; what does not fit into @max_size is cut off. */
+static size_t replace(uint8_t *data, size_t size, size_t max_size, struct document document,
+		      const char *text, size_t length)
+{
+	size_t behind = size - document.end;
+
+	if (document.begin + length > max_size)
+		length = max_size - document.begin;
+	if (document.begin + length + behind > max_size)
+		behind = max_size - document.begin - length;
+	memmove(data + document.begin + length, data + document.end, behind);
+	memcpy(data + document.begin, text, length);
+	return document.begin + length + behind;
+}
+
+/* One more or one fewer of the documents. */
+static size_t change_list(uint8_t *data, size_t size, size_t max_size, struct document document,
+			  unsigned int *seed)
+{
+	size_t length = document.end - document.begin;
+	char *copy;
+
+	if (below(seed, 2))
+		return replace(data, size, max_size, document, "", 0);
+	copy = malloc(length);
+	if (!copy)
+		return size;
+	memcpy(copy, data + document.begin, length);
+	document.begin = document.end;
+	size = replace(data, size, max_size, document, copy, length);
+	free(copy);
+	return size;
+}
+
+static size_t change_document(uint8_t *data, size_t size, size_t max_size, struct document document,
+			      unsigned int *seed)
 {
 	json_tokener *tokener = json_tokener_new();
 	json_object *tree = NULL;
 	const char *text;
 	size_t length;
 
-	if (tokener && seed % 3)
-		tree = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
+	if (tokener)
+		tree = json_tokener_parse_ex(tokener, (const char *)data + document.begin,
+					     (int)(document.end - document.begin));
 	json_tokener_free(tokener);
 	if (!tree)
 		return LLVMFuzzerMutate(data, size, max_size);
-	for (unsigned int count = 1 + below(&seed, 3); count > 0; count--)
-		change(tree, &seed, 0);
-	text = json_object_to_json_string_length(tree, JSON_C_TO_STRING_PLAIN, &length);
-	if (length > max_size)
-		length = max_size;
-	memcpy(data, text, length);
+	for (unsigned int count = 1 + below(seed, 3); count > 0; count--)
+		change(tree, seed, 0);
+	text = json_object_to_json_string_length(
+		tree, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &length);
+	size = replace(data, size, max_size, document, text, length);
 	json_object_put(tree);
-	return length;
+	return size;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
+{
+	struct document documents[DOCUMENTS_MAX], chosen;
+	unsigned int count = 0;
+
+	if (seed % 3)
+		count = find_documents(data, size, documents);
+	if (count == 0)
+		return LLVMFuzzerMutate(data, size, max_size);
+	for (size_t i = 0; i < fuzz_header_bytes; i++)
+		if (below(&seed, 16) == 0)
+			data[i] = (uint8_t)rand_r(&seed);
+	chosen = documents[below(&seed, count)];
+	if (below(&seed, 8) == 0)
+		return change_list(data, size, max_size, chosen, &seed);
+	return change_document(data, size, max_size, chosen, &seed);
 }

@@ -41,6 +41,10 @@ static const struct {
 	{ "tcp 10.244.2.7:8080 > 10.244.1.2:40001", { .tcp_flags = SYN | ACK } },
 	{ "tcp 10.18.0.1:41000 > 10.96.0.10:80", { .tcp_flags = SYN } },
 	{ "tcp 192.168.99.11:30080 > 203.0.113.10:40000", { .tcp_flags = ACK } },
+	{ "tcp 203.0.113.10:40001 > 192.168.99.11:8080", { .tcp_flags = SYN } },
+	{ "tcp 192.168.99.11:41000 > 192.168.99.11:8080", { .tcp_flags = SYN } },
+	{ "tcp 127.0.0.1:40001 > 127.0.0.1:8080", { .tcp_flags = SYN } },
+	{ "udp 127.0.0.1:40002 > 127.0.0.1:8053", { .payload_bytes = 12 } },
 };
 
 static unsigned int below(unsigned int limit)
@@ -60,6 +64,8 @@ static void services(void)
 	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
 			local_backend, 1, 1);
 	fixture_drop_range("10.96.0.0", 12);
+	fixture_host_port("tcp 0.0.0.0:8080", "10.244.1.2:80");
+	fixture_host_port("udp 0.0.0.0:8053", "10.244.1.2:53");
 }
 
 /* An ICMP error about a packet of the list, from somewhere on its way. */
@@ -118,8 +124,8 @@ static struct frame next_frame(void)
 	return frame;
 }
 
-static const enum mk_hook hooks[] = { MK_HOOK_POD, MK_HOOK_HOST, MK_HOOK_OVERLAY, MK_HOOK_UPLINK,
-				      MK_HOOK_UPLINK_EGRESS };
+static const enum mk_hook hooks[] = { MK_HOOK_POD,    MK_HOOK_HOST,	     MK_HOOK_OVERLAY,
+				      MK_HOOK_UPLINK, MK_HOOK_UPLINK_EGRESS, HOOK_LOOPBACK };
 
 static bool is_plain(const struct frame *frame)
 {
