@@ -229,9 +229,9 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
 perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/packet $(BUILD)/perf/tables $(BUILD)/perf/load
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load)
 	$(Q)status=0; perf/compare $(if $(QUICK),--quick) || status=$$?; perf/plot || status=$$?; \
-		perf/cni || status=$$?; perf/datapath $(if $(QUICK),1) || status=$$?; exit $$status
+		perf/cni || status=$$?; perf/datapath $(if $(QUICK),1) || status=$$?; $(BUILD)/perf/sweep || status=$$?; exit $$status
 
 perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, memory
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \
