@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/kernels/init.c - the first process of a kernel under test. Mounts what the programs under
- * test expect, runs each /tests/NAME in the order of their names, tells how each ended on the
- * console as `result NAME STATUS` (a signal: 128 + its number) and switches the machine off. */
+ * test expect, loads the modules of /modules and runs each /tests/NAME, both in the order of their
+ * names, tells how each program ended on the console as `result STATUS NAME` (a signal: 128 + its
+ * number) and switches the machine off. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include <sys/reboot.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,19 +55,44 @@ static int run(const char *path)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int is_test(const struct dirent *entry)
+static void run_test(const char *path, const char *name)
+{
+	printf("begin %s\n", name);
+	printf("result %d %s\n", run(path), name);
+}
+
+static void load_module(const char *path, const char *name)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
+		printf("init: cannot load module %s: %s\n", name, strerror(errno));
+	close(fd);
+}
+
+static int is_visible(const struct dirent *entry)
 {
 	return entry->d_name[0] != '.';
+}
+
+static int each_file(const char *dir, void (*do_it)(const char *path, const char *name))
+{
+	struct dirent **entries;
+	char path[512];
+	int count = scandir(dir, &entries, is_visible, alphasort);
+
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, entries[i]->d_name);
+		do_it(path, entries[i]->d_name);
+	}
+	return count;
 }
 
 int main(void)
 {
 	/* before 5.11 BPF memory counts as locked memory */
 	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
-	struct dirent **tests;
 	struct utsname name;
-	char path[512];
-	int count;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	mount_all();
@@ -73,12 +101,8 @@ int main(void)
 		printf("init: cannot lift RLIMIT_MEMLOCK: %s\n", strerror(errno));
 	if (uname(&name) == 0)
 		printf("kernel %s\n", name.release);
-	count = scandir("/tests", &tests, is_test, alphasort);
-	for (int i = 0; i < count; i++) {
-		snprintf(path, sizeof(path), "/tests/%s", tests[i]->d_name);
-		printf("result %s %d\n", tests[i]->d_name, run(path));
-	}
-	printf("done %d\n", count);
+	each_file("/modules", load_module);
+	printf("done %d\n", each_file("/tests", run_test));
 	sync();
 	reboot(RB_POWER_OFF);
 	reboot(RB_AUTOBOOT); /* no ACPI: with panic=-1 and -no-reboot this ends qemu, too */

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/kernels/root.sh - the root file system of a kernel under test: an init, the test programs, and
+# what these call, copied from this machine with the libraries that they need.
+
+# What test/kernels/smoke calls.
+SMOKE_PROGRAMS=(bash ip mount ping socat jq sed grep tail head cat wc mkdir mv sleep sort
+	timeout)
+# In the order of what they need. One that a kernel has built in is not there as a file.
+KERNEL_MODULES=(llc stp bridge udp_tunnel ip6_udp_tunnel vxlan veth sch_ingress cls_bpf dummy)
+
+# install_program PROGRAM TARGET: with its libraries, below $1 of root_begin
+install_program()
+{
+	local program=$1 target=$2 library
+	install -D "$program" "$target"
+	for library in $(ldd "$program" 2>/dev/null | grep -oE '/[^ ]+'); do
+		[[ -e $ROOT_DIR$library ]] || install -D "$library" "$ROOT_DIR$library"
+	done
+}
+
+install_smoke()
+{
+	local program
+	for program in "${SMOKE_PROGRAMS[@]}"; do
+		install_program "$(PATH=$PATH:/usr/sbin:/sbin type -P "$program")" "$ROOT_DIR/bin/$program"
+	done
+	ln -s bash "$ROOT_DIR/bin/sh"
+	cp "$ROOT/test/kernels/smoke" "$ROOT_DIR/tests/z-smoke"
+}
+
+# a test is a program without arguments
+install_tests()
+{
+	local test
+	gcc -static -O2 -x c -o "$ROOT_DIR/tests/0-probe" - <<'END'
+#include <unistd.h>
+int main(void) { return execl("/bin/monokube", "monokube", "probe", (char *)0); }
+END
+	# test_choice counts a hundred thousand packets, which is the same on every kernel
+	for test in "$BPF_TESTS"/test_*; do
+		[[ ! -x $test || -d $test || $test == */test_choice ]] ||
+			install_program "$test" "$ROOT_DIR/tests/$(basename "$test")"
+	done
+}
+
+# build_root DIR: everything but the kernel's modules, as $DIR/initrd
+build_root()
+{
+	ROOT_DIR=$1/root
+	mkdir -p "$ROOT_DIR"/{tests,bin,modules,etc}
+	gcc -static -O2 -o "$ROOT_DIR/init" "$ROOT/test/kernels/init.c"
+	install_program "$MK_BIN" "$ROOT_DIR/bin/monokube"
+	install_tests
+	install_smoke
+	(cd "$ROOT_DIR" && find . | cpio --quiet -o -H newc) >"$1/initrd"
+}
+
+# keep_modules TREE DIR: of all modules below TREE those that we want into DIR, by name in their order
+keep_modules()
+{
+	local number=10 name file
+	mkdir -p "$2"
+	for name in "${KERNEL_MODULES[@]}"; do
+		number=$((number + 1))
+		file=$(find "$1" -name "$name.ko" -o -name "$name.ko.xz" | head -n 1)
+		case $file in
+		*.xz) xz -dc "$file" >"$2/$number-$name" ;;
+		*.ko) cp "$file" "$2/$number-$name" ;;
+		esac
+	done
+}
+
+# build_modules DIR FILE: as a cpio archive, which the kernel unpacks after the root's
+build_modules()
+{
+	local top
+	top=$(mktemp -d "$TMP/modules.XXXXXX")
+	cp -r "$1" "$top/modules"
+	(cd "$top" && find modules | cpio --quiet -o -H newc) >"$2"
+}
