@@ -210,9 +210,9 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 		return ret;
 	mk_migrations_release(datapath);
 	mk_pins_tidy(datapath);
-	mk_log_debug("datapath attached host_peer=%d overlay=%d uplink=%d uplinks=%zu pods=%d",
-		     datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
-		     datapath->links.uplink_ifindexes[0], datapath->links.uplink_count, pods);
+	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d uplinks=%zu pods=%d",
+		    datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
+		    datapath->links.uplink_ifindexes[0], datapath->links.uplink_count, pods);
 	return 0;
 }
 
