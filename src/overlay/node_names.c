@@ -56,15 +56,6 @@ int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *vie
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-static size_t count_lines(const char *text)
-{
-	size_t lines = 1;
-
-	for (; *text; text++)
-		lines += *text == '\n';
-	return lines;
-}
-
 static void take_line(struct mk_node_names *names, char *line)
 {
 	struct mk_node_name *name = &names->list[names->count];
@@ -80,14 +71,15 @@ static void take_line(struct mk_node_names *names, char *line)
 int mk_node_names_read(const char *state_dir, struct mk_node_names *names, struct mk_error *err)
 {
 	char path[PATH_MAX], *rest = NULL;
+	size_t lines = 0;
 	int ret = names_path(path, state_dir, err);
 
 	*names = (struct mk_node_names){ 0 };
 	if (ret == 0)
-		ret = mk_file_read(path, MAX_BYTES, &names->text, NULL, err);
-	if (ret < 0)
-		return ret == -ENOENT ? 0 : ret;
-	names->list = calloc(count_lines(names->text), sizeof(*names->list));
+		ret = mk_file_read_lines(path, MAX_BYTES, &names->text, &lines, err);
+	if (ret < 0 || lines == 0)
+		return ret;
+	names->list = calloc(lines, sizeof(*names->list));
 	if (!names->list)
 		return mk_error_errno(err, ENOMEM, "cannot read '%s'", path);
 	for (char *line = strtok_r(names->text, "\n", &rest); line;

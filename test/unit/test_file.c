@@ -122,6 +122,23 @@ START_TEST(test_read_errors)
 }
 END_TEST
 
+START_TEST(test_read_lines)
+{
+	cleanup_free char *text = NULL;
+	struct mk_error err = { 0 };
+	size_t lines = 9;
+
+	ck_ok(mk_file_read_lines(path_of("nothing"), 100, &text, &lines, &err));
+	ck_assert_uint_eq(lines, 0);
+	ck_assert_ptr_null(text);
+	ck_ok(mk_file_replace(path_of("lines"), "one\ntwo", 7, 0600, &err));
+	ck_ok(mk_file_read_lines(path_of("lines"), 100, &text, &lines, &err));
+	ck_assert_uint_eq(lines, 2);
+	ck_assert_str_eq(text, "one\ntwo");
+	ck_assert_int_eq(mk_file_read_lines(base, 100, &text, &lines, &err), -EISDIR);
+}
+END_TEST
+
 START_TEST(test_replace)
 {
 	cleanup_free char *text = NULL;
@@ -214,6 +231,7 @@ int main(void)
 	tcase_add_test(tc, test_mkdirs);
 	tcase_add_loop_test(tc, test_write_and_read, 0, MK_ARRAY_SIZE(sizes));
 	tcase_add_test(tc, test_read_errors);
+	tcase_add_test(tc, test_read_lines);
 	tcase_add_test(tc, test_replace);
 	tcase_add_test(tc, test_replace_fails_and_leaves_nothing);
 	tcase_add_test(tc, test_no_symbolic_links);
