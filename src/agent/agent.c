@@ -221,6 +221,7 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 	agent->overlay = agent->nl ? mk_overlay_new(agent->nl, err) : NULL;
 	if (!agent->overlay)
 		return -EINVAL;
+	mk_overlay_on_left_vip(agent->overlay, mk_agent_vip_was_left, agent);
 	ret = start_signals(agent, err);
 	if (ret == 0)
 		ret = mk_agent_health_start(agent, err);

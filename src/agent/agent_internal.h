@@ -276,6 +276,8 @@ mk_must_check int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_
 mk_must_check int mk_agent_losing(void *ctx, struct mk_error *err);
 /* A Service has given up @ip: its use of the overlay's route is taken over. */
 void mk_agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip);
+/* For mk_overlay_on_left_vip(); @ctx is the agent. */
+void mk_agent_vip_was_left(void *ctx, const struct mk_ip *ip);
 void mk_agent_lingering_free(struct mk_agent *agent);
 /* The sweep: an entry stays; a pass ended; will the next one give something up? */
 void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,

@@ -106,6 +106,18 @@ void mk_agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip)
 	HASH_ADD(hh, agent->lingering, addr, sizeof(vip->addr), vip);
 }
 
+/* Who made its route knew of flows; this agent does not before its own sweep has looked. */
+void mk_agent_vip_was_left(void *ctx, const struct mk_ip *ip)
+{
+	struct mk_agent *agent = ctx;
+	struct mk_error err = { 0 };
+
+	if (mk_overlay_vip_get(agent->overlay, ip, &err) < 0)
+		mk_log_error("cannot keep a Service address's route: %s", mk_error_text(&err));
+	else
+		mk_agent_vip_lingers(agent, ip);
+}
+
 static void let_go(struct mk_agent *agent, struct agent_vip *vip)
 {
 	struct mk_ip ip = mk_ip_from_addr(&vip->addr);
@@ -164,7 +176,6 @@ static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
 {
 	struct agent_vip *vip = lingering(agent, &key->daddr);
 	struct mk_ip ip = mk_ip_from_addr(&key->daddr);
-	struct mk_error err = { 0 };
 
 	if (vip) {
 		vip->lasting.seen = true;
@@ -172,11 +183,7 @@ static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
 	}
 	if (is_node_address(agent, &ip))
 		return;
-	if (mk_overlay_vip_get(agent->overlay, &ip, &err) < 0) {
-		mk_log_error("cannot keep a Service address's route: %s", mk_error_text(&err));
-		return;
-	}
-	mk_agent_vip_lingers(agent, &ip);
+	mk_agent_vip_was_left(agent, &ip);
 	agent->overlay_dirty = true;
 	mk_agent_schedule(agent, 0);
 }

@@ -185,6 +185,12 @@ void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip)
 		queue_route(overlay, route);
 }
 
+void mk_overlay_on_left_vip(struct mk_overlay *overlay, mk_overlay_left_vip_fn *fn, void *ctx)
+{
+	overlay->left_vip = fn;
+	overlay->left_vip_ctx = ctx;
+}
+
 /* ---- routes -------------------------------------------------------------------------------------- */
 
 static struct mk_nl_route into_datapath(const struct mk_overlay *overlay, const struct mk_cidr *dst)
@@ -391,6 +397,19 @@ static int refresh_routes(struct mk_overlay *overlay, struct mk_error *err)
 	return mk_nl_each_route(overlay->nl, read_route, &reading, err);
 }
 
+/* Flows may need them still, which the agent before this one knew. */
+static void offer_left_vips(struct mk_overlay *overlay)
+{
+	struct overlay_route *route, *next;
+
+	HASH_ITER(hh, overlay->routes, route, next)
+		if (route->is_installed && !is_wanted(overlay, route) &&
+		    route->dst.prefix_bits == 32 &&
+		    route->installed.ifindex == overlay->devices.host_ifindex &&
+		    !is_in_range(overlay, &route->dst.ip))
+			overlay->left_vip(overlay->left_vip_ctx, &route->dst.ip);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------- */
 
 /* FDB and neighbour first: a route without them would send packets nowhere. */
@@ -407,6 +426,8 @@ static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *cha
 		ret = mk_overlay_put_neighbours(overlay, changes, err);
 	if (ret == 0 && nodes)
 		ret = want_node_routes(overlay, err);
+	if (ret == 0 && complete && !overlay->was_complete && overlay->left_vip)
+		offer_left_vips(overlay);
 	if (ret == 0)
 		ret = sync_routes(overlay, nodes || overlay->ranges_changed, complete, changes,
 				  err);

@@ -35,6 +35,10 @@ mk_must_check int mk_overlay_set_service_ranges(struct mk_overlay *overlay,
 mk_must_check int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip,
 				     struct mk_error *err);
 void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip);
+/* Of addresses that an agent before this one made routes for, and that nobody uses: each is told once,
+ * when all has been listed, before its route goes; mk_overlay_vip_get() keeps it. */
+typedef void mk_overlay_left_vip_fn(void *ctx, const struct mk_ip *vip);
+void mk_overlay_on_left_vip(struct mk_overlay *overlay, mk_overlay_left_vip_fn *fn, void *ctx);
 
 /* Somebody else may have changed something: compare with the kernel at the next sync. */
 void mk_overlay_refresh(struct mk_overlay *overlay);

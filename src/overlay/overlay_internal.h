@@ -33,6 +33,8 @@ struct mk_overlay {
 	size_t range_count;
 	bool refresh, peers_changed, ranges_changed, was_complete;
 	struct mk_overlay_repairs repairs;
+	mk_overlay_left_vip_fn *left_vip;
+	void *left_vip_ctx;
 };
 
 struct overlay_route *mk_overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,

@@ -412,6 +412,43 @@ START_TEST(test_vip)
 }
 END_TEST
 
+static void keep_first(void *ctx, const struct mk_ip *vip)
+{
+	unsigned int *told = ctx;
+
+	if (++*told == 1)
+		ck_ok(mk_overlay_vip_get(overlay, vip, &err));
+}
+
+/* A new agent is told of Services' addresses whose routes it finds, once. */
+START_TEST(test_left_vip)
+{
+	const struct mk_ip one = ip_of("10.96.0.1"), other = ip_of("10.96.0.2");
+	const struct mk_ip *kept = &one;
+	unsigned int told = 0;
+
+	ck_ok(mk_overlay_vip_get(overlay, &one, &err));
+	ck_ok(mk_overlay_vip_get(overlay, &other, &err));
+	sync_plan(true);
+	mk_overlay_free(overlay);
+	overlay = mk_overlay_new(nl, &err);
+	mk_overlay_on_left_vip(overlay, keep_first, &told);
+	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	sync_plan(false);
+	ck_assert_uint_eq(told, 0);
+	sync_plan(true);
+	ck_assert_uint_eq(told, 2);
+	ck_assert_uint_eq(changes, 1);
+	if (!look("10.96.0.1/32", NULL).has_dst)
+		kept = &other;
+	ck_assert(look("10.96.0.1/32", NULL).has_dst != look("10.96.0.2/32", NULL).has_dst);
+	mk_overlay_vip_put(overlay, kept);
+	sync_plan(true);
+	ck_assert_uint_eq(told, 2);
+	ck_assert(!look("10.96.0.1/32", NULL).has_dst && !look("10.96.0.2/32", NULL).has_dst);
+}
+END_TEST
+
 static void set_ranges(const char *const *texts)
 {
 	struct mk_cidr ranges[4];
@@ -534,6 +571,7 @@ int main(void)
 	tcase_add_test(kernel, test_address_alone_changes);
 	tcase_add_test(kernel, test_nothing_goes_before_all_is_listed);
 	tcase_add_test(kernel, test_vip);
+	tcase_add_test(kernel, test_left_vip);
 	tcase_add_test(kernel, test_service_range);
 	tcase_add_test(kernel, test_address_in_a_range);
 	tcase_add_test(kernel, test_range_is_kept_until_all_is_listed);

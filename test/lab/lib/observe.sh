@@ -36,6 +36,20 @@ no_replaced_backends()
 	done
 }
 
+# bpftool's bytes, "0x0a"
+JQ_NUMBER='def number: explode[2:] | map(if . > 57 then . - 87 else . - 48 end) | .[0] * 16 + .[1]; '
+
+# routes_in_use NODE: less those to addresses that Services have given up. They go when the sweep has
+# seen that no flow needs them, which is between two tests or in the middle of one.
+routes_in_use()
+{
+	local addresses
+	addresses=$(map_entries "$1" services |
+		jq -s -c "$JQ_NUMBER"'map(.key[0:4] | map(number) | join("."))')
+	on "$1" ip -j route | jq -c --argjson addresses "$addresses" '.[] | select((.dev != "mkhost0") or
+		(.dst | contains("/")) or (.dst | IN($addresses[])))' | sort
+}
+
 # What a node's tables hold, sessions apart: those are traffic's, not the agent's.
 tables()
 {
@@ -45,7 +59,8 @@ tables()
 		map_entries "$1" "$map"
 	done
 	backend_entries "$1" "$(map_entries "$1" services | jq -s -c 'map(.value[0:8]) | unique')"
-	on "$1" sh -c 'ip route; ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
+	routes_in_use "$1"
+	on "$1" sh -c 'ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
 }
 
 # service_tables NODE ADDRESS: every entry of the Service with this address, those of its node port
@@ -54,8 +69,7 @@ service_tables()
 {
 	local sets
 	sets=$(map_entries "$1" services | jq -s -c --arg address "$2" \
-		'($address | split(".") | map(tonumber)) as $want |
-		 def number: explode[2:] | map(if . > 57 then . - 87 else . - 48 end) | .[0] * 16 + .[1];
+		"$JQ_NUMBER"'($address | split(".") | map(tonumber)) as $want |
 		 map(select(.key[0:4] | map(number) == $want) | .value[0:8]) | unique')
 	expect_match "sets of backends of the Service at $2" '0x' "$sets"
 	map_entries "$1" services | jq -c --argjson sets "$sets" 'select(.value[0:8] | IN($sets[]))'
