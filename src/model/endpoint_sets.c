@@ -142,6 +142,7 @@ static int replace_set(struct mk_model *model, const struct mk_json *tree,
 	old = entry->set;
 	entry->set = *set;
 	*set = (struct mk_endpoint_set){ 0 };
+	mk_model_log_passed_over(id, old.passed_over, entry->set.passed_over);
 	if (slice) {
 		model->endpoint_count += entry->set.count - old.count;
 		link_slice(model, entry);

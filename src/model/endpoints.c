@@ -44,15 +44,29 @@ struct port {
 	uint16_t port;
 };
 
-/* Returns 0 with *@count unchanged for a port without number: it says "any", and a Service's
+/* The API server takes any number. */
+static int decode_port_number(struct mk_endpoint_set *set, const struct mk_json *item,
+			      int64_t *number, struct mk_error *err)
+{
+	struct mk_error why;
+	struct mk_json at;
+	int ret = mk_json_member(item, "port", json_type_int, &at, err);
+
+	*number = 0;
+	if (ret == 0 && mk_json_number(item, "port", 0, UINT16_MAX, number, &why) < 0)
+		ret = mk_pass_over(&set->passed_over, &why, err);
+	return ret;
+}
+
+/* Returns 0 with *@count unchanged for a port without number, or 0: it says "any", and a Service's
  * traffic has to go to one. */
 static int decode_port(struct mk_endpoint_set *set, const struct mk_json *item, struct port *ports,
 		       size_t *count, struct mk_error *err)
 {
 	struct port *port = &ports[*count];
-	int64_t number = 0;
+	int64_t number;
 	const char *name;
-	int ret = mk_json_number(item, "port", 1, UINT16_MAX, &number, err);
+	int ret = decode_port_number(set, item, &number, err);
 
 	if (ret == 0)
 		ret = mk_json_text(item, "name", &name, err);
@@ -184,6 +198,18 @@ static int decode_conditions(const struct mk_json *item, struct mk_endpoint *add
 	return ret;
 }
 
+/* An address that no packet can be sent to is as one of the other family: it gets none. */
+static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, struct mk_ip *ip,
+		     struct mk_error *err)
+{
+	struct mk_error why;
+
+	if (mk_json_routed_ip(at, ip, &why) == 0)
+		return 0;
+	ip->family = AF_UNSPEC;
+	return mk_pass_over(&set->passed_over, &why, err);
+}
+
 /* addresses[0] alone counts: the API lets no other have a meaning of its own. */
 static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_json *item,
 				 const struct port *ports, size_t port_count, struct mk_error *err)
@@ -196,7 +222,7 @@ static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_js
 		return ret;
 	ret = mk_json_item(&list, 0, json_type_string, &at, err);
 	if (ret == 0)
-		ret = mk_json_ip(&at, &address.ip, err);
+		ret = decode_ip(set, &at, &address.ip, err);
 	if (ret == 0)
 		ret = decode_conditions(item, &address, err);
 	if (ret == 0)
@@ -242,18 +268,21 @@ static int finish(struct mk_endpoint_set *set, const struct mk_object_id *id, co
 	return 0;
 }
 
-/* NULL: a slice of no Service. */
-static int decode_service_name(const struct mk_json *tree, const char **service,
-			       struct mk_error *err)
+/* NULL: a slice of no Service. A label may say more than a name can be. */
+static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json *tree,
+			       const char **service, struct mk_error *err)
 {
 	int ret = mk_json_label(tree, LABEL_SERVICE, service, err);
+	struct mk_error why;
 
-	if (ret == 0 && *service && !**service)
-		*service = NULL;
-	if (ret == 0 && *service && !mk_is_object_name(*service))
-		return mk_error_set(err, EINVAL,
-				    "label %s: value '%.64s', expected a Service's name",
-				    LABEL_SERVICE, *service);
+	if (ret < 0 || !*service || mk_is_object_name(*service))
+		return ret;
+	if (**service) {
+		mk_error_set(&why, EINVAL, "label %s: value '%.64s', expected a Service's name",
+			     LABEL_SERVICE, *service);
+		ret = mk_pass_over(&set->passed_over, &why, err);
+	}
+	*service = NULL;
 	return ret;
 }
 
@@ -262,7 +291,7 @@ int mk_endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_
 {
 	const char *service, *headless;
 	struct mk_json type;
-	int ret = decode_service_name(tree, &service, err);
+	int ret = decode_service_name(set, tree, &service, err);
 
 	if (ret == 0)
 		ret = mk_json_label(tree, LABEL_HEADLESS, &headless, err);
@@ -305,7 +334,7 @@ static int decode_subset_addresses(struct mk_endpoint_set *set, const struct mk_
 		if (ret == 0)
 			ret = mk_json_member(&item, "ip", json_type_string, &at, err);
 		if (ret == 0)
-			ret = mk_json_ip(&at, &address.ip, err);
+			ret = decode_ip(set, &at, &address.ip, err);
 		if (ret == 0)
 			ret = decode_node_name(set, &item, &address, err);
 		if (ret == 0)
@@ -362,6 +391,7 @@ void mk_endpoint_set_release(struct mk_endpoint_set *set)
 		free(set->owned[i]);
 	free(set->owned);
 	free(set->endpoints);
+	free(set->passed_over);
 	free(set->namespace_);
 	free(set->service);
 	*set = (struct mk_endpoint_set){ 0 };

@@ -4,12 +4,15 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 
 #define PATH_CHARS  160
 #define VALUE_CHARS 80
+
+#define PASSED_OVER_CHARS 400 /* some addresses; a slice has a thousand */
 
 static const char *type_name(json_type type)
 {
@@ -150,9 +153,16 @@ static bool is_special(const struct mk_ip *ip)
 
 	if (ip->family == AF_INET)
 		return v4 == INADDR_ANY || v4 == INADDR_BROADCAST || v4 >> 24 == IN_LOOPBACKNET ||
-		       IN_MULTICAST(v4) || (v4 & 0xffff0000) == 0xa9fe0000; /* 169.254.0.0/16 */
+		       IN_MULTICAST(v4);
 	return IN6_IS_ADDR_UNSPECIFIED(&ip->v6) || IN6_IS_ADDR_LOOPBACK(&ip->v6) ||
-	       IN6_IS_ADDR_MULTICAST(&ip->v6) || IN6_IS_ADDR_LINKLOCAL(&ip->v6);
+	       IN6_IS_ADDR_MULTICAST(&ip->v6);
+}
+
+static bool is_link_local(const struct mk_ip *ip)
+{
+	if (ip->family == AF_INET)
+		return ntohl(ip->v4.s_addr) >> 16 == 0xa9fe; /* 169.254.0.0/16 */
+	return IN6_IS_ADDR_LINKLOCAL(&ip->v6);
 }
 
 int mk_json_ip(const struct mk_json *at, struct mk_ip *ip, struct mk_error *err)
@@ -161,9 +171,38 @@ int mk_json_ip(const struct mk_json *at, struct mk_ip *ip, struct mk_error *err)
 		return mk_json_wrong(at, "an IP address", err);
 	if (is_special(ip))
 		return mk_json_wrong(at,
-				     "an address that is not unspecified, loopback, link-local, "
-				     "multicast or broadcast",
+				     "an address that is not unspecified, loopback, multicast or "
+				     "broadcast",
 				     err);
+	return 0;
+}
+
+int mk_json_routed_ip(const struct mk_json *at, struct mk_ip *ip, struct mk_error *err)
+{
+	int ret = mk_json_ip(at, ip, err);
+
+	if (ret == 0 && is_link_local(ip))
+		return mk_json_wrong(at, "an address that is not link-local", err);
+	return ret;
+}
+
+int mk_pass_over(char **passed_over, const struct mk_error *why, struct mk_error *err)
+{
+	char *old = *passed_over, *text = NULL;
+	int ret = 0;
+
+	if (!old)
+		ret = (text = strdup(why->text)) ? 0 : -1;
+	else if (strlen(old) < PASSED_OVER_CHARS)
+		ret = asprintf(&text, "%s; %s", old, why->text);
+	else if (strcmp(old + strlen(old) - 3, "...") != 0)
+		ret = asprintf(&text, "%s; ...", old);
+	else
+		return 0;
+	if (ret < 0)
+		return mk_error_errno(err, ENOMEM, "what is passed over");
+	free(old);
+	*passed_over = text;
 	return 0;
 }
 

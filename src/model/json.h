@@ -46,10 +46,17 @@ mk_must_check int mk_json_bool(const struct mk_json *parent, const char *key, bo
 			       struct mk_error *err);
 mk_must_check int mk_json_number(const struct mk_json *parent, const char *key, int64_t min,
 				 int64_t max, int64_t *number, struct mk_error *err);
-/* The text at @at as an address a packet can have as its destination: not unspecified, loopback,
- * link-local, multicast or broadcast (the API server refuses them too: with them a Service
- * would reach what only the node itself may reach). */
+/* The text at @at as an address of one host: not unspecified, loopback, multicast or broadcast. */
 mk_must_check int mk_json_ip(const struct mk_json *at, struct mk_ip *ip, struct mk_error *err);
+/* And not link-local either: what only the node itself may reach, such as a cloud's metadata, no
+ * Service may lead to, nor take the place of by itself (the API server refuses it, too:
+ * ValidateNonSpecialIP). */
+mk_must_check int mk_json_routed_ip(const struct mk_json *at, struct mk_ip *ip,
+				    struct mk_error *err);
+/* What of an object nobody can use, while the rest of it counts, is kept as a text, the caller's to
+ * free: append what @why says to *@passed_over (NULL: nothing yet), up to a bound. */
+mk_must_check int mk_pass_over(char **passed_over, const struct mk_error *why,
+			       struct mk_error *err);
 /* "TCP", "UDP", "SCTP" -> IPPROTO_*; absent: TCP. */
 mk_must_check int mk_json_protocol(const struct mk_json *parent, uint8_t *proto,
 				   struct mk_error *err);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "model/model_internal.h"
 
 void mk_model_make_key(char *key, const char *namespace_, const char *name)
@@ -47,6 +48,13 @@ void mk_model_set_listener(struct mk_model *model, const struct mk_model_listene
 	model->listener = *listener;
 }
 
+void mk_model_log_passed_over(const struct mk_object_id *id, const char *old, const char *now)
+{
+	if (now && mk_text_compare(old, now) != 0)
+		mk_log_warn("passed over: %s %s%s%s: %s", mk_kind_name(id->kind), id->namespace_,
+			    *id->namespace_ ? "/" : "", id->name, now);
+}
+
 /* ---- nodes ------------------------------------------------------------------------- */
 
 static int apply_node(struct mk_model *model, const struct mk_json *tree,
@@ -71,6 +79,7 @@ static int apply_node(struct mk_model *model, const struct mk_json *tree,
 	old = entry->node;
 	entry->node = node;
 	HASH_ADD_KEYPTR(hh, model->nodes, entry->node.name, strlen(entry->node.name), entry);
+	mk_model_log_passed_over(id, old.passed_over, node.passed_over);
 	if (!old.name || !mk_node_equal(&old, &node))
 		tell_node(model, entry->node.name);
 	mk_node_release(&old);
@@ -135,6 +144,7 @@ static int apply_service(struct mk_model *model, const struct mk_json *tree,
 	}
 	old = entry->service;
 	entry->service = service;
+	mk_model_log_passed_over(id, old.passed_over, service.passed_over);
 	if (!old.name || !mk_service_equal(&old, &service))
 		mk_model_tell_service(model, service.namespace_, service.name);
 	mk_service_release(&old);

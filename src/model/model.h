@@ -36,6 +36,7 @@ struct mk_node_object {
 	bool ready; /* informative: NotReady changes nothing */
 	bool control_plane; /* node-role.kubernetes.io/control-plane label */
 	bool leaving; /* being deleted, or the cluster autoscaler is about to delete it */
+	char *passed_over; /* addresses that nobody can use, and why; NULL: none */
 };
 
 struct mk_service_port {
@@ -67,6 +68,7 @@ struct mk_service_object {
 	uint16_t
 		health_check_port; /* healthCheckNodePort; 0: none, or not for this type and policy */
 	bool excluded; /* label service.kubernetes.io/service-proxy-name */
+	char *passed_over; /* addresses that nobody can use, and why; NULL: none */
 };
 
 /* One address of one EndpointSlice or Endpoints object, with one port of it. */
@@ -110,7 +112,8 @@ void mk_model_set_listener(struct mk_model *model, const struct mk_model_listene
 
 /* Insert or replace the object in @tree (kinds above; @tree stays the caller's). A kind that the
  * model does not use: returns 1, nothing happens. An object that makes no sense: error that names
- * kind, namespace/name, the field, its value; the model is unchanged. */
+ * kind, namespace/name, the field, its value; the model is unchanged. One of several addresses or
+ * ports that makes none is passed over, as kube-proxy does, and the log names it when it is new. */
 mk_must_check int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err);
 
 /* Remove an object; one that is not there is no error. @namespace_ is "" for Nodes and

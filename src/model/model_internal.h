@@ -57,6 +57,8 @@ struct mk_model {
 void mk_model_make_key(char *key, const char *namespace_, const char *name);
 /* Zeros, with @key behind its @key_offset bytes, for free(). NULL: out of memory. */
 void *mk_model_entry_new(size_t key_offset, const char *key);
+/* A line of the log where @now, what of object @id is passed over, is not what it was. */
+void mk_model_log_passed_over(const struct mk_object_id *id, const char *old, const char *now);
 /* @name may be NULL: nothing to tell then. */
 void mk_model_tell_service(const struct mk_model *model, const char *namespace_, const char *name);
 

@@ -46,6 +46,7 @@ static int decode_address(struct mk_node_object *node, const struct mk_json *ite
 			  struct mk_error *err)
 {
 	const char *type;
+	struct mk_error why;
 	struct mk_json at;
 	struct mk_ip ip;
 	bool internal;
@@ -57,10 +58,10 @@ static int decode_address(struct mk_node_object *node, const struct mk_json *ite
 	if (!internal && strcmp(type, "ExternalIP") != 0)
 		return 0;
 	ret = mk_json_member(item, "address", json_type_string, &at, err);
-	if (ret == 0)
-		ret = mk_json_ip(&at, &ip, err);
 	if (ret < 0)
 		return ret;
+	if (mk_json_ip(&at, &ip, &why) < 0)
+		return mk_pass_over(&node->passed_over, &why, err);
 	if (internal && ip.family == AF_INET && node->internal_ip.family == AF_UNSPEC)
 		node->internal_ip = ip;
 	return mk_ips_add(&node->addresses, &node->address_count, &ip, err);
@@ -182,5 +183,6 @@ void mk_node_release(struct mk_node_object *node)
 	free(node->name);
 	free(node->addresses);
 	free(node->zone);
+	free(node->passed_over);
 	*node = (struct mk_node_object){ 0 };
 }

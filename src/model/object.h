@@ -42,6 +42,7 @@ struct mk_endpoint_set {
 	size_t count;
 	void **owned;
 	size_t owned_count;
+	char *passed_over; /* see mk_pass_over() */
 };
 
 mk_must_check int mk_endpoint_slice_decode(const struct mk_json *tree,

@@ -73,14 +73,15 @@ static int decode_external_ips(struct mk_service_object *service, const struct m
 			       struct mk_error *err)
 {
 	struct mk_json list, at;
+	struct mk_error why;
 	struct mk_ip ip;
 	int ret = mk_json_member(spec, "externalIPs", json_type_array, &list, err);
 
 	for (size_t i = 0; ret == 0 && i < mk_json_length(&list); i++) {
 		ret = mk_json_item(&list, i, json_type_string, &at, err);
-		if (ret == 0)
-			ret = mk_json_ip(&at, &ip, err);
-		if (ret == 0)
+		if (ret == 0 && mk_json_routed_ip(&at, &ip, &why) < 0)
+			ret = mk_pass_over(&service->passed_over, &why, err);
+		else if (ret == 0)
 			ret = mk_ips_add(&service->external_ips, &service->external_ip_count, &ip,
 					 err);
 	}
@@ -88,12 +89,16 @@ static int decode_external_ips(struct mk_service_object *service, const struct m
 	return ret;
 }
 
-/* A hostname is for DNS; mode Proxy says that packets come with the node's address. */
+/* A hostname is for DNS; mode Proxy says that packets come with the node's address. Whoever makes the
+ * load balancer may write any address, link-local too. What `minikube tunnel` writes, 127.0.0.1, is
+ * another machine's: here the loopback stays the host's (kube-proxy's nftables mode has a rule for it,
+ * but what the host sends there is lost: no route takes a loopback source elsewhere). */
 static int decode_ingress(struct mk_service_object *service, const struct mk_json *item,
 			  struct mk_error *err)
 {
 	struct mk_json at;
 	const char *mode;
+	struct mk_error why;
 	struct mk_ip ip;
 	int ret = mk_json_text(item, "ipMode", &mode, err);
 
@@ -103,9 +108,8 @@ static int decode_ingress(struct mk_service_object *service, const struct mk_jso
 		return ret;
 	if (mode && strcmp(mode, "VIP") != 0)
 		return 0;
-	ret = mk_json_ip(&at, &ip, err);
-	if (ret < 0)
-		return ret;
+	if (mk_json_ip(&at, &ip, &why) < 0)
+		return mk_pass_over(&service->passed_over, &why, err);
 	return mk_ips_add(&service->load_balancer_ips, &service->load_balancer_ip_count, &ip, err);
 }
 
@@ -375,6 +379,7 @@ void mk_service_release(struct mk_service_object *service)
 	free(service->external_ips);
 	free(service->load_balancer_ips);
 	free(service->source_ranges);
+	free(service->passed_over);
 	free(service->namespace_);
 	free(service->name);
 	*service = (struct mk_service_object){ 0 };

@@ -8,6 +8,7 @@
 
 #include "kube/cluster_dir.h"
 #include "model/model.h"
+#include "unit/log_capture.h"
 
 #define PATH_CHARS 512
 
@@ -43,9 +44,7 @@ void replace_file(const char *name, const char *text);
 void remove_file(const char *name);
 void rename_file(const char *from, const char *to);
 
-void capture_log(void);
-/* Everything since capture_log(), which ends. */
-const char *captured_log(void);
+/* Ends a capture_log(). */
 void expect_logged(const char *const parts[], size_t count);
 #define EXPECT_LOGGED(...)                                  \
 	expect_logged((const char *const[]){ __VA_ARGS__ }, \
