@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/kernels/kernel.sh - Debian's cloud kernels, by an apt of our own (own sources, lists, cache). They
+# stay in build/kernels, $CACHE. Wants $ROOT, and root.sh.
+
+CACHE=$ROOT/build/kernels
+MIRROR=http://deb.debian.org
+KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+# An apt that shares nothing with the machine's: apt_for SUITE COMMAND...
+apt_for()
+{
+	local suite=$1 tool=$2 dir=$CACHE/$1/apt
+	shift 2
+	"$tool" -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+		-o Dir::State="$dir/state" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
+		-o APT::Architecture=amd64 -o APT::Sandbox::User=root -o Acquire::Languages=none \
+		-o Acquire::Check-Valid-Until=false "$@"
+}
+
+write_sources()
+{
+	local suite=$1 dir=$CACHE/$1/apt
+	mkdir -p "$dir"/{state/lists/partial,cache/archives/partial}
+	touch "$dir/status"
+	echo "deb [signed-by=$KEYRING] $MIRROR/debian $suite main" >"$dir/sources.list"
+	[[ $suite == *-backports || $suite == sid ]] ||
+		echo "deb [signed-by=$KEYRING] $MIRROR/debian-security $suite-security main" >>"$dir/sources.list"
+}
+
+depends_of() { apt_for "$1" apt-cache depends "$2" | sed -nE "s/.*Depends: ($3)\$/\1/p"; }
+
+# What has the kernel and its modules: the image of the suite's cloud kernel, or, since 7.0, packages
+# that the image depends on.
+kernel_packages()
+{
+	local image
+	image=$(depends_of "$1" linux-image-cloud-amd64 'linux-image-[0-9].*' | head -n 1)
+	[[ -n $image ]] || { echo "# no cloud kernel in $1" >&2; return 1; }
+	echo "$image"
+	depends_of "$1" "$image" 'linux-(binary|modules)-[0-9].*'
+}
+
+fetch_kernel()
+{
+	local suite=$1 dir=$CACHE/$1 tree=$CACHE/$1/tree packages package
+	[[ ! -s $dir/vmlinuz || ! -d $dir/modules ]] || return 0
+	rm -rf "$dir"
+	write_sources "$suite"
+	apt_for "$suite" apt-get -qq update || return 1
+	packages=$(kernel_packages "$suite") || return 1
+	# shellcheck disable=SC2086 # a list
+	(cd "$dir" && apt_for "$suite" apt-get -qq download $packages) || return 1
+	for package in "$dir"/*.deb; do
+		dpkg-deb -x "$package" "$tree" || return 1
+	done
+	keep_modules "$tree" "$dir/modules" || return 1
+	mv "$(find "$tree" -name 'vmlinuz*' -type f | head -n 1)" "$dir/vmlinuz" || return 1
+	rm -rf "$dir"/*.deb "$dir/apt" "$tree"
+}
