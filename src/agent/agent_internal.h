@@ -157,6 +157,8 @@ struct mk_agent {
 	unsigned int look, overlay_looks; /* counters of the round of repair.c */
 	int pod_pause;
 	struct agent_stats stats;
+	int64_t clock_seen_ms; /* mk_api_clock.earliest_ms as looked at last */
+	bool clock_off; /* ... and said */
 	unsigned int writes; /* table entries and kernel objects changed since the start */
 };
 
@@ -289,6 +291,8 @@ bool mk_agent_pass_decides(const struct mk_agent *agent);
 mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);
 /* Services came or went: write their names down, within a second. */
 void mk_agent_names_soon(struct mk_agent *agent);
+/* Does the API server's clock differ from this node's? Said, and written down for `monokube check`. */
+void mk_agent_see_clock(struct mk_agent *agent);
 /* Sweep at once, all of it: backends are gone. */
 void mk_agent_sweep_now(struct mk_agent *agent);
 

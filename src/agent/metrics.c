@@ -313,6 +313,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_api_events_total", "counter", "resource", "Events of watches, bookmarks too.", has_api, api_count, offsetof(struct mk_reflector_stats, events)),
 	ROW("monokube_api_failures_total", "counter", "resource", "Requests that failed, to be tried again after a pause.", has_api, api_count, offsetof(struct mk_reflector_stats, failures)),
 	ROW("monokube_api_last_contact_timestamp_seconds", "gauge", "resource", "When something last came from the API server, since 1970.", has_api, api_contact, 0),
+	ROW("monokube_api_clock_ahead_seconds", "gauge", "", "By how much the API server's clock is ahead of this node's, by the Date of its answers; negative: behind; 0: less than they tell.", has_clock, number, IN(clock_ahead_s)),
 
 	ROW("monokube_table_entries", "gauge", "table", "Entries of a table; of sessions, at the last sweep.", has_datapath, tables, offsetof(struct mk_table_fill, entries)),
 	ROW("monokube_table_max_entries", "gauge", "table", "Entries that it has room for.", has_datapath, tables, offsetof(struct mk_table_fill, max_entries)),

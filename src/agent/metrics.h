@@ -66,6 +66,8 @@ struct mk_metrics {
 
 	bool has_api; /* an API server is followed */
 	struct mk_reflector_stats api[MK_RESOURCE_COUNT];
+	bool has_clock; /* ... and has said what time it is */
+	double clock_ahead_s;
 
 	bool has_sweep; /* a pass has ended */
 	struct mk_census census;

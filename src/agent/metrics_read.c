@@ -83,6 +83,16 @@ static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 		metrics->log_lines[level] = mk_log_count((enum mk_log_level)level);
 }
 
+static void read_clock(const struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	const struct mk_api_clock *clock = mk_source_clock(agent->source);
+	struct mk_own_clock now = mk_own_clock_now();
+
+	metrics->has_clock = clock && clock->known;
+	if (metrics->has_clock)
+		metrics->clock_ahead_s = (double)mk_api_clock_ahead_ms(clock, &now) / 1000;
+}
+
 static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct agent_service *service;
@@ -94,6 +104,7 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 	metrics->peers_left_out = agent->plan.left_out_count;
 	DL_COUNT(agent->dirty, service, metrics->services_waiting);
 	metrics->has_api = mk_source_stats(agent->source, metrics->api);
+	read_clock(agent, metrics);
 }
 
 /* From the first to the last pod's address; known once the Node object is. */

@@ -136,3 +136,8 @@ bool mk_source_stats(const struct mk_source *source,
 		mk_kube_stats(source->kube, stats);
 	return source->kube != NULL;
 }
+
+const struct mk_api_clock *mk_source_clock(const struct mk_source *source)
+{
+	return source->kube ? mk_kube_clock(source->kube) : NULL;
+}

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "config/config.h"
+#include "kube/clock.h"
 #include "kube/cluster_dir.h"
 #include "kube/reflector.h"
 #include "model/model.h"
@@ -40,6 +41,9 @@ void mk_source_ready(struct mk_source *source);
 /* Returns false for a directory, which is not asked for anything. */
 bool mk_source_stats(const struct mk_source *source,
 		     struct mk_reflector_stats stats[MK_RESOURCE_COUNT]);
+
+/* NULL: a directory has none. */
+const struct mk_api_clock *mk_source_clock(const struct mk_source *source);
 
 /* What an operator must know about this node. @reason is one word in CamelCase. */
 void mk_source_warn(struct mk_source *source, const char *reason, const char *message);

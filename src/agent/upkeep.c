@@ -199,12 +199,42 @@ static void prune_counters(struct mk_agent *agent)
 			     mk_error_text(&err));
 }
 
+static void say_clock(struct mk_agent *agent, const struct mk_api_clock *clock)
+{
+	struct mk_own_clock now = mk_own_clock_now();
+	bool off = mk_api_clock_is_off(clock, &now);
+	long long ahead_s = mk_api_clock_ahead_ms(clock, &now) / 1000;
+
+	if (off && !agent->clock_off)
+		mk_log_warn("this node's clock is %lld s %s the API server's: certificates and "
+			    "tokens may be refused, and times in logs mislead; run chrony or "
+			    "systemd-timesyncd on both",
+			    ahead_s < 0 ? -ahead_s : ahead_s, ahead_s < 0 ? "ahead of" : "behind");
+	else if (!off && agent->clock_off)
+		mk_log_info("this node's clock and the API server's agree again");
+	agent->clock_off = off;
+}
+
+void mk_agent_see_clock(struct mk_agent *agent)
+{
+	static const struct mk_api_clock none;
+	const struct mk_api_clock *clock = mk_source_clock(agent->source);
+	struct mk_error err = { 0 };
+
+	clock = clock ? clock : &none;
+	agent->clock_seen_ms = clock->earliest_ms;
+	say_clock(agent, clock);
+	if (mk_api_clock_write(agent->config.state_dir, clock, &err) < 0)
+		mk_log_error("cannot write down the API server's clock: %s", mk_error_text(&err));
+}
+
 static void on_minute(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
 
 	reap(agent);
 	prune_counters(agent);
+	mk_agent_see_clock(agent);
 	look_around(agent);
 	mk_log_tell_suppressed();
 }
@@ -223,6 +253,7 @@ int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)
 	agent->minute_timer.data = agent;
 	agent->names_timer.data = agent;
 	reap(agent);
+	mk_agent_see_clock(agent); /* what an earlier run wrote down is old */
 	sweep_in(agent, SWEEP_INTERVAL_MS);
 	uv_timer_start(&agent->minute_timer, on_minute, MINUTE_MS, MINUTE_MS);
 	return 0;

@@ -228,6 +228,15 @@ static void retry_later(struct mk_agent *agent)
 	mk_agent_schedule(agent, agent->backoff_ms);
 }
 
+/* An answer brought the changes, and a new Date. */
+static void see_clock(struct mk_agent *agent)
+{
+	const struct mk_api_clock *clock = mk_source_clock(agent->source);
+
+	if (clock && clock->earliest_ms != agent->clock_seen_ms)
+		mk_agent_see_clock(agent);
+}
+
 void mk_agent_work(struct mk_agent *agent)
 {
 	uint64_t began_ns = mk_agent_now_ns();
@@ -236,6 +245,7 @@ void mk_agent_work(struct mk_agent *agent)
 
 	if (!agent->listed)
 		return; /* the first list comes in one piece: begin with all of it */
+	see_clock(agent);
 	ret = run_steps(agent, &err);
 	mk_histogram_observe(&agent->stats.work, (double)(mk_agent_now_ns() - began_ns) / 1e9);
 	if (ret < 0) {

@@ -105,6 +105,39 @@ int mk_time_parse(const char *text, int64_t *unix_ns)
 	return utc.tm_mday == day ? 0 : -EINVAL; /* no 31 February */
 }
 
+static int take_month(const char **text, int *month)
+{
+	static const char names[][5] = { "Jan ", "Feb ", "Mar ", "Apr ", "May ", "Jun ",
+					 "Jul ", "Aug ", "Sep ", "Oct ", "Nov ", "Dec " };
+
+	for (*month = 0; *month < 12; ++*month)
+		if (strncmp(*text, names[*month], 4) == 0) {
+			*text += 4;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+/* The day of the week says nothing new. */
+int mk_time_parse_http(const char *text, int64_t *unix_s)
+{
+	struct tm utc = { 0 };
+
+	if (strlen(text) < 5 || text[3] != ',' || text[4] != ' ')
+		return -EINVAL;
+	text += 5;
+	if (take_number(&text, 2, ' ', 1, 31, &utc.tm_mday) < 0 ||
+	    take_month(&text, &utc.tm_mon) < 0 ||
+	    take_number(&text, 4, ' ', 1970, 9999, &utc.tm_year) < 0 ||
+	    take_number(&text, 2, ':', 0, 23, &utc.tm_hour) < 0 ||
+	    take_number(&text, 2, ':', 0, 59, &utc.tm_min) < 0 ||
+	    take_number(&text, 2, ' ', 0, 60, &utc.tm_sec) < 0 || strcmp(text, "GMT") != 0)
+		return -EINVAL;
+	utc.tm_year -= 1900;
+	*unix_s = (int64_t)timegm(&utc);
+	return 0;
+}
+
 const char *mk_time_format(int64_t unix_ns, char *buf)
 {
 	time_t seconds = (time_t)(unix_ns / MK_NS_PER_S);

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "cli/check.h"
+#include "kube/clock.h"
 
 /* ---- iptables, the older kind ---------------------------------------------------------------------- */
 
@@ -235,11 +236,40 @@ void mk_check_offload(struct mk_checking *checking)
 
 /* ---- clock ---------------------------------------------------------------------------------------------- */
 
+/* The agent keeps what it heard: nothing is asked of the network here. */
+static void check_api_clock(struct mk_checking *checking)
+{
+	struct mk_own_clock now = mk_own_clock_now();
+	struct mk_api_clock clock;
+	struct mk_error err = { 0 };
+	long long ahead_s;
+
+	if (mk_api_clock_read(checking->options->state_dir, &clock, &err) < 0) {
+		mk_check_found(checking, "clock", "run as root", "%s", mk_error_text(&err));
+		return;
+	}
+	ahead_s = mk_api_clock_ahead_ms(&clock, &now) / 1000;
+	if (!clock.known)
+		mk_check_found(checking, "clock", NULL,
+			       "no API server has told the agent its time: not compared");
+	else if (mk_api_clock_is_off(&clock, &now))
+		mk_check_found(checking, "clock",
+			       "run chrony or systemd-timesyncd on both: certificates and tokens "
+			       "may be refused, and times in logs mislead",
+			       "this node's is %lld s %s the API server's",
+			       ahead_s < 0 ? -ahead_s : ahead_s,
+			       ahead_s < 0 ? "ahead of" : "behind");
+	else
+		mk_check_found(checking, "clock", NULL, "within %d s of the API server's",
+			       MK_API_CLOCK_LIMIT_MS / 1000);
+}
+
 void mk_check_clock(struct mk_checking *checking)
 {
 	struct timex state = { 0 };
 	int ret = adjtimex(&state);
 
+	check_api_clock(checking);
 	if (ret < 0)
 		return;
 	if (ret == TIME_ERROR || state.status & STA_UNSYNC)

@@ -18,6 +18,7 @@
 #include "datapath/names.h"
 #include "datapath/pin.h"
 #include "datapath/remove.h"
+#include "kube/clock.h"
 #include "overlay/node_names.h"
 #include "overlay/overlay.h"
 #include "overlay/record.h"
@@ -95,11 +96,11 @@ static int remove_folder(const char *path, struct mk_error *err)
 /* The directory itself may be a mount point, or hold what is not ours: then it stays. */
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
-	static const char *const names[] = { MK_RECORD_NAME,	"agent.lock",
-					     MK_LOCK_DATAPATH,	MK_LOCK_RUNTIME,
-					     MK_LOCK_DROPS,	MK_LOCK_HOST_PORTS,
-					     MK_NAMES_FILE,	MK_NAMES_FILE ".new",
-					     MK_NODE_NAMES_FILE };
+	static const char *const names[] = { MK_RECORD_NAME,	 "agent.lock",
+					     MK_LOCK_DATAPATH,	 MK_LOCK_RUNTIME,
+					     MK_LOCK_DROPS,	 MK_LOCK_HOST_PORTS,
+					     MK_NAMES_FILE,	 MK_NAMES_FILE ".new",
+					     MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE };
 	char path[PATH_MAX + 32];
 	int ret;
 

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "kube/http_internal.h"
 
 /* One per socket that libcurl waits for. */
@@ -188,6 +189,22 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 	return size;
 }
 
+/* An answer may have heads of several answers, such as 100 Continue: each with a Date says what it is. */
+static size_t take_head(char *line, size_t size, size_t count, void *ctx)
+{
+	struct mk_http_transfer *transfer = ctx;
+	struct mk_own_clock now = mk_own_clock_now();
+	uint64_t took_ms = (mk_time_monotonic_ns() - transfer->began_ns) / 1000000;
+
+	(void)mk_api_clock_see(&transfer->http->clock, line, size * count, took_ms, &now);
+	return size * count;
+}
+
+const struct mk_api_clock *mk_http_clock(const struct mk_http *http)
+{
+	return &http->clock;
+}
+
 static uint64_t retry_after(struct mk_http_transfer *transfer)
 {
 	curl_off_t seconds = 0;
@@ -267,6 +284,7 @@ static void start_waiting(struct mk_http *http)
 
 	while ((transfer = first_in(http, MK_HTTP_WAITING))) {
 		transfer->stage = MK_HTTP_RUNNING;
+		transfer->began_ns = mk_time_monotonic_ns();
 		http->inside++;
 		http->curl->curl_multi_add_handle(http->multi, transfer->easy);
 		http->inside--;
@@ -323,6 +341,10 @@ static int set_callbacks(struct mk_http_transfer *transfer, struct mk_error *err
 
 	if (code == CURLE_OK)
 		code = curl->curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, transfer);
+	if (code == CURLE_OK)
+		code = curl->curl_easy_setopt(transfer->easy, CURLOPT_HEADERFUNCTION, take_head);
+	if (code == CURLE_OK)
+		code = curl->curl_easy_setopt(transfer->easy, CURLOPT_HEADERDATA, transfer);
 	return code == CURLE_OK ? 0 : mk_error_set(err, EINVAL, "libcurl takes no callback");
 }
 

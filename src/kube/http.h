@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "kube/clock.h"
 #include "kube/credentials.h"
 
 struct mk_http;
@@ -64,6 +65,9 @@ mk_http_start(struct mk_http *http, const struct mk_http_request *request, struc
 
 /* Neither data() nor done() is called any more. May be called from within data(). */
 void mk_http_cancel(struct mk_http_transfer *transfer);
+
+/* The server's clock, as its last answer told. */
+const struct mk_api_clock *mk_http_clock(const struct mk_http *http);
 
 /* The status of the answer that is coming, 0: none yet. */
 int mk_http_status(const struct mk_http_transfer *transfer);

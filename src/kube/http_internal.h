@@ -18,6 +18,7 @@ struct mk_http {
 	struct mk_http_transfer *transfers;
 	struct watcher *watchers;
 	bool closing;
+	struct mk_api_clock clock;
 	unsigned int handles; /* libuv handles that still live */
 };
 
@@ -30,6 +31,7 @@ struct mk_http_transfer {
 	CURL *easy;
 	struct curl_slist *headers, *connect_to;
 	char problem[CURL_ERROR_SIZE];
+	uint64_t began_ns; /* CLOCK_MONOTONIC: when libcurl got it */
 	uv_timer_t silence;
 	bool silent; /* too long */
 	int refused; /* what data() returned */

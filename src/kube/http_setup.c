@@ -159,6 +159,7 @@ static int set_connection(struct mk_http_transfer *transfer, struct mk_error *er
 	SET(CURLOPT_SOCKOPTDATA, (void *)limits);
 	if (transfer->http->credentials->proxy)
 		SET(CURLOPT_PROXY, transfer->http->credentials->proxy);
+	SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* a proxy's clock is nobody's business */
 	return 0;
 }
 

@@ -273,6 +273,11 @@ void mk_kube_event(struct mk_kube *kube, bool warning, const char *reason, const
 		mk_report_event(kube->report, warning, reason, message);
 }
 
+const struct mk_api_clock *mk_kube_clock(const struct mk_kube *kube)
+{
+	return mk_http_clock(kube->http);
+}
+
 void mk_kube_stats(const struct mk_kube *kube, struct mk_reflector_stats stats[MK_RESOURCE_COUNT])
 {
 	for (int id = 0; id < MK_RESOURCE_COUNT; id++) {

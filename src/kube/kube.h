@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/ip.h"
+#include "kube/clock.h"
 #include "kube/cluster_dir.h"
 #include "kube/credentials.h"
 #include "kube/reflector.h"
@@ -43,6 +44,9 @@ void mk_kube_ready(struct mk_kube *kube);
 
 /* Of each resource (enum mk_resource_id), those that are not followed marked so. */
 void mk_kube_stats(const struct mk_kube *kube, struct mk_reflector_stats stats[MK_RESOURCE_COUNT]);
+
+/* The server's clock, as its last answer told. */
+const struct mk_api_clock *mk_kube_clock(const struct mk_kube *kube);
 
 /* An Event on the Node: see mk_report_event(). */
 void mk_kube_event(struct mk_kube *kube, bool warning, const char *reason, const char *message);

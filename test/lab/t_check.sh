@@ -19,6 +19,7 @@ all_well()
 	expect_line path '^ok .* 1 nodes answer a ping of 1500 bytes, the largest of the overlay; 0 answer none'
 	expect_line firewall '^ok .*no chain of input or forward drops by policy'
 	expect_line offload '^ok .*leaves the checksums inside of VXLAN to the kernel'
+	expect_line clock '^ok .*no API server has told the agent its time'
 	expect_line clock '^(ok|note) .*synchronised'
 	expect_eq "fields" "check,ok,remedy,says" "$(mk check -o json | jq -r '[.[] | keys | join(",")] | unique | join(";")')"
 }

@@ -93,7 +93,8 @@ static struct mk_metrics_service services[] = {
 
 static void fill_api(void)
 {
-	metrics.has_api = true;
+	metrics.has_api = metrics.has_clock = true;
+	metrics.clock_ahead_s = -12.5;
 	metrics.api[MK_RESOURCE_SERVICES] = (struct mk_reflector_stats){
 		.followed = true,
 		.up = 1,
@@ -160,6 +161,7 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_api_events_total{resource=\"Services\"} 400\n" },
 	{ MK_METRICS_NODE, "monokube_api_last_contact_timestamp_seconds{resource=\"Services\"} "
 			   "1732206317.25\n" },
+	{ MK_METRICS_NODE, "monokube_api_clock_ahead_seconds -12.5\n" },
 	{ MK_METRICS_NODE, "monokube_table_entries{table=\"routes\"} 7\n" },
 	{ MK_METRICS_NODE, "monokube_table_max_entries{table=\"routes\"} 32768\n" },
 	{ MK_METRICS_NODE, "monokube_sessions{kind=\"nat\",protocol=\"udp\",state=\"new\"} 11\n" },

@@ -72,12 +72,41 @@ START_TEST(test_nonsense)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	int64_t unix_s; /* -1: it is no such text */
+} dates[] = {
+	{ "Sun, 06 Nov 1994 08:49:37 GMT", 784111777 },
+	{ "Thu, 01 Jan 1970 00:00:00 GMT", 0 },
+	{ "Thu, 29 Feb 2024 12:00:00 GMT", 1709208000 },
+	{ "Sun, 06 Nov 1994 08:49:37 UTC", -1 },
+	{ "Sun, 06 Nov 1994 08:49:37 GMT ", -1 },
+	{ "Sun, 06 Nov 1994 08:49:37", -1 },
+	{ "Sun, 6 Nov 1994 08:49:37 GMT", -1 },
+	{ "Sun, 06 nov 1994 08:49:37 GMT", -1 },
+	{ "Sun, 06 Nov 1994 24:49:37 GMT", -1 },
+	{ "Sun, 06 Nov", -1 },
+	{ "Sun,", -1 },
+	{ "", -1 },
+};
+
+START_TEST(test_http_date)
+{
+	int64_t unix_s = -1;
+	int ret = mk_time_parse_http(dates[_i].text, &unix_s);
+
+	ck_assert_msg(ret == (dates[_i].unix_s < 0 ? -EINVAL : 0), "%s", dates[_i].text);
+	ck_assert_int_eq(unix_s, dates[_i].unix_s);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("time");
 	TCase *tcase = tcase_create("all");
 
 	tcase_add_loop_test(tcase, test_moment, 0, MK_ARRAY_SIZE(moments));
+	tcase_add_loop_test(tcase, test_http_date, 0, MK_ARRAY_SIZE(dates));
 	tcase_add_loop_test(tcase, test_nonsense, 0, MK_ARRAY_SIZE(nonsense));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

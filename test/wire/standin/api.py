@@ -126,6 +126,7 @@ class Api:
         self.faults = []  # {"match": {...}, "times": N, ...}
         self.log = []
         self.connections = set()
+        self.clock_s = 0  # by how much its clock is ahead
 
     # ---- one request
 
@@ -357,6 +358,7 @@ class Api:
             self.marker = body.get("marker", self.marker)
             self.missing = set(body.get("missing", self.missing))
             self.bookmark_s = body.get("bookmark_s", self.bookmark_s)
+            self.clock_s = body.get("clock_s", self.clock_s)
         else:
             raise Status(404, "NotFound", "no such control: " + what)
         await exchange.answer(200, answer)

@@ -6,8 +6,10 @@ from libnghttp2, which libcurl brings along wherever the client under test can r
 """
 import asyncio
 import ctypes
+import email.utils
 import json
 import struct
+import time
 import urllib.parse
 
 REASONS = {200: "OK", 201: "Created", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden",
@@ -35,6 +37,11 @@ class Exchange:
 
     async def head(self, status, headers):
         raise NotImplementedError
+
+    def dated(self, headers):
+        """With the time that this server believes it is (RFC 9110, 6.6.1)."""
+        date = email.utils.formatdate(time.time() + self.connection.server.clock_s, usegmt=True)
+        return {**dict(headers), "Date": date}
 
     async def raw_data(self, data):
         raise NotImplementedError
@@ -93,7 +100,7 @@ class Exchange1(Exchange):
 
     async def head(self, status, headers):
         self.status = status
-        headers = dict(headers)
+        headers = self.dated(headers)
         self.chunked = not any(k.lower() == "content-length" for k in headers)
         if self.chunked:
             headers["Transfer-Encoding"] = "chunked"
@@ -215,7 +222,7 @@ class Exchange2(Exchange):
 
     async def head(self, status, headers):
         self.status = status
-        block = Hpack.encode([(":status", str(status))] + list(dict(headers).items()))
+        block = Hpack.encode([(":status", str(status))] + list(self.dated(headers).items()))
         await self.connection.frame(HEADERS, END_HEADERS, self.stream, block)
 
     async def raw_data(self, data):
