@@ -10,6 +10,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "overlay/sysctl.h"
 
 struct search {
 	struct mk_agent *agent;
@@ -304,16 +305,30 @@ int mk_agent_node_port_ips(const struct mk_config *config, const struct mk_node_
 
 /* ---- what is said ------------------------------------------------------------------------------------- */
 
-/* Once per text. */
-static void say(char **said, const char *what, char *text)
+/* Once per text. Was it news? */
+static bool say(char **said, const char *what, char *text)
 {
 	if (*said && strcmp(*said, text) == 0) {
 		free(text);
-		return;
+		return false;
 	}
 	mk_log_info("%s %s%s", what, *said ? "are now " : "", text);
 	free(*said);
 	*said = text;
+	return true;
+}
+
+/* Of several uplinks alone is it in the way: src/cli/check_host.c. */
+static void say_path_filter(const struct agent_uplinks *uplinks)
+{
+	for (size_t i = 0; uplinks->count > 1 && i < uplinks->count; i++)
+		if (mk_reverse_path_filter(uplinks->uplink[i].link.name, NULL) == 1) {
+			mk_log_warn("rp_filter is strict (1) on %s, one of several uplinks: what "
+				    "comes for this host by it, and has its way back by another, "
+				    "is dropped; net.ipv4.conf.all.rp_filter=2 lets it in",
+				    uplinks->uplink[i].link.name);
+			return;
+		}
 }
 
 void mk_agent_say_node(struct agent_node *node)
@@ -329,8 +344,8 @@ void mk_agent_say_node(struct agent_node *node)
 		fprintf(stream, "; more than %d: the others are left out", MK_UPLINKS_MAX);
 	if (stream && node->uplinks.some_missing)
 		fprintf(stream, "; not all of uplinkIfaceName are there");
-	if (stream && fclose(stream) == 0)
-		say(&node->uplinks_said, "uplinks:", uplinks);
+	if (stream && fclose(stream) == 0 && say(&node->uplinks_said, "uplinks:", uplinks))
+		say_path_filter(&node->uplinks);
 	stream = open_memstream(&ports, &size);
 	for (size_t i = 0; stream && i < node->service_ip_count; i++)
 		fprintf(stream, "%s%s", i ? ", " : "", mk_ip_format(&node->service_ips[i], text));

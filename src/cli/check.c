@@ -47,11 +47,11 @@ int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
 		 const struct mk_cli_options *options, struct mk_error *err)
 {
 	static void (*const checks[])(struct mk_checking *) = {
-		mk_check_agent,	  mk_check_hooks,      mk_check_nodes,
-		mk_check_pods,	  mk_check_mtu,	       mk_check_settings,
-		mk_check_cni,	  mk_check_kube_proxy, mk_check_foreign_programs,
-		mk_check_path,	  mk_check_firewall,   mk_check_networkd,
-		mk_check_offload, mk_check_clock,
+		mk_check_agent,	   mk_check_hooks,	mk_check_nodes,
+		mk_check_pods,	   mk_check_mtu,	mk_check_settings,
+		mk_check_cni,	   mk_check_kube_proxy, mk_check_foreign_programs,
+		mk_check_path,	   mk_check_firewall,	mk_check_path_filter,
+		mk_check_networkd, mk_check_offload,	mk_check_clock,
 	};
 	int ret;
 

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "cli/check.h"
 #include "kube/clock.h"
+#include "overlay/sysctl.h"
 
 /* ---- iptables, the older kind ---------------------------------------------------------------------- */
 
@@ -104,6 +105,74 @@ const char *mk_check_legacy_firewall(void)
 	if (entries && drops_the_rest(&info, entries, NF_INET_FORWARD))
 		return "iptables-legacy, chain FORWARD";
 	return NULL;
+}
+
+/* ---- rp_filter -------------------------------------------------------------------------------------- */
+
+/* What the kernel has dropped by it since this node's boot: of two lines with the same words before,
+ * the first has names ("TcpExt: SyncookiesSent ..."), the second values. */
+static unsigned long count_filtered(void)
+{
+	cleanup_free char *text = NULL;
+	char *line, *names, *values, *rest, *name_rest, *value_rest;
+
+	if (mk_file_read("/proc/net/netstat", 65536, &text, NULL, NULL) < 0)
+		return 0;
+	line = strtok_r(text, "\n", &rest);
+	names = line ? strtok_r(line, " ", &name_rest) : NULL;
+	line = names ? strtok_r(NULL, "\n", &rest) : NULL;
+	values = line ? strtok_r(line, " ", &value_rest) : NULL;
+	while (names && values && strcmp(names, "IPReversePathFilter") != 0) {
+		names = strtok_r(NULL, " ", &name_rest);
+		values = strtok_r(NULL, " ", &value_rest);
+	}
+	return names && values ? strtoul(values, NULL, 10) : 0;
+}
+
+/* Into @seen what each uplink has. Is one of them strict? */
+static bool look_at_filters(const struct mk_node *node, char *seen, size_t size)
+{
+	bool strict = false;
+	size_t used = 0;
+
+	*seen = '\0';
+	for (uint32_t i = 0; i < node->uplink_count && i < MK_UPLINKS_MAX; i++) {
+		char name[IF_NAMESIZE];
+		int mode;
+
+		if (!if_indextoname(node->uplinks[i].ifindex, name))
+			continue;
+		mode = mk_reverse_path_filter(name, NULL);
+		strict |= mode == 1;
+		used += (size_t)snprintf(seen + used, size - used, "%s%s %d", used ? ", " : "",
+					 name, mode);
+	}
+	return strict;
+}
+
+/* Packets of pods and Services pass it by: the programs on the hooks run before. Those for the host
+ * itself it drops where they come in by one uplink and the way back leads by another. */
+void mk_check_path_filter(struct mk_checking *checking)
+{
+	const struct mk_node *node = &checking->view->node;
+	char seen[MK_UPLINKS_MAX * (IF_NAMESIZE + 16)];
+	bool strict = look_at_filters(node, seen, sizeof(seen));
+	unsigned long dropped = count_filtered();
+
+	if (strict && node->uplink_count > 1)
+		mk_check_note(checking, "rp_filter",
+			      "`sysctl -w net.ipv4.conf.all.rp_filter=2`, and the same in "
+			      "/etc/sysctl.d, unless each request comes by the uplink that leads "
+			      "back",
+			      "strict (%s): what comes for this host by one uplink, and has its "
+			      "way back by another, is dropped: VXLAN, and requests for "
+			      "host-network endpoints that keep the client's address; %lu packets "
+			      "so far",
+			      seen, dropped);
+	else
+		mk_check_found(checking, "rp_filter", NULL,
+			       "not in the way (%s); packets of others that it dropped: %lu", seen,
+			       dropped);
 }
 
 /* ---- systemd-networkd ------------------------------------------------------------------------------- */

@@ -174,7 +174,8 @@ static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error 
 }
 
 /* IPv4 only: no router solicitations of the kernel's own through the datapath. Reverse path
- * filtering stays as it is: a packet for the host arrives on the device that leads back. */
+ * filtering stays as it is: a packet for the host arrives on the device that leads back, but for
+ * several uplinks, of which `monokube check` tells. */
 static int set_device(const struct mk_sysctl_wanted *wanted, const char *name, struct mk_error *err)
 {
 	char path[256];
@@ -199,4 +200,27 @@ int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err
 		changed += ret;
 	}
 	return ret < 0 ? ret : changed;
+}
+
+/* ---- what is only looked at ------------------------------------------------------------------------ */
+
+static int read_filter(const char *device, struct mk_error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+	int ret;
+
+	snprintf(path, sizeof(path), IPV4 "conf/%s/rp_filter", device);
+	ret = mk_file_read(path, MAX_TEXT, &text, NULL, err);
+	return ret < 0 ? ret : (int)strtol(text, NULL, 10);
+}
+
+int mk_reverse_path_filter(const char *device, struct mk_error *err)
+{
+	int all = read_filter("all", err), own;
+
+	if (all < 0)
+		return all;
+	own = read_filter(device, err);
+	return own < 0 || own > all ? own : all;
 }

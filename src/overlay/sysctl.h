@@ -26,4 +26,9 @@ mk_must_check int mk_sysctls_restore(const char *state_dir, struct mk_error *err
 mk_must_check int mk_reserved_ports_add(const char *list, uint16_t min, uint16_t max, char *out,
 					size_t size, struct mk_error *err);
 
+/* How strict the kernel is about where a packet for the host itself comes in (rp_filter: 0 off, 1 only
+ * where the way back leads, 2 where any way leads): the greater of all devices' and @device's setting.
+ * -ENOENT: no such device. */
+mk_must_check int mk_reverse_path_filter(const char *device, struct mk_error *err);
+
 #endif

@@ -21,6 +21,7 @@ all_well()
 	expect_line offload '^ok .*leaves the checksums inside of VXLAN to the kernel'
 	expect_line clock '^ok .*no API server has told the agent its time'
 	expect_line clock '^(ok|note) .*synchronised'
+	expect_line rp_filter '^ok .*not in the way \(eth0 [012]\); packets of others that it dropped: [0-9]+'
 	expect_eq "fields" "check,ok,remedy,says" "$(mk check -o json | jq -r '[.[] | keys | join(",")] | unique | join(";")')"
 }
 
@@ -41,6 +42,14 @@ silent_node()
 	on node2 sh -c 'echo 1 >/proc/sys/net/ipv4/icmp_echo_ignore_all'
 	expect_line path '^ok .*0 nodes answer a ping of 1500 bytes.*; 1 answer none'
 	on node2 sh -c 'echo 0 >/proc/sys/net/ipv4/icmp_echo_ignore_all'
+}
+
+# With one uplink no mode of it takes anything of ours: t_paths.sh, t_hostpath.sh. Of several: t_uplinks.sh.
+path_filter()
+{
+	on node1 sh -c 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter'
+	expect_line rp_filter '^ok .*not in the way \(eth0 1\)'
+	on node1 sh -c 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter'
 }
 
 legacy_kube_proxy()
@@ -91,6 +100,7 @@ wait_for 30 node_ok
 check "all is well" all_well
 check "a path that carries less" small_path
 check "a node that answers no ping" silent_node
+check "strict reverse path filter" path_filter
 check "kube-proxy's rules in iptables, of either kind" legacy_kube_proxy
 check "firewalls" firewalls
 check "systemd-networkd" networkd

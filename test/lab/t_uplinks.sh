@@ -62,6 +62,24 @@ services()
 		local-tcp Local 30002 TCP 8080
 		local-udp Local 30003 UDP 5353
 	END
+	cat <<-END
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: host}
+		spec:
+		  type: NodePort
+		  externalTrafficPolicy: Local
+		  clusterIP: 10.96.87.4
+		  ports: [{port: 30004, targetPort: 2222, nodePort: 30004}]
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: host-1, labels: {kubernetes.io/service-name: host}}
+		addressType: IPv4
+		ports: [{name: "", port: 2222}]
+		endpoints: [{addresses: [$NODE1], nodeName: node1, conditions: {ready: true}}]
+	END
 }
 
 # second_cable ADDRESS: eth1 of node1
@@ -87,6 +105,7 @@ uplinks_up()
 	ADDR_2=$(lab pod node2 other --label app=other)
 	serve web-1 web-1 --tcp 8080 --udp 5353
 	serve other other --tcp 8080
+	serve node1 node1 --tcp 2222
 	ip -n "$MK_LAB.world" addr add "$FAR_2/32" dev lo
 	serve world world --tcp 8080 --udp 5353
 	services >"$TMP/services.yaml"
@@ -141,6 +160,33 @@ answers_by_route()
 	answers tcp "$SECOND:30001" --from "$FAR"
 	answers udp "$SECOND:30003" --from "$FAR"
 	answers tcp "$NODE1:30002" --from "$FAR_2"
+}
+# path_filter MODE: of all devices of node1
+path_filter() { on node1 sh -c "for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo $1 >\$file; done"; }
+check_line() { on node1 "$MK_BIN" check | grep -A 1 " $1 "; }
+host_answers() { expect_match "the host's endpoint" "^node1 $2 " "$(ask world tcp "$1:30004" --from "$2" --timeout 1 || true)"; }
+
+# Strict, it drops what is for the host itself and has another way back; nothing of pods.
+strict_filter()
+{
+	local start
+	start=$(log_size)
+	path_filter 1
+	by_route
+	node_ports
+	answers_by_route
+	own_node_port
+	host_answers "$NODE1" "$FAR"
+	host_answers "$SECOND" "$FAR_2"
+	expect_failure ask world tcp "$SECOND:30004" --from "$FAR" --timeout 0.5
+	expect_match "check" 'note +rp_filter +strict \(eth0 1, eth1 1\).* [1-9][0-9]* packets so far' "$(check_line rp_filter)"
+	expect_match "remedy" 'sysctl -w net\.ipv4\.conf\.all\.rp_filter=2' "$(check_line rp_filter)"
+	with_flags
+	wait_for 10 logged "$start" 'rp_filter is strict \(1\) on eth0, one of several uplinks'
+	on node1 sh -c 'echo 2 >/proc/sys/net/ipv4/conf/all/rp_filter'
+	host_answers "$SECOND" "$FAR"
+	expect_match "check" 'ok +rp_filter +not in the way \(eth0 2, eth1 2\)' "$(check_line rp_filter)"
+	path_filter 0
 }
 own_node_port() { expect_match "own NodePort" '^web-1 ' "$(ask node1 tcp "$SECOND:30001" || true)"; }
 
@@ -261,6 +307,7 @@ check "masqueraded traffic leaves by the host's routing, with that device's addr
 check "NodePorts on both" node_ports
 check "their answers leave by the host's routing" answers_by_route
 check "the host asks the second address itself" own_node_port
+check "strict reverse path filter" strict_filter
 check "the second uplink's address changes" second_changes
 SECOND=192.168.98.21
 check "the second uplink is renamed" second_is_renamed
