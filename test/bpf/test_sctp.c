@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* SCTP: balanced, masqueraded, refused; its checksum against one computed bit by bit (the frames'
  * own: frame_checksums_right() in every fixture_expect()). */
+#include <arpa/inet.h>
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -325,14 +327,146 @@ START_TEST(test_fragments)
 }
 END_TEST
 
-/* The checksum covers what the first fragment does not tell the length of. */
+/* Packets by their chunks' lengths, cut behind 1024 bytes of layer 4; with new ports the checksum has
+ * to be that of the whole. Chunks begin behind the 12 bytes of the common header. */
+#define CUT 1024
+
+static const struct {
+	const char *name;
+	uint16_t chunks[20]; /* bytes; ends with 0 */
+	bool unknown; /* the first fragment does not tell where the packet ends */
+} layouts[] = {
+	{ "one chunk", { 2000 }, false },
+	{ "one chunk, 1 byte of padding", { 1999 }, false },
+	{ "one chunk, 3 bytes of padding", { 1997 }, false },
+	{ "AUTH, chunk", { 28, 1800 }, false },
+	{ "SACK, padded chunk, chunk", { 16, 333, 1500 }, false },
+	{ "a byte beyond", { 1013 }, false },
+	{ "the last header is in the first fragment", { 1008, 1400 }, false },
+	{ "16 chunks",
+	  { 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 1300 },
+	  false },
+	{ "17 chunks",
+	  { 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 1300 },
+	  true },
+	{ "a chunk ends with the fragment", { 1012, 500 }, true },
+};
+
+static void set_checksum(struct frame *frame, uint32_t checksum)
+{
+	checksum = htole32(checksum);
+	memcpy(frame->byte + L4 + 8, &checksum, sizeof(checksum));
+}
+
+static uint32_t checksum_of(struct frame frame)
+{
+	set_checksum(&frame, 0);
+	return frame_crc32c(frame.byte + L4, frame.length - L4, 0);
+}
+
+static struct frame of_chunks(const char *flow, const uint16_t *chunks)
+{
+	struct frame_options options = { .sctp_chunk = SCTP_DATA, .id = 7 };
+	size_t at = L4 + HEADER_BYTES, bytes = 0;
+	struct frame frame;
+
+	for (size_t i = 0; chunks[i]; i++)
+		bytes += (chunks[i] + 3u) & ~3u;
+	options.payload_bytes = (uint16_t)(bytes - 4);
+	frame = frame_make(flow, &options);
+	for (size_t i = 0; chunks[i]; at += (chunks[i++] + 3u) & ~3u) {
+		frame.byte[at] = 0; /* DATA */
+		frame.byte[at + 2] = (uint8_t)(chunks[i] >> 8);
+		frame.byte[at + 3] = (uint8_t)chunks[i];
+	}
+	set_checksum(&frame, checksum_of(frame));
+	return frame;
+}
+
+/* A fragment of @whole: @bytes of its layer 4 from @offset. */
+static struct frame cut(const struct frame *whole, size_t offset, size_t bytes)
+{
+	bool more = L4 + offset + bytes < whole->length;
+	struct frame part = *whole;
+	uint16_t total = htons((uint16_t)(20 + bytes));
+	uint16_t fragment = htons((uint16_t)(offset / 8 | (more ? MF : 0)));
+
+	memcpy(part.byte + L4, whole->byte + L4 + offset, bytes);
+	memcpy(part.byte + 16, &total, 2);
+	memcpy(part.byte + 20, &fragment, 2);
+	part.length = L4 + bytes;
+	frame_fix_ip_checksum(&part);
+	return part;
+}
+
+/* Send @whole in two fragments; what comes out, put together, shows @flow (NULL: whatever). */
+static void send_cut(const char *name, enum mk_hook hook, const struct frame *whole, enum where to,
+		     const char *flow)
+{
+	struct frame first = cut(whole, 0, CUT), second = cut(whole, CUT, whole->length - L4 - CUT);
+	uint32_t checksum;
+
+	first = fixture_expect(name, hook, &first, to, flow);
+	second = fixture_expect(name, hook, &second, to, NULL);
+	ck_assert_msg(memcmp(first.byte + 26, second.byte + 26, 8) == 0,
+		      "%s: the later fragment has other addresses: '%s'", name,
+		      frame_flow(&second));
+	memcpy(first.byte + first.length, second.byte + L4, second.length - L4);
+	first.length += second.length - L4;
+	memcpy(&checksum, first.byte + L4 + 8, sizeof(checksum));
+	ck_assert_msg(le32toh(checksum) == checksum_of(first), "%s: checksum %08x, is %08x", name,
+		      le32toh(checksum), checksum_of(first));
+}
+
+/* Every flow with every layout, there and back. */
 START_TEST(test_fragments_whose_port_changes)
 {
-	struct frame in = frame_make(flows[1].request, &first_fragment);
+	int i = _i / ROWS(layouts), layout = _i % ROWS(layouts);
+	const uint16_t *chunks = layouts[layout].chunks;
+	struct frame request, reply;
+	char name[128], seen[128];
+
+	if (layouts[layout].unknown)
+		return;
+	snprintf(name, sizeof(name), "%s: %s", flows[i].name, layouts[layout].name);
+	associate(i, seen);
+	request = of_chunks(flows[i].request, chunks);
+	send_cut(name, flows[i].hook, &request, flows[i].request_to, seen);
+	reply = of_chunks(reversed(seen), chunks);
+	send_cut(name, flows[i].answer_hook, &reply, flows[i].answer_to,
+		 reversed(flows[i].request));
+}
+END_TEST
+
+/* Its checksum would be wrong. */
+START_TEST(test_fragments_that_do_not_tell)
+{
+	struct frame whole = of_chunks(flows[1].request, layouts[_i].chunks), first;
+	char seen[128];
+
+	if (!layouts[_i].unknown)
+		return;
+	associate(1, seen);
+	first = cut(&whole, 0, CUT);
+	fixture_expect(layouts[_i].name, MK_HOOK_POD, &first, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
+}
+END_TEST
+
+static const uint16_t lengths[] = { 0, 3, 65524, 65535 };
+
+/* A chunk shorter than its header, or that no IP packet holds. */
+START_TEST(test_fragments_with_a_wrong_length)
+{
+	static const uint16_t chunk[] = { 1400, 0 };
+	struct frame whole = of_chunks(flows[1].request, chunk), first;
 	char seen[128];
 
 	associate(1, seen);
-	fixture_expect("first", MK_HOOK_POD, &in, DROPPED, NULL);
+	whole.byte[L4 + HEADER_BYTES + 2] = (uint8_t)(lengths[_i] >> 8);
+	whole.byte[L4 + HEADER_BYTES + 3] = (uint8_t)lengths[_i];
+	first = cut(&whole, 0, CUT);
+	fixture_expect("first", MK_HOOK_POD, &first, DROPPED, NULL);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
 }
 END_TEST
@@ -353,6 +487,9 @@ int main(void)
 	tcase_add_test(tcase, test_refused);
 	tcase_add_loop_test(tcase, test_error_is_translated, 0, ROWS(quotes));
 	tcase_add_test(tcase, test_fragments);
-	tcase_add_test(tcase, test_fragments_whose_port_changes);
+	tcase_add_loop_test(tcase, test_fragments_whose_port_changes, 0,
+			    ROWS(flows) * ROWS(layouts));
+	tcase_add_loop_test(tcase, test_fragments_that_do_not_tell, 0, ROWS(layouts));
+	tcase_add_loop_test(tcase, test_fragments_with_a_wrong_length, 0, ROWS(lengths));
 	return bpf_run(suite);
 }

@@ -3,7 +3,9 @@
 """sctp.py - an SCTP server and client on raw sockets, for kernels without SCTP: as much of RFC 9260 as
 one message each way needs, each packet's CRC32c computed here and checked by the other side.
 
-serve: answers a message with one line, `NAME PEER_ADDRESS PEER_PORT BYTES DIGEST`, as echo.py does.
+serve: answers a message with one line, `NAME PEER_ADDRESS PEER_PORT BYTES DIGEST`, as echo.py does, as
+long as a message that begins with `want N ` says. What is larger than the path's MTU is one chunk that
+IP cuts.
 ask: associates, sends a message, prints the answer, shuts down. Exit status as echo.py's: 0 answered,
 3 refused (ICMP port unreachable, ABORT), 4 no answer in time, 5 another error, 6 wrong digest."""
 import argparse
@@ -77,6 +79,11 @@ def parse(datagram):
     return socket.inet_ntoa(datagram[12:16]), sport, dport, tag, chunks
 
 
+def wanted_size(text):
+    word, number = (text.split(b" ", 2) + [b""])[:2]
+    return int(number) if word == b"want" and number.isdigit() else 0
+
+
 def digest(data):
     return hashlib.sha256(data).hexdigest()[:16]
 
@@ -95,7 +102,7 @@ def reply(args, peer, tags, chunk_seen):
         return [chunk(COOKIE_ACK)]
     if kind == DATA and peer in tags:
         text = value[12:]
-        line = f"{args.name} {peer[0]} {peer[1]} {len(text)} {digest(text)}\n"
+        line = f"{args.name} {peer[0]} {peer[1]} {len(text)} {digest(text)}".ljust(wanted_size(text)) + "\n"
         return [chunk(SACK, struct.pack("!IIHH", 1, 65536, 0, 0)), data_chunk(line.encode())]
     if kind == SHUTDOWN:
         return [chunk(SHUTDOWN_ACK)]
@@ -161,7 +168,7 @@ class Association:
 
     def exchange(self, text):
         self.send(data_chunk(text))
-        return self.wait(DATA)[12:].decode().strip()
+        return self.wait(DATA)[12:].decode()
 
     def close(self):
         self.send(chunk(SHUTDOWN, struct.pack("!I", 1)))
@@ -172,14 +179,15 @@ class Association:
 
 def ask_once(args):
     address, _, port = args.target.partition(":")
-    text = os.urandom(args.size)
+    head = f"want {args.want} ".encode() if args.want else b""
+    text = head + os.urandom(args.size - len(head))
     association = Association(address, int(port), args.timeout)
     association.open()
     line = association.exchange(text)
     association.close()
     name, seen, sport, _, told = line.split()
     print(name, seen, sport, flush=True)
-    return 0 if told == digest(text) else DAMAGED
+    return 0 if told == digest(text) and len(line) > args.want else DAMAGED
 
 
 def ask(args):
@@ -209,6 +217,7 @@ def main():
     asking.add_argument("target", metavar="ADDRESS:PORT")
     asking.add_argument("--count", type=int, default=1)
     asking.add_argument("--size", type=int, default=64, help="bytes of the message")
+    asking.add_argument("--want", type=int, default=0, help="bytes of the answer")
     asking.add_argument("--timeout", type=float, default=3)
     args = parser.parse_args()
     return serve(args) if args.verb == "serve" else ask(args)

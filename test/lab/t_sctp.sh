@@ -92,6 +92,17 @@ pod_to_pod() { associate client "$PEER1:3869" peer-1 "$CLIENT"; }
 cluster_ip() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT"; }
 cluster_ip_large() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 1390; }
 cluster_ip_odd_size() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 333; }
+# Longer than any MTU on the way: IP cuts them, and the first fragment has the checksum of all.
+cluster_ip_cut()
+{
+	associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 4000
+	associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --want 4001
+}
+node_port_cut()
+{
+	associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)' --size 5001 --want 3999
+}
+to_outside_cut() { associate client "$WORLD:3868" world "$NODE1" --size 4002 --want 4003; }
 cluster_ip_same_port() { associate client "$VIP:3869" "peer-1 peer-2" "$CLIENT"; }
 hairpin()
 {
@@ -116,6 +127,9 @@ check "pod to pod" pod_to_pod
 check "pod to ClusterIP" cluster_ip
 check "pod to ClusterIP, packets of a full MTU" cluster_ip_large
 check "pod to ClusterIP, messages that are padded" cluster_ip_odd_size
+check "pod to ClusterIP, packets that IP cuts" cluster_ip_cut
+check "outside to NodePort, packets that IP cuts" node_port_cut
+check "pod to outside, masqueraded, packets that IP cuts" to_outside_cut
 check "pod to ClusterIP, the port stays" cluster_ip_same_port
 check "pod to its own Service" hairpin
 check "host to ClusterIP" from_host
