@@ -62,7 +62,8 @@ struct flow_section {
 	int count;
 };
 extern const struct flow_section flows_objects, flows_types, flows_endpoints, flows_topology,
-	flows_addresses, flows_refusals, flows_sessions, flows_beside, flows_hostports;
+	flows_addresses, flows_refusals, flows_sessions, flows_beside, flows_hostports,
+	flows_kube_proxy;
 
 /* Rows that are told by a column each of what endpoints there are: flows_matrix.c. */
 int flows_matrix_count(void);

@@ -59,6 +59,12 @@ START_TEST(test_hostports)
 }
 END_TEST
 
+START_TEST(test_kube_proxy)
+{
+	flow_run(&flows_kube_proxy.rows[_i]);
+}
+END_TEST
+
 START_TEST(test_matrix)
 {
 	flows_matrix_run(_i);
@@ -90,6 +96,7 @@ int main(void)
 	tcase_add_loop_test(rows, test_sessions, 0, flows_sessions.count);
 	tcase_add_loop_test(rows, test_beside, 0, flows_beside.count);
 	tcase_add_loop_test(rows, test_hostports, 0, flows_hostports.count);
+	tcase_add_loop_test(rows, test_kube_proxy, 0, flows_kube_proxy.count);
 	tcase_add_loop_test(matrix, test_matrix, 0, flows_matrix_count());
 	return bpf_run(suite);
 }
