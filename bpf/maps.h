@@ -97,6 +97,7 @@ MK_MAP(host_ports, BPF_MAP_TYPE_HASH, struct mk_host_port_key, struct mk_host_po
        BPF_F_NO_PREALLOC);
 MK_MAP(abi, BPF_MAP_TYPE_ARRAY, __u32, struct mk_abi, 1, 0);
 MK_MAP(cni_calls, BPF_MAP_TYPE_ARRAY, __u32, struct mk_cni_calls, MK_CNI_COMMANDS, BPF_F_MMAPABLE);
+MK_MAP(pods_gone, BPF_MAP_TYPE_ARRAY, __u32, struct mk_pod_traffic, 1, BPF_F_MMAPABLE);
 MK_MAP(routes, BPF_MAP_TYPE_LPM_TRIE, struct mk_route_key, struct mk_route, 32768,
        BPF_F_NO_PREALLOC);
 MK_MAP(fragments, BPF_MAP_TYPE_LRU_HASH, struct mk_fragment_key, struct mk_fragment, 4096, 0);

@@ -257,6 +257,14 @@ struct mk_cni_calls {
 };
 _Static_assert(sizeof(struct mk_cni_calls) == 144, "map value ABI");
 
+/* Map pods_gone, one entry that no program uses: what the devices of pods that are gone have sent. The
+ * CNI mode adds to it by memory map; with what the devices of those that are here count it is hook
+ * `pod`'s traffic. */
+struct mk_pod_traffic {
+	__u64 packets, bytes;
+};
+_Static_assert(sizeof(struct mk_pod_traffic) == 16, "map value ABI");
+
 /* Map routes (LPM). What matches nothing is outside the cluster. */
 enum mk_route_type {
 	MK_ROUTE_PODS = 1, /* this node's pod CIDR: map pods decides */

@@ -104,6 +104,7 @@ struct agent_stats {
 	struct mk_histogram work; /* turns, in seconds */
 	uint64_t work_failures, addresses_reaped;
 	uint64_t sweep_passes, sweep_busy_ns, sweep_last_ns;
+	struct mk_pod_traffic pods; /* as told last */
 	uint64_t pass_since_ns; /* of the pass under way; 0: none */
 	char *services_text; /* what /metrics/services said last; NULL: nothing yet */
 	uint64_t services_text_ns;

@@ -328,7 +328,7 @@ const struct mk_metric mk_metrics_rows[] = {
 
 	ROW("monokube_dropped_packets_total", "counter", "reason, hook", "Packets that were not forwarded (monokube drops says what the reasons mean).", has_drops, drops, offsetof(struct mk_drop_counter, packets)),
 	ROW("monokube_dropped_bytes_total", "counter", "reason, hook", "Their bytes.", has_drops, drops, offsetof(struct mk_drop_counter, bytes)),
-	ROW("monokube_hook_packets_total", "counter", "hook, device", "Packets that came to a hook, as the kernel counts them per device; not of pods, whose devices come and go.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, packets)),
+	ROW("monokube_hook_packets_total", "counter", "hook, device", "Packets that came to a hook, as the kernel counts them per device; those of pods, gone ones too, together.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, packets)),
 	ROW("monokube_hook_bytes_total", "counter", "hook, device", "Their bytes.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, bytes)),
 	ROW("monokube_program_runs_total", "counter", "program", "Packets that a program on a hook saw, since it was loaded; counted only while the kernel setting kernel.bpf_stats_enabled is 1.", has_datapath, program_runs, 0),
 	ROW("monokube_program_run_seconds_total", "counter", "program", "Time that they took, the rest of the chain included.", has_datapath, program_seconds, 0),

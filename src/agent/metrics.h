@@ -24,7 +24,8 @@
 #define MK_METRICS_TABLES   16
 #define MK_METRICS_PROGRAMS 16
 
-#define MK_METRICS_DEVICES (2 + 2 * MK_UPLINKS_MAX) /* of hooks: host, overlay, uplinks twice */
+#define MK_METRICS_DEVICES \
+	(3 + 2 * MK_UPLINKS_MAX) /* of hooks: pod, host, overlay, uplinks twice */
 
 struct mk_metrics_traffic {
 	enum mk_hook hook;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cni/calls.h"
+#include "cni/pod_traffic.h"
 
 #define SERVICES_AGE_NS 1000000000ULL
 
@@ -164,13 +165,27 @@ static void take_traffic(struct mk_metrics *metrics, enum mk_hook hook, const ch
 	snprintf(traffic->device, sizeof(traffic->device), "%s", device);
 }
 
+/* A device that goes between the two looks is in neither: a counter does not go back. */
+static void read_pods_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	struct mk_pod_traffic *told = &agent->stats.pods, seen = { 0 };
+
+	if (mk_pod_traffic_read(agent->nl, agent->config.bpf_dir, agent->config.veth_prefix, &seen,
+				NULL) == 0) {
+		told->packets = seen.packets > told->packets ? seen.packets : told->packets;
+		told->bytes = seen.bytes > told->bytes ? seen.bytes : told->bytes;
+	}
+	take_traffic(metrics, MK_HOOK_POD, "pods", told->packets, told->bytes);
+}
+
 /* The kernel counts per device, so that the programs need not. */
-static void read_traffic(const struct mk_agent *agent, struct mk_metrics *metrics)
+static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct mk_devices *devices = &agent->node.devices;
 	const struct agent_uplinks *uplinks = &agent->node.uplinks;
 	struct mk_link_traffic seen;
 
+	read_pods_traffic(agent, metrics);
 	if (mk_nl_link_traffic(agent->nl, devices->host_peer_ifindex, &seen, NULL) == 0)
 		take_traffic(metrics, MK_HOOK_HOST, MK_HOST_PEER, seen.rx_packets, seen.rx_bytes);
 	if (mk_nl_link_traffic(agent->nl, devices->overlay_ifindex, &seen, NULL) == 0)
@@ -187,7 +202,7 @@ static void read_traffic(const struct mk_agent *agent, struct mk_metrics *metric
 	}
 }
 
-static void read_node(const struct mk_agent *agent, struct mk_metrics *metrics)
+static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const char *bpf_dir = agent->config.bpf_dir;
 

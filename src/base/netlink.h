@@ -62,6 +62,12 @@ struct mk_link_traffic {
 mk_must_check int mk_nl_link_traffic(struct mk_nl *nl, int ifindex, struct mk_link_traffic *traffic,
 				     struct mk_error *err);
 
+/* ... and all of them. */
+mk_must_check int mk_nl_each_link_traffic(struct mk_nl *nl,
+					  int (*visit)(void *ctx, const struct mk_link *link,
+						       const struct mk_link_traffic *traffic),
+					  void *ctx, struct mk_error *err);
+
 struct mk_veth {
 	const char *name; /* in @nl's namespace */
 	struct mk_mac mac;

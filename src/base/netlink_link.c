@@ -160,6 +160,36 @@ int mk_nl_each_link(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_li
 	return mk_nl_query(nl, msg, walk_link, &walk, err);
 }
 
+struct traffic_walk {
+	int (*visit)(void *ctx, const struct mk_link *link, const struct mk_link_traffic *traffic);
+	void *ctx;
+};
+
+static int walk_traffic(void *ctx, const struct nlmsghdr *reply)
+{
+	const struct traffic_walk *walk = ctx;
+	struct mk_link_traffic traffic = { 0 };
+	struct mk_link link;
+
+	if (!parse_link(reply, &link))
+		return 0;
+	(void)take_traffic(&traffic, reply);
+	return walk->visit(walk->ctx, &link, &traffic);
+}
+
+int mk_nl_each_link_traffic(struct mk_nl *nl,
+			    int (*visit)(void *ctx, const struct mk_link *link,
+					 const struct mk_link_traffic *traffic),
+			    void *ctx, struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
+	cleanup_nlmsg struct nl_msg *msg =
+		mk_nlmsg_new(RTM_GETLINK, NLM_F_DUMP, &header, sizeof(header));
+	struct traffic_walk walk = { .visit = visit, .ctx = ctx };
+
+	return mk_nl_query(nl, msg, walk_traffic, &walk, err);
+}
+
 /* ---- creating ---------------------------------------------------------------------------- */
 
 static int put_device(struct nl_msg *msg, const char *name, const struct mk_mac *mac,

@@ -2,7 +2,6 @@
 #include "cni/calls.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "datapath/table.h"
@@ -46,20 +45,18 @@ static size_t bucket_of(uint64_t took_ns)
 	return i;
 }
 
-/* By memory map: processes that add at once lose nothing, and none waits for another. */
 void mk_cni_calls_add(const char *bpf_dir, enum mk_cni_command command, bool failed,
 		      uint64_t took_ns)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t bytes = (MK_CNI_COMMANDS * sizeof(struct mk_cni_calls) + page - 1) / page * page;
 	struct mk_cni_calls *calls;
 	struct mk_table table;
+	size_t bytes;
 
 	if (open_table(bpf_dir, &table, NULL) < 0)
 		return;
-	calls = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, table.fd, 0);
+	calls = mk_table_map(&table, &bytes);
 	mk_table_close(&table);
-	if (calls == MAP_FAILED)
+	if (!calls)
 		return;
 	__atomic_fetch_add(&calls[command].failed, failed, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&calls[command].total_ns, took_ns, __ATOMIC_RELAXED);

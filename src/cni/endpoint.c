@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 
 #include "base/cleanup.h"
+#include "cni/pod_traffic.h"
 #include "cni/port_mappings.h"
 #include "ipam/ipam.h"
 
@@ -150,7 +151,7 @@ int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, c
 	if (ret == 0)
 		ret = mk_cni_port_mappings_remove(node, NULL, link.ifindex, err);
 	if (ret == 0)
-		ret = mk_nl_link_delete(node->nl, host_name, err);
+		ret = mk_pod_device_remove(node->nl, node->bpf_dir, &link, err);
 	if (ret < 0 && ret != -ENODEV)
 		return ret;
 	return remove_address(node, container_id, ifname, link.ifindex, err);

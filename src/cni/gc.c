@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cni/endpoint.h"
+#include "cni/pod_traffic.h"
 #include "cni/reap.h"
 #include "ipam/ipam.h"
 
@@ -139,7 +140,8 @@ static int remove_device(void *ctx, const struct mk_link *link)
 		return 0;
 	mk_log_info("removing a pod's device that belongs to no valid attachment device=%s",
 		    link->name);
-	return mk_nl_link_delete(collecting->node->nl, link->name, collecting->err);
+	return mk_pod_device_remove(collecting->node->nl, collecting->node->bpf_dir, link,
+				    collecting->err);
 }
 
 int mk_cni_gc(const struct mk_cni_args *args, struct mk_cni_conf *conf,

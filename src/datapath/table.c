@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "datapath/pin.h"
@@ -54,6 +56,16 @@ void mk_table_close(struct mk_table *table)
 	if (table->name && table->fd >= 0)
 		close(table->fd);
 	*table = (struct mk_table){ .fd = -1 };
+}
+
+void *mk_table_map(const struct mk_table *table, size_t *bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *values;
+
+	*bytes = ((size_t)table->max_entries * table->value_size + page - 1) / page * page;
+	values = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, table->fd, 0);
+	return values == MAP_FAILED ? NULL : values;
 }
 
 int mk_table_get(const struct mk_table *table, const void *key, void *value, struct mk_error *err)

@@ -25,6 +25,10 @@ mk_must_check int mk_table_open(struct mk_table *table, const char *bpf_dir, con
 				size_t key_size, size_t value_size, struct mk_error *err);
 void mk_table_close(struct mk_table *table);
 
+/* The values of an array that may be mapped (BPF_F_MMAPABLE), one after the other: processes that add to
+ * them at once lose nothing, and none waits for another. The caller unmaps *@bytes. NULL: no. */
+void *mk_table_map(const struct mk_table *table, size_t *bytes);
+
 /* -ENOENT: no such entry (@err says so). */
 mk_must_check int mk_table_get(const struct mk_table *table, const void *key, void *value,
 			       struct mk_error *err);

@@ -112,9 +112,28 @@ packets_of_hooks()
 	on client ping -c 5 -i 0.2 -W 2 "$WEB" >/dev/null
 	tells_more 'monokube_hook_packets_total{hook="overlay"}' $((before + 4))
 	expect_eq "device" "$(seen 'monokube_hook_packets_total{hook="overlay"}')" "$(seen 'monokube_hook_packets_total{hook="overlay",device="mkvxlan"}')"
-	for hook in host overlay uplink uplink-egress; do
+	for hook in pod host overlay uplink uplink-egress; do
 		[[ -n $(seen "monokube_hook_bytes_total{hook=\"$hook\"}") ]] || expect_eq "bytes of $hook" "a number" ""
 	done
+}
+
+# The pod's own count of what it sent, and its devices' once they are gone.
+packets_of_pods()
+{
+	local before sent
+	lab pod node1 passing >/dev/null
+	scrape
+	before=$(seen 'monokube_hook_packets_total{hook="pod",device="pods"}')
+	bytes=$(seen 'monokube_hook_bytes_total{hook="pod",device="pods"}')
+	on passing ping -c 20 -i 0.05 -s 1000 -W 2 "$WEB" >/dev/null
+	tells_more 'monokube_hook_packets_total{hook="pod"}' $((before + 19))
+	tells_more 'monokube_hook_bytes_total{hook="pod"}' $((bytes + 20 * 1042 - 1))
+	sent=$(seen 'monokube_hook_packets_total{hook="pod"}')
+	lab rm passing
+	tells_more 'monokube_hook_packets_total{hook="pod"}' $((sent - 1))
+	lab agent stop node1
+	lab agent start node1
+	wait_for 20 tells_more 'monokube_hook_packets_total{hook="pod"}' $((sent - 1))
 }
 
 # A session stays for a while after its connection; the sweep comes by every five seconds.
@@ -295,6 +314,7 @@ check "CNI calls, made by other processes, and their time" cni_calls
 check "what is known, what is programmed, and how full the tables are" known_and_programmed
 check "drops by reason and hook" drops
 check "packets that came to a hook" packets_of_hooks
+check "packets that pods sent, also those that are gone" packets_of_pods
 check "sessions, as the last sweep saw them" sessions
 check "NAT ports in use" masquerade
 check "connections, packets, bytes and drops of each Service" each_service

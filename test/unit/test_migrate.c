@@ -129,6 +129,7 @@ static const struct {
 	{ "nat_sessions", 16, 56 },
 	{ "nat_sessions_new", 16, 56 },
 	{ "pods", 4, 12 },
+	{ "pods_gone", 4, 16 },
 	{ "routes", 8, 8 },
 	{ "runtime", 4, 12 },
 	{ "service_backends", 12, 8 },
