@@ -13,6 +13,7 @@
 #include "rewrite.h"
 
 #define MK_NAT_PROBES	      16
+#define MK_NAT_PROBES_FREE    8 /* after so many, an ended connection's port will do */
 #define MK_SECOND_NS	      1000000000ULL
 #define MK_LAST_SEEN_GRAIN_NS MK_SECOND_NS
 
@@ -82,7 +83,15 @@ static __always_inline int is_first_of_tcp(const struct packet *pkt)
 	return (pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
 }
 
-/* A SYN on a session that has ended opens a new one: the client reuses its port. */
+/* A direction without an entry can say no more. */
+static __always_inline int session_is_over(const struct mk_session *session,
+					   const struct mk_session *peer)
+{
+	return !peer || (session->flags | peer->flags) & MK_SESSION_RST ||
+	       session->flags & peer->flags & MK_SESSION_FIN;
+}
+
+/* Remove an established session that has ended. Returns 1, or 0: it has not. */
 static __always_inline int session_ended(struct session_tables tables, const struct mk_tuple *key,
 					 struct mk_session *session)
 {
@@ -91,8 +100,7 @@ static __always_inline int session_ended(struct session_tables tables, const str
 
 	session_peer_key(&peer_key, session);
 	peer = bpf_map_lookup_elem(tables.established, &peer_key);
-	if (peer && !((session->flags | peer->flags) & MK_SESSION_RST) &&
-	    !(session->flags & peer->flags & MK_SESSION_FIN))
+	if (!session_is_over(session, peer))
 		return 0;
 	if (tables.of_services)
 		account_flush(session, peer);
@@ -101,7 +109,8 @@ static __always_inline int session_ended(struct session_tables tables, const str
 	return 1;
 }
 
-/* So does one on a half-open session that was refused: its backend may be another's by now. */
+/* A SYN on a half-open session that was refused opens a new one: its backend may be another's by
+ * now. */
 static __always_inline int session_refused(struct session_tables tables, const struct mk_tuple *key,
 					   struct mk_session *session)
 {
@@ -192,6 +201,7 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
 
 	if (session) {
+		/* a SYN on one that has ended opens a new one: the client reuses its port */
 		if (is_first_of_tcp(pkt) && session_ended(tables, &pkt->tuple, session))
 			return 0;
 		session_touch(skb, tables, session, pkt);
@@ -254,15 +264,42 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 	       bpf_map_lookup_elem(tables.half_open, &key);
 }
 
-#define MK_NEVER_NS ~0ULL
+/* In what order sessions give up the port that another flow needs: the lowest rank first, which is the
+ * time of the last packet for one that has ended, and with this bit for one that is half open. */
+#define MK_RANK_HALF_OPEN (1ULL << 63)
+#define MK_RANK_KEEPS	  ~0ULL
 
-/* Enter the answer's direction. Returns 0, or -1 if it is another session's: a client may use one
- * port towards a Service and towards its backend, or towards two Services that share it. *@answered_ns:
- * when that session was made or last answered, MK_NEVER_NS if it is established. */
+/* The session that has a port. */
+struct port_holder {
+	__u64 rank;
+	__u64 rank_below; /* what is asked for: another rank need not be found out */
+	int gives_up; /* it has the lowest rank: it goes */
+	int thorough; /* one that only the side which does not answer here has reset, too */
+};
+
+static __always_inline __u64 established_rank(struct session_tables tables,
+					      const struct mk_session *session,
+					      const struct port_holder *holder)
+{
+	struct mk_tuple peer_key;
+
+	if (session->last_seen_ns >= holder->rank_below)
+		return MK_RANK_KEEPS;
+	if (!(session->flags & (MK_SESSION_FIN | MK_SESSION_RST)) && !holder->thorough)
+		return MK_RANK_KEEPS;
+	session_peer_key(&peer_key, session);
+	if (!session_is_over(session, bpf_map_lookup_elem(tables.established, &peer_key)))
+		return MK_RANK_KEEPS;
+	return session->last_seen_ns;
+}
+
+/* Enter the answer's direction. Returns 0, or -1 if it is another session's, of which holder->rank
+ * tells then: a client may use one port towards a Service and towards its backend, or towards two
+ * Services that share it. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
 					       const struct session_request *request,
-					       __u64 *answered_ns)
+					       struct port_holder *holder)
 {
 	struct mk_session session = {
 		.created_ns = session_clock_ns(),
@@ -276,16 +313,19 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	session.last_seen_ns = session.created_ns;
 	tuple_reverse(&key, &request->to);
 	tuple_reverse(&session.to, &pkt->tuple);
-	*answered_ns = MK_NEVER_NS;
-	if (bpf_map_lookup_elem(tables.established, &key))
+	holder->rank = MK_RANK_KEEPS;
+	other = bpf_map_lookup_elem(tables.established, &key);
+	if (other) {
+		holder->rank = established_rank(tables, other, holder);
 		return -1;
+	}
 	if (bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST) == 0)
 		return 0;
 	/* this flow's own, whose other direction was evicted? */
 	other = bpf_map_lookup_elem(tables.half_open, &key);
 	if (!other)
 		return -1;
-	*answered_ns = other->last_seen_ns;
+	holder->rank = other->last_seen_ns | MK_RANK_HALF_OPEN;
 	if (!tuple_eq(&other->to, &session.to))
 		return -1;
 	return bpf_map_update_elem(tables.half_open, &key, &session, BPF_ANY) ? -1 : 0;
@@ -305,13 +345,18 @@ static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
 	return hash ^ (hash >> 16);
 }
 
-/* Forget the half-open session whose answers show the reverse of @to. */
+/* Forget the session whose answers show the reverse of @to, unless it is established and goes on. */
 static __always_inline void session_forget(struct session_tables tables, const struct mk_tuple *to)
 {
 	struct mk_tuple key, peer_key;
 	struct mk_session *session;
 
 	tuple_reverse(&key, to);
+	session = bpf_map_lookup_elem(tables.established, &key);
+	if (session) {
+		session_ended(tables, &key, session);
+		return;
+	}
 	session = bpf_map_lookup_elem(tables.half_open, &key);
 	if (!session)
 		return;
@@ -320,34 +365,47 @@ static __always_inline void session_forget(struct session_tables tables, const s
 	bpf_map_delete_elem(tables.half_open, &key);
 }
 
+/* Give the flow port number @at of the range. Returns 0, or -1 if another session has it. */
+static __always_inline int session_try_port(struct session_tables tables, const struct packet *pkt,
+					    struct session_request *request, __u32 at,
+					    struct port_holder *holder)
+{
+	__u32 range = mk_node.nat_port_max - mk_node.nat_port_min + 1;
+
+	request->to.sport = bpf_htons(mk_node.nat_port_min + at % range);
+	if (pkt->l4 == MK_L4_ECHO_REQUEST)
+		request->to.dport = request->to.sport;
+	if (holder->gives_up)
+		session_forget(tables, &request->to);
+	return session_put_reverse(tables, pkt, request, holder);
+}
+
 /* A source port that no live session towards the same destination uses: by hash, with a bounded
- * probe. Where all of these are taken, the half-open session without an answer for longest gives its
- * port up: a flood towards one destination takes ports from the flood. Returns 0 with request->to.sport
- * set and the answer's direction entered, or -1. */
+ * probe. Where these are taken, a connection that has ended gives its port up, of those seen the one
+ * that ended longest ago: the server may remember it (TIME-WAIT), and takes a SYN with a later
+ * timestamp or sequence number (RFC 6191). Where none has, the half-open session without an answer for
+ * longest: a flood towards one destination takes ports from the flood. Returns 0 with
+ * request->to.sport set and the answer's direction entered, or -1. */
 static __always_inline int session_take_port(struct session_tables tables, const struct packet *pkt,
 					     struct session_request *request)
 {
-	__u32 range = mk_node.nat_port_max - mk_node.nat_port_min + 1;
-	__u32 at = tuple_hash(&pkt->tuple), oldest = 0;
-	__u64 oldest_ns = MK_NEVER_NS, answered_ns;
-	int echo = pkt->l4 == MK_L4_ECHO_REQUEST;
+	struct port_holder holder = { .rank_below = MK_RANK_KEEPS };
+	__u32 at = tuple_hash(&pkt->tuple), lowest = 0;
 
-	for (int i = 0; i <= MK_NAT_PROBES; i++) {
-		if (i == MK_NAT_PROBES)
-			at = oldest;
-		request->to.sport = bpf_htons(mk_node.nat_port_min + at % range);
-		if (echo)
-			request->to.dport = request->to.sport;
-		if (i == MK_NAT_PROBES) {
-			if (oldest_ns == MK_NEVER_NS)
-				break;
-			session_forget(tables, &request->to);
-		}
-		if (session_put_reverse(tables, pkt, request, &answered_ns) == 0)
+	/* one round more takes the port, when the search is over: the code is here once */
+	for (int i = 0; i <= MK_NAT_PROBES && !holder.gives_up; i++) {
+		holder.thorough = i >= MK_NAT_PROBES_FREE;
+		holder.gives_up = i == MK_NAT_PROBES ||
+				  (holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN);
+		if (holder.gives_up && holder.rank_below == MK_RANK_KEEPS)
+			break;
+		if (holder.gives_up)
+			at = lowest;
+		if (session_try_port(tables, pkt, request, at, &holder) == 0)
 			return 0;
-		if (answered_ns < oldest_ns) {
-			oldest_ns = answered_ns;
-			oldest = at;
+		if (holder.rank < holder.rank_below) {
+			holder.rank_below = holder.rank;
+			lowest = at;
 		}
 		at = at * 0x9e3779b1 + 0x7f4a7c15;
 	}
@@ -365,11 +423,11 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		.account_id = request->account_id,
 		.flags = MK_SESSION_FORWARD,
 	};
+	struct port_holder holder = { 0 };
 	struct mk_tuple reverse;
-	__u64 answered_ns;
 
 	session.last_seen_ns = session.created_ns;
-	if (!request->source_port && session_put_reverse(tables, pkt, request, &answered_ns))
+	if (!request->source_port && session_put_reverse(tables, pkt, request, &holder))
 		request->source_port = 1;
 	if (request->source_port && session_take_port(tables, pkt, request))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;

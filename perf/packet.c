@@ -3,6 +3,8 @@
  * network around it (BPF_PROG_TEST_RUN). Each run sends one packet, because a rewritten packet is
  * another flow the next time; so a figure holds the kernel's own overhead of a run, which the last
  * row shows. Minimum and median of many runs: compare rows of one run, not of two machines. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,8 @@
 
 static unsigned runs =
 	RUNS; /* MK_PACKET_RUNS: fewer, where each costs the same (perf/instructions) */
+
+enum { PORT_MIN = 49152, PORT_MAX = 53247 }; /* of masqueraded traffic */
 
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
@@ -155,6 +159,75 @@ static void measure_connection(void)
 	}
 }
 
+/* New flows to one place, so many sixteenths of whose source ports are taken. */
+static const struct {
+	const char *name;
+	unsigned sixteenths;
+	uint8_t flags; /* of the sessions that have them */
+} shortages[] = {
+	{ "pod to outside, new flow", 0, 0 },
+	{ "  half of the ports in use", 8, 0 },
+	{ "  15 of 16 ports in use", 15, 0 },
+	{ "  half of them just ended", 8, MK_SESSION_FIN },
+	{ "  all of them just ended", 16, MK_SESSION_FIN },
+};
+
+static struct mk_tuple reverse(const struct mk_tuple *in)
+{
+	return (struct mk_tuple){ .saddr = in->daddr,
+				  .daddr = in->saddr,
+				  .sport = in->dport,
+				  .dport = in->sport,
+				  .proto = in->proto };
+}
+
+/* A session has @port, or nobody has it. */
+static void set_port(unsigned port, bool taken, uint8_t flags)
+{
+	struct mk_tuple asks = { .dport = htons(443), .proto = IPPROTO_TCP }, answers;
+	struct mk_session to = { .flags = flags | MK_SESSION_OPEN }, back = to;
+	int map = fixture_map("nat_sessions");
+
+	asks.saddr = fixture_addr("10.244.1.3");
+	asks.daddr = fixture_addr("203.0.113.20");
+	asks.sport = htons(port);
+	to.flags |= MK_SESSION_FORWARD;
+	to.to = asks;
+	to.to.saddr = fixture_addr("192.168.99.11");
+	answers = reverse(&to.to);
+	back.to = reverse(&asks);
+	if (taken) {
+		bpf_map_update_elem(map, &asks, &to, BPF_ANY);
+		bpf_map_update_elem(map, &answers, &back, BPF_ANY);
+	} else {
+		bpf_map_delete_elem(map, &asks);
+		bpf_map_delete_elem(map, &answers);
+	}
+}
+
+static void measure_shortage(int row)
+{
+	enum { PORTS_RUNS = 1000 };
+	unsigned port_runs = runs < PORTS_RUNS ? runs : PORTS_RUNS;
+	uint32_t ns[PORTS_RUNS];
+
+	for (unsigned i = 0; i < port_runs; i++) {
+		struct frame in;
+		char flow[96];
+
+		for (unsigned port = PORT_MIN; i % 256 == 0 && port <= PORT_MAX; port++)
+			set_port(port, port % 16 < shortages[row].sixteenths, shortages[row].flags);
+		snprintf(flow, sizeof(flow), "tcp 10.244.1.2:%u > 203.0.113.20:443", 1024 + i);
+		in = frame_make(flow, NULL);
+		ns[i] = fixture_ns_per_packet(MK_HOOK_POD, &in, 1);
+		fixture_empty("nat_sessions_new");
+	}
+	qsort(ns, port_runs, sizeof(ns[0]), compare);
+	printf("%-34s %8u %8u\n", shortages[row].name, ns[0], ns[port_runs / 2]);
+	for (unsigned port = PORT_MIN; port <= PORT_MAX; port++)
+		set_port(port, false, 0);
+}
+
 START_TEST(measure_all)
 {
 	establish();
@@ -162,6 +235,8 @@ START_TEST(measure_all)
 	for (int row = 0; row < ROWS(rows); row++)
 		measure(row);
 	measure_connection();
+	for (int row = 0; row < ROWS(shortages); row++)
+		measure_shortage(row);
 }
 END_TEST
 
@@ -175,6 +250,7 @@ int main(void)
 
 	if (fewer && atoi(fewer) > 0 && atoi(fewer) < RUNS)
 		runs = (unsigned)atoi(fewer);
+	fixture_nat_ports(PORT_MIN, PORT_MAX);
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, measure_all);
 	srunner_run_all(runner, CK_MINIMAL);

@@ -331,6 +331,12 @@ START_TEST(test_ports_exhausted)
 	taken.sport = htons(8080);
 	for (unsigned port = 49152; port < 65536; port++) {
 		taken.dport = htons((uint16_t)port);
+		/* its own pair: alive */
+		session.to.saddr = taken.daddr;
+		session.to.daddr = taken.saddr;
+		session.to.sport = taken.dport;
+		session.to.dport = taken.sport;
+		session.to.proto = taken.proto;
 		ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions"), &taken, &session, 0),
 				 0);
 	}

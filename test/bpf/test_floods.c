@@ -140,6 +140,87 @@ START_TEST(test_ports_run_out)
 }
 END_TEST
 
+/* The connection's end: a FIN from each side, or an RST of one. */
+enum ending { BOTH_FIN, CLIENT_RST, SERVER_RST, ENDINGS };
+
+static void end(const struct path *path, unsigned port, unsigned seen, enum ending ending)
+{
+	if (ending != SERVER_RST)
+		ck_assert_uint_eq(ask(path, "tcp", port, (ending == BOTH_FIN ? FIN : RST) | ACK),
+				  seen);
+	if (ending != CLIENT_RST)
+		answer(path, "tcp", seen, port, (ending == BOTH_FIN ? FIN : RST) | ACK);
+}
+
+/* Establish connections from ports @from on until every port has one. */
+static void take_all_ports(const struct path *path, unsigned from, unsigned client_port[PORTS])
+{
+	unsigned made = 0, seen;
+
+	memset(client_port, 0, PORTS * sizeof(client_port[0]));
+	for (unsigned port = from; made < PORTS && port < from + 10000; port++) {
+		seen = establish(path, port);
+		if (!seen)
+			continue;
+		ck_assert_uint_eq(client_port[seen - PORT_MIN], 0);
+		client_port[seen - PORT_MIN] = port;
+		made++;
+	}
+	ck_assert_uint_eq(made, PORTS);
+}
+
+/* All ports are taken, of every fourth the connection is alive. Those that have ended give theirs up as
+ * soon as it is needed, as often as it is; what is alive keeps its own. */
+START_TEST(test_ended_give_ports_up)
+{
+	const struct path *path = &paths[_i / ENDINGS];
+	const enum ending ending = _i % ENDINGS;
+	unsigned client_port[PORTS], drops, seen;
+
+	take_all_ports(path, 2000, client_port);
+	drops = (unsigned)fixture_drops_total();
+	for (unsigned i = 0; i < PORTS; i++)
+		if (i % 4)
+			end(path, client_port[i], PORT_MIN + i, ending);
+	for (unsigned i = 0; i < 10 * PORTS; i++) {
+		seen = establish(path, 20000 + i);
+		ck_assert_msg(seen, "%s: connection %u after those that ended got no port",
+			      path->name, i);
+		ck_assert_msg((seen - PORT_MIN) % 4, "%s: port %u is in use", path->name, seen);
+		end(path, 20000 + i, seen, ending);
+	}
+	for (unsigned i = 0; i < PORTS; i += 4)
+		ck_assert_uint_eq(ask(path, "tcp", client_port[i], ACK), PORT_MIN + i);
+	ck_assert_uint_eq(fixture_drops_total(), drops);
+	/* an entry of each direction: none is left behind */
+	ck_assert_uint_eq(fixture_count(path->hook == MK_HOOK_POD ? "nat_sessions" : "sessions"),
+			  2 * PORTS);
+}
+END_TEST
+
+/* A server may still remember the connection that ended: the port that has been free for longer is the
+ * better one. */
+START_TEST(test_longest_ended_first)
+{
+	const struct path *path = &paths[_i];
+	unsigned client_port[PORTS], older = 0, seen;
+	uint8_t young[PORTS] = { 0 };
+
+	take_all_ports(path, 2000, client_port);
+	for (unsigned i = 0; i < PORTS; i++)
+		end(path, client_port[i], PORT_MIN + i, BOTH_FIN);
+	for (unsigned i = 0; i < PORTS / 2; i++) {
+		seen = establish(path, 20000 + i);
+		ck_assert_uint_ne(seen, 0);
+		older += !young[seen - PORT_MIN];
+		young[seen - PORT_MIN] = 1;
+		end(path, 20000 + i, seen, BOTH_FIN);
+	}
+	ck_assert_msg(older >= PORTS / 2 - 2, "%s: only %u of %u ports were the older ones",
+		      path->name, older, PORTS / 2);
+}
+END_TEST
+
 /* A question and its answer are no established flow: names are asked so by the thousand, and anybody
  * can make a server answer a made-up client. The client's next datagram makes it one. */
 START_TEST(test_udp_question_and_answer)
@@ -195,6 +276,8 @@ int main(void)
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_first_packets_make_room, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_ports_run_out, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_ended_give_ports_up, 0, ENDINGS * ROWS(paths));
+	tcase_add_loop_test(tcase, test_longest_ended_first, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_udp_question_and_answer, 0, ROWS(paths));
 	tcase_add_test(tcase, test_no_room_for_established);
 	return bpf_run(suite);
