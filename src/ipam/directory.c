@@ -131,13 +131,43 @@ static char *read_owner(struct mk_ipam *ipam, const char *name)
 	return strdup(text);
 }
 
+int mk_ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_error *err)
+{
+	char name[MK_IP_STRLEN], *owner;
+
+	if (!slot->allocated || slot->container_id)
+		return 0;
+	owner = read_owner(ipam, mk_ip_format(&slot->ip, name));
+	if (!owner)
+		return mk_error_errno(err, errno, "cannot read '%s/%s'", ipam->path, name);
+	mk_ipam_slot_set_owner(slot, owner);
+	if (!slot->container_id[0])
+		mk_log_warn("address file without a readable owner, in use until garbage "
+			    "collection path=%s/%s",
+			    ipam->path, name);
+	return 0;
+}
+
+int mk_ipam_read_owners(struct mk_ipam *ipam, struct mk_error *err)
+{
+	struct mk_ipam_slot *slot, *next;
+	int ret;
+
+	HASH_ITER(hh, ipam->slots, slot, next) {
+		ret = mk_ipam_slot_read(ipam, slot, err);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
 static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_error *err)
 {
-	struct mk_ip ip;
 	struct mk_ipam_slot *slot;
-	char *owner;
+	struct mk_ip ip;
 
-	if (strcmp(name, LOCK_NAME) == 0 || strcmp(name, RELEASED_NAME) == 0)
+	/* directories and files of our own */
+	if (name[0] == '.' || strcmp(name, LOCK_NAME) == 0 || strcmp(name, RELEASED_NAME) == 0)
 		return 0;
 	if (!parse_name(name, &ip)) {
 		mk_log_warn("address directory holds a file that is not ours, ignored "
@@ -148,14 +178,7 @@ static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_erro
 	slot = mk_ipam_slot_get(ipam, &ip, err);
 	if (!slot)
 		return -ENOMEM;
-	owner = read_owner(ipam, name);
-	if (!owner)
-		return mk_error_errno(err, errno, "cannot read '%s/%s'", ipam->path, name);
-	mk_ipam_slot_set_owner(slot, owner);
-	if (!slot->container_id[0])
-		mk_log_warn("address file without a readable owner, in use until garbage "
-			    "collection path=%s/%s",
-			    ipam->path, name);
+	slot->allocated = true;
 	return 0;
 }
 
@@ -293,7 +316,7 @@ struct mk_ipam *mk_ipam_open(const char *state_dir, struct mk_error *err)
 		mk_error_errno(err, ENOMEM, "address table");
 		return NULL;
 	}
-	ipam->dir_fd = ipam->released_fd = ipam->lock_fd = -1;
+	ipam->dir_fd = ipam->released_fd = ipam->lock_fd = ipam->owners_fd = -1;
 	if (open_locked(ipam, state_dir, err) < 0)
 		goto failed;
 	if (unlinkat(ipam->dir_fd, MK_IPAM_NEW, 0) < 0 && errno != ENOENT) {
@@ -301,7 +324,8 @@ struct mk_ipam *mk_ipam_open(const char *state_dir, struct mk_error *err)
 		goto failed;
 	}
 	if (each_name(ipam, ipam->dir_fd, load_allocated, err) < 0 ||
-	    each_name(ipam, ipam->released_fd, load_released, err) < 0)
+	    each_name(ipam, ipam->released_fd, load_released, err) < 0 ||
+	    mk_ipam_owners_open(ipam, err) < 0)
 		goto failed;
 	return ipam;
 failed:
@@ -320,6 +344,7 @@ void mk_ipam_free(struct mk_ipam *ipam)
 	}
 	close_fd(&ipam->dir_fd);
 	close_fd(&ipam->released_fd);
+	close_fd(&ipam->owners_fd);
 	close_fd(&ipam->lock_fd); /* unlocks */
 	free(ipam);
 }

@@ -15,16 +15,40 @@ static bool slot_is_of(const struct mk_ipam_slot *slot, const char *container_id
 	       strcmp(slot->ifname, ifname) == 0;
 }
 
-static struct mk_ipam_slot *slot_of_owner(struct mk_ipam *ipam, const char *container_id,
-					  const char *ifname)
+/* By the index alone. Sets *@found, NULL if it knows of none. Returns 0, or an error. */
+static int slot_in_index(struct mk_ipam *ipam, const char *container_id, const char *ifname,
+			 struct mk_ipam_slot **found, struct mk_error *err)
 {
+	struct mk_ipam_slot *slot = NULL;
+	struct mk_ip ip;
+	int ret = 0;
+
+	*found = NULL;
+	if (mk_ipam_owner_find(ipam, container_id, ifname, &ip))
+		slot = mk_ipam_slot_find(ipam, &ip);
+	if (slot)
+		ret = mk_ipam_slot_read(ipam, slot, err);
+	if (slot && ret == 0 && slot_is_of(slot, container_id, ifname))
+		*found = slot;
+	return ret;
+}
+
+/* By the index, else by reading all: what a version without an index has allocated is found. */
+static int slot_of_owner(struct mk_ipam *ipam, const char *container_id, const char *ifname,
+			 struct mk_ipam_slot **found, struct mk_error *err)
+{
+	int ret = slot_in_index(ipam, container_id, ifname, found, err);
 	struct mk_ipam_slot *slot, *next;
 
+	if (ret == 0 && !*found)
+		ret = mk_ipam_read_owners(ipam, err);
+	if (ret < 0 || *found)
+		return ret;
 	HASH_ITER(hh, ipam->slots, slot, next) {
 		if (slot_is_of(slot, container_id, ifname))
-			return slot;
+			*found = slot;
 	}
-	return NULL;
+	return 0;
 }
 
 /* ---- allocating ---------------------------------------------------------------------------- */
@@ -80,18 +104,21 @@ static int write_owner(struct mk_ipam *ipam, const char *text)
 }
 
 /* Write the file of @ip: after this returned 0 the address is the owner's. */
-static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
-		 struct mk_error *err)
+static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_ipam_owner *owner,
+		 const char *text, struct mk_error *err)
 {
 	char name[MK_IP_STRLEN];
-	int ret = write_owner(ipam, text);
+	int ret = mk_ipam_owner_add(ipam, owner->container_id, owner->ifname, ip);
 
 	mk_ip_format(ip, name);
+	if (ret == 0)
+		ret = write_owner(ipam, text);
 	if (ret == 0 && renameat(ipam->dir_fd, MK_IPAM_NEW, ipam->dir_fd, name) < 0)
 		ret = -errno;
 	if (ret == 0)
 		return 0;
 	unlinkat(ipam->dir_fd, MK_IPAM_NEW, 0);
+	mk_ipam_owner_remove(ipam, owner->container_id, owner->ifname);
 	mk_error_errno(err, -ret, "cannot write '%s/%s'", ipam->path, name);
 	if (ret == -ENOSPC) { /* to callers, ENOSPC means that the addresses are used up */
 		ret = -EIO;
@@ -115,7 +142,7 @@ static int claim(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_i
 		text = NULL;
 		return mk_error_errno(err, ENOMEM, "address table");
 	}
-	ret = store(ipam, ip, text, err);
+	ret = store(ipam, ip, owner, text, err);
 	if (ret < 0)
 		goto failed;
 	if (slot->sequence)
@@ -150,11 +177,14 @@ static int check_owner(const struct mk_ipam_owner *owner, struct mk_error *err)
 int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
 		     const struct mk_ipam_owner *owner, struct mk_ip *ip, struct mk_error *err)
 {
-	const struct mk_ipam_slot *have = slot_of_owner(ipam, owner->container_id, owner->ifname);
 	char a[MK_IP_STRLEN], b[MK_IP_STRLEN];
 	int ret = check_owner(owner, err);
+	struct mk_ipam_slot *have;
 	unsigned int in_use;
 
+	if (ret == 0)
+		ret = (ipam->owners_fd >= 0 ? slot_in_index : slot_of_owner)(
+			ipam, owner->container_id, owner->ifname, &have, err);
 	if (ret < 0)
 		return ret;
 	if (have) {
@@ -172,8 +202,11 @@ int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first, const stru
 int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 		 struct mk_ip *ip, struct mk_error *err)
 {
-	const struct mk_ipam_slot *slot = slot_of_owner(ipam, container_id, ifname);
+	struct mk_ipam_slot *slot;
+	int ret = slot_of_owner(ipam, container_id, ifname, &slot, err);
 
+	if (ret < 0)
+		return ret;
 	if (!slot)
 		return mk_error_set(err, ENOENT,
 				    "no address is allocated to container '%s' interface '%s'",
@@ -210,15 +243,18 @@ static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct 
 	}
 	ipam->last_sequence = slot->sequence = sequence;
 	slot->allocated = false;
+	if (slot->container_id) /* else the next walk over all finds that the entry is not true */
+		mk_ipam_owner_remove(ipam, slot->container_id, slot->ifname);
 	return 0;
 }
 
 int mk_ipam_release(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 		    struct mk_error *err)
 {
-	struct mk_ipam_slot *slot = slot_of_owner(ipam, container_id, ifname);
+	struct mk_ipam_slot *slot;
+	int ret = slot_of_owner(ipam, container_id, ifname, &slot, err);
 
-	return slot ? slot_release(ipam, slot, err) : 0;
+	return ret == 0 && slot ? slot_release(ipam, slot, err) : ret;
 }
 
 int mk_ipam_release_ip(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err)
@@ -233,9 +269,11 @@ int mk_ipam_each(struct mk_ipam *ipam,
 		 void *ctx, struct mk_error *err)
 {
 	struct mk_ipam_slot *slot, *next;
-	int ret;
+	int ret = mk_ipam_read_owners(ipam, err);
 
-	(void)err;
+	if (ret < 0)
+		return ret;
+	mk_ipam_owners_repair(ipam);
 	HASH_ITER(hh, ipam->slots, slot, next) {
 		const struct mk_ipam_owner owner = {
 			.container_id = slot->container_id,

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -325,6 +326,104 @@ START_TEST(test_modes)
 }
 END_TEST
 
+/* ---- the index of owners ------------------------------------------------------------------------ */
+
+/* Names of addresses that were opened since @watch was made, one after the other. */
+static void opened_addresses(int watch, char *names, size_t size)
+{
+	_Alignas(struct inotify_event) char buf[16384];
+	ssize_t got = read(watch, buf, sizeof(buf));
+	const struct inotify_event *event;
+
+	*names = '\0';
+	for (char *at = buf; at < buf + got; at += sizeof(*event) + event->len) {
+		event = (const struct inotify_event *)at;
+		if (event->len && strncmp(event->name, "10.", 3) == 0)
+			snprintf(names + strlen(names), size - strlen(names), "%s ", event->name);
+	}
+}
+
+/* However many pods there are, an ADD reads nobody's file, and a DEL the one of its own. */
+START_TEST(test_reads_its_own_file_alone)
+{
+	char text[MK_IP_STRLEN], names[1024], id[16];
+	cleanup_close int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+	for (int i = 0; i < 5; i++) {
+		snprintf(id, sizeof(id), "c%d", i);
+		ck_ok(allocate(id, text));
+	}
+	ck_assert_int_ge(inotify_add_watch(watch, path_of("."), IN_OPEN), 0);
+	ck_ok(allocate("more", text));
+	opened_addresses(watch, names, sizeof(names));
+	ck_assert_str_eq(names, "");
+	release("c3");
+	opened_addresses(watch, names, sizeof(names));
+	ck_assert_str_eq(names, "10.244.1.5 ");
+	ck_assert_int_eq(allocate("c2", text), -EEXIST);
+	opened_addresses(watch, names, sizeof(names));
+	ck_assert_str_eq(names, "10.244.1.4 ");
+}
+END_TEST
+
+/* Files of a version that kept no index: it is made at once. */
+START_TEST(test_index_is_made)
+{
+	char text[MK_IP_STRLEN], command[300];
+
+	release("nobody");
+	write_file("10.244.1.2", "c1\neth0\n\n");
+	write_file("10.244.1.3", "c2\neth0\n\n");
+	snprintf(command, sizeof(command), "rm -r %s", path_of(".owners"));
+	ck_assert_int_eq(system(command), 0);
+	if (_i) /* killed while it was made */
+		ck_assert_int_eq(mkdir(path_of(".owners.new"), 0700), 0);
+	ck_assert_int_eq(allocate("c2", text), -EEXIST);
+	ck_assert_int_eq(count_names(".owners"), 2);
+	ck_assert_int_ne(access(path_of(".owners.new"), F_OK), 0);
+}
+END_TEST
+
+static int count_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	(void)ip;
+	(void)owner;
+	(*(int *)ctx)++;
+	return 0;
+}
+
+static void visit_all(int expected)
+{
+	cleanup_ipam struct mk_ipam *ipam = open_ipam();
+	int count = 0;
+
+	ck_ok(mk_ipam_each(ipam, count_visit, &count, &err));
+	ck_assert_int_eq(count, expected);
+}
+
+/* A kill after the index was written and before the file: the entry leads nowhere, or to another's
+ * address. It keeps nobody from anything, and goes with the next walk over all. */
+START_TEST(test_index_leads_nowhere)
+{
+	char text[MK_IP_STRLEN];
+
+	ck_ok(allocate("c1", text));
+	ck_assert_int_eq(unlink(path_of("10.244.1.2")), 0);
+	if (_i)
+		write_file("10.244.1.2", "c2\neth0\n\n");
+	ck_assert_int_eq(count_names(".owners"), 1);
+	visit_all(_i);
+	ck_assert_int_eq(count_names(".owners"), _i);
+	ck_ok(allocate("c1", text));
+	ck_assert_str_eq(text, _i ? "10.244.1.3" : "10.244.1.2");
+	ck_assert_int_eq(unlink(path_of(text)), 0);
+	ck_ok(allocate("c1", text)); /* without a walk, too */
+	ck_assert_int_eq(count_names(".owners"), 1 + _i);
+	release("c1");
+	ck_assert_int_eq(count_names(".owners"), _i);
+}
+END_TEST
+
 /* ---- disks that refuse ------------------------------------------------------------------------ */
 
 static void mount_small(const char *options)
@@ -480,6 +579,7 @@ static void check_invariants(void)
 	ck_assert_int_eq(walk.unknown, 0);
 	/* lock, released/, the allocations, and nothing else */
 	ck_assert_int_eq(count_names("."), walk.known + 2);
+	ck_assert_int_eq(count_names(".owners"), walk.known);
 	ck_assert_int_le(walk.known + count_names("released"), KILL_RANGE);
 }
 
@@ -573,6 +673,9 @@ int main(void)
 	tcase_add_test(tc, test_foreign);
 	tcase_add_test(tc, test_leftovers);
 	tcase_add_test(tc, test_modes);
+	tcase_add_test(tc, test_reads_its_own_file_alone);
+	tcase_add_loop_test(tc, test_index_is_made, 0, 2);
+	tcase_add_loop_test(tc, test_index_leads_nowhere, 0, 2);
 	tcase_add_test(tc, test_disk_full);
 	tcase_add_test(tc, test_read_only);
 	tcase_add_test(tc, test_removed_while_waiting);
