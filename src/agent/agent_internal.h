@@ -310,8 +310,8 @@ void mk_agent_health_updated(struct mk_agent *agent);
 void mk_agent_health_service(struct mk_agent *agent, const char *key,
 			     const struct mk_compiled_service *compiled);
 
-/* health_latency.c: endpoints changed because of something at @unix_ns; Services that are not dirty any
- * more are written. */
+/* health_latency.c: endpoints changed because of something at @unix_ns (0: see mk_model_listener);
+ * Services that are not dirty any more are written. */
 void mk_agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
 				int64_t unix_ns);
 void mk_agent_latency_written(struct mk_agent *agent);

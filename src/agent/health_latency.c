@@ -13,6 +13,32 @@
  * triggers the next are not measured. */
 #define TRIGGERS_MAX 65536
 
+static void remove_trigger(struct agent_health *health, struct agent_trigger **place)
+{
+	struct agent_trigger *trigger = *place;
+
+	*place = trigger->next;
+	free(trigger);
+	health->trigger_count--;
+}
+
+static void forget_triggers_of(struct agent_health *health, const char *namespace_,
+			       const char *name)
+{
+	struct agent_trigger **place = &health->triggers;
+	size_t namespace_bytes = strlen(namespace_);
+
+	while (*place) {
+		const char *key = (*place)->key;
+
+		if (strncmp(key, namespace_, namespace_bytes) == 0 && key[namespace_bytes] == '/' &&
+		    strcmp(key + namespace_bytes + 1, name) == 0)
+			remove_trigger(health, place);
+		else
+			place = &(*place)->next;
+	}
+}
+
 /* What changed before the start was written by an earlier run, or could not be. */
 void mk_agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
 				int64_t unix_ns)
@@ -21,7 +47,10 @@ void mk_agent_latency_triggered(struct mk_agent *agent, const char *namespace_, 
 	struct agent_health *health = agent->health;
 	struct agent_trigger *trigger;
 
-	if (unix_ns <= health->started_unix_ns || health->trigger_count >= TRIGGERS_MAX)
+	if (unix_ns == 0)
+		forget_triggers_of(health, namespace_, name);
+	if (unix_ns == 0 || unix_ns <= health->started_unix_ns ||
+	    health->trigger_count >= TRIGGERS_MAX)
 		return;
 	trigger = malloc(sizeof(*trigger) + key_bytes);
 	if (!trigger)
@@ -41,15 +70,6 @@ static void observe(struct agent_health *health, const struct agent_trigger *tri
 	mk_histogram_observe(&health->latency, (double)took_ns / (double)MK_NS_PER_S);
 	mk_log_debug("network programming latency service=%s ms=%lld", trigger->key,
 		     (long long)(took_ns / 1000000));
-}
-
-static void remove_trigger(struct agent_health *health, struct agent_trigger **place)
-{
-	struct agent_trigger *trigger = *place;
-
-	*place = trigger->next;
-	free(trigger);
-	health->trigger_count--;
 }
 
 void mk_agent_latency_written(struct mk_agent *agent)

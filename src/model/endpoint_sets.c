@@ -82,14 +82,16 @@ static bool tell_set(const struct mk_model *model, enum mk_kind kind,
 	return true;
 }
 
+/* @slice NULL: it is gone. */
 static void tell_trigger(const struct mk_model *model, const struct mk_json *slice,
 			 const struct mk_endpoint_set *set)
 {
-	int64_t unix_ns = model->listener.endpoints_triggered && set->service
-				  ? mk_endpoint_slice_trigger(slice)
-				  : 0;
+	int64_t unix_ns;
 
-	if (unix_ns)
+	if (!model->listener.endpoints_triggered || !set->service)
+		return;
+	unix_ns = slice ? mk_endpoint_slice_trigger(slice) : 0;
+	if (unix_ns || !slice)
 		model->listener.endpoints_triggered(model->listener.ctx, set->namespace_,
 						    set->service, unix_ns);
 }
@@ -186,6 +188,8 @@ void mk_model_delete_set(struct mk_model *model, enum mk_kind kind, const char *
 		HASH_DEL(model->endpoints, entry);
 	}
 	tell_set(model, kind, &entry->set, &(struct mk_endpoint_set){ 0 });
+	if (kind == MK_KIND_ENDPOINT_SLICE)
+		tell_trigger(model, NULL, &entry->set);
 	mk_endpoint_set_release(&entry->set);
 	free(entry);
 }

@@ -98,7 +98,9 @@ struct mk_model_listener {
 	/* The Service, or an EndpointSlice or Endpoints object of it, changed or vanished. */
 	void (*service_changed)(void *ctx, const char *namespace_, const char *name);
 	/* service_changed() was told because of an EndpointSlice that came or changed, and this is
-	 * what its controller reacted to: endpoints.kubernetes.io/last-change-trigger-time. */
+	 * what its controller reacted to: endpoints.kubernetes.io/last-change-trigger-time. 0: because of
+	 * one that is gone, which says when it was last changed, not when it went; what was told of its
+	 * Service before is not worth measuring any more (EndpointsChangeTracker.EndpointSliceUpdate()). */
 	void (*endpoints_triggered)(void *ctx, const char *namespace_, const char *name,
 				    int64_t unix_ns);
 	/* What mk_model_service_cidrs() says. */

@@ -21,6 +21,9 @@
 	"service {'spec': {'loadBalancerSourceRanges': ['192.168.99.0/24', ' 203.0.113."  \
 	"0/25']}, 'status': {'loadBalancer': {'ingress': [{'ip': '192.0.2.80'}, {'ip': '" \
 	"192.0.2.81'}]}}}"
+#define SLICE_PORT(port)                                                                       \
+	SLICE("'ports': [{'name': 'udp', 'protocol': 'UDP', 'port': " port "}], 'endpoints': " \
+	      "[{'addresses': ['10.244.2.7'], 'nodeName': 'node2'}]")
 #define INGRESS(list) "service {'status': {'loadBalancer': {'ingress': [" list "]}}}"
 
 /* clang-format off */
@@ -124,6 +127,16 @@ static const struct flow_row rows[] = {
 	{ "TestBadIPs: leading zeros, host bits, an IPv4 address in IPv6's clothes", { "service {'spec': {'clusterIP': '010.096.000.010', 'externalIPs': ['198.051.100.007', '::ffff:198.51.100.9'], 'loadBalancerSourceRanges': ['203.000.113.099/025']}, "
 	    "'status': {'loadBalancer': {'ingress': [{'ip': '192.000.002.080'}]}}}", SLICE(TCP_8080 "'endpoints': [{'addresses': ['010.244.002.007']}]"), "pod tcp vip:80 = R kept", "outside tcp ext:80 = R masq",
 	    "outside tcp 198.51.100.9:80 = R masq", "outside tcp lb:80 = R masq", "outside@203.0.113.130 tcp lb:80 = dropped SOURCE_RANGE" } },
+
+	/* conntrack/cleanup_test.go */
+	{ "TestCleanStaleEntries: UDP to an endpoint that is gone is cut by every address", { "endpoints S", "open a pod udp vip:80 = S kept", "open b outside udp lb:80 = S masq", "open c outside udp ext:80 = S masq", "open d outside udp node:30080 = S masq",
+	    "endpoints Ln R", "sweep", "a now R kept", "b now R masq", "c now R masq", "d now R masq" } },
+	{ "TestCleanStaleEntries: TCP and SCTP to an endpoint that is gone stay", { "endpoints S", "open a pod tcp vip:80 = S kept", "open b outside tcp lb:80 = S masq", "open c outside sctp ext:80 = S masq", "open d outside sctp node:30080 = S masq",
+	    "endpoints Ln R", "sweep", "a goes on", "b goes on", "c goes on", "d goes on" } },
+	{ "TestCleanStaleEntries: UDP to an endpoint that does not serve is cut, TCP and SCTP stay", { "endpoints S", "open a pod udp vip:80 = S kept", "open b outside udp node:30080 = S masq", "open e pod tcp vip:80 = S kept", "open f outside sctp node:30080 = S masq",
+	    "endpoints Sn R", "sweep", "a now R kept", "b now R masq", "e goes on", "f goes on" } },
+	{ "TestCleanStaleEntries: an endpoint that changes its port", { SLICE_PORT("8080"), "open a pod udp vip:80 = R kept", "open b outside udp lb:80 = R masq", SLICE_PORT("9090"), "sweep", "a now R:9090 kept", "b now R:9090 masq" } },
+	{ "TestServiceWithoutEndpoints: its entries stay", { "endpoints R", "open a pod udp vip:80 = R kept", "open b outside udp lb:80 = R masq", "endpoints Rn", "sweep", "a goes on", "b goes on", "endpoints none", "sweep", "a goes on" } },
 
 	/* endpointslicecache_test.go, endpointschangetracker_test.go */
 	{ "TestEndpointsMapFromESC: 1 slice, 2 hosts, ports 80,443", { SPEC(PORTS(PORT("port-0", "TCP", "80", "0") "," PORT("port-1", "TCP", "443", "0"))),

@@ -476,6 +476,7 @@ int main(void)
 	Suite *suite = suite_create("SCTP");
 	TCase *arithmetic = tcase_create("arithmetic"), *tcase = bpf_case(suite, "associations");
 
+	tcase_set_timeout(arithmetic, 60);
 	tcase_add_test(arithmetic, test_reference);
 	tcase_add_test(arithmetic, test_change_of_any_length);
 	suite_add_tcase(suite, arithmetic);

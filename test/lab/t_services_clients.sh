@@ -13,6 +13,7 @@ number sticky 1
 number ranged 2
 number nodes-only 3
 number plain 4
+number odd 5
 ALL=(web-1 web-2 node1 node2) # endpoints of sticky
 
 objects()
@@ -24,6 +25,21 @@ objects()
 	endpoints ranged web-2
 	endpoints nodes-only web-2
 	endpoints plain web-2
+	service odd LoadBalancer |
+		sed 's/^status:.*/status: {loadBalancer: {ingress: [{ip: 127.0.0.1}, {ip: 169.254.7.7}]}}/'
+	endpoints odd web-2
+}
+
+ODD=(
+	"link-local load balancer: pod|client-1|tcp udp|169.254.7.7:80|web-2|vpod1"
+	"link-local load balancer: host|node1|tcp udp|169.254.7.7:80|web-2|vpod1"
+	"beside a load balancer of loopback: ClusterIP|client-1|tcp udp|vip odd|web-2|client-1"
+	"beside a load balancer of loopback: NodePort|world|tcp udp|node1 odd|web-2|vpod1"
+	"beside a load balancer of loopback: it stays the host's|node1|tcp udp|127.0.0.1:80|refused|"
+)
+named_in_the_log()
+{
+	expect_eq "lines of node1's log" 1 "$(lab log node1 | grep -cF 'passed over: Service default/odd: status.loadBalancer.ingress[0].ip: value "127.0.0.1"')"
 }
 
 RANGES=(
@@ -118,6 +134,8 @@ wait_for 10 flow world udp "node2 plain" web-2 vpod2
 wait_for 10 flow client-1 udp "vip plain" web-2 client-1
 
 check_flows "${RANGES[@]}"
+check_flows "${ODD[@]}"
+check "an address that is passed over is named in the log, once" named_in_the_log
 mapfile -t REFUSALS < <(refusals)
 check_flows "${REFUSALS[@]}"
 check "addresses of Services answer pings of world, pods and hosts" pings

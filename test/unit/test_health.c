@@ -192,6 +192,25 @@ START_TEST(test_triggers)
 }
 END_TEST
 
+/* Upstream's TestLastChangeTriggerTime: added, deleted, added again before it is written. */
+START_TEST(test_trigger_of_a_slice_that_goes)
+{
+	mk_latency_init(&health.latency);
+	health.started_unix_ns = 1;
+	mk_agent_latency_triggered(&agent, "x", "s", 2);
+	mk_agent_latency_triggered(&agent, "x", "st", 3);
+	mk_agent_latency_triggered(&agent, "x", "s", 4);
+	mk_agent_latency_triggered(&agent, "y", "s", 5);
+	mk_agent_latency_triggered(&agent, "x", "s", 0);
+	ck_assert_uint_eq(health.trigger_count, 2);
+	mk_agent_latency_triggered(&agent, "x", "s", 6);
+	mk_agent_latency_triggered(&agent, "x", "none", 0);
+	mk_agent_latency_written(&agent);
+	ck_assert_uint_eq(mk_agent_latency(&agent)->count, 3);
+	clean();
+}
+END_TEST
+
 /* A Service that is never written does not cost more and more memory. */
 START_TEST(test_many_triggers)
 {
@@ -219,6 +238,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_observe, 0, MK_ARRAY_SIZE(values));
 	tcase_add_test(tcase, test_more_bounds_than_room);
 	tcase_add_test(tcase, test_triggers);
+	tcase_add_test(tcase, test_trigger_of_a_slice_that_goes);
 	tcase_add_test(tcase, test_many_triggers);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

@@ -118,7 +118,7 @@ static const struct {
 	      .heard = "x/s x/s@1000000002" },
 	    { TRIGGERED(OF_S, "10.1.0.1", "'yesterday'"), .heard = "x/s" },
 	    { TRIGGERED(OF_S, "10.1.0.2", "5"), .heard = "x/s" },
-	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/s" } } },
+	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/s x/s@0" } } },
 	{ "when the change of a slice of no Service began",
 	  { { TRIGGERED("", "10.1.0.1", "'2001-09-09T01:46:40Z'"), .heard = "" } } },
 	{ "service",
@@ -137,7 +137,7 @@ static const struct {
 	    { SLICE_OF("s", "10.1.0.1"), .heard = "" },
 	    { SLICE_OF("s", "10.1.0.2"), .heard = "x/s" },
 	    { SLICE_OF("t", "10.1.0.2"), .heard = "x/s x/t" },
-	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/t" },
+	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/t x/t@0" },
 	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "" } } },
 	{ "slice becomes headless and comes back",
 	  { { SLICE_OF("s", "10.1.0.1"), .heard = "x/s" },
@@ -170,7 +170,7 @@ static const struct {
 	  { { ENDPOINTS_AT("10.1.0.1"), .heard = "x/s" },
 	    { SLICE_OF("s", "10.1.0.2"), .heard = "x/s" },
 	    { ENDPOINTS_AT("10.1.0.3"), .heard = "" },
-	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/s" },
+	    { .kind = MK_KIND_ENDPOINT_SLICE, .name = "a", .heard = "x/s x/s@0" },
 	    { .kind = MK_KIND_ENDPOINTS, .name = "s", .heard = "x/s" } } },
 };
 
