@@ -157,16 +157,19 @@ node_ok() { json '.[0].state' nodes | grep -qx ok; }
 sessions()
 {
 	local seen port=$1
-	on client curl -s --local-port "$port" "http://$VIP/" -o /dev/null
+	coproc on client socat - "TCP4:$VIP:80,sourceport=$port"
+	wait_for 20 session_is 'established' "$port"
 	seen=$(json '.[0] | "\(.protocol) \(.from) \(.newTo) \(.service) \(.who)"' sessions :"$port")
 	expect_eq "session" "TCP $CLIENT:$port $WEB:8000 default/web pod default/client" "$seen"
-	expect_match "state" 'clos|established|reset' "$(json '.[0].state' sessions :"$port")"
 	expect_eq "sessions of UDP" 0 "$(json length sessions :"$port" --protocol udp)"
 	expect_eq "sessions to web" true "$(json 'length > 0' sessions web)"
 	expect_eq "bounded" 1 "$(json length sessions --limit 1)"
 	trace 0 forwarded client web --source-port "$port"
 	expect_match "session there" 'its session is there' "$(says client web --source-port "$port")"
+	kill "$COPROC_PID"
+	wait_for 20 session_is 'clos|reset' "$port"
 }
+session_is() { json '.[0].state' sessions :"$2" | grep -qE "$1"; }
 
 nat()
 {
