@@ -26,6 +26,7 @@
 #include "config/addresses.h"
 #include "config/config.h"
 #include "datapath/datapath.h"
+#include "datapath/fullness.h"
 #include "datapath/lasting.h"
 #include "datapath/sweep.h"
 #include "http/httpd.h"
@@ -160,6 +161,7 @@ struct mk_agent {
 	struct agent_stats stats;
 	int64_t clock_seen_ms; /* mk_api_clock.earliest_ms as looked at last */
 	bool clock_off; /* ... and said */
+	struct mk_fullness fullness[MK_SESSION_TABLES];
 	unsigned int writes; /* table entries and kernel objects changed since the start */
 };
 

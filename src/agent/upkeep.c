@@ -81,6 +81,25 @@ static void count_step(struct agent_stats *stats, uint64_t began_ns, bool ended)
 	stats->pass_since_ns = 0;
 }
 
+/* Of new ones the table is full as a rule: the oldest make room. */
+static void tell_full(struct mk_agent *agent, int index, uint64_t entries, uint64_t now_ns)
+{
+	const struct mk_table *table = mk_datapath_session_table(agent->datapath, index);
+
+	switch (mk_fullness_see(&agent->fullness[index], entries, table->max_entries, now_ns)) {
+	case MK_FULLNESS_NOTHING:
+		return;
+	case MK_FULLNESS_FULL:
+		mk_log_warn("table '%s' is full: connections beyond it work, but have to make room "
+			    "when many new ones come; raise sessionTableSize entries=%lu limit=%u",
+			    table->name, entries, table->max_entries);
+		return;
+	case MK_FULLNESS_ROOM:
+		mk_log_info("table '%s' has room again entries=%lu limit=%u", table->name, entries,
+			    table->max_entries);
+	}
+}
+
 /* Returns 1 at the end of a pass. Before the first list is complete, no flow is known to be cut. */
 static int sweep(struct mk_agent *agent, struct mk_error *err)
 {
@@ -94,6 +113,8 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	if (ret <= 0)
 		return ret;
 	mk_agent_pass_ended(agent);
+	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
+		tell_full(agent, table, mk_sweep_census(agent->sweep)->entries[table], now_ns);
 	last = mk_sweep_last_pass(agent->sweep);
 	if (last->expired || last->cut)
 		mk_log_debug("sessions swept seen=%lu expired=%lu cut=%lu", last->seen,

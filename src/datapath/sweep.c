@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 
-#define BATCH	  512
+#define BATCH	  4096 /* of 512 a pass takes a seventh longer */
 #define SECOND_NS 1000000000ULL
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, stru
 {
 	uint32_t used = 0;
 
-	while (used < budget) {
+	do {
 		int count = batch(sweep, now_ns, err);
 
 		if (count < 0)
@@ -248,6 +248,6 @@ int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, stru
 		sweep->last_census = sweep->census;
 		begin_pass(sweep);
 		return 1;
-	}
+	} while (used + BATCH / 2 <= budget); /* the kernel's pieces are a little smaller */
 	return 0;
 }

@@ -13,6 +13,7 @@ set -euo pipefail
 FAR=203.0.113.10
 VIP=10.96.91.1
 PORTS=2 # for masquerading: of two, all are tried (MK_NAT_PROBES)
+ESTABLISHED_MIN=1024 # entries, two per connection: the smallest sessionTableSize
 LIMIT_MIB=128 # for the agent: it takes some 40, a table of 16777216 entries twice as much as this
 declare -A PIPES=()
 
@@ -82,6 +83,18 @@ resized()
 	held_and_new "$4"
 }
 
+# The agent says it, once, and connections beyond the table's room work, too.
+established_full()
+{
+	local start
+	start=$(log_size)
+	crowd many client hold "$((ESTABLISHED_MIN / 2 + 20))" "$VIP:80"
+	wait_for 30 logged "$start" "^warn table 'sessions' is full: .*raise sessionTableSize entries=[0-9]+ limit=$ESTABLISHED_MIN"
+	expect_match "of those connections" '^held ([0-9]+) of \1,' "$(crowd_ends many)"
+	wait_for 60 logged "$start" "^info table 'sessions' has room again entries=[0-9]+ limit=$ESTABLISHED_MIN"
+	expect_eq "times it was said" 1 "$(logged "$start" "is full" | wc -l)"
+}
+
 # ---- memory
 
 # A control group of the memory controller, of either version: its directory and its limit's file
@@ -132,7 +145,8 @@ check "all source ports towards one place are taken: a drop, with its reason, an
 check "... another place has its own" ask client tcp "$FAR:8081"
 check "... and they come back when the connections have ended" ports_come_back
 check "tables become smaller: a connection that is there goes on" resized \
-	'--session-table-size 2048 --new-session-table-size 1024' 2048 1024 2
+	"--session-table-size $ESTABLISHED_MIN --new-session-table-size 1024" "$ESTABLISHED_MIN" 1024 2
+check "established ones fill their table: the agent says so, which setting to raise, and when there is room again" established_full
 check "... and larger" resized '--session-table-size 4096 --new-session-table-size 2048' 4096 2048 3
 check "no memory for a table: the agent says which, and goes on with the one that is there" no_memory 4
 finish
