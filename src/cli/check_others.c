@@ -140,8 +140,8 @@ void mk_check_kube_proxy(struct mk_checking *checking)
 		found = "interface kube-ipvs0";
 	if (found)
 		mk_check_found(checking, "kube-proxy",
-			       "kubectl -n kube-system delete daemonset kube-proxy, and here "
-			       "`kube-proxy --cleanup` or a reboot",
+			       "kubectl -n kube-system delete daemonset,configmap kube-proxy, and "
+			       "here `kube-proxy --cleanup` or a reboot",
 			       "its rules are here: %s", found);
 	else
 		mk_check_found(checking, "kube-proxy", NULL,

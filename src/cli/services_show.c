@@ -86,6 +86,8 @@ void mk_cli_show_text(FILE *out, const struct mk_cli_service *services, size_t c
 {
 	static const struct mk_account_totals none;
 
+	if (!count)
+		fprintf(out, "no Services in the tables of this node\n");
 	for (size_t i = 0; i < count; i++) {
 		const struct mk_cli_service *service = &services[i];
 

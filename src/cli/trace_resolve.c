@@ -156,7 +156,8 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 	if (!request->tuple.daddr.word[0] && !search.account_id)
 		return mk_error_set(err, ENOENT,
 				    "TO '%s': expected a Service or a pod of this node (namespace/"
-				    "name or name), `host`, or an IPv4 address",
+				    "name or name), `host`, or an IPv4 address, such as "
+				    "that of a pod elsewhere",
 				    word);
 	if (search.protocol == IPPROTO_ICMP)
 		return 0;

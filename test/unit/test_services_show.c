@@ -108,6 +108,18 @@ START_TEST(test_json_of_nothing)
 }
 END_TEST
 
+START_TEST(test_text_of_nothing)
+{
+	cleanup_free char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	mk_cli_show_text(out, NULL, 0);
+	fclose(out);
+	ck_assert_str_eq(text, "no Services in the tables of this node\n");
+}
+END_TEST
+
 /* ---- names ------------------------------------------------------------------------------------- */
 
 static char directory[64];
@@ -201,6 +213,7 @@ int main(void)
 	tcase_add_test(output, test_text);
 	tcase_add_test(output, test_json);
 	tcase_add_test(output, test_json_of_nothing);
+	tcase_add_test(output, test_text_of_nothing);
 	tcase_add_checked_fixture(names, names_setup, names_teardown);
 	tcase_add_test(names, test_names);
 	tcase_add_test(names, test_no_names);
