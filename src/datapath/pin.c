@@ -99,20 +99,16 @@ int mk_pin_prepare(const char *bpf_dir, struct mk_error *err)
 
 int mk_state_lock(const char *state_dir, const char *name, int operation, struct mk_error *err)
 {
-	char path[PATH_MAX];
-	cleanup_close int fd = -1;
-	int ret;
+	cleanup_close int dir = mk_dir_open(state_dir, 0700, err), fd = -1;
 
-	if (snprintf(path, sizeof(path), "%s/%s", state_dir, name) >= (int)sizeof(path))
-		return mk_error_set(err, ENAMETOOLONG, "lock in '%s'", state_dir);
-	ret = mk_mkdirs(state_dir, 0700, err);
-	if (ret < 0)
-		return ret;
-	fd = mk_file_create(path, O_RDWR, 0600, err);
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return fd;
+		return mk_error_errno(err, errno, "cannot open '%s/%s' for writing", state_dir,
+				      name);
 	while (flock(fd, operation) < 0)
 		if (errno != EINTR)
-			return mk_error_errno(err, errno, "cannot lock '%s'", path);
+			return mk_error_errno(err, errno, "cannot lock '%s/%s'", state_dir, name);
 	return mk_steal_fd(&fd);
 }
