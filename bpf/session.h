@@ -109,8 +109,8 @@ static __always_inline int session_ended(struct session_tables tables, const str
 	return 1;
 }
 
-/* A SYN on a half-open session that was refused opens a new one: its backend may be another's by
- * now. */
+/* A SYN on a half-open session that was refused, or given up by the client, opens a new one: its
+ * backend may be another's by now. */
 static __always_inline int session_refused(struct session_tables tables, const struct mk_tuple *key,
 					   struct mk_session *session)
 {
@@ -119,7 +119,7 @@ static __always_inline int session_refused(struct session_tables tables, const s
 
 	session_peer_key(&peer_key, session);
 	peer = bpf_map_lookup_elem(tables.half_open, &peer_key);
-	if (!peer || !(peer->flags & MK_SESSION_RST))
+	if (!peer || !((session->flags | peer->flags) & MK_SESSION_RST))
 		return 0;
 	if (tables.of_services)
 		account_flush(session, peer);
@@ -166,7 +166,8 @@ static __always_inline void session_progress(struct session_tables tables, const
 	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP && pkt->l4 != MK_L4_SCTP)
 		return;
 	if (session->flags & MK_SESSION_FORWARD) {
-		if (!(session->flags & MK_SESSION_REPLIED) || pkt->tcp_flags & MK_TCP_SYN)
+		if (!(session->flags & MK_SESSION_REPLIED) ||
+		    pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_RST))
 			return;
 	} else if (pkt->tcp_flags & MK_TCP_RST) {
 		return; /* refused: nothing to keep */

@@ -153,6 +153,24 @@ START_TEST(test_refused_stays_half_open)
 }
 END_TEST
 
+/* A client that knows nothing of the connection, as one whose address a flood takes: of the tables that
+ * nobody makes room in it gets nothing. */
+START_TEST(test_given_up_stays_half_open)
+{
+	static const char *const other[] = { "10.244.1.3:8080", NULL };
+	struct frame syn = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
+
+	open_service_flow();
+	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK);
+	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", RST);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
+	fixture_expect("SYN after that", MK_HOOK_POD, &syn, TO_POD,
+		       "tcp 10.244.1.2:40000 > 10.244.1.3:8080");
+	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+}
+END_TEST
+
 static void establish(void)
 {
 	open_service_flow();
@@ -353,6 +371,7 @@ int main(void)
 	tcase_add_test(tcase, test_protocol_that_cannot_be_translated);
 	tcase_add_test(tcase, test_moves_with_the_handshake);
 	tcase_add_test(tcase, test_refused_stays_half_open);
+	tcase_add_test(tcase, test_given_up_stays_half_open);
 	tcase_add_test(tcase, test_established_stays);
 	tcase_add_test(tcase, test_port_reused);
 	tcase_add_test(tcase, test_port_reused_after_refusal);
