@@ -8,6 +8,7 @@
 #ifndef MONOKUBE_ABI_H
 #define MONOKUBE_ABI_H
 
+#include <linux/bpf.h>
 #include <linux/types.h>
 #include <stddef.h>
 #include "addr.h"
@@ -40,9 +41,9 @@ enum mk_prog {
  * means what the version before did: so the next version takes tables over by copying what there is
  * (src/datapath/migrate.c). Tables of a later version than one's own are left alone. */
 #ifndef MK_TEST_ENLARGED_SESSION
-#define MK_ABI_VERSION 1
+#define MK_ABI_VERSION 2
 #else
-#define MK_ABI_VERSION 2 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
+#define MK_ABI_VERSION 3 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
 #endif
 
 /* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
@@ -133,8 +134,15 @@ struct mk_service {
 	__u32 affinity_id; /* of the Service port: part of the key in map affinity; 0: no affinity */
 	__u32 affinity_timeout_s;
 	__u32 ranges_id; /* whom map source_ranges lets in; 0: everybody */
+	struct bpf_spin_lock
+		lock; /* user space writes under it (BPF_F_LOCK), so in place: an entry that
+				    * is replaced is missed by a lookup that passes at that moment
+				    * (kernel/bpf/hashtab.c: the new one goes to the front of its
+				    * bucket, then the old one leaves). Programs read without it: what
+				    * two versions give together names a backend, or none, and then the
+				    * entry is read again. Version 1 of the tables had none. */
 };
-_Static_assert(sizeof(struct mk_service) == 32, "map value ABI");
+_Static_assert(sizeof(struct mk_service) == 36, "map value ABI");
 
 /* Map service_backends */
 struct mk_backend_key {

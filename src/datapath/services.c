@@ -287,6 +287,7 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 		return NULL;
 	}
 	sync->tables = *tables;
+	sync->tables.services.put_flags = BPF_F_LOCK;
 	if (recover(sync, err) < 0 || mk_sync_ranges_recover(sync, err) < 0) {
 		mk_service_sync_free(sync);
 		return NULL;

@@ -78,7 +78,7 @@ int mk_table_get(const struct mk_table *table, const void *key, void *value, str
 int mk_table_put(const struct mk_table *table, const void *key, const void *value,
 		 struct mk_error *err)
 {
-	if (bpf_map_update_elem(table->fd, key, value, BPF_ANY) == 0)
+	if (bpf_map_update_elem(table->fd, key, value, table->put_flags) == 0)
 		return 0;
 	if (errno == E2BIG || errno == ENOSPC)
 		return mk_error_set(err, ENOSPC, "map '%s' is full (%u entries)", table->name,

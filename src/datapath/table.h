@@ -14,6 +14,9 @@ struct mk_table {
 	uint32_t type; /* enum bpf_map_type */
 	uint32_t key_size, value_size;
 	uint32_t max_entries;
+	uint64_t
+		put_flags; /* BPF_ANY; BPF_F_LOCK where values have a bpf_spin_lock: an entry that is
+			     * there is changed in place, so that no lookup misses it */
 };
 
 /* Fill @table from @fd. */

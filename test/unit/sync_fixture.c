@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,6 +20,43 @@ uint64_t now_ns;
 uint32_t sync_room = 1024;
 
 /* ---- fixture ---------------------------------------------------------------------------------- */
+
+/* As the programs' object describes it to the kernel: a lock that BPF_F_LOCK finds. */
+static int services_btf(__u32 *key_type, __u32 *value_type)
+{
+	struct btf *btf = btf__new_empty();
+	int byte, count, lock, fd;
+
+	ck_assert_ptr_nonnull(btf);
+	byte = btf__add_int(btf, "unsigned char", 1, 0);
+	count = btf__add_int(btf, "unsigned int", 4, 0);
+	lock = btf__add_struct(btf, "bpf_spin_lock", sizeof(struct bpf_spin_lock));
+	ck_assert_int_eq(btf__add_field(btf, "val", count, 0, 0), 0);
+	*value_type = (__u32)btf__add_struct(btf, "mk_service", sizeof(struct mk_service));
+	ck_assert_int_eq(
+		btf__add_field(btf, "lock", lock, offsetof(struct mk_service, lock) * 8, 0), 0);
+	*key_type = (__u32)btf__add_array(btf, count, byte, sizeof(struct mk_service_key));
+	ck_assert_int_eq(btf__load_into_kernel(btf), 0);
+	fd = fcntl(btf__fd(btf), F_DUPFD_CLOEXEC, 0);
+	btf__free(btf);
+	return fd;
+}
+
+static struct mk_table make_services(void)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	cleanup_close int btf_fd =
+		services_btf(&options.btf_key_type_id, &options.btf_value_type_id);
+	struct mk_table table;
+	int fd;
+
+	options.btf_fd = (__u32)btf_fd;
+	fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_service_key),
+			    sizeof(struct mk_service), sync_room, &options);
+	ck_assert_msg(fd >= 0, "cannot create map services: %s", strerror(errno));
+	ck_assert_int_eq(mk_table_init(&table, "services", fd, &sync_err), 0);
+	return table;
+}
 
 static struct mk_table make_table(enum bpf_map_type type, const char *name, uint32_t key_size,
 				  uint32_t value_size)
@@ -44,8 +83,7 @@ void sync_setup(void)
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	tables.services = make_table(BPF_MAP_TYPE_HASH, "services", sizeof(struct mk_service_key),
-				     sizeof(struct mk_service));
+	tables.services = make_services();
 	tables.backends = make_table(BPF_MAP_TYPE_HASH, "service_backends",
 				     sizeof(struct mk_backend_key), sizeof(struct mk_backend));
 	tables.maglev =

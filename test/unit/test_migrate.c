@@ -77,6 +77,27 @@ START_TEST(test_shorter_values_move)
 }
 END_TEST
 
+/* Frontends of version 1 had no lock, without which they cannot be changed in place. */
+START_TEST(test_frontends_get_a_lock)
+{
+	enum { VERSION_1_BYTES = offsetof(struct mk_service, lock) };
+	const struct mk_service_key key = { .port = htons(80), .proto = IPPROTO_TCP };
+	const struct mk_service before = { .id = 7, .generation = 8, .ranges_id = 9 };
+	struct mk_service after;
+	struct mk_table table;
+	int fd = pin_table("services", BPF_MAP_TYPE_HASH, sizeof(key), VERSION_1_BYTES, 262144);
+
+	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &before, BPF_ANY), 0);
+	close(fd);
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "services", sizeof(key), sizeof(after), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &after, &fx.err));
+	ck_assert_mem_eq(&before, &after, sizeof(before));
+	ck_assert_int_eq(bpf_map_update_elem(table.fd, &key, &after, BPF_F_LOCK), 0);
+	mk_table_close(&table);
+}
+END_TEST
+
 /* Nothing is touched, and who reads the text knows what to run. */
 START_TEST(test_later_version_is_refused)
 {
@@ -114,7 +135,7 @@ END_TEST
 static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
-} version_1[] = {
+} version_2[] = {
 	{ "abi", 4, 32 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
@@ -136,7 +157,7 @@ static const struct {
 	{ "service_counters", 4, 40 },
 	{ "service_counters_ended", 4, 40 },
 	{ "service_drops", 8, 8 },
-	{ "services", 8, 32 },
+	{ "services", 8, 36 },
 	{ "sessions", 16, 56 },
 	{ "sessions_new", 16, 56 },
 	{ "source_ranges", 12, 4 },
@@ -150,16 +171,16 @@ START_TEST(test_layouts_of_this_version)
 	cleanup_object struct mk_object *object = mk_object_open(&fx.constants, &fx.err);
 
 	ck_assert_ptr_nonnull(object);
-	ck_assert_uint_eq(MK_ABI_VERSION, 1);
-	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_1));
-	for (size_t i = 0; i < MK_ARRAY_SIZE(version_1); i++) {
+	ck_assert_uint_eq(MK_ABI_VERSION, 2);
+	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_2));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(version_2); i++) {
 		const struct bpf_map *map =
-			bpf_object__find_map_by_name(mk_object_get(object), version_1[i].map);
+			bpf_object__find_map_by_name(mk_object_get(object), version_2[i].map);
 
-		ck_assert_msg(map != NULL, "%s is not there", version_1[i].map);
-		ck_assert_msg(bpf_map__key_size(map) == version_1[i].key_bytes &&
-				      bpf_map__value_size(map) == version_1[i].value_bytes,
-			      "%s: key %u, value %u bytes", version_1[i].map,
+		ck_assert_msg(map != NULL, "%s is not there", version_2[i].map);
+		ck_assert_msg(bpf_map__key_size(map) == version_2[i].key_bytes &&
+				      bpf_map__value_size(map) == version_2[i].value_bytes,
+			      "%s: key %u, value %u bytes", version_2[i].map,
 			      bpf_map__key_size(map), bpf_map__value_size(map));
 	}
 }
@@ -363,6 +384,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_shorter_values_move);
+	tcase_add_test(tc, test_frontends_get_a_lock);
 	tcase_add_test(tc, test_later_version_is_refused);
 	tcase_add_test(tc, test_layouts_of_this_version);
 	tcase_add_test(tc, test_killed_anywhere);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Services to tables: no lookup may miss a frontend because it is being changed. */
+#include <bpf/bpf.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "unit/sync_fixture.h"
+#include "unit/unit.h"
+
+#define SERVICES 200
+
+/* The keys of map services as the kernel walks them: bucket by bucket, the last that came first. */
+static size_t walk_services(struct mk_service_key *keys, size_t room)
+{
+	size_t count = 0;
+
+	while (count < room &&
+	       bpf_map_get_next_key(tables.services.fd, count ? &keys[count - 1] : NULL,
+				    &keys[count]) == 0)
+		count++;
+	return count;
+}
+
+static void apply_number(int number, const char *backends)
+{
+	char name[16], vip[16];
+
+	snprintf(name, sizeof(name), "web-%d", number);
+	snprintf(vip, sizeof(vip), "10.96.0.%d", number);
+	apply_named(name, vip, backends);
+}
+
+/* An entry that is replaced goes to the front of its bucket, and a lookup that is just walking that
+ * bucket finds neither the old one nor the new one: a connection would be refused. */
+START_TEST(test_frontends_change_in_place)
+{
+	static struct mk_service_key before[1024], after[1024];
+
+	for (int i = 0; i < SERVICES; i++)
+		apply_number(i, "23");
+	ck_assert_uint_eq(walk_services(before, MK_ARRAY_SIZE(before)), 2 * SERVICES);
+	for (int i = SERVICES - 1; i >= 0; i--) /* in the same order all would be as it was */
+		apply_number(i, "34");
+	ck_assert_uint_eq(walk_services(after, MK_ARRAY_SIZE(after)), 2 * SERVICES);
+	ck_assert_str_eq(backends_of("10.96.0.7"), "34");
+	ck_assert_mem_eq(before, after, 2 * SERVICES * sizeof(before[0]));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sync in place");
+	TCase *tc = tcase_create("services");
+
+	tcase_add_checked_fixture(tc, sync_setup, sync_teardown);
+	tcase_add_test(tc, test_frontends_change_in_place);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
