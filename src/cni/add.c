@@ -38,6 +38,23 @@ static void adding_release(struct adding *adding)
 
 /* ---- address --------------------------------------------------------------------------------- */
 
+/* Somebody removed address files: no living pod's address is given to another one. */
+static int hold_living(struct adding *adding, struct mk_ipam *ipam, struct mk_error *err)
+{
+	const struct mk_addresses *addresses = &adding->conf->addresses;
+	struct mk_ip ip;
+	int ret = 0;
+
+	while (ret >= 0 && mk_ipam_next(ipam, &addresses->first_pod, &addresses->last_pod, &ip)) {
+		ret = mk_cni_address_is_alive(&adding->node, &ip, err);
+		if (ret == 0)
+			return 0;
+		if (ret > 0)
+			ret = mk_cni_address_hold(ipam, &ip, err);
+	}
+	return ret;
+}
+
 static int allocate(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_addresses *addresses = &adding->conf->addresses;
@@ -47,11 +64,14 @@ static int allocate(struct adding *adding, struct mk_error *err)
 		.netns = adding->args->netns,
 	};
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(adding->conf->state_dir, err);
+	int ret;
 
 	if (!ipam)
 		return -err->code;
-	return mk_ipam_allocate(ipam, &addresses->first_pod, &addresses->last_pod, &owner,
-				&adding->ip, err);
+	ret = hold_living(adding, ipam, err);
+	return ret < 0 ? ret
+		       : mk_ipam_allocate(ipam, &addresses->first_pod, &addresses->last_pod, &owner,
+					  &adding->ip, err);
 }
 
 struct route_search {

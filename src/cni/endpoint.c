@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "cni/pod_traffic.h"
 #include "cni/port_mappings.h"
 #include "ipam/ipam.h"
@@ -80,6 +81,36 @@ void mk_cni_node_release(struct mk_cni_node *node)
 	mk_host_ports_free(node->host_ports);
 	mk_pods_free(node->pods);
 	*node = (struct mk_cni_node){ 0 };
+}
+
+/* ---- addresses whose file was lost ------------------------------------------------------------ */
+
+int mk_cni_address_is_alive(const struct mk_cni_node *node, const struct mk_ip *ip,
+			    struct mk_error *err)
+{
+	struct mk_pod pod;
+	struct mk_link link;
+	int ret;
+
+	if (!node->pods)
+		return 0;
+	ret = mk_pods_get(node->pods, ip, &pod, err);
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	ret = mk_nl_link_get_index(node->nl, (int)pod.ifindex, &link, err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	return mk_cni_is_host_name(node->veth_prefix, link.name);
+}
+
+int mk_cni_address_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err)
+{
+	char text[MK_IP_STRLEN];
+
+	mk_log_warn(
+		"the file of a living pod's address was missing: the address is kept for it ip=%s",
+		mk_ip_format(ip, text));
+	return mk_ipam_hold(ipam, ip, err);
 }
 
 /* ---- removing ------------------------------------------------------------------------------ */

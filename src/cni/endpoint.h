@@ -7,7 +7,7 @@
  * everything else is gone. So whatever exists of an endpoint at any instant, the directory knows
  * its owner, and DEL or garbage collection finds it. A pod's host ports are mapped when everything
  * else is there, and unmapped before anything else goes. Locks: datapath first (struct mk_pods), then
- * the directory, the latter never across netlink requests, then the host ports. */
+ * the directory, the latter never across netlink requests unless address files were lost, then the host ports. */
 #ifndef MK_CNI_ENDPOINT_H
 #define MK_CNI_ENDPOINT_H
 
@@ -36,6 +36,15 @@ mk_must_check int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni
 				   struct mk_error *err);
 void mk_cni_node_release(struct mk_cni_node *node);
 #define cleanup_cni_node __attribute__((cleanup(mk_cni_node_release)))
+
+/* Address files may be lost: somebody removed them. Does a live device of ours have @ip? 1, 0 or an
+ * error. */
+mk_must_check int mk_cni_address_is_alive(const struct mk_cni_node *node, const struct mk_ip *ip,
+					  struct mk_error *err);
+struct mk_ipam;
+/* Then nobody else gets it (mk_ipam_hold()), and the log says so. */
+mk_must_check int mk_cni_address_hold(struct mk_ipam *ipam, const struct mk_ip *ip,
+				      struct mk_error *err);
 
 /* Remove all there is of an endpoint; 0 also where there is nothing. */
 mk_must_check int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id,

@@ -91,24 +91,6 @@ struct sweeping {
 	int released;
 };
 
-/* Does a live device of ours have @ip? 1, 0 or an error. */
-static int is_alive(struct sweeping *sweeping, const struct mk_ip *ip)
-{
-	struct mk_pod pod;
-	struct mk_link link;
-	int ret;
-
-	if (!sweeping->node->pods)
-		return 0;
-	ret = mk_pods_get(sweeping->node->pods, ip, &pod, sweeping->err);
-	if (ret < 0)
-		return ret == -ENOENT ? 0 : ret;
-	ret = mk_nl_link_get_index(sweeping->node->nl, (int)pod.ifindex, &link, sweeping->err);
-	if (ret < 0)
-		return ret == -ENODEV ? 0 : ret;
-	return mk_cni_is_host_name(sweeping->node->veth_prefix, link.name);
-}
-
 static int sweep_unknown(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct sweeping *sweeping = ctx;
@@ -117,7 +99,7 @@ static int sweep_unknown(void *ctx, const struct mk_ip *ip, const struct mk_ipam
 
 	if (owner->container_id[0])
 		return 0;
-	ret = is_alive(sweeping, ip);
+	ret = mk_cni_address_is_alive(sweeping->node, ip, sweeping->err);
 	if (ret != 0)
 		return ret < 0 ? ret : 0;
 	mk_log_info("released an address whose file does not tell its owner and that no device has "
@@ -131,9 +113,13 @@ static int sweep_entry(void *ctx, const struct mk_ip *ip, const struct mk_pod *p
 {
 	struct sweeping *sweeping = ctx;
 	char text[MK_IP_STRLEN];
+	int ret;
 
 	if (mk_ipam_is_allocated(sweeping->ipam, ip))
 		return 0;
+	ret = mk_cni_address_is_alive(sweeping->node, ip, sweeping->err);
+	if (ret != 0)
+		return ret < 0 ? ret : mk_cni_address_hold(sweeping->ipam, ip, sweeping->err);
 	mk_log_info("removed the table entry of an address that nobody has ip=%s ifindex=%u",
 		    mk_ip_format(ip, text), pod->ifindex);
 	return mk_pods_delete(sweeping->node->pods, ip, sweeping->err);

@@ -17,7 +17,7 @@ mk_must_check int mk_cni_reap(const char *state_dir, const char *bpf_dir, const 
 			      struct mk_error *err);
 
 /* The second half of it, for GC: release addresses whose file lost its owner and that no live
- * device has, remove table entries of addresses that nobody has, and host ports of pods that are
+ * device has, hold those of live devices that have no file, remove table entries of addresses that nobody has, and host ports of pods that are
  * gone. Returns how many addresses. */
 mk_must_check int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err);
 

@@ -103,22 +103,9 @@ static int write_owner(struct mk_ipam *ipam, const char *text)
 	return (size_t)put == strlen(text) ? 0 : -ENOSPC;
 }
 
-/* Write the file of @ip: after this returned 0 the address is the owner's. */
-static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_ipam_owner *owner,
-		 const char *text, struct mk_error *err)
+static int store_failed(struct mk_ipam *ipam, const char *name, int ret, struct mk_error *err)
 {
-	char name[MK_IP_STRLEN];
-	int ret = mk_ipam_owner_add(ipam, owner->container_id, owner->ifname, ip);
-
-	mk_ip_format(ip, name);
-	if (ret == 0)
-		ret = write_owner(ipam, text);
-	if (ret == 0 && renameat(ipam->dir_fd, MK_IPAM_NEW, ipam->dir_fd, name) < 0)
-		ret = -errno;
-	if (ret == 0)
-		return 0;
 	unlinkat(ipam->dir_fd, MK_IPAM_NEW, 0);
-	mk_ipam_owner_remove(ipam, owner->container_id, owner->ifname);
 	mk_error_errno(err, -ret, "cannot write '%s/%s'", ipam->path, name);
 	if (ret == -ENOSPC) { /* to callers, ENOSPC means that the addresses are used up */
 		ret = -EIO;
@@ -128,32 +115,86 @@ static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_i
 	return ret;
 }
 
-static int claim(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_ipam_owner *owner,
+/* Write the file of @ip: after this returned 0 the address is taken. */
+static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
 		 struct mk_error *err)
 {
-	struct mk_ipam_slot *slot = mk_ipam_slot_get(ipam, ip, err);
-	cleanup_free char *text = NULL;
-	char name[MK_IPAM_NAME_BYTES];
-	int ret;
+	char name[MK_IP_STRLEN];
+	int ret = write_owner(ipam, text);
 
-	if (!slot)
-		return -ENOMEM;
-	if (asprintf(&text, "%s\n%s\n%s\n", owner->container_id, owner->ifname, owner->netns) < 0) {
-		text = NULL;
-		return mk_error_errno(err, ENOMEM, "address table");
-	}
-	ret = store(ipam, ip, owner, text, err);
+	mk_ip_format(ip, name);
+	if (ret == 0 && renameat(ipam->dir_fd, MK_IPAM_NEW, ipam->dir_fd, name) < 0)
+		ret = -errno;
+	return ret < 0 ? store_failed(ipam, name, ret, err) : 0;
+}
+
+/* The index first: what it says too much, nobody believes. */
+static int store_owned(struct mk_ipam *ipam, const struct mk_ip *ip,
+		       const struct mk_ipam_owner *owner, const char *text, struct mk_error *err)
+{
+	char name[MK_IP_STRLEN];
+	int ret = mk_ipam_owner_add(ipam, owner->container_id, owner->ifname, ip);
+
 	if (ret < 0)
-		goto failed;
+		ret = store_failed(ipam, mk_ip_format(ip, name), ret, err);
+	else
+		ret = store(ipam, ip, text, err);
+	if (ret < 0)
+		mk_ipam_owner_remove(ipam, owner->container_id, owner->ifname);
+	return ret;
+}
+
+/* @owner: NULL if nobody knows. @text is what the file holds, the slot's from now on. */
+static int claim_slot(struct mk_ipam *ipam, const struct mk_ip *ip,
+		      const struct mk_ipam_owner *owner, char *text, struct mk_error *err)
+{
+	struct mk_ipam_slot *slot = mk_ipam_slot_get(ipam, ip, err);
+	char name[MK_IPAM_NAME_BYTES];
+	int ret = -ENOMEM;
+
+	if (slot)
+		ret = owner ? store_owned(ipam, ip, owner, text, err) : store(ipam, ip, text, err);
+	if (ret < 0) {
+		if (slot && !slot->sequence) /* still never used */
+			mk_ipam_slot_drop(ipam, slot);
+		free(text);
+		return ret;
+	}
 	if (slot->sequence)
 		unlinkat(ipam->released_fd, mk_ipam_released_name(slot->sequence, ip, name), 0);
 	slot->sequence = 0;
-	mk_ipam_slot_set_owner(slot, mk_steal_ptr(text));
+	mk_ipam_slot_set_owner(slot, text);
 	return 0;
-failed:
-	if (!slot->sequence) /* still never used */
-		mk_ipam_slot_drop(ipam, slot);
-	return ret;
+}
+
+static int claim(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_ipam_owner *owner,
+		 struct mk_error *err)
+{
+	char *text;
+
+	if (asprintf(&text, "%s\n%s\n%s\n", owner->container_id, owner->ifname, owner->netns) < 0)
+		return mk_error_errno(err, ENOMEM, "address table");
+	return claim_slot(ipam, ip, owner, text, err);
+}
+
+int mk_ipam_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err)
+{
+	char *nothing;
+
+	if (mk_ipam_is_allocated(ipam, ip))
+		return 0;
+	nothing = strdup("");
+	if (!nothing)
+		return mk_error_errno(err, ENOMEM, "address table");
+	return claim_slot(ipam, ip, NULL, nothing, err);
+}
+
+bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
+		  struct mk_ip *ip)
+{
+	unsigned int in_use;
+
+	return choose(ipam, first, last, ip, &in_use);
 }
 
 static bool is_line(const char *text)

@@ -35,6 +35,12 @@ static inline void mk_cleanup_ipam(struct mk_ipam **ipam)
 mk_must_check int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first,
 				   const struct mk_ip *last, const struct mk_ipam_owner *owner,
 				   struct mk_ip *ip, struct mk_error *err);
+/* The address that mk_ipam_allocate() would take; false if there is none. */
+bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
+		  struct mk_ip *ip);
+/* Keep @ip, which nobody is known to have, from being given to somebody: as if its file did not tell its
+ * owner (mk_ipam_each()). */
+mk_must_check int mk_ipam_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err);
 /* The address of @container_id and @ifname; -ENOENT if it has none. */
 mk_must_check int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 			       struct mk_ip *ip, struct mk_error *err);

@@ -374,6 +374,33 @@ agent_gc()
 	wait_for 15 is_free_again "$before"
 }
 
+# Somebody removes the directory of addresses, pods go on: none of theirs is given to another pod, and
+# they are free when the pods have gone.
+address_files_lost()
+{
+	local before first second new
+	before=$(occupied)
+	netns first
+	netns second
+	first=$(add first first | ip_of)
+	second=$(add second second | ip_of)
+	on node1 rm -r /var/lib/monokube/ipam
+	netns new
+	new=$(add new new | ip_of)
+	expect_match "the address of the next pod" "^10\\." "$new"
+	[[ $new != "$first" && $new != "$second" ]] || { echo "$new is given twice"; return 1; }
+	lab agent stop node1
+	lab agent start node1
+	wait_for 15 inside first ping -c 1 -W 1 "$second"
+	inside new ping -c 1 -W 2 "$first"
+	del first first
+	del second second
+	del new new
+	lab agent stop node1
+	lab agent start node1
+	wait_for 15 is_free_again "$before"
+}
+
 lab up 1
 check "VERSION names all versions" version_verb
 for version in 0.3.1 0.4.0 1.0.0 1.1.0; do
@@ -415,4 +442,5 @@ check "portmap and tuning chained behind it" chained
 check "the agent is stopped: ADD, CHECK, STATUS, DEL" agent_stopped
 check "ADDs while the agent restarts" agent_restarts_meanwhile
 check "the agent frees the address of a vanished pod" agent_gc
+check "address files are lost: no pod's address is given to another" address_files_lost
 finish

@@ -192,6 +192,40 @@ START_TEST(test_full_says_how_many)
 }
 END_TEST
 
+static void hold(const char *text)
+{
+	cleanup_ipam struct mk_ipam *ipam = open_ipam();
+	const struct mk_ip ip = ip_of(text);
+
+	ck_ok(mk_ipam_hold(ipam, &ip, &err));
+}
+
+/* An address that is held goes to nobody, and its file has no owner, until it is released. */
+START_TEST(test_held)
+{
+	const struct mk_ip held = ip_of("10.244.1.2"), owned = ip_of("10.244.1.3");
+	char text[MK_IP_STRLEN];
+	struct mk_ipam *ipam;
+	struct mk_ip next;
+
+	hold("10.244.1.2");
+	ck_ok(allocate("a", text));
+	ck_assert_str_eq(text, "10.244.1.3");
+	hold(text);
+	ipam = open_ipam();
+	ck_ok(mk_ipam_find(ipam, "a", "eth0", &next, &err));
+	ck_assert(mk_ip_equal(&next, &owned));
+	ck_assert(mk_ipam_is_allocated(ipam, &held));
+	ck_assert(mk_ipam_next(ipam, &held, &held, &next) == false);
+	ck_ok(mk_ipam_release_ip(ipam, &held, &err));
+	ck_assert(mk_ipam_next(ipam, &held, &held, &next));
+	mk_ipam_free(ipam);
+	hold("10.244.1.2"); /* released before */
+	ck_ok(allocate("b", text));
+	ck_assert_str_eq(text, "10.244.1.4");
+}
+END_TEST
+
 static const struct mk_ipam_owner senseless[] = {
 	{ "", "eth0", "" },
 	{ "c1", "", "" },
@@ -668,6 +702,7 @@ int main(void)
 	tcase_add_test(tc, test_one_address_per_owner);
 	tcase_add_test(tc, test_find_release);
 	tcase_add_test(tc, test_full_says_how_many);
+	tcase_add_test(tc, test_held);
 	tcase_add_loop_test(tc, test_owner_refused, 0, MK_ARRAY_SIZE(senseless));
 	tcase_add_loop_test(tc, test_garbled, 0, MK_ARRAY_SIZE(garbled));
 	tcase_add_test(tc, test_foreign);
