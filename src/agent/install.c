@@ -18,6 +18,8 @@
 
 #define MAX_BINARY_BYTES (256 * 1024 * 1024)
 #define MAX_CONF_BYTES	 (1024 * 1024)
+#define CONF_MODE	 0600
+#define PLUGIN_MODE	 0755
 
 static const char conf_template[] =
 #include "cni_conf_template.h"
@@ -131,6 +133,14 @@ static bool holds(const char *path, const char *data, size_t size, size_t max_by
 	       memcmp(now, data, size) == 0;
 }
 
+/* A file of its own, no link to one, that this says may be read and run by. */
+static bool has_mode(const char *path, mode_t mode)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 07777) == mode;
+}
+
 static struct agent_file look(const char *path)
 {
 	struct agent_file file = { 0 };
@@ -175,9 +185,10 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 	text = mk_cni_conf_render(conf_template, &values, err);
 	if (!text)
 		return -EINVAL;
-	if (holds(agent->config.cni_conf_path, text, strlen(text), MAX_CONF_BYTES))
+	if (holds(agent->config.cni_conf_path, text, strlen(text), MAX_CONF_BYTES) &&
+	    has_mode(agent->config.cni_conf_path, CONF_MODE))
 		return 0;
-	ret = write_file(agent->config.cni_conf_path, text, strlen(text), 0600, err);
+	ret = write_file(agent->config.cni_conf_path, text, strlen(text), CONF_MODE, err);
 	if (ret == 0)
 		mk_log_info("CNI configuration written path=%s", agent->config.cni_conf_path);
 	return ret;
@@ -229,12 +240,17 @@ static int install_plugin(struct mk_agent *agent, struct mk_error *err)
 	const char *data;
 	size_t size;
 	int ret = find_plugin(&data, &size, &own, err);
+	bool is_this;
 
-	snprintf(path, sizeof(path), "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
-	if (ret < 0 || holds(path, data, size, MAX_BINARY_BYTES))
+	if (ret < 0)
 		return ret;
-	keep_previous(path);
-	ret = write_file(path, data, size, 0755, err);
+	snprintf(path, sizeof(path), "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
+	is_this = holds(path, data, size, MAX_BINARY_BYTES);
+	if (is_this && has_mode(path, PLUGIN_MODE))
+		return 0;
+	if (!is_this)
+		keep_previous(path);
+	ret = write_file(path, data, size, PLUGIN_MODE, err);
 	if (ret == 0)
 		mk_log_info("CNI plugin installed path=%s", path);
 	return ret;

@@ -23,6 +23,7 @@ const char *mk_repair_name(enum mk_repair repair)
 	static const char *const names[MK_REPAIRS] = {
 		[MK_REPAIR_HOOK] = "hook",
 		[MK_REPAIR_CHAIN] = "chain",
+		[MK_REPAIR_PIN] = "pin",
 		[MK_REPAIR_DEVICE] = "device",
 		[MK_REPAIR_ROUTE] = "route",
 		[MK_REPAIR_NEIGHBOUR] = "neighbour",
@@ -77,13 +78,16 @@ static void look_at_changed_devices(struct mk_agent *agent)
 			"the hooks", &err);
 }
 
-static void look_at_chain(struct mk_agent *agent)
+static void look_at_programs(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
 
-	if (is_attached(agent))
-		account(agent, MK_REPAIR_CHAIN, mk_datapath_repair_chain(agent->datapath, &err),
-			"the chain of programs", &err);
+	if (!is_attached(agent))
+		return;
+	account(agent, MK_REPAIR_CHAIN, mk_datapath_repair_chain(agent->datapath, &err),
+		"the chain of programs", &err);
+	account(agent, MK_REPAIR_PIN, mk_datapath_repair_pins(agent->datapath, &err),
+		"what is pinned", &err);
 }
 
 /* The overlay compares in its own step; mk_agent_overlay_repaired() counts. */
@@ -159,8 +163,8 @@ static void look_at_pods(struct mk_agent *agent)
 /* ---- the round ------------------------------------------------------------------------------------- */
 
 static void (*const looks[])(struct mk_agent *agent) = {
-	look_at_hooks, look_at_overlay, look_at_tables, look_at_sysctls,
-	look_at_files, look_at_pods,	look_at_chain,
+	look_at_hooks, look_at_overlay, look_at_tables,	  look_at_sysctls,
+	look_at_files, look_at_pods,	look_at_programs,
 };
 
 static void on_tick(uv_timer_t *timer)

@@ -9,6 +9,7 @@
 enum mk_repair {
 	MK_REPAIR_HOOK, /* a program on a device, with its qdisc */
 	MK_REPAIR_CHAIN, /* a tail call's target */
+	MK_REPAIR_PIN, /* a table's or program's name in the BPF directory */
 	MK_REPAIR_DEVICE, /* VXLAN device, host veth pair: made anew or put right */
 	MK_REPAIR_ROUTE,
 	MK_REPAIR_NEIGHBOUR, /* neighbour and FDB entries */

@@ -68,6 +68,8 @@ mk_must_check int mk_datapath_repair_hooks_of(struct mk_datapath *datapath, cons
 					      size_t count, struct mk_error *err);
 /* targets of tail calls; */
 mk_must_check int mk_datapath_repair_chain(struct mk_datapath *datapath, struct mk_error *err);
+/* names in the BPF directory, of tables and programs; */
+mk_must_check int mk_datapath_repair_pins(const struct mk_datapath *datapath, struct mk_error *err);
 /* entries of map `routes`, of which @budget are looked at. */
 mk_must_check int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget,
 					    struct mk_error *err);

@@ -117,12 +117,60 @@ qdisc() { on node1 tc qdisc del dev "$1" clsact; }
 # ---- the overlay
 
 neighbour() { on node1 ip neigh del "$(on node1 ip -4 neigh show dev mkvxlan | awk '{ print $1; exit }')" dev mkvxlan; }
+neighbour_is_replaced() { on node1 ip neigh replace "$(on node1 ip -4 neigh show dev mkvxlan | awk '{ print $1; exit }')" lladdr 02:00:00:00:00:01 dev mkvxlan; }
 fdb() { on node1 sh -e -c 'set -- $(bridge fdb show dev mkvxlan); bridge fdb del "$1" dst "$3" dev mkvxlan'; }
+fdb_is_replaced() { on node1 sh -e -c 'set -- $(bridge fdb show dev mkvxlan); bridge fdb replace "$1" dst 192.168.99.77 dev mkvxlan'; }
+
+# ---- names in the BPF file system
+
+PINS=/sys/fs/bpf/monokube
+
+a_pod_starts()
+{
+	lab pod node1 late --label app=late >/dev/null
+	ask late tcp "$VIP:80" --timeout 5
+	lab rm late
+}
+
+pins_are_removed()
+{
+	is_repaired "pins were missing and are back below=.*/progs names=.*ilb_pod" \
+		on node1 rm "$PINS/maps/pods" "$PINS/maps/sessions" "$PINS/progs/ilb_pod"
+	a_pod_starts
+}
+
+# ... and what they name outlives the agent all the same.
+all_pins_are_removed()
+{
+	is_repaired "pins were missing and are back below=.*/progs names=.*watch" on node1 rm -r "$PINS"
+	a_pod_starts
+	lab agent kill node1
+	all_works
+	lab agent start node1
+	all_works
+}
+
+mount_goes_and_comes()
+{
+	local start
+	start=$(log_size)
+	on node1 umount /sys/fs/bpf
+	wait_for "$REPAIR_SECONDS" logged "$start" "cannot look after what is pinned: .*mount -t bpf bpffs /sys/fs/bpf"
+	all_works
+	is_repaired "pins were missing and are back below=.*/progs names=.*watch" on node1 mount -t bpf bpffs /sys/fs/bpf
+	a_pod_starts
+}
 
 # ---- files
 
 CONF=/etc/cni/net.d/10-monokube.conflist
 PLUGIN=/opt/cni/bin/monokube
+
+plugin_is_no_program()
+{
+	is_repaired "CNI plugin installed" on node1 chmod 0644 "$PLUGIN"
+	a_pod_starts
+}
 
 # ---- uplink
 
@@ -148,11 +196,6 @@ uplink_is_replaced()
 	ip -n "$MK_LAB.node1" route replace default via "$WORLD" dev eth0
 }
 
-lease_changes()
-{
-	on node1 sh -e -c "ip addr add 192.168.99.61/24 dev eth0"
-}
-
 echo 0 >"$TMP/beats"
 repair_lab_up
 check "a pod's program is removed" is_repaired "program was missing .*program=ilb_pod" pod_hook
@@ -163,21 +206,33 @@ check "the uplink's program for what leaves is removed" is_repaired "program was
 check "the host's program is removed" is_repaired "program was missing .*program=ilb_host" filter mkhost1 ingress
 check "the overlay's qdisc is removed" is_repaired "program was missing .*program=ilb_overlay" qdisc mkvxlan
 check "loopback's qdisc is removed" is_repaired "program was missing .*program=ilb_lo_egress" qdisc lo
+check "the uplink's qdisc is removed" is_repaired "program was missing .*program=elb_uplink_egress" qdisc eth0
 check "the chain of programs is emptied" is_repaired "missing and are back map=chain" empty chain
 check "the VXLAN device is set down" is_repaired "device was not as it has to be .*name=mkvxlan .*was down" on node1 ip link set mkvxlan down
 check "the VXLAN device is deleted" is_repaired "VXLAN device created" on node1 ip link del mkvxlan
 check "the VXLAN device's address is removed" is_repaired "address of a device was missing .*name=mkvxlan" on node1 ip addr flush dev mkvxlan
 check "the host veth pair is deleted" is_repaired "host veth pair created" on node1 ip link del mkhost0
+check "the host veth pair's address is removed" is_repaired "address of a device was missing .*name=mkhost0" on node1 ip addr flush dev mkhost0
 check "the host veth pair is set down" is_repaired "device was not as it has to be .*name=mkhost1" on node1 ip link set mkhost1 down
 check "the route to a node is removed" is_repaired "route was missing .*dst=10.244.2.0/24" on node1 ip route del 10.244.2.0/24
 check "a route is replaced" is_repaired "route was (missing|altered) .*dst=10.244.2.0/24" on node1 ip route replace 10.244.2.0/24 dev eth0
 check "the neighbour entry of a node is removed" is_repaired "neighbour of a node was missing .*node=node2" neighbour
 check "the FDB entry of a node is removed" is_repaired "FDB entry of a node was missing .*node=node2" fdb
+check "the neighbour entry of a node is replaced" is_repaired "neighbour of a node was (missing|altered) .*node=node2" neighbour_is_replaced
+check "the FDB entry of a node is replaced" is_repaired "FDB entry of a node was (missing|altered) .*node=node2" fdb_is_replaced
 check "forwarding is switched off" is_repaired "changed by somebody else .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
 check "the reserved ports are reverted" is_repaired "changed by somebody else .*reserved_ports=" on node1 sysctl -qw net.ipv4.ip_local_reserved_ports=
+for setting in net.ipv4.conf.lo.accept_local net.ipv4.conf.lo.route_localnet; do
+	check "$setting is reverted" is_repaired "changed by somebody else .*${setting##*.}=1" on node1 sysctl -qw "$setting=0"
+done
+check "pins of tables and programs are removed" pins_are_removed
+check "all pins are removed" all_pins_are_removed
+check "the BPF file system is unmounted, and mounted again" mount_goes_and_comes
 check "the CNI configuration is removed" is_repaired "CNI configuration written" on node1 rm "$CONF"
 check "the CNI configuration is edited" is_repaired "CNI configuration written" on node1 sed -i 's/monokube/other/' "$CONF"
 check "the plugin is removed" is_repaired "CNI plugin installed" on node1 rm "$PLUGIN"
+check "the CNI configuration may be read by all" is_repaired "CNI configuration written" on node1 chmod 0644 "$CONF"
+check "the plugin may not be run" plugin_is_no_program
 check "the plugin is edited" is_repaired "CNI plugin installed" on node1 sh -c "echo >>$PLUGIN"
 for map in services service_backends maglev affinity_backends source_ranges routes; do
 	check "map $map is emptied" is_repaired "(missing and are back|computed anew) map=$map" empty "$map"
