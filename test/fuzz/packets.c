@@ -136,6 +136,14 @@ static bool is_plain(const struct frame *frame)
 	       frame_flow(frame)[0] != '?' && frame_checksums_right(frame, &what);
 }
 
+/* As `monokube monitor` does: program `watch` runs, too. Nobody reads what it tells. */
+static void watch_all(void)
+{
+	const struct mk_watch_settings all = { .until_ns = UINT64_MAX };
+
+	fixture_watch(&all);
+}
+
 START_TEST(packets)
 {
 	unsigned long became[DROPPED + 1] = { 0 };
@@ -148,6 +156,8 @@ START_TEST(packets)
 		enum where where = fixture_send(hooks[below(ROWS(hooks))], &in, &out);
 		const char *what = NULL;
 
+		if (i == count / 2)
+			watch_all();
 		became[where]++;
 		if (where != DROPPED && where != TO_HOST && is_plain(&in))
 			ck_assert_msg(frame_checksums_right(&out, &what),

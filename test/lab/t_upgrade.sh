@@ -9,6 +9,8 @@ set -euo pipefail
 . "$HERE/lib/observe.sh"
 # shellcheck source=test/lab/lib/load.sh
 . "$HERE/lib/load.sh"
+# shellcheck source=test/lab/lib/witness.sh
+. "$HERE/lib/witness.sh"
 
 LATER=${MK_LATER:-$(realpath -m "$HERE/../../build/enlarged/monokube")}
 NODE1=192.168.99.11
@@ -55,6 +57,7 @@ upgrade_lab_up()
 	hold idle client "$VIP:8080"
 	hold idle-port world "$NODE1:30080"
 	hold idle-outside client "$FAR:8080"
+	witness 10.244.1.0/24 30080 "$FAR"
 	load pod client "$ADDR_2:8080" "$VIP:8080" "$FAR:8080"
 	load world world "$NODE1:30080"
 }
@@ -147,6 +150,17 @@ no_tail_call_is_missed()
 	expect_eq "packets without a backend" 0 "$(drop_count node1 NO_BACKEND)"
 }
 
+no_hook_is_without_program() { expect_eq "packets that met a hook without its program" 0 "$(witnessed)"; }
+
+# What would be seen if one were.
+one_is_seen()
+{
+	lab agent stop node1
+	on node1 tc filter del dev eth0 ingress
+	ask world tcp "$NODE1:30080" --timeout 1 || true
+	expect_failure no_hook_is_without_program
+}
+
 upgrade_lab_up
 check "a later version is killed on its way, four times" killed_on_its_way
 check "a later version takes over, with longer sessions" is_upgraded
@@ -155,4 +169,6 @@ check "a pod starts meanwhile" pod_starts_meanwhile
 check "the later version comes back" goes_on
 check "no connection broke and no datagram was lost" nothing_is_lost
 check "no tail call was missed" no_tail_call_is_missed
+check "no packet met a hook without its program" no_hook_is_without_program
+check "... which would have been seen" one_is_seen
 finish
