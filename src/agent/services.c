@@ -235,6 +235,7 @@ static int apply(struct mk_agent *agent, struct agent_service *service, struct m
 		.node_address_count = agent->node.service_ip_count,
 		.local_weight = agent->config.local_endpoint_weight,
 		.maglev_slots = agent->config.maglev_slots,
+		.masquerade_all = agent->config.masquerade_all,
 	};
 	struct mk_compiled_service compiled;
 	int ret = mk_service_compile(agent->model, &view, service->namespace_, service->name,

@@ -51,6 +51,7 @@ struct mk_config {
 	struct mk_ip_port healthz; /* healthzBindAddress, 0.0.0.0:10256; port 0: off */
 	struct mk_ip_port metrics; /* metricsBindAddress, 127.0.0.1:10249; port 0: off */
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
+	bool masquerade_all; /* masqueradeAll, false */
 	uint16_t local_endpoint_weight; /* localEndpointWeight, 1 */
 	uint32_t maglev_slots; /* maglevTableSize, 1021; a prime, the same on every node */
 	uint32_t session_entries; /* sessionTableSize, 524288; a connection takes two */

@@ -66,7 +66,8 @@ static uint16_t empty_flag(const struct plan *plan, size_t port, bool local)
 		       : 0;
 }
 
-/* From the cluster as it is, from outside masqueraded: the answer has to come back through us. */
+/* From the cluster as it is, unless masqueradeAll; from outside masqueraded: the answer has to come
+ * back through us. */
 static int plan_cluster_ip(struct plan *plan, size_t port)
 {
 	const struct mk_service_object *service = plan->service;
@@ -78,7 +79,11 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 		.scope = MK_SCOPE_INTERNAL,
 		.flags = empty_flag(plan, port, local),
 	};
-	int ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
+	int ret;
+
+	if (plan->view->masquerade_all)
+		frontend.flags |= MK_SERVICE_MASQUERADE;
+	ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 
 	if (ret < 0)
 		return ret;

@@ -71,6 +71,7 @@ struct mk_service_view {
 	size_t node_address_count;
 	uint16_t local_weight; /* localEndpointWeight */
 	uint32_t maglev_slots; /* maglevTableSize; 0: MK_MAGLEV_SLOTS */
+	bool masquerade_all; /* masqueradeAll: ClusterIPs do not show endpoints a pod's address */
 };
 
 /* Compile the Service @namespace_/@name as @model holds it. A Service that does not exist or is

@@ -37,6 +37,7 @@ static struct {
 	size_t dirty_count;
 	unsigned slices;
 	uint16_t local_weight;
+	bool masquerade_all;
 	const char *node; /* whose view of Services */
 	struct mk_lasting frontends_gone, host_backends;
 } cluster;
@@ -274,6 +275,12 @@ void cluster_weight(uint16_t local_weight)
 	node_changed(NULL, cluster.node);
 }
 
+void cluster_masquerade_all(void)
+{
+	cluster.masquerade_all = true;
+	node_changed(NULL, cluster.node);
+}
+
 /* As the agent's routes do it: what no Service has is dropped. */
 static void service_cidrs_changed(void *ctx)
 {
@@ -315,7 +322,8 @@ static void sync_one(const struct dirty *dirty, struct mk_service_counts *counts
 					      .zone = node->zone,
 					      .node_addresses = node->addresses,
 					      .node_address_count = node->address_count,
-					      .local_weight = cluster.local_weight };
+					      .local_weight = cluster.local_weight,
+					      .masquerade_all = cluster.masquerade_all };
 	struct mk_compiled_service compiled;
 	struct mk_error err = { 0 };
 

@@ -410,6 +410,8 @@ static bool read_state_line(const char *line)
 		add_host_port(line);
 	else if (strncmp(line, "weight ", 7) == 0)
 		cluster_weight((uint16_t)atoi(line + 7));
+	else if (strcmp(line, "masquerade all") == 0)
+		cluster_masquerade_all();
 	else
 		return false;
 	return true;

@@ -7,6 +7,7 @@
  *	hostport PROTO ADDRESS:PORT L:PORT	   a pod, by letter, has a port of the host
  *	host has ADDRESS			   another address of the host's own
  *	weight N				   localEndpointWeight
+ *	masquerade all				   masqueradeAll
  *	CLIENT PROTO TO = OUTCOME		   new flows
  *	open NAME CLIENT PROTO TO = OUTCOME	   one new flow, remembered
  *	NAME goes on				   the same endpoint, the same translation

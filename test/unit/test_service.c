@@ -63,6 +63,8 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 	}
 }
 
+static bool masquerade_all;
+
 static void compile(struct mk_compiled_service *out)
 {
 	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1") };
@@ -70,7 +72,8 @@ static void compile(struct mk_compiled_service *out)
 					.zone = "a",
 					.node_addresses = addresses,
 					.node_address_count = 2,
-					.local_weight = 3 };
+					.local_weight = 3,
+					.masquerade_all = masquerade_all };
 	struct mk_error err = { 0 };
 
 	ck_assert_msg(mk_service_compile(model, &view, "x", "s", out, &err) == 0, "%s", err.text);
@@ -382,6 +385,28 @@ START_TEST(test_maglev_where_asked)
 }
 END_TEST
 
+/* masqueradeAll is about ClusterIPs: the short cut of a Local policy stays what it is. */
+START_TEST(test_masquerade_all)
+{
+	struct mk_compiled_service out;
+	struct line line = { 0 };
+
+	masquerade_all = true;
+	apply_good_text(model, LB(", " EXT_LOCAL ", " INT_LOCAL, "{'ip': '203.0.113.2'}"));
+	apply_good_text(model, TWO);
+	compile(&out);
+	masquerade_all = false;
+	for (size_t i = 0; i < out.set_count; i++)
+		tell_set(&line, &out.sets[i]);
+	ck_assert_str_eq(line.text,
+			 "http [*10.1.1.1:8080 10.1.2.2:8080] in 203.0.113.2:80/tcp | "
+			 "http [*10.1.1.1:8080] in 10.96.0.1:0/any in 10.96.0.1:80/tcp+masq "
+			 "out 10.96.0.1:80/tcp+masq in 203.0.113.2:0/any "
+			 "out 203.0.113.2:80/tcp+maglev");
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
 /* ---- source ranges, affinity ---------------------------------------------------------------- */
 
 static const struct {
@@ -592,6 +617,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_compile, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_maglev_where_asked, 0, MK_ARRAY_SIZE(cases));
+	tcase_add_test(tc, test_masquerade_all);
 	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(filtered));
 	tcase_add_test(tc, test_affinity);
 	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
