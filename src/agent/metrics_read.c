@@ -281,16 +281,21 @@ static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *met
 	return stats->services_text ? strdup(stats->services_text) : NULL;
 }
 
-void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
+/* Where kube-proxy says which of its modes it runs in; Kubernetes' own tests ask, and skip what is
+ * about another mode. */
+static void answer_proxy_mode(struct mk_httpd_reply *reply)
 {
-	bool node = strcmp(path, "/metrics") == 0;
-	struct mk_agent *agent = ctx;
+	reply->body = strdup("monokube");
+	if (!reply->body)
+		reply->status = 500;
+	mk_httpd_reply_header(reply, "Content-Type", "text/plain; charset=utf-8");
+	mk_httpd_reply_header(reply, "X-Content-Type-Options", "nosniff");
+}
+
+static void answer_metrics(struct mk_agent *agent, bool node, struct mk_httpd_reply *reply)
+{
 	cleanup_free struct mk_metrics *metrics = NULL;
 
-	if (!node && strcmp(path, "/metrics/services") != 0) {
-		reply->status = 404;
-		return;
-	}
 	metrics = calloc(1, sizeof(*metrics));
 	if (metrics) {
 		metrics->always = true;
@@ -302,6 +307,18 @@ void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply 
 	if (!reply->body)
 		reply->status = 500;
 	mk_httpd_reply_header(reply, "Content-Type", "%s", MK_EXPOSITION_CONTENT_TYPE);
+}
+
+void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
+{
+	bool node = strcmp(path, "/metrics") == 0;
+
+	if (strcmp(path, "/proxyMode") == 0)
+		answer_proxy_mode(reply);
+	else if (node || strcmp(path, "/metrics/services") == 0)
+		answer_metrics(ctx, node, reply);
+	else
+		reply->status = 404;
 }
 
 void mk_agent_metrics_free(struct mk_agent *agent)

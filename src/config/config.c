@@ -80,7 +80,7 @@ static const struct setting settings[] = {
 	  "where /healthz and /livez answer; off: nowhere", mk_parse_listen_or_off, FIELD(healthz) },
 	{ "metricsBindAddress", "metrics-bind-address", "ADDRESS:PORT", "127.0.0.1:10249",
 	  "an IPv4 address and port such as 127.0.0.1:10249, or off",
-	  "where /metrics and /metrics/services answer; off: nowhere", mk_parse_listen_or_off, FIELD(metrics) },
+	  "where /metrics, /metrics/services and /proxyMode answer; off: nowhere", mk_parse_listen_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
 	  "run on control-plane nodes too; the DaemonSet's tolerations go with it", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "masqueradeAll", "masquerade-all", "BOOL", "false", "true or false",

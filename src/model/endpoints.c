@@ -7,8 +7,7 @@
 #include "base/time.h"
 #include "model/object.h"
 
-#define LABEL_SERVICE  "kubernetes.io/service-name"
-#define LABEL_HEADLESS "service.kubernetes.io/headless"
+#define LABEL_SERVICE "kubernetes.io/service-name"
 
 #define ANNOTATION_TRIGGER "endpoints.kubernetes.io/last-change-trigger-time"
 
@@ -289,12 +288,13 @@ static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json
 int mk_endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_id *id,
 			     struct mk_endpoint_set *set, struct mk_error *err)
 {
-	const char *service, *headless;
+	const char *service;
 	struct mk_json type;
+	bool left_out;
 	int ret = decode_service_name(set, tree, &service, err);
 
 	if (ret == 0)
-		ret = mk_json_label(tree, LABEL_HEADLESS, &headless, err);
+		ret = mk_left_out_by_label(tree, &left_out, err);
 	if (ret == 0)
 		ret = mk_json_member(tree, "addressType", json_type_string, &type, err);
 	if (ret < 0)
@@ -303,7 +303,7 @@ int mk_endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_
 		return mk_json_wrong(&type, "IPv4, IPv6 or FQDN", err);
 	if (strcmp(mk_json_string(&type), "IPv4") == 0)
 		ret = decode_slice_endpoints(set, tree, err);
-	return ret < 0 ? ret : finish(set, id, headless ? NULL : service, err);
+	return ret < 0 ? ret : finish(set, id, left_out ? NULL : service, err);
 }
 
 int64_t mk_endpoint_slice_trigger(const struct mk_json *tree)
@@ -362,8 +362,8 @@ int mk_endpoints_decode(const struct mk_json *tree, const struct mk_object_id *i
 			struct mk_endpoint_set *set, struct mk_error *err)
 {
 	struct mk_json list, item;
-	const char *headless;
-	int ret = mk_json_label(tree, LABEL_HEADLESS, &headless, err);
+	bool left_out;
+	int ret = mk_left_out_by_label(tree, &left_out, err);
 
 	if (ret == 0)
 		ret = mk_json_member(tree, "subsets", json_type_array, &list, err);
@@ -372,7 +372,7 @@ int mk_endpoints_decode(const struct mk_json *tree, const struct mk_object_id *i
 		if (ret == 0)
 			ret = decode_subset(set, &item, err);
 	}
-	return ret < 0 ? ret : finish(set, id, headless ? NULL : id->name, err);
+	return ret < 0 ? ret : finish(set, id, left_out ? NULL : id->name, err);
 }
 
 bool mk_endpoint_set_equal(const struct mk_endpoint_set *a, const struct mk_endpoint_set *b)

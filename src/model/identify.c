@@ -19,6 +19,17 @@ static const struct {
 	[MK_KIND_SERVICE_CIDR] = { "ServiceCIDR", "networking.k8s.io", "v1", false },
 };
 
+int mk_left_out_by_label(const struct mk_json *tree, bool *left_out, struct mk_error *err)
+{
+	const char *proxy, *headless = NULL;
+	int ret = mk_json_label(tree, "service.kubernetes.io/service-proxy-name", &proxy, err);
+
+	if (ret == 0)
+		ret = mk_json_label(tree, "service.kubernetes.io/headless", &headless, err);
+	*left_out = ret == 0 && (proxy || headless);
+	return ret;
+}
+
 const char *mk_kind_name(enum mk_kind kind)
 {
 	return kinds[kind].name;

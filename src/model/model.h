@@ -67,7 +67,7 @@ struct mk_service_object {
 	uint32_t affinity_timeout_s;
 	uint16_t
 		health_check_port; /* healthCheckNodePort; 0: none, or not for this type and policy */
-	bool excluded; /* label service.kubernetes.io/service-proxy-name */
+	bool excluded; /* left out by a label: another proxy's, or headless */
 	char *passed_over; /* addresses that nobody can use, and why; NULL: none */
 };
 

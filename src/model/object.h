@@ -18,6 +18,12 @@ struct mk_object_id {
 const char *mk_kind_name(enum mk_kind kind);
 bool mk_is_object_name(const char *text);
 
+/* Does a label of a Service, EndpointSlice or Endpoints object keep it from us? It is another proxy's, or
+ * nobody is to balance it. kube-proxy asks the API server for all three without either label; a
+ * cluster directory has them all. */
+mk_must_check int mk_left_out_by_label(const struct mk_json *tree, bool *left_out,
+				       struct mk_error *err);
+
 mk_must_check int mk_node_decode(const struct mk_json *tree, const struct mk_object_id *id,
 				 struct mk_node_object *node, struct mk_error *err);
 /* The condition Ready is not compared, see mk_model_listener. */

@@ -5,8 +5,6 @@
 #include "base/cleanup.h"
 #include "model/object.h"
 
-#define LABEL_PROXY_NAME "service.kubernetes.io/service-proxy-name"
-
 #define AFFINITY_DEFAULT_S 10800
 #define AFFINITY_MAX_S	   86400
 
@@ -327,14 +325,12 @@ static int decode_spec(struct mk_service_object *service, const struct mk_json *
 int mk_service_decode(const struct mk_json *tree, const struct mk_object_id *id,
 		      struct mk_service_object *service, struct mk_error *err)
 {
-	const char *proxy;
-	int ret = mk_json_label(tree, LABEL_PROXY_NAME, &proxy, err);
+	int ret = mk_left_out_by_label(tree, &service->excluded, err);
 
 	if (ret == 0)
 		ret = decode_spec(service, tree, err);
 	if (ret < 0)
 		return ret;
-	service->excluded = proxy;
 	service->namespace_ = strdup(id->namespace_);
 	service->name = strdup(id->name);
 	if (!service->namespace_ || !service->name)

@@ -176,6 +176,16 @@ static const struct flow_row rows[] = {
 	{ "TestServiceToServiceMap: both ipv4 and ipv6 configurations under ipv4 mode", { "service {'spec': {'externalIPs': ['198.51.100.7', '2001:db8::7'], 'loadBalancerSourceRanges': ['0.0.0.0/1', '2001:db8::/32']}, 'status': "
 	    "{'loadBalancer': {'ingress': [{'ip': '192.0.2.80'}, {'ip': '2001:db8::8'}]}}}", "endpoints L", "outside tcp ext:80 = L masq", "outside@126.0.0.1 tcp lb:80 = L masq", "outside tcp lb:80 = dropped SOURCE_RANGE" } },
 	{ "TestServiceToServiceMap: extra space in LoadBalancerSourceRanges", { SPEC("'loadBalancerSourceRanges': [' 10.1.2.0/28']"), "endpoints L", "outside@10.1.2.15 tcp lb:80 = L masq", "outside@10.1.2.16 tcp lb:80 = dropped SOURCE_RANGE" } },
+
+	/* test/e2e/network/service.go */
+	{ "e2e: should serve endpoints on same port and different protocols", { SPEC(INTERNAL_ONLY PORTS(PORT("tcp", "TCP", "80", "0") "," PORT("udp", "UDP", "80", "0"))), "endpoints L", "pod tcp vip:80 = L kept", "pod udp vip:80 = L kept",
+	    SPEC(INTERNAL_ONLY PORTS(PORT("tcp", "TCP", "80", "0"))), "pod tcp vip:80 = L kept", "pod udp vip:80 = refused", SPEC(INTERNAL_ONLY PORTS(PORT("udp", "UDP", "80", "0"))), "pod udp vip:80 = L kept", "pod tcp vip:80 = refused" } },
+	{ "e2e: should be able to connect to terminating and unready endpoints if PublishNotReadyAddresses is true", { SLICE(TCP_8080 "'endpoints': [{'addresses': ['10.244.2.7'], 'conditions': {'ready': true, 'serving': false, 'terminating': true}}]"),
+	    "pod tcp vip:80 = R kept", "pod tcp node:30080 = R masq", "outside tcp node:30080 = R masq" } },
+	{ "e2e: should not be able to connect to terminating and unready endpoints if PublishNotReadyAddresses is false", { "endpoints Rg", "pod tcp vip:80 = refused", "pod tcp node:30080 = refused", "outside tcp node:30080 = refused" } },
+	{ "e2e: should be rejected when no endpoints exist; for evicted pods: a slice without one", { "endpoints none", "pod tcp vip:80 = refused", "endpoints", "pod tcp vip:80 = refused", "hostnet tcp vip:80 = refused" } },
+	{ "e2e: should be able to switch session affinity", { SPEC("'sessionAffinity': 'ClientIP'"), "endpoints L", "pod tcp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = L kept", SPEC("'sessionAffinity': 'None'"), "pod tcp vip:80 = L R kept",
+	    SPEC("'sessionAffinity': 'ClientIP'"), "endpoints R", "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept", "pod tcp node:30080 = R masq" } },
 };
 /* clang-format on */
 

@@ -78,6 +78,18 @@ answered_as_such()
 	expect_status 7 on world curl -s "http://$NODE1:10249/metrics"
 }
 
+# What the suite of sig-network asks of kube-proxy ("should check kube-proxy urls"), as it asks.
+proxy_mode()
+{
+	local told
+	told=$(on node1 curl -s -o "$TMP/mode" -w '%{http_code} %{content_type}' http://localhost:10249/proxyMode)
+	expect_eq "status and type" "200 text/plain; charset=utf-8" "$told"
+	expect_eq "mode" monokube "$(<"$TMP/mode")"
+	told=$(on node1 curl -i -q -s --connect-timeout 1 http://localhost:10256/healthz)
+	expect_match "status line" "200 OK" "$told"
+	expect_match "body" lastUpdated "$told"
+}
+
 # ---- the values
 
 known_and_programmed()
@@ -322,6 +334,7 @@ check "the process" process
 check "network programming latency, turns of work" latency
 check "the format, and the page's table" right_format
 check "status, type and other paths; nobody from outside" answered_as_such
+check "/proxyMode and /healthz, as Kubernetes' own tests ask" proxy_mode
 check "an API server that goes and comes" api_server
 check "what was taken away and put back" repairs
 check "at another address, and off; counts outlive the agent" elsewhere
