@@ -186,6 +186,13 @@ static const struct flow_row rows[] = {
 	{ "e2e: should be rejected when no endpoints exist; for evicted pods: a slice without one", { "endpoints none", "pod tcp vip:80 = refused", "endpoints", "pod tcp vip:80 = refused", "hostnet tcp vip:80 = refused" } },
 	{ "e2e: should be able to switch session affinity", { SPEC("'sessionAffinity': 'ClientIP'"), "endpoints L", "pod tcp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = L kept", SPEC("'sessionAffinity': 'None'"), "pod tcp vip:80 = L R kept",
 	    SPEC("'sessionAffinity': 'ClientIP'"), "endpoints R", "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept", "pod tcp node:30080 = R masq" } },
+
+	/* test/e2e/network/conntrack.go: the client goes on from the same port all the while */
+	{ "e2e: should be able to preserve UDP traffic when server pod cycles, ClusterIP, NodePort, client in the host's network", { "endpoints R", "open a pod udp vip:80 = R kept", "open b pod udp node:30080 = R masq", "open c hostnet udp vip:80 = R",
+	    "endpoints S", "sweep", "a now S kept", "b now S masq", "c now S", "a goes on" } },
+	{ "e2e: should be able to preserve UDP traffic when server pod cycles, internalTrafficPolicy Local", { INTERNAL_LOCAL, "endpoints L", "open a pod udp vip:80 = L kept", "endpoints L R", "endpoints R", "sweep", "a now " SILENT, "a now " SILENT,
+	    "endpoints K R", "a now K kept", "a goes on" } },
+	{ "e2e: should be able to preserve UDP traffic when initial unready endpoints get ready", { "endpoints none", "open a pod udp vip:80 = refused", "endpoints Rn", "sweep", "a now refused", "endpoints R", "a now R kept", "a goes on" } },
 };
 /* clang-format on */
 
