@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/netlink.h"
 
-#include <fcntl.h>
 #include <linux/netlink.h>
+#include <linux/sockios.h>
 #include <netlink/netlink.h>
 #include <netlink/socket.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -93,13 +95,32 @@ failed:
 	return NULL;
 }
 
-struct mk_nl *mk_nl_open_in(int netns_fd, struct mk_error *err)
+/* What /proc/thread-self/ns/net would be, without the directories that the kernel makes below /proc
+ * for a process that looks there. */
+static int netns_of(const struct mk_nl *nl, struct mk_error *err)
 {
-	cleanup_close int home_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	int fd = ioctl(nl_socket_get_fd(nl->sock), SIOCGSKNS);
+
+	return fd < 0 ? mk_error_errno(err, errno, "cannot open a socket's network namespace") : fd;
+}
+
+static bool same_file(int a_fd, int b_fd)
+{
+	struct stat a, b;
+
+	return fstat(a_fd, &a) == 0 && fstat(b_fd, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_error *err)
+{
+	cleanup_close int home_fd = netns_of(home, err);
 	struct mk_nl *nl;
 
-	if (home_fd < 0) {
-		mk_error_errno(err, errno, "cannot open '/proc/thread-self/ns/net'");
+	if (home_fd < 0)
+		return NULL;
+	if (same_file(netns_fd, home_fd)) {
+		mk_error_set(err, EEXIST, "the network namespace is this one");
 		return NULL;
 	}
 	if (setns(netns_fd, CLONE_NEWNET) < 0) {

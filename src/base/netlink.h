@@ -17,8 +17,9 @@ struct mk_nl;
 
 /* Open in the calling thread's network namespace. NULL with @err on failure. */
 struct mk_nl *mk_nl_open(struct mk_error *err);
-/* Open in the namespace behind @netns_fd; the calling thread comes back to its own. */
-struct mk_nl *mk_nl_open_in(int netns_fd, struct mk_error *err);
+/* Open in the namespace behind @netns_fd; the calling thread comes back to that of @home, its own.
+ * NULL with -EEXIST where the two are the same. */
+struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_error *err);
 void mk_nl_free(struct mk_nl *nl);
 /* What nlmsg_pid of a notification says if a request of @nl made the change. */
 uint32_t mk_nl_port(const struct mk_nl *nl);
@@ -153,5 +154,21 @@ mk_must_check int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
 				 int (*visit)(void *ctx, const struct mk_mac *mac,
 					      const struct mk_ip *remote),
 				 void *ctx, struct mk_error *err);
+
+/* The clsact qdisc of an interface. 0 also when there is one. */
+mk_must_check int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err);
+
+struct mk_nl_filter {
+	int ifindex;
+	bool egress; /* else ingress */
+	uint32_t handle;
+	uint16_t priority;
+	int prog_fd;
+	const char *name;
+};
+/* A BPF program in direct-action mode on a clsact hook, put there atomically in place of the filter
+ * with the same handle and priority. */
+mk_must_check int mk_nl_filter_put(struct mk_nl *nl, const struct mk_nl_filter *filter,
+				   struct mk_error *err);
 
 #endif

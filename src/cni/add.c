@@ -202,7 +202,7 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 
 	memcpy(pod.mac, adding->mac.byte, sizeof(pod.mac));
 	if (ret >= 0)
-		ret = mk_pods_attach(adding->node.pods, adding->host_ifindex, err);
+		ret = mk_pods_attach(adding->node.pods, adding->node.nl, adding->host_ifindex, err);
 	if (ret >= 0)
 		ret = mk_pods_put(adding->node.pods, &adding->ip, &pod, err);
 	if (ret >= 0)
@@ -262,10 +262,9 @@ static int open_all(struct adding *adding, struct mk_cni_failure *failure)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, setup_failed);
 	if (!adding->node.pods) /* the cause is still the one of mk_pods_open() */
 		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, "the datapath is not loaded");
-	adding->pod_nl = mk_nl_open_in(adding->netns_fd, &failure->cause);
-	if (!adding->pod_nl)
-		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
-	return 0;
+	adding->pod_nl =
+		mk_cni_netns_nl(adding->node.nl, adding->args->netns, adding->netns_fd, failure);
+	return adding->pod_nl ? 0 : -1;
 }
 
 static int print_result(const struct adding *adding, struct mk_error *err)

@@ -357,8 +357,9 @@ static int open_all(struct checking *checking, struct mk_cni_failure *failure)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
 	if (!checking->node.pods)
 		return mk_cni_fail(failure, MK_CNI_CHECK_FAILED, "the datapath is not loaded");
-	checking->pod_nl = mk_nl_open_in(checking->netns_fd, cause);
-	return checking->pod_nl ? 0 : mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
+	checking->pod_nl = mk_cni_netns_nl(checking->node.nl, checking->args->netns,
+					   checking->netns_fd, failure);
+	return checking->pod_nl ? 0 : -1;
 }
 
 int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "base/cleanup.h"
@@ -190,6 +189,8 @@ int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, c
 
 /* ---- network namespace ----------------------------------------------------------------------- */
 
+static const char bad_environment[] = "invalid environment variable";
+
 static bool is_netns(int fd)
 {
 	struct statfs fs;
@@ -198,17 +199,8 @@ static bool is_netns(int fd)
 	       ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET;
 }
 
-static bool is_own_netns(int fd)
-{
-	struct stat given, own;
-
-	return fstat(fd, &given) == 0 && stat("/proc/self/ns/net", &own) == 0 &&
-	       given.st_dev == own.st_dev && given.st_ino == own.st_ino;
-}
-
 int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure)
 {
-	static const char bad[] = "invalid environment variable";
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -220,11 +212,22 @@ int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure)
 				    "cannot open the container's network namespace",
 				    "CNI_NETNS='%s': %s", path, strerror(errno));
 	if (!is_netns(fd))
-		return mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, bad,
+		return mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, bad_environment,
 				    "CNI_NETNS='%s' is not a network namespace, or not any more",
 				    path);
-	if (is_own_netns(fd))
-		return mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, bad,
-				    "CNI_NETNS='%s' is the host's own network namespace", path);
 	return mk_steal_fd(&fd);
+}
+
+struct mk_nl *mk_cni_netns_nl(const struct mk_nl *home, const char *path, int netns_fd,
+			      struct mk_cni_failure *failure)
+{
+	struct mk_nl *nl = mk_nl_open_in(home, netns_fd, &failure->cause);
+
+	if (!nl && failure->cause.code == EEXIST)
+		(void)mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, bad_environment,
+				   "CNI_NETNS='%s' is the host's own network namespace", path);
+	else if (!nl)
+		(void)mk_cni_fail(failure, MK_CNI_IO_FAILURE,
+				  "cannot open a socket in the container's network namespace");
+	return nl;
 }

@@ -66,6 +66,10 @@ void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
 		       struct mk_nl_route routes[MK_POD_ROUTES]);
 /* A file descriptor of the container's network namespace. */
 mk_must_check int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure);
+/* Netlink in there, opened from where @home is; @path names it in errors. NULL with @failure, also
+ * where it is the host's own. */
+struct mk_nl *mk_cni_netns_nl(const struct mk_nl *home, const char *path, int netns_fd,
+			      struct mk_cni_failure *failure);
 
 /* ADD: create the endpoint, print the result. Nothing is left after a failure. */
 mk_must_check int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,

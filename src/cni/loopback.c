@@ -23,11 +23,15 @@ static int open_lo(const struct mk_cni_args *args, struct mk_nl **nl,
 		   struct mk_cni_failure *failure)
 {
 	cleanup_close int netns_fd = mk_cni_netns_open(args->netns, failure);
+	cleanup_nl struct mk_nl *home = NULL;
 
 	if (netns_fd < 0)
 		return -1;
-	*nl = mk_nl_open_in(netns_fd, &failure->cause);
-	return *nl ? 0 : mk_cni_fail(failure, MK_CNI_SETUP_FAILED, failed);
+	home = mk_nl_open(&failure->cause);
+	if (!home)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, failed);
+	*nl = mk_cni_netns_nl(home, args->netns, netns_fd, failure);
+	return *nl ? 0 : -1;
 }
 
 static int add(const struct mk_cni_args *args, const struct mk_cni_conf *conf, struct mk_nl *nl,

@@ -64,7 +64,7 @@ static int ensure_hook(const struct mk_datapath *datapath, const struct hook *ho
 		ret = mk_hook_query(hook->ifindex, hook->direction, &have, err);
 	if (ret < 0 || have == wanted.id)
 		return ret;
-	ret = mk_hook_attach(hook->ifindex, hook->direction, fd, err);
+	ret = mk_hook_attach(datapath->nl, hook->ifindex, hook->direction, fd, err);
 	if (ret < 0)
 		return mk_error_wrap(err, "program '%s'", hook->program);
 	return 1;

@@ -11,6 +11,7 @@
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -21,32 +22,36 @@ static enum bpf_tc_attach_point attach_point(enum mk_direction direction)
 	return direction == MK_INGRESS ? BPF_TC_INGRESS : BPF_TC_EGRESS;
 }
 
+struct filter_name {
+	char text[64]; /* "PROGRAM:[ID]", as libbpf gives it; empty: none */
+};
+
 static const char *direction_name(enum mk_direction direction)
 {
 	return direction == MK_INGRESS ? "ingress" : "egress";
 }
 
-int mk_hook_attach(int ifindex, enum mk_direction direction, int prog_fd, struct mk_error *err)
+int mk_hook_attach(struct mk_nl *nl, int ifindex, enum mk_direction direction, int prog_fd,
+		   struct mk_error *err)
 {
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = attach_point(direction));
-	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = MK_TC_HANDLE, .priority = MK_TC_PRIORITY,
-		    .prog_fd = prog_fd, .flags = BPF_TC_F_REPLACE);
-	bool was_quiet;
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+	struct filter_name name;
+	const struct mk_nl_filter filter = {
+		.ifindex = ifindex,
+		.egress = direction == MK_EGRESS,
+		.handle = MK_TC_HANDLE,
+		.priority = MK_TC_PRIORITY,
+		.prog_fd = prog_fd,
+		.name = name.text,
+	};
 	int ret;
 
-	mk_bpflog_init();
-	was_quiet = mk_bpflog_quiet(true); /* "exclusivity flag on": the qdisc is there already */
-	ret = bpf_tc_hook_create(&hook);
-	mk_bpflog_quiet(was_quiet);
-	if (ret < 0 && ret != -EEXIST)
-		return mk_error_errno(err, -ret, "cannot add a clsact qdisc to interface %d",
-				      ifindex);
-	ret = bpf_tc_attach(&hook, &opts);
-	if (ret < 0)
-		return mk_error_errno(err, -ret,
-				      "cannot attach a program to the %s of interface %d",
-				      direction_name(direction), ifindex);
-	return 0;
+	if (bpf_obj_get_info_by_fd(prog_fd, &info, &size) < 0)
+		return mk_error_errno(err, errno, "cannot ask for the name of a program");
+	snprintf(name.text, sizeof(name.text), "%s:[%u]", info.name, info.id);
+	ret = mk_nl_clsact_add(nl, ifindex, err);
+	return ret < 0 ? ret : mk_nl_filter_put(nl, &filter, err);
 }
 
 int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id, struct mk_error *err)
@@ -72,10 +77,6 @@ int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id, s
 #define POD_PROGRAM "ilb_pod"
 static const char *const fixed_programs[] = { "ilb_host", "ilb_overlay", "nat_uplink",
 					      "elb_uplink_egre", "ilb_lo_egress" };
-
-struct filter_name {
-	char text[64]; /* "PROGRAM:[ID]", as libbpf gives it; empty: none */
-};
 
 static int take_filter_name(struct nl_msg *msg, void *ctx)
 {

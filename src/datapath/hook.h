@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/netlink.h"
 
 #define MK_TC_HANDLE   0x4d4b /* "MK" */
 #define MK_TC_PRIORITY 77 /* room before and after for others */
@@ -15,8 +16,8 @@
 enum mk_direction { MK_INGRESS, MK_EGRESS };
 
 /* Put @prog_fd there, atomically in place of the one before. */
-mk_must_check int mk_hook_attach(int ifindex, enum mk_direction direction, int prog_fd,
-				 struct mk_error *err);
+mk_must_check int mk_hook_attach(struct mk_nl *nl, int ifindex, enum mk_direction direction,
+				 int prog_fd, struct mk_error *err);
 /* The id of the program in our filter there. 0: none, or no such device. */
 mk_must_check int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id,
 				struct mk_error *err);

@@ -14,7 +14,6 @@
 struct mk_pods {
 	struct mk_table table;
 	int prog_fd;
-	uint32_t prog_id;
 	int lock_fd;
 };
 
@@ -29,8 +28,6 @@ static int not_loaded(const char *bpf_dir, struct mk_error *err)
 
 static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error *err)
 {
-	struct bpf_prog_info info = { 0 };
-	__u32 size = sizeof(info);
 	int ret = mk_table_open(&pods->table, bpf_dir, "pods", sizeof(struct mk_addr),
 				sizeof(struct mk_pod), err);
 
@@ -41,12 +38,7 @@ static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error 
 	pods->prog_fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, "ilb_pod", err);
 	if (pods->prog_fd == -ENOENT)
 		return not_loaded(bpf_dir, err);
-	if (pods->prog_fd < 0)
-		return pods->prog_fd;
-	if (bpf_obj_get_info_by_fd(pods->prog_fd, &info, &size) < 0)
-		return mk_error_errno(err, errno, "cannot ask for program 'ilb_pod'");
-	pods->prog_id = info.id;
-	return 0;
+	return pods->prog_fd < 0 ? pods->prog_fd : 0;
 }
 
 struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir, struct mk_error *err)
@@ -123,15 +115,19 @@ int mk_pods_each(struct mk_pods *pods,
 	return ret;
 }
 
-int mk_pods_attach(struct mk_pods *pods, int ifindex, struct mk_error *err)
+int mk_pods_attach(struct mk_pods *pods, struct mk_nl *nl, int ifindex, struct mk_error *err)
 {
-	return mk_hook_attach(ifindex, MK_INGRESS, pods->prog_fd, err);
+	return mk_hook_attach(nl, ifindex, MK_INGRESS, pods->prog_fd, err);
 }
 
 int mk_pods_attached(struct mk_pods *pods, int ifindex, struct mk_error *err)
 {
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
 	uint32_t prog_id;
 	int ret = mk_hook_query(ifindex, MK_INGRESS, &prog_id, err);
 
-	return ret < 0 ? ret : prog_id == pods->prog_id;
+	if (ret == 0 && bpf_obj_get_info_by_fd(pods->prog_fd, &info, &size) < 0)
+		return mk_error_errno(err, errno, "cannot ask for program 'ilb_pod'");
+	return ret < 0 ? ret : prog_id == info.id;
 }

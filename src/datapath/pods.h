@@ -7,6 +7,7 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 #include "base/ip.h"
+#include "base/netlink.h"
 
 struct mk_pods;
 
@@ -36,7 +37,8 @@ mk_must_check int mk_pods_each(struct mk_pods *pods,
 			       void *ctx, struct mk_error *err);
 
 /* Attach the pod hook's program to the ingress of @ifindex (clsact, replaced atomically). */
-mk_must_check int mk_pods_attach(struct mk_pods *pods, int ifindex, struct mk_error *err);
+mk_must_check int mk_pods_attach(struct mk_pods *pods, struct mk_nl *nl, int ifindex,
+				 struct mk_error *err);
 /* Is the pod hook's current program attached there? 1, 0 or an error. */
 mk_must_check int mk_pods_attached(struct mk_pods *pods, int ifindex, struct mk_error *err);
 

@@ -126,7 +126,7 @@ START_TEST(test_veth_into_netns)
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
 	other = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 	ck_assert_int_eq(setns(home, CLONE_NEWNET), 0);
-	there = mk_nl_open_in(other, &err);
+	there = mk_nl_open_in(nl, other, &err);
 	ck_assert_msg(there != NULL, "%s", mk_error_text(&err));
 
 	ck_ok(add_veth("v0", "eth0", other));
@@ -485,9 +485,12 @@ END_TEST
 START_TEST(test_bad_netns)
 {
 	cleanup_close int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	cleanup_close int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 
-	ck_assert_ptr_null(mk_nl_open_in(fd, &err));
+	ck_assert_ptr_null(mk_nl_open_in(nl, fd, &err));
 	ck_assert_int_eq(err.code, EINVAL);
+	ck_assert_ptr_null(mk_nl_open_in(nl, own, &err));
+	ck_assert_int_eq(err.code, EEXIST);
 }
 END_TEST
 
