@@ -23,6 +23,9 @@ mk_must_check int mk_mkdirs(const char *path, mode_t mode, struct mk_error *err)
  * ends in a NUL that *@size does not count. @size may be NULL. */
 mk_must_check int mk_file_read(const char *path, size_t max_bytes, char **data, size_t *size,
 			       struct mk_error *err);
+/* The same of what @fd still has, which errors call @path. */
+mk_must_check int mk_fd_read(int fd, const char *path, size_t max_bytes, char **data, size_t *size,
+			     struct mk_error *err);
 /* The same of a text, and how many lines it has at most; no such file: none, and *@text is left. */
 mk_must_check int mk_file_read_lines(const char *path, size_t max_bytes, char **text, size_t *lines,
 				     struct mk_error *err);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "cni/calls.h"
 #include "cni/conf.h"
@@ -68,22 +69,14 @@ static const struct verb {
 
 static int read_input(char **text, size_t *size, struct mk_cni_failure *failure)
 {
-	cleanup_free char *buf = malloc(INPUT_MAX_BYTES + 2);
+	int ret = mk_fd_read(STDIN_FILENO, "standard input", INPUT_MAX_BYTES, text, size,
+			     &failure->cause);
 
-	if (!buf)
-		return mk_cni_failf(failure, MK_CNI_IO_FAILURE, "cannot read the configuration",
-				    "out of memory");
-	*size = fread(buf, 1, INPUT_MAX_BYTES + 1, stdin);
-	if (ferror(stdin))
-		return mk_cni_failf(failure, MK_CNI_IO_FAILURE, "cannot read the configuration",
-				    "standard input: %s", strerror(errno));
-	if (*size > INPUT_MAX_BYTES)
-		return mk_cni_failf(failure, MK_CNI_DECODING_FAILURE,
-				    "cannot decode the network configuration",
-				    "standard input has more than %d bytes", INPUT_MAX_BYTES);
-	buf[*size] = '\0';
-	*text = mk_steal_ptr(buf);
-	return 0;
+	if (ret == -EFBIG)
+		return mk_cni_fail(failure, MK_CNI_DECODING_FAILURE,
+				   "cannot decode the network configuration");
+	return ret < 0 ? mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot read the configuration")
+		       : 0;
 }
 
 static uint64_t now_ns(void)

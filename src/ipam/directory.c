@@ -82,11 +82,13 @@ void mk_ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text)
 
 /* ---- reading the directory ------------------------------------------------------------------ */
 
+/* Of IPv4 inet_pton() takes one form alone; there may be hundreds of names. */
 static bool parse_name(const char *name, struct mk_ip *ip)
 {
 	char canonical[MK_IP_STRLEN];
 
-	return mk_ip_parse(name, ip) == 0 && strcmp(mk_ip_format(ip, canonical), name) == 0;
+	return mk_ip_parse(name, ip) == 0 &&
+	       (ip->family == AF_INET || strcmp(mk_ip_format(ip, canonical), name) == 0);
 }
 
 static bool parse_released_name(const char *name, uint64_t *sequence, struct mk_ip *ip)

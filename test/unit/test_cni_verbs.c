@@ -51,7 +51,7 @@ START_TEST(test_input_too_large)
 	memset(input, ' ', size);
 	input[size] = '\0';
 	ck_fails(run_verb("DEL", "a", "", input), MK_CNI_DECODING_FAILURE,
-		 "more than 1048576 bytes");
+		 "larger than 1048576 bytes");
 }
 END_TEST
 
