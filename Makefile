@@ -95,10 +95,11 @@ $(BUILD)/monokube: $(BUILD)/obj/main.o $(PLUGIN) $(LIB)
 # The same program without libcurl and without any library to be found at run time: the CNI plugin
 # that the agent installs, and the command line beside it, run on hosts of every kind. libuv and libnl
 # have functions that ask NSS, which the linker warns of; nothing here calls them. At a fixed address:
-# relocating itself would be a tenth of its start, and each call of the kubelet starts it.
-$(BUILD)/monokube-static: $(BUILD)/obj/main.o $(NO_CURL) $(LIB)
+# relocating itself would be a tenth of its start, and each call of the kubelet starts it; what such a
+# call executes lies together (perf/layout).
+$(BUILD)/monokube-static: $(BUILD)/obj/main.o $(NO_CURL) $(LIB) src/plugin.ld
 	@echo "  LD      $@"
-	$(Q)$(CC) $(LDFLAGS) -static -no-pie -s -Wl,--no-warnings -o $@ $(filter %.o,$^) $(LIB) $(STATIC_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -static -no-pie -s -Wl,--no-warnings -Wl,-T,src/plugin.ld -Wl,-Map=$@.map -o $@ $(filter %.o,$^) $(LIB) $(STATIC_LIBS)
 
 # ... which the agent carries inside, so that the two cannot be of different versions
 $(BUILD)/obj/plugin.o: $(BUILD)/monokube-static
@@ -193,7 +194,7 @@ $(BUILD)/perf/sweep: perf/sweep.c $(LIB) $(TEST_SUPPORT_OBJS)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/test/unit/sync_fixture.o \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
-$(BUILD)/perf/load: perf/load.c
+$(BUILD)/perf/load $(BUILD)/perf/steps: $(BUILD)/perf/%: perf/%.c
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
