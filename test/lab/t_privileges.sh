@@ -111,7 +111,7 @@ refused_link()
 	local start
 	start=$(log_size)
 	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig $2" lab agent start node1 >/dev/null 2>&1 &
-	wait_for 10 logged "$start" "symbolic link, 'link'"
+	wait_for 30 logged "$start" "symbolic link, 'link'"
 	lab agent kill node1
 	wait $! || true
 }
