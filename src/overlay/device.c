@@ -22,6 +22,12 @@ static void say_adjusted(const struct mk_link *link, const struct mk_link_change
 		    change->mtu_bytes ? "other MTU, " : "", change->mac ? "other MAC, " : "");
 }
 
+/* Of one that this agent had before. */
+static void say_missing(const char *name)
+{
+	mk_log_warn("device was missing and is made again name=%s", name);
+}
+
 /* Up, with this MTU and MAC; asks for nothing that is so already. @fresh: just made, so that it is down
  * tells nothing. Returns 1 for one that was not as it has to be. */
 static int adjust(struct mk_nl *nl, const struct mk_link *link, bool fresh,
@@ -162,6 +168,8 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	int adjusted, ret = adopt_vxlan(nl, wanted, &link, err);
 	bool fresh = ret == 0;
 
+	if (fresh && devices->overlay_ifindex)
+		say_missing(wanted->vxlan_name);
 	if (fresh)
 		ret = create_vxlan(nl, wanted, &link, err);
 	if (ret < 0)
@@ -228,6 +236,8 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	int changed, ret = adopt_veth(nl, &host, &peer, err);
 	bool fresh = ret == 0;
 
+	if (fresh && devices->host_ifindex)
+		say_missing(MK_HOST_VETH);
 	if (fresh)
 		ret = create_veth(nl, wanted, &host, &peer, err);
 	if (ret < 0)

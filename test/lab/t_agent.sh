@@ -265,6 +265,16 @@ wrong_settings()
 		--cluster-cidr 10.244.0.0/16 --vtep-cidr 10.18.0.0/30
 }
 
+second_agent()
+{
+	local before
+	before=$(tables node1)
+	refuses "an agent runs here already, pid $(on node1 cat /var/lib/monokube/agent.lock) .*/var/lib/monokube/agent.lock" \
+		--node-name node1 --cluster-dir "$CLUSTER_1" --cluster-cidr 10.244.0.0/16
+	diff <(echo "$before") <(tables node1)
+	ask client tcp "$VIP:80"
+}
+
 sysctls_are_said() { lab log node1 | grep -E 'net[./]ipv4[./]ip_forward'; }
 
 # What a node shows of monokube, in any place it writes to.
@@ -320,6 +330,7 @@ check "connections survive stop, kill and start" connections_survive
 check "no packet is lost while agents come and go" no_packet_is_lost
 check "changes while it was away are found" changed_meanwhile
 check "wrong settings are named with key and value" wrong_settings
+check "a second agent is refused, and touches nothing" second_agent
 check "cleanup removes everything" cleanup_removes_all
 check "and the agent starts again after it" starts_after_cleanup
 finish

@@ -105,6 +105,27 @@ no_symbolic_links()
 	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig" lab agent start node1
 }
 
+# The state directory, one of its parts, one of its files: neither agent nor CNI plugin writes behind it.
+no_links_in_state()
+{
+	local start out
+	on node1 sh -e -c 'mkdir /var/lib/real; ln -s real /var/lib/link'
+	lab agent stop node1
+	start=$(log_size)
+	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig --state-dir /var/lib/link" expect_failure lab agent start node1
+	logged "$start" "does not start: .*symbolic link, 'link'"
+	expect_eq "what is behind the link" "" "$(on node1 ls -A /var/lib/real)"
+	on node1 sh -e -c 'cd /var/lib/monokube; mv agent.lock kept; ln -s /var/lib/real/lock agent.lock'
+	expect_failure lab agent start node1
+	on node1 sh -e -c 'cd /var/lib/monokube; mv kept agent.lock; mv ipam kept; ln -s kept ipam'
+	out=$(lab pod node1 misled 2>&1) && { echo "a pod started"; return 1; }
+	expect_match "what ADD says" "symbolic link, 'ipam'" "$out"
+	on node1 sh -e -c 'cd /var/lib/monokube; rm ipam; mv kept ipam; rm -r /var/lib/link /var/lib/real'
+	lab rm misled 2>/dev/null || true
+	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig" lab agent start node1
+	lab pod node1 led
+}
+
 # refused_link START FLAGS: the agent says so, and tries again
 refused_link()
 {
@@ -122,4 +143,5 @@ check "a port below 1024 is asked for: the right to it stays" privileged_port
 check "no token in the log" token_is_secret
 check "addresses are for root alone" files_are_roots
 check "no symbolic link is followed where files are written" no_symbolic_links
+check "... nor below /var/lib" no_links_in_state
 finish

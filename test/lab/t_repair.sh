@@ -209,9 +209,9 @@ check "loopback's qdisc is removed" is_repaired "program was missing .*program=i
 check "the uplink's qdisc is removed" is_repaired "program was missing .*program=elb_uplink_egress" qdisc eth0
 check "the chain of programs is emptied" is_repaired "missing and are back map=chain" empty chain
 check "the VXLAN device is set down" is_repaired "device was not as it has to be .*name=mkvxlan .*was down" on node1 ip link set mkvxlan down
-check "the VXLAN device is deleted" is_repaired "VXLAN device created" on node1 ip link del mkvxlan
+check "the VXLAN device is deleted" is_repaired "device was missing .*name=mkvxlan" on node1 ip link del mkvxlan
 check "the VXLAN device's address is removed" is_repaired "address of a device was missing .*name=mkvxlan" on node1 ip addr flush dev mkvxlan
-check "the host veth pair is deleted" is_repaired "host veth pair created" on node1 ip link del mkhost0
+check "the host veth pair is deleted" is_repaired "device was missing .*name=mkhost0" on node1 ip link del mkhost0
 check "the host veth pair's address is removed" is_repaired "address of a device was missing .*name=mkhost0" on node1 ip addr flush dev mkhost0
 check "the host veth pair is set down" is_repaired "device was not as it has to be .*name=mkhost1" on node1 ip link set mkhost1 down
 check "the route to a node is removed" is_repaired "route was missing .*dst=10.244.2.0/24" on node1 ip route del 10.244.2.0/24
