@@ -289,6 +289,8 @@ void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
 			 const struct mk_session *session);
 void mk_agent_pass_ended(struct mk_agent *agent);
 bool mk_agent_pass_decides(const struct mk_agent *agent);
+/* Does anything stay only as long as some flow is found? */
+bool mk_agent_asks_for_flows(const struct mk_agent *agent);
 
 /* upkeep.c: sessions, retired backends, and what is looked at every minute. */
 mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);

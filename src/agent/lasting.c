@@ -190,10 +190,9 @@ static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
 
 /* ---- what the sweep sees ---------------------------------------------------------------------- */
 
-static bool nobody_asks(const struct mk_agent *agent)
+bool mk_agent_asks_for_flows(const struct mk_agent *agent)
 {
-	return agent->host_backends.told == 0 && agent->frontends_gone.told == 0 &&
-	       !agent->lingering;
+	return agent->host_backends.told || agent->frontends_gone.told || agent->lingering;
 }
 
 /* Pods' flows need none of it: their every packet meets its session first. */
@@ -203,7 +202,7 @@ void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
 	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
 	struct mk_ip client = mk_ip_from_addr(&key->saddr);
 
-	if (nobody_asks(agent) || !session->service_id ||
+	if (!mk_agent_asks_for_flows(agent) || !session->service_id ||
 	    mk_cidr_contains(&agent->config.cluster_cidr, &client))
 		return;
 	if (mk_service_sync_session_of_host(sync, key, session))

@@ -6,10 +6,13 @@
 #include "cni/reap.h"
 #include "datapath/names.h"
 #include "datapath/watch.h"
+#include "ipam/ipam.h"
 
 #define SWEEP_BUDGET	  4096 /* entries per turn: some milliseconds */
 #define SWEEP_PAUSE_MS	  20 /* between two turns of a pass: a million entries take 5 s */
 #define SWEEP_INTERVAL_MS 5000 /* between two passes */
+#define SWEEP_RARELY_MS	  15000 /* ... after one that saw at most: */
+#define SWEEP_FEW	  4096
 #define COLLECT_MS	  1000
 #define MINUTE_MS	  60000
 #define NAMES_MS	  1000 /* at least between two writes of the file of names */
@@ -122,6 +125,13 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
+/* Of so few sessions none is in another's way for some seconds more. */
+static bool is_calm(const struct mk_agent *agent)
+{
+	return !mk_agent_asks_for_flows(agent) &&
+	       mk_sweep_last_pass(agent->sweep)->seen <= SWEEP_FEW;
+}
+
 /* After a step: @ended as mk_sweep_step() says. */
 static uint64_t pause_ms(struct mk_agent *agent, int ended, bool waiting)
 {
@@ -132,7 +142,9 @@ static uint64_t pause_ms(struct mk_agent *agent, int ended, bool waiting)
 	agent->sweep_again = false;
 	if (again && ended > 0)
 		return 0;
-	return waiting || mk_agent_pass_decides(agent) ? COLLECT_MS : SWEEP_INTERVAL_MS;
+	if (waiting || mk_agent_pass_decides(agent))
+		return COLLECT_MS;
+	return ended > 0 && is_calm(agent) ? SWEEP_RARELY_MS : SWEEP_INTERVAL_MS;
 }
 
 static void on_sweep(uv_timer_t *timer)
@@ -184,6 +196,16 @@ static void reap(struct mk_agent *agent)
 	if (ret < 0)
 		mk_log_error("cannot release addresses of containers that are gone: %s",
 			     mk_error_text(&err));
+}
+
+/* What an earlier version, or a kill, has left in the index of addresses by owner. */
+static void repair_addresses(const struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(agent->config.state_dir, &err);
+
+	if (!ipam || mk_ipam_repair(ipam, &err) < 0)
+		mk_log_error("cannot repair the index of addresses: %s", mk_error_text(&err));
 }
 
 /* Not in the turn that learned of it: many Services come together. */
@@ -273,6 +295,7 @@ int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)
 	agent->sweep_timer.data = agent;
 	agent->minute_timer.data = agent;
 	agent->names_timer.data = agent;
+	repair_addresses(agent);
 	reap(agent);
 	mk_agent_see_clock(agent); /* what an earlier run wrote down is old */
 	sweep_in(agent, SWEEP_INTERVAL_MS);

@@ -104,10 +104,12 @@ static int collect_owner(void *ctx, const struct mk_ip *ip, const struct mk_ipam
 static int collect_owners(struct collecting *collecting, const char *state_dir)
 {
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(state_dir, collecting->err);
+	int ret;
 
 	if (!ipam)
 		return -collecting->err->code;
-	return mk_ipam_each(ipam, collect_owner, collecting, collecting->err);
+	ret = mk_ipam_repair(ipam, collecting->err);
+	return ret < 0 ? ret : mk_ipam_each(ipam, collect_owner, collecting, collecting->err);
 }
 
 /* One that cannot be removed must not keep the others: all are tried, the first error counts. */

@@ -18,6 +18,7 @@ struct reaping {
 	const char *veth_prefix;
 	struct mk_error *err;
 	int released;
+	bool owned; /* all addresses were seen, and each has an owner */
 };
 
 /* ---- owners that are gone ---------------------------------------------------------------------- */
@@ -40,7 +41,7 @@ static bool would_be_visible(const char *path)
 
 static bool netns_is_gone(const char *path)
 {
-	return would_be_visible(path) && access(path, F_OK) < 0 && errno == ENOENT;
+	return access(path, F_OK) < 0 && errno == ENOENT && would_be_visible(path);
 }
 
 static int reap_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
@@ -50,6 +51,8 @@ static int reap_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_ow
 	struct mk_link link;
 	int ret;
 
+	if (!owner->container_id[0])
+		reaping->owned = false;
 	if (!owner->container_id[0] || !netns_is_gone(owner->netns))
 		return 0;
 	mk_cni_host_name(reaping->veth_prefix, owner->container_id, owner->ifname, host_name);
@@ -79,6 +82,7 @@ static int reap_owners(struct reaping *reaping, const char *state_dir)
 	if (!ipam)
 		return -reaping->err->code;
 	reaping->ipam = ipam;
+	reaping->owned = true;
 	return mk_ipam_each(ipam, reap_visit, reaping, reaping->err);
 }
 
@@ -125,27 +129,34 @@ static int sweep_entry(void *ctx, const struct mk_ip *ip, const struct mk_pod *p
 	return mk_pods_delete(sweeping->node->pods, ip, sweeping->err);
 }
 
-/* Under the directory's lock: an address that is free now gets no entry meanwhile. */
-static int sweep_addresses(struct mk_cni_node *node, struct mk_error *err)
+/* Under the directory's lock: an address that is free now gets no entry meanwhile. @owned: of no address
+ * is the owner unknown, so their files need not be read. */
+static int sweep_addresses(struct mk_cni_node *node, bool owned, struct mk_error *err)
 {
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(node->state_dir, err);
 	struct sweeping sweeping = { .node = node, .ipam = ipam, .err = err };
-	int ret;
+	int ret = 0;
 
 	if (!ipam)
 		return -err->code;
-	ret = mk_ipam_each(ipam, sweep_unknown, &sweeping, err);
+	if (!owned)
+		ret = mk_ipam_each(ipam, sweep_unknown, &sweeping, err);
 	if (ret == 0 && node->pods)
 		ret = mk_pods_each(node->pods, sweep_entry, &sweeping, err);
 	return ret < 0 ? ret : sweeping.released;
 }
 
-int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err)
+static int sweep(struct mk_cni_node *node, bool owned, struct mk_error *err)
 {
-	int released = sweep_addresses(node, err);
+	int released = sweep_addresses(node, owned, err);
 	int ret = released < 0 ? released : mk_cni_port_mappings_sweep(node, err);
 
 	return ret < 0 ? ret : released;
+}
+
+int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err)
+{
+	return sweep(node, false, err);
 }
 
 int mk_cni_reap(const char *state_dir, const char *bpf_dir, const char *veth_prefix,
@@ -167,6 +178,6 @@ int mk_cni_reap(const char *state_dir, const char *bpf_dir, const char *veth_pre
 	if (ret == 0)
 		ret = mk_cni_node_open(&node, &conf, err);
 	if (ret == 0)
-		ret = mk_cni_sweep(&node, err);
+		ret = sweep(&node, reaping.owned, err);
 	return ret < 0 ? ret : reaping.released + ret;
 }

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 
@@ -31,19 +32,36 @@ static bool has_entry(const struct restoring *restoring, const struct mk_ip *ip)
 	return bpf_map_lookup_elem(restoring->pods.fd, &key, &pod) == 0;
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct mk_addr));
+}
+
+/* @keys of map pods, sorted. */
+static bool is_among(const void *keys, size_t count, const struct mk_ip *ip)
+{
+	const struct mk_addr key = mk_ip_to_addr(ip);
+
+	return bsearch(&key, keys, count, sizeof(key), compare_addresses);
+}
+
 /* The names of the directory's files are the addresses. */
 static bool some_missing(const struct restoring *restoring, const char *state_dir)
 {
+	cleanup_free void *keys = NULL;
 	char path[PATH_MAX];
 	struct dirent *entry;
 	bool missing = false;
 	struct mk_ip ip;
 	DIR *dir = NULL;
+	size_t count;
 
+	if (mk_table_keys(&restoring->pods, &keys, &count, NULL) < 0)
+		return true; /* whoever looks closer tells why */
 	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
 		dir = opendir(path);
 	while (dir && !missing && (entry = readdir(dir)))
-		missing = mk_ip_parse(entry->d_name, &ip) == 0 && !has_entry(restoring, &ip);
+		missing = mk_ip_parse(entry->d_name, &ip) == 0 && !is_among(keys, count, &ip);
 	if (dir)
 		closedir(dir);
 	return missing;

@@ -11,6 +11,8 @@
 #include "base/cleanup.h"
 #include "datapath/pin.h"
 
+#define SMALL_BYTES 64 /* values that may be read for their keys' sake */
+
 int mk_table_init(struct mk_table *table, const char *name, int fd, struct mk_error *err)
 {
 	struct bpf_map_info info = { 0 };
@@ -95,15 +97,14 @@ int mk_table_delete(const struct mk_table *table, const void *key, struct mk_err
 	return mk_error_errno(err, errno, "cannot remove an entry of map '%s'", table->name);
 }
 
-static int grow(const struct mk_table *table, void **keys, size_t *room, struct mk_error *err)
+/* Make @room keys fit. */
+static int grow(const struct mk_table *table, void **keys, size_t room, struct mk_error *err)
 {
-	size_t wanted = *room ? *room * 2 : 64;
-	void *bigger = realloc(*keys, wanted * table->key_size);
+	void *bigger = realloc(*keys, room * table->key_size);
 
 	if (!bigger)
 		return mk_error_errno(err, ENOMEM, "cannot list map '%s'", table->name);
 	*keys = bigger;
-	*room = wanted;
 	return 0;
 }
 
@@ -125,30 +126,67 @@ static size_t unique(char *keys, size_t count, uint32_t size)
 
 /* A key that vanishes under the walk makes the kernel start over: what was seen is seen again.
  * The bound ends a walk that others would keep alive. */
-int mk_table_keys(const struct mk_table *table, void **keys, size_t *count, struct mk_error *err)
+static int keys_one_by_one(const struct mk_table *table, void **keys, size_t *count,
+			   struct mk_error *err)
 {
-	cleanup_free void *list = NULL;
-	size_t used = 0, room = 0, bound = (size_t)table->max_entries * 4;
+	size_t room = 0, bound = (size_t)table->max_entries * 4;
 	const void *last = NULL;
 	int ret;
 
-	while (used < bound) {
-		if (used == room) {
-			ret = grow(table, &list, &room, err);
+	while (*count < bound) {
+		if (*count == room) {
+			room = room ? room * 2 : 64;
+			ret = grow(table, keys, room, err);
 			if (ret < 0)
 				return ret;
 		}
-		if (used > 0)
-			last = (char *)list + (used - 1) * table->key_size;
-		if (bpf_map_get_next_key(table->fd, last, (char *)list + used * table->key_size) <
-		    0) {
-			if (errno == ENOENT)
-				break;
-			return mk_error_errno(err, errno, "cannot list map '%s'", table->name);
-		}
-		used++;
+		if (*count > 0)
+			last = (char *)*keys + (*count - 1) * table->key_size;
+		if (bpf_map_get_next_key(table->fd, last,
+					 (char *)*keys + *count * table->key_size) < 0)
+			return errno == ENOENT ? 0
+					       : mk_error_errno(err, errno, "cannot list map '%s'",
+								table->name);
+		++*count;
 	}
-	*count = used ? unique(list, used, table->key_size) : 0;
+	return 0;
+}
+
+/* Values come along. */
+static int keys_in_pieces(const struct mk_table *table, void **keys, size_t *count,
+			  struct mk_error *err)
+{
+	enum { PIECE = 512 };
+	cleanup_free void *values = calloc(PIECE, table->value_size);
+	struct mk_cursor cursor = { 0 };
+
+	if (!values)
+		return mk_error_errno(err, ENOMEM, "cannot list map '%s'", table->name);
+	while (!cursor.done) {
+		int ret = grow(table, keys, *count + PIECE, err);
+
+		if (ret == 0)
+			ret = mk_table_next(table, &cursor,
+					    (char *)*keys + *count * table->key_size, values, PIECE,
+					    err);
+		if (ret < 0)
+			return ret;
+		*count += (size_t)ret;
+	}
+	return 0;
+}
+
+int mk_table_keys(const struct mk_table *table, void **keys, size_t *count, struct mk_error *err)
+{
+	bool in_pieces = table->type == BPF_MAP_TYPE_HASH && table->value_size <= SMALL_BYTES;
+	cleanup_free void *list = NULL;
+	int ret;
+
+	*count = 0;
+	ret = (in_pieces ? keys_in_pieces : keys_one_by_one)(table, &list, count, err);
+	if (ret < 0)
+		return ret;
+	*count = *count ? unique(list, *count, table->key_size) : 0;
 	*keys = mk_steal_ptr(list);
 	return 0;
 }

@@ -40,8 +40,8 @@ mk_must_check int mk_table_put(const struct mk_table *table, const void *key, co
 /* 1: removed, 0: there was none. */
 mk_must_check int mk_table_delete(const struct mk_table *table, const void *key,
 				  struct mk_error *err);
-/* All keys at one time, *@count of them, one after the other; the caller frees *@keys. A table
- * that changes meanwhile: each key that stayed is there once. */
+/* All keys at one time, *@count of them, one after the other, sorted as memcmp(3) does; the caller frees
+ * *@keys. A table that changes meanwhile: each key that stayed is there once. */
 mk_must_check int mk_table_keys(const struct mk_table *table, void **keys, size_t *count,
 				struct mk_error *err);
 

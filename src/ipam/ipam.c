@@ -284,7 +284,7 @@ static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct 
 	}
 	ipam->last_sequence = slot->sequence = sequence;
 	slot->allocated = false;
-	if (slot->container_id) /* else the next walk over all finds that the entry is not true */
+	if (slot->container_id) /* else mk_ipam_repair() finds that the entry is not true */
 		mk_ipam_owner_remove(ipam, slot->container_id, slot->ifname);
 	return 0;
 }
@@ -305,6 +305,15 @@ int mk_ipam_release_ip(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_e
 	return slot && slot->allocated ? slot_release(ipam, slot, err) : 0;
 }
 
+int mk_ipam_repair(struct mk_ipam *ipam, struct mk_error *err)
+{
+	int ret = mk_ipam_read_owners(ipam, err);
+
+	if (ret == 0)
+		mk_ipam_owners_repair(ipam);
+	return ret;
+}
+
 int mk_ipam_each(struct mk_ipam *ipam,
 		 int (*visit)(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner),
 		 void *ctx, struct mk_error *err)
@@ -314,7 +323,6 @@ int mk_ipam_each(struct mk_ipam *ipam,
 
 	if (ret < 0)
 		return ret;
-	mk_ipam_owners_repair(ipam);
 	HASH_ITER(hh, ipam->slots, slot, next) {
 		const struct mk_ipam_owner owner = {
 			.container_id = slot->container_id,

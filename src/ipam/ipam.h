@@ -50,6 +50,9 @@ mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id
 /* As mk_ipam_release(), by address: the way for one whose owner cannot be read any more. */
 mk_must_check int mk_ipam_release_ip(struct mk_ipam *ipam, const struct mk_ip *ip,
 				     struct mk_error *err);
+/* The index by owner, of what a version without one has allocated or released, or a kill has left: what it
+ * lacks is found by reading all, and what is not true is not believed, so this saves only time. */
+mk_must_check int mk_ipam_repair(struct mk_ipam *ipam, struct mk_error *err);
 bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip);
 /* Visit every allocation; the visitor may release what it visits. A negative return ends it.
  * A file that cannot be read or makes no sense still holds its address: its owner's strings are

@@ -48,7 +48,7 @@ ports_run_out()
 	expect_status 4 ask client tcp "$FAR:8080" --timeout 1
 	(($(drop_count node1 NAT_PORTS_EXHAUSTED) > 0)) || { echo "no drop for that reason"; return 1; }
 	(($(metric 'monokube_dropped_packets_total{reason="nat_ports_exhausted"') > 0)) || { echo "no metric of it"; return 1; }
-	wait_for 20 metric_is 'monokube_nat_ports_used ' "$PORTS" # as of the last sweep
+	wait_for 40 metric_is 'monokube_nat_ports_used ' "$PORTS" # as of the last sweep
 }
 
 ports_come_back()

@@ -148,7 +148,7 @@ packets_of_pods()
 	wait_for 20 tells_more 'monokube_hook_packets_total{hook="pod"}' $((sent - 1))
 }
 
-# A session stays for a while after its connection; the sweep comes by every five seconds.
+# A session stays for a while after its connection; the sweep comes by every fifteen seconds.
 sessions()
 {
 	local before
@@ -159,8 +159,8 @@ import socket, sys
 s = [socket.create_connection((sys.argv[1], 80)) for _ in range(3)]
 sys.stdin.read()' "$VIP" <"$TMP/hold" &
 	exec {held}>"$TMP/hold"
-	wait_for 20 tells_more monokube_sweep_passes_total $((before + 2))
-	wait_for 20 at_least 'monokube_sessions{kind="service",protocol="tcp",state="established"}' 3
+	wait_for 60 tells_more monokube_sweep_passes_total $((before + 2))
+	wait_for 40 at_least 'monokube_sessions{kind="service",protocol="tcp",state="established"}' 3
 	at_least 'monokube_table_entries{table="sessions"}' 6
 	expect_eq "room" 524288 "$(seen 'monokube_table_max_entries{table="sessions"}')"
 	exec {held}>&-

@@ -426,17 +426,18 @@ static int count_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_o
 	return 0;
 }
 
-static void visit_all(int expected)
+static void repair_all(int expected)
 {
 	cleanup_ipam struct mk_ipam *ipam = open_ipam();
 	int count = 0;
 
+	ck_ok(mk_ipam_repair(ipam, &err));
 	ck_ok(mk_ipam_each(ipam, count_visit, &count, &err));
 	ck_assert_int_eq(count, expected);
 }
 
 /* A kill after the index was written and before the file: the entry leads nowhere, or to another's
- * address. It keeps nobody from anything, and goes with the next walk over all. */
+ * address. It keeps nobody from anything, and goes with the next repair. */
 START_TEST(test_index_leads_nowhere)
 {
 	char text[MK_IP_STRLEN];
@@ -446,12 +447,12 @@ START_TEST(test_index_leads_nowhere)
 	if (_i)
 		write_file("10.244.1.2", "c2\neth0\n\n");
 	ck_assert_int_eq(count_names(".owners"), 1);
-	visit_all(_i);
+	repair_all(_i);
 	ck_assert_int_eq(count_names(".owners"), _i);
 	ck_ok(allocate("c1", text));
 	ck_assert_str_eq(text, _i ? "10.244.1.3" : "10.244.1.2");
 	ck_assert_int_eq(unlink(path_of(text)), 0);
-	ck_ok(allocate("c1", text)); /* without a walk, too */
+	ck_ok(allocate("c1", text)); /* without a repair, too */
 	ck_assert_int_eq(count_names(".owners"), 1 + _i);
 	release("c1");
 	ck_assert_int_eq(count_names(".owners"), _i);
@@ -609,6 +610,7 @@ static void check_invariants(void)
 	cleanup_ipam struct mk_ipam *ipam = open_ipam();
 	struct walk walk = { 0 };
 
+	ck_ok(mk_ipam_repair(ipam, &err));
 	ck_ok(mk_ipam_each(ipam, walk_visit, &walk, &err));
 	ck_assert_int_eq(walk.unknown, 0);
 	/* lock, released/, the allocations, and nothing else */
