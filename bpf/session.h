@@ -5,9 +5,12 @@
  * A new session lives in an LRU table, so a flood of first packets evicts only first packets. With
  * the client's next packet after an answer (TCP, SCTP: the handshake is done) it moves to the table that
  * is never evicted and only expired by user space. An answer alone does not do: one question, such as
- * a name, needs no place there, and servers answer made-up clients. Pings stay in the LRU table. */
+ * a name, needs no place there, and servers answer made-up clients. Pings stay in the LRU table, and
+ * for some seconds what UDP leaves behind when it moves (session_leave()). */
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
+
+#include <linux/errno.h>
 
 #include "account.h"
 #include "rewrite.h"
@@ -128,6 +131,32 @@ static __always_inline int session_refused(struct session_tables tables, const s
 	return 1;
 }
 
+/* Returns 0: @key is in @established, by us or by another CPU, whose entry stays as it is: a lookup
+ * misses one that is just being replaced. */
+static __always_inline int session_establish(void *established, const struct mk_tuple *key,
+					     const struct mk_session *session)
+{
+	long ret = bpf_map_update_elem(established, key, session, BPF_NOEXIST);
+
+	return ret && ret != -EEXIST ? -1 : 0;
+}
+
+/* The pair is in the other table. A packet on another CPU may have looked there before it was, and be
+ * about to look here: with TCP and SCTP there is none, as the server says nothing before the packet that
+ * moves the pair. A UDP server may, so its pair stays here too, until the agent's sweep. */
+static __always_inline void session_leave(struct session_tables tables, const struct mk_tuple *key,
+					  struct mk_session *session,
+					  const struct mk_tuple *peer_key, struct mk_session *peer)
+{
+	if (key->proto == IPPROTO_UDP) {
+		session->flags |= MK_SESSION_MOVED;
+		peer->flags |= MK_SESSION_MOVED;
+		return;
+	}
+	bpf_map_delete_elem(tables.half_open, key);
+	bpf_map_delete_elem(tables.half_open, peer_key);
+}
+
 /* Both directions were seen: move the pair to the table that is never evicted. Where that is
  * full the pair stays where it is and goes on working. */
 static __always_inline void session_promote(struct session_tables tables,
@@ -143,17 +172,16 @@ static __always_inline void session_promote(struct session_tables tables,
 	if (key->proto != IPPROTO_UDP)
 		copy.flags |= MK_SESSION_OPEN;
 	copy.last_seen_ns = session_clock_ns();
-	if (bpf_map_update_elem(tables.established, key, &copy, BPF_ANY))
+	if (session_establish(tables.established, key, &copy))
 		return;
 	copy = *peer;
 	if (key->proto != IPPROTO_UDP)
 		copy.flags |= MK_SESSION_OPEN;
-	if (bpf_map_update_elem(tables.established, peer_key, &copy, BPF_ANY)) {
+	if (session_establish(tables.established, peer_key, &copy)) {
 		bpf_map_delete_elem(tables.established, key);
 		return;
 	}
-	bpf_map_delete_elem(tables.half_open, key);
-	bpf_map_delete_elem(tables.half_open, peer_key);
+	session_leave(tables, key, session, peer_key, peer);
 }
 
 /* A packet of a half-open session: is this the one that completes it? */
@@ -164,6 +192,8 @@ static __always_inline void session_progress(struct session_tables tables, const
 	struct mk_session *peer;
 
 	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP && pkt->l4 != MK_L4_SCTP)
+		return;
+	if (session->flags & MK_SESSION_MOVED)
 		return;
 	if (session->flags & MK_SESSION_FORWARD) {
 		if (!(session->flags & MK_SESSION_REPLIED) ||

@@ -75,6 +75,8 @@ enum mk_session_flags {
 	MK_SESSION_OPEN = 1 << 5, /* TCP, SCTP: handshake completed */
 	MK_SESSION_LOOPBACK = 1 << 6, /* the host asked an address of its own: its stack takes the
 				       * answer from the loopback device alone */
+	MK_SESSION_MOVED =
+		1 << 7, /* half-open table: established by now, so the agent removes it */
 };
 
 /* One direction of a session: a packet that shows the key is rewritten to show `to`.

@@ -143,7 +143,7 @@ static int see_session(void *ctx, const void *key, const void *value)
 	struct mk_session pair;
 	struct mk_tuple pair_key;
 
-	if (!(flow.session->flags & MK_SESSION_FORWARD))
+	if (!(flow.session->flags & MK_SESSION_FORWARD) || flow.session->flags & MK_SESSION_MOVED)
 		return 0;
 	pair_key = mk_session_pair_key(flow.session);
 	for (size_t i = 0; !flow.pair && i < MK_ARRAY_SIZE(showing->tables); i++)

@@ -197,6 +197,10 @@ static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t 
 	uint64_t *counter, *total;
 	int ret;
 
+	if (session->flags & MK_SESSION_MOVED) {
+		ret = delete_entry(sweep, table, key, session->account_id, err);
+		return ret < 0 ? ret : 0;
+	}
 	sweep->pass.seen++;
 	sweep->totals.seen++;
 	if (sweep->options.cut && sweep->options.cut(sweep->options.ctx, key, session))

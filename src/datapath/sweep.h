@@ -14,6 +14,7 @@
  *	UDP					120 s	(RFC 4787, REQ-5)
  *	ICMP echo				30 s
  *	anything else				10 min
+ * What a UDP session left behind in the half-open table goes with the next pass (MK_SESSION_MOVED).
  */
 #ifndef MK_DATAPATH_SWEEP_H
 #define MK_DATAPATH_SWEEP_H

@@ -88,6 +88,7 @@ START_TEST(test_flow)
 	struct frame answer = frame_make(flows[_i].answer, &syn_ack);
 	struct frame more = frame_make(
 		flows[_i].request, &(struct frame_options){ .tcp_flags = ACK, .payload_bytes = 9 });
+	unsigned left = strncmp(flows[_i].request, "udp", 3) == 0 ? 2 : 0; /* for the sweep */
 
 	fixture_runtime(&runtime);
 	fixture_service(flows[_i].frontend, flows[_i].scope, flows[_i].flags, flows[_i].backends,
@@ -100,7 +101,7 @@ START_TEST(test_flow)
 	}
 	ck_assert_msg(fixture_count("sessions") == 2, "%s: %u entries established", flows[_i].name,
 		      fixture_count("sessions"));
-	ck_assert_msg(fixture_count("sessions_new") == 0, "%s: not moved", flows[_i].name);
+	ck_assert_msg(fixture_count("sessions_new") == left, "%s: not moved", flows[_i].name);
 	check_account(flows[_i].name, FIXTURE_ACCOUNT + 1);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }

@@ -64,6 +64,24 @@ START_TEST(test_masquerade_udp)
 }
 END_TEST
 
+/* An answer on another CPU that looked into the table of established sessions a moment too early still
+ * finds its session in the other. */
+START_TEST(test_datagrams_are_in_both_tables)
+{
+	const char *query = "udp 10.244.1.2:40000 > 203.0.113.10:53";
+	unsigned port = send_out(query, NULL);
+
+	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
+	ck_assert_uint_eq(send_out(query, NULL), port);
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
+	ck_assert_uint_eq(fixture_count("nat_sessions_new"), 2);
+	fixture_empty("nat_sessions"); /* what such a CPU has seen */
+	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
+	ck_assert_uint_eq(send_out(query, NULL), port);
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 0); /* it moves once */
+}
+END_TEST
+
 START_TEST(test_masquerade_ping)
 {
 	unsigned id = send_out("icmp 10.244.1.2 > 203.0.113.10 7", NULL);
@@ -365,6 +383,7 @@ int main(void)
 
 	tcase_add_test(tcase, test_masquerade_tcp);
 	tcase_add_test(tcase, test_masquerade_udp);
+	tcase_add_test(tcase, test_datagrams_are_in_both_tables);
 	tcase_add_test(tcase, test_masquerade_ping);
 	tcase_add_test(tcase, test_ping_of_host_beside_a_pods);
 	tcase_add_test(tcase, test_ports_do_not_collide);

@@ -201,6 +201,27 @@ START_TEST(test_pass)
 }
 END_TEST
 
+/* What UDP leaves behind when it is established is no session any more: gone, and nowhere counted. */
+START_TEST(test_moved)
+{
+	const struct mk_sweep_options options = { .tables = tables, .table_count = 2 };
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
+	const struct mk_session moved = { .last_seen_ns = 1000 * S,
+					  .flags = MK_SESSION_FORWARD | MK_SESSION_MOVED };
+
+	put_pair(&tables[0], 1, 1000 * S, 1000 * S);
+	put_pair(&tables[1], 2, 1000 * S, 1000 * S);
+	ck_assert_int_eq(mk_table_put(&tables[1], &key, &moved, &err), 0);
+	pass(sweep, 1000 * S, 512);
+	ck_assert_uint_eq(entries(&tables[0]), 2);
+	ck_assert_uint_eq(entries(&tables[1]), 2);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->seen, 4);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->expired, 0);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
 START_TEST(test_cut)
 {
 	const struct mk_sweep_options options = { .tables = tables,
@@ -396,6 +417,7 @@ int main(void)
 	tcase_add_checked_fixture(walk, setup, teardown);
 	tcase_set_timeout(walk, 60);
 	tcase_add_test(walk, test_pass);
+	tcase_add_test(walk, test_moved);
 	tcase_add_test(walk, test_cut);
 	tcase_add_test(walk, test_steps_are_bounded);
 	tcase_add_test(walk, test_pass_is_counted);
