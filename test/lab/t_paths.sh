@@ -200,6 +200,18 @@ weighted()
 	wait_for 10 share_of_local 119 181
 }
 
+# What the backends of $WEB see as the address of CLIENT.
+seen_as() { expect_eq "address of $1" "$2" "$(ask "$1" tcp "$WEB:80" --count 20 | awk '{print $2}' | sort -u)"; }
+
+masquerade_all()
+{
+	seen_as client-1 "${ADDR[client-1]}"
+	lab agent stop node1
+	MK_AGENT_FLAGS='--masquerade-all true' lab agent start node1
+	wait_for 10 seen_as client-1 10.244.1.1
+	seen_as client-2 "${ADDR[client-2]}" # node2 is not told
+}
+
 backend_goes()
 {
 	lab rm web-2
@@ -241,5 +253,6 @@ check "TTL is lowered, and its end is told" ttl_expires
 check "port unreachable of a remote pod comes back" closed_port
 check "port unreachable of the world comes back" closed_port_outside
 check "local backend by weight" weighted
+check "masqueradeAll: a ClusterIP does not show the pod's address" masquerade_all
 check "backends that go are not chosen" backend_goes
 finish
