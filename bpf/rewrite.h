@@ -181,6 +181,10 @@ static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct 
 		id[2] = to->sport;
 		return 0;
 	}
+	/* no ports, so what is there is the payload; the addresses cancel with the IP checksum */
+	if (inner->tuple.proto != IPPROTO_TCP && inner->tuple.proto != IPPROTO_UDP &&
+	    inner->tuple.proto != IPPROTO_SCTP)
+		return 0;
 	if (rewrite_ports(skb, inner->l4_off, to))
 		return -1;
 	return rewrite_inner_csum(skb, pkt, inner, addrs, ports);

@@ -84,6 +84,22 @@ START_TEST(test_error_to_outside_client)
 }
 END_TEST
 
+/* Somebody whom this host forwards for has a session for the way back alone, of any protocol: of one
+ * without ports nothing but addresses is known, and nothing else may change. */
+START_TEST(test_error_about_no_ports)
+{
+	struct frame in = frame_make("esp 192.0.2.7:40000 > 10.244.1.3:80", NULL), seen, error, out;
+	const char *what = "";
+
+	seen = fixture_expect("ESP by way of the host", MK_HOOK_HOST, &in, TO_POD, NULL);
+	error = error_about(&seen, "icmp 10.244.1.3 > 192.0.2.7", 2, 0);
+	fixture_send(MK_HOOK_POD, &error, &out);
+	ck_assert_msg(frame_checksums_right(&out, &what), "wrong %s", what);
+	ck_assert_str_eq(frame_flow(&out), "icmp-error 10.244.1.3 > 192.0.2.7 3/2 "
+					   "[esp 192.0.2.7:40000 > 10.244.1.3:80]");
+}
+END_TEST
+
 START_TEST(test_host_keeps_its_errors)
 {
 	struct frame own = frame_make("tcp 192.168.99.11:22 > 203.0.113.10:40000", NULL), error,
@@ -196,6 +212,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_error_to_masqueraded_pod, 0, ROWS(quotes));
 	tcase_add_test(tcase, test_error_to_ping);
 	tcase_add_test(tcase, test_error_to_outside_client);
+	tcase_add_test(tcase, test_error_about_no_ports);
 	tcase_add_test(tcase, test_host_keeps_its_errors);
 	tcase_add_test(tcase, test_too_big_for_overlay);
 	tcase_add_test(tcase, test_pod_to_service_too_big_for_overlay);
