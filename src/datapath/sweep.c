@@ -11,6 +11,8 @@
 #define BATCH	  4096 /* of 512 a pass takes a seventh longer */
 #define SECOND_NS 1000000000ULL
 
+#define REMOVAL_COST 8 /* of a pair, in entries that stay */
+
 /* ---- rules ---------------------------------------------------------------------------------- */
 
 static uint64_t tcp_limit_s(uint8_t flags, uint8_t pair_flags)
@@ -88,6 +90,7 @@ struct mk_sweep {
 	struct mk_nat_census nat;
 	struct mk_tuple keys[BATCH];
 	struct mk_session values[BATCH];
+	int count, visited; /* of these */
 };
 
 struct mk_sweep *mk_sweep_new(const struct mk_sweep_options *options, struct mk_error *err)
@@ -131,32 +134,33 @@ const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep)
 	return &sweep->totals;
 }
 
-/* What a Service's entry holds is read again: the batch is older than its last packet may be. */
+/* @last: what it held. */
 static int delete_entry(const struct mk_sweep *sweep, const struct mk_table *table,
-			const struct mk_tuple *key, bool counted, struct mk_error *err)
+			const struct mk_tuple *key, const struct mk_session *last,
+			struct mk_error *err)
 {
-	struct mk_session last = { 0 };
-	int ret;
+	int ret = mk_table_delete(table, key, err);
 
-	if (counted && sweep->options.ended && bpf_map_lookup_elem(table->fd, key, &last) < 0)
-		last.packets = 0;
-	ret = mk_table_delete(table, key, err);
-	if (ret > 0 && last.packets)
-		sweep->options.ended(sweep->options.ctx, &last);
+	if (ret > 0 && sweep->options.ended && last->account_id && last->packets)
+		sweep->options.ended(sweep->options.ctx, last);
 	return ret;
 }
 
-/* Returns 1 if @key was there. One batch may hold both entries of a pair: the second visit finds
- * nothing left. */
+/* Returns 1 if @key was there. */
 static int delete_pair(const struct mk_sweep *sweep, const struct mk_table *table,
 		       const struct mk_tuple *key, const struct mk_session *session,
 		       struct mk_error *err)
 {
 	struct mk_tuple pair_key = mk_session_pair_key(session);
-	int found = delete_entry(sweep, table, key, session->account_id, err);
-	int ret =
-		found < 0 ? found : delete_entry(sweep, table, &pair_key, session->account_id, err);
+	int found = delete_entry(sweep, table, key, session, err), ret;
+	struct mk_session pair = { 0 };
 
+	if (found < 0)
+		return found;
+	if (session->account_id && sweep->options.ended &&
+	    bpf_map_lookup_elem(table->fd, &pair_key, &pair) < 0)
+		pair.packets = 0;
+	ret = delete_entry(sweep, table, &pair_key, &pair, err);
 	return ret < 0 ? ret : found;
 }
 
@@ -191,45 +195,104 @@ static int stays(struct mk_sweep *sweep, const struct mk_tuple *key,
 	return 0;
 }
 
-static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t now_ns,
-		 const struct mk_tuple *key, const struct mk_session *session, struct mk_error *err)
+enum verdict { STAYS, CUT, OVER };
+
+static enum verdict judge(const struct mk_sweep *sweep, const struct mk_table *table,
+			  uint64_t now_ns, const struct mk_tuple *key,
+			  const struct mk_session *session)
 {
-	uint64_t *counter, *total;
+	if (sweep->options.cut && sweep->options.cut(sweep->options.ctx, key, session))
+		return CUT;
+	return is_over(table, now_ns, key, session) ? OVER : STAYS;
+}
+
+/* The piece may be older than the entry's last packet, and hold both entries of a pair. Puts into
+ * *@session what is there now; returns false if nothing is. */
+static bool read_again(const struct mk_table *table, const struct mk_tuple *key,
+		       struct mk_session *session, bool *changed)
+{
+	const struct mk_session before = *session;
+
+	if (bpf_map_lookup_elem(table->fd, key, session) < 0)
+		return false;
+	*changed = session->created_ns != before.created_ns ||
+		   session->last_seen_ns != before.last_seen_ns || session->flags != before.flags;
+	return true;
+}
+
+static int remove_moved(const struct mk_sweep *sweep, const struct mk_table *table,
+			const struct mk_tuple *key, struct mk_session *session,
+			struct mk_error *err)
+{
+	bool changed;
+
+	if (!read_again(table, key, session, &changed) || !(session->flags & MK_SESSION_MOVED))
+		return 0;
+	return delete_entry(sweep, table, key, session, err);
+}
+
+/* Returns 1 if it removed something. */
+static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t now_ns,
+		 const struct mk_tuple *key, struct mk_session *session, struct mk_error *err)
+{
+	enum verdict verdict;
+	bool changed;
 	int ret;
 
-	if (session->flags & MK_SESSION_MOVED) {
-		ret = delete_entry(sweep, table, key, session->account_id, err);
-		return ret < 0 ? ret : 0;
-	}
+	if (session->flags & MK_SESSION_MOVED)
+		return remove_moved(sweep, table, key, session, err);
 	sweep->pass.seen++;
 	sweep->totals.seen++;
-	if (sweep->options.cut && sweep->options.cut(sweep->options.ctx, key, session))
-		counter = &sweep->pass.cut, total = &sweep->totals.cut;
-	else if (is_over(table, now_ns, key, session))
-		counter = &sweep->pass.expired, total = &sweep->totals.expired;
-	else
+	verdict = judge(sweep, table, now_ns, key, session);
+	if (verdict != STAYS) {
+		if (!read_again(table, key, session, &changed))
+			return 0;
+		if (changed)
+			verdict = judge(sweep, table, now_ns, key, session);
+	}
+	if (verdict == STAYS)
 		return stays(sweep, key, session);
 	ret = delete_pair(sweep, table, key, session, err);
 	if (ret > 0) {
-		(*counter)++;
-		(*total)++;
+		(*(verdict == CUT ? &sweep->pass.cut : &sweep->pass.expired))++;
+		(*(verdict == CUT ? &sweep->totals.cut : &sweep->totals.expired))++;
 	}
-	return ret < 0 ? ret : 0;
+	return ret;
 }
 
-/* One batch of the current table. Returns the number of entries, or an error. */
-static int batch(struct mk_sweep *sweep, uint64_t now_ns, struct mk_error *err)
+/* Entries of the piece that was read last; where many are removed, some are left for the next step. */
+static int visit_piece(struct mk_sweep *sweep, uint64_t now_ns, uint32_t *used, uint32_t budget,
+		       struct mk_error *err)
 {
 	const struct mk_table *table = &sweep->options.tables[sweep->table];
-	int count = mk_table_next(table, &sweep->cursor, sweep->keys, sweep->values, BATCH, err);
 
-	for (int i = 0; i < count; i++) {
-		int ret = visit(sweep, table, now_ns, &sweep->keys[i], &sweep->values[i], err);
+	while (sweep->visited < sweep->count && *used < budget) {
+		int at = sweep->visited++;
+		int ret = visit(sweep, table, now_ns, &sweep->keys[at], &sweep->values[at], err);
 
 		if (ret < 0)
 			return ret;
+		*used += ret > 0 ? REMOVAL_COST : 1;
 	}
-	return count;
+	return 0;
+}
+
+static int read_piece(struct mk_sweep *sweep, struct mk_error *err)
+{
+	int count = mk_table_next(&sweep->options.tables[sweep->table], &sweep->cursor, sweep->keys,
+				  sweep->values, BATCH, err);
+
+	sweep->visited = 0;
+	sweep->count = count > 0 ? count : 0;
+	return count < 0 ? count : 0;
+}
+
+static void end_pass(struct mk_sweep *sweep)
+{
+	sweep->last_pass = sweep->pass;
+	sweep->census.busiest_nat_ports = mk_census_busiest(&sweep->nat);
+	sweep->last_census = sweep->census;
+	begin_pass(sweep);
 }
 
 int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, struct mk_error *err)
@@ -237,20 +300,18 @@ int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, stru
 	uint32_t used = 0;
 
 	do {
-		int count = batch(sweep, now_ns, err);
+		int ret = sweep->visited < sweep->count ? 0 : read_piece(sweep, err);
 
-		if (count < 0)
-			return count;
-		used += (uint32_t)count;
+		if (ret == 0)
+			ret = visit_piece(sweep, now_ns, &used, budget, err);
+		if (ret < 0 || sweep->visited < sweep->count)
+			return ret;
 		if (!sweep->cursor.done)
 			continue;
 		sweep->cursor = (struct mk_cursor){ 0 };
 		if (++sweep->table < sweep->options.table_count)
 			continue;
-		sweep->last_pass = sweep->pass;
-		sweep->census.busiest_nat_ports = mk_census_busiest(&sweep->nat);
-		sweep->last_census = sweep->census;
-		begin_pass(sweep);
+		end_pass(sweep);
 		return 1;
 	} while (used + BATCH / 2 <= budget); /* the kernel's pieces are a little smaller */
 	return 0;

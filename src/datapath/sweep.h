@@ -56,7 +56,7 @@ struct mk_sweep_counts {
 struct mk_sweep *mk_sweep_new(const struct mk_sweep_options *options, struct mk_error *err);
 void mk_sweep_free(struct mk_sweep *sweep);
 
-/* Look at @budget entries, roughly. Returns 1 when this step ended a pass over all tables (the
+/* Look at @budget entries, roughly; a pair that is removed counts as several. Returns 1 when this step ended a pass over all tables (the
  * next one starts at the beginning), else 0. */
 mk_must_check int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget,
 				struct mk_error *err);

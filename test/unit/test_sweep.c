@@ -254,6 +254,55 @@ START_TEST(test_steps_are_bounded)
 }
 END_TEST
 
+#define OVER 2000 /* pairs, all in one piece */
+
+static void put_over(void)
+{
+	for (uint16_t n = 1; n <= OVER; n++)
+		put_pair(&tables[0], n, 1 * S, 1 * S);
+}
+
+/* A step that finds all of a piece over removes some of it, and the next ones the rest. */
+START_TEST(test_removals_are_spread)
+{
+	const struct mk_sweep_options options = { .tables = tables, .table_count = 2 };
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+
+	put_over();
+	ck_assert_int_eq(mk_sweep_step(sweep, 1000 * S, 4096, &err), 0);
+	ck_assert_uint_ge(entries(&tables[0]), 2 * OVER - 2 * 4096 / 8);
+	pass(sweep, 1000 * S, 4096);
+	ck_assert_uint_eq(entries(&tables[0]), 0);
+	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->expired, OVER);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
+/* What waits for the next step may get a packet meanwhile. */
+START_TEST(test_in_use_again)
+{
+	const struct mk_sweep_options options = { .tables = tables, .table_count = 2 };
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+	size_t left;
+
+	put_over();
+	ck_assert_int_eq(mk_sweep_step(sweep, 1000 * S, 1024, &err), 0);
+	left = entries(&tables[0]);
+	ck_assert_uint_ge(left, OVER);
+	for (uint16_t n = 1; n <= OVER; n++) {
+		struct mk_tuple key = client_key(n);
+		struct mk_session session;
+
+		if (bpf_map_lookup_elem(tables[0].fd, &key, &session) == 0)
+			put_pair(&tables[0], n, 999 * S, 1 * S);
+	}
+	pass(sweep, 1000 * S, 4096);
+	ck_assert_uint_eq(entries(&tables[0]), left);
+	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], left);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
 /* ---- census ---------------------------------------------------------------------------------- */
 
 #define FORWARD MK_SESSION_FORWARD
@@ -420,6 +469,8 @@ int main(void)
 	tcase_add_test(walk, test_moved);
 	tcase_add_test(walk, test_cut);
 	tcase_add_test(walk, test_steps_are_bounded);
+	tcase_add_test(walk, test_removals_are_spread);
+	tcase_add_test(walk, test_in_use_again);
 	tcase_add_test(walk, test_pass_is_counted);
 	tcase_add_loop_test(rules, test_census, 0, MK_ARRAY_SIZE(counted));
 	tcase_add_test(rules, test_nat_ports);
