@@ -120,6 +120,14 @@ static __always_inline int may_be_host(const struct mk_addr *addr)
 	return !is_pod_range(addr) || is_addr(addr, mk_node_gateway());
 }
 
+/* The frontends at 127.0.0.1 are for this host alone. */
+static __always_inline int is_others_localhost(const struct chain_ctx *ctx,
+					       const struct packet *pkt)
+{
+	return mk_node.localhost_node_ports && ctx->hook != MK_HOOK_HOST &&
+	       is_loopback(&pkt->tuple.daddr);
+}
+
 /* Returns MK_PARSED or a drop reason; request->account_id says whose. */
 static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
 				     struct packet *pkt, struct session_request *request)
@@ -131,6 +139,8 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 		request->reverse_flags = MK_SESSION_VIA_HOST;
 	if (!is_pod_range(&pkt->tuple.daddr))
 		service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
+	if (service && is_others_localhost(ctx, pkt))
+		service = NULL;
 	if (service) {
 		ret = service_request(pkt, MK_SCOPE_INTERNAL, service, request);
 		if (ret != MK_PARSED)
@@ -219,7 +229,8 @@ int ilb_overlay(struct __sk_buff *skb)
 }
 
 /* Most of what a host says to itself: none of it may cost anything. Reads what the stack has just
- * written, so it is all there. A loopback address may be asked for a pod's port. */
+ * written, so it is all there. A loopback address may be asked for a pod's port, and for a NodePort where
+ * the operator wants that. */
 static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 {
 	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
@@ -229,7 +240,9 @@ static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 		return 0;
 	source.word[0] = ip->saddr;
 	dest.word[0] = ip->daddr;
-	return is_loopback(&dest) ? host_ports_in_use() : !is_loopback(&source);
+	if (is_loopback(&dest))
+		return mk_node.localhost_node_ports || host_ports_in_use();
+	return !is_loopback(&source);
 }
 
 static __always_inline int has_session(const struct packet *pkt)

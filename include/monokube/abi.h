@@ -348,7 +348,7 @@ struct mk_node {
 	__u8 gateway_mac[6]; /* host side of every pod veth and of the host veth pair */
 	__u8 vtep_mac[6];
 	__u8 has_coarse_clock; /* bpf_ktime_get_coarse_ns() (Linux 5.11); whoever opens the object sets it */
-	__u8 pad;
+	__u8 localhost_node_ports; /* map services has NodePorts at 127.0.0.1, for the host alone */
 	__u32 uplink_count; /* of several, the host's routing chooses */
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the first carries the overlay */
 };

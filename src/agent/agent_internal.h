@@ -203,6 +203,8 @@ mk_must_check int mk_agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip
 mk_must_check int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
 					struct agent_uplinks *found, struct mk_error *err);
 void mk_agent_uplink_constants(const struct agent_uplinks *uplinks, struct mk_node *node);
+/* Do NodePorts answer at 127.0.0.1? localhostNodePorts, unless nodePortAddresses leave it out. Pure. */
+bool mk_agent_localhost_node_ports(const struct mk_config *config);
 /* Where NodePorts answer: nodePortAddresses. Pure; the caller frees *@ips. */
 mk_must_check int mk_agent_node_port_ips(const struct mk_config *config,
 					 const struct mk_node_object *object,

@@ -236,6 +236,7 @@ static int apply(struct mk_agent *agent, struct agent_service *service, struct m
 		.local_weight = agent->config.local_endpoint_weight,
 		.maglev_slots = agent->config.maglev_slots,
 		.masquerade_all = agent->config.masquerade_all,
+		.localhost_node_ports = mk_agent_localhost_node_ports(&agent->config),
 	};
 	struct mk_compiled_service compiled;
 	int ret = mk_service_compile(agent->model, &view, service->namespace_, service->name,

@@ -274,6 +274,14 @@ static bool is_wanted(const struct mk_config *config, const struct mk_ip *ip)
 	return false;
 }
 
+bool mk_agent_localhost_node_ports(const struct mk_config *config)
+{
+	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
+
+	return config->localhost_node_ports &&
+	       (config->node_port_addresses.count == 0 || is_wanted(config, &localhost));
+}
+
 static size_t add_wanted(const struct mk_config *config, const struct mk_ip *from, size_t count,
 			 struct mk_ip *ips, size_t used)
 {

@@ -4,6 +4,7 @@
  * Each port has at most two sets: the endpoints that serve cluster-wide and those that serve on
  * this node. First all frontends are planned, each with the set it chooses from; then an address
  * that was planned twice is settled; then the sets that some frontend uses are built. */
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,21 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 	return plan_frontend(plan, &frontend, port, CLUSTER);
 }
 
+/* Nobody but the host itself reaches it there. */
+static int plan_localhost(struct plan *plan, size_t port)
+{
+	struct mk_frontend frontend = {
+		.ip = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) },
+		.port = plan->service->ports[port].node_port,
+		.proto = plan->service->ports[port].proto,
+		.scope = MK_SCOPE_INTERNAL,
+		.flags = MK_SERVICE_MASQUERADE,
+		.node_port = true,
+	};
+
+	return plan_frontend(plan, &frontend, port, CLUSTER);
+}
+
 struct address_search {
 	const struct mk_ip *wanted;
 	bool found;
@@ -209,6 +225,8 @@ static int plan_node_port(struct plan *plan, size_t port)
 
 	for (size_t i = 0; ret == 0 && number && i < view->node_address_count; i++)
 		ret = plan_external(plan, port, &view->node_addresses[i], number, NODE_PORT);
+	if (ret == 0 && number && view->localhost_node_ports)
+		ret = plan_localhost(plan, port);
 	return ret;
 }
 

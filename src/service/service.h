@@ -72,6 +72,7 @@ struct mk_service_view {
 	uint16_t local_weight; /* localEndpointWeight */
 	uint32_t maglev_slots; /* maglevTableSize; 0: MK_MAGLEV_SLOTS */
 	bool masquerade_all; /* masqueradeAll: ClusterIPs do not show endpoints a pod's address */
+	bool localhost_node_ports; /* localhostNodePorts: the host reaches them at 127.0.0.1 too */
 };
 
 /* Compile the Service @namespace_/@name as @model holds it. A Service that does not exist or is

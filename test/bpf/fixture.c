@@ -24,7 +24,7 @@ static struct datapath_bpf *datapath;
 static struct mk_uplink uplinks[MK_UPLINKS_MAX] = { { .ifindex = 1, .mtu_bytes = 1500 } };
 static uint32_t uplink_count = 1;
 static uint16_t nat_port_min = 49152, nat_port_max = 65535;
-static bool exact_clock;
+static bool exact_clock, localhost_node_ports;
 
 static struct mk_ip ip(const char *text)
 {
@@ -80,6 +80,7 @@ static void fill_node(struct mk_node *node)
 	node->nat_port_max = nat_port_max;
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
+	node->localhost_node_ports = localhost_node_ports;
 	node->has_coarse_clock = !exact_clock && mk_object_has_coarse_clock();
 	node->vxlan_port = htons(4789);
 	mac_of("10.244.1.254", node->gateway_mac);
@@ -140,6 +141,11 @@ void fixture_nat_ports(uint16_t min, uint16_t max)
 void fixture_exact_clock(void)
 {
 	exact_clock = true;
+}
+
+void fixture_localhost_node_ports(void)
+{
+	localhost_node_ports = true;
 }
 
 void fixture_load(void)

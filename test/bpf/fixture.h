@@ -32,6 +32,8 @@ void fixture_nat_ports(uint16_t min, uint16_t max);
 /* Before fixture_load(): sessions' times are not those of the last tick. With few ports, one tick is the
  * time of all of them. */
 void fixture_exact_clock(void);
+/* Before fixture_load(): NodePorts at 127.0.0.1. */
+void fixture_localhost_node_ports(void);
 
 /* Unchecked fixture: load once, forked tests share the maps and empty them with fixture_reset(). */
 void fixture_load(void);

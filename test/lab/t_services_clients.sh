@@ -126,6 +126,19 @@ as_many_members_as_endpoints()
 	(($(tables affinity_backends | grep -c service_id) == 6))
 }
 
+# Off, as it is by default, then on: the node's own processes, and a port without endpoints is refused.
+localhost_node_ports()
+{
+	refused node1 tcp "127.0.0.1:$((30000 + NUMBER[plain]))"
+	lab agent stop node1
+	MK_AGENT_FLAGS='--localhost-node-ports true' lab agent start node1
+	wait_for 10 flow node1 tcp "127.0.0.1:$((30000 + NUMBER[plain]))" web-2 vpod1
+	flow node1 udp "127.0.0.1:$((30000 + NUMBER[plain]))" web-2 vpod1
+	flow node1 tcp "node1 plain" web-2 vpod1
+	endpoints plain | apply plain
+	wait_for 10 refused node1 tcp "127.0.0.1:$((30000 + NUMBER[plain]))"
+}
+
 services_lab_up
 objects | apply services
 endpoints sticky "${ALL[@]}" | apply sticky
@@ -148,4 +161,5 @@ for proto in tcp udp; do
 done
 check "affinity: an endpoint that leaves loses its clients" leaves
 check "a restart changes neither affinity nor ranges" restart_changes_nothing
+check "localhostNodePorts" localhost_node_ports
 finish

@@ -63,7 +63,7 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 	}
 }
 
-static bool masquerade_all;
+static bool masquerade_all, localhost_node_ports;
 
 static void compile(struct mk_compiled_service *out)
 {
@@ -73,7 +73,8 @@ static void compile(struct mk_compiled_service *out)
 					.node_addresses = addresses,
 					.node_address_count = 2,
 					.local_weight = 3,
-					.masquerade_all = masquerade_all };
+					.masquerade_all = masquerade_all,
+					.localhost_node_ports = localhost_node_ports };
 	struct mk_error err = { 0 };
 
 	ck_assert_msg(mk_service_compile(model, &view, "x", "s", out, &err) == 0, "%s", err.text);
@@ -407,6 +408,30 @@ START_TEST(test_masquerade_all)
 }
 END_TEST
 
+/* Beside the node's addresses, for the host alone; whatever the policy: it is no client from outside. */
+START_TEST(test_localhost_node_ports)
+{
+	struct mk_compiled_service out;
+	struct line line = { 0 };
+
+	localhost_node_ports = true;
+	apply_good_text(model, SVC(NODE_PORT ", " EXT_LOCAL));
+	apply_good_text(model, TWO);
+	compile(&out);
+	localhost_node_ports = false;
+	for (size_t i = 0; i < out.set_count; i++)
+		tell_set(&line, &out.sets[i]);
+	ck_assert_str_eq(
+		line.text,
+		"http [*10.1.1.1:8080 10.1.2.2:8080] in 10.96.0.1:0/any in 10.96.0.1:80/tcp "
+		"out 10.96.0.1:80/tcp+masq in 127.0.0.1:30080/tcp+masq "
+		"in 192.0.2.1:30080/tcp in 198.51.100.1:30080/tcp | "
+		"http [*10.1.1.1:8080] out 192.0.2.1:30080/tcp+maglev "
+		"out 198.51.100.1:30080/tcp+maglev");
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
 /* ---- source ranges, affinity ---------------------------------------------------------------- */
 
 static const struct {
@@ -618,6 +643,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_compile, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_maglev_where_asked, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_test(tc, test_masquerade_all);
+	tcase_add_test(tc, test_localhost_node_ports);
 	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(filtered));
 	tcase_add_test(tc, test_affinity);
 	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
