@@ -69,11 +69,12 @@ floods_lab_up()
 
 flood_cluster_ip() { on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" "$VIP" "80-$LAST_PORT" "$COUNT"; }
 flood_node_port() { on world "$FLOODER" eth0 "$NODE_MAC" "$1" 100.64.0.0/10 "$NODE1" 30080 "$COUNT"; }
-# half of it to everywhere, half to the one place that the others ask
+# Half of it to the one place that the others ask, then half to everywhere: one place has no more flows
+# than there are ports, so it is the other half that fills the table.
 flood_masquerade()
 {
-	on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" 198.18.0.0/15 443 $((COUNT / 2))
 	on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" "$FAR" 8080 $((COUNT / 2))
+	on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" 198.18.0.0/15 443 $((COUNT / 2))
 }
 
 entries() { on node1 bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$1" | jq length; }
