@@ -338,7 +338,7 @@ latency()
 # Nobody can write to a frozen table.
 break_node2()
 {
-	on node2 bpftool map freeze pinned /sys/fs/bpf/monokube/maps/services
+	on node2 bpftool map freeze pinned /sys/fs/bpf/monokube/maps/service_backends
 	balancer waiting 10.96.77.9 31509
 }
 
