@@ -143,7 +143,7 @@ static __always_inline int session_establish(void *established, const struct mk_
 
 /* The pair is in the other table. A packet on another CPU may have looked there before it was, and be
  * about to look here: with TCP and SCTP there is none, as the server says nothing before the packet that
- * moves the pair. A UDP server may, so its pair stays here too, until the agent's sweep. */
+ * moves the pair (TCP Fast Open aside). A UDP server may, so its pair stays here too, until the agent's sweep. */
 static __always_inline void session_leave(struct session_tables tables, const struct mk_tuple *key,
 					  struct mk_session *session,
 					  const struct mk_tuple *peer_key, struct mk_session *peer)

@@ -75,8 +75,7 @@ enum mk_session_flags {
 	MK_SESSION_OPEN = 1 << 5, /* TCP, SCTP: handshake completed */
 	MK_SESSION_LOOPBACK = 1 << 6, /* the host asked an address of its own: its stack takes the
 				       * answer from the loopback device alone */
-	MK_SESSION_MOVED =
-		1 << 7, /* half-open table: established by now, so the agent removes it */
+	MK_SESSION_MOVED = 1 << 7, /* half-open table: established by now, the agent removes it */
 };
 
 /* One direction of a session: a packet that shows the key is rewritten to show `to`.
@@ -136,13 +135,11 @@ struct mk_service {
 	__u32 affinity_id; /* of the Service port: part of the key in map affinity; 0: no affinity */
 	__u32 affinity_timeout_s;
 	__u32 ranges_id; /* whom map source_ranges lets in; 0: everybody */
-	struct bpf_spin_lock
-		lock; /* user space writes under it (BPF_F_LOCK), so in place: an entry that
-				    * is replaced is missed by a lookup that passes at that moment
-				    * (kernel/bpf/hashtab.c: the new one goes to the front of its
-				    * bucket, then the old one leaves). Programs read without it: what
-				    * two versions give together names a backend, or none, and then the
-				    * entry is read again. Version 1 of the tables had none. */
+	/* User space writes under it (BPF_F_LOCK), so in place: an entry that is replaced is missed by a
+	 * lookup that passes at that moment (kernel/bpf/hashtab.c: the new one goes to the front of its
+	 * bucket, then the old one leaves). Programs read without it: what two versions give together
+	 * names a backend, or none, and then the entry is read again. Since version 2 of the tables. */
+	struct bpf_spin_lock lock;
 };
 _Static_assert(sizeof(struct mk_service) == 36, "map value ABI");
 

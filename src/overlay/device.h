@@ -25,7 +25,8 @@ struct mk_devices {
 };
 
 /* Make them so. A VXLAN device or veth pair of that name with other properties is replaced, which
- * the log says, as it does what was put right, or is missing of what @devices was before. Returns how many of the two were not as they have to be. */
+ * the log says, as it does what was put right, or is missing of what @devices was before. Returns how
+ * many of the two were not as they have to be. */
 mk_must_check int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 				    struct mk_devices *devices, struct mk_error *err);
 
