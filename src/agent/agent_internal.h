@@ -158,6 +158,7 @@ struct mk_agent {
 	size_t changed_device_count;
 	unsigned int look, overlay_looks; /* counters of the round of repair.c */
 	int pod_pause;
+	size_t host_ports_known; /* entries at the last look; SIZE_MAX: none yet */
 	struct agent_stats stats;
 	int64_t clock_seen_ms; /* mk_api_clock.earliest_ms as looked at last */
 	bool clock_off; /* ... and said */

@@ -127,6 +127,18 @@ static void service_lost(void *ctx, const char *key)
 	mk_agent_service_again(ctx, key);
 }
 
+static void look_at_runtime(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+	int ret = mk_agent_sync_runtime(agent, &err);
+
+	if (ret > 0)
+		mk_log_warn("what the programs are told was missing and is back map=runtime "
+			    "host_backends=%d frontends_gone=%d",
+			    agent->host_backends.told > 0, agent->frontends_gone.told > 0);
+	account(agent, MK_REPAIR_TABLE, ret, "map 'runtime'", &err);
+}
+
 static void look_at_tables(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -139,9 +151,19 @@ static void look_at_tables(struct mk_agent *agent)
 		mk_service_sync_audit(mk_datapath_services(agent->datapath), ENTRIES, service_lost,
 				      agent, &err),
 		"the Services' tables", &err);
-	account(agent, MK_REPAIR_TABLE, mk_agent_sync_runtime(agent, &err), "map 'runtime'", &err);
+	look_at_runtime(agent);
 	if (agent->dirty)
 		mk_agent_schedule(agent, 0);
+}
+
+static void look_at_host_ports(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+
+	account(agent, MK_REPAIR_TABLE,
+		mk_cni_restore_host_ports(agent->config.state_dir, agent->config.bpf_dir,
+					  &agent->host_ports_known, &err),
+		"map 'host_ports'", &err);
 }
 
 static void look_at_pods(struct mk_agent *agent)
@@ -150,7 +172,10 @@ static void look_at_pods(struct mk_agent *agent)
 	bool in_vain;
 	int ret;
 
-	if (!is_attached(agent) || agent->pod_pause-- > 0)
+	if (!is_attached(agent))
+		return;
+	look_at_host_ports(agent);
+	if (agent->pod_pause-- > 0)
 		return;
 	ret = mk_cni_restore(agent->config.state_dir, agent->config.bpf_dir,
 			     agent->config.veth_prefix, &in_vain, &err);
@@ -215,6 +240,7 @@ int mk_agent_repair_start(struct mk_agent *agent, struct mk_error *err)
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start a timer");
 	agent->repair_timer.data = agent;
+	agent->host_ports_known = SIZE_MAX;
 	uv_timer_start(&agent->repair_timer, on_tick, TICK_MS, TICK_MS);
 	return 0;
 }

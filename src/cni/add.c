@@ -58,16 +58,20 @@ static int hold_living(struct adding *adding, struct mk_ipam *ipam, struct mk_er
 static int allocate(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_addresses *addresses = &adding->conf->addresses;
+	cleanup_free char *ports = mk_cni_port_mappings_format(&adding->mappings);
 	const struct mk_ipam_owner owner = {
 		.container_id = adding->args->container_id,
 		.ifname = adding->args->ifname,
 		.netns = adding->args->netns,
+		.host_ports = ports,
 	};
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(adding->conf->state_dir, err);
 	int ret;
 
 	if (!ipam)
 		return -err->code;
+	if (!ports)
+		return mk_error_errno(err, ENOMEM, "cannot write down host ports");
 	ret = hold_living(adding, ipam, err);
 	return ret < 0 ? ret
 		       : mk_ipam_allocate(ipam, &addresses->first_pod, &addresses->last_pod, &owner,

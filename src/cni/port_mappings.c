@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 
 static int invalid(size_t index, json_object *item, const char *expected,
@@ -43,13 +45,12 @@ static const char *read_word(json_object *item, const char *key, const char *fir
 	return text && !text[0] ? first : text;
 }
 
-static int read_proto(json_object *item, uint8_t *proto)
+static int find_proto(const char *name, uint8_t *proto)
 {
 	static const struct {
 		const char *name;
 		uint8_t number;
 	} known[] = { { "tcp", IPPROTO_TCP }, { "udp", IPPROTO_UDP }, { "sctp", IPPROTO_SCTP } };
-	const char *name = read_word(item, "protocol", known[0].name);
 
 	for (size_t i = 0; name && i < sizeof(known) / sizeof(known[0]); i++) {
 		if (strcasecmp(name, known[i].name) == 0) {
@@ -77,7 +78,7 @@ static int read_item(json_object *item, size_t index, struct mk_host_port_entry 
 		return 0;
 	if (port <= 0)
 		return invalid(index, item, "a containerPort from 1 to 65535", failure);
-	if (read_proto(item, &entry->key.proto) < 0)
+	if (find_proto(read_word(item, "protocol", "tcp"), &entry->key.proto) < 0)
 		return invalid(index, item, "protocol tcp, udp or sctp", failure);
 	if (!address || mk_ip_parse(address, &ip) < 0)
 		return invalid(index, item, "an IP address as hostIP", failure);
@@ -149,6 +150,70 @@ int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings, const struc
 		return 0;
 	mk_cni_port_mappings_release(mappings);
 	return -1;
+}
+
+/* ---- as text ------------------------------------------------------------------------------------ */
+
+char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings)
+{
+	char *text = NULL, port[MK_HOST_PORT_STRLEN];
+	size_t size;
+	FILE *out;
+
+	if (!mappings->count) /* as of most pods */
+		return strdup("");
+	out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < mappings->count; i++)
+		fprintf(out, "%s%s=%u", i ? " " : "",
+			mk_host_port_format(&mappings->list[i].key, port),
+			ntohs(mappings->list[i].to.port));
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int parse_word(const char *word, struct mk_host_port_entry *entry)
+{
+	char address[MK_IP_STRLEN], proto[8];
+	unsigned int port, to;
+	struct mk_ip ip;
+	int end = 0;
+
+	*entry = (struct mk_host_port_entry){ 0 };
+	if (sscanf(word, "%15[0-9.]:%5u/%7[a-z]=%5u%n", address, &port, proto, &to, &end) != 4 ||
+	    word[end] || port == 0 || port > UINT16_MAX || to == 0 || to > UINT16_MAX ||
+	    mk_ip_parse(address, &ip) < 0 || find_proto(proto, &entry->key.proto) < 0)
+		return -1;
+	entry->key.addr = mk_ip_to_addr(&ip);
+	entry->key.port = htons((uint16_t)port);
+	entry->to.port = htons((uint16_t)to);
+	return 0;
+}
+
+int mk_cni_port_mappings_parse(struct mk_cni_port_mappings *mappings, const char *text,
+			       struct mk_error *err)
+{
+	cleanup_free char *copy = strdup(text);
+	char *rest = NULL;
+
+	*mappings = (struct mk_cni_port_mappings){ 0 };
+	if (copy) /* a word has two characters at the least, its blank too */
+		mappings->list = calloc(strlen(text) / 2 + 1, sizeof(*mappings->list));
+	if (!mappings->list)
+		return mk_error_errno(err, ENOMEM, "cannot read host ports");
+	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		if (parse_word(word, &mappings->list[mappings->count]) < 0) {
+			mk_cni_port_mappings_release(mappings);
+			return mk_error_set(err, EINVAL,
+					    "host port '%s': expected ADDRESS:PORT/PROTOCOL=PORT",
+					    word);
+		}
+		mappings->count++;
+	}
+	return 0;
 }
 
 void mk_cni_port_mappings_release(struct mk_cni_port_mappings *mappings)

@@ -22,6 +22,13 @@ mk_must_check int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mapping
 void mk_cni_port_mappings_release(struct mk_cni_port_mappings *mappings);
 #define cleanup_port_mappings __attribute__((cleanup(mk_cni_port_mappings_release)))
 
+/* As text, for the pod's address file: "0.0.0.0:8080/tcp=80 ..", "" for none; the caller frees it. NULL: no
+ * memory. */
+char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings);
+/* ... and back. -EINVAL: that is none. */
+mk_must_check int mk_cni_port_mappings_parse(struct mk_cni_port_mappings *mappings,
+					     const char *text, struct mk_error *err);
+
 /* Let them lead to the pod @ip whose veth's host end is @ifindex. Fails if another pod that is alive
  * has one of them. */
 mk_must_check int mk_cni_port_mappings_claim(struct mk_cni_node *node,

@@ -74,6 +74,35 @@ int mk_host_ports_get(struct mk_host_ports *ports, const struct mk_host_port_key
 	return mk_table_get(&ports->table, key, to, err);
 }
 
+static int get_runtime(const struct mk_host_ports *ports, struct mk_runtime *now,
+		       struct mk_error *err)
+{
+	struct mk_table table;
+	__u32 key = 0;
+	int ret = mk_table_open(&table, ports->bpf_dir, "runtime", sizeof(key), sizeof(*now), err);
+
+	if (ret < 0)
+		return ret;
+	ret = mk_table_get(&table, &key, now, err);
+	mk_table_close(&table);
+	return ret;
+}
+
+int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
+			struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	struct mk_runtime now;
+	int ret = mk_table_keys(&ports->table, &keys, count, err);
+
+	if (ret == 0)
+		ret = get_runtime(ports, &now, err);
+	if (ret < 0)
+		return ret;
+	*told = now.host_ports != 0;
+	return 0;
+}
+
 /* ---- sessions --------------------------------------------------------------------------------- */
 
 /* Of a port's sessions the one direction shows the port and leads to the pod. Service's sessions

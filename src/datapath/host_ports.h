@@ -29,6 +29,10 @@ void mk_host_ports_free(struct mk_host_ports *ports);
 mk_must_check int mk_host_ports_get(struct mk_host_ports *ports, const struct mk_host_port_key *key,
 				    struct mk_host_port *to, struct mk_error *err);
 
+/* How many entries there are, and whether the programs are told that there are some. */
+mk_must_check int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
+				      struct mk_error *err);
+
 /* Whether the pod that an entry leads to is still there: 1, 0 or an error. */
 struct mk_host_port_judge {
 	int (*is_alive)(void *ctx, const struct mk_host_port *to, struct mk_error *err);
@@ -48,6 +52,12 @@ mk_must_check int mk_host_ports_remove(struct mk_host_ports *ports, const struct
 /* Remove what leads to pods that are gone, likewise. Returns how many entries. */
 mk_must_check int mk_host_ports_sweep(struct mk_host_ports *ports,
 				      const struct mk_host_port_judge *judge, struct mk_error *err);
+
+static inline void mk_cleanup_host_ports(struct mk_host_ports **ports)
+{
+	mk_host_ports_free(*ports);
+}
+#define cleanup_host_ports __attribute__((cleanup(mk_cleanup_host_ports)))
 
 #define MK_HOST_PORT_STRLEN (INET_ADDRSTRLEN + sizeof(":65535/sctp"))
 /* "0.0.0.0:8080/udp", into @buf of MK_HOST_PORT_STRLEN bytes; returns it. */

@@ -65,19 +65,22 @@ void mk_ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text)
 	static char nothing[] = "";
 	char *ifname = strchr(text, '\n');
 	char *netns = ifname ? strchr(ifname + 1, '\n') : NULL;
-	char *end = netns ? strchr(netns + 1, '\n') : NULL;
+	char *ports = netns ? strchr(netns + 1, '\n') : NULL;
+	char *end = ports && ports[1] ? strchr(ports + 1, '\n') : ports;
 
 	free(slot->container_id);
 	slot->container_id = text;
-	slot->ifname = slot->netns = nothing;
+	slot->ifname = slot->netns = slot->host_ports = nothing;
 	slot->allocated = true;
 	if (!end || end[1] != '\0' || ifname == text || netns == ifname + 1) {
 		*text = '\0';
 		return;
 	}
-	*ifname = *netns = *end = '\0';
+	*ifname = *netns = *ports = *end = '\0';
 	slot->ifname = ifname + 1;
 	slot->netns = netns + 1;
+	if (end != ports)
+		slot->host_ports = ports + 1;
 }
 
 /* ---- reading the directory ------------------------------------------------------------------ */

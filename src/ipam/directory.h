@@ -4,7 +4,8 @@
  * On disk, below state_dir/ipam (directories 0700, files 0600):
  *
  *   lock				flock(2), exclusive while an mk_ipam exists
- *   10.244.1.7				allocated: container id, interface, netns path; a line each
+ *   10.244.1.7				allocated: container id, interface, netns path, and, of a
+ *					pod with some, its host ports; a line each
  *   released/00000000000000a3-10.244.1.9	released as number 0xa3, once the file above
  *   .new				being written, or left by a kill
  *   .owners/85dc6b2fc9f7a5b1		index: by a hash of container id and interface a symbolic
@@ -35,7 +36,7 @@
 #define MK_IPAM_NEW	     ".new"
 #define MK_IPAM_SEQUENCE_LEN 16 /* hexadecimal digits */
 #define MK_IPAM_NAME_BYTES   (MK_IPAM_SEQUENCE_LEN + 1 + MK_IP_STRLEN)
-#define MK_IPAM_OWNER_BYTES  (PATH_MAX + 512)
+#define MK_IPAM_OWNER_BYTES  65536 /* of which host ports may take most */
 
 /* An address that was ever allocated. */
 struct mk_ipam_slot {
@@ -46,7 +47,7 @@ struct mk_ipam_slot {
 	struct mk_ip ip;
 	bool allocated;
 	/* allocated and read: one block, at container_id; else NULL */
-	char *container_id, *ifname, *netns;
+	char *container_id, *ifname, *netns, *host_ports;
 	uint64_t sequence; /* released: when; 0 if never */
 	UT_hash_handle hh;
 };

@@ -167,12 +167,19 @@ static int claim_slot(struct mk_ipam *ipam, const struct mk_ip *ip,
 	return 0;
 }
 
+static const char *ports_of(const struct mk_ipam_owner *owner)
+{
+	return owner->host_ports ? owner->host_ports : "";
+}
+
 static int claim(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_ipam_owner *owner,
 		 struct mk_error *err)
 {
+	const char *ports = ports_of(owner);
 	char *text;
 
-	if (asprintf(&text, "%s\n%s\n%s\n", owner->container_id, owner->ifname, owner->netns) < 0)
+	if (asprintf(&text, "%s\n%s\n%s\n%s%s", owner->container_id, owner->ifname, owner->netns,
+		     ports, ports[0] ? "\n" : "") < 0)
 		return mk_error_errno(err, ENOMEM, "address table");
 	return claim_slot(ipam, ip, owner, text, err);
 }
@@ -205,8 +212,9 @@ static bool is_line(const char *text)
 static int check_owner(const struct mk_ipam_owner *owner, struct mk_error *err)
 {
 	if (owner->container_id[0] && owner->ifname[0] && is_line(owner->container_id) &&
-	    is_line(owner->ifname) && is_line(owner->netns) &&
-	    strlen(owner->container_id) + strlen(owner->ifname) + strlen(owner->netns) + 4 <
+	    is_line(owner->ifname) && is_line(owner->netns) && is_line(ports_of(owner)) &&
+	    strlen(owner->container_id) + strlen(owner->ifname) + strlen(owner->netns) +
+			    strlen(ports_of(owner)) + 5 <
 		    MK_IPAM_OWNER_BYTES)
 		return 0;
 	return mk_error_set(err, EINVAL,
@@ -328,6 +336,7 @@ int mk_ipam_each(struct mk_ipam *ipam,
 			.container_id = slot->container_id,
 			.ifname = slot->ifname,
 			.netns = slot->netns,
+			.host_ports = slot->host_ports,
 		};
 
 		if (!slot->allocated)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/ipam/ipam.h - which container has which address of the node's pod CIDR. One directory
  * (state_dir/ipam) with one lock; an address is a file named after it that holds container id,
- * interface and network namespace. Every change is one rename: a kill at any instant leaves
+ * interface, network namespace and host ports. Every change is one rename: a kill at any instant leaves
  * either the state before or the state after. */
 #ifndef MK_IPAM_IPAM_H
 #define MK_IPAM_IPAM_H
@@ -17,6 +17,7 @@ struct mk_ipam;
 struct mk_ipam_owner {
 	const char *container_id, *ifname;
 	const char *netns; /* path, "" if not known */
+	const char *host_ports; /* those that lead to it, for src/cni to read; NULL or "": none */
 };
 
 /* Open (and create) @state_dir/ipam and take its lock: exclusive until mk_ipam_free(). */

@@ -50,7 +50,7 @@ repair_lab_up()
 {
 	lab up 2
 	lab pod node1 client >/dev/null
-	lab pod node1 web-1 >/dev/null
+	lab pod node1 web-1 --host-port 8088:8080 >/dev/null
 	ADDR_2=$(lab pod node2 other --label app=other)
 	serve web-1 web-1 --tcp 8080
 	serve other other --tcp 8080
@@ -74,6 +74,7 @@ all_works()
 	wait_for "$SECONDS_BOUND" ask client tcp "$VIP:80" --timeout 1
 	wait_for "$SECONDS_BOUND" ask world tcp "$NODE1:30080" --timeout 1
 	wait_for "$SECONDS_BOUND" ask node1 tcp "$VIP:80" --timeout 1
+	wait_for "$SECONDS_BOUND" ask world tcp "$NODE1:8088" --timeout 1
 	wait_for "$SECONDS_BOUND" ask client tcp "$WORLD:8080" --timeout 1
 }
 
@@ -92,6 +93,26 @@ is_repaired()
 empty()
 {
 	on node1 "$HERE/empty_map.py" "$MAPS/$1"
+}
+
+# An array's entries cannot be removed, but be 0.
+runtime_is_zeroed()
+{
+	on node1 bpftool map update pinned "$MAPS/runtime" key 0 0 0 0 value 0 0 0 0 0 0 0 0 0 0 0 0
+}
+
+# What flows there were nobody but these maps knew: the client's next packet opens its flow anew, with
+# the one endpoint that there is, and the port towards outside that it had.
+sessions_are_emptied()
+{
+	local map
+	for map in sessions nat_sessions affinity; do
+		empty "$map"
+	done
+	for map in sessions_new nat_sessions_new; do # where what is established is not
+		empty "$map" || true
+	done
+	all_works
 }
 
 # ---- the pods' own devices
@@ -238,7 +259,10 @@ for map in services service_backends maglev affinity_backends source_ranges rout
 	check "map $map is emptied" is_repaired "(missing and are back|computed anew) map=$map" empty "$map"
 done
 check "map pods is emptied" is_repaired "missing and is back map=pods" empty pods
+check "map host_ports is emptied" is_repaired "missing and are back map=host_ports .*ports=\"0.0.0.0:8088/tcp=8080\"" empty host_ports
+check "map runtime is zeroed" is_repaired "missing and is back map=runtime host_ports=1" runtime_is_zeroed
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
 check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back
 check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" uplink_is_replaced
+check "the maps of sessions and affinity are emptied" sessions_are_emptied
 finish

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "cni/port_mappings.h"
 #include "cni/reap.h"
+#include "cni/restore.h"
 #include "datapath/runtime.h"
 #include "datapath/sweep.h"
 #include "unit/cni_node.h"
@@ -351,6 +352,100 @@ START_TEST(test_add_killed)
 }
 END_TEST
 
+/* ---- what somebody removed --------------------------------------------------------------------- */
+
+static void empty_host_ports(void)
+{
+	struct mk_table ports =
+		table("host_ports", sizeof(struct mk_host_port_key), sizeof(struct mk_host_port));
+	cleanup_free void *keys = NULL;
+	size_t count;
+
+	ck_ok(mk_table_keys(&ports, &keys, &count, &err));
+	for (size_t i = 0; i < count; i++)
+		ck_assert_int_eq(mk_table_delete(&ports, (struct mk_host_port_key *)keys + i, &err),
+				 1);
+	mk_table_close(&ports);
+}
+
+static void ck_restores(int count, size_t *known)
+{
+	int ret = mk_cni_restore_host_ports(STATE, BPF_DIR, known, &err);
+
+	ck_assert_msg(ret == count, "restored %d, expected %d: %s", ret, count,
+		      ret < 0 ? mk_error_text(&err) : "");
+}
+
+START_TEST(test_emptied_is_restored)
+{
+	size_t known = SIZE_MAX;
+	struct mk_host_port before;
+
+	add_mapped("a", MAPPINGS(TCP_8080 ",{\"hostPort\":53,\"containerPort\":53,"
+					  "\"hostIP\":\"10.0.0.1\",\"protocol\":\"udp\"}"));
+	add_mapped("b", MAPPINGS("{\"hostPort\":8081,\"containerPort\":80}"));
+	before = get(8080);
+	ck_restores(0, &known);
+	empty_host_ports();
+	ck_restores(3, &known);
+	ck_mapped(3);
+	ck_leads(8081, "10.244.1.3");
+	ck_assert_mem_eq(&before, &(struct mk_host_port[]){ get(8080) }, sizeof(before));
+	ck_restores(0, &known);
+	del("a");
+	ck_restores(0, &known);
+	empty_host_ports(); /* the look before this one saw one entry; an agent that starts, none */
+	known = _i ? SIZE_MAX : known;
+	ck_restores(1, &known);
+	del("b");
+	ck_mapped(0);
+	ck_restores(0, &known);
+	ck_exist(0);
+}
+END_TEST
+
+/* ... before the agent has looked for the first time since they came. */
+START_TEST(test_emptied_at_once)
+{
+	size_t known = SIZE_MAX;
+
+	ck_restores(0, &known);
+	add_mapped("a", MAPPINGS(TCP_8080));
+	empty_host_ports();
+	ck_restores(1, &known);
+	ck_mapped(1);
+}
+END_TEST
+
+START_TEST(test_untold_is_told)
+{
+	const struct mk_runtime_change off = { .set_host_ports = true };
+	size_t known = SIZE_MAX;
+
+	add_mapped("a", MAPPINGS(TCP_8080));
+	ck_restores(0, &known);
+	ck_ok(mk_runtime_change(BPF_DIR, STATE, &off, &err));
+	ck_restores(1, &known);
+	ck_mapped(1);
+}
+END_TEST
+
+/* A pod whose device is gone, or whose port another has meanwhile. */
+START_TEST(test_what_is_gone_stays_gone)
+{
+	size_t known = SIZE_MAX;
+
+	add_mapped("a", MAPPINGS(TCP_8080));
+	ck_restores(0, &known);
+	remove_device("a");
+	add_mapped("b", MAPPINGS(TCP_8080));
+	empty_host_ports();
+	ck_restores(1, &known);
+	ck_leads(8080, "10.244.1.3");
+	ck_mapped(1);
+}
+END_TEST
+
 /* ---- sessions ---------------------------------------------------------------------------------- */
 
 struct flow {
@@ -533,6 +628,10 @@ int main(void)
 	tcase_add_test(tc, test_gc);
 	tcase_add_test(tc, test_reap);
 	tcase_add_test(tc, test_traces_are_taken_over);
+	tcase_add_loop_test(tc, test_emptied_is_restored, 0, 2);
+	tcase_add_test(tc, test_emptied_at_once);
+	tcase_add_test(tc, test_untold_is_told);
+	tcase_add_test(tc, test_what_is_gone_stays_gone);
 	tcase_add_test(tc, test_add_killed);
 	tcase_add_loop_test(tc, test_del_cuts, 0, MK_ARRAY_SIZE(sessions));
 	tcase_add_test(tc, test_kill_leaves_no_session);

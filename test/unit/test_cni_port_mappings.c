@@ -63,6 +63,46 @@ static const struct {
 	{ "no list", ",\"runtimeConfig\":{\"portMappings\":{}}", "expected a list", true },
 };
 
+/* The text in a pod's address file is another way to say the same. */
+static void ck_kept_as_text(const char *name, const struct mk_cni_port_mappings *mappings)
+{
+	cleanup_port_mappings struct mk_cni_port_mappings again = { 0 };
+	cleanup_free char *text = mk_cni_port_mappings_format(mappings);
+	struct mk_error err = { 0 };
+
+	ck_assert_ptr_nonnull(text);
+	ck_assert_msg(!strchr(text, '\n') && mk_cni_port_mappings_parse(&again, text, &err) == 0,
+		      "%s: '%s': %s", name, text, mk_error_text(&err));
+	ck_assert_uint_eq(again.count, mappings->count);
+	ck_assert_msg(!again.count || memcmp(again.list, mappings->list,
+					     again.count * sizeof(*again.list)) == 0,
+		      "%s: '%s'", name, text);
+}
+
+static const char *const senseless[] = {
+	"8080",
+	"0.0.0.0:8080/tcp",
+	"0.0.0.0:8080/tcp=",
+	"0.0.0.0:8080/tcp=80x",
+	"0.0.0.0:0/tcp=80",
+	"0.0.0.0:8080/tcp=0",
+	"0.0.0.0:65536/tcp=80",
+	"0.0.0.0:8080/icmp=80",
+	"0.0.0:8080/tcp=80",
+	"0.0.0.0:8080/tcp=80 x",
+};
+
+START_TEST(test_senseless_text)
+{
+	struct mk_cni_port_mappings mappings;
+	struct mk_error err = { 0 };
+
+	ck_assert_msg(mk_cni_port_mappings_parse(&mappings, senseless[_i], &err) == -EINVAL, "'%s'",
+		      senseless[_i]);
+	ck_assert_ptr_null(mappings.list);
+}
+END_TEST
+
 static void tell(const struct mk_cni_port_mappings *mappings, char *text, size_t size)
 {
 	size_t used = 0;
@@ -101,6 +141,7 @@ START_TEST(test_config)
 	ck_assert_msg(ret == 0, "%s: %s", configs[_i].name, failure.cause.text);
 	tell(&mappings, text, sizeof(text));
 	ck_assert_msg(strcmp(text, configs[_i].text) == 0, "%s: '%s'", configs[_i].name, text);
+	ck_kept_as_text(configs[_i].name, &mappings);
 }
 END_TEST
 
@@ -110,6 +151,7 @@ int main(void)
 	TCase *tc = tcase_create("config");
 
 	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
+	tcase_add_loop_test(tc, test_senseless_text, 0, MK_ARRAY_SIZE(senseless));
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

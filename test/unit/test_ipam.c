@@ -1,97 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The address directory: the order of reuse, what a kill or a bad file leaves behind. */
+/* The address directory: the order of reuse, what a bad file leaves behind, the index of owners. */
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "ipam/ipam.h"
-#include "unit/unit.h"
-
-static char state_dir[64];
-static struct mk_error err;
-static struct mk_ip first, last;
-
-static void setup(void)
-{
-	snprintf(state_dir, sizeof(state_dir), "/tmp/mk-test-ipam-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(state_dir));
-	first = ip_of("10.244.1.2");
-	last = ip_of("10.244.1.9");
-}
-
-static void teardown(void)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf %s", state_dir);
-	ck_assert_int_eq(system(command), 0);
-}
-
-static struct mk_ipam *open_ipam(void)
-{
-	struct mk_ipam *ipam = mk_ipam_open(state_dir, &err);
-
-	ck_assert_msg(ipam != NULL, "%s", mk_error_text(&err));
-	return ipam;
-}
-
-static int allocate(const char *container_id, char *text)
-{
-	const struct mk_ipam_owner owner = { container_id, "eth0", "/run/netns/x" };
-	cleanup_ipam struct mk_ipam *ipam = open_ipam();
-	struct mk_ip ip;
-	int ret = mk_ipam_allocate(ipam, &first, &last, &owner, &ip, &err);
-
-	if (ret == 0)
-		mk_ip_format(&ip, text);
-	return ret;
-}
-
-static void release(const char *container_id)
-{
-	cleanup_ipam struct mk_ipam *ipam = open_ipam();
-
-	ck_ok(mk_ipam_release(ipam, container_id, "eth0", &err));
-}
-
-static const char *path_of(const char *name)
-{
-	static char path[256];
-
-	snprintf(path, sizeof(path), "%s/ipam/%s", state_dir, name);
-	return path;
-}
-
-static void write_file(const char *name, const char *content)
-{
-	cleanup_close int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-	ck_assert_msg(fd >= 0, "%s: %s", name, strerror(errno));
-	ck_assert_int_eq(write(fd, content, strlen(content)), (ssize_t)strlen(content));
-}
-
-static int count_names(const char *name)
-{
-	cleanup_closedir DIR *dir = opendir(path_of(name));
-	struct dirent *entry;
-	int count = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while ((entry = readdir(dir)))
-		count += entry->d_name[0] != '.' || strcmp(entry->d_name, ".new") == 0;
-	return count;
-}
+#include "unit/ipam_fixture.h"
 
 /* ---- order ------------------------------------------------------------------------------- */
 
@@ -143,7 +60,7 @@ END_TEST
 
 START_TEST(test_one_address_per_owner)
 {
-	const struct mk_ipam_owner owner = { "c1", "eth0", "" };
+	const struct mk_ipam_owner owner = { .container_id = "c1", .ifname = "eth0", .netns = "" };
 	cleanup_ipam struct mk_ipam *ipam = open_ipam();
 	struct mk_ip ip, again;
 
@@ -152,9 +69,44 @@ START_TEST(test_one_address_per_owner)
 	ck_assert_msg(strstr(err.text, "10.244.1.2") && strstr(err.text, "c1"), "%s", err.text);
 	ck_assert(mk_ip_equal(&ip, &again));
 	/* another interface of the same container is another owner */
-	ck_ok(mk_ipam_allocate(ipam, &first, &last, &(struct mk_ipam_owner){ "c1", "eth1", "" },
-			       &again, &err));
+	ck_ok(mk_ipam_allocate(
+		ipam, &first, &last,
+		&(struct mk_ipam_owner){ .container_id = "c1", .ifname = "eth1", .netns = "" },
+		&again, &err));
 	ck_assert(!mk_ip_equal(&ip, &again));
+}
+END_TEST
+
+static int see_ports(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	(void)ip;
+	snprintf(ctx, 64, "%s %s", owner->netns, owner->host_ports);
+	return 0;
+}
+
+/* Host ports are kept with the address, and gone with it. */
+START_TEST(test_host_ports)
+{
+	const struct mk_ipam_owner owner = { .container_id = "c1",
+					     .ifname = "eth0",
+					     .netns = "/run/netns/x",
+					     .host_ports = "0.0.0.0:80/tcp=8080" };
+	char text[MK_IP_STRLEN], seen[64] = "";
+	struct mk_ipam *ipam = open_ipam();
+	struct mk_ip ip;
+
+	ck_ok(mk_ipam_allocate(ipam, &first, &last, &owner, &ip, &err));
+	mk_ipam_free(ipam);
+	ipam = open_ipam();
+	ck_ok(mk_ipam_each(ipam, see_ports, seen, &err));
+	mk_ipam_free(ipam);
+	ck_assert_str_eq(seen, "/run/netns/x 0.0.0.0:80/tcp=8080");
+	release("c1");
+	ck_ok(allocate("c2", text));
+	ipam = open_ipam();
+	ck_ok(mk_ipam_each(ipam, see_ports, seen, &err));
+	mk_ipam_free(ipam);
+	ck_assert_str_eq(seen, "/run/netns/x ");
 }
 END_TEST
 
@@ -227,10 +179,11 @@ START_TEST(test_held)
 END_TEST
 
 static const struct mk_ipam_owner senseless[] = {
-	{ "", "eth0", "" },
-	{ "c1", "", "" },
-	{ "c\n1", "eth0", "" },
-	{ "c1", "eth0", "/run/\n" },
+	{ .container_id = "", .ifname = "eth0", .netns = "" },
+	{ .container_id = "c1", .ifname = "", .netns = "" },
+	{ .container_id = "c\n1", .ifname = "eth0", .netns = "" },
+	{ .container_id = "c1", .ifname = "eth0", .netns = "/run/\n" },
+	{ .container_id = "c1", .ifname = "eth0", .netns = "", .host_ports = "\n" },
 };
 
 START_TEST(test_owner_refused)
@@ -245,26 +198,6 @@ END_TEST
 
 /* ---- what others left in the directory -------------------------------------------------------- */
 
-struct walk {
-	struct mk_ipam *ipam;
-	int known, unknown;
-	bool release_unknown;
-};
-
-static int walk_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
-{
-	struct walk *walk = ctx;
-
-	if (owner->container_id[0]) {
-		walk->known++;
-		return 0;
-	}
-	walk->unknown++;
-	ck_assert_str_eq(owner->ifname, "");
-	ck_assert_str_eq(owner->netns, "");
-	return walk->release_unknown ? mk_ipam_release_ip(walk->ipam, ip, &err) : 0;
-}
-
 static const struct {
 	const char *name, *content;
 } garbled[] = {
@@ -272,7 +205,8 @@ static const struct {
 	{ "one line", "c1\n" },
 	{ "two lines", "c1\neth0\n" },
 	{ "no newline at the end", "c1\neth0\n/run/netns/x" },
-	{ "too much", "c1\neth0\n/run/netns/x\nmore\n" },
+	{ "too much", "c1\neth0\n/run/netns/x\n0.0.0.0:80/tcp=80\nmore\n" },
+	{ "host ports cut", "c1\neth0\n/run/netns/x\n0.0.0.0:80" },
 	{ "no container", "\neth0\n/run/netns/x\n" },
 };
 
@@ -283,7 +217,7 @@ START_TEST(test_garbled)
 	cleanup_ipam struct mk_ipam *ipam = NULL;
 
 	release("nobody"); /* makes the directory */
-	write_file("10.244.1.2", garbled[_i].content);
+	ipam_write("10.244.1.2", garbled[_i].content);
 	ck_ok(allocate("c1", text));
 	ck_assert_msg(strcmp(text, "10.244.1.3") == 0, "%s: %s", garbled[_i].name, text);
 	walk.ipam = ipam = open_ipam();
@@ -301,16 +235,16 @@ START_TEST(test_foreign)
 	char text[MK_IP_STRLEN];
 
 	release("nobody");
-	write_file("README", "keep");
-	write_file("10.244.1.02", "c9\neth0\n\n");
-	write_file("released/notes", "keep");
-	write_file("released/123-10.244.1.2", "");
-	ck_assert_int_eq(mkdir(path_of("10.244.1.2"), 0700), 0);
-	ck_assert_int_eq(symlink("/etc/passwd", path_of("10.244.1.3")), 0);
+	ipam_write("README", "keep");
+	ipam_write("10.244.1.02", "c9\neth0\n\n");
+	ipam_write("released/notes", "keep");
+	ipam_write("released/123-10.244.1.2", "");
+	ck_assert_int_eq(mkdir(ipam_path("10.244.1.2"), 0700), 0);
+	ck_assert_int_eq(symlink("/etc/passwd", ipam_path("10.244.1.3")), 0);
 	ck_ok(allocate("c1", text));
 	ck_assert_str_eq(text, "10.244.1.4");
-	ck_assert_int_eq(access(path_of("README"), F_OK), 0);
-	ck_assert_int_eq(access(path_of("released/notes"), F_OK), 0);
+	ck_assert_int_eq(access(ipam_path("README"), F_OK), 0);
+	ck_assert_int_eq(access(ipam_path("released/notes"), F_OK), 0);
 }
 END_TEST
 
@@ -320,17 +254,17 @@ START_TEST(test_leftovers)
 	char text[MK_IP_STRLEN];
 
 	release("nobody");
-	write_file(".new", "c7\neth0\n\n");
-	write_file("10.244.1.2", "c1\neth0\n\n");
-	write_file("released/0000000000000007-10.244.1.2", "c0\neth0\n\n");
-	write_file("released/0000000000000003-10.244.1.3", "");
-	write_file("released/0000000000000009-10.244.1.3", "");
+	ipam_write(".new", "c7\neth0\n\n");
+	ipam_write("10.244.1.2", "c1\neth0\n\n");
+	ipam_write("released/0000000000000007-10.244.1.2", "c0\neth0\n\n");
+	ipam_write("released/0000000000000003-10.244.1.3", "");
+	ipam_write("released/0000000000000009-10.244.1.3", "");
 	release("nobody");
-	ck_assert_int_ne(access(path_of(".new"), F_OK), 0);
+	ck_assert_int_ne(access(ipam_path(".new"), F_OK), 0);
 	ck_assert_int_eq(count_names("released"), 1);
-	ck_assert_int_eq(access(path_of("released/0000000000000009-10.244.1.3"), F_OK), 0);
+	ck_assert_int_eq(access(ipam_path("released/0000000000000009-10.244.1.3"), F_OK), 0);
 	release("c1");
-	ck_assert_int_eq(access(path_of("released/000000000000000a-10.244.1.2"), F_OK), 0);
+	ck_assert_int_eq(access(ipam_path("released/000000000000000a-10.244.1.2"), F_OK), 0);
 	for (int i = 0; i < 6; i++) {
 		snprintf(text, sizeof(text), "n%d", i);
 		ck_ok(allocate(text, text));
@@ -349,13 +283,13 @@ START_TEST(test_modes)
 
 	umask(0);
 	ck_ok(allocate("c1", text));
-	ck_assert_int_eq(stat(path_of("10.244.1.2"), &st), 0);
+	ck_assert_int_eq(stat(ipam_path("10.244.1.2"), &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0600);
-	ck_assert_int_eq(stat(path_of("lock"), &st), 0);
+	ck_assert_int_eq(stat(ipam_path("lock"), &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0600);
-	ck_assert_int_eq(stat(path_of("released"), &st), 0);
+	ck_assert_int_eq(stat(ipam_path("released"), &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0700);
-	ck_assert_int_eq(stat(path_of("."), &st), 0);
+	ck_assert_int_eq(stat(ipam_path("."), &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0700);
 }
 END_TEST
@@ -387,7 +321,7 @@ START_TEST(test_reads_its_own_file_alone)
 		snprintf(id, sizeof(id), "c%d", i);
 		ck_ok(allocate(id, text));
 	}
-	ck_assert_int_ge(inotify_add_watch(watch, path_of("."), IN_OPEN), 0);
+	ck_assert_int_ge(inotify_add_watch(watch, ipam_path("."), IN_OPEN), 0);
 	ck_ok(allocate("more", text));
 	opened_addresses(watch, names, sizeof(names));
 	ck_assert_str_eq(names, "");
@@ -406,15 +340,15 @@ START_TEST(test_index_is_made)
 	char text[MK_IP_STRLEN], command[300];
 
 	release("nobody");
-	write_file("10.244.1.2", "c1\neth0\n\n");
-	write_file("10.244.1.3", "c2\neth0\n\n");
-	snprintf(command, sizeof(command), "rm -r %s", path_of(".owners"));
+	ipam_write("10.244.1.2", "c1\neth0\n\n");
+	ipam_write("10.244.1.3", "c2\neth0\n\n");
+	snprintf(command, sizeof(command), "rm -r %s", ipam_path(".owners"));
 	ck_assert_int_eq(system(command), 0);
 	if (_i) /* killed while it was made */
-		ck_assert_int_eq(mkdir(path_of(".owners.new"), 0700), 0);
+		ck_assert_int_eq(mkdir(ipam_path(".owners.new"), 0700), 0);
 	ck_assert_int_eq(allocate("c2", text), -EEXIST);
 	ck_assert_int_eq(count_names(".owners"), 2);
-	ck_assert_int_ne(access(path_of(".owners.new"), F_OK), 0);
+	ck_assert_int_ne(access(ipam_path(".owners.new"), F_OK), 0);
 }
 END_TEST
 
@@ -443,253 +377,19 @@ START_TEST(test_index_leads_nowhere)
 	char text[MK_IP_STRLEN];
 
 	ck_ok(allocate("c1", text));
-	ck_assert_int_eq(unlink(path_of("10.244.1.2")), 0);
+	ck_assert_int_eq(unlink(ipam_path("10.244.1.2")), 0);
 	if (_i)
-		write_file("10.244.1.2", "c2\neth0\n\n");
+		ipam_write("10.244.1.2", "c2\neth0\n\n");
 	ck_assert_int_eq(count_names(".owners"), 1);
 	repair_all(_i);
 	ck_assert_int_eq(count_names(".owners"), _i);
 	ck_ok(allocate("c1", text));
 	ck_assert_str_eq(text, _i ? "10.244.1.3" : "10.244.1.2");
-	ck_assert_int_eq(unlink(path_of(text)), 0);
+	ck_assert_int_eq(unlink(ipam_path(text)), 0);
 	ck_ok(allocate("c1", text)); /* without a repair, too */
 	ck_assert_int_eq(count_names(".owners"), 1 + _i);
 	release("c1");
 	ck_assert_int_eq(count_names(".owners"), _i);
-}
-END_TEST
-
-/* ---- disks that refuse ------------------------------------------------------------------------ */
-
-static void mount_small(const char *options)
-{
-	ck_assert_msg(unshare(CLONE_NEWNS) == 0, "unshare: %s (needs root)", strerror(errno));
-	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	ck_assert_msg(mount("tmpfs", state_dir, "tmpfs", 0, options) == 0, "tmpfs: %s",
-		      strerror(errno));
-}
-
-START_TEST(test_disk_full)
-{
-	cleanup_free char *filler = calloc(1, 65536);
-	char text[MK_IP_STRLEN];
-	int fd;
-
-	mount_small("size=64k");
-	ck_ok(allocate("c1", text));
-	fd = open(path_of("filler"), O_WRONLY | O_CREAT, 0600);
-	while (write(fd, filler, 4096) > 0)
-		;
-	close(fd);
-	ck_assert_int_eq(allocate("c2", text), -EIO);
-	ck_assert_msg(strstr(err.text, "No space left") && strstr(err.text, "10.244.1.3"), "%s",
-		      err.text);
-	ck_assert_int_ne(access(path_of(".new"), F_OK), 0);
-	ck_assert_int_ne(access(path_of("10.244.1.3"), F_OK), 0);
-	release("c1");
-	ck_assert_int_eq(unlink(path_of("filler")), 0);
-	ck_ok(allocate("c2", text));
-	ck_assert_str_eq(text, "10.244.1.3");
-	umount2(state_dir, MNT_DETACH);
-}
-END_TEST
-
-START_TEST(test_read_only)
-{
-	char text[MK_IP_STRLEN];
-
-	mount_small("size=64k");
-	ck_ok(allocate("c1", text));
-	ck_assert_int_eq(mount(NULL, state_dir, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
-	ck_assert_ptr_null(mk_ipam_open(state_dir, &err));
-	ck_assert_int_eq(err.code, EROFS);
-	ck_assert_msg(strstr(err.text, state_dir), "%s", err.text);
-	umount2(state_dir, MNT_DETACH);
-}
-END_TEST
-
-/* `monokube cleanup` while somebody waits for the lock: the waiter must not go on in the void. */
-START_TEST(test_removed_while_waiting)
-{
-	char text[MK_IP_STRLEN], moved[128], go = 'g';
-	struct mk_ipam *ipam;
-	int start[2], status;
-	pid_t child;
-
-	ck_assert_int_eq(pipe(start), 0);
-	child = fork(); /* before the lock is taken, or the child would hold it too */
-	if (child == 0)
-		_exit(read(start[0], &go, 1) == 1 && allocate("c1", text) == 0 ? 0 : 1);
-	ipam = open_ipam();
-	ck_assert_int_eq(write(start[1], &go, 1), 1);
-	snprintf(moved, sizeof(moved), "%s/old", state_dir);
-	usleep(20000); /* whether or not the child waits by then, the outcome is the same */
-	ck_assert_int_eq(rename(path_of(""), moved), 0);
-	mk_ipam_free(ipam);
-	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_int_eq(status, 0);
-	ck_assert_int_eq(access(path_of("10.244.1.2"), F_OK), 0);
-}
-END_TEST
-
-/* ---- killed at any instant -------------------------------------------------------------------- */
-
-#define KILL_WORKERS 4
-#define KILL_ROUNDS  400
-#define KILL_RANGE   40
-
-/* Who holds an address, as the workers themselves see it: set after allocating, cleared before
- * releasing. Two holders at once are a duplicate. */
-struct holders {
-	_Atomic int of[256];
-	_Atomic int duplicates, allocated, failed;
-	_Atomic int next_id;
-};
-
-static void work_once(struct holders *holders, unsigned int *seed)
-{
-	struct mk_ipam *ipam = mk_ipam_open(state_dir, NULL);
-	int id = atomic_fetch_add(&holders->next_id, 1), nobody = 0;
-	struct mk_ip ip = { 0 };
-	char text[32];
-	int ret, host;
-
-	snprintf(text, sizeof(text), "c%d", id);
-	ret = ipam ? mk_ipam_allocate(ipam, &first, &last,
-				      &(struct mk_ipam_owner){ text, "eth0", "/run/netns/x" }, &ip,
-				      NULL)
-		   : -EIO;
-	if (ret < 0) {
-		atomic_fetch_add(&holders->failed, ret != -ENOSPC);
-		mk_ipam_free(ipam);
-		return;
-	}
-	host = ((uint8_t *)&ip.v4)[3];
-	if (!atomic_compare_exchange_strong(&holders->of[host], &nobody, id))
-		atomic_fetch_add(&holders->duplicates, 1);
-	atomic_fetch_add(&holders->allocated, 1);
-	if (rand_r(seed) % 8)
-		atomic_store(&holders->of[host], 0);
-	else
-		return mk_ipam_free(ipam); /* this one stays, as a running pod's */
-	if (mk_ipam_release(ipam, text, "eth0", NULL) < 0)
-		atomic_fetch_add(&holders->failed, 1);
-	mk_ipam_free(ipam);
-}
-
-static pid_t start_worker(struct holders *holders, unsigned int seed)
-{
-	pid_t pid = fork();
-
-	if (pid != 0)
-		return pid;
-	for (;;)
-		work_once(holders, &seed);
-}
-
-static int release_visited(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
-{
-	struct mk_ipam *ipam = ctx;
-
-	(void)owner;
-	return mk_ipam_release_ip(ipam, ip, &err);
-}
-
-/* Keep the range from filling up: every now and then all that is allocated goes, as GC would. */
-static void release_all(struct holders *holders)
-{
-	cleanup_ipam struct mk_ipam *ipam = open_ipam();
-
-	for (size_t i = 0; i < MK_ARRAY_SIZE(holders->of); i++)
-		atomic_store(&holders->of[i], 0);
-	ck_ok(mk_ipam_each(ipam, release_visited, ipam, &err));
-}
-
-static void check_invariants(void)
-{
-	cleanup_ipam struct mk_ipam *ipam = open_ipam();
-	struct walk walk = { 0 };
-
-	ck_ok(mk_ipam_repair(ipam, &err));
-	ck_ok(mk_ipam_each(ipam, walk_visit, &walk, &err));
-	ck_assert_int_eq(walk.unknown, 0);
-	/* lock, released/, the allocations, and nothing else */
-	ck_assert_int_eq(count_names("."), walk.known + 2);
-	ck_assert_int_eq(count_names(".owners"), walk.known);
-	ck_assert_int_le(walk.known + count_names("released"), KILL_RANGE);
-}
-
-START_TEST(test_killed)
-{
-	struct holders *holders = mmap(NULL, sizeof(*holders), PROT_READ | PROT_WRITE,
-				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t pids[KILL_WORKERS];
-	unsigned int seed = 1;
-	char id[16], text[MK_IP_STRLEN];
-
-	ck_assert_ptr_ne(holders, MAP_FAILED);
-	atomic_store(&holders->next_id, 1);
-	last = ip_of("10.244.1.41");
-	for (int i = 0; i < KILL_WORKERS; i++)
-		pids[i] = start_worker(holders, (unsigned int)i);
-	for (int round = 0; round < KILL_ROUNDS; round++) {
-		pid_t *victim = &pids[rand_r(&seed) % KILL_WORKERS];
-		struct timespec pause = { .tv_nsec = rand_r(&seed) % 3000000 };
-
-		nanosleep(&pause, NULL);
-		kill(*victim, SIGKILL);
-		ck_assert_int_eq(waitpid(*victim, NULL, 0), *victim);
-		check_invariants();
-		if (round % 16 == 15) {
-			for (int i = 0; i < KILL_WORKERS; i++)
-				kill(pids[i], SIGKILL);
-			while (wait(NULL) > 0)
-				;
-			release_all(holders);
-			for (int i = 0; i < KILL_WORKERS; i++)
-				pids[i] = start_worker(holders, (unsigned int)(round + i));
-		} else {
-			*victim = start_worker(holders, (unsigned int)round);
-		}
-	}
-	for (int i = 0; i < KILL_WORKERS; i++)
-		kill(pids[i], SIGKILL);
-	while (wait(NULL) > 0)
-		;
-	ck_assert_int_eq(atomic_load(&holders->duplicates), 0);
-	ck_assert_int_eq(atomic_load(&holders->failed), 0);
-	ck_assert_int_gt(atomic_load(&holders->allocated), KILL_ROUNDS);
-	/* no address is lost: all of them can be had once more */
-	release_all(holders);
-	for (int i = 0; i < KILL_RANGE; i++) {
-		snprintf(id, sizeof(id), "end%d", i);
-		ck_ok(allocate(id, text));
-	}
-	ck_assert_int_eq(allocate("more", text), -ENOSPC);
-	ck_assert_int_eq(count_names("released"), 0);
-}
-END_TEST
-
-START_TEST(test_64_at_once)
-{
-	pid_t pids[64];
-	char id[16], text[MK_IP_STRLEN];
-	int status;
-
-	last = ip_of("10.244.1.65"); /* exactly 64 */
-	for (int i = 0; i < 64; i++) {
-		pids[i] = fork();
-		if (pids[i] == 0) {
-			snprintf(id, sizeof(id), "c%d", i);
-			_exit(allocate(id, text) == 0 ? 0 : 1);
-		}
-	}
-	for (int i = 0; i < 64; i++) {
-		ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
-		ck_assert_msg(status == 0, "child %d: %d", i, status);
-	}
-	ck_assert_int_eq(count_names("."), 64 + 2);
-	ck_assert_int_eq(allocate("more", text), -ENOSPC);
 }
 END_TEST
 
@@ -699,9 +399,10 @@ int main(void)
 	TCase *tc = tcase_create("directory");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, ipam_setup, ipam_teardown);
 	tcase_add_loop_test(tc, test_order, 0, MK_ARRAY_SIZE(orders));
 	tcase_add_test(tc, test_one_address_per_owner);
+	tcase_add_test(tc, test_host_ports);
 	tcase_add_test(tc, test_find_release);
 	tcase_add_test(tc, test_full_says_how_many);
 	tcase_add_test(tc, test_held);
@@ -713,11 +414,6 @@ int main(void)
 	tcase_add_test(tc, test_reads_its_own_file_alone);
 	tcase_add_loop_test(tc, test_index_is_made, 0, 2);
 	tcase_add_loop_test(tc, test_index_leads_nowhere, 0, 2);
-	tcase_add_test(tc, test_disk_full);
-	tcase_add_test(tc, test_read_only);
-	tcase_add_test(tc, test_removed_while_waiting);
-	tcase_add_test(tc, test_killed);
-	tcase_add_test(tc, test_64_at_once);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }
