@@ -276,6 +276,7 @@ static void stop(struct mk_agent *agent)
 	mk_cleanup_close(&agent->lock_fd);
 	free(agent->said);
 	free(agent->left_out);
+	free(agent->lost);
 	free(agent->service_cidrs);
 	free(agent->service_ranges);
 	for (size_t i = 0; i < MK_WARNINGS; i++)

@@ -14,6 +14,7 @@
 #ifndef MK_AGENT_AGENT_INTERNAL_H
 #define MK_AGENT_AGENT_INTERNAL_H
 
+#include <linux/netlink.h>
 #include <sys/types.h>
 #include <time.h>
 #include <uthash.h>
@@ -35,6 +36,7 @@
 
 #define MK_WAIT		   1
 #define MK_CHANGED_DEVICES 32
+#define MK_GONE_DEVICES	   16
 
 /* What is reported as an Event on the Node. */
 enum mk_warning {
@@ -100,6 +102,12 @@ struct agent_setting {
 	struct mk_lasting lasting;
 };
 
+/* A device that is gone, and the pod whose it was; "": nobody's. */
+struct agent_gone_device {
+	uint32_t ifindex;
+	char pod[256];
+};
+
 /* What the agent counts about itself, for metrics. */
 struct agent_stats {
 	struct mk_histogram work; /* turns, in seconds */
@@ -157,7 +165,13 @@ struct mk_agent {
 	int changed_devices[MK_CHANGED_DEVICES];
 	size_t changed_device_count;
 	unsigned int look, overlay_looks; /* counters of the round of repair.c */
+	uint64_t looked_ms; /* when it made its last step, by the loop's clock */
 	int pod_pause;
+	struct agent_gone_device gone_devices[MK_GONE_DEVICES]; /* the last ones */
+	size_t gone_device_count;
+	bool pods_unsure; /* some pod's device may be gone */
+	struct mk_ip *lost; /* addresses of pods that have none, as said */
+	size_t lost_count;
 	size_t host_ports_known; /* entries at the last look; SIZE_MAX: none yet */
 	struct agent_stats stats;
 	int64_t clock_seen_ms; /* mk_api_clock.earliest_ms as looked at last */
@@ -330,6 +344,11 @@ const struct mk_histogram *mk_agent_latency(const struct mk_agent *agent);
 void mk_agent_metrics_init(struct mk_agent *agent);
 void mk_agent_metrics_free(struct mk_agent *agent);
 void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply);
+
+/* lost.c: pods whose device somebody deleted. A device is gone (RTM_DELLINK): */
+void mk_agent_device_gone(struct mk_agent *agent, const struct nlmsghdr *message);
+/* Was it one of a pod that is there? Said once. */
+void mk_agent_look_for_lost_pods(struct mk_agent *agent);
 
 /* monitor.c: tells when interfaces or addresses change. */
 mk_must_check int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err);

@@ -63,7 +63,7 @@ struct mk_metrics {
 	size_t table_count;
 	bool has_addresses;
 	uint64_t pods, pod_addresses;
-	uint64_t addresses_reaped;
+	uint64_t addresses_reaped, lost_pods;
 
 	bool has_api; /* an API server is followed */
 	struct mk_reflector_stats api[MK_RESOURCE_COUNT];

@@ -150,6 +150,7 @@ static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics
 	metrics->program_count =
 		mk_datapath_program_stats(datapath, metrics->programs, MK_METRICS_PROGRAMS);
 	metrics->has_addresses = true;
+	metrics->lost_pods = agent->lost_count;
 	metrics->pod_addresses = pod_addresses(&agent->node.addresses);
 	for (size_t i = 0; i < metrics->table_count; i++)
 		if (strcmp(metrics->tables[i].name, "pods") == 0)

@@ -49,8 +49,10 @@ static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
 	const struct ifinfomsg *link = NLMSG_DATA(message);
 
 	switch (message->nlmsg_type) {
-	case RTM_NEWLINK:
 	case RTM_DELLINK:
+		mk_agent_device_gone(agent, message);
+		/* fall through */
+	case RTM_NEWLINK:
 		if (is_ours(agent, link->ifi_index))
 			look_again(agent, true);
 		break;
@@ -102,6 +104,7 @@ static void on_change(uv_poll_t *poll, int status, int events)
 		if (size < 0 && errno == ENOBUFS) {
 			look_again(agent, true);
 			mk_agent_hooks_soon(agent);
+			agent->pods_unsure = true;
 		} else if (size <= 0)
 			return;
 		for (const struct nlmsghdr *message = (const void *)buf;

@@ -175,6 +175,7 @@ static void look_at_pods(struct mk_agent *agent)
 	if (!is_attached(agent))
 		return;
 	look_at_host_ports(agent);
+	mk_agent_look_for_lost_pods(agent);
 	if (agent->pod_pause-- > 0)
 		return;
 	ret = mk_cni_restore(agent->config.state_dir, agent->config.bpf_dir,
@@ -192,23 +193,33 @@ static void (*const looks[])(struct mk_agent *agent) = {
 	look_at_files, look_at_pods,	look_at_programs,
 };
 
+/* However many notifications come, the round goes on. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
+	uint64_t now_ms = uv_now(&agent->loop);
 
 	if (agent->hooks_dirty)
 		look_at_hooks(agent);
 	else if (agent->changed_device_count)
 		look_at_changed_devices(agent);
-	else
-		looks[agent->look++ % MK_ARRAY_SIZE(looks)](agent);
+	if (now_ms + SOON_MS < agent->looked_ms + TICK_MS)
+		return;
+	agent->looked_ms = now_ms;
+	looks[agent->look++ % MK_ARRAY_SIZE(looks)](agent);
+}
+
+static void tick_soon(struct mk_agent *agent)
+{
+	if (uv_timer_get_due_in(&agent->repair_timer) > SOON_MS)
+		uv_timer_start(&agent->repair_timer, on_tick, SOON_MS, TICK_MS);
 }
 
 void mk_agent_hooks_soon(struct mk_agent *agent)
 {
 	agent->hooks_dirty = true;
 	agent->changed_device_count = 0;
-	uv_timer_start(&agent->repair_timer, on_tick, SOON_MS, TICK_MS);
+	tick_soon(agent);
 }
 
 /* Each start of a pod says one, which is looked up in map pods; a filter of several devices none. */
@@ -222,7 +233,7 @@ void mk_agent_hook_soon(struct mk_agent *agent, int ifindex)
 		if (agent->changed_devices[i] == ifindex)
 			return;
 	agent->changed_devices[agent->changed_device_count++] = ifindex;
-	uv_timer_start(&agent->repair_timer, on_tick, SOON_MS, TICK_MS);
+	tick_soon(agent);
 }
 
 void mk_agent_overlay_repaired(struct mk_agent *agent)
@@ -241,6 +252,7 @@ int mk_agent_repair_start(struct mk_agent *agent, struct mk_error *err)
 		return mk_error_errno(err, -ret, "cannot start a timer");
 	agent->repair_timer.data = agent;
 	agent->host_ports_known = SIZE_MAX;
+	agent->pods_unsure = true;
 	uv_timer_start(&agent->repair_timer, on_tick, TICK_MS, TICK_MS);
 	return 0;
 }

@@ -60,7 +60,9 @@ void mk_check_hooks(struct mk_checking *checking)
 		count += check_hook(checking, node->uplinks[i].ifindex, MK_EGRESS);
 	}
 	for (size_t i = 0; i < checking->view->pod_count; i++)
-		count += check_hook(checking, checking->view->pods[i].entry.ifindex, MK_INGRESS);
+		if (checking->view->pods[i].link.ifindex) /* else said of the pod */
+			count += check_hook(checking, checking->view->pods[i].entry.ifindex,
+					    MK_INGRESS);
 	if (checking->wrong == before)
 		mk_check_found(checking, "hooks", NULL, "programs on all %u", count);
 }
@@ -95,14 +97,19 @@ void mk_check_pods(struct mk_checking *checking)
 
 	for (size_t i = 0; i < checking->view->pod_count; i++) {
 		const struct mk_view_pod *pod = &checking->view->pods[i];
+		const struct mk_ip ip = mk_ip_from_addr(&pod->addr);
+		char text[MK_IP_STRLEN];
 
+		mk_ip_format(&ip, text);
 		if (!pod->link.ifindex || !(pod->link.flags & IFF_UP))
 			mk_check_found(checking, "pods", "delete the pod, so that it is made anew",
-				       "%s has no interface that is up", mk_view_pod_name(pod));
+				       "%s (%s) has no interface that is up", mk_view_pod_name(pod),
+				       text);
 		else if (!pod->owner)
 			mk_check_found(checking, "pods",
 				       "delete the pod: its address may be given to another",
-				       "%s is not in the address directory", mk_view_pod_name(pod));
+				       "%s (%s) is not in the address directory",
+				       mk_view_pod_name(pod), text);
 	}
 	if (checking->wrong == before)
 		mk_check_found(checking, "pods", NULL, "%zu, each with interface and address",

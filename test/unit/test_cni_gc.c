@@ -2,11 +2,13 @@
 /* What removes endpoints that nobody deleted, against the kernel: GC and the agent's reaper. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cni/lost.h"
 #include "cni/reap.h"
 #include "datapath/pin.h"
 #include "unit/cni_node.h"
@@ -117,6 +119,58 @@ START_TEST(test_reap_keeps_namespace)
 }
 END_TEST
 
+static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *entry,
+		     const struct mk_ipam_owner *owner)
+{
+	char text[MK_IP_STRLEN], *seen = ctx;
+
+	ck_assert_uint_ne(entry->ifindex, 0);
+	snprintf(seen + strlen(seen), 64, "%s %s ", mk_ip_format(ip, text), owner->container_id);
+}
+
+static const char *lost_pods(void)
+{
+	static char seen[256];
+	int ret;
+
+	seen[0] = '\0';
+	ret = mk_cni_each_lost_pod(STATE, BPF_DIR, see_lost, seen, &err);
+	ck_assert_msg(ret >= 0 || ret == -EWOULDBLOCK, "%s", mk_error_text(&err));
+	return ret < 0 ? "busy" : seen;
+}
+
+/* A device that somebody deleted is missed as long as there is the pod, but by nobody's DEL. */
+START_TEST(test_lost)
+{
+	new_netns("a");
+	new_netns("b");
+	add("a");
+	add("b");
+	ck_assert_str_eq(lost_pods(), "");
+	remove_device("a");
+	ck_assert_str_eq(lost_pods(), "10.244.1.2 a ");
+	remove_device("b");
+	gone_netns("b"); /* no pod is left, it is for the reaper */
+	ck_assert_str_eq(lost_pods(), "10.244.1.2 a ");
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.0.0", ""), 0);
+	ck_assert_str_eq(lost_pods(), "");
+}
+END_TEST
+
+/* In the middle of a DEL, too, there is an entry without a device. */
+START_TEST(test_lost_waits)
+{
+	cleanup_pods struct mk_pods *pods = NULL;
+
+	new_netns("a");
+	add("a");
+	pods = mk_pods_open(BPF_DIR, STATE, &err);
+	ck_assert_ptr_nonnull(pods);
+	remove_device("a");
+	ck_assert_str_eq(lost_pods(), "busy");
+}
+END_TEST
+
 /* The directory of the namespaces is not in our mount namespace: nothing can be known. */
 START_TEST(test_reap_keeps_invisible)
 {
@@ -188,6 +242,8 @@ int main(void)
 	tcase_add_test(tc, test_gc);
 	tcase_add_test(tc, test_gc_lost_files);
 	tcase_add_test(tc, test_gc_needs_list);
+	tcase_add_test(tc, test_lost);
+	tcase_add_test(tc, test_lost_waits);
 	tcase_add_test(tc, test_reap);
 	tcase_add_test(tc, test_reap_keeps_device);
 	tcase_add_test(tc, test_reap_keeps_namespace);
