@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/packets [COUNT [SEED]] - mutated packets through every hook's chain of programs
- * (BPF_PROG_TEST_RUN). The verifier says that no packet can hurt the kernel; this says that each gets
+/* test/fuzz/packets [COUNT [SEED [CORPUS [keep]]]] - the packets of CORPUS (packets_corpus.h), then mutated
+ * ones, through every hook's chain of programs (BPF_PROG_TEST_RUN). The verifier says that no packet can hurt the kernel; this says that each gets
  * a verdict, that what is dropped is counted, and that a packet with right checksums leaves with
- * right ones. Prints what became of them; the seed repeats a run. */
+ * right ones. Prints what became of them; the seed repeats a run. keep: what reaches something new is
+ * added to CORPUS. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "bpf/run.h"
+#include "fuzz/packets_corpus.h"
 
 #define CHECK_EVERY 4096
 
 static unsigned long count = 100000;
 static unsigned int seed;
+static const char *corpus_path; /* NULL: none */
+static bool keeps;
+static unsigned long sent, became[DROPPED + 1];
 
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 static const char *const both_backends[] = { "10.244.1.3:8080", "10.244.2.7:8080", NULL };
@@ -144,31 +149,55 @@ static void watch_all(void)
 	fixture_watch(&all);
 }
 
+/* It gets a verdict, and right checksums stay right. */
+static enum where one(enum mk_hook hook, const struct frame *in, struct frame *out)
+{
+	enum where where = fixture_send(hook, in, out);
+	const char *what = NULL;
+
+	sent++;
+	became[where]++;
+	if (where != DROPPED && where != TO_HOST && is_plain(in))
+		ck_assert_msg(frame_checksums_right(out, &what), "packet %lu: wrong %s after '%s'",
+			      sent, what, frame_flow(in));
+	return where;
+}
+
+static void replay(void)
+{
+	unsigned long same, kept;
+
+	if (!corpus_path)
+		return;
+	kept = corpus_replay(corpus_path, keeps, one, &same);
+	printf("kept %lu, of which %lu reached the same again\n", kept, same);
+}
+
 START_TEST(packets)
 {
-	unsigned long became[DROPPED + 1] = { 0 };
 	uint64_t dropped_before;
 
 	services();
 	dropped_before = fixture_drops_total();
+	replay();
 	for (unsigned long i = 1; i <= count; i++) {
+		enum mk_hook hook = hooks[below(ROWS(hooks))];
 		struct frame in = next_frame(), out;
-		enum where where = fixture_send(hooks[below(ROWS(hooks))], &in, &out);
-		const char *what = NULL;
 
+		corpus_see(hook, one(hook, &in, &out), &in, &out);
 		if (i == count / 2)
 			watch_all();
-		became[where]++;
-		if (where != DROPPED && where != TO_HOST && is_plain(&in))
-			ck_assert_msg(frame_checksums_right(&out, &what),
-				      "packet %lu: wrong %s after '%s'", i, what, frame_flow(&in));
 		if (i % CHECK_EVERY == 0 || i == count)
 			ck_assert_msg(fixture_drops_total() - dropped_before >= became[DROPPED],
-				      "packet %lu: dropped %lu, counted %lu", i, became[DROPPED],
+				      "packet %lu: dropped %lu, counted %lu", sent, became[DROPPED],
 				      fixture_drops_total() - dropped_before);
 	}
 	for (int where = TO_POD; where <= DROPPED; where++)
 		printf("%s %lu\n", where_name((enum where)where), became[where]);
+	if (keeps)
+		printf("kept by now %zu\n", corpus.count);
+	if (corpus.out)
+		fclose(corpus.out);
 	ck_assert_msg(became[DROPPED] > count / 100 && became[TO_POD] > count / 100,
 		      "the mutations are not worth much");
 }
@@ -184,6 +213,8 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		count = strtoul(argv[1], NULL, 10);
 	seed = argc > 2 ? (unsigned int)strtoul(argv[2], NULL, 10) : (unsigned int)time(NULL);
+	corpus_path = argc > 3 ? argv[3] : NULL;
+	keeps = argc > 4 && strcmp(argv[4], "keep") == 0;
 	printf("packets %lu seed %u\n", count, seed);
 	fflush(stdout);
 	tcase_set_timeout(tcase, 7200);
