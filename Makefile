@@ -58,8 +58,8 @@ SRCS := $(wildcard src/*/*.c)
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
 BPF_SRCS := $(wildcard bpf/*.bpf.c)
 BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
-SKEL := $(BUILD)/include/datapath.skel.h
-GENERATED := $(SKEL) $(BUILD)/include/cni_conf_template.h
+SKELS := $(BUILD)/include/datapath.skel.h $(BUILD)/include/walk.skel.h
+GENERATED := $(SKELS) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
 NO_CURL := $(BUILD)/obj/kube/static/no_curl.o
 PLUGIN := $(if $(filter 1,$(SAN)),,$(BUILD)/obj/plugin.o)
@@ -115,7 +115,7 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# ---- BPF: five objects, linked into one (shared maps), embedded as a skeleton
+# ---- BPF: five objects, linked into one (shared maps), embedded as a skeleton; `walk` by itself
 
 $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c
 	@mkdir -p $(@D)
@@ -123,13 +123,17 @@ $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c
 	$(Q)$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
 		-D__$(shell uname -m)__ $(VARIANT) -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
 
-$(BUILD)/bpf/datapath.o: $(BPF_OBJS)
+$(BUILD)/bpf/datapath.o: $(filter-out %/walk.bpf.o,$(BPF_OBJS))
 	@echo "  BPFLINK $@"
 	$(Q)$(BPFTOOL) gen object $@ $^
 
-$(SKEL): $(BUILD)/bpf/datapath.o
+$(BUILD)/bpf/walk.o: $(BUILD)/bpf/walk.bpf.o
+	@echo "  BPFLINK $@"
+	$(Q)$(BPFTOOL) gen object $@ $^
+
+$(SKELS): $(BUILD)/include/%.skel.h: $(BUILD)/bpf/%.o
 	@mkdir -p $(@D)
-	$(Q)$(BPFTOOL) gen skeleton $< name datapath_bpf > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
 # the template as a C string: the agent needs no file beside itself
 $(BUILD)/include/cni_conf_template.h: cni-conf/10-monokube.conflist

@@ -37,9 +37,22 @@ struct mk_tuple mk_session_pair_key(const struct mk_session *session);
 
 struct mk_sweep;
 
+/* How tables are read. A program does it for less than half of what a system call that copies entries costs
+ * (walk.h), where the table is not nearly empty and the kernel can. */
+enum mk_sweep_reading {
+	/* by the program what held MK_SWEEP_MANY entries the last time, and was not nearly empty */
+	MK_SWEEP_AS_SUITS,
+	MK_SWEEP_BY_CALLS,
+	MK_SWEEP_BY_PROGRAM, /* from the first pass on */
+};
+#define MK_SWEEP_MANY	 65536
+#define MK_SWEEP_FULL_BY 32 /* ... one of so many of its max_entries */
+
 struct mk_sweep_options {
 	const struct mk_table *tables; /* of sessions; the caller's, outlive the sweep */
 	int table_count; /* at most MK_SESSION_TABLES */
+	enum mk_sweep_reading reading;
+	const char *btf_path; /* NULL, or as mk_walker_open() takes it */
 	/* Is the flow's backend gone? NULL: nobody knows. */
 	bool (*cut)(void *ctx, const struct mk_tuple *key, const struct mk_session *session);
 	/* An entry was looked at and stays. NULL: nobody asks. */
@@ -56,8 +69,8 @@ struct mk_sweep_counts {
 struct mk_sweep *mk_sweep_new(const struct mk_sweep_options *options, struct mk_error *err);
 void mk_sweep_free(struct mk_sweep *sweep);
 
-/* Look at @budget entries, roughly; a pair that is removed counts as several. Returns 1 when this step ended a pass over all tables (the
- * next one starts at the beginning), else 0. */
+/* Look at @budget entries, roughly; a pair that is removed counts as several. Returns 1 when this step
+ * ended a pass over all tables (the next one starts at the beginning), else 0. */
 mk_must_check int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget,
 				struct mk_error *err);
 /* Of the pass that ended last. */
@@ -65,5 +78,7 @@ const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep);
 const struct mk_census *mk_sweep_census(const struct mk_sweep *sweep);
 /* Of all passes, that under way too. */
 const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep);
+/* Is the table that was looked at last read by the program? */
+bool mk_sweep_by_program(const struct mk_sweep *sweep);
 
 #endif

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""fill_map.py fill|clear PATH - entries that mean nothing until a pinned hash map takes no more, or the
-same ones out again. Their keys begin with an address of 240.0.0.0/4, which nobody has."""
+"""fill_map.py fill PATH [BYTE]|clear PATH - entries that mean nothing until a pinned hash map takes no more,
+their values of zeros or of BYTE; or the same ones out again. Their keys begin with an address of 240.0.0.0/4,
+which nobody has."""
 import ctypes
 import errno
 import os
@@ -45,17 +46,17 @@ class Map:
                 break
         return total
 
-    def fill(self):
-        values = lambda count: bytes(count * self.info.value_size)  # noqa: E731
+    def fill(self, byte="0"):
+        values = lambda count: bytes([int(byte)]) * (count * self.info.value_size)  # noqa: E731
         return self.each(self.lib.bpf_map_update_batch, errno.E2BIG, values)
 
     def clear(self):
         return self.each(self.lib.bpf_map_delete_batch, errno.ENOENT)
 
 
-def main(command, path):
+def main(command, path, *arguments):
     entries = Map(path)
-    print({"fill": entries.fill, "clear": entries.clear}[command]())
+    print({"fill": entries.fill, "clear": entries.clear}[command](*arguments))
 
 
 if __name__ == "__main__":

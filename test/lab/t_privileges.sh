@@ -68,6 +68,24 @@ privileged_port()
 	restart
 }
 
+# A program is loaded and run long after the agent gave up what it could: it goes with what it kept. It says
+# so, and knows how many entries there are.
+many_sessions()
+{
+	local start
+	start=$(log_size)
+	restart --session-table-size 131072
+	on node1 "$HERE/fill_map.py" fill /sys/fs/bpf/monokube/maps/sessions 32
+	wait_for 60 logged "$start" "^info sessions are many, and read by a program"
+	wait_for 60 counts_entries 131072
+	on node1 "$HERE/fill_map.py" clear /sys/fs/bpf/monokube/maps/sessions
+	wait_for 60 counts_entries 0
+	expect_failure logged "$start" "cannot sweep|bpf_map_lookup_batch"
+	restart
+}
+
+counts_entries() { on node1 curl -s http://127.0.0.1:10249/metrics | grep -x "monokube_table_entries{table=\"sessions\"} $1"; }
+
 token_is_secret()
 {
 	local start
@@ -140,6 +158,7 @@ refused_link()
 privileges_up
 check "capabilities, no_new_privs, system calls" few_rights
 check "a port below 1024 is asked for: the right to it stays" privileged_port
+check "many sessions: a program is loaded, and reads them" many_sessions
 check "no token in the log" token_is_secret
 check "addresses are for root alone" files_are_roots
 check "no symbolic link is followed where files are written" no_symbolic_links
