@@ -44,7 +44,7 @@ static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple
 	}
 	if (!port || port->leaving)
 		return NULL;
-	if (hook == MK_HOOK_HOST && is_loopback(&tuple->daddr))
+	if (hook == MK_HOOK_HOST && mk_addr_is_loopback(&tuple->daddr))
 		return port;
 	if (is_addr(&tuple->daddr, mk_node_vtep()) || !is_host_address(&tuple->daddr))
 		return NULL;

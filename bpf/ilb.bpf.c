@@ -94,7 +94,7 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 static __always_inline void masquerade_host(const struct packet *pkt,
 					    struct session_request *request)
 {
-	if (is_loopback(&pkt->tuple.daddr) || is_host_address(&pkt->tuple.daddr))
+	if (mk_addr_is_loopback(&pkt->tuple.daddr) || is_host_address(&pkt->tuple.daddr))
 		request->reverse_flags |= MK_SESSION_LOOPBACK;
 	if (!is_addr(&pkt->tuple.saddr, mk_node_vtep()) || is_host_address(&request->to.daddr))
 		request->to.saddr = mk_node_vpod();
@@ -124,8 +124,7 @@ static __always_inline int may_be_host(const struct mk_addr *addr)
 static __always_inline int is_others_localhost(const struct chain_ctx *ctx,
 					       const struct packet *pkt)
 {
-	return mk_node.localhost_node_ports && ctx->hook != MK_HOOK_HOST &&
-	       is_loopback(&pkt->tuple.daddr);
+	return ctx->hook != MK_HOOK_HOST && mk_addr_is_loopback(&pkt->tuple.daddr);
 }
 
 /* Returns MK_PARSED or a drop reason; request->account_id says whose. */
@@ -228,9 +227,27 @@ int ilb_overlay(struct __sk_buff *skb)
 	return ilb(skb, MK_HOOK_OVERLAY);
 }
 
+/* A loopback address may be asked for a pod's port, and for a NodePort. What is for another port pays
+ * for one look at `runtime`. */
+static __always_inline int is_asked_at_localhost(struct __sk_buff *skb, const struct iphdr *ip)
+{
+	const struct mk_runtime *settings = runtime_settings();
+	__be16 *ports;
+	__u16 port;
+
+	if (!settings || !(settings->host_ports | settings->localhost_port_max))
+		return 0;
+	if (settings->host_ports || ip->frag_off & bpf_htons(MK_IP_MF | MK_IP_OFFSET_MASK))
+		return 1;
+	ports = packet_at(skb, MK_L3_OFF + ip->ihl * 4, 2 * sizeof(*ports));
+	if (!ports)
+		return 1;
+	port = bpf_ntohs(ports[1]);
+	return settings->localhost_port_min <= port && port <= settings->localhost_port_max;
+}
+
 /* Most of what a host says to itself: none of it may cost anything. Reads what the stack has just
- * written, so it is all there. A loopback address may be asked for a pod's port, and for a NodePort where
- * the operator wants that. */
+ * written, so it is all there. */
 static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 {
 	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
@@ -240,9 +257,9 @@ static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 		return 0;
 	source.word[0] = ip->saddr;
 	dest.word[0] = ip->daddr;
-	if (is_loopback(&dest))
-		return mk_node.localhost_node_ports || host_ports_in_use();
-	return !is_loopback(&source);
+	if (mk_addr_is_loopback(&dest))
+		return is_asked_at_localhost(skb, ip);
+	return !mk_addr_is_loopback(&source);
 }
 
 static __always_inline int has_session(const struct packet *pkt)
@@ -251,12 +268,34 @@ static __always_inline int has_session(const struct packet *pkt)
 	       bpf_map_lookup_elem(&sessions_new, &pkt->tuple);
 }
 
-/* For a Service, or for a pod that has the port? The latter may as well be the source of a
- * connection of the host's own, whose answers belong to no session. */
-static __always_inline int is_for_host_hook(const struct packet *pkt)
+/* A Service's port may as well be the source of a connection of the host's own, whose answers belong to
+ * no session: of TCP, and of UDP where the socket that has it is connected to the sender. */
+static __always_inline int is_hosts_own(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct bpf_sock_tuple flow = { .ipv4 = { .saddr = pkt->tuple.saddr.word[0],
+						 .daddr = pkt->tuple.daddr.word[0],
+						 .sport = pkt->tuple.sport,
+						 .dport = pkt->tuple.dport } };
+	struct bpf_sock *socket;
+	int connected;
+
+	if (pkt->l4 == MK_L4_TCP)
+		return !is_first_of_tcp(pkt) && !has_session(pkt);
+	if (pkt->l4 != MK_L4_UDP || has_session(pkt))
+		return 0;
+	socket = bpf_sk_lookup_udp(skb, &flow, sizeof(flow.ipv4), BPF_F_CURRENT_NETNS, 0);
+	if (!socket)
+		return 0;
+	connected = socket->state == BPF_TCP_ESTABLISHED;
+	bpf_sk_release(socket);
+	return connected;
+}
+
+/* For a Service, or for a pod that has the port? */
+static __always_inline int is_for_host_hook(struct __sk_buff *skb, const struct packet *pkt)
 {
 	if (service_find(&pkt->tuple, MK_SCOPE_INTERNAL))
-		return 1;
+		return !is_hosts_own(skb, pkt);
 	if (!others_are_ours())
 		return 0;
 	if (host_port_find(&pkt->tuple, MK_HOOK_HOST))
@@ -274,7 +313,7 @@ int ilb_lo_egress(struct __sk_buff *skb)
 	struct ethhdr *eth;
 
 	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt) != MK_PARSED ||
-	    !is_for_host_hook(&pkt))
+	    !is_for_host_hook(skb, &pkt))
 		return TC_ACT_UNSPEC;
 	eth = packet_at(skb, 0, sizeof(*eth));
 	if (!eth)

@@ -6,6 +6,7 @@
 #define MK_BPF_MAPS_H
 
 #include <linux/bpf.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #include "monokube/abi.h"
@@ -109,9 +110,9 @@ MK_MAP(watch_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_settings, 1, 0
 MK_MAP(watch_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_watch_count, 1, 0);
 MK_MAP(watch_flows, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_flow, MK_WATCH_FLOWS, 0);
 
-static __always_inline int is_loopback(const struct mk_addr *addr)
+static __always_inline struct mk_addr localhost(void)
 {
-	return (addr->word[0] & 0xff) == 127; /* network order: the first byte on the wire */
+	return (struct mk_addr){ { bpf_htonl(0x7f000001) } };
 }
 
 /* Is @addr one of this host's own? */

@@ -351,7 +351,7 @@ int error(struct __sk_buff *skb)
 	/* the packet may have been rewritten before it was found too big: back to its sender's view */
 	next.flags = CHAIN_TRANSLATED | CHAIN_NEW_SOURCE | back_to_host(&ctx);
 	if (ctx.hook == MK_HOOK_HOST &&
-	    (is_loopback(&pkt.tuple.saddr) || is_host_address(&pkt.tuple.saddr)))
+	    (mk_addr_is_loopback(&pkt.tuple.saddr) || is_host_address(&pkt.tuple.saddr)))
 		next.flags |= CHAIN_LOOPBACK; /* a port of its own that it asked for */
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);

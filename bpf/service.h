@@ -6,6 +6,7 @@
 #include "chain.h"
 #include "session.h"
 
+/* Of the loopback addresses, whose every one is the host's, map `services` has 127.0.0.1. */
 static __always_inline struct mk_service *service_find(const struct mk_tuple *tuple,
 						       enum mk_scope scope)
 {
@@ -16,6 +17,8 @@ static __always_inline struct mk_service *service_find(const struct mk_tuple *tu
 		.scope = scope,
 	};
 
+	if (scope == MK_SCOPE_INTERNAL && mk_addr_is_loopback(&key.addr))
+		key.addr = localhost();
 	return bpf_map_lookup_elem(&services, &key);
 }
 

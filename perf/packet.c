@@ -41,6 +41,8 @@ static const struct {
 	{ "the host to outside", MK_HOOK_UPLINK_EGRESS, "tcp 192.168.99.11:22 > 203.0.113.10:40000",
 	  ACK },
 	{ "the host to 127.0.0.1", HOOK_LOOPBACK, "tcp 127.0.0.1:40000 > 127.0.0.1:22", ACK },
+	{ "  to a port among the NodePorts", HOOK_LOOPBACK, "tcp 127.0.0.1:40000 > 127.0.0.1:30082",
+	  ACK },
 	{ "the host to its own address", HOOK_LOOPBACK,
 	  "tcp 192.168.99.11:40000 > 192.168.99.11:22", ACK },
 	{ "the host to its own NodePort", HOOK_LOOPBACK,
@@ -55,6 +57,20 @@ static void send_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags, str
 }
 
 /* The sessions of the rows, as a handshake makes them. */
+static void establish_own(void)
+{
+	const char *request = "tcp 192.168.99.11:40000 > 192.168.99.11:30081";
+	struct frame out;
+	char answer[128];
+	unsigned port;
+
+	send_one(MK_HOOK_HOST, request, SYN, &out);
+	ck_assert_int_eq(sscanf(frame_flow(&out), "tcp 10.244.1.1:%u", &port), 1);
+	snprintf(answer, sizeof(answer), "tcp 10.244.2.7:8080 > 10.244.1.1:%u", port);
+	send_one(MK_HOOK_OVERLAY, answer, SYN | ACK, &out);
+	send_one(MK_HOOK_HOST, request, ACK, &out);
+}
+
 static void establish(void)
 {
 	struct frame out;
@@ -65,6 +81,8 @@ static void establish(void)
 	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
 			local_backend, 1, 1);
 	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_localhost_ports(30080, 32767);
+	establish_own();
 	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", SYN, &out);
 	send_one(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK, &out);
 	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK, &out);

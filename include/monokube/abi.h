@@ -41,9 +41,9 @@ enum mk_prog {
  * means what the version before did: so the next version takes tables over by copying what there is
  * (src/datapath/migrate.c). Tables of a later version than one's own are left alone. */
 #ifndef MK_TEST_ENLARGED_SESSION
-#define MK_ABI_VERSION 2
+#define MK_ABI_VERSION 3
 #else
-#define MK_ABI_VERSION 3 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
+#define MK_ABI_VERSION 4 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
 #endif
 
 /* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
@@ -311,8 +311,10 @@ struct mk_runtime {
 	__u8 frontends_gone; /* some connection may have been opened by a frontend that is gone */
 	__u8 pad[2];
 	__u32 host_ports; /* map host_ports is not empty */
+	/* all NodePorts that the host may ask at a loopback address are from here to there; highest 0: none */
+	__u16 localhost_port_min, localhost_port_max;
 };
-_Static_assert(sizeof(struct mk_runtime) == 12, "map value ABI");
+_Static_assert(sizeof(struct mk_runtime) == 16, "map value ABI");
 
 #define MK_LOOPBACK_IFINDEX 1 /* in every network namespace: linux/net/net_namespace.h */
 
@@ -345,7 +347,7 @@ struct mk_node {
 	__u8 gateway_mac[6]; /* host side of every pod veth and of the host veth pair */
 	__u8 vtep_mac[6];
 	__u8 has_coarse_clock; /* bpf_ktime_get_coarse_ns() (Linux 5.11); whoever opens the object sets it */
-	__u8 localhost_node_ports; /* map services has NodePorts at 127.0.0.1, for the host alone */
+	__u8 pad;
 	__u32 uplink_count; /* of several, the host's routing chooses */
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the first carries the overlay */
 };

@@ -28,4 +28,9 @@ static inline int mk_addr_in(const struct mk_addr *addr, const struct mk_addr *n
 	return (addr->word[0] & mask->word[0]) == net->word[0];
 }
 
+static inline int mk_addr_is_loopback(const struct mk_addr *addr)
+{
+	return *(const __u8 *)addr == 127; /* 127.0.0.0/8 */
+}
+
 #endif

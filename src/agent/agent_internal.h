@@ -108,6 +108,12 @@ struct agent_gone_device {
 	char pod[256];
 };
 
+/* NodePorts at loopback addresses, as the programs know them; max 0: none. */
+struct agent_localhost_ports {
+	bool told;
+	uint16_t min, max;
+};
+
 /* What the agent counts about itself, for metrics. */
 struct agent_stats {
 	struct mk_histogram work; /* turns, in seconds */
@@ -152,6 +158,7 @@ struct mk_agent {
 	bool sysctls_done, installed, pruned, ready, failed;
 	uint32_t names_serial; /* of the accounts, as file services.names has them */
 	struct agent_setting host_backends, frontends_gone;
+	struct agent_localhost_ports localhost_ports;
 	struct agent_vip *lingering; /* routes that flows need though no Service does, by address */
 	bool sweep_again; /* what the pass under way has passed is to be looked at again */
 	char *said; /* what is waited for, or failed, as logged last */
@@ -294,6 +301,8 @@ void mk_agent_settings_forget(struct mk_agent *agent);
 mk_must_check int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err);
 /* After Services or the node's addresses changed. */
 mk_must_check int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err);
+/* ... after Services did. */
+mk_must_check int mk_agent_tell_localhost_ports(struct mk_agent *agent, struct mk_error *err);
 /* For mk_service_sync_on_loss(); @ctx is the agent. */
 mk_must_check int mk_agent_losing(void *ctx, struct mk_error *err);
 /* A Service has given up @ip: its use of the overlay's route is taken over. */

@@ -3,6 +3,7 @@
  * up, a policy, an endpoint. What they need then stays as long as the sweep finds such flows:
  *
  *	frontends_gone	programs look for the session of a connection that no frontend is there for
+ *	localhost_port	what the host says to a loopback address is looked at, if it is for a port in the range
  *	host_backends	answers of the host's own network are looked at where they leave
  *	VIP routes	the host, and whoever it forwards for, go on sending to the datapath
  *
@@ -23,6 +24,7 @@ struct agent_vip {
 void mk_agent_settings_forget(struct mk_agent *agent)
 {
 	agent->host_backends = agent->frontends_gone = (struct agent_setting){ .told = -1 };
+	agent->localhost_ports = (struct agent_localhost_ports){ .told = false };
 }
 
 /* ---- what programs are told ------------------------------------------------------------------- */
@@ -34,6 +36,9 @@ int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err)
 		.host_backends = agent->host_backends.told > 0,
 		.set_frontends_gone = agent->frontends_gone.told >= 0,
 		.frontends_gone = agent->frontends_gone.told > 0,
+		.set_localhost_ports = agent->localhost_ports.told,
+		.localhost_port_min = agent->localhost_ports.min,
+		.localhost_port_max = agent->localhost_ports.max,
 	};
 
 	return mk_datapath_sync_runtime(agent->datapath, &change, err);
@@ -66,6 +71,27 @@ int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err)
 		return 0; /* a flow may still need it */
 	mk_lasting_set(&agent->host_backends.lasting);
 	return tell(agent, &agent->host_backends, 1, err);
+}
+
+/* None is not said while a connection may outlive its NodePort. */
+int mk_agent_tell_localhost_ports(struct mk_agent *agent, struct mk_error *err)
+{
+	const struct agent_localhost_ports before = agent->localhost_ports;
+	struct agent_localhost_ports now = { .told = true };
+	int ret;
+
+	mk_service_sync_localhost_ports(mk_datapath_services(agent->datapath), &now.min, &now.max);
+	if (now.max == 0 && agent->frontends_gone.told)
+		return 0;
+	if (before.told && before.min == now.min && before.max == now.max)
+		return 0;
+	agent->localhost_ports = now;
+	ret = mk_agent_sync_runtime(agent, err);
+	if (ret < 0)
+		agent->localhost_ports = before;
+	else
+		agent->writes += (unsigned int)ret;
+	return ret < 0 ? ret : 0;
 }
 
 int mk_agent_losing(void *ctx, struct mk_error *err)
@@ -228,8 +254,11 @@ static void end_setting(struct mk_agent *agent, struct agent_setting *setting, b
 void mk_agent_pass_ended(struct mk_agent *agent)
 {
 	struct agent_vip *vip, *next;
+	struct mk_error err = { 0 };
 
 	end_setting(agent, &agent->frontends_gone, false);
+	if (mk_agent_tell_localhost_ports(agent, &err) < 0)
+		mk_log_error("cannot tell the programs of NodePorts: %s", mk_error_text(&err));
 	end_setting(agent, &agent->host_backends, wants_host_backends(agent));
 	HASH_ITER(hh, agent->lingering, vip, next)
 		if (mk_lasting_over(&vip->lasting, false))

@@ -211,7 +211,6 @@ static struct mk_node constants(const struct mk_agent *agent)
 		.nat_port_max = agent->config.nat_port_max,
 		.maglev_slots = agent->config.maglev_slots,
 		.vxlan_port = htons(agent->config.vxlan_port),
-		.localhost_node_ports = mk_agent_localhost_node_ports(&agent->config),
 	};
 
 	mk_agent_uplink_constants(&node->uplinks, &constants);

@@ -322,7 +322,8 @@ static bool mark_retries(struct mk_agent *agent)
 /* Those that are gone first: what they held may be another's by now. */
 int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 {
-	int status = 0;
+	struct mk_error unsaid = { 0 };
+	int status = 0, ret;
 
 	recheck_vips(agent);
 	if (!agent->dirty)
@@ -332,5 +333,9 @@ int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 		apply_dirty(agent, true, &status, err);
 	} while (mark_retries(agent) && status == 0);
 	mk_agent_names_soon(agent);
-	return status < 0 ? status : mk_agent_tell_host_backends(agent, err);
+	/* one Service that cannot be applied does not keep the others' from the programs */
+	ret = mk_agent_tell_localhost_ports(agent, status < 0 ? &unsaid : err);
+	if (status < 0 || ret < 0)
+		return status < 0 ? status : ret;
+	return mk_agent_tell_host_backends(agent, err);
 }

@@ -174,7 +174,7 @@ static int from_host(struct mk_trace_story *story, struct mk_error *err)
 	struct mk_route route;
 	int ret;
 
-	if ((ntohl(dest->word[0]) >> 24) == 127 ||
+	if (mk_addr_is_loopback(dest) ||
 	    (mk_view_route(story->view, dest, &route) && route.type == MK_ROUTE_HOST))
 		return host_to_itself(story, err);
 	ret = mk_nl_each_route(story->view->nl, see_route, &host, err);

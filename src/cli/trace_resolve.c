@@ -78,7 +78,7 @@ static bool is_wanted(const struct search *search, const struct mk_service_key *
 
 	if (!search->account_id)
 		return mk_addr_eq(&key->addr, &search->addr);
-	return service->account_id == search->account_id &&
+	return service->account_id == search->account_id && !mk_addr_is_loopback(&key->addr) &&
 	       !(mk_view_route(search->view, &key->addr, &route) && route.type == MK_ROUTE_HOST);
 }
 

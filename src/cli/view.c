@@ -266,7 +266,8 @@ const char *mk_view_who(const struct mk_view *view, const struct mk_addr *addr, 
 		snprintf(buf, MK_VIEW_WHO_BYTES, "pod %s", mk_view_pod_name(pod));
 	else if (mk_addr_eq(addr, &view->node.vpod_addr))
 		snprintf(buf, MK_VIEW_WHO_BYTES, "this node's virtual pod address");
-	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_HOST)
+	else if (mk_addr_is_loopback(addr) ||
+		 (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_HOST))
 		snprintf(buf, MK_VIEW_WHO_BYTES, "this host");
 	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_OVERLAY)
 		snprintf(buf, MK_VIEW_WHO_BYTES, "on %s",

@@ -86,7 +86,7 @@ static const struct setting settings[] = {
 	{ "masqueradeAll", "masquerade-all", "BOOL", "false", "true or false",
 	  "what goes to a ClusterIP does not show the pod's address: kube-proxy's --masquerade-all",
 	  mk_parse_bool, FIELD(masquerade_all) },
-	{ "localhostNodePorts", "localhost-node-ports", "BOOL", "false", "true or false",
+	{ "localhostNodePorts", "localhost-node-ports", "BOOL", "true", "true or false",
 	  "the node's own processes reach NodePorts at 127.0.0.1 too: kube-proxy's --iptables-localhost-nodeports",
 	  mk_parse_bool, FIELD(localhost_node_ports) },
 	{ "localEndpointWeight", "local-endpoint-weight", "N", "1", "a number from 1 to 65535",

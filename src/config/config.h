@@ -52,7 +52,7 @@ struct mk_config {
 	struct mk_ip_port metrics; /* metricsBindAddress, 127.0.0.1:10249; port 0: off */
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	bool masquerade_all; /* masqueradeAll, false */
-	bool localhost_node_ports; /* localhostNodePorts, false */
+	bool localhost_node_ports; /* localhostNodePorts, true */
 	uint16_t local_endpoint_weight; /* localEndpointWeight, 1 */
 	uint32_t maglev_slots; /* maglevTableSize, 1021; a prime, the same on every node */
 	uint32_t session_entries; /* sessionTableSize, 524288; a connection takes two */

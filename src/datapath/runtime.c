@@ -9,6 +9,16 @@
 #include "datapath/pin.h"
 #include "datapath/table.h"
 
+static void widen(struct mk_runtime *runtime, const struct mk_runtime_change *change)
+{
+	bool had = runtime->localhost_port_max && change->localhost_port_max;
+
+	if (!had || change->localhost_port_min < runtime->localhost_port_min)
+		runtime->localhost_port_min = change->localhost_port_min;
+	if (!had || change->localhost_port_max > runtime->localhost_port_max)
+		runtime->localhost_port_max = change->localhost_port_max;
+}
+
 static int change_locked(const struct mk_table *table, const struct mk_runtime_change *change,
 			 struct mk_error *err)
 {
@@ -27,6 +37,8 @@ static int change_locked(const struct mk_table *table, const struct mk_runtime_c
 		wanted.report_drops = change->report_drops;
 	if (change->set_host_ports)
 		wanted.host_ports = change->host_ports;
+	if (change->set_localhost_ports)
+		widen(&wanted, change);
 	if (memcmp(&now, &wanted, sizeof(now)) == 0)
 		return 0;
 	ret = mk_table_put(table, &key, &wanted, err);

@@ -5,6 +5,7 @@
 #define MK_DATAPATH_RUNTIME_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -13,6 +14,9 @@ struct mk_runtime_change {
 	bool set_frontends_gone, frontends_gone;
 	bool set_report_drops, report_drops;
 	bool set_host_ports, host_ports;
+	/* what is there is widened, or with a highest of 0 forgotten */
+	bool set_localhost_ports;
+	uint16_t localhost_port_min, localhost_port_max;
 };
 
 /* Returns 1 if the map was written, 0 if it said so already. */

@@ -27,6 +27,23 @@ struct set *mk_sync_set(const struct mk_service_sync *sync, uint32_t id)
 	return set;
 }
 
+/* Only widened: no list has to be searched when one goes, until the last one does. */
+static void add_localhost_port(struct mk_service_sync *sync, uint16_t port)
+{
+	if (sync->localhost_count == 0 || port < sync->localhost_port_min)
+		sync->localhost_port_min = port;
+	if (sync->localhost_count == 0 || port > sync->localhost_port_max)
+		sync->localhost_port_max = port;
+	sync->localhost_count++;
+}
+
+void mk_service_sync_localhost_ports(const struct mk_service_sync *sync, uint16_t *min,
+				     uint16_t *max)
+{
+	*min = sync->localhost_count ? sync->localhost_port_min : 0;
+	*max = sync->localhost_count ? sync->localhost_port_max : 0;
+}
+
 struct frontend *mk_sync_frontend_new(struct mk_service_sync *sync,
 				      const struct mk_service_key *key)
 {
@@ -36,6 +53,8 @@ struct frontend *mk_sync_frontend_new(struct mk_service_sync *sync,
 		return NULL;
 	frontend->key = *key;
 	HASH_ADD(hh, sync->frontends, key, sizeof(frontend->key), frontend);
+	if (mk_addr_is_loopback(&key->addr))
+		add_localhost_port(sync, ntohs(key->port));
 	return frontend;
 }
 
@@ -57,6 +76,8 @@ void mk_sync_frontend_forget(struct mk_service_sync *sync, struct frontend *fron
 		DL_DELETE(frontend->owner->frontends, frontend);
 	if (sync->audited_frontend == frontend)
 		sync->audited_frontend = frontend->hh.next;
+	if (mk_addr_is_loopback(&frontend->key.addr))
+		sync->localhost_count--;
 	HASH_DEL(sync->frontends, frontend);
 	free(frontend);
 }

@@ -71,6 +71,9 @@ mk_must_check int mk_service_sync_audit(struct mk_service_sync *sync, size_t bud
 /* The node's own addresses; copied. */
 mk_must_check int mk_service_sync_set_local(struct mk_service_sync *sync, const struct mk_ip *ips,
 					    size_t count, struct mk_error *err);
+/* NodePorts at the loopback address are within @min to @max; *@max 0: there are none. */
+void mk_service_sync_localhost_ports(const struct mk_service_sync *sync, uint16_t *min,
+				     uint16_t *max);
 /* Does a frontend that keeps the client's address have a backend that is this host itself? */
 bool mk_service_sync_host_backends(const struct mk_service_sync *sync);
 

@@ -4,11 +4,19 @@
 
 #include "datapath/services_internal.h"
 
+/* Whichever loopback address a client asked, map `services` has one. */
+static struct mk_addr address_of(const struct mk_tuple *tuple)
+{
+	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
+
+	return mk_addr_is_loopback(&tuple->daddr) ? mk_ip_to_addr(&localhost) : tuple->daddr;
+}
+
 static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tuple *tuple,
 			 enum mk_scope scope)
 {
 	const struct mk_service_key key = {
-		.addr = tuple->daddr,
+		.addr = address_of(tuple),
 		.port = tuple->dport,
 		.proto = tuple->proto,
 		.scope = (__u8)scope,
@@ -47,13 +55,14 @@ bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struc
 	return !mk_sync_is_live(owner->live, owner->live_count, &backend);
 }
 
-/* Which scope opened it the session does not tell; as a rule they go together. */
+/* Which scope opened it the session does not tell; as a rule they go together. From outside nobody
+ * comes to a loopback address. */
 bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
 				      const struct mk_tuple *key, const struct mk_session *session)
 {
 	return key->proto != IPPROTO_UDP && opened_service(session) &&
 	       (!has_frontend(sync, key, MK_SCOPE_INTERNAL) ||
-		!has_frontend(sync, key, MK_SCOPE_EXTERNAL));
+		(!mk_addr_is_loopback(&key->daddr) && !has_frontend(sync, key, MK_SCOPE_EXTERNAL)));
 }
 
 bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,

@@ -105,6 +105,9 @@ struct mk_service_sync {
 	struct mk_ip *local;
 	size_t local_count;
 	size_t host_backend_sets;
+	size_t localhost_count; /* frontends at the loopback address */
+	uint16_t localhost_port_min,
+		localhost_port_max; /* where they have been since there were none */
 	int (*losing)(void *ctx, struct mk_error *err); /* NULL: nobody asks */
 	void *losing_ctx;
 	struct frontend *audited_frontend; /* the next ones to be looked at */

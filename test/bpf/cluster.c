@@ -37,7 +37,7 @@ static struct {
 	size_t dirty_count;
 	unsigned slices;
 	uint16_t local_weight;
-	bool masquerade_all;
+	bool masquerade_all, no_localhost;
 	const char *node; /* whose view of Services */
 	struct mk_lasting frontends_gone, host_backends;
 } cluster;
@@ -281,6 +281,12 @@ void cluster_masquerade_all(void)
 	node_changed(NULL, cluster.node);
 }
 
+void cluster_no_localhost(void)
+{
+	cluster.no_localhost = true;
+	node_changed(NULL, cluster.node);
+}
+
 /* As the agent's routes do it: what no Service has is dropped. */
 static void service_cidrs_changed(void *ctx)
 {
@@ -323,7 +329,8 @@ static void sync_one(const struct dirty *dirty, struct mk_service_counts *counts
 					      .node_addresses = node->addresses,
 					      .node_address_count = node->address_count,
 					      .local_weight = cluster.local_weight,
-					      .masquerade_all = cluster.masquerade_all };
+					      .masquerade_all = cluster.masquerade_all,
+					      .localhost_node_ports = !cluster.no_localhost };
 	struct mk_compiled_service compiled;
 	struct mk_error err = { 0 };
 
@@ -363,6 +370,18 @@ static int losing(void *ctx, struct mk_error *err)
 	return 0;
 }
 
+/* As the agent: forgotten only where no connection may outlive its NodePort. */
+static void tell_localhost_ports(struct mk_runtime *runtime)
+{
+	uint16_t min, max;
+
+	mk_service_sync_localhost_ports(cluster.sync, &min, &max);
+	if (max == 0 && runtime->frontends_gone)
+		return;
+	runtime->localhost_port_min = min;
+	runtime->localhost_port_max = max;
+}
+
 /* As the agent: those that are gone first, and again those that get what others gave up. */
 struct mk_service_counts cluster_sync(void)
 {
@@ -382,6 +401,7 @@ struct mk_service_counts cluster_sync(void)
 		runtime.host_backends = 1;
 		mk_lasting_set(&cluster.host_backends);
 	}
+	tell_localhost_ports(&runtime);
 	fixture_runtime(&runtime);
 	return counts;
 }
@@ -421,6 +441,7 @@ static void pass_ended(void)
 		runtime.frontends_gone = 0;
 	if (mk_lasting_over(&cluster.host_backends, mk_service_sync_host_backends(cluster.sync)))
 		runtime.host_backends = 0;
+	tell_localhost_ports(&runtime);
 	fixture_runtime(&runtime);
 }
 

@@ -45,6 +45,7 @@ void cluster_endpoints(const char *list);
 void cluster_delete_service(void);
 void cluster_weight(uint16_t local_weight);
 void cluster_masquerade_all(void);
+void cluster_no_localhost(void);
 
 /* Compile and sync what changed; entries written and removed. */
 struct mk_service_counts cluster_sync(void);

@@ -24,7 +24,7 @@ static struct datapath_bpf *datapath;
 static struct mk_uplink uplinks[MK_UPLINKS_MAX] = { { .ifindex = 1, .mtu_bytes = 1500 } };
 static uint32_t uplink_count = 1;
 static uint16_t nat_port_min = 49152, nat_port_max = 65535;
-static bool exact_clock, localhost_node_ports;
+static bool exact_clock;
 
 static struct mk_ip ip(const char *text)
 {
@@ -80,7 +80,6 @@ static void fill_node(struct mk_node *node)
 	node->nat_port_max = nat_port_max;
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
-	node->localhost_node_ports = localhost_node_ports;
 	node->has_coarse_clock = !exact_clock && mk_object_has_coarse_clock();
 	node->vxlan_port = htons(4789);
 	mac_of("10.244.1.254", node->gateway_mac);
@@ -141,11 +140,6 @@ void fixture_nat_ports(uint16_t min, uint16_t max)
 void fixture_exact_clock(void)
 {
 	exact_clock = true;
-}
-
-void fixture_localhost_node_ports(void)
-{
-	localhost_node_ports = true;
 }
 
 void fixture_load(void)
@@ -286,6 +280,17 @@ void fixture_runtime(const struct mk_runtime *runtime)
 	__u32 zero = 0;
 
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("runtime"), &zero, runtime, BPF_ANY), 0);
+}
+
+void fixture_localhost_ports(uint16_t min, uint16_t max)
+{
+	struct mk_runtime runtime;
+	__u32 zero = 0;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	runtime.localhost_port_min = min;
+	runtime.localhost_port_max = max;
+	fixture_runtime(&runtime);
 }
 
 void fixture_watch(const struct mk_watch_settings *settings)

@@ -32,8 +32,6 @@ void fixture_nat_ports(uint16_t min, uint16_t max);
 /* Before fixture_load(): sessions' times are not those of the last tick. With few ports, one tick is the
  * time of all of them. */
 void fixture_exact_clock(void);
-/* Before fixture_load(): NodePorts at 127.0.0.1. */
-void fixture_localhost_node_ports(void);
 
 /* Unchecked fixture: load once, forked tests share the maps and empty them with fixture_reset(). */
 void fixture_load(void);
@@ -72,6 +70,8 @@ void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is 
 void fixture_pod(const char *address); /* another local pod */
 void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */
 void fixture_host_address(const char *address); /* beside those of the node above */
+/* NodePorts at loopback addresses are within these. */
+void fixture_localhost_ports(uint16_t min, uint16_t max);
 void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_watch(const struct mk_watch_settings *settings); /* until the next fixture_reset() */
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */

@@ -412,6 +412,8 @@ static bool read_state_line(const char *line)
 		cluster_weight((uint16_t)atoi(line + 7));
 	else if (strcmp(line, "masquerade all") == 0)
 		cluster_masquerade_all();
+	else if (strcmp(line, "no localhost") == 0)
+		cluster_no_localhost();
 	else
 		return false;
 	return true;

@@ -8,6 +8,7 @@
  *	host has ADDRESS			   another address of the host's own
  *	weight N				   localEndpointWeight
  *	masquerade all				   masqueradeAll
+ *	no localhost				   localhostNodePorts: false
  *	CLIENT PROTO TO = OUTCOME		   new flows
  *	open NAME CLIENT PROTO TO = OUTCOME	   one new flow, remembered
  *	NAME goes on				   the same endpoint, the same translation

@@ -91,6 +91,8 @@ static const struct flow_row rows[] = {
 	{ "TCP of a pod outlives its Service", { "endpoints R", "open a pod tcp vip:80 = R kept", "open b pod tcp node:30080 = R masq", "delete service", "sweep", "sweep", "a goes on", "b goes on", "pod tcp vip:80 = dropped NO_ROUTE" } },
 	{ "what outlived its Service ends", { "endpoints L", "open a outside tcp node:30080 = L masq", "delete service", "sweep", "a goes on", "sessions expire", "a now untouched" } },
 	{ "what outlived its Service is there when it comes back", { "endpoints L", "open a outside tcp node:30080 = L masq", "delete service", "sweep", "service", "endpoints R", "a goes on", "outside tcp node:30080 = R masq" } },
+	{ "TCP of the host to a loopback address outlives its node port", { "endpoints L", "open a own@127.0.0.1 tcp 127.0.0.53:30080 = L", "delete service", "sweep", "sweep", "a goes on", "own@127.0.0.1 tcp 127.0.0.53:30080 = untouched" } },
+	{ "UDP of the host to a loopback address: cut when its endpoint goes, and not before", { "endpoints L R", "open a own@127.0.0.1 udp 127.0.0.53:30080 = L R", "sweep", "a goes on", "endpoints N", "sweep", "a now N" } },
 	{ "UDP from outside does not outlive its node port", { "endpoints L", "open a outside udp node:30080 = L masq", "open b outside tcp node:30080 = L masq", SPEC("'type': 'ClusterIP'"), "a now untouched", "b goes on" } },
 	{ "UDP of a host to its own node port does not outlive its Service", { "endpoints L", "open a own udp node:30080 = L", "open b own tcp node:30080 = L", "delete service", "a now untouched", "b goes on" } },
 	{ "UDP of a pod does not outlive its Service", { "endpoints L", "open a pod udp vip:80 = L kept", "open b pod udp ext:80 = L masq", "delete service", "sweep", "a now dropped NO_ROUTE", "b now outside" } },

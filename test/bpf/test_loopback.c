@@ -57,6 +57,22 @@ START_TEST(test_leaving)
 }
 END_TEST
 
+/* A NodePort's number is the source of a connection of the host's own. */
+START_TEST(test_number_in_use)
+{
+	const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
+	struct frame in = frame_make("tcp 192.168.99.11:22 > " NODE_PORT, &syn_ack);
+
+	fixture_service("tcp " NODE_PORT, MK_SCOPE_INTERNAL, 0, local_backend, 1, 1);
+	fixture_expect("its answer", HOOK_LOOPBACK, &in, TO_HOST, NULL);
+	in = frame_make("tcp 192.168.99.11:40000 > " NODE_PORT, NULL);
+	fixture_expect("a client", MK_HOOK_HOST, &in, TO_POD, NULL);
+	in = frame_make("tcp 192.168.99.11:40000 > " NODE_PORT,
+			&(struct frame_options){ .tcp_flags = ACK });
+	fixture_expect("of its session", HOOK_LOOPBACK, &in, TO_HOST_HOOK, NULL);
+}
+END_TEST
+
 /* A pod's port (hostPort). The host's own connections may have it as their source. */
 START_TEST(test_host_port)
 {
@@ -210,6 +226,7 @@ int main(void)
 	TCase *tcase = bpf_case(suite, "loopback");
 
 	tcase_add_loop_test(tcase, test_leaving, 0, ROWS(leaving));
+	tcase_add_test(tcase, test_number_in_use);
 	tcase_add_test(tcase, test_host_port);
 	tcase_add_test(tcase, test_large);
 	tcase_add_test(tcase, test_fragments);

@@ -92,6 +92,7 @@ traces_services()
 	expect_match "NodePort" 'default/web.*chosen by Maglev' "$(says 192.168.99.200 192.168.99.11 30080)"
 	trace 0 forwarded host web
 	trace 0 forwarded host 192.168.99.11 30080
+	trace 0 forwarded host 127.0.0.1 30080
 }
 
 traces_outside()

@@ -162,7 +162,7 @@ not_ours()
 {
 	expect_match "own port" "^node1 $NODE1 " "$(ask node1 tcp "$NODE1:2222" || true)"
 	expect_match "127.0.0.1" '^node1 127.0.0.1 ' "$(ask node1 tcp 127.0.0.1:2222 || true)"
-	expect_eq "NodePort at 127.0.0.1" refused "$(ask node1 tcp 127.0.0.1:30003 || true)"
+	expect_eq "beside the NodePorts, at 127.0.0.1" refused "$(ask node1 tcp 127.0.0.1:30002 || true)"
 }
 
 # A connection held open over an agent's restart.

@@ -14,6 +14,7 @@ number ranged 2
 number nodes-only 3
 number plain 4
 number odd 5
+number last 9
 ALL=(web-1 web-2 node1 node2) # endpoints of sticky
 
 objects()
@@ -28,6 +29,8 @@ objects()
 	service odd LoadBalancer |
 		sed 's/^status:.*/status: {loadBalancer: {ingress: [{ip: 127.0.0.1}, {ip: 169.254.7.7}]}}/'
 	endpoints odd web-2
+	service last NodePort # its node port is the highest
+	endpoints last web-2
 }
 
 ODD=(
@@ -126,17 +129,47 @@ as_many_members_as_endpoints()
 	(($(tables affinity_backends | grep -c service_id) == 6))
 }
 
-# Off, as it is by default, then on: the node's own processes, and a port without endpoints is refused.
+# On, as it is by default: the node's own processes, by any loopback address, and a port without endpoints
+# is refused.
 localhost_node_ports()
 {
-	refused node1 tcp "127.0.0.1:$((30000 + NUMBER[plain]))"
-	lab agent stop node1
-	MK_AGENT_FLAGS='--localhost-node-ports true' lab agent start node1
-	wait_for 10 flow node1 tcp "127.0.0.1:$((30000 + NUMBER[plain]))" web-2 vpod1
-	flow node1 udp "127.0.0.1:$((30000 + NUMBER[plain]))" web-2 vpod1
+	local port=$((30000 + NUMBER[plain]))
+	flow node1 tcp "127.0.0.1:$port" web-2 vpod1
+	flow node1 udp "127.0.0.1:$port" web-2 vpod1
+	flow node1 tcp "127.0.0.53:$port" web-2 vpod1
 	flow node1 tcp "node1 plain" web-2 vpod1
 	endpoints plain | apply plain
+	wait_for 10 refused node1 tcp "127.0.0.1:$port"
+	refused node1 udp "127.0.0.1:$port"
+	endpoints plain web-2 | apply plain
+	wait_for 10 flow node1 tcp "127.0.0.1:$port" web-2 vpod1
+}
+# What the host has itself: on a port between two NodePorts, and a client whose port is a NodePort's number.
+localhost_is_the_hosts()
+{
+	local port=$((30000 + NUMBER[plain])) between=$((30000 + NUMBER[last] - 1))
+	serve node3 own --tcp "$between" --udp "$between"
+	wait_for 10 answers node3 tcp "127.0.0.1:$between" own
+	answers node3 udp "127.0.0.1:$between" own
+	on node3 python3 - "$port" "$between" <<-'END'
+		import socket, sys
+		port, server = int(sys.argv[1]), int(sys.argv[2])
+		for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM:
+		    with socket.socket(socket.AF_INET, kind) as client:
+		        client.settimeout(3)
+		        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+		        client.bind(("127.0.0.1", port))
+		        client.connect(("127.0.0.1", server))
+		        client.send(b"x\n")
+		        assert client.recv(100), f"no answer to a client with port {port}"
+	END
+}
+localhost_off()
+{
+	lab agent stop node1
+	MK_AGENT_FLAGS='--localhost-node-ports false' lab agent start node1
 	wait_for 10 refused node1 tcp "127.0.0.1:$((30000 + NUMBER[plain]))"
+	flow node1 tcp "node1 plain" web-2 vpod1
 }
 
 services_lab_up
@@ -162,4 +195,6 @@ done
 check "affinity: an endpoint that leaves loses its clients" leaves
 check "a restart changes neither affinity nor ranges" restart_changes_nothing
 check "localhostNodePorts" localhost_node_ports
+check "localhostNodePorts: ports that are no NodePort's stay the host's, and so do its clients" localhost_is_the_hosts
+check "localhostNodePorts: false" localhost_off
 finish

@@ -398,6 +398,46 @@ START_TEST(test_runtime)
 }
 END_TEST
 
+static void expect_ports(const struct mk_table *table, uint16_t min, uint16_t max)
+{
+	struct mk_runtime now;
+	__u32 key = 0;
+
+	fx_ok(mk_table_get(table, &key, &now, &fx.err));
+	ck_assert_uint_eq(now.localhost_port_min, min);
+	ck_assert_uint_eq(now.localhost_port_max, max);
+}
+
+/* What an agent before has said may still be needed: it is widened, until somebody says that it is not. */
+START_TEST(test_localhost_ports)
+{
+	static const struct {
+		uint16_t min, max, expected_min, expected_max;
+	} steps[] = {
+		{ 30100, 30200, 30100, 30200 },
+		{ 30150, 30160, 30100, 30200 },
+		{ 30000, 30110, 30000, 30200 },
+		{ 30190, 32767, 30000, 32767 },
+		{ 0, 0, 0, 0 },
+		{ 30100, 30100, 30100, 30100 },
+	};
+	struct mk_table table;
+
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "runtime", sizeof(__u32), sizeof(struct mk_runtime),
+			    &fx.err));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(steps); i++) {
+		const struct mk_runtime_change change = { .set_localhost_ports = true,
+							  .localhost_port_min = steps[i].min,
+							  .localhost_port_max = steps[i].max };
+
+		ck_assert_int_ge(mk_runtime_change(fx.bpf_dir, fx.state_dir, &change, &fx.err), 0);
+		expect_ports(&table, steps[i].expected_min, steps[i].expected_max);
+	}
+	mk_table_close(&table);
+}
+END_TEST
+
 /* Which program has the slot. */
 static uint32_t in_router_slot(void)
 {
@@ -477,6 +517,7 @@ int main(void)
 	tcase_add_test(tc, test_other_maglev_size);
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_runtime);
+	tcase_add_test(tc, test_localhost_ports);
 	tcase_add_test(tc, test_watch_reset);
 	tcase_add_test(tc, test_removed);
 	suite_add_tcase(suite, tc);

@@ -59,7 +59,7 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "127.0.0.1:10249");
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert(!config.masquerade_all);
-	ck_assert(!config.localhost_node_ports);
+	ck_assert(config.localhost_node_ports);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
 	ck_assert_uint_eq(config.maglev_slots, 1021);
 	ck_assert_uint_eq(config.session_entries, 524288);
@@ -147,7 +147,7 @@ START_TEST(test_environment)
 					    "masqueradeAll",
 					    "true",
 					    "localhostNodePorts",
-					    "true",
+					    "false",
 					    "localEndpointWeight",
 					    "65535",
 					    "maglevTableSize",
@@ -186,7 +186,7 @@ START_TEST(test_environment)
 	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "10.0.0.1:10001");
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert(config.masquerade_all);
-	ck_assert(config.localhost_node_ports);
+	ck_assert(!config.localhost_node_ports);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
 	ck_assert_uint_eq(config.maglev_slots, 65521);
 	ck_assert_uint_eq(config.session_entries, 16777216);

@@ -135,7 +135,7 @@ END_TEST
 static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
-} version_2[] = {
+} version_3[] = {
 	{ "abi", 4, 32 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
@@ -152,7 +152,7 @@ static const struct {
 	{ "pods", 4, 12 },
 	{ "pods_gone", 4, 16 },
 	{ "routes", 8, 8 },
-	{ "runtime", 4, 12 },
+	{ "runtime", 4, 16 },
 	{ "service_backends", 12, 8 },
 	{ "service_counters", 4, 40 },
 	{ "service_counters_ended", 4, 40 },
@@ -171,16 +171,16 @@ START_TEST(test_layouts_of_this_version)
 	cleanup_object struct mk_object *object = mk_object_open(&fx.constants, &fx.err);
 
 	ck_assert_ptr_nonnull(object);
-	ck_assert_uint_eq(MK_ABI_VERSION, 2);
-	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_2));
-	for (size_t i = 0; i < MK_ARRAY_SIZE(version_2); i++) {
+	ck_assert_uint_eq(MK_ABI_VERSION, 3);
+	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_3));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(version_3); i++) {
 		const struct bpf_map *map =
-			bpf_object__find_map_by_name(mk_object_get(object), version_2[i].map);
+			bpf_object__find_map_by_name(mk_object_get(object), version_3[i].map);
 
-		ck_assert_msg(map != NULL, "%s is not there", version_2[i].map);
-		ck_assert_msg(bpf_map__key_size(map) == version_2[i].key_bytes &&
-				      bpf_map__value_size(map) == version_2[i].value_bytes,
-			      "%s: key %u, value %u bytes", version_2[i].map,
+		ck_assert_msg(map != NULL, "%s is not there", version_3[i].map);
+		ck_assert_msg(bpf_map__key_size(map) == version_3[i].key_bytes &&
+				      bpf_map__value_size(map) == version_3[i].value_bytes,
+			      "%s: key %u, value %u bytes", version_3[i].map,
 			      bpf_map__key_size(map), bpf_map__value_size(map));
 	}
 }
