@@ -191,8 +191,8 @@ $(BUILD)/perf/packet $(BUILD)/perf/tables: $(BUILD)/perf/%: perf/%.c $(LIB) $(TE
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \
 		$(filter $(BUILD)/test/bpf/%.o,$(TEST_SUPPORT_OBJS)) $(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
-# the agent's look at its sessions, on the unit tests' fixture
-$(BUILD)/perf/sweep: perf/sweep.c $(LIB) $(TEST_SUPPORT_OBJS)
+# the agent's look at its sessions, and one change among many Services, on the unit tests' fixture
+$(BUILD)/perf/sweep $(BUILD)/perf/scale_change: $(BUILD)/perf/%: perf/%.c $(LIB) $(TEST_SUPPORT_OBJS)
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/test/unit/sync_fixture.o \
@@ -240,7 +240,7 @@ perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUI
 
 perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, memory
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \
-		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch
+		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch $(BUILD)/perf/scale_change
 	$(Q)perf/scale_read $(BUILD)
 	$(Q)perf/scale
 

@@ -4,7 +4,8 @@
 
 N Services with M endpoints each, on --nodes nodes, as the lines of streaming lists: DIR/services.watch and
 DIR/endpointslices.watch, each ending with the bookmark. With --changes K, DIR/changes.watch holds K
-MODIFIED events of slices, each of which loses or regains its first endpoint. Fields, their order and
+MODIFIED events of slices, each of which loses or regains its first endpoint: of all Services in turn, or of
+--among so many. Fields, their order and
 managedFields are those of two recorded objects (test/wire/recordings).
 """
 import argparse
@@ -73,10 +74,10 @@ class Lists:
             # the recorded order: endpoints before ports
             yield {k: o[k] for k in list(self.slice)}
 
-    def changes(self, count):
+    def changes(self, count, among):
         for n in range(count):
-            o = next(self.make_slices(n * 7919 % self.services))
-            if n // self.services % 2 == 0:
+            o = next(self.make_slices(n % among * 7919 % self.services))
+            if n // among % 2 == 0:
                 o["endpoints"] = o["endpoints"][1:]
             o["metadata"]["resourceVersion"] = str(200000000 + n)
             yield o
@@ -97,6 +98,7 @@ def main():
     p.add_argument("--endpoints", type=int, default=10)
     p.add_argument("--nodes", type=int, default=100)
     p.add_argument("--changes", type=int, default=0)
+    p.add_argument("--among", type=int, default=0)
     p.add_argument("--out", required=True)
     a = p.parse_args()
     lists = Lists(a.services, a.endpoints, a.nodes)
@@ -105,7 +107,7 @@ def main():
     write(os.path.join(a.out, "endpointslices.watch"), "EndpointSlice", "discovery.k8s.io/v1",
           (s for i in range(a.services) for s in lists.make_slices(i)))
     if a.changes:
-        write(os.path.join(a.out, "changes.watch"), "", "", lists.changes(a.changes), "MODIFIED", False)
+        write(os.path.join(a.out, "changes.watch"), "", "", lists.changes(a.changes, a.among or a.services), "MODIFIED", False)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One change in a big cluster: which Services are worked on, and which entries are written. Counted,
- * not timed; perf/scale has the times. Each Service has a ClusterIP and a NodePort, ten endpoints. */
+ * not timed, entries and instructions; perf/scale has the times. Each Service has a ClusterIP and a
+ * NodePort, ten endpoints. */
 #include <arpa/inet.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "agent/agent_internal.h"
@@ -214,6 +220,59 @@ static unsigned cost_of_one_change(unsigned services)
 	return truth;
 }
 
+/* ---- instructions ----------------------------------------------------------------------------- */
+
+/* Two stops around the change of a Service that both clusters have, by objects of one length; the first
+ * change of all would count what is made once. */
+static void change_between_stops(void)
+{
+	for (unsigned i = 0; i < 9; i++) {
+		apply_slice(i, ENDPOINTS - 1);
+		work();
+	}
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	raise(SIGSTOP);
+	apply_slice(9, ENDPOINTS - 1);
+	work();
+	raise(SIGSTOP);
+	_exit(0);
+}
+
+/* Stopping at each instruction is quicker where nobody has to wake another processor. */
+static void stay_on_this_processor(void)
+{
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET((size_t)sched_getcpu(), &here);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(here), &here), 0);
+}
+
+/* How many instructions one change takes in user space: one step after the other in a copy of this
+ * process. A system call is one of them. */
+static unsigned long instructions_of_one_change(void)
+{
+	unsigned long count = 0;
+	pid_t child;
+	int status;
+
+	stay_on_this_processor();
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0)
+		change_between_stops();
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	do {
+		ck_assert_msg(WIFSTOPPED(status), "the copy ended: %#x", (unsigned int)status);
+		ck_assert_int_eq(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
+		ck_assert_int_eq(waitpid(child, &status, 0), child);
+		count++;
+	} while (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	return count;
+}
+
 /* ---- tests ------------------------------------------------------------------------------------- */
 
 START_TEST(test_one_slice)
@@ -232,6 +291,25 @@ START_TEST(test_one_slice)
 	/* nine backends, a Maglev table, and a few frontends that name the new generation */
 	ck_assert_uint_ge(many, ENDPOINTS - 1 + 1 + 4);
 	ck_assert_uint_le(many, ENDPOINTS - 1 + 1 + 8);
+}
+END_TEST
+
+/* Also without a write: nothing looks at the other Services. Hash tables have chains of some entries, so
+ * the numbers differ a little; one look at each of ten thousand would be many times as much. */
+START_TEST(test_instructions)
+{
+	unsigned long few, many;
+
+	build_cluster(10);
+	few = instructions_of_one_change();
+	teardown();
+	setup();
+	build_cluster(10000);
+	many = instructions_of_one_change();
+	printf("instructions for one changed slice: %lu among 10 Services, %lu among 10,000\n", few,
+	       many);
+	ck_assert_uint_gt(few, 1000);
+	ck_assert_msg(many < few + few / 20 && few < many + many / 20, "%lu and %lu", few, many);
 }
 END_TEST
 
@@ -261,6 +339,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_one_slice);
+	tcase_add_test(tc, test_instructions);
 	tcase_add_test(tc, test_one_service);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/* perf/scale_change DIR... - one changed EndpointSlice from its bytes to the tables: JSON, model, compile,
+ * write. Each DIR (perf/scale_lists.py) is a cluster of its own; all are there at the same time and get
+ * their changes in turns, so that whatever else the machine does falls on all. Prints one JSON object for
+ * each: microseconds, entries written. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+#include <uv.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kube/reflector_internal.h"
+#include "unit/sync_fixture.h"
+
+#define PIECE_BYTES  16384 /* what a TLS record holds */
+#define CLUSTERS_MAX 4
+#define ROOM	     262144 /* entries of each table */
+
+struct cluster {
+	const char *dir;
+	struct mk_agent agent;
+	struct mk_reflector *services, *slices;
+	struct mk_service_tables tables;
+	struct mk_service_sync *sync;
+	FILE *changes;
+	double *times_us;
+	size_t count;
+	unsigned long entries;
+};
+
+static struct cluster clusters[CLUSTERS_MAX];
+static size_t cluster_count;
+static struct cluster *now; /* whose bytes are read */
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "scale_change: %s: %s\n", what, why);
+	exit(1);
+}
+
+/* ---- the agent's part ------------------------------------------------------------------------- */
+
+static int apply_object(void *ctx, const struct mk_resource *resource, json_object *tree,
+			struct mk_error *err)
+{
+	(void)ctx;
+	(void)resource;
+	return mk_model_apply(now->agent.model, tree, err);
+}
+
+static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
+			  const char *name)
+{
+	(void)ctx;
+	mk_model_delete(now->agent.model, resource->model_kind, namespace_, name);
+}
+
+static void on_listed(void *ctx, const struct mk_resource *resource)
+{
+	(void)ctx;
+	(void)resource;
+}
+
+static void service_changed(void *ctx, const char *namespace_, const char *name)
+{
+	mk_agent_service_dirty(ctx, namespace_, name);
+}
+
+static void node_changed(void *ctx, const char *name)
+{
+	(void)ctx;
+	(void)name;
+}
+
+/* As mk_agent_step_services() does it. */
+static void work_on(struct agent_service *service)
+{
+	const struct mk_ip node_address = { .family = AF_INET, .v4.s_addr = 0x0b63a8c0 };
+	const struct mk_service_view view = { .node_name = "worker-1",
+					      .node_addresses = &node_address,
+					      .node_address_count = 1,
+					      .local_weight = 1,
+					      .maglev_slots = 13 };
+	struct mk_compiled_service compiled;
+
+	if (mk_service_compile(now->agent.model, &view, service->namespace_, service->name,
+			       &compiled, &sync_err) < 0 ||
+	    mk_service_sync_apply(now->sync, &compiled, now_ns, &counts, &sync_err) < 0)
+		die(service->key, mk_error_text(&sync_err));
+	mk_compiled_service_release(&compiled);
+	service->dirty = false;
+	DL_DELETE(now->agent.dirty, service);
+}
+
+static void work(void)
+{
+	counts = (struct mk_service_counts){ 0 };
+	while (now->agent.dirty)
+		work_on(now->agent.dirty);
+	now->entries += counts.put + counts.deleted;
+}
+
+/* ---- clusters --------------------------------------------------------------------------------- */
+
+/* A reflector that never asks: its loop does not run. */
+static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id id)
+{
+	const struct mk_reflector_sink sink = { apply_object, remove_object, on_listed, on_listed,
+						NULL };
+	struct mk_error err;
+	struct mk_reflector *reflector = mk_reflector_start(
+		loop, NULL, mk_resource(id), &mk_reflector_timing_default, &sink, &err);
+
+	if (!reflector)
+		die("reflector", err.text);
+	reflector->mode = MK_QUERY_STREAM;
+	reflector->version[0] = '\0';
+	mk_known_begin(reflector->known);
+	mk_splitter_free(reflector->splitter);
+	reflector->splitter = mk_reflector_splitter(reflector);
+	return reflector;
+}
+
+static FILE *open_watch(const char *dir, const char *name)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s.watch", dir, name);
+	file = fopen(path, "r");
+	if (!file)
+		die(path, strerror(errno));
+	return file;
+}
+
+static void feed(struct mk_reflector *reflector, const char *name)
+{
+	cleanup_fclose FILE *file = open_watch(now->dir, name);
+	char piece[PIECE_BYTES];
+	struct mk_error err;
+	size_t size;
+
+	while ((size = fread(piece, 1, sizeof(piece), file)) > 0)
+		if (mk_reflector_data(reflector, 200, piece, size, &err) < 0)
+			die(name, err.text);
+}
+
+static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
+{
+	const struct mk_model_listener listener = { .service_changed = service_changed,
+						    .node_changed = node_changed,
+						    .ctx = &cluster->agent };
+
+	now = cluster;
+	sync_setup();
+	cluster->tables = tables;
+	cluster->sync = sync_;
+	cluster->agent.model = mk_model_new();
+	if (!cluster->agent.model)
+		die(cluster->dir, "out of memory");
+	mk_model_set_listener(cluster->agent.model, &listener);
+	cluster->services = reflector_new(loop, MK_RESOURCE_SERVICES);
+	cluster->slices = reflector_new(loop, MK_RESOURCE_ENDPOINT_SLICES);
+	feed(cluster->services, "services");
+	feed(cluster->slices, "endpointslices");
+	work();
+	cluster->changes = open_watch(cluster->dir, "changes");
+	cluster->entries = 0;
+}
+
+/* ---- changes ---------------------------------------------------------------------------------- */
+
+/* Returns false at the end of the changes. */
+static __attribute__((noinline)) bool change(struct cluster *cluster)
+{
+	static char *line;
+	static size_t room;
+	ssize_t size = getline(&line, &room, cluster->changes);
+	struct mk_error err;
+	uint64_t start;
+
+	if (size <= 0)
+		return false;
+	now = cluster;
+	cluster->times_us = reallocarray(cluster->times_us, cluster->count + 1, sizeof(double));
+	if (!cluster->times_us)
+		die(cluster->dir, "out of memory");
+	start = uv_hrtime();
+	if (mk_reflector_data(cluster->slices, 200, line, (size_t)size, &err) < 0)
+		die(cluster->dir, err.text);
+	work();
+	cluster->times_us[cluster->count++] = (double)(uv_hrtime() - start) / 1e3;
+	/* beside the figure, as the agent does it a second later */
+	now_ns += 2 * MK_RETIRE_NS;
+	if (mk_service_sync_collect(cluster->sync, now_ns, &counts, &sync_err) < 0)
+		die(cluster->dir, mk_error_text(&sync_err));
+	return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void print(struct cluster *cluster)
+{
+	qsort(cluster->times_us, cluster->count, sizeof(double), compare);
+	printf("{\"name\":\"%s\",\"services\":%zu,\"changes\":%zu,\"entries\":%.2f,"
+	       "\"min_us\":%.1f,\"median_us\":%.1f,\"p99_us\":%.1f}\n",
+	       cluster->dir, mk_service_sync_service_count(cluster->sync), cluster->count,
+	       (double)cluster->entries / (double)cluster->count, cluster->times_us[0],
+	       cluster->times_us[cluster->count / 2], cluster->times_us[cluster->count * 99 / 100]);
+}
+
+START_TEST(measure_all)
+{
+	uv_loop_t loop;
+	bool more = true;
+
+	uv_loop_init(&loop);
+	sync_room = ROOM;
+	for (size_t i = 0; i < cluster_count; i++)
+		build_cluster(&loop, &clusters[i]);
+	while (more)
+		for (size_t i = 0; more && i < cluster_count; i++)
+			more = change(&clusters[i]);
+	for (size_t i = 0; i < cluster_count; i++)
+		print(&clusters[i]);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	Suite *suite = suite_create("perf");
+	TCase *tcase = tcase_create("change");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	if (argc < 2 || argc > CLUSTERS_MAX + 1)
+		die("usage", "scale_change DIR...");
+	for (; (int)cluster_count + 1 < argc; cluster_count++)
+		clusters[cluster_count].dir = argv[cluster_count + 1];
+	mk_log_set_level(MK_LOG_WARN);
+	suite_add_tcase(suite, tcase);
+	tcase_set_timeout(tcase, 1200);
+	tcase_add_test(tcase, measure_all);
+	srunner_set_fork_status(runner,
+				CK_NOFORK); /* the fixture's assertions want a test around them */
+	srunner_run_all(runner, CK_SILENT);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
