@@ -37,6 +37,7 @@
 #define MK_WAIT		   1
 #define MK_CHANGED_DEVICES 32
 #define MK_GONE_DEVICES	   16
+#define MK_FAILING_MAX	   16 /* more than repair.c looks after */
 
 /* What is reported as an Event on the Node. */
 enum mk_warning {
@@ -100,6 +101,12 @@ struct agent_file {
 struct agent_setting {
 	int told; /* as the programs know it; -1: whoever was before said it */
 	struct mk_lasting lasting;
+};
+
+/* What repair.c cannot look after, and why, as logged last. */
+struct agent_failing {
+	const char *what; /* NULL: none yet */
+	char text[256]; /* "": it can */
 };
 
 /* A device that is gone, and the pod whose it was; "": nobody's. */
@@ -171,6 +178,7 @@ struct mk_agent {
 	/* filters or qdiscs of these devices have; more of them are `hooks_dirty` */
 	int changed_devices[MK_CHANGED_DEVICES];
 	size_t changed_device_count;
+	struct agent_failing failing[MK_FAILING_MAX];
 	unsigned int look, overlay_looks; /* counters of the round of repair.c */
 	uint64_t looked_ms; /* when it made its last step, by the loop's clock */
 	int pod_pause;

@@ -4,6 +4,9 @@
  * longer than some hundred microseconds on a node where nothing is wrong. */
 #include "agent/repair.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -37,14 +40,39 @@ const char *mk_repair_name(enum mk_repair repair)
 	return names[repair];
 }
 
-/* @ret: how many, or an error, which the log names with @what. */
+/* What cannot be looked after is said once, until it can, or for another reason cannot. */
+static struct agent_failing *failing_of(struct mk_agent *agent, const char *what)
+{
+	for (size_t i = 0; i < MK_FAILING_MAX; i++)
+		if (!agent->failing[i].what || strcmp(agent->failing[i].what, what) == 0)
+			return &agent->failing[i];
+	return &agent->failing[0];
+}
+
+static void say_failing(struct agent_failing *failing, const char *what, const char *text)
+{
+	if (failing->what && strncmp(failing->text, text, sizeof(failing->text) - 1) == 0)
+		return;
+	mk_log_error("cannot look after %s: %s", what, text);
+	failing->what = what;
+	snprintf(failing->text, sizeof(failing->text), "%s", text);
+}
+
+/* @ret: how many, or an error, which the log names with @what, a literal. */
 static void account(struct mk_agent *agent, enum mk_repair repair, int ret, const char *what,
 		    const struct mk_error *err)
 {
-	if (ret < 0)
-		mk_log_error("cannot look after %s: %s", what, mk_error_text(err));
-	else
-		agent->repairs.count[repair] += (uint64_t)ret;
+	struct agent_failing *failing = failing_of(agent, what);
+
+	if (ret < 0) {
+		say_failing(failing, what, mk_error_text(err));
+		return;
+	}
+	agent->repairs.count[repair] += (uint64_t)ret;
+	if (!failing->text[0])
+		return;
+	mk_log_info("%s: looked after again", what);
+	failing->text[0] = '\0';
 }
 
 /* ---- looks --------------------------------------------------------------------------------------- */

@@ -197,7 +197,9 @@ mount_goes_and_comes()
 	on node1 umount /sys/fs/bpf
 	wait_for "$REPAIR_SECONDS" logged "$start" "cannot look after what is pinned: .*mount -t bpf bpffs /sys/fs/bpf"
 	all_works
+	expect_eq "times that it was said" 1 "$(logged "$start" "cannot look after what is pinned:" | wc -l)"
 	is_repaired "pins were missing and are back below=.*/progs names=.*watch" on node1 mount -t bpf bpffs /sys/fs/bpf
+	wait_for "$REPAIR_SECONDS" logged "$start" "what is pinned: looked after again"
 	a_pod_starts
 }
 
