@@ -98,7 +98,10 @@ empty()
 # An array's entries cannot be removed, but be 0.
 runtime_is_zeroed()
 {
-	on node1 bpftool map update pinned "$MAPS/runtime" key 0 0 0 0 value 0 0 0 0 0 0 0 0 0 0 0 0
+	local bytes
+	bytes=$(on node1 bpftool -j map show pinned "$MAPS/runtime" | jq .bytes_value)
+	# shellcheck disable=SC2046 # a word each
+	on node1 bpftool map update pinned "$MAPS/runtime" key 0 0 0 0 value $(printf '0 %.0s' $(seq "$bytes"))
 }
 
 # What flows there were nobody but these maps knew: the client's next packet opens its flow anew, with

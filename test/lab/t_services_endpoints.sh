@@ -393,10 +393,38 @@ again()
 }
 open_flows() { expect_eq "who answers the open flows" "$1 $1" "$(again udp-vip) $(again udp-node)"; }
 
-udp_stays() { leaving web-1 web-2; wait_for 10 answers client-2 udp "vip leaving" "web-1 web-2"; open_flows web-1; }
+# sweep_of NODE passes|cut: node2's sees the flow to the address, node3's the one to the node port
+sweep_of() { on "$1" curl -s http://127.0.0.1:10249/metrics | awk -v what="$2" '$1 ~ "^monokube_(sweep|sessions)_" what "_total$" { print $2 }'; }
+has_passed() { (($(sweep_of "$1" passes) > $2)); }
+cut_so_far() { echo "$(sweep_of node2 cut) $(sweep_of node3 cut)"; }
+# All that is open is looked at, last of all at node3.
+sweeps_pass()
+{
+	local node passes
+	for node in node2 node3; do
+		passes=$(sweep_of "$node" passes)
+		wait_for 40 has_passed "$node" "$passes"
+	done
+}
+
+port_flow() { expect_eq "who answers the flow to the node port" "$1" "$(again udp-node)"; }
+
+udp_stays()
+{
+	local cut
+	cut=$(cut_so_far)
+	leaving web-1 web-2
+	wait_for 10 answers client-2 udp "vip leaving" "web-1 web-2"
+	sweeps_pass
+	expect_eq "sessions cut at node2 and node3" "$cut" "$(cut_so_far)"
+	open_flows web-1
+}
+# Node3's sweep has just passed, and comes again by itself in five seconds at the earliest.
 udp_is_cut()
 {
+	sweeps_pass
 	leaving web-2
+	wait_for 4 port_flow web-2
 	wait_for 10 open_flows web-2
 	open_flows web-2
 }
