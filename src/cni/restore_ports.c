@@ -144,10 +144,7 @@ static int restore_all(struct restoring *restoring, const char *state_dir, const
 	ret = mk_host_ports_state(restoring->ports, known, &told, restoring->err);
 	if (ret < 0)
 		return ret;
-	if (told == told_before || !told)
-		return restored;
-	mk_log_warn("what the programs are told was missing and is back map=runtime host_ports=1");
-	return restored + 1;
+	return restored + (told != told_before);
 }
 
 int mk_cni_restore_host_ports(const char *state_dir, const char *bpf_dir, size_t *known,

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "datapath/bpflog.h"
 #include "datapath/pin.h"
 #include "datapath/runtime.h"
@@ -185,16 +186,16 @@ static bool is_empty(const struct mk_host_ports *ports)
 	return bpf_map_get_next_key(ports->table.fd, NULL, &key) < 0 && errno == ENOENT;
 }
 
-/* From what the table holds, after every change and under the lock: whoever comes last is right. */
+/* From what the table holds, after every change and under the lock: whoever comes last is right. Returns 1
+ * if they were told otherwise. */
 static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err)
 {
 	const struct mk_runtime_change change = {
 		.set_host_ports = true,
 		.host_ports = !is_empty(ports),
 	};
-	int ret = mk_runtime_change(ports->bpf_dir, ports->state_dir, &change, err);
 
-	return ret < 0 ? ret : 0;
+	return mk_runtime_change(ports->bpf_dir, ports->state_dir, &change, err);
 }
 
 static int remember(struct mk_host_ports *ports, const struct mk_host_port_key *key,
@@ -268,7 +269,9 @@ static int claim_locked(struct mk_host_ports *ports, const struct mk_host_port_e
 		ret = retire(ports, err);
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = mk_table_put(&ports->table, &entries[i].key, &entries[i].to, err);
-	return ret < 0 ? ret : tell_programs(ports, err);
+	if (ret >= 0)
+		ret = tell_programs(ports, err);
+	return ret < 0 ? ret : 0;
 }
 
 int mk_host_ports_claim(struct mk_host_ports *ports, const struct mk_host_port_entry *entries,
@@ -308,6 +311,10 @@ static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_
 		ret = retire(ports, err);
 	if (ret == 0)
 		ret = tell_programs(ports, err);
+	if (ret > 0 && !ports->retired_count) /* nothing of ours has changed */
+		mk_log_warn("what the programs are told was missing and is back map=runtime "
+			    "host_ports=%d",
+			    !is_empty(ports));
 	return ret < 0 ? ret : (int)ports->retired_count;
 }
 
