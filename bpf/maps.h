@@ -93,6 +93,9 @@ MK_MAP(nat_sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 5242
        BPF_F_NO_PREALLOC);
 MK_MAP(nat_sessions_new, BPF_MAP_TYPE_LRU_HASH, struct mk_tuple, struct mk_session, 65536, 0);
 
+/* of these, half-open ones among the established: see session_room() */
+MK_MAP(sessions_room, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __s64, 1, 0);
+
 MK_MAP(pods, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_pod, 4096, BPF_F_NO_PREALLOC);
 MK_MAP(host_ports, BPF_MAP_TYPE_HASH, struct mk_host_port_key, struct mk_host_port, 16384,
        BPF_F_NO_PREALLOC);

@@ -2,7 +2,8 @@
 /* bpf/session.h - find, open and promote sessions. A session is a pair of entries, one per
  * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
  *
- * A new session lives in an LRU table, so a flood of first packets evicts only first packets. With
+ * A new session lives in an LRU table, so a flood of first packets evicts only first packets; of TCP, if there is
+ * room for it, at once in the table where it is going to stay (session_room()). With
  * the client's next packet after an answer (TCP, SCTP: the handshake is done) it moves to the table that
  * is never evicted and only expired by user space. An answer alone does not do: one question, such as
  * a name, needs no place there, and servers answer made-up clients. Pings stay in the LRU table, and
@@ -86,6 +87,31 @@ static __always_inline int is_first_of_tcp(const struct packet *pkt)
 	return (pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
 }
 
+/* Among the established ones: one that its handshake has still to complete. */
+static __always_inline int session_is_half_open(const struct mk_session *session)
+{
+	return session->to.proto == IPPROTO_TCP && !(session->flags & MK_SESSION_OPEN);
+}
+
+/* So many half-open TCP sessions may this CPU still put into the tables of the established ones,
+ * where nothing has to move when they are established, too. The agent gives out room for a small part of
+ * these tables (src/datapath/room.h): a flood of first packets has soon used it up, and stays in the
+ * tables that evict. Who is established, or over, gives its place back. NULL: never. */
+static __always_inline __s64 *session_room(void)
+{
+	const __u32 zero = 0;
+
+	return bpf_map_lookup_elem(&sessions_room, &zero);
+}
+
+static __always_inline void session_give_room(void)
+{
+	__s64 *room = session_room();
+
+	if (room)
+		(*room)++;
+}
+
 /* A direction without an entry can say no more. */
 static __always_inline int session_is_over(const struct mk_session *session,
 					   const struct mk_session *peer)
@@ -94,21 +120,24 @@ static __always_inline int session_is_over(const struct mk_session *session,
 	       session->flags & peer->flags & MK_SESSION_FIN;
 }
 
-/* Remove an established session that has ended. Returns 1, or 0: it has not. */
+/* Remove an established session that has ended, or is one of @or_half_open. Returns 1, or 0: it stays. */
 static __always_inline int session_ended(struct session_tables tables, const struct mk_tuple *key,
-					 struct mk_session *session)
+					 struct mk_session *session, int or_half_open)
 {
+	int is_half_open = session_is_half_open(session);
 	struct mk_tuple peer_key;
 	struct mk_session *peer;
 
 	session_peer_key(&peer_key, session);
 	peer = bpf_map_lookup_elem(tables.established, &peer_key);
-	if (!session_is_over(session, peer))
+	if (!session_is_over(session, peer) && !(or_half_open && is_half_open))
 		return 0;
 	if (tables.of_services)
 		account_flush(session, peer);
 	bpf_map_delete_elem(tables.established, key);
 	bpf_map_delete_elem(tables.established, &peer_key);
+	if (is_half_open)
+		session_give_room();
 	return 1;
 }
 
@@ -185,8 +214,8 @@ static __always_inline void session_promote(struct session_tables tables,
 }
 
 /* A packet of a half-open session: is this the one that completes it? */
-static __always_inline void session_progress(struct session_tables tables, const struct packet *pkt,
-					     struct mk_session *session)
+static __always_inline void session_progress(struct session_tables tables, int is_in_established,
+					     const struct packet *pkt, struct mk_session *session)
 {
 	struct mk_tuple peer_key;
 	struct mk_session *peer;
@@ -203,7 +232,8 @@ static __always_inline void session_progress(struct session_tables tables, const
 		return; /* refused: nothing to keep */
 	}
 	session_peer_key(&peer_key, session);
-	peer = bpf_map_lookup_elem(tables.half_open, &peer_key);
+	peer = bpf_map_lookup_elem(is_in_established ? tables.established : tables.half_open,
+				   &peer_key);
 	if (!peer)
 		return;
 	if (!(session->flags & MK_SESSION_FORWARD)) {
@@ -212,7 +242,13 @@ static __always_inline void session_progress(struct session_tables tables, const
 			account_flush(session, peer); /* it may have been the last packet */
 		return;
 	}
-	session_promote(tables, &pkt->tuple, session, &peer_key, peer);
+	if (!is_in_established) {
+		session_promote(tables, &pkt->tuple, session, &peer_key, peer);
+		return;
+	}
+	session->flags |= MK_SESSION_OPEN;
+	peer->flags |= MK_SESSION_OPEN;
+	session_give_room();
 }
 
 /* An echo request belongs to the side that pings, a reply to the other: ids may be equal. */
@@ -233,11 +269,13 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 
 	if (session) {
 		/* a SYN on one that has ended opens a new one: the client reuses its port */
-		if (is_first_of_tcp(pkt) && session_ended(tables, &pkt->tuple, session))
+		if (is_first_of_tcp(pkt) && session_ended(tables, &pkt->tuple, session, 0))
 			return 0;
 		session_touch(skb, tables, session, pkt);
 		hit->to = session->to;
 		hit->flags = session->flags;
+		if (session_is_half_open(session))
+			session_progress(tables, 1, pkt, session);
 		return 1;
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
@@ -248,7 +286,7 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 	session_touch(skb, tables, session, pkt);
 	hit->to = session->to;
 	hit->flags = session->flags;
-	session_progress(tables, pkt, session);
+	session_progress(tables, 0, pkt, session);
 	return 1;
 }
 
@@ -276,6 +314,7 @@ struct session_request {
 	__u32 service_id, account_id; /* of struct mk_service; 0: no Service's */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
 	__u8 reverse_flags; /* MK_SESSION_VIA_HOST, MK_SESSION_LOOPBACK: where answers go */
+	__u8 has_room; /* among the established ones (session_room()): session_open() finds out */
 };
 
 static __always_inline int tuple_eq(const struct mk_tuple *a, const struct mk_tuple *b)
@@ -314,6 +353,8 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 {
 	struct mk_tuple peer_key;
 
+	if (session_is_half_open(session) && !(session->flags & MK_SESSION_RST))
+		return session->last_seen_ns | MK_RANK_HALF_OPEN;
 	if (session->last_seen_ns >= holder->rank_below)
 		return MK_RANK_KEEPS;
 	if (!(session->flags & (MK_SESSION_FIN | MK_SESSION_RST)) && !holder->thorough)
@@ -329,7 +370,7 @@ static __always_inline __u64 established_rank(struct session_tables tables,
  * Services that share it. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
-					       const struct session_request *request,
+					       struct session_request *request,
 					       struct port_holder *holder)
 {
 	struct mk_session session = {
@@ -350,6 +391,10 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 		holder->rank = established_rank(tables, other, holder);
 		return -1;
 	}
+	if (request->has_room && !bpf_map_lookup_elem(tables.half_open, &key) &&
+	    bpf_map_update_elem(tables.established, &key, &session, BPF_NOEXIST) == 0)
+		return 0;
+	request->has_room = 0; /* their table is full, or the port taken in the other */
 	if (bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST) == 0)
 		return 0;
 	/* this flow's own, whose other direction was evicted? */
@@ -385,7 +430,7 @@ static __always_inline void session_forget(struct session_tables tables, const s
 	tuple_reverse(&key, to);
 	session = bpf_map_lookup_elem(tables.established, &key);
 	if (session) {
-		session_ended(tables, &key, session);
+		session_ended(tables, &key, session, 1);
 		return;
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &key);
@@ -455,18 +500,26 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		.flags = MK_SESSION_FORWARD,
 	};
 	struct port_holder holder = { 0 };
+	__s64 *room = session_room();
 	struct mk_tuple reverse;
 
 	session.last_seen_ns = session.created_ns;
+	request->has_room = room && *room > 0 && pkt->l4 == MK_L4_TCP && is_first_of_tcp(pkt);
 	if (!request->source_port && session_put_reverse(tables, pkt, request, &holder))
 		request->source_port = 1;
 	if (request->source_port && session_take_port(tables, pkt, request))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session.to = request->to;
-	if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0)
+	if (room && request->has_room) {
+		if (session_establish(tables.established, &pkt->tuple, &session) == 0) {
+			(*room)--;
+			return MK_PARSED;
+		}
+	} else if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0) {
 		return MK_PARSED;
+	}
 	tuple_reverse(&reverse, &request->to);
-	bpf_map_delete_elem(tables.half_open, &reverse);
+	bpf_map_delete_elem(request->has_room ? tables.established : tables.half_open, &reverse);
 	return MK_DROP_SESSION_TABLE_FULL;
 }
 

@@ -15,6 +15,8 @@ static __always_inline int read_session(struct session_tables tables, struct mk_
 	tuple_reverse(&key, &event->goes);
 	session = bpf_map_lookup_elem(tables.established, &key);
 	event->session = MK_FLOW_ESTABLISHED;
+	if (session && session_is_half_open(session))
+		event->session = MK_FLOW_OPENING;
 	if (!session) {
 		session = bpf_map_lookup_elem(tables.half_open, &key);
 		event->session = session ? MK_FLOW_OPENING : MK_FLOW_NO_SESSION;

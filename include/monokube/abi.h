@@ -81,7 +81,10 @@ enum mk_session_flags {
 /* One direction of a session: a packet that shows the key is rewritten to show `to`.
  * A session is a pair: if K -> T is one entry, reverse(T) -> reverse(K) is the other.
  * Maps: sessions, nat_sessions (established, never evicted, expired by the agent) and
- * sessions_new, nat_sessions_new (half-open and one-way flows, LRU). */
+ * sessions_new, nat_sessions_new (half-open and one-way flows, LRU). Half-open TCP sessions may be
+ * among the established ones (TCP without MK_SESSION_OPEN): as many as each CPU's entry of map sessions_room,
+ * an __s64, says that there is room for. Programs take and give back, the agent sets it after each
+ * pass of its sweep. */
 struct mk_session {
 	struct mk_tuple to;
 	__u64 created_ns; /* CLOCK_MONOTONIC */

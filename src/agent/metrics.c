@@ -317,7 +317,7 @@ const struct mk_metric mk_metrics_rows[] = {
 
 	ROW("monokube_table_entries", "gauge", "table", "Entries of a table; of sessions, at the last sweep.", has_datapath, tables, offsetof(struct mk_table_fill, entries)),
 	ROW("monokube_table_max_entries", "gauge", "table", "Entries that it has room for.", has_datapath, tables, offsetof(struct mk_table_fill, max_entries)),
-	ROW("monokube_sessions", "gauge", "kind, protocol, state", "Sessions at the last sweep: of Services or of masqueraded traffic; new: not seen in both directions, may be evicted; closing: whoever began has ended it.", has_sweep, sessions, 0),
+	ROW("monokube_sessions", "gauge", "kind, protocol, state", "Sessions at the last sweep: of Services or of masqueraded traffic; new: not established, may be evicted; closing: whoever began has ended it.", has_sweep, sessions, 0),
 	ROW("monokube_sessions_expired_total", "counter", "", "Sessions that were idle or over, removed.", has_sweep, count, IN(sessions_expired)),
 	ROW("monokube_sessions_cut_total", "counter", "", "Sessions removed because their endpoint is gone.", has_sweep, count, IN(sessions_cut)),
 	ROW("monokube_nat_ports", "gauge", "", "Source ports for masqueraded traffic towards one destination (natPortRange).", always, count, IN(nat_ports)),

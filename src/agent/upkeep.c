@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cni/reap.h"
 #include "datapath/names.h"
+#include "datapath/room.h"
 #include "datapath/watch.h"
 #include "ipam/ipam.h"
 
@@ -118,6 +119,8 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	mk_agent_pass_ended(agent);
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(agent, table, mk_sweep_census(agent->sweep)->entries[table], now_ns);
+	if (mk_datapath_give_room(agent->datapath, mk_sweep_census(agent->sweep), err) < 0)
+		mk_log_error("half-open sessions: %s", mk_error_text(err));
 	last = mk_sweep_last_pass(agent->sweep);
 	if (last->expired || last->cut)
 		mk_log_debug("sessions swept seen=%lu expired=%lu cut=%lu", last->seen,

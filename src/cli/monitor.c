@@ -10,6 +10,7 @@
 #include "cli/events.h"
 #include "cli/print.h"
 #include "cli/trace.h"
+#include "datapath/census.h"
 #include "datapath/drops.h"
 
 #define DROPS_PER_S 1000
@@ -216,8 +217,11 @@ static bool read_nat(const struct monitor *monitor, const struct mk_tuple *goes,
 		     struct mk_session *session, uint8_t *state)
 {
 	*state = MK_FLOW_ESTABLISHED;
-	if (mk_table_get(&monitor->tables[NAT], goes, session, NULL) == 0)
+	if (mk_table_get(&monitor->tables[NAT], goes, session, NULL) == 0) {
+		if (mk_session_is_half_open(session))
+			*state = MK_FLOW_OPENING;
 		return true;
+	}
 	*state = MK_FLOW_OPENING;
 	return mk_table_get(&monitor->tables[NAT_NEW], goes, session, NULL) == 0;
 }

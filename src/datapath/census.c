@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/census.h"
 
-#include <netinet/in.h>
-
 const char *const mk_session_kind_names[MK_SESSION_KINDS] = {
 	[MK_SESSIONS_SERVICE] = "service",
 	[MK_SESSIONS_NAT] = "nat",
@@ -37,7 +35,7 @@ static enum mk_session_protocol protocol_of(uint8_t proto)
 
 static enum mk_session_state state_of(int table, const struct mk_session *session)
 {
-	if (table % 2)
+	if (table % 2 || mk_session_is_half_open(session))
 		return MK_SESSIONS_NEW;
 	return session->flags & (MK_SESSION_FIN | MK_SESSION_RST) ? MK_SESSIONS_CLOSING
 								  : MK_SESSIONS_ESTABLISHED;
@@ -65,6 +63,7 @@ void mk_census_add(struct mk_census *census, struct mk_nat_census *nat, int tabl
 	if (!(session->flags & MK_SESSION_FORWARD))
 		return;
 	census->sessions[kind][protocol_of(key->proto)][state_of(table, session)]++;
+	census->half_open += table % 2 == 0 && mk_session_is_half_open(session);
 	if (kind != MK_SESSIONS_NAT)
 		return;
 	used = &nat->used[destination_hash(&session->to) % MK_CENSUS_COUNTERS];

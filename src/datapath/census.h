@@ -4,6 +4,8 @@
 #ifndef MK_DATAPATH_CENSUS_H
 #define MK_DATAPATH_CENSUS_H
 
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "monokube/abi.h"
@@ -21,7 +23,7 @@ enum mk_session_protocol {
 	MK_SESSION_PROTOCOLS
 };
 enum mk_session_state {
-	MK_SESSIONS_NEW, /* in a table whose entries may be evicted */
+	MK_SESSIONS_NEW, /* in a table whose entries may be evicted, or its handshake is not done */
 	MK_SESSIONS_ESTABLISHED,
 	MK_SESSIONS_CLOSING, /* the side that began has ended it */
 	MK_SESSION_STATES
@@ -34,6 +36,7 @@ struct mk_census {
 	uint64_t entries[MK_SESSION_TABLES]; /* two per session */
 	uint64_t sessions[MK_SESSION_KINDS][MK_SESSION_PROTOCOLS][MK_SESSION_STATES];
 	uint64_t busiest_nat_ports; /* see mk_census_busiest() */
+	uint64_t half_open; /* sessions in tables of established ones whose handshake is not done */
 };
 
 /* Source ports in use, by destination and source address. Several of these share a counter, by hash, so
@@ -42,6 +45,12 @@ struct mk_census {
 struct mk_nat_census {
 	uint16_t used[MK_CENSUS_COUNTERS]; /* no range has more ports */
 };
+
+/* Of TCP: is its handshake not done, in whatever table it is? bpf/session.h: session_is_half_open(). */
+static inline bool mk_session_is_half_open(const struct mk_session *session)
+{
+	return session->to.proto == IPPROTO_TCP && !(session->flags & MK_SESSION_OPEN);
+}
 
 /* The entry @key of table number @table. */
 void mk_census_add(struct mk_census *census, struct mk_nat_census *nat, int table,

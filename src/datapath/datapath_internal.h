@@ -31,7 +31,7 @@ struct mk_datapath {
 	struct mk_nl *nl;
 	struct mk_datapath_links links;
 	/* file descriptors are the object's */
-	struct mk_table pods, routes, affinity, sessions[MK_SESSION_TABLES];
+	struct mk_table pods, routes, affinity, sessions[MK_SESSION_TABLES], room;
 	struct mk_service_tables service_tables;
 	struct mk_counter_tables counters;
 	struct mk_service_sync *services;

@@ -304,6 +304,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "sessions_new", &datapath->sessions[1] },
 		{ "nat_sessions", &datapath->sessions[2] },
 		{ "nat_sessions_new", &datapath->sessions[3] },
+		{ "sessions_room", &datapath->room },
 		{ "services", &datapath->service_tables.services },
 		{ "service_backends", &datapath->service_tables.backends },
 		{ "maglev", &datapath->service_tables.maglev },

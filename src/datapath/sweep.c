@@ -158,33 +158,55 @@ const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep)
 	return &sweep->totals;
 }
 
-/* @last: what it held. */
-static int delete_entry(const struct mk_sweep *sweep, const struct mk_table *table,
-			const struct mk_tuple *key, const struct mk_session *last,
-			struct mk_error *err)
+/* Before Linux 5.14 in two steps. */
+static int take(const struct mk_table *table, const struct mk_tuple *key, struct mk_session *held,
+		struct mk_error *err)
 {
-	int ret = mk_table_delete(table, key, err);
+	int ret = mk_table_take(table, key, held, err);
 
-	if (ret > 0 && sweep->options.ended && last->account_id && last->packets)
-		sweep->options.ended(sweep->options.ctx, last);
+	if (ret != -EOPNOTSUPP)
+		return ret;
+	if (bpf_map_lookup_elem(table->fd, key, held) < 0)
+		return 0;
+	return mk_table_delete(table, key, err);
+}
+
+int mk_session_remove_old(const struct mk_table *table, const struct mk_tuple *key, uint64_t now_ns,
+			  struct mk_session *held, struct mk_error *err)
+{
+	int ret = take(table, key, held, err);
+
+	if (ret <= 0 || held->created_ns + SECOND_NS < now_ns)
+		return ret;
+	if (bpf_map_update_elem(table->fd, key, held, BPF_NOEXIST) < 0 && errno != EEXIST)
+		return mk_error_errno(err, errno, "cannot put a session back into map '%s'",
+				      table->name);
+	return 0;
+}
+
+/* Returns 1 if @key was there. @now_ns: UINT64_MAX for one that goes however young it is. */
+static int remove_entry(const struct mk_sweep *sweep, const struct mk_table *table,
+			const struct mk_tuple *key, uint64_t now_ns, struct mk_error *err)
+{
+	struct mk_session held;
+	int ret = mk_session_remove_old(table, key, now_ns, &held, err);
+
+	if (ret > 0 && sweep->options.ended && held.account_id && held.packets)
+		sweep->options.ended(sweep->options.ctx, &held);
 	return ret;
 }
 
 /* Returns 1 if @key was there. */
-static int delete_pair(const struct mk_sweep *sweep, const struct mk_table *table,
+static int remove_pair(const struct mk_sweep *sweep, const struct mk_table *table,
 		       const struct mk_tuple *key, const struct mk_session *session,
-		       struct mk_error *err)
+		       uint64_t now_ns, struct mk_error *err)
 {
 	struct mk_tuple pair_key = mk_session_pair_key(session);
-	int found = delete_entry(sweep, table, key, session, err), ret;
-	struct mk_session pair = { 0 };
+	int found = remove_entry(sweep, table, key, now_ns, err), ret;
 
 	if (found < 0)
 		return found;
-	if (session->account_id && sweep->options.ended &&
-	    bpf_map_lookup_elem(table->fd, &pair_key, &pair) < 0)
-		pair.packets = 0;
-	ret = delete_entry(sweep, table, &pair_key, &pair, err);
+	ret = remove_entry(sweep, table, &pair_key, now_ns, err);
 	return ret < 0 ? ret : found;
 }
 
@@ -259,7 +281,7 @@ static int remove_moved(const struct mk_sweep *sweep, const struct mk_table *tab
 
 	if (!read_again(table, key, session, &changed) || !(session->flags & MK_SESSION_MOVED))
 		return 0;
-	return delete_entry(sweep, table, key, session, err);
+	return remove_entry(sweep, table, key, UINT64_MAX, err);
 }
 
 /* Returns 1 if it removed something. */
@@ -283,7 +305,7 @@ static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t 
 	}
 	if (verdict == STAYS)
 		return stays(sweep, key, session);
-	ret = delete_pair(sweep, table, key, session, err);
+	ret = remove_pair(sweep, table, key, session, verdict == CUT ? UINT64_MAX : now_ns, err);
 	if (ret > 0) {
 		(*(verdict == CUT ? &sweep->pass.cut : &sweep->pass.expired))++;
 		(*(verdict == CUT ? &sweep->totals.cut : &sweep->totals.expired))++;

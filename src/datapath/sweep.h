@@ -32,6 +32,12 @@ uint64_t mk_session_idle_limit_ns(uint8_t proto, uint8_t flags, uint8_t pair_fla
 /* Is it over at @now_ns? @pair is the other direction's entry, NULL if it has none. */
 bool mk_session_expired(uint64_t now_ns, uint8_t proto, const struct mk_session *session,
 			const struct mk_session *pair);
+/* Remove an entry of a TCP session that is over, of a table of established ones, and put what it held into *@held. Where a
+ * new session has taken its place meanwhile (the client uses its port again), that goes back: to be asked
+ * for with what was over for seconds. Returns 1, or 0: it was not there, or is a new one's. */
+mk_must_check int mk_session_remove_old(const struct mk_table *table, const struct mk_tuple *key,
+					uint64_t now_ns, struct mk_session *held,
+					struct mk_error *err);
 /* The key of the other direction's entry. */
 struct mk_tuple mk_session_pair_key(const struct mk_session *session);
 

@@ -13,6 +13,14 @@
 
 #define SMALL_BYTES 64 /* values that may be read for their keys' sake */
 
+/* Says the kernel that it does not know what was asked for? */
+static bool is_unknown(int error)
+{
+	enum { KERNELS_OWN_ENOTSUPP = 524 };
+
+	return error == EOPNOTSUPP || error == KERNELS_OWN_ENOTSUPP || error == EINVAL;
+}
+
 int mk_table_init(struct mk_table *table, const char *name, int fd, struct mk_error *err)
 {
 	struct bpf_map_info info = { 0 };
@@ -94,6 +102,19 @@ int mk_table_delete(const struct mk_table *table, const void *key, struct mk_err
 		return 1;
 	if (errno == ENOENT)
 		return 0;
+	return mk_error_errno(err, errno, "cannot remove an entry of map '%s'", table->name);
+}
+
+int mk_table_take(const struct mk_table *table, const void *key, void *value, struct mk_error *err)
+{
+	if (bpf_map_lookup_and_delete_elem(table->fd, key, value) == 0)
+		return 1;
+	if (errno == ENOENT)
+		return 0;
+	if (is_unknown(errno))
+		return mk_error_set(err, EOPNOTSUPP,
+				    "the kernel cannot take an entry out of map '%s' (Linux 5.14)",
+				    table->name);
 	return mk_error_errno(err, errno, "cannot remove an entry of map '%s'", table->name);
 }
 
@@ -233,8 +254,8 @@ int mk_table_next(const struct mk_table *table, struct mk_cursor *cursor, void *
 		return next_one_by_one(table, cursor, keys, values, room, err);
 	ret = bpf_map_lookup_batch(table->fd, cursor->started ? cursor->position : NULL, after,
 				   keys, values, &count, NULL);
-	if (ret < 0 && !cursor->started && (errno == ENOTSUP || errno == 524 || errno == EINVAL)) {
-		cursor->one_by_one = 1; /* 524: ENOTSUPP, the kernel's own */
+	if (ret < 0 && !cursor->started && is_unknown(errno)) {
+		cursor->one_by_one = 1;
 		return next_one_by_one(table, cursor, keys, values, room, err);
 	}
 	if (ret < 0 && errno != ENOENT)

@@ -40,6 +40,10 @@ mk_must_check int mk_table_put(const struct mk_table *table, const void *key, co
 /* 1: removed, 0: there was none. */
 mk_must_check int mk_table_delete(const struct mk_table *table, const void *key,
 				  struct mk_error *err);
+/* As mk_table_delete(), and *@value is what was removed. -EOPNOTSUPP: the kernel cannot do that with a
+ * hash (before Linux 5.14). */
+mk_must_check int mk_table_take(const struct mk_table *table, const void *key, void *value,
+				struct mk_error *err);
 /* All keys at one time, *@count of them, one after the other, sorted as memcmp(3) does; the caller frees
  * *@keys. A table that changes meanwhile: each key that stayed is there once. */
 mk_must_check int mk_table_keys(const struct mk_table *table, void **keys, size_t *count,

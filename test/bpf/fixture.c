@@ -203,6 +203,33 @@ static void clear_drops(void)
 		ck_assert_int_eq(bpf_map_update_elem(fd, &i, zero, BPF_ANY), 0);
 }
 
+static int64_t room_of_each;
+
+void fixture_room(int64_t sessions)
+{
+	int cpus = libbpf_num_possible_cpus();
+	int64_t room[cpus];
+	__u32 zero = 0;
+
+	room_of_each = sessions;
+	for (int i = 0; i < cpus; i++)
+		room[i] = sessions;
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions_room"), &zero, room, BPF_ANY),
+			 0);
+}
+
+int64_t fixture_room_taken(void)
+{
+	int cpus = libbpf_num_possible_cpus();
+	int64_t room[cpus], taken = 0;
+	__u32 zero = 0;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("sessions_room"), &zero, room), 0);
+	for (int i = 0; i < cpus; i++)
+		taken += room_of_each - room[i];
+	return taken;
+}
+
 void fixture_pod(const char *address)
 {
 	struct mk_addr key = fixture_addr(address);
@@ -261,6 +288,7 @@ void fixture_reset(void)
 		fixture_empty(tables[i]);
 	clear_drops();
 	fixture_gso(0, 0);
+	fixture_room(FIXTURE_ROOM);
 	fixture_runtime(&quiet);
 	fill_chain();
 	fixture_pod("10.244.1.2");

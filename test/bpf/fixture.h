@@ -76,6 +76,12 @@ void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_watch(const struct mk_watch_settings *settings); /* until the next fixture_reset() */
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 
+/* So many half-open TCP sessions may be among the established ones, on each CPU; FIXTURE_ROOM after
+ * fixture_reset(). */
+#define FIXTURE_ROOM 1000
+void fixture_room(int64_t sessions);
+int64_t fixture_room_taken(void); /* of all CPUs, since fixture_room() */
+
 uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason);
 uint64_t fixture_drops_total(void);
 unsigned fixture_count(const char *map); /* entries of a map */

@@ -102,10 +102,28 @@ static void connect_by(int path)
 	send_request(path, ACK, 0);
 }
 
+/* Of what does not move when it is established, the first packet alone is counted at once. */
+START_TEST(test_connection_that_stays)
+{
+	const char *name = paths[_i].name;
+
+	connect_by(_i);
+	expect_counts(name, 1, 1, 0);
+	send_request(_i, ACK, 100);
+	send_answer(_i, ACK, 1000);
+	send_request(_i, FIN | ACK, 0);
+	expect_counts("one FIN", 1, 4, 0);
+	send_answer(_i, FIN | ACK, 0);
+	expect_counts("both FINs", 1, 4, 3);
+	expect_bytes("both FINs");
+}
+END_TEST
+
 START_TEST(test_connection)
 {
 	const char *name = paths[_i].name;
 
+	fixture_room(0);
 	connect_by(_i);
 	expect_counts(name, 1, 2, 1);
 	expect_bytes(name);
@@ -124,6 +142,7 @@ END_TEST
 
 START_TEST(test_reset)
 {
+	fixture_room(0);
 	connect_by(0);
 	send_request(0, ACK, 9);
 	send_request(0, RST, 0);
@@ -174,6 +193,7 @@ END_TEST
 /* A packet that the kernel will cut into ten: each with its headers. */
 START_TEST(test_gso)
 {
+	fixture_room(0);
 	connect_by(0);
 	fixture_gso(10, 100);
 	send_request(0, ACK, 1000);
@@ -211,6 +231,7 @@ START_TEST(test_once_a_second)
 	struct mk_session session;
 	struct mk_tuple key;
 
+	fixture_room(0);
 	connect_by(0);
 	send_request(0, ACK, 10);
 	expect_counts("within the second", 1, 2, 1);
@@ -244,7 +265,7 @@ START_TEST(test_masquerade_counts_nothing)
 
 	for (int i = 0; i < 3; i++)
 		fixture_send(MK_HOOK_POD, &in, &out);
-	ck_assert_uint_eq(request_entry("nat_sessions_new", &key).packets, 0);
+	ck_assert_uint_eq(request_entry("nat_sessions", &key).packets, 0);
 	ck_assert_uint_eq(fixture_count("service_counters"), 0);
 }
 END_TEST
@@ -326,6 +347,7 @@ START_TEST(test_ports_exhausted)
 	struct frame in = frame_make(paths[2].request, NULL), out;
 	__u64 packets = 0;
 
+	session.flags = MK_SESSION_OPEN;
 	taken.saddr.word[0] = inet_addr("10.244.1.3");
 	taken.daddr.word[0] = inet_addr("10.18.0.1");
 	taken.sport = htons(8080);
@@ -353,6 +375,7 @@ int main(void)
 	TCase *tcase = bpf_case(suite, "counters");
 
 	tcase_add_loop_test(tcase, test_connection, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_connection_that_stays, 0, ROWS(paths));
 	tcase_add_test(tcase, test_reset);
 	tcase_add_test(tcase, test_refused_by_the_backend);
 	tcase_add_test(tcase, test_port_reused);

@@ -263,22 +263,39 @@ START_TEST(test_no_room_for_established)
 }
 END_TEST
 
+/* As where other half-open TCP sessions have used up the room among the established ones. */
+static void setup_without_room(void)
+{
+	setup();
+	fixture_room(0);
+}
+
+static TCase *small_tables(Suite *suite, const char *name, void (*setup_row)(void))
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
+	tcase_add_checked_fixture(tcase, setup_row, NULL);
+	tcase_set_timeout(tcase, 60);
+	suite_add_tcase(suite, tcase);
+	return tcase;
+}
+
 int main(void)
 {
 	Suite *suite = suite_create("floods");
-	TCase *tcase = tcase_create("small tables");
+	TCase *tcase = small_tables(suite, "small tables", setup);
+	TCase *no_room = small_tables(suite, "no room", setup_without_room);
 
 	fixture_nat_ports(PORT_MIN, PORT_MAX);
 	fixture_exact_clock();
-	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
-	tcase_add_checked_fixture(tcase, setup, NULL);
-	tcase_set_timeout(tcase, 60);
-	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_first_packets_make_room, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_ports_run_out, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_ended_give_ports_up, 0, ENDINGS * ROWS(paths));
 	tcase_add_loop_test(tcase, test_longest_ended_first, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_udp_question_and_answer, 0, ROWS(paths));
 	tcase_add_test(tcase, test_no_room_for_established);
+	tcase_add_loop_test(no_room, test_first_packets_make_room, 0, 2 * ROWS(paths));
+	tcase_add_test(no_room, test_no_room_for_established);
 	return bpf_run(suite);
 }

@@ -272,6 +272,7 @@ START_TEST(test_refused)
 		       refused[_i].error);
 	ck_assert_msg(fixture_drops(refused[_i].hook, (enum mk_drop_reason)refused[_i].reason) == 1,
 		      "%s: not counted", refused[_i].name);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
 	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
 }
 END_TEST
@@ -323,6 +324,7 @@ START_TEST(test_service_range)
 	if (in_range[_i].reason >= 0)
 		ck_assert_msg(fixture_drops(in_range[_i].hook, reason) == 1, "%s: not counted",
 			      in_range[_i].name);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
 	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
 }
 END_TEST

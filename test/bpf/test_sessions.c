@@ -39,8 +39,10 @@ static void answer(const char *proto, const char *service, unsigned port,
 
 START_TEST(test_masquerade_tcp)
 {
-	unsigned port = send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL);
+	unsigned port;
 
+	fixture_room(0);
+	port = send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL);
 	answer("tcp", "443", port, &(struct frame_options){ .tcp_flags = SYN | ACK },
 	       "tcp 203.0.113.10:443 > 10.244.1.2:40000");
 	ck_assert_uint_eq(fixture_count("nat_sessions"), 0);
@@ -149,9 +151,11 @@ static void send_flags(enum mk_hook hook, const char *flow, uint8_t flags)
 	ck_assert_int_ne(fixture_send(hook, &in, &out), DROPPED);
 }
 
-/* Half open until the client's ACK: a flood of SYNs, even answered ones, stays in the LRU. */
+/* Half open until the client's ACK: a flood of SYNs, even answered ones, stays in the LRU, when it has
+ * used up what room there is among the established ones (test_room.c). */
 START_TEST(test_moves_with_the_handshake)
 {
+	fixture_room(0);
 	open_service_flow();
 	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
 	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK);
@@ -164,6 +168,7 @@ END_TEST
 
 START_TEST(test_refused_stays_half_open)
 {
+	fixture_room(0);
 	open_service_flow();
 	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", RST | ACK);
 	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", SYN);
@@ -178,6 +183,7 @@ START_TEST(test_given_up_stays_half_open)
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
 	struct frame syn = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
 
+	fixture_room(0);
 	open_service_flow();
 	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK);
 	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", RST);
@@ -235,6 +241,7 @@ START_TEST(test_port_reused_after_refusal)
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
 	struct frame syn = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
 
+	fixture_room(0);
 	open_service_flow();
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
 	fixture_expect("SYN again", MK_HOOK_POD, &syn, TO_OVERLAY,

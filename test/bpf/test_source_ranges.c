@@ -99,7 +99,8 @@ START_TEST(test_client)
 			      rows[_i].name, frame_flow(&out));
 	ck_assert_uint_eq(fixture_drops(rows[_i].hook, MK_DROP_SOURCE_RANGE), !rows[_i].let_in);
 	ck_assert_uint_eq(fixture_drops_total(), !rows[_i].let_in);
-	ck_assert_uint_eq(fixture_count("sessions_new"), rows[_i].let_in ? 2 : 0);
+	ck_assert_uint_eq(fixture_count("sessions"), rows[_i].let_in ? 2 : 0);
+	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
 }
 END_TEST
 

@@ -160,6 +160,7 @@ static const struct {
 	{ "services", 8, 36 },
 	{ "sessions", 16, 56 },
 	{ "sessions_new", 16, 56 },
+	{ "sessions_room", 4, 8 },
 	{ "source_ranges", 12, 4 },
 	{ "watch_counts", 4, 24 },
 	{ "watch_flows", 4, 8 },

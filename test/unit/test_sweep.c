@@ -304,6 +304,26 @@ START_TEST(test_removals_are_spread)
 END_TEST
 
 /* What waits for the next step may get a packet meanwhile. */
+/* Between the look at an entry and its removal the client may have used its port again. */
+START_TEST(test_new_in_the_place_of_old)
+{
+	struct mk_session session = { .created_ns = 900 * S, .packets = 7 }, held, there;
+	struct mk_tuple key = client_key(1);
+
+	ck_assert_int_eq(mk_table_put(&tables[0], &key, &session, &err), 0);
+	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 1);
+	ck_assert_uint_eq(held.packets, 7);
+	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 0);
+
+	session.created_ns = 1000 * S + 5;
+	ck_assert_int_eq(mk_table_put(&tables[0], &key, &session, &err), 0);
+	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 0);
+	ck_assert_int_eq(mk_table_get(&tables[0], &key, &there, &err), 0);
+	ck_assert_int_eq(memcmp(&there, &session, sizeof(there)), 0);
+	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, UINT64_MAX, &held, &err), 1);
+}
+END_TEST
+
 START_TEST(test_in_use_again)
 {
 	const struct mk_sweep_options options = two_tables();
@@ -450,7 +470,29 @@ static const struct {
 	  MK_SESSIONS_ESTABLISHED },
 	{ "ESP", 0, IPPROTO_ESP, FORWARD, MK_SESSIONS_SERVICE, MK_SESSIONS_OTHER,
 	  MK_SESSIONS_ESTABLISHED },
+	{ "half-open among the established", 0, IPPROTO_TCP, FORWARD, MK_SESSIONS_SERVICE,
+	  MK_SESSIONS_TCP, MK_SESSIONS_NEW },
+	{ "half-open, masqueraded", 2, IPPROTO_TCP, FORWARD, MK_SESSIONS_NAT, MK_SESSIONS_TCP,
+	  MK_SESSIONS_NEW },
 };
+
+/* Two that take room, with the answer's direction of one; two elsewhere, or established. */
+START_TEST(test_half_open)
+{
+	const struct mk_tuple tcp = { .proto = IPPROTO_TCP };
+	struct mk_session request = { .to = tcp, .flags = FORWARD }, answer = { .to = tcp },
+			  open = { .to = tcp, .flags = FORWARD | OPEN };
+	struct mk_census census = { 0 };
+	static struct mk_nat_census nat;
+
+	mk_census_add(&census, &nat, 0, &tcp, &request);
+	mk_census_add(&census, &nat, 0, &tcp, &answer);
+	mk_census_add(&census, &nat, 2, &tcp, &request);
+	mk_census_add(&census, &nat, 1, &tcp, &request);
+	mk_census_add(&census, &nat, 0, &tcp, &open);
+	ck_assert_uint_eq(census.half_open, 2);
+}
+END_TEST
 
 START_TEST(test_census)
 {
@@ -585,6 +627,7 @@ static TCase *walk_case(const char *name, SFun setup_case)
 	tcase_add_test(walk, test_steps_are_bounded);
 	tcase_add_test(walk, test_removals_are_spread);
 	tcase_add_test(walk, test_in_use_again);
+	tcase_add_test(walk, test_new_in_the_place_of_old);
 	tcase_add_test(walk, test_pass_is_counted);
 	return walk;
 }
@@ -597,6 +640,7 @@ int main(void)
 	tcase_add_loop_test(rules, test_limit, 0, MK_ARRAY_SIZE(limits));
 	tcase_add_loop_test(rules, test_expired, 0, MK_ARRAY_SIZE(ages));
 	tcase_add_loop_test(rules, test_census, 0, MK_ARRAY_SIZE(counted));
+	tcase_add_test(rules, test_half_open);
 	tcase_add_test(rules, test_nat_ports);
 	tcase_add_test(rules, test_fullness);
 	suite_add_tcase(suite, rules);

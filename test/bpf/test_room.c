@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Half-open TCP sessions that stand among the established ones from their first packet on, as long as
+ * there is room for them there (bpf/session.h: session_room()). */
+#include <bpf/bpf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+static const struct path {
+	const char *name, *map, *map_new;
+	const char *client, *server; /* "%u" is the client's port */
+	enum mk_hook hook, back;
+} paths[] = {
+	{ "ClusterIP", "sessions", "sessions_new", "10.244.1.2", "10.96.0.10:80", MK_HOOK_POD,
+	  MK_HOOK_OVERLAY },
+	{ "NodePort", "sessions", "sessions_new", "203.0.113.10", "192.168.99.11:30080",
+	  MK_HOOK_UPLINK, MK_HOOK_OVERLAY },
+	{ "masquerade", "nat_sessions", "nat_sessions_new", "10.244.1.2", "203.0.113.10:443",
+	  MK_HOOK_POD, MK_HOOK_UPLINK },
+};
+
+static void setup(void)
+{
+	static const char *const backend[] = { "10.244.2.7:8080", NULL };
+
+	fixture_reset();
+	for (int udp = 0; udp < 2; udp++) {
+		fixture_service(udp ? "udp 10.96.0.10:80" : "tcp 10.96.0.10:80", MK_SCOPE_INTERNAL,
+				0, backend, 0, 1);
+		fixture_service(udp ? "udp 192.168.99.11:30080" : "tcp 192.168.99.11:30080",
+				MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+				backend, 0, 1);
+	}
+}
+
+struct flow {
+	const struct path *path;
+	const char *proto;
+	unsigned port;
+	char back[128]; /* as the server answers */
+};
+
+static void ask(struct flow *flow, uint8_t tcp_flags)
+{
+	char text[96], from[48], to[48];
+	struct frame in, out;
+
+	snprintf(text, sizeof(text), "%s %s:%u > %s", flow->proto, flow->path->client, flow->port,
+		 flow->path->server);
+	in = frame_make(text, &(struct frame_options){ .tcp_flags = tcp_flags });
+	ck_assert_msg(fixture_send(flow->path->hook, &in, &out) != DROPPED, "%s was dropped", text);
+	ck_assert_int_eq(sscanf(frame_flow(&out), "%*s %47s > %47s", from, to), 2);
+	snprintf(flow->back, sizeof(flow->back), "%s %s > %s", flow->proto, to, from);
+}
+
+static void answer(const struct flow *flow, uint8_t tcp_flags)
+{
+	struct frame in = frame_make(flow->back, &(struct frame_options){ .tcp_flags = tcp_flags });
+	char wanted[96];
+	struct frame out;
+
+	snprintf(wanted, sizeof(wanted), "%s %s > %s:%u", flow->proto, flow->path->server,
+		 flow->path->client, flow->port);
+	ck_assert_msg(fixture_send(flow->path->back, &in, &out) != DROPPED, "%s was dropped",
+		      flow->back);
+	ck_assert_str_eq(frame_flow(&out), wanted);
+}
+
+static void expect(const char *when, const struct flow *flow, unsigned among_established,
+		   unsigned elsewhere, int64_t taken)
+{
+	const struct path *path = flow->path;
+	unsigned established = fixture_count(path->map), recent = fixture_count(path->map_new);
+
+	ck_assert_msg(established == 2 * among_established && recent == 2 * elsewhere &&
+			      fixture_room_taken() == taken,
+		      "%s, %s: %u entries among the established, %u elsewhere, room of %ld taken",
+		      path->name, when, established, recent, fixture_room_taken());
+}
+
+static unsigned entries_with(const char *map, uint8_t flag)
+{
+	struct mk_session session;
+	struct mk_tuple key;
+	unsigned count = 0;
+
+	for (void *last = NULL; bpf_map_get_next_key(fixture_map(map), last, &key) == 0;
+	     last = &key)
+		count += bpf_map_lookup_elem(fixture_map(map), &key, &session) == 0 &&
+			 session.flags & flag;
+	return count;
+}
+
+START_TEST(test_handshake)
+{
+	struct flow flow = { &paths[_i], "tcp", 40000, "" };
+
+	ask(&flow, SYN);
+	expect("SYN", &flow, 1, 0, 1);
+	ask(&flow, SYN);
+	ask(&flow, ACK); /* of something else: there was no answer */
+	ck_assert_uint_eq(entries_with(flow.path->map, MK_SESSION_OPEN), 0);
+	answer(&flow, SYN | ACK);
+	ask(&flow, SYN);
+	answer(&flow, SYN | ACK);
+	expect("SYN-ACK", &flow, 1, 0, 1);
+	ck_assert_uint_eq(entries_with(flow.path->map, MK_SESSION_OPEN), 0);
+	ask(&flow, ACK);
+	answer(&flow, ACK);
+	ask(&flow, ACK);
+	expect("ACK", &flow, 1, 0, 0);
+	ck_assert_uint_eq(entries_with(flow.path->map, MK_SESSION_OPEN), 2);
+}
+END_TEST
+
+/* Refused by the server, or given up by the client, which is not to count as its ACK: its port used again
+ * opens another session, in the place of the first. */
+START_TEST(test_refused)
+{
+	static const char *const other[] = { "10.244.1.3:8080", NULL };
+	struct flow flow = { &paths[0], "tcp", 40000, "" };
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
+
+	ask(&flow, SYN);
+	answer(&flow, _i ? RST | ACK : SYN | ACK);
+	if (!_i)
+		ask(&flow, RST);
+	expect("RST", &flow, 1, 0, 1);
+	ck_assert_uint_eq(entries_with("sessions", MK_SESSION_OPEN), 0);
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
+	fixture_expect("SYN after that", MK_HOOK_POD, &in, TO_POD,
+		       "tcp 10.244.1.2:40000 > 10.244.1.3:8080");
+	expect("next SYN", &flow, 1, 0, 1);
+}
+END_TEST
+
+START_TEST(test_no_room)
+{
+	struct flow flow = { &paths[_i], "tcp", 40000, "" }, first = flow;
+
+	fixture_room(2);
+	ask(&first, SYN);
+	for (flow.port = 40001; flow.port < 40500; flow.port++)
+		ask(&flow, SYN);
+	expect("a flood", &flow, 2, 498, 2);
+	answer(&first, SYN | ACK);
+	ask(&first, ACK);
+	expect("one is established", &flow, 2, 498, 1);
+	ask(&flow, SYN);
+	expect("room for one", &flow, 3, 498, 2);
+	flow.port++;
+	ask(&flow, SYN);
+	answer(&flow, SYN | ACK);
+	ask(&flow, ACK);
+	expect("as without room", &flow, 4, 498, 2);
+}
+END_TEST
+
+/* A TCP connection alone: a datagram, or a packet of a connection that nobody knows, may be all that
+ * there is. */
+START_TEST(test_no_other_takes_room)
+{
+	struct flow datagram = { &paths[_i], "udp", 40000, "" };
+	struct flow amid = { &paths[_i], "tcp", 40001, "" };
+
+	ask(&datagram, 0);
+	expect("UDP", &datagram, 0, 1, 0);
+	ask(&amid, ACK);
+	expect("ACK", &amid, 0, 2, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("room");
+	TCase *tcase = tcase_create("room");
+
+	tcase_add_unchecked_fixture(tcase, fixture_load, fixture_unload);
+	tcase_add_checked_fixture(tcase, setup, NULL);
+	tcase_set_timeout(tcase, 60);
+	suite_add_tcase(suite, tcase);
+	tcase_add_loop_test(tcase, test_handshake, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_refused, 0, 2);
+	tcase_add_loop_test(tcase, test_no_room, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_no_other_takes_room, 0, ROWS(paths));
+	return bpf_run(suite);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How much room half-open sessions have among the established ones, and that programs are told. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <check.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "datapath/datapath.h"
+#include "datapath/pin.h"
+#include "datapath/room.h"
+
+static const struct {
+	const char *name;
+	uint32_t max_entries;
+	uint64_t services, nat, half_open; /* entries, entries, sessions */
+	uint64_t left;
+} rows[] = {
+	{ "empty", 524288, 0, 0, 0, 16384 },
+	{ "some are half open", 524288, 20000, 5000, 12000, 4384 },
+	{ "a flood has taken it", 524288, 40000, 0, 17000, 0 },
+	{ "three quarters of one table", 524288, 393216, 0, 10, 16374 },
+	{ "more than that", 524288, 393217, 0, 10, 0 },
+	{ "of the other", 524288, 0, 500000, 10, 0 },
+	{ "a small table", 1024, 0, 0, 0, 32 },
+};
+
+START_TEST(test_left)
+{
+	struct mk_census census = { .half_open = rows[_i].half_open };
+	uint64_t left;
+
+	census.entries[0] = rows[_i].services;
+	census.entries[1] = census.entries[3] = 1000000; /* of new ones: no matter */
+	census.entries[2] = rows[_i].nat;
+	left = mk_room_left(rows[_i].max_entries, &census);
+	ck_assert_msg(left == rows[_i].left, "%s: %lu", rows[_i].name, left);
+}
+END_TEST
+
+static char dir[64], bpf_dir[96], state_dir[96];
+
+static void setup(void)
+{
+	ck_assert_msg(unshare(CLONE_NEWNET | CLONE_NEWNS) == 0, "needs root: %s", strerror(errno));
+	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	snprintf(dir, sizeof(dir), "/tmp/mk-test-room-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(mount("tmpfs", dir, "tmpfs", 0, NULL), 0);
+	snprintf(bpf_dir, sizeof(bpf_dir), "%s/fs/monokube", dir);
+	snprintf(state_dir, sizeof(state_dir), "%s/state", dir);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(umount2(dir, MNT_DETACH), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static struct mk_datapath *loaded(void)
+{
+	static const struct mk_node node = { .uplink_count = 1,
+					     .uplinks = { { .ifindex = 1, .mtu_bytes = 1500 } },
+					     .overlay_mtu_bytes = 1450,
+					     .nat_port_min = 49152,
+					     .nat_port_max = 65535 };
+	struct mk_error err = { 0 };
+	struct mk_datapath *datapath = mk_datapath_open(bpf_dir, state_dir, &node, &err);
+
+	ck_assert_msg(datapath != NULL, "%s", mk_error_text(&err));
+	ck_assert_int_eq(mk_datapath_size_sessions(datapath, 4096, 1024, &err), 0);
+	ck_assert_msg(mk_datapath_load(datapath, &err) == 0, "%s", mk_error_text(&err));
+	return datapath;
+}
+
+/* What each CPU was given; all the same. */
+static int64_t given(void)
+{
+	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, "sessions_room", NULL);
+	int cpus = libbpf_num_possible_cpus();
+	int64_t room[cpus];
+	__u32 zero = 0;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fd, &zero, room), 0);
+	for (int i = 1; i < cpus; i++)
+		ck_assert_int_eq(room[i], room[0]);
+	return room[0];
+}
+
+/* Does this kernel take an entry out of a hash (Linux 5.14)? */
+static bool can_take(void)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, 4, 4, 1, NULL), key = 0, value;
+	bool can = bpf_map_lookup_and_delete_elem(fd, &key, &value) < 0 && errno == ENOENT;
+
+	close(fd);
+	return can;
+}
+
+START_TEST(test_given)
+{
+	int64_t each = can_take() ? 128 / sysconf(_SC_NPROCESSORS_ONLN) : 0;
+	struct mk_datapath *datapath = loaded();
+	struct mk_census census = { 0 };
+	struct mk_error err = { 0 };
+
+	ck_assert_int_eq(given(), 0);
+	ck_assert_msg(mk_datapath_give_room(datapath, &census, &err) == 0, "%s",
+		      mk_error_text(&err));
+	ck_assert_int_eq(given(), each);
+	census.half_open = 128;
+	ck_assert_int_eq(mk_datapath_give_room(datapath, &census, &err), 0);
+	ck_assert_int_eq(given(), 0);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("room");
+	TCase *rules = tcase_create("rules"), *tables = tcase_create("tables");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_loop_test(rules, test_left, 0, MK_ARRAY_SIZE(rows));
+	tcase_add_checked_fixture(tables, setup, teardown);
+	tcase_set_timeout(tables, 60);
+	tcase_add_test(tables, test_given);
+	suite_add_tcase(suite, rules);
+	suite_add_tcase(suite, tables);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
