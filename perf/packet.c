@@ -2,7 +2,10 @@
 /* perf/packet - what a packet costs in each hook's chain of programs, in nanoseconds, without a
  * network around it (BPF_PROG_TEST_RUN). Each run sends one packet, because a rewritten packet is
  * another flow the next time; so a figure holds the kernel's own overhead of a run, which the last
- * row shows. Minimum and median of many runs: compare rows of one run, not of two machines. */
+ * row shows. Minimum and median of many runs: compare rows of one run, not of two machines.
+ *
+ *	MK_PACKET_RUNS=N	fewer runs, where each costs the same (perf/instructions)
+ *	MK_PACKET_SERVICES=N	so many other Services, of two backends each, are in the tables */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -13,8 +16,7 @@
 
 #define RUNS 20000
 
-static unsigned runs =
-	RUNS; /* MK_PACKET_RUNS: fewer, where each costs the same (perf/instructions) */
+static unsigned runs = RUNS;
 
 enum { PORT_MIN = 49152, PORT_MAX = 53247 }; /* of masqueraded traffic */
 
@@ -69,6 +71,28 @@ static void establish_own(void)
 	snprintf(answer, sizeof(answer), "tcp 10.244.2.7:8080 > 10.244.1.1:%u", port);
 	send_one(MK_HOOK_OVERLAY, answer, SYN | ACK, &out);
 	send_one(MK_HOOK_HOST, request, ACK, &out);
+}
+
+static void add_other(uint32_t number)
+{
+	const struct mk_service service = { .id = 100000 + number,
+					    .generation = 1,
+					    .backend_count = 2,
+					    .local_weight = 1,
+					    .account_id = 100000 + number };
+	const struct mk_service_key key = { .addr.word = { htonl(0x0a640000 + number) },
+					    .port = htons(80),
+					    .proto = IPPROTO_TCP };
+	struct mk_backend_key at = { .service_id = service.id, .generation = 1 };
+
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, 0), 0);
+	for (at.index = 0; at.index < service.backend_count; at.index++) {
+		struct mk_backend backend = { .addr.word = { htonl(0x0af40000 + number) },
+					      .port = htons((uint16_t)(8080 + at.index)) };
+
+		ck_assert_int_eq(
+			bpf_map_update_elem(fixture_map("service_backends"), &at, &backend, 0), 0);
+	}
 }
 
 static void establish(void)
@@ -248,7 +272,12 @@ static void measure_shortage(int row)
 
 START_TEST(measure_all)
 {
+	const char *others = getenv("MK_PACKET_SERVICES");
+
+	fixture_room(INT32_MAX); /* as on a node that no flood keeps busy */
 	establish();
+	for (int i = 0; others && i < atoi(others); i++)
+		add_other((uint32_t)i);
 	printf("%-34s %8s %8s   ns per packet, %u runs\n", "", "min", "median", runs);
 	for (int row = 0; row < ROWS(rows); row++)
 		measure(row);
