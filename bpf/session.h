@@ -2,9 +2,9 @@
 /* bpf/session.h - find, open and promote sessions. A session is a pair of entries, one per
  * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
  *
- * A new session lives in an LRU table, so a flood of first packets evicts only first packets; of TCP, if there is
- * room for it, at once in the table where it is going to stay (session_room()). With
- * the client's next packet after an answer (TCP, SCTP: the handshake is done) it moves to the table that
+ * A new session lives in an LRU table, so a flood of first packets evicts only first packets; one of TCP
+ * at once where it is going to stay, as long as there is room for such ones (session_room()). With the
+ * client's next packet after an answer (TCP, SCTP: the handshake is done) it moves to the table that
  * is never evicted and only expired by user space. An answer alone does not do: one question, such as
  * a name, needs no place there, and servers answer made-up clients. Pings stay in the LRU table, and
  * for some seconds what UDP leaves behind when it moves (session_leave()). */
@@ -172,7 +172,8 @@ static __always_inline int session_establish(void *established, const struct mk_
 
 /* The pair is in the other table. A packet on another CPU may have looked there before it was, and be
  * about to look here: with TCP and SCTP there is none, as the server says nothing before the packet that
- * moves the pair (TCP Fast Open aside). A UDP server may, so its pair stays here too, until the agent's sweep. */
+ * moves the pair (TCP Fast Open aside). A UDP server may, so its pair stays here too, until the agent's
+ * sweep. */
 static __always_inline void session_leave(struct session_tables tables, const struct mk_tuple *key,
 					  struct mk_session *session,
 					  const struct mk_tuple *peer_key, struct mk_session *peer)

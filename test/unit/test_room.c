@@ -4,17 +4,11 @@
 #include <bpf/libbpf.h>
 #include <check.h>
 #include <errno.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/datapath.h"
-#include "datapath/pin.h"
 #include "datapath/room.h"
+#include "unit/datapath_fixture.h"
 
 static const struct {
 	const char *name;
@@ -44,45 +38,10 @@ START_TEST(test_left)
 }
 END_TEST
 
-static char dir[64], bpf_dir[96], state_dir[96];
-
-static void setup(void)
-{
-	ck_assert_msg(unshare(CLONE_NEWNET | CLONE_NEWNS) == 0, "needs root: %s", strerror(errno));
-	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	snprintf(dir, sizeof(dir), "/tmp/mk-test-room-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_int_eq(mount("tmpfs", dir, "tmpfs", 0, NULL), 0);
-	snprintf(bpf_dir, sizeof(bpf_dir), "%s/fs/monokube", dir);
-	snprintf(state_dir, sizeof(state_dir), "%s/state", dir);
-}
-
-static void teardown(void)
-{
-	ck_assert_int_eq(umount2(dir, MNT_DETACH), 0);
-	ck_assert_int_eq(rmdir(dir), 0);
-}
-
-static struct mk_datapath *loaded(void)
-{
-	static const struct mk_node node = { .uplink_count = 1,
-					     .uplinks = { { .ifindex = 1, .mtu_bytes = 1500 } },
-					     .overlay_mtu_bytes = 1450,
-					     .nat_port_min = 49152,
-					     .nat_port_max = 65535 };
-	struct mk_error err = { 0 };
-	struct mk_datapath *datapath = mk_datapath_open(bpf_dir, state_dir, &node, &err);
-
-	ck_assert_msg(datapath != NULL, "%s", mk_error_text(&err));
-	ck_assert_int_eq(mk_datapath_size_sessions(datapath, 4096, 1024, &err), 0);
-	ck_assert_msg(mk_datapath_load(datapath, &err) == 0, "%s", mk_error_text(&err));
-	return datapath;
-}
-
 /* What each CPU was given; all the same. */
 static int64_t given(void)
 {
-	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, "sessions_room", NULL);
+	cleanup_close int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "sessions_room", NULL);
 	int cpus = libbpf_num_possible_cpus();
 	int64_t room[cpus];
 	__u32 zero = 0;
@@ -105,17 +64,16 @@ static bool can_take(void)
 
 START_TEST(test_given)
 {
-	int64_t each = can_take() ? 128 / sysconf(_SC_NPROCESSORS_ONLN) : 0;
-	struct mk_datapath *datapath = loaded();
+	struct mk_datapath *datapath = fx_loaded();
+	uint32_t max_entries = mk_datapath_session_table(datapath, 0)->max_entries;
 	struct mk_census census = { 0 };
-	struct mk_error err = { 0 };
+	int64_t all = (int64_t)mk_room_left(max_entries, &census);
 
 	ck_assert_int_eq(given(), 0);
-	ck_assert_msg(mk_datapath_give_room(datapath, &census, &err) == 0, "%s",
-		      mk_error_text(&err));
-	ck_assert_int_eq(given(), each);
-	census.half_open = 128;
-	ck_assert_int_eq(mk_datapath_give_room(datapath, &census, &err), 0);
+	fx_ok(mk_datapath_give_room(datapath, &census, &fx.err));
+	ck_assert_int_eq(given(), can_take() ? all / sysconf(_SC_NPROCESSORS_ONLN) : 0);
+	census.half_open = (uint64_t)all;
+	fx_ok(mk_datapath_give_room(datapath, &census, &fx.err));
 	ck_assert_int_eq(given(), 0);
 	mk_datapath_free(datapath);
 }
@@ -125,17 +83,12 @@ int main(void)
 {
 	Suite *suite = suite_create("room");
 	TCase *rules = tcase_create("rules"), *tables = tcase_create("tables");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_loop_test(rules, test_left, 0, MK_ARRAY_SIZE(rows));
-	tcase_add_checked_fixture(tables, setup, teardown);
+	tcase_add_checked_fixture(tables, fx_setup, fx_teardown);
 	tcase_set_timeout(tables, 60);
 	tcase_add_test(tables, test_given);
 	suite_add_tcase(suite, rules);
 	suite_add_tcase(suite, tables);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return unit_run(suite);
 }
