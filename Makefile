@@ -68,7 +68,7 @@ TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos image unit lint format perf perf-scale clean test-bins
+.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image unit lint format perf perf-scale clean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -224,6 +224,9 @@ chaos: deps ## faults at random under load, SECONDS=300, or KILLS=100 of the age
 floods: deps ## FLOOD=10000000 first packets by each way, TCP and UDP, beside 1,000 connections
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/lab/flood
 	$(Q)FLOOD=$(or $(FLOOD),10000000) test/lab/t_floods.sh
+
+mutants: deps ## every rule of Services taken out of a copy, one at a time: is there a row that fails? Minutes
+	$(Q)test/mutants/run $(ENTRIES)
 
 demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
