@@ -489,6 +489,26 @@ static __always_inline int session_take_port(struct session_tables tables, const
 	return -1;
 }
 
+/* The answer's direction has got the last place among the established ones: both go where others make
+ * room. Returns 0, or -1. */
+static __always_inline int session_leave_room(struct session_tables tables,
+					      const struct mk_tuple *key,
+					      const struct mk_session *session)
+{
+	struct mk_tuple reverse;
+	struct mk_session copy, *there;
+
+	session_peer_key(&reverse, session);
+	there = bpf_map_lookup_elem(tables.established, &reverse);
+	if (!there)
+		return -1;
+	copy = *there;
+	bpf_map_delete_elem(tables.established, &reverse);
+	if (bpf_map_update_elem(tables.half_open, &reverse, &copy, BPF_NOEXIST))
+		return -1;
+	return bpf_map_update_elem(tables.half_open, key, session, BPF_ANY) ? -1 : 0;
+}
+
 /* Open the session of which @pkt is the first packet. Returns MK_PARSED with request->to complete,
  * or a drop reason. */
 static __always_inline int session_open(struct session_tables tables, const struct packet *pkt,
@@ -516,11 +536,13 @@ static __always_inline int session_open(struct session_tables tables, const stru
 			(*room)--;
 			return MK_PARSED;
 		}
+		if (session_leave_room(tables, &pkt->tuple, &session) == 0)
+			return MK_PARSED;
 	} else if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0) {
 		return MK_PARSED;
 	}
 	tuple_reverse(&reverse, &request->to);
-	bpf_map_delete_elem(request->has_room ? tables.established : tables.half_open, &reverse);
+	bpf_map_delete_elem(tables.half_open, &reverse);
 	return MK_DROP_SESSION_TABLE_FULL;
 }
 

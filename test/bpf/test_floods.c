@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* More flows than there is room for: 64 NAT ports per destination and tables of a thousand entries.
  * First packets make room for one another; what is established keeps its entry and its port. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -263,6 +265,35 @@ START_TEST(test_no_room_for_established)
 }
 END_TEST
 
+static void fill(const char *map, unsigned entries)
+{
+	struct mk_session other = { .flags = MK_SESSION_OPEN };
+	struct mk_tuple key = { .proto = IPPROTO_TCP };
+
+	for (unsigned i = 0; i < entries; i++) {
+		key.saddr.word[0] = htonl(0x64400000 + i);
+		other.to = key;
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map(map), &key, &other, BPF_NOEXIST),
+				 0);
+	}
+}
+
+/* There is one place left among the established ones, and a connection wants two. */
+START_TEST(test_last_place)
+{
+	const struct path *path = &paths[_i];
+	const char *map = _i ? "sessions" : "nat_sessions";
+
+	fill(map, 1023);
+	for (unsigned port = 2000; port < 2004; port++) {
+		ck_assert_msg(establish(path, port), "%s: the SYN was dropped", path->name);
+		ck_assert_uint_ne(ask(path, "tcp", port, ACK), 0);
+		ck_assert_uint_eq(fixture_count(map), 1023);
+	}
+	ck_assert_int_eq(fixture_room_taken(), 0);
+}
+END_TEST
+
 /* As where other half-open TCP sessions have used up the room among the established ones. */
 static void setup_without_room(void)
 {
@@ -295,6 +326,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_longest_ended_first, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_udp_question_and_answer, 0, ROWS(paths));
 	tcase_add_test(tcase, test_no_room_for_established);
+	tcase_add_loop_test(tcase, test_last_place, 0, ROWS(paths));
 	tcase_add_loop_test(no_room, test_first_packets_make_room, 0, 2 * ROWS(paths));
 	tcase_add_test(no_room, test_no_room_for_established);
 	return bpf_run(suite);
