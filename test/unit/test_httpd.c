@@ -11,9 +11,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "http/httpd.h"
+#include "unit/http_client.h"
 #include "unit/unit.h"
-
-#define PATIENCE_TURNS 10000 /* of the loop, about a millisecond each */
 
 static const struct mk_httpd_limits limits = {
 	.connections = 6, .per_listener = 4, .per_client = 3, .seconds = 1
@@ -39,26 +38,12 @@ static void answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
 	mk_httpd_reply_header(reply, "X-Number", "%d", 7);
 }
 
-/* A port that nobody has, of 127.0.0.1. */
-static struct mk_ip_port free_port(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-	close(fd);
-	return (struct mk_ip_port){ ip_of("127.0.0.1"), ntohs(address.sin_port) };
-}
-
 static void setup(void)
 {
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	httpd = mk_httpd_new(&loop, &limits);
 	ck_assert_ptr_nonnull(httpd);
-	at = free_port();
+	at = http_free_port();
 	listener = mk_httpd_listen(httpd, &at, answer, asked, &err);
 	ck_assert_msg(listener != NULL, "%s", mk_error_text(&err));
 }
@@ -73,30 +58,14 @@ static void teardown(void)
 
 static void turn(void)
 {
-	uv_run(&loop, UV_RUN_NOWAIT);
-	usleep(1000);
+	http_turn(&loop);
 }
 
 /* ---- clients ----------------------------------------------------------------------------------- */
 
-static int dial(const struct mk_ip_port *to)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_port = htons(to->port),
-				       .sin_addr = to->ip.v4 };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		close(fd);
-		return -errno;
-	}
-	fcntl(fd, F_SETFL, O_NONBLOCK);
-	return fd;
-}
-
 static void say(int fd, const char *text, size_t bytes)
 {
-	for (int i = 0; bytes > 0 && i < PATIENCE_TURNS; i++) {
+	for (int i = 0; bytes > 0 && i < HTTP_PATIENCE_TURNS; i++) {
 		ssize_t sent = send(fd, text, bytes, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno != EAGAIN)
@@ -105,24 +74,6 @@ static void say(int fd, const char *text, size_t bytes)
 		bytes -= sent > 0 ? (size_t)sent : 0;
 		turn();
 	}
-}
-
-/* What comes until the server closes, into @text; false: it does not close. */
-static bool hear(int fd, char *text, size_t size)
-{
-	size_t used = 0;
-
-	for (int i = 0; i < PATIENCE_TURNS; i++) {
-		ssize_t got = recv(fd, text + used, size - 1 - used, 0);
-
-		used += got > 0 ? (size_t)got : 0;
-		text[used] = '\0';
-		if (got == 0 || (got < 0 && errno != EAGAIN))
-			return true;
-		if (got < 0)
-			turn();
-	}
-	return false;
 }
 
 static bool is_closed(int fd)
@@ -135,7 +86,7 @@ static bool is_closed(int fd)
 
 static void wait_closed(int fd)
 {
-	for (int i = 0; i < PATIENCE_TURNS && !is_closed(fd); i++)
+	for (int i = 0; i < HTTP_PATIENCE_TURNS && !is_closed(fd); i++)
 		turn();
 	ck_assert(is_closed(fd));
 }
@@ -188,11 +139,11 @@ START_TEST(test_request)
 {
 	const char *body;
 	char text[4096];
-	int fd = dial(&at);
+	int fd = http_dial(&at);
 
 	asked[0] = '\0';
 	say(fd, rows[_i].request, strlen(rows[_i].request));
-	ck_assert(hear(fd, text, sizeof(text)));
+	ck_assert(http_hear(&loop, fd, text, sizeof(text)));
 	close(fd);
 	ck_assert_str_eq(asked, rows[_i].path ? rows[_i].path : "");
 	for (size_t i = 0; i < MK_ARRAY_SIZE(rows[_i].expected) && rows[_i].expected[i]; i++)
@@ -207,12 +158,12 @@ END_TEST
 /* The server is as good as before. */
 static void still_answers(void)
 {
-	int fd = dial(&at);
+	int fd = http_dial(&at);
 	char text[4096];
 
 	ck_assert_int_ge(fd, 0);
 	say(fd, rows[0].request, strlen(rows[0].request));
-	ck_assert(hear(fd, text, sizeof(text)));
+	ck_assert(http_hear(&loop, fd, text, sizeof(text)));
 	close(fd);
 	ck_assert_msg(contains(text, " 200 "), "%s", text);
 }
@@ -228,12 +179,12 @@ START_TEST(test_big_request)
 					      "GET / HTTP/1.1\r\n" HOST "X: ", "GET /", "" };
 	cleanup_free char *much = malloc(MUCH);
 	char text[4096];
-	int fd = dial(&at);
+	int fd = http_dial(&at);
 
 	memset(much, 'a', MUCH);
 	say(fd, starts[_i], strlen(starts[_i]));
 	say(fd, much, MUCH);
-	ck_assert_msg(hear(fd, text, sizeof(text)), "the server reads all of it");
+	ck_assert_msg(http_hear(&loop, fd, text, sizeof(text)), "the server reads all of it");
 	close(fd);
 	still_answers();
 }
@@ -243,15 +194,15 @@ END_TEST
 START_TEST(test_slow_client)
 {
 	char text[4096];
-	int idle = dial(&at), dripping = dial(&at);
+	int idle = http_dial(&at), dripping = http_dial(&at);
 
-	for (int i = 0; i < PATIENCE_TURNS && !is_closed(dripping); i++) {
+	for (int i = 0; i < HTTP_PATIENCE_TURNS && !is_closed(dripping); i++) {
 		if (i % 100 == 0)
 			send(dripping, "G", 1, MSG_NOSIGNAL);
 		turn();
 	}
 	ck_assert(is_closed(dripping));
-	ck_assert(hear(idle, text, sizeof(text)));
+	ck_assert(http_hear(&loop, idle, text, sizeof(text)));
 	close(idle);
 	close(dripping);
 	still_answers();
@@ -263,10 +214,10 @@ START_TEST(test_many_of_one_client)
 	int fds[3], more;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fds); i++) {
-		fds[i] = dial(&at);
+		fds[i] = http_dial(&at);
 		turn();
 	}
-	more = dial(&at);
+	more = http_dial(&at);
 	for (int i = 0; i < 200 && !is_closed(more); i++)
 		turn();
 	ck_assert_msg(is_closed(more), "one client has more than 3 connections");
@@ -283,16 +234,16 @@ END_TEST
 /* Six connections of any listeners are the end, though each may have four. */
 START_TEST(test_many_of_all)
 {
-	struct mk_ip_port others[2] = { free_port(), free_port() };
+	struct mk_ip_port others[2] = { http_free_port(), http_free_port() };
 	int fds[6], more;
 
 	for (size_t i = 0; i < 2; i++)
 		ck_assert_ptr_nonnull(mk_httpd_listen(httpd, &others[i], answer, asked, &err));
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fds); i++) {
-		fds[i] = dial(i < 3 ? &others[0] : &others[1]);
+		fds[i] = http_dial(i < 3 ? &others[0] : &others[1]);
 		turn();
 	}
-	more = dial(&at);
+	more = http_dial(&at);
 	for (int i = 0; i < 200 && !is_closed(more); i++)
 		turn();
 	ck_assert_msg(is_closed(more), "there are more than 6 connections");
@@ -322,13 +273,13 @@ END_TEST
 /* With its connections; and the port is free at once. */
 START_TEST(test_close)
 {
-	int fd = dial(&at);
+	int fd = http_dial(&at);
 
 	say(fd, "GET", 3);
 	mk_httpd_close(listener);
 	wait_closed(fd);
 	close(fd);
-	ck_assert_int_eq(dial(&at), -ECONNREFUSED);
+	ck_assert_int_eq(http_dial(&at), -ECONNREFUSED);
 	listener = mk_httpd_listen(httpd, &at, answer, asked, &err);
 	ck_assert_msg(listener != NULL, "%s", mk_error_text(&err));
 	still_answers();
@@ -338,7 +289,7 @@ END_TEST
 /* Teardown finds connections, one with half a request. */
 START_TEST(test_free_with_connections)
 {
-	int idle = dial(&at), half = dial(&at);
+	int idle = http_dial(&at), half = http_dial(&at);
 
 	say(half, "GET / HT", 8);
 	turn();

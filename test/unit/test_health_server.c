@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a node answers at /healthz, /livez and a Service's healthCheckNodePort, asked over loopback: the
+ * agent's health part alone, on the test's loop. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/health_internal.h"
+#include "base/cleanup.h"
+#include "unit/http_client.h"
+#include "unit/model_text.h"
+#include "unit/unit.h"
+
+static struct mk_agent agent;
+static struct mk_error err;
+
+static void setup(void)
+{
+	agent = (struct mk_agent){ .listed = true };
+	snprintf(agent.config.node_name, sizeof(agent.config.node_name), "n");
+	agent.config.healthz = http_free_port();
+	agent.model = mk_model_new();
+	ck_assert_ptr_nonnull(agent.model);
+	ck_assert_int_eq(uv_loop_init(&agent.loop), 0);
+	ck_ok(mk_agent_health_start(&agent, &err));
+	mk_agent_health_serve(&agent);
+	http_turn(&agent.loop);
+}
+
+static void teardown(void)
+{
+	mk_agent_health_stop(&agent);
+	uv_close((uv_handle_t *)&agent.health->retry, NULL);
+	ck_assert_int_eq(uv_run(&agent.loop, UV_RUN_DEFAULT), 0);
+	ck_assert_int_eq(uv_loop_close(&agent.loop), 0);
+	mk_agent_health_free(&agent);
+	mk_model_free(agent.model);
+}
+
+/* The whole answer to GET @path. */
+static void ask(const struct mk_ip_port *at, const char *path, char *answer, size_t size)
+{
+	char request[128];
+	int fd = http_dial(at), length;
+
+	ck_assert_msg(fd >= 0, "nobody answers at port %u", at->port);
+	length = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+	ck_assert_int_eq(send(fd, request, (size_t)length, MSG_NOSIGNAL), length);
+	ck_assert(http_hear(&agent.loop, fd, answer, size));
+	close(fd);
+}
+
+static void expect(const char *name, const char *answer, const char *const *parts, size_t count)
+{
+	for (size_t i = 0; i < count && parts[i]; i++)
+		ck_assert_msg(strstr(answer, parts[i]), "%s: no '%s' in %s", name, parts[i],
+			      answer);
+}
+
+/* ---- the node ---------------------------------------------------------------------------------- */
+
+#define NODE(members) "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'" members "}}"
+#define STAYS	      NODE("")
+#define BEING_DELETED NODE(", 'deletionTimestamp': '2024-02-29T12:00:00Z'")
+#define TAINTED                                                           \
+	"{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}," \
+	"'spec': {'taints': [{'key': 'ToBeDeletedByClusterAutoscaler'}]}}"
+#define JSON	"\r\nContent-Type: application/json\r\n"
+#define NOSNIFF "\r\nX-Content-Type-Options: nosniff\r\n"
+
+static const struct {
+	const char *name, *node, *path;
+	unsigned waiting_s;
+	const char *parts[6];
+} nodes[] = {
+	{ "/healthz",
+	  STAYS,
+	  "/healthz",
+	  0,
+	  { "HTTP/1.1 200 ", JSON, NOSNIFF, "{\"lastUpdated\":\"",
+	    ",\"nodeEligible\":true,\"healthy\":true" } },
+	{ "/livez",
+	  STAYS,
+	  "/livez",
+	  0,
+	  { "HTTP/1.1 200 ", JSON, NOSNIFF, "{\"lastUpdated\":\"",
+	    "Z\",\"healthy\":true,\"status\"" } },
+	{ "another path", STAYS, "/", 0, { "HTTP/1.1 404 " } },
+	{ "a node that is being deleted: /healthz",
+	  BEING_DELETED,
+	  "/healthz",
+	  0,
+	  { "HTTP/1.1 503 ", ",\"nodeEligible\":false,\"healthy\":true" } },
+	{ "a node that is being deleted: /livez", BEING_DELETED, "/livez", 0, { "HTTP/1.1 200 " } },
+	{ "the autoscaler's taint: /healthz", TAINTED, "/healthz", 0, { "HTTP/1.1 503 " } },
+	{ "the autoscaler's taint: /livez", TAINTED, "/livez", 0, { "HTTP/1.1 200 " } },
+	{ "a change waits for 59 s", STAYS, "/healthz", 59, { "HTTP/1.1 200 " } },
+	{ "a change waits for 61 s: /healthz",
+	  STAYS,
+	  "/healthz",
+	  61,
+	  { "HTTP/1.1 503 ", ",\"nodeEligible\":true,\"healthy\":false" } },
+	{ "a change waits for 61 s: /livez",
+	  STAYS,
+	  "/livez",
+	  61,
+	  { "HTTP/1.1 503 ", "Z\",\"healthy\":false,\"status\"" } },
+};
+
+START_TEST(test_node)
+{
+	char answer[2048];
+
+	apply_good_text(agent.model, nodes[_i].node);
+	mk_agent_health_updated(&agent);
+	if (nodes[_i].waiting_s)
+		agent.health->state.waiting_since_ns =
+			mk_agent_now_ns() - nodes[_i].waiting_s * 1000000000ULL;
+	ask(&agent.config.healthz, nodes[_i].path, answer, sizeof(answer));
+	expect(nodes[_i].name, answer, nodes[_i].parts, MK_ARRAY_SIZE(nodes[_i].parts));
+}
+END_TEST
+
+/* ---- a Service ----------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *path;
+	size_t local_ready;
+	const char *parts[6];
+} services[] = {
+	{ "endpoints here",
+	  "/",
+	  2,
+	  { "HTTP/1.1 200 ", "\r\nX-Load-Balancing-Endpoint-Weight: 2\r\n",
+	    "\"localEndpoints\": 2," } },
+	{ "endpoints here: any path", "/any/path?x=y", 1, { "HTTP/1.1 200 " } },
+	{ "endpoints here: headers", "/", 2, { JSON, NOSNIFF } },
+	{ "endpoints here: body",
+	  "/",
+	  2,
+	  { "\"namespace\": \"x\"", "\"name\": \"s\"", "\"serviceProxyHealthy\": true" } },
+	{ "no endpoint here",
+	  "/",
+	  0,
+	  { "HTTP/1.1 503 ", "\r\nX-Load-Balancing-Endpoint-Weight: 0\r\n", JSON, NOSNIFF,
+	    "\"localEndpoints\": 0," } },
+};
+
+START_TEST(test_service_port)
+{
+	char answer[2048], namespace_[] = "x", name[] = "s";
+	struct mk_ip_port at = http_free_port();
+	struct mk_compiled_service compiled = { .namespace_ = namespace_,
+						.name = name,
+						.health_check_port = at.port,
+						.local_ready_count = services[_i].local_ready };
+
+	mk_agent_health_service(&agent, "x/s", &compiled);
+	http_turn(&agent.loop);
+	ask(&at, services[_i].path, answer, sizeof(answer));
+	expect(services[_i].name, answer, services[_i].parts, MK_ARRAY_SIZE(services[_i].parts));
+	compiled.health_check_port = 0;
+	mk_agent_health_service(&agent, "x/s", &compiled);
+	ck_assert_msg(http_dial(&at) < 0, "no healthCheckNodePort any more");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("health server");
+	TCase *tcase = tcase_create("all");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_loop_test(tcase, test_node, 0, MK_ARRAY_SIZE(nodes));
+	tcase_add_loop_test(tcase, test_service_port, 0, MK_ARRAY_SIZE(services));
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
