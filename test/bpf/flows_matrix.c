@@ -110,6 +110,11 @@ int flows_matrix_count(void)
 	return (int)MK_ARRAY_SIZE(lines) * CELLS / step();
 }
 
+const char *flows_matrix_rule(int number)
+{
+	return lines[number * step() / CELLS].rule;
+}
+
 void flows_matrix_run(int number)
 {
 	int cell = number * step(), line = cell / CELLS, state = cell % CELLS % STATES;

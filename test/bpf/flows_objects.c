@@ -187,14 +187,27 @@ const struct flow_section flows_objects = { "which objects count", rows, (int)MK
 #define IS_NOTHING	 "pod tcp vip:80 = dropped NO_ROUTE", "outside tcp node:30080 = untouched", "outside tcp lb:80 = untouched"
 #define IS_EXTERNAL_NAME IS_NOTHING
 #define IS_HEADLESS	 IS_NOTHING
-#define CHANGE(from, to) { #from " becomes " #to, { TO_##from, "endpoints L", IS_##from, TO_##to, IS_##to } }
+#define CHANGE(title, from, to) { title, { TO_##from, "endpoints L", IS_##from, TO_##to, IS_##to } }
 
 static const struct flow_row types[] = {
-	CHANGE(CLUSTER_IP, NODE_PORT), CHANGE(CLUSTER_IP, LOAD_BALANCER), CHANGE(CLUSTER_IP, EXTERNAL_NAME), CHANGE(CLUSTER_IP, HEADLESS),
-	CHANGE(NODE_PORT, CLUSTER_IP), CHANGE(NODE_PORT, LOAD_BALANCER), CHANGE(NODE_PORT, EXTERNAL_NAME), CHANGE(NODE_PORT, HEADLESS),
-	CHANGE(LOAD_BALANCER, CLUSTER_IP), CHANGE(LOAD_BALANCER, NODE_PORT), CHANGE(LOAD_BALANCER, EXTERNAL_NAME), CHANGE(LOAD_BALANCER, HEADLESS),
-	CHANGE(EXTERNAL_NAME, CLUSTER_IP), CHANGE(EXTERNAL_NAME, NODE_PORT), CHANGE(EXTERNAL_NAME, LOAD_BALANCER),
-	CHANGE(HEADLESS, CLUSTER_IP), CHANGE(HEADLESS, NODE_PORT), CHANGE(HEADLESS, LOAD_BALANCER),
+	CHANGE("ClusterIP becomes NodePort", CLUSTER_IP, NODE_PORT),
+	CHANGE("ClusterIP becomes LoadBalancer", CLUSTER_IP, LOAD_BALANCER),
+	CHANGE("ClusterIP becomes ExternalName", CLUSTER_IP, EXTERNAL_NAME),
+	CHANGE("ClusterIP becomes headless", CLUSTER_IP, HEADLESS),
+	CHANGE("NodePort becomes ClusterIP", NODE_PORT, CLUSTER_IP),
+	CHANGE("NodePort becomes LoadBalancer", NODE_PORT, LOAD_BALANCER),
+	CHANGE("NodePort becomes ExternalName", NODE_PORT, EXTERNAL_NAME),
+	CHANGE("NodePort becomes headless", NODE_PORT, HEADLESS),
+	CHANGE("LoadBalancer becomes ClusterIP", LOAD_BALANCER, CLUSTER_IP),
+	CHANGE("LoadBalancer becomes NodePort", LOAD_BALANCER, NODE_PORT),
+	CHANGE("LoadBalancer becomes ExternalName", LOAD_BALANCER, EXTERNAL_NAME),
+	CHANGE("LoadBalancer becomes headless", LOAD_BALANCER, HEADLESS),
+	CHANGE("ExternalName becomes ClusterIP", EXTERNAL_NAME, CLUSTER_IP),
+	CHANGE("ExternalName becomes NodePort", EXTERNAL_NAME, NODE_PORT),
+	CHANGE("ExternalName becomes LoadBalancer", EXTERNAL_NAME, LOAD_BALANCER),
+	CHANGE("headless becomes ClusterIP", HEADLESS, CLUSTER_IP),
+	CHANGE("headless becomes NodePort", HEADLESS, NODE_PORT),
+	CHANGE("headless becomes LoadBalancer", HEADLESS, LOAD_BALANCER),
 };
 /* clang-format on */
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every rule of Services that shows in packets: the cluster's objects through model, compile and
  * sync into the tables, packets through the programs, and the answers back. */
+#include <string.h>
+
 #include "bpf/cluster.h"
 #include "bpf/flow.h"
 #include "bpf/run.h"
@@ -89,20 +91,44 @@ static TCase *rows_case(Suite *suite, const char *name, void (*reset)(void))
 	return tcase;
 }
 
+/* MK_FLOWS_ROW: rows that begin so, alone (test/mutants). */
+static bool is_chosen(const char *rule)
+{
+	const char *wanted = getenv("MK_FLOWS_ROW");
+
+	return !wanted || strncmp(rule, wanted, strlen(wanted)) == 0;
+}
+
+static void add_section(TCase *tcase, const TTest *test, const struct flow_section *section)
+{
+	for (int i = 0; i < section->count; i++)
+		if (is_chosen(section->rows[i].rule))
+			tcase_add_loop_test(tcase, test, i, i + 1);
+}
+
 static void add_rows(Suite *suite, const char *name, void (*reset)(void))
 {
 	TCase *rows = rows_case(suite, name, reset);
 
-	tcase_add_loop_test(rows, test_objects, 0, flows_objects.count);
-	tcase_add_loop_test(rows, test_types, 0, flows_types.count);
-	tcase_add_loop_test(rows, test_endpoints, 0, flows_endpoints.count);
-	tcase_add_loop_test(rows, test_topology, 0, flows_topology.count);
-	tcase_add_loop_test(rows, test_addresses, 0, flows_addresses.count);
-	tcase_add_loop_test(rows, test_refusals, 0, flows_refusals.count);
-	tcase_add_loop_test(rows, test_sessions, 0, flows_sessions.count);
-	tcase_add_loop_test(rows, test_beside, 0, flows_beside.count);
-	tcase_add_loop_test(rows, test_hostports, 0, flows_hostports.count);
-	tcase_add_loop_test(rows, test_kube_proxy, 0, flows_kube_proxy.count);
+	add_section(rows, test_objects, &flows_objects);
+	add_section(rows, test_types, &flows_types);
+	add_section(rows, test_endpoints, &flows_endpoints);
+	add_section(rows, test_topology, &flows_topology);
+	add_section(rows, test_addresses, &flows_addresses);
+	add_section(rows, test_refusals, &flows_refusals);
+	add_section(rows, test_sessions, &flows_sessions);
+	add_section(rows, test_beside, &flows_beside);
+	add_section(rows, test_hostports, &flows_hostports);
+	add_section(rows, test_kube_proxy, &flows_kube_proxy);
+}
+
+static void add_matrix(Suite *suite)
+{
+	TCase *matrix = rows_case(suite, "matrix", fixture_reset);
+
+	for (int i = 0; i < flows_matrix_count(); i++)
+		if (is_chosen(flows_matrix_rule(i)))
+			tcase_add_loop_test(matrix, test_matrix, i, i + 1);
 }
 
 int main(void)
@@ -111,7 +137,6 @@ int main(void)
 
 	add_rows(suite, "rows", fixture_reset);
 	add_rows(suite, "rows, no room", reset_without_room);
-	tcase_add_loop_test(rows_case(suite, "matrix", fixture_reset), test_matrix, 0,
-			    flows_matrix_count());
+	add_matrix(suite);
 	return bpf_run(suite);
 }
