@@ -33,6 +33,7 @@ static const struct flow_row rows[] = {
 	{ "a slice without endpoints", { SLICE(TCP_8080 "'endpoints': null"), "pod tcp vip:80 = refused" } },
 	{ "addressType IPv6 is left out", { "endpoints L", SLICE_OF("x", "s", "v6", "IPv6", TCP_8080 "'endpoints': [{'addresses': ['fd00::7']}]"), "pod tcp vip:80 = L kept" } },
 	{ "addressType IPv6 alone: no endpoint", { SLICE_OF("x", "s", "v6", "IPv6", TCP_8080 "'endpoints': [{'addresses': ['fd00::7']}]"), "pod tcp vip:80 = refused" } },
+	{ "addressType IPv6 is left out, whatever its addresses are", { "endpoints L", SLICE_OF("x", "s", "v6", "IPv6", TCP_8080 "'endpoints': [{'addresses': ['10.244.2.7']}]"), "pod tcp vip:80 = L kept" } },
 	{ "addressType FQDN is left out", { "endpoints L", SLICE_OF("x", "s", "fqdn", "FQDN", TCP_8080 "'endpoints': [{'addresses': ['a.example']}]"), "pod tcp vip:80 = L kept" } },
 	{ "a protocol that is not said is TCP", { SLICE("'ports': [{'name': 'tcp', 'port': 8080}], 'endpoints': [" L("") "]"), "pod tcp vip:80 = L kept" } },
 	{ "endpoints come and go", { "endpoints", "pod tcp vip:80 = refused", "endpoints L", "pod tcp vip:80 = L kept", "endpoints R T", "pod tcp vip:80 = R T kept", "endpoints", "pod tcp vip:80 = refused" } },

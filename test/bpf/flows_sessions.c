@@ -76,6 +76,8 @@ static const struct flow_row rows[] = {
 	{ "TCP to an endpoint that is in no slice any more goes on", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
 	{ "TCP from outside to an endpoint that is in no slice any more goes on", { "endpoints L", "open a outside tcp node:30080 = L masq", "endpoints R", "sweep", "a goes on", "outside tcp node:30080 = R masq" } },
 	{ "TCP: a packet of no session does not leave untranslated", { "endpoints R", "open a pod tcp vip:80 = R kept", "endpoints", "sessions expire", "a now refused" } },
+	{ "TCP: a packet of no session is as a first one: inside", { "endpoints R", "open a pod tcp vip:80 = R kept", "open b pod tcp lb:80 = R masq", "open c host tcp vip:80 = R", "endpoints L", "sessions expire", "a now L kept", "b now L masq", "c now L" } },
+	{ "TCP: a packet of no session is as a first one: outside", { "endpoints R", "open a outside tcp node:30080 = R masq", "open b outside tcp lb:80 = R masq", "open c outside tcp vip:80 = R masq", "endpoints L", "sessions expire", "a now L masq", "b now L masq", "c now L masq" } },
 
 	/* what a flow was opened by is gone: connections outlive it, datagrams do not */
 	{ "TCP from outside outlives its node port", { "endpoints L", "open a outside tcp node:30080 = L masq", SPEC("'type': 'ClusterIP'"), "a goes on", "sweep", "sweep", "a goes on", "outside tcp node:30080 = untouched", "a errors" } },

@@ -54,6 +54,16 @@ START_TEST(test_masquerade_tcp)
 }
 END_TEST
 
+/* Nobody knows its session: outside it must not be seen as the pod's, all the same. */
+START_TEST(test_masquerade_tcp_in_the_middle)
+{
+	send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443",
+		 &(struct frame_options){ .tcp_flags = ACK });
+	send_out("tcp 10.244.1.2:40001 > 203.0.113.10:443",
+		 &(struct frame_options){ .tcp_flags = RST });
+}
+END_TEST
+
 START_TEST(test_masquerade_udp)
 {
 	unsigned port = send_out("udp 10.244.1.2:40000 > 203.0.113.10:53",
@@ -389,6 +399,7 @@ int main(void)
 	TCase *tcase = bpf_case(suite, "sessions");
 
 	tcase_add_test(tcase, test_masquerade_tcp);
+	tcase_add_test(tcase, test_masquerade_tcp_in_the_middle);
 	tcase_add_test(tcase, test_masquerade_udp);
 	tcase_add_test(tcase, test_datagrams_are_in_both_tables);
 	tcase_add_test(tcase, test_masquerade_ping);

@@ -27,6 +27,7 @@ number changing 12
 number turning 13
 number leaving 14
 number mix 15
+number zoned 16
 
 objects()
 {
@@ -48,6 +49,8 @@ objects()
 	endpoints mix.b web-2
 	service zones LoadBalancer
 	endpoints zones 'web-1@forZones: [{name: zone-1}]' 'web-2@forZones: [{name: zone-2}]'
+	service zoned ClusterIP
+	endpoints zoned 'web-1@forZones: [{name: zone-1}]' 'web-2@forZones: [{name: zone-2}]'
 	service nodes ClusterIP
 	endpoints nodes 'web-1@forNodes: [{name: node1}]' 'web-2@forNodes: [{name: node2}, {name: node3}]'
 	service half ClusterIP
@@ -102,12 +105,13 @@ both_answer()
 	answers "$1" udp "$2" "$3"
 }
 
-# A node's zone changes: everything is chosen again.
+# A node's zone changes: everything is chosen again, not those alone whose external addresses may be a node's.
 zone_changes()
 {
 	sed 's/zone-1/zone-2/' "/run/mklab-$MK_LAB/objects/node-node3.yaml" >"$TMP/node-node3.yaml"
 	lab apply "$TMP/node-node3.yaml"
 	wait_for 10 answers client-3 tcp "vip zones" web-2
+	wait_for 10 answers client-3 tcp "vip zoned" web-2
 	answers client-1 tcp "vip zones" web-1
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The agent's pure parts: what map `routes` should hold, ranges, the source, the CNI configuration. */
+/* The agent's pure parts: what map `routes` should hold, ranges, the source, the CNI configuration; and when it
+ * begins to work. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,39 @@ START_TEST(test_source)
 }
 END_TEST
 
+/* ---- work ---------------------------------------------------------------------------------------- */
+
+static void nothing_listed(void *ctx, bool complete)
+{
+	(void)ctx;
+	(void)complete;
+}
+
+/* A turn of work is counted; this agent has no datapath, so it ends early. */
+START_TEST(test_work_waits_for_the_list)
+{
+	struct mk_agent agent = { .model = mk_model_new() };
+	char dir[] = "/tmp/mk-test-cluster-XXXXXX";
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(agent.config.cluster_dir, sizeof(agent.config.cluster_dir), "%s", dir);
+	ck_assert_int_eq(uv_loop_init(&agent.loop), 0);
+	agent.source = mk_source_start(&agent.loop, &agent.config, agent.model, nothing_listed,
+				       NULL, &err);
+	ck_assert_msg(agent.source != NULL, "%s", err.text);
+	mk_agent_work(&agent);
+	ck_assert_msg(agent.stats.work.count == 0, "before the first list nothing is done");
+	agent.listed = true;
+	mk_agent_work(&agent);
+	ck_assert_uint_eq(agent.stats.work.count, 1);
+	mk_source_stop(agent.source);
+	ck_assert_int_eq(uv_run(&agent.loop, UV_RUN_DEFAULT), 0);
+	ck_assert_int_eq(uv_loop_close(&agent.loop), 0);
+	mk_model_free(agent.model);
+	rmdir(dir);
+}
+END_TEST
+
 /* ---- CNI configuration --------------------------------------------------------------------------- */
 
 static const char *const template =
@@ -278,6 +312,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
+	tcase_add_test(tc, test_work_waits_for_the_list);
 	tcase_add_test(tc, test_conf);
 	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
 	suite_add_tcase(suite, tc);

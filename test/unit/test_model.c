@@ -229,9 +229,11 @@ static const struct {
 
 START_TEST(test_good)
 {
+	struct mk_error err = { 0 };
 	struct line line = { 0 };
 
-	apply_good_text(model, good[_i].object);
+	ck_assert_msg(apply_text(model, good[_i].object, &err) == 0, "%s: %s", good[_i].name,
+		      err.text);
 	summarize(&line);
 	ck_assert_msg(strcmp(line.text, good[_i].expected) == 0, "%s: got \"%s\", expected \"%s\"",
 		      good[_i].name, line.text, good[_i].expected);

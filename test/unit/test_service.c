@@ -572,6 +572,12 @@ static const struct {
 	size_t local_ready;
 } checks[] = {
 	{ "policy Cluster", { HEALTH("Cluster"), TWO }, 0, 0 },
+	{ "type NodePort",
+	  { SVC("'type': 'NodePort', " VIP ", 'externalTrafficPolicy': 'Local', "
+		"'healthCheckNodePort': 31000, " HTTP),
+	    TWO },
+	  0,
+	  0 },
 	{ "no endpoints", { HEALTH("Local") }, 31000, 0 },
 	{ "none here", { HEALTH("Local"), REMOTE }, 31000, 0 },
 	{ "one here, one elsewhere", { HEALTH("Local"), TWO }, 31000, 1 },

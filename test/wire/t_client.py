@@ -292,6 +292,19 @@ def server_errors():
     client.logs("Too large resource version")
 
 
+def half_a_list():
+    """nothing is said to be listed before EndpointSlices are, too"""
+    server = Server()
+    server.faults({"match": {"target": SLICES}, "status": 503, "times": 1000000})
+    client = Follow(server)
+    client.logs("Services: ")
+    client.logs("EndpointSlices: ")
+    wait("Services", lambda: any(line.startswith("service") for line in client.dump()))
+    expect("said to be listed", "listed" in client.lines, False)
+    server.faults()
+    client.listed().converged()
+
+
 def rejected_watch():
     """a watch that is refused again and again from one version ends in a new list"""
     server = Server()
@@ -439,7 +452,7 @@ def backwards():
 
 
 TESTS = [streaming_list, live_changes, paged_list, compressed_list, recorded_pages, recorded_streams, recorded_watches,
-         recorded_errors, server_timeout, gone_event, gone_status, gone_page, busy, server_errors, rejected_watch,
+         recorded_errors, server_timeout, gone_event, gone_status, gone_page, busy, server_errors, half_a_list, rejected_watch,
          truncated, truncated_pages, no_json, never_marked, silent, well_again, keepalive, other_contents,
          long_absence, backwards]
 
