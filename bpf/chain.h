@@ -29,7 +29,10 @@ struct chain_ctx {
 	__be16 sport, dport; /* as they stand in the packet now; whoever rewrites */
 	/* for MK_PROG_ERROR only: the error to make; whoever refuses the packet */
 	__u8 icmp_type, icmp_code;
-	__u16 mtu_bytes;
+	union {
+		__u16 mtu_bytes; /* ... of MK_PROG_ERROR */
+		__u16 fragmented_bytes; /* for all others; first program */
+	};
 };
 _Static_assert(sizeof(struct chain_ctx) <= 5 * 4, "skb->cb");
 
@@ -71,6 +74,8 @@ static __always_inline int chain_next(struct __sk_buff *skb, struct chain_ctx *c
 	ctx->l4_len = pkt->l4_len;
 	ctx->sport = pkt->tuple.sport;
 	ctx->dport = pkt->tuple.dport;
+	if (prog != MK_PROG_ERROR)
+		ctx->fragmented_bytes = pkt->fragmented_bytes;
 	chain_store(skb, ctx);
 	bpf_tail_call(skb, &chain, prog);
 	return drop(skb, ctx->hook, MK_DROP_CHAIN_BROKEN, &pkt->tuple);
@@ -95,6 +100,7 @@ static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx 
 	pkt->l4 = ctx->l4;
 	pkt->fragment = ctx->fragment;
 	pkt->tcp_flags = ctx->tcp_flags;
+	pkt->fragmented_bytes = ctx->fragmented_bytes;
 	return MK_PARSED;
 }
 

@@ -6,6 +6,7 @@
  * ours goes up the host's stack.
  * Uplink egress: answers of backends that live in the host's own network. */
 #include "chain.h"
+#include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
 #include "service.h"
@@ -106,12 +107,18 @@ SEC("tc")
 int elb_uplink_egress(struct __sk_buff *skb)
 {
 	const struct mk_runtime *settings = runtime_settings();
+	struct chain_ctx ctx = { .hook = MK_HOOK_UPLINK_EGRESS };
 	struct session_hit hit;
 	struct packet pkt;
 	__u8 flags = 0;
 	int ret;
 
-	if (!settings || !settings->host_backends || packet_parse(skb, &pkt) != MK_PARSED)
+	if (!settings || !settings->host_backends)
+		return TC_ACT_UNSPEC;
+	ret = packet_parse(skb, &pkt, MK_HOOK_UPLINK_EGRESS);
+	if (ret < MK_PARSED)
+		return fragment_next(skb, &ctx, &pkt, ret);
+	if (ret != MK_PARSED)
 		return TC_ACT_UNSPEC;
 	if (pkt.l4 == MK_L4_ICMP_ERROR) /* nobody listens, says the host: the Service says it */
 		return icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &flags)

@@ -4,6 +4,7 @@
  * port its pod; answers get the address back that was asked, whoever opened the session. Then:
  * router. */
 #include "chain.h"
+#include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
 #include "service.h"
@@ -69,7 +70,8 @@ static __always_inline int check_error(struct __sk_buff *skb, const struct packe
 	return quoted->daddr == pkt->tuple.saddr.word[0] ? MK_PARSED : MK_DROP_FORGED_ERROR;
 }
 
-/* Returns MK_PARSED or a drop reason. */
+/* What the sender may not be leaves no trace among the fragments, where it could lead others' astray.
+ * As packet_parse(). */
 static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *pkt)
 {
 	int ret = packet_read(skb, pkt);
@@ -81,7 +83,7 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 	if (ret == MK_PARSED)
 		ret = check_error(skb, pkt);
 	if (ret == MK_PARSED)
-		packet_remember(skb, pkt);
+		ret = fragment_gather(skb, pkt, MK_HOOK_POD);
 	return ret;
 }
 
@@ -202,8 +204,10 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
 {
 	struct chain_ctx ctx = { .hook = hook };
 	struct packet pkt;
-	int ret = hook == MK_HOOK_POD ? read_from_pod(skb, &pkt) : packet_parse(skb, &pkt);
+	int ret = hook == MK_HOOK_POD ? read_from_pod(skb, &pkt) : packet_parse(skb, &pkt, hook);
 
+	if (ret < MK_PARSED)
+		return fragment_next(skb, &ctx, &pkt, ret);
 	if (ret != MK_PARSED)
 		return drop(skb, hook, ret, &pkt.tuple);
 	return balance(skb, &ctx, &pkt);
@@ -312,7 +316,8 @@ int ilb_lo_egress(struct __sk_buff *skb)
 	struct packet pkt;
 	struct ethhdr *eth;
 
-	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt) != MK_PARSED ||
+	/* fragments come in order here, and are not held: too large */
+	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt, MK_HOOK_COUNT) > MK_PARSED ||
 	    !is_for_host_hook(skb, &pkt))
 		return TC_ACT_UNSPEC;
 	eth = packet_at(skb, 0, sizeof(*eth));

@@ -105,6 +105,7 @@ MK_MAP(pods_gone, BPF_MAP_TYPE_ARRAY, __u32, struct mk_pod_traffic, 1, BPF_F_MMA
 MK_MAP(routes, BPF_MAP_TYPE_LPM_TRIE, struct mk_route_key, struct mk_route, 32768,
        BPF_F_NO_PREALLOC);
 MK_MAP(fragments, BPF_MAP_TYPE_LRU_HASH, struct mk_fragment_key, struct mk_fragment, 4096, 0);
+MK_MAP(held, BPF_MAP_TYPE_ARRAY, __u32, struct mk_held, MK_HELD_SLOTS, 0);
 MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);
 MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
        MK_DROP_COUNT *MK_HOOK_COUNT, 0);

@@ -4,6 +4,7 @@
  * neither is the host's and passes untouched. Towards the uplink, after router: traffic of pods,
  * and of the host's overlay address, leaves with the address of the uplink that it leaves by. */
 #include "chain.h"
+#include "fragment.h"
 #include "icmp_error.h"
 #include "overlay.h"
 #include "session.h"
@@ -21,8 +22,6 @@ static __always_inline int may_be_answer(const struct packet *pkt)
 {
 	if (!is_masquerade_addr(&pkt->tuple.daddr))
 		return 0;
-	if (pkt->fragment == MK_LATER_FRAGMENT)
-		return pkt->tuple.dport != 0;
 	if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP || pkt->l4 == MK_L4_SCTP)
 		return in_nat_range(pkt->tuple.dport);
 	return pkt->l4 == MK_L4_ECHO_REPLY;
@@ -48,10 +47,12 @@ int nat_uplink(struct __sk_buff *skb)
 {
 	struct chain_ctx ctx = { .hook = MK_HOOK_UPLINK };
 	struct packet pkt;
-	int ret;
+	int ret = packet_parse(skb, &pkt, MK_HOOK_UPLINK);
 
+	if (ret < MK_PARSED)
+		return fragment_next(skb, &ctx, &pkt, ret);
 	/* the host judges its own malformed packets */
-	if (packet_parse(skb, &pkt) != MK_PARSED || is_overlay_carrier(&pkt))
+	if (ret != MK_PARSED || is_overlay_carrier(&pkt))
 		return TC_ACT_UNSPEC;
 	ret = nat_back(skb, &ctx, &pkt);
 	if (ret)
@@ -69,7 +70,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 
 	if (session_find(skb, NAT_SESSIONS, pkt, &hit))
 		return session_follow(skb, pkt, &hit, &ctx->flags);
-	if (pkt->fragment == MK_LATER_FRAGMENT)
+	if (pkt->fragment == MK_LATER_FRAGMENT && pkt->l4 == MK_L4_OTHER)
 		return MK_DROP_FRAGMENT_UNKNOWN;
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
 		return MK_DROP_PROTOCOL;

@@ -2,7 +2,7 @@
 /* bpf/packet.h - reading a packet: Ethernet, IP, and what of layer 4 a flow needs. With
  * include/monokube/addr.h the only place that knows how long an address is.
  *
- * After packet_parse() returned MK_PARSED: the IP header is whole and sane, total length fits
+ * After packet_read() returned MK_PARSED: the IP header is whole and sane, total length fits
  * the packet, and for TCP, UDP, SCTP, ICMP the fixed header of layer 4 is linear, unless the packet is
  * a later fragment. */
 #ifndef MK_BPF_PACKET_H
@@ -61,6 +61,7 @@ struct packet {
 	__u8 l4; /* enum mk_l4 */
 	__u8 fragment; /* enum mk_fragment_state */
 	__u8 tcp_flags; /* of SCTP: what its first chunk means, in TCP's words */
+	__u16 fragmented_bytes; /* of a first fragment: the whole packet's layer 4; 0: unknown */
 };
 
 /* SCTP's common header (RFC 9260, 3.1). */
@@ -80,7 +81,7 @@ struct inner_packet {
 	__u16 l4_bytes; /* how much of its layer 4 is quoted */
 };
 
-/* packet_parse(): MK_PARSED, or the reason not to. */
+/* packet_read(): MK_PARSED, or the reason not to. */
 #define MK_PARSED (-1)
 
 /* The two packet pointers, loaded as such: clang may otherwise move them as 32-bit values, which
@@ -258,39 +259,6 @@ static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, _
 	}
 }
 
-static __always_inline void fragment_key(struct mk_fragment_key *key, const struct mk_tuple *tuple,
-					 __be16 id)
-{
-	key->saddr = tuple->saddr;
-	key->daddr = tuple->daddr;
-	key->id = id;
-	key->proto = tuple->proto;
-	key->pad = 0;
-}
-
-/* A later fragment has no layer 4 header: give it the ports of its first fragment. */
-static __always_inline void fragment_follow(struct packet *pkt, __be16 id)
-{
-	struct mk_fragment_key key;
-	struct mk_fragment *first;
-
-	fragment_key(&key, &pkt->tuple, id);
-	first = bpf_map_lookup_elem(&fragments, &key);
-	if (!first)
-		return;
-	pkt->tuple.sport = first->sport;
-	pkt->tuple.dport = first->dport;
-}
-
-static __always_inline void fragment_remember(const struct packet *pkt, __be16 id)
-{
-	struct mk_fragment ports = { .sport = pkt->tuple.sport, .dport = pkt->tuple.dport };
-	struct mk_fragment_key key;
-
-	fragment_key(&key, &pkt->tuple, id);
-	bpf_map_update_elem(&fragments, &key, &ports, BPF_ANY);
-}
-
 /* Returns the header's length, or 0 if the header makes no sense in a packet of @room bytes. */
 static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
 {
@@ -305,13 +273,12 @@ static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
 	return total < len || total > room ? 0 : len;
 }
 
-/* packet_parse() without a trace in the table of fragments: what the sender may not be, may not lead
- * anybody's fragments astray. */
+/* A later fragment shows no ports: fragment_gather() gives it those of its first. */
 static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt)
 {
 	__u32 room = skb->len - MK_L3_OFF, ip_len, payload;
 	struct iphdr *ip;
-	__be16 id, frag;
+	__be16 frag;
 
 	__builtin_memset(pkt, 0, sizeof(*pkt));
 	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
@@ -325,39 +292,16 @@ static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt
 	if (!ip_len)
 		return MK_DROP_BAD_HEADER;
 	payload = (ip->tot_len ? bpf_ntohs(ip->tot_len) : room) - ip_len;
-	id = ip->id;
 	frag = ip->frag_off;
 	tuple_from_ip(&pkt->tuple, ip);
 	pkt->l4_off = MK_L3_OFF + ip_len;
 	if (frag & bpf_htons(MK_IP_OFFSET_MASK)) {
 		pkt->fragment = MK_LATER_FRAGMENT;
-		fragment_follow(pkt, id);
 		return MK_PARSED;
 	}
 	if (frag & bpf_htons(MK_IP_MF))
 		pkt->fragment = MK_FIRST_FRAGMENT;
 	return parse_l4(skb, pkt, payload);
-}
-
-/* After packet_read(): the later fragments of this packet get its ports. */
-static __always_inline void packet_remember(struct __sk_buff *skb, const struct packet *pkt)
-{
-	struct iphdr *ip;
-
-	if (pkt->fragment != MK_FIRST_FRAGMENT)
-		return;
-	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-	if (ip)
-		fragment_remember(pkt, ip->id);
-}
-
-static __always_inline int packet_parse(struct __sk_buff *skb, struct packet *pkt)
-{
-	int ret = packet_read(skb, pkt);
-
-	if (ret == MK_PARSED)
-		packet_remember(skb, pkt);
-	return ret;
 }
 
 /* Read the packet that the ICMP error @pkt is about. Returns 0, or -1 if too little of it is

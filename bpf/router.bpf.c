@@ -345,7 +345,7 @@ int error(struct __sk_buff *skb)
 	next.hook = ctx.hook;
 	if (ret != MK_PARSED || make_error(skb, &ctx, &pkt))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
-	ret = packet_parse(skb, &pkt);
+	ret = packet_read(skb, &pkt);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	/* the packet may have been rewritten before it was found too big: back to its sender's view */

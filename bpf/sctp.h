@@ -18,48 +18,18 @@ static __always_inline __u32 sctp_le32(__u32 le)
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? le : __builtin_bswap32(le);
 }
 
-/* Chunks of a first fragment that are looked at; a sender cuts a packet for one that is too large, behind
- * what it needs (AUTH, SACK). */
-#define MK_SCTP_CHUNKS_MAX 16
-
-struct sctp_chunk { /* RFC 9260, 3.2 */
-	__u8 type, flags;
-	__be16 length; /* with these four, without padding */
-};
-
-/* Bytes of layer 4 of a packet whose first fragment ends at @end, bytes from the start of the frame:
- * up to the end of the chunk that reaches beyond, which is the last. Senders put chunks together up
- * to the path's MTU and no further (RFC 9260, 6.10; Linux, sctp_packet_will_fit()), so the packet was
- * cut for this one. 0: it does not tell. */
-static __always_inline __u32 sctp_fragmented_bytes(struct __sk_buff *skb, const struct packet *pkt,
-						   __u32 end)
-{
-	__u32 at = pkt->l4_off + sizeof(struct sctp_header);
-	struct sctp_chunk chunk;
-
-	for (int i = 0; i < MK_SCTP_CHUNKS_MAX && at < end; i++) {
-		if (bpf_skb_load_bytes(skb, at, &chunk, sizeof(chunk)) ||
-		    bpf_ntohs(chunk.length) < sizeof(chunk))
-			return 0;
-		at += (bpf_ntohs(chunk.length) + 3) & ~3U;
-	}
-	at -= pkt->l4_off;
-	return at + pkt->l4_off > end && at <= 0xffff ? at & 0xffff : 0;
-}
-
 /* Bytes of the whole packet's layer 4; 0: unknown. */
 static __always_inline __u32 sctp_bytes(struct __sk_buff *skb, const struct packet *pkt)
 {
 	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-	__u32 end = ip ? MK_L3_OFF + bpf_ntohs(ip->tot_len) : 0;
 
-	if (pkt->fragment == MK_WHOLE)
-		return end - pkt->l4_off;
-	return sctp_fragmented_bytes(skb, pkt, end);
+	if (pkt->fragment != MK_WHOLE)
+		return pkt->fragmented_bytes;
+	return ip ? MK_L3_OFF + bpf_ntohs(ip->tot_len) - pkt->l4_off : 0;
 }
 
-/* Returns 0, or a drop reason: of a first fragment that does not tell how long its packet is, whose
- * checksum it has. */
+/* Returns 0, or a drop reason: of a first fragment, which has the checksum of its packet, whose length
+ * is not known (fragment.h). */
 static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct packet *pkt,
 					const struct mk_tuple *to)
 {

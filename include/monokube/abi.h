@@ -32,6 +32,8 @@ enum mk_prog {
 	MK_PROG_NAT, /* masquerade, towards the uplink */
 	MK_PROG_ERROR, /* an ICMP error the datapath made itself: translate and route it */
 	MK_PROG_WATCHED, /* the router again: where program `watch` goes on */
+	MK_PROG_HOLD, /* a fragment that came before what its translation needs */
+	MK_PROG_RELEASE, /* the one that it waited for */
 	MK_PROG_COUNT
 };
 
@@ -41,9 +43,9 @@ enum mk_prog {
  * means what the version before did: so the next version takes tables over by copying what there is
  * (src/datapath/migrate.c). Tables of a later version than one's own are left alone. */
 #ifndef MK_TEST_ENLARGED_SESSION
-#define MK_ABI_VERSION 3
+#define MK_ABI_VERSION 4
 #else
-#define MK_ABI_VERSION 4 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
+#define MK_ABI_VERSION 5 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
 #endif
 
 /* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
@@ -294,17 +296,48 @@ struct mk_route {
 _Static_assert(sizeof(struct mk_route_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_route) == 8, "map value ABI");
 
-/* Map fragments (LRU): the ports that only the first fragment shows. */
+/* Map fragments (LRU): what the fragments of a packet that a hook has seen say of it. Since version 4 of
+ * the tables more than the ports. */
 struct mk_fragment_key {
 	struct mk_addr saddr, daddr;
 	__be16 id;
 	__u8 proto;
-	__u8 pad;
+	__u8 hook; /* enum mk_hook; MK_HOOK_COUNT: the loopback device's egress */
 };
 struct mk_fragment {
-	__be16 sport, dport;
+	__be16 sport, dport; /* from the first */
+	__u32 l4_bytes; /* of the whole packet, from the last; 0: not seen */
+	__u64 begun_ns; /* CLOCK_MONOTONIC; with the key it says which packet */
+	__u64 released_ns; /* the first, which comes in again; 0: not, or it has */
+	__u32 passed_bytes; /* of l4_bytes: all, and the entry goes */
+	__u8 has_first;
+	__u8 l4; /* enum mk_l4 of bpf/packet.h; from the first */
+	__u8 no_room; /* for some of them in map held: no more of them wait */
+	__u8 pad;
 };
 _Static_assert(sizeof(struct mk_fragment_key) == 12, "map key ABI");
+_Static_assert(sizeof(struct mk_fragment) == 32, "map value ABI");
+
+/* Map held, an array: fragments that came before what their translation needs, as frames. Those of one
+ * packet are in MK_HELD_OF_PACKET slots in a row. A slot whose fragment has waited for MK_HELD_NS is
+ * free. */
+#define MK_HELD_SLOTS	  128 /* a power of two */
+#define MK_HELD_OF_PACKET 8
+#define MK_HELD_BYTES	  9216 /* frames up to this */
+#define MK_HELD_NS	  2000000000ULL
+struct mk_held {
+	struct bpf_spin_lock
+		lock; /* of all but the data, whose slot is one CPU's while bytes is 0 */
+	struct mk_fragment_key of;
+	__u64 begun_ns; /* mk_fragment.begun_ns */
+	__u64 since_ns; /* CLOCK_MONOTONIC; 0: free */
+	__u32 ifindex;
+	__u16 bytes; /* 0: comes, or goes */
+	__u8 is_first;
+	__u8 pad;
+	__u8 data[MK_HELD_BYTES];
+};
+_Static_assert(sizeof(struct mk_held) == 40 + MK_HELD_BYTES, "map value ABI");
 
 /* Map runtime, one entry: what user space may switch while programs run. */
 struct mk_runtime {

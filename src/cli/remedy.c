@@ -26,7 +26,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_TTL_EXPIRED] = "normal for traceroute; else two devices send it back and forth",
 	[MK_DROP_TOO_BIG] = "normal while a sender learns the MTU of the path; if it goes on, it "
 			    "ignores ICMP: lower its MTU, or `mtu`",
-	[MK_DROP_FRAGMENT_UNKNOWN] = "the first fragment was lost or came by another way",
+	[MK_DROP_FRAGMENT_UNKNOWN] =
+		"the first fragment came later, and there were too many to let this one wait",
 	[MK_DROP_PROTOCOL] = "TCP, UDP, SCTP and ping can be translated, others reach pods alone",
 	[MK_DROP_REWRITE_FAILED] = "the kernel had no memory, or report this (monokube bugreport)",
 	[MK_DROP_REFUSED] = "no ready endpoint, or no such port: `monokube services`, `kubectl get "

@@ -24,14 +24,17 @@ const struct mk_program mk_programs[] = {
 	{ .name = "elb" },
 	{ .name = "nat" },
 	{ .name = "error" },
+	{ .name = "hold" },
+	{ .name = "release" },
 	{ .name = "watch" },
 };
 const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
 
 /* While nobody watches (watch.h). */
 static const char *const chain_programs[MK_PROG_COUNT] = {
-	[MK_PROG_ROUTER] = "router", [MK_PROG_ELB] = "elb",	   [MK_PROG_NAT] = "nat",
-	[MK_PROG_ERROR] = "error",   [MK_PROG_WATCHED] = "router",
+	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",	     [MK_PROG_NAT] = "nat",
+	[MK_PROG_ERROR] = "error",     [MK_PROG_WATCHED] = "router", [MK_PROG_HOLD] = "hold",
+	[MK_PROG_RELEASE] = "release",
 };
 
 struct mk_object {

@@ -20,6 +20,7 @@ enum where { /* what became of a packet */
 	     TO_HOST, /* up the stack: TC_ACT_UNSPEC */
 	     TO_LOOPBACK, /* up the stack, as if it came by the loopback device */
 	     TO_HOST_HOOK, /* from the loopback device */
+	     WAITS, /* a fragment: it is held, or comes in again */
 	     DROPPED,
 };
 const char *where_name(enum where where);

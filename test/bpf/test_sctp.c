@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bpf/pieces.h"
 #include "bpf/run.h"
 
 #include "../../bpf/crc32c.h"
@@ -304,52 +305,22 @@ END_TEST
 
 /* ---- fragments ----------------------------------------------------------------------------- */
 
-static const struct frame_options first_fragment = {
-	.fragment = MF, .id = 7, .sctp_chunk = SCTP_DATA, .payload_bytes = 1024 - 16
-};
-static const struct frame_options later_fragment = { .fragment = 128,
-						     .id = 7,
-						     .payload_bytes = 500 };
-
-START_TEST(test_fragments)
-{
-	struct frame in = frame_make(flows[2].request, &first_fragment), out;
-	struct frame rest = frame_make(flows[2].request, &later_fragment);
-	char seen[128];
-
-	associate(2, seen);
-	out = fixture_expect("first", MK_HOOK_POD, &in, TO_OVERLAY,
-			     "sctp 10.244.1.2:40000 > 10.244.2.7:80");
-	ck_assert_msg(memcmp(out.byte + L4, in.byte + L4, 1024) == 0, "first fragment changed");
-	out = fixture_expect("later", MK_HOOK_POD, &rest, TO_OVERLAY, NULL);
-	ck_assert_msg(strstr(frame_flow(&out), "> 10.244.2.7:"), "later fragment as '%s'",
-		      frame_flow(&out));
-}
-END_TEST
-
-/* Packets by their chunks' lengths, cut behind 1024 bytes of layer 4; with new ports the checksum has
- * to be that of the whole. Chunks begin behind the 12 bytes of the common header. */
+/* Packets by their chunks' lengths; with new ports the checksum has to be that of the whole. Chunks begin
+ * behind the 12 bytes of the common header. */
 #define CUT 1024
 
 static const struct {
 	const char *name;
 	uint16_t chunks[20]; /* bytes; ends with 0 */
-	bool unknown; /* the first fragment does not tell where the packet ends */
 } layouts[] = {
-	{ "one chunk", { 2000 }, false },
-	{ "one chunk, 1 byte of padding", { 1999 }, false },
-	{ "one chunk, 3 bytes of padding", { 1997 }, false },
-	{ "AUTH, chunk", { 28, 1800 }, false },
-	{ "SACK, padded chunk, chunk", { 16, 333, 1500 }, false },
-	{ "a byte beyond", { 1013 }, false },
-	{ "the last header is in the first fragment", { 1008, 1400 }, false },
-	{ "16 chunks",
-	  { 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 1300 },
-	  false },
-	{ "17 chunks",
-	  { 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 1300 },
-	  true },
-	{ "a chunk ends with the fragment", { 1012, 500 }, true },
+	{ "one chunk", { 2000 } },
+	{ "one chunk, 1 byte of padding", { 1999 } },
+	{ "one chunk, 3 bytes of padding", { 1997 } },
+	{ "SACK, padded chunk, chunk", { 16, 333, 1500 } },
+	{ "a byte beyond", { 1013 } },
+	{ "a chunk ends with the fragment", { 1012, 500 } },
+	{ "chunks behind the one that is cut", { 1008, 400, 400 } },
+	{ "17 chunks", { 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 21, 22, 23, 24, 20, 1300 } },
 };
 
 static void set_checksum(struct frame *frame, uint32_t checksum)
@@ -383,91 +354,110 @@ static struct frame of_chunks(const char *flow, const uint16_t *chunks)
 	return frame;
 }
 
-/* A fragment of @whole: @bytes of its layer 4 from @offset. */
-static struct frame cut(const struct frame *whole, size_t offset, size_t bytes)
+/* Send @whole cut @at; what comes out, put together, shows @flow. */
+static void send_cut(const char *name, enum mk_hook hook, const struct frame *whole,
+		     const size_t *at, const char *order, enum where to, const char *flow)
 {
-	bool more = L4 + offset + bytes < whole->length;
-	struct frame part = *whole;
-	uint16_t total = htons((uint16_t)(20 + bytes));
-	uint16_t fragment = htons((uint16_t)(offset / 8 | (more ? MF : 0)));
+	struct pieces in = pieces_cut(whole, at), out;
+	struct frame joined;
 
-	memcpy(part.byte + L4, whole->byte + L4 + offset, bytes);
-	memcpy(part.byte + 16, &total, 2);
-	memcpy(part.byte + 20, &fragment, 2);
-	part.length = L4 + bytes;
-	frame_fix_ip_checksum(&part);
-	return part;
+	out = pieces_send(name, hook, &in, order, to);
+	joined = pieces_join(name, &out);
+	ck_assert_msg(strcmp(frame_flow(&joined), flow) == 0, "%s, %s: '%s'", name, order,
+		      frame_flow(&joined));
+	ck_assert_msg(fixture_count("fragments") == 0 && pieces_held() == 0,
+		      "%s, %s: something stays", name, order);
 }
 
-/* Send @whole in two fragments; what comes out, put together, shows @flow (NULL: whatever). */
-static void send_cut(const char *name, enum mk_hook hook, const struct frame *whole, enum where to,
-		     const char *flow)
-{
-	struct frame first = cut(whole, 0, CUT), second = cut(whole, CUT, whole->length - L4 - CUT);
-	uint32_t checksum;
-
-	first = fixture_expect(name, hook, &first, to, flow);
-	second = fixture_expect(name, hook, &second, to, NULL);
-	ck_assert_msg(memcmp(first.byte + 26, second.byte + 26, 8) == 0,
-		      "%s: the later fragment has other addresses: '%s'", name,
-		      frame_flow(&second));
-	memcpy(first.byte + first.length, second.byte + L4, second.length - L4);
-	first.length += second.length - L4;
-	memcpy(&checksum, first.byte + L4 + 8, sizeof(checksum));
-	ck_assert_msg(le32toh(checksum) == checksum_of(first), "%s: checksum %08x, is %08x", name,
-		      le32toh(checksum), checksum_of(first));
-}
-
-/* Every flow with every layout, there and back. */
+/* Every flow with every layout, there and back, whichever half comes first. */
 START_TEST(test_fragments_whose_port_changes)
 {
+	static const char *const orders[] = { "01", "10" };
+	static const size_t at[] = { CUT, 0 };
 	int i = _i / ROWS(layouts), layout = _i % ROWS(layouts);
 	const uint16_t *chunks = layouts[layout].chunks;
-	struct frame request, reply;
+	struct frame packet;
 	char name[128], seen[128];
 
-	if (layouts[layout].unknown)
-		return;
 	snprintf(name, sizeof(name), "%s: %s", flows[i].name, layouts[layout].name);
 	associate(i, seen);
-	request = of_chunks(flows[i].request, chunks);
-	send_cut(name, flows[i].hook, &request, flows[i].request_to, seen);
-	reply = of_chunks(reversed(seen), chunks);
-	send_cut(name, flows[i].answer_hook, &reply, flows[i].answer_to,
-		 reversed(flows[i].request));
+	for (int order = 0; order < ROWS(orders); order++) {
+		packet = of_chunks(flows[i].request, chunks);
+		send_cut(name, flows[i].hook, &packet, at, orders[order], flows[i].request_to,
+			 seen);
+		packet = of_chunks(reversed(seen), chunks);
+		send_cut(name, flows[i].answer_hook, &packet, at, orders[order], flows[i].answer_to,
+			 reversed(flows[i].request));
+	}
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+static const char *const orders_of_three[] = { "012", "021", "102", "120", "201", "210" };
+
+/* One after the other with the same id, and of other lengths. */
+START_TEST(test_three_fragments)
+{
+	static const uint16_t longer[] = { 1600, 400, 0 }, shorter[] = { 1100, 0 };
+	static const size_t at[] = { 512, CUT, 0 };
+	struct frame packet;
+	char seen[128];
+
+	associate(1, seen);
+	for (int order = 0; order < ROWS(orders_of_three); order++) {
+		packet = of_chunks(flows[1].request, longer);
+		send_cut("longer", MK_HOOK_POD, &packet, at, orders_of_three[_i], TO_OVERLAY, seen);
+		packet = of_chunks(flows[1].request, shorter);
+		send_cut("shorter", MK_HOOK_POD, &packet, at, orders_of_three[order], TO_OVERLAY,
+			 seen);
+	}
+}
+END_TEST
+
+/* The length of a packet whose other fragments were lost is not that of the next with its id. */
+START_TEST(test_fragments_lost)
+{
+	static const uint16_t longer[] = { 1600, 400, 0 }, shorter[] = { 1100, 0 };
+	static const size_t at[] = { 512, CUT, 0 };
+	struct frame packet;
+	struct pieces lost;
+	char seen[128];
+
+	associate(1, seen);
+	packet = of_chunks(flows[1].request, longer);
+	lost = pieces_cut(&packet, at);
+	pieces_caught("first alone", MK_HOOK_POD, &lost.piece[0]);
+	pieces_caught("middle", MK_HOOK_POD, &lost.piece[1]);
+	pieces_wait(2 * MK_HELD_NS);
+	packet = of_chunks(flows[1].request, shorter);
+	send_cut("after a first", MK_HOOK_POD, &packet, at, orders_of_three[_i], TO_OVERLAY, seen);
+	pieces_caught("last alone", MK_HOOK_POD, &lost.piece[2]);
+	pieces_wait(2 * MK_HELD_NS);
+	send_cut("after a last", MK_HOOK_POD, &packet, at, orders_of_three[_i], TO_OVERLAY, seen);
+	pieces_caught("first alone", MK_HOOK_POD, &lost.piece[0]);
+	lost = pieces_cut(&packet, at);
+	lost = pieces_send("at once", MK_HOOK_POD, &lost, "012", TO_OVERLAY);
+	packet = pieces_join("at once", &lost);
+	ck_assert_str_eq(frame_flow(&packet), seen);
 }
 END_TEST
 
 /* Its checksum would be wrong. */
-START_TEST(test_fragments_that_do_not_tell)
+START_TEST(test_fragments_without_room)
 {
-	struct frame whole = of_chunks(flows[1].request, layouts[_i].chunks), first;
-	char seen[128];
-
-	if (!layouts[_i].unknown)
-		return;
-	associate(1, seen);
-	first = cut(&whole, 0, CUT);
-	fixture_expect(layouts[_i].name, MK_HOOK_POD, &first, DROPPED, NULL);
-	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
-}
-END_TEST
-
-static const uint16_t lengths[] = { 0, 3, 65524, 65535 };
-
-/* A chunk shorter than its header, or that no IP packet holds. */
-START_TEST(test_fragments_with_a_wrong_length)
-{
-	static const uint16_t chunk[] = { 1400, 0 };
-	struct frame whole = of_chunks(flows[1].request, chunk), first;
+	static const uint16_t chunk[] = { 2000, 0 };
+	struct frame whole = of_chunks(flows[1].request, chunk);
+	static const size_t at[] = { CUT, 0 };
 	char seen[128];
 
 	associate(1, seen);
-	whole.byte[L4 + HEADER_BYTES + 2] = (uint8_t)(lengths[_i] >> 8);
-	whole.byte[L4 + HEADER_BYTES + 3] = (uint8_t)lengths[_i];
-	first = cut(&whole, 0, CUT);
-	fixture_expect("first", MK_HOOK_POD, &first, DROPPED, NULL);
-	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
+	pieces_fill_slots(A_MINUTE_NS);
+	for (int i = 0; i < 2; i++) {
+		struct pieces in = pieces_cut(&whole, at);
+
+		pieces_send("first", MK_HOOK_POD, &in, "0", DROPPED);
+		ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), i + 1);
+	}
 }
 END_TEST
 
@@ -476,6 +466,7 @@ int main(void)
 	Suite *suite = suite_create("SCTP");
 	TCase *arithmetic = tcase_create("arithmetic"), *tcase = bpf_case(suite, "associations");
 
+	tcase_add_unchecked_fixture(tcase, pieces_load, NULL);
 	tcase_set_timeout(arithmetic, 60);
 	tcase_add_test(arithmetic, test_reference);
 	tcase_add_test(arithmetic, test_change_of_any_length);
@@ -487,10 +478,10 @@ int main(void)
 	tcase_add_loop_test(tcase, test_port_reused, 0, 2);
 	tcase_add_test(tcase, test_refused);
 	tcase_add_loop_test(tcase, test_error_is_translated, 0, ROWS(quotes));
-	tcase_add_test(tcase, test_fragments);
 	tcase_add_loop_test(tcase, test_fragments_whose_port_changes, 0,
 			    ROWS(flows) * ROWS(layouts));
-	tcase_add_loop_test(tcase, test_fragments_that_do_not_tell, 0, ROWS(layouts));
-	tcase_add_loop_test(tcase, test_fragments_with_a_wrong_length, 0, ROWS(lengths));
+	tcase_add_loop_test(tcase, test_three_fragments, 0, ROWS(orders_of_three));
+	tcase_add_loop_test(tcase, test_fragments_lost, 0, ROWS(orders_of_three));
+	tcase_add_test(tcase, test_fragments_without_room);
 	return bpf_run(suite);
 }

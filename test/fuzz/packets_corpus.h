@@ -115,7 +115,7 @@ static void corpus_key(char *key, enum mk_hook hook, enum where where, const str
 		       const struct frame *out)
 {
 	static const char *const went[] = { "pod",	"overlay",  "uplink", "host",
-					    "loopback", "hosthook", "dropped" };
+					    "loopback", "hosthook", "held",   "dropped" };
 
 	snprintf(key, CORPUS_KEY_BYTES, "%s %s %s %s %s", corpus_hook_name(hook), corpus_kind(in),
 		 went[where], corpus_reason(hook, where), corpus_rewritten(in, out));

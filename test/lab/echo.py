@@ -16,6 +16,8 @@ import socket
 import sys
 import time
 
+import backwards
+
 REFUSED, TIMEOUT, FAILED, DAMAGED = 3, 4, 5, 6
 IP_PKTINFO = 8
 IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_PMTUDISC_DONT, IP_MTU = 10, 2, 0, 14
@@ -111,7 +113,12 @@ def request(args, number):
 def exchange(args, sock, number):
     """Returns the answer's line; raises what the socket raises."""
     data = request(args, number)
-    sock.sendall(data)
+    if args.backwards:
+        source, dest = sock.getsockname(), sock.getpeername()
+        load = backwards.udp_datagram(source, dest, data)
+        backwards.send(source[0], dest[0], socket.IPPROTO_UDP, load, args.backwards)
+    else:
+        sock.sendall(data)
     reply = b""
     while not reply.endswith(b"\n"):
         part = sock.recv(65536)
@@ -226,6 +233,8 @@ def main():
     client.add_argument("--timeout", type=float, default=2.0, help="seconds")
     client.add_argument("--time", action="store_true", help="mean time of an exchange")
     client.add_argument("--df", action="store_true", help="do not fragment (UDP)")
+    client.add_argument("--backwards", type=int, metavar="BYTES",
+                        help="in fragments of so many bytes, the last one first (UDP)")
     client.add_argument("--hold", action="store_true", help="one exchange per line of input")
     client.add_argument("--path-mtu", action="store_true", help="send until told too big")
     args = parser.parse_args()

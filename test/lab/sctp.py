@@ -18,6 +18,8 @@ import struct
 import sys
 import time
 
+import backwards
+
 REFUSED, TIMEOUT, FAILED, DAMAGED = 3, 4, 5, 6
 IP_RECVERR, IP_PKTINFO = 11, 8
 DATA, INIT, INIT_ACK, SACK, ABORT, SHUTDOWN, SHUTDOWN_ACK = 0, 1, 2, 3, 6, 7, 8
@@ -138,6 +140,7 @@ class Association:
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_SCTP)
         self.sock.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
         self.sock.connect((address, 0))
+        self.address = address
         self.sport, self.dport = random.randint(20000, 29999), port
         self.own_tag, self.tag = random.getrandbits(32) or 1, 0
         self.deadline = time.monotonic() + timeout
@@ -166,8 +169,17 @@ class Association:
         self.send(chunk(COOKIE_ECHO, value[20:16 + length]))
         self.wait(COOKIE_ACK)
 
-    def exchange(self, text):
-        self.send(data_chunk(text))
+    def send_backwards(self, cut, *chunks):
+        source = self.sock.getsockname()[0]
+        load = packet(self.sport, self.dport, self.tag, *chunks)
+        backwards.send(source, self.address, socket.IPPROTO_SCTP, load, cut)
+
+    def exchange(self, text, args):
+        chunks = [data_chunk(text)] + [data_chunk(os.urandom(args.behind))] * bool(args.behind)
+        if args.backwards:
+            self.send_backwards(args.backwards, *chunks)
+        else:
+            self.send(*chunks)
         return self.wait(DATA)[12:].decode()
 
     def close(self):
@@ -183,7 +195,7 @@ def ask_once(args):
     text = head + os.urandom(args.size - len(head))
     association = Association(address, int(port), args.timeout)
     association.open()
-    line = association.exchange(text)
+    line = association.exchange(text, args)
     association.close()
     name, seen, sport, _, told = line.split()
     print(name, seen, sport, flush=True)
@@ -218,6 +230,9 @@ def main():
     asking.add_argument("--count", type=int, default=1)
     asking.add_argument("--size", type=int, default=64, help="bytes of the message")
     asking.add_argument("--want", type=int, default=0, help="bytes of the answer")
+    asking.add_argument("--behind", type=int, default=0, help="bytes of another chunk in the same packet")
+    asking.add_argument("--backwards", type=int, metavar="BYTES",
+                        help="in fragments of so many bytes, the last one first")
     asking.add_argument("--timeout", type=float, default=3)
     args = parser.parse_args()
     return serve(args) if args.verb == "serve" else ask(args)

@@ -103,6 +103,14 @@ node_port_cut()
 	associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)' --size 5001 --want 3999
 }
 to_outside_cut() { associate client "$WORLD:3868" world "$NODE1" --size 4002 --want 4003; }
+# The message's chunk ends where the packet is cut: a header of 12 bytes, of 16, and 1372.
+between_chunks=(--size 1372 --behind 600 --backwards 1400)
+cluster_ip_between_chunks() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" "${between_chunks[@]}"; }
+node_port_between_chunks()
+{
+	associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)' "${between_chunks[@]}"
+}
+to_outside_between_chunks() { associate client "$WORLD:3868" world "$NODE1" "${between_chunks[@]}"; }
 cluster_ip_same_port() { associate client "$VIP:3869" "peer-1 peer-2" "$CLIENT"; }
 hairpin()
 {
@@ -130,6 +138,9 @@ check "pod to ClusterIP, messages that are padded" cluster_ip_odd_size
 check "pod to ClusterIP, packets that IP cuts" cluster_ip_cut
 check "outside to NodePort, packets that IP cuts" node_port_cut
 check "pod to outside, masqueraded, packets that IP cuts" to_outside_cut
+check "pod to ClusterIP, cut between two chunks, the second half first" cluster_ip_between_chunks
+check "outside to NodePort, cut between two chunks, the second half first" node_port_between_chunks
+check "pod to outside, masqueraded, cut between two chunks, the second half first" to_outside_between_chunks
 check "pod to ClusterIP, the port stays" cluster_ip_same_port
 check "pod to its own Service" hairpin
 check "host to ClusterIP" from_host

@@ -106,6 +106,8 @@ check_fragments()
 		IFS='|' read -r name from to who sees <<<"$row"
 		check "UDP of 5000 bytes: $name" answered "$from" udp "$(where "$to")" "$who" "$sees" \
 			--size 5000 --want 5000
+		check "UDP of 5000 bytes, the last fragment first: $name" answered "$from" udp "$(where "$to")" \
+			"$who" "$sees" --size 5000 --backwards 1400
 	done
 }
 

@@ -135,7 +135,7 @@ END_TEST
 static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
-} version_3[] = {
+} version_4[] = {
 	{ "abi", 4, 32 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
@@ -144,7 +144,8 @@ static const struct {
 	{ "drop_events", 0, 0 },
 	{ "drops", 4, 16 },
 	{ "flow_events", 0, 0 },
-	{ "fragments", 12, 4 },
+	{ "fragments", 12, 32 },
+	{ "held", 4, 9256 },
 	{ "host_ports", 8, 12 },
 	{ "maglev", 8, 2048 },
 	{ "nat_sessions", 16, 56 },
@@ -172,16 +173,16 @@ START_TEST(test_layouts_of_this_version)
 	cleanup_object struct mk_object *object = mk_object_open(&fx.constants, &fx.err);
 
 	ck_assert_ptr_nonnull(object);
-	ck_assert_uint_eq(MK_ABI_VERSION, 3);
-	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_3));
-	for (size_t i = 0; i < MK_ARRAY_SIZE(version_3); i++) {
+	ck_assert_uint_eq(MK_ABI_VERSION, 4);
+	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_4));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(version_4); i++) {
 		const struct bpf_map *map =
-			bpf_object__find_map_by_name(mk_object_get(object), version_3[i].map);
+			bpf_object__find_map_by_name(mk_object_get(object), version_4[i].map);
 
-		ck_assert_msg(map != NULL, "%s is not there", version_3[i].map);
-		ck_assert_msg(bpf_map__key_size(map) == version_3[i].key_bytes &&
-				      bpf_map__value_size(map) == version_3[i].value_bytes,
-			      "%s: key %u, value %u bytes", version_3[i].map,
+		ck_assert_msg(map != NULL, "%s is not there", version_4[i].map);
+		ck_assert_msg(bpf_map__key_size(map) == version_4[i].key_bytes &&
+				      bpf_map__value_size(map) == version_4[i].value_bytes,
+			      "%s: key %u, value %u bytes", version_4[i].map,
 			      bpf_map__key_size(map), bpf_map__value_size(map));
 	}
 }

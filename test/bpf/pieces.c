@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/pieces.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/time.h"
+
+#define L3	     14
+#define L4	     (L3 + 20)
+#define TOTAL_LENGTH (L3 + 2)
+#define FRAGMENT     (L3 + 6)
+
+static int catcher = -1;
+
+static void loopback_up(void)
+{
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+
+	ck_assert_int_eq(ioctl(catcher, SIOCSIFFLAGS, &request), 0);
+}
+
+void pieces_load(void)
+{
+	struct sockaddr_ll lo = { .sll_family = AF_PACKET,
+				  .sll_protocol = htons(ETH_P_IP),
+				  .sll_ifindex = MK_LOOPBACK_IFINDEX };
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	catcher = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	ck_assert_int_ge(catcher, 0);
+	loopback_up();
+	ck_assert_int_eq(bind(catcher, (void *)&lo, sizeof(lo)), 0);
+}
+
+/* ---- cut and joined ------------------------------------------------------------------------- */
+
+static void put(struct frame *frame, size_t at, size_t value)
+{
+	frame->byte[at] = (uint8_t)(value >> 8);
+	frame->byte[at + 1] = (uint8_t)value;
+}
+
+static size_t get(const struct frame *frame, size_t at)
+{
+	return (size_t)frame->byte[at] << 8 | frame->byte[at + 1];
+}
+
+static struct frame cut(const struct frame *whole, size_t from, size_t to)
+{
+	bool more = L4 + to < whole->length;
+	struct frame part = *whole;
+
+	memcpy(part.byte + L4, whole->byte + L4 + from, to - from);
+	put(&part, TOTAL_LENGTH, 20 + to - from);
+	put(&part, FRAGMENT, from / 8 | (more ? MF : 0));
+	part.length = L4 + to - from;
+	frame_fix_ip_checksum(&part);
+	return part;
+}
+
+struct pieces pieces_cut(const struct frame *whole, const size_t *at)
+{
+	struct pieces pieces = { .count = 0 };
+	size_t from = 0;
+
+	for (; *at; from = *at++)
+		pieces.piece[pieces.count++] = cut(whole, from, *at);
+	pieces.piece[pieces.count++] = cut(whole, from, whole->length - L4);
+	return pieces;
+}
+
+struct frame pieces_join(const char *name, const struct pieces *pieces)
+{
+	struct frame whole = { .length = 0 };
+	const char *what = NULL;
+	size_t bytes = 0;
+
+	for (int i = 0; i < pieces->count; i++) {
+		const struct frame *piece = &pieces->piece[i];
+		size_t at = (get(piece, FRAGMENT) & 0x1fff) * 8;
+
+		if (at == 0)
+			memcpy(whole.byte, piece->byte, L4);
+		memcpy(whole.byte + L4 + at, piece->byte + L4, piece->length - L4);
+		bytes += piece->length - L4;
+		if (at + piece->length > whole.length)
+			whole.length = at + piece->length;
+	}
+	ck_assert_msg(L4 + bytes == whole.length, "%s: %zu bytes of %zu came out", name, bytes,
+		      whole.length - L4);
+	put(&whole, FRAGMENT, 0);
+	put(&whole, TOTAL_LENGTH, whole.length - L3);
+	frame_fix_ip_checksum(&whole);
+	ck_assert_msg(frame_checksums_right(&whole, &what), "%s: put together, wrong %s in '%s'",
+		      name, what, frame_flow(&whole));
+	return whole;
+}
+
+/* ---- sent ----------------------------------------------------------------------------------- */
+
+static void take(struct pieces *caught)
+{
+	struct sockaddr_ll from;
+	socklen_t size = sizeof(from);
+	struct frame *frame = &caught->piece[caught->count];
+	ssize_t bytes =
+		recvfrom(catcher, frame->byte, sizeof(frame->byte), 0, (void *)&from, &size);
+
+	ck_assert_msg(bytes >= 0, "cannot catch: %s", strerror(errno));
+	frame->length = (size_t)bytes;
+	/* the kernel may say something of its own, about no fragment */
+	if (bytes >= L4 && from.sll_pkttype != PACKET_OUTGOING && get(frame, FRAGMENT) & 0x3fff)
+		ck_assert_int_lt(++caught->count, PIECES_MAX);
+}
+
+/* All of @count that come in again. */
+static void catch (struct pieces *caught, int count)
+{
+	struct pollfd ready = { .fd = catcher, .events = POLLIN };
+
+	while (caught->count < count) {
+		ck_assert_msg(poll(&ready, 1, 10000) == 1, "%d of %d come in again", caught->count,
+			      count);
+		take(caught);
+	}
+}
+
+/* What came before. */
+static void discard(void)
+{
+	char byte;
+
+	while (recv(catcher, &byte, sizeof(byte), 0) >= 0)
+		;
+}
+
+/* Slots in use at @now_ns, or since. */
+static int held_at(uint64_t now_ns)
+{
+	static struct mk_held held;
+	int count = 0;
+
+	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++) {
+		ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("held"), &slot, &held), 0);
+		count += held.since_ns + MK_HELD_NS > now_ns;
+	}
+	return count;
+}
+
+/* What waits takes a slot, or comes in again with those that leave theirs. */
+static enum where send_and_catch(enum mk_hook hook, const struct frame *in, struct frame *out,
+				 struct pieces *caught)
+{
+	uint64_t now_ns = mk_time_monotonic_ns();
+	int before = held_at(now_ns);
+	enum where went = fixture_send(hook, in, out);
+
+	if (went == WAITS)
+		catch (caught, before - held_at(now_ns) + 1);
+	return went;
+}
+
+struct pieces pieces_caught(const char *name, enum mk_hook hook, const struct frame *in)
+{
+	struct pieces caught = { .count = 0 };
+	struct frame out;
+	enum where went;
+
+	discard();
+	went = send_and_catch(hook, in, &out, &caught);
+	ck_assert_msg(went == WAITS, "%s: went %s", name, where_name(went));
+	return caught;
+}
+
+static void send_one(const char *name, enum mk_hook hook, const struct frame *in, enum where to,
+		     struct pieces *sent)
+{
+	struct frame *out = &sent->piece[sent->count];
+	struct pieces caught = { .count = 0 };
+	enum where went = send_and_catch(hook, in, out, &caught);
+
+	for (int i = 0; i < caught.count; i++)
+		send_one(name, hook, &caught.piece[i], to, sent);
+	if (went == WAITS)
+		return;
+	ck_assert_msg(went == to, "%s: expected %s, went %s as '%s'", name, where_name(to),
+		      where_name(went), frame_flow(out));
+	ck_assert_int_lt(++sent->count, PIECES_MAX);
+}
+
+struct pieces pieces_send(const char *name, enum mk_hook hook, const struct pieces *pieces,
+			  const char *order, enum where to)
+{
+	struct pieces sent = { .count = 0 };
+
+	discard();
+	for (; *order; order++)
+		send_one(name, hook, &pieces->piece[*order - '0'], to, &sent);
+	return sent;
+}
+
+/* ---- time and room -------------------------------------------------------------------------- */
+
+void pieces_forget(void)
+{
+	static const struct mk_held none;
+
+	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++)
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("held"), &slot, &none, BPF_ANY),
+				 0);
+	fixture_empty("fragments");
+}
+
+unsigned pieces_held(void)
+{
+	return (unsigned)held_at(mk_time_monotonic_ns());
+}
+
+void pieces_wait(uint64_t ns)
+{
+	static struct mk_held held;
+	struct mk_fragment state;
+	struct mk_fragment_key key;
+
+	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++) {
+		ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("held"), &slot, &held), 0);
+		held.since_ns -= held.since_ns ? ns : 0;
+		held.begun_ns -= ns;
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("held"), &slot, &held, 0), 0);
+	}
+	if (bpf_map_get_next_key(fixture_map("fragments"), NULL, &key) < 0)
+		return;
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("fragments"), &key, &state), 0);
+	state.begun_ns -= ns;
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("fragments"), &key, &state, 0), 0);
+}
+
+void pieces_fill_slots(uint64_t for_ns)
+{
+	static struct mk_held others = { .bytes = 64 };
+
+	others.since_ns = mk_time_monotonic_ns() + for_ns - MK_HELD_NS;
+	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++)
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("held"), &slot, &others, BPF_ANY),
+				 0);
+}
