@@ -30,6 +30,7 @@
 #include "datapath/fullness.h"
 #include "datapath/lasting.h"
 #include "datapath/sweep.h"
+#include "datapath/witness.h"
 #include "http/httpd.h"
 #include "model/model.h"
 #include "overlay/overlay.h"
@@ -148,6 +149,7 @@ struct mk_agent {
 	struct mk_overlay *overlay;
 	struct mk_datapath *datapath;
 	struct mk_sweep *sweep;
+	struct mk_witnesses witnesses; /* of map sessions */
 	struct agent_service *services, *dirty; /* all; those with something to do */
 	struct agent_health *health;
 	struct agent_node node;
@@ -332,6 +334,8 @@ mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error 
 void mk_agent_names_soon(struct mk_agent *agent);
 /* Does the API server's clock differ from this node's? Said, and written down for `monokube check`. */
 void mk_agent_see_clock(struct mk_agent *agent);
+/* Has somebody emptied map `sessions`? Said; nothing can bring them back. */
+void mk_agent_look_for_sessions(struct mk_agent *agent);
 /* Sweep at once, all of it: backends are gone. */
 void mk_agent_sweep_now(struct mk_agent *agent);
 

@@ -180,6 +180,7 @@ static void look_at_tables(struct mk_agent *agent)
 				      agent, &err),
 		"the Services' tables", &err);
 	look_at_runtime(agent);
+	mk_agent_look_for_sessions(agent);
 	if (agent->dirty)
 		mk_agent_schedule(agent, 0);
 }

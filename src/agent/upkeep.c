@@ -42,7 +42,29 @@ static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_sessio
 
 static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
 {
-	mk_agent_flow_stays(ctx, key, session);
+	struct mk_agent *agent = ctx;
+
+	mk_agent_flow_stays(agent, key, session);
+	mk_witnesses_meet(&agent->witnesses, key, session);
+}
+
+static uint64_t removed_by_sweep(const struct mk_agent *agent)
+{
+	const struct mk_sweep_counts *totals = mk_sweep_totals(agent->sweep);
+
+	return totals->expired + totals->cut;
+}
+
+void mk_agent_look_for_sessions(struct mk_agent *agent)
+{
+	const struct mk_table *sessions = mk_datapath_session_table(agent->datapath, 0);
+
+	if (agent->sweep && mk_witnesses_gone(&agent->witnesses, sessions, removed_by_sweep(agent)))
+		mk_log_warn(
+			"sessions are gone that nobody ended: somebody emptied their map. Each "
+			"connection "
+			"goes on as a new one with its next packet, or has to be made again map=%s",
+			sessions->name);
 }
 
 static void count_ended(void *ctx, const struct mk_session *session)
@@ -111,12 +133,15 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	uint64_t now_ns = mk_agent_now_ns();
 	int ret = open_sweep(agent, err);
 
+	if (ret == 0 && !agent->stats.pass_since_ns)
+		mk_agent_look_for_sessions(agent);
 	if (ret == 0)
 		ret = mk_sweep_step(agent->sweep, now_ns, SWEEP_BUDGET, err);
 	count_step(&agent->stats, now_ns, ret > 0);
 	if (ret <= 0)
 		return ret;
 	mk_agent_pass_ended(agent);
+	mk_witnesses_pass_ended(&agent->witnesses, removed_by_sweep(agent));
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(agent, table, mk_sweep_census(agent->sweep)->entries[table], now_ns);
 	if (mk_datapath_give_room(agent->datapath, mk_sweep_census(agent->sweep), err) < 0)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/witness.h - has somebody emptied the table of sessions? Nobody but the kernel knows what
+ * stands there, so the agent remembers some connections that each pass of the sweep meets, and asks for them
+ * until the next. Only where none of them is left, and the sweep has removed nothing since, is it said. */
+#ifndef MK_DATAPATH_WITNESS_H
+#define MK_DATAPATH_WITNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "datapath/table.h"
+#include "monokube/abi.h"
+
+#define MK_WITNESSES	 4
+#define MK_WITNESSES_MIN 2 /* one alone may have ended, and its client used the port again */
+
+struct mk_witness {
+	struct mk_tuple key;
+	uint64_t created_ns;
+};
+
+/* Zeroed: none. */
+struct mk_witnesses {
+	struct mk_witness met[MK_WITNESSES], asked[MK_WITNESSES];
+	unsigned int met_count, asked_count;
+	uint64_t removed; /* by the sweep, up to the pass that met those who are asked */
+};
+
+/* The sweep: an entry stays. Of a Service's open TCP connections the first ones are remembered. */
+void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
+		       const struct mk_session *session);
+/* A pass ended; @removed: how many sessions the sweep has removed in all. */
+void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed);
+/* Is none of them in @sessions any more, though the sweep has @removed nothing since? True once. */
+bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *sessions,
+		       uint64_t removed);
+
+#endif

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Has somebody emptied the table of sessions (datapath/witness.h)? */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+
+#include "datapath/witness.h"
+#include "unit/unit.h"
+
+static struct mk_table sessions;
+static struct mk_witnesses witnesses;
+
+static struct mk_tuple key_of(unsigned int n)
+{
+	return (struct mk_tuple){ .saddr.word = { htonl(0x0a000001) },
+				  .daddr.word = { htonl(0x0a600001) },
+				  .sport = htons((uint16_t)(40000 + n)),
+				  .dport = htons(80),
+				  .proto = IPPROTO_TCP };
+}
+
+static struct mk_session session_of(uint8_t flags)
+{
+	return (struct mk_session){ .created_ns = 1, .service_id = 7, .flags = flags };
+}
+
+/* Connection @n is in the table, and the pass meets it. */
+static void meet(unsigned int n, uint8_t flags)
+{
+	struct mk_session session = session_of(flags);
+	struct mk_tuple key = key_of(n);
+
+	ck_assert_int_eq(bpf_map_update_elem(sessions.fd, &key, &session, BPF_ANY), 0);
+	mk_witnesses_meet(&witnesses, &key, &session);
+}
+
+static void remove_one(unsigned int n)
+{
+	struct mk_tuple key = key_of(n);
+
+	ck_assert_int_eq(bpf_map_delete_elem(sessions.fd, &key), 0);
+}
+
+static void setup(void)
+{
+	struct mk_error err = { 0 };
+	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_tuple),
+				sizeof(struct mk_session), 64, NULL);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(mk_table_init(&sessions, "sessions", fd, &err), 0);
+	witnesses = (struct mk_witnesses){ 0 };
+}
+
+static void teardown(void)
+{
+	mk_table_close(&sessions);
+}
+
+#define OPEN (MK_SESSION_FORWARD | MK_SESSION_OPEN)
+
+START_TEST(test_emptied)
+{
+	for (unsigned int n = 0; n < 9; n++)
+		meet(n, OPEN);
+	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "the pass goes on");
+	mk_witnesses_pass_ended(&witnesses, 3);
+	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 3));
+	for (unsigned int n = 0; n < MK_WITNESSES - 1; n++)
+		remove_one(n);
+	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "one is there");
+	remove_one(MK_WITNESSES - 1);
+	ck_assert(mk_witnesses_gone(&witnesses, &sessions, 3));
+	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "said twice");
+}
+END_TEST
+
+/* What came again since is another session. */
+START_TEST(test_opened_anew)
+{
+	struct mk_session session = session_of(OPEN);
+
+	for (unsigned int n = 0; n < 3; n++)
+		meet(n, OPEN);
+	mk_witnesses_pass_ended(&witnesses, 0);
+	session.created_ns = 2;
+	for (unsigned int n = 0; n < 3; n++) {
+		struct mk_tuple key = key_of(n);
+
+		ck_assert_int_eq(bpf_map_update_elem(sessions.fd, &key, &session, BPF_ANY), 0);
+	}
+	ck_assert(mk_witnesses_gone(&witnesses, &sessions, 0));
+}
+END_TEST
+
+START_TEST(test_removed_by_the_sweep)
+{
+	meet(0, OPEN);
+	meet(1, OPEN);
+	mk_witnesses_pass_ended(&witnesses, 3);
+	remove_one(0);
+	remove_one(1);
+	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 4));
+	mk_witnesses_pass_ended(&witnesses, 5);
+	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 5), "there are none to ask");
+}
+END_TEST
+
+/* One alone, those that are over or half open, answers, and what is no Service's say nothing. */
+START_TEST(test_no_witness)
+{
+	struct mk_session other = session_of(OPEN);
+	struct mk_tuple key = key_of(9);
+
+	meet(0, OPEN);
+	meet(1, OPEN | MK_SESSION_FIN);
+	meet(2, OPEN | MK_SESSION_RST);
+	meet(3, MK_SESSION_FORWARD);
+	meet(4, MK_SESSION_OPEN);
+	other.service_id = 0;
+	mk_witnesses_meet(&witnesses, &key, &other);
+	other.service_id = 7;
+	key.proto = IPPROTO_UDP;
+	mk_witnesses_meet(&witnesses, &key, &other);
+	mk_witnesses_pass_ended(&witnesses, 0);
+	for (unsigned int n = 0; n < 5; n++)
+		remove_one(n);
+	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 0));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("witness");
+	TCase *tc = tcase_create("witness");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, test_emptied);
+	tcase_add_test(tc, test_opened_anew);
+	tcase_add_test(tc, test_removed_by_the_sweep);
+	tcase_add_test(tc, test_no_witness);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
