@@ -68,6 +68,7 @@ extern const struct flow_section flows_objects, flows_types, flows_endpoints, fl
 	flows_kube_proxy;
 
 /* Rows that are told by a column each of what endpoints there are: flows_matrix.c. */
+int flows_matrix_step(void);
 int flows_matrix_count(void);
 const char *flows_matrix_rule(int number);
 void flows_matrix_run(int number);

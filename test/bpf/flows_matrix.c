@@ -95,9 +95,9 @@ static const struct {
 
 #define CELLS (STATES * (int)MK_ARRAY_SIZE(protocols))
 
-/* MK_FLOWS_MATRIX_STEP: each how manieth cell, where a machine is slow (test/kernels). One that
+/* MK_FLOWS_MATRIX_STEP: each how manieth cell, and row without room, where a machine is slow (test/kernels). One that
  * shares no divisor with CELLS meets every line, state and protocol. */
-static int step(void)
+int flows_matrix_step(void)
 {
 	const char *text = getenv("MK_FLOWS_MATRIX_STEP");
 	int number = text ? atoi(text) : 1;
@@ -107,17 +107,17 @@ static int step(void)
 
 int flows_matrix_count(void)
 {
-	return (int)MK_ARRAY_SIZE(lines) * CELLS / step();
+	return (int)MK_ARRAY_SIZE(lines) * CELLS / flows_matrix_step();
 }
 
 const char *flows_matrix_rule(int number)
 {
-	return lines[number * step() / CELLS].rule;
+	return lines[number * flows_matrix_step() / CELLS].rule;
 }
 
 void flows_matrix_run(int number)
 {
-	int cell = number * step(), line = cell / CELLS, state = cell % CELLS % STATES;
+	int cell = number * flows_matrix_step(), line = cell / CELLS, state = cell % CELLS % STATES;
 	char rule[160];
 
 	snprintf(rule, sizeof(rule), "%s; endpoints '%s'", lines[line].rule, states[state]);
