@@ -186,10 +186,10 @@ static __always_inline int packet_parse(struct __sk_buff *skb, struct packet *pk
 }
 
 static __always_inline int fragment_next(struct __sk_buff *skb, struct chain_ctx *ctx,
-					 const struct packet *pkt, int todo)
+					 const struct packet *pkt, int gathered)
 {
 	return chain_next(skb, ctx, pkt,
-			  todo == MK_FRAGMENT_WAITS ? MK_PROG_HOLD : MK_PROG_RELEASE);
+			  gathered == MK_FRAGMENT_WAITS ? MK_PROG_HOLD : MK_PROG_RELEASE);
 }
 
 #endif

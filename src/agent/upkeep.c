@@ -60,11 +60,9 @@ void mk_agent_look_for_sessions(struct mk_agent *agent)
 	const struct mk_table *sessions = mk_datapath_session_table(agent->datapath, 0);
 
 	if (agent->sweep && mk_witnesses_gone(&agent->witnesses, sessions, removed_by_sweep(agent)))
-		mk_log_warn(
-			"sessions are gone that nobody ended: somebody emptied their map. Each "
-			"connection "
-			"goes on as a new one with its next packet, or has to be made again map=%s",
-			sessions->name);
+		mk_log_warn("somebody has emptied the map of sessions: a connection goes on as a "
+			    "new one with its next packet, or has to be made again map=%s",
+			    sessions->name);
 }
 
 static void count_ended(void *ctx, const struct mk_session *session)

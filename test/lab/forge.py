@@ -15,17 +15,10 @@ import socket
 import struct
 import subprocess
 
-MORE_FRAGMENTS = 0x2000
+from backwards import MORE_FRAGMENTS, checksum
+
 VXLAN_VNI = 1
 ICMP_UNREACHABLE, ICMP_PORT = 3, 3
-
-
-def checksum(header):
-    header += b"\0" * (len(header) % 2)
-    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
 
 
 def mac_bytes(text):

@@ -310,6 +310,6 @@ check "a pod's device is deleted: said, once, with what to do" pod_device_is_del
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
 check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back
 check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" uplink_is_replaced
-check "map sessions is emptied: said" is_repaired "sessions are gone that nobody ended: .*map=sessions" empty sessions
+check "map sessions is emptied: said" is_repaired "somebody has emptied the map of sessions: .*map=sessions" empty sessions
 check "the maps of sessions and affinity are emptied" sessions_are_emptied
 finish
