@@ -5,6 +5,7 @@ for Pods (a Pod of the host network is a process on its node). $MK_LAB is the la
 what it holds besides is in $E2E_STATE. Every other request fails."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 import yaml
 
 LIB = Path(__file__).resolve().parent
-LAB, ECHO = str(LIB.parent / "lab"), str(LIB.parent / "echo.py")
+LAB = str(LIB.parent / "lab")
 STATE = Path(os.environ["E2E_STATE"])
+MOUNTED = STATE / "configmap"  # what a Pod sees as /e2e: the files that were given, and no others
 
 
 def lab(*args, **kwargs):
@@ -32,7 +34,15 @@ def place(name):
 
 def command(words):
     assert words[0] == "python3", f"the image has only python3, not {words[0]}"
-    return ["python3"] + [w.replace("/e2e/echo.py", ECHO) for w in words[1:]]
+    return ["python3"] + [w.replace("/e2e/", f"{MOUNTED}/") for w in words[1:]]
+
+
+def keep_files(args):
+    shutil.rmtree(MOUNTED, ignore_errors=True)  # an earlier run's
+    MOUNTED.mkdir()
+    for option, path in zip(args, args[1:]):
+        if option == "--from-file":
+            shutil.copy(path, MOUNTED)
 
 
 def run_pod(pod):
@@ -76,7 +86,9 @@ def main(args):
         print(json.dumps({"items": [json.loads(p.read_text()) for p in sorted(STATE.glob("*.pod"))]}))
     elif args[:2] == ["get", "service"]:
         print(json.dumps(get(f"/api/v1/namespaces/{namespace}/services/{args[2]}")))
-    elif args[:2] in (["create", "namespace"], ["create", "configmap"], ["rollout", "status"], ["delete", "namespace"]):
+    elif args[:2] == ["create", "configmap"]:
+        keep_files(args)
+    elif args[:2] in (["create", "namespace"], ["rollout", "status"], ["delete", "namespace"]):
         with open(STATE / "done", "a") as done:
             print(*args, file=done)
     else:
