@@ -65,7 +65,10 @@ NO_CURL := $(BUILD)/obj/kube/static/no_curl.o
 PLUGIN := $(if $(filter 1,$(SAN)),,$(BUILD)/obj/plugin.o)
 TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
 TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
-TEST_SUPPORT := $(filter-out $(TEST_C),$(wildcard test/unit/*.c test/bpf/*.c))
+# a BPF test's main(), and all of them as one program, which loads the datapath once (test/kernels)
+BPF_MAIN := $(BUILD)/test/bpf/main.o
+BPF_ALL := $(BUILD)/test/bpf/all
+TEST_SUPPORT := $(filter-out $(TEST_C) test/bpf/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
 .PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image unit lint format perf perf-scale clean test-bins
@@ -146,10 +149,17 @@ $(BUILD)/test/%.o: test/%.c | $(GENERATED)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP -c -o $@ $<
 
-$(TEST_BINS): $(BUILD)/test/%: test/%.c $(LIB) $(TEST_SUPPORT_OBJS)
-	@mkdir -p $(@D)
+$(TEST_BINS): $(BUILD)/test/%: $(BUILD)/test/%.o $(LIB) $(TEST_SUPPORT_OBJS) $(BPF_MAIN)
 	@echo "  CCLD    $@"
-	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS)) \
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS) $(BPF_MAIN)) \
+		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
+# the last two load it for nodes of their own
+BPF_OWN_NODE := test/bpf/test_floods.c test/bpf/test_uplinks.c
+BPF_SUITES := $(patsubst test/%.c,$(BUILD)/test/%.o,$(filter-out $(BPF_OWN_NODE),$(filter test/bpf/%,$(TEST_C))) $(BPF_OWN_NODE))
+$(BPF_ALL): $(BPF_SUITES) $(LIB) $(TEST_SUPPORT_OBJS) $(BPF_MAIN)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(BPF_SUITES) $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS) $(BPF_MAIN)) \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
 # first packets of made-up flows, for test/lab/t_floods.sh
@@ -158,7 +168,7 @@ $(BUILD)/test/lab/flood: test/lab/flood.c
 	@echo "  CCLD    $@"
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
 
-test-bins: $(TEST_BINS) $(BUILD)/test/lab/flood
+test-bins: $(TEST_BINS) $(BPF_ALL) $(BUILD)/test/lab/flood
 
 # ---- fuzzers: libFuzzer is clang's, so they have a tree of their own (build/fuzz)
 
@@ -262,4 +272,4 @@ format: ## rewrite C and BPF sources in the project's style
 clean: ## remove build/
 	$(Q)rm -rf build
 
--include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(NO_CURL:.o=.d) $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_SUPPORT_OBJS:.o=.d)
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(NO_CURL:.o=.d) $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(BPF_MAIN:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)

@@ -291,15 +291,18 @@ int main(void)
 {
 	const char *fewer = getenv("MK_PACKET_RUNS");
 	Suite *suite = suite_create("perf");
-	TCase *tcase = bpf_case(suite, "packet");
+	TCase *tcase = tcase_create("packet");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
 	if (fewer && atoi(fewer) > 0 && atoi(fewer) < RUNS)
 		runs = (unsigned)atoi(fewer);
 	fixture_nat_ports(PORT_MIN, PORT_MAX);
+	tcase_add_unchecked_fixture(tcase, fixture_load, fixture_unload);
+	tcase_add_checked_fixture(tcase, fixture_reset, NULL);
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, measure_all);
+	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_MINIMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

@@ -10,23 +10,12 @@
 
 #include "base/ip.h"
 #include "bpf/pieces.h"
-#include "datapath/object.h"
 #include "service/service.h"
-
-#include "datapath.skel.h"
 
 #define TC_UNSPEC   0xffffffffu
 #define TC_SHOT	    2
 #define TC_STOLEN   4
 #define TC_REDIRECT 7
-
-#define FIXTURE_MAGLEV_ROOM mk_maglev_room(MK_MAGLEV_SLOTS)
-
-static struct datapath_bpf *datapath;
-static struct mk_uplink uplinks[MK_UPLINKS_MAX] = { { .ifindex = 1, .mtu_bytes = 1500 } };
-static uint32_t uplink_count = 1;
-static uint16_t nat_port_min = 49152, nat_port_max = 65535;
-static bool exact_clock;
 
 static struct mk_ip ip(const char *text)
 {
@@ -56,136 +45,12 @@ void fixture_addr_port(const char *text, struct mk_addr *address, __be16 *port)
 	*port = htons((uint16_t)atoi(colon + 1));
 }
 
-static void mac_of(const char *address, __u8 *mac)
+void fixture_mac(const char *address, __u8 *mac)
 {
 	struct mk_ip parsed = ip(address);
 	struct mk_mac computed = mk_mac_of_ip(&parsed);
 
 	memcpy(mac, computed.byte, sizeof(computed.byte));
-}
-
-static void fill_node(struct mk_node *node)
-{
-	node->node_addr = fixture_addr("192.168.99.11");
-	node->vtep_addr = fixture_addr("10.18.0.1");
-	node->gateway_addr = fixture_addr("10.244.1.254");
-	node->vpod_addr = fixture_addr("10.244.1.1");
-	node->pod_net = fixture_addr("10.244.1.0");
-	node->pod_mask = fixture_addr("255.255.255.0");
-	node->cluster_net = fixture_addr("10.244.0.0");
-	node->cluster_mask = fixture_addr("255.255.0.0");
-	node->overlay_ifindex = 1;
-	node->host_ifindex = 1;
-	node->host_peer_ifindex = 1;
-	node->overlay_mtu_bytes = 1450;
-	node->nat_port_min = nat_port_min;
-	node->nat_port_max = nat_port_max;
-	node->maglev_slots = MK_MAGLEV_SLOTS;
-	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
-	node->has_coarse_clock = !exact_clock && mk_object_has_coarse_clock();
-	node->vxlan_port = htons(4789);
-	mac_of("10.244.1.254", node->gateway_mac);
-	mac_of("10.18.0.1", node->vtep_mac);
-	node->uplink_count = uplink_count;
-	uplinks[0].addr = node->node_addr;
-	memcpy(node->uplinks, uplinks, sizeof(node->uplinks));
-}
-
-static void fill_chain(void)
-{
-	const struct {
-		enum mk_prog slot;
-		struct bpf_program *prog;
-	} slots[] = {
-		{ MK_PROG_ROUTER, datapath->progs.router },
-		{ MK_PROG_ELB, datapath->progs.elb },
-		{ MK_PROG_NAT, datapath->progs.nat },
-		{ MK_PROG_ERROR, datapath->progs.error },
-		{ MK_PROG_WATCHED, datapath->progs.router },
-		{ MK_PROG_HOLD, datapath->progs.hold },
-		{ MK_PROG_RELEASE, datapath->progs.release },
-	};
-
-	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
-		__u32 slot = slots[i].slot, fd = (__u32)bpf_program__fd(slots[i].prog);
-
-		ck_assert_int_eq(
-			bpf_map_update_elem(bpf_map__fd(datapath->maps.chain), &slot, &fd, 0), 0);
-	}
-}
-
-static void open_object(void)
-{
-	datapath = datapath_bpf__open();
-	ck_assert_msg(datapath, "cannot open the BPF object");
-	fill_node(&datapath->rodata->mk_node);
-	ck_assert_int_eq(bpf_map__set_value_size(datapath->maps.maglev, FIXTURE_MAGLEV_ROOM * 2),
-			 0);
-}
-
-static void load_object(void)
-{
-	ck_assert_msg(datapath_bpf__load(datapath) == 0, "cannot load the BPF object (root?)");
-	fill_chain();
-}
-
-void fixture_uplinks(const struct mk_uplink *list, uint32_t count)
-{
-	memcpy(uplinks, list, count * sizeof(*list));
-	uplink_count = count;
-}
-
-void fixture_nat_ports(uint16_t min, uint16_t max)
-{
-	nat_port_min = min;
-	nat_port_max = max;
-}
-
-void fixture_exact_clock(void)
-{
-	exact_clock = true;
-}
-
-void fixture_load(void)
-{
-	open_object();
-	load_object();
-}
-
-void fixture_load_small(void)
-{
-	struct bpf_map *map;
-
-	open_object();
-	bpf_object__for_each_map(map, datapath->obj)
-	{
-		enum bpf_map_type type = bpf_map__type(map);
-
-		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH)
-			ck_assert_int_eq(bpf_map__set_max_entries(map, 1024), 0);
-	}
-	load_object();
-}
-
-void fixture_unload(void)
-{
-	datapath_bpf__destroy(datapath);
-}
-
-int fixture_map(const char *map)
-{
-	int fd = bpf_object__find_map_fd_by_name(datapath->obj, map);
-
-	ck_assert_msg(fd >= 0, "no map '%s'", map);
-	return fd;
-}
-
-int fixture_program(const char *program)
-{
-	const struct bpf_program *found = bpf_object__find_program_by_name(datapath->obj, program);
-
-	ck_assert_msg(found, "no program '%s'", program);
-	return bpf_program__fd(found);
 }
 
 void fixture_empty(const char *map)
@@ -239,7 +104,7 @@ void fixture_pod(const char *address)
 	struct mk_addr key = fixture_addr(address);
 	struct mk_pod pod = { .ifindex = 1 };
 
-	mac_of(address, pod.mac);
+	fixture_mac(address, pod.mac);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &key, &pod, BPF_ANY), 0);
 }
 
@@ -249,7 +114,7 @@ static void put_route(const char *net, __u32 bits, enum mk_route_type type, cons
 	struct mk_route route = { .type = (__u8)type };
 
 	if (vtep)
-		mac_of(vtep, route.vtep_mac);
+		fixture_mac(vtep, route.vtep_mac);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("routes"), &key, &route, BPF_ANY), 0);
 }
 
@@ -285,7 +150,7 @@ void fixture_reset(void)
 	fixture_gso(0, 0);
 	fixture_room(FIXTURE_ROOM);
 	fixture_runtime(&quiet);
-	fill_chain();
+	fixture_fill_chain();
 	fixture_pod("10.244.1.2");
 	fixture_pod("10.244.1.3");
 	put_route("10.244.1.0", 24, MK_ROUTE_PODS, NULL);
@@ -318,7 +183,7 @@ void fixture_localhost_ports(uint16_t min, uint16_t max)
 
 void fixture_watch(const struct mk_watch_settings *settings)
 {
-	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)bpf_program__fd(datapath->progs.watch);
+	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)fixture_program("watch");
 
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("watch_settings"), &zero, settings, 0), 0);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);
@@ -481,17 +346,17 @@ static int program_of(enum mk_hook hook)
 {
 	switch (hook) {
 	case MK_HOOK_POD:
-		return bpf_program__fd(datapath->progs.ilb_pod);
+		return fixture_program("ilb_pod");
 	case MK_HOOK_HOST:
-		return bpf_program__fd(datapath->progs.ilb_host);
+		return fixture_program("ilb_host");
 	case MK_HOOK_OVERLAY:
-		return bpf_program__fd(datapath->progs.ilb_overlay);
+		return fixture_program("ilb_overlay");
 	case MK_HOOK_UPLINK:
-		return bpf_program__fd(datapath->progs.nat_uplink);
+		return fixture_program("nat_uplink");
 	case HOOK_LOOPBACK:
-		return bpf_program__fd(datapath->progs.ilb_lo_egress);
+		return fixture_program("ilb_lo_egress");
 	default:
-		return bpf_program__fd(datapath->progs.elb_uplink_egress);
+		return fixture_program("elb_uplink_egress");
 	}
 }
 

@@ -34,11 +34,13 @@ void fixture_nat_ports(uint16_t min, uint16_t max);
  * time of all of them. */
 void fixture_exact_clock(void);
 
-/* Unchecked fixture: load once, forked tests share the maps and empty them with fixture_reset(). */
+/* Unchecked fixtures: load once, forked tests share the maps and empty them with fixture_reset(). What was
+ * loaded stays for the next case, if that wants the same. */
 void fixture_load(void);
 /* With tables of a thousand entries, which fixture_reset() walks sooner. */
 void fixture_load_small(void);
-void fixture_unload(void);
+void fixture_unload(void); /* forgets what was said before fixture_load() */
+void fixture_fill_chain(void); /* the tail calls' targets */
 /* Empty all tables, then the two nodes, pods and routes above. */
 void fixture_reset(void);
 
@@ -65,6 +67,8 @@ struct mk_service fixture_get_service(const char *frontend, enum mk_scope scope)
 void fixture_put_service(const char *frontend, enum mk_scope scope,
 			 const struct mk_service *service);
 struct mk_addr fixture_addr(const char *text); /* "10.0.0.1" */
+void fixture_mac(const char *address,
+		 __u8 *mac); /* that a pod, gateway or VTEP of this address has */
 void fixture_addr_port(const char *text, struct mk_addr *address, __be16 *port);
 void fixture_vip(const char *address);
 void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is in map routes */

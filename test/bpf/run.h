@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/bpf/run.h - main() of a BPF test program: one suite, the datapath loaded once. */
+/* test/bpf/run.h - a file of BPF tests is a suite, and most of them one case. Linked alone it is a program,
+ * linked with others one that loads the datapath once for all of them (main.c). */
 #ifndef MK_TEST_BPF_RUN_H
 #define MK_TEST_BPF_RUN_H
 
@@ -10,26 +11,25 @@
 
 #define ROWS(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+/* BPF_SUITE("name") { ... }: once per file, adds the cases to `suite`, right before they run. */
+#define BPF_SUITE(name)                                             \
+	static void fill_suite(Suite *suite);                       \
+	__attribute__((constructor)) static void enlist_suite(void) \
+	{                                                           \
+		bpf_enlist_suite(name, fill_suite);                 \
+	}                                                           \
+	static void fill_suite(Suite *suite)
+void bpf_enlist_suite(const char *name, void (*fill)(Suite *suite));
+
 static inline TCase *bpf_case(Suite *suite, const char *name)
 {
 	TCase *tcase = tcase_create(name);
 
-	tcase_add_unchecked_fixture(tcase, fixture_load, fixture_unload);
+	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
 	tcase_add_checked_fixture(tcase, fixture_reset, NULL);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	return tcase;
-}
-
-static inline int bpf_run(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 #endif

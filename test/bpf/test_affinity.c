@@ -285,9 +285,8 @@ START_TEST(test_other_port)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("affinity")
 {
-	Suite *suite = suite_create("affinity");
 	TCase *tcase = bpf_case(suite, "affinity");
 
 	tcase_add_loop_test(tcase, test_sticky, 0, ROWS(sticky));
@@ -299,5 +298,4 @@ int main(void)
 	tcase_add_test(tcase, test_other_generation);
 	tcase_add_test(tcase, test_switched_off);
 	tcase_add_test(tcase, test_other_port);
-	return bpf_run(suite);
 }

@@ -261,9 +261,8 @@ START_TEST(test_one_leaves)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("choice")
 {
-	Suite *suite = suite_create("choice");
 	TCase *tcase = tcase_create("choice");
 
 	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
@@ -273,5 +272,4 @@ int main(void)
 	tcase_add_test(tcase, test_same_by_any_node);
 	tcase_add_loop_test(tcase, test_one_leaves, 0, ROWS(sizes));
 	suite_add_tcase(suite, tcase);
-	return bpf_run(suite);
 }

@@ -337,41 +337,8 @@ START_TEST(test_drops)
 }
 END_TEST
 
-/* Every port of the range is taken towards the only backend: host's flows get one each. */
-START_TEST(test_ports_exhausted)
+BPF_SUITE("counters")
 {
-	struct mk_service_drop_key key = { .account_id = ACCOUNT,
-					   .reason = MK_DROP_NAT_PORTS_EXHAUSTED };
-	struct mk_session session = { 0 };
-	struct mk_tuple taken = { .proto = IPPROTO_TCP };
-	struct frame in = frame_make(paths[2].request, NULL), out;
-	__u64 packets = 0;
-
-	session.flags = MK_SESSION_OPEN;
-	taken.saddr.word[0] = inet_addr("10.244.1.3");
-	taken.daddr.word[0] = inet_addr("10.18.0.1");
-	taken.sport = htons(8080);
-	for (unsigned port = 49152; port < 65536; port++) {
-		taken.dport = htons((uint16_t)port);
-		/* its own pair: alive */
-		session.to.saddr = taken.daddr;
-		session.to.daddr = taken.saddr;
-		session.to.sport = taken.dport;
-		session.to.dport = taken.sport;
-		session.to.proto = taken.proto;
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions"), &taken, &session, 0),
-				 0);
-	}
-	fixture_service(paths[2].frontend, MK_SCOPE_INTERNAL, 0, local_backend, 1, 1);
-	ck_assert_int_eq(fixture_send(MK_HOOK_HOST, &in, &out), DROPPED);
-	bpf_map_lookup_elem(fixture_map("service_drops"), &key, &packets);
-	ck_assert_uint_eq(packets, 1);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("counters");
 	TCase *tcase = bpf_case(suite, "counters");
 
 	tcase_add_loop_test(tcase, test_connection, 0, ROWS(paths));
@@ -385,6 +352,4 @@ int main(void)
 	tcase_add_test(tcase, test_service_gone);
 	tcase_add_test(tcase, test_masquerade_counts_nothing);
 	tcase_add_loop_test(tcase, test_drops, 0, ROWS(drops));
-	tcase_add_test(tcase, test_ports_exhausted);
-	return bpf_run(suite);
 }

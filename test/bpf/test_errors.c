@@ -203,9 +203,8 @@ START_TEST(test_no_error_about_an_error)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("ICMP errors")
 {
-	Suite *suite = suite_create("ICMP errors");
 	TCase *tcase = bpf_case(suite, "errors");
 
 	tcase_add_loop_test(tcase, test_backend_answers_with_an_error, 0, ROWS(quotes));
@@ -219,5 +218,4 @@ int main(void)
 	tcase_add_test(tcase, test_exactly_fitting);
 	tcase_add_loop_test(tcase, test_ttl_expired, 0, ROWS(expired));
 	tcase_add_test(tcase, test_no_error_about_an_error);
-	return bpf_run(suite);
 }

@@ -142,6 +142,42 @@ START_TEST(test_ports_run_out)
 }
 END_TEST
 
+/* A connection of a client on this node's host, 10.18.0.1, to the only endpoint, 10.244.1.3:8080. */
+static void connect_from_host(uint16_t port)
+{
+	struct mk_session session = { .flags = MK_SESSION_OPEN };
+	struct mk_tuple *to = &session.to, back = { .proto = IPPROTO_TCP, .sport = htons(8080) };
+
+	back.saddr = fixture_addr("10.244.1.3");
+	back.daddr = fixture_addr("10.18.0.1");
+	back.dport = htons(port);
+	*to = (struct mk_tuple){ .saddr = back.daddr,
+				 .daddr = back.saddr,
+				 .sport = back.dport,
+				 .dport = back.sport,
+				 .proto = back.proto };
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions"), &back, &session, 0), 0);
+}
+
+/* What a Service's client loses for want of a port counts as the Service's. */
+START_TEST(test_service_without_ports)
+{
+	static const char *const backend[] = { "10.244.1.3:8080", NULL };
+	struct mk_service_drop_key key = { .account_id = FIXTURE_ACCOUNT + 3,
+					   .reason = MK_DROP_NAT_PORTS_EXHAUSTED };
+	struct frame in = frame_make("tcp 10.18.0.1:40000 > 10.96.0.10:80", NULL), out;
+	__u64 packets = 0;
+
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, backend, 1, 1);
+	for (unsigned port = PORT_MIN; port <= PORT_MAX; port++)
+		connect_from_host((uint16_t)port);
+	connect_from_host(40000);
+	ck_assert_int_eq(fixture_send(MK_HOOK_HOST, &in, &out), DROPPED);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("service_drops"), &key, &packets), 0);
+	ck_assert_uint_eq(packets, 1);
+}
+END_TEST
+
 /* The connection's end: a FIN from each side, or an RST of one. */
 enum ending { BOTH_FIN, CLIENT_RST, SERVER_RST, ENDINGS };
 
@@ -301,27 +337,32 @@ static void setup_without_room(void)
 	fixture_room(0);
 }
 
+static void load(void)
+{
+	fixture_nat_ports(PORT_MIN, PORT_MAX);
+	fixture_exact_clock();
+	fixture_load_small();
+}
+
 static TCase *small_tables(Suite *suite, const char *name, void (*setup_row)(void))
 {
 	TCase *tcase = tcase_create(name);
 
-	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
+	tcase_add_unchecked_fixture(tcase, load, fixture_unload);
 	tcase_add_checked_fixture(tcase, setup_row, NULL);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	return tcase;
 }
 
-int main(void)
+BPF_SUITE("floods")
 {
-	Suite *suite = suite_create("floods");
 	TCase *tcase = small_tables(suite, "small tables", setup);
 	TCase *no_room = small_tables(suite, "no room", setup_without_room);
 
-	fixture_nat_ports(PORT_MIN, PORT_MAX);
-	fixture_exact_clock();
 	tcase_add_loop_test(tcase, test_first_packets_make_room, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_ports_run_out, 0, ROWS(paths));
+	tcase_add_test(tcase, test_service_without_ports);
 	tcase_add_loop_test(tcase, test_ended_give_ports_up, 0, ENDINGS * ROWS(paths));
 	tcase_add_loop_test(tcase, test_longest_ended_first, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_udp_question_and_answer, 0, ROWS(paths));
@@ -329,5 +370,4 @@ int main(void)
 	tcase_add_loop_test(tcase, test_last_place, 0, ROWS(paths));
 	tcase_add_loop_test(no_room, test_first_packets_make_room, 0, 2 * ROWS(paths));
 	tcase_add_test(no_room, test_no_room_for_established);
-	return bpf_run(suite);
 }

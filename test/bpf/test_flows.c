@@ -133,12 +133,9 @@ static void add_matrix(Suite *suite)
 			tcase_add_loop_test(matrix, test_matrix, i, i + 1);
 }
 
-int main(void)
+BPF_SUITE("flows")
 {
-	Suite *suite = suite_create("flows");
-
 	add_rows(suite, "rows", fixture_reset, 1);
 	add_rows(suite, "rows, no room", reset_without_room, flows_matrix_step());
 	add_matrix(suite);
-	return bpf_run(suite);
 }

@@ -257,9 +257,8 @@ START_TEST(test_first_is_lost)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("fragments")
 {
-	Suite *suite = suite_create("fragments");
 	TCase *tcase = bpf_case(suite, "fragments");
 
 	tcase_add_unchecked_fixture(tcase, pieces_load, NULL);
@@ -271,5 +270,4 @@ int main(void)
 	tcase_add_test(tcase, test_too_many);
 	tcase_add_test(tcase, test_slots_taken);
 	tcase_add_test(tcase, test_first_is_lost);
-	return bpf_run(suite);
 }

@@ -292,9 +292,8 @@ START_TEST(test_fragments)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("host_ports")
 {
-	Suite *suite = suite_create("host_ports");
 	TCase *tcase = bpf_case(suite, "host_ports");
 
 	tcase_add_loop_test(tcase, test_flow, 0, ROWS(flows));
@@ -307,5 +306,4 @@ int main(void)
 	tcase_add_test(tcase, test_mapping_removed);
 	tcase_add_test(tcase, test_pod_refuses);
 	tcase_add_test(tcase, test_fragments);
-	return bpf_run(suite);
 }

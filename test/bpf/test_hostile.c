@@ -149,14 +149,12 @@ START_TEST(test_spoofed_first_fragment)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("hostile pods")
 {
-	Suite *suite = suite_create("hostile pods");
 	TCase *tcase = bpf_case(suite, "hostile");
 
 	tcase_add_loop_test(tcase, test_carrier, 0, ROWS(carriers));
 	tcase_add_loop_test(tcase, test_option, 0, ROWS(options));
 	tcase_add_loop_test(tcase, test_error, 0, ROWS(errors));
 	tcase_add_test(tcase, test_spoofed_first_fragment);
-	return bpf_run(suite);
 }

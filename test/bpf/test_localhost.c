@@ -183,12 +183,11 @@ START_TEST(test_outside_the_range)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("localhost")
 {
-	Suite *suite = suite_create("localhost");
 	TCase *tcase = tcase_create("localhost");
 
-	tcase_add_unchecked_fixture(tcase, fixture_load, fixture_unload);
+	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
 	tcase_add_checked_fixture(tcase, reset, NULL);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
@@ -199,5 +198,4 @@ int main(void)
 	tcase_add_test(tcase, test_socket_with_that_port);
 	tcase_add_test(tcase, test_outside_the_range);
 	tcase_add_loop_test(tcase, test_others, 0, ROWS(others));
-	return bpf_run(suite);
 }

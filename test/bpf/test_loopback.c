@@ -220,9 +220,8 @@ START_TEST(test_errors)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("loopback")
 {
-	Suite *suite = suite_create("loopback");
 	TCase *tcase = bpf_case(suite, "loopback");
 
 	tcase_add_loop_test(tcase, test_leaving, 0, ROWS(leaving));
@@ -234,5 +233,4 @@ int main(void)
 	tcase_add_test(tcase, test_refused);
 	tcase_add_test(tcase, test_refused_elsewhere);
 	tcase_add_test(tcase, test_errors);
-	return bpf_run(suite);
 }

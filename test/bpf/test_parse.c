@@ -255,13 +255,11 @@ START_TEST(test_chain_broken)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("packets, good and bad")
 {
-	Suite *suite = suite_create("packets, good and bad");
 	TCase *tcase = bpf_case(suite, "parse");
 
 	tcase_add_loop_test(tcase, test_from_pod, 0, ROWS(rows));
 	tcase_add_loop_test(tcase, test_from_uplink, 0, ROWS(rows));
 	tcase_add_test(tcase, test_chain_broken);
-	return bpf_run(suite);
 }

@@ -133,13 +133,11 @@ START_TEST(test_drop_is_reported_when_asked)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("paths")
 {
-	Suite *suite = suite_create("paths");
 	TCase *tcase = bpf_case(suite, "paths");
 
 	tcase_add_loop_test(tcase, test_path, 0, ROWS(rows));
 	tcase_add_test(tcase, test_via_host);
 	tcase_add_test(tcase, test_drop_is_reported_when_asked);
-	return bpf_run(suite);
 }

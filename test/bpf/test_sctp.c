@@ -461,9 +461,8 @@ START_TEST(test_fragments_without_room)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("SCTP")
 {
-	Suite *suite = suite_create("SCTP");
 	TCase *arithmetic = tcase_create("arithmetic"), *tcase = bpf_case(suite, "associations");
 
 	tcase_add_unchecked_fixture(tcase, pieces_load, NULL);
@@ -483,5 +482,4 @@ int main(void)
 	tcase_add_loop_test(tcase, test_three_fragments, 0, ROWS(orders_of_three));
 	tcase_add_loop_test(tcase, test_fragments_lost, 0, ROWS(orders_of_three));
 	tcase_add_test(tcase, test_fragments_without_room);
-	return bpf_run(suite);
 }

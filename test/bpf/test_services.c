@@ -329,9 +329,8 @@ START_TEST(test_service_range)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("services")
 {
-	Suite *suite = suite_create("services");
 	TCase *tcase = bpf_case(suite, "services");
 
 	tcase_add_loop_test(tcase, test_flow, 0, ROWS(flows));
@@ -340,5 +339,4 @@ int main(void)
 	tcase_add_loop_test(tcase, test_refused, 0, ROWS(refused));
 	tcase_add_test(tcase, test_ping_of_vip);
 	tcase_add_loop_test(tcase, test_service_range, 0, ROWS(in_range));
-	return bpf_run(suite);
 }

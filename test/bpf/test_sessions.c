@@ -387,9 +387,8 @@ START_TEST(test_fragment_of_unknown_masqueraded)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("sessions")
 {
-	Suite *suite = suite_create("sessions");
 	TCase *tcase = bpf_case(suite, "sessions");
 
 	tcase_add_unchecked_fixture(tcase, pieces_load, NULL);
@@ -413,5 +412,4 @@ int main(void)
 	tcase_add_test(tcase, test_fragments_to_service);
 	tcase_add_test(tcase, test_fragments_masqueraded);
 	tcase_add_test(tcase, test_fragment_of_unknown_masqueraded);
-	return bpf_run(suite);
 }

@@ -136,13 +136,11 @@ START_TEST(test_established_goes_on)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("source_ranges")
 {
-	Suite *suite = suite_create("source_ranges");
 	TCase *tcase = bpf_case(suite, "source_ranges");
 
 	tcase_add_loop_test(tcase, test_client, 0, ROWS(rows));
 	tcase_add_test(tcase, test_before_refusal);
 	tcase_add_test(tcase, test_established_goes_on);
-	return bpf_run(suite);
 }

@@ -51,7 +51,7 @@ static void setup(void)
 	uplinks[0] = uplink("up9", FIRST, "192.168.99.0");
 	uplinks[1] = uplink("up8", SECOND, "192.168.98.0");
 	fixture_uplinks(uplinks, 2);
-	fixture_load();
+	fixture_load_small();
 }
 
 static const struct {
@@ -114,9 +114,8 @@ START_TEST(test_route_changes)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("uplinks")
 {
-	Suite *suite = suite_create("uplinks");
 	TCase *tcase = tcase_create("uplinks");
 
 	tcase_add_unchecked_fixture(tcase, setup, fixture_unload);
@@ -125,5 +124,4 @@ int main(void)
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_masqueraded, 0, ROWS(rows));
 	tcase_add_test(tcase, test_route_changes);
-	return bpf_run(suite);
 }

@@ -101,11 +101,9 @@ START_TEST(test_vip)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("vips")
 {
-	Suite *suite = suite_create("vips");
 	TCase *tcase = bpf_case(suite, "vips");
 
 	tcase_add_loop_test(tcase, test_vip, 0, ROWS(rows));
-	return bpf_run(suite);
 }

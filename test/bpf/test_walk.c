@@ -432,9 +432,8 @@ START_TEST(test_no_layout)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("walk")
 {
-	Suite *suite = suite_create("walk");
 	TCase *tcase = tcase_create("walk");
 
 	tcase_add_checked_fixture(tcase, setup, NULL);
@@ -445,5 +444,4 @@ int main(void)
 	tcase_add_loop_test(tcase, test_other_layout, 0, ROWS(wrong));
 	tcase_add_test(tcase, test_no_layout);
 	suite_add_tcase(suite, tcase);
-	return bpf_run(suite);
 }

@@ -325,12 +325,11 @@ START_TEST(test_broken)
 }
 END_TEST
 
-int main(void)
+BPF_SUITE("watch")
 {
-	Suite *suite = suite_create("watch");
 	TCase *tcase = tcase_create("watch");
 
-	tcase_add_unchecked_fixture(tcase, fixture_load, fixture_unload);
+	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
 	tcase_add_checked_fixture(tcase, setup, NULL);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
@@ -344,5 +343,4 @@ int main(void)
 	tcase_add_test(tcase, test_until);
 	tcase_add_test(tcase, test_limit);
 	tcase_add_test(tcase, test_broken);
-	return bpf_run(suite);
 }

@@ -214,7 +214,7 @@ END_TEST
 int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("fuzz");
-	TCase *tcase = bpf_case(suite, "packets");
+	TCase *tcase = tcase_create("packets");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
@@ -225,8 +225,11 @@ int main(int argc, char **argv)
 	keeps = argc > 4 && strcmp(argv[4], "keep") == 0;
 	printf("packets %lu seed %u\n", count, seed);
 	fflush(stdout);
+	tcase_add_unchecked_fixture(tcase, fixture_load, fixture_unload);
+	tcase_add_checked_fixture(tcase, fixture_reset, NULL);
 	tcase_set_timeout(tcase, 7200);
 	tcase_add_test(tcase, packets);
+	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

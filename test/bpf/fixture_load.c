@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test/bpf/fixture_load.c - the datapath of fixture.h's node, loaded when a case wants another than the last. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <string.h>
+
+#include "bpf/fixture.h"
+#include "datapath/object.h"
+#include "service/service.h"
+
+#include "datapath.skel.h"
+
+#define FIXTURE_MAGLEV_ROOM mk_maglev_room(MK_MAGLEV_SLOTS)
+
+#define ONE_UPLINK                                                                     \
+	{                                                                              \
+		.uplinks = { { .ifindex = 1, .mtu_bytes = 1500 } }, .uplink_count = 1, \
+		.nat_port_min = 49152, .nat_port_max = 65535                           \
+	}
+
+/* What a test wants of the node, before fixture_load(). */
+static struct settings {
+	struct mk_uplink uplinks[MK_UPLINKS_MAX];
+	uint32_t uplink_count;
+	uint16_t nat_port_min, nat_port_max;
+	bool exact_clock;
+} settings = ONE_UPLINK;
+
+/* The datapath stays for the next case that wants the same. */
+static struct datapath_bpf *datapath;
+static struct mk_node loaded_node;
+static bool loaded_small;
+
+static void fill_node(struct mk_node *node)
+{
+	node->node_addr = fixture_addr("192.168.99.11");
+	node->vtep_addr = fixture_addr("10.18.0.1");
+	node->gateway_addr = fixture_addr("10.244.1.254");
+	node->vpod_addr = fixture_addr("10.244.1.1");
+	node->pod_net = fixture_addr("10.244.1.0");
+	node->pod_mask = fixture_addr("255.255.255.0");
+	node->cluster_net = fixture_addr("10.244.0.0");
+	node->cluster_mask = fixture_addr("255.255.0.0");
+	node->overlay_ifindex = 1;
+	node->host_ifindex = 1;
+	node->host_peer_ifindex = 1;
+	node->overlay_mtu_bytes = 1450;
+	node->nat_port_min = settings.nat_port_min;
+	node->nat_port_max = settings.nat_port_max;
+	node->maglev_slots = MK_MAGLEV_SLOTS;
+	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
+	node->has_coarse_clock = !settings.exact_clock && mk_object_has_coarse_clock();
+	node->vxlan_port = htons(4789);
+	fixture_mac("10.244.1.254", node->gateway_mac);
+	fixture_mac("10.18.0.1", node->vtep_mac);
+	node->uplink_count = settings.uplink_count;
+	memcpy(node->uplinks, settings.uplinks, sizeof(node->uplinks));
+	node->uplinks[0].addr = node->node_addr;
+}
+
+void fixture_fill_chain(void)
+{
+	const struct {
+		enum mk_prog slot;
+		struct bpf_program *prog;
+	} slots[] = {
+		{ MK_PROG_ROUTER, datapath->progs.router },
+		{ MK_PROG_ELB, datapath->progs.elb },
+		{ MK_PROG_NAT, datapath->progs.nat },
+		{ MK_PROG_ERROR, datapath->progs.error },
+		{ MK_PROG_WATCHED, datapath->progs.router },
+		{ MK_PROG_HOLD, datapath->progs.hold },
+		{ MK_PROG_RELEASE, datapath->progs.release },
+	};
+
+	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
+		__u32 slot = slots[i].slot, fd = (__u32)bpf_program__fd(slots[i].prog);
+
+		ck_assert_int_eq(
+			bpf_map_update_elem(bpf_map__fd(datapath->maps.chain), &slot, &fd, 0), 0);
+	}
+}
+
+static void make_small(void)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, datapath->obj)
+	{
+		enum bpf_map_type type = bpf_map__type(map);
+
+		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH)
+			ck_assert_int_eq(bpf_map__set_max_entries(map, 1024), 0);
+	}
+}
+
+static void load(bool small)
+{
+	struct mk_node node = { 0 };
+
+	fill_node(&node);
+	if (datapath && small == loaded_small && memcmp(&node, &loaded_node, sizeof(node)) == 0)
+		return;
+	datapath_bpf__destroy(datapath);
+	datapath = datapath_bpf__open();
+	ck_assert_msg(datapath, "cannot open the BPF object");
+	datapath->rodata->mk_node = node;
+	ck_assert_int_eq(bpf_map__set_value_size(datapath->maps.maglev, FIXTURE_MAGLEV_ROOM * 2),
+			 0);
+	if (small)
+		make_small();
+	ck_assert_msg(datapath_bpf__load(datapath) == 0, "cannot load the BPF object (root?)");
+	fixture_fill_chain();
+	loaded_node = node;
+	loaded_small = small;
+}
+
+void fixture_uplinks(const struct mk_uplink *list, uint32_t count)
+{
+	memcpy(settings.uplinks, list, count * sizeof(*list));
+	settings.uplink_count = count;
+}
+
+void fixture_nat_ports(uint16_t min, uint16_t max)
+{
+	settings.nat_port_min = min;
+	settings.nat_port_max = max;
+}
+
+void fixture_exact_clock(void)
+{
+	settings.exact_clock = true;
+}
+
+void fixture_load(void)
+{
+	load(false);
+}
+
+void fixture_load_small(void)
+{
+	load(true);
+}
+
+void fixture_unload(void)
+{
+	settings = (struct settings)ONE_UPLINK;
+}
+
+int fixture_map(const char *map)
+{
+	int fd = bpf_object__find_map_fd_by_name(datapath->obj, map);
+
+	ck_assert_msg(fd >= 0, "no map '%s'", map);
+	return fd;
+}
+
+int fixture_program(const char *program)
+{
+	const struct bpf_program *found = bpf_object__find_program_by_name(datapath->obj, program);
+
+	ck_assert_msg(found, "no program '%s'", program);
+	return bpf_program__fd(found);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test/bpf/main.c - run the suites that are linked in, one after the other. Where they are several, tells how
+ * each ended as `result STATUS SUITE`. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bpf/run.h"
+
+#define SUITES_MAX 64
+
+static struct {
+	const char *name;
+	void (*fill)(Suite *suite);
+} suites[SUITES_MAX];
+static int count;
+
+void bpf_enlist_suite(const char *name, void (*fill)(Suite *suite))
+{
+	if (count == SUITES_MAX)
+		abort();
+	suites[count].name = name;
+	suites[count++].fill = fill;
+}
+
+static int run_suite(int i)
+{
+	Suite *suite = suite_create(suites[i].name);
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suites[i].fill(suite);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(void)
+{
+	int status = count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 0; i < count; i++) {
+		int ended = run_suite(i);
+
+		status |= ended;
+		if (count > 1)
+			printf("result %d BPF tests: %s\n", ended, suites[i].name);
+	}
+	return status;
+}
