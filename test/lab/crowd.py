@@ -5,7 +5,7 @@
 hold: N of them to the addresses in turn, which stay: says `holding N`, then exchanges a line by each
 again and again until there is something on standard input, once more after that, and says `held K of N` after a
 line for each address and reason of those that broke. new: one after the other, each opened, used and closed, as long;
-says `opening`, at last the same of those that failed, and `opened K of N`."""
+says `opening`, `tried 20` once they are so many, at last the same of those that failed, and `opened K of N`."""
 import collections
 import resource
 import selectors
@@ -16,6 +16,7 @@ import time
 PATIENCE_S = 20  # for an answer by a connection that is there: many retransmissions
 NEW_S = 3  # for a new one: two retransmissions of its SYN
 PAUSE_S = 0.5
+SOME = 20  # new ones, of which a share says something
 
 
 def connect(to, timeout):
@@ -97,6 +98,8 @@ def new(addresses):
                 exchange(sock)
         except OSError as err:
             failures[to, reason_of(err)] += 1
+        if tried == SOME:
+            print(f"tried {SOME}", flush=True)
     tell_failures(failures)
     print(f"opened {tried - failures.total()} of {tried}")
 
