@@ -2,8 +2,8 @@
 /* bpf/account.h - counters per Service. What follows a session is gathered in its entry, without a
  * look-up, and added to the Service's counters about once a second, when a direction ends and when
  * the session moves to the table of established ones; a first packet is counted at once. The agent adds what an entry
- * still holds when it removes it (map service_counters_ended). Only what an entry of the LRU tables
- * holds when it is evicted is lost: of less than a second, or of a flow's last packets. */
+ * still holds when it removes it (map service_counters_ended). Only what an entry of the new
+ * sessions' tables holds when it makes room is lost: of less than a second, or of a flow's last packets. */
 #ifndef MK_BPF_ACCOUNT_H
 #define MK_BPF_ACCOUNT_H
 

@@ -2,11 +2,11 @@
 /* bpf/session.h - find, open and promote sessions. A session is a pair of entries, one per
  * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
  *
- * A new session lives in an LRU table, so a flood of first packets evicts only first packets; one of TCP
- * at once where it is going to stay, as long as there is room for such ones (session_room()). With the
+ * A new session lives in a table where the oldest makes room (order.h), so a flood of first packets evicts
+ * only first packets; one of TCP at once where it is going to stay, as long as there is room for such ones (session_room()). With the
  * client's next packet after an answer (TCP, SCTP: the handshake is done) it moves to the table that
  * is never evicted and only expired by user space. An answer alone does not do: one question, such as
- * a name, needs no place there, and servers answer made-up clients. Pings stay in the LRU table, and
+ * a name, needs no place there, and servers answer made-up clients. Pings stay in the new ones' table, and
  * for some seconds what UDP leaves behind when it moves (session_leave()). */
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
@@ -14,6 +14,7 @@
 #include <linux/errno.h>
 
 #include "account.h"
+#include "order.h"
 #include "rewrite.h"
 
 #define MK_NAT_PROBES	      16
@@ -21,31 +22,11 @@
 #define MK_SECOND_NS	      1000000000ULL
 #define MK_LAST_SEEN_GRAIN_NS MK_SECOND_NS
 
-/* CLOCK_MONOTONIC, of the last timer tick where the kernel offers that: a session's times need no
- * more, and reading the hardware's clock is a twentieth of what an established packet costs. */
-static __always_inline __u64 session_clock_ns(void)
-{
-	return mk_node.has_coarse_clock ? bpf_ktime_get_coarse_ns() : bpf_ktime_get_ns();
-}
-
-/* The two tables of ilb and elb, or of nat. */
-struct session_tables {
-	void *established, *half_open;
-	int of_services; /* some of their sessions are a Service's, and counted; known at build */
-};
-#define SERVICE_SESSIONS ((struct session_tables){ &sessions, &sessions_new, 1 })
-#define NAT_SESSIONS	 ((struct session_tables){ &nat_sessions, &nat_sessions_new, 0 })
-
 /* What a packet learns from its session; a copy, because promotion frees the entry. */
 struct session_hit {
 	struct mk_tuple to;
 	__u8 flags; /* enum mk_session_flags */
 };
-
-static __always_inline void session_peer_key(struct mk_tuple *key, const struct mk_session *session)
-{
-	tuple_reverse(key, &session->to);
-}
 
 /* Returns 1 once a second, and when the direction ends. */
 static __always_inline int session_mark(struct mk_session *session, const struct packet *pkt)
@@ -285,6 +266,8 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 	if (is_first_of_tcp(pkt) && session_refused(tables, &pkt->tuple, session))
 		return 0;
 	session_touch(skb, tables, session, pkt);
+	if (!session->spoke && session->flags & MK_SESSION_FORWARD && !is_first_of_tcp(pkt))
+		session->spoke = 1;
 	hit->to = session->to;
 	hit->flags = session->flags;
 	session_progress(tables, 0, pkt, session);
@@ -382,6 +365,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	};
 	struct mk_session *other;
 	struct mk_tuple key;
+	long ret;
 
 	session.last_seen_ns = session.created_ns;
 	tuple_reverse(&key, &request->to);
@@ -396,7 +380,12 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	    bpf_map_update_elem(tables.established, &key, &session, BPF_NOEXIST) == 0)
 		return 0;
 	request->has_room = 0; /* their table is full, or the port taken in the other */
-	if (bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST) == 0)
+	ret = bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
+	if (ret == -E2BIG) { /* entries without a place: the agent's sweep has yet to find them */
+		order_take_first(tables, 0);
+		ret = bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
+	}
+	if (ret == 0)
 		return 0;
 	/* this flow's own, whose other direction was evicted? */
 	other = bpf_map_lookup_elem(tables.half_open, &key);
@@ -489,24 +478,18 @@ static __always_inline int session_take_port(struct session_tables tables, const
 	return -1;
 }
 
-/* The answer's direction has got the last place among the established ones: both go where others make
+/* The answer's direction has got the last place among the established ones: it goes where the oldest make
  * room. Returns 0, or -1. */
 static __always_inline int session_leave_room(struct session_tables tables,
-					      const struct mk_tuple *key,
-					      const struct mk_session *session)
+					      const struct mk_tuple *reverse)
 {
-	struct mk_tuple reverse;
-	struct mk_session copy, *there;
+	struct mk_session copy, *there = bpf_map_lookup_elem(tables.established, reverse);
 
-	session_peer_key(&reverse, session);
-	there = bpf_map_lookup_elem(tables.established, &reverse);
 	if (!there)
 		return -1;
 	copy = *there;
-	bpf_map_delete_elem(tables.established, &reverse);
-	if (bpf_map_update_elem(tables.half_open, &reverse, &copy, BPF_NOEXIST))
-		return -1;
-	return bpf_map_update_elem(tables.half_open, key, session, BPF_ANY) ? -1 : 0;
+	bpf_map_delete_elem(tables.established, reverse);
+	return bpf_map_update_elem(tables.half_open, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
 }
 
 /* Open the session of which @pkt is the first packet. Returns MK_PARSED with request->to complete,
@@ -531,17 +514,18 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	if (request->source_port && session_take_port(tables, pkt, request))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session.to = request->to;
+	tuple_reverse(&reverse, &request->to);
 	if (room && request->has_room) {
 		if (session_establish(tables.established, &pkt->tuple, &session) == 0) {
 			(*room)--;
 			return MK_PARSED;
 		}
-		if (session_leave_room(tables, &pkt->tuple, &session) == 0)
-			return MK_PARSED;
-	} else if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0) {
-		return MK_PARSED;
+		if (session_leave_room(tables, &reverse))
+			return MK_DROP_SESSION_TABLE_FULL;
 	}
-	tuple_reverse(&reverse, &request->to);
+	order_enter(tables, &pkt->tuple, session.created_ns);
+	if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0)
+		return MK_PARSED;
 	bpf_map_delete_elem(tables.half_open, &reverse);
 	return MK_DROP_SESSION_TABLE_FULL;
 }

@@ -83,7 +83,8 @@ enum mk_session_flags {
 /* One direction of a session: a packet that shows the key is rewritten to show `to`.
  * A session is a pair: if K -> T is one entry, reverse(T) -> reverse(K) is the other.
  * Maps: sessions, nat_sessions (established, never evicted, expired by the agent) and
- * sessions_new, nat_sessions_new (half-open and one-way flows, LRU). Half-open TCP sessions may be
+ * sessions_new, nat_sessions_new (half-open and one-way flows, where the oldest make room: struct
+ * mk_session_place; up to version 3 of the tables LRU tables). Half-open TCP sessions may be
  * among the established ones (TCP without MK_SESSION_OPEN): as many as each CPU's entry of map sessions_room,
  * an __s64, says that there is room for. Programs take and give back, the agent sets it after each
  * pass of its sweep. */
@@ -96,7 +97,8 @@ struct mk_session {
 	__u32 service_id; /* mk_service.id, 0: not a Service's */
 	__u32 account_id; /* mk_service.account_id, 0: not a Service's */
 	__u8 flags; /* enum mk_session_flags */
-	__u8 pad[3];
+	__u8 spoke; /* half-open table, forward entry: another packet since its place in the order */
+	__u8 pad[2];
 #ifdef MK_TEST_ENLARGED_SESSION
 	__u64 test[2];
 };
@@ -105,6 +107,21 @@ struct mk_session {
 _Static_assert(sizeof(struct mk_session) == 56, "map value ABI");
 #endif
 _Static_assert(offsetof(struct mk_session, account_id) == 48, "map value ABI");
+
+/* Maps sessions_order, nat_sessions_order (queues): the sessions of sessions_new and nat_sessions_new in the
+ * order in which they came. Who finds the queue full takes the first out, and its session with it, unless that
+ * has ended, is established, or has spoken since. */
+struct mk_session_place {
+	struct mk_tuple key; /* of the forward entry */
+	__u64 created_ns; /* as there: another one with this key is another session */
+};
+_Static_assert(sizeof(struct mk_session_place) == 24, "map value ABI");
+
+/* Places for a table of @entries: two entries each, and an eighth for those that have none for a moment. */
+static inline __u32 mk_session_places(__u32 entries)
+{
+	return entries / 16 * 7;
+}
 
 enum mk_scope {
 	MK_SCOPE_INTERNAL, /* seen from pods and hosts of the cluster */

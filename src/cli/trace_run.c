@@ -170,7 +170,8 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
 			is_shared |= strcmp(bpf_map__name(map), shared[i]) == 0;
 		if (is_shared)
 			ret = share(map, view, err);
-		else if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH)
+		else if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH ||
+			 type == BPF_MAP_TYPE_QUEUE)
 			ret = bpf_map__set_max_entries(map, COPY_ENTRIES);
 		if (ret < 0)
 			return ret;

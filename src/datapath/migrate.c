@@ -2,6 +2,8 @@
 /* A table of another version or configuration: a new one takes its place, with all its entries.
  * - Another number of entries: as they are.
  * - Longer values than a version before had: what there is, and zero behind it (see MK_ABI_VERSION).
+ * - New sessions (struct mk_session_place), up to version 3 in LRU tables: with a place each in the order in
+ * which they make room. Of more than there is room for some stay behind, as the oldest would.
  * - Maglev tables of another length (maglevTableSize was changed): computed, from backends that no
  *   program writes.
  * Entries are copied first so that the agent can read them, again just before the new programs run,
@@ -58,6 +60,7 @@ struct copying {
 	const struct mk_table *from, *to;
 	bool only_add; /* what is there is newer */
 	void *grown; /* a value as long as the new table's */
+	int order_fd; /* of new sessions: where their places are, else -1 */
 	unsigned int left_out;
 };
 
@@ -88,14 +91,35 @@ static const void *grow(const struct copying *copying, const void *value)
 	return copying->grown;
 }
 
+/* A queue that is full of those who came meanwhile has no place for it: the agent's sweep finds it. */
+static int put_new_session(const struct copying *copying, const void *key, const void *value)
+{
+	const struct mk_session *session = grow(copying, value);
+	struct mk_session_place place = { .created_ns = session->created_ns };
+
+	memcpy(&place.key, key, sizeof(place.key));
+	if (bpf_map_update_elem(copying->to->fd, key, session, BPF_NOEXIST) == 0) {
+		if (session->flags & MK_SESSION_FORWARD)
+			(void)bpf_map_update_elem(copying->order_fd, NULL, &place, BPF_ANY);
+		return 0;
+	}
+	if (errno == EEXIST && !copying->only_add)
+		return bpf_map_update_elem(copying->to->fd, key, session, BPF_ANY);
+	return errno == EEXIST || errno == E2BIG ? 0 : -1;
+}
+
 /* What is only added to a full table in use has to stay behind. */
 static int put(struct copying *copying, const void *key, const void *value, struct mk_error *err)
 {
 	const struct mk_table *from = copying->from, *to = copying->to;
 
-	if (bpf_map_update_elem(to->fd, key, grow(copying, value),
-				copying->only_add ? BPF_NOEXIST : BPF_ANY) == 0 ||
-	    errno == EEXIST)
+	if (copying->order_fd >= 0 && put_new_session(copying, key, value) == 0)
+		return 0;
+	if (copying->order_fd < 0 &&
+	    bpf_map_update_elem(to->fd, key, grow(copying, value),
+				copying->only_add ? BPF_NOEXIST : BPF_ANY) == 0)
+		return 0;
+	if (errno == EEXIST)
 		return 0;
 	if (errno == E2BIG && copying->only_add) {
 		copying->left_out++;
@@ -158,11 +182,26 @@ static bool is_array(uint32_t type)
 	return type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY;
 }
 
-static int copy_table(const struct mk_table *from, const struct mk_table *to, bool only_add,
-		      struct mk_error *err)
+/* The queue of a table of new sessions; -1: it is none. */
+static int order_of(const struct mk_datapath *datapath, const char *table)
+{
+	const char *order = strcmp(table, "sessions_new") == 0	     ? "sessions_order"
+			    : strcmp(table, "nat_sessions_new") == 0 ? "nat_sessions_order"
+								     : NULL;
+	struct mk_error ignored;
+
+	return order ? mk_object_map(datapath->object, order, &ignored) : -1;
+}
+
+static int copy_table(const struct mk_datapath *datapath, const struct mk_table *from,
+		      const struct mk_table *to, bool only_add, struct mk_error *err)
 {
 	cleanup_free void *grown = malloc(value_room(to) * values_of(to));
-	struct copying copying = { .from = from, .to = to, .only_add = only_add, .grown = grown };
+	struct copying copying = { .from = from,
+				   .to = to,
+				   .only_add = only_add,
+				   .grown = grown,
+				   .order_fd = order_of(datapath, from->name) };
 	int ret;
 
 	if (!grown)
@@ -275,14 +314,14 @@ static int copy(const struct mk_datapath *datapath, const struct mk_migration *m
 
 	if (ret < 0)
 		return ret;
-	/* a ring buffer holds reports that somebody reads at once or never */
-	if (from.type == BPF_MAP_TYPE_RINGBUF)
+	/* a ring buffer holds reports that somebody reads at once or never; a queue's come with the sessions */
+	if (from.type == BPF_MAP_TYPE_RINGBUF || from.type == BPF_MAP_TYPE_QUEUE)
 		return 0;
 	if (!again)
 		say(migration, &from, &to);
 	if (from.value_size != to.value_size && strcmp(from.name, "maglev") == 0)
 		return again ? 0 : compute_table(datapath, &from, &to, err);
-	return copy_table(&from, &to, migration->only_add || datapath->published, err);
+	return copy_table(datapath, &from, &to, migration->only_add || datapath->published, err);
 }
 
 int mk_migrations_copy(const struct mk_datapath *datapath, bool again, struct mk_error *err)

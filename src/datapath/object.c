@@ -129,6 +129,7 @@ static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *e
 int mk_object_size_sessions(struct mk_object *object, const struct mk_session_sizes *sizes,
 			    struct mk_error *err)
 {
+	uint32_t places = mk_session_places(sizes->half_open);
 	int ret = set_entries(object->skel->maps.sessions, sizes->established, err);
 
 	if (ret == 0)
@@ -137,6 +138,10 @@ int mk_object_size_sessions(struct mk_object *object, const struct mk_session_si
 		ret = set_entries(object->skel->maps.sessions_new, sizes->half_open, err);
 	if (ret == 0)
 		ret = set_entries(object->skel->maps.nat_sessions_new, sizes->half_open, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.sessions_order, places, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions_order, places, err);
 	return ret;
 }
 
@@ -171,6 +176,8 @@ static const char *remedy(const char *map)
 		{ "nat_sessions", "lower sessionTableSize" },
 		{ "sessions_new", "lower newSessionTableSize" },
 		{ "nat_sessions_new", "lower newSessionTableSize" },
+		{ "sessions_order", "lower newSessionTableSize" },
+		{ "nat_sessions_order", "lower newSessionTableSize" },
 		{ "maglev", "lower maglevTableSize" },
 	};
 
@@ -349,7 +356,7 @@ static void shrink_maps(struct bpf_object *object)
 		enum bpf_map_type type = bpf_map__type(map);
 
 		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH ||
-		    type == BPF_MAP_TYPE_LPM_TRIE)
+		    type == BPF_MAP_TYPE_LPM_TRIE || type == BPF_MAP_TYPE_QUEUE)
 			(void)bpf_map__set_max_entries(map, 1024);
 	}
 }

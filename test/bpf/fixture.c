@@ -62,6 +62,14 @@ void fixture_empty(const char *map)
 		ck_assert_int_eq(bpf_map_delete_elem(fd, key), 0);
 }
 
+static void drain(const char *queue)
+{
+	struct mk_session_place place;
+
+	while (bpf_map_lookup_and_delete_elem(fixture_map(queue), NULL, &place) == 0)
+		;
+}
+
 static void clear_drops(void)
 {
 	int cpus = libbpf_num_possible_cpus(), fd = fixture_map("drops");
@@ -146,6 +154,8 @@ void fixture_reset(void)
 	pieces_forget();
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		fixture_empty(tables[i]);
+	drain("sessions_order");
+	drain("nat_sessions_order");
 	clear_drops();
 	fixture_gso(0, 0);
 	fixture_room(FIXTURE_ROOM);

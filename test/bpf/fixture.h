@@ -38,6 +38,7 @@ void fixture_exact_clock(void);
  * loaded stays for the next case, if that wants the same. */
 void fixture_load(void);
 /* With tables of a thousand entries, which fixture_reset() walks sooner. */
+#define FIXTURE_SMALL 1024
 void fixture_load_small(void);
 void fixture_unload(void); /* forgets what was said before fixture_load() */
 void fixture_fill_chain(void); /* the tail calls' targets */

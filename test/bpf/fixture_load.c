@@ -91,7 +91,10 @@ static void make_small(void)
 		enum bpf_map_type type = bpf_map__type(map);
 
 		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH)
-			ck_assert_int_eq(bpf_map__set_max_entries(map, 1024), 0);
+			ck_assert_int_eq(bpf_map__set_max_entries(map, FIXTURE_SMALL), 0);
+		if (type == BPF_MAP_TYPE_QUEUE)
+			ck_assert_int_eq(
+				bpf_map__set_max_entries(map, mk_session_places(FIXTURE_SMALL)), 0);
 	}
 }
 

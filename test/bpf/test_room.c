@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Half-open TCP sessions that stand among the established ones from their first packet on, as long as
- * there is room for them there (bpf/session.h: session_room()). */
+/* Where new sessions are. Half-open TCP sessions stand among the established ones from their first packet on,
+ * as long as there is room for them there (bpf/session.h: session_room()); the others where the oldest make
+ * room (bpf/order.h). */
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bpf/run.h"
+
+#define PLACES mk_session_places(FIXTURE_SMALL)
 
 static const struct path {
 	const char *name, *map, *map_new;
@@ -171,6 +175,120 @@ START_TEST(test_no_other_takes_room)
 }
 END_TEST
 
+/* ---- in the order in which they came ----------------------------------------------------------- */
+
+/* First packets of so many flows, beginning with client port @port. Returns the next one. */
+static unsigned flood(const struct path *path, const char *proto, unsigned port, unsigned count)
+{
+	for (unsigned end = port + count; port < end; port++) {
+		struct flow flow = { path, proto, port, "" };
+
+		ask(&flow, SYN);
+	}
+	return port;
+}
+
+/* Does the server's answer reach the client as the one that was asked? */
+static bool is_answered(const struct flow *flow)
+{
+	struct frame in = frame_make(flow->back, &(struct frame_options){ .tcp_flags = SYN | ACK });
+	char wanted[96];
+	struct frame out;
+
+	snprintf(wanted, sizeof(wanted), "%s %s > %s:%u", flow->proto, flow->path->server,
+		 flow->path->client, flow->port);
+	return fixture_send(flow->path->back, &in, &out) != DROPPED &&
+	       strcmp(frame_flow(&out), wanted) == 0;
+}
+
+/* Who came first goes first, and nobody before. */
+START_TEST(test_first_goes_first)
+{
+	const char *proto = _i % 2 ? "udp" : "tcp";
+	struct flow flow[2] = { { &paths[_i / 2], proto, 20000, "" },
+				{ &paths[_i / 2], proto, 20001, "" } };
+
+	fixture_room(0);
+	ask(&flow[0], SYN);
+	ask(&flow[1], SYN);
+	flood(flow[0].path, proto, 30000, PLACES - 1);
+	ck_assert(!is_answered(&flow[0]));
+	ck_assert(is_answered(&flow[1]));
+}
+END_TEST
+
+/* Servers that say their SYN-ACK again and again to a flood's addresses make none of it younger. */
+START_TEST(test_answered_flood)
+{
+	const struct path *path = &paths[_i / 2];
+	const char *proto = _i % 2 ? "udp" : "tcp";
+	struct flow answered[400];
+	unsigned port = 10000;
+
+	fixture_room(0);
+	for (unsigned i = 0; i < 400; i++) {
+		answered[i] = (struct flow){ path, proto, 40000 + i, "" };
+		ask(&answered[i], SYN);
+	}
+	for (unsigned later = 0; later < 20; later++) {
+		struct flow flow = { path, proto, 50000 + later, "" };
+
+		for (unsigned i = 0; i < 400; i++)
+			(void)is_answered(&answered[i]);
+		ask(&flow, SYN);
+		port = flood(path, proto, port, 100);
+		ck_assert_msg(is_answered(&flow), "connection %u during the flood", later);
+	}
+}
+END_TEST
+
+static bool is_among_new(const struct flow *flow)
+{
+	const struct path *path = flow->path;
+	struct mk_tuple key = { .proto = IPPROTO_UDP };
+	struct mk_session session;
+
+	key.saddr = fixture_addr(path->client);
+	key.sport = htons((uint16_t)flow->port);
+	fixture_addr_port(path->server, &key.daddr, &key.dport);
+	return bpf_map_lookup_elem(fixture_map(path->map_new), &key, &session) == 0;
+}
+
+/* Whose client goes on has a place among the last ones again, six times here. Each time another goes without,
+ * and the table has room for so many of these until the agent's sweep finds them. */
+START_TEST(test_one_way_flow_stays)
+{
+	unsigned port = 30000;
+
+	for (unsigned n = 0; n < 12; n++) {
+		for (unsigned i = 0; i < 8; i++) {
+			struct flow flow = { &paths[_i], "udp", 20000 + i, "" };
+
+			ck_assert_msg(n == 0 || is_among_new(&flow), "flow %u after %u", i, n);
+			ask(&flow, 0);
+		}
+		port = flood(&paths[_i], "udp", port, PLACES / 2);
+	}
+}
+END_TEST
+
+/* Entries that have no place, and fill the table, make no flow wait for the agent's sweep. */
+START_TEST(test_entries_without_a_place)
+{
+	const struct mk_session session = { .flags = MK_SESSION_FORWARD };
+	struct mk_tuple other = { .proto = IPPROTO_UDP };
+	struct flow flow = { &paths[_i], "udp", 20000, "" };
+
+	flood(&paths[_i], "udp", 30000, PLACES);
+	do {
+		other.sport++;
+	} while (bpf_map_update_elem(fixture_map(flow.path->map_new), &other, &session,
+				     BPF_NOEXIST) == 0);
+	ask(&flow, 0);
+	ck_assert(is_answered(&flow));
+}
+END_TEST
+
 BPF_SUITE("room")
 {
 	TCase *tcase = tcase_create("room");
@@ -183,4 +301,8 @@ BPF_SUITE("room")
 	tcase_add_loop_test(tcase, test_refused, 0, 2);
 	tcase_add_loop_test(tcase, test_no_room, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_no_other_takes_room, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_first_goes_first, 0, 2 * ROWS(paths));
+	tcase_add_loop_test(tcase, test_answered_flood, 0, 2 * ROWS(paths));
+	tcase_add_loop_test(tcase, test_one_way_flow_stays, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_entries_without_a_place, 0, ROWS(paths));
 }

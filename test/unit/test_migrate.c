@@ -98,6 +98,40 @@ START_TEST(test_frontends_get_a_lock)
 }
 END_TEST
 
+/* Up to version 3 the kernel chose which of the new sessions went. They move, and each has a place. */
+START_TEST(test_new_sessions_get_places)
+{
+	const struct mk_tuple key = { .sport = htons(7), .dport = htons(53), .proto = IPPROTO_UDP };
+	const struct mk_tuple back = { .sport = htons(53),
+				       .dport = htons(7),
+				       .proto = IPPROTO_UDP };
+	const struct mk_session forward = { .created_ns = 11, .flags = MK_SESSION_FORWARD },
+				reverse = { .created_ns = 11 };
+	struct mk_session_place place;
+	struct mk_session found;
+	struct mk_table table;
+	int fd =
+		pin_table("sessions_new", BPF_MAP_TYPE_LRU_HASH, sizeof(key), sizeof(found), 65536);
+
+	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &forward, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fd, &back, &reverse, BPF_ANY), 0);
+	close(fd);
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions_new", sizeof(key), sizeof(found),
+			    &fx.err));
+	ck_assert_uint_eq(table.type, BPF_MAP_TYPE_HASH);
+	fx_ok(mk_table_get(&table, &key, &found, &fx.err));
+	fx_ok(mk_table_get(&table, &back, &found, &fx.err));
+	mk_table_close(&table);
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions_order", 0, sizeof(place), &fx.err));
+	ck_assert_int_eq(bpf_map_lookup_and_delete_elem(table.fd, NULL, &place), 0);
+	ck_assert_mem_eq(&place.key, &key, sizeof(key));
+	ck_assert_uint_eq(place.created_ns, 11);
+	ck_assert_int_lt(bpf_map_lookup_and_delete_elem(table.fd, NULL, &place), 0);
+	mk_table_close(&table);
+}
+END_TEST
+
 /* Nothing is touched, and who reads the text knows what to run. */
 START_TEST(test_later_version_is_refused)
 {
@@ -150,6 +184,7 @@ static const struct {
 	{ "maglev", 8, 2048 },
 	{ "nat_sessions", 16, 56 },
 	{ "nat_sessions_new", 16, 56 },
+	{ "nat_sessions_order", 0, 24 },
 	{ "pods", 4, 12 },
 	{ "pods_gone", 4, 16 },
 	{ "routes", 8, 8 },
@@ -161,6 +196,7 @@ static const struct {
 	{ "services", 8, 36 },
 	{ "sessions", 16, 56 },
 	{ "sessions_new", 16, 56 },
+	{ "sessions_order", 0, 24 },
 	{ "sessions_room", 4, 8 },
 	{ "source_ranges", 12, 4 },
 	{ "watch_counts", 4, 24 },
@@ -387,6 +423,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_shorter_values_move);
 	tcase_add_test(tc, test_frontends_get_a_lock);
+	tcase_add_test(tc, test_new_sessions_get_places);
 	tcase_add_test(tc, test_later_version_is_refused);
 	tcase_add_test(tc, test_layouts_of_this_version);
 	tcase_add_test(tc, test_killed_anywhere);
