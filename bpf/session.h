@@ -142,11 +142,12 @@ static __always_inline int session_refused(struct session_tables tables, const s
 }
 
 /* Returns 0: @key is in @established, by us or by another CPU, whose entry stays as it is: a lookup
- * misses one that is just being replaced. */
+ * misses one that is just being replaced. An int, as before Linux 6.4 the map's function returns one, and the upper
+ * half of the register is anything. */
 static __always_inline int session_establish(void *established, const struct mk_tuple *key,
 					     const struct mk_session *session)
 {
-	long ret = bpf_map_update_elem(established, key, session, BPF_NOEXIST);
+	int ret = (int)bpf_map_update_elem(established, key, session, BPF_NOEXIST);
 
 	return ret && ret != -EEXIST ? -1 : 0;
 }
@@ -365,7 +366,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	};
 	struct mk_session *other;
 	struct mk_tuple key;
-	long ret;
+	int ret;
 
 	session.last_seen_ns = session.created_ns;
 	tuple_reverse(&key, &request->to);
@@ -380,10 +381,10 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	    bpf_map_update_elem(tables.established, &key, &session, BPF_NOEXIST) == 0)
 		return 0;
 	request->has_room = 0; /* their table is full, or the port taken in the other */
-	ret = bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
+	ret = (int)bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
 	if (ret == -E2BIG) { /* entries without a place: the agent's sweep has yet to find them */
 		order_take_first(tables, 0);
-		ret = bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
+		ret = (int)bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
 	}
 	if (ret == 0)
 		return 0;
