@@ -447,6 +447,14 @@ static __always_inline int session_try_port(struct session_tables tables, const 
 	return session_put_reverse(tables, pkt, request, holder);
 }
 
+/* @value, which the verifier no longer knows where it does not know @any: what it knows of it, it would carry
+ * through each round of a loop, and go through the rest once for each such value. */
+static __always_inline __u64 forgotten(__u64 value, __u64 any)
+{
+	asm volatile("%0 += %1; %0 -= %1" : "+r"(value) : "r"(any));
+	return value;
+}
+
 /* A source port that no live session towards the same destination uses: by hash, with a bounded
  * probe. Where these are taken, a connection that has ended gives its port up, of those seen the one
  * that ended longest ago: the server may remember it (TIME-WAIT), and takes a SYN with a later
@@ -461,6 +469,7 @@ static __always_inline int session_take_port(struct session_tables tables, const
 
 	/* one round more takes the port, when the search is over: the code is here once */
 	for (int i = 0; i <= MK_NAT_PROBES && !holder.gives_up; i++) {
+		request->has_room = forgotten(request->has_room, at);
 		holder.thorough = i >= MK_NAT_PROBES_FREE;
 		holder.gives_up = i == MK_NAT_PROBES ||
 				  (holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN);
@@ -516,6 +525,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session.to = request->to;
 	tuple_reverse(&reverse, &request->to);
+	room = session_room(); /* looked up again: the verifier had nothing to know of it in between */
 	if (room && request->has_room) {
 		if (session_establish(tables.established, &pkt->tuple, &session) == 0) {
 			(*room)--;
