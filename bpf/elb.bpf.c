@@ -11,16 +11,17 @@
 #include "icmp_error.h"
 #include "service.h"
 
-/* @service NULL: for a host port. */
+/* @service NULL: for a host port, or @beside a Service's flow to the host itself. */
 static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx *ctx,
-					 struct packet *pkt, const struct mk_service *service)
+					 struct packet *pkt, const struct mk_service *service,
+					 int beside)
 {
-	struct session_request request = { .to = pkt->tuple };
+	struct session_request request = { .to = pkt->tuple, .source_port = beside != 0 };
 	int ret = MK_PARSED;
 
 	if (service)
 		ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
-	else if (!host_port_request(pkt, MK_HOOK_UPLINK, &request))
+	else if (!beside && !host_port_request(pkt, MK_HOOK_UPLINK, &request))
 		return TC_ACT_UNSPEC;
 	if (ret == MK_PARSED)
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
@@ -69,6 +70,23 @@ static __always_inline int not_ours(struct __sk_buff *skb, struct chain_ctx *ctx
 	return is_for_vip(pkt) ? chain_next(skb, ctx, pkt, MK_PROG_ROUTER) : TC_ACT_UNSPEC;
 }
 
+/* For no frontend and no host port: may it have a session all the same? */
+static __always_inline int may_have_session(const struct packet *pkt)
+{
+	const struct mk_runtime *settings = runtime_settings();
+
+	return is_connection(pkt) && settings &&
+	       (settings->frontends_gone || settings->host_backends);
+}
+
+/* Of such: does the client already use its port towards a Service whose backend is the address and port
+ * that it asks here, the host's own? The answers would be taken for the Service's. (As ilb for pods,
+ * needs_session().) */
+static __always_inline int is_beside_service(const struct packet *pkt)
+{
+	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
+}
+
 SEC("tc")
 int elb(struct __sk_buff *skb)
 {
@@ -91,16 +109,16 @@ int elb(struct __sk_buff *skb)
 	}
 	/* the frontend first: the host's own traffic pays for one lookup, not for three */
 	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
-	if (!service && !others_are_ours())
-		return not_ours(skb, &ctx, &pkt);
 	if (!service && !host_port_find(&pkt.tuple, MK_HOOK_UPLINK)) {
-		if (!may_outlive_frontend(&pkt))
+		if (!may_have_session(&pkt))
 			return not_ours(skb, &ctx, &pkt);
 		wanted = MK_SESSION_FORWARD;
 	}
 	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit) && (hit.flags & wanted) == wanted)
 		return follow_session(skb, &ctx, &pkt, &hit);
-	return wanted ? not_ours(skb, &ctx, &pkt) : open_external(skb, &ctx, &pkt, service);
+	if (wanted && !is_beside_service(&pkt))
+		return not_ours(skb, &ctx, &pkt);
+	return open_external(skb, &ctx, &pkt, service, wanted);
 }
 
 SEC("tc")

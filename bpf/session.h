@@ -275,12 +275,17 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 	return 1;
 }
 
+static __always_inline int is_connection(const struct packet *pkt)
+{
+	return pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_SCTP;
+}
+
 /* May @pkt be of a connection whose frontend is gone? Datagrams do not outlive theirs. */
 static __always_inline int may_outlive_frontend(const struct packet *pkt)
 {
 	const struct mk_runtime *settings;
 
-	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_SCTP)
+	if (!is_connection(pkt))
 		return 0;
 	settings = runtime_settings();
 	return settings && settings->frontends_gone;

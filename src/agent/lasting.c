@@ -228,7 +228,7 @@ void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
 	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
 	struct mk_ip client = mk_ip_from_addr(&key->saddr);
 
-	if (!mk_agent_asks_for_flows(agent) || !session->service_id ||
+	if (!mk_agent_asks_for_flows(agent) ||
 	    mk_cidr_contains(&agent->config.cluster_cidr, &client))
 		return;
 	if (mk_service_sync_session_of_host(sync, key, session))

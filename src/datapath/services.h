@@ -87,7 +87,7 @@ bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struc
 bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
 				      const struct mk_tuple *key, const struct mk_session *session);
 /* Is it that of a flow to this host itself whose client keeps its address, whatever the policy is by
- * now? */
+ * now, or none of a Service, but beside one that is? */
 bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				     const struct mk_session *session);
 /* Have @losing called before a frontend goes that connections may have been opened by. Where it fails

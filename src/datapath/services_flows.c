@@ -68,7 +68,7 @@ bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
 bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				     const struct mk_session *session)
 {
-	return opened_service(session) && mk_addr_eq(&key->saddr, &session->to.saddr) &&
+	return session->flags & MK_SESSION_FORWARD && mk_addr_eq(&key->saddr, &session->to.saddr) &&
 	       mk_sync_is_local(sync, &session->to.daddr);
 }
 

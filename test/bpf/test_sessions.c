@@ -308,6 +308,51 @@ START_TEST(test_one_port_to_two_services)
 }
 END_TEST
 
+/* A port of the host's own, asked from the port that the client uses towards a Service whose backend
+ * it is: both connections have their own answers. */
+START_TEST(test_one_port_to_service_and_host)
+{
+	static const char *const host_backend[] = { "192.168.99.11:6443", NULL };
+	static const char *const by_service = "tcp 203.0.113.10:40000 > 192.168.99.11:30081",
+				 *const own = "tcp 203.0.113.10:40000 > 192.168.99.11:6443",
+				 *const own_answer = "tcp 192.168.99.11:6443 > 203.0.113.10:40000";
+	const struct mk_runtime runtime = { .host_backends = 1 };
+	struct frame syn = frame_make(by_service, NULL), in, out;
+	unsigned port = 0;
+	char back[96];
+
+	fixture_runtime(&runtime);
+	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+			host_backend, 1, 1);
+	fixture_expect("the Service's", MK_HOOK_UPLINK, &syn, TO_HOST, own);
+	in = frame_make(own_answer, &syn_ack);
+	fixture_expect("its answer", MK_HOOK_UPLINK_EGRESS, &in, TO_HOST,
+		       "tcp 192.168.99.11:30081 > 203.0.113.10:40000");
+	if (_i) /* it is established */
+		send_flags(MK_HOOK_UPLINK, by_service, ACK);
+	for (int again = 0; again < 2; again++) {
+		in = frame_make(own, NULL);
+		out = fixture_expect("the host's own", MK_HOOK_UPLINK, &in, TO_HOST, NULL);
+		sscanf(frame_flow(&out), "tcp 203.0.113.10:%u > 192.168.99.11:6443", &port);
+		ck_assert_msg(port >= 49152, "arrived as '%s'", frame_flow(&out));
+	}
+	snprintf(back, sizeof(back), "tcp 192.168.99.11:6443 > 203.0.113.10:%u", port);
+	in = frame_make(back, &syn_ack);
+	fixture_expect("its answer", MK_HOOK_UPLINK_EGRESS, &in, TO_HOST, own_answer);
+	snprintf(back, sizeof(back), "tcp 203.0.113.10:%u > 192.168.99.11:6443", port);
+	in = frame_make(own, &(struct frame_options){ .tcp_flags = ACK, .payload_bytes = 9 });
+	fixture_expect("its data", MK_HOOK_UPLINK, &in, TO_HOST, back);
+	in = frame_make(own_answer, &(struct frame_options){ .tcp_flags = ACK });
+	fixture_expect("the Service's, still", MK_HOOK_UPLINK_EGRESS, &in, TO_HOST,
+		       "tcp 192.168.99.11:30081 > 203.0.113.10:40000");
+	in = frame_make("tcp 203.0.113.10:40001 > 192.168.99.11:6443", NULL);
+	fixture_expect("another port's", MK_HOOK_UPLINK, &in, TO_HOST,
+		       "tcp 203.0.113.10:40001 > 192.168.99.11:6443");
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_new"), 4);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
 /* A flood of first packets does not evict an established session. */
 START_TEST(test_flood_evicts_no_established)
 {
@@ -408,6 +453,7 @@ BPF_SUITE("sessions")
 	tcase_add_test(tcase, test_port_reused_after_refusal);
 	tcase_add_loop_test(tcase, test_one_port_to_service_and_backend, 0, 2);
 	tcase_add_loop_test(tcase, test_one_port_to_two_services, 0, 2);
+	tcase_add_loop_test(tcase, test_one_port_to_service_and_host, 0, 2);
 	tcase_add_test(tcase, test_flood_evicts_no_established);
 	tcase_add_test(tcase, test_fragments_to_service);
 	tcase_add_test(tcase, test_fragments_masqueraded);

@@ -143,6 +143,16 @@ same_port_two_services()
 	done
 }
 
+# A Service's backend is the node itself, whose port the client asks directly as well.
+same_port_of_node()
+{
+	local to
+	for to in 30443 2222 30443; do
+		expect_match "at port $to, from the same port" '^node1 ' \
+			"$(ask world tcp "$NODE1:$to" --from "$WORLD:41005" --timeout 4 || true)"
+	done
+}
+
 # Both at once.
 same_port_meanwhile()
 {
@@ -246,6 +256,7 @@ check "a ClusterIP answers a ping" ping_vip
 check "one client port, to a Service and to its backend" same_port_after client-2 "${ADDR[client-2]}" 41001
 check "one client port, from the host" same_port_after node2 10.18.0.2 41002
 check "one client port, to two Services with one backend" same_port_two_services
+check "one client port, to a NodePort and to the node that is its backend" same_port_of_node
 check "one client port, both at once" same_port_meanwhile
 check "hairpin: the pod does not see its own address" hairpin_source
 check "addresses that nobody has are dropped and counted" nobodys_address

@@ -496,12 +496,15 @@ static bool of_host(const char *backend, bool keeps_client)
 
 START_TEST(test_flow_of_host)
 {
+	struct sessions_entry entry = entry_of(IPPROTO_TCP, "10.0.0.3", MK_SESSION_FORWARD);
 	const struct mk_ip local[] = { ip_of("10.0.0.3") };
 
 	ck_assert_int_eq(mk_service_sync_set_local(sync_, local, 1, &sync_err), 0);
 	ck_assert(of_host("10.0.0.3", true));
 	ck_assert(!of_host("10.0.0.3", false));
 	ck_assert(!of_host("10.0.0.2", true));
+	entry.session.service_id = 0; /* beside a Service's flow */
+	ck_assert(mk_service_sync_session_of_host(sync_, &entry.key, &entry.session));
 }
 END_TEST
 
