@@ -54,7 +54,7 @@ agent_lab_up()
 restart_writes_nothing()
 {
 	local before
-	wait_for 5 no_replaced_backends node1
+	replaced_backends_go node1
 	before=$(tables node1)
 	lab agent stop node1
 	lab agent start node1

@@ -477,7 +477,7 @@ other_contents_back()
 restart_writes_nothing()
 {
 	local before
-	wait_for 5 no_replaced_backends node1
+	replaced_backends_go node1
 	before=$(tables node1)
 	lab agent stop node1
 	lab agent start node1

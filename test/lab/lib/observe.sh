@@ -36,6 +36,9 @@ no_replaced_backends()
 	done
 }
 
+# replaced_backends_go NODE: with a pass of the sweep, every 15 s on a calm node
+replaced_backends_go() { wait_for 25 no_replaced_backends "$1"; }
+
 # bpftool's bytes, "0x0a"
 JQ_NUMBER='def number: explode[2:] | map(if . > 57 then . - 87 else . - 48 end) | .[0] * 16 + .[1]; '
 
