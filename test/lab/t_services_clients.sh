@@ -111,7 +111,7 @@ tables() { on node1 bpftool map dump pinned /sys/fs/bpf/monokube/maps/"$1" | sor
 restart_changes_nothing()
 {
 	local map
-	wait_for 10 as_many_members_as_endpoints
+	wait_for 25 as_many_members_as_endpoints # they go with a pass of the sweep: 15 s on a calm node
 	for map in services affinity_backends source_ranges; do
 		tables "$map" >"$TMP/$map.before"
 	done
