@@ -7,6 +7,8 @@
 #ifndef MK_BPF_ORDER_H
 #define MK_BPF_ORDER_H
 
+#include <linux/errno.h>
+
 #include "packet.h"
 
 /* CLOCK_MONOTONIC, of the last timer tick where the kernel offers that: a session's times need no
@@ -30,40 +32,72 @@ static __always_inline void session_peer_key(struct mk_tuple *key, const struct 
 	tuple_reverse(key, &session->to);
 }
 
-/* The first in the queue: take its session out, or, if it has spoken since and @may_stay, put it at the
- * queue's end. */
-static __always_inline void order_take_first(struct session_tables tables, int may_stay)
+/* So many are looked at to find one that goes. */
+#define MK_ORDER_CHANCES 4
+
+/* What became of the first in the queue. */
+enum order_first {
+	ORDER_NONE, /* the queue is empty */
+	ORDER_STALE, /* its session is gone, or established */
+	ORDER_STAYS, /* at the queue's end: it has spoken since it had its place */
+	ORDER_GOES, /* its session is out */
+};
+
+static __always_inline enum order_first order_take_first(struct session_tables tables, int may_stay)
 {
 	struct mk_session_place first;
 	struct mk_session *session;
 	struct mk_tuple peer_key;
 
 	if (bpf_map_pop_elem(tables.order, &first))
-		return;
+		return ORDER_NONE;
 	session = bpf_map_lookup_elem(tables.half_open, &first.key);
 	if (!session || session->created_ns != first.created_ns)
-		return;
+		return ORDER_STALE;
 	if (session->spoke && may_stay) {
 		session->spoke = 0;
 		bpf_map_push_elem(tables.order, &first, 0);
-		return;
+		return ORDER_STAYS;
 	}
 	session_peer_key(&peer_key, session);
 	bpf_map_delete_elem(tables.half_open, &first.key);
 	bpf_map_delete_elem(tables.half_open, &peer_key);
+	return ORDER_GOES;
 }
 
-/* A new session takes its place at the end of the queue, before its forward entry is there. Where the first
- * stays it gets none: then it is the agent's sweep that finds it, when it is idle. */
+/* The table is full, of entries without a place, too, which the agent's sweep has yet to find: the first goes. */
+static __always_inline void order_free_entries(struct session_tables tables)
+{
+	for (int i = 0; i < MK_ORDER_CHANCES; i++)
+		if (order_take_first(tables, 0) != ORDER_STALE)
+			return;
+}
+
+/* A new session takes its place at the end of the queue, before its forward entry is there. Where all stay
+ * that are looked at it gets none: then it is the agent's sweep that finds it, when it is idle. */
 static __always_inline void order_enter(struct session_tables tables, const struct mk_tuple *key,
 					__u64 created_ns)
 {
 	struct mk_session_place place = { .key = *key, .created_ns = created_ns };
 
-	if (bpf_map_push_elem(tables.order, &place, 0) == 0)
-		return;
-	order_take_first(tables, 1);
+	for (int i = 0; i < MK_ORDER_CHANCES; i++) {
+		if (bpf_map_push_elem(tables.order, &place, 0) == 0)
+			return;
+		order_take_first(tables, 1);
+	}
 	bpf_map_push_elem(tables.order, &place, 0);
+}
+
+/* Put an entry into the table of new sessions, as bpf_map_update_elem(). */
+static __always_inline int order_put(struct session_tables tables, const struct mk_tuple *key,
+				     const struct mk_session *session, __u64 flags)
+{
+	int ret = (int)bpf_map_update_elem(tables.half_open, key, session, flags);
+
+	if (ret != -E2BIG)
+		return ret;
+	order_free_entries(tables);
+	return (int)bpf_map_update_elem(tables.half_open, key, session, flags);
 }
 
 #endif

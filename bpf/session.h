@@ -371,7 +371,6 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	};
 	struct mk_session *other;
 	struct mk_tuple key;
-	int ret;
 
 	session.last_seen_ns = session.created_ns;
 	tuple_reverse(&key, &request->to);
@@ -386,12 +385,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	    bpf_map_update_elem(tables.established, &key, &session, BPF_NOEXIST) == 0)
 		return 0;
 	request->has_room = 0; /* their table is full, or the port taken in the other */
-	ret = (int)bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
-	if (ret == -E2BIG) { /* entries without a place: the agent's sweep has yet to find them */
-		order_take_first(tables, 0);
-		ret = (int)bpf_map_update_elem(tables.half_open, &key, &session, BPF_NOEXIST);
-	}
-	if (ret == 0)
+	if (order_put(tables, &key, &session, BPF_NOEXIST) == 0)
 		return 0;
 	/* this flow's own, whose other direction was evicted? */
 	other = bpf_map_lookup_elem(tables.half_open, &key);
@@ -504,7 +498,7 @@ static __always_inline int session_leave_room(struct session_tables tables,
 		return -1;
 	copy = *there;
 	bpf_map_delete_elem(tables.established, reverse);
-	return bpf_map_update_elem(tables.half_open, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
+	return order_put(tables, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
 }
 
 /* Open the session of which @pkt is the first packet. Returns MK_PARSED with request->to complete,
@@ -540,7 +534,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 			return MK_DROP_SESSION_TABLE_FULL;
 	}
 	order_enter(tables, &pkt->tuple, session.created_ns);
-	if (bpf_map_update_elem(tables.half_open, &pkt->tuple, &session, BPF_ANY) == 0)
+	if (order_put(tables, &pkt->tuple, &session, BPF_ANY) == 0)
 		return MK_PARSED;
 	bpf_map_delete_elem(tables.half_open, &reverse);
 	return MK_DROP_SESSION_TABLE_FULL;

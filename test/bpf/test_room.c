@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "datapath/sweep.h"
 
 #define PLACES mk_session_places(FIXTURE_SMALL)
 
@@ -242,16 +243,22 @@ START_TEST(test_answered_flood)
 }
 END_TEST
 
+static struct mk_tuple key_of(const struct flow *flow)
+{
+	struct mk_tuple key = { .proto = IPPROTO_UDP };
+
+	key.saddr = fixture_addr(flow->path->client);
+	key.sport = htons((uint16_t)flow->port);
+	fixture_addr_port(flow->path->server, &key.daddr, &key.dport);
+	return key;
+}
+
 static bool is_among_new(const struct flow *flow)
 {
-	const struct path *path = flow->path;
-	struct mk_tuple key = { .proto = IPPROTO_UDP };
+	const struct mk_tuple key = key_of(flow);
 	struct mk_session session;
 
-	key.saddr = fixture_addr(path->client);
-	key.sport = htons((uint16_t)flow->port);
-	fixture_addr_port(path->server, &key.daddr, &key.dport);
-	return bpf_map_lookup_elem(fixture_map(path->map_new), &key, &session) == 0;
+	return bpf_map_lookup_elem(fixture_map(flow->path->map_new), &key, &session) == 0;
 }
 
 /* Whose client goes on has a place among the last ones again, six times here. Each time another goes without,
@@ -272,20 +279,72 @@ START_TEST(test_one_way_flow_stays)
 }
 END_TEST
 
-/* Entries that have no place, and fill the table, make no flow wait for the agent's sweep. */
-START_TEST(test_entries_without_a_place)
+/* Both entries of a flow's session, as the agent's sweep removes them. */
+static void sweep_out(const struct flow *flow)
+{
+	struct mk_tuple key = key_of(flow), pair;
+	struct mk_session session;
+	int fd = fixture_map(flow->path->map_new);
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
+	pair = mk_session_pair_key(&session);
+	ck_assert_int_eq(bpf_map_delete_elem(fd, &key), 0);
+	ck_assert_int_eq(bpf_map_delete_elem(fd, &pair), 0);
+}
+
+static void fill_without_places(const struct path *path, unsigned free_entries)
 {
 	const struct mk_session session = { .flags = MK_SESSION_FORWARD };
 	struct mk_tuple other = { .proto = IPPROTO_UDP };
-	struct flow flow = { &paths[_i], "udp", 20000, "" };
+	int fd = fixture_map(path->map_new);
 
-	flood(&paths[_i], "udp", 30000, PLACES);
 	do {
 		other.sport++;
-	} while (bpf_map_update_elem(fixture_map(flow.path->map_new), &other, &session,
-				     BPF_NOEXIST) == 0);
+	} while (bpf_map_update_elem(fd, &other, &session, BPF_NOEXIST) == 0);
+	for (unsigned i = 0; i < free_entries; i++) {
+		other.sport--;
+		ck_assert_int_eq(bpf_map_delete_elem(fd, &other), 0);
+	}
+}
+
+/* Entries that have no place, and fill the table, make no flow wait for the agent's sweep: neither where there is
+ * room for one of its two entries, nor where many of the first places are those of sessions that are gone. */
+static const struct {
+	unsigned gone, free_entries;
+} full[] = { { 0, 0 }, { 1, 1 }, { 20, 0 } };
+
+START_TEST(test_entries_without_a_place)
+{
+	const struct path *path = &paths[_i / ROWS(full)];
+	struct flow flow = { path, "udp", 20000, "" };
+
+	flood(path, "udp", 30000, PLACES);
+	for (unsigned i = 0; i < full[_i % ROWS(full)].gone; i++)
+		sweep_out(&(struct flow){ path, "udp", 30000 + i, "" });
+	fill_without_places(path, full[_i % ROWS(full)].free_entries);
 	ask(&flow, 0);
 	ck_assert(is_answered(&flow));
+}
+END_TEST
+
+/* Where the first places are those of clients that have gone on, a new flow gets one all the same. */
+START_TEST(test_place_beside_those_who_stay)
+{
+	const struct path *path = &paths[_i];
+	struct flow stays[3], flow = { path, "udp", 20010, "" };
+
+	for (unsigned i = 0; i < 3; i++) {
+		stays[i] = (struct flow){ path, "udp", 20000 + i, "" };
+		ask(&stays[i], 0);
+	}
+	flood(path, "udp", 30000, PLACES - 3);
+	for (unsigned i = 0; i < 3; i++)
+		ask(&stays[i], 0);
+	ask(&flow, 0);
+	ck_assert_uint_eq(fixture_count(path->map_new), 2 * PLACES);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert(is_among_new(&stays[i]));
+	ck_assert(is_among_new(&flow));
 }
 END_TEST
 
@@ -304,5 +363,6 @@ BPF_SUITE("room")
 	tcase_add_loop_test(tcase, test_first_goes_first, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_answered_flood, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_one_way_flow_stays, 0, ROWS(paths));
-	tcase_add_loop_test(tcase, test_entries_without_a_place, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_entries_without_a_place, 0, ROWS(paths) * ROWS(full));
+	tcase_add_loop_test(tcase, test_place_beside_those_who_stay, 0, ROWS(paths));
 }

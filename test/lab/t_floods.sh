@@ -93,14 +93,15 @@ flood_until_tried()
 	return 1
 }
 
-# flooded WAY PROTO MAP: new connections by each way, nine of ten at least; the table was full.
+# flooded WAY PROTO MAP: new connections by each way, nine of ten at least; the table was full, or has two
+# entries for each source port of the place that was asked last, which is half of the default size.
 flooded()
 {
 	local who opened tried
 	crowd inside client new "$VIP:80" "$FAR:8080"
 	crowd outside world new "$NODE1:30080"
 	flood_until_tried "$1" "$2"
-	(($(entries "$3") > NEW_ENTRIES / 2)) || { echo "the flood did not fill map $3: $(entries "$3")"; return 1; }
+	(($(entries "$3") >= NEW_ENTRIES / 2)) || { echo "the flood did not fill map $3: $(entries "$3")"; return 1; }
 	for who in inside outside; do
 		crowd_ends "$who" >"$TMP/opened"
 		cat "$TMP/opened"
