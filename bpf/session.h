@@ -3,11 +3,12 @@
  * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
  *
  * A new session lives in a table where the oldest makes room (order.h), so a flood of first packets evicts
- * only first packets; one of TCP at once where it is going to stay, as long as there is room for such ones (session_room()). With the
- * client's next packet after an answer (TCP, SCTP: the handshake is done) it moves to the table that
- * is never evicted and only expired by user space. An answer alone does not do: one question, such as
- * a name, needs no place there, and servers answer made-up clients. Pings stay in the new ones' table, and
- * for some seconds what UDP leaves behind when it moves (session_leave()). */
+ * only first packets; one of TCP at once where it is going to stay, as long as there is room for such
+ * ones (session_room()). With the client's next packet after an answer (TCP, SCTP: the handshake is
+ * done) it moves to the table that is never evicted and only expired by user space. An answer alone does
+ * not do: one question, such as a name, needs no place there, and servers answer made-up clients. Pings
+ * stay in the new ones' table, and for some seconds what UDP leaves behind when it moves
+ * (session_leave()). */
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
 
