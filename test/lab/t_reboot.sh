@@ -16,7 +16,7 @@ reboot_lab_up()
 {
 	lab up 2
 	ADDR_1=$(lab pod node1 web-1)
-	ADDR_3=$(lab pod node1 web-3)
+	ADDR_2=$(lab pod node1 late-1)
 	lab pod node2 client >/dev/null
 	cat >"$TMP/services.yaml" <<-END
 		apiVersion: v1
@@ -35,7 +35,7 @@ reboot()
 {
 	lab agent kill node1
 	ip netns del "$MK_LAB.web-1"
-	ip netns del "$MK_LAB.web-3"
+	ip netns del "$MK_LAB.late-1"
 	on node1 sh -e -c '
 		for device in $(ip -o link | grep -oE "mk[a-z0-9]+" | grep -v mkhost1 | sort -u); do
 			ip link del "$device" 2>/dev/null || true
@@ -56,10 +56,11 @@ addresses_are_freed()
 	lab agent start node1
 	wait_for 5 none_is_taken
 	lab log node1 | grep "released the address of a container that is gone ip=$ADDR_1 "
-	lab log node1 | grep "released the address of a container that is gone ip=$ADDR_3 "
+	lab log node1 | grep "released the address of a container that is gone ip=$ADDR_2 "
 }
 
-# A runtime deletes the sandboxes that it remembers and makes new ones.
+# A runtime deletes the sandboxes that it remembers and makes new ones. What has not come back is no
+# endpoint, as where kubelet says it is not ready: late-1 is none of the Service's from the start.
 pods_come_back()
 {
 	lab rm web-1
@@ -73,10 +74,10 @@ pods_come_back()
 deleted_late()
 {
 	local addr
-	addr=$(lab pod node1 web-5)
-	lab rm web-3
+	addr=$(lab pod node1 late-2)
+	lab rm late-1
 	on client ping -c 1 -W 2 "$addr"
-	on web-5 ping -c 1 -W 2 203.0.113.10
+	on late-2 ping -c 1 -W 2 203.0.113.10
 	expect_eq "addresses taken" 2 "$(addresses)"
 }
 
