@@ -5,26 +5,33 @@
  * answer comes back here. Towards a host port it gets its pod. Then: router. What is for nobody of
  * ours goes up the host's stack.
  * Uplink egress: answers of backends that live in the host's own network. */
+#include "beside.h"
 #include "chain.h"
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
 #include "service.h"
 
-/* @service NULL: for a host port, or @beside a Service's flow to the host itself. */
+/* @service NULL: for a host port, or the host's @own. */
 static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 struct packet *pkt, const struct mk_service *service,
-					 int beside)
+					 int own)
 {
-	struct session_request request = { .to = pkt->tuple, .source_port = beside != 0 };
+	struct session_request request = { .to = pkt->tuple };
 	int ret = MK_PARSED;
 
 	if (service)
 		ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
-	else if (!beside && !host_port_request(pkt, MK_HOOK_UPLINK, &request))
+	else if (!own && !host_port_request(pkt, MK_HOOK_UPLINK, &request))
 		return TC_ACT_UNSPEC;
+	if (service && ret == MK_PARSED && is_beside_hosts_own(skb, pkt, &request))
+		request.source_port = 1;
+	request.source_port = forgotten(request.source_port, pkt->tuple.sport);
+	own = forgotten(own, pkt->tuple.sport);
 	if (ret == MK_PARSED)
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
+	if (own && ret != MK_PARSED && without_session(pkt, ret) == MK_PARSED)
+		return TC_ACT_UNSPEC;
 	if (ret == MK_PARSED) {
 		account_connection(skb, pkt, request.account_id);
 		ret = rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
@@ -75,16 +82,20 @@ static __always_inline int may_have_session(const struct packet *pkt)
 {
 	const struct mk_runtime *settings = runtime_settings();
 
-	return is_connection(pkt) && settings &&
-	       (settings->frontends_gone || settings->host_backends);
+	if (!settings)
+		return 0;
+	if (pkt->l4 == MK_L4_UDP)
+		return settings->host_backends && is_udp_backend_port(pkt);
+	return is_connection(pkt) && (settings->frontends_gone || settings->host_backends);
 }
 
-/* Of such: does the client already use its port towards a Service whose backend is the address and port
- * that it asks here, the host's own? The answers would be taken for the Service's. (As ilb for pods,
- * needs_session().) */
-static __always_inline int is_beside_service(const struct packet *pkt)
+/* Of such: does one to the host itself need one? */
+static __always_inline int needs_session(const struct packet *pkt)
 {
-	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
+	const struct mk_runtime *settings = runtime_settings();
+
+	return settings && settings->host_backends && is_hosts_own_kept(pkt) &&
+	       is_host_address(&pkt->tuple.daddr);
 }
 
 SEC("tc")
@@ -116,7 +127,7 @@ int elb(struct __sk_buff *skb)
 	}
 	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit) && (hit.flags & wanted) == wanted)
 		return follow_session(skb, &ctx, &pkt, &hit);
-	if (wanted && !is_beside_service(&pkt))
+	if (wanted && !needs_session(&pkt))
 		return not_ours(skb, &ctx, &pkt);
 	return open_external(skb, &ctx, &pkt, service, wanted);
 }

@@ -3,6 +3,7 @@
  * of local pods and of the host towards a Service gets a backend as its destination, towards a host
  * port its pod; answers get the address back that was asked, whoever opened the session. Then:
  * router. */
+#include "beside.h"
 #include "chain.h"
 #include "fragment.h"
 #include "host_port.h"
@@ -105,14 +106,15 @@ static __always_inline void masquerade_host(const struct packet *pkt,
 
 /* Does a flow to no Service need a session? One that the host forwards for somebody else (a port
  * mapping, another container network): the host's stack has its state, so the answers have to pass
- * it again. And a connection to a backend from a port that the client uses towards its Service,
- * too: the answers would be taken for the Service's. (Asked of TCP's first packets alone: without a
- * session every datagram would have to ask.) */
-static __always_inline int needs_session(const struct packet *pkt,
+ * it again. And one that a Service's may come to stand beside, or stands beside: of the host's own the latter
+ * alone, masquerade_host() sees to the rest. */
+static __always_inline int needs_session(const struct chain_ctx *ctx, const struct packet *pkt,
 					 const struct session_request *request)
 {
 	if (request->reverse_flags & MK_SESSION_VIA_HOST)
 		return 1;
+	if (ctx->hook == MK_HOOK_POD)
+		return is_pods_own_kept(pkt);
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
@@ -134,7 +136,7 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 				     struct packet *pkt, struct session_request *request)
 {
 	struct mk_service *service = NULL;
-	int ret;
+	int ret, own = 0;
 
 	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
 		request->reverse_flags = MK_SESSION_VIA_HOST;
@@ -151,12 +153,21 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 	} else if (may_be_host(&pkt->tuple.daddr) && host_port_request(pkt, ctx->hook, request)) {
 		if (ctx->hook == MK_HOOK_HOST)
 			masquerade_host(pkt, request);
-	} else if (!needs_session(pkt, request)) {
+	} else if (needs_session(ctx, pkt, request)) {
+		own = ctx->hook == MK_HOOK_POD;
+	} else {
 		return MK_PARSED;
 	}
+	if (ctx->hook == MK_HOOK_POD && !own && is_beside_pods_own(skb, pkt, request))
+		request->source_port = 1;
+	/* for the verifier: what is the same for it need not be gone through again */
+	if (ctx->hook == MK_HOOK_POD)
+		own = forgotten(own, pkt->tuple.sport);
+	request->source_port = forgotten(request->source_port, pkt->tuple.sport);
+	request->reverse_flags = forgotten(request->reverse_flags, pkt->tuple.sport);
 	ret = session_open(SERVICE_SESSIONS, pkt, request);
 	if (ret != MK_PARSED)
-		return ret;
+		return own ? without_session(pkt, ret) : ret;
 	account_connection(skb, pkt, request->account_id);
 	return rewrite(skb, pkt, &request->to, &ctx->flags) ?: MK_PARSED;
 }

@@ -117,6 +117,7 @@ MK_MAP(routes, BPF_MAP_TYPE_LPM_TRIE, struct mk_route_key, struct mk_route, 3276
 MK_MAP(fragments, BPF_MAP_TYPE_LRU_HASH, struct mk_fragment_key, struct mk_fragment, 4096, 0);
 MK_MAP(held, BPF_MAP_TYPE_ARRAY, __u32, struct mk_held, MK_HELD_SLOTS, 0);
 MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);
+MK_MAP(udp_ports, BPF_MAP_TYPE_ARRAY, __u32, struct mk_port_set, 1, 0);
 MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
        MK_DROP_COUNT *MK_HOOK_COUNT, 0);
 /* program watch alone asks these */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bpf/network.h"
 #include "bpf/run.h"
 
 #define RUNS 20000
@@ -32,6 +33,9 @@ static const struct {
 	{ "pod to pod, same node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.1.3:80", ACK },
 	{ "pod to pod, other node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.2.7:80", ACK },
 	{ "pod from another node", MK_HOOK_OVERLAY, "tcp 10.244.2.9:80 > 10.244.1.2:40000", ACK },
+	{ "pod to pod, UDP", MK_HOOK_POD, "udp 10.244.1.2:40000 > 10.244.1.3:9000", 0 },
+	{ "  to a port of Services' backends", MK_HOOK_POD,
+	  "udp 10.244.1.2:40000 > 10.244.1.3:5353", 0 },
 	{ "pod to Service, established", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK },
 	{ "  its answer", MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", ACK },
 	{ "pod to Service, new flow", MK_HOOK_POD, "tcp 10.244.1.3:%u > 10.96.0.10:80", SYN },
@@ -274,6 +278,11 @@ START_TEST(measure_all)
 {
 	const char *others = getenv("MK_PACKET_SERVICES");
 
+	int number = network_of_own();
+
+	network_of_pod("10.244.1.2", number); /* for what has to look for its sockets */
+	network_of_pod("10.244.1.3", number);
+	fixture_udp_backend_port(5353);
 	fixture_room(INT32_MAX); /* as on a node that no flood keeps busy */
 	establish();
 	for (int i = 0; others && i < atoi(others); i++)

@@ -43,9 +43,9 @@ enum mk_prog {
  * means what the version before did: so the next version takes tables over by copying what there is
  * (src/datapath/migrate.c). Tables of a later version than one's own are left alone. */
 #ifndef MK_TEST_ENLARGED_SESSION
-#define MK_ABI_VERSION 4
+#define MK_ABI_VERSION 5
 #else
-#define MK_ABI_VERSION 5 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
+#define MK_ABI_VERSION 6 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
 #endif
 
 /* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
@@ -246,7 +246,8 @@ static inline __u32 mk_maglev_room(__u32 slots)
 struct mk_pod {
 	__u32 ifindex; /* host side of the veth */
 	__u8 mac[6]; /* of the pod's interface */
-	__u8 pad[2];
+	__u16 netns_ref; /* its namespace: IFLA_LINK_NETNSID of the host side, and 1; 0: not known. Since version 5
+			  * of the tables */
 };
 _Static_assert(sizeof(struct mk_pod) == 12, "map value ABI");
 
@@ -368,6 +369,18 @@ struct mk_runtime {
 	__u16 localhost_port_min, localhost_port_max;
 };
 _Static_assert(sizeof(struct mk_runtime) == 16, "map value ABI");
+
+/* Map udp_ports, one entry: a bit for each port (host order) at which backends of Services or of host ports
+ * take UDP, or have: none is taken back before the next boot. Agent and CNI mode add to it. */
+struct mk_port_set {
+	__u32 words[65536 / 32];
+};
+_Static_assert(sizeof(struct mk_port_set) == 8192, "map value ABI");
+
+static inline void mk_port_set_add(struct mk_port_set *set, __u16 port)
+{
+	set->words[port / 32] |= 1u << (port % 32);
+}
 
 #define MK_LOOPBACK_IFINDEX 1 /* in every network namespace: linux/net/net_namespace.h */
 

@@ -168,6 +168,7 @@ struct mk_agent {
 	uint32_t names_serial; /* of the accounts, as file services.names has them */
 	struct agent_setting host_backends, frontends_gone;
 	struct agent_localhost_ports localhost_ports;
+	uint32_t udp_ports_told; /* mk_service_sync_udp_ports()'s serial */
 	struct agent_vip *lingering; /* routes that flows need though no Service does, by address */
 	bool sweep_again; /* what the pass under way has passed is to be looked at again */
 	char *said; /* what is waited for, or failed, as logged last */
@@ -309,10 +310,13 @@ void mk_agent_overlay_repaired(struct mk_agent *agent);
 void mk_agent_settings_forget(struct mk_agent *agent);
 /* Write to map `runtime` what the programs were told. Returns 1 if it said something else, else 0. */
 mk_must_check int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err);
+/* ... to map `udp_ports`. */
+mk_must_check int mk_agent_sync_udp_ports(const struct mk_agent *agent, struct mk_error *err);
 /* After Services or the node's addresses changed. */
 mk_must_check int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err);
 /* ... after Services did. */
 mk_must_check int mk_agent_tell_localhost_ports(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int mk_agent_tell_udp_ports(struct mk_agent *agent, struct mk_error *err);
 /* For mk_service_sync_on_loss(); @ctx is the agent. */
 mk_must_check int mk_agent_losing(void *ctx, struct mk_error *err);
 /* A Service has given up @ip: its use of the overlay's route is taken over. */

@@ -25,6 +25,7 @@ void mk_agent_settings_forget(struct mk_agent *agent)
 {
 	agent->host_backends = agent->frontends_gone = (struct agent_setting){ .told = -1 };
 	agent->localhost_ports = (struct agent_localhost_ports){ .told = false };
+	agent->udp_ports_told = 0;
 }
 
 /* ---- what programs are told ------------------------------------------------------------------- */
@@ -92,6 +93,31 @@ int mk_agent_tell_localhost_ports(struct mk_agent *agent, struct mk_error *err)
 	else
 		agent->writes += (unsigned int)ret;
 	return ret < 0 ? ret : 0;
+}
+
+int mk_agent_sync_udp_ports(const struct mk_agent *agent, struct mk_error *err)
+{
+	uint32_t serial;
+	const struct mk_port_set *ports =
+		mk_service_sync_udp_ports(mk_datapath_services(agent->datapath), &serial);
+
+	return serial ? mk_datapath_add_udp_ports(agent->datapath, ports, err) : 0;
+}
+
+int mk_agent_tell_udp_ports(struct mk_agent *agent, struct mk_error *err)
+{
+	uint32_t serial;
+	int ret;
+
+	(void)mk_service_sync_udp_ports(mk_datapath_services(agent->datapath), &serial);
+	if (serial == agent->udp_ports_told)
+		return 0;
+	ret = mk_agent_sync_udp_ports(agent, err);
+	if (ret < 0)
+		return ret;
+	agent->writes += (unsigned int)ret;
+	agent->udp_ports_told = serial;
+	return 0;
 }
 
 int mk_agent_losing(void *ctx, struct mk_error *err)

@@ -167,6 +167,16 @@ static void look_at_runtime(struct mk_agent *agent)
 	account(agent, MK_REPAIR_TABLE, ret, "map 'runtime'", &err);
 }
 
+static void look_at_udp_ports(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+	int ret = agent->udp_ports_told ? mk_agent_sync_udp_ports(agent, &err) : 0;
+
+	if (ret > 0)
+		mk_log_warn("what the programs are told was missing and is back map=udp_ports");
+	account(agent, MK_REPAIR_TABLE, ret, "map 'udp_ports'", &err);
+}
+
 static void look_at_tables(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -180,6 +190,7 @@ static void look_at_tables(struct mk_agent *agent)
 				      agent, &err),
 		"the Services' tables", &err);
 	look_at_runtime(agent);
+	look_at_udp_ports(agent);
 	mk_agent_look_for_sessions(agent);
 	if (agent->dirty)
 		mk_agent_schedule(agent, 0);

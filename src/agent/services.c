@@ -335,6 +335,8 @@ int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
 	mk_agent_names_soon(agent);
 	/* one Service that cannot be applied does not keep the others' from the programs */
 	ret = mk_agent_tell_localhost_ports(agent, status < 0 ? &unsaid : err);
+	if (ret == 0)
+		ret = mk_agent_tell_udp_ports(agent, status < 0 ? &unsaid : err);
 	if (status < 0 || ret < 0)
 		return status < 0 ? status : ret;
 	return mk_agent_tell_host_backends(agent, err);

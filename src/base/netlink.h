@@ -33,6 +33,7 @@ static inline void mk_cleanup_nl(struct mk_nl **nl)
 struct mk_link {
 	int ifindex, peer_ifindex; /* peer (IFLA_LINK) 0: none */
 	int master_ifindex; /* 0: none */
+	int peer_netns; /* number of the peer's namespace in this one (IFLA_LINK_NETNSID); -1: the same, or none */
 	char name[16];
 	char kind[16]; /* "veth", "vxlan", ... or "" */
 	char alias[256]; /* what it is to somebody, in words; "": none */

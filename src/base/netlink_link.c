@@ -45,7 +45,7 @@ static bool parse_link(const struct nlmsghdr *reply, struct mk_link *link)
 	struct nlattr *attrs[IFLA_MAX + 1];
 	const struct ifinfomsg *header;
 
-	*link = (struct mk_link){ 0 };
+	*link = (struct mk_link){ .peer_netns = -1 };
 	if (reply->nlmsg_type != RTM_NEWLINK)
 		return false;
 	if (nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, IFLA_MAX, NULL) < 0)
@@ -59,6 +59,8 @@ static bool parse_link(const struct nlmsghdr *reply, struct mk_link *link)
 		nla_strlcpy(link->alias, attrs[IFLA_IFALIAS], sizeof(link->alias));
 	if (attrs[IFLA_LINK])
 		link->peer_ifindex = (int)nla_get_u32(attrs[IFLA_LINK]);
+	if (attrs[IFLA_LINK_NETNSID])
+		link->peer_netns = nla_get_s32(attrs[IFLA_LINK_NETNSID]);
 	if (attrs[IFLA_MASTER])
 		link->master_ifindex = (int)nla_get_u32(attrs[IFLA_MASTER]);
 	if (attrs[IFLA_MTU])

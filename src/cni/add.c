@@ -23,6 +23,7 @@ struct adding {
 	struct mk_nl *pod_nl;
 	char host_name[IFNAMSIZ];
 	int host_ifindex, pod_ifindex;
+	struct mk_pod entry;
 	struct mk_ip ip;
 	struct mk_mac mac;
 };
@@ -178,6 +179,7 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	if (ret < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	adding->host_ifindex = link.ifindex;
+	adding->entry = mk_pod_of(&link, &adding->mac);
 	adding->pod_ifindex = link.peer_ifindex; /* counted in the pod's namespace */
 	return 0;
 }
@@ -201,14 +203,12 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 	/* the pod's name, for people and for `monokube`: nothing else depends on it */
 	const struct mk_link_change up = { .set_flags = IFF_UP,
 					   .alias = mk_cni_pod_name(getenv("CNI_ARGS"), name) };
-	struct mk_pod pod = { .ifindex = (uint32_t)adding->host_ifindex };
 	int ret = silence_ipv6(adding->host_name, err);
 
-	memcpy(pod.mac, adding->mac.byte, sizeof(pod.mac));
 	if (ret >= 0)
 		ret = mk_pods_attach(adding->node.pods, adding->node.nl, adding->host_ifindex, err);
 	if (ret >= 0)
-		ret = mk_pods_put(adding->node.pods, &adding->ip, &pod, err);
+		ret = mk_pods_put(adding->node.pods, &adding->ip, &adding->entry, err);
 	if (ret >= 0)
 		ret = mk_nl_link_change(adding->node.nl, adding->host_ifindex, &up, err);
 	return ret;

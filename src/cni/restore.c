@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cni/endpoint.h"
 #include "datapath/pin.h"
+#include "datapath/pods.h"
 #include "datapath/table.h"
 #include "ipam/ipam.h"
 
@@ -73,7 +74,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	struct mk_addr key = mk_ip_to_addr(ip);
 	struct mk_mac mac = mk_mac_of_ip(ip);
 	char host_name[IFNAMSIZ], text[MK_IP_STRLEN];
-	struct mk_pod pod = { 0 };
+	struct mk_pod pod;
 	struct mk_link link;
 	int ret;
 
@@ -83,8 +84,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	ret = mk_nl_link_get(restoring->nl, host_name, &link, restoring->err);
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
-	pod.ifindex = (uint32_t)link.ifindex;
-	memcpy(pod.mac, mac.byte, sizeof(pod.mac));
+	pod = mk_pod_of(&link, &mac);
 	ret = mk_table_put(&restoring->pods, &key, &pod, restoring->err);
 	if (ret < 0)
 		return ret;

@@ -20,6 +20,7 @@
 #include "datapath/datapath_internal.h"
 #include "datapath/hook.h"
 #include "datapath/pin.h"
+#include "datapath/pods.h"
 
 struct hook {
 	int ifindex;
@@ -88,13 +89,18 @@ static int ensure_fixed_hooks(const struct mk_datapath *datapath, struct mk_erro
 
 /* An interface's number may have gone to another one since the pod's entry was written: ours are
  * veths with the gateway's MAC. */
+static bool get_pod_veth(const struct mk_datapath *datapath, int ifindex, struct mk_link *link)
+{
+	return mk_nl_link_get_index(datapath->nl, ifindex, link, NULL) == 0 &&
+	       strcmp(link->kind, "veth") == 0 &&
+	       memcmp(link->mac.byte, datapath->node.gateway_mac, sizeof(link->mac.byte)) == 0;
+}
+
 static bool is_pod_veth(const struct mk_datapath *datapath, int ifindex)
 {
 	struct mk_link link;
 
-	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0 &&
-	       strcmp(link.kind, "veth") == 0 &&
-	       memcmp(link.mac.byte, datapath->node.gateway_mac, sizeof(link.mac.byte)) == 0;
+	return get_pod_veth(datapath, ifindex, &link);
 }
 
 struct stray_walk {
@@ -142,18 +148,37 @@ static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err
 	return mk_nl_each_link(datapath->nl, remove_strays, &walk, err);
 }
 
+/* An entry of before version 5 of the tables does not say where the pod's sockets are. */
+static int complete_entry(const struct mk_datapath *datapath, const struct mk_addr *key,
+			  const struct mk_pod *pod, const struct mk_link *link,
+			  struct mk_error *err)
+{
+	struct mk_mac mac;
+	struct mk_pod wanted;
+
+	memcpy(mac.byte, pod->mac, sizeof(mac.byte));
+	wanted = mk_pod_of(link, &mac);
+	if (pod->netns_ref || !wanted.netns_ref)
+		return 0;
+	return mk_table_put(&datapath->pods, key, &wanted, err);
+}
+
 /* Returns 1 if the pod's program had to be put there. A pod whose interface is gone, before or
  * meanwhile, is the reaper's business; one that keeps its former program keeps the former chain
  * needed, so that is an error. */
-static int ensure_pod_hook(const struct mk_datapath *datapath, int ifindex, struct mk_error *err)
+static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_addr *key,
+			   const struct mk_pod *pod, struct mk_error *err)
 {
-	const struct hook hook = { ifindex, MK_INGRESS, "ilb_pod" };
+	const struct hook hook = { (int)pod->ifindex, MK_INGRESS, "ilb_pod" };
+	struct mk_link link;
 	int ret;
 
-	if (!is_pod_veth(datapath, ifindex))
+	if (!get_pod_veth(datapath, hook.ifindex, &link))
 		return 0;
-	ret = ensure_hook(datapath, &hook, err);
-	return ret < 0 && !is_pod_veth(datapath, ifindex) ? 0 : ret;
+	ret = complete_entry(datapath, key, pod, &link, err);
+	if (ret == 0)
+		ret = ensure_hook(datapath, &hook, err);
+	return ret < 0 && !is_pod_veth(datapath, hook.ifindex) ? 0 : ret;
 }
 
 static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
@@ -164,11 +189,12 @@ static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error 
 
 	ret = mk_table_keys(&datapath->pods, &keys, &count, err);
 	for (size_t i = 0; ret >= 0 && i < count; i++) {
+		const struct mk_addr *key = (struct mk_addr *)keys + i;
 		struct mk_pod pod;
 
-		if (mk_table_get(&datapath->pods, (struct mk_addr *)keys + i, &pod, NULL) < 0)
+		if (mk_table_get(&datapath->pods, key, &pod, NULL) < 0)
 			continue;
-		ret = ensure_pod_hook(datapath, (int)pod.ifindex, err);
+		ret = ensure_pod_hook(datapath, key, &pod, err);
 		changed += ret > 0;
 	}
 	return ret < 0 ? ret : changed;

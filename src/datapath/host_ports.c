@@ -16,6 +16,7 @@
 #include "datapath/runtime.h"
 #include "datapath/sweep.h"
 #include "datapath/table.h"
+#include "datapath/udp_ports.h"
 
 #define BATCH 512
 
@@ -186,6 +187,28 @@ static bool is_empty(const struct mk_host_ports *ports)
 	return bpf_map_get_next_key(ports->table.fd, NULL, &key) < 0 && errno == ENOENT;
 }
 
+static int tell_udp_ports(const struct mk_host_ports *ports, struct mk_error *err)
+{
+	struct mk_port_set set = { 0 };
+	cleanup_free void *list = NULL;
+	size_t count;
+	bool some = false;
+	int ret = mk_table_keys(&ports->table, &list, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		const struct mk_host_port_key *key = (const struct mk_host_port_key *)list + i;
+		struct mk_host_port to;
+
+		if (key->proto != IPPROTO_UDP || bpf_map_lookup_elem(ports->table.fd, key, &to) < 0)
+			continue;
+		mk_port_set_add(&set, ntohs(to.port));
+		some = true;
+	}
+	if (ret < 0 || !some)
+		return ret;
+	return mk_udp_ports_add(ports->bpf_dir, ports->state_dir, &set, err);
+}
+
 /* From what the table holds, after every change and under the lock: whoever comes last is right. Returns 1
  * if they were told otherwise. */
 static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err)
@@ -194,8 +217,9 @@ static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err
 		.set_host_ports = true,
 		.host_ports = !is_empty(ports),
 	};
+	int ret = tell_udp_ports(ports, err);
 
-	return mk_runtime_change(ports->bpf_dir, ports->state_dir, &change, err);
+	return ret < 0 ? ret : mk_runtime_change(ports->bpf_dir, ports->state_dir, &change, err);
 }
 
 static int remember(struct mk_host_ports *ports, const struct mk_host_port_key *key,

@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 
 #include "base/cleanup.h"
@@ -16,6 +17,17 @@ struct mk_pods {
 	int prog_fd;
 	int lock_fd;
 };
+
+/* A number that the field does not hold is as good as none: the programs go without. */
+struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac)
+{
+	struct mk_pod pod = { .ifindex = (uint32_t)host->ifindex };
+
+	memcpy(pod.mac, mac->byte, sizeof(pod.mac));
+	if (host->peer_netns >= 0 && host->peer_netns < UINT16_MAX)
+		pod.netns_ref = (__u16)(host->peer_netns + 1);
+	return pod;
+}
 
 static int not_loaded(const char *bpf_dir, struct mk_error *err)
 {

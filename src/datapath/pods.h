@@ -11,6 +11,9 @@
 
 struct mk_pods;
 
+/* The entry of a pod whose veth's host side is @host. */
+struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac);
+
 /* Open the pinned table and program below @bpf_dir, under a shared lock that keeps an agent from
  * replacing programs meanwhile (released by mk_pods_free). -ENOENT: the agent has never run here
  * since boot; the text says so. */

@@ -44,6 +44,13 @@ void mk_service_sync_localhost_ports(const struct mk_service_sync *sync, uint16_
 	*max = sync->localhost_count ? sync->localhost_port_max : 0;
 }
 
+const struct mk_port_set *mk_service_sync_udp_ports(const struct mk_service_sync *sync,
+						    uint32_t *serial)
+{
+	*serial = sync->udp_ports_serial;
+	return &sync->udp_ports;
+}
+
 struct frontend *mk_sync_frontend_new(struct mk_service_sync *sync,
 				      const struct mk_service_key *key)
 {

@@ -74,6 +74,9 @@ mk_must_check int mk_service_sync_set_local(struct mk_service_sync *sync, const 
 /* NodePorts at the loopback address are within @min to @max; *@max 0: there are none. */
 void mk_service_sync_localhost_ports(const struct mk_service_sync *sync, uint16_t *min,
 				     uint16_t *max);
+/* Each port at which a UDP endpoint has been; and a number that changes with them, 0 while there is none. */
+const struct mk_port_set *mk_service_sync_udp_ports(const struct mk_service_sync *sync,
+						    uint32_t *serial);
 /* Does a frontend that keeps the client's address have a backend that is this host itself? */
 bool mk_service_sync_host_backends(const struct mk_service_sync *sync);
 
@@ -87,7 +90,7 @@ bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struc
 bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
 				      const struct mk_tuple *key, const struct mk_session *session);
 /* Is it that of a flow to this host itself whose client keeps its address, whatever the policy is by
- * now, or none of a Service, but beside one that is? */
+ * now, or none of a Service, but beside one that is, with another port? */
 bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				     const struct mk_session *session);
 /* Have @losing called before a frontend goes that connections may have been opened by. Where it fails

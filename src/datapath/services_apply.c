@@ -359,6 +359,14 @@ static int remove_rest(const struct apply *apply)
 	return 0;
 }
 
+static void add_udp_port(struct mk_service_sync *sync, uint16_t port)
+{
+	if (sync->udp_ports.words[port / 32] >> (port % 32) & 1)
+		return;
+	mk_port_set_add(&sync->udp_ports, port);
+	sync->udp_ports_serial++;
+}
+
 /* Remember who may keep live flows; did one lose that? */
 static int replace_live(const struct apply *apply, const struct mk_compiled_service *compiled)
 {
@@ -373,6 +381,8 @@ static int replace_live(const struct apply *apply, const struct mk_compiled_serv
 			apply->counts->cut = true;
 	if (size)
 		memcpy(copy, compiled->live, size);
+	for (size_t i = 0; i < compiled->live_count; i++)
+		add_udp_port(apply->sync, compiled->live[i].port);
 	free(service->live);
 	service->live = copy;
 	service->live_count = compiled->live_count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions, judged by what Services are by now: which are cut, and which outlive their frontend. */
 #include <arpa/inet.h>
+#include <string.h>
 
 #include "datapath/services_internal.h"
 
@@ -69,7 +70,8 @@ bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const s
 				     const struct mk_session *session)
 {
 	return session->flags & MK_SESSION_FORWARD && mk_addr_eq(&key->saddr, &session->to.saddr) &&
-	       mk_sync_is_local(sync, &session->to.daddr);
+	       mk_sync_is_local(sync, &session->to.daddr) &&
+	       memcmp(key, &session->to, sizeof(*key)) != 0;
 }
 
 void mk_service_sync_on_loss(struct mk_service_sync *sync,

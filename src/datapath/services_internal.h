@@ -108,6 +108,8 @@ struct mk_service_sync {
 	size_t localhost_count; /* frontends at the loopback address */
 	uint16_t localhost_port_min,
 		localhost_port_max; /* where they have been since there were none */
+	struct mk_port_set udp_ports; /* of all backends of UDP there have been */
+	uint32_t udp_ports_serial; /* changes with them */
 	int (*losing)(void *ctx, struct mk_error *err); /* NULL: nobody asks */
 	void *losing_ctx;
 	struct frontend *audited_frontend; /* the next ones to be looked at */

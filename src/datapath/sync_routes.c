@@ -11,6 +11,7 @@
 #include "datapath/datapath_internal.h"
 #include "datapath/pin.h"
 #include "datapath/runtime.h"
+#include "datapath/udp_ports.h"
 
 struct route {
 	struct mk_route_key key;
@@ -175,6 +176,12 @@ int mk_datapath_sync_runtime(const struct mk_datapath *datapath,
 			     const struct mk_runtime_change *change, struct mk_error *err)
 {
 	return mk_runtime_change(datapath->bpf_dir, datapath->state_dir, change, err);
+}
+
+int mk_datapath_add_udp_ports(const struct mk_datapath *datapath, const struct mk_port_set *ports,
+			      struct mk_error *err)
+{
+	return mk_udp_ports_add(datapath->bpf_dir, datapath->state_dir, ports, err);
 }
 
 int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,

@@ -388,6 +388,8 @@ struct mk_service_counts cluster_sync(void)
 	struct mk_service_counts counts = { 0 };
 	struct mk_runtime runtime;
 	char *namespace_, *name;
+	const __u32 zero = 0;
+	uint32_t serial;
 
 	sync_dirty(&counts);
 	while (mk_service_sync_take_retry(cluster.sync, &namespace_, &name) == 1) {
@@ -403,6 +405,9 @@ struct mk_service_counts cluster_sync(void)
 	}
 	tell_localhost_ports(&runtime);
 	fixture_runtime(&runtime);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero,
+					     mk_service_sync_udp_ports(cluster.sync, &serial), 0),
+			 0);
 	return counts;
 }
 

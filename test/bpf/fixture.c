@@ -150,6 +150,8 @@ void fixture_reset(void)
 		"affinity",	"affinity_backends", "source_ranges"
 	};
 	const struct mk_runtime quiet = { 0 };
+	const struct mk_port_set none = { 0 };
+	__u32 zero = 0;
 
 	pieces_forget();
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -160,6 +162,7 @@ void fixture_reset(void)
 	fixture_gso(0, 0);
 	fixture_room(FIXTURE_ROOM);
 	fixture_runtime(&quiet);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero, &none, 0), 0);
 	fixture_fill_chain();
 	fixture_pod("10.244.1.2");
 	fixture_pod("10.244.1.3");
@@ -189,6 +192,16 @@ void fixture_localhost_ports(uint16_t min, uint16_t max)
 	runtime.localhost_port_min = min;
 	runtime.localhost_port_max = max;
 	fixture_runtime(&runtime);
+}
+
+void fixture_udp_backend_port(uint16_t port)
+{
+	struct mk_port_set ports;
+	__u32 zero = 0;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("udp_ports"), &zero, &ports), 0);
+	mk_port_set_add(&ports, port);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero, &ports, 0), 0);
 }
 
 void fixture_watch(const struct mk_watch_settings *settings)

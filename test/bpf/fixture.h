@@ -78,6 +78,8 @@ void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods
 void fixture_host_address(const char *address); /* beside those of the node above */
 /* NodePorts at loopback addresses are within these. */
 void fixture_localhost_ports(uint16_t min, uint16_t max);
+/* Services' backends take UDP there, too; after fixture_reset() at none. */
+void fixture_udp_backend_port(uint16_t port);
 void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_watch(const struct mk_watch_settings *settings); /* until the next fixture_reset() */
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */

@@ -176,7 +176,9 @@ START_TEST(test_association)
 	ck_assert_msg(established() == 0, "%s: established by an INIT ACK", flows[_i].name);
 	request(_i, &cookie_echo, again);
 	ck_assert_str_eq(seen, again);
-	ck_assert_msg(established() == 2, "%s: %u entries", flows[_i].name, established());
+	/* one to no Service has a session as well (bpf/beside.h), beside nat's */
+	ck_assert_msg(established() == (flows[_i].frontend ? 2 : 4), "%s: %u entries",
+		      flows[_i].name, established());
 	for (int round = 0; round < 2; round++) {
 		request(_i, &data, again);
 		ck_assert_str_eq(seen, again);

@@ -59,7 +59,9 @@ corner_services()
 		spec:
 		  clusterIP: 10.96.77.4
 		  selector: {only: node2}
-		  ports: [{port: 80, targetPort: http}]
+		  ports:
+		  - {name: http, port: 80, targetPort: http}
+		  - {name: dns, port: 53, targetPort: 5353, protocol: UDP}
 	END
 }
 
@@ -68,7 +70,7 @@ corners_up()
 	corner_services >"$TMP/corners.yaml"
 	lab apply "$TMP/corners.yaml"
 	ADDR[single]=$(lab pod node2 single --label only=node2)
-	serve single single --tcp 8080
+	serve single single --tcp 8080 --udp 5353
 	ip -n "$MK_LAB.world" route add "$EXTERNAL/32" via "$NODE1"
 	wait_for 5 ask node1 tcp "$HOST_VIP:443"
 	wait_for 5 ask client-1 tcp 10.96.77.3:80
@@ -153,20 +155,46 @@ same_port_of_node()
 	done
 }
 
-# Both at once.
+# Both at once, whichever comes first: same_port_meanwhile WHERE FROM PROTO FIRST THEN WHO
 same_port_meanwhile()
 {
+	local where=$1 from=$2 proto=$3 first=$4 then=$5 who=$6
+	rm -f "$TMP/held.in"
 	mkfifo "$TMP/held.in"
-	on client-2 "$HERE/echo.py" ask tcp 10.96.77.3:80 --from "${ADDR[client-2]}:41003" --hold \
-		<"$TMP/held.in" >"$TMP/held.out" &
+	on "$where" "$HERE/echo.py" ask "$proto" "$first" --from "$from" --hold <"$TMP/held.in" >"$TMP/held.out" &
 	exec {held}>"$TMP/held.in"
-	wait_for 5 grep -c '^single ' "$TMP/held.out"
-	expect_match "directly, from the same port" '^single ' \
-		"$(ask client-2 tcp "${ADDR[single]}:8080" --from "${ADDR[client-2]}:41003" --timeout 4 || true)"
+	wait_for 5 held_answers 1 "$who"
+	expect_match "at $then, from the same port" "^$who " \
+		"$(ask "$where" "$proto" "$then" --from "$from" --timeout 4 || true)"
 	echo >&"$held"
-	wait_for 5 both_lines
+	wait_for 5 held_answers 2 "$who"
+	exec {held}>&-
+	wait $!
 }
-both_lines() { expect_eq "answers on the held connection" 2 "$(grep -c '^single ' "$TMP/held.out")"; }
+held_answers() { expect_eq "answers on the held connection" "$1" "$(grep -c "^$2 " "$TMP/held.out")"; }
+
+same_port_pod()
+{
+	local direct=${ADDR[single]}
+	same_port_meanwhile client-2 "${ADDR[client-2]}:41003" tcp 10.96.77.3:80 "$direct:8080" single
+	same_port_meanwhile client-2 "${ADDR[client-2]}:41006" tcp "$direct:8080" 10.96.77.3:80 single
+	same_port_meanwhile client-1 "${ADDR[client-1]}:41006" tcp "$direct:8080" 10.96.77.3:80 single
+}
+
+same_port_pod_datagrams()
+{
+	local direct=${ADDR[single]}:5353 client
+	for client in client-1 client-2; do
+		same_port_meanwhile "$client" "${ADDR[$client]}:41007" udp 10.96.77.4:53 "$direct" single
+		same_port_meanwhile "$client" "${ADDR[$client]}:41008" udp "$direct" 10.96.77.4:53 single
+	done
+}
+
+same_port_world()
+{
+	same_port_meanwhile world "$WORLD:41009" tcp "$NODE1:30443" "$NODE1:2222" node1
+	same_port_meanwhile world "$WORLD:41010" tcp "$NODE1:2222" "$NODE1:30443" node1
+}
 
 hairpin_source()
 {
@@ -257,7 +285,9 @@ check "one client port, to a Service and to its backend" same_port_after client-
 check "one client port, from the host" same_port_after node2 10.18.0.2 41002
 check "one client port, to two Services with one backend" same_port_two_services
 check "one client port, to a NodePort and to the node that is its backend" same_port_of_node
-check "one client port, both at once" same_port_meanwhile
+check "one client port, to a Service and to its backend at once" same_port_pod
+check "one client port, to a Service and to its backend at once, UDP" same_port_pod_datagrams
+check "one client port, to a NodePort and to the node that is its backend at once" same_port_world
 check "hairpin: the pod does not see its own address" hairpin_source
 check "addresses that nobody has are dropped and counted" nobodys_address
 check "TTL is lowered, and its end is told" ttl_expires

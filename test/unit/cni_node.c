@@ -64,6 +64,7 @@ static void pin_tables(void)
 	pin_table("pods", BPF_MAP_TYPE_HASH, sizeof(struct mk_addr), sizeof(struct mk_pod), 512);
 	pin_table("host_ports", BPF_MAP_TYPE_HASH, sizeof(struct mk_host_port_key),
 		  sizeof(struct mk_host_port), HOST_PORTS_MAX);
+	pin_table("udp_ports", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_port_set), 1);
 	pin_table("runtime", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_runtime), 1);
 	pin_table("sessions", BPF_MAP_TYPE_HASH, tuple, session, 4096);
 	pin_table_with("cni_calls", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_cni_calls),

@@ -2,6 +2,8 @@
 /* Load, attach, replace, remove: the real programs in a network and mount namespace of their own. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "datapath/pods.h"
 #include "datapath/remove.h"
 #include "datapath/runtime.h"
+#include "datapath/udp_ports.h"
 #include "datapath/watch.h"
 #include "unit/datapath_fixture.h"
 
@@ -80,6 +83,38 @@ START_TEST(test_replaced)
 	ck_assert_uint_ne(fx_program_at(fx.pod_ifindex, MK_INGRESS), pod);
 	ck_assert_uint_eq(fx_program_at(fx.pod_ifindex, MK_INGRESS),
 			  fx_pinned_id("progs", "ilb_pod"));
+}
+END_TEST
+
+/* A pod of before version 5 of the tables: its entry does not say where its sockets are. */
+START_TEST(test_entry_is_completed)
+{
+	cleanup_close int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	cleanup_close int other = -1;
+	struct mk_veth veth = { .name = "mkpod9",
+				.peer_name = "eth0",
+				.peer_mac = { { 2, 0, 0, 0, 0, 9 } },
+				.mtu_bytes = 1450 };
+	const struct mk_addr key = { { inet_addr("10.244.1.9") } };
+	struct mk_table table;
+	struct mk_link link;
+	struct mk_pod pod;
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	other = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(setns(home, CLONE_NEWNET), 0);
+	memcpy(veth.mac.byte, fx.constants.gateway_mac, sizeof(veth.mac.byte));
+	veth.peer_netns_fd = other;
+	fx_ok(mk_nl_veth_add(fx.nl, &veth, &fx.err));
+	fx_ok(mk_nl_link_get(fx.nl, veth.name, &link, &fx.err));
+	mk_datapath_free(fx_attached());
+	fx_put_pod("10.244.1.9", link.ifindex);
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "pods", sizeof(key), sizeof(pod), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &pod, &fx.err));
+	ck_assert_int_eq(pod.netns_ref, link.peer_netns + 1);
+	ck_assert_uint_eq(pod.ifindex, (unsigned)link.ifindex);
+	mk_table_close(&table);
 }
 END_TEST
 
@@ -408,6 +443,28 @@ static void expect_ports(const struct mk_table *table, uint16_t min, uint16_t ma
 	ck_assert_uint_eq(now.localhost_port_max, max);
 }
 
+/* Ports of UDP backends are added to those that are there, by whoever has some. */
+START_TEST(test_udp_ports)
+{
+	struct mk_port_set ports = { 0 }, more = { 0 }, now;
+	struct mk_table table;
+	__u32 key = 0;
+
+	mk_port_set_add(&ports, 53);
+	mk_port_set_add(&ports, 65535);
+	mk_port_set_add(&more, 54);
+	mk_datapath_free(fx_attached());
+	ck_assert_int_eq(mk_udp_ports_add(fx.bpf_dir, fx.state_dir, &ports, &fx.err), 1);
+	ck_assert_int_eq(mk_udp_ports_add(fx.bpf_dir, fx.state_dir, &ports, &fx.err), 0);
+	ck_assert_int_eq(mk_udp_ports_add(fx.bpf_dir, fx.state_dir, &more, &fx.err), 1);
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "udp_ports", sizeof(key), sizeof(now), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
+	ck_assert_uint_eq(now.words[1], 1u << 21 | 1u << 22);
+	ck_assert_uint_eq(now.words[2047], 1u << 31);
+	mk_table_close(&table);
+}
+END_TEST
+
 /* What an agent before has said may still be needed: it is widened, until somebody says that it is not. */
 START_TEST(test_localhost_ports)
 {
@@ -507,6 +564,7 @@ int main(void)
 	tcase_add_test(tc, test_states);
 	tcase_add_test(tc, test_everything_outlives_the_agent);
 	tcase_add_test(tc, test_replaced);
+	tcase_add_test(tc, test_entry_is_completed);
 	tcase_add_test(tc, test_foreign_interface_stays_untouched);
 	tcase_add_test(tc, test_qdisc_goes_when_empty);
 	tcase_add_test(tc, test_killed_between);
@@ -517,6 +575,7 @@ int main(void)
 	tcase_add_test(tc, test_other_maglev_size);
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_runtime);
+	tcase_add_test(tc, test_udp_ports);
 	tcase_add_test(tc, test_localhost_ports);
 	tcase_add_test(tc, test_watch_reset);
 	tcase_add_test(tc, test_removed);

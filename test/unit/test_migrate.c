@@ -169,7 +169,7 @@ END_TEST
 static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
-} version_4[] = {
+} version_5[] = {
 	{ "abi", 4, 32 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
@@ -199,6 +199,7 @@ static const struct {
 	{ "sessions_order", 0, 24 },
 	{ "sessions_room", 4, 8 },
 	{ "source_ranges", 12, 4 },
+	{ "udp_ports", 4, 8192 },
 	{ "watch_counts", 4, 24 },
 	{ "watch_flows", 4, 8 },
 	{ "watch_settings", 4, 32 },
@@ -209,16 +210,16 @@ START_TEST(test_layouts_of_this_version)
 	cleanup_object struct mk_object *object = mk_object_open(&fx.constants, &fx.err);
 
 	ck_assert_ptr_nonnull(object);
-	ck_assert_uint_eq(MK_ABI_VERSION, 4);
-	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_4));
-	for (size_t i = 0; i < MK_ARRAY_SIZE(version_4); i++) {
+	ck_assert_uint_eq(MK_ABI_VERSION, 5);
+	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_5));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(version_5); i++) {
 		const struct bpf_map *map =
-			bpf_object__find_map_by_name(mk_object_get(object), version_4[i].map);
+			bpf_object__find_map_by_name(mk_object_get(object), version_5[i].map);
 
-		ck_assert_msg(map != NULL, "%s is not there", version_4[i].map);
-		ck_assert_msg(bpf_map__key_size(map) == version_4[i].key_bytes &&
-				      bpf_map__value_size(map) == version_4[i].value_bytes,
-			      "%s: key %u, value %u bytes", version_4[i].map,
+		ck_assert_msg(map != NULL, "%s is not there", version_5[i].map);
+		ck_assert_msg(bpf_map__key_size(map) == version_5[i].key_bytes &&
+				      bpf_map__value_size(map) == version_5[i].value_bytes,
+			      "%s: key %u, value %u bytes", version_5[i].map,
 			      bpf_map__key_size(map), bpf_map__value_size(map));
 	}
 }

@@ -73,6 +73,7 @@ START_TEST(test_veth)
 	ck_assert_str_eq(a.kind, "veth");
 	ck_assert_int_eq(a.peer_ifindex, b.ifindex);
 	ck_assert_int_eq(b.peer_ifindex, a.ifindex);
+	ck_assert_int_eq(a.peer_netns, -1);
 	ck_assert_mem_eq(&a.mac, &mac, sizeof(mac));
 	ck_assert_mem_eq(&b.mac, &peer, sizeof(peer));
 	ck_assert_uint_eq(a.mtu_bytes, 1450);
@@ -137,6 +138,7 @@ START_TEST(test_veth_into_netns)
 	mk_nl_free(there);
 	there = mk_nl_open(&err);
 	ck_ok(mk_nl_link_get(there, "v0", &link, &err));
+	ck_assert_int_ge(link.peer_netns, 0);
 }
 END_TEST
 

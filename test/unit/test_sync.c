@@ -384,6 +384,26 @@ START_TEST(test_cut)
 }
 END_TEST
 
+/* Ports of UDP endpoints, once there, stay; the number changes with them alone. */
+START_TEST(test_udp_ports)
+{
+	const struct mk_port_set *ports;
+	uint32_t serial, later;
+
+	(void)mk_service_sync_udp_ports(sync_, &serial);
+	ck_assert_uint_eq(serial, 0);
+	apply_proto(IPPROTO_UDP, "23", 2);
+	ports = mk_service_sync_udp_ports(sync_, &serial);
+	ck_assert_uint_ne(serial, 0);
+	ck_assert(ports->words[8080 / 32] >> (8080 % 32) & 1);
+	apply_proto(IPPROTO_UDP, "234", 3);
+	remove_named("web");
+	ports = mk_service_sync_udp_ports(sync_, &later);
+	ck_assert_uint_eq(later, serial);
+	ck_assert(ports->words[8080 / 32] >> (8080 % 32) & 1);
+}
+END_TEST
+
 START_TEST(test_cut_with_frontend)
 {
 	apply_proto(IPPROTO_UDP, "23", 2);
@@ -505,6 +525,8 @@ START_TEST(test_flow_of_host)
 	ck_assert(!of_host("10.0.0.2", true));
 	entry.session.service_id = 0; /* beside a Service's flow */
 	ck_assert(mk_service_sync_session_of_host(sync_, &entry.key, &entry.session));
+	entry.key = entry.session.to; /* ... and as it is: nothing has to be done to its answers */
+	ck_assert(!mk_service_sync_session_of_host(sync_, &entry.key, &entry.session));
 }
 END_TEST
 
@@ -573,6 +595,7 @@ int main(void)
 	tcase_add_test(tc, test_full);
 	tcase_add_test(tc, test_cut);
 	tcase_add_test(tc, test_cut_with_frontend);
+	tcase_add_test(tc, test_udp_ports);
 	tcase_add_test(tc, test_loss);
 	tcase_add_test(tc, test_loss_comes_first);
 	tcase_add_test(tc, test_loss_at_prune);

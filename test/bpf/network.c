@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/network.h"
+
+#include <bpf/bpf.h>
+#include <check.h>
+#include <linux/net_namespace.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bpf/fixture.h"
+
+#define NUMBER 7
+
+static void give_number(void)
+{
+	struct {
+		struct nlmsghdr header;
+		struct rtgenmsg family;
+		char attributes[32];
+	} request = { .header = { .nlmsg_len = NLMSG_SPACE(sizeof(struct rtgenmsg)),
+				  .nlmsg_type = RTM_NEWNSID,
+				  .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK } };
+	const int values[][2] = { { NETNSA_PID, getpid() }, { NETNSA_NSID, NUMBER } };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr error;
+		char rest[256];
+	} answer;
+
+	for (int i = 0; i < 2; i++) {
+		struct rtattr *at = (struct rtattr *)((char *)&request + request.header.nlmsg_len);
+
+		at->rta_type = (unsigned short)values[i][0];
+		at->rta_len = RTA_LENGTH(sizeof(int));
+		memcpy(RTA_DATA(at), &values[i][1], sizeof(int));
+		request.header.nlmsg_len += RTA_SPACE(sizeof(int));
+	}
+	ck_assert_int_gt(send(fd, &request, request.header.nlmsg_len, 0), 0);
+	ck_assert_int_gt(recv(fd, &answer, sizeof(answer), 0), 0);
+	ck_assert_int_eq(answer.error.error, 0);
+	close(fd);
+}
+
+int network_of_own(void)
+{
+	static const char commands[] = "ip link set lo up && ip route add 0.0.0.0/0 dev lo";
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	ck_assert_msg(system(commands) == 0, "failed: %s", commands);
+	give_number();
+	return NUMBER;
+}
+
+void network_of_pod(const char *address, int number)
+{
+	struct mk_addr key = fixture_addr(address);
+	struct mk_pod pod;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("pods"), &key, &pod), 0);
+	pod.netns_ref = (__u16)(number + 1);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &key, &pod, BPF_ANY), 0);
+}
