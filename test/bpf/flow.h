@@ -44,7 +44,7 @@
 
 #include <stddef.h>
 
-#define FLOW_LINES 14
+#define FLOW_LINES 20
 
 struct flow_row {
 	const char *rule;
