@@ -128,7 +128,7 @@ static void take(struct pieces *caught)
 /* What was not as it should be, "": nothing. To be told where the machine has not stood still. */
 static char wrong[256];
 
-static void is_wrong(const char *format, ...)
+static void __attribute__((format(printf, 1, 2))) is_wrong(const char *format, ...)
 {
 	va_list args;
 
