@@ -10,7 +10,8 @@
  *	UDP		by a session, which those of a pod's flows have that are for a port where backends of
  *			Services listen; every datagram asks, so that has to be cheap: one bit
  *
- * Of a flow that is no Service's, @tables full or no port free lets it go on as it is. */
+ * Where tables are full, or no port is free, a flow to no Service goes on as it is, unless its answers are those
+ * of another flow already. */
 #ifndef MK_BPF_BESIDE_H
 #define MK_BPF_BESIDE_H
 
@@ -74,9 +75,8 @@ static __always_inline int is_udp_backend_port(const struct packet *pkt)
 	__u32 zero = 0, port = bpf_ntohs(pkt->tuple.dport);
 	const struct mk_port_set *ports = bpf_map_lookup_elem(&udp_ports, &zero);
 
-	asm volatile(
-		""
-		: "+r"(port)); /* for the verifier: it does not know how large a swapped port is */
+	/* for the verifier, which does not know how large a swapped port is */
+	asm volatile("" : "+r"(port));
 	port &= 0xffff;
 	return ports && ports->words[port / 32] >> (port % 32) & 1;
 }
