@@ -3,9 +3,12 @@
 #ifndef MK_TEST_NETWORK_H
 #define MK_TEST_NETWORK_H
 
-/* This process gets one, with nothing but loopback, by which every address is reached. It has a number in
- * itself, as a pod's namespace has one in the host's: returned (mk_pod.netns_ref is that and 1). */
+/* This process gets one, which has a number in itself, as a pod's namespace has one in the host's: returned
+ * (mk_pod.netns_ref is that and 1). */
 int network_of_own(void);
+
+/* By loopback every address is reached: sockets may connect to any. */
+void network_reaches_all(void);
 
 /* That is the namespace of the pod @address ("10.244.1.2"). After fixture_reset(). */
 void network_of_pod(const char *address, int number);

@@ -128,6 +128,7 @@ START_TEST(test_connection_first)
 	unsigned port;
 
 	network_of_pod("10.244.1.2", network_of_own());
+	network_reaches_all();
 	open_socket("10.244.1.2:40000", "10.244.2.7:8080");
 	port = by_service("tcp", 40000);
 	ck_assert_uint_ge(port, 49152);
@@ -144,6 +145,7 @@ START_TEST(test_no_connection)
 	int number = network_of_own();
 
 	network_of_pod("10.244.1.2", number);
+	network_reaches_all();
 	open_socket("10.244.1.2:40000", NULL);
 	ck_assert_uint_eq(by_service("tcp", 40000), 40000);
 	open_socket("10.244.1.2:40001", "10.244.2.7:8081");
@@ -176,6 +178,7 @@ START_TEST(test_hosts_connection_first)
 	unsigned port;
 
 	(void)network_of_own();
+	network_reaches_all();
 	host_is_backend();
 	open_socket("192.168.99.11:6443", "203.0.113.10:40000"); /* as the host's end of it */
 	port = by_node_port("tcp", 40000);
