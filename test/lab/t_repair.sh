@@ -41,7 +41,9 @@ services()
 		  clusterIP: 10.96.88.2
 		  selector: {app: web}
 		  loadBalancerSourceRanges: [192.168.99.0/24]
-		  ports: [{port: 81, targetPort: 8080, nodePort: 30081}]
+		  ports:
+		  - {name: tcp, port: 81, targetPort: 8080, nodePort: 30081}
+		  - {name: udp, port: 81, targetPort: 8080, protocol: UDP}
 		status: {loadBalancer: {ingress: [{ip: 198.51.100.7}]}}
 	END
 }
@@ -96,12 +98,12 @@ empty()
 }
 
 # An array's entries cannot be removed, but be 0.
-runtime_is_zeroed()
+zero()
 {
 	local bytes
-	bytes=$(on node1 bpftool -j map show pinned "$MAPS/runtime" | jq .bytes_value)
+	bytes=$(on node1 bpftool -j map show pinned "$MAPS/$1" | jq .bytes_value)
 	# shellcheck disable=SC2046 # a word each
-	on node1 bpftool map update pinned "$MAPS/runtime" key 0 0 0 0 value $(printf '0 %.0s' $(seq "$bytes"))
+	on node1 bpftool map update pinned "$MAPS/$1" key 0 0 0 0 value $(printf '0 %.0s' $(seq "$bytes"))
 }
 
 # What flows there were nobody but these maps knew: the client's next packet opens its flow anew, with
@@ -305,7 +307,8 @@ for map in services service_backends maglev affinity_backends source_ranges rout
 done
 check "map pods is emptied" is_repaired "missing and is back map=pods" empty pods
 check "map host_ports is emptied" is_repaired "missing and are back map=host_ports .*ports=\"0.0.0.0:8088/tcp=8080\"" empty host_ports
-check "map runtime is zeroed" is_repaired "missing and is back map=runtime host_ports=1" runtime_is_zeroed
+check "map runtime is zeroed" is_repaired "missing and is back map=runtime host_ports=1" zero runtime
+check "map udp_ports is zeroed" is_repaired "missing and is back map=udp_ports" zero udp_ports
 check "a pod's device is deleted: said, once, with what to do" pod_device_is_deleted
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
 check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back

@@ -16,6 +16,19 @@ static struct mk_error err;
 
 static const char *const versions[] = { "0.3.1", "0.4.0", "1.0.0", "1.1.0" };
 
+/* Its entry says in which namespace its sockets are. */
+static void ck_has_number(const char *address)
+{
+	cleanup_pods struct mk_pods *pods = mk_pods_open(BPF_DIR, STATE, &err);
+	struct mk_pod pod;
+	struct mk_ip ip;
+
+	ck_assert_msg(pods != NULL, "%s", mk_error_text(&err));
+	ck_assert_int_eq(mk_ip_parse(address, &ip), 0);
+	ck_ok(mk_pods_get(pods, &ip, &pod, &err));
+	ck_assert_uint_ne(pod.netns_ref, 0);
+}
+
 START_TEST(test_add_del)
 {
 	const char *version = versions[_i];
@@ -25,6 +38,7 @@ START_TEST(test_add_del)
 	ck_assert_msg(call("ADD", "a", netns_path("a"), version, "") == 0, "%s", answer);
 	ck_assert_msg(strstr(answer, version) && strstr(answer, "\"10.244.1.2/32\""), "%s", answer);
 	ck_exist(1);
+	ck_has_number("10.244.1.2");
 	inside("a", "ip -o addr show dev eth0 | grep -q 'inet 10.244.1.2/32 '");
 	inside("a", "ip route show default | grep -q 'via 10.244.1.254 dev eth0.* onlink'");
 	inside("a",

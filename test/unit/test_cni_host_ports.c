@@ -59,6 +59,18 @@ static void ck_mapped(size_t count)
 	ck_assert_uint_eq(now.host_ports, count > 0);
 }
 
+/* Do the programs know that a pod takes UDP at @port? */
+static bool is_udp_port(uint16_t port)
+{
+	struct mk_table table_ = table("udp_ports", sizeof(__u32), sizeof(struct mk_port_set));
+	struct mk_port_set now;
+	__u32 zero = 0;
+
+	ck_ok(mk_table_get(&table_, &zero, &now, &err));
+	mk_table_close(&table_);
+	return now.words[port / 32] >> (port % 32) & 1;
+}
+
 static struct mk_host_port_key key_of(const char *ip, uint16_t port, uint8_t proto)
 {
 	const struct mk_ip parsed = ip_of(ip);
@@ -129,10 +141,12 @@ static const char *fields_of_check(const char *fields)
 START_TEST(test_add_check_del)
 {
 	static const char fields[] =
-		MAPPINGS(TCP_8080 ",{\"hostPort\":53,\"containerPort\":53,\"protocol\":\"udp\"}");
+		MAPPINGS(TCP_8080 ",{\"hostPort\":53,\"containerPort\":5353,\"protocol\":\"udp\"}");
 
 	add_mapped("a", fields);
 	ck_mapped(2);
+	ck_assert(is_udp_port(5353));
+	ck_assert(!is_udp_port(53) && !is_udp_port(80));
 	ck_leads(8080, "10.244.1.2");
 	ck_assert_uint_eq(ntohs(get(8080).port), 80);
 	ck_assert_msg(call("CHECK", "a", netns_path("a"), "1.0.0", fields_of_check(fields)) == 0,
