@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/ip.h"
+#include "bpf/cpus.h"
 #include "bpf/pieces.h"
 #include "service/service.h"
 
@@ -82,7 +83,7 @@ static void clear_drops(void)
 
 static int64_t room_of_each;
 
-void fixture_room(int64_t sessions)
+static void put_room(int64_t sessions)
 {
 	int cpus = libbpf_num_possible_cpus();
 	int64_t room[cpus];
@@ -93,6 +94,12 @@ void fixture_room(int64_t sessions)
 		room[i] = sessions;
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions_room"), &zero, room, BPF_ANY),
 			 0);
+}
+
+void fixture_room(int64_t sessions)
+{
+	put_room(sessions);
+	cpus_one(true);
 }
 
 int64_t fixture_room_taken(void)
@@ -160,7 +167,8 @@ void fixture_reset(void)
 	drain("nat_sessions_order");
 	clear_drops();
 	fixture_gso(0, 0);
-	fixture_room(FIXTURE_ROOM);
+	put_room(FIXTURE_ROOM);
+	cpus_one(false);
 	fixture_runtime(&quiet);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero, &none, 0), 0);
 	fixture_fill_chain();
@@ -430,8 +438,10 @@ static enum where redirected(const struct frame *out)
 
 enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out)
 {
-	__u32 verdict = run(hook, in, out, 1, NULL);
+	__u32 verdict;
 
+	cpus_move_on();
+	verdict = run(hook, in, out, 1, NULL);
 	if (verdict == TC_UNSPEC)
 		return TO_HOST;
 	if (verdict == TC_REDIRECT && hook == HOOK_LOOPBACK &&

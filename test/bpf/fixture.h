@@ -84,8 +84,8 @@ void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_watch(const struct mk_watch_settings *settings); /* until the next fixture_reset() */
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 
-/* So many half-open TCP sessions may be among the established ones, on each CPU; FIXTURE_ROOM after
- * fixture_reset(). */
+/* So many half-open TCP sessions may be among the established ones on each CPU, and all packets come by one;
+ * FIXTURE_ROOM after fixture_reset(), and every packet comes by the next CPU. */
 #define FIXTURE_ROOM 1000
 void fixture_room(int64_t sessions);
 int64_t fixture_room_taken(void); /* of all CPUs, since fixture_room() */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bpf/cpus.h"
 #include "bpf/run.h"
 
 #define SUITES_MAX 64
@@ -40,6 +41,7 @@ int main(void)
 	int status = count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	cpus_take_turns();
 	for (int i = 0; i < count; i++) {
 		int ended = run_suite(i);
 
