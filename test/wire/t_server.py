@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """test/wire/t_server.py [PART OF A NAME...] - the API client against the stand-in: objects that make
 no sense, resources that are not there, what the client reports."""
+import asyncio
+import json
 import signal
 import sys
 
 sys.dont_write_bytecode = True
 from harness import Follow, Server, expect, run, wait  # noqa: E402
 from objects import NODES, add_service, add_slice, streams  # noqa: E402
+from standin.api import Api, Watch  # noqa: E402
+from standin.store import Store  # noqa: E402
 
 
 # ---- what makes no sense
@@ -148,8 +152,42 @@ def events():
     expect("Events sent", len([e for e in server.log() if e["method"] == "POST"]), 1)
 
 
+# ---- the stand-in itself
+
+
+class Exchange:
+    """A request for a watch that ends at once, and what it got."""
+
+    def __init__(self):
+        self.query = {"resourceVersion": "0", "allowWatchBookmarks": "true", "timeoutSeconds": "0.001"}
+        self.got = []
+
+    async def data(self, line):
+        self.got.append(json.loads(line))
+
+    async def head(self, status, headers):
+        pass
+
+    async def end(self):
+        pass
+
+
+def told_before_bookmark():
+    """what a bookmark stands behind was told before it, however late it came"""
+    async def watched():
+        store, exchange = Store(), Exchange()
+        services = store.resource("", "services")
+        watch = Watch(Api(store, []), exchange, services, "")
+        watch.begin = lambda: asyncio.sleep(0, 0)  # as if it had begun before the Service was there
+        await store.create(services, "shop", {"kind": "Service", "metadata": {"name": "web"}})
+        await asyncio.sleep(0.01)
+        await watch.run()
+        return [(e["type"], e["object"]["metadata"]["resourceVersion"]) for e in exchange.got]
+    expect("what was sent", asyncio.run(watched()), [("ADDED", "1"), ("BOOKMARK", "1")])
+
+
 TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition,
-         ready_refused, events]
+         ready_refused, events, told_before_bookmark]
 
 if __name__ == "__main__":
     sys.exit(run(TESTS))

@@ -88,16 +88,17 @@ class Watch:
     async def follow(self, at):
         sent, next_bookmark = at, time.monotonic() + self.api.bookmark_s
         while True:
+            while late := [e for e in self.resource.events if e[0] > sent]:
+                for version, before, after in late:
+                    await self.event(before, after)
+                    sent = version
             now = time.monotonic()
             if now >= min(next_bookmark, self.end):
                 if self.bookmarks:
-                    await self.bookmark()
+                    await self.bookmark()  # nothing has come since: no other task ran
                 if now >= self.end:
                     return
                 next_bookmark = now + self.api.bookmark_s
-            for version, before, after in [e for e in self.resource.events if e[0] > sent]:
-                await self.event(before, after)
-                sent = version
             await self.wait(sent, min(next_bookmark, self.end) - time.monotonic())
 
     async def wait(self, sent, seconds):
