@@ -3,9 +3,11 @@
 
 #include <bpf/bpf.h>
 #include <check.h>
+#include <errno.h>
 #include <linux/net_namespace.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,4 +71,28 @@ void network_of_pod(const char *address, int number)
 	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("pods"), &key, &pod), 0);
 	pod.netns_ref = (__u16)(number + 1);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &key, &pod, BPF_ANY), 0);
+}
+
+static struct sockaddr_in address_of(const char *text)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	struct mk_addr addr;
+
+	fixture_addr_port(text, &addr, &at.sin_port);
+	at.sin_addr.s_addr = addr.word[0];
+	return at;
+}
+
+void network_socket(const char *from, const char *to)
+{
+	const struct sockaddr_in own = address_of(from), peer = address_of(to ? to : from);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
+
+	ck_assert_int_eq(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
+	if (!to)
+		ck_assert_int_eq(listen(fd, 1), 0);
+	else if (connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) < 0)
+		ck_assert_int_eq(errno, EINPROGRESS);
 }

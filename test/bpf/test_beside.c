@@ -3,11 +3,9 @@
  * Service's flow gets another port, and each its own answers. The Service's first: test_sessions.c. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -40,32 +38,6 @@ static void host_is_backend(void)
 	const struct mk_runtime settings = { .host_backends = 1 };
 
 	fixture_runtime(&settings);
-}
-
-/* ---- sockets ----------------------------------------------------------------------------------- */
-
-static struct sockaddr_in address_of(const char *text)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	struct mk_addr addr;
-
-	fixture_addr_port(text, &addr, &at.sin_port);
-	at.sin_addr.s_addr = addr.word[0];
-	return at;
-}
-
-/* A socket at @from; it connects to @to, or NULL: it listens. */
-static void open_socket(const char *from, const char *to)
-{
-	const struct sockaddr_in own = address_of(from), peer = address_of(to ? to : from);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
-
-	ck_assert_int_eq(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);
-	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
-	if (!to)
-		ck_assert_int_eq(listen(fd, 1), 0);
-	else if (connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) < 0)
-		ck_assert_int_eq(errno, EINPROGRESS);
 }
 
 /* ---- flows ------------------------------------------------------------------------------------- */
@@ -129,7 +101,7 @@ START_TEST(test_connection_first)
 
 	network_of_pod("10.244.1.2", network_of_own());
 	network_reaches_all();
-	open_socket("10.244.1.2:40000", "10.244.2.7:8080");
+	network_socket("10.244.1.2:40000", "10.244.2.7:8080");
 	port = by_service("tcp", 40000);
 	ck_assert_uint_ge(port, 49152);
 	pod_is_answered("tcp", port, "10.96.0.10:80");
@@ -146,11 +118,11 @@ START_TEST(test_no_connection)
 
 	network_of_pod("10.244.1.2", number);
 	network_reaches_all();
-	open_socket("10.244.1.2:40000", NULL);
+	network_socket("10.244.1.2:40000", NULL);
 	ck_assert_uint_eq(by_service("tcp", 40000), 40000);
-	open_socket("10.244.1.2:40001", "10.244.2.7:8081");
+	network_socket("10.244.1.2:40001", "10.244.2.7:8081");
 	ck_assert_uint_eq(by_service("tcp", 40001), 40001);
-	open_socket("10.244.1.2:40002", "10.244.2.7:8080");
+	network_socket("10.244.1.2:40002", "10.244.2.7:8080");
 	network_of_pod("10.244.1.2", number + 1);
 	ck_assert_uint_eq(by_service("tcp", 40002), 40002);
 }
@@ -180,7 +152,7 @@ START_TEST(test_hosts_connection_first)
 	(void)network_of_own();
 	network_reaches_all();
 	host_is_backend();
-	open_socket("192.168.99.11:6443", "203.0.113.10:40000"); /* as the host's end of it */
+	network_socket("192.168.99.11:6443", "203.0.113.10:40000"); /* as the host's end of it */
 	port = by_node_port("tcp", 40000);
 	ck_assert_uint_ge(port, 49152);
 	world_is_answered("tcp", port, "192.168.99.11:30081");

@@ -8,10 +8,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "bpf/network.h"
 #include "bpf/run.h"
 #include "fuzz/packets_corpus.h"
 
-#define CHECK_EVERY 4096
+#define CHECK_EVERY  4096
+#define FORGET_EVERY 1000
 
 static unsigned long count = 100000;
 static unsigned int seed;
@@ -21,6 +23,9 @@ static unsigned long sent, became[DROPPED + 1];
 
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 static const char *const both_backends[] = { "10.244.1.3:8080", "10.244.2.7:8080", NULL };
+
+static const char *const host_backend[] = { "192.168.99.11:8080", NULL };
+#define BESIDE "40010"
 
 /* What mutations begin with: flows of every kind, those that Services and sessions know above all. */
 static const struct {
@@ -58,7 +63,32 @@ static const struct {
 	{ "tcp 192.168.99.11:41000 > 192.168.99.11:8080", { .tcp_flags = SYN } },
 	{ "tcp 127.0.0.1:40001 > 127.0.0.1:8080", { .tcp_flags = SYN } },
 	{ "udp 127.0.0.1:40002 > 127.0.0.1:8053", { .payload_bytes = 12 } },
+	/* straight to a backend, and by its Service from the same port */
+	{ "tcp 10.244.1.2:" BESIDE " > 10.96.0.10:80", { .tcp_flags = SYN } },
+	{ "tcp 10.244.1.2:" BESIDE " > 10.244.2.7:8080", { .tcp_flags = ACK } },
+	{ "tcp 10.244.2.7:8080 > 10.244.1.2:" BESIDE, { .tcp_flags = SYN | ACK } },
+	{ "udp 10.244.1.2:" BESIDE " > 10.96.0.10:53", { .payload_bytes = 10 } },
+	{ "udp 10.244.1.2:" BESIDE " > 10.244.2.7:8080", { .payload_bytes = 11 } },
+	{ "sctp 10.244.1.2:" BESIDE " > 10.244.2.7:8080", { .sctp_chunk = SCTP_INIT } },
+	{ "tcp 203.0.113.10:" BESIDE " > 192.168.99.11:30081", { .tcp_flags = SYN } },
+	{ "udp 203.0.113.10:" BESIDE " > 192.168.99.11:8080", { .payload_bytes = 12 } },
 };
+
+/* What the programs ask beside flows to Services (bpf/beside.h). */
+static void sockets(void)
+{
+	const struct mk_runtime settings = { .host_backends = 1, .host_ports = 1 };
+	int number = network_of_own();
+
+	network_reaches_all();
+	network_of_pod("10.244.1.2", number);
+	network_of_pod("10.244.1.3", number);
+	network_socket("10.244.1.2:" BESIDE, both_backends[0]);
+	network_socket("10.244.1.2:" BESIDE, both_backends[1]);
+	network_socket(host_backend[0], "203.0.113.10:" BESIDE);
+	fixture_runtime(&settings);
+	fixture_udp_backend_port(8080);
+}
 
 static unsigned int below(unsigned int limit)
 {
@@ -76,6 +106,8 @@ static void services(void)
 			both_backends, 1, 1);
 	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
 			local_backend, 1, 1);
+	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+			host_backend, 1, 1);
 	fixture_drop_range("10.96.0.0", 12);
 	fixture_host_port("tcp 0.0.0.0:8080", "10.244.1.2:80");
 	fixture_host_port("udp 0.0.0.0:8053", "10.244.1.2:53");
@@ -171,6 +203,17 @@ static enum where one(enum mk_hook hook, const struct frame *in, struct frame *o
 	return where;
 }
 
+/* What knows a flow knows it no more: its next packet may open it by another hook. */
+static void forget_flows(void)
+{
+	static const char *const tables[] = { "sessions", "sessions_new", "nat_sessions",
+					      "nat_sessions_new" };
+
+	for (int i = 0; i < ROWS(tables); i++)
+		fixture_empty(tables[i]);
+	fixture_room(FIXTURE_ROOM);
+}
+
 static void replay(void)
 {
 	unsigned long same, kept;
@@ -186,6 +229,7 @@ START_TEST(packets)
 	uint64_t dropped_before;
 
 	services();
+	sockets();
 	dropped_before = fixture_drops_total();
 	replay();
 	for (unsigned long i = 1; i <= count; i++) {
@@ -195,6 +239,8 @@ START_TEST(packets)
 		corpus_see(hook, one(hook, &in, &out), &in, &out);
 		if (i == count / 2)
 			watch_all();
+		if (i % FORGET_EVERY == 0)
+			forget_flows();
 		if (i % CHECK_EVERY == 0 || i == count)
 			ck_assert_msg(fixture_drops_total() - dropped_before >= became[DROPPED],
 				      "packet %lu: dropped %lu, counted %lu", sent, became[DROPPED],
