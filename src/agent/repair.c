@@ -206,24 +206,32 @@ static void look_at_host_ports(struct mk_agent *agent)
 		"map 'host_ports'", &err);
 }
 
-static void look_at_pods(struct mk_agent *agent)
+/* Host ports wait for the entry of their pod, so they are looked at again once it is back. */
+static void look_at_pod_entries(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
 	bool in_vain;
 	int ret;
 
-	if (!is_attached(agent))
-		return;
-	look_at_host_ports(agent);
-	mk_agent_look_for_lost_pods(agent);
 	if (agent->pod_pause-- > 0)
 		return;
 	ret = mk_cni_restore(agent->config.state_dir, agent->config.bpf_dir,
 			     agent->config.veth_prefix, &in_vain, &err);
 	account(agent, MK_REPAIR_POD, ret, "pods' entries", &err);
 	agent->pod_pause = in_vain ? IDLE_LOOKS : 0;
-	if (ret > 0)
-		mk_agent_hooks_soon(agent);
+	if (ret <= 0)
+		return;
+	mk_agent_hooks_soon(agent);
+	agent->host_ports_known = SIZE_MAX;
+}
+
+static void look_at_pods(struct mk_agent *agent)
+{
+	if (!is_attached(agent))
+		return;
+	mk_agent_look_for_lost_pods(agent);
+	look_at_pod_entries(agent);
+	look_at_host_ports(agent);
 }
 
 /* ---- the round ------------------------------------------------------------------------------------- */

@@ -25,24 +25,30 @@ int mk_cni_host_ports(struct mk_cni_node *node, struct mk_host_ports **ports, st
 	return -cause.code;
 }
 
-/* The pod that an entry leads to has that address still, by the same device, and the device is
- * there. */
+int mk_cni_host_port_is_alive(struct mk_nl *nl, const struct mk_pod *pod,
+			      const struct mk_host_port *to, struct mk_error *err)
+{
+	struct mk_link link;
+	int ret;
+
+	if (pod && pod->ifindex != to->ifindex)
+		return 0;
+	ret = mk_nl_link_get_index(nl, (int)to->ifindex, &link, err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	return 1;
+}
+
 static int is_alive(void *ctx, const struct mk_host_port *to, struct mk_error *err)
 {
 	struct mk_cni_node *node = ctx;
 	const struct mk_ip ip = mk_ip_from_addr(&to->addr);
-	struct mk_link link;
 	struct mk_pod pod;
 	int ret = mk_pods_get(node->pods, &ip, &pod, err);
 
-	if (ret < 0)
-		return ret == -ENOENT ? 0 : ret;
-	if (pod.ifindex != to->ifindex)
-		return 0;
-	ret = mk_nl_link_get_index(node->nl, (int)to->ifindex, &link, err);
-	if (ret < 0)
-		return ret == -ENODEV ? 0 : ret;
-	return 1;
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
+	return mk_cni_host_port_is_alive(node->nl, ret < 0 ? NULL : &pod, to, err);
 }
 
 /* ---- claiming ---------------------------------------------------------------------------------- */

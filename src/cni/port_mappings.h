@@ -42,6 +42,12 @@ mk_must_check int mk_cni_port_mappings_remove(struct mk_cni_node *node, const st
 /* Remove those whose pod is gone. */
 mk_must_check int mk_cni_port_mappings_sweep(struct mk_cni_node *node, struct mk_error *err);
 
+/* Is the pod there that an entry leads to? 1, 0 or an error. Its device has to be, and @pod, what map pods has of
+ * the address, to say so too; NULL: nothing, which somebody removed, as DEL removes host ports before the
+ * device, and what is in the map later. */
+mk_must_check int mk_cni_host_port_is_alive(struct mk_nl *nl, const struct mk_pod *pod,
+					    const struct mk_host_port *to, struct mk_error *err);
+
 /* Open the table once per node. Returns 1, or 0 with none there: the datapath is not loaded, or by a
  * version without it. */
 mk_must_check int mk_cni_host_ports(struct mk_cni_node *node, struct mk_host_ports **ports,

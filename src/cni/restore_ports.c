@@ -37,9 +37,13 @@ static int device_of(const struct restoring *restoring, const struct mk_addr *ad
 
 static int is_alive(void *ctx, const struct mk_host_port *to, struct mk_error *err)
 {
-	int ret = device_of(ctx, &to->addr, err);
+	const struct restoring *restoring = ctx;
+	struct mk_pod pod;
+	int ret = mk_table_get(&restoring->pods, &to->addr, &pod, err);
 
-	return ret < 0 ? ret : ret > 0 && (uint32_t)ret == to->ifindex;
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
+	return mk_cni_host_port_is_alive(restoring->nl, ret < 0 ? NULL : &pod, to, err);
 }
 
 /* Only those that are missing are left in @mappings. */

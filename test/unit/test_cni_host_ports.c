@@ -460,6 +460,29 @@ START_TEST(test_what_is_gone_stays_gone)
 }
 END_TEST
 
+/* ... nor is a pod gone whose own entry somebody removed: it has its device. */
+START_TEST(test_pod_without_entry_keeps_ports)
+{
+	const struct mk_ip ip = ip_of("10.244.1.2");
+	const struct mk_addr key = mk_ip_to_addr(&ip);
+	size_t known = SIZE_MAX;
+	struct mk_table pods;
+
+	add_mapped("a", MAPPINGS(TCP_8080));
+	pods = table("pods", sizeof(struct mk_addr), sizeof(struct mk_pod));
+	ck_assert_int_eq(mk_table_delete(&pods, &key, &err), 1);
+	mk_table_close(&pods);
+	ck_ok(mk_cni_reap(STATE, BPF_DIR, "mk", &err));
+	ck_mapped(1);
+	ck_restores(0, &known);
+	ck_mapped(1);
+	new_netns("b");
+	ck_fails(call("ADD", "b", netns_path("b"), "1.0.0", MAPPINGS(TCP_8080)), MK_CNI_TRY_AGAIN,
+		 "leads to container 'a'");
+	ck_leads(8080, "10.244.1.2");
+}
+END_TEST
+
 /* ---- sessions ---------------------------------------------------------------------------------- */
 
 struct flow {
@@ -646,6 +669,7 @@ int main(void)
 	tcase_add_test(tc, test_emptied_at_once);
 	tcase_add_test(tc, test_untold_is_told);
 	tcase_add_test(tc, test_what_is_gone_stays_gone);
+	tcase_add_test(tc, test_pod_without_entry_keeps_ports);
 	tcase_add_test(tc, test_add_killed);
 	tcase_add_loop_test(tc, test_del_cuts, 0, MK_ARRAY_SIZE(sessions));
 	tcase_add_test(tc, test_kill_leaves_no_session);
