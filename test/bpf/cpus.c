@@ -8,6 +8,7 @@
 
 static cpu_set_t ours; /* where we may run at all */
 static int last = -1; /* -1: packets come by whichever CPU the scheduler chooses */
+static unsigned sent, next_move;
 static bool one;
 
 void cpus_take_turns(void)
@@ -17,9 +18,9 @@ void cpus_take_turns(void)
 	last = 0;
 }
 
-void cpus_one(bool only_one)
+static void run_on(const cpu_set_t *set)
 {
-	one = only_one;
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(*set), set), 0);
 }
 
 /* Of those where we may run, the next one after @last. */
@@ -33,15 +34,35 @@ static int next_cpu(void)
 	return cpu;
 }
 
-void cpus_move_on(void)
+static void move(void)
 {
 	cpu_set_t set;
 
-	if (last < 0)
-		return;
-	if (!one)
-		last = next_cpu();
+	last = next_cpu();
 	CPU_ZERO(&set);
 	CPU_SET(last, &set);
-	ck_assert_int_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+	run_on(&set);
+}
+
+void cpus_one(bool only_one)
+{
+	if (last < 0)
+		return;
+	one = only_one;
+	sent = 0;
+	next_move = 2;
+	if (one)
+		move();
+	else
+		run_on(&ours);
+}
+
+/* Where the other CPU is busy a move takes milliseconds, so a flood's packets do not move each. */
+void cpus_move_on(void)
+{
+	if (last < 0 || one || ++sent < next_move)
+		return;
+	next_move *= 4;
+	move();
+	run_on(&ours); /* here, until the scheduler thinks better of it */
 }

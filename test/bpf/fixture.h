@@ -85,7 +85,7 @@ void fixture_watch(const struct mk_watch_settings *settings); /* until the next 
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 
 /* So many half-open TCP sessions may be among the established ones on each CPU, and all packets come by one;
- * FIXTURE_ROOM after fixture_reset(), and every packet comes by the next CPU. */
+ * FIXTURE_ROOM after fixture_reset(), and packets come by all (cpus.h). */
 #define FIXTURE_ROOM 1000
 void fixture_room(int64_t sessions);
 int64_t fixture_room_taken(void); /* of all CPUs, since fixture_room() */
