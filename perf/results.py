@@ -2,7 +2,9 @@
 """results.py - the one form of perf/results/*.json: what was measured, when, on what machine, and a
 list of figures. A figure has a unit, the values of all rounds where there are rounds, and its median;
 its other members say what it is of."""
+import itertools
 import json
+import math
 import os
 import statistics
 import time
@@ -16,6 +18,15 @@ def machine():
     model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="ascii")
                   if line.startswith("model name")), "unknown")
     return {"kernel": os.uname().release, "processors": os.cpu_count(), "model": model}
+
+
+def median_interval(values, doubt=0.05):
+    """Between which of `values` the median of all that could be measured lies, but for so much doubt: each is below
+    it as a coin falls, however they are distributed. Of fewer than six the lowest and the highest."""
+    ordered, count = sorted(values), len(values)
+    at_most = itertools.accumulate(math.comb(count, below) / 2 ** count for below in range(count))
+    rank = max(sum(chance <= doubt / 2 for chance in at_most) - 1, 0)
+    return ordered[rank], ordered[-1 - rank]
 
 
 def figure(values, unit, **of):
