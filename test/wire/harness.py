@@ -66,14 +66,18 @@ class Server:
         self.port = int(self.url.rpartition(":")[2])
         self.tls = ssl.create_default_context(cafile=os.path.join(self.dir, "ca.crt"))
 
-    def request(self, method, path, body=None, kind="application/json"):
+    def exchange(self, method, path, body=None, kind="application/json"):
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.tls, timeout=WAIT_S)
         connection.request(method, path, json.dumps(body) if body is not None else None,
                            {"Authorization": "Bearer " + TOKEN, "Content-Type": kind})
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
-        return answer.status, json.loads(text) if text.startswith((b"{", b"[")) else text
+        return answer.status, text
+
+    def request(self, method, path, body=None, kind="application/json"):
+        status, text = self.exchange(method, path, body, kind)
+        return status, json.loads(text) if text.startswith((b"{", b"[")) else text
 
     def done(self, method, path, body=None, kind="application/json"):
         status, answer = self.request(method, path, body, kind)

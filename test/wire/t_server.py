@@ -6,10 +6,11 @@ import asyncio
 import json
 import signal
 import sys
+import urllib.parse
 
 sys.dont_write_bytecode = True
-from harness import Follow, Server, expect, run, wait  # noqa: E402
-from objects import NODES, add_service, add_slice, streams  # noqa: E402
+from harness import Follow, Server, Wrong, expect, run, wait  # noqa: E402
+from objects import NODES, SERVICES, SLICES, add_service, add_slice, service, streams  # noqa: E402
 from standin.api import Api, Watch  # noqa: E402
 from standin.store import Store  # noqa: E402
 
@@ -186,8 +187,59 @@ def told_before_bookmark():
     expect("what was sent", asyncio.run(watched()), [("ADDED", "1"), ("BOOKMARK", "1")])
 
 
+def streamed(server, path, **query):
+    """What a list as a stream (sendInitialEvents) brings up to its bookmark: {name: object}."""
+    query.update(watch="true", sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true",
+                 timeoutSeconds="0.001")
+    status, text = server.exchange("GET", path + "?" + urllib.parse.urlencode(query))
+    if status != 200:
+        raise Wrong("%s: HTTP status %d: %s" % (path, status, text))
+    events = [json.loads(line) for line in text.splitlines()]
+    last = events.index(next(e for e in events if e["type"] == "BOOKMARK"))
+    expect("the bookmark after " + path, events[last]["object"]["metadata"].get("annotations"),
+           {"k8s.io/initial-events-end": "true"})
+    return {e["object"]["metadata"]["name"]: e["object"] for e in events[:last]}
+
+
+def what_kube_proxy_asks():
+    """kube-proxy's informers: their selectors, and an Event of the newer group"""
+    server = Server()
+    add_service(server, "fine")
+    add_service(server, "no-address", clusterIP="None")
+    found = streamed(server, SERVICES, labelSelector="!service.kubernetes.io/service-proxy-name",
+                     fieldSelector="spec.clusterIP!=None")
+    expect("a Service, one without address", ("fine" in found, "no-address" in found), (True, False))
+    add_slice(server, "fine-1", "fine", "10.244.1.1")
+    expect("slices", "fine-1" in streamed(server, SLICES, labelSelector="!service.kubernetes.io/headless"), True)
+    expect("Nodes", list(streamed(server, NODES, fieldSelector="metadata.name=worker-1")), ["worker-1"])
+    expect("ServiceCIDRs", "kubernetes" in streamed(server, "/apis/networking.k8s.io/v1/servicecidrs"), True)
+    events = "/apis/events.k8s.io/v1/namespaces/default/events"
+    server.done("POST", events, {"apiVersion": "events.k8s.io/v1", "kind": "Event", "reason": "Starting",
+                                 "metadata": {"name": "worker-1.1", "namespace": "default"}})
+    expect("Events", [e["reason"] for e in server.done("GET", events)["items"]], ["Starting"])
+
+
+def become():
+    """all objects of some kinds at once: what is too many goes, what is the same makes no event"""
+    def service_of(name, port):
+        return service(name, clusterIP="10.96.7.%d" % ord(name[0]), ports=[{"name": "http", "port": port, "protocol": "TCP", "targetPort": port}])
+    server = Server(recorded=False)
+    server.done("POST", "/standin/objects", [service_of("same", 80), service_of("gone", 80), service_of("other", 80)])
+    client = Follow(server).listed()
+    before = server.done("GET", SERVICES)
+    version = {s["metadata"]["name"]: s["metadata"]["resourceVersion"] for s in before["items"]}
+    server.done("POST", "/standin/objects", [service_of("same", 80), service_of("other", 81), service_of("new", 80)])
+    after = {s["metadata"]["name"]: s for s in server.done("GET", SERVICES)["items"]}
+    expect("names", sorted(after), ["new", "other", "same"])
+    expect("the same", after["same"]["metadata"]["resourceVersion"], version["same"])
+    expect("another port", after["other"]["spec"]["ports"][0]["port"], 81)
+    client.converged()
+    status, answer = server.request("POST", "/standin/objects", [{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}])
+    expect("a kind that it has not", (status, answer["message"]), (400, "no resource has objects of v1 Pod"))
+
+
 TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition,
-         ready_refused, events, told_before_bookmark]
+         ready_refused, events, told_before_bookmark, what_kube_proxy_asks, become]
 
 if __name__ == "__main__":
     sys.exit(run(TESTS))

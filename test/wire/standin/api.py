@@ -347,6 +347,8 @@ class Api:
                 self.log = []
         elif what == "dump":
             answer = dump.lines(self.store, self.missing)
+        elif what == "objects":
+            await self.store.become(body)
         elif what == "compact":
             self.store.compact()
         elif what == "cut":

@@ -35,7 +35,7 @@ def label_requirement(text):
 def field_requirement(text):
     path, op, value = re.match(r"([^=!]*)(==|=|!=|)(.*)", text).groups()
     if path not in ("metadata.name", "metadata.namespace", "involvedObject.name", "involvedObject.kind",
-                    "involvedObject.uid", "involvedObject.namespace", "reason", "type"):
+                    "involvedObject.uid", "involvedObject.namespace", "reason", "type", "spec.clusterIP", "spec.type"):
         raise Status(400, "BadRequest", "field label not supported: %s" % path)
     first, _, second = path.partition(".")
 

@@ -45,7 +45,9 @@ RESOURCES = [
     ("", "v1", "events", "Event", True, ["ev"]),
     ("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, []),
     ("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", False, []),
-    # not the agent's: what manifests/ are made of
+    # not the agent's: Events as kube-proxy sends them (the real server keeps both kinds as one), and what
+    # manifests/ are made of
+    ("events.k8s.io", "v1", "events", "Event", True, ["ev"]),
     ("", "v1", "configmaps", "ConfigMap", True, ["cm"]),
     ("", "v1", "serviceaccounts", "ServiceAccount", True, ["sa"]),
     ("apps", "v1", "daemonsets", "DaemonSet", True, ["ds"]),
@@ -66,6 +68,12 @@ class Store:
 
     def resource(self, group, plural):
         return self.resources.get((group, plural))
+
+    def resource_of(self, obj):
+        for resource in self.resources.values():
+            if (resource.api_version, resource.kind) == (obj.get("apiVersion"), obj.get("kind")):
+                return resource
+        raise Status(400, "BadRequest", "no resource has objects of %s %s" % (obj.get("apiVersion"), obj.get("kind")))
 
     def next_version(self):
         self.version += 1
@@ -166,6 +174,21 @@ class Store:
         last["metadata"]["resourceVersion"] = str(self.next_version())
         await self._record(resource, last, None)
         return before
+
+    async def become(self, objects):
+        """Of each kind that is among these objects, exactly they are there; what is as it was makes no event."""
+        wanted = {}
+        for obj in objects:
+            meta = obj["metadata"]
+            wanted.setdefault(self.resource_of(obj), {})[(meta.get("namespace", ""), meta["name"])] = obj
+        for resource, named in wanted.items():
+            for namespace, name in resource.objects.keys() - named.keys():
+                await self.delete(resource, namespace, name)
+            for (namespace, name), obj in named.items():
+                if (namespace, name) in resource.objects:
+                    await self.replace(resource, namespace, name, obj)
+                else:
+                    await self.create(resource, namespace, obj)
 
     # ---- what the server fills in
 
