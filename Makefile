@@ -168,7 +168,7 @@ $(BUILD)/test/lab/flood: test/lab/flood.c
 	@echo "  CCLD    $@"
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
 
-test-bins: $(TEST_BINS) $(BPF_ALL) $(BUILD)/test/lab/flood
+test-bins: $(TEST_BINS) $(BPF_ALL) $(BUILD)/test/lab/flood $(BUILD)/perf/load
 
 # ---- fuzzers: libFuzzer is clang's, so they have a tree of their own (build/fuzz)
 
@@ -246,7 +246,7 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
-perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less
+perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less; KUBE_PROXY=FILE
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load)
 	$(Q)status=0; perf/compare $(if $(QUICK),--quick) || status=$$?; perf/plot || status=$$?; \
 		perf/cni || status=$$?; perf/datapath $(if $(QUICK),1) || status=$$?; $(BUILD)/perf/sweep || status=$$?; exit $$status

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "perf/peers"))
+import kube_proxy  # noqa: E402
 import rules  # noqa: E402
 
 PORT, BULK_PORT = 7000, 5201
@@ -192,7 +193,7 @@ def others(count, cluster_prefix):
 
 class Routed(Cluster):
     """What flannel sets up: a bridge per node, host routing, VXLAN with static neighbours and FDB,
-    masquerading by iptables; kube-proxy's rules in `mode`."""
+    masquerading by iptables; kube-proxy's rules in `mode`, by rules.py or by kube-proxy itself."""
 
     pod_net = "10.245"
     nodes = {"node1": "192.168.98.11", "node2": "192.168.98.12"}
@@ -200,10 +201,15 @@ class Routed(Cluster):
     vips = {"near": "10.97.0.1", "far": "10.97.0.2", "near-local": "10.97.0.3"}
     pods = {"client": "10.245.1.2", "near": "10.245.1.3", "far": "10.245.2.2"}
 
+    def __init__(self, prefix):
+        super().__init__(prefix)
+        self.proxies = kube_proxy.chosen(self)
+
     def up(self):
-        for short in (*self.nodes, "world"):
+        hosts = {**self.nodes, "world": self.world, **(self.proxies.hosts if self.proxies else {})}
+        for short in hosts:
             self.add(short)
-        underlay_up(self, {**self.nodes, "world": self.world})
+        underlay_up(self, hosts)
         for number, node in enumerate(self.nodes, 1):
             self.node_up(node, number)
         for pod, address in self.pods.items():
@@ -212,6 +218,8 @@ class Routed(Cluster):
             self.prepare_client(client)
         for server in ("client", "near", "far", "world"):
             self.serve(server)
+        if self.proxies:
+            self.proxies.up()
 
     def node_up(self, node, number):
         other = 3 - number
@@ -263,11 +271,19 @@ class Routed(Cluster):
         rest = [{"name": name, "vip": vip, "port": 80, "proto": "tcp", "node_port": None,
                  "endpoints": [[address, 8080] for address in endpoints], "local": [], "external_local": False}
                 for name, vip, endpoints in others(count, self.pod_net)]
+        if self.proxies:
+            self.proxies.set_services([*rest, *self.measured("node1")])
+            return
         for node, address in self.nodes.items():
             # those that are measured stand in the middle: half of the rules are before them
             services = rest[:count // 2] + list(self.measured(node)) + rest[count // 2:]
             text = rules.render(self.mode, services, f"{self.pod_net}.0.0/16", address)
             self.load(node, text)
+
+    def down(self):
+        if self.proxies:
+            self.proxies.down()
+        super().down()
 
 
 class RoutedNftables(Routed):

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kube_proxy.py - kube-proxy itself for the routed peers: where $KUBE_PROXY names a kube-proxy binary, it runs in each
+node's network namespace and follows the project's stand-in for the API server (test/wire/apiserver), which stands in
+a namespace of its own on the underlay. The stand-in gets the Services that rules.py makes rules of, as objects.
+
+A service here is a dictionary as in rules.py: one port and protocol of a Service, whose name is NAME:PORT_NAME."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+API_SERVER = ROOT / "test/wire/apiserver"
+API_ADDRESS, API_PORT = "192.168.98.100", 6443
+SERVICE_CIDR = "10.96.0.0/12"
+READY_SECONDS, END_SECONDS = 30, 10
+LAST_LINES = 15
+REMEDY = ("give KUBE_PROXY the path of a kube-proxy for this machine, or leave it empty: then perf/peers/rules.py "
+          "writes the rules")
+
+
+def chosen(system):
+    """The kube-proxies of a routed peer, None where $KUBE_PROXY is unset or empty: rules.py is to write the rules."""
+    if not os.environ.get("KUBE_PROXY"):
+        return None
+    return KubeProxies(binary(os.environ["KUBE_PROXY"]), system)
+
+
+def binary(name):
+    """The absolute path of what $KUBE_PROXY names."""
+    found = shutil.which(name)
+    if not found:
+        what = "is not an executable file" if os.path.lexists(name) else "is not there"
+        sys.exit(f"KUBE_PROXY={name}: {what}; {REMEDY}")
+    return os.path.abspath(found)
+
+
+def rules_from():
+    """Who writes the peers' rules, for the results: rules.py, or a version of kube-proxy."""
+    if not os.environ.get("KUBE_PROXY"):
+        return "perf/peers/rules.py"
+    done = subprocess.run([binary(os.environ["KUBE_PROXY"]), "--version"], capture_output=True, text=True, check=False)
+    return f"kube-proxy, {(done.stdout.splitlines() or ['version unknown'])[0]}"
+
+
+# ---- what it is told ----------------------------------------------------------------------------
+
+
+def configuration(mode, node, address, cluster_cidr, kubeconfig):
+    """The defaults of kube-proxy written out, with these exceptions: JSON, which the stand-in speaks; node ports at
+    the node's address alone in both modes, as in rules.py; no sysctl of connection tracking is set, because some are
+    the whole machine's; health and metrics on the node's loopback; the process is killed like any other."""
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+        "mode": mode, "hostnameOverride": node, "clusterCIDR": cluster_cidr, "detectLocalMode": "ClusterCIDR",
+        "clientConnection": {"kubeconfig": str(kubeconfig), "contentType": "application/json",
+                             "acceptContentTypes": "application/json"},
+        "nodePortAddresses": [f"{address}/32"],
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+        mode: {"minSyncPeriod": "1s", "syncPeriod": "30s",
+               **({"localhostNodePorts": False} if mode == "iptables" else {})},
+        "healthzBindAddress": "127.0.0.1:10256", "metricsBindAddress": "127.0.0.1:10249", "oomScoreAdj": 0,
+    }
+
+
+def node(name, address, pods):
+    return {"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}},
+            "spec": {"podCIDR": pods, "podCIDRs": [pods]},
+            "status": {"addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+                       "conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+def service_cidr():
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
+            "spec": {"cidrs": [SERVICE_CIDR]}}
+
+
+def by_name(services):
+    """{name of the Service: [(name of the port, the port's dictionary)]}"""
+    found = {}
+    for service in services:
+        name, _, port = service["name"].partition(":")
+        found.setdefault(name, []).append((port, service))
+    return found
+
+
+def service_object(name, ports):
+    first = ports[0][1]
+    spec = {"clusterIP": first["vip"], "type": "NodePort" if first["node_port"] else "ClusterIP", "ports": [
+        {"name": port, "port": s["port"], "protocol": s["proto"].upper(), "targetPort": s["endpoints"][0][1],
+         **({"nodePort": s["node_port"]} if s["node_port"] else {})} for port, s in ports]}
+    if first["external_local"]:
+        spec["externalTrafficPolicy"] = "Local"
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def endpoint(address):
+    """On the node whose number is the third of the address: of pods nobody talks to, on none of ours."""
+    return {"addresses": [address], "nodeName": f"node{address.split('.')[2]}",
+            "conditions": {"ready": True, "serving": True, "terminating": False}}
+
+
+def slice_object(name, ports):
+    addresses = dict.fromkeys(address for _, s in ports for address, _ in s["endpoints"])
+    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": f"{name}-1", "namespace": "default", "labels": {"kubernetes.io/service-name": name}},
+            "endpoints": [endpoint(address) for address in addresses],
+            "ports": [{"name": port, "port": s["endpoints"][0][1], "protocol": s["proto"].upper()}
+                      for port, s in ports]}
+
+
+def objects(services):
+    for name, ports in by_name(services).items():
+        yield service_object(name, ports)
+        yield slice_object(name, ports)
+
+
+# ---- what the rules know ------------------------------------------------------------------------
+
+
+def wanted(services):
+    """What has to be in a node's rules: (VIP, protocol, port) and (protocol, node port)."""
+    ports = {(s["proto"], s["node_port"]) for s in services if s["node_port"]}
+    return ports | {(s["vip"], s["proto"], s["port"]) for s in services}
+
+
+def key_of(element):
+    """An element's key in what nft prints: of a map with its value, and perhaps with a comment."""
+    key = element[0]
+    return tuple((key["elem"]["val"] if "elem" in key else key)["concat"])
+
+
+def known_nftables(ask):
+    """Of Services with endpoints: the others are in maps of their own."""
+    found = set()
+    for name in ("service-ips", "service-nodeports"):
+        for thing in json.loads(ask("nft", "-j", "list", "map", "ip", "kube-proxy", name) or "{}").get("nftables", []):
+            found |= {key_of(element) for element in thing.get("map", {}).get("elem", [])}
+    return found
+
+
+def known_iptables(ask):
+    """The same: a Service without endpoints has no rule in this table."""
+    found = set()
+    for line in ask("iptables-save", "-t", "nat").splitlines():
+        proto, port = re.search(r" -p (\w+) ", line), re.search(r" --dport (\d+) ", line)
+        if not proto or not port:
+            continue
+        if line.startswith("-A KUBE-SERVICES ") and (vip := re.search(r" -d ([\d.]+)/32 ", line)):
+            found.add((vip[1], proto[1], int(port[1])))
+        elif line.startswith("-A KUBE-NODEPORTS "):
+            found.add((proto[1], int(port[1])))
+    return found
+
+
+KNOWN = {"nftables": known_nftables, "iptables": known_iptables}
+
+
+# ---- the processes ------------------------------------------------------------------------------
+
+
+class KubeProxies:
+    """One on each node of `system`, and the server that they follow. `hosts` is what the underlay has to have."""
+
+    hosts = {"api": API_ADDRESS}
+
+    def __init__(self, program, system):
+        self.program, self.system = program, system
+        self.directory, self.processes, self.commands = None, {}, {}
+
+    def up(self):
+        """Nodes come before the kube-proxies, which wait for their own and end when it goes."""
+        self.directory = Path(tempfile.mkdtemp(prefix="monokube-kube-proxy."))
+        self.start("api", sys.executable, str(API_SERVER), "--dir", str(self.directory), "--address", API_ADDRESS,
+                   "--port", str(API_PORT))
+        self.wait("the stand-in for the API server", READY_SECONDS, (self.directory / "ready").exists)
+        self.give(self.cluster())
+        for name, address in self.system.nodes.items():
+            config = self.directory / f"{name}.conf"
+            told = configuration(self.system.mode, name, address, f"{self.system.pod_net}.0.0/16",
+                                 self.directory / "kubeconfig")
+            config.write_text(json.dumps(told, indent=1))
+            self.start(name, self.program, "--config", str(config))
+
+    def cluster(self):
+        nodes = enumerate(self.system.nodes.items(), 1)
+        return [service_cidr(), *(node(*one, f"{self.system.pod_net}.{number}.0/24") for number, one in nodes)]
+
+    def set_services(self, services):
+        """Returns when each node's rules know all of them, and nothing else."""
+        self.give([*self.cluster(), *objects(services)])
+        want, seconds = wanted(services), READY_SECONDS + len(services) // 50
+        for name in self.system.nodes:
+            def is_known():
+                return KNOWN[self.system.mode](lambda *command: self.ask(name, *command)) == want
+            self.wait(f"{len(want)} frontends in the rules of {name}", seconds, is_known, name)
+
+    def down(self):
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes = {}
+        if self.directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def start(self, name, *command):
+        """In its namespace and with a /sys of its own; `ip` becomes the program. No proxy leads to the stand-in."""
+        environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+        self.commands[name] = command[0] if name in self.system.nodes else str(API_SERVER)
+        with open(self.directory / f"{name}.log", "wb") as log:
+            self.processes[name] = subprocess.Popen(
+                ["ip", "netns", "exec", self.system.name(name), *command], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, env=environment)
+
+    def ask(self, name, *command):
+        """What it prints; nothing where it fails, because the rules are not there yet."""
+        return subprocess.run(["ip", "netns", "exec", self.system.name(name), *command], text=True,
+                              capture_output=True, check=False).stdout
+
+    def give(self, contents):
+        """The stand-in holds these objects, and no others of their kinds."""
+        self.system.inside("api", "curl", "-sS", "--fail", "--http1.1", "--noproxy", "*", "--cacert",
+                           self.directory / "ca.crt", "-H", "Expect:", "-H", "Content-Type: application/json", "-o",
+                           "/dev/null", "--data-binary", "@-", f"https://{API_ADDRESS}:{API_PORT}/standin/objects",
+                           text=json.dumps(contents))
+
+    def wait(self, what, seconds, condition, name="api"):
+        """Until it holds, as long as all processes run; asked seldom where asking takes long."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.need_running()
+            began = time.monotonic()
+            if condition():
+                return
+            if time.monotonic() > deadline:
+                sys.exit(f"{what}: not within {seconds} s; {self.said(name)}")
+            time.sleep(max(0.05, time.monotonic() - began))
+
+    def need_running(self):
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                status = process.returncode
+                how = f"exit status {status}" if status >= 0 else f"signal {-status}"
+                sys.exit(f"{self.commands[name]} on {name} has ended, {how}; {self.said(name)}")
+
+    def said(self, name):
+        lines = (self.directory / f"{name}.log").read_text(errors="replace").splitlines()[-LAST_LINES:]
+        return "\n".join([f"the last lines that {self.commands[name]} printed:", *(f"  {line}" for line in lines),
+                          *([REMEDY] if name in self.system.nodes else [])])
