@@ -101,7 +101,7 @@ def main():
         node.fill(present)
         base, *_, ours = node.measure(at_once, max(args.rounds // at_once, 4))
         ratios[present, at_once] = ours / base
-        print(f"  ratio of the ADDs {ours / base:.3f}")
+        print(f"  ADD, {args.configs[-1].stem} / {args.configs[0].stem}: {ours / base:.3f}")
     met = ratios[0, 1] <= args.target
     results.write("cni", node.figures, rounds=args.rounds)
     print(f"ratio of single ADDs {ratios[0, 1]:.3f}, target at most {args.target}: {'met' if met else 'MISSED'}")
