@@ -8,6 +8,7 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
+#include "reopen.h"
 #include "service.h"
 
 /* A pod sends only from its own address and MAC. */
@@ -133,7 +134,8 @@ static __always_inline int is_others_localhost(const struct chain_ctx *ctx,
 
 /* Returns MK_PARSED or a drop reason; request->account_id says whose. */
 static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
-				     struct packet *pkt, struct session_request *request)
+				     struct packet *pkt, struct session_hit *hit,
+				     struct session_request *request)
 {
 	struct mk_service *service = NULL;
 	int ret, own = 0;
@@ -158,6 +160,8 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 	} else {
 		return MK_PARSED;
 	}
+	if (session_reopen(SERVICE_SESSIONS, pkt, hit, request))
+		goto opened;
 	if (ctx->hook == MK_HOOK_POD && !own && is_beside_pods_own(skb, pkt, request))
 		request->source_port = 1;
 	/* for the verifier: what is the same for it need not be gone through again */
@@ -168,6 +172,7 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 	ret = session_open(SERVICE_SESSIONS, pkt, request);
 	if (ret != MK_PARSED)
 		return own ? without_session(pkt, ret) : ret;
+opened:
 	account_connection(skb, pkt, request->account_id);
 	return rewrite(skb, pkt, &request->to, &ctx->flags) ?: MK_PARSED;
 }
@@ -175,11 +180,12 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ct
 /* The first packet of a flow, or one of a flow that needs no session. Returns MK_PARSED or a drop
  * reason. */
 static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
-				    struct packet *pkt)
+				    struct packet *pkt, struct session_hit *hit)
 {
 	struct session_request request = { .to = pkt->tuple };
-	int ret = open_flow(skb, ctx, pkt, &request);
+	int ret = open_flow(skb, ctx, pkt, hit, &request);
 
+	session_end(SERVICE_SESSIONS, pkt, hit); /* nothing was opened in its place */
 	if (ret != MK_PARSED)
 		account_drop(request.account_id, ret);
 	return ret;
@@ -201,11 +207,12 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return balance_error(skb, ctx, pkt);
-	if (session_find(skb, SERVICE_SESSIONS, pkt, &hit)) {
+	if (session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit))
 		ret = session_follow(skb, pkt, &hit, &ctx->flags);
-	} else if (ctx->hook != MK_HOOK_OVERLAY) {
-		ret = new_flow(skb, ctx, pkt);
-	}
+	else if (ctx->hook != MK_HOOK_OVERLAY)
+		ret = new_flow(skb, ctx, pkt, &hit);
+	else
+		session_end(SERVICE_SESSIONS, pkt, &hit);
 	if (ret != MK_PARSED)
 		return service_reject(skb, ctx, pkt, ret);
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);

@@ -27,6 +27,9 @@
 struct session_hit {
 	struct mk_tuple to;
 	__u8 flags; /* enum mk_session_flags */
+	/* of session_find_or_over(): the entries of a session that is not followed, as it has ended and the client
+	 * uses its port again; NULL: none, or it has no other direction */
+	struct mk_session *over, *over_peer;
 };
 
 /* Returns 1 once a second, and when the direction ends. */
@@ -102,25 +105,29 @@ static __always_inline int session_is_over(const struct mk_session *session,
 	       session->flags & peer->flags & MK_SESSION_FIN;
 }
 
-/* Remove an established session that has ended, or is one of @or_half_open. Returns 1, or 0: it stays. */
-static __always_inline int session_ended(struct session_tables tables, const struct mk_tuple *key,
-					 struct mk_session *session, int or_half_open)
+/* An established one, of which @peer is the other direction's entry, or NULL. */
+static __always_inline void session_remove(struct session_tables tables, const struct mk_tuple *key,
+					   struct mk_session *session, struct mk_session *peer)
 {
 	int is_half_open = session_is_half_open(session);
 	struct mk_tuple peer_key;
-	struct mk_session *peer;
 
 	session_peer_key(&peer_key, session);
-	peer = bpf_map_lookup_elem(tables.established, &peer_key);
-	if (!session_is_over(session, peer) && !(or_half_open && is_half_open))
-		return 0;
 	if (tables.of_services)
 		account_flush(session, peer);
 	bpf_map_delete_elem(tables.established, key);
 	bpf_map_delete_elem(tables.established, &peer_key);
 	if (is_half_open)
 		session_give_room();
-	return 1;
+}
+
+static __always_inline struct mk_session *session_peer(struct session_tables tables,
+						       const struct mk_session *session)
+{
+	struct mk_tuple key;
+
+	session_peer_key(&key, session);
+	return bpf_map_lookup_elem(tables.established, &key);
 }
 
 /* A SYN on a half-open session that was refused, or given up by the client, opens a new one: its
@@ -245,15 +252,30 @@ static __always_inline int session_fits(const struct mk_session *session, const 
 	return 1;
 }
 
-/* The session of @pkt. Returns 1 and fills @hit, or 0. */
-static __always_inline int session_find(const struct __sk_buff *skb, struct session_tables tables,
-					const struct packet *pkt, struct session_hit *hit)
+/* A SYN on a session that has ended opens a new one: the client uses its port again. */
+static __always_inline int session_has_ended(struct session_tables tables,
+					     struct mk_session *session, struct session_hit *hit)
+{
+	struct mk_session *peer = session_peer(tables, session);
+
+	if (!session_is_over(session, peer))
+		return 0;
+	hit->over = session;
+	hit->over_peer = peer;
+	return 1;
+}
+
+/* The session of @pkt. Returns 1 and fills @hit, or 0: then what is over is the caller's to end (session_end()), or to
+ * open again (reopen.h). */
+static __always_inline int session_find_or_over(const struct __sk_buff *skb,
+						struct session_tables tables,
+						const struct packet *pkt, struct session_hit *hit)
 {
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
 
+	hit->over = NULL;
 	if (session) {
-		/* a SYN on one that has ended opens a new one: the client reuses its port */
-		if (is_first_of_tcp(pkt) && session_ended(tables, &pkt->tuple, session, 0))
+		if (is_first_of_tcp(pkt) && session_has_ended(tables, session, hit))
 			return 0;
 		session_touch(skb, tables, session, pkt);
 		hit->to = session->to;
@@ -274,6 +296,24 @@ static __always_inline int session_find(const struct __sk_buff *skb, struct sess
 	hit->flags = session->flags;
 	session_progress(tables, 0, pkt, session);
 	return 1;
+}
+
+static __always_inline void session_end(struct session_tables tables, const struct packet *pkt,
+					struct session_hit *hit)
+{
+	if (hit->over)
+		session_remove(tables, &pkt->tuple, hit->over, hit->over_peer);
+	hit->over = NULL;
+}
+
+/* As session_find_or_over(), for who opens none again. */
+static __always_inline int session_find(const struct __sk_buff *skb, struct session_tables tables,
+					const struct packet *pkt, struct session_hit *hit)
+{
+	int ret = session_find_or_over(skb, tables, pkt, hit);
+
+	session_end(tables, pkt, hit);
+	return ret;
 }
 
 static __always_inline int is_connection(const struct packet *pkt)
@@ -342,16 +382,13 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 					      const struct mk_session *session,
 					      const struct port_holder *holder)
 {
-	struct mk_tuple peer_key;
-
 	if (session_is_half_open(session) && !(session->flags & MK_SESSION_RST))
 		return session->last_seen_ns | MK_RANK_HALF_OPEN;
 	if (session->last_seen_ns >= holder->rank_below)
 		return MK_RANK_KEEPS;
 	if (!(session->flags & (MK_SESSION_FIN | MK_SESSION_RST)) && !holder->thorough)
 		return MK_RANK_KEEPS;
-	session_peer_key(&peer_key, session);
-	if (!session_is_over(session, bpf_map_lookup_elem(tables.established, &peer_key)))
+	if (!session_is_over(session, session_peer(tables, session)))
 		return MK_RANK_KEEPS;
 	return session->last_seen_ns;
 }
@@ -415,13 +452,15 @@ static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
 /* Forget the session whose answers show the reverse of @to, unless it is established and goes on. */
 static __always_inline void session_forget(struct session_tables tables, const struct mk_tuple *to)
 {
+	struct mk_session *session, *peer;
 	struct mk_tuple key, peer_key;
-	struct mk_session *session;
 
 	tuple_reverse(&key, to);
 	session = bpf_map_lookup_elem(tables.established, &key);
 	if (session) {
-		session_ended(tables, &key, session, 1);
+		peer = session_peer(tables, session);
+		if (session_is_over(session, peer) || session_is_half_open(session))
+			session_remove(tables, &key, session, peer);
 		return;
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &key);
