@@ -40,7 +40,10 @@ monitor_lab_up()
 	on web python3 -m http.server --directory "$TMP" 8000 >/dev/null 2>&1 </dev/null &
 	wait_for 10 on web curl -sf http://127.0.0.1:8000/ -o /dev/null
 	wait_for 10 ask client
+	wait_for 10 are_named
 }
+# Programs know a Service before its name is written down, which is once a second.
+are_named() { mk services | grep -q default/web && mk services | grep -q default/empty; }
 
 mk() { on node1 "$MK_BIN" "$@"; }
 ask() { on "$1" curl -sf --max-time 1 "http://$VIP/" -o /dev/null; }
