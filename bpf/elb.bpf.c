@@ -10,12 +10,13 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
+#include "reopen.h"
 #include "service.h"
 
 /* @service NULL: for a host port, or the host's @own. */
 static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx *ctx,
-					 struct packet *pkt, const struct mk_service *service,
-					 int own)
+					 struct packet *pkt, struct session_hit *hit,
+					 const struct mk_service *service, int own)
 {
 	struct session_request request = { .to = pkt->tuple };
 	int ret = MK_PARSED;
@@ -24,6 +25,9 @@ static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx
 		ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
 	else if (!own && !host_port_request(pkt, MK_HOOK_UPLINK, &request))
 		return TC_ACT_UNSPEC;
+	if (ret == MK_PARSED && session_reopen(SERVICE_SESSIONS, pkt, hit, &request))
+		goto opened;
+	session_end(SERVICE_SESSIONS, pkt, hit);
 	if (service && ret == MK_PARSED && is_beside_hosts_own(skb, pkt, &request))
 		request.source_port = 1;
 	request.source_port = forgotten(request.source_port, pkt->tuple.sport);
@@ -32,6 +36,7 @@ static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx
 		ret = session_open(SERVICE_SESSIONS, pkt, &request);
 	if (own && ret != MK_PARSED && without_session(pkt, ret) == MK_PARSED)
 		return TC_ACT_UNSPEC;
+opened:
 	if (ret == MK_PARSED) {
 		account_connection(skb, pkt, request.account_id);
 		ret = rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
@@ -125,11 +130,14 @@ int elb(struct __sk_buff *skb)
 			return not_ours(skb, &ctx, &pkt);
 		wanted = MK_SESSION_FORWARD;
 	}
-	if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit) && (hit.flags & wanted) == wanted)
+	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) &&
+	    (hit.flags & wanted) == wanted)
 		return follow_session(skb, &ctx, &pkt, &hit);
-	if (wanted && !needs_session(&pkt))
+	if (wanted && !needs_session(&pkt)) {
+		session_end(SERVICE_SESSIONS, &pkt, &hit);
 		return not_ours(skb, &ctx, &pkt);
-	return open_external(skb, &ctx, &pkt, service, wanted);
+	}
+	return open_external(skb, &ctx, &pkt, &hit, service, wanted);
 }
 
 SEC("tc")

@@ -7,7 +7,7 @@
 #include "fragment.h"
 #include "icmp_error.h"
 #include "overlay.h"
-#include "session.h"
+#include "reopen.h"
 #include "uplink.h"
 
 static __always_inline int in_nat_range(__be16 port)
@@ -68,7 +68,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	struct session_hit hit;
 	int ret;
 
-	if (session_find(skb, NAT_SESSIONS, pkt, &hit))
+	if (session_find_or_over(skb, NAT_SESSIONS, pkt, &hit))
 		return session_follow(skb, pkt, &hit, &ctx->flags);
 	if (pkt->fragment == MK_LATER_FRAGMENT && pkt->l4 == MK_L4_OTHER)
 		return MK_DROP_FRAGMENT_UNKNOWN;
@@ -76,7 +76,9 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 		return MK_DROP_PROTOCOL;
 	request.to = pkt->tuple;
 	request.to.saddr = uplink_addr(uplink_chosen(skb));
-	ret = session_open(NAT_SESSIONS, pkt, &request);
+	ret = session_reopen(NAT_SESSIONS, pkt, &hit, &request)
+		      ? MK_PARSED
+		      : session_open(NAT_SESSIONS, pkt, &request);
 	if (ret != MK_PARSED)
 		return ret;
 	return rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;

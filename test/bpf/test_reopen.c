@@ -10,31 +10,52 @@
 
 #define MARK 77 /* in an entry's padding: what is made again has zero there */
 
-static const struct path {
-	const char *name, *client; /* with its port */
-	enum mk_hook hook;
-} paths[] = {
-	{ "pod", "10.244.1.2:40000", MK_HOOK_POD },
-	{ "host", "192.168.99.11:40000", MK_HOOK_HOST }, /* any free source port */
-};
-#define SERVER	"10.96.0.10:80"
 #define BACKEND "10.244.2.7:8080"
 
-static void put_service(const char *proto, const char *address, uint16_t local_count)
+static const struct path {
+	const char *client, *server; /* with their ports */
+	enum mk_hook hook, back; /* where the client asks, where answers come */
+	const char *table;
+	__u8 scope;
+} paths[] = {
+	{ "10.244.1.2:40000", "10.96.0.10:80", MK_HOOK_POD, MK_HOOK_OVERLAY, "sessions",
+	  MK_SCOPE_INTERNAL },
+	/* any free source port: */
+	{ "192.168.99.11:40000", "10.96.0.10:80", MK_HOOK_HOST, MK_HOOK_OVERLAY, "sessions",
+	  MK_SCOPE_INTERNAL },
+	{ "198.51.100.7:40000", "192.168.99.11:30080", MK_HOOK_UPLINK, MK_HOOK_OVERLAY, "sessions",
+	  MK_SCOPE_EXTERNAL },
+	/* masqueraded, no Service's: */
+	{ "10.244.1.2:40000", "198.51.100.7:8080", MK_HOOK_POD, MK_HOOK_UPLINK, "nat_sessions", 0 },
+};
+#define OF_SERVICES 3 /* so many of them */
+
+static const char *frontend(const struct path *path, const char *proto)
+{
+	static char text[64];
+
+	snprintf(text, sizeof(text), "%s %s", proto, path->server);
+	return text;
+}
+
+/* @address NULL: without a backend. */
+static void put_service(const struct path *path, const char *proto, const char *address,
+			uint16_t local_count)
 {
 	const char *const backends[] = { address, NULL };
-	char frontend[64];
 
-	snprintf(frontend, sizeof(frontend), "%s " SERVER, proto);
-	fixture_service(frontend, MK_SCOPE_INTERNAL, 0, backends, local_count, 1);
+	fixture_service(frontend(path, proto), path->scope,
+			path->scope == MK_SCOPE_EXTERNAL ? MK_SERVICE_MASQUERADE : 0, backends,
+			local_count, 1);
 }
 
 static void setup(void)
 {
 	fixture_reset();
 	fixture_room(FIXTURE_ROOM);
-	put_service("tcp", BACKEND, 0);
-	put_service("sctp", BACKEND, 0);
+	for (size_t i = 0; i < OF_SERVICES; i++)
+		put_service(&paths[i], "tcp", BACKEND, 0);
+	put_service(&paths[0], "sctp", BACKEND, 0);
 }
 
 struct flow {
@@ -50,10 +71,11 @@ static enum where ask(struct flow *flow, const struct frame_options *options)
 	struct frame in, out;
 	enum where where;
 
-	snprintf(text, sizeof(text), "%s %s > " SERVER, flow->proto, flow->path->client);
+	snprintf(text, sizeof(text), "%s %s > %s", flow->proto, flow->path->client,
+		 flow->path->server);
 	in = frame_make(text, options);
 	where = fixture_send(flow->path->hook, &in, &out);
-	if (where == TO_OVERLAY || where == TO_POD) {
+	if (where == TO_OVERLAY || where == TO_POD || where == TO_UPLINK) {
 		ck_assert_int_eq(sscanf(frame_flow(&out), "%*s %47s > %47s", from, to), 2);
 		snprintf(flow->back, sizeof(flow->back), "%s %s > %s", flow->proto, to, from);
 	}
@@ -65,8 +87,9 @@ static void answer(const struct flow *flow, const struct frame_options *options)
 	struct frame in = frame_make(flow->back, options), out;
 	char wanted[96];
 
-	snprintf(wanted, sizeof(wanted), "%s " SERVER " > %s", flow->proto, flow->path->client);
-	ck_assert_msg(fixture_send(MK_HOOK_OVERLAY, &in, &out) != DROPPED, "%s was dropped",
+	snprintf(wanted, sizeof(wanted), "%s %s > %s", flow->proto, flow->path->server,
+		 flow->path->client);
+	ck_assert_msg(fixture_send(flow->path->back, &in, &out) != DROPPED, "%s was dropped",
 		      flow->back);
 	ck_assert_str_eq(frame_flow(&out), wanted);
 }
@@ -90,9 +113,10 @@ static void end_both(struct flow *flow)
 /* ---- entries ------------------------------------------------------------------------------------ */
 
 /* The forward entry's key and value (@forward), or the other's. */
-static void read_entry(bool forward, struct mk_tuple *key, struct mk_session *session)
+static void read_entry(const char *table, bool forward, struct mk_tuple *key,
+		       struct mk_session *session)
 {
-	int fd = fixture_map("sessions");
+	int fd = fixture_map(table);
 
 	for (void *last = NULL; bpf_map_get_next_key(fd, last, key) == 0; last = key) {
 		ck_assert_int_eq(bpf_map_lookup_elem(fd, key, session), 0);
@@ -102,38 +126,38 @@ static void read_entry(bool forward, struct mk_tuple *key, struct mk_session *se
 	ck_abort_msg("no entry %s the server", forward ? "towards" : "from");
 }
 
-static void put_entry(const struct mk_tuple *key, const struct mk_session *session)
+static void put_entry(const char *table, const struct mk_tuple *key,
+		      const struct mk_session *session)
 {
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions"), key, session, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map(table), key, session, BPF_ANY), 0);
 }
 
 /* As if it had been made some seconds ago. */
-static void mark(void)
+static void mark(const char *table)
 {
 	for (int forward = 0; forward < 2; forward++) {
 		struct mk_session session;
 		struct mk_tuple key;
 
-		read_entry(forward, &key, &session);
+		read_entry(table, forward, &key, &session);
 		session.pad[0] = MARK;
 		session.created_ns = session.last_seen_ns = 1;
-		put_entry(&key, &session);
+		put_entry(table, &key, &session);
 	}
 }
 
 /* A half-open session, written anew (@marked) or made. */
-static void expect_new(const char *when, bool marked)
+static void expect_new(const char *table, const char *when, bool marked)
 {
 	static const uint8_t flags[] = { 0, MK_SESSION_FORWARD };
 
-	ck_assert_msg(fixture_count("sessions") == 2, "%s: %u entries", when,
-		      fixture_count("sessions"));
+	ck_assert_msg(fixture_count(table) == 2, "%s: %u entries", when, fixture_count(table));
 	for (int forward = 0; forward < 2; forward++) {
 		uint8_t lasting = MK_SESSION_VIA_HOST | MK_SESSION_LOOPBACK;
 		struct mk_session session;
 		struct mk_tuple key;
 
-		read_entry(forward, &key, &session);
+		read_entry(table, forward, &key, &session);
 		ck_assert_msg(session.pad[0] == (marked ? MARK : 0), "%s: %s", when,
 			      marked ? "made again" : "written anew");
 		ck_assert_msg((session.flags & ~lasting) == flags[forward], "%s: flags 0x%x", when,
@@ -173,12 +197,12 @@ START_TEST(test_same_backend)
 		ask(&flow, WITH(ending->by_client));
 	if (ending->by_server)
 		answer(&flow, WITH(ending->by_server));
-	mark();
+	mark(flow.path->table);
 	memcpy(before, flow.back, sizeof(before));
 	for (int again = 0; again < 2; again++) {
-		ck_assert_int_eq(ask(&flow, WITH(SYN)), TO_OVERLAY);
+		ck_assert_int_ne(ask(&flow, WITH(SYN)), DROPPED);
 		ck_assert_str_eq(flow.back, before);
-		expect_new(ending->name, true);
+		expect_new(flow.path->table, ending->name, true);
 	}
 	answer(&flow, WITH(SYN | ACK));
 	ask(&flow, WITH(ACK));
@@ -195,84 +219,84 @@ START_TEST(test_alive)
 
 	connect_to(&flow);
 	ask(&flow, WITH(FIN | ACK));
-	mark();
-	ck_assert_int_eq(ask(&flow, WITH(SYN)), TO_OVERLAY);
+	mark(flow.path->table);
+	ck_assert_int_ne(ask(&flow, WITH(SYN)), DROPPED);
 	for (int forward = 0; forward < 2; forward++) {
-		read_entry(forward, &key, &session);
+		read_entry(flow.path->table, forward, &key, &session);
 		ck_assert_uint_eq(session.created_ns, 1);
 		ck_assert_uint_ne(session.flags & MK_SESSION_OPEN, 0);
 	}
 }
 END_TEST
 
-static void set_account(__u32 account_id)
+static void set_account(const struct path *path, __u32 account_id)
 {
-	struct mk_service service = fixture_get_service("tcp " SERVER, MK_SCOPE_INTERNAL);
+	struct mk_service service = fixture_get_service(frontend(path, "tcp"), path->scope);
 
 	service.account_id = account_id;
-	fixture_put_service("tcp " SERVER, MK_SCOPE_INTERNAL, &service);
+	fixture_put_service(frontend(path, "tcp"), path->scope, &service);
 }
 
-static void other_backend(void)
+static void other_backend(const struct path *path)
 {
-	__u32 before = fixture_get_service("tcp " SERVER, MK_SCOPE_INTERNAL).account_id;
+	__u32 before = fixture_get_service(frontend(path, "tcp"), path->scope).account_id;
 
-	put_service("tcp", "10.244.1.3:8080", 1);
-	set_account(before);
+	put_service(path, "tcp", "10.244.1.3:8080", 1);
+	set_account(path, before);
 }
 
-static void other_account(void)
+static void other_account(const struct path *path)
 {
-	set_account(4711);
+	set_account(path, 4711);
 }
 
-static void no_other_direction(void)
+static void no_other_direction(const struct path *path)
 {
 	struct mk_session session;
 	struct mk_tuple key;
 
-	read_entry(false, &key, &session);
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("sessions"), &key), 0);
+	read_entry(path->table, false, &key, &session);
+	ck_assert_int_eq(bpf_map_delete_elem(fixture_map(path->table), &key), 0);
 }
 
 /* Its answers' entry is another client's by now. */
-static void others_direction(void)
+static void others_direction(const struct path *path)
 {
 	struct mk_session session;
 	struct mk_tuple key;
 
-	read_entry(false, &key, &session);
+	read_entry(path->table, false, &key, &session);
 	session.to.daddr = fixture_addr("10.244.1.3");
-	put_entry(&key, &session);
+	put_entry(path->table, &key, &session);
 }
 
 static const struct change {
 	const char *name;
-	void (*make)(void);
+	void (*make)(const struct path *path);
 } changes[] = {
-	{ "another backend", other_backend },
-	{ "another Service", other_account },
 	{ "no entry for the answers", no_other_direction },
 	{ "somebody else's answers", others_direction },
+	{ "another backend", other_backend }, /* of a Service, as the next */
+	{ "another Service", other_account },
 };
 
 START_TEST(test_other)
 {
-	const struct change *change = &changes[_i % (int)ROWS(changes)];
-	struct flow flow = { .path = &paths[_i / (int)ROWS(changes)], .proto = "tcp" };
-	enum mk_hook back = change->make == other_backend ? MK_HOOK_POD : MK_HOOK_OVERLAY;
+	const struct change *change = &changes[_i / (int)ROWS(paths)];
+	struct flow flow = { .path = &paths[_i % (int)ROWS(paths)], .proto = "tcp" };
+	enum mk_hook back = change->make == other_backend ? MK_HOOK_POD : flow.path->back;
 	struct frame in, out;
 	char wanted[96];
 
 	connect_to(&flow);
 	end_both(&flow);
-	mark();
-	change->make();
+	mark(flow.path->table);
+	change->make(flow.path);
 	ck_assert_int_ne(ask(&flow, WITH(SYN)), DROPPED);
-	expect_new(change->name, false);
+	expect_new(flow.path->table, change->name, false);
 	in = frame_make(flow.back, WITH(SYN | ACK));
 	ck_assert_int_ne(fixture_send(back, &in, &out), DROPPED);
-	snprintf(wanted, sizeof(wanted), "tcp " SERVER " > %s", flow.path->client);
+	snprintf(wanted, sizeof(wanted), "tcp %s > %s", flow.path->server, flow.path->client);
 	ck_assert_str_eq(frame_flow(&out), wanted);
 }
 END_TEST
@@ -280,20 +304,32 @@ END_TEST
 /* What cannot be opened leaves nothing of the one before: its packets would follow that. */
 START_TEST(test_refused)
 {
-	static const char *const nobody[] = { NULL };
-	struct flow flow = { .path = &paths[_i % 2], .proto = "tcp" };
-	struct mk_service_key key = { .proto = IPPROTO_TCP, .scope = MK_SCOPE_INTERNAL };
+	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
 
 	connect_to(&flow);
 	end_both(&flow);
-	if (_i / 2) {
-		fixture_addr_port(SERVER, &key.addr, &key.port);
-		ck_assert_int_eq(bpf_map_delete_elem(fixture_map("services"), &key), 0);
-	} else {
-		fixture_service("tcp " SERVER, MK_SCOPE_INTERNAL, 0, nobody, 0, 1);
-	}
+	put_service(flow.path, "tcp", NULL, 0);
 	ask(&flow, WITH(SYN));
 	ck_assert_uint_eq(fixture_count("sessions"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+}
+END_TEST
+
+/* From outside it is the host's then, which pays for one look-up only. */
+START_TEST(test_service_is_gone)
+{
+	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
+	struct mk_service_key key = { .proto = IPPROTO_TCP, .scope = flow.path->scope };
+
+	connect_to(&flow);
+	end_both(&flow);
+	fixture_addr_port(flow.path->server, &key.addr, &key.port);
+	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("services"), &key), 0);
+	if (flow.path->hook == MK_HOOK_UPLINK)
+		ck_assert_int_eq(ask(&flow, WITH(SYN)), TO_HOST);
+	else
+		ask(&flow, WITH(SYN));
+	ck_assert_uint_eq(fixture_count("sessions"), flow.path->hook == MK_HOOK_UPLINK ? 2 : 0);
 	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
 }
 END_TEST
@@ -302,13 +338,15 @@ END_TEST
 START_TEST(test_no_room)
 {
 	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
+	char table[32];
 
 	connect_to(&flow);
 	end_both(&flow);
 	fixture_room(0);
-	ck_assert_int_eq(ask(&flow, WITH(SYN)), TO_OVERLAY);
-	ck_assert_uint_eq(fixture_count("sessions"), 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+	ck_assert_int_ne(ask(&flow, WITH(SYN)), DROPPED);
+	snprintf(table, sizeof(table), "%s_new", flow.path->table);
+	ck_assert_uint_eq(fixture_count(flow.path->table), 0);
+	ck_assert_uint_eq(fixture_count(table), 2);
 	ck_assert_int_eq(fixture_room_taken(), 0);
 	answer(&flow, WITH(SYN | ACK));
 }
@@ -367,8 +405,11 @@ BPF_SUITE("reopen")
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_same_backend, 0, ROWS(paths) * ROWS(endings));
 	tcase_add_loop_test(tcase, test_alive, 0, ROWS(paths));
-	tcase_add_loop_test(tcase, test_other, 0, ROWS(paths) * ROWS(changes));
-	tcase_add_loop_test(tcase, test_refused, 0, 4);
+	/* the first two changes are not of a Service, the last path is to none */
+	tcase_add_loop_test(tcase, test_other, 0, ROWS(paths) * 2 + OF_SERVICES);
+	tcase_add_loop_test(tcase, test_other, ROWS(paths) * 3, ROWS(paths) * 3 + OF_SERVICES);
+	tcase_add_loop_test(tcase, test_refused, 0, OF_SERVICES);
+	tcase_add_loop_test(tcase, test_service_is_gone, 0, OF_SERVICES);
 	tcase_add_loop_test(tcase, test_no_room, 0, ROWS(paths));
 	tcase_add_test(tcase, test_sctp);
 	tcase_add_test(tcase, test_beside);
