@@ -19,16 +19,19 @@ API_SERVER = ROOT / "test/wire/apiserver"
 API_ADDRESS, API_PORT = "192.168.98.100", 6443
 SERVICE_CIDR = "10.96.0.0/12"
 READY_SECONDS, END_SECONDS = 30, 10
+NFTABLES_SINCE = 31  # 1.31: on by default
 LAST_LINES = 15
 REMEDY = ("give KUBE_PROXY the path of a kube-proxy for this machine, or leave it empty: then perf/peers/rules.py "
           "writes the rules")
 
 
 def chosen(system):
-    """The kube-proxies of a routed peer, None where $KUBE_PROXY is unset or empty: rules.py is to write the rules."""
+    """The kube-proxies of a routed peer. None where $KUBE_PROXY is unset or empty, or one that cannot do what that peer is
+    for: rules.py is to write the rules."""
     if not os.environ.get("KUBE_PROXY"):
         return None
-    return KubeProxies(binary(os.environ["KUBE_PROXY"]), system)
+    program = binary(os.environ["KUBE_PROXY"])
+    return KubeProxies(program, system) if system.mode in modes(program) else None
 
 
 def binary(name):
@@ -40,12 +43,24 @@ def binary(name):
     return os.path.abspath(found)
 
 
+def version(program):
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return (done.stdout.splitlines() or ["version unknown"])[0]
+
+
+def modes(program):
+    """Those of the peers' that it knows; of a version that does not tell its number, all."""
+    number = re.search(r"\bv1\.(\d+)", version(program))
+    return ("iptables",) if number and int(number[1]) < NFTABLES_SINCE else ("iptables", "nftables")
+
+
 def rules_from():
     """Who writes the peers' rules, for the results: rules.py, or a version of kube-proxy."""
     if not os.environ.get("KUBE_PROXY"):
         return "perf/peers/rules.py"
-    done = subprocess.run([binary(os.environ["KUBE_PROXY"]), "--version"], capture_output=True, text=True, check=False)
-    return f"kube-proxy, {(done.stdout.splitlines() or ['version unknown'])[0]}"
+    program = binary(os.environ["KUBE_PROXY"])
+    rest = "" if "nftables" in modes(program) else "; those for nftables, which it does not know, perf/peers/rules.py"
+    return f"kube-proxy, {version(program)}{rest}"
 
 
 # ---- what it is told ----------------------------------------------------------------------------

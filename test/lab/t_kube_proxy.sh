@@ -59,6 +59,16 @@ generated()
 	nothing_left
 }
 
+# Its own rules would be none: it is not even started.
+before_nftables()
+{
+	local old
+	old=$(script old "echo Kubernetes v1.30.9")
+	routed "$old" nftables reach
+	refused "$old" "old on node1 has ended, exit status 0" iptables
+	refused "$(script young "echo Kubernetes v1.31.0")" "young on node1 has ended, exit status 0" nftables
+}
+
 for mode in nftables iptables; do
 	check "$mode: connections to Services of a kube-proxy" routed "$FAKE" "$mode" reach
 	check "$mode: other numbers of Services change its rules" routed "$FAKE" "$mode" again
@@ -67,6 +77,7 @@ for mode in nftables iptables; do
 	check "$mode: one that ends is told of, with its last words" ended "$mode"
 	check "$mode: without one, the rules are generated" generated "$mode"
 done
+check "one before nftables is for iptables alone" before_nftables
 check "no such kube-proxy" refused /nonexistent "is not there" iptables
 check "what cannot be executed is no kube-proxy" not_executable
 check "nothing is left" nothing_left

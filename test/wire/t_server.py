@@ -238,8 +238,31 @@ def become():
     expect("a kind that it has not", (status, answer["message"]), (400, "no resource has objects of v1 Pod"))
 
 
+def older_slices():
+    """EndpointSlices of discovery.k8s.io/v1beta1, which a kube-proxy before 1.21 reads: the node's name in its topology"""
+    server = Server()
+    path = "/apis/discovery.k8s.io/v1beta1/endpointslices"
+
+    def nodes(slices, of):
+        return {s["metadata"]["name"]: [of(e) for e in s["endpoints"] or []] for s in slices}
+
+    def seen(slices):
+        return nodes(slices, lambda e: e.get("topology", {}).get("kubernetes.io/hostname"))
+
+    expected = nodes(server.done("GET", SLICES)["items"], lambda e: e.get("nodeName"))
+    expect("is there a node?", any(any(names) for names in expected.values()), True)
+    listed = server.done("GET", path)
+    expect("version of the list", listed["apiVersion"], "discovery.k8s.io/v1beta1")
+    expect("nodes in the list", seen(listed["items"]), expected)
+    _, text = server.exchange("GET", path + "?watch=1&resourceVersion=0&timeoutSeconds=1")
+    events = [json.loads(line)["object"] for line in text.splitlines()]
+    expect("versions in a watch", {e["apiVersion"] for e in events}, {"discovery.k8s.io/v1beta1"})
+    expect("nodes in a watch", seen(events), expected)
+
+
 TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition,
-         ready_refused, events, told_before_bookmark, what_kube_proxy_asks, become]
+         ready_refused, events, told_before_bookmark, what_kube_proxy_asks, become,
+         older_slices]
 
 if __name__ == "__main__":
     sys.exit(run(TESTS))

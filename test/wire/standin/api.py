@@ -12,6 +12,7 @@ import time
 from . import dump, merge, openapi, recordings
 from .selector import matcher
 from .store import RESOURCES, Status
+from .versions import as_asked
 from .wire import Cut, EndEarly
 
 GZIP_FROM = 128 * 1024  # bytes; as the real server has it
@@ -46,6 +47,7 @@ class Watch:
                          "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
 
     async def send(self, kind, obj):
+        obj = obj if kind == "ERROR" else as_asked(self.exchange.path, obj)
         line = json.dumps({"type": kind, "object": obj}, separators=(",", ":"), ensure_ascii=False) + "\n"
         await self.exchange.data(line.encode())
 
@@ -237,9 +239,10 @@ class Api:
             if "labelSelector" not in query:
                 meta["remainingItemCount"] = len(keys) - limit
             keys = keys[:limit]
-        items = [{k: v for k, v in objects[key].items() if k not in ("kind", "apiVersion")} for key in keys]
-        body = json.dumps({"kind": resource.kind + "List", "apiVersion": resource.api_version, "metadata": meta,
-                           "items": items}, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        items = [as_asked(exchange.path, {k: v for k, v in objects[key].items() if k not in ("kind", "apiVersion")})
+                 for key in keys]
+        found = {"kind": resource.kind + "List", "apiVersion": resource.api_version, "metadata": meta, "items": items}
+        body = json.dumps(as_asked(exchange.path, found), separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         headers = {}
         if "gzip" in exchange.headers.get("accept-encoding", "") and len(body) >= GZIP_FROM:
             body, headers = gzip.compress(body, 4), {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
