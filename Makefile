@@ -120,7 +120,7 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 
 # ---- BPF: five objects, linked into one (shared maps), embedded as a skeleton; `walk` by itself
 
-$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c
+$(BUILD)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
 	@echo "  BPF     $<"
 	$(Q)$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
@@ -247,7 +247,7 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
 perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less; KUBE_PROXY=FILE
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load)
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load redirect.bpf.o)
 	$(Q)status=0; perf/compare $(if $(QUICK),--quick) || status=$$?; perf/plot || status=$$?; \
 		perf/cni $(if $(QUICK),10) || status=$$?; perf/datapath $(if $(QUICK),1) || status=$$?; \
 		$(if $(QUICK),,$(BUILD)/perf/sweep || status=$$?;) exit $$status

@@ -25,6 +25,7 @@ NODE_PORTS = {"cluster": {PORT: 30070, BULK_PORT: 30052}, "local": {PORT: 30071,
 # Who measures goes before whatever else this machine does.
 FIRST = ("chrt", "--fifo", "50")
 LOAD = os.environ.get("MK_LOAD", str(ROOT / "build/perf/load"))
+REDIRECT = ROOT / "build/perf/redirect.bpf.o"
 
 
 def run(*command, text=None):
@@ -106,6 +107,9 @@ class Limit(Namespaces):
     def wire(self):
         run("ip", "link", "add", "eth0", "netns", self.name("a"), "type", "veth", "peer", "name", "eth0",
             "netns", self.name("b"))
+        self.addresses_up()
+
+    def addresses_up(self):
         for number, end in enumerate("ab", 1):
             self.ip(end, "addr", "add", f"10.1.1.{number}/24", "dev", "eth0")
             self.ip(end, "link", "set", "eth0", "up")
@@ -126,6 +130,27 @@ class LimitLoopback(Limit):
 
 class LimitVeth(Limit):
     measures = {"pod-pod-near", "pod-service-near", "host-service-near"}
+
+
+class LimitRedirect(Limit):
+    """What pods' packets have to pass whoever forwards them: a third namespace, in which a program hands them on."""
+
+    kind = "redirect"
+    measures = {"pod-pod-near"}
+    mtu = 65535  # as monokube's pods have it
+    host_ifindexes = {"a": 100, "b": 101}  # redirect.bpf.c
+
+    def wire(self):
+        self.add("host")
+        for end, ifindex in self.host_ifindexes.items():
+            self.ip("host", "link", "add", "name", end, "index", ifindex, "type", "veth", "peer", "name", "eth0", "netns",
+                    self.name(end))
+            self.ip(end, "link", "set", "eth0", "mtu", self.mtu)
+            self.ip("host", "link", "set", "dev", end, "mtu", self.mtu, "up")
+            run("tc", "-n", self.name("host"), "qdisc", "add", "dev", end, "clsact")
+            run("tc", "-n", self.name("host"), "filter", "add", "dev", end, "ingress", "bpf", "direct-action", "object-file",
+                REDIRECT, "section", "tc")
+        self.addresses_up()
 
 
 class LimitVxlan(Limit):
@@ -392,6 +417,7 @@ def all_systems(prefix):
     return {
         "limit-loopback": LimitLoopback(f"{prefix}l"),
         "limit-veth": LimitVeth(f"{prefix}v"),
+        "limit-redirect": LimitRedirect(f"{prefix}e"),
         "limit-vxlan": LimitVxlan(f"{prefix}x"),
         "monokube": Monokube(f"{prefix}m"),
         "routed-nftables": RoutedNftables(f"{prefix}n"),
