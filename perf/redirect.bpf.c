@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// SPDX-License-Identifier: Apache-2.0
 /* perf/redirect.bpf.c - the least that a program between two pods can do: hand what comes from one veth pair to the other
  * end of the other pair. What a packet's way through a host takes when nobody looks at it (systems.py, LimitRedirect). */
 #include <linux/bpf.h>
@@ -11,4 +11,4 @@ int redirect(struct __sk_buff *skb)
 	return bpf_redirect_peer(skb->ifindex ^ 1, 0);
 }
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+char LICENSE[] SEC("license") = "Apache-2.0";
