@@ -159,6 +159,8 @@ def events():
 class Exchange:
     """A request for a watch that ends at once, and what it got."""
 
+    path = SERVICES
+
     def __init__(self):
         self.query = {"resourceVersion": "0", "allowWatchBookmarks": "true", "timeoutSeconds": "0.001"}
         self.got = []
