@@ -141,6 +141,8 @@ class LimitRedirect(Limit):
     host_ifindexes = {"a": 100, "b": 101}  # redirect.bpf.c
 
     def wire(self):
+        if not REDIRECT.exists():
+            sys.exit(f"{REDIRECT} is not there: `make {REDIRECT.relative_to(ROOT)}`")
         self.add("host")
         for end, ifindex in self.host_ifindexes.items():
             self.ip("host", "link", "add", "name", end, "index", ifindex, "type", "veth", "peer", "name", "eth0", "netns",
