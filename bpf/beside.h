@@ -51,7 +51,7 @@ static __always_inline int is_beside_pods_own(struct __sk_buff *skb, const struc
 
 	if (!may_be_beside(pkt, request))
 		return 0;
-	pod = bpf_map_lookup_elem(&pods, &pkt->tuple.saddr);
+	pod = pod_find(&pkt->tuple.saddr);
 	if (!pod || !pod->netns_ref)
 		return 0;
 	tuple_reverse(&answer, &request->to);

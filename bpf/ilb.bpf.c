@@ -15,7 +15,7 @@
 static __always_inline int check_sender(struct __sk_buff *skb, const struct packet *pkt)
 {
 	struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
-	struct mk_pod *pod = bpf_map_lookup_elem(&pods, &pkt->tuple.saddr);
+	struct mk_pod *pod = pod_find(&pkt->tuple.saddr);
 
 	if (!pod || pod->ifindex != skb->ifindex)
 		return MK_DROP_SPOOFED_ADDRESS;

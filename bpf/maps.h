@@ -106,7 +106,7 @@ MK_ORDER(nat_sessions_order, 65536);
 /* of these, half-open ones among the established: see session_room() */
 MK_MAP(sessions_room, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __s64, 1, 0);
 
-MK_MAP(pods, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_pod, 4096, BPF_F_NO_PREALLOC);
+MK_MAP(pods, BPF_MAP_TYPE_ARRAY, __u32, struct mk_pod, MK_POD_SLOTS_MAX, BPF_F_MMAPABLE);
 MK_MAP(host_ports, BPF_MAP_TYPE_HASH, struct mk_host_port_key, struct mk_host_port, 16384,
        BPF_F_NO_PREALLOC);
 MK_MAP(abi, BPF_MAP_TYPE_ARRAY, __u32, struct mk_abi, 1, 0);
@@ -124,6 +124,15 @@ MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
 MK_MAP(watch_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_settings, 1, 0);
 MK_MAP(watch_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_watch_count, 1, 0);
 MK_MAP(watch_flows, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_flow, MK_WATCH_FLOWS, 0);
+
+/* The local pod whose address @addr is, or NULL. */
+static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)
+{
+	__u32 slot = mk_pod_slot(addr, mk_node.pod_slots);
+	struct mk_pod *pod = bpf_map_lookup_elem(&pods, &slot);
+
+	return pod && mk_addr_eq(&pod->addr, addr) ? pod : NULL;
+}
 
 static __always_inline struct mk_addr localhost(void)
 {

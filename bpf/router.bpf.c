@@ -52,7 +52,7 @@ static __always_inline int frame_of(struct __sk_buff *skb, struct frame *frame)
 static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 				  const struct packet *pkt)
 {
-	struct mk_pod *pod = bpf_map_lookup_elem(&pods, &pkt->tuple.daddr);
+	struct mk_pod *pod = pod_find(&pkt->tuple.daddr);
 	struct frame frame;
 
 	if (!pod)

@@ -70,10 +70,10 @@ static void put_service(unsigned number)
 
 static void put_pod(unsigned number)
 {
-	const struct mk_pod pod = { .ifindex = number + 2 };
-	struct mk_addr addr = { .word = { htonl(0x0af40102 + number) } };
+	const struct mk_pod pod = { .ifindex = number + 2,
+				    .addr = { .word = { htonl(0x0af40102 + number) } } };
 
-	put("pods", &addr, &pod);
+	fixture_put_pod(&pod);
 }
 
 /* Both entries. */

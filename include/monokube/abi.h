@@ -43,9 +43,9 @@ enum mk_prog {
  * means what the version before did: so the next version takes tables over by copying what there is
  * (src/datapath/migrate.c). Tables of a later version than one's own are left alone. */
 #ifndef MK_TEST_ENLARGED_SESSION
-#define MK_ABI_VERSION 5
+#define MK_ABI_VERSION 6
 #else
-#define MK_ABI_VERSION 6 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
+#define MK_ABI_VERSION 7 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
 #endif
 
 /* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
@@ -242,14 +242,33 @@ static inline __u32 mk_maglev_room(__u32 slots)
 	return room;
 }
 
-/* Map pods: local pods, by struct mk_addr. */
+/* Map pods: local pods, an array. A pod's slot is its address's low bits (mk_pod_slot()), so that programs, which ask
+ * for two pods per packet, need no hash; who is not the one that was asked for is not there. As many slots as the pod
+ * CIDR has addresses, never fewer than there were. Up to version 5 of the tables a hash by struct mk_addr, whose
+ * values had no addr. */
 struct mk_pod {
 	__u32 ifindex; /* host side of the veth */
 	__u8 mac[6]; /* of the pod's interface */
 	__u16 netns_ref; /* its namespace: IFLA_LINK_NETNSID of the host side, and 1; 0: not known. Since version 5
 			  * of the tables */
+	struct mk_addr addr; /* 0: nobody's slot */
 };
-_Static_assert(sizeof(struct mk_pod) == 12, "map value ABI");
+_Static_assert(sizeof(struct mk_pod) == 16, "map value ABI");
+
+#define MK_POD_SLOTS_MAX 65536 /* of a larger pod CIDR so many addresses are given to pods */
+
+/* For a pod CIDR with mask @mask: a power of two. */
+static inline __u32 mk_pod_slots(const struct mk_addr *mask)
+{
+	__u32 others = ~mk_addr_low_bits(mask);
+
+	return others < MK_POD_SLOTS_MAX ? others + 1 : MK_POD_SLOTS_MAX;
+}
+
+static inline __u32 mk_pod_slot(const struct mk_addr *addr, __u32 slots)
+{
+	return mk_addr_low_bits(addr) & (slots - 1);
+}
 
 /* Map host_ports: a port of this host that leads to a pod here (a container's hostPort). Written by
  * the CNI mode; asked for new flows that are for no Service's frontend. */
@@ -416,8 +435,9 @@ struct mk_node {
 	__u8 pad;
 	__u32 uplink_count; /* of several, the host's routing chooses */
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the first carries the overlay */
+	__u32 pod_slots; /* of map pods; whoever loads the object sets it */
 };
-_Static_assert(sizeof(struct mk_node) == 240, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 244, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

@@ -28,6 +28,16 @@ static inline int mk_addr_in(const struct mk_addr *addr, const struct mk_addr *n
 	return (addr->word[0] & mask->word[0]) == net->word[0];
 }
 
+/* The last 32 bits of @addr as a number. */
+static inline __u32 mk_addr_low_bits(const struct mk_addr *addr)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return __builtin_bswap32(addr->word[MK_ADDR_WORDS - 1]);
+#else
+	return addr->word[MK_ADDR_WORDS - 1];
+#endif
+}
+
 static inline int mk_addr_is_loopback(const struct mk_addr *addr)
 {
 	return *(const __u8 *)addr == 127; /* 127.0.0.0/8 */

@@ -12,6 +12,7 @@
 #include "datapath/drops.h"
 #include "datapath/hook.h"
 #include "datapath/pin.h"
+#include "datapath/pod_table.h"
 
 /* The agent holds its lock as long as it lives; what it follows is in its record. */
 static struct json_object *agent_json(const struct mk_cli_options *options)
@@ -45,6 +46,15 @@ static int count_entry(void *ctx, const void *key, const void *value)
 	return 0;
 }
 
+static int count_entries(const struct mk_table *table, size_t *count, struct mk_error *err)
+{
+	cleanup_free struct mk_pod *pods = NULL;
+
+	*count = 0;
+	return strcmp(table->name, "pods") == 0 ? mk_pod_table_read(table, &pods, count, err)
+						: mk_view_each(table, count_entry, count, err);
+}
+
 static int add_table(struct json_object *list, const char *bpf_dir, const char *name,
 		     struct mk_error *err)
 {
@@ -55,7 +65,7 @@ static int add_table(struct json_object *list, const char *bpf_dir, const char *
 	int ret = fd < 0 ? fd : mk_table_init(&table, name, fd, err);
 
 	if (ret == 0)
-		ret = mk_view_each(&table, count_entry, &count, err);
+		ret = count_entries(&table, &count, err);
 	if (ret < 0)
 		return ret;
 	object = json_object_new_object();

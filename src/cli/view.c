@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "datapath/constants.h"
 #include "datapath/pin.h"
+#include "datapath/pod_table.h"
 
 #define OWNER_BYTES_MAX (64 * 1024)
 
@@ -61,46 +62,31 @@ static char *read_owner(const char *state_dir, const struct mk_addr *addr)
 	return text;
 }
 
-static int add_pod(void *ctx, const void *key, const void *value)
+static void add_pod(struct mk_view *view, const struct mk_pod *entry)
 {
-	struct mk_view *view = ctx;
-	struct mk_view_pod *more;
+	struct mk_view_pod *pod = &view->pods[view->pod_count++];
 
-	if ((view->pod_count & (view->pod_count + 1)) == 0) {
-		more = reallocarray(view->pods, view->pod_count * 2 + 2, sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		view->pods = more;
-	}
-	more = &view->pods[view->pod_count++];
-	*more = (struct mk_view_pod){ .addr = *(const struct mk_addr *)key,
-				      .entry = *(const struct mk_pod *)value };
-	more->owner = read_owner(view->state_dir, &more->addr);
-	if (mk_nl_link_get_index(view->nl, (int)more->entry.ifindex, &more->link, NULL) < 0)
-		more->link = (struct mk_link){ 0 };
-	return 0;
-}
-
-static int compare_pods(const void *a, const void *b)
-{
-	const struct mk_view_pod *x = a, *y = b;
-
-	return memcmp(&x->addr, &y->addr, sizeof(x->addr));
+	*pod = (struct mk_view_pod){ .addr = entry->addr, .entry = *entry };
+	pod->owner = read_owner(view->state_dir, &pod->addr);
+	if (mk_nl_link_get_index(view->nl, (int)entry->ifindex, &pod->link, NULL) < 0)
+		pod->link = (struct mk_link){ 0 };
 }
 
 static int read_pods(struct mk_view *view, struct mk_error *err)
 {
+	cleanup_free struct mk_pod *entries = NULL;
 	struct mk_table table = { .fd = -1 };
-	int ret = mk_table_open(&table, view->bpf_dir, "pods", sizeof(struct mk_addr),
-				sizeof(struct mk_pod), err);
+	size_t count = 0;
+	int ret = mk_pod_table_open(&table, view->bpf_dir, err);
 
 	if (ret == 0)
-		ret = mk_view_each(&table, add_pod, view, err);
+		ret = mk_pod_table_read(&table, &entries, &count, err);
 	mk_table_close(&table);
-	if (ret == -ENOMEM)
+	view->pods = count ? calloc(count, sizeof(*view->pods)) : NULL;
+	if (count && !view->pods)
 		return mk_error_errno(err, ENOMEM, "cannot list the pods");
-	if (view->pod_count)
-		qsort(view->pods, view->pod_count, sizeof(*view->pods), compare_pods);
+	for (size_t i = 0; i < count; i++)
+		add_pod(view, &entries[i]);
 	return ret;
 }
 

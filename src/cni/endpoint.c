@@ -93,7 +93,7 @@ int mk_cni_address_is_alive(const struct mk_cni_node *node, const struct mk_ip *
 
 	if (!node->pods)
 		return 0;
-	ret = mk_pods_get(node->pods, ip, &pod, err);
+	ret = mk_pods_holder(node->pods, ip, &pod, err);
 	if (ret < 0)
 		return ret == -ENOENT ? 0 : ret;
 	ret = mk_nl_link_get_index(node->nl, (int)pod.ifindex, &link, err);
@@ -106,9 +106,9 @@ int mk_cni_address_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_
 {
 	char text[MK_IP_STRLEN];
 
-	mk_log_warn(
-		"the file of a living pod's address was missing: the address is kept for it ip=%s",
-		mk_ip_format(ip, text));
+	mk_log_warn("no file tells whose it is, and a living pod has it, or its slot in map pods: "
+		    "the address is kept ip=%s",
+		    mk_ip_format(ip, text));
 	return mk_ipam_hold(ipam, ip, err);
 }
 

@@ -37,8 +37,8 @@ mk_must_check int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni
 void mk_cni_node_release(struct mk_cni_node *node);
 #define cleanup_cni_node __attribute__((cleanup(mk_cni_node_release)))
 
-/* Address files may be lost: somebody removed them. Does a live device of ours have @ip? 1, 0 or an
- * error. */
+/* Address files may be lost: somebody removed them. Does a live device of ours have @ip, or its slot in map pods
+ * (src/datapath/pod_table.h)? 1, 0 or an error. */
 mk_must_check int mk_cni_address_is_alive(const struct mk_cni_node *node, const struct mk_ip *ip,
 					  struct mk_error *err);
 struct mk_ipam;

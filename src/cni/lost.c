@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cni/lost.h"
 
-#include <bpf/bpf.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/netlink.h"
 #include "datapath/pin.h"
-#include "datapath/table.h"
+#include "datapath/pod_table.h"
 
 struct losing {
 	struct mk_table pods;
@@ -20,28 +19,23 @@ struct losing {
 	int count;
 };
 
-/* 1 with *@entry, 0 or an error. */
-static int has_no_device(const struct losing *losing, const struct mk_addr *addr,
-			 struct mk_pod *entry)
+/* 1, 0 or an error. */
+static int has_no_device(const struct losing *losing, const struct mk_pod *entry)
 {
 	struct mk_link link;
-	int ret;
+	int ret = mk_nl_link_get_index(losing->nl, (int)entry->ifindex, &link, losing->err);
 
-	if (bpf_map_lookup_elem(losing->pods.fd, addr, entry) < 0)
-		return 0;
-	ret = mk_nl_link_get_index(losing->nl, (int)entry->ifindex, &link, losing->err);
 	return ret == -ENODEV ? 1 : ret;
 }
 
 static int some_lost(const struct losing *losing)
 {
-	cleanup_free void *keys = NULL;
-	struct mk_pod entry;
+	cleanup_free struct mk_pod *entries = NULL;
 	size_t count;
-	int ret = mk_table_keys(&losing->pods, &keys, &count, losing->err);
+	int ret = mk_pod_table_read(&losing->pods, &entries, &count, losing->err);
 
 	for (size_t i = 0; ret == 0 && i < count; i++)
-		ret = has_no_device(losing, (const struct mk_addr *)keys + i, &entry);
+		ret = has_no_device(losing, &entries[i]);
 	return ret;
 }
 
@@ -53,9 +47,10 @@ static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *ow
 	struct mk_pod entry;
 	int ret;
 
-	if (!owner->container_id[0] || access(owner->netns, F_OK) < 0)
+	if (!owner->container_id[0] || access(owner->netns, F_OK) < 0 ||
+	    mk_pod_table_get(&losing->pods, &addr, &entry, NULL) < 0)
 		return 0;
-	ret = has_no_device(losing, &addr, &entry);
+	ret = has_no_device(losing, &entry);
 	if (ret <= 0)
 		return ret;
 	losing->visit(losing->ctx, ip, &entry, owner);
@@ -86,9 +81,7 @@ int mk_cni_each_lost_pod(const char *state_dir, const char *bpf_dir,
 {
 	cleanup_nl struct mk_nl *nl = mk_nl_open(err);
 	struct losing losing = { .nl = nl, .visit = visit, .ctx = ctx, .err = err };
-	int ret = nl ? mk_table_open(&losing.pods, bpf_dir, "pods", sizeof(struct mk_addr),
-				     sizeof(struct mk_pod), err)
-		     : -err->code;
+	int ret = nl ? mk_pod_table_open(&losing.pods, bpf_dir, err) : -err->code;
 
 	if (ret < 0)
 		return ret;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cni/restore.h"
 
-#include <bpf/bpf.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "cni/endpoint.h"
 #include "datapath/pin.h"
 #include "datapath/pods.h"
-#include "datapath/table.h"
+#include "datapath/pod_table.h"
 #include "ipam/ipam.h"
 
 struct restoring {
@@ -30,26 +29,26 @@ static bool has_entry(const struct restoring *restoring, const struct mk_ip *ip)
 	struct mk_addr key = mk_ip_to_addr(ip);
 	struct mk_pod pod;
 
-	return bpf_map_lookup_elem(restoring->pods.fd, &key, &pod) == 0;
+	return mk_pod_table_get(&restoring->pods, &key, &pod, NULL) == 0;
 }
 
-static int compare_addresses(const void *a, const void *b)
+static int compare_address(const void *addr, const void *pod)
 {
-	return memcmp(a, b, sizeof(struct mk_addr));
+	return memcmp(addr, &((const struct mk_pod *)pod)->addr, sizeof(struct mk_addr));
 }
 
-/* @keys of map pods, sorted. */
-static bool is_among(const void *keys, size_t count, const struct mk_ip *ip)
+/* @pods by address. */
+static bool is_among(const struct mk_pod *pods, size_t count, const struct mk_ip *ip)
 {
 	const struct mk_addr key = mk_ip_to_addr(ip);
 
-	return bsearch(&key, keys, count, sizeof(key), compare_addresses);
+	return count && bsearch(&key, pods, count, sizeof(*pods), compare_address);
 }
 
 /* The names of the directory's files are the addresses. */
 static bool some_missing(const struct restoring *restoring, const char *state_dir)
 {
-	cleanup_free void *keys = NULL;
+	cleanup_free struct mk_pod *pods = NULL;
 	char path[PATH_MAX];
 	struct dirent *entry;
 	bool missing = false;
@@ -57,12 +56,12 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 	DIR *dir = NULL;
 	size_t count;
 
-	if (mk_table_keys(&restoring->pods, &keys, &count, NULL) < 0)
+	if (mk_pod_table_read(&restoring->pods, &pods, &count, NULL) < 0)
 		return true; /* whoever looks closer tells why */
 	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
 		dir = opendir(path);
 	while (dir && !missing && (entry = readdir(dir)))
-		missing = mk_ip_parse(entry->d_name, &ip) == 0 && !is_among(keys, count, &ip);
+		missing = mk_ip_parse(entry->d_name, &ip) == 0 && !is_among(pods, count, &ip);
 	if (dir)
 		closedir(dir);
 	return missing;
@@ -71,7 +70,6 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct restoring *restoring = ctx;
-	struct mk_addr key = mk_ip_to_addr(ip);
 	struct mk_mac mac = mk_mac_of_ip(ip);
 	char host_name[IFNAMSIZ], text[MK_IP_STRLEN];
 	struct mk_pod pod;
@@ -85,7 +83,8 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
 	pod = mk_pod_of(&link, &mac);
-	ret = mk_table_put(&restoring->pods, &key, &pod, restoring->err);
+	pod.addr = mk_ip_to_addr(ip);
+	ret = mk_pod_table_put(&restoring->pods, &pod, restoring->err);
 	if (ret < 0)
 		return ret;
 	mk_log_warn("entry of a pod was missing and is back map=pods ip=%s device=%s container=%s",
@@ -120,8 +119,7 @@ int mk_cni_restore(const char *state_dir, const char *bpf_dir, const char *veth_
 		   bool *in_vain, struct mk_error *err)
 {
 	struct restoring restoring = { .veth_prefix = veth_prefix, .err = err };
-	int ret = mk_table_open(&restoring.pods, bpf_dir, "pods", sizeof(struct mk_addr),
-				sizeof(struct mk_pod), err);
+	int ret = mk_pod_table_open(&restoring.pods, bpf_dir, err);
 
 	*in_vain = false;
 	if (ret < 0)

@@ -9,7 +9,7 @@
 #include "cni/port_mappings.h"
 #include "cni/restore.h"
 #include "datapath/pin.h"
-#include "datapath/table.h"
+#include "datapath/pod_table.h"
 #include "ipam/ipam.h"
 
 struct restoring {
@@ -26,7 +26,7 @@ static int device_of(const struct restoring *restoring, const struct mk_addr *ad
 {
 	struct mk_link link;
 	struct mk_pod pod;
-	int ret = mk_table_get(&restoring->pods, addr, &pod, err);
+	int ret = mk_pod_table_get(&restoring->pods, addr, &pod, err);
 
 	if (ret == 0)
 		ret = mk_nl_link_get_index(restoring->nl, (int)pod.ifindex, &link, err);
@@ -39,7 +39,7 @@ static int is_alive(void *ctx, const struct mk_host_port *to, struct mk_error *e
 {
 	const struct restoring *restoring = ctx;
 	struct mk_pod pod;
-	int ret = mk_table_get(&restoring->pods, &to->addr, &pod, err);
+	int ret = mk_pod_table_get(&restoring->pods, &to->addr, &pod, err);
 
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
@@ -117,8 +117,7 @@ static int restore_locked(struct restoring *restoring, const char *state_dir, co
 	if (!nl)
 		return -restoring->err->code;
 	restoring->nl = nl;
-	ret = mk_table_open(&restoring->pods, bpf_dir, "pods", sizeof(struct mk_addr),
-			    sizeof(struct mk_pod), restoring->err);
+	ret = mk_pod_table_open(&restoring->pods, bpf_dir, restoring->err);
 	if (ret < 0)
 		return ret;
 	ret = mk_ipam_each(ipam, restore, restoring, restoring->err);

@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 
+#include "monokube/abi.h"
+
 /* Network, virtual pod, one pod, gateway, broadcast: five addresses, so eight. */
 #define POD_CIDR_PREFIX_MAX_BITS 29
 
@@ -55,6 +57,12 @@ static struct mk_ip vtep_of(const struct mk_cidr *cluster_cidr, const struct mk_
 	return mk_cidr_nth(vtep_cidr, offset >> (32 - pod_cidr->prefix_bits));
 }
 
+/* Each has a slot of its own in map pods. */
+static uint32_t last_pod(uint32_t size)
+{
+	return size - 3 < MK_POD_SLOTS_MAX ? size - 3 : MK_POD_SLOTS_MAX - 1;
+}
+
 int mk_addresses_compute(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_cidr,
 			 const struct mk_cidr *pod_cidr, struct mk_addresses *out,
 			 struct mk_error *err)
@@ -69,7 +77,7 @@ int mk_addresses_compute(const struct mk_cidr *cluster_cidr, const struct mk_cid
 		.pod_cidr = mk_cidr_network(pod_cidr),
 		.virtual_pod = mk_cidr_nth(pod_cidr, 1),
 		.first_pod = mk_cidr_nth(pod_cidr, 2),
-		.last_pod = mk_cidr_nth(pod_cidr, size - 3),
+		.last_pod = mk_cidr_nth(pod_cidr, last_pod(size)),
 		.gateway = mk_cidr_nth(pod_cidr, size - 2),
 		.vtep = vtep_of(cluster_cidr, vtep_cidr, pod_cidr),
 	};

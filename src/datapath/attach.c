@@ -20,6 +20,7 @@
 #include "datapath/datapath_internal.h"
 #include "datapath/hook.h"
 #include "datapath/pin.h"
+#include "datapath/pod_table.h"
 #include "datapath/pods.h"
 
 struct hook {
@@ -149,9 +150,8 @@ static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err
 }
 
 /* An entry of before version 5 of the tables does not say where the pod's sockets are. */
-static int complete_entry(const struct mk_datapath *datapath, const struct mk_addr *key,
-			  const struct mk_pod *pod, const struct mk_link *link,
-			  struct mk_error *err)
+static int complete_entry(const struct mk_datapath *datapath, const struct mk_pod *pod,
+			  const struct mk_link *link, struct mk_error *err)
 {
 	struct mk_mac mac;
 	struct mk_pod wanted;
@@ -160,14 +160,15 @@ static int complete_entry(const struct mk_datapath *datapath, const struct mk_ad
 	wanted = mk_pod_of(link, &mac);
 	if (pod->netns_ref || !wanted.netns_ref)
 		return 0;
-	return mk_table_put(&datapath->pods, key, &wanted, err);
+	wanted.addr = pod->addr;
+	return mk_pod_table_put(&datapath->pods, &wanted, err);
 }
 
 /* Returns 1 if the pod's program had to be put there. A pod whose interface is gone, before or
  * meanwhile, is the reaper's business; one that keeps its former program keeps the former chain
  * needed, so that is an error. */
-static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_addr *key,
-			   const struct mk_pod *pod, struct mk_error *err)
+static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_pod *pod,
+			   struct mk_error *err)
 {
 	const struct hook hook = { (int)pod->ifindex, MK_INGRESS, "ilb_pod" };
 	struct mk_link link;
@@ -175,7 +176,7 @@ static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_a
 
 	if (!get_pod_veth(datapath, hook.ifindex, &link))
 		return 0;
-	ret = complete_entry(datapath, key, pod, &link, err);
+	ret = complete_entry(datapath, pod, &link, err);
 	if (ret == 0)
 		ret = ensure_hook(datapath, &hook, err);
 	return ret < 0 && !is_pod_veth(datapath, hook.ifindex) ? 0 : ret;
@@ -183,18 +184,13 @@ static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_a
 
 static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
 {
-	cleanup_free void *keys = NULL;
+	cleanup_free struct mk_pod *pods = NULL;
 	int changed = 0, ret;
 	size_t count;
 
-	ret = mk_table_keys(&datapath->pods, &keys, &count, err);
+	ret = mk_pod_table_read(&datapath->pods, &pods, &count, err);
 	for (size_t i = 0; ret >= 0 && i < count; i++) {
-		const struct mk_addr *key = (struct mk_addr *)keys + i;
-		struct mk_pod pod;
-
-		if (mk_table_get(&datapath->pods, key, &pod, NULL) < 0)
-			continue;
-		ret = ensure_pod_hook(datapath, key, &pod, err);
+		ret = ensure_pod_hook(datapath, &pods[i], err);
 		changed += ret > 0;
 	}
 	return ret < 0 ? ret : changed;
@@ -320,15 +316,11 @@ static int repair_fixed_hooks(const struct mk_datapath *datapath, const struct d
 }
 
 static int repair_pod_hook(const struct mk_datapath *datapath, const struct devices *wanted,
-			   const void *key, struct mk_error *err)
+			   const struct mk_pod *pod, struct mk_error *err)
 {
-	struct hook hook = { .direction = MK_INGRESS, .program = "ilb_pod" };
-	struct mk_pod pod;
+	const struct hook hook = { (int)pod->ifindex, MK_INGRESS, "ilb_pod" };
 	int ret;
 
-	if (mk_table_get(&datapath->pods, key, &pod, NULL) < 0)
-		return 0;
-	hook.ifindex = (int)pod.ifindex;
 	if (!is_wanted(wanted, hook.ifindex) || !is_pod_veth(datapath, hook.ifindex))
 		return 0;
 	ret = repair_hook(datapath, &hook, err);
@@ -339,15 +331,15 @@ static int repair_pod_hook(const struct mk_datapath *datapath, const struct devi
 static int repair_pod_hooks(struct mk_datapath *datapath, const struct devices *wanted, size_t pods,
 			    struct mk_error *err)
 {
-	cleanup_free void *keys = NULL;
+	cleanup_free struct mk_pod *entries = NULL;
 	int changed = 0, ret;
 	size_t count;
 
-	ret = mk_table_keys(&datapath->pods, &keys, &count, err);
+	ret = mk_pod_table_read(&datapath->pods, &entries, &count, err);
 	for (size_t i = 0; ret >= 0 && i < count && i < pods; i++) {
 		size_t at = datapath->pods_looked_at++ % count;
 
-		ret = repair_pod_hook(datapath, wanted, (struct mk_addr *)keys + at, err);
+		ret = repair_pod_hook(datapath, wanted, &entries[at], err);
 		changed += ret > 0;
 	}
 	return ret < 0 ? ret : changed;

@@ -140,11 +140,13 @@ static bool outlives_load(const struct bpf_map *map)
 	return !bpf_map__is_internal(map) && strcmp(name, "chain") != 0 && strcmp(name, "abi") != 0;
 }
 
-/* The new sessions' tables were LRU tables up to version 3. */
+/* The new sessions' tables were LRU tables up to version 3, map pods a hash up to version 5. */
 static bool has_type(const struct mk_table *pinned, enum bpf_map_type type)
 {
 	return pinned->type == type ||
-	       (pinned->type == BPF_MAP_TYPE_LRU_HASH && type == BPF_MAP_TYPE_HASH);
+	       (pinned->type == BPF_MAP_TYPE_LRU_HASH && type == BPF_MAP_TYPE_HASH) ||
+	       (pinned->type == BPF_MAP_TYPE_HASH && type == BPF_MAP_TYPE_ARRAY &&
+		strcmp(pinned->name, "pods") == 0);
 }
 
 /* Returns 0 if @pinned can be used as it is, 1 if its entries can move to a new table: another
@@ -170,6 +172,19 @@ int mk_layout_check(const struct bpf_map *map, const struct mk_table *pinned, co
 			    bpf_map__value_size(map), bpf_map__max_entries(map));
 }
 
+/* Pods of a pod CIDR that had more addresses may still be there: in fewer slots two could be in one. */
+static int keep_pod_slots(struct bpf_map *map, const struct mk_table *pinned, struct mk_error *err)
+{
+	int ret = 0;
+
+	if (strcmp(pinned->name, "pods") == 0 && pinned->type == BPF_MAP_TYPE_ARRAY &&
+	    pinned->max_entries > bpf_map__max_entries(map))
+		ret = bpf_map__set_max_entries(map, pinned->max_entries);
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot give map 'pods' %u entries",
+					pinned->max_entries)
+		       : 0;
+}
+
 /* Use the pinned map, if there is one, or copy from it. */
 static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct mk_error *err)
 {
@@ -186,6 +201,8 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 	ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, name, err);
 	if (ret == 0)
 		ret = mk_table_init(&pinned, name, fd, err);
+	if (ret == 0)
+		ret = keep_pod_slots(map, &pinned, err);
 	if (ret == 0)
 		ret = mk_layout_check(map, &pinned, path, err);
 	if (ret > 0 && datapath->keep_sizes && pinned.value_size == bpf_map__value_size(map))

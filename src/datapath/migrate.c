@@ -2,6 +2,7 @@
 /* A table of another version or configuration: a new one takes its place, with all its entries.
  * - Another number of entries: as they are.
  * - Longer values than a version before had: what there is, and zero behind it (see MK_ABI_VERSION).
+ * - Pods: each in its slot, which another number of slots moves, and which a hash, up to version 5, did not have.
  * - New sessions (struct mk_session_place), up to version 3 in LRU tables: with a place each in the order in
  * which they make room. Of more than there is room for some stay behind, as the oldest would.
  * - Maglev tables of another length (maglevTableSize was changed): computed, from backends that no
@@ -22,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
+#include "datapath/pod_table.h"
 
 int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd, bool only_add,
 		     struct mk_error *err)
@@ -214,6 +216,58 @@ static int copy_table(const struct mk_datapath *datapath, const struct mk_table 
 	return ret;
 }
 
+/* ---- pods ----------------------------------------------------------------------------------------- */
+
+/* Up to version 5: by address, which the values did not have. */
+static int read_hash_of_pods(const struct mk_table *from, struct mk_pod **pods, size_t *count,
+			     struct mk_error *err)
+{
+	cleanup_free struct mk_addr *keys = NULL;
+	int ret = mk_table_keys(from, (void **)&keys, count, err);
+	struct mk_pod *list = ret == 0 ? calloc(*count + 1, sizeof(*list)) : NULL;
+
+	if (ret < 0)
+		return ret;
+	*pods = list;
+	if (!list)
+		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
+	for (size_t i = 0; i < *count; i++)
+		if (bpf_map_lookup_elem(from->fd, &keys[i], &list[i]) == 0)
+			list[i].addr = keys[i];
+	return 0;
+}
+
+/* One whose slot is another's is without network: nothing of the others' is lost for it. */
+static int put_pod(const struct mk_table *to, const struct mk_pod *pod, bool only_add,
+		   struct mk_error *err)
+{
+	struct mk_error why;
+	struct mk_pod there;
+	int ret;
+
+	if (!pod->addr.word[0] || (only_add && mk_pod_table_get(to, &pod->addr, &there, NULL) == 0))
+		return 0;
+	ret = mk_pod_table_put(to, pod, &why);
+	if (ret == -EEXIST)
+		mk_log_error("pod is not taken over: %s", mk_error_text(&why));
+	else if (ret < 0)
+		*err = why;
+	return ret == -EEXIST ? 0 : ret;
+}
+
+static int copy_pods(const struct mk_table *from, const struct mk_table *to, bool only_add,
+		     struct mk_error *err)
+{
+	cleanup_free struct mk_pod *pods = NULL;
+	size_t count = 0;
+	int ret = from->type == BPF_MAP_TYPE_HASH ? read_hash_of_pods(from, &pods, &count, err)
+						  : mk_pod_table_read(from, &pods, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = put_pod(to, &pods[i], only_add, err);
+	return ret;
+}
+
 /* ---- Maglev tables ------------------------------------------------------------------------------ */
 
 /* All backends of one generation, as many as there are; the caller frees *@backends. */
@@ -321,6 +375,8 @@ static int copy(const struct mk_datapath *datapath, const struct mk_migration *m
 		say(migration, &from, &to);
 	if (from.value_size != to.value_size && strcmp(from.name, "maglev") == 0)
 		return again ? 0 : compute_table(datapath, &from, &to, err);
+	if (strcmp(from.name, "pods") == 0)
+		return copy_pods(&from, &to, migration->only_add || datapath->published, err);
 	return copy_table(datapath, &from, &to, migration->only_add || datapath->published, err);
 }
 

@@ -75,12 +75,23 @@ bool mk_object_has_coarse_clock(void)
 	return has;
 }
 
-/* The programs' constants and the size of map maglev's values belong together. */
+static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *err)
+{
+	int ret = entries ? bpf_map__set_max_entries(map, entries) : 0;
+
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot give map '%s' %u entries",
+				      bpf_map__name(map), entries);
+	return 0;
+}
+
+/* The programs' constants, the size of map maglev's values and of map pods belong together. */
 static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
 			 struct mk_error *err)
 {
 	struct mk_node constants = *node;
 	__u32 room;
+	int ret;
 
 	if (!constants.maglev_slots)
 		constants.maglev_slots = MK_MAGLEV_SLOTS;
@@ -88,7 +99,8 @@ static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
 	constants.maglev_mask = room - 1;
 	constants.has_coarse_clock = mk_object_has_coarse_clock();
 	skel->rodata->mk_node = constants;
-	return set_maglev_size(skel->maps.maglev, room, err);
+	ret = set_maglev_size(skel->maps.maglev, room, err);
+	return ret < 0 ? ret : set_entries(skel->maps.pods, mk_pod_slots(&constants.pod_mask), err);
 }
 
 struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err)
@@ -114,16 +126,6 @@ struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *er
 struct bpf_object *mk_object_get(const struct mk_object *object)
 {
 	return object->skel->obj;
-}
-
-static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *err)
-{
-	int ret = entries ? bpf_map__set_max_entries(map, entries) : 0;
-
-	if (ret < 0)
-		return mk_error_errno(err, -ret, "cannot give map '%s' %u entries",
-				      bpf_map__name(map), entries);
-	return 0;
 }
 
 int mk_object_size_sessions(struct mk_object *object, const struct mk_session_sizes *sizes,
@@ -251,6 +253,7 @@ int mk_object_load(struct mk_object *object, struct mk_error *err)
 	int ret, why;
 
 	list_to_create(object, &list);
+	object->skel->rodata->mk_node.pod_slots = bpf_map__max_entries(object->skel->maps.pods);
 	ret = datapath_bpf__load(object->skel);
 	why = mk_object_lacks_memory(ret) ? find_refused(&list, err) : 0;
 	if (why < 0)

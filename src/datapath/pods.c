@@ -10,7 +10,7 @@
 #include "datapath/bpflog.h"
 #include "datapath/hook.h"
 #include "datapath/pin.h"
-#include "datapath/table.h"
+#include "datapath/pod_table.h"
 
 struct mk_pods {
 	struct mk_table table;
@@ -40,8 +40,7 @@ static int not_loaded(const char *bpf_dir, struct mk_error *err)
 
 static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error *err)
 {
-	int ret = mk_table_open(&pods->table, bpf_dir, "pods", sizeof(struct mk_addr),
-				sizeof(struct mk_pod), err);
+	int ret = mk_pod_table_open(&pods->table, bpf_dir, err);
 
 	if (ret == -ENOENT)
 		return not_loaded(bpf_dir, err);
@@ -81,28 +80,32 @@ void mk_pods_free(struct mk_pods *pods)
 int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip, const struct mk_pod *pod,
 		struct mk_error *err)
 {
-	struct mk_addr key = mk_ip_to_addr(ip);
+	struct mk_pod entry = *pod;
 
-	return mk_table_put(&pods->table, &key, pod, err);
+	entry.addr = mk_ip_to_addr(ip);
+	return mk_pod_table_put(&pods->table, &entry, err);
 }
 
 int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
 		struct mk_error *err)
 {
 	struct mk_addr key = mk_ip_to_addr(ip);
-	char text[MK_IP_STRLEN];
-	int ret = mk_table_get(&pods->table, &key, pod, err);
 
-	if (ret == -ENOENT)
-		return mk_error_set(err, ENOENT, "map 'pods' has no entry for %s",
-				    mk_ip_format(ip, text));
-	return ret;
+	return mk_pod_table_get(&pods->table, &key, pod, err);
+}
+
+int mk_pods_holder(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
+		   struct mk_error *err)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+
+	return mk_pod_table_holder(&pods->table, &key, pod, err);
 }
 
 int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip, struct mk_error *err)
 {
 	struct mk_addr key = mk_ip_to_addr(ip);
-	int ret = mk_table_delete(&pods->table, &key, err);
+	int ret = mk_pod_table_delete(&pods->table, &key, err);
 
 	return ret < 0 ? ret : 0;
 }
@@ -111,18 +114,14 @@ int mk_pods_each(struct mk_pods *pods,
 		 int (*visit)(void *ctx, const struct mk_ip *ip, const struct mk_pod *pod),
 		 void *ctx, struct mk_error *err)
 {
-	cleanup_free void *keys = NULL;
+	cleanup_free struct mk_pod *list = NULL;
 	size_t count;
-	int ret = mk_table_keys(&pods->table, &keys, &count, err);
+	int ret = mk_pod_table_read(&pods->table, &list, &count, err);
 
 	for (size_t i = 0; ret == 0 && i < count; i++) {
-		const struct mk_addr *addr = (const struct mk_addr *)keys + i;
-		struct mk_ip ip = mk_ip_from_addr(addr);
-		struct mk_pod pod;
+		struct mk_ip ip = mk_ip_from_addr(&list[i].addr);
 
-		if (bpf_map_lookup_elem(pods->table.fd, addr, &pod) < 0)
-			continue; /* gone since the listing */
-		ret = visit(ctx, &ip, &pod);
+		ret = visit(ctx, &ip, &list[i]);
 	}
 	return ret;
 }

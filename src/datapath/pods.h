@@ -31,6 +31,9 @@ mk_must_check int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip,
 			      const struct mk_pod *pod, struct mk_error *err);
 mk_must_check int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
 			      struct mk_error *err); /* -ENOENT */
+/* As mk_pods_get(), also where it is another pod's, of a former pod CIDR: @ip cannot be given to one then. */
+mk_must_check int mk_pods_holder(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
+				 struct mk_error *err);
 mk_must_check int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip,
 				 struct mk_error *err); /* 0 also when there is none */
 /* Visit every entry; the visitor may delete what it visits. */

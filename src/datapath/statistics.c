@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/datapath_internal.h"
+#include "datapath/pod_table.h"
 
 size_t mk_datapath_program_stats(const struct mk_datapath *datapath, struct mk_program_stats *stats,
 				 size_t room)
@@ -32,22 +33,12 @@ size_t mk_datapath_program_stats(const struct mk_datapath *datapath, struct mk_p
 
 static int count_pods(const struct mk_datapath *datapath, uint64_t *count)
 {
-	enum { ROOM = 1024 };
-	cleanup_free struct mk_addr *keys = calloc(ROOM, sizeof(*keys));
-	cleanup_free struct mk_pod *pods = calloc(ROOM, sizeof(*pods));
-	struct mk_cursor cursor = { 0 };
+	cleanup_free struct mk_pod *pods = NULL;
+	size_t found;
+	int ret = mk_pod_table_read(&datapath->pods, &pods, &found, NULL);
 
-	if (!keys || !pods)
-		return -ENOMEM;
-	*count = 0;
-	while (!cursor.done) {
-		int got = mk_table_next(&datapath->pods, &cursor, keys, pods, ROOM, NULL);
-
-		if (got < 0)
-			return got;
-		*count += (uint64_t)got;
-	}
-	return 0;
+	*count = found;
+	return ret;
 }
 
 struct fills {

@@ -114,13 +114,28 @@ int64_t fixture_room_taken(void)
 	return taken;
 }
 
+void fixture_put_pod(const struct mk_pod *pod)
+{
+	__u32 slot = mk_pod_slot(&pod->addr, FIXTURE_POD_SLOTS);
+
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &slot, pod, BPF_ANY), 0);
+}
+
 void fixture_pod(const char *address)
 {
-	struct mk_addr key = fixture_addr(address);
-	struct mk_pod pod = { .ifindex = 1 };
+	struct mk_pod pod = { .ifindex = 1, .addr = fixture_addr(address) };
 
 	fixture_mac(address, pod.mac);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &key, &pod, BPF_ANY), 0);
+	fixture_put_pod(&pod);
+}
+
+static void clear_pods(void)
+{
+	const struct mk_pod nobody = { 0 };
+
+	for (__u32 slot = 0; slot < FIXTURE_POD_SLOTS; slot++)
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &slot, &nobody, BPF_ANY),
+				 0);
 }
 
 static void put_route(const char *net, __u32 bits, enum mk_route_type type, const char *vtep)
@@ -151,10 +166,10 @@ void fixture_host_address(const char *address)
 void fixture_reset(void)
 {
 	static const char *const tables[] = {
-		"services",	"service_backends",  "maglev",		 "sessions",
-		"sessions_new", "nat_sessions",	     "nat_sessions_new", "pods",
-		"routes",	"host_ports",	     "service_counters", "service_drops",
-		"affinity",	"affinity_backends", "source_ranges"
+		"services",	     "service_backends", "maglev",	     "sessions",
+		"sessions_new",	     "nat_sessions",	 "nat_sessions_new", "routes",
+		"host_ports",	     "service_counters", "service_drops",    "affinity",
+		"affinity_backends", "source_ranges"
 	};
 	const struct mk_runtime quiet = { 0 };
 	const struct mk_port_set none = { 0 };
@@ -165,6 +180,7 @@ void fixture_reset(void)
 		fixture_empty(tables[i]);
 	drain("sessions_order");
 	drain("nat_sessions_order");
+	clear_pods();
 	clear_drops();
 	fixture_gso(0, 0);
 	put_room(FIXTURE_ROOM);

@@ -73,6 +73,8 @@ void fixture_mac(const char *address,
 void fixture_addr_port(const char *text, struct mk_addr *address, __be16 *port);
 void fixture_vip(const char *address);
 void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is in map routes */
+#define FIXTURE_POD_SLOTS 256 /* of map pods: a /24 */
+void fixture_put_pod(const struct mk_pod *pod);
 void fixture_pod(const char *address); /* another local pod */
 void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */
 void fixture_host_address(const char *address); /* beside those of the node above */

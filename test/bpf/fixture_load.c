@@ -40,6 +40,7 @@ static void fill_node(struct mk_node *node)
 	node->vpod_addr = fixture_addr("10.244.1.1");
 	node->pod_net = fixture_addr("10.244.1.0");
 	node->pod_mask = fixture_addr("255.255.255.0");
+	node->pod_slots = mk_pod_slots(&node->pod_mask);
 	node->cluster_net = fixture_addr("10.244.0.0");
 	node->cluster_mask = fixture_addr("255.255.0.0");
 	node->overlay_ifindex = 1;
@@ -109,6 +110,7 @@ static void load(bool small)
 	datapath = datapath_bpf__open();
 	ck_assert_msg(datapath, "cannot open the BPF object");
 	datapath->rodata->mk_node = node;
+	ck_assert_int_eq(bpf_map__set_max_entries(datapath->maps.pods, node.pod_slots), 0);
 	ck_assert_int_eq(bpf_map__set_value_size(datapath->maps.maglev, FIXTURE_MAGLEV_ROOM * 2),
 			 0);
 	if (small)

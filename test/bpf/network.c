@@ -65,12 +65,13 @@ void network_reaches_all(void)
 
 void network_of_pod(const char *address, int number)
 {
-	struct mk_addr key = fixture_addr(address);
+	const struct mk_addr addr = fixture_addr(address);
+	__u32 slot = mk_pod_slot(&addr, FIXTURE_POD_SLOTS);
 	struct mk_pod pod;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("pods"), &key, &pod), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("pods"), &slot, &pod), 0);
 	pod.netns_ref = (__u16)(number + 1);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &key, &pod, BPF_ANY), 0);
+	fixture_put_pod(&pod);
 }
 
 static struct sockaddr_in address_of(const char *text)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fill_map.py fill PATH [BYTE]|clear PATH - entries that mean nothing until a pinned hash map takes no more,
 their values of zeros or of BYTE; or the same ones out again. Their keys begin with an address of 240.0.0.0/4,
-which nobody has."""
+which nobody has. Map pods, an array, gets pods with such addresses into its free slots."""
 import ctypes
 import errno
 import os
@@ -54,8 +54,31 @@ class Map:
         return self.each(self.lib.bpf_map_delete_batch, errno.ENOENT)
 
 
+class Pods(Map):
+    """struct mk_pod: an address at the end, zero in a free slot."""
+
+    def replace(self, wanted, value):
+        """In the slots whose address @wanted likes; how many these are."""
+        total = 0
+        for slot in range(self.info.max_entries):
+            key, there = struct.pack("=I", slot), ctypes.create_string_buffer(self.info.value_size)
+            if self.lib.bpf_map_lookup_elem(self.fd, key, there) < 0:
+                raise OSError(ctypes.get_errno(), "cannot read a slot")
+            if wanted(struct.unpack(">I", there.raw[-4:])[0]):
+                self.lib.bpf_map_update_elem(self.fd, key, value(slot), ctypes.c_uint64(0))
+                total += 1
+        return total
+
+    def fill(self):
+        pad = bytes(self.info.value_size - 4)
+        return self.replace(lambda addr: addr == 0, lambda slot: pad + struct.pack(">I", 0xf0000000 + slot))
+
+    def clear(self):
+        return self.replace(lambda addr: addr >= 0xf0000000, lambda slot: bytes(self.info.value_size))
+
+
 def main(command, path, *arguments):
-    entries = Map(path)
+    entries = Pods(path) if os.path.basename(path) == "pods" else Map(path)
     print({"fill": entries.fill, "clear": entries.clear}[command](*arguments))
 
 

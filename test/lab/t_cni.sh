@@ -199,8 +199,8 @@ lose_interface() { inside "$NS" ip link del eth0; }
 lose_up() { inside "$NS" ip link set eth0 down; }
 lose_table_entry()
 {
-	# shellcheck disable=SC2046 # four numbers
-	on node1 bpftool map delete pinned /sys/fs/bpf/monokube/maps/pods key $(tr . ' ' <<<"$ADDRESS")
+	# shellcheck disable=SC2046 # sixteen zeros
+	on node1 bpftool map update pinned /sys/fs/bpf/monokube/maps/pods key "${ADDRESS##*.}" 0 0 0 value $(printf '0 %.0s' {1..16})
 }
 # shellcheck disable=SC2153 # RESULT is set by check_finds
 lose_hook()

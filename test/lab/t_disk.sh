@@ -47,7 +47,7 @@ writable() { on node1 umount "$STATE"; }
 footprint()
 {
 	on node1 sh -c "ip -o link show type veth | cut -d: -f2 | sort; ls -A $STATE/ipam $STATE/ipam/*/; ip route
-		bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/pods | tr '{' '\n' | sort"
+		bpftool map dump pinned /sys/fs/bpf/monokube/maps/pods"
 }
 
 # no_pod BREAK REASON REPAIR

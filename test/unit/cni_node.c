@@ -61,7 +61,8 @@ static void pin_tables(void)
 {
 	const size_t tuple = sizeof(struct mk_tuple), session = sizeof(struct mk_session);
 
-	pin_table("pods", BPF_MAP_TYPE_HASH, sizeof(struct mk_addr), sizeof(struct mk_pod), 512);
+	pin_table_with("pods", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_pod), POD_SLOTS,
+		       BPF_F_MMAPABLE);
 	pin_table("host_ports", BPF_MAP_TYPE_HASH, sizeof(struct mk_host_port_key),
 		  sizeof(struct mk_host_port), HOST_PORTS_MAX);
 	pin_table("udp_ports", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_port_set), 1);

@@ -53,6 +53,7 @@ const char *add_result(const char *name);
 void remove_device(const char *container_id);
 
 int devices(void);
+#define POD_SLOTS 512 /* of map pods */
 int pod_entries(void); /* of map pods */
 int addresses(void);
 void ck_exist(int count); /* of each */

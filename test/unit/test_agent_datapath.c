@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "datapath/pod_table.h"
 #include "datapath/drops.h"
 #include "datapath/object.h"
 #include "datapath/pods.h"
@@ -110,8 +111,8 @@ START_TEST(test_entry_is_completed)
 	mk_datapath_free(fx_attached());
 	fx_put_pod("10.244.1.9", link.ifindex);
 	mk_datapath_free(fx_attached());
-	fx_ok(mk_table_open(&table, fx.bpf_dir, "pods", sizeof(key), sizeof(pod), &fx.err));
-	fx_ok(mk_table_get(&table, &key, &pod, &fx.err));
+	fx_ok(mk_pod_table_open(&table, fx.bpf_dir, &fx.err));
+	fx_ok(mk_pod_table_get(&table, &key, &pod, &fx.err));
 	ck_assert_int_eq(pod.netns_ref, link.peer_netns + 1);
 	ck_assert_uint_eq(pod.ifindex, (unsigned)link.ifindex);
 	mk_table_close(&table);

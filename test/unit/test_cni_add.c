@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "cni/reap.h"
 #include "datapath/pods.h"
 #include "unit/cni_node.h"
 
@@ -150,7 +151,7 @@ START_TEST(test_add_without_datapath)
 }
 END_TEST
 
-/* A step in the middle fails: here the pod's address cannot be entered into a table that is full. */
+/* A step in the middle fails: here every slot of map pods is somebody else's, who is gone. */
 START_TEST(test_add_undone)
 {
 	cleanup_pods struct mk_pods *pods = mk_pods_open(BPF_DIR, STATE, &err);
@@ -158,14 +159,33 @@ START_TEST(test_add_undone)
 	struct mk_ip ip = { .family = AF_INET };
 
 	new_netns("a");
-	for (uint32_t i = 0; i < 512; i++) {
+	for (uint32_t i = 0; i < POD_SLOTS; i++) {
 		ip.v4.s_addr = htonl(0x0b000000 + i);
 		ck_ok(mk_pods_put(pods, &ip, &pod, &err));
 	}
 	ck_fails(call("ADD", "a", netns_path("a"), "1.0.0", ""), MK_CNI_SETUP_FAILED, "");
 	ck_assert_int_eq(addresses(), 0);
 	ck_assert_int_eq(devices(), 0);
-	ck_assert_int_eq(pod_entries(), 512);
+	ck_assert_int_eq(pod_entries(), POD_SLOTS);
+}
+END_TEST
+
+/* The node's pod CIDR was another one, and a pod of that lives on: whose address has the same slot is left out. */
+START_TEST(test_slot_of_former_cidr)
+{
+	static const char later[] = ",\"podCIDR\":\"10.244.3.0/24\"";
+
+	new_netns("a");
+	new_netns("b");
+	ck_assert_int_eq(call("ADD", "a", netns_path("a"), "1.0.0", ""), 0);
+	ck_assert_msg(strstr(answer, "10.244.1.2/") != NULL, "%s", answer);
+	ck_assert_msg(call("ADD", "b", netns_path("b"), "1.0.0", later) == 0, "%s", answer);
+	ck_assert_msg(strstr(answer, "10.244.3.3/") != NULL, "%s", answer);
+	ck_assert_int_eq(pod_entries(), 2);
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.0.0", ""), 0);
+	ck_ok(mk_cni_reap(STATE, BPF_DIR, "mk", &err));
+	ck_assert_int_eq(addresses(), 1);
+	ck_assert_int_eq(pod_entries(), 1);
 }
 END_TEST
 
@@ -267,6 +287,7 @@ int main(void)
 	tcase_add_test(tc, test_add_not_first);
 	tcase_add_test(tc, test_add_without_datapath);
 	tcase_add_test(tc, test_add_undone);
+	tcase_add_test(tc, test_slot_of_former_cidr);
 	tcase_add_test(tc, test_add_full);
 	tcase_add_test(tc, test_add_killed);
 	tcase_add_test(tc, test_64_at_once);

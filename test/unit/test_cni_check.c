@@ -36,11 +36,13 @@ static const struct {
 	{ "both ends", "ip link del eth0", NULL, "is missing; " },
 	{ "host's end down", NULL, "ip link set $D down", "is down" },
 	{ "host's MAC", NULL, "ip link set $D address 02:00:00:00:00:01", "has MAC address" },
-	{ "table entry", NULL, "bpftool map delete pinned " BPF_DIR "/maps/pods key 10 244 1 2",
+	{ "table entry", NULL,
+	  "bpftool map update pinned " BPF_DIR
+	  "/maps/pods key 2 1 0 0 value 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
 	  "no entry for 10.244.1.2" },
 	{ "another table entry", NULL,
 	  "bpftool map update pinned " BPF_DIR
-	  "/maps/pods key 10 244 1 2 value 9 9 0 0 0 0 0 0 0 0 0 0",
+	  "/maps/pods key 2 1 0 0 value 9 9 0 0 0 0 0 0 0 0 0 0 10 244 1 2",
 	  "leads 10.244.1.2 to interface number 2313" },
 	{ "program", NULL, "tc qdisc del dev $D clsact", "'ilb_pod' is not attached" },
 	{ "address file", NULL, "rm " STATE "/ipam/10.244.1.2", "no address is allocated" },

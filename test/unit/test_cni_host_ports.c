@@ -14,6 +14,7 @@
 #include "cni/port_mappings.h"
 #include "cni/reap.h"
 #include "cni/restore.h"
+#include "datapath/pod_table.h"
 #include "datapath/runtime.h"
 #include "datapath/sweep.h"
 #include "unit/cni_node.h"
@@ -469,8 +470,8 @@ START_TEST(test_pod_without_entry_keeps_ports)
 	struct mk_table pods;
 
 	add_mapped("a", MAPPINGS(TCP_8080));
-	pods = table("pods", sizeof(struct mk_addr), sizeof(struct mk_pod));
-	ck_assert_int_eq(mk_table_delete(&pods, &key, &err), 1);
+	pods = table("pods", sizeof(__u32), sizeof(struct mk_pod));
+	ck_assert_int_eq(mk_pod_table_delete(&pods, &key, &err), 1);
 	mk_table_close(&pods);
 	ck_ok(mk_cni_reap(STATE, BPF_DIR, "mk", &err));
 	ck_mapped(1);

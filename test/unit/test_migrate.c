@@ -15,6 +15,7 @@
 #include "datapath/abi.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/drops.h"
+#include "datapath/pod_table.h"
 #include "unit/datapath_fixture.h"
 
 /* Pin a new table @name; the caller closes it. */
@@ -132,6 +133,88 @@ START_TEST(test_new_sessions_get_places)
 }
 END_TEST
 
+/* ---- pods --------------------------------------------------------------------------------------- */
+
+static struct mk_addr addr_of(const char *text)
+{
+	return (struct mk_addr){ { inet_addr(text) } };
+}
+
+/* The pod @address has, by its @ifindex; 0: none. */
+static __u32 ifindex_of(const char *address)
+{
+	const struct mk_addr addr = addr_of(address);
+	struct mk_table table;
+	struct mk_pod pod;
+	int ret;
+
+	fx_ok(mk_pod_table_open(&table, fx.bpf_dir, &fx.err));
+	ret = mk_pod_table_get(&table, &addr, &pod, &fx.err);
+	mk_table_close(&table);
+	return ret < 0 ? 0 : pod.ifindex;
+}
+
+static __u32 slots_of_pods(void)
+{
+	struct mk_table table;
+	__u32 slots;
+
+	fx_ok(mk_pod_table_open(&table, fx.bpf_dir, &fx.err));
+	slots = table.max_entries;
+	mk_table_close(&table);
+	return slots;
+}
+
+static void set_pod_prefix(unsigned bits)
+{
+	fx.constants.pod_mask.word[0] = htonl(~0U << (32 - bits));
+}
+
+/* Up to version 5 a hash, without addresses in its values. Of two in one slot one has its network. */
+START_TEST(test_pods_get_slots)
+{
+	enum { VERSION_5_BYTES = offsetof(struct mk_pod, addr) };
+	static const char *const addresses[] = { "10.244.1.2", "10.244.1.3", "10.1.7.3" };
+	int fd =
+		pin_table("pods", BPF_MAP_TYPE_HASH, sizeof(struct mk_addr), VERSION_5_BYTES, 4096);
+
+	for (__u32 i = 0; i < MK_ARRAY_SIZE(addresses); i++) {
+		const struct mk_pod pod = { .ifindex = i + 900000, .netns_ref = 7 };
+		const struct mk_addr addr = addr_of(addresses[i]);
+
+		ck_assert_int_eq(bpf_map_update_elem(fd, &addr, &pod, BPF_ANY), 0);
+	}
+	close(fd);
+	set_pod_prefix(24);
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(slots_of_pods(), 256);
+	ck_assert_uint_eq(ifindex_of(addresses[0]), 900000);
+	ck_assert_uint_eq(!ifindex_of(addresses[1]) + !ifindex_of(addresses[2]), 1);
+	ck_assert_uint_eq(pinned_abi().version, MK_ABI_VERSION);
+}
+END_TEST
+
+/* More addresses, more slots; fewer, and there are as many as before: pods of the former CIDR live on. */
+START_TEST(test_pods_move_to_more_slots)
+{
+	set_pod_prefix(26);
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(slots_of_pods(), 64);
+	fx_put_pod("10.244.1.2", 900000);
+	fx_put_pod("10.244.1.253", 900001);
+	set_pod_prefix(24);
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(slots_of_pods(), 256);
+	fx_put_pod("10.244.1.66", 900002);
+	set_pod_prefix(26);
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(slots_of_pods(), 256);
+	ck_assert_uint_eq(ifindex_of("10.244.1.2"), 900000);
+	ck_assert_uint_eq(ifindex_of("10.244.1.253"), 900001);
+	ck_assert_uint_eq(ifindex_of("10.244.1.66"), 900002);
+}
+END_TEST
+
 /* Nothing is touched, and who reads the text knows what to run. */
 START_TEST(test_later_version_is_refused)
 {
@@ -169,7 +252,7 @@ END_TEST
 static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
-} version_5[] = {
+} version_6[] = {
 	{ "abi", 4, 32 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
@@ -185,7 +268,7 @@ static const struct {
 	{ "nat_sessions", 16, 56 },
 	{ "nat_sessions_new", 16, 56 },
 	{ "nat_sessions_order", 0, 24 },
-	{ "pods", 4, 12 },
+	{ "pods", 4, 16 },
 	{ "pods_gone", 4, 16 },
 	{ "routes", 8, 8 },
 	{ "runtime", 4, 16 },
@@ -210,16 +293,16 @@ START_TEST(test_layouts_of_this_version)
 	cleanup_object struct mk_object *object = mk_object_open(&fx.constants, &fx.err);
 
 	ck_assert_ptr_nonnull(object);
-	ck_assert_uint_eq(MK_ABI_VERSION, 5);
-	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_5));
-	for (size_t i = 0; i < MK_ARRAY_SIZE(version_5); i++) {
+	ck_assert_uint_eq(MK_ABI_VERSION, 6);
+	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_6));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(version_6); i++) {
 		const struct bpf_map *map =
-			bpf_object__find_map_by_name(mk_object_get(object), version_5[i].map);
+			bpf_object__find_map_by_name(mk_object_get(object), version_6[i].map);
 
-		ck_assert_msg(map != NULL, "%s is not there", version_5[i].map);
-		ck_assert_msg(bpf_map__key_size(map) == version_5[i].key_bytes &&
-				      bpf_map__value_size(map) == version_5[i].value_bytes,
-			      "%s: key %u, value %u bytes", version_5[i].map,
+		ck_assert_msg(map != NULL, "%s is not there", version_6[i].map);
+		ck_assert_msg(bpf_map__key_size(map) == version_6[i].key_bytes &&
+				      bpf_map__value_size(map) == version_6[i].value_bytes,
+			      "%s: key %u, value %u bytes", version_6[i].map,
 			      bpf_map__key_size(map), bpf_map__value_size(map));
 	}
 }
@@ -425,6 +508,8 @@ int main(void)
 	tcase_add_test(tc, test_shorter_values_move);
 	tcase_add_test(tc, test_frontends_get_a_lock);
 	tcase_add_test(tc, test_new_sessions_get_places);
+	tcase_add_test(tc, test_pods_get_slots);
+	tcase_add_test(tc, test_pods_move_to_more_slots);
 	tcase_add_test(tc, test_later_version_is_refused);
 	tcase_add_test(tc, test_layouts_of_this_version);
 	tcase_add_test(tc, test_killed_anywhere);

@@ -7,10 +7,12 @@ log_size() { lab log node1 | wc -c; }
 # logged START REGEX: node1's agent has said it since log_size() was START
 logged() { lab log node1 | tail -c "+$1" | grep -E "$2"; }
 
-# map_entries NODE MAP
+# map_entries NODE MAP: of map pods, an array, the slots that are taken.
 map_entries()
 {
-	on "$1" bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$2" | jq -S -c '.[] | {key, value}' | sort
+	on "$1" bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$2" |
+		jq -S -c --arg map "$2" '.[] | {key, value} | select($map != "pods" or .value[12:16] != ["0x00", "0x00", "0x00", "0x00"])' |
+		sort
 }
 
 # backend_entries NODE SETS: entries of the backend sets that these are [id, generation] bytes of. A set

@@ -53,7 +53,7 @@ occupied()
 {
 	on "$CNI_NODE" sh -c '
 		ip -o link show type veth | sed -E "s/^[0-9]+: ([^:@]+).*/link \1/" | sort
-		bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/pods | jq -c ".[].key | [\"pod\"] + ." | sort
+		bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/pods | jq -c ".[].value[12:16] | [\"pod\"] + ." | sort -u
 		ls /var/lib/monokube/ipam | grep -E "^[0-9a-f.:]+$" | sort'
 }
 
