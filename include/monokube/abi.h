@@ -382,7 +382,8 @@ struct mk_runtime {
 	__u8 host_backends; /* some client's flow may have this host itself as its backend and keep
 			     * its address (externalTrafficPolicy Local) */
 	__u8 frontends_gone; /* some connection may have been opened by a frontend that is gone */
-	__u8 pad[2];
+	__u8 watched; /* program `watch` has the router's slot: packets for local pods go there, too */
+	__u8 pad;
 	__u32 host_ports; /* map host_ports is not empty */
 	/* all NodePorts that the host may ask at a loopback address are from here to there; highest 0: none */
 	__u16 localhost_port_min, localhost_port_max;
@@ -495,8 +496,8 @@ _Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");
 /* ---- flows, watched ---------------------------------------------------------------- */
 
 /* While somebody watches (`monokube monitor`), slot MK_PROG_ROUTER of the chain holds program
- * `watch`, which tells of packets as the router gets them and goes on to MK_PROG_WATCHED. Else
- * nothing runs, and nothing is asked: watching costs those alone who watch. */
+ * `watch`, which tells of packets as the router gets them and goes on to MK_PROG_WATCHED, and
+ * mk_runtime.watched has all packets go there. Else nothing runs, and that byte alone is asked. */
 #define MK_WATCH_FLOWS	      8192 /* a power of two */
 #define MK_WATCH_IDLE_S	      10 /* a flow that was silent for longer is told of again */
 #define MK_WATCH_EVENTS_PER_S 1000 /* of one CPU */

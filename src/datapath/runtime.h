@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/runtime.h - map `runtime`: one entry that the agent, `monokube drops --follow` and
- * the CNI mode change, each its own field, under a lock. */
+/* src/datapath/runtime.h - map `runtime`: one entry that the agent, `monokube monitor`, `monokube drops
+ * --follow` and the CNI mode change, each its own field, under a lock. */
 #ifndef MK_DATAPATH_RUNTIME_H
 #define MK_DATAPATH_RUNTIME_H
 
@@ -13,6 +13,7 @@ struct mk_runtime_change {
 	bool set_host_backends, host_backends;
 	bool set_frontends_gone, frontends_gone;
 	bool set_report_drops, report_drops;
+	bool set_watched, watched;
 	bool set_host_ports, host_ports;
 	/* what is there is widened, or with a highest of 0 forgotten */
 	bool set_localhost_ports;

@@ -70,6 +70,34 @@ static int watch_slot(const char *bpf_dir, const char *state_dir, bool on, struc
 		  : put_into_slot(bpf_dir, "router", "watch", err);
 }
 
+/* Are packets for local pods to come by the slot, too? */
+static int set_watched(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
+{
+	const struct mk_runtime_change change = { .set_watched = true, .watched = on };
+
+	return mk_runtime_change(bpf_dir, state_dir, &change, err);
+}
+
+/* The slot first: a datapath without program `watch` gets no flag. */
+static int begin_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+{
+	int ret = watch_slot(bpf_dir, state_dir, true, err);
+
+	return ret < 0 ? ret : set_watched(bpf_dir, state_dir, true, err);
+}
+
+/* The flag first: a kill in between leaves none. The slot even if that failed. Returns 1 if somebody had been
+ * watching. */
+static int end_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+{
+	int flag = set_watched(bpf_dir, state_dir, false, err);
+	int slot = watch_slot(bpf_dir, state_dir, false, flag < 0 ? NULL : err);
+
+	if (flag < 0 || slot < 0)
+		return flag < 0 ? flag : slot;
+	return flag || slot;
+}
+
 /* ---- what it is told ---------------------------------------------------------------------------- */
 
 struct following {
@@ -94,7 +122,8 @@ static uint64_t left_out(const struct following *following)
 	return sum;
 }
 
-/* Once a second: put off the end, and take the slot again, which an agent that starts takes away. */
+/* Once a second: put off the end, and take again what may be gone: an agent that starts takes the slot away, and
+ * whoever empties map `runtime` the flag. */
 static int beat(struct following *following, struct mk_error *err)
 {
 	struct mk_watch_settings *settings = &following->watcher->settings;
@@ -107,7 +136,7 @@ static int beat(struct following *following, struct mk_error *err)
 	following->next_beat_ns = now_ns + BEAT_NS;
 	settings->until_ns = now_ns + ALIVE_NS;
 	ret = mk_table_put(&following->settings, &zero, settings, err);
-	return ret < 0 ? ret : watch_slot(following->bpf_dir, following->state_dir, true, err);
+	return ret < 0 ? ret : begin_watching(following->bpf_dir, following->state_dir, err);
 }
 
 static int report_drops(const struct following *following, bool on, struct mk_error *err)
@@ -221,7 +250,7 @@ static int follow(struct following *following, const volatile int *stop, struct 
 	if (report_drops(following, false, ret < 0 ? NULL : err) < 0)
 		off = -EINVAL;
 	if (following->watcher->flow &&
-	    watch_slot(following->bpf_dir, following->state_dir, false, ret < 0 ? NULL : err) < 0)
+	    end_watching(following->bpf_dir, following->state_dir, ret < 0 ? NULL : err) < 0)
 		off = -EINVAL;
 	following->watcher->left_out = left_out(following) - before;
 	return ret < 0 ? ret : off;
@@ -267,6 +296,6 @@ int mk_watch_reset_stale(const char *bpf_dir, const char *state_dir, struct mk_e
 	drops = mk_runtime_change(bpf_dir, state_dir, &change, err);
 	if (drops < 0)
 		return drops;
-	flows = watch_slot(bpf_dir, state_dir, false, err);
+	flows = end_watching(bpf_dir, state_dir, err);
 	return flows < 0 ? flows : drops || flows;
 }

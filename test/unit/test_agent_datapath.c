@@ -413,23 +413,27 @@ START_TEST(test_runtime)
 	const struct mk_runtime_change backends = { .set_host_backends = true,
 						    .host_backends = true };
 	const struct mk_runtime_change report = { .set_report_drops = true, .report_drops = true };
+	const struct mk_runtime_change watch = { .set_watched = true, .watched = true };
 	struct mk_table table;
 	struct mk_runtime now;
 	__u32 key = 0;
 
 	mk_datapath_free(fx_attached());
 	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &backends, &fx.err), 1);
+	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &watch, &fx.err), 1);
 	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &report, &fx.err), 1);
 	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &report, &fx.err), 0);
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "runtime", sizeof(key), sizeof(now), &fx.err));
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 1);
+	ck_assert_uint_eq(now.watched, 1);
 #include "datapath/watch.h"
 	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 0);
+	ck_assert_uint_eq(now.watched, 0);
 	mk_table_close(&table);
 }
 END_TEST
@@ -496,45 +500,6 @@ START_TEST(test_localhost_ports)
 }
 END_TEST
 
-/* Which program has the slot. */
-static uint32_t in_router_slot(void)
-{
-	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
-	__u32 slot = MK_PROG_ROUTER, id = 0;
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(fd, &slot, &id), 0);
-	close(fd);
-	return id;
-}
-
-static void put_into_router_slot(const char *program)
-{
-	int chain = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
-	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_PROGS, program, &fx.err);
-	__u32 slot = MK_PROG_ROUTER;
-
-	ck_assert_int_eq(bpf_map_update_elem(chain, &slot, &fd, BPF_ANY), 0);
-	close(fd);
-	close(chain);
-}
-
-/* Somebody watched and was killed: the router gets its slot back, once. */
-START_TEST(test_watch_reset)
-{
-	uint32_t router;
-
-	mk_datapath_free(fx_attached());
-	router = in_router_slot();
-	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
-	put_into_router_slot("watch");
-	ck_assert_uint_ne(in_router_slot(), router);
-	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
-	ck_assert_uint_eq(in_router_slot(), router);
-	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
-}
-END_TEST
-
 START_TEST(test_removed)
 {
 	unsigned int maps = fx_object_maps();
@@ -578,7 +543,6 @@ int main(void)
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_udp_ports);
 	tcase_add_test(tc, test_localhost_ports);
-	tcase_add_test(tc, test_watch_reset);
 	tcase_add_test(tc, test_removed);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

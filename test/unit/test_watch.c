@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who watches takes the router's slot of the chain and has all packets come there: both as long as he lives. */
+#include <bpf/bpf.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "datapath/runtime.h"
+#include "datapath/table.h"
+#include "datapath/watch.h"
+#include "unit/datapath_fixture.h"
+
+/* Which program has the slot. */
+static uint32_t in_router_slot(void)
+{
+	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
+	__u32 slot = MK_PROG_ROUTER, id = 0;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fd, &slot, &id), 0);
+	close(fd);
+	return id;
+}
+
+static void put_into_router_slot(const char *program)
+{
+	int chain = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
+	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_PROGS, program, &fx.err);
+	__u32 slot = MK_PROG_ROUTER;
+
+	ck_assert_int_eq(bpf_map_update_elem(chain, &slot, &fd, BPF_ANY), 0);
+	close(fd);
+	close(chain);
+}
+
+static bool has_flag(void)
+{
+	struct mk_table table;
+	struct mk_runtime now;
+	__u32 key = 0;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "runtime", sizeof(key), sizeof(now), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
+	mk_table_close(&table);
+	return now.watched;
+}
+
+static void put_flag(bool on)
+{
+	const struct mk_runtime_change change = { .set_watched = true, .watched = on };
+
+	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &change, &fx.err), 1);
+}
+
+/* Somebody watched and was killed, at whatever moment: the agent takes back what he left, once. */
+START_TEST(test_reset)
+{
+	const bool slot = _i & 1, flag = _i & 2;
+	uint32_t router;
+
+	mk_datapath_free(fx_attached());
+	router = in_router_slot();
+	if (slot)
+		put_into_router_slot("watch");
+	if (flag)
+		put_flag(true);
+	ck_assert_int_eq(in_router_slot() != router, slot);
+	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), slot || flag);
+	ck_assert_uint_eq(in_router_slot(), router);
+	ck_assert(!has_flag());
+	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
+}
+END_TEST
+
+static void see_flow(void *ctx, const struct mk_flow_event *event)
+{
+	(void)ctx;
+	(void)event;
+}
+
+static volatile int stop;
+
+/* Returns NULL if it ended well. */
+static void *follow(void *failed)
+{
+	struct mk_watcher watcher = { .flow = see_flow };
+
+	return mk_watch_follow(fx.bpf_dir, fx.state_dir, &watcher, &stop, NULL) < 0 ? failed : NULL;
+}
+
+static void wait_until_watched(uint32_t router)
+{
+	for (int i = 0; i < 500 && (in_router_slot() == router || !has_flag()); i++)
+		usleep(20 * 1000);
+	ck_assert_uint_ne(in_router_slot(), router);
+	ck_assert(has_flag());
+}
+
+/* An agent that starts takes the slot away, one that repairs map `runtime` the flag. */
+START_TEST(test_taken_again)
+{
+	pthread_t watcher;
+	void *failed;
+	uint32_t router;
+
+	mk_datapath_free(fx_attached());
+	router = in_router_slot();
+	ck_assert_int_eq(pthread_create(&watcher, NULL, follow, &fx), 0);
+	wait_until_watched(router);
+	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0); /* alive */
+	put_flag(false);
+	wait_until_watched(router);
+	put_into_router_slot("router");
+	wait_until_watched(router);
+	stop = 1;
+	ck_assert_int_eq(pthread_join(watcher, &failed), 0);
+	ck_assert_ptr_null(failed);
+	ck_assert_uint_eq(in_router_slot(), router);
+	ck_assert(!has_flag());
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("watch");
+	TCase *tc = tcase_create("watch");
+
+	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, test_reset, 0, 4);
+	tcase_add_test(tc, test_taken_again);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
