@@ -2,11 +2,12 @@
 /* bpf/elb.bpf.c - external load balancer. Uplink ingress, after nat: traffic from outside towards
  * NodePort, externalIPs and load-balancer addresses gets a backend by Maglev's choice; with policy
  * Cluster it gets the virtual pod address as its source as well, in the same session, so that the
- * answer comes back here. Towards a host port it gets its pod. Then: router. What is for nobody of
- * ours goes up the host's stack.
+ * answer comes back here. Towards a host port it gets its pod. Then: into a local pod, or router.
+ * What is for nobody of ours goes up the host's stack.
  * Uplink egress: answers of backends that live in the host's own network. */
 #include "beside.h"
 #include "chain.h"
+#include "deliver.h"
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
@@ -45,7 +46,7 @@ opened:
 		account_drop(request.account_id, ret);
 		return service_reject(skb, ctx, pkt, ret);
 	}
-	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+	return route_next(skb, ctx, pkt);
 }
 
 static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -55,7 +56,7 @@ static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ct
 
 	if (ret != MK_PARSED)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
-	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+	return route_next(skb, ctx, pkt);
 }
 
 static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -121,7 +122,7 @@ int elb(struct __sk_buff *skb)
 	    CHAIN_TRANSLATED) { /* nat's answer; it may belong to a Service's session too */
 		if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit))
 			return follow_session(skb, &ctx, &pkt, &hit);
-		return chain_next(skb, &ctx, &pkt, MK_PROG_ROUTER);
+		return route_next(skb, &ctx, &pkt);
 	}
 	/* the frontend first: the host's own traffic pays for one lookup, not for three */
 	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/ilb.bpf.c - internal load balancer, first program of the hooks pod, host and overlay: traffic
  * of local pods and of the host towards a Service gets a backend as its destination, towards a host
- * port its pod; answers get the address back that was asked, whoever opened the session. Then:
- * router. */
+ * port its pod; answers get the address back that was asked, whoever opened the session. Then: into a
+ * local pod, or router. */
 #include "beside.h"
 #include "chain.h"
+#include "deliver.h"
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
@@ -215,7 +216,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 		session_end(SERVICE_SESSIONS, pkt, &hit);
 	if (ret != MK_PARSED)
 		return service_reject(skb, ctx, pkt, ret);
-	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+	return route_next(skb, ctx, pkt);
 }
 
 static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/router.bpf.c - where does the destination live: a local pod, another node, this host,
- * outside? Gives the packet its next MAC addresses, one TTL less, and its way. The program `error`
+ * outside? Gives the packet its next MAC addresses, one TTL less, and its way. What most packets need of
+ * that, the way into a local pod, ilb and elb know themselves (deliver.h). The program `error`
  * answers instead: it turns the packet into an ICMP error about itself, which is then routed. */
 #include "chain.h"
+#include "deliver.h"
 #include "icmp_error.h"
 #include "overlay.h"
 #include "service.h"
@@ -21,48 +23,22 @@ static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct pack
 	return skb->len - MK_L3_OFF;
 }
 
-/* One hop less, unless the host's own stack did that or sends itself. Returns MK_PARSED or
- * MK_DROP_TTL_EXPIRED. */
-static __always_inline int hop(const struct chain_ctx *ctx, struct iphdr *ip)
-{
-	if (ctx->hook == MK_HOOK_HOST)
-		return MK_PARSED;
-	return rewrite_ttl(ip) ? MK_DROP_TTL_EXPIRED : MK_PARSED;
-}
-
 static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {
 	return chain_error(skb, ctx, pkt, MK_DROP_TTL_EXPIRED, ICMP_TIME_EXCEEDED, ICMP_EXC_TTL, 0);
 }
 
-/* Ethernet and IP header, in one bounds check. */
-struct frame {
-	struct ethhdr *eth;
-	struct iphdr *ip;
-};
-
-static __always_inline int frame_of(struct __sk_buff *skb, struct frame *frame)
-{
-	frame->eth = packet_at(skb, 0, MK_L3_OFF + sizeof(struct iphdr));
-	frame->ip = (void *)frame->eth + MK_L3_OFF;
-	return frame->eth ? 0 : -1;
-}
-
 static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 				  const struct packet *pkt)
 {
-	struct mk_pod *pod = pod_find(&pkt->tuple.daddr);
-	struct frame frame;
+	int verdict, ret = deliver(skb, ctx, pkt, &verdict);
 
-	if (!pod)
-		return drop(skb, ctx->hook, MK_DROP_NO_POD, &pkt->tuple);
-	if (frame_of(skb, &frame))
-		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (hop(ctx, frame.ip) != MK_PARSED)
+	if (ret == MK_PARSED)
+		return verdict;
+	if (ret == MK_DROP_TTL_EXPIRED)
 		return expired(skb, ctx, pkt);
-	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
-	return bpf_redirect_peer(pod->ifindex, 0);
+	return drop(skb, ctx->hook, ret, &pkt->tuple);
 }
 
 /* Up the host's stack. Where the host's route to the source is through the host veth, the packet
@@ -245,8 +221,7 @@ int router(struct __sk_buff *skb)
 	if (ctx.flags & CHAIN_OF_SESSION)
 		return ctx.flags & CHAIN_LOOPBACK ? to_loopback(skb, &ctx, &pkt)
 						  : to_host(skb, &ctx, &pkt);
-	/* most packets are for a local pod: no trie for them; the gateway is in that range too */
-	if (is_local_pod_range(&pkt.tuple.daddr) && !is_addr(&pkt.tuple.daddr, mk_node_gateway()))
+	if (is_local_pod(&pkt.tuple.daddr)) /* no trie for them */
 		return to_pod(skb, &ctx, &pkt);
 	return route(skb, &ctx, &pkt);
 }

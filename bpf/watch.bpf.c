@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/watch.bpf.c - `monokube monitor`: in the router's slot of the chain while somebody watches, tells
- * of the first packet of each flow and of a sample of the others, at most so many a second, and goes on
- * to the router. Changes nothing of the packet, nor of what the chain knows about it. */
+/* bpf/watch.bpf.c - `monokube monitor`: in the router's slot of the chain while somebody watches, where
+ * all packets come then (mk_runtime.watched), tells of the first packet of each flow and of a sample of
+ * the others, at most so many a second, and goes on to the router. Changes nothing of the packet, nor of
+ * what the chain knows about it. */
 #include "chain.h"
 #include "session.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/watch.h - packets, told of as they go by: program `watch` takes the router's place in
- * the chain while somebody reads what it tells (abi.h, "flows, watched"). */
+ * the chain, and all packets come by there, while somebody reads what it tells (abi.h, "flows,
+ * watched"). */
 #ifndef MK_DATAPATH_WATCH_H
 #define MK_DATAPATH_WATCH_H
 

@@ -231,9 +231,13 @@ void fixture_udp_backend_port(uint16_t port)
 void fixture_watch(const struct mk_watch_settings *settings)
 {
 	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)fixture_program("watch");
+	struct mk_runtime runtime;
 
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("watch_settings"), &zero, settings, 0), 0);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	runtime.watched = 1;
+	fixture_runtime(&runtime);
 }
 
 void fixture_break_chain(enum mk_prog slot)

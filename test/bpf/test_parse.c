@@ -247,7 +247,7 @@ END_TEST
 
 START_TEST(test_chain_broken)
 {
-	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.244.1.3:80", NULL);
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.244.2.7:80", NULL);
 
 	fixture_break_chain(MK_PROG_ROUTER);
 	fixture_expect("empty slot", MK_HOOK_POD, &in, DROPPED, NULL);
