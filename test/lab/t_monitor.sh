@@ -35,7 +35,7 @@ monitor_lab_up()
 	services >"$TMP/services.yaml"
 	lab apply "$TMP/services.yaml"
 	CLIENT=$(lab pod node1 client)
-	lab pod node1 other >/dev/null
+	OTHER=$(lab pod node1 other)
 	WEB=$(lab pod node2 web)
 	on web python3 -m http.server --directory "$TMP" 8000 >/dev/null 2>&1 </dev/null &
 	wait_for 10 on web curl -sf http://127.0.0.1:8000/ -o /dev/null
@@ -47,14 +47,17 @@ are_named() { mk services | grep -q default/web && mk services | grep -q default
 
 mk() { on node1 "$MK_BIN" "$@"; }
 ask() { on "$1" curl -sf --max-time 1 "http://$VIP/" -o /dev/null; }
+ping_other() { on client ping -c 1 -W 5 "$OTHER" >/dev/null; }
 ping_outside() { on "$1" ping -c 1 -W 5 203.0.113.10 >/dev/null; }
 ask_nobody() { on client ping -c 1 -W 1 10.244.1.200 >/dev/null || true; }
 ask_empty() { on client curl -sf --max-time 1 http://10.96.46.3/ -o /dev/null || true; }
 
 # Which program a slot of the chain holds: of 0 the router, or who watches; of 4 the router.
 slot() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/chain key "$1" 0 0 0 | jq -c .value; }
-is_watched() { [[ $(slot 0) != "$(slot 4)" ]]; }
-is_not_watched() { [[ $(slot 0) == "$(slot 4)" ]]; }
+# Do packets for local pods come by there, too? (mk_runtime.watched)
+flag() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/runtime key 0 0 0 0 | jq -r '.value[6]'; }
+is_watched() { [[ $(slot 0) != "$(slot 4)" && $(flag) == 0x01 ]]; }
+is_not_watched() { [[ $(slot 0) == "$(slot 4)" && $(flag) == 0x00 ]]; }
 
 # watch FILE ARGS...: in the background, its process in MONITOR; returns when it sees packets.
 watch()
@@ -83,12 +86,14 @@ flows()
 {
 	watch all -o json
 	ask client
+	ping_other
 	ping_outside client
 	ask_nobody
 	ask_empty
 	expect_told all '.from | startswith("'"$CLIENT"':")'
 	expect_told all '.verdict == "to-node" and .to == "'$VIP':80" and .newTo == "'"$WEB"':8000" and .hook == "pod"
 		and .fromName == "pod default/client" and .service == "default/web" and .tcpFlags == "S" and .state == "new"'
+	expect_told all '.verdict == "to-pod" and .fromName == "pod default/client" and .toName == "pod default/other" and .hook == "pod"'
 	expect_told all '.verdict == "to-pod" and .from == "'"$WEB"':8000" and .newFrom == "'$VIP':80" and .hook == "overlay"
 		and .tcpFlags == "SA"'
 	expect_told all '.verdict == "to-outside" and .protocol == "ICMP" and (.newFrom | startswith("192.168.99.11"))'
