@@ -223,17 +223,18 @@ static int read_hash_of_pods(const struct mk_table *from, struct mk_pod **pods, 
 			     struct mk_error *err)
 {
 	cleanup_free struct mk_addr *keys = NULL;
-	int ret = mk_table_keys(from, (void **)&keys, count, err);
-	struct mk_pod *list = ret == 0 ? calloc(*count + 1, sizeof(*list)) : NULL;
+	size_t listed;
+	int ret = mk_table_keys(from, (void **)&keys, &listed, err);
+	struct mk_pod *list = ret == 0 ? calloc(listed + 1, sizeof(*list)) : NULL;
 
 	if (ret < 0)
 		return ret;
 	*pods = list;
 	if (!list)
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
-	for (size_t i = 0; i < *count; i++)
-		if (bpf_map_lookup_elem(from->fd, &keys[i], &list[i]) == 0)
-			list[i].addr = keys[i];
+	for (size_t i = 0; i < listed; i++)
+		if (bpf_map_lookup_elem(from->fd, &keys[i], &list[*count]) == 0)
+			list[(*count)++].addr = keys[i];
 	return 0;
 }
 
@@ -245,14 +246,14 @@ static int put_pod(const struct mk_table *to, const struct mk_pod *pod, bool onl
 	struct mk_pod there;
 	int ret;
 
-	if (!pod->addr.word[0] || (only_add && mk_pod_table_get(to, &pod->addr, &there, NULL) == 0))
+	if (only_add && mk_pod_table_get(to, &pod->addr, &there, NULL) == 0)
 		return 0;
 	ret = mk_pod_table_put(to, pod, &why);
 	if (ret == -EEXIST)
 		mk_log_error("pod is not taken over: %s", mk_error_text(&why));
-	else if (ret < 0)
-		*err = why;
-	return ret == -EEXIST ? 0 : ret;
+	if (ret == 0 || ret == -EEXIST)
+		return 0;
+	return mk_error_set(err, -ret, "%s", mk_error_text(&why));
 }
 
 static int copy_pods(const struct mk_table *from, const struct mk_table *to, bool only_add,
