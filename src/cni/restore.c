@@ -67,6 +67,20 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 	return missing;
 }
 
+/* Returns 1, 0 where the slot is another pod's, which keeps nobody else from getting his back, or an error. */
+static int put_back(struct restoring *restoring, const struct mk_pod *pod)
+{
+	struct mk_error why = { 0 };
+	int ret = mk_pod_table_put(&restoring->pods, pod, &why);
+
+	if (ret == 0)
+		return 1;
+	if (ret != -EEXIST)
+		return mk_error_set(restoring->err, -ret, "%s", mk_error_text(&why));
+	mk_log_error("entry of a pod is missing: %s", mk_error_text(&why));
+	return 0;
+}
+
 static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct restoring *restoring = ctx;
@@ -84,8 +98,8 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 		return ret == -ENODEV ? 0 : ret;
 	pod = mk_pod_of(&link, &mac);
 	pod.addr = mk_ip_to_addr(ip);
-	ret = mk_pod_table_put(&restoring->pods, &pod, restoring->err);
-	if (ret < 0)
+	ret = put_back(restoring, &pod);
+	if (ret <= 0)
 		return ret;
 	mk_log_warn("entry of a pod was missing and is back map=pods ip=%s device=%s container=%s",
 		    mk_ip_format(ip, text), host_name, owner->container_id);

@@ -11,8 +11,8 @@
 
 /* Put back the entry of every allocated address whose pod has the host's end of its veth pair. Cheap
  * where nothing is missing: no address file is read. While an ADD or DEL is under way nothing is done.
- * *@in_vain: addresses without an entry have no device either, which is the reaper's business. Returns
- * how many, and logs each. */
+ * *@in_vain: addresses without an entry have no device either, which is the reaper's business, or their slot
+ * in map pods is another pod's, which the log says. Returns how many, and logs each. */
 mk_must_check int mk_cni_restore(const char *state_dir, const char *bpf_dir,
 				 const char *veth_prefix, bool *in_vain, struct mk_error *err);
 

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "cni/reap.h"
+#include "cni/restore.h"
 #include "datapath/pods.h"
 #include "unit/cni_node.h"
 
@@ -189,6 +190,31 @@ START_TEST(test_slot_of_former_cidr)
 }
 END_TEST
 
+/* A pod whose slot another one has keeps nobody else from getting the entry back. */
+START_TEST(test_restore_beside_former_cidr)
+{
+	static const char *const names[] = { "a", "b", "c" };
+	cleanup_pods struct mk_pods *pods = mk_pods_open(BPF_DIR, STATE, &err);
+	const struct mk_pod other = { .ifindex = 4711 };
+	struct mk_ip ip = { .family = AF_INET };
+	bool in_vain;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
+		new_netns(names[i]);
+		ck_assert_int_eq(call("ADD", names[i], netns_path(names[i]), "1.0.0", ""), 0);
+		ip.v4.s_addr = htonl(0x0af40102 + (uint32_t)i);
+		ck_ok(mk_pods_delete(pods, &ip, &err));
+	}
+	ip.v4.s_addr = htonl(0x0af40302);
+	ck_ok(mk_pods_put(pods, &ip, &other, &err));
+	mk_pods_free(mk_steal_ptr(pods));
+	ck_assert_int_eq(mk_cni_restore(STATE, BPF_DIR, "mk", &in_vain, &err), 2);
+	ck_assert_int_eq(mk_cni_restore(STATE, BPF_DIR, "mk", &in_vain, &err), 0);
+	ck_assert(in_vain);
+	ck_assert_int_eq(pod_entries(), 3);
+}
+END_TEST
+
 START_TEST(test_add_full)
 {
 	static const char small[] = ",\"podCIDR\":\"10.244.1.240/29\"";
@@ -288,6 +314,7 @@ int main(void)
 	tcase_add_test(tc, test_add_without_datapath);
 	tcase_add_test(tc, test_add_undone);
 	tcase_add_test(tc, test_slot_of_former_cidr);
+	tcase_add_test(tc, test_restore_beside_former_cidr);
 	tcase_add_test(tc, test_add_full);
 	tcase_add_test(tc, test_add_killed);
 	tcase_add_test(tc, test_64_at_once);
