@@ -1,47 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/rewrite.h - changing a packet: addresses, ports, checksums, TTL, MAC addresses.
  *
- * Checksums of layer 4 go through bpf_l4_csum_replace(), which knows whether the kernel has
+ * Checksums of layer 4 see new addresses by bpf_l4_csum_replace(), which knows whether the kernel has
  * still to complete them (CHECKSUM_PARTIAL: the field holds the pseudo header's sum, so only
- * addresses count) and keeps UDP's "no checksum" (0) as it is. The IP header is always complete,
+ * addresses count) and keeps UDP's "no checksum" (0) as it is. What it made of the field tells which it was, so
+ * new ports need no second call (checksum.h). The IP header is always complete,
  * so its checksum is updated in place (RFC 1624), and a change of header and checksum together
  * leaves a CHECKSUM_COMPLETE sum true. */
 #ifndef MK_BPF_REWRITE_H
 #define MK_BPF_REWRITE_H
 
 #include "chain.h"
+#include "checksum.h"
 #include "sctp.h"
-
-static __always_inline __sum16 csum_fold(__u32 sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (__sum16)~sum;
-}
-
-static __always_inline void csum_add_diff(__sum16 *check, __u32 diff)
-{
-	__u64 sum = (__u64)(__u16) ~*check + diff;
-
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	*check = csum_fold((__u32)sum);
-}
-
-/* The difference that a checksum sees where @from becomes @to (RFC 1624: -m + m'); 0 if they are equal.
- * Arithmetic and no bpf_csum_diff(): a helper costs as much as the rest of a translation. */
-static __always_inline __u32 csum_diff(const __be32 *from, const __be32 *to, int words)
-{
-	__u64 sum = 0;
-	int is_same = 1;
-
-	for (int i = 0; i < words; i++) {
-		is_same &= from[i] == to[i];
-		sum += (__u64)(__u32)~from[i] + to[i];
-	}
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	return is_same ? 0 : (__u32)sum;
-}
 
 /* saddr and daddr stand side by side in struct mk_tuple as they do in the header, and so do the
  * ports: each pair is one checksum difference. */
@@ -81,10 +52,33 @@ static __always_inline int rewrite_ports(struct __sk_buff *skb, __u32 l4_off,
 	return 0;
 }
 
+/* The field at @field, which held @before, sees that ports have changed by @ports: the addresses, by @addrs, it
+ * has seen. */
+static __always_inline int rewrite_csum_of_ports(struct __sk_buff *skb, __u32 field, __u64 flags,
+						 __sum16 before, __u32 addrs, __u32 ports)
+{
+	__sum16 *check;
+
+	if (csum_is_zero(addrs))
+		return bpf_l4_csum_replace(skb, field, 0, ports, flags) ? -1 : 0;
+	check = packet_at(skb, field, sizeof(*check));
+	if (!check)
+		return -1;
+	if (flags & BPF_F_MARK_MANGLED_0 && before == 0)
+		return 0;
+	if (csum_was_partial(before, *check, addrs))
+		return 0;
+	csum_add_diff(check, ports);
+	if (flags & BPF_F_MARK_MANGLED_0 && *check == 0)
+		*check = 0xffff;
+	return 0;
+}
+
 static __always_inline int rewrite_tcp_udp(struct __sk_buff *skb, const struct packet *pkt,
 					   const struct mk_tuple *to, __u32 addrs)
 {
 	__u32 ports = port_diff(&pkt->tuple, to), field = pkt->l4_off;
+	__sum16 *check, before;
 	__u64 flags = 0;
 
 	if (pkt->l4 == MK_L4_UDP) {
@@ -93,13 +87,13 @@ static __always_inline int rewrite_tcp_udp(struct __sk_buff *skb, const struct p
 	} else {
 		field += offsetof(struct tcphdr, check);
 	}
-	if (rewrite_ports(skb, pkt->l4_off, to))
+	check = packet_at(skb, field, sizeof(*check));
+	if (!check || rewrite_ports(skb, pkt->l4_off, to))
 		return -1;
+	before = *check;
 	if (addrs && bpf_l4_csum_replace(skb, field, 0, addrs, flags | BPF_F_PSEUDO_HDR))
 		return -1;
-	if (ports && bpf_l4_csum_replace(skb, field, 0, ports, flags))
-		return -1;
-	return 0;
+	return ports ? rewrite_csum_of_ports(skb, field, flags, before, addrs, ports) : 0;
 }
 
 static __always_inline int rewrite_echo(struct __sk_buff *skb, const struct packet *pkt,

@@ -419,12 +419,28 @@ void fixture_gso(unsigned segments, unsigned segment_bytes)
 	gso.gso_size = segment_bytes;
 }
 
+#ifndef BPF_F_TEST_SKB_CHECKSUM_COMPLETE
+#define BPF_F_TEST_SKB_CHECKSUM_COMPLETE (1U << 2) /* since Linux 6.16 */
+#endif
+static __u32 run_flags;
+
+bool fixture_checksum_complete(void)
+{
+	const struct frame any = frame_make("udp 10.244.1.2:1 > 10.244.1.3:1", NULL);
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = any.byte, .data_size_in = (__u32)any.length,
+		    .repeat = 1, .flags = BPF_F_TEST_SKB_CHECKSUM_COMPLETE);
+
+	if (bpf_prog_test_run_opts(fixture_program("ilb_lo_egress"), &opts) == 0)
+		run_flags = opts.flags;
+	return run_flags;
+}
+
 static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, unsigned repeat,
 		 __u32 *duration_ns)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in->byte, .data_size_in = (__u32)in->length,
 		    .data_out = out->byte, .data_size_out = sizeof(out->byte),
-		    .repeat = (int)repeat);
+		    .repeat = (int)repeat, .flags = run_flags);
 	int ret;
 
 	if (gso.gso_segs) {

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/checksum.h - the Internet checksum (RFC 1071) and how it changes (RFC 1624): arithmetic alone, in
+ * whatever order the bytes are. A difference is what a sum has more than before, in 32 bits; in ones' complement 0
+ * has two forms. */
+#ifndef MK_BPF_CHECKSUM_H
+#define MK_BPF_CHECKSUM_H
+
+#include <linux/types.h>
+
+static __always_inline __sum16 csum_fold(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (__sum16)~sum;
+}
+
+static __always_inline void csum_add_diff(__sum16 *check, __u32 diff)
+{
+	__u64 sum = (__u64)(__u16) ~*check + diff;
+
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	*check = csum_fold((__u32)sum);
+}
+
+/* The difference that a checksum sees where @from becomes @to (RFC 1624: -m + m'); 0 if they are equal.
+ * Arithmetic and no bpf_csum_diff(): a helper costs as much as the rest of a translation. */
+static __always_inline __u32 csum_diff(const __be32 *from, const __be32 *to, int words)
+{
+	__u64 sum = 0;
+	int is_same = 1;
+
+	for (int i = 0; i < words; i++) {
+		is_same &= from[i] == to[i];
+		sum += (__u64)(__u32)~from[i] + to[i];
+	}
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	return is_same ? 0 : (__u32)sum;
+}
+
+static __always_inline int csum_is_zero(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (__u16)csum_fold((__u32)((sum & 0xffff) + (sum >> 16)));
+	return sum == 0 || sum == 0xffff;
+}
+
+/* A checksum field held @before, and bpf_l4_csum_replace() with BPF_F_PSEUDO_HDR has made it see that the addresses
+ * have changed by @diff, which is not 0: now it holds @after. Is it the sum of the pseudo header alone, which
+ * the kernel has still to complete (CHECKSUM_PARTIAL)? To that the difference was added
+ * (net/core/utils.c: inet_proto_csum_replace_by_diff()). From a checksum, the complement of a sum, it was taken off. There
+ * is no telling the two apart if it is 0. */
+static __always_inline int csum_was_partial(__sum16 before, __sum16 after, __u32 diff)
+{
+	return csum_is_zero((__u64)before + diff + (__u16)~after);
+}
+
+#endif
