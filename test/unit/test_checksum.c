@@ -154,7 +154,8 @@ START_TEST(test_forms_of_zero)
 		ck_assert(!csum_is_zero(diff));
 		ck_assert(csum_was_partial(0, up, diff) && csum_was_partial(0xffff, up, diff));
 		ck_assert(csum_was_partial(down, 0, diff) && csum_was_partial(down, 0xffff, diff));
-		ck_assert(!csum_was_partial(0, down, diff) && !csum_was_partial(0xffff, down, diff));
+		ck_assert(!csum_was_partial(0, down, diff) &&
+			  !csum_was_partial(0xffff, down, diff));
 		ck_assert(!csum_was_partial(up, 0, diff) && !csum_was_partial(up, 0xffff, diff));
 	}
 	ck_assert(csum_is_zero(0) && csum_is_zero(0xffff) && csum_is_zero(0xffffffff));
