@@ -163,6 +163,8 @@ void fixture_host_address(const char *address)
 	put_route(address, 32, MK_ROUTE_HOST, NULL);
 }
 
+static __u32 run_flags; /* of BPF_PROG_TEST_RUN */
+
 void fixture_reset(void)
 {
 	static const char *const tables[] = {
@@ -183,6 +185,7 @@ void fixture_reset(void)
 	clear_pods();
 	clear_drops();
 	fixture_gso(0, 0);
+	run_flags = 0;
 	put_room(FIXTURE_ROOM);
 	cpus_one(false);
 	fixture_runtime(&quiet);
@@ -422,8 +425,6 @@ void fixture_gso(unsigned segments, unsigned segment_bytes)
 #ifndef BPF_F_TEST_SKB_CHECKSUM_COMPLETE
 #define BPF_F_TEST_SKB_CHECKSUM_COMPLETE (1U << 2) /* since Linux 6.16 */
 #endif
-static __u32 run_flags;
-
 bool fixture_checksum_complete(void)
 {
 	const struct frame any = frame_make("udp 10.244.1.2:1 > 10.244.1.3:1", NULL);

@@ -48,7 +48,7 @@ void fixture_reset(void);
 /* Egress of the loopback device; what it drops counts as the host hook's. */
 #define HOOK_LOOPBACK MK_HOOK_COUNT
 
-/* From now on, in this test, frames have a sum over all of them from the device (CHECKSUM_COMPLETE), and a program that
+/* Until the next fixture_reset() frames have a sum over all of them from the device (CHECKSUM_COMPLETE), and a program that
  * leaves it wrong fails ("Bad message"). Returns false if the kernel cannot: then nothing changes. */
 bool fixture_checksum_complete(void);
 
