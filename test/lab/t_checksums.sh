@@ -6,46 +6,20 @@
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/services.sh
+. "$HERE/lib/services.sh"
 
-NODE1=192.168.99.11
-WORLD=192.168.99.200
-NEAR_VIP=10.96.55.1
-FAR_VIP=10.96.55.2
+number here 1
+number there 2
 
-# service NAME VIP HUNDREDS: node ports 30HUNDREDS..; the ports change
-service()
+# Seen from node1; all ports change.
+objects()
 {
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: $1}
-		spec:
-		  type: NodePort
-		  clusterIP: $2
-		  selector: {app: $1}
-		  ports:
-		  - {name: udp, port: 53, targetPort: 5353, protocol: UDP, nodePort: 30${3}53}
-		  - {name: tcp, port: 80, targetPort: 8080, protocol: TCP, nodePort: 30${3}80}
-	END
+	service here NodePort
+	endpoints here web-1
+	service there NodePort
+	endpoints there web-2
 }
-
-checksums_lab_up()
-{
-	local who
-	lab up 2
-	service near "$NEAR_VIP" 0 >"$TMP/near.yaml"
-	service far "$FAR_VIP" 1 >"$TMP/far.yaml"
-	lab apply "$TMP/near.yaml" "$TMP/far.yaml"
-	lab pod node1 client >/dev/null
-	lab pod node1 near >/dev/null
-	lab pod node2 far >/dev/null
-	for who in near far world; do serve "$who" "$who" --udp 5353 --tcp 8080; done
-	wait_for 5 ask client udp "$NEAR_VIP:53"
-	wait_for 5 ask client udp "$FAR_VIP:53"
-	for who in client near far world node1; do watch "$who"; done
-}
-
-explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
 
 # watch WHERE: what arrives there goes to the end of $TMP/sums.WHERE
 watch()
@@ -71,15 +45,19 @@ talk()
 	[[ $1 == node* ]] || arrived "$1" "$2" "$5"
 }
 
-checksums_lab_up
-for proto in tcp:80:8080 udp:53:5353; do
-	IFS=: read -r name port target <<<"$proto"
-	number=0${port: -2}
-	check "pod to Service on its node: left to the device, $name" talk client "$name" "$NEAR_VIP:$port" near partial
-	check "pod to Service on another node, $name" talk client "$name" "$FAR_VIP:$port" far "(partial|complete)"
-	check "pod to outside, masqueraded, $name" talk client "$name" "$WORLD:$target" world "(partial|complete)"
-	check "world to NodePort, backend there, $name" talk world "$name" "$NODE1:30$number" near "(partial|complete)"
-	check "world to NodePort, backend elsewhere, $name" talk world "$name" "$NODE1:301$port" far "(partial|complete)"
-	check "host to Service, $name" talk node1 "$name" "$NEAR_VIP:$port" near "(partial|complete)"
+services_lab_up
+objects | apply services
+serve world world --tcp 8080 --udp 5353
+for name in here there; do wait_for 10 ask client-1 udp "$(where "vip $name")"; done
+for who in client-1 web-1 web-2 world node1; do watch "$who"; done
+any="(partial|complete)"
+for proto in tcp:8080 udp:5353; do
+	IFS=: read -r name port <<<"$proto"
+	check "pod to Service on its node: left to the device, $name" talk client-1 "$name" "$(where "vip here")" web-1 partial
+	check "pod to Service on another node, $name" talk client-1 "$name" "$(where "vip there")" web-2 "$any"
+	check "pod to outside, masqueraded, $name" talk client-1 "$name" "${ADDR[world]}:$port" world "$any"
+	check "world to NodePort, backend there, $name" talk world "$name" "$(where "node1 here")" web-1 "$any"
+	check "world to NodePort, backend elsewhere, $name" talk world "$name" "$(where "node1 there")" web-2 "$any"
+	check "host to Service, $name" talk node1 "$name" "$(where "vip here")" web-1 "$any"
 done
 finish
