@@ -13,8 +13,8 @@ static struct mk_addr address_of(const struct mk_tuple *tuple)
 	return mk_addr_is_loopback(&tuple->daddr) ? mk_ip_to_addr(&localhost) : tuple->daddr;
 }
 
-static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tuple *tuple,
-			 enum mk_scope scope)
+static const struct frontend *find_frontend(const struct mk_service_sync *sync,
+					    const struct mk_tuple *tuple, enum mk_scope scope)
 {
 	const struct mk_service_key key = {
 		.addr = address_of(tuple),
@@ -28,32 +28,44 @@ static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tup
 	return frontend;
 }
 
+static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tuple *tuple,
+			 enum mk_scope scope)
+{
+	return find_frontend(sync, tuple, scope) != NULL;
+}
+
 static bool opened_service(const struct mk_session *session)
 {
 	return session->flags & MK_SESSION_FORWARD && session->service_id;
 }
 
+/* Does the Service that has @frontend now serve by @backend? A Service without any serving endpoint
+ * keeps its flows. So does a frontend of an earlier agent, whose Service is not known yet. */
+static bool keeps(const struct frontend *frontend, const struct mk_live_backend *backend)
+{
+	const struct service *owner = frontend ? frontend->owner : NULL;
+
+	if (!frontend)
+		return false;
+	return !owner || owner->live_count == 0 ||
+	       mk_sync_is_live(owner->live, owner->live_count, backend);
+}
+
+/* The Service is found by the address that the client uses, not by the backend set of the session:
+ * sets come and go with policies and endpoints while the flow lasts. */
 bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				 const struct mk_session *session)
 {
-	struct mk_live_backend backend = {
+	const struct mk_live_backend backend = {
 		.ip = mk_ip_from_addr(&session->to.daddr),
 		.port = ntohs(session->to.dport),
 		.proto = key->proto,
 	};
-	const struct service *owner;
-	const struct set *set;
 
 	if (key->proto != IPPROTO_UDP || !opened_service(session))
 		return false;
-	if (!has_frontend(sync, key, MK_SCOPE_INTERNAL) &&
-	    !has_frontend(sync, key, MK_SCOPE_EXTERNAL))
-		return true;
-	set = mk_sync_set(sync, session->service_id);
-	owner = set ? set->owner : NULL;
-	if (!owner || owner->live_count == 0)
-		return false;
-	return !mk_sync_is_live(owner->live, owner->live_count, &backend);
+	return !keeps(find_frontend(sync, key, MK_SCOPE_INTERNAL), &backend) &&
+	       !keeps(find_frontend(sync, key, MK_SCOPE_EXTERNAL), &backend);
 }
 
 /* Which scope opened it the session does not tell; as a rule they go together. From outside nobody
