@@ -77,29 +77,23 @@ unsigned long mk_log_count(enum mk_log_level level)
 
 /* ---- so many of a kind ----------------------------------------------------------------------- */
 
-#define KINDS	      64 /* a power of two; kinds that share a slot share its tokens */
 #define KIND_BURST    30
 #define KIND_REFILL_S 1 /* for one more line */
 
-static struct kind {
-	const char *fmt; /* the first that came; NULL: none yet */
-	enum mk_log_level level;
-	unsigned int spent; /* tokens */
-	unsigned long suppressed;
-	uint64_t refilled_ns;
-} kinds[KINDS];
+static struct mk_log_site *sites; /* those that have logged something */
 
-static struct kind *kind_of(enum mk_log_level level, const char *fmt)
+static void remember(struct mk_log_site *site, enum mk_log_level level, const char *fmt)
 {
-	struct kind *kind = &kinds[((uintptr_t)fmt * 0x9e3779b97f4a7c15ULL) >> 58 & (KINDS - 1)];
-
-	if (!kind->fmt)
-		*kind = (struct kind){ .fmt = fmt, .level = level };
-	return kind;
+	if (site->fmt)
+		return;
+	site->fmt = fmt;
+	site->level = level;
+	site->next = sites;
+	sites = site;
 }
 
 /* What is for developers is not limited: they ask for all of it. */
-static bool may_say(struct kind *kind, enum mk_log_level level)
+static bool may_say(struct mk_log_site *kind, enum mk_log_level level)
 {
 	uint64_t now_ns = mk_time_monotonic_ns(), refill_ns = KIND_REFILL_S * MK_NS_PER_S;
 	uint64_t refills = (now_ns - kind->refilled_ns) / refill_ns;
@@ -229,25 +223,24 @@ static void write_line(enum mk_log_level level, char *text)
 		line.text); /* one write: lines of two processes do not mix */
 }
 
-void mk_log(enum mk_log_level level, const char *fmt, ...)
+void mk_log_at(struct mk_log_site *site, enum mk_log_level level, const char *fmt, ...)
 {
-	struct kind *kind;
 	char text[TEXT_BYTES];
 	va_list args;
 	int used;
 
 	if (level > max_level)
 		return;
-	kind = kind_of(level, fmt);
-	if (!may_say(kind, level))
+	remember(site, level, fmt);
+	if (!may_say(site, level))
 		return;
 	va_start(args, fmt);
 	used = vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (kind->suppressed && used > 0 && (size_t)used < sizeof(text))
+	if (site->suppressed && used > 0 && (size_t)used < sizeof(text))
 		snprintf(text + used, sizeof(text) - (size_t)used, " suppressed=%lu",
-			 kind->suppressed);
-	kind->suppressed = 0;
+			 site->suppressed);
+	site->suppressed = 0;
 	write_line(level, text);
 }
 
@@ -255,14 +248,14 @@ void mk_log_tell_suppressed(void)
 {
 	char text[TEXT_BYTES];
 
-	for (size_t i = 0; i < KINDS; i++) {
-		if (!kinds[i].suppressed)
+	for (struct mk_log_site *site = sites; site; site = site->next) {
+		if (!site->suppressed)
 			continue;
 		snprintf(text, sizeof(text),
 			 "more lines of one kind than are written kind=\"%s\" "
 			 "suppressed=%lu",
-			 kinds[i].fmt, kinds[i].suppressed);
-		kinds[i].suppressed = 0;
-		write_line(kinds[i].level, text);
+			 site->fmt, site->suppressed);
+		site->suppressed = 0;
+		write_line(site->level, text);
 	}
 }

@@ -8,6 +8,8 @@
 #ifndef MK_BASE_LOG_H
 #define MK_BASE_LOG_H
 
+#include <stdint.h>
+
 enum mk_log_level { MK_LOG_ERROR, MK_LOG_WARN, MK_LOG_INFO, MK_LOG_DEBUG, MK_LOG_LEVELS };
 enum mk_log_format { MK_LOG_TEXT, MK_LOG_JSON };
 
@@ -25,8 +27,24 @@ int mk_log_parse_format(const char *word, enum mk_log_format *format);
 /* Lines that this process has written, so far. */
 unsigned long mk_log_count(enum mk_log_level level);
 
-/* @fmt is a literal: it tells the kind. */
-void mk_log(enum mk_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* One call of mk_log() in the sources: its limit, and what it has left out. All zero at first. */
+struct mk_log_site {
+	const char *fmt; /* NULL: nothing was logged here */
+	enum mk_log_level level;
+	unsigned int spent; /* tokens */
+	unsigned long suppressed;
+	uint64_t refilled_ns;
+	struct mk_log_site *next;
+};
+
+/* @fmt lives as long as the process. The caller is mk_log(). */
+void mk_log_at(struct mk_log_site *site, enum mk_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+#define mk_log(level, ...)                                   \
+	do {                                                 \
+		static struct mk_log_site mk_log_here;       \
+		mk_log_at(&mk_log_here, level, __VA_ARGS__); \
+	} while (0)
 /* A line for each kind of which some were left out since its last line. Once a minute, say: the next
  * line of that kind may never come. */
 void mk_log_tell_suppressed(void);

@@ -160,6 +160,16 @@ START_TEST(test_limit)
 }
 END_TEST
 
+/* Two calls with one text are two kinds: a noisy one takes no line from the other. */
+START_TEST(test_limit_is_of_a_call)
+{
+	capture();
+	say_many(1000);
+	mk_log_info("many n=%d", -1);
+	ck_assert_ptr_nonnull(strstr(captured(), "info many n=-1\n"));
+}
+END_TEST
+
 START_TEST(test_suppressed_is_told)
 {
 	const char *text;
@@ -287,6 +297,7 @@ int main(void)
 	tcase_add_test(tc, test_journal_prefix);
 	tcase_add_loop_test(tc, test_json, 0, MK_ARRAY_SIZE(objects));
 	tcase_add_test(tc, test_limit);
+	tcase_add_test(tc, test_limit_is_of_a_call);
 	tcase_add_test(tc, test_suppressed_is_told);
 	tcase_add_test(tc, test_long_line);
 	tcase_add_test(tc, test_level_names);
