@@ -71,8 +71,7 @@ static json_object *list_of(json_object *object, const char *key)
 {
 	json_object *list;
 
-	if (!json_object_object_get_ex(object, key, &list) ||
-	    !json_object_is_type(list, json_type_array))
+	if (!mk_cni_member(object, key, &list) || !json_object_is_type(list, json_type_array))
 		return NULL;
 	return list;
 }
@@ -117,7 +116,7 @@ static void check_prev_result(struct checking *checking, json_object *prev_resul
 	if (!item)
 		find(&checking->findings, "prevResult does not list interface '%s'",
 		     checking->args->ifname);
-	else if (json_object_object_get_ex(item, "mtu", &mtu))
+	else if (mk_cni_member(item, "mtu", &mtu))
 		checking->pod_mtu_bytes = (uint32_t)json_object_get_int(mtu);
 	if (!interface_in(prev_result, checking->host_name))
 		find(&checking->findings, "prevResult does not list interface '%s'",

@@ -123,16 +123,6 @@ int mk_cni_args_read(struct mk_cni_args *args, unsigned int needs, struct mk_cni
 
 /* ---- decoding ------------------------------------------------------------------------------ */
 
-const char *mk_cni_string(json_object *object, const char *key)
-{
-	json_object *value;
-
-	if (!json_object_object_get_ex(object, key, &value) ||
-	    !json_object_is_type(value, json_type_string))
-		return NULL;
-	return json_object_get_string(value);
-}
-
 static int decode(struct mk_cni_conf *conf, const char *text, size_t size,
 		  struct mk_cni_failure *failure)
 {
@@ -201,7 +191,7 @@ static int read_place(const struct mk_cni_conf *conf, const char *key, const cha
 	json_object *value;
 
 	*place = default_;
-	if (!json_object_object_get_ex(conf->root, key, &value))
+	if (!mk_cni_member(conf->root, key, &value))
 		return 0;
 	*place = mk_cni_string(conf->root, key);
 	if (*place && ok(*place))
@@ -256,8 +246,7 @@ static int read_mtu(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 	json_object *value = NULL;
 	int64_t mtu_bytes = 0;
 
-	if (json_object_object_get_ex(conf->root, "mtu", &value) &&
-	    json_object_is_type(value, json_type_int))
+	if (mk_cni_member(conf->root, "mtu", &value) && json_object_is_type(value, json_type_int))
 		mtu_bytes = json_object_get_int64(value);
 	conf->mtu_bytes = (uint32_t)mtu_bytes;
 	if (mtu_bytes >= MTU_MIN && mtu_bytes <= MTU_MAX)
@@ -268,7 +257,7 @@ static int read_mtu(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 
 static int read_dns(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
-	if (!json_object_object_get_ex(conf->root, "dns", &conf->dns))
+	if (!mk_cni_member(conf->root, "dns", &conf->dns))
 		return 0;
 	if (json_object_is_type(conf->dns, json_type_object))
 		return 0;
@@ -278,8 +267,9 @@ static int read_dns(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
 	struct mk_cidr pods, vteps;
+	json_object *ipam;
 
-	if (json_object_object_get_ex(conf->root, "ipam", NULL))
+	if (mk_cni_member(conf->root, "ipam", &ipam))
 		return mk_cni_failf(
 			failure, MK_CNI_UNSUPPORTED_FIELD,
 			"unsupported field in the network configuration",
@@ -297,9 +287,9 @@ int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *fa
 
 json_object *mk_cni_conf_prev_result(const struct mk_cni_conf *conf)
 {
-	json_object *result = NULL;
+	json_object *result;
 
-	json_object_object_get_ex(conf->root, "prevResult", &result);
+	mk_cni_member(conf->root, "prevResult", &result);
 	return result; /* a JSON null is NULL too */
 }
 
@@ -310,7 +300,7 @@ int mk_cni_conf_attachments(const struct mk_cni_conf *conf, json_object **list,
 
 	/* Its absence is no empty list: that would take the network from every pod. A null is
 	 * one: that is how the runtimes' library (libcni, Go) writes it. */
-	if (!json_object_object_get_ex(conf->root, key, list) ||
+	if (!mk_cni_member(conf->root, key, list) ||
 	    (*list && !json_object_is_type(*list, json_type_array)))
 		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, bad_config,
 				    "%s: expected a list of {containerID, ifname}", key);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/ip.h"
+#include "cni/member.h"
 #include "cni/reply.h"
 #include "config/addresses.h"
 
@@ -60,7 +61,5 @@ json_object *mk_cni_conf_prev_result(const struct mk_cni_conf *conf);
 /* The list cni.dev/valid-attachments: an array of objects with both strings, or NULL if empty. */
 mk_must_check int mk_cni_conf_attachments(const struct mk_cni_conf *conf, json_object **list,
 					  struct mk_cni_failure *failure);
-/* String member @key of @object; NULL: not there, or not a string. */
-const char *mk_cni_string(json_object *object, const char *key);
 
 #endif

@@ -19,13 +19,27 @@ static int invalid(size_t index, json_object *item, const char *expected,
 			    json_object_to_json_string_ext(item, JSON_C_TO_STRING_PLAIN), expected);
 }
 
-/* A port from 0 to 65535; not there: 0. Anything else: -1. */
+/* Does @item have any member that a port mapping may have? One without is of a runtime that names
+ * them otherwise: passed over, its port would be closed and no message would say why. */
+static bool has_known_member(json_object *item)
+{
+	static const char *const known[] = { "hostPort", "containerPort", "protocol", "hostIP" };
+	json_object *value;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(known); i++) {
+		if (mk_cni_member(item, known[i], &value))
+			return true;
+	}
+	return false;
+}
+
+/* A port from 0 to 65535; not there, or null: 0. Anything else: -1. */
 static int read_port(json_object *item, const char *key)
 {
 	json_object *value;
 	int64_t number;
 
-	if (!json_object_object_get_ex(item, key, &value))
+	if (!mk_cni_member(item, key, &value) || !value)
 		return 0;
 	if (!json_object_is_type(value, json_type_int))
 		return -1;
@@ -39,7 +53,7 @@ static const char *read_word(json_object *item, const char *key, const char *fir
 	json_object *value;
 	const char *text;
 
-	if (!json_object_object_get_ex(item, key, &value) || !value)
+	if (!mk_cni_member(item, key, &value) || !value)
 		return first;
 	text = mk_cni_string(item, key);
 	return text && !text[0] ? first : text;
@@ -72,6 +86,8 @@ static int read_item(json_object *item, size_t index, struct mk_host_port_entry 
 	*entry = (struct mk_host_port_entry){ 0 };
 	if (!json_object_is_type(item, json_type_object))
 		return invalid(index, item, "an object", failure);
+	if (!has_known_member(item))
+		return invalid(index, item, "hostPort, containerPort, protocol or hostIP", failure);
 	if (host_port < 0)
 		return invalid(index, item, "a hostPort from 0 to 65535", failure);
 	if (host_port == 0)
@@ -139,8 +155,8 @@ int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings, const struc
 	json_object *runtime, *list;
 
 	*mappings = (struct mk_cni_port_mappings){ 0 };
-	if (!json_object_object_get_ex(conf->root, "runtimeConfig", &runtime) || !runtime ||
-	    !json_object_object_get_ex(runtime, "portMappings", &list) || !list)
+	if (!mk_cni_member(conf->root, "runtimeConfig", &runtime) ||
+	    !mk_cni_member(runtime, "portMappings", &list) || !list)
 		return 0;
 	if (!json_object_is_type(list, json_type_array))
 		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",

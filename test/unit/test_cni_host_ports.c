@@ -229,7 +229,7 @@ END_TEST
 
 START_TEST(test_undone_when_full)
 {
-	char fields[2048] = MAPPINGS("{}");
+	char fields[2048] = MAPPINGS("{\"hostPort\":0}");
 	size_t used = strlen(fields) - 2;
 
 	for (int i = 1; i <= HOST_PORTS_MAX + 1; i++)

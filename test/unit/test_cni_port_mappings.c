@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "cni/port_mappings.h"
 #include "unit/unit.h"
 
@@ -35,7 +36,31 @@ static const struct {
 	  MAPPINGS(TCP_8080 ",{\"hostPort\":8080,\"containerPort\":80,\"protocol\":\"UDP\"},"
 			    "{\"hostPort\":8080,\"containerPort\":81,\"hostIP\":\"10.0.0.1\"}"),
 	  "0.0.0.0:8080/tcp>80 0.0.0.0:8080/udp>80 10.0.0.1:8080/tcp>81 ", false },
-	{ "host port 0 and none", MAPPINGS("{\"hostPort\":0,\"containerPort\":80},{}"), "", false },
+	{ "host port 0 and none",
+	  MAPPINGS("{\"hostPort\":0,\"containerPort\":80},{\"containerPort\":80}"), "", false },
+	{ "Go's field names, as containerd sends them",
+	  MAPPINGS("{\"HostPort\":54002,\"ContainerPort\":53,\"Protocol\":\"udp\","
+		   "\"HostIP\":\"10.90.0.11\"}"),
+	  "10.90.0.11:54002/udp>53 ", false },
+	{ "any case, long s, Kelvin sign in a name that is not known",
+	  MAPPINGS("{\"HO\u017fTport\":1,\"CONTAINERPORT\":2,\"\u212aey\":3}"), "0.0.0.0:1/tcp>2 ",
+	  false },
+	{ "the exact name comes first, wherever it stands",
+	  MAPPINGS("{\"HostPort\":1,\"hostPort\":2,\"HOSTPORT\":3,\"containerPort\":4}"),
+	  "0.0.0.0:2/tcp>4 ", false },
+	{ "of two names in another case the last",
+	  MAPPINGS("{\"HostPort\":1,\"HOSTPORT\":3,\"containerPort\":4}"), "0.0.0.0:3/tcp>4 ",
+	  false },
+	{ "the capability's name in another case",
+	  ",\"RuntimeConfig\":{\"PortMappings\":[" TCP_8080 "]}", "0.0.0.0:8080/tcp>80 ", false },
+	{ "null is what Go leaves empty",
+	  MAPPINGS("{\"hostPort\":1,\"containerPort\":2,\"hostIP\":null,\"protocol\":null},"
+		   "{\"hostPort\":null,\"containerPort\":2}"),
+	  "0.0.0.0:1/tcp>2 ", false },
+	{ "no member at all", MAPPINGS(TCP_8080 ",{}"),
+	  "portMappings[1] is {}: expected hostPort, containerPort, protocol or hostIP", true },
+	{ "no member that is known", MAPPINGS("{\"host_port\":1,\"hostPorts\":2}"),
+	  "portMappings[0] is {\"host_port\":1,\"hostPorts\":2}: expected hostPort", true },
 	{ "IPv6", MAPPINGS("{\"hostPort\":1,\"containerPort\":2,\"hostIP\":\"::1\"}," TCP_8080),
 	  "0.0.0.0:8080/tcp>80 ", false },
 	{ "the same twice", MAPPINGS(TCP_8080 "," TCP_8080), "0.0.0.0:8080/tcp>80 ", false },
@@ -145,6 +170,76 @@ START_TEST(test_config)
 }
 END_TEST
 
+/* ---- what containerd 2.1.9 sent ---------------------------------------------------------------- */
+
+/* The recording's first configuration that follows the line "== @verb". */
+static char *recorded(const char *verb)
+{
+	const char *file = "cni-containerd-2.1.9.txt", *slash = strrchr(__FILE__, '/');
+	char path[512], *text = NULL, *from, *end;
+	struct mk_error err = { 0 };
+	size_t size;
+
+	snprintf(path, sizeof(path), "%.*s/data/%s", (int)(slash - __FILE__), __FILE__, file);
+	ck_ok(mk_file_read(path, 1 << 20, &text, &size, &err));
+	from = strstr(text, verb);
+	from = from ? strstr(from, "\n{") : NULL;
+	ck_assert_msg(from != NULL, "%s has no %s", file, verb);
+	end = strchr(from + 1, '\n');
+	from = strndup(from + 1, (size_t)(end - from - 1));
+	free(text);
+	return from;
+}
+
+static const char *const recorded_verbs[] = { "== ADD\n", "== DEL\n" };
+
+START_TEST(test_containerd)
+{
+	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	cleanup_free char *input = recorded(recorded_verbs[_i]);
+	struct mk_cni_failure failure = { 0 };
+	char text[512];
+
+	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
+	ck_assert_msg(mk_cni_port_mappings_read(&mappings, &conf, &failure) == 0, "%s",
+		      failure.cause.text);
+	tell(&mappings, text, sizeof(text));
+	ck_assert_str_eq(text, "0.0.0.0:54001/tcp>8080 10.90.0.11:54002/udp>53 "
+			       "127.0.0.1:54003/sctp>9 ");
+}
+END_TEST
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *known;
+	bool same;
+} names[] = {
+	{ "hostPort", "hostPort", true },
+	{ "HOSTpORT", "hostPort", true },
+	{ "Ho\u017ftPort", "hostPort", true },
+	{ "\u017fearche\u017f", "searches", true },
+	{ "\u212aind", "kind", true },
+	{ "\u212aIND", "kind", true },
+	{ "", "hostPort", false },
+	{ "hostPor", "hostPort", false },
+	{ "hostPorts", "hostPort", false },
+	{ "host-port", "hostPort", false },
+	{ "ho\u0161tPort", "hostPort", false }, /* not a long s */
+	{ "h\u00f6stPort", "hostPort", false },
+	{ "host\xc5", "hosts", false }, /* half a character */
+	{ "@ostPort", "`ostPort", false }, /* beside the letters: '@' | 0x20 is '`' */
+	{ "[]", "{}", false },
+};
+
+START_TEST(test_names)
+{
+	ck_assert_msg(mk_cni_name_folds(names[_i].name, names[_i].known) == names[_i].same,
+		      "'%s', '%s'", names[_i].name, names[_i].known);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cni_port_mappings");
@@ -152,6 +247,8 @@ int main(void)
 
 	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
 	tcase_add_loop_test(tc, test_senseless_text, 0, MK_ARRAY_SIZE(senseless));
+	tcase_add_loop_test(tc, test_containerd, 0, MK_ARRAY_SIZE(recorded_verbs));
+	tcase_add_loop_test(tc, test_names, 0, MK_ARRAY_SIZE(names));
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }
