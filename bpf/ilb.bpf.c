@@ -208,12 +208,16 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return balance_error(skb, ctx, pkt);
-	if (session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit))
+	if (session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit)) {
+		/* the host has just sent what nothing translates: it does not get it back */
+		if (ctx->hook == MK_HOOK_HOST && tuple_eq(&hit.to, &pkt->tuple))
+			hit.flags &= ~MK_SESSION_VIA_HOST;
 		ret = session_follow(skb, pkt, &hit, &ctx->flags);
-	else if (ctx->hook != MK_HOOK_OVERLAY)
+	} else if (ctx->hook != MK_HOOK_OVERLAY) {
 		ret = new_flow(skb, ctx, pkt, &hit);
-	else
+	} else {
 		session_end(SERVICE_SESSIONS, pkt, &hit);
+	}
 	if (ret != MK_PARSED)
 		return service_reject(skb, ctx, pkt, ret);
 	return route_next(skb, ctx, pkt);

@@ -28,6 +28,8 @@ MK_NODE_ADDRESS(mk_node_cluster_net, cluster_net)
 MK_NODE_ADDRESS(mk_node_cluster_mask, cluster_mask)
 MK_NODE_ADDRESS(mk_node_pod_net, pod_net)
 MK_NODE_ADDRESS(mk_node_pod_mask, pod_mask)
+MK_NODE_ADDRESS(mk_node_vtep_net, vtep_net)
+MK_NODE_ADDRESS(mk_node_vtep_mask, vtep_mask)
 
 static __always_inline int is_addr(const struct mk_addr *addr, struct mk_addr other)
 {
@@ -38,6 +40,14 @@ static __always_inline int is_addr(const struct mk_addr *addr, struct mk_addr ot
 static __always_inline int is_pod_range(const struct mk_addr *addr)
 {
 	struct mk_addr net = mk_node_cluster_net(), mask = mk_node_cluster_mask();
+
+	return mk_addr_in(addr, &net, &mask);
+}
+
+/* Is @addr a node's on the overlay? */
+static __always_inline int is_vtep_range(const struct mk_addr *addr)
+{
+	struct mk_addr net = mk_node_vtep_net(), mask = mk_node_vtep_mask();
 
 	return mk_addr_in(addr, &net, &mask);
 }

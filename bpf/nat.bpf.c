@@ -3,6 +3,8 @@
  * masqueraded traffic gets its pod back; then elb says whether the packet is a Service's; what is
  * neither is the host's and passes untouched. Towards the uplink, after router: traffic of pods,
  * and of the host's overlay address, leaves with the address of the uplink that it leaves by. */
+#include <linux/if_packet.h>
+
 #include "chain.h"
 #include "fragment.h"
 #include "icmp_error.h"
@@ -42,17 +44,32 @@ static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx
 	return 0;
 }
 
+/* Can no host outside have this address? Pods and nodes speak from the cluster's ranges by the overlay
+ * alone. On the way to a Service no packet meets the kernel's own checks of its source. */
+static __always_inline int is_martian_source(const struct mk_addr *addr)
+{
+	return is_pod_range(addr) || is_vtep_range(addr) || is_masquerade_addr(addr) ||
+	       mk_addr_first_byte(addr) == 0 || mk_addr_is_loopback(addr) ||
+	       mk_addr_is_multicast(addr) || addr->word[0] == bpf_htonl(0xffffffff);
+}
+
+/* The host judges malformed packets itself, and drops frames for other machines: all nodes know all
+ * Services, so each that sees such a frame (a promiscuous device) would send the packet on. */
 SEC("tc")
 int nat_uplink(struct __sk_buff *skb)
 {
 	struct chain_ctx ctx = { .hook = MK_HOOK_UPLINK };
 	struct packet pkt;
-	int ret = packet_parse(skb, &pkt, MK_HOOK_UPLINK);
+	int ret;
 
+	if (skb->pkt_type != PACKET_HOST || packet_read(skb, &pkt) != MK_PARSED)
+		return TC_ACT_UNSPEC;
+	if (is_martian_source(&pkt.tuple.saddr))
+		return drop(skb, ctx.hook, MK_DROP_MARTIAN_SOURCE, &pkt.tuple);
+	ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
 	if (ret < MK_PARSED)
 		return fragment_next(skb, &ctx, &pkt, ret);
-	/* the host judges its own malformed packets */
-	if (ret != MK_PARSED || is_overlay_carrier(&pkt))
+	if (is_overlay_carrier(&pkt))
 		return TC_ACT_UNSPEC;
 	ret = nat_back(skb, &ctx, &pkt);
 	if (ret)

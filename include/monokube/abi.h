@@ -437,8 +437,9 @@ struct mk_node {
 	__u32 uplink_count; /* of several, the host's routing chooses */
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the first carries the overlay */
 	__u32 pod_slots; /* of map pods; whoever loads the object sets it */
+	struct mk_addr vtep_net, vtep_mask; /* range of the nodes' overlay addresses */
 };
-_Static_assert(sizeof(struct mk_node) == 244, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 252, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 
@@ -467,7 +468,8 @@ _Static_assert(sizeof(struct mk_node) == 244, "rodata ABI");
 	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")              \
 	X(OVERLAY_FORGED, "UDP to the overlay's port through the datapath: only nodes send it") \
 	X(SOURCE_ROUTE, "pod's packet names its own way (IP option source route)")              \
-	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")
+	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")                  \
+	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

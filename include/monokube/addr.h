@@ -38,9 +38,21 @@ static inline __u32 mk_addr_low_bits(const struct mk_addr *addr)
 #endif
 }
 
+/* Of an IPv4 address, as it is on the wire. */
+static inline __u8 mk_addr_first_byte(const struct mk_addr *addr)
+{
+	return *(const __u8 *)addr;
+}
+
 static inline int mk_addr_is_loopback(const struct mk_addr *addr)
 {
-	return *(const __u8 *)addr == 127; /* 127.0.0.0/8 */
+	return mk_addr_first_byte(addr) == 127; /* 127.0.0.0/8 */
+}
+
+/* 224.0.0.0/4 */
+static inline int mk_addr_is_multicast(const struct mk_addr *addr)
+{
+	return (mk_addr_first_byte(addr) & 0xf0) == 0xe0;
 }
 
 #endif

@@ -193,7 +193,9 @@ static struct mk_node constants(const struct mk_agent *agent)
 	const struct mk_addresses *own = &node->addresses;
 	struct mk_cidr pods = mk_cidr_network(&own->pod_cidr);
 	struct mk_cidr cluster = mk_cidr_network(&agent->config.cluster_cidr);
+	struct mk_cidr vteps = mk_cidr_network(&agent->config.vtep_cidr);
 	struct mk_ip pod_mask = mk_cidr_mask(&pods), cluster_mask = mk_cidr_mask(&cluster);
+	struct mk_ip vtep_mask = mk_cidr_mask(&vteps);
 	struct mk_node constants = {
 		.node_addr = mk_ip_to_addr(&node->internal_ip),
 		.vtep_addr = mk_ip_to_addr(&own->vtep),
@@ -203,6 +205,8 @@ static struct mk_node constants(const struct mk_agent *agent)
 		.pod_mask = mk_ip_to_addr(&pod_mask),
 		.cluster_net = mk_ip_to_addr(&cluster.ip),
 		.cluster_mask = mk_ip_to_addr(&cluster_mask),
+		.vtep_net = mk_ip_to_addr(&vteps.ip),
+		.vtep_mask = mk_ip_to_addr(&vtep_mask),
 		.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
 		.host_ifindex = (__u32)node->devices.host_ifindex,
 		.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,

@@ -47,9 +47,12 @@ static int run(struct mk_trace_story *story, const char *program, int ifindex,
 		strcmp(program, "nat_uplink") == 0 || strcmp(program, "elb_uplink_egress") == 0;
 	struct mk_trace_frame frame;
 	enum mk_trace_verdict verdict;
-	int ret;
+	struct mk_link receiver;
+	int ret = mk_nl_link_get_index(story->view->nl, ifindex, &receiver, err);
 
-	mk_trace_frame_make(&frame, tuple, source_mac, story->view->node.gateway_mac);
+	if (ret < 0)
+		return ret;
+	mk_trace_frame_make(&frame, tuple, source_mac, receiver.mac.byte);
 	ret = mk_trace_copy_run(story->copy, program, ifindex, &frame, &verdict, err);
 	if (ret == 0)
 		mk_trace_tell(story, tuple, external, &frame, verdict);

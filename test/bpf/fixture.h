@@ -52,7 +52,8 @@ void fixture_reset(void);
  * leaves it wrong fails ("Bad message"). Returns false if the kernel cannot: then nothing changes. */
 bool fixture_checksum_complete(void);
 
-/* Send @in by @hook; @out is the frame afterwards. */
+/* Send @in by @hook; @out is the frame afterwards. A frame on the uplink that is for FRAME_GATEWAY_MAC is for
+ * this host; one for another address is not. */
 enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out);
 
 #define FIXTURE_ACCOUNT 1000 /* account_id of the n-th Service is this and n */

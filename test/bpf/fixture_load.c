@@ -43,6 +43,8 @@ static void fill_node(struct mk_node *node)
 	node->pod_slots = mk_pod_slots(&node->pod_mask);
 	node->cluster_net = fixture_addr("10.244.0.0");
 	node->cluster_mask = fixture_addr("255.255.0.0");
+	node->vtep_net = fixture_addr("10.18.0.0");
+	node->vtep_mask = fixture_addr("255.255.0.0");
 	node->overlay_ifindex = 1;
 	node->host_ifindex = 1;
 	node->host_peer_ifindex = 1;

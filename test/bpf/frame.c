@@ -74,7 +74,9 @@ static void fill_ethernet(struct frame *frame, const struct flow *flow,
 	if (o->source_mac && mk_mac_parse(o->source_mac, &mac) < 0)
 		abort();
 	memcpy(eth->h_source, mac.byte, ETH_ALEN);
-	memcpy(eth->h_dest, "\x02\x4d\x0a\xf4\x01\xfe", ETH_ALEN); /* gateway 10.244.1.254 */
+	if (mk_mac_parse(o->dest_mac ? o->dest_mac : FRAME_GATEWAY_MAC, &mac) < 0)
+		abort();
+	memcpy(eth->h_dest, mac.byte, ETH_ALEN);
 	eth->h_proto = htons(ETH_P_IP);
 }
 

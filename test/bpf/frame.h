@@ -13,6 +13,8 @@ struct frame {
 	size_t length;
 };
 
+#define FRAME_GATEWAY_MAC "02:4d:0a:f4:01:fe" /* of 10.244.1.254 */
+
 /* What a frame may have beside its flow. Zero is what an ordinary packet has. */
 struct frame_options {
 	uint8_t tcp_flags; /* 0: SYN */
@@ -30,6 +32,7 @@ struct frame_options {
 	size_t quote_bytes; /* 0: IP header and 8 bytes */
 	uint16_t icmp_mtu;
 	const char *source_mac; /* NULL: the MAC that monokube gives to the source address */
+	const char *dest_mac; /* NULL: FRAME_GATEWAY_MAC */
 };
 
 /* Types of SCTP chunks. */

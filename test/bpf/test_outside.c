@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Packets on an uplink that no well-behaved host sends: none of them reaches a Service or a pod, and none
+ * leaves a trace in a table. */
+#include <stdio.h>
+
+#include "bpf/run.h"
+
+static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
+
+/* Of a NodePort, an external address and a host port. */
+static void serve(void)
+{
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+			local_backend, 1, 1);
+	fixture_service("udp 198.51.100.7:53", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, local_backend,
+			1, 1);
+	fixture_host_port("udp 0.0.0.0:5353", "10.244.1.3:53");
+}
+
+/* ---- frames for another machine --------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *dest_mac;
+	enum where where;
+} receivers[] = {
+	{ "for this host", NULL, TO_POD },
+	{ "for another machine, seen by a promiscuous device", "02:de:ad:00:00:01", TO_HOST },
+	{ "for everybody on the link", "ff:ff:ff:ff:ff:ff", TO_HOST },
+	{ "for a group on the link", "01:00:5e:00:00:01", TO_HOST },
+};
+
+static const char *const served[] = {
+	"udp 203.0.113.10:40000 > 192.168.99.11:30053",
+	"udp 203.0.113.10:40000 > 198.51.100.7:53",
+	"udp 203.0.113.10:40000 > 192.168.99.11:5353",
+};
+
+START_TEST(test_receiver)
+{
+	struct frame_options options = { .payload_bytes = 16, .dest_mac = receivers[_i].dest_mac };
+
+	serve();
+	for (size_t i = 0; i < ROWS(served); i++) {
+		struct frame in = frame_make(served[i], &options), out;
+
+		ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == receivers[_i].where,
+			      "%s: %s", receivers[_i].name, served[i]);
+	}
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_new") > 0,
+			  receivers[_i].where == TO_POD);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* No fragment of one is remembered either. */
+START_TEST(test_receiver_of_fragment)
+{
+	struct frame_options options = { .payload_bytes = 16,
+					 .fragment = MF,
+					 .dest_mac = "02:de:ad:00:00:01" };
+	struct frame in = frame_make(served[0], &options), out;
+
+	serve();
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
+	ck_assert_uint_eq(fixture_count("fragments"), 0);
+}
+END_TEST
+
+/* ---- sources ---------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *source;
+	bool passes;
+} sources[] = {
+	{ "a pod of this node", "10.244.1.2", false },
+	{ "a pod of another node", "10.244.2.7", false },
+	{ "the gateway", "10.244.1.254", false },
+	{ "an address of the cluster's range that no node has", "10.244.200.1", false },
+	{ "this node's overlay address", "10.18.0.1", false },
+	{ "another node's overlay address", "10.18.0.2", false },
+	{ "the uplink's own address", "192.168.99.11", false },
+	{ "loopback, the first", "127.0.0.1", false },
+	{ "loopback, the last", "127.255.255.255", false },
+	{ "no address", "0.0.0.0", false },
+	{ "this network", "0.1.2.3", false },
+	{ "multicast, the first", "224.0.0.1", false },
+	{ "multicast, the last", "239.255.255.255", false },
+	{ "limited broadcast", "255.255.255.255", false },
+	{ "another node", "192.168.99.12", true },
+	{ "beside the cluster's range", "10.245.0.1", true },
+	{ "beside the overlay's range", "10.17.255.255", true },
+	{ "a reserved address, which some networks use", "240.0.0.1", true },
+	{ "a host outside", "203.0.113.10", true },
+};
+
+START_TEST(test_source)
+{
+	static const char *const to[] = { "192.168.99.11:30053", "198.51.100.7:53",
+					  "192.168.99.11:5353", "10.244.1.3:53",
+					  "192.168.99.11:22" };
+	const struct frame_options options = { .payload_bytes = 16 };
+	bool passes = sources[_i].passes;
+
+	serve();
+	for (size_t i = 0; i < ROWS(to); i++) {
+		struct frame in, out;
+		char flow[128];
+
+		snprintf(flow, sizeof(flow), "udp %s:40000 > %s", sources[_i].source, to[i]);
+		in = frame_make(flow, &options);
+		ck_assert_msg((fixture_send(MK_HOOK_UPLINK, &in, &out) != DROPPED) == passes,
+			      "%s: %s", sources[_i].name, flow);
+	}
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_MARTIAN_SOURCE),
+			  passes ? 0 : ROWS(to));
+	ck_assert_uint_eq(fixture_drops_total(), passes ? 0 : ROWS(to));
+	ck_assert_uint_eq(fixture_count("sessions_new") > 0, passes);
+}
+END_TEST
+
+START_TEST(test_source_of_fragment)
+{
+	struct frame_options options = { .payload_bytes = 16, .fragment = MF };
+	struct frame in = frame_make("udp 10.244.2.7:40000 > 192.168.99.11:30053", &options), out;
+
+	serve();
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), DROPPED);
+	ck_assert_uint_eq(fixture_count("fragments"), 0);
+}
+END_TEST
+
+/* ---- circles ---------------------------------------------------------------------------------------- */
+
+/* The host forwards one packet between two of its pods, forged or misled. The answers pass the host, as it may
+ * have translated them, and then go on to the pod. */
+START_TEST(test_answer_by_the_host)
+{
+	const struct frame_options options = { .payload_bytes = 16 };
+	struct frame in = frame_make("udp 10.244.1.2:5001 > 10.244.1.3:6001", &options);
+
+	fixture_expect("request", MK_HOOK_HOST, &in, TO_POD, NULL);
+	in = frame_make("udp 10.244.1.3:6001 > 10.244.1.2:5001", &options);
+	fixture_expect("answer", MK_HOOK_POD, &in, TO_HOST, NULL);
+	fixture_expect("answer, forwarded by the host", MK_HOOK_HOST, &in, TO_POD, NULL);
+	fixture_expect("next answer", MK_HOOK_POD, &in, TO_HOST, NULL);
+}
+END_TEST
+
+BPF_SUITE("packets from outside")
+{
+	TCase *tcase = bpf_case(suite, "outside");
+
+	tcase_add_loop_test(tcase, test_receiver, 0, ROWS(receivers));
+	tcase_add_test(tcase, test_receiver_of_fragment);
+	tcase_add_loop_test(tcase, test_source, 0, ROWS(sources));
+	tcase_add_test(tcase, test_source_of_fragment);
+	tcase_add_test(tcase, test_answer_by_the_host);
+}

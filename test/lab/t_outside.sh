@@ -1,0 +1,154 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_outside.sh - what the networks around a node may not do to it: frames for other machines,
+# forged sources, VXLAN from strangers, floods that ask for errors, packets that go in circles.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+
+NODE1=192.168.99.11
+WORLD=192.168.99.200
+EXTERNAL=198.51.100.7
+NODE_PORT=30053
+SIDE=10.50.0.1	# node1's address on a network without uplink
+declare -A ADDR=()
+
+explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
+
+service()
+{
+	cat <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: outside}
+		spec:
+		  type: NodePort
+		  clusterIP: 10.96.86.1
+		  externalIPs: [$EXTERNAL]
+		  selector: {app: outside}
+		  ports: [{port: 5353, targetPort: 5353, nodePort: $NODE_PORT, protocol: UDP}]
+	END
+}
+
+# watchful POD: a server that writes a line for every datagram
+watchful()
+{
+	on "$1" "$HERE/echo.py" serve --name "$1" --log --udp 5353 >"$TMP/seen.$1" 2>&1 </dev/null &
+	wait_for 10 grep -q serving "$TMP/seen.$1"
+}
+
+# A network of world's on which node1 has a device without programs.
+side_network()
+{
+	ip link add side0 netns "$MK_LAB.node1" type veth peer name side0 netns "$MK_LAB.world"
+	ip -n "$MK_LAB.node1" addr add "$SIDE/24" dev side0
+	ip -n "$MK_LAB.node1" link set side0 up
+	ip -n "$MK_LAB.world" addr add 10.50.0.2/24 dev side0
+	ip -n "$MK_LAB.world" link set side0 up
+}
+
+outside_up()
+{
+	lab up 2
+	ADDR[near]=$(lab pod node1 near --label app=outside)
+	ADDR[friend]=$(lab pod node1 friend)
+	ADDR[far]=$(lab pod node2 far)
+	for pod in near friend far; do
+		watchful "$pod"
+	done
+	side_network
+	service >"$TMP/service.yaml"
+	lab apply "$TMP/service.yaml"
+	wait_for 10 ask world udp "$NODE1:$NODE_PORT"
+	wait_for 10 ask friend udp "${ADDR[far]}:5353"
+}
+
+mac_of() { on "$1" cat "/sys/class/net/$2/address"; }
+forge() { on world "$HERE/forge.py" "$@"; }
+seen() { grep -c '^udp ' "$TMP/seen.$1" || true; }
+counted() { (($(drop_count "$1" "$2") >= $3)) || expect_eq "drops of $1 for $2" "$3 or more" "$(drop_count "$1" "$2")"; }
+
+# nothing_new POD BEFORE: a datagram of a friend that comes behind what was forged is the only one
+nothing_new()
+{
+	ask friend udp "${ADDR[$1]}:5353"
+	expect_eq "datagrams that $1 saw, the friend's last" $(($2 + 1)) "$(seen "$1")"
+}
+
+# ---- frames for other machines ---------------------------------------------------------------------
+
+# nodes_with_session SOURCE_PORT: nodes that have a session of world's from that port
+nodes_with_session()
+{
+	local node
+	for node in node1 node2; do
+		on "$node" "$MK_BIN" sessions ":$1" | grep -q "$WORLD:$1" && echo "$node"
+	done
+	return 0
+}
+
+other_machines()
+{
+	local before node
+	for node in node1 node2; do
+		ip -n "$MK_LAB.$node" link set eth0 promisc on
+	done
+	before=$(seen near)
+	for to in "$EXTERNAL 5353" "$NODE1 $NODE_PORT"; do
+		# shellcheck disable=SC2086 # address and port
+		forge $to --source "$WORLD" --sport 45555 --dest-mac 02:de:ad:00:00:01
+		# shellcheck disable=SC2086
+		forge $to --source "$WORLD" --sport 45555 --dest-mac ff:ff:ff:ff:ff:ff
+	done
+	nothing_new near "$before"
+	expect_eq "nodes with a session" "" "$(nodes_with_session 45555)"
+	before=$(seen near)
+	forge "$EXTERNAL" 5353 --source "$WORLD" --sport 45556 --dest-mac "$(mac_of node1 eth0)"
+	wait_for 5 has_come near "$before"
+	expect_eq "nodes with a session of a frame that is for node1" node1 "$(nodes_with_session 45556)"
+	for node in node1 node2; do
+		ip -n "$MK_LAB.$node" link set eth0 promisc off
+	done
+}
+has_come() { (($(seen "$1") > $2)); }
+
+# ---- forged sources --------------------------------------------------------------------------------
+
+forged_sources()
+{
+	local source before count
+	before=$(seen near)
+	for source in "${ADDR[friend]}" "${ADDR[far]}" 10.244.1.254 10.18.0.1 10.18.0.2 "$NODE1" 127.0.0.1 0.0.0.0 224.0.0.1 255.255.255.255; do
+		count=$(drop_count node1 MARTIAN_SOURCE)
+		forge "$NODE1" "$NODE_PORT" --source "$source" --dest-mac "$(mac_of node1 eth0)"
+		forge "$EXTERNAL" 5353 --source "$source" --dest-mac "$(mac_of node1 eth0)"
+		forge "${ADDR[near]}" 5353 --source "$source" --dest-mac "$(mac_of node1 eth0)"
+		wait_for 5 counted node1 MARTIAN_SOURCE $((count + 3))
+	done
+	nothing_new near "$before"
+}
+
+# ---- circles ---------------------------------------------------------------------------------------
+
+forwarded() { on node1 awk '$1 == "Ip:" && $7 ~ /^[0-9]+$/ { print $7 }' /proc/net/snmp; }
+
+# no_circle FILTER: one datagram from pod to pod, by a device that the host forwards for
+no_circle()
+{
+	local before count=20 i
+	on node1 sh -c "echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter; echo $1 >/proc/sys/net/ipv4/conf/side0/rp_filter"
+	before=$(forwarded)
+	for ((i = 0; i < count; i++)); do
+		forge "${ADDR[near]}" 5353 --device side0 --source "${ADDR[friend]}" --sport $((20000 + $1 * 100 + i)) --dest-mac "$(mac_of node1 side0)"
+	done
+	ask friend udp "${ADDR[near]}:5353"
+	(($(forwarded) - before <= 2 * count)) || expect_eq "packets that the host forwarded" "$((2 * count)) or fewer" "$(($(forwarded) - before))"
+}
+
+outside_up
+check "frames for other machines, on a promiscuous device: no session, nothing sent on" other_machines
+check "sources that no host outside can have: dropped, and counted" forged_sources
+for filter in 0 1 2; do
+	check "a datagram between two pods by way of the host goes in no circle (rp_filter $filter)" no_circle $filter
+done
+finish
