@@ -104,18 +104,19 @@ static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx 
 	return MK_PARSED;
 }
 
-/* Answer the packet with an ICMP error instead of forwarding it, and count why. */
+/* Answer the packet with an ICMP error instead of forwarding it. Program `error` counts why: skb->cb[4] tells
+ * it. */
 static __always_inline int chain_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       const struct packet *pkt, enum mk_drop_reason reason,
 				       __u8 icmp_type, __u8 icmp_code, __u16 mtu_bytes)
 {
-	drop(skb, ctx->hook, reason, &pkt->tuple);
 	/* never an error about an error or a later fragment (RFC 1122 3.2.2) */
 	if (pkt->l4 == MK_L4_ICMP_ERROR || pkt->fragment == MK_LATER_FRAGMENT)
-		return TC_ACT_SHOT;
+		return drop(skb, ctx->hook, reason, &pkt->tuple);
 	ctx->icmp_type = icmp_type;
 	ctx->icmp_code = icmp_code;
 	ctx->mtu_bytes = mtu_bytes;
+	skb->cb[4] = reason;
 	return chain_next(skb, ctx, pkt, MK_PROG_ERROR);
 }
 

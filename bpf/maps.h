@@ -130,6 +130,7 @@ MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);
 MK_MAP(udp_ports, BPF_MAP_TYPE_ARRAY, __u32, struct mk_port_set, 1, 0);
 MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
        MK_DROP_COUNT *MK_HOOK_COUNT, 0);
+MK_MAP(error_budget, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, 1, 0);
 /* program watch alone asks these */
 MK_MAP(watch_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_settings, 1, 0);
 MK_MAP(watch_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_watch_count, 1, 0);

@@ -148,7 +148,7 @@ static __always_inline int to_vip(struct __sk_buff *skb, struct chain_ctx *ctx, 
 
 static __always_inline int is_unicast(const struct mk_addr *addr)
 {
-	__u8 first = addr->word[0] & 0xff; /* network order: the first byte on the wire */
+	__u8 first = mk_addr_first_byte(addr);
 
 	return first != 0 && first != 127 && first < 224;
 }
@@ -310,15 +310,63 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 	return bpf_skb_store_bytes(skb, MK_L3_OFF, &headers, sizeof(headers), 0) ? -1 : 0;
 }
 
+/* Returns 1, and this CPU has sent one error more. */
+static __always_inline int may_send_error(void)
+{
+	__u64 now_ns = bpf_ktime_get_ns(), *paid_ns;
+	const __u32 zero = 0;
+
+	paid_ns = bpf_map_lookup_elem(&error_budget, &zero);
+	if (!paid_ns)
+		return 0;
+	if (*paid_ns < now_ns)
+		*paid_ns = now_ns;
+	if (*paid_ns - now_ns >= MK_ERROR_BURST * MK_ERROR_NS)
+		return 0;
+	*paid_ns += MK_ERROR_NS;
+	return 1;
+}
+
+/* Is @addr the broadcast address of an uplink's network? */
+static __always_inline int is_uplink_broadcast(const struct mk_addr *addr)
+{
+	for (__u32 i = 0; i < MK_UPLINKS_MAX; i++) {
+		__be32 net = mk_node.uplinks[i].net.word[0],
+		       host = ~mk_node.uplinks[i].mask.word[0];
+
+		if (i < mk_node.uplink_count && bpf_ntohl(host) > 1 &&
+		    addr->word[0] == (net | host))
+			return 1;
+	}
+	return 0;
+}
+
+/* Does the source of a packet name one host, that may be told of an error (RFC 1122 3.2.2)? */
+static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
+{
+	if (hook != MK_HOOK_HOST && mk_addr_is_loopback(addr))
+		return 0;
+	return mk_addr_first_byte(addr) != 0 && mk_addr_first_byte(addr) < 224 &&
+	       !is_uplink_broadcast(addr);
+}
+
 SEC("tc")
 int error(struct __sk_buff *skb)
 {
 	struct chain_ctx ctx, next = { 0 };
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
+	__u8 reason = skb->cb[4];
 
+	if (ret != MK_PARSED)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	if (!is_single_host(&pkt.tuple.saddr, ctx.hook))
+		return drop(skb, ctx.hook, reason, &pkt.tuple);
+	if (!may_send_error())
+		return drop(skb, ctx.hook, MK_DROP_ERROR_LIMIT, &pkt.tuple);
+	drop(skb, ctx.hook, reason, &pkt.tuple);
 	next.hook = ctx.hook;
-	if (ret != MK_PARSED || make_error(skb, &ctx, &pkt))
+	if (make_error(skb, &ctx, &pkt))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	ret = packet_read(skb, &pkt);
 	if (ret != MK_PARSED)

@@ -469,7 +469,8 @@ _Static_assert(sizeof(struct mk_node) == 252, "rodata ABI");
 	X(OVERLAY_FORGED, "UDP to the overlay's port through the datapath: only nodes send it") \
 	X(SOURCE_ROUTE, "pod's packet names its own way (IP option source route)")              \
 	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")                  \
-	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")
+	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")    \
+	X(ERROR_LIMIT, "not forwarded, and too many ICMP errors sent to send one about it")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,
@@ -477,6 +478,12 @@ enum mk_drop_reason {
 #undef MK_DROP_ENUM
 		MK_DROP_COUNT
 };
+
+/* Map error_budget, per CPU, one entry: CLOCK_MONOTONIC in ns at which the ICMP errors sent so far are paid for. Each
+ * costs MK_ERROR_NS, and MK_ERROR_BURST may be sent in advance: the kernel's own limits (icmp_msgs_per_sec,
+ * icmp_msgs_burst). */
+#define MK_ERROR_NS    1000000ULL
+#define MK_ERROR_BURST 50
 
 /* Map drops: per-CPU array, index = reason * MK_HOOK_COUNT + hook. */
 struct mk_drop_counter {

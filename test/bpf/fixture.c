@@ -81,6 +81,16 @@ static void clear_drops(void)
 		ck_assert_int_eq(bpf_map_update_elem(fd, &i, zero, BPF_ANY), 0);
 }
 
+static void clear_error_budget(void)
+{
+	int cpus = libbpf_num_possible_cpus();
+	__u64 none[cpus];
+	__u32 zero = 0;
+
+	memset(none, 0, sizeof(none));
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("error_budget"), &zero, none, 0), 0);
+}
+
 static int64_t room_of_each;
 
 static void put_room(int64_t sessions)
@@ -184,6 +194,7 @@ void fixture_reset(void)
 	drain("nat_sessions_order");
 	clear_pods();
 	clear_drops();
+	clear_error_budget();
 	fixture_gso(0, 0);
 	run_flags = 0;
 	put_room(FIXTURE_ROOM);

@@ -60,6 +60,10 @@ static void fill_node(struct mk_node *node)
 	node->uplink_count = settings.uplink_count;
 	memcpy(node->uplinks, settings.uplinks, sizeof(node->uplinks));
 	node->uplinks[0].addr = node->node_addr;
+	if (!node->uplinks[0].mask.word[0]) {
+		node->uplinks[0].net = fixture_addr("192.168.99.0");
+		node->uplinks[0].mask = fixture_addr("255.255.255.0");
+	}
 }
 
 void fixture_fill_chain(void)

@@ -2,7 +2,9 @@
 /* ICMP errors: translated with the session of the packet they quote, and made where a packet
  * would otherwise vanish (too big, no TTL left). */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "bpf/run.h"
 
@@ -203,6 +205,74 @@ START_TEST(test_no_error_about_an_error)
 }
 END_TEST
 
+/* ---- how many, and to whom -------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Each CPU sends a burst at once, and then one in each millisecond. */
+START_TEST(test_limit)
+{
+	enum { PACKETS = 500 };
+	struct frame in = frame_make("udp 203.0.113.10:40000 > 198.51.100.7:9", NULL), out;
+	uint64_t began_ns = now_ns(), sent = 0, dropped = 0, may_send;
+
+	fixture_vip("198.51.100.7");
+	fixture_room(FIXTURE_ROOM); /* all packets come by one CPU */
+	for (int i = 0; i < PACKETS; i++) {
+		enum where where = fixture_send(MK_HOOK_UPLINK, &in, &out);
+
+		ck_assert_msg(where == TO_UPLINK || where == DROPPED, "%s", where_name(where));
+		sent += where == TO_UPLINK;
+		dropped += where == DROPPED;
+	}
+	may_send = MK_ERROR_BURST + (now_ns() - began_ns) / MK_ERROR_NS + 1;
+	ck_assert_uint_ge(sent, MK_ERROR_BURST);
+	ck_assert_msg(sent <= may_send, "%lu errors, expected at most %lu", (unsigned long)sent,
+		      (unsigned long)may_send);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_REFUSED), sent);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_ERROR_LIMIT), dropped);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	enum mk_hook hook;
+	const char *source;
+	enum where where;
+} senders[] = {
+	{ "broadcast of the uplink's network", MK_HOOK_UPLINK, "192.168.99.255", DROPPED },
+	{ "class E", MK_HOOK_UPLINK, "240.0.0.1", DROPPED },
+	{ "no address, by the overlay", MK_HOOK_OVERLAY, "0.0.0.0", DROPPED },
+	{ "loopback, by the overlay", MK_HOOK_OVERLAY, "127.0.0.1", DROPPED },
+	{ "multicast, by the overlay", MK_HOOK_OVERLAY, "224.0.0.1", DROPPED },
+	{ "limited broadcast, by the overlay", MK_HOOK_OVERLAY, "255.255.255.255", DROPPED },
+	{ "another host of the uplink's network", MK_HOOK_UPLINK, "192.168.99.254", TO_UPLINK },
+	{ "a host outside", MK_HOOK_UPLINK, "203.0.113.10", TO_UPLINK },
+};
+
+/* Never to a source that is no single host (RFC 1122 3.2.2). The packet counts all the same. */
+START_TEST(test_source_of_error)
+{
+	char flow[128];
+	struct frame in;
+	int reason = senders[_i].hook == MK_HOOK_UPLINK ? MK_DROP_REFUSED : MK_DROP_TTL_EXPIRED;
+
+	snprintf(flow, sizeof(flow), "udp %s:40000 > %s:9", senders[_i].source,
+		 reason == MK_DROP_REFUSED ? "198.51.100.7" : "10.244.1.3");
+	fixture_vip("198.51.100.7");
+	in = frame_make(flow, &(struct frame_options){ .ttl = 1 });
+	fixture_expect(senders[_i].name, senders[_i].hook, &in, senders[_i].where, NULL);
+	ck_assert_uint_eq(fixture_drops(senders[_i].hook, (enum mk_drop_reason)reason), 1);
+	ck_assert_uint_eq(fixture_drops_total(), 1);
+}
+END_TEST
+
 BPF_SUITE("ICMP errors")
 {
 	TCase *tcase = bpf_case(suite, "errors");
@@ -218,4 +288,6 @@ BPF_SUITE("ICMP errors")
 	tcase_add_test(tcase, test_exactly_fitting);
 	tcase_add_loop_test(tcase, test_ttl_expired, 0, ROWS(expired));
 	tcase_add_test(tcase, test_no_error_about_an_error);
+	tcase_add_test(tcase, test_limit);
+	tcase_add_loop_test(tcase, test_source_of_error, 0, ROWS(senders));
 }

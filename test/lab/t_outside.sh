@@ -145,10 +145,33 @@ no_circle()
 	(($(forwarded) - before <= 2 * count)) || expect_eq "packets that the host forwarded" "$((2 * count)) or fewer" "$(($(forwarded) - before))"
 }
 
+# ---- errors ----------------------------------------------------------------------------------------
+
+unreachables() { on world awk '$1 == "Icmp:" && $5 ~ /^[0-9]+$/ { print $5 }' /proc/net/snmp; }
+now_ms() { date +%s%3N; }
+
+# A CPU of node1's sends 50 errors at once, then one in each millisecond.
+error_flood()
+{
+	local count=5000 sent before refused limited began
+	refused=$(drop_count node1 REFUSED)
+	limited=$(drop_count node1 ERROR_LIMIT)
+	before=$(unreachables)
+	began=$(now_ms)
+	forge "$EXTERNAL" 9 --source "$WORLD" --sport 45557 --count "$count" --dest-mac "$(mac_of node1 eth0)"
+	wait_for 10 all_counted $((refused + limited + count))
+	sent=$(($(unreachables) - before))
+	expect_eq "errors and refused packets" "$(($(drop_count node1 REFUSED) - refused))" "$sent"
+	(((sent >= 50) && sent <= $(nproc) * (50 + $(now_ms) - began))) ||
+		expect_eq "errors within $(($(now_ms) - began)) ms" "50 to $(($(nproc) * (50 + $(now_ms) - began)))" "$sent"
+}
+all_counted() { (($(drop_count node1 REFUSED) + $(drop_count node1 ERROR_LIMIT) >= $1)); }
+
 outside_up
 check "frames for other machines, on a promiscuous device: no session, nothing sent on" other_machines
 check "sources that no host outside can have: dropped, and counted" forged_sources
 for filter in 0 1 2; do
 	check "a datagram between two pods by way of the host goes in no circle (rp_filter $filter)" no_circle $filter
 done
+check "a flood to a port that nobody serves: at most 1,000 errors a second and CPU, the rest is counted" error_flood
 finish
