@@ -36,6 +36,24 @@ static __always_inline int has_connection(struct __sk_buff *skb, const struct mk
 	return found;
 }
 
+/* Has this host a UDP socket that is connected to the sender of @pkt? */
+static __always_inline int has_connected_udp(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct bpf_sock_tuple flow = { .ipv4 = { .saddr = pkt->tuple.saddr.word[0],
+						 .daddr = pkt->tuple.daddr.word[0],
+						 .sport = pkt->tuple.sport,
+						 .dport = pkt->tuple.dport } };
+	struct bpf_sock *socket =
+		bpf_sk_lookup_udp(skb, &flow, sizeof(flow.ipv4), BPF_F_CURRENT_NETNS, 0);
+	int connected;
+
+	if (!socket)
+		return 0;
+	connected = socket->state == BPF_TCP_ESTABLISHED;
+	bpf_sk_release(socket);
+	return connected;
+}
+
 static __always_inline int may_be_beside(const struct packet *pkt,
 					 const struct session_request *request)
 {

@@ -104,6 +104,16 @@ static __always_inline int needs_session(const struct packet *pkt)
 	       is_host_address(&pkt->tuple.daddr);
 }
 
+/* A packet of no session, for a frontend or a host port: is it an answer to a connection of this host's own, whose
+ * port has the same number? */
+static __always_inline int is_hosts_answer(struct __sk_buff *skb, const struct packet *pkt)
+{
+	if (pkt->l4 == MK_L4_TCP)
+		return !is_first_of_tcp(pkt) &&
+		       has_connection(skb, &pkt->tuple, BPF_F_CURRENT_NETNS);
+	return pkt->l4 == MK_L4_UDP && has_connected_udp(skb, pkt);
+}
+
 SEC("tc")
 int elb(struct __sk_buff *skb)
 {
@@ -138,6 +148,8 @@ int elb(struct __sk_buff *skb)
 		session_end(SERVICE_SESSIONS, &pkt, &hit);
 		return not_ours(skb, &ctx, &pkt);
 	}
+	if (!wanted && is_hosts_answer(skb, &pkt))
+		return TC_ACT_UNSPEC;
 	return open_external(skb, &ctx, &pkt, &hit, service, wanted);
 }
 

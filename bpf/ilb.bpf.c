@@ -9,6 +9,7 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
+#include "options.h"
 #include "reopen.h"
 #include "service.h"
 
@@ -25,35 +26,6 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 	if (*(__u32 *)eth->h_source != *(__u32 *)pod->mac ||
 	    *(__u16 *)(eth->h_source + 4) != *(__u16 *)(pod->mac + 4))
 		return MK_DROP_SPOOFED_MAC;
-	return MK_PARSED;
-}
-
-/* IP options (RFC 791, 3.1): none lets a packet choose its way. Returns MK_PARSED or a drop reason. */
-static __always_inline int check_options(struct __sk_buff *skb, const struct packet *pkt)
-{
-	enum { END = 0, NO_OPERATION = 1, LOOSE_SOURCE_ROUTE = 131, STRICT_SOURCE_ROUTE = 137 };
-	__u32 at = 0, bytes = pkt->l4_off - MK_L3_OFF - sizeof(struct iphdr);
-
-	if (bytes && packet_pull(skb, pkt->l4_off))
-		return MK_DROP_TRUNCATED;
-	for (int i = 0; i < MK_IP_OPTIONS_MAX && at < bytes; i++) {
-		__u8 *option;
-
-		at &= 0x3f; /* for the verifier: every way here looks the same */
-		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at, 1);
-		if (!option || *option == END)
-			return MK_PARSED;
-		if (*option == LOOSE_SOURCE_ROUTE || *option == STRICT_SOURCE_ROUTE)
-			return MK_DROP_SOURCE_ROUTE;
-		if (*option == NO_OPERATION) {
-			at++;
-			continue;
-		}
-		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at + 1, 1);
-		if (!option || *option < 2)
-			return MK_DROP_BAD_HEADER;
-		at += *option;
-	}
 	return MK_PARSED;
 }
 
@@ -299,23 +271,9 @@ static __always_inline int has_session(const struct packet *pkt)
  * no session: of TCP, and of UDP where the socket that has it is connected to the sender. */
 static __always_inline int is_hosts_own(struct __sk_buff *skb, const struct packet *pkt)
 {
-	struct bpf_sock_tuple flow = { .ipv4 = { .saddr = pkt->tuple.saddr.word[0],
-						 .daddr = pkt->tuple.daddr.word[0],
-						 .sport = pkt->tuple.sport,
-						 .dport = pkt->tuple.dport } };
-	struct bpf_sock *socket;
-	int connected;
-
 	if (pkt->l4 == MK_L4_TCP)
 		return !is_first_of_tcp(pkt) && !has_session(pkt);
-	if (pkt->l4 != MK_L4_UDP || has_session(pkt))
-		return 0;
-	socket = bpf_sk_lookup_udp(skb, &flow, sizeof(flow.ipv4), BPF_F_CURRENT_NETNS, 0);
-	if (!socket)
-		return 0;
-	connected = socket->state == BPF_TCP_ESTABLISHED;
-	bpf_sk_release(socket);
-	return connected;
+	return pkt->l4 == MK_L4_UDP && !has_session(pkt) && has_connected_udp(skb, pkt);
 }
 
 /* For a Service, or for a pod that has the port? */

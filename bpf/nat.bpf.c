@@ -8,6 +8,7 @@
 #include "chain.h"
 #include "fragment.h"
 #include "icmp_error.h"
+#include "options.h"
 #include "overlay.h"
 #include "reopen.h"
 #include "uplink.h"
@@ -53,6 +54,21 @@ static __always_inline int is_martian_source(const struct mk_addr *addr)
 	       mk_addr_is_multicast(addr) || addr->word[0] == bpf_htonl(0xffffffff);
 }
 
+/* A frame with a priority alone (802.1p, VLAN 0) is one without a tag, and goes on without. */
+static __always_inline void drop_priority_tag(struct __sk_buff *skb)
+{
+	if (skb->vlan_present && !(skb->vlan_tci & MK_VLAN_ID_MASK))
+		bpf_skb_vlan_pop(skb);
+}
+
+/* Returns 0, or why no packet like this may come from outside. */
+static __always_inline int check_outside(struct __sk_buff *skb, const struct packet *pkt)
+{
+	if (is_martian_source(&pkt->tuple.saddr))
+		return MK_DROP_MARTIAN_SOURCE;
+	return check_options(skb, pkt) == MK_DROP_SOURCE_ROUTE ? MK_DROP_SOURCE_ROUTE : 0;
+}
+
 /* The host judges malformed packets itself, and drops frames for other machines: all nodes know all
  * Services, so each that sees such a frame (a promiscuous device) would send the packet on. */
 SEC("tc")
@@ -62,10 +78,14 @@ int nat_uplink(struct __sk_buff *skb)
 	struct packet pkt;
 	int ret;
 
-	if (skb->pkt_type != PACKET_HOST || packet_read(skb, &pkt) != MK_PARSED)
+	if (skb->pkt_type != PACKET_HOST)
 		return TC_ACT_UNSPEC;
-	if (is_martian_source(&pkt.tuple.saddr))
-		return drop(skb, ctx.hook, MK_DROP_MARTIAN_SOURCE, &pkt.tuple);
+	drop_priority_tag(skb);
+	if (packet_read(skb, &pkt) != MK_PARSED)
+		return TC_ACT_UNSPEC;
+	ret = check_outside(skb, &pkt);
+	if (ret)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
 	if (ret < MK_PARSED)
 		return fragment_next(skb, &ctx, &pkt, ret);

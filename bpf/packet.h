@@ -21,6 +21,7 @@
 #include "maps.h"
 
 #define MK_L3_OFF	  ETH_HLEN
+#define MK_VLAN_ID_MASK	  0x0fff
 #define MK_IP_DF	  0x4000
 #define MK_IP_MF	  0x2000
 #define MK_IP_OFFSET_MASK 0x1fff

@@ -284,9 +284,72 @@ static __always_inline __u32 quoted_l4_bytes(const struct packet *pkt)
 	return pkt->l4 == MK_L4_SCTP ? sizeof(struct sctp_header) : 8;
 }
 
+/* The checksum field of layer 4 that the kernel or a device has still to complete (CHECKSUM_PARTIAL). */
+struct partial_checksum {
+	__u32 field; /* its offset; 0: none, it is complete */
+	__sum16 value;
+};
+
+#define MK_CSUM_PROBE 1 /* a difference; any but 0 */
+
+/* What bpf_l4_csum_replace() makes of the field tells which it is (checksum.h). Then it is as it was. SCTP's is no
+ * such sum. Returns 0, or -1. */
+static __always_inline int find_partial(struct __sk_buff *skb, const struct packet *pkt,
+					struct partial_checksum *partial)
+{
+	__u32 field = pkt->l4_off + (pkt->l4 == MK_L4_TCP ? offsetof(struct tcphdr, check)
+							  : offsetof(struct udphdr, check));
+	__sum16 *check, before;
+
+	partial->field = 0;
+	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP)
+		return 0;
+	check = packet_at(skb, field, sizeof(*check));
+	if (!check)
+		return -1;
+	before = *check;
+	if (bpf_l4_csum_replace(skb, field, 0, MK_CSUM_PROBE, BPF_F_PSEUDO_HDR))
+		return -1;
+	check = packet_at(skb, field, sizeof(*check));
+	if (!check)
+		return -1;
+	if (csum_was_partial(before, *check, MK_CSUM_PROBE))
+		partial->field = field;
+	partial->value = before;
+	if (bpf_l4_csum_replace(skb, field, 0, (__u32)~MK_CSUM_PROBE, BPF_F_PSEUDO_HDR))
+		return -1;
+	check = packet_at(skb, field, sizeof(*check));
+	if (!check)
+		return -1;
+	*check = before; /* not the other form of 0 */
+	return 0;
+}
+
+/* A translation has changed the quoted packet, whose checksum is still partial: the kernel's helpers pass over the
+ * ICMP checksum then. Returns 0, or -1. */
+static __always_inline int follow_partial(struct __sk_buff *skb, const struct packet *pkt,
+					  const struct partial_checksum *partial)
+{
+	struct icmphdr *icmp;
+	__sum16 *check, now;
+
+	if (!partial->field)
+		return 0;
+	check = packet_at(skb, partial->field + sizeof(struct error_headers), sizeof(*check));
+	if (!check)
+		return -1;
+	now = *check;
+	icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
+	if (!icmp)
+		return -1;
+	csum_add_diff(&icmp->checksum, (__u32)(__u16)~now + partial->value);
+	return 0;
+}
+
 /* Cut the packet to what is quoted, put the two headers in front. Returns 0, or -1. */
 static __always_inline int make_error(struct __sk_buff *skb, const struct chain_ctx *ctx,
-				      const struct packet *pkt)
+				      const struct packet *pkt,
+				      const struct partial_checksum *partial)
 {
 	__u32 l4_bytes = quoted_l4_bytes(pkt), quote_bytes;
 	__u8 quote[MK_QUOTE_BYTES_MAX] = { 0 };
@@ -303,6 +366,10 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 	if (bpf_skb_load_bytes(skb, MK_L3_OFF, quote, quote_bytes))
 		return -1;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)quote, sizeof(quote), 0);
+	/* Completed, the field makes the sum of layer 4 zero but for itself: it was in there with another value. The
+	 * IP header's sum is zero. */
+	if (partial->field)
+		sum = (__u16)~partial->value;
 	fill_error(&headers, ctx, pkt, quote_bytes, sum);
 	if (bpf_skb_change_tail(skb, MK_L3_OFF + quote_bytes, 0) ||
 	    bpf_skb_adjust_room(skb, sizeof(headers), BPF_ADJ_ROOM_MAC, 0))
@@ -353,6 +420,7 @@ static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 SEC("tc")
 int error(struct __sk_buff *skb)
 {
+	struct partial_checksum partial = { 0 };
 	struct chain_ctx ctx, next = { 0 };
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
@@ -366,7 +434,7 @@ int error(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, MK_DROP_ERROR_LIMIT, &pkt.tuple);
 	drop(skb, ctx.hook, reason, &pkt.tuple);
 	next.hook = ctx.hook;
-	if (make_error(skb, &ctx, &pkt))
+	if (find_partial(skb, &pkt, &partial) || make_error(skb, &ctx, &pkt, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	ret = packet_read(skb, &pkt);
 	if (ret != MK_PARSED)
@@ -376,7 +444,8 @@ int error(struct __sk_buff *skb)
 	if (ctx.hook == MK_HOOK_HOST &&
 	    (mk_addr_is_loopback(&pkt.tuple.saddr) || is_host_address(&pkt.tuple.saddr)))
 		next.flags |= CHAIN_LOOPBACK; /* a port of its own that it asked for */
-	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags))
+	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags) ||
+	    follow_partial(skb, &pkt, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);
 }

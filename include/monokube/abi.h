@@ -467,7 +467,7 @@ _Static_assert(sizeof(struct mk_node) == 252, "rodata ABI");
 	X(OVERLAY_STRAY, "another node sent what is not for this node")                         \
 	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")              \
 	X(OVERLAY_FORGED, "UDP to the overlay's port through the datapath: only nodes send it") \
-	X(SOURCE_ROUTE, "pod's packet names its own way (IP option source route)")              \
+	X(SOURCE_ROUTE, "packet names its own way (IP option source route)")                    \
 	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")                  \
 	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")    \
 	X(ERROR_LIMIT, "not forwarded, and too many ICMP errors sent to send one about it")

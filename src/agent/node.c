@@ -148,14 +148,15 @@ static uint32_t pod_mtu(const struct mk_agent *agent)
 
 int mk_agent_apply_sysctls(const struct mk_agent *agent, bool again, struct mk_error *err)
 {
+	char ports[MK_RESERVED_RANGES_BYTES];
 	struct mk_sysctl_wanted sysctls = {
 		.vxlan_name = agent->config.vxlan_iface_name,
-		.nat_port_min = agent->config.nat_port_min,
-		.nat_port_max = agent->config.nat_port_max,
+		.reserved_ports = ports,
 		.state_dir = agent->config.state_dir,
 		.again = again,
 	};
 
+	mk_reserved_ranges(&agent->config, ports);
 	return mk_sysctls_apply(&sysctls, err);
 }
 

@@ -9,6 +9,7 @@
 #include "cli/check.h"
 #include "cli/nodes.h"
 #include "datapath/hook.h"
+#include "overlay/reserved_ports.h"
 #include "overlay/sysctl.h"
 
 #define REPAIRED    "the agent repairs that while it runs: start it, or restart it, and see its log"
@@ -161,19 +162,17 @@ static void check_setting(struct mk_checking *checking, const char *path, const 
 
 static void check_reserved_ports(struct mk_checking *checking)
 {
-	const struct mk_node *node = &checking->view->node;
-	cleanup_free char *list = NULL, *more = malloc(65536 + 32);
+	const char *wanted = checking->record.reserved_ports;
+	cleanup_free char *list = NULL, *more = malloc(65536);
 
 	if (!more || mk_file_read("/proc/sys/net/ipv4/ip_local_reserved_ports", 65536, &list, NULL,
 				  NULL) < 0)
 		return;
-	if (mk_reserved_ports_add(list, node->nat_port_min, node->nat_port_max, more, 65536 + 32,
-				  NULL) != 1)
+	if (mk_reserved_ports_add(list, wanted, more, 65536, NULL) != 1)
 		mk_check_found(checking, "settings",
 			       "restart the agent, which sets it: else the host's own connections "
-			       "meet masqueraded ones",
-			       "net.ipv4.ip_local_reserved_ports lacks %u-%u", node->nat_port_min,
-			       node->nat_port_max);
+			       "may get a NodePort's number, or meet masqueraded ones",
+			       "net.ipv4.ip_local_reserved_ports lacks some of %s", wanted);
 }
 
 void mk_check_settings(struct mk_checking *checking)

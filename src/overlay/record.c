@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "overlay/sysctl.h"
 
 #define MAX_BYTES 65536
 
@@ -20,16 +21,17 @@ static int record_path(const char *state_dir, char *path, struct mk_error *err)
 int mk_record_write(const struct mk_config *config, const char *source, struct mk_error *err)
 {
 	cleanup_free char *text = NULL, *now = NULL;
-	char path[PATH_MAX];
+	char path[PATH_MAX], ports[MK_RESERVED_RANGES_BYTES];
 	int size, ret = record_path(config->state_dir, path, err);
 
 	if (ret < 0)
 		return ret;
+	mk_reserved_ranges(config, ports);
 	size = asprintf(&text,
 			"vxlan=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
-			"source=%s\n",
+			"reserved_ports=%s\nsource=%s\n",
 			config->vxlan_iface_name, config->veth_prefix, config->bpf_dir,
-			config->cni_conf_path, config->cni_bin_dir, source);
+			config->cni_conf_path, config->cni_bin_dir, ports, source);
 	if (size < 0)
 		return mk_error_errno(err, ENOMEM, "cannot write '%s'", path);
 	if (mk_file_read(path, MAX_BYTES, &now, NULL, NULL) == 0 && strcmp(now, text) == 0)
@@ -49,6 +51,7 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "bpf_dir=", record->bpf_dir, sizeof(record->bpf_dir) },
 		{ "cni_conf=", record->cni_conf_path, sizeof(record->cni_conf_path) },
 		{ "cni_bin_dir=", record->cni_bin_dir, sizeof(record->cni_bin_dir) },
+		{ "reserved_ports=", record->reserved_ports, sizeof(record->reserved_ports) },
 		{ "source=", record->source, sizeof(record->source) },
 	};
 

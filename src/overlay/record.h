@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "overlay/sysctl.h"
 
 /* In cni_bin_dir: the plugin, and the one of the version before it. */
 #define MK_PLUGIN_NAME	   "monokube"
@@ -18,6 +19,7 @@
 struct mk_record {
 	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
 	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];
+	char reserved_ports[MK_RESERVED_RANGES_BYTES]; /* "": not known */
 	char source[PATH_MAX]; /* what the agent follows, in words; "": not known */
 };
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "overlay/reserved_ports.h"
 
 #define IPV4	       "/proc/sys/net/ipv4/"
 #define RESERVED_PORTS IPV4 "ip_local_reserved_ports"
@@ -22,40 +23,6 @@
 #define LO_ROUTE_LOCALNET IPV4 "conf/lo/route_localnet"
 #define MAX_TEXT	  65536
 
-/* ---- ip_local_reserved_ports -------------------------------------------------------------------- */
-
-/* How far the ports from @from on are in @list without a gap; @from - 1: not at all. The kernel
- * prints the list sorted and merged, so one piece holds them all or there is a gap. */
-static unsigned int covered_to(const char *list, unsigned int from)
-{
-	unsigned int low, high;
-	int used;
-
-	while (sscanf(list, "%u%n", &low, &used) == 1) {
-		list += used;
-		high = low;
-		if (sscanf(list, "-%u%n", &high, &used) == 1)
-			list += used;
-		if (low <= from && from <= high)
-			return high;
-		list += *list == ',';
-	}
-	return from - 1;
-}
-
-int mk_reserved_ports_add(const char *list, uint16_t min, uint16_t max, char *out, size_t size,
-			  struct mk_error *err)
-{
-	size_t used = strcspn(list, "\n");
-
-	if (covered_to(list, min) >= max)
-		return 1;
-	if (snprintf(out, size, "%.*s%s%u-%u", (int)used, list, used ? "," : "", min, max) >=
-	    (int)size)
-		return mk_error_set(err, E2BIG, "'%s' is too long", RESERVED_PORTS);
-	return 0;
-}
-
 /* ---- memory -------------------------------------------------------------------------------------- */
 
 static int memory_path(const char *state_dir, char *path, struct mk_error *err)
@@ -65,11 +32,45 @@ static int memory_path(const char *state_dir, char *path, struct mk_error *err)
 	return 0;
 }
 
-/* Lines "path=value before"; the first word about a path stays: it is from before our first run. */
-static int remember(const char *state_dir, const char *path, const char *before,
+/* The rest of the line of @text that begins with @begin, or NULL. */
+static char *find_line(const char *text, const char *begin)
+{
+	size_t length = strlen(begin);
+
+	for (const char *at = text; at && *at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, begin, length) == 0)
+			return strndup(at + length, strcspn(at + length, "\n"));
+	}
+	return NULL;
+}
+
+static int write_memory(const char *state_dir, const char *text, struct mk_error *err)
+{
+	char file[PATH_MAX];
+	int ret = memory_path(state_dir, file, err);
+
+	if (ret == 0)
+		ret = mk_mkdirs(state_dir, 0700, err);
+	return ret < 0 ? ret : mk_file_replace(file, text, strlen(text), 0600, err);
+}
+
+/* As find_line(), of the line that begins with @word and @path. */
+static char *recall(const char *text, const char *word, const char *path, char end)
+{
+	char begin[PATH_MAX + 16];
+
+	snprintf(begin, sizeof(begin), "%s%s%c", word, path, end);
+	return find_line(text, begin);
+}
+
+/* Two kinds of lines. "path=value" is the value from before our first run: it is written once. "ours path value" is
+ * what we set, the newest first; it has no '=', so versions that do not know it pass over it. */
+static int remember(const char *state_dir, const char *path, const char *before, const char *ours,
 		    struct mk_error *err)
 {
-	cleanup_free char *text = NULL, *more = NULL;
+	cleanup_free char *text = NULL, *more = NULL, *known = NULL, *last = NULL;
+	cleanup_free char *all = malloc(MAX_TEXT);
 	char file[PATH_MAX];
 	int ret = memory_path(state_dir, file, err);
 
@@ -78,33 +79,67 @@ static int remember(const char *state_dir, const char *path, const char *before,
 	ret = mk_file_read(file, MAX_TEXT, &text, NULL, err);
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
-	if (text && strstr(text, path))
+	known = recall(text, "", path, '=');
+	last = recall(text, "ours ", path, ' ');
+	/* ports of a range that was another before stay ours */
+	if (all && last && strcmp(path, RESERVED_PORTS) == 0)
+		ours = mk_reserved_ports_add(last, ours, all, MAX_TEXT, NULL) == 0 ? all : last;
+	if (known && last && strcmp(last, ours) == 0)
 		return 0;
-	if (asprintf(&more, "%s%s=%.*s\n", text ? text : "", path, (int)strcspn(before, "\n"),
-		     before) < 0)
+	if (asprintf(&more, "ours %s %s\n%s%s%s%.*s%s", path, ours, text ? text : "",
+		     known ? "" : path, known ? "" : "=", known ? 0 : (int)strcspn(before, "\n"),
+		     before, known ? "" : "\n") < 0)
 		return mk_error_errno(err, ENOMEM, "cannot remember '%s'", path);
-	ret = mk_mkdirs(state_dir, 0700, err);
-	return ret < 0 ? ret : mk_file_replace(file, more, strlen(more), 0600, err);
+	return write_memory(state_dir, more, err);
 }
 
-static int restore_line(char *line, struct mk_error *err)
+/* The value that @path has to have again; "": leave it, as others have changed it since. */
+static int value_again(const char *path, const char *before, const char *ours, char *again,
+		       size_t size, struct mk_error *err)
 {
+	cleanup_free char *now = NULL;
+	int ret = mk_file_read(path, MAX_TEXT, &now, NULL, err);
+
+	if (ret < 0)
+		return ret;
+	now[strcspn(now, "\n")] = '\0';
+	if (strcmp(path, RESERVED_PORTS) == 0 && ours) {
+		ret = mk_reserved_ports_remove(now, ours, before, again, size - 1, err);
+		/* an empty list is written as a lone newline: a write of nothing changes nothing */
+		return ret < 0 || *again ? ret : snprintf(again, size, "\n") < 0;
+	}
+	snprintf(again, size, "%s",
+		 ours && strcmp(now, ours) != 0 ? "" : (*before ? before : "\n"));
+	return 0;
+}
+
+static int restore_line(const char *text, char *line, struct mk_error *err)
+{
+	cleanup_free char *ours = NULL, *again = malloc(MAX_TEXT);
 	char *equals = strchr(line, '=');
 	int ret;
 
 	if (!equals)
 		return 0;
 	*equals = '\0';
-	/* an empty list of ports is written as a lone newline: a write of nothing changes nothing */
-	ret = mk_sysctl_set(line, equals[1] ? equals + 1 : "\n", err);
+	if (!again)
+		return mk_error_errno(err, ENOMEM, "cannot put '%s' back", line);
+	ours = recall(text, "ours ", line, ' ');
+	ret = value_again(line, equals + 1, ours, again, MAX_TEXT, err);
+	if (ret == 0 && !*again)
+		mk_log_info("kernel setting was changed by others and stays %s", line);
+	if (ret < 0 || !*again)
+		return ret;
+	ret = mk_sysctl_set(line, again, err);
 	if (ret > 0)
-		mk_log_info("kernel setting put back %s=%s", line, equals + 1);
+		mk_log_info("kernel setting put back %s=%.*s", line, (int)strcspn(again, "\n"),
+			    again);
 	return ret;
 }
 
 int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
 {
-	cleanup_free char *text = NULL;
+	cleanup_free char *text = NULL, *lines = NULL;
 	char file[PATH_MAX], *rest = NULL;
 	int restored = 0, ret = memory_path(state_dir, file, err);
 
@@ -115,8 +150,11 @@ int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
 		return 0;
 	if (ret < 0)
 		return ret;
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		ret = restore_line(line, err);
+	lines = strdup(text);
+	if (!lines)
+		return mk_error_errno(err, ENOMEM, "cannot read '%s'", file);
+	for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		ret = restore_line(text, line, err);
 		if (ret < 0)
 			return ret;
 		restored += ret;
@@ -142,7 +180,7 @@ static int set_and_say(const struct mk_sysctl_wanted *wanted, const char *path, 
 }
 
 static int set_for_host(const struct mk_sysctl_wanted *wanted, const char *path, const char *value,
-			struct mk_error *err)
+			const char *ours, struct mk_error *err)
 {
 	cleanup_free char *before = NULL;
 	int ret = mk_file_read(path, MAX_TEXT, &before, NULL, err);
@@ -152,11 +190,11 @@ static int set_for_host(const struct mk_sysctl_wanted *wanted, const char *path,
 	before[strcspn(before, "\n")] = '\0';
 	if (strcmp(before, value) == 0)
 		return 0;
-	ret = remember(wanted->state_dir, path, before, err);
+	ret = remember(wanted->state_dir, path, before, ours, err);
 	return ret < 0 ? ret : set_and_say(wanted, path, value, err);
 }
 
-/* Ports that NAT takes for masqueraded flows, the host's own sockets must not be given. */
+/* Ports that the host's own sockets must not be given: those that NAT takes for masqueraded flows, and NodePorts. */
 static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
 	cleanup_free char *before = NULL, *list = malloc(MAX_TEXT);
@@ -166,11 +204,10 @@ static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error 
 		return ret;
 	if (!list)
 		return mk_error_errno(err, ENOMEM, "cannot set '%s'", RESERVED_PORTS);
-	ret = mk_reserved_ports_add(before, wanted->nat_port_min, wanted->nat_port_max, list,
-				    MAX_TEXT, err);
+	ret = mk_reserved_ports_add(before, wanted->reserved_ports, list, MAX_TEXT, err);
 	if (ret != 0)
 		return ret < 0 ? ret : 0;
-	return set_for_host(wanted, RESERVED_PORTS, list, err);
+	return set_for_host(wanted, RESERVED_PORTS, list, wanted->reserved_ports, err);
 }
 
 /* IPv4 only: no router solicitations of the kernel's own through the datapath. Reverse path
@@ -184,6 +221,12 @@ static int set_device(const struct mk_sysctl_wanted *wanted, const char *name, s
 	return access(path, F_OK) == 0 ? set_and_say(wanted, path, "1", err) : 0;
 }
 
+void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RANGES_BYTES])
+{
+	snprintf(text, MK_RESERVED_RANGES_BYTES, "%u-%u,%u-%u", config->node_port_min,
+		 config->node_port_max, config->nat_port_min, config->nat_port_max);
+}
+
 int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
 	static const char *const switches[] = { IP_FORWARD, LO_ACCEPT_LOCAL, LO_ROUTE_LOCALNET };
@@ -192,7 +235,7 @@ int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err
 
 	changed = ret;
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(switches); i++) {
-		ret = set_for_host(wanted, switches[i], "1", err);
+		ret = set_for_host(wanted, switches[i], "1", "1", err);
 		changed += ret;
 	}
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {

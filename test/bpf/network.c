@@ -97,3 +97,14 @@ void network_socket(const char *from, const char *to)
 	else if (connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) < 0)
 		ck_assert_int_eq(errno, EINPROGRESS);
 }
+
+void network_udp_socket(const char *from, const char *to)
+{
+	const struct sockaddr_in own = address_of(from), peer = address_of(to ? to : from);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1;
+
+	ck_assert_int_eq(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
+	if (to)
+		ck_assert_int_eq(connect(fd, (const struct sockaddr *)&peer, sizeof(peer)), 0);
+}

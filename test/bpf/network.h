@@ -13,6 +13,9 @@ void network_reaches_all(void);
 /* That is the namespace of the pod @address ("10.244.1.2"). After fixture_reset(). */
 void network_of_pod(const char *address, int number);
 
+/* A UDP socket at @from, connected to @to, or NULL: to nobody. */
+void network_udp_socket(const char *from, const char *to);
+
 /* A TCP socket at @from, "10.244.1.2:40000", which stays; it connects to @to, or NULL: it listens. */
 void network_socket(const char *from, const char *to);
 

@@ -3,6 +3,7 @@
  * leaves a trace in a table. */
 #include <stdio.h>
 
+#include "bpf/network.h"
 #include "bpf/run.h"
 
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
@@ -129,6 +130,41 @@ START_TEST(test_source_of_fragment)
 }
 END_TEST
 
+/* ---- IP options ------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	uint8_t option[8], bytes; /* the rest: no operation */
+	int reason; /* -1: passes */
+} ip_options[] = {
+	{ "no operation", { 1, 1, 1, 1 }, 4, -1 },
+	{ "record route", { 7, 7, 4, 0, 0, 0, 0 }, 7, -1 },
+	{ "loose source route", { 131, 7, 4, 10, 244, 1, 3 }, 7, MK_DROP_SOURCE_ROUTE },
+	{ "strict source route", { 137, 7, 4, 10, 244, 1, 3 }, 7, MK_DROP_SOURCE_ROUTE },
+	{ "source route behind another", { 1, 137, 7, 4, 10, 244, 1, 3 }, 8, MK_DROP_SOURCE_ROUTE },
+	{ "an option of no length, which the host judges", { 148, 0 }, 2, -1 },
+};
+
+START_TEST(test_options)
+{
+	const struct frame_options with = { .ip_option_words = 10, .payload_bytes = 16 };
+	bool passes = ip_options[_i].reason < 0;
+
+	serve();
+	for (size_t i = 0; i < ROWS(served); i++) {
+		struct frame in = frame_make(served[i], &with), out;
+
+		memcpy(in.byte + 14 + 20, ip_options[_i].option, ip_options[_i].bytes);
+		frame_fix_ip_checksum(&in);
+		ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) ==
+				      (passes ? TO_POD : DROPPED),
+			      "%s", ip_options[_i].name);
+	}
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_SOURCE_ROUTE),
+			  passes ? 0 : ROWS(served));
+}
+END_TEST
+
 /* ---- circles ---------------------------------------------------------------------------------------- */
 
 /* The host forwards one packet between two of its pods, forged or misled. The answers pass the host, as it may
@@ -146,6 +182,64 @@ START_TEST(test_answer_by_the_host)
 }
 END_TEST
 
+/* ---- the host's own connections ---------------------------------------------------------------------- */
+
+/* Their port may have the number of a NodePort, or of a host port. */
+START_TEST(test_hosts_connection)
+{
+	struct frame_options answer = { .tcp_flags = SYN | ACK, .payload_bytes = 16 };
+	struct frame in = frame_make("tcp 203.0.113.10:443 > 192.168.99.11:30080", &answer);
+
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+			local_backend, 1, 1);
+	(void)network_of_own();
+	network_reaches_all();
+	network_socket("192.168.99.11:30080", "203.0.113.10:443");
+	fixture_expect("its answer", MK_HOOK_UPLINK, &in, TO_HOST, NULL);
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_new"), 0);
+	in = frame_make("tcp 203.0.113.10:444 > 192.168.99.11:30080", NULL);
+	fixture_expect("a client", MK_HOOK_UPLINK, &in, TO_POD, NULL);
+	answer.tcp_flags = ACK;
+	in = frame_make("tcp 203.0.113.10:445 > 192.168.99.11:30080", &answer);
+	fixture_expect("a client's connection that another node had", MK_HOOK_UPLINK, &in, TO_POD,
+		       NULL);
+}
+END_TEST
+
+START_TEST(test_hosts_datagrams)
+{
+	const struct frame_options options = { .payload_bytes = 16 };
+	struct frame in = frame_make("udp 203.0.113.10:53 > 192.168.99.11:30053", &options);
+
+	serve();
+	(void)network_of_own();
+	network_reaches_all();
+	network_udp_socket("192.168.99.11:30053", "203.0.113.10:53");
+	network_udp_socket("192.168.99.11:5353", "203.0.113.10:53");
+	fixture_expect("its answer", MK_HOOK_UPLINK, &in, TO_HOST, NULL);
+	in = frame_make("udp 203.0.113.10:53 > 192.168.99.11:5353", &options);
+	fixture_expect("its answer, a host port's number", MK_HOOK_UPLINK, &in, TO_HOST, NULL);
+	in = frame_make("udp 203.0.113.11:53 > 192.168.99.11:30053", &options);
+	fixture_expect("a client", MK_HOOK_UPLINK, &in, TO_POD, NULL);
+	in = frame_make("udp 203.0.113.11:53 > 192.168.99.11:5353", &options);
+	fixture_expect("a client of the host port", MK_HOOK_UPLINK, &in, TO_POD, NULL);
+}
+END_TEST
+
+/* A socket that is connected to nobody takes no client of the Service away. */
+START_TEST(test_hosts_server)
+{
+	const struct frame_options options = { .payload_bytes = 16 };
+	struct frame in = frame_make("udp 203.0.113.10:53 > 192.168.99.11:30053", &options);
+
+	serve();
+	(void)network_of_own();
+	network_reaches_all();
+	network_udp_socket("192.168.99.11:30053", NULL);
+	fixture_expect("a client", MK_HOOK_UPLINK, &in, TO_POD, NULL);
+}
+END_TEST
+
 BPF_SUITE("packets from outside")
 {
 	TCase *tcase = bpf_case(suite, "outside");
@@ -154,5 +248,9 @@ BPF_SUITE("packets from outside")
 	tcase_add_test(tcase, test_receiver_of_fragment);
 	tcase_add_loop_test(tcase, test_source, 0, ROWS(sources));
 	tcase_add_test(tcase, test_source_of_fragment);
+	tcase_add_loop_test(tcase, test_options, 0, ROWS(ip_options));
 	tcase_add_test(tcase, test_answer_by_the_host);
+	tcase_add_test(tcase, test_hosts_connection);
+	tcase_add_test(tcase, test_hosts_datagrams);
+	tcase_add_test(tcase, test_hosts_server);
 }

@@ -112,6 +112,7 @@ def main():
     parser.add_argument("--inner-mac")
     parser.add_argument("--tcp", dest="kind", action="store_const", const="tcp")
     parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--vlan", type=int, help="a tag with this id, and priority 5")
     args = parser.parse_args()
     link = ip_json("addr", "show", "dev", args.device)[0]
     own = [a["local"] for a in link["addr_info"] if a["family"] == "inet"]
@@ -120,6 +121,8 @@ def main():
     neighbours = ip_json("neigh", "show", "dev", args.device)
     dest_mac = args.dest_mac or next(n["lladdr"] for n in neighbours if "lladdr" in n)
     frames = globals()[args.kind](args)
+    if args.vlan is not None:
+        frames = [struct.pack("!HH", 0x8100, 5 << 13 | args.vlan) + frame for frame in frames]
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
         sock.bind((args.device, 0))
         for _ in range(args.count):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""sums.py - the checksums of TCP and UDP packets that arrive at eth0, a line each, until it is told to end:
-`PROTO FROM > TO KIND right|wrong`. KIND is `partial` for a packet whose checksum the kernel has left to the
+"""sums.py - the checksums of TCP, UDP and ICMP packets that arrive at eth0, a line each, until it is told to end:
+`PROTO FROM > TO KIND right|wrong`, of ICMP with type and code for ports. KIND is `partial` for a packet whose checksum the kernel has left to the
 device (CHECKSUM_PARTIAL): it is completed here as a device would, from where the kernel says that it begins
 (PACKET_VNET_HDR, struct virtio_net_hdr). Otherwise `complete`. The first line is `watching`."""
 import signal
@@ -14,7 +14,7 @@ from backwards import checksum
 ETH_P_IP, SOL_PACKET, PACKET_VNET_HDR = 0x0800, 263, 15
 NEEDS_CSUM, VNET_BYTES, ETH_BYTES = 1, 10, 14
 LARGEST = VNET_BYTES + ETH_BYTES + 65536
-PROTOS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
+PROTOS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp", socket.IPPROTO_ICMP: "icmp"}
 
 
 def complete(frame, start, offset):
@@ -25,6 +25,8 @@ def complete(frame, start, offset):
 
 def is_right(ip, load):
     """Of what @load is cut to by whoever made it large (GSO) there is one header, which is right for all of it."""
+    if ip[9] == socket.IPPROTO_ICMP:
+        return checksum(load) == 0
     pseudo = ip[12:20] + struct.pack("!HH", ip[9], len(load))
     return checksum(pseudo + load) == 0
 
@@ -39,7 +41,7 @@ def tell(header, frame):
     if ip[9] not in PROTOS or struct.unpack("!H", ip[6:8])[0] & 0x3fff:
         return
     load = ip[head:total]
-    ports = struct.unpack("!HH", load[:4])
+    ports = struct.unpack("!BB", load[:2]) if ip[9] == socket.IPPROTO_ICMP else struct.unpack("!HH", load[:4])
     source, dest = socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20])
     print(f"{PROTOS[ip[9]]} {source}:{ports[0]} > {dest}:{ports[1]} {kind} {'right' if is_right(ip, load) else 'wrong'}",
           flush=True)

@@ -45,6 +45,19 @@ talk()
 	[[ $1 == node* ]] || arrived "$1" "$2" "$5"
 }
 
+# told WHAT KIND COMMAND...: world is told of an error, ICMP type and code as sums.py shows them, rightly
+told()
+{
+	local what=$1 kind=$2
+	shift 2
+	truncate -s 0 "$TMP/sums.world"
+	"$@" || true
+	wait_for 5 grep -Eq "^icmp [0-9.]+:${what%/*} > ${ADDR[world]}:${what#*/} $kind right$" "$TMP/sums.world"
+	expect_eq "wrong checksums at world" "" "$(grep -v 'right$' "$TMP/sums.world" || true)"
+}
+
+offload() { on node1 ethtool -K eth0 tx "$1" >/dev/null; }
+
 services_lab_up
 objects | apply services
 serve world world --tcp 8080 --udp 5353
@@ -59,5 +72,15 @@ for proto in tcp:8080 udp:5353; do
 	check "world to NodePort, backend there, $name" talk world "$name" "$(where "node1 here")" web-1 "$any"
 	check "world to NodePort, backend elsewhere, $name" talk world "$name" "$(where "node1 there")" web-2 "$any"
 	check "host to Service, $name" talk node1 "$name" "$(where "vip here")" web-1 "$any"
+done
+vip=$(where "vip here")
+for tx in on off; do
+	offload $tx
+	kind=partial
+	[[ $tx == on ]] || kind=complete
+	check "an error about TCP left to the device, offload $tx" told 3/3 $kind ask world tcp "${vip%:*}:9" --timeout 1
+	check "an error about UDP left to the device, offload $tx" told 3/3 $kind ask world udp "${vip%:*}:9" --timeout 1
+	on world ip route flush cache
+	check "too big, and translated, offload $tx" told 3/4 $kind ask world udp "$(where "node1 there")" --df --size 1472 --timeout 1
 done
 finish

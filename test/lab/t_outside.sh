@@ -26,7 +26,9 @@ service()
 		  clusterIP: 10.96.86.1
 		  externalIPs: [$EXTERNAL]
 		  selector: {app: outside}
-		  ports: [{port: 5353, targetPort: 5353, nodePort: $NODE_PORT, protocol: UDP}]
+		  ports:
+		  - {name: udp, port: 5353, targetPort: 5353, nodePort: $NODE_PORT, protocol: UDP}
+		  - {name: tcp, port: 8080, targetPort: 8080, nodePort: $((NODE_PORT + 1)), protocol: TCP}
 	END
 }
 
@@ -128,6 +130,23 @@ forged_sources()
 	nothing_new near "$before"
 }
 
+# ---- tags ------------------------------------------------------------------------------------------
+
+# Frames with a priority and no VLAN (802.1p) are the host's own; those of a VLAN are not.
+tagged()
+{
+	local before
+	before=$(seen near)
+	forge "$EXTERNAL" 5353 --source "$WORLD" --sport 45558 --dest-mac "$(mac_of node1 eth0)" --vlan 7
+	nothing_new near "$before"
+	before=$(seen near)
+	forge "$EXTERNAL" 5353 --source "$WORLD" --sport 45559 --dest-mac "$(mac_of node1 eth0)" --vlan 0
+	wait_for 5 has_come near "$before"
+	before=$(seen near)
+	forge "$NODE1" "$NODE_PORT" --source "$WORLD" --sport 45560 --dest-mac "$(mac_of node1 eth0)" --vlan 0
+	wait_for 5 has_come near "$before"
+}
+
 # ---- circles ---------------------------------------------------------------------------------------
 
 forwarded() { on node1 awk '$1 == "Ip:" && $7 ~ /^[0-9]+$/ { print $7 }' /proc/net/snmp; }
@@ -167,11 +186,46 @@ error_flood()
 }
 all_counted() { (($(drop_count node1 REFUSED) + $(drop_count node1 ERROR_LIMIT) >= $1)); }
 
+# ---- the host's own connections --------------------------------------------------------------------
+
+# A port with the number of a NodePort, towards a server outside
+own_connection()
+{
+	serve world world --tcp 7777 --udp 7778
+	expect_match "TCP from NodePort's number" "^world $NODE1 " "$(ask node1 tcp "$WORLD:7777" --from "$NODE1:$((NODE_PORT + 1))")"
+	expect_match "UDP from NodePort's number" "^world $NODE1 " "$(ask node1 udp "$WORLD:7778" --from "$NODE1:$NODE_PORT")"
+}
+
+# ---- kernel settings -------------------------------------------------------------------------------
+
+RESERVED=/proc/sys/net/ipv4/ip_local_reserved_ports
+
+reserved_ports()
+{
+	expect_eq "reserved ports" "30000-32767,49152-65535" "$(on node2 cat "$RESERVED")"
+	on node2 sh -c "echo 49152-65535 >$RESERVED"
+	expect_match "monokube check" "ip_local_reserved_ports lacks some of 30000-32767" "$(on node2 "$MK_BIN" check || true)"
+}
+
+cleanup_leaves_others()
+{
+	lab agent stop node2
+	lab rm far
+	on node2 sh -c "echo 8080,30000-32767,49152-65535 >$RESERVED"
+	on node2 sh -c "echo 0 >/proc/sys/net/ipv4/conf/lo/accept_local"
+	on node2 "$MK_BIN" cleanup
+	expect_eq "reserved ports" 8080 "$(on node2 cat "$RESERVED")"
+}
+
 outside_up
 check "frames for other machines, on a promiscuous device: no session, nothing sent on" other_machines
 check "sources that no host outside can have: dropped, and counted" forged_sources
 for filter in 0 1 2; do
 	check "a datagram between two pods by way of the host goes in no circle (rp_filter $filter)" no_circle $filter
 done
+check "frames with a priority tag (VLAN 0) are served" tagged
+check "the host's own connections from a NodePort's number" own_connection
 check "a flood to a port that nobody serves: at most 1,000 errors a second and CPU, the rest is counted" error_flood
+check "NodePorts' numbers are reserved, and monokube check says where they are not" reserved_ports
+check "cleanup takes back the ports that monokube reserved, and no others" cleanup_leaves_others
 finish

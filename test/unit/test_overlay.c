@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "overlay/overlay.h"
 #include "overlay/record.h"
+#include "overlay/reserved_ports.h"
 #include "overlay/sysctl.h"
 #include "unit/unit.h"
 
@@ -138,24 +139,102 @@ static const struct {
 	int covered;
 	const char *after;
 } ports[] = {
-	{ "", 0, "49152-65535" },
-	{ "\n", 0, "49152-65535" },
-	{ "8080", 0, "8080,49152-65535" },
-	{ "8080,9148-9150\n", 0, "8080,9148-9150,49152-65535" },
-	{ "49152-65535\n", 1, NULL },
-	{ "22,40000-65535", 1, NULL },
-	{ "49152-65534", 0, "49152-65534,49152-65535" },
-	{ "49153-65535", 0, "49153-65535,49152-65535" },
+	{ "", 0, "30000-32767,49152-65535" },
+	{ "\n", 0, "30000-32767,49152-65535" },
+	{ "8080", 0, "8080,30000-32767,49152-65535" },
+	{ "8080,9148-9150\n", 0, "8080,9148-9150,30000-32767,49152-65535" },
+	{ "30000-32767,49152-65535\n", 1, NULL },
+	{ "22,30000-65535", 1, NULL },
+	{ "49152-65535\n", 0, "30000-32767,49152-65535" },
+	{ "30000-32766,49152-65535", 0, "30000-32767,49152-65535" },
+	{ "49153-65535", 0, "30000-32767,49152-65535" },
 };
 
 START_TEST(test_reserved_ports)
 {
 	char out[128] = "";
-	int ret = mk_reserved_ports_add(ports[_i].before, 49152, 65535, out, sizeof(out), &err);
+	int ret = mk_reserved_ports_add(ports[_i].before, "30000-32767,49152-65535", out,
+					sizeof(out), &err);
 
 	ck_assert_msg(ret == ports[_i].covered, "'%s': %d", ports[_i].before, ret);
 	if (ports[_i].after)
 		ck_assert_str_eq(out, ports[_i].after);
+}
+END_TEST
+
+static const struct {
+	const char *name, *now, *keep, *after;
+} released[] = {
+	{ "nobody else's", "30000-32767,49152-65535", "", "" },
+	{ "from before", "8080,30000-32767,49152-65535", "8080", "8080" },
+	{ "of others since", "8080,9000-9001,30000-32767,49152-65535", "8080", "8080,9000-9001" },
+	{ "from before, and within ours", "30000-32767,49152-65535", "30100,65535", "30100,65535" },
+	{ "taken away by others", "8080", "8080,9000", "8080" },
+};
+
+START_TEST(test_released_ports)
+{
+	char out[128] = "";
+
+	ck_ok(mk_reserved_ports_remove(released[_i].now, "30000-32767,49152-65535",
+				       released[_i].keep, out, sizeof(out), &err));
+	ck_assert_msg(strcmp(out, released[_i].after) == 0, "%s: %s", released[_i].name, out);
+}
+END_TEST
+
+/* A setting is put back unless others have changed it since. Files stand for settings. */
+static const struct {
+	const char *name, *memory, *now, *after;
+} settings[] = {
+	{ "as we set it", "ours FILE 1\nFILE=0\n", "1", "0" },
+	{ "changed by others", "ours FILE 1\nFILE=0\n", "2", "2" },
+	{ "written down by a version before", "FILE=0\n", "1", "0" },
+	{ "set twice", "ours FILE 2\nours FILE 1\nFILE=0\n", "2", "0" },
+};
+
+static void write_text(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static void write_memory(const char *path, const char *text, const char *file)
+{
+	char out[512] = "";
+	size_t at = 0;
+
+	while (*text) {
+		bool here = strncmp(text, "FILE", 4) == 0;
+
+		at += (size_t)snprintf(out + at, sizeof(out) - at, "%.*s", here ? 64 : 1,
+				       here ? file : text);
+		text += here ? 4 : 1;
+	}
+	write_text(path, out);
+}
+
+START_TEST(test_setting_restored)
+{
+	char dir[] = "/tmp/mk-test-sysctl-XXXXXX", memory[64], setting[64], seen[8] = "";
+	FILE *file;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(memory, sizeof(memory), "%s/sysctls", dir);
+	snprintf(setting, sizeof(setting), "%s/setting", dir);
+	write_text(setting, settings[_i].now);
+	write_memory(memory, settings[_i].memory, setting);
+	ck_assert_int_ge(mk_sysctls_restore(dir, &err), 0);
+	file = fopen(setting, "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_ptr_nonnull(fgets(seen, sizeof(seen), file));
+	fclose(file);
+	ck_assert_msg(strcmp(seen, settings[_i].after) == 0, "%s: %s", settings[_i].name, seen);
+	ck_assert_int_ne(access(memory, F_OK), 0);
+	ck_assert_int_eq(unlink(setting), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
 }
 END_TEST
 
@@ -562,6 +641,8 @@ int main(void)
 	tcase_add_checked_fixture(plan, model_setup, model_teardown);
 	tcase_add_loop_test(plan, test_plan, 0, MK_ARRAY_SIZE(plans));
 	tcase_add_loop_test(plan, test_reserved_ports, 0, MK_ARRAY_SIZE(ports));
+	tcase_add_loop_test(plan, test_released_ports, 0, MK_ARRAY_SIZE(released));
+	tcase_add_loop_test(plan, test_setting_restored, 0, MK_ARRAY_SIZE(settings));
 	tcase_add_test(plan, test_record);
 	tcase_add_checked_fixture(kernel, netns_setup, netns_teardown);
 	tcase_set_timeout(kernel, 30);
