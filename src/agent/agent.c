@@ -17,9 +17,10 @@
 #include "base/log.h"
 #include "datapath/abi.h"
 #include "datapath/pin.h"
+#include "overlay/agent_state.h"
 #include "overlay/record.h"
 
-#define AGENT_LOCK "agent.lock"
+#define AGENT_LOCK MK_AGENT_LOCK
 
 /* Changes that come together are worked on together, for a timer runs once per turn of the loop:
  * a file with ten objects, or what one read of the API server's connection held, is one turn. */
@@ -195,6 +196,15 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 	return agent->source ? 0 : -EINVAL;
 }
 
+static void write_first_state(struct mk_agent *agent)
+{
+	char text[sizeof(agent->source_text.text) + 64];
+
+	snprintf(text, sizeof(text), "waits for the first complete lists of %s",
+		 agent->source_text.text);
+	mk_agent_write_state(agent, text);
+}
+
 /* Only with the rights of the start can a BPF file system be mounted. One that cannot, is missed later,
  * again and again, by the datapath's loading. */
 static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
@@ -236,6 +246,8 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = mk_record_write(&agent->config, agent->source_text.text, err);
 	if (ret == 0)
+		write_first_state(agent);
+	if (ret == 0)
 		ret = give_up_rights(agent, err);
 	if (ret == 0)
 		ret = mk_agent_monitor_start(agent, err);
@@ -274,6 +286,7 @@ static void stop(struct mk_agent *agent)
 	mk_model_free(agent->model);
 	mk_nl_free(agent->nl);
 	mk_cleanup_close(&agent->lock_fd);
+	free(agent->state);
 	free(agent->said);
 	free(agent->left_out);
 	free(agent->lost);

@@ -46,6 +46,7 @@ enum mk_warning {
 	MK_WARN_SERVICE_CIDR, /* a range that cannot be used as a whole */
 	MK_WARN_NODES_LEFT_OUT, /* others that the overlay cannot reach */
 	MK_WARN_TABLE_FULL,
+	MK_WARN_NETWORKS, /* a range of the settings has a network of the host inside */
 	MK_WARN_HEALTH_PORT, /* a healthCheckNodePort that somebody else has */
 	MK_WARNINGS
 };
@@ -171,6 +172,7 @@ struct mk_agent {
 	uint32_t udp_ports_told; /* mk_service_sync_udp_ports()'s serial */
 	struct agent_vip *lingering; /* routes that flows need though no Service does, by address */
 	bool sweep_again; /* what the pass under way has passed is to be looked at again */
+	char *state; /* as written for the command line */
 	char *said; /* what is waited for, or failed, as logged last */
 	char *left_out; /* nodes, as logged last */
 	char *warned[MK_WARNINGS]; /* by Event, as sent last */
@@ -208,6 +210,8 @@ void mk_agent_work(struct mk_agent *agent);
 bool mk_agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text);
 /* It is over: should it come again, it is told again. */
 void mk_agent_warn_over(struct mk_agent *agent, enum mk_warning warning);
+/* Write down in what state the agent is, for the command line. */
+void mk_agent_write_state(struct mk_agent *agent, const char *text);
 /* Log once what nothing can go on without. Returns MK_WAIT. */
 int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -224,6 +228,12 @@ mk_must_check int mk_agent_apply_sysctls(const struct mk_agent *agent, bool agai
 					 struct mk_error *err);
 void mk_agent_node_release(struct agent_node *node);
 void mk_agent_drop_datapath(struct mk_agent *agent);
+
+/* networks.c: the ranges of the settings, beside the host's own networks. Refuses a node that is not yet
+ * at work; reports what it finds on one that is. */
+mk_must_check int mk_agent_check_networks(struct mk_agent *agent,
+					  const struct mk_addresses *addresses,
+					  struct mk_error *err);
 
 /* local.c: every IPv4 address of the host but loopback's; the caller frees *@ips. */
 mk_must_check int mk_agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,

@@ -410,6 +410,8 @@ static int identify(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = compute(agent, object, &addresses, err);
 	if (ret == 0)
+		ret = mk_agent_check_networks(agent, &addresses, err);
+	if (ret == 0)
 		ret = mk_agent_find_uplinks(agent, object, &uplinks, err);
 	if (ret != 0)
 		return ret;

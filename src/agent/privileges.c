@@ -7,9 +7,13 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -42,10 +46,15 @@ static int set_capabilities(uint64_t kept)
 	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
+static bool is_privileged(uint16_t port)
+{
+	return port && port < UNPRIVILEGED_PORT_MIN;
+}
+
 static bool has_privileged_port(const struct mk_config *config)
 {
-	return (config->healthz.port && config->healthz.port < UNPRIVILEGED_PORT_MIN) ||
-	       config->node_port_min < UNPRIVILEGED_PORT_MIN;
+	return is_privileged(config->healthz.port) || is_privileged(config->metrics.port) ||
+	       is_privileged(config->node_port_min);
 }
 
 uint64_t mk_privileges_kept(const struct mk_config *config, uint64_t permitted)
@@ -76,6 +85,11 @@ static int drop_capabilities(const struct mk_config *config, struct mk_error *er
 	ret = set_capabilities(kept);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot give up capabilities");
+	if (has_privileged_port(config) && !(kept & BIT(CAP_NET_BIND_SERVICE)))
+		mk_log_warn(
+			"a port below %d is configured, and CAP_NET_BIND_SERVICE is missing: add "
+			"NET_BIND_SERVICE to the capabilities of the agent's container",
+			UNPRIVILEGED_PORT_MIN);
 	mk_log_debug("capabilities kept mask=%llx of=%llx", (unsigned long long)kept,
 		     (unsigned long long)permitted);
 	return 0;
@@ -231,6 +245,7 @@ static const int allowed[] = {
 	SCMP_SYS(sigreturn),
 	SCMP_SYS(rt_sigtimedwait),
 	SCMP_SYS(sigaltstack),
+	SCMP_SYS(tkill),
 	SCMP_SYS(tgkill),
 	SCMP_SYS(restart_syscall),
 	SCMP_SYS(nanosleep),
@@ -271,6 +286,12 @@ static const int allowed[] = {
 	SCMP_SYS(perf_event_open),
 };
 
+#ifdef __s390__
+#define CLONE_FLAGS_ARGUMENT 1 /* behind the stack: clone(2) */
+#else
+#define CLONE_FLAGS_ARGUMENT 0
+#endif
+
 /* Threads, and no namespaces. clone3(), whose flags no filter sees, is missing: libc knows clone(). */
 static int allow_threads(scmp_filter_ctx filter)
 {
@@ -278,7 +299,7 @@ static int allow_threads(scmp_filter_ctx filter)
 					CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
 	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-				SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0));
+				SCMP_CMP(CLONE_FLAGS_ARGUMENT, SCMP_CMP_MASKED_EQ, namespaces, 0));
 }
 
 static void release_filter(scmp_filter_ctx *filter)
@@ -287,11 +308,10 @@ static void release_filter(scmp_filter_ctx *filter)
 		seccomp_release(*filter);
 }
 
-/* What is not allowed does not exist, so that a library falls back to what does. */
-static int filter_calls(struct mk_error *err)
+/* @action: what becomes of a call that is not allowed. */
+static int filter_calls(uint32_t action, struct mk_error *err)
 {
-	__attribute__((cleanup(release_filter))) scmp_filter_ctx filter =
-		seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+	__attribute__((cleanup(release_filter))) scmp_filter_ctx filter = seccomp_init(action);
 	int ret = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
 
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(allowed); i++)
@@ -304,15 +324,71 @@ static int filter_calls(struct mk_error *err)
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot filter system calls") : 0;
 }
 
+/* What is not allowed does not exist, so that a library falls back to what does. Where an unknown
+ * library fails, an operator may have the calls logged by the kernel's audit instead, or the filter off. */
+static int choose_filter(struct mk_error *err)
+{
+	const char *wanted = getenv("MONOKUBE_SECCOMP");
+
+	if (!wanted || !*wanted || strcmp(wanted, "on") == 0)
+		return filter_calls(SCMP_ACT_ERRNO(ENOSYS), err);
+	if (strcmp(wanted, "off") == 0) {
+		mk_log_warn("MONOKUBE_SECCOMP is off: system calls are not filtered");
+		return 0;
+	}
+	if (strcmp(wanted, "log") != 0)
+		return mk_error_set(err, EINVAL,
+				    "MONOKUBE_SECCOMP: value '%s', expected on, log or off",
+				    wanted);
+	mk_log_warn(
+		"MONOKUBE_SECCOMP is log: system calls that are not expected are let through, and "
+		"logged by the kernel");
+	return filter_calls(SCMP_ACT_LOG, err);
+}
+
+/* ---- memory for tables ---------------------------------------------------------------------------- */
+
+#define MEMCG_MAJOR 5 /* since this version tables count as the container's memory */
+#define MEMCG_MINOR 11
+
+bool mk_privileges_memlock_limited(const char *release, unsigned long limit_bytes)
+{
+	unsigned int major = 0, minor = 0;
+
+	if (limit_bytes == RLIM_INFINITY || sscanf(release, "%u.%u", &major, &minor) != 2)
+		return false;
+	return major < MEMCG_MAJOR || (major == MEMCG_MAJOR && minor < MEMCG_MINOR);
+}
+
+/* To raise the limit takes CAP_SYS_RESOURCE, which the manifest does not ask for: later kernels need
+ * none, and nested environments have none to give. */
+static void raise_memlock(void)
+{
+	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rlimit limit = unlimited;
+	struct utsname kernel = { 0 };
+
+	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) == 0)
+		return;
+	uname(&kernel);
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	if (mk_privileges_memlock_limited(kernel.release, limit.rlim_cur))
+		mk_log_warn(
+			"Linux %s counts tables against RLIMIT_MEMLOCK, which is %lu bytes here, "
+			"and "
+			"CAP_SYS_RESOURCE to raise it is missing: add SYS_RESOURCE to the "
+			"capabilities of the agent's container, or set LimitMEMLOCK=infinity for "
+			"the container runtime",
+			kernel.release, (unsigned long)limit.rlim_cur);
+}
+
 int mk_privileges_drop(const struct mk_config *config, struct mk_error *err)
 {
-	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	int ret;
 
-	/* while it may: before Linux 5.11 tables count against this limit */
-	(void)setrlimit(RLIMIT_MEMLOCK, &unlimited);
+	raise_memlock(); /* while it may */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return mk_error_errno(err, errno, "cannot set no_new_privs");
 	ret = drop_capabilities(config, err);
-	return ret < 0 ? ret : filter_calls(err);
+	return ret < 0 ? ret : choose_filter(err);
 }

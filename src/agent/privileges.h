@@ -4,6 +4,7 @@
 #ifndef MK_AGENT_PRIVILEGES_H
 #define MK_AGENT_PRIVILEGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -16,5 +17,9 @@ mk_must_check int mk_privileges_drop(const struct mk_config *config, struct mk_e
 
 /* Which of the capabilities @permitted stay; 1 << CAP_*. */
 uint64_t mk_privileges_kept(const struct mk_config *config, uint64_t permitted);
+
+/* Does the kernel @release, as uname(2) says it, count tables against RLIMIT_MEMLOCK, and is there a
+ * limit? Pure. */
+bool mk_privileges_memlock_limited(const char *release, unsigned long limit_bytes);
 
 #endif

@@ -141,3 +141,11 @@ const struct mk_api_clock *mk_source_clock(const struct mk_source *source)
 {
 	return source->kube ? mk_kube_clock(source->kube) : NULL;
 }
+
+bool mk_source_server(const struct mk_source *source, struct mk_ip *ip)
+{
+	*ip = (struct mk_ip){ 0 };
+	if (source && source->kube)
+		*ip = mk_kube_server(source->kube);
+	return ip->family != AF_UNSPEC;
+}

@@ -48,4 +48,7 @@ const struct mk_api_clock *mk_source_clock(const struct mk_source *source);
 /* What an operator must know about this node. @reason is one word in CamelCase. */
 void mk_source_warn(struct mk_source *source, const char *reason, const char *message);
 
+/* The address that the API server last answered from; false: not known, or none is followed. */
+bool mk_source_server(const struct mk_source *source, struct mk_ip *ip);
+
 #endif

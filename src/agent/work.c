@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "overlay/agent_state.h"
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS	 30000
@@ -38,11 +39,38 @@ int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 	return MK_WAIT;
 }
 
+void mk_agent_write_state(struct mk_agent *agent, const char *text)
+{
+	struct mk_error err = { 0 };
+
+	if (agent->state && strcmp(agent->state, text) == 0)
+		return;
+	free(agent->state);
+	agent->state = strdup(text);
+	if (mk_agent_state_write(agent->config.state_dir, text, &err) < 0)
+		mk_log_error("cannot write down the agent's state: %s", mk_error_text(&err));
+}
+
+/* @said is what the agent waits for or failed at; NULL: neither. */
+static void write_state(struct mk_agent *agent)
+{
+	char text[600];
+
+	if (!agent->said && agent->ready) {
+		mk_agent_write_state(agent, MK_AGENT_READY);
+	} else if (agent->said) {
+		snprintf(text, sizeof(text), "%s%s", agent->failed ? "" : "waits for ",
+			 agent->said);
+		mk_agent_write_state(agent, text);
+	}
+}
+
 static const char *const warning_reasons[MK_WARNINGS] = {
 	[MK_WARN_NODE] = "NetworkMisconfigured",
 	[MK_WARN_SERVICE_CIDR] = "ServiceCIDRLeftOut",
 	[MK_WARN_NODES_LEFT_OUT] = "NodesLeftOut",
 	[MK_WARN_TABLE_FULL] = "NetworkTableFull",
+	[MK_WARN_NETWORKS] = "NetworkRangesOverlap",
 	[MK_WARN_HEALTH_PORT] = "FailedToStartServiceHealthcheck",
 };
 
@@ -253,12 +281,12 @@ void mk_agent_work(struct mk_agent *agent)
 		agent->stats.work_failures++;
 		agent->overlay_dirty = true;
 		say_error(agent, &err);
+		write_state(agent);
 		retry_later(agent);
 		return;
 	}
 	agent->backoff_ms = 0;
-	if (ret == MK_WAIT)
-		return;
-	if (!agent->node_waits)
+	if (ret != MK_WAIT && !agent->node_waits)
 		say_fine(agent);
+	write_state(agent);
 }

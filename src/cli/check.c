@@ -46,12 +46,27 @@ void mk_check_note(struct mk_checking *checking, const char *check, const char *
 int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
 		 const struct mk_cli_options *options, struct mk_error *err)
 {
-	static void (*const checks[])(struct mk_checking *) = {
-		mk_check_agent,	   mk_check_hooks,	mk_check_nodes,
-		mk_check_pods,	   mk_check_mtu,	mk_check_settings,
-		mk_check_cni,	   mk_check_kube_proxy, mk_check_foreign_programs,
-		mk_check_path,	   mk_check_firewall,	mk_check_path_filter,
-		mk_check_networkd, mk_check_offload,	mk_check_clock,
+	static const struct {
+		void (*run)(struct mk_checking *checking);
+		bool needs_datapath;
+	} checks[] = {
+		{ mk_check_agent, false },
+		{ mk_check_kernel, false },
+		{ mk_check_networks, false },
+		{ mk_check_hooks, true },
+		{ mk_check_nodes, true },
+		{ mk_check_pods, true },
+		{ mk_check_mtu, true },
+		{ mk_check_settings, true },
+		{ mk_check_cni, true },
+		{ mk_check_kube_proxy, false },
+		{ mk_check_foreign_programs, true },
+		{ mk_check_path, true },
+		{ mk_check_firewall, false },
+		{ mk_check_path_filter, false },
+		{ mk_check_networkd, false },
+		{ mk_check_offload, true },
+		{ mk_check_clock, false },
 	};
 	int ret;
 
@@ -61,7 +76,8 @@ int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
 		return ret;
 	checking->findings = json_object_new_array();
 	for (size_t i = 0; i < MK_ARRAY_SIZE(checks); i++)
-		checks[i](checking);
+		if (view->loaded || !checks[i].needs_datapath)
+			checks[i].run(checking);
 	return 0;
 }
 
@@ -106,5 +122,5 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 
 int mk_cli_check(int argc, char **argv)
 {
-	return mk_view_main(argc, argv, show);
+	return mk_view_main_unloaded(argc, argv, show);
 }

@@ -35,6 +35,9 @@ void mk_check_nodes(struct mk_checking *checking);
 void mk_check_pods(struct mk_checking *checking);
 void mk_check_mtu(struct mk_checking *checking);
 void mk_check_settings(struct mk_checking *checking);
+/* ... without a datapath too. */
+void mk_check_kernel(struct mk_checking *checking);
+void mk_check_networks(struct mk_checking *checking);
 /* check_others.c: what somebody else made. */
 void mk_check_cni(struct mk_checking *checking);
 void mk_check_kube_proxy(struct mk_checking *checking);

@@ -159,6 +159,8 @@ void mk_check_path_filter(struct mk_checking *checking)
 	bool strict = look_at_filters(node, seen, sizeof(seen));
 	unsigned long dropped = count_filtered();
 
+	if (node->uplink_count == 0) /* no datapath yet */
+		snprintf(seen, sizeof(seen), "all %d", mk_reverse_path_filter("all", NULL));
 	if (strict && node->uplink_count > 1)
 		mk_check_note(checking, "rp_filter",
 			      "`sysctl -w net.ipv4.conf.all.rp_filter=2`, and the same in "

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
 #include <net/if.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/utsname.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -10,6 +9,8 @@
 #include "cli/nodes.h"
 #include "datapath/hook.h"
 #include "overlay/reserved_ports.h"
+#include "overlay/agent_state.h"
+#include "overlay/networks.h"
 #include "overlay/sysctl.h"
 
 #define REPAIRED    "the agent repairs that while it runs: start it, or restart it, and see its log"
@@ -17,18 +18,87 @@
 
 void mk_check_agent(struct mk_checking *checking)
 {
-	char path[PATH_MAX + 16];
-	cleanup_close int fd = -1;
+	struct mk_agent_state state;
+	bool ready;
 
-	snprintf(path, sizeof(path), "%s/agent.lock", checking->options->state_dir);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0)
-		mk_check_found(checking, "agent", NULL, "runs");
-	else
+	mk_agent_state_read(checking->options->state_dir, &state);
+	ready = !*state.text || strcmp(state.text, MK_AGENT_READY) == 0;
+	if (!state.running)
 		mk_check_found(checking, "agent",
 			       "start it: connections and pods go on without it, changes of the "
 			       "cluster do not arrive",
 			       "does not run");
+	else if (!ready)
+		mk_check_found(checking, "agent", "give it what it asks for; see its log",
+			       "runs, pid %lu, but is not ready: %s", state.pid, state.text);
+	else
+		mk_check_found(checking, "agent", NULL, "runs");
+	if (!checking->view->loaded)
+		mk_check_found(checking, "datapath",
+			       "an agent loads it after each boot, when it is ready",
+			       "no programs and tables are loaded in %s", checking->view->bpf_dir);
+}
+
+/* ---- kernel and networks -------------------------------------------------------------------------- */
+
+#define KERNEL_MAJOR 5
+#define KERNEL_MINOR 10
+
+void mk_check_kernel(struct mk_checking *checking)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname kernel = { 0 };
+
+	if (uname(&kernel) < 0 || sscanf(kernel.release, "%u.%u", &major, &minor) != 2)
+		return;
+	if (major < KERNEL_MAJOR || (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
+		mk_check_found(checking, "kernel", "boot Linux 5.10 or newer", "Linux %s",
+			       kernel.release);
+	else
+		mk_check_found(checking, "kernel", NULL, "Linux %s", kernel.release);
+}
+
+static size_t own_ranges(const struct mk_record *record, struct mk_own_range ranges[2])
+{
+	size_t count = 0;
+
+	if (mk_cidr_parse(record->vtep_cidr, &ranges[count].cidr) == 0)
+		ranges[count++].setting = "vtepCidr";
+	if (mk_cidr_parse(record->cluster_cidr, &ranges[count].cidr) == 0)
+		ranges[count++].setting = "clusterCidr";
+	return count;
+}
+
+/* What the agent says of the same: src/agent/networks.c. */
+void mk_check_networks(struct mk_checking *checking)
+{
+	struct mk_networks networks;
+	struct mk_own_range ranges[2];
+	struct mk_error err = { 0 };
+	size_t count = own_ranges(&checking->record, ranges);
+	enum mk_overlap overlap;
+
+	if (count == 0)
+		return; /* no agent wrote its settings down yet */
+	if (mk_networks_read(checking->view->nl, checking->record.vxlan_name, NULL, &networks,
+			     &err) < 0) {
+		mk_check_found(checking, "networks", "run as root", "%s", mk_error_text(&err));
+		mk_networks_release(&networks);
+		return;
+	}
+	overlap = mk_networks_judge(&networks, ranges, count, &err);
+	if (overlap == MK_OVERLAP_REFUSED)
+		mk_check_found(checking, "networks", "as said; the same on every node", "%s",
+			       mk_error_text(&err));
+	else if (overlap == MK_OVERLAP_REPORTED)
+		mk_check_note(checking, "networks", "as said; the same on every node", "%s",
+			      mk_error_text(&err));
+	else
+		mk_check_found(checking, "networks", NULL,
+			       "%s and %s have none of the host's %zu addresses and routes inside",
+			       checking->record.vtep_cidr, checking->record.cluster_cidr,
+			       networks.count);
+	mk_networks_release(&networks);
 }
 
 /* ---- hooks ---------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "datapath/pin.h"
 #include "datapath/remove.h"
 #include "kube/clock.h"
+#include "overlay/agent_state.h"
 #include "overlay/node_names.h"
 #include "overlay/overlay.h"
 #include "overlay/record.h"
@@ -96,11 +97,11 @@ static int remove_folder(const char *path, struct mk_error *err)
 /* The directory itself may be a mount point, or hold what is not ours: then it stays. */
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
-	static const char *const names[] = { MK_RECORD_NAME,	 "agent.lock",
-					     MK_LOCK_DATAPATH,	 MK_LOCK_RUNTIME,
-					     MK_LOCK_DROPS,	 MK_LOCK_HOST_PORTS,
-					     MK_NAMES_FILE,	 MK_NAMES_FILE ".new",
-					     MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE };
+	static const char *const names[] = {
+		MK_RECORD_NAME,	  MK_SETTINGS_NAME,	MK_AGENT_LOCK,	    MK_AGENT_STATE,
+		MK_LOCK_DATAPATH, MK_LOCK_RUNTIME,	MK_LOCK_DROPS,	    MK_LOCK_HOST_PORTS,
+		MK_NAMES_FILE,	  MK_NAMES_FILE ".new", MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE
+	};
 	char path[PATH_MAX + 32];
 	int ret;
 
@@ -195,18 +196,14 @@ static const struct {
 	{ "kernel settings", restore_sysctls },		{ "state", remove_state },
 };
 
-static int refuse_with_agent(const char *state_dir, struct mk_error *err)
+/* No agent starts while this is held: a DaemonSet's pod would make again what is removed. Returns a
+ * descriptor, or -1 where there is no state directory. */
+static int keep_agents_out(const char *state_dir, int *fd, struct mk_error *err)
 {
-	char path[PATH_MAX + 16];
-	cleanup_close int fd = -1;
-
-	snprintf(path, sizeof(path), "%s/agent.lock", state_dir);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0)
-		return mk_error_set(
-			err, EBUSY,
-			"the agent is running and would make it all anew: stop it first");
-	return 0;
+	*fd = mk_agent_keep_out(state_dir, err);
+	if (*fd >= 0 || *fd == -ENOENT)
+		return 0;
+	return *fd;
 }
 
 /* From a container with the host's process ids to the host itself: where its process 1 is. */
@@ -252,6 +249,7 @@ int mk_cli_cleanup(int argc, char **argv)
 	struct cleaning cleaning = { 0 };
 	struct mk_cli_options options;
 	struct mk_error err = { 0 };
+	cleanup_close int lock_fd = -1;
 	int ret = mk_cli_options_read(&options, argc, argv, &err);
 
 	if (ret > 0)
@@ -259,7 +257,7 @@ int mk_cli_cleanup(int argc, char **argv)
 	if (ret == 0 && options.host)
 		ret = enter_host(&err);
 	if (ret == 0)
-		ret = refuse_with_agent(options.state_dir, &err);
+		ret = keep_agents_out(options.state_dir, &lock_fd, &err);
 	if (ret == 0)
 		ret = mk_record_read(options.state_dir, &cleaning.record, &err);
 	if (ret == 0) {

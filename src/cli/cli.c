@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "config/config.h"
 #include "overlay/record.h"
 
@@ -142,6 +143,22 @@ static int take_value(struct mk_cli_options *options, const struct mk_cli_flag_t
 	return take_filter(options, flag, value, err);
 }
 
+static int unknown_flag(const struct mk_cli_command *command, const char *word,
+			struct mk_error *err)
+{
+	struct mk_nearest nearest = { .word = word };
+
+	for (size_t i = 0; i < mk_cli_flag_count; i++)
+		if (mk_cli_flags[i].flag & command->flags)
+			(void)mk_nearest_see(&nearest, mk_cli_flags[i].name);
+	return mk_error_set(err, EINVAL,
+			    "unknown flag '%s':%s%s%s expected one of those that `monokube %s "
+			    "--help` lists",
+			    word, nearest.found ? " did you mean " : "",
+			    nearest.found ? nearest.found : "", nearest.found ? "?" : "",
+			    command->name);
+}
+
 static int read_flag(struct mk_cli_options *options, const struct mk_cli_command *command, int argc,
 		     char **argv, int *i, struct mk_error *err)
 {
@@ -160,10 +177,7 @@ static int read_flag(struct mk_cli_options *options, const struct mk_cli_command
 		options->given |= flag->flag;
 		return take_value(options, flag, value, err);
 	}
-	return mk_error_set(err, EINVAL,
-			    "unknown flag '%s': expected one of those that `monokube %s --help` "
-			    "lists",
-			    argv[*i], command->name);
+	return unknown_flag(command, argv[*i], err);
 }
 
 static int read_word(struct mk_cli_options *options, const struct mk_cli_command *command, int argc,
@@ -210,6 +224,33 @@ int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, s
 	return ret ? ret : read_record(options, err);
 }
 
+int mk_cli_unknown_command(const char *word)
+{
+	struct mk_nearest nearest = { .word = word };
+
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		(void)mk_nearest_see(&nearest, mk_cli_commands[i].name);
+	fprintf(stderr, "monokube: unknown subcommand '%s'", word);
+	if (nearest.found)
+		fprintf(stderr, ", did you mean '%s'?\n", nearest.found);
+	else
+		fprintf(stderr, "; `monokube help` lists all\n");
+	return 2;
+}
+
+int mk_cli_end(const char *subcommand, int status)
+{
+	bool failed = ferror(stdout) != 0;
+
+	errno = 0;
+	failed |= fflush(stdout) != 0;
+	if (!failed)
+		return status;
+	fprintf(stderr, "monokube %s: cannot write to standard output%s%s\n", subcommand,
+		errno ? ": " : "", errno ? strerror(errno) : "");
+	return status ? status : 1;
+}
+
 int mk_cli_main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "help";
@@ -220,9 +261,8 @@ int mk_cli_main(int argc, char **argv)
 	if (strcmp(word, "--version") == 0)
 		word = "version";
 	command = mk_cli_command_find(word);
-	if (command)
-		return command->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
-	fprintf(stderr, "monokube: unknown subcommand '%s'\n\n", word);
-	mk_cli_print_help(stderr);
-	return 2;
+	if (!command)
+		return mk_cli_unknown_command(word);
+	return mk_cli_end(word,
+			  command->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv));
 }

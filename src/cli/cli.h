@@ -14,12 +14,16 @@
 
 /* Look at argv[1] and go there. */
 int mk_cli_main(int argc, char **argv);
+/* Flush standard output. @status, or 1 if it was 0 and something could not be written: a full disk, a
+ * reader that went away. */
+int mk_cli_end(const char *subcommand, int status);
 
 int mk_cli_bugreport(int argc, char **argv);
 int mk_cli_check(int argc, char **argv);
 int mk_cli_cleanup(int argc, char **argv);
 int mk_cli_completion(int argc, char **argv);
 int mk_cli_drops(int argc, char **argv);
+int mk_cli_health(int argc, char **argv);
 int mk_cli_manual(int argc, char **argv);
 int mk_cli_monitor(int argc, char **argv);
 int mk_cli_nat(int argc, char **argv);
@@ -102,6 +106,8 @@ mk_must_check int mk_cli_options_read(struct mk_cli_options *options, int argc, 
 unsigned int mk_cli_protocol_parse(const char *text);
 /* 1 to 65535; 0: not a port. */
 unsigned int mk_cli_port_parse(const char *text);
+/* Say so, and what was probably meant. Returns the exit status for it. */
+int mk_cli_unknown_command(const char *word);
 /* Print @err and return the exit status for it. */
 int mk_cli_fail(const char *subcommand, const struct mk_error *err);
 

@@ -354,12 +354,13 @@ static int read_filters(struct monitor *monitor, struct mk_error *err)
 		ret = read_pod(monitor, options->pod, err);
 	if (ret < 0 || !options->service)
 		return ret;
-	monitor->account_id = mk_view_account_named(&monitor->events.view, options->service);
-	if (!monitor->account_id)
+	ret = mk_view_account_named(&monitor->events.view, options->service, &monitor->account_id,
+				    err);
+	if (ret == 0 && !monitor->account_id)
 		return mk_error_set(err, ENOENT,
 				    "no Service '%s': `monokube services` lists those that are",
 				    options->service);
-	return 0;
+	return ret;
 }
 
 static int open_tables(struct monitor *monitor, struct mk_error *err)

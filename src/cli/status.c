@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `monokube status`: one screen. What is wrong comes from the checks of `monokube check`. */
-#include <fcntl.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "base/cleanup.h"
 #include "cli/check.h"
@@ -13,23 +11,18 @@
 #include "datapath/hook.h"
 #include "datapath/pin.h"
 #include "datapath/pod_table.h"
+#include "overlay/agent_state.h"
 
-/* The agent holds its lock as long as it lives; what it follows is in its record. */
 static struct json_object *agent_json(const struct mk_cli_options *options)
 {
 	struct json_object *object = json_object_new_object();
-	char path[PATH_MAX + 16], pid[32] = "";
-	cleanup_fclose FILE *file = NULL;
-	bool runs;
+	struct mk_agent_state state;
 
-	snprintf(path, sizeof(path), "%s/agent.lock", options->state_dir);
-	file = fopen(path, "re");
-	if (file && fgets(pid, sizeof(pid), file))
-		pid[strcspn(pid, "\n")] = '\0';
-	runs = file && flock(fileno(file), LOCK_SH | LOCK_NB) < 0;
-	mk_put_flag(object, "everRan", file != NULL);
-	mk_put_flag(object, "running", runs);
-	mk_put_number(object, "pid", runs ? strtoul(pid, NULL, 10) : 0);
+	mk_agent_state_read(options->state_dir, &state);
+	mk_put_flag(object, "everRan", state.ever_ran);
+	mk_put_flag(object, "running", state.running);
+	mk_put_number(object, "pid", state.pid);
+	mk_put_text(object, "state", *state.text ? state.text : NULL);
 	mk_put_text(object, "follows", *options->source ? options->source : NULL);
 	return object;
 }
@@ -149,6 +142,8 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 	json_object_object_add(status, "wrong", wrong);
 	json_object_object_add(status, "agent", agent_json(checking->options));
 	json_object_object_add(status, "hooks", hooks);
+	if (!view->loaded)
+		return 0;
 	mk_put_addr(status, "nodeAddress", &view->node.node_addr);
 	mk_put_number(status, "drops", count_drops(view->bpf_dir));
 	ret = mk_nl_each_link(view->nl, add_hooks, hooks, err);
@@ -165,13 +160,13 @@ static const char *text_of(struct json_object *object, const char *key)
 static void print_agent(struct json_object *agent)
 {
 	bool runs = json_object_get_boolean(json_object_object_get(agent, "running"));
-	const char *follows = text_of(agent, "follows");
+	const char *follows = text_of(agent, "follows"), *state = text_of(agent, "state");
 
 	if (!json_object_get_boolean(json_object_object_get(agent, "everRan")))
 		printf("agent: has never run here\n");
 	else if (runs)
-		printf("agent: running, pid %s%s%s\n", text_of(agent, "pid"),
-		       *follows ? ", follows " : "", follows);
+		printf("agent: running, pid %s%s%s%s%s\n", text_of(agent, "pid"),
+		       *state ? ", " : "", state, *follows ? ", follows " : "", follows);
 	else
 		printf("agent: not running\n");
 }
@@ -195,6 +190,8 @@ static void print_text(struct json_object *status)
 		       text_of(finding, "remedy"));
 	}
 	print_agent(json_object_object_get(status, "agent"));
+	if (!json_object_object_get_ex(status, "tables", NULL))
+		return;
 	printf("drops: %s packets (monokube drops tells why)\n\n", text_of(status, "drops"));
 	mk_cli_print_table(stdout, json_object_object_get(status, "tables"), tables,
 			   MK_ARRAY_SIZE(tables));
@@ -225,5 +222,5 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 
 int mk_cli_status(int argc, char **argv)
 {
-	return mk_view_main(argc, argv, show);
+	return mk_view_main_unloaded(argc, argv, show);
 }

@@ -133,26 +133,56 @@ static int resolve_service(const char *word, const struct search *search,
 	return 0;
 }
 
+#define POD_PREFIX     "pod:"
+#define SERVICE_PREFIX "service:"
+
+static const char *behind(const char *word, const char *prefix)
+{
+	return strncmp(word, prefix, strlen(prefix)) == 0 ? word + strlen(prefix) : NULL;
+}
+
+/* A word that is no address: NAME, pod:NAME or service:NAME. */
+static int resolve_name(const struct mk_view *view, const char *word, struct search *search,
+			struct mk_trace_request *request, struct mk_error *err)
+{
+	const char *pod_name = behind(word, POD_PREFIX);
+	const char *service_name = behind(word, SERVICE_PREFIX);
+	const struct mk_view_pod *pod =
+		service_name ? NULL : mk_view_pod_named(view, pod_name ? pod_name : word);
+	int ret = pod_name ? 0
+			   : mk_view_account_named(view, service_name ? service_name : word,
+						   &search->account_id, err);
+
+	if (ret < 0 || !pod)
+		return ret;
+	if (search->account_id)
+		return mk_error_set(err, EEXIST,
+				    "TO '%s': a pod and a Service have this name: give " POD_PREFIX
+				    "%s or " SERVICE_PREFIX "%s",
+				    word, word, word);
+	request->tuple.daddr = pod->addr;
+	return 0;
+}
+
 static int resolve_to(const struct mk_view *view, const char *word, unsigned int port,
 		      struct mk_trace_request *request, struct mk_error *err)
 {
-	const struct mk_view_pod *pod = mk_view_pod_named(view, word);
 	struct search search = { .view = view,
 				 .port = port,
 				 .protocol = request->tuple.proto,
 				 .scope = request->place == MK_TRACE_OUTSIDE ? MK_SCOPE_EXTERNAL
 									     : MK_SCOPE_INTERNAL };
 	struct mk_ip ip;
-	int ret;
+	int ret = 0;
 
 	if (strcmp(word, "host") == 0)
 		request->tuple.daddr = view->node.node_addr;
 	else if (mk_ip_parse(word, &ip) == 0 && ip.family == AF_INET)
 		request->tuple.daddr = mk_ip_to_addr(&ip);
-	else if (pod)
-		request->tuple.daddr = pod->addr;
 	else
-		search.account_id = mk_view_account_named(view, word);
+		ret = resolve_name(view, word, &search, request, err);
+	if (ret < 0)
+		return ret;
 	if (!request->tuple.daddr.word[0] && !search.account_id)
 		return mk_error_set(err, ENOENT,
 				    "TO '%s': expected a Service or a pod of this node (namespace/"

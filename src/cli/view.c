@@ -110,6 +110,7 @@ int mk_view_open(struct mk_view *view, const struct mk_cli_options *options, str
 		return -EINVAL;
 	ret = mk_table_open(&view->routes, view->bpf_dir, "routes", sizeof(struct mk_route_key),
 			    sizeof(struct mk_route), err);
+	view->loaded = ret == 0;
 	if (ret == 0)
 		ret = mk_names_read(view->state_dir, &view->names, err);
 	if (ret == 0)
@@ -129,7 +130,17 @@ void mk_view_release(struct mk_view *view)
 	*view = (struct mk_view){ .routes = { .fd = -1 } };
 }
 
-int mk_view_main(int argc, char **argv, mk_view_run_fn *run)
+static int open_host(struct mk_view *view, const struct mk_cli_options *options,
+		     struct mk_error *err)
+{
+	mk_view_release(view);
+	view->bpf_dir = options->bpf_dir;
+	view->state_dir = options->state_dir;
+	view->nl = mk_nl_open(err);
+	return view->nl ? 0 : -EINVAL;
+}
+
+static int view_main(int argc, char **argv, mk_view_run_fn *run, bool unloaded)
 {
 	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
 	struct mk_cli_options options;
@@ -138,11 +149,24 @@ int mk_view_main(int argc, char **argv, mk_view_run_fn *run)
 
 	if (ret > 0)
 		return 0;
-	if (ret == 0)
+	if (ret == 0) {
 		ret = mk_view_open(&view, &options, &err);
+		if (ret == -ENOENT && unloaded)
+			ret = open_host(&view, &options, &err);
+	}
 	if (ret == 0)
 		ret = run(&view, &options, &err);
 	return ret < 0 ? mk_cli_fail(argv[0], &err) : ret;
+}
+
+int mk_view_main(int argc, char **argv, mk_view_run_fn *run)
+{
+	return view_main(argc, argv, run, false);
+}
+
+int mk_view_main_unloaded(int argc, char **argv, mk_view_run_fn *run)
+{
+	return view_main(argc, argv, run, true);
 }
 
 const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr)
@@ -179,14 +203,29 @@ const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const ch
 	return found;
 }
 
-uint32_t mk_view_account_named(const struct mk_view *view, const char *word)
+int mk_view_account_named(const struct mk_view *view, const char *word, uint32_t *account_id,
+			  struct mk_error *err)
 {
-	for (size_t i = 0; i < view->names.count; i++) {
-		const char *name = view->names.list[i].name, *slash = strchr(name, '/');
+	const struct mk_account_name *found = NULL;
 
-		if (strcmp(name, word) == 0 || (slash && strcmp(slash + 1, word) == 0))
-			return view->names.list[i].account_id;
+	*account_id = 0;
+	for (size_t i = 0; i < view->names.count; i++) {
+		const struct mk_account_name *name = &view->names.list[i];
+		const char *slash = strchr(name->name, '/');
+		bool whole = strcmp(name->name, word) == 0;
+
+		if (!whole && (!slash || strcmp(slash + 1, word) != 0))
+			continue;
+		if (found && !whole)
+			return mk_error_set(err, EEXIST,
+					    "Service '%s' is in several namespaces: give '%s' or "
+					    "'%s'",
+					    word, found->name, name->name);
+		found = name;
+		if (whole)
+			break;
 	}
+	*account_id = found ? found->account_id : 0;
 	return 0;
 }
 

@@ -23,6 +23,7 @@ struct mk_view_pod {
 
 struct mk_view {
 	const char *bpf_dir, *state_dir;
+	bool loaded; /* false: there is no datapath; only the directories and @nl are there */
 	struct mk_node node;
 	struct mk_nl *nl;
 	struct mk_table routes;
@@ -43,14 +44,18 @@ void mk_view_release(struct mk_view *view);
 typedef int mk_view_run_fn(const struct mk_view *view, const struct mk_cli_options *options,
 			   struct mk_error *err);
 int mk_view_main(int argc, char **argv, mk_view_run_fn *run);
+/* ... also where no datapath is loaded: @run looks at mk_view.loaded. */
+int mk_view_main_unloaded(int argc, char **argv, mk_view_run_fn *run);
 
 /* NULL: no pod of this node. */
 const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr);
 /* By "namespace/name" or, where one pod alone has it, "name". */
 const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name);
 const struct mk_view_pod *mk_view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
-/* A Service by "namespace/name", or the first with this "name". 0: none. */
-uint32_t mk_view_account_named(const struct mk_view *view, const char *word);
+/* A Service by "namespace/name" or, where one namespace alone has it, "name". 0: none; -EEXIST: several
+ * have it, and @err names two. */
+mk_must_check int mk_view_account_named(const struct mk_view *view, const char *word,
+					uint32_t *account_id, struct mk_error *err);
 /* The name that the runtime gave it, else its interface's. */
 const char *mk_view_pod_name(const struct mk_view_pod *pod);
 /* What an address is, in a few words: "pod default/web", "this host", ...; "" : nothing of ours. */

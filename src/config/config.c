@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "config/parse.h"
 
 struct setting {
@@ -82,7 +83,7 @@ static const struct setting settings[] = {
 	  "an IPv4 address and port such as 127.0.0.1:10249, or off",
 	  "where /metrics, /metrics/services and /proxyMode answer; off: nowhere", mk_parse_listen_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
-	  "run on control-plane nodes too; the DaemonSet's tolerations go with it", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
+	  "false: the agent makes nothing on nodes with the label of the control plane", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "masqueradeAll", "masquerade-all", "BOOL", "false", "true or false",
 	  "what goes to a ClusterIP does not show the pod's address: kube-proxy's --masquerade-all",
 	  mk_parse_bool, FIELD(masquerade_all) },
@@ -109,9 +110,20 @@ static const struct setting settings[] = {
 };
 /* clang-format on */
 
+_Static_assert(MK_ARRAY_SIZE(settings) <= MK_SETTINGS_MAX, "raise MK_SETTINGS_MAX");
+
 static int set(struct mk_config *config, const struct setting *setting, const char *text)
 {
-	return setting->parse(text, (char *)config + setting->offset, setting->size);
+	int ret = setting->parse(text, (char *)config + setting->offset, setting->size);
+
+	if (ret == 0)
+		config->texts[setting - settings] = text;
+	return ret;
+}
+
+static const char *name_of(const struct setting *setting)
+{
+	return setting->env ? setting->env : setting->flag;
 }
 
 static int load_defaults(struct mk_config *config, struct mk_error *err)
@@ -149,14 +161,23 @@ static void print_help(const char *subcommand)
 		printf("  --%s %s", s->flag, s->value);
 		if (s->env)
 			printf("  (%s)", s->env);
-		printf("\n\t%s", s->help);
+		printf("\n\t%s\n\t%s", s->help, s->expected);
 		if (!s->fallback)
 			printf("; required");
 		else if (*s->fallback)
 			printf("; default %s", s->fallback);
-		printf("\n\t%s\n", s->expected);
+		printf("\n");
 	}
-	printf("  --help\n\tthis list\n");
+	printf("  --check-config\n\tprint the settings in force, if all are valid, and start "
+	       "nothing\n"
+	       "  --help\n\tprint this list\n");
+}
+
+void mk_config_print(const struct mk_config *config, FILE *out)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++)
+		fprintf(out, "%s=%s\n", name_of(&settings[i]),
+			config->texts[i] ? config->texts[i] : "");
 }
 
 /* getopt_long() takes "--node-na" for --node-name while nothing else begins so; a script that
@@ -180,21 +201,37 @@ static int load_flag(struct mk_config *config, const struct setting *setting, co
 	return 0;
 }
 
-enum { FLAG_HELP = MK_ARRAY_SIZE(settings) };
+enum { FLAG_HELP = MK_ARRAY_SIZE(settings), FLAG_CHECK, FLAGS };
 
 static void fill_options(struct option *options, int *found)
 {
 	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++)
 		options[i] = (struct option){ settings[i].flag, required_argument, found, (int)i };
 	options[FLAG_HELP] = (struct option){ "help", no_argument, found, FLAG_HELP };
-	options[FLAG_HELP + 1] = (struct option){ 0 };
+	options[FLAG_CHECK] = (struct option){ "check-config", no_argument, found, FLAG_CHECK };
+	options[FLAGS] = (struct option){ 0 };
 }
 
-/* @given: per setting, whether a flag said it. */
+/* "--clusterCidr" is meant as --cluster-cidr, and so is "--cluster-cider". */
+static int unknown_flag(const char *word, struct mk_error *err)
+{
+	char name[64];
+	struct mk_nearest nearest = { .word = name };
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	for (size_t i = 0; strncmp(word, "--", 2) == 0 && i < MK_ARRAY_SIZE(settings); i++)
+		(void)mk_nearest_see(&nearest, settings[i].flag);
+	if (!nearest.found)
+		return mk_error_set(err, EINVAL, "unknown flag '%s': --help lists all", word);
+	return mk_error_set(err, EINVAL, "unknown flag '%s': did you mean --%s? --help lists all",
+			    word, nearest.found);
+}
+
+/* @given: per option, whether a flag said it. */
 static int load_flags(struct mk_config *config, bool *given, int argc, char **argv,
 		      struct mk_error *err)
 {
-	struct option options[MK_ARRAY_SIZE(settings) + 2];
+	struct option options[FLAGS + 1];
 	int found = 0, ret = 0;
 
 	fill_options(options, &found);
@@ -209,13 +246,12 @@ static int load_flags(struct mk_config *config, bool *given, int argc, char **ar
 		if (c == ':')
 			return mk_error_set(err, EINVAL, "flag '%s' needs a value", word);
 		if (c != 0)
-			return mk_error_set(
-				err, EINVAL,
-				"unknown flag '%s': expected one of those that --help lists", word);
+			return unknown_flag(word, err);
+		given[found] = true;
 		if (found == FLAG_HELP)
 			return 1;
-		ret = load_flag(config, &settings[found], word, err);
-		given[found] = true;
+		if (found != FLAG_CHECK)
+			ret = load_flag(config, &settings[found], word, err);
 	}
 	if (ret == 0 && optind < argc)
 		return mk_error_set(err, EINVAL, "unexpected argument '%s': expected flags only",
@@ -241,6 +277,7 @@ static int choose_source(struct mk_config *config, const bool *given, struct mk_
 				"too: expected one of the two",
 				settings[i].flag, text, config->cluster_dir);
 		memset(text, 0, settings[i].size);
+		config->texts[i] = "";
 	}
 	return 0;
 }
@@ -386,7 +423,7 @@ static int check_together(const struct mk_config *config, struct mk_error *err)
 
 int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_error *err)
 {
-	bool given[MK_ARRAY_SIZE(settings)] = { false };
+	bool given[FLAGS] = { false };
 	int ret;
 
 	memset(config, 0, sizeof(*config));
@@ -403,5 +440,9 @@ int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_er
 		ret = check_required(config, err);
 	if (ret == 0)
 		ret = check_together(config, err);
+	if (ret == 0 && given[FLAG_CHECK]) {
+		mk_config_print(config, stdout);
+		return 1;
+	}
 	return ret;
 }

@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/ip.h"
@@ -23,7 +24,10 @@ struct mk_cidr_list {
 	size_t count;
 };
 
+#define MK_SETTINGS_MAX 48 /* room for the text of each */
+
 struct mk_config {
+	const char *texts[MK_SETTINGS_MAX]; /* of each setting as it was given; never NULL */
 	char node_name[254]; /* --node-name, NODE_NAME; required */
 	/* What is followed: a directory, or an API server that a kubeconfig (one path, or several
 	 * with colons between) or, both empty, the pod's service account leads to. */
@@ -63,8 +67,8 @@ struct mk_config {
 };
 
 /* Fill @config from defaults, then the environment, then the flags in @argv (argv[0] is the
- * subcommand). Returns 0; 1 if --help was asked for and printed; or an error that names key,
- * value and what was expected. */
+ * subcommand), which all have to live as long. Returns 0; 1 if --help or --check-config was asked for
+ * and printed; or an error that names key, value and what was expected. */
 mk_must_check int mk_config_load(struct mk_config *config, int argc, char **argv,
 				 struct mk_error *err);
 
@@ -79,6 +83,9 @@ struct mk_setting {
 };
 /* The one at @index; false behind the last. */
 bool mk_config_setting(size_t index, struct mk_setting *setting);
+
+/* The settings in force, one line `key=value` each, or `flag=value` where there is no key. */
+void mk_config_print(const struct mk_config *config, FILE *out);
 
 /* Walk a list such as `uplinks`, from *@at on. Returns 1 and the next name, or 0 at the end. */
 int mk_config_next_name(const char **at, char name[IFNAMSIZ]);

@@ -189,6 +189,22 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 	return size;
 }
 
+/* Behind a proxy that is the proxy's. */
+static void see_server(struct mk_http_transfer *transfer)
+{
+	const char *text = NULL;
+	struct mk_ip ip;
+
+	transfer->http->curl->curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &text);
+	if (text && mk_ip_parse(text, &ip) == 0 && ip.family == AF_INET)
+		transfer->http->server = ip;
+}
+
+struct mk_ip mk_http_server(const struct mk_http *http)
+{
+	return http->server;
+}
+
 /* An answer may have heads of several answers, such as 100 Continue: each with a Date says what it is. */
 static size_t take_head(char *line, size_t size, size_t count, void *ctx)
 {
@@ -196,6 +212,7 @@ static size_t take_head(char *line, size_t size, size_t count, void *ctx)
 	struct mk_own_clock now = mk_own_clock_now();
 	uint64_t took_ms = (mk_time_monotonic_ns() - transfer->began_ns) / 1000000;
 
+	see_server(transfer);
 	(void)mk_api_clock_see(&transfer->http->clock, line, size * count, took_ms, &now);
 	return size * count;
 }

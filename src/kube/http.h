@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/ip.h"
 #include "kube/clock.h"
 #include "kube/credentials.h"
 
@@ -68,6 +69,9 @@ void mk_http_cancel(struct mk_http_transfer *transfer);
 
 /* The server's clock, as its last answer told. */
 const struct mk_api_clock *mk_http_clock(const struct mk_http *http);
+
+/* The address of the last answer; AF_UNSPEC: none yet, or no IPv4 address. */
+struct mk_ip mk_http_server(const struct mk_http *http);
 
 /* The status of the answer that is coming, 0: none yet. */
 int mk_http_status(const struct mk_http_transfer *transfer);

@@ -19,6 +19,7 @@ struct mk_http {
 	struct watcher *watchers;
 	bool closing;
 	struct mk_api_clock clock;
+	struct mk_ip server; /* of the last answer */
 	unsigned int handles; /* libuv handles that still live */
 };
 

@@ -273,6 +273,11 @@ void mk_kube_event(struct mk_kube *kube, bool warning, const char *reason, const
 		mk_report_event(kube->report, warning, reason, message);
 }
 
+struct mk_ip mk_kube_server(const struct mk_kube *kube)
+{
+	return mk_http_server(kube->http);
+}
+
 const struct mk_api_clock *mk_kube_clock(const struct mk_kube *kube)
 {
 	return mk_http_clock(kube->http);

@@ -48,6 +48,9 @@ void mk_kube_stats(const struct mk_kube *kube, struct mk_reflector_stats stats[M
 /* The server's clock, as its last answer told. */
 const struct mk_api_clock *mk_kube_clock(const struct mk_kube *kube);
 
+/* The address that the server last answered from; AF_UNSPEC: none yet, or no IPv4 address. */
+struct mk_ip mk_kube_server(const struct mk_kube *kube);
+
 /* An Event on the Node: see mk_report_event(). */
 void mk_kube_event(struct mk_kube *kube, bool warning, const char *reason, const char *message);
 

@@ -20,6 +20,9 @@ struct mk_record {
 	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
 	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];
 	char reserved_ports[MK_RESERVED_RANGES_BYTES]; /* "": not known */
+	/* as the settings have them; "": not known */
+	char cluster_cidr[MK_CIDR_STRLEN], vtep_cidr[MK_CIDR_STRLEN], healthz[MK_IP_PORT_STRLEN];
+	char metrics[MK_IP_PORT_STRLEN];
 	char source[PATH_MAX]; /* what the agent follows, in words; "": not known */
 };
 
@@ -30,5 +33,7 @@ mk_must_check int mk_record_read(const char *state_dir, struct mk_record *record
 				 struct mk_error *err);
 /* Its file's name in the state directory. */
 #define MK_RECORD_NAME "made"
+/* The settings in force, one `key=value` a line, for people. */
+#define MK_SETTINGS_NAME "settings"
 
 #endif

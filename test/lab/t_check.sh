@@ -5,6 +5,8 @@
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/observe.sh
+. "$HERE/lib/observe.sh"
 
 mk() { on node1 "$MK_BIN" "$@"; }
 node_ok() { mk nodes -o json | jq -e '.[0].state == "ok"' >/dev/null; }
@@ -16,7 +18,9 @@ expect_line() { expect_match "check $1" "$2" "$(line "$1")"; }
 all_well()
 {
 	mk check
-	expect_line path '^ok .* 1 nodes answer a ping of 1500 bytes, the largest of the overlay; 0 answer none'
+	expect_line path '^ok .* 1 of 1 nodes answer a ping through the overlay, and 1 one of 1500 bytes, its largest'
+	expect_line kernel '^ok .* Linux [5-9]'
+	expect_line networks '^ok .*10\.18\.0\.0/16 and 10\.244\.0\.0/16 have none of the host.s [0-9]+ addresses and routes inside'
 	expect_line firewall '^ok .*no chain of input or forward drops by policy'
 	expect_line offload '^ok .*leaves the checksums inside of VXLAN to the kernel'
 	expect_line clock '^ok .*no API server has told the agent its time'
@@ -36,12 +40,82 @@ small_path()
 	wait_for 30 mk check
 }
 
-# A node that answers nothing is not held to be behind a small path.
+# No node answers at all: then nothing shows that the overlay works.
 silent_node()
 {
 	on node2 sh -c 'echo 1 >/proc/sys/net/ipv4/icmp_echo_ignore_all'
-	expect_line path '^ok .*0 nodes answer a ping of 1500 bytes.*; 1 answer none'
+	expect_line path '^WRONG .*none of 1 nodes answers a ping through the overlay'
 	on node2 sh -c 'echo 0 >/proc/sys/net/ipv4/icmp_echo_ignore_all'
+	expect_line path '^ok '
+}
+
+# As firewalld has it: policy accept, pings let in, the rest rejected.
+firewall_rejects_vxlan()
+{
+	on node2 nft add table inet firewalld
+	on node2 nft add chain inet firewalld in '{ type filter hook input priority 0; policy accept; }'
+	on node2 nft add rule inet firewalld in ct state established,related accept
+	on node2 nft add rule inet firewalld in icmp type echo-request accept
+	on node2 nft add rule inet firewalld in iif lo accept
+	on node2 nft add rule inet firewalld in reject with icmpx admin-prohibited
+	expect_line path '^WRONG .*node2 at 192\.168\.99\.12 answers a ping, but none through the overlay'
+	expect_line path 'let UDP pass to the overlay.s port \(vxlanPort, 4789\).*a reject rule counts too'
+	expect_status 1 mk check
+	on node2 nft delete table inet firewalld
+	expect_line path '^ok '
+}
+
+# A VPN comes up while the node is at work: named, by the agent too, and the node goes on.
+network_inside_comes()
+{
+	local start
+	start=$(log_size)
+	on node1 ip link add vpn0 type veth peer name vpn1
+	on node1 ip link set vpn0 up
+	on node1 ip link set vpn1 up
+	on node1 ip addr add 10.18.77.1/24 dev vpn0
+	expect_line networks "^WRONG .*vtepCidr '10\.18\.0\.0/16' overlaps the host.s address 10\.18\.77\.1 on vpn0"
+	wait_for 10 logged "$start" "^warn vtepCidr '10\.18\.0\.0/16' overlaps the host's address 10\.18\.77\.1 on vpn0"
+	expect_eq "the node's address" 10.18.0.1/32 "$(on node1 ip -j addr show mkvxlan | jq -r '.[].addr_info[] | select(.family == "inet") | .local + "/" + (.prefixlen | tostring)')"
+	on node1 ip link del vpn0
+	expect_line networks '^ok '
+}
+
+# node1's VTEP address would be that of its default gateway.
+gateway_inside()
+{
+	local start
+	lab agent stop node1
+	on node1 "$MK_BIN" cleanup
+	on node1 ip addr add 10.18.0.5/24 dev eth0
+	on node1 ip route replace default via 10.18.0.1 dev eth0
+	start=$(log_size)
+	lab agent start node1 >/dev/null 2>&1 &
+	wait_for 20 logged "$start" "^error vtepCidr '10\.18\.0\.0/16' overlaps the (host's address 10\.18\.0\.5|default gateway 10\.18\.0\.1) on eth0: the node would lose what is there; set vtepCidr to .*100\.64\.0\.0/16"
+	expect_eq "devices of monokube" "" "$(on node1 ip -o link show mkvxlan 2>/dev/null || true)"
+	expect_match "who has the gateway's address" 'via|dev eth0' "$(on node1 ip route get 10.18.0.1)"
+	agent_is_not_ready
+	lab agent kill node1
+	wait $! || true
+	on node1 ip addr del 10.18.0.5/24 dev eth0
+	on node1 ip route replace default via 192.168.99.200 dev eth0
+	lab agent start node1
+	wait_for 30 node_ok
+}
+
+# There is no datapath, and an agent that says why: what a person asks first has to tell it.
+agent_is_not_ready()
+{
+	expect_status 1 mk status
+	expect_match "status" 'agent: running, pid [0-9]+, .*vtepCidr .10\.18\.0\.0/16. overlaps' "$(mk status || true)"
+	expect_line agent '^WRONG .*runs, pid [0-9]+, but is not ready: .*vtepCidr'
+	expect_line networks '^WRONG .*vtepCidr'
+	expect_line datapath '^WRONG .*no programs and tables are loaded in /sys/fs/bpf/monokube'
+	expect_line kernel '^ok '
+	expect_line kube-proxy '^ok '
+	expect_line firewall '^ok '
+	expect_line clock '^(ok|note) '
+	expect_eq "in JSON" false "$(mk status -o json | jq .healthy)"
 }
 
 # With one uplink no mode of it takes anything of ours: t_paths.sh, t_hostpath.sh. Of several: t_uplinks.sh.
@@ -71,6 +145,9 @@ firewalls()
 	on node1 nft add chain inet own in '{ type filter hook input priority 0; policy drop; }'
 	expect_line firewall '^note .*nftables, table own, chain in drops what none of its rules takes'
 	expect_line firewall "UDP to the overlay's port"
+	expect_line path '^WRONG .*through the overlay'
+	on node1 nft add rule inet own in udp dport 4789 accept
+	on node1 nft add rule inet own in icmp type echo-reply accept
 	expect_status 0 mk check
 	on node1 nft delete table inet own
 	on node1 nft add table ip own
@@ -99,7 +176,10 @@ lab up 2
 wait_for 30 node_ok
 check "all is well" all_well
 check "a path that carries less" small_path
-check "a node that answers no ping" silent_node
+check "no node answers a ping" silent_node
+check "a firewall that rejects VXLAN and lets pings in" firewall_rejects_vxlan
+check "a network inside vtepCidr comes while the node is at work" network_inside_comes
+check "vtepCidr has the default gateway inside: the agent refuses, status and check say why" gateway_inside
 check "strict reverse path filter" path_filter
 check "kube-proxy's rules in iptables, of either kind" legacy_kube_proxy
 check "firewalls" firewalls

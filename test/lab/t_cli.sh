@@ -73,7 +73,7 @@ traces_pods()
 	trace 0 forwarded client "$WEB" 8000
 	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to 192\.168\.99\.12; on that node \(node2\)' "$(says client "$WEB" 8000)"
 	trace 0 delivered client "$NEAR" 8000
-	expect_match "pod's name" 'pod default/near of this node' "$(says default/client near 8000)"
+	expect_match "pod's name" 'pod default/near of this node' "$(says default/client pod:near 8000)"
 	trace 3 dropped client 10.244.1.200 80
 	expect_eq "reason" NO_POD "$(json .reason trace client 10.244.1.200 80)"
 	trace 0 delivered "$WEB" "$NEAR" 8000
@@ -84,7 +84,7 @@ traces_services()
 	trace 0 forwarded client web
 	expect_match "Service" "$VIP:80 is Service default/web: 1 backends, 0 of them" "$(says client web)"
 	expect_match "session" "becomes $CLIENT:40000 > $WEB:8000" "$(says client web)"
-	trace 0 delivered client default/near
+	trace 0 delivered client service:default/near
 	trace 3 answered client empty
 	expect_eq "reason" REFUSED "$(json .reason trace client empty)"
 	trace 3 answered client "$VIP" 81
@@ -275,6 +275,42 @@ texts()
 	done
 	expect_status 2 mk nosuch
 	expect_status 1 mk status --nosuch
+	expect_match "what was meant" "unknown subcommand 'drop', did you mean 'drops'" "$(mk drop 2>&1 || true)"
+	expect_match "what was meant" "unknown flag '--folow': did you mean --follow" "$(mk drops --folow 2>&1 || true)"
+	expect_match "what was meant" "unknown flag '--clusterCidr=10\.0\.0\.0/8': did you mean --cluster-cidr" "$(mk agent --clusterCidr=10.0.0.0/8 2>&1 || true)"
+	expect_eq "settings in force" "vtepCidr=10.18.0.0/16" "$(mk agent --check-config --node-name a --cluster-cidr 10.244.0.0/16 | grep ^vtepCidr)"
+	expect_status 1 mk agent --check-config --node-name a --cluster-cidr 10.18.0.0/24
+}
+
+# What cannot be written is an error: a full disk makes no empty report.
+write_errors()
+{
+	local command
+	for command in version help manual completion "agent --help" status check "status -o json" pods nodes services sessions nat drops \
+		"trace client $WEB 8000" "health live"; do
+		# shellcheck disable=SC2086,SC2016 # words; the inner shell's
+		expect_failure on node1 sh -c '"$@" >/dev/full' sh "$MK_BIN" $command
+	done
+	expect_match "what is said" 'monokube version: cannot write to standard output: No space left on device' \
+		"$(on node1 sh -c "'$MK_BIN' version 2>&1 >/dev/full" || true)"
+}
+
+# names_both CMD...
+names_both() { { "$@" 2>&1 || true; } | grep -E "Service 'twice' is in several namespaces: give '(one|two)/twice' or '(one|two)/twice'"; }
+
+# One Service's name in two namespaces, one name of a pod and a Service: which of them, says the person.
+ambiguous_names()
+{
+	local namespace number=20
+	for namespace in one two; do
+		printf -- '---\napiVersion: v1\nkind: Service\nmetadata: {name: twice, namespace: %s}\nspec: {clusterIP: 10.96.45.%d, ports: [{port: 80}]}\n' \
+			$namespace $((number++))
+	done >"$TMP/twice.yaml"
+	lab apply "$TMP/twice.yaml"
+	wait_for 10 names_both mk trace client twice
+	names_both mk monitor --count 1 --service twice
+	expect_match "trace" "TO 'near': a pod and a Service have this name: give pod:near or service:near" "$(mk trace client near 2>&1 || true)"
+	lab delete "$TMP/twice.yaml"
 }
 
 cli_lab_up
@@ -292,5 +328,7 @@ check "status" status
 check "drops" drops
 check "bugreport" bugreport
 check "without an agent" without_agent
-check "help, completion, manual" texts
+check "help, completion, manual, words that were meant" texts
+check "standard output that cannot be written" write_errors
+check "a name that means two" ambiguous_names
 finish

@@ -108,8 +108,37 @@ daemonset_serves()
 	for path in livez healthz; do
 		expect_eq "status of /$path" 200 "$(on node1 curl -s -o /dev/null -w '%{http_code}' --noproxy '*' "http://127.0.0.1:10256/$path")"
 	done
-	# DAC_OVERRIDE, NET_ADMIN, PERFMON, BPF, and SYS_RESOURCE no more; those that this machine gives at all
+	# DAC_OVERRIDE, NET_ADMIN, PERFMON, BPF, and NET_BIND_SERVICE no more; those that this machine gives at all
 	expect_eq "capabilities" "$(printf %016x $((0xc000001002 & 0x$(capabilities self))))" "$(capabilities "$(agent_pid)")"
+}
+
+# The probes ask where the settings say, and are the kubelet's only way to the agent.
+probes_follow_settings()
+{
+	local setting
+	for setting in healthzBindAddress=127.0.0.1:10300 healthzBindAddress=192.168.99.11:10256 healthzBindAddress=off \
+		healthzBindAddress=0.0.0.0:200; do
+		restart_with "$setting"
+		for probe in startup liveness readiness; do
+			wait_for 10 contained "agent:$probe"
+		done
+	done
+	kill "$(agent_pid)"
+	wait_for 10 expect_failure contained agent:liveness
+	expect_match "without an agent" 'cannot ask /livez at 0\.0\.0\.0:200' "$(contained agent:liveness 2>&1 || true)"
+	agent_of_image &
+	wait_for 30 contained agent:readiness
+}
+
+# restart_with KEY=VALUE
+restart_with()
+{
+	local start
+	kill "$(agent_pid)"
+	wait_for 10 expect_failure kill -0 "$(agent_pid)"
+	start=$(wc -c <"$TMP/agent")
+	contained agent "apiServer=$API" "$1" >>"$TMP/agent" 2>&1 &
+	wait_for 30 ready_since "$start"
 }
 
 network_is_available()
@@ -139,5 +168,6 @@ check "the Containerfile makes the same image" containerfile_agrees
 bare_node >"$TMP/bare" 2>&1 || cat "$TMP/bare" >&2
 check "the DaemonSet's agent on a bare node: pods, Services, the Node's condition, probes, few capabilities" daemonset_serves
 check "the next one takes over and writes nothing" another_one_takes_over
+check "the probes follow healthzBindAddress: port, address, off, below 1024" probes_follow_settings
 kill "$(agent_pid)"
 finish

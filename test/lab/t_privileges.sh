@@ -65,7 +65,27 @@ privileged_port()
 	binding=$(printf %016x $((0x$KEPT | 0x400 & 0x$(awk '$1 == "CapEff:" {print $2}' /proc/self/status))))
 	expect_eq "CapEff, with NET_BIND_SERVICE" "$binding" "$(status_of CapEff)"
 	wait_for 5 on node1 curl -sS --fail --noproxy '*' http://127.0.0.1:256/livez
+	restart --metrics-bind-address 127.0.0.1:257
+	expect_eq "CapEff, for metrics" "$binding" "$(status_of CapEff)"
+	wait_for 5 on node1 curl -sS --fail -o /dev/null --noproxy '*' http://127.0.0.1:257/metrics
 	restart
+}
+
+# What to do where the filter is in the way of a library.
+filter_is_optional()
+{
+	local start
+	start=$(log_size)
+	MONOKUBE_SECCOMP=off restart
+	expect_eq "seccomp mode (0: none)" 0 "$(status_of Seccomp)"
+	logged "$start" 'warn MONOKUBE_SECCOMP is off'
+	MONOKUBE_SECCOMP=log restart
+	expect_eq "seccomp mode (2: filter)" 2 "$(status_of Seccomp)"
+	logged "$start" 'warn MONOKUBE_SECCOMP is log'
+	lab agent stop node1
+	MONOKUBE_SECCOMP=maybe MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig" expect_failure lab agent start node1
+	logged "$start" "MONOKUBE_SECCOMP: value 'maybe', expected on, log or off"
+	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig" lab agent start node1
 }
 
 # A program is loaded and run long after the agent gave up what it could: it goes with what it kept. It says
@@ -158,6 +178,7 @@ refused_link()
 privileges_up
 check "capabilities, no_new_privs, system calls" few_rights
 check "a port below 1024 is asked for: the right to it stays" privileged_port
+check "the filter of system calls can be logged or off" filter_is_optional
 check "many sessions: a program is loaded, and reads them" many_sessions
 check "no token in the log" token_is_secret
 check "addresses are for root alone" files_are_roots

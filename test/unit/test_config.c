@@ -429,7 +429,11 @@ static const struct {
 	{ "unknown flag",
 	  { NULL },
 	  { REQUIRED, "--cluster-cider", "10.0.0.0/8" },
-	  { "unknown flag", "'--cluster-cider'", "--help" } },
+	  { "unknown flag", "'--cluster-cider'", "did you mean --cluster-cidr? --help" } },
+	{ "the key of the ConfigMap as a flag",
+	  { NULL },
+	  { REQUIRED, "--clusterCidr", "10.0.0.0/8" },
+	  { "unknown flag", "'--clusterCidr'", "did you mean --cluster-cidr?" } },
 	{ "unknown short flag", { NULL }, { REQUIRED, "-n" }, { "unknown flag", "'-n'" } },
 	{ "unknown short flags, joined",
 	  { NULL },
@@ -504,6 +508,25 @@ static int load_quietly(const char *const *flags, char *printed, size_t size)
 	printed[fread(printed, 1, size - 1, file)] = '\0';
 	return ret;
 }
+
+/* The settings in force, or what is wrong, and nothing else. */
+START_TEST(test_check_config)
+{
+	const char *const environment[] = { "vtepCidr", "100.64.0.0/16", "KUBECONFIG", "/k", NULL };
+	const char *const flags[] = { "--check-config", REQUIRED, "--mtu=1400", NULL };
+	const char *const wrong_flags[] = { REQUIRED, "--check-config", "--mtu=1", NULL };
+	const char *const parts[] = { "NODE_NAME=node1\n", "vtepCidr=100.64.0.0/16\n", "mtu=1400\n",
+				      "KUBECONFIG=\n", "healthzBindAddress=0.0.0.0:10256\n" };
+	char printed[8192];
+
+	set_environment(environment);
+	ck_assert_int_eq(load_quietly(flags, printed, sizeof(printed)), 1);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(parts); i++)
+		ck_assert_msg(strstr(printed, parts[i]), "no \"%s\" in %s", parts[i], printed);
+	ck_assert_int_lt(load_quietly(wrong_flags, printed, sizeof(printed)), 0);
+	ck_assert_str_eq(printed, "");
+}
+END_TEST
 
 START_TEST(test_help)
 {
@@ -608,6 +631,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, test_flags_override_environment);
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_loop_test(tc, test_wrong_value, 0, MK_ARRAY_SIZE(wrong));
+	tcase_add_test(tc, test_check_config);
 	tcase_add_test(tc, test_help);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

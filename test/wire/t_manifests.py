@@ -46,13 +46,14 @@ def pod():
 NAME, QUANTITY, PATH = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"), re.compile(r"[0-9]+(m|[KMG]i)?"), re.compile(r"/.*")
 TEXTS, ONE_OF = {"*": str}, lambda *words: re.compile("|".join(words))  # noqa: E731
 META = {None: {"name"}, "name": NAME, "namespace": NAME, "labels": TEXTS, "annotations": TEXTS}
-PROBE = {None: {"httpGet"}, "httpGet": {None: {"port"}, "host": str, "path": PATH, "port": int}, "periodSeconds": int, "failureThreshold": int}
+PROBE = {None: {"exec"}, "exec": {"command": [str]}, "periodSeconds": int, "timeoutSeconds": int, "failureThreshold": int}
 CONTAINER = {
     None: {"name", "image"}, "name": NAME, "image": str, "imagePullPolicy": ONE_OF("IfNotPresent", "Always", "Never"), "args": [str],
     "env": [{None: {"name"}, "name": str, "value": str, "valueFrom": {"fieldRef": {"fieldPath": str}}}],
     "envFrom": [{"configMapRef": {"name": NAME}}],
     "securityContext": {"privileged": bool, "readOnlyRootFilesystem": bool,
                         "capabilities": {"add": [re.compile("[A-Z_]+")], "drop": [re.compile("[A-Z_]+")]},
+                        "seccompProfile": {None: {"type"}, "type": ONE_OF("Unconfined", "RuntimeDefault")},
                         "seLinuxOptions": {"type": str, "level": str}},
     "resources": {"requests": {"cpu": QUANTITY, "memory": QUANTITY}, "limits": {"cpu": QUANTITY, "memory": QUANTITY}},
     "ports": [{None: {"containerPort"}, "name": NAME, "containerPort": int, "hostPort": int, "protocol": ONE_OF("TCP", "UDP")}],
@@ -156,17 +157,19 @@ def as_promised():
     """what README says of the DaemonSet: where it runs, what it may do and see, how it is looked after and replaced"""
     spec, agent = pod(), pod()["containers"][0]
     expect("network, priority", (spec["hostNetwork"], spec["priorityClassName"]), (True, "system-node-critical"))
-    expect("tolerated", {t["key"].rpartition("/")[2] for t in spec["tolerations"]},
-           {"not-ready", "network-unavailable", "uninitialized", "CriticalAddonsOnly", "control-plane", "master"})
+    expect("resolver: the cluster's is not reached before this runs", spec["dnsPolicy"], "Default")
+    expect("tolerated: every taint", spec["tolerations"], [{"operator": "Exists"}])
+    expect("seccomp profile", agent["securityContext"]["seccompProfile"], {"type": "Unconfined"})
     expect("privileged", [c["name"] for c in spec["initContainers"] + spec["containers"] if c["securityContext"]["privileged"]], ["prepare"])
     expect("capabilities", agent["securityContext"]["capabilities"],
-           {"drop": ["ALL"], "add": ["NET_ADMIN", "BPF", "PERFMON", "SYS_RESOURCE", "DAC_OVERRIDE"]})
+           {"drop": ["ALL"], "add": ["NET_ADMIN", "BPF", "PERFMON", "DAC_OVERRIDE", "NET_BIND_SERVICE"]})
     expect("root directories that can be written", [c["name"] for c in spec["initContainers"] + spec["containers"]
                                                     if not c["securityContext"]["readOnlyRootFilesystem"]], [])
     expect("places of the host", {v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v},
            {"/sys/fs/bpf", "/proc/sys/net", "/opt/cni/bin", "/etc/cni/net.d", "/var/lib/monokube", "/run/netns"})
     expect("requests", set(agent["resources"]["requests"]), {"cpu", "memory"})
-    expect("probes", [agent[p + "Probe"]["httpGet"]["path"] for p in ("startup", "liveness", "readiness")], ["/livez", "/livez", "/healthz"])
+    expect("probes", [agent[p + "Probe"]["exec"]["command"] for p in ("startup", "liveness", "readiness")],
+           [["/usr/bin/monokube", "health", what] for what in ("live", "live", "ready")])
     expect("update", objects()["DaemonSet"]["spec"]["updateStrategy"]["rollingUpdate"], {"maxUnavailable": 1})
     token = [s for v in spec["volumes"] for s in v.get("projected", {}).get("sources", []) if "serviceAccountToken" in s]
     expect("the token's life", [t["serviceAccountToken"]["expirationSeconds"] for t in token], [3607])

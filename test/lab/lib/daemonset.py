@@ -3,6 +3,7 @@
 """daemonset.py ROOT MANIFEST CONTAINER ACCOUNT [KEY=VALUE...] - become a container of the DaemonSet, as a
 kubelet would start it from the image unpacked in ROOT: its mounts, arguments, environment and
 capabilities; ACCOUNT is a directory with token and ca.crt; KEY=VALUE replaces a key of the ConfigMap.
+CONTAINER:PROBE, such as agent:liveness, runs the command of that probe there instead.
 To be run in the node's network namespace and a copy of its mount namespace (unshare -m)."""
 import ctypes
 import os
@@ -11,7 +12,7 @@ import sys
 
 import yaml
 
-CAPABILITIES = {"DAC_OVERRIDE": 1, "NET_ADMIN": 12, "SYS_ADMIN": 21, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
+CAPABILITIES = {"DAC_OVERRIDE": 1, "NET_BIND_SERVICE": 10, "NET_ADMIN": 12, "SYS_ADMIN": 21, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
 LAST_CAPABILITY = 63
 PR_CAPBSET_DROP = 24
 
@@ -58,7 +59,9 @@ def main(root, manifest, name, account, *changes):
     with open(manifest) as f:
         objects = {o["kind"]: o for o in yaml.safe_load_all(f)}
     pod = objects["DaemonSet"]["spec"]["template"]["spec"]
+    name, _, probe = name.partition(":")
     container = next(c for c in pod["initContainers"] + pod["containers"] if c["name"] == name)
+    command = container[probe + "Probe"]["exec"]["command"] if probe else ["/usr/bin/monokube"] + container["args"]
     environment = {"PATH": "/usr/bin", "NODE_NAME": "node1"}
     environment.update({k: v for k, v in objects["ConfigMap"]["data"].items() if "envFrom" in container})
     environment.update(change.split("=", 1) for change in changes)
@@ -66,7 +69,7 @@ def main(root, manifest, name, account, *changes):
     os.chroot(root)
     os.chdir("/")
     limit(container["securityContext"])
-    os.execve("/usr/bin/monokube", ["/usr/bin/monokube"] + container["args"], environment)
+    os.execve(command[0], command, environment)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The ranges of the settings, beside the networks that this node really has. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "overlay/networks.h"
+
+struct adding {
+	struct mk_networks *networks;
+	struct mk_error *err;
+	int status;
+};
+
+static void add_node(void *ctx, const struct mk_node_object *node)
+{
+	struct adding *adding = ctx;
+	const struct mk_cidr cidr = { node->internal_ip, 32 };
+
+	if (adding->status == 0 && node->internal_ip.family != AF_UNSPEC)
+		adding->status = mk_networks_add(adding->networks, MK_NET_NODE, &cidr, node->name,
+						 adding->err);
+}
+
+static int add_cluster(struct mk_agent *agent, struct mk_networks *networks, struct mk_error *err)
+{
+	struct adding adding = { networks, err, 0 };
+	struct mk_cidr server = { .prefix_bits = 32 };
+
+	mk_model_each_node(agent->model, add_node, &adding);
+	if (adding.status == 0 && mk_source_server(agent->source, &server.ip))
+		adding.status = mk_networks_add(networks, MK_NET_API_SERVER, &server, "", err);
+	return adding.status;
+}
+
+/* What does not stop the node: once per text. */
+static void report(struct mk_agent *agent, enum mk_overlap overlap, const struct mk_error *why)
+{
+	if (overlap == MK_OVERLAP_NONE)
+		mk_agent_warn_over(agent, MK_WARN_NETWORKS);
+	else if (mk_agent_warn(agent, MK_WARN_NETWORKS, mk_error_text(why)))
+		mk_log_warn("%s", mk_error_text(why));
+}
+
+/* A node that is at work goes on: to take its network away would be worse than the overlap. */
+int mk_agent_check_networks(struct mk_agent *agent, const struct mk_addresses *addresses,
+			    struct mk_error *err)
+{
+	const struct mk_own_range ranges[] = { { "vtepCidr", agent->config.vtep_cidr },
+					       { "clusterCidr", agent->config.cluster_cidr } };
+	struct mk_networks networks;
+	struct mk_error why = { 0 };
+	enum mk_overlap overlap = MK_OVERLAP_NONE;
+	int ret = mk_networks_read(agent->nl, agent->config.vxlan_iface_name, &addresses->vtep,
+				   &networks, err);
+
+	if (ret == 0)
+		ret = add_cluster(agent, &networks, err);
+	if (ret == 0)
+		overlap = mk_networks_judge(&networks, ranges, MK_ARRAY_SIZE(ranges), &why);
+	if (overlap == MK_OVERLAP_REFUSED && !agent->datapath && !networks.has_vtep) {
+		*err = why;
+		ret = -EINVAL;
+	} else if (ret == 0) {
+		report(agent, overlap, &why);
+	}
+	mk_networks_release(&networks);
+	return ret;
+}

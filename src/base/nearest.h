@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/base/nearest.h - "did you mean ..." for a word that is not known. Pure. */
+#ifndef MK_BASE_NEAREST_H
+#define MK_BASE_NEAREST_H
+
+#include <stdbool.h>
+
+/* The best candidate so far; all zero at first, with @word set. */
+struct mk_nearest {
+	const char *word;
+	const char *found; /* NULL: none is close enough */
+	unsigned int distance;
+};
+
+/* Is @name closer to the word than what was found before? Case, '-' and '_' do not count. At most a
+ * third of the letters may differ, and at most three. */
+bool mk_nearest_see(struct mk_nearest *nearest, const char *name);
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The host's networks beside the ranges of the settings; the rights that the agent keeps; the word that
+ * was probably meant. All pure. */
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "agent/privileges.h"
+#include "base/cleanup.h"
+#include "base/nearest.h"
+#include "overlay/networks.h"
+#include "unit/unit.h"
+
+static struct mk_error err;
+
+/* ---- networks -------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *range, *network;
+	enum mk_network_kind kind;
+	enum mk_overlap overlap;
+} pairs[] = {
+	{ "an address inside", "10.18.0.0/16", "10.18.0.5/32", MK_NET_ADDRESS, MK_OVERLAP_REFUSED },
+	{ "the gateway inside", "10.18.0.0/16", "10.18.0.1/32", MK_NET_GATEWAY,
+	  MK_OVERLAP_REFUSED },
+	{ "the API server inside", "10.18.0.0/16", "10.18.9.9/32", MK_NET_API_SERVER,
+	  MK_OVERLAP_REFUSED },
+	{ "a network inside", "10.18.0.0/16", "10.18.3.0/24", MK_NET_ON_LINK, MK_OVERLAP_REFUSED },
+	{ "the same network", "10.18.0.0/16", "10.18.0.0/16", MK_NET_ON_LINK, MK_OVERLAP_REFUSED },
+	{ "a network around it", "10.18.0.0/16", "10.0.0.0/8", MK_NET_ON_LINK,
+	  MK_OVERLAP_REPORTED },
+	{ "a route inside, by a gateway", "10.18.0.0/16", "10.18.3.0/24", MK_NET_ROUTED,
+	  MK_OVERLAP_REPORTED },
+	{ "a route around it, by a gateway", "10.18.0.0/16", "10.0.0.0/8", MK_NET_ROUTED,
+	  MK_OVERLAP_NONE },
+	{ "another Node's InternalIP: it may be wrong", "10.18.0.0/16", "10.18.0.7/32", MK_NET_NODE,
+	  MK_OVERLAP_REPORTED },
+	{ "an address beside it", "10.18.0.0/16", "10.19.0.5/32", MK_NET_ADDRESS, MK_OVERLAP_NONE },
+	{ "a network beside it", "100.64.0.0/16", "100.65.0.0/24", MK_NET_ON_LINK,
+	  MK_OVERLAP_NONE },
+};
+
+START_TEST(test_overlap)
+{
+	const struct mk_own_range range = { "vtepCidr", cidr_of(pairs[_i].range) };
+	const struct mk_network network = { .cidr = cidr_of(pairs[_i].network),
+					    .kind = pairs[_i].kind };
+
+	ck_assert_msg(mk_networks_overlap(&range, &network) == pairs[_i].overlap, "%s",
+		      pairs[_i].name);
+}
+END_TEST
+
+/* The worst pair is told, with both ranges and what to do. */
+START_TEST(test_judge)
+{
+	const struct mk_own_range ranges[] = { { "vtepCidr", cidr_of("10.18.0.0/16") },
+					       { "clusterCidr", cidr_of("10.244.0.0/16") } };
+	const struct mk_cidr wide = cidr_of("10.0.0.0/8"), gateway = cidr_of("10.18.0.1/32");
+	struct mk_networks networks = { 0 };
+
+	ck_assert_int_eq(mk_networks_judge(&networks, ranges, 2, &err), MK_OVERLAP_NONE);
+	ck_ok(mk_networks_add(&networks, MK_NET_ON_LINK, &wide, "eth0", &err));
+	ck_assert_int_eq(mk_networks_judge(&networks, ranges, 2, &err), MK_OVERLAP_REPORTED);
+	ck_assert_str_eq(mk_error_text(&err),
+			 "vtepCidr '10.18.0.0/16' overlaps the host's network 10.0.0.0/8 on eth0: "
+			 "pods do not reach what is there; set vtepCidr to a range that no network "
+			 "of the nodes has, such as 100.64.0.0/16, the same on every node");
+	ck_ok(mk_networks_add(&networks, MK_NET_GATEWAY, &gateway, "eth0", &err));
+	ck_assert_int_eq(mk_networks_judge(&networks, ranges, 2, &err), MK_OVERLAP_REFUSED);
+	ck_assert_ptr_nonnull(strstr(mk_error_text(&err), "the default gateway 10.18.0.1 on eth0: "
+							  "the node would lose what is there"));
+	mk_networks_release(&networks);
+}
+END_TEST
+
+/* ---- rights ---------------------------------------------------------------------------------- */
+
+#define BIT(capability) (1ULL << (capability))
+
+static const struct {
+	const char *name;
+	struct mk_config config;
+	bool binds;
+} rights[] = {
+	{ "no port below 1024", { .healthz.port = 10256, .node_port_min = 30000 }, false },
+	{ "healthzBindAddress", { .healthz.port = 256, .node_port_min = 30000 }, true },
+	{ "metricsBindAddress", { .metrics.port = 257, .node_port_min = 30000 }, true },
+	{ "nodePortRange, for healthCheckNodePorts", { .node_port_min = 1000 }, true },
+};
+
+START_TEST(test_rights)
+{
+	uint64_t all = BIT(CAP_NET_ADMIN) | BIT(CAP_BPF) | BIT(CAP_PERFMON) |
+		       BIT(CAP_DAC_OVERRIDE) | BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_SYS_RESOURCE);
+	uint64_t kept = mk_privileges_kept(&rights[_i].config, all);
+
+	ck_assert_msg(!(kept & BIT(CAP_SYS_RESOURCE)), "%s", rights[_i].name);
+	ck_assert_msg(!!(kept & BIT(CAP_NET_BIND_SERVICE)) == rights[_i].binds, "%s",
+		      rights[_i].name);
+}
+END_TEST
+
+static const struct {
+	const char *release;
+	unsigned long limit_bytes;
+	bool limited;
+} kernels[] = {
+	{ "5.10.0-46-cloud-amd64", 65536, true },
+	{ "5.10.0-46-cloud-amd64", RLIM_INFINITY, false },
+	{ "5.11.0", 65536, false },
+	{ "6.1.0-56-amd64", 65536, false },
+	{ "odd", 65536, false },
+};
+
+START_TEST(test_memlock)
+{
+	ck_assert_msg(mk_privileges_memlock_limited(kernels[_i].release, kernels[_i].limit_bytes) ==
+			      kernels[_i].limited,
+		      "%s", kernels[_i].release);
+}
+END_TEST
+
+/* ---- what was meant -------------------------------------------------------------------------- */
+
+static const struct {
+	const char *word, *meant; /* NULL: nothing is close enough */
+} words[] = {
+	{ "drop", "drops" },
+	{ "statsu", "status" },
+	{ "--clusterCidr", "cluster-cidr" },
+	{ "--cluster_cider", "cluster-cidr" },
+	{ "bugrepot", "bugreport" },
+	{ "frobnicate", NULL },
+	{ "x", NULL },
+	{ "", NULL },
+};
+
+START_TEST(test_nearest)
+{
+	static const char *const names[] = { "drops", "status", "cluster-cidr", "bugreport" };
+	struct mk_nearest nearest = { .word = words[_i].word };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++)
+		(void)mk_nearest_see(&nearest, names[i]);
+	if (words[_i].meant)
+		ck_assert_pstr_eq(nearest.found, words[_i].meant);
+	else
+		ck_assert_ptr_null(nearest.found);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("networks");
+	TCase *tc = tcase_create("pure");
+
+	tcase_add_loop_test(tc, test_overlap, 0, MK_ARRAY_SIZE(pairs));
+	tcase_add_test(tc, test_judge);
+	tcase_add_loop_test(tc, test_rights, 0, MK_ARRAY_SIZE(rights));
+	tcase_add_loop_test(tc, test_memlock, 0, MK_ARRAY_SIZE(kernels));
+	tcase_add_loop_test(tc, test_nearest, 0, MK_ARRAY_SIZE(words));
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
