@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log_output.h"
 #include "base/time.h"
 
 static const struct {
@@ -32,6 +34,7 @@ static const char *const formats[] = { [MK_LOG_TEXT] = "text", [MK_LOG_JSON] = "
 static enum mk_log_level max_level = MK_LOG_INFO;
 static enum mk_log_format format = MK_LOG_TEXT;
 static unsigned long counts[MK_LOG_LEVELS];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* programs are loaded by a thread */
 
 void mk_log_set_level(enum mk_log_level level)
 {
@@ -204,11 +207,14 @@ static void add_json(struct line *line, enum mk_log_level level, const char *tex
 	add(line, "}");
 }
 
+static void report_lost(void);
+
 /* @text is one line whatever it quotes: of a server's answer, for example. */
 static void write_line(enum mk_log_level level, char *text)
 {
 	struct line line = { .used = 0 };
 
+	report_lost();
 	for (char *at = text; *at; at++)
 		if (iscntrl((unsigned char)*at))
 			*at = ' ';
@@ -219,24 +225,36 @@ static void write_line(enum mk_log_level level, char *text)
 		add_json(&line, level, text);
 	else
 		add(&line, "%s %s", levels[level].name, text);
-	dprintf(STDERR_FILENO, "%s\n",
-		line.text); /* one write: lines of two processes do not mix */
+	line.used = line.used < LINE_BYTES - 1 ? line.used : LINE_BYTES - 2;
+	line.text[line.used++] = '\n';
+	mk_log_output_write(line.text, line.used); /* one write: lines of processes do not mix */
 }
 
-void mk_log_at(struct mk_log_site *site, enum mk_log_level level, const char *fmt, ...)
+/* In the place of the lines that standard error did not take. */
+static void report_lost(void)
+{
+	unsigned long lines;
+	char text[TEXT_BYTES];
+
+	mk_log_output_flush();
+	lines = mk_log_output_take_lost();
+	if (!lines)
+		return;
+	snprintf(text, sizeof(text),
+		 "lines of the log are lost: standard error did not take them lines=%lu", lines);
+	write_line(MK_LOG_WARN, text);
+}
+
+__attribute__((format(printf, 3, 0))) static void
+log_limited(struct mk_log_site *site, enum mk_log_level level, const char *fmt, va_list args)
 {
 	char text[TEXT_BYTES];
-	va_list args;
 	int used;
 
-	if (level > max_level)
-		return;
 	remember(site, level, fmt);
 	if (!may_say(site, level))
 		return;
-	va_start(args, fmt);
 	used = vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
 	if (site->suppressed && used > 0 && (size_t)used < sizeof(text))
 		snprintf(text + used, sizeof(text) - (size_t)used, " suppressed=%lu",
 			 site->suppressed);
@@ -244,10 +262,24 @@ void mk_log_at(struct mk_log_site *site, enum mk_log_level level, const char *fm
 	write_line(level, text);
 }
 
+void mk_log_at(struct mk_log_site *site, enum mk_log_level level, const char *fmt, ...)
+{
+	va_list args;
+
+	if (level > max_level)
+		return;
+	va_start(args, fmt);
+	pthread_mutex_lock(&mutex);
+	log_limited(site, level, fmt, args);
+	pthread_mutex_unlock(&mutex);
+	va_end(args);
+}
+
 void mk_log_tell_suppressed(void)
 {
 	char text[TEXT_BYTES];
 
+	pthread_mutex_lock(&mutex);
 	for (struct mk_log_site *site = sites; site; site = site->next) {
 		if (!site->suppressed)
 			continue;
@@ -258,4 +290,29 @@ void mk_log_tell_suppressed(void)
 		site->suppressed = 0;
 		write_line(site->level, text);
 	}
+	pthread_mutex_unlock(&mutex);
+}
+
+/* ---- output that never waits -------------------------------------------------------------------- */
+
+void mk_log_never_block(void)
+{
+	mk_log_output_never_block();
+}
+
+bool mk_log_waits(void)
+{
+	return mk_log_output_waits();
+}
+
+void mk_log_flush(void)
+{
+	pthread_mutex_lock(&mutex);
+	report_lost();
+	pthread_mutex_unlock(&mutex);
+}
+
+unsigned long mk_log_lost(void)
+{
+	return mk_log_output_lost();
 }

@@ -8,6 +8,8 @@
 #ifndef MK_BASE_LOG_H
 #define MK_BASE_LOG_H
 
+#include <stdbool.h>
+
 #include <stdint.h>
 
 enum mk_log_level { MK_LOG_ERROR, MK_LOG_WARN, MK_LOG_INFO, MK_LOG_DEBUG, MK_LOG_LEVELS };
@@ -48,6 +50,16 @@ void mk_log_at(struct mk_log_site *site, enum mk_log_level level, const char *fm
 /* A line for each kind of which some were left out since its last line. Once a minute, say: the next
  * line of that kind may never come. */
 void mk_log_tell_suppressed(void);
+
+/* For a process that must not wait: no line waits for standard error, whose reader may also be gone.
+ * What it does not take at once waits in a queue of fixed size, and what finds the queue full is
+ * lost; a line reports how many were. */
+void mk_log_never_block(void);
+/* Do lines wait in the queue? Then mk_log_flush() soon, again and again. */
+bool mk_log_waits(void);
+void mk_log_flush(void);
+/* Lines that were lost so far. */
+unsigned long mk_log_lost(void);
 
 #define mk_log_error(...) mk_log(MK_LOG_ERROR, __VA_ARGS__)
 #define mk_log_warn(...)  mk_log(MK_LOG_WARN, __VA_ARGS__)

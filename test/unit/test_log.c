@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Log lines and error texts. */
+#include <poll.h>
 #include <stdlib.h>
 #include <stdint.h>
 #include <string.h>
@@ -221,6 +222,97 @@ END_TEST
 
 /* ---- errors ----------------------------------------------------------------------------- */
 
+/* ---- standard error that takes nothing --------------------------------------------------------- */
+
+#define MANY 400
+
+static int pipe_read;
+
+static void into_pipe(void)
+{
+	int ends[2];
+
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_ge(saved = dup(STDERR_FILENO), 0);
+	ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+	close(ends[1]);
+	pipe_read = ends[0];
+	unsetenv("JOURNAL_STREAM");
+	mk_log_never_block();
+}
+
+/* More than a pipe and the queue hold, of a level that is not limited. */
+static void fill(void)
+{
+	char padding[1000];
+
+	memset(padding, 'x', sizeof(padding) - 1);
+	padding[sizeof(padding) - 1] = '\0';
+	mk_log_set_level(MK_LOG_DEBUG);
+	for (int i = 0; i < MANY; i++)
+		mk_log_debug("n=%d %s", i, padding);
+	mk_log_set_level(MK_LOG_INFO);
+}
+
+static size_t drain(char *text, size_t room)
+{
+	size_t used = 0;
+	struct pollfd pipe = { .fd = pipe_read, .events = POLLIN };
+
+	while (used < room && poll(&pipe, 1, 0) > 0 && pipe.revents & POLLIN) {
+		ssize_t got = read(pipe_read, text + used, room - used);
+
+		ck_assert_int_gt(got, 0);
+		used += (size_t)got;
+		mk_log_flush();
+	}
+	return used;
+}
+
+/* No line waits, those that find no room are counted, and the first ones come in their order. */
+START_TEST(test_full_pipe)
+{
+	static char text[MANY * 1100];
+	unsigned int next = 0, number, lost = 0;
+	size_t used;
+
+	into_pipe();
+	fill();
+	ck_assert(mk_log_waits());
+	ck_assert_uint_gt(mk_log_lost(), 0);
+	used = drain(text, sizeof(text) - 1);
+	text[used] = '\0';
+	ck_assert(!mk_log_waits());
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (sscanf(line, "debug n=%u ", &number) == 1)
+			ck_assert_uint_eq(number, next++);
+		else
+			ck_assert_int_eq(sscanf(line,
+						"warn lines of the log are lost: standard error "
+						"did not take them lines=%u",
+						&lost),
+					 1);
+	}
+	ck_assert_uint_eq(mk_log_lost(), lost);
+	ck_assert_uint_eq(next + lost, MANY);
+	ck_assert_uint_ge(next, 100);
+}
+END_TEST
+
+START_TEST(test_reader_is_gone)
+{
+	unsigned long lost = mk_log_lost();
+
+	into_pipe();
+	close(pipe_read);
+	mk_log_error("one"); /* SIGPIPE would end the test here */
+	mk_log_error("two");
+	ck_assert_uint_eq(mk_log_lost(), lost + 2);
+	ck_assert(!mk_log_waits());
+	ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
+}
+END_TEST
+
 START_TEST(test_error_set)
 {
 	static const struct {
@@ -301,6 +393,8 @@ int main(void)
 	tcase_add_test(tc, test_suppressed_is_told);
 	tcase_add_test(tc, test_long_line);
 	tcase_add_test(tc, test_level_names);
+	tcase_add_test(tc, test_full_pipe);
+	tcase_add_test(tc, test_reader_is_gone);
 	tcase_add_test(tc, test_error_set);
 	tcase_add_test(tc, test_error_errno);
 	tcase_add_test(tc, test_error_wrap);
