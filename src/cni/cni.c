@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "cni/calls.h"
 #include "cni/conf.h"
@@ -47,6 +48,9 @@ static int status(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	ipam = mk_ipam_open(conf->state_dir, &failure->cause);
 	return ipam ? 0 : mk_cni_fail(failure, MK_CNI_NOT_AVAILABLE, msg);
 }
+
+/* Runtimes give a call two to four minutes, and know what to do with an error, not with silence. */
+#define LOCKS_WAIT_S 60
 
 /* ---- dispatch ---------------------------------------------------------------------------------- */
 
@@ -158,6 +162,7 @@ int mk_cni_main(void)
 	struct mk_cni_failure failure = { 0 };
 	struct mk_error err = { 0 };
 
+	mk_locks_wait_until(now_ns() + LOCKS_WAIT_S * 1000000000ULL);
 	mk_log_set_level(MK_LOG_WARN); /* runtimes log what plugins write to standard error */
 	if (dispatch(command ? command : "", &version, &failure) == 0)
 		return 0;

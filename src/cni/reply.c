@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cni/reply.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,9 @@ int mk_cni_version_parse(const char *name, enum mk_cni_version *version)
 
 int mk_cni_fail(struct mk_cni_failure *failure, enum mk_cni_code code, const char *msg)
 {
+	/* a lock that was held for too long (base/lock.h) */
+	if (failure->cause.code == ETIMEDOUT && code != MK_CNI_NOT_AVAILABLE)
+		code = MK_CNI_TRY_AGAIN;
 	failure->code = code;
 	failure->msg = msg;
 	return -1;

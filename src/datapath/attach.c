@@ -5,6 +5,7 @@
  *   unpinned when none of them is attached any more, nor running (grace period).
  * - the pinned ilb_pod, which the CNI mode attaches, belongs to a chain that is pinned.
  * - a table that a program uses is pinned, with its entries: the next agent finds it. */
+#include <errno.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/membarrier.h>
@@ -16,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "datapath/constants.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/hook.h"
@@ -28,6 +30,8 @@ struct hook {
 	enum mk_direction direction;
 	const char *program;
 };
+
+#define GATE_NS (2 * (uint64_t)MK_NS_PER_S) /* so long it is closed, then open */
 
 #define FIXED_HOOKS (3 + 2 * MK_UPLINKS_MAX)
 
@@ -238,6 +242,42 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 	return 0;
 }
 
+static int close_gate(struct mk_datapath *datapath, uint64_t now_ns, struct mk_error *err)
+{
+	int gate = mk_state_lock(datapath->state_dir, MK_LOCK_GATE, LOCK_EX, err);
+
+	if (gate < 0)
+		return gate;
+	datapath->gate_fd = gate;
+	datapath->gate_until_ns = now_ns + GATE_NS;
+	return 0;
+}
+
+static void open_gate(struct mk_datapath *datapath)
+{
+	mk_cleanup_close(&datapath->gate_fd);
+	datapath->gate_fd = -1;
+}
+
+/* A process that must not wait (base/lock.h) comes again, and keeps the gate closed in between, so that a
+ * stream of calls of the plugin leaves it a moment. One of those that never ends does not keep the others
+ * outside: the gate is open half of the time. */
+static int lock_exclusive(struct mk_datapath *datapath, struct mk_error *err)
+{
+	uint64_t now_ns = mk_time_monotonic_ns();
+	int ret = 0;
+
+	if (datapath->gate_fd >= 0 && now_ns > datapath->gate_until_ns)
+		open_gate(datapath);
+	else if (datapath->gate_fd < 0 && now_ns > datapath->gate_until_ns + GATE_NS)
+		ret = close_gate(datapath, now_ns, err);
+	if (ret == 0)
+		ret = mk_state_lock(datapath->state_dir, MK_LOCK_DATAPATH, LOCK_EX, err);
+	if (ret != -EWOULDBLOCK)
+		open_gate(datapath);
+	return ret;
+}
+
 int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_links *links,
 		       struct mk_error *err)
 {
@@ -246,7 +286,7 @@ int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_li
 
 	if (ret < 0)
 		return ret;
-	lock = mk_state_lock(datapath->state_dir, MK_LOCK_DATAPATH, LOCK_EX, err);
+	lock = lock_exclusive(datapath, err);
 	if (lock < 0)
 		return lock;
 	datapath->links = *links;

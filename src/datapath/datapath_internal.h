@@ -30,6 +30,8 @@ struct mk_datapath {
 	struct mk_object *object;
 	struct mk_nl *nl;
 	struct mk_datapath_links links;
+	int gate_fd; /* of MK_LOCK_GATE, while attaching waits for its lock; else -1 */
+	uint64_t gate_until_ns;
 	/* file descriptors are the object's */
 	struct mk_table pods, routes, affinity, sessions[MK_SESSION_TABLES], room;
 	struct mk_service_tables service_tables;

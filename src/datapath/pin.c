@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 
 int mk_pin_path(char *path, const char *bpf_dir, const char *kind, const char *name,
@@ -100,6 +101,8 @@ int mk_pin_prepare(const char *bpf_dir, struct mk_error *err)
 int mk_state_lock(const char *state_dir, const char *name, int operation, struct mk_error *err)
 {
 	cleanup_close int dir = mk_dir_open(state_dir, 0700, err), fd = -1;
+	char path[PATH_MAX];
+	int ret;
 
 	if (dir < 0)
 		return dir;
@@ -107,8 +110,17 @@ int mk_state_lock(const char *state_dir, const char *name, int operation, struct
 	if (fd < 0)
 		return mk_error_errno(err, errno, "cannot open '%s/%s' for writing", state_dir,
 				      name);
-	while (flock(fd, operation) < 0)
-		if (errno != EINTR)
-			return mk_error_errno(err, errno, "cannot lock '%s/%s'", state_dir, name);
-	return mk_steal_fd(&fd);
+	if (snprintf(path, sizeof(path), "%s/%s", state_dir, name) >= (int)sizeof(path))
+		return mk_error_set(err, ENAMETOOLONG, "lock '%s' in '%s'", name, state_dir);
+	ret = mk_lock_fd(fd, operation, path, err);
+	return ret < 0 ? ret : mk_steal_fd(&fd);
+}
+
+/* Through the gate, which stays open for no longer than that: whoever keeps it closed gets the lock
+ * when those inside have left. */
+int mk_datapath_lock_shared(const char *state_dir, struct mk_error *err)
+{
+	cleanup_close int gate = mk_state_lock(state_dir, MK_LOCK_GATE, LOCK_EX, err);
+
+	return gate < 0 ? gate : mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_SH, err);
 }

@@ -26,10 +26,15 @@ mk_must_check int mk_pin_open(const char *bpf_dir, const char *kind, const char 
 mk_must_check int mk_pin_prepare(const char *bpf_dir, struct mk_error *err);
 
 /* Lock the file @name in @state_dir, both made if missing, by flock(2) @operation (LOCK_SH, LOCK_EX,
- * LOCK_NB). Returns the file descriptor: closing it unlocks. -EWOULDBLOCK: held by another. */
+ * LOCK_NB). Returns the file descriptor: closing it unlocks. -EWOULDBLOCK, -ETIMEDOUT: held by
+ * another, whom the error names (base/lock.h). */
 mk_must_check int mk_state_lock(const char *state_dir, const char *name, int operation,
 				struct mk_error *err);
 
+/* Lock MK_LOCK_DATAPATH shared, behind whoever waits for all of it. */
+mk_must_check int mk_datapath_lock_shared(const char *state_dir, struct mk_error *err);
+
+#define MK_LOCK_GATE	   "gate.lock" /* exclusive: is about to take MK_LOCK_DATAPATH */
 #define MK_LOCK_DATAPATH   "datapath.lock" /* shared: attaches a pod; exclusive: swaps programs */
 #define MK_LOCK_RUNTIME	   "runtime.lock" /* exclusive: changes map `runtime` */
 #define MK_LOCK_HOST_PORTS "host_ports.lock" /* exclusive: changes map `host_ports` */

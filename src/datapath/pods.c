@@ -61,7 +61,7 @@ struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir, struct 
 		return NULL;
 	}
 	*pods = (struct mk_pods){ .table.fd = -1, .prog_fd = -1, .lock_fd = -1 };
-	pods->lock_fd = mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_SH, err);
+	pods->lock_fd = mk_datapath_lock_shared(state_dir, err);
 	if (pods->lock_fd < 0 || open_pins(pods, bpf_dir, err) < 0)
 		return NULL;
 	return mk_steal_ptr(pods);

@@ -62,7 +62,7 @@ static int put_into_slot(const char *bpf_dir, const char *program, const char *i
  * are loaded have no `watch`. */
 static int watch_slot(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
 {
-	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_SH, err);
+	cleanup_close int lock = mk_datapath_lock_shared(state_dir, err);
 
 	if (lock < 0)
 		return lock;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/file.h"
 #include "base/log.h"
 
@@ -260,19 +261,17 @@ static int open_dirs(struct mk_ipam *ipam, const char *state_dir, struct mk_erro
 	return 0;
 }
 
-/* Wait for the lock. Without a limit: a holder does a few file operations and nothing else, and
- * the kernel takes the lock from one that dies. */
+/* The kernel takes the lock from a holder that dies; for one that stops, base/lock.h has a limit. */
 static int lock(struct mk_ipam *ipam, struct mk_error *err)
 {
+	char path[PATH_MAX + sizeof(LOCK_NAME) + 1];
+
 	ipam->lock_fd =
 		openat(ipam->dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (ipam->lock_fd < 0)
 		return mk_error_errno(err, errno, "cannot open '%s/" LOCK_NAME "'", ipam->path);
-	while (flock(ipam->lock_fd, LOCK_EX) < 0) {
-		if (errno != EINTR)
-			return mk_error_errno(err, errno, "cannot lock '%s'", ipam->path);
-	}
-	return 0;
+	snprintf(path, sizeof(path), "%s/" LOCK_NAME, ipam->path);
+	return mk_lock_fd(ipam->lock_fd, LOCK_EX, path, err);
 }
 
 /* Is the lock we hold still the one that others find? Not if everything was removed (monokube

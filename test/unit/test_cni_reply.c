@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the plugin prints, letter by letter, and the names it computes. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,6 +103,20 @@ START_TEST(test_failure)
 }
 END_TEST
 
+/* A lock that was held for too long: the runtime tries again. STATUS has a code of its own. */
+START_TEST(test_limit_of_a_lock)
+{
+	struct mk_cni_failure failure = { .cause.code = ETIMEDOUT };
+
+	mk_cni_fail(&failure, MK_CNI_IO_FAILURE, "cannot set up the pod's network");
+	ck_assert_int_eq(failure.code, MK_CNI_TRY_AGAIN);
+	mk_cni_fail(&failure, MK_CNI_SETUP_FAILED, "cannot set up the pod's network");
+	ck_assert_int_eq(failure.code, MK_CNI_TRY_AGAIN);
+	mk_cni_fail(&failure, MK_CNI_NOT_AVAILABLE, "monokube cannot serve ADD");
+	ck_assert_int_eq(failure.code, MK_CNI_NOT_AVAILABLE);
+}
+END_TEST
+
 START_TEST(test_versions)
 {
 	ck_assert_str_eq(text_of(mk_cni_versions_json("1.0.0")),
@@ -170,6 +185,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_result, 0, MK_ARRAY_SIZE(results));
 	tcase_add_test(tc, test_loopback);
 	tcase_add_test(tc, test_failure);
+	tcase_add_test(tc, test_limit_of_a_lock);
 	tcase_add_test(tc, test_versions);
 	tcase_add_loop_test(tc, test_host_name, 0, MK_ARRAY_SIZE(owners));
 	tcase_add_test(tc, test_host_name_is_stable);
