@@ -8,12 +8,15 @@
 #include <sys/file.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "monokube/version.h"
 #include "agent/agent_internal.h"
+#include "agent/loop.h"
 #include "agent/privileges.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "datapath/abi.h"
 #include "datapath/pin.h"
@@ -267,14 +270,25 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 		uv_close(handle, NULL);
 }
 
+/* A load that runs cannot be cancelled, and takes seconds; the process may end at any instant. */
+static void end_without_load(const struct mk_agent *agent)
+{
+	if (agent->load.state != MK_LOAD_RUNS)
+		return;
+	mk_log_flush();
+	_exit(0);
+}
+
 static void stop(struct mk_agent *agent)
 {
+	end_without_load(agent);
 	mk_source_stop(agent->source);
 	mk_agent_monitor_stop(agent);
 	mk_agent_health_stop(agent);
 	uv_walk(&agent->loop, close_handle, NULL);
 	uv_run(&agent->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&agent->loop);
+	mk_agent_load_release(agent);
 	mk_agent_drop_datapath(agent);
 	mk_agent_lingering_free(agent);
 	mk_overlay_free(agent->overlay);
@@ -314,7 +328,9 @@ static int run(struct mk_agent *agent, struct mk_error *err)
 
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start the event loop");
-	ret = start(agent, err);
+	ret = mk_loop_measure(&agent->loop, err);
+	if (ret == 0)
+		ret = start(agent, err);
 	if (ret == 0) {
 		say_hello(agent);
 		uv_run(&agent->loop, UV_RUN_DEFAULT);
@@ -334,6 +350,8 @@ int mk_agent_main(int argc, char **argv)
 		return 1;
 	}
 	agent->lock_fd = -1;
+	mk_log_never_block();
+	mk_locks_never_wait();
 	mk_agent_settings_forget(agent);
 	mk_agent_metrics_init(agent);
 	ret = mk_config_load(&agent->config, argc, argv, &err);

@@ -36,6 +36,7 @@
 #include "overlay/overlay.h"
 
 #define MK_WAIT		   1
+#define MK_AGAIN	   2 /* a step has more to do, in the next turn of the loop */
 #define MK_CHANGED_DEVICES 32
 #define MK_GONE_DEVICES	   16
 #define MK_FAILING_MAX	   16 /* more than repair.c looks after */
@@ -56,11 +57,21 @@ struct agent_service {
 	char *key;
 	char *namespace_, *name;
 	bool dirty; /* in the agent's list */
+	unsigned int tried; /* the round in which it failed last; 0: changed since */
 	bool was_there; /* the model had it when it was last worked on */
 	struct agent_service *prev, *next; /* of that */
 	struct mk_ip *vips; /* sorted, each once */
 	size_t vip_count;
 	UT_hash_handle hh;
+};
+
+/* Dirty Services are worked on in rounds, each of as many turns as it takes. */
+struct agent_round {
+	unsigned int number;
+	bool gone_done; /* those that are not in the model any more are */
+	bool untold; /* the programs were not told what follows from them */
+	int status; /* of the first that failed */
+	struct mk_error err;
 };
 
 /* A device to outside. */
@@ -74,6 +85,16 @@ struct agent_uplinks {
 	struct agent_uplink uplink[MK_UPLINKS_MAX]; /* the first carries the overlay */
 	size_t count;
 	bool too_many, some_missing; /* ... of those that are named */
+};
+
+/* Programs that a thread loads (load.c). While it runs, all but the state is the thread's. */
+struct agent_load {
+	enum { MK_LOAD_NONE, MK_LOAD_RUNS, MK_LOAD_ENDED } state;
+	uv_work_t work;
+	struct mk_node node;
+	struct mk_datapath *datapath;
+	struct mk_error err;
+	int ret;
 };
 
 /* What is known about this node, from its object and its kernel. */
@@ -108,6 +129,7 @@ struct agent_setting {
 /* What repair.c cannot look after, and why, as logged last. */
 struct agent_failing {
 	const char *what; /* NULL: none yet */
+	unsigned int waits; /* looks in a row at which a lock was held */
 	char text[256]; /* "": it can */
 };
 
@@ -138,7 +160,7 @@ struct mk_agent {
 	struct mk_config config;
 	uv_loop_t loop;
 	uv_signal_t on_term, on_int;
-	uv_timer_t work_timer, sweep_timer, minute_timer, names_timer, repair_timer;
+	uv_timer_t work_timer, sweep_timer, minute_timer, reap_timer, names_timer, repair_timer;
 	uv_poll_t monitor;
 	bool has_monitor;
 	int lock_fd;
@@ -149,9 +171,11 @@ struct mk_agent {
 	struct mk_nl *nl;
 	struct mk_overlay *overlay;
 	struct mk_datapath *datapath;
+	struct agent_load load; /* of the next one */
 	struct mk_sweep *sweep;
 	struct mk_witnesses witnesses; /* of map sessions */
 	struct agent_service *services, *dirty; /* all; those with something to do */
+	struct agent_round round; /* through the dirty ones */
 	struct agent_health *health;
 	struct agent_node node;
 	struct mk_overlay_plan plan;
@@ -194,6 +218,8 @@ struct mk_agent {
 	size_t lost_count;
 	size_t host_ports_known; /* entries at the last look; SIZE_MAX: none yet */
 	struct agent_stats stats;
+	unsigned int lock_waits, reap_waits; /* tries since a lock was free */
+	bool addresses_repaired;
 	int64_t clock_seen_ms; /* mk_api_clock.earliest_ms as looked at last */
 	bool clock_off; /* ... and said */
 	struct mk_fullness fullness[MK_SESSION_TABLES];
@@ -227,6 +253,11 @@ mk_must_check int mk_agent_check_addresses(const struct mk_agent *agent, struct 
 mk_must_check int mk_agent_apply_sysctls(const struct mk_agent *agent, bool again,
 					 struct mk_error *err);
 void mk_agent_node_release(struct agent_node *node);
+
+/* load.c: have the datapath loaded with these constants. Returns 0 if it is, MK_WAIT while a thread does it. */
+mk_must_check int mk_agent_load(struct mk_agent *agent, const struct mk_node *node,
+				struct mk_error *err);
+void mk_agent_load_release(struct mk_agent *agent);
 void mk_agent_drop_datapath(struct mk_agent *agent);
 
 /* networks.c: the ranges of the settings, beside the host's own networks. Refuses a node that is not yet

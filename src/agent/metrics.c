@@ -296,6 +296,11 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_repairs_total", "counter", "what", "What somebody else had taken away or changed, put back; the log has a line for each.", always, repairs, 0),
 	ROW("monokube_log_lines_total", "counter", "level", "Lines of the agent's log, those below logLevel not counted.", always, log_lines, 0),
 
+	ROW("monokube_log_lines_lost_total", "counter", "", "Lines of the agent's log that standard error did not take.", always, count, IN(log_lines_lost)),
+	ROW("monokube_loop_turns_total", "counter", "", "Turns of the agent's event loop.", always, count, IN(loop_turns)),
+	ROW("monokube_loop_long_turns_total", "counter", "", "Turns that took longer than 50 ms; the log names what took long.", always, count, IN(loop_long_turns)),
+	ROW("monokube_loop_longest_turn_seconds", "gauge", "", "The longest turn of the event loop since the start.", always, number, IN(loop_longest_s)),
+
 	ROW("monokube_objects", "gauge", "kind", "Objects of the cluster that are known.", always, objects, 0),
 	ROW("monokube_endpoints", "gauge", "", "Endpoints in EndpointSlices: an address with a port.", always, count, IN(endpoints)),
 	ROW("monokube_peers", "gauge", "", "Other nodes that the overlay reaches.", always, count, IN(peers)),

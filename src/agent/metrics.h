@@ -54,6 +54,8 @@ struct mk_metrics {
 	uint64_t work_failures, writes;
 	struct mk_repairs repairs;
 	uint64_t log_lines[MK_LOG_LEVELS];
+	uint64_t log_lines_lost, loop_turns, loop_long_turns;
+	double loop_longest_s;
 
 	uint64_t objects[MK_KIND_COUNT], endpoints; /* known */
 	uint64_t peers, peers_left_out, services_waiting;

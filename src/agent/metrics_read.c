@@ -9,6 +9,7 @@
 
 #include "agent/agent_internal.h"
 #include "agent/health_internal.h"
+#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/time.h"
@@ -64,6 +65,16 @@ static void read_process(const struct mk_agent *agent, struct mk_metrics *metric
 
 /* ---- the agent --------------------------------------------------------------------------------- */
 
+static void read_loop(struct mk_metrics *metrics)
+{
+	const struct mk_loop_stats *loop = mk_loop_stats();
+
+	metrics->log_lines_lost = mk_log_lost();
+	metrics->loop_turns = loop->turns;
+	metrics->loop_long_turns = loop->long_turns;
+	metrics->loop_longest_s = (double)loop->longest_ns / MK_NS_PER_S;
+}
+
 static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct mk_health *health = &agent->health->state;
@@ -80,6 +91,7 @@ static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 	metrics->writes = agent->writes;
 	metrics->addresses_reaped = agent->stats.addresses_reaped;
 	metrics->repairs = agent->repairs;
+	read_loop(metrics);
 	for (int level = 0; level < MK_LOG_LEVELS; level++)
 		metrics->log_lines[level] = mk_log_count((enum mk_log_level)level);
 }

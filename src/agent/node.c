@@ -23,17 +23,6 @@ void mk_agent_node_release(struct agent_node *node)
 	*node = (struct agent_node){ 0 };
 }
 
-void mk_agent_drop_datapath(struct mk_agent *agent)
-{
-	mk_sweep_free(agent->sweep);
-	agent->sweep = NULL;
-	mk_datapath_free(agent->datapath);
-	agent->datapath = NULL;
-	agent->pruned = false;
-	agent->names_serial = 0;
-	mk_agent_settings_forget(agent);
-}
-
 /* ---- the object ------------------------------------------------------------------------------ */
 
 static int compute(const struct mk_agent *agent, const struct mk_node_object *object,
@@ -224,43 +213,11 @@ static struct mk_node constants(const struct mk_agent *agent)
 	return constants;
 }
 
-static int open_datapath(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
-{
-	int ret;
-
-	agent->datapath =
-		mk_datapath_open(agent->config.bpf_dir, agent->config.state_dir, node, err);
-	if (!agent->datapath)
-		return err->code ? -err->code : -EINVAL;
-	ret = mk_datapath_size_sessions(agent->datapath, agent->config.session_entries,
-					agent->config.new_session_entries, err);
-	if (ret == 0)
-		ret = mk_datapath_load(agent->datapath, err);
-	if (ret < 0)
-		return ret;
-	mk_service_sync_on_loss(mk_datapath_services(agent->datapath), mk_agent_losing, agent);
-	ret = mk_service_sync_set_local(mk_datapath_services(agent->datapath), agent->node.local,
-					agent->node.local_count, err);
-	if (ret == 0)
-		mk_agent_all_services_dirty(agent);
-	return ret;
-}
-
-/* Constants are part of the programs: others mean another load, on top of the same tables. */
 static int load(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_node node = constants(agent);
-	int ret;
 
-	if (agent->datapath && memcmp(&node, mk_datapath_node(agent->datapath), sizeof(node)) == 0)
-		return 0;
-	mk_agent_drop_datapath(agent);
-	ret = open_datapath(agent, &node, err);
-	if (ret < 0) {
-		mk_agent_drop_datapath(agent);
-		return mk_error_wrap(err, "cannot load the datapath");
-	}
-	return 0;
+	return mk_agent_load(agent, &node, err);
 }
 
 /* ---- the other nodes ---------------------------------------------------------------------------- */

@@ -4,10 +4,12 @@
  * longer than some hundred microseconds on a node where nothing is wrong. */
 #include "agent/repair.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cni/restore.h"
@@ -19,6 +21,7 @@
 #define HOOKS_AT_ONCE  8 /* pods' hooks per look; the others' turn comes */
 #define ENTRIES	       256 /* of tables, per look */
 #define PEERS_PER_LOOK 64 /* larger clusters are read more seldom: it is all or nothing */
+#define QUIET_WAITS    3 /* a lock that pods hold for a moment: the next look comes */
 #define IDLE_LOOKS     10 /* after one for pods' entries that was in vain */
 
 const char *mk_repair_name(enum mk_repair repair)
@@ -64,6 +67,11 @@ static void account(struct mk_agent *agent, enum mk_repair repair, int ret, cons
 {
 	struct agent_failing *failing = failing_of(agent, what);
 
+	failing->waits = ret == -EWOULDBLOCK ? failing->waits + 1 : 0;
+	if (failing->waits && failing->waits <= QUIET_WAITS) {
+		failing->what = what;
+		return;
+	}
 	if (ret < 0) {
 		say_failing(failing, what, mk_error_text(err));
 		return;
@@ -254,7 +262,9 @@ static void on_tick(uv_timer_t *timer)
 	if (now_ms + SOON_MS < agent->looked_ms + TICK_MS)
 		return;
 	agent->looked_ms = now_ms;
+	mk_loop_part("repair");
 	looks[agent->look++ % MK_ARRAY_SIZE(looks)](agent);
+	mk_loop_part(NULL);
 }
 
 static void tick_soon(struct mk_agent *agent)

@@ -9,6 +9,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
+/* So long of a turn of the loop, unless one Service takes longer. */
+#define TURN_NS 20000000ULL
+
 /* ---- records --------------------------------------------------------------------------------- */
 
 static struct agent_service *find(struct mk_agent *agent, const char *key)
@@ -53,6 +56,8 @@ static struct agent_service *create(struct mk_agent *agent, const char *namespac
 
 static void mark(struct mk_agent *agent, struct agent_service *service)
 {
+	service->tried = 0;
+	agent->round.gone_done = false;
 	if (service->dirty)
 		return;
 	service->dirty = true;
@@ -273,34 +278,44 @@ static void tell_orphans(const struct mk_agent *agent, const struct agent_servic
 			    service->key, count);
 }
 
-/* All dirty Services that are (not) in the model. One that fails stays dirty and does not keep the
- * others waiting; *@status keeps the first error. */
-static void apply_dirty(struct mk_agent *agent, bool existing, int *status, struct mk_error *err)
+/* One that fails stays dirty and does not keep the others waiting. */
+static void apply_one(struct mk_agent *agent, struct agent_service *service)
+{
+	struct agent_round *round = &agent->round;
+	bool existing = exists(agent, service);
+	struct mk_error why = { 0 };
+	int ret = apply(agent, service, &why);
+
+	if (ret < 0) {
+		service->tried = round->number;
+		if (round->status == 0) {
+			round->status = ret;
+			round->err = why;
+		}
+		return;
+	}
+	done(agent, service);
+	service->was_there |= existing;
+	if (existing)
+		return;
+	tell_orphans(agent, service);
+	forget(agent, service);
+}
+
+/* All dirty Services that are (not) in the model; MK_AGAIN when the turn's time is over before. */
+static int apply_dirty(struct mk_agent *agent, bool existing, uint64_t until_ns)
 {
 	struct agent_service *service, *next;
 
 	DL_FOREACH_SAFE(agent->dirty, service, next)
 	{
-		struct mk_error why = { 0 };
-
-		if (exists(agent, service) != existing)
+		if (service->tried == agent->round.number || exists(agent, service) != existing)
 			continue;
-		int ret = apply(agent, service, &why);
-
-		if (ret < 0 && *status == 0) {
-			*status = ret;
-			*err = why;
-		}
-		if (ret < 0)
-			continue;
-		done(agent, service);
-		if (!existing) {
-			tell_orphans(agent, service);
-			forget(agent, service);
-			continue;
-		}
-		service->was_there = true;
+		apply_one(agent, service);
+		if (mk_agent_now_ns() >= until_ns)
+			return MK_AGAIN;
 	}
+	return 0;
 }
 
 /* Who lost a frontend to a Service that gave it up now. */
@@ -320,24 +335,55 @@ static bool mark_retries(struct mk_agent *agent)
 }
 
 /* Those that are gone first: what they held may be another's by now. */
-int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
+static int apply_for_a_turn(struct mk_agent *agent)
+{
+	uint64_t until_ns = mk_agent_now_ns() + TURN_NS;
+	struct agent_round *round = &agent->round;
+	int ret;
+
+	do {
+		ret = round->gone_done ? 0 : apply_dirty(agent, false, until_ns);
+		if (ret == 0)
+			round->gone_done = true;
+		if (ret == 0)
+			ret = apply_dirty(agent, true, until_ns);
+	} while (ret == 0 && mark_retries(agent) && round->status == 0);
+	return ret;
+}
+
+static int tell_programs(struct mk_agent *agent, bool failed, struct mk_error *err)
 {
 	struct mk_error unsaid = { 0 };
-	int status = 0, ret;
+	/* one Service that cannot be applied does not keep the others' from the programs */
+	int ret = mk_agent_tell_localhost_ports(agent, failed ? &unsaid : err);
+
+	if (ret == 0)
+		ret = mk_agent_tell_udp_ports(agent, failed ? &unsaid : err);
+	if (ret == 0)
+		ret = mk_agent_tell_host_backends(agent, failed ? &unsaid : err);
+	agent->round.untold = ret < 0;
+	return ret;
+}
+
+int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err)
+{
+	struct agent_round *round = &agent->round;
+	int status, ret;
 
 	recheck_vips(agent);
-	if (!agent->dirty)
+	if (!agent->dirty && !round->untold)
 		return 0;
-	do {
-		apply_dirty(agent, false, &status, err);
-		apply_dirty(agent, true, &status, err);
-	} while (mark_retries(agent) && status == 0);
+	if (round->number == 0)
+		round->number = 1;
+	round->untold = true;
+	if (apply_for_a_turn(agent) == MK_AGAIN)
+		return MK_AGAIN;
+	status = round->status;
+	if (status < 0)
+		*err = round->err;
+	round->number++;
+	round->status = 0;
 	mk_agent_names_soon(agent);
-	/* one Service that cannot be applied does not keep the others' from the programs */
-	ret = mk_agent_tell_localhost_ports(agent, status < 0 ? &unsaid : err);
-	if (ret == 0)
-		ret = mk_agent_tell_udp_ports(agent, status < 0 ? &unsaid : err);
-	if (status < 0 || ret < 0)
-		return status < 0 ? status : ret;
-	return mk_agent_tell_host_backends(agent, err);
+	ret = tell_programs(agent, status < 0, err);
+	return status < 0 ? status : ret;
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What time brings: sessions expire, retired backends go, and every minute the agent looks at what no
  * notification tells. */
+#include <errno.h>
+
 #include "agent/agent_internal.h"
+#include "agent/loop.h"
 #include "base/log.h"
 #include "cni/reap.h"
 #include "datapath/names.h"
@@ -16,9 +19,12 @@
 #define SWEEP_FEW	  4096
 #define COLLECT_MS	  1000
 #define MINUTE_MS	  60000
+#define LOCK_RETRY_MS	  500
+#define LOCK_QUIET_TRIES  2
 #define NAMES_MS	  1000 /* at least between two writes of the file of names */
 
 static void on_sweep(uv_timer_t *timer);
+static void on_reap(uv_timer_t *timer);
 
 static void sweep_in(struct mk_agent *agent, uint64_t delay_ms)
 {
@@ -184,6 +190,7 @@ static void on_sweep(uv_timer_t *timer)
 		sweep_in(agent, SWEEP_INTERVAL_MS);
 		return;
 	}
+	mk_loop_part("sessions");
 	waiting = mk_service_sync_collect(mk_datapath_services(agent->datapath), mk_agent_now_ns(),
 					  &counts, &err);
 	if (waiting < 0)
@@ -192,6 +199,7 @@ static void on_sweep(uv_timer_t *timer)
 	if (ended < 0)
 		mk_log_error("cannot sweep sessions: %s", mk_error_text(&err));
 	sweep_in(agent, pause_ms(agent, ended, waiting > 0));
+	mk_loop_part(NULL);
 }
 
 /* Repair.c and notifications have seen most of what may have changed meanwhile. */
@@ -202,36 +210,66 @@ static void look_around(struct mk_agent *agent)
 
 	if (agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
 		ret = mk_watch_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
-	if (ret < 0)
+	if (ret < 0 && ret != -EWOULDBLOCK)
 		mk_log_error("cannot look after reports of drops and flows: %s",
 			     mk_error_text(&err));
-	else
+	else if (ret > 0)
 		agent->repairs.count[MK_REPAIR_DROP_REPORTS] += (uint64_t)ret;
 	agent->node_dirty = true;
 	mk_agent_schedule(agent, 0);
 }
 
-static void reap(struct mk_agent *agent)
+static int reap(struct mk_agent *agent, struct mk_error *err)
 {
-	struct mk_error err = { 0 };
 	int ret = mk_cni_reap(agent->config.state_dir, agent->config.bpf_dir,
-			      agent->config.veth_prefix, &err);
+			      agent->config.veth_prefix, err);
 
 	if (ret > 0)
 		agent->stats.addresses_reaped += (uint64_t)ret;
-	if (ret < 0)
-		mk_log_error("cannot release addresses of containers that are gone: %s",
-			     mk_error_text(&err));
+	return ret < 0 ? mk_error_wrap(err, "cannot release addresses of containers that are gone")
+		       : 0;
 }
 
 /* What an earlier version, or a kill, has left in the index of addresses by owner. */
-static void repair_addresses(const struct mk_agent *agent)
+static int repair_addresses(struct mk_agent *agent, struct mk_error *err)
+{
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+	int ret;
+
+	if (agent->addresses_repaired)
+		return 0;
+	ipam = mk_ipam_open(agent->config.state_dir, err);
+	ret = ipam ? mk_ipam_repair(ipam, err) : -err->code;
+	agent->addresses_repaired = ret != -EWOULDBLOCK;
+	return ret < 0 ? mk_error_wrap(err, "cannot repair the index of addresses") : 0;
+}
+
+/* A call of the plugin that holds a lock has stopped, or pods start: the agent asks again. */
+static void look_at_addresses(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
-	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(agent->config.state_dir, &err);
+	int ret = repair_addresses(agent, &err);
 
-	if (!ipam || mk_ipam_repair(ipam, &err) < 0)
-		mk_log_error("cannot repair the index of addresses: %s", mk_error_text(&err));
+	if (ret < 0 && ret != -EWOULDBLOCK)
+		mk_log_error("%s", mk_error_text(&err));
+	if (ret != -EWOULDBLOCK)
+		ret = reap(agent, &err);
+	if (ret == -EWOULDBLOCK) {
+		if (agent->reap_waits++ == LOCK_QUIET_TRIES)
+			mk_log_warn("waiting for a lock: %s", mk_error_text(&err));
+		uv_timer_start(&agent->reap_timer, on_reap, LOCK_RETRY_MS, 0);
+		return;
+	}
+	agent->reap_waits = 0;
+	if (ret < 0)
+		mk_log_error("%s", mk_error_text(&err));
+}
+
+static void on_reap(uv_timer_t *timer)
+{
+	mk_loop_part("addresses");
+	look_at_addresses(timer->data);
+	mk_loop_part(NULL);
 }
 
 /* Not in the turn that learned of it: many Services come together. */
@@ -243,10 +281,12 @@ static void on_names(uv_timer_t *timer)
 
 	if (!agent->datapath)
 		return;
+	mk_loop_part("names of Services");
 	sync = mk_datapath_services(agent->datapath);
 	agent->names_serial = mk_service_sync_accounts_serial(sync);
 	if (mk_names_write(agent->config.state_dir, sync, &err) < 0)
 		mk_log_error("cannot write down the Services' names: %s", mk_error_text(&err));
+	mk_loop_part(NULL);
 }
 
 void mk_agent_names_soon(struct mk_agent *agent)
@@ -301,11 +341,13 @@ static void on_minute(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
 
-	reap(agent);
+	mk_loop_part("every minute");
+	look_at_addresses(agent);
 	prune_counters(agent);
 	mk_agent_see_clock(agent);
 	look_around(agent);
 	mk_log_tell_suppressed();
+	mk_loop_part(NULL);
 }
 
 int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)
@@ -316,13 +358,15 @@ int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)
 		ret = uv_timer_init(&agent->loop, &agent->minute_timer);
 	if (ret == 0)
 		ret = uv_timer_init(&agent->loop, &agent->names_timer);
+	if (ret == 0)
+		ret = uv_timer_init(&agent->loop, &agent->reap_timer);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start a timer");
+	agent->reap_timer.data = agent;
 	agent->sweep_timer.data = agent;
 	agent->minute_timer.data = agent;
 	agent->names_timer.data = agent;
-	repair_addresses(agent);
-	reap(agent);
+	look_at_addresses(agent);
 	mk_agent_see_clock(agent); /* what an earlier run wrote down is old */
 	sweep_in(agent, SWEEP_INTERVAL_MS);
 	uv_timer_start(&agent->minute_timer, on_minute, MINUTE_MS, MINUTE_MS);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One turn of work: every step in order, then sleep until something changes, or until the next
  * attempt after an error. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -14,6 +16,8 @@
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS	 30000
+#define LOCK_RETRY_MS	 50
+#define LOCK_QUIET_TRIES 10 /* a shorter wait is not worth a line */
 
 /* ---- saying things once ------------------------------------------------------------------------ */
 
@@ -127,6 +131,7 @@ static int step_attach(struct mk_agent *agent, struct mk_error *err)
 
 	if (mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
 		return 0;
+	mk_loop_part("attach");
 	for (size_t i = 0; i < links.uplink_count; i++)
 		links.uplink_ifindexes[i] = agent->node.uplinks.uplink[i].link.ifindex;
 	return mk_datapath_attach(agent->datapath, &links, err);
@@ -138,6 +143,7 @@ static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 
 	if (!agent->overlay_dirty)
 		return 0;
+	mk_loop_part("overlay");
 	ret = mk_overlay_sync(agent->overlay, agent->complete, &agent->writes, err);
 	mk_agent_overlay_repaired(agent);
 	if (ret == 0)
@@ -152,6 +158,7 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 
 	if (agent->pruned || !agent->complete)
 		return 0;
+	mk_loop_part("prune");
 	ret = mk_datapath_prune(agent->datapath, mk_agent_now_ns(), &counts, err);
 	agent->writes += counts.put + counts.deleted;
 	if (ret < 0)
@@ -161,6 +168,12 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	agent->pruned = true;
 	mk_agent_sweep_now(agent); /* backends may have gone while no agent ran */
 	return 0;
+}
+
+static int step_install(struct mk_agent *agent, struct mk_error *err)
+{
+	mk_loop_part("install");
+	return mk_agent_step_install(agent, err);
 }
 
 static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size)
@@ -222,9 +235,12 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 	if (mk_datapath_moved(agent->datapath))
 		ret = step_attach(agent, err);
 	if (ret == 0) {
+		mk_loop_part("Services");
 		ret = mk_agent_step_services(agent, err);
 		mk_agent_latency_written(agent);
 	}
+	if (ret == MK_AGAIN)
+		return ret;
 	if (ret < 0 && is_full(err)) {
 		full = *err;
 		ret = 0;
@@ -238,7 +254,7 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		mk_agent_health_updated(agent);
 	if (ret == 0)
-		ret = mk_agent_step_install(agent, err);
+		ret = step_install(agent, err);
 	if (ret == 0 && node == 0)
 		say_ready(agent);
 	if (ret == 0 && (node < 0 || full.code)) {
@@ -246,6 +262,14 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 		ret = -err->code;
 	}
 	return ret;
+}
+
+/* Whoever holds it does so for milliseconds, as a rule: no reason for growing pauses. */
+static void wait_for_lock(struct mk_agent *agent, const struct mk_error *err)
+{
+	if (agent->lock_waits++ >= LOCK_QUIET_TRIES)
+		(void)mk_agent_wait_for(agent, "a lock: %s", mk_error_text(err));
+	mk_agent_schedule(agent, LOCK_RETRY_MS);
 }
 
 static void retry_later(struct mk_agent *agent)
@@ -274,8 +298,19 @@ void mk_agent_work(struct mk_agent *agent)
 	if (!agent->listed)
 		return; /* the first list comes in one piece: begin with all of it */
 	see_clock(agent);
+	mk_loop_part("node");
 	ret = run_steps(agent, &err);
+	mk_loop_part(NULL);
 	mk_histogram_observe(&agent->stats.work, (double)(mk_agent_now_ns() - began_ns) / 1e9);
+	if (ret == MK_AGAIN) {
+		mk_agent_schedule(agent, 0);
+		return;
+	}
+	if (ret == -EWOULDBLOCK) {
+		wait_for_lock(agent, &err);
+		write_state(agent);
+		return;
+	}
 	if (ret < 0) {
 		agent->failed = true;
 		agent->stats.work_failures++;
@@ -285,7 +320,7 @@ void mk_agent_work(struct mk_agent *agent)
 		retry_later(agent);
 		return;
 	}
-	agent->backoff_ms = 0;
+	agent->backoff_ms = agent->lock_waits = 0;
 	if (ret != MK_WAIT && !agent->node_waits)
 		say_fine(agent);
 	write_state(agent);

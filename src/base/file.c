@@ -179,9 +179,7 @@ static int write_temporary(int dir, const char *name, const void *data, size_t s
 	ret = write_all(fd, data, size);
 	if (ret < 0)
 		return ret;
-	if (fchmod(fd, mode) < 0 || fsync(fd) < 0)
-		return -errno;
-	return 0;
+	return fchmod(fd, mode) < 0 ? -errno : 0;
 }
 
 int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode,

@@ -30,8 +30,9 @@ mk_must_check int mk_fd_read(int fd, const char *path, size_t max_bytes, char **
 mk_must_check int mk_file_read_lines(const char *path, size_t max_bytes, char **text, size_t *lines,
 				     struct mk_error *err);
 
-/* Replace @path atomically: a reader sees the old content or the new, whole; so does a reader
- * after a crash (fsync before rename). */
+/* Replace @path atomically: a reader sees the old content or the new, whole; after a
+ * crash of the machine it may be empty. Nothing waits for the disk: what is written so is made or compared
+ * again at each start. */
 mk_must_check int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode,
 				  struct mk_error *err);
 

@@ -19,6 +19,8 @@
 
 /* The kernel fills at most 32 KiB at a time (net/netlink/af_netlink.c, netlink_dump). */
 #define RECEIVE_BYTES 32768
+/* A request runs while it is sent, so that its answer is there as a rule: one that never comes is lost. */
+#define RECEIVE_LIMIT_S 5
 /* A dump is interrupted by any change of the table meanwhile. On a node that starts many pods
  * at once that happens; this often in a row is a fault worth telling. */
 #define DUMP_ATTEMPTS 20
@@ -59,13 +61,14 @@ static int set_options(int fd)
 {
 	/* CAP_ACK: errors without a copy of the request. STRICT_CHK: dumps obey their filters. */
 	static const int options[] = { NETLINK_EXT_ACK, NETLINK_CAP_ACK, NETLINK_GET_STRICT_CHK };
+	const struct timeval limit = { .tv_sec = RECEIVE_LIMIT_S };
 	const int on = 1;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(options); i++) {
 		if (setsockopt(fd, SOL_NETLINK, options[i], &on, sizeof(on)) < 0)
 			return -errno;
 	}
-	return 0;
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
 }
 
 struct mk_nl *mk_nl_open(struct mk_error *err)
@@ -243,6 +246,9 @@ static int receive(struct mk_nl *nl, struct answer *answer, struct mk_error *err
 		got = recv(nl_socket_get_fd(nl->sock), answer->data + answer->used,
 			   answer->room - answer->used, MSG_TRUNC);
 	} while (got < 0 && errno == EINTR);
+	if (got < 0 && errno == EAGAIN)
+		return mk_error_set(err, ETIMEDOUT, "the kernel has not answered for %d s",
+				    RECEIVE_LIMIT_S);
 	if (got < 0)
 		return mk_error_errno(err, errno, "cannot receive from the kernel");
 	if ((size_t)got > answer->room - answer->used)

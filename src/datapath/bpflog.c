@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-static bool is_quiet;
+static _Thread_local bool is_quiet; /* programs are loaded by a thread */
 
 /* The verifier's log comes as one message of many lines; each becomes one of ours. */
 static void log_lines(enum mk_log_level level, char *text)
