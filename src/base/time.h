@@ -26,4 +26,10 @@ mk_must_check int mk_time_parse_http(const char *text, int64_t *unix_s);
 /* In UTC, fraction without trailing zeros, into @buf of MK_TIME_STRLEN bytes; returns @buf. */
 const char *mk_time_format(int64_t unix_ns, char *buf);
 
+/* From @then_ns to @now_ns; 0 where it is later: read after the clock was, it happened just now. */
+static inline uint64_t mk_time_since_ns(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 #endif

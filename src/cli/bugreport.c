@@ -2,6 +2,8 @@
 /* `monokube bugreport`: one tar (ustar) of what this program and iproute2 say of the node, and of
  * monokube's own files. No environment, no kubeconfig, no token, no packet's content. */
 #include <fcntl.h>
+#include <glob.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,11 +13,14 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "datapath/names.h"
+#include "overlay/agent_state.h"
 #include "overlay/record.h"
 
 #define OUTPUT_BYTES_MAX (16 * 1024 * 1024)
+#define LOG_BYTES_MAX	 (1024 * 1024)
 #define SELF		 "/proc/self/exe"
 #define TAR_BLOCK	 512
 
@@ -66,42 +71,58 @@ static void add_member(struct report *report, const char *name, const char *data
 
 /* ---- what is in it -------------------------------------------------------------------------------------- */
 
-/* What @argv prints, both streams; the caller's to free. NULL: it could not be run. */
-static char *output_of(const char *const *argv, size_t *size)
+struct output {
+	FILE *out, *errors;
+};
+
+/* What @file holds, from its beginning, as a member of the tar; nothing if it is empty and @always is not
+ * set. */
+static void add_stream(struct report *report, const char *name, FILE *file, bool always)
 {
-	cleanup_fclose FILE *file = tmpfile();
-	char *text = NULL;
-	pid_t child;
+	cleanup_free char *text = NULL;
+	size_t size = 0;
 	long end;
 
-	if (!file)
-		return NULL;
-	child = fork();
+	if (!file || fseek(file, 0, SEEK_END) < 0)
+		return;
+	end = ftell(file);
+	rewind(file);
+	size = end < 0 ? 0 : end > OUTPUT_BYTES_MAX ? OUTPUT_BYTES_MAX : (size_t)end;
+	text = malloc(size + 1);
+	if (!text || (size == 0 && !always))
+		return;
+	size = fread(text, 1, size, file);
+	add_member(report, name, text, size);
+}
+
+static void run(const char *const *argv, const struct output *to)
+{
+	pid_t child = fork();
+
 	if (child == 0) {
-		dup2(fileno(file), STDOUT_FILENO);
-		dup2(fileno(file), STDERR_FILENO);
+		dup2(fileno(to->out), STDOUT_FILENO);
+		dup2(fileno(to->errors), STDERR_FILENO);
 		execvp(argv[0], (char **)(uintptr_t)argv);
 		fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
 		_exit(127);
 	}
-	if (child < 0 || waitpid(child, NULL, 0) < 0 || fseek(file, 0, SEEK_END) < 0)
-		return NULL;
-	end = ftell(file);
-	rewind(file);
-	*size = end < 0 ? 0 : end > OUTPUT_BYTES_MAX ? OUTPUT_BYTES_MAX : (size_t)end;
-	text = malloc(*size + 1);
-	if (text)
-		*size = fread(text, 1, *size, file);
-	return text;
+	if (child > 0)
+		waitpid(child, NULL, 0);
 }
 
+/* What @argv prints; its errors in a member of their own, so that JSON stays JSON. */
 static void add_output(struct report *report, const char *name, const char *const *argv)
 {
-	size_t size = 0;
-	cleanup_free char *text = output_of(argv, &size);
+	cleanup_fclose FILE *out = tmpfile(), *errors = tmpfile();
+	const struct output to = { out, errors };
+	char errors_name[80];
 
-	if (text)
-		add_member(report, name, text, size);
+	if (!out || !errors)
+		return;
+	run(argv, &to);
+	snprintf(errors_name, sizeof(errors_name), "%s.stderr", name);
+	add_stream(report, name, out, true);
+	add_stream(report, errors_name, errors, false);
 }
 
 static void add_commands(struct report *report)
@@ -145,9 +166,47 @@ static void add_file(struct report *report, const char *name, const char *path)
 		add_member(report, name, text, size);
 }
 
+static void add_answer(struct report *report, const struct mk_record *record, const char *path,
+		       const char *name)
+{
+	cleanup_free char *body = NULL;
+	struct mk_error err = { 0 };
+	struct mk_ip_port at;
+	size_t size;
+
+	if (mk_ip_port_parse(record->metrics, &at) < 0)
+		return; /* off, or no agent ever ran */
+	if (mk_cli_ask(&at, path, &body, &size, &err) < 0)
+		add_member(report, name, mk_error_text(&err), strlen(mk_error_text(&err)));
+	else
+		add_member(report, name, body, size);
+}
+
+/* The end of the agent's log, where the kubelet keeps it on this host. */
+static void add_log(struct report *report)
+{
+	glob_t found = { 0 };
+
+	if (glob("/var/log/pods/kube-system_monokube-*/agent/*.log", 0, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			cleanup_fclose FILE *file = fopen(found.gl_pathv[i], "re");
+			cleanup_free char *text = malloc(LOG_BYTES_MAX);
+			char name[64];
+
+			if (!file || !text)
+				continue;
+			if (fseek(file, -(long)LOG_BYTES_MAX, SEEK_END) < 0)
+				rewind(file);
+			snprintf(name, sizeof(name), "agent-%zu.log", i);
+			add_member(report, name, text, fread(text, 1, LOG_BYTES_MAX, file));
+		}
+	globfree(&found);
+}
+
 static void add_files(struct report *report, const struct mk_record *record)
 {
-	static const char *const names[] = { MK_RECORD_NAME, "sysctls", MK_NAMES_FILE };
+	static const char *const names[] = { MK_RECORD_NAME, MK_SETTINGS_NAME, MK_AGENT_STATE,
+					     "sysctls", MK_NAMES_FILE };
 	char path[PATH_MAX + 32];
 	struct utsname kernel;
 	char text[256];
@@ -159,6 +218,9 @@ static void add_files(struct report *report, const struct mk_record *record)
 		add_file(report, names[i], path);
 	}
 	add_file(report, "cni.conflist", record->cni_conf_path);
+	add_answer(report, record, "/metrics", "metrics");
+	add_answer(report, record, "/metrics/services", "metrics-services");
+	add_log(report);
 	add_file(report, "ip_local_reserved_ports", "/proc/sys/net/ipv4/ip_local_reserved_ports");
 	if (uname(&kernel) == 0) {
 		snprintf(text, sizeof(text), "%s %s %s\n", kernel.release, kernel.version,
@@ -225,6 +287,8 @@ int mk_cli_bugreport(int argc, char **argv)
 		ret = write_tar(&report, path, &err);
 	if (ret < 0)
 		return mk_cli_fail(argv[0], &err);
-	printf("%s\nAdd the agent's log: kubectl -n kube-system logs ds/monokube\n", path);
+	printf("%s\nIf it has no agent-0.log, add the agent's log: kubectl -n kube-system logs "
+	       "ds/monokube\n",
+	       path);
 	return 0;
 }

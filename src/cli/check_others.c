@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <libgen.h>
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nf_tables.h>
@@ -203,6 +204,42 @@ static unsigned int first_filter(uint32_t ifindex, uint32_t parent)
 	return first;
 }
 
+/* Attach types since Linux 6.6: such programs run before every filter. The headers of older systems do not
+ * have them; an older kernel refuses the question. */
+#define TCX_INGRESS 46
+#define TCX_EGRESS  47
+
+/* The first program there, or 0. */
+static uint32_t first_tcx(uint32_t ifindex, int type)
+{
+	uint32_t ids[64] = { 0 };
+	LIBBPF_OPTS(bpf_prog_query_opts, query, .prog_ids = ids, .prog_cnt = MK_ARRAY_SIZE(ids));
+
+	return bpf_prog_query_opts((int)ifindex, (enum bpf_attach_type)type, &query) == 0 ? ids[0]
+											  : 0;
+}
+
+static void check_tcx(struct mk_checking *checking, uint32_t ifindex, const char *name)
+{
+	static const struct {
+		int type;
+		const char *name;
+	} hooks[] = { { TCX_INGRESS, "ingress" }, { TCX_EGRESS, "egress" } };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(hooks); i++) {
+		uint32_t id = first_tcx(ifindex, hooks[i].type);
+
+		if (id)
+			mk_check_found(
+				checking, "programs",
+				"`bpftool net show dev DEVICE` and `bpftool prog show id ID` "
+				"show whose it is; remove it with what it belongs to",
+				"a tcx program of another owner (id %u) runs before ours on "
+				"the %s of %s",
+				id, hooks[i].name, name);
+	}
+}
+
 void mk_check_foreign_programs(struct mk_checking *checking)
 {
 	const struct mk_node *node = &checking->view->node;
@@ -214,6 +251,7 @@ void mk_check_foreign_programs(struct mk_checking *checking)
 						  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS));
 
 		if_indextoname(node->uplinks[i].ifindex, name);
+		check_tcx(checking, node->uplinks[i].ifindex, name);
 		if (first < MK_TC_PRIORITY)
 			mk_check_found(
 				checking, "programs",
@@ -226,5 +264,5 @@ void mk_check_foreign_programs(struct mk_checking *checking)
 	}
 	if (checking->wrong == before)
 		mk_check_found(checking, "programs", NULL,
-			       "no tc filter of others before ours on the uplink");
+			       "no tc filter or tcx program of others before ours on the uplinks");
 }

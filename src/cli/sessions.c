@@ -132,7 +132,7 @@ static struct json_object *flow_json(const struct showing *showing, const struct
 	mk_put_number(object, "idleSeconds", idle_ns(showing, flow) / MK_NS_PER_S);
 	mk_put_number(object, "idleLimitSeconds", limit / MK_NS_PER_S);
 	mk_put_number(object, "ageSeconds",
-		      (showing->now_ns - flow->session->created_ns) / MK_NS_PER_S);
+		      mk_time_since_ns(showing->now_ns, flow->session->created_ns) / MK_NS_PER_S);
 	return object;
 }
 

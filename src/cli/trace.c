@@ -14,12 +14,28 @@
 
 /* ---- hooks --------------------------------------------------------------------------------------- */
 
-/* Is a program on that hook? A step says so, and whether it is what is traced. */
-static bool enter(struct mk_trace_story *story, const char *who, int ifindex,
-		  enum mk_direction direction, const char *program)
+/* Verifying programs takes the kernel seconds: no copy of one that does not run is made. */
+static int copy_programs(struct mk_trace_story *story, const char *program, struct mk_error *err)
+{
+	int ret;
+
+	if (story->copy)
+		return 0;
+	story->copy = mk_trace_copy_new(story->view, program, err);
+	if (!story->copy)
+		return -EINVAL;
+	ret = mk_trace_copy_flow(story->copy, story->view, &story->request->tuple, err);
+	story->known = ret > 0;
+	return ret < 0 ? ret : 0;
+}
+
+/* Is a program on that hook? A step says so, and whether it is what is traced. Returns 1 if there is. */
+static int enter(struct mk_trace_story *story, const char *who, int ifindex,
+		 enum mk_direction direction, const char *program, struct mk_error *err)
 {
 	char name[IF_NAMESIZE] = "?", entry[64];
 	uint32_t id = 0;
+	int ret;
 
 	if_indextoname((unsigned int)ifindex, name);
 	if (mk_hook_query(ifindex, direction, &id, NULL) < 0 || id == 0) {
@@ -28,8 +44,11 @@ static bool enter(struct mk_trace_story *story, const char *who, int ifindex,
 			      "while it runs: start it",
 			      who, direction == MK_INGRESS ? "ingress" : "egress", name);
 		story->outcome = "dropped";
-		return false;
+		return 0;
 	}
+	ret = copy_programs(story, program, err);
+	if (ret < 0)
+		return ret;
 	snprintf(entry, sizeof(entry), "program %u", id);
 	mk_trace_step(
 		story, "hook", entry, "%s: program %s on the %s of interface %s%s", who, program,
@@ -37,7 +56,7 @@ static bool enter(struct mk_trace_story *story, const char *who, int ifindex,
 		mk_trace_copy_is_pinned(story->copy, story->view, program)
 			? ""
 			: " (of another version than this monokube: what follows may differ)");
-	return true;
+	return 1;
 }
 
 static int run(struct mk_trace_story *story, const char *program, int ifindex,
@@ -65,10 +84,12 @@ static int from_pod(struct mk_trace_story *story, struct mk_error *err)
 {
 	const struct mk_view_pod *pod = story->request->pod;
 	char who[MK_VIEW_WHO_BYTES];
+	int ret;
 
 	snprintf(who, sizeof(who), "pod %s sends", mk_view_pod_name(pod));
-	if (!enter(story, who, (int)pod->entry.ifindex, MK_INGRESS, "ilb_pod"))
-		return 0;
+	ret = enter(story, who, (int)pod->entry.ifindex, MK_INGRESS, "ilb_pod", err);
+	if (ret <= 0)
+		return ret;
 	return run(story, "ilb_pod", (int)pod->entry.ifindex, &story->request->tuple,
 		   pod->entry.mac, err);
 }
@@ -77,10 +98,12 @@ static int from_outside(struct mk_trace_story *story, struct mk_error *err)
 {
 	const struct mk_node *node = &story->view->node;
 	static const uint8_t somebody[6] = { 2 };
+	int ret;
 
-	if (!enter(story, "arrives from outside", (int)node->uplinks[0].ifindex, MK_INGRESS,
-		   "nat_uplink"))
-		return 0;
+	ret = enter(story, "arrives from outside", (int)node->uplinks[0].ifindex, MK_INGRESS,
+		    "nat_uplink", err);
+	if (ret <= 0)
+		return ret;
 	return run(story, "nat_uplink", (int)node->uplinks[0].ifindex, &story->request->tuple,
 		   somebody, err);
 }
@@ -89,10 +112,12 @@ static int from_other_node(struct mk_trace_story *story, struct mk_error *err)
 {
 	const struct mk_node *node = &story->view->node;
 	static const uint8_t somebody[6] = { 2 };
+	int ret;
 
-	if (!enter(story, "arrives from another node", (int)node->overlay_ifindex, MK_INGRESS,
-		   "ilb_overlay"))
-		return 0;
+	ret = enter(story, "arrives from another node", (int)node->overlay_ifindex, MK_INGRESS,
+		    "ilb_overlay", err);
+	if (ret <= 0)
+		return ret;
 	return run(story, "ilb_overlay", (int)node->overlay_ifindex, &story->request->tuple,
 		   somebody, err);
 }
@@ -126,9 +151,10 @@ static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
 	int ret;
 
 	tuple.saddr = tuple.daddr;
-	if (!enter(story, "this host sends to itself", MK_LOOPBACK_IFINDEX, MK_EGRESS,
-		   "ilb_lo_egress"))
-		return 0;
+	ret = enter(story, "this host sends to itself", MK_LOOPBACK_IFINDEX, MK_EGRESS,
+		    "ilb_lo_egress", err);
+	if (ret <= 0)
+		return ret;
 	mk_trace_frame_make(&frame, &tuple, no_mac, no_mac);
 	ret = mk_trace_copy_run(story->copy, "ilb_lo_egress", MK_LOOPBACK_IFINDEX, &frame, &verdict,
 				err);
@@ -159,12 +185,14 @@ static int host_by_device(struct mk_trace_story *story, const struct mk_nl_route
 		tuple.saddr = mk_ip_to_addr(&route->source);
 	else if (route->ifindex == (int)node->host_ifindex)
 		tuple.saddr = node->vtep_addr;
-	if (route->ifindex == (int)node->host_ifindex)
-		return enter(story, "this host sends", (int)node->host_peer_ifindex, MK_INGRESS,
-			     "ilb_host")
-			       ? run(story, "ilb_host", (int)node->host_peer_ifindex, &tuple,
-				     node->gateway_mac, err)
-			       : 0;
+	if (route->ifindex == (int)node->host_ifindex) {
+		int ret = enter(story, "this host sends", (int)node->host_peer_ifindex, MK_INGRESS,
+				"ilb_host", err);
+
+		return ret <= 0 ? ret
+				: run(story, "ilb_host", (int)node->host_peer_ifindex, &tuple,
+				      node->gateway_mac, err);
+	}
 	mk_trace_step(story, "host", NULL, "leaves by the host's own routing, untranslated");
 	story->outcome = "forwarded";
 	return 0;
@@ -201,15 +229,8 @@ static int walk(struct mk_trace_story *story, struct mk_error *err)
 		[MK_TRACE_OTHER_NODE] = from_other_node,
 		[MK_TRACE_OUTSIDE] = from_outside,
 	};
-	int ret;
+	int ret = from[story->request->place](story, err);
 
-	story->copy = mk_trace_copy_new(story->view, err);
-	if (!story->copy)
-		return -EINVAL;
-	ret = mk_trace_copy_flow(story->copy, story->view, &story->request->tuple, err);
-	story->known = ret > 0;
-	if (ret >= 0)
-		ret = from[story->request->place](story, err);
 	mk_trace_copy_free(story->copy);
 	story->copy = NULL;
 	return ret;

@@ -45,7 +45,9 @@ bool mk_trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tu
 enum mk_trace_verdict { MK_TRACE_PASS, MK_TRACE_DROP, MK_TRACE_REDIRECT };
 
 struct mk_trace_copy;
-struct mk_trace_copy *mk_trace_copy_new(const struct mk_view *view, struct mk_error *err);
+/* Of the programs that a packet may meet which enters by @program. */
+struct mk_trace_copy *mk_trace_copy_new(const struct mk_view *view, const char *program,
+					struct mk_error *err);
 void mk_trace_copy_free(struct mk_trace_copy *copy);
 /* Copy what the pinned tables hold of the flow @tuple. Returns 1 if it has a session. */
 mk_must_check int mk_trace_copy_flow(struct mk_trace_copy *copy, const struct mk_view *view,

@@ -179,13 +179,32 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
 	return 0;
 }
 
-static int load(struct mk_trace_copy *copy, const struct mk_view *view, struct mk_error *err)
+/* The chain behind each hook, without what fragments and `monokube monitor` need; from the loopback
+ * device a packet goes on to the host's hook. */
+static void choose_programs(struct mk_object *object, const char *entry)
+{
+	static const char *const chain[] = { "router", "elb", "nat", "error" };
+
+	for (size_t i = 0; i < mk_program_count; i++) {
+		const char *name = mk_programs[i].name;
+		bool needed = strcmp(name, entry) == 0 || (strcmp(entry, "ilb_lo_egress") == 0 &&
+							   strcmp(name, "ilb_host") == 0);
+
+		for (size_t j = 0; j < MK_ARRAY_SIZE(chain); j++)
+			needed |= strcmp(name, chain[j]) == 0;
+		mk_object_leave_out(object, name, !needed);
+	}
+}
+
+static int load(struct mk_trace_copy *copy, const struct mk_view *view, const char *program,
+		struct mk_error *err)
 {
 	int ret;
 
 	copy->object = mk_object_open(&view->node, err);
 	if (!copy->object)
 		return -EINVAL;
+	choose_programs(copy->object, program);
 	ret = prepare_maps(mk_object_get(copy->object), view, err);
 	if (ret == 0)
 		ret = mk_object_load(copy->object, err);
@@ -199,7 +218,8 @@ static int load(struct mk_trace_copy *copy, const struct mk_view *view, struct m
 	return ret;
 }
 
-struct mk_trace_copy *mk_trace_copy_new(const struct mk_view *view, struct mk_error *err)
+struct mk_trace_copy *mk_trace_copy_new(const struct mk_view *view, const char *program,
+					struct mk_error *err)
 {
 	struct mk_trace_copy *copy = calloc(1, sizeof(*copy));
 
@@ -207,7 +227,7 @@ struct mk_trace_copy *mk_trace_copy_new(const struct mk_view *view, struct mk_er
 		(void)mk_error_errno(err, ENOMEM, "cannot copy the programs");
 		return NULL;
 	}
-	if (load(copy, view, err) < 0) {
+	if (load(copy, view, program, err) < 0) {
 		mk_trace_copy_free(copy);
 		return NULL;
 	}

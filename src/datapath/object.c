@@ -285,6 +285,22 @@ int mk_object_map(const struct mk_object *object, const char *name, struct mk_er
 	return fd;
 }
 
+void mk_object_leave_out(struct mk_object *object, const char *name, bool left_out)
+{
+	struct bpf_program *program = bpf_object__find_program_by_name(object->skel->obj, name);
+
+	if (program)
+		(void)bpf_program__set_autoload(program, !left_out);
+}
+
+static bool is_left_out(const struct mk_object *object, const char *name)
+{
+	const struct bpf_program *program =
+		bpf_object__find_program_by_name(object->skel->obj, name);
+
+	return program && !bpf_program__autoload(program);
+}
+
 int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
 {
 	int chain = mk_object_map(object, "chain", err);
@@ -292,8 +308,11 @@ int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
 	if (chain < 0)
 		return chain;
 	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++) {
-		int fd = mk_object_program(object, chain_programs[slot], err);
+		int fd;
 
+		if (is_left_out(object, chain_programs[slot]))
+			continue;
+		fd = mk_object_program(object, chain_programs[slot], err);
 		if (fd < 0)
 			return fd;
 		if (bpf_map_update_elem(chain, &slot, &fd, BPF_ANY) < 0)

@@ -33,6 +33,8 @@ struct mk_session_sizes {
 mk_must_check int mk_object_size_sessions(struct mk_object *object,
 					  const struct mk_session_sizes *sizes,
 					  struct mk_error *err);
+/* Before load: do, or do not, load the program @name. Its slot of the chain stays empty. */
+void mk_object_leave_out(struct mk_object *object, const char *name, bool left_out);
 struct bpf_object *mk_object_get(const struct mk_object *object);
 /* Create the maps that were not given one, and pass the verifier. A map that the kernel refuses is
  * named, with its size and what to do. */

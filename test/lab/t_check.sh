@@ -65,6 +65,22 @@ firewall_rejects_vxlan()
 	expect_line path '^ok '
 }
 
+# Linux 6.6 and later run such programs before every filter.
+tcx_programs()
+{
+	local hook
+	for hook in ingress egress; do
+		mkfifo "$TMP/$hook"
+		on node1 "$HERE/tcx.py" eth0 "$hook" <"$TMP/$hook" >"$TMP/$hook.out" &
+		exec 7>"$TMP/$hook"
+		wait_for 5 grep -x attached "$TMP/$hook.out"
+		expect_line programs "^WRONG .*a tcx program of another owner \(id [0-9]+\) runs before ours on the $hook of eth0"
+		exec 7>&-
+		wait
+		expect_line programs '^ok .*no tc filter or tcx program of others'
+	done
+}
+
 # A VPN comes up while the node is at work: named, by the agent too, and the node goes on.
 network_inside_comes()
 {
@@ -183,5 +199,6 @@ check "vtepCidr has the default gateway inside: the agent refuses, status and ch
 check "strict reverse path filter" path_filter
 check "kube-proxy's rules in iptables, of either kind" legacy_kube_proxy
 check "firewalls" firewalls
+check "tcx programs of others" tcx_programs
 check "systemd-networkd" networkd
 finish

@@ -214,12 +214,29 @@ checks()
 
 bugreport()
 {
+	local file
 	mk bugreport --file "$TMP/report.tar"
 	expect_status 1 mk bugreport --file "$TMP/report.tar" # it is there
 	tar -xf "$TMP/report.tar" -C "$TMP"
 	expect_eq "pods" 2 "$(jq length "$TMP/monokube-bugreport/pods.json")"
 	expect_match "route" '10\.244\.2\.0/24' "$(<"$TMP/monokube-bugreport/ip-route")"
 	expect_eq "mode" 600 "$(stat -c %a "$TMP/report.tar")"
+	expect_match "settings" 'vtepCidr=10\.18\.0\.0/16' "$(<"$TMP/monokube-bugreport/settings")"
+	expect_match "metrics" 'monokube_ready 1' "$(<"$TMP/monokube-bugreport/metrics")"
+	expect_eq "state" ready "$(<"$TMP/monokube-bugreport/agent.state")"
+	for file in "$TMP"/monokube-bugreport/*.json; do
+		jq . "$file" >/dev/null
+	done
+	lab agent stop node1
+	mkdir -p /var/log/pods/kube-system_monokube-t-cli_uid/agent
+	echo "a line of the log" >/var/log/pods/kube-system_monokube-t-cli_uid/agent/0.log
+	rm "$TMP/report.tar"
+	mk bugreport --file "$TMP/report.tar"
+	rm -r /var/log/pods/kube-system_monokube-t-cli_uid
+	tar -xf "$TMP/report.tar" -C "$TMP"
+	expect_match "log" 'a line of the log' "$(cat "$TMP"/monokube-bugreport/agent-*.log)"
+	expect_match "metrics, without an agent" 'cannot ask /metrics at 127\.0\.0\.1:10249' "$(<"$TMP/monokube-bugreport/metrics")"
+	lab agent start node1
 }
 
 status()
@@ -282,6 +299,13 @@ texts()
 	expect_status 1 mk agent --check-config --node-name a --cluster-cidr 10.18.0.0/24
 }
 
+# Where no program runs none is loaded: programs and their tables take more files than these.
+traces_load_nothing()
+{
+	on node1 prlimit --nofile=20 "$MK_BIN" trace host 203.0.113.10
+	expect_failure on node1 prlimit --nofile=20 "$MK_BIN" trace client "$WEB" 8000
+}
+
 # What cannot be written is an error: a full disk makes no empty report.
 write_errors()
 {
@@ -319,6 +343,7 @@ check "trace: Services" traces_services
 check "trace: outside and host" traces_outside
 check "trace leaves nothing behind" traces_leave_nothing
 check "trace: what it cannot" traces_refuse
+check "trace: where no program runs, none is loaded" traces_load_nothing
 check "pods" pods
 check "nodes" nodes
 check "sessions" sessions 41234

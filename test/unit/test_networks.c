@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The host's networks beside the ranges of the settings; the rights that the agent keeps; the word that
- * was probably meant. All pure. */
+ * was probably meant; the lock that keeps agents out. */
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -8,6 +8,7 @@
 #include "agent/privileges.h"
 #include "base/cleanup.h"
 #include "base/nearest.h"
+#include "overlay/agent_state.h"
 #include "overlay/networks.h"
 #include "unit/unit.h"
 
@@ -150,6 +151,40 @@ START_TEST(test_nearest)
 }
 END_TEST
 
+/* ---- one agent or one cleanup ------------------------------------------------------------------ */
+
+/* The lock stays with whoever has it, until the end. */
+START_TEST(test_keep_out)
+{
+	char dir[] = "/tmp/monokube-state.XXXXXX", path[64];
+	struct mk_agent_state state;
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	mk_agent_state_read(dir, &state);
+	ck_assert(!state.ever_ran && !state.running);
+	fd = mk_agent_keep_out(dir, &err);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(mk_agent_keep_out(dir, &err), -EBUSY);
+	ck_ok(mk_agent_state_write(dir, "waits for a Node object", &err));
+	mk_agent_state_read(dir, &state);
+	ck_assert(state.ever_ran && state.running);
+	ck_assert_str_eq(state.text, "waits for a Node object");
+	close(fd);
+	mk_agent_state_read(dir, &state);
+	ck_assert(state.ever_ran && !state.running && !*state.text);
+	fd = mk_agent_keep_out(dir, &err);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	snprintf(path, sizeof(path), "%s/" MK_AGENT_LOCK, dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/" MK_AGENT_STATE, dir);
+	unlink(path);
+	ck_assert_int_eq(rmdir(dir), 0);
+	ck_assert_int_eq(mk_agent_keep_out(dir, &err), -ENOENT);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("networks");
@@ -160,6 +195,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_rights, 0, MK_ARRAY_SIZE(rights));
 	tcase_add_loop_test(tc, test_memlock, 0, MK_ARRAY_SIZE(kernels));
 	tcase_add_loop_test(tc, test_nearest, 0, MK_ARRAY_SIZE(words));
+	tcase_add_test(tc, test_keep_out);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

@@ -100,6 +100,15 @@ START_TEST(test_http_date)
 }
 END_TEST
 
+/* A flow that began after the clock was read is no 584 years old. */
+START_TEST(test_since)
+{
+	ck_assert_uint_eq(mk_time_since_ns(7, 5), 2);
+	ck_assert_uint_eq(mk_time_since_ns(5, 5), 0);
+	ck_assert_uint_eq(mk_time_since_ns(5, 7), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("time");
@@ -108,6 +117,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_moment, 0, MK_ARRAY_SIZE(moments));
 	tcase_add_loop_test(tcase, test_http_date, 0, MK_ARRAY_SIZE(dates));
 	tcase_add_loop_test(tcase, test_nonsense, 0, MK_ARRAY_SIZE(nonsense));
+	tcase_add_test(tcase, test_since);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

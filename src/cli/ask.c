@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ask.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+#define TIMEOUT_S	 4
+#define ANSWER_BYTES_MAX (64 * 1024 * 1024)
+
+static int send_request(const struct mk_ip_port *at, const char *path)
+{
+	const struct timeval timeout = { .tv_sec = TIMEOUT_S };
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(at->port) };
+	cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char request[256];
+
+	to.sin_addr.s_addr = at->ip.v4.s_addr ? at->ip.v4.s_addr : htonl(INADDR_LOOPBACK);
+	snprintf(request, sizeof(request),
+		 "GET %s HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n", path);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0 ||
+	    connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ||
+	    send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
+		return -errno;
+	return mk_steal_fd(&fd);
+}
+
+int mk_cli_ask(const struct mk_ip_port *at, const char *path, char **body, size_t *size,
+	       struct mk_error *err)
+{
+	cleanup_close int fd = send_request(at, path);
+	cleanup_free char *answer = NULL;
+	char text[MK_IP_PORT_STRLEN];
+	const char *status, *begin;
+	size_t bytes;
+
+	*body = NULL;
+	mk_ip_port_format(at, text);
+	if (fd < 0)
+		return mk_error_errno(err, -fd, "cannot ask %s at %s", path, text);
+	if (mk_fd_read(fd, text, ANSWER_BYTES_MAX, &answer, &bytes, err) < 0)
+		return mk_error_wrap(err, "no answer to %s", path);
+	status = strchr(answer, ' '); /* "HTTP/1.1 200 OK" */
+	begin = strstr(answer, "\r\n\r\n");
+	if (!status || !begin)
+		return mk_error_set(err, EPROTO, "what answers %s at %s is no HTTP server", path,
+				    text);
+	*body = strdup(begin + 4);
+	if (!*body)
+		return mk_error_errno(err, ENOMEM, "cannot keep the answer to %s", path);
+	*size = strlen(*body);
+	return (int)strtol(status, NULL, 10);
+}
