@@ -124,6 +124,8 @@ MK_MAP(cni_calls, BPF_MAP_TYPE_ARRAY, __u32, struct mk_cni_calls, MK_CNI_COMMAND
 MK_MAP(pods_gone, BPF_MAP_TYPE_ARRAY, __u32, struct mk_pod_traffic, 1, BPF_F_MMAPABLE);
 MK_MAP(routes, BPF_MAP_TYPE_LPM_TRIE, struct mk_route_key, struct mk_route, 32768,
        BPF_F_NO_PREALLOC);
+MK_MAP(node_routes, BPF_MAP_TYPE_ARRAY, __u32, struct mk_route, MK_NODE_ROUTES, BPF_F_MMAPABLE);
+MK_MAP(peers, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_peer, 65536, BPF_F_NO_PREALLOC);
 MK_MAP(fragments, BPF_MAP_TYPE_LRU_HASH, struct mk_fragment_key, struct mk_fragment, 4096, 0);
 MK_MAP(held, BPF_MAP_TYPE_ARRAY, __u32, struct mk_held, MK_HELD_SLOTS, 0);
 MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);
@@ -148,6 +150,38 @@ static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)
 static __always_inline struct mk_addr localhost(void)
 {
 	return (struct mk_addr){ { bpf_htonl(0x7f000001) } };
+}
+
+/* A route in one piece: the agent writes one as a whole. */
+union mk_route_word {
+	__u64 word;
+	struct mk_route route;
+};
+_Static_assert(sizeof(union mk_route_word) == sizeof(struct mk_route), "one piece");
+
+/* The route to @addr, copied to *@route. Returns 0, or -1: none. */
+static __always_inline int route_find(const struct mk_addr *addr, struct mk_route *route)
+{
+	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
+	struct mk_addr mask = mk_node_cluster_mask();
+	union mk_route_word copy = { 0 };
+	const __u64 *found;
+	__u32 number;
+
+	if (is_pod_range(addr)) {
+		number = mk_node_number(addr, &mask, mk_node.pod_host_bits);
+		found = bpf_map_lookup_elem(&node_routes, &number);
+		if (found)
+			copy.word = *(const volatile __u64 *)found;
+	}
+	if (!copy.route.type) {
+		found = bpf_map_lookup_elem(&routes, &key);
+		if (!found)
+			return -1;
+		copy.word = *found;
+	}
+	*route = copy.route;
+	return 0;
 }
 
 /* Is @addr one of this host's own? */

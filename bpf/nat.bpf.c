@@ -54,6 +54,11 @@ static __always_inline int is_martian_source(const struct mk_addr *addr)
 	       mk_addr_is_multicast(addr) || addr->word[0] == bpf_htonl(0xffffffff);
 }
 
+static __always_inline int is_for_this_host(const struct packet *pkt)
+{
+	return is_addr(&pkt->tuple.daddr, mk_node_addr()) || is_host_address(&pkt->tuple.daddr);
+}
+
 /* A frame with a priority alone (802.1p, VLAN 0) is one without a tag, and goes on without. */
 static __always_inline void drop_priority_tag(struct __sk_buff *skb)
 {
@@ -89,8 +94,10 @@ int nat_uplink(struct __sk_buff *skb)
 	ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
 	if (ret < MK_PARSED)
 		return fragment_next(skb, &ctx, &pkt, ret);
-	if (is_overlay_carrier(&pkt))
-		return TC_ACT_UNSPEC;
+	if (is_overlay_carrier(&pkt) && is_for_this_host(&pkt))
+		return is_nodes_carrier(skb, &pkt)
+			       ? TC_ACT_UNSPEC
+			       : drop(skb, ctx.hook, MK_DROP_OVERLAY_STRANGER, &pkt.tuple);
 	ret = nat_back(skb, &ctx, &pkt);
 	if (ret)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);

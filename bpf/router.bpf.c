@@ -188,12 +188,11 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 
 static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
 {
-	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = pkt->tuple.daddr };
-	struct mk_route *found = bpf_map_lookup_elem(&routes, &key);
+	struct mk_route found;
 
-	if (!found)
+	if (route_find(&pkt->tuple.daddr, &found))
 		return to_outside(skb, ctx, pkt);
-	switch (found->type) {
+	switch (found.type) {
 	case MK_ROUTE_HOST:
 		return to_host(skb, ctx, pkt);
 	case MK_ROUTE_PODS:
@@ -201,7 +200,7 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 	case MK_ROUTE_OVERLAY:
 		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
-		return to_overlay(skb, ctx, pkt, found);
+		return to_overlay(skb, ctx, pkt, &found);
 	default: /* nobody's, unless it is a Service's: their range as a whole is among these */
 		if (service_is_vip(&pkt->tuple.daddr))
 			return to_vip(skb, ctx, pkt);

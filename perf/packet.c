@@ -5,6 +5,7 @@
  * row shows. Minimum and median of many runs: compare rows of one run, not of two machines.
  *
  *	MK_PACKET_RUNS=N	fewer runs, where each costs the same (perf/instructions)
+ *	MK_PACKET_NODES=N	so many other nodes, and a row of packets to each of them in turn
  *	MK_PACKET_SERVICES=N	so many other Services, of two backends each, are in the tables */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -99,6 +100,20 @@ static void add_other(uint32_t number)
 	}
 }
 
+static unsigned nodes;
+
+/* 10.(128 + number / 256).(number % 256).0/24, behind VTEP 10.18.(16 + number / 256).(number % 256). */
+static void add_nodes(void)
+{
+	for (unsigned i = 0; i < nodes; i++) {
+		char net[32], vtep[32];
+
+		snprintf(net, sizeof(net), "10.%u.%u.0", 128 + i / 256, i % 256);
+		snprintf(vtep, sizeof(vtep), "10.18.%u.%u", 16 + i / 256, i % 256);
+		fixture_peer(net, vtep);
+	}
+}
+
 static void establish(void)
 {
 	struct frame out;
@@ -152,6 +167,25 @@ static void measure(int row)
 	}
 	qsort(ns, runs, sizeof(ns[0]), compare);
 	printf("%-34s %8u %8u\n", rows[row].name, ns[0], ns[runs / 2]);
+}
+
+static void measure_nodes(void)
+{
+	const struct frame_options options = { .tcp_flags = ACK, .payload_bytes = 64 };
+	static uint32_t ns[RUNS];
+
+	for (unsigned i = 0; i < runs; i++) {
+		unsigned node = i * 7919 % nodes; /* a prime: neighbours come far apart */
+		struct frame in;
+		char flow[96];
+
+		snprintf(flow, sizeof(flow), "tcp 10.244.1.2:40000 > 10.%u.%u.7:80",
+			 128 + node / 256, node % 256);
+		in = frame_make(flow, &options);
+		ns[i] = fixture_ns_per_packet(MK_HOOK_POD, &in, 1);
+	}
+	qsort(ns, runs, sizeof(ns[0]), compare);
+	printf("pod to pod, each of %-5u nodes     %8u %8u\n", nodes, ns[0], ns[runs / 2]);
 }
 
 /* A short connection to a Service whose backend is on this node, packet by packet: a request, a byte
@@ -285,11 +319,14 @@ START_TEST(measure_all)
 	fixture_udp_backend_port(5353);
 	fixture_room(INT32_MAX); /* as on a node that no flood keeps busy */
 	establish();
+	add_nodes();
 	for (int i = 0; others && i < atoi(others); i++)
 		add_other((uint32_t)i);
 	printf("%-34s %8s %8s   ns per packet, %u runs\n", "", "min", "median", runs);
 	for (int row = 0; row < ROWS(rows); row++)
 		measure(row);
+	if (nodes)
+		measure_nodes();
 	measure_connection();
 	for (int row = 0; row < ROWS(shortages); row++)
 		measure_shortage(row);
@@ -298,7 +335,7 @@ END_TEST
 
 int main(void)
 {
-	const char *fewer = getenv("MK_PACKET_RUNS");
+	const char *fewer = getenv("MK_PACKET_RUNS"), *others = getenv("MK_PACKET_NODES");
 	Suite *suite = suite_create("perf");
 	TCase *tcase = tcase_create("packet");
 	SRunner *runner = srunner_create(suite);
@@ -306,6 +343,10 @@ int main(void)
 
 	if (fewer && atoi(fewer) > 0 && atoi(fewer) < RUNS)
 		runs = (unsigned)atoi(fewer);
+	if (others)
+		nodes = (unsigned)atoi(others);
+	if (nodes)
+		fixture_wide_cluster();
 	fixture_nat_ports(PORT_MIN, PORT_MAX);
 	tcase_add_unchecked_fixture(tcase, fixture_load, fixture_unload);
 	tcase_add_checked_fixture(tcase, fixture_reset, NULL);

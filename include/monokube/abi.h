@@ -43,9 +43,9 @@ enum mk_prog {
  * means what the version before did: so the next version takes tables over by copying what there is
  * (src/datapath/migrate.c). Tables of a later version than one's own are left alone. */
 #ifndef MK_TEST_ENLARGED_SESSION
-#define MK_ABI_VERSION 6
+#define MK_ABI_VERSION 7
 #else
-#define MK_ABI_VERSION 7 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
+#define MK_ABI_VERSION 8 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
 #endif
 
 /* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
@@ -333,6 +333,27 @@ struct mk_route {
 _Static_assert(sizeof(struct mk_route_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_route) == 8, "map value ABI");
 
+/* Map node_routes, an array: the entries of map routes for other nodes' pod CIDRs, by the node's number, which is the
+ * pod CIDR's place in the cluster's range. A look-up costs the same however many nodes there are. Pod CIDRs of the
+ * same size as this node's alone are here, of a range with at most so many. Type 0: ask map routes. Since version 7 of
+ * the tables. */
+#define MK_NODE_ROUTES 65536
+
+/* The place of @addr, inside the cluster's range with mask @cluster_mask. */
+static inline __u32 mk_node_number(const struct mk_addr *addr, const struct mk_addr *cluster_mask,
+				   __u32 pod_host_bits)
+{
+	return (mk_addr_low_bits(addr) & ~mk_addr_low_bits(cluster_mask)) >> pod_host_bits;
+}
+
+/* Map peers, by address: the other nodes' addresses, from which their overlay packets come. Since version 7 of the
+ * tables. */
+struct mk_peer {
+	__u8 vtep_mac[6]; /* says which node: mk_route.vtep_mac */
+	__u8 pad[2];
+};
+_Static_assert(sizeof(struct mk_peer) == 8, "map value ABI");
+
 /* Map fragments (LRU): what the fragments of a packet that a hook has seen say of it. Since version 4 of
  * the tables more than the ports. */
 struct mk_fragment_key {
@@ -383,7 +404,8 @@ struct mk_runtime {
 			     * its address (externalTrafficPolicy Local) */
 	__u8 frontends_gone; /* some connection may have been opened by a frontend that is gone */
 	__u8 watched; /* program `watch` has the router's slot: packets for local pods go there, too */
-	__u8 pad;
+	__u8 peers_known; /* map peers has all nodes: nobody else's overlay packets count. Since version 7 of the
+			   * tables */
 	__u32 host_ports; /* map host_ports is not empty */
 	/* all NodePorts that the host may ask at a loopback address are from here to there; highest 0: none */
 	__u16 localhost_port_min, localhost_port_max;
@@ -438,8 +460,9 @@ struct mk_node {
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the first carries the overlay */
 	__u32 pod_slots; /* of map pods; whoever loads the object sets it */
 	struct mk_addr vtep_net, vtep_mask; /* range of the nodes' overlay addresses */
+	__u32 pod_host_bits; /* of an address in pod_net; whoever opens the object sets it */
 };
-_Static_assert(sizeof(struct mk_node) == 252, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 256, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 
@@ -470,6 +493,7 @@ _Static_assert(sizeof(struct mk_node) == 252, "rodata ABI");
 	X(SOURCE_ROUTE, "packet names its own way (IP option source route)")                    \
 	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")                  \
 	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")    \
+	X(OVERLAY_STRANGER, "overlay packet of no node, or with a source of another node's")    \
 	X(ERROR_LIMIT, "not forwarded, and too many ICMP errors sent to send one about it")
 
 enum mk_drop_reason {

@@ -332,6 +332,47 @@ static int fill_routes(struct mk_agent *agent, struct mk_error *err)
 				       &agent->writes, err);
 }
 
+/* The IPv4 addresses of the Node of @peer. */
+static size_t add_peer_addresses(const struct mk_agent *agent, const struct mk_overlay_peer *peer,
+				 struct mk_peer_entry *entries)
+{
+	const struct mk_node_object *object = mk_model_node(agent->model, peer->node);
+	size_t count = 0;
+
+	for (size_t i = 0; object && i < object->address_count; i++) {
+		struct mk_peer_entry *entry = &entries[count];
+
+		if (object->addresses[i].family != AF_INET)
+			continue;
+		*entry = (struct mk_peer_entry){ .addr = mk_ip_to_addr(&object->addresses[i]) };
+		memcpy(entry->peer.vtep_mac, peer->vtep_mac.byte, sizeof(entry->peer.vtep_mac));
+		count++;
+	}
+	return count;
+}
+
+/* Who may send overlay packets. */
+static int fill_peers(struct mk_agent *agent, struct mk_error *err)
+{
+	cleanup_free struct mk_peer_entry *entries = NULL;
+	const struct mk_overlay_plan *plan = &agent->plan;
+	size_t room = 1, count = 0;
+
+	for (size_t i = 0; i < plan->peer_count; i++) {
+		const struct mk_node_object *object =
+			mk_model_node(agent->model, plan->peers[i].node);
+
+		room += object ? object->address_count : 0;
+	}
+	entries = calloc(room, sizeof(*entries));
+	if (!entries)
+		return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
+	for (size_t i = 0; i < plan->peer_count; i++)
+		count += add_peer_addresses(agent, &plan->peers[i], &entries[count]);
+	return mk_datapath_sync_peers(agent->datapath, entries, count, agent->complete,
+				      &agent->writes, err);
+}
+
 /* Where Service addresses come from, as a whole: one route each instead of one per Service. */
 static int take_service_ranges(struct mk_agent *agent, struct mk_error *err)
 {
@@ -411,6 +452,8 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		ret = take_service_ranges(agent, err);
 	if (ret == 0)
 		ret = fill_routes(agent, err);
+	if (ret == 0)
+		ret = fill_peers(agent, err);
 	agent->node_waits = ret == MK_WAIT;
 	/* once loaded, a Node object that went away changes nothing */
 	if (ret == 0 || (ret == MK_WAIT && agent->datapath)) {

@@ -36,6 +36,10 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_SOURCE_RANGE] = "add the client to the Service's loadBalancerSourceRanges",
 	[MK_DROP_OVERLAY_FORGED] = "only nodes speak VXLAN here: who sends that is wrong, or worse",
 	[MK_DROP_SOURCE_ROUTE] = "the sender sets IP source routing: let it not",
+	[MK_DROP_OVERLAY_STRANGER] =
+		"`monokube nodes` tells who may send that. Of a node: its packets have to come "
+		"from "
+		"an address of its Node object, so no NAT between nodes; else somebody forges them",
 	[MK_DROP_ERROR_LIMIT] = "somebody floods addresses or ports that nothing serves: the other "
 				"reasons of the same hook say which",
 	[MK_DROP_MARTIAN_SOURCE] = "somebody on the uplink's network forges source addresses, or "

@@ -132,9 +132,12 @@ struct mk_trace_copy {
 };
 
 /* What the programs only read, they read where it is. */
-static const char *const shared[] = { "services",      "service_backends", "maglev",  "pods",
-				      "host_ports",    "routes",	   "runtime", "udp_ports",
-				      "source_ranges", "affinity_backends" };
+static const char *const shared[] = { "services",      "service_backends",
+				      "maglev",	       "pods",
+				      "host_ports",    "routes",
+				      "runtime",       "udp_ports",
+				      "source_ranges", "affinity_backends",
+				      "node_routes",   "peers" };
 
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {

@@ -94,6 +94,15 @@ mk_must_check int mk_datapath_sync_routes(struct mk_datapath *datapath,
 					  const struct mk_route_entry *wanted, size_t count,
 					  bool complete, unsigned int *changes,
 					  struct mk_error *err);
+struct mk_peer_entry {
+	struct mk_addr addr;
+	struct mk_peer peer;
+};
+/* Bring map `peers` to @wanted, as mk_datapath_sync_routes() does; once it has all, overlay packets of others are
+ * dropped. @wanted is sorted here. */
+mk_must_check int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *wanted,
+					 size_t count, bool complete, unsigned int *changes,
+					 struct mk_error *err);
 /* Tell the programs what they may need to know at run time (struct mk_runtime). Returns 1 if they
  * did not know it, else 0. */
 mk_must_check int mk_datapath_sync_runtime(const struct mk_datapath *datapath,

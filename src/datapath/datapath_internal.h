@@ -33,7 +33,8 @@ struct mk_datapath {
 	int gate_fd; /* of MK_LOCK_GATE, while attaching waits for its lock; else -1 */
 	uint64_t gate_until_ns;
 	/* file descriptors are the object's */
-	struct mk_table pods, routes, affinity, sessions[MK_SESSION_TABLES], room;
+	struct mk_table pods, routes, node_routes, peers, affinity, sessions[MK_SESSION_TABLES],
+		room;
 	struct mk_service_tables service_tables;
 	struct mk_counter_tables counters;
 	struct mk_service_sync *services;
@@ -42,6 +43,8 @@ struct mk_datapath {
 	bool published; /* the new tables have their names: programs may use them */
 	size_t pods_looked_at, routes_looked_at; /* by repairs */
 	struct route *route_entries; /* map routes as it is, by key */
+	struct mk_peer_entry *peer_entries; /* what map peers was brought to last */
+	size_t peer_count;
 };
 
 mk_must_check int mk_datapath_expect(const struct mk_datapath *datapath,

@@ -113,6 +113,7 @@ void mk_datapath_free(struct mk_datapath *datapath)
 		return;
 	mk_service_sync_free(datapath->services);
 	mk_datapath_forget_routes(datapath);
+	free(datapath->peer_entries);
 	mk_migrations_release(datapath);
 	mk_object_free(datapath->object);
 	mk_nl_free(datapath->nl);
@@ -326,6 +327,8 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 	} tables[] = {
 		{ "pods", &datapath->pods },
 		{ "routes", &datapath->routes },
+		{ "node_routes", &datapath->node_routes },
+		{ "peers", &datapath->peers },
 		{ "sessions", &datapath->sessions[0] },
 		{ "sessions_new", &datapath->sessions[1] },
 		{ "nat_sessions", &datapath->sessions[2] },

@@ -98,6 +98,7 @@ static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
 	room = mk_maglev_room(constants.maglev_slots);
 	constants.maglev_mask = room - 1;
 	constants.has_coarse_clock = mk_object_has_coarse_clock();
+	constants.pod_host_bits = (__u32)__builtin_popcount(~constants.pod_mask.word[0]);
 	skel->rodata->mk_node = constants;
 	ret = set_maglev_size(skel->maps.maglev, room, err);
 	return ret < 0 ? ret : set_entries(skel->maps.pods, mk_pod_slots(&constants.pod_mask), err);

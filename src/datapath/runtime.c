@@ -39,6 +39,8 @@ static int change_locked(const struct mk_table *table, const struct mk_runtime_c
 		wanted.watched = change->watched;
 	if (change->set_host_ports)
 		wanted.host_ports = change->host_ports;
+	if (change->set_peers_known)
+		wanted.peers_known = change->peers_known;
 	if (change->set_localhost_ports)
 		widen(&wanted, change);
 	if (memcmp(&now, &wanted, sizeof(now)) == 0)

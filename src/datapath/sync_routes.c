@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
+#include "datapath/node_routes.h"
 #include "datapath/pin.h"
 #include "datapath/runtime.h"
 #include "datapath/udp_ports.h"
@@ -116,23 +117,51 @@ static int remove_unwanted(struct mk_datapath *datapath, unsigned int *changes,
 	return 0;
 }
 
+/* Map node_routes follows map routes as it is now. Returns how many entries were changed. */
+static int put_node_routes(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	cleanup_free struct mk_route_entry *entries =
+		calloc(HASH_COUNT(datapath->route_entries) + 1, sizeof(*entries));
+	cleanup_free struct mk_route *slots = calloc(MK_NODE_ROUTES, sizeof(*slots));
+	struct route *route, *next;
+	size_t count = 0;
+
+	if (!entries || !slots)
+		return mk_error_errno(err, ENOMEM, "cannot list the nodes' routes");
+	HASH_ITER(hh, datapath->route_entries, route, next) {
+		entries[count].dst =
+			(struct mk_cidr){ .ip = mk_ip_from_addr(&route->key.addr),
+					  .prefix_bits = (uint8_t)route->key.prefix_bits };
+		entries[count++].route = route->value;
+	}
+	mk_node_routes_make(&datapath->node, entries, count, slots);
+	return mk_node_routes_put(&datapath->node_routes, slots, err);
+}
+
 int mk_datapath_sync_routes(struct mk_datapath *datapath, const struct mk_route_entry *wanted,
 			    size_t count, bool complete, unsigned int *changes,
 			    struct mk_error *err)
 {
 	struct route *route, *next;
+	int ret = 0;
 
 	if (datapath->state < MK_DATAPATH_LOADED)
 		return mk_datapath_expect(datapath, MK_DATAPATH_LOADED, "routes", err);
 	HASH_ITER(hh, datapath->route_entries, route, next)
 		route->wanted = false;
 	for (size_t i = 0; i < count; i++) {
-		int ret = put_route(datapath, &wanted[i], changes, err);
-
+		ret = put_route(datapath, &wanted[i], changes, err);
 		if (ret < 0)
 			return ret;
 	}
-	return complete ? remove_unwanted(datapath, changes, err) : 0;
+	if (complete)
+		ret = remove_unwanted(datapath, changes, err);
+	if (ret == 0)
+		ret = put_node_routes(datapath, err);
+	if (ret < 0)
+		return ret;
+	*changes += (unsigned int)ret;
+	return 0;
 }
 
 /* A map of prefixes finds the longest one: what the entry's own would be is what is compared. */
@@ -167,6 +196,12 @@ int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget, struc
 		repaired += ret;
 	}
 	datapath->routes_looked_at = at > from + budget ? at - 1 : 0;
+	if (datapath->routes_looked_at == 0) {
+		ret = put_node_routes(datapath, err);
+		if (ret < 0)
+			return ret;
+		repaired += ret;
+	}
 	if (repaired)
 		mk_log_warn("entries were missing and are back map=routes entries=%d", repaired);
 	return repaired;

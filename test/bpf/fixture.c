@@ -148,6 +148,28 @@ static void clear_pods(void)
 				 0);
 }
 
+#define NODES 256 /* of the cluster, 10.244.0.0/16 */
+
+static void clear_node_routes(void)
+{
+	const struct mk_route none = { 0 };
+
+	for (__u32 number = 0; number < NODES; number++)
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("node_routes"), &number, &none, 0),
+				 0);
+}
+
+/* As the agent does for pod CIDRs of other nodes. */
+static void put_node_route(const struct mk_route_key *key, const struct mk_route *route)
+{
+	const struct mk_node *node = fixture_node();
+	__u32 number = mk_node_number(&key->addr, &node->cluster_mask, 8);
+
+	if (route->type == MK_ROUTE_OVERLAY && key->prefix_bits == 24)
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("node_routes"), &number, route, 0),
+				 0);
+}
+
 static void put_route(const char *net, __u32 bits, enum mk_route_type type, const char *vtep)
 {
 	struct mk_route_key key = { .prefix_bits = bits, .addr = fixture_addr(net) };
@@ -156,6 +178,7 @@ static void put_route(const char *net, __u32 bits, enum mk_route_type type, cons
 	if (vtep)
 		fixture_mac(vtep, route.vtep_mac);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("routes"), &key, &route, BPF_ANY), 0);
+	put_node_route(&key, &route);
 }
 
 void fixture_drop_range(const char *net, unsigned bits)
@@ -178,10 +201,11 @@ static __u32 run_flags; /* of BPF_PROG_TEST_RUN */
 void fixture_reset(void)
 {
 	static const char *const tables[] = {
-		"services",	     "service_backends", "maglev",	     "sessions",
-		"sessions_new",	     "nat_sessions",	 "nat_sessions_new", "routes",
-		"host_ports",	     "service_counters", "service_drops",    "affinity",
-		"affinity_backends", "source_ranges"
+		"services",	     "service_backends", "maglev",
+		"sessions",	     "sessions_new",	 "nat_sessions",
+		"nat_sessions_new",  "routes",		 "host_ports",
+		"service_counters",  "service_drops",	 "affinity",
+		"affinity_backends", "source_ranges",	 "peers"
 	};
 	const struct mk_runtime quiet = { 0 };
 	const struct mk_port_set none = { 0 };
@@ -193,6 +217,7 @@ void fixture_reset(void)
 	drain("sessions_order");
 	drain("nat_sessions_order");
 	clear_pods();
+	clear_node_routes();
 	clear_drops();
 	clear_error_budget();
 	fixture_gso(0, 0);
@@ -219,6 +244,20 @@ void fixture_runtime(const struct mk_runtime *runtime)
 	__u32 zero = 0;
 
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("runtime"), &zero, runtime, BPF_ANY), 0);
+}
+
+void fixture_peer_address(const char *address, const char *vtep)
+{
+	struct mk_addr key = fixture_addr(address);
+	struct mk_peer peer = { 0 };
+	struct mk_runtime runtime;
+	__u32 zero = 0;
+
+	fixture_mac(vtep, peer.vtep_mac);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("peers"), &key, &peer, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	runtime.peers_known = 1;
+	fixture_runtime(&runtime);
 }
 
 void fixture_localhost_ports(uint16_t min, uint16_t max)

@@ -34,6 +34,13 @@ void fixture_nat_ports(uint16_t min, uint16_t max);
  * time of all of them. */
 void fixture_exact_clock(void);
 
+/* Before fixture_load(): a cluster's range of 32,768 nodes, beside the one of 256 above. */
+#define FIXTURE_WIDE_NET  "10.128.0.0"
+#define FIXTURE_WIDE_MASK "255.128.0.0"
+void fixture_wide_cluster(void);
+/* The node as the programs have it. */
+const struct mk_node *fixture_node(void);
+
 /* Unchecked fixtures: load once, forked tests share the maps and empty them with fixture_reset(). What was
  * loaded stays for the next case, if that wants the same. */
 void fixture_load(void);
@@ -82,6 +89,8 @@ void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is 
 void fixture_put_pod(const struct mk_pod *pod);
 void fixture_pod(const char *address); /* another local pod */
 void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */
+void fixture_peer_address(const char *address,
+			  const char *vtep); /* its own; now all nodes' are known */
 void fixture_host_address(const char *address); /* beside those of the node above */
 /* NodePorts at loopback addresses are within these. */
 void fixture_localhost_ports(uint16_t min, uint16_t max);

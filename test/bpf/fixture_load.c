@@ -25,6 +25,7 @@ static struct settings {
 	uint32_t uplink_count;
 	uint16_t nat_port_min, nat_port_max;
 	bool exact_clock;
+	bool wide; /* FIXTURE_WIDE_NET */
 } settings = ONE_UPLINK;
 
 /* The datapath stays for the next case that wants the same. */
@@ -41,8 +42,9 @@ static void fill_node(struct mk_node *node)
 	node->pod_net = fixture_addr("10.244.1.0");
 	node->pod_mask = fixture_addr("255.255.255.0");
 	node->pod_slots = mk_pod_slots(&node->pod_mask);
-	node->cluster_net = fixture_addr("10.244.0.0");
-	node->cluster_mask = fixture_addr("255.255.0.0");
+	node->pod_host_bits = 8;
+	node->cluster_net = fixture_addr(settings.wide ? FIXTURE_WIDE_NET : "10.244.0.0");
+	node->cluster_mask = fixture_addr(settings.wide ? FIXTURE_WIDE_MASK : "255.255.0.0");
 	node->vtep_net = fixture_addr("10.18.0.0");
 	node->vtep_mask = fixture_addr("255.255.0.0");
 	node->overlay_ifindex = 1;
@@ -139,6 +141,11 @@ void fixture_nat_ports(uint16_t min, uint16_t max)
 	settings.nat_port_max = max;
 }
 
+void fixture_wide_cluster(void)
+{
+	settings.wide = true;
+}
+
 void fixture_exact_clock(void)
 {
 	settings.exact_clock = true;
@@ -173,4 +180,9 @@ int fixture_program(const char *program)
 
 	ck_assert_msg(found, "no program '%s'", program);
 	return bpf_program__fd(found);
+}
+
+const struct mk_node *fixture_node(void)
+{
+	return &loaded_node;
 }

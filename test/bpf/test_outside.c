@@ -130,6 +130,101 @@ START_TEST(test_source_of_fragment)
 }
 END_TEST
 
+/* ---- overlay packets -------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *outer, *inner;
+	enum where where;
+} carriers[] = {
+	{ "of a node, from its pod", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
+	{ "of a node, from its overlay address", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "10.18.0.2:40000 > 10.244.1.3:53", TO_HOST },
+	{ "of a node, by another of its addresses", "192.0.2.12:40000 > 192.168.99.11:4789",
+	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
+	{ "of a node, from whom it forwards for", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "203.0.113.10:40000 > 10.244.1.3:53", TO_HOST },
+	{ "to another address of this host", "192.168.99.12:40000 > 192.0.2.11:4789",
+	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
+	{ "of a stranger", "192.168.99.200:40000 > 192.168.99.11:4789",
+	  "10.244.2.7:40000 > 10.244.1.3:53", DROPPED },
+	{ "of a stranger, to another address of this host", "203.0.113.10:40000 > 192.0.2.11:4789",
+	  "10.244.2.7:40000 > 10.244.1.3:53", DROPPED },
+	{ "of a node, from another node's pod", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "10.244.3.7:40000 > 10.244.1.3:53", DROPPED },
+	{ "of a node, from another node's overlay address",
+	  "192.168.99.12:40000 > 192.168.99.11:4789", "10.18.0.3:40000 > 10.244.1.3:53", DROPPED },
+	{ "of a node, from this node's pod", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "10.244.1.2:40000 > 10.244.1.3:53", DROPPED },
+	{ "of a node, from this node's overlay address", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "10.18.0.1:40000 > 10.244.1.3:53", DROPPED },
+	{ "of a node, from an address that nobody has", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "10.244.77.1:40000 > 10.244.1.3:53", DROPPED },
+};
+
+enum { VXLAN_BYTES = 8, INNER_OFFSET = 14 + 20 + 8 + VXLAN_BYTES };
+
+static struct frame carrier(const char *outer, const char *inner)
+{
+	struct frame_options with = { .payload_bytes = 16 };
+	char flow[128];
+	struct frame carried, frame;
+
+	snprintf(flow, sizeof(flow), "udp %s", inner);
+	carried = frame_make(flow, &with);
+	with.payload_bytes = (uint16_t)(VXLAN_BYTES + carried.length);
+	snprintf(flow, sizeof(flow), "udp %s", outer);
+	frame = frame_make(flow, &with);
+	memcpy(frame.byte + INNER_OFFSET, carried.byte, carried.length);
+	return frame;
+}
+
+static void know_nodes(void)
+{
+	fixture_peer("10.244.3.0", "10.18.0.3");
+	fixture_host_address("192.0.2.11");
+	fixture_peer_address("192.168.99.12", "10.18.0.2");
+	fixture_peer_address("192.0.2.12", "10.18.0.2");
+	fixture_peer_address("192.168.99.13", "10.18.0.3");
+}
+
+START_TEST(test_carrier)
+{
+	struct frame in = carrier(carriers[_i].outer, carriers[_i].inner), out;
+	bool dropped = carriers[_i].where == DROPPED;
+
+	know_nodes();
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == carriers[_i].where, "%s",
+		      carriers[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER), dropped);
+	ck_assert_uint_eq(fixture_drops_total(), dropped);
+}
+END_TEST
+
+/* Until the agent has read all Nodes nobody is a stranger: an upgrade loses no packet. */
+START_TEST(test_carrier_before_nodes_are_known)
+{
+	struct frame in, out;
+
+	in = carrier("192.168.99.200:40000 > 192.168.99.11:4789", carriers[0].inner);
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* The overlay's port at a Service's address is a port like any other. */
+START_TEST(test_carriers_port_of_service)
+{
+	const struct frame_options with = { .payload_bytes = 16 };
+	struct frame in = frame_make("udp 203.0.113.10:40000 > 198.51.100.7:4789", &with);
+
+	know_nodes();
+	fixture_service("udp 198.51.100.7:4789", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+			local_backend, 1, 1);
+	fixture_expect("a client", MK_HOOK_UPLINK, &in, TO_POD, NULL);
+}
+END_TEST
+
 /* ---- IP options ------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -248,6 +343,9 @@ BPF_SUITE("packets from outside")
 	tcase_add_test(tcase, test_receiver_of_fragment);
 	tcase_add_loop_test(tcase, test_source, 0, ROWS(sources));
 	tcase_add_test(tcase, test_source_of_fragment);
+	tcase_add_loop_test(tcase, test_carrier, 0, ROWS(carriers));
+	tcase_add_test(tcase, test_carrier_before_nodes_are_known);
+	tcase_add_test(tcase, test_carriers_port_of_service);
 	tcase_add_loop_test(tcase, test_options, 0, ROWS(ip_options));
 	tcase_add_test(tcase, test_answer_by_the_host);
 	tcase_add_test(tcase, test_hosts_connection);

@@ -72,7 +72,7 @@ def arp(args):
 
 
 def vxlan(args):
-    frame = mac_bytes(args.inner_mac) * 2 + b"\x08\x00" + inner_udp(args, args.text.encode())
+    frame = mac_bytes(args.inner_mac) + mac_bytes(args.source_mac) + b"\x08\x00" + inner_udp(args, args.text.encode())
     carried = struct.pack("!II", 0x08 << 24, VXLAN_VNI << 8) + frame
     return [outer(args, socket.IPPROTO_UDP, udp_datagram(args.sport, args.dport, carried))]
 

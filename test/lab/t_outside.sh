@@ -7,6 +7,7 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
 NODE1=192.168.99.11
+NODE2=192.168.99.12
 WORLD=192.168.99.200
 EXTERNAL=198.51.100.7
 NODE_PORT=30053
@@ -130,6 +131,77 @@ forged_sources()
 	nothing_new near "$before"
 }
 
+# ---- the overlay -----------------------------------------------------------------------------------
+
+# carry INNER_SOURCE DEST: an overlay packet of world's to node1
+carry()
+{
+	forge "$NODE1" 4789 --kind vxlan --source "$WORLD" --dest-mac "$(mac_of node1 eth0)" --inner-mac "$(mac_of node1 mkvxlan)" \
+		--inner-source "$1" --inner-dest "$2" --inner-port 5353
+}
+
+strangers()
+{
+	local before count source
+	before=$(seen near)
+	for source in "${ADDR[far]}" 10.18.0.2 "${ADDR[friend]}" 203.0.113.10; do
+		count=$(drop_count node1 OVERLAY_STRANGER)
+		carry "$source" "${ADDR[near]}"
+		wait_for 5 counted node1 OVERLAY_STRANGER $((count + 1))
+	done
+	nothing_new near "$before"
+	wait_for 5 ask friend udp "${ADDR[far]}:5353"
+}
+
+# As the agent comes back it knows the nodes at once, and none is a stranger meanwhile.
+strangers_after_restart()
+{
+	lab agent kill node1
+	strangers
+	lab agent start node1
+	strangers
+}
+
+# node2_addresses ADDRESS...: its InternalIPs
+node2_addresses()
+{
+	local address
+	cat <<-END >"$TMP/node-node2.yaml"
+		apiVersion: v1
+		kind: Node
+		metadata: {name: node2}
+		spec: {podCIDR: 10.244.2.0/24, podCIDRs: [10.244.2.0/24]}
+		status:
+		  addresses:
+	END
+	for address in "$@"; do
+		echo "  - {type: InternalIP, address: $address}" >>"$TMP/node-node2.yaml"
+	done
+	lab apply "$TMP/node-node2.yaml"
+}
+
+# A node may have several addresses. From each it may speak for itself, and for nobody else.
+several_addresses()
+{
+	local before count
+	node2_addresses "$NODE2" "$WORLD"
+	before=$(seen near)
+	wait_for 10 carried "${ADDR[far]}" "$before"
+	count=$(drop_count node1 OVERLAY_STRANGER)
+	carry 10.244.3.7 "${ADDR[near]}"
+	wait_for 5 counted node1 OVERLAY_STRANGER $((count + 1))
+	node2_addresses "$NODE2"
+	wait_for 10 is_stranger
+}
+carried() { carry "$1" "${ADDR[near]}" && has_come near "$2"; }
+is_stranger()
+{
+	local count
+	count=$(drop_count node1 OVERLAY_STRANGER)
+	carry "${ADDR[far]}" "${ADDR[near]}"
+	counted node1 OVERLAY_STRANGER $((count + 1))
+}
+
 # ---- tags ------------------------------------------------------------------------------------------
 
 # Frames with a priority and no VLAN (802.1p) are the host's own; those of a VLAN are not.
@@ -223,6 +295,9 @@ check "sources that no host outside can have: dropped, and counted" forged_sourc
 for filter in 0 1 2; do
 	check "a datagram between two pods by way of the host goes in no circle (rp_filter $filter)" no_circle $filter
 done
+check "overlay packets from strangers: dropped, and counted; a node's come" strangers
+check "overlay packets from strangers, without the agent and with the next one" strangers_after_restart
+check "a node with several addresses" several_addresses
 check "frames with a priority tag (VLAN 0) are served" tagged
 check "the host's own connections from a NodePort's number" own_connection
 check "a flood to a port that nobody serves: at most 1,000 errors a second and CPU, the rest is counted" error_flood

@@ -407,6 +407,111 @@ START_TEST(test_routes)
 }
 END_TEST
 
+static struct mk_route node_route(uint32_t number)
+{
+	struct mk_table table = { .fd = -1 };
+	struct mk_route route = { 0 };
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "node_routes", sizeof(number), sizeof(route),
+			    &fx.err));
+	fx_ok(mk_table_get(&table, &number, &route, &fx.err));
+	mk_table_close(&table);
+	return route;
+}
+
+static struct mk_addr address(const char *text)
+{
+	struct mk_addr addr;
+
+	ck_assert_int_eq(inet_pton(AF_INET, text, &addr), 1);
+	return addr;
+}
+
+/* 10.244.0.0/16, of which this node has 10.244.1.0/24 */
+static struct mk_datapath *attached_in_cluster(void)
+{
+	fx.constants.cluster_net = address("10.244.0.0");
+	fx.constants.cluster_mask = address("255.255.0.0");
+	fx.constants.pod_net = address("10.244.1.0");
+	fx.constants.pod_mask = address("255.255.255.0");
+	return fx_attached();
+}
+
+/* What was written by an agent before is followed, too. */
+START_TEST(test_node_routes)
+{
+	struct mk_datapath *datapath = attached_in_cluster();
+	struct mk_route_entry wanted[2] = { { .route.type = MK_ROUTE_OVERLAY },
+					    { .route.type = MK_ROUTE_OVERLAY } };
+	unsigned int changes = 0;
+
+	ck_assert_int_eq(mk_cidr_parse("10.244.2.0/24", &wanted[0].dst), 0);
+	ck_assert_int_eq(mk_cidr_parse("10.244.3.0/24", &wanted[1].dst), 0);
+	fx_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &fx.err));
+	ck_assert_int_eq(node_route(2).type, MK_ROUTE_OVERLAY);
+	ck_assert_int_eq(node_route(3).type, MK_ROUTE_OVERLAY);
+	mk_datapath_free(datapath);
+	datapath = attached_in_cluster();
+	fx_ok(mk_datapath_sync_routes(datapath, wanted, 1, false, &changes, &fx.err));
+	ck_assert_int_eq(node_route(3).type, MK_ROUTE_OVERLAY);
+	fx_ok(mk_datapath_sync_routes(datapath, wanted, 1, true, &changes, &fx.err));
+	ck_assert_int_eq(node_route(2).type, MK_ROUTE_OVERLAY);
+	ck_assert_int_eq(node_route(3).type, 0);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
+static bool is_peer(const char *text)
+{
+	struct mk_table table = { .fd = -1 };
+	struct mk_addr key = address(text);
+	struct mk_peer peer;
+	int ret;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "peers", sizeof(key), sizeof(peer), &fx.err));
+	ret = mk_table_get(&table, &key, &peer, NULL);
+	mk_table_close(&table);
+	return ret == 0;
+}
+
+static bool are_peers_known(void)
+{
+	struct mk_table table = { .fd = -1 };
+	struct mk_runtime runtime;
+	uint32_t zero = 0;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "runtime", sizeof(zero), sizeof(runtime), &fx.err));
+	fx_ok(mk_table_get(&table, &zero, &runtime, &fx.err));
+	mk_table_close(&table);
+	return runtime.peers_known;
+}
+
+/* Nobody is a stranger, and no address goes, before all Nodes were read. */
+START_TEST(test_peers)
+{
+	struct mk_datapath *datapath = fx_attached();
+	struct mk_peer_entry wanted[2] = {
+		{ .addr = address("192.0.2.12"), .peer.vtep_mac = { 2, 1 } },
+		{ .addr = address("192.0.2.13"), .peer.vtep_mac = { 2, 2 } }
+	};
+	unsigned int changes = 0;
+
+	fx_ok(mk_datapath_sync_peers(datapath, wanted, 2, false, &changes, &fx.err));
+	ck_assert(is_peer("192.0.2.12") && is_peer("192.0.2.13") && !are_peers_known());
+	fx_ok(mk_datapath_sync_peers(datapath, wanted, 2, true, &changes, &fx.err));
+	ck_assert(are_peers_known());
+	ck_assert_uint_eq(changes, 2);
+	mk_datapath_free(datapath);
+	datapath = fx_attached();
+	ck_assert(are_peers_known() && is_peer("192.0.2.13"));
+	fx_ok(mk_datapath_sync_peers(datapath, wanted, 1, false, &changes, &fx.err));
+	ck_assert(is_peer("192.0.2.13"));
+	fx_ok(mk_datapath_sync_peers(datapath, wanted, 1, true, &changes, &fx.err));
+	ck_assert(is_peer("192.0.2.12") && !is_peer("192.0.2.13"));
+	mk_datapath_free(datapath);
+}
+END_TEST
+
 /* Two writers of one entry: each leaves the other's word alone. */
 START_TEST(test_runtime)
 {
@@ -540,6 +645,8 @@ int main(void)
 	tcase_add_test(tc, test_other_size_moves);
 	tcase_add_test(tc, test_other_maglev_size);
 	tcase_add_test(tc, test_routes);
+	tcase_add_test(tc, test_node_routes);
+	tcase_add_test(tc, test_peers);
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_udp_ports);
 	tcase_add_test(tc, test_localhost_ports);

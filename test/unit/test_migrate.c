@@ -252,7 +252,7 @@ END_TEST
 static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
-} version_6[] = {
+} version_7[] = {
 	{ "abi", 4, 32 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
@@ -260,6 +260,7 @@ static const struct {
 	{ "cni_calls", 4, 144 },
 	{ "drop_events", 0, 0 },
 	{ "drops", 4, 16 },
+	{ "error_budget", 4, 8 },
 	{ "flow_events", 0, 0 },
 	{ "fragments", 12, 32 },
 	{ "held", 4, 9256 },
@@ -268,6 +269,8 @@ static const struct {
 	{ "nat_sessions", 16, 56 },
 	{ "nat_sessions_new", 16, 56 },
 	{ "nat_sessions_order", 0, 24 },
+	{ "node_routes", 4, 8 },
+	{ "peers", 4, 8 },
 	{ "pods", 4, 16 },
 	{ "pods_gone", 4, 16 },
 	{ "routes", 8, 8 },
@@ -293,16 +296,16 @@ START_TEST(test_layouts_of_this_version)
 	cleanup_object struct mk_object *object = mk_object_open(&fx.constants, &fx.err);
 
 	ck_assert_ptr_nonnull(object);
-	ck_assert_uint_eq(MK_ABI_VERSION, 6);
-	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_6));
-	for (size_t i = 0; i < MK_ARRAY_SIZE(version_6); i++) {
+	ck_assert_uint_eq(MK_ABI_VERSION, 7);
+	ck_assert_uint_eq(fx_object_maps(), MK_ARRAY_SIZE(version_7));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(version_7); i++) {
 		const struct bpf_map *map =
-			bpf_object__find_map_by_name(mk_object_get(object), version_6[i].map);
+			bpf_object__find_map_by_name(mk_object_get(object), version_7[i].map);
 
-		ck_assert_msg(map != NULL, "%s is not there", version_6[i].map);
-		ck_assert_msg(bpf_map__key_size(map) == version_6[i].key_bytes &&
-				      bpf_map__value_size(map) == version_6[i].value_bytes,
-			      "%s: key %u, value %u bytes", version_6[i].map,
+		ck_assert_msg(map != NULL, "%s is not there", version_7[i].map);
+		ck_assert_msg(bpf_map__key_size(map) == version_7[i].key_bytes &&
+				      bpf_map__value_size(map) == version_7[i].value_bytes,
+			      "%s: key %u, value %u bytes", version_7[i].map,
 			      bpf_map__key_size(map), bpf_map__value_size(map));
 	}
 }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Map peers: the addresses from which other nodes' overlay packets come. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "datapath/datapath_internal.h"
+#include "datapath/runtime.h"
+
+static int compare(const void *a, const void *b)
+{
+	const struct mk_peer_entry *x = a, *y = b;
+
+	return memcmp(&x->addr, &y->addr, sizeof(x->addr));
+}
+
+static bool is_as_before(const struct mk_datapath *datapath, const struct mk_peer_entry *wanted,
+			 size_t count)
+{
+	return datapath->peer_entries && datapath->peer_count == count &&
+	       memcmp(datapath->peer_entries, wanted, count * sizeof(*wanted)) == 0;
+}
+
+static int remember(struct mk_datapath *datapath, const struct mk_peer_entry *entries, size_t count,
+		    struct mk_error *err)
+{
+	struct mk_peer_entry *copy = calloc(count + 1, sizeof(*copy));
+
+	if (!copy)
+		return mk_error_errno(err, ENOMEM, "cannot keep map 'peers'");
+	if (count)
+		memcpy(copy, entries, count * sizeof(*copy));
+	free(datapath->peer_entries);
+	datapath->peer_entries = copy;
+	datapath->peer_count = count;
+	return 0;
+}
+
+static int put_all(const struct mk_table *table, const struct mk_peer_entry *wanted, size_t count,
+		   unsigned int *changes, struct mk_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct mk_peer now;
+		int ret = mk_table_get(table, &wanted[i].addr, &now, NULL);
+
+		if (ret == 0 && memcmp(&now, &wanted[i].peer, sizeof(now)) == 0)
+			continue;
+		ret = mk_table_put(table, &wanted[i].addr, &wanted[i].peer, err);
+		if (ret < 0)
+			return ret;
+		(*changes)++;
+	}
+	return 0;
+}
+
+static int remove_others(const struct mk_table *table, const struct mk_peer_entry *wanted,
+			 size_t count, unsigned int *changes, struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	size_t there;
+	int ret = mk_table_keys(table, &keys, &there, err);
+
+	for (size_t i = 0; ret == 0 && i < there; i++) {
+		struct mk_peer_entry entry = { .addr = ((struct mk_addr *)keys)[i] };
+
+		if (count && bsearch(&entry, wanted, count, sizeof(*wanted), compare))
+			continue;
+		ret = mk_table_delete(table, &entry.addr, err);
+		if (ret < 0)
+			return ret;
+		*changes += (unsigned int)ret;
+		ret = 0;
+	}
+	return ret;
+}
+
+int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *wanted, size_t count,
+			   bool complete, unsigned int *changes, struct mk_error *err)
+{
+	const struct mk_runtime_change known = { .set_peers_known = true, .peers_known = true };
+	int ret;
+
+	if (datapath->state < MK_DATAPATH_LOADED)
+		return mk_datapath_expect(datapath, MK_DATAPATH_LOADED, "nodes", err);
+	if (count > 1)
+		qsort(wanted, count, sizeof(*wanted), compare);
+	if (is_as_before(datapath, wanted, count))
+		return 0;
+	ret = put_all(&datapath->peers, wanted, count, changes, err);
+	if (ret < 0 || !complete)
+		return ret;
+	ret = remove_others(&datapath->peers, wanted, count, changes, err);
+	if (ret == 0)
+		ret = mk_runtime_change(datapath->bpf_dir, datapath->state_dir, &known, err);
+	return ret < 0 ? ret : remember(datapath, wanted, count, err);
+}
