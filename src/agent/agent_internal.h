@@ -58,6 +58,7 @@ struct agent_service {
 	char *namespace_, *name;
 	bool dirty; /* in the agent's list */
 	unsigned int tried; /* the round in which it failed last; 0: changed since */
+	uint16_t odd_node_port; /* outside nodePortRange, as said; 0: none */
 	bool was_there; /* the model had it when it was last worked on */
 	struct agent_service *prev, *next; /* of that */
 	struct mk_ip *vips; /* sorted, each once */
@@ -315,6 +316,9 @@ int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *
 			   struct mk_error *why);
 
 /* services.c */
+/* A NodePort of @service outside nodePortRange; 0: none. Pure. */
+uint16_t mk_agent_odd_node_port(const struct mk_config *config,
+				const struct mk_service_object *service);
 void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name);
 void mk_agent_all_services_dirty(struct mk_agent *agent);
 /* The same by "namespace/name"; of one that is not known nothing. */

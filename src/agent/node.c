@@ -68,8 +68,8 @@ static int find_object(struct mk_agent *agent, const struct mk_node_object **obj
 		return mk_agent_lacks(agent, "a Node object '%s' (--node-name)", name);
 	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
 		return mk_agent_wait_for(agent,
-					 "nothing: Node '%s' is of the control plane and "
-					 "isCPNodesDeployAllowed is false",
+					 "isCPNodesDeployAllowed to be true: Node '%s' has the "
+					 "label of the control plane, and nothing is made here",
 					 name);
 	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
 		return mk_agent_lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);

@@ -231,6 +231,33 @@ static int apply_compiled(struct mk_agent *agent, struct agent_service *service,
 	return ret < 0 ? ret : replace_vips(agent, service, compiled, err);
 }
 
+uint16_t mk_agent_odd_node_port(const struct mk_config *config,
+				const struct mk_service_object *service)
+{
+	for (size_t i = 0; service && i < service->port_count; i++) {
+		uint16_t port = service->ports[i].node_port;
+
+		if (port && (port < config->node_port_min || port > config->node_port_max))
+			return port;
+	}
+	return 0;
+}
+
+/* Served all the same: the API server chose it. Once per Service and port. */
+static void say_odd_node_port(const struct mk_agent *agent, struct agent_service *service)
+{
+	uint16_t port = mk_agent_odd_node_port(
+		&agent->config, mk_model_service(agent->model, service->namespace_, service->name));
+
+	if (port && port != service->odd_node_port)
+		mk_log_warn("Service '%s' has NodePort %u outside nodePortRange '%u-%u': it is "
+			    "served, but the host's own connections may use that port; set "
+			    "nodePortRange to the API server's --service-node-port-range",
+			    service->key, port, agent->config.node_port_min,
+			    agent->config.node_port_max);
+	service->odd_node_port = port;
+}
+
 static int apply(struct mk_agent *agent, struct agent_service *service, struct mk_error *err)
 {
 	struct mk_service_view view = {
@@ -249,6 +276,7 @@ static int apply(struct mk_agent *agent, struct agent_service *service, struct m
 
 	if (ret < 0)
 		return mk_error_wrap(err, "Service '%s'", service->key);
+	say_odd_node_port(agent, service);
 	ret = apply_compiled(agent, service, &compiled, err);
 	if (ret == 0)
 		mk_agent_health_service(agent, service->key, &compiled);

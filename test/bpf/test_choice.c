@@ -37,49 +37,78 @@ static const struct {
 	struct {
 		unsigned endpoint, share;
 	} shares[6];
+	const char *to; /* NULL: the ClusterIP */
 } inside[] = {
 	{ "two, one elsewhere",
 	  "L R",
 	  1,
 	  MK_HOOK_POD,
 	  "10.244.1.2",
-	  { { 0x103, 1 }, { 0x207, 1 } } },
+	  { { 0x103, 1 }, { 0x207, 1 } },
+	  NULL },
 	{ "six, uniform",
 	  "L K P R S T",
 	  1,
 	  MK_HOOK_POD,
 	  "10.244.1.2",
-	  { { 0x103, 1 }, { 0x104, 1 }, { 0x102, 1 }, { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } } },
+	  { { 0x103, 1 }, { 0x104, 1 }, { 0x102, 1 }, { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } },
+	  NULL },
 	{ "six, uniform, from the host",
 	  "L K P R S T",
 	  1,
 	  MK_HOOK_HOST,
 	  "10.18.0.1",
-	  { { 0x103, 1 }, { 0x104, 1 }, { 0x102, 1 }, { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } } },
+	  { { 0x103, 1 }, { 0x104, 1 }, { 0x102, 1 }, { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } },
+	  NULL },
 	{ "localEndpointWeight 2, three here",
 	  "L K P R S T",
 	  2,
 	  MK_HOOK_POD,
 	  "10.244.1.2",
-	  { { 0x103, 2 }, { 0x104, 2 }, { 0x102, 2 }, { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } } },
+	  { { 0x103, 2 }, { 0x104, 2 }, { 0x102, 2 }, { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } },
+	  NULL },
 	{ "localEndpointWeight 7, one here",
 	  "L R S",
 	  7,
 	  MK_HOOK_POD,
 	  "10.244.1.2",
-	  { { 0x103, 7 }, { 0x207, 1 }, { 0x208, 1 } } },
+	  { { 0x103, 7 }, { 0x207, 1 }, { 0x208, 1 } },
+	  NULL },
 	{ "localEndpointWeight 50, one elsewhere",
 	  "L K R",
 	  50,
 	  MK_HOOK_HOST,
 	  "10.18.0.1",
-	  { { 0x103, 50 }, { 0x104, 50 }, { 0x207, 1 } } },
+	  { { 0x103, 50 }, { 0x104, 50 }, { 0x207, 1 } },
+	  NULL },
+	{ "localEndpointWeight 7, by this node's NodePort",
+	  "L R S",
+	  7,
+	  MK_HOOK_POD,
+	  "10.244.1.2",
+	  { { 0x103, 7 }, { 0x207, 1 }, { 0x208, 1 } },
+	  "192.168.99.11:30080" },
+	{ "localEndpointWeight 7, by a load-balancer address",
+	  "L R S",
+	  7,
+	  MK_HOOK_POD,
+	  "10.244.1.2",
+	  { { 0x103, 7 }, { 0x207, 1 }, { 0x208, 1 } },
+	  "192.0.2.80:80" },
+	{ "localEndpointWeight 7, by a load-balancer address, from the host",
+	  "L R S",
+	  7,
+	  MK_HOOK_HOST,
+	  "10.18.0.1",
+	  { { 0x103, 7 }, { 0x207, 1 }, { 0x208, 1 } },
+	  "192.0.2.80:80" },
 	{ "localEndpointWeight without endpoint here",
 	  "R S T",
 	  9,
 	  MK_HOOK_POD,
 	  "10.244.1.2",
-	  { { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } } },
+	  { { 0x207, 1 }, { 0x208, 1 }, { 0x307, 1 } },
+	  NULL },
 };
 
 #define DRAWS 12000
@@ -114,8 +143,9 @@ START_TEST(test_inside)
 		char flow[96];
 		int kind = 0;
 
-		snprintf(flow, sizeof(flow), "%s %s:%u > 10.96.0.10:80", draw % 2 ? "tcp" : "udp",
-			 inside[_i].client, 1024 + draw);
+		snprintf(flow, sizeof(flow), "%s %s:%u > %s", draw % 2 ? "tcp" : "udp",
+			 inside[_i].client, 1024 + draw,
+			 inside[_i].to ? inside[_i].to : "10.96.0.10:80");
 		endpoint = endpoint_of(inside[_i].hook, flow);
 		while (kind < kinds && inside[_i].shares[kind].endpoint != endpoint)
 			kind++;
@@ -181,6 +211,36 @@ START_TEST(test_same_by_any_node)
 	for (unsigned flow = 1; flow < FLOWS; flow++)
 		different += first[flow] != first[0];
 	ck_assert_uint_gt(different, FLOWS / 2);
+}
+END_TEST
+
+/* No client outside is on a node: by NodePorts and load-balancer addresses the weight does not count, or
+ * the nodes' tables would differ. */
+START_TEST(test_weight_is_for_clients_inside)
+{
+	static const char *const ways[] = { "192.168.99.11:30080", "192.0.2.80:80" };
+	unsigned first[FLOWS], other[FLOWS];
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(ways); i++) {
+		fixture_reset();
+		cluster_start();
+		cluster_service(NULL);
+		cluster_endpoints("L K R S T");
+		(void)cluster_sync();
+		send_flows(ways[i], first);
+		cluster_stop();
+		fixture_reset();
+		cluster_start();
+		cluster_service(NULL);
+		cluster_weight(50);
+		cluster_endpoints("L K R S T");
+		(void)cluster_sync();
+		send_flows(ways[i], other);
+		cluster_stop();
+		for (unsigned flow = 0; flow < FLOWS; flow++)
+			ck_assert_msg(first[flow] == other[flow], "flow %u to %s: %x and %x", flow,
+				      ways[i], first[flow], other[flow]);
+	}
 }
 END_TEST
 
@@ -270,6 +330,7 @@ BPF_SUITE("choice")
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, test_inside, 0, ROWS(inside));
 	tcase_add_test(tcase, test_same_by_any_node);
+	tcase_add_test(tcase, test_weight_is_for_clients_inside);
 	tcase_add_loop_test(tcase, test_one_leaves, 0, ROWS(sizes));
 	suite_add_tcase(suite, tcase);
 }

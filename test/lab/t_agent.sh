@@ -265,6 +265,46 @@ wrong_settings()
 		--cluster-cidr 10.244.0.0/16 --vtep-cidr 10.18.0.0/30
 }
 
+# A node of the control plane that is left alone: no device, no table, no NodePort; the others serve.
+control_plane_is_left_alone()
+{
+	local start
+	lab agent stop node1
+	lab rm client
+	lab rm web-1
+	on node1 "$MK_BIN" cleanup
+	label_node1 '.metadata.labels["node-role.kubernetes.io/control-plane"] = ""'
+	start=$(log_size)
+	MK_AGENT_FLAGS="--is-cp-nodes-deploy-allowed false" lab agent start node1 >/dev/null 2>&1 &
+	wait_for 10 logged "$start" "^warn waiting for isCPNodesDeployAllowed to be true: Node 'node1' has the label of the control plane"
+	expect_eq "devices" "" "$(on node1 sh -c 'ip -o link | grep -oE " mk[a-z0-9]+" || true')"
+	expect_eq "CNI configuration" "" "$(on node1 ls -A /etc/cni/net.d)"
+	expect_failure on world curl -s -o /dev/null --max-time 1 "http://$NODE1:30080"
+	wait_for 10 ask world tcp 192.168.99.12:30080
+	wait_for 5 on node1 "$MK_BIN" health ready
+	expect_match "status" 'agent: running.*isCPNodesDeployAllowed' "$(on node1 "$MK_BIN" status || true)"
+	lab agent kill node1
+	wait $! || true
+	label_node1 'del(.metadata.labels["node-role.kubernetes.io/control-plane"])'
+	MK_AGENT_FLAGS="--is-cp-nodes-deploy-allowed false" lab agent start node1
+	wait_for 10 ask world tcp "$NODE1:30080"
+	lab agent stop node1
+	lab agent start node1
+	lab pod node1 client >/dev/null
+	lab pod node1 web-1 >/dev/null
+	serve web-1 web-1 --tcp 8080 --udp 5353
+}
+
+# label_node1 JQ: change its own Node object, on every node
+label_node1()
+{
+	local file
+	for file in "/run/mklab-$MK_LAB"/nodes/*/cluster/*node1*; do
+		python3 -c 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)' <"$file" | jq "$1" >"$TMP/node1.json"
+		cp "$TMP/node1.json" "$file"
+	done
+}
+
 second_agent()
 {
 	local before
@@ -330,6 +370,7 @@ check "connections survive stop, kill and start" connections_survive
 check "no packet is lost while agents come and go" no_packet_is_lost
 check "changes while it was away are found" changed_meanwhile
 check "wrong settings are named with key and value" wrong_settings
+check "isCPNodesDeployAllowed false: a node of the control plane is left alone, NodePorts too" control_plane_is_left_alone
 check "a second agent is refused, and touches nothing" second_agent
 check "cleanup removes everything" cleanup_removes_all
 check "and the agent starts again after it" starts_after_cleanup

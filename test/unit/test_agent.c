@@ -303,11 +303,29 @@ START_TEST(test_bad_template)
 }
 END_TEST
 
+/* nodePortRange is the API server's: a port outside is named. */
+START_TEST(test_odd_node_port)
+{
+	const struct mk_config config = { .node_port_min = 30000, .node_port_max = 32767 };
+	struct mk_service_port ports[] = { { .node_port = 0 },
+					   { .node_port = 30000 },
+					   { .node_port = 32767 },
+					   { .node_port = 32768 } };
+	const struct mk_service_object inside = { .ports = ports, .port_count = 3 };
+	const struct mk_service_object outside = { .ports = ports, .port_count = 4 };
+
+	ck_assert_uint_eq(mk_agent_odd_node_port(&config, &inside), 0);
+	ck_assert_uint_eq(mk_agent_odd_node_port(&config, &outside), 32768);
+	ck_assert_uint_eq(mk_agent_odd_node_port(&config, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("agent");
 	TCase *tc = tcase_create("pure");
 
+	tcase_add_test(tc, test_odd_node_port);
 	tcase_add_test(tc, test_routes);
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
