@@ -192,7 +192,7 @@ fuzzers: $(FUZZERS)
 fuzz fuzz-short: deps ## hostile input: minutes (fuzz-short: seconds) of every fuzzer, on the kept corpus
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) FUZZ=1 fuzzers
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/fuzz/packets
-	$(Q)test/fuzz/run $(if $(filter fuzz-short,$@),short)
+	$(Q)test/progress $@ test/fuzz/run $(if $(filter fuzz-short,$@),short)
 
 # the datapath alone, on the test fixture
 $(BUILD)/perf/packet $(BUILD)/perf/tables: $(BUILD)/perf/%: perf/%.c $(LIB) $(TEST_SUPPORT_OBJS)
@@ -229,14 +229,14 @@ unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
 
 chaos: deps ## faults at random under load, SECONDS=300, or KILLS=100 of the agent; SEED=N: the same choices
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
-	$(Q)CHAOS_SECONDS=$(or $(SECONDS),300) test/chaos/run
+	$(Q)CHAOS_SECONDS=$(or $(SECONDS),300) test/progress chaos test/chaos/run
 
 floods: deps ## FLOOD=10000000 first packets by each way, TCP and UDP, beside 1,000 connections
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/lab/flood
 	$(Q)FLOOD=$(or $(FLOOD),10000000) test/lab/t_floods.sh
 
 mutants: deps ## every rule of Services taken out of a copy, one at a time: is there a row that fails? Minutes
-	$(Q)test/mutants/run $(ENTRIES)
+	$(Q)test/progress mutants test/mutants/run $(ENTRIES)
 
 demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
@@ -246,17 +246,18 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
-perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: minutes less; KUBE_PROXY=FILE
+perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: two minutes, no goal judged; KUBE_PROXY=FILE
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load redirect.bpf.o)
-	$(Q)status=0; perf/compare $(if $(QUICK),--quick) || status=$$?; perf/plot || status=$$?; \
-		perf/cni $(if $(QUICK),10) || status=$$?; perf/datapath $(if $(QUICK),1) || status=$$?; \
+	$(Q)status=0; test/progress compare perf/compare $(if $(QUICK),--quick) || status=$$?; perf/plot || status=$$?; \
+		test/progress cni perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
+		test/progress datapath perf/datapath $(if $(QUICK),1) || status=$$?; \
 		$(if $(QUICK),,$(BUILD)/perf/sweep || status=$$?;) exit $$status
 
 perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, memory
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \
 		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch $(BUILD)/perf/scale_change
 	$(Q)perf/scale_read $(BUILD)
-	$(Q)perf/scale
+	$(Q)test/progress scale perf/scale
 
 docs: ## write the tables of settings, metrics and rules into the pages that show them
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/unit/test_config $(BUILD)/test/unit/test_metrics

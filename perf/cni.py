@@ -89,6 +89,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--target", type=float, required=True, help="of the median ADDs, last to first")
+    parser.add_argument("--quick", action="store_true", help="the target is not judged")
     parser.add_argument("--netns-prefix", required=True)
     parser.add_argument("--full", type=int, default=250, help="pods of a full node")
     parser.add_argument("--many", type=int, default=32, help="calls at once")
@@ -104,8 +105,9 @@ def main():
         print(f"  ADD, {args.configs[-1].stem} / {args.configs[0].stem}: {ours / base:.3f}")
     met = ratios[0, 1] <= args.target
     results.write("cni", node.figures, rounds=args.rounds)
-    print(f"ratio of single ADDs {ratios[0, 1]:.3f}, target at most {args.target}: {'met' if met else 'MISSED'}")
-    sys.exit(0 if met else 1)
+    verdict = "not judged" if args.quick else "met" if met else "MISSED"
+    print(f"ratio of single ADDs {ratios[0, 1]:.3f}, target at most {args.target}: {verdict}")
+    sys.exit(0 if met or args.quick else 1)
 
 
 if __name__ == "__main__":
