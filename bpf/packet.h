@@ -48,7 +48,7 @@ enum mk_l4 {
 	MK_L4_TCP,
 	MK_L4_UDP,
 	MK_L4_SCTP,
-	MK_L4_ECHO_REQUEST,
+	MK_L4_ECHO_REQUEST, /* or one for a timestamp: is_icmp_request() */
 	MK_L4_ECHO_REPLY,
 	MK_L4_ICMP_ERROR, /* carries the packet it is about: packet_inner() */
 };
@@ -142,6 +142,17 @@ static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const struct i
 	tuple->proto = ip->protocol;
 }
 
+/* Types whose answers name the same identifier: as good as a ping for a session. */
+static __always_inline int is_icmp_request(__u8 type)
+{
+	return type == ICMP_ECHO || type == ICMP_TIMESTAMP;
+}
+
+static __always_inline int is_icmp_reply(__u8 type)
+{
+	return type == ICMP_ECHOREPLY || type == ICMP_TIMESTAMPREPLY;
+}
+
 static __always_inline int is_icmp_error(__u8 type)
 {
 	return type == ICMP_DEST_UNREACH || type == ICMP_TIME_EXCEEDED ||
@@ -230,8 +241,8 @@ static __always_inline int parse_icmp(struct __sk_buff *skb, struct packet *pkt,
 	if (!icmp || payload < sizeof(*icmp))
 		return MK_DROP_TRUNCATED;
 	pkt->l4_len = sizeof(*icmp);
-	if (icmp->type == ICMP_ECHO || icmp->type == ICMP_ECHOREPLY) {
-		pkt->l4 = icmp->type == ICMP_ECHO ? MK_L4_ECHO_REQUEST : MK_L4_ECHO_REPLY;
+	if (is_icmp_request(icmp->type) || is_icmp_reply(icmp->type)) {
+		pkt->l4 = is_icmp_request(icmp->type) ? MK_L4_ECHO_REQUEST : MK_L4_ECHO_REPLY;
 		pkt->tuple.sport = icmp->un.echo.id;
 		pkt->tuple.dport = icmp->un.echo.id;
 	} else if (is_icmp_error(icmp->type)) {

@@ -38,6 +38,8 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return verdict;
 	if (ret == MK_DROP_TTL_EXPIRED)
 		return expired(skb, ctx, pkt);
+	if (ret == MK_DROP_NO_POD)
+		return chain_error(skb, ctx, pkt, ret, ICMP_DEST_UNREACH, ICMP_HOST_UNREACH, 0);
 	return drop(skb, ctx->hook, ret, &pkt->tuple);
 }
 
@@ -123,6 +125,8 @@ static __always_inline int answer_ping(struct __sk_buff *skb, struct chain_ctx *
 
 	if (!icmp)
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	if (icmp->type != ICMP_ECHO)
+		return drop(skb, ctx->hook, MK_DROP_REFUSED, &pkt->tuple);
 	icmp->type = ICMP_ECHOREPLY;
 	csum_add_diff(&icmp->checksum, bpf_htons(0xf7ff)); /* type 8 -> 0: -0x0800 */
 	tuple_reverse(&back, &pkt->tuple);

@@ -478,7 +478,8 @@ _Static_assert(sizeof(struct mk_node) == 256, "rodata ABI");
 	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                 \
 	X(SESSION_TABLE_FULL, "no room for a new session")                                      \
 	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                  \
-	X(NO_POD, "address of this node's pod CIDR that no pod has")                            \
+	X(NO_POD,                                                                               \
+	  "address of this node's pod CIDR that no pod has (answered with host unreachable)")   \
 	X(NO_ROUTE, "address inside the cluster's ranges that nobody has")                      \
 	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                          \
 	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")              \

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -7,13 +8,17 @@
 #include "datapath/object.h"
 #include "datapath/walk.h"
 
-static void report(void *ctx, const char *program, int status)
+static void report(void *ctx, const struct mk_probed *probed)
 {
 	(void)ctx;
-	if (status < 0)
-		printf("%-18s failed: %s\n", program, strerror(-status));
+	if (probed->status == -E2BIG && probed->instructions)
+		printf("%-18s failed: %u instructions verified, at most %u expected\n",
+		       probed->program, probed->instructions, MK_VERIFIED_INSTRUCTIONS_MAX);
+	else if (probed->status < 0)
+		printf("%-18s failed: %s\n", probed->program, strerror(-probed->status));
 	else
-		printf("%-18s ok\n", program);
+		printf("%-18s ok %8u instructions verified\n", probed->program,
+		       probed->instructions);
 	fflush(stdout);
 }
 

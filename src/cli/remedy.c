@@ -28,7 +28,9 @@ static const char *const remedies[MK_DROP_COUNT] = {
 			    "ignores ICMP: lower its MTU, or `mtu`",
 	[MK_DROP_FRAGMENT_UNKNOWN] =
 		"the first fragment came later, and there were too many to let this one wait",
-	[MK_DROP_PROTOCOL] = "TCP, UDP, SCTP and ping can be translated, others reach pods alone",
+	[MK_DROP_PROTOCOL] =
+		"TCP, UDP, SCTP, ping and ICMP timestamps can be translated, others reach pods "
+		"alone",
 	[MK_DROP_REWRITE_FAILED] = "the kernel had no memory, or report this (monokube bugreport)",
 	[MK_DROP_REFUSED] = "no ready endpoint, or no such port: `monokube services`, `kubectl get "
 			    "endpointslices`",

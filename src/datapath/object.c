@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -357,6 +358,8 @@ static const struct mk_node probe_node = {
 	.pod_mask.word = { 0x00ffffff },
 	.cluster_net.word = { 0x0000f40a },
 	.cluster_mask.word = { 0x0000ffff },
+	.vtep_net.word = { 0x0000120a },
+	.vtep_mask.word = { 0x0000ffff },
 	.overlay_ifindex = 2,
 	.host_ifindex = 3,
 	.host_peer_ifindex = 4,
@@ -384,12 +387,37 @@ static void shrink_maps(struct bpf_object *object)
 	}
 }
 
-static int probe_one(const char *name, struct mk_error *err)
+#define LOG_STATISTICS 4 /* BPF_LOG_STATS of linux/bpf_verifier.h, since Linux 5.2 */
+#define LOG_BYTES      65536
+
+/* "processed 424152 insns (limit 1000000) max_states_per_insn ..." */
+static unsigned int walked(const char *log)
+{
+	const char *at = strstr(log, "processed ");
+	unsigned int count = 0;
+
+	return at && sscanf(at, "processed %u insns", &count) == 1 ? count : 0;
+}
+
+static int ask_for_statistics(struct bpf_program *program, char *log, struct mk_error *err)
+{
+	int ret = bpf_program__set_log_level(program, LOG_STATISTICS);
+
+	if (ret == 0)
+		ret = bpf_program__set_log_buf(program, log, LOG_BYTES);
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot ask for the verifier's statistics") : 0;
+}
+
+static int probe_one(const char *name, unsigned int *instructions, struct mk_error *err)
 {
 	cleanup_object struct mk_object *object = NULL;
+	cleanup_free char *log = calloc(1, LOG_BYTES);
 	struct mk_node node = probe_node;
 	struct bpf_program *program;
 	int ret;
+
+	if (!log)
+		return mk_error_errno(err, ENOMEM, "cannot probe program '%s'", name);
 
 	node.vxlan_port = htons(4789);
 	object = mk_object_open(&node, err);
@@ -402,22 +430,34 @@ static int probe_one(const char *name, struct mk_error *err)
 		ret = bpf_program__set_autoload(program, wanted);
 		if (ret < 0)
 			return mk_error_errno(err, -ret, "cannot choose program '%s'", name);
+		if (wanted)
+			ret = ask_for_statistics(program, log, err);
+		if (ret < 0)
+			return ret;
 	}
 	shrink_maps(mk_object_get(object));
-	return mk_object_load(object, err);
+	ret = mk_object_load(object, err);
+	*instructions = walked(log);
+	if (ret == 0 && *instructions > MK_VERIFIED_INSTRUCTIONS_MAX)
+		return mk_error_set(err, E2BIG,
+				    "the verifier walks %u instructions of program '%s', more than "
+				    "%u: use a version of monokube that knows this kernel",
+				    *instructions, name, MK_VERIFIED_INSTRUCTIONS_MAX);
+	return ret;
 }
 
-int mk_object_probe(void (*report)(void *ctx, const char *program, int status), void *ctx,
+int mk_object_probe(void (*report)(void *ctx, const struct mk_probed *probed), void *ctx,
 		    struct mk_error *err)
 {
 	int failed = 0;
 
 	for (size_t i = 0; i < mk_program_count; i++) {
-		int ret = probe_one(mk_programs[i].name, err);
+		struct mk_probed probed = { .program = mk_programs[i].name };
 
-		if (ret < 0)
+		probed.status = probe_one(probed.program, &probed.instructions, err);
+		if (probed.status < 0)
 			failed++;
-		report(ctx, mk_programs[i].name, ret);
+		report(ctx, &probed);
 	}
 	return failed;
 }

@@ -58,9 +58,18 @@ static inline void mk_cleanup_object(struct mk_object **object)
 }
 #define cleanup_object __attribute__((cleanup(mk_cleanup_object)))
 
-/* Pass every program, one by one, through this kernel's verifier with made-up constants.
- * @report gets 0 or a negative errno for each. Returns the number that failed. */
-mk_must_check int mk_object_probe(void (*report)(void *ctx, const char *program, int status),
+/* The kernel gives up on a program after a million instructions that its verifier walks. Other kernels walk more, and
+ * the next change may add some: no program of ours may come nearer than this. */
+#define MK_VERIFIED_INSTRUCTIONS_MAX 600000
+
+struct mk_probed {
+	const char *program;
+	int status; /* 0 or a negative errno; -E2BIG also beyond MK_VERIFIED_INSTRUCTIONS_MAX */
+	unsigned int instructions; /* that the verifier walked; 0: not told */
+};
+/* Pass every program, one by one, through this kernel's verifier with made-up constants, and @report each. Returns
+ * the number that failed. */
+mk_must_check int mk_object_probe(void (*report)(void *ctx, const struct mk_probed *probed),
 				  void *ctx, struct mk_error *err);
 
 #endif

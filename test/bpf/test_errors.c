@@ -273,6 +273,51 @@ START_TEST(test_source_of_error)
 }
 END_TEST
 
+/* ---- addresses that no pod has ---------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	enum mk_hook hook;
+	const char *flow;
+	enum where where;
+	const char *error;
+} nobodys[] = {
+	{ "a pod asks", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.1.77:80", TO_POD,
+	  "icmp-error 10.244.1.254 > 10.244.1.2 3/1 [tcp 10.244.1.2:40000 > 10.244.1.77:80]" },
+	{ "a pod asks the virtual pod address", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.1.1:80",
+	  TO_POD,
+	  "icmp-error 10.244.1.254 > 10.244.1.2 3/1 [tcp 10.244.1.2:40000 > 10.244.1.1:80]" },
+	{ "another node's pod asks", MK_HOOK_OVERLAY, "udp 10.244.2.7:40000 > 10.244.1.77:53",
+	  TO_OVERLAY,
+	  "icmp-error 10.18.0.1 > 10.244.2.7 3/1 [udp 10.244.2.7:40000 > 10.244.1.77:53]" },
+	{ "the host asks", MK_HOOK_HOST, "tcp 10.18.0.1:40000 > 10.244.1.77:80", TO_HOST,
+	  "icmp-error 10.244.1.1 > 10.18.0.1 3/1 [tcp 10.18.0.1:40000 > 10.244.1.77:80]" },
+};
+
+START_TEST(test_no_pod)
+{
+	struct frame in = frame_make(nobodys[_i].flow, NULL);
+
+	fixture_expect(nobodys[_i].name, nobodys[_i].hook, &in, nobodys[_i].where,
+		       nobodys[_i].error);
+	ck_assert_uint_eq(fixture_drops(nobodys[_i].hook, MK_DROP_NO_POD), 1);
+	ck_assert_uint_eq(fixture_drops_total(), 1);
+}
+END_TEST
+
+/* A Service's endpoint is gone, and its address nobody's: the client is told by the address that it asked. */
+START_TEST(test_no_pod_behind_service)
+{
+	static const char *const gone[] = { "10.244.1.77:8080", NULL };
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
+
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, gone, 1, 1);
+	fixture_expect("request", MK_HOOK_POD, &in, TO_POD,
+		       "icmp-error 10.244.1.254 > 10.244.1.2 3/1 [tcp 10.244.1.2:40000 > "
+		       "10.96.0.10:80]");
+}
+END_TEST
+
 BPF_SUITE("ICMP errors")
 {
 	TCase *tcase = bpf_case(suite, "errors");
@@ -288,6 +333,8 @@ BPF_SUITE("ICMP errors")
 	tcase_add_test(tcase, test_exactly_fitting);
 	tcase_add_loop_test(tcase, test_ttl_expired, 0, ROWS(expired));
 	tcase_add_test(tcase, test_no_error_about_an_error);
+	tcase_add_loop_test(tcase, test_no_pod, 0, ROWS(nobodys));
+	tcase_add_test(tcase, test_no_pod_behind_service);
 	tcase_add_test(tcase, test_limit);
 	tcase_add_loop_test(tcase, test_source_of_error, 0, ROWS(senders));
 }

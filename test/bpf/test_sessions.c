@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Masquerade, the life of a session, NAT ports, fragments. */
+#include <linux/icmp.h>
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -432,6 +433,28 @@ START_TEST(test_fragment_of_unknown_masqueraded)
 }
 END_TEST
 
+/* A question for the time (ICMP timestamp) leaves as a ping does. */
+START_TEST(test_masquerade_timestamp)
+{
+	const struct frame_options asks = { .icmp_type = ICMP_TIMESTAMP },
+				   answers = { .icmp_type = ICMP_TIMESTAMPREPLY };
+	struct frame in = frame_make("icmp 10.244.1.2 > 203.0.113.10 7", &asks), seen, answer;
+	struct frame other = frame_make("icmp 10.244.1.3 > 203.0.113.10 7", &asks);
+	char flow[96];
+	unsigned id = 0;
+
+	seen = fixture_expect("a question", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	fixture_expect("another pod's", MK_HOOK_POD, &other, TO_UPLINK, NULL);
+	id = (unsigned)seen.byte[14 + 20 + 4] << 8 | seen.byte[14 + 20 + 5];
+	ck_assert_uint_ge(id, 49152);
+	snprintf(flow, sizeof(flow), "icmp 203.0.113.10 > 192.168.99.11 %u", id);
+	answer = frame_make(flow, &answers);
+	seen = fixture_expect("its answer", MK_HOOK_UPLINK, &answer, TO_POD, NULL);
+	ck_assert_int_eq(memcmp(seen.byte + 14 + 16, in.byte + 14 + 12, 4), 0); /* to the pod */
+	ck_assert_uint_eq((unsigned)seen.byte[14 + 20 + 4] << 8 | seen.byte[14 + 20 + 5], 7);
+}
+END_TEST
+
 BPF_SUITE("sessions")
 {
 	TCase *tcase = bpf_case(suite, "sessions");
@@ -442,6 +465,7 @@ BPF_SUITE("sessions")
 	tcase_add_test(tcase, test_masquerade_udp);
 	tcase_add_test(tcase, test_datagrams_are_in_both_tables);
 	tcase_add_test(tcase, test_masquerade_ping);
+	tcase_add_test(tcase, test_masquerade_timestamp);
 	tcase_add_test(tcase, test_ping_of_host_beside_a_pods);
 	tcase_add_test(tcase, test_ports_do_not_collide);
 	tcase_add_test(tcase, test_protocol_that_cannot_be_translated);

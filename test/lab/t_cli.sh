@@ -74,7 +74,7 @@ traces_pods()
 	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to 192\.168\.99\.12; on that node \(node2\)' "$(says client "$WEB" 8000)"
 	trace 0 delivered client "$NEAR" 8000
 	expect_match "pod's name" 'pod default/near of this node' "$(says default/client pod:near 8000)"
-	trace 3 dropped client 10.244.1.200 80
+	trace 3 answered client 10.244.1.200 80
 	expect_eq "reason" NO_POD "$(json .reason trace client 10.244.1.200 80)"
 	trace 0 delivered "$WEB" "$NEAR" 8000
 }

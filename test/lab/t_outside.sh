@@ -268,6 +268,18 @@ own_connection()
 	expect_match "UDP from NodePort's number" "^world $NODE1 " "$(ask node1 udp "$WORLD:7778" --from "$NODE1:$NODE_PORT")"
 }
 
+# A cache of names that listens on every node at one link-local address (NodeLocal DNSCache).
+node_cache()
+{
+	ip -n "$MK_LAB.node1" link add nodelocaldns type dummy
+	ip -n "$MK_LAB.node1" addr add 169.254.20.10/32 dev nodelocaldns
+	ip -n "$MK_LAB.node1" link set nodelocaldns up
+	serve node1 node1 --udp 5300 --tcp 5300
+	wait_for 10 ask friend udp 169.254.20.10:5300 --timeout 1
+	expect_match "UDP" "^node1 ${ADDR[friend]} " "$(ask friend udp 169.254.20.10:5300)"
+	expect_match "TCP" "^node1 ${ADDR[friend]} " "$(ask friend tcp 169.254.20.10:5300)"
+}
+
 # ---- kernel settings -------------------------------------------------------------------------------
 
 RESERVED=/proc/sys/net/ipv4/ip_local_reserved_ports
@@ -300,6 +312,7 @@ check "overlay packets from strangers, without the agent and with the next one" 
 check "a node with several addresses" several_addresses
 check "frames with a priority tag (VLAN 0) are served" tagged
 check "the host's own connections from a NodePort's number" own_connection
+check "a node's cache at a link-local address" node_cache
 check "a flood to a port that nobody serves: at most 1,000 errors a second and CPU, the rest is counted" error_flood
 check "NodePorts' numbers are reserved, and monokube check says where they are not" reserved_ports
 check "cleanup takes back the ports that monokube reserved, and no others" cleanup_leaves_others

@@ -206,6 +206,8 @@ nobodys_address()
 	local before
 	before=$(drop_count node1 NO_POD)
 	expect_eq "pod address that no pod has" timeout "$(ask client-1 udp 10.244.1.199:9 --timeout 0.3 || true)"
+	expect_eq "pod address that no pod has, TCP" "failed: No route to host" "$(ask client-1 tcp 10.244.1.199:9 --timeout 2 || true)"
+	expect_eq "pod address that no pod has, of another node" "failed: No route to host" "$(ask client-1 tcp 10.244.2.199:9 --timeout 2 || true)"
 	(($(drop_count node1 NO_POD) > before)) || expect_eq "counter NO_POD" "above $before" "$before"
 	before=$(drop_count node1 NO_ROUTE)
 	expect_eq "pod CIDR of no node" timeout "$(ask client-1 udp 10.244.9.9:9 --timeout 0.3 || true)"
