@@ -306,6 +306,7 @@ static void stop(struct mk_agent *agent)
 	free(agent->lost);
 	free(agent->service_cidrs);
 	free(agent->service_ranges);
+	mk_networks_release(&agent->networks);
 	for (size_t i = 0; i < MK_WARNINGS; i++)
 		free(agent->warned[i]);
 }

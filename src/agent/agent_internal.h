@@ -33,6 +33,7 @@
 #include "datapath/witness.h"
 #include "http/httpd.h"
 #include "model/model.h"
+#include "overlay/networks.h"
 #include "overlay/overlay.h"
 
 #define MK_WAIT		   1
@@ -179,6 +180,7 @@ struct mk_agent {
 	struct agent_round round; /* through the dirty ones */
 	struct agent_health *health;
 	struct agent_node node;
+	struct mk_networks networks; /* the host's, as read last */
 	struct mk_overlay_plan plan;
 	struct mk_service_cidr *service_cidrs; /* as the source says */
 	struct mk_cidr *service_ranges; /* those of them that can be used; room for all */
@@ -303,12 +305,14 @@ mk_must_check int mk_agent_routes(const struct mk_routes_input *input,
 				  struct mk_error *err);
 
 /* Which ranges of Service addresses can be dropped and routed as a whole: into @usable, which has room
- * for all. One that overlaps pods' or VTEPs' addresses or has a node's inside would cut those off;
+ * for all. One that overlaps pods' or VTEPs' addresses or has a node's, or a network of the host, inside
+ * would cut those off;
  * its Services keep a route each. Returns how many are left out, and @why names them. Pure. */
 struct mk_ranges_input {
 	const struct mk_config *config;
 	const struct mk_overlay_plan *plan;
 	const struct mk_ip *internal_ip;
+	const struct mk_networks *networks; /* the host's */
 	const struct mk_service_cidr *ranges;
 	size_t count;
 };

@@ -50,22 +50,23 @@ int mk_agent_check_networks(struct mk_agent *agent, const struct mk_addresses *a
 {
 	const struct mk_own_range ranges[] = { { "vtepCidr", agent->config.vtep_cidr },
 					       { "clusterCidr", agent->config.cluster_cidr } };
-	struct mk_networks networks;
+	struct mk_networks *networks = &agent->networks;
 	struct mk_error why = { 0 };
 	enum mk_overlap overlap = MK_OVERLAP_NONE;
-	int ret = mk_networks_read(agent->nl, agent->config.vxlan_iface_name, &addresses->vtep,
-				   &networks, err);
+	int ret;
 
+	mk_networks_release(networks);
+	ret = mk_networks_read(agent->nl, agent->config.vxlan_iface_name, &addresses->vtep,
+			       networks, err);
 	if (ret == 0)
-		ret = add_cluster(agent, &networks, err);
+		ret = add_cluster(agent, networks, err);
 	if (ret == 0)
-		overlap = mk_networks_judge(&networks, ranges, MK_ARRAY_SIZE(ranges), &why);
-	if (overlap == MK_OVERLAP_REFUSED && !agent->datapath && !networks.has_vtep) {
+		overlap = mk_networks_judge(networks, ranges, MK_ARRAY_SIZE(ranges), &why);
+	if (overlap == MK_OVERLAP_REFUSED && !agent->datapath && !networks->has_vtep) {
 		*err = why;
 		ret = -EINVAL;
 	} else if (ret == 0) {
 		report(agent, overlap, &why);
 	}
-	mk_networks_release(&networks);
 	return ret;
 }

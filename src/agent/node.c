@@ -380,6 +380,7 @@ static int take_service_ranges(struct mk_agent *agent, struct mk_error *err)
 		.config = &agent->config,
 		.plan = &agent->plan,
 		.internal_ip = &agent->node.internal_ip,
+		.networks = &agent->networks,
 		.ranges = agent->service_cidrs,
 		.count = agent->service_cidr_count,
 	};

@@ -64,6 +64,21 @@ static bool overlap(const struct mk_cidr *a, const struct mk_cidr *b)
 	return mk_cidr_covers(a, b) || mk_cidr_covers(b, a);
 }
 
+/* A network of the host or its gateway, not a single address: NodeLocal DNSCache and kube-proxy's ipvs mode
+ * give a device of the host a Service's address. */
+static bool has_network(const struct mk_networks *networks, const struct mk_cidr *range)
+{
+	for (size_t i = 0; networks && i < networks->count; i++) {
+		const struct mk_network *network = &networks->list[i];
+		bool counts = network->kind == MK_NET_GATEWAY ||
+			      (network->kind == MK_NET_ON_LINK && network->cidr.prefix_bits < 32);
+
+		if (counts && mk_cidr_covers(range, &network->cidr))
+			return true;
+	}
+	return false;
+}
+
 /* What @range would cut off, in words; NULL: nothing. */
 static const char *cut_off(const struct mk_ranges_input *input, const struct mk_cidr *range)
 {
@@ -76,6 +91,8 @@ static const char *cut_off(const struct mk_ranges_input *input, const struct mk_
 	for (size_t i = 0; i < input->plan->peer_count; i++)
 		if (mk_cidr_contains(range, &input->plan->peers[i].underlay))
 			return "a node's InternalIP";
+	if (has_network(input->networks, range))
+		return "a network of this node";
 	return NULL;
 }
 

@@ -107,6 +107,9 @@ static const struct {
 	{ "192.0.2.0/29", "this node's InternalIP" },
 	{ "198.51.100.0/24", "a node's InternalIP" },
 	{ "0.0.0.0/0", "clusterCidr" },
+	{ "203.0.113.0/24", "a network of this node" },
+	{ "172.16.8.0/24", "a network of this node" },
+	{ "10.97.0.0/16", NULL }, /* NodeLocal DNSCache has a Service's address on a device */
 };
 
 START_TEST(test_usable_ranges)
@@ -118,7 +121,13 @@ START_TEST(test_usable_ranges)
 	struct mk_ip internal_ip = ip_of("192.0.2.1");
 	struct mk_service_cidr list[] = { { "one", cidr_of(ranges[_i].range) },
 					  { "two", cidr_of("172.30.0.1/16") } };
-	const struct mk_ranges_input input = { &config, &plan, &internal_ip, list, 2 };
+	struct mk_network host[] = {
+		{ .cidr = cidr_of("203.0.113.64/26"), .kind = MK_NET_ON_LINK },
+		{ .cidr = cidr_of("172.16.8.1/32"), .kind = MK_NET_GATEWAY },
+		{ .cidr = cidr_of("10.97.0.10/32"), .kind = MK_NET_ADDRESS },
+	};
+	const struct mk_networks networks = { .list = host, .count = MK_ARRAY_SIZE(host) };
+	const struct mk_ranges_input input = { &config, &plan, &internal_ip, &networks, list, 2 };
 	bool used = !ranges[_i].cuts_off;
 	struct mk_cidr usable[2];
 	char text[MK_CIDR_STRLEN];

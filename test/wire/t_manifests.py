@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 from harness import ROOT, Follow, Server, Wrong, expect, run, wait  # noqa: E402
 
 MANIFEST = os.path.join(ROOT, "manifests/monokube.yaml")
+OWN_NODE = os.path.join(ROOT, "manifests/own-node-status.yaml")
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
 
 
@@ -81,6 +82,13 @@ SCHEMAS = {
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): {
         None: {"roleRef"}, "metadata": META, "roleRef": {None: {"apiGroup", "kind", "name"}, "apiGroup": str, "kind": str, "name": NAME},
         "subjects": [{None: {"kind", "name"}, "kind": str, "name": NAME, "namespace": NAME}]},
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"): {None: {"spec"}, "metadata": META, "spec": {
+        None: {"matchConstraints", "validations"}, "failurePolicy": ONE_OF("Fail", "Ignore"), "matchConstraints": {"resourceRules": [{
+            "apiGroups": [str], "apiVersions": [str], "resources": [str], "operations": [ONE_OF("CREATE", "UPDATE", "DELETE")]}]},
+        "matchConditions": [{None: {"name", "expression"}, "name": NAME, "expression": str}],
+        "validations": [{None: {"expression"}, "expression": str, "message": str}]}},
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"): {None: {"spec"}, "metadata": META, "spec": {
+        None: {"policyName", "validationActions"}, "policyName": NAME, "validationActions": [ONE_OF("Deny", "Warn", "Audit")]}},
     ("apps/v1", "DaemonSet"): {"metadata": META, "spec": {
         None: {"selector", "template"}, "selector": {"matchLabels": TEXTS},
         "updateStrategy": {"type": ONE_OF("RollingUpdate"), "rollingUpdate": {"maxUnavailable": int}},
@@ -108,7 +116,7 @@ def faults(value, schema, at):
 
 def fields():
     """every field exists and has a value of its kind, none is missing or there twice; a wrong one would be found"""
-    for obj in read(MANIFEST):
+    for obj in read(MANIFEST) + read(OWN_NODE):
         schema = {None: {"metadata"}, **SCHEMAS[obj["apiVersion"], obj["kind"]], "apiVersion": str, "kind": str}
         expect("faults of the %s" % obj["kind"], faults(obj, schema, obj["kind"]), [])
     for path, value in (("hostNetworks", True), ("hostNetwork", "true"), ("volumes", [{"name": "a b"}]),
@@ -136,6 +144,21 @@ def names_meet():
     with open(os.path.join(ROOT, "include/monokube/version.h")) as f:
         version = re.search(r'MONOKUBE_VERSION\s+"([^"]+)"', f.read())[1]
     expect("images", {c["image"] for c in containers}, {"localhost/monokube:" + version})
+
+
+def own_node_policy():
+    """the policy is about the requests that the ClusterRole grants beyond the own Node, and about this account"""
+    policy, binding = read(OWN_NODE)
+    account = objects()["ServiceAccount"]["metadata"]
+    expect("policy", binding["spec"]["policyName"], policy["metadata"]["name"])
+    rule = policy["spec"]["matchConstraints"]["resourceRules"][0]
+    granted_patches = {r for x in objects()["ClusterRole"]["rules"] if "patch" in x["verbs"] for r in x["resources"]} - {"events"}
+    expect("resources", set(rule["resources"]), granted_patches)
+    expect("a PATCH is an", rule["operations"], ["UPDATE"])
+    expect("whose requests", policy["spec"]["matchConditions"][0]["expression"],
+           "request.userInfo.username == 'system:serviceaccount:%s:%s'" % (account["namespace"], account["name"]))
+    expect("the token is bound to a pod", [s for v in pod()["volumes"] for s in v.get("projected", {}).get("sources", [])
+                                           if "serviceAccountToken" in s] != [], True)
 
 
 def settings_exist():
@@ -250,7 +273,7 @@ def kustomization():
     expect("resources", tree["resources"], [os.path.basename(MANIFEST)])
 
 
-TESTS = [fields, names_meet, settings_exist, as_promised, kustomization, rights]
+TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, rights]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
     TESTS.append(kubectl_takes_them)
