@@ -347,8 +347,7 @@ void mk_check_clock(struct mk_checking *checking)
 		mk_check_note(checking, "clock",
 			      "run chrony or systemd-timesyncd: a clock that is off makes "
 			      "certificates and tokens invalid, and times in logs misleading",
-			      "nobody keeps the clock right (the kernel counts it as not "
-			      "synchronised)");
+			      "the system clock is not synchronised");
 	else
 		mk_check_found(checking, "clock", NULL, "synchronised, off by at most %ld ms",
 			       state.maxerror / 1000);

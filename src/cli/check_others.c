@@ -44,7 +44,8 @@ static void check_first_conf(struct mk_checking *checking, const char *path)
 			mk_check_found(
 				checking, "cni",
 				"remove it with the network that it belongs to, or rename it; "
-				"pods that it gave addresses have to be made anew",
+				"delete the pods that it gave addresses, so that they are created "
+				"again",
 				"%s/%s sorts before %s: the runtime takes it", folder,
 				entry->d_name, own);
 }
@@ -258,7 +259,7 @@ void mk_check_foreign_programs(struct mk_checking *checking)
 				"`tc filter show dev DEVICE ingress` shows whose it is; "
 				"remove it with what it belongs to, or give it a priority "
 				"after 77",
-				"a tc filter of somebody else (priority %u) runs before ours "
+				"a tc filter of another owner (priority %u) runs before ours "
 				"on the ingress of %s",
 				first, name);
 	}

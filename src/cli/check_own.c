@@ -173,7 +173,8 @@ void mk_check_pods(struct mk_checking *checking)
 
 		mk_ip_format(&ip, text);
 		if (!pod->link.ifindex || !(pod->link.flags & IFF_UP))
-			mk_check_found(checking, "pods", "delete the pod, so that it is made anew",
+			mk_check_found(checking, "pods",
+				       "delete the pod, so that it is created again",
 				       "%s (%s) has no interface that is up", mk_view_pod_name(pod),
 				       text);
 		else if (!pod->owner)

@@ -11,7 +11,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_SPOOFED_ADDRESS] = "a pod may send from its own address alone: does it bridge, or "
 				    "forward for others?",
 	[MK_DROP_SPOOFED_MAC] = "a pod may send from its own MAC address alone: does it bridge?",
-	[MK_DROP_CHAIN_BROKEN] = "restart the agent: it loads the programs anew; then report this",
+	[MK_DROP_CHAIN_BROKEN] =
+		"restart the agent, which loads the programs again, and report this",
 	[MK_DROP_NO_BACKEND] =
 		"report this (monokube bugreport); a restart of the agent repairs it",
 	[MK_DROP_NO_LOCAL_BACKEND] = "its traffic policy is Local: ask a node that has a ready "

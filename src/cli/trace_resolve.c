@@ -32,7 +32,7 @@ static int place_of(const struct mk_view *view, struct mk_trace_request *request
 		return 0;
 	}
 	return mk_error_set(err, ENOENT,
-			    "FROM '%s' is inside the cluster's ranges, but nobody here has it: "
+			    "FROM '%s' is inside the cluster's ranges, but no pod or node has it: "
 			    "`monokube pods` and `monokube nodes` list who there is",
 			    mk_ip_format(&ip, text));
 }
