@@ -48,12 +48,19 @@ enum mk_prog {
 #define MK_ABI_VERSION 8 /* `make ENLARGED=1`: as if there were one, for test/lab/t_upgrade.sh */
 #endif
 
+#define MK_PROGRAMS_MAX 16
+
 /* Map abi, one entry that no program uses: who made the tables. Where it is missing: version 0. */
 struct mk_abi {
 	__u32 version; /* MK_ABI_VERSION */
 	char made_by[28]; /* MONOKUBE_VERSION, ends in a zero byte */
+	/* Of the programs that are pinned (src/datapath/reuse.c); 0: not known. */
+	__u64 object_hash, constants_hash;
+	__u32 constants_id; /* of their map of constants */
+	__u32 pad;
+	__u32 program_ids[MK_PROGRAMS_MAX];
 };
-_Static_assert(sizeof(struct mk_abi) == 32, "map value ABI");
+_Static_assert(sizeof(struct mk_abi) == 120, "map value ABI");
 
 #define MK_PROTO_ANY 0
 

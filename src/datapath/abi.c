@@ -12,7 +12,7 @@
 #include "datapath/table.h"
 
 /* Of a later version the entry may be longer; it begins as this version's does. */
-static int read_abi(const char *bpf_dir, struct mk_abi *abi, struct mk_error *err)
+int mk_abi_read(const char *bpf_dir, struct mk_abi *abi, struct mk_error *err)
 {
 	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, "abi", err);
 	cleanup_free char *value = NULL;
@@ -26,7 +26,7 @@ static int read_abi(const char *bpf_dir, struct mk_abi *abi, struct mk_error *er
 	if (!value)
 		return mk_error_errno(err, ENOMEM, "cannot read map 'abi'");
 	ret = mk_table_get(&table, &key, value, err);
-	memcpy(abi, value, sizeof(*abi));
+	memcpy(abi, value, sizeof(*abi)); /* zero where an earlier version's ends */
 	abi->made_by[sizeof(abi->made_by) - 1] = '\0';
 	return ret;
 }
@@ -34,7 +34,7 @@ static int read_abi(const char *bpf_dir, struct mk_abi *abi, struct mk_error *er
 int mk_abi_check(const char *bpf_dir, struct mk_error *err)
 {
 	struct mk_abi abi;
-	int ret = read_abi(bpf_dir, &abi, err);
+	int ret = mk_abi_read(bpf_dir, &abi, err);
 
 	if (ret == -ENOENT) /* nothing, or from before the map was */
 		return 0;
@@ -49,12 +49,11 @@ int mk_abi_check(const char *bpf_dir, struct mk_error *err)
 		bpf_dir, abi.version, abi.made_by, MONOKUBE_VERSION, MK_ABI_VERSION, abi.made_by);
 }
 
-int mk_abi_write(int fd, struct mk_error *err)
+int mk_abi_write(int fd, const struct mk_abi *abi, struct mk_error *err)
 {
-	const struct mk_abi abi = { .version = MK_ABI_VERSION, .made_by = MONOKUBE_VERSION };
 	__u32 key = 0;
 
-	if (bpf_map_update_elem(fd, &key, &abi, BPF_ANY) < 0)
+	if (bpf_map_update_elem(fd, &key, abi, BPF_ANY) < 0)
 		return mk_error_errno(err, errno, "cannot write map 'abi'");
 	return 0;
 }

@@ -211,7 +211,32 @@ static void wait_for_grace_period(void)
 		nanosleep(&pause, NULL);
 }
 
+static void say_attached(const struct mk_datapath *datapath, int pods)
+{
+	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d uplinks=%zu pods=%d",
+		    datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
+		    datapath->links.uplink_ifindexes[0], datapath->links.uplink_count, pods);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
+
+/* What is pinned is right already; a hook may have a program of a swap that a kill has cut short. */
+static int keep_programs(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int pods, fixed = ensure_fixed_hooks(datapath, err);
+	int ret = fixed < 0 ? fixed : remove_stray_hooks(datapath, err);
+
+	if (ret < 0)
+		return ret;
+	pods = ensure_pod_hooks(datapath, err);
+	if (pods < 0)
+		return pods;
+	if (fixed > 0 || pods > 0)
+		wait_for_grace_period();
+	mk_pins_tidy(datapath);
+	say_attached(datapath, pods);
+	return 0;
+}
 
 static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 {
@@ -236,9 +261,7 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 		return ret;
 	mk_migrations_release(datapath);
 	mk_pins_tidy(datapath);
-	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d uplinks=%zu pods=%d",
-		    datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
-		    datapath->links.uplink_ifindexes[0], datapath->links.uplink_count, pods);
+	say_attached(datapath, pods);
 	return 0;
 }
 
@@ -290,7 +313,7 @@ int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_li
 	if (lock < 0)
 		return lock;
 	datapath->links = *links;
-	ret = swap_programs(datapath, err);
+	ret = datapath->reused ? keep_programs(datapath, err) : swap_programs(datapath, err);
 	if (ret == 0)
 		datapath->state = MK_DATAPATH_ATTACHED;
 	return ret;

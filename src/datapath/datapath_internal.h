@@ -40,6 +40,7 @@ struct mk_datapath {
 	struct mk_service_sync *services;
 	struct mk_migration migrations[MK_MIGRATIONS];
 	size_t migration_count;
+	bool reused; /* programs, chain and tables are the pinned ones */
 	bool published; /* the new tables have their names: programs may use them */
 	size_t pods_looked_at, routes_looked_at; /* by repairs */
 	struct route *route_entries; /* map routes as it is, by key */
@@ -55,6 +56,12 @@ struct bpf_map;
 /* load.c: can @pinned, at @path, take the place of @map (0), be copied into it (1), or neither? */
 mk_must_check int mk_layout_check(const struct bpf_map *map, const struct mk_table *pinned,
 				  const char *path, struct mk_error *err);
+
+/* reuse.c: are the pinned programs those that load would make? Returns 1 if so, and they are
+ * the object's from now on; 0 if not; an error leaves an object that cannot be loaded any more. */
+mk_must_check int mk_datapath_reuse(struct mk_datapath *datapath, struct mk_error *err);
+/* What map abi says about the programs of this load. */
+void mk_datapath_describe(const struct mk_datapath *datapath, struct mk_abi *abi);
 
 /* migrate.c: note down that @name's entries move from @old_fd (taken over on success). */
 mk_must_check int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd,

@@ -357,6 +357,15 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 	return ret < 0 ? ret : mk_datapath_recover_routes(datapath, err);
 }
 
+static int use_reused(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int missing = mk_object_chain_missing(datapath->object, err);
+
+	datapath->reused = true;
+	mk_log_info("the programs that are pinned are this version's: none is loaded");
+	return missing > 0 ? mk_object_fill_chain(datapath->object, err) : missing;
+}
+
 static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret = take_over_all(datapath, err);
@@ -364,7 +373,10 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 	if (ret == 0)
 		ret = mk_pins_resume(datapath, err);
 	if (ret == 0)
-		ret = mk_object_load(datapath->object, err);
+		ret = mk_datapath_reuse(datapath, err);
+	if (ret != 0)
+		return ret < 0 ? ret : use_reused(datapath, err);
+	ret = mk_object_load(datapath->object, err);
 	if (ret == 0)
 		ret = mk_object_fill_chain(datapath->object, err);
 	if (ret == 0)

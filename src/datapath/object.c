@@ -38,8 +38,12 @@ static const char *const chain_programs[MK_PROG_COUNT] = {
 	[MK_PROG_RELEASE] = "release",
 };
 
+_Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");
+
 struct mk_object {
 	struct datapath_bpf *skel;
+	uint64_t constants_hash;
+	int reused_fds[MK_ARRAY_SIZE(mk_programs)]; /* -1: none */
 };
 
 /* Before Linux 5.11 maps count against this limit, and 8 MiB is a usual default. */
@@ -113,6 +117,7 @@ struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *er
 		(void)mk_error_errno(err, ENOMEM, "cannot open the BPF object");
 		return NULL;
 	}
+	memset(object->reused_fds, 0xff, sizeof(object->reused_fds));
 	mk_bpflog_init();
 	raise_memlock();
 	object->skel = datapath_bpf__open();
@@ -249,13 +254,66 @@ bool mk_object_lacks_memory(int ret)
 	return ret == -ENOMEM || ret == -E2BIG || ret == -ENOSPC || ret == -EPERM;
 }
 
+/* FNV-1a, by words: nobody forges it, two builds only have to differ. */
+static uint64_t hash_of(const char *data, size_t bytes)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL, word;
+
+	for (size_t at = 0; at < bytes; at += sizeof(word)) {
+		size_t left = bytes - at;
+
+		word = 0;
+		memcpy(&word, data + at, left < sizeof(word) ? left : sizeof(word));
+		hash = (hash ^ word) * 0x100000001b3ULL;
+	}
+	return hash ? hash : 1;
+}
+
+uint64_t mk_object_hash(void)
+{
+	size_t bytes;
+	const char *elf = datapath_bpf__elf_bytes(&bytes);
+
+	return hash_of(elf, bytes);
+}
+
+int mk_object_constants_fd(const struct mk_object *object)
+{
+	return bpf_map__fd(object->skel->maps.rodata);
+}
+
+uint64_t mk_object_constants_hash(struct mk_object *object)
+{
+	if (mk_object_constants_fd(object) >= 0)
+		return object->constants_hash; /* loaded: they are read-only */
+	/* the number of slots is the pinned table's, where one is */
+	object->skel->rodata->mk_node.pod_slots = bpf_map__max_entries(object->skel->maps.pods);
+	object->constants_hash =
+		hash_of((const char *)&object->skel->rodata->mk_node, sizeof(struct mk_node));
+	return object->constants_hash;
+}
+
+void mk_object_reuse_program(struct mk_object *object, size_t index, int fd)
+{
+	object->reused_fds[index] = fd;
+}
+
+static void forget_reused(struct mk_object *object)
+{
+	for (size_t i = 0; i < mk_program_count; i++) {
+		mk_cleanup_close(&object->reused_fds[i]);
+		object->reused_fds[i] = -1;
+	}
+}
+
 int mk_object_load(struct mk_object *object, struct mk_error *err)
 {
 	struct to_create list;
 	int ret, why;
 
 	list_to_create(object, &list);
-	object->skel->rodata->mk_node.pod_slots = bpf_map__max_entries(object->skel->maps.pods);
+	forget_reused(object);
+	(void)mk_object_constants_hash(object); /* before they are read-only */
 	ret = datapath_bpf__load(object->skel);
 	why = mk_object_lacks_memory(ret) ? find_refused(&list, err) : 0;
 	if (why < 0)
@@ -273,6 +331,9 @@ int mk_object_program(const struct mk_object *object, const char *name, struct m
 	const struct bpf_program *program =
 		bpf_object__find_program_by_name(object->skel->obj, name);
 
+	for (size_t i = 0; i < mk_program_count; i++)
+		if (object->reused_fds[i] >= 0 && strcmp(mk_programs[i].name, name) == 0)
+			return object->reused_fds[i];
 	if (!program)
 		return mk_error_set(err, ENOENT, "the BPF object has no program '%s'", name);
 	return bpf_program__fd(program);
@@ -341,6 +402,7 @@ void mk_object_free(struct mk_object *object)
 {
 	if (!object)
 		return;
+	forget_reused(object);
 	datapath_bpf__destroy(object->skel);
 	free(object);
 }

@@ -36,6 +36,13 @@ mk_must_check int mk_object_size_sessions(struct mk_object *object,
 /* Before load: do, or do not, load the program @name. Its slot of the chain stays empty. */
 void mk_object_leave_out(struct mk_object *object, const char *name, bool left_out);
 struct bpf_object *mk_object_get(const struct mk_object *object);
+/* Of the programs that this binary carries; of the constants that they have, or get by load. */
+uint64_t mk_object_hash(void);
+uint64_t mk_object_constants_hash(struct mk_object *object);
+/* The map that holds the constants. After load. */
+int mk_object_constants_fd(const struct mk_object *object);
+/* In place of load: @fd, which the object owns from now on, is program @index of mk_programs. */
+void mk_object_reuse_program(struct mk_object *object, size_t index, int fd);
 /* Create the maps that were not given one, and pass the verifier. A map that the kernel refuses is
  * named, with its size and what to do. */
 mk_must_check int mk_object_load(struct mk_object *object, struct mk_error *err);

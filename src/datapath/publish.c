@@ -70,7 +70,11 @@ static int pin_program(const struct mk_datapath *datapath, const char *name, str
 int mk_pins_prepare(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	int fd = mk_object_map(datapath->object, "abi", err);
-	int ret = fd < 0 ? fd : mk_abi_write(fd, err);
+	struct mk_abi abi;
+	int ret;
+
+	mk_datapath_describe(datapath, &abi);
+	ret = fd < 0 ? fd : mk_abi_write(fd, &abi, err);
 
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(of_load); i++)
 		ret = pin_map(datapath, of_load[i], err);

@@ -167,7 +167,21 @@ start_is_watched()
 	expect_failure logged "$start" 'turn of the event loop took long.*part="(node|load)"'
 }
 
+# With the agent's few rights, too: it may not open a map by its id.
+restart_loads_nothing()
+{
+	local start before
+	before=$(programs)
+	start=$(log_size)
+	lab agent stop node1
+	lab agent start node1
+	logged "$start" 'none is loaded'
+	expect_eq "programs" "$before" "$(programs)"
+}
+programs() { on node1 bpftool -j prog show pinned /sys/fs/bpf/monokube/progs/router | jq .id; on node1 tc filter show dev eth0 ingress | grep -oE ' id [0-9]+'; }
+
 check "setup" loop_lab_up
+check "a restart with the same programs and constants loads nothing" restart_loads_nothing
 check "a lock that an ADD holds which was stopped: the agent starts without its hooks, says whose it is, and ends on SIGTERM" start_with_lock
 check "the lock of the addresses: the agent follows the cluster without it" addresses_with_lock
 check "standard error is a pipe that nobody reads, then one without a reader: the agent goes on" log_into_pipe

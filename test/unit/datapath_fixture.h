@@ -31,6 +31,7 @@ void fx_teardown(void);
 int fx_veth(const char *name, const char *peer, const struct mk_mac *mac);
 /* The next agent's datapath; the caller frees it. */
 struct mk_datapath *fx_loaded(void);
+struct mk_datapath *fx_loaded_again(void);
 struct mk_datapath *fx_attached(void);
 uint32_t fx_program_at(int ifindex, enum mk_direction direction);
 /* The id of what is pinned, 0: nothing. */

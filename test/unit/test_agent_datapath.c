@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "datapath/abi.h"
+#include "datapath/hook.h"
+#include "datapath/pin.h"
 #include "datapath/pod_table.h"
 #include "datapath/drops.h"
 #include "datapath/object.h"
@@ -60,6 +64,116 @@ START_TEST(test_everything_outlives_the_agent)
 	ck_assert_int_eq(fx_chain_length("chain"), MK_PROG_COUNT);
 	ck_assert_uint_eq(fx_pins("maps", "_new_"), 0);
 	ck_assert_uint_eq(fx_pins("progs", "_new_"), 0);
+	ck_assert_uint_eq(fx_pins("progs", ""), mk_program_count);
+	ck_assert_uint_eq(fx_pins("maps", ""), fx_object_maps());
+}
+END_TEST
+
+/* ---- a restart with the same programs and constants ------------------------------------------------ */
+
+static uint32_t router_id(void)
+{
+	return fx_pinned_id("progs", "router");
+}
+
+static void attach_again(struct mk_datapath *datapath)
+{
+	fx_ok(mk_datapath_attach(datapath, &fx.links, &fx.err));
+	mk_datapath_free(datapath);
+}
+
+/* Programs, chain and tables stay, and a hook that was emptied has its program again. */
+START_TEST(test_reused)
+{
+	uint32_t router, chain, uplink;
+
+	mk_datapath_free(fx_attached());
+	router = router_id();
+	chain = fx_pinned_id("maps", "chain");
+	uplink = fx_program_at(fx.uplink_ifindex, MK_INGRESS);
+	fx_ok(mk_hook_detach_fixed(fx.uplink_ifindex, MK_INGRESS, &fx.err));
+	attach_again(fx_loaded_again());
+	ck_assert_uint_eq(router_id(), router);
+	ck_assert_uint_eq(fx_pinned_id("maps", "chain"), chain);
+	ck_assert_uint_eq(fx_program_at(fx.uplink_ifindex, MK_INGRESS), uplink);
+	ck_assert_int_eq(fx_chain_length("chain"), MK_PROG_COUNT);
+	ck_assert_uint_eq(fx_pins("maps", "_new_") + fx_pins("maps", "_before_"), 0);
+	ck_assert_uint_eq(fx_pins("maps", ""), fx_object_maps());
+}
+END_TEST
+
+static void other_constants(void)
+{
+	fx.constants.nat_port_min++;
+}
+
+static void without_abi(void)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/maps/abi", fx.bpf_dir);
+	ck_assert_int_eq(unlink(path), 0);
+}
+
+/* A table with the name, which no program uses. */
+static void another_table(void)
+{
+	char path[160];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/maps/udp_ports", fx.bpf_dir);
+	ck_assert_int_eq(unlink(path), 0);
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "udp_ports", 4, sizeof(struct mk_port_set), 1,
+			    NULL);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
+	close(fd);
+}
+
+static void without_table(void)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/maps/udp_ports", fx.bpf_dir);
+	ck_assert_int_eq(unlink(path), 0);
+}
+
+/* As after a kill between two names that change their owner. */
+static void another_program(void)
+{
+	char from[160], to[160];
+
+	snprintf(from, sizeof(from), "%s/progs/elb", fx.bpf_dir);
+	snprintf(to, sizeof(to), "%s/progs/nat", fx.bpf_dir);
+	ck_assert_int_eq(rename(from, to), 0);
+}
+
+static void another_object(void)
+{
+	struct mk_abi abi;
+	int fd = mk_pin_open(fx.bpf_dir, "maps", "abi", &fx.err);
+
+	fx_ok(mk_abi_read(fx.bpf_dir, &abi, &fx.err));
+	abi.object_hash ^= 1;
+	fx_ok(mk_abi_write(fd, &abi, &fx.err));
+	close(fd);
+}
+
+static void (*const differences[])(void) = { other_constants, without_abi,     another_table,
+					     without_table,   another_program, another_object };
+
+START_TEST(test_not_reused)
+{
+	uint32_t router, chain;
+
+	mk_datapath_free(fx_attached());
+	router = router_id();
+	chain = fx_pinned_id("maps", "chain");
+	differences[_i]();
+	attach_again(fx_loaded_again());
+	ck_assert_uint_ne(router_id(), router);
+	ck_assert_uint_ne(fx_pinned_id("maps", "chain"), chain);
+	ck_assert_int_eq(fx_chain_length("chain"), MK_PROG_COUNT);
 	ck_assert_uint_eq(fx_pins("progs", ""), mk_program_count);
 	ck_assert_uint_eq(fx_pins("maps", ""), fx_object_maps());
 }
@@ -634,6 +748,8 @@ int main(void)
 	tcase_add_test(tc, test_not_loaded);
 	tcase_add_test(tc, test_states);
 	tcase_add_test(tc, test_everything_outlives_the_agent);
+	tcase_add_test(tc, test_reused);
+	tcase_add_loop_test(tc, test_not_reused, 0, MK_ARRAY_SIZE(differences));
 	tcase_add_test(tc, test_replaced);
 	tcase_add_test(tc, test_entry_is_completed);
 	tcase_add_test(tc, test_foreign_interface_stays_untouched);

@@ -253,7 +253,7 @@ static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
 } version_7[] = {
-	{ "abi", 4, 32 },
+	{ "abi", 4, 120 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
 	{ "chain", 4, 4 },
