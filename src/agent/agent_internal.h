@@ -37,6 +37,7 @@
 #include "overlay/overlay.h"
 
 #define MK_WAIT		   1
+#define MK_TURN_NS	   20000000ULL /* so long of a turn of the loop takes a step at once */
 #define MK_AGAIN	   2 /* a step has more to do, in the next turn of the loop */
 #define MK_CHANGED_DEVICES 32
 #define MK_GONE_DEVICES	   16

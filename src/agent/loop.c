@@ -83,11 +83,14 @@ static void begin_turn(uv_loop_t *loop)
 static void log_turn(uint64_t busy_ns)
 {
 	uint64_t rest_ns = busy_ns - turn.parts_ns;
-	const char *part = rest_ns > turn.longest_ns ? "input" : turn.longest;
+	bool is_rest = rest_ns > turn.longest_ns;
 
-	mk_log_info("a turn of the event loop took long ms=%llu cpuMs=%llu part=\"%s\"",
+	mk_log_info("a turn of the event loop took long ms=%llu cpuMs=%llu part=\"%s\" "
+		    "partMs=%llu",
 		    (unsigned long long)busy_ns / MK_NS_PER_MS,
-		    (unsigned long long)(thread_cpu_ns() - turn.cpu_ns) / MK_NS_PER_MS, part);
+		    (unsigned long long)(thread_cpu_ns() - turn.cpu_ns) / MK_NS_PER_MS,
+		    is_rest ? "input" : turn.longest,
+		    (unsigned long long)(is_rest ? rest_ns : turn.longest_ns) / MK_NS_PER_MS);
 }
 
 /* Between two of these are one wait, which does not count, and the callbacks of one turn. */

@@ -9,9 +9,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-/* So long of a turn of the loop, unless one Service takes longer. */
-#define TURN_NS 20000000ULL
-
 /* ---- records --------------------------------------------------------------------------------- */
 
 static struct agent_service *find(struct mk_agent *agent, const char *key)
@@ -365,7 +362,7 @@ static bool mark_retries(struct mk_agent *agent)
 /* Those that are gone first: what they held may be another's by now. */
 static int apply_for_a_turn(struct mk_agent *agent)
 {
-	uint64_t until_ns = mk_agent_now_ns() + TURN_NS;
+	uint64_t until_ns = mk_agent_now_ns() + MK_TURN_NS;
 	struct agent_round *round = &agent->round;
 	int ret;
 

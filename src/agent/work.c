@@ -16,6 +16,7 @@
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS	 30000
+#define NEXT_TURN_MS	 1 /* a timer of 0 ms would run in this turn again */
 #define LOCK_RETRY_MS	 50
 #define LOCK_QUIET_TRIES 10 /* a shorter wait is not worth a line */
 
@@ -159,12 +160,15 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	if (agent->pruned || !agent->complete)
 		return 0;
 	mk_loop_part("prune");
-	ret = mk_datapath_prune(agent->datapath, mk_agent_now_ns(), &counts, err);
+	ret = mk_datapath_prune(agent->datapath, mk_agent_now_ns(), mk_agent_now_ns() + MK_TURN_NS,
+				&counts, err);
 	agent->writes += counts.put + counts.deleted;
 	if (ret < 0)
 		return ret;
 	if (counts.deleted)
 		mk_log_info("entries of Services that are gone removed entries=%u", counts.deleted);
+	if (ret > 0)
+		return MK_AGAIN;
 	agent->pruned = true;
 	mk_agent_sweep_now(agent); /* backends may have gone while no agent ran */
 	return 0;
@@ -303,7 +307,7 @@ void mk_agent_work(struct mk_agent *agent)
 	mk_loop_part(NULL);
 	mk_histogram_observe(&agent->stats.work, (double)(mk_agent_now_ns() - began_ns) / 1e9);
 	if (ret == MK_AGAIN) {
-		mk_agent_schedule(agent, 0);
+		mk_agent_schedule(agent, NEXT_TURN_MS);
 		return;
 	}
 	if (ret == -EWOULDBLOCK) {

@@ -111,8 +111,10 @@ mk_must_check int mk_datapath_sync_runtime(const struct mk_datapath *datapath,
 /* ... at which ports backends take UDP, beside those that they know. */
 mk_must_check int mk_datapath_add_udp_ports(const struct mk_datapath *datapath,
 					    const struct mk_port_set *ports, struct mk_error *err);
-/* Remove Services' entries that nobody asked for: everything has been listed and applied. */
+/* Remove Services' entries that nobody asked for: everything has been listed and applied. Returns 1 if
+ * it is past @until_ns and there is more to do. */
 mk_must_check int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,
-				    struct mk_service_counts *counts, struct mk_error *err);
+				    uint64_t until_ns, struct mk_service_counts *counts,
+				    struct mk_error *err);
 
 #endif

@@ -53,9 +53,10 @@ mk_must_check int mk_service_sync_apply(struct mk_service_sync *sync,
 int mk_service_sync_take_retry(struct mk_service_sync *sync, char **namespace_, char **name);
 
 /* Remove what an earlier agent left and nobody has asked for. Only when every Service has been
- * listed and applied. */
+ * listed and applied. Returns 1 if it is past @until_ns (CLOCK_MONOTONIC) and there is more to do, else 0. */
 mk_must_check int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t now_ns,
-					struct mk_service_counts *counts, struct mk_error *err);
+					uint64_t until_ns, struct mk_service_counts *counts,
+					struct mk_error *err);
 
 /* Remove generations that were retired MK_RETIRE_NS ago. Returns 1 while others still wait. */
 mk_must_check int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,

@@ -89,6 +89,20 @@ struct recovered_id {
 	bool taken;
 };
 
+/* What was found to be left over so far. */
+struct pruning {
+	enum {
+		MK_PRUNE_FRONTENDS,
+		MK_PRUNE_SETS,
+		MK_PRUNE_BACKENDS,
+		MK_PRUNE_MAGLEV,
+		MK_PRUNE_MEMBERS,
+		MK_PRUNE_REST,
+		MK_PRUNE_DONE
+	} stage;
+	struct mk_cursor cursor; /* in map service_backends */
+};
+
 struct mk_service_sync {
 	struct mk_service_tables tables;
 	struct frontend *frontends; /* by key */
@@ -102,6 +116,7 @@ struct mk_service_sync {
 	uint32_t accounts_serial; /* changes with the Services that have an account */
 	struct recovered_id *recovered; /* sorted; NULL after the prune */
 	size_t recovered_count, recovered_room;
+	struct pruning pruning;
 	struct mk_ip *local;
 	size_t local_count;
 	size_t host_backend_sets;

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/time.h"
 #include "datapath/services_internal.h"
+
+#define BATCH 512
 
 /* ---- retired generations -------------------------------------------------------------------- */
 
@@ -96,25 +99,32 @@ int mk_sync_delete(const struct mk_table *table, const void *key, struct mk_serv
 	return ret < 0 ? ret : 0;
 }
 
+static bool is_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key)
+{
+	return !mk_sync_retired(sync, key->service_id, key->generation) &&
+	       !(is_current(sync, key->service_id, key->generation) &&
+		 key->index < mk_sync_set(sync, key->service_id)->count);
+}
+
+/* Some of them: returns 1 until all were looked at. Those that come meanwhile are wanted. */
 static int prune_backends(struct mk_service_sync *sync, struct mk_service_counts *counts,
 			  struct mk_error *err)
 {
 	const struct mk_table *table = &sync->tables.backends;
-	cleanup_free void *keys = NULL;
-	size_t count;
-	int ret = mk_table_keys(table, &keys, &count, err);
+	cleanup_free struct mk_backend_key *keys = calloc(BATCH, sizeof(*keys));
+	cleanup_free struct mk_backend *values = calloc(BATCH, sizeof(*values));
+	struct mk_cursor *cursor = &sync->pruning.cursor;
+	int count, ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < count; i++) {
-		const struct mk_backend_key *key = (struct mk_backend_key *)keys + i;
-
-		if (mk_sync_retired(sync, key->service_id, key->generation))
-			continue;
-		if (is_current(sync, key->service_id, key->generation) &&
-		    key->index < mk_sync_set(sync, key->service_id)->count)
-			continue;
-		ret = mk_sync_delete(table, key, counts, err);
-	}
-	return ret;
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	count = mk_table_next(table, cursor, keys, values, BATCH, err);
+	for (int i = 0; ret == 0 && i < count; i++)
+		if (is_left_over(sync, &keys[i]))
+			ret = mk_sync_delete(table, &keys[i], counts, err);
+	if (count < 0 || ret < 0)
+		return count < 0 ? count : ret;
+	return !cursor->done;
 }
 
 static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *counts,
@@ -138,14 +148,19 @@ static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *
 	return ret;
 }
 
+/* Some of them: returns 1 until none is left. */
 static int prune_frontends(struct mk_service_sync *sync, struct mk_service_counts *counts,
 			   struct mk_error *err)
 {
 	struct frontend *frontend, *next;
+	unsigned int removed = 0;
 
 	HASH_ITER(hh, sync->frontends, frontend, next) {
-		int ret =
-			frontend->owner ? 0 : mk_sync_frontend_delete(sync, frontend, counts, err);
+		if (frontend->owner)
+			continue;
+		if (removed++ == BATCH)
+			return 1;
+		int ret = mk_sync_frontend_delete(sync, frontend, counts, err);
 
 		if (ret < 0)
 			return ret;
@@ -171,22 +186,46 @@ static int retire_sets(struct mk_service_sync *sync, uint64_t now_ns, struct mk_
 	return 0;
 }
 
-int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t now_ns,
+/* A part of it. Returns 1 if there is more. */
+static int prune_part(struct mk_service_sync *sync, uint64_t now_ns,
+		      struct mk_service_counts *counts, struct mk_error *err)
+{
+	switch (sync->pruning.stage) {
+	case MK_PRUNE_FRONTENDS:
+		return prune_frontends(sync, counts, err);
+	case MK_PRUNE_SETS:
+		return retire_sets(sync, now_ns, err);
+	case MK_PRUNE_BACKENDS:
+		return prune_backends(sync, counts, err);
+	case MK_PRUNE_MAGLEV:
+		return prune_maglev(sync, counts, err);
+	case MK_PRUNE_MEMBERS:
+		return mk_sync_members_prune(sync, counts, err);
+	case MK_PRUNE_REST:
+		mk_sync_ranges_prune(sync, now_ns);
+		mk_sync_recovered_forget(sync);
+		return 0;
+	case MK_PRUNE_DONE:
+		break;
+	}
+	return 0;
+}
+
+int mk_service_sync_prune(struct mk_service_sync *sync, uint64_t now_ns, uint64_t until_ns,
 			  struct mk_service_counts *counts, struct mk_error *err)
 {
-	int ret = prune_frontends(sync, counts, err);
+	while (sync->pruning.stage != MK_PRUNE_DONE) {
+		int ret = prune_part(sync, now_ns, counts, err);
 
-	if (ret == 0)
-		ret = retire_sets(sync, now_ns, err);
-	if (ret == 0)
-		ret = prune_backends(sync, counts, err);
-	if (ret == 0)
-		ret = prune_maglev(sync, counts, err);
-	if (ret == 0)
-		ret = mk_sync_members_prune(sync, counts, err);
-	if (ret < 0)
-		return ret;
-	mk_sync_ranges_prune(sync, now_ns);
-	mk_sync_recovered_forget(sync);
+		if (ret < 0) {
+			sync->pruning = (struct pruning){ 0 };
+			return ret;
+		}
+		if (ret == 0)
+			sync->pruning.stage++;
+		if (sync->pruning.stage != MK_PRUNE_DONE && mk_time_monotonic_ns() >= until_ns)
+			return 1;
+	}
+	sync->pruning = (struct pruning){ 0 };
 	return 0;
 }

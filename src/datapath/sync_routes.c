@@ -219,14 +219,14 @@ int mk_datapath_add_udp_ports(const struct mk_datapath *datapath, const struct m
 	return mk_udp_ports_add(datapath->bpf_dir, datapath->state_dir, ports, err);
 }
 
-int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,
+int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns, uint64_t until_ns,
 		      struct mk_service_counts *counts, struct mk_error *err)
 {
 	int ret;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
 		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "pruning", err);
-	ret = mk_service_sync_prune(datapath->services, now_ns, counts, err);
+	ret = mk_service_sync_prune(datapath->services, now_ns, until_ns, counts, err);
 	if (ret == 0)
 		datapath->state = MK_DATAPATH_SYNCED;
 	return ret;

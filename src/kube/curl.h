@@ -13,14 +13,14 @@
 #include "base/error.h"
 
 /* One member per function, of the function's own type: a header that differs does not compile. */
-#define MK_CURL_FUNCTIONS(f)                                                                     \
-	f(curl_global_init) f(curl_version_info) f(curl_easy_init) f(curl_easy_setopt)           \
-		f(curl_easy_getinfo) f(curl_easy_strerror) f(curl_easy_cleanup)                  \
-			f(curl_slist_append) f(curl_slist_free_all) f(curl_multi_init)           \
-				f(curl_multi_setopt) f(curl_multi_strerror) f(curl_multi_assign) \
-					f(curl_multi_add_handle) f(curl_multi_remove_handle)     \
-						f(curl_multi_socket_action)                      \
-							f(curl_multi_info_read)                  \
+#define MK_CURL_FUNCTIONS(f)                                                                       \
+	f(curl_global_init) f(curl_version_info) f(curl_easy_init) f(curl_easy_setopt)             \
+		f(curl_easy_getinfo) f(curl_easy_strerror) f(curl_easy_cleanup) f(curl_easy_pause) \
+			f(curl_slist_append) f(curl_slist_free_all) f(curl_multi_init)             \
+				f(curl_multi_setopt) f(curl_multi_strerror) f(curl_multi_assign)   \
+					f(curl_multi_add_handle) f(curl_multi_remove_handle)       \
+						f(curl_multi_socket_action)                        \
+							f(curl_multi_info_read)                    \
 								f(curl_multi_cleanup)
 
 #undef curl_easy_setopt /* type checks by macro, which would not see through the table */

@@ -27,6 +27,10 @@ struct watcher {
 /* ---- libuv ------------------------------------------------------------------------------- */
 
 static void check_finished(struct mk_http *http);
+static void resume(uv_timer_t *timer);
+
+#define NEXT_TURN_MS 1 /* a timer of 0 ms, started by a timer, would run in the same turn */
+#define READ_NS	     10000000 /* so long libcurl may read at once */
 
 static void handle_closed(struct mk_http *http)
 {
@@ -52,6 +56,7 @@ static void act(struct mk_http *http, curl_socket_t fd, int events)
 {
 	int running;
 
+	http->turn_ns = mk_time_monotonic_ns();
 	http->inside++;
 	http->curl->curl_multi_socket_action(http->multi, fd, events, &running);
 	http->inside--;
@@ -88,7 +93,8 @@ static int set_timer(CURLM *multi, long wait_ms, void *ctx)
 	if (wait_ms < 0)
 		uv_timer_stop(&http->timer);
 	else
-		uv_timer_start(&http->timer, time_out, (uint64_t)wait_ms, 0);
+		uv_timer_start(&http->timer, time_out,
+			       wait_ms > NEXT_TURN_MS ? (uint64_t)wait_ms : NEXT_TURN_MS, 0);
 	return 0;
 }
 
@@ -172,6 +178,50 @@ int mk_http_status(const struct mk_http_transfer *transfer)
 	return (int)status;
 }
 
+/* A server that sends faster than its objects are decoded would keep libcurl reading: after some time the
+ * rest, which libcurl keeps, waits for the next turn of the loop. */
+static bool pause_in(struct mk_http_transfer *transfer)
+{
+	struct mk_http *http = transfer->http;
+
+	if (mk_time_monotonic_ns() - http->turn_ns < READ_NS)
+		return false;
+	transfer->paused = true;
+	if (!uv_is_active((uv_handle_t *)&http->resume))
+		uv_timer_start(&http->resume, resume, NEXT_TURN_MS, 0);
+	return true;
+}
+
+static struct mk_http_transfer *first_paused(struct mk_http *http)
+{
+	struct mk_http_transfer *transfer;
+
+	DL_FOREACH(http->transfers, transfer)
+		if (transfer->paused && transfer->stage == MK_HTTP_RUNNING)
+			return transfer;
+	return NULL;
+}
+
+/* One in a turn, the others behind it: each comes to its share. */
+static void resume(uv_timer_t *timer)
+{
+	struct mk_http *http = timer->data;
+	struct mk_http_transfer *transfer = first_paused(http);
+
+	if (!transfer)
+		return;
+	transfer->paused = false;
+	DL_DELETE(http->transfers, transfer);
+	DL_APPEND(http->transfers, transfer);
+	http->turn_ns = mk_time_monotonic_ns();
+	http->inside++;
+	http->curl->curl_easy_pause(transfer->easy, CURLPAUSE_CONT);
+	http->inside--;
+	if (first_paused(http))
+		uv_timer_start(&http->resume, resume, NEXT_TURN_MS, 0);
+	check_finished(http);
+}
+
 static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 {
 	struct mk_http_transfer *transfer = ctx;
@@ -179,6 +229,8 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 	size *= count;
 	if (transfer->stage == MK_HTTP_CANCELLED)
 		return size ? 0 : 1;
+	if (pause_in(transfer))
+		return CURL_WRITEFUNC_PAUSE;
 	uv_timer_again(&transfer->silence);
 	if (transfer->request.data)
 		transfer->refused =
@@ -442,7 +494,9 @@ struct mk_http *mk_http_new(uv_loop_t *loop, struct mk_credentials *credentials,
 	http->limits = limits;
 	uv_timer_init(loop, &http->timer);
 	http->timer.data = http;
-	http->handles = 1;
+	uv_timer_init(loop, &http->resume);
+	http->resume.data = http;
+	http->handles = 2;
 	if (set_multi(http) < 0) {
 		mk_error_set(err, EINVAL, "libcurl refuses what its multi interface needs");
 		mk_http_free(http);
@@ -461,4 +515,5 @@ void mk_http_free(struct mk_http *http)
 	http->curl->curl_multi_cleanup(http->multi);
 	uv_timer_stop(&http->timer);
 	uv_close((uv_handle_t *)&http->timer, timer_closed);
+	uv_close((uv_handle_t *)&http->resume, timer_closed);
 }

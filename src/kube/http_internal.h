@@ -14,6 +14,8 @@ struct mk_http {
 	struct mk_credentials *credentials;
 	const struct mk_http_limits *limits;
 	uv_timer_t timer;
+	uv_timer_t resume; /* of transfers that are paused */
+	uint64_t turn_ns; /* when libcurl was entered */
 	unsigned int inside; /* libcurl is running */
 	struct mk_http_transfer *transfers;
 	struct watcher *watchers;
@@ -34,6 +36,7 @@ struct mk_http_transfer {
 	char problem[CURL_ERROR_SIZE];
 	uint64_t began_ns; /* CLOCK_MONOTONIC: when libcurl got it */
 	uv_timer_t silence;
+	bool paused; /* its data waits for another turn of the loop */
 	bool silent; /* too long */
 	int refused; /* what data() returned */
 	struct mk_error error;

@@ -45,9 +45,9 @@ START_TEST(test_states)
 		      fx.err.text);
 	fx_ok(mk_datapath_load(datapath, &fx.err));
 	ck_assert_int_eq(mk_datapath_load(datapath, &fx.err), -EINVAL);
-	ck_assert_int_eq(mk_datapath_prune(datapath, 0, &counts, &fx.err), -EINVAL);
+	ck_assert_int_eq(mk_datapath_prune(datapath, 0, UINT64_MAX, &counts, &fx.err), -EINVAL);
 	fx_ok(mk_datapath_attach(datapath, &fx.links, &fx.err));
-	fx_ok(mk_datapath_prune(datapath, 0, &counts, &fx.err));
+	fx_ok(mk_datapath_prune(datapath, 0, UINT64_MAX, &counts, &fx.err));
 	ck_assert_int_eq(mk_datapath_state(datapath), MK_DATAPATH_SYNCED);
 	mk_datapath_free(datapath);
 }

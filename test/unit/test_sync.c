@@ -118,6 +118,23 @@ START_TEST(test_prune)
 }
 END_TEST
 
+/* More than are looked at in one part. */
+START_TEST(test_prune_many)
+{
+	struct mk_backend_key orphan = { .service_id = 77, .generation = 3 };
+	struct mk_backend value = { 0 };
+
+	apply_named("web", "10.96.0.1", "23");
+	for (; orphan.index < 1000; orphan.index++)
+		ck_assert_int_eq(mk_table_put(&tables.backends, &orphan, &value, &sync_err), 0);
+	sync_restart();
+	apply_named("web", "10.96.0.1", "23");
+	prune();
+	ck_assert_uint_eq(entries(&tables.backends), 2);
+	ck_assert_str_eq(backends_of("10.96.0.1"), "23");
+}
+END_TEST
+
 /* Sessions of a Service that is gone name an id that no table shows any more. */
 START_TEST(test_reserved_ids)
 {
@@ -499,7 +516,7 @@ START_TEST(test_loss_at_prune)
 	apply_named("web", "10.96.0.1", "2");
 	sync_restart();
 	mk_service_sync_on_loss(sync_, losing, &loss);
-	ck_assert_int_eq(mk_service_sync_prune(sync_, now_ns, &counts, &sync_err), 0);
+	ck_assert_int_eq(mk_service_sync_prune(sync_, now_ns, UINT64_MAX, &counts, &sync_err), 0);
 	ck_assert_int_eq(loss.calls, 1);
 }
 END_TEST
@@ -585,6 +602,7 @@ int main(void)
 	tcase_add_test(tc, test_removed);
 	tcase_add_test(tc, test_port_moves);
 	tcase_add_test(tc, test_prune);
+	tcase_add_test(tc, test_prune_many);
 	tcase_add_test(tc, test_reserved_ids);
 	tcase_add_test(tc, test_account);
 	tcase_add_test(tc, test_account_of_one_only);
