@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "overlay/node_names.h"
@@ -437,18 +438,26 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		mk_agent_warn_over(agent, MK_WARN_NODE);
 	else if (ret < 0)
 		(void)mk_agent_warn(agent, MK_WARN_NODE, mk_error_text(err));
-	if (ret == 0)
+	if (ret == 0) {
+		mk_loop_part("devices");
 		ret = make_devices(agent, err);
+	}
 	if (ret == 0)
 		ret = take_local(agent, err);
-	if (ret == 0)
+	if (ret == 0) {
+		mk_loop_part("Node object");
 		ret = take_object(agent, err);
+	}
 	if (ret == 0)
 		mk_agent_say_node(&agent->node);
-	if (ret == 0)
+	if (ret == 0) {
+		mk_loop_part("load");
 		ret = load(agent, err);
-	if (ret == 0)
+	}
+	if (ret == 0) {
+		mk_loop_part("peers");
 		ret = plan_peers(agent, err);
+	}
 	if (ret == 0)
 		ret = take_service_ranges(agent, err);
 	if (ret == 0)

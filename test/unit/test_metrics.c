@@ -117,6 +117,10 @@ static void fill(void)
 	metrics.ready = 1;
 	metrics.repairs.count[MK_REPAIR_ROUTE] = 3;
 	metrics.log_lines[MK_LOG_WARN] = 4;
+	metrics.log_lines_lost = 7;
+	metrics.loop_turns = 100;
+	metrics.loop_long_turns = 2;
+	metrics.loop_longest_s = 0.25;
 	metrics.objects[MK_KIND_ENDPOINT_SLICE] = 9;
 	mk_histogram_add_bounds(&metrics.latency, 0.25, 0.25, 2);
 	mk_histogram_observe(&metrics.latency, 0.3);
@@ -151,6 +155,10 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"hook\"} 0\n" },
 	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"route\"} 3\n" },
 	{ MK_METRICS_NODE, "monokube_log_lines_total{level=\"warn\"} 4\n" },
+	{ MK_METRICS_NODE, "monokube_log_lines_lost_total 7\n" },
+	{ MK_METRICS_NODE, "monokube_loop_turns_total 100\n" },
+	{ MK_METRICS_NODE, "monokube_loop_long_turns_total 2\n" },
+	{ MK_METRICS_NODE, "monokube_loop_longest_turn_seconds 0.25\n" },
 	{ MK_METRICS_NODE, "monokube_objects{kind=\"EndpointSlice\"} 9\n" },
 	{ MK_METRICS_NODE, "monokube_network_programming_duration_seconds_bucket{le=\"0.25\"} 0\n"
 			   "monokube_network_programming_duration_seconds_bucket{le=\"0.5\"} 1\n"
