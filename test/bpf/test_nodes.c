@@ -66,7 +66,7 @@ static void begin(void)
 	add_nodes();
 }
 
-static void expect_way(const char *dest, enum where where, const char *vtep)
+static void expect_way(const char *name, const char *dest, enum where where, const char *vtep)
 {
 	char flow[64];
 	struct frame in, out;
@@ -74,11 +74,11 @@ static void expect_way(const char *dest, enum where where, const char *vtep)
 
 	snprintf(flow, sizeof(flow), "udp 10.244.1.2:40000 > %s:53", dest);
 	in = frame_make(flow, NULL);
-	out = fixture_expect(dest, MK_HOOK_POD, &in, where, NULL);
+	out = fixture_expect(name, MK_HOOK_POD, &in, where, NULL);
 	if (!vtep)
 		return;
 	fixture_mac(vtep, mac);
-	ck_assert_msg(memcmp(out.byte, mac, sizeof(mac)) == 0, "%s: to MAC %s", dest,
+	ck_assert_msg(memcmp(out.byte, mac, sizeof(mac)) == 0, "%s: to MAC %s", name,
 		      frame_mac_dest(&out));
 }
 
@@ -92,7 +92,7 @@ START_TEST(test_every_node)
 
 		snprintf(dest, sizeof(dest), "10.%u.%u.%u", 128 + i / 256, i % 256, 1 + i % 254);
 		snprintf(vtep, sizeof(vtep), "10.18.%u.%u", 16 + i / 256, i % 256);
-		expect_way(dest, TO_OVERLAY, vtep);
+		expect_way(dest, dest, TO_OVERLAY, vtep);
 	}
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(test_prefixes)
 	add("10.201.1.128/25", MK_ROUTE_OVERLAY, "10.18.100.2");
 	add("10.130.9.9/32", MK_ROUTE_HOST, NULL);
 	put(true);
-	expect_way(rows[_i].dest, rows[_i].where, rows[_i].vtep);
+	expect_way(rows[_i].name, rows[_i].dest, rows[_i].where, rows[_i].vtep);
 }
 END_TEST
 
@@ -130,13 +130,13 @@ START_TEST(test_node_gone)
 	begin();
 	add("10.128.0.0/9", MK_ROUTE_DROP, NULL);
 	put(true);
-	expect_way("10.128.7.9", TO_OVERLAY, "10.18.16.7");
+	expect_way("10.128.7.9", "10.128.7.9", TO_OVERLAY, "10.18.16.7");
 	fixture_empty("routes");
 	memmove(&entries[0], &entries[8], (--count - 7) * sizeof(*entries));
 	count -= 7;
 	put(true);
-	expect_way("10.128.7.9", DROPPED, NULL);
-	expect_way("10.128.8.9", TO_OVERLAY, "10.18.16.8");
+	expect_way("10.128.7.9", "10.128.7.9", DROPPED, NULL);
+	expect_way("10.128.8.9", "10.128.8.9", TO_OVERLAY, "10.18.16.8");
 }
 END_TEST
 
