@@ -139,13 +139,20 @@ static void without_table(void)
 }
 
 /* As after a kill between two names that change their owner. */
-static void another_program(void)
+static void rename_program(const char *before, const char *after)
 {
 	char from[160], to[160];
 
-	snprintf(from, sizeof(from), "%s/progs/elb", fx.bpf_dir);
-	snprintf(to, sizeof(to), "%s/progs/nat", fx.bpf_dir);
+	snprintf(from, sizeof(from), "%s/progs/%s", fx.bpf_dir, before);
+	snprintf(to, sizeof(to), "%s/progs/%s", fx.bpf_dir, after);
 	ck_assert_int_eq(rename(from, to), 0);
+}
+
+static void another_program(void)
+{
+	rename_program("elb", "other");
+	rename_program("nat", "elb");
+	rename_program("other", "nat");
 }
 
 static void another_object(void)
