@@ -271,9 +271,7 @@ own_connection()
 # A cache of names that listens on every node at one link-local address (NodeLocal DNSCache).
 node_cache()
 {
-	ip -n "$MK_LAB.node1" link add nodelocaldns type dummy
-	ip -n "$MK_LAB.node1" addr add 169.254.20.10/32 dev nodelocaldns
-	ip -n "$MK_LAB.node1" link set nodelocaldns up
+	ip -n "$MK_LAB.node1" addr add 169.254.20.10/32 dev side0
 	serve node1 node1 --udp 5300 --tcp 5300
 	wait_for 10 ask friend udp 169.254.20.10:5300 --timeout 1
 	expect_match "UDP" "^node1 ${ADDR[friend]} " "$(ask friend udp 169.254.20.10:5300)"
