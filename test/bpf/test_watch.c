@@ -114,8 +114,9 @@ static const struct {
 	  NULL, NULL, TO_HOST, 0, 0 },
 	{ "dropped before the router: by the drop's event", MK_HOOK_POD,
 	  "tcp 10.244.1.99:1 > 10.244.1.3:2", NULL, NULL, DROPPED, 0, 0 },
-	{ "dropped by the router", MK_HOOK_POD, "tcp 10.244.1.2:1 > 10.244.1.200:2",
-	  "10.244.1.2:1 > 10.244.1.200:2", "10.244.1.2:1 > 10.244.1.200:2", DROPPED, 0, 0 },
+	{ "dropped by the router: no node has the address", MK_HOOK_POD,
+	  "tcp 10.244.1.2:1 > 10.244.9.9:2", "10.244.1.2:1 > 10.244.9.9:2",
+	  "10.244.1.2:1 > 10.244.9.9:2", DROPPED, 0, 0 },
 };
 
 START_TEST(test_told)

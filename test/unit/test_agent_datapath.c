@@ -504,9 +504,27 @@ START_TEST(test_other_maglev_size)
 }
 END_TEST
 
+static struct mk_addr address(const char *text)
+{
+	struct mk_addr addr;
+
+	ck_assert_int_eq(inet_pton(AF_INET, text, &addr), 1);
+	return addr;
+}
+
+/* 10.244.0.0/16, of which this node has 10.244.1.0/24 */
+static struct mk_datapath *attached_in_cluster(void)
+{
+	fx.constants.cluster_net = address("10.244.0.0");
+	fx.constants.cluster_mask = address("255.255.0.0");
+	fx.constants.pod_net = address("10.244.1.0");
+	fx.constants.pod_mask = address("255.255.255.0");
+	return fx_attached();
+}
+
 START_TEST(test_routes)
 {
-	struct mk_datapath *datapath = fx_attached();
+	struct mk_datapath *datapath = attached_in_cluster();
 	struct mk_route_entry wanted[2] = { { .route.type = MK_ROUTE_PODS },
 					    { .route.type = MK_ROUTE_DROP } };
 	unsigned int changes = 0;
@@ -516,7 +534,7 @@ START_TEST(test_routes)
 	fx_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &fx.err));
 	ck_assert_uint_eq(changes, 2);
 	mk_datapath_free(datapath);
-	datapath = fx_attached();
+	datapath = attached_in_cluster();
 	changes = 0;
 	fx_ok(mk_datapath_sync_routes(datapath, wanted, 2, true, &changes, &fx.err));
 	ck_assert_uint_eq(changes, 0);
@@ -538,24 +556,6 @@ static struct mk_route node_route(uint32_t number)
 	fx_ok(mk_table_get(&table, &number, &route, &fx.err));
 	mk_table_close(&table);
 	return route;
-}
-
-static struct mk_addr address(const char *text)
-{
-	struct mk_addr addr;
-
-	ck_assert_int_eq(inet_pton(AF_INET, text, &addr), 1);
-	return addr;
-}
-
-/* 10.244.0.0/16, of which this node has 10.244.1.0/24 */
-static struct mk_datapath *attached_in_cluster(void)
-{
-	fx.constants.cluster_net = address("10.244.0.0");
-	fx.constants.cluster_mask = address("255.255.0.0");
-	fx.constants.pod_net = address("10.244.1.0");
-	fx.constants.pod_mask = address("255.255.255.0");
-	return fx_attached();
 }
 
 /* What was written by an agent before is followed, too. */
