@@ -337,15 +337,20 @@ class RoutedIptables(Routed):
 
 
 class Monokube(Cluster):
-    """test/lab/lab with two nodes; the other Services are a file that the agents follow."""
+    """test/lab/lab with two nodes; the other Services are a file that the agents follow. `binary` runs there:
+    this tree's, or one of another version."""
 
     nodes = {"node1": "192.168.99.11", "node2": "192.168.99.12"}
     world = "192.168.99.200"
     vips = {"near": "10.96.0.11", "far": "10.96.0.12", "near-local": "10.96.0.13"}
-    measured = {}  # frontends of the Services that are asked, by node
+
+    def __init__(self, prefix, binary=ROOT / "build/monokube"):
+        super().__init__(prefix)
+        self.binary = Path(binary).resolve()
+        self.measured = {}  # frontends of the Services that are asked, by node
 
     def lab(self, *arguments):
-        os.environ["MK_LAB"] = self.prefix
+        os.environ.update(MK_LAB=self.prefix, MK_BIN=str(self.binary))
         return run(ROOT / "test/lab/lab", *arguments)
 
     def up(self):
@@ -400,7 +405,7 @@ class Monokube(Cluster):
 
     def is_programmed(self, node, count):
         """Are the other Services in the tables? An address from inside, from outside, and alone."""
-        status = self.lab("exec", node, ROOT / "build/monokube", "status")
+        status = self.lab("exec", node, self.binary, "status")
         frontends = next(int(line.split()[1]) for line in status.splitlines() if line.split()[:1] == ["services"])
         if count == 0 and frontends and node not in self.measured:
             self.measured[node] = frontends
