@@ -8,7 +8,8 @@ DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev
 	uthash-dev libcurl4-openssl-dev libmicrohttpd-dev libseccomp-dev linux-libc-dev libc6-dev
 DEPS_TEST := libcurl4 libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
-	clang-format-14 shellcheck qemu-system-x86 cpio
+	clang-format-14 shellcheck qemu-system-x86 cpio \
+	containerd runc podman python3-grpcio python3-protobuf protobuf-compiler
 DEPS_PERF := python3-matplotlib
 DEPS = $(DEPS_BUILD) $(DEPS_TEST)
 perf: DEPS += $(DEPS_PERF)

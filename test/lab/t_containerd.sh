@@ -1,0 +1,336 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_containerd.sh - Debian's containerd on node1, asked for pods by the calls that the kubelet makes
+# (the Container Runtime Interface), with the configuration and the plugin that the agent installs.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/runtime.sh
+. "$HERE/lib/runtime.sh"
+MANY=12
+
+trap 'runtime_down || true; cleanup' EXIT
+explain() { tail -n 5 "$TMP/containerd.log"; }
+
+# ---- containerd
+
+configure()
+{
+	cat >"$RUNTIME/config.toml" <<END
+version = 2
+root = "$RUNTIME/root"
+state = "$RUNTIME/state"
+[grpc]
+  address = "$RUNTIME/sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "localhost/pause:1"
+  # the kernel refuses a lower value where CAP_SYS_RESOURCE is missing
+  restrict_oom_score_adj = true
+END
+}
+
+containerd_start()
+{
+	lab exec node1 sh -c 'echo $$ >"$0"; exec containerd -c "$1"' "$RUNTIME/pid" "$RUNTIME/config.toml" \
+		>>"$TMP/containerd.log" 2>&1 </dev/null &
+	wait_for 20 network_ready
+}
+network_ready() { cri Status | jq -e '.status.conditions | length == 2 and all(.status)'; }
+
+containerd_kill()
+{
+	local pid
+	pid=$(<"$RUNTIME/pid")
+	kill -KILL "$pid"
+	wait_for 10 is_gone "$pid"
+}
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+
+cri() { "$HERE/cri.py" "$RUNTIME/sock" "$@"; }
+
+# ---- sandboxes
+
+# config NAME PORT... -- [JQ]: PORT is [IP:]HOST:POD[/udp|/sctp], as for `lab pod`
+config()
+{
+	local name=$1 ports=() filter=.
+	shift
+	while (($#)) && [[ $1 != -- ]]; do
+		ports+=("$1")
+		shift
+	done
+	[[ ${1:-} != -- ]] || filter=$2
+	jq -cn --arg name "$name" --arg logs "$RUNTIME/logs" --arg cgroup "$CGROUP" '{config: {
+		metadata: {name: $name, uid: "uid-\($name)", namespace: "default"}, hostname: $name,
+		log_directory: $logs, linux: {cgroup_parent: $cgroup},
+		port_mappings: [$ARGS.positional[] |
+			capture("^((?<ip>[0-9.]+):)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$") |
+			{host_ip: (.ip // ""), host_port: (.host | tonumber), container_port: (.pod | tonumber),
+			 protocol: (.proto // "tcp" | ascii_upcase)}]}} | '"$filter" --args "${ports[@]}"
+}
+
+# sandbox NAME PORT... -- [JQ]: NAME is then a place for `on`, `serve` and `ask`
+sandbox()
+{
+	local said
+	said=$(cri RunPodSandbox "$(config "$@")") || {
+		echo "$said"
+		return 1
+	}
+	jq -c . <<<"$said" >"$TMP/id.$1"
+	pod_place "$1" "$(status_of "$1" | jq -er '.info.info | fromjson | .runtimeSpec.linux.namespaces[] |
+		select(.type == "network").path')"
+}
+status_of() { cri PodSandboxStatus "$(jq -c '. + {verbose: true}' "$TMP/id.$1")"; }
+stop() { cri StopPodSandbox "$(<"$TMP/id.$1")"; }
+remove()
+{
+	stop "$1"
+	rm -f "$TMP/netns.$1"
+	cri RemovePodSandbox "$(<"$TMP/id.$1")"
+	rm "$TMP/id.$1"
+}
+removed()
+{
+	local name
+	for name in "$@"; do
+		remove "$name"
+	done
+	wait_for 10 nothing_left
+}
+
+# every METHOD: for each sandbox that containerd knows, all at once
+every()
+{
+	cri ListPodSandbox | jq -c --arg method "$1" '.items[]? | "\($method) \({pod_sandbox_id: .id})"' -r | cri --many
+}
+
+# ---- rows
+
+what_the_kubelet_asks()
+{
+	local status ip
+	sandbox asked
+	status=$(status_of asked)
+	ip=$(jq -r .status.network.ip <<<"$status")
+	expect_match "address" '^10\.244\.1\.[0-9]+$' "$ip"
+	expect_eq "address of eth0" "$ip" "$(pod_ip asked)"
+	expect_eq "state" SANDBOX_READY "$(jq -r '.status.state // "SANDBOX_READY"' <<<"$status")"
+	expect_match "name on the node" 'alias default/asked' "$(on node1 ip -o link show type veth)"
+	on asked ping -c 1 -W 2 127.0.0.1
+	removed asked
+}
+
+every_kind_of_port()
+{
+	sandbox web 8080:8080 5300:53/udp 9900:9/sctp $NODE1:8081:8080 $EXTRA:8082:8080 127.0.0.1:8083:8080 0:8084
+	serve web web --tcp 8080 --udp 53
+	serve_sctp web web 9
+	for proto in tcp/8080 udp/5300 sctp/9900; do
+		reaches web $WORLD world "${proto%/*}" "$NODE1:${proto#*/}"
+		reaches web $WORLD world "${proto%/*}" "$EXTRA:${proto#*/}"
+		reaches web $NODE2 node2 "${proto%/*}" "$NODE1:${proto#*/}"
+		reaches web $NODE2 far "${proto%/*}" "$NODE1:${proto#*/}"
+		reaches web '10\.[0-9.]+' node1 "${proto%/*}" "$NODE1:${proto#*/}"
+		reaches web '10\.244\.1\.1' node1 "${proto%/*}" "127.0.0.1:${proto#*/}"
+		reaches web '10\.244\.1\.1' web "${proto%/*}" "$NODE1:${proto#*/}"
+	done
+	refused world udp $NODE1:8080
+	refused world tcp $NODE1:5300
+	refused world tcp $NODE1:8084
+}
+
+of_one_address()
+{
+	reaches web $WORLD world tcp $NODE1:8081
+	reaches web $WORLD world tcp $EXTRA:8082
+	reaches web '10\.244\.1\.1' node1 tcp 127.0.0.1:8083
+	refused world tcp $EXTRA:8081
+	refused world tcp $NODE1:8082
+	refused world tcp $NODE1:8083
+	refused node1 tcp $NODE1:8083
+}
+
+port_is_taken()
+{
+	local said before
+	before=$(left)
+	said=$(sandbox second 8099:80 8080:8080) && {
+		echo "accepted: $said"
+		return 1
+	}
+	expect_match "why not" "host port 0.0.0.0:8080/tcp, .* leads to container '[0-9a-f]{64}' .*$(pod_ip web)" "$said"
+	every_failed_is_removed
+	wait_for 10 left_is "$before"
+	reaches web $WORLD world tcp $NODE1:8080
+}
+# The kubelet removes what it finds of an attempt that failed.
+every_failed_is_removed()
+{
+	cri ListPodSandbox | jq -r '.items[]? | select(.state == "SANDBOX_NOTREADY") |
+		"StopPodSandbox \({pod_sandbox_id: .id})", "RemovePodSandbox \({pod_sandbox_id: .id})"' >"$TMP/failed"
+	while read -r method id; do
+		cri "$method" "$id"
+	done <"$TMP/failed"
+}
+
+two_pods()
+{
+	sandbox client
+	reaches web "$(pod_ip client)" client tcp "$(pod_ip web):8080"
+	reaches web "$(pod_ip client)" client tcp $NODE1:8080
+	service_of "$(pod_ip web)" node1
+	wait_for 10 reaches web "$(pod_ip client)" client tcp 10.96.0.55:80
+	reaches web '10\.244\.1\.1' web tcp 10.96.0.55:80
+	reaches web '10\.[0-9.]+' world tcp $NODE1:30055
+	service_of "$FAR" node2
+	wait_for 10 reaches far "$(pod_ip client)" client tcp 10.96.0.55:80
+	lab delete "$TMP/shared.yaml"
+}
+
+containerd_restarts()
+{
+	containerd_kill
+	reaches web $WORLD world tcp $NODE1:8080
+	containerd_start
+	reaches web $WORLD world tcp $NODE1:8080
+	expect_eq "address" "$(pod_ip web)" "$(status_of web | jq -r .status.network.ip)"
+}
+
+stop_and_remove()
+{
+	stop web
+	refused world tcp $NODE1:8080
+	refused node1 tcp 127.0.0.1:8080
+	stop web
+	sandbox heir 8080:8080 9900:9/sctp
+	serve heir heir --tcp 8080
+	reaches heir $WORLD world tcp $NODE1:8080
+	removed web heir client
+}
+
+# What is not for this plugin comes along: annotations, DNS, the cgroup's path.
+ALL='{portMappings: true, dns: true, cgroupPath: true, ips: true, mac: true, aliases: true,
+	"io.kubernetes.cri.pod-annotations": true}'
+ANNOTATION=$'{"quoted": "a \\"b\\""}\nsecond line \\ \' \t \u00e9'
+capabilities()
+{
+	on node1 sh -c 'jq ".plugins[0].capabilities += $0" /etc/cni/net.d/10-monokube.conflist >/etc/cni/net.d/tmp &&
+		mv /etc/cni/net.d/tmp /etc/cni/net.d/00-all.conflist' "$ALL"
+	wait_for 10 knows_capabilities true
+	sandbox all 8080:8080 -- ".config.annotations = {\"example.org/a\": $(jq -n --arg a "$ANNOTATION" '$a')} |
+		.config.dns_config = {servers: [\"10.96.0.10\"], searches: [\"a.example\"], options: [\"ndots:2\"]}"
+	expect_eq "annotation" "$ANNOTATION" "$(status_of all | jq -r '.status.annotations["example.org/a"]')"
+	serve all all --tcp 8080
+	reaches all $WORLD world tcp $NODE1:8080
+	removed all
+	on node1 rm /etc/cni/net.d/00-all.conflist
+	wait_for 10 knows_capabilities null
+}
+knows_capabilities()
+{
+	expect_eq "capability dns of containerd's configuration" "$1" "$(cri Status '{"verbose": true}' |
+		jq -r '.info.cniconfig | fromjson | .Networks[1].Config.Plugins[0].Network.capabilities.dns')"
+}
+
+no_agent()
+{
+	lab agent kill node1
+	sandbox alone 8080:8080 8080:8080/udp 127.0.0.1:8083:8080
+	serve alone alone --tcp 8080 --udp 8080
+	reaches alone $WORLD world tcp $NODE1:8080
+	reaches alone $WORLD world udp $NODE1:8080
+	reaches alone '10\.244\.1\.1' node1 tcp 127.0.0.1:8083
+	removed alone
+	refused world tcp $NODE1:8080
+	lab agent start node1
+	nothing_left
+}
+
+# ---- containerd is killed
+
+many_at_once()
+{
+	local number
+	for ((number = 1; number <= MANY; number++)); do
+		echo "RunPodSandbox $(config "many-$number" $((7000 + number)):8080 $((7000 + number)):53/udp)"
+	done
+}
+# devices AT_LEAST|AT_MOST NUMBER: of pods on the node
+devices()
+{
+	local seen
+	seen=$(on node1 ip -o link show type veth | grep -c 'alias default/' || true)
+	if [[ $1 == AT_LEAST ]]; then
+		((seen >= $2))
+	else
+		((seen <= $2))
+	fi
+}
+
+# killed_at COUNT: while pods are created, when the node has COUNT of them
+killed_at()
+{
+	many_at_once | cri --many >"$TMP/many" 2>&1 &
+	local calls=$!
+	wait_for 30 devices AT_LEAST "$1"
+	containerd_kill
+	wait "$calls"
+	expect_match "calls that containerd left" UNAVAILABLE "$(<"$TMP/many")"
+	containerd_start
+	all_removed
+}
+# What the kubelet does with pods that it does not want, or knows as failed.
+all_removed()
+{
+	expect_eq "answers to StopPodSandbox" "{}" "$(every StopPodSandbox | sort -u)"
+	expect_eq "answers to RemovePodSandbox" "{}" "$(every RemovePodSandbox | sort -u)"
+	expect_eq "sandboxes" "{}" "$(cri ListPodSandbox)"
+	wait_for 10 nothing_left
+}
+
+# While pods are stopped, when half of their devices are gone
+killed_while_removing()
+{
+	many_at_once | cri --many >"$TMP/many"
+	expect_eq "pods" $MANY "$(grep -c pod_sandbox_id "$TMP/many")"
+	every StopPodSandbox >"$TMP/many" 2>&1 &
+	local calls=$!
+	wait_for 30 devices AT_MOST $((MANY / 2))
+	containerd_kill
+	wait "$calls"
+	containerd_start
+	all_removed
+}
+
+# ... and the next pods get the same ports and addresses.
+all_again()
+{
+	many_at_once | cri --many >"$TMP/many"
+	expect_eq "pods" $MANY "$(grep -c pod_sandbox_id "$TMP/many")"
+	all_removed
+}
+
+runtime_up
+configure
+containerd_start
+on node1 ctr --address "$RUNTIME/sock" --namespace k8s.io images import "$TMP/pause.tar" >/dev/null
+FAR=$(lab pod node2 far)
+serve far far --tcp 8080
+LEFT_BEFORE=$(left)
+
+check "a sandbox has what the kubelet asks for" what_the_kubelet_asks
+check "host ports of TCP, UDP and SCTP, from everywhere" every_kind_of_port
+check "host ports of one address" of_one_address
+check "a host port that is taken: the error says so, nothing is left" port_is_taken
+check "two pods, and Services" two_pods
+check "containerd is killed and starts again: traffic goes on" containerd_restarts
+check "stopped twice, removed: the next pod has the port" stop_and_remove
+check "every capability, annotations with quotes and lines" capabilities
+check "no agent: sandboxes come and go" no_agent
+check "containerd is killed when the first pods have come: nothing is left" killed_at 1
+check "containerd is killed when half of the pods have come: nothing is left" killed_at $((MANY / 2))
+check "containerd is killed when the last pod has come: nothing is left" killed_at $MANY
+check "containerd is killed while it stops pods: nothing is left" killed_while_removing
+check "all pods again" all_again
+finish
