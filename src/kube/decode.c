@@ -218,6 +218,8 @@ int mk_object_head_read(struct mk_span object, struct mk_object_head *head, stru
 		if (!take_key(&cursor, first, &key, &more) ||
 		    (more && !take_value(&cursor, &value)))
 			return no_json("an object", err);
+		if (more && mk_span_is(key, "kind"))
+			head->kind = string_of(value);
 		if (!more || !mk_span_is(key, "metadata"))
 			continue;
 		if (!read_metadata((struct cursor){ value.text, value.text + value.size }, head))

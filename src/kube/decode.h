@@ -30,6 +30,7 @@ mk_must_check int mk_watch_event_read(const char *text, size_t size, struct mk_w
 
 /* Who an object is. Names and versions never contain escapes or NULs; what does is seen as absent. */
 struct mk_object_head {
+	struct mk_span kind; /* absent, too, where it comes after the metadata */
 	struct mk_span name, namespace_, uid, resource_version;
 	bool initial_events_end; /* the annotation of the bookmark that ends a streaming list */
 };

@@ -28,6 +28,7 @@ struct watcher {
 
 static void check_finished(struct mk_http *http);
 static void resume(uv_timer_t *timer);
+static void fell_silent(uv_timer_t *timer);
 
 #define NEXT_TURN_MS 1 /* a timer of 0 ms, started by a timer, would run in the same turn */
 #define READ_NS	     10000000 /* so long libcurl may read at once */
@@ -178,6 +179,18 @@ int mk_http_status(const struct mk_http_transfer *transfer)
 	return (int)status;
 }
 
+static void limit_silence(struct mk_http_transfer *transfer, uint64_t limit_ms)
+{
+	transfer->limit_ms = limit_ms;
+	uv_timer_start(&transfer->silence, fell_silent, limit_ms, limit_ms);
+}
+
+void mk_http_set_silence(struct mk_http_transfer *transfer, uint64_t silence_ms)
+{
+	transfer->request.silence_ms = silence_ms;
+	limit_silence(transfer, silence_ms);
+}
+
 /* A server that sends faster than its objects are decoded would keep libcurl reading: after some time the
  * rest, which libcurl keeps, waits for the next turn of the loop. */
 static bool pause_in(struct mk_http_transfer *transfer)
@@ -264,6 +277,8 @@ static size_t take_head(char *line, size_t size, size_t count, void *ctx)
 	struct mk_own_clock now = mk_own_clock_now();
 	uint64_t took_ms = (mk_time_monotonic_ns() - transfer->began_ns) / 1000000;
 
+	if (transfer->limit_ms != transfer->request.silence_ms)
+		limit_silence(transfer, transfer->request.silence_ms);
 	see_server(transfer);
 	(void)mk_api_clock_see(&transfer->http->clock, line, size * count, took_ms, &now);
 	return size * count;
@@ -294,8 +309,7 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 	} else if (transfer->silent) {
 		result->failure =
 			mk_error_set(&result->error, ETIMEDOUT, "%s: nothing came for %llu s",
-				     server,
-				     (unsigned long long)transfer->request.silence_ms / 1000);
+				     server, (unsigned long long)transfer->limit_ms / 1000);
 	} else if (code == CURLE_PEER_FAILED_VERIFICATION) {
 		result->failure = mk_error_set(
 			&result->error, EACCES,
@@ -331,7 +345,7 @@ static void fell_silent(uv_timer_t *timer)
 	struct watcher *watcher;
 
 	DL_FOREACH(http->watchers, watcher)
-		if (uv_now(http->loop) - watcher->heard_ms >= transfer->request.silence_ms)
+		if (uv_now(http->loop) - watcher->heard_ms >= transfer->limit_ms)
 			shutdown(watcher->fd, SHUT_RDWR);
 	transfer->silent = true;
 	finish(transfer, CURLE_OPERATION_TIMEDOUT);
@@ -357,8 +371,8 @@ static void start_waiting(struct mk_http *http)
 		http->inside++;
 		http->curl->curl_multi_add_handle(http->multi, transfer->easy);
 		http->inside--;
-		uv_timer_start(&transfer->silence, fell_silent, transfer->request.silence_ms,
-			       transfer->request.silence_ms);
+		limit_silence(transfer, transfer->request.answer_ms ? transfer->request.answer_ms
+								    : transfer->request.silence_ms);
 	}
 }
 

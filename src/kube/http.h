@@ -32,6 +32,7 @@ struct mk_http_request {
 	const char *content_type, *body; /* NULL: none */
 	bool compressed; /* gzip, if the server wants to */
 	uint64_t silence_ms; /* the transfer fails after so long without a byte */
+	uint64_t answer_ms; /* ... before the answer begins; 0: silence_ms */
 	/* A part of the body of an answer with @status, or NULL. A negative return ends the
 	 * transfer: done() follows, with it as failure and what the function left in @err. */
 	int (*data)(void *ctx, int status, const char *data, size_t size, struct mk_error *err);
@@ -66,6 +67,9 @@ mk_http_start(struct mk_http *http, const struct mk_http_request *request, struc
 
 /* Neither data() nor done() is called any more. May be called from within data(). */
 void mk_http_cancel(struct mk_http_transfer *transfer);
+
+/* From now on, as silence_ms. */
+void mk_http_set_silence(struct mk_http_transfer *transfer, uint64_t silence_ms);
 
 /* The server's clock, as its last answer told. */
 const struct mk_api_clock *mk_http_clock(const struct mk_http *http);

@@ -36,6 +36,7 @@ struct mk_http_transfer {
 	char problem[CURL_ERROR_SIZE];
 	uint64_t began_ns; /* CLOCK_MONOTONIC: when libcurl got it */
 	uv_timer_t silence;
+	uint64_t limit_ms; /* of silence, in force now */
 	bool paused; /* its data waits for another turn of the loop */
 	bool silent; /* too long */
 	int refused; /* what data() returned */

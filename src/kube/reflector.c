@@ -18,7 +18,10 @@
 
 const struct mk_reflector_timing mk_reflector_timing_default = {
 	.watch_s = 300, /* as client-go has it */
+	.quiet_ms = 40000,
+	.quiet_watch_s = 38, /* bookmarks of longer watches come once a minute */
 	.grace_ms = 15000,
+	.settled_ms = 10000,
 	.list_silence_ms = 75000, /* the server's own limit for a request is 60 s */
 	.backoff_min_ms = 500,
 	.backoff_max_ms = 30000,
@@ -59,13 +62,27 @@ static void complain(struct mk_reflector *reflector, const char *text, uint64_t 
 	snprintf(reflector->complaint, sizeof(reflector->complaint), "%s", text);
 }
 
-void mk_reflector_well(struct mk_reflector *reflector)
+/* The watch was answered: log it if something was wrong before. */
+static void well(struct mk_reflector *reflector)
 {
 	if (*reflector->complaint)
 		mk_log_info("%s: following the API server again", reflector->resource->name);
 	reflector->complaint[0] = '\0';
 	reflector->rejected = 0;
+}
+
+/* The watch works. A list alone is no proof of that: a server may answer each watch with 410. */
+static void settle(struct mk_reflector *reflector)
+{
+	well(reflector);
+	reflector->unproved = false;
 	mk_backoff_reset(&reflector->backoff);
+}
+
+void mk_reflector_heard(struct mk_reflector *reflector)
+{
+	reflector->heard = true;
+	settle(reflector);
 }
 
 void mk_reflector_printable(char *text)
@@ -117,7 +134,7 @@ static void on_gone(struct mk_reflector *reflector, const char *why)
 {
 	if (reflector->mode == MK_QUERY_LIST)
 		reflector->whole_list = true;
-	else if (*reflector->version)
+	else if (*reflector->version && !reflector->unproved)
 		mk_backoff_reset(&reflector->backoff); /* it is up: what failed before is over */
 	begin_list(reflector);
 	ask_later(reflector, why, 0);
@@ -140,11 +157,16 @@ static void on_stream_refused(struct mk_reflector *reflector, const char *why)
 	ask_after(reflector, 0);
 }
 
-/* Once listed, a resource does not vanish: a server that says so is not up yet. */
+/* Once listed, a resource does not vanish: a server that says so is not up yet. A 404 for what every server
+ * has comes from one that is not up, or from a proxy. */
 static bool is_absent(const struct mk_reflector *reflector, int status)
 {
-	return !reflector->listed_once &&
-	       (status == 404 || (status == 403 && reflector->resource->optional));
+	const struct mk_resource *resource = reflector->resource;
+
+	if (reflector->listed_once)
+		return false;
+	return (status == 404 && (resource->optional || resource->replaceable)) ||
+	       (status == 403 && resource->optional);
 }
 
 /* What a server says that does not know the parameters, or may not serve them. */
@@ -216,18 +238,21 @@ static void on_unfinished_stream(struct mk_reflector *reflector, uint64_t lasted
  * again, would be a busy loop. */
 static void on_watch_end(struct mk_reflector *reflector)
 {
-	uint64_t lasted_ms = uv_now(reflector->loop) - reflector->asked_ms;
+	uint64_t now = uv_now(reflector->loop), lasted_ms = now - reflector->watched_ms;
 
-	reflector->contact_ms = uv_now(reflector->loop);
+	reflector->contact_ms = now;
 	if (!*reflector->version) {
-		on_unfinished_stream(reflector, lasted_ms);
+		on_unfinished_stream(reflector, now - reflector->asked_ms);
 		return;
 	}
 	if (!reflector->heard && lasted_ms < SHORT_WATCH_MS) {
 		ask_later(reflector, "the watch ended at once", 0);
 		return;
 	}
-	mk_reflector_well(reflector);
+	if (lasted_ms >= reflector->timing.settled_ms)
+		settle(reflector);
+	else
+		well(reflector);
 	ask_after(reflector, 0);
 }
 
@@ -253,9 +278,7 @@ static void on_failure(struct mk_reflector *reflector, const struct mk_http_resu
 		on_status(reflector, reflector->event_status, text, reflector->event_retry_after_s);
 		return;
 	}
-	if (reflector->heard) /* it did work before it broke */
-		mk_reflector_well(reflector);
-	else if (result->failure == -EPROTO)
+	if (!reflector->heard && result->failure == -EPROTO)
 		count_rejection(reflector);
 	ask_later(reflector, text, result->retry_after_s);
 }
@@ -282,8 +305,13 @@ static void request_done(void *ctx, const struct mk_http_result *result)
 /* Each watch another time, so that not all nodes come back in the same second. */
 static unsigned int watch_seconds(const struct mk_reflector *reflector)
 {
-	return reflector->timing.watch_s +
-	       (unsigned int)(mk_backoff_random() % (reflector->timing.watch_s + 1));
+	unsigned int least_s = reflector->timing.watch_s, spread_s = least_s;
+
+	if (reflector->quiet) {
+		least_s = reflector->timing.quiet_watch_s;
+		spread_s = least_s / 8;
+	}
+	return least_s + (unsigned int)(mk_backoff_random() % (spread_s + 1));
 }
 
 static void choose(struct mk_reflector *reflector, struct mk_query *query)
@@ -326,10 +354,13 @@ static int ask(struct mk_reflector *reflector, const struct mk_query *query, str
 	if (!target || !reflector->splitter)
 		return mk_error_errno(err, ENOMEM, "request");
 	request.compressed = query->mode == MK_QUERY_LIST;
-	if (query->mode == MK_QUERY_LIST)
+	reflector->watch_silence_ms = query->timeout_s * 1000ULL + reflector->timing.grace_ms;
+	if (query->mode == MK_QUERY_WATCH) {
+		request.silence_ms = reflector->watch_silence_ms;
+		request.answer_ms = reflector->timing.grace_ms;
+	} else {
 		request.silence_ms = reflector->timing.list_silence_ms;
-	else
-		request.silence_ms = query->timeout_s * 1000ULL + reflector->timing.grace_ms;
+	}
 	reflector->asked_ms = uv_now(reflector->loop);
 	reflector->heard = false;
 	reflector->event_status = 0;
@@ -340,17 +371,60 @@ static int ask(struct mk_reflector *reflector, const struct mk_query *query, str
 	return reflector->transfer ? 0 : -err->code;
 }
 
-/* A watch that is open may have nothing to say for long: that it is open is what was hoped for. */
+/* Many resources do not change for minutes, so this is no error. On a connection that is dead, the next
+ * watch is not answered. */
+static void renew(struct mk_reflector *reflector)
+{
+	mk_log_debug("%s: nothing came for %" PRIu64 " ms: watching again from version %s",
+		     reflector->resource->name, reflector->renew_ms, reflector->version);
+	mk_http_cancel(mk_steal_ptr(reflector->transfer));
+	reflector->quiet = true;
+	go_on(&reflector->timer);
+}
+
+/* A watch that is open may have nothing to say for long: that it is open is what was hoped for. Returns
+ * until when to look again, 0: never. */
+static uint64_t look_at_answered(struct mk_reflector *reflector)
+{
+	uint64_t now = uv_now(reflector->loop), lasted_ms = now - reflector->watched_ms;
+	uint64_t silent_ms = now - reflector->contact_ms;
+
+	if (silent_ms > lasted_ms)
+		silent_ms = lasted_ms;
+	well(reflector);
+	if (silent_ms >= reflector->renew_ms) {
+		renew(reflector);
+		return 0;
+	}
+	if (lasted_ms < reflector->timing.settled_ms)
+		return reflector->timing.settled_ms - lasted_ms;
+	settle(reflector);
+	return reflector->renew_ms == UINT64_MAX ? 0 : reflector->renew_ms - silent_ms;
+}
+
 static void look_at_watch(uv_timer_t *timer)
 {
 	struct mk_reflector *reflector = timer->data;
+	uint64_t wait_ms = SHORT_WATCH_MS;
 
 	if (!reflector->transfer)
 		return;
 	if (mk_http_status(reflector->transfer) == 200)
-		mk_reflector_well(reflector);
-	else
-		uv_timer_start(timer, look_at_watch, SHORT_WATCH_MS, 0);
+		wait_ms = look_at_answered(reflector);
+	if (wait_ms)
+		uv_timer_start(timer, look_at_watch, wait_ms, 0);
+}
+
+/* All nodes hear the same last event: what they ask after it has to come at different times. */
+void mk_reflector_watching(struct mk_reflector *reflector)
+{
+	uint64_t quiet_ms = reflector->timing.quiet_ms;
+
+	reflector->watched_ms = uv_now(reflector->loop);
+	reflector->renew_ms = quiet_ms - mk_backoff_random() % (quiet_ms / 4 + 1);
+	if (reflector->quiet)
+		reflector->renew_ms = UINT64_MAX;
+	uv_timer_start(&reflector->timer, look_at_watch, SHORT_WATCH_MS, 0);
 }
 
 static void go_on(uv_timer_t *timer)
@@ -362,8 +436,8 @@ static void go_on(uv_timer_t *timer)
 	choose(reflector, &query);
 	if (ask(reflector, &query, &err) < 0)
 		ask_later(reflector, err.text, 0);
-	else if (reflector->mode == MK_QUERY_WATCH && *reflector->complaint)
-		uv_timer_start(timer, look_at_watch, SHORT_WATCH_MS, 0);
+	else if (reflector->mode == MK_QUERY_WATCH)
+		mk_reflector_watching(reflector);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */

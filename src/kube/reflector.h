@@ -24,15 +24,21 @@ struct mk_reflector_sink {
 		       const char *name);
 	/* After each list: everything the server has was applied, and the rest removed. */
 	void (*listed)(void *ctx, const struct mk_resource *resource);
-	/* The server does not have this resource, or we may not read one that is optional. It is
-	 * asked for again, seldom. */
+	/* The server does not have this optional resource, or we may not read it. It is asked for
+	 * again, seldom. */
 	void (*absent)(void *ctx, const struct mk_resource *resource);
 	void *ctx;
 };
 
 struct mk_reflector_timing {
 	unsigned int watch_s; /* how long one watch is to last: between this and twice this */
-	uint64_t grace_ms; /* a watch that is not over so long after its time is dead */
+	/* A watch in which nothing came for quiet_ms, or up to a quarter less, is asked for again, for
+	 * about quiet_watch_s: the server sends a bookmark two seconds before that, and ends it. */
+	uint64_t quiet_ms;
+	unsigned int quiet_watch_s;
+	uint64_t
+		grace_ms; /* a watch that has not begun, or is not over, so long after its time is dead */
+	uint64_t settled_ms; /* a watch that lasts for so long works */
 	uint64_t list_silence_ms; /* a list in which nothing comes for so long is dead */
 	uint64_t backoff_min_ms, backoff_max_ms;
 	uint64_t absent_ms; /* until a missing resource is looked for again */

@@ -101,13 +101,40 @@ static const char *metadata_text(json_object *tree, const char *key)
 	return json_object_get_string(value);
 }
 
-/* What is around the items: where the list goes on, and which version it is. */
-static int list_document(void *ctx, const char *text, size_t size, struct mk_error *err)
+static const char *text_of(json_object *tree, const char *key)
 {
-	struct mk_reflector *reflector = ctx;
+	json_object *value = NULL;
+
+	json_object_object_get_ex(tree, key, &value);
+	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+}
+
+/* A proxy may answer 200 with an object of its own. Taken for a list, it would remove everything. Servers
+ * before 1.27 write an empty list as null. */
+static int check_list(const struct mk_reflector *reflector, json_object *tree, struct mk_error *err)
+{
+	const struct mk_resource *resource = reflector->resource;
+	const char *kind = text_of(tree, "kind"), *version = text_of(tree, "apiVersion");
+	size_t length = strlen(resource->kind);
+	json_object *items;
+
+	if (strncmp(kind, resource->kind, length) != 0 || strcmp(kind + length, "List") != 0 ||
+	    strcmp(version, resource->api_version) != 0)
+		return mk_error_set(err, EPROTO,
+				    "the answer is a '%.64s %.64s', no '%s %sList': %.256s",
+				    version, kind, resource->api_version, resource->kind,
+				    text_of(tree, "message"));
+	if (!json_object_object_get_ex(tree, "items", &items) ||
+	    (items && !json_object_is_type(items, json_type_array)))
+		return mk_error_set(err, EPROTO, "the list has no items");
+	return 0;
+}
+
+/* What is around the items: where the list goes on, and which version it is. */
+static int read_document(struct mk_reflector *reflector, json_object *tree, struct mk_error *err)
+{
 	const char *version, *next;
-	json_object *tree;
-	int ret = mk_decode(reflector->decoder, (struct mk_span){ text, size }, &tree, err);
+	int ret = check_list(reflector, tree, err);
 
 	if (ret < 0)
 		return ret;
@@ -121,6 +148,18 @@ static int list_document(void *ctx, const char *text, size_t size, struct mk_err
 		ret = mk_error_set(err, EPROTO, "the list has no resourceVersion");
 	else
 		strcpy(reflector->list_version, version);
+	return ret;
+}
+
+static int list_document(void *ctx, const char *text, size_t size, struct mk_error *err)
+{
+	struct mk_reflector *reflector = ctx;
+	json_object *tree;
+	int ret = mk_decode(reflector->decoder, (struct mk_span){ text, size }, &tree, err);
+
+	if (ret < 0)
+		return ret;
+	ret = read_document(reflector, tree, err);
 	json_object_put(tree);
 	return ret;
 }
@@ -164,7 +203,8 @@ static int take_bookmark(struct mk_reflector *reflector, const struct mk_object_
 		return mk_error_set(err, ESTALE, "the server is at version %s, and was at %s",
 				    version, reflector->version);
 	}
-	if (reflector->mode == MK_QUERY_STREAM && !*reflector->version && head->initial_events_end)
+	if (reflector->mode == MK_QUERY_STREAM && !*reflector->version &&
+	    head->initial_events_end && head->kind.text)
 		mk_reflector_complete(reflector, version);
 	advance(reflector, head);
 	return 0;
@@ -204,10 +244,16 @@ static int event(void *ctx, const char *text, size_t size, struct mk_error *err)
 	ret = mk_object_head_read(event.object, &head, err);
 	if (ret < 0)
 		return ret;
-	reflector->heard = true;
+	if (head.kind.text && !mk_span_is(head.kind, reflector->resource->kind))
+		return mk_error_set(err, EPROTO, "an event about a '%.*s', no '%s'",
+				    (int)(head.kind.size < 64 ? head.kind.size : 64),
+				    head.kind.text, reflector->resource->kind);
+	if (*reflector->version)
+		mk_reflector_heard(reflector);
 	reflector->events++;
 	if (mk_span_is(event.type, "BOOKMARK"))
 		return take_bookmark(reflector, &head, err);
+	reflector->quiet = false;
 	if (mk_span_is(event.type, "ADDED") || mk_span_is(event.type, "MODIFIED"))
 		ret = put(reflector, event.object, &head, err);
 	else if (mk_span_is(event.type, "DELETED"))
@@ -266,6 +312,11 @@ void mk_reflector_complete(struct mk_reflector *reflector, const char *version)
 	reflector->listed_once = true;
 	reflector->lists++;
 	reflector->whole_list = false;
-	mk_reflector_well(reflector);
+	reflector->rejected = 0;
+	reflector->unproved = true;
+	if (reflector->mode == MK_QUERY_STREAM) {
+		mk_http_set_silence(reflector->transfer, reflector->watch_silence_ms);
+		mk_reflector_watching(reflector);
+	}
 	reflector->sink.listed(reflector->sink.ctx, reflector->resource);
 }

@@ -28,7 +28,8 @@ struct mk_reflector {
 	struct mk_http_transfer *transfer;
 	struct mk_splitter *splitter;
 	uint64_t asked_ms; /* uv_now() */
-	bool heard; /* an event came */
+	uint64_t watch_silence_ms; /* a watch in which nothing comes for so long is dead */
+	bool heard; /* an event came after the list */
 	char status_text[MK_STATUS_CHARS]; /* the beginning of an answer that is no 200 */
 	size_t status_size;
 	int event_status; /* an ERROR event's code; 0: none came */
@@ -40,6 +41,10 @@ struct mk_reflector {
 	char *continue_; /* its next page; NULL: begin at the first */
 	bool whole_list; /* in one page: the last one in pages took longer than history is kept */
 	bool listed_once;
+	bool quiet; /* nothing has happened since the watch was asked for again */
+	bool unproved; /* no watch has worked since the last list */
+	uint64_t watched_ms; /* uv_now() when the watch began */
+	uint64_t renew_ms; /* after so long without a byte it is asked for again */
 	bool stream_refused; /* this server has no streaming lists */
 	uint64_t stream_refused_ms; /* when it said so */
 
@@ -65,7 +70,10 @@ void mk_reflector_complete(struct mk_reflector *reflector, const char *version);
 /* What came from the server, for the log: one line. */
 void mk_reflector_printable(char *text);
 
-/* All is well again: log it if something was wrong before. */
-void mk_reflector_well(struct mk_reflector *reflector);
+/* An event came after the list: the watch works. */
+void mk_reflector_heard(struct mk_reflector *reflector);
+
+/* Watch over the watch that is open now. */
+void mk_reflector_watching(struct mk_reflector *reflector);
 
 #endif

@@ -64,6 +64,7 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 		.path = "/apis/discovery.k8s.io/v1/endpointslices",
 		.label_selector = FOR_SERVICE_PROXIES,
 		.model_kind = MK_KIND_ENDPOINT_SLICE,
+		.replaceable = true,
 		.unused = unused_of_slices,
 	},
 	[MK_RESOURCE_ENDPOINTS] = {

@@ -22,7 +22,8 @@ struct mk_resource {
 	const char *path; /* of the collection, all namespaces */
 	const char *label_selector; /* NULL: all */
 	enum mk_kind model_kind;
-	bool optional; /* a server that has it not, or refuses it, is no obstacle */
+	bool optional; /* a server that does not have it, or refuses it, is no obstacle */
+	bool replaceable; /* a server that does not have it has another one */
 	const char *const *unused; /* see mk_decoder_new() */
 };
 

@@ -2,7 +2,7 @@
 /* test/wire/follow - the API client without an agent around it, for the tests against the stand-in.
  *
  * follow --dump FILE [--node NAME] [--kubeconfig FILE] [--api-server URL] [--account DIR]
- *        [--watch-s N] [--grace-ms N] [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N]
+ *        [--watch-s N] [--quiet-ms N] [--quiet-watch-s N] [--settled-ms N] [--grace-ms N] [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N]
  *        [--absent-ms N] [--page N] [--connect-ms N]
  *        [--keepalive-s N] [--unacknowledged-ms N] [--event-again-ms N] [--bare]
  *
@@ -270,6 +270,12 @@ static bool number_option(struct settings *settings, const char *key, const char
 
 	if (strcmp(key, "--watch-s") == 0)
 		timing->watch_s = (unsigned int)number;
+	else if (strcmp(key, "--quiet-ms") == 0)
+		timing->quiet_ms = number;
+	else if (strcmp(key, "--quiet-watch-s") == 0)
+		timing->quiet_watch_s = (unsigned int)number;
+	else if (strcmp(key, "--settled-ms") == 0)
+		timing->settled_ms = number;
 	else if (strcmp(key, "--grace-ms") == 0)
 		timing->grace_ms = number;
 	else if (strcmp(key, "--list-ms") == 0)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start a stand-in and a client (follow), wait for conditions with a bound, print TAP."""
 import atexit
+import contextlib
 import http.client
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -109,6 +111,39 @@ class Server:
         self.process.kill()
         self.process.wait()
         self.errors.close()
+
+
+class Relay:
+    """A load balancer in front of the server. frozen: it holds the connections that it has, and nothing
+    passes on them any more; new ones work."""
+    def __init__(self, port):
+        self.port, self.frozen, self.pairs = port, set(), []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = "https://127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client = self.listener.accept()[0]
+            server = socket.create_connection(("127.0.0.1", self.port))
+            self.pairs.append((client, server))
+            for pair in ((client, server), (server, client)):
+                threading.Thread(target=self.copy, args=pair, daemon=True).start()
+
+    def copy(self, source, sink):
+        try:
+            while data := source.recv(1 << 16):
+                if source not in self.frozen:
+                    sink.sendall(data)
+        except OSError:
+            pass
+        if source not in self.frozen:
+            for end in (source, sink):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+    def freeze(self):
+        self.frozen.update(end for pair in self.pairs for end in pair)
 
 
 class Follow:

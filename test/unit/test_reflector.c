@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The times of a watch, which wire/t_odd_servers.py shortens. */
+#include "kube/reflector.h"
+#include "unit/unit.h"
+
+/* Nothing comes any more, in a long watch or in a short one: noticed within a minute. */
+START_TEST(test_silent_watch)
+{
+	const struct mk_reflector_timing *timing = &mk_reflector_timing_default;
+	uint64_t short_ms = timing->quiet_watch_s * 1125ULL;
+
+	ck_assert_uint_le(timing->quiet_ms + timing->grace_ms, 60000);
+	ck_assert_uint_le(short_ms + timing->grace_ms, 60000);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("reflector");
+	TCase *tc = tcase_create("times");
+
+	tcase_add_test(tc, test_silent_watch);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}
