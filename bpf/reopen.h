@@ -33,6 +33,8 @@ static __always_inline void reopen_entry(struct mk_session *session,
 	session->last_seen_ns = now_ns;
 	session->service_id = request->service_id;
 	session->flags = flags;
+	session->replied = 0;
+	session->ack = 0;
 }
 
 static __always_inline int reopen_is_there(struct session_tables tables, const struct mk_tuple *key,

@@ -4,8 +4,8 @@
  *
  * A new session lives in a table where the oldest makes room (order.h), so a flood of first packets evicts
  * only first packets; one of TCP at once where it is going to stay, as long as there is room for such
- * ones (session_room()). With the client's next packet after an answer (TCP, SCTP: the handshake is
- * done) it moves to the table that is never evicted and only expired by user space. An answer alone does
+ * ones (session_room()). With the client's next packet after an answer (TCP: which acknowledges the server's
+ * sequence number; SCTP: the handshake is done) it moves to the table that is never evicted. An answer alone does
  * not do: one question, such as a name, needs no place there, and servers answer made-up clients. Pings
  * stay in the new ones' table, and for some seconds what UDP leaves behind when it moves
  * (session_leave()). */
@@ -23,6 +23,10 @@
 #define MK_SECOND_NS	      1000000000ULL
 #define MK_LAST_SEEN_GRAIN_NS MK_SECOND_NS
 
+/* A client acknowledges no more than this beyond the server's first byte before the handshake is done: its SYN's
+ * window, of which a server with data ahead (TCP Fast Open) may make use. */
+#define MK_ACK_WINDOW 65535
+
 /* What a packet learns from its session; a copy, because promotion frees the entry. */
 struct session_hit {
 	struct mk_tuple to;
@@ -31,6 +35,19 @@ struct session_hit {
 	 * uses its port again; NULL: none, or it has no other direction */
 	struct mk_session *over, *over_peer;
 };
+
+/* Both directions' CPUs set flags of one entry, so by an addition, which is atomic. */
+static __always_inline void session_set_flag(struct mk_session *session, __u8 flag)
+{
+	union {
+		__u8 byte[4];
+		__u32 word;
+	} bits = { .byte[0] = flag };
+
+	_Static_assert(offsetof(struct mk_session, flags) % 4 == 0, "atomic");
+	if (!(session->flags & flag))
+		__sync_fetch_and_add((__u32 *)&session->flags, bits.word);
+}
 
 /* Returns 1 once a second, and when the direction ends. */
 static __always_inline int session_mark(struct mk_session *session, const struct packet *pkt)
@@ -44,11 +61,11 @@ static __always_inline int session_mark(struct mk_session *session, const struct
 		news = 1;
 	}
 	if (pkt->tcp_flags & MK_TCP_FIN && !(session->flags & MK_SESSION_FIN)) {
-		session->flags |= MK_SESSION_FIN;
+		session_set_flag(session, MK_SESSION_FIN);
 		news = 1;
 	}
 	if (pkt->tcp_flags & MK_TCP_RST && !(session->flags & MK_SESSION_RST)) {
-		session->flags |= MK_SESSION_RST;
+		session_set_flag(session, MK_SESSION_RST);
 		news = 1;
 	}
 	return news;
@@ -169,8 +186,8 @@ static __always_inline void session_leave(struct session_tables tables, const st
 					  const struct mk_tuple *peer_key, struct mk_session *peer)
 {
 	if (key->proto == IPPROTO_UDP) {
-		session->flags |= MK_SESSION_MOVED;
-		peer->flags |= MK_SESSION_MOVED;
+		session_set_flag(session, MK_SESSION_MOVED);
+		session_set_flag(peer, MK_SESSION_MOVED);
 		return;
 	}
 	bpf_map_delete_elem(tables.half_open, key);
@@ -192,34 +209,112 @@ static __always_inline void session_promote(struct session_tables tables,
 	if (key->proto != IPPROTO_UDP)
 		copy.flags |= MK_SESSION_OPEN;
 	copy.last_seen_ns = session_clock_ns();
-	if (session_establish(tables.established, key, &copy))
+	if (session_establish(tables.established, key, &copy)) {
+		session->flags |= copy.flags & MK_SESSION_OPEN; /* for when there is room */
 		return;
+	}
 	copy = *peer;
 	if (key->proto != IPPROTO_UDP)
 		copy.flags |= MK_SESSION_OPEN;
 	if (session_establish(tables.established, peer_key, &copy)) {
 		bpf_map_delete_elem(tables.established, key);
+		session->flags |= copy.flags & MK_SESSION_OPEN;
 		return;
 	}
 	session_leave(tables, key, session, peer_key, peer);
 }
 
+/* @value, which the verifier no longer knows where it does not know @any: what it knows of it, it would carry
+ * through each round of a loop, and go through the rest once for each such value. */
+static __always_inline __u64 forgotten(__u64 value, __u64 any)
+{
+	asm volatile("%0 += %1; %0 -= %1" : "+r"(value) : "r"(any));
+	return value;
+}
+
+/* For the verifier: what is asked of them here it need not know afterwards. */
+static __always_inline __u8 session_tcp_flags(const struct packet *pkt)
+{
+	return forgotten(pkt->tcp_flags, pkt->tuple.sport);
+}
+
+static __always_inline __u8 session_flags(const struct mk_session *session)
+{
+	return *(const volatile __u8 *)&session->flags;
+}
+
+static __always_inline int session_has_reply(const struct mk_session *session)
+{
+	return session->replied || session_flags(session) & MK_SESSION_REPLIED;
+}
+
+/* The server's packet @pkt says what the client has to acknowledge: a SYN-ACK its initial sequence number, the last
+ * one if there are several (SYN cookies). Of a flow that has no session from its beginning it is any packet's number.
+ * Returns 0, or -1: it says nothing about it. */
+static __always_inline int session_note_sequence(struct __sk_buff *skb, const struct packet *pkt,
+						 struct mk_session *forward)
+{
+	const struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
+	__u8 flags = session_tcp_flags(pkt);
+	__u32 ack;
+
+	if (!tcp || !(flags & MK_TCP_ACK))
+		return -1;
+	if (!(flags & MK_TCP_SYN) && session_has_reply(forward))
+		return -1;
+	ack = bpf_ntohl(tcp->seq) + !!(flags & MK_TCP_SYN);
+	forward->ack = ack ?: 0xffffffff; /* 0 is within the window of that */
+	return 0;
+}
+
+/* A packet of the server on a half-open session. */
+static __always_inline void session_answered(struct __sk_buff *skb, struct session_tables tables,
+					     const struct packet *pkt, struct mk_session *session,
+					     struct mk_session *forward)
+{
+	if (pkt->l4 == MK_L4_TCP && session_note_sequence(skb, pkt, forward))
+		return;
+	forward->replied = 1;
+	if (tables.of_services && pkt->l4 == MK_L4_UDP)
+		account_flush(session, forward); /* it may have been the last packet */
+}
+
+/* Does the client's packet @pkt complete the half-open @session? Of TCP it has to show that the client has got what the
+ * server said: anybody can send a SYN, and what comes after it, from an address that is not its own. */
+static __always_inline int session_is_completed(struct __sk_buff *skb, const struct packet *pkt,
+						const struct mk_session *session)
+{
+	__u8 flags = session_tcp_flags(pkt);
+	const struct tcphdr *tcp;
+
+	if (!session_has_reply(session) || flags & (MK_TCP_SYN | MK_TCP_RST))
+		return 0;
+	if (pkt->l4 != MK_L4_TCP)
+		return 1;
+	if (!(flags & MK_TCP_ACK))
+		return 0;
+	if (session_flags(session) & MK_SESSION_OPEN || !session->ack)
+		return 1;
+	tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
+	return tcp && bpf_ntohl(tcp->ack_seq) - session->ack <= MK_ACK_WINDOW;
+}
+
 /* A packet of a half-open session: is this the one that completes it? */
-static __always_inline void session_progress(struct session_tables tables, int is_in_established,
-					     const struct packet *pkt, struct mk_session *session)
+static __always_inline void session_progress(struct __sk_buff *skb, struct session_tables tables,
+					     int is_in_established, const struct packet *pkt,
+					     struct mk_session *session)
 {
 	struct mk_tuple peer_key;
 	struct mk_session *peer;
 
 	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP && pkt->l4 != MK_L4_SCTP)
 		return;
-	if (session->flags & MK_SESSION_MOVED)
+	if (session_flags(session) & MK_SESSION_MOVED)
 		return;
-	if (session->flags & MK_SESSION_FORWARD) {
-		if (!(session->flags & MK_SESSION_REPLIED) ||
-		    pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_RST))
+	if (session_flags(session) & MK_SESSION_FORWARD) {
+		if (!session_is_completed(skb, pkt, session))
 			return;
-	} else if (pkt->tcp_flags & MK_TCP_RST) {
+	} else if (session_tcp_flags(pkt) & MK_TCP_RST) {
 		return; /* refused: nothing to keep */
 	}
 	session_peer_key(&peer_key, session);
@@ -227,18 +322,16 @@ static __always_inline void session_progress(struct session_tables tables, int i
 				   &peer_key);
 	if (!peer)
 		return;
-	if (!(session->flags & MK_SESSION_FORWARD)) {
-		peer->flags |= MK_SESSION_REPLIED;
-		if (tables.of_services && pkt->l4 == MK_L4_UDP)
-			account_flush(session, peer); /* it may have been the last packet */
+	if (!(session_flags(session) & MK_SESSION_FORWARD)) {
+		session_answered(skb, tables, pkt, session, peer);
 		return;
 	}
 	if (!is_in_established) {
 		session_promote(tables, &pkt->tuple, session, &peer_key, peer);
 		return;
 	}
-	session->flags |= MK_SESSION_OPEN;
-	peer->flags |= MK_SESSION_OPEN;
+	session_set_flag(session, MK_SESSION_OPEN);
+	session_set_flag(peer, MK_SESSION_OPEN);
 	session_give_room();
 }
 
@@ -267,8 +360,7 @@ static __always_inline int session_has_ended(struct session_tables tables,
 
 /* The session of @pkt. Returns 1 and fills @hit, or 0: then what is over is the caller's to end (session_end()), or to
  * open again (reopen.h). */
-static __always_inline int session_find_or_over(const struct __sk_buff *skb,
-						struct session_tables tables,
+static __always_inline int session_find_or_over(struct __sk_buff *skb, struct session_tables tables,
 						const struct packet *pkt, struct session_hit *hit)
 {
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
@@ -281,7 +373,7 @@ static __always_inline int session_find_or_over(const struct __sk_buff *skb,
 		hit->to = session->to;
 		hit->flags = session->flags;
 		if (session_is_half_open(session))
-			session_progress(tables, 1, pkt, session);
+			session_progress(skb, tables, 1, pkt, session);
 		return 1;
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
@@ -294,7 +386,7 @@ static __always_inline int session_find_or_over(const struct __sk_buff *skb,
 		session->spoke = 1;
 	hit->to = session->to;
 	hit->flags = session->flags;
-	session_progress(tables, 0, pkt, session);
+	session_progress(skb, tables, 0, pkt, session);
 	return 1;
 }
 
@@ -307,7 +399,7 @@ static __always_inline void session_end(struct session_tables tables, const stru
 }
 
 /* As session_find_or_over(), for who opens none again. */
-static __always_inline int session_find(const struct __sk_buff *skb, struct session_tables tables,
+static __always_inline int session_find(struct __sk_buff *skb, struct session_tables tables,
 					const struct packet *pkt, struct session_hit *hit)
 {
 	int ret = session_find_or_over(skb, tables, pkt, hit);
@@ -393,26 +485,21 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 	return session->last_seen_ns;
 }
 
-/* Enter the answer's direction. Returns 0, or -1 if it is another session's, of which holder->rank
+/* Enter the answer's direction, with @session, of which all but that is the same for both. Returns 0, or -1 if it is another session's, of which holder->rank
  * tells then: a client may use one port towards a Service and towards its backend, or towards two
  * Services that share it. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
 					       struct session_request *request,
+					       struct mk_session *session,
 					       struct port_holder *holder)
 {
-	struct mk_session session = {
-		.created_ns = session_clock_ns(),
-		.service_id = request->service_id,
-		.account_id = request->account_id,
-		.flags = request->reverse_flags,
-	};
 	struct mk_session *other;
 	struct mk_tuple key;
 
-	session.last_seen_ns = session.created_ns;
+	session->flags = request->reverse_flags;
 	tuple_reverse(&key, &request->to);
-	tuple_reverse(&session.to, &pkt->tuple);
+	tuple_reverse(&session->to, &pkt->tuple);
 	holder->rank = MK_RANK_KEEPS;
 	other = bpf_map_lookup_elem(tables.established, &key);
 	if (other) {
@@ -420,19 +507,19 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 		return -1;
 	}
 	if (request->has_room && !bpf_map_lookup_elem(tables.half_open, &key) &&
-	    bpf_map_update_elem(tables.established, &key, &session, BPF_NOEXIST) == 0)
+	    bpf_map_update_elem(tables.established, &key, session, BPF_NOEXIST) == 0)
 		return 0;
 	request->has_room = 0; /* their table is full, or the port taken in the other */
-	if (order_put(tables, &key, &session, BPF_NOEXIST) == 0)
+	if (order_put(tables, &key, session, BPF_NOEXIST) == 0)
 		return 0;
 	/* this flow's own, whose other direction was evicted? */
 	other = bpf_map_lookup_elem(tables.half_open, &key);
 	if (!other)
 		return -1;
 	holder->rank = other->last_seen_ns | MK_RANK_HALF_OPEN;
-	if (!tuple_eq(&other->to, &session.to))
+	if (!tuple_eq(&other->to, &session->to))
 		return -1;
-	return bpf_map_update_elem(tables.half_open, &key, &session, BPF_ANY) ? -1 : 0;
+	return bpf_map_update_elem(tables.half_open, &key, session, BPF_ANY) ? -1 : 0;
 }
 
 static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
@@ -473,7 +560,8 @@ static __always_inline void session_forget(struct session_tables tables, const s
 
 /* Give the flow port number @at of the range. Returns 0, or -1 if another session has it. */
 static __always_inline int session_try_port(struct session_tables tables, const struct packet *pkt,
-					    struct session_request *request, __u32 at,
+					    struct session_request *request,
+					    struct mk_session *session, __u32 at,
 					    struct port_holder *holder)
 {
 	__u32 range = mk_node.nat_port_max - mk_node.nat_port_min + 1;
@@ -483,15 +571,7 @@ static __always_inline int session_try_port(struct session_tables tables, const 
 		request->to.dport = request->to.sport;
 	if (holder->gives_up)
 		session_forget(tables, &request->to);
-	return session_put_reverse(tables, pkt, request, holder);
-}
-
-/* @value, which the verifier no longer knows where it does not know @any: what it knows of it, it would carry
- * through each round of a loop, and go through the rest once for each such value. */
-static __always_inline __u64 forgotten(__u64 value, __u64 any)
-{
-	asm volatile("%0 += %1; %0 -= %1" : "+r"(value) : "r"(any));
-	return value;
+	return session_put_reverse(tables, pkt, request, session, holder);
 }
 
 /* A source port that no live session towards the same destination uses: by hash, with a bounded
@@ -501,7 +581,8 @@ static __always_inline __u64 forgotten(__u64 value, __u64 any)
  * longest: a flood towards one destination takes ports from the flood. Returns 0 with
  * request->to.sport set and the answer's direction entered, or -1. */
 static __always_inline int session_take_port(struct session_tables tables, const struct packet *pkt,
-					     struct session_request *request)
+					     struct session_request *request,
+					     struct mk_session *session)
 {
 	struct port_holder holder = { .rank_below = MK_RANK_KEEPS };
 	__u32 at = tuple_hash(&pkt->tuple), lowest = 0;
@@ -516,7 +597,7 @@ static __always_inline int session_take_port(struct session_tables tables, const
 			break;
 		if (holder.gives_up)
 			at = lowest;
-		if (session_try_port(tables, pkt, request, at, &holder) == 0)
+		if (session_try_port(tables, pkt, request, session, at, &holder) == 0)
 			return 0;
 		if (holder.rank < holder.rank_below) {
 			holder.rank_below = holder.rank;
@@ -550,7 +631,6 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		.created_ns = session_clock_ns(),
 		.service_id = request->service_id,
 		.account_id = request->account_id,
-		.flags = MK_SESSION_FORWARD,
 	};
 	struct port_holder holder = { 0 };
 	__s64 *room = session_room();
@@ -558,10 +638,11 @@ static __always_inline int session_open(struct session_tables tables, const stru
 
 	session.last_seen_ns = session.created_ns;
 	request->has_room = room && *room > 0 && pkt->l4 == MK_L4_TCP && is_first_of_tcp(pkt);
-	if (!request->source_port && session_put_reverse(tables, pkt, request, &holder))
+	if (!request->source_port && session_put_reverse(tables, pkt, request, &session, &holder))
 		request->source_port = 1;
-	if (request->source_port && session_take_port(tables, pkt, request))
+	if (request->source_port && session_take_port(tables, pkt, request, &session))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
+	session.flags = MK_SESSION_FORWARD;
 	session.to = request->to;
 	tuple_reverse(&reverse, &request->to);
 	room = session_room(); /* looked up again: the verifier had nothing to know of it in between */

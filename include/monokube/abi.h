@@ -77,7 +77,7 @@ _Static_assert(offsetof(struct mk_tuple, proto) == 12, "map key ABI");
 
 enum mk_session_flags {
 	MK_SESSION_FORWARD = 1 << 0, /* written at creation: direction of the first packet */
-	MK_SESSION_REPLIED = 1 << 1, /* forward entry only: the other side has answered */
+	MK_SESSION_REPLIED = 1 << 1, /* as mk_session.replied; set up to version 6 of the tables */
 	MK_SESSION_FIN = 1 << 2, /* TCP: FIN seen in this direction; SCTP: SHUTDOWN or its ACK */
 	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction; SCTP: ABORT */
 	MK_SESSION_VIA_HOST = 1 << 4, /* belongs to the host's stack: hand it over untranslated */
@@ -105,13 +105,18 @@ struct mk_session {
 	__u32 account_id; /* mk_service.account_id, 0: not a Service's */
 	__u8 flags; /* enum mk_session_flags */
 	__u8 spoke; /* half-open table, forward entry: another packet since its place in the order */
-	__u8 pad[2];
+	__u8 replied; /* forward entry: the other side has answered. Since version 7 of the tables */
+	__u8 pad0;
+	/* TCP, forward entry: the acknowledgement number that completes the handshake, the server's initial
+	 * sequence number and 1; 0: not known. Host byte order. Since version 7 of the tables */
+	__u32 ack;
+	__u8 pad[4];
 #ifdef MK_TEST_ENLARGED_SESSION
 	__u64 test[2];
 };
 #else
 };
-_Static_assert(sizeof(struct mk_session) == 56, "map value ABI");
+_Static_assert(sizeof(struct mk_session) == 64, "map value ABI");
 #endif
 _Static_assert(offsetof(struct mk_session, account_id) == 48, "map value ABI");
 

@@ -82,11 +82,14 @@ static void fill_ethernet(struct frame *frame, const struct flow *flow,
 
 static size_t fill_tcp(struct tcphdr *tcp, const struct flow *flow, const struct frame_options *o)
 {
+	uint8_t flags = o->tcp_flags ? o->tcp_flags : SYN;
+
 	tcp->source = htons((uint16_t)flow->sport);
 	tcp->dest = htons((uint16_t)flow->dport);
-	tcp->seq = htonl(1000);
+	tcp->seq = htonl(o->seq ? o->seq : flags & SYN ? 1000 : 1001);
+	tcp->ack_seq = htonl(o->ack ? o->ack : flags & ACK ? 1001 : 0);
 	tcp->doff = 5;
-	((uint8_t *)tcp)[13] = o->tcp_flags ? o->tcp_flags : SYN;
+	((uint8_t *)tcp)[13] = flags;
 	tcp->window = htons(1024);
 	return sizeof(*tcp);
 }

@@ -18,6 +18,7 @@ struct frame {
 /* What a frame may have beside its flow. Zero is what an ordinary packet has. */
 struct frame_options {
 	uint8_t tcp_flags; /* 0: SYN */
+	uint32_t seq, ack; /* TCP; 0: as between two ends whose first number is 1000 */
 	uint8_t ttl; /* 0: 64 */
 	uint8_t ip_option_words; /* of 4 bytes (no-operations) */
 	uint16_t payload_bytes;
@@ -48,6 +49,7 @@ struct frame_options {
 #define FIN 0x01
 #define SYN 0x02
 #define RST 0x04
+#define PSH 0x08
 #define ACK 0x10
 #define DF  0x4000
 #define MF  0x2000
