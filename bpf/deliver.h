@@ -50,7 +50,8 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx
 	if (hop(ctx, frame.ip) != MK_PARSED)
 		return MK_DROP_TTL_EXPIRED;
 	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
-	*verdict = bpf_redirect_peer(pod->ifindex, 0);
+	/* past the queue of the host side, which a limit needs (struct mk_pod) */
+	*verdict = pod->shaped ? bpf_redirect(pod->ifindex, 0) : bpf_redirect_peer(pod->ifindex, 0);
 	return MK_PARSED;
 }
 

@@ -261,10 +261,13 @@ static inline __u32 mk_maglev_room(__u32 slots)
 struct mk_pod {
 	__u32 ifindex; /* host side of the veth */
 	__u8 mac[6]; /* of the pod's interface */
-	__u16 netns_ref; /* its namespace: IFLA_LINK_NETNSID of the host side, and 1; 0: not known. Since version 5
-			  * of the tables */
+	__u16 netns_ref : 15; /* its namespace: IFLA_LINK_NETNSID of the host side, and 1; 0: not known. Since
+			       * version 5 of the tables */
+	__u16 shaped : 1; /* the host side has a queue that limits what the pod receives: packets have to
+			   * pass it. Since version 7 of the tables */
 	struct mk_addr addr; /* 0: nobody's slot */
 };
+#define MK_POD_NETNS_REF_MAX 0x7fff
 _Static_assert(sizeof(struct mk_pod) == 16, "map value ABI");
 
 #define MK_POD_SLOTS_MAX 65536 /* of a larger pod CIDR so many addresses are given to pods */

@@ -37,6 +37,7 @@ struct mk_link {
 	char name[16];
 	char kind[16]; /* "veth", "vxlan", ... or "" */
 	char alias[256]; /* what it is to somebody, in words; "": none */
+	char qdisc[16]; /* kind of the root qdisc */
 	struct mk_mac mac;
 	uint32_t mtu_bytes;
 	uint32_t flags; /* IFF_* */
@@ -158,6 +159,22 @@ mk_must_check int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
 
 /* The clsact qdisc of an interface. 0 also when there is one. */
 mk_must_check int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err);
+
+/* A token bucket filter (tc-tbf(8)) as the root qdisc of an interface: a limit of what it sends. */
+#define MK_NL_TBF "tbf"
+struct mk_nl_tbf {
+	uint64_t rate_bytes; /* a second; 0: no limit */
+	uint32_t burst_bytes; /* of the bucket */
+	uint32_t limit_bytes; /* that may wait */
+};
+/* Add or replace. -ENOENT: the kernel does not have the qdisc; @err says how to get it. */
+mk_must_check int mk_nl_tbf_put(struct mk_nl *nl, int ifindex, const struct mk_nl_tbf *tbf,
+				struct mk_error *err);
+/* Without burst_bytes, which the kernel does not tell. -ENOENT: the root qdisc is none. */
+mk_must_check int mk_nl_tbf_get(struct mk_nl *nl, int ifindex, struct mk_nl_tbf *tbf,
+				struct mk_error *err);
+/* An error @ret of adding a qdisc of @kind; returns it. */
+int mk_nl_qdisc_failed(int ret, const char *kind, int ifindex, struct mk_error *err);
 
 struct mk_nl_filter {
 	int ifindex;

@@ -57,6 +57,8 @@ static bool parse_link(const struct nlmsghdr *reply, struct mk_link *link)
 		nla_strlcpy(link->name, attrs[IFLA_IFNAME], sizeof(link->name));
 	if (attrs[IFLA_IFALIAS])
 		nla_strlcpy(link->alias, attrs[IFLA_IFALIAS], sizeof(link->alias));
+	if (attrs[IFLA_QDISC])
+		nla_strlcpy(link->qdisc, attrs[IFLA_QDISC], sizeof(link->qdisc));
 	if (attrs[IFLA_LINK])
 		link->peer_ifindex = (int)nla_get_u32(attrs[IFLA_LINK]);
 	if (attrs[IFLA_LINK_NETNSID])

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "cni/bandwidth.h"
 #include "cni/endpoint.h"
 #include "cni/port_mappings.h"
 #include "ipam/ipam.h"
@@ -18,6 +19,7 @@ struct adding {
 	const struct mk_cni_args *args;
 	const struct mk_cni_conf *conf;
 	struct mk_cni_port_mappings mappings;
+	struct mk_cni_bandwidth bandwidth;
 	struct mk_cni_node node;
 	int netns_fd;
 	struct mk_nl *pod_nl;
@@ -184,6 +186,21 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	return 0;
 }
 
+/* Before either end goes up, so that no packet passes a limit by. */
+static int limit_bandwidth(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_cni_bandwidth *bandwidth = &adding->bandwidth;
+	int ret = 0;
+
+	if (bandwidth->ingress.rate_bytes)
+		ret = mk_nl_tbf_put(adding->node.nl, adding->host_ifindex, &bandwidth->ingress,
+				    err);
+	if (ret == 0 && bandwidth->egress.rate_bytes)
+		ret = mk_nl_tbf_put(adding->pod_nl, adding->pod_ifindex, &bandwidth->egress, err);
+	adding->entry.shaped = bandwidth->ingress.rate_bytes != 0;
+	return ret;
+}
+
 /* No link-local address, no router solicitations towards the pod. */
 static int silence_ipv6(const char *ifname, struct mk_error *err)
 {
@@ -205,6 +222,8 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 					   .alias = mk_cni_pod_name(getenv("CNI_ARGS"), name) };
 	int ret = silence_ipv6(adding->host_name, err);
 
+	if (ret >= 0)
+		ret = limit_bandwidth(adding, err);
 	if (ret >= 0)
 		ret = mk_pods_attach(adding->node.pods, adding->node.nl, adding->host_ifindex, err);
 	if (ret >= 0)
@@ -328,6 +347,7 @@ int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 			"prevResult is there: monokube must be the first plugin of the list");
 	if (mk_cni_conf_read_network(conf, failure) < 0 ||
 	    mk_cni_port_mappings_read(&adding.mappings, conf, failure) < 0 ||
+	    mk_cni_bandwidth_read(&adding.bandwidth, conf, failure) < 0 ||
 	    open_all(&adding, failure) < 0)
 		return -1;
 	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, adding.host_name);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cni/bandwidth.h"
 #include "cni/endpoint.h"
 #include "cni/port_mappings.h"
 #include "ipam/ipam.h"
@@ -42,6 +43,7 @@ struct checking {
 	const struct mk_cni_args *args;
 	const struct mk_cni_conf *conf;
 	struct mk_cni_port_mappings mappings;
+	struct mk_cni_bandwidth bandwidth;
 	struct mk_cni_node node;
 	struct mk_nl *pod_nl;
 	int netns_fd;
@@ -172,6 +174,9 @@ static int check_entry(struct checking *checking, struct mk_error *err)
 		     text, pod.ifindex, checking->host_ifindex);
 	else if (memcmp(pod.mac, &checking->mac, sizeof(pod.mac)) != 0)
 		find(&checking->findings, "map 'pods' has another MAC address for %s", text);
+	else if (checking->bandwidth.ingress.rate_bytes && !pod.shaped)
+		find(&checking->findings, "map 'pods' leads past the limit of what %s receives",
+		     text);
 	if (!checking->host_ifindex)
 		return 0;
 	ret = mk_pods_attached(pods, checking->host_ifindex, err);
@@ -191,6 +196,41 @@ static int check_host(struct checking *checking, struct mk_error *err)
 		return ret;
 	checking->host_ifindex = link.ifindex;
 	return check_entry(checking, err);
+}
+
+/* ---- bandwidth ------------------------------------------------------------------------------- */
+
+static int check_limit(struct checking *checking, struct mk_nl *nl, int ifindex, const char *name,
+		       const struct mk_nl_tbf *wanted, struct mk_error *err)
+{
+	struct mk_nl_tbf have;
+	int ret;
+
+	if (!wanted->rate_bytes || !ifindex)
+		return 0;
+	ret = mk_nl_tbf_get(nl, ifindex, &have, err);
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
+	if (ret == -ENOENT)
+		find(&checking->findings, "interface '%s' has no qdisc '" MK_NL_TBF "'", name);
+	else if (have.rate_bytes != wanted->rate_bytes || have.limit_bytes != wanted->limit_bytes)
+		find(&checking->findings,
+		     "qdisc '" MK_NL_TBF "' of interface '%s' lets %llu bytes a second pass and %u "
+		     "wait, expected %llu and %u",
+		     name, (unsigned long long)have.rate_bytes, have.limit_bytes,
+		     (unsigned long long)wanted->rate_bytes, wanted->limit_bytes);
+	return 0;
+}
+
+static int check_bandwidth(struct checking *checking, struct mk_error *err)
+{
+	int ret = check_limit(checking, checking->node.nl, checking->host_ifindex,
+			      checking->host_name, &checking->bandwidth.ingress, err);
+
+	if (ret < 0)
+		return ret;
+	return check_limit(checking, checking->pod_nl, checking->pod_ifindex,
+			   checking->args->ifname, &checking->bandwidth.egress, err);
 }
 
 /* ---- host ports ------------------------------------------------------------------------------ */
@@ -372,13 +412,15 @@ int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 				    "prevResult: expected the result of ADD");
 	if (mk_cni_conf_read_network(conf, failure) < 0 ||
 	    mk_cni_port_mappings_read(&checking.mappings, conf, failure) < 0 ||
+	    mk_cni_bandwidth_read(&checking.bandwidth, conf, failure) < 0 ||
 	    open_all(&checking, failure) < 0 || find_address(&checking, failure) < 0)
 		return -1;
 	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, checking.host_name);
 	check_prev_result(&checking, prev_result);
 	if (check_host(&checking, &failure->cause) < 0 ||
 	    check_host_ports(&checking, &failure->cause) < 0 ||
-	    check_pod(&checking, &failure->cause) < 0)
+	    check_pod(&checking, &failure->cause) < 0 ||
+	    check_bandwidth(&checking, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE,
 				   "cannot check the container's network");
 	if (!checking.findings.used)

@@ -153,7 +153,8 @@ static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err
 	return mk_nl_each_link(datapath->nl, remove_strays, &walk, err);
 }
 
-/* An entry of before version 5 of the tables does not say where the pod's sockets are. */
+/* An entry of before version 5 of the tables does not say where the pod's sockets are. A limit may have come
+ * or gone since the entry was written. */
 static int complete_entry(const struct mk_datapath *datapath, const struct mk_pod *pod,
 			  const struct mk_link *link, struct mk_error *err)
 {
@@ -162,7 +163,9 @@ static int complete_entry(const struct mk_datapath *datapath, const struct mk_po
 
 	memcpy(mac.byte, pod->mac, sizeof(mac.byte));
 	wanted = mk_pod_of(link, &mac);
-	if (pod->netns_ref || !wanted.netns_ref)
+	if (pod->netns_ref)
+		wanted.netns_ref = pod->netns_ref;
+	if (pod->netns_ref == wanted.netns_ref && pod->shaped == wanted.shaped)
 		return 0;
 	wanted.addr = pod->addr;
 	return mk_pod_table_put(&datapath->pods, &wanted, err);

@@ -24,8 +24,9 @@ struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac)
 	struct mk_pod pod = { .ifindex = (uint32_t)host->ifindex };
 
 	memcpy(pod.mac, mac->byte, sizeof(pod.mac));
-	if (host->peer_netns >= 0 && host->peer_netns < UINT16_MAX)
-		pod.netns_ref = (__u16)(host->peer_netns + 1);
+	if (host->peer_netns >= 0 && host->peer_netns < MK_POD_NETNS_REF_MAX)
+		pod.netns_ref = (__u16)(host->peer_netns + 1) & MK_POD_NETNS_REF_MAX;
+	pod.shaped = strcmp(host->qdisc, MK_NL_TBF) == 0;
 	return pod;
 }
 

@@ -296,11 +296,11 @@ status_verb()
 }
 
 # portmap and tuning behind monokube, in one list, as an administrator would write it: without the
-# capability monokube gets no host ports, portmap does
+# capability monokube gets no host ports, portmap does; Debian's plugins know no version 1.1.0
 chained()
 {
 	local file=/run/mklab-$MK_LAB/nodes/node1/cni-conf/net.d/05-chained.conflist addr status=0
-	on node1 cat /etc/cni/net.d/10-monokube.conflist | jq '.plugins = [(.plugins[0] | del(.capabilities)),
+	on node1 cat /etc/cni/net.d/10-monokube.conflist | jq 'del(.cniVersions) | .plugins = [(.plugins[0] | del(.capabilities)),
 		{type: "portmap", capabilities: {portMappings: true}},
 		{type: "tuning", sysctl: {"net.core.somaxconn": "777"}}]' >"$file"
 	addr=$(lab pod node1 chained --host-port 8099:8080) || status=$?

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "cni/reply.h"
 #include "base/cleanup.h"
 #include "unit/unit.h"
 
@@ -281,7 +282,8 @@ START_TEST(test_conf)
 	json_object *tree = rendered(), *plugin = plugin_of(tree, 0);
 
 	ck_assert_str_eq(member(plugin, "type"), "monokube");
-	ck_assert_str_eq(member(plugin, "capabilities"), "{ \"portMappings\": true }");
+	ck_assert_str_eq(member(plugin, "capabilities"),
+			 "{ \"bandwidth\": true, \"portMappings\": true }");
 	ck_assert_str_eq(member(plugin, "podCIDR"), "10.244.1.0/24");
 	ck_assert_str_eq(member(plugin, "clusterCIDR"), "10.244.0.0/16");
 	ck_assert_str_eq(member(plugin, "vtepCIDR"), "10.18.0.0/16");
@@ -290,6 +292,26 @@ START_TEST(test_conf)
 	ck_assert_str_eq(member(plugin, "stateDir"), "/var/lib/monokube");
 	ck_assert_str_eq(member(plugin, "bpfDir"), "/sys/fs/bpf/monokube");
 	ck_assert_ptr_null(plugin_of(tree, 1));
+	json_object_put(tree);
+}
+END_TEST
+
+/* libcni before 1.2 knows cniVersion alone; a later one takes the latest that it knows of both, and only from
+ * 1.1.0 on it calls GC and STATUS. */
+START_TEST(test_conf_versions)
+{
+	enum mk_cni_version version, latest = MK_CNI_0_3_1;
+	json_object *tree = rendered(), *list = NULL;
+
+	ck_assert_str_eq(member(tree, "cniVersion"), "1.0.0");
+	ck_assert(json_object_object_get_ex(tree, "cniVersions", &list));
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		const char *name = json_object_get_string(json_object_array_get_idx(list, i));
+
+		ck_assert_msg(mk_cni_version_parse(name, &version) == 0, "'%s'", name);
+		latest = version > latest ? version : latest;
+	}
+	ck_assert_int_eq(latest, MK_CNI_1_1_0);
 	json_object_put(tree);
 }
 END_TEST
@@ -341,6 +363,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_work_waits_for_the_list);
 	tcase_add_test(tc, test_conf);
+	tcase_add_test(tc, test_conf_versions);
 	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

@@ -240,6 +240,30 @@ START_TEST(test_entry_is_completed)
 }
 END_TEST
 
+/* A limit of what a pod receives came, or went, while no agent ran. */
+START_TEST(test_limit_is_followed)
+{
+	static const struct mk_nl_tbf tbf = { 1000, 70000, 70000 };
+	const struct mk_addr key = { { inet_addr("10.244.1.2") } };
+	struct mk_table table;
+	struct mk_pod pod;
+
+	mk_datapath_free(fx_attached());
+	fx_put_pod("10.244.1.2", fx.pod_ifindex);
+	fx_ok(mk_pod_table_open(&table, fx.bpf_dir, &fx.err));
+	fx_ok(mk_nl_tbf_put(fx.nl, fx.pod_ifindex, &tbf, &fx.err));
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_pod_table_get(&table, &key, &pod, &fx.err));
+	ck_assert_uint_eq(pod.shaped, 1);
+	ck_assert_uint_eq(pod.ifindex, (unsigned)fx.pod_ifindex);
+	ck_assert_int_eq(system("tc qdisc del dev mkpod root"), 0);
+	mk_datapath_free(fx_attached());
+	fx_ok(mk_pod_table_get(&table, &key, &pod, &fx.err));
+	ck_assert_uint_eq(pod.shaped, 0);
+	mk_table_close(&table);
+}
+END_TEST
+
 /* A number that went to somebody else's interface. */
 START_TEST(test_foreign_interface_stays_untouched)
 {
@@ -759,6 +783,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_not_reused, 0, MK_ARRAY_SIZE(differences));
 	tcase_add_test(tc, test_replaced);
 	tcase_add_test(tc, test_entry_is_completed);
+	tcase_add_test(tc, test_limit_is_followed);
 	tcase_add_test(tc, test_foreign_interface_stays_untouched);
 	tcase_add_test(tc, test_qdisc_goes_when_empty);
 	tcase_add_test(tc, test_killed_between);

@@ -14,14 +14,16 @@ cni_conflist()
 }
 
 # The configuration of plugin $2 of list $1 as it gets it: capabilities that it declares are
-# filled from the pod's ($3), the previous result ($4, may be empty) is added.
+# filled from the pod's ($3), the previous result ($4, may be empty) is added. Of several versions
+# it gets the latest, as libcni does since 1.2; older ones know cniVersion alone.
 cni_plugin_config()
 {
 	jq -c --argjson index "$2" --argjson args "$3" --argjson previous "${4:-null}" '
 		. as $list | .plugins[$index] as $plugin |
 		($plugin.capabilities // {} | to_entries | map(select(.value) | .key)) as $wanted |
 		($args | with_entries(select(.key as $key | $wanted | index($key)))) as $runtime |
-		$plugin + {cniVersion: $list.cniVersion, name: $list.name}
+		([$list.cniVersion] + ($list.cniVersions // []) | max_by(split(".") | map(tonumber))) as $version |
+		$plugin + {cniVersion: $version, name: $list.name}
 		+ (if $runtime == {} then {} else {runtimeConfig: $runtime} end)
 		+ (if $previous == null then {} else {prevResult: $previous} end)' <<<"$1"
 }

@@ -6,7 +6,7 @@
 # The options of `lab pod` as one JSON object: {labels, ports, args}.
 pod_options()
 {
-	local name=$1 labels='{}' ports='{"http": 8080, "dns": 5353}' mappings='[]'
+	local name=$1 labels='{}' ports='{"http": 8080, "dns": 5353}' mappings='[]' limits='{}'
 	shift
 	labels=$(jq -cn --arg app "$(sed -E 's/-[0-9]+$//' <<<"$name")" '{app: $app}')
 	while (($#)); do
@@ -19,12 +19,16 @@ pod_options()
 			{hostIP: (.ip // ""), hostPort: (.host | tonumber), containerPort: (.pod | tonumber),
 			 protocol: (.proto // "tcp")}]' <<<"$mappings") ||
 			die "--host-port '$2': expected [IP:]H:P[/udp|/sctp]" ;;
+		--limit) limits=$(jq -ce --arg m "$2" '. as $all | $m | capture("^(?<way>ingress|egress)=(?<rate>[0-9]+)$") |
+			$all + (if .way == "ingress" then {IngressRate: (.rate | tonumber), IngressBurst: 4294967295}
+				else {EgressRate: (.rate | tonumber), EgressBurst: 4294967295} end)' <<<"$limits") ||
+			die "--limit '$2': expected ingress=RATE or egress=RATE, in bits per second" ;;
 		*) die "option '$1': unknown; see \`lab help\`" ;;
 		esac
 		shift 2
 	done
-	jq -cn --argjson l "$labels" --argjson p "$ports" --argjson m "$mappings" \
-		'{labels: $l, ports: $p, args: {portMappings: $m}}'
+	jq -cn --argjson l "$labels" --argjson p "$ports" --argjson m "$mappings" --argjson b "$limits" \
+		'{labels: $l, ports: $p, args: ({portMappings: $m} + if $b == {} then {} else {bandwidth: $b} end)}'
 }
 
 pod_record()
