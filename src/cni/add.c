@@ -345,7 +345,8 @@ int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 		return mk_cni_failf(
 			failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
 			"prevResult is there: monokube must be the first plugin of the list");
-	if (mk_cni_conf_read_network(conf, failure) < 0 ||
+	if (mk_cni_conf_no_address_wanted(conf, getenv("CNI_ARGS"), failure) < 0 ||
+	    mk_cni_conf_read_network(conf, failure) < 0 ||
 	    mk_cni_port_mappings_read(&adding.mappings, conf, failure) < 0 ||
 	    mk_cni_bandwidth_read(&adding.bandwidth, conf, failure) < 0 ||
 	    open_all(&adding, failure) < 0)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "config/config.h"
 
 #define CONTAINER_ID_MAX 255
@@ -282,6 +283,50 @@ int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *fa
 	if (mk_addresses_compute(&conf->cluster_cidr, &vteps, &pods, &conf->addresses,
 				 &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_INVALID_CONFIG, bad_config);
+	return 0;
+}
+
+static bool is_empty(json_object *value)
+{
+	if (json_object_is_type(value, json_type_array))
+		return json_object_array_length(value) == 0;
+	return json_object_get_string_len(value) == 0 &&
+	       !json_object_is_type(value, json_type_object);
+}
+
+static int address_wanted(const char *place, const char *key, int length, const char *value,
+			  struct mk_cni_failure *failure)
+{
+	return mk_cni_failf(failure, MK_CNI_UNSUPPORTED_FIELD, "unsupported request for an address",
+			    "%s %s '%.*s': monokube assigns the addresses itself, remove this "
+			    "request (of podman: --ip, --mac-address)",
+			    place, key, length, value);
+}
+
+int mk_cni_conf_no_address_wanted(const struct mk_cni_conf *conf, const char *cni_args,
+				  struct mk_cni_failure *failure)
+{
+	static const char *const args[] = { "IP", "MAC" }, *const capabilities[] = { "ips", "mac" };
+	json_object *runtime, *value;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(args); i++) {
+		size_t length = 0;
+		const char *text = cni_arg(cni_args, args[i], &length);
+
+		if (length)
+			return address_wanted("CNI_ARGS", args[i], (int)length, text, failure);
+	}
+	if (!mk_cni_member(conf->root, "runtimeConfig", &runtime))
+		return 0;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(capabilities); i++) {
+		if (mk_cni_member(runtime, capabilities[i], &value) && !is_empty(value))
+			return address_wanted("runtimeConfig", capabilities[i], 300,
+					      json_object_to_json_string_ext(
+						      value,
+						      JSON_C_TO_STRING_PLAIN |
+							      JSON_C_TO_STRING_NOSLASHESCAPE),
+					      failure);
+	}
 	return 0;
 }
 

@@ -56,6 +56,13 @@ mk_must_check int mk_cni_conf_parse(struct mk_cni_conf *conf, const char *text, 
 mk_must_check int mk_cni_conf_read_network(struct mk_cni_conf *conf,
 					   struct mk_cni_failure *failure);
 
+/* Fails if the runtime asks for an address of its own choice: `IP` or `MAC` in @cni_args, `ips` or `mac` in
+ * runtimeConfig. A pod with another address than its user wrote down would go unnoticed. podman, asked for one, also
+ * leaves out the port mappings. */
+mk_must_check int mk_cni_conf_no_address_wanted(const struct mk_cni_conf *conf,
+						const char *cni_args,
+						struct mk_cni_failure *failure);
+
 /* prevResult, NULL if there is none. */
 json_object *mk_cni_conf_prev_result(const struct mk_cni_conf *conf);
 /* The list cni.dev/valid-attachments: an array of objects with both strings, or NULL if empty. */

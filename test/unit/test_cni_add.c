@@ -143,6 +143,22 @@ START_TEST(test_add_not_first)
 }
 END_TEST
 
+/* DEL works, of a pod that an earlier version gave another address. */
+START_TEST(test_address_wanted)
+{
+	new_netns("a");
+	setenv("CNI_ARGS", "IgnoreUnknown=1;IP=10.244.1.77", 1);
+	ck_fails(call("ADD", "a", netns_path("a"), "1.0.0", ""), MK_CNI_UNSUPPORTED_FIELD,
+		 "10.244.1.77");
+	ck_exist(0);
+	setenv("CNI_ARGS", "IgnoreUnknown=1", 1);
+	add("a");
+	setenv("CNI_ARGS", "IgnoreUnknown=1;IP=10.244.1.77", 1);
+	ck_assert_msg(call("DEL", "a", netns_path("a"), "1.0.0", "") == 0, "%s", answer);
+	ck_exist(0);
+}
+END_TEST
+
 START_TEST(test_add_without_datapath)
 {
 	new_netns("a");
@@ -311,6 +327,7 @@ int main(void)
 	tcase_add_test(tc, test_add_foreign_interface);
 	tcase_add_test(tc, test_add_bad_netns);
 	tcase_add_test(tc, test_add_not_first);
+	tcase_add_test(tc, test_address_wanted);
 	tcase_add_test(tc, test_add_without_datapath);
 	tcase_add_test(tc, test_add_undone);
 	tcase_add_test(tc, test_slot_of_former_cidr);

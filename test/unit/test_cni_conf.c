@@ -194,6 +194,47 @@ START_TEST(test_values)
 END_TEST
 
 /* DEL must work with what is left of a configuration. */
+#define RUNTIME(fields) CONF("\"runtimeConfig\":{" fields "}")
+
+static const struct {
+	const char *name, *args, *conf;
+	const char *text; /* in the error; NULL: none */
+} addresses[] = {
+	{ "nothing", NULL, CONF("\"x\":1"), NULL },
+	{ "what the kubelet sends", "IgnoreUnknown=1;K8S_POD_NAMESPACE=n;K8S_POD_NAME=p",
+	  RUNTIME("\"portMappings\":[]"), NULL },
+	{ "an IP, as of podman", "IgnoreUnknown=1;K8S_POD_NAME=b;IP=10.244.2.9", CONF("\"x\":1"),
+	  "CNI_ARGS IP '10.244.2.9': monokube assigns the addresses itself" },
+	{ "a MAC, as of podman", "MAC=02:00:00:00:00:77;IgnoreUnknown=1", CONF("\"x\":1"),
+	  "CNI_ARGS MAC '02:00:00:00:00:77'" },
+	{ "no value", "IP=;MAC=", CONF("\"x\":1"), NULL },
+	{ "other names", "HOST_IP=10.0.0.1;IPS=10.0.0.1", CONF("\"x\":1"), NULL },
+	{ "capability ips", NULL, RUNTIME("\"ips\":[\"10.244.2.9/24\"]"),
+	  "runtimeConfig ips '[\"10.244.2.9/24\"]'" },
+	{ "capability mac", NULL, RUNTIME("\"mac\":\"02:00:00:00:00:77\""),
+	  "runtimeConfig mac '\"02:00:00:00:00:77\"'" },
+	{ "empty capabilities", NULL, RUNTIME("\"ips\":[],\"mac\":\"\""), NULL },
+	{ "capabilities that are null", NULL, RUNTIME("\"ips\":null,\"mac\":null"), NULL },
+	{ "capability of another kind", NULL, RUNTIME("\"ips\":{}"), "runtimeConfig ips '{}'" },
+};
+
+START_TEST(test_addresses)
+{
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	struct mk_cni_failure failure = { 0 };
+	const char *text = addresses[_i].conf;
+	int ret;
+
+	ck_assert_int_eq(mk_cni_conf_parse(&conf, text, strlen(text), &failure), 0);
+	ret = mk_cni_conf_no_address_wanted(&conf, addresses[_i].args, &failure);
+	ck_assert_msg((ret < 0) == (addresses[_i].text != NULL), "%s: %d, %s", addresses[_i].name,
+		      ret, failure.cause.text);
+	ck_assert_msg(!addresses[_i].text || (failure.code == MK_CNI_UNSUPPORTED_FIELD &&
+					      strstr(failure.cause.text, addresses[_i].text)),
+		      "%s: %s", addresses[_i].name, failure.cause.text);
+}
+END_TEST
+
 START_TEST(test_del_needs_little)
 {
 	static const char json[] = "{\"cniVersion\":\"0.3.1\",\"mtu\":\"big\",\"ipam\":{}}";
@@ -250,6 +291,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, test_environment, 0, MK_ARRAY_SIZE(environments));
 	tcase_add_loop_test(tc, test_configuration, 0, MK_ARRAY_SIZE(configurations));
+	tcase_add_loop_test(tc, test_addresses, 0, MK_ARRAY_SIZE(addresses));
 	tcase_add_test(tc, test_values);
 	tcase_add_test(tc, test_del_needs_little);
 	tcase_add_loop_test(tc, test_attachments, 0, MK_ARRAY_SIZE(lists));
