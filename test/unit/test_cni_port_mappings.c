@@ -170,12 +170,25 @@ START_TEST(test_config)
 }
 END_TEST
 
-/* ---- what containerd 2.1.9 sent ---------------------------------------------------------------- */
+/* ---- what runtimes sent ------------------------------------------------------------------------ */
 
-/* The recording's first configuration that follows the line "== @verb". */
-static char *recorded(const char *verb)
+static const struct {
+	const char *file, *verb, *text;
+} recordings[] = {
+	{ "cni-containerd-2.1.9.txt", "== ADD\n",
+	  "0.0.0.0:54001/tcp>8080 10.90.0.11:54002/udp>53 127.0.0.1:54003/sctp>9 " },
+	{ "cni-containerd-2.1.9.txt", "== DEL\n",
+	  "0.0.0.0:54001/tcp>8080 10.90.0.11:54002/udp>53 127.0.0.1:54003/sctp>9 " },
+	{ "cni-podman-4.3.1.txt", "== ADD\n",
+	  "0.0.0.0:54001/tcp>8080 192.168.99.11:54002/udp>53 127.0.0.1:54003/sctp>9 " },
+	{ "cni-podman-4.3.1.txt", "== DEL\n",
+	  "0.0.0.0:54001/tcp>8080 192.168.99.11:54002/udp>53 127.0.0.1:54003/sctp>9 " },
+};
+
+/* The first configuration in @file that follows the line "== @verb". */
+static char *recorded(const char *file, const char *verb)
 {
-	const char *file = "cni-containerd-2.1.9.txt", *slash = strrchr(__FILE__, '/');
+	const char *slash = strrchr(__FILE__, '/');
 	char path[512], *text = NULL, *from, *end;
 	struct mk_error err = { 0 };
 	size_t size;
@@ -191,13 +204,11 @@ static char *recorded(const char *verb)
 	return from;
 }
 
-static const char *const recorded_verbs[] = { "== ADD\n", "== DEL\n" };
-
-START_TEST(test_containerd)
+START_TEST(test_recorded)
 {
 	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
 	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
-	cleanup_free char *input = recorded(recorded_verbs[_i]);
+	cleanup_free char *input = recorded(recordings[_i].file, recordings[_i].verb);
 	struct mk_cni_failure failure = { 0 };
 	char text[512];
 
@@ -205,8 +216,8 @@ START_TEST(test_containerd)
 	ck_assert_msg(mk_cni_port_mappings_read(&mappings, &conf, &failure) == 0, "%s",
 		      failure.cause.text);
 	tell(&mappings, text, sizeof(text));
-	ck_assert_str_eq(text, "0.0.0.0:54001/tcp>8080 10.90.0.11:54002/udp>53 "
-			       "127.0.0.1:54003/sctp>9 ");
+	ck_assert_msg(strcmp(text, recordings[_i].text) == 0, "%s: '%s'", recordings[_i].file,
+		      text);
 }
 END_TEST
 
@@ -247,7 +258,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
 	tcase_add_loop_test(tc, test_senseless_text, 0, MK_ARRAY_SIZE(senseless));
-	tcase_add_loop_test(tc, test_containerd, 0, MK_ARRAY_SIZE(recorded_verbs));
+	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recordings));
 	tcase_add_loop_test(tc, test_names, 0, MK_ARRAY_SIZE(names));
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);

@@ -12,13 +12,13 @@ EXTRA=192.168.99.71 # node1's second address
 CGROUP=/$MK_LAB     # the pods' processes, in each hierarchy
 RUNTIME=            # runtime_up()
 
-# In node1's mount namespace: an empty /run/netns and /run/containerd, and cgroups as on this machine, which
+# In node1's mount namespace: /run/netns and what runtimes have in /run, empty, and cgroups as on this machine, which
 # the node's /sys hides.
 runtime_places()
 {
 	local name at type options rest
-	on node1 sh -c 'mkdir -p /run/containerd && mount -t tmpfs -o mode=755 containerd /run/containerd &&
-		mount -t tmpfs -o mode=755 netns /run/netns && mount -t tmpfs -o mode=755 cgroup /sys/fs/cgroup'
+	on node1 sh -c 'for at in /run/containerd /run/libpod /run/netns /run/runc /sys/fs/cgroup; do
+		mkdir -p "$at" && mount -t tmpfs -o mode=755 runtime "$at" || exit; done'
 	while read -r name at type options rest; do
 		on node1 sh -c "mkdir -p '$at' && mount -t '$type' -o '$options' '$name' '$at'"
 	done < <(grep -E '^[^ ]+ /sys/fs/cgroup(/[^ ]+)? cgroup2? ' /proc/self/mounts)
@@ -120,8 +120,7 @@ left()
 		echo "host ports"; bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports | jq -c ".[].key"
 		echo "addresses"; find /var/lib/monokube/ipam ! -name lock ! -path "*/released/*" | sort
 		echo "namespaces"; for name in $(ls /run/netns); do
-			! ip -n "$name" link show eth0 >/dev/null 2>&1 || echo "$name"; done
-		echo "results"; ls /var/lib/cni/results 2>/dev/null || true'
+			! ip -n "$name" link show eth0 >/dev/null 2>&1 || echo "$name"; done'
 }
 left_is() { expect_eq "what the node has of pods" "$1" "$(left)"; }
 nothing_left() { left_is "$LEFT_BEFORE"; }
