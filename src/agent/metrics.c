@@ -313,6 +313,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_api_up", "gauge", "resource", "1 while the API server is followed without an error.", has_api, api_count, offsetof(struct mk_reflector_stats, up)),
 	ROW("monokube_api_listed", "gauge", "resource", "1 once there was a complete list.", has_api, api_count, offsetof(struct mk_reflector_stats, listed)),
 	ROW("monokube_api_objects", "gauge", "resource", "Objects that the API server has.", has_api, api_count, offsetof(struct mk_reflector_stats, objects)),
+	ROW("monokube_api_undecodable", "gauge", "resource", "Objects whose newest version makes no sense to this agent; the log names them. What was known before stays in force.", has_api, api_count, offsetof(struct mk_reflector_stats, undecodable)),
 	ROW("monokube_api_lists_total", "counter", "resource", "Complete lists; more than one are relists.", has_api, api_count, offsetof(struct mk_reflector_stats, lists)),
 	ROW("monokube_api_watches_total", "counter", "resource", "Watches begun, streaming lists too.", has_api, api_count, offsetof(struct mk_reflector_stats, watches)),
 	ROW("monokube_api_events_total", "counter", "resource", "Events of watches, bookmarks too.", has_api, api_count, offsetof(struct mk_reflector_stats, events)),

@@ -4,6 +4,7 @@
 #ifndef MK_KUBE_BACKOFF_H
 #define MK_KUBE_BACKOFF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct mk_backoff {
@@ -15,6 +16,12 @@ struct mk_backoff {
  * of 64 bits, evenly spread). A server that says @retry_after_s (0: nothing) is waited for at least
  * so long, with up to a fifth on top; at most ten minutes, because it may be a mistake. */
 uint64_t mk_backoff_next(struct mk_backoff *backoff, uint64_t retry_after_s, uint64_t random);
+
+/* Has there been a failure since it worked? */
+static inline bool mk_backoff_waits(const struct mk_backoff *backoff)
+{
+	return backoff->next_ms != 0;
+}
 
 /* It worked. */
 void mk_backoff_reset(struct mk_backoff *backoff);

@@ -17,7 +17,8 @@
 #include "base/log.h"
 #include "kube/cluster_files.h"
 
-#define RETRY_MS 50
+#define RETRY_MS     50
+#define RETRY_MAX_MS 2000
 
 /* IN_CREATE alone is a link: a file that is being written says IN_CLOSE_WRITE in the end. */
 #define DIR_EVENTS                                                                               \
@@ -34,6 +35,7 @@ struct mk_cluster_dir {
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told, told_complete;
+	unsigned retry_ms; /* the last pause; 0: none */
 	char path[PATH_MAX], parent[PATH_MAX], name[NAME_MAX + 1];
 };
 
@@ -58,6 +60,16 @@ static int watch(struct mk_cluster_dir *dir, struct mk_error *err)
 }
 
 static void lose(struct mk_cluster_dir *dir);
+static void on_timer(uv_timer_t *timer);
+
+/* At once, then with growing pauses. A new entry of the parent directory is noticed at once. */
+static void retry(struct mk_cluster_dir *dir)
+{
+	uv_timer_start(&dir->timer, on_timer, dir->retry_ms, 0);
+	dir->retry_ms = dir->retry_ms ? dir->retry_ms * 2 : RETRY_MS;
+	if (dir->retry_ms > RETRY_MAX_MS)
+		dir->retry_ms = RETRY_MAX_MS;
+}
 
 static void tell_listed(struct mk_cluster_dir *dir)
 {
@@ -75,6 +87,7 @@ static void read_all(struct mk_cluster_dir *dir)
 	struct mk_error err = { 0 };
 
 	if (mk_cluster_files_mark_all(dir->files, &err) == 0) {
+		dir->retry_ms = 0;
 		mk_cluster_files_sync(dir->files);
 		return;
 	}
@@ -87,10 +100,11 @@ static void on_timer(uv_timer_t *timer)
 	struct mk_cluster_dir *dir = timer->data;
 
 	if (dir->watch < 0) {
-		if (watch(dir, NULL) < 0)
+		if (watch(dir, NULL) < 0) {
+			retry(dir);
 			return;
+		}
 		mk_log_info("the cluster directory '%s' is there again", dir->path);
-		uv_timer_stop(timer);
 		read_all(dir);
 	}
 	if (dir->watch >= 0)
@@ -107,7 +121,7 @@ static void lose(struct mk_cluster_dir *dir)
 			dir->path);
 	inotify_rm_watch(dir->inotify_fd, dir->watch);
 	dir->watch = -1;
-	uv_timer_start(&dir->timer, on_timer, 0, RETRY_MS);
+	retry(dir);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -148,8 +162,10 @@ static void on_event(struct mk_cluster_dir *dir, const struct inotify_event *eve
 	else if (event->wd == dir->watch)
 		on_dir_event(dir, event, batch);
 	else if (event->wd == dir->parent_watch && event->len > 0 &&
-		 strcmp(event->name, dir->name) == 0)
+		 strcmp(event->name, dir->name) == 0) {
+		dir->retry_ms = 0;
 		batch->lost = true;
+	}
 }
 
 /* All events that are there. What came together is applied together. */

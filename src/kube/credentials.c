@@ -102,12 +102,42 @@ static int refresh_secret(struct mk_secret *secret, struct mk_error *err)
 	return ret < 0 ? ret : 1;
 }
 
+/* Another server or user may be in it: what is open goes on with the former ones until it ends. */
+static int refresh_kubeconfig(struct mk_credentials *credentials, struct mk_error *err)
+{
+	const struct mk_credentials_source source = { .kubeconfig = credentials->kubeconfig,
+						      .context = credentials->context,
+						      .api_server = credentials->api_server };
+	struct mk_credentials fresh;
+	struct stat now;
+	int ret;
+
+	if (!credentials->kubeconfig)
+		return 0;
+	if (stat(credentials->kubeconfig, &now) < 0)
+		return mk_error_errno(err, errno, "cannot read '%s'", credentials->kubeconfig);
+	if (same_file(&now, &credentials->seen))
+		return 0;
+	ret = mk_credentials_load(&source, &fresh, err);
+	if (ret < 0) {
+		mk_credentials_release(&fresh);
+		return ret;
+	}
+	mk_credentials_release(credentials);
+	*credentials = fresh;
+	return 1;
+}
+
 int mk_credentials_refresh(struct mk_credentials *credentials, struct mk_error *err)
 {
 	struct mk_secret *secrets[] = { &credentials->authority, &credentials->certificate,
 					&credentials->key, &credentials->token };
-	int changed = 0, failed = 0;
+	int changed = refresh_kubeconfig(credentials, err), failed = 0;
 
+	if (changed < 0)
+		failed = changed;
+	if (changed < 0)
+		changed = 0;
 	for (size_t i = 0; i < MK_ARRAY_SIZE(secrets); i++) {
 		int ret = refresh_secret(secrets[i], err);
 
@@ -131,6 +161,9 @@ void mk_credentials_release(struct mk_credentials *credentials)
 	mk_secret_release(&credentials->token);
 	free(credentials->username);
 	wipe_text(credentials->password);
+	free(credentials->kubeconfig);
+	free(credentials->context);
+	free(credentials->api_server);
 	*credentials = (struct mk_credentials){ 0 };
 }
 
@@ -211,6 +244,30 @@ static int override_server(const char *api_server, struct mk_credentials *creden
 	return mk_api_server_check(copy, "--api-server", err);
 }
 
+static int copy_text(const char *text, char **copy, struct mk_error *err)
+{
+	*copy = text ? strdup(text) : NULL;
+	return text && !*copy ? mk_error_errno(err, ENOMEM, "credentials") : 0;
+}
+
+/* The file's state is that of before it is read: a change meanwhile is seen by the next look. A list of
+ * files is read once. */
+static int load_kubeconfig(const char *path, const struct mk_credentials_source *source,
+			   struct mk_credentials *credentials, struct mk_error *err)
+{
+	int ret = copy_text(path, &credentials->kubeconfig, err);
+
+	if (ret == 0)
+		ret = copy_text(source->context, &credentials->context, err);
+	if (ret == 0)
+		ret = copy_text(source->api_server, &credentials->api_server, err);
+	if (ret < 0)
+		return ret;
+	if (stat(path, &credentials->seen) < 0)
+		free(mk_steal_ptr(credentials->kubeconfig));
+	return mk_kubeconfig_load(path, source->context, credentials, err);
+}
+
 int mk_credentials_load(const struct mk_credentials_source *source,
 			struct mk_credentials *credentials, struct mk_error *err)
 {
@@ -221,7 +278,7 @@ int mk_credentials_load(const struct mk_credentials_source *source,
 	if (!kubeconfig || !*kubeconfig)
 		kubeconfig = getenv("KUBECONFIG");
 	if (kubeconfig && *kubeconfig)
-		ret = mk_kubeconfig_load(kubeconfig, source->context, credentials, err);
+		ret = load_kubeconfig(kubeconfig, source, credentials, err);
 	else
 		ret = load_in_cluster(source, credentials, err);
 	if (ret == 0 && source->api_server && *source->api_server)

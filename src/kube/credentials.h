@@ -31,6 +31,9 @@ struct mk_credentials {
 	struct mk_secret certificate, key; /* PEM, of the client */
 	struct mk_secret token;
 	char *username, *password;
+	/* what they were loaded from; @kubeconfig NULL: the service account */
+	char *kubeconfig, *context, *api_server;
+	struct stat seen; /* of the kubeconfig */
 };
 
 /* What to begin with: all may be NULL. */
@@ -46,7 +49,7 @@ mk_must_check int mk_credentials_load(const struct mk_credentials_source *source
 				      struct mk_credentials *credentials, struct mk_error *err);
 void mk_credentials_release(struct mk_credentials *credentials);
 
-/* Read again what changed. Returns 1 if something did, 0 if not. A file that cannot be read now
+/* Read again what changed, the kubeconfig included. Returns 1 if something did, 0 if not. A file that cannot be read now
  * leaves what was known before: the error says which, and everything else is up to date. */
 mk_must_check int mk_credentials_refresh(struct mk_credentials *credentials, struct mk_error *err);
 

@@ -19,11 +19,13 @@ struct entry {
 	UT_hash_handle hh;
 	struct version version;
 	unsigned int round; /* of the list that it was last seen in, or after */
+	bool unusable;
 	char key[]; /* namespace/name */
 };
 
 struct mk_known {
 	struct entry *entries;
+	size_t unusable;
 	unsigned int round;
 };
 
@@ -48,6 +50,11 @@ void mk_known_free(struct mk_known *known)
 size_t mk_known_count(const struct mk_known *known)
 {
 	return HASH_COUNT(known->entries);
+}
+
+size_t mk_known_unusable(const struct mk_known *known)
+{
+	return known->unusable;
 }
 
 void mk_known_begin(struct mk_known *known)
@@ -149,6 +156,28 @@ int mk_known_see(struct mk_known *known, const struct mk_object_head *head)
 	return 0;
 }
 
+static void set_usable(struct mk_known *known, struct entry *entry, bool usable)
+{
+	known->unusable -= entry->unusable;
+	entry->unusable = !usable;
+	known->unusable += entry->unusable;
+}
+
+void mk_known_set_usable(struct mk_known *known, const struct mk_object_head *head, bool usable)
+{
+	char key[KEY_CHARS];
+	struct entry *entry = find(known, key, make_key(head, key));
+
+	if (entry)
+		set_usable(known, entry, usable);
+}
+
+static void forget(struct mk_known *known, struct entry *entry)
+{
+	set_usable(known, entry, true);
+	HASH_DEL(known->entries, entry);
+}
+
 void mk_known_remove(struct mk_known *known, const struct mk_object_head *head)
 {
 	char key[KEY_CHARS];
@@ -156,7 +185,7 @@ void mk_known_remove(struct mk_known *known, const struct mk_object_head *head)
 
 	if (!entry)
 		return;
-	HASH_DEL(known->entries, entry);
+	forget(known, entry);
 	free(entry);
 }
 
@@ -170,7 +199,7 @@ void mk_known_sweep(struct mk_known *known,
 
 		if (entry->round == known->round)
 			continue;
-		HASH_DEL(known->entries, entry);
+		forget(known, entry);
 		*slash = '\0';
 		gone(ctx, entry->key, slash + 1);
 		free(entry);

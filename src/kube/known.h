@@ -23,6 +23,11 @@ void mk_known_begin(struct mk_known *known);
  * version of another uid is another object: a server restored from nothing counts from 1 again. */
 mk_must_check int mk_known_see(struct mk_known *known, const struct mk_object_head *head);
 
+/* Whether its newest version, seen last, could be used. */
+void mk_known_set_usable(struct mk_known *known, const struct mk_object_head *head, bool usable);
+/* Objects whose newest version cannot be used. */
+size_t mk_known_unusable(const struct mk_known *known);
+
 /* The object is gone. */
 void mk_known_remove(struct mk_known *known, const struct mk_object_head *head);
 

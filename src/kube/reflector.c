@@ -498,6 +498,7 @@ void mk_reflector_stats(const struct mk_reflector *reflector, struct mk_reflecto
 		.up = !*reflector->complaint && reflector->listed_once,
 		.listed = reflector->listed_once,
 		.objects = mk_known_count(reflector->known),
+		.undecodable = mk_known_unusable(reflector->known),
 		.lists = reflector->lists,
 		.watches = reflector->watches,
 		.events = reflector->events,

@@ -66,6 +66,7 @@ struct mk_reflector_stats {
 	bool followed; /* set by whoever has the reflector */
 	uint64_t up; /* 1: nothing is wrong */
 	uint64_t listed, objects; /* 1: there was a complete list; and what there is now */
+	uint64_t undecodable; /* ... of them, those whose newest version makes no sense */
 	uint64_t lists, watches, events, failures; /* since the start */
 	uint64_t contact_unix_ms; /* when something last came from the server, or the start */
 };

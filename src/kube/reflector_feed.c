@@ -53,7 +53,11 @@ static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_
 	ret = mk_known_see(reflector->known, head);
 	if (ret < 0)
 		return mk_error_errno(err, ENOMEM, "one more object");
-	if (ret == 0 && apply(reflector, object, head, &why) < 0) {
+	if (ret > 0)
+		return 0;
+	ret = apply(reflector, object, head, &why);
+	mk_known_set_usable(reflector->known, head, ret == 0);
+	if (ret < 0) {
 		mk_reflector_printable(why.text);
 		mk_log_warn("left out: %s", why.text);
 	}

@@ -73,7 +73,8 @@ static json_object *body_of_count(const struct mk_event *event)
 	return body;
 }
 
-/* The kubelet's Events name the Node as uid too: `kubectl describe node` finds them by that. */
+/* A Node has no namespace: its Events are in `default`. The kubelet's have the Node's name as uid, by which
+ * `kubectl describe node` finds them. */
 static json_object *body_of_event(const struct mk_report *report, const struct mk_event *event)
 {
 	json_object *body = body_of_count(event), *metadata = json_object_new_object();
@@ -97,6 +98,8 @@ static json_object *body_of_event(const struct mk_report *report, const struct m
 	add_text(body, "reason", event->reason);
 	add_text(body, "message", event->message);
 	add_text(body, "firstTimestamp", first);
+	add_text(body, "reportingComponent", "monokube");
+	add_text(body, "reportingInstance", report->node_name);
 	return body;
 }
 
@@ -257,6 +260,8 @@ void mk_report_event(struct mk_report *report, bool warning, const char *reason,
 		return; /* out of memory: an Event is not what is missed then */
 	event->count++;
 	event->last = time(NULL);
+	if (mk_backoff_waits(&report->events.backoff))
+		return; /* the pause is the server's, not one of each Event */
 	if (!uv_is_active((uv_handle_t *)&report->events.timer) || event->count == 1)
 		plan(report, 0);
 }

@@ -291,6 +291,32 @@ static void gone(void *ctx, const char *namespace_, const char *name)
 		 namespace_, name);
 }
 
+/* Whose newest version makes no sense is counted, until there is another one or none. */
+START_TEST(test_unusable)
+{
+	struct mk_known *known = mk_known_new();
+	struct mk_object_head a = head("a", UID_A, "7"), b = head("b", UID_B, "8");
+
+	mk_known_begin(known);
+	ck_assert_int_eq(mk_known_see(known, &a), 0);
+	ck_assert_int_eq(mk_known_see(known, &b), 0);
+	mk_known_set_usable(known, &a, false);
+	mk_known_set_usable(known, &a, false);
+	mk_known_set_usable(known, &b, false);
+	ck_assert_uint_eq(mk_known_unusable(known), 2);
+	mk_known_set_usable(known, &a, true);
+	ck_assert_uint_eq(mk_known_unusable(known), 1);
+	mk_known_set_usable(known, &a, false);
+	mk_known_remove(known, &a);
+	ck_assert_uint_eq(mk_known_unusable(known), 1);
+	mk_known_begin(known);
+	forgotten[0] = '\0';
+	mk_known_sweep(known, gone, NULL);
+	ck_assert_uint_eq(mk_known_unusable(known), 0);
+	mk_known_free(known);
+}
+END_TEST
+
 START_TEST(test_known)
 {
 	struct mk_known *known = mk_known_new();
@@ -333,6 +359,7 @@ int main(void)
 	tcase_add_test(tcase, test_refresh);
 	tcase_add_test(tcase, test_backoff);
 	tcase_add_test(tcase, test_retry_after);
+	tcase_add_test(tcase, test_unusable);
 	tcase_add_test(tcase, test_known);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

@@ -100,6 +100,7 @@ static void fill_api(void)
 		.up = 1,
 		.listed = 1,
 		.objects = 12,
+		.undecodable = 2,
 		.lists = 2,
 		.watches = 3,
 		.events = 400,
@@ -166,6 +167,7 @@ static const struct {
 			   "monokube_network_programming_duration_seconds_sum 0.3\n"
 			   "monokube_network_programming_duration_seconds_count 1\n" },
 	{ MK_METRICS_NODE, "monokube_api_up{resource=\"Services\"} 1\n" },
+	{ MK_METRICS_NODE, "monokube_api_undecodable{resource=\"Services\"} 2\n" },
 	{ MK_METRICS_NODE, "monokube_api_events_total{resource=\"Services\"} 400\n" },
 	{ MK_METRICS_NODE, "monokube_api_last_contact_timestamp_seconds{resource=\"Services\"} "
 			   "1732206317.25\n" },

@@ -9,7 +9,7 @@
  * FILE always holds the model, one sorted line per Node and Service, in the words that the
  * stand-in's dump.py has for what should be there. Standard output tells what happened: `listed`,
  * `changed NAMESPACE/NAME`, `gone NAMESPACE/NAME`, `node NAME`, `cidrs RANGES`. SIGUSR1: the
- * datapath is ready. SIGUSR2: an Event. --bare: no FILE after the first list, to measure. */
+ * datapath is ready. SIGUSR2: an Event. SIGHUP: an Event, each time another. --bare: no FILE after the first list, to measure. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -35,7 +35,8 @@ static struct {
 	struct mk_kube *kube;
 	const char *dump;
 	uv_idle_t dirty;
-	uv_signal_t signals[4];
+	uv_signal_t signals[5];
+	unsigned int hangups;
 	uint64_t changes;
 	bool bare, started, listed;
 	uint64_t started_ns;
@@ -219,12 +220,23 @@ static void close_all(uv_handle_t *handle, void *ctx)
 		uv_close(handle, NULL);
 }
 
+static void another_event(void)
+{
+	char message[64];
+
+	snprintf(message, sizeof(message), "hangup %u", ++fx.hangups);
+	mk_kube_event(fx.kube, false, "Hangup", message);
+	printf("%s\n", message);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
 	if (number == SIGUSR1) {
 		mk_kube_ready(fx.kube);
 	} else if (number == SIGUSR2) {
 		mk_kube_event(fx.kube, true, "TableFull", "the table \"services\" is full");
+	} else if (number == SIGHUP) {
+		another_event();
 	} else {
 		mk_kube_stop(fx.kube);
 		fx.kube = NULL;
@@ -321,7 +333,7 @@ static void read_arguments(int argc, char **argv, struct settings *settings)
 
 int main(int argc, char **argv)
 {
-	static const int numbers[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGINT };
+	static const int numbers[] = { SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT };
 	struct settings settings = { .timing = mk_reflector_timing_default,
 				     .limits = mk_http_limits_default };
 	struct mk_model_listener listener = { .node_changed = node_changed,

@@ -8,6 +8,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from harness import TMP, TOKEN, Follow, Server, Wrong, expect, run, wait  # noqa: E402
+from objects import add_service  # noqa: E402
 from standin import pki  # noqa: E402
 
 
@@ -102,6 +103,25 @@ def token_rotates():
     write("account/token", "secret-token-three")
     client.logs("following the API server again")
     server.patch("/api/v1/namespaces/shop/services/web", {"spec": {"type": "NodePort"}})
+    client.converged()
+
+
+def kubeconfig_changes():
+    """a kubeconfig with another token, then one that is broken, then right again: no restart"""
+    server = Server()
+    server.settings(tokens=[TOKEN, "secret-token-one-b"])
+    arguments = config(server, authority(server), "token: secret-token-one-b")
+    client = start(server, arguments + ["--watch-s", "1"]).listed()
+    server.settings(tokens=[TOKEN, "secret-token-two"])
+    client.logs("HTTP status 401: Unauthorized")
+    config(server, authority(server), "token: secret-token-two")
+    client.logs("changed, read again")
+    client.logs("following the API server again")
+    add_service(server, "new")
+    client.converged()
+    write("kubeconfig", "clusters: [\n")
+    client.logs("going on with what was read before")
+    add_service(server, "newer")
     client.converged()
 
 
@@ -218,7 +238,7 @@ def environment():
     start(server, [], env={"KUBECONFIG": ":".join((path("missing"), path("first"), path("kubeconfig")))}).listed()
 
 
-TESTS = [in_cluster, override, token_rotates, token_vanishes, token_file, unknown_authority, wrong_name, expired, insecure,
+TESTS = [in_cluster, override, token_rotates, kubeconfig_changes, token_vanishes, token_file, unknown_authority, wrong_name, expired, insecure,
          client_certificate, plugins, nothing, environment]
 
 if __name__ == "__main__":

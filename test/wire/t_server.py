@@ -153,6 +153,39 @@ def events():
     expect("Events sent", len([e for e in server.log() if e["method"] == "POST"]), 1)
 
 
+def other_events():
+    """a server that takes no Event: its pauses grow, however many others come"""
+    server = Server()
+    server.faults({"match": {"method": "POST"}, "status": 503, "times": 1000})
+    client = Follow(server, "--node", "worker-1").listed()
+
+    def posts():
+        return [e["time"] for e in server.log() if e["method"] == "POST"]
+    client.process.send_signal(signal.SIGUSR2)
+    wait("the third attempt", lambda: len(posts()) == 3)
+    for number in range(1, 6):
+        client.process.send_signal(signal.SIGHUP)
+        wait("Event %d" % number, lambda: "hangup %d" % number in client.lines)
+    wait("the fourth attempt", lambda: len(posts()) >= 4)
+    if posts()[3] - posts()[2] < 1.9:  # the third pause is 2 to 4 s
+        raise Wrong("the fourth attempt comes after %.1f s" % (posts()[3] - posts()[2]))
+    server.faults()
+    wait("all six", lambda: len(server.done("GET", "/api/v1/events")["items"]) == 6)
+
+
+def where_an_operator_looks():
+    """Events as `kubectl describe node` asks for them, in the namespace of `kubectl get events`"""
+    server = Server()
+    client = Follow(server, "--node", "worker-1").listed()
+    client.process.send_signal(signal.SIGUSR2)
+    described = "/api/v1/events?fieldSelector=" + urllib.parse.quote(
+        "involvedObject.name=worker-1,involvedObject.namespace=,involvedObject.kind=Node,involvedObject.uid=worker-1")
+    event = wait("the Event of the Node", lambda: server.done("GET", described)["items"])[0]
+    expect("namespace", event["metadata"]["namespace"], "default")
+    expect("who reports", (event["reportingComponent"], event["reportingInstance"], event["source"]["component"]),
+           ("monokube", "worker-1", "monokube"))
+
+
 # ---- the stand-in itself
 
 
@@ -263,7 +296,7 @@ def older_slices():
 
 
 TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition,
-         ready_refused, events, told_before_bookmark, what_kube_proxy_asks, become,
+         ready_refused, events, other_events, where_an_operator_looks, told_before_bookmark, what_kube_proxy_asks, become,
          older_slices]
 
 if __name__ == "__main__":
