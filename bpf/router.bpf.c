@@ -380,9 +380,15 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 	return bpf_skb_store_bytes(skb, MK_L3_OFF, &headers, sizeof(headers), 0) ? -1 : 0;
 }
 
-/* Returns 1, and this CPU has sent one error more. */
-static __always_inline int may_send_error(void)
+static __always_inline int is_about_mtu(const struct chain_ctx *ctx)
 {
+	return ctx->icmp_type == ICMP_DEST_UNREACH && ctx->icmp_code == ICMP_FRAG_NEEDED;
+}
+
+/* Returns 1, and this CPU has sent one error more. */
+static __always_inline int may_send_error(const struct chain_ctx *ctx)
+{
+	__u64 burst = is_about_mtu(ctx) ? MK_ERROR_BURST_MTU : MK_ERROR_BURST;
 	__u64 now_ns = bpf_ktime_get_ns(), *paid_ns;
 	const __u32 zero = 0;
 
@@ -391,7 +397,7 @@ static __always_inline int may_send_error(void)
 		return 0;
 	if (*paid_ns < now_ns)
 		*paid_ns = now_ns;
-	if (*paid_ns - now_ns >= MK_ERROR_BURST * MK_ERROR_NS)
+	if (*paid_ns - now_ns >= burst * MK_ERROR_NS)
 		return 0;
 	*paid_ns += MK_ERROR_NS;
 	return 1;
@@ -433,7 +439,7 @@ int error(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (!is_single_host(&pkt.tuple.saddr, ctx.hook))
 		return drop(skb, ctx.hook, reason, &pkt.tuple);
-	if (!may_send_error())
+	if (!may_send_error(&ctx))
 		return drop(skb, ctx.hook, MK_DROP_ERROR_LIMIT, &pkt.tuple);
 	drop(skb, ctx.hook, reason, &pkt.tuple);
 	next.hook = ctx.hook;

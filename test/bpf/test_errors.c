@@ -240,6 +240,24 @@ START_TEST(test_limit)
 }
 END_TEST
 
+/* A flood of packets that are refused must not break path MTU discovery. */
+START_TEST(test_limit_leaves_path_mtu)
+{
+	struct frame_options big = { .payload_bytes = 1472, .fragment = DF };
+	struct frame refused = frame_make("udp 203.0.113.10:40000 > 198.51.100.7:9", NULL), out;
+	struct frame too_big = frame_make("udp 10.244.1.2:40000 > 10.244.2.7:53", &big);
+
+	fixture_vip("198.51.100.7");
+	fixture_room(FIXTURE_ROOM); /* all packets come by one CPU */
+	for (int i = 0; i < 500; i++)
+		fixture_send(MK_HOOK_UPLINK, &refused, &out);
+	for (int i = 0; i < MK_ERROR_BURST_MTU - MK_ERROR_BURST; i++)
+		fixture_expect("too big", MK_HOOK_POD, &too_big, TO_POD,
+			       "icmp-error 10.244.1.254 > 10.244.1.2 3/4 [udp 10.244.1.2:40000 > "
+			       "10.244.2.7:53]");
+}
+END_TEST
+
 static const struct {
 	const char *name;
 	enum mk_hook hook;
@@ -338,5 +356,6 @@ BPF_SUITE("ICMP errors")
 	tcase_add_loop_test(tcase, test_no_pod, 0, ROWS(nobodys));
 	tcase_add_test(tcase, test_no_pod_behind_service);
 	tcase_add_test(tcase, test_limit);
+	tcase_add_test(tcase, test_limit_leaves_path_mtu);
 	tcase_add_loop_test(tcase, test_source_of_error, 0, ROWS(senders));
 }
