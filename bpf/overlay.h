@@ -17,25 +17,36 @@ static __always_inline int is_overlay_carrier(const struct packet *pkt)
 
 /* VXLAN's header (RFC 7348), and what of the frame inside says who sends it. */
 struct carried {
-	__u8 vxlan[8];
+	__u32 flags;
+	__be32 vni; /* the first 24 bits */
 	struct ethhdr eth;
 	struct iphdr ip;
 } __attribute__((packed));
 
-/* May node @peer send what the carrier @pkt carries? Cluster addresses are of the node that has them; others, which it
- * may forward, are not known. A later fragment's first one was asked about. */
-static __always_inline int may_carry(struct __sk_buff *skb, const struct packet *pkt,
-				     const struct mk_peer *peer)
+/* Returns 0, or -1: the carrier @pkt is too short for a VXLAN header, or begins in a fragment that hides who sends it.
+ * A whole one with a shorter frame is left to the device. */
+static __always_inline int read_carried(struct __sk_buff *skb, const struct packet *pkt,
+					struct carried *inner)
 {
-	struct carried inner;
+	__u32 at = pkt->l4_off + sizeof(struct udphdr);
+
+	if (bpf_skb_load_bytes(skb, at, inner, sizeof(*inner)) == 0)
+		return 0;
+	if (pkt->fragment)
+		return -1;
+	return bpf_skb_load_bytes(skb, at, inner, offsetof(struct carried, eth)) ? -1 : 0;
+}
+
+/* May node @peer send @inner? Cluster addresses are of the node that has them; others, which it may forward, are not
+ * known. */
+static __always_inline int may_carry(const struct carried *inner, const struct mk_peer *peer)
+{
 	struct mk_addr source;
 	struct mk_route route;
 
-	if (pkt->fragment == MK_LATER_FRAGMENT ||
-	    bpf_skb_load_bytes(skb, pkt->l4_off + sizeof(struct udphdr), &inner, sizeof(inner)) ||
-	    inner.eth.h_proto != bpf_htons(ETH_P_IP))
+	if (inner->eth.h_proto != bpf_htons(ETH_P_IP))
 		return 1; /* the device, and ilb_overlay, judge it */
-	source.word[0] = inner.ip.saddr;
+	source.word[0] = inner->ip.saddr;
 	if (!is_pod_range(&source) && !is_vtep_range(&source))
 		return 1;
 	return route_find(&source, &route) == 0 && route.type == MK_ROUTE_OVERLAY &&
@@ -43,16 +54,22 @@ static __always_inline int may_carry(struct __sk_buff *skb, const struct packet 
 	       *(__u16 *)(route.vtep_mac + 4) == *(const __u16 *)(peer->vtep_mac + 4);
 }
 
-/* The carrier @pkt is for this host: may it be unpacked here? Until the agent has read all Nodes, any. */
+/* The carrier @pkt is for this host: may it be unpacked here? Until the agent has read all Nodes, any. A later
+ * fragment's first one was asked about. Packets of another VNI are for another device of this host. */
 static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
 {
 	const struct mk_runtime *settings = runtime_settings();
+	struct carried inner = { 0 };
 	const struct mk_peer *peer;
 
-	if (!settings || !settings->peers_known)
+	if (!settings || !settings->peers_known || pkt->fragment == MK_LATER_FRAGMENT)
+		return 1;
+	if (read_carried(skb, pkt, &inner))
+		return 0;
+	if (bpf_ntohl(inner.vni) >> 8 != MK_VXLAN_VNI)
 		return 1;
 	peer = bpf_map_lookup_elem(&peers, &pkt->tuple.saddr);
-	return peer && may_carry(skb, pkt, peer);
+	return peer && may_carry(&inner, peer);
 }
 
 #endif

@@ -361,6 +361,8 @@ static inline __u32 mk_node_number(const struct mk_addr *addr, const struct mk_a
 	return (mk_addr_low_bits(addr) & ~mk_addr_low_bits(cluster_mask)) >> pod_host_bits;
 }
 
+#define MK_VXLAN_VNI 1 /* of the overlay */
+
 /* Map peers, by address: the other nodes' addresses, from which their overlay packets come. Since version 7 of the
  * tables. */
 struct mk_peer {

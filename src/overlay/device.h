@@ -4,10 +4,10 @@
 #ifndef MK_OVERLAY_DEVICE_H
 #define MK_OVERLAY_DEVICE_H
 
+#include "monokube/abi.h"
 #include "base/netlink.h"
 #include "config/addresses.h"
 
-#define MK_VXLAN_VNI		1
 #define MK_HOST_PEER_MTU_BYTES	65535 /* the most that a veth takes */
 #define MK_VXLAN_OVERHEAD_BYTES 50 /* outer IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14 */
 

@@ -162,7 +162,14 @@ static const struct {
 	  "10.244.77.1:40000 > 10.244.1.3:53", DROPPED },
 };
 
-enum { VXLAN_BYTES = 8, INNER_OFFSET = 14 + 20 + 8 + VXLAN_BYTES };
+enum { VXLAN_BYTES = 8, VXLAN_OFFSET = 14 + 20 + 8, INNER_OFFSET = VXLAN_OFFSET + VXLAN_BYTES };
+
+static void put_vni(struct frame *frame, uint8_t vni)
+{
+	const uint8_t header[VXLAN_BYTES] = { 0x08, [6] = vni };
+
+	memcpy(frame->byte + VXLAN_OFFSET, header, sizeof(header));
+}
 
 static struct frame carrier(const char *outer, const char *inner)
 {
@@ -175,6 +182,7 @@ static struct frame carrier(const char *outer, const char *inner)
 	with.payload_bytes = (uint16_t)(VXLAN_BYTES + carried.length);
 	snprintf(flow, sizeof(flow), "udp %s", outer);
 	frame = frame_make(flow, &with);
+	put_vni(&frame, MK_VXLAN_VNI);
 	memcpy(frame.byte + INNER_OFFSET, carried.byte, carried.length);
 	return frame;
 }
@@ -209,6 +217,44 @@ START_TEST(test_carrier_before_nodes_are_known)
 	in = carrier("192.168.99.200:40000 > 192.168.99.11:4789", carriers[0].inner);
 	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* The host may have VXLAN devices of its own on the same port: their packets are not the overlay's. */
+START_TEST(test_carrier_of_another_vni)
+{
+	struct frame out, in = carrier("192.168.99.200:40000 > 192.168.99.11:4789",
+				       "10.0.0.7:40000 > 10.0.0.3:53");
+
+	know_nodes();
+	put_vni(&in, MK_VXLAN_VNI + 1);
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	uint16_t fragment, payload_bytes;
+	enum where where;
+} short_carriers[] = {
+	{ "whole, with a frame that is not IP", 0, VXLAN_BYTES + 14 + 8, TO_HOST },
+	{ "whole, without a VXLAN header", 0, 4, DROPPED },
+	{ "a first fragment that hides the address inside", MF, VXLAN_BYTES + 14 + 10, DROPPED },
+	{ "a first fragment that hides all", MF, 8, DROPPED },
+};
+
+START_TEST(test_short_carrier)
+{
+	const struct frame_options with = { .fragment = short_carriers[_i].fragment,
+					    .payload_bytes = short_carriers[_i].payload_bytes };
+	struct frame out, in = frame_make("udp 192.168.99.12:40000 > 192.168.99.11:4789", &with);
+
+	know_nodes();
+	if (with.payload_bytes >= VXLAN_BYTES)
+		put_vni(&in, MK_VXLAN_VNI);
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == short_carriers[_i].where, "%s",
+		      short_carriers[_i].name);
 }
 END_TEST
 
@@ -345,6 +391,8 @@ BPF_SUITE("packets from outside")
 	tcase_add_test(tcase, test_source_of_fragment);
 	tcase_add_loop_test(tcase, test_carrier, 0, ROWS(carriers));
 	tcase_add_test(tcase, test_carrier_before_nodes_are_known);
+	tcase_add_test(tcase, test_carrier_of_another_vni);
+	tcase_add_loop_test(tcase, test_short_carrier, 0, ROWS(short_carriers));
 	tcase_add_test(tcase, test_carriers_port_of_service);
 	tcase_add_loop_test(tcase, test_options, 0, ROWS(ip_options));
 	tcase_add_test(tcase, test_answer_by_the_host);
