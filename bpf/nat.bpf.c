@@ -45,11 +45,25 @@ static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx
 	return 0;
 }
 
-/* Can no host outside have this address? Pods and nodes speak from the cluster's ranges by the overlay
- * alone. On the way to a Service no packet meets the kernel's own checks of its source. */
+/* Pods and nodes speak from the cluster's ranges by the overlay alone. Where a network outside has addresses in there,
+ * too, the agent has reported that, and only addresses of pods and nodes count. */
+static __always_inline int is_of_cluster(const struct mk_addr *addr)
+{
+	const struct mk_runtime *settings;
+	struct mk_route route;
+
+	if (!is_pod_range(addr) && !is_vtep_range(addr))
+		return 0;
+	settings = runtime_settings();
+	return !settings || !settings->ranges_shared || route_find(addr, &route) ||
+	       route.type != MK_ROUTE_DROP;
+}
+
+/* Can no host outside have this address? On the way to a Service no packet meets the kernel's own checks of its
+ * source. */
 static __always_inline int is_martian_source(const struct mk_addr *addr)
 {
-	return is_pod_range(addr) || is_vtep_range(addr) || is_masquerade_addr(addr) ||
+	return is_of_cluster(addr) || is_masquerade_addr(addr) ||
 	       mk_addr_first_byte(addr) == 0 || mk_addr_is_loopback(addr) ||
 	       mk_addr_is_multicast(addr) || addr->word[0] == bpf_htonl(0xffffffff);
 }

@@ -421,8 +421,9 @@ struct mk_runtime {
 			     * its address (externalTrafficPolicy Local) */
 	__u8 frontends_gone; /* some connection may have been opened by a frontend that is gone */
 	__u8 watched; /* program `watch` has the router's slot: packets for local pods go there, too */
-	__u8 peers_known; /* map peers has all nodes: nobody else's overlay packets count. Since version 7 of the
-			   * tables */
+	/* Both since version 7 of the tables. Map peers has all nodes: nobody else's overlay packets count. */
+	__u8 peers_known : 1;
+	__u8 ranges_shared : 1; /* hosts outside have addresses in the cluster's ranges, too */
 	__u32 host_ports; /* map host_ports is not empty */
 	/* all NodePorts that the host may ask at a loopback address are from here to there; highest 0: none */
 	__u16 localhost_port_min, localhost_port_max;

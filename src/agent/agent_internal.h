@@ -182,6 +182,7 @@ struct mk_agent {
 	struct agent_health *health;
 	struct agent_node node;
 	struct mk_networks networks; /* the host's, as read last */
+	bool ranges_shared; /* one of them overlaps vtepCidr or clusterCidr, and the node is at work */
 	struct mk_overlay_plan plan;
 	struct mk_service_cidr *service_cidrs; /* as the source says */
 	struct mk_cidr *service_ranges; /* those of them that can be used; room for all */

@@ -40,6 +40,8 @@ int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err)
 		.set_localhost_ports = agent->localhost_ports.told,
 		.localhost_port_min = agent->localhost_ports.min,
 		.localhost_port_max = agent->localhost_ports.max,
+		.set_ranges_shared = true,
+		.ranges_shared = agent->ranges_shared,
 	};
 
 	return mk_datapath_sync_runtime(agent->datapath, &change, err);

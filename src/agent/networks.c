@@ -44,7 +44,8 @@ static void report(struct mk_agent *agent, enum mk_overlap overlap, const struct
 		mk_log_warn("%s", mk_error_text(why));
 }
 
-/* A node that is at work goes on: to take its network away would be worse than the overlap. */
+/* A node that is at work goes on: to take its network away would be worse than the overlap. Its programs then take
+ * packets from that network, too. */
 int mk_agent_check_networks(struct mk_agent *agent, const struct mk_addresses *addresses,
 			    struct mk_error *err)
 {
@@ -67,6 +68,7 @@ int mk_agent_check_networks(struct mk_agent *agent, const struct mk_addresses *a
 		ret = -EINVAL;
 	} else if (ret == 0) {
 		report(agent, overlap, &why);
+		agent->ranges_shared = overlap != MK_OVERLAP_NONE;
 	}
 	return ret;
 }

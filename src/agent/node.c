@@ -374,6 +374,14 @@ static int fill_peers(struct mk_agent *agent, struct mk_error *err)
 				      &agent->writes, err);
 }
 
+static int tell_ranges_shared(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = mk_agent_sync_runtime(agent, err);
+
+	agent->writes += ret > 0;
+	return ret < 0 ? ret : 0;
+}
+
 /* Where Service addresses come from, as a whole: one route each instead of one per Service. */
 static int take_service_ranges(struct mk_agent *agent, struct mk_error *err)
 {
@@ -464,6 +472,8 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		ret = fill_routes(agent, err);
 	if (ret == 0)
 		ret = fill_peers(agent, err);
+	if (ret == 0)
+		ret = tell_ranges_shared(agent, err);
 	agent->node_waits = ret == MK_WAIT;
 	/* once loaded, a Node object that went away changes nothing */
 	if (ret == 0 || (ret == MK_WAIT && agent->datapath)) {

@@ -41,6 +41,8 @@ static int change_locked(const struct mk_table *table, const struct mk_runtime_c
 		wanted.host_ports = change->host_ports;
 	if (change->set_peers_known)
 		wanted.peers_known = change->peers_known;
+	if (change->set_ranges_shared)
+		wanted.ranges_shared = change->ranges_shared;
 	if (change->set_localhost_ports)
 		widen(&wanted, change);
 	if (memcmp(&now, &wanted, sizeof(now)) == 0)

@@ -16,6 +16,7 @@ struct mk_runtime_change {
 	bool set_watched, watched;
 	bool set_host_ports, host_ports;
 	bool set_peers_known, peers_known;
+	bool set_ranges_shared, ranges_shared;
 	/* what is there is widened, or with a highest of 0 forgotten */
 	bool set_localhost_ports;
 	uint16_t localhost_port_min, localhost_port_max;

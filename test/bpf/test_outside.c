@@ -119,6 +119,34 @@ START_TEST(test_source)
 }
 END_TEST
 
+static const struct {
+	const char *name, *source;
+	bool passes;
+} shared[] = {
+	{ "a host of a network inside the overlay's range", "10.18.77.2", true },
+	{ "a host of a network inside the cluster's range", "10.244.200.1", true },
+	{ "a pod of this node, though ranges are shared", "10.244.1.2", false },
+	{ "a pod of another node, though ranges are shared", "10.244.2.7", false },
+	{ "another node's overlay address, though ranges are shared", "10.18.0.2", false },
+	{ "this node's overlay address, though ranges are shared", "10.18.0.1", false },
+};
+
+/* The node is at work in a network that overlaps: the agent reports that, and the node does not lose it. */
+START_TEST(test_source_in_shared_range)
+{
+	const struct mk_runtime runtime = { .ranges_shared = 1 };
+	char flow[128];
+	struct frame in, out;
+
+	snprintf(flow, sizeof(flow), "udp %s:40000 > 192.168.99.11:22", shared[_i].source);
+	in = frame_make(flow, &(struct frame_options){ .payload_bytes = 16 });
+	fixture_runtime(&runtime);
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) ==
+			      (shared[_i].passes ? TO_HOST : DROPPED),
+		      "%s", shared[_i].name);
+}
+END_TEST
+
 START_TEST(test_source_of_fragment)
 {
 	struct frame_options options = { .payload_bytes = 16, .fragment = MF };
@@ -388,6 +416,7 @@ BPF_SUITE("packets from outside")
 	tcase_add_loop_test(tcase, test_receiver, 0, ROWS(receivers));
 	tcase_add_test(tcase, test_receiver_of_fragment);
 	tcase_add_loop_test(tcase, test_source, 0, ROWS(sources));
+	tcase_add_loop_test(tcase, test_source_in_shared_range, 0, ROWS(shared));
 	tcase_add_test(tcase, test_source_of_fragment);
 	tcase_add_loop_test(tcase, test_carrier, 0, ROWS(carriers));
 	tcase_add_test(tcase, test_carrier_before_nodes_are_known);

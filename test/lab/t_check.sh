@@ -97,6 +97,21 @@ network_inside_comes()
 	expect_line networks '^ok '
 }
 
+# The LAN is inside: nobody there is a stranger to a node that is at work.
+lan_inside_comes()
+{
+	local start
+	start=$(log_size)
+	on node1 ip addr add 10.18.77.1/24 dev eth0
+	on world ip addr add 10.18.77.2/24 dev eth0
+	wait_for 10 logged "$start" "^warn vtepCidr '10\.18\.0\.0/16' overlaps the host's address 10\.18\.77\.1 on eth0"
+	wait_for 10 answers_lan
+	on world ip addr del 10.18.77.2/24 dev eth0
+	on node1 ip addr del 10.18.77.1/24 dev eth0
+	expect_line networks '^ok '
+}
+answers_lan() { on world curl -s --noproxy '*' --max-time 1 --interface 10.18.77.2 http://10.18.77.1:10256/livez; }
+
 # node1's VTEP address would be that of its default gateway.
 gateway_inside()
 {
@@ -195,6 +210,7 @@ check "a path that carries less" small_path
 check "no node answers a ping" silent_node
 check "a firewall that rejects VXLAN and lets pings in" firewall_rejects_vxlan
 check "a network inside vtepCidr comes while the node is at work" network_inside_comes
+check "the LAN is inside vtepCidr while the node is at work: the node answers there" lan_inside_comes
 check "vtepCidr has the default gateway inside: the agent refuses, status and check say why" gateway_inside
 check "strict reverse path filter" path_filter
 check "kube-proxy's rules in iptables, of either kind" legacy_kube_proxy
