@@ -63,9 +63,9 @@ static __always_inline int is_of_cluster(const struct mk_addr *addr)
  * source. */
 static __always_inline int is_martian_source(const struct mk_addr *addr)
 {
-	return is_of_cluster(addr) || is_masquerade_addr(addr) ||
-	       mk_addr_first_byte(addr) == 0 || mk_addr_is_loopback(addr) ||
-	       mk_addr_is_multicast(addr) || addr->word[0] == bpf_htonl(0xffffffff);
+	return is_of_cluster(addr) || is_masquerade_addr(addr) || mk_addr_first_byte(addr) == 0 ||
+	       mk_addr_is_loopback(addr) || mk_addr_is_multicast(addr) ||
+	       addr->word[0] == bpf_htonl(0xffffffff);
 }
 
 static __always_inline int is_for_this_host(const struct packet *pkt)

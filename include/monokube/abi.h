@@ -524,10 +524,11 @@ enum mk_drop_reason {
 
 /* Map error_budget, per CPU, one entry: CLOCK_MONOTONIC in ns at which the ICMP errors sent so far are paid for. Each
  * costs MK_ERROR_NS, and MK_ERROR_BURST may be sent in advance: the kernel's own limits (icmp_msgs_per_sec,
- * icmp_msgs_burst). */
+ * icmp_msgs_burst). A flood of the others must not suppress "fragmentation needed", which may be sent farther in
+ * advance. */
 #define MK_ERROR_NS	   1000000ULL
 #define MK_ERROR_BURST	   50
-#define MK_ERROR_BURST_MTU 60 /* "fragmentation needed", which a flood of the others must not suppress */
+#define MK_ERROR_BURST_MTU 60
 
 /* Map drops: per-CPU array, index = reason * MK_HOOK_COUNT + hook. */
 struct mk_drop_counter {
