@@ -19,7 +19,19 @@ struct reading {
 	const char *vxlan_name;
 	const struct mk_ip *vtep;
 	struct mk_error *err;
+	int ifindex; /* of the device that was asked about last: thousands of routes may have one */
+	char device[IF_NAMESIZE];
 };
+
+static const char *device_name(struct reading *reading, int ifindex)
+{
+	if (ifindex == reading->ifindex)
+		return reading->device;
+	reading->ifindex = ifindex;
+	if (!if_indextoname((unsigned int)ifindex, reading->device))
+		*reading->device = '\0';
+	return reading->device;
+}
 
 int mk_networks_add(struct mk_networks *networks, enum mk_network_kind kind,
 		    const struct mk_cidr *cidr, const char *name, struct mk_error *err)
@@ -44,13 +56,13 @@ static bool is_ours(const struct reading *reading, const char *device)
 
 static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
 {
-	const struct reading *reading = ctx;
+	struct reading *reading = ctx;
 	const struct mk_cidr host = { addr->ip, 32 };
-	char device[IF_NAMESIZE] = "";
+	const char *device;
 
 	if (ntohl(addr->ip.v4.s_addr) >> 24 == LOOPBACK_NET)
 		return 0;
-	if_indextoname((unsigned int)ifindex, device);
+	device = device_name(reading, ifindex);
 	if (!is_ours(reading, device))
 		return mk_networks_add(reading->networks, MK_NET_ADDRESS, &host, device,
 				       reading->err);
@@ -61,12 +73,11 @@ static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
 
 static int see_route(void *ctx, const struct mk_nl_route *route)
 {
-	const struct reading *reading = ctx;
+	struct reading *reading = ctx;
 	bool routed = route->gateway.family != AF_UNSPEC;
 	const struct mk_cidr gateway = { route->gateway, 32 };
-	char device[IF_NAMESIZE] = "";
+	const char *device = device_name(reading, route->ifindex);
 
-	if_indextoname((unsigned int)route->ifindex, device);
 	if (route->protocol == MK_RTPROT || is_ours(reading, device))
 		return 0;
 	if (route->dst.prefix_bits == 0)
@@ -80,7 +91,9 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 int mk_networks_read(struct mk_nl *nl, const char *vxlan_name, const struct mk_ip *vtep,
 		     struct mk_networks *networks, struct mk_error *err)
 {
-	struct reading reading = { networks, vxlan_name, vtep, err };
+	struct reading reading = {
+		.networks = networks, .vxlan_name = vxlan_name, .vtep = vtep, .err = err
+	};
 	int ret;
 
 	*networks = (struct mk_networks){ 0 };
