@@ -86,6 +86,8 @@ void mk_pins_tidy(struct mk_datapath *datapath);
 /* Read map routes. */
 mk_must_check int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err);
 void mk_datapath_forget_routes(struct mk_datapath *datapath);
+/* sync_peers.c: put back what is missing of what was last brought to map peers. Returns how many. */
+mk_must_check int mk_datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err);
 size_t mk_datapath_route_count(const struct mk_datapath *datapath);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/runtime.h"
 
@@ -93,4 +94,15 @@ int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *w
 	if (ret == 0)
 		ret = mk_runtime_change(datapath->bpf_dir, datapath->state_dir, &known, err);
 	return ret < 0 ? ret : remember(datapath, wanted, count, err);
+}
+
+int mk_datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err)
+{
+	unsigned int repaired = 0;
+	int ret = put_all(&datapath->peers, datapath->peer_entries, datapath->peer_count, &repaired,
+			  err);
+
+	if (repaired)
+		mk_log_warn("entries were missing and are back map=peers entries=%u", repaired);
+	return ret < 0 ? ret : (int)repaired;
 }

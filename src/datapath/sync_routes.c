@@ -204,7 +204,10 @@ int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget, struc
 	}
 	if (repaired)
 		mk_log_warn("entries were missing and are back map=routes entries=%d", repaired);
-	return repaired;
+	if (datapath->routes_looked_at > 0)
+		return repaired;
+	ret = mk_datapath_repair_peers(datapath, err);
+	return ret < 0 ? ret : repaired + ret;
 }
 
 int mk_datapath_sync_runtime(const struct mk_datapath *datapath,

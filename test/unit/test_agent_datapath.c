@@ -619,6 +619,17 @@ static bool is_peer(const char *text)
 	return ret == 0;
 }
 
+static void delete_peer(const char *text)
+{
+	struct mk_addr key = address(text);
+	struct mk_table table = { .fd = -1 };
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "peers", sizeof(key), sizeof(struct mk_peer),
+			    &fx.err));
+	ck_assert_int_eq(mk_table_delete(&table, &key, &fx.err), 1);
+	mk_table_close(&table);
+}
+
 static bool are_peers_known(void)
 {
 	struct mk_table table = { .fd = -1 };
@@ -646,6 +657,10 @@ START_TEST(test_peers)
 	fx_ok(mk_datapath_sync_peers(datapath, wanted, 2, true, &changes, &fx.err));
 	ck_assert(are_peers_known());
 	ck_assert_uint_eq(changes, 2);
+	ck_assert_int_eq(mk_datapath_repair_routes(datapath, 256, &fx.err), 0);
+	delete_peer("192.0.2.13");
+	ck_assert_int_eq(mk_datapath_repair_routes(datapath, 256, &fx.err), 1);
+	ck_assert(is_peer("192.0.2.13"));
 	mk_datapath_free(datapath);
 	datapath = fx_attached();
 	ck_assert(are_peers_known() && is_peer("192.0.2.13"));
