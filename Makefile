@@ -72,7 +72,7 @@ BPF_ALL := $(BUILD)/test/bpf/all
 TEST_SUPPORT := $(filter-out $(TEST_C) test/bpf/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image unit lint format perf perf-scale clean test-bins
+.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint format perf perf-scale clean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -242,6 +242,9 @@ mutants: deps ## every rule of Services taken out of a copy, one at a time: is t
 demo: deps ## a two-node cluster on this machine: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)test/lab/demo
+
+cluster: image ## two nodes of Debian's Kubernetes on this machine: monokube by its manifest, every path, what happens in operation; 20 minutes
+	$(Q)test/progress cluster test/e2e/cluster
 
 image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its digest
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/e2e/lib/control.sh - the control plane, in a namespace of its own on the underlay: certificates, etcd,
+# kube-apiserver, kube-controller-manager, kube-scheduler.
+
+SERVICE_CIDR=10.96.0.0/12
+FIRST_SERVICE=10.96.0.1
+CONTROL_READY_SECONDS=120
+
+# ---- certificates
+
+# certificate NAME SUBJECT [SUBJECT_ALT_NAMES]
+certificate()
+{
+	local name=$1 subject=$2 names=${3:-} pki=$LAB_DIR/pki
+	openssl req -new -newkey rsa:2048 -nodes -subj "$subject" -keyout "$pki/$name.key" -out "$pki/$name.csr" 2>/dev/null
+	openssl x509 -req -in "$pki/$name.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial -days 30 \
+		-extfile <(echo "extendedKeyUsage = clientAuth, serverAuth${names:+
+subjectAltName = $names}") -out "$pki/$name.crt" 2>/dev/null
+}
+
+kubeconfig_of()
+{
+	local name=$1 pki=$LAB_DIR/pki
+	cat >"$LAB_DIR/pki/$name.kubeconfig" <<-END
+		apiVersion: v1
+		kind: Config
+		current-context: cluster
+		clusters: [{name: cluster, cluster: {server: "https://$API_ADDR:$API_PORT", certificate-authority: $pki/ca.crt}}]
+		users: [{name: user, user: {client-certificate: $pki/$name.crt, client-key: $pki/$name.key}}]
+		contexts: [{name: cluster, context: {cluster: cluster, user: user}}]
+	END
+}
+
+certificates()
+{
+	local node pki=$LAB_DIR/pki
+	mkdir -m 700 "$pki"
+	openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=kubernetes -days 30 -keyout "$pki/ca.key" -out "$pki/ca.crt" 2>/dev/null
+	openssl genrsa -out "$pki/service-accounts.key" 2048 2>/dev/null
+	certificate apiserver /CN=kube-apiserver \
+		"DNS:kubernetes, DNS:kubernetes.default, DNS:kubernetes.default.svc, IP:$API_ADDR, IP:$FIRST_SERVICE, IP:127.0.0.1"
+	certificate admin /O=system:masters/CN=admin
+	certificate kube-controller-manager /CN=system:kube-controller-manager
+	certificate kube-scheduler /CN=system:kube-scheduler
+	for node in "${NODES[@]}"; do
+		certificate "$node" "/O=system:nodes/CN=system:node:$node" "DNS:$node, IP:$(node_addr "$node")"
+	done
+	for node in admin kube-controller-manager kube-scheduler "${NODES[@]}"; do
+		kubeconfig_of "$node"
+	done
+}
+
+# ---- processes
+
+# control NAME COMMAND...: a process of the control plane; its log is $LAB_DIR/NAME.log
+control()
+{
+	local name=$1
+	shift
+	(
+		close_inherited
+		exec setsid nsenter --net="/run/netns/$(netns_of control)" -- "$@"
+	) </dev/null >>"$LAB_DIR/$name.log" 2>&1 &
+	record_pid "$!" "$LAB_DIR/$name.pid"
+	disown
+}
+
+start_apiserver()
+{
+	local pki=$LAB_DIR/pki
+	control kube-apiserver "$CACHE/bin/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 \
+		--advertise-address="$API_ADDR" --secure-port="$API_PORT" --service-cluster-ip-range=$SERVICE_CIDR \
+		--tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" \
+		--client-ca-file="$pki/ca.crt" --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
+		--allow-privileged=true --kubelet-preferred-address-types=InternalIP \
+		--kubelet-client-certificate="$pki/admin.crt" --kubelet-client-key="$pki/admin.key" \
+		--kubelet-certificate-authority="$pki/ca.crt" --service-account-issuer=https://kubernetes.default.svc \
+		--service-account-signing-key-file="$pki/service-accounts.key" \
+		--service-account-key-file="$pki/service-accounts.key" --cert-dir="$LAB_DIR/pki"
+}
+
+start_controllers()
+{
+	local pki=$LAB_DIR/pki
+	control kube-controller-manager "$CACHE/bin/kube-controller-manager" --leader-elect=false \
+		--kubeconfig="$pki/kube-controller-manager.kubeconfig" --root-ca-file="$pki/ca.crt" \
+		--service-account-private-key-file="$pki/service-accounts.key" --use-service-account-credentials \
+		--allocate-node-cidrs --cluster-cidr="$CLUSTER_CIDR" --service-cluster-ip-range=$SERVICE_CIDR \
+		--node-monitor-grace-period=120s --cert-dir="$pki"
+	control kube-scheduler "$CACHE/bin/kube-scheduler" --leader-elect=false \
+		--kubeconfig="$pki/kube-scheduler.kubeconfig" --cert-dir="$pki"
+}
+
+kubectl() { in_netns control env NO_PROXY='*' KUBECONFIG="$LAB_DIR/pki/admin.kubeconfig" "$CACHE/bin/kubectl" --cache-dir "$LAB_DIR/kubectl" "$@"; }
+api_is_ready() { kubectl get --raw /readyz >/dev/null 2>&1; }
+accounts_exist() { kubectl -n kube-system get serviceaccount default >/dev/null 2>&1; }
+
+# fail NAME MESSAGE: with the last lines of NAME's log
+fail()
+{
+	tail -n 20 "$LAB_DIR/$1.log" >&2
+	die "$2; the last lines of $LAB_DIR/$1.log are above"
+}
+
+control_up()
+{
+	ip netns add "$(netns_of control)"
+	plug control "$API_ADDR"
+	ip -n "$(netns_of control)" route add default via "$WORLD_ADDR"
+	control etcd "$CACHE/bin/etcd" --data-dir "$LAB_DIR/etcd" --listen-client-urls http://127.0.0.1:2379 \
+		--advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync
+	start_apiserver
+	wait_until "$CONTROL_READY_SECONDS" api_is_ready ||
+		fail kube-apiserver "kube-apiserver is not ready after $CONTROL_READY_SECONDS s"
+	start_controllers
+	wait_until "$CONTROL_READY_SECONDS" accounts_exist ||
+		fail kube-controller-manager "kube-controller-manager made no service account in $CONTROL_READY_SECONDS s"
+}
