@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/runtime.sh
 . "$HERE/lib/runtime.sh"
-MANY=12
+MANY=8
 
 trap 'runtime_down || true; cleanup' EXIT
 explain() { tail -n 5 "$TMP/containerd.log"; }
@@ -210,7 +210,7 @@ stop_and_remove()
 }
 
 # What is not for this plugin comes along: annotations, DNS, the cgroup's path.
-ALL='{portMappings: true, dns: true, cgroupPath: true, ips: true, mac: true, aliases: true,
+ALL='{dns: true, cgroupPath: true, ips: true, mac: true, aliases: true,
 	"io.kubernetes.cri.pod-annotations": true}'
 ANNOTATION=$'{"quoted": "a \\"b\\""}\nsecond line \\ \' \t \u00e9'
 capabilities()
@@ -231,6 +231,24 @@ knows_capabilities()
 {
 	expect_eq "capability dns of containerd's configuration" "$1" "$(cri Status '{"verbose": true}' |
 		jq -r '.info.cniconfig | fromjson | .Networks[1].Config.Plugins[0].Network.capabilities.dns')"
+}
+
+# limit_of WHERE DEVICE: FIELD of the qdisc that limits a pod
+limit_of() { on "$1" tc -s -j qdisc show dev "$2" root | jq ".[] | select(.kind == \"tbf\") | $3"; }
+
+bandwidth()
+{
+	local device
+	sandbox slow 8080:8080 -- '.config.annotations = {"kubernetes.io/ingress-bandwidth": "10M",
+		"kubernetes.io/egress-bandwidth": "20M"}'
+	device=$(on node1 ip -j link show type veth | jq -r '.[] | select(.ifalias == "default/slow").ifname')
+	serve slow slow --tcp 8080
+	reaches slow "$WORLD" world tcp "$NODE1:8080"
+	expect_eq "received bytes per second" 1250000 "$(limit_of node1 "$device" .options.rate)"
+	expect_eq "sent bytes per second" 2500000 "$(limit_of slow eth0 .options.rate)"
+	expect_match "packets received" '^[1-9]' "$(limit_of node1 "$device" .packets)"
+	expect_match "packets sent" '^[1-9]' "$(limit_of slow eth0 .packets)"
+	removed slow
 }
 
 no_agent()
@@ -327,6 +345,7 @@ check "two pods, and Services" two_pods
 check "containerd is killed and starts again: traffic goes on" containerd_restarts
 check "stopped twice, removed: the next pod has the port" stop_and_remove
 check "every capability, annotations with quotes and lines" capabilities
+check "annotations limit what a pod receives and sends" bandwidth
 check "no agent: sandboxes come and go" no_agent
 check "containerd is killed when the first pods have come: nothing is left" killed_at 1
 check "containerd is killed when half of the pods have come: nothing is left" killed_at $((MANY / 2))
