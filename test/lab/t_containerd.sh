@@ -26,6 +26,9 @@ state = "$RUNTIME/state"
   sandbox_image = "localhost/pause:1"
   # the kernel refuses a lower value where CAP_SYS_RESOURCE is missing
   restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "/opt/cni/bin"
+  conf_dir = "/etc/cni/net.d"
 END
 }
 
@@ -35,7 +38,7 @@ containerd_start()
 		>>"$TMP/containerd.log" 2>&1 </dev/null &
 	wait_for 20 network_ready
 }
-network_ready() { cri Status | jq -e '.status.conditions | length == 2 and all(.status)'; }
+network_ready() { cri Status | jq -e '.status.conditions | map(select(.type == "NetworkReady")) == [{type: "NetworkReady", status: true}]'; }
 
 containerd_kill()
 {
