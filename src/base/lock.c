@@ -105,8 +105,13 @@ static void set_alarm(uint64_t in_ns, bool on)
 {
 	struct itimerval timer = { 0 };
 	struct sigaction action = { .sa_handler = on ? on_alarm : SIG_DFL };
+	sigset_t alarm;
 
 	if (on) {
+		/* whoever started this process may have blocked it */
+		sigemptyset(&alarm);
+		sigaddset(&alarm, SIGALRM);
+		sigprocmask(SIG_UNBLOCK, &alarm, NULL);
 		timer.it_value.tv_sec = (time_t)(in_ns / MK_NS_PER_S);
 		timer.it_value.tv_usec = (suseconds_t)(in_ns % MK_NS_PER_S / 1000) + 1;
 		timer.it_interval.tv_usec = AGAIN_US;

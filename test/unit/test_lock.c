@@ -102,6 +102,21 @@ START_TEST(test_limit)
 }
 END_TEST
 
+/* The signals that whoever started the plugin had blocked are blocked in it, too. */
+START_TEST(test_limit_with_blocked_signals)
+{
+	struct mk_error err = { 0 };
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	another_holds("x.lock", LOCK_EX, 2000);
+	mk_locks_wait_until(mk_time_monotonic_ns() + 100000000);
+	ck_assert_int_eq(mk_state_lock(dir, "x.lock", LOCK_EX, &err), -ETIMEDOUT);
+	another_ends();
+}
+END_TEST
+
 /* Whoever keeps the gate closed gets all of the lock: nobody new comes inside. */
 START_TEST(test_gate)
 {
@@ -163,6 +178,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_never_waits);
 	tcase_add_test(tc, test_limit);
+	tcase_add_test(tc, test_limit_with_blocked_signals);
 	tcase_add_test(tc, test_gate);
 	tcase_add_loop_test(tc, test_holder, 0, MK_ARRAY_SIZE(holders));
 	tcase_add_test(tc, test_turns);
