@@ -148,18 +148,22 @@ static void describe(const struct mk_network *network, char *text, size_t size)
 static void explain(const struct mk_own_range *range, const struct mk_network *network,
 		    enum mk_overlap overlap, struct mk_error *why)
 {
-	char cidr[MK_CIDR_STRLEN], text[192];
+	bool is_device = network->kind == MK_NET_ADDRESS || network->kind == MK_NET_ON_LINK;
+	bool is_vtep = strcmp(range->setting, "vtepCidr") == 0;
+	char cidr[MK_CIDR_STRLEN], text[192], left_over[128] = "";
 
 	describe(network, text, sizeof(text));
+	if (is_device && !is_vtep && *network->name)
+		snprintf(left_over, sizeof(left_over),
+			 "delete %s if another CNI plugin left it, else ", network->name);
 	(void)mk_error_set(why, EINVAL,
-			   "%s '%s' overlaps %s: %s; set %s to a range that no network of the "
-			   "nodes has, %s",
+			   "%s '%s' overlaps %s: %s; %sset %s to a range that no network of "
+			   "the nodes has, %s",
 			   range->setting, mk_cidr_format(&range->cidr, cidr), text,
 			   overlap == MK_OVERLAP_REFUSED ? "the node would lose what is there"
 							 : "pods do not reach what is there",
-			   range->setting,
-			   strcmp(range->setting, "vtepCidr") == 0
-				   ? "such as 100.64.0.0/16, the same on every node"
+			   left_over, range->setting,
+			   is_vtep ? "such as 100.64.0.0/16, the same on every node"
 				   : "as the cluster's pod range");
 }
 

@@ -75,6 +75,24 @@ START_TEST(test_judge)
 }
 END_TEST
 
+/* The bridge of the CNI plugin that monokube replaces: the range is right, the device is too much. */
+START_TEST(test_left_over)
+{
+	const struct mk_own_range range = { "clusterCidr", cidr_of("10.244.0.0/16") };
+	const struct mk_cidr bridge = cidr_of("10.244.1.1/32");
+	struct mk_networks networks = { 0 };
+
+	ck_ok(mk_networks_add(&networks, MK_NET_ADDRESS, &bridge, "cni0", &err));
+	ck_assert_int_eq(mk_networks_judge(&networks, &range, 1, &err), MK_OVERLAP_REFUSED);
+	ck_assert_str_eq(mk_error_text(&err),
+			 "clusterCidr '10.244.0.0/16' overlaps the host's address 10.244.1.1 on "
+			 "cni0: the node would lose what is there; delete cni0 if another CNI "
+			 "plugin left it, else set clusterCidr to a range that no network of the "
+			 "nodes has, as the cluster's pod range");
+	mk_networks_release(&networks);
+}
+END_TEST
+
 /* ---- rights ---------------------------------------------------------------------------------- */
 
 #define BIT(capability) (1ULL << (capability))
@@ -192,6 +210,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, test_overlap, 0, MK_ARRAY_SIZE(pairs));
 	tcase_add_test(tc, test_judge);
+	tcase_add_test(tc, test_left_over);
 	tcase_add_loop_test(tc, test_rights, 0, MK_ARRAY_SIZE(rights));
 	tcase_add_loop_test(tc, test_memlock, 0, MK_ARRAY_SIZE(kernels));
 	tcase_add_loop_test(tc, test_nearest, 0, MK_ARRAY_SIZE(words));
