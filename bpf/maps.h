@@ -95,23 +95,25 @@ MK_MAP(service_counters_ended, BPF_MAP_TYPE_HASH, __u32, struct mk_service_count
 MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 131072,
        BPF_F_NO_PREALLOC);
 
-/* Of the new sessions, for a table of so many entries. */
-#define MK_ORDER(map_name, entries)                      \
-	struct {                                         \
-		__uint(type, BPF_MAP_TYPE_QUEUE);        \
-		__uint(max_entries, (entries) / 16 * 7); \
-		__type(value, struct mk_session_place);  \
+/* Of the new sessions, or of the established ones (bpf/kept.h): so many places. */
+#define MK_ORDER(map_name, places)                      \
+	struct {                                        \
+		__uint(type, BPF_MAP_TYPE_QUEUE);       \
+		__uint(max_entries, places);            \
+		__type(value, struct mk_session_place); \
 	} map_name __attribute__((weak)) SEC(".maps")
 
 /* translations of ilb and elb: established ones are never evicted, new ones are */
 MK_MAP(sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288, BPF_F_NO_PREALLOC);
 MK_MAP(sessions_new, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
-MK_ORDER(sessions_order, 65536);
+MK_ORDER(sessions_order, 65536 / 16 * 7);
+MK_ORDER(sessions_kept, 524288 / 8);
 /* and those of nat */
 MK_MAP(nat_sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288,
        BPF_F_NO_PREALLOC);
 MK_MAP(nat_sessions_new, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
-MK_ORDER(nat_sessions_order, 65536);
+MK_ORDER(nat_sessions_order, 65536 / 16 * 7);
+MK_ORDER(nat_sessions_kept, 524288 / 8);
 
 /* of these, half-open ones among the established: see session_room() */
 MK_MAP(sessions_room, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __s64, 1, 0);

@@ -20,12 +20,14 @@ static __always_inline __u64 session_clock_ns(void)
 
 /* The two tables of ilb and elb, or of nat. */
 struct session_tables {
-	void *established, *half_open, *order;
+	void *established, *half_open, *order, *kept;
 	int of_services; /* some of their sessions are a Service's, and counted; known at build */
 };
-#define SERVICE_SESSIONS ((struct session_tables){ &sessions, &sessions_new, &sessions_order, 1 })
-#define NAT_SESSIONS \
-	((struct session_tables){ &nat_sessions, &nat_sessions_new, &nat_sessions_order, 0 })
+#define SERVICE_SESSIONS \
+	((struct session_tables){ &sessions, &sessions_new, &sessions_order, &sessions_kept, 1 })
+#define NAT_SESSIONS                                                                     \
+	((struct session_tables){ &nat_sessions, &nat_sessions_new, &nat_sessions_order, \
+				  &nat_sessions_kept, 0 })
 
 static __always_inline void session_peer_key(struct mk_tuple *key, const struct mk_session *session)
 {

@@ -116,6 +116,14 @@ static __always_inline void *packet_at(struct __sk_buff *skb, __u32 offset, __u3
 	return at + size > packet_end(skb) ? NULL : at;
 }
 
+/* @value, which the verifier no longer knows where it does not know @any: what it knows of it, it would carry
+ * through each round of a loop, and go through the rest once for each such value. */
+static __always_inline __u64 forgotten(__u64 value, __u64 any)
+{
+	asm volatile("%0 += %1; %0 -= %1" : "+r"(value) : "r"(any));
+	return value;
+}
+
 /* Make @size bytes from the start linear. Returns 0, or -1 if the frame is shorter. */
 static __always_inline int packet_pull(struct __sk_buff *skb, __u32 size)
 {

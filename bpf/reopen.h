@@ -35,6 +35,7 @@ static __always_inline void reopen_entry(struct mk_session *session,
 	session->flags = flags;
 	session->replied = 0;
 	session->ack = 0;
+	session->reset_s = 0;
 }
 
 static __always_inline int reopen_is_there(struct session_tables tables, const struct mk_tuple *key,

@@ -15,17 +15,24 @@
 #include <linux/errno.h>
 
 #include "account.h"
+#include "kept.h"
 #include "order.h"
+#include "pair.h"
 #include "rewrite.h"
 
 #define MK_NAT_PROBES	      16
 #define MK_NAT_PROBES_FREE    8 /* after so many, an ended connection's port will do */
-#define MK_SECOND_NS	      1000000000ULL
 #define MK_LAST_SEEN_GRAIN_NS MK_SECOND_NS
 
 /* A client acknowledges no more than this beyond the server's first byte before the handshake is done: its SYN's
  * window, of which a server with data ahead (TCP Fast Open) may make use. */
 #define MK_ACK_WINDOW 65535
+
+/* An RST is believed up to so much beyond what its receiver has acknowledged, which was noted a second ago at most. */
+#define MK_RST_WINDOW (1 << 22)
+
+/* Packets that were on their way when an RST passed have arrived after that. */
+#define MK_RST_SETTLED_S 2
 
 /* What a packet learns from its session; a copy, because promotion frees the entry. */
 struct session_hit {
@@ -36,21 +43,61 @@ struct session_hit {
 	struct mk_session *over, *over_peer;
 };
 
-/* Both directions' CPUs set flags of one entry, so by an addition, which is atomic. */
-static __always_inline void session_set_flag(struct mk_session *session, __u8 flag)
+static __always_inline void session_note_ack(struct __sk_buff *skb, const struct packet *pkt,
+					     struct mk_session *session)
 {
-	union {
-		__u8 byte[4];
-		__u32 word;
-	} bits = { .byte[0] = flag };
+	const struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
 
-	_Static_assert(offsetof(struct mk_session, flags) % 4 == 0, "atomic");
-	if (!(session->flags & flag))
-		__sync_fetch_and_add((__u32 *)&session->flags, bits.word);
+	if (pkt->l4 == MK_L4_TCP && tcp && session->flags & MK_SESSION_OPEN &&
+	    (pkt->tcp_flags & (MK_TCP_ACK | MK_TCP_RST)) == MK_TCP_ACK)
+		session->ack = bpf_ntohl(tcp->ack_seq);
+}
+
+/* May the receiver of the RST @pkt, of whose direction @peer is the entry, take it? It does only where the sequence
+ * number is the next one (RFC 5961, 3.2). Before the handshake is done any counts. */
+static __always_inline int session_takes_reset(struct __sk_buff *skb, const struct packet *pkt,
+					       const struct mk_session *peer)
+{
+	const struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
+
+	if (pkt->l4 != MK_L4_TCP || !tcp || !peer || !(peer->flags & MK_SESSION_OPEN) || !peer->ack)
+		return 1;
+	return bpf_ntohl(tcp->seq) - peer->ack <= MK_RST_WINDOW;
+}
+
+/* @session has an RST, or @pkt is one. After an RST that its receiver took, either side sends no other packet: one that
+ * comes later shows that it was ignored. Returns 1 when the direction ends. */
+static __always_inline int session_mark_reset(struct __sk_buff *skb, struct session_tables tables,
+					      struct mk_session *session, const struct packet *pkt,
+					      __u64 now_ns)
+{
+	struct mk_session *peer = session_peer(tables, session);
+	__u32 now_s = now_ns / MK_SECOND_NS;
+
+	if (pkt->tcp_flags & MK_TCP_RST) {
+		if (session->flags & MK_SESSION_RST || !session_takes_reset(skb, pkt, peer))
+			return 0;
+		session_set_flag(session, MK_SESSION_RST);
+		if (peer)
+			peer->reset_s = now_s;
+		return 1;
+	}
+	if (!peer)
+		return 0;
+	if (session->reset_s && now_s - session->reset_s >= MK_RST_SETTLED_S) {
+		session->reset_s = 0;
+		peer->flags &= ~MK_SESSION_RST;
+	}
+	if (peer->reset_s && now_s - peer->reset_s >= MK_RST_SETTLED_S) {
+		peer->reset_s = 0;
+		session->flags &= ~MK_SESSION_RST;
+	}
+	return 0;
 }
 
 /* Returns 1 once a second, and when the direction ends. */
-static __always_inline int session_mark(struct mk_session *session, const struct packet *pkt)
+static __always_inline int session_mark(struct __sk_buff *skb, struct session_tables tables,
+					struct mk_session *session, const struct packet *pkt)
 {
 	__u64 now_ns = session_clock_ns();
 	int news = 0;
@@ -58,23 +105,22 @@ static __always_inline int session_mark(struct mk_session *session, const struct
 	/* written once a second: where nothing is counted, the line stays shared between CPUs */
 	if (now_ns - session->last_seen_ns > MK_LAST_SEEN_GRAIN_NS) {
 		session->last_seen_ns = now_ns;
+		session_note_ack(skb, pkt, session);
 		news = 1;
 	}
 	if (pkt->tcp_flags & MK_TCP_FIN && !(session->flags & MK_SESSION_FIN)) {
 		session_set_flag(session, MK_SESSION_FIN);
 		news = 1;
 	}
-	if (pkt->tcp_flags & MK_TCP_RST && !(session->flags & MK_SESSION_RST)) {
-		session_set_flag(session, MK_SESSION_RST);
-		news = 1;
-	}
+	if (session->reset_s || session->flags & MK_SESSION_RST || pkt->tcp_flags & MK_TCP_RST)
+		news |= session_mark_reset(skb, tables, session, pkt, now_ns);
 	return news;
 }
 
-static __always_inline void session_touch(const struct __sk_buff *skb, struct session_tables tables,
+static __always_inline void session_touch(struct __sk_buff *skb, struct session_tables tables,
 					  struct mk_session *session, const struct packet *pkt)
 {
-	int news = session_mark(session, pkt);
+	int news = session_mark(skb, tables, session, pkt);
 
 	if (!tables.of_services || !session->account_id)
 		return;
@@ -87,64 +133,6 @@ static __always_inline void session_touch(const struct __sk_buff *skb, struct se
 static __always_inline int is_first_of_tcp(const struct packet *pkt)
 {
 	return (pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
-}
-
-/* Among the established ones: one that its handshake has still to complete. */
-static __always_inline int session_is_half_open(const struct mk_session *session)
-{
-	return session->to.proto == IPPROTO_TCP && !(session->flags & MK_SESSION_OPEN);
-}
-
-/* So many half-open TCP sessions may this CPU still put into the tables of the established ones,
- * where nothing has to move when they are established, too. The agent gives out room for a small part of
- * these tables (src/datapath/room.h): a flood of first packets has soon used it up, and stays in the
- * tables that evict. Who is established, or over, gives its place back. NULL: never. */
-static __always_inline __s64 *session_room(void)
-{
-	const __u32 zero = 0;
-
-	return bpf_map_lookup_elem(&sessions_room, &zero);
-}
-
-static __always_inline void session_give_room(void)
-{
-	__s64 *room = session_room();
-
-	if (room)
-		(*room)++;
-}
-
-/* A direction without an entry can say no more. */
-static __always_inline int session_is_over(const struct mk_session *session,
-					   const struct mk_session *peer)
-{
-	return !peer || (session->flags | peer->flags) & MK_SESSION_RST ||
-	       session->flags & peer->flags & MK_SESSION_FIN;
-}
-
-/* An established one, of which @peer is the other direction's entry, or NULL. */
-static __always_inline void session_remove(struct session_tables tables, const struct mk_tuple *key,
-					   struct mk_session *session, struct mk_session *peer)
-{
-	int is_half_open = session_is_half_open(session);
-	struct mk_tuple peer_key;
-
-	session_peer_key(&peer_key, session);
-	if (tables.of_services)
-		account_flush(session, peer);
-	bpf_map_delete_elem(tables.established, key);
-	bpf_map_delete_elem(tables.established, &peer_key);
-	if (is_half_open)
-		session_give_room();
-}
-
-static __always_inline struct mk_session *session_peer(struct session_tables tables,
-						       const struct mk_session *session)
-{
-	struct mk_tuple key;
-
-	session_peer_key(&key, session);
-	return bpf_map_lookup_elem(tables.established, &key);
 }
 
 /* A SYN on a half-open session that was refused, or given up by the client, opens a new one: its
@@ -194,42 +182,47 @@ static __always_inline void session_leave(struct session_tables tables, const st
 	bpf_map_delete_elem(tables.half_open, peer_key);
 }
 
-/* Both directions were seen: move the pair to the table that is never evicted. Where that is
- * full the pair stays where it is and goes on working. */
-static __always_inline void session_promote(struct session_tables tables,
-					    const struct mk_tuple *key, struct mk_session *session,
-					    const struct mk_tuple *peer_key,
-					    struct mk_session *peer)
+/* Both directions were seen: move the pair to the table that is never evicted. Returns 0, or -1: that is full, the pair
+ * stays where it is and goes on working. */
+static __always_inline int session_move(struct session_tables tables, const struct mk_tuple *key,
+					struct mk_session *session, const struct mk_tuple *peer_key,
+					struct mk_session *peer)
 {
 	struct mk_session copy;
 
-	if (tables.of_services)
-		account_flush(session, peer);
 	copy = *session;
 	if (key->proto != IPPROTO_UDP)
 		copy.flags |= MK_SESSION_OPEN;
 	copy.last_seen_ns = session_clock_ns();
-	if (session_establish(tables.established, key, &copy)) {
-		session->flags |= copy.flags & MK_SESSION_OPEN; /* for when there is room */
-		return;
-	}
+	if (session_establish(tables.established, key, &copy))
+		return -1;
 	copy = *peer;
 	if (key->proto != IPPROTO_UDP)
 		copy.flags |= MK_SESSION_OPEN;
 	if (session_establish(tables.established, peer_key, &copy)) {
 		bpf_map_delete_elem(tables.established, key);
-		session->flags |= copy.flags & MK_SESSION_OPEN;
-		return;
+		return -1;
 	}
 	session_leave(tables, key, session, peer_key, peer);
+	return 0;
 }
 
-/* @value, which the verifier no longer knows where it does not know @any: what it knows of it, it would carry
- * through each round of a loop, and go through the rest once for each such value. */
-static __always_inline __u64 forgotten(__u64 value, __u64 any)
+/* As session_move(), with the room of one that is over or idle, if there is no other. Returns 1, or 0. */
+static __always_inline int session_promote(struct session_tables tables, const struct mk_tuple *key,
+					   struct mk_session *session,
+					   const struct mk_tuple *peer_key, struct mk_session *peer)
 {
-	asm volatile("%0 += %1; %0 -= %1" : "+r"(value) : "r"(any));
-	return value;
+	if (tables.of_services)
+		account_flush(session, peer);
+	for (int i = 0; i < 2; i++) {
+		if (session_move(tables, key, session, peer_key, peer) == 0)
+			return 1;
+		if (i == 0)
+			kept_make_room(tables);
+	}
+	if (key->proto != IPPROTO_UDP)
+		session_set_flag(session, MK_SESSION_OPEN); /* for when there is room */
+	return 0;
 }
 
 /* For the verifier: what is asked of them here it need not know afterwards. */
@@ -252,6 +245,7 @@ static __always_inline int session_has_reply(const struct mk_session *session)
  * one if there are several (SYN cookies). Of a flow that has no session from its beginning it is any packet's number.
  * Returns 0, or -1: it says nothing about it. */
 static __always_inline int session_note_sequence(struct __sk_buff *skb, const struct packet *pkt,
+						 struct mk_session *session,
 						 struct mk_session *forward)
 {
 	const struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
@@ -264,6 +258,7 @@ static __always_inline int session_note_sequence(struct __sk_buff *skb, const st
 		return -1;
 	ack = bpf_ntohl(tcp->seq) + !!(flags & MK_TCP_SYN);
 	forward->ack = ack ?: 0xffffffff; /* 0 is within the window of that */
+	session->ack = bpf_ntohl(tcp->ack_seq);
 	return 0;
 }
 
@@ -272,7 +267,7 @@ static __always_inline void session_answered(struct __sk_buff *skb, struct sessi
 					     const struct packet *pkt, struct mk_session *session,
 					     struct mk_session *forward)
 {
-	if (pkt->l4 == MK_L4_TCP && session_note_sequence(skb, pkt, forward))
+	if (pkt->l4 == MK_L4_TCP && session_note_sequence(skb, pkt, session, forward))
 		return;
 	forward->replied = 1;
 	if (tables.of_services && pkt->l4 == MK_L4_UDP)
@@ -299,40 +294,39 @@ static __always_inline int session_is_completed(struct __sk_buff *skb, const str
 	return tcp && bpf_ntohl(tcp->ack_seq) - session->ack <= MK_ACK_WINDOW;
 }
 
-/* A packet of a half-open session: is this the one that completes it? */
-static __always_inline void session_progress(struct __sk_buff *skb, struct session_tables tables,
-					     int is_in_established, const struct packet *pkt,
-					     struct mk_session *session)
+/* A packet of a half-open session: is this the one that completes it? Returns 1, or 0. */
+static __always_inline int session_progress(struct __sk_buff *skb, struct session_tables tables,
+					    int is_in_established, const struct packet *pkt,
+					    struct mk_session *session)
 {
 	struct mk_tuple peer_key;
 	struct mk_session *peer;
 
 	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP && pkt->l4 != MK_L4_SCTP)
-		return;
+		return 0;
 	if (session_flags(session) & MK_SESSION_MOVED)
-		return;
+		return 0;
 	if (session_flags(session) & MK_SESSION_FORWARD) {
 		if (!session_is_completed(skb, pkt, session))
-			return;
+			return 0;
 	} else if (session_tcp_flags(pkt) & MK_TCP_RST) {
-		return; /* refused: nothing to keep */
+		return 0; /* refused: nothing to keep */
 	}
 	session_peer_key(&peer_key, session);
 	peer = bpf_map_lookup_elem(is_in_established ? tables.established : tables.half_open,
 				   &peer_key);
 	if (!peer)
-		return;
+		return 0;
 	if (!(session_flags(session) & MK_SESSION_FORWARD)) {
 		session_answered(skb, tables, pkt, session, peer);
-		return;
+		return 0;
 	}
-	if (!is_in_established) {
-		session_promote(tables, &pkt->tuple, session, &peer_key, peer);
-		return;
-	}
+	if (!is_in_established)
+		return session_promote(tables, &pkt->tuple, session, &peer_key, peer);
 	session_set_flag(session, MK_SESSION_OPEN);
 	session_set_flag(peer, MK_SESSION_OPEN);
 	session_give_room();
+	return 1;
 }
 
 /* An echo request belongs to the side that pings, a reply to the other: ids may be equal. */
@@ -364,6 +358,7 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 						const struct packet *pkt, struct session_hit *hit)
 {
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
+	__u64 created_ns;
 
 	hit->over = NULL;
 	if (session) {
@@ -372,8 +367,11 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 		session_touch(skb, tables, session, pkt);
 		hit->to = session->to;
 		hit->flags = session->flags;
-		if (session_is_half_open(session))
-			session_progress(skb, tables, 1, pkt, session);
+		if (session_is_half_open(session)) {
+			created_ns = session->created_ns;
+			if (session_progress(skb, tables, 1, pkt, session))
+				kept_enter(tables, &pkt->tuple, created_ns);
+		}
 		return 1;
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
@@ -386,7 +384,9 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 		session->spoke = 1;
 	hit->to = session->to;
 	hit->flags = session->flags;
-	session_progress(skb, tables, 0, pkt, session);
+	created_ns = session->created_ns;
+	if (session_progress(skb, tables, 0, pkt, session))
+		kept_enter(tables, &pkt->tuple, created_ns);
 	return 1;
 }
 
@@ -474,13 +474,17 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 					      const struct mk_session *session,
 					      const struct port_holder *holder)
 {
+	struct mk_session *peer;
+
 	if (session_is_half_open(session) && !(session->flags & MK_SESSION_RST))
 		return session->last_seen_ns | MK_RANK_HALF_OPEN;
 	if (session->last_seen_ns >= holder->rank_below)
 		return MK_RANK_KEEPS;
-	if (!(session->flags & (MK_SESSION_FIN | MK_SESSION_RST)) && !holder->thorough)
+	if (!(session->flags & (MK_SESSION_FIN | MK_SESSION_RST)) && !holder->thorough &&
+	    !session_is_idle(session, NULL, session_clock_ns()))
 		return MK_RANK_KEEPS;
-	if (!session_is_over(session, session_peer(tables, session)))
+	peer = session_peer(tables, session);
+	if (!session_is_over(session, peer) && !session_is_idle(session, peer, session_clock_ns()))
 		return MK_RANK_KEEPS;
 	return session->last_seen_ns;
 }
@@ -546,7 +550,8 @@ static __always_inline void session_forget(struct session_tables tables, const s
 	session = bpf_map_lookup_elem(tables.established, &key);
 	if (session) {
 		peer = session_peer(tables, session);
-		if (session_is_over(session, peer) || session_is_half_open(session))
+		if (session_is_over(session, peer) || session_is_half_open(session) ||
+		    session_is_idle(session, peer, session_clock_ns()))
 			session_remove(tables, &key, session, peer);
 		return;
 	}

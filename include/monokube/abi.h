@@ -106,11 +106,12 @@ struct mk_session {
 	__u8 flags; /* enum mk_session_flags */
 	__u8 spoke; /* half-open table, forward entry: another packet since its place in the order */
 	__u8 replied; /* forward entry: the other side has answered. Since version 7 of the tables */
-	__u8 pad0;
-	/* TCP, forward entry: the acknowledgement number that completes the handshake, the server's initial
-	 * sequence number and 1; 0: not known. Host byte order. Since version 7 of the tables */
+	__u8 pad;
+	/* TCP, host byte order: what this direction's packets acknowledge, noted at most once a second. Forward entry
+	 * until the handshake is done: what completes it, the server's initial sequence number and 1. 0: not
+	 * known. Since version 7 of the tables, as is: */
 	__u32 ack;
-	__u8 pad[4];
+	__u32 reset_s; /* CLOCK_MONOTONIC: when an RST came from the other direction; 0: none, or it was ignored */
 #ifdef MK_TEST_ENLARGED_SESSION
 	__u64 test[2];
 };
@@ -133,6 +134,15 @@ _Static_assert(sizeof(struct mk_session_place) == 24, "map value ABI");
 static inline __u32 mk_session_places(__u32 entries)
 {
 	return entries / 16 * 7;
+}
+
+/* Maps sessions_kept, nat_sessions_kept (queues): places of established sessions in the order in which they became
+ * that, for a table of @entries. Who finds the table or the queue full takes the first out, and its session with it if
+ * that is over or idle for long. A quarter of the sessions has room: what goes on for so long that many others have
+ * come and gone is the agent's. Since version 7 of the tables. */
+static inline __u32 mk_session_kept_places(__u32 entries)
+{
+	return entries / 8;
 }
 
 enum mk_scope {

@@ -139,6 +139,7 @@ int mk_object_size_sessions(struct mk_object *object, const struct mk_session_si
 			    struct mk_error *err)
 {
 	uint32_t places = mk_session_places(sizes->half_open);
+	uint32_t kept = mk_session_kept_places(sizes->established);
 	int ret = set_entries(object->skel->maps.sessions, sizes->established, err);
 
 	if (ret == 0)
@@ -151,6 +152,10 @@ int mk_object_size_sessions(struct mk_object *object, const struct mk_session_si
 		ret = set_entries(object->skel->maps.sessions_order, places, err);
 	if (ret == 0)
 		ret = set_entries(object->skel->maps.nat_sessions_order, places, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.sessions_kept, kept, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions_kept, kept, err);
 	return ret;
 }
 
@@ -187,6 +192,8 @@ static const char *remedy(const char *map)
 		{ "nat_sessions_new", "lower newSessionTableSize" },
 		{ "sessions_order", "lower newSessionTableSize" },
 		{ "nat_sessions_order", "lower newSessionTableSize" },
+		{ "sessions_kept", "lower sessionTableSize" },
+		{ "nat_sessions_kept", "lower sessionTableSize" },
 		{ "maglev", "lower maglevTableSize" },
 	};
 

@@ -2,55 +2,24 @@
 #include "datapath/sweep.h"
 
 #include <bpf/bpf.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/walk.h"
+#include "monokube/idle.h"
 
 #define BATCH	  4096 /* of 512 a pass takes a seventh longer */
-#define SECOND_NS 1000000000ULL
+#define SECOND_NS MK_SECOND_NS
 
 #define REMOVAL_COST 8 /* of a pair, in entries that stay */
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-static uint64_t tcp_limit_s(uint8_t flags, uint8_t pair_flags)
-{
-	uint8_t either = flags | pair_flags;
-
-	if (either & MK_SESSION_RST || flags & pair_flags & MK_SESSION_FIN)
-		return 10;
-	if (!(either & MK_SESSION_OPEN))
-		return 120;
-	return either & MK_SESSION_FIN ? 3600 : 24 * 3600;
-}
-
-static uint64_t sctp_limit_s(uint8_t flags, uint8_t pair_flags)
-{
-	uint8_t either = flags | pair_flags;
-
-	if (either & MK_SESSION_RST || flags & pair_flags & MK_SESSION_FIN)
-		return 10;
-	return either & MK_SESSION_OPEN ? 600 : 120;
-}
-
 uint64_t mk_session_idle_limit_ns(uint8_t proto, uint8_t flags, uint8_t pair_flags)
 {
-	switch (proto) {
-	case IPPROTO_TCP:
-		return tcp_limit_s(flags, pair_flags) * SECOND_NS;
-	case IPPROTO_SCTP:
-		return sctp_limit_s(flags, pair_flags) * SECOND_NS;
-	case IPPROTO_UDP:
-		return 120 * SECOND_NS;
-	case IPPROTO_ICMP:
-		return 30 * SECOND_NS;
-	default:
-		return 600 * SECOND_NS;
-	}
+	return mk_idle_limit_s(proto, flags, pair_flags) * SECOND_NS;
 }
 
 /* A packet may have been seen after the caller looked at the clock. */

@@ -216,6 +216,8 @@ void fixture_reset(void)
 		fixture_empty(tables[i]);
 	drain("sessions_order");
 	drain("nat_sessions_order");
+	drain("sessions_kept");
+	drain("nat_sessions_kept");
 	clear_pods();
 	clear_node_routes();
 	clear_drops();

@@ -301,6 +301,150 @@ START_TEST(test_no_room_for_established)
 }
 END_TEST
 
+/* ---- reclaimed by the programs ------------------------------------------------------------------ */
+
+/* How sessions of whose room others have need are no longer used. */
+static const struct unused {
+	const char *name, *proto;
+	int ending; /* enum ending, -1: none */
+	unsigned idle_s; /* of both directions */
+	bool reclaimed;
+} unused[] = {
+	{ "closed by both", "tcp", BOTH_FIN, 0, true },
+	{ "reset by the client", "tcp", CLIENT_RST, 0, true },
+	{ "reset by the server", "tcp", SERVER_RST, 0, true },
+	{ "idle, open for a day", "tcp", -1, 121, false },
+	{ "idle datagrams", "udp", -1, 121, true },
+	{ "datagrams", "udp", -1, 119, false },
+};
+
+static void age_all(const char *map, unsigned seconds)
+{
+	int fd = fixture_map(map);
+	static struct mk_tuple keys[1024];
+	struct mk_session session;
+	unsigned count = 0;
+
+	for (void *last = NULL; count < 1024 && bpf_map_get_next_key(fd, last, &keys[count]) == 0;
+	     last = &keys[count++])
+		;
+	for (unsigned i = 0; i < count; i++) {
+		ck_assert_int_eq(bpf_map_lookup_elem(fd, &keys[i], &session), 0);
+		session.last_seen_ns -= seconds * 1000000000ULL;
+		ck_assert_int_eq(bpf_map_update_elem(fd, &keys[i], &session, BPF_EXIST), 0);
+	}
+}
+
+/* Returns the port that the server sees. */
+static unsigned establish_by(const struct path *path, const char *proto, unsigned port)
+{
+	unsigned seen;
+
+	if (strcmp(proto, "tcp") == 0)
+		return establish(path, port);
+	seen = ask(path, proto, port, 0);
+	if (seen) {
+		answer(path, proto, seen, port, 0);
+		ck_assert_uint_eq(ask(path, proto, port, 0), seen);
+	}
+	return seen;
+}
+
+/* One of many places outside, each of which has ports of its own. */
+static struct path far_path(unsigned number, char server[32])
+{
+	struct path path = paths[0];
+
+	snprintf(server, 32, "203.0.113.%u:443", 10 + number % 100);
+	path.server = path.answers = server;
+	return path;
+}
+
+/* The table is full, and no agent there: who comes next has the room of one that is no longer used. */
+START_TEST(test_unused_make_room)
+{
+	const struct unused *row = &unused[_i];
+	unsigned flows = FIXTURE_SMALL / 2, seen, established;
+	char server[32];
+	struct path path;
+
+	for (unsigned i = 0; i < flows; i++) {
+		path = far_path(i, server);
+		seen = establish_by(&path, row->proto, 2000 + i);
+		ck_assert_uint_ne(seen, 0);
+		if (row->ending >= 0)
+			end(&path, 2000 + i, seen, (enum ending)row->ending);
+	}
+	ck_assert_uint_eq(fixture_count("nat_sessions"), FIXTURE_SMALL);
+	age_all("nat_sessions", row->idle_s);
+	fixture_empty("nat_sessions_new");
+	for (unsigned i = 0; i < 100; i++) {
+		path = far_path(i, server);
+		ck_assert_uint_ne(establish(&path, 20000 + i), 0);
+	}
+	ck_assert_uint_eq(fixture_count("nat_sessions"), FIXTURE_SMALL);
+	established = 100 - fixture_count("nat_sessions_new") / 2;
+	ck_assert_msg(established == (row->reclaimed ? 100 : 0), "%s: %u of 100 are established",
+		      row->name, established);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* More sessions than the queue has places: those that go on stay, and those that do not have made room before the table
+ * is full. */
+START_TEST(test_queue_is_full)
+{
+	unsigned kept = 20, seen;
+	char server[32];
+	struct path path;
+
+	for (unsigned i = 0; i < kept; i++) {
+		path = far_path(i, server);
+		ck_assert_uint_ne(establish(&path, 2000 + i), 0);
+	}
+	for (unsigned i = 0; i < 3000; i++) {
+		path = far_path(i, server);
+		seen = establish(&path, 10000 + i);
+		ck_assert_uint_ne(seen, 0);
+		end(&path, 10000 + i, seen, BOTH_FIN);
+		if (i % 50 == 0)
+			fixture_empty("nat_sessions_new");
+	}
+	for (unsigned i = 0; i < kept; i++) {
+		path = far_path(i, server);
+		ck_assert_uint_ne(ask(&path, "tcp", 2000 + i, ACK), 0);
+	}
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+	ck_assert_uint_eq(fixture_count("nat_sessions"), FIXTURE_SMALL);
+}
+END_TEST
+
+/* All ports towards one place are those of sessions that are not used any more, and no agent there. */
+START_TEST(test_unused_give_ports_up)
+{
+	const struct path *path = &paths[_i % (int)ROWS(paths)];
+	const struct unused *row = &unused[_i / (int)ROWS(paths)];
+	const char *map = path->hook == MK_HOOK_POD ? "nat_sessions" : "sessions";
+	unsigned client_port[PORTS] = { 0 }, taken = 0, seen, given = 0;
+
+	for (unsigned port = 2000; taken < PORTS && port < 12000; port++) {
+		seen = establish_by(path, row->proto, port);
+		taken += seen != 0;
+		if (seen)
+			client_port[seen - PORT_MIN] = port;
+	}
+	ck_assert_uint_eq(taken, PORTS);
+	for (unsigned i = 0; row->ending >= 0 && i < PORTS; i++)
+		end(path, client_port[i], PORT_MIN + i, (enum ending)row->ending);
+	age_all(map, row->idle_s);
+	fixture_empty(path->hook == MK_HOOK_POD ? "nat_sessions_new" : "sessions_new");
+	for (unsigned i = 0; i < PORTS / 2; i++)
+		given += establish_by(path, row->proto, 20000 + i) != 0;
+	ck_assert_msg(given == (row->reclaimed ? PORTS / 2 : 0), "%s, %s: %u ports were given up",
+		      row->name, path->name, given);
+}
+END_TEST
+
 static void fill(const char *map, unsigned entries)
 {
 	struct mk_session other = { .flags = MK_SESSION_OPEN };
@@ -368,6 +512,10 @@ BPF_SUITE("floods")
 	tcase_add_loop_test(tcase, test_udp_question_and_answer, 0, ROWS(paths));
 	tcase_add_test(tcase, test_no_room_for_established);
 	tcase_add_loop_test(tcase, test_last_place, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_unused_make_room, 0, ROWS(unused));
+	tcase_add_test(tcase, test_queue_is_full);
+	tcase_add_loop_test(tcase, test_unused_give_ports_up, 0, ROWS(unused) * ROWS(paths));
 	tcase_add_loop_test(no_room, test_first_packets_make_room, 0, 2 * ROWS(paths));
 	tcase_add_test(no_room, test_no_room_for_established);
+	tcase_add_loop_test(no_room, test_unused_make_room, 0, ROWS(unused));
 }

@@ -142,7 +142,7 @@ static void mark(const char *table)
 		struct mk_tuple key;
 
 		read_entry(table, forward, &key, &session);
-		session.pad[0] = MARK;
+		session.pad = MARK;
 		session.created_ns = session.last_seen_ns = 1;
 		put_entry(table, &key, &session);
 	}
@@ -160,7 +160,7 @@ static void expect_new(const char *table, const char *when, bool marked)
 		struct mk_tuple key;
 
 		read_entry(table, forward, &key, &session);
-		ck_assert_msg(session.pad[0] == (marked ? MARK : 0), "%s: %s", when,
+		ck_assert_msg(session.pad == (marked ? MARK : 0), "%s: %s", when,
 			      marked ? "made again" : "written anew");
 		ck_assert_msg((session.flags & ~lasting) == flags[forward], "%s: flags 0x%x", when,
 			      session.flags);

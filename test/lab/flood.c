@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/lab/flood - first packets of made-up flows, each another one, as fast as a device takes them.
  *
- *	flood DEVICE MAC tcp|udp SOURCE/BITS DESTINATION/BITS PORT[-PORT] COUNT [FIRST]
+ *	flood DEVICE MAC tcp|udp|tcp+none|tcp+ack|tcp+rst|tcp+fin SOURCE/BITS DESTINATION/BITS PORT[-PORT] COUNT
+ *	      [FIRST]
+ *
+ * tcp+..: pairs; a second packet follows when the server has had time to answer, with no flag, or with ACK, RST or FIN
+ * and an acknowledgement that is made up.
  *
  * Flow number n has source port 1024 + n % 64000; what is left of n runs through the addresses of
  * SOURCE, then through the ports, then through the addresses of DESTINATION. MAC is whom the
@@ -26,6 +30,8 @@
 #define SOURCE_PORTS 64000
 #define BATCH	     64
 #define UDP_PAYLOAD  8
+#define ROUND	     8192 /* pairs: so many first packets, then their second ones */
+#define ANSWER_MS    50
 
 struct range {
 	uint32_t first, count; /* addresses: host byte order */
@@ -35,6 +41,7 @@ struct flood {
 	int fd;
 	uint8_t mac_from[6], mac_to[6];
 	uint8_t proto;
+	const char *second; /* flags of the second packet; NULL: none is sent */
 	struct range sources, destinations, ports;
 };
 
@@ -86,7 +93,18 @@ static size_t l4_bytes(const struct flood *flood)
 					   : sizeof(struct udphdr) + UDP_PAYLOAD;
 }
 
-static void fill_l4(const struct flood *flood, struct frame *frame, uint16_t sport, uint16_t dport)
+static void make_second(const struct flood *flood, struct frame *frame)
+{
+	frame->tcp.seq = htonl(ntohl(frame->tcp.seq) + 1);
+	frame->tcp.ack_seq = frame->tcp.seq * 0x9e3779b1u;
+	frame->tcp.syn = 0;
+	frame->tcp.ack = strcmp(flood->second, "none") != 0;
+	frame->tcp.rst = strcmp(flood->second, "rst") == 0;
+	frame->tcp.fin = strcmp(flood->second, "fin") == 0;
+}
+
+static void fill_l4(const struct flood *flood, struct frame *frame, uint16_t sport, uint16_t dport,
+		    bool second)
 {
 	size_t bytes = l4_bytes(flood);
 	uint32_t sum = sum_words(&frame->ip.saddr, 8, htons(flood->proto) + htons((uint16_t)bytes));
@@ -100,6 +118,8 @@ static void fill_l4(const struct flood *flood, struct frame *frame, uint16_t spo
 			.syn = 1,
 			.window = htons(64240),
 		};
+		if (second)
+			make_second(flood, frame);
 		frame->tcp.check = folded(sum_words(&frame->tcp, bytes, sum));
 		return;
 	}
@@ -118,7 +138,7 @@ static uint32_t pick(const struct range *range, uint64_t *rest)
 	return value;
 }
 
-static void fill(const struct flood *flood, struct frame *frame, uint64_t number)
+static void fill(const struct flood *flood, struct frame *frame, uint64_t number, bool second)
 {
 	uint16_t sport = (uint16_t)(1024 + number % SOURCE_PORTS), dport;
 	uint64_t rest = number / SOURCE_PORTS;
@@ -138,7 +158,7 @@ static void fill(const struct flood *flood, struct frame *frame, uint64_t number
 	dport = (uint16_t)pick(&flood->ports, &rest);
 	frame->ip.daddr = htonl(pick(&flood->destinations, &rest));
 	frame->ip.check = folded(sum_words(&frame->ip, sizeof(frame->ip), 0));
-	fill_l4(flood, frame, sport, dport);
+	fill_l4(flood, frame, sport, dport, second);
 }
 
 /* ---- many ------------------------------------------------------------------------------------ */
@@ -157,7 +177,7 @@ static void send_all(const struct flood *flood, struct mmsghdr *messages, unsign
 	}
 }
 
-static void send_range(const struct flood *flood, uint64_t first, uint64_t count)
+static void send_range(const struct flood *flood, uint64_t first, uint64_t count, bool second)
 {
 	static struct frame frames[BATCH];
 	struct mmsghdr messages[BATCH] = { 0 };
@@ -173,9 +193,22 @@ static void send_range(const struct flood *flood, uint64_t first, uint64_t count
 		unsigned int batch = count - done < BATCH ? (unsigned int)(count - done) : BATCH;
 
 		for (unsigned int i = 0; i < batch; i++)
-			fill(flood, &frames[i], first + done + i);
+			fill(flood, &frames[i], first + done + i, second);
 		send_all(flood, messages, batch);
 		done += batch;
+	}
+}
+
+static void send_pairs(const struct flood *flood, uint64_t first, uint64_t count)
+{
+	const struct timespec answer = { .tv_nsec = ANSWER_MS * 1000000L };
+
+	for (uint64_t done = 0; done < count; done += ROUND) {
+		uint64_t pairs = count - done < ROUND ? count - done : ROUND;
+
+		send_range(flood, first + done, pairs, false);
+		nanosleep(&answer, NULL);
+		send_range(flood, first + done, pairs, true);
 	}
 }
 
@@ -245,13 +278,14 @@ int main(int argc, char **argv)
 
 	if (argc < 8 || argc > 9) {
 		fprintf(stderr, "usage: flood DEVICE MAC tcp|udp SOURCE/BITS DESTINATION/BITS "
-				"PORT[-PORT] COUNT [FIRST]\n");
+				"PORT[-PORT] COUNT [FIRST]; for tcp also tcp+none|ack|rst|fin\n");
 		return 2;
 	}
 	if (sscanf(argv[2], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3,
 		   mac + 4, mac + 5) != 6)
 		bad(argv[2], "a MAC address");
 	flood.proto = strcmp(argv[3], "udp") == 0 ? IPPROTO_UDP : IPPROTO_TCP;
+	flood.second = strncmp(argv[3], "tcp+", 4) == 0 ? argv[3] + 4 : NULL;
 	flood.sources = parse_addresses(argv[4]);
 	flood.destinations = parse_addresses(argv[5]);
 	flood.ports = parse_ports(argv[6]);
@@ -259,7 +293,10 @@ int main(int argc, char **argv)
 	first = argc > 8 ? strtoull(argv[8], NULL, 10) : 0;
 	open_device(&flood, argv[1]);
 	began = seconds();
-	send_range(&flood, first, count);
+	if (flood.second)
+		send_pairs(&flood, first, count);
+	else
+		send_range(&flood, first, count, false);
 	printf("%.0f a second\n", (double)count / (seconds() - began));
 	return 0;
 }

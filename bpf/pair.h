@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/pair.h - the two entries of an established session: what they say of it, and their end. */
+#ifndef MK_BPF_PAIR_H
+#define MK_BPF_PAIR_H
+
+#include "account.h"
+#include "monokube/idle.h"
+#include "order.h"
+
+/* Both directions' CPUs set flags of one entry, so by an addition, which is atomic. */
+static __always_inline void session_set_flag(struct mk_session *session, __u8 flag)
+{
+	union {
+		__u8 byte[4];
+		__u32 word;
+	} bits = { .byte[0] = flag };
+
+	_Static_assert(offsetof(struct mk_session, flags) % 4 == 0, "atomic");
+	if (!(session->flags & flag))
+		__sync_fetch_and_add((__u32 *)&session->flags, bits.word);
+}
+
+static __always_inline struct mk_session *session_peer(struct session_tables tables,
+						       const struct mk_session *session)
+{
+	struct mk_tuple key;
+
+	session_peer_key(&key, session);
+	return bpf_map_lookup_elem(tables.established, &key);
+}
+
+/* Among the established ones: one that its handshake has still to complete. */
+static __always_inline int session_is_half_open(const struct mk_session *session)
+{
+	return session->to.proto == IPPROTO_TCP && !(session->flags & MK_SESSION_OPEN);
+}
+
+/* So many half-open TCP sessions may this CPU still put into the tables of the established ones,
+ * where nothing has to move when they are established, too. The agent gives out room for a small part of
+ * these tables (src/datapath/room.h): a flood of first packets has soon used it up, and stays in the
+ * tables that evict. Who is established, or over, gives its place back. NULL: never. */
+static __always_inline __s64 *session_room(void)
+{
+	const __u32 zero = 0;
+
+	return bpf_map_lookup_elem(&sessions_room, &zero);
+}
+
+static __always_inline void session_give_room(void)
+{
+	__s64 *room = session_room();
+
+	if (room)
+		(*room)++;
+}
+
+/* A direction without an entry can say no more. */
+static __always_inline int session_is_over(const struct mk_session *session,
+					   const struct mk_session *peer)
+{
+	return !peer || (session->flags | peer->flags) & MK_SESSION_RST ||
+	       session->flags & peer->flags & MK_SESSION_FIN;
+}
+
+/* Was neither direction seen for as long as the session may be idle? The limit is hidden from the verifier, which would go
+ * through what follows once for each. */
+static __always_inline int session_is_idle(const struct mk_session *session,
+					   const struct mk_session *peer, __u64 now_ns)
+{
+	__u64 last_ns = session->last_seen_ns;
+	__u64 limit_ns;
+
+	if (peer && peer->last_seen_ns > last_ns)
+		last_ns = peer->last_seen_ns;
+	limit_ns = mk_idle_limit_s(session->to.proto, session->flags, peer ? peer->flags : 0) *
+		   MK_SECOND_NS;
+	return now_ns > last_ns && now_ns - last_ns > forgotten(limit_ns, last_ns);
+}
+
+/* An established one, of which @peer is the other direction's entry, or NULL. */
+static __always_inline void session_remove(struct session_tables tables, const struct mk_tuple *key,
+					   struct mk_session *session, struct mk_session *peer)
+{
+	int is_half_open = session_is_half_open(session);
+	struct mk_tuple peer_key;
+
+	session_peer_key(&peer_key, session);
+	if (tables.of_services)
+		account_flush(session, peer);
+	bpf_map_delete_elem(tables.established, key);
+	bpf_map_delete_elem(tables.established, &peer_key);
+	if (is_half_open)
+		session_give_room();
+}
+
+#endif
