@@ -117,7 +117,7 @@ mk_must_check int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
 				  int (*visit)(void *ctx, int ifindex, const struct mk_cidr *addr),
 				  void *ctx, struct mk_error *err);
 
-/* Routes of table main. */
+/* Routes of table main, or of the one that they name. */
 struct mk_nl_route {
 	struct mk_cidr dst; /* prefix 0: the default route */
 	int ifindex;
@@ -126,6 +126,7 @@ struct mk_nl_route {
 	bool onlink;
 	uint8_t protocol; /* RTPROT_*: MK_RTPROT marks ours */
 	uint32_t mtu_bytes; /* 0: the device's */
+	uint32_t table; /* 0: main */
 };
 #define MK_RTPROT 77 /* in /etc/iproute2/rt_protos terms: monokube */
 /* Add or replace. */
@@ -138,6 +139,25 @@ mk_must_check int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route 
 mk_must_check int mk_nl_each_route(struct mk_nl *nl,
 				   int (*visit)(void *ctx, const struct mk_nl_route *route),
 				   void *ctx, struct mk_error *err);
+/* ... of @table; 0: main. */
+mk_must_check int mk_nl_each_route_of(struct mk_nl *nl, uint32_t table,
+				      int (*visit)(void *ctx, const struct mk_nl_route *route),
+				      void *ctx, struct mk_error *err);
+
+/* A rule (ip-rule(8)) of ours: what has the source @from goes by the routes of @table. */
+struct mk_nl_rule {
+	struct mk_ip from;
+	uint32_t table;
+};
+/* 0 also when it is there already. */
+mk_must_check int mk_nl_rule_add(struct mk_nl *nl, const struct mk_nl_rule *rule,
+				 struct mk_error *err);
+/* All rules of ours with this source; 0 also when there is none. */
+mk_must_check int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from,
+				    struct mk_error *err);
+/* The table that a rule of ours names for the source @from. -ENOENT: there is no such rule. */
+mk_must_check int mk_nl_rule_get(struct mk_nl *nl, const struct mk_ip *from, uint32_t *table,
+				 struct mk_error *err);
 
 /* Permanent neighbours (ARP) and VXLAN FDB entries (AF_BRIDGE, NTF_SELF). Add or replace. */
 mk_must_check int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,

@@ -99,6 +99,8 @@ static int put_route(struct nl_msg *msg, const struct mk_nl_route *route)
 		return -ENOMEM;
 	if (route->ifindex)
 		NLA_PUT_U32(msg, RTA_OIF, (uint32_t)route->ifindex);
+	if (route->table)
+		NLA_PUT_U32(msg, RTA_TABLE, route->table);
 	if (route->mtu_bytes) {
 		metrics = nla_nest_start(msg, RTA_METRICS);
 		if (!metrics)
@@ -117,7 +119,7 @@ static int change_route(struct mk_nl *nl, int type, int flags, uint8_t scope,
 	const struct rtmsg header = {
 		.rtm_family = (uint8_t)route->dst.ip.family,
 		.rtm_dst_len = route->dst.prefix_bits,
-		.rtm_table = RT_TABLE_MAIN,
+		.rtm_table = route->table ? RT_TABLE_UNSPEC : RT_TABLE_MAIN,
 		.rtm_protocol = route->protocol,
 		.rtm_scope = scope,
 		.rtm_type = RTN_UNICAST,
@@ -153,6 +155,7 @@ int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route, struct
 }
 
 struct route_walk {
+	uint32_t table;
 	int (*visit)(void *ctx, const struct mk_nl_route *route);
 	void *ctx;
 };
@@ -172,13 +175,16 @@ static int walk_route(void *ctx, const struct nlmsghdr *reply)
 	struct nlattr *attrs[RTA_MAX + 1];
 	struct mk_nl_route route = { 0 };
 	const struct rtmsg *header;
+	uint32_t table;
 
 	if (reply->nlmsg_type != RTM_NEWROUTE ||
 	    nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, RTA_MAX, NULL) < 0)
 		return 0;
 	header = nlmsg_data(reply);
-	if (header->rtm_table != RT_TABLE_MAIN || header->rtm_type != RTN_UNICAST)
+	table = attrs[RTA_TABLE] ? nla_get_u32(attrs[RTA_TABLE]) : header->rtm_table;
+	if (table != walk->table || header->rtm_type != RTN_UNICAST)
 		return 0;
+	route.table = table == RT_TABLE_MAIN ? 0 : table;
 	mk_nla_get_ip(attrs[RTA_DST], &route.dst.ip);
 	route.dst.ip.family = header->rtm_family;
 	route.dst.prefix_bits = header->rtm_dst_len;
@@ -192,14 +198,29 @@ static int walk_route(void *ctx, const struct nlmsghdr *reply)
 	return walk->visit(walk->ctx, &route);
 }
 
+int mk_nl_each_route_of(struct mk_nl *nl, uint32_t table,
+			int (*visit)(void *ctx, const struct mk_nl_route *route), void *ctx,
+			struct mk_error *err)
+{
+	struct route_walk walk = { .table = table ? table : RT_TABLE_MAIN,
+				   .visit = visit,
+				   .ctx = ctx };
+	const struct rtmsg header = {
+		.rtm_family = AF_INET,
+		.rtm_table = table ? RT_TABLE_UNSPEC : RT_TABLE_MAIN,
+	};
+	cleanup_nlmsg struct nl_msg *msg =
+		mk_nlmsg_new(RTM_GETROUTE, NLM_F_DUMP, &header, sizeof(header));
+	int ret;
+
+	if (msg && table && nla_put_u32(msg, RTA_TABLE, table) < 0)
+		return mk_error_errno(err, ENOMEM, "netlink request");
+	ret = mk_nl_query(nl, msg, walk_route, &walk, err);
+	return ret == -ENOENT ? 0 : ret; /* the table comes into being with its first route */
+}
+
 int mk_nl_each_route(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_route *route),
 		     void *ctx, struct mk_error *err)
 {
-	const struct rtmsg header = { .rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN };
-	cleanup_nlmsg struct nl_msg *msg =
-		mk_nlmsg_new(RTM_GETROUTE, NLM_F_DUMP, &header, sizeof(header));
-	struct route_walk walk = { .visit = visit, .ctx = ctx };
-	int ret = mk_nl_query(nl, msg, walk_route, &walk, err);
-
-	return ret == -ENOENT ? 0 : ret; /* the table comes into being with its first route */
+	return mk_nl_each_route_of(nl, 0, visit, ctx, err);
 }

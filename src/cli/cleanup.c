@@ -131,7 +131,7 @@ static int see_link(void *ctx, const struct mk_link *link)
 	struct pod_links *pods = ctx;
 	char(*bigger)[IFNAMSIZ];
 
-	if (strcmp(link->kind, "veth") != 0 || !mk_cni_is_host_name(pods->prefix, link->name))
+	if (!mk_cni_is_pod_device(pods->prefix, link))
 		return 0;
 	bigger = realloc(pods->names, (pods->count + 1) * sizeof(*bigger));
 	if (!bigger)

@@ -41,6 +41,18 @@ static struct json_object *pod_json(const struct mk_view *view, const struct mk_
 	return object;
 }
 
+/* "NAMESPACE/POD@INTERFACE" of the pod @word, with or without its namespace. */
+static bool is_further_of(const struct mk_view_pod *pod, const char *word)
+{
+	const char *alias = pod->link.alias, *at = strrchr(alias, '@'), *slash = strchr(alias, '/');
+	size_t length = strlen(word);
+
+	if (!at || !slash || !length)
+		return false;
+	return ((size_t)(at - alias) == length && strncmp(alias, word, length) == 0) ||
+	       ((size_t)(at - slash) == length + 1 && strncmp(slash + 1, word, length) == 0);
+}
+
 static bool is_wanted(const struct mk_view *view, const struct mk_view_pod *pod, const char *word)
 {
 	struct mk_ip ip;
@@ -49,7 +61,7 @@ static bool is_wanted(const struct mk_view *view, const struct mk_view_pod *pod,
 	if (!word)
 		return true;
 	if (mk_ip_parse(word, &ip) < 0)
-		return mk_view_pod_named(view, word) == pod;
+		return mk_view_pod_named(view, word) == pod || is_further_of(pod, word);
 	addr = mk_ip_to_addr(&ip);
 	return mk_addr_eq(&addr, &pod->addr);
 }

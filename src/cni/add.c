@@ -25,6 +25,7 @@ struct adding {
 	struct mk_nl *pod_nl;
 	char host_name[IFNAMSIZ];
 	int host_ifindex, pod_ifindex;
+	uint32_t table; /* of the pod's routes; 0: main */
 	struct mk_pod entry;
 	struct mk_ip ip;
 	struct mk_mac mac;
@@ -83,6 +84,7 @@ static int allocate(struct adding *adding, struct mk_error *err)
 
 struct route_search {
 	const struct mk_ip *gateway;
+	int ifindex;
 	bool found;
 };
 
@@ -90,7 +92,8 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct route_search *search = ctx;
 
-	if (route->dst.prefix_bits == 0 && mk_ip_equal(&route->gateway, search->gateway))
+	if (route->dst.prefix_bits == 0 && route->ifindex == search->ifindex &&
+	    mk_ip_equal(&route->gateway, search->gateway))
 		search->found = true;
 	return 0;
 }
@@ -100,11 +103,16 @@ static int was_completed(struct adding *adding, struct mk_error *err)
 {
 	struct route_search search = { .gateway = &adding->conf->addresses.gateway };
 	struct mk_link link;
-	int ret = mk_nl_link_get(adding->node.nl, adding->host_name, &link, err);
+	int ret = mk_cni_device_find(adding->node.nl, adding->conf->veth_prefix,
+				     adding->args->container_id, adding->args->ifname, &link, err);
 
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
+	search.ifindex = link.peer_ifindex;
 	ret = mk_nl_each_route(adding->pod_nl, see_route, &search, err);
+	if (ret == 0 && !search.found)
+		ret = mk_nl_each_route_of(adding->pod_nl, mk_cni_pod_table(link.peer_ifindex),
+					  see_route, &search, err);
 	return ret < 0 ? ret : search.found;
 }
 
@@ -183,7 +191,26 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	adding->host_ifindex = link.ifindex;
 	adding->entry = mk_pod_of(&link, &adding->mac);
 	adding->pod_ifindex = link.peer_ifindex; /* counted in the pod's namespace */
+	ret = mk_cni_is_further(adding->pod_nl, adding->pod_ifindex, err);
+	if (ret < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	if (ret == 1)
+		adding->table = mk_cni_pod_table(adding->pod_ifindex);
 	return 0;
+}
+
+/* The pod's name, for people and for `monokube`: nothing else depends on it. Of a further interface with
+ * "@INTERFACE", so that the name alone means the first. */
+static const char *alias_of(const struct adding *adding, char *name)
+{
+	size_t length, room;
+
+	mk_cni_pod_name(getenv("CNI_ARGS"), name);
+	length = strlen(name);
+	room = MK_CNI_POD_NAME_BYTES - length;
+	if (adding->table && length && strlen(adding->args->ifname) + 1 < room)
+		snprintf(name + length, room, "@%s", adding->args->ifname);
+	return name;
 }
 
 /* Before either end goes up, so that no packet passes a limit by. */
@@ -217,9 +244,7 @@ static int silence_ipv6(const char *ifname, struct mk_error *err)
 static int connect_host(struct adding *adding, struct mk_error *err)
 {
 	char name[MK_CNI_POD_NAME_BYTES];
-	/* the pod's name, for people and for `monokube`: nothing else depends on it */
-	const struct mk_link_change up = { .set_flags = IFF_UP,
-					   .alias = mk_cni_pod_name(getenv("CNI_ARGS"), name) };
+	const struct mk_link_change up = { .set_flags = IFF_UP, .alias = alias_of(adding, name) };
 	int ret = silence_ipv6(adding->host_name, err);
 
 	if (ret >= 0)
@@ -251,10 +276,11 @@ static int set_links_up(struct adding *adding, struct mk_error *err)
 /* The default route last of all: was_completed() asks for it. */
 static int set_routes(struct adding *adding, struct mk_error *err)
 {
+	const struct mk_nl_rule rule = { .from = adding->ip, .table = adding->table };
 	struct mk_nl_route routes[MK_POD_ROUTES];
-	int ret = 0;
+	int ret = adding->table ? mk_nl_rule_add(adding->pod_nl, &rule, err) : 0;
 
-	mk_cni_pod_routes(adding->conf, adding->pod_ifindex, routes);
+	mk_cni_pod_routes(adding->conf, adding->pod_ifindex, adding->table, routes);
 	for (size_t i = 0; ret == 0 && i < MK_POD_ROUTES; i++)
 		ret = mk_nl_route_put(adding->pod_nl, &routes[i], err);
 	return ret;
@@ -304,6 +330,7 @@ static int print_result(const struct adding *adding, struct mk_error *err)
 		.device_mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
 		.default_route_mtu_bytes = mk_cni_underlay_mtu(adding->conf),
 		.dns = adding->conf->dns,
+		.is_further = adding->table != 0,
 	};
 
 	return mk_cni_print(mk_cni_result_json(&result), err);

@@ -52,6 +52,7 @@ struct checking {
 	struct mk_mac mac;
 	uint32_t pod_mtu_bytes; /* as prevResult tells, else 0 */
 	int pod_ifindex, host_ifindex; /* 0: missing */
+	bool is_further; /* its routes are in a table of its own */
 	bool addr_found, neigh_found;
 	struct mk_nl_route routes[MK_POD_ROUTES]; /* that should be */
 	bool route_found[MK_POD_ROUTES];
@@ -105,6 +106,20 @@ static json_object *interface_in(json_object *prev_result, const char *name)
 	return NULL;
 }
 
+/* The result of a further interface names no default route (reply.c). */
+static bool lists_default_route(json_object *routes)
+{
+	struct mk_cidr dst;
+
+	for (size_t i = 0; routes && i < json_object_array_length(routes); i++) {
+		const char *text = mk_cni_string(json_object_array_get_idx(routes, i), "dst");
+
+		if (text && mk_cidr_parse(text, &dst) == 0 && dst.prefix_bits == 0)
+			return true;
+	}
+	return false;
+}
+
 /* prevResult is the result as the last plugin of the list left it, so only what it says of this
  * interface is compared, and what it says more is not ours to judge. */
 static void check_prev_result(struct checking *checking, json_object *prev_result)
@@ -112,6 +127,7 @@ static void check_prev_result(struct checking *checking, json_object *prev_resul
 	json_object *item = interface_in(prev_result, checking->args->ifname), *mtu;
 	char text[MK_IP_STRLEN];
 
+	checking->is_further = !lists_default_route(list_of(prev_result, "routes"));
 	if (!lists_address(list_of(prev_result, "ips"), &checking->ip))
 		find(&checking->findings, "prevResult does not list address %s",
 		     mk_ip_format(&checking->ip, text));
@@ -345,6 +361,20 @@ static void judge_pod(struct checking *checking)
 	judge_routes(checking);
 }
 
+static int check_rule(struct checking *checking, struct mk_error *err)
+{
+	uint32_t table, wanted = mk_cni_pod_table(checking->pod_ifindex);
+	int ret = mk_nl_rule_get(checking->pod_nl, &checking->ip, &table, err);
+	char text[MK_IP_STRLEN];
+
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
+	if (ret == -ENOENT || table != wanted)
+		find(&checking->findings, "routing rule from %s to table %u is missing",
+		     mk_ip_format(&checking->ip, text), wanted);
+	return 0;
+}
+
 static int check_pod(struct checking *checking, struct mk_error *err)
 {
 	struct mk_nl *nl = checking->pod_nl;
@@ -354,12 +384,16 @@ static int check_pod(struct checking *checking, struct mk_error *err)
 	if (ret < 0 || !link.ifindex)
 		return ret;
 	checking->pod_ifindex = link.ifindex;
-	mk_cni_pod_routes(checking->conf, link.ifindex, checking->routes);
-	ret = mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
+	mk_cni_pod_routes(checking->conf, link.ifindex,
+			  checking->is_further ? mk_cni_pod_table(link.ifindex) : 0,
+			  checking->routes);
+	ret = checking->is_further ? check_rule(checking, err) : 0;
+	if (ret == 0)
+		ret = mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
 	if (ret == 0)
 		ret = mk_nl_each_neigh(nl, link.ifindex, see_neigh, checking, err);
 	if (ret == 0)
-		ret = mk_nl_each_route(nl, see_route, checking, err);
+		ret = mk_nl_each_route_of(nl, checking->routes[0].table, see_route, checking, err);
 	if (ret == 0)
 		judge_pod(checking);
 	return ret;
@@ -401,6 +435,24 @@ static int open_all(struct checking *checking, struct mk_cni_failure *failure)
 	return checking->pod_nl ? 0 : -1;
 }
 
+/* As it is called, else as it would be. */
+static int name_device(struct checking *checking, struct mk_cni_failure *failure)
+{
+	const struct mk_cni_args *args = checking->args;
+	const char *prefix = checking->conf->veth_prefix;
+	struct mk_link link;
+	int ret = mk_cni_device_find(checking->node.nl, prefix, args->container_id, args->ifname,
+				     &link, &failure->cause);
+
+	if (ret < 0 && ret != -ENODEV)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE,
+				   "cannot check the container's network");
+	mk_cni_host_name(prefix, args->container_id, args->ifname, checking->host_name);
+	if (ret == 0)
+		snprintf(checking->host_name, sizeof(checking->host_name), "%s", link.name);
+	return 0;
+}
+
 int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 		 struct mk_cni_failure *failure)
 {
@@ -415,7 +467,8 @@ int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	    mk_cni_bandwidth_read(&checking.bandwidth, conf, failure) < 0 ||
 	    open_all(&checking, failure) < 0 || find_address(&checking, failure) < 0)
 		return -1;
-	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, checking.host_name);
+	if (name_device(&checking, failure) < 0)
+		return -1;
 	check_prev_result(&checking, prev_result);
 	if (check_host(&checking, &failure->cause) < 0 ||
 	    check_host_ports(&checking, &failure->cause) < 0 ||

@@ -256,13 +256,38 @@ static int read_mtu(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 		       "a number from 576 to 65535", failure);
 }
 
+static bool is_list_of_strings(json_object *value)
+{
+	if (!json_object_is_type(value, json_type_array))
+		return false;
+	for (size_t i = 0; i < json_object_array_length(value); i++) {
+		if (!json_object_is_type(json_object_array_get_idx(value, i), json_type_string))
+			return false;
+	}
+	return true;
+}
+
+/* It goes into the result as it is: what a runtime cannot decode there would undo the pod without a word of why. */
 static int read_dns(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
-	if (!mk_cni_member(conf->root, "dns", &conf->dns))
+	static const char *const lists[] = { "nameservers", "search", "options" };
+	json_object *value;
+
+	if (!mk_cni_member(conf->root, "dns", &conf->dns) || !conf->dns)
 		return 0;
-	if (json_object_is_type(conf->dns, json_type_object))
-		return 0;
-	return invalid("dns", json_object_get_string(conf->dns), "a JSON object", failure);
+	if (!json_object_is_type(conf->dns, json_type_object))
+		return invalid("dns", json_object_get_string(conf->dns), "a JSON object", failure);
+	if (mk_cni_member(conf->dns, "domain", &value) && value &&
+	    !json_object_is_type(value, json_type_string))
+		return invalid("dns.domain", json_object_get_string(value), "a string", failure);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(lists); i++) {
+		if (mk_cni_member(conf->dns, lists[i], &value) && value &&
+		    !is_list_of_strings(value))
+			return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, bad_config,
+					    "dns.%s '%s': expected a list of strings", lists[i],
+					    json_object_get_string(value));
+	}
+	return 0;
 }
 
 int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *failure)

@@ -2,6 +2,7 @@
 #include "cni/endpoint.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <linux/nsfs.h>
 #include <sched.h>
@@ -50,12 +51,78 @@ void mk_cni_host_name(const char *prefix, const char *container_id, const char *
 	name[used + HASH_CHARS] = '\0';
 }
 
+static bool has_hash_of_name(const char *prefix_end)
+{
+	return strlen(prefix_end) == HASH_CHARS && strspn(prefix_end, base32) == HASH_CHARS;
+}
+
 bool mk_cni_is_host_name(const char *prefix, const char *name)
 {
 	size_t length = strlen(prefix);
 
-	return strncmp(name, prefix, length) == 0 && strlen(name + length) == HASH_CHARS &&
-	       strspn(name + length, base32) == HASH_CHARS;
+	return strncmp(name, prefix, length) == 0 && has_hash_of_name(name + length);
+}
+
+/* What mk_mac_of_ip() begins with: the gateway's. */
+static bool has_our_mac(const struct mk_link *link)
+{
+	const struct mk_mac ours = mk_mac_of_ip(&(struct mk_ip){ .family = AF_INET });
+
+	return memcmp(link->mac.byte, ours.byte, 2) == 0;
+}
+
+bool mk_cni_is_pod_device(const char *prefix, const struct mk_link *link)
+{
+	size_t length = strlen(link->name);
+
+	if (strcmp(link->kind, "veth") != 0)
+		return false;
+	if (mk_cni_is_host_name(prefix, link->name))
+		return true;
+	return length > HASH_CHARS && has_hash_of_name(link->name + length - HASH_CHARS) &&
+	       has_our_mac(link);
+}
+
+bool mk_cni_is_device_of(const struct mk_link *link, const char *container_id, const char *ifname)
+{
+	char hash[IFNAMSIZ];
+	size_t length = strlen(link->name);
+
+	mk_cni_host_name("", container_id, ifname, hash);
+	return length > HASH_CHARS && strcmp(link->name + length - HASH_CHARS, hash) == 0;
+}
+
+struct device_search {
+	const char *prefix, *container_id, *ifname;
+	struct mk_link *found;
+};
+
+static int see_device(void *ctx, const struct mk_link *link)
+{
+	struct device_search *search = ctx;
+
+	if (mk_cni_is_pod_device(search->prefix, link) &&
+	    mk_cni_is_device_of(link, search->container_id, search->ifname))
+		*search->found = *link;
+	return 0;
+}
+
+int mk_cni_device_find(struct mk_nl *nl, const char *prefix, const char *container_id,
+		       const char *ifname, struct mk_link *link, struct mk_error *err)
+{
+	struct device_search search = { prefix, container_id, ifname, link };
+	char name[IFNAMSIZ];
+	int ret;
+
+	mk_cni_host_name(prefix, container_id, ifname, name);
+	ret = mk_nl_link_get(nl, name, link, err);
+	if (ret != -ENODEV)
+		return ret;
+	ret = mk_nl_each_link(nl, see_device, &search, err);
+	if (ret < 0)
+		return ret;
+	return link->ifindex ? 0
+			     : mk_error_set(err, ENODEV, "interface '%s': no such device", name);
 }
 
 /* ---- node ---------------------------------------------------------------------------------- */
@@ -99,7 +166,7 @@ int mk_cni_address_is_alive(const struct mk_cni_node *node, const struct mk_ip *
 	ret = mk_nl_link_get_index(node->nl, (int)pod.ifindex, &link, err);
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
-	return mk_cni_is_host_name(node->veth_prefix, link.name);
+	return mk_cni_is_pod_device(node->veth_prefix, &link);
 }
 
 int mk_cni_address_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err)
@@ -146,24 +213,43 @@ static int remove_entry_of(struct mk_cni_node *node, struct mk_ipam *ipam, int i
 	return mk_pods_each(node->pods, remove_orphan, &search, err);
 }
 
+/* What an endpoint leaves in the pod's namespace when its device is gone. */
+struct leftover {
+	struct mk_ip ip;
+	char netns[PATH_MAX]; /* "": not known */
+};
+
+/* A rule for an address that the pod has no more does no harm, so an error is none. */
+static void remove_rule(const struct mk_cni_node *node, const struct leftover *leftover)
+{
+	cleanup_close int fd =
+		leftover->netns[0] ? open(leftover->netns, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	cleanup_nl struct mk_nl *nl = fd < 0 ? NULL : mk_nl_open_in(node->nl, fd, NULL);
+
+	if (nl && mk_nl_rule_delete(nl, &leftover->ip, NULL) < 0)
+		mk_log_debug("a routing rule stays in namespace netns=%s", leftover->netns);
+}
+
 /* The table entries go while the address is still allocated: released first, the address could be
  * another pod's already, and the entry that pod's. Host ports are left to do where the device has gone before. */
 static int remove_address(struct mk_cni_node *node, const char *container_id, const char *ifname,
-			  int ifindex, struct mk_error *err)
+			  int ifindex, struct leftover *leftover, struct mk_error *err)
 {
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(node->state_dir, err);
-	struct mk_ip ip;
 	int ret;
 
 	if (!ipam)
 		return -err->code;
-	ret = mk_ipam_find(ipam, container_id, ifname, &ip, err);
+	ret = mk_ipam_find(ipam, container_id, ifname, &leftover->ip, err);
 	if (ret == -ENOENT)
 		return remove_entry_of(node, ipam, ifindex, err);
+	if (ret == 0)
+		snprintf(leftover->netns, sizeof(leftover->netns), "%s",
+			 mk_ipam_netns(ipam, &leftover->ip));
 	if (ret == 0 && node->pods)
-		ret = mk_cni_port_mappings_remove(node, &ip, 0, err);
+		ret = mk_cni_port_mappings_remove(node, &leftover->ip, 0, err);
 	if (ret == 0 && node->pods)
-		ret = mk_pods_delete(node->pods, &ip, err);
+		ret = mk_pods_delete(node->pods, &leftover->ip, err);
 	if (ret == 0)
 		ret = mk_ipam_release(ipam, container_id, ifname, err);
 	return ret;
@@ -172,19 +258,20 @@ static int remove_address(struct mk_cni_node *node, const char *container_id, co
 int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, const char *ifname,
 			   struct mk_error *err)
 {
-	char host_name[IFNAMSIZ];
+	struct leftover leftover = { 0 };
 	struct mk_link link;
-	int ret;
+	int ret = mk_cni_device_find(node->nl, node->veth_prefix, container_id, ifname, &link, err);
 
-	mk_cni_host_name(node->veth_prefix, container_id, ifname, host_name);
-	ret = mk_nl_link_get(node->nl, host_name, &link, err);
 	if (ret == 0)
 		ret = mk_cni_port_mappings_remove(node, NULL, link.ifindex, err);
 	if (ret == 0)
 		ret = mk_pod_device_remove(node->nl, node->bpf_dir, &link, err);
 	if (ret < 0 && ret != -ENODEV)
 		return ret;
-	return remove_address(node, container_id, ifname, link.ifindex, err);
+	ret = remove_address(node, container_id, ifname, link.ifindex, &leftover, err);
+	if (ret == 0)
+		remove_rule(node, &leftover);
+	return ret;
 }
 
 /* ---- network namespace ----------------------------------------------------------------------- */

@@ -22,6 +22,15 @@ void mk_cni_host_name(const char *prefix, const char *container_id, const char *
 		      char name[IFNAMSIZ]);
 /* Could @name be the result of mk_cni_host_name() with this prefix? */
 bool mk_cni_is_host_name(const char *prefix, const char *name);
+/* Is @link the host's end of a pod's pair? Of another prefix, too: vethPairNamePrefix may have changed since
+ * the pod came. */
+bool mk_cni_is_pod_device(const char *prefix, const struct mk_link *link);
+/* Is that the one of this owner? */
+bool mk_cni_is_device_of(const struct mk_link *link, const char *container_id, const char *ifname);
+/* The owner's device, whatever its prefix. -ENODEV: none. */
+mk_must_check int mk_cni_device_find(struct mk_nl *nl, const char *prefix, const char *container_id,
+				     const char *ifname, struct mk_link *link,
+				     struct mk_error *err);
 
 /* What every verb that changes something holds. */
 struct mk_cni_node {
@@ -60,10 +69,16 @@ uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf);
 
 /* The routes of a pod, in the order in which they are made, each with the MTU of that way: to the
  * gateway; to all pods, the overlay's; to the pods of this node, the device's; to the virtual pod
- * address, whose packets leave by the uplink, and for the rest, last, the uplink's. */
+ * address, whose packets leave by the uplink, and for the rest, last, the uplink's.
+ *
+ * Where another interface has the default route this one is a further one (Multus): its routes are in a table of
+ * its own, for packets with its address as source alone. @table is 0 or mk_cni_pod_table(). */
 #define MK_POD_ROUTES 5
-void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
+void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex, uint32_t table,
 		       struct mk_nl_route routes[MK_POD_ROUTES]);
+uint32_t mk_cni_pod_table(int ifindex);
+/* Does another interface than @ifindex have a default route? 1, 0 or an error. */
+mk_must_check int mk_cni_is_further(struct mk_nl *pod_nl, int ifindex, struct mk_error *err);
 /* A file descriptor of the container's network namespace. */
 mk_must_check int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure);
 /* Netlink in there, opened from where @home is; @path names it in errors. NULL with @failure, also

@@ -21,7 +21,7 @@ struct collecting {
 	const char *veth_prefix;
 	struct stale *stale;
 	struct mk_cni_node *node;
-	struct mk_error *err;
+	struct mk_error *err, first;
 };
 
 static void stale_free(struct stale *stale)
@@ -65,15 +65,11 @@ static bool is_valid_owner(const struct collecting *collecting, const char *cont
 	return false;
 }
 
-static bool is_valid_device(const struct collecting *collecting, const char *name)
+static bool is_valid_device(const struct collecting *collecting, const struct mk_link *link)
 {
-	char valid[IFNAMSIZ];
-
 	for (size_t i = 0; i < valid_count(collecting); i++) {
-		mk_cni_host_name(collecting->veth_prefix,
-				 valid_string(collecting, i, "containerID"),
-				 valid_string(collecting, i, "ifname"), valid);
-		if (strcmp(valid, name) == 0)
+		if (mk_cni_is_device_of(link, valid_string(collecting, i, "containerID"),
+					valid_string(collecting, i, "ifname")))
 			return true;
 	}
 	return false;
@@ -132,18 +128,40 @@ static int remove_owners(struct collecting *collecting)
 	return first;
 }
 
+static void remember(struct collecting *collecting, int ret, const struct mk_error *err)
+{
+	if (ret >= 0 || collecting->first.code)
+		return;
+	collecting->first = *err;
+}
+
 static int remove_device(void *ctx, const struct mk_link *link)
 {
 	struct collecting *collecting = ctx;
+	struct mk_error err;
 
-	if (strcmp(link->kind, "veth") != 0 ||
-	    !mk_cni_is_host_name(collecting->veth_prefix, link->name) ||
-	    is_valid_device(collecting, link->name))
+	if (!mk_cni_is_pod_device(collecting->veth_prefix, link) ||
+	    is_valid_device(collecting, link))
 		return 0;
 	mk_log_info("removing a pod's device that belongs to no valid attachment device=%s",
 		    link->name);
-	return mk_pod_device_remove(collecting->node->nl, collecting->node->bpf_dir, link,
-				    collecting->err);
+	remember(collecting,
+		 mk_pod_device_remove(collecting->node->nl, collecting->node->bpf_dir, link, &err),
+		 &err);
+	return 0;
+}
+
+/* Each part is done whatever became of the others; the first error counts. */
+static int collect(struct collecting *collecting, struct mk_error *err)
+{
+	struct mk_cni_node *node = collecting->node;
+
+	remember(collecting, remove_owners(collecting), err);
+	remember(collecting, mk_nl_each_link(node->nl, remove_device, collecting, err), err);
+	remember(collecting, mk_cni_sweep(node, err), err);
+	if (collecting->first.code)
+		*err = collecting->first;
+	return -collecting->first.code;
 }
 
 int mk_cni_gc(const struct mk_cni_args *args, struct mk_cni_conf *conf,
@@ -161,9 +179,8 @@ int mk_cni_gc(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	if (mk_cni_conf_attachments(conf, &collecting.valid, failure) < 0)
 		return -1;
 	if (mk_cni_node_open(&node, conf, &failure->cause) < 0 ||
-	    collect_owners(&collecting, conf->state_dir) < 0 || remove_owners(&collecting) < 0 ||
-	    mk_nl_each_link(node.nl, remove_device, &collecting, &failure->cause) < 0 ||
-	    mk_cni_sweep(&node, &failure->cause) < 0)
+	    collect_owners(&collecting, conf->state_dir) < 0 ||
+	    collect(&collecting, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
 	return 0;
 }

@@ -19,7 +19,37 @@ static struct mk_nl_route via_gateway(const struct mk_cni_conf *conf, int ifinde
 	};
 }
 
-void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
+#define POD_TABLES \
+	0x6d6b0000 /* and the interface's number: away from the numbers that people choose */
+
+uint32_t mk_cni_pod_table(int ifindex)
+{
+	return POD_TABLES + (uint32_t)ifindex;
+}
+
+struct default_search {
+	int ifindex;
+	bool found;
+};
+
+static int see_default(void *ctx, const struct mk_nl_route *route)
+{
+	struct default_search *search = ctx;
+
+	if (route->dst.prefix_bits == 0 && route->ifindex != search->ifindex)
+		search->found = true;
+	return 0;
+}
+
+int mk_cni_is_further(struct mk_nl *pod_nl, int ifindex, struct mk_error *err)
+{
+	struct default_search search = { .ifindex = ifindex };
+	int ret = mk_nl_each_route(pod_nl, see_default, &search, err);
+
+	return ret < 0 ? ret : search.found;
+}
+
+void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex, uint32_t table,
 		       struct mk_nl_route routes[MK_POD_ROUTES])
 {
 	const struct mk_addresses *addresses = &conf->addresses;
@@ -38,4 +68,6 @@ void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex,
 	routes[3].mtu_bytes = mk_cni_underlay_mtu(conf);
 	routes[4] = via_gateway(conf, ifindex, &all);
 	routes[4].mtu_bytes = mk_cni_underlay_mtu(conf);
+	for (size_t i = 0; i < MK_POD_ROUTES; i++)
+		routes[i].table = table;
 }

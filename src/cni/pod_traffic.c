@@ -50,7 +50,7 @@ static int add_device(void *ctx, const struct mk_link *link, const struct mk_lin
 {
 	const struct sum *sum = ctx;
 
-	if (strcmp(link->kind, "veth") == 0 && mk_cni_is_host_name(sum->veth_prefix, link->name)) {
+	if (mk_cni_is_pod_device(sum->veth_prefix, link)) {
 		sum->traffic->packets += seen->rx_packets;
 		sum->traffic->bytes += seen->rx_bytes;
 	}

@@ -56,7 +56,8 @@ static int reap_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_ow
 	if (!owner->container_id[0] || !netns_is_gone(owner->netns))
 		return 0;
 	mk_cni_host_name(reaping->veth_prefix, owner->container_id, owner->ifname, host_name);
-	ret = mk_nl_link_get(reaping->nl, host_name, &link, reaping->err);
+	ret = mk_cni_device_find(reaping->nl, reaping->veth_prefix, owner->container_id,
+				 owner->ifname, &link, reaping->err);
 	if (ret != -ENODEV)
 		return ret;
 	mk_log_info("released the address of a container that is gone ip=%s container=%s ifname=%s "

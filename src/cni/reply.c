@@ -128,9 +128,12 @@ static json_object *ips_json(const struct mk_cni_result *result, bool *ok)
 
 static json_object *routes_json(const struct mk_cni_result *result, bool *ok)
 {
-	json_object *array = json_object_new_array(), *object = json_object_new_object();
+	json_object *array = json_object_new_array(), *object;
 	char text[MK_IP_STRLEN];
 
+	if (result->is_further)
+		return array;
+	object = json_object_new_object();
 	add_string(object, "dst", result->ip.family == AF_INET ? "0.0.0.0/0" : "::/0", ok);
 	add_string(object, "gw", mk_ip_format(&result->gateway, text), ok);
 	if (result->version >= MK_CNI_1_1_0)

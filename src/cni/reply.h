@@ -58,6 +58,7 @@ struct mk_cni_result {
 	struct mk_ip ip, gateway;
 	uint32_t device_mtu_bytes, default_route_mtu_bytes;
 	json_object *dns; /* passed through; NULL: none */
+	bool is_further; /* its routes are for its own address alone: no default route */
 };
 
 /* A new JSON object, the caller's to json_object_put(). NULL: out of memory. */

@@ -85,15 +85,15 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 {
 	struct restoring *restoring = ctx;
 	struct mk_mac mac = mk_mac_of_ip(ip);
-	char host_name[IFNAMSIZ], text[MK_IP_STRLEN];
+	char text[MK_IP_STRLEN];
 	struct mk_pod pod;
 	struct mk_link link;
 	int ret;
 
 	if (!owner->container_id[0] || has_entry(restoring, ip))
 		return 0;
-	mk_cni_host_name(restoring->veth_prefix, owner->container_id, owner->ifname, host_name);
-	ret = mk_nl_link_get(restoring->nl, host_name, &link, restoring->err);
+	ret = mk_cni_device_find(restoring->nl, restoring->veth_prefix, owner->container_id,
+				 owner->ifname, &link, restoring->err);
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
 	pod = mk_pod_of(&link, &mac);
@@ -102,7 +102,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	if (ret <= 0)
 		return ret;
 	mk_log_warn("entry of a pod was missing and is back map=pods ip=%s device=%s container=%s",
-		    mk_ip_format(ip, text), host_name, owner->container_id);
+		    mk_ip_format(ip, text), link.name, owner->container_id);
 	restoring->restored++;
 	return 0;
 }

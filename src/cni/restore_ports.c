@@ -68,22 +68,38 @@ static int leave_missing(const struct restoring *restoring, struct mk_cni_port_m
 	return 0;
 }
 
-static int put_back(struct restoring *restoring, const struct mk_cni_port_mappings *mappings,
+/* Another pod has it since: nothing else waits for that. */
+static void say_taken(const struct mk_host_port_entry *wanted,
+		      const struct mk_host_port_entry *holder, const struct mk_ipam_owner *owner)
+{
+	const struct mk_ip ip = mk_ip_from_addr(&holder->to.addr);
+	char port[MK_HOST_PORT_STRLEN], text[MK_IP_STRLEN];
+
+	mk_log_error("host port of a pod is missing, and leads to another pod now: remove one of "
+		     "the two pods port=%s container=%s other=%s",
+		     mk_host_port_format(&wanted->key, port), owner->container_id,
+		     mk_ip_format(&ip, text));
+}
+
+static int put_back(struct restoring *restoring, const struct mk_host_port_entry *entry,
 		    const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	const struct mk_host_port_judge judge = { .is_alive = is_alive, .ctx = restoring };
-	cleanup_free char *ports = mk_cni_port_mappings_format(mappings);
+	char port[MK_HOST_PORT_STRLEN], text[MK_IP_STRLEN];
 	struct mk_host_port_entry holder;
-	char text[MK_IP_STRLEN];
-	int ret = mk_host_ports_claim(restoring->ports, mappings->list, mappings->count, &judge,
-				      &holder, restoring->err);
+	int ret = mk_host_ports_claim(restoring->ports, entry, 1, &judge, &holder, restoring->err);
 
+	if (ret == -EEXIST) {
+		say_taken(entry, &holder, owner);
+		return 0;
+	}
 	if (ret < 0)
 		return ret;
-	mk_log_warn("entries of a pod were missing and are back map=host_ports ip=%s container=%s "
-		    "ports=\"%s\"",
-		    mk_ip_format(ip, text), owner->container_id, ports ? ports : "");
-	restoring->restored += (int)mappings->count;
+	mk_log_warn("entry of a pod was missing and is back map=host_ports ip=%s container=%s "
+		    "port=%s",
+		    mk_ip_format(ip, text), owner->container_id,
+		    mk_host_port_format(&entry->key, port));
+	restoring->restored++;
 	return 0;
 }
 
@@ -103,7 +119,9 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	ret = mk_cni_port_mappings_parse(&mappings, owner->host_ports, restoring->err);
 	if (ret == 0)
 		ret = leave_missing(restoring, &mappings, ip, ifindex, restoring->err);
-	return ret < 0 || !mappings.count ? ret : put_back(restoring, &mappings, ip, owner);
+	for (size_t i = 0; ret == 0 && i < mappings.count; i++)
+		ret = put_back(restoring, &mappings.list[i], ip, owner);
+	return ret;
 }
 
 /* The last step tells the programs, whatever they were told before. */

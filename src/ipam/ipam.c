@@ -248,6 +248,13 @@ int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first, const stru
 			    mk_ip_format(first, a), mk_ip_format(last, b), in_use);
 }
 
+const char *mk_ipam_netns(struct mk_ipam *ipam, const struct mk_ip *ip)
+{
+	const struct mk_ipam_slot *slot = mk_ipam_slot_find(ipam, ip);
+
+	return slot && slot->allocated && slot->netns ? slot->netns : "";
+}
+
 int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 		 struct mk_ip *ip, struct mk_error *err)
 {

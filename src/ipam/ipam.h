@@ -45,6 +45,8 @@ mk_must_check int mk_ipam_hold(struct mk_ipam *ipam, const struct mk_ip *ip, str
 /* The address of @container_id and @ifname; -ENOENT if it has none. */
 mk_must_check int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 			       struct mk_ip *ip, struct mk_error *err);
+/* The namespace's path of whom mk_ipam_find() has found at @ip, "" where it is not known; it is @ipam's. */
+const char *mk_ipam_netns(struct mk_ipam *ipam, const struct mk_ip *ip);
 /* Returns 0 also when @container_id and @ifname have none. */
 mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id,
 				  const char *ifname, struct mk_error *err);

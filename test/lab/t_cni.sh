@@ -316,6 +316,53 @@ chained()
 	expect_eq "port 8099 of node1 once the pod is gone" refused "$(ask world tcp 192.168.99.11:8099 || true)"
 }
 
+# A further interface, as Multus adds one: both addresses are reached from near and far, each answers by its own
+# device, and DEL of one leaves the other.
+further_interface()
+{
+	local before first second
+	before=$(occupied)
+	netns two
+	first=$(add two two | ip_of)
+	second=$(add two two net1 | ip_of)
+	for address in "$first" "$second"; do
+		on node1 ping -c 1 -W 2 "$address"
+		on other ping -c 1 -W 2 "$address"
+		on far ping -c 1 -W 2 "$address"
+	done
+	inside two ping -c 1 -W 2 -I "$second" 203.0.113.10
+	inside two ping -c 1 -W 2 203.0.113.10
+	expect_eq "default route" eth0 "$(inside two ip -j route show default | jq -r '.[].dev')"
+	expect_eq "interfaces" "eth0 net1" "$(on node1 "$MK_BIN" pods -o json |
+		jq -r '[.[] | select(.container == "two") | .containerInterface] | sort | join(" ")')"
+	del two two
+	on far ping -c 1 -W 2 "$second"
+	add two two
+	del two two net1
+	inside two ping -c 1 -W 2 203.0.113.10
+	expect_eq "routing rules" 3 "$(inside two ip rule | wc -l)"
+	del two two
+	nothing_new "$before"
+}
+
+# `monokube pods` shows both interfaces of a pod by its name, and a name alone means the first.
+further_by_name()
+{
+	local before args='K8S_POD_NAMESPACE=default;K8S_POD_NAME=named'
+	before=$(occupied)
+	netns named
+	for interface in eth0 net1; do
+		conf | CNI_ARGS=$args cni ADD named "$(netns_path named)" $interface
+	done
+	expect_eq "pods named" "default/named default/named@net1" \
+		"$(on node1 "$MK_BIN" pods named -o json | jq -r '[.[].name] | sort | join(" ")')"
+	expect_eq "pods named@net1" "net1" \
+		"$(on node1 "$MK_BIN" pods named@net1 -o json | jq -r '.[].containerInterface')"
+	del named named net1
+	del named named
+	nothing_new "$before"
+}
+
 agent_stopped()
 {
 	local before addr result
@@ -401,7 +448,7 @@ address_files_lost()
 	wait_for 15 is_free_again "$before"
 }
 
-lab up 1
+lab up 2
 check "VERSION names all versions" version_verb
 for version in 0.3.1 0.4.0 1.0.0 1.1.0; do
 	check "ADD, CHECK, DEL in version $version" result_of_version $version
@@ -439,6 +486,10 @@ check "killed in the middle, then GC: nothing left" killed_then_gc
 check "GC keeps what it is told to" gc_verb
 check "STATUS" status_verb
 check "portmap and tuning chained behind it" chained
+lab pod node1 other >/dev/null
+lab pod node2 far >/dev/null
+check "a further interface of a container" further_interface
+check "... by its pod's name" further_by_name
 check "the agent is stopped: ADD, CHECK, STATUS, DEL" agent_stopped
 check "ADDs while the agent restarts" agent_restarts_meanwhile
 check "the agent frees the address of a vanished pod" agent_gc

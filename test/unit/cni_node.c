@@ -21,6 +21,7 @@
 
 static struct mk_error err;
 char answer[4096];
+const char *cni_ifname = "eth0";
 
 /* ---- a node ---------------------------------------------------------------------------------- */
 
@@ -141,7 +142,7 @@ pid_t start_verb(const char *verb, const char *container_id, const char *netns, 
 	setenv("CNI_COMMAND", verb, 1);
 	setenv("CNI_CONTAINERID", container_id, 1);
 	setenv("CNI_NETNS", netns, 1);
-	setenv("CNI_IFNAME", "eth0", 1);
+	setenv("CNI_IFNAME", cni_ifname, 1);
 	_exit(mk_cni_main());
 }
 

@@ -24,6 +24,7 @@
 	"\"mtu\":1450,\"stateDir\":\"" STATE "\",\"bpfDir\":\"" BPF_DIR "\""
 
 extern char answer[4096]; /* standard output of the last call */
+extern const char *cni_ifname; /* of the calls; eth0 */
 
 /* Run @suite's one case @tc, each test on a node of its own; the value main() returns. */
 int cni_run(Suite *suite, TCase *tc);

@@ -67,6 +67,29 @@ START_TEST(test_gc_needs_list)
 }
 END_TEST
 
+/* An address that cannot be released keeps neither the devices nor the table entries of others. */
+START_TEST(test_gc_goes_on)
+{
+	static const char released[] = STATE "/ipam/released";
+
+	new_netns("a");
+	add("a");
+	ck_assert_int_eq(system("ip link add mkaaaaaaaaaaa type veth peer name x"), 0);
+	ck_assert_int_eq(system("bpftool map update pinned " BPF_DIR "/maps/pods key 9 1 0 0 "
+				"value 9 9 0 0 0 0 0 0 0 0 0 0 10 244 1 9"),
+			 0);
+	ck_assert_int_eq(mount(released, released, NULL, MS_BIND, NULL), 0);
+	ck_fails(call("GC", "", "", "1.1.0", ",\"cni.dev/valid-attachments\":[]"),
+		 MK_CNI_IO_FAILURE, "10.244.1.2");
+	ck_assert_int_eq(devices(), 0);
+	ck_assert_int_eq(pod_entries(), 0);
+	ck_assert_int_eq(addresses(), 1);
+	ck_assert_int_eq(umount(released), 0);
+	ck_assert_int_eq(call("GC", "", "", "1.1.0", ",\"cni.dev/valid-attachments\":[]"), 0);
+	ck_exist(0);
+}
+END_TEST
+
 /* ---- the agent's reaper ------------------------------------------------------------------------ */
 
 static int reap(void)
@@ -242,6 +265,7 @@ int main(void)
 	tcase_add_test(tc, test_gc);
 	tcase_add_test(tc, test_gc_lost_files);
 	tcase_add_test(tc, test_gc_needs_list);
+	tcase_add_test(tc, test_gc_goes_on);
 	tcase_add_test(tc, test_lost);
 	tcase_add_test(tc, test_lost_waits);
 	tcase_add_test(tc, test_reap);

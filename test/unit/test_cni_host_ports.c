@@ -420,6 +420,25 @@ START_TEST(test_emptied_is_restored)
 END_TEST
 
 /* ... before the agent has looked for the first time since they came. */
+/* Another pod took a port of one of them meanwhile: that one lacks it, and none lacks anything else. */
+START_TEST(test_conflict_keeps_others_not)
+{
+	size_t known = SIZE_MAX;
+
+	add_mapped("a", MAPPINGS("{\"hostPort\":7001,\"containerPort\":80}"));
+	add_mapped("b", MAPPINGS(TCP_8080 ",{\"hostPort\":7002,\"containerPort\":80}"));
+	add_mapped("c", MAPPINGS("{\"hostPort\":7003,\"containerPort\":80}"));
+	empty_host_ports();
+	add_mapped("d", MAPPINGS(TCP_8080));
+	ck_restores(3, &known);
+	ck_leads(7001, "10.244.1.2");
+	ck_leads(7002, "10.244.1.3");
+	ck_leads(7003, "10.244.1.4");
+	ck_leads(8080, "10.244.1.5");
+	ck_restores(0, &known);
+}
+END_TEST
+
 START_TEST(test_emptied_at_once)
 {
 	size_t known = SIZE_MAX;
@@ -668,6 +687,7 @@ int main(void)
 	tcase_add_test(tc, test_traces_are_taken_over);
 	tcase_add_loop_test(tc, test_emptied_is_restored, 0, 2);
 	tcase_add_test(tc, test_emptied_at_once);
+	tcase_add_test(tc, test_conflict_keeps_others_not);
 	tcase_add_test(tc, test_untold_is_told);
 	tcase_add_test(tc, test_what_is_gone_stays_gone);
 	tcase_add_test(tc, test_pod_without_entry_keeps_ports);
