@@ -5,9 +5,10 @@
  *	own node (node.c): addresses, uplink, devices, constants -> datapath loaded
  *	Services (services.c): compile, tables
  *	hooks: attached when the tables are filled
+ *	CNI plugin installed (install.c)
  *	overlay: routes, neighbours, FDB
  *	leftovers of earlier runs removed, once every list is complete
- *	CNI configuration and plugin installed (install.c)
+ *	CNI configuration installed, which tells runtimes that the node works
  *
  * A step returns 0, MK_WAIT (nothing to do before something changes; what for was said once), or
  * an error; then the rest waits for the next attempt. */
@@ -194,7 +195,7 @@ struct mk_agent {
 	bool node_waits; /* the node's step could not go on without something */
 	bool vips_dirty; /* a Node object changed: an address may be a node's now, or no longer */
 	bool overlay_dirty;
-	bool sysctls_done, installed, pruned, ready, failed;
+	bool sysctls_done, plugin_installed, conf_installed, pruned, ready, failed;
 	uint32_t names_serial; /* of the accounts, as file services.names has them */
 	struct agent_setting host_backends, frontends_gone;
 	struct agent_localhost_ports localhost_ports;
@@ -343,7 +344,8 @@ struct mk_cni_conf_values {
  * placeholder nobody knows. Pure. */
 char *mk_cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
 			 struct mk_error *err);
-mk_must_check int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int mk_agent_step_plugin(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int mk_agent_step_conf(struct mk_agent *agent, struct mk_error *err);
 
 /* Were the files changed since? Returns how many, logs each, and has them installed again. */
 int mk_agent_check_files(struct mk_agent *agent);

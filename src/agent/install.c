@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The CNI configuration and the plugin: the static build of this program, which this one carries, for
- * the host may have other libraries than the agent's image, or none. Installed when the datapath is
- * attached, so that a runtime that finds them finds a node that works. */
+ * the host may have other libraries than the agent's image, or none. The plugin is installed when the datapath is
+ * attached, the configuration when everything else is done: a runtime that finds it finds a node that works. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -290,37 +290,51 @@ static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
 /* Three calls of stat(2) in place of watches: a directory may go and come, too. */
 int mk_agent_check_files(struct mk_agent *agent)
 {
+	bool plugin_changed, conf_changed;
 	char path[PATH_MAX + 16];
-	int changed;
 
-	if (!agent->installed)
-		return 0;
 	plugin_path(agent, path);
-	changed = is_changed(path, &agent->plugin_file);
-	changed += is_changed(agent->config.cni_conf_path, &agent->conf_file);
-	if (changed || !has_loopback(agent))
-		agent->installed = false;
-	return changed;
+	plugin_changed = agent->plugin_installed && is_changed(path, &agent->plugin_file);
+	conf_changed =
+		agent->conf_installed && is_changed(agent->config.cni_conf_path, &agent->conf_file);
+	if (plugin_changed || !has_loopback(agent))
+		agent->plugin_installed = false;
+	if (conf_changed)
+		agent->conf_installed = false;
+	return plugin_changed + conf_changed;
 }
 
-/* The plugin first: a configuration tells runtimes to call it. */
-int mk_agent_step_install(struct mk_agent *agent, struct mk_error *err)
+/* As soon as the tables are this version's: a plugin of another one does not know them, and no pod could start or
+ * end until the rest works. */
+int mk_agent_step_plugin(struct mk_agent *agent, struct mk_error *err)
 {
 	char path[PATH_MAX + 16];
 	int ret;
 
-	if (agent->installed)
+	if (agent->plugin_installed)
 		return 0;
 	ret = install_plugin(agent, err);
 	if (ret == 0)
 		ret = install_loopback(agent, err);
-	if (ret == 0)
-		ret = install_conf(agent, err);
 	if (ret < 0)
 		return ret;
 	plugin_path(agent, path);
 	agent->plugin_file = look(path);
+	agent->plugin_installed = true;
+	return 0;
+}
+
+/* Last: it tells runtimes that the node works. */
+int mk_agent_step_conf(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret;
+
+	if (agent->conf_installed)
+		return 0;
+	ret = install_conf(agent, err);
+	if (ret < 0)
+		return ret;
 	agent->conf_file = look(agent->config.cni_conf_path);
-	agent->installed = true;
+	agent->conf_installed = true;
 	return 0;
 }

@@ -426,11 +426,11 @@ static int identify(struct mk_agent *agent, struct mk_error *err)
 	node->uplinks = uplinks;
 	if (node->addresses.gateway.family != AF_UNSPEC &&
 	    !mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr))
-		agent->installed = false;
+		agent->conf_installed = false;
 	node->addresses = addresses;
 	node->internal_ip = object->internal_ip;
 	if (node->mtu_bytes != pod_mtu(agent))
-		agent->installed = false;
+		agent->conf_installed = false;
 	node->mtu_bytes = pod_mtu(agent);
 	return 0;
 }

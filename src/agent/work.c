@@ -138,6 +138,12 @@ static int step_attach(struct mk_agent *agent, struct mk_error *err)
 	return mk_datapath_attach(agent->datapath, &links, err);
 }
 
+static int step_plugin(struct mk_agent *agent, struct mk_error *err)
+{
+	mk_loop_part("plugin");
+	return mk_agent_step_plugin(agent, err);
+}
+
 static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret;
@@ -174,10 +180,10 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-static int step_install(struct mk_agent *agent, struct mk_error *err)
+static int step_conf(struct mk_agent *agent, struct mk_error *err)
 {
-	mk_loop_part("install");
-	return mk_agent_step_install(agent, err);
+	mk_loop_part("configuration");
+	return mk_agent_step_conf(agent, err);
 }
 
 static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size)
@@ -228,9 +234,9 @@ static void say_ready(struct mk_agent *agent)
  * Service for which a table has no room keeps nothing else waiting. */
 static int run_steps(struct mk_agent *agent, struct mk_error *err)
 {
-	struct mk_error node_error = { 0 }, full = { 0 };
+	struct mk_error node_error = { 0 }, plugin_error = { 0 }, full = { 0 };
 	int node = mk_agent_step_node(agent, &node_error);
-	int ret = 0;
+	int ret = 0, plugin = 0;
 
 	if (!agent->datapath) {
 		*err = node_error;
@@ -252,13 +258,19 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = step_attach(agent, err);
 	if (ret == 0)
+		plugin = step_plugin(agent, &plugin_error);
+	if (ret == 0)
 		ret = step_overlay(agent, err);
 	if (ret == 0)
 		ret = step_prune(agent, err);
 	if (ret == 0)
 		mk_agent_health_updated(agent);
+	if (ret == 0 && plugin < 0) {
+		*err = plugin_error;
+		return plugin;
+	}
 	if (ret == 0)
-		ret = step_install(agent, err);
+		ret = step_conf(agent, err);
 	if (ret == 0 && node == 0)
 		say_ready(agent);
 	if (ret == 0 && (node < 0 || full.code)) {

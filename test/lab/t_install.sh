@@ -94,6 +94,30 @@ serves_as_loopback()
 
 loopback_link() { on node1 readlink /opt/cni/bin/loopback; }
 
+# A plugin of another version cannot work with this one's tables, so it comes before all that may fail after
+# the hooks; the configuration is last. Entries of a Service that went meanwhile are removed in between.
+plugin_comes_first()
+{
+	local start lines
+	cat >"$TMP/gone.yaml" <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: gone}
+		spec: {clusterIP: 10.96.71.1, ports: [{port: 80}]}
+	END
+	lab apply "$TMP/gone.yaml"
+	wait_for 10 on node1 "$MK_BIN" services gone
+	lab agent stop node1
+	lab delete "$TMP/gone.yaml"
+	on node1 rm "$PLUGIN" /etc/cni/net.d/10-monokube.conflist
+	start=$(log_size)
+	lab agent start node1
+	lines=$(lab log node1 | tail -c "+$((start + 1))" | grep -oE \
+		'datapath attached|CNI plugin installed|entries of Services that are gone|CNI configuration written')
+	expect_eq "order" "datapath attached,CNI plugin installed,entries of Services that are gone,CNI configuration written" \
+		"$(paste -sd, <<<"$lines")"
+}
+
 # Made again where it is missing; somebody else's stays, also with cleanup.
 loopback_of_others()
 {
@@ -191,6 +215,7 @@ check "ADD, STATUS and DEL with only /opt/cni, /proc, /sys, /run and /var" pod_f
 check "where there is no plugin loopback it is that, too" serves_as_loopback
 check "loopback is made again, and another one is left alone" loopback_of_others
 check "an agent of the same version leaves the file alone" restart_leaves_it
+check "the plugin is installed right after the hooks, the configuration last" plugin_comes_first
 check "another version replaces it atomically and keeps the one before" upgrade_keeps_previous
 check "installed after another network: its configuration is named, not touched" installed_over_another
 check "cleanup --host from a container removes all, the version before too" cleanup_from_a_container
