@@ -81,11 +81,11 @@ static void say_taken(const struct mk_host_port_entry *wanted,
 		     mk_ip_format(&ip, text));
 }
 
+/* Returns 1, 0 where another pod has it since, or an error. */
 static int put_back(struct restoring *restoring, const struct mk_host_port_entry *entry,
-		    const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+		    const struct mk_ipam_owner *owner)
 {
 	const struct mk_host_port_judge judge = { .is_alive = is_alive, .ctx = restoring };
-	char port[MK_HOST_PORT_STRLEN], text[MK_IP_STRLEN];
 	struct mk_host_port_entry holder;
 	int ret = mk_host_ports_claim(restoring->ports, entry, 1, &judge, &holder, restoring->err);
 
@@ -93,13 +93,32 @@ static int put_back(struct restoring *restoring, const struct mk_host_port_entry
 		say_taken(entry, &holder, owner);
 		return 0;
 	}
-	if (ret < 0)
-		return ret;
-	mk_log_warn("entry of a pod was missing and is back map=host_ports ip=%s container=%s "
-		    "port=%s",
-		    mk_ip_format(ip, text), owner->container_id,
-		    mk_host_port_format(&entry->key, port));
-	restoring->restored++;
+	return ret < 0 ? ret : 1;
+}
+
+/* One by one: a port that is taken keeps none of the pod's others. Those that are back are left in @mappings. */
+static int put_all_back(struct restoring *restoring, struct mk_cni_port_mappings *mappings,
+			const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	cleanup_free char *ports = NULL;
+	char text[MK_IP_STRLEN];
+	size_t count = 0;
+
+	for (size_t i = 0; i < mappings->count; i++) {
+		int ret = put_back(restoring, &mappings->list[i], owner);
+
+		if (ret < 0)
+			return ret;
+		if (ret == 1)
+			mappings->list[count++] = mappings->list[i];
+	}
+	mappings->count = count;
+	restoring->restored += (int)count;
+	ports = count ? mk_cni_port_mappings_format(mappings) : NULL;
+	if (ports)
+		mk_log_warn("entries of a pod were missing and are back map=host_ports ip=%s "
+			    "container=%s ports=\"%s\"",
+			    mk_ip_format(ip, text), owner->container_id, ports);
 	return 0;
 }
 
@@ -119,9 +138,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	ret = mk_cni_port_mappings_parse(&mappings, owner->host_ports, restoring->err);
 	if (ret == 0)
 		ret = leave_missing(restoring, &mappings, ip, ifindex, restoring->err);
-	for (size_t i = 0; ret == 0 && i < mappings.count; i++)
-		ret = put_back(restoring, &mappings.list[i], ip, owner);
-	return ret;
+	return ret < 0 ? ret : put_all_back(restoring, &mappings, ip, owner);
 }
 
 /* The last step tells the programs, whatever they were told before. */

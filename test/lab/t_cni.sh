@@ -320,15 +320,15 @@ chained()
 # device, and DEL of one leaves the other.
 further_interface()
 {
-	local before first second
+	local before first second ip
 	before=$(occupied)
 	netns two
 	first=$(add two two | ip_of)
 	second=$(add two two net1 | ip_of)
-	for address in "$first" "$second"; do
-		on node1 ping -c 1 -W 2 "$address"
-		on other ping -c 1 -W 2 "$address"
-		on far ping -c 1 -W 2 "$address"
+	for ip in "$first" "$second"; do
+		on node1 ping -c 1 -W 2 "$ip"
+		on other ping -c 1 -W 2 "$ip"
+		on far ping -c 1 -W 2 "$ip"
 	done
 	inside two ping -c 1 -W 2 -I "$second" 203.0.113.10
 	inside two ping -c 1 -W 2 203.0.113.10
@@ -348,7 +348,7 @@ further_interface()
 # `monokube pods` shows both interfaces of a pod by its name, and a name alone means the first.
 further_by_name()
 {
-	local before args='K8S_POD_NAMESPACE=default;K8S_POD_NAME=named'
+	local before interface args='K8S_POD_NAMESPACE=default;K8S_POD_NAME=named'
 	before=$(occupied)
 	netns named
 	for interface in eth0 net1; do
