@@ -378,6 +378,9 @@ int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	    mk_cni_bandwidth_read(&adding.bandwidth, conf, failure) < 0 ||
 	    open_all(&adding, failure) < 0)
 		return -1;
+	if (mk_cni_port_mappings_leave_own(&adding.node, args, &adding.mappings, &failure->cause) <
+	    0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, adding.host_name);
 	ret = allocate(&adding, &failure->cause);
 	if (ret == -EEXIST) {

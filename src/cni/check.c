@@ -279,8 +279,11 @@ static int check_host_port(struct checking *checking, struct mk_host_ports *port
 static int check_host_ports(struct checking *checking, struct mk_error *err)
 {
 	struct mk_host_ports *ports;
-	int ret = checking->mappings.count ? mk_cni_host_ports(&checking->node, &ports, err) : 0;
+	int ret = mk_cni_port_mappings_leave_own(&checking->node, checking->args,
+						 &checking->mappings, err);
 
+	if (ret == 0 && checking->mappings.count)
+		ret = mk_cni_host_ports(&checking->node, &ports, err);
 	if (ret == 0 && checking->mappings.count)
 		find(&checking->findings, "map 'host_ports' is not pinned");
 	for (size_t i = 0; ret > 0 && i < checking->mappings.count; i++)

@@ -96,6 +96,73 @@ static int is_taken(const struct mk_cni_node *node, const struct mk_cni_args *ar
 			    mk_ip_format(&ip, ip_text));
 }
 
+/* ---- those of the container's other interfaces --------------------------------------------------- */
+
+struct owning {
+	const struct mk_cni_args *args;
+	const struct mk_host_port *to;
+	bool own; /* @to is another interface of the container */
+};
+
+static int see_own(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct owning *owning = ctx;
+	const struct mk_addr addr = mk_ip_to_addr(ip);
+
+	if (mk_addr_eq(&addr, &owning->to->addr) &&
+	    strcmp(owner->container_id, owning->args->container_id) == 0 &&
+	    strcmp(owner->ifname, owning->args->ifname) != 0)
+		owning->own = true;
+	return 0;
+}
+
+/* 1 or 0, or an error. */
+static int leads_to_own(struct mk_cni_node *node, struct mk_host_ports *ports,
+			const struct mk_cni_args *args, const struct mk_host_port_key *key,
+			struct mk_error *err)
+{
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+	struct mk_host_port to;
+	struct owning owning = { .args = args, .to = &to };
+	int ret = mk_host_ports_get(ports, key, &to, err);
+
+	if (ret == 0 && !to.leaving)
+		ret = is_alive(node, &to, err);
+	if (ret <= 0)
+		return ret == -ENOENT ? 0 : ret;
+	ipam = mk_ipam_open(node->state_dir, err);
+	ret = ipam ? mk_ipam_each(ipam, see_own, &owning, err) : -err->code;
+	return ret < 0 ? ret : owning.own;
+}
+
+int mk_cni_port_mappings_leave_own(struct mk_cni_node *node, const struct mk_cni_args *args,
+				   struct mk_cni_port_mappings *mappings, struct mk_error *err)
+{
+	char port[MK_HOST_PORT_STRLEN];
+	struct mk_host_ports *ports;
+	int ret = mappings->count ? mk_cni_host_ports(node, &ports, err) : 0;
+	size_t kept = 0;
+
+	if (ret <= 0)
+		return ret;
+	for (size_t i = 0; i < mappings->count; i++) {
+		const struct mk_host_port_entry *entry = &mappings->list[i];
+
+		ret = leads_to_own(node, ports, args, &entry->key, err);
+		if (ret < 0)
+			return ret;
+		if (ret == 0)
+			mappings->list[kept++] = *entry;
+		else
+			mk_log_info("host port %s stays with another interface of the container "
+				    "container=%s ifname=%s",
+				    mk_host_port_format(&entry->key, port), args->container_id,
+				    args->ifname);
+	}
+	mappings->count = kept;
+	return 0;
+}
+
 int mk_cni_port_mappings_claim(struct mk_cni_node *node, const struct mk_cni_args *args,
 			       struct mk_cni_port_mappings *mappings, const struct mk_ip *ip,
 			       int ifindex, struct mk_cni_failure *failure)

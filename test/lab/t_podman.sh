@@ -154,6 +154,30 @@ stop_and_start()
 	refused world tcp "$NODE1:8080"
 }
 
+# podman sends the host ports with both; the first interface has them, and they stay when the second one goes.
+two_networks()
+{
+	local address addresses
+	on node1 sh -c 'jq ".name = \"second\"" /etc/cni/net.d/10-monokube.conflist >/etc/cni/net.d/20-second.conflist'
+	podman "${RUN[@]}" --network second --name two -p 8080:8080 localhost/pause:1
+	find_place two
+	serve two two --tcp 8080
+	addresses=$(on two ip -j -4 addr show | jq -r '.[] | select(.ifname != "lo").addr_info[].local')
+	expect_eq "addresses" 2 "$(wc -w <<<"$addresses")"
+	for address in $addresses; do
+		reaches two '.*' node1 tcp "$address:8080"
+		reaches two "$FAR" far tcp "$address:8080"
+	done
+	reaches two "$WORLD" world tcp "$NODE1:8080"
+	podman network disconnect second two
+	reaches two "$WORLD" world tcp "$NODE1:8080"
+	reaches two "$FAR" far tcp "$(pod_ip two):8080"
+	podman network connect second two
+	reaches two "$WORLD" world tcp "$NODE1:8080"
+	removed two
+	on node1 rm /etc/cni/net.d/20-second.conflist
+}
+
 no_agent()
 {
 	lab agent kill node1
@@ -245,6 +269,7 @@ check "a host port that is taken: the error says so, nothing is left" port_is_ta
 check "an address of the user's choice is an error" address_wanted
 check "two containers, and Services" two_containers
 check "stopped, started, restarted, removed" stop_and_start
+check "two networks: two addresses, and the host ports stay with the first" two_networks
 check "no agent: containers come and go" no_agent
 check "podman is killed when the first container has an address: nothing is left" killed_while_creating 1
 check "podman is killed when half of the containers have one: nothing is left" killed_while_creating $((MANY / 2))

@@ -211,6 +211,31 @@ START_TEST(test_conflict)
 }
 END_TEST
 
+/* podman sends a container's mappings with each of its interfaces: they stay with the first. */
+START_TEST(test_two_interfaces)
+{
+	static const char both[] = MAPPINGS(TCP_8080 ",{\"hostPort\":7001,\"containerPort\":80}");
+
+	add_mapped("a", MAPPINGS(TCP_8080));
+	cni_ifname = "net1";
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.0.0", both) == 0, "%s", answer);
+	ck_mapped(2);
+	ck_leads(8080, "10.244.1.2");
+	ck_leads(7001, "10.244.1.3");
+	ck_assert_msg(call("CHECK", "a", netns_path("a"), "1.0.0", fields_of_check(both)) == 0,
+		      "%s", answer);
+	new_netns("b");
+	ck_fails(call("ADD", "b", netns_path("b"), "1.0.0", both), MK_CNI_TRY_AGAIN,
+		 "leads to container 'a' interface 'eth0' (10.244.1.2)");
+	del("a");
+	ck_mapped(1);
+	ck_leads(8080, "10.244.1.2");
+	cni_ifname = "eth0";
+	del("a");
+	ck_mapped(0);
+}
+END_TEST
+
 /* Another address or protocol is another mapping, whoever has it. */
 START_TEST(test_side_by_side)
 {
@@ -677,6 +702,7 @@ int main(void)
 	tcase_add_test(tc, test_add_check_del);
 	tcase_add_loop_test(tc, test_check_finds, 0, MK_ARRAY_SIZE(losses));
 	tcase_add_test(tc, test_conflict);
+	tcase_add_test(tc, test_two_interfaces);
 	tcase_add_test(tc, test_side_by_side);
 	tcase_add_test(tc, test_undone_when_full);
 	tcase_add_test(tc, test_older_datapath);
