@@ -289,15 +289,26 @@ devices()
 	fi
 }
 
-# killed_at COUNT: while pods are created, when the node has COUNT of them
+# killed_at COUNT: while pods are created, when the node has COUNT of them. On a busy machine the last call may
+# be answered before containerd is killed: then once more.
 killed_at()
 {
+	local try
+	for try in 1 2 3; do
+		create_and_kill "$1"
+		! grep -q UNAVAILABLE "$TMP/many" || return 0
+	done
+	echo "containerd had answered all calls, $try times"
+	return 1
+}
+create_and_kill()
+{
+	local calls
 	many_at_once | cri --many >"$TMP/many" 2>&1 &
-	local calls=$!
+	calls=$!
 	wait_for 30 devices AT_LEAST "$1"
 	containerd_kill
 	wait "$calls"
-	expect_match "calls that containerd left" UNAVAILABLE "$(<"$TMP/many")"
 	containerd_start
 	all_removed
 }
