@@ -56,9 +56,9 @@ mk_must_check int mk_cni_conf_parse(struct mk_cni_conf *conf, const char *text, 
 mk_must_check int mk_cni_conf_read_network(struct mk_cni_conf *conf,
 					   struct mk_cni_failure *failure);
 
-/* Fails if the runtime asks for an address of its own choice: `IP` or `MAC` in @cni_args, `ips` or `mac` in
- * runtimeConfig. A pod with another address than its user wrote down would go unnoticed. podman, asked for one, also
- * leaves out the port mappings. */
+/* Fails if the runtime asks for an address of its own choice: `IP` or `MAC` in @cni_args, `ips` or
+ * `mac` in runtimeConfig. A pod with another address than its user wrote down would go unnoticed.
+ * podman, asked for one, also leaves out the port mappings. */
 mk_must_check int mk_cni_conf_no_address_wanted(const struct mk_cni_conf *conf,
 						const char *cni_args,
 						struct mk_cni_failure *failure);

@@ -29,8 +29,8 @@ char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings);
 mk_must_check int mk_cni_port_mappings_parse(struct mk_cni_port_mappings *mappings,
 					     const char *text, struct mk_error *err);
 
-/* Take those out that lead to another interface of the same container already: a runtime that gives a container two
- * interfaces sends its mappings with both (podman), and the first keeps them. */
+/* Take those out that lead to another interface of the same container already: a runtime that gives
+ * a container two interfaces sends its mappings with both (podman), and the first keeps them. */
 mk_must_check int mk_cni_port_mappings_leave_own(struct mk_cni_node *node,
 						 const struct mk_cni_args *args,
 						 struct mk_cni_port_mappings *mappings,
