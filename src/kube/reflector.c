@@ -142,7 +142,9 @@ static void on_gone(struct mk_reflector *reflector, const char *why)
 
 static void on_absent(struct mk_reflector *reflector, const char *why)
 {
-	mk_log_info("%s: not read: %s", reflector->resource->name, why);
+	if (!reflector->absent)
+		mk_log_info("%s: not read: %s", reflector->resource->name, why);
+	reflector->absent = true;
 	begin_list(reflector);
 	ask_after(reflector, reflector->timing.absent_ms);
 	reflector->sink.absent(reflector->sink.ctx, reflector->resource);

@@ -41,6 +41,7 @@ struct mk_reflector {
 	char *continue_; /* its next page; NULL: begin at the first */
 	bool whole_list; /* in one page: the last one in pages took longer than history is kept */
 	bool listed_once;
+	bool absent; /* the server does not have it, and the log says so */
 	bool quiet; /* nothing has happened since the watch was asked for again */
 	bool unproved; /* no watch has worked since the last list */
 	uint64_t watched_ms; /* uv_now() when the watch began */

@@ -38,6 +38,15 @@ def optional_absent():
         server.stop()
 
 
+def absent_is_said_once():
+    """a server without ServiceCIDRs, asked again and again: one line of the log"""
+    server = Server()
+    server.faults({"match": {"target": "servicecidrs"}, "recording": "error-404-resource", "times": 1000})
+    client = Follow(server, "--absent-ms", "50").listed()
+    wait("four questions", lambda: len(server.asked("servicecidrs")) >= 4)
+    expect("lines of the log", client.said().count("ServiceCIDRs: not read: "), 1)
+
+
 def gone_again_and_again():
     """lists that work, watches that all end with 410: the pauses grow, and the log has one line"""
     server = Server()
@@ -183,8 +192,8 @@ def null_items():
     Follow(server).listed()
 
 
-TESTS = [mandatory_absent, optional_absent, gone_again_and_again, gone_once, stopped_behind_a_balancer, stopped_http1, quiet_watch,
-         stalled_first_list, half_lists, half_streams, null_items]
+TESTS = [mandatory_absent, optional_absent, absent_is_said_once, gone_again_and_again, gone_once, stopped_behind_a_balancer,
+         stopped_http1, quiet_watch, stalled_first_list, half_lists, half_streams, null_items]
 
 if __name__ == "__main__":
     sys.exit(run(TESTS))
