@@ -46,9 +46,21 @@ static int is_alive(void *ctx, const struct mk_host_port *to, struct mk_error *e
 	return mk_cni_host_port_is_alive(restoring->nl, ret < 0 ? NULL : &pod, to, err);
 }
 
-/* Only those that are missing are left in @mappings. */
+static void say_taken(const struct mk_host_port_key *key, const struct mk_host_port *to,
+		      const struct mk_ipam_owner *owner)
+{
+	const struct mk_ip ip = mk_ip_from_addr(&to->addr);
+	char port[MK_HOST_PORT_STRLEN], text[MK_IP_STRLEN];
+
+	mk_log_error("host port of a pod was missing, and leads to another pod now: delete one of "
+		     "the two pods port=%s container=%s other=%s",
+		     mk_host_port_format(key, port), owner->container_id, mk_ip_format(&ip, text));
+}
+
+/* Only those that are missing are left in @mappings. One that another pod has taken meanwhile is that pod's. */
 static int leave_missing(const struct restoring *restoring, struct mk_cni_port_mappings *mappings,
-			 const struct mk_ip *ip, int ifindex, struct mk_error *err)
+			 const struct mk_ip *ip, int ifindex, const struct mk_ipam_owner *owner,
+			 struct mk_error *err)
 {
 	size_t count = 0;
 
@@ -63,62 +75,29 @@ static int leave_missing(const struct restoring *restoring, struct mk_cni_port_m
 		entry->to.ifindex = (uint32_t)ifindex;
 		if (ret == -ENOENT)
 			mappings->list[count++] = *entry;
+		else if (!mk_addr_eq(&to.addr, &entry->to.addr))
+			say_taken(&entry->key, &to, owner);
 	}
 	mappings->count = count;
 	return 0;
 }
 
-/* Another pod has it since: nothing else waits for that. */
-static void say_taken(const struct mk_host_port_entry *wanted,
-		      const struct mk_host_port_entry *holder, const struct mk_ipam_owner *owner)
-{
-	const struct mk_ip ip = mk_ip_from_addr(&holder->to.addr);
-	char port[MK_HOST_PORT_STRLEN], text[MK_IP_STRLEN];
-
-	mk_log_error("host port of a pod is missing, and leads to another pod now: remove one of "
-		     "the two pods port=%s container=%s other=%s",
-		     mk_host_port_format(&wanted->key, port), owner->container_id,
-		     mk_ip_format(&ip, text));
-}
-
-/* Returns 1, 0 where another pod has it since, or an error. */
-static int put_back(struct restoring *restoring, const struct mk_host_port_entry *entry,
-		    const struct mk_ipam_owner *owner)
+static int put_back(struct restoring *restoring, const struct mk_cni_port_mappings *mappings,
+		    const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	const struct mk_host_port_judge judge = { .is_alive = is_alive, .ctx = restoring };
+	cleanup_free char *ports = mk_cni_port_mappings_format(mappings);
 	struct mk_host_port_entry holder;
-	int ret = mk_host_ports_claim(restoring->ports, entry, 1, &judge, &holder, restoring->err);
-
-	if (ret == -EEXIST) {
-		say_taken(entry, &holder, owner);
-		return 0;
-	}
-	return ret < 0 ? ret : 1;
-}
-
-/* One by one: a port that is taken keeps none of the pod's others. Those that are back are left in @mappings. */
-static int put_all_back(struct restoring *restoring, struct mk_cni_port_mappings *mappings,
-			const struct mk_ip *ip, const struct mk_ipam_owner *owner)
-{
-	cleanup_free char *ports = NULL;
 	char text[MK_IP_STRLEN];
-	size_t count = 0;
+	int ret = mk_host_ports_claim(restoring->ports, mappings->list, mappings->count, &judge,
+				      &holder, restoring->err);
 
-	for (size_t i = 0; i < mappings->count; i++) {
-		int ret = put_back(restoring, &mappings->list[i], owner);
-
-		if (ret < 0)
-			return ret;
-		if (ret == 1)
-			mappings->list[count++] = mappings->list[i];
-	}
-	mappings->count = count;
-	restoring->restored += (int)count;
-	ports = count ? mk_cni_port_mappings_format(mappings) : NULL;
-	if (ports)
-		mk_log_warn("entries of a pod were missing and are back map=host_ports ip=%s "
-			    "container=%s ports=\"%s\"",
-			    mk_ip_format(ip, text), owner->container_id, ports);
+	if (ret < 0)
+		return ret;
+	mk_log_warn("entries of a pod were missing and are back map=host_ports ip=%s container=%s "
+		    "ports=\"%s\"",
+		    mk_ip_format(ip, text), owner->container_id, ports ? ports : "");
+	restoring->restored += (int)mappings->count;
 	return 0;
 }
 
@@ -137,8 +116,8 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 		return ifindex;
 	ret = mk_cni_port_mappings_parse(&mappings, owner->host_ports, restoring->err);
 	if (ret == 0)
-		ret = leave_missing(restoring, &mappings, ip, ifindex, restoring->err);
-	return ret < 0 ? ret : put_all_back(restoring, &mappings, ip, owner);
+		ret = leave_missing(restoring, &mappings, ip, ifindex, owner, restoring->err);
+	return ret < 0 || !mappings.count ? ret : put_back(restoring, &mappings, ip, owner);
 }
 
 /* The last step tells the programs, whatever they were told before. */

@@ -18,6 +18,7 @@
 #include "datapath/runtime.h"
 #include "datapath/sweep.h"
 #include "unit/cni_node.h"
+#include "unit/log_capture.h"
 
 static struct mk_error err;
 
@@ -445,17 +446,23 @@ START_TEST(test_emptied_is_restored)
 END_TEST
 
 /* ... before the agent has looked for the first time since they came. */
-/* Another pod took a port of one of them meanwhile: that one lacks it, and none lacks anything else. */
-START_TEST(test_conflict_keeps_others_not)
+/* Another pod has taken a port of one of them meanwhile: the log says so, and everything else comes back. */
+START_TEST(test_taken_meanwhile)
 {
 	size_t known = SIZE_MAX;
+	const char *said;
 
 	add_mapped("a", MAPPINGS("{\"hostPort\":7001,\"containerPort\":80}"));
 	add_mapped("b", MAPPINGS(TCP_8080 ",{\"hostPort\":7002,\"containerPort\":80}"));
 	add_mapped("c", MAPPINGS("{\"hostPort\":7003,\"containerPort\":80}"));
 	empty_host_ports();
 	add_mapped("d", MAPPINGS(TCP_8080));
+	capture_log();
 	ck_restores(3, &known);
+	said = captured_log();
+	ck_assert_msg(strstr(said, "leads to another pod now") &&
+			      strstr(said, "port=0.0.0.0:8080/tcp container=b other=10.244.1.5"),
+		      "%s", said);
 	ck_leads(7001, "10.244.1.2");
 	ck_leads(7002, "10.244.1.3");
 	ck_leads(7003, "10.244.1.4");
@@ -713,7 +720,7 @@ int main(void)
 	tcase_add_test(tc, test_traces_are_taken_over);
 	tcase_add_loop_test(tc, test_emptied_is_restored, 0, 2);
 	tcase_add_test(tc, test_emptied_at_once);
-	tcase_add_test(tc, test_conflict_keeps_others_not);
+	tcase_add_test(tc, test_taken_meanwhile);
 	tcase_add_test(tc, test_untold_is_told);
 	tcase_add_test(tc, test_what_is_gone_stays_gone);
 	tcase_add_test(tc, test_pod_without_entry_keeps_ports);
