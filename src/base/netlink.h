@@ -34,6 +34,7 @@ struct mk_link {
 	int ifindex, peer_ifindex; /* peer (IFLA_LINK) 0: none */
 	int master_ifindex; /* 0: none */
 	int peer_netns; /* number of the peer's namespace in this one (IFLA_LINK_NETNSID); -1: the same, or none */
+	uint16_t type; /* ARPHRD_* */
 	char name[16];
 	char kind[16]; /* "veth", "vxlan", ... or "" */
 	char alias[256]; /* what it is to somebody, in words; "": none */
@@ -158,6 +159,28 @@ mk_must_check int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from,
 /* The table that a rule of ours names for the source @from. -ENOENT: there is no such rule. */
 mk_must_check int mk_nl_rule_get(struct mk_nl *nl, const struct mk_ip *from, uint32_t *table,
 				 struct mk_error *err);
+
+/* One way of a route, in whatever table but local: a multipath route has several. */
+struct mk_nl_way {
+	struct mk_cidr dst; /* prefix 0: the default route */
+	uint32_t table; /* RT_TABLE_* or another number */
+	uint8_t type; /* RTN_*: unicast, blackhole, ... */
+	uint8_t protocol; /* RTPROT_* */
+	bool several, encapsulated;
+	int ifindex; /* 0: none */
+	struct mk_ip source; /* preferred source; AF_UNSPEC: the kernel's choice */
+};
+/* All ways of all IPv4 routes (netlink_ways.c). */
+mk_must_check int mk_nl_each_way(struct mk_nl *nl,
+				 int (*visit)(void *ctx, const struct mk_nl_way *way), void *ctx,
+				 struct mk_error *err);
+/* Are there rules (ip-rule(8)) beside the kernel's own three? */
+mk_must_check int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *err);
+
+/* What the host's routing, with all its rules, says of what the host itself sends to @dest. Negative with the kernel's
+ * word where there is no way: -ENETUNREACH, -EHOSTUNREACH, -EACCES (prohibit), -EINVAL (blackhole). */
+mk_must_check int mk_nl_route_to(struct mk_nl *nl, const struct mk_ip *dest,
+				 struct mk_nl_route *route, struct mk_error *err);
 
 /* Permanent neighbours (ARP) and VXLAN FDB entries (AF_BRIDGE, NTF_SELF). Add or replace. */
 mk_must_check int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,

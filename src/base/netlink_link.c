@@ -53,6 +53,7 @@ static bool parse_link(const struct nlmsghdr *reply, struct mk_link *link)
 	header = nlmsg_data(reply);
 	link->ifindex = header->ifi_index;
 	link->flags = header->ifi_flags;
+	link->type = header->ifi_type;
 	if (attrs[IFLA_IFNAME])
 		nla_strlcpy(link->name, attrs[IFLA_IFNAME], sizeof(link->name));
 	if (attrs[IFLA_IFALIAS])
