@@ -77,10 +77,21 @@ static __always_inline int is_for_vip(const struct packet *pkt)
 	return !is_addr(&pkt->tuple.daddr, mk_node_addr()) && service_is_vip(&pkt->tuple.daddr);
 }
 
+/* The networks beside the way to outside: the host's containers, its storage. The host routes what they send to
+ * Services' own addresses (to the hook `host`). */
+static __always_inline int is_from_side(const struct __sk_buff *skb)
+{
+	const __u32 ifindex = skb->ifindex;
+	const struct mk_uplink *uplink = bpf_map_lookup_elem(&uplinks, &ifindex);
+
+	return uplink && uplink->flags & MK_UPLINK_SIDE;
+}
+
 static __always_inline int not_ours(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    const struct packet *pkt)
 {
-	return is_for_vip(pkt) ? chain_next(skb, ctx, pkt, MK_PROG_ROUTER) : TC_ACT_UNSPEC;
+	return is_for_vip(pkt) && !is_from_side(skb) ? chain_next(skb, ctx, pkt, MK_PROG_ROUTER)
+						     : TC_ACT_UNSPEC;
 }
 
 /* For no frontend and no host port: may it have a session all the same? */

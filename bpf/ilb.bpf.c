@@ -294,6 +294,7 @@ static __always_inline int is_for_host_hook(struct __sk_buff *skb, const struct 
 SEC("tc")
 int ilb_lo_egress(struct __sk_buff *skb)
 {
+	const struct mk_link_set *links = links_now();
 	struct packet pkt;
 	struct ethhdr *eth;
 
@@ -302,10 +303,10 @@ int ilb_lo_egress(struct __sk_buff *skb)
 	    !is_for_host_hook(skb, &pkt))
 		return TC_ACT_UNSPEC;
 	eth = packet_at(skb, 0, sizeof(*eth));
-	if (!eth)
+	if (!links || !eth)
 		return drop(skb, MK_HOOK_HOST, MK_DROP_TRUNCATED, &pkt.tuple);
 	set_macs(eth, mk_node.gateway_mac, mk_node.gateway_mac);
-	return bpf_redirect(mk_node.host_peer_ifindex, BPF_F_INGRESS);
+	return bpf_redirect(links->host_peer_ifindex, BPF_F_INGRESS);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

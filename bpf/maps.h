@@ -20,7 +20,6 @@ const volatile struct mk_node mk_node __attribute__((weak)) = { 0 };
 	{                                                              \
 		return (struct mk_addr){ { mk_node.member.word[0] } }; \
 	}
-MK_NODE_ADDRESS(mk_node_addr, node_addr)
 MK_NODE_ADDRESS(mk_node_vtep, vtep_addr)
 MK_NODE_ADDRESS(mk_node_gateway, gateway_addr)
 MK_NODE_ADDRESS(mk_node_vpod, vpod_addr)
@@ -135,6 +134,9 @@ MK_MAP(udp_ports, BPF_MAP_TYPE_ARRAY, __u32, struct mk_port_set, 1, 0);
 MK_MAP(drops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_drop_counter,
        MK_DROP_COUNT *MK_HOOK_COUNT, 0);
 MK_MAP(error_budget, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, 1, 0);
+MK_MAP(links, BPF_MAP_TYPE_ARRAY, __u32, struct mk_links, 1, 0);
+MK_MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct mk_uplink, MK_UPLINKS_MAX, BPF_F_NO_PREALLOC);
+MK_MAP(way, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_way, 1, 0);
 /* program watch alone asks these */
 MK_MAP(watch_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_settings, 1, 0);
 MK_MAP(watch_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_watch_count, 1, 0);
@@ -147,6 +149,22 @@ static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)
 	struct mk_pod *pod = bpf_map_lookup_elem(&pods, &slot);
 
 	return pod && mk_addr_eq(&pod->addr, addr) ? pod : NULL;
+}
+
+/* The node's devices and addresses as they are now. NULL: never, but the verifier does not know. */
+static __always_inline const struct mk_link_set *links_now(void)
+{
+	const __u32 zero = 0;
+	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+
+	return found ? &found->set[found->current & 1] : NULL;
+}
+
+static __always_inline struct mk_addr mk_node_addr(void)
+{
+	const struct mk_link_set *now = links_now();
+
+	return (struct mk_addr){ { now ? now->node_addr.word[0] : 0 } };
 }
 
 static __always_inline struct mk_addr localhost(void)

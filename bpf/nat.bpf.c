@@ -23,8 +23,6 @@ static __always_inline int in_nat_range(__be16 port)
 /* Can the packet be the answer to one that left masqueraded? */
 static __always_inline int may_be_answer(const struct packet *pkt)
 {
-	if (!is_masquerade_addr(&pkt->tuple.daddr))
-		return 0;
 	if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP || pkt->l4 == MK_L4_SCTP)
 		return in_nat_range(pkt->tuple.dport);
 	return pkt->l4 == MK_L4_ECHO_REPLY;
@@ -63,7 +61,7 @@ static __always_inline int is_of_cluster(const struct mk_addr *addr)
  * source. */
 static __always_inline int is_martian_source(const struct mk_addr *addr)
 {
-	return is_of_cluster(addr) || is_masquerade_addr(addr) || mk_addr_first_byte(addr) == 0 ||
+	return is_of_cluster(addr) || is_own_outside(addr) || mk_addr_first_byte(addr) == 0 ||
 	       mk_addr_is_loopback(addr) || mk_addr_is_multicast(addr) ||
 	       addr->word[0] == bpf_htonl(0xffffffff);
 }
@@ -118,9 +116,29 @@ int nat_uplink(struct __sk_buff *skb)
 	return chain_next(skb, &ctx, &pkt, MK_PROG_ELB);
 }
 
+/* A tunnel's packets have no Ethernet header, which the other programs look behind: they get an empty one. Where the
+ * host's stack or another device gets the packet, the kernel knows where its IP header is. */
+SEC("tc")
+int nat_tunnel(struct __sk_buff *skb)
+{
+	const struct mk_tuple unknown = { 0 };
+	struct ethhdr *eth;
+
+	if (skb->pkt_type != PACKET_HOST || skb->protocol != bpf_htons(ETH_P_IP))
+		return TC_ACT_UNSPEC;
+	if (bpf_skb_change_head(skb, ETH_HLEN, 0))
+		return drop(skb, MK_HOOK_UPLINK, MK_DROP_REWRITE_FAILED, &unknown);
+	eth = packet_at(skb, 0, sizeof(*eth));
+	if (!eth)
+		return drop(skb, MK_HOOK_UPLINK, MK_DROP_TRUNCATED, &unknown);
+	eth->h_proto = bpf_htons(ETH_P_IP);
+	bpf_tail_call(skb, &chain, MK_PROG_UPLINK);
+	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &unknown);
+}
+
 /* The packet as the outside world may see it: MK_PARSED or a drop reason. */
 static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
-				      struct packet *pkt)
+				      struct packet *pkt, const struct mk_way *way_out)
 {
 	struct session_request request = { .source_port = 1 };
 	struct session_hit hit;
@@ -133,7 +151,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
 		return MK_DROP_PROTOCOL;
 	request.to = pkt->tuple;
-	request.to.saddr = uplink_addr(uplink_chosen(skb));
+	request.to.saddr = way_out->source;
 	ret = session_reopen(NAT_SESSIONS, pkt, &hit, &request)
 		      ? MK_PARSED
 		      : session_open(NAT_SESSIONS, pkt, &request);
@@ -156,14 +174,16 @@ int nat(struct __sk_buff *skb)
 {
 	struct chain_ctx ctx;
 	struct packet pkt;
+	struct mk_way way_out;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
+	way_chosen(skb, &way_out);
 	if (ret == MK_PARSED)
 		ret = pkt.l4 == MK_L4_ICMP_ERROR ? masquerade_error(skb, &ctx, &pkt)
-						 : masquerade(skb, &ctx, &pkt);
+						 : masquerade(skb, &ctx, &pkt, &way_out);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	return bpf_redirect_neigh(uplink_at(uplink_chosen(skb))->ifindex, NULL, 0, 0);
+	return way_send(&way_out);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

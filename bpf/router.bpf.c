@@ -51,6 +51,7 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {
+	const struct mk_link_set *links = links_now();
 	struct frame frame;
 
 	if (is_overlay_carrier(pkt))
@@ -58,10 +59,10 @@ static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 	if (ctx->hook != MK_HOOK_POD && ctx->hook != MK_HOOK_HOST &&
 	    !(ctx->flags & CHAIN_NEW_SOURCE))
 		return TC_ACT_UNSPEC;
-	if (frame_of(skb, &frame))
+	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
 	set_macs(frame.eth, mk_node.gateway_mac, mk_node.gateway_mac);
-	return bpf_redirect(mk_node.host_ifindex, BPF_F_INGRESS);
+	return bpf_redirect(links->host_ifindex, BPF_F_INGRESS);
 }
 
 /* An answer from an address of the host's own: on any other device than this it is martian. */
@@ -85,9 +86,10 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
  *   the backend may be anywhere, and the first datagram that is a little longer would be lost. TCP
  *   knows better: a remote pod's SYN-ACK says its size. */
 static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct chain_ctx *ctx,
-					   const struct packet *pkt, const struct iphdr *ip)
+					   const struct packet *pkt, const struct iphdr *ip,
+					   __u32 mtu_bytes)
 {
-	if (wire_bytes(skb, pkt) <= mk_node.overlay_mtu_bytes || ctx->hook == MK_HOOK_HOST ||
+	if (wire_bytes(skb, pkt) <= mtu_bytes || ctx->hook == MK_HOOK_HOST ||
 	    !(ip->frag_off & bpf_htons(MK_IP_DF)))
 		return 0;
 	return ctx->hook != MK_HOOK_POD || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
@@ -96,17 +98,18 @@ static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct c
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct mk_route *route)
 {
+	const struct mk_link_set *links = links_now();
 	struct frame frame;
 
-	if (frame_of(skb, &frame))
+	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (exceeds_overlay(skb, ctx, pkt, frame.ip))
+	if (exceeds_overlay(skb, ctx, pkt, frame.ip, links->overlay_mtu_bytes))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
-				   ICMP_FRAG_NEEDED, mk_node.overlay_mtu_bytes);
+				   ICMP_FRAG_NEEDED, links->overlay_mtu_bytes);
 	if (hop(ctx, frame.ip) != MK_PARSED)
 		return expired(skb, ctx, pkt);
 	set_macs(frame.eth, mk_node.vtep_mac, route->vtep_mac);
-	return bpf_redirect(mk_node.overlay_ifindex, 0);
+	return bpf_redirect(links->overlay_ifindex, 0);
 }
 
 /* What the host sent or forwarded is answered to it, whoever the sender was. */
@@ -166,7 +169,8 @@ static __always_inline int needs_masquerade(const struct mk_addr *addr)
 static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt)
 {
-	const volatile struct mk_uplink *uplink;
+	struct way_refusal refusal = { .reason = MK_DROP_NO_UPLINK };
+	struct mk_way way_out;
 	struct frame frame;
 
 	if (!is_unicast(&pkt->tuple.daddr))
@@ -177,17 +181,20 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_FORGED, &pkt->tuple);
 	if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
-	uplink = uplink_at(uplink_choose(skb, pkt));
+	if (way_choose(skb, pkt, &way_out, &refusal))
+		return refusal.silent ? drop(skb, ctx->hook, refusal.reason, &pkt->tuple)
+				      : chain_error(skb, ctx, pkt, refusal.reason,
+						    ICMP_DEST_UNREACH, refusal.icmp_code, 0);
 	if (frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (wire_bytes(skb, pkt) > uplink->mtu_bytes && frame.ip->frag_off & bpf_htons(MK_IP_DF))
+	if (wire_bytes(skb, pkt) > way_out.mtu_bytes && frame.ip->frag_off & bpf_htons(MK_IP_DF))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
-				   ICMP_FRAG_NEEDED, uplink->mtu_bytes);
+				   ICMP_FRAG_NEEDED, way_out.mtu_bytes);
 	if (hop(ctx, frame.ip) != MK_PARSED)
 		return expired(skb, ctx, pkt);
 	if (needs_masquerade(&pkt->tuple.saddr))
 		return chain_next(skb, ctx, pkt, MK_PROG_NAT);
-	return bpf_redirect_neigh(uplink->ifindex, NULL, 0, 0);
+	return way_send(&way_out);
 }
 
 static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
@@ -401,20 +408,6 @@ static __always_inline int may_send_error(const struct chain_ctx *ctx)
 		return 0;
 	*paid_ns += MK_ERROR_NS;
 	return 1;
-}
-
-/* Is @addr the broadcast address of an uplink's network? */
-static __always_inline int is_uplink_broadcast(const struct mk_addr *addr)
-{
-	for (__u32 i = 0; i < MK_UPLINKS_MAX; i++) {
-		__be32 net = mk_node.uplinks[i].net.word[0],
-		       host = ~mk_node.uplinks[i].mask.word[0];
-
-		if (i < mk_node.uplink_count && bpf_ntohl(host) > 1 &&
-		    addr->word[0] == (net | host))
-			return 1;
-	}
-	return 0;
 }
 
 /* Does the source of a packet name one host, that may be told of an error (RFC 1122 3.2.2)? */

@@ -1,93 +1,210 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/uplink.h - by which device does a packet leave the cluster? A node with one uplink asks
- * nobody; with several, the host's routing says. Uplinks go by their index in mk_node. */
+/* bpf/uplink.h - by which device does a packet leave the cluster, to which next hop, with which source? Where the
+ * host has one device and a default route, by that. Else the host's routing says, for each packet: the
+ * packet counts as one that comes in by the host's end of the host veth, as all of pods does for the host. */
 #ifndef MK_BPF_UPLINK_H
 #define MK_BPF_UPLINK_H
 
+#include <linux/errno.h>
+
 #include "chain.h"
 
-#define UPLINK_UNKNOWN MK_UPLINKS_MAX
+#define MK_AF_INET 2 /* sys/socket.h is not for BPF */
 
-static __always_inline int has_one_uplink(void)
+/* Flags of bpf_fib_lookup() that Linux has since 6.3, 6.7, 6.10; others refuse them. */
+#define MK_FIB_SKIP_NEIGH (1U << 2)
+#define MK_FIB_SOURCE	  (1U << 4)
+#define MK_FIB_MARK	  (1U << 5)
+
+/* Returns what bpf_fib_lookup() does: negative, or BPF_FIB_LKUP_RET_*. Without MK_FIB_SOURCE fib->ipv4_src stays the
+ * packet's. */
+static __always_inline int ask_host(struct __sk_buff *skb, const struct packet *pkt,
+				    const struct mk_link_set *links, struct bpf_fib_lookup *fib)
 {
-	return mk_node.uplink_count <= 1;
+	__u32 flags = MK_FIB_SKIP_NEIGH | MK_FIB_SOURCE, mark = skb->mark;
+	int ret;
+
+	__builtin_memset(fib, 0, sizeof(*fib));
+	fib->family = MK_AF_INET;
+	fib->l4_protocol = pkt->tuple.proto;
+	fib->sport = pkt->tuple.sport;
+	fib->dport = pkt->tuple.dport;
+	fib->ifindex = links->host_ifindex;
+	fib->ipv4_src = pkt->tuple.saddr.word[0];
+	fib->ipv4_dst = pkt->tuple.daddr.word[0];
+	if (mark) {
+		flags |= MK_FIB_MARK;
+		__builtin_memcpy(fib->smac, &mark, sizeof(mark));
+	}
+	ret = bpf_fib_lookup(skb, fib, sizeof(*fib), flags);
+	return ret == -EINVAL ? bpf_fib_lookup(skb, fib, sizeof(*fib), 0) : ret;
 }
 
-static __always_inline __u32 uplink_of_device(__u32 ifindex)
+/* The device on whose network the next hop @addr is. */
+static __always_inline __u32 device_of_network(const struct mk_link_set *links, __be32 addr)
 {
-	for (__u32 i = 0; i < MK_UPLINKS_MAX; i++)
-		if (i < mk_node.uplink_count && mk_node.uplinks[i].ifindex == ifindex)
-			return i;
-	return UPLINK_UNKNOWN;
+	for (__u32 i = 0; i < MK_LINK_NETWORKS; i++) {
+		const struct mk_link_network *network = &links->networks[i];
+
+		if (network->ifindex && (addr & network->mask.word[0]) == network->net.word[0])
+			return network->ifindex;
+	}
+	return 0;
 }
 
-/* The uplink on whose network the next hop @addr is. */
-static __always_inline __u32 uplink_of_network(__be32 addr)
+/* Before Linux 5.11 bpf_fib_lookup() does not tell the device where the next hop has no neighbour entry yet, but the
+ * next hop. */
+static __always_inline const struct mk_uplink *uplink_of(const struct mk_link_set *links,
+							 const struct bpf_fib_lookup *fib)
 {
-	for (__u32 i = 0; i < MK_UPLINKS_MAX; i++)
-		if (i < mk_node.uplink_count &&
-		    (addr & mk_node.uplinks[i].mask.word[0]) == mk_node.uplinks[i].net.word[0])
-			return i;
-	return UPLINK_UNKNOWN;
+	__u32 ifindex = fib->ifindex;
+
+	if (ifindex == links->host_ifindex)
+		ifindex = device_of_network(links, fib->ipv4_dst);
+	return bpf_map_lookup_elem(&uplinks, &ifindex);
 }
 
-/* Before Linux 5.11 bpf_fib_lookup() does not tell the device where the next hop has no neighbour
- * entry yet, but the next hop. A route that leads to none of the uplinks leads to the first. */
-static __always_inline __u32 uplink_by_route(struct __sk_buff *skb, const struct packet *pkt)
+/* Fill *@way with what @fib says. Returns -1 if it leads by no uplink. */
+static __always_inline int way_by_route(const struct packet *pkt, const struct mk_link_set *links,
+					const struct bpf_fib_lookup *fib, struct mk_way *way)
 {
-	struct bpf_fib_lookup fib = {
-		.family = 2, /* AF_INET; sys/socket.h is not for BPF */
-		.l4_protocol = pkt->tuple.proto,
-		.sport = pkt->tuple.sport,
-		.dport = pkt->tuple.dport,
-		.ifindex = skb->ifindex,
-		.ipv4_src = pkt->tuple.saddr.word[0],
-		.ipv4_dst = pkt->tuple.daddr.word[0],
-	};
-	int ret = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
-	__u32 uplink = UPLINK_UNKNOWN;
+	const struct mk_uplink *uplink = uplink_of(links, fib);
 
-	if (ret < 0)
+	if (!uplink)
+		return -1;
+	way->ifindex = uplink->ifindex;
+	way->next_hop = fib->family == MK_AF_INET ? fib->ipv4_dst : 0;
+	way->source.word[0] =
+		fib->ipv4_src == pkt->tuple.saddr.word[0] ? uplink->addr.word[0] : fib->ipv4_src;
+	way->mtu_bytes = uplink->mtu_bytes;
+	return 0;
+}
+
+/* Why a packet cannot leave, and the ICMP error that says so. */
+struct way_refusal {
+	__u8 reason; /* enum mk_drop_reason */
+	__u8 silent;
+	__u8 icmp_code; /* of destination unreachable */
+};
+
+/* As the host would answer (linux/net/ipv4/route.c, ip_error()). */
+static __always_inline void refuse(struct way_refusal *refusal, int fib_result)
+{
+	refusal->reason = MK_DROP_HOST_ROUTE;
+	refusal->silent = fib_result == BPF_FIB_LKUP_RET_BLACKHOLE;
+	refusal->icmp_code = fib_result == BPF_FIB_LKUP_RET_UNREACHABLE ? ICMP_HOST_UNREACH
+			     : fib_result == BPF_FIB_LKUP_RET_PROHIBIT	? ICMP_PKT_FILTERED
+									: ICMP_NET_UNREACH;
+	if (fib_result == BPF_FIB_LKUP_RET_UNSUPP_LWT)
+		refusal->reason = MK_DROP_NO_UPLINK;
+}
+
+/* Too large for the device: the router finds that, too, and knows which packets the kernel cuts. */
+static __always_inline int is_way(int fib_result)
+{
+	return fib_result == BPF_FIB_LKUP_RET_SUCCESS || fib_result == BPF_FIB_LKUP_RET_NO_NEIGH ||
+	       fib_result == BPF_FIB_LKUP_RET_FRAG_NEEDED;
+}
+
+/* Returns 0 with *@way, which nat finds, or -1 with *@refusal. */
+static __always_inline int way_asked(struct __sk_buff *skb, const struct packet *pkt,
+				     const struct mk_link_set *links, struct mk_way *way_out,
+				     struct way_refusal *refusal)
+{
+	const __u32 zero = 0;
+	struct mk_way *told = bpf_map_lookup_elem(&way, &zero);
+	struct bpf_fib_lookup fib;
+	int ret = ask_host(skb, pkt, links, &fib);
+
+	if (!is_way(ret)) {
+		refuse(refusal, ret);
+		return -1;
+	}
+	if (!told || way_by_route(pkt, links, &fib, way_out)) {
+		refuse(refusal, BPF_FIB_LKUP_RET_UNSUPP_LWT);
+		return -1;
+	}
+	*told = *way_out;
+	skb->cb[4] = 1;
+	return 0;
+}
+
+/* Where nobody has to be asked. */
+static __always_inline void way_plain(const struct mk_link_set *links, struct mk_way *way_out)
+{
+	way_out->ifindex = links->first.ifindex;
+	way_out->next_hop = 0;
+	way_out->source = links->first.addr;
+	way_out->mtu_bytes = links->first.mtu_bytes;
+}
+
+/* The router chooses, and tells nat, by the word of skb->cb that struct chain_ctx leaves, where the way is. Returns 0, or
+ * -1 with *@refusal. */
+static __always_inline int way_choose(struct __sk_buff *skb, const struct packet *pkt,
+				      struct mk_way *way_out, struct way_refusal *refusal)
+{
+	const struct mk_link_set *links = links_now();
+
+	skb->cb[4] = 0;
+	if (!links)
+		return -1;
+	if (links->ask_host)
+		return way_asked(skb, pkt, links, way_out, refusal);
+	way_plain(links, way_out);
+	return 0;
+}
+
+static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_way *way_out)
+{
+	const struct mk_link_set *links = links_now();
+	const __u32 zero = 0;
+	const struct mk_way *told;
+
+	__builtin_memset(way_out, 0, sizeof(*way_out));
+	if (!skb->cb[4]) {
+		if (links)
+			way_plain(links, way_out);
+		return;
+	}
+	told = bpf_map_lookup_elem(&way, &zero);
+	if (told)
+		*way_out = *told;
+}
+
+/* The verdict that sends the packet. */
+static __always_inline int way_send(const struct mk_way *way_out)
+{
+	struct bpf_redir_neigh next = { .nh_family = MK_AF_INET, .ipv4_nh = way_out->next_hop };
+
+	if (!way_out->next_hop)
+		return bpf_redirect_neigh(way_out->ifindex, NULL, 0, 0);
+	return bpf_redirect_neigh(way_out->ifindex, &next, sizeof(next), 0);
+}
+
+/* Is @addr this host's own towards outside? With several uplinks each of its addresses is. */
+static __always_inline int is_own_outside(const struct mk_addr *addr)
+{
+	const struct mk_link_set *links = links_now();
+
+	if (!links)
 		return 0;
-	uplink = uplink_of_device(fib.ifindex);
-	if (uplink == UPLINK_UNKNOWN && ret == BPF_FIB_LKUP_RET_NO_NEIGH)
-		uplink = uplink_of_network(fib.ipv4_dst);
-	return uplink == UPLINK_UNKNOWN ? 0 : uplink;
+	return mk_addr_eq(addr, &links->node_addr) || mk_addr_eq(addr, &links->first.addr) ||
+	       (links->ask_host && is_host_address(addr));
 }
 
-/* The router chooses and tells nat by the word of skb->cb that struct chain_ctx leaves. */
-static __always_inline __u32 uplink_choose(struct __sk_buff *skb, const struct packet *pkt)
+/* Is @addr the broadcast address of an uplink's network? */
+static __always_inline int is_uplink_broadcast(const struct mk_addr *addr)
 {
-	if (has_one_uplink())
-		return 0;
-	skb->cb[4] = uplink_by_route(skb, pkt);
-	return skb->cb[4];
-}
+	const struct mk_link_set *links = links_now();
 
-static __always_inline __u32 uplink_chosen(const struct __sk_buff *skb)
-{
-	return has_one_uplink() ? 0 : skb->cb[4];
-}
+	for (__u32 i = 0; links && i < MK_LINK_NETWORKS; i++) {
+		__be32 net = links->networks[i].net.word[0],
+		       host = ~links->networks[i].mask.word[0];
 
-/* For the verifier: every index is in bounds. */
-static __always_inline const volatile struct mk_uplink *uplink_at(__u32 uplink)
-{
-	return &mk_node.uplinks[uplink & (MK_UPLINKS_MAX - 1)];
-}
-
-static __always_inline struct mk_addr uplink_addr(__u32 uplink)
-{
-	return (struct mk_addr){ { uplink_at(uplink)->addr.word[0] } };
-}
-
-/* Is @addr what masqueraded traffic has as its source, by whatever uplink it left? */
-static __always_inline int is_masquerade_addr(const struct mk_addr *addr)
-{
-	if (has_one_uplink())
-		return is_addr(addr, uplink_addr(0));
-	for (__u32 i = 0; i < MK_UPLINKS_MAX; i++)
-		if (i < mk_node.uplink_count && is_addr(addr, uplink_addr(i)))
+		if (links->networks[i].ifindex && bpf_ntohl(host) > 1 &&
+		    addr->word[0] == (net | host))
 			return 1;
+	}
 	return 0;
 }
 

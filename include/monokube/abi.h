@@ -34,6 +34,7 @@ enum mk_prog {
 	MK_PROG_WATCHED, /* the router again: where program `watch` goes on */
 	MK_PROG_HOLD, /* a fragment that came before what its translation needs */
 	MK_PROG_RELEASE, /* the one that it waited for */
+	MK_PROG_UPLINK, /* a tunnel's packet, with an Ethernet header before it */
 	MK_PROG_COUNT
 };
 
@@ -454,28 +455,71 @@ static inline void mk_port_set_add(struct mk_port_set *set, __u16 port)
 
 #define MK_LOOPBACK_IFINDEX 1 /* in every network namespace: linux/net/net_namespace.h */
 
-/* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */
+/* ---- what changes while programs run ------------------------------------------------- */
 
-/* A device to outside. */
-#define MK_UPLINKS_MAX 8 /* a power of two */
+/* Map uplinks, by the device's number: devices to outside, which carry the programs. Since version 7 of the tables. */
+#define MK_UPLINKS_MAX 64
 struct mk_uplink {
 	__u32 ifindex;
 	__u32 mtu_bytes;
-	struct mk_addr addr; /* source of the traffic that leaves masqueraded by it */
-	struct mk_addr net, mask; /* its network; none: an address no next hop has, all ones */
+	struct mk_addr
+		addr; /* source of what leaves masqueraded, where the kernel does not tell the route's */
+	__u32 flags; /* enum mk_uplink_flags */
 };
-_Static_assert(sizeof(struct mk_uplink) == 20, "rodata ABI");
+_Static_assert(sizeof(struct mk_uplink) == 16, "map value ABI");
 
-struct mk_node {
+enum mk_uplink_flags {
+	MK_UPLINK_TUNNEL = 1 << 0, /* frames without Ethernet header (tun, WireGuard) */
+	MK_UPLINK_SIDE =
+		1 << 1, /* no address of the Node, no default route: Services' other addresses
+				  * are the host's to route */
+};
+
+/* A network of an uplink's address. */
+#define MK_LINK_NETWORKS 8
+struct mk_link_network {
+	struct mk_addr net, mask;
+	__u32 ifindex; /* 0: none */
+};
+_Static_assert(sizeof(struct mk_link_network) == 12, "map value ABI");
+
+struct mk_link_set {
 	struct mk_addr node_addr; /* the first InternalIP */
-	struct mk_addr vtep_addr, gateway_addr;
-	struct mk_addr vpod_addr; /* virtual pod address */
-	struct mk_addr pod_net, pod_mask;
-	struct mk_addr cluster_net, cluster_mask;
 	__u32 overlay_ifindex;
 	__u32 host_ifindex; /* host's end of the host veth pair: the host receives on it */
 	__u32 host_peer_ifindex; /* the datapath's end: hook `host` */
 	__u32 overlay_mtu_bytes;
+	__u32 ask_host; /* 0: all that leaves the cluster leaves by `first`, with its address */
+	struct mk_uplink first; /* carries the overlay */
+	struct mk_link_network networks[MK_LINK_NETWORKS];
+};
+_Static_assert(sizeof(struct mk_link_set) == 136, "map value ABI");
+
+/* Map links, one entry. A program reads the current set; the agent writes the other, and then which is current: no
+ * packet meets half of a change. Since version 7 of the tables. */
+struct mk_links {
+	__u32 current; /* 0 or 1 */
+	__u32 pad;
+	struct mk_link_set set[2];
+};
+_Static_assert(sizeof(struct mk_links) == 280, "map value ABI");
+
+/* Map way, per CPU, one entry: what the host's routing says of the packet at hand; the router tells nat. */
+struct mk_way {
+	__u32 ifindex;
+	__be32 next_hop; /* 0: the kernel looks itself */
+	struct mk_addr source; /* of what leaves masqueraded */
+	__u32 mtu_bytes;
+};
+_Static_assert(sizeof(struct mk_way) == 16, "map value ABI");
+
+/* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */
+
+struct mk_node {
+	struct mk_addr vtep_addr, gateway_addr;
+	struct mk_addr vpod_addr; /* virtual pod address */
+	struct mk_addr pod_net, pod_mask;
+	struct mk_addr cluster_net, cluster_mask;
 	__u32 maglev_slots; /* 0: MK_MAGLEV_SLOTS */
 	__u32 maglev_mask; /* mk_maglev_room() - 1; whoever opens the object sets it */
 	__u16 nat_port_min, nat_port_max; /* inclusive */
@@ -484,13 +528,11 @@ struct mk_node {
 	__u8 vtep_mac[6];
 	__u8 has_coarse_clock; /* bpf_ktime_get_coarse_ns() (Linux 5.11); whoever opens the object sets it */
 	__u8 pad;
-	__u32 uplink_count; /* of several, the host's routing chooses */
-	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the first carries the overlay */
 	__u32 pod_slots; /* of map pods; whoever loads the object sets it */
 	struct mk_addr vtep_net, vtep_mask; /* range of the nodes' overlay addresses */
 	__u32 pod_host_bits; /* of an address in pod_net; whoever opens the object sets it */
 };
-_Static_assert(sizeof(struct mk_node) == 256, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 
@@ -523,7 +565,11 @@ _Static_assert(sizeof(struct mk_node) == 256, "rodata ABI");
 	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")                  \
 	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")    \
 	X(OVERLAY_STRANGER, "overlay packet of no node, or with a source of another node's")    \
-	X(ERROR_LIMIT, "not forwarded, and too many ICMP errors sent to send one about it")
+	X(ERROR_LIMIT, "not forwarded, and too many ICMP errors sent to send one about it")     \
+	X(HOST_ROUTE,                                                                           \
+	  "this host has no route there, or one that forbids it (answered as the host would)")  \
+	X(NO_UPLINK,                                                                            \
+	  "this host's route leads by a device without programs (answered with net unreachable)")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

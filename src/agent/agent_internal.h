@@ -83,12 +83,30 @@ struct agent_uplink {
 	struct mk_link link;
 	struct mk_cidr addr; /* source of what leaves masqueraded by it, and its network */
 	int suits; /* scratch: how well */
+	uint32_t flags; /* enum mk_uplink_flags */
 };
 
 struct agent_uplinks {
 	struct agent_uplink uplink[MK_UPLINKS_MAX]; /* the first carries the overlay */
 	size_t count;
 	bool too_many, some_missing; /* ... of those that are named */
+	bool ask_host; /* the host's routing chooses, for each packet */
+};
+
+/* A device of the host with an address or a route (ways.c). */
+struct agent_way {
+	int ifindex;
+	bool main; /* has an address of the Node, or a default route */
+	bool has_default;
+	struct mk_ip source; /* that its routes name; AF_UNSPEC: none do */
+	bool several_sources;
+};
+
+struct agent_ways {
+	struct agent_way way[256];
+	size_t count;
+	bool has_rules; /* ... that choose among tables */
+	bool odd; /* there are routes that are no plain way by one device */
 };
 
 /* Programs that a thread loads (load.c). While it runs, all but the state is the thread's. */
@@ -282,7 +300,19 @@ mk_must_check int mk_agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip
 /* uplinks.c: the devices to outside, at least one; MK_WAIT where there is none yet. */
 mk_must_check int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
 					struct agent_uplinks *found, struct mk_error *err);
-void mk_agent_uplink_constants(const struct agent_uplinks *uplinks, struct mk_node *node);
+/* ways.c */
+mk_must_check int mk_agent_read_ways(const struct mk_agent *agent,
+				     const struct mk_node_object *object, struct agent_ways *ways,
+				     struct mk_error *err);
+bool mk_agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip);
+/* Can something leave otherwise than by @first, with its address? Pure. */
+bool mk_agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first);
+/* May a device like this be one? Pure. */
+bool mk_agent_can_be_uplink(const struct mk_config *config, const struct mk_link *link);
+/* Their part of what the programs know. Pure. */
+void mk_agent_uplink_links(const struct agent_uplinks *uplinks, struct mk_datapath_links *links);
+/* node.c: all of it. */
+void mk_agent_links(const struct agent_node *node, struct mk_datapath_links *links);
 /* Do NodePorts answer at 127.0.0.1? localhostNodePorts, unless nodePortAddresses leave it out. Pure. */
 bool mk_agent_localhost_node_ports(const struct mk_config *config);
 /* Where NodePorts answer: nodePortAddresses. Pure; the caller frees *@ips. */

@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/rtnetlink.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "agent/agent_internal.h"
@@ -29,18 +30,51 @@ static void look_again(struct mk_agent *agent, bool routes_too)
 	mk_agent_schedule(agent, SETTLE_MS);
 }
 
+static bool is_uplink(const struct agent_node *node, int ifindex)
+{
+	for (size_t i = 0; i < node->uplinks.count; i++)
+		if (ifindex == node->uplinks.uplink[i].link.ifindex)
+			return true;
+	return false;
+}
+
 /* While something is waited for, any interface may be it. */
 static bool is_ours(const struct mk_agent *agent, int ifindex)
 {
 	const struct agent_node *node = &agent->node;
 
-	for (size_t i = 0; i < node->uplinks.count; i++)
-		if (ifindex == node->uplinks.uplink[i].link.ifindex)
-			return true;
-	return !agent->datapath || agent->node_waits || node->uplinks.some_missing ||
-	       ifindex == node->devices.host_ifindex ||
+	return is_uplink(node, ifindex) || !agent->datapath || agent->node_waits ||
+	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
 	       ifindex == node->devices.overlay_ifindex;
+}
+
+static int device_of_route(const struct nlmsghdr *message)
+{
+	const struct rtmsg *header = NLMSG_DATA(message);
+	const struct rtattr *attr = RTM_RTA(header);
+	int left = (int)RTM_PAYLOAD(message), ifindex = 0;
+
+	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
+		if (attr->rta_type == RTA_OIF && RTA_PAYLOAD(attr) == sizeof(ifindex))
+			memcpy(&ifindex, RTA_DATA(attr), sizeof(ifindex));
+	return ifindex;
+}
+
+/* A routing daemon makes and removes many. Where the host's routing is asked anyway, and by no new device, nothing
+ * changes here. */
+static void see_route(struct mk_agent *agent, const struct nlmsghdr *message)
+{
+	const struct rtmsg *header = NLMSG_DATA(message);
+	const struct agent_node *node = &agent->node;
+
+	if (header->rtm_protocol == MK_RTPROT && message->nlmsg_type == RTM_DELROUTE)
+		look_at_overlay(agent);
+	else if (header->rtm_dst_len == 0 || !node->uplinks.ask_host ||
+		 !is_uplink(node, device_of_route(message)))
+		look_again(agent, false);
+	else if (message->nlmsg_type == RTM_DELROUTE)
+		agent->node_dirty = true; /* perhaps it has not to be asked any more: no hurry */
 }
 
 /* An address that goes takes the routes along that have it as source. */
@@ -63,13 +97,12 @@ static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
 		look_again(agent, true);
 		break;
 	case RTM_NEWROUTE:
-		look_again(agent, false);
-		break;
 	case RTM_DELROUTE:
-		if (((const struct rtmsg *)NLMSG_DATA(message))->rtm_dst_len == 0)
-			look_again(agent, false);
-		else
-			look_at_overlay(agent);
+		see_route(agent, message);
+		break;
+	case RTM_NEWRULE:
+	case RTM_DELRULE:
+		look_again(agent, false);
 		break;
 	case RTM_DELNEIGH:
 		if (((const struct ndmsg *)NLMSG_DATA(message))->ndm_ifindex ==
@@ -120,29 +153,35 @@ static void on_change(uv_poll_t *poll, int status, int events)
 #define EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (__u32)(value), yes, no)
 
 /* A filter in the kernel, for the socket's buffer must not run over with what pods' starts, Services
- * and the host's neighbours make. Of routes: default routes, which tell uplinks, and the removal of
- * ours by somebody else than @port. Of neighbours and qdiscs: the removal. Of filters, which are replaced in
+ * and the host's neighbours make. Of routes: those of others, but of table local, where addresses have theirs, and the
+ * removal of ours by somebody else than @port. Of neighbours and qdiscs: the removal. Of filters, which are replaced in
  * one step: all. BPF loads are big-endian. */
 static int only_what_matters(int fd, uint32_t port)
 {
 	struct sock_filter filter[] = {
 		LOAD(H, HEADER(nlmsg_type)),
-		EQUAL(htons(RTM_NEWLINK), 15, 0),
-		EQUAL(htons(RTM_DELLINK), 14, 0),
-		EQUAL(htons(RTM_NEWADDR), 13, 0),
-		EQUAL(htons(RTM_DELADDR), 12, 0),
-		EQUAL(htons(RTM_DELNEIGH), 11, 0),
-		EQUAL(htons(RTM_DELQDISC), 10, 0),
-		EQUAL(htons(RTM_NEWTFILTER), 9, 0),
-		EQUAL(htons(RTM_DELTFILTER), 8, 0),
+		EQUAL(htons(RTM_NEWLINK), 21, 0),
+		EQUAL(htons(RTM_DELLINK), 20, 0),
+		EQUAL(htons(RTM_NEWADDR), 19, 0),
+		EQUAL(htons(RTM_DELADDR), 18, 0),
+		EQUAL(htons(RTM_DELNEIGH), 17, 0),
+		EQUAL(htons(RTM_DELQDISC), 16, 0),
+		EQUAL(htons(RTM_NEWTFILTER), 15, 0),
+		EQUAL(htons(RTM_DELTFILTER), 14, 0),
+		EQUAL(htons(RTM_NEWRULE), 13, 0),
+		EQUAL(htons(RTM_DELRULE), 12, 0),
 		EQUAL(htons(RTM_NEWROUTE), 5, 0),
-		EQUAL(htons(RTM_DELROUTE), 0, 7),
-		LOAD(B, ROUTE(rtm_protocol)),
-		EQUAL(MK_RTPROT, 0, 2),
+		EQUAL(htons(RTM_DELROUTE), 0, 11),
+		LOAD(B, ROUTE(rtm_protocol)), /* removed */
+		EQUAL(MK_RTPROT, 0, 4),
 		LOAD(W, HEADER(nlmsg_pid)),
-		EQUAL(htonl(port), 3, 2),
-		LOAD(B, ROUTE(rtm_dst_len)),
-		EQUAL(0, 0, 1),
+		EQUAL(htonl(port), 7, 6),
+		LOAD(B, ROUTE(rtm_protocol)), /* new */
+		EQUAL(MK_RTPROT, 5, 0),
+		LOAD(B, ROUTE(rtm_table)),
+		EQUAL(RT_TABLE_LOCAL, 3, 0),
+		LOAD(B, ROUTE(rtm_family)),
+		EQUAL(AF_INET, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
@@ -155,8 +194,8 @@ int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err)
 {
 	struct sockaddr_nl local = {
 		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_NEIGH |
-			     RTMGRP_TC,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE |
+			     RTMGRP_IPV4_RULE | RTMGRP_NEIGH | RTMGRP_TC,
 	};
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;

@@ -188,7 +188,6 @@ static struct mk_node constants(const struct mk_agent *agent)
 	struct mk_ip pod_mask = mk_cidr_mask(&pods), cluster_mask = mk_cidr_mask(&cluster);
 	struct mk_ip vtep_mask = mk_cidr_mask(&vteps);
 	struct mk_node constants = {
-		.node_addr = mk_ip_to_addr(&node->internal_ip),
 		.vtep_addr = mk_ip_to_addr(&own->vtep),
 		.gateway_addr = mk_ip_to_addr(&own->gateway),
 		.vpod_addr = mk_ip_to_addr(&own->virtual_pod),
@@ -198,20 +197,27 @@ static struct mk_node constants(const struct mk_agent *agent)
 		.cluster_mask = mk_ip_to_addr(&cluster_mask),
 		.vtep_net = mk_ip_to_addr(&vteps.ip),
 		.vtep_mask = mk_ip_to_addr(&vtep_mask),
-		.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
-		.host_ifindex = (__u32)node->devices.host_ifindex,
-		.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
-		.overlay_mtu_bytes = node->mtu_bytes,
 		.nat_port_min = agent->config.nat_port_min,
 		.nat_port_max = agent->config.nat_port_max,
 		.maglev_slots = agent->config.maglev_slots,
 		.vxlan_port = htons(agent->config.vxlan_port),
 	};
 
-	mk_agent_uplink_constants(&node->uplinks, &constants);
 	memcpy(constants.gateway_mac, own->gateway_mac.byte, sizeof(constants.gateway_mac));
 	memcpy(constants.vtep_mac, own->vtep_mac.byte, sizeof(constants.vtep_mac));
 	return constants;
+}
+
+void mk_agent_links(const struct agent_node *node, struct mk_datapath_links *links)
+{
+	*links = (struct mk_datapath_links){
+		.set.node_addr = mk_ip_to_addr(&node->internal_ip),
+		.set.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
+		.set.host_ifindex = (__u32)node->devices.host_ifindex,
+		.set.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
+		.set.overlay_mtu_bytes = node->mtu_bytes,
+	};
+	mk_agent_uplink_links(&node->uplinks, links);
 }
 
 static int load(struct mk_agent *agent, struct mk_error *err)

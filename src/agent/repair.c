@@ -191,6 +191,8 @@ static void look_at_tables(struct mk_agent *agent)
 
 	if (!is_attached(agent))
 		return;
+	account(agent, MK_REPAIR_TABLE, mk_datapath_repair_links(agent->datapath, &err),
+		"maps 'links' and 'uplinks'", &err);
 	account(agent, MK_REPAIR_TABLE, mk_datapath_repair_routes(agent->datapath, ENTRIES, &err),
 		"map 'routes'", &err);
 	account(agent, MK_REPAIR_TABLE,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The devices to outside: those that are named, or those with an address of the Node and those of
- * default routes. The first carries the overlay: it has the Node's first InternalIP. */
+/* The devices to outside: those that are named, or all with an address or a route. The first carries the overlay: it
+ * has the Node's first InternalIP. */
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct search {
 	const struct mk_node_object *object;
 	struct agent_uplinks *found;
 	struct mk_error *err;
+	struct agent_ways ways;
 };
 
 static bool is_found(const struct agent_uplinks *found, int ifindex)
@@ -27,14 +29,28 @@ static bool is_found(const struct agent_uplinks *found, int ifindex)
 	return false;
 }
 
-static void add(struct agent_uplinks *found, const struct mk_link *link)
+/* Frames without a header of the link layer. */
+static bool is_tunnel(const struct mk_link *link)
+{
+	static const uint16_t types[] = { ARPHRD_NONE, ARPHRD_TUNNEL, ARPHRD_IPGRE,
+					  ARPHRD_SIT,  ARPHRD_PPP,    ARPHRD_RAWIP };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(types); i++)
+		if (link->type == types[i])
+			return true;
+	return false;
+}
+
+static void add(struct agent_uplinks *found, const struct mk_link *link, uint32_t flags)
 {
 	if (is_found(found, link->ifindex))
 		return;
 	if (found->count == MK_UPLINKS_MAX)
 		found->too_many = true;
 	else
-		found->uplink[found->count++] = (struct agent_uplink){ .link = *link };
+		found->uplink[found->count++] = (struct agent_uplink){
+			.link = *link, .flags = flags | (is_tunnel(link) ? MK_UPLINK_TUNNEL : 0)
+		};
 }
 
 static void swap(struct agent_uplink *a, struct agent_uplink *b)
@@ -69,7 +85,7 @@ static int find_named(struct search *search)
 		int ret = mk_nl_link_get(search->agent->nl, name, &link, search->err);
 
 		if (ret == 0)
-			add(search->found, &link);
+			add(search->found, &link, 0);
 		else if (ret == -ENODEV)
 			search->found->some_missing = true;
 		else
@@ -104,95 +120,42 @@ static int find_underlay(struct search *search)
 			"the Node's InternalIP %s is on '%s': name the interface to the "
 			"other nodes (uplinkIfaceName)",
 			text, link.name);
-	add(search->found, &link);
+	add(search->found, &link, 0);
 	return 0;
 }
 
-/* A device without a MAC address is no Ethernet, which is all that the programs read; a tunnel's
- * traffic is the host's. */
-static bool can_be_uplink(const struct mk_agent *agent, const struct mk_link *link)
+/* The programs read Ethernet, or IP without anything before. */
+bool mk_agent_can_be_uplink(const struct mk_config *config, const struct mk_link *link)
 {
 	static const struct mk_mac none;
 
-	return !(link->flags & IFF_LOOPBACK) && memcmp(&link->mac, &none, sizeof(none)) != 0 &&
-	       strcmp(link->name, agent->config.vxlan_iface_name) != 0 &&
-	       strcmp(link->name, MK_HOST_VETH) != 0 && strcmp(link->name, MK_HOST_PEER) != 0;
+	if (link->flags & IFF_LOOPBACK || strcmp(link->name, config->vxlan_iface_name) == 0 ||
+	    strcmp(link->name, MK_HOST_VETH) == 0 || strcmp(link->name, MK_HOST_PEER) == 0)
+		return false;
+	return is_tunnel(link) ||
+	       (link->type == ARPHRD_ETHER && memcmp(&link->mac, &none, sizeof(none)) != 0);
 }
 
 /* A device may go at any time: then a notification follows. */
-static int consider(struct search *search, int ifindex)
+static int consider(struct search *search, const struct agent_way *way)
 {
 	struct mk_link link;
 	int ret;
 
-	if (is_found(search->found, ifindex))
+	if (is_found(search->found, way->ifindex))
 		return 0;
-	ret = mk_nl_link_get_index(search->agent->nl, ifindex, &link, search->err);
-	if (ret == 0 && can_be_uplink(search->agent, &link))
-		add(search->found, &link);
+	ret = mk_nl_link_get_index(search->agent->nl, way->ifindex, &link, search->err);
+	if (ret == 0 && mk_agent_can_be_uplink(&search->agent->config, &link))
+		add(search->found, &link, way->main ? 0 : MK_UPLINK_SIDE);
 	return ret == -ENODEV ? 0 : ret;
-}
-
-struct candidates {
-	const struct mk_node_object *object;
-	int ifindex[64]; /* more are none that a node has */
-	size_t count;
-};
-
-static void note(struct candidates *candidates, int ifindex)
-{
-	for (size_t i = 0; i < candidates->count; i++)
-		if (candidates->ifindex[i] == ifindex)
-			return;
-	if (ifindex > 0 && candidates->count < MK_ARRAY_SIZE(candidates->ifindex))
-		candidates->ifindex[candidates->count++] = ifindex;
-}
-
-static bool is_node_address(const struct mk_node_object *object, const struct mk_ip *ip)
-{
-	for (size_t i = 0; i < object->address_count; i++)
-		if (mk_ip_equal(&object->addresses[i], ip))
-			return true;
-	return false;
-}
-
-static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
-{
-	struct candidates *candidates = ctx;
-
-	if (is_node_address(candidates->object, &addr->ip))
-		note(candidates, ifindex);
-	return 0;
-}
-
-static int see_route(void *ctx, const struct mk_nl_route *route)
-{
-	if (route->dst.prefix_bits == 0)
-		note(ctx, route->ifindex);
-	return 0;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-	const int *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
 }
 
 static int find_by_themselves(struct search *search)
 {
-	struct candidates candidates = { .object = search->object };
-	struct mk_nl *nl = search->agent->nl;
 	int ret = find_underlay(search);
 
-	if (ret == 0)
-		ret = mk_nl_each_addr(nl, AF_INET, see_address, &candidates, search->err);
-	if (ret == 0)
-		ret = mk_nl_each_route(nl, see_route, &candidates, search->err);
-	/* in an order that does not change by itself: it is part of the programs' constants */
-	qsort(candidates.ifindex, candidates.count, sizeof(candidates.ifindex[0]), compare_numbers);
-	for (size_t i = 0; ret == 0 && i < candidates.count; i++)
-		ret = consider(search, candidates.ifindex[i]);
+	for (size_t i = 0; ret == 0 && i < search->ways.count; i++)
+		ret = consider(search, &search->ways.way[i]);
 	return ret;
 }
 
@@ -203,7 +166,7 @@ static int suits(const struct mk_node_object *object, const struct mk_cidr *addr
 {
 	if (mk_ip_equal(&addr->ip, &object->internal_ip))
 		return 4;
-	if (is_node_address(object, &addr->ip))
+	if (mk_agent_is_node_address(object, &addr->ip))
 		return 3;
 	return ntohl(addr->ip.v4.s_addr) >> 16 == 0xa9fe ? 1 : 2; /* 169.254: link-local */
 }
@@ -227,36 +190,57 @@ static int take_address(void *ctx, int ifindex, const struct mk_cidr *addr)
 int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
 			  struct agent_uplinks *found, struct mk_error *err)
 {
-	struct search search = { agent, object, found, err };
+	struct search search = { .agent = agent, .object = object, .found = found, .err = err };
 	int ret;
 
 	*found = (struct agent_uplinks){ 0 };
-	ret = agent->config.uplinks[0] ? find_named(&search) : find_by_themselves(&search);
+	ret = mk_agent_read_ways(agent, object, &search.ways, err);
+	if (ret == 0)
+		ret = agent->config.uplinks[0] ? find_named(&search) : find_by_themselves(&search);
 	if (ret == 0)
 		ret = mk_nl_each_addr(agent->nl, AF_INET, take_address, &search, err);
 	/* one without an address sends from the Node's, as the host does */
 	for (size_t i = 0; ret == 0 && i < found->count; i++)
 		if (!found->uplink[i].suits)
 			found->uplink[i].addr = (struct mk_cidr){ object->internal_ip, 32 };
+	if (ret == 0)
+		found->ask_host =
+			found->count > 1 || mk_agent_must_ask(&search.ways, &found->uplink[0]);
 	return ret;
 }
 
-void mk_agent_uplink_constants(const struct agent_uplinks *uplinks, struct mk_node *node)
+static struct mk_uplink told(const struct agent_uplink *uplink)
 {
-	node->uplink_count = (__u32)uplinks->count;
-	for (size_t i = 0; i < uplinks->count; i++) {
-		const struct agent_uplink *uplink = &uplinks->uplink[i];
-		struct mk_cidr network = mk_cidr_network(&uplink->addr);
-		struct mk_ip mask = mk_cidr_mask(&network);
+	return (struct mk_uplink){
+		.ifindex = (__u32)uplink->link.ifindex,
+		.mtu_bytes = uplink->link.mtu_bytes,
+		.addr = mk_ip_to_addr(&uplink->addr.ip),
+		.flags = uplink->flags,
+	};
+}
 
-		node->uplinks[i] = (struct mk_uplink){
-			.ifindex = (__u32)uplink->link.ifindex,
-			.mtu_bytes = uplink->link.mtu_bytes,
-			.addr = mk_ip_to_addr(&uplink->addr.ip),
-			.net = mk_ip_to_addr(&network.ip),
-			.mask = mk_ip_to_addr(&mask),
-		};
+static struct mk_link_network network_of(const struct agent_uplink *uplink)
+{
+	struct mk_cidr network = mk_cidr_network(&uplink->addr);
+	struct mk_ip mask = mk_cidr_mask(&network);
+
+	return (struct mk_link_network){
+		.net = mk_ip_to_addr(&network.ip),
+		.mask = mk_ip_to_addr(&mask),
+		.ifindex = (__u32)uplink->link.ifindex,
+	};
+}
+
+void mk_agent_uplink_links(const struct agent_uplinks *uplinks, struct mk_datapath_links *links)
+{
+	links->uplink_count = uplinks->count;
+	links->set.ask_host = uplinks->ask_host;
+	for (size_t i = 0; i < uplinks->count; i++) {
+		links->uplinks[i] = told(&uplinks->uplink[i]);
+		if (i < MK_LINK_NETWORKS)
+			links->set.networks[i] = network_of(&uplinks->uplink[i]);
 	}
+	links->set.first = links->uplinks[0];
 }
 
 /* ---- where NodePorts answer ------------------------------------------------------------------------- */
@@ -329,14 +313,30 @@ static bool say(char **said, const char *what, char *text)
 /* Of several uplinks alone is it in the way: src/cli/check_host.c. */
 static void say_path_filter(const struct agent_uplinks *uplinks)
 {
-	for (size_t i = 0; uplinks->count > 1 && i < uplinks->count; i++)
-		if (mk_reverse_path_filter(uplinks->uplink[i].link.name, NULL) == 1) {
+	for (size_t i = 0; i < uplinks->count; i++)
+		if (uplinks->count > 1 && !(uplinks->uplink[1].flags & MK_UPLINK_SIDE) &&
+		    mk_reverse_path_filter(uplinks->uplink[i].link.name, NULL) == 1) {
 			mk_log_warn("rp_filter is strict (1) on %s, one of several uplinks: what "
 				    "comes for this host by it, and has its way back by another, "
 				    "is dropped; net.ipv4.conf.all.rp_filter=2 lets it in",
 				    uplinks->uplink[i].link.name);
 			return;
 		}
+}
+
+/* Those of side networks come last. */
+static void say_uplink(FILE *stream, const struct agent_uplinks *uplinks, size_t index)
+{
+	const struct agent_uplink *uplink = &uplinks->uplink[index];
+	bool is_side = uplink->flags & MK_UPLINK_SIDE;
+	bool is_first_side = is_side && !(uplinks->uplink[index - 1].flags & MK_UPLINK_SIDE);
+	char text[MK_IP_STRLEN];
+
+	fprintf(stream, "%s%s %s",
+		index == 0	? ""
+		: is_first_side ? "; side networks: "
+				: ", ",
+		uplink->link.name, mk_ip_format(&uplink->addr.ip, text));
 }
 
 void mk_agent_say_node(struct agent_node *node)
@@ -346,8 +346,7 @@ void mk_agent_say_node(struct agent_node *node)
 	FILE *stream = open_memstream(&uplinks, &size);
 
 	for (size_t i = 0; stream && i < node->uplinks.count; i++)
-		fprintf(stream, "%s%s %s", i ? ", " : "", node->uplinks.uplink[i].link.name,
-			mk_ip_format(&node->uplinks.uplink[i].addr.ip, text));
+		say_uplink(stream, &node->uplinks, i);
 	if (stream && node->uplinks.too_many)
 		fprintf(stream, "; more than %d: the others are left out", MK_UPLINKS_MAX);
 	if (stream && node->uplinks.some_missing)

@@ -124,17 +124,12 @@ static void say_fine(struct mk_agent *agent)
 
 static int step_attach(struct mk_agent *agent, struct mk_error *err)
 {
-	struct mk_datapath_links links = {
-		.host_peer_ifindex = agent->node.devices.host_peer_ifindex,
-		.overlay_ifindex = agent->node.devices.overlay_ifindex,
-		.uplink_count = agent->node.uplinks.count,
-	};
+	struct mk_datapath_links links;
 
 	if (mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
 		return 0;
 	mk_loop_part("attach");
-	for (size_t i = 0; i < links.uplink_count; i++)
-		links.uplink_ifindexes[i] = agent->node.uplinks.uplink[i].link.ifindex;
+	mk_agent_links(&agent->node, &links);
 	return mk_datapath_attach(agent->datapath, &links, err);
 }
 
@@ -142,6 +137,20 @@ static int step_plugin(struct mk_agent *agent, struct mk_error *err)
 {
 	mk_loop_part("plugin");
 	return mk_agent_step_plugin(agent, err);
+}
+
+/* Devices and addresses are data: the programs that run go on with others. */
+static int step_links(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_datapath_links links;
+	int ret;
+
+	if (mk_datapath_state(agent->datapath) < MK_DATAPATH_ATTACHED)
+		return 0;
+	mk_loop_part("links");
+	mk_agent_links(&agent->node, &links);
+	ret = mk_datapath_change_links(agent->datapath, &links, err);
+	return ret < 0 ? ret : 0;
 }
 
 static int step_overlay(struct mk_agent *agent, struct mk_error *err)
@@ -242,7 +251,9 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 		*err = node_error;
 		return node;
 	}
-	if (mk_datapath_moved(agent->datapath))
+	if (node == 0)
+		ret = step_links(agent, err);
+	if (ret == 0 && mk_datapath_moved(agent->datapath))
 		ret = step_attach(agent, err);
 	if (ret == 0) {
 		mk_loop_part("Services");

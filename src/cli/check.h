@@ -47,6 +47,7 @@ void mk_check_firewall(struct mk_checking *checking);
 void mk_check_path(struct mk_checking *checking);
 /* check_host.c: what the host is like. */
 void mk_check_path_filter(struct mk_checking *checking);
+void mk_check_routing(struct mk_checking *checking); /* check_routing.c */
 void mk_check_networkd(struct mk_checking *checking);
 void mk_check_offload(struct mk_checking *checking);
 void mk_check_clock(struct mk_checking *checking);

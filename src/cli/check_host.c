@@ -129,39 +129,42 @@ static unsigned long count_filtered(void)
 	return names && values ? strtoul(values, NULL, 10) : 0;
 }
 
-/* Into @seen what each uplink has. Is one of them strict? */
-static bool look_at_filters(const struct mk_node *node, char *seen, size_t size)
+/* Into @seen what each device to outside has. Is one of several strict? Behind side networks are hosts that no other
+ * way leads to. */
+static bool look_at_filters(const struct mk_datapath_links *links, char *seen, size_t size)
 {
 	bool strict = false;
-	size_t used = 0;
+	size_t used = 0, outside = 0;
 
 	*seen = '\0';
-	for (uint32_t i = 0; i < node->uplink_count && i < MK_UPLINKS_MAX; i++) {
+	for (size_t i = 0; i < links->uplink_count; i++) {
 		char name[IF_NAMESIZE];
 		int mode;
 
-		if (!if_indextoname(node->uplinks[i].ifindex, name))
+		if (links->uplinks[i].flags & MK_UPLINK_SIDE ||
+		    !if_indextoname(links->uplinks[i].ifindex, name))
 			continue;
+		outside++;
 		mode = mk_reverse_path_filter(name, NULL);
 		strict |= mode == 1;
 		used += (size_t)snprintf(seen + used, size - used, "%s%s %d", used ? ", " : "",
 					 name, mode);
 	}
-	return strict;
+	return strict && outside > 1;
 }
 
 /* Packets of pods and Services pass it by: the programs on the hooks run before. Those for the host
  * itself it drops where they come in by one uplink and the way back leads by another. */
 void mk_check_path_filter(struct mk_checking *checking)
 {
-	const struct mk_node *node = &checking->view->node;
+	const struct mk_datapath_links *links = &checking->view->links;
 	char seen[MK_UPLINKS_MAX * (IF_NAMESIZE + 16)];
-	bool strict = look_at_filters(node, seen, sizeof(seen));
+	bool strict = look_at_filters(links, seen, sizeof(seen));
 	unsigned long dropped = count_filtered();
 
-	if (node->uplink_count == 0) /* no datapath yet */
+	if (links->uplink_count == 0) /* no datapath yet */
 		snprintf(seen, sizeof(seen), "all %d", mk_reverse_path_filter("all", NULL));
-	if (strict && node->uplink_count > 1)
+	if (strict)
 		mk_check_note(checking, "rp_filter",
 			      "`sysctl -w net.ipv4.conf.all.rp_filter=2`, and the same in "
 			      "/etc/sysctl.d, unless each request comes by the uplink that leads "
@@ -289,7 +292,7 @@ void mk_check_offload(struct mk_checking *checking)
 {
 	char name[IF_NAMESIZE] = "?", path[64 + IF_NAMESIZE];
 
-	if (!if_indextoname(checking->view->node.uplinks[0].ifindex, name))
+	if (!if_indextoname(checking->view->links.set.first.ifindex, name))
 		return;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
 	if (access(path, F_OK) == 0 && offloads_inner_checksum(name))

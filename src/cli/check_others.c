@@ -243,16 +243,16 @@ static void check_tcx(struct mk_checking *checking, uint32_t ifindex, const char
 
 void mk_check_foreign_programs(struct mk_checking *checking)
 {
-	const struct mk_node *node = &checking->view->node;
+	const struct mk_datapath_links *links = &checking->view->links;
 	unsigned int before = checking->wrong;
 
-	for (uint32_t i = 0; i < node->uplink_count && i < MK_UPLINKS_MAX; i++) {
+	for (size_t i = 0; i < links->uplink_count; i++) {
 		char name[IF_NAMESIZE] = "?";
-		unsigned int first = first_filter(node->uplinks[i].ifindex,
+		unsigned int first = first_filter(links->uplinks[i].ifindex,
 						  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS));
 
-		if_indextoname(node->uplinks[i].ifindex, name);
-		check_tcx(checking, node->uplinks[i].ifindex, name);
+		if_indextoname(links->uplinks[i].ifindex, name);
+		check_tcx(checking, links->uplinks[i].ifindex, name);
 		if (first < MK_TC_PRIORITY)
 			mk_check_found(
 				checking, "programs",

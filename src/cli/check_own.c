@@ -120,15 +120,16 @@ static unsigned int check_hook(struct mk_checking *checking, uint32_t ifindex,
 
 void mk_check_hooks(struct mk_checking *checking)
 {
-	const struct mk_node *node = &checking->view->node;
+	const struct mk_datapath_links *links = &checking->view->links;
 	unsigned int before = checking->wrong, count = 0;
 
-	count += check_hook(checking, node->host_peer_ifindex, MK_INGRESS);
-	count += check_hook(checking, node->overlay_ifindex, MK_INGRESS);
+	count += check_hook(checking, links->set.host_peer_ifindex, MK_INGRESS);
+	count += check_hook(checking, links->set.overlay_ifindex, MK_INGRESS);
 	count += check_hook(checking, MK_LOOPBACK_IFINDEX, MK_EGRESS);
-	for (uint32_t i = 0; i < node->uplink_count && i < MK_UPLINKS_MAX; i++) {
-		count += check_hook(checking, node->uplinks[i].ifindex, MK_INGRESS);
-		count += check_hook(checking, node->uplinks[i].ifindex, MK_EGRESS);
+	for (size_t i = 0; i < links->uplink_count; i++) {
+		count += check_hook(checking, links->uplinks[i].ifindex, MK_INGRESS);
+		if (!(links->uplinks[i].flags & MK_UPLINK_TUNNEL))
+			count += check_hook(checking, links->uplinks[i].ifindex, MK_EGRESS);
 	}
 	for (size_t i = 0; i < checking->view->pod_count; i++)
 		if (checking->view->pods[i].link.ifindex) /* else said of the pod */
@@ -192,22 +193,20 @@ void mk_check_pods(struct mk_checking *checking)
 
 void mk_check_mtu(struct mk_checking *checking)
 {
-	const struct mk_node *node = &checking->view->node;
+	const struct mk_link_set *set = &checking->view->links.set;
 	struct mk_link overlay, uplink;
 
-	if (mk_nl_link_get_index(checking->view->nl, (int)node->overlay_ifindex, &overlay, NULL) <
+	if (mk_nl_link_get_index(checking->view->nl, (int)set->overlay_ifindex, &overlay, NULL) <
 		    0 ||
-	    mk_nl_link_get_index(checking->view->nl, (int)node->uplinks[0].ifindex, &uplink, NULL) <
-		    0)
+	    mk_nl_link_get_index(checking->view->nl, (int)set->first.ifindex, &uplink, NULL) < 0)
 		mk_check_found(checking, "mtu", REPAIRED,
 			       "the overlay device or its uplink is gone");
 	else if (!(overlay.flags & IFF_UP) || !(uplink.flags & IFF_UP))
 		mk_check_found(checking, "mtu", "ip link set DEVICE up", "%s or %s is down",
 			       overlay.name, uplink.name);
-	else if (overlay.mtu_bytes != node->overlay_mtu_bytes)
-		mk_check_found(checking, "mtu", REPAIRED,
-			       "%s has %u, the programs were made for %u", overlay.name,
-			       overlay.mtu_bytes, node->overlay_mtu_bytes);
+	else if (overlay.mtu_bytes != set->overlay_mtu_bytes)
+		mk_check_found(checking, "mtu", REPAIRED, "%s has %u, the programs know %u",
+			       overlay.name, overlay.mtu_bytes, set->overlay_mtu_bytes);
 	else if (overlay.mtu_bytes + VXLAN_BYTES > uplink.mtu_bytes)
 		mk_check_found(checking, "mtu",
 			       "set `mtu` to the uplink's less 50, or raise the uplink's",

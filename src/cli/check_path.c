@@ -120,14 +120,14 @@ static int open_socket(void)
 
 /* From the pods' gateway address, to which the other nodes have a route through the overlay. This host
  * has none to the overlay address of a node: the device is given instead. */
-static int open_overlay_socket(const struct mk_node *node)
+static int open_overlay_socket(const struct mk_view *view)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = node->gateway_addr.word[0] };
+				    .sin_addr.s_addr = view->node.gateway_addr.word[0] };
 	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP), on_link = 1;
 	char device[IF_NAMESIZE] = "";
 
-	if_indextoname(node->overlay_ifindex, device);
+	if_indextoname(view->links.set.overlay_ifindex, device);
 	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof(device)) < 0 ||
 			setsockopt(fd, SOL_SOCKET, SO_DONTROUTE, &on_link, sizeof(on_link)) < 0 ||
 			bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0)) {
@@ -240,13 +240,13 @@ void mk_check_path(struct mk_checking *checking)
 	cleanup_free struct mk_cli_node *nodes = NULL;
 	cleanup_free struct probe *probes = NULL;
 	cleanup_close int fd = open_socket();
-	cleanup_close int overlay_fd = open_overlay_socket(&checking->view->node);
+	cleanup_close int overlay_fd = open_overlay_socket(checking->view);
 	struct probing probing = {
 		.fd = fd,
 		.overlay_fd = overlay_fd,
 		.id = (uint16_t)getpid(),
-		.large_bytes = checking->view->node.overlay_mtu_bytes + MK_VXLAN_OVERHEAD_BYTES -
-			       sizeof(struct iphdr),
+		.large_bytes = checking->view->links.set.overlay_mtu_bytes +
+			       MK_VXLAN_OVERHEAD_BYTES - sizeof(struct iphdr),
 	};
 
 	if (mk_cli_nodes_read(checking->view, &nodes, &probing.count, NULL) < 0 || !probing.count ||

@@ -77,7 +77,7 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct reading *reading = ctx;
 
-	if (route->ifindex != (int)reading->view->node.overlay_ifindex)
+	if (route->ifindex != (int)reading->view->links.set.overlay_ifindex)
 		return 0;
 	for (size_t i = 0; i < reading->count; i++)
 		if (mk_cidr_equal(&reading->nodes[i].pod_cidr, &route->dst))
@@ -88,7 +88,7 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 static int read_kernel(struct reading *reading, struct mk_error *err)
 {
 	struct mk_nl *nl = reading->view->nl;
-	int ifindex = (int)reading->view->node.overlay_ifindex;
+	int ifindex = (int)reading->view->links.set.overlay_ifindex;
 	int ret = mk_nl_each_fdb(nl, ifindex, see_fdb, reading, err);
 
 	if (ret == 0)

@@ -47,6 +47,10 @@ static const char *const remedies[MK_DROP_COUNT] = {
 				"reasons of the same hook say which",
 	[MK_DROP_MARTIAN_SOURCE] = "somebody on the uplink's network forges source addresses, or "
 				   "clusterCidr or vtepCidr is also the range of a real network",
+	[MK_DROP_HOST_ROUTE] = "`ip route get ADDRESS from SOURCE iif mkhost0` shows which route: "
+			       "give the host one, if pods are to reach that",
+	[MK_DROP_NO_UPLINK] = "`ip route get ADDRESS` names the device: name it in uplinkIfaceName "
+			      "where that is set; routes with encapsulation are not supported",
 	[MK_DROP_FORGED_ERROR] = "a pod makes up ICMP errors: look at what it runs",
 };
 

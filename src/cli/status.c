@@ -110,6 +110,28 @@ static int add_hooks(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
+/* As the programs know them. */
+static void add_uplinks(struct json_object *to, const struct mk_datapath_links *links)
+{
+	struct json_object *list = json_object_new_array();
+
+	json_object_object_add(to, "uplinks", list);
+	for (size_t i = 0; i < links->uplink_count; i++) {
+		const struct mk_uplink *uplink = &links->uplinks[i];
+		struct json_object *object = json_object_new_object();
+		char name[IF_NAMESIZE] = "?";
+
+		if_indextoname(uplink->ifindex, name);
+		mk_put_text(object, "interface", name);
+		mk_put_addr(object, "address", &uplink->addr);
+		mk_put_number(object, "mtu", uplink->mtu_bytes);
+		mk_put_flag(object, "tunnel", uplink->flags & MK_UPLINK_TUNNEL);
+		mk_put_flag(object, "side", uplink->flags & MK_UPLINK_SIDE);
+		json_object_array_add(list, object);
+	}
+	mk_put_flag(to, "asksHostRouting", links->set.ask_host);
+}
+
 static uint64_t count_drops(const char *bpf_dir)
 {
 	struct mk_drop_totals totals;
@@ -144,7 +166,8 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 	json_object_object_add(status, "hooks", hooks);
 	if (!view->loaded)
 		return 0;
-	mk_put_addr(status, "nodeAddress", &view->node.node_addr);
+	add_uplinks(status, &view->links);
+	mk_put_addr(status, "nodeAddress", &view->links.set.node_addr);
 	mk_put_number(status, "drops", count_drops(view->bpf_dir));
 	ret = mk_nl_each_link(view->nl, add_hooks, hooks, err);
 	return ret < 0 ? ret : add_tables(status, view->bpf_dir, err);

@@ -94,56 +94,53 @@ static int from_pod(struct mk_trace_story *story, struct mk_error *err)
 		   pod->entry.mac, err);
 }
 
+/* By the device that leads back to who sends, where that is an uplink. */
+static const struct mk_uplink *uplink_towards(const struct mk_view *view,
+					      const struct mk_addr *sender)
+{
+	const struct mk_ip ip = mk_ip_from_addr(sender);
+	struct mk_nl_route back;
+
+	if (mk_nl_route_to(view->nl, &ip, &back, NULL) == 0)
+		for (size_t i = 0; i < view->links.uplink_count; i++)
+			if ((int)view->links.uplinks[i].ifindex == back.ifindex)
+				return &view->links.uplinks[i];
+	return &view->links.set.first;
+}
+
+/* The copy of a tunnel's program gets a frame with an Ethernet header, as that program makes one. */
 static int from_outside(struct mk_trace_story *story, struct mk_error *err)
 {
-	const struct mk_node *node = &story->view->node;
+	const struct mk_uplink *uplink = uplink_towards(story->view, &story->request->tuple.saddr);
 	static const uint8_t somebody[6] = { 2 };
 	int ret;
 
-	ret = enter(story, "arrives from outside", (int)node->uplinks[0].ifindex, MK_INGRESS,
-		    "nat_uplink", err);
+	ret = enter(story, "arrives from outside", (int)uplink->ifindex, MK_INGRESS, "nat_uplink",
+		    err);
 	if (ret <= 0)
 		return ret;
-	return run(story, "nat_uplink", (int)node->uplinks[0].ifindex, &story->request->tuple,
-		   somebody, err);
+	return run(story, "nat_uplink", (int)uplink->ifindex, &story->request->tuple, somebody,
+		   err);
 }
 
 static int from_other_node(struct mk_trace_story *story, struct mk_error *err)
 {
-	const struct mk_node *node = &story->view->node;
+	const struct mk_link_set *links = &story->view->links.set;
 	static const uint8_t somebody[6] = { 2 };
 	int ret;
 
-	ret = enter(story, "arrives from another node", (int)node->overlay_ifindex, MK_INGRESS,
+	ret = enter(story, "arrives from another node", (int)links->overlay_ifindex, MK_INGRESS,
 		    "ilb_overlay", err);
 	if (ret <= 0)
 		return ret;
-	return run(story, "ilb_overlay", (int)node->overlay_ifindex, &story->request->tuple,
+	return run(story, "ilb_overlay", (int)links->overlay_ifindex, &story->request->tuple,
 		   somebody, err);
-}
-
-struct host_route {
-	struct mk_ip dest;
-	struct mk_nl_route best;
-	bool found;
-};
-
-static int see_route(void *ctx, const struct mk_nl_route *route)
-{
-	struct host_route *host = ctx;
-
-	if (!mk_cidr_contains(&route->dst, &host->dest) ||
-	    (host->found && route->dst.prefix_bits <= host->best.dst.prefix_bits))
-		return 0;
-	host->best = *route;
-	host->found = true;
-	return 0;
 }
 
 /* To an address of its own: the loopback device, whose program hands on what is a Service's. */
 static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
 {
-	const struct mk_node *node = &story->view->node;
+	const struct mk_link_set *links = &story->view->links.set;
 	struct mk_tuple tuple = story->request->tuple;
 	static const uint8_t no_mac[6];
 	struct mk_trace_frame frame;
@@ -161,8 +158,8 @@ static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
 	if (ret < 0)
 		return ret;
 	if (verdict == MK_TRACE_REDIRECT)
-		return run(story, "ilb_host", (int)node->host_peer_ifindex, &tuple,
-			   node->gateway_mac, err);
+		return run(story, "ilb_host", (int)links->host_peer_ifindex, &tuple,
+			   story->view->node.gateway_mac, err);
 	mk_trace_tell(story, &tuple, false, &frame, verdict);
 	return 0;
 }
@@ -170,28 +167,27 @@ static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
 static int host_by_device(struct mk_trace_story *story, const struct mk_nl_route *route,
 			  struct mk_error *err)
 {
-	const struct mk_node *node = &story->view->node;
+	const struct mk_link_set *links = &story->view->links.set;
 	struct mk_tuple tuple = story->request->tuple;
-	char name[IF_NAMESIZE] = "?", prefix[MK_CIDR_STRLEN];
+	char name[IF_NAMESIZE] = "?";
 
 	if_indextoname((unsigned int)route->ifindex, name);
-	mk_trace_step(story, "host", mk_cidr_format(&route->dst, prefix),
-		      "this host's route %s leads to interface %s", prefix, name);
-	if (route->ifindex == (int)node->overlay_ifindex) {
+	mk_trace_step(story, "host", NULL, "this host's routing leads to interface %s", name);
+	if (route->ifindex == (int)links->overlay_ifindex) {
 		mk_trace_tell_overlay(story, &tuple);
 		return 0;
 	}
 	if (route->source.family == AF_INET)
 		tuple.saddr = mk_ip_to_addr(&route->source);
-	else if (route->ifindex == (int)node->host_ifindex)
-		tuple.saddr = node->vtep_addr;
-	if (route->ifindex == (int)node->host_ifindex) {
-		int ret = enter(story, "this host sends", (int)node->host_peer_ifindex, MK_INGRESS,
+	else if (route->ifindex == (int)links->host_ifindex)
+		tuple.saddr = story->view->node.vtep_addr;
+	if (route->ifindex == (int)links->host_ifindex) {
+		int ret = enter(story, "this host sends", (int)links->host_peer_ifindex, MK_INGRESS,
 				"ilb_host", err);
 
 		return ret <= 0 ? ret
-				: run(story, "ilb_host", (int)node->host_peer_ifindex, &tuple,
-				      node->gateway_mac, err);
+				: run(story, "ilb_host", (int)links->host_peer_ifindex, &tuple,
+				      story->view->node.gateway_mac, err);
 	}
 	mk_trace_step(story, "host", NULL, "leaves by the host's own routing, untranslated");
 	story->outcome = "forwarded";
@@ -201,20 +197,17 @@ static int host_by_device(struct mk_trace_story *story, const struct mk_nl_route
 static int from_host(struct mk_trace_story *story, struct mk_error *err)
 {
 	const struct mk_addr *dest = &story->request->tuple.daddr;
-	struct host_route host = { .dest = mk_ip_from_addr(dest) };
+	const struct mk_ip ip = mk_ip_from_addr(dest);
+	struct mk_error why = { 0 };
+	struct mk_nl_route way;
 	struct mk_route route;
-	int ret;
 
 	if (mk_addr_is_loopback(dest) ||
 	    (mk_view_route(story->view, dest, &route) && route.type == MK_ROUTE_HOST))
 		return host_to_itself(story, err);
-	ret = mk_nl_each_route(story->view->nl, see_route, &host, err);
-	if (ret < 0)
-		return ret;
-	if (host.found)
-		return host_by_device(story, &host.best, err);
-	mk_trace_step(story, "host", NULL,
-		      "this host has no route to it, not even a default one: add one");
+	if (mk_nl_route_to(story->view->nl, &ip, &way, &why) == 0)
+		return host_by_device(story, &way, err);
+	mk_trace_step(story, "host", NULL, "this host has no way there: %s", mk_error_text(&why));
 	story->outcome = "dropped";
 	return 0;
 }

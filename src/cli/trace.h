@@ -62,6 +62,8 @@ mk_must_check int mk_trace_copy_run(struct mk_trace_copy *copy, const char *prog
 /* Into *@session what the copies' table of sessions, or, with @nat, of nat's, say of @tuple. */
 bool mk_trace_copy_session(const struct mk_trace_copy *copy, bool nat, const struct mk_tuple *tuple,
 			   struct mk_session *session);
+/* What the host's routing was found to say of it. Returns false if it was not asked. */
+bool mk_trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way);
 /* Why it was dropped, enum mk_drop_reason; MK_DROP_COUNT: it was not. */
 unsigned int mk_trace_copy_drop(const struct mk_trace_copy *copy);
 

@@ -44,7 +44,7 @@ static int resolve_from(const struct mk_view *view, const char *word,
 	struct mk_ip ip;
 
 	if (strcmp(word, "host") == 0)
-		request->tuple.saddr = view->node.node_addr;
+		request->tuple.saddr = view->links.set.node_addr;
 	else if (pod)
 		request->tuple.saddr = pod->addr;
 	else if (mk_ip_parse(word, &ip) == 0 && ip.family == AF_INET)
@@ -176,7 +176,7 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 	int ret = 0;
 
 	if (strcmp(word, "host") == 0)
-		request->tuple.daddr = view->node.node_addr;
+		request->tuple.daddr = view->links.set.node_addr;
 	else if (mk_ip_parse(word, &ip) == 0 && ip.family == AF_INET)
 		request->tuple.daddr = mk_ip_to_addr(&ip);
 	else

@@ -137,7 +137,8 @@ static const char *const shared[] = { "services",      "service_backends",
 				      "host_ports",    "routes",
 				      "runtime",       "udp_ports",
 				      "source_ranges", "affinity_backends",
-				      "node_routes",   "peers" };
+				      "node_routes",   "peers",
+				      "links",	       "uplinks" };
 
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
@@ -350,6 +351,22 @@ int mk_trace_copy_run(struct mk_trace_copy *copy, const char *program, int ifind
 		   : opts.retval == TC_ACT_SHOT	  ? MK_TRACE_DROP
 						  : MK_TRACE_PASS;
 	return 0;
+}
+
+bool mk_trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way)
+{
+	int cpus = libbpf_num_possible_cpus(), fd = mk_object_map(copy->object, "way", NULL);
+	cleanup_free struct mk_way *ways = calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*ways));
+	const __u32 zero = 0;
+
+	if (!ways || bpf_map_lookup_elem(fd, &zero, ways) < 0)
+		return false;
+	for (int cpu = 0; cpu < cpus; cpu++)
+		if (ways[cpu].ifindex) {
+			*way = ways[cpu];
+			return true;
+		}
+	return false;
 }
 
 unsigned int mk_trace_copy_drop(const struct mk_trace_copy *copy)

@@ -177,10 +177,26 @@ void mk_trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *
 
 static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 {
+	char name[IF_NAMESIZE] = "?", next_hop[MK_ENDPOINT_STRLEN] = "";
+	struct mk_addr next = { 0 };
+	struct mk_way way;
+
 	tell_session(story, "nat", true, tuple);
-	mk_trace_step(story, "router", NULL,
-		      "outside of the cluster: leaves by the uplink, as the host's routing says");
 	story->outcome = "forwarded";
+	if (!mk_trace_copy_way(story->copy, &way)) {
+		if_indextoname(story->view->links.set.first.ifindex, name);
+		mk_trace_step(
+			story, "router", "links",
+			"outside of the cluster: leaves by interface %s, this host's only way out",
+			name);
+		return;
+	}
+	if_indextoname(way.ifindex, name);
+	next.word[0] = way.next_hop;
+	mk_trace_step(
+		story, "router", "way",
+		"outside of the cluster: this host's routing says by interface %s, next hop %s",
+		name, way.next_hop ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
 }
 
 static void tell_host(struct mk_trace_story *story, const struct mk_tuple *tuple)

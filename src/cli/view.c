@@ -103,6 +103,8 @@ int mk_view_open(struct mk_view *view, const struct mk_cli_options *options, str
 	if (ret == -ENOENT)
 		return mk_error_wrap(err, "the datapath is not loaded: an agent has to run here "
 					  "once after each boot");
+	if (ret == 0)
+		ret = mk_links_read(view->bpf_dir, &view->links, err);
 	if (ret < 0)
 		return ret;
 	view->nl = mk_nl_open(err);

@@ -10,6 +10,7 @@
 #include "monokube/abi.h"
 #include "base/netlink.h"
 #include "cli/cli.h"
+#include "datapath/links.h"
 #include "datapath/names.h"
 #include "datapath/table.h"
 #include "overlay/node_names.h"
@@ -25,6 +26,7 @@ struct mk_view {
 	const char *bpf_dir, *state_dir;
 	bool loaded; /* false: there is no datapath; only the directories and @nl are there */
 	struct mk_node node;
+	struct mk_datapath_links links; /* devices and addresses, as the programs know them */
 	struct mk_nl *nl;
 	struct mk_table routes;
 	struct mk_account_names names;

@@ -56,7 +56,7 @@ static const struct setting settings[] = {
 	  "1 to 4 letters, digits, '-' or '_'",
 	  "what the names of pods' host devices begin with", mk_parse_veth_prefix, FIELD(veth_prefix) },
 	{ "uplinkIfaceName", "uplink-iface-name", "NAMES", "", MK_EXPECTED_IFNAMES,
-	  "devices to outside; empty: those with the Node's addresses and those of default routes",
+	  "devices to outside; empty: all with an address or a route",
 	  mk_parse_ifnames_or_empty, FIELD(uplinks) },
 	{ "nodePortRange", "node-port-range", "MIN-MAX", "30000-32767", MK_EXPECTED_PORT_RANGE,
 	  "ports of Services on nodes: reserved for them on the host; NodePorts outside of it are served too, and named in the log", mk_parse_port_range, RANGE(node_port) },

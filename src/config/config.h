@@ -40,8 +40,7 @@ struct mk_config {
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */
 	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
 	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
-	/* uplinkIfaceName: names with commas between; empty: those that hold an address of the Node,
-	 * and those of default routes */
+	/* uplinkIfaceName: names with commas between; empty: all with an address or a route */
 	char uplinks[8 * IFNAMSIZ];
 	uint16_t node_port_min, node_port_max; /* nodePortRange, 30000-32767 */
 	struct mk_cidr_list node_port_addresses; /* nodePortAddresses; empty: the Node object's */

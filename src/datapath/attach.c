@@ -38,14 +38,21 @@ struct hook {
 /* Returns how many. */
 static size_t fixed_hooks(const struct mk_datapath_links *links, struct hook *hooks)
 {
+	const int host_peer = (int)links->set.host_peer_ifindex;
+	const int overlay = (int)links->set.overlay_ifindex;
 	size_t count = 3;
 
-	hooks[0] = (struct hook){ links->host_peer_ifindex, MK_INGRESS, "ilb_host" };
-	hooks[1] = (struct hook){ links->overlay_ifindex, MK_INGRESS, "ilb_overlay" };
+	hooks[0] = (struct hook){ host_peer, MK_INGRESS, "ilb_host" };
+	hooks[1] = (struct hook){ overlay, MK_INGRESS, "ilb_overlay" };
 	hooks[2] = (struct hook){ MK_LOOPBACK_IFINDEX, MK_EGRESS, "ilb_lo_egress" };
 	for (size_t i = 0; i < links->uplink_count; i++) {
-		int ifindex = links->uplink_ifindexes[i];
+		const struct mk_uplink *uplink = &links->uplinks[i];
+		int ifindex = (int)uplink->ifindex;
 
+		if (uplink->flags & MK_UPLINK_TUNNEL) {
+			hooks[count++] = (struct hook){ ifindex, MK_INGRESS, "nat_tunnel" };
+			continue;
+		}
 		hooks[count++] = (struct hook){ ifindex, MK_INGRESS, "nat_uplink" };
 		hooks[count++] = (struct hook){ ifindex, MK_EGRESS, "elb_uplink_egress" };
 	}
@@ -216,9 +223,11 @@ static void wait_for_grace_period(void)
 
 static void say_attached(const struct mk_datapath *datapath, int pods)
 {
-	mk_log_info("datapath attached host_peer=%d overlay=%d uplink=%d uplinks=%zu pods=%d",
-		    datapath->links.host_peer_ifindex, datapath->links.overlay_ifindex,
-		    datapath->links.uplink_ifindexes[0], datapath->links.uplink_count, pods);
+	const struct mk_link_set *set = &datapath->links.set;
+
+	mk_log_info("datapath attached host_peer=%u overlay=%u uplink=%u uplinks=%zu pods=%d",
+		    set->host_peer_ifindex, set->overlay_ifindex, set->first.ifindex,
+		    datapath->links.uplink_count, pods);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -316,9 +325,54 @@ int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_li
 	if (lock < 0)
 		return lock;
 	datapath->links = *links;
+	ret = mk_links_put(&datapath->link_table, &datapath->uplink_table, links, err);
+	if (ret < 0)
+		return ret;
 	ret = datapath->reused ? keep_programs(datapath, err) : swap_programs(datapath, err);
 	if (ret == 0)
-		datapath->state = MK_DATAPATH_ATTACHED;
+		ret = mk_links_prune(&datapath->uplink_table, links, err);
+	if (ret < 0)
+		return ret;
+	datapath->state = MK_DATAPATH_ATTACHED;
+	return 0;
+}
+
+int mk_datapath_change_links(struct mk_datapath *datapath, const struct mk_datapath_links *links,
+			     struct mk_error *err)
+{
+	int ret;
+
+	if (datapath->state < MK_DATAPATH_ATTACHED)
+		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "other devices", err);
+	if (memcmp(&datapath->links, links, sizeof(*links)) == 0)
+		return 0;
+	datapath->links = *links;
+	ret = ensure_fixed_hooks(datapath, err);
+	if (ret >= 0)
+		ret = mk_links_put(&datapath->link_table, &datapath->uplink_table, links, err);
+	if (ret >= 0)
+		ret = mk_links_prune(&datapath->uplink_table, links, err);
+	if (ret >= 0)
+		ret = remove_stray_hooks(datapath, err);
+	if (ret < 0) {
+		datapath->links = (struct mk_datapath_links){ 0 }; /* the next try does all of it */
+		return ret;
+	}
+	mk_log_info("devices and addresses changed, no program was loaded uplinks=%zu",
+		    links->uplink_count);
+	return 1;
+}
+
+int mk_datapath_repair_links(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret;
+
+	if (datapath->state < MK_DATAPATH_ATTACHED || datapath->links.uplink_count == 0)
+		return 0;
+	ret = mk_links_put(&datapath->link_table, &datapath->uplink_table, &datapath->links, err);
+	if (ret > 0)
+		mk_log_warn("entries were missing or wrong and are back map=uplinks entries=%d",
+			    ret);
 	return ret;
 }
 

@@ -15,6 +15,7 @@
 #include "base/ip.h"
 #include "datapath/counters.h"
 #include "datapath/census.h"
+#include "datapath/links.h"
 #include "datapath/runtime.h"
 #include "datapath/services.h"
 #include "datapath/table.h"
@@ -48,17 +49,16 @@ mk_must_check int mk_datapath_load(struct mk_datapath *datapath, struct mk_error
 /* Did some table move? The programs that run know the old one alone: attach before any change. */
 bool mk_datapath_moved(const struct mk_datapath *datapath);
 
-struct mk_datapath_links {
-	int host_peer_ifindex; /* the datapath's end of the host veth pair */
-	int overlay_ifindex;
-	int uplink_ifindexes[MK_UPLINKS_MAX];
-	size_t uplink_count;
-};
 /* Pin programs and chain, put them on the hooks (every pod's included), take them off devices that are
  * none of these any more, then let go of the ones before. Every hook changes from the old to the new program in one step; the old chain stays
  * until no CPU can be in it. */
 mk_must_check int mk_datapath_attach(struct mk_datapath *datapath,
 				     const struct mk_datapath_links *links, struct mk_error *err);
+/* Once attached: other devices or addresses. Programs come to new devices before packets leave by them, and leave
+ * those that are none any more. Nothing is loaded. Returns 1 if anything changed. */
+mk_must_check int mk_datapath_change_links(struct mk_datapath *datapath,
+					   const struct mk_datapath_links *links,
+					   struct mk_error *err);
 /* Put back what somebody has removed, once attached. Each returns how many, and logs what. Programs at
  * their hooks, of pods' at most @pods: the next time the next ones; */
 mk_must_check int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods,
@@ -70,6 +70,9 @@ mk_must_check int mk_datapath_repair_hooks_of(struct mk_datapath *datapath, cons
 mk_must_check int mk_datapath_repair_chain(struct mk_datapath *datapath, struct mk_error *err);
 /* names in the BPF directory, of tables and programs; */
 mk_must_check int mk_datapath_repair_pins(const struct mk_datapath *datapath, struct mk_error *err);
+/* maps `links` and `uplinks`; */
+mk_must_check int mk_datapath_repair_links(const struct mk_datapath *datapath,
+					   struct mk_error *err);
 /* entries of map `routes`, of which @budget are looked at. */
 mk_must_check int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget,
 					    struct mk_error *err);

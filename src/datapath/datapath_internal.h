@@ -34,7 +34,7 @@ struct mk_datapath {
 	uint64_t gate_until_ns;
 	/* file descriptors are the object's */
 	struct mk_table pods, routes, node_routes, peers, affinity, sessions[MK_SESSION_TABLES],
-		room;
+		room, link_table, uplink_table;
 	struct mk_service_tables service_tables;
 	struct mk_counter_tables counters;
 	struct mk_service_sync *services;

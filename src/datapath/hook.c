@@ -75,8 +75,8 @@ int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id, s
 
 /* Names as the kernel keeps them: 15 characters. */
 #define POD_PROGRAM "ilb_pod"
-static const char *const fixed_programs[] = { "ilb_host", "ilb_overlay", "nat_uplink",
-					      "elb_uplink_egre", "ilb_lo_egress" };
+static const char *const fixed_programs[] = { "ilb_host",   "ilb_overlay",     "nat_uplink",
+					      "nat_tunnel", "elb_uplink_egre", "ilb_lo_egress" };
 
 static int take_filter_name(struct nl_msg *msg, void *ctx)
 {

@@ -329,6 +329,8 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "routes", &datapath->routes },
 		{ "node_routes", &datapath->node_routes },
 		{ "peers", &datapath->peers },
+		{ "links", &datapath->link_table },
+		{ "uplinks", &datapath->uplink_table },
 		{ "sessions", &datapath->sessions[0] },
 		{ "sessions_new", &datapath->sessions[1] },
 		{ "nat_sessions", &datapath->sessions[2] },

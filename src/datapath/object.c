@@ -19,6 +19,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "ilb_host", .is_hook = true },
 	{ .name = "ilb_overlay", .is_hook = true },
 	{ .name = "nat_uplink", .is_hook = true },
+	{ .name = "nat_tunnel", .is_hook = true },
 	{ .name = "elb_uplink_egress", .is_hook = true },
 	{ .name = "ilb_lo_egress", .is_hook = true },
 	{ .name = "router" },
@@ -33,9 +34,9 @@ const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
 
 /* While nobody watches (watch.h). */
 static const char *const chain_programs[MK_PROG_COUNT] = {
-	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",	     [MK_PROG_NAT] = "nat",
-	[MK_PROG_ERROR] = "error",     [MK_PROG_WATCHED] = "router", [MK_PROG_HOLD] = "hold",
-	[MK_PROG_RELEASE] = "release",
+	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
+	[MK_PROG_ERROR] = "error",     [MK_PROG_WATCHED] = "router",	[MK_PROG_HOLD] = "hold",
+	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink",
 };
 
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");
@@ -419,7 +420,6 @@ void mk_object_free(struct mk_object *object)
 /* Constants that let every branch live: what the JIT's optimiser would drop, the verifier would
  * not see. */
 static const struct mk_node probe_node = {
-	.node_addr.word = { 0x0100000a },
 	.vtep_addr.word = { 0x0100120a },
 	.gateway_addr.word = { 0xfe01f40a },
 	.vpod_addr.word = { 0x0101f40a },
@@ -429,16 +429,10 @@ static const struct mk_node probe_node = {
 	.cluster_mask.word = { 0x0000ffff },
 	.vtep_net.word = { 0x0000120a },
 	.vtep_mask.word = { 0x0000ffff },
-	.overlay_ifindex = 2,
-	.host_ifindex = 3,
-	.host_peer_ifindex = 4,
-	.overlay_mtu_bytes = 1450,
 	.nat_port_min = 49152,
 	.nat_port_max = 65535,
 	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
 	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
-	.uplink_count = 2,
-	.uplinks = { { .ifindex = 1, .mtu_bytes = 1500 }, { .ifindex = 5, .mtu_bytes = 1500 } },
 };
 
 /* The verifier does not mind how many entries a table has; a small machine's memory does. */

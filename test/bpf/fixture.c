@@ -197,6 +197,49 @@ void fixture_host_address(const char *address)
 }
 
 static __u32 run_flags; /* of BPF_PROG_TEST_RUN */
+static struct __sk_buff context; /* packets have this */
+
+void fixture_mark(uint32_t mark)
+{
+	context.mark = mark;
+}
+
+static void take_table(struct mk_table *table, const char *name)
+{
+	struct mk_error err = { 0 };
+
+	ck_assert_msg(mk_table_init(table, name, fixture_map(name), &err) == 0, "%s",
+		      mk_error_text(&err));
+}
+
+void fixture_links(const struct mk_datapath_links *links)
+{
+	struct mk_datapath_links wanted = *links;
+	struct mk_table table, uplinks;
+	struct mk_error err = { 0 };
+
+	wanted.set.node_addr = fixture_addr("192.168.99.11");
+	wanted.set.overlay_ifindex = wanted.set.host_ifindex = wanted.set.host_peer_ifindex = 1;
+	wanted.set.overlay_mtu_bytes = 1450;
+	wanted.set.first = wanted.uplinks[0];
+	take_table(&table, "links");
+	take_table(&uplinks, "uplinks");
+	ck_assert_msg(mk_links_put(&table, &uplinks, &wanted, &err) >= 0 &&
+			      mk_links_prune(&uplinks, &wanted, &err) >= 0,
+		      "%s", mk_error_text(&err));
+}
+
+static void one_uplink(void)
+{
+	struct mk_datapath_links links = { .uplink_count = 1 };
+
+	links.uplinks[0] = (struct mk_uplink){ .ifindex = 1, .mtu_bytes = 1500 };
+	links.uplinks[0].addr = fixture_addr("192.168.99.11");
+	links.set.networks[0].ifindex = 1;
+	links.set.networks[0].net = fixture_addr("192.168.99.0");
+	links.set.networks[0].mask = fixture_addr("255.255.255.0");
+	fixture_links(&links);
+}
 
 void fixture_reset(void)
 {
@@ -222,8 +265,9 @@ void fixture_reset(void)
 	clear_node_routes();
 	clear_drops();
 	clear_error_budget();
-	fixture_gso(0, 0);
+	context = (struct __sk_buff){ 0 };
 	run_flags = 0;
+	one_uplink();
 	put_room(FIXTURE_ROOM);
 	cpus_one(false);
 	fixture_runtime(&quiet);
@@ -466,12 +510,10 @@ static int program_of(enum mk_hook hook)
 	}
 }
 
-static struct __sk_buff gso;
-
 void fixture_gso(unsigned segments, unsigned segment_bytes)
 {
-	gso.gso_segs = segments;
-	gso.gso_size = segment_bytes;
+	context.gso_segs = segments;
+	context.gso_size = segment_bytes;
 }
 
 #ifndef BPF_F_TEST_SKB_CHECKSUM_COMPLETE
@@ -513,9 +555,9 @@ static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, u
 		    .data_size_out = sizeof(out->byte), .repeat = (int)repeat, .flags = run_flags);
 	int ret;
 
-	if (gso.gso_segs) {
-		opts.ctx_in = &gso;
-		opts.ctx_size_in = sizeof(gso);
+	if (context.gso_segs || context.mark) {
+		opts.ctx_in = &context;
+		opts.ctx_size_in = sizeof(context);
 	}
 	address_to_device(hook, &sent);
 	ret = bpf_prog_test_run_opts(program_of(hook), &opts);

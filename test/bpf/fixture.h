@@ -12,6 +12,7 @@
 
 #include "monokube/abi.h"
 #include "bpf/frame.h"
+#include "datapath/links.h"
 
 enum where { /* what became of a packet */
 	     TO_POD,
@@ -24,9 +25,6 @@ enum where { /* what became of a packet */
 	     DROPPED,
 };
 const char *where_name(enum where where);
-
-/* Before fixture_load(): the node's uplinks, the first with 192.168.99.11. */
-void fixture_uplinks(const struct mk_uplink *list, uint32_t count);
 
 /* Before fixture_load(): source ports of masqueraded traffic, inclusive; else 49152 to 65535. */
 void fixture_nat_ports(uint16_t min, uint16_t max);
@@ -51,6 +49,12 @@ void fixture_unload(void); /* forgets what was said before fixture_load() */
 void fixture_fill_chain(void); /* the tail calls' targets */
 /* Empty all tables, then the two nodes, pods and routes above. */
 void fixture_reset(void);
+
+/* The node's devices and addresses; after fixture_reset() one uplink, ifindex 1. What @links leaves zero of the
+ * overlay's and the host's is as there. */
+void fixture_links(const struct mk_datapath_links *links);
+/* Until the next fixture_reset() packets have this mark. */
+void fixture_mark(uint32_t mark);
 
 /* Egress of the loopback device; what it drops counts as the host hook's. */
 #define HOOK_LOOPBACK MK_HOOK_COUNT

@@ -13,20 +13,17 @@
 
 #define FIXTURE_MAGLEV_ROOM mk_maglev_room(MK_MAGLEV_SLOTS)
 
-#define ONE_UPLINK                                                                     \
-	{                                                                              \
-		.uplinks = { { .ifindex = 1, .mtu_bytes = 1500 } }, .uplink_count = 1, \
-		.nat_port_min = 49152, .nat_port_max = 65535                           \
+#define USUAL                                                \
+	{                                                    \
+		.nat_port_min = 49152, .nat_port_max = 65535 \
 	}
 
 /* What a test wants of the node, before fixture_load(). */
 static struct settings {
-	struct mk_uplink uplinks[MK_UPLINKS_MAX];
-	uint32_t uplink_count;
 	uint16_t nat_port_min, nat_port_max;
 	bool exact_clock;
 	bool wide; /* FIXTURE_WIDE_NET */
-} settings = ONE_UPLINK;
+} settings = USUAL;
 
 /* The datapath stays for the next case that wants the same. */
 static struct datapath_bpf *datapath;
@@ -35,7 +32,6 @@ static bool loaded_small;
 
 static void fill_node(struct mk_node *node)
 {
-	node->node_addr = fixture_addr("192.168.99.11");
 	node->vtep_addr = fixture_addr("10.18.0.1");
 	node->gateway_addr = fixture_addr("10.244.1.254");
 	node->vpod_addr = fixture_addr("10.244.1.1");
@@ -47,10 +43,6 @@ static void fill_node(struct mk_node *node)
 	node->cluster_mask = fixture_addr(settings.wide ? FIXTURE_WIDE_MASK : "255.255.0.0");
 	node->vtep_net = fixture_addr("10.18.0.0");
 	node->vtep_mask = fixture_addr("255.255.0.0");
-	node->overlay_ifindex = 1;
-	node->host_ifindex = 1;
-	node->host_peer_ifindex = 1;
-	node->overlay_mtu_bytes = 1450;
 	node->nat_port_min = settings.nat_port_min;
 	node->nat_port_max = settings.nat_port_max;
 	node->maglev_slots = MK_MAGLEV_SLOTS;
@@ -59,13 +51,6 @@ static void fill_node(struct mk_node *node)
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);
-	node->uplink_count = settings.uplink_count;
-	memcpy(node->uplinks, settings.uplinks, sizeof(node->uplinks));
-	node->uplinks[0].addr = node->node_addr;
-	if (!node->uplinks[0].mask.word[0]) {
-		node->uplinks[0].net = fixture_addr("192.168.99.0");
-		node->uplinks[0].mask = fixture_addr("255.255.255.0");
-	}
 }
 
 void fixture_fill_chain(void)
@@ -81,6 +66,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_WATCHED, datapath->progs.router },
 		{ MK_PROG_HOLD, datapath->progs.hold },
 		{ MK_PROG_RELEASE, datapath->progs.release },
+		{ MK_PROG_UPLINK, datapath->progs.nat_uplink },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
@@ -129,12 +115,6 @@ static void load(bool small)
 	loaded_small = small;
 }
 
-void fixture_uplinks(const struct mk_uplink *list, uint32_t count)
-{
-	memcpy(settings.uplinks, list, count * sizeof(*list));
-	settings.uplink_count = count;
-}
-
 void fixture_nat_ports(uint16_t min, uint16_t max)
 {
 	settings.nat_port_min = min;
@@ -163,7 +143,7 @@ void fixture_load_small(void)
 
 void fixture_unload(void)
 {
-	settings = (struct settings)ONE_UPLINK;
+	settings = (struct settings)USUAL;
 }
 
 int fixture_map(const char *map)

@@ -1,70 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node with two uplinks, in a network namespace with the routes of one: which of them the host's
- * routing says shows in the source of what leaves masqueraded. */
+/* A node with two uplinks, a tunnel and rules of its own, in a network namespace with the routes of one: which way
+ * out the host's routing says shows in the source of what leaves masqueraded. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "bpf/run.h"
 
 #define FIRST  "192.168.99.11"
 #define SECOND "192.168.98.11"
+#define OTHER  "192.168.98.12" /* of the second, too */
+#define TUNNEL "10.77.0.1"
+
+static struct mk_datapath_links links;
 
 static void in_shell(const char *commands)
 {
-	ck_assert_msg(system(commands) == 0, "failed: %s", commands);
+	char text[4096];
+
+	snprintf(text, sizeof(text), "set -e; PATH=$PATH:/sbin:/usr/sbin; %s", commands);
+	ck_assert_msg(system(text) == 0, "failed: %s", commands);
 }
 
-static struct mk_uplink uplink(const char *device, const char *addr, const char *net)
+static void add_uplink(const char *device, const char *addr, const char *net, uint32_t flags)
 {
-	struct mk_uplink uplink = { .ifindex = if_nametoindex(device), .mtu_bytes = 1500 };
+	size_t at = links.uplink_count++;
+	struct mk_uplink *uplink = &links.uplinks[at];
 
-	ck_assert_uint_ne(uplink.ifindex, 0);
-	ck_assert_int_eq(inet_pton(AF_INET, addr, uplink.addr.word), 1);
-	ck_assert_int_eq(inet_pton(AF_INET, net, uplink.net.word), 1);
-	uplink.mask.word[0] = htonl(0xffffff00);
-	return uplink;
+	*uplink = (struct mk_uplink){ .ifindex = if_nametoindex(device),
+				      .mtu_bytes = 1500,
+				      .addr = fixture_addr(addr),
+				      .flags = flags };
+	ck_assert_uint_ne(uplink->ifindex, 0);
+	links.set.networks[at].ifindex = uplink->ifindex;
+	links.set.networks[at].net = fixture_addr(net);
+	links.set.networks[at].mask = fixture_addr("255.255.255.0");
 }
 
 /* The test runs' packets come in by the loopback device. */
 static void setup(void)
 {
-	struct mk_uplink uplinks[2];
-
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
-	in_shell("set -e; PATH=$PATH:/sbin:/usr/sbin; ip link set lo up\n"
-		 "echo 1 >/proc/sys/net/ipv4/ip_forward\n"
+	in_shell("ip link set lo up; echo 1 >/proc/sys/net/ipv4/ip_forward\n"
 		 "for n in 9 8; do\n"
 		 "	ip link add up$n type veth peer name far$n\n"
 		 "	ip addr add 192.168.9$n.11/24 dev up$n\n"
 		 "	ip link set up$n up; ip link set far$n up\n"
 		 "	ip neigh add 192.168.9$n.1 lladdr 02:00:00:00:00:0$n dev up$n\n"
 		 "done\n"
+		 "ip addr add 192.168.98.12/24 dev up8\n"
+		 "ip tuntap add tun0 mode tun; ip addr add 10.77.0.1/24 dev tun0; ip link set tun0 "
+		 "up\n"
 		 "ip route add default via 192.168.99.1\n"
 		 "ip route add 203.0.113.0/24 via 192.168.98.1\n"
 		 "ip route add 198.51.100.0/24 via 192.168.98.77\n"
 		 "ip route add 198.51.101.0/24 dev lo\n"
-		 "ip route add unreachable 198.51.102.0/24");
-	uplinks[0] = uplink("up9", FIRST, "192.168.99.0");
-	uplinks[1] = uplink("up8", SECOND, "192.168.98.0");
-	fixture_uplinks(uplinks, 2);
+		 "ip route add unreachable 198.51.102.0/24\n"
+		 "ip route add prohibit 198.51.103.0/24\n"
+		 "ip route add blackhole 198.51.104.0/24\n"
+		 "ip route add 198.51.105.0/24 via 192.168.98.1 src 192.168.98.12\n"
+		 "ip route add 10.78.0.0/16 dev tun0\n"
+		 "ip route add default via 192.168.98.1 table 100\n"
+		 "ip route add throw default table 101\n"
+		 "ip route add unreachable default table 102\n"
+		 "ip rule add from 10.244.1.3 to 198.18.0.0/24 lookup 100\n"
+		 "ip rule add iif lo to 198.18.1.0/24 lookup 100\n"
+		 "ip rule add to 198.18.2.0/24 lookup 101\n"
+		 "ip rule add fwmark 7 to 198.18.3.0/24 lookup 100\n"
+		 "ip rule add to 198.18.4.0/24 ipproto tcp dport 443 lookup 100");
+	links = (struct mk_datapath_links){ .set.ask_host = 1 };
+	add_uplink("up9", FIRST, "192.168.99.0", 0);
+	add_uplink("up8", SECOND, "192.168.98.0", 0);
+	add_uplink("tun0", TUNNEL, "10.77.0.0", MK_UPLINK_TUNNEL);
 	fixture_load_small();
 }
 
+static void reset(void)
+{
+	fixture_reset();
+	fixture_links(&links);
+}
+
+/* Is this kernel's version at least that? */
+static bool has_linux(int major, int minor)
+{
+	int is_major = 0, is_minor = 0;
+	struct utsname name;
+
+	ck_assert_int_eq(uname(&name), 0);
+	ck_assert_int_eq(sscanf(name.release, "%d.%d", &is_major, &is_minor), 2);
+	return is_major > major || (is_major == major && is_minor >= minor);
+}
+
 static const struct {
-	const char *name, *to, *source;
+	const char *name, *from, *to, *source;
 } rows[] = {
-	{ "default route", "8.8.8.8", FIRST },
-	{ "a route by the second", "203.0.113.10", SECOND },
-	{ "a neighbour on the first's network", "192.168.99.1", FIRST },
-	{ "a neighbour on the second's network", "192.168.98.1", SECOND },
-	{ "nobody's neighbour yet, on the second's network", "192.168.98.55", SECOND },
-	{ "next hop that is no neighbour yet", "198.51.100.9", SECOND },
-	{ "a route by a device that is no uplink", "198.51.101.9", FIRST },
-	{ "unreachable", "198.51.102.9", FIRST },
+	{ "default route", "10.244.1.2", "8.8.8.8", FIRST },
+	{ "a route by the second", "10.244.1.2", "203.0.113.10", SECOND },
+	{ "a neighbour on the first's network", "10.244.1.2", "192.168.99.1", FIRST },
+	{ "a neighbour on the second's network", "10.244.1.2", "192.168.98.1", SECOND },
+	{ "nobody's neighbour yet, on the second's network", "10.244.1.2", "192.168.98.55",
+	  SECOND },
+	{ "next hop that is no neighbour yet", "10.244.1.2", "198.51.100.9", SECOND },
+	{ "a route by a tunnel", "10.244.1.2", "10.78.0.9", TUNNEL },
+	{ "the tunnel's network", "10.244.1.2", "10.77.0.9", TUNNEL },
+	{ "a rule for the pod", "10.244.1.3", "198.18.0.9", SECOND },
+	{ "a rule for another pod", "10.244.1.2", "198.18.0.9", FIRST },
+	{ "a rule for the device of pods", "10.244.1.2", "198.18.1.9", SECOND },
+	{ "a rule whose table throws", "10.244.1.2", "198.18.2.9", FIRST },
+	{ "a rule for a mark, without", "10.244.1.2", "198.18.3.9", FIRST },
+	{ "a rule for a port", "10.244.1.2", "198.18.4.9", SECOND },
 };
 
 static struct frame answer_to(const struct frame *request, const char *source)
@@ -85,8 +134,8 @@ START_TEST(test_masqueraded)
 	char request[96], seen[96];
 	struct frame in, out;
 
-	snprintf(request, sizeof(request), "tcp 10.244.1.2:40000 > %s:443", rows[_i].to);
-	snprintf(seen, sizeof(seen), "tcp %s:443 > 10.244.1.2:40000", rows[_i].to);
+	snprintf(request, sizeof(request), "tcp %s:40000 > %s:443", rows[_i].from, rows[_i].to);
+	snprintf(seen, sizeof(seen), "tcp %s:443 > %s:40000", rows[_i].to, rows[_i].from);
 	in = frame_make(request, NULL);
 	out = fixture_expect(rows[_i].name, MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	in = answer_to(&out, rows[_i].source);
@@ -98,19 +147,138 @@ START_TEST(test_masqueraded)
 }
 END_TEST
 
+/* What kernels tell that are new enough; before, the device's address and a route without the mark. */
+START_TEST(test_source_of_route)
+{
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 198.51.105.9:443", NULL), out;
+
+	out = fixture_expect("a route with a source", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	(void)answer_to(&out, has_linux(6, 7) ? OTHER : SECOND);
+}
+END_TEST
+
+START_TEST(test_mark)
+{
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 198.18.3.9:443", NULL), out;
+
+	fixture_mark(7);
+	out = fixture_expect("a rule for a mark", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	(void)answer_to(&out, has_linux(6, 10) ? SECOND : FIRST);
+}
+END_TEST
+
+static const struct {
+	const char *name, *to;
+	enum mk_drop_reason reason;
+	const char *answer; /* type and code of the ICMP error; NULL: none */
+} refused[] = {
+	{ "a route by a device that is no uplink", "198.51.101.9", MK_DROP_NO_UPLINK, "3/0" },
+	{ "unreachable", "198.51.102.9", MK_DROP_HOST_ROUTE, "3/1" },
+	{ "prohibit", "198.51.103.9", MK_DROP_HOST_ROUTE, "3/13" },
+	{ "blackhole", "198.51.104.9", MK_DROP_HOST_ROUTE, NULL },
+	{ "broadcast of the second's network", "192.168.98.255", MK_DROP_HOST_ROUTE, "3/0" },
+};
+
+START_TEST(test_refused)
+{
+	char request[96], seen[192];
+	struct frame in;
+
+	snprintf(request, sizeof(request), "tcp 10.244.1.2:40000 > %s:443", refused[_i].to);
+	in = frame_make(request, NULL);
+	if (refused[_i].answer)
+		snprintf(seen, sizeof(seen), "icmp-error 10.244.1.254 > 10.244.1.2 %s [%s]",
+			 refused[_i].answer, request);
+	fixture_expect(refused[_i].name, MK_HOOK_POD, &in, refused[_i].answer ? TO_POD : DROPPED,
+		       refused[_i].answer ? seen : NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, refused[_i].reason), 1);
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 0);
+}
+END_TEST
+
+/* The default route goes: nothing leaves by the first uplink that the host would not send there. */
+START_TEST(test_no_route)
+{
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 8.8.8.8:443", NULL);
+
+	in_shell("ip route del default via 192.168.99.1");
+	fixture_expect("no route", MK_HOOK_POD, &in, TO_POD,
+		       "icmp-error 10.244.1.254 > 10.244.1.2 3/0 [tcp 10.244.1.2:40000 > "
+		       "8.8.8.8:443]");
+	in_shell("ip route add default via 192.168.99.1");
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_HOST_ROUTE), 1);
+}
+END_TEST
+
 /* A flow keeps its source when the route changes. */
 START_TEST(test_route_changes)
 {
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL), out, again;
 
 	out = fixture_expect("before", MK_HOOK_POD, &in, TO_UPLINK, NULL);
-	in_shell("PATH=$PATH:/sbin:/usr/sbin; ip route del 203.0.113.0/24");
+	in_shell("ip route del 203.0.113.0/24");
 	again = fixture_expect("after", MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	ck_assert_int_eq(memcmp(out.byte, again.byte, out.length), 0);
 	in = frame_make("tcp 10.244.1.3:40000 > 203.0.113.10:443", NULL);
 	out = fixture_expect("another flow", MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	(void)answer_to(&out, FIRST);
-	in_shell("PATH=$PATH:/sbin:/usr/sbin; ip route add 203.0.113.0/24 via 192.168.98.1");
+	in_shell("ip route add 203.0.113.0/24 via 192.168.98.1");
+}
+END_TEST
+
+/* One uplink and a default route: nobody is asked, whatever the tables say. */
+START_TEST(test_plain)
+{
+	struct mk_datapath_links plain = links;
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL), out;
+
+	plain.set.ask_host = 0;
+	fixture_links(&plain);
+	out = fixture_expect("plain", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	(void)answer_to(&out, FIRST);
+}
+END_TEST
+
+/* The kernel's look-up says so itself; the answer names the MTU all the same. */
+START_TEST(test_device_mtu)
+{
+	struct mk_datapath_links now = links;
+	const struct frame_options options = { .payload_bytes = 1400, .fragment = DF };
+	const struct frame_options may_be_cut = { .payload_bytes = 1400 };
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:443", &options);
+
+	in_shell("ip link set up8 mtu 1300");
+	now.uplinks[1].mtu_bytes = 1300;
+	fixture_links(&now);
+	fixture_expect("too large for the device", MK_HOOK_POD, &in, TO_POD,
+		       "icmp-error 10.244.1.254 > 10.244.1.2 3/4 [udp 10.244.1.2:40000 > "
+		       "203.0.113.10:443]");
+	in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:443", &may_be_cut);
+	fixture_expect("too large, and may be cut", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	in_shell("ip link set up8 mtu 1500");
+}
+END_TEST
+
+/* Data that the programs read as they are now: the programs stay the same. */
+START_TEST(test_data)
+{
+	struct mk_datapath_links now = links;
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 203.0.113.10:443",
+				     &(struct frame_options){ .payload_bytes = 1400,
+							      .fragment = DF }),
+		     out;
+
+	now.uplinks[1].addr = fixture_addr("192.168.98.13");
+	now.uplinks[1].mtu_bytes = 1400;
+	fixture_links(&now);
+	out = fixture_expect("a lower MTU", MK_HOOK_POD, &in, TO_POD, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_TOO_BIG), 1);
+	now.uplinks[1].mtu_bytes = 1500;
+	now.set.ask_host = 0;
+	now.uplinks[0] = now.uplinks[1];
+	fixture_links(&now);
+	out = fixture_expect("another first uplink", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	(void)answer_to(&out, "192.168.98.13");
 }
 END_TEST
 
@@ -119,9 +287,16 @@ BPF_SUITE("uplinks")
 	TCase *tcase = tcase_create("uplinks");
 
 	tcase_add_unchecked_fixture(tcase, setup, fixture_unload);
-	tcase_add_checked_fixture(tcase, fixture_reset, NULL);
+	tcase_add_checked_fixture(tcase, reset, NULL);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_masqueraded, 0, ROWS(rows));
+	tcase_add_loop_test(tcase, test_refused, 0, ROWS(refused));
+	tcase_add_test(tcase, test_source_of_route);
+	tcase_add_test(tcase, test_mark);
+	tcase_add_test(tcase, test_no_route);
 	tcase_add_test(tcase, test_route_changes);
+	tcase_add_test(tcase, test_plain);
+	tcase_add_test(tcase, test_device_mtu);
+	tcase_add_test(tcase, test_data);
 }

@@ -47,18 +47,16 @@ void fx_setup(void)
 	snprintf(fx.state_dir, sizeof(fx.state_dir), "%s/state", fx.dir);
 	fx.nl = mk_nl_open(&fx.err);
 	ck_assert_msg(fx.nl != NULL, "%s", mk_error_text(&fx.err));
-	fx.uplink_ifindex = fx.links.uplink_ifindexes[0] = fx_veth("up0", "far0", &other);
+	fx.uplink_ifindex = fx_veth("up0", "far0", &other);
+	fx.links.uplinks[0].ifindex = (__u32)fx.uplink_ifindex;
+	fx.links.uplinks[0].mtu_bytes = 1500;
 	fx.links.uplink_count = 1;
-	fx.links.overlay_ifindex = fx_veth("vx0", "vx1", &other);
-	fx.links.host_peer_ifindex = fx_veth("mkh1", "mkh0", &gateway_mac);
+	fx.links.set.first = fx.links.uplinks[0];
+	fx.links.set.overlay_mtu_bytes = 1450;
+	fx.links.set.overlay_ifindex = (__u32)fx_veth("vx0", "vx1", &other);
+	fx.links.set.host_peer_ifindex = (__u32)fx_veth("mkh1", "mkh0", &gateway_mac);
 	fx.pod_ifindex = fx_veth("mkpod", "eth0", &gateway_mac);
-	fx.constants = (struct mk_node){ .uplink_count = 1,
-					 .overlay_ifindex = (__u32)fx.links.overlay_ifindex,
-					 .uplinks = { { .ifindex = (__u32)fx.uplink_ifindex,
-							.mtu_bytes = 1500 } },
-					 .overlay_mtu_bytes = 1450,
-					 .nat_port_min = 49152,
-					 .nat_port_max = 65535 };
+	fx.constants = (struct mk_node){ .nat_port_min = 49152, .nat_port_max = 65535 };
 	memcpy(fx.constants.gateway_mac, gateway_mac.byte, sizeof(fx.constants.gateway_mac));
 }
 

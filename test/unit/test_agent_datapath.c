@@ -56,10 +56,10 @@ END_TEST
 START_TEST(test_everything_outlives_the_agent)
 {
 	mk_datapath_free(fx_attached());
-	ck_assert_uint_ne(fx_program_at(fx.links.host_peer_ifindex, MK_INGRESS), 0);
-	ck_assert_uint_ne(fx_program_at(fx.links.overlay_ifindex, MK_INGRESS), 0);
-	ck_assert_uint_ne(fx_program_at(fx.links.uplink_ifindexes[0], MK_INGRESS), 0);
-	ck_assert_uint_ne(fx_program_at(fx.links.uplink_ifindexes[0], MK_EGRESS), 0);
+	ck_assert_uint_ne(fx_program_at((int)fx.links.set.host_peer_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at((int)fx.links.set.overlay_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_EGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(MK_LOOPBACK_IFINDEX, MK_EGRESS), 0);
 	ck_assert_int_eq(fx_chain_length("chain"), MK_PROG_COUNT);
 	ck_assert_uint_eq(fx_pins("maps", "_new_"), 0);
@@ -330,17 +330,74 @@ START_TEST(test_repair)
 	fx_put_pod("10.244.1.2", fx.pod_ifindex);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 0);
-	ck_assert_int_eq(mk_hook_detach(fx.links.uplink_ifindexes[0], MK_EGRESS, &fx.err), 1);
+	ck_assert_int_eq(mk_hook_detach(fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
-	ck_assert_uint_ne(fx_program_at(fx.links.uplink_ifindexes[0], MK_EGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_EGRESS), 0);
 	/* of the devices that are named alone */
 	ck_assert_int_eq(mk_hook_detach(fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_hook_detach(fx.pod_ifindex, MK_INGRESS, &fx.err), 1);
-	ck_assert_int_eq(
-		mk_datapath_repair_hooks_of(datapath, &fx.links.overlay_ifindex, 1, &fx.err), 0);
+	ck_assert_int_eq(mk_datapath_repair_hooks_of(datapath, (int *)&fx.links.set.overlay_ifindex,
+						     1, &fx.err),
+			 0);
 	ck_assert_int_eq(mk_datapath_repair_hooks_of(datapath, &fx.pod_ifindex, 1, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks_of(datapath, &fx.uplink_ifindex, 1, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 0);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
+/* Devices, MTUs and addresses are data: others are told to the programs that run, and none is loaded. */
+START_TEST(test_links_change)
+{
+	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
+	struct mk_datapath *datapath = fx_attached();
+	struct mk_datapath_links before = fx.links, seen;
+	uint32_t router = fx_pinned_id("progs", "router"), pod = fx_pinned_id("progs", "ilb_pod");
+	int up1 = fx_veth("up1", "far1", &other), tun;
+
+	ck_assert_int_eq(system("PATH=$PATH:/usr/sbin:/sbin; ip tuntap add tun7 mode tun"), 0);
+	tun = (int)if_nametoindex("tun7");
+	fx.links.set.node_addr.word[0] = 77;
+	fx.links.set.overlay_mtu_bytes = 1350;
+	fx.links.uplinks[1] = (struct mk_uplink){ .ifindex = (__u32)up1, .mtu_bytes = 1400 };
+	fx.links.uplinks[2] =
+		(struct mk_uplink){ .ifindex = (__u32)tun, .flags = MK_UPLINK_TUNNEL };
+	fx.links.uplink_count = 3;
+	fx_ok(mk_datapath_change_links(datapath, &fx.links, &fx.err));
+	fx_ok(mk_links_read(fx.bpf_dir, &seen, &fx.err));
+	ck_assert_mem_eq(&seen, &fx.links, sizeof(seen));
+	ck_assert_uint_ne(fx_program_at(up1, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at(up1, MK_EGRESS), 0);
+	ck_assert_uint_eq(fx_program_at(tun, MK_INGRESS), fx_pinned_id("progs", "nat_tunnel"));
+	ck_assert_uint_eq(fx_program_at(tun, MK_EGRESS), 0);
+	ck_assert_int_eq(mk_datapath_change_links(datapath, &fx.links, &fx.err), 0);
+	ck_assert_int_eq(mk_datapath_repair_links(datapath, &fx.err), 0);
+	fx_ok(mk_datapath_change_links(datapath, &before, &fx.err));
+	fx_ok(mk_links_read(fx.bpf_dir, &seen, &fx.err));
+	ck_assert_mem_eq(&seen, &before, sizeof(seen));
+	ck_assert_uint_eq(fx_program_at(up1, MK_INGRESS), 0);
+	ck_assert_uint_eq(fx_program_at(tun, MK_INGRESS), 0);
+	ck_assert_uint_eq(fx_pinned_id("progs", "router"), router);
+	ck_assert_uint_eq(fx_pinned_id("progs", "ilb_pod"), pod);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
+/* What somebody has emptied comes back. */
+START_TEST(test_links_repaired)
+{
+	struct mk_datapath *datapath = fx_attached();
+	cleanup_close int links = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "links", &fx.err);
+	cleanup_close int uplinks = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "uplinks", &fx.err);
+	const struct mk_links nothing = { 0 };
+	struct mk_datapath_links seen;
+	__u32 zero = 0, ifindex = (__u32)fx.uplink_ifindex;
+
+	ck_assert_int_eq(bpf_map_update_elem(links, &zero, &nothing, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_delete_elem(uplinks, &ifindex), 0);
+	ck_assert_int_eq(mk_datapath_repair_links(datapath, &fx.err), 2);
+	fx_ok(mk_links_read(fx.bpf_dir, &seen, &fx.err));
+	ck_assert_mem_eq(&seen, &fx.links, sizeof(seen));
 	mk_datapath_free(datapath);
 }
 END_TEST
@@ -352,7 +409,7 @@ START_TEST(test_uplinks_change)
 	struct mk_datapath_links before = fx.links;
 	int up1 = fx_veth("up1", "far1", &other);
 
-	fx.links.uplink_ifindexes[fx.links.uplink_count++] = up1;
+	fx.links.uplinks[fx.links.uplink_count++].ifindex = (__u32)up1;
 	mk_datapath_free(fx_attached());
 	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(up1, MK_INGRESS), 0);
@@ -803,6 +860,8 @@ int main(void)
 	tcase_add_test(tc, test_qdisc_goes_when_empty);
 	tcase_add_test(tc, test_killed_between);
 	tcase_add_test(tc, test_repair);
+	tcase_add_test(tc, test_links_change);
+	tcase_add_test(tc, test_links_repaired);
 	tcase_add_test(tc, test_uplinks_change);
 	tcase_add_test(tc, test_other_layout_is_refused);
 	tcase_add_test(tc, test_other_size_moves);

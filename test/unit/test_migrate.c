@@ -265,6 +265,7 @@ static const struct {
 	{ "fragments", 12, 32 },
 	{ "held", 4, 9256 },
 	{ "host_ports", 8, 12 },
+	{ "links", 4, 280 },
 	{ "maglev", 8, 2048 },
 	{ "nat_sessions", 16, 64 },
 	{ "nat_sessions_kept", 0, 24 },
@@ -288,9 +289,11 @@ static const struct {
 	{ "sessions_room", 4, 8 },
 	{ "source_ranges", 12, 4 },
 	{ "udp_ports", 4, 8192 },
+	{ "uplinks", 4, 16 },
 	{ "watch_counts", 4, 24 },
 	{ "watch_flows", 4, 8 },
 	{ "watch_settings", 4, 32 },
+	{ "way", 4, 16 },
 };
 
 START_TEST(test_layouts_of_this_version)
@@ -325,8 +328,8 @@ static int open_program_at(int hook)
 		int ifindex;
 		enum mk_direction direction;
 	} hooks[HOOKS] = {
-		{ fx.links.host_peer_ifindex, MK_INGRESS },
-		{ fx.links.overlay_ifindex, MK_INGRESS },
+		{ (int)fx.links.set.host_peer_ifindex, MK_INGRESS },
+		{ (int)fx.links.set.overlay_ifindex, MK_INGRESS },
 		{ fx.uplink_ifindex, MK_INGRESS },
 		{ fx.uplink_ifindex, MK_EGRESS },
 		{ MK_LOOPBACK_IFINDEX, MK_EGRESS },

@@ -44,11 +44,7 @@ static void teardown(void)
 
 static struct mk_datapath *opened(uint32_t established, uint32_t half_open)
 {
-	static const struct mk_node node = { .uplink_count = 1,
-					     .uplinks = { { .ifindex = 1, .mtu_bytes = 1500 } },
-					     .overlay_mtu_bytes = 1450,
-					     .nat_port_min = 49152,
-					     .nat_port_max = 65535 };
+	static const struct mk_node node = { .nat_port_min = 49152, .nat_port_max = 65535 };
 	struct mk_datapath *datapath = mk_datapath_open(bpf_dir, state_dir, &node, &err);
 
 	ck_assert_msg(datapath != NULL, "%s", mk_error_text(&err));

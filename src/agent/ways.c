@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The host's ways out: its devices with addresses and routes, in whatever table, and whether its routing has to be
+ * asked for each packet. */
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+
+struct reading {
+	const struct mk_agent *agent;
+	const struct mk_node_object *object;
+	struct agent_ways *ways;
+};
+
+/* NULL: no room, or no device. */
+static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
+{
+	for (size_t i = 0; i < ways->count; i++)
+		if (ways->way[i].ifindex == ifindex)
+			return &ways->way[i];
+	if (ifindex <= 0)
+		return NULL;
+	if (ways->count == MK_ARRAY_SIZE(ways->way)) {
+		ways->odd = true; /* devices that are not looked at */
+		return NULL;
+	}
+	ways->way[ways->count] = (struct agent_way){ .ifindex = ifindex };
+	return &ways->way[ways->count++];
+}
+
+bool mk_agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip)
+{
+	for (size_t i = 0; i < object->address_count; i++)
+		if (mk_ip_equal(&object->addresses[i], ip))
+			return true;
+	return false;
+}
+
+/* The pods' and the overlay's own, or of a network plugin that was here before. */
+static bool is_of_cluster(const struct reading *reading, const struct mk_ip *ip)
+{
+	const struct mk_config *config = &reading->agent->config;
+
+	return mk_cidr_contains(&config->cluster_cidr, ip) ||
+	       mk_cidr_contains(&config->vtep_cidr, ip);
+}
+
+static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
+{
+	struct reading *reading = ctx;
+	struct agent_way *way;
+
+	if (is_of_cluster(reading, &addr->ip))
+		return 0;
+	way = way_of(reading->ways, ifindex);
+	if (way && mk_agent_is_node_address(reading->object, &addr->ip))
+		way->main = true;
+	return 0;
+}
+
+static void see_source(struct agent_way *way, const struct mk_ip *source)
+{
+	if (source->family == AF_UNSPEC)
+		return;
+	if (way->source.family != AF_UNSPEC && !mk_ip_equal(&way->source, source))
+		way->several_sources = true;
+	way->source = *source;
+}
+
+/* Without rules the kernel asks the tables main and default alone. */
+static bool is_asked(const struct reading *reading, const struct mk_nl_way *way)
+{
+	return reading->ways->has_rules || way->table == RT_TABLE_MAIN ||
+	       way->table == RT_TABLE_DEFAULT;
+}
+
+static int see_way(void *ctx, const struct mk_nl_way *seen)
+{
+	struct reading *reading = ctx;
+	bool is_default = seen->dst.prefix_bits == 0;
+	struct agent_way *way;
+
+	if (seen->protocol == MK_RTPROT || !is_asked(reading, seen) ||
+	    (!is_default && is_of_cluster(reading, &seen->dst.ip)))
+		return 0;
+	if (seen->type != RTN_UNICAST || seen->several || seen->encapsulated)
+		reading->ways->odd = true;
+	if (seen->type != RTN_UNICAST)
+		return 0;
+	way = way_of(reading->ways, seen->ifindex);
+	if (!way)
+		return 0;
+	way->main |= is_default;
+	way->has_default |= is_default;
+	see_source(way, &seen->source);
+	return 0;
+}
+
+/* Those of the Node and of default routes come first, in an order that does not change by itself. */
+static int compare(const void *a, const void *b)
+{
+	const struct agent_way *x = a, *y = b;
+
+	if (x->main != y->main)
+		return x->main ? -1 : 1;
+	return (x->ifindex > y->ifindex) - (x->ifindex < y->ifindex);
+}
+
+int mk_agent_read_ways(const struct mk_agent *agent, const struct mk_node_object *object,
+		       struct agent_ways *ways, struct mk_error *err)
+{
+	struct reading reading = { agent, object, ways };
+	int ret;
+
+	*ways = (struct agent_ways){ 0 };
+	ret = mk_nl_has_rules(agent->nl, &ways->has_rules, err);
+	if (ret == 0)
+		ret = mk_nl_each_addr(agent->nl, AF_INET, see_address, &reading, err);
+	if (ret == 0)
+		ret = mk_nl_each_way(agent->nl, see_way, &reading, err);
+	qsort(ways->way, ways->count, sizeof(ways->way[0]), compare);
+	return ret;
+}
+
+/* The loopback device has addresses as well, and no way out. */
+bool mk_agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first)
+{
+	bool has_default = false;
+
+	if (ways->has_rules || ways->odd)
+		return true;
+	for (size_t i = 0; i < ways->count; i++) {
+		const struct agent_way *way = &ways->way[i];
+
+		if (way->ifindex == MK_LOOPBACK_IFINDEX && way->source.family == AF_UNSPEC)
+			continue;
+		if (way->ifindex != first->link.ifindex || way->several_sources ||
+		    (way->source.family != AF_UNSPEC &&
+		     !mk_ip_equal(&way->source, &first->addr.ip)))
+			return true;
+		has_default |= way->has_default;
+	}
+	return !has_default;
+}
