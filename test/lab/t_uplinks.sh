@@ -239,21 +239,22 @@ no_programs_on_eth1()
 	expect_eq "programs on eth1" "" "$(on node1 tc filter show dev eth1 ingress)$(on node1 tc filter show dev eth1 egress)"
 }
 
-# No address of the Node, but a default route: that makes an uplink as well.
+# No address of the Node, but a default route: that makes more than a side network of it.
 default_route()
 {
 	local start
 	start=$(log_size)
 	node_addresses "$NODE1"
-	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1\$"
-	wait_for 10 no_programs_on_eth1
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1; side networks: eth1 $SECOND"
 	wait_for 10 no_answer "$SECOND:30002"
+	sees client tcp "$FAR_2:8080" "$SECOND"
 	start=$(log_size)
 	on node1 ip route add default via "$WORLD_2" dev eth1 metric 500
 	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
 	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
+	start=$(log_size)
 	on node1 ip route del default via "$WORLD_2" dev eth1 metric 500
-	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1\$"
+	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1; side networks: eth1 $SECOND"
 	pulse 5
 }
 
@@ -271,6 +272,8 @@ named()
 	with_flags --uplink-iface-name eth0
 	sees client tcp "$FAR:8080" "$NODE1"
 	no_programs_on_eth1
+	expect_failure ask client tcp "$FAR_2:8080" --timeout 0.5
+	(($(drop_count node1 NO_UPLINK) > 0)) || expect_eq "drops NO_UPLINK" "some" 0
 	pulse 6
 }
 
