@@ -9,7 +9,7 @@ KUBERNETES_VERSION=v1.20.2 # of the source, whose own name for it is a commit's
 KUBERNETES=(kubectl kubelet kube-apiserver kube-controller-manager kube-scheduler)
 PACKAGES=(etcd-server containerd runc)
 POD_IMAGE=docker.io/library/python:3-slim # as test/e2e/run names it
-PAUSE_IMAGE=localhost/pause:1
+PAUSE_IMAGE=k8s.gcr.io/pause:3.2 # as Kubernetes names it
 KUBERNETES_AT=k8s.io/kubernetes
 
 # The build's own apt, with source packages
@@ -86,7 +86,10 @@ build_command()
 		generate_test_data
 		go_build "$output" test/e2e test -c
 		;;
-	agnhost) go_build "$output" test/images/agnhost build ;;
+	agnhost)
+		cp "$CACHE/build/path/src/$KUBERNETES_AT"/test/images/agnhost/porter/localhost.{crt,key} "$CACHE/bin/"
+		go_build "$output" test/images/agnhost build
+		;;
 	*)
 		generate_openapi
 		go_build "$output" "cmd/$name" build

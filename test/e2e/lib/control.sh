@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/e2e/lib/control.sh - the control plane, in a namespace of its own on the underlay: certificates, etcd,
+# test/e2e/lib/control.sh - the control plane, on node1, as processes of its host network: certificates, etcd,
 # kube-apiserver, kube-controller-manager, kube-scheduler.
 
+CONTROL_NODE=node1
 SERVICE_CIDR=10.96.0.0/12
 FIRST_SERVICE=10.96.0.1
 CONTROL_READY_SECONDS=120
@@ -60,7 +61,7 @@ control()
 	shift
 	(
 		close_inherited
-		exec setsid nsenter --net="/run/netns/$(netns_of control)" -- "$@"
+		exec setsid nsenter --net="/run/netns/$(netns_of "$CONTROL_NODE")" -- "$@"
 	) </dev/null >>"$LAB_DIR/$name.log" 2>&1 &
 	record_pid "$!" "$LAB_DIR/$name.pid"
 	disown
@@ -92,7 +93,7 @@ start_controllers()
 		--kubeconfig="$pki/kube-scheduler.kubeconfig" --cert-dir="$pki"
 }
 
-kubectl() { in_netns control env NO_PROXY='*' KUBECONFIG="$LAB_DIR/pki/admin.kubeconfig" "$CACHE/bin/kubectl" --cache-dir "$LAB_DIR/kubectl" "$@"; }
+kubectl() { in_netns "$CONTROL_NODE" env NO_PROXY='*' KUBECONFIG="$LAB_DIR/pki/admin.kubeconfig" "$CACHE/bin/kubectl" --cache-dir "$LAB_DIR/kubectl" "$@"; }
 api_is_ready() { kubectl get --raw /readyz >/dev/null 2>&1; }
 accounts_exist() { kubectl -n kube-system get serviceaccount default >/dev/null 2>&1; }
 
@@ -105,9 +106,6 @@ fail()
 
 control_up()
 {
-	ip netns add "$(netns_of control)"
-	plug control "$API_ADDR"
-	ip -n "$(netns_of control)" route add default via "$WORLD_ADDR"
 	control etcd "$CACHE/bin/etcd" --data-dir "$LAB_DIR/etcd" --listen-client-urls http://127.0.0.1:2379 \
 		--advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync
 	start_apiserver

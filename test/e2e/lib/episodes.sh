@@ -221,6 +221,7 @@ boot()
 		echo "the network namespace of node2 is there 60 s after its end"
 		return 1
 	}
+	machine_network node2
 	machine_up node2
 	wait_until "$EPISODE_SECONDS" started_after node2 "$now" || {
 		echo "no agent on node2 after its boot"

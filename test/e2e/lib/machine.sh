@@ -37,13 +37,17 @@ leave_groups()
 
 # ---- a node
 
+machine_network()
+{
+	ip netns add "$(netns_of "$1")"
+	plug "$1" "$(node_addr "$1")"
+	ip -n "$(netns_of "$1")" route add default via "$WORLD_ADDR"
+}
+
 machine_up()
 {
 	local node=$1 dir=$LAB_DIR/nodes/$1 pid
 	mkdir -p "$dir"
-	ip netns add "$(netns_of "$node")"
-	plug "$node" "$(node_addr "$node")"
-	ip -n "$(netns_of "$node")" route add default via "$WORLD_ADDR"
 	containerd_config >"$dir/containerd.toml"
 	kubelet_config "$node" >"$dir/kubelet.yaml"
 	(
