@@ -9,13 +9,15 @@
 
 enum chain_flags {
 	CHAIN_TRANSLATED = 1 << 0, /* a session has rewritten the packet */
-	CHAIN_NEW_SOURCE = 1 << 1, /* ... its source, too */
+	CHAIN_NEW_SOURCE = 1 << 2, /* ... its source, too */
 	/* as the session says, bit for bit */
+	CHAIN_VIA_OVERLAY = MK_SESSION_VIA_OVERLAY, /* to another node, by the overlay */
 	CHAIN_VIA_HOST =
 		MK_SESSION_VIA_HOST, /* the host's stack forwards this flow: hand it over */
 	CHAIN_LOOPBACK = MK_SESSION_LOOPBACK, /* the host's, by its loopback device */
 };
-#define CHAIN_OF_SESSION (CHAIN_VIA_HOST | CHAIN_LOOPBACK)
+#define CHAIN_TO_HOST	 (CHAIN_VIA_HOST | CHAIN_LOOPBACK)
+#define CHAIN_OF_SESSION (CHAIN_TO_HOST | CHAIN_VIA_OVERLAY)
 
 /* The five words of skb->cb, by name. */
 struct chain_ctx {

@@ -26,8 +26,7 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 		session = bpf_map_lookup_elem(tables.half_open, &key);
 	if (!session)
 		return 0;
-	if (session->flags & MK_SESSION_VIA_HOST)
-		*chain_flags |= CHAIN_VIA_HOST;
+	*chain_flags |= session->flags & (MK_SESSION_VIA_HOST | MK_SESSION_VIA_OVERLAY);
 	tuple_reverse(&inner_to, &session->to);
 	outer = pkt->tuple;
 	outer.daddr = session->to.daddr;

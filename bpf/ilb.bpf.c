@@ -62,9 +62,17 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 	return ret;
 }
 
-/* What the host sends comes from its VTEP address, which every node can answer. Anything else
- * would come back another way, and a backend that is the host itself would see its own address as
- * source and drop the packet as martian: give those the virtual pod address. The port is always one
+/* Does what @backend answers to @host, an address of this host, come back to it? */
+static __always_inline int is_answered_by(const struct mk_addr *host, const struct mk_addr *backend)
+{
+	return is_addr(host, mk_node_vtep()) ||
+	       (is_addr(host, mk_node_addr()) && is_pod_range(backend));
+}
+
+/* What the host sends comes from its VTEP address, which every node can answer, or, where a process binds it, from the
+ * node's address, which pods answer by the overlay (open_for_node()). Anything else would come back another way, and a
+ * backend that is the host itself would see its own address as source and drop the packet as martian: give those the
+ * virtual pod address. The port is always one
  * that the host's sockets never have: its own flow to a backend on another node is not seen here,
  * and must not be answered as if it were the Service's. Asked at an address of the host's own, the
  * Service answers from that, which the host takes from no other device than loopback. */
@@ -73,8 +81,11 @@ static __always_inline void masquerade_host(const struct packet *pkt,
 {
 	if (mk_addr_is_loopback(&pkt->tuple.daddr) || is_host_address(&pkt->tuple.daddr))
 		request->reverse_flags |= MK_SESSION_LOOPBACK;
-	if (!is_addr(&pkt->tuple.saddr, mk_node_vtep()) || is_host_address(&request->to.daddr))
+	if (!is_answered_by(&pkt->tuple.saddr, &request->to.daddr) ||
+	    is_host_address(&request->to.daddr))
 		request->to.saddr = mk_node_vpod();
+	else
+		request->to.saddr = pkt->tuple.saddr;
 	request->source_port = 1;
 }
 
@@ -164,6 +175,24 @@ static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx
 	return ret;
 }
 
+/* A flow that another node's host has sent with an address of its own: by the overlay goes what is answered. To the pod it
+ * comes from outside the cluster, where the answer would leave masqueraded. Where there is no room for a session it
+ * does. Returns MK_PARSED or a drop reason. */
+static __always_inline int open_for_node(struct __sk_buff *skb, struct chain_ctx *ctx,
+					 struct packet *pkt)
+{
+	struct session_request request = { .to = pkt->tuple,
+					   .reverse_flags = MK_SESSION_VIA_OVERLAY };
+
+	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr) ||
+	    !is_local_pod(&pkt->tuple.daddr) || !bpf_map_lookup_elem(&peers, &pkt->tuple.saddr))
+		return MK_PARSED;
+	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY || pkt->tcp_flags & MK_TCP_RST ||
+	    session_open(SERVICE_SESSIONS, pkt, &request) != MK_PARSED)
+		return MK_PARSED;
+	return rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
+}
+
 /* An ICMP error: translated with the session of the packet that it quotes, if one knows it. */
 static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 struct packet *pkt)
@@ -189,6 +218,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 		ret = new_flow(skb, ctx, pkt, &hit);
 	} else {
 		session_end(SERVICE_SESSIONS, pkt, &hit);
+		ret = open_for_node(skb, ctx, pkt);
 	}
 	if (ret != MK_PARSED)
 		return service_reject(skb, ctx, pkt, ret);

@@ -219,18 +219,33 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 	}
 }
 
+/* The overlay's route to the node that has @addr. Returns 0, or -1: no node has it (any more). */
+static __always_inline int route_of_node(const struct mk_addr *addr, struct mk_route *route)
+{
+	const struct mk_peer *peer = bpf_map_lookup_elem(&peers, addr);
+
+	if (!peer)
+		return -1;
+	route->type = MK_ROUTE_OVERLAY;
+	__builtin_memcpy(route->vtep_mac, peer->vtep_mac, sizeof(route->vtep_mac));
+	return 0;
+}
+
 SEC("tc")
 int router(struct __sk_buff *skb)
 {
+	struct mk_route found = { 0 };
 	struct chain_ctx ctx;
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	if (ctx.flags & CHAIN_OF_SESSION)
+	if (ctx.flags & CHAIN_TO_HOST)
 		return ctx.flags & CHAIN_LOOPBACK ? to_loopback(skb, &ctx, &pkt)
 						  : to_host(skb, &ctx, &pkt);
+	if (ctx.flags & CHAIN_VIA_OVERLAY && route_of_node(&pkt.tuple.daddr, &found) == 0)
+		return to_overlay(skb, &ctx, &pkt, &found);
 	if (is_local_pod(&pkt.tuple.daddr)) /* no trie for them */
 		return to_pod(skb, &ctx, &pkt);
 	return route(skb, &ctx, &pkt);

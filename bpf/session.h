@@ -238,7 +238,7 @@ static __always_inline __u8 session_flags(const struct mk_session *session)
 
 static __always_inline int session_has_reply(const struct mk_session *session)
 {
-	return session->replied || session_flags(session) & MK_SESSION_REPLIED;
+	return session->replied;
 }
 
 /* The server's packet @pkt says what the client has to acknowledge: a SYN-ACK its initial sequence number, the last
@@ -361,6 +361,7 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 	__u64 created_ns;
 
 	hit->over = NULL;
+	hit->over_peer = NULL; /* clang copies it before it asks whether there is one */
 	if (session) {
 		if (is_first_of_tcp(pkt) && session_has_ended(tables, session, hit))
 			return 0;
@@ -436,7 +437,7 @@ struct session_request {
 	struct mk_tuple to; /* what the first packet has to show */
 	__u32 service_id, account_id; /* of struct mk_service; 0: no Service's */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
-	__u8 reverse_flags; /* MK_SESSION_VIA_HOST, MK_SESSION_LOOPBACK: where answers go */
+	__u8 reverse_flags; /* MK_SESSION_VIA_HOST, _LOOPBACK, _VIA_OVERLAY: where answers go */
 	__u8 has_room; /* among the established ones (session_room()): session_open() finds out */
 };
 

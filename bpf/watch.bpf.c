@@ -102,7 +102,7 @@ static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *
 		.length_bytes = skb->len > 0xffff ? 0xffff : skb->len,
 		.hook = ctx->hook,
 		.tcp_flags = pkt->tcp_flags,
-		.to_host = !!(ctx->flags & CHAIN_OF_SESSION),
+		.to_host = !!(ctx->flags & CHAIN_TO_HOST),
 		.came = pkt->tuple,
 		.goes = pkt->tuple,
 	};

@@ -72,8 +72,8 @@ static void establish_own(void)
 	unsigned port;
 
 	send_one(MK_HOOK_HOST, request, SYN, &out);
-	ck_assert_int_eq(sscanf(frame_flow(&out), "tcp 10.244.1.1:%u", &port), 1);
-	snprintf(answer, sizeof(answer), "tcp 10.244.2.7:8080 > 10.244.1.1:%u", port);
+	ck_assert_int_eq(sscanf(frame_flow(&out), "tcp 192.168.99.11:%u", &port), 1);
+	snprintf(answer, sizeof(answer), "tcp 10.244.2.7:8080 > 192.168.99.11:%u", port);
 	send_one(MK_HOOK_OVERLAY, answer, SYN | ACK, &out);
 	send_one(MK_HOOK_HOST, request, ACK, &out);
 }

@@ -50,7 +50,7 @@ static const char *state_of(const struct flow *flow)
 			       : "closing";
 	if (has_ends)
 		return flags & MK_SESSION_OPEN ? "established" : "opening";
-	return flow->session->replied || flags & MK_SESSION_REPLIED ? "answered" : "one-way";
+	return flow->session->replied ? "answered" : "one-way";
 }
 
 static uint64_t idle_ns(const struct showing *showing, const struct flow *flow)

@@ -78,8 +78,8 @@ static struct target *target_of(struct expected *expected, const char *end)
 	return NULL;
 }
 
-/* Through the uplink everything has the node's address; a process of this host can only be answered
- * on its VTEP or the virtual pod address, and must not see its own address. */
+/* Through the uplink everything has the node's address; so it is with what a process sends from that. Else a process of this
+ * host can only be answered on its VTEP or the virtual pod address, and must not see its own address. */
 static void check_source(const struct flow *flow, const struct expected *expected,
 			 const struct cluster_endpoint *endpoint, const char *end)
 {
@@ -87,11 +87,14 @@ static void check_source(const struct flow *flow, const struct expected *expecte
 
 	flow_address_of(end, address);
 	snprintf(own, sizeof(own), "%s:%u", flow->address, flow->port);
-	if (endpoint->where == TO_UPLINK)
+	if (endpoint->where == TO_UPLINK ||
+	    (flow->client.hook == MK_HOOK_HOST && endpoint->where != TO_HOST &&
+	     strcmp(flow->address, NODE) == 0))
 		expect(strcmp(address, NODE) == 0, "leaves the node as %s", end);
 	else if (expected->source == KEPT)
 		expect(strcmp(end, own) == 0, "comes from %s", end);
-	else if (expected->source == MASQUERADED || endpoint->where == TO_HOST)
+	else if ((expected->source == MASQUERADED && flow->client.hook != MK_HOOK_HOST) ||
+		 endpoint->where == TO_HOST)
 		expect(strcmp(address, VPOD) == 0, "comes from %s", end);
 	else
 		expect(strcmp(address, VPOD) == 0 || strcmp(address, VTEP) == 0, "comes from %s",

@@ -83,12 +83,12 @@ static const struct {
 } masqueraded[] = {
 	{ "a pod that reaches itself", MK_HOOK_POD, "tcp 10.244.1.3:40000 > 192.168.99.11:8080",
 	  "10.244.1.1", TO_POD, "tcp 192.168.99.11:8080 > 10.244.1.3:40000" },
-	{ "the host", MK_HOOK_HOST, "tcp 192.168.99.11:40000 > 192.168.99.11:8080", "10.244.1.1",
+	{ "the host", MK_HOOK_HOST, "tcp 192.168.99.11:40000 > 192.168.99.11:8080", "192.168.99.11",
 	  TO_LOOPBACK, "tcp 192.168.99.11:8080 > 192.168.99.11:40000" },
 	{ "the host at its loopback address", MK_HOOK_HOST, "tcp 127.0.0.1:40000 > 127.0.0.1:8080",
 	  "10.244.1.1", TO_LOOPBACK, "tcp 127.0.0.1:8080 > 127.0.0.1:40000" },
 	{ "the host at its loopback address from another", MK_HOOK_HOST,
-	  "tcp 192.168.99.11:40000 > 127.0.0.1:8080", "10.244.1.1", TO_LOOPBACK,
+	  "tcp 192.168.99.11:40000 > 127.0.0.1:8080", "192.168.99.11", TO_LOOPBACK,
 	  "tcp 127.0.0.1:8080 > 192.168.99.11:40000" },
 };
 

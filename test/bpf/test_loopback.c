@@ -84,7 +84,7 @@ START_TEST(test_host_port)
 	out = fixture_expect("SYN to it", MK_HOOK_HOST, &in, TO_POD, NULL);
 	in = frame_make("tcp 192.168.99.11:41000 > 192.168.99.11:40000", &ack);
 	fixture_expect("of its session", HOOK_LOOPBACK, &in, TO_HOST_HOOK, NULL);
-	in = answer_to(&out, "tcp", "10.244.1.1", "10.244.1.3:8080");
+	in = answer_to(&out, "tcp", "192.168.99.11", "10.244.1.3:8080");
 	fixture_expect("its answer", MK_HOOK_POD, &in, TO_LOOPBACK,
 		       "tcp 192.168.99.11:40000 > 192.168.99.11:41000");
 	in = frame_make("tcp 192.168.99.11:6443 > 192.168.99.11:40000", &syn_ack);
@@ -131,13 +131,13 @@ static const struct {
 	const char *source, *backend; /* as the backend's side sees them */
 	enum mk_hook answer_hook;
 } flows[] = {
-	{ "local pod, TCP", "tcp", local_backend, 1, TO_POD, "10.244.1.1", "10.244.1.3:8080",
+	{ "local pod, TCP", "tcp", local_backend, 1, TO_POD, "192.168.99.11", "10.244.1.3:8080",
 	  MK_HOOK_POD },
-	{ "local pod, UDP", "udp", local_backend, 1, TO_POD, "10.244.1.1", "10.244.1.3:8080",
+	{ "local pod, UDP", "udp", local_backend, 1, TO_POD, "192.168.99.11", "10.244.1.3:8080",
 	  MK_HOOK_POD },
-	{ "pod of another node, TCP", "tcp", remote_backend, 0, TO_OVERLAY, "10.244.1.1",
+	{ "pod of another node, TCP", "tcp", remote_backend, 0, TO_OVERLAY, "192.168.99.11",
 	  "10.244.2.7:8080", MK_HOOK_OVERLAY },
-	{ "pod of another node, UDP", "udp", remote_backend, 0, TO_OVERLAY, "10.244.1.1",
+	{ "pod of another node, UDP", "udp", remote_backend, 0, TO_OVERLAY, "192.168.99.11",
 	  "10.244.2.7:8080", MK_HOOK_OVERLAY },
 	{ "this host, TCP", "tcp", host_backend, 1, TO_HOST, "10.244.1.1", "192.168.99.11:6443",
 	  MK_HOOK_HOST },

@@ -78,6 +78,40 @@ START_TEST(test_shorter_values_move)
 }
 END_TEST
 
+/* Up to version 6 a flag of the forward entry said that the server has answered. It has another meaning in the entry of
+ * the answers now. */
+START_TEST(test_flag_becomes_a_byte)
+{
+	const char *const names[] = { "sessions", "nat_sessions_new" };
+	struct mk_session before = { .flags = 0xff }, after;
+	struct mk_tuple key = { .proto = IPPROTO_TCP };
+	struct mk_table table;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
+		int fd = pin_table(names[i], BPF_MAP_TYPE_HASH, sizeof(key), 56, 65536);
+
+		for (key.sport = 0; key.sport < 2; key.sport++) {
+			before.flags = key.sport ? MK_SESSION_FORWARD | MK_SESSION_VIA_OVERLAY
+						 : MK_SESSION_FORWARD | MK_SESSION_OPEN;
+			ck_assert_int_eq(bpf_map_update_elem(fd, &key, &before, BPF_ANY), 0);
+		}
+		close(fd);
+	}
+	mk_datapath_free(fx_attached());
+	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
+		fx_ok(mk_table_open(&table, fx.bpf_dir, names[i], sizeof(key), sizeof(after),
+				    &fx.err));
+		for (key.sport = 0; key.sport < 2; key.sport++) {
+			fx_ok(mk_table_get(&table, &key, &after, &fx.err));
+			ck_assert_uint_eq(after.replied, key.sport);
+			ck_assert_uint_eq(after.flags & ~MK_SESSION_OPEN, MK_SESSION_FORWARD);
+			ck_assert_uint_eq(after.ack, 0);
+		}
+		mk_table_close(&table);
+	}
+}
+END_TEST
+
 /* Frontends of version 1 had no lock, without which they cannot be changed in place. */
 START_TEST(test_frontends_get_a_lock)
 {
@@ -514,6 +548,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_shorter_values_move);
+	tcase_add_test(tc, test_flag_becomes_a_byte);
 	tcase_add_test(tc, test_frontends_get_a_lock);
 	tcase_add_test(tc, test_new_sessions_get_places);
 	tcase_add_test(tc, test_pods_get_slots);
