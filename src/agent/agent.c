@@ -37,6 +37,14 @@ uint64_t mk_agent_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
+uint64_t mk_agent_cpu_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000ULL + (uint64_t)used.tv_nsec;
+}
+
 static void on_work(uv_timer_t *timer)
 {
 	mk_agent_work(timer->data);
@@ -116,10 +124,18 @@ static void on_service_cidrs_changed(void *ctx)
 	mk_agent_schedule(agent, DEBOUNCE_MS);
 }
 
+static void note_listed(struct mk_agent *agent)
+{
+	agent->listed_ns = mk_agent_now_ns();
+	agent->listed_cpu_ns = mk_agent_cpu_ns();
+}
+
 static void on_listed(void *ctx, bool complete)
 {
 	struct mk_agent *agent = ctx;
 
+	if (!agent->listed)
+		note_listed(agent);
 	agent->listed = true;
 	agent->complete = complete;
 	agent->node_dirty = true;
@@ -260,6 +276,10 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 		ret = mk_agent_repair_start(agent, err);
 	if (ret == 0)
 		mk_agent_health_serve(agent);
+	if (ret == 0 && !agent->listed) {
+		mk_agent_recall_node(agent);
+		mk_agent_schedule(agent, 0);
+	}
 	return ret;
 }
 
@@ -298,6 +318,8 @@ static void stop(struct mk_agent *agent)
 	mk_agent_metrics_free(agent);
 	mk_agent_node_release(&agent->node);
 	mk_model_free(agent->model);
+	mk_model_free(agent->remembered);
+	free(agent->remembered_text);
 	mk_nl_free(agent->nl);
 	mk_cleanup_close(&agent->lock_fd);
 	free(agent->state);

@@ -51,6 +51,7 @@ enum mk_warning {
 	MK_WARN_NODES_LEFT_OUT, /* others that the overlay cannot reach */
 	MK_WARN_TABLE_FULL,
 	MK_WARN_NETWORKS, /* a range of the settings has a network of the host inside */
+	MK_WARN_POD_CIDR, /* pods have addresses outside the node's pod CIDR */
 	MK_WARN_HEALTH_PORT, /* a healthCheckNodePort that somebody else has */
 	MK_WARNINGS
 };
@@ -114,6 +115,7 @@ struct agent_load {
 	enum { MK_LOAD_NONE, MK_LOAD_RUNS, MK_LOAD_ENDED } state;
 	uv_work_t work;
 	struct mk_node node;
+	bool adopts; /* what the last run left, or nothing */
 	struct mk_datapath *datapath;
 	struct mk_error err;
 	int ret;
@@ -188,6 +190,9 @@ struct mk_agent {
 	int lock_fd;
 
 	struct mk_model *model;
+	struct mk_model *remembered; /* this node's object as the last run saw it; NULL: none */
+	char *remembered_text; /* as it is written down */
+	bool adoption_over, adopted; /* it was tried; it was possible */
 	struct mk_source *source;
 	struct mk_source_text source_text;
 	struct mk_nl *nl;
@@ -207,6 +212,9 @@ struct mk_agent {
 	struct mk_cidr *service_ranges; /* those of them that can be used; room for all */
 	size_t service_cidr_count, service_range_count;
 
+	uint64_t listed_ns,
+		listed_cpu_ns; /* when it was so first, and the CPU time used until then */
+	uint64_t after_lists_ns; /* from then until the agent was ready */
 	bool listed; /* the source has read everything it can, once */
 	bool complete; /* ... and all of it made sense: what is not there does not exist */
 	bool node_dirty; /* a Node object, an interface or an address changed */
@@ -253,6 +261,8 @@ struct mk_agent {
 /* agent.c: have work_run() called soon. */
 void mk_agent_schedule(struct mk_agent *agent, uint64_t delay_ms);
 uint64_t mk_agent_now_ns(void);
+/* CPU time that the process has used. */
+uint64_t mk_agent_cpu_ns(void);
 
 /* work.c */
 void mk_agent_work(struct mk_agent *agent);
@@ -268,6 +278,15 @@ int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 
 /* node.c */
 mk_must_check int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err);
+/* Before the first list: devices and programs as the last run left them. */
+mk_must_check int mk_agent_step_node_early(struct mk_agent *agent, struct mk_error *err);
+/* pod_cidr.c: an Event while pods have addresses outside the node's pod CIDR. */
+mk_must_check int mk_agent_look_outside_pod_cidr(struct mk_agent *agent, struct mk_error *err);
+/* upkeep.c: look at the pods' addresses now, not in the next minute. */
+void mk_agent_addresses_soon(struct mk_agent *agent);
+/* remember.c: this node's object, written down for the next run; and as the last one wrote it. */
+void mk_agent_remember_node(struct mk_agent *agent, const struct mk_node_object *object);
+void mk_agent_recall_node(struct mk_agent *agent);
 /* What the operator has to bring about: an Event, and the log. Returns MK_WAIT. */
 int mk_agent_lacks(struct mk_agent *agent, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -281,6 +300,9 @@ void mk_agent_node_release(struct agent_node *node);
 /* load.c: have the datapath loaded with these constants. Returns 0 if it is, MK_WAIT while a thread does it. */
 mk_must_check int mk_agent_load(struct mk_agent *agent, const struct mk_node *node,
 				struct mk_error *err);
+/* Only what is pinned and needs no load; MK_WAIT, too, where there is nothing of that kind. */
+mk_must_check int mk_agent_adopt(struct mk_agent *agent, const struct mk_node *node,
+				 struct mk_error *err);
 void mk_agent_load_release(struct mk_agent *agent);
 void mk_agent_drop_datapath(struct mk_agent *agent);
 

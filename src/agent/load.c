@@ -28,7 +28,10 @@ static int open_and_load(struct agent_load *load, const struct mk_config *config
 		return load->err.code ? -load->err.code : -EINVAL;
 	ret = mk_datapath_size_sessions(load->datapath, config->session_entries,
 					config->new_session_entries, &load->err);
-	return ret < 0 ? ret : mk_datapath_load(load->datapath, &load->err);
+	if (ret < 0)
+		return ret;
+	return load->adopts ? mk_datapath_adopt(load->datapath, &load->err)
+			    : mk_datapath_load(load->datapath, &load->err);
 }
 
 static void on_thread(uv_work_t *work)
@@ -47,20 +50,23 @@ static void on_thread_ended(uv_work_t *work, int status)
 	mk_agent_schedule(agent, 0);
 }
 
-static int start(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
+static int start(struct mk_agent *agent, const struct mk_node *node, bool adopts,
+		 struct mk_error *err)
 {
 	struct agent_load *load = &agent->load;
 	int ret;
 
 	mk_agent_drop_datapath(agent);
 	load->node = *node;
+	load->adopts = adopts;
 	load->err = (struct mk_error){ 0 };
 	load->work.data = agent;
 	ret = uv_queue_work(&agent->loop, &load->work, on_thread, on_thread_ended);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start a thread");
 	load->state = MK_LOAD_RUNS;
-	mk_log_debug("programs are being loaded");
+	if (!adopts)
+		mk_log_debug("programs are being loaded");
 	return MK_WAIT;
 }
 
@@ -94,6 +100,24 @@ static int take(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
+/* What was adopted is followed by programs with other constants, should a device or an address change. */
+int mk_agent_adopt(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
+{
+	struct agent_load *load = &agent->load;
+	int ret;
+
+	if (agent->adopted)
+		return mk_agent_load(agent, node, err);
+	if (load->state == MK_LOAD_RUNS || agent->adoption_over)
+		return MK_WAIT;
+	if (load->state == MK_LOAD_NONE)
+		return start(agent, node, true, err);
+	agent->adoption_over = true;
+	ret = take(agent, err);
+	agent->adopted = ret == 0;
+	return ret;
+}
+
 /* Constants are part of the programs: others mean another load, on top of the same tables. */
 int mk_agent_load(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
 {
@@ -104,9 +128,10 @@ int mk_agent_load(struct mk_agent *agent, const struct mk_node *node, struct mk_
 		return MK_WAIT;
 	if (agent->datapath && memcmp(node, mk_datapath_node(agent->datapath), sizeof(*node)) == 0)
 		return 0;
-	if (load->state == MK_LOAD_ENDED && memcmp(node, &load->node, sizeof(*node)) != 0)
+	if (load->state == MK_LOAD_ENDED &&
+	    (memcmp(node, &load->node, sizeof(*node)) != 0 || (load->adopts && load->ret < 0)))
 		forget(load);
-	ret = load->state == MK_LOAD_ENDED ? take(agent, err) : start(agent, node, err);
+	ret = load->state == MK_LOAD_ENDED ? take(agent, err) : start(agent, node, false, err);
 	if (ret >= 0)
 		return ret;
 	mk_agent_drop_datapath(agent);

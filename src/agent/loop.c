@@ -80,7 +80,7 @@ static void begin_turn(uv_loop_t *loop)
 	turn.longest = NULL;
 }
 
-static void log_turn(uint64_t busy_ns)
+static void log_turn(uint64_t busy_ns, uint64_t cpu_ns)
 {
 	uint64_t rest_ns = busy_ns - turn.parts_ns;
 	bool is_rest = rest_ns > turn.longest_ns;
@@ -88,8 +88,7 @@ static void log_turn(uint64_t busy_ns)
 	mk_log_info("a turn of the event loop took long ms=%llu cpuMs=%llu part=\"%s\" "
 		    "partMs=%llu",
 		    (unsigned long long)busy_ns / MK_NS_PER_MS,
-		    (unsigned long long)(thread_cpu_ns() - turn.cpu_ns) / MK_NS_PER_MS,
-		    is_rest ? "input" : turn.longest,
+		    (unsigned long long)cpu_ns / MK_NS_PER_MS, is_rest ? "input" : turn.longest,
 		    (unsigned long long)(is_rest ? rest_ns : turn.longest_ns) / MK_NS_PER_MS);
 }
 
@@ -98,10 +97,13 @@ static void on_turn_end(uv_prepare_t *prepare)
 {
 	uint64_t waited_ns = uv_metrics_idle_time(prepare->loop) - turn.idle_ns;
 	uint64_t busy_ns = mk_time_monotonic_ns() - turn.began_ns - waited_ns;
+	uint64_t cpu_ns = thread_cpu_ns() - turn.cpu_ns;
 
 	mk_loop_part(NULL);
+	if (cpu_ns > stats.most_cpu_ns)
+		stats.most_cpu_ns = cpu_ns;
 	if (mk_loop_account(&stats, busy_ns))
-		log_turn(busy_ns);
+		log_turn(busy_ns, cpu_ns);
 	see_log();
 	begin_turn(prepare->loop);
 }

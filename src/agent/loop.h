@@ -16,6 +16,7 @@
 struct mk_loop_stats {
 	uint64_t turns, long_turns;
 	uint64_t longest_ns;
+	uint64_t most_cpu_ns; /* of one turn: what a node with idle CPUs needs */
 };
 
 /* Before the first handle of @loop. */

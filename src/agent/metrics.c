@@ -286,6 +286,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("process_max_fds", "gauge", "", "File descriptors that the agent may open.", always, count, IN(process.max_fds)),
 
 	ROW("monokube_ready", "gauge", "", "1 since the node's network was complete for the first time.", always, count, IN(ready)),
+	ROW("monokube_ready_after_lists_seconds", "gauge", "", "From the first complete lists of the cluster's objects until the node's network was complete.", is_ready, number, IN(ready_after_lists_s)),
 	ROW("monokube_healthy", "gauge", "", "1 unless a change of the cluster has waited for too long (/livez).", always, count, IN(healthy)),
 	ROW("monokube_cluster_complete", "gauge", "", "1 if all that the cluster says was read and made sense; else nothing is removed.", always, count, IN(complete)),
 	ROW("monokube_change_waiting_seconds", "gauge", "", "Since when the oldest change of the cluster waits to be written.", always, number, IN(waiting_s)),
@@ -299,6 +300,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_log_lines_lost_total", "counter", "", "Lines of the agent's log that standard error did not take.", always, count, IN(log_lines_lost)),
 	ROW("monokube_loop_turns_total", "counter", "", "Turns of the agent's event loop.", always, count, IN(loop_turns)),
 	ROW("monokube_loop_long_turns_total", "counter", "", "Turns that took longer than 50 ms; the log names what took long.", always, count, IN(loop_long_turns)),
+	ROW("monokube_loop_most_cpu_of_turn_seconds", "gauge", "", "The most CPU time of one turn of the event loop since the start; less than the longest turn where the node's CPUs are busy.", always, number, IN(loop_most_cpu_s)),
 	ROW("monokube_loop_longest_turn_seconds", "gauge", "", "The longest turn of the event loop since the start.", always, number, IN(loop_longest_s)),
 
 	ROW("monokube_objects", "gauge", "kind", "Objects of the cluster that are known.", always, objects, 0),

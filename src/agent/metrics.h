@@ -49,13 +49,15 @@ struct mk_metrics {
 	} process;
 
 	uint64_t ready, healthy, complete; /* 1: yes */
+	bool is_ready;
+	double ready_after_lists_s;
 	double waiting_s; /* of the oldest change that is not written; 0: none */
 	struct mk_histogram work, latency; /* in seconds */
 	uint64_t work_failures, writes;
 	struct mk_repairs repairs;
 	uint64_t log_lines[MK_LOG_LEVELS];
 	uint64_t log_lines_lost, loop_turns, loop_long_turns;
-	double loop_longest_s;
+	double loop_longest_s, loop_most_cpu_s;
 
 	uint64_t objects[MK_KIND_COUNT], endpoints; /* known */
 	uint64_t peers, peers_left_out, services_waiting;

@@ -72,6 +72,7 @@ static void read_loop(struct mk_metrics *metrics)
 	metrics->log_lines_lost = mk_log_lost();
 	metrics->loop_turns = loop->turns;
 	metrics->loop_long_turns = loop->long_turns;
+	metrics->loop_most_cpu_s = (double)loop->most_cpu_ns / MK_NS_PER_S;
 	metrics->loop_longest_s = (double)loop->longest_ns / MK_NS_PER_S;
 }
 
@@ -80,7 +81,8 @@ static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 	const struct mk_health *health = &agent->health->state;
 	uint64_t now_ns = mk_agent_now_ns();
 
-	metrics->ready = agent->ready;
+	metrics->ready = metrics->is_ready = agent->ready;
+	metrics->ready_after_lists_s = (double)agent->after_lists_ns / MK_NS_PER_S;
 	metrics->healthy = mk_health_is_healthy(health, now_ns);
 	metrics->complete = agent->complete;
 	if (health->waiting_since_ns)

@@ -64,7 +64,9 @@ static int find_object(struct mk_agent *agent, const struct mk_node_object **obj
 {
 	const char *name = agent->config.node_name;
 
-	*object = mk_model_node(agent->model, name);
+	*object = mk_model_node(agent->listed ? agent->model : agent->remembered, name);
+	if (!*object && !agent->listed)
+		return MK_WAIT;
 	if (!*object)
 		return mk_agent_lacks(agent, "a Node object '%s' (--node-name)", name);
 	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
@@ -430,15 +432,31 @@ static int identify(struct mk_agent *agent, struct mk_error *err)
 	if (ret != 0)
 		return ret;
 	node->uplinks = uplinks;
-	if (node->addresses.gateway.family != AF_UNSPEC &&
-	    !mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr))
+	if (!mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr)) {
 		agent->conf_installed = false;
+		mk_agent_addresses_soon(agent);
+	}
 	node->addresses = addresses;
 	node->internal_ip = object->internal_ip;
 	if (node->mtu_bytes != pod_mtu(agent))
 		agent->conf_installed = false;
 	node->mtu_bytes = pod_mtu(agent);
 	return 0;
+}
+
+int mk_agent_step_node_early(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_node node;
+	int ret = identify(agent, err);
+
+	if (ret == 0)
+		ret = make_devices(agent, err);
+	if (ret == 0)
+		ret = take_local(agent, err);
+	if (ret != 0)
+		return ret;
+	node = constants(agent);
+	return mk_agent_adopt(agent, &node, err);
 }
 
 int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
@@ -480,6 +498,8 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		ret = fill_peers(agent, err);
 	if (ret == 0)
 		ret = tell_ranges_shared(agent, err);
+	if (ret == 0)
+		mk_agent_remember_node(agent, mk_model_node(agent->model, agent->config.node_name));
 	agent->node_waits = ret == MK_WAIT;
 	/* once loaded, a Node object that went away changes nothing */
 	if (ret == 0 || (ret == MK_WAIT && agent->datapath)) {

@@ -131,7 +131,7 @@ static void look_at_overlay(struct mk_agent *agent)
 {
 	unsigned int pause = (unsigned int)(agent->plan.peer_count / PEERS_PER_LOOK);
 
-	if (!is_attached(agent) || agent->overlay_looks++ < pause)
+	if (!agent->listed || !is_attached(agent) || agent->overlay_looks++ < pause)
 		return;
 	agent->overlay_looks = 0;
 	mk_overlay_refresh(agent->overlay);
@@ -185,11 +185,12 @@ static void look_at_udp_ports(struct mk_agent *agent)
 	account(agent, MK_REPAIR_TABLE, ret, "map 'udp_ports'", &err);
 }
 
+/* What has to be in them only the lists tell. */
 static void look_at_tables(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
 
-	if (!is_attached(agent))
+	if (!agent->listed || !is_attached(agent))
 		return;
 	account(agent, MK_REPAIR_TABLE, mk_datapath_repair_links(agent->datapath, &err),
 		"maps 'links' and 'uplinks'", &err);

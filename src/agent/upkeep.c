@@ -43,14 +43,16 @@ static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_sessio
 {
 	const struct mk_agent *agent = ctx;
 
-	return mk_service_sync_session_cut(mk_datapath_services(agent->datapath), key, session);
+	return agent->pruned &&
+	       mk_service_sync_session_cut(mk_datapath_services(agent->datapath), key, session);
 }
 
 static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session *session)
 {
 	struct mk_agent *agent = ctx;
 
-	mk_agent_flow_stays(agent, key, session);
+	if (agent->pruned)
+		mk_agent_flow_stays(agent, key, session);
 	mk_witnesses_meet(&agent->witnesses, key, session);
 }
 
@@ -144,7 +146,8 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	count_step(&agent->stats, now_ns, ret > 0);
 	if (ret <= 0)
 		return ret;
-	mk_agent_pass_ended(agent);
+	if (agent->pruned)
+		mk_agent_pass_ended(agent);
 	mk_witnesses_pass_ended(&agent->witnesses, removed_by_sweep(agent));
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(agent, table, mk_sweep_census(agent->sweep)->entries[table], now_ns);
@@ -186,7 +189,7 @@ static void on_sweep(uv_timer_t *timer)
 	struct mk_error err = { 0 };
 	int waiting, ended;
 
-	if (!agent->datapath || !agent->pruned) {
+	if (!agent->datapath || mk_datapath_state(agent->datapath) < MK_DATAPATH_ATTACHED) {
 		sweep_in(agent, SWEEP_INTERVAL_MS);
 		return;
 	}
@@ -254,6 +257,8 @@ static void look_at_addresses(struct mk_agent *agent)
 		mk_log_error("%s", mk_error_text(&err));
 	if (ret != -EWOULDBLOCK)
 		ret = reap(agent, &err);
+	if (ret >= 0)
+		ret = mk_agent_look_outside_pod_cidr(agent, &err);
 	if (ret == -EWOULDBLOCK) {
 		if (agent->reap_waits++ == LOCK_QUIET_TRIES)
 			mk_log_warn("waiting for a lock: %s", mk_error_text(&err));
@@ -270,6 +275,11 @@ static void on_reap(uv_timer_t *timer)
 	mk_loop_part("addresses");
 	look_at_addresses(timer->data);
 	mk_loop_part(NULL);
+}
+
+void mk_agent_addresses_soon(struct mk_agent *agent)
+{
+	uv_timer_start(&agent->reap_timer, on_reap, 0, 0);
 }
 
 /* Not in the turn that learned of it: many Services come together. */

@@ -76,6 +76,7 @@ static const char *const warning_reasons[MK_WARNINGS] = {
 	[MK_WARN_NODES_LEFT_OUT] = "NodesLeftOut",
 	[MK_WARN_TABLE_FULL] = "NetworkTableFull",
 	[MK_WARN_NETWORKS] = "NetworkRangesOverlap",
+	[MK_WARN_POD_CIDR] = "PodCIDRChanged",
 	[MK_WARN_HEALTH_PORT] = "FailedToStartServiceHealthcheck",
 };
 
@@ -227,16 +228,20 @@ static void say_ready(struct mk_agent *agent)
 	if (agent->ready)
 		return;
 	agent->ready = true;
+	agent->after_lists_ns = mk_agent_now_ns() - agent->listed_ns;
 	mk_source_ready(agent->source);
 	say_mtu_reason(agent, why, sizeof(why));
-	mk_log_info("ready node=%s address=%s pods=%s vtep=%s uplink=%s mtu=%u mtuFrom=\"%s\" "
-		    "jit=%s peers=%zu services=%zu frontends=%zu writes=%u",
-		    agent->config.node_name, mk_ip_format(&agent->node.internal_ip, address),
-		    mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
-		    mk_ip_format(&agent->node.addresses.vtep, vtep),
-		    agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes, why,
-		    jit_state(agent), agent->plan.peer_count, mk_service_sync_service_count(sync),
-		    mk_service_sync_frontend_count(sync), agent->writes);
+	mk_log_info(
+		"ready node=%s address=%s pods=%s vtep=%s uplink=%s mtu=%u mtuFrom=\"%s\" "
+		"jit=%s peers=%zu services=%zu frontends=%zu writes=%u afterListsMs=%lu cpuMs=%lu",
+		agent->config.node_name, mk_ip_format(&agent->node.internal_ip, address),
+		mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
+		mk_ip_format(&agent->node.addresses.vtep, vtep),
+		agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes, why,
+		jit_state(agent), agent->plan.peer_count, mk_service_sync_service_count(sync),
+		mk_service_sync_frontend_count(sync), agent->writes,
+		agent->after_lists_ns / 1000000,
+		(mk_agent_cpu_ns() - agent->listed_cpu_ns) / 1000000);
 }
 
 /* An error of the node's own step keeps a loaded datapath serving: Services go on being followed. A
@@ -316,14 +321,44 @@ static void see_clock(struct mk_agent *agent)
 		mk_agent_see_clock(agent);
 }
 
+/* The API server may be away for hours: what the last run left is looked after meanwhile. */
+static void work_early(struct mk_agent *agent)
+{
+	struct mk_error err = { 0 };
+	int ret;
+
+	if (!agent->remembered || !agent->node_dirty || agent->load.state == MK_LOAD_RUNS)
+		return;
+	mk_loop_part("node");
+	ret = mk_agent_step_node_early(agent, &err);
+	if (ret == 0)
+		ret = step_attach(agent, &err);
+	mk_loop_part(NULL);
+	if (ret == -EWOULDBLOCK) {
+		wait_for_lock(agent, &err);
+		return;
+	}
+	if (ret == MK_WAIT && agent->load.state == MK_LOAD_RUNS)
+		return; /* its end comes back here */
+	agent->node_dirty = false;
+	agent->lock_waits = 0;
+	if (ret < 0)
+		mk_log_info("what the last run left waits for the first list: %s",
+			    mk_error_text(&err));
+	else if (ret == 0)
+		mk_log_debug("the last run's devices, hooks and sessions are looked after");
+}
+
 void mk_agent_work(struct mk_agent *agent)
 {
 	uint64_t began_ns = mk_agent_now_ns();
 	struct mk_error err = { 0 };
 	int ret;
 
-	if (!agent->listed)
-		return; /* the first list comes in one piece: begin with all of it */
+	if (!agent->listed) {
+		work_early(agent); /* the first list comes in one piece: begin with all of it */
+		return;
+	}
 	see_clock(agent);
 	mk_loop_part("node");
 	ret = run_steps(agent, &err);

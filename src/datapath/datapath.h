@@ -46,6 +46,9 @@ mk_must_check int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32
  * their entries are other people's connections. Where there is no memory for the new ones, or not all
  * entries fit, that is logged, and those that are there are used as they are. */
 mk_must_check int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err);
+/* The same where nothing has to be loaded or made. -ENOENT: the pinned programs are another version's, have
+ * other constants or tables, or are not there. */
+mk_must_check int mk_datapath_adopt(struct mk_datapath *datapath, struct mk_error *err);
 /* Did some table move? The programs that run know the old one alone: attach before any change. */
 bool mk_datapath_moved(const struct mk_datapath *datapath);
 

@@ -27,6 +27,7 @@ struct mk_datapath {
 	struct mk_node node;
 	struct mk_session_sizes session_sizes;
 	bool keep_sizes; /* tables stay as large as they are */
+	bool adopts; /* what is pinned, or nothing */
 	struct mk_object *object;
 	struct mk_nl *nl;
 	struct mk_datapath_links links;

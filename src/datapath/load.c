@@ -378,6 +378,10 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 		ret = mk_datapath_reuse(datapath, err);
 	if (ret != 0)
 		return ret < 0 ? ret : use_reused(datapath, err);
+	if (datapath->adopts)
+		return mk_error_set(err, ENOENT,
+				    "no pinned programs of this version with these "
+				    "constants and tables");
 	ret = mk_object_load(datapath->object, err);
 	if (ret == 0)
 		ret = mk_object_fill_chain(datapath->object, err);
@@ -399,6 +403,12 @@ static int make_tables_again(struct mk_datapath *datapath, struct mk_error *err)
 	datapath->keep_sizes = true;
 	ret = open_object(datapath, err);
 	return ret < 0 ? ret : make_tables(datapath, err);
+}
+
+int mk_datapath_adopt(struct mk_datapath *datapath, struct mk_error *err)
+{
+	datapath->adopts = true;
+	return mk_datapath_load(datapath, err);
 }
 
 int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)

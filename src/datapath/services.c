@@ -316,7 +316,8 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 	}
 	sync->tables = *tables;
 	sync->tables.services.put_flags = BPF_F_LOCK;
-	if (recover(sync, err) < 0 || mk_sync_ranges_recover(sync, err) < 0) {
+	if (recover(sync, err) < 0 || mk_sync_backends_recover(sync, err) < 0 ||
+	    mk_sync_ranges_recover(sync, err) < 0) {
 		mk_service_sync_free(sync);
 		return NULL;
 	}
@@ -351,6 +352,7 @@ void mk_service_sync_free(struct mk_service_sync *sync)
 	while (sync->claims)
 		claim_free(sync, sync->claims);
 	mk_sync_recovered_forget(sync);
+	mk_sync_left_over_free(sync);
 	free(sync->local);
 	free(sync);
 }

@@ -2,7 +2,7 @@
 /* src/datapath/services_internal.h - the records behind services.h, shared by its files:
  * services.c (life, claims, questions), services_ids.c (numbers), services_ranges.c (source ranges),
  * services_affinity.c (who keeps clients), services_flows.c (sessions), services_identity.c (what lasts), services_apply.c (one
- * Service), services_prune.c (what is left over), services_audit.c (what somebody has removed). */
+ * Service), services_backends.c (an earlier agent's backends), services_prune.c (what is left over), services_audit.c (what somebody has removed). */
 #ifndef MK_DATAPATH_SERVICES_INTERNAL_H
 #define MK_DATAPATH_SERVICES_INTERNAL_H
 
@@ -30,6 +30,7 @@ struct set {
 	struct mk_backend *backends; /* NULL with known == false: still to be read */
 	size_t count, local_count;
 	bool known; /* backends were read or written by us */
+	uint32_t found; /* of an earlier agent's backends, so many entries */
 	bool has_maglev; /* false also while it is not known */
 	bool keeps_client; /* an external frontend without masquerade */
 	bool host_backend; /* counted in sync->host_backend_sets */
@@ -100,7 +101,12 @@ struct pruning {
 		MK_PRUNE_REST,
 		MK_PRUNE_DONE
 	} stage;
-	struct mk_cursor cursor; /* in map service_backends */
+};
+
+/* Entries of map service_backends that belonged to no set when it was read. */
+struct left_over {
+	struct mk_backend_key *keys;
+	size_t count, room;
 };
 
 struct mk_service_sync {
@@ -117,6 +123,7 @@ struct mk_service_sync {
 	struct recovered_id *recovered; /* sorted; NULL after the prune */
 	size_t recovered_count, recovered_room;
 	struct pruning pruning;
+	struct left_over left_over;
 	struct mk_ip *local;
 	size_t local_count;
 	size_t host_backend_sets;
@@ -223,6 +230,14 @@ mk_must_check int mk_sync_member_remove(struct mk_service_sync *sync,
 /* Remove what is in no generation that has them. */
 mk_must_check int mk_sync_members_prune(struct mk_service_sync *sync,
 					struct mk_service_counts *counts, struct mk_error *err);
+
+/* ---- services_backends.c */
+
+mk_must_check int mk_sync_backends_recover(struct mk_service_sync *sync, struct mk_error *err);
+/* Some of those that are left over: returns 1 until none is. */
+mk_must_check int mk_sync_backends_prune(struct mk_service_sync *sync,
+					 struct mk_service_counts *counts, struct mk_error *err);
+void mk_sync_left_over_free(struct mk_service_sync *sync);
 
 /* ---- services_ranges.c */
 

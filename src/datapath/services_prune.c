@@ -99,34 +99,6 @@ int mk_sync_delete(const struct mk_table *table, const void *key, struct mk_serv
 	return ret < 0 ? ret : 0;
 }
 
-static bool is_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key)
-{
-	return !mk_sync_retired(sync, key->service_id, key->generation) &&
-	       !(is_current(sync, key->service_id, key->generation) &&
-		 key->index < mk_sync_set(sync, key->service_id)->count);
-}
-
-/* Some of them: returns 1 until all were looked at. Those that come meanwhile are wanted. */
-static int prune_backends(struct mk_service_sync *sync, struct mk_service_counts *counts,
-			  struct mk_error *err)
-{
-	const struct mk_table *table = &sync->tables.backends;
-	cleanup_free struct mk_backend_key *keys = calloc(BATCH, sizeof(*keys));
-	cleanup_free struct mk_backend *values = calloc(BATCH, sizeof(*values));
-	struct mk_cursor *cursor = &sync->pruning.cursor;
-	int count, ret = 0;
-
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
-	count = mk_table_next(table, cursor, keys, values, BATCH, err);
-	for (int i = 0; ret == 0 && i < count; i++)
-		if (is_left_over(sync, &keys[i]))
-			ret = mk_sync_delete(table, &keys[i], counts, err);
-	if (count < 0 || ret < 0)
-		return count < 0 ? count : ret;
-	return !cursor->done;
-}
-
 static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *counts,
 			struct mk_error *err)
 {
@@ -196,7 +168,7 @@ static int prune_part(struct mk_service_sync *sync, uint64_t now_ns,
 	case MK_PRUNE_SETS:
 		return retire_sets(sync, now_ns, err);
 	case MK_PRUNE_BACKENDS:
-		return prune_backends(sync, counts, err);
+		return mk_sync_backends_prune(sync, counts, err);
 	case MK_PRUNE_MAGLEV:
 		return prune_maglev(sync, counts, err);
 	case MK_PRUNE_MEMBERS:

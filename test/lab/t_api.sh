@@ -498,11 +498,31 @@ started_without_api()
 	traffic_flows
 	lab pod node1 early
 	answers early tcp "$VIP:80" "web-1 web-2"
+	looked_after_without_api
 	expect_failure logged "$start" '^info ready'
 	lab api start
 	wait "$starting"
 	expect_match "ready line" 'writes=0( |$)' "$(logged "$start" '^info ready')"
 	traffic_flows
+}
+
+metric() { on node1 curl -s --noproxy '*' http://127.0.0.1:10249/metrics | awk -v name="$1" '$1 == name { print $2 }'; }
+sessions_expire() { (($(metric monokube_sweep_passes_total) > 0 && $(metric monokube_sessions_expired_total) > 0)); }
+looked_after_without_api()
+{
+	wait_for 60 sessions_expire
+	on node1 tc filter del dev eth0 ingress
+	wait_for 15 ask world tcp "$NODE1:30080"
+	wait_for 15 logged "$start" 'program was missing .*program=nat_uplink'
+}
+
+# Its pods keep addresses that lead nowhere: not only the log says so.
+node_made_again()
+{
+	node node2 7 | sed 's/192.168.99.17/192.168.99.12/' >"$TMP/again.yaml"
+	lab delete node-node2.yaml
+	lab apply "$TMP/again.yaml"
+	wait_for 60 says_event 'outside the pod CIDR 10.244.7.0/24 of their node, such as 10.244.2.'
 }
 
 # faults JSON: what the stand-in server gets wrong from now on
@@ -570,6 +590,7 @@ check "the API server is away for long: connections, new pods, Services go on" a
 check "it is back, every object a new version: not one entry changes" same_contents_back
 check "it is back with other contents: the differences alone are written" other_contents_back
 check "a restart changes no table" restart_writes_nothing
-check "an agent that starts without API server serves what is pinned" started_without_api
+check "an agent that starts without API server serves what is pinned, and looks after sessions and hooks" started_without_api
 check "half a list: nothing is programmed before EndpointSlices are there, too" half_a_list
+check "a Node made again with another pod CIDR: an Event about its pods" node_made_again
 finish

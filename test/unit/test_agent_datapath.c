@@ -186,6 +186,47 @@ START_TEST(test_not_reused)
 }
 END_TEST
 
+static int adopt(struct mk_datapath **datapath)
+{
+	*datapath = mk_datapath_open(fx.bpf_dir, fx.state_dir, &fx.constants, &fx.err);
+	ck_assert_ptr_nonnull(*datapath);
+	return mk_datapath_adopt(*datapath, &fx.err);
+}
+
+/* Before the first list: what is pinned and fits is taken, and the hooks are looked after. */
+START_TEST(test_adopted)
+{
+	struct mk_datapath *datapath;
+	uint32_t router;
+
+	mk_datapath_free(fx_attached());
+	router = router_id();
+	fx_ok(mk_hook_detach_fixed(fx.uplink_ifindex, MK_INGRESS, &fx.err));
+	ck_assert_int_eq(adopt(&datapath), 0);
+	attach_again(datapath);
+	ck_assert_uint_eq(router_id(), router);
+	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_INGRESS), 0);
+}
+END_TEST
+
+/* What does not fit stays as it is, and nothing is loaded for it. */
+START_TEST(test_not_adopted)
+{
+	struct mk_datapath *datapath;
+	uint32_t uplink, chain;
+
+	mk_datapath_free(fx_attached());
+	uplink = fx_program_at(fx.uplink_ifindex, MK_INGRESS);
+	chain = fx_pinned_id("maps", "chain");
+	differences[_i]();
+	ck_assert_int_eq(adopt(&datapath), -ENOENT);
+	mk_datapath_free(datapath);
+	ck_assert_uint_eq(fx_program_at(fx.uplink_ifindex, MK_INGRESS), uplink);
+	ck_assert_uint_eq(fx_pinned_id("maps", "chain"), chain);
+	attach_again(fx_loaded_again());
+}
+END_TEST
+
 /* Maps stay, programs are new on every hook, a pod's included. */
 START_TEST(test_replaced)
 {
@@ -853,6 +894,8 @@ int main(void)
 	tcase_add_test(tc, test_everything_outlives_the_agent);
 	tcase_add_test(tc, test_reused);
 	tcase_add_loop_test(tc, test_not_reused, 0, MK_ARRAY_SIZE(differences));
+	tcase_add_test(tc, test_adopted);
+	tcase_add_loop_test(tc, test_not_adopted, 0, MK_ARRAY_SIZE(differences));
 	tcase_add_test(tc, test_replaced);
 	tcase_add_test(tc, test_entry_is_completed);
 	tcase_add_test(tc, test_limit_is_followed);

@@ -93,7 +93,8 @@ static struct mk_metrics_service services[] = {
 
 static void fill_api(void)
 {
-	metrics.has_api = metrics.has_clock = true;
+	metrics.has_api = metrics.has_clock = metrics.is_ready = true;
+	metrics.ready_after_lists_s = 0.25;
 	metrics.clock_ahead_s = -12.5;
 	metrics.api[MK_RESOURCE_SERVICES] = (struct mk_reflector_stats){
 		.followed = true,
@@ -122,6 +123,7 @@ static void fill(void)
 	metrics.loop_turns = 100;
 	metrics.loop_long_turns = 2;
 	metrics.loop_longest_s = 0.25;
+	metrics.loop_most_cpu_s = 0.125;
 	metrics.objects[MK_KIND_ENDPOINT_SLICE] = 9;
 	mk_histogram_add_bounds(&metrics.latency, 0.25, 0.25, 2);
 	mk_histogram_observe(&metrics.latency, 0.3);
@@ -152,6 +154,7 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_build_info{version=\"" MONOKUBE_VERSION "\"} 1\n" },
 	{ MK_METRICS_NODE, "process_cpu_seconds_total 1.5\n" },
 	{ MK_METRICS_NODE, "monokube_ready 1\n" },
+	{ MK_METRICS_NODE, "monokube_ready_after_lists_seconds 0.25\n" },
 	{ MK_METRICS_NODE, "monokube_healthy 0\n" },
 	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"hook\"} 0\n" },
 	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"route\"} 3\n" },
@@ -159,6 +162,7 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_log_lines_lost_total 7\n" },
 	{ MK_METRICS_NODE, "monokube_loop_turns_total 100\n" },
 	{ MK_METRICS_NODE, "monokube_loop_long_turns_total 2\n" },
+	{ MK_METRICS_NODE, "monokube_loop_most_cpu_of_turn_seconds 0.125\n" },
 	{ MK_METRICS_NODE, "monokube_loop_longest_turn_seconds 0.25\n" },
 	{ MK_METRICS_NODE, "monokube_objects{kind=\"EndpointSlice\"} 9\n" },
 	{ MK_METRICS_NODE, "monokube_network_programming_duration_seconds_bucket{le=\"0.25\"} 0\n"

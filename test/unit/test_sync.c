@@ -119,6 +119,38 @@ START_TEST(test_prune)
 END_TEST
 
 /* More than are looked at in one part. */
+static void delete_backend(uint16_t index)
+{
+	struct mk_service now;
+	struct mk_backend_key key = { .index = index };
+
+	ck_assert(lookup("10.96.0.1", 80, &now));
+	key.service_id = now.id;
+	key.generation = now.generation;
+	ck_assert_int_eq(mk_table_delete(&tables.backends, &key, &sync_err), 1);
+}
+
+/* Once, where the tables are opened: what is taken away after that the audit finds. */
+START_TEST(test_backends_are_read_once)
+{
+	apply_named("web", "10.96.0.1", "23");
+	sync_restart();
+	delete_backend(1);
+	apply_named("web", "10.96.0.1", "23");
+	ck_assert_uint_eq(counts.put + counts.deleted, 0);
+}
+END_TEST
+
+START_TEST(test_backends_with_holes)
+{
+	apply_named("web", "10.96.0.1", "23");
+	delete_backend(1);
+	sync_restart();
+	apply_named("web", "10.96.0.1", "23");
+	ck_assert_str_eq(backends_of("10.96.0.1"), "23");
+}
+END_TEST
+
 START_TEST(test_prune_many)
 {
 	struct mk_backend_key orphan = { .service_id = 77, .generation = 3 };
@@ -602,6 +634,8 @@ int main(void)
 	tcase_add_test(tc, test_removed);
 	tcase_add_test(tc, test_port_moves);
 	tcase_add_test(tc, test_prune);
+	tcase_add_test(tc, test_backends_are_read_once);
+	tcase_add_test(tc, test_backends_with_holes);
 	tcase_add_test(tc, test_prune_many);
 	tcase_add_test(tc, test_reserved_ids);
 	tcase_add_test(tc, test_account);

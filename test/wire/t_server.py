@@ -174,7 +174,7 @@ def other_events():
 
 
 def where_an_operator_looks():
-    """Events as `kubectl describe node` asks for them, in the namespace of `kubectl get events`"""
+    """Events as kubectl describe node asks for them, in the namespace of kubectl get events"""
     server = Server()
     client = Follow(server, "--node", "worker-1").listed()
     client.process.send_signal(signal.SIGUSR2)
