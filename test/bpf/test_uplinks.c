@@ -116,16 +116,22 @@ static const struct {
 	{ "a rule for a port", "10.244.1.2", "198.18.4.9", SECOND },
 };
 
-static struct frame answer_to(const struct frame *request, const char *source)
+static struct frame answer_to_row(const char *name, const struct frame *request, const char *source)
 {
 	char from[32] = "", to[32] = "", flow[128];
 	unsigned port = 0;
 
 	sscanf(frame_flow(request), "tcp %31[0-9.]:%u > %31[0-9.]:443", from, &port, to);
-	ck_assert_str_eq(from, source);
+	ck_assert_msg(strcmp(from, source) == 0, "%s: expected source %s, saw %s", name, source,
+		      from);
 	ck_assert_uint_ge(port, 49152);
 	snprintf(flow, sizeof(flow), "tcp %s:443 > %s:%u", to, from, port);
 	return frame_make(flow, &(struct frame_options){ .tcp_flags = SYN | ACK });
+}
+
+static struct frame answer_to(const struct frame *request, const char *source)
+{
+	return answer_to_row("source", request, source);
 }
 
 /* There, back by whatever device, and there again. */
@@ -138,7 +144,7 @@ START_TEST(test_masqueraded)
 	snprintf(seen, sizeof(seen), "tcp %s:443 > %s:40000", rows[_i].to, rows[_i].from);
 	in = frame_make(request, NULL);
 	out = fixture_expect(rows[_i].name, MK_HOOK_POD, &in, TO_UPLINK, NULL);
-	in = answer_to(&out, rows[_i].source);
+	in = answer_to_row(rows[_i].name, &out, rows[_i].source);
 	fixture_expect(rows[_i].name, MK_HOOK_UPLINK, &in, TO_POD, seen);
 	in = frame_make(request, &(struct frame_options){ .tcp_flags = ACK });
 	fixture_expect(rows[_i].name, MK_HOOK_POD, &in, TO_UPLINK, NULL);
