@@ -78,8 +78,9 @@ _Static_assert(offsetof(struct mk_tuple, proto) == 12, "map key ABI");
 
 enum mk_session_flags {
 	MK_SESSION_FORWARD = 1 << 0, /* written at creation: direction of the first packet */
-	MK_SESSION_VIA_OVERLAY = 1 << 1, /* reverse entry: to the node whose address it is, by the overlay. Up to
-					  * version 6 of the tables, forward entry: mk_session.replied */
+	/* Reverse entry: to the node whose address it is, by the overlay. Up to version 6 of the tables, forward
+	 * entry: mk_session.replied. */
+	MK_SESSION_VIA_OVERLAY = 1 << 1,
 	MK_SESSION_FIN = 1 << 2, /* TCP: FIN seen in this direction; SCTP: SHUTDOWN or its ACK */
 	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction; SCTP: ABORT */
 	MK_SESSION_VIA_HOST = 1 << 4, /* belongs to the host's stack: hand it over untranslated */

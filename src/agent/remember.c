@@ -11,13 +11,13 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "overlay/record.h"
 
-#define FILE_NAME      "node.json"
 #define FILE_MAX_BYTES 65536
 
 static int path_of(const struct mk_agent *agent, char path[PATH_MAX])
 {
-	int size = snprintf(path, PATH_MAX, "%s/" FILE_NAME, agent->config.state_dir);
+	int size = snprintf(path, PATH_MAX, "%s/" MK_NODE_OBJECT_NAME, agent->config.state_dir);
 
 	return size < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
