@@ -134,7 +134,7 @@ every_kind_of_port()
 		reaches web $WORLD world "${proto%/*}" "$EXTRA:${proto#*/}"
 		reaches web $NODE2 node2 "${proto%/*}" "$NODE1:${proto#*/}"
 		reaches web $NODE2 far "${proto%/*}" "$NODE1:${proto#*/}"
-		reaches web '10\.[0-9.]+' node1 "${proto%/*}" "$NODE1:${proto#*/}"
+		reaches web "$NODE1" node1 "${proto%/*}" "$NODE1:${proto#*/}"
 		reaches web '10\.244\.1\.1' node1 "${proto%/*}" "127.0.0.1:${proto#*/}"
 		reaches web '10\.244\.1\.1' web "${proto%/*}" "$NODE1:${proto#*/}"
 	done

@@ -30,7 +30,7 @@ runtime_up()
 	lab up 2
 	RUNTIME=/run/mklab-$MK_LAB/runtime
 	mkdir "$RUNTIME"
-	touch "$TMP/namespaces"
+	on node1 stat -Lc %i /proc/self/ns/mnt >"$TMP/mounts"
 	runtime_places
 	on node1 ip addr add $EXTRA/24 dev eth0
 	wait_for 20 knows_extra
@@ -46,14 +46,13 @@ runtime_down()
 	find_cgroups -exec rmdir {} + 2>/dev/null || true # others come and go
 }
 find_cgroups() { find /sys/fs/cgroup -depth -type d \( -name "${CGROUP#/}" -o -path "*$CGROUP/*" \) "$@"; }
+# What node1 has started is in its mount namespace, which lives until `lab down`. The number of a pod's network
+# namespace may belong to another one by now.
 processes()
 {
-	local namespace
 	ip netns pids "$MK_LAB.node1"
 	find_cgroups -exec cat {}/cgroup.procs \; || true
-	while read -r namespace; do
-		find /proc -maxdepth 3 -path '/proc/[1-9]*/ns/net' -lname "net:?$namespace?" -printf '%P\n' | cut -d/ -f1
-	done <"$TMP/namespaces"
+	find /proc -maxdepth 3 -path '/proc/[1-9]*/ns/mnt' -lname "mnt:?$(<"$TMP/mounts")?" -printf '%P\n' | cut -d/ -f1
 }
 no_processes()
 {
@@ -65,11 +64,11 @@ no_processes()
 	return 1
 }
 
-# pod_place NAME PATH: a pod of the runtime, whose namespace has this path on node1
+# pod_place NAME PATH: a pod of the runtime, whose namespace has this path on node1; an error if there is none
 pod_place()
 {
 	echo "$2" >"$TMP/netns.$1"
-	on "$1" stat -Lc %i /proc/self/ns/net >>"$TMP/namespaces"
+	on "$1" true
 }
 
 # on WHERE CMD...: besides the lab's places, a pod of the runtime, whose namespace is in $TMP/netns.WHERE
