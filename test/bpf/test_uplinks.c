@@ -71,7 +71,7 @@ static void setup(void)
 		 "ip rule add iif lo to 198.18.1.0/24 lookup 100\n"
 		 "ip rule add to 198.18.2.0/24 lookup 101\n"
 		 "ip rule add fwmark 7 to 198.18.3.0/24 lookup 100\n"
-		 "ip rule add to 198.18.4.0/24 ipproto tcp dport 443 lookup 100");
+		 "ip rule add to 198.18.4.0/24 ipproto 6 dport 443 lookup 100");
 	links = (struct mk_datapath_links){ .set.ask_host = 1 };
 	add_uplink("up9", FIRST, "192.168.99.0", 0);
 	add_uplink("up8", SECOND, "192.168.98.0", 0);

@@ -7,7 +7,7 @@
 SMOKE_PROGRAMS=(bash ip mount ping socat jq sed grep tail head cat wc mkdir mv sleep sort
 	timeout)
 # In the order of what they need. One that a kernel has built in is not there as a file.
-KERNEL_MODULES=(llc stp bridge udp_tunnel ip6_udp_tunnel vxlan veth sch_ingress cls_bpf dummy)
+KERNEL_MODULES=(llc stp bridge udp_tunnel ip6_udp_tunnel vxlan veth sch_ingress cls_bpf dummy tun)
 
 # install_program PROGRAM TARGET: with its libraries, below $1 of root_begin
 install_program()
