@@ -102,9 +102,9 @@ refused()
 
 every_backend()
 {
-	answered tcp 30003 one "$VPOD1"
-	answered tcp 30004 two "$VPOD1"
-	answered udp 30005 two "$VPOD1"
+	answered tcp 30003 one "$NODE1"
+	answered tcp 30004 two "$NODE1"
+	answered udp 30005 two "$NODE1"
 	answered tcp 30011 node1 "$VPOD1"
 	answered udp 30012 node1 "$VPOD1"
 	answered tcp 30013 node2 "$NODE1"
@@ -173,7 +173,7 @@ outlives_agent()
 	exec {held}>"$TMP/held.in"
 	wait_for 5 grep -c '^two ' "$TMP/held.out"
 	lab agent kill node1
-	answered tcp 30003 one "$VPOD1"
+	answered tcp 30003 one "$NODE1"
 	echo >&"$held"
 	wait_for 5 answers_held 2
 	lab agent start node1
@@ -189,7 +189,7 @@ repaired()
 	on node1 tc filter del dev lo egress
 	lab agent stop node1
 	lab agent start node1
-	answered tcp 30003 one "$VPOD1"
+	answered tcp 30003 one "$NODE1"
 }
 
 cleaned_up()
