@@ -49,7 +49,7 @@ CLUSTER_IP=(
 	"ClusterIP: the pod itself|web-2|tcp udp|vip one|web-2|vpod2"
 	"ClusterIP: host, endpoint on another node|node1|tcp udp|vip one|web-2|vtep1"
 	"ClusterIP: host, endpoint on it|node2|tcp udp|vip one|web-2|vtep2"
-	"ClusterIP: host-network process with the node's address|node1@node1|tcp udp|vip one|web-2|vpod1"
+	"ClusterIP: host-network process with the node's address|node1@node1|tcp udp|vip one|web-2|node1"
 	"ClusterIP: world, masqueraded|world|tcp udp|vip one|web-2|vpod1"
 	"ClusterIP: an address behind world, masqueraded|world@far|tcp udp|vip one|web-2|vpod1"
 )
@@ -60,18 +60,18 @@ NODE_PORT=(
 	"NodePort: pod to its own node|client-1|tcp udp|node1 one|web-2|vpod1"
 	"NodePort: pod to another node|client-1|tcp udp|node3 one|web-2|vpod3"
 	"NodePort: the pod itself|web-2|tcp udp|node2 one|web-2|vpod2"
-	"NodePort: host to its own|node1|tcp udp|node1 one|web-2|vpod1"
+	"NodePort: host to its own|node1|tcp udp|node1 one|web-2|node1"
 	"NodePort: host to another node|node1|tcp udp|node3 one|web-2|vpod3"
 )
 VIRTUAL=(
 	"load balancer: world, endpoint elsewhere|world|tcp udp|lb1 one|web-2|vpod1"
 	"load balancer: world, endpoint on the node: masqueraded too|world|tcp udp|lb2 one|web-2|vpod2"
 	"load balancer: pod|client-1|tcp udp|lb1 one|web-2|vpod1"
-	"load balancer: host|node1|tcp udp|lb1 one|web-2|vpod1"
+	"load balancer: host|node1|tcp udp|lb1 one|web-2|vtep1"
 	"load balancer: the pod itself|web-2|tcp udp|lb2 one|web-2|vpod2"
 	"externalIP: world, endpoint elsewhere|world@far|tcp udp|ext3 one|web-2|vpod3"
 	"externalIP: pod|client-2|tcp udp|ext1 one|web-2|vpod2"
-	"externalIP: host|node3|tcp udp|ext1 one|web-2|vpod3"
+	"externalIP: host|node3|tcp udp|ext1 one|web-2|vtep3"
 )
 # Local: the client's address kept, silence where no endpoint is; from the cluster any endpoint.
 LOCAL=(

@@ -35,7 +35,7 @@ objects()
 
 ODD=(
 	"link-local load balancer: pod|client-1|tcp udp|169.254.7.7:80|web-2|vpod1"
-	"link-local load balancer: host|node1|tcp udp|169.254.7.7:80|web-2|vpod1"
+	"link-local load balancer: host|node1|tcp udp|169.254.7.7:80|web-2|vtep1"
 	"beside a load balancer of loopback: ClusterIP|client-1|tcp udp|vip odd|web-2|client-1"
 	"beside a load balancer of loopback: NodePort|world|tcp udp|node1 odd|web-2|vpod1"
 	"beside a load balancer of loopback: it stays the host's|node1|tcp udp|127.0.0.1:80|refused|"
@@ -53,7 +53,7 @@ RANGES=(
 	"source ranges: externalIPs take everybody|world|tcp udp|ext1 ranged|web-2|vpod1"
 	"source ranges: node ports take everybody|world|tcp udp|node1 ranged|web-2|vpod1"
 	"source ranges: the ClusterIP takes everybody|client-1|tcp udp|vip ranged|web-2|client-1"
-	"source ranges: a node's own address is its host|node1|tcp udp|lb1 nodes-only|web-2|vpod1"
+	"source ranges: a node's own address is its host|node1|tcp udp|lb1 nodes-only|web-2|vtep1"
 	"source ranges: another node's host is not|node3|tcp udp|lb3 nodes-only|silent|node3 SOURCE_RANGE"
 	"source ranges: a pod inside|client-2|tcp udp|lb1 nodes-only|web-2|vpod2"
 )
@@ -137,7 +137,7 @@ localhost_node_ports()
 	flow node1 tcp "127.0.0.1:$port" web-2 vpod1
 	flow node1 udp "127.0.0.1:$port" web-2 vpod1
 	flow node1 tcp "127.0.0.53:$port" web-2 vpod1
-	flow node1 tcp "node1 plain" web-2 vpod1
+	flow node1 tcp "node1 plain" web-2 node1
 	endpoints plain | apply plain
 	wait_for 10 refused node1 tcp "127.0.0.1:$port"
 	refused node1 udp "127.0.0.1:$port"
@@ -169,7 +169,7 @@ localhost_off()
 	lab agent stop node1
 	MK_AGENT_FLAGS='--localhost-node-ports false' lab agent start node1
 	wait_for 10 refused node1 tcp "127.0.0.1:$((30000 + NUMBER[plain]))"
-	flow node1 tcp "node1 plain" web-2 vpod1
+	flow node1 tcp "node1 plain" web-2 node1
 }
 
 services_lab_up
