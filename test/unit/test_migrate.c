@@ -546,7 +546,7 @@ int main(void)
 	TCase *tc = tcase_create("tables");
 
 	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_shorter_values_move);
 	tcase_add_test(tc, test_flag_becomes_a_byte);
 	tcase_add_test(tc, test_frontends_get_a_lock);
