@@ -40,6 +40,11 @@ void mk_http_cancel(struct mk_http_transfer *transfer)
 	asked.open = false;
 }
 
+void mk_http_set_silence(struct mk_http_transfer *transfer, uint64_t silence_ms)
+{
+	(void)transfer, (void)silence_ms;
+}
+
 int mk_http_status(const struct mk_http_transfer *transfer)
 {
 	(void)transfer;

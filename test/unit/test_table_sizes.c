@@ -124,7 +124,7 @@ START_TEST(test_no_memory_at_first)
 
 	ck_assert_msg(ret < 0, "a map of %u entries was made", TOO_MANY);
 	ck_assert_msg(strstr(err.text, "sessions'") && strstr(err.text, " 2147483648 entries") &&
-			      strstr(err.text, "32768 MiB at once, 278528 MiB when full") &&
+			      strstr(err.text, "32768 MiB at once, 294912 MiB when full") &&
 			      strstr(err.text, "lower sessionTableSize"),
 		      "%s", err.text);
 	mk_datapath_free(datapath);
