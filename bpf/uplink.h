@@ -129,7 +129,7 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 	return 0;
 }
 
-/* Where nobody has to be asked. */
+/* Without a question to the host. */
 static __always_inline void way_plain(const struct mk_link_set *links, struct mk_way *way_out)
 {
 	way_out->ifindex = links->first.ifindex;

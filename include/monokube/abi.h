@@ -434,7 +434,7 @@ struct mk_runtime {
 			     * its address (externalTrafficPolicy Local) */
 	__u8 frontends_gone; /* some connection may have been opened by a frontend that is gone */
 	__u8 watched; /* program `watch` has the router's slot: packets for local pods go there, too */
-	/* Both since version 7 of the tables. Map peers has all nodes: nobody else's overlay packets count. */
+	/* Both since version 7 of the tables. Map peers has all nodes: others' overlay packets are dropped. */
 	__u8 peers_known : 1;
 	__u8 ranges_shared : 1; /* hosts outside have addresses in the cluster's ranges, too */
 	__u32 host_ports; /* map host_ports is not empty */

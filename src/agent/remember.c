@@ -22,7 +22,7 @@ static int path_of(const struct mk_agent *agent, char path[PATH_MAX])
 	return size < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* Of the addresses the model tells only which is the first internal one. */
+/* The model knows the type of the first InternalIP only. */
 static void put_addresses(FILE *out, const struct mk_node_object *object)
 {
 	char text[MK_IP_STRLEN];
