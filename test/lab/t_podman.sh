@@ -154,28 +154,40 @@ stop_and_start()
 	refused world tcp "$NODE1:8080"
 }
 
-# podman sends the host ports with both; the first interface has them, and they stay when the second one goes.
+# podman sends the host ports with both interfaces and adds these in any order. The one that was added first has the
+# ports, and keeps them when the other one is removed.
 two_networks()
 {
-	local address addresses
+	local address network
 	on node1 sh -c 'jq ".name = \"second\"" /etc/cni/net.d/10-monokube.conflist >/etc/cni/net.d/20-second.conflist'
 	podman "${RUN[@]}" --network second --name two -p 8080:8080 localhost/pause:1
 	find_place two
 	serve two two --tcp 8080
-	addresses=$(on two ip -j -4 addr show | jq -r '.[] | select(.ifname != "lo").addr_info[].local')
-	expect_eq "addresses" 2 "$(wc -w <<<"$addresses")"
-	for address in $addresses; do
+	expect_eq "addresses" 2 "$(addresses_of two | wc -l)"
+	for address in $(addresses_of two); do
 		reaches two '.*' node1 tcp "$address:8080"
 		reaches two "$FAR" far tcp "$address:8080"
 	done
 	reaches two "$WORLD" world tcp "$NODE1:8080"
-	podman network disconnect second two
+	network=$(network_without_ports two)
+	podman network disconnect "$network" two
 	reaches two "$WORLD" world tcp "$NODE1:8080"
-	reaches two "$FAR" far tcp "$(pod_ip two):8080"
-	podman network connect second two
+	reaches two "$FAR" far tcp "$(addresses_of two):8080"
+	podman network connect "$network" two
+	expect_eq "addresses" 2 "$(addresses_of two | wc -l)"
 	reaches two "$WORLD" world tcp "$NODE1:8080"
 	removed two
 	on node1 rm /etc/cni/net.d/20-second.conflist
+}
+addresses_of() { on "$1" ip -j -4 addr show | jq -r '.[] | select(.ifname != "lo").addr_info[].local'; }
+network_without_ports()
+{
+	local leads_to
+	leads_to=$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports)
+	podman inspect "$1" | jq -r '.[0].NetworkSettings.Networks | to_entries[] | [.key, .value.IPAddress] | @tsv' |
+		while IFS=$'\t' read -r network address; do
+			grep -q "$(printf '"0x%02x","0x%02x","0x%02x","0x%02x"' ${address//./ })" <<<"$leads_to" || echo "$network"
+		done
 }
 
 no_agent()
