@@ -186,6 +186,7 @@ network_without_ports()
 	leads_to=$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports)
 	podman inspect "$1" | jq -r '.[0].NetworkSettings.Networks | to_entries[] | [.key, .value.IPAddress] | @tsv' |
 		while IFS=$'\t' read -r network address; do
+			# shellcheck disable=SC2086 # four numbers
 			grep -q "$(printf '"0x%02x","0x%02x","0x%02x","0x%02x"' ${address//./ })" <<<"$leads_to" || echo "$network"
 		done
 }
