@@ -14,7 +14,7 @@
 
 static const char setup_failed[] = "cannot set up the pod's network";
 
-/* An endpoint while it is being made. */
+/* An endpoint while ADD makes it. */
 struct adding {
 	const struct mk_cni_args *args;
 	const struct mk_cni_conf *conf;
@@ -25,7 +25,7 @@ struct adding {
 	struct mk_nl *pod_nl;
 	char host_name[IFNAMSIZ];
 	int host_ifindex, pod_ifindex;
-	uint32_t table; /* of the pod's routes; 0: main */
+	uint32_t table; /* the table of the pod's routes; 0: main */
 	struct mk_pod entry;
 	struct mk_ip ip;
 	struct mk_mac mac;
@@ -42,7 +42,7 @@ static void adding_release(struct adding *adding)
 
 /* ---- address --------------------------------------------------------------------------------- */
 
-/* Somebody removed address files: no living pod's address is given to another one. */
+/* Address files may have been removed: do not assign the address of a live pod to another pod. */
 static int hold_living(struct adding *adding, struct mk_ipam *ipam, struct mk_error *err)
 {
 	const struct mk_addresses *addresses = &adding->conf->addresses;
@@ -98,7 +98,7 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 	return 0;
 }
 
-/* Did an earlier ADD for this owner end? The default route is the last thing that one makes. */
+/* Return whether an earlier ADD for this owner has completed. ADD makes the default route last. */
 static int was_completed(struct adding *adding, struct mk_error *err)
 {
 	struct route_search search = { .gateway = &adding->conf->addresses.gateway };
@@ -125,8 +125,8 @@ static int allocate_failed(int ret, struct mk_cni_failure *failure)
 	return mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
 }
 
-/* The owner has an address already: either its endpoint is complete, and the runtime is wrong, or
- * an ADD was killed in the middle, and what it left goes first. */
+/* The owner already has an address. If its endpoint is complete, this ADD is a runtime's error.
+ * Otherwise an ADD was killed halfway, and its leftovers are removed first. */
 static int allocate_again(struct adding *adding, struct mk_cni_failure *failure)
 {
 	const struct mk_cni_args *args = adding->args;
@@ -179,7 +179,7 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 				    "interface '%s' (kind '%s') is in namespace '%s' already",
 				    adding->args->ifname, link.kind, adding->args->netns);
 	if (ret == -EEXIST) {
-		/* the host's name alone: of an endpoint whose address file was lost */
+		/* only the host's name is taken: by an endpoint whose address file was lost */
 		ret = mk_nl_link_delete(adding->node.nl, adding->host_name, err);
 		if (ret == 0)
 			ret = veth_add(adding, err);
@@ -190,7 +190,7 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	adding->host_ifindex = link.ifindex;
 	adding->entry = mk_pod_of(&link, &adding->mac);
-	adding->pod_ifindex = link.peer_ifindex; /* counted in the pod's namespace */
+	adding->pod_ifindex = link.peer_ifindex; /* the index in the pod's namespace */
 	ret = mk_cni_is_further(adding->pod_nl, adding->pod_ifindex, err);
 	if (ret < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
@@ -199,8 +199,8 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	return 0;
 }
 
-/* The pod's name, for people and for `monokube`: nothing else depends on it. Of a further interface with
- * "@INTERFACE", so that the name alone means the first. */
+/* Write the pod's name into @name; only people and `monokube` read it. A further interface gets
+ * "@INTERFACE" appended, so that the bare name means the first interface. */
 static const char *alias_of(const struct adding *adding, char *name)
 {
 	size_t length, room;
@@ -213,7 +213,7 @@ static const char *alias_of(const struct adding *adding, char *name)
 	return name;
 }
 
-/* Before either end goes up, so that no packet passes a limit by. */
+/* Set the limits before either end goes up, so that no packet evades them. */
 static int limit_bandwidth(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_cni_bandwidth *bandwidth = &adding->bandwidth;
@@ -228,7 +228,7 @@ static int limit_bandwidth(struct adding *adding, struct mk_error *err)
 	return ret;
 }
 
-/* No link-local address, no router solicitations towards the pod. */
+/* Disable IPv6 on the device: no link-local address, no router solicitations towards the pod. */
 static int silence_ipv6(const char *ifname, struct mk_error *err)
 {
 	char path[128];
@@ -239,8 +239,8 @@ static int silence_ipv6(const char *ifname, struct mk_error *err)
 	return ret == -ENOENT ? 0 : ret; /* a kernel without IPv6 */
 }
 
-/* Everything before the device goes up, so that the pod's first packet meets its program, and the
- * first packet for the pod its table entry. */
+/* Set the device up last. The pod's first packet then finds the program, and the first packet to
+ * the pod finds its table entry. */
 static int connect_host(struct adding *adding, struct mk_error *err)
 {
 	char name[MK_CNI_POD_NAME_BYTES];
@@ -266,14 +266,14 @@ static int set_links_up(struct adding *adding, struct mk_error *err)
 	const struct mk_link_change up = { .set_flags = IFF_UP };
 	int ret = mk_nl_link_change(adding->pod_nl, LO_IFINDEX, &up, err);
 
-	/* After the host's end: a veth that goes up last can send at once, the other one when
-	 * the kernel's link watch has run. The pod is the one that sends first. */
+	/* The pod's end goes up after the host's end. The end that goes up last can send at once;
+	 * the other end waits for the kernel's link watch. The pod sends first. */
 	if (ret == 0)
 		ret = mk_nl_link_change(adding->pod_nl, adding->pod_ifindex, &up, err);
 	return ret;
 }
 
-/* The default route last of all: was_completed() asks for it. */
+/* Make the default route last: was_completed() looks for it. */
 static int set_routes(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_nl_rule rule = { .from = adding->ip, .table = adding->table };
@@ -309,7 +309,7 @@ static int open_all(struct adding *adding, struct mk_cni_failure *failure)
 		return -1;
 	if (mk_cni_node_open(&adding->node, adding->conf, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, setup_failed);
-	if (!adding->node.pods) /* the cause is still the one of mk_pods_open() */
+	if (!adding->node.pods) /* the cause is still that of mk_pods_open() */
 		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, "the datapath is not loaded");
 	adding->pod_nl =
 		mk_cni_netns_nl(adding->node.nl, adding->args->netns, adding->netns_fd, failure);

@@ -7,9 +7,9 @@
 #include "cni/endpoint.h"
 
 #define MS_PER_S	  1000
-#define LATENCY_MS	  25 /* of the queue, besides the bucket: as the reference plugin's */
+#define LATENCY_MS	  25 /* of the queue, added to the bucket; as in the reference plugin */
 #define DEFAULT_BUCKET_MS 100
-#define BURST_NONE_BITS	  INT32_MAX /* and more: the runtime has no value, see bucket_bytes() */
+#define BURST_NONE_BITS	  INT32_MAX /* and more: the runtime has no burst, see bucket_bytes() */
 #define BUCKET_BYTES_MIN  (MK_POD_DEVICE_MTU_BYTES + ETH_HLEN)
 #define BANDWIDTH_MEMBERS 4
 
@@ -22,7 +22,7 @@ static const char *const members[BANDWIDTH_MEMBERS] = {
 	[EGRESS_BURST] = "egressBurst",
 };
 
-/* Where the members stand, and what they say. */
+/* The object that holds the members, and their values. */
 struct reading {
 	json_object *object;
 	const char *where; /* "" or "runtimeConfig.bandwidth." */
@@ -51,7 +51,7 @@ static bool has_known_member(json_object *object)
 	return false;
 }
 
-/* Not there, or null: 0. */
+/* A missing or null member is 0. */
 static int read_number(struct reading *reading, enum member member)
 {
 	json_object *value;
@@ -64,17 +64,17 @@ static int read_number(struct reading *reading, enum member member)
 	return 0;
 }
 
-/* ---- what follows ------------------------------------------------------------------------------ */
+/* ---- rates and buckets ----------------------------------------------------------------------- */
 
 static uint64_t in_ms(uint64_t rate_bytes, unsigned int ms)
 {
 	return rate_bytes / MS_PER_S * ms + rate_bytes % MS_PER_S * ms / MS_PER_S;
 }
 
-/* The runtimes know a rate alone, from a pod's annotation, and say so by the largest burst that they can write: 2^31-1
- * bits (dockershim), 2^32-1 (containerd), 2^35-8 (CRI-O). Taken at its word it would let a pod of 10 Mbit/s send for
- * minutes without a limit. No bucket is smaller than the largest packet of a pod's device: that packet could not
- * pass. */
+/* Runtimes know only a rate, from a pod's annotation. For the burst they send the largest value
+ * that they can write: 2^31-1 bits (dockershim), 2^32-1 (containerd), 2^35-8 (CRI-O). Such a burst
+ * would let a pod of 10 Mbit/s send for minutes without a limit. The bucket holds at least the
+ * largest packet of a pod's device, because that packet could not pass otherwise. */
 static uint32_t bucket_bytes(uint64_t burst_bits, uint64_t rate_bytes)
 {
 	uint64_t bytes = burst_bits < BURST_NONE_BITS ? burst_bits / 8
@@ -117,9 +117,9 @@ static int limit(struct reading *reading, enum member rate, enum member burst,
 	return 0;
 }
 
-/* ---- the capability ---------------------------------------------------------------------------- */
+/* ---- the capability -------------------------------------------------------------------------- */
 
-/* Returns 1 with the place of the members, 0 where there are none, or -1. */
+/* Find the object that holds the members. Returns 1, 0 if there are none, or -1. */
 static int find_members(struct reading *reading, const struct mk_cni_conf *conf)
 {
 	json_object *runtime, *bandwidth;

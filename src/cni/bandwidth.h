@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cni/bandwidth.h - the capability bandwidth: limits of what a pod receives and sends. */
+/* src/cni/bandwidth.h - the capability bandwidth: limits for what a pod receives and sends. */
 #ifndef MK_CNI_BANDWIDTH_H
 #define MK_CNI_BANDWIDTH_H
 
@@ -12,8 +12,8 @@ struct mk_cni_bandwidth {
 	struct mk_nl_tbf egress; /* from the pod: a qdisc of the pod's end */
 };
 
-/* The configuration's own members ingressRate, ingressBurst, egressRate and egressBurst (bits), else those of
- * runtimeConfig.bandwidth, as the reference plugin does. Pure. */
+/* Read ingressRate, ingressBurst, egressRate and egressBurst (bits) from the configuration itself.
+ * If it has none of them, read runtimeConfig.bandwidth, as the reference plugin does. Pure. */
 mk_must_check int mk_cni_bandwidth_read(struct mk_cni_bandwidth *bandwidth,
 					const struct mk_cni_conf *conf,
 					struct mk_cni_failure *failure);

@@ -8,7 +8,7 @@
 
 #define NS_PER_S 1e9
 
-/* The last bucket is for what is longer. */
+/* The last bucket counts longer calls. */
 static const double bounds_s[MK_CNI_BUCKETS - 1] = { 0.0005, 0.001, 0.0025, 0.005, 0.01,
 						     0.025,  0.05,  0.1,    0.25,  0.5,
 						     1,	     2.5,   5,	    10,	   30 };

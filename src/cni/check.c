@@ -11,7 +11,7 @@
 #include "cni/port_mappings.h"
 #include "ipam/ipam.h"
 
-/* Everything that is wrong, not only the first: who repairs by hand wants the list. */
+/* All findings, not only the first: an operator who repairs by hand needs the list. */
 struct findings {
 	char text[sizeof(((struct mk_error *)0)->text)];
 	size_t used;
@@ -38,7 +38,7 @@ static void find(struct findings *findings, const char *fmt, ...)
 	findings->used += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-/* One CHECK: what should be, and what is needed to look. */
+/* One CHECK: the desired state, and the handles to read the actual state. */
 struct checking {
 	const struct mk_cni_args *args;
 	const struct mk_cni_conf *conf;
@@ -50,11 +50,11 @@ struct checking {
 	char host_name[IFNAMSIZ];
 	struct mk_ip ip;
 	struct mk_mac mac;
-	uint32_t pod_mtu_bytes; /* as prevResult tells, else 0 */
+	uint32_t pod_mtu_bytes; /* from prevResult, else 0 */
 	int pod_ifindex, host_ifindex; /* 0: missing */
-	bool is_further; /* its routes are in a table of its own */
+	bool is_further; /* its routes are in a separate table */
 	bool addr_found, neigh_found;
-	struct mk_nl_route routes[MK_POD_ROUTES]; /* that should be */
+	struct mk_nl_route routes[MK_POD_ROUTES]; /* the desired ones */
 	bool route_found[MK_POD_ROUTES];
 	struct findings findings;
 };
@@ -106,7 +106,7 @@ static json_object *interface_in(json_object *prev_result, const char *name)
 	return NULL;
 }
 
-/* The result of a further interface names no default route (reply.c). */
+/* The result of a further interface has no default route (reply.c). */
 static bool lists_default_route(json_object *routes)
 {
 	struct mk_cidr dst;
@@ -120,8 +120,8 @@ static bool lists_default_route(json_object *routes)
 	return false;
 }
 
-/* prevResult is the result as the last plugin of the list left it, so only what it says of this
- * interface is compared, and what it says more is not ours to judge. */
+/* Later plugins of the list may have changed prevResult. So compare only what it says about this
+ * interface, and ignore the rest. */
 static void check_prev_result(struct checking *checking, json_object *prev_result)
 {
 	json_object *item = interface_in(prev_result, checking->args->ifname), *mtu;
@@ -143,7 +143,7 @@ static void check_prev_result(struct checking *checking, json_object *prev_resul
 
 /* ---- the host's end -------------------------------------------------------------------------- */
 
-/* A chained plugin may have lowered it: before 1.1.0 no result says so. */
+/* A chained plugin may have lowered the MTU. Results before 1.1.0 do not contain it. */
 static void check_mtu(struct checking *checking, const struct mk_link *link)
 {
 	if (checking->pod_mtu_bytes && strcmp(link->name, checking->args->ifname) == 0 &&
@@ -414,7 +414,7 @@ static int find_address(struct checking *checking, struct mk_cni_failure *failur
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot read the address directory");
 	ret = mk_ipam_find(ipam, checking->args->container_id, checking->args->ifname,
 			   &checking->ip, &failure->cause);
-	if (ret < 0) /* nothing else can be looked for without the address */
+	if (ret < 0) /* every other check needs the address */
 		return mk_cni_fail(failure, MK_CNI_CHECK_FAILED,
 				   "the container's network is not as ADD made it");
 	checking->mac = mk_mac_of_ip(&checking->ip);
@@ -438,7 +438,7 @@ static int open_all(struct checking *checking, struct mk_cni_failure *failure)
 	return checking->pod_nl ? 0 : -1;
 }
 
-/* As it is called, else as it would be. */
+/* Use the existing device's name, or the name that ADD would give it. */
 static int name_device(struct checking *checking, struct mk_cni_failure *failure)
 {
 	const struct mk_cni_args *args = checking->args;

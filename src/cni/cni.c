@@ -18,9 +18,9 @@
 
 #define INPUT_MAX_BYTES (1024 * 1024)
 
-/* ---- the small verbs --------------------------------------------------------------------------- */
+/* ---- the small verbs ------------------------------------------------------------------------- */
 
-/* Needs neither prevResult nor CNI_NETNS: the owner alone tells what there is to remove. */
+/* Needs neither prevResult nor CNI_NETNS: the owner is sufficient to find what to remove. */
 static int del(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	       struct mk_cni_failure *failure)
 {
@@ -49,10 +49,10 @@ static int status(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	return ipam ? 0 : mk_cni_fail(failure, MK_CNI_NOT_AVAILABLE, msg);
 }
 
-/* Runtimes give a call two to four minutes, and know what to do with an error, not with silence. */
+/* Runtimes give a call two to four minutes. They can handle an error, but not a hang. */
 #define LOCKS_WAIT_S 60
 
-/* ---- dispatch ---------------------------------------------------------------------------------- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 static const struct verb {
 	const char *name;
@@ -118,7 +118,7 @@ static int run_verb(const struct verb *verb, const char **version, struct mk_cni
 	return ret;
 }
 
-/* Any version may ask, also one that is not ours; it is the one in the answer. */
+/* A request may have any version, even an unsupported one. The answer repeats it. */
 static int run_version(const char **version, struct mk_cni_failure *failure)
 {
 	json_object *conf;
@@ -157,7 +157,7 @@ static int dispatch(const char *command, const char **version, struct mk_cni_fai
 
 int mk_cni_main(void)
 {
-	/* of an error whose request tells none: the latest we know */
+	/* for errors whose request has no version: the latest that we support */
 	const char *version = mk_cni_version_name(MK_CNI_1_1_0), *command = getenv("CNI_COMMAND");
 	struct mk_cni_failure failure = { 0 };
 	struct mk_error err = { 0 };

@@ -13,14 +13,14 @@
 
 #define CONTAINER_ID_MAX 255
 #define VETH_PREFIX_MAX	 4 /* leaves 11 of 15 characters for the hash */
-#define MTU_MIN		 576 /* every IPv4 host must take as much (RFC 791) */
+#define MTU_MIN		 576 /* every IPv4 host must accept this size (RFC 791) */
 #define MTU_MAX		 65535
 #define DEPTH_MAX	 32
 
 static const char bad_environment[] = "invalid environment variable";
 static const char bad_config[] = "invalid network configuration";
 
-/* ---- environment --------------------------------------------------------------------------- */
+/* ---- environment ----------------------------------------------------------------------------- */
 
 static int missing(const char *name, struct mk_cni_failure *failure)
 {
@@ -39,7 +39,7 @@ static bool container_id_ok(const char *id)
 	       strspn(id, allowed) == length;
 }
 
-/* What the kernel takes as the name of an interface (dev_valid_name). */
+/* The kernel's rule for an interface's name (dev_valid_name). */
 static bool ifname_ok(const char *name)
 {
 	if (!name[0] || strlen(name) >= IFNAMSIZ || strcmp(name, ".") == 0 ||
@@ -75,7 +75,8 @@ static int read_container(struct mk_cni_args *args, struct mk_cni_failure *failu
 	return 0;
 }
 
-/* The value of @key in "KEY=value;KEY=value", its length in *@length; NULL: not there. */
+/* Return the value of @key in "KEY=value;KEY=value", with its length in *@length;
+ * NULL: not found. */
 static const char *cni_arg(const char *args, const char *key, size_t *length)
 {
 	size_t key_length = strlen(key);
@@ -122,7 +123,7 @@ int mk_cni_args_read(struct mk_cni_args *args, unsigned int needs, struct mk_cni
 	return 0;
 }
 
-/* ---- decoding ------------------------------------------------------------------------------ */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 static int decode(struct mk_cni_conf *conf, const char *text, size_t size,
 		  struct mk_cni_failure *failure)
@@ -136,7 +137,7 @@ static int decode(struct mk_cni_conf *conf, const char *text, size_t size,
 		return mk_cni_failf(failure, MK_CNI_DECODING_FAILURE, msg, "out of memory");
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
 	conf->root =
-		json_tokener_parse_ex(tokener, text, (int)size + 1); /* with the NUL: the end */
+		json_tokener_parse_ex(tokener, text, (int)size + 1); /* the NUL marks the end */
 	state = json_tokener_get_error(tokener);
 	end = json_tokener_get_parse_end(tokener);
 	json_tokener_free(tokener);
@@ -165,7 +166,7 @@ static int read_version(struct mk_cni_conf *conf, struct mk_cni_failure *failure
 			    name ? name : "(none)");
 }
 
-/* ---- fields -------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 static int invalid(const char *key, const char *value, const char *expected,
 		   struct mk_cni_failure *failure)
@@ -176,7 +177,7 @@ static int invalid(const char *key, const char *value, const char *expected,
 
 static bool path_ok(const char *path)
 {
-	/* room for what is below: ipam/released/<name>, maps/<name> */
+	/* leave space for the paths below it: ipam/released/<name>, maps/<name> */
 	return path[0] == '/' && strlen(path) < PATH_MAX - 256 && !strchr(path, '\n');
 }
 
@@ -267,7 +268,8 @@ static bool is_list_of_strings(json_object *value)
 	return true;
 }
 
-/* It goes into the result as it is: what a runtime cannot decode there would undo the pod without a word of why. */
+/* Check dns, because it is copied into the result. A runtime that cannot decode the result removes
+ * the pod without saying why. */
 static int read_dns(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
 	static const char *const lists[] = { "nameservers", "search", "options" };
@@ -368,8 +370,8 @@ int mk_cni_conf_attachments(const struct mk_cni_conf *conf, json_object **list,
 {
 	static const char key[] = "cni.dev/valid-attachments";
 
-	/* Its absence is no empty list: that would take the network from every pod. A null is
-	 * one: that is how the runtimes' library (libcni, Go) writes it. */
+	/* A missing list is an error: read as empty, it would disconnect every pod. A null is an
+	 * empty list, because the runtimes' library (libcni, Go) writes it so. */
 	if (!mk_cni_member(conf->root, key, list) ||
 	    (*list && !json_object_is_type(*list, json_type_array)))
 		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, bad_config,

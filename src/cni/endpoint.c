@@ -17,14 +17,14 @@
 #include "cni/port_mappings.h"
 #include "ipam/ipam.h"
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 #define HASH_CHARS 11 /* of 5 bits each */
 
 static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
 
-/* FNV-1a, 64 bits; the NUL between the two keeps ("ab","c") and ("a","bc") apart. 55 bits of it
- * make the name: two of a node's pods with the same name are less likely than 1 in 10^12. */
+/* FNV-1a, 64 bits. The NUL between the two strings keeps ("ab","c") and ("a","bc") apart. 55 bits
+ * make the name: the probability that two pods of a node collide is below 1 in 10^12. */
 static uint64_t owner_hash(const char *container_id, const char *ifname)
 {
 	const char *parts[] = { container_id, ifname };
@@ -37,7 +37,7 @@ static uint64_t owner_hash(const char *container_id, const char *ifname)
 				break;
 		}
 	}
-	return hash ^ hash >> 32; /* the upper bits are the better mixed ones */
+	return hash ^ hash >> 32; /* the upper bits are mixed better */
 }
 
 void mk_cni_host_name(const char *prefix, const char *container_id, const char *ifname,
@@ -63,7 +63,7 @@ bool mk_cni_is_host_name(const char *prefix, const char *name)
 	return strncmp(name, prefix, length) == 0 && has_hash_of_name(name + length);
 }
 
-/* What mk_mac_of_ip() begins with: the gateway's. */
+/* A host's end has the gateway's MAC address, which begins as all those of mk_mac_of_ip() do. */
 static bool has_our_mac(const struct mk_link *link)
 {
 	const struct mk_mac ours = mk_mac_of_ip(&(struct mk_ip){ .family = AF_INET });
@@ -125,7 +125,7 @@ int mk_cni_device_find(struct mk_nl *nl, const char *prefix, const char *contain
 			     : mk_error_set(err, ENODEV, "interface '%s': no such device", name);
 }
 
-/* ---- node ---------------------------------------------------------------------------------- */
+/* ---- node ------------------------------------------------------------------------------------ */
 
 int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni_conf *conf, struct mk_error *err)
 {
@@ -149,7 +149,7 @@ void mk_cni_node_release(struct mk_cni_node *node)
 	*node = (struct mk_cni_node){ 0 };
 }
 
-/* ---- addresses whose file was lost ------------------------------------------------------------ */
+/* ---- addresses whose file was lost ----------------------------------------------------------- */
 
 int mk_cni_address_is_alive(const struct mk_cni_node *node, const struct mk_ip *ip,
 			    struct mk_error *err)
@@ -179,7 +179,7 @@ int mk_cni_address_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_
 	return mk_ipam_hold(ipam, ip, err);
 }
 
-/* ---- removing ------------------------------------------------------------------------------ */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 struct orphan_search {
 	struct mk_cni_node *node;
@@ -197,7 +197,7 @@ static int remove_orphan(void *ctx, const struct mk_ip *ip, const struct mk_pod 
 	return mk_pods_delete(search->node->pods, ip, search->err);
 }
 
-/* Its address file was lost: the device that is gone now still tells its table entry. */
+/* The endpoint lost its address file: find its table entry by the index of the removed device. */
 static int remove_entry_of(struct mk_cni_node *node, struct mk_ipam *ipam, int ifindex,
 			   struct mk_error *err)
 {
@@ -213,13 +213,13 @@ static int remove_entry_of(struct mk_cni_node *node, struct mk_ipam *ipam, int i
 	return mk_pods_each(node->pods, remove_orphan, &search, err);
 }
 
-/* What an endpoint leaves in the pod's namespace when its device is gone. */
+/* What an endpoint leaves in the pod's namespace after its device is removed. */
 struct leftover {
 	struct mk_ip ip;
-	char netns[PATH_MAX]; /* "": not known */
+	char netns[PATH_MAX]; /* "": unknown */
 };
 
-/* A rule for an address that the pod has no more does no harm, so an error is none. */
+/* Errors are ignored: a rule for an address that the pod no longer has is harmless. */
 static void remove_rule(const struct mk_cni_node *node, const struct leftover *leftover)
 {
 	cleanup_close int fd =
@@ -230,8 +230,9 @@ static void remove_rule(const struct mk_cni_node *node, const struct leftover *l
 		mk_log_debug("a routing rule stays in namespace netns=%s", leftover->netns);
 }
 
-/* The table entries go while the address is still allocated: released first, the address could be
- * another pod's already, and the entry that pod's. Host ports are left to do where the device has gone before. */
+/* Remove the table entries before releasing the address. Otherwise another pod could already
+ * have the address, and the entry would be that pod's. Host ports are left only if the device
+ * was already gone. */
 static int remove_address(struct mk_cni_node *node, const char *container_id, const char *ifname,
 			  int ifindex, struct leftover *leftover, struct mk_error *err)
 {

@@ -10,7 +10,7 @@
 #include "cni/reap.h"
 #include "ipam/ipam.h"
 
-/* An endpoint, or a host's end without one, that is to go. */
+/* An endpoint to remove. */
 struct stale {
 	char *container_id, *ifname;
 	struct stale *next;
@@ -42,7 +42,7 @@ static void collecting_release(struct collecting *collecting)
 }
 #define cleanup_collecting __attribute__((cleanup(collecting_release)))
 
-/* ---- what is valid --------------------------------------------------------------------------- */
+/* ---- valid attachments ----------------------------------------------------------------------- */
 
 static size_t valid_count(const struct collecting *collecting)
 {
@@ -75,7 +75,7 @@ static bool is_valid_device(const struct collecting *collecting, const struct mk
 	return false;
 }
 
-/* ---- what is not ----------------------------------------------------------------------------- */
+/* ---- stale attachments ----------------------------------------------------------------------- */
 
 static int collect_owner(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
@@ -108,7 +108,7 @@ static int collect_owners(struct collecting *collecting, const char *state_dir)
 	return ret < 0 ? ret : mk_ipam_each(ipam, collect_owner, collecting, collecting->err);
 }
 
-/* One that cannot be removed must not keep the others: all are tried, the first error counts. */
+/* Try to remove every owner, even if one fails. Returns the first error. */
 static int remove_owners(struct collecting *collecting)
 {
 	struct mk_error later;
@@ -151,7 +151,7 @@ static int remove_device(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
-/* Each part is done whatever became of the others; the first error counts. */
+/* Run each part, even if another fails. Returns the first error. */
 static int collect(struct collecting *collecting, struct mk_error *err)
 {
 	struct mk_cni_node *node = collecting->node;

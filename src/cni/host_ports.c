@@ -51,7 +51,7 @@ static int is_alive(void *ctx, const struct mk_host_port *to, struct mk_error *e
 	return mk_cni_host_port_is_alive(node->nl, ret < 0 ? NULL : &pod, to, err);
 }
 
-/* ---- claiming ---------------------------------------------------------------------------------- */
+/* ---- claiming -------------------------------------------------------------------------------- */
 
 struct naming {
 	struct mk_ip ip;
@@ -69,7 +69,7 @@ static int see_owner(void *ctx, const struct mk_ip *ip, const struct mk_ipam_own
 	return 0;
 }
 
-/* Whom the address belongs to, as far as the directory tells. */
+/* Name the owner of the address, if the directory knows it. */
 static void name_owner(const char *state_dir, const struct mk_addr *addr, char *text, size_t size)
 {
 	struct mk_error err;
@@ -81,7 +81,7 @@ static void name_owner(const char *state_dir, const struct mk_addr *addr, char *
 		snprintf(text, size, "another container");
 }
 
-/* The other pod may be about to go: a runtime that tries again is right. */
+/* Ask the runtime to try again: the other pod may be terminating. */
 static int is_taken(const struct mk_cni_node *node, const struct mk_cni_args *args,
 		    const struct mk_host_port_entry *holder, struct mk_cni_failure *failure)
 {
@@ -96,7 +96,7 @@ static int is_taken(const struct mk_cni_node *node, const struct mk_cni_args *ar
 			    mk_ip_format(&ip, ip_text));
 }
 
-/* ---- those of the container's other interfaces --------------------------------------------------- */
+/* ---- host ports of the container's other interfaces ------------------------------------------ */
 
 struct owning {
 	const struct mk_cni_args *args;
@@ -116,7 +116,7 @@ static int see_own(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	return 0;
 }
 
-/* 1 or 0, or an error. */
+/* Returns 1, 0 or an error. */
 static int leads_to_own(struct mk_cni_node *node, struct mk_host_ports *ports,
 			const struct mk_cni_args *args, const struct mk_host_port_key *key,
 			struct mk_error *err)
@@ -193,7 +193,7 @@ int mk_cni_port_mappings_claim(struct mk_cni_node *node, const struct mk_cni_arg
 	return ret < 0 ? mk_cni_fail(failure, MK_CNI_SETUP_FAILED, msg) : 0;
 }
 
-/* ---- removing ---------------------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 int mk_cni_port_mappings_remove(struct mk_cni_node *node, const struct mk_ip *ip, int ifindex,
 				struct mk_error *err)

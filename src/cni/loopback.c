@@ -64,7 +64,7 @@ static int check(const struct mk_cni_args *args, struct mk_nl *nl, struct mk_cni
 	return 0;
 }
 
-/* lo goes with its namespace, so that DEL has nothing to do, nor have GC and STATUS. */
+/* lo disappears with its namespace, so DEL, GC and STATUS have nothing to do. */
 int mk_cni_loopback(enum mk_cni_command command, const struct mk_cni_args *args,
 		    const struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {

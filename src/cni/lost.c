@@ -19,7 +19,7 @@ struct losing {
 	int count;
 };
 
-/* 1, 0 or an error. */
+/* Returns 1, 0 or an error. */
 static int has_no_device(const struct losing *losing, const struct mk_pod *entry)
 {
 	struct mk_link link;
@@ -39,7 +39,7 @@ static int some_lost(const struct losing *losing)
 	return ret;
 }
 
-/* One without its namespace is no pod any more, and for the reaper. */
+/* A pod without its namespace is left to the reaper. */
 static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct losing *losing = ctx;
@@ -58,7 +58,7 @@ static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *ow
 	return 0;
 }
 
-/* With the datapath's lock held exclusively no ADD or DEL is under way. */
+/* The exclusive datapath lock guarantees that no ADD or DEL is running. */
 static int see_all(struct losing *losing, const char *state_dir)
 {
 	cleanup_close int lock_fd =

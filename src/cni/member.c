@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* The first character of @text, an ASCII letter in lower case; *@length is its size in bytes. */
+/* Return the first character of @text, an ASCII letter in lower case; *@length is its
+ * size in bytes. */
 static char fold(const char *text, size_t *length)
 {
 	static const char kelvin_sign[] = "\u212a", long_s[] = "\u017f";

@@ -20,7 +20,7 @@ static struct mk_nl_route via_gateway(const struct mk_cni_conf *conf, int ifinde
 }
 
 #define POD_TABLES \
-	0x6d6b0000 /* and the interface's number: away from the numbers that people choose */
+	0x6d6b0000 /* plus the interface's index; far from the numbers that people choose */
 
 uint32_t mk_cni_pod_table(int ifindex)
 {
@@ -63,7 +63,7 @@ void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex, uint32_t tab
 		(struct mk_nl_route){ .dst = gateway, .ifindex = ifindex, .protocol = MK_RTPROT };
 	routes[1] = via_gateway(conf, ifindex, &all_pods);
 	routes[1].mtu_bytes = conf->mtu_bytes;
-	routes[2] = via_gateway(conf, ifindex, &node_pods); /* over it, where one node has all */
+	routes[2] = via_gateway(conf, ifindex, &node_pods); /* replaces [1] if dst is the same */
 	routes[3] = via_gateway(conf, ifindex, &virtual_pod);
 	routes[3].mtu_bytes = mk_cni_underlay_mtu(conf);
 	routes[4] = via_gateway(conf, ifindex, &all);

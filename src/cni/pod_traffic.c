@@ -14,7 +14,7 @@ static int open_table(const char *bpf_dir, struct mk_table *table, struct mk_err
 			     sizeof(struct mk_pod_traffic), err);
 }
 
-/* Where there is no place to count, nothing is counted: the device goes all the same. */
+/* Save the device's counts. Errors are ignored: the device is removed anyway. */
 static void keep(struct mk_nl *nl, const char *bpf_dir, int ifindex)
 {
 	struct mk_link_traffic seen;

@@ -19,8 +19,8 @@ static int invalid(size_t index, json_object *item, const char *expected,
 			    json_object_to_json_string_ext(item, JSON_C_TO_STRING_PLAIN), expected);
 }
 
-/* Does @item have any member that a port mapping may have? One without is of a runtime that names
- * them otherwise: passed over, its port would be closed and no message would say why. */
+/* Does @item have any member that a port mapping may have? An item without one comes from a runtime
+ * with other names. Skipping it would close its port without any message. */
 static bool has_known_member(json_object *item)
 {
 	static const char *const known[] = { "hostPort", "containerPort", "protocol", "hostIP" };
@@ -33,7 +33,7 @@ static bool has_known_member(json_object *item)
 	return false;
 }
 
-/* A port from 0 to 65535; not there, or null: 0. Anything else: -1. */
+/* Return a port from 0 to 65535, 0 if the member is missing or null, -1 for anything else. */
 static int read_port(json_object *item, const char *key)
 {
 	json_object *value;
@@ -47,7 +47,7 @@ static int read_port(json_object *item, const char *key)
 	return number >= 0 && number <= UINT16_MAX ? (int)number : -1;
 }
 
-/* A member that is not there or "" has the value that is first. */
+/* A member that is missing or "" has the value @first. */
 static const char *read_word(json_object *item, const char *key, const char *first)
 {
 	json_object *value;
@@ -75,7 +75,7 @@ static int find_proto(const char *name, uint8_t *proto)
 	return -1;
 }
 
-/* Returns 1 with *@entry, 0 for one that is passed over, or -1. */
+/* Returns 1 with *@entry, 0 if the item is skipped, or -1. */
 static int read_item(json_object *item, size_t index, struct mk_host_port_entry *entry,
 		     struct mk_cni_failure *failure)
 {
@@ -109,7 +109,8 @@ static int read_item(json_object *item, size_t index, struct mk_host_port_entry 
 	return 1;
 }
 
-/* Enter *@entry into the list. The same said twice is said once; two containers' is a mistake. */
+/* Append *@entry to the list. Skip a duplicate; a host port with two container
+ * ports is an error. */
 static int append(struct mk_cni_port_mappings *mappings, json_object *item, size_t index,
 		  const struct mk_host_port_entry *entry, struct mk_cni_failure *failure)
 {
@@ -168,7 +169,7 @@ int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings, const struc
 	return -1;
 }
 
-/* ---- as text ------------------------------------------------------------------------------------ */
+/* ---- as text --------------------------------------------------------------------------------- */
 
 char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings)
 {
@@ -176,7 +177,7 @@ char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings)
 	size_t size;
 	FILE *out;
 
-	if (!mappings->count) /* as of most pods */
+	if (!mappings->count) /* the usual case */
 		return strdup("");
 	out = open_memstream(&text, &size);
 	if (!out)
@@ -216,7 +217,7 @@ int mk_cni_port_mappings_parse(struct mk_cni_port_mappings *mappings, const char
 	char *rest = NULL;
 
 	*mappings = (struct mk_cni_port_mappings){ 0 };
-	if (copy) /* a word has two characters at the least, its blank too */
+	if (copy) /* a word has at least two characters with its blank */
 		mappings->list = calloc(strlen(text) / 2 + 1, sizeof(*mappings->list));
 	if (!mappings->list)
 		return mk_error_errno(err, ENOMEM, "cannot read host ports");

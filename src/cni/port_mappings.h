@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cni/port_mappings.h - the capability portMappings: ports of the node that the runtime wants to
- * lead to the pod. */
+/* src/cni/port_mappings.h - the capability portMappings: ports of the node that lead to the pod. */
 #ifndef MK_CNI_PORT_MAPPINGS_H
 #define MK_CNI_PORT_MAPPINGS_H
 
@@ -8,54 +7,54 @@
 #include "cni/endpoint.h"
 #include "datapath/host_ports.h"
 
-/* What each leads to lacks the pod's address and device: ADD knows them last. */
+/* Each `to` has a port, but no address and device yet: ADD learns them last. */
 struct mk_cni_port_mappings {
 	struct mk_host_port_entry *list;
 	size_t count;
 };
 
-/* Decode runtimeConfig.portMappings; none is none. Entries with hostPort 0 are passed over, those
- * with an IPv6 hostIP too, which is logged. Pure. */
+/* Decode runtimeConfig.portMappings; a missing list is empty. Skips entries with hostPort 0, and
+ * those with an IPv6 hostIP, which it logs. Pure. */
 mk_must_check int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings,
 					    const struct mk_cni_conf *conf,
 					    struct mk_cni_failure *failure);
 void mk_cni_port_mappings_release(struct mk_cni_port_mappings *mappings);
 #define cleanup_port_mappings __attribute__((cleanup(mk_cni_port_mappings_release)))
 
-/* As text, for the pod's address file: "0.0.0.0:8080/tcp=80 ..", "" for none; the caller frees it. NULL: no
- * memory. */
+/* Format as text for the pod's address file: "0.0.0.0:8080/tcp=80 ..", or "" if there are none. The
+ * caller frees it. NULL: out of memory. */
 char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings);
-/* ... and back. -EINVAL: that is none. */
+/* Parse that text. -EINVAL: invalid text. */
 mk_must_check int mk_cni_port_mappings_parse(struct mk_cni_port_mappings *mappings,
 					     const char *text, struct mk_error *err);
 
-/* Take those out that lead to another interface of the same container already: a runtime that gives
- * a container two interfaces sends its mappings with both (podman), and the first keeps them. */
+/* Drop the mappings that already lead to another interface of the same container. A runtime that
+ * gives a container two interfaces sends its mappings with both (podman); the first keeps them. */
 mk_must_check int mk_cni_port_mappings_leave_own(struct mk_cni_node *node,
 						 const struct mk_cni_args *args,
 						 struct mk_cni_port_mappings *mappings,
 						 struct mk_error *err);
-/* Let them lead to the pod @ip whose veth's host end is @ifindex. Fails if another pod that is alive
+/* Map the ports to the pod @ip whose veth's host end is @ifindex. Fails if another live pod
  * has one of them. */
 mk_must_check int mk_cni_port_mappings_claim(struct mk_cni_node *node,
 					     const struct mk_cni_args *args,
 					     struct mk_cni_port_mappings *mappings,
 					     const struct mk_ip *ip, int ifindex,
 					     struct mk_cni_failure *failure);
-/* Remove those that lead to the pod @ip (NULL: not known) or its device @ifindex (0: not known). */
+/* Remove the host ports of the pod @ip (NULL: unknown) or of its device @ifindex (0: unknown). */
 mk_must_check int mk_cni_port_mappings_remove(struct mk_cni_node *node, const struct mk_ip *ip,
 					      int ifindex, struct mk_error *err);
-/* Remove those whose pod is gone. */
+/* Remove host ports whose pod is gone. */
 mk_must_check int mk_cni_port_mappings_sweep(struct mk_cni_node *node, struct mk_error *err);
 
-/* Is the pod there that an entry leads to? 1, 0 or an error. Its device has to be, and @pod, what map pods has of
- * the address, to say so too; NULL: nothing, which somebody removed, as DEL removes host ports before the
- * device, and what is in the map later. */
+/* Does the pod that @to leads to exist? Returns 1, 0 or an error. Its device must exist, and @pod,
+ * the address's entry in map pods, must name that device. If @pod is NULL, the map has no entry,
+ * and the device is sufficient. DEL is not the cause, because it removes host ports first. */
 mk_must_check int mk_cni_host_port_is_alive(struct mk_nl *nl, const struct mk_pod *pod,
 					    const struct mk_host_port *to, struct mk_error *err);
 
-/* Open the table once per node. Returns 1, or 0 with none there: the datapath is not loaded, or by a
- * version without it. */
+/* Open the table, once per @node. Returns 1, or 0 if there is no table: the datapath is not loaded,
+ * or it was loaded by an older version. */
 mk_must_check int mk_cni_host_ports(struct mk_cni_node *node, struct mk_host_ports **ports,
 				    struct mk_error *err);
 

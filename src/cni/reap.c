@@ -18,13 +18,13 @@ struct reaping {
 	const char *veth_prefix;
 	struct mk_error *err;
 	int released;
-	bool owned; /* all addresses were seen, and each has an owner */
+	bool owned; /* all addresses were visited, and each has an owner */
 };
 
-/* ---- owners that are gone ---------------------------------------------------------------------- */
+/* ---- owners that are gone -------------------------------------------------------------------- */
 
-/* Would we see @path if it were there? Not if the directory that holds it is not in this mount
- * namespace. In /proc the directory goes together with the process. */
+/* Would this process see @path if it existed? Not if its directory is missing from this mount
+ * namespace. In /proc the directory disappears together with the process. */
 static bool would_be_visible(const char *path)
 {
 	char dir[PATH_MAX];
@@ -68,9 +68,9 @@ static int reap_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_ow
 	return mk_ipam_release_ip(reaping->ipam, ip, reaping->err);
 }
 
-/* With the datapath's lock held exclusively no ADD is under way, and a complete endpoint has its
- * veth as long as its namespace lives: so no device means no pod. Where the lock is not free pods
- * are starting; the agent's loop does not wait for them, its next turn comes. */
+/* The exclusive datapath lock guarantees that no ADD is running. A complete endpoint has its veth
+ * as long as its namespace exists, so no device means no pod. If the lock is taken, pods are
+ * starting. The agent's loop does not wait for them, but tries again in its next round. */
 static int reap_owners(struct reaping *reaping, const char *state_dir)
 {
 	cleanup_close int lock_fd =
@@ -87,7 +87,7 @@ static int reap_owners(struct reaping *reaping, const char *state_dir)
 	return mk_ipam_each(ipam, reap_visit, reaping, reaping->err);
 }
 
-/* ---- what has lost its owner --------------------------------------------------------------------- */
+/* ---- addresses without an owner -------------------------------------------------------------- */
 
 struct sweeping {
 	struct mk_cni_node *node;
@@ -130,8 +130,8 @@ static int sweep_entry(void *ctx, const struct mk_ip *ip, const struct mk_pod *p
 	return mk_pods_delete(sweeping->node->pods, ip, sweeping->err);
 }
 
-/* Under the directory's lock: an address that is free now gets no entry meanwhile. @owned: of no address
- * is the owner unknown, so their files need not be read. */
+/* The directory's lock keeps a free address from getting an entry meanwhile. @owned: every address
+ * has a known owner, so the files need not be read. */
 static int sweep_addresses(struct mk_cni_node *node, bool owned, struct mk_error *err)
 {
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(node->state_dir, err);

@@ -33,7 +33,7 @@ int mk_cni_version_parse(const char *name, enum mk_cni_version *version)
 
 int mk_cni_fail(struct mk_cni_failure *failure, enum mk_cni_code code, const char *msg)
 {
-	/* a lock that was held for too long (base/lock.h) */
+	/* a lock was held for too long (base/lock.h) */
 	if (failure->cause.code == ETIMEDOUT && code != MK_CNI_NOT_AVAILABLE)
 		code = MK_CNI_TRY_AGAIN;
 	failure->code = code;
@@ -53,7 +53,7 @@ int mk_cni_failf(struct mk_cni_failure *failure, enum mk_cni_code code, const ch
 	return mk_cni_fail(failure, code, msg);
 }
 
-/* ---- JSON. json-c's calls fail only for want of memory; @ok remembers that one did ------------- */
+/* ---- JSON: only lack of memory makes json-c's calls fail; @ok records it --------------------- */
 
 static void add(json_object *object, const char *key, json_object *value, bool *ok)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cni/reply.h - what the plugin says on standard output: results in the version asked for,
- * and the spec's error object. */
+/* src/cni/reply.h - the plugin's output on standard output: results in the requested version, and
+ * the spec's error object. */
 #ifndef MK_CNI_REPLY_H
 #define MK_CNI_REPLY_H
 
@@ -18,10 +18,10 @@ enum mk_cni_version {
 };
 
 const char *mk_cni_version_name(enum mk_cni_version version);
-/* -EINVAL: not one of ours. */
+/* -EINVAL: an unsupported version. */
 mk_must_check int mk_cni_version_parse(const char *name, enum mk_cni_version *version);
 
-/* Codes of the spec's section "Error"; from 100 on the plugin's own. */
+/* Codes of the spec's section "Error"; codes from 100 on are the plugin's own. */
 enum mk_cni_code {
 	MK_CNI_INCOMPATIBLE_VERSION = 1,
 	MK_CNI_UNSUPPORTED_FIELD = 2,
@@ -44,9 +44,9 @@ struct mk_cni_failure {
 	struct mk_error cause;
 };
 
-/* Set code and message; the cause is there already. Returns -1. */
+/* Set code and message; the caller has set the cause. Returns -1. */
 int mk_cni_fail(struct mk_cni_failure *failure, enum mk_cni_code code, const char *msg);
-/* The same with a cause. */
+/* Set code, message and cause. Returns -1. */
 int mk_cni_failf(struct mk_cni_failure *failure, enum mk_cni_code code, const char *msg,
 		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
@@ -58,18 +58,18 @@ struct mk_cni_result {
 	struct mk_ip ip, gateway;
 	uint32_t device_mtu_bytes, default_route_mtu_bytes;
 	json_object *dns; /* passed through; NULL: none */
-	bool is_further; /* its routes are for its own address alone: no default route */
+	bool is_further; /* its routes apply only to its own address: no default route */
 };
 
-/* A new JSON object, the caller's to json_object_put(). NULL: out of memory. */
+/* Return a new JSON object; the caller releases it (json_object_put()). NULL: out of memory. */
 json_object *mk_cni_result_json(const struct mk_cni_result *result);
-/* Of the plugin `loopback`, for the namespace @netns. */
+/* Return the result of the plugin `loopback` for the namespace @netns. */
 json_object *mk_cni_loopback_json(enum mk_cni_version version, const char *netns,
 				  uint32_t mtu_bytes);
 json_object *mk_cni_failure_json(const struct mk_cni_failure *failure, const char *version);
 json_object *mk_cni_versions_json(const char *version);
 
-/* Print @json as one line; consumes it. NULL counts as out of memory. */
+/* Print @json as one line and release it. NULL counts as out of memory. */
 mk_must_check int mk_cni_print(json_object *json, struct mk_error *err);
 
 #endif

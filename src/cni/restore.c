@@ -37,7 +37,7 @@ static int compare_address(const void *addr, const void *pod)
 	return memcmp(addr, &((const struct mk_pod *)pod)->addr, sizeof(struct mk_addr));
 }
 
-/* @pods by address. */
+/* @pods is sorted by address. */
 static bool is_among(const struct mk_pod *pods, size_t count, const struct mk_ip *ip)
 {
 	const struct mk_addr key = mk_ip_to_addr(ip);
@@ -45,7 +45,7 @@ static bool is_among(const struct mk_pod *pods, size_t count, const struct mk_ip
 	return count && bsearch(&key, pods, count, sizeof(*pods), compare_address);
 }
 
-/* The names of the directory's files are the addresses. */
+/* The directory's files are named after the addresses. */
 static bool some_missing(const struct restoring *restoring, const char *state_dir)
 {
 	cleanup_free struct mk_pod *pods = NULL;
@@ -57,7 +57,7 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 	size_t count;
 
 	if (mk_pod_table_read(&restoring->pods, &pods, &count, NULL) < 0)
-		return true; /* whoever looks closer tells why */
+		return true; /* the closer look reports the error */
 	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
 		dir = opendir(path);
 	while (dir && !missing && (entry = readdir(dir)))
@@ -67,7 +67,7 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 	return missing;
 }
 
-/* Returns 1, 0 where the slot is another pod's, which keeps nobody else from getting his back, or an error. */
+/* Returns 1, 0 if another pod has the slot, or an error. 0 lets the other pods be restored. */
 static int put_back(struct restoring *restoring, const struct mk_pod *pod)
 {
 	struct mk_error why = { 0 };
@@ -107,7 +107,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	return 0;
 }
 
-/* With the datapath's lock held exclusively no ADD or DEL is under way. */
+/* The exclusive datapath lock guarantees that no ADD or DEL is running. */
 static int restore_all(struct restoring *restoring, const char *state_dir, bool *in_vain)
 {
 	cleanup_close int lock_fd =

@@ -20,7 +20,8 @@ struct restoring {
 	int restored; /* entries */
 };
 
-/* The number of the pod's device if both that and the pod's entry are there; else 0, or an error. */
+/* Return the index of the pod's device if the device and the pod's entry exist; else
+ * 0, or an error. */
 static int device_of(const struct restoring *restoring, const struct mk_addr *addr,
 		     struct mk_error *err)
 {
@@ -57,7 +58,8 @@ static void say_taken(const struct mk_host_port_key *key, const struct mk_host_p
 		     mk_host_port_format(key, port), owner->container_id, mk_ip_format(&ip, text));
 }
 
-/* Only those that are missing are left in @mappings. One that another pod has taken meanwhile is that pod's. */
+/* Leave only the missing entries in @mappings. A port that another pod has taken meanwhile stays
+ * with that pod. */
 static int leave_missing(const struct restoring *restoring, struct mk_cni_port_mappings *mappings,
 			 const struct mk_ip *ip, int ifindex, const struct mk_ipam_owner *owner,
 			 struct mk_error *err)
@@ -101,7 +103,7 @@ static int put_back(struct restoring *restoring, const struct mk_cni_port_mappin
 	return 0;
 }
 
-/* A pod without a device is for others to see to. */
+/* Skip a pod without an entry or a device: restore.c, reap.c and lost.c handle those. */
 static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct restoring *restoring = ctx;
@@ -120,7 +122,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	return ret < 0 || !mappings.count ? ret : put_back(restoring, &mappings, ip, owner);
 }
 
-/* The last step tells the programs, whatever they were told before. */
+/* The last step tells the programs whether there are entries, whatever they were told before. */
 static int restore_locked(struct restoring *restoring, const char *state_dir, const char *bpf_dir)
 {
 	const struct mk_host_port_judge judge = { .is_alive = is_alive, .ctx = restoring };
@@ -141,8 +143,8 @@ static int restore_locked(struct restoring *restoring, const char *state_dir, co
 	return ret < 0 ? ret : restoring->restored;
 }
 
-/* With the datapath's lock held exclusively no ADD or DEL is under way. Returns 0 with *@known as it was
- * where one is: the next look comes. */
+/* The exclusive datapath lock guarantees that no ADD or DEL is running. If one is, return 0 and
+ * leave *@known unchanged: the next check follows. */
 static int restore_all(struct restoring *restoring, const char *state_dir, const char *bpf_dir,
 		       size_t *known)
 {
