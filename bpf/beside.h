@@ -15,7 +15,7 @@
 #ifndef MK_BPF_BESIDE_H
 #define MK_BPF_BESIDE_H
 
-#include "session.h"
+#include "open.h"
 
 /* Has the namespace @netns a socket (TIME-WAIT too) that takes what shows @tuple? (bpf-helpers(7): a number as
  * in IFLA_LINK_NETNSID, or BPF_F_CURRENT_NETNS.) */

@@ -3,7 +3,7 @@
 #ifndef MK_BPF_HOST_PORT_H
 #define MK_BPF_HOST_PORT_H
 
-#include "session.h"
+#include "open.h"
 
 static __always_inline int host_ports_in_use(void)
 {

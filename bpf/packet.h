@@ -132,6 +132,26 @@ static __always_inline int packet_pull(struct __sk_buff *skb, __u32 size)
 	return skb->len < size || bpf_skb_pull_data(skb, size) ? -1 : 0;
 }
 
+static __always_inline int tuple_eq(const struct mk_tuple *a, const struct mk_tuple *b)
+{
+	return mk_addr_eq(&a->saddr, &b->saddr) && mk_addr_eq(&a->daddr, &b->daddr) &&
+	       a->sport == b->sport && a->dport == b->dport && a->proto == b->proto;
+}
+
+static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
+{
+	__u32 hash = tuple->saddr.word[0] * 0x9e3779b1;
+
+	hash ^= tuple->daddr.word[0] * 0x85ebca6b;
+	hash ^= (((__u32)tuple->sport << 16) | tuple->dport) * 0xc2b2ae35;
+	hash ^= tuple->proto;
+	hash ^= hash >> 15; /* finalizer of MurmurHash3 (public domain) */
+	hash *= 0x85ebca6b;
+	hash ^= hash >> 13;
+	hash *= 0xc2b2ae35;
+	return hash ^ (hash >> 16);
+}
+
 static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_tuple *in)
 {
 	out->saddr = in->daddr;

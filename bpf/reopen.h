@@ -9,7 +9,7 @@
 #ifndef MK_BPF_REOPEN_H
 #define MK_BPF_REOPEN_H
 
-#include "session.h"
+#include "open.h"
 
 /* Are @session and @peer, which are over, what @request would enter for @pkt? */
 static __always_inline int reopen_fits(const struct packet *pkt, const struct mk_session *session,

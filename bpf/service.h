@@ -4,7 +4,7 @@
 #define MK_BPF_SERVICE_H
 
 #include "chain.h"
-#include "session.h"
+#include "open.h"
 
 /* Of the loopback addresses, whose every one is the host's, map `services` has 127.0.0.1. */
 static __always_inline struct mk_service *service_find(const struct mk_tuple *tuple,

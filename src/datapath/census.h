@@ -46,7 +46,7 @@ struct mk_nat_census {
 	uint16_t used[MK_CENSUS_COUNTERS]; /* no range has more ports */
 };
 
-/* Of TCP: is its handshake not done, in whatever table it is? bpf/session.h: session_is_half_open(). */
+/* Of TCP: is its handshake not done, in whatever table it is? bpf/pair.h: session_is_half_open(). */
 static inline bool mk_session_is_half_open(const struct mk_session *session)
 {
 	return session->to.proto == IPPROTO_TCP && !(session->flags & MK_SESSION_OPEN);

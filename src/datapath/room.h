@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/room.h - how many half-open TCP sessions may stand among the established ones (map
- * sessions_room, bpf/session.h: session_room()). One that is there from its SYN on need not be moved
+ * sessions_room, bpf/pair.h: session_room()). One that is there from its SYN on need not be moved
  * when its handshake is done, which is a fifth of what a short connection costs the programs. It is never evicted
  * either, so there is room for few: a flood of SYNs that has used it up is left to the tables that
  * evict. Programs take and give back; after each pass of the sweep the agent says anew what there is. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where new sessions are. Half-open TCP sessions stand among the established ones from their first packet on,
- * as long as there is room for them there (bpf/session.h: session_room()); the others where the oldest make
+ * as long as there is room for them there (bpf/pair.h: session_room()); the others where the oldest make
  * room (bpf/order.h). */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
