@@ -6,7 +6,7 @@
 
 #define RETRY_AFTER_MAX_S 600
 
-/* Evenly 0..@most. */
+/* Map @random evenly to 0..@most. */
 static uint64_t scale(uint64_t random, uint64_t most)
 {
 	return (uint64_t)(((unsigned __int128)random * (most + 1)) >> 64);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/backoff.h - how long to wait before asking again. Thousands of nodes see one API server
- * go: what they wait has to differ, or they come back as one. */
+/* src/kube/backoff.h - how long to wait before asking again. Thousands of nodes lose one API server
+ * at once: their waits must differ, or they come back as one. */
 #ifndef MK_KUBE_BACKOFF_H
 #define MK_KUBE_BACKOFF_H
 
@@ -12,21 +12,22 @@ struct mk_backoff {
 	uint64_t next_ms; /* 0: start from min_ms */
 };
 
-/* Doubles up to max_ms; the wait is between half of that and all of it, as @random says (any value
- * of 64 bits, evenly spread). A server that says @retry_after_s (0: nothing) is waited for at least
- * so long, with up to a fifth on top; at most ten minutes, because it may be a mistake. */
+/* Return the next wait. Its upper bound doubles up to max_ms; @random (64 evenly spread bits)
+ * chooses between half of the bound and all of it. If the server asks for @retry_after_s (0:
+ * nothing), wait at least that long, plus up to a fifth. The limit is ten minutes, because the
+ * server's value may be a mistake. */
 uint64_t mk_backoff_next(struct mk_backoff *backoff, uint64_t retry_after_s, uint64_t random);
 
-/* Has there been a failure since it worked? */
+/* Has there been a failure since the last success? */
 static inline bool mk_backoff_waits(const struct mk_backoff *backoff)
 {
 	return backoff->next_ms != 0;
 }
 
-/* It worked. */
+/* A success: start again from min_ms. */
 void mk_backoff_reset(struct mk_backoff *backoff);
 
-/* 64 random bits. */
+/* Return 64 random bits. */
 uint64_t mk_backoff_random(void);
 
 #endif

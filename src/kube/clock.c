@@ -15,7 +15,7 @@
 #include "base/time.h"
 
 #define NS_PER_MS     1000000LL
-#define LONGEST_MS    5000 /* of an answer; a longer one says too little */
+#define LONGEST_MS    5000 /* a slower answer is too imprecise */
 #define MAX_BYTES     4096
 #define DATE_STRLEN   64
 #define BOOT_ID_BYTES 40
@@ -32,9 +32,9 @@ struct mk_own_clock mk_own_clock_now(void)
 	};
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
-/* The value of header Date, in @text of DATE_STRLEN bytes. */
+/* Copy the value of header Date into @text (DATE_STRLEN bytes). false: @line has none. */
 static bool take_date(const char *line, size_t size, char *text)
 {
 	static const char name[] = "date:";
@@ -53,7 +53,7 @@ static bool take_date(const char *line, size_t size, char *text)
 	return true;
 }
 
-/* Whole seconds, the rest left out, at some moment between request and answer. */
+/* The Date has whole seconds, rounded down, of some moment between request and answer. */
 bool mk_api_clock_see(struct mk_api_clock *clock, const char *line, size_t size, uint64_t took_ms,
 		      const struct mk_own_clock *now)
 {
@@ -87,7 +87,7 @@ bool mk_api_clock_is_off(const struct mk_api_clock *clock, const struct mk_own_c
 	return ahead_ms > MK_API_CLOCK_LIMIT_MS || ahead_ms < -MK_API_CLOCK_LIMIT_MS;
 }
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static int clock_path(const char *state_dir, char *path, struct mk_error *err)
 {

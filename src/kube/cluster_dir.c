@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two inotify watches tell what cluster_files.c has to read again: on the directory, and on its
- * parent, where another directory or a symbolic link may take the name over. While the directory
- * is gone a timer looks for it, because its parent may be gone as well. */
+/* Two inotify watches show what cluster_files.c must read again. One is on the directory, the other
+ * on its parent, where another directory or a symbolic link may take its name. While the directory
+ * is gone, a timer looks for it, because its parent may be gone too. */
 #include "kube/cluster_dir.h"
 
 #include <libgen.h>
@@ -20,7 +20,7 @@
 #define RETRY_MS     50
 #define RETRY_MAX_MS 2000
 
-/* IN_CREATE alone is a link: a file that is being written says IN_CLOSE_WRITE in the end. */
+/* IN_CREATE matters only for links: the writing of a file ends with IN_CLOSE_WRITE. */
 #define DIR_EVENTS                                                                               \
 	(IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | \
 	 IN_MOVE_SELF)
@@ -39,7 +39,7 @@ struct mk_cluster_dir {
 	char path[PATH_MAX], parent[PATH_MAX], name[NAME_MAX + 1];
 };
 
-/* ---- watches ------------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
 static int watch(struct mk_cluster_dir *dir, struct mk_error *err)
 {
@@ -53,7 +53,8 @@ static int watch(struct mk_cluster_dir *dir, struct mk_error *err)
 	if (dir->watch < 0)
 		return mk_error_errno(err, errno, "cannot follow the cluster directory '%s'",
 				      dir->path);
-	/* Without the parent a replaced link is missed, no more. Of `.` the two are one watch. */
+	/* Without the parent's watch, only a replaced link is missed. For `.` both
+	 * watches are the same. */
 	dir->parent_watch = inotify_add_watch(dir->inotify_fd, dir->parent,
 					      PARENT_EVENTS | IN_ONLYDIR | IN_MASK_ADD);
 	return 0;
@@ -62,7 +63,8 @@ static int watch(struct mk_cluster_dir *dir, struct mk_error *err)
 static void lose(struct mk_cluster_dir *dir);
 static void on_timer(uv_timer_t *timer);
 
-/* At once, then with growing pauses. A new entry of the parent directory is noticed at once. */
+/* Retry at once, then with growing pauses. A new entry of the parent directory causes a
+ * retry at once. */
 static void retry(struct mk_cluster_dir *dir)
 {
 	uv_timer_start(&dir->timer, on_timer, dir->retry_ms, 0);
@@ -111,7 +113,7 @@ static void on_timer(uv_timer_t *timer)
 		tell_listed(dir);
 }
 
-/* Not one file was deleted, as far as anybody can tell: the model stays. */
+/* Keep the model: nothing shows that the files were deleted. */
 static void lose(struct mk_cluster_dir *dir)
 {
 	if (dir->watch >= 0)
@@ -124,9 +126,9 @@ static void lose(struct mk_cluster_dir *dir)
 	retry(dir);
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
-/* Is the new name a link? What is being written will say so when it is closed. */
+/* Is the new name a link? Any other file is reported again when its writer closes it. */
 static bool is_link(const struct mk_cluster_dir *dir, const char *name)
 {
 	char path[2 * PATH_MAX];
@@ -146,7 +148,7 @@ static void on_dir_event(struct mk_cluster_dir *dir, const struct inotify_event 
 	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
 		batch->lost = true;
 	} else if (event->len > 0 && strncmp(event->name, "..", 2) == 0) {
-		/* a volume of Kubernetes: its files are links through `..data`, which was switched */
+		/* a Kubernetes volume: its files are links through `..data`, which was switched */
 		batch->all = true;
 	} else if (event->len > 0 && (!(event->mask & IN_CREATE) || is_link(dir, event->name))) {
 		mk_cluster_files_mark(dir->files, event->name);
@@ -168,7 +170,7 @@ static void on_event(struct mk_cluster_dir *dir, const struct inotify_event *eve
 	}
 }
 
-/* All events that are there. What came together is applied together. */
+/* Read all pending events, so that changes that came together are applied together. */
 static void read_events(struct mk_cluster_dir *dir, struct batch *batch)
 {
 	char buf[16 * 1024] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -202,7 +204,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 		tell_listed(dir);
 }
 
-/* ---- start, stop -------------------------------------------------------------------------------- */
+/* ---- start, stop ----------------------------------------------------------------------------- */
 
 static void free_dir(struct mk_cluster_dir *dir)
 {
@@ -218,7 +220,7 @@ static void cleanup_free_dir(struct mk_cluster_dir **dir)
 		free_dir(*dir);
 }
 
-/* "a/b/" -> "a" and "b". Of "." and "/" the parent says nothing that could matter. */
+/* "a/b/" -> "a" and "b". For "." and "/" the parent's events do not matter. */
 static int set_path(struct mk_cluster_dir *dir, const char *path, struct mk_error *err)
 {
 	char copy[PATH_MAX];

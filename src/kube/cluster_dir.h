@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/cluster_dir.h - Kubernetes objects as files: a directory of *.yaml, *.yml and *.json,
- * followed with inotify, into the model. No API server needed.
+/* src/kube/cluster_dir.h - Kubernetes objects from files: follow a directory of *.yaml, *.yml and
+ * *.json with inotify, and fill the model. No API server is needed.
  *
- * A file holds any number of objects; `kind: List` is taken apart. What changed in a file is
- * applied, and nothing else. A file that cannot be read or parsed is named in the log with line
- * and reason, and its objects stay as they were; so does an object that makes no sense, while the
- * rest of its file applies. An object in two files: the file whose name sorts first has it, and
- * the log names both. Files should be replaced by rename or written in one go: what is in them
- * when the writer closes them counts. */
+ * A file holds any number of objects; a `kind: List` is split into its items. Only the changes
+ * of a file are applied. If a file cannot be read or parsed, the log gives line and reason, and
+ * its objects stay unchanged. An invalid object also stays unchanged, while the rest of its file
+ * is applied. If two files have the same object, the file whose name sorts first wins, and the
+ * log names both.
+ *
+ * Replace files by rename, or write them in one go: their content counts when the
+ * writer closes them. */
 #ifndef MK_KUBE_CLUSTER_DIR_H
 #define MK_KUBE_CLUSTER_DIR_H
 
@@ -19,20 +21,20 @@
 
 struct mk_cluster_dir;
 
-/* Called from the loop: once when all files have been read for the first time, @complete telling
- * whether every one of them and every object made sense; if not, once more with @complete true
- * when all do. Before that, what the model lacks may still exist: remove nothing. */
+/* Called from the loop, once after all files have been read for the first time. @complete says
+ * whether all files and objects were valid. If not, it is called once more when all are, with
+ * @complete true. Until then remove nothing: what the model lacks may still exist. */
 typedef void mk_listed_fn(void *ctx, bool complete);
 
-/* Watch @path, fill @model (which is filled when this returns) and keep it equal to the files. A
- * directory that vanishes later leaves the model as it is, until it is there again. */
+/* Watch @path and keep @model equal to the files; @model is filled when this returns. If the
+ * directory vanishes later, the model stays unchanged until it is back. */
 mk_must_check struct mk_cluster_dir *mk_cluster_dir_start(uv_loop_t *loop, const char *path,
 							  struct mk_model *model,
 							  mk_listed_fn *listed, void *ctx,
 							  struct mk_error *err);
 
-/* No callback comes after this. The memory goes once the loop has run its close callbacks. @dir
- * may be NULL. */
+/* Stop; no callback follows. The memory is freed after the loop has run its close callbacks.
+ * @dir may be NULL. */
 void mk_cluster_dir_stop(struct mk_cluster_dir *dir);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A claim is a file saying an object. The first claim of an object, by file name, is what the model
- * holds. Trees are not kept: when the first claim goes, the file of the next one is read again. */
+/* A claim says that a file has an object. The model holds the object of the first claim by
+ * file name. Trees are not kept: if the first claim is removed, the file of the next claim
+ * is read again. */
 #include "kube/cluster_files.h"
 
 #include <dirent.h>
@@ -24,22 +25,22 @@ struct claim {
 	struct object *object;
 	struct file *file;
 	unsigned seen_in; /* serial of the sync that read it last */
-	struct claim *prev, *next; /* of the object, by file name */
-	struct claim *file_prev, *file_next; /* of the file */
+	struct claim *prev, *next; /* claims of the object, by file name */
+	struct claim *file_prev, *file_next; /* claims of the file */
 };
 
 struct object {
 	UT_hash_handle hh;
 	struct claim *claims;
 	enum mk_kind kind;
-	const char *namespace_, *name; /* behind the key */
+	const char *namespace_, *name; /* stored after the key */
 	char key[]; /* "kind/namespace/name" */
 };
 
 enum outcome {
 	UNTOUCHED,
-	APPLIED, /* what it does not say any more goes */
-	KEPT, /* it cannot be read as a whole: nothing goes */
+	APPLIED, /* objects that it no longer has are removed */
+	KEPT, /* partly unreadable: no object is removed */
 	VANISHED,
 };
 
@@ -47,7 +48,7 @@ struct file {
 	UT_hash_handle hh;
 	struct claim *claims;
 	bool marked, sound;
-	enum outcome outcome; /* of the running sync */
+	enum outcome outcome; /* of the current sync */
 	char name[];
 };
 
@@ -80,7 +81,7 @@ bool mk_cluster_files_complete(const struct mk_cluster_files *files)
 	return true;
 }
 
-/* ---- marks ------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *name, const char *ending)
 {
@@ -89,7 +90,7 @@ static bool ends_with(const char *name, const char *ending)
 	return length > ending_length && strcmp(name + length - ending_length, ending) == 0;
 }
 
-/* A leading dot: editors' swap files, temporary files before their rename. */
+/* Names with a leading dot are editors' swap files, or temporary files before their rename. */
 static bool is_ours(const char *name)
 {
 	return name[0] != '.' &&
@@ -132,7 +133,7 @@ int mk_cluster_files_mark_all(struct mk_cluster_files *files, struct mk_error *e
 	return 0;
 }
 
-/* ---- claims -------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 static int by_file_name(const struct claim *a, const struct claim *b)
 {
@@ -202,7 +203,7 @@ static void remove_claim(struct mk_cluster_files *files, struct claim *claim)
 	free(object);
 }
 
-/* A file says the object no longer. */
+/* The file no longer has the object. */
 static void drop_claim(struct mk_cluster_files *files, struct claim *claim)
 {
 	struct object *object = claim->object;
@@ -214,14 +215,14 @@ static void drop_claim(struct mk_cluster_files *files, struct claim *claim)
 	remove_claim(files, claim);
 }
 
-/* ---- reading a file --------------------------------------------------------------------------- */
+/* ---- reading a file -------------------------------------------------------------------------- */
 
 struct reading {
 	struct mk_cluster_files *files;
 	struct file *file;
 	size_t line; /* of the document */
-	bool sound; /* every object made sense */
-	bool known; /* every object said at least which one it is */
+	bool sound; /* every object was valid */
+	bool known; /* every object could be identified */
 };
 
 static void complain(struct reading *reading, const char *text)
@@ -231,7 +232,7 @@ static void complain(struct reading *reading, const char *text)
 	reading->sound = false;
 }
 
-/* Which object it was cannot be told, so no other of this file may be taken for gone. */
+/* The object cannot be identified, so no other object of this file may be considered removed. */
 static void complain_of_unknown(struct reading *reading, const char *text)
 {
 	complain(reading, text);
@@ -251,7 +252,7 @@ static void warn_about_two(const struct reading *reading, const struct object *o
 		reading->files->path, used, other);
 }
 
-/* Apply @tree if this file's claim is the first. One that is refused leaves no new claim. */
+/* Apply @tree if this file's claim is the first. A refused object leaves no new claim. */
 static void apply_claim(struct reading *reading, struct claim *claim, bool is_new,
 			json_object *tree)
 {
@@ -313,7 +314,7 @@ static bool is_list(json_object *tree)
 	       strcmp(json_object_get_string(kind), "List") == 0;
 }
 
-/* A List in a List is an object that makes no sense. */
+/* A List within a List is an invalid object. */
 static void take_document(struct reading *reading, json_object *tree)
 {
 	json_object *items = NULL;
@@ -331,7 +332,7 @@ static void take_document(struct reading *reading, json_object *tree)
 		take_object(reading, json_object_array_get_idx(items, i));
 }
 
-/* Returns 1 and the documents, or 0 if there is no such file, or an error. */
+/* Returns 1 with the documents, 0 if there is no such file, or an error. */
 static int read_documents(const char *path, struct mk_documents *documents, struct mk_error *err)
 {
 	cleanup_free char *text = NULL;
@@ -371,7 +372,7 @@ static enum outcome read_file(struct mk_cluster_files *files, struct file *file)
 		mk_log_error("'%s/%s' is not applied, what it said before stays in force: %s",
 			     files->path, file->name, mk_error_text(&err));
 	if (ret == 0 && access(files->path, F_OK) < 0)
-		return KEPT; /* the whole directory went: that says nothing about the file */
+		return KEPT; /* the whole directory is gone, not this file alone */
 	if (ret <= 0) {
 		file->sound = ret == 0;
 		return ret == 0 ? VANISHED : KEPT;
@@ -384,7 +385,7 @@ static enum outcome read_file(struct mk_cluster_files *files, struct file *file)
 	return reading.known ? APPLIED : KEPT;
 }
 
-/* ---- sync ---------------------------------------------------------------------------------------- */
+/* ---- sync ------------------------------------------------------------------------------------ */
 
 static void drop_unsaid(struct mk_cluster_files *files, struct file *file)
 {
@@ -404,8 +405,8 @@ static int by_name(const struct file *a, const struct file *b)
 	return strcmp(a->name, b->name);
 }
 
-/* Read the marked files, then remove what they no longer say. Returns whether files were marked
- * meanwhile, because an object is now theirs. */
+/* Read the marked files, then remove the objects that they no longer have. Returns whether more
+ * files were marked, because they now have an object's first claim. */
 static bool sync_once(struct mk_cluster_files *files)
 {
 	struct file *file, *next;

@@ -33,8 +33,8 @@ void mk_secret_release(struct mk_secret *secret)
 	*secret = (struct mk_secret){ 0 };
 }
 
-/* A file that is replaced while it is read changes its identity, so @seen is taken first: at worst
- * it is read once more. */
+/* Take @seen before reading. If the file is replaced meanwhile, it differs from @seen, and at worst
+ * is read once more. */
 static int read_secret(struct mk_secret *secret, struct mk_error *err)
 {
 	struct stat seen;
@@ -102,7 +102,8 @@ static int refresh_secret(struct mk_secret *secret, struct mk_error *err)
 	return ret < 0 ? ret : 1;
 }
 
-/* Another server or user may be in it: what is open goes on with the former ones until it ends. */
+/* The new kubeconfig may name another server or user. Open requests keep the former ones
+ * until they end. */
 static int refresh_kubeconfig(struct mk_credentials *credentials, struct mk_error *err)
 {
 	const struct mk_credentials_source source = { .kubeconfig = credentials->kubeconfig,
@@ -182,7 +183,7 @@ int mk_api_server_check(char *url, const char *what, struct mk_error *err)
 	return 0;
 }
 
-/* What the kubelet tells every pod. */
+/* Use the variables that the kubelet sets in every pod. */
 static int in_cluster_server(struct mk_credentials *credentials, struct mk_error *err)
 {
 	const char *host = getenv("KUBERNETES_SERVICE_HOST");
@@ -250,8 +251,8 @@ static int copy_text(const char *text, char **copy, struct mk_error *err)
 	return text && !*copy ? mk_error_errno(err, ENOMEM, "credentials") : 0;
 }
 
-/* The file's state is that of before it is read: a change meanwhile is seen by the next look. A list of
- * files is read once. */
+/* Take the file's state before reading, so that the next check sees a change meanwhile. A list of
+ * files is never read again. */
 static int load_kubeconfig(const char *path, const struct mk_credentials_source *source,
 			   struct mk_credentials *credentials, struct mk_error *err)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A cursor over bytes that are balanced (the splitter saw to that) but need not be JSON: every step
- * checks the end, and what it does not understand is an error. */
+/* A cursor over bytes whose brackets are balanced (the splitter checks that) but that may not be
+ * JSON. Every step checks the end, and unknown input is an error. */
 #include "kube/decode.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void skip_space(struct cursor *cursor)
 		cursor->at++;
 }
 
-/* The next byte that is no white space is @byte, and is passed. */
+/* Skip white space and @byte. false: the next byte is another. */
 static bool take(struct cursor *cursor, char byte)
 {
 	skip_space(cursor);
@@ -43,8 +43,9 @@ static bool take(struct cursor *cursor, char byte)
 	return true;
 }
 
-/* After the closing quote, NULL: there is none. Most of the time goes here and in take_brackets(), so
- * without the cursor, which the compiler would have to keep in memory. */
+/* Return the position after the closing quote, NULL if there is none. Most of the time is
+ * spent here and in take_brackets(). So this takes no cursor, which the compiler would have to
+ * keep in memory. */
 static const char *skip_string(const char *at, const char *end)
 {
 	while (at < end && *at != '"')
@@ -52,7 +53,7 @@ static const char *skip_string(const char *at, const char *end)
 	return at < end ? at + 1 : NULL;
 }
 
-/* @string: what is between the quotes. */
+/* @string is the text between the quotes. */
 static bool take_string(struct cursor *cursor, struct mk_span *string)
 {
 	const char *after;
@@ -89,7 +90,7 @@ static bool take_brackets(struct cursor *cursor)
 	return true;
 }
 
-/* A value of any type. */
+/* Take a value of any type. */
 static bool take_value(struct cursor *cursor, struct mk_span *value)
 {
 	struct mk_span string;
@@ -112,7 +113,7 @@ static bool take_value(struct cursor *cursor, struct mk_span *value)
 	return good;
 }
 
-/* The next member of an object whose opening brace was passed. *@more is false at its end. */
+/* Take the next key of an object whose opening brace was taken. *@more is false at its end. */
 static bool take_key(struct cursor *cursor, bool first, struct mk_span *key, bool *more)
 {
 	*more = false;
@@ -224,26 +225,26 @@ int mk_object_head_read(struct mk_span object, struct mk_object_head *head, stru
 			continue;
 		if (!read_metadata((struct cursor){ value.text, value.text + value.size }, head))
 			return no_json("the metadata of an object", err);
-		return 0; /* what follows, the long part, is the decoder's */
+		return 0; /* the long rest is left to the decoder */
 	}
 	return mk_error_set(err, EPROTO, "an object without metadata");
 }
 
-/* ---- leaving out what is not used -------------------------------------------------------- */
+/* ---- leaving out unused members -------------------------------------------------------------- */
 
 struct path {
 	char text[MAX_PATH_CHARS];
 	size_t length;
 };
 
-/* The output is never longer than the input, which the buffer was made for. */
+/* The output is never longer than the input, and the buffer has the input's size. */
 static void put(struct mk_decoder *decoder, const char *text, size_t size)
 {
 	memcpy(decoder->reduced + decoder->used, text, size);
 	decoder->used += size;
 }
 
-/* Puts @key at the end of @path. false: too long to be on any list. */
+/* Append @key to @path. false: too long to be on any list. */
 static bool path_push(struct path *path, struct mk_span key)
 {
 	size_t dot = path->length > 0;
@@ -265,7 +266,7 @@ static enum use use_of(const struct mk_decoder *decoder, const struct path *path
 	enum use use = USE_ALL;
 
 	for (const char *const *unused = decoder->unused; *unused; unused++) {
-		/* not strncmp(): a key may have a NUL inside, behind which it would not look */
+		/* not strncmp(): it stops at a NUL, which a key may contain */
 		if (strlen(*unused) < path->length ||
 		    memcmp(*unused, path->text, path->length) != 0)
 			continue;
@@ -331,8 +332,8 @@ static bool reduce_list(struct mk_decoder *decoder, struct cursor *cursor, struc
 	return true;
 }
 
-/* Recursion ends: objects go only as deep as the paths of members to leave out, and a list directly
- * within a list (@lists false) is copied as it is. */
+/* The recursion is bounded: objects nest only as deep as the paths of members to leave out, and a
+ * list directly within a list (@lists false) is copied unchanged. */
 static bool reduce_value(struct mk_decoder *decoder, struct cursor *cursor, struct path *path,
 			 bool lists)
 {
@@ -365,7 +366,7 @@ static int reduce(struct mk_decoder *decoder, struct mk_span object, struct mk_e
 	return reduce_value(decoder, &cursor, &path, true) ? 0 : no_json("an object", err);
 }
 
-/* ---- decoding ---------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 struct mk_decoder *mk_decoder_new(const char *const *unused)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/decode.h - from the bytes of one object to what the model takes. An object that did not
- * change since it was last seen is recognised from its bytes, without decoding; of one that is
- * decoded, members that nothing here reads (managedFields are half of a list) are left out first. */
+/* src/kube/decode.h - decode the bytes of one object for the model. An unchanged object is
+ * recognised by its bytes, without decoding. Before decoding, unused members are left out:
+ * managedFields alone are half of a list. */
 #ifndef MK_KUBE_DECODE_H
 #define MK_KUBE_DECODE_H
 
@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-/* Bytes within another text: not terminated. @text NULL: absent. */
+/* Bytes within another text, not terminated. @text NULL: absent. */
 struct mk_span {
 	const char *text;
 	size_t size;
@@ -28,9 +28,10 @@ struct mk_watch_event {
 mk_must_check int mk_watch_event_read(const char *text, size_t size, struct mk_watch_event *event,
 				      struct mk_error *err);
 
-/* Who an object is. Names and versions never contain escapes or NULs; what does is seen as absent. */
+/* What identifies an object. Valid names and versions contain no escapes or NULs; a value with one
+ * counts as absent. */
 struct mk_object_head {
-	struct mk_span kind; /* absent, too, where it comes after the metadata */
+	struct mk_span kind; /* also absent if it comes after the metadata */
 	struct mk_span name, namespace_, uid, resource_version;
 	bool initial_events_end; /* the annotation of the bookmark that ends a streaming list */
 };
@@ -40,16 +41,17 @@ mk_must_check int mk_object_head_read(struct mk_span object, struct mk_object_he
 
 struct mk_decoder;
 
-/* Members to leave out, by path ("metadata.managedFields", "endpoints.targetRef": lists add nothing
- * to a path), NULL-terminated; lives as long as the decoder. Returns NULL: out of memory. */
+/* @unused: paths of members to leave out ("metadata.managedFields", "endpoints.targetRef":
+ * lists add nothing to a path), NULL-terminated. It must live as long as the decoder. NULL:
+ * out of memory. */
 mk_must_check struct mk_decoder *mk_decoder_new(const char *const *unused);
 void mk_decoder_free(struct mk_decoder *decoder);
 
-/* @tree becomes the caller's (json_object_put). */
+/* Decode @object. The caller releases *@tree with json_object_put(). */
 mk_must_check int mk_decode(struct mk_decoder *decoder, struct mk_span object, json_object **tree,
 			    struct mk_error *err);
 
-/* A list's items say neither kind nor apiVersion: set them where they are missing. */
+/* Set kind and apiVersion if they are missing: a list's items have neither. */
 mk_must_check int mk_decode_complete(json_object *tree, const char *api_version, const char *kind,
 				     struct mk_error *err);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libcurl says which sockets and which moment it waits for (CURLMOPT_SOCKETFUNCTION, _TIMERFUNCTION);
- * the loop waits, and tells curl_multi_socket_action(). While libcurl runs, it may not be entered
- * again: what is started or cancelled meanwhile waits in a list until it has returned. */
+/* libcurl names the sockets and the time that it waits for (CURLMOPT_SOCKETFUNCTION,
+ * _TIMERFUNCTION). The loop waits, and calls curl_multi_socket_action(). libcurl must not be
+ * entered again while it runs: transfers that are started or cancelled meanwhile wait in a list
+ * until it returns. */
 #include "kube/http.h"
 
 #include <stdio.h>
@@ -20,18 +21,18 @@ struct watcher {
 	uv_poll_t poll;
 	struct mk_http *http;
 	curl_socket_t fd;
-	uint64_t heard_ms; /* uv_now() when something last came */
+	uint64_t heard_ms; /* uv_now() when data last came */
 	struct watcher *prev, *next;
 };
 
-/* ---- libuv ------------------------------------------------------------------------------- */
+/* ---- libuv ----------------------------------------------------------------------------------- */
 
 static void check_finished(struct mk_http *http);
 static void resume(uv_timer_t *timer);
 static void fell_silent(uv_timer_t *timer);
 
 #define NEXT_TURN_MS 1 /* a timer of 0 ms, started by a timer, would run in the same turn */
-#define READ_NS	     10000000 /* so long libcurl may read at once */
+#define READ_NS	     10000000 /* libcurl may read this long in one turn */
 
 static void handle_closed(struct mk_http *http)
 {
@@ -84,7 +85,7 @@ static void time_out(uv_timer_t *timer)
 	act(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* ---- what libcurl wants to wait for ------------------------------------------------------ */
+/* ---- sockets and timer of libcurl ------------------------------------------------------------ */
 
 static int set_timer(CURLM *multi, long wait_ms, void *ctx)
 {
@@ -119,7 +120,7 @@ static struct watcher *watch(struct mk_http *http, curl_socket_t fd)
 	return watcher;
 }
 
-/* libcurl closes the socket right after CURL_POLL_REMOVE: polling has stopped by then. */
+/* libcurl closes the socket right after CURL_POLL_REMOVE, so polling must have stopped by then. */
 static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket_ctx)
 {
 	struct mk_http *http = ctx;
@@ -147,7 +148,7 @@ static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *s
 	return uv_poll_start(&watcher->poll, events, socket_ready) < 0 ? -1 : 0;
 }
 
-/* ---- one transfer ------------------------------------------------------------------------ */
+/* ---- one transfer ---------------------------------------------------------------------------- */
 
 static void transfer_closed(uv_handle_t *handle)
 {
@@ -158,7 +159,7 @@ static void transfer_closed(uv_handle_t *handle)
 	handle_closed(http);
 }
 
-/* Outside libcurl only. */
+/* Call this only outside libcurl. */
 static void transfer_free(struct mk_http_transfer *transfer)
 {
 	struct mk_http *http = transfer->http;
@@ -191,8 +192,8 @@ void mk_http_set_silence(struct mk_http_transfer *transfer, uint64_t silence_ms)
 	limit_silence(transfer, silence_ms);
 }
 
-/* A server that sends faster than its objects are decoded would keep libcurl reading: after some time the
- * rest, which libcurl keeps, waits for the next turn of the loop. */
+/* A server that sends faster than its objects are decoded would keep libcurl reading. So after
+ * READ_NS the transfer is paused, and libcurl keeps the rest for the next turn of the loop. */
 static bool pause_in(struct mk_http_transfer *transfer)
 {
 	struct mk_http *http = transfer->http;
@@ -215,7 +216,7 @@ static struct mk_http_transfer *first_paused(struct mk_http *http)
 	return NULL;
 }
 
-/* One in a turn, the others behind it: each comes to its share. */
+/* Resume one transfer per turn and move it to the end of the list: each gets its share. */
 static void resume(uv_timer_t *timer)
 {
 	struct mk_http *http = timer->data;
@@ -250,11 +251,11 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 			transfer->request.data(transfer->request.ctx, mk_http_status(transfer),
 					       data, size, &transfer->error);
 	if (transfer->stage == MK_HTTP_CANCELLED || transfer->refused < 0)
-		return size ? 0 : 1; /* another number than came: libcurl ends the transfer */
+		return size ? 0 : 1; /* not @size: libcurl ends the transfer */
 	return size;
 }
 
-/* Behind a proxy that is the proxy's. */
+/* Behind a proxy this is the proxy's address. */
 static void see_server(struct mk_http_transfer *transfer)
 {
 	const char *text = NULL;
@@ -270,7 +271,7 @@ struct mk_ip mk_http_server(const struct mk_http *http)
 	return http->server;
 }
 
-/* An answer may have heads of several answers, such as 100 Continue: each with a Date says what it is. */
+/* An answer may have several heads, such as 100 Continue. Every head with a Date counts. */
 static size_t take_head(char *line, size_t size, size_t count, void *ctx)
 {
 	struct mk_http_transfer *transfer = ctx;
@@ -336,8 +337,8 @@ static void finish(struct mk_http_transfer *transfer, CURLcode code)
 		request.done(request.ctx, &result);
 }
 
-/* A connection on which nothing came for too long may be dead and not know it; with HTTP/2 the next
- * request would go there again. Shut down, all that use it fail and come back on a new one. */
+/* A connection without data for too long may be dead without an error. With HTTP/2 the next request
+ * would use it again. Shutting it down fails all its transfers, which then use a new connection. */
 static void fell_silent(uv_timer_t *timer)
 {
 	struct mk_http_transfer *transfer = timer->data;
@@ -376,7 +377,8 @@ static void start_waiting(struct mk_http *http)
 	}
 }
 
-/* After libcurl returned. What done() starts or frees is seen: nothing is kept over the call. */
+/* Finish transfers after libcurl has returned. done() may start or free others, so no pointer is
+ * kept across the call. */
 static void check_finished(struct mk_http *http)
 {
 	struct mk_http_transfer *transfer;
@@ -385,7 +387,7 @@ static void check_finished(struct mk_http *http)
 
 	if (http->inside)
 		return;
-	http->handles++; /* done() may free @http: not under our feet */
+	http->handles++; /* keep @http, which done() may free */
 	while (!http->closing && (message = http->curl->curl_multi_info_read(http->multi, &left))) {
 		CURLcode code = message->data.result;
 
@@ -402,9 +404,9 @@ static void check_finished(struct mk_http *http)
 	handle_closed(http);
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-/* A token that could not be read again is no reason not to ask: the old one may still be good. */
+/* An error is only logged: the old token may still be valid. */
 static void refresh(struct mk_http *http)
 {
 	struct mk_error err;
@@ -469,7 +471,7 @@ void mk_http_cancel(struct mk_http_transfer *transfer)
 		transfer_free(transfer);
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 static int set_multi(struct mk_http *http)
 {

@@ -53,7 +53,7 @@ static int set_headers(struct mk_http_transfer *transfer, const struct mk_http_r
 	if (ret == 0 && request->content_type)
 		ret = add_header(transfer, "Content-Type", request->content_type,
 				 strlen(request->content_type));
-	if (ret == 0) /* else libcurl waits a second for a "100 Continue" with larger bodies */
+	if (ret == 0) /* or libcurl waits a second for "100 Continue" with large bodies */
 		ret = add_header(transfer, "Expect", "", 0);
 	return ret;
 }
@@ -85,7 +85,7 @@ static int set_tls(struct mk_http_transfer *transfer, struct mk_error *err)
 	SET(CURLOPT_SSL_VERIFYHOST, credentials->insecure ? 0L : 2L);
 	if (authority.data)
 		SET(CURLOPT_CAINFO_BLOB, &authority);
-	if (authority.data) /* and nobody else: not what the system trusts */
+	if (authority.data) /* only that, not the system's authorities */
 		SET(CURLOPT_CAPATH, NULL);
 	if (certificate.data) {
 		SET(CURLOPT_SSLCERT_BLOB, &certificate);
@@ -99,7 +99,8 @@ static int set_tls(struct mk_http_transfer *transfer, struct mk_error *err)
 	return 0;
 }
 
-/* With another name for the certificate, the URL has that name, and the address goes beside it. */
+/* If the certificate has another name, the URL has that name, and libcurl gets the
+ * address separately. */
 static int set_url(struct mk_http_transfer *transfer, const char *target, struct mk_error *err)
 {
 	const struct mk_credentials *credentials = transfer->http->credentials;
@@ -150,7 +151,7 @@ static int set_connection(struct mk_http_transfer *transfer, struct mk_error *er
 
 	SET(CURLOPT_NOSIGNAL, 1L);
 	SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-	SET(CURLOPT_PIPEWAIT, 1L); /* until it is known whether the connection can be shared */
+	SET(CURLOPT_PIPEWAIT, 1L); /* wait to see whether the connection can be shared */
 	SET(CURLOPT_CONNECTTIMEOUT_MS, (long)limits->connect_ms);
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
 	SET(CURLOPT_TCP_KEEPIDLE, (long)limits->keepalive_idle_s);
@@ -159,7 +160,7 @@ static int set_connection(struct mk_http_transfer *transfer, struct mk_error *er
 	SET(CURLOPT_SOCKOPTDATA, (void *)limits);
 	if (transfer->http->credentials->proxy)
 		SET(CURLOPT_PROXY, transfer->http->credentials->proxy);
-	SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* a proxy's clock is nobody's business */
+	SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* a proxy's Date is not the server's */
 	return 0;
 }
 

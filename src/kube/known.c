@@ -12,13 +12,13 @@
 
 struct version {
 	uint8_t uid[16];
-	uint64_t number; /* 0: one that cannot be compared */
+	uint64_t number; /* 0: cannot be compared */
 };
 
 struct entry {
 	UT_hash_handle hh;
 	struct version version;
-	unsigned int round; /* of the list that it was last seen in, or after */
+	unsigned int round; /* the list in which, or after which, it was last seen */
 	bool unusable;
 	char key[]; /* namespace/name */
 };
@@ -62,7 +62,7 @@ void mk_known_begin(struct mk_known *known)
 	known->round++;
 }
 
-/* Longer names than Kubernetes allows are cut: the model refuses them anyway. */
+/* Names longer than Kubernetes allows are cut: the model refuses them anyway. */
 static size_t make_key(const struct mk_object_head *head, char key[KEY_CHARS])
 {
 	size_t first = head->namespace_.size < KEY_CHARS / 2 - 1 ? head->namespace_.size
@@ -110,8 +110,8 @@ static bool read_uid(struct mk_span text, uint8_t uid[16])
 	return digits == 32;
 }
 
-/* Versions are opaque by contract: one that is not the number it always is compares unequal, which
- * costs a decode and nothing else. */
+/* Versions are opaque by contract. A version that is not a number compares unequal, which only
+ * costs a decode. */
 static struct version read_version(const struct mk_object_head *head)
 {
 	struct version version = { 0 };

@@ -24,10 +24,10 @@ struct mk_kube {
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told; /* listed() was called */
-	uv_timer_t later; /* what may not be done from within libcurl */
+	uv_timer_t later; /* runs what must not run within libcurl */
 };
 
-/* ---- from the reflectors ----------------------------------------------------------------- */
+/* ---- from the reflectors --------------------------------------------------------------------- */
 
 static void look_later(struct mk_kube *kube);
 
@@ -71,7 +71,7 @@ static enum mk_resource_id id_of(const struct mk_resource *resource)
 	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
 		if (mk_resource((enum mk_resource_id)id) == resource)
 			return (enum mk_resource_id)id;
-	abort(); /* there are no others */
+	abort(); /* there are no other resources */
 }
 
 static void on_listed(void *ctx, const struct mk_resource *resource)
@@ -84,7 +84,7 @@ static void on_listed(void *ctx, const struct mk_resource *resource)
 
 static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err);
 
-/* A server without EndpointSlices is older than any that is maintained; it has Endpoints. */
+/* A server without EndpointSlices is older than any maintained version. It has Endpoints. */
 static void on_absent(void *ctx, const struct mk_resource *resource)
 {
 	struct mk_kube *kube = ctx;
@@ -117,9 +117,9 @@ static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error 
 	return kube->reflectors[id] ? 0 : -ENOMEM;
 }
 
-/* ---- outside libcurl --------------------------------------------------------------------- */
+/* ---- outside libcurl ------------------------------------------------------------------------- */
 
-/* The server was upgraded under us: slices are complete, so Endpoints are not needed. */
+/* The server has been upgraded: slices are complete, so Endpoints are not needed. */
 static void drop_endpoints(struct mk_kube *kube)
 {
 	mk_log_info("the API server has EndpointSlices now: Endpoints are no longer read");
@@ -144,7 +144,7 @@ static void on_version(void *ctx, const char *version, const char *why)
 		    why ? why : "", why ? "'" : "");
 }
 
-/* Once it has answered: what the lines before could not know. */
+/* Log what the server has, which is known only after its answers. */
 static void say_what_was_found(struct mk_kube *kube)
 {
 	struct mk_error err;
@@ -176,7 +176,7 @@ static void look_later(struct mk_kube *kube)
 	uv_timer_start(&kube->later, look, 0, 0);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int load(struct mk_kube *kube, const struct mk_kube_options *options, struct mk_error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A kubeconfig has three lists of named things: a context names a cluster and a user. */
+/* A kubeconfig has three lists of named entries: a context names a cluster and a user. */
 #include "kube/kubeconfig.h"
 
 #include <json-c/json.h>
@@ -22,10 +22,10 @@ struct config_file {
 struct config {
 	struct config_file files[FILES_MAX];
 	size_t count;
-	const char *paths; /* all of them, for messages */
+	const char *paths; /* all paths, for messages */
 };
 
-/* A named thing, and the file that has it. */
+/* A named entry, and the file that has it. */
 struct entry {
 	json_object *value;
 	const struct config_file *file;
@@ -62,7 +62,8 @@ static int read_file(struct config *config, const char *path, struct mk_error *e
 	return 0;
 }
 
-/* A single file has to exist; of a list, as the environment variable may have it, one has to. */
+/* A single file must exist. The environment variable may have a list, of which one
+ * file must exist. */
 static int read_files(struct config *config, const char *paths, struct mk_error *err)
 {
 	cleanup_free char *copy = strdup(paths);
@@ -100,7 +101,7 @@ static json_object *member(json_object *object, const char *key)
 	return value;
 }
 
-/* The text of a member; NULL where there is none, or an empty one. */
+/* Return the text of a member; NULL: missing or empty. */
 static const char *text_of(json_object *object, const char *key)
 {
 	json_object *value = member(object, key);
@@ -111,7 +112,7 @@ static const char *text_of(json_object *object, const char *key)
 	return text;
 }
 
-/* In the list @list of the first file that has it: {name: @name, @key: VALUE}. */
+/* Find {name: @name, @key: VALUE} in the list @list, in the first file that has it. */
 static int find(const struct config *config, const char *list, const char *key, const char *name,
 		struct entry *entry, struct mk_error *err)
 {
@@ -141,14 +142,14 @@ static int wrong(const struct entry *entry, const char *key, const char *why, st
 			    entry->what, entry->name, key, why);
 }
 
-/* NULL becomes NULL. */
+/* A NULL @text gives NULL. */
 static int copy_text(const char *text, char **copy, struct mk_error *err)
 {
 	*copy = text ? strdup(text) : NULL;
 	return text && !*copy ? mk_error_errno(err, ENOMEM, "kubeconfig") : 0;
 }
 
-/* ---- files and inline data --------------------------------------------------------------- */
+/* ---- files and inline data ------------------------------------------------------------------- */
 
 static char *resolve(const struct config_file *file, const char *path)
 {
@@ -171,7 +172,7 @@ static int base64_digit(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* White space is passed over, as in a folded YAML text. Returns the size, or -1. */
+/* Decode base64, ignoring white space, which a folded YAML text has. Returns the size, or -1. */
 static ssize_t base64_decode(const char *text, unsigned char *out)
 {
 	unsigned int bits = 0, count = 0;
@@ -226,7 +227,7 @@ static int secret_from_path(const struct entry *entry, const char *key, const ch
 	return ret;
 }
 
-/* @key-data, base64, goes before @key, a path: so does kubectl. */
+/* @key-data, base64, takes precedence over @key, a path, as in kubectl. */
 static int pem_of(const struct entry *entry, const char *key, struct mk_secret *secret,
 		  struct mk_error *err)
 {
@@ -240,7 +241,7 @@ static int pem_of(const struct entry *entry, const char *key, struct mk_secret *
 	return path ? secret_from_path(entry, key, path, secret, err) : 0;
 }
 
-/* ---- cluster and user -------------------------------------------------------------------- */
+/* ---- cluster and user ------------------------------------------------------------------------ */
 
 static int read_cluster(const struct entry *entry, struct mk_credentials *credentials,
 			struct mk_error *err)
@@ -269,7 +270,7 @@ static int read_cluster(const struct entry *entry, struct mk_credentials *creden
 	return ret;
 }
 
-/* Plugins are programs that somebody installs on a node for a person to log in with. */
+/* Plugins are programs for people who log in; nodes do not have them. */
 static int refuse_plugins(const struct entry *entry, struct mk_error *err)
 {
 	static const char *const refused[] = { "exec", "auth-provider" };
@@ -284,7 +285,7 @@ static int refuse_plugins(const struct entry *entry, struct mk_error *err)
 	return 0;
 }
 
-/* tokenFile goes before token: so does client-go. */
+/* tokenFile takes precedence over token, as in client-go. */
 static int read_token(const struct entry *entry, struct mk_secret *token, struct mk_error *err)
 {
 	const char *path = text_of(entry->value, "tokenFile");

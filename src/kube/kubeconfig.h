@@ -5,9 +5,9 @@
 
 #include "kube/credentials.h"
 
-/* @paths: one file, or several with ':' between them, of which the first to name a thing has it
- * (a list may name files that do not exist, one of which exists at least). @context NULL: the
- * current-context. Relative paths in a file are relative to it. */
+/* Load one file, or several with ':' between them; the first file that has a name wins. A list may
+ * name missing files, but one file must exist. @context NULL: the current-context. Relative paths
+ * in a file are relative to the file. */
 mk_must_check int mk_kubeconfig_load(const char *paths, const char *context,
 				     struct mk_credentials *credentials, struct mk_error *err);
 

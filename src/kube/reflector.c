@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One request at a time. When it has ended, request_done() looks at how, changes what is known, and
- * sets the timer for the next; go_on() then chooses the request from what is known alone. */
+/* One request at a time. When it ends, request_done() evaluates the answer, updates the state and
+ * sets the timer for the next one. go_on() then chooses the next request from the state only. */
 #include "kube/reflector_internal.h"
 
 #include <inttypes.h>
@@ -12,14 +12,14 @@
 #include "base/log.h"
 #include "base/time.h"
 
-#define STREAM_AGAIN_MS (3600 * 1000) /* a server may have been upgraded meanwhile */
+#define STREAM_AGAIN_MS (3600 * 1000) /* the server may have been upgraded meanwhile */
 #define REJECTED_MAX	3
 #define SHORT_WATCH_MS	1000
 
 const struct mk_reflector_timing mk_reflector_timing_default = {
-	.watch_s = 300, /* as client-go has it */
+	.watch_s = 300, /* as in client-go */
 	.quiet_ms = 40000,
-	.quiet_watch_s = 38, /* bookmarks of longer watches come once a minute */
+	.quiet_watch_s = 38, /* longer watches get bookmarks once a minute */
 	.grace_ms = 15000,
 	.settled_ms = 10000,
 	.list_silence_ms = 75000, /* the server's own limit for a request is 60 s */
@@ -33,9 +33,9 @@ const struct mk_reflector_timing mk_reflector_timing_default = {
 static void request_done(void *ctx, const struct mk_http_result *result);
 static void go_on(uv_timer_t *timer);
 
-/* ---- what to say ------------------------------------------------------------------------- */
+/* ---- log ------------------------------------------------------------------------------------- */
 
-/* Numbers do not count: libcurl names streams and milliseconds. */
+/* Ignore digits: libcurl's messages contain stream numbers and milliseconds. */
 static bool same_complaint(const char *a, const char *b)
 {
 	static const char digits[] = "0123456789";
@@ -50,7 +50,7 @@ static bool same_complaint(const char *a, const char *b)
 	return true;
 }
 
-/* A server that is away for an hour is one line, not thousands. */
+/* A server that is away for an hour costs one line, not thousands. */
 static void complain(struct mk_reflector *reflector, const char *text, uint64_t wait_ms)
 {
 	if (same_complaint(reflector->complaint, text))
@@ -71,7 +71,7 @@ static void well(struct mk_reflector *reflector)
 	reflector->rejected = 0;
 }
 
-/* The watch works. A list alone is no proof of that: a server may answer each watch with 410. */
+/* The watch works. A list is no proof of that: a server may answer each watch with 410. */
 static void settle(struct mk_reflector *reflector)
 {
 	well(reflector);
@@ -92,7 +92,7 @@ void mk_reflector_printable(char *text)
 			*text = ' ';
 }
 
-/* The message of a Status object; another body as it is. */
+/* Copy the message of a Status object, or any other body unchanged. */
 static void status_message(struct mk_reflector *reflector, char *text, size_t size)
 {
 	json_object *status = json_tokener_parse(reflector->status_text), *message = NULL;
@@ -105,7 +105,7 @@ static void status_message(struct mk_reflector *reflector, char *text, size_t si
 	mk_reflector_printable(text);
 }
 
-/* ---- when to ask again ------------------------------------------------------------------- */
+/* ---- retries --------------------------------------------------------------------------------- */
 
 static void ask_after(struct mk_reflector *reflector, uint64_t wait_ms)
 {
@@ -127,15 +127,15 @@ static void begin_list(struct mk_reflector *reflector)
 	reflector->version[0] = '\0';
 }
 
-/* ---- what an answer means ---------------------------------------------------------------- */
+/* ---- evaluating answers ---------------------------------------------------------------------- */
 
-/* The server has lost the history: what changed meanwhile only a list can tell. */
+/* The server has lost the history: only a list shows what changed meanwhile. */
 static void on_gone(struct mk_reflector *reflector, const char *why)
 {
 	if (reflector->mode == MK_QUERY_LIST)
 		reflector->whole_list = true;
 	else if (*reflector->version && !reflector->unproved)
-		mk_backoff_reset(&reflector->backoff); /* it is up: what failed before is over */
+		mk_backoff_reset(&reflector->backoff); /* it is up: earlier failures are over */
 	begin_list(reflector);
 	ask_later(reflector, why, 0);
 }
@@ -159,8 +159,8 @@ static void on_stream_refused(struct mk_reflector *reflector, const char *why)
 	ask_after(reflector, 0);
 }
 
-/* Once listed, a resource does not vanish: a server that says so is not up yet. A 404 for what every server
- * has comes from one that is not up, or from a proxy. */
+/* A listed resource does not vanish: a server that says so is not up yet. A 404 for a resource that
+ * every server has comes from a server that is not up, or from a proxy. */
 static bool is_absent(const struct mk_reflector *reflector, int status)
 {
 	const struct mk_resource *resource = reflector->resource;
@@ -171,7 +171,7 @@ static bool is_absent(const struct mk_reflector *reflector, int status)
 	       (status == 403 && resource->optional);
 }
 
-/* What a server says that does not know the parameters, or may not serve them. */
+/* Does the server not know the parameters, or is it not allowed to serve them? */
 static bool refuses_stream(const struct mk_reflector *reflector, int status)
 {
 	return reflector->mode == MK_QUERY_STREAM && !*reflector->version && status >= 400 &&
@@ -179,7 +179,7 @@ static bool refuses_stream(const struct mk_reflector *reflector, int status)
 	       status != 429;
 }
 
-/* Said of this request, not of the server's state: asking the same again would not help. */
+/* Does the status concern the request, not the server's state? Then a repetition would not help. */
 static bool is_rejection(int status)
 {
 	return status >= 400 && status != 401 && status != 403 && status != 408 && status != 429 &&
@@ -209,7 +209,7 @@ static void on_status(struct mk_reflector *reflector, int status, const char *me
 		if (is_rejection(status))
 			count_rejection(reflector);
 		if (reflector->mode == MK_QUERY_LIST && is_rejection(status))
-			begin_list(reflector); /* maybe it does not like the page's token */
+			begin_list(reflector); /* the server may have rejected the page's token */
 		ask_later(reflector, message, retry_after_s);
 	}
 }
@@ -221,8 +221,8 @@ static void on_page_end(struct mk_reflector *reflector)
 	ask_after(reflector, 0);
 }
 
-/* A server that is shutting down ends a streaming list like that, too. One that takes the request for
- * an ordinary watch does it when its time is over, or always. */
+/* A server that is shutting down also ends a streaming list this way. A server that takes the
+ * request for an ordinary watch ends it when its time is over, or always. */
 static void on_unfinished_stream(struct mk_reflector *reflector, uint64_t lasted_ms)
 {
 	static const char why[] = "it ended without the bookmark";
@@ -236,8 +236,8 @@ static void on_unfinished_stream(struct mk_reflector *reflector, uint64_t lasted
 	}
 }
 
-/* The server ended the watch, as it does when its time is over. One that ends at once, again and
- * again, would be a busy loop. */
+/* The server ended the watch, as it does when its time is over. If watches end at once, wait before
+ * the next one, to avoid a busy loop. */
 static void on_watch_end(struct mk_reflector *reflector)
 {
 	uint64_t now = uv_now(reflector->loop), lasted_ms = now - reflector->watched_ms;
@@ -302,9 +302,9 @@ static void request_done(void *ctx, const struct mk_http_result *result)
 	}
 }
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Each watch another time, so that not all nodes come back in the same second. */
+/* Vary the time of each watch, so that not all nodes come back in the same second. */
 static unsigned int watch_seconds(const struct mk_reflector *reflector)
 {
 	unsigned int least_s = reflector->timing.watch_s, spread_s = least_s;
@@ -373,8 +373,8 @@ static int ask(struct mk_reflector *reflector, const struct mk_query *query, str
 	return reflector->transfer ? 0 : -err->code;
 }
 
-/* Many resources do not change for minutes, so this is no error. On a connection that is dead, the next
- * watch is not answered. */
+/* Watch again. Many resources do not change for minutes, so silence is no error. On a dead
+ * connection the new watch gets no answer. */
 static void renew(struct mk_reflector *reflector)
 {
 	mk_log_debug("%s: nothing came for %" PRIu64 " ms: watching again from version %s",
@@ -384,8 +384,8 @@ static void renew(struct mk_reflector *reflector)
 	go_on(&reflector->timer);
 }
 
-/* A watch that is open may have nothing to say for long: that it is open is what was hoped for. Returns
- * until when to look again, 0: never. */
+/* An open watch may be silent for long; that it is open is sufficient. Returns the time until the
+ * next look, 0: never. */
 static uint64_t look_at_answered(struct mk_reflector *reflector)
 {
 	uint64_t now = uv_now(reflector->loop), lasted_ms = now - reflector->watched_ms;
@@ -417,7 +417,7 @@ static void look_at_watch(uv_timer_t *timer)
 		uv_timer_start(timer, look_at_watch, wait_ms, 0);
 }
 
-/* All nodes hear the same last event: what they ask after it has to come at different times. */
+/* All nodes get the same last event, so their next requests must come at different times. */
 void mk_reflector_watching(struct mk_reflector *reflector)
 {
 	uint64_t quiet_ms = reflector->timing.quiet_ms;
@@ -442,7 +442,7 @@ static void go_on(uv_timer_t *timer)
 		mk_reflector_watching(reflector);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void closed(uv_handle_t *timer)
 {
@@ -489,7 +489,7 @@ struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk_http *http,
 	return reflector;
 }
 
-/* contact_ms begins with the start, before anything came. */
+/* Before the first contact, contact_ms is the time of the start. */
 void mk_reflector_stats(const struct mk_reflector *reflector, struct mk_reflector_stats *stats)
 {
 	uint64_t silence_ms = uv_now(reflector->loop) - reflector->contact_ms;

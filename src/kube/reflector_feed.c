@@ -9,9 +9,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-/* ---- objects ----------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
-/* For errors that do not say it themselves, as those of the model do. */
+/* Put the object's name in front of an error. The model's errors already have it. */
 static int name_object(const struct mk_reflector *reflector, const struct mk_object_head *head,
 		       struct mk_error *err)
 {
@@ -38,8 +38,8 @@ static int apply(struct mk_reflector *reflector, struct mk_span object,
 	return ret;
 }
 
-/* An object that makes no sense costs a line in the log, and nothing else suffers. It counts as
- * seen: the line comes once per version. */
+/* An invalid object costs a line in the log and affects nothing else. It counts as seen, so that
+ * the line comes once per version. */
 static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_object_head *head,
 	       struct mk_error *err)
 {
@@ -78,7 +78,7 @@ static void take_away(struct mk_reflector *reflector, const struct mk_object_hea
 		reflector->sink.remove(reflector->sink.ctx, reflector->resource, namespace_, name);
 }
 
-/* ---- lists in pages ---------------------------------------------------------------------- */
+/* ---- lists in pages -------------------------------------------------------------------------- */
 
 static int list_item(void *ctx, const char *text, size_t size, struct mk_error *err)
 {
@@ -113,8 +113,8 @@ static const char *text_of(json_object *tree, const char *key)
 	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
 }
 
-/* A proxy may answer 200 with an object of its own. Taken for a list, it would remove everything. Servers
- * before 1.27 write an empty list as null. */
+/* Check that the answer is the list. A proxy may answer 200 with its own object; used as a list, it
+ * would remove everything. Servers before 1.27 write an empty list as null. */
 static int check_list(const struct mk_reflector *reflector, json_object *tree, struct mk_error *err)
 {
 	const struct mk_resource *resource = reflector->resource;
@@ -134,7 +134,7 @@ static int check_list(const struct mk_reflector *reflector, json_object *tree, s
 	return 0;
 }
 
-/* What is around the items: where the list goes on, and which version it is. */
+/* Read what surrounds the items: the token of the next page, and the list's version. */
 static int read_document(struct mk_reflector *reflector, json_object *tree, struct mk_error *err)
 {
 	const char *version, *next;
@@ -168,9 +168,9 @@ static int list_document(void *ctx, const char *text, size_t size, struct mk_err
 	return ret;
 }
 
-/* ---- watches ----------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
-/* The number in a version, 0 if it is none. */
+/* Return the number in a version, 0 if it is not a number. */
 static uint64_t number_of(const char *version)
 {
 	char *end;
@@ -179,7 +179,7 @@ static uint64_t number_of(const char *version)
 	return *end ? 0 : number;
 }
 
-/* The next watch begins where this object was. */
+/* Let the next watch begin at this object's version. */
 static void advance(struct mk_reflector *reflector, const struct mk_object_head *head)
 {
 	struct mk_span version = head->resource_version;
@@ -202,7 +202,7 @@ static int take_bookmark(struct mk_reflector *reflector, const struct mk_object_
 		 head->resource_version.text);
 	now = number_of(version);
 	before = number_of(reflector->version);
-	if (now && now < before) { /* restored from a backup: what we know is of another history */
+	if (now && now < before) { /* restored from a backup: it has another history */
 		reflector->event_status = 410;
 		return mk_error_set(err, ESTALE, "the server is at version %s, and was at %s",
 				    version, reflector->version);
@@ -270,7 +270,7 @@ static int event(void *ctx, const char *text, size_t size, struct mk_error *err)
 	return ret;
 }
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 struct mk_splitter *mk_reflector_splitter(struct mk_reflector *reflector)
 {

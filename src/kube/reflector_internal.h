@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/reflector_internal.h - shared by reflector.c, which asks and decides what an answer means
- * for the next request, and reflector_feed.c, which takes what is in the answers. */
+/* src/kube/reflector_internal.h - shared by reflector.c, which sends requests and chooses the next
+ * one from the answer, and reflector_feed.c, which processes the answers' content. */
 #ifndef MK_KUBE_REFLECTOR_INTERNAL_H
 #define MK_KUBE_REFLECTOR_INTERNAL_H
 
@@ -23,58 +23,58 @@ struct mk_reflector {
 	struct mk_decoder *decoder;
 	uv_timer_t timer; /* until the next request */
 
-	/* the request under way */
+	/* the current request */
 	enum mk_query_mode mode;
 	struct mk_http_transfer *transfer;
 	struct mk_splitter *splitter;
 	uint64_t asked_ms; /* uv_now() */
-	uint64_t watch_silence_ms; /* a watch in which nothing comes for so long is dead */
+	uint64_t watch_silence_ms; /* a watch without data for this long is dead */
 	bool heard; /* an event came after the list */
-	char status_text[MK_STATUS_CHARS]; /* the beginning of an answer that is no 200 */
+	char status_text[MK_STATUS_CHARS]; /* the start of an answer other than 200 */
 	size_t status_size;
 	int event_status; /* an ERROR event's code; 0: none came */
 	uint64_t event_retry_after_s;
 
-	/* what is known */
-	char version[MK_VERSION_CHARS]; /* to watch from; "": the list has to be read */
-	char list_version[MK_VERSION_CHARS]; /* of the list in pages being read */
-	char *continue_; /* its next page; NULL: begin at the first */
-	bool whole_list; /* in one page: the last one in pages took longer than history is kept */
+	/* the state */
+	char version[MK_VERSION_CHARS]; /* to watch from; "": read the list */
+	char list_version[MK_VERSION_CHARS]; /* of the paged list being read */
+	char *continue_; /* its next page; NULL: the first */
+	bool whole_list; /* use one page: paging took longer than the server keeps history */
 	bool listed_once;
-	bool absent; /* the server does not have it, and the log says so */
-	bool quiet; /* nothing has happened since the watch was asked for again */
+	bool absent; /* the server does not have it; this is logged */
+	bool quiet; /* no change since the watch was renewed */
 	bool unproved; /* no watch has worked since the last list */
 	uint64_t watched_ms; /* uv_now() when the watch began */
-	uint64_t renew_ms; /* after so long without a byte it is asked for again */
+	uint64_t renew_ms; /* renew the watch after this long without data */
 	bool stream_refused; /* this server has no streaming lists */
-	uint64_t stream_refused_ms; /* when it said so */
+	uint64_t stream_refused_ms; /* when it refused */
 
-	/* what went wrong */
+	/* failures */
 	struct mk_backoff backoff;
-	unsigned int rejected; /* requests in a row whose answer says that they will not work */
-	uint64_t contact_ms; /* when something last came from the server */
-	char complaint[MK_STATUS_CHARS]; /* what was last logged; "": all is well */
+	unsigned int rejected; /* consecutive requests that would fail again */
+	uint64_t contact_ms; /* when data last came from the server */
+	char complaint[MK_STATUS_CHARS]; /* last problem logged; "": none */
 
-	/* how often; see struct mk_reflector_stats */
+	/* counters; see struct mk_reflector_stats */
 	uint64_t lists, watches, events, failures;
 };
 
-/* A part of an answer; as struct mk_http_request has it. */
+/* Process a part of an answer: the data() of struct mk_http_request. */
 int mk_reflector_data(void *ctx, int status, const char *data, size_t size, struct mk_error *err);
 
-/* For a request in @reflector->mode. NULL: out of memory. */
+/* Make a splitter for a request in @reflector->mode. NULL: out of memory. */
 mk_must_check struct mk_splitter *mk_reflector_splitter(struct mk_reflector *reflector);
 
-/* Everything the server has was seen: remove the rest, and watch from @version on. */
+/* All objects of the server were seen: remove the others, and watch from @version on. */
 void mk_reflector_complete(struct mk_reflector *reflector, const char *version);
 
-/* What came from the server, for the log: one line. */
+/* Make the server's text printable in one line of the log. */
 void mk_reflector_printable(char *text);
 
 /* An event came after the list: the watch works. */
 void mk_reflector_heard(struct mk_reflector *reflector);
 
-/* Watch over the watch that is open now. */
+/* Supervise the watch that is now open. */
 void mk_reflector_watching(struct mk_reflector *reflector);
 
 #endif

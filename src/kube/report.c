@@ -9,7 +9,7 @@
 #include "base/log.h"
 
 #define CONDITION	  "NetworkUnavailable"
-#define QUIET_MS	  600000 /* nobody set it back for so long: no dispute */
+#define QUIET_MS	  600000 /* set this long without a dispute: reset the backoff */
 #define CONDITION_MESSAGE "monokube: the datapath of this node is ready"
 
 static void patch_condition(uv_timer_t *timer);
@@ -101,7 +101,7 @@ static void patch_condition(uv_timer_t *timer)
 		mk_sender_again(&report->condition, NULL, patch_condition);
 }
 
-/* Somebody who sets it back each time (a route controller does not know us) gets growing pauses. */
+/* If another component sets it back each time (a route controller may), the pauses grow. */
 static void begin_patch(struct mk_report *report)
 {
 	if (report->wanted && !report->confirmed && !report->condition.transfer &&
@@ -144,7 +144,7 @@ void mk_report_node(struct mk_report *report, json_object *node)
 	begin_patch(report);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void closed(uv_handle_t *timer)
 {

@@ -11,14 +11,14 @@
 
 #define EVENTS_MAX    32
 #define NAME_CHARS    254
-#define MESSAGE_CHARS 1024 /* what the server takes */
+#define MESSAGE_CHARS 1024 /* the server's limit */
 
 struct mk_event {
 	bool warning;
 	char *reason, *message;
 	char name[NAME_CHARS];
 	bool created; /* the server has it */
-	unsigned int count, sent; /* how often it happened, and what the server knows of that */
+	unsigned int count, sent; /* occurrences, and those the server knows */
 	unsigned int sending;
 	time_t first, last;
 	uint64_t sent_ms;
@@ -42,14 +42,14 @@ void mk_report_events_free(struct mk_report *report)
 		event_free(report, report->list);
 }
 
-/* Unlike any other of this node: an Event outlives the process that wrote it. */
+/* Choose a name that is unique on this node: an Event outlives the process that wrote it. */
 static void name_event(const struct mk_report *report, struct mk_event *event)
 {
 	snprintf(event->name, sizeof(event->name), "%.200s.%016" PRIx64, report->node_name,
 		 mk_backoff_random());
 }
 
-/* ---- bodies ------------------------------------------------------------------------------ */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 static void add(json_object *object, const char *key, json_object *value)
 {
@@ -73,8 +73,8 @@ static json_object *body_of_count(const struct mk_event *event)
 	return body;
 }
 
-/* A Node has no namespace: its Events are in `default`. The kubelet's have the Node's name as uid, by which
- * `kubectl describe node` finds them. */
+/* A Node has no namespace, so its Events are in `default`. The kubelet uses the Node's name as uid,
+ * by which `kubectl describe node` finds Events. */
 static json_object *body_of_event(const struct mk_report *report, const struct mk_event *event)
 {
 	json_object *body = body_of_count(event), *metadata = json_object_new_object();
@@ -103,7 +103,7 @@ static json_object *body_of_event(const struct mk_report *report, const struct m
 	return body;
 }
 
-/* ---- sending ----------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void plan(struct mk_report *report, uint64_t wait_ms)
 {
@@ -125,7 +125,7 @@ static void event_done(void *ctx, const struct mk_http_result *result)
 		plan(report, 0);
 		return;
 	}
-	if (result->status == 404 && event->created) { /* forgotten by the server after an hour */
+	if (result->status == 404 && event->created) { /* the server forgets it after an hour */
 		event->created = false;
 	} else if (result->status == 409) {
 		name_event(report, event);
@@ -164,7 +164,8 @@ static int send_event(struct mk_report *report, struct mk_event *event, struct m
 	return report->events.transfer ? 0 : -err->code;
 }
 
-/* The next one due; else *@wait_ms until one is, UINT64_MAX: none waits. */
+/* Return the next Event due. If none is due, return NULL with the time in *@wait_ms,
+ * UINT64_MAX: none waits. */
 static struct mk_event *due(const struct mk_report *report, uint64_t *wait_ms)
 {
 	uint64_t now = uv_now(report->loop);
@@ -200,7 +201,7 @@ static void send_next(uv_timer_t *timer)
 		mk_sender_again(&report->events, NULL, send_next);
 }
 
-/* ---- taking ------------------------------------------------------------------------------ */
+/* ---- accepting Events ------------------------------------------------------------------------ */
 
 static struct mk_event *find(struct mk_report *report, const char *reason, const char *message)
 {
@@ -257,11 +258,11 @@ void mk_report_event(struct mk_report *report, bool warning, const char *reason,
 	if (!event)
 		event = event_new(report, warning, reason, cut);
 	if (!event)
-		return; /* out of memory: an Event is not what is missed then */
+		return; /* out of memory: drop the Event */
 	event->count++;
 	event->last = time(NULL);
 	if (mk_backoff_waits(&report->events.backoff))
-		return; /* the pause is the server's, not one of each Event */
+		return; /* the backoff is for the server, not for each Event */
 	if (!uv_is_active((uv_handle_t *)&report->events.timer) || event->count == 1)
 		plan(report, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/report_internal.h - the two halves of a report: report.c has the condition, and
- * report_event.c the Events. */
+/* src/kube/report_internal.h - shared by report.c, which sets the condition, and report_event.c,
+ * which sends the Events. */
 #ifndef MK_KUBE_REPORT_INTERNAL_H
 #define MK_KUBE_REPORT_INTERNAL_H
 
@@ -12,7 +12,7 @@
 #define MK_REPORT_SILENCE_MS 75000
 #define MK_TIME_CHARS	     32
 
-/* Something that is sent, one request at a time, with a pause after failures. */
+/* A sender: one request at a time, with a pause after failures. */
 struct mk_sender {
 	struct mk_report *report;
 	struct mk_http_transfer *transfer;
@@ -26,14 +26,14 @@ struct mk_report {
 	uv_loop_t *loop;
 	struct mk_http *http;
 	char *node_name;
-	unsigned int handles; /* libuv handles that still live */
+	unsigned int handles; /* open libuv handles */
 
 	struct mk_sender condition;
 	bool wanted; /* the datapath is ready */
-	bool confirmed; /* the server has the condition so */
-	uint64_t confirmed_ms; /* when it last was set */
-	bool no_node; /* there is no Node to set it on: wait until one is seen */
-	bool refused; /* we may not: said once */
+	bool confirmed; /* the server has the condition set */
+	uint64_t confirmed_ms; /* when it was last set */
+	bool no_node; /* no Node to set it on: wait until one is seen */
+	bool refused; /* access denied: logged once */
 
 	struct mk_sender events;
 	struct mk_event *list, *sending;
@@ -44,11 +44,11 @@ struct mk_report {
 
 void mk_report_events_free(struct mk_report *report);
 
-/* Try again after a failure, through the sender's timer. */
+/* Send again after a pause, by the sender's timer. */
 void mk_sender_again(struct mk_sender *sender, const struct mk_http_result *result,
 		     uv_timer_cb callback);
 
-/* RFC 3339, UTC. */
+/* Format as RFC 3339, UTC. */
 void mk_report_time(time_t when, char text[MK_TIME_CHARS]);
 
 #endif

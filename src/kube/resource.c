@@ -7,8 +7,9 @@
 
 #include "base/cleanup.h"
 
-/* Of Services, slices and Endpoints: those that another proxy serves, and those of headless
- * Services, which have no address to balance, stay on the server. kube-proxy asks the same way. */
+/* Label selector for Services, slices and Endpoints. The server keeps back those that another
+ * proxy serves, and those of headless Services, which have no address to balance. kube-proxy
+ * uses the same. */
 #define FOR_SERVICE_PROXIES \
 	"!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
 
@@ -20,7 +21,7 @@ static const char *const unused_of_nodes[] = {
 static const char *const unused_of_services[] = { "metadata.managedFields", "metadata.annotations",
 						  "metadata.ownerReferences", "status.conditions",
 						  NULL };
-/* Their one annotation, since when endpoints are as they are, is read. */
+/* Annotations are kept: one is read, the time of the endpoints' last change. */
 static const char *const unused_of_slices[] = { "metadata.managedFields",
 						"metadata.ownerReferences", "endpoints.targetRef",
 						NULL };
@@ -83,7 +84,7 @@ const struct mk_resource *mk_resource(enum mk_resource_id id)
 	return &resources[id];
 }
 
-/* Everything but what RFC 3986 calls unreserved. */
+/* Percent-encode everything except RFC 3986's unreserved characters. */
 static void put_encoded(FILE *out, const char *text)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

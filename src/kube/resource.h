@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/resource.h - what is read from the API server, in one table, and how it is asked for. */
+/* src/kube/resource.h - the table of resources read from the API server, and their requests. */
 #ifndef MK_KUBE_RESOURCE_H
 #define MK_KUBE_RESOURCE_H
 
@@ -19,21 +19,21 @@ enum mk_resource_id {
 struct mk_resource {
 	const char *name; /* for messages */
 	const char *api_version, *kind;
-	const char *path; /* of the collection, all namespaces */
+	const char *path; /* of the collection in all namespaces */
 	const char *label_selector; /* NULL: all */
 	enum mk_kind model_kind;
-	bool optional; /* a server that does not have it, or refuses it, is no obstacle */
-	bool replaceable; /* a server that does not have it has another one */
+	bool optional; /* the server may lack or refuse it */
+	bool replaceable; /* a server that lacks it has a substitute */
 	const char *const *unused; /* see mk_decoder_new() */
 };
 
 const struct mk_resource *mk_resource(enum mk_resource_id id);
 
-/* How a collection is asked for. */
+/* How to request a collection. */
 enum mk_query_mode {
 	MK_QUERY_LIST, /* one page */
 	MK_QUERY_WATCH, /* from @resource_version on */
-	MK_QUERY_STREAM, /* all objects as events, a bookmark, and then the watch */
+	MK_QUERY_STREAM, /* all objects as events, a bookmark, then a watch */
 };
 
 struct mk_query {
@@ -41,10 +41,10 @@ struct mk_query {
 	unsigned int limit; /* LIST: objects per page; 0: all */
 	const char *continue_; /* LIST: NULL for the first page */
 	const char *resource_version; /* WATCH */
-	unsigned int timeout_s; /* WATCH, STREAM: the server ends it then */
+	unsigned int timeout_s; /* WATCH, STREAM: the server ends it after this */
 };
 
-/* Path and query, percent-encoded; the caller frees it. NULL: out of memory. */
+/* Return path and query, percent-encoded; the caller frees it. NULL: out of memory. */
 mk_must_check char *mk_resource_target(const struct mk_resource *resource,
 				       const struct mk_query *query);
 

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 
-/* Longer ones are no number that any field has. */
+/* No field has a longer number. */
 #define NUMBER_CHARS_MAX 64
 
 static bool one_of(const char *text, const char *const words[], size_t count)
@@ -28,8 +28,8 @@ static size_t digits(const char *text, const char *set)
 }
 #define DECIMAL "0123456789"
 
-/* [-+]?[0-9]+, 0o[0-7]+, 0x[0-9a-fA-F]+. 010 is eight for some readers of YAML and ten for
- * others, so it is a text here. */
+/* [-+]?[0-9]+, 0o[0-7]+, 0x[0-9a-fA-F]+. 010 is eight for some YAML parsers and ten for others, so
+ * it is a text here. */
 static bool is_integer(const char *text, int *base)
 {
 	bool sign = *text == '-' || *text == '+';
@@ -70,7 +70,7 @@ static bool is_float(const char *text)
 	return exponent > 0 && at[exponent] == '\0';
 }
 
-/* What no integer can hold becomes a float, as everywhere in JSON. */
+/* A number that no integer can hold becomes a float, as everywhere in JSON. */
 static json_object *new_integer(const char *text, int base)
 {
 	const char *number = base == 10 ? text : text + 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube/scalar.h - what a YAML scalar means; private to src/kube. */
+/* src/kube/scalar.h - the types of YAML scalars; private to src/kube. */
 #ifndef MK_KUBE_SCALAR_H
 #define MK_KUBE_SCALAR_H
 
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* A plain scalar by YAML 1.2's core schema (10.3.2): null, boolean, integer, float, else a text.
+/* Type a plain scalar by YAML 1.2's core schema (10.3.2): null, boolean, integer, float, else text.
  * *@tree NULL is JSON's null. -ENOMEM. */
 mk_must_check int mk_scalar_resolve(const char *text, size_t length, json_object **tree);
 mk_must_check int mk_scalar_text(const char *text, size_t length, json_object **tree);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A byte machine: depth of brackets, and whether a string is open. Which bracket closes which is
- * left to the decoder. UTF-8 needs no care: no byte of a longer character is an ASCII one. */
+/* A state machine over bytes: depth of brackets, and whether a string is open. The decoder checks
+ * that brackets match. UTF-8 needs no care: a multi-byte character contains no ASCII byte. */
 #include "kube/splitter.h"
 
 #include <stdbool.h>
@@ -22,10 +22,10 @@ struct mk_splitter {
 	struct buffer object, document;
 	unsigned int depth;
 	bool in_string, escaped;
-	bool in_items; /* between the brackets of `items`: depth 2 separates its elements */
-	bool items_next; /* the value that comes now is the one of `items` */
-	size_t key_start; /* in document: where the last string of depth 1 began */
-	bool complete; /* the list has been closed */
+	bool in_items; /* within the brackets of `items`: depth 2 separates its elements */
+	bool items_next; /* the next value is that of `items` */
+	size_t key_start; /* in document: start of the last string at depth 1 */
+	bool complete; /* the list is closed */
 	bool failed;
 };
 
@@ -73,13 +73,13 @@ static int append(struct buffer *buffer, const char *data, size_t size, struct m
 	return 0;
 }
 
-/* Depth at which an object of the stream lies: a list's items are inside two brackets. */
+/* The depth at which objects begin: a list's items are inside two brackets. */
 static unsigned int object_depth(const struct mk_splitter *splitter)
 {
 	return splitter->in_items ? 2 : 0;
 }
 
-/* Are the bytes now read part of an object that will be handed over alone? */
+/* Is the next byte part of an object that is handed over separately? */
 static bool in_object(const struct mk_splitter *splitter)
 {
 	return (splitter->mode == MK_SPLIT_EVENTS || splitter->in_items) &&
@@ -101,12 +101,12 @@ static int hand_over(struct mk_splitter *splitter, const char *start, const char
 			return ret;
 		text = buffer->data;
 		size = buffer->used;
-		buffer->used = 0; /* the memory stays for the next one */
+		buffer->used = 0; /* the memory is kept for the next object */
 	}
 	return splitter->handler.object(splitter->handler.ctx, text, size, err);
 }
 
-/* With nothing kept in memory that a byte could alias. */
+/* Skip a string. The loop keeps its state in local variables, which a byte cannot alias. */
 static const char *skip_string(struct mk_splitter *splitter, const char *at, const char *end)
 {
 	if (splitter->escaped && at < end) {
@@ -128,7 +128,7 @@ static const char *skip_string(struct mk_splitter *splitter, const char *at, con
 	return at + 1;
 }
 
-/* The bytes of an object up to its end or that of the piece. Returns where it stopped. */
+/* Skip the bytes of an object, to its end or the end of the piece. Returns where it stopped. */
 static const char *skip_object(struct mk_splitter *splitter, const char *at, const char *end)
 {
 	unsigned int bottom = object_depth(splitter), depth = splitter->depth;
@@ -151,12 +151,12 @@ static const char *skip_object(struct mk_splitter *splitter, const char *at, con
 	return at;
 }
 
-/* @start..@at has been looked at. */
+/* @start..@at has already been read. */
 static int feed_object(struct mk_splitter *splitter, const char *start, const char **at,
 		       const char *end, struct mk_error *err)
 {
 	*at = skip_object(splitter, *at, end);
-	if (in_object(splitter)) /* goes on in the next piece */
+	if (in_object(splitter)) /* the object continues in the next piece */
 		return append(&splitter->object, start, (size_t)(*at - start), err);
 	return hand_over(splitter, start, *at, err);
 }
@@ -167,7 +167,7 @@ static int unexpected(char byte, const char *where, struct mk_error *err)
 			    (unsigned char)byte, where);
 }
 
-/* Between two events. The brace opens the object and belongs to it. */
+/* Read a byte between two events. A brace opens the next object and belongs to it. */
 static int feed_gap(struct mk_splitter *splitter, const char **at, const char *end,
 		    struct mk_error *err)
 {
@@ -181,7 +181,7 @@ static int feed_gap(struct mk_splitter *splitter, const char **at, const char *e
 	return feed_object(splitter, start, at, end, err);
 }
 
-/* Between two items. */
+/* Read a byte between two items. */
 static int feed_items_gap(struct mk_splitter *splitter, const char **at, const char *end,
 			  struct mk_error *err)
 {
@@ -208,7 +208,7 @@ static bool key_is_items(const struct mk_splitter *splitter)
 	       memcmp(document->data + splitter->key_start, "\"" ITEMS, strlen("\"" ITEMS)) == 0;
 }
 
-/* A byte of the list outside its items, and outside strings. */
+/* Process a byte of the list outside its items and outside strings. */
 static int step_document(struct mk_splitter *splitter, char byte, struct mk_error *err)
 {
 	switch (byte) {

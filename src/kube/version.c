@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 
-#define ANSWER_MAX_BYTES 4096 /* it is some 500 */
+#define ANSWER_MAX_BYTES 4096 /* usually about 500 */
 #define SILENCE_MS	 10000
 #define VERSION_CHARS	 64
 
@@ -34,7 +34,7 @@ static int take(void *ctx, int status, const char *data, size_t size, struct mk_
 	return 0;
 }
 
-/* It goes into a line of the log: one word. */
+/* Is it one word, fit for a line of the log? */
 static bool is_word(const char *text)
 {
 	if (!*text || strlen(text) >= VERSION_CHARS)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libyaml's events, one by one, into json-c trees. */
+/* Turn libyaml's events, one by one, into json-c trees. */
 #include "kube/yaml_json.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "kube/scalar.h"
 
-/* What an anchor named. Aliases share the tree, they do not copy it; @nodes counts for each. */
+/* The node that an anchor names. Aliases share the tree without a copy; @nodes counts for each. */
 struct anchor {
 	UT_hash_handle hh;
 	json_object *tree;
@@ -53,7 +53,7 @@ static void cleanup_event_delete(yaml_event_t *event)
 }
 #define cleanup_event __attribute__((cleanup(cleanup_event_delete)))
 
-/* The problem is where the parser stands, except for bytes that are no text at all. */
+/* The problem is at problem_mark, except for bytes that are not text. */
 static int parser_error(const struct builder *builder)
 {
 	const yaml_parser_t *parser = &builder->parser;
@@ -77,7 +77,7 @@ static int next_event(struct builder *builder, yaml_event_t *event)
 	return yaml_parser_parse(&builder->parser, event) ? 0 : parser_error(builder);
 }
 
-/* ---- anchors ------------------------------------------------------------------------------- */
+/* ---- anchors --------------------------------------------------------------------------------- */
 
 static void forget_anchors(struct builder *builder)
 {
@@ -90,7 +90,7 @@ static void forget_anchors(struct builder *builder)
 	}
 }
 
-/* An anchor's name may be used again; the later one counts. */
+/* An anchor's name may be reused; the later anchor counts. */
 static int remember_anchor(struct builder *builder, const char *name, json_object *tree,
 			   size_t nodes)
 {
@@ -119,7 +119,7 @@ static int count_nodes(struct builder *builder, const yaml_mark_t *mark, size_t 
 	return 0;
 }
 
-/* An anchor is remembered when its node is complete: no tree contains itself. */
+/* Anchors are stored only when their node is complete, so no tree contains itself. */
 static int build_alias(struct builder *builder, const yaml_event_t *event, json_object **tree)
 {
 	const char *name = (const char *)event->data.alias.anchor;
@@ -189,7 +189,7 @@ static int build_sequence(struct builder *builder, const yaml_event_t *start, un
 	}
 }
 
-/* JSON's keys are texts, whatever YAML would make of them. */
+/* JSON's keys are texts, whatever type YAML gives them. */
 static int check_key(struct builder *builder, const yaml_event_t *event, json_object *object)
 {
 	const char *key = (const char *)event->data.scalar.value;
@@ -256,7 +256,8 @@ static const char *anchor_of(const yaml_event_t *event)
 	return (const char *)event->data.mapping_start.anchor;
 }
 
-/* The node that begins with @event. *@tree NULL is JSON's null; after an error it is NULL too. */
+/* Build the node that begins with @event. *@tree NULL is JSON's null; after an error
+ * it is NULL too. */
 static int build_node(struct builder *builder, const yaml_event_t *event, unsigned depth,
 		      json_object **tree)
 {
@@ -285,9 +286,9 @@ static int build_node(struct builder *builder, const yaml_event_t *event, unsign
 	return ret;
 }
 
-/* ---- documents --------------------------------------------------------------------------------- */
+/* ---- documents ------------------------------------------------------------------------------- */
 
-/* @tree belongs to @out from here, also when this fails. */
+/* Add @tree to @out, which owns it even if this fails. */
 static int add_document(struct mk_documents *out, json_object *tree, size_t line,
 			struct mk_error *err)
 {
@@ -305,7 +306,7 @@ static int add_document(struct mk_documents *out, json_object *tree, size_t line
 	return 0;
 }
 
-/* Between document start and document end. */
+/* Build the document between its start and end events. */
 static int build_document(struct builder *builder, struct mk_documents *out)
 {
 	cleanup_event yaml_event_t event;
@@ -350,9 +351,9 @@ int mk_yaml_parse(const char *text, size_t size, struct mk_documents *out, struc
 	return ret;
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Go on to byte @offset, counting lines. */
+/* Advance to byte @offset, counting lines. */
 static void advance(yaml_mark_t *mark, const char *text, size_t offset)
 {
 	for (; mark->index < offset; mark->index++) {
