@@ -25,8 +25,8 @@
 
 #define AGENT_LOCK MK_AGENT_LOCK
 
-/* Changes that come together are worked on together, for a timer runs once per turn of the loop:
- * a file with ten objects, or what one read of the API server's connection held, is one turn. */
+/* A timer of 0 ms batches changes, because it runs once per turn of the loop: a file with ten
+ * objects, or one read of the API server's connection, is one turn. */
 #define DEBOUNCE_MS 0
 
 uint64_t mk_agent_now_ns(void)
@@ -50,7 +50,7 @@ static void on_work(uv_timer_t *timer)
 	mk_agent_work(timer->data);
 }
 
-/* Sooner counts: a stream of changes does not put the work off. */
+/* Keep the earlier deadline, so that a stream of changes cannot postpone the work. */
 void mk_agent_schedule(struct mk_agent *agent, uint64_t delay_ms)
 {
 	if (uv_is_active((uv_handle_t *)&agent->work_timer) &&
@@ -59,7 +59,7 @@ void mk_agent_schedule(struct mk_agent *agent, uint64_t delay_ms)
 	uv_timer_start(&agent->work_timer, on_work, delay_ms, 0);
 }
 
-/* ---- what the source tells ----------------------------------------------------------------------- */
+/* ---- callbacks of the source ----------------------------------------------------------------- */
 
 static void on_node_changed(void *ctx, const char *name)
 {
@@ -145,7 +145,7 @@ static void on_listed(void *ctx, bool complete)
 	mk_agent_schedule(agent, 0);
 }
 
-/* ---- one agent per node ---------------------------------------------------------------------------- */
+/* ---- one agent per node ---------------------------------------------------------------------- */
 
 static int already_running(const char *state_dir, struct mk_error *err)
 {
@@ -175,7 +175,7 @@ static int take_lock(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-/* ---- start and stop ---------------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static void on_signal(uv_signal_t *signal, int number)
 {
@@ -224,8 +224,8 @@ static void write_first_state(struct mk_agent *agent)
 	mk_agent_write_state(agent, text);
 }
 
-/* Only with the rights of the start can a BPF file system be mounted. One that cannot, is missed later,
- * again and again, by the datapath's loading. */
+/* Mount the BPF file system before dropping the rights to do so. A failure is not fatal here;
+ * loading the datapath reports it again. */
 static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
 {
 	if (mk_pin_prepare(agent->config.bpf_dir, err) < 0)
@@ -233,8 +233,8 @@ static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
 	return mk_privileges_drop(&agent->config, err);
 }
 
-/* Nothing on the host is touched before the settings are known to suit the cluster and no other
- * agent is here. */
+/* Change nothing on the host before the settings are known to suit the cluster, and the lock shows
+ * that no other agent runs here. */
 static int start(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret =
@@ -290,7 +290,8 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 		uv_close(handle, NULL);
 }
 
-/* A load that runs cannot be cancelled, and takes seconds; the process may end at any instant. */
+/* Do not wait for a running load: it takes seconds and cannot be cancelled. Exiting is safe at any
+ * instant. */
 static void end_without_load(const struct mk_agent *agent)
 {
 	if (agent->load.state != MK_LOAD_RUNS)

@@ -31,7 +31,7 @@ static const char *word(bool yes)
 	return yes ? "true" : "false";
 }
 
-/* What kube-proxy, that is Go, says of no time. */
+/* Go's zero time, as kube-proxy prints it. */
 static const char *moment(int64_t unix_ns, char *buf)
 {
 	return unix_ns ? mk_time_format(unix_ns, buf) : "0001-01-01T00:00:00Z";
@@ -43,8 +43,8 @@ unsigned int mk_health_status(enum mk_health_question question,
 	return answer->healthy && (answer->eligible || question == MK_LIVEZ) ? 200 : 503;
 }
 
-/* lastUpdated of a healthy answer is now: programs that watch its age were written when a proxy wrote
- * its tables every 30 s, changes or not. */
+/* A healthy answer has lastUpdated now. Programs that check its age expect a proxy that writes its
+ * tables every 30 s, changed or not. */
 char *mk_health_body(enum mk_health_question question, const struct mk_health_answer *answer)
 {
 	bool good = mk_health_status(question, answer) == 200;
@@ -83,7 +83,7 @@ char *mk_health_service_body(const char *namespace_, const char *name, size_t lo
 	return body;
 }
 
-/* ---- network programming latency -------------------------------------------------------------- */
+/* ---- network programming latency ------------------------------------------------------------- */
 
 void mk_latency_init(struct mk_histogram *histogram)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/health.h - is this node's service proxy healthy, and what those are told who ask. Pure:
- * what time it is the caller says. Rules and answers are kube-proxy's (Kubernetes
+/* src/agent/health.h - is this node's service proxy healthy, and the HTTP answers about it. Pure:
+ * the caller passes the time. Rules and answers are kube-proxy's (Kubernetes
  * pkg/proxy/healthcheck/{proxy_health,service_health}.go). */
 #ifndef MK_AGENT_HEALTH_H
 #define MK_AGENT_HEALTH_H
@@ -11,31 +11,31 @@
 
 #include "base/histogram.h"
 
-/* How long a change may wait to be written: kube-proxy's two sync periods of 30 s. */
+/* Longest time that a change may wait to be written: kube-proxy's two sync periods of 30 s. */
 #define MK_HEALTH_TIMEOUT_NS (60 * 1000000000ULL)
 
 struct mk_health {
-	uint64_t
-		waiting_since_ns; /* CLOCK_MONOTONIC: of the oldest change not yet written; 0: none */
-	int64_t updated_unix_ns; /* when all was written last; 0: not since the start */
+	uint64_t waiting_since_ns; /* oldest unwritten change, CLOCK_MONOTONIC; 0: none */
+	int64_t updated_unix_ns; /* when everything was last written; 0: not since the start */
 };
 
-/* The cluster says something new, and: all that it says is written. */
+/* The cluster reported a change; everything is written. */
 void mk_health_queued(struct mk_health *health, uint64_t now_ns);
 void mk_health_updated(struct mk_health *health, int64_t now_unix_ns);
 
-/* Until all was written for the first time nothing is late: what an earlier run wrote serves. */
+/* Before everything was written for the first time nothing is late: an earlier run's tables
+ * serve. */
 bool mk_health_is_healthy(const struct mk_health *health, uint64_t now_ns);
 
-/* Bodies of answers, the caller's to free; NULL: out of memory. */
+/* Bodies of answers; the caller frees them. NULL: out of memory. */
 
 enum mk_health_question { MK_HEALTHZ, MK_LIVEZ };
 struct mk_health_answer {
 	bool healthy; /* mk_health_is_healthy() */
-	bool eligible; /* the node stays; /livez does not ask */
+	bool eligible; /* the node is not leaving; /livez ignores it */
 	int64_t updated_unix_ns, now_unix_ns;
 };
-/* The status: 200 or 503. */
+/* Returns 200 or 503. */
 unsigned int mk_health_status(enum mk_health_question question,
 			      const struct mk_health_answer *answer);
 char *mk_health_body(enum mk_health_question question, const struct mk_health_answer *answer);
@@ -44,8 +44,8 @@ unsigned int mk_health_service_status(size_t local_endpoints, bool healthy);
 char *mk_health_service_body(const char *namespace_, const char *name, size_t local_endpoints,
 			     bool healthy);
 
-/* Network programming latency: from the change that a controller saw to the tables that hold it, in
- * seconds. The buckets are those of kubeproxy_network_programming_duration_seconds. */
+/* Network programming latency in seconds, from the change that a controller saw until the tables
+ * hold it. The buckets are those of kubeproxy_network_programming_duration_seconds. */
 void mk_latency_init(struct mk_histogram *histogram);
 
 #endif

@@ -10,22 +10,22 @@
 #include "agent/health.h"
 #include "http/httpd.h"
 
-/* A Service with a healthCheckNodePort, by "namespace/name"; in the order they came. */
+/* A Service with a healthCheckNodePort, by "namespace/name", in order of arrival. */
 struct agent_health_port {
 	struct mk_agent *agent;
 	char *key, *namespace_, *name;
-	uint16_t number; /* of the port, host order */
+	uint16_t number; /* port number, host order */
 	size_t local_ready; /* addresses of ready endpoints on this node */
-	struct mk_httpd_listener *listener; /* NULL: the port is not to be had, it is tried again */
+	struct mk_httpd_listener *listener; /* NULL: not opened, to be tried again */
 	bool said;
 	UT_hash_handle hh;
 };
 
-/* An address of the node itself where something is answered. */
+/* A listening address of the node itself. */
 enum agent_listen { AGENT_LISTEN_HEALTHZ, AGENT_LISTEN_METRICS, AGENT_LISTENS };
 struct agent_listener {
 	struct mk_httpd *server;
-	struct mk_httpd_listener *listener; /* NULL: off, or tried again */
+	struct mk_httpd_listener *listener; /* NULL: off, or to be tried again */
 	bool said;
 };
 
@@ -44,7 +44,7 @@ struct agent_health {
 	uv_timer_t retry;
 
 	struct mk_histogram latency; /* in seconds, see mk_latency_init() */
-	struct agent_trigger *triggers; /* the newest first */
+	struct agent_trigger *triggers; /* newest first */
 	size_t trigger_count;
 	int64_t started_unix_ns;
 };

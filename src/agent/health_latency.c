@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Network programming latency: what a change of endpoints took from what its controller saw to the
- * tables. A trigger is kept until its Service is written. */
+/* Network programming latency: the time from the change that a controller saw until the tables hold
+ * it. A trigger is kept until its Service is written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/time.h"
 
-/* A Service that cannot be written may change for as long as it likes: beyond this many waiting
- * triggers the next are not measured. */
+/* A Service that cannot be written may change without end: with this many triggers waiting, further
+ * ones are not measured. */
 #define TRIGGERS_MAX 65536
 
 static void remove_trigger(struct agent_health *health, struct agent_trigger **place)
@@ -39,7 +39,7 @@ static void forget_triggers_of(struct agent_health *health, const char *namespac
 	}
 }
 
-/* What changed before the start was written by an earlier run, or could not be. */
+/* Ignore changes from before the start: an earlier run wrote them, or could not. */
 void mk_agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
 				int64_t unix_ns)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks this node over HTTP: the kubelet and load balancers at /healthz and /livez, Prometheus at
- * /metrics, and load balancers at a port per Service (healthCheckNodePort). A port that cannot be had is named once and
- * tried again. */
+/* HTTP answers of this node: /healthz and /livez for the kubelet and load balancers, /metrics for
+ * Prometheus, and a port per Service (healthCheckNodePort) for load balancers. A port that cannot
+ * be opened is logged once and tried again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 #define RETRY_MS 5000
 
-/* The node's own ports have limits of their own: whoever fills the Services' ports from outside does
- * not keep the kubelet from asking, nor does whoever asks for metrics. */
+/* The node's own ports have separate limits: clients that exhaust the Services' ports, or /metrics,
+ * cannot keep the kubelet from asking. */
 static const struct mk_httpd_limits listen_limits[AGENT_LISTENS] = {
 	[AGENT_LISTEN_HEALTHZ] = { .connections = 128,
 				   .per_listener = 128,
@@ -48,7 +48,8 @@ static void finish_json(struct mk_httpd_reply *reply, unsigned int status, char 
 
 /* ---- the node -------------------------------------------------------------------------------- */
 
-/* Before the first list nobody knows whether the node is leaving, and what is written serves. */
+/* Before the first list it is unknown whether the node is leaving, and an earlier run's tables
+ * serve. */
 static bool is_eligible(const struct mk_agent *agent)
 {
 	const struct mk_node_object *node = mk_model_node(agent->model, agent->config.node_name);
@@ -80,7 +81,7 @@ static const struct mk_ip_port *listen_address(const struct mk_agent *agent,
 	return which == AGENT_LISTEN_HEALTHZ ? &agent->config.healthz : &agent->config.metrics;
 }
 
-/* Returns whether it has to be tried again. */
+/* Returns whether it must be tried again. */
 static bool open_listener(struct mk_agent *agent, enum agent_listen which)
 {
 	static const struct {
@@ -127,7 +128,7 @@ static void answer_service(void *ctx, const char *path, struct mk_httpd_reply *r
 					   healthy));
 }
 
-/* The Service of ours that has the port number of @port; NULL: none. */
+/* Returns our Service that already listens on the port number of @port; NULL: none. */
 static const struct agent_health_port *holder(const struct agent_health_port *port)
 {
 	const struct agent_health_port *other;
@@ -213,14 +214,14 @@ static struct agent_health_port *add_port(struct mk_agent *agent, const char *ke
 
 static void on_retry(uv_timer_t *timer);
 
-/* Who waits for a port may have it now. Not at once: what comes next may want it too, and the first
- * that is there in the order of the cluster's changes is to have it. */
+/* Try waiting ports later, not at once: the next change may want the same port. The first Service
+ * in the order of the cluster's changes is to have it. */
 static void retry_in(struct agent_health *health, uint64_t delay_ms)
 {
 	uv_timer_start(&health->retry, on_retry, delay_ms, RETRY_MS);
 }
 
-/* Does anybody wait? Then the timer goes on. */
+/* The timer stops when nothing waits any more. */
 static void on_retry(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
@@ -278,8 +279,8 @@ void mk_agent_health_updated(struct mk_agent *agent)
 	mk_health_updated(&agent->health->state, mk_time_now_unix_ns());
 }
 
-/* A port takes two descriptors, and each who asks one: the soft limit is made for programs that
- * still use select(). */
+/* A port takes two descriptors, and each client one. Raise the soft limit, which is low only for
+ * programs that still use select(). */
 static void allow_descriptors(void)
 {
 	struct rlimit limit;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The CNI configuration and the plugin: the static build of this program, which this one carries, for
- * the host may have other libraries than the agent's image, or none. The plugin is installed when the datapath is
- * attached, the configuration when everything else is done: a runtime that finds it finds a node that works. */
+/* The CNI configuration and the plugin. The plugin is the static build of this program, carried
+ * inside this one: the host may have other libraries than the agent's image, or none. The plugin is
+ * installed when the datapath is attached, the configuration when everything else is done. A
+ * runtime that finds the configuration finds a node that works. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static const char conf_template[] =
 #include "cni_conf_template.h"
 	;
 
-/* ---- configuration ------------------------------------------------------------------------------ */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 struct placeholder {
 	const char *name;
@@ -109,7 +110,7 @@ char *mk_cni_conf_render(const char *template, const struct mk_cni_conf_values *
 	return ret == 0 ? mk_steal_ptr(text) : NULL;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int make_parent(const char *path, struct mk_error *err)
 {
@@ -133,7 +134,7 @@ static bool holds(const char *path, const char *data, size_t size, size_t max_by
 	       memcmp(now, data, size) == 0;
 }
 
-/* A file of its own, no link to one, that this says may be read and run by. */
+/* Is @path a regular file, not a link, with exactly the permissions @mode? */
 static bool has_mode(const char *path, mode_t mode)
 {
 	struct stat st;
@@ -194,11 +195,11 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-/* The static build, linked in; not in the static build itself, nor under the sanitizers. */
+/* The static build, linked in; absent in the static build itself and under the sanitizers. */
 extern const char mk_plugin_begin[] __attribute__((weak));
 extern const char mk_plugin_end[] __attribute__((weak));
 
-/* *@own is what the caller has to free. */
+/* The caller frees *@own. */
 static int find_plugin(const char **data, size_t *size, char **own, struct mk_error *err)
 {
 	*data = mk_plugin_begin;
@@ -211,8 +212,8 @@ static int find_plugin(const char **data, size_t *size, char **own, struct mk_er
 	return ret;
 }
 
-/* For a downgrade by hand: the version before stays beside the new one. A host that cannot keep it
- * (no hard links) gets the new one all the same. */
+/* Keep the previous version beside the new one, for a downgrade by hand. If that fails (no hard
+ * links), the new version is installed nevertheless. */
 static void keep_previous(const char *path)
 {
 	static const char kept[] = MK_PLUGIN_NAME MK_PREVIOUS_SUFFIX;
@@ -221,7 +222,7 @@ static void keep_previous(const char *path)
 	cleanup_close int dir = mk_parent_open(path, &name, NULL);
 
 	if (dir < 0)
-		return; /* whoever writes there says it */
+		return; /* writing the file will report the error */
 	if (unlinkat(dir, fresh, 0) < 0 && errno != ENOENT)
 		mk_log_warn("cannot remove '%s', beside '%s': %s", fresh, path, strerror(errno));
 	if (linkat(dir, name, dir, fresh, 0) == 0 && renameat(dir, fresh, dir, kept) == 0)
@@ -256,7 +257,7 @@ static int install_plugin(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-/* Runtimes call a plugin `loopback` first, which a host without a distribution's plugins lacks. */
+/* Runtimes call a plugin `loopback` first; a host without a distribution's plugins lacks it. */
 static int install_loopback(const struct mk_agent *agent, struct mk_error *err)
 {
 	char path[PATH_MAX + 16];
@@ -287,7 +288,7 @@ static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
 	snprintf(path, PATH_MAX + 16, "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
 }
 
-/* Three calls of stat(2) in place of watches: a directory may go and come, too. */
+/* Three calls of stat(2) instead of watches: a directory may vanish and come back, too. */
 int mk_agent_check_files(struct mk_agent *agent)
 {
 	bool plugin_changed, conf_changed;
@@ -304,8 +305,8 @@ int mk_agent_check_files(struct mk_agent *agent)
 	return plugin_changed + conf_changed;
 }
 
-/* As soon as the tables are this version's: a plugin of another one does not know them, and no pod could start or
- * end until the rest works. */
+/* Install the plugin as soon as the tables are this version's. The plugin of another version does
+ * not know them, so no pod could start or end before the other steps work. */
 int mk_agent_step_plugin(struct mk_agent *agent, struct mk_error *err)
 {
 	char path[PATH_MAX + 16];
@@ -324,7 +325,7 @@ int mk_agent_step_plugin(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-/* Last: it tells runtimes that the node works. */
+/* Install the configuration last: it tells runtimes that the node works. */
 int mk_agent_step_conf(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Flows outlive what they were opened by: a Service that is deleted, an address or port that it gives
- * up, a policy, an endpoint. What they need then stays as long as the sweep finds such flows:
+/* Flows outlive what opened them: a deleted Service, an address or port that it released, a policy,
+ * an endpoint. What such flows need is kept as long as the sweep finds them:
  *
- *	frontends_gone	programs look for the session of a connection that no frontend is there for
- *	localhost_port	what the host says to a loopback address is looked at, if it is for a port in the range
- *	host_backends	answers of the host's own network are looked at where they leave
- *	VIP routes	the host, and whoever it forwards for, go on sending to the datapath
+ *	frontends_gone	programs look up the session of a connection whose frontend is gone
+ *	localhost_port	programs look at what the host sends to loopback, to a port in the range
+ *	host_backends	programs look at replies of the host's own network when they leave
+ *	VIP routes	the host, and hosts that it forwards for, still send to the datapath
  *
- * The programs' settings outlive the agent. A new one does not know who needs them, so it takes
- * nothing away before its own sweep has looked. */
+ * The programs' settings outlive the agent. A new agent does not know which flows need them, so it
+ * releases nothing before its own sweep has looked. */
 #include <stdlib.h>
 
 #include "agent/agent_internal.h"
 #include "base/log.h"
 
-/* The route to a Service's address that nobody has any more. */
+/* The route to an address that no Service has any more. */
 struct agent_vip {
 	struct mk_addr addr;
 	struct mk_lasting lasting;
@@ -28,7 +28,7 @@ void mk_agent_settings_forget(struct mk_agent *agent)
 	agent->udp_ports_told = 0;
 }
 
-/* ---- what programs are told ------------------------------------------------------------------- */
+/* ---- settings of the programs ---------------------------------------------------------------- */
 
 int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err)
 {
@@ -76,7 +76,7 @@ int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err)
 	return tell(agent, &agent->host_backends, 1, err);
 }
 
-/* None is not said while a connection may outlive its NodePort. */
+/* Do not clear the range while a connection may outlive its NodePort. */
 int mk_agent_tell_localhost_ports(struct mk_agent *agent, struct mk_error *err)
 {
 	const struct agent_localhost_ports before = agent->localhost_ports;
@@ -130,7 +130,7 @@ int mk_agent_losing(void *ctx, struct mk_error *err)
 	return tell(agent, &agent->frontends_gone, 1, err);
 }
 
-/* ---- routes ------------------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 static struct agent_vip *lingering(const struct mk_agent *agent, const struct mk_addr *addr)
 {
@@ -145,7 +145,7 @@ void mk_agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip)
 	struct mk_addr addr = mk_ip_to_addr(ip);
 	struct agent_vip *vip = lingering(agent, &addr);
 
-	if (vip) { /* one use of the route is kept already */
+	if (vip) { /* one reference to the route is kept already */
 		mk_overlay_vip_put(agent->overlay, ip);
 		mk_lasting_set(&vip->lasting);
 		return;
@@ -160,7 +160,8 @@ void mk_agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip)
 	HASH_ADD(hh, agent->lingering, addr, sizeof(vip->addr), vip);
 }
 
-/* Who made its route knew of flows; this agent does not before its own sweep has looked. */
+/* Keep a route of an earlier agent. That agent knew of flows; this one does not before its own
+ * sweep has looked. */
 void mk_agent_vip_was_left(void *ctx, const struct mk_ip *ip)
 {
 	struct mk_agent *agent = ctx;
@@ -214,7 +215,7 @@ static bool is_local(const struct mk_agent *agent, const struct mk_ip *ip)
 	return false;
 }
 
-/* A node's own address has its route, and is none of ours. */
+/* A node's own address has a route of its own, which is none of ours. */
 static bool is_node_address(const struct mk_agent *agent, const struct mk_ip *ip)
 {
 	struct address_search search = { .ip = *ip };
@@ -225,7 +226,7 @@ static bool is_node_address(const struct mk_agent *agent, const struct mk_ip *ip
 	return search.found;
 }
 
-/* An agent before this one may have had the route, and it is gone since. */
+/* An earlier agent may have kept the route, which somebody removed since. */
 static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
 {
 	struct agent_vip *vip = lingering(agent, &key->daddr);
@@ -242,14 +243,14 @@ static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
 	mk_agent_schedule(agent, 0);
 }
 
-/* ---- what the sweep sees ---------------------------------------------------------------------- */
+/* ---- callbacks of the sweep ------------------------------------------------------------------ */
 
 bool mk_agent_asks_for_flows(const struct mk_agent *agent)
 {
 	return agent->host_backends.told || agent->frontends_gone.told || agent->lingering;
 }
 
-/* Pods' flows need none of it: their every packet meets its session first. */
+/* Pods' flows need none of this: each of their packets is looked up in the sessions first. */
 void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
 			 const struct mk_session *session)
 {

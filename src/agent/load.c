@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The programs are loaded by a thread of libuv's pool: the verifier takes seconds, and the loop answers
- * meanwhile. Until the thread has ended the object is the thread's alone. */
+/* A thread of libuv's pool loads the programs: the verifier takes seconds, and the loop answers
+ * meanwhile. While the thread runs, the datapath object is its own. */
 #include <string.h>
 
 #include "agent/agent_internal.h"
@@ -17,7 +17,7 @@ void mk_agent_drop_datapath(struct mk_agent *agent)
 	mk_agent_settings_forget(agent);
 }
 
-/* In the thread. */
+/* Runs in the thread. */
 static int open_and_load(struct agent_load *load, const struct mk_config *config)
 {
 	int ret;
@@ -100,7 +100,7 @@ static int take(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-/* What was adopted is followed by programs with other constants, should a device or an address change. */
+/* After an adoption, load programs again only if the constants changed. */
 int mk_agent_adopt(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
 {
 	struct agent_load *load = &agent->load;
@@ -118,7 +118,8 @@ int mk_agent_adopt(struct mk_agent *agent, const struct mk_node *node, struct mk
 	return ret;
 }
 
-/* Constants are part of the programs: others mean another load, on top of the same tables. */
+/* Constants are part of the programs: other constants need another load, on top of the same
+ * tables. */
 int mk_agent_load(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
 {
 	struct agent_load *load = &agent->load;

@@ -36,7 +36,7 @@ static int compare(const void *a, const void *b)
 	return mk_ip_compare(a, b);
 }
 
-/* An address may be on several devices. */
+/* Remove duplicates: an address may be on several devices. */
 static size_t unique(struct mk_ip *ips, size_t count)
 {
 	size_t kept = 0;

@@ -7,13 +7,13 @@
 #include "base/time.h"
 
 #define MK_NS_PER_MS 1000000
-#define LOG_RETRY_MS 100 /* while standard error takes no line */
+#define LOG_RETRY_MS 100 /* between tries, while standard error takes no line */
 
 static struct mk_loop_stats stats;
 static struct {
-	uint64_t began_ns, idle_ns, cpu_ns; /* of the process, when the turn began */
-	const char *part; /* that runs; NULL: none with a name */
-	uint64_t part_since_ns, parts_ns; /* all parts that have ended */
+	uint64_t began_ns, idle_ns, cpu_ns; /* at the start of the turn; cpu_ns is the thread's */
+	const char *part; /* the running part; NULL: none with a name */
+	uint64_t part_since_ns, parts_ns; /* sum of the parts that have ended */
 	const char *longest;
 	uint64_t longest_ns;
 } turn;
@@ -92,7 +92,7 @@ static void log_turn(uint64_t busy_ns, uint64_t cpu_ns)
 		    (unsigned long long)(is_rest ? rest_ns : turn.longest_ns) / MK_NS_PER_MS);
 }
 
-/* Between two of these are one wait, which does not count, and the callbacks of one turn. */
+/* Between two of these calls are one wait, which does not count, and the callbacks of one turn. */
 static void on_turn_end(uv_prepare_t *prepare)
 {
 	uint64_t waited_ns = uv_metrics_idle_time(prepare->loop) - turn.idle_ns;

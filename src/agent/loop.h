@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/loop.h - how long a turn of the event loop takes. A turn is everything between two waits:
- * while it lasts nobody gets an answer of /livez. The agent says which part of a turn runs, so that
- * the log and the metrics can name what took long. Loop thread only. */
+/* src/agent/loop.h - how long a turn of the event loop takes. A turn is everything between two
+ * waits; during a turn /livez gets no answer. The agent names the running part of a turn, so that
+ * the log can say what took long. Loop thread only. */
 #ifndef MK_AGENT_LOOP_H
 #define MK_AGENT_LOOP_H
 
@@ -11,21 +11,21 @@
 
 #include "base/error.h"
 
-#define MK_LOOP_LONG_NS 50000000ULL /* a turn that takes longer is logged */
+#define MK_LOOP_LONG_NS 50000000ULL /* longer turns are logged */
 
 struct mk_loop_stats {
 	uint64_t turns, long_turns;
 	uint64_t longest_ns;
-	uint64_t most_cpu_ns; /* of one turn: what a node with idle CPUs needs */
+	uint64_t most_cpu_ns; /* of one turn: its length if the CPUs were idle */
 };
 
-/* Before the first handle of @loop. */
+/* Call before the first handle of @loop. */
 mk_must_check int mk_loop_measure(uv_loop_t *loop, struct mk_error *err);
-/* From now on this turn is about @part, a literal; NULL: that part has ended. */
+/* This turn now runs @part, a literal; NULL: that part has ended. */
 void mk_loop_part(const char *part);
 const struct mk_loop_stats *mk_loop_stats(void);
 
-/* Count a turn that took @busy_ns. Was it a long one? Pure. */
+/* Count a turn that took @busy_ns. Returns whether it was a long one. Pure. */
 bool mk_loop_account(struct mk_loop_stats *stats, uint64_t busy_ns);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pods' own devices that somebody deleted: each is said once. The runtime has to make such a pod anew. */
+/* Pods' devices that somebody deleted: report each once. The runtime has to create such a pod
+ * again. */
 #include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "cni/endpoint.h"
 #include "cni/lost.h"
 
-/* The kernel's last word about a device tells its pod's name, which nothing else does. */
+/* Keep the pod's name from the kernel's last message about its device: nothing else has it. */
 void mk_agent_device_gone(struct mk_agent *agent, const struct nlmsghdr *message)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(message);
@@ -38,7 +39,7 @@ static const char *pod_of(const struct mk_agent *agent, uint32_t ifindex)
 
 struct look {
 	struct mk_agent *agent;
-	struct mk_ip *lost; /* this time */
+	struct mk_ip *lost; /* in this look */
 	size_t count;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table, and how each kind of row is written. Names follow prometheus.io/docs/practices/naming. */
+/* The table of metrics, and how each kind of row is written. Names follow
+ * prometheus.io/docs/practices/naming. */
 #include "agent/metrics.h"
 
 #include <ctype.h>
@@ -11,7 +12,7 @@
 #include "cni/calls.h"
 #include "kube/resource.h"
 
-/* ---- how rows are written ---------------------------------------------------------------------- */
+/* ---- how rows are written -------------------------------------------------------------------- */
 
 typedef struct mk_exposition text;
 
@@ -213,7 +214,7 @@ static void cni_failures(const struct mk_metrics *m, const struct mk_metric *met
 				    m->cni[i].failed);
 }
 
-/* ---- of each Service ---------------------------------------------------------------------------- */
+/* ---- per Service ----------------------------------------------------------------------------- */
 
 static void connections(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
 {
@@ -267,7 +268,7 @@ static void service_drops(const struct mk_metrics *m, const struct mk_metric *me
 		}
 }
 
-/* ---- the table ------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define IN(member)	    offsetof(struct mk_metrics, member)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/metrics.h - what the agent tells Prometheus: one table of metrics, and the text of them.
+/* src/agent/metrics.h - what the agent exports to Prometheus: one table of metrics, and their text.
  * Pure: the values are read elsewhere (metrics_read.c). */
 #ifndef MK_AGENT_METRICS_H
 #define MK_AGENT_METRICS_H
@@ -25,7 +25,7 @@
 #define MK_METRICS_PROGRAMS 16
 
 #define MK_METRICS_DEVICES \
-	(3 + 2 * MK_UPLINKS_MAX) /* of hooks: pod, host, overlay, uplinks twice */
+	(3 + 2 * MK_UPLINKS_MAX) /* hooks: pod, host, overlay, and two per uplink */
 
 struct mk_metrics_traffic {
 	enum mk_hook hook;
@@ -33,13 +33,13 @@ struct mk_metrics_traffic {
 	uint64_t packets, bytes;
 };
 
-/* Only Services that had traffic or drops. */
+/* Only Services with traffic or drops. */
 struct mk_metrics_service {
 	const char *namespace_, *name;
 	const struct mk_account_totals *totals;
 };
 
-/* What there is to tell; a family without its has_ has no samples. */
+/* The values to export; a family whose has_... is false has no samples. */
 struct mk_metrics {
 	bool always; /* true */
 
@@ -51,7 +51,7 @@ struct mk_metrics {
 	uint64_t ready, healthy, complete; /* 1: yes */
 	bool is_ready;
 	double ready_after_lists_s;
-	double waiting_s; /* of the oldest change that is not written; 0: none */
+	double waiting_s; /* waiting time of the oldest unwritten change; 0: none */
 	struct mk_histogram work, latency; /* in seconds */
 	uint64_t work_failures, writes;
 	struct mk_repairs repairs;
@@ -59,10 +59,10 @@ struct mk_metrics {
 	uint64_t log_lines_lost, loop_turns, loop_long_turns;
 	double loop_longest_s, loop_most_cpu_s;
 
-	uint64_t objects[MK_KIND_COUNT], endpoints; /* known */
+	uint64_t objects[MK_KIND_COUNT], endpoints; /* in the model */
 	uint64_t peers, peers_left_out, services_waiting;
 	bool has_datapath;
-	uint64_t services, frontends, backends; /* programmed */
+	uint64_t services, frontends, backends; /* in the tables */
 	struct mk_table_fill tables[MK_METRICS_TABLES];
 	size_t table_count;
 	bool has_addresses;
@@ -71,7 +71,7 @@ struct mk_metrics {
 
 	bool has_api; /* an API server is followed */
 	struct mk_reflector_stats api[MK_RESOURCE_COUNT];
-	bool has_clock; /* ... and has said what time it is */
+	bool has_clock; /* ... and has sent its time */
 	double clock_ahead_s;
 
 	bool has_sweep; /* a pass has ended */
@@ -93,7 +93,7 @@ struct mk_metrics {
 	size_t per_service_count;
 };
 
-/* Where a metric is told: what is told of each Service grows with the cluster, and has a page of its
+/* The page of a metric. Metrics per Service grow with the cluster, so they have a page of their
  * own. */
 enum mk_metrics_page { MK_METRICS_NODE, MK_METRICS_SERVICES };
 
@@ -105,13 +105,14 @@ struct mk_metric {
 	enum mk_metrics_page page;
 	void (*write)(const struct mk_metrics *metrics, const struct mk_metric *metric,
 		      struct mk_exposition *out);
-	size_t present; /* in struct mk_metrics: the bool that says whether there are samples */
-	size_t offset; /* in struct mk_metrics or in a part of it, as `write` has it */
+	size_t present; /* in struct mk_metrics: the bool that says whether samples exist */
+	size_t offset; /* in struct mk_metrics or a part of it, depending on `write` */
 };
 extern const struct mk_metric mk_metrics_rows[];
 extern const size_t mk_metrics_row_count;
 
-/* Every family of @page, those without samples too; the caller frees the text. NULL: out of memory. */
+/* Returns every family of @page, also those without samples; the caller frees the text. NULL: out
+ * of memory. */
 mk_must_check char *mk_metrics_text(const struct mk_metrics *metrics, enum mk_metrics_page page);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a scrape says, read in one pass when it is asked for: nothing is gathered for nobody. */
+/* The values of a scrape, read in one pass on request: nothing is gathered without a reader. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void read_memory(struct mk_metrics *metrics)
 	metrics->process.resident_bytes = resident * page;
 }
 
-/* Without the one that reads the directory. */
+/* Do not count the descriptor that reads the directory. */
 static uint64_t open_descriptors(void)
 {
 	cleanup_closedir DIR *dir = opendir("/proc/self/fd");
@@ -63,7 +63,7 @@ static void read_process(const struct mk_agent *agent, struct mk_metrics *metric
 	metrics->process.max_fds = files.rlim_cur;
 }
 
-/* ---- the agent --------------------------------------------------------------------------------- */
+/* ---- the agent ------------------------------------------------------------------------------- */
 
 static void read_loop(struct mk_metrics *metrics)
 {
@@ -122,13 +122,13 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 	read_clock(agent, metrics);
 }
 
-/* From the first to the last pod's address; known once the Node object is. */
+/* Number of addresses for pods; known once the Node object is. */
 static uint64_t pod_addresses(const struct mk_addresses *addresses)
 {
 	return ntohl(addresses->last_pod.v4.s_addr) - ntohl(addresses->first_pod.v4.s_addr) + 1;
 }
 
-/* ---- the datapath ------------------------------------------------------------------------------ */
+/* ---- the datapath ---------------------------------------------------------------------------- */
 
 static void read_sweep(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
@@ -180,7 +180,7 @@ static void take_traffic(struct mk_metrics *metrics, enum mk_hook hook, const ch
 	snprintf(traffic->device, sizeof(traffic->device), "%s", device);
 }
 
-/* A device that goes between the two looks is in neither: a counter does not go back. */
+/* A device deleted between the two reads is in neither; the exported counter must not decrease. */
 static void read_pods_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	struct mk_pod_traffic *told = &agent->stats.pods, seen = { 0 };
@@ -193,7 +193,7 @@ static void read_pods_traffic(struct mk_agent *agent, struct mk_metrics *metrics
 	take_traffic(metrics, MK_HOOK_POD, "pods", told->packets, told->bytes);
 }
 
-/* The kernel counts per device, so that the programs need not. */
+/* The kernel counts per device, so the programs need not. */
 static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct mk_devices *devices = &agent->node.devices;
@@ -232,9 +232,9 @@ static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 	metrics->has_cni = mk_cni_calls_read(bpf_dir, metrics->cni, NULL) == 0;
 }
 
-/* ---- each Service ------------------------------------------------------------------------------ */
+/* ---- each Service ---------------------------------------------------------------------------- */
 
-/* @totals is what the result points into. */
+/* The result points into @totals. */
 static int read_services(const struct mk_agent *agent, struct mk_metrics *metrics,
 			 struct mk_account_totals **totals, struct mk_error *err)
 {
@@ -265,9 +265,9 @@ static int read_services(const struct mk_agent *agent, struct mk_metrics *metric
 	return 0;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
-/* The caller frees it; NULL: out of memory, or the tables could not be read. */
+/* The caller frees the text; NULL: out of memory, or the tables could not be read. */
 static char *services_text(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	cleanup_free struct mk_account_totals *totals = NULL;
@@ -282,7 +282,7 @@ static char *services_text(const struct mk_agent *agent, struct mk_metrics *metr
 	return text;
 }
 
-/* Ten thousand Services take some 20 ms, so who asks again and again gets what was read before. */
+/* Ten thousand Services take some 20 ms, so frequent requests get the previous answer. */
 static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	struct agent_stats *stats = &agent->stats;
@@ -296,8 +296,7 @@ static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *met
 	return stats->services_text ? strdup(stats->services_text) : NULL;
 }
 
-/* Where kube-proxy says which of its modes it runs in; Kubernetes' own tests ask, and skip what is
- * about another mode. */
+/* kube-proxy reports its mode here. Kubernetes' own tests ask, and skip tests of other modes. */
 static void answer_proxy_mode(struct mk_httpd_reply *reply)
 {
 	reply->body = strdup("monokube");

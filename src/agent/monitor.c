@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rtnetlink's notifications: not what changed, only that something did that matters here. What the
- * node has is compared with the kernel anyway, and an overrun of the socket loses nothing. Pods'
- * interfaces come and go all the time and are none of the agent's business. */
+/* rtnetlink's notifications only trigger a look. The node is compared with the kernel anyway, so an
+ * overrun of the socket loses nothing. Pods' interfaces come and go all the time and are
+ * ignored. */
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/rtnetlink.h>
@@ -12,7 +12,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 
-/* A burst of pods starting is one look. */
+/* A burst of starting pods causes one look. */
 #define SETTLE_MS 50
 
 static void look_at_overlay(struct mk_agent *agent)
@@ -38,7 +38,7 @@ static bool is_uplink(const struct agent_node *node, int ifindex)
 	return false;
 }
 
-/* While something is waited for, any interface may be it. */
+/* While something is missing, any interface may be it. */
 static bool is_ours(const struct mk_agent *agent, int ifindex)
 {
 	const struct agent_node *node = &agent->node;
@@ -61,8 +61,8 @@ static int device_of_route(const struct nlmsghdr *message)
 	return ifindex;
 }
 
-/* A routing daemon makes and removes many. Where the host's routing is asked anyway, and by no new device, nothing
- * changes here. */
+/* A routing daemon changes many routes. While the host's routing is asked for each packet anyway, a
+ * route by a known uplink changes nothing here. */
 static void see_route(struct mk_agent *agent, const struct nlmsghdr *message)
 {
 	const struct rtmsg *header = NLMSG_DATA(message);
@@ -74,10 +74,10 @@ static void see_route(struct mk_agent *agent, const struct nlmsghdr *message)
 		 !is_uplink(node, device_of_route(message)))
 		look_again(agent, false);
 	else if (message->nlmsg_type == RTM_DELROUTE)
-		agent->node_dirty = true; /* perhaps it has not to be asked any more: no hurry */
+		agent->node_dirty = true; /* perhaps routing need not be asked any more: no hurry */
 }
 
-/* An address that goes takes the routes along that have it as source. */
+/* A removed address takes along the routes that have it as source. */
 static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(message);
@@ -149,13 +149,14 @@ static void on_change(uv_poll_t *poll, int status, int events)
 #define HEADER(field)  offsetof(struct nlmsghdr, field)
 #define ROUTE(field)   (NLMSG_HDRLEN + offsetof(struct rtmsg, field))
 #define LOAD(size, at) BPF_STMT(BPF_LD | BPF_##size | BPF_ABS, (__u32)(at))
-/* Skip so many if equal, so many if not. */
+/* Skip @yes instructions if equal, otherwise @no. */
 #define EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (__u32)(value), yes, no)
 
-/* A filter in the kernel, for the socket's buffer must not run over with what pods' starts, Services
- * and the host's neighbours make. Of routes: those of others, but of table local, where addresses have theirs, and the
- * removal of ours by somebody else than @port. Of neighbours and qdiscs: the removal. Of filters, which are replaced in
- * one step: all. BPF loads are big-endian. */
+/* Filter in the kernel, so that pods' starts, Services and the host's neighbours do not overrun the
+ * socket's buffer. Routes of others pass, except in table local, which holds the routes of
+ * addresses. Our own routes pass only if somebody else than @port removes them. Neighbours and
+ * qdiscs pass when removed. All filters pass, since they are replaced in one step. BPF loads are
+ * big-endian. */
 static int only_what_matters(int fd, uint32_t port)
 {
 	struct sock_filter filter[] = {
@@ -172,11 +173,11 @@ static int only_what_matters(int fd, uint32_t port)
 		EQUAL(htons(RTM_DELRULE), 12, 0),
 		EQUAL(htons(RTM_NEWROUTE), 5, 0),
 		EQUAL(htons(RTM_DELROUTE), 0, 11),
-		LOAD(B, ROUTE(rtm_protocol)), /* removed */
+		LOAD(B, ROUTE(rtm_protocol)), /* a removed route */
 		EQUAL(MK_RTPROT, 0, 4),
 		LOAD(W, HEADER(nlmsg_pid)),
 		EQUAL(htonl(port), 7, 6),
-		LOAD(B, ROUTE(rtm_protocol)), /* new */
+		LOAD(B, ROUTE(rtm_protocol)), /* a new route */
 		EQUAL(MK_RTPROT, 5, 0),
 		LOAD(B, ROUTE(rtm_table)),
 		EQUAL(RT_TABLE_LOCAL, 3, 0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The ranges of the settings, beside the networks that this node really has. */
+/* The configured ranges compared with the networks that this node has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static int add_cluster(struct mk_agent *agent, struct mk_networks *networks, str
 	return adding.status;
 }
 
-/* What does not stop the node: once per text. */
+/* Report, once per text, what does not stop the node. */
 static void report(struct mk_agent *agent, enum mk_overlap overlap, const struct mk_error *why)
 {
 	if (overlap == MK_OVERLAP_NONE)
@@ -44,8 +44,8 @@ static void report(struct mk_agent *agent, enum mk_overlap overlap, const struct
 		mk_log_warn("%s", mk_error_text(why));
 }
 
-/* A node that is at work goes on: to take its network away would be worse than the overlap. Its programs then take
- * packets from that network, too. */
+/* A node at work goes on despite an overlap: taking its network away would be worse. Its programs
+ * then accept packets from that network, too. */
 int mk_agent_check_networks(struct mk_agent *agent, const struct mk_addresses *addresses,
 			    struct mk_error *err)
 {

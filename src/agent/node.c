@@ -96,7 +96,7 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* What Services ask about this node. A change means every Service anew. */
+/* Take what Services need to know about this node. If it changed, apply every Service again. */
 static int take_object(struct mk_agent *agent, struct mk_error *err)
 {
 	const struct mk_node_object *object = mk_model_node(agent->model, agent->config.node_name);
@@ -125,9 +125,9 @@ static int take_object(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-/* ---- the interfaces --------------------------------------------------------------------------- */
+/* ---- the interfaces -------------------------------------------------------------------------- */
 
-/* What the overlay leaves of its uplink's. */
+/* Returns the configured MTU, or the uplink's less VXLAN's overhead. */
 static uint32_t pod_mtu(const struct mk_agent *agent)
 {
 	const struct mk_link *uplink = &agent->node.uplinks.uplink[0].link;
@@ -168,7 +168,7 @@ static int make_devices(struct mk_agent *agent, struct mk_error *err)
 
 	if (ret < 0)
 		return ret;
-	if (before.overlay_ifindex) /* else they are the first */
+	if (before.overlay_ifindex) /* otherwise they are the first */
 		agent->repairs.count[MK_REPAIR_DEVICE] += (unsigned int)ret;
 	if (!agent->sysctls_done || memcmp(&before, &node->devices, sizeof(before)) != 0)
 		ret = mk_agent_apply_sysctls(agent, false, err);
@@ -178,7 +178,7 @@ static int make_devices(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-/* ---- the constants ----------------------------------------------------------------------------- */
+/* ---- the constants --------------------------------------------------------------------------- */
 
 static struct mk_node constants(const struct mk_agent *agent)
 {
@@ -229,7 +229,7 @@ static int load(struct mk_agent *agent, struct mk_error *err)
 	return mk_agent_load(agent, &node, err);
 }
 
-/* ---- the other nodes ---------------------------------------------------------------------------- */
+/* ---- the other nodes ------------------------------------------------------------------------- */
 
 /* "node 'a': reason; node 'b': reason", empty: none; NULL: out of memory. */
 static char *left_out_text(const struct mk_overlay_plan *plan, bool only_wrong)
@@ -254,8 +254,8 @@ static char *left_out_text(const struct mk_overlay_plan *plan, bool only_wrong)
 	return text;
 }
 
-/* Said when it changes, not at each Node's heartbeat. A Node that is being made lacks something for
- * a moment, on every other node: no Event for that. */
+/* Log changes only, not each Node's heartbeat. A new Node lacks something for a moment, as every
+ * other node sees: no Event for that. */
 static void say_left_out(struct mk_agent *agent)
 {
 	cleanup_free char *text = left_out_text(&agent->plan, false);
@@ -273,7 +273,7 @@ static void say_left_out(struct mk_agent *agent)
 	agent->left_out = mk_steal_ptr(text);
 }
 
-/* For the command line alone: traffic does not wait for it. */
+/* Only the command line reads the file: traffic does not wait for it. */
 static void write_names(const struct mk_agent *agent, const struct mk_overlay_view *view)
 {
 	struct mk_error err = { 0 };
@@ -341,7 +341,7 @@ static int fill_routes(struct mk_agent *agent, struct mk_error *err)
 				       &agent->writes, err);
 }
 
-/* The IPv4 addresses of the Node of @peer. */
+/* Add the IPv4 addresses of the Node of @peer. */
 static size_t add_peer_addresses(const struct mk_agent *agent, const struct mk_overlay_peer *peer,
 				 struct mk_peer_entry *entries)
 {
@@ -360,7 +360,7 @@ static size_t add_peer_addresses(const struct mk_agent *agent, const struct mk_o
 	return count;
 }
 
-/* Who may send overlay packets. */
+/* Fill map `peers`: who may send overlay packets. */
 static int fill_peers(struct mk_agent *agent, struct mk_error *err)
 {
 	cleanup_free struct mk_peer_entry *entries = NULL;
@@ -390,7 +390,7 @@ static int tell_ranges_shared(struct mk_agent *agent, struct mk_error *err)
 	return ret < 0 ? ret : 0;
 }
 
-/* Where Service addresses come from, as a whole: one route each instead of one per Service. */
+/* Take the ranges of Service addresses: one route per range instead of one per Service. */
 static int take_service_ranges(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_ranges_input input = {
@@ -413,7 +413,7 @@ static int take_service_ranges(struct mk_agent *agent, struct mk_error *err)
 					     agent->service_range_count, err);
 }
 
-/* ---- the step ------------------------------------------------------------------------------------ */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 static int identify(struct mk_agent *agent, struct mk_error *err)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A Node that was made again may get another pod CIDR. The pods of before keep their addresses, which lead
- * nowhere now: the operator has to know. */
+/* A Node that was created again may get another pod CIDR. Its pods keep their old addresses, which
+ * no node routes to any more: the operator has to know. */
 #include <unistd.h>
 
 #include "agent/agent_internal.h"
@@ -15,7 +15,7 @@ struct outside {
 	char container[13]; /* as runtimes abbreviate it */
 };
 
-/* One without its namespace is no pod any more. */
+/* A container without its namespace is no pod any more. */
 static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct outside *outside = ctx;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the agent may do after its start: what it still needs and nothing else, so that a hole in the
- * reading of some input is worth less. Before the first object of the cluster is read. */
+/* After its start the agent keeps only the rights it still needs, so that a hole in a parser is
+ * worth less. They are dropped before the first object of the cluster is read. */
 #include "agent/privileges.h"
 
 #include <linux/capability.h>
@@ -22,7 +22,7 @@
 #define BIT(capability)	      (1ULL << (capability))
 #define UNPRIVILEGED_PORT_MIN 1024
 
-/* ---- capabilities ------------------------------------------------------------------------------- */
+/* ---- capabilities ---------------------------------------------------------------------------- */
 
 static int get_permitted(uint64_t *permitted)
 {
@@ -62,7 +62,7 @@ uint64_t mk_privileges_kept(const struct mk_config *config, uint64_t permitted)
 	uint64_t kept = BIT(CAP_NET_ADMIN) | BIT(CAP_DAC_OVERRIDE);
 	uint64_t bpf = BIT(CAP_BPF) | BIT(CAP_PERFMON);
 
-	/* a container runtime that does not know the two gives their ancestor */
+	/* container runtimes that do not know these two grant SYS_ADMIN instead */
 	kept |= (permitted & bpf) == bpf ? bpf : bpf | BIT(CAP_SYS_ADMIN);
 	if (has_privileged_port(config))
 		kept |= BIT(CAP_NET_BIND_SERVICE);
@@ -77,8 +77,8 @@ static int drop_capabilities(const struct mk_config *config, struct mk_error *er
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot read this process's capabilities");
 	kept = mk_privileges_kept(config, permitted);
-	/* what an exec could give back; no_new_privs says the same, so without the right to it is no
-	 * loss */
+	/* drop also what an exec could give back; no_new_privs prevents the same, so a failure is
+	 * no loss */
 	for (int i = 0; i <= CAP_LAST_CAP; i++)
 		if (!(kept & BIT(i)))
 			(void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
@@ -95,11 +95,11 @@ static int drop_capabilities(const struct mk_config *config, struct mk_error *er
 	return 0;
 }
 
-/* ---- system calls ------------------------------------------------------------------------------- */
+/* ---- system calls ---------------------------------------------------------------------------- */
 
-/* What libc, libuv, libcurl with its TLS and resolver, and libbpf use, and what stands in for it on
- * other C libraries and kernels. Not among them: starting programs, namespaces, mounts, other
- * processes' memory, modules, keys, clocks. */
+/* What libc, libuv, libcurl with its TLS and resolver, and libbpf call, and the variants of other C
+ * libraries and kernels. Not allowed: starting programs, namespaces, mounts, other processes'
+ * memory, modules, keys, clocks. */
 static const int allowed[] = {
 	/* files */
 	SCMP_SYS(read),
@@ -258,7 +258,7 @@ static const int allowed[] = {
 	SCMP_SYS(time),
 	SCMP_SYS(times),
 	SCMP_SYS(getrusage),
-	/* who and where */
+	/* identity and limits */
 	SCMP_SYS(getpid),
 	SCMP_SYS(gettid),
 	SCMP_SYS(getppid),
@@ -287,12 +287,13 @@ static const int allowed[] = {
 };
 
 #ifdef __s390__
-#define CLONE_FLAGS_ARGUMENT 1 /* behind the stack: clone(2) */
+#define CLONE_FLAGS_ARGUMENT 1 /* the stack comes first: clone(2) */
 #else
 #define CLONE_FLAGS_ARGUMENT 0
 #endif
 
-/* Threads, and no namespaces. clone3(), whose flags no filter sees, is missing: libc knows clone(). */
+/* Allow threads, but no namespaces. clone3() is not allowed, since no filter sees its flags; libc
+ * falls back to clone(). */
 static int allow_threads(scmp_filter_ctx filter)
 {
 	const scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
@@ -308,14 +309,14 @@ static void release_filter(scmp_filter_ctx *filter)
 		seccomp_release(*filter);
 }
 
-/* @action: what becomes of a call that is not allowed. */
+/* @action: what happens to a call that is not allowed. */
 static int filter_calls(uint32_t action, struct mk_error *err)
 {
 	__attribute__((cleanup(release_filter))) scmp_filter_ctx filter = seccomp_init(action);
 	int ret = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
 
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(allowed); i++)
-		if (allowed[i] >= 0) /* another architecture's */
+		if (allowed[i] >= 0) /* exists only on other architectures */
 			ret = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
 	if (ret == 0)
 		ret = allow_threads(filter);
@@ -324,8 +325,9 @@ static int filter_calls(uint32_t action, struct mk_error *err)
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot filter system calls") : 0;
 }
 
-/* What is not allowed does not exist, so that a library falls back to what does. Where an unknown
- * library fails, an operator may have the calls logged by the kernel's audit instead, or the filter off. */
+/* A call that is not allowed fails with ENOSYS, so that a library falls back to one that is. If an
+ * unknown library fails, an operator may have the calls logged by the kernel's audit instead, or
+ * disable the filter. */
 static int choose_filter(struct mk_error *err)
 {
 	const char *wanted = getenv("MONOKUBE_SECCOMP");
@@ -346,9 +348,9 @@ static int choose_filter(struct mk_error *err)
 	return filter_calls(SCMP_ACT_LOG, err);
 }
 
-/* ---- memory for tables ---------------------------------------------------------------------------- */
+/* ---- memory for tables ----------------------------------------------------------------------- */
 
-#define MEMCG_MAJOR 5 /* since this version tables count as the container's memory */
+#define MEMCG_MAJOR 5 /* from this version on, tables count as the container's memory */
 #define MEMCG_MINOR 11
 
 bool mk_privileges_memlock_limited(const char *release, unsigned long limit_bytes)
@@ -360,8 +362,8 @@ bool mk_privileges_memlock_limited(const char *release, unsigned long limit_byte
 	return major < MEMCG_MAJOR || (major == MEMCG_MAJOR && minor < MEMCG_MINOR);
 }
 
-/* To raise the limit takes CAP_SYS_RESOURCE, which the manifest does not ask for: later kernels need
- * none, and nested environments have none to give. */
+/* Raising the limit takes CAP_SYS_RESOURCE, which the manifest does not request: later kernels do
+ * not need it, and nested environments cannot grant it. */
 static void raise_memlock(void)
 {
 	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
@@ -386,7 +388,7 @@ int mk_privileges_drop(const struct mk_config *config, struct mk_error *err)
 {
 	int ret;
 
-	raise_memlock(); /* while it may */
+	raise_memlock(); /* before capabilities are dropped */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return mk_error_errno(err, errno, "cannot set no_new_privs");
 	ret = drop_capabilities(config, err);

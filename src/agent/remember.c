@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What of this node's object the next run needs before the API server answers it: as a Node of Kubernetes,
- * read by the same model. */
+/* The part of this node's object that the next run needs before the API server answers. It is
+ * stored as a Kubernetes Node and read by the same model. */
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static int path_of(const struct mk_agent *agent, char path[PATH_MAX])
 	return size < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* The model knows the type of the first InternalIP only. */
+/* The model keeps the type only of the first InternalIP; the others are written as ExternalIP. */
 static void put_addresses(FILE *out, const struct mk_node_object *object)
 {
 	char text[MK_IP_STRLEN];
@@ -90,7 +90,7 @@ static struct mk_model *read_node(const char *text, struct mk_error *err)
 	return model;
 }
 
-/* Without it the agent waits for the first list. */
+/* Without the file the agent waits for the first list. */
 void mk_agent_recall_node(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };

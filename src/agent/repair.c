@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is taken away from the agent comes back. Notifications (monitor.c) say most of it at once; this
- * is the look that needs none: one kind per tick, each kind every TICK_MS * STEPS, none of them
- * longer than some hundred microseconds on a node where nothing is wrong. */
+/* Put back what others take away from the agent. Notifications (monitor.c) report most of it at
+ * once; these looks need none. Each tick looks at one kind of thing, so each kind is looked at
+ * every TICK_MS * number of kinds. A look takes at most some hundred microseconds if nothing is
+ * wrong. */
 #include "agent/repair.h"
 
 #include <errno.h>
@@ -18,11 +19,11 @@
 
 #define SOON_MS	       10 /* after a notification: several come together */
 #define TICK_MS	       500
-#define HOOKS_AT_ONCE  8 /* pods' hooks per look; the others' turn comes */
-#define ENTRIES	       256 /* of tables, per look */
-#define PEERS_PER_LOOK 64 /* larger clusters are read more seldom: it is all or nothing */
-#define QUIET_WAITS    3 /* a lock that pods hold for a moment: the next look comes */
-#define IDLE_LOOKS     10 /* after one for pods' entries that was in vain */
+#define HOOKS_AT_ONCE  8 /* pods' hooks per look; the other hooks follow in later looks */
+#define ENTRIES	       256 /* table entries per look */
+#define PEERS_PER_LOOK 64 /* larger clusters are looked at less often: a look reads all entries */
+#define QUIET_WAITS    3 /* pods hold a lock for a moment: so many looks wait without a line */
+#define IDLE_LOOKS     10 /* skipped after a look that could restore none of the missing entries */
 
 const char *mk_repair_name(enum mk_repair repair)
 {
@@ -43,7 +44,7 @@ const char *mk_repair_name(enum mk_repair repair)
 	return names[repair];
 }
 
-/* What cannot be looked after is said once, until it can, or for another reason cannot. */
+/* Log a failing repair once, until it works again or fails for another reason. */
 static struct agent_failing *failing_of(struct mk_agent *agent, const char *what)
 {
 	for (size_t i = 0; i < MK_FAILING_MAX; i++)
@@ -61,7 +62,7 @@ static void say_failing(struct agent_failing *failing, const char *what, const c
 	snprintf(failing->text, sizeof(failing->text), "%s", text);
 }
 
-/* @ret: how many, or an error, which the log names with @what, a literal. */
+/* @ret: number of repairs, or an error, which is logged with @what, a literal. */
 static void account(struct mk_agent *agent, enum mk_repair repair, int ret, const char *what,
 		    const struct mk_error *err)
 {
@@ -83,7 +84,7 @@ static void account(struct mk_agent *agent, enum mk_repair repair, int ret, cons
 	failing->text[0] = '\0';
 }
 
-/* ---- looks --------------------------------------------------------------------------------------- */
+/* ---- looks ----------------------------------------------------------------------------------- */
 
 static bool is_attached(const struct mk_agent *agent)
 {
@@ -157,7 +158,7 @@ static void look_at_files(struct mk_agent *agent)
 		mk_agent_schedule(agent, 0);
 }
 
-/* What is not in memory of this agent is computed anew. */
+/* The agent keeps no copy of a Service's entries: compile the Service again. */
 static void service_lost(void *ctx, const char *key)
 {
 	mk_agent_service_again(ctx, key);
@@ -185,7 +186,7 @@ static void look_at_udp_ports(struct mk_agent *agent)
 	account(agent, MK_REPAIR_TABLE, ret, "map 'udp_ports'", &err);
 }
 
-/* What has to be in them only the lists tell. */
+/* Only after the lists is it known what the tables have to hold. */
 static void look_at_tables(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -217,7 +218,7 @@ static void look_at_host_ports(struct mk_agent *agent)
 		"map 'host_ports'", &err);
 }
 
-/* Host ports wait for the entry of their pod, so they are looked at again once it is back. */
+/* Host ports need the entry of their pod, so look at them again after entries are restored. */
 static void look_at_pod_entries(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -245,14 +246,14 @@ static void look_at_pods(struct mk_agent *agent)
 	look_at_host_ports(agent);
 }
 
-/* ---- the round ------------------------------------------------------------------------------------- */
+/* ---- the round ------------------------------------------------------------------------------- */
 
 static void (*const looks[])(struct mk_agent *agent) = {
 	look_at_hooks, look_at_overlay, look_at_tables,	  look_at_sysctls,
 	look_at_files, look_at_pods,	look_at_programs,
 };
 
-/* However many notifications come, the round goes on. */
+/* The round goes on, however many notifications come. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
@@ -283,7 +284,8 @@ void mk_agent_hooks_soon(struct mk_agent *agent)
 	tick_soon(agent);
 }
 
-/* Each start of a pod says one, which is looked up in map pods; a filter of several devices none. */
+/* Each starting pod reports its device, which is looked up in map pods. A filter of several devices
+ * (a shared block) names none: look at all hooks. */
 void mk_agent_hook_soon(struct mk_agent *agent, int ifindex)
 {
 	if (ifindex <= 0 || agent->changed_device_count == MK_CHANGED_DEVICES)

@@ -5,8 +5,8 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 
-/* Room for all: per peer its pod CIDR and its VTEP, per own address one, three ranges and those of
- * Services. */
+/* Capacity for all: per peer its pod CIDR and its VTEP, one per own address, three ranges, and
+ * those of Services. */
 static size_t bound(const struct mk_routes_input *input)
 {
 	return 2 * input->plan->peer_count + input->local_count + 3 + input->service_range_count;
@@ -52,7 +52,7 @@ int mk_agent_routes(const struct mk_routes_input *input, struct mk_route_entry *
 		    MK_ROUTE_DROP);
 	for (size_t i = 0; i < input->plan->peer_count; i++)
 		add_peer(list, count, &input->plan->peers[i]);
-	/* last: where an address is in two lists, the host's own wins */
+	/* last: if an address is in two lists, the host's own wins */
 	for (size_t i = 0; i < input->local_count; i++)
 		add(list, count, &input->local[i], MK_ADDR_BITS, MK_ROUTE_HOST);
 	*entries = list;
@@ -64,8 +64,8 @@ static bool overlap(const struct mk_cidr *a, const struct mk_cidr *b)
 	return mk_cidr_covers(a, b) || mk_cidr_covers(b, a);
 }
 
-/* A network of the host or its gateway, not a single address: NodeLocal DNSCache and kube-proxy's ipvs mode
- * give a device of the host a Service's address. */
+/* Does @range contain a network of the host, or its gateway? A single address does not count:
+ * NodeLocal DNSCache and kube-proxy's ipvs mode give a device of the host a Service's address. */
 static bool has_network(const struct mk_networks *networks, const struct mk_cidr *range)
 {
 	for (size_t i = 0; networks && i < networks->count; i++) {
@@ -79,7 +79,7 @@ static bool has_network(const struct mk_networks *networks, const struct mk_cidr
 	return false;
 }
 
-/* What @range would cut off, in words; NULL: nothing. */
+/* Returns in words what @range would cut off; NULL: nothing. */
 static const char *cut_off(const struct mk_ranges_input *input, const struct mk_cidr *range)
 {
 	if (overlap(range, &input->config->cluster_cidr))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Services: which are dirty, and for each the way from the model to tables and routes. */
+/* Services: which are dirty, and for each the steps from the model to tables and routes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,8 @@ static void mark_external(void *ctx, const struct mk_service_object *service)
 		mk_agent_service_dirty(ctx, service->namespace_, service->name);
 }
 
-/* A node's own address is not taken over for a Service: only its ports are. */
+/* Nodes' addresses changed: check Services with external addresses again. A Service gets ports of a
+ * node's address, never the whole address. */
 static void recheck_vips(struct mk_agent *agent)
 {
 	if (agent->vips_dirty)
@@ -129,14 +130,15 @@ void mk_agent_services_free(struct mk_agent *agent)
 		forget(agent, service);
 }
 
-/* ---- addresses that routes lead to ------------------------------------------------------------- */
+/* ---- addresses with routes ------------------------------------------------------------------- */
 
 static int compare_ips(const void *a, const void *b)
 {
 	return mk_ip_compare(a, b);
 }
 
-/* A Service's own addresses are its frontends without a port; a node's are not among them. */
+/* A Service's own addresses are those of its frontends without a port; a node's address never
+ * is. */
 static int collect_vips(const struct mk_compiled_service *compiled, struct mk_ip **vips,
 			size_t *count, struct mk_error *err)
 {
@@ -181,7 +183,7 @@ static void give_up_vip(struct mk_agent *agent, const struct mk_ip *vip, const s
 		mk_agent_vip_lingers(agent, vip);
 }
 
-/* The new ones first: an address in both keeps its route. */
+/* Add the new references first: an address in both lists keeps its route. */
 static int replace_vips(struct mk_agent *agent, struct agent_service *service,
 			const struct mk_compiled_service *compiled, struct mk_error *err)
 {
@@ -210,7 +212,7 @@ static int replace_vips(struct mk_agent *agent, struct agent_service *service,
 	return 0;
 }
 
-/* ---- one Service --------------------------------------------------------------------------------- */
+/* ---- one Service ----------------------------------------------------------------------------- */
 
 static int apply_compiled(struct mk_agent *agent, struct agent_service *service,
 			  const struct mk_compiled_service *compiled, struct mk_error *err)
@@ -240,7 +242,8 @@ uint16_t mk_agent_odd_node_port(const struct mk_config *config,
 	return 0;
 }
 
-/* Served all the same: the API server chose it. Once per Service and port. */
+/* Log a NodePort outside the range, once per Service and port. It is served nevertheless: the API
+ * server chose it. */
 static void say_odd_node_port(const struct mk_agent *agent, struct agent_service *service)
 {
 	uint16_t port = mk_agent_odd_node_port(
@@ -286,8 +289,8 @@ static bool exists(const struct mk_agent *agent, const struct agent_service *ser
 	return mk_model_service(agent->model, service->namespace_, service->name) != NULL;
 }
 
-/* Endpoints alone: their Service never was, or is spelled otherwise. One that was there and went
- * takes them along, which is nothing to tell. */
+/* Log endpoints without a Service: it never existed, or its name is misspelled. A deleted Service
+ * may leave its endpoints behind for a moment, which is not logged. */
 static void tell_orphans(const struct mk_agent *agent, const struct agent_service *service)
 {
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
@@ -303,7 +306,7 @@ static void tell_orphans(const struct mk_agent *agent, const struct agent_servic
 			    service->key, count);
 }
 
-/* One that fails stays dirty and does not keep the others waiting. */
+/* A Service that fails stays dirty and does not delay the others. */
 static void apply_one(struct mk_agent *agent, struct agent_service *service)
 {
 	struct agent_round *round = &agent->round;
@@ -327,7 +330,8 @@ static void apply_one(struct mk_agent *agent, struct agent_service *service)
 	forget(agent, service);
 }
 
-/* All dirty Services that are (not) in the model; MK_AGAIN when the turn's time is over before. */
+/* Apply all dirty Services that are (not) in the model. Returns MK_AGAIN if the turn's time is
+ * over. */
 static int apply_dirty(struct mk_agent *agent, bool existing, uint64_t until_ns)
 {
 	struct agent_service *service, *next;
@@ -343,7 +347,7 @@ static int apply_dirty(struct mk_agent *agent, bool existing, uint64_t until_ns)
 	return 0;
 }
 
-/* Who lost a frontend to a Service that gave it up now. */
+/* Mark Services that lost a frontend to another Service, which has now released it. */
 static bool mark_retries(struct mk_agent *agent)
 {
 	struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
@@ -359,7 +363,7 @@ static bool mark_retries(struct mk_agent *agent)
 	return some;
 }
 
-/* Those that are gone first: what they held may be another's by now. */
+/* Apply removed Services first: another Service may want what they held. */
 static int apply_for_a_turn(struct mk_agent *agent)
 {
 	uint64_t until_ns = mk_agent_now_ns() + MK_TURN_NS;
@@ -379,7 +383,7 @@ static int apply_for_a_turn(struct mk_agent *agent)
 static int tell_programs(struct mk_agent *agent, bool failed, struct mk_error *err)
 {
 	struct mk_error unsaid = { 0 };
-	/* one Service that cannot be applied does not keep the others' from the programs */
+	/* write the other Services' settings although one failed, whose error is kept */
 	int ret = mk_agent_tell_localhost_ports(agent, failed ? &unsaid : err);
 
 	if (ret == 0)

@@ -12,7 +12,7 @@ struct mk_source {
 	struct mk_kube *kube;
 };
 
-/* ---- which ------------------------------------------------------------------------------------- */
+/* ---- choice ---------------------------------------------------------------------------------- */
 
 static int check_account(const struct mk_config *config, const char *account_dir,
 			 struct mk_error *err)
@@ -59,7 +59,7 @@ int mk_source_choose(const struct mk_config *config, const char *account_dir,
 	return check_account(config, account_dir, err);
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static int start_kube(struct mk_source *source, uv_loop_t *loop, const struct mk_config *config,
 		      struct mk_model *model, mk_listed_fn *listed, void *ctx, struct mk_error *err)
@@ -115,7 +115,7 @@ void mk_source_stop(struct mk_source *source)
 	free(source);
 }
 
-/* ---- what the node says: a directory has nobody who would listen ---------------------------------- */
+/* ---- reports of this node: a directory ignores them ------------------------------------------ */
 
 void mk_source_ready(struct mk_source *source)
 {

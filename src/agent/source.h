@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/source.h - what tells the cluster's objects, and hears what this node has to say: a
+/* src/agent/source.h - where the cluster's objects come from and where this node's reports go: a
  * cluster directory or an API server. The agent does not ask which. */
 #ifndef MK_AGENT_SOURCE_H
 #define MK_AGENT_SOURCE_H
@@ -16,8 +16,8 @@
 
 #define MK_SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/* Which one @config means, in words for people. Without any: an error that names the ways there are.
- * Looks only whether there is a service account in @account_dir. */
+/* Describe the source that @config names, in words. Without any: an error that names the possible
+ * ones. Checks only whether @account_dir has a service account. */
 struct mk_source_text {
 	char text[2 * PATH_MAX + 64];
 };
@@ -26,29 +26,29 @@ mk_must_check int mk_source_choose(const struct mk_config *config, const char *a
 
 struct mk_source;
 
-/* Follow what @config says, from @loop, into @model, both the caller's. @listed: as for
+/* Follow the source in @config, on @loop, into @model, both the caller's. @listed: as for
  * mk_cluster_dir_start(). */
 mk_must_check struct mk_source *mk_source_start(uv_loop_t *loop, const struct mk_config *config,
 						struct mk_model *model, mk_listed_fn *listed,
 						void *ctx, struct mk_error *err);
 
-/* No callback comes after this; not from within one. @source may be NULL. */
+/* No callback comes after this; do not call it from within one. @source may be NULL. */
 void mk_source_stop(struct mk_source *source);
 
 /* This node's network works: pods may come. */
 void mk_source_ready(struct mk_source *source);
 
-/* Returns false for a directory, which is not asked for anything. */
+/* Returns false for a directory, which has no requests to count. */
 bool mk_source_stats(const struct mk_source *source,
 		     struct mk_reflector_stats stats[MK_RESOURCE_COUNT]);
 
-/* NULL: a directory has none. */
+/* Returns NULL for a directory, which has no clock. */
 const struct mk_api_clock *mk_source_clock(const struct mk_source *source);
 
-/* What an operator must know about this node. @reason is one word in CamelCase. */
+/* Report what an operator must know about this node. @reason is one word in CamelCase. */
 void mk_source_warn(struct mk_source *source, const char *reason, const char *message);
 
-/* The address that the API server last answered from; false: not known, or none is followed. */
+/* Get the address that the API server last answered from; false: unknown, or a directory. */
 bool mk_source_server(const struct mk_source *source, struct mk_ip *ip);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What time brings: sessions expire, retired backends go, and every minute the agent looks at what no
- * notification tells. */
+/* Periodic work: sessions expire, retired backends are removed, and every minute the agent checks
+ * what no notification reports. */
 #include <errno.h>
 
 #include "agent/agent_internal.h"
@@ -15,13 +15,13 @@
 #define SWEEP_BUDGET	  4096 /* entries per turn: some milliseconds */
 #define SWEEP_PAUSE_MS	  20 /* between two turns of a pass: a million entries take 5 s */
 #define SWEEP_INTERVAL_MS 5000 /* between two passes */
-#define SWEEP_RARELY_MS	  15000 /* ... after one that saw at most: */
+#define SWEEP_RARELY_MS	  15000 /* ... after one that saw at most SWEEP_FEW */
 #define SWEEP_FEW	  4096
 #define COLLECT_MS	  1000
 #define MINUTE_MS	  60000
 #define LOCK_RETRY_MS	  500
 #define LOCK_QUIET_TRIES  2
-#define NAMES_MS	  1000 /* at least between two writes of the file of names */
+#define NAMES_MS	  1000 /* at least, between two writes of the file of names */
 
 static void on_sweep(uv_timer_t *timer);
 static void on_reap(uv_timer_t *timer);
@@ -31,8 +31,7 @@ static void sweep_in(struct mk_agent *agent, uint64_t delay_ms)
 	uv_timer_start(&agent->sweep_timer, on_sweep, delay_ms, 0);
 }
 
-/* A pass under way goes on to its end: one that begins anew whenever backends go would never end
- * where they often do. */
+/* Let the current pass finish. If each departing backend restarted it, it might never end. */
 void mk_agent_sweep_now(struct mk_agent *agent)
 {
 	agent->sweep_again = agent->stats.pass_since_ns != 0;
@@ -113,7 +112,8 @@ static void count_step(struct agent_stats *stats, uint64_t began_ns, bool ended)
 	stats->pass_since_ns = 0;
 }
 
-/* Of new ones the table is full as a rule: the oldest make room. */
+/* Called for tables of established sessions. A table of new ones is usually full: the oldest are
+ * evicted. */
 static void tell_full(struct mk_agent *agent, int index, uint64_t entries, uint64_t now_ns)
 {
 	const struct mk_table *table = mk_datapath_session_table(agent->datapath, index);
@@ -160,14 +160,14 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-/* Of so few sessions none is in another's way for some seconds more. */
+/* So few sessions are in nobody's way for some seconds more. */
 static bool is_calm(const struct mk_agent *agent)
 {
 	return !mk_agent_asks_for_flows(agent) &&
 	       mk_sweep_last_pass(agent->sweep)->seen <= SWEEP_FEW;
 }
 
-/* After a step: @ended as mk_sweep_step() says. */
+/* Returns the pause after a step; @ended: mk_sweep_step()'s result. */
 static uint64_t pause_ms(struct mk_agent *agent, int ended, bool waiting)
 {
 	bool again = agent->sweep_again;
@@ -205,7 +205,7 @@ static void on_sweep(uv_timer_t *timer)
 	mk_loop_part(NULL);
 }
 
-/* Repair.c and notifications have seen most of what may have changed meanwhile. */
+/* Check again what repair.c and notifications have mostly seen already. */
 static void look_around(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -233,7 +233,7 @@ static int reap(struct mk_agent *agent, struct mk_error *err)
 		       : 0;
 }
 
-/* What an earlier version, or a kill, has left in the index of addresses by owner. */
+/* Repair what an earlier version, or a kill, left in the index of addresses by owner. */
 static int repair_addresses(struct mk_agent *agent, struct mk_error *err)
 {
 	cleanup_ipam struct mk_ipam *ipam = NULL;
@@ -247,7 +247,7 @@ static int repair_addresses(struct mk_agent *agent, struct mk_error *err)
 	return ret < 0 ? mk_error_wrap(err, "cannot repair the index of addresses") : 0;
 }
 
-/* A call of the plugin that holds a lock has stopped, or pods start: the agent asks again. */
+/* If a plugin call hangs while it holds a lock, or pods are starting, try again later. */
 static void look_at_addresses(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -282,7 +282,7 @@ void mk_agent_addresses_soon(struct mk_agent *agent)
 	uv_timer_start(&agent->reap_timer, on_reap, 0, 0);
 }
 
-/* Not in the turn that learned of it: many Services come together. */
+/* Runs later than the turn that learned of the Services: many come together. */
 static void on_names(uv_timer_t *timer)
 {
 	struct mk_agent *agent = timer->data;
@@ -377,7 +377,7 @@ int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err)
 	agent->minute_timer.data = agent;
 	agent->names_timer.data = agent;
 	look_at_addresses(agent);
-	mk_agent_see_clock(agent); /* what an earlier run wrote down is old */
+	mk_agent_see_clock(agent); /* what an earlier run stored is old */
 	sweep_in(agent, SWEEP_INTERVAL_MS);
 	uv_timer_start(&agent->minute_timer, on_minute, MINUTE_MS, MINUTE_MS);
 	return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The devices to outside: those that are named, or all with an address or a route. The first carries the overlay: it
- * has the Node's first InternalIP. */
+/* The uplinks: the named devices, or all with an address or a route. The first carries the overlay:
+ * it has the Node's first InternalIP. */
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -29,7 +29,7 @@ static bool is_found(const struct agent_uplinks *found, int ifindex)
 	return false;
 }
 
-/* Frames without a header of the link layer. */
+/* Does the device send frames without a link-layer header? */
 static bool is_tunnel(const struct mk_link *link)
 {
 	static const uint16_t types[] = { ARPHRD_NONE, ARPHRD_TUNNEL, ARPHRD_IPGRE,
@@ -61,9 +61,9 @@ static void swap(struct agent_uplink *a, struct agent_uplink *b)
 	*b = was;
 }
 
-/* ---- by name ----------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
-/* The named device that has the InternalIP comes first, where one has it. */
+/* Put the named device with the InternalIP first, if there is one. */
 static int put_first(struct search *search)
 {
 	int ifindex, ret = mk_agent_interface_of(search->agent->nl, &search->object->internal_ip,
@@ -96,7 +96,7 @@ static int find_named(struct search *search)
 	return put_first(search);
 }
 
-/* ---- by themselves ------------------------------------------------------------------------------- */
+/* ---- without names --------------------------------------------------------------------------- */
 
 static int find_underlay(struct search *search)
 {
@@ -124,7 +124,7 @@ static int find_underlay(struct search *search)
 	return 0;
 }
 
-/* The programs read Ethernet, or IP without anything before. */
+/* Accept Ethernet, or IP without a header before it: the programs parse nothing else. */
 bool mk_agent_can_be_uplink(const struct mk_config *config, const struct mk_link *link)
 {
 	static const struct mk_mac none;
@@ -136,7 +136,7 @@ bool mk_agent_can_be_uplink(const struct mk_config *config, const struct mk_link
 	       (link->type == ARPHRD_ETHER && memcmp(&link->mac, &none, sizeof(none)) != 0);
 }
 
-/* A device may go at any time: then a notification follows. */
+/* A device may vanish at any time; a notification follows then. */
 static int consider(struct search *search, const struct agent_way *way)
 {
 	struct mk_link link;
@@ -159,16 +159,16 @@ static int find_by_themselves(struct search *search)
 	return ret;
 }
 
-/* ---- their addresses ------------------------------------------------------------------------------ */
+/* ---- their addresses ------------------------------------------------------------------------- */
 
-/* How well @addr suits as the source of masqueraded traffic. */
+/* Rank @addr as the source of masqueraded traffic. */
 static int suits(const struct mk_node_object *object, const struct mk_cidr *addr)
 {
 	if (mk_ip_equal(&addr->ip, &object->internal_ip))
 		return 4;
 	if (mk_agent_is_node_address(object, &addr->ip))
 		return 3;
-	return ntohl(addr->ip.v4.s_addr) >> 16 == 0xa9fe ? 1 : 2; /* 169.254: link-local */
+	return ntohl(addr->ip.v4.s_addr) >> 16 == 0xa9fe ? 1 : 2; /* 169.254/16: link-local */
 }
 
 static int take_address(void *ctx, int ifindex, const struct mk_cidr *addr)
@@ -199,7 +199,7 @@ int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *o
 		ret = agent->config.uplinks[0] ? find_named(&search) : find_by_themselves(&search);
 	if (ret == 0)
 		ret = mk_nl_each_addr(agent->nl, AF_INET, take_address, &search, err);
-	/* one without an address sends from the Node's, as the host does */
+	/* an uplink without an address sends from the Node's, as the host does */
 	for (size_t i = 0; ret == 0 && i < found->count; i++)
 		if (!found->uplink[i].suits)
 			found->uplink[i].addr = (struct mk_cidr){ object->internal_ip, 32 };
@@ -243,7 +243,7 @@ void mk_agent_uplink_links(const struct agent_uplinks *uplinks, struct mk_datapa
 	links->set.first = links->uplinks[0];
 }
 
-/* ---- where NodePorts answer ------------------------------------------------------------------------- */
+/* ---- where NodePorts answer ------------------------------------------------------------------ */
 
 static bool is_wanted(const struct mk_config *config, const struct mk_ip *ip)
 {
@@ -295,9 +295,9 @@ int mk_agent_node_port_ips(const struct mk_config *config, const struct mk_node_
 	return 0;
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------- */
+/* ---- log lines ------------------------------------------------------------------------------- */
 
-/* Once per text. Was it news? */
+/* Log @text, which is freed or kept, if it is new. Returns whether it is. */
 static bool say(char **said, const char *what, char *text)
 {
 	if (*said && strcmp(*said, text) == 0) {
@@ -310,7 +310,7 @@ static bool say(char **said, const char *what, char *text)
 	return true;
 }
 
-/* Of several uplinks alone is it in the way: src/cli/check_host.c. */
+/* Strict filtering is a problem only with several uplinks: see src/cli/check_host.c. */
 static void say_path_filter(const struct agent_uplinks *uplinks)
 {
 	for (size_t i = 0; i < uplinks->count; i++)
@@ -324,7 +324,7 @@ static void say_path_filter(const struct agent_uplinks *uplinks)
 		}
 }
 
-/* Those of side networks come last. */
+/* Uplinks of side networks come last. */
 static void say_uplink(FILE *stream, const struct agent_uplinks *uplinks, size_t index)
 {
 	const struct agent_uplink *uplink = &uplinks->uplink[index];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The host's ways out: its devices with addresses and routes, in whatever table, and whether its routing has to be
- * asked for each packet. */
+/* The host's ways out: its devices with addresses and routes, in any table, and whether the host's
+ * routing has to be asked for each packet. */
 #include <linux/rtnetlink.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct reading {
 	struct agent_ways *ways;
 };
 
-/* NULL: no room, or no device. */
+/* Returns NULL if the array is full or there is no device. */
 static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
 {
 	for (size_t i = 0; i < ways->count; i++)
@@ -23,7 +23,7 @@ static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
 	if (ifindex <= 0)
 		return NULL;
 	if (ways->count == MK_ARRAY_SIZE(ways->way)) {
-		ways->odd = true; /* devices that are not looked at */
+		ways->odd = true; /* some devices are ignored */
 		return NULL;
 	}
 	ways->way[ways->count] = (struct agent_way){ .ifindex = ifindex };
@@ -38,7 +38,8 @@ bool mk_agent_is_node_address(const struct mk_node_object *object, const struct 
 	return false;
 }
 
-/* The pods' and the overlay's own, or of a network plugin that was here before. */
+/* Is @ip in the ranges of pods or overlay? An earlier network plugin may have left such
+ * addresses. */
 static bool is_of_cluster(const struct reading *reading, const struct mk_ip *ip)
 {
 	const struct mk_config *config = &reading->agent->config;
@@ -69,7 +70,7 @@ static void see_source(struct agent_way *way, const struct mk_ip *source)
 	way->source = *source;
 }
 
-/* Without rules the kernel asks the tables main and default alone. */
+/* Without rules the kernel uses only the tables main and default. */
 static bool is_asked(const struct reading *reading, const struct mk_nl_way *way)
 {
 	return reading->ways->has_rules || way->table == RT_TABLE_MAIN ||
@@ -98,7 +99,7 @@ static int see_way(void *ctx, const struct mk_nl_way *seen)
 	return 0;
 }
 
-/* Those of the Node and of default routes come first, in an order that does not change by itself. */
+/* Devices with a Node address or a default route come first, in a stable order. */
 static int compare(const void *a, const void *b)
 {
 	const struct agent_way *x = a, *y = b;
@@ -124,7 +125,7 @@ int mk_agent_read_ways(const struct mk_agent *agent, const struct mk_node_object
 	return ret;
 }
 
-/* The loopback device has addresses as well, and no way out. */
+/* The loopback device has addresses as well, but is no way out. */
 bool mk_agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first)
 {
 	bool has_default = false;

@@ -16,11 +16,11 @@
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS	 30000
-#define NEXT_TURN_MS	 1 /* a timer of 0 ms would run in this turn again */
+#define NEXT_TURN_MS	 1 /* a timer of 0 ms would run again in this turn */
 #define LOCK_RETRY_MS	 50
 #define LOCK_QUIET_TRIES 10 /* a shorter wait is not worth a line */
 
-/* ---- saying things once ------------------------------------------------------------------------ */
+/* ---- saying things once ---------------------------------------------------------------------- */
 
 static bool is_news(struct mk_agent *agent, const char *text)
 {
@@ -56,7 +56,7 @@ void mk_agent_write_state(struct mk_agent *agent, const char *text)
 		mk_log_error("cannot write down the agent's state: %s", mk_error_text(&err));
 }
 
-/* @said is what the agent waits for or failed at; NULL: neither. */
+/* agent->said is what the agent waits for or failed at; NULL: neither. */
 static void write_state(struct mk_agent *agent)
 {
 	char text[600];
@@ -121,7 +121,7 @@ static void say_fine(struct mk_agent *agent)
 	agent->said = NULL;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static int step_attach(struct mk_agent *agent, struct mk_error *err)
 {
@@ -140,7 +140,7 @@ static int step_plugin(struct mk_agent *agent, struct mk_error *err)
 	return mk_agent_step_plugin(agent, err);
 }
 
-/* Devices and addresses are data: the programs that run go on with others. */
+/* Devices and addresses are data: running programs go on with changed ones. */
 static int step_links(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_datapath_links links;
@@ -207,7 +207,7 @@ static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size
 			 MK_VXLAN_OVERHEAD_BYTES);
 }
 
-/* Interpreted programs forward as well, several times slower. */
+/* Interpreted programs work as well, but several times slower. */
 static const char *jit_state(const struct mk_agent *agent)
 {
 	cleanup_free char *text = NULL;
@@ -219,7 +219,7 @@ static const char *jit_state(const struct mk_agent *agent)
 	return *text == '0' ? "off" : "on";
 }
 
-/* What was found, and what follows from it. */
+/* Log what was found and what follows from it. */
 static void say_ready(struct mk_agent *agent)
 {
 	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
@@ -244,8 +244,8 @@ static void say_ready(struct mk_agent *agent)
 		(mk_agent_cpu_ns() - agent->listed_cpu_ns) / 1000000);
 }
 
-/* An error of the node's own step keeps a loaded datapath serving: Services go on being followed. A
- * Service for which a table has no room keeps nothing else waiting. */
+/* After an error of the node's own step a loaded datapath goes on serving, and Services are still
+ * followed. A Service that finds a table full delays nothing else. */
 static int run_steps(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_error node_error = { 0 }, plugin_error = { 0 }, full = { 0 };
@@ -296,7 +296,7 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-/* Whoever holds it does so for milliseconds, as a rule: no reason for growing pauses. */
+/* The holder usually keeps a lock for milliseconds: no reason for growing pauses. */
 static void wait_for_lock(struct mk_agent *agent, const struct mk_error *err)
 {
 	if (agent->lock_waits++ >= LOCK_QUIET_TRIES)
@@ -312,7 +312,7 @@ static void retry_later(struct mk_agent *agent)
 	mk_agent_schedule(agent, agent->backoff_ms);
 }
 
-/* An answer brought the changes, and a new Date. */
+/* The answer that brought changes also has a new Date. */
 static void see_clock(struct mk_agent *agent)
 {
 	const struct mk_api_clock *clock = mk_source_clock(agent->source);
@@ -321,7 +321,7 @@ static void see_clock(struct mk_agent *agent)
 		mk_agent_see_clock(agent);
 }
 
-/* The API server may be away for hours: what the last run left is looked after meanwhile. */
+/* The API server may be away for hours: take care of what the last run left meanwhile. */
 static void work_early(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
@@ -339,7 +339,7 @@ static void work_early(struct mk_agent *agent)
 		return;
 	}
 	if (ret == MK_WAIT && agent->load.state == MK_LOAD_RUNS)
-		return; /* its end comes back here */
+		return; /* the end of the load calls this again */
 	agent->node_dirty = false;
 	agent->lock_waits = 0;
 	if (ret < 0)
@@ -356,7 +356,7 @@ void mk_agent_work(struct mk_agent *agent)
 	int ret;
 
 	if (!agent->listed) {
-		work_early(agent); /* the first list comes in one piece: begin with all of it */
+		work_early(agent); /* the first list comes whole: begin with all of it */
 		return;
 	}
 	see_clock(agent);
