@@ -7,12 +7,10 @@ DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
 	uthash-dev libcurl4-openssl-dev libmicrohttpd-dev libseccomp-dev linux-libc-dev libc6-dev
 DEPS_TEST := libcurl4 libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
-	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux \
+	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux xz-utils \
 	clang-format-14 shellcheck qemu-system-x86 cpio \
 	containerd runc podman python3-grpcio python3-protobuf protobuf-compiler
-DEPS_PERF := python3-matplotlib
 DEPS = $(DEPS_BUILD) $(DEPS_TEST)
-perf: DEPS += $(DEPS_PERF)
 
 BUILD ?= build
 CC ?= gcc
@@ -252,8 +250,9 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 
 perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: two minutes, no goal judged; KUBE_PROXY=FILE
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load redirect.bpf.o)
-	$(Q)status=0; test/progress compare perf/compare $(if $(QUICK),--quick) || status=$$?; perf/plot || status=$$?; \
+	$(Q)status=0; test/progress compare perf/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress cni perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
+		perf/plot || status=$$?; \
 		test/progress datapath perf/datapath $(if $(QUICK),1) || status=$$?; \
 		$(if $(QUICK),,$(BUILD)/perf/sweep || status=$$?;) exit $$status
 
