@@ -12,6 +12,17 @@ from pathlib import Path
 
 DIRECTORY = Path(__file__).resolve().parent / "results"
 SCHEMA = 1
+PATHS = {
+    "itself": "a pod to its own address",
+    "pod-pod-near": "pod to pod, one node",
+    "pod-pod-far": "pod to pod, other node",
+    "pod-service-near": "pod to Service, one node",
+    "pod-service-far": "pod to Service, other node",
+    "host-service-near": "host to Service",
+    "world-nodeport-cluster": "world to NodePort, Cluster",
+    "world-nodeport-local": "world to NodePort, Local",
+    "pod-world": "pod to world, masqueraded",
+}
 
 
 def machine():
@@ -35,9 +46,25 @@ def figure(values, unit, **of):
     return {**of, "unit": unit, "values": values, "median": statistics.median(good) if good else None}
 
 
+def short(value):
+    """Six digits are more than any measurement here has."""
+    if isinstance(value, dict):
+        return {key: short(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [short(member) for member in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def text(whole):
+    """A figure a line, so that a diff shows which ones changed."""
+    head = json.dumps({name: short(value) for name, value in whole.items() if name != "figures"}, indent=1)
+    lines = ",\n".join("  " + json.dumps(short(one), separators=(",", ":")) for one in whole["figures"])
+    return head[:-2] + ',\n "figures": [\n' + lines + "\n ]\n}\n"
+
+
 def write(kind, figures, path=None, **more):
     path = path or DIRECTORY / f"{kind}.json"
     whole = {"schema": SCHEMA, "kind": kind, "date": time.strftime("%Y-%m-%d", time.gmtime()), "machine": machine(),
              **more, "figures": figures}
-    path.write_text(json.dumps(whole, indent=1) + "\n")
+    path.write_text(text(whole), encoding="utf-8")
     return whole
