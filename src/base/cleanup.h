@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/cleanup.h - variables that release themselves at the end of their scope.
- * Ownership leaves by mk_steal_ptr() / mk_steal_fd() on the last line. */
+/* src/base/cleanup.h - variables that release themselves at the end of their scope. Give away
+ * ownership with mk_steal_ptr() / mk_steal_fd() on the last line. */
 #ifndef MK_BASE_CLEANUP_H
 #define MK_BASE_CLEANUP_H
 
@@ -37,7 +37,7 @@ static inline void mk_cleanup_closedir(DIR **dir)
 #define cleanup_fclose	 __attribute__((cleanup(mk_cleanup_fclose)))
 #define cleanup_closedir __attribute__((cleanup(mk_cleanup_closedir)))
 
-/* The value of @ptr, which becomes NULL. */
+/* Return the value of @ptr and set it to NULL. */
 #define mk_steal_ptr(ptr)                         \
 	({                                        \
 		__typeof__(ptr) mk_stolen_ = ptr; \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/base/error.h - the one error contract.
  *
- * A function that can fail returns 0 (or a value >= 0) on success, and on failure a negative
- * errno with @err filled in. The layer that knows the cause sets the error; each layer above
- * wraps it with what it was doing; only the edge (main, a loop callback, the CNI reply) prints
- * it. Nobody logs and returns. A text names the thing, the value and, where there is one,
- * the remedy. @err may be NULL where a caller needs only the status. */
+ * A function that can fail returns 0 (or a value >= 0) on success, and on failure a negative errno
+ * with @err filled in. The layer that knows the cause sets the error. Each layer above wraps it
+ * with what it was doing. Only the edge (main, a loop callback, the CNI reply) prints it. Nobody
+ * logs and returns. A text names the thing, the value and, if there is one, the remedy. @err may be
+ * NULL if a caller needs only the status. */
 #ifndef MK_BASE_ERROR_H
 #define MK_BASE_ERROR_H
 
@@ -18,18 +18,18 @@ struct mk_error {
 
 #define mk_must_check __attribute__((warn_unused_result))
 
-/* Set @err to @code (an errno; 0 counts as EINVAL) and the text. Returns -code: negative always. */
+/* Set @err to @code (an errno; 0 counts as EINVAL) and the text. Returns -code: always negative. */
 int mk_error_set(struct mk_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* As mk_error_set(), with ": " and strerror(code) after the text. */
+/* Like mk_error_set(), with ": " and strerror(code) after the text. */
 int mk_error_errno(struct mk_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Put "text: " in front of what @err says. Returns -err->code, or -EINVAL if @err is NULL. */
+/* Put "text: " in front of the text of @err. Returns -err->code, or -EINVAL if @err is NULL. */
 int mk_error_wrap(struct mk_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What @err says, never NULL. */
+/* Return the text of @err, never NULL. */
 const char *mk_error_text(const struct mk_error *err);
 
 #endif

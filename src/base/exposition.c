@@ -7,11 +7,11 @@
 #include <string.h>
 
 #define FIRST_ROOM   (32 * 1024)
-#define NUMBER_CHARS 32 /* of any double, and of any uint64_t */
+#define NUMBER_CHARS 32 /* enough for any double and any uint64_t */
 
-/* ---- the buffer -------------------------------------------------------------------------------- */
+/* ---- the buffer ------------------------------------------------------------------------------ */
 
-/* Room for @size more and a NUL. */
+/* Reserve space for @size more bytes and a NUL. */
 static char *reserve(struct mk_exposition *out, size_t size)
 {
 	size_t room = out->room ? out->room : FIRST_ROOM;
@@ -48,7 +48,7 @@ static void put_text(struct mk_exposition *out, const char *text)
 	put(out, text, strlen(text));
 }
 
-/* A backslash and a line's end are escaped everywhere, a quote inside quotes. */
+/* Escape backslashes and newlines everywhere, and quotes inside quotes. */
 static void put_escaped(struct mk_exposition *out, const char *text, bool quoted)
 {
 	const char *special = quoted ? "\\\n\"" : "\\\n";
@@ -67,7 +67,7 @@ static void put_escaped(struct mk_exposition *out, const char *text, bool quoted
 	}
 }
 
-/* ---- lines --------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 void mk_exposition_family(struct mk_exposition *out, const char *name, const char *type,
 			  const char *help)
@@ -93,7 +93,7 @@ static void put_label(struct mk_exposition *out, char separator, const char *nam
 	put(out, "\"", 1);
 }
 
-/* Everything before the value. @le: a bucket's bound, NULL: no bucket. */
+/* Write everything before the value. @le: a bucket's bound, NULL: no bucket. */
 static void begin_sample(struct mk_exposition *out, const char *name, const char *suffix,
 			 const struct mk_label *labels, size_t count, const char *le)
 {
@@ -110,7 +110,7 @@ static void begin_sample(struct mk_exposition *out, const char *name, const char
 	put(out, " ", 1);
 }
 
-/* Not snprintf(): a cluster's Services are ten thousands of lines. */
+/* Not snprintf(): the Services of a cluster make tens of thousands of lines. */
 static void put_count(struct mk_exposition *out, uint64_t value)
 {
 	char digits[NUMBER_CHARS];
@@ -156,7 +156,7 @@ void mk_exposition_number(struct mk_exposition *out, const char *name,
 	put_number(out, value);
 }
 
-/* Buckets are told summed up, the last one is everything. */
+/* Buckets are cumulative; the last one has all values. */
 void mk_exposition_histogram(struct mk_exposition *out, const char *name,
 			     const struct mk_label *labels, size_t count,
 			     const struct mk_histogram *histogram)

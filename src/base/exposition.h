@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/exposition.h - metrics as text for Prometheus: the text exposition format, version 0.0.4.
- * Families one after the other, each with its samples behind it; nothing is looked up or sorted. */
+/* src/base/exposition.h - metrics as text for Prometheus: the text exposition format, version
+ * 0.0.4. Families follow one another, each with its samples. Nothing is looked up or sorted. */
 #ifndef MK_BASE_EXPOSITION_H
 #define MK_BASE_EXPOSITION_H
 
@@ -16,7 +16,7 @@
 struct mk_exposition {
 	char *text; /* owned */
 	size_t size, room;
-	bool failed; /* out of memory: what follows is left out, and there is no text in the end */
+	bool failed; /* out of memory: later output is dropped, and no text results */
 };
 
 struct mk_label {
@@ -27,7 +27,7 @@ struct mk_label {
 void mk_exposition_family(struct mk_exposition *out, const char *name, const char *type,
 			  const char *help);
 
-/* A sample of the family that was begun last; @labels is an array of @count. */
+/* Add a sample to the last family; @labels is an array of @count. */
 void mk_exposition_count(struct mk_exposition *out, const char *name, const struct mk_label *labels,
 			 size_t count, uint64_t value);
 void mk_exposition_number(struct mk_exposition *out, const char *name,
@@ -36,7 +36,7 @@ void mk_exposition_histogram(struct mk_exposition *out, const char *name,
 			     const struct mk_label *labels, size_t count,
 			     const struct mk_histogram *histogram);
 
-/* The text, the caller's to free, and @out is empty again. NULL: out of memory. */
+/* Return the text, which the caller frees, and empty @out. NULL: out of memory. */
 mk_must_check char *mk_exposition_take(struct mk_exposition *out);
 
 #endif

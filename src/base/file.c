@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 
-/* ---- directories, through no symbolic link ------------------------------------------------------ */
+/* ---- directories, without following symbolic links ------------------------------------------- */
 
 static int refused(int dir, const char *name, const char *path, struct mk_error *err)
 {
@@ -28,7 +28,7 @@ static int refused(int dir, const char *name, const char *path, struct mk_error 
 	return mk_error_errno(err, code, "cannot open directory '%s' at '%s'", path, name);
 }
 
-/* The directory @name in @dir, made with @mode if it is missing (0: it is not). */
+/* Open directory @name in @dir. If it is missing, create it with @mode, unless that is 0. */
 static int enter(int dir, const char *name, mode_t mode, const char *path, struct mk_error *err)
 {
 	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -43,7 +43,8 @@ static int enter(int dir, const char *name, mode_t mode, const char *path, struc
 	return fd < 0 ? refused(dir, name, path, err) : fd;
 }
 
-/* In one system call (Linux 5.6, where no filter forbids it). Negative: the walk has to tell why. */
+/* Open the path in one system call (Linux 5.6, unless a filter forbids it). Negative: walk the path
+ * to find the reason. */
 static int open_whole(const char *path)
 {
 	struct open_how how = {
@@ -96,7 +97,7 @@ int mk_parent_open(const char *path, const char **name, struct mk_error *err)
 	return mk_dir_open(parent, 0, err);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 int mk_fd_read(int fd, const char *path, size_t max_bytes, char **data, size_t *size,
 	       struct mk_error *err)
@@ -194,7 +195,7 @@ int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode
 		(void)mk_error_wrap(err, "cannot write '%s'", path);
 		return dir;
 	}
-	/* a leading dot: directory readers of ours and of others pass it over */
+	/* a leading dot: our directory readers and others ignore such names */
 	if (snprintf(temporary, sizeof(temporary), ".%s.%d", name, getpid()) >=
 	    (int)sizeof(temporary))
 		return mk_error_set(err, ENAMETOOLONG, "cannot write '%s'", path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/file.h - small files, whole. What writes follows no symbolic link, in no part of the path:
- * it fails with -ELOOP, and the part is named. */
+/* src/base/file.h - read and write small files as a whole. Writers follow no symbolic link in any
+ * part of the path: they fail with -ELOOP, and the error names the link. */
 #ifndef MK_BASE_FILE_H
 #define MK_BASE_FILE_H
 
@@ -9,43 +9,44 @@
 
 #include "base/error.h"
 
-/* Open directory @path for the *at() functions (O_PATH); what is missing is made with @mode, or, if
- * that is 0, is -ENOENT. The caller closes it. */
+/* Open directory @path for the *at() functions (O_PATH). Missing parts are created with @mode; if
+ * that is 0, they are -ENOENT. The caller closes it. */
 mk_must_check int mk_dir_open(const char *path, mode_t mode, struct mk_error *err);
 
-/* mk_dir_open() of the directory that the file @path is in; *@name is where its name begins. */
+/* Open the directory of file @path like mk_dir_open(); *@name is the start of its name. */
 mk_must_check int mk_parent_open(const char *path, const char **name, struct mk_error *err);
 
-/* Create @path and its missing parents with @mode. An existing directory is left as it is. */
+/* Create @path and its missing parents with @mode. An existing directory stays unchanged. */
 mk_must_check int mk_mkdirs(const char *path, mode_t mode, struct mk_error *err);
 
-/* Read all of @path, at most @max_bytes (-EFBIG beyond). *@data is the caller's to free and
- * ends in a NUL that *@size does not count. @size may be NULL. */
+/* Read all of @path, at most @max_bytes (-EFBIG beyond). The caller frees *@data, which ends in a
+ * NUL that *@size does not count. @size may be NULL. */
 mk_must_check int mk_file_read(const char *path, size_t max_bytes, char **data, size_t *size,
 			       struct mk_error *err);
-/* The same of what @fd still has, which errors call @path. */
+/* Read the rest of @fd in the same way; errors call it @path. */
 mk_must_check int mk_fd_read(int fd, const char *path, size_t max_bytes, char **data, size_t *size,
 			     struct mk_error *err);
-/* The same of a text, and how many lines it has at most; no such file: none, and *@text is left. */
+/* Read a text in the same way; *@lines is an upper bound of its lines. A missing file has 0 lines
+ * and leaves *@text unchanged. */
 mk_must_check int mk_file_read_lines(const char *path, size_t max_bytes, char **text, size_t *lines,
 				     struct mk_error *err);
 
-/* Replace @path atomically: a reader sees the old content or the new, whole; after a
- * crash of the machine it may be empty. Nothing waits for the disk: what is written so is made or compared
- * again at each start. */
+/* Replace @path atomically: a reader sees the whole old or the whole new content. After a crash of
+ * the machine the file may be empty. Nothing waits for the disk, because each start writes or
+ * compares such files again. */
 mk_must_check int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode,
 				  struct mk_error *err);
 
-/* Open @path with @flags (O_WRONLY or O_RDWR, O_TRUNC), created with @mode if it is missing. Returns
- * what the caller closes. */
+/* Open @path with @flags (O_WRONLY or O_RDWR, O_TRUNC). If it is missing, create it with @mode.
+ * Returns a file descriptor that the caller closes. */
 mk_must_check int mk_file_create(const char *path, int flags, mode_t mode, struct mk_error *err);
 
-/* Where mk_sysctl_set() finds what it is told as /proc/sys: that is read-only in a container, which
- * has the host's elsewhere. @dir has to live on; "/proc/sys" at first. */
+/* Let mk_sysctl_set() use @dir for /proc/sys. In a container /proc/sys is read-only, and the host's
+ * is mounted elsewhere. @dir must stay valid; the default is "/proc/sys". */
 void mk_sysctl_root(const char *dir);
 
-/* Write @value to a kernel setting (/proc/sys, /sys), unless it already reads so.
- * Returns 1 if it was changed, 0 if it was already so. */
+/* Write @value to a kernel setting (/proc/sys, /sys), unless it already has this value. Returns 1
+ * if it was changed, else 0. */
 mk_must_check int mk_sysctl_set(const char *path, const char *value, struct mk_error *err);
 
 #endif

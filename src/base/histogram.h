@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/histogram.h - how many of the values seen were how large, as metrics tell it. */
+/* src/base/histogram.h - a histogram for metrics: how many values were seen in each range. */
 #ifndef MK_BASE_HISTOGRAM_H
 #define MK_BASE_HISTOGRAM_H
 
@@ -16,7 +16,7 @@ struct mk_histogram {
 	double sum;
 };
 
-/* Append @count bounds: @first, @first + @step, ... Those beyond the room are left out. */
+/* Append @count bounds: @first, @first + @step, ... Bounds beyond the capacity are dropped. */
 void mk_histogram_add_bounds(struct mk_histogram *histogram, double first, double step,
 			     size_t count);
 void mk_histogram_observe(struct mk_histogram *histogram, double value);

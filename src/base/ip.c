@@ -57,8 +57,8 @@ static const char *skip_zeros(const char *digits)
 	return digits;
 }
 
-/* Copy @text, numbers of a dotted quad and of a prefix without their leading zeros. An IPv6 address
- * is hexadecimal and allows them anyway, but for a quad at its end. */
+/* Copy @text without the leading zeros of numbers in a dotted quad and in a prefix. The hexadecimal
+ * groups of an IPv6 address may keep theirs. */
 static int drop_zeros(const char *text, char *out, size_t size)
 {
 	const char *colon = strrchr(text, ':'), *quad = colon ? colon + 1 : text;
@@ -93,7 +93,7 @@ static struct mk_ip v4_of_v6(const struct mk_ip *ip)
 	return v4;
 }
 
-/* Leading zeros may make a text longer than any address is. */
+/* Leading zeros may make a text longer than any address. */
 #define LENIENT_STRLEN (2 * MK_CIDR_STRLEN)
 
 int mk_ip_parse_lenient(const char *text, struct mk_ip *ip)
@@ -130,7 +130,7 @@ int mk_mac_parse(const char *text, struct mk_mac *mac)
 	return used == MK_MAC_STRLEN - 1 && text[used] == '\0' ? 0 : -EINVAL;
 }
 
-/* A port is 1 to 65535, without a leading zero. */
+/* Parse a port from 1 to 65535, without a leading zero. */
 static int parse_port(const char *text, uint16_t *port)
 {
 	unsigned int value = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/ip.h - addresses as user space carries them: with their family, in network byte
- * order. The tables hold struct mk_addr (include/monokube/addr.h), see mk_ip_to_addr(). */
+/* src/base/ip.h - addresses in user space: with their family, in network byte order. The tables
+ * have struct mk_addr (include/monokube/addr.h), see mk_ip_to_addr(). */
 #ifndef MK_BASE_IP_H
 #define MK_BASE_IP_H
 
@@ -27,7 +27,7 @@ struct mk_cidr {
 #define MK_IP_STRLEN   INET6_ADDRSTRLEN
 #define MK_CIDR_STRLEN (INET6_ADDRSTRLEN + 4)
 
-/* Where a socket listens. */
+/* The address on which a socket listens. */
 struct mk_ip_port {
 	struct mk_ip ip;
 	uint16_t port; /* host order */
@@ -39,19 +39,19 @@ struct mk_mac {
 };
 #define MK_MAC_STRLEN 18
 
-/* Text to address. Strict: no blanks, no short forms ("10.1"), no leading zeros. */
+/* Parse an address. Strict: no blanks, no short forms ("10.1"), no leading zeros. */
 mk_must_check int mk_ip_parse(const char *text, struct mk_ip *ip);
 mk_must_check int mk_cidr_parse(const char *text, struct mk_cidr *cidr);
-/* As objects of the cluster may have them, for kube-proxy reads them so: leading zeros of decimal
- * numbers say nothing ("010.0.0.1/08"), and an IPv4 address in IPv6's clothes is one
- * ("::ffff:10.0.0.1") (k8s.io/utils/net, ParseIPSloppy; Go, net.IP.To4). */
+/* Parse an address of an object in the cluster, as kube-proxy does. Leading zeros of decimal
+ * numbers are ignored ("010.0.0.1/08"), and an IPv4-mapped IPv6 address ("::ffff:10.0.0.1") is
+ * IPv4. (k8s.io/utils/net, ParseIPSloppy; Go, net.IP.To4.) */
 mk_must_check int mk_ip_parse_lenient(const char *text, struct mk_ip *ip);
 mk_must_check int mk_cidr_parse_lenient(const char *text, struct mk_cidr *cidr);
 mk_must_check int mk_mac_parse(const char *text, struct mk_mac *mac);
 /* "192.0.2.1:80"; IPv4 only for now. */
 mk_must_check int mk_ip_port_parse(const char *text, struct mk_ip_port *at);
 
-/* Into @buf of MK_*_STRLEN bytes; returns @buf. */
+/* Format into @buf (MK_*_STRLEN bytes) and return it. */
 const char *mk_ip_format(const struct mk_ip *ip, char *buf);
 const char *mk_cidr_format(const struct mk_cidr *cidr, char *buf);
 const char *mk_mac_format(const struct mk_mac *mac, char *buf);
@@ -63,26 +63,26 @@ static inline bool mk_ip_equal(const struct mk_ip *a, const struct mk_ip *b)
 	return mk_ip_compare(a, b) == 0;
 }
 bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b);
-/* By address, then prefix: for qsort(3). */
+/* Order by address, then prefix: for qsort(3). */
 int mk_cidr_compare(const void *a, const void *b);
-/* Sort, and drop what is there twice. */
+/* Sort and remove duplicates. */
 void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count);
 bool mk_cidrs_equal(const struct mk_cidr *a, size_t a_count, const struct mk_cidr *b,
 		    size_t b_count);
 
-/* @cidr with its host bits cleared. */
+/* Return @cidr with its host bits cleared. */
 struct mk_cidr mk_cidr_network(const struct mk_cidr *cidr);
 bool mk_cidr_contains(const struct mk_cidr *cidr, const struct mk_ip *ip);
-/* Does @outer hold all of @inner? */
+/* Does @outer contain all of @inner? */
 bool mk_cidr_covers(const struct mk_cidr *outer, const struct mk_cidr *inner);
-/* The address @offset after the network address (IPv4). The caller checks the range. */
+/* Return the address @offset after the network address (IPv4). The caller checks the range. */
 struct mk_ip mk_cidr_nth(const struct mk_cidr *cidr, uint32_t offset);
-/* Number of addresses of an IPv4 @cidr, saturated at UINT32_MAX. */
+/* Return the number of addresses of an IPv4 @cidr, at most UINT32_MAX. */
 uint32_t mk_cidr_size(const struct mk_cidr *cidr);
-/* The netmask of @cidr as an address. */
+/* Return the netmask of @cidr as an address. */
 struct mk_ip mk_cidr_mask(const struct mk_cidr *cidr);
 
-/* To and from the tables' type; IPv4 only for now. */
+/* Convert to and from the tables' type; IPv4 only for now. */
 static inline struct mk_addr mk_ip_to_addr(const struct mk_ip *ip)
 {
 	return (struct mk_addr){ .word = { ip->v4.s_addr } };
@@ -92,8 +92,9 @@ static inline struct mk_ip mk_ip_from_addr(const struct mk_addr *addr)
 	return (struct mk_ip){ .family = AF_INET, .v4 = { .s_addr = addr->word[0] } };
 }
 
-/* The MAC address that monokube gives to the interface holding @ip: 02:4d and the four bytes of
- * the address (locally administered, so it never meets a vendor's). Computed on every node alike. */
+/* Return the MAC address that monokube gives to the interface with @ip: 02:4d and the four bytes of
+ * the address. It is locally administered, so it never collides with a vendor's. Every node
+ * computes the same. */
 struct mk_mac mk_mac_of_ip(const struct mk_ip *ip);
 
 #endif

@@ -17,7 +17,7 @@
 #include "base/time.h"
 
 #define LOCKS_MAX_BYTES (1 << 20)
-#define AGAIN_US	50000 /* between two alarms: one may come before flock() waits */
+#define AGAIN_US	50000 /* between alarms: the first may come before flock() waits */
 
 static bool never_wait;
 static uint64_t until_ns; /* 0: no limit */
@@ -37,7 +37,7 @@ bool mk_locks_wait(void)
 	return !never_wait;
 }
 
-/* ---- whose it is -------------------------------------------------------------------------------- */
+/* ---- the holder ------------------------------------------------------------------------------ */
 
 int mk_lock_holder(const char *locks, unsigned int major, unsigned int minor, unsigned long inode)
 {
@@ -55,7 +55,8 @@ int mk_lock_holder(const char *locks, unsigned int major, unsigned int minor, un
 	return 0;
 }
 
-/* What the holder has written there, where /proc/locks does not show processes of other containers. */
+/* Return the pid that the holder has written: /proc/locks does not show processes of
+ * other containers. */
 static int written_holder(int fd)
 {
 	char text[16] = "";
@@ -82,7 +83,7 @@ static void write_holder(int fd)
 	int size = snprintf(text, sizeof(text), "%-10d\n", getpid());
 
 	if (pwrite(fd, text, (size_t)size, 0) < 0)
-		return; /* a lock is one without it */
+		return; /* the lock is valid without it */
 }
 
 static int held(int fd, int code, const char *path, struct mk_error *err)
@@ -94,7 +95,7 @@ static int held(int fd, int code, const char *path, struct mk_error *err)
 	return mk_error_set(err, code, "the lock '%s' is held by another process", path);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static void on_alarm(int number)
 {
@@ -108,7 +109,7 @@ static void set_alarm(uint64_t in_ns, bool on)
 	sigset_t alarm;
 
 	if (on) {
-		/* whoever started this process may have blocked it */
+		/* the parent process may have blocked it */
 		sigemptyset(&alarm);
 		sigaddset(&alarm, SIGALRM);
 		sigprocmask(SIG_UNBLOCK, &alarm, NULL);
@@ -122,7 +123,8 @@ static void set_alarm(uint64_t in_ns, bool on)
 		sigaction(SIGALRM, &action, NULL);
 }
 
-/* Waiters of flock() are served in their order, as those who ask again and again are not. */
+/* Wait in flock(), which serves its waiters in order; repeated attempts would not be
+ * served in order. */
 static int wait_until(int fd, int operation)
 {
 	uint64_t now_ns = mk_time_monotonic_ns();

@@ -29,12 +29,12 @@ static const struct {
 static const char *const formats[] = { [MK_LOG_TEXT] = "text", [MK_LOG_JSON] = "json" };
 
 #define TEXT_BYTES 1024
-#define LINE_BYTES (2 * TEXT_BYTES + 256) /* quotes, names and time of the JSON format */
+#define LINE_BYTES (2 * TEXT_BYTES + 256) /* plus quotes, names and time of the JSON format */
 
 static enum mk_log_level max_level = MK_LOG_INFO;
 static enum mk_log_format format = MK_LOG_TEXT;
 static unsigned long counts[MK_LOG_LEVELS];
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* programs are loaded by a thread */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* a thread loads the programs */
 
 void mk_log_set_level(enum mk_log_level level)
 {
@@ -78,12 +78,12 @@ unsigned long mk_log_count(enum mk_log_level level)
 	return counts[level];
 }
 
-/* ---- so many of a kind ----------------------------------------------------------------------- */
+/* ---- limits by kind -------------------------------------------------------------------------- */
 
 #define KIND_BURST    30
-#define KIND_REFILL_S 1 /* for one more line */
+#define KIND_REFILL_S 1 /* per further line */
 
-static struct mk_log_site *sites; /* those that have logged something */
+static struct mk_log_site *sites; /* all that have logged something */
 
 static void remember(struct mk_log_site *site, enum mk_log_level level, const char *fmt)
 {
@@ -95,7 +95,7 @@ static void remember(struct mk_log_site *site, enum mk_log_level level, const ch
 	sites = site;
 }
 
-/* What is for developers is not limited: they ask for all of it. */
+/* Debug lines are not limited: developers need all of them. */
 static bool may_say(struct mk_log_site *kind, enum mk_log_level level)
 {
 	uint64_t now_ns = mk_time_monotonic_ns(), refill_ns = KIND_REFILL_S * MK_NS_PER_S;
@@ -113,7 +113,7 @@ static bool may_say(struct mk_log_site *kind, enum mk_log_level level)
 	return false;
 }
 
-/* ---- one line ----------------------------------------------------------------------------------- */
+/* ---- one line -------------------------------------------------------------------------------- */
 
 struct line {
 	char text[LINE_BYTES];
@@ -134,8 +134,8 @@ static void add(struct line *line, const char *fmt, ...)
 		line->used += (size_t)more < room ? (size_t)more : room - 1;
 }
 
-/* sd-daemon(3): the variable says which stream it means, which is another's where ours leads
- * elsewhere, in a container for example. */
+/* The variable names a stream (sd-daemon(3)). In a container, for example, standard error is
+ * another stream, and the journal is not behind it. */
 static bool is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -156,7 +156,7 @@ static void add_string(struct line *line, const char *text, size_t length)
 	add(line, "\"");
 }
 
-/* The length of "key" if @text begins with "key=", else 0. */
+/* Return the length of "key" if @text begins with "key=", else 0. */
 static size_t key_length(const char *text)
 {
 	size_t length = 0;
@@ -168,7 +168,7 @@ static size_t key_length(const char *text)
 	return text[length] == '=' ? length : 0;
 }
 
-/* Where the next " key=" is, or the end. Inside quotes there is none. */
+/* Find the next " key=" outside quotes, or the end. */
 static const char *next_pair(const char *text)
 {
 	for (char quote = '\0'; *text; text++) {
@@ -209,7 +209,8 @@ static void add_json(struct line *line, enum mk_log_level level, const char *tex
 
 static void report_lost(void);
 
-/* @text is one line whatever it quotes: of a server's answer, for example. */
+/* Write @text as one line, even if it quotes control characters, of a server's
+ * answer for example. */
 static void write_line(enum mk_log_level level, char *text)
 {
 	struct line line = { .used = 0 };
@@ -230,7 +231,7 @@ static void write_line(enum mk_log_level level, char *text)
 	mk_log_output_write(line.text, line.used); /* one write: lines of processes do not mix */
 }
 
-/* In the place of the lines that standard error did not take. */
+/* Write a line in place of those that standard error did not accept. */
 static void report_lost(void)
 {
 	unsigned long lines;
@@ -293,7 +294,7 @@ void mk_log_tell_suppressed(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* ---- output that never waits -------------------------------------------------------------------- */
+/* ---- output that never waits ----------------------------------------------------------------- */
 
 void mk_log_never_block(void)
 {

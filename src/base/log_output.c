@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int own_fd = -1; /* standard error, opened again without blocking; -1: not possible */
+static int own_fd = -1; /* standard error, opened again with O_NONBLOCK; -1: impossible */
 static bool never_block, is_socket, broken;
 static char queue[MK_LOG_QUEUE_BYTES];
 static size_t queued;
-static unsigned long lost, lost_total; /* not reported yet; all */
+static unsigned long lost, lost_total; /* not yet reported; total */
 
-/* O_NONBLOCK on standard error itself would reach every process that shares it. */
+/* O_NONBLOCK on standard error itself would affect every process that shares it. */
 void mk_log_output_never_block(void)
 {
 	struct stat st;
@@ -30,7 +30,7 @@ void mk_log_output_never_block(void)
 		own_fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-/* A pipe that poll(2) calls writable takes PIPE_BUF bytes, unless another process is faster. */
+/* A pipe that poll(2) calls writable accepts PIPE_BUF bytes, unless another process is faster. */
 static ssize_t put_if_writable(const char *data, size_t bytes)
 {
 	struct pollfd stream = { .fd = STDERR_FILENO, .events = POLLOUT };

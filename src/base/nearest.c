@@ -8,7 +8,7 @@
 #define LETTERS_MAX  48
 #define DISTANCE_MAX 3
 
-/* The letters that count. Returns how many; those of a longer word are cut. */
+/* Copy the letters that are compared, at most LETTERS_MAX. Returns their number. */
 static unsigned int letters_of(const char *text, char letters[LETTERS_MAX])
 {
 	unsigned int count = 0;
@@ -26,7 +26,7 @@ static unsigned int least(unsigned int a, unsigned int b, unsigned int c)
 	return smaller < c ? smaller : c;
 }
 
-/* Levenshtein's distance: letters to insert, delete or replace. */
+/* The Levenshtein distance: letters to insert, delete or replace. */
 static unsigned int distance_of(const char *a, unsigned int a_count, const char *b,
 				unsigned int b_count)
 {

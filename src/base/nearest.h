@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/nearest.h - "did you mean ..." for a word that is not known. Pure. */
+/* src/base/nearest.h - "did you mean ..." for an unknown word. Pure. */
 #ifndef MK_BASE_NEAREST_H
 #define MK_BASE_NEAREST_H
 
@@ -12,8 +12,8 @@ struct mk_nearest {
 	unsigned int distance;
 };
 
-/* Is @name closer to the word than what was found before? Case, '-' and '_' do not count. At most a
- * third of the letters may differ, and at most three. */
+/* Is @name closer to the word than the best candidate so far? Case, '-' and '_' are ignored. At
+ * most a third of the letters may differ, and at most three. */
 bool mk_nearest_see(struct mk_nearest *nearest, const char *name);
 
 #endif

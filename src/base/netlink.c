@@ -19,10 +19,11 @@
 
 /* The kernel fills at most 32 KiB at a time (net/netlink/af_netlink.c, netlink_dump). */
 #define RECEIVE_BYTES 32768
-/* A request runs while it is sent, so that its answer is there as a rule: one that never comes is lost. */
+/* The kernel runs a request while it is sent, so its answer is usually there at once. An answer
+ * that takes longer than this is lost. */
 #define RECEIVE_LIMIT_S 5
-/* A dump is interrupted by any change of the table meanwhile. On a node that starts many pods
- * at once that happens; this often in a row is a fault worth telling. */
+/* Any change of the table interrupts a dump. This happens on a node that starts many pods at once;
+ * this many times in a row is an error. */
 #define DUMP_ATTEMPTS 20
 
 struct mk_nl {
@@ -55,7 +56,7 @@ int mk_nl_wrap(int ret, struct mk_error *err, const char *fmt, ...)
 	return ret;
 }
 
-/* ---- handle -------------------------------------------------------------------------- */
+/* ---- handle ---------------------------------------------------------------------------------- */
 
 static int set_options(int fd)
 {
@@ -98,8 +99,8 @@ failed:
 	return NULL;
 }
 
-/* What /proc/thread-self/ns/net would be, without the directories that the kernel makes below /proc
- * for a process that looks there. */
+/* Open the namespace of @nl's socket. Unlike /proc/thread-self/ns/net, this does not make the
+ * kernel create directories below /proc. */
 static int netns_of(const struct mk_nl *nl, struct mk_error *err)
 {
 	int fd = ioctl(nl_socket_get_fd(nl->sock), SIOCGSKNS);
@@ -132,7 +133,7 @@ struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_er
 	}
 	nl = mk_nl_open(err);
 	if (setns(home_fd, CLONE_NEWNET) < 0) {
-		/* whatever came next would change the wrong namespace */
+		/* every later step would change the wrong namespace */
 		mk_log_error("cannot return to the own network namespace: %s", strerror(errno));
 		abort();
 	}
@@ -152,7 +153,7 @@ uint32_t mk_nl_port(const struct mk_nl *nl)
 	return nl_socket_get_local_port(nl->sock);
 }
 
-/* ---- messages ------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 struct nl_msg *mk_nlmsg_new(int type, int flags, const void *header, size_t header_bytes)
 {
@@ -204,7 +205,7 @@ bool mk_nla_get_mac(const struct nlattr *attr, struct mk_mac *mac)
 	return true;
 }
 
-/* ---- sending and receiving ------------------------------------------------------------- */
+/* ---- sending and receiving ------------------------------------------------------------------- */
 
 static int send_message(struct mk_nl *nl, struct nl_msg *msg, struct mk_error *err)
 {
@@ -235,7 +236,7 @@ static int answer_reserve(struct answer *answer)
 	return 0;
 }
 
-/* Append what the kernel has to say next. Returns the number of bytes. */
+/* Append the kernel's next message. Returns the number of bytes. */
 static int receive(struct mk_nl *nl, struct answer *answer, struct mk_error *err)
 {
 	ssize_t got;
@@ -257,7 +258,7 @@ static int receive(struct mk_nl *nl, struct answer *answer, struct mk_error *err
 	return (int)got;
 }
 
-/* The extended ACK's text behind an error (NLMSG_ERROR with NETLINK_CAP_ACK), or NULL. */
+/* Return the extended ACK's text after an error (NLMSG_ERROR with NETLINK_CAP_ACK), or NULL. */
 static const char *kernel_text(struct nlmsghdr *reply)
 {
 	int skip = sizeof(struct nlmsgerr);
@@ -289,14 +290,14 @@ static int kernel_error(struct nlmsghdr *reply, struct mk_error *err)
 	return mk_error_set(err, -e->error, "%s", strerror(-e->error));
 }
 
-/* What the message at the end of @answer means: 1 goes on, 0 complete, or the error. */
+/* Evaluate the message @reply: 1 if more follows, 0 if the answer is complete, or the error. */
 static int judge(struct mk_nl *nl, struct answer *answer, struct nlmsghdr *reply, bool want_object,
 		 struct mk_error *err)
 {
 	int status;
 
 	if (reply->nlmsg_seq != nl->seq)
-		return 1; /* left from a request whose answer was given up */
+		return 1; /* left over from a request that timed out */
 	if (reply->nlmsg_flags & NLM_F_DUMP_INTR)
 		answer->interrupted = true;
 	switch (reply->nlmsg_type) {

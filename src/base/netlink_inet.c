@@ -6,7 +6,7 @@
 
 #include "base/netlink_request.h"
 
-/* ---- addresses --------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static int change_addr(struct mk_nl *nl, int type, int flags, int ifindex,
 		       const struct mk_cidr *addr, struct mk_error *err)
@@ -83,7 +83,7 @@ int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
 	return mk_nl_query(nl, msg, walk_addr, &walk, err);
 }
 
-/* ---- routes ------------------------------------------------------------------------------ */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 static int put_route(struct nl_msg *msg, const struct mk_nl_route *route)
 {
@@ -148,7 +148,7 @@ int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route, struct
 	int ret = change_route(nl, RTM_DELROUTE, 0, RT_SCOPE_NOWHERE, route, err);
 	char dst[MK_CIDR_STRLEN];
 
-	/* ENODEV: the interface took its routes with it */
+	/* ENODEV: the interface and its routes are gone */
 	if (ret == 0 || ret == -ESRCH || ret == -ENODEV)
 		return 0;
 	return mk_nl_wrap(ret, err, "cannot delete route to %s", mk_cidr_format(&route->dst, dst));
@@ -216,7 +216,7 @@ int mk_nl_each_route_of(struct mk_nl *nl, uint32_t table,
 	if (msg && table && nla_put_u32(msg, RTA_TABLE, table) < 0)
 		return mk_error_errno(err, ENOMEM, "netlink request");
 	ret = mk_nl_query(nl, msg, walk_route, &walk, err);
-	return ret == -ENOENT ? 0 : ret; /* the table comes into being with its first route */
+	return ret == -ENOENT ? 0 : ret; /* the table exists from its first route on */
 }
 
 int mk_nl_each_route(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_route *route),

@@ -9,7 +9,7 @@
 
 #include "base/netlink_request.h"
 
-/* ---- reading --------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void parse_vxlan(struct nlattr *data, struct mk_link *link)
 {
@@ -21,7 +21,7 @@ static void parse_vxlan(struct nlattr *data, struct mk_link *link)
 		link->vxlan_id = nla_get_u32(attrs[IFLA_VXLAN_ID]);
 	if (attrs[IFLA_VXLAN_PORT])
 		link->vxlan_port = ntohs(nla_get_u16(attrs[IFLA_VXLAN_PORT]));
-	if (attrs[IFLA_VXLAN_LINK]) /* the uplink; IFLA_LINK is not given for this kind */
+	if (attrs[IFLA_VXLAN_LINK]) /* the uplink; this kind has no IFLA_LINK */
 		link->peer_ifindex = (int)nla_get_u32(attrs[IFLA_VXLAN_LINK]);
 	if (attrs[IFLA_VXLAN_LEARNING])
 		link->vxlan_learning = nla_get_u8(attrs[IFLA_VXLAN_LEARNING]) != 0;
@@ -39,7 +39,7 @@ static void parse_link_info(struct nlattr *info, struct mk_link *link)
 		parse_vxlan(attrs[IFLA_INFO_DATA], link);
 }
 
-/* False: not a link, or one whose message makes no sense. */
+/* false: the message is not a link, or invalid. */
 static bool parse_link(const struct nlmsghdr *reply, struct mk_link *link)
 {
 	struct nlattr *attrs[IFLA_MAX + 1];
@@ -195,7 +195,7 @@ int mk_nl_each_link_traffic(struct mk_nl *nl,
 	return mk_nl_query(nl, msg, walk_traffic, &walk, err);
 }
 
-/* ---- creating ---------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static int put_device(struct nl_msg *msg, const char *name, const struct mk_mac *mac,
 		      uint32_t mtu_bytes)
@@ -209,8 +209,9 @@ nla_put_failure:
 	return -ENOMEM;
 }
 
-/* One queue each way. The kernel makes one per CPU, each with a directory in sysfs, and a veth has
- * no use for them: it sends without a queue lock, and receives on the CPU that sent. */
+/* Use one queue per direction. By default the kernel makes one per CPU, each with a
+ * directory in sysfs. A veth does not need them: it sends without a queue lock and receives
+ * on the sender's CPU. */
 static int put_one_queue(struct nl_msg *msg)
 {
 	NLA_PUT_U32(msg, IFLA_NUM_TX_QUEUES, 1);
@@ -220,7 +221,7 @@ nla_put_failure:
 	return -ENOMEM;
 }
 
-/* The other end is described like a link of its own: fixed header, then attributes. */
+/* The other end has the form of a separate link: fixed header, then attributes. */
 static int put_veth_peer(struct nl_msg *msg, const struct mk_veth *veth)
 {
 	struct ifinfomsg header = { .ifi_family = AF_UNSPEC };
@@ -239,7 +240,7 @@ nla_put_failure:
 	return -ENOMEM;
 }
 
-/* Begin what says that it is a device of @kind, and *@data in it. NULL: no room. */
+/* Begin the attributes of a device of @kind, with *@data inside. NULL: no space. */
 static struct nlattr *begin_kind(struct nl_msg *msg, const char *kind, struct nlattr **data)
 {
 	struct nlattr *info = nla_nest_start(msg, IFLA_LINKINFO);
@@ -314,7 +315,7 @@ int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_er
 		       : 0;
 }
 
-/* ---- changing, deleting ------------------------------------------------------------------ */
+/* ---- changing, deleting ---------------------------------------------------------------------- */
 
 static int put_change(struct nl_msg *msg, const struct mk_link_change *change)
 {

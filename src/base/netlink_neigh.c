@@ -6,8 +6,8 @@
 
 #include "base/netlink_request.h"
 
-/* A neighbour says which MAC address has an IP address; an entry of a VXLAN device's forwarding
- * database says behind which node a MAC address is. The kernel has one message for both. */
+/* A neighbour maps an IP address to a MAC address. An entry of a VXLAN device's forwarding database
+ * maps a MAC address to a node. The kernel has one message for both. */
 static int change_neigh(struct mk_nl *nl, int type, int flags, const struct ndmsg *header,
 			const struct mk_ip *ip, const struct mk_mac *mac, struct mk_error *err)
 {
@@ -50,7 +50,7 @@ int mk_nl_neigh_delete(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, st
 	int ret = change_neigh(nl, RTM_DELNEIGH, 0, &header, ip, NULL, err);
 	char text[MK_IP_STRLEN];
 
-	/* ENODEV: the interface took its neighbours with it */
+	/* ENODEV: the interface and its neighbours are gone */
 	if (ret == 0 || ret == -ENOENT || ret == -ENODEV)
 		return 0;
 	return mk_nl_wrap(ret, err, "cannot delete neighbour %s from interface number %d",
@@ -118,7 +118,7 @@ static int walk_neigh(void *ctx, const struct nlmsghdr *reply)
 	header = nlmsg_data(reply);
 	if (header->ndm_ifindex != walk->ifindex || header->ndm_family != walk->family)
 		return 0;
-	/* FDB entries without a node (multicast groups of the device itself) are not ours */
+	/* FDB entries without a node are multicast groups of the device itself */
 	if (!mk_nla_get_ip(attrs[NDA_DST], &ip))
 		return 0;
 	mk_nla_get_mac(attrs[NDA_LLADDR], &mac);

@@ -28,7 +28,7 @@ int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err)
 	return mk_nl_wrap(ret, err, "cannot add a clsact qdisc to interface number %d", ifindex);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------ */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 int mk_nl_qdisc_failed(int ret, const char *kind, int ifindex, struct mk_error *err)
 {
@@ -135,7 +135,7 @@ int mk_nl_tbf_get(struct mk_nl *nl, int ifindex, struct mk_nl_tbf *tbf, struct m
 					   ifindex, MK_NL_TBF);
 }
 
-/* ---- programs ---------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static int put_bpf_filter(struct nl_msg *msg, const struct mk_nl_filter *filter)
 {

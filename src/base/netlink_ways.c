@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the host's routing may do with a packet: the ways of all its routes, and whether rules choose among tables. */
+/* The host's routing as a whole: the ways of all its routes, and whether rules
+ * choose among tables. */
 #include "base/netlink.h"
 
 #include <linux/fib_rules.h>
@@ -8,14 +9,14 @@
 
 #include "base/netlink_request.h"
 
-/* ---- ways --------------------------------------------------------------------------------- */
+/* ---- ways ------------------------------------------------------------------------------------ */
 
 struct way_walk {
 	int (*visit)(void *ctx, const struct mk_nl_way *way);
 	void *ctx;
 };
 
-/* One by one: each has a header of its own, and attributes. */
+/* Visit the next hops one by one: each has its own header and attributes. */
 static int walk_hops(const struct way_walk *walk, const struct mk_nl_way *way, struct nlattr *hops)
 {
 	struct rtnexthop *hop = nla_data(hops);
@@ -70,12 +71,12 @@ int mk_nl_each_way(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_
 	struct way_walk walk = { .visit = visit, .ctx = ctx };
 	int ret = mk_nl_query(nl, msg, walk_way, &walk, err);
 
-	return ret == -ENOENT ? 0 : ret; /* a table comes into being with its first route */
+	return ret == -ENOENT ? 0 : ret; /* a table exists from its first route on */
 }
 
-/* ---- rules --------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
-/* The kernel's own three: table local for all, then main, then default. */
+/* Is it one of the kernel's own three: table local for all, then main, then default? */
 static bool is_usual_rule(const struct fib_rule_hdr *header, struct nlattr **attrs)
 {
 	static const struct {
@@ -120,7 +121,7 @@ int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *err)
 	return ret == -EOPNOTSUPP ? 0 : ret; /* a kernel without CONFIG_IP_MULTIPLE_TABLES */
 }
 
-/* ---- one destination -------------------------------------------------------------------------- */
+/* ---- one destination ------------------------------------------------------------------------- */
 
 static int take_match(void *ctx, const struct nlmsghdr *reply)
 {

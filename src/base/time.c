@@ -22,7 +22,7 @@ uint64_t mk_time_monotonic_ns(void)
 	return (uint64_t)now.tv_sec * MK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Exactly @digits of them, then @end. */
+/* Take a number of exactly @digits digits, then @end. */
 static int take_number(const char **text, int digits, char end, int min, int max, int *number)
 {
 	int value = 0;
@@ -53,7 +53,7 @@ static int take_date(const char **text, struct tm *utc)
 	return 0;
 }
 
-/* Digits after the ninth are below a nanosecond. */
+/* Digits after the ninth are ignored: they are below a nanosecond. */
 static int take_fraction(const char **text, int64_t *ns)
 {
 	int64_t unit = MK_NS_PER_S / 10;
@@ -99,7 +99,7 @@ int mk_time_parse(const char *text, int64_t *unix_ns)
 	    take_offset(&text, &offset_s) < 0 || *text)
 		return -EINVAL;
 	day = utc.tm_mday;
-	seconds = utc.tm_sec; /* 60 in a leap second, which is the next minute's first */
+	seconds = utc.tm_sec; /* 60 in a leap second, which counts as the next minute's first */
 	utc.tm_sec = 0;
 	*unix_ns = ((int64_t)timegm(&utc) + seconds - offset_s) * MK_NS_PER_S + fraction_ns;
 	return utc.tm_mday == day ? 0 : -EINVAL; /* no 31 February */
@@ -118,7 +118,7 @@ static int take_month(const char **text, int *month)
 	return -EINVAL;
 }
 
-/* The day of the week says nothing new. */
+/* The day of the week is ignored. */
 int mk_time_parse_http(const char *text, int64_t *unix_s)
 {
 	struct tm utc = { 0 };
