@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Orders and equality of what objects are made of. */
+/* Order and equality of the parts of objects. */
 #include <stdlib.h>
 #include <string.h>
 

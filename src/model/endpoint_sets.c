@@ -17,7 +17,7 @@ static struct slice_list *find_slices(const struct mk_model *model, const char *
 	return list;
 }
 
-/* Make sure that @entry's Service has a list: what follows cannot fail then. */
+/* Make sure that the Service of @set has a list, so that later steps cannot fail. */
 static int prepare_list(struct mk_model *model, const struct mk_endpoint_set *set)
 {
 	struct slice_list *list;
@@ -63,8 +63,8 @@ static bool same_service(const struct mk_endpoint_set *a, const struct mk_endpoi
 	return a->service && b->service && strcmp(a->service, b->service) == 0;
 }
 
-/* A slice may change its Service; an Endpoints object is heard only while there is no slice. Returns
- * whether there was something to tell. */
+/* Report the Services of @old and @new. A slice may change its Service. An Endpoints object counts
+ * only while there is no slice. Returns whether the change was reported. */
 static bool tell_set(const struct mk_model *model, enum mk_kind kind,
 		     const struct mk_endpoint_set *old, const struct mk_endpoint_set *new)
 {
@@ -82,7 +82,7 @@ static bool tell_set(const struct mk_model *model, enum mk_kind kind,
 	return true;
 }
 
-/* @slice NULL: it is gone. */
+/* @slice NULL: the slice has been deleted. */
 static void tell_trigger(const struct mk_model *model, const struct mk_json *slice,
 			 const struct mk_endpoint_set *set)
 {
@@ -122,7 +122,7 @@ static struct set_entry *add_set(struct mk_model *model, const struct mk_object_
 	return entry;
 }
 
-/* @tree is what @set was decoded from. */
+/* @set was decoded from @tree. */
 static int replace_set(struct mk_model *model, const struct mk_json *tree,
 		       const struct mk_object_id *id, struct mk_endpoint_set *set,
 		       struct mk_error *err)
@@ -194,7 +194,7 @@ void mk_model_delete_set(struct mk_model *model, enum mk_kind kind, const char *
 	free(entry);
 }
 
-/* ---- reading ------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int compare_pointers(const void *a, const void *b)
 {
@@ -202,7 +202,7 @@ static int compare_pointers(const void *a, const void *b)
 				   *(const struct mk_endpoint *const *)b);
 }
 
-/* The better state sorts first, so the first of those that name the same endpoint stays. */
+/* Remove duplicates. The better state sorts first, so keep the first of equal endpoints. */
 static size_t keep_first(const struct mk_endpoint **endpoints, size_t count)
 {
 	size_t kept = 0;

@@ -11,10 +11,10 @@
 
 #define ANNOTATION_TRIGGER "endpoints.kubernetes.io/last-change-trigger-time"
 
-/* The API allows 1000 addresses of a slice and 20000 ports; their product would be no object. */
+/* The API allows 1000 addresses and 20000 ports per slice. No real object has their product. */
 #define ENDPOINTS_MAX 100000
 
-/* @ptr belongs to @set from here, also when this fails. */
+/* Give @ptr to @set, which owns it even if this fails. */
 static int own(struct mk_endpoint_set *set, void *ptr, struct mk_error *err)
 {
 	void **owned = NULL;
@@ -43,7 +43,7 @@ struct port {
 	uint16_t port;
 };
 
-/* The API server takes any number. */
+/* Decode the port. The API server accepts any number, so skip an invalid one. */
 static int decode_port_number(struct mk_endpoint_set *set, const struct mk_json *item,
 			      int64_t *number, struct mk_error *err)
 {
@@ -57,8 +57,7 @@ static int decode_port_number(struct mk_endpoint_set *set, const struct mk_json 
 	return ret;
 }
 
-/* Returns 0 with *@count unchanged for a port without number, or 0: it says "any", and a Service's
- * traffic has to go to one. */
+/* Skip a port without number, or 0: it means "any", but a Service's traffic needs one port. */
 static int decode_port(struct mk_endpoint_set *set, const struct mk_json *item, struct port *ports,
 		       size_t *count, struct mk_error *err)
 {
@@ -80,7 +79,7 @@ static int decode_port(struct mk_endpoint_set *set, const struct mk_json *item, 
 	return ret;
 }
 
-/* The caller frees *@ports. */
+/* Decode the ports; the caller frees *@ports. */
 static int decode_ports(struct mk_endpoint_set *set, const struct mk_json *parent,
 			struct port **ports, size_t *count, struct mk_error *err)
 {
@@ -99,7 +98,7 @@ static int decode_ports(struct mk_endpoint_set *set, const struct mk_json *paren
 	return ret;
 }
 
-/* One endpoint per port, all else as in @address. */
+/* Append one endpoint per port; the other members are those of @address. */
 static int append(struct mk_endpoint_set *set, const struct mk_endpoint *address,
 		  const struct port *ports, size_t port_count, const struct mk_json *at,
 		  struct mk_error *err)
@@ -141,7 +140,7 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* hints.@key: a list of objects with a name. */
+/* Decode hints.@key, a list of objects with a name. */
 static int decode_hint(struct mk_endpoint_set *set, const struct mk_json *hints, const char *key,
 		       char ***names, size_t *count, struct mk_error *err)
 {
@@ -180,7 +179,7 @@ static int decode_hints(struct mk_endpoint_set *set, const struct mk_json *item,
 	return ret;
 }
 
-/* Conditions that are not there: ready and serving, not terminating. */
+/* Missing conditions mean ready and serving, not terminating. */
 static int decode_conditions(const struct mk_json *item, struct mk_endpoint *address,
 			     struct mk_error *err)
 {
@@ -197,7 +196,7 @@ static int decode_conditions(const struct mk_json *item, struct mk_endpoint *add
 	return ret;
 }
 
-/* An address that no packet can be sent to is as one of the other family: it gets none. */
+/* Treat an address that no packet can reach like one of the other family: skip it. */
 static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, struct mk_ip *ip,
 		     struct mk_error *err)
 {
@@ -209,7 +208,7 @@ static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, stru
 	return mk_pass_over(&set->passed_over, &why, err);
 }
 
-/* addresses[0] alone counts: the API lets no other have a meaning of its own. */
+/* Only addresses[0] counts: the API gives other addresses no meaning. */
 static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_json *item,
 				 const struct port *ports, size_t port_count, struct mk_error *err)
 {
@@ -254,7 +253,7 @@ static int compare_endpoints(const void *a, const void *b)
 	return mk_endpoint_compare(a, b);
 }
 
-/* @service: NULL leaves the set without one. */
+/* @service NULL: the set has no Service. */
 static int finish(struct mk_endpoint_set *set, const struct mk_object_id *id, const char *service,
 		  struct mk_error *err)
 {
@@ -267,7 +266,7 @@ static int finish(struct mk_endpoint_set *set, const struct mk_object_id *id, co
 	return 0;
 }
 
-/* NULL: a slice of no Service. A label may say more than a name can be. */
+/* *@service NULL: the slice has no Service. A label's value need not be a valid name. */
 static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json *tree,
 			       const char **service, struct mk_error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a tree is, from apiVersion, kind and metadata. */
+/* Identify a tree by apiVersion, kind and metadata. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static bool group_is(const char *api_version, const char *group)
 	return strlen(group) == length && strncmp(api_version, group, length) == 0;
 }
 
-/* The same kind in another group is another thing: there is more than one `Service`. */
+/* The same kind in another group is a different kind: there is more than one `Service`. */
 static int find_kind(const struct mk_json *root, enum mk_kind *kind, struct mk_error *err)
 {
 	struct mk_json api, name;
@@ -73,7 +73,7 @@ static int find_kind(const struct mk_json *root, enum mk_kind *kind, struct mk_e
 	return 1;
 }
 
-/* Names become keys and parts of messages: what Kubernetes allows, no more. */
+/* Names become keys and parts of messages, so accept only what Kubernetes allows. */
 bool mk_is_object_name(const char *text)
 {
 	size_t length = strlen(text);

@@ -12,7 +12,7 @@
 #define PATH_CHARS  160
 #define VALUE_CHARS 80
 
-#define PASSED_OVER_CHARS 400 /* some addresses; a slice has a thousand */
+#define PASSED_OVER_CHARS 400 /* some addresses; a slice may have a thousand */
 
 static const char *type_name(json_type type)
 {
@@ -35,7 +35,7 @@ static const char *type_name(json_type type)
 	return "null";
 }
 
-/* Appends the path of @at to @path; returns the characters used. */
+/* Append the path of @at to @path. Returns the number of characters used. */
 static size_t path_format(const struct mk_json *at, char *path, size_t size)
 {
 	size_t used = at->parent ? path_format(at->parent, path, size) : 0;
@@ -50,7 +50,7 @@ static size_t path_format(const struct mk_json *at, char *path, size_t size)
 	return used + (size_t)more;
 }
 
-/* Scalars as JSON writes them, escaped, so that a line of the log stays one line. */
+/* Format scalars as escaped JSON, so that a line of the log stays one line. */
 static void value_format(json_object *value, char *buf, size_t size)
 {
 	json_type type = json_object_get_type(value);
@@ -74,7 +74,7 @@ int mk_json_wrong(const struct mk_json *at, const char *expected, struct mk_erro
 	return mk_error_set(err, EINVAL, "%s: value %s, expected %s", path, value, expected);
 }
 
-/* JSON texts may hold a NUL, after which C would see nothing. */
+/* JSON texts may contain a NUL, which would end a C string. */
 static int check_type(const struct mk_json *at, json_type type, struct mk_error *err)
 {
 	if (!json_object_is_type(at->value, type))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/model/json.h - read members of a JSON tree that anybody may have written; private to
- * src/model. Absent and null are the same and no error; the wrong type is one, and its text
- * names the path, the value and what was expected: `spec.ports[1].port: value 0, expected ...`. */
+/* src/model/json.h - read members of an untrusted JSON tree; private to src/model. Absent and null
+ * are equal and no error. A wrong type is an error, whose text names path, value and expectation:
+ * `spec.ports[1].port: value 0, expected ...`. */
 #ifndef MK_MODEL_JSON_H
 #define MK_MODEL_JSON_H
 
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-/* A place in the tree. Points to its parent, which has to live as long. */
+/* A place in the tree. It points to its parent, which must live as long. */
 struct mk_json {
 	json_object *value; /* NULL: absent */
 	const struct mk_json *parent; /* NULL: the whole object */
@@ -21,47 +21,48 @@ struct mk_json {
 	size_t index;
 };
 
-/* "@at: value ..., expected @expected". Returns -EINVAL. */
+/* Set the error "@at: value ..., expected @expected". Returns -EINVAL. */
 int mk_json_wrong(const struct mk_json *at, const char *expected, struct mk_error *err);
 
-/* Member @key of the object at @parent, which has to be of @type if it is there. */
+/* Get member @key of the object at @parent. If it exists, it must have @type. */
 mk_must_check int mk_json_member(const struct mk_json *parent, const char *key, json_type type,
 				 struct mk_json *child, struct mk_error *err);
-/* Element @index of the list at @parent; null is an error here. */
+/* Get element @index of the list at @parent; null is an error here. */
 mk_must_check int mk_json_item(const struct mk_json *parent, size_t index, json_type type,
 			       struct mk_json *child, struct mk_error *err);
-/* Elements of the list at @list, 0 if it is absent. */
+/* Return the number of elements of the list at @list, 0 if it is absent. */
 size_t mk_json_length(const struct mk_json *list);
-/* What the text at @at says, NULL if it is absent. Belongs to the tree. */
+/* Return the text at @at, which belongs to the tree; NULL: absent. */
 static inline const char *mk_json_string(const struct mk_json *at)
 {
 	return at->value ? json_object_get_string(at->value) : NULL;
 }
 
-/* The text of a member; NULL: absent. Belongs to the tree. */
+/* Get the text of a member, which belongs to the tree; NULL: absent. */
 mk_must_check int mk_json_text(const struct mk_json *parent, const char *key, const char **text,
 			       struct mk_error *err);
-/* Absent members leave *@yes and *@number as they are. */
+/* Absent members leave *@yes and *@number unchanged. */
 mk_must_check int mk_json_bool(const struct mk_json *parent, const char *key, bool *yes,
 			       struct mk_error *err);
 mk_must_check int mk_json_number(const struct mk_json *parent, const char *key, int64_t min,
 				 int64_t max, int64_t *number, struct mk_error *err);
-/* The text at @at as an address of one host: not unspecified, loopback, multicast or broadcast. */
+/* Parse the text at @at as the address of one host: not unspecified, loopback,
+ * multicast or broadcast. */
 mk_must_check int mk_json_ip(const struct mk_json *at, struct mk_ip *ip, struct mk_error *err);
-/* And not link-local either: what only the node itself may reach, such as a cloud's metadata, no
- * Service may lead to, nor take the place of by itself (the API server refuses it, too:
- * ValidateNonSpecialIP). */
+/* Also refuse link-local addresses. Only the node itself may reach them, such as a cloud's
+ * metadata. So no Service may lead to one, or have one as its address. The API server refuses them
+ * too (ValidateNonSpecialIP). */
 mk_must_check int mk_json_routed_ip(const struct mk_json *at, struct mk_ip *ip,
 				    struct mk_error *err);
-/* What of an object nobody can use, while the rest of it counts, is kept as a text, the caller's to
- * free: append what @why says to *@passed_over (NULL: nothing yet), up to a bound. */
+/* Append the text of @why to *@passed_over, up to a bound. The text lists the unusable parts of an
+ * object whose other parts count. NULL: none yet; the caller frees it. */
 mk_must_check int mk_pass_over(char **passed_over, const struct mk_error *why,
 			       struct mk_error *err);
-/* "TCP", "UDP", "SCTP" -> IPPROTO_*; absent: TCP. */
+/* Read "TCP", "UDP" or "SCTP" as IPPROTO_*; absent: TCP. */
 mk_must_check int mk_json_protocol(const struct mk_json *parent, uint8_t *proto,
 				   struct mk_error *err);
 
-/* Is there a label @key, and what does it say? */
+/* Get the value of the label @key; NULL: absent. */
 mk_must_check int mk_json_label(const struct mk_json *object, const char *key, const char **value,
 				struct mk_error *err);
 

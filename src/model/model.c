@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model: tables by kind and one index, Service to its EndpointSlices. uthash ends the process
- * when memory is out; the datapath, which is pinned, goes on without it. */
+/* The model: a table per kind, and one index from Services to EndpointSlices. uthash ends the
+ * process if it runs out of memory; the pinned datapath goes on without it. */
 #include "model/model.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ void mk_model_log_passed_over(const struct mk_object_id *id, const char *old, co
 			    *id->namespace_ ? "/" : "", id->name, now);
 }
 
-/* ---- nodes ------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static int apply_node(struct mk_model *model, const struct mk_json *tree,
 		      const struct mk_object_id *id, struct mk_error *err)
@@ -99,7 +99,7 @@ static void delete_node(struct mk_model *model, const char *name)
 	free(entry);
 }
 
-/* ---- services ---------------------------------------------------------------------- */
+/* ---- services -------------------------------------------------------------------------------- */
 
 static struct service_entry *find_service(const struct mk_model *model, const char *namespace_,
 					  const char *name)
@@ -163,7 +163,7 @@ static void delete_service(struct mk_model *model, const char *namespace_, const
 	free(entry);
 }
 
-/* ---- ranges of Service addresses ------------------------------------------------------ */
+/* ---- ranges of Service addresses ------------------------------------------------------------- */
 
 static void tell_service_cidrs(const struct mk_model *model)
 {
@@ -227,7 +227,7 @@ int mk_model_service_cidrs(const struct mk_model *model, struct mk_service_cidr 
 	return 0;
 }
 
-/* ---- whole model --------------------------------------------------------------------- */
+/* ---- whole model ----------------------------------------------------------------------------- */
 
 int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err)
 {
@@ -291,7 +291,7 @@ void mk_model_free(struct mk_model *model)
 	free(model);
 }
 
-/* ---- reading ------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 const struct mk_node_object *mk_model_node(const struct mk_model *model, const char *name)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/model/model.h - what the cluster says, typed. Sources (a cluster directory, the API
- * server) hand over decoded JSON trees; the model keeps only what is used, indexes it, and tells
- * its listener what became different. An object equal to the one it replaces tells nothing.
+/* src/model/model.h - the cluster's objects, typed. Sources (a cluster directory, the API server)
+ * pass decoded JSON trees. The model keeps only used members, indexes them, and reports changes to
+ * its listener. Replacing an object by an equal one reports nothing.
  *
- * Objects belong to the model: pointers are valid until the next apply, delete or free. */
+ * The model owns the objects: pointers are valid until the next apply, delete or free. */
 #ifndef MK_MODEL_MODEL_H
 #define MK_MODEL_MODEL_H
 
@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-#define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain, and its end */
+#define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain and a NUL */
 
 enum mk_kind {
 	MK_KIND_NODE,
@@ -33,10 +33,10 @@ struct mk_node_object {
 	struct mk_ip *addresses; /* every IPv4 InternalIP and ExternalIP */
 	size_t address_count;
 	char *zone; /* topology.kubernetes.io/zone, NULL: none */
-	bool ready; /* informative: NotReady changes nothing */
+	bool ready; /* for information: NotReady changes nothing */
 	bool control_plane; /* node-role.kubernetes.io/control-plane label */
-	bool leaving; /* being deleted, or the cluster autoscaler is about to delete it */
-	char *passed_over; /* addresses that nobody can use, and why; NULL: none */
+	bool leaving; /* being deleted, or about to be by the cluster autoscaler */
+	char *passed_over; /* unusable addresses, with reasons; NULL: none */
 };
 
 struct mk_service_port {
@@ -57,7 +57,7 @@ struct mk_service_object {
 	struct mk_ip *load_balancer_ips; /* ipMode VIP only */
 	size_t load_balancer_ip_count;
 	struct mk_cidr
-		*source_ranges; /* loadBalancerSourceRanges, IPv4, each once; none: everybody */
+		*source_ranges; /* loadBalancerSourceRanges, IPv4, no duplicates; none: all */
 	size_t source_range_count;
 	struct mk_service_port *ports;
 	size_t port_count;
@@ -65,13 +65,12 @@ struct mk_service_object {
 	bool internal_local; /* internalTrafficPolicy: Local */
 	bool client_ip_affinity;
 	uint32_t affinity_timeout_s;
-	uint16_t
-		health_check_port; /* healthCheckNodePort; 0: none, or not for this type and policy */
-	bool excluded; /* left out by a label: another proxy's, or headless */
-	char *passed_over; /* addresses that nobody can use, and why; NULL: none */
+	uint16_t health_check_port; /* healthCheckNodePort; 0: none, or unused by type or policy */
+	bool excluded; /* excluded by a label: another proxy's, or headless */
+	char *passed_over; /* unusable addresses, with reasons; NULL: none */
 };
 
-/* One address of one EndpointSlice or Endpoints object, with one port of it. */
+/* An address of an EndpointSlice or Endpoints object, with one of its ports. */
 struct mk_endpoint {
 	struct mk_ip ip;
 	char *port_name;
@@ -79,7 +78,7 @@ struct mk_endpoint {
 	uint16_t port;
 	char *node_name; /* NULL: unknown, so remote */
 	bool ready, serving, terminating;
-	/* topology hints: zones and nodes whose clients it is meant for; none: no hint */
+	/* topology hints: the zones and nodes of its intended clients; none: no hint */
 	char **for_zones, **for_nodes;
 	size_t for_zone_count, for_node_count;
 };
@@ -92,18 +91,20 @@ struct mk_service_cidr {
 struct mk_model;
 
 struct mk_model_listener {
-	/* Node @name appeared, changed or vanished. Its condition Ready alone does not count: a
-	 * node that is NotReady keeps its routes. */
+	/* Node @name appeared, changed or vanished. A change of only its condition Ready is not
+	 * reported: a node that is NotReady keeps its routes. */
 	void (*node_changed)(void *ctx, const char *name);
 	/* The Service, or an EndpointSlice or Endpoints object of it, changed or vanished. */
 	void (*service_changed)(void *ctx, const char *namespace_, const char *name);
-	/* service_changed() was told because of an EndpointSlice that came or changed, and this is
-	 * what its controller reacted to: endpoints.kubernetes.io/last-change-trigger-time. 0: because of
-	 * one that is gone, which says when it was last changed, not when it went; what was told of its
-	 * Service before is not worth measuring any more (EndpointsChangeTracker.EndpointSliceUpdate()). */
+	/* Called after service_changed() if an EndpointSlice was the cause. For a new or changed
+	 * slice, @unix_ns is the time to which its controller reacted
+	 * (endpoints.kubernetes.io/last-change-trigger-time). For a deleted slice it is 0, because
+	 * the slice says when it last changed, not when it was deleted. Then earlier times reported
+	 * for its Service are no longer worth measuring
+	 * (EndpointsChangeTracker.EndpointSliceUpdate()). */
 	void (*endpoints_triggered)(void *ctx, const char *namespace_, const char *name,
 				    int64_t unix_ns);
-	/* What mk_model_service_cidrs() says. */
+	/* The result of mk_model_service_cidrs() changed. */
 	void (*service_cidrs_changed)(void *ctx);
 	void *ctx;
 };
@@ -112,37 +113,37 @@ mk_must_check struct mk_model *mk_model_new(void); /* NULL: out of memory */
 void mk_model_free(struct mk_model *model);
 void mk_model_set_listener(struct mk_model *model, const struct mk_model_listener *listener);
 
-/* Insert or replace the object in @tree (kinds above; @tree stays the caller's). A kind that the
- * model does not use: returns 1, nothing happens. An object that makes no sense: error that names
- * kind, namespace/name, the field, its value; the model is unchanged. One of several addresses or
- * ports that makes none is passed over, as kube-proxy does, and the log names it when it is new. */
+/* Insert or replace the object in @tree, which the caller keeps. Returns 1 without effect for a
+ * kind that the model does not use. An invalid object is an error that names kind, namespace/name,
+ * field and value, and leaves the model unchanged. If only some addresses or ports are invalid,
+ * they are skipped, as by kube-proxy, and logged when they are new. */
 mk_must_check int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err);
 
-/* Remove an object; one that is not there is no error. @namespace_ is "" for Nodes and
- * ServiceCIDRs. */
+/* Remove an object; a missing object is no error. @namespace_ is "" for Nodes and ServiceCIDRs. */
 void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *namespace_,
 		     const char *name);
 
-/* What a tree is: kind (1 if not used by the model), namespace ("default" where a namespaced
- * object has none, "" for Nodes) and name. The strings belong to @tree. */
+/* Identify a tree by kind, namespace and name. Returns 1 if the model does not use the kind.
+ * The namespace is "default" if a namespaced object has none, "" for Nodes. The strings
+ * belong to @tree. */
 mk_must_check int mk_model_identify(json_object *tree, enum mk_kind *kind, const char **namespace_,
 				    const char **name, struct mk_error *err);
 
 const struct mk_node_object *mk_model_node(const struct mk_model *model, const char *name);
 const struct mk_service_object *mk_model_service(const struct mk_model *model,
 						 const char *namespace_, const char *name);
-/* All endpoints of a Service, merged over its slices, in a canonical order (address, port);
- * the same address and port in two slices: the one that is not terminating wins.
- * *@endpoints is an array of pointers, the caller frees the array alone. */
+/* Get all endpoints of a Service, merged over its slices and sorted by address and port. If two
+ * slices have the same address and port, the one that is not terminating wins. *@endpoints is an
+ * array of pointers; the caller frees only the array. */
 mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *namespace_,
 				     const char *name, const struct mk_endpoint ***endpoints,
 				     size_t *count);
 
-/* The ServiceCIDR objects that have an IPv4 range; the caller frees *@cidrs. */
+/* Get the ServiceCIDR objects that have an IPv4 range; the caller frees *@cidrs. */
 mk_must_check int mk_model_service_cidrs(const struct mk_model *model,
 					 struct mk_service_cidr **cidrs, size_t *count);
 
-/* How many objects, and endpoints in EndpointSlices (an address with a port). */
+/* Return the number of objects, and of endpoints (an address with a port) in EndpointSlices. */
 size_t mk_model_count(const struct mk_model *model, enum mk_kind kind);
 size_t mk_model_endpoint_count(const struct mk_model *model);
 

@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "model/object.h"
 
-/* "namespace/name" of two names that mk_model_identify() let pass */
+/* "namespace/name" of two names that mk_model_identify() has accepted */
 #define MK_MODEL_KEY_CHARS (2 * 253 + 2)
 
 struct node_entry {
@@ -39,7 +39,7 @@ struct slice_list {
 
 struct service_cidr_entry {
 	UT_hash_handle hh;
-	struct mk_cidr cidr; /* family AF_UNSPEC: none of IPv4 */
+	struct mk_cidr cidr; /* family AF_UNSPEC: no IPv4 range */
 	char name[];
 };
 
@@ -53,13 +53,13 @@ struct mk_model {
 	struct mk_model_listener listener;
 };
 
-/* @key: MK_MODEL_KEY_CHARS. */
+/* Write the key into @key (MK_MODEL_KEY_CHARS). */
 void mk_model_make_key(char *key, const char *namespace_, const char *name);
-/* Zeros, with @key behind its @key_offset bytes, for free(). NULL: out of memory. */
+/* Make a zeroed entry with @key at @key_offset, for free(). NULL: out of memory. */
 void *mk_model_entry_new(size_t key_offset, const char *key);
-/* A line of the log where @now, what of object @id is passed over, is not what it was. */
+/* Log @now, the skipped parts of object @id, if it differs from @old. */
 void mk_model_log_passed_over(const struct mk_object_id *id, const char *old, const char *now);
-/* @name may be NULL: nothing to tell then. */
+/* Report a changed Service to the listener; @name may be NULL: nothing to report. */
 void mk_model_tell_service(const struct mk_model *model, const char *namespace_, const char *name);
 
 mk_must_check int mk_model_apply_set(struct mk_model *model, const struct mk_json *tree,

@@ -21,7 +21,7 @@ static int take_pod_cidr(struct mk_node_object *node, const struct mk_json *at,
 	return 0;
 }
 
-/* podCIDRs is what dual-stack clusters write; podCIDR alone is what people write. */
+/* Dual-stack clusters write podCIDRs; people write only podCIDR. */
 static int decode_pod_cidrs(struct mk_node_object *node, const struct mk_json *tree,
 			    struct mk_error *err)
 {

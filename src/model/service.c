@@ -8,10 +8,10 @@
 #define AFFINITY_DEFAULT_S 10800
 #define AFFINITY_MAX_S	   86400
 
-/* The API has no limit but the size of an object; each port is compared with all before it. */
+/* The API limits only the size of an object, but each port is compared with all before it. */
 #define PORTS_MAX 10000
 
-/* How Services are written that no proxy serves: they have no address. */
+/* Decode the type. *@named: an ExternalName, which has no address, so no proxy serves it. */
 static int decode_type(struct mk_service_object *service, const struct mk_json *spec, bool *named,
 		       struct mk_error *err)
 {
@@ -87,10 +87,12 @@ static int decode_external_ips(struct mk_service_object *service, const struct m
 	return ret;
 }
 
-/* A hostname is for DNS; mode Proxy says that packets come with the node's address. Whoever makes the
- * load balancer may write any address, link-local too. What `minikube tunnel` writes, 127.0.0.1, is
- * another machine's: here the loopback stays the host's (kube-proxy's nftables mode has a rule for it,
- * but what the host sends there is lost: no route takes a loopback source elsewhere). */
+/* Decode an ingress entry. A hostname is for DNS. Mode Proxy means that packets arrive with the
+ * node's address. The load balancer's controller may write any address, even a link-local one.
+ *
+ * `minikube tunnel` writes 127.0.0.1, which is another machine's: here the loopback stays the
+ * host's. kube-proxy's nftables mode has a rule for it, but the host's packets to it are lost: no
+ * route leads a loopback source elsewhere. */
 static int decode_ingress(struct mk_service_object *service, const struct mk_json *item,
 			  struct mk_error *err)
 {
@@ -158,7 +160,7 @@ static int decode_port(const struct mk_service_object *service, const struct mk_
 	return port->name ? 0 : mk_error_errno(err, ENOMEM, "port name");
 }
 
-/* A name and a (port, protocol) each identify a port, so neither may come twice. */
+/* A name identifies a port, and so does (port, protocol): neither may occur twice. */
 static int check_port(const struct mk_service_object *service, const struct mk_json *item,
 		      struct mk_error *err)
 {
@@ -238,7 +240,7 @@ static int decode_affinity(struct mk_service_object *service, const struct mk_js
 	return ret;
 }
 
-/* Of a load balancer that sends to nodes with endpoints alone: it asks there which have. */
+/* A load balancer that sends only to nodes with endpoints asks this port which nodes have some. */
 static int decode_health_check(struct mk_service_object *service, const struct mk_json *spec,
 			       struct mk_error *err)
 {
@@ -250,7 +252,7 @@ static int decode_health_check(struct mk_service_object *service, const struct m
 	return ret;
 }
 
-/* The API server lets blanks around a range pass, so kube-proxy trims them and so do we. */
+/* Trim blanks around a range, as kube-proxy does: the API server accepts them. */
 static int decode_range(const struct mk_json *at, struct mk_cidr *range, struct mk_error *err)
 {
 	static const char blanks[] = " \t\n\v\f\r";
@@ -268,7 +270,8 @@ static int decode_range(const struct mk_json *at, struct mk_cidr *range, struct 
 	return mk_json_wrong(at, "a range such as 192.0.2.0/24", err);
 }
 
-/* Those of the other family say nothing about this one: if there are no others, it is open. */
+/* Ranges of the other family do not restrict this one: without IPv4 ranges, all
+ * clients may connect. */
 static int decode_source_ranges(struct mk_service_object *service, const struct mk_json *spec,
 				struct mk_error *err)
 {
@@ -302,7 +305,7 @@ static int decode_spec(struct mk_service_object *service, const struct mk_json *
 
 	if (ret == 0)
 		ret = decode_type(service, &spec, &named, err);
-	if (ret < 0 || named) /* an ExternalName may still carry a clusterIP: not ours */
+	if (ret < 0 || named) /* ignore the clusterIP that an ExternalName may have */
 		return ret;
 	ret = decode_cluster_ips(service, &spec, err);
 	if (ret == 0)

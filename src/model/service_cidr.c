@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/object.h"
 
-/* One range per family at most, says the API server. */
+/* The API server allows at most one range per family. */
 int mk_service_cidr_decode(const struct mk_json *tree, struct mk_cidr *cidr, struct mk_error *err)
 {
 	struct mk_json spec, list, at;
