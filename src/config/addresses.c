@@ -5,7 +5,7 @@
 
 #include "monokube/abi.h"
 
-/* Network, virtual pod, one pod, gateway, broadcast: five addresses, so eight. */
+/* Network, virtual pod, one pod, gateway and broadcast need five addresses, so at least eight. */
 #define POD_CIDR_PREFIX_MAX_BITS 29
 
 static int check(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_cidr,
@@ -46,7 +46,7 @@ static int check(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_
 }
 
 /* The first and the last node of a cluster get the first and the last address of the VTEP CIDR.
- * They are used as /32, where neither is a network's own or a broadcast address. */
+ * This is correct: VTEP addresses are /32, so none is a network or broadcast address. */
 static struct mk_ip vtep_of(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_cidr,
 			    const struct mk_cidr *pod_cidr)
 {
@@ -57,7 +57,7 @@ static struct mk_ip vtep_of(const struct mk_cidr *cluster_cidr, const struct mk_
 	return mk_cidr_nth(vtep_cidr, offset >> (32 - pod_cidr->prefix_bits));
 }
 
-/* Each has a slot of its own in map pods. */
+/* Every pod needs its own slot in map pods. */
 static uint32_t last_pod(uint32_t size)
 {
 	return size - 3 < MK_POD_SLOTS_MAX ? size - 3 : MK_POD_SLOTS_MAX - 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/config/addresses.h - the addresses of a node, computed from its pod CIDR, never
- * negotiated: every node computes every other's. Pure. */
+/* src/config/addresses.h - the addresses of a node, computed from its pod CIDR and never
+ * negotiated: every node computes those of all others. Pure. */
 #ifndef MK_CONFIG_ADDRESSES_H
 #define MK_CONFIG_ADDRESSES_H
 
@@ -18,9 +18,9 @@ struct mk_addresses {
 	struct mk_mac vtep_mac;
 };
 
-/* The VTEP address is the bits of the pod CIDR between the cluster's prefix and its own, placed
- * at the end of @vtep_cidr. Errors: pod CIDR outside the cluster CIDR, too small for a pod
- * (prefix over /29), a VTEP CIDR too small for the node's bits. */
+/* Compute the addresses. The VTEP address ends with the bits of the pod CIDR between the cluster's
+ * prefix and its own. Errors: a pod CIDR outside the cluster CIDR or too small for a pod (prefix
+ * over /29); a VTEP CIDR too small for the node's bits. */
 mk_must_check int mk_addresses_compute(const struct mk_cidr *cluster_cidr,
 				       const struct mk_cidr *vtep_cidr,
 				       const struct mk_cidr *pod_cidr, struct mk_addresses *out,

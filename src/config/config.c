@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One table says everything about a setting: its ConfigMap key, its flag, its default, how its
- * text is read and into which field. Environment, flags, --help, the manual page and README.md's
- * table are walks over it. */
+/* One table has everything about a setting: ConfigMap key, flag, default, parser and field. The
+ * environment, flags, --help, the manual page and README.md's table all use it. */
 #include "config/config.h"
 
 #include <getopt.h>
@@ -17,8 +16,8 @@
 struct setting {
 	const char *env; /* the ConfigMap key; NULL: flag only */
 	const char *flag;
-	const char *value; /* what --help calls the value */
-	const char *fallback; /* read like any other text; NULL: required, "": empty */
+	const char *value; /* name of the value in --help */
+	const char *fallback; /* parsed like any text; NULL: required, "": empty */
 	const char *expected; /* completes "expected ..." */
 	const char *help;
 	mk_parse_fn *parse;
@@ -27,7 +26,7 @@ struct setting {
 
 /* clang-format off */
 #define FIELD(member) offsetof(struct mk_config, member), sizeof(((struct mk_config *)0)->member)
-/* a range fills two neighbouring fields */
+/* a range fills two adjacent fields */
 #define RANGE(member) offsetof(struct mk_config, member##_min), 2 * sizeof(uint16_t)
 
 static const struct setting settings[] = {
@@ -136,7 +135,7 @@ static int load_defaults(struct mk_config *config, struct mk_error *err)
 	return 0;
 }
 
-/* A ConfigMap key that is there with no text is not set: manifests list every key. */
+/* A ConfigMap key with an empty value counts as unset: manifests list every key. */
 static int load_environment(struct mk_config *config, struct mk_error *err)
 {
 	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
@@ -180,8 +179,8 @@ void mk_config_print(const struct mk_config *config, FILE *out)
 			config->texts[i] ? config->texts[i] : "");
 }
 
-/* getopt_long() takes "--node-na" for --node-name while nothing else begins so; a script that
- * relied on it would break with the next flag added. */
+/* getopt_long() accepts "--node-na" for --node-name while no other flag begins so. A script that
+ * relied on it would break when a flag is added. */
 static bool spelled_out(const char *word, const char *flag)
 {
 	return strcspn(word + 2, "=") == strlen(flag);
@@ -212,7 +211,7 @@ static void fill_options(struct option *options, int *found)
 	options[FLAGS] = (struct option){ 0 };
 }
 
-/* "--clusterCidr" is meant as --cluster-cidr, and so is "--cluster-cider". */
+/* Suggest --cluster-cidr for "--clusterCidr" and "--cluster-cider". */
 static int unknown_flag(const char *word, struct mk_error *err)
 {
 	char name[64];
@@ -227,7 +226,7 @@ static int unknown_flag(const char *word, struct mk_error *err)
 			    word, nearest.found);
 }
 
-/* @given: per option, whether a flag said it. */
+/* @given: per option, whether a flag set it. */
 static int load_flags(struct mk_config *config, bool *given, int argc, char **argv,
 		      struct mk_error *err)
 {
@@ -236,7 +235,7 @@ static int load_flags(struct mk_config *config, bool *given, int argc, char **ar
 
 	fill_options(options, &found);
 	opterr = 0;
-	optind = 0; /* glibc: start anew, this may be called twice in a process */
+	optind = 0; /* glibc: reset, because a process may call this twice */
 	while (ret == 0) {
 		const char *word = argv[optind ? optind : 1];
 		int c = getopt_long(argc, argv, "+:", options, NULL);
@@ -259,8 +258,8 @@ static int load_flags(struct mk_config *config, bool *given, int argc, char **ar
 	return ret;
 }
 
-/* There is one source. --cluster-dir alone means just that, though a KUBECONFIG may be in the
- * environment: flags override it. */
+/* There is exactly one source. --cluster-dir overrides a KUBECONFIG in the
+ * environment, as flags do. */
 static int choose_source(struct mk_config *config, const bool *given, struct mk_error *err)
 {
 	if (!config->cluster_dir[0])
@@ -336,7 +335,7 @@ static bool ranges_meet(uint16_t min, uint16_t max, uint16_t other_min, uint16_t
 	return min <= other_max && other_min <= max;
 }
 
-/* 0: the address is off, and no range has it. */
+/* Port 0: the address is off; no range contains it. */
 static int check_listen(const struct mk_config *config, const char *key, uint16_t port,
 			struct mk_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/config/config.h - the agent's settings: ConfigMap keys as environment variables, flags
- * override them. A wrong value is named with its key, its value and what was expected. */
+/* src/config/config.h - the agent's settings: ConfigMap keys as environment variables, which flags
+ * override. An error names the key, its value and what was expected. */
 #ifndef MK_CONFIG_CONFIG_H
 #define MK_CONFIG_CONFIG_H
 
@@ -14,7 +14,7 @@
 #include "base/ip.h"
 #include "base/log.h"
 
-#define MK_STATE_DIR "/var/lib/monokube" /* ipam/ and lock below it */
+#define MK_STATE_DIR "/var/lib/monokube" /* has ipam/ and the locks */
 #define MK_BPF_DIR   "/sys/fs/bpf/monokube" /* pinned maps and programs */
 #define MK_HOST_VETH "mkhost0" /* the host's end of the host veth pair */
 #define MK_HOST_PEER "mkhost1" /* the datapath's end: hook `host` */
@@ -24,16 +24,17 @@ struct mk_cidr_list {
 	size_t count;
 };
 
-#define MK_SETTINGS_MAX 48 /* room for the text of each */
+#define MK_SETTINGS_MAX 48 /* capacity for each setting's text */
 
 struct mk_config {
-	const char *texts[MK_SETTINGS_MAX]; /* of each setting as it was given; never NULL */
+	const char *texts[MK_SETTINGS_MAX]; /* each setting as given; never NULL */
 	char node_name[254]; /* --node-name, NODE_NAME; required */
-	/* What is followed: a directory, or an API server that a kubeconfig (one path, or several
-	 * with colons between) or, both empty, the pod's service account leads to. */
+	/* The source: a directory or an API server. The kubeconfig (one path, or several
+	 * with colons between) leads to the API server; if it is empty, the pod's
+	 * service account does. */
 	char cluster_dir[PATH_MAX]; /* --cluster-dir; empty: an API server */
 	char kubeconfig[PATH_MAX]; /* --kubeconfig, KUBECONFIG */
-	char api_server[PATH_MAX]; /* apiServer, URL; empty: as the credentials say */
+	char api_server[PATH_MAX]; /* apiServer, URL; empty: from the credentials */
 	uint16_t api_retry_max_s; /* apiRetryMaxSeconds, 30 */
 	struct mk_cidr cluster_cidr; /* clusterCidr, required */
 	struct mk_cidr vtep_cidr; /* vtepCidr, 10.18.0.0/16 */
@@ -66,27 +67,28 @@ struct mk_config {
 };
 
 /* Fill @config from defaults, then the environment, then the flags in @argv (argv[0] is the
- * subcommand), which all have to live as long. Returns 0; 1 if --help or --check-config was asked for
- * and printed; or an error that names key, value and what was expected. */
+ * subcommand); all must live as long. Returns 0, or 1 if --help or --check-config was given and
+ * printed. An error names key, value and expectation. */
 mk_must_check int mk_config_load(struct mk_config *config, int argc, char **argv,
 				 struct mk_error *err);
 
-/* A setting as people see it; --help, the manual page and README.md's table are printed from it. */
+/* A setting as users see it; --help, the manual page and README.md's table are printed from it. */
 struct mk_setting {
-	const char *key; /* of the ConfigMap, or environment variable; NULL: flag only */
+	const char *key; /* ConfigMap key or environment variable; NULL: flag only */
 	const char *flag; /* without dashes */
-	const char *value; /* what the flag's value is called, such as PORT */
+	const char *value; /* name of the flag's value, such as PORT */
 	const char *fallback; /* NULL: required; "": empty */
 	const char *expected; /* type and bounds: completes "expected ..." */
 	const char *help;
 };
-/* The one at @index; false behind the last. */
+/* Get the setting at @index; false after the last. */
 bool mk_config_setting(size_t index, struct mk_setting *setting);
 
-/* The settings in force, one line `key=value` each, or `flag=value` where there is no key. */
+/* Print the settings in force, one line `key=value` each, or `flag=value` if there is no key. */
 void mk_config_print(const struct mk_config *config, FILE *out);
 
-/* Walk a list such as `uplinks`, from *@at on. Returns 1 and the next name, or 0 at the end. */
+/* Take the next name of a list such as `uplinks` from *@at. Returns 1 with the name,
+ * or 0 at the end. */
 int mk_config_next_name(const char **at, char name[IFNAMSIZ]);
 
 #endif

@@ -17,13 +17,13 @@
 /* A pod's host device is the prefix and this many characters of a hash. */
 #define VETH_HASH_CHARS 11
 
-#define MTU_MIN_BYTES 576 /* what every IPv4 host must take (RFC 791) */
+#define MTU_MIN_BYTES 576 /* every IPv4 host must accept this size (RFC 791) */
 #define MTU_MAX_BYTES 65535
 
 #define TABLE_MIN_ENTRIES 1024
-#define TABLE_MAX_ENTRIES (1u << 24) /* Linux before 5.11 refuses maps that could become 4 GiB */
+#define TABLE_MAX_ENTRIES (1u << 24) /* Linux before 5.11 refuses maps that may reach 4 GiB */
 
-/* Decimal digits alone: strtoul() would take blanks, signs and "0x". */
+/* Parse only decimal digits: strtoul() would accept blanks, signs and "0x". */
 static int parse_number(const char *text, const char *end, unsigned long min, unsigned long max,
 			unsigned long *number)
 {
@@ -61,7 +61,7 @@ int mk_parse_text(const char *text, void *field, size_t size)
 	return 0;
 }
 
-/* What else is wrong with it src/kube says, in the same words for a URL of a kubeconfig. */
+/* src/kube reports other errors of the URL, in the same words as for a URL in a kubeconfig. */
 int mk_parse_url_or_empty(const char *text, void *field, size_t size)
 {
 	static const char scheme[] = "https://";
@@ -202,7 +202,7 @@ int mk_parse_mtu(const char *text, void *field, size_t size)
 	return 0;
 }
 
-/* The largest prime below each power of two: all but nothing of a table is padding. */
+/* Each is the largest prime below a power of two, so that almost no part of a table is padding. */
 int mk_parse_maglev_slots(const char *text, void *field, size_t size)
 {
 	static const uint32_t primes[] = { 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521 };

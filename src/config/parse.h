@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/config/parse.h - text of one setting into its field; private to src/config. Each returns 0,
- * or -EINVAL and leaves the field as it was; the caller knows key and value for the message. */
+/* src/config/parse.h - parse the text of one setting into its field; private to src/config. Each
+ * function returns 0, or -EINVAL and leaves the field unchanged. The caller adds key and value
+ * to the message. */
 #ifndef MK_CONFIG_PARSE_H
 #define MK_CONFIG_PARSE_H
 
 #include <stddef.h>
 
-/* @size: of the field in bytes, for those that copy text. */
+/* @size: the field's size in bytes, for functions that copy text. */
 typedef int mk_parse_fn(const char *text, void *field, size_t size);
 
 #define MK_EXPECTED_IFNAME "a device name: 1 to 15 characters, no blank, '/' or ':'"
@@ -20,7 +21,7 @@ typedef int mk_parse_fn(const char *text, void *field, size_t size);
 
 mk_parse_fn mk_parse_string; /* char[]: not empty, short enough */
 mk_parse_fn mk_parse_text; /* char[]: short enough */
-mk_parse_fn mk_parse_url_or_empty; /* char[]: https:// and something behind it */
+mk_parse_fn mk_parse_url_or_empty; /* char[]: https:// and more */
 mk_parse_fn mk_parse_path; /* char[]: absolute */
 mk_parse_fn mk_parse_dns_name; /* char[]: RFC 1123 subdomain, as Kubernetes names nodes */
 mk_parse_fn mk_parse_ifname; /* char[IFNAMSIZ] */
