@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cli/ask.h - a question to the agent over HTTP, as the kubelet and Prometheus ask. */
+/* src/cli/ask.h - HTTP requests to the agent, like those of the kubelet and Prometheus. */
 #ifndef MK_CLI_ASK_H
 #define MK_CLI_ASK_H
 
@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-/* GET @path at @at; where that is every address of the node, at 127.0.0.1. Returns the status of HTTP,
- * and the body in *@body, which the caller frees and which ends in a NUL that *@size does not count. */
+/* GET @path at @at, or at 127.0.0.1 if @at is 0.0.0.0. Returns the HTTP status. The caller frees
+ * *@body, which ends in a NUL that *@size does not count. */
 mk_must_check int mk_cli_ask(const struct mk_ip_port *at, const char *path, char **body,
 			     size_t *size, struct mk_error *err);
 

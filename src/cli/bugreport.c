@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube bugreport`: one tar (ustar) of what this program and iproute2 say of the node, and of
+/* `monokube bugreport`: one tar (ustar) with what this program and iproute2 say of the node, and
  * monokube's own files. No environment, no kubeconfig, no token, no packet's content. */
 #include <fcntl.h>
 #include <glob.h>
@@ -30,7 +30,7 @@ struct report {
 	time_t now;
 };
 
-/* ---- tar --------------------------------------------------------------------------------------------- */
+/* ---- tar ------------------------------------------------------------------------------------- */
 
 struct tar_header { /* POSIX.1-1988, ustar */
 	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type;
@@ -69,14 +69,14 @@ static void add_member(struct report *report, const char *name, const char *data
 		fwrite(zeros, 1, TAR_BLOCK - size % TAR_BLOCK, report->tar);
 }
 
-/* ---- what is in it -------------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 struct output {
 	FILE *out, *errors;
 };
 
-/* What @file holds, from its beginning, as a member of the tar; nothing if it is empty and @always is not
- * set. */
+/* Add what @file holds, from its beginning, as a member of the tar. An empty file is added only
+ * with @always. */
 static void add_stream(struct report *report, const char *name, FILE *file, bool always)
 {
 	cleanup_free char *text = NULL;
@@ -110,7 +110,7 @@ static void run(const char *const *argv, const struct output *to)
 		waitpid(child, NULL, 0);
 }
 
-/* What @argv prints; its errors in a member of their own, so that JSON stays JSON. */
+/* Add what @argv prints. Its errors go into a member of their own, so that JSON stays JSON. */
 static void add_output(struct report *report, const char *name, const char *const *argv)
 {
 	cleanup_fclose FILE *out = tmpfile(), *errors = tmpfile();
@@ -182,7 +182,7 @@ static void add_answer(struct report *report, const struct mk_record *record, co
 		add_member(report, name, body, size);
 }
 
-/* The end of the agent's log, where the kubelet keeps it on this host. */
+/* Add the end of the agent's log, if the kubelet keeps it on this host. */
 static void add_log(struct report *report)
 {
 	glob_t found = { 0 };
@@ -229,9 +229,9 @@ static void add_files(struct report *report, const struct mk_record *record)
 	}
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------ */
+/* ---- the command ----------------------------------------------------------------------------- */
 
-/* A new file, readable by its owner alone: an old one or a link is not followed. */
+/* Create a new file, readable only by its owner. An existing file or link is refused. */
 static int open_tar(struct report *report, const char *given, char *path, struct mk_error *err)
 {
 	int fd;

@@ -16,15 +16,16 @@ struct mk_checking {
 	unsigned int wrong;
 };
 
-/* @says what was found; @remedy NULL: all is well. */
+/* Add a finding in words; @remedy NULL: all is well. */
 void mk_check_found(struct mk_checking *checking, const char *check, const char *remedy,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* What may be a fault, together with what is not seen from here: does not count as wrong. */
+/* Add a possible fault, which depends on things not seen from here. It does not count as wrong. */
 void mk_check_note(struct mk_checking *checking, const char *check, const char *remedy,
 		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* All of them, into @checking->findings, which is the caller's to put unless there was an error. */
+/* Run all checks, into @checking->findings. The caller releases these, unless there was an
+ * error. */
 mk_must_check int mk_check_all(struct mk_checking *checking, const struct mk_view *view,
 			       const struct mk_cli_options *options, struct mk_error *err);
 
@@ -35,23 +36,24 @@ void mk_check_nodes(struct mk_checking *checking);
 void mk_check_pods(struct mk_checking *checking);
 void mk_check_mtu(struct mk_checking *checking);
 void mk_check_settings(struct mk_checking *checking);
-/* ... without a datapath too. */
+/* ... also without a datapath. */
 void mk_check_kernel(struct mk_checking *checking);
 void mk_check_networks(struct mk_checking *checking);
-/* check_others.c: what somebody else made. */
+/* check_others.c: what others made. */
 void mk_check_cni(struct mk_checking *checking);
 void mk_check_kube_proxy(struct mk_checking *checking);
 void mk_check_foreign_programs(struct mk_checking *checking);
 void mk_check_firewall(struct mk_checking *checking);
-/* check_path.c: what lies between the nodes. */
+/* check_path.c: the network between the nodes. */
 void mk_check_path(struct mk_checking *checking);
-/* check_host.c: what the host is like. */
+/* check_host.c: the host itself. */
 void mk_check_path_filter(struct mk_checking *checking);
 void mk_check_routing(struct mk_checking *checking); /* check_routing.c */
 void mk_check_networkd(struct mk_checking *checking);
 void mk_check_offload(struct mk_checking *checking);
 void mk_check_clock(struct mk_checking *checking);
-/* ... iptables-legacy's rules: kube-proxy's; a chain that drops what no rule of it takes, or NULL. */
+/* ... rules of iptables-legacy: are there any of kube-proxy? Which chain drops by policy? NULL:
+ * none. */
 bool mk_check_legacy_kube_proxy(void);
 const char *mk_check_legacy_firewall(void);
 

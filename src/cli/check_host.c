@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube check`: what of the host around may be in the way. Some of it is a fault only together with
- * what this program cannot see; that is a note, and leaves the node healthy. */
+/* `monokube check`: what on the host may be in the way. Some of it is a fault only together with
+ * what this program cannot see. That is a note, and leaves the node healthy. */
 /* clang-format off: libc's headers before the kernel's, which then leave out what these have */
 #include <net/if.h>
 #include <netinet/in.h>
@@ -22,10 +22,10 @@
 #include "kube/clock.h"
 #include "overlay/sysctl.h"
 
-/* ---- iptables, the older kind ---------------------------------------------------------------------- */
+/* ---- iptables-legacy ------------------------------------------------------------------------- */
 
-/* All rules of a table, as the kernel has them; the caller frees. NULL: it is not in use. Asking of one
- * that is not would load its module, so /proc is asked first. */
+/* Read all rules of a table; the caller frees them. NULL: it is not in use. Reading an unused table
+ * would load its module, so callers ask is_in_use() first, which reads /proc. */
 static struct ipt_get_entries *legacy_table(const char *name, struct ipt_getinfo *info)
 {
 	cleanup_close int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
@@ -47,7 +47,7 @@ static struct ipt_get_entries *legacy_table(const char *name, struct ipt_getinfo
 	return entries;
 }
 
-/* Does the built-in chain at @hook drop what no rule takes? */
+/* Does the built-in chain at @hook drop by policy what no rule accepts? */
 static bool drops_the_rest(const struct ipt_getinfo *info, const struct ipt_get_entries *entries,
 			   int hook)
 {
@@ -107,10 +107,10 @@ const char *mk_check_legacy_firewall(void)
 	return NULL;
 }
 
-/* ---- rp_filter -------------------------------------------------------------------------------------- */
+/* ---- rp_filter ------------------------------------------------------------------------------- */
 
-/* What the kernel has dropped by it since this node's boot: of two lines with the same words before,
- * the first has names ("TcpExt: SyncookiesSent ..."), the second values. */
+/* Returns how many packets rp_filter dropped since boot. Two lines of the file begin with the same
+ * word: the first has names ("TcpExt: SyncookiesSent ..."), the second values. */
 static unsigned long count_filtered(void)
 {
 	cleanup_free char *text = NULL;
@@ -129,8 +129,8 @@ static unsigned long count_filtered(void)
 	return names && values ? strtoul(values, NULL, 10) : 0;
 }
 
-/* Into @seen what each device to outside has. Is one of several strict? Behind side networks are hosts that no other
- * way leads to. */
+/* List each uplink's setting in @seen. Returns whether one of several uplinks is strict. Side
+ * networks do not count: no other way leads to the hosts behind them. */
 static bool look_at_filters(const struct mk_datapath_links *links, char *seen, size_t size)
 {
 	bool strict = false;
@@ -153,8 +153,8 @@ static bool look_at_filters(const struct mk_datapath_links *links, char *seen, s
 	return strict && outside > 1;
 }
 
-/* Packets of pods and Services pass it by: the programs on the hooks run before. Those for the host
- * itself it drops where they come in by one uplink and the way back leads by another. */
+/* rp_filter does not see packets of pods and Services: the programs on the hooks run before it. It
+ * drops a packet for the host itself that comes by one uplink if the way back leads by another. */
 void mk_check_path_filter(struct mk_checking *checking)
 {
 	const struct mk_datapath_links *links = &checking->view->links;
@@ -180,7 +180,7 @@ void mk_check_path_filter(struct mk_checking *checking)
 			       dropped);
 }
 
-/* ---- systemd-networkd ------------------------------------------------------------------------------- */
+/* ---- systemd-networkd ------------------------------------------------------------------------ */
 
 static bool says_no(const char *path)
 {
@@ -228,7 +228,7 @@ void mk_check_networkd(struct mk_checking *checking)
 			      "puts them back within seconds");
 }
 
-/* ---- checksums --------------------------------------------------------------------------------------- */
+/* ---- checksums ------------------------------------------------------------------------------- */
 
 #define CSUM_FEATURE "tx-udp_tnl-csum-segmentation"
 
@@ -241,7 +241,7 @@ static int ethtool(const char *device, void *data)
 	return fd < 0 ? -1 : ioctl(fd, SIOCETHTOOL, &request);
 }
 
-/* The number of the feature, whose name the kernel tells; -1: it has none. */
+/* Returns the number of the feature, found by its name; -1: the kernel has none. */
 static int feature_number(const char *device, uint32_t *count)
 {
 	cleanup_free struct ethtool_sset_info *set = calloc(1, sizeof(*set) + sizeof(set->data[0]));
@@ -287,7 +287,8 @@ static bool offloads_inner_checksum(const char *device)
 	       features->features[number / 32].active & 1U << number % 32;
 }
 
-/* Virtual devices pass checksums on and compute none; a card's driver is another matter. */
+/* Virtual devices pass checksums on and compute none. Only a card's driver may compute wrong
+ * ones. */
 void mk_check_offload(struct mk_checking *checking)
 {
 	char name[IF_NAMESIZE] = "?", path[64 + IF_NAMESIZE];
@@ -308,9 +309,9 @@ void mk_check_offload(struct mk_checking *checking)
 			       "%s leaves the checksums inside of VXLAN to the kernel", name);
 }
 
-/* ---- clock ---------------------------------------------------------------------------------------------- */
+/* ---- clock ----------------------------------------------------------------------------------- */
 
-/* The agent keeps what it heard: nothing is asked of the network here. */
+/* Read what the agent has stored: nothing is asked of the network here. */
 static void check_api_clock(struct mk_checking *checking)
 {
 	struct mk_own_clock now = mk_own_clock_now();

@@ -18,7 +18,7 @@
 #include "cli/check.h"
 #include "datapath/hook.h"
 
-/* ---- CNI ------------------------------------------------------------------------------------------- */
+/* ---- CNI ------------------------------------------------------------------------------------- */
 
 static bool is_conf(const char *name)
 {
@@ -28,7 +28,7 @@ static bool is_conf(const char *name)
 		       strcmp(dot, ".json") == 0);
 }
 
-/* Runtimes take the first by name. */
+/* Runtimes use the alphabetically first one. */
 static void check_first_conf(struct mk_checking *checking, const char *path)
 {
 	char folder[PATH_MAX], file[PATH_MAX];
@@ -68,7 +68,7 @@ void mk_check_cni(struct mk_checking *checking)
 		mk_check_found(checking, "cni", NULL, "%s and %s", record->cni_conf_path, plugin);
 }
 
-/* ---- kube-proxy ------------------------------------------------------------------------------------ */
+/* ---- kube-proxy ------------------------------------------------------------------------------ */
 
 static const char *attr_text(struct nlattr **attrs, int type)
 {
@@ -77,10 +77,11 @@ static const char *attr_text(struct nlattr **attrs, int type)
 
 struct chains {
 	const char *kube_proxy; /* NULL: none */
-	char drops[160]; /* a base chain that drops what no rule of it takes; "": none */
+	char drops[160]; /* a base chain that drops by policy; "": none */
 };
 
-/* Chains of the hooks input and forward alone: on the way out the host drops its own. */
+/* Look only at chains of the hooks input and forward: an output chain drops the host's own
+ * packets. */
 static void see_policy(struct nlattr **attrs, struct chains *chains)
 {
 	struct nlattr *hook[NFTA_HOOK_MAX + 1];
@@ -112,7 +113,7 @@ static int see_chain(struct nl_msg *msg, void *ctx)
 	return NL_OK;
 }
 
-/* Every chain of nftables, which iptables writes to as well where it is iptables-nft. */
+/* Read every chain of nftables, where iptables-nft has its chains as well. */
 static void read_chains(struct chains *chains)
 {
 	struct nfgenmsg header = { .nfgen_family = AF_UNSPEC };
@@ -150,11 +151,11 @@ void mk_check_kube_proxy(struct mk_checking *checking)
 			       "none of its rules in nftables, iptables or ipvs");
 }
 
-/* ---- firewalls ------------------------------------------------------------------------------------- */
+/* ---- firewalls ------------------------------------------------------------------------------- */
 
-/* What pods send and get passes no netfilter, but VXLAN comes to the host's input, as does what pods
- * ask of the host; what the host forwards for others goes through forward. Which rules let what in is
- * not judged here: check `path` and `monokube monitor` show whether it arrives. */
+/* Pods' packets do not pass netfilter. But VXLAN packets, and pods' packets to the host, pass chain
+ * input; what the host forwards for others passes chain forward. Whether a rule accepts them is not
+ * judged here: check `path` and `monokube monitor` show whether they arrive. */
 void mk_check_firewall(struct mk_checking *checking)
 {
 	const char *legacy = mk_check_legacy_firewall();
@@ -174,7 +175,7 @@ void mk_check_firewall(struct mk_checking *checking)
 			       "no chain of input or forward drops by policy");
 }
 
-/* ---- programs of others ---------------------------------------------------------------------------- */
+/* ---- programs of others ---------------------------------------------------------------------- */
 
 static int see_filter(struct nl_msg *msg, void *ctx)
 {
@@ -186,8 +187,8 @@ static int see_filter(struct nl_msg *msg, void *ctx)
 	return NL_OK;
 }
 
-/* The priority of the first filter there, or MK_TC_PRIORITY. Read without libnl's caches, which fail
- * on filters of kinds that they do not know. */
+/* Returns the priority of the first filter, or MK_TC_PRIORITY. Reads without libnl's caches, which
+ * fail on filters of unknown kinds. */
 static unsigned int first_filter(uint32_t ifindex, uint32_t parent)
 {
 	struct tcmsg header = { .tcm_family = AF_UNSPEC,
@@ -205,12 +206,12 @@ static unsigned int first_filter(uint32_t ifindex, uint32_t parent)
 	return first;
 }
 
-/* Attach types since Linux 6.6: such programs run before every filter. The headers of older systems do not
- * have them; an older kernel refuses the question. */
+/* Attach types since Linux 6.6: such programs run before every filter. Headers of older systems
+ * lack them, and an older kernel refuses the query. */
 #define TCX_INGRESS 46
 #define TCX_EGRESS  47
 
-/* The first program there, or 0. */
+/* Returns the id of the first program, or 0. */
 static uint32_t first_tcx(uint32_t ifindex, int type)
 {
 	uint32_t ids[64] = { 0 };

@@ -39,7 +39,7 @@ void mk_check_agent(struct mk_checking *checking)
 			       "no programs and tables are loaded in %s", checking->view->bpf_dir);
 }
 
-/* ---- kernel and networks -------------------------------------------------------------------------- */
+/* ---- kernel and networks --------------------------------------------------------------------- */
 
 #define KERNEL_MAJOR 5
 #define KERNEL_MINOR 10
@@ -69,7 +69,7 @@ static size_t own_ranges(const struct mk_record *record, struct mk_own_range ran
 	return count;
 }
 
-/* What the agent says of the same: src/agent/networks.c. */
+/* The agent reports the same: src/agent/networks.c. */
 void mk_check_networks(struct mk_checking *checking)
 {
 	struct mk_networks networks;
@@ -79,7 +79,7 @@ void mk_check_networks(struct mk_checking *checking)
 	enum mk_overlap overlap;
 
 	if (count == 0)
-		return; /* no agent wrote its settings down yet */
+		return; /* no agent has stored its settings yet */
 	if (mk_networks_read(checking->view->nl, checking->record.vxlan_name, NULL, &networks,
 			     &err) < 0) {
 		mk_check_found(checking, "networks", "run as root", "%s", mk_error_text(&err));
@@ -101,9 +101,9 @@ void mk_check_networks(struct mk_checking *checking)
 	mk_networks_release(&networks);
 }
 
-/* ---- hooks ---------------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
-/* 1: there is a program. */
+/* Returns 1 if there is a program. */
 static unsigned int check_hook(struct mk_checking *checking, uint32_t ifindex,
 			       enum mk_direction direction)
 {
@@ -132,14 +132,14 @@ void mk_check_hooks(struct mk_checking *checking)
 			count += check_hook(checking, links->uplinks[i].ifindex, MK_EGRESS);
 	}
 	for (size_t i = 0; i < checking->view->pod_count; i++)
-		if (checking->view->pods[i].link.ifindex) /* else said of the pod */
+		if (checking->view->pods[i].link.ifindex) /* otherwise check "pods" reports it */
 			count += check_hook(checking, checking->view->pods[i].entry.ifindex,
 					    MK_INGRESS);
 	if (checking->wrong == before)
 		mk_check_found(checking, "hooks", NULL, "programs on all %u", count);
 }
 
-/* ---- nodes and pods ------------------------------------------------------------------------------- */
+/* ---- nodes and pods -------------------------------------------------------------------------- */
 
 void mk_check_nodes(struct mk_checking *checking)
 {
@@ -189,7 +189,7 @@ void mk_check_pods(struct mk_checking *checking)
 			       checking->view->pod_count);
 }
 
-/* ---- devices and kernel settings ------------------------------------------------------------------ */
+/* ---- devices and kernel settings ------------------------------------------------------------- */
 
 void mk_check_mtu(struct mk_checking *checking)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube check`: do packets reach each other node? Two pings to the address that its VXLAN packets go
- * to, a large one that may not be cut and a small one: a node that answers the small one alone is behind
- * a device that carries less, and TCP through the overlay hangs. A third one goes through the overlay:
- * a node that answers the others but not this one is behind a firewall that takes no VXLAN. */
+/* `monokube check`: do packets reach each other node? Two pings go to the address that its VXLAN
+ * packets go to: a large one that must not be fragmented, and a small one. A node that answers only
+ * the small one is behind a device with a smaller MTU, and TCP through the overlay hangs. A third
+ * ping goes through the overlay. A node that fails to answer only this one is behind a firewall
+ * that drops VXLAN. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -21,7 +22,7 @@
 #include "overlay/device.h"
 
 #define PROBED_MAX 512 /* nodes */
-#define ANSWER_MS  500 /* after the last question */
+#define ANSWER_MS  500 /* after the last ping */
 
 enum { SMALL, LARGE, OVERLAY, PINGS };
 
@@ -109,7 +110,7 @@ static void take_answers(struct probing *probing)
 static int open_socket(void)
 {
 	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
-	int probe = IP_PMTUDISC_PROBE; /* never cut, and not what this host believes of the path */
+	int probe = IP_PMTUDISC_PROBE; /* never fragment; ignore the cached path MTU */
 
 	if (fd >= 0 && setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof(probe)) < 0) {
 		close(fd);
@@ -118,8 +119,8 @@ static int open_socket(void)
 	return fd;
 }
 
-/* From the pods' gateway address, to which the other nodes have a route through the overlay. This host
- * has none to the overlay address of a node: the device is given instead. */
+/* Bind to the pods' gateway address, to which the other nodes have a route through the overlay.
+ * This host has no route to a node's overlay address: bind to the device instead. */
 static int open_overlay_socket(const struct mk_view *view)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET,
@@ -251,7 +252,7 @@ void mk_check_path(struct mk_checking *checking)
 
 	if (mk_cli_nodes_read(checking->view, &nodes, &probing.count, NULL) < 0 || !probing.count ||
 	    fd < 0)
-		return; /* check "nodes" says so */
+		return; /* check "nodes" reports it */
 	if (probing.count > PROBED_MAX)
 		probing.count = PROBED_MAX;
 	probing.probes = probes = calloc(probing.count, sizeof(*probes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube check`: do pods reach what this host's routing leads to? */
+/* `monokube check`: do pods reach the networks that this host has routes to? */
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 struct looking {
 	const struct mk_datapath_links *links;
 	char others[NAMES_BYTES]; /* devices that carry no programs */
-	int seen[16]; /* their numbers */
+	int seen[16]; /* their ifindexes */
 	size_t count;
 	unsigned int encapsulated;
 };

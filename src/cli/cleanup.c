@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube cleanup`: what an agent and the CNI mode ever made on this host, removed in an order in
- * which nothing refers to what is gone: the configuration that calls the plugin first, the state
- * last. Works when half of it is missing; says what it removed. */
+/* `monokube cleanup`: remove what an agent and the CNI mode ever made on this host. The order
+ * leaves no reference to anything removed: the configuration that calls the plugin goes first, the
+ * state last. Works when half of it is missing; prints what it removed. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
@@ -31,7 +31,7 @@ struct cleaning {
 	struct mk_nl *nl;
 };
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int remove_file(const char *path, struct mk_error *err)
 {
@@ -42,7 +42,7 @@ static int remove_file(const char *path, struct mk_error *err)
 	return 0;
 }
 
-/* Only if it is the agent's link to the plugin. */
+/* Remove it only if it is the agent's link to the plugin. */
 static int remove_loopback(const struct cleaning *cleaning, struct mk_error *err)
 {
 	char path[PATH_MAX + 32], target[sizeof(MK_PLUGIN_NAME) + 1];
@@ -70,7 +70,7 @@ static int remove_cni(const struct cleaning *cleaning, struct mk_error *err)
 	return ret < 0 ? ret : remove_loopback(cleaning, err);
 }
 
-static unsigned int files_removed; /* nftw(3) has no room for a context */
+static unsigned int files_removed; /* nftw(3) passes no context */
 
 static int remove_visited(const char *path, const struct stat *st, int type, struct FTW *where)
 {
@@ -82,7 +82,7 @@ static int remove_visited(const char *path, const struct stat *st, int type, str
 	return unlink(path);
 }
 
-/* @path and all below it. */
+/* Remove @path and everything below it. */
 static int remove_folder(const char *path, struct mk_error *err)
 {
 	files_removed = 0;
@@ -94,7 +94,7 @@ static int remove_folder(const char *path, struct mk_error *err)
 	return 0;
 }
 
-/* The directory itself may be a mount point, or hold what is not ours: then it stays. */
+/* The directory itself stays if it is a mount point or holds other files. */
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
 	static const char *const names[] = {
@@ -117,7 +117,7 @@ static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 	return ret;
 }
 
-/* ---- interfaces ------------------------------------------------------------------------------------- */
+/* ---- interfaces ------------------------------------------------------------------------------ */
 
 struct pod_links {
 	const char *prefix;
@@ -141,7 +141,7 @@ static int see_link(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
-/* A pod's veth goes too: without address and table entry it is of no use to anybody. */
+/* Remove pods' veths, too: without address and table entry they are useless. */
 static int remove_pods(const struct cleaning *cleaning, struct mk_error *err)
 {
 	struct pod_links pods = { .prefix = cleaning->record.veth_prefix, .err = err };
@@ -186,7 +186,7 @@ static int restore_sysctls(const struct cleaning *cleaning, struct mk_error *err
 	return restored < 0 ? restored : 0;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static const struct {
 	const char *what;
@@ -197,8 +197,8 @@ static const struct {
 	{ "kernel settings", restore_sysctls },		{ "state", remove_state },
 };
 
-/* No agent starts while this is held: a DaemonSet's pod would make again what is removed. Returns a
- * descriptor, or -1 where there is no state directory. */
+/* No agent starts while *@fd is open: a DaemonSet's pod would make again what is removed. Without a
+ * state directory *@fd is negative. */
 static int keep_agents_out(const char *state_dir, int *fd, struct mk_error *err)
 {
 	*fd = mk_agent_keep_out(state_dir, err);
@@ -207,7 +207,8 @@ static int keep_agents_out(const char *state_dir, int *fd, struct mk_error *err)
 	return *fd;
 }
 
-/* From a container with the host's process ids to the host itself: where its process 1 is. */
+/* Enter the host, that is the namespaces of its process 1, from a container with the host's process
+ * ids. */
 static int enter_host(struct mk_error *err)
 {
 	static const struct {
@@ -228,7 +229,7 @@ static int enter_host(struct mk_error *err)
 	return 0;
 }
 
-/* Every step is tried, whatever became of the others. */
+/* Try every step, even if others failed. */
 static int clean(struct cleaning *cleaning)
 {
 	int status = 0;

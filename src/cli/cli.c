@@ -50,7 +50,8 @@ unsigned int mk_cli_port_parse(const char *text)
 	return parse_number(text, 65535);
 }
 
-/* "--name value", "--name=value", "-o value" or "-ovalue" at argv[*i]; NULL if it is another word. */
+/* Returns the value in "--name value", "--name=value", "-o value" or "-ovalue" at argv[*i]; NULL:
+ * another word. */
 static const char *option_value(const char *name, int argc, char **argv, int *i)
 {
 	size_t length = strlen(name);
@@ -85,7 +86,7 @@ static int take_word(const char **word, const struct mk_cli_flag_text *flag, con
 	return *value ? 0 : refuse(flag, value, "a name or an address", err);
 }
 
-/* Of `monitor`: what is to be told. */
+/* Filters of `monitor`. */
 static int take_filter(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
 		       const char *value, struct mk_error *err)
 {

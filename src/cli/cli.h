@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cli/cli.h - what the binary can do besides being a CNI plugin. One table (commands.c) says
- * each subcommand's name, words, flags and meaning; help, completion and the manual page are printed
- * from it (help.c). Each function gets its own argv (argv[0] is the subcommand) and returns the exit
- * status: 0; 1: it failed, or found something wrong; 2: no such subcommand; 3 (trace): the packet
- * does not arrive. */
+ * each subcommand's name, words, flags and meaning; help, completion and the manual page are
+ * printed from it (help.c). Each function gets its own argv (argv[0] is the subcommand) and returns
+ * the exit status: 0; 1: it failed, or found something wrong; 2: no such subcommand; 3 (trace): the
+ * packet does not arrive. */
 #ifndef MK_CLI_CLI_H
 #define MK_CLI_CLI_H
 
@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 
-/* Look at argv[1] and go there. */
+/* Run the subcommand argv[1]. */
 int mk_cli_main(int argc, char **argv);
-/* Flush standard output. @status, or 1 if it was 0 and something could not be written: a full disk, a
- * reader that went away. */
+/* Flush standard output. Returns @status, or 1 if it was 0 and something could not be written: a
+ * full disk, a reader that went away. */
 int mk_cli_end(const char *subcommand, int status);
 
 int mk_cli_bugreport(int argc, char **argv);
@@ -36,7 +36,7 @@ int mk_cli_sessions(int argc, char **argv);
 int mk_cli_status(int argc, char **argv);
 int mk_cli_trace(int argc, char **argv);
 
-#define MK_CLI_LINES 1000 /* what --limit is, unless given */
+#define MK_CLI_LINES 1000 /* default of --limit */
 
 /* Flags that subcommands take, and the one word that follows, if any. */
 enum mk_cli_flag {
@@ -80,10 +80,10 @@ struct mk_cli_flag_text {
 extern const struct mk_cli_flag_text mk_cli_flags[];
 extern const size_t mk_cli_flag_count;
 
-/* What the words of a command line said. */
+/* A parsed command line. */
 struct mk_cli_options {
 	char state_dir[PATH_MAX];
-	char bpf_dir[PATH_MAX]; /* as the agent wrote down, if it did */
+	char bpf_dir[PATH_MAX]; /* as the agent recorded it, or the default */
 	char source[PATH_MAX]; /* what the agent follows, in words */
 	unsigned int given; /* enum mk_cli_flag */
 	int json; /* -o json */
@@ -96,7 +96,7 @@ struct mk_cli_options {
 	const char *pod, *service, *ip; /* NULL: not given */
 	unsigned int port, sample, count; /* 0: not given */
 	int drops; /* --drops */
-	const char *words[MK_CLI_WORDS + 1]; /* NULL at the end; of argv */
+	const char *words[MK_CLI_WORDS + 1]; /* of argv; NULL at the end */
 	int word_count;
 };
 /* Returns 0; 1 after --help; or an error that names the word. */
@@ -106,12 +106,12 @@ mk_must_check int mk_cli_options_read(struct mk_cli_options *options, int argc, 
 unsigned int mk_cli_protocol_parse(const char *text);
 /* 1 to 65535; 0: not a port. */
 unsigned int mk_cli_port_parse(const char *text);
-/* Say so, and what was probably meant. Returns the exit status for it. */
+/* Print the unknown subcommand and the most similar one. Returns the exit status. */
 int mk_cli_unknown_command(const char *word);
 /* Print @err and return the exit status for it. */
 int mk_cli_fail(const char *subcommand, const struct mk_error *err);
 
-/* ---- help.c: the table, printed ---------------------------------------------------------------- */
+/* ---- help.c: the table, printed -------------------------------------------------------------- */
 
 void mk_cli_print_help(FILE *out);
 void mk_cli_print_command_help(FILE *out, const struct mk_cli_command *command);

@@ -9,7 +9,7 @@
 #include "cli/trace.h"
 #include "datapath/drops.h"
 
-/* ---- totals --------------------------------------------------------------------------------------- */
+/* ---- totals ---------------------------------------------------------------------------------- */
 
 static struct json_object *counter_json(unsigned int reason, unsigned int hook,
 					const struct mk_drop_counter *counter)
@@ -48,7 +48,7 @@ static int print_totals(const struct mk_cli_options *options, struct mk_error *e
 	return ret;
 }
 
-/* ---- one by one ------------------------------------------------------------------------------------- */
+/* ---- one by one ------------------------------------------------------------------------------ */
 
 static void print_event_json(struct mk_events *events, const struct mk_drop_event *event,
 			     const char *device)

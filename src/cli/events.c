@@ -44,7 +44,7 @@ int mk_events_follow(struct mk_events *events, struct mk_watcher *watcher, struc
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	action.sa_handler =
-		SIG_IGN; /* who reads us may go: end as ever, with the chain as it was */
+		SIG_IGN; /* the reader may go away: end as usual, with the chain restored */
 	sigaction(SIGPIPE, &action, NULL);
 	return mk_watch_follow(events->options->bpf_dir, events->options->state_dir, watcher, &stop,
 			       err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cli/events.h - what `drops --follow` and `monitor` have in common: events one by one until a
- * signal ends it, told with the names of the moment. */
+/* src/cli/events.h - what `drops --follow` and `monitor` share: events one by one until a signal
+ * ends it, printed with the current names. */
 #ifndef MK_CLI_EVENTS_H
 #define MK_CLI_EVENTS_H
 
@@ -10,11 +10,11 @@
 struct mk_events {
 	const struct mk_cli_options *options;
 	struct mk_view view;
-	uint64_t read_ns; /* when, in the events' time */
+	uint64_t read_ns; /* when @view was read, in the events' time */
 };
 
-/* What an address is (mk_view_who()), into @buf of MK_VIEW_WHO_BYTES. Pods come and go: names are
- * read anew for an address that is not known, once a second at most. */
+/* Describe an address (mk_view_who()) in @buf of MK_VIEW_WHO_BYTES. Pods come and go: for an
+ * unknown address names are read again, at most once a second. */
 const char *mk_events_name(struct mk_events *events, uint64_t time_ns, const struct mk_addr *addr,
 			   char *buf);
 

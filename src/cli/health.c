@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube health`: the probes of the DaemonSet. They ask the agent at the address that its settings
- * give, so that healthzBindAddress may be changed without the manifest. */
+/* `monokube health`: the probes of the DaemonSet. They ask the agent at the address in its stored
+ * settings, so healthzBindAddress may change without the manifest. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -9,7 +9,7 @@
 #include "overlay/agent_state.h"
 #include "overlay/record.h"
 
-/* healthzBindAddress is off: what the agent wrote down is all there is. */
+/* If healthzBindAddress is off, read the state that the agent wrote. */
 static int ask_state(const char *state_dir, bool ready, struct mk_error *err)
 {
 	struct mk_agent_state state;

@@ -32,7 +32,7 @@ void mk_cli_print_help(FILE *out)
 		     "environment it is a CNI plugin. State directory: " MK_STATE_DIR ".\n");
 }
 
-/* ---- completion ----------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------ */
 
 static void print_command_words(FILE *out, const struct mk_cli_command *command)
 {
@@ -71,9 +71,10 @@ int mk_cli_completion(int argc, char **argv)
 	return 0;
 }
 
-/* ---- manual page ------------------------------------------------------------------------------------ */
+/* ---- manual page ----------------------------------------------------------------------------- */
 
-/* roff takes a hyphen for what breaks a line, and a dot in front for a request. */
+/* Escape hyphens, at which roff breaks lines. @text must not begin with a dot, which starts a
+ * request. */
 static void print_roff(FILE *out, const char *text)
 {
 	for (; *text; text++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube monitor`: flows as they begin, as the router gets them, and drops. What the program tells
- * (bpf/watch.bpf.c) is completed from the tables: where the packet goes, its masquerade, names. */
+/* `monokube monitor`: flows when they begin, as the router gets them, and drops. An event of the
+ * program (bpf/watch.bpf.c) is completed from the tables: destination, masquerade, names. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <string.h>
@@ -30,13 +30,13 @@ struct monitor {
 	struct mk_table tables[TABLES];
 	struct mk_addr pod, ip; /* zero: any */
 	uint32_t account_id; /* 0: any */
-	int64_t boot_unix_ns; /* when CLOCK_MONOTONIC began */
+	int64_t boot_unix_ns; /* when CLOCK_MONOTONIC was 0 */
 	unsigned int told;
-	uint64_t second_ns, left_out; /* of drops */
+	uint64_t second_ns, left_out; /* left_out: drops not printed */
 	unsigned int drops_told; /* since second_ns */
 };
 
-/* ---- which ----------------------------------------------------------------------------------------- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static bool has_addr(const struct mk_tuple *tuple, const struct mk_addr *addr)
 {
@@ -55,7 +55,7 @@ static bool is_any(const struct mk_addr *addr)
 	return mk_addr_eq(addr, &any);
 }
 
-/* Before or after load balancing. */
+/* Compares the packet before and after load balancing. */
 static bool fits(const struct monitor *monitor, const struct mk_tuple *came,
 		 const struct mk_tuple *goes)
 {
@@ -70,7 +70,7 @@ static bool fits(const struct monitor *monitor, const struct mk_tuple *came,
 	       (!options->protocol || options->protocol == came->proto);
 }
 
-/* Whose address a dropped packet was for, or from. */
+/* Returns the account of the Service that a dropped packet was for, or from; 0: none. */
 static uint32_t account_of(const struct monitor *monitor, const struct mk_tuple *tuple)
 {
 	struct mk_service service;
@@ -104,9 +104,9 @@ static bool is_over(const struct monitor *monitor)
 	return limit && monitor->told >= limit;
 }
 
-/* ---- one event ----------------------------------------------------------------------------------- */
+/* ---- one event ------------------------------------------------------------------------------- */
 
-/* What both kinds have: when, where, which packet. */
+/* What both kinds of events have: when, where, which packet. */
 struct seen {
 	uint64_t time_ns;
 	uint32_t ifindex;
@@ -148,7 +148,7 @@ static const char *text_of(struct json_object *event, const char *key)
 	return json_object_get_string(json_object_object_get(event, key));
 }
 
-/* " key=value", quoted where it has words; nothing for what is not there. */
+/* Print " key=value", quoted if it has several words; nothing if it is empty. */
 static void print_member(struct json_object *event, const char *key, const char *as)
 {
 	const char *value = text_of(event, key);
@@ -181,9 +181,9 @@ static void print_event(const struct monitor *monitor, struct json_object *event
 		mk_events_stop();
 }
 
-/* ---- flows ----------------------------------------------------------------------------------------- */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
-/* Where the router sends it; what it drops has an event of its own. */
+/* Returns where the router sends it; a dropped packet has an event of its own. */
 static const char *way_of(const struct monitor *monitor, const struct mk_flow_event *event)
 {
 	struct mk_route route = { 0 };
@@ -212,7 +212,7 @@ static const char *state_of(uint8_t session, uint8_t flags)
 	return session == MK_FLOW_ESTABLISHED ? "established" : "new";
 }
 
-/* Beyond the router: masquerade. The session has been made since. */
+/* Find the masquerade session, which was created after the router's event. */
 static bool read_nat(const struct monitor *monitor, const struct mk_tuple *goes,
 		     struct mk_session *session, uint8_t *state)
 {
@@ -278,7 +278,7 @@ static void on_flow(void *ctx, const struct mk_flow_event *event)
 	count(monitor);
 }
 
-/* ---- drops ------------------------------------------------------------------------------------------ */
+/* ---- drops ----------------------------------------------------------------------------------- */
 
 static bool may_tell_drop(struct monitor *monitor, uint64_t now_ns)
 {
@@ -315,7 +315,7 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 	count(monitor);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int read_address(const char *flag, const char *word, struct mk_addr *addr,
 			struct mk_error *err)

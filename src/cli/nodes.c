@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "cli/print.h"
 
-/* The overlay address is where the MAC address was computed from (mk_mac_of_ip()). */
+/* Get the overlay address from the MAC address that was computed from it (mk_mac_of_ip()). */
 static void vtep_of_mac(struct mk_addr *vtep, const __u8 *mac)
 {
 	memcpy(&vtep->word[0], mac + 2, sizeof(vtep->word[0]));

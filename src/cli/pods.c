@@ -7,7 +7,7 @@
 #include "cli/view.h"
 #include "datapath/hook.h"
 
-/* What keeps traffic from this pod, or "ok". */
+/* Returns what keeps traffic from this pod, or "ok". */
 static const char *state_of(const struct mk_view_pod *pod, uint32_t prog_id)
 {
 	if (!pod->link.ifindex)
@@ -41,7 +41,8 @@ static struct json_object *pod_json(const struct mk_view *view, const struct mk_
 	return object;
 }
 
-/* "NAMESPACE/POD@INTERFACE" of the pod @word, with or without its namespace. */
+/* Is the pod's name "NAMESPACE/POD@INTERFACE" for the pod @word, given with or without
+ * namespace? */
 static bool is_further_of(const struct mk_view_pod *pod, const char *word)
 {
 	const char *alias = pod->link.alias, *at = strrchr(alias, '@'), *slash = strchr(alias, '/');

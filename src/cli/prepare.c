@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube prepare`: what takes more privileges than an agent in a container has. Hosts without
- * systemd may have no BPF file system; one that the agent's container mounted would be seen by nobody
- * else, and would go with it. */
+/* `monokube prepare`: mount a BPF file system, which takes more privileges than an agent in a
+ * container has. Hosts without systemd may have none. One mounted by the agent's container would be
+ * visible only there, and would go with it. */
 #include <stdio.h>
 
 #include "cli/cli.h"

@@ -22,7 +22,7 @@ static void report(void *ctx, const struct mk_probed *probed)
 	fflush(stdout);
 }
 
-/* It may be missing. */
+/* Program `walk` is optional. */
 static void report_walk(void)
 {
 	struct mk_error why = { 0 };

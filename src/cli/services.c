@@ -21,7 +21,7 @@ struct listing {
 	size_t count;
 };
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static int open_tables(struct listing *listing, const char *bpf_dir, struct mk_error *err)
 {
@@ -77,7 +77,7 @@ static int read_frontends(struct listing *listing, struct mk_error *err)
 	return ret;
 }
 
-/* One that is replaced at this moment is left out: 0.0.0.0:0 in its place. */
+/* A backend that is being replaced at this moment is left out, and shown as 0.0.0.0:0. */
 static int read_backends(const struct listing *listing, struct mk_cli_frontend *frontend,
 			 struct mk_error *err)
 {
@@ -99,7 +99,7 @@ static int read_backends(const struct listing *listing, struct mk_cli_frontend *
 	return 0;
 }
 
-/* ---- Services ---------------------------------------------------------------------------------- */
+/* ---- Services -------------------------------------------------------------------------------- */
 
 static int compare_frontends(const void *a, const void *b)
 {
@@ -134,7 +134,7 @@ static int compare_names(const void *a, const void *b)
 	return x->account_id < y->account_id ? -1 : 1;
 }
 
-/* Frontends of one account make a Service; returns where the next one's begin. */
+/* Make a Service of the frontends of one account. Returns the index of the next account's first. */
 static size_t take_service(struct listing *listing, size_t at, const char *name)
 {
 	struct mk_cli_service service = { .account_id = listing->frontends[at].value.account_id,

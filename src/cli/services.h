@@ -16,7 +16,7 @@ struct mk_cli_frontend {
 	struct mk_service value;
 	struct mk_backend *backends; /* value.backend_count, local first; NULL: none */
 };
-/* One Service: its frontends stand side by side in the list. */
+/* One Service; its frontends are adjacent in the list. */
 struct mk_cli_service {
 	uint32_t account_id;
 	const char *name; /* "namespace/name"; NULL: not known */
@@ -30,8 +30,9 @@ void mk_cli_show_text(FILE *out, const struct mk_cli_service *services, size_t c
 mk_must_check int mk_cli_show_json(FILE *out, const struct mk_cli_service *services, size_t count,
 				   struct mk_error *err);
 
-/* Collect what the tables below @bpf_dir hold and show it: of @name only ("namespace/name", "name"
- * or the number of an account), unless that is empty. -ENOENT: no such Service, or no tables. */
+/* Collect what the tables below @bpf_dir hold, and show it. @name ("namespace/name", "name" or the
+ * number of an account) selects one Service, unless empty. -ENOENT: no such Service, or no
+ * tables. */
 mk_must_check int mk_cli_services_show(FILE *out, const char *bpf_dir, const char *state_dir,
 				       const char *name, bool json, struct mk_error *err);
 

@@ -29,7 +29,7 @@ static const char *scope_name(uint8_t scope)
 	return scope == MK_SCOPE_INTERNAL ? "internal" : "external";
 }
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_backends(FILE *out, const struct mk_cli_frontend *frontend)
 {
@@ -99,8 +99,10 @@ void mk_cli_show_text(FILE *out, const struct mk_cli_service *services, size_t c
 	}
 }
 
-/* ---- JSON: a failed allocation gives NULL, which json-c takes for null; what it adds is whole or
- * not there, and the text at the end says which ---------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* A failed allocation gives NULL, which json-c takes for null. A member is added completely or not
+ * at all, and mk_cli_show_json() reports the error. */
 
 static void add_text(struct json_object *to, const char *key, const char *value)
 {

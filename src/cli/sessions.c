@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube sessions` and `monokube nat`: the two tables of each, flow by flow. A pair of entries is
- * one flow; it is shown once, by the entry of its first packet's direction. */
+/* `monokube sessions` and `monokube nat`: each lists two tables, flow by flow. A flow is a pair of
+ * entries; it is shown once, by the entry of its first packet's direction. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct showing {
 	struct mk_table tables[2];
 	struct json_object *list;
 	uint64_t now_ns;
-	uint64_t more; /* that fit, but not into the limit */
+	uint64_t more; /* flows that fit the filters beyond the limit */
 };
 
 static uint64_t monotonic_ns(void)
@@ -29,7 +29,7 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * MK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* ---- one flow ------------------------------------------------------------------------------------ */
+/* ---- one flow -------------------------------------------------------------------------------- */
 
 struct flow {
 	const struct mk_tuple *key;
@@ -159,7 +159,7 @@ static int see_session(void *ctx, const void *key, const void *value)
 	return 0;
 }
 
-/* ---- all ------------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int print(const struct showing *showing, struct mk_error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube status`: one screen. What is wrong comes from the checks of `monokube check`. */
+/* `monokube status`: one screen. Faults come from the checks of `monokube check`. */
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static struct json_object *agent_json(const struct mk_cli_options *options)
 	return object;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static int count_entry(void *ctx, const void *key, const void *value)
 {
@@ -84,7 +84,7 @@ static int add_tables(struct json_object *to, const char *bpf_dir, struct mk_err
 	return ret;
 }
 
-/* ---- hooks and drops ------------------------------------------------------------------------------- */
+/* ---- hooks and drops ------------------------------------------------------------------------- */
 
 static int add_hooks(void *ctx, const struct mk_link *link)
 {
@@ -145,7 +145,7 @@ static uint64_t count_drops(const char *bpf_dir)
 	return packets;
 }
 
-/* ---- the screen ------------------------------------------------------------------------------------ */
+/* ---- the screen ------------------------------------------------------------------------------ */
 
 static int collect(struct json_object *status, const struct mk_checking *checking,
 		   struct mk_error *err)

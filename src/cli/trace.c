@@ -12,9 +12,9 @@
 
 #define EXIT_NOT_ARRIVED 3
 
-/* ---- hooks --------------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
-/* Verifying programs takes the kernel seconds: no copy of one that does not run is made. */
+/* Verifying programs takes the kernel seconds: copy them only when one of them runs. */
 static int copy_programs(struct mk_trace_story *story, const char *program, struct mk_error *err)
 {
 	int ret;
@@ -29,7 +29,8 @@ static int copy_programs(struct mk_trace_story *story, const char *program, stru
 	return ret < 0 ? ret : 0;
 }
 
-/* Is a program on that hook? A step says so, and whether it is what is traced. Returns 1 if there is. */
+/* Check that a program is on the hook. Adds a step that says so, and whether it is the one traced.
+ * Returns 1 if there is one. */
 static int enter(struct mk_trace_story *story, const char *who, int ifindex,
 		 enum mk_direction direction, const char *program, struct mk_error *err)
 {
@@ -78,7 +79,7 @@ static int run(struct mk_trace_story *story, const char *program, int ifindex,
 	return ret;
 }
 
-/* ---- from where ---------------------------------------------------------------------------------- */
+/* ---- senders --------------------------------------------------------------------------------- */
 
 static int from_pod(struct mk_trace_story *story, struct mk_error *err)
 {
@@ -94,7 +95,7 @@ static int from_pod(struct mk_trace_story *story, struct mk_error *err)
 		   pod->entry.mac, err);
 }
 
-/* By the device that leads back to who sends, where that is an uplink. */
+/* Returns the uplink that leads back to the sender, otherwise the first one. */
 static const struct mk_uplink *uplink_towards(const struct mk_view *view,
 					      const struct mk_addr *sender)
 {
@@ -108,7 +109,7 @@ static const struct mk_uplink *uplink_towards(const struct mk_view *view,
 	return &view->links.set.first;
 }
 
-/* The copy of a tunnel's program gets a frame with an Ethernet header, as that program makes one. */
+/* On a tunnel, too, the frame has an Ethernet header, because the tunnel's program adds one. */
 static int from_outside(struct mk_trace_story *story, struct mk_error *err)
 {
 	const struct mk_uplink *uplink = uplink_towards(story->view, &story->request->tuple.saddr);
@@ -137,7 +138,8 @@ static int from_other_node(struct mk_trace_story *story, struct mk_error *err)
 		   somebody, err);
 }
 
-/* To an address of its own: the loopback device, whose program hands on what is a Service's. */
+/* Send to an address of the host itself: the loopback device's program hands on what is for a
+ * Service. */
 static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
 {
 	const struct mk_link_set *links = &story->view->links.set;
@@ -212,7 +214,7 @@ static int from_host(struct mk_trace_story *story, struct mk_error *err)
 	return 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int walk(struct mk_trace_story *story, struct mk_error *err)
 {

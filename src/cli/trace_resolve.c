@@ -6,9 +6,9 @@
 #include "base/cleanup.h"
 #include "cli/trace.h"
 
-#define UNUSED_PORT 40000 /* of a made-up client */
+#define UNUSED_PORT 40000 /* of an invented client */
 
-/* ---- who sends ----------------------------------------------------------------------------------- */
+/* ---- sender ---------------------------------------------------------------------------------- */
 
 static int place_of(const struct mk_view *view, struct mk_trace_request *request,
 		    struct mk_error *err)
@@ -57,7 +57,7 @@ static int resolve_from(const struct mk_view *view, const char *word,
 	return place_of(view, request, err);
 }
 
-/* ---- to whom ------------------------------------------------------------------------------------- */
+/* ---- destination ----------------------------------------------------------------------------- */
 
 /* Frontends that TO and PORT may mean. */
 struct search {
@@ -67,10 +67,10 @@ struct search {
 	unsigned int port, protocol; /* 0: any */
 	uint8_t scope;
 	struct mk_service_key found;
-	unsigned int ports_found; /* different ones */
+	unsigned int ports_found; /* number of different ports */
 };
 
-/* By name it is the Service's own address and port, not its NodePort at each of the host's. */
+/* A Service's name means its own address and port, not its NodePort at the host's addresses. */
 static bool is_wanted(const struct search *search, const struct mk_service_key *key,
 		      const struct mk_service *service)
 {
@@ -94,7 +94,7 @@ static int see_frontend(void *ctx, const void *key_, const void *value_)
 		return 0;
 	if (search->ports_found && search->found.port == key->port &&
 	    search->found.proto == key->proto)
-		return 0; /* another address of the same port */
+		return 0; /* another address with the same port */
 	search->found = *key;
 	search->ports_found++;
 	return 0;
@@ -141,7 +141,7 @@ static const char *behind(const char *word, const char *prefix)
 	return strncmp(word, prefix, strlen(prefix)) == 0 ? word + strlen(prefix) : NULL;
 }
 
-/* A word that is no address: NAME, pod:NAME or service:NAME. */
+/* Resolve a word that is no address: NAME, pod:NAME or service:NAME. */
 static int resolve_name(const struct mk_view *view, const char *word, struct search *search,
 			struct mk_trace_request *request, struct mk_error *err)
 {
@@ -196,7 +196,7 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 	return ret < 0 ? ret : resolve_service(word, &search, request, err);
 }
 
-/* ---- ports --------------------------------------------------------------------------------------- */
+/* ---- ports ----------------------------------------------------------------------------------- */
 
 /* "80" or "53/udp" */
 static int read_port(const char *word, unsigned int *port, uint8_t *protocol, struct mk_error *err)
@@ -219,7 +219,7 @@ static int read_port(const char *word, unsigned int *port, uint8_t *protocol, st
 	return 0;
 }
 
-/* What nobody has said: without a port it is a ping, with one TCP. */
+/* Fill in what was not given: without a port it is a ping, with one TCP. */
 static void complete(struct mk_trace_request *request, unsigned int port, unsigned int source_port)
 {
 	struct mk_tuple *tuple = &request->tuple;

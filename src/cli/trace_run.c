@@ -18,7 +18,7 @@
 #include "datapath/object.h"
 #include "datapath/pin.h"
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 #define L4_BYTES 40 /* enough for each protocol's header, and an SCTP INIT */
 
@@ -41,7 +41,7 @@ union l4 {
 	uint8_t byte[L4_BYTES];
 };
 
-/* A value to be copied: behind the Ethernet header nothing is aligned. */
+/* Returned by value, to be copied: behind the Ethernet header nothing is aligned. */
 static union l4 l4_of(const struct mk_tuple *tuple)
 {
 	union l4 l4 = { .byte = { 0 } };
@@ -59,11 +59,11 @@ static union l4 l4_of(const struct mk_tuple *tuple)
 		l4.tcp.syn = 1;
 		break;
 	case IPPROTO_SCTP:
-		l4.byte[12] = 1; /* INIT, of 20 bytes and its header's 4 */
+		l4.byte[12] = 1; /* one INIT chunk up to the end of the packet */
 		l4.byte[15] = L4_BYTES - 12;
 		break;
 	}
-	l4.udp.source = tuple->sport; /* where they are in all three */
+	l4.udp.source = tuple->sport; /* at the same offsets in all three */
 	l4.udp.dest = tuple->dport;
 	return l4;
 }
@@ -119,7 +119,7 @@ bool mk_trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tu
 	return true;
 }
 
-/* ---- copies ------------------------------------------------------------------------------------ */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 enum { SERVICE_OLD, SERVICE_NEW, NAT_OLD, NAT_NEW, SESSION_TABLES };
 static const char *const session_names[SESSION_TABLES] = { "sessions", "sessions_new",
@@ -128,10 +128,10 @@ static const char *const session_names[SESSION_TABLES] = { "sessions", "sessions
 
 struct mk_trace_copy {
 	struct mk_object *object;
-	struct mk_table sessions[SESSION_TABLES]; /* file descriptors are the object's */
+	struct mk_table sessions[SESSION_TABLES]; /* the object owns the file descriptors */
 };
 
-/* What the programs only read, they read where it is. */
+/* Tables that the programs only read are shared. */
 static const char *const shared[] = { "services",      "service_backends",
 				      "maglev",	       "pods",
 				      "host_ports",    "routes",
@@ -183,8 +183,8 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
 	return 0;
 }
 
-/* The chain behind each hook, without what fragments and `monokube monitor` need; from the loopback
- * device a packet goes on to the host's hook. */
+/* Choose the chain behind the hook, without what fragments and `monokube monitor` need. From the
+ * loopback device a packet goes on to the host's hook. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
 	static const char *const chain[] = { "router", "elb", "nat", "error" };
@@ -246,7 +246,7 @@ void mk_trace_copy_free(struct mk_trace_copy *copy)
 	free(copy);
 }
 
-/* ---- a flow's sessions -------------------------------------------------------------------------- */
+/* ---- a flow's sessions ----------------------------------------------------------------------- */
 
 static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, int index,
 		      const struct mk_tuple *key, struct mk_session *session, struct mk_error *err)
@@ -264,7 +264,8 @@ static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, in
 	return ret < 0 ? ret : 1;
 }
 
-/* Both entries of the pair, from the established or the new ones; *@to is the other side. */
+/* Copy both entries of the pair, from the established or the new sessions; *@to is the other
+ * side. */
 static int copy_pair(struct mk_trace_copy *copy, const struct mk_view *view, int index,
 		     const struct mk_tuple *key, struct mk_tuple *to, struct mk_error *err)
 {
@@ -290,7 +291,7 @@ int mk_trace_copy_flow(struct mk_trace_copy *copy, const struct mk_view *view,
 	struct mk_tuple at = *tuple, to = *tuple;
 	int found = 0;
 
-	/* towards the uplink Services' come first, from the uplink nat's */
+	/* towards the uplink, Services' sessions come first; from the uplink, those of NAT */
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < SESSION_TABLES; i++) {
 			int ret = copy_pair(copy, view, i, &at, &to, err);
@@ -313,7 +314,7 @@ bool mk_trace_copy_session(const struct mk_trace_copy *copy, bool nat, const str
 	       mk_table_get(&copy->sessions[first + 1], tuple, session, NULL) == 0;
 }
 
-/* ---- runs ---------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 bool mk_trace_copy_is_pinned(const struct mk_trace_copy *copy, const struct mk_view *view,
 			     const char *program)

@@ -27,7 +27,7 @@ void mk_trace_step(struct mk_trace_story *story, const char *at, const char *ent
 	json_object_array_add(story->steps, step);
 }
 
-/* ---- load balancing -------------------------------------------------------------------------------- */
+/* ---- load balancing -------------------------------------------------------------------------- */
 
 static bool get(const struct mk_view *view, const char *table, const void *key, size_t key_size,
 		void *value, size_t value_size)
@@ -60,7 +60,8 @@ static void tell_frontend(struct mk_trace_story *story, const struct mk_service_
 		      service->ranges_id ? ", for certain sources" : "");
 }
 
-/* A container's host port; the mapping of one address comes before that of all. */
+/* A container's host port. The mapping of one address takes precedence over that of all
+ * addresses. */
 static void tell_host_port(struct mk_trace_story *story, const struct mk_tuple *tuple)
 {
 	struct mk_host_port_key key = { .addr = tuple->daddr,
@@ -120,7 +121,7 @@ static void tell_session(struct mk_trace_story *story, const char *at, bool nat,
 		      mk_cli_endpoint(&tuple->daddr, tuple->dport, to));
 }
 
-/* ---- the ways out ------------------------------------------------------------------------------------ */
+/* ---- the ways out ---------------------------------------------------------------------------- */
 
 static void tell_pod(struct mk_trace_story *story, const struct mk_tuple *tuple)
 {
@@ -220,7 +221,7 @@ static void tell_drop(struct mk_trace_story *story, bool answered)
 	story->outcome = answered ? "answered" : "dropped";
 }
 
-/* Where a redirect led: the destination says it, as it said the router. */
+/* The destination says where a redirect led, as it told the router. */
 static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple)
 {
 	struct mk_session session;
@@ -246,7 +247,7 @@ void mk_trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, b
 	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN];
 
 	story->reason = mk_trace_copy_drop(story->copy);
-	if (external) /* the answer to masqueraded traffic comes first there */
+	if (external) /* there the answer to masqueraded traffic comes first */
 		tell_session(story, "nat", true, &now);
 	tell_service(story, &now, external);
 	tell_session(story, external ? "elb" : "ilb", false, &now);

@@ -40,10 +40,10 @@ int mk_view_each(const struct mk_table *table,
 	return 0;
 }
 
-/* ---- pods ------------------------------------------------------------------------------------- */
+/* ---- pods ------------------------------------------------------------------------------------ */
 
-/* The address directory's file of a pod: three lines. It is replaced by rename, so it is read without
- * the directory's lock, which would keep pods from starting. */
+/* Read a pod's file in the address directory: three lines. It is replaced by rename, so it is read
+ * without the directory's lock, which would keep pods from starting. */
 static char *read_owner(const char *state_dir, const struct mk_addr *addr)
 {
 	struct mk_ip ip = mk_ip_from_addr(addr);
@@ -90,7 +90,7 @@ static int read_pods(struct mk_view *view, struct mk_error *err)
 	return ret;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 int mk_view_open(struct mk_view *view, const struct mk_cli_options *options, struct mk_error *err)
 {
@@ -243,7 +243,7 @@ bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struc
 	return mk_table_get(&view->routes, &key, route, NULL) == 0;
 }
 
-/* A lookup in such a table does not say which prefix it was. */
+/* A lookup in such a table does not say which prefix matched. */
 const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_addr *addr, char *buf)
 {
 	const struct mk_ip ip = mk_ip_from_addr(addr);
@@ -273,7 +273,7 @@ const char *mk_view_node(const struct mk_view *view, const struct mk_addr *addr)
 
 	if (name || !mk_view_route(view, addr, &wanted) || wanted.type != MK_ROUTE_OVERLAY)
 		return name;
-	for (size_t i = 0; i < names->count; i++) { /* a VTEP: the MAC address is the node's */
+	for (size_t i = 0; i < names->count; i++) { /* a VTEP: find the node by its MAC address */
 		const struct mk_addr range = mk_ip_to_addr(&names->list[i].pod_cidr.ip);
 
 		if (mk_view_route(view, &range, &route) &&

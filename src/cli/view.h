@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cli/view.h - what several subcommands look things up in: the node's constants, its pods, the
- * names of Services. Read once, from pins, netlink and state files. */
+/* src/cli/view.h - what several subcommands look up: the node's constants, its pods, the names of
+ * Services. Read once, from pins, netlink and state files. */
 #ifndef MK_CLI_VIEW_H
 #define MK_CLI_VIEW_H
 
@@ -24,7 +24,7 @@ struct mk_view_pod {
 
 struct mk_view {
 	const char *bpf_dir, *state_dir;
-	bool loaded; /* false: there is no datapath; only the directories and @nl are there */
+	bool loaded; /* false: no datapath is loaded; only the directories and @nl are set */
 	struct mk_node node;
 	struct mk_datapath_links links; /* devices and addresses, as the programs know them */
 	struct mk_nl *nl;
@@ -41,33 +41,33 @@ mk_must_check int mk_view_open(struct mk_view *view, const struct mk_cli_options
 void mk_view_release(struct mk_view *view);
 #define cleanup_view __attribute__((cleanup(mk_view_release)))
 
-/* A subcommand that looks things up: read its words, open the view, then @run, which returns the exit
- * status or an error. Returns the exit status. */
+/* A subcommand that looks things up: read its words, open the view, then call @run, which returns
+ * the exit status or an error. Returns the exit status. */
 typedef int mk_view_run_fn(const struct mk_view *view, const struct mk_cli_options *options,
 			   struct mk_error *err);
 int mk_view_main(int argc, char **argv, mk_view_run_fn *run);
-/* ... also where no datapath is loaded: @run looks at mk_view.loaded. */
+/* ... also if no datapath is loaded: @run checks mk_view.loaded. */
 int mk_view_main_unloaded(int argc, char **argv, mk_view_run_fn *run);
 
 /* NULL: no pod of this node. */
 const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr);
-/* By "namespace/name" or, where one pod alone has it, "name". */
+/* Find a pod by "namespace/name", or by "name" if only one pod has it. */
 const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name);
 const struct mk_view_pod *mk_view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
-/* A Service by "namespace/name" or, where one namespace alone has it, "name". 0: none; -EEXIST: several
- * have it, and @err names two. */
+/* Find a Service by "namespace/name", or by "name" if only one namespace has it. 0: none; -EEXIST:
+ * several have it, and @err names two. */
 mk_must_check int mk_view_account_named(const struct mk_view *view, const char *word,
 					uint32_t *account_id, struct mk_error *err);
-/* The name that the runtime gave it, else its interface's. */
+/* The name that the runtime gave it, otherwise its interface's. */
 const char *mk_view_pod_name(const struct mk_view_pod *pod);
 /* What an address is, in a few words: "pod default/web", "this host", ...; "" : nothing of ours. */
 #define MK_VIEW_WHO_BYTES 300
 const char *mk_view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf);
-/* What map routes says of @addr; false: it is outside. */
+/* Look up @addr in map routes; false: it is outside. */
 bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route);
-/* The Node whose pod @addr is, or whose overlay address; NULL: not known. */
+/* Returns the Node that has @addr as a pod's or as its overlay address; NULL: not known. */
 const char *mk_view_node(const struct mk_view *view, const struct mk_addr *addr);
-/* The entry that says so, "10.244.2.0/24" or "none"; @buf has MK_CIDR_STRLEN bytes. */
+/* Returns the entry that matches, "10.244.2.0/24" or "none"; @buf has MK_CIDR_STRLEN bytes. */
 const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_addr *addr, char *buf);
 
 /* Visit all entries of a table, key and value; a negative return ends it. */
