@@ -2,8 +2,8 @@
 /* A Service and its endpoints -> frontends and backend sets.
  *
  * Each port has at most two sets: the endpoints that serve cluster-wide and those that serve on
- * this node. First all frontends are planned, each with the set it chooses from; then an address
- * that was planned twice is settled; then the sets that some frontend uses are built. */
+ * this node. First all frontends are planned, each with the set it chooses from. Then each address
+ * that was planned twice is settled. Finally the sets with a frontend are built. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "service/select.h"
 
-/* struct mk_service counts in 16 bits; of more endpoints the last by address get no traffic. */
+/* struct mk_service counts in 16 bits: further endpoints, the last by address, get no traffic. */
 #define BACKENDS_MAX UINT16_MAX
 
 enum which { CLUSTER, LOCAL };
@@ -22,7 +22,7 @@ struct planned {
 	struct mk_frontend frontend;
 	size_t port; /* index into service->ports */
 	enum which which;
-	size_t rank; /* the lower is planned earlier, and stays */
+	size_t rank; /* frontends planned earlier have a lower rank, and stay */
 };
 
 struct plan {
@@ -32,11 +32,11 @@ struct plan {
 	struct mk_selection *selections; /* per port */
 	struct planned *planned;
 	size_t count, room;
-	bool filtered; /* load-balancer addresses take the source ranges only */
+	bool filtered; /* load-balancer addresses accept only the source ranges */
 	struct mk_error *err;
 };
 
-/* ---- plan ------------------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
 static int plan_frontend(struct plan *plan, const struct mk_frontend *frontend, size_t port,
 			 enum which which)
@@ -57,7 +57,8 @@ static int plan_frontend(struct plan *plan, const struct mk_frontend *frontend, 
 	return 0;
 }
 
-/* Policy Local with no endpoint here, while others have some: they will answer, so be silent. */
+/* With policy Local and no endpoint here, while other nodes have some, drop
+ * silently: they will answer. */
 static uint16_t empty_flag(const struct plan *plan, size_t port, bool local)
 {
 	const struct mk_selection *selection = &plan->selections[port];
@@ -67,8 +68,8 @@ static uint16_t empty_flag(const struct plan *plan, size_t port, bool local)
 		       : 0;
 }
 
-/* From the cluster as it is, unless masqueradeAll; from outside masqueraded: the answer has to come
- * back through us. */
+/* Keep the client's address for clients in the cluster, unless masqueradeAll. Masquerade clients
+ * from outside: the reply has to come back through this node. */
 static int plan_cluster_ip(struct plan *plan, size_t port)
 {
 	const struct mk_service_object *service = plan->service;
@@ -93,8 +94,8 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 	return plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 }
 
-/* An externalIP may be the load balancer's as well; kube-proxy's nftables mode filters it then (its
- * iptables mode does not). */
+/* An externalIP may also be a load-balancer address. Then kube-proxy's nftables mode filters it
+ * (its iptables mode does not). */
 static bool is_load_balancers(const struct mk_service_object *service, const struct mk_ip *ip,
 			      enum external_kind kind)
 {
@@ -104,9 +105,9 @@ static bool is_load_balancers(const struct mk_service_object *service, const str
 	return kind == LOAD_BALANCER;
 }
 
-/* NodePort, externalIP, load-balancer address. From outside: what the external policy says. From
- * the cluster itself any endpoint will do, also with policy Local, which is about not losing the
- * client's address on the way in. */
+/* NodePort, externalIP, load-balancer address. From outside the external policy applies. From
+ * the cluster itself any endpoint serves, also with policy Local: that policy only keeps the
+ * address of clients outside. */
 static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip, uint16_t number,
 			 enum external_kind kind)
 {
@@ -130,7 +131,7 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 	return plan_frontend(plan, &frontend, port, CLUSTER);
 }
 
-/* Nobody but the host itself reaches it there. */
+/* Only the host itself reaches a NodePort at 127.0.0.1. */
 static int plan_localhost(struct plan *plan, size_t port)
 {
 	struct mk_frontend frontend = {
@@ -158,7 +159,8 @@ static void search_node(void *ctx, const struct mk_node_object *node)
 		search->found = mk_ip_equal(&node->addresses[i], search->wanted);
 }
 
-/* Whichever node's: one that is elsewhere has to be reached there, on all ports but the Service's. */
+/* Is @ip an address of any node? A Service gets only its ports there; all other ports
+ * still lead to that node. */
 static bool is_node_address(const struct plan *plan, const struct mk_ip *ip)
 {
 	struct address_search search = { .wanted = ip };
@@ -170,7 +172,7 @@ static bool is_node_address(const struct plan *plan, const struct mk_ip *ip)
 	return search.found;
 }
 
-/* The address itself, in the first port's set: unknown ports are refused, pings answered. */
+/* Plan the address itself, with the first port's set: unknown ports are refused, pings answered. */
 static int plan_vip(struct plan *plan, const struct mk_ip *ip)
 {
 	struct mk_frontend frontend = { .ip = *ip,
@@ -230,8 +232,8 @@ static int plan_node_port(struct plan *plan, size_t port)
 	return ret;
 }
 
-/* An address may be named more than once, an externalIP that is the load balancer's too or even
- * the node's: ClusterIP goes before externalIP and load balancer, NodePort comes last. */
+/* An address may be named twice: an externalIP may be the load balancer's too, or even the node's.
+ * ClusterIP goes before externalIP and load balancer; NodePort comes last. */
 static int plan_frontends(struct plan *plan)
 {
 	static int (*const passes[])(struct plan *, size_t) = { plan_cluster_ip, plan_virtual_ips,
@@ -244,7 +246,7 @@ static int plan_frontends(struct plan *plan)
 	return ret;
 }
 
-/* ---- settle ------------------------------------------------------------------------------- */
+/* ---- settle ---------------------------------------------------------------------------------- */
 
 static int compare_keys(const struct mk_frontend *a, const struct mk_frontend *b)
 {
@@ -283,7 +285,7 @@ static bool same_endpoints(const struct mk_selection *selection)
 		      selection->local_count * sizeof(*selection->local)) == 0;
 }
 
-/* One frontend per key, grouped by set; where both sets of a port are equal they become one. */
+/* Keep one frontend per key, grouped by set. If both sets of a port are equal, they become one. */
 static void settle(struct plan *plan)
 {
 	size_t kept = 0;
@@ -303,7 +305,7 @@ static void settle(struct plan *plan)
 	qsort(plan->planned, plan->count, sizeof(*plan->planned), compare_set);
 }
 
-/* ---- build -------------------------------------------------------------------------------- */
+/* ---- build ----------------------------------------------------------------------------------- */
 
 static void add_backends(struct mk_backend_set *set, const struct mk_endpoint *const *endpoints,
 			 size_t count, const struct mk_service_view *view, bool local)
@@ -348,7 +350,7 @@ static int build_maglev(const struct plan *plan, struct mk_backend_set *set)
 	return set->maglev ? 0 : mk_error_errno(plan->err, ENOMEM, "Maglev table");
 }
 
-/* From @planned, the first of @count of the same set. */
+/* Build the set of @count frontends that begin at @planned. */
 static int build_set(const struct plan *plan, const struct planned *planned, size_t count,
 		     struct mk_backend_set *set)
 {
@@ -384,7 +386,7 @@ static int build_sets(const struct plan *plan, struct mk_compiled_service *out)
 	return ret;
 }
 
-/* ---- source ranges ------------------------------------------------------------------------ */
+/* ---- source ranges --------------------------------------------------------------------------- */
 
 static bool is_filtered(const struct mk_service_object *service)
 {
@@ -404,7 +406,8 @@ static bool lets_node_in(const struct mk_service_object *service,
 	return false;
 }
 
-/* A node that has the load balancer's address on an interface, and may use it, comes from there. */
+/* Also allow the load balancer's address if a node's address is allowed: a node with that address
+ * on an interface sends from it. */
 static int build_ranges(const struct plan *plan, struct mk_compiled_service *out)
 {
 	const struct mk_service_object *service = plan->service;
@@ -426,10 +429,10 @@ static int build_ranges(const struct plan *plan, struct mk_compiled_service *out
 	return 0;
 }
 
-/* ---- live endpoints ------------------------------------------------------------------------- */
+/* ---- live endpoints -------------------------------------------------------------------------- */
 
-/* Ready ones may be chosen, whatever else they say, so their flows stay. Protocols that have
- * connections keep theirs whatever becomes of the endpoint, until one side ends them. */
+/* Keep flows of ready endpoints, whatever else they report: they may be chosen. Connections (not
+ * UDP) stay whatever becomes of the endpoint, until one side ends them. */
 static bool keeps_flows(const struct mk_endpoint *e)
 {
 	return e->proto == IPPROTO_UDP && (e->ready || e->serving);
@@ -483,7 +486,8 @@ static int build_live(const struct mk_service_object *service,
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
-/* Endpoints are sorted by address; one may have several ports. Terminating ones are not ready. */
+/* Endpoints are sorted by address; one address may have several ports. Terminating
+ * endpoints are not ready. */
 static size_t count_local_ready(const struct mk_endpoint *const *endpoints, size_t count,
 				const struct mk_service_view *view)
 {
@@ -500,7 +504,7 @@ static size_t count_local_ready(const struct mk_endpoint *const *endpoints, size
 	return addresses;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints, size_t count,
 		   struct mk_compiled_service *out)

@@ -16,7 +16,7 @@ static uint64_t fnv1a(uint64_t hash, const void *data, size_t size)
 }
 
 /* The finalizer of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
- * generators", OOPSLA 2014): FNV's high bits know little of a key's last byte. */
+ * generators", OOPSLA 2014): FNV's high bits depend little on a key's last byte. */
 static uint64_t mix(uint64_t z)
 {
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -36,7 +36,7 @@ static uint64_t backend_hash(const struct mk_service_backend *backend)
 	return mix(fnv1a(hash, &port, sizeof(port)));
 }
 
-/* By address and port, an order that every node shares. */
+/* Order by address and port, which is the same on every node. */
 static int compare(const void *left, const void *right, void *ctx)
 {
 	const struct mk_service_backend *backends = ctx;
@@ -48,7 +48,7 @@ static int compare(const void *left, const void *right, void *ctx)
 	return order ? order : (int)i - j;
 }
 
-/* Where a backend's own order of preference stands, and how it goes on. */
+/* The next slot that a backend prefers, and the step to the one after it. */
 struct permutation {
 	uint16_t next, skip;
 };

@@ -11,13 +11,13 @@ bool mk_endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_ser
 	return endpoint->proto == port->proto && strcmp(endpoint->port_name, port->name) == 0;
 }
 
-/* By the node's name alone: a pod in the host's network is local with an address of any range. */
+/* Compare only the node's name: a pod in the host's network has an address of any range. */
 bool mk_endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view)
 {
 	return endpoint->node_name && strcmp(endpoint->node_name, view->node_name) == 0;
 }
 
-/* ---- topology hints --------------------------------------------------------------------- */
+/* ---- topology hints -------------------------------------------------------------------------- */
 
 enum topology { TOPOLOGY_ANY, TOPOLOGY_NODE, TOPOLOGY_ZONE };
 
@@ -29,8 +29,8 @@ static bool names(char *const *list, size_t count, const char *name)
 	return false;
 }
 
-/* Hints count only if every ready endpoint has them and one is for us: whoever writes them may be
- * half way through, and following half of them could leave us without any endpoint. */
+/* Follow hints only if every ready endpoint has them and one is for us. Their writer may be half
+ * done, and half of the hints could leave us without any endpoint. */
 static enum topology topology_of(const struct mk_endpoint *const *endpoints, size_t count,
 				 const struct mk_service_view *view)
 {
@@ -61,14 +61,15 @@ static bool allowed(const struct mk_endpoint *e, enum topology topology,
 	return true;
 }
 
-/* ---- selection --------------------------------------------------------------------------- */
+/* ---- selection ------------------------------------------------------------------------------- */
 
 static bool lasts(const struct mk_endpoint *e)
 {
 	return e->serving && e->terminating;
 }
 
-/* The ready ones that topology allows; if there is none, those that serve to their end. */
+/* Select the ready endpoints that topology allows. If there is none, select those that
+ * serve while terminating. */
 static void select_cluster(struct mk_selection *selection,
 			   const struct mk_endpoint *const *endpoints, size_t count,
 			   const struct mk_service_view *view)

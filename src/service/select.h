@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/service/select.h - which endpoints of a Service port serve: cluster-wide and on this node;
- * private to src/service. Kubernetes pkg/proxy/topology.go. */
+/* src/service/select.h - which endpoints of a Service port serve, cluster-wide and on this node;
+ * private to src/service. Rules: Kubernetes pkg/proxy/topology.go. */
 #ifndef MK_SERVICE_SELECT_H
 #define MK_SERVICE_SELECT_H
 
 #include "service/service.h"
 
-/* Arrays of pointers into the model; empty where nothing serves. */
+/* Arrays of pointers into the model; empty if no endpoint serves. */
 struct mk_selection {
 	const struct mk_endpoint **cluster, **local;
 	size_t cluster_count, local_count;
 };
 
-/* Out of @all, the endpoints of a Service, those of @port. */
+/* Select from @all, the endpoints of a Service, those that serve @port. */
 mk_must_check int mk_selection_init(struct mk_selection *selection,
 				    const struct mk_endpoint *const *all, size_t count,
 				    const struct mk_service_port *port,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/service/service.h - compile one Service and its endpoints into what the datapath's tables
- * hold: frontends that share backend sets. Pure: no I/O, no kernel, no globals. Rules:
- * "What a Service means, exactly" (Kubernetes pkg/proxy/{topology,serviceport,endpointslicecache}.go). */
+ * hold: frontends that share backend sets. Pure: no I/O, no kernel, no globals. Rules: "What a
+ * Service means, exactly" (Kubernetes pkg/proxy/{topology,serviceport,endpointslicecache}.go). */
 #ifndef MK_SERVICE_SERVICE_H
 #define MK_SERVICE_SERVICE_H
 
@@ -20,8 +20,8 @@ struct mk_frontend {
 	uint8_t proto;
 	uint8_t scope; /* enum mk_scope */
 	uint16_t flags; /* enum mk_service_flags */
-	bool node_port; /* comes after every Service's own address, also another Service's */
-	bool filtered; /* takes the Service's source ranges only */
+	bool node_port; /* yields to every Service's own address, also another Service's */
+	bool filtered; /* accepts only the Service's source ranges */
 };
 
 struct mk_service_backend {
@@ -30,7 +30,7 @@ struct mk_service_backend {
 	bool local; /* on this node */
 };
 
-/* One (Service port, set of usable endpoints): all its frontends choose from the same backends. */
+/* One (Service port, set of usable endpoints): all its frontends share the same backends. */
 struct mk_backend_set {
 	char *port_name;
 	struct mk_frontend *frontends;
@@ -38,7 +38,8 @@ struct mk_backend_set {
 	struct mk_service_backend *backends; /* local first, then by address and port */
 	size_t backend_count, local_count;
 	uint16_t local_weight;
-	/* with MK_SERVICE_MAGLEV on a frontend and backends, else NULL; as map maglev has it */
+	/* NULL unless a frontend has MK_SERVICE_MAGLEV and there are backends;
+	 * laid out as in map maglev */
 	uint16_t *maglev;
 	size_t maglev_bytes;
 };
@@ -46,48 +47,47 @@ struct mk_backend_set {
 struct mk_compiled_service {
 	char *namespace_, *name;
 	struct mk_backend_set *sets;
-	size_t set_count; /* those of one port stand together */
+	size_t set_count; /* sets of one port are adjacent */
 	uint32_t affinity_timeout_s; /* 0: no session affinity */
-	/* Who may use the frontends that say so, sorted; none: everybody. */
+	/* Sources allowed for the filtered frontends, sorted; none: all. */
 	struct mk_cidr *ranges;
 	size_t range_count;
-	/* Every UDP endpoint that keeps its flows: what the session sweep asks. Sorted by ip,
-	 * port, proto. */
+	/* UDP endpoints that keep their flows, for the session sweep. Sorted by ip, port, proto. */
 	struct mk_live_backend {
 		struct mk_ip ip;
 		uint16_t port;
 		uint8_t proto;
 	} * live;
 	size_t live_count;
-	uint16_t health_check_port; /* to be answered on this node; 0: none */
+	uint16_t health_check_port; /* answered on this node; 0: none */
 	size_t local_ready_count; /* with it: addresses of ready endpoints on this node */
 };
 
-/* What of this node the rules ask about. */
+/* What the rules need to know about this node. */
 struct mk_service_view {
 	const char *node_name;
 	const char *zone; /* NULL: none */
-	const struct mk_ip *node_addresses; /* where NodePorts answer */
+	const struct mk_ip *node_addresses; /* addresses at which NodePorts answer */
 	size_t node_address_count;
 	uint16_t local_weight; /* localEndpointWeight */
 	uint32_t maglev_slots; /* maglevTableSize; 0: MK_MAGLEV_SLOTS */
-	bool masquerade_all; /* masqueradeAll: ClusterIPs do not show endpoints a pod's address */
-	bool localhost_node_ports; /* localhostNodePorts: the host reaches them at 127.0.0.1 too */
+	bool masquerade_all; /* masqueradeAll: endpoints of ClusterIPs see no pod's address */
+	bool localhost_node_ports; /* localhostNodePorts: also at 127.0.0.1, for the host */
 };
 
-/* Compile the Service @namespace_/@name as @model holds it. A Service that does not exist or is
- * not ours gives zero sets. @out is the caller's: mk_compiled_service_release(). */
+/* Compile the Service @namespace_/@name from @model. A Service that does not exist or is not ours
+ * gives zero sets. The caller releases @out: mk_compiled_service_release(). */
 mk_must_check int mk_service_compile(const struct mk_model *model,
 				     const struct mk_service_view *view, const char *namespace_,
 				     const char *name, struct mk_compiled_service *out,
 				     struct mk_error *err);
 void mk_compiled_service_release(struct mk_compiled_service *compiled);
 
-/* A table of @slots slots, mk_maglev_room() entries, in which each of @backends has an equal share,
- * and the removal of one moves few of the others (Eisenbud et al., "Maglev", NSDI 2016, 3.4).
- * Depends on addresses and ports alone: every node that has as many slots computes the same choice,
- * whatever order it holds the backends in. At most 65535 backends; of more than slots the last by
- * address are left out. The caller frees it; NULL: out of memory. */
+/* Make a table of @slots slots (mk_maglev_room() entries) in which each of @backends has an equal
+ * share. Removing one backend moves few slots of the others (Eisenbud et al., "Maglev", NSDI 2016,
+ * 3.4). It depends only on addresses and ports: every node with as many slots computes the same
+ * table, whatever the order of @backends. At most 65535 backends; if there are more than slots, the
+ * last by address are left out. The caller frees the table; NULL: out of memory. */
 uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backends, size_t count);
 
 #endif
