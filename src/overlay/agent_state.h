@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/agent_state.h - does an agent run on this host, and what does it wait for? The agent
- * holds a lock as long as it lives, and writes its state in one line beside it for the command line. */
+ * holds a lock while it lives. Beside it, it writes its state in one line, for the command line. */
 #ifndef MK_OVERLAY_AGENT_STATE_H
 #define MK_OVERLAY_AGENT_STATE_H
 
@@ -9,10 +9,10 @@
 #include "base/error.h"
 
 /* Names of files in the state directory. */
-#define MK_AGENT_LOCK  "agent.lock" /* the agent's process id */
+#define MK_AGENT_LOCK  "agent.lock" /* holds the agent's process id */
 #define MK_AGENT_STATE "agent.state"
 
-#define MK_AGENT_READY "ready" /* what the state is when all is well */
+#define MK_AGENT_READY "ready" /* the state when all is well */
 
 struct mk_agent_state {
 	bool ever_ran, running;
@@ -20,15 +20,15 @@ struct mk_agent_state {
 	char text[512]; /* MK_AGENT_READY, or what it waits for or failed at; "": not known */
 };
 
-/* Nothing to read is not an error: then no agent ever ran. */
+/* Missing files are not an error: no agent ever ran. */
 void mk_agent_state_read(const char *state_dir, struct mk_agent_state *state);
 
-/* Not synced to disk: it is of no use after a crash. */
+/* Not synced to disk: the state is useless after a crash. */
 mk_must_check int mk_agent_state_write(const char *state_dir, const char *text,
 				       struct mk_error *err);
 
-/* Keep agents from starting as long as the returned descriptor is open. -EBUSY: one runs; -ENOENT:
- * there is no state directory. */
+/* Keep agents from starting while the returned descriptor is open. -EBUSY: one runs;
+ * -ENOENT: no state directory. */
 mk_must_check int mk_agent_keep_out(const char *state_dir, struct mk_error *err);
 
 #endif

@@ -22,14 +22,14 @@ static void say_adjusted(const struct mk_link *link, const struct mk_link_change
 		    change->mtu_bytes ? "other MTU, " : "", change->mac ? "other MAC, " : "");
 }
 
-/* Of one that this agent had before. */
+/* Call only for a device that this agent had before. */
 static void say_missing(const char *name)
 {
 	mk_log_warn("device was missing and is made again name=%s", name);
 }
 
-/* Up, with this MTU and MAC; asks for nothing that is so already. @fresh: just made, so that it is down
- * tells nothing. Returns 1 for one that was not as it has to be. */
+/* Set the device up, with this MTU and MAC; changes only what differs. @fresh: just created, so it
+ * is down without a fault. Returns 1 if an existing device differed. */
 static int adjust(struct mk_nl *nl, const struct mk_link *link, bool fresh,
 		  const struct mk_mac *mac, uint32_t mtu_bytes, uint32_t flags,
 		  struct mk_error *err)
@@ -50,12 +50,12 @@ static int adjust(struct mk_nl *nl, const struct mk_link *link, bool fresh,
 	return 1;
 }
 
-/* ---- addresses -------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 struct stale {
 	int ifindex;
 	const struct mk_cidr *wanted;
-	struct mk_cidr found[8]; /* more at once would be nobody's doing */
+	struct mk_cidr found[8]; /* nobody adds more at once */
 	size_t count;
 	bool has_wanted;
 };
@@ -73,7 +73,8 @@ static int visit_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
 	return 0;
 }
 
-/* Exactly the address @ip on @link. Returns 1 for one that was without it and is not @fresh. */
+/* Make @ip the only address of @link. Returns 1 if @ip was missing on a
+ * device that is not @fresh. */
 static int ensure_address(struct mk_nl *nl, const struct mk_link *link, bool fresh,
 			  const struct mk_ip *ip, struct mk_error *err)
 {
@@ -93,9 +94,9 @@ static int ensure_address(struct mk_nl *nl, const struct mk_link *link, bool fre
 	return 1;
 }
 
-/* ---- VXLAN --------------------------------------------------------------------------------------- */
+/* ---- VXLAN ----------------------------------------------------------------------------------- */
 
-/* What cannot be changed on a living device; NULL: all is right. */
+/* Returns what differs and cannot be changed on an existing device; NULL: nothing. */
 static const char *vxlan_difference(const struct mk_link *link,
 				    const struct mk_device_wanted *wanted)
 {
@@ -114,7 +115,7 @@ static const char *vxlan_difference(const struct mk_link *link,
 	return NULL;
 }
 
-/* 1: there and right (or changeable), 0: not there (any more). */
+/* Returns 1: it exists and is right (or can be changed); 0: it does not exist (any more). */
 static int adopt_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		       struct mk_link *link, struct mk_error *err)
 {
@@ -183,9 +184,9 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	return ret < 0 ? ret : fresh || adjusted || ret;
 }
 
-/* ---- host veth pair ---------------------------------------------------------------------------- */
+/* ---- host veth pair -------------------------------------------------------------------------- */
 
-/* 1: both ends are there and belong together, 0: not there (any more). */
+/* Returns 1: both ends exist and are a pair; 0: they do not exist (any more). */
 static int adopt_veth(struct mk_nl *nl, struct mk_link *host, struct mk_link *peer,
 		      struct mk_error *err)
 {
@@ -244,12 +245,12 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		return ret;
 	devices->host_ifindex = host.ifindex;
 	devices->host_peer_ifindex = peer.ifindex;
-	/* no ARP on the host's end: every packet for a Service goes to the other end's MAC,
-	 * which is the same address */
+	/* no ARP on the host's end: every packet for a Service goes to the MAC of the other
+	 * end, which both ends share */
 	ret = adjust(nl, &host, fresh, mac, wanted->mtu_bytes, IFF_UP | IFF_NOARP, err);
 	changed = fresh || ret > 0;
-	/* what the loopback device would have carried whole comes in here: before Linux 5.12 a
-	 * redirect minds the MTU. Nothing leaves by this end. */
+	/* this end receives packets as large as on the loopback device: before Linux 5.12 a
+	 * redirect checks the MTU. Nothing leaves by this end. */
 	if (ret >= 0)
 		ret = adjust(nl, &peer, fresh, mac, MK_HOST_PEER_MTU_BYTES, IFF_UP, err);
 	changed |= ret > 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/device.h - the interfaces that the datapath needs on a node: the VXLAN device and
- * the host veth pair. What is there and right stays as it is, with its number. */
+/* src/overlay/device.h - the interfaces that the datapath needs on a node: the VXLAN device and the
+ * host veth pair. A correct device keeps its ifindex. */
 #ifndef MK_OVERLAY_DEVICE_H
 #define MK_OVERLAY_DEVICE_H
 
@@ -8,7 +8,7 @@
 #include "base/netlink.h"
 #include "config/addresses.h"
 
-#define MK_HOST_PEER_MTU_BYTES	65535 /* the most that a veth takes */
+#define MK_HOST_PEER_MTU_BYTES	65535 /* the maximum of a veth */
 #define MK_VXLAN_OVERHEAD_BYTES 50 /* outer IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14 */
 
 struct mk_device_wanted {
@@ -16,7 +16,7 @@ struct mk_device_wanted {
 	uint16_t vxlan_port;
 	struct mk_ip underlay; /* the Node's InternalIP, on the uplink */
 	int uplink_ifindex;
-	uint32_t mtu_bytes; /* of pods, so of VXLAN device and host veth */
+	uint32_t mtu_bytes; /* of pods, so also of the VXLAN device and host veth */
 	struct mk_addresses addresses;
 };
 
@@ -24,9 +24,9 @@ struct mk_devices {
 	int host_ifindex, host_peer_ifindex, overlay_ifindex;
 };
 
-/* Make them so. A VXLAN device or veth pair of that name with other properties is replaced, which
- * the log says, as it does what was put right, or is missing of what @devices was before. Returns how
- * many of the two were not as they have to be. */
+/* Create or correct the devices. A VXLAN device or veth pair of that name with other properties is
+ * replaced. The log names replaced and corrected devices, and those of @devices that are missing.
+ * Returns how many of the two were not right. */
 mk_must_check int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 				    struct mk_devices *devices, struct mk_error *err);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* FDB and neighbour entries of the VXLAN device. All of them are ours, since the device is. They
- * change with nodes, so seldom that the kernel is asked each time. */
+ * change only with nodes, so rarely that the kernel is asked each time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "base/log.h"
 #include "overlay/overlay_internal.h"
 
-/* One of either kind: a neighbour has ip = VTEP, an FDB entry ip = the node's address. */
+/* An entry of either kind: a neighbour's ip is the VTEP, an FDB entry's ip
+ * is the node's address. */
 struct entry {
 	struct mk_ip ip;
 	struct mk_mac mac;
@@ -35,7 +36,7 @@ static int add(struct entries *entries, const struct mk_ip *ip, const struct mk_
 	return 0;
 }
 
-/* What is not permanent was learned or failed: not in the way, not counted as there. */
+/* An entry that is not permanent was learned or failed: ignore it. */
 static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
 {
 	return permanent ? add(ctx, ip, mac) : 0;
@@ -79,7 +80,7 @@ static bool has(const struct entries *entries, const struct entry *entry)
 	       bsearch(entry, entries->list, entries->count, sizeof(*entry), compare_entries);
 }
 
-/* Neither device nor nodes changed: somebody has removed it. */
+/* Log a missing entry if neither device nor nodes changed: then somebody has removed it. */
 static void say_repaired(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
 			 const char *what)
 {
@@ -124,7 +125,7 @@ int mk_overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 	return ret;
 }
 
-/* ---- pruning ------------------------------------------------------------------------------------ */
+/* ---- pruning --------------------------------------------------------------------------------- */
 
 static int wanted_entries(const struct mk_overlay *overlay, struct entries *neighs,
 			  struct entries *fdb, struct mk_error *err)

@@ -12,14 +12,14 @@
 
 #define LOOPBACK_NET 127
 
-/* ---- what the host has ---------------------------------------------------------------------- */
+/* ---- networks of the host -------------------------------------------------------------------- */
 
 struct reading {
 	struct mk_networks *networks;
 	const char *vxlan_name;
 	const struct mk_ip *vtep;
 	struct mk_error *err;
-	int ifindex; /* of the device that was asked about last: thousands of routes may have one */
+	int ifindex; /* of the last device looked up: thousands of routes may have the same one */
 	char device[IF_NAMESIZE];
 };
 
@@ -107,11 +107,12 @@ void mk_networks_release(struct mk_networks *networks)
 	*networks = (struct mk_networks){ 0 };
 }
 
-/* ---- beside the ranges ----------------------------------------------------------------------- */
+/* ---- overlaps -------------------------------------------------------------------------------- */
 
-/* Behind a gateway, pods alone lose it. Nor may one wrong Node object keep every other node from
- * starting: this node's own InternalIP is an address of the host. A route to more than the range, such
- * as 10.0.0.0/8 by a gateway, is common and harmless. */
+/* Networks behind a gateway are only reported: the host still reaches them, pods do not. Nodes'
+ * addresses are only reported, too: one wrong Node object must not keep every other node from
+ * starting (this node's own InternalIP is an address of the host). A route that covers the range,
+ * such as 10.0.0.0/8 by a gateway, is common and harmless. */
 enum mk_overlap mk_networks_overlap(const struct mk_own_range *range,
 				    const struct mk_network *network)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/networks.h - the host's own networks, beside the ranges that monokube uses. A range that
- * has a network of the host inside would take that network's addresses away: the node would answer for
- * its own gateway, for example. */
+/* src/overlay/networks.h - the host's own networks, compared with the ranges that monokube uses. A
+ * range that contains a network of the host would take over its addresses: the node would answer
+ * for its own gateway, for example. */
 #ifndef MK_OVERLAY_NETWORKS_H
 #define MK_OVERLAY_NETWORKS_H
 
@@ -33,8 +33,8 @@ struct mk_networks {
 	bool has_vtep; /* our VXLAN device has @vtep already: this node is or was at work */
 };
 
-/* What the host has, without loopback and what monokube made itself. @vxlan_name: our device; @vtep: the
- * address it is to have, or NULL. mk_networks_release() in any case. */
+/* Read the networks of the host, without loopback and without what monokube made. @vxlan_name: our
+ * device; @vtep: the address it is to have, or NULL. mk_networks_release() in any case. */
 mk_must_check int mk_networks_read(struct mk_nl *nl, const char *vxlan_name,
 				   const struct mk_ip *vtep, struct mk_networks *networks,
 				   struct mk_error *err);
@@ -43,7 +43,7 @@ mk_must_check int mk_networks_add(struct mk_networks *networks, enum mk_network_
 				  struct mk_error *err);
 void mk_networks_release(struct mk_networks *networks);
 
-/* A range that monokube takes for itself, by the name of its setting. */
+/* A range that monokube uses, with the name of its setting. */
 struct mk_own_range {
 	const char *setting;
 	struct mk_cidr cidr;
@@ -55,11 +55,12 @@ enum mk_overlap {
 	MK_OVERLAP_REFUSED, /* would cut this node off */
 };
 
-/* How the two go together. Pure. */
+/* Returns how the two overlap. Pure. */
 enum mk_overlap mk_networks_overlap(const struct mk_own_range *range,
 				    const struct mk_network *network);
 
-/* The worst of all pairs. @why: both ranges and the remedy; unchanged for MK_OVERLAP_NONE. Pure. */
+/* Returns the worst overlap of all pairs. @why: both ranges and the remedy; unchanged for
+ * MK_OVERLAP_NONE. Pure. */
 enum mk_overlap mk_networks_judge(const struct mk_networks *networks,
 				  const struct mk_own_range *ranges, size_t count,
 				  struct mk_error *why);

@@ -18,7 +18,7 @@ static int names_path(char *path, const char *state_dir, struct mk_error *err)
 	return 0;
 }
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 static char *names_text(const struct mk_overlay_view *view, const struct mk_overlay_plan *plan,
 			size_t *size)
 {

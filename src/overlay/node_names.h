@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/node_names.h - which Node has which pod range: the tables know addresses alone. The
- * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node, this one's first, for
- * those who show nodes, also while no agent runs. */
+/* src/overlay/node_names.h - which Node has which pod range: the tables hold only addresses. The
+ * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node, its own first.
+ * Subcommands that show nodes read it, also while no agent runs. */
 #ifndef MK_OVERLAY_NODE_NAMES_H
 #define MK_OVERLAY_NODE_NAMES_H
 
@@ -9,7 +9,7 @@
 
 #define MK_NODE_NAMES_FILE "nodes.names"
 
-/* Replace the file, if it says something else. */
+/* Replace the file, if its content differs. */
 mk_must_check int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
 				      const struct mk_overlay_plan *plan, struct mk_error *err);
 
@@ -20,13 +20,13 @@ struct mk_node_name {
 struct mk_node_names {
 	struct mk_node_name *list; /* as in the file */
 	size_t count;
-	char *text; /* what the names point into */
+	char *text; /* the names point into it */
 };
-/* No file: no names. What is not such a line is left out. mk_node_names_release() in any case. */
+/* Without a file: no names. Other lines are ignored. mk_node_names_release() in any case. */
 mk_must_check int mk_node_names_read(const char *state_dir, struct mk_node_names *names,
 				     struct mk_error *err);
 void mk_node_names_release(struct mk_node_names *names);
-/* Whose pod range @ip is in; NULL: not known. */
+/* Returns the Node whose pod range contains @ip; NULL: not known. */
 const char *mk_node_names_find(const struct mk_node_names *names, const struct mk_ip *ip);
 
 #endif

@@ -58,7 +58,7 @@ void mk_overlay_refresh(struct mk_overlay *overlay)
 	overlay->refresh = true;
 }
 
-/* ---- what should be --------------------------------------------------------------------------- */
+/* ---- wanted state ---------------------------------------------------------------------------- */
 
 struct overlay_route *mk_overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
 				       bool create)
@@ -191,7 +191,7 @@ void mk_overlay_on_left_vip(struct mk_overlay *overlay, mk_overlay_left_vip_fn *
 	overlay->left_vip_ctx = ctx;
 }
 
-/* ---- routes -------------------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 static struct mk_nl_route into_datapath(const struct mk_overlay *overlay, const struct mk_cidr *dst)
 {
@@ -228,7 +228,7 @@ static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route 
 	return 0;
 }
 
-/* The own pod CIDR and every other node's. */
+/* Want routes to this node's pod CIDR and to every other node's. */
 static int want_node_routes(struct mk_overlay *overlay, struct mk_error *err)
 {
 	struct mk_cidr own = mk_cidr_network(&overlay->own.pod_cidr);
@@ -259,7 +259,7 @@ static void made(struct overlay_route *route)
 	route->was_made = true;
 }
 
-/* Nothing else is wanted than what was made: somebody has changed it. */
+/* Log a route that differs although the wanted one did not change: somebody has altered it. */
 static void say_repaired(struct mk_overlay *overlay, const struct overlay_route *route)
 {
 	char text[MK_CIDR_STRLEN];
@@ -307,7 +307,8 @@ static bool is_wanted(const struct mk_overlay *overlay, const struct overlay_rou
 	       (route->vip_users > 0 && !is_in_range(overlay, &route->dst.ip));
 }
 
-/* A route whose address is in use stays known, though a range's route serves it. */
+/* Remove a route. Its record stays while its address is in use, though a range's
+ * route serves the address. */
 static int drop_route(struct mk_overlay *overlay, struct overlay_route *route, bool complete,
 		      unsigned int *changes, struct mk_error *err)
 {
@@ -340,8 +341,8 @@ static int sync_route(struct mk_overlay *overlay, struct overlay_route *route, b
 	return drop_route(overlay, route, complete, changes, err);
 }
 
-/* @all: every route; else those of Service addresses that came or went. First what is to be, then
- * away with the rest: an address is at no time without a way into the datapath. */
+/* @all: every route; otherwise those of Service addresses that came or went. Wanted routes are made
+ * before others are removed: an address never lacks a route into the datapath. */
 static int sync_routes(struct mk_overlay *overlay, bool all, bool complete, unsigned int *changes,
 		       struct mk_error *err)
 {
@@ -397,7 +398,7 @@ static int refresh_routes(struct mk_overlay *overlay, struct mk_error *err)
 	return mk_nl_each_route(overlay->nl, read_route, &reading, err);
 }
 
-/* Flows may need them still, which the agent before this one knew. */
+/* Offer routes of an earlier agent, which knew whether flows still need them. */
 static void offer_left_vips(struct mk_overlay *overlay)
 {
 	struct overlay_route *route, *next;
@@ -410,9 +411,9 @@ static void offer_left_vips(struct mk_overlay *overlay)
 			overlay->left_vip(overlay->left_vip_ctx, &route->dst.ip);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------- */
+/* ---- synchronisation ------------------------------------------------------------------------- */
 
-/* FDB and neighbour first: a route without them would send packets nowhere. */
+/* Make FDB and neighbour entries first: a route without them would lead nowhere. */
 static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *changes,
 		    struct mk_error *err)
 {

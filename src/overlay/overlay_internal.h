@@ -11,13 +11,13 @@
 struct overlay_route {
 	uint64_t key; /* address and prefix */
 	struct mk_cidr dst;
-	bool node; /* wanted: a node's pod CIDR */
-	bool range; /* wanted: Service addresses come from it */
-	unsigned int vip_users; /* wanted, outside of these: so many Services have this address */
-	bool queued; /* wanted or not may have changed since the last sync */
-	struct overlay_route *prev, *next; /* of those */
+	bool node; /* wanted as a node's pod CIDR */
+	bool range; /* wanted as a range of Service addresses */
+	unsigned int vip_users; /* wanted outside of these: number of Services with this address */
+	bool queued; /* may have become wanted or unwanted since the last sync */
+	struct overlay_route *prev, *next; /* in the queue */
 	bool is_installed;
-	bool was_made; /* `made` was put there, or found right */
+	bool was_made; /* `made` was written, or found right */
 	struct mk_nl_route wanted, installed, made;
 	UT_hash_handle hh;
 };
@@ -40,7 +40,7 @@ struct mk_overlay {
 struct overlay_route *mk_overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
 				       bool create);
 
-/* FDB and neighbour entries: make the wanted ones; remove the others. */
+/* FDB and neighbour entries: make those wanted; remove the others. */
 mk_must_check int mk_overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 					    struct mk_error *err);
 mk_must_check int mk_overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,

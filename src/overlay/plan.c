@@ -109,9 +109,9 @@ static bool overlap(const struct mk_cidr *a, const struct mk_cidr *b)
 	return mk_cidr_covers(a, b) || mk_cidr_covers(b, a);
 }
 
-/* Whose range or VTEP address it is already; NULL: nobody's. Ranges are sorted, so one that
- * overlaps any kept one overlaps the last kept. VTEP addresses repeat only where nodes have
- * prefixes of different lengths. */
+/* Returns the node that already has the range or VTEP address; NULL: none. Ranges are sorted, so
+ * one that overlaps any kept range overlaps the last kept one. VTEP addresses can only repeat if
+ * nodes have prefixes of different lengths. */
 static const char *holder(const struct making *making, size_t kept,
 			  const struct mk_overlay_peer *peer, const struct mk_ip *own_vtep)
 {

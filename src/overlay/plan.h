@@ -18,27 +18,28 @@ struct mk_overlay_peer {
 	struct mk_ip underlay; /* the node's InternalIP */
 };
 
-/* A node without which the overlay does; @reason completes "left out: ". */
+/* A node that the overlay leaves out; @reason completes "left out: ". */
 struct mk_overlay_left_out {
 	char *node, *reason;
-	bool wrong; /* somebody has to correct it; else it is a matter of time */
+	bool wrong; /* somebody has to correct it; otherwise it is a matter of time */
 };
 
 struct mk_overlay_plan {
-	struct mk_overlay_peer *peers; /* by pod CIDR */
+	struct mk_overlay_peer *peers; /* sorted by pod CIDR */
 	size_t peer_count;
-	struct mk_overlay_left_out *left_out; /* by node name */
+	struct mk_overlay_left_out *left_out; /* sorted by node name */
 	size_t left_out_count;
 };
 
-/* Ranges that every node agrees on, and what this node has. */
+/* Ranges that are the same on every node, and this node's own. */
 struct mk_overlay_view {
 	const char *own_node;
 	struct mk_cidr cluster_cidr, vtep_cidr, own_pod_cidr;
 };
 
-/* All nodes but the own one, ready or not. A pod CIDR that overlaps another node's goes to the
- * one whose range, then whose name comes first; this node's goes to nobody else. */
+/* Plan for all nodes but the own one, ready or not. If pod CIDRs overlap, the node with
+ * the lower range, then the lower name, keeps its own. This node's pod CIDR takes
+ * precedence over all others. */
 mk_must_check int mk_overlay_plan_make(const struct mk_model *model,
 				       const struct mk_overlay_view *view,
 				       struct mk_overlay_plan *plan, struct mk_error *err);

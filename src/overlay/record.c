@@ -41,7 +41,7 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		listen_text(&config->metrics, metrics));
 }
 
-/* Unless the file says so already. */
+/* Write the file unless it has this content. */
 static int replace(const char *path, const char *text, struct mk_error *err)
 {
 	cleanup_free char *now = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/record.h - names of what an agent makes on its host, written down in the state
- * directory, so that `monokube cleanup` finds it without the agent's settings. */
+/* src/overlay/record.h - names of what an agent makes on its host, recorded in the state directory,
+ * so that `monokube cleanup` finds it without the agent's settings. */
 #ifndef MK_OVERLAY_RECORD_H
 #define MK_OVERLAY_RECORD_H
 
@@ -11,10 +11,10 @@
 #include "config/config.h"
 #include "overlay/sysctl.h"
 
-/* In cni_bin_dir: the plugin, and the one of the version before it. */
+/* In cni_bin_dir: the plugin, and its previous version. */
 #define MK_PLUGIN_NAME	   "monokube"
 #define MK_PREVIOUS_SUFFIX ".previous"
-#define MK_LOOPBACK_NAME   "loopback" /* a link to the plugin, where there is no other */
+#define MK_LOOPBACK_NAME   "loopback" /* a link to the plugin, if there was no other `loopback` */
 
 struct mk_record {
 	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
@@ -28,10 +28,10 @@ struct mk_record {
 
 mk_must_check int mk_record_write(const struct mk_config *config, const char *source,
 				  struct mk_error *err);
-/* What is written down; the defaults where nothing is. */
+/* Read the record; without one, the defaults. */
 mk_must_check int mk_record_read(const char *state_dir, struct mk_record *record,
 				 struct mk_error *err);
-/* Its file's name in the state directory. */
+/* The record's file in the state directory. */
 #define MK_RECORD_NAME "made"
 /* The settings in force, one `key=value` a line, for people. */
 #define MK_SETTINGS_NAME "settings"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/reserved_ports.h - lists of ports as net.ipv4.ip_local_reserved_ports has them, "8080,9148-9150". Pure. */
+/* src/overlay/reserved_ports.h - port lists in the form of net.ipv4.ip_local_reserved_ports,
+ * "8080,9148-9150". Pure. */
 #ifndef MK_OVERLAY_RESERVED_PORTS_H
 #define MK_OVERLAY_RESERVED_PORTS_H
 
@@ -8,11 +9,12 @@
 
 #include "base/error.h"
 
-/* Every port of @ranges is in @list already: 1. Else 0, and @out is @list with them. */
+/* Returns 1 if @list contains every port of @ranges. Otherwise returns 0, and
+ * @out is both together. */
 mk_must_check int mk_reserved_ports_add(const char *list, const char *ranges, char *out,
 					size_t size, struct mk_error *err);
 
-/* @list without the ports of @ranges that are not in @keep, in the kernel's form. */
+/* Set @out to @list without those ports of @ranges that are not in @keep, in the kernel's form. */
 mk_must_check int mk_reserved_ports_remove(const char *list, const char *ranges, const char *keep,
 					   char *out, size_t size, struct mk_error *err);
 

@@ -16,14 +16,14 @@
 #define IPV4	       "/proc/sys/net/ipv4/"
 #define RESERVED_PORTS IPV4 "ip_local_reserved_ports"
 #define IP_FORWARD     IPV4 "ip_forward"
-/* Answers to the host from an address of its own come in by the loopback device, where nobody else's
- * packets do. */
+/* Replies to the host from an address of its own arrive by the loopback device, which no
+ * outside packet can use. */
 #define LO_ACCEPT_LOCAL IPV4 "conf/lo/accept_local"
-/* ... and from a loopback address. */
+/* ... and replies from a loopback address. */
 #define LO_ROUTE_LOCALNET IPV4 "conf/lo/route_localnet"
 #define MAX_TEXT	  65536
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int memory_path(const char *state_dir, char *path, struct mk_error *err)
 {
@@ -32,7 +32,7 @@ static int memory_path(const char *state_dir, char *path, struct mk_error *err)
 	return 0;
 }
 
-/* The rest of the line of @text that begins with @begin, or NULL. */
+/* Returns the rest of the line of @text that begins with @begin, or NULL. */
 static char *find_line(const char *text, const char *begin)
 {
 	size_t length = strlen(begin);
@@ -55,7 +55,7 @@ static int write_memory(const char *state_dir, const char *text, struct mk_error
 	return ret < 0 ? ret : mk_file_replace(file, text, strlen(text), 0600, err);
 }
 
-/* As find_line(), of the line that begins with @word and @path. */
+/* Like find_line(), for the line that begins with @word and @path. */
 static char *recall(const char *text, const char *word, const char *path, char end)
 {
 	char begin[PATH_MAX + 16];
@@ -64,8 +64,9 @@ static char *recall(const char *text, const char *word, const char *path, char e
 	return find_line(text, begin);
 }
 
-/* Two kinds of lines. "path=value" is the value from before our first run: it is written once. "ours path value" is
- * what we set, the newest first; it has no '=', so versions that do not know it pass over it. */
+/* The file has two kinds of lines. "path=value" is the value from before our first run,
+ * written once. "ours path value" is what we set, newest first; it has no '=', so versions
+ * that do not know it skip it. */
 static int remember(const char *state_dir, const char *path, const char *before, const char *ours,
 		    struct mk_error *err)
 {
@@ -81,7 +82,7 @@ static int remember(const char *state_dir, const char *path, const char *before,
 		return ret;
 	known = recall(text, "", path, '=');
 	last = recall(text, "ours ", path, ' ');
-	/* ports of a range that was another before stay ours */
+	/* ports of a former range stay ours */
 	if (all && last && strcmp(path, RESERVED_PORTS) == 0)
 		ours = mk_reserved_ports_add(last, ours, all, MAX_TEXT, NULL) == 0 ? all : last;
 	if (known && last && strcmp(last, ours) == 0)
@@ -93,7 +94,8 @@ static int remember(const char *state_dir, const char *path, const char *before,
 	return write_memory(state_dir, more, err);
 }
 
-/* The value that @path has to have again; "": leave it, as others have changed it since. */
+/* Compute the value that @path must get back; "": leave it, because others
+ * have changed it since. */
 static int value_again(const char *path, const char *before, const char *ours, char *again,
 		       size_t size, struct mk_error *err)
 {
@@ -105,7 +107,7 @@ static int value_again(const char *path, const char *before, const char *ours, c
 	now[strcspn(now, "\n")] = '\0';
 	if (strcmp(path, RESERVED_PORTS) == 0 && ours) {
 		ret = mk_reserved_ports_remove(now, ours, before, again, size - 1, err);
-		/* an empty list is written as a lone newline: a write of nothing changes nothing */
+		/* an empty list is written as a single newline: writing nothing changes nothing */
 		return ret < 0 || *again ? ret : snprintf(again, size, "\n") < 0;
 	}
 	snprintf(again, size, "%s",
@@ -164,7 +166,7 @@ int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
 	return restored;
 }
 
-/* ---- setting ------------------------------------------------------------------------------------- */
+/* ---- setting --------------------------------------------------------------------------------- */
 
 static int set_and_say(const struct mk_sysctl_wanted *wanted, const char *path, const char *value,
 		       struct mk_error *err)
@@ -194,7 +196,8 @@ static int set_for_host(const struct mk_sysctl_wanted *wanted, const char *path,
 	return ret < 0 ? ret : set_and_say(wanted, path, value, err);
 }
 
-/* Ports that the host's own sockets must not be given: those that NAT takes for masqueraded flows, and NodePorts. */
+/* Reserve ports that the host's own sockets must not get: those for
+ * masqueraded flows, and NodePorts. */
 static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
 	cleanup_free char *before = NULL, *list = malloc(MAX_TEXT);
@@ -210,9 +213,9 @@ static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error 
 	return set_for_host(wanted, RESERVED_PORTS, list, wanted->reserved_ports, err);
 }
 
-/* IPv4 only: no router solicitations of the kernel's own through the datapath. Reverse path
- * filtering stays as it is: a packet for the host arrives on the device that leads back, but for
- * several uplinks, of which `monokube check` tells. */
+/* Disable IPv6, so that the kernel sends no router solicitations through the datapath. Reverse path
+ * filtering stays as it is: a packet for the host arrives on the device that leads back. With
+ * several uplinks it may not; `monokube check` reports that. */
 static int set_device(const struct mk_sysctl_wanted *wanted, const char *name, struct mk_error *err)
 {
 	char path[256];
@@ -245,7 +248,7 @@ int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err
 	return ret < 0 ? ret : changed;
 }
 
-/* ---- what is only looked at ------------------------------------------------------------------------ */
+/* ---- settings that are only read ------------------------------------------------------------- */
 
 static int read_filter(const char *device, struct mk_error *err)
 {
