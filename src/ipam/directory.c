@@ -17,7 +17,7 @@
 #define LOCK_NAME     "lock"
 #define RELEASED_NAME "released"
 
-/* ---- slots ------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static struct slot_key key_of(const struct mk_ip *ip)
 {
@@ -84,9 +84,10 @@ void mk_ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text)
 		slot->host_ports = ports + 1;
 }
 
-/* ---- reading the directory ------------------------------------------------------------------ */
+/* ---- reading the directory ------------------------------------------------------------------- */
 
-/* Of IPv4 inet_pton() takes one form alone; there may be hundreds of names. */
+/* inet_pton() accepts only one form of an IPv4 address, so skip the check: there
+ * may be hundreds of names. */
 static bool parse_name(const char *name, struct mk_ip *ip)
 {
 	char canonical[MK_IP_STRLEN];
@@ -113,13 +114,14 @@ const char *mk_ipam_released_name(uint64_t sequence, const struct mk_ip *ip, cha
 	return buf;
 }
 
-/* Not the file's fault, so no reason to take its owner for lost. */
+/* The error is not the file's fault: do not treat its owner as unknown. */
 static bool out_of_resources(int code)
 {
 	return code == EMFILE || code == ENFILE || code == ENOMEM;
 }
 
-/* The content of an allocation, "" if it cannot be read (see the top of this file). */
+/* Returns the content of an allocation, "" if it cannot be read (see directory.h);
+ * NULL: out of resources. */
 static char *read_owner(struct mk_ipam *ipam, const char *name)
 {
 	cleanup_close int fd =
@@ -172,7 +174,7 @@ static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_erro
 	struct mk_ipam_slot *slot;
 	struct mk_ip ip;
 
-	/* directories and files of our own */
+	/* our own directories and files */
 	if (name[0] == '.' || strcmp(name, LOCK_NAME) == 0 || strcmp(name, RELEASED_NAME) == 0)
 		return 0;
 	if (!parse_name(name, &ip)) {
@@ -188,8 +190,8 @@ static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_erro
 	return 0;
 }
 
-/* An address has one entry in released/ and none while it is allocated; what a kill left beside
- * is removed. Should that fail (read-only), the next open sees the same and tries again. */
+/* An address has one entry in released/, and none while it is allocated. Entries that a kill left
+ * are removed. If that fails (read-only), the next open tries again. */
 static int load_released(struct mk_ipam *ipam, const char *name, struct mk_error *err)
 {
 	char older[MK_IPAM_NAME_BYTES];
@@ -241,7 +243,7 @@ static int each_name(struct mk_ipam *ipam, int dir_fd,
 	return errno ? mk_error_errno(err, errno, "cannot list '%s'", ipam->path) : 0;
 }
 
-/* ---- opening ------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_dirs(struct mk_ipam *ipam, const char *state_dir, struct mk_error *err)
 {
@@ -261,7 +263,8 @@ static int open_dirs(struct mk_ipam *ipam, const char *state_dir, struct mk_erro
 	return 0;
 }
 
-/* The kernel takes the lock from a holder that dies; for one that stops, base/lock.h has a limit. */
+/* The kernel releases the lock of a holder that dies. For a holder that hangs,
+ * base/lock.h has a limit. */
 static int lock(struct mk_ipam *ipam, struct mk_error *err)
 {
 	char path[PATH_MAX + sizeof(LOCK_NAME) + 1];
@@ -274,7 +277,7 @@ static int lock(struct mk_ipam *ipam, struct mk_error *err)
 	return mk_lock_fd(ipam->lock_fd, LOCK_EX, path, err);
 }
 
-/* Is the lock we hold still the one that others find? Not if everything was removed (monokube
+/* Do others still find the lock that we hold? Not if the directory was removed (monokube
  * cleanup) while we waited. */
 static bool lock_is_current(const struct mk_ipam *ipam)
 {

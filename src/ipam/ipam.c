@@ -15,7 +15,7 @@ static bool slot_is_of(const struct mk_ipam_slot *slot, const char *container_id
 	       strcmp(slot->ifname, ifname) == 0;
 }
 
-/* By the index alone. Sets *@found, NULL if it knows of none. Returns 0, or an error. */
+/* Search only the index. Sets *@found, NULL: not in the index. Returns 0, or an error. */
 static int slot_in_index(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 			 struct mk_ipam_slot **found, struct mk_error *err)
 {
@@ -33,7 +33,7 @@ static int slot_in_index(struct mk_ipam *ipam, const char *container_id, const c
 	return ret;
 }
 
-/* By the index, else by reading all: what a version without an index has allocated is found. */
+/* Search the index, then all files: a version without an index may have made the allocation. */
 static int slot_of_owner(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 			 struct mk_ipam_slot **found, struct mk_error *err)
 {
@@ -51,7 +51,7 @@ static int slot_of_owner(struct mk_ipam *ipam, const char *container_id, const c
 	return 0;
 }
 
-/* ---- allocating ---------------------------------------------------------------------------- */
+/* ---- allocating ------------------------------------------------------------------------------ */
 
 static struct mk_ip ip_next(struct mk_ip ip)
 {
@@ -62,8 +62,8 @@ static struct mk_ip ip_next(struct mk_ip ip)
 	return ip;
 }
 
-/* The lowest address that was never used, else the one released longest ago. Returns false if
- * there is neither; *@in_use counts those before the choice was made. */
+/* Choose the lowest address that was never used, otherwise the one released longest ago. Returns
+ * false if there is neither. *@in_use counts allocated addresses seen before the choice. */
 static bool choose(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
 		   struct mk_ip *chosen, unsigned int *in_use)
 {
@@ -82,7 +82,7 @@ static bool choose(struct mk_ipam *ipam, const struct mk_ip *first, const struct
 		else if (!oldest || slot->sequence < oldest->sequence)
 			oldest = slot;
 		if (mk_ip_equal(&ip, last))
-			break; /* the last one of all has no next */
+			break; /* the highest of all addresses has no next */
 	}
 	if (oldest)
 		*chosen = oldest->ip;
@@ -115,7 +115,7 @@ static int store_failed(struct mk_ipam *ipam, const char *name, int ret, struct 
 	return ret;
 }
 
-/* Write the file of @ip: after this returned 0 the address is taken. */
+/* Write the file of @ip: once this returns 0, the address is allocated. */
 static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
 		 struct mk_error *err)
 {
@@ -128,7 +128,7 @@ static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
 	return ret < 0 ? store_failed(ipam, name, ret, err) : 0;
 }
 
-/* The index first: what it says too much, nobody believes. */
+/* Write the index first: a stale entry does no harm, because the file decides. */
 static int store_owned(struct mk_ipam *ipam, const struct mk_ip *ip,
 		       const struct mk_ipam_owner *owner, const char *text, struct mk_error *err)
 {
@@ -144,7 +144,7 @@ static int store_owned(struct mk_ipam *ipam, const struct mk_ip *ip,
 	return ret;
 }
 
-/* @owner: NULL if nobody knows. @text is what the file holds, the slot's from now on. */
+/* @owner: NULL if unknown. @text is what the file holds; the slot takes it over. */
 static int claim_slot(struct mk_ipam *ipam, const struct mk_ip *ip,
 		      const struct mk_ipam_owner *owner, char *text, struct mk_error *err)
 {
@@ -278,7 +278,7 @@ bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip)
 	return slot && slot->allocated;
 }
 
-/* ---- releasing ----------------------------------------------------------------------------- */
+/* ---- releasing ------------------------------------------------------------------------------- */
 
 static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_error *err)
 {
@@ -288,8 +288,8 @@ static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct 
 	mk_ip_format(&slot->ip, name);
 	mk_ipam_released_name(sequence, &slot->ip, released);
 	if (renameat(ipam->dir_fd, name, ipam->released_fd, released) < 0) {
-		/* No room for one more directory entry: better a free address whose place in
-		 * the order is lost than one that cannot be given back. */
+		/* No space for one more directory entry: better a free address without its place in
+		 * the order than one that cannot be released. */
 		if (errno != ENOSPC && errno != EDQUOT)
 			return mk_error_errno(err, errno, "cannot release '%s/%s'", ipam->path,
 					      name);
@@ -299,7 +299,7 @@ static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct 
 	}
 	ipam->last_sequence = slot->sequence = sequence;
 	slot->allocated = false;
-	if (slot->container_id) /* else mk_ipam_repair() finds that the entry is not true */
+	if (slot->container_id) /* otherwise mk_ipam_repair() finds the stale entry */
 		mk_ipam_owner_remove(ipam, slot->container_id, slot->ifname);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/ipam/ipam.h - which container has which address of the node's pod CIDR. One directory
  * (state_dir/ipam) with one lock; an address is a file named after it that holds container id,
- * interface, network namespace and host ports. Every change is one rename: a kill at any instant leaves
- * either the state before or the state after. */
+ * interface, network namespace and host ports. Every change is one rename: a kill at any instant
+ * leaves either the state before or the state after. */
 #ifndef MK_IPAM_IPAM_H
 #define MK_IPAM_IPAM_H
 
@@ -16,8 +16,8 @@ struct mk_ipam;
 
 struct mk_ipam_owner {
 	const char *container_id, *ifname;
-	const char *netns; /* path, "" if not known */
-	const char *host_ports; /* those that lead to it, for src/cni to read; NULL or "": none */
+	const char *netns; /* path; "": not known */
+	const char *host_ports; /* host ports to it, read by src/cni; NULL or "": none */
 };
 
 /* Open (and create) @state_dir/ipam and take its lock: exclusive until mk_ipam_free(). */
@@ -30,36 +30,37 @@ static inline void mk_cleanup_ipam(struct mk_ipam **ipam)
 }
 #define cleanup_ipam __attribute__((cleanup(mk_cleanup_ipam)))
 
-/* An address between @first and @last for @owner: one never used, else the one released longest
- * ago. @owner has one already: -EEXIST, and *@ip is it. None left: -ENOSPC, the text says how
- * many are in use. A full disk is -EIO. */
+/* Allocate an address between @first and @last for @owner: one never used, otherwise the one
+ * released longest ago. -EEXIST: @owner already has one, *@ip. -ENOSPC: none is left; the text says
+ * how many are in use. A full disk is -EIO. */
 mk_must_check int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first,
 				   const struct mk_ip *last, const struct mk_ipam_owner *owner,
 				   struct mk_ip *ip, struct mk_error *err);
-/* The address that mk_ipam_allocate() would take; false if there is none. */
+/* Get the address that mk_ipam_allocate() would take; false: there is none. */
 bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
 		  struct mk_ip *ip);
-/* Keep @ip, which nobody is known to have, from being given to somebody: as if its file did not tell its
+/* Keep @ip, whose owner is unknown, from being allocated. It looks like a file without a readable
  * owner (mk_ipam_each()). */
 mk_must_check int mk_ipam_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err);
-/* The address of @container_id and @ifname; -ENOENT if it has none. */
+/* Find the address of @container_id and @ifname; -ENOENT: none. */
 mk_must_check int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
 			       struct mk_ip *ip, struct mk_error *err);
-/* The namespace's path of whom mk_ipam_find() has found at @ip, "" where it is not known; it is @ipam's. */
+/* Returns the namespace path of the owner at @ip, which mk_ipam_find() has found; "":
+ * not known. @ipam owns it. */
 const char *mk_ipam_netns(struct mk_ipam *ipam, const struct mk_ip *ip);
-/* Returns 0 also when @container_id and @ifname have none. */
+/* Returns 0 also if @container_id and @ifname have no address. */
 mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id,
 				  const char *ifname, struct mk_error *err);
-/* As mk_ipam_release(), by address: the way for one whose owner cannot be read any more. */
+/* Release by address: the only way if the owner cannot be read any more. */
 mk_must_check int mk_ipam_release_ip(struct mk_ipam *ipam, const struct mk_ip *ip,
 				     struct mk_error *err);
-/* The index by owner, of what a version without one has allocated or released, or a kill has left: what it
- * lacks is found by reading all, and what is not true is not believed, so this saves only time. */
+/* Correct the index by owner after a kill, or after a version without an index. This
+ * saves only time: a missing entry is found by reading all files, and a stale one is
+ * checked against its file. */
 mk_must_check int mk_ipam_repair(struct mk_ipam *ipam, struct mk_error *err);
 bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip);
-/* Visit every allocation; the visitor may release what it visits. A negative return ends it.
- * A file that cannot be read or makes no sense still holds its address: its owner's strings are
- * all empty. */
+/* Visit every allocation; @visit may release what it visits. A negative return ends it. A file that
+ * cannot be read or makes no sense still holds its address: all strings of its owner are empty. */
 mk_must_check int mk_ipam_each(struct mk_ipam *ipam,
 			       int (*visit)(void *ctx, const struct mk_ip *ip,
 					    const struct mk_ipam_owner *owner),

@@ -28,7 +28,8 @@ static const char *entry_name(const char *container_id, const char *ifname,
 	return name;
 }
 
-/* Where entry @name leads. Returns false if there is none that is an address. */
+/* Read the address that entry @name points to. Returns false if it does not
+ * exist or is no address. */
 static bool entry_read(int owners_fd, const char *name, struct mk_ip *ip)
 {
 	char text[MK_IP_STRLEN];
@@ -79,9 +80,9 @@ void mk_ipam_owner_remove(const struct mk_ipam *ipam, const char *container_id, 
 		unlinkat(ipam->owners_fd, entry_name(container_id, ifname, name), 0);
 }
 
-/* ---- the index as a whole ------------------------------------------------------------------- */
+/* ---- the index as a whole -------------------------------------------------------------------- */
 
-/* Every owner gets an entry. The owners have been read. */
+/* Add an entry for every owner. The owners have been read. */
 static int add_missing(struct mk_ipam *ipam, int owners_fd)
 {
 	struct mk_ipam_slot *slot, *next;
@@ -133,7 +134,7 @@ void mk_ipam_owners_repair(struct mk_ipam *ipam)
 	if (ipam->owners_fd < 0)
 		return;
 	remove_untrue(ipam, ipam->owners_fd);
-	(void)add_missing(ipam, ipam->owners_fd); /* what is left out is found by reading all */
+	(void)add_missing(ipam, ipam->owners_fd); /* a missing entry costs a read of all files */
 }
 
 static int open_at(const struct mk_ipam *ipam, const char *name)
@@ -141,7 +142,8 @@ static int open_at(const struct mk_ipam *ipam, const char *name)
 	return openat(ipam->dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Complete or not there at all: a kill leaves OWNERS_NEW, with which the next one goes on. */
+/* Create the index completely or not at all. A kill leaves OWNERS_NEW, which
+ * the next call completes. */
 static int make(struct mk_ipam *ipam, struct mk_error *err)
 {
 	cleanup_close int fd = -1;
