@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One MHD daemon per listener: it has an epoll instance of its own, which the loop watches like any
- * descriptor. The library's own time limit runs from the last byte, so a client that drips keeps its
- * connection; here it runs from accept(), and then both directions are shut down. */
+ * descriptor. The library's own timeout restarts with every byte, so a client that drips keeps its
+ * connection. The timeout here runs from accept(); then both directions are shut down. */
 #include "http/httpd.h"
 
 #include <microhttpd.h>
@@ -18,12 +18,12 @@
 
 #define MEMORY_BYTES 8192 /* per connection: request line and headers, and the reply's */
 #define BACKLOG	     128
-#define TICK_MS	     500 /* how exactly connections are ended */
+#define TICK_MS	     500 /* precision of the connections' end */
 
 struct connection {
 	struct mk_httpd *httpd;
 	struct MHD_Connection *mhd;
-	uint64_t end_ms; /* uv_now() */
+	uint64_t end_ms; /* in the time of uv_now() */
 	struct connection *prev, *next;
 };
 
@@ -31,7 +31,7 @@ struct mk_httpd {
 	uv_loop_t *loop;
 	struct mk_httpd_limits limits;
 	struct mk_httpd_listener *listeners;
-	struct connection *connections; /* the oldest first */
+	struct connection *connections; /* oldest first */
 	unsigned int open;
 	uv_timer_t tick;
 };
@@ -42,8 +42,8 @@ struct mk_httpd_listener {
 	mk_httpd_handler *handler;
 	void *ctx;
 	uv_poll_t poll;
-	uv_timer_t again; /* when the library has something to do without a new event */
-	int open_handles; /* of libuv */
+	uv_timer_t again; /* for work of the library that needs no new event */
+	int open_handles; /* open libuv handles */
 	struct mk_httpd_listener *prev, *next;
 };
 
@@ -73,7 +73,7 @@ static void opened(struct mk_httpd *httpd, struct MHD_Connection *mhd, void **co
 
 	*context = connection;
 	if (!connection)
-		return; /* answer() refuses it */
+		return; /* answer() refuses the request */
 	uv_update_time(httpd->loop);
 	*connection = (struct connection){ .httpd = httpd,
 					   .mhd = mhd,
@@ -131,7 +131,7 @@ void mk_httpd_reply_header(struct mk_httpd_reply *reply, const char *name, const
 	}
 }
 
-/* @reply's body goes into the response. */
+/* The response takes over @reply's body. */
 static struct MHD_Response *make_response(struct mk_httpd_reply *reply)
 {
 	size_t bytes = reply->body ? strlen(reply->body) : 0;
@@ -164,7 +164,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *mhd, const char 
 	(void)data_bytes;
 	(void)request;
 	if (!info || !info->socket_context)
-		return MHD_NO; /* nobody would end it */
+		return MHD_NO; /* nothing would ever end this connection */
 	listener->handler(listener->ctx, path, &reply);
 	response = make_response(&reply);
 	if (!response)
@@ -256,7 +256,7 @@ static void on_handle_closed(uv_handle_t *handle)
 		free(listener);
 }
 
-/* No handle may be left on the loop that libuv does not know: each is counted when it is. */
+/* Close only handles that libuv knows: count each one after its initialisation. */
 static int watch(struct mk_httpd_listener *listener, struct mk_error *err)
 {
 	const union MHD_DaemonInfo *info =
@@ -276,7 +276,7 @@ static int watch(struct mk_httpd_listener *listener, struct mk_error *err)
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot watch a port") : 0;
 }
 
-/* Also one that was not opened to the end. */
+/* Release also a listener that was opened only in part. */
 static void release(struct mk_httpd_listener *listener)
 {
 	if (listener->open_handles > 1)
@@ -334,7 +334,7 @@ void mk_httpd_close(struct mk_httpd_listener *listener)
 	release(listener);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 struct mk_httpd *mk_httpd_new(uv_loop_t *loop, const struct mk_httpd_limits *limits)
 {

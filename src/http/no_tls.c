@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Debian builds libmicrohttpd with TLS. We serve plain HTTP and link the archive, so what it would
- * call of GnuTLS stands here: the start and end of that library, which do nothing, and functions
- * that no daemon without MHD_USE_TLS comes to. GnuTLS itself has no complete static archive (it
- * needs p11-kit, which is shared only), and would add 7 MB in nine libraries for nothing. A new
- * version of libmicrohttpd that calls more of it does not link. */
+/* Debian builds libmicrohttpd with TLS. We serve plain HTTP and link the archive, so this
+ * file defines the functions of GnuTLS that the archive refers to. Initialisation and its
+ * reverse do nothing; the others are never reached by a daemon without MHD_USE_TLS. GnuTLS
+ * itself has no complete static archive (it needs p11-kit, which is shared only), and would
+ * add 7 MB in nine libraries for nothing. A new version of libmicrohttpd that refers to more
+ * of GnuTLS does not link. */
 #include <stdlib.h>
 
 #define STARTS(name)      \
