@@ -242,7 +242,7 @@ static void report_lost(void)
 	if (!lines)
 		return;
 	snprintf(text, sizeof(text),
-		 "lines of the log are lost: standard error did not take them lines=%lu", lines);
+		 "lines of the log are lost: standard error did not accept them lines=%lu", lines);
 	write_line(MK_LOG_WARN, text);
 }
 
@@ -285,7 +285,7 @@ void mk_log_tell_suppressed(void)
 		if (!site->suppressed)
 			continue;
 		snprintf(text, sizeof(text),
-			 "more lines of one kind than are written kind=\"%s\" "
+			 "lines of one kind exceed the limit kind=\"%s\" "
 			 "suppressed=%lu",
 			 site->fmt, site->suppressed);
 		site->suppressed = 0;

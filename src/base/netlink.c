@@ -124,7 +124,7 @@ struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_er
 	if (home_fd < 0)
 		return NULL;
 	if (same_file(netns_fd, home_fd)) {
-		mk_error_set(err, EEXIST, "the network namespace is this one");
+		mk_error_set(err, EEXIST, "the network namespace is the current one");
 		return NULL;
 	}
 	if (setns(netns_fd, CLONE_NEWNET) < 0) {
@@ -134,7 +134,8 @@ struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_er
 	nl = mk_nl_open(err);
 	if (setns(home_fd, CLONE_NEWNET) < 0) {
 		/* every later step would change the wrong namespace */
-		mk_log_error("cannot return to the own network namespace: %s", strerror(errno));
+		mk_log_error("cannot return to the original network namespace: %s",
+			     strerror(errno));
 		abort();
 	}
 	return nl;

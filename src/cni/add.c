@@ -135,17 +135,17 @@ static int allocate_again(struct adding *adding, struct mk_cni_failure *failure)
 	if (ret < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	if (ret == 1)
-		return mk_cni_failf(
-			failure, MK_CNI_INTERFACE_EXISTS, "the interface exists already",
-			"container '%s' interface '%s' is set up (host side '%s'); DEL comes "
-			"before another ADD",
-			args->container_id, args->ifname, adding->host_name);
-	mk_log_warn("removing what an unfinished ADD left container=%s ifname=%s",
+		return mk_cni_failf(failure, MK_CNI_INTERFACE_EXISTS,
+				    "the interface exists already",
+				    "container '%s' interface '%s' is set up (host side '%s'); run "
+				    "DEL before another ADD",
+				    args->container_id, args->ifname, adding->host_name);
+	mk_log_warn("removing the leftovers of an unfinished ADD container=%s ifname=%s",
 		    args->container_id, args->ifname);
 	if (mk_cni_endpoint_remove(&adding->node, args->container_id, args->ifname,
 				   &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED,
-				   "cannot remove what an unfinished ADD left");
+				   "cannot remove the leftovers of an unfinished ADD");
 	ret = allocate(adding, &failure->cause);
 	return ret < 0 ? allocate_failed(ret, failure) : 0;
 }
@@ -358,7 +358,8 @@ static void undo(struct adding *adding)
 
 	if (mk_cni_endpoint_remove(&adding->node, adding->args->container_id, adding->args->ifname,
 				   &err) < 0)
-		mk_log_error("cannot undo a failed ADD; DEL or GC will: %s container=%s ifname=%s",
+		mk_log_error("cannot undo a failed ADD; DEL or GC will remove its leftovers: %s "
+			     "container=%s ifname=%s",
 			     mk_error_text(&err), adding->args->container_id, adding->args->ifname);
 }
 
@@ -371,7 +372,7 @@ int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	if (mk_cni_conf_prev_result(conf))
 		return mk_cni_failf(
 			failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
-			"prevResult is there: monokube must be the first plugin of the list");
+			"prevResult is set: monokube must be the first plugin of the list");
 	if (mk_cni_conf_no_address_wanted(conf, getenv("CNI_ARGS"), failure) < 0 ||
 	    mk_cni_conf_read_network(conf, failure) < 0 ||
 	    mk_cni_port_mappings_read(&adding.mappings, conf, failure) < 0 ||

@@ -31,7 +31,7 @@ static int open_table(const char *bpf_dir, struct mk_table *table, struct mk_err
 
 	if (ret == 0 && table->max_entries < MK_CNI_COMMANDS) {
 		mk_table_close(table);
-		return mk_error_set(err, EPROTO, "map 'cni_calls' is another version's");
+		return mk_error_set(err, EPROTO, "map 'cni_calls' is of another version");
 	}
 	return ret;
 }

@@ -191,8 +191,7 @@ static int check_entry(struct checking *checking, struct mk_error *err)
 	else if (memcmp(pod.mac, &checking->mac, sizeof(pod.mac)) != 0)
 		find(&checking->findings, "map 'pods' has another MAC address for %s", text);
 	else if (checking->bandwidth.ingress.rate_bytes && !pod.shaped)
-		find(&checking->findings, "map 'pods' leads past the limit of what %s receives",
-		     text);
+		find(&checking->findings, "map 'pods' bypasses the ingress limit of %s", text);
 	if (!checking->host_ifindex)
 		return 0;
 	ret = mk_pods_attached(pods, checking->host_ifindex, err);
@@ -231,8 +230,8 @@ static int check_limit(struct checking *checking, struct mk_nl *nl, int ifindex,
 		find(&checking->findings, "interface '%s' has no qdisc '" MK_NL_TBF "'", name);
 	else if (have.rate_bytes != wanted->rate_bytes || have.limit_bytes != wanted->limit_bytes)
 		find(&checking->findings,
-		     "qdisc '" MK_NL_TBF "' of interface '%s' lets %llu bytes a second pass and %u "
-		     "wait, expected %llu and %u",
+		     "qdisc '" MK_NL_TBF "' of interface '%s' has rate %llu bytes/s and limit %u "
+		     "bytes, expected %llu and %u",
 		     name, (unsigned long long)have.rate_bytes, have.limit_bytes,
 		     (unsigned long long)wanted->rate_bytes, wanted->limit_bytes);
 	return 0;

@@ -173,8 +173,8 @@ int mk_cni_address_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_
 {
 	char text[MK_IP_STRLEN];
 
-	mk_log_warn("no file tells whose it is, and a living pod has it, or its slot in map pods: "
-		    "the address is kept ip=%s",
+	mk_log_warn("an address without an owner file is used by a live pod, or its slot in map "
+		    "pods is: not assigning it ip=%s",
 		    mk_ip_format(ip, text));
 	return mk_ipam_hold(ipam, ip, err);
 }
@@ -227,7 +227,8 @@ static void remove_rule(const struct mk_cni_node *node, const struct leftover *l
 	cleanup_nl struct mk_nl *nl = fd < 0 ? NULL : mk_nl_open_in(node->nl, fd, NULL);
 
 	if (nl && mk_nl_rule_delete(nl, &leftover->ip, NULL) < 0)
-		mk_log_debug("a routing rule stays in namespace netns=%s", leftover->netns);
+		mk_log_debug("cannot delete a routing rule, it stays in the namespace netns=%s",
+			     leftover->netns);
 }
 
 /* Remove the table entries before releasing the address. Otherwise another pod could already
@@ -301,7 +302,7 @@ int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure)
 				    "CNI_NETNS='%s': %s", path, strerror(errno));
 	if (!is_netns(fd))
 		return mk_cni_failf(failure, MK_CNI_INVALID_ENVIRONMENT, bad_environment,
-				    "CNI_NETNS='%s' is not a network namespace, or not any more",
+				    "CNI_NETNS='%s' is not a network namespace, or no longer one",
 				    path);
 	return mk_steal_fd(&fd);
 }

@@ -99,7 +99,7 @@ static int read_item(json_object *item, size_t index, struct mk_host_port_entry 
 	if (!address || mk_ip_parse(address, &ip) < 0)
 		return invalid(index, item, "an IP address as hostIP", failure);
 	if (ip.family != AF_INET) {
-		mk_log_warn("host port of an IPv6 address is passed over hostIP=%s hostPort=%d",
+		mk_log_warn("skipped a host port with an IPv6 address hostIP=%s hostPort=%d",
 			    address, host_port);
 		return 0;
 	}
@@ -121,7 +121,7 @@ static int append(struct mk_cni_port_mappings *mappings, json_object *item, size
 			continue;
 		if (other->to.port == entry->to.port)
 			return 0;
-		return invalid(index, item, "a host port that no other of the pod's mappings has",
+		return invalid(index, item, "a host port that no other mapping of the pod has",
 			       failure);
 	}
 	mappings->list[mappings->count++] = *entry;

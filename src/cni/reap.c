@@ -107,7 +107,7 @@ static int sweep_unknown(void *ctx, const struct mk_ip *ip, const struct mk_ipam
 	ret = mk_cni_address_is_alive(sweeping->node, ip, sweeping->err);
 	if (ret != 0)
 		return ret < 0 ? ret : 0;
-	mk_log_info("released an address whose file does not tell its owner and that no device has "
+	mk_log_info("released an address whose file names no owner and that no device has "
 		    "ip=%s",
 		    mk_ip_format(ip, text));
 	sweeping->released++;
@@ -125,7 +125,7 @@ static int sweep_entry(void *ctx, const struct mk_ip *ip, const struct mk_pod *p
 	ret = mk_cni_address_is_alive(sweeping->node, ip, sweeping->err);
 	if (ret != 0)
 		return ret < 0 ? ret : mk_cni_address_hold(sweeping->ipam, ip, sweeping->err);
-	mk_log_info("removed the table entry of an address that nobody has ip=%s ifindex=%u",
+	mk_log_info("removed the table entry of an unassigned address ip=%s ifindex=%u",
 		    mk_ip_format(ip, text), pod->ifindex);
 	return mk_pods_delete(sweeping->node->pods, ip, sweeping->err);
 }

@@ -34,8 +34,8 @@ static int check(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_
 	if (pod_cidr->prefix_bits > POD_CIDR_PREFIX_MAX_BITS)
 		return mk_error_set(
 			err, EINVAL,
-			"pod CIDR '%s' has no room for a pod: expected a prefix of at most %d", pod,
-			POD_CIDR_PREFIX_MAX_BITS);
+			"pod CIDR '%s' is too small for a pod: expected a prefix of at most %d",
+			pod, POD_CIDR_PREFIX_MAX_BITS);
 	if (node_bits > 32u - vtep_cidr->prefix_bits)
 		return mk_error_set(
 			err, EINVAL,

@@ -190,7 +190,7 @@ static int load_flag(struct mk_config *config, const struct setting *setting, co
 		     struct mk_error *err)
 {
 	if (!spelled_out(word, setting->flag))
-		return mk_error_set(err, EINVAL, "flag '%s' is cut short: expected --%s", word,
+		return mk_error_set(err, EINVAL, "flag '%s' is abbreviated: expected --%s", word,
 				    setting->flag);
 	if (set(config, setting, optarg) < 0)
 		return mk_error_set(err, EINVAL, "flag --%s%s%s%s: value '%s', expected %s",
@@ -270,11 +270,10 @@ static int choose_source(struct mk_config *config, const bool *given, struct mk_
 		if (text != config->kubeconfig && text != config->api_server)
 			continue;
 		if (given[i] && text[0])
-			return mk_error_set(
-				err, EINVAL,
-				"flag --%s: value '%s', but --cluster-dir '%s' is there "
-				"too: expected one of the two",
-				settings[i].flag, text, config->cluster_dir);
+			return mk_error_set(err, EINVAL,
+					    "flag --%s: value '%s', but --cluster-dir '%s' is "
+					    "given too: expected one of the two",
+					    settings[i].flag, text, config->cluster_dir);
 		memset(text, 0, settings[i].size);
 		config->texts[i] = "";
 	}
@@ -358,7 +357,7 @@ static int check_listens(const struct mk_config *config, struct mk_error *err)
 		ret = check_listen(config, "metricsBindAddress", metrics, err);
 	if (ret == 0 && metrics && metrics == healthz)
 		return mk_error_set(err, EINVAL,
-				    "metricsBindAddress: port %u: expected another one than that "
+				    "metricsBindAddress: port %u: expected a port other than that "
 				    "of healthzBindAddress",
 				    metrics);
 	return ret;

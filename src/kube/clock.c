@@ -158,7 +158,7 @@ int mk_api_clock_read(const char *state_dir, struct mk_api_clock *clock, struct 
 		return ret;
 	if (sscanf(text, "boot_id=%39s\nearliest_ms=%" SCNd64 "\nlatest_ms=%" SCNd64, written,
 		   &clock->earliest_ms, &clock->latest_ms) != 3)
-		return mk_error_set(err, EINVAL, "'%s' is not the agent's", path);
+		return mk_error_set(err, EINVAL, "'%s' was not written by the agent", path);
 	clock->known = strcmp(written, boot_id) == 0;
 	return 0;
 }

@@ -106,7 +106,7 @@ static void on_timer(uv_timer_t *timer)
 			retry(dir);
 			return;
 		}
-		mk_log_info("the cluster directory '%s' is there again", dir->path);
+		mk_log_info("the cluster directory '%s' is back", dir->path);
 		read_all(dir);
 	}
 	if (dir->watch >= 0)
@@ -117,10 +117,9 @@ static void on_timer(uv_timer_t *timer)
 static void lose(struct mk_cluster_dir *dir)
 {
 	if (dir->watch >= 0)
-		mk_log_warn(
-			"the cluster directory '%s' is gone; what it said stays in force until it "
-			"is there again",
-			dir->path);
+		mk_log_warn("the cluster directory '%s' is gone; its objects stay in force until "
+			    "it is back",
+			    dir->path);
 	inotify_rm_watch(dir->inotify_fd, dir->watch);
 	dir->watch = -1;
 	retry(dir);

@@ -227,8 +227,9 @@ struct reading {
 
 static void complain(struct reading *reading, const char *text)
 {
-	mk_log_error("'%s/%s', object at line %zu is left as it was: %s", reading->files->path,
-		     reading->file->name, reading->line, text);
+	mk_log_error(
+		"'%s/%s', object at line %zu is not applied, its former state stays in force: %s",
+		reading->files->path, reading->file->name, reading->line, text);
 	reading->sound = false;
 }
 
@@ -369,7 +370,7 @@ static enum outcome read_file(struct mk_cluster_files *files, struct file *file)
 	else
 		ret = read_documents(path, &documents, &err);
 	if (ret < 0)
-		mk_log_error("'%s/%s' is not applied, what it said before stays in force: %s",
+		mk_log_error("'%s/%s' is not applied, its former objects stay in force: %s",
 			     files->path, file->name, mk_error_text(&err));
 	if (ret == 0 && access(files->path, F_OK) < 0)
 		return KEPT; /* the whole directory is gone, not this file alone */

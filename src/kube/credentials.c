@@ -190,10 +190,11 @@ static int in_cluster_server(struct mk_credentials *credentials, struct mk_error
 	const char *port = getenv("KUBERNETES_SERVICE_PORT");
 
 	if (!host || !port || !*host || !*port)
-		return mk_error_set(err, ENOENT,
-				    "no API server known: neither --kubeconfig nor KUBECONFIG nor "
-				    "--api-server is given, and KUBERNETES_SERVICE_HOST and "
-				    "KUBERNETES_SERVICE_PORT say that this is no pod");
+		return mk_error_set(
+			err, ENOENT,
+			"no API server known: --kubeconfig, KUBECONFIG and --api-server are not "
+			"given, and this is not a pod: KUBERNETES_SERVICE_HOST and "
+			"KUBERNETES_SERVICE_PORT are not set");
 	if (asprintf(&credentials->server, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s",
 		     host, port) < 0) {
 		credentials->server = NULL;

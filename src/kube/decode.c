@@ -127,7 +127,7 @@ static bool take_key(struct cursor *cursor, bool first, struct mk_span *key, boo
 
 static int no_json(const char *what, struct mk_error *err)
 {
-	return mk_error_set(err, EPROTO, "%s is no JSON object", what);
+	return mk_error_set(err, EPROTO, "%s is not a JSON object", what);
 }
 
 static struct mk_span string_of(struct mk_span value)
@@ -408,7 +408,7 @@ int mk_decode(struct mk_decoder *decoder, struct mk_span object, json_object **t
 	if (problem == json_tokener_success && json_object_is_type(*tree, json_type_object))
 		return 0;
 	json_object_put(mk_steal_ptr(*tree));
-	return mk_error_set(err, EPROTO, "an object is no JSON: %s",
+	return mk_error_set(err, EPROTO, "an object is not JSON: %s",
 			    json_tokener_error_desc(problem));
 }
 

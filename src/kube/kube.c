@@ -234,10 +234,10 @@ struct mk_kube *mk_kube_start(uv_loop_t *loop, const struct mk_kube_options *opt
 	mk_log_info("following the API server at %s (%s%s%s)", kube->credentials.server,
 		    kube->credentials.origin,
 		    kube->credentials.insecure ? "; its certificate is NOT verified" : "",
-		    kube->credentials.by_service ? "; the address of a Service: where neither "
-						   "kube-proxy nor monokube runs yet, set "
-						   "apiServer to one that nodes reach"
-						 : "");
+		    kube->credentials.by_service
+			    ? "; this is the address of a Service: if neither kube-proxy nor "
+			      "monokube runs yet, set apiServer to an address that nodes reach"
+			    : "");
 	return kube;
 }
 

@@ -266,7 +266,8 @@ static int read_cluster(const struct entry *entry, struct mk_credentials *creden
 		ret = pem_of(entry, "certificate-authority", &credentials->authority, err);
 	if (ret == 0 && credentials->insecure && credentials->authority.data)
 		ret = wrong(entry, "insecure-skip-tls-verify",
-			    "true beside a certificate-authority: one of the two", err);
+			    "true together with a certificate-authority: expected one of the two",
+			    err);
 	return ret;
 }
 

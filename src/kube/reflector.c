@@ -321,7 +321,7 @@ static void choose(struct mk_reflector *reflector, struct mk_query *query)
 	uint64_t now = uv_now(reflector->loop);
 
 	if (*reflector->version && now - reflector->contact_ms > reflector->timing.forget_ms) {
-		mk_log_info("%s: the API server was away for long: reading the list",
+		mk_log_info("%s: the API server was unreachable for too long: reading the list",
 			    reflector->resource->name);
 		begin_list(reflector);
 	}
@@ -377,7 +377,7 @@ static int ask(struct mk_reflector *reflector, const struct mk_query *query, str
  * connection the new watch gets no answer. */
 static void renew(struct mk_reflector *reflector)
 {
-	mk_log_debug("%s: nothing came for %" PRIu64 " ms: watching again from version %s",
+	mk_log_debug("%s: no data for %" PRIu64 " ms: watching again from version %s",
 		     reflector->resource->name, reflector->renew_ms, reflector->version);
 	mk_http_cancel(mk_steal_ptr(reflector->transfer));
 	reflector->quiet = true;

@@ -47,7 +47,7 @@ static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_
 	int ret;
 
 	if (!head->name.text || head->name.size == 0) {
-		mk_log_warn("left out: %s without a name", reflector->resource->kind);
+		mk_log_warn("skipped: %s without a name", reflector->resource->kind);
 		return 0;
 	}
 	ret = mk_known_see(reflector->known, head);
@@ -59,7 +59,7 @@ static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_
 	mk_known_set_usable(reflector->known, head, ret == 0);
 	if (ret < 0) {
 		mk_reflector_printable(why.text);
-		mk_log_warn("left out: %s", why.text);
+		mk_log_warn("skipped: %s", why.text);
 	}
 	return 0;
 }
@@ -88,7 +88,7 @@ static int list_item(void *ctx, const char *text, size_t size, struct mk_error *
 	struct mk_error why;
 
 	if (mk_object_head_read(object, &head, &why) < 0) {
-		mk_log_warn("left out: %s: %s", reflector->resource->kind, why.text);
+		mk_log_warn("skipped: %s: %s", reflector->resource->kind, why.text);
 		return 0;
 	}
 	return put(reflector, object, &head, err);
@@ -125,7 +125,7 @@ static int check_list(const struct mk_reflector *reflector, json_object *tree, s
 	if (strncmp(kind, resource->kind, length) != 0 || strcmp(kind + length, "List") != 0 ||
 	    strcmp(version, resource->api_version) != 0)
 		return mk_error_set(err, EPROTO,
-				    "the answer is a '%.64s %.64s', no '%s %sList': %.256s",
+				    "the answer is a '%.64s %.64s', expected a '%s %sList': %.256s",
 				    version, kind, resource->api_version, resource->kind,
 				    text_of(tree, "message"));
 	if (!json_object_object_get_ex(tree, "items", &items) ||
@@ -204,7 +204,7 @@ static int take_bookmark(struct mk_reflector *reflector, const struct mk_object_
 	before = number_of(reflector->version);
 	if (now && now < before) { /* restored from a backup: it has another history */
 		reflector->event_status = 410;
-		return mk_error_set(err, ESTALE, "the server is at version %s, and was at %s",
+		return mk_error_set(err, ESTALE, "the server is at version %s, but was at %s",
 				    version, reflector->version);
 	}
 	if (reflector->mode == MK_QUERY_STREAM && !*reflector->version &&
@@ -249,7 +249,7 @@ static int event(void *ctx, const char *text, size_t size, struct mk_error *err)
 	if (ret < 0)
 		return ret;
 	if (head.kind.text && !mk_span_is(head.kind, reflector->resource->kind))
-		return mk_error_set(err, EPROTO, "an event about a '%.*s', no '%s'",
+		return mk_error_set(err, EPROTO, "an event about a '%.*s', expected a '%s'",
 				    (int)(head.kind.size < 64 ? head.kind.size : 64),
 				    head.kind.text, reflector->resource->kind);
 	if (*reflector->version)

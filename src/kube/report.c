@@ -53,8 +53,8 @@ static void condition_done(void *ctx, const struct mk_http_result *result)
 	}
 	if (result->status == 401 || result->status == 403) {
 		if (!report->refused)
-			mk_log_warn("node %s: may not set condition " CONDITION
-				    " (HTTP status %d): is the ClusterRole there, with patch on "
+			mk_log_warn("node %s: not allowed to set condition " CONDITION
+				    " (HTTP status %d): does the ClusterRole allow patch on "
 				    "nodes/status?",
 				    report->node_name, result->status);
 		report->refused = true;

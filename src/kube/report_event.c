@@ -131,10 +131,10 @@ static void event_done(void *ctx, const struct mk_http_result *result)
 		name_event(report, event);
 	} else if (result->status >= 400 && result->status < 500 && result->status != 429) {
 		if (!report->events_refused)
-			mk_log_warn("node %s: the API server takes no Events from us (HTTP status "
-				    "%d): is the ClusterRole there, with create and patch on "
-				    "events?",
-				    report->node_name, result->status);
+			mk_log_warn(
+				"node %s: the API server refuses monokube's Events (HTTP status "
+				"%d): does the ClusterRole allow create and patch on events?",
+				report->node_name, result->status);
 		report->events_refused = true;
 		event->sent = event->sending;
 	}

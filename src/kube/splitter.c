@@ -163,7 +163,7 @@ static int feed_object(struct mk_splitter *splitter, const char *start, const ch
 
 static int unexpected(char byte, const char *where, struct mk_error *err)
 {
-	return mk_error_set(err, EPROTO, "byte 0x%02x %s: expected an object, so this is no JSON",
+	return mk_error_set(err, EPROTO, "byte 0x%02x %s: expected an object, so this is not JSON",
 			    (unsigned char)byte, where);
 }
 
@@ -269,7 +269,7 @@ int mk_splitter_feed(struct mk_splitter *splitter, const char *data, size_t size
 	int ret = 0;
 
 	if (splitter->failed)
-		return mk_error_set(err, EPROTO, "more data after a mistake in it");
+		return mk_error_set(err, EPROTO, "more data after an error");
 	while (ret >= 0 && at < end) {
 		if (in_object(splitter))
 			ret = feed_object(splitter, at, &at, end, err);

@@ -202,7 +202,7 @@ static int check_key(struct builder *builder, const yaml_event_t *event, json_ob
 		return wrong(builder, &event->start_mark,
 			     "merge keys ('<<') are not supported: write the members out");
 	if (json_object_object_get_ex(object, key, NULL))
-		return wrong(builder, &event->start_mark, "key '%.64s' is there twice", key);
+		return wrong(builder, &event->start_mark, "key '%.64s' occurs twice", key);
 	return 0;
 }
 

@@ -200,7 +200,7 @@ int mk_pass_over(char **passed_over, const struct mk_error *why, struct mk_error
 	else
 		return 0;
 	if (ret < 0)
-		return mk_error_errno(err, ENOMEM, "what is passed over");
+		return mk_error_errno(err, ENOMEM, "list of skipped parts");
 	free(old);
 	*passed_over = text;
 	return 0;

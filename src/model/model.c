@@ -51,7 +51,7 @@ void mk_model_set_listener(struct mk_model *model, const struct mk_model_listene
 void mk_model_log_passed_over(const struct mk_object_id *id, const char *old, const char *now)
 {
 	if (now && mk_text_compare(old, now) != 0)
-		mk_log_warn("passed over: %s %s%s%s: %s", mk_kind_name(id->kind), id->namespace_,
+		mk_log_warn("skipped: %s %s%s%s: %s", mk_kind_name(id->kind), id->namespace_,
 			    *id->namespace_ ? "/" : "", id->name, now);
 }
 

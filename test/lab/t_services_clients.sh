@@ -42,7 +42,7 @@ ODD=(
 )
 named_in_the_log()
 {
-	expect_eq "lines of node1's log" 1 "$(lab log node1 | grep -cF 'passed over: Service default/odd: status.loadBalancer.ingress[0].ip: value "127.0.0.1"')"
+	expect_eq "lines of node1's log" 1 "$(lab log node1 | grep -cF 'skipped: Service default/odd: status.loadBalancer.ingress[0].ip: value "127.0.0.1"')"
 }
 
 RANGES=(

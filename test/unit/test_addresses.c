@@ -44,7 +44,7 @@ static const struct {
 	{ "pod CIDR wider than the cluster", .cluster = "10.244.0.0/16", .vtep = "10.18.0.0/16",
 	  .pod = "10.244.0.0/15", .error = "'10.244.0.0/15' is not inside" },
 	{ "pod CIDR too small", .cluster = "10.244.0.0/16", .vtep = "10.18.0.0/16",
-	  .pod = "10.244.1.0/30", .error = "no room for a pod" },
+	  .pod = "10.244.1.0/30", .error = "too small for a pod" },
 	{ "pod CIDR is everything", .cluster = "0.0.0.0/0", .vtep = "10.18.0.0/16",
 	  .pod = "0.0.0.0/0", .error = "whole address space" },
 	{ "VTEP CIDR too small", .cluster = "10.244.0.0/16", .vtep = "10.18.0.0/25",

@@ -142,7 +142,7 @@ START_TEST(test_malformed_file)
 	capture_log();
 	write_file("a.yaml", SERVICE("a", "10.96.0.2") "---\napiVersion: v1\n kind: Service\n");
 	settle();
-	EXPECT_LOGGED("error ", "/cluster/a.yaml'", "line 7, column 6", "stays in force");
+	EXPECT_LOGGED("error ", "/cluster/a.yaml'", "line 7, column 6", "stay in force");
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
 	write_file("a.yaml", SERVICE("b", "10.96.0.3"));
 	wait_for("b", "10.96.0.3");
@@ -285,7 +285,7 @@ START_TEST(test_directory_replaced)
 	ck_assert_int_eq(mkdir(followed, 0755), 0);
 	write_file("a.yaml", SERVICE("a", "10.96.0.9"));
 	wait_for("a", "10.96.0.9");
-	EXPECT_LOGGED("is gone; what it said stays in force", "is there again");
+	EXPECT_LOGGED("is gone; its objects stay in force", "is back");
 	wait_for("b", "none");
 	write_file("c.yaml", SERVICE("c", "10.96.0.3"));
 	wait_for("c", "10.96.0.3");

@@ -82,9 +82,9 @@ END_TEST
 static const struct {
 	const char *name, *text, *error;
 } bad[] = {
-	{ "the same key twice", "a: 1\nb: 2\na: 3\n", "line 3, column 1: key 'a' is there twice" },
+	{ "the same key twice", "a: 1\nb: 2\na: 3\n", "line 3, column 1: key 'a' occurs twice" },
 	{ "the same key twice, deep", "a:\n  b: 1\n  b: ~\n",
-	  "line 3, column 3: key 'b' is there twice" },
+	  "line 3, column 3: key 'b' occurs twice" },
 	{ "tab", "a:\n\tb: 1\n", "line 2, column 1: " },
 	{ "indentation", "a: 1\n  b: 2\n", "line 2, column 4: mapping values are not allowed" },
 	{ "unclosed list", "a: [1, 2\nb: 3\n", "line 2" },

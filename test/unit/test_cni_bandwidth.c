@@ -229,9 +229,9 @@ static const struct {
 	  "interface 'eth0' has no qdisc 'tbf'" },
 	{ "another rate", NULL,
 	  "tc qdisc replace dev $D root tbf rate 20mbit burst 100000 limit 131250",
-	  "lets 2500000 bytes a second pass and 131250 wait, expected 1250000 and 131250" },
+	  "has rate 2500000 bytes/s and limit 131250 bytes, expected 1250000 and 131250" },
 	{ "another queue", "tc qdisc replace dev eth0 root tbf rate 20mbit burst 100000 limit 5000",
-	  NULL, "lets 2500000 bytes a second pass and 5000 wait, expected 2500000 and 162500" },
+	  NULL, "has rate 2500000 bytes/s and limit 5000 bytes, expected 2500000 and 162500" },
 };
 
 START_TEST(test_check)
@@ -250,7 +250,7 @@ START_TEST(test_check)
 }
 END_TEST
 
-/* An entry without the mark leads past the limit. */
+/* An entry without the mark bypasses the limit. */
 START_TEST(test_check_entry)
 {
 	cleanup_pods struct mk_pods *pods = NULL;
@@ -267,7 +267,7 @@ START_TEST(test_check_entry)
 	ck_ok(mk_pods_put(pods, &ip, &pod, &err));
 	mk_pods_free(mk_steal_ptr(pods));
 	ck_fails(call("CHECK", "a", netns_path("a"), "1.0.0", prev), MK_CNI_CHECK_FAILED,
-		 "map 'pods' leads past the limit of what 10.244.1.2 receives");
+		 "map 'pods' bypasses the ingress limit of 10.244.1.2");
 }
 END_TEST
 

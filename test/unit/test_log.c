@@ -185,7 +185,7 @@ START_TEST(test_suppressed_is_told)
 	say_many(1);
 	text = captured();
 	ck_assert_ptr_nonnull(
-		strstr(text, "of one kind than are written kind=\"many n=%d\" suppressed="));
+		strstr(text, "of one kind exceed the limit kind=\"many n=%d\" suppressed="));
 	ck_assert_ptr_nonnull(strstr(text, "info many n=0 suppressed="));
 }
 END_TEST
@@ -290,7 +290,7 @@ START_TEST(test_full_pipe)
 		else
 			ck_assert_int_eq(sscanf(line,
 						"warn lines of the log are lost: standard error "
-						"did not take them lines=%u",
+						"did not accept them lines=%u",
 						&lost),
 					 1);
 	}

@@ -177,7 +177,7 @@ def recorded_watches():
         events = [json.loads(line) for line in recordings.parse(name)[2].splitlines()]
         expect("version after " + name, watches(server, plural)[1]["query"]["resourceVersion"],
                events[-1]["object"]["metadata"]["resourceVersion"])
-        if "is no JSON" in client.said():
+        if "is not JSON" in client.said():
             raise Wrong(client.said())
         client.stop()
         server.stop()
@@ -352,7 +352,7 @@ def no_json():
     server = Server()
     server.faults({"match": {"target": SERVICES}, "status": 200, "body": "<html>log in</html>", "times": 2})
     client = Follow(server).listed()
-    client.logs("this is no JSON")
+    client.logs("this is not JSON")
     client.converged()
 
 
@@ -432,7 +432,7 @@ def long_absence():
     client.logs("asking again")
     time.sleep(0.5)  # longer than --forget-ms: the time itself is the condition
     client.server = server = Server(port=port)
-    client.logs("was away for long")
+    client.logs("was unreachable for too long")
     add_service(server, "new")
     client.converged()
     expect("watches from an old version", [e for e in watches(server) if e["query"]["resourceVersion"] != ""], [])
@@ -447,7 +447,7 @@ def backwards():
     port = server.port
     server.stop()
     client.server = server = Server("--bookmark-seconds", "0.3", port=port)
-    client.logs("and was at")
+    client.logs("but was at")
     client.converged()
 
 

@@ -73,7 +73,7 @@ def in_cluster():
     client = start(server, account(server), env={"KUBERNETES_SERVICE_HOST": "127.0.0.1",
                                                  "KUBERNETES_SERVICE_PORT": str(server.port)})
     client.listed().converged()
-    client.logs("where neither kube-proxy nor monokube runs yet, set apiServer")
+    client.logs("if neither kube-proxy nor monokube runs yet, set apiServer")
     expect("users", {e["user"] for e in server.log()}, {"token"})
 
 
@@ -224,7 +224,7 @@ def plugins():
 def nothing():
     """no kubeconfig, no pod: said, with what is missing"""
     server = Server()
-    refused(server, [], "neither --kubeconfig nor KUBECONFIG nor --api-server is given")
+    refused(server, [], "--kubeconfig, KUBECONFIG and --api-server are not given")
     refused(server, ["--kubeconfig", path("none")], path("none"))
     refused(server, config(server, "certificate-authority: missing.crt"), "missing.crt")
     refused(server, config(server, url="http://127.0.0.1:1"), "value 'http://127.0.0.1:1', expected a URL such as https://")

@@ -25,13 +25,13 @@ def nonsense():
     add_slice(server, "bad-address", "web", "300.1.1.1")
     add_slice(server, "no-service", "nothing", "10.244.1.1")
     client = Follow(server).listed()
-    client.logs("left out: Service shop/port-zero: spec.ports[0].port: value 0")
+    client.logs("skipped: Service shop/port-zero: spec.ports[0].port: value 0")
     client.logs("300.1.1.1")
     expect("Services", len([x for x in client.dump() if x.startswith("service")]), 51)
     add_service(server, "fine")
     add_service(server, "bad-later", clusterIP="10.96.0.300")
     wait("the one that is fine", lambda: [x for x in client.dump() if "shop/fine " in x])
-    client.logs("left out: Service shop/bad-later: ")
+    client.logs("skipped: Service shop/bad-later: ")
 
 
 # ---- resources that are not there
@@ -135,7 +135,7 @@ def ready_refused():
     client = Follow(server, "--node", "worker-2").listed()
     client.process.send_signal(signal.SIGUSR1)
     client.process.send_signal(signal.SIGUSR2)
-    client.logs("is the ClusterRole there")
+    client.logs("does the ClusterRole allow")
     wait("the condition", lambda: condition(server, "worker-2") == ["False"])
     wait("the Event", lambda: server.done("GET", "/api/v1/events")["items"])
 
