@@ -57,7 +57,7 @@ SRCS := $(wildcard src/*/*.c)
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
 BPF_SRCS := $(wildcard bpf/*.bpf.c)
 BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
-SKELS := $(BUILD)/include/datapath.skel.h $(BUILD)/include/walk.skel.h
+SKELS := $(BUILD)/include/datapath.skel.h
 GENERATED := $(SKELS) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
 NO_CURL := $(BUILD)/obj/kube/static/no_curl.o
@@ -117,7 +117,7 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# ---- BPF: five objects, linked into one (shared maps), embedded as a skeleton; `walk` by itself
+# ---- BPF: the objects, linked into one (shared maps), embedded as a skeleton
 
 $(BUILD)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
@@ -125,11 +125,7 @@ $(BUILD)/%.bpf.o: %.bpf.c
 	$(Q)$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
 		-D__$(shell uname -m)__ $(VARIANT) -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
 
-$(BUILD)/bpf/datapath.o: $(filter-out %/walk.bpf.o,$(BPF_OBJS))
-	@echo "  BPFLINK $@"
-	$(Q)$(BPFTOOL) gen object $@ $^
-
-$(BUILD)/bpf/walk.o: $(BUILD)/bpf/walk.bpf.o
+$(BUILD)/bpf/datapath.o: $(BPF_OBJS)
 	@echo "  BPFLINK $@"
 	$(Q)$(BPFTOOL) gen object $@ $^
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/sweep [calls] - what the agent's look at a table of a million session entries costs: CPU time of a
- * whole pass, how many turns of the loop it takes, and the longest. Read by the program, or by system calls.
- * Five passes per row: minimum and median. */
+/* perf/sweep - what one pass of the agent over a table of a million session entries costs: CPU time,
+ * turns of the loop, and the longest turn. Five passes per row: minimum and median. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <check.h>
@@ -35,7 +34,6 @@ static const struct row {
 };
 
 static struct mk_service service;
-static enum mk_sweep_reading reading = MK_SWEEP_BY_PROGRAM;
 
 /* Entry @n: pairs stand side by side, the client's direction first. */
 static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
@@ -129,14 +127,7 @@ static struct cost one_pass(struct mk_sweep *sweep)
 	}
 	ck_assert_msg(ended == 1, "%s", mk_error_text(&sync_err));
 	ck_assert_uint_ge(mk_sweep_last_pass(sweep)->seen, ENTRIES / 2);
-	ck_assert_int_eq(mk_sweep_by_program(sweep), reading == MK_SWEEP_BY_PROGRAM);
 	return cost;
-}
-
-/* Which the agent does once: the table is empty now. */
-static void load_program(struct mk_sweep *sweep)
-{
-	ck_assert_int_eq(mk_sweep_step(sweep, NOW_NS, BUDGET, &sync_err), 1);
 }
 
 static int compare(const void *a, const void *b)
@@ -152,13 +143,11 @@ static void measure(const struct mk_table *table, const struct row *row)
 		.tables = table,
 		.table_count = 1,
 		.cut = is_cut,
-		.reading = reading,
 	};
 	struct mk_sweep *sweep = mk_sweep_new(&options, &sync_err);
 	struct cost costs[PASSES];
 
 	ck_assert_ptr_nonnull(sweep);
-	load_program(sweep);
 	for (int i = 0; i < PASSES; i++) {
 		if (i == 0 || (row->answer_idle_ns && row->idle_ns))
 			fill(table, row);
@@ -182,10 +171,8 @@ START_TEST(measure_all)
 	web.set.frontend_count = 3;
 	apply(&web);
 	ck_assert(lookup("10.96.0.1", 80, &service));
-	printf("%-34s %8s %8s %8s %10s\n",
-	       reading == MK_SWEEP_BY_CALLS ? "1,048,576 entries, by system calls"
-					    : "1,048,576 entries, by the program",
-	       "CPU ms", "median", "turns", "longest ms");
+	printf("%-34s %8s %8s %8s %10s\n", "1,048,576 entries", "CPU ms", "median", "turns",
+	       "longest ms");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct mk_table table;
 		int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_tuple),
@@ -199,7 +186,7 @@ START_TEST(measure_all)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(void)
 {
 	Suite *suite = suite_create("perf");
 	TCase *tcase = tcase_create("sweep");
@@ -207,8 +194,6 @@ int main(int argc, char **argv)
 	int failed;
 
 	mk_log_set_level(MK_LOG_WARN);
-	if (argc > 1 && strcmp(argv[1], "calls") == 0)
-		reading = MK_SWEEP_BY_CALLS;
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, sync_setup, sync_teardown);
 	tcase_set_timeout(tcase, 1200);

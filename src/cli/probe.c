@@ -6,7 +6,6 @@
 
 #include "cli/cli.h"
 #include "datapath/object.h"
-#include "datapath/walk.h"
 
 static void report(void *ctx, const struct mk_probed *probed)
 {
@@ -22,20 +21,6 @@ static void report(void *ctx, const struct mk_probed *probed)
 	fflush(stdout);
 }
 
-/* Program `walk` is optional. */
-static void report_walk(void)
-{
-	struct mk_error why = { 0 };
-	struct mk_walker *walker = mk_walker_open(NULL, 0, NULL, &why);
-
-	if (walker)
-		printf("%-18s ok\n", "walk");
-	else
-		printf("%-18s not here, sessions are read by bpf_map_lookup_batch: %s\n", "walk",
-		       mk_error_text(&why));
-	mk_walker_free(walker);
-}
-
 int mk_cli_probe(int argc, char **argv)
 {
 	struct utsname kernel = { 0 };
@@ -47,7 +32,6 @@ int mk_cli_probe(int argc, char **argv)
 	uname(&kernel);
 	printf("kernel %s %s\n", kernel.release, kernel.machine);
 	failed = mk_object_probe(report, NULL, &err);
-	report_walk();
 	if (failed > 0) {
 		fflush(stdout);
 		return mk_cli_fail("probe", &err);

@@ -7,7 +7,6 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "datapath/walk.h"
 #include "monokube/idle.h"
 
 #define BATCH	  4096 /* of 512 a pass takes a seventh longer */
@@ -52,24 +51,11 @@ struct mk_tuple mk_session_pair_key(const struct mk_session *session)
 
 /* ---- walk ----------------------------------------------------------------------------------- */
 
-/* Entries of one table, as whoever read them has laid them out. */
-struct piece {
-	struct mk_tuple *keys;
-	struct mk_session *sessions;
-	size_t key_stride, session_stride; /* bytes from one to the next */
-	int count, visited;
-	bool last; /* of its table */
-};
-
 struct mk_sweep {
 	struct mk_sweep_options options;
 	int table;
 	struct mk_cursor cursor;
-	struct mk_walker *walker; /* NULL: none is needed yet, or: */
-	bool refused; /* the kernel can have none */
-	bool by_program; /* this table */
-	struct mk_walk_cursor walk_cursor;
-	struct piece piece;
+	int count, visited; /* entries of the batch that was read last */
 	struct mk_sweep_counts pass, last_pass, totals;
 	struct mk_census census, last_census;
 	struct mk_nat_census nat;
@@ -91,8 +77,6 @@ struct mk_sweep *mk_sweep_new(const struct mk_sweep_options *options, struct mk_
 
 void mk_sweep_free(struct mk_sweep *sweep)
 {
-	if (sweep)
-		mk_walker_free(sweep->walker);
 	free(sweep);
 }
 
@@ -100,8 +84,8 @@ static void begin_table(struct mk_sweep *sweep, int table)
 {
 	sweep->table = table;
 	sweep->cursor = (struct mk_cursor){ 0 };
-	sweep->walk_cursor = (struct mk_walk_cursor){ 0 };
-	sweep->piece = (struct piece){ 0 };
+	sweep->count = 0;
+	sweep->visited = 0;
 }
 
 static void begin_pass(struct mk_sweep *sweep)
@@ -229,8 +213,8 @@ static bool is_same(const struct mk_session *a, const struct mk_session *b)
 	       a->account_id == b->account_id && memcmp(&a->to, &b->to, sizeof(a->to)) == 0;
 }
 
-/* The piece may be older than the entry's last packet, hold both entries of a pair, or a key with a session
- * that is another's (walk.h). Puts into *@session what is there now; returns false if nothing is. */
+/* The batch may be older than the entry's last packet, or hold both entries of a pair. Puts into
+ * *@session what the table holds now; returns false if the entry is gone. */
 static bool read_again(const struct mk_table *table, const struct mk_tuple *key,
 		       struct mk_session *session, bool *changed)
 {
@@ -282,124 +266,21 @@ static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t 
 	return ret;
 }
 
-/* Entries of the piece that was read last; where many are removed, some are left for the next step. */
-static int visit_piece(struct mk_sweep *sweep, uint64_t now_ns, uint32_t *used, uint32_t budget,
+/* Visit the batch that was read last. When many entries are removed, the rest waits for the next step. */
+static int visit_batch(struct mk_sweep *sweep, uint64_t now_ns, uint32_t *used, uint32_t budget,
 		       struct mk_error *err)
 {
 	const struct mk_table *table = &sweep->options.tables[sweep->table];
-	struct piece *piece = &sweep->piece;
 
-	while (piece->visited < piece->count && *used < budget) {
-		size_t at = (size_t)piece->visited++;
-		void *key = (char *)piece->keys + at * piece->key_stride;
-		void *session = (char *)piece->sessions + at * piece->session_stride;
-		int ret = visit(sweep, table, now_ns, key, session, err);
+	while (sweep->visited < sweep->count && *used < budget) {
+		int at = sweep->visited++;
+		int ret = visit(sweep, table, now_ns, &sweep->keys[at], &sweep->values[at], err);
 
 		if (ret < 0)
 			return ret;
 		*used += ret > 0 ? REMOVAL_COST : 1;
 	}
 	return 0;
-}
-
-/* ---- reading -------------------------------------------------------------------------------- */
-
-static int read_by_calls(struct mk_sweep *sweep, struct mk_error *err)
-{
-	int count = mk_table_next(&sweep->options.tables[sweep->table], &sweep->cursor, sweep->keys,
-				  sweep->values, BATCH, err);
-
-	sweep->piece = (struct piece){
-		.keys = sweep->keys,
-		.key_stride = sizeof(sweep->keys[0]),
-		.sessions = sweep->values,
-		.session_stride = sizeof(sweep->values[0]),
-		.count = count > 0 ? count : 0,
-		.last = sweep->cursor.done,
-	};
-	return count < 0 ? count : 0;
-}
-
-static int read_by_program(struct mk_sweep *sweep, struct mk_error *err)
-{
-	struct mk_walk_entry *entries;
-	int count = mk_walker_next(sweep->walker, sweep->table, &sweep->walk_cursor, BATCH,
-				   &entries, err);
-
-	sweep->piece = (struct piece){
-		.keys = &entries->key,
-		.key_stride = sizeof(*entries),
-		.sessions = &entries->session,
-		.session_stride = sizeof(*entries),
-		.count = count > 0 ? count : 0,
-		.last = sweep->walk_cursor.done,
-	};
-	return count < 0 ? count : 0;
-}
-
-static void refuse(struct mk_sweep *sweep, const struct mk_error *why)
-{
-	mk_log_info(
-		"sessions are many, and read by bpf_map_lookup_batch, which takes the agent twice "
-		"the time of a program: %s",
-		mk_error_text(why));
-	mk_walker_free(sweep->walker);
-	sweep->walker = NULL;
-	sweep->refused = true;
-}
-
-static bool is_worth_a_program(const struct mk_sweep *sweep)
-{
-	uint64_t entries = sweep->last_census.entries[sweep->table];
-
-	switch (sweep->options.reading) {
-	case MK_SWEEP_BY_CALLS:
-		return false;
-	case MK_SWEEP_BY_PROGRAM:
-		return true;
-	case MK_SWEEP_AS_SUITS:
-		break;
-	}
-	return entries >= MK_SWEEP_MANY &&
-	       entries >= sweep->options.tables[sweep->table].max_entries / MK_SWEEP_FULL_BY;
-}
-
-static bool has_walker(struct mk_sweep *sweep)
-{
-	const struct mk_sweep_options *options = &sweep->options;
-	struct mk_error err = { 0 };
-
-	if (sweep->walker || sweep->refused)
-		return sweep->walker;
-	sweep->walker =
-		mk_walker_open(options->tables, options->table_count, options->btf_path, &err);
-	if (sweep->walker)
-		mk_log_info("sessions are many, and read by a program");
-	else
-		refuse(sweep, &err);
-	return sweep->walker;
-}
-
-/* Who has read the first piece of a table reads all of it. */
-static int read_piece(struct mk_sweep *sweep, struct mk_error *err)
-{
-	struct mk_error why = { 0 };
-
-	if (!sweep->cursor.started && !sweep->walk_cursor.bucket)
-		sweep->by_program = is_worth_a_program(sweep) && has_walker(sweep);
-	if (!sweep->by_program)
-		return read_by_calls(sweep, err);
-	if (read_by_program(sweep, &why) == 0)
-		return 0;
-	refuse(sweep, &why);
-	sweep->by_program = false;
-	begin_pass(sweep);
-	return read_by_calls(sweep, err);
-}
-
-bool mk_sweep_by_program(const struct mk_sweep *sweep)
-{
-	return sweep->by_program;
 }
 
 static void end_pass(struct mk_sweep *sweep)
@@ -410,25 +291,34 @@ static void end_pass(struct mk_sweep *sweep)
 	begin_pass(sweep);
 }
 
+static int read_batch(struct mk_sweep *sweep, struct mk_error *err)
+{
+	int count = mk_table_next(&sweep->options.tables[sweep->table], &sweep->cursor, sweep->keys,
+				  sweep->values, BATCH, err);
+
+	sweep->count = count > 0 ? count : 0;
+	sweep->visited = 0;
+	return count < 0 ? count : 0;
+}
+
 int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, struct mk_error *err)
 {
-	const struct piece *piece = &sweep->piece;
 	uint32_t used = 0;
 
 	do {
-		int ret = piece->visited < piece->count ? 0 : read_piece(sweep, err);
+		int ret = sweep->visited < sweep->count ? 0 : read_batch(sweep, err);
 
 		if (ret == 0)
-			ret = visit_piece(sweep, now_ns, &used, budget, err);
-		if (ret < 0 || piece->visited < piece->count)
+			ret = visit_batch(sweep, now_ns, &used, budget, err);
+		if (ret < 0 || sweep->visited < sweep->count)
 			return ret;
-		if (!piece->last)
+		if (!sweep->cursor.done)
 			continue;
 		begin_table(sweep, sweep->table + 1);
 		if (sweep->table < sweep->options.table_count)
 			continue;
 		end_pass(sweep);
 		return 1;
-	} while (used + BATCH / 2 <= budget); /* the kernel's pieces are a little smaller */
+	} while (used + BATCH / 2 <= budget); /* the kernel's batches are a little smaller */
 	return 0;
 }

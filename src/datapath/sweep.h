@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/sweep.h - expire sessions: walk their tables a piece at a time, so that the loop
+/* src/datapath/sweep.h - expire sessions: read their tables in batches, so that the loop
  * stays free, and remove the pairs that are over or idle.
  *
  * Idle for longer than this, counted from the last packet of either direction:
@@ -43,22 +43,9 @@ struct mk_tuple mk_session_pair_key(const struct mk_session *session);
 
 struct mk_sweep;
 
-/* How tables are read. A program does it for less than half of what a system call that copies entries costs
- * (walk.h), where the table is not nearly empty and the kernel can. */
-enum mk_sweep_reading {
-	/* by the program what held MK_SWEEP_MANY entries the last time, and was not nearly empty */
-	MK_SWEEP_AS_SUITS,
-	MK_SWEEP_BY_CALLS,
-	MK_SWEEP_BY_PROGRAM, /* from the first pass on */
-};
-#define MK_SWEEP_MANY	 65536
-#define MK_SWEEP_FULL_BY 32 /* ... one of so many of its max_entries */
-
 struct mk_sweep_options {
 	const struct mk_table *tables; /* of sessions; the caller's, outlive the sweep */
 	int table_count; /* at most MK_SESSION_TABLES */
-	enum mk_sweep_reading reading;
-	const char *btf_path; /* NULL, or as mk_walker_open() takes it */
 	/* Is the flow's backend gone? NULL: nobody knows. */
 	bool (*cut)(void *ctx, const struct mk_tuple *key, const struct mk_session *session);
 	/* An entry was looked at and stays. NULL: nobody asks. */
@@ -84,7 +71,5 @@ const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep);
 const struct mk_census *mk_sweep_census(const struct mk_sweep *sweep);
 /* Of all passes, that under way too. */
 const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep);
-/* Is the table that was looked at last read by the program? */
-bool mk_sweep_by_program(const struct mk_sweep *sweep);
 
 #endif

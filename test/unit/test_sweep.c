@@ -92,11 +92,10 @@ START_TEST(test_expired)
 }
 END_TEST
 
-/* ---- walk ------------------------------------------------------------------------------------ */
+/* ---- pass ------------------------------------------------------------------------------------ */
 
 static struct mk_table tables[2];
 static struct mk_error err;
-static enum mk_sweep_reading reading;
 
 static struct mk_table make_table(enum bpf_map_type type, const char *name)
 {
@@ -116,18 +115,6 @@ static void setup(void)
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	tables[0] = make_table(BPF_MAP_TYPE_HASH, "sessions");
 	tables[1] = make_table(BPF_MAP_TYPE_LRU_HASH, "sessions_new");
-}
-
-static void setup_by_calls(void)
-{
-	reading = MK_SWEEP_BY_CALLS;
-	setup();
-}
-
-static void setup_by_program(void)
-{
-	reading = MK_SWEEP_BY_PROGRAM;
-	setup();
 }
 
 static void teardown(void)
@@ -185,7 +172,6 @@ static struct mk_sweep_options two_tables(void)
 	return (struct mk_sweep_options){
 		.tables = tables,
 		.table_count = 2,
-		.reading = reading,
 	};
 }
 
@@ -203,7 +189,6 @@ static void pass(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget)
 	while ((ret = mk_sweep_step(sweep, now_ns, budget, &err)) == 0)
 		ck_assert_int_lt(turns++, 10000);
 	ck_assert_msg(ret == 1, "%s", mk_error_text(&err));
-	ck_assert_int_eq(mk_sweep_by_program(sweep), reading == MK_SWEEP_BY_PROGRAM);
 }
 
 START_TEST(test_pass)
@@ -249,9 +234,9 @@ END_TEST
 
 START_TEST(test_cut)
 {
-	const struct mk_sweep_options options = {
-		.tables = tables, .table_count = 2, .reading = reading, .cut = odd_is_cut
-	};
+	const struct mk_sweep_options options = { .tables = tables,
+						  .table_count = 2,
+						  .cut = odd_is_cut };
 	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
 
 	for (uint16_t n = 1; n <= 100; n++)
@@ -344,98 +329,6 @@ START_TEST(test_in_use_again)
 	pass(sweep, 1000 * S, 4096);
 	ck_assert_uint_eq(entries(&tables[0]), left);
 	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], left);
-	mk_sweep_free(sweep);
-}
-END_TEST
-
-/* ---- who reads ------------------------------------------------------------------------------- */
-
-static void fill(const struct mk_table *table, uint32_t count)
-{
-	const struct mk_session session = { .last_seen_ns = 1000 * S };
-
-	for (uint32_t n = 0; n < count; n++) {
-		const struct mk_tuple key = { .saddr.word = { n }, .proto = IPPROTO_TCP };
-
-		while (bpf_map_update_elem(table->fd, &key, &session, BPF_ANY) < 0)
-			ck_assert_int_eq(errno, ENOMEM); /* the kernel's allocator is behind */
-	}
-}
-
-static const struct {
-	const char *name;
-	uint32_t max_entries, entries;
-	bool by_program; /* from the second pass on */
-} sizes[] = {
-	{ "a few", 131072, 4000, false },
-	{ "many", 131072, MK_SWEEP_MANY, true },
-	{ "all that there may be, which is not many", 4096, 4096, false },
-	{ "many, in a table for a lot more", 4 << 20, MK_SWEEP_MANY, false },
-};
-
-/* As a table has grown, and while it is as large. */
-START_TEST(test_as_suits)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, create, .map_flags = BPF_F_NO_PREALLOC);
-	struct mk_table table;
-	const struct mk_sweep_options options = { .tables = &table, .table_count = 1 };
-	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
-	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_tuple),
-				sizeof(struct mk_session), sizes[_i].max_entries, &create);
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(mk_table_init(&table, "sessions", fd, &err), 0);
-	fill(&table, sizes[_i].entries);
-	for (int n = 0; n < 3; n++) {
-		bool by_program = sizes[_i].by_program && n > 0;
-
-		while (mk_sweep_step(sweep, 1000 * S, 4096, &err) == 0)
-			ck_assert(mk_sweep_by_program(sweep) == by_program);
-		ck_assert_uint_eq(mk_sweep_last_pass(sweep)->seen, sizes[_i].entries);
-	}
-	mk_sweep_free(sweep);
-	mk_table_close(&table);
-}
-END_TEST
-
-/* What /proc/self/fd says of a program. */
-static void close_programs(void)
-{
-	for (int fd = 3; fd < 256; fd++) {
-		char path[32], target[64] = "";
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "bpf-prog"))
-			close(fd);
-	}
-}
-
-/* It reads from the beginning, by calls, and says why. */
-START_TEST(test_program_fails)
-{
-	const struct mk_sweep_options options = {
-		.tables = tables,
-		.table_count = 2,
-		.reading = MK_SWEEP_BY_PROGRAM,
-	};
-	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
-	const char *said;
-
-	for (uint16_t n = 1; n <= 3000; n++)
-		put_pair(&tables[0], n, 1000 * S, 1000 * S);
-	ck_assert_int_eq(mk_sweep_step(sweep, 1000 * S, 4096, &err), 0);
-	ck_assert(mk_sweep_by_program(sweep));
-	capture_log();
-	close_programs();
-	while (mk_sweep_step(sweep, 1000 * S, 4096, &err) == 0)
-		;
-	said = captured_log();
-	ck_assert_msg(strstr(said, "read by bpf_map_lookup_batch, ") &&
-			      strstr(said, ": cannot run program 'walk'"),
-		      "%s", said);
-	ck_assert(!mk_sweep_by_program(sweep));
-	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->seen, 6000);
-	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], 6000);
 	mk_sweep_free(sweep);
 }
 END_TEST
@@ -615,27 +508,27 @@ START_TEST(test_fullness)
 }
 END_TEST
 
-static TCase *walk_case(const char *name, SFun setup_case)
+static TCase *pass_case(void)
 {
-	TCase *walk = tcase_create(name);
+	TCase *pass = tcase_create("pass");
 
-	tcase_add_checked_fixture(walk, setup_case, teardown);
-	tcase_set_timeout(walk, 60);
-	tcase_add_test(walk, test_pass);
-	tcase_add_test(walk, test_moved);
-	tcase_add_test(walk, test_cut);
-	tcase_add_test(walk, test_steps_are_bounded);
-	tcase_add_test(walk, test_removals_are_spread);
-	tcase_add_test(walk, test_in_use_again);
-	tcase_add_test(walk, test_new_in_the_place_of_old);
-	tcase_add_test(walk, test_pass_is_counted);
-	return walk;
+	tcase_add_checked_fixture(pass, setup, teardown);
+	tcase_set_timeout(pass, 60);
+	tcase_add_test(pass, test_pass);
+	tcase_add_test(pass, test_moved);
+	tcase_add_test(pass, test_cut);
+	tcase_add_test(pass, test_steps_are_bounded);
+	tcase_add_test(pass, test_removals_are_spread);
+	tcase_add_test(pass, test_in_use_again);
+	tcase_add_test(pass, test_new_in_the_place_of_old);
+	tcase_add_test(pass, test_pass_is_counted);
+	return pass;
 }
 
 int main(void)
 {
 	Suite *suite = suite_create("sweep");
-	TCase *rules = tcase_create("rules"), *reads = tcase_create("who reads");
+	TCase *rules = tcase_create("rules");
 
 	tcase_add_loop_test(rules, test_limit, 0, MK_ARRAY_SIZE(limits));
 	tcase_add_loop_test(rules, test_expired, 0, MK_ARRAY_SIZE(ages));
@@ -644,12 +537,6 @@ int main(void)
 	tcase_add_test(rules, test_nat_ports);
 	tcase_add_test(rules, test_fullness);
 	suite_add_tcase(suite, rules);
-	tcase_add_checked_fixture(reads, setup, teardown);
-	tcase_set_timeout(reads, 60);
-	tcase_add_loop_test(reads, test_as_suits, 0, MK_ARRAY_SIZE(sizes));
-	tcase_add_test(reads, test_program_fails);
-	suite_add_tcase(suite, reads);
-	suite_add_tcase(suite, walk_case("read by calls", setup_by_calls));
-	suite_add_tcase(suite, walk_case("read by a program", setup_by_program));
+	suite_add_tcase(suite, pass_case());
 	return unit_run(suite);
 }
