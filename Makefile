@@ -260,9 +260,9 @@ perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, m
 
 docs: ## write the tables of settings, metrics and rules into the pages that show them
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/unit/test_config $(BUILD)/test/unit/test_metrics
-	$(Q)test/docs settings README.md $(BUILD)/test/unit/test_config
+	$(Q)test/docs settings src/config/README.md $(BUILD)/test/unit/test_config
 	$(Q)test/docs metrics src/agent/README.md $(BUILD)/test/unit/test_metrics
-	$(Q)test/docs mutants src/service/README.md test/mutants/run
+	$(Q)test/docs mutants test/mutants/RULES.md test/mutants/run
 
 lint: ## formatting, shell scripts, warnings of the other compiler
 	$(Q)test/lint

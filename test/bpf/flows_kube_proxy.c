@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kube-proxy's own unit tests, case by case (Kubernetes, pkg/proxy). A row is named after the test and
- * its case there; a table in src/service/README.md says where the others are. Its addresses are ours
+ * its case there; a table in test/SERVICES.md says where the others are. Its addresses are ours
  * here, its local endpoints L and K, its remote ones R, S and T, and zone a is this node's. */
 #include "base/cleanup.h"
 #include "bpf/flow.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Settings: defaults, environment, flags, what is said about wrong values, and README.md, which shows
- * the table. With the argument --table: print it as README.md has it. */
+/* Settings: defaults, environment, flags, messages about wrong values, and the table in
+ * src/config/README.md. With the argument --table: print that table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -590,18 +590,18 @@ START_TEST(test_readme)
 	struct mk_error err = { 0 };
 	const char *at;
 
-	ck_ok(mk_file_read("README.md", 1 << 20, &readme, NULL, &err));
+	ck_ok(mk_file_read("src/config/README.md", 1 << 20, &readme, NULL, &err));
 	at = readme;
 	for (size_t i = 0; mk_config_setting(i, &setting); i++) {
 		const char *line = readme_row(&setting), *found = strstr(at, line);
 
 		ck_assert_msg(found && (i == 0 || found == at),
-			      "README.md lacks, or has at another place (`make docs` puts it "
-			      "right): %s",
+			      "src/config/README.md lacks, or has at another place (`make docs` "
+			      "puts it right): %s",
 			      line);
 		at = found + strlen(line);
 	}
-	ck_assert_msg(strncmp(at, "| ", 2) != 0, "README.md has one more: %.60s", at);
+	ck_assert_msg(strncmp(at, "| ", 2) != 0, "src/config/README.md has one more: %.60s", at);
 }
 END_TEST
 
