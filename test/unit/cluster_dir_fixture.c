@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "unit/unit.h"
 
-#define BOUND_MS 5000 /* for what should take a few; never reached but by a failure */
+#define BOUND_MS 5000 /* limit for waits of a few ms; only a failure reaches it */
 
 uv_loop_t loop;
 struct mk_model *model;
@@ -25,13 +25,13 @@ char gone[256];
 static uv_timer_t bound;
 static bool late;
 
-/* ---- what the model and the source tell --------------------------------------------------- */
+/* ---- what the model and the source tell ------------------------------------------------------ */
 
 void on_listed(void *ctx, bool complete)
 {
 	(void)ctx;
 	strcat(listed, complete ? "yes " : "no ");
-	uv_stop(&loop); /* called by a timer: without this the loop would wait for something more */
+	uv_stop(&loop); /* called by a timer: without this the loop would wait for another event */
 }
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
@@ -94,7 +94,7 @@ void wait_listed(const char *expected)
 	ck_assert_msg(!late, "listed \"%s\", waited for \"%s\"", listed, expected);
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 void path_of(char *path, const char *name)
 {
@@ -149,7 +149,7 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 	return remove(path);
 }
 
-/* ---- fixture ------------------------------------------------------------------------------------ */
+/* ---- fixture --------------------------------------------------------------------------------- */
 
 void cluster_dir_start(void)
 {
@@ -181,7 +181,7 @@ void cluster_dir_teardown(void)
 {
 	mk_cluster_dir_stop(cluster);
 	uv_close((uv_handle_t *)&bound, NULL);
-	while (uv_run(&loop, UV_RUN_DEFAULT)) /* not 0: a stop from before was still to be obeyed */
+	while (uv_run(&loop, UV_RUN_DEFAULT)) /* not 0: an earlier uv_stop() was still pending */
 		;
 	ck_assert_int_eq(uv_loop_close(&loop), 0);
 	mk_model_free(model);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/cluster_dir_fixture.h - a directory that is followed on a loop into a model; its files, what
- * is told and logged meanwhile. Waits have a bound. */
+/* test/unit/cluster_dir_fixture.h - a directory followed into a model on a loop: its files, the
+ * listener's calls, and the log. All waits are bounded. */
 #ifndef MK_TEST_CLUSTER_DIR_FIXTURE_H
 #define MK_TEST_CLUSTER_DIR_FIXTURE_H
 
@@ -15,22 +15,21 @@
 extern uv_loop_t loop;
 extern struct mk_model *model;
 extern struct mk_cluster_dir *cluster; /* NULL until cluster_dir_start() */
-extern char base[256], followed[280]; /* base holds followed and what is outside of it */
-extern char listed[64]; /* "no" and "yes", as told */
-extern char gone[256]; /* Services that the model lacked when it told of them */
+extern char base[256], followed[280]; /* base contains followed and the files outside of it */
+extern char listed[64]; /* "no" and "yes", as reported */
+extern char gone[256]; /* Services missing from the model when they were reported */
 
 void cluster_dir_setup(void);
 void cluster_dir_teardown(void);
 void cluster_dir_start(void);
-void on_listed(void *ctx, bool complete); /* into `listed` */
+void on_listed(void *ctx, bool complete); /* writes into `listed` */
 
-/* The clusterIP of Service x/@name; "none" if there is no such Service. */
+/* Return the clusterIP of Service x/@name; "none" if there is no such Service. */
 const char *vip_of(const char *name);
 /* Run until Service @name has @vip. */
 void wait_for(const char *name, const char *vip);
 void wait_listed(const char *expected);
-/* Run until everything that was done before this has been seen: a file is written now, so what it
- * says comes last. */
+/* Run until all earlier changes have been seen: a file written now is read last. */
 void settle(void);
 
 #define SERVICE(name, vip)                                                          \

@@ -124,7 +124,7 @@ void inside(const char *name, const char *command)
 	ck_assert_msg(system(text) == 0, "%s", text);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 pid_t start_verb(const char *verb, const char *container_id, const char *netns, const char *input,
 		 int output_fd)
@@ -204,7 +204,7 @@ const char *add_result(const char *name)
 	return fields;
 }
 
-/* ---- what exists ------------------------------------------------------------------------------ */
+/* ---- what exists ----------------------------------------------------------------------------- */
 
 static int count_device(void *ctx, const struct mk_link *link)
 {

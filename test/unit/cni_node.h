@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/cni_node.h - a node for tests of the CNI verbs: a namespace as host, others as
- * containers, a bpffs of its own with the tables and a program under the names that the CNI mode
- * expects. */
+/* test/unit/cni_node.h - a node for tests of the CNI verbs: a namespace as host,
+ * others as containers, and a bpffs with the tables and a program under the names that
+ * the CNI mode expects. */
 #ifndef MK_TEST_CNI_NODE_H
 #define MK_TEST_CNI_NODE_H
 
@@ -12,7 +12,7 @@
 #include "cni/conf.h"
 #include "unit/unit.h"
 
-#define ROOT	"/mnt" /* hidden under a tmpfs, in a mount namespace of each test's own */
+#define ROOT	"/mnt" /* each test has its own mount namespace and a tmpfs here */
 #define STATE	ROOT "/state"
 #define BPF_DIR ROOT "/bpf/monokube"
 
@@ -24,33 +24,33 @@
 	"\"mtu\":1450,\"stateDir\":\"" STATE "\",\"bpfDir\":\"" BPF_DIR "\""
 
 extern char answer[4096]; /* standard output of the last call */
-extern const char *cni_ifname; /* of the calls; eth0 */
+extern const char *cni_ifname; /* interface name of the calls; eth0 */
 
-/* Run @suite's one case @tc, each test on a node of its own; the value main() returns. */
+/* Run @suite's only case @tc, each test on its own node. Returns the exit status for main(). */
 int cni_run(Suite *suite, TCase *tc);
 
-/* A container's namespace: its path, in a static buffer. */
+/* Return the path of a container's namespace, in a static buffer. */
 const char *netns_path(const char *name);
 void new_netns(const char *name);
 void gone_netns(const char *name);
-/* Run a shell command in it. */
+/* Run a shell command in that namespace. */
 void inside(const char *name, const char *command);
 
-/* Start a verb with @input as configuration; the process is the caller's to wait for. */
+/* Start a verb with @input as configuration; the caller waits for the process. */
 pid_t start_verb(const char *verb, const char *container_id, const char *netns, const char *input,
 		 int output_fd);
-/* Returns the exit status; standard output is in `answer`. */
+/* Run a verb. Returns the exit status; standard output is in `answer`. */
 int run_verb(const char *verb, const char *container_id, const char *netns, const char *input);
-/* As run_verb(), with the network's configuration of @version and more @fields (",..." or ""). */
+/* Like run_verb(), with the network configuration of @version and more @fields (",..." or ""). */
 int call(const char *verb, const char *container_id, const char *netns, const char *version,
 	 const char *fields);
 int code_of_answer(void);
-/* The call fails with @code, and the answer holds @text. */
+/* Check that the call fails with @code, and that the answer contains @text. */
 void ck_fails(int status, int code, const char *text);
 void add(const char *name);
-/* ADD, and what CHECK gets to see of it. */
+/* Run ADD, and return the prevResult for CHECK. */
 const char *add_result(const char *name);
-/* The host's end of @container_id's pair goes. */
+/* Remove the host's end of @container_id's pair. */
 void remove_device(const char *container_id);
 
 int devices(void);

@@ -69,7 +69,7 @@ void fx_teardown(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* With the constants of the load before: its programs are taken over. */
+/* Use the constants of the previous load, so that its programs are taken over. */
 struct mk_datapath *fx_loaded_again(void)
 {
 	struct mk_datapath *datapath =
@@ -80,7 +80,7 @@ struct mk_datapath *fx_loaded_again(void)
 	return datapath;
 }
 
-/* Another constant each time, so that programs are loaded. */
+/* Change a constant each time, so that programs are loaded. */
 struct mk_datapath *fx_loaded(void)
 {
 	fx.constants.vtep_addr.word[0]++;

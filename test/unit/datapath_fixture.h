@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real programs and tables, in a network and mount namespace of their own: an uplink, an overlay
- * device, the host's pair and one pod's. */
+/* The real programs and tables in their own network and mount namespace: an uplink, an overlay
+ * device, the host's pair and one pod's pair. */
 #ifndef MK_TEST_DATAPATH_FIXTURE_H
 #define MK_TEST_DATAPATH_FIXTURE_H
 
@@ -23,24 +23,24 @@ struct datapath_fixture {
 };
 extern struct datapath_fixture fx;
 
-/* Of a call that says why it failed in fx.err. */
+/* Check a call that reports its failure in fx.err. */
 #define fx_ok(call) ck_assert_msg((call) >= 0, "%s: %s", #call, mk_error_text(&fx.err))
 
 void fx_setup(void);
 void fx_teardown(void);
 int fx_veth(const char *name, const char *peer, const struct mk_mac *mac);
-/* The next agent's datapath; the caller frees it. */
+/* Return the next agent's datapath; the caller frees it. */
 struct mk_datapath *fx_loaded(void);
 struct mk_datapath *fx_loaded_again(void);
 struct mk_datapath *fx_attached(void);
 uint32_t fx_program_at(int ifindex, enum mk_direction direction);
-/* The id of what is pinned, 0: nothing. */
+/* Return the id of the pinned object, 0: none. */
 uint32_t fx_pinned_id(const char *kind, const char *name);
-/* Slots of the pinned chain @name that hold a program. */
+/* Return the number of slots of the pinned chain @name with a program. */
 int fx_chain_length(const char *name);
-/* Pins of which @part is a part of the name. */
+/* Return the number of pins whose name contains @part. */
 unsigned int fx_pins(const char *kind, const char *part);
-/* Maps of the object that are to be pinned. */
+/* Return the number of the object's maps that must be pinned. */
 unsigned int fx_object_maps(void);
 void fx_put_pod(const char *address, int ifindex);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/ipam_fixture.h - an address directory of a test's own, for eight addresses, 10.244.1.2 to .9. */
+/* test/unit/ipam_fixture.h - an address directory per test, for eight addresses,
+ * 10.244.1.2 to .9. */
 #ifndef MK_TEST_IPAM_FIXTURE_H
 #define MK_TEST_IPAM_FIXTURE_H
 
@@ -15,16 +16,17 @@ void ipam_setup(void);
 void ipam_teardown(void);
 
 struct mk_ipam *open_ipam(void);
-/* For interface eth0. Returns what mk_ipam_allocate() does; *@text is the address. */
+/* Allocate for interface eth0. Returns the result of mk_ipam_allocate(); *@text is the address. */
 int allocate(const char *container_id, char *text);
 void release(const char *container_id);
-/* Of a file in the directory, in a static buffer. */
+/* Return the path of a file in the directory, in a static buffer. */
 const char *ipam_path(const char *name);
 void ipam_write(const char *name, const char *content);
-/* Entries of one of its directories, those whose names begin with a point left out, but not `.new`. */
+/* Count the entries of one of its directories, except names with a leading dot
+ * other than `.new`. */
 int count_names(const char *name);
 
-/* What mk_ipam_each() shows. */
+/* Return what mk_ipam_each() visits. */
 struct walk {
 	struct mk_ipam *ipam;
 	int known, unknown;

@@ -15,7 +15,7 @@ static char *after_head(char *text)
 	char *end = strstr(text, "\r\n\r\n");
 
 	ck_assert_ptr_nonnull(end);
-	end[2] = '\0'; /* the head becomes a text of its own */
+	end[2] = '\0'; /* the head becomes a separate string */
 	return end + 4;
 }
 
@@ -26,7 +26,7 @@ static size_t header_number(const char *head, const char *name)
 	return at ? strtoul(at + strlen(name), NULL, 10) : 0;
 }
 
-/* In place. A recording may end before the last chunk. */
+/* Join the chunks in place. A recording may end before the last chunk. */
 static size_t join_chunks(char *body, const char *end)
 {
 	char *in = body, *out = body;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/kube_recording.h - the body of a recorded exchange, chunks put together. */
+/* test/unit/kube_recording.h - the body of a recorded exchange, with its chunks joined. */
 #ifndef MK_TEST_KUBE_RECORDING_H
 #define MK_TEST_KUBE_RECORDING_H
 
 #include <stddef.h>
 
-/* Of test/wire/recordings/@name.http. The caller frees it. Ends the test if it is not there. */
+/* Read test/wire/recordings/@name.http. The caller frees it. A missing file ends the test. */
 char *recording_body(const char *name, size_t *size);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/log_capture.h - what a test's subject says on standard error. */
+/* test/unit/log_capture.h - capture the log of the code under test on standard error. */
 #ifndef MK_TEST_LOG_CAPTURE_H
 #define MK_TEST_LOG_CAPTURE_H
 
 void capture_log(void);
-/* Everything since capture_log(), which ends; up to 8 KiB, until the next call. */
+/* End capture_log() and return everything since, up to 8 KiB, valid until the next call. */
 const char *captured_log(void);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/model_objects.h - what the rows of the model's tests are put together from. */
+/* test/unit/model_objects.h - parts from which the rows of the model's tests are made. */
 #ifndef MK_TEST_MODEL_OBJECTS_H
 #define MK_TEST_MODEL_OBJECTS_H
 
-/* Beginnings of objects, to be completed and put in braces: node n, Service x/s and its endpoints. */
+/* Beginnings of objects, to be completed and enclosed in braces: node n, Service x/s and
+ * its endpoints. */
 #define NODE	"'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}"
 #define SERVICE "'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 's', 'namespace': 'x'}"
 #define PORT_80 "'ports': [{'port': 80}]"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/model_text.h - objects of the model from and to text: rows of tests. */
+/* test/unit/model_text.h - objects of the model from and to text, for rows of tests. */
 #ifndef MK_TEST_MODEL_TEXT_H
 #define MK_TEST_MODEL_TEXT_H
 
@@ -17,11 +17,11 @@ void summarize_service(struct line *line, const struct mk_service_object *servic
 void summarize_endpoints(struct line *line, const struct mk_model *model, const char *namespace_,
 			 const char *name);
 
-/* json-c reads single quotes too, which saves the rows a lot of backslashes. */
+/* json-c accepts single quotes too, which saves many backslashes in the rows. */
 int apply_text(struct mk_model *model, const char *text, struct mk_error *err);
 void apply_good_text(struct mk_model *model, const char *text);
 
-/* What a listener was told, one word each: "node:n x/s". hear_*() are such listeners. */
+/* The listener's calls, one word each: "node:n x/s". hear_*() are such listeners. */
 extern char heard[512];
 void hear(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hear_node(void *ctx, const char *name);

@@ -19,9 +19,9 @@ struct mk_error sync_err;
 uint64_t now_ns;
 uint32_t sync_room = 1024;
 
-/* ---- fixture ---------------------------------------------------------------------------------- */
+/* ---- fixture --------------------------------------------------------------------------------- */
 
-/* As the programs' object describes it to the kernel: a lock that BPF_F_LOCK finds. */
+/* The lock's type information, as in the programs' object, so that BPF_F_LOCK finds the lock. */
 static int services_btf(__u32 *key_type, __u32 *value_type)
 {
 	struct btf *btf = btf__new_empty();
@@ -108,7 +108,7 @@ void sync_teardown(void)
 	mk_table_close(&tables.source_ranges);
 }
 
-/* ---- a compiled Service, by hand -------------------------------------------------------------- */
+/* ---- a compiled Service, by hand ------------------------------------------------------------- */
 
 /* ClusterIP @vip:80 and the address itself; backends "10.0.0.N:8080" for each digit of @backends. */
 struct built *build(struct built *built, const char *name, const char *vip, const char *backends)
@@ -189,7 +189,7 @@ int collect(uint64_t at_ns)
 	return mk_service_sync_collect(sync_, at_ns, &counts, &sync_err);
 }
 
-/* ---- what the tables say ----------------------------------------------------------------------- */
+/* ---- what the tables say --------------------------------------------------------------------- */
 
 size_t entries(const struct mk_table *table)
 {

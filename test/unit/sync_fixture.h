@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/sync_fixture.h - the sync of Services on real maps of a test's own: compiled Services
- * by hand, applied, and what the tables say afterwards. */
+/* test/unit/sync_fixture.h - the sync of Services on a test's own real maps: Services compiled by
+ * hand are applied, and the tables' contents checked. */
 #ifndef MK_TEST_SYNC_FIXTURE_H
 #define MK_TEST_SYNC_FIXTURE_H
 
@@ -19,12 +19,12 @@ extern struct mk_service_sync *sync_;
 extern struct mk_service_counts counts; /* of the last call */
 extern struct mk_error sync_err;
 extern uint64_t now_ns;
-extern uint32_t sync_room; /* entries that each table takes; before sync_setup() */
+extern uint32_t sync_room; /* capacity of each table; set before sync_setup() */
 
-/* Checked fixture: empty tables, an agent that has just started. */
+/* Checked fixture: empty tables, a newly started agent. */
 void sync_setup(void);
 void sync_teardown(void);
-/* Another agent on the same tables. */
+/* Start another agent on the same tables. */
 void sync_restart(void);
 
 /* A compiled Service with one set. */

@@ -8,7 +8,7 @@
 
 static const struct {
 	const char *name, *cluster, *vtep, *pod;
-	/* expected; error: a part of the message, then nothing else is looked at */
+	/* expected; error: a part of the message, then the rest is not checked */
 	const char *error;
 	const char *virtual_pod, *first, *last, *gateway, *gateway_mac, *vtep_ip, *vtep_mac;
 } cases[] = {

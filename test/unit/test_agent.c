@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The agent's pure parts: what map `routes` should hold, ranges, the source, the CNI configuration; and when it
- * begins to work. */
+/* The agent's pure parts: the desired contents of map `routes`, ranges, the source, the CNI
+ * configuration, and the start of work. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 static struct mk_error err;
 
-/* ---- NodePorts --------------------------------------------------------------------------------- */
+/* ---- NodePorts ------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name, *ranges[3], *expected;
@@ -51,7 +51,7 @@ START_TEST(test_node_ports)
 }
 END_TEST
 
-/* ---- routes ------------------------------------------------------------------------------------ */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *dst;
@@ -98,7 +98,7 @@ START_TEST(test_routes)
 END_TEST
 
 static const struct {
-	const char *range, *cuts_off; /* NULL: nothing, it can be used */
+	const char *range, *cuts_off; /* NULL: none, the range is usable */
 } ranges[] = {
 	{ "10.96.0.0/12", NULL },
 	{ "192.0.2.128/25", NULL },
@@ -142,7 +142,7 @@ START_TEST(test_usable_ranges)
 }
 END_TEST
 
-/* ---- source -------------------------------------------------------------------------------------- */
+/* ---- source ---------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -197,7 +197,7 @@ START_TEST(test_source)
 }
 END_TEST
 
-/* ---- work ---------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 static void nothing_listed(void *ctx, bool complete)
 {
@@ -205,7 +205,7 @@ static void nothing_listed(void *ctx, bool complete)
 	(void)complete;
 }
 
-/* A turn of work is counted; this agent has no datapath, so it ends early. */
+/* Count the turns of work; this agent has no datapath, so they end early. */
 START_TEST(test_work_waits_for_the_list)
 {
 	struct mk_agent agent = { .model = mk_model_new() };
@@ -230,7 +230,7 @@ START_TEST(test_work_waits_for_the_list)
 }
 END_TEST
 
-/* ---- CNI configuration --------------------------------------------------------------------------- */
+/* ---- CNI configuration ----------------------------------------------------------------------- */
 
 static const char *const template =
 #include "cni_conf_template.h"
@@ -296,8 +296,8 @@ START_TEST(test_conf)
 }
 END_TEST
 
-/* libcni before 1.2 knows cniVersion alone; a later one takes the latest that it knows of both, and only from
- * 1.1.0 on it calls GC and STATUS. */
+/* libcni before 1.2 knows only cniVersion. A later one takes the latest version that it knows from
+ * both members, and calls GC and STATUS only from 1.1.0 on. */
 START_TEST(test_conf_versions)
 {
 	enum mk_cni_version version, latest = MK_CNI_0_3_1;
@@ -334,7 +334,7 @@ START_TEST(test_bad_template)
 }
 END_TEST
 
-/* nodePortRange is the API server's: a port outside is named. */
+/* nodePortRange is the API server's range: a port outside is logged. */
 START_TEST(test_odd_node_port)
 {
 	const struct mk_config config = { .node_port_min = 30000, .node_port_max = 32767 };

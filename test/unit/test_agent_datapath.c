@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Load, attach, replace, remove: the real programs in a network and mount namespace of their own. */
+/* Load, attach, replace and remove the real programs in their own network and mount namespace. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "datapath/watch.h"
 #include "unit/datapath_fixture.h"
 
-/* ---- tests --------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 START_TEST(test_not_loaded)
 {
@@ -69,7 +69,7 @@ START_TEST(test_everything_outlives_the_agent)
 }
 END_TEST
 
-/* ---- a restart with the same programs and constants ------------------------------------------------ */
+/* ---- a restart with the same programs and constants ------------------------------------------ */
 
 static uint32_t router_id(void)
 {
@@ -82,7 +82,7 @@ static void attach_again(struct mk_datapath *datapath)
 	mk_datapath_free(datapath);
 }
 
-/* Programs, chain and tables stay, and a hook that was emptied has its program again. */
+/* Programs, chain and tables stay, and an emptied hook gets its program again. */
 START_TEST(test_reused)
 {
 	uint32_t router, chain, uplink;
@@ -115,7 +115,7 @@ static void without_abi(void)
 	ck_assert_int_eq(unlink(path), 0);
 }
 
-/* A table with the name, which no program uses. */
+/* A table of that name that no program uses. */
 static void another_table(void)
 {
 	char path[160];
@@ -138,7 +138,7 @@ static void without_table(void)
 	ck_assert_int_eq(unlink(path), 0);
 }
 
-/* As after a kill between two names that change their owner. */
+/* As after a kill between the renaming of two pins. */
 static void rename_program(const char *before, const char *after)
 {
 	char from[160], to[160];
@@ -193,7 +193,7 @@ static int adopt(struct mk_datapath **datapath)
 	return mk_datapath_adopt(*datapath, &fx.err);
 }
 
-/* Before the first list: what is pinned and fits is taken, and the hooks are looked after. */
+/* Before the first list: fitting pinned objects are taken over, and hooks are repaired. */
 START_TEST(test_adopted)
 {
 	struct mk_datapath *datapath;
@@ -209,7 +209,7 @@ START_TEST(test_adopted)
 }
 END_TEST
 
-/* What does not fit stays as it is, and nothing is loaded for it. */
+/* Objects that do not fit stay unchanged, and nothing is loaded for them. */
 START_TEST(test_not_adopted)
 {
 	struct mk_datapath *datapath;
@@ -227,7 +227,7 @@ START_TEST(test_not_adopted)
 }
 END_TEST
 
-/* Maps stay, programs are new on every hook, a pod's included. */
+/* Maps stay; every hook, also a pod's, gets new programs. */
 START_TEST(test_replaced)
 {
 	uint32_t map, chain, pod;
@@ -281,7 +281,7 @@ START_TEST(test_entry_is_completed)
 }
 END_TEST
 
-/* A limit of what a pod receives came, or went, while no agent ran. */
+/* A pod's ingress limit was set or removed while no agent ran. */
 START_TEST(test_limit_is_followed)
 {
 	static const struct mk_nl_tbf tbf = { 1000, 70000, 70000 };
@@ -305,7 +305,7 @@ START_TEST(test_limit_is_followed)
 }
 END_TEST
 
-/* A number that went to somebody else's interface. */
+/* The index now belongs to a foreign interface. */
 START_TEST(test_foreign_interface_stays_untouched)
 {
 	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
@@ -319,7 +319,7 @@ START_TEST(test_foreign_interface_stays_untouched)
 }
 END_TEST
 
-/* Our own filter, somebody's of another kind, an empty qdisc: it is removed only then. */
+/* monokube's filter, a foreign one, an empty qdisc: the qdisc is removed only if it is empty. */
 START_TEST(test_qdisc_goes_when_empty)
 {
 	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
@@ -344,8 +344,8 @@ START_TEST(test_qdisc_goes_when_empty)
 }
 END_TEST
 
-/* Killed after the hooks were changed, before the pins were renamed: the programs that run have
- * their chain, and the next agent clears up. */
+/* Killed after the change of the hooks and before the renaming of the pins: the running programs
+ * have their chain, and the next agent cleans up. */
 START_TEST(test_killed_between)
 {
 	struct mk_datapath *datapath;
@@ -374,7 +374,7 @@ START_TEST(test_repair)
 	ck_assert_int_eq(mk_hook_detach(fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
 	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_EGRESS), 0);
-	/* of the devices that are named alone */
+	/* only of the named devices */
 	ck_assert_int_eq(mk_hook_detach(fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_hook_detach(fx.pod_ifindex, MK_INGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks_of(datapath, (int *)&fx.links.set.overlay_ifindex,
@@ -387,7 +387,8 @@ START_TEST(test_repair)
 }
 END_TEST
 
-/* Devices, MTUs and addresses are data: others are told to the programs that run, and none is loaded. */
+/* Devices, MTUs and addresses are data: changes are passed to the running programs
+ * without a load. */
 START_TEST(test_links_change)
 {
 	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
@@ -424,7 +425,7 @@ START_TEST(test_links_change)
 }
 END_TEST
 
-/* What somebody has emptied comes back. */
+/* Emptied tables are restored. */
 START_TEST(test_links_repaired)
 {
 	struct mk_datapath *datapath = fx_attached();
@@ -443,7 +444,7 @@ START_TEST(test_links_repaired)
 }
 END_TEST
 
-/* Another set of uplinks: the programs leave those that are none any more. */
+/* Another set of uplinks: programs are removed from former uplinks. */
 START_TEST(test_uplinks_change)
 {
 	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 8 } };
@@ -493,7 +494,7 @@ START_TEST(test_other_layout_is_refused)
 }
 END_TEST
 
-/* Another version's size: the entries move, the programs find them, the pin is the new one. */
+/* Another version's size: entries are moved, programs find them, and the pin is replaced. */
 START_TEST(test_other_size_moves)
 {
 	static const char *const names[] = { "sessions", "drops" };
@@ -533,7 +534,7 @@ START_TEST(test_other_size_moves)
 }
 END_TEST
 
-/* A frontend with Maglev's choice among @count backends, on the tables of @datapath. */
+/* Put a frontend with a Maglev table of @count backends into the tables of @datapath. */
 static void apply_maglev_service(struct mk_datapath *datapath, uint32_t slots, size_t count)
 {
 	struct mk_frontend frontend = { .ip = { .family = AF_INET, .v4.s_addr = htonl(0xc0000201) },
@@ -592,8 +593,8 @@ static void check_maglev_tables(uint32_t slots, unsigned int tables)
 	mk_table_close(&table);
 }
 
-/* maglevTableSize was changed: every table is there in the new size before a program reads it, also
- * one of a generation that was just replaced; sessions stay. */
+/* After a change of maglevTableSize every table exists in the new size before a program reads it,
+ * also one of a generation just replaced. Sessions stay. */
 START_TEST(test_other_maglev_size)
 {
 	static const uint32_t sizes[] = { 1021, 65521, 251, 1021 };
@@ -680,7 +681,7 @@ static struct mk_route node_route(uint32_t number)
 	return route;
 }
 
-/* What was written by an agent before is followed, too. */
+/* Entries written by an earlier agent count too. */
 START_TEST(test_node_routes)
 {
 	struct mk_datapath *datapath = attached_in_cluster();
@@ -740,7 +741,7 @@ static bool are_peers_known(void)
 	return runtime.peers_known;
 }
 
-/* Nobody is a stranger, and no address goes, before all Nodes were read. */
+/* Until all Nodes are read, no sender counts as a stranger, and no peer is removed. */
 START_TEST(test_peers)
 {
 	struct mk_datapath *datapath = fx_attached();
@@ -770,7 +771,7 @@ START_TEST(test_peers)
 }
 END_TEST
 
-/* Two writers of one entry: each leaves the other's word alone. */
+/* Two writers of one entry: each leaves the other's member unchanged. */
 START_TEST(test_runtime)
 {
 	const struct mk_runtime_change backends = { .set_host_backends = true,
@@ -811,7 +812,7 @@ static void expect_ports(const struct mk_table *table, uint16_t min, uint16_t ma
 	ck_assert_uint_eq(now.localhost_port_max, max);
 }
 
-/* Ports of UDP backends are added to those that are there, by whoever has some. */
+/* Every writer adds its UDP backend ports to the existing ones. */
 START_TEST(test_udp_ports)
 {
 	struct mk_port_set ports = { 0 }, more = { 0 }, now;
@@ -833,7 +834,7 @@ START_TEST(test_udp_ports)
 }
 END_TEST
 
-/* What an agent before has said may still be needed: it is widened, until somebody says that it is not. */
+/* The range of an earlier agent may still be needed: it is widened until it is set to none. */
 START_TEST(test_localhost_ports)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The API server's clock beside this node's. 784111777 is Sun, 06 Nov 1994 08:49:37 GMT. */
+/* The API server's clock compared with this node's. 784111777 is Sun, 06 Nov 1994 08:49:37 GMT. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,7 +70,7 @@ START_TEST(test_line)
 }
 END_TEST
 
-/* Somebody sets this node's clock: no answer is needed to know what it is off by now. */
+/* This node's clock is set: the new difference is known without another answer. */
 START_TEST(test_clock_is_set)
 {
 	struct mk_own_clock then = { DATE_MS - 3600000, BOOT_MS };
@@ -108,7 +108,7 @@ START_TEST(test_file)
 	ck_ok(mk_api_clock_write(dir, &clock, &err));
 	ck_ok(mk_api_clock_read(dir, &read, &err));
 	ck_assert(read.known && read.earliest_ms == 5000 && read.latest_ms == 6000);
-	clock.earliest_ms = 5999; /* the Date has whole seconds: no news, nothing is written */
+	clock.earliest_ms = 5999; /* the Date has whole seconds: no change, no write */
 	ck_ok(mk_api_clock_write(dir, &clock, &err));
 	ck_ok(mk_api_clock_read(dir, &read, &err));
 	ck_assert_int_eq(read.earliest_ms, 5000);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The Internet checksum of a datagram whose addresses and ports change (bpf/checksum.h), against sums taken over all of
- * it; and which kind a field was, told by what the kernel has made of it. */
+/* The Internet checksum of a datagram whose addresses and ports change (bpf/checksum.h),
+ * compared with sums over the whole datagram; and the kind of a field, derived from the
+ * kernel's change of it. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #include "base/cleanup.h"
 #include "unit/unit.h"
 
-/* Pseudo header, and a UDP header with a little behind it, as 16-bit words. */
+/* Pseudo header and a UDP header with a few bytes of data, as 16-bit words. */
 union datagram {
 	struct {
 		__be32 saddr, daddr;
@@ -59,7 +60,7 @@ static __u32 diff_of_ports(const union datagram *from, const union datagram *to)
 	return csum_diff(&before, &after, 1);
 }
 
-/* net/core/utils.c: inet_proto_csum_replace_by_diff(), to the pseudo header's sum alone. */
+/* net/core/utils.c: inet_proto_csum_replace_by_diff(), applied only to the pseudo header's sum. */
 static __sum16 added(__sum16 field, __u32 diff)
 {
 	__sum16 sum = (__sum16)~field;
@@ -73,7 +74,8 @@ static bool is_same_sum(uint16_t a, uint16_t b)
 	return csum_is_zero((uint64_t)a + (uint16_t)~b);
 }
 
-/* Addresses change by one of these: nothing, anything, only in their order, what a sum does not see. */
+/* Kinds of changes of the addresses: none, any, only their order, one that the sum
+ * does not show. */
 static const struct {
 	const char *name;
 	bool any;
@@ -145,7 +147,7 @@ START_TEST(test_kind)
 }
 END_TEST
 
-/* Either form of 0 may stand in a field, before or after. */
+/* A field may have either form of 0, before or after. */
 START_TEST(test_forms_of_zero)
 {
 	for (__u32 diff = 1; diff < 0xffff; diff++) {

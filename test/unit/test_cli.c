@@ -107,7 +107,7 @@ START_TEST(test_texts_name_every_command)
 }
 END_TEST
 
-/* What a script asks has JSON and is told its exit status. */
+/* Commands for scripts have JSON, and their exit status is documented. */
 START_TEST(test_for_scripts)
 {
 	static const char *const names[] = { "status",	 "check",    "trace", "pods",  "nodes",
@@ -128,7 +128,7 @@ END_TEST
 START_TEST(test_options)
 {
 	static const struct {
-		const char *argv[9], *says; /* says NULL: fine */
+		const char *argv[9], *says; /* says NULL: accepted */
 	} rows[] = {
 		{ { "trace", "a", "b", "80", "--protocol", "UDP" }, NULL },
 		{ { "trace", "a" }, "usage: monokube trace FROM TO [PORT]" },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cluster directory: files come, change, go and break; the model follows. */
+/* The cluster directory: files appear, change, vanish and break; the model follows. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ START_TEST(test_first_read)
 }
 END_TEST
 
-/* What is given to people to try has to be right. */
+/* The examples for users must be valid. */
 START_TEST(test_examples)
 {
 	const char *slash = strrchr(__FILE__, '/');
@@ -169,7 +169,7 @@ START_TEST(test_object_without_sense)
 }
 END_TEST
 
-/* Nobody can tell which object it was: none of the file may be taken for gone. */
+/* The object cannot be identified: no object of the file may be considered removed. */
 START_TEST(test_object_without_name)
 {
 	cluster_dir_start();
@@ -186,7 +186,7 @@ START_TEST(test_object_without_name)
 }
 END_TEST
 
-/* The file that sorts first has it, whatever came first, and hands it over without a gap. */
+/* The file that sorts first wins, whichever came first, and hands the object over without a gap. */
 START_TEST(test_object_in_two_files)
 {
 	cluster_dir_start();
@@ -214,7 +214,7 @@ START_TEST(test_object_in_two_files)
 }
 END_TEST
 
-/* A first claim that makes no sense does not unseat the second. */
+/* An invalid first claim does not displace the second. */
 START_TEST(test_first_of_two_without_sense)
 {
 	cluster_dir_start();
@@ -243,7 +243,7 @@ START_TEST(test_object_moves_to_another_file)
 {
 	write_file("a.yaml", SERVICE("a", "10.96.0.1"));
 	cluster_dir_start();
-	replace_file("a.yaml", SERVICE("b", "10.96.0.2")); /* both before the loop looks */
+	replace_file("a.yaml", SERVICE("b", "10.96.0.2")); /* both before the loop runs */
 	replace_file("b.yaml", SERVICE("a", "10.96.0.1"));
 	wait_for("b", "10.96.0.2");
 	settle();
@@ -252,7 +252,7 @@ START_TEST(test_object_moves_to_another_file)
 }
 END_TEST
 
-/* ---- the directory itself ----------------------------------------------------------------------------- */
+/* ---- the directory itself -------------------------------------------------------------------- */
 
 START_TEST(test_no_directory)
 {
@@ -278,7 +278,7 @@ START_TEST(test_directory_replaced)
 	capture_log();
 	ck_assert_int_eq(rename(followed, other), 0);
 	began_ms = uv_now(&loop);
-	for (int i = 0; i < 5; i++) /* let it see that nothing is there, and look again */
+	for (int i = 0; i < 5; i++) /* let it find nothing and retry */
 		uv_run(&loop, UV_RUN_ONCE);
 	ck_assert_uint_ge(uv_now(&loop) - began_ms, 300); /* 50, 100, 200 ms: growing pauses */
 	ck_assert_str_eq(vip_of("a"), "10.96.0.1");
@@ -343,7 +343,7 @@ START_TEST(test_volume_switched)
 }
 END_TEST
 
-/* ---- complete or not ------------------------------------------------------------------------------------ */
+/* ---- complete or not ------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name, *text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* YAML and JSON text to trees: what scalars become, what is refused and where. */
+/* YAML and JSON text to trees: the types of scalars, and refusals with their positions. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +169,7 @@ START_TEST(test_json)
 }
 END_TEST
 
-/* ---- bounds -------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 static void nest(char *text, size_t depth)
 {
@@ -232,7 +232,7 @@ static char *read_sample(const char *file, size_t *size)
 	return data;
 }
 
-/* Bytes that mean something to a parser are more likely to hurt than others. */
+/* Bytes with a meaning for the parser are more likely to break it. */
 static void disturb(char *text, size_t *size)
 {
 	static const char marks[] = "{}[],:-?&*!|>'\"%@`# \n\t\\<\0~\xff\xc3";
@@ -245,13 +245,13 @@ static void disturb(char *text, size_t *size)
 	case 1:
 		text[at] = marks[(size_t)rand() % (sizeof(marks) - 1)];
 		break;
-	case 2: /* a piece goes */
+	case 2: /* remove a piece */
 		if (at + length < *size) {
 			memmove(text + at, text + at + length, *size - at - length);
 			*size -= length;
 		}
 		break;
-	default: /* the end goes */
+	default: /* remove the end */
 		if (rand() % 8 == 0)
 			*size = at + 1;
 	}
@@ -266,7 +266,7 @@ START_TEST(test_disturbed)
 	srand(4);
 	for (int round = 0; round < 5000; round++) {
 		cleanup_documents struct mk_documents documents = { 0 }, others = { 0 };
-		cleanup_free char *copy = malloc(size); /* exact: a read past the end is seen */
+		cleanup_free char *copy = malloc(size); /* exact: sanitizers see a read past it */
 		struct mk_error err = { 0 };
 
 		ck_assert_ptr_nonnull(copy);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ADD and DEL against the kernel: what is there afterwards, and that nothing is left of a failure. */
+/* ADD and DEL against the kernel: the state afterwards, and that a failure leaves
+ * nothing behind. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static struct mk_error err;
 
 static const char *const versions[] = { "0.3.1", "0.4.0", "1.0.0", "1.1.0" };
 
-/* Its entry says in which namespace its sockets are. */
+/* Its entry has the namespace of its sockets. */
 static void ck_has_number(const char *address)
 {
 	cleanup_pods struct mk_pods *pods = mk_pods_open(BPF_DIR, STATE, &err);
@@ -143,7 +144,7 @@ START_TEST(test_add_not_first)
 }
 END_TEST
 
-/* DEL works, of a pod that an earlier version gave another address. */
+/* DEL works for a pod to which an earlier version gave another address. */
 START_TEST(test_address_wanted)
 {
 	new_netns("a");
@@ -168,7 +169,7 @@ START_TEST(test_add_without_datapath)
 }
 END_TEST
 
-/* A step in the middle fails: here every slot of map pods is somebody else's, who is gone. */
+/* A middle step fails: every slot of map pods belongs to another pod, which is gone. */
 START_TEST(test_add_undone)
 {
 	cleanup_pods struct mk_pods *pods = mk_pods_open(BPF_DIR, STATE, &err);
@@ -187,7 +188,8 @@ START_TEST(test_add_undone)
 }
 END_TEST
 
-/* The node's pod CIDR was another one, and a pod of that lives on: whose address has the same slot is left out. */
+/* The node had another pod CIDR, and a pod of that CIDR is still alive: an address with the same
+ * slot is not assigned. */
 START_TEST(test_slot_of_former_cidr)
 {
 	static const char later[] = ",\"podCIDR\":\"10.244.3.0/24\"";
@@ -206,7 +208,7 @@ START_TEST(test_slot_of_former_cidr)
 }
 END_TEST
 
-/* A pod whose slot another one has keeps nobody else from getting the entry back. */
+/* A pod whose slot belongs to another pod does not keep other pods from being restored. */
 START_TEST(test_restore_beside_former_cidr)
 {
 	static const char *const names[] = { "a", "b", "c" };
@@ -247,7 +249,7 @@ START_TEST(test_add_full)
 }
 END_TEST
 
-/* Killed at any instant, ADD leaves what the next ADD, DEL or GC cleans. */
+/* Killed at any instant, ADD leaves only what the next ADD, DEL or GC removes. */
 static void kill_add(unsigned int *seed)
 {
 	struct timespec pause = { .tv_nsec = rand_r(seed) % 2500000 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The capability bandwidth: what the configuration may say, and what ADD, CHECK and the agent make of it. */
+/* The capability bandwidth: valid configurations, and their effect in ADD, CHECK and the agent. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static struct mk_error err;
 
 static const struct {
 	const char *name, *fields;
-	const char *text; /* rate, bucket and queue of both directions, or what the error says */
+	const char *text; /* rate, bucket and queue of both directions, or the error's text */
 	bool fails;
 } configs[] = {
 	{ "nothing", "", NONE, false },
@@ -135,7 +135,7 @@ START_TEST(test_kernel_without_qdisc)
 }
 END_TEST
 
-/* ---- verbs --------------------------------------------------------------------------------------- */
+/* ---- verbs ----------------------------------------------------------------------------------- */
 
 #define LIMITS                                                      \
 	RUNTIME("\"IngressRate\":10000000,\"IngressBurst\":800000," \
@@ -199,7 +199,7 @@ START_TEST(test_add)
 }
 END_TEST
 
-/* Sending has a limit alone: nothing takes the long way to the pod. */
+/* Only egress has a limit: packets to the pod keep the short path. */
 START_TEST(test_add_egress)
 {
 	new_netns("a");
@@ -222,7 +222,7 @@ END_TEST
 static const struct {
 	const char *name;
 	const char *pod, *host; /* shell commands in the pod, on the node; NULL: none */
-	const char *text; /* that CHECK says */
+	const char *text; /* expected text of CHECK */
 } losses[] = {
 	{ "the host's qdisc", NULL, "tc qdisc del dev $D root", "has no qdisc 'tbf'" },
 	{ "the pod's qdisc", "tc qdisc del dev eth0 root", NULL,
@@ -271,7 +271,7 @@ START_TEST(test_check_entry)
 }
 END_TEST
 
-/* The agent puts an entry back: its mark, too. */
+/* The agent restores an entry with its mark. */
 START_TEST(test_restore)
 {
 	bool in_vain;

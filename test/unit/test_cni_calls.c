@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What CNI calls leave behind for the agent's metrics. */
+/* The counts of CNI calls for the agent's metrics. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -75,7 +75,7 @@ START_TEST(test_histogram)
 }
 END_TEST
 
-/* Processes that add at once lose nothing. */
+/* Concurrent processes lose no counts. */
 START_TEST(test_at_once)
 {
 	enum { PROCESSES = 4, EACH = 500 };
@@ -117,7 +117,7 @@ START_TEST(test_verbs)
 }
 END_TEST
 
-/* Nowhere to count, or another version's table: the calls do not mind. */
+/* No table, or another version's table: the calls work anyway. */
 START_TEST(test_no_table)
 {
 	struct mk_cni_calls calls[MK_CNI_COMMANDS];

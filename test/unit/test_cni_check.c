@@ -12,7 +12,7 @@
 static const struct {
 	const char *name;
 	const char *pod, *host; /* shell commands in the pod, on the node; NULL: none */
-	const char *text; /* that CHECK says */
+	const char *text; /* expected text of CHECK */
 } losses[] = {
 	{ "default route", "ip route del default", NULL,
 	  "route to 0.0.0.0/0 via 10.244.1.254 is missing" },
@@ -94,7 +94,7 @@ START_TEST(test_check_prev_result)
 }
 END_TEST
 
-/* A plugin behind ours may lower the MTU; before 1.1.0 no result can say so. */
+/* A later plugin may lower the MTU; before 1.1.0 a result cannot contain it. */
 START_TEST(test_check_chained_mtu)
 {
 	char prev[4300];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a runtime hands over: environment and configuration, good and broken. */
+/* The input from a runtime: environment and configuration, valid and invalid. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 	"\"vtepCIDR\":\"10.18.0.0/16\",\"mtu\":1450"
 #define CONF(fields) "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"type\":\"monokube\"," fields "}"
 
-/* ---- environment --------------------------------------------------------------------------- */
+/* ---- environment ----------------------------------------------------------------------------- */
 
 #define LONG_ID                                                                  \
 	"a234567890123456789012345678901234567890123456789012345678901234567890" \
@@ -84,7 +84,7 @@ START_TEST(test_environment)
 }
 END_TEST
 
-/* ---- configuration ------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name, *json;
@@ -200,7 +200,7 @@ START_TEST(test_values)
 }
 END_TEST
 
-/* DEL must work with what is left of a configuration. */
+/* DEL must work with an incomplete configuration. */
 #define RUNTIME(fields) CONF("\"runtimeConfig\":{" fields "}")
 
 static const struct {

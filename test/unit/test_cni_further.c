@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A further interface of a container (Multus), and devices named by another prefix: each verb and the agent know
- * whose endpoint is meant. */
+/* A further interface of a container (Multus), and devices with another prefix: each verb and the
+ * agent find the right endpoint. */
 #include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int verb(const char *name, const char *ifname, const char *fields)
 	return ret;
 }
 
-/* ADD; returns what CHECK gets to see. */
+/* Run ADD; returns the prevResult for CHECK. */
 static char *add_interface(const char *ifname)
 {
 	char *fields;
@@ -46,7 +46,7 @@ static void ck_shell(const char *command)
 	ck_assert_msg(system(command) == 0, "%s", command);
 }
 
-/* What the first has alone: the routes of table main. */
+/* Only the first interface has the routes of table main. */
 static void ck_first_has_main(void)
 {
 	inside("a", "sh -c 'test $(ip route show default | wc -l) = 1'");
@@ -222,7 +222,7 @@ START_TEST(test_agent)
 }
 END_TEST
 
-/* ---- dns --------------------------------------------------------------------------------------------- */
+/* ---- dns ------------------------------------------------------------------------------------- */
 
 #define DNS                                                                                    \
 	"{\"nameservers\":[\"10.96.0.10\"],\"domain\":\"cluster.local\",\"search\":[\"a.b\"]," \
@@ -243,7 +243,7 @@ START_TEST(test_dns)
 }
 END_TEST
 
-/* ---- another prefix -------------------------------------------------------------------------------- */
+/* ---- another prefix -------------------------------------------------------------------------- */
 
 #define OTHER ",\"vethPrefix\":\"ab\""
 
@@ -297,7 +297,7 @@ START_TEST(test_prefix_gc)
 				 "\"ifname\":\"eth0\"}]") == 0,
 		      "%s", answer);
 	ck_exist(1);
-	/* its address file was lost: the device alone tells */
+	/* its address file was lost: only the device identifies it */
 	ck_shell("rm " STATE "/ipam/10.244.1.2");
 	ck_assert_int_eq(call("GC", "", "", "1.1.0", OTHER ",\"cni.dev/valid-attachments\":[]"), 0);
 	ck_exist(0);
@@ -313,7 +313,7 @@ START_TEST(test_prefix_agent)
 	free(add_interface("eth0"));
 	empty_entry("2");
 	ck_assert_int_eq(mk_cni_restore(STATE, BPF_DIR, "ab", &in_vain, &err), 1);
-	/* a process is in there still, so the device is there, too */
+	/* a process is still in the namespace, so the device exists too */
 	held = open(netns_path("a"), O_RDONLY | O_CLOEXEC);
 	gone_netns("a");
 	ck_assert_int_eq(mk_cni_reap(STATE, BPF_DIR, "ab", &err), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What removes endpoints that nobody deleted, against the kernel: GC and the agent's reaper. */
+/* Removal of endpoints that were not deleted, against the kernel: GC and the agent's reaper. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 static struct mk_error err;
 
-/* ---- GC --------------------------------------------------------------------------------------- */
+/* ---- GC -------------------------------------------------------------------------------------- */
 
 START_TEST(test_gc)
 {
@@ -67,7 +67,8 @@ START_TEST(test_gc_needs_list)
 }
 END_TEST
 
-/* An address that cannot be released keeps neither the devices nor the table entries of others. */
+/* An address that cannot be released does not keep others' devices and table
+ * entries from removal. */
 START_TEST(test_gc_goes_on)
 {
 	static const char released[] = STATE "/ipam/released";
@@ -90,7 +91,7 @@ START_TEST(test_gc_goes_on)
 }
 END_TEST
 
-/* ---- the agent's reaper ------------------------------------------------------------------------ */
+/* ---- the agent's reaper ---------------------------------------------------------------------- */
 
 static int reap(void)
 {
@@ -108,7 +109,7 @@ START_TEST(test_reap)
 	add("b");
 	ck_assert_int_eq(reap(), 0);
 	ck_exist(2);
-	/* the namespace's path is gone, the namespace itself lives: so does the device */
+	/* the namespace's path is gone, but the namespace exists, and so does the device */
 	gone_netns("b");
 	inside("a", "true");
 	ck_assert_int_eq(addresses(), 2);
@@ -125,7 +126,7 @@ START_TEST(test_reap_keeps_device)
 
 	new_netns("a");
 	add("a");
-	fd = open(netns_path("a"), O_RDONLY); /* somebody still is in there */
+	fd = open(netns_path("a"), O_RDONLY); /* a process is still in the namespace */
 	gone_netns("a");
 	ck_assert_int_eq(reap(), 0);
 	ck_exist(1);
@@ -136,7 +137,7 @@ START_TEST(test_reap_keeps_namespace)
 {
 	new_netns("a");
 	add("a");
-	remove_device("a"); /* the kernel's or an administrator's doing: DEL is still to come */
+	remove_device("a"); /* as by the kernel or an administrator: DEL is still to come */
 	ck_assert_int_eq(reap(), 0);
 	ck_assert_int_eq(addresses(), 1);
 }
@@ -162,7 +163,7 @@ static const char *lost_pods(void)
 	return ret < 0 ? "busy" : seen;
 }
 
-/* A device that somebody deleted is missed as long as there is the pod, but by nobody's DEL. */
+/* A deleted device is reported while its pod exists, but not during a DEL. */
 START_TEST(test_lost)
 {
 	new_netns("a");
@@ -173,14 +174,14 @@ START_TEST(test_lost)
 	remove_device("a");
 	ck_assert_str_eq(lost_pods(), "10.244.1.2 a ");
 	remove_device("b");
-	gone_netns("b"); /* no pod is left, it is for the reaper */
+	gone_netns("b"); /* no pod is left: the reaper handles it */
 	ck_assert_str_eq(lost_pods(), "10.244.1.2 a ");
 	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.0.0", ""), 0);
 	ck_assert_str_eq(lost_pods(), "");
 }
 END_TEST
 
-/* In the middle of a DEL, too, there is an entry without a device. */
+/* In the middle of a DEL there is also an entry without a device. */
 START_TEST(test_lost_waits)
 {
 	cleanup_pods struct mk_pods *pods = NULL;
@@ -194,7 +195,8 @@ START_TEST(test_lost_waits)
 }
 END_TEST
 
-/* The directory of the namespaces is not in our mount namespace: nothing can be known. */
+/* The directory of the namespaces is missing from this mount namespace: nothing
+ * can be concluded. */
 START_TEST(test_reap_keeps_invisible)
 {
 	new_netns("a");
@@ -234,7 +236,7 @@ START_TEST(test_reap_lost_files)
 	add("a");
 	add("b");
 	add("c");
-	ck_assert_int_eq(truncate(STATE "/ipam/10.244.1.2", 0), 0); /* lives: kept */
+	ck_assert_int_eq(truncate(STATE "/ipam/10.244.1.2", 0), 0); /* alive: kept */
 	ck_assert_int_eq(truncate(STATE "/ipam/10.244.1.3", 0), 0);
 	remove_device("b");
 	ck_assert_int_eq(unlink(STATE "/ipam/10.244.1.4"), 0);

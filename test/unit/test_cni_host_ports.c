@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Host ports: the verbs against the kernel. */
+/* Host ports: the CNI verbs against the kernel. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -25,7 +25,7 @@ static struct mk_error err;
 #define MAPPINGS(list) ",\"runtimeConfig\":{\"portMappings\":[" list "]}"
 #define TCP_8080       "{\"hostPort\":8080,\"containerPort\":80}"
 
-/* ---- the tables -------------------------------------------------------------------------------- */
+/* ---- the tables ------------------------------------------------------------------------------ */
 
 static struct mk_table table(const char *name, size_t key_size, size_t value_size)
 {
@@ -46,7 +46,7 @@ static size_t count_of(const char *name, size_t key_size, size_t value_size)
 	return count;
 }
 
-/* Entries there are, and whether the programs are told so. */
+/* Check the number of entries, and whether the programs are told that there are some. */
 static void ck_mapped(size_t count)
 {
 	struct mk_table runtime = table("runtime", sizeof(__u32), sizeof(struct mk_runtime));
@@ -61,7 +61,7 @@ static void ck_mapped(size_t count)
 	ck_assert_uint_eq(now.host_ports, count > 0);
 }
 
-/* Do the programs know that a pod takes UDP at @port? */
+/* Do the programs know that a pod receives UDP at @port? */
 static bool is_udp_port(uint16_t port)
 {
 	struct mk_table table_ = table("udp_ports", sizeof(__u32), sizeof(struct mk_port_set));
@@ -130,7 +130,7 @@ static void del(const char *name)
 	ck_assert_msg(call("DEL", name, "", "1.0.0", "") == 0, "%s", answer);
 }
 
-/* ---- ADD, CHECK, DEL --------------------------------------------------------------------------- */
+/* ---- ADD, CHECK, DEL ------------------------------------------------------------------------- */
 
 static const char *fields_of_check(const char *fields)
 {
@@ -237,7 +237,7 @@ START_TEST(test_two_interfaces)
 }
 END_TEST
 
-/* Another address or protocol is another mapping, whoever has it. */
+/* Another address or protocol makes another mapping, in the same pod or another. */
 START_TEST(test_side_by_side)
 {
 	add_mapped("a", MAPPINGS(TCP_8080));
@@ -283,7 +283,7 @@ START_TEST(test_older_datapath)
 }
 END_TEST
 
-/* The pod's device, then its address file went before DEL came. */
+/* The pod's device and then its address file disappeared before DEL. */
 START_TEST(test_del_of_half_a_pod)
 {
 	add_mapped("a", MAPPINGS(TCP_8080));
@@ -298,12 +298,12 @@ START_TEST(test_del_of_half_a_pod)
 }
 END_TEST
 
-/* ---- pods that are gone ------------------------------------------------------------------------ */
+/* ---- pods that are gone ---------------------------------------------------------------------- */
 
 START_TEST(test_taken_over)
 {
 	add_mapped("a", MAPPINGS(TCP_8080));
-	remove_device("a"); /* as when its namespace goes without a DEL */
+	remove_device("a"); /* as if its namespace were removed without DEL */
 	add_mapped("b", MAPPINGS(TCP_8080));
 	ck_leads(8080, "10.244.1.3");
 	del("a");
@@ -312,7 +312,8 @@ START_TEST(test_taken_over)
 }
 END_TEST
 
-/* Of an address that another pod has now, of one that nobody has, and of a kill in the middle. */
+/* Entries of an address that another pod has now, of an unassigned address, and of a
+ * killed removal. */
 static void leave_traces(void)
 {
 	add_mapped("a", MAPPINGS(TCP_8080));
@@ -393,7 +394,7 @@ START_TEST(test_add_killed)
 }
 END_TEST
 
-/* ---- what somebody removed --------------------------------------------------------------------- */
+/* ---- what somebody removed ------------------------------------------------------------------- */
 
 static void empty_host_ports(void)
 {
@@ -435,7 +436,7 @@ START_TEST(test_emptied_is_restored)
 	ck_restores(0, &known);
 	del("a");
 	ck_restores(0, &known);
-	empty_host_ports(); /* the look before this one saw one entry; an agent that starts, none */
+	empty_host_ports(); /* the previous check saw one entry; a new agent has seen none */
 	known = _i ? SIZE_MAX : known;
 	ck_restores(1, &known);
 	del("b");
@@ -445,8 +446,8 @@ START_TEST(test_emptied_is_restored)
 }
 END_TEST
 
-/* ... before the agent has looked for the first time since they came. */
-/* Another pod has taken a port of one of them meanwhile: the log says so, and everything else comes back. */
+/* Another pod has meanwhile taken a port of one of them: the log says so, and the
+ * rest is restored. */
 START_TEST(test_taken_meanwhile)
 {
 	size_t known = SIZE_MAX;
@@ -471,6 +472,7 @@ START_TEST(test_taken_meanwhile)
 }
 END_TEST
 
+/* Entries removed before the agent's first check since they were made are restored. */
 START_TEST(test_emptied_at_once)
 {
 	size_t known = SIZE_MAX;
@@ -496,7 +498,7 @@ START_TEST(test_untold_is_told)
 }
 END_TEST
 
-/* A pod whose device is gone, or whose port another has meanwhile. */
+/* A pod whose device is gone, or whose port another pod has taken meanwhile. */
 START_TEST(test_what_is_gone_stays_gone)
 {
 	size_t known = SIZE_MAX;
@@ -512,7 +514,7 @@ START_TEST(test_what_is_gone_stays_gone)
 }
 END_TEST
 
-/* ... nor is a pod gone whose own entry somebody removed: it has its device. */
+/* ... nor is a pod gone whose entry was removed: it has its device. */
 START_TEST(test_pod_without_entry_keeps_ports)
 {
 	const struct mk_ip ip = ip_of("10.244.1.2");
@@ -535,7 +537,7 @@ START_TEST(test_pod_without_entry_keeps_ports)
 }
 END_TEST
 
-/* ---- sessions ---------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 struct flow {
 	const char *client, *asked, *to; /* "address:port" of asked and to, the client's is 40000 */
@@ -637,9 +639,9 @@ START_TEST(test_kill_leaves_no_session)
 }
 END_TEST
 
-/* ---- map runtime ------------------------------------------------------------------------------- */
+/* ---- map runtime ----------------------------------------------------------------------------- */
 
-/* As `monokube drops --follow` comes and goes. */
+/* As `monokube drops --follow` starts and ends. */
 static pid_t toggle_reports(void)
 {
 	pid_t pid = fork();
@@ -656,7 +658,7 @@ static pid_t toggle_reports(void)
 	_exit(0);
 }
 
-/* As pods come and go. Ends with none, or with its own entry. */
+/* As pods are added and deleted. It ends with no entry, or with its own. */
 static pid_t toggle_ports(uint16_t port, int rounds)
 {
 	const struct mk_ip ip = { .family = AF_INET, .v4.s_addr = htonl(0x0af40100u + port) };
@@ -679,7 +681,7 @@ static pid_t toggle_ports(uint16_t port, int rounds)
 	_exit(!ports || ret != 0);
 }
 
-/* No writer takes back what another wrote. */
+/* No writer undoes another's write. */
 START_TEST(test_runtime_keeps_all_fields)
 {
 	const int rounds = 100 + _i; /* an odd number ends with an entry */

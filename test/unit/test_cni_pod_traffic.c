@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What pods have sent, as metrics tell: of those that are here, and of those that DEL or GC removed. */
+/* The traffic sent by pods, for metrics: of current pods, and of those that DEL or GC removed. */
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -18,7 +18,7 @@ static struct mk_pod_traffic traffic(void)
 	return seen;
 }
 
-/* Ten pings, which nobody answers here: their ARP has a permanent neighbour. */
+/* Send ten pings, which stay unanswered here; the permanent neighbour makes ARP unnecessary. */
 static struct mk_pod_traffic after_pings(const char *netns, uint64_t least)
 {
 	struct mk_pod_traffic seen;
@@ -62,14 +62,14 @@ START_TEST(test_gc_keeps)
 	add("b");
 	(void)after_pings("a", 0);
 	seen = after_pings("b", 10);
-	ck_assert_int_eq(unlink(STATE "/ipam/10.244.1.2"), 0); /* its device alone is left */
+	ck_assert_int_eq(unlink(STATE "/ipam/10.244.1.2"), 0); /* only its device is left */
 	ck_assert_int_eq(call("GC", "", "", "1.1.0", ",\"cni.dev/valid-attachments\":[]"), 0);
 	ck_exist(0);
 	ck_kept(&seen);
 }
 END_TEST
 
-/* Nowhere to count: the device goes all the same. */
+/* No table to count in: the device is removed anyway. */
 START_TEST(test_no_table)
 {
 	cleanup_nl struct mk_nl *nl = mk_nl_open(&err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The capability portMappings: what the configuration may say. */
+/* The capability portMappings: valid and invalid configurations. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 static const struct {
 	const char *name, *fields;
-	const char *text; /* the mappings, or what the error says */
+	const char *text; /* the mappings, or the error's text */
 	bool fails;
 } configs[] = {
 	{ "nothing", "", "", false },
@@ -88,7 +88,7 @@ static const struct {
 	{ "no list", ",\"runtimeConfig\":{\"portMappings\":{}}", "expected a list", true },
 };
 
-/* The text in a pod's address file is another way to say the same. */
+/* The text in a pod's address file has the same content. */
 static void ck_kept_as_text(const char *name, const struct mk_cni_port_mappings *mappings)
 {
 	cleanup_port_mappings struct mk_cni_port_mappings again = { 0 };
@@ -170,7 +170,7 @@ START_TEST(test_config)
 }
 END_TEST
 
-/* ---- what runtimes sent ------------------------------------------------------------------------ */
+/* ---- what runtimes sent ---------------------------------------------------------------------- */
 
 static const struct {
 	const char *file, *verb, *text;
@@ -221,7 +221,7 @@ START_TEST(test_recorded)
 }
 END_TEST
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name, *known;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the plugin prints, letter by letter, and the names it computes. */
+/* The plugin's output, byte by byte, and the names that it computes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,7 @@ START_TEST(test_result)
 	if (results[_i].dns)
 		result.dns = json_tokener_parse(results[_i].dns);
 	ck_assert_str_eq(text_of(mk_cni_result_json(&result)), results[_i].json);
-	json_object_put(result.dns); /* the result took a reference of its own */
+	json_object_put(result.dns); /* the result has its own reference */
 }
 END_TEST
 
@@ -103,7 +103,7 @@ START_TEST(test_failure)
 }
 END_TEST
 
-/* A lock that was held for too long: the runtime tries again. STATUS has a code of its own. */
+/* A lock was held for too long: the runtime tries again. STATUS has another code. */
 START_TEST(test_limit_of_a_lock)
 {
 	struct mk_cni_failure failure = { .cause.code = ETIMEDOUT };
@@ -156,7 +156,7 @@ START_TEST(test_host_name)
 }
 END_TEST
 
-/* Host ends are found again by name after an upgrade: the computation must never change. */
+/* An upgraded plugin finds host ends by name: the computation must never change. */
 START_TEST(test_host_name_is_stable)
 {
 	char name[IFNAMSIZ];

@@ -489,7 +489,7 @@ START_TEST(test_wrong_value)
 }
 END_TEST
 
-/* What load() prints to standard output, which is given back afterwards. */
+/* Return what load() prints to standard output. */
 static int load_quietly(const char *const *flags, char *printed, size_t size)
 {
 	cleanup_fclose FILE *file = tmpfile();
@@ -509,7 +509,7 @@ static int load_quietly(const char *const *flags, char *printed, size_t size)
 	return ret;
 }
 
-/* The settings in force, or what is wrong, and nothing else. */
+/* The settings in force, or the error, and nothing else. */
 START_TEST(test_check_config)
 {
 	const char *const environment[] = { "vtepCidr", "100.64.0.0/16", "KUBECONFIG", "/k", NULL };
@@ -544,7 +544,7 @@ END_TEST
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* What help, manual page and README.md say of one setting is a line, and what it says is taken. */
+/* A setting's text in help, manual page and settings table is one line that fits into a table. */
 START_TEST(test_setting)
 {
 	struct mk_setting setting;

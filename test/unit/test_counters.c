@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counters per Service: the sum of what programs, sweep and drops say, and whose go. */
+/* Counters per Service: the sums of programs, sweep and drops, and their removal. */
 #include <bpf/bpf.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ START_TEST(test_sum)
 	put_counter(&tables.ended, 5, 3);
 	put_drops(7, MK_DROP_REFUSED, 4);
 	put_drops(5, MK_DROP_SOURCE_RANGE, 6);
-	put_drops(5, MK_DROP_COUNT + 3, 99); /* of a newer version */
+	put_drops(5, MK_DROP_COUNT + 3, 99); /* from a newer version */
 	ck_assert_uint_eq(read_totals(&totals), 3);
 	for (size_t i = 0; i < 3; i++)
 		ck_assert_uint_eq(totals[i].account_id, 5 + 2 * i);
@@ -114,7 +114,7 @@ START_TEST(test_sum)
 }
 END_TEST
 
-/* More than one batch, in both directions of the order. */
+/* More than one batch, in both orders. */
 START_TEST(test_many)
 {
 	cleanup_free struct mk_account_totals *totals = NULL;
@@ -127,7 +127,7 @@ START_TEST(test_many)
 }
 END_TEST
 
-/* ---- what sessions still hold ------------------------------------------------------------------ */
+/* ---- what sessions still hold ---------------------------------------------------------------- */
 
 static void count_ended(void *ctx, const struct mk_session *session)
 {
@@ -194,7 +194,7 @@ START_TEST(test_expired_sessions)
 }
 END_TEST
 
-/* Two CPUs have added the same, and the entry owes it. */
+/* Two CPUs have counted the same packets, so the entry has a negative difference. */
 START_TEST(test_below_zero)
 {
 	const struct mk_session session = { .account_id = 5,
@@ -211,7 +211,7 @@ START_TEST(test_below_zero)
 }
 END_TEST
 
-/* ---- Services that are gone -------------------------------------------------------------------- */
+/* ---- Services that are gone ------------------------------------------------------------------ */
 
 START_TEST(test_prune)
 {

@@ -124,7 +124,7 @@ START_TEST(test_histogram)
 }
 END_TEST
 
-/* Across every size of the buffer. */
+/* With every size of the buffer. */
 START_TEST(test_long)
 {
 	enum { LINES = 20000 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small files: read whole, replaced atomically, directories made. */
+/* Small files: read as a whole, replaced atomically, with their directories created. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -169,7 +169,7 @@ START_TEST(test_replace_fails_and_leaves_nothing)
 }
 END_TEST
 
-/* A setting that already reads so is not written: some settings act on being written. */
+/* A setting that already has the value is not written: writing some settings has side effects. */
 START_TEST(test_sysctl)
 {
 	cleanup_free char *text = NULL;
@@ -184,7 +184,7 @@ START_TEST(test_sysctl)
 }
 END_TEST
 
-/* As in a container: /proc/sys stands for another directory. */
+/* As in a container: another directory is used for /proc/sys. */
 START_TEST(test_sysctl_root)
 {
 	cleanup_free char *text = NULL;
@@ -201,7 +201,7 @@ START_TEST(test_sysctl_root)
 }
 END_TEST
 
-/* Links in every place of a path: the part is named, and nothing is written behind it. */
+/* Links at every place of a path: the error names the link, and nothing is written behind it. */
 START_TEST(test_no_symbolic_links)
 {
 	struct mk_error err = { 0 };

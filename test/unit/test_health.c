@@ -9,7 +9,7 @@
 
 #define SECOND 1000000000ULL
 
-/* ---- the rule ------------------------------------------------------------------------------------ */
+/* ---- the rule -------------------------------------------------------------------------------- */
 
 START_TEST(test_rule)
 {
@@ -30,7 +30,7 @@ START_TEST(test_rule)
 }
 END_TEST
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 #define NOW_S	  1709208000LL
 #define UPDATED_S (NOW_S - 100)
@@ -112,7 +112,7 @@ START_TEST(test_service_answer)
 }
 END_TEST
 
-/* ---- latency ----------------------------------------------------------------------------------------- */
+/* ---- latency --------------------------------------------------------------------------------- */
 
 START_TEST(test_bounds)
 {
@@ -168,7 +168,7 @@ static void clean(void)
 	agent.services = agent.dirty = NULL;
 }
 
-/* From the trigger to the turn after which its Service is not dirty any more. */
+/* From the trigger to the turn after which its Service is no longer dirty. */
 START_TEST(test_triggers)
 {
 	int64_t now = mk_time_now_unix_ns();
@@ -211,7 +211,7 @@ START_TEST(test_trigger_of_a_slice_that_goes)
 }
 END_TEST
 
-/* A Service that is never written does not cost more and more memory. */
+/* A Service that is never written does not use ever more memory. */
 START_TEST(test_many_triggers)
 {
 	mk_latency_init(&health.latency);

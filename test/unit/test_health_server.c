@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a node answers at /healthz, /livez and a Service's healthCheckNodePort, asked over loopback: the
- * agent's health part alone, on the test's loop. */
+/* A node's answers at /healthz, /livez and a Service's healthCheckNodePort, requested over
+ * loopback: only the agent's health part, on the test's loop. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void teardown(void)
 	mk_model_free(agent.model);
 }
 
-/* The whole answer to GET @path. */
+/* Return the whole answer to GET @path. */
 static void ask(const struct mk_ip_port *at, const char *path, char *answer, size_t size)
 {
 	char request[128];
@@ -59,7 +59,7 @@ static void expect(const char *name, const char *answer, const char *const *part
 			      answer);
 }
 
-/* ---- the node ---------------------------------------------------------------------------------- */
+/* ---- the node -------------------------------------------------------------------------------- */
 
 #define NODE(members) "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'" members "}}"
 #define STAYS	      NODE("")
@@ -123,7 +123,7 @@ START_TEST(test_node)
 }
 END_TEST
 
-/* ---- a Service ----------------------------------------------------------------------------------- */
+/* ---- a Service ------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name, *path;

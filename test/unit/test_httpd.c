@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The HTTP server, asked over loopback by clients that know HTTP, by clients that do not, and by
- * clients that mean no good. Server and client share the test's loop. */
+/* The HTTP server, requested over loopback by correct, broken and malicious clients. Server and
+ * clients share the test's loop. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void setup(void)
 	ck_assert_msg(listener != NULL, "%s", mk_error_text(&err));
 }
 
-/* The loop ends: no handle is left. */
+/* The loop must end: no handle is left. */
 static void teardown(void)
 {
 	mk_httpd_free(httpd);
@@ -61,7 +61,7 @@ static void turn(void)
 	http_turn(&loop);
 }
 
-/* ---- clients ----------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static void say(int fd, const char *text, size_t bytes)
 {
@@ -69,7 +69,7 @@ static void say(int fd, const char *text, size_t bytes)
 		ssize_t sent = send(fd, text, bytes, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno != EAGAIN)
-			return; /* the server has heard enough */
+			return; /* the server has closed the connection */
 		text += sent > 0 ? sent : 0;
 		bytes -= sent > 0 ? (size_t)sent : 0;
 		turn();
@@ -96,12 +96,12 @@ static bool contains(const char *text, const char *part)
 	return strstr(text, part) != NULL;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define HOST "Host: x\r\n"
 
 static const struct {
-	const char *request, *path; /* NULL: the handler is not asked */
+	const char *request, *path; /* NULL: the handler is not called */
 	const char *expected[4]; /* parts of the answer */
 	const char *body; /* NULL: none */
 } rows[] = {
@@ -155,7 +155,7 @@ START_TEST(test_request)
 }
 END_TEST
 
-/* The server is as good as before. */
+/* The server still works. */
 static void still_answers(void)
 {
 	int fd = http_dial(&at);
@@ -168,7 +168,7 @@ static void still_answers(void)
 	ck_assert_msg(contains(text, " 200 "), "%s", text);
 }
 
-/* ---- too much of something ----------------------------------------------------------------------- */
+/* ---- too much of something ------------------------------------------------------------------- */
 
 #define MUCH (1024 * 1024)
 
@@ -190,7 +190,7 @@ START_TEST(test_big_request)
 }
 END_TEST
 
-/* Nothing, a byte now and then, or no interest in the answer: it ends. */
+/* A client that sends nothing, sends single bytes, or does not read the answer is disconnected. */
 START_TEST(test_slow_client)
 {
 	char text[4096];
@@ -231,7 +231,7 @@ START_TEST(test_many_of_one_client)
 }
 END_TEST
 
-/* Six connections of any listeners are the end, though each may have four. */
+/* All listeners together accept six connections, though each may have four. */
 START_TEST(test_many_of_all)
 {
 	struct mk_ip_port others[2] = { http_free_port(), http_free_port() };
@@ -256,7 +256,7 @@ START_TEST(test_many_of_all)
 }
 END_TEST
 
-/* ---- listeners --------------------------------------------------------------------------------- */
+/* ---- listeners ------------------------------------------------------------------------------- */
 
 START_TEST(test_port_in_use)
 {
@@ -270,7 +270,7 @@ START_TEST(test_port_in_use)
 }
 END_TEST
 
-/* With its connections; and the port is free at once. */
+/* Free the server with its connections; the port is free at once. */
 START_TEST(test_close)
 {
 	int fd = http_dial(&at);
@@ -286,7 +286,7 @@ START_TEST(test_close)
 }
 END_TEST
 
-/* Teardown finds connections, one with half a request. */
+/* Teardown finds open connections, one with half a request. */
 START_TEST(test_free_with_connections)
 {
 	int idle = http_dial(&at), half = http_dial(&at);

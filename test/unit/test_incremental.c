@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One change in a big cluster: which Services are worked on, and which entries are written. Counted,
- * not timed, entries and instructions; perf/scale has the times. Each Service has a ClusterIP and a
- * NodePort, ten endpoints. */
+/* One change in a big cluster: the Services that are processed, and the entries that are written.
+ * Both entries and instructions are counted, not timed; perf/scale has the times. Each Service has
+ * a ClusterIP, a NodePort and ten endpoints. */
 #include <arpa/inet.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void teardown(void)
 	sync_teardown();
 }
 
-/* ---- a cluster -------------------------------------------------------------------------------- */
+/* ---- a cluster ------------------------------------------------------------------------------- */
 
 static void apply_object(const char *text)
 {
@@ -106,7 +106,7 @@ static void apply_slice(unsigned number, unsigned count)
 	apply_object(text);
 }
 
-/* ---- work, as mk_agent_step_services() does it ------------------------------------------------ */
+/* ---- work, as mk_agent_step_services() does it ----------------------------------------------- */
 
 static void work_on(struct agent_service *service)
 {
@@ -128,7 +128,7 @@ static void work_on(struct agent_service *service)
 	DL_DELETE(agent.dirty, service);
 }
 
-/* Returns on how many Services there was work, and counts the entries. */
+/* Returns the number of Services processed, and counts the entries. */
 static unsigned work(void)
 {
 	unsigned services = 0;
@@ -148,7 +148,7 @@ static void build_cluster(unsigned services)
 	ck_assert_uint_eq(work(), services);
 }
 
-/* ---- entries ---------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* All keys and values of a table, in the order of the keys. */
 struct contents {
@@ -184,7 +184,7 @@ static struct contents read_table(const struct mk_table *table)
 	return contents;
 }
 
-/* Entries that are in @now and were not, or otherwise, in @before. */
+/* Count entries of @now that are missing from @before or differ. */
 static unsigned written(const struct contents *before, const struct contents *now)
 {
 	unsigned count = 0;
@@ -196,7 +196,8 @@ static unsigned written(const struct contents *before, const struct contents *no
 	return count;
 }
 
-/* What one changed slice costs among @services: entries written, by the sync's count and in truth. */
+/* Check the price of one changed slice among @services: entries written, by the sync's
+ * count and in fact. */
 static unsigned cost_of_one_change(unsigned services)
 {
 	const struct mk_table *all[] = { &tables.services, &tables.backends, &tables.maglev };
@@ -220,10 +221,10 @@ static unsigned cost_of_one_change(unsigned services)
 	return truth;
 }
 
-/* ---- instructions ----------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
-/* Two stops around the change of a Service that both clusters have, by objects of one length; the first
- * change of all would count what is made once. */
+/* Stop twice around the change of a Service that both clusters have, with objects of one length.
+ * The first change would also count one-time work. */
 static void change_between_stops(void)
 {
 	for (unsigned i = 0; i < 9; i++) {
@@ -238,7 +239,7 @@ static void change_between_stops(void)
 	_exit(0);
 }
 
-/* Stopping at each instruction is quicker where nobody has to wake another processor. */
+/* Single-stepping is faster if no other CPU must be woken. */
 static void stay_on_this_processor(void)
 {
 	cpu_set_t here;
@@ -248,8 +249,8 @@ static void stay_on_this_processor(void)
 	ck_assert_int_eq(sched_setaffinity(0, sizeof(here), &here), 0);
 }
 
-/* How many instructions one change takes in user space: one step after the other in a copy of this
- * process. A system call is one of them. */
+/* Count the user-space instructions of one change by single-stepping a copy of this process. A
+ * system call counts as one. */
 static unsigned long instructions_of_one_change(void)
 {
 	unsigned long count = 0;
@@ -273,7 +274,7 @@ static unsigned long instructions_of_one_change(void)
 	return count;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 START_TEST(test_one_slice)
 {
@@ -294,8 +295,9 @@ START_TEST(test_one_slice)
 }
 END_TEST
 
-/* Also without a write: nothing looks at the other Services. Hash tables have chains of some entries, so
- * the numbers differ a little; one look at each of ten thousand would be many times as much. */
+/* Even without a write, no other Service is visited. Hash tables have chains of some entries,
+ * so the numbers differ a little. A visit of each of ten thousand Services would cost many
+ * times as much. */
 START_TEST(test_instructions)
 {
 	unsigned long few, many;
@@ -313,7 +315,7 @@ START_TEST(test_instructions)
 }
 END_TEST
 
-/* A Service that changes takes no other along either; what says the same is no change at all. */
+/* A changed Service affects no other. An equal object is no change at all. */
 START_TEST(test_one_service)
 {
 	build_cluster(1000);

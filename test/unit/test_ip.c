@@ -87,7 +87,7 @@ START_TEST(test_cidr_parse)
 }
 END_TEST
 
-/* What Go's parser and k8s.io/utils/net make of them. */
+/* As parsed by Go and k8s.io/utils/net. */
 static const struct {
 	const char *text, *expected; /* NULL: refused */
 } lenient_ips[] = {

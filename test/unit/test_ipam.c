@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The address directory: the order of reuse, what a bad file leaves behind, the index of owners. */
+/* The address directory: the order of reuse, the effect of a bad file, the index of owners. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "base/file.h"
 #include "unit/ipam_fixture.h"
 
-/* ---- order ------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
-/* A script of `+name` (allocate) and `-name` (release), and the last digit of the address that
- * each allocation must give; 0: none left. */
+/* A script of `+name` (allocate) and `-name` (release), and the last digit of each allocation's
+ * address; 0: none left. */
 static const struct {
 	const char *name, *steps[24];
 	int addresses[24];
@@ -84,7 +84,7 @@ static int see_ports(void *ctx, const struct mk_ip *ip, const struct mk_ipam_own
 	return 0;
 }
 
-/* Host ports are kept with the address, and gone with it. */
+/* Host ports are stored with the address, and removed with it. */
 START_TEST(test_host_ports)
 {
 	const struct mk_ipam_owner owner = { .container_id = "c1",
@@ -152,7 +152,7 @@ static void hold(const char *text)
 	ck_ok(mk_ipam_hold(ipam, &ip, &err));
 }
 
-/* An address that is held goes to nobody, and its file has no owner, until it is released. */
+/* A reserved address is not assigned, and its file has no owner, until it is released. */
 START_TEST(test_held)
 {
 	const struct mk_ip held = ip_of("10.244.1.2"), owned = ip_of("10.244.1.3");
@@ -196,7 +196,7 @@ START_TEST(test_owner_refused)
 }
 END_TEST
 
-/* ---- what others left in the directory -------------------------------------------------------- */
+/* ---- what others left in the directory ------------------------------------------------------- */
 
 static const struct {
 	const char *name, *content;
@@ -294,7 +294,7 @@ START_TEST(test_modes)
 }
 END_TEST
 
-/* ---- the index of owners ------------------------------------------------------------------------ */
+/* ---- the index of owners --------------------------------------------------------------------- */
 
 /* Names of addresses that were opened since @watch was made, one after the other. */
 static void opened_addresses(int watch, char *names, size_t size)
@@ -311,7 +311,7 @@ static void opened_addresses(int watch, char *names, size_t size)
 	}
 }
 
-/* However many pods there are, an ADD reads nobody's file, and a DEL the one of its own. */
+/* With any number of pods, ADD reads no owner's file and DEL only its own. */
 START_TEST(test_reads_its_own_file_alone)
 {
 	char text[MK_IP_STRLEN], names[1024], id[16];
@@ -334,7 +334,7 @@ START_TEST(test_reads_its_own_file_alone)
 }
 END_TEST
 
-/* Files of a version that kept no index: it is made at once. */
+/* Files of a version without index: the index is made at once. */
 START_TEST(test_index_is_made)
 {
 	char text[MK_IP_STRLEN], command[300];
@@ -344,7 +344,7 @@ START_TEST(test_index_is_made)
 	ipam_write("10.244.1.3", "c2\neth0\n\n");
 	snprintf(command, sizeof(command), "rm -r %s", ipam_path(".owners"));
 	ck_assert_int_eq(system(command), 0);
-	if (_i) /* killed while it was made */
+	if (_i) /* killed while it was being made */
 		ck_assert_int_eq(mkdir(ipam_path(".owners.new"), 0700), 0);
 	ck_assert_int_eq(allocate("c2", text), -EEXIST);
 	ck_assert_int_eq(count_names(".owners"), 2);
@@ -370,8 +370,8 @@ static void repair_all(int expected)
 	ck_assert_int_eq(count, expected);
 }
 
-/* A kill after the index was written and before the file: the entry leads nowhere, or to another's
- * address. It keeps nobody from anything, and goes with the next repair. */
+/* A kill after writing the index and before writing the file: the entry leads nowhere, or to
+ * another owner's address. It does no harm, and the next repair removes it. */
 START_TEST(test_index_leads_nowhere)
 {
 	char text[MK_IP_STRLEN];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The address directory where something goes wrong: disks that refuse, processes that are killed at any
- * instant, many at once. */
+/* The address directory under faults: disks that refuse, processes killed at any instant, many
+ * processes at once. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "unit/ipam_fixture.h"
 
-/* ---- disks that refuse ------------------------------------------------------------------------ */
+/* ---- disks that refuse ----------------------------------------------------------------------- */
 
 static void mount_small(const char *options)
 {
@@ -65,7 +65,8 @@ START_TEST(test_read_only)
 }
 END_TEST
 
-/* `monokube cleanup` while somebody waits for the lock: the waiter must not go on in the void. */
+/* `monokube cleanup` while another process waits for the lock: the waiter must not use the
+ * removed directory. */
 START_TEST(test_removed_while_waiting)
 {
 	char text[MK_IP_STRLEN], moved[128], go = 'g';
@@ -80,7 +81,7 @@ START_TEST(test_removed_while_waiting)
 	ipam = open_ipam();
 	ck_assert_int_eq(write(start[1], &go, 1), 1);
 	snprintf(moved, sizeof(moved), "%s/old", state_dir);
-	usleep(20000); /* whether or not the child waits by then, the outcome is the same */
+	usleep(20000); /* the outcome is the same whether or not the child waits by then */
 	ck_assert_int_eq(rename(ipam_path(""), moved), 0);
 	mk_ipam_free(ipam);
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -89,14 +90,14 @@ START_TEST(test_removed_while_waiting)
 }
 END_TEST
 
-/* ---- killed at any instant -------------------------------------------------------------------- */
+/* ---- killed at any instant ------------------------------------------------------------------- */
 
 #define KILL_WORKERS 4
 #define KILL_ROUNDS  400
 #define KILL_RANGE   40
 
-/* Who holds an address, as the workers themselves see it: set after allocating, cleared before
- * releasing. Two holders at once are a duplicate. */
+/* The holders of addresses as the workers see them: set after allocating, cleared before releasing.
+ * Two holders at once are a duplicate. */
 struct holders {
 	_Atomic int of[256];
 	_Atomic int duplicates, allocated, failed;
@@ -130,7 +131,7 @@ static void work_once(struct holders *holders, unsigned int *seed)
 	if (rand_r(seed) % 8)
 		atomic_store(&holders->of[host], 0);
 	else
-		return mk_ipam_free(ipam); /* this one stays, as a running pod's */
+		return mk_ipam_free(ipam); /* this one stays allocated, like a running pod's */
 	if (mk_ipam_release(ipam, text, "eth0", NULL) < 0)
 		atomic_fetch_add(&holders->failed, 1);
 	mk_ipam_free(ipam);
@@ -154,7 +155,7 @@ static int release_visited(void *ctx, const struct mk_ip *ip, const struct mk_ip
 	return mk_ipam_release_ip(ipam, ip, &err);
 }
 
-/* Keep the range from filling up: every now and then all that is allocated goes, as GC would. */
+/* Keep the range from filling up: now and then release all addresses, as GC would. */
 static void release_all(struct holders *holders)
 {
 	cleanup_ipam struct mk_ipam *ipam = open_ipam();
@@ -218,7 +219,7 @@ START_TEST(test_killed)
 	ck_assert_int_eq(atomic_load(&holders->duplicates), 0);
 	ck_assert_int_eq(atomic_load(&holders->failed), 0);
 	ck_assert_int_gt(atomic_load(&holders->allocated), KILL_ROUNDS);
-	/* no address is lost: all of them can be had once more */
+	/* no address is lost: all can be allocated again */
 	release_all(holders);
 	for (int i = 0; i < KILL_RANGE; i++) {
 		snprintf(id, sizeof(id), "end%d", i);

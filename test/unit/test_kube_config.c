@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kubeconfig files and service accounts, the waits between attempts, and what was seen of a list. */
+/* Kubeconfig files and service accounts, the waits between attempts, and the known
+ * objects of a list. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static void teardown(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* ---- kubeconfig -------------------------------------------------------------------------- */
+/* ---- kubeconfig ------------------------------------------------------------------------------ */
 
 #define CONTEXT                                                                        \
 	"current-context: c\ncontexts:\n- {name: c, context: {cluster: k, user: u}}\n" \
@@ -237,7 +238,7 @@ START_TEST(test_refresh)
 }
 END_TEST
 
-/* ---- backoff ----------------------------------------------------------------------------- */
+/* ---- backoff --------------------------------------------------------------------------------- */
 
 START_TEST(test_backoff)
 {
@@ -269,7 +270,7 @@ START_TEST(test_retry_after)
 }
 END_TEST
 
-/* ---- what was seen ----------------------------------------------------------------------- */
+/* ---- what was seen --------------------------------------------------------------------------- */
 
 #define UID_A "9b0a4b7e-3a51-4ff3-a3b3-6c4e47686c92"
 #define UID_B "00000000-3a51-4ff3-a3b3-6c4e47686c92"
@@ -291,7 +292,8 @@ static void gone(void *ctx, const char *namespace_, const char *name)
 		 namespace_, name);
 }
 
-/* Whose newest version makes no sense is counted, until there is another one or none. */
+/* An object whose newest version is invalid is counted until it has another version
+ * or is deleted. */
 START_TEST(test_unusable)
 {
 	struct mk_known *known = mk_known_new();

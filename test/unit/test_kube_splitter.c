@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The splitter: what a real API server sent, cut at every place, gives the same objects; what is
- * no JSON, too long or cut off is told. Then the decoder, against json-c on the whole text. */
+/* The splitter: the answers of a real API server, cut at every place, give the same objects. Input
+ * that is not JSON, too long or cut off is reported. Then the decoder, compared with json-c. */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static struct mk_splitter *splitter_new(enum mk_splitter_mode mode)
 	return splitter;
 }
 
-/* Feeds @body in pieces: @first bytes, then @step at a time. */
+/* Feed @body in pieces: @first bytes, then @step at a time. */
 static void feed(enum mk_splitter_mode mode, const char *body, size_t size, size_t first,
 		 size_t step)
 {
@@ -132,7 +132,7 @@ START_TEST(test_every_cut)
 }
 END_TEST
 
-/* The answer breaks off: only at a place between two objects of a watch is that no error. */
+/* The answer breaks off: this is an error except between two objects of a watch. */
 START_TEST(test_every_end)
 {
 	struct mk_splitter *splitter = splitter_new(recordings[_i].mode);
@@ -226,11 +226,11 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* ---- decoder ----------------------------------------------------------------------------- */
+/* ---- decoder --------------------------------------------------------------------------------- */
 
 static struct mk_decoder *decoder;
 
-/* @object without what the resource's table says, taken out of the tree one by one. */
+/* Return @object without the resource's unused members, removed from the tree one by one. */
 static void remove_path(json_object *object, const char *path)
 {
 	const char *dot = strchr(path, '.');
@@ -370,9 +370,8 @@ START_TEST(test_decode_object)
 }
 END_TEST
 
-/* Deep nesting costs no stack where members are left out, and is refused. */
-/* Found by test/fuzz: such a key was taken for the path before the NUL, and what is behind that path's
- * end for more of it. */
+/* Found by test/fuzz: such a key matched the path before the NUL, and bytes after that path's
+ * end were read. */
 START_TEST(test_decode_nul_in_key)
 {
 	static const char text[] = "{\"a\0\":1}", path[] = "a\0";
@@ -388,6 +387,7 @@ START_TEST(test_decode_nul_in_key)
 }
 END_TEST
 
+/* Deep nesting uses no stack while members are left out, and is refused. */
 START_TEST(test_decode_deep)
 {
 	size_t size = 1 << 20;
@@ -466,7 +466,7 @@ START_TEST(test_head)
 }
 END_TEST
 
-/* Found by test/fuzz: names become C strings, and what was behind the NUL was not looked for there. */
+/* Found by test/fuzz: names become C strings, so the bytes after the NUL were not compared. */
 START_TEST(test_head_nul)
 {
 	static const char text[] = "{\"metadata\":{\"namespace\":\"a\0\",\"name\":\"n\"}}";
@@ -479,7 +479,7 @@ START_TEST(test_head_nul)
 }
 END_TEST
 
-/* ---- anything at all --------------------------------------------------------------------- */
+/* ---- anything at all ------------------------------------------------------------------------- */
 
 static int take_anything(void *ctx, const char *text, size_t size, struct mk_error *err)
 {
@@ -514,8 +514,8 @@ static void damage(char *body, size_t size, uint32_t *state)
 		body[next_random(state) % size] = bytes[next_random(state) % (sizeof(bytes) - 1)];
 }
 
-/* Bytes that a broken server, or a hostile one, could send: whatever happens is defined. The
- * sanitizers are the judges. */
+/* Bytes that a broken or hostile server could send: the behaviour must be defined. The
+ * sanitizers check it. */
 START_TEST(test_damaged)
 {
 	const struct mk_splitter_handler handler = { .object = take_anything,
@@ -550,7 +550,7 @@ START_TEST(test_damaged)
 }
 END_TEST
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static const struct {
 	enum mk_resource_id resource;

@@ -75,7 +75,7 @@ START_TEST(test_count)
 }
 END_TEST
 
-/* Only where the variable means this very stream. */
+/* Only if the variable names this stream. */
 START_TEST(test_journal_prefix)
 {
 	char own[64];
@@ -142,7 +142,7 @@ static unsigned int count_lines(const char *text)
 	return lines;
 }
 
-/* Of a thousand, those that may come at once, and one for each second that it takes. */
+/* Of a thousand lines the burst is written, and one for each second that the test takes. */
 START_TEST(test_limit)
 {
 	const char *text;
@@ -162,7 +162,7 @@ START_TEST(test_limit)
 }
 END_TEST
 
-/* Two calls with one text are two kinds: a noisy one takes no line from the other. */
+/* Two calls with one text are two kinds: a noisy one does not suppress the other. */
 START_TEST(test_limit_is_of_a_call)
 {
 	capture();
@@ -190,7 +190,7 @@ START_TEST(test_suppressed_is_told)
 }
 END_TEST
 
-/* Cut, but still one line. */
+/* A truncated line is still one line. */
 START_TEST(test_long_line)
 {
 	char text[4000];
@@ -221,9 +221,9 @@ START_TEST(test_level_names)
 }
 END_TEST
 
-/* ---- errors ----------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* ---- standard error that takes nothing --------------------------------------------------------- */
+/* ---- standard error that takes nothing ------------------------------------------------------- */
 
 #define MANY 400
 
@@ -242,7 +242,7 @@ static void into_pipe(void)
 	mk_log_never_block();
 }
 
-/* More than a pipe and the queue hold, of a level that is not limited. */
+/* More lines than a pipe and the queue can hold, of a level without limit. */
 static void fill(void)
 {
 	char padding[1000];
@@ -270,7 +270,7 @@ static size_t drain(char *text, size_t room)
 	return used;
 }
 
-/* No line waits, those that find no room are counted, and the first ones come in their order. */
+/* No write blocks, lost lines are counted, and the first lines keep their order. */
 START_TEST(test_full_pipe)
 {
 	static char text[MANY * 1100];
@@ -356,7 +356,7 @@ START_TEST(test_error_wrap)
 }
 END_TEST
 
-/* Texts longer than their room are cut, not written past it. */
+/* Texts longer than their buffer are truncated, and nothing is written past its end. */
 START_TEST(test_error_long)
 {
 	struct mk_error err = { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The consistent choice: equal shares, small disruption, the same on every node. */
+/* Consistent hashing: equal shares, small disruption, the same tables on every node. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "service/service.h"
 #include "unit/unit.h"
 
-/* When one of N backends leaves, its slots alone should move. The Maglev paper (section 5.3) sees
- * few others move as long as there are a hundred slots per backend, more where there are less. */
+/* When one of N backends leaves, only its slots should move. The Maglev paper (section 5.3) finds
+ * few other moves with a hundred slots per backend, more with fewer slots. */
 static const struct {
 	uint32_t slots;
 	size_t count;
@@ -71,7 +71,7 @@ START_TEST(test_shares)
 }
 END_TEST
 
-/* Slots that change hands though their backend is still there, when number @gone leaves. */
+/* Count the slots that move although their backend stays, when number @gone leaves. */
 static unsigned moved_without(uint32_t slots, const struct mk_service_backend *backends,
 			      size_t count, size_t gone)
 {
@@ -142,7 +142,7 @@ START_TEST(test_any_order)
 }
 END_TEST
 
-/* The choice of a mixed cluster: a table filled by one version has to be that of the next. */
+/* In a mixed cluster every version must fill the same table. */
 START_TEST(test_stays_as_it_is)
 {
 	static const uint16_t known[16] = { 1, 2, 0, 1, 2, 0, 1, 2, 2, 3, 0, 3, 3, 1, 4, 0 };
@@ -169,7 +169,7 @@ START_TEST(test_none_and_one)
 }
 END_TEST
 
-/* More backends than slots: one slot each, as far as they go, whatever their order. */
+/* With more backends than slots, each gets one slot while they last, whatever the order. */
 START_TEST(test_too_many)
 {
 	cleanup_free struct mk_service_backend *backends = new_backends(65535);

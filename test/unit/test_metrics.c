@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Metrics: the table, the text that comes of it, and src/agent/README.md, which shows the table. With
- * the argument --table: print it as that has it. */
+/* Metrics: the table, the resulting text, and src/agent/README.md, which shows the table. With the
+ * argument --table, print it as in that page. */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static bool matches(const char *pattern, const char *text)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* What `promtool check metrics` wants of names and words. */
+/* The rules of `promtool check metrics` for names and words. */
 START_TEST(test_row)
 {
 	const struct mk_metric *row = &mk_metrics_rows[_i];
@@ -110,7 +110,7 @@ static void fill_api(void)
 	};
 }
 
-/* Something of everything. */
+/* Set every metric. */
 static void fill(void)
 {
 	metrics.always = metrics.has_datapath = metrics.has_addresses = true;
@@ -220,7 +220,8 @@ START_TEST(test_line)
 }
 END_TEST
 
-/* Each family once, in the order of the table, its page's alone; @samples: are there to be some? */
+/* Check that each family of the page occurs once, in the order of the table; @samples: must
+ * there be samples? */
 static void ck_families(enum mk_metrics_page page, bool samples)
 {
 	cleanup_free char *text = mk_metrics_text(&metrics, page);
@@ -257,7 +258,7 @@ START_TEST(test_families)
 }
 END_TEST
 
-/* What there is before the datapath is loaded. */
+/* The metrics before the datapath is loaded. */
 START_TEST(test_nothing)
 {
 	cleanup_free char *text = NULL;

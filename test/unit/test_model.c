@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model, object by object: what is kept of it, what is refused. */
+/* The model, object by object: members that are kept, and objects that are refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,7 +355,7 @@ static const struct {
 	  "endpoints[0].hints.forZones[0]: value \"a\", expected an object" },
 };
 
-/* A refused object changes nothing: not the one that is there, not the listener's view. */
+/* A refused object changes neither the existing object nor the listener's view. */
 START_TEST(test_bad)
 {
 	struct line before = { 0 }, after = { 0 };
@@ -377,7 +377,7 @@ START_TEST(test_bad)
 }
 END_TEST
 
-/* One address or port that nobody can use: the rest of the object counts, as for kube-proxy. */
+/* If only one address or port is unusable, the rest of the object counts, as for kube-proxy. */
 static const struct {
 	const char *name, *object;
 	const char *expected; /* summary of node n, service x/s and its endpoints */
@@ -443,7 +443,7 @@ static const struct {
 	  "Endpoints x/s: subsets[0].addresses[0].ip is missing, expected an IP address" },
 };
 
-/* Named once: an object that says the same again, as a Node does every few minutes, is not. */
+/* Logged once: an equal object, which a Node sends every few minutes, is not logged again. */
 START_TEST(test_odd)
 {
 	struct line line = { 0 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model over time: when the listener hears of a change, how slices merge, recorded and
- * disturbed objects. */
+/* The model over time: calls of the listener, merged slices, recorded and damaged objects. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +49,7 @@ static void teardown(void)
 	mk_model_free(model);
 }
 
-/* ---- what the listener hears --------------------------------------------------------------- */
+/* ---- what the listener hears ----------------------------------------------------------------- */
 
 #define SLICE_OF(service, address)                                                               \
 	"{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x', 'labels': "                \
@@ -190,7 +189,7 @@ START_TEST(test_story)
 }
 END_TEST
 
-/* ---- merging -------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 #define ONE(name, rest) \
 	"{" SLICE(name) ", 'endpoints': [{'addresses': ['10.1.0.1']" rest "}], " HTTP "}"
@@ -239,7 +238,7 @@ START_TEST(test_merge)
 }
 END_TEST
 
-/* ---- as recorded from an API server ------------------------------------------------------------ */
+/* ---- as recorded from an API server ---------------------------------------------------------- */
 
 static const struct {
 	const char *file, *expected;
@@ -292,7 +291,7 @@ START_TEST(test_recorded)
 }
 END_TEST
 
-/* ---- anything at all ------------------------------------------------------------------------------ */
+/* ---- anything at all ------------------------------------------------------------------------- */
 
 static json_object *odd_value(void)
 {
@@ -391,7 +390,8 @@ START_TEST(test_disturbed_bytes)
 }
 END_TEST
 
-/* Endpoints are those of slices, whatever their Service; a changed slice takes its old ones along. */
+/* Count the endpoints of all slices, whatever their Service; a changed slice's old
+ * ones are removed. */
 START_TEST(test_counts)
 {
 	apply_good_text(model, "{" NODE "}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every request of base/netlink.h against the kernel, in a network namespace of its own. */
+/* Every request of base/netlink.h against the kernel, in a separate network namespace. */
 #include <fcntl.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -59,7 +59,7 @@ static int new_veth_up(void)
 	return ifindex_of("v0");
 }
 
-/* ---- links ------------------------------------------------------------------------------- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 START_TEST(test_veth)
 {
@@ -84,7 +84,7 @@ START_TEST(test_veth)
 }
 END_TEST
 
-/* What the kernel itself sends on a new interface (IPv6 looks for neighbours) may come on top. */
+/* The kernel may also send packets on a new interface (IPv6 looks for neighbours). */
 START_TEST(test_traffic)
 {
 	struct sockaddr_ll to = { .sll_family = AF_PACKET };
@@ -134,7 +134,7 @@ START_TEST(test_veth_into_netns)
 	ck_assert_int_eq(mk_nl_link_get(nl, "eth0", &link, &err), -ENODEV);
 	ck_ok(mk_nl_link_get(there, "eth0", &link, &err));
 	ck_assert_uint_eq(link.mtu_bytes, 1450);
-	/* the thread is back at home: a handle opened now sees v0 */
+	/* the thread has returned: a handle opened now sees v0 */
 	mk_nl_free(there);
 	there = mk_nl_open(&err);
 	ck_ok(mk_nl_link_get(there, "v0", &link, &err));
@@ -186,7 +186,7 @@ START_TEST(test_kernel_text)
 
 	ck_ok(add_veth("v0", "v1", -1));
 	ck_assert_int_eq(mk_nl_link_change(nl, ifindex_of("v0"), &change, &err), -EINVAL);
-	/* the extended ACK's words, not only strerror's */
+	/* the extended ACK's text, not only strerror's */
 	ck_assert_msg(strstr(err.text, "mtu greater than device maximum"), "%s", err.text);
 }
 END_TEST
@@ -286,7 +286,7 @@ START_TEST(test_each_link_many)
 }
 END_TEST
 
-/* ---- addresses, routes --------------------------------------------------------------------- */
+/* ---- addresses, routes ----------------------------------------------------------------------- */
 
 static int see_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
 {
@@ -347,7 +347,7 @@ static int see_none(void *ctx, const struct mk_nl_route *route)
 	return -EEXIST;
 }
 
-/* A namespace in which nothing ever happened has not even the table. */
+/* A new namespace does not even have the table. */
 START_TEST(test_route_none)
 {
 	ck_ok(mk_nl_each_route(nl, see_none, NULL, &err));
@@ -412,7 +412,7 @@ START_TEST(test_route_replace)
 }
 END_TEST
 
-/* ---- neighbours, FDB ----------------------------------------------------------------------- */
+/* ---- neighbours, FDB ------------------------------------------------------------------------- */
 
 static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The host's networks beside the ranges of the settings; the rights that the agent keeps; the word that
- * was probably meant; the lock that keeps agents out. */
+/* Conflicts of the host's networks with the settings' ranges; the rights that the agent keeps; the
+ * suggestion for a misspelled word; the lock that keeps other agents out. */
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -52,7 +52,7 @@ START_TEST(test_overlap)
 }
 END_TEST
 
-/* The worst pair is told, with both ranges and what to do. */
+/* The worst pair is reported, with both ranges and the remedy. */
 START_TEST(test_judge)
 {
 	const struct mk_own_range ranges[] = { { "vtepCidr", cidr_of("10.18.0.0/16") },
@@ -75,7 +75,7 @@ START_TEST(test_judge)
 }
 END_TEST
 
-/* The bridge of the CNI plugin that monokube replaces: the range is right, the device is too much. */
+/* The bridge of the CNI plugin that monokube replaces: the range is right, the device must go. */
 START_TEST(test_left_over)
 {
 	const struct mk_own_range range = { "clusterCidr", cidr_of("10.244.0.0/16") };
@@ -169,9 +169,9 @@ START_TEST(test_nearest)
 }
 END_TEST
 
-/* ---- one agent or one cleanup ------------------------------------------------------------------ */
+/* ---- one agent or one cleanup ---------------------------------------------------------------- */
 
-/* The lock stays with whoever has it, until the end. */
+/* The holder keeps the lock until it ends. */
 START_TEST(test_keep_out)
 {
 	char dir[] = "/tmp/monokube-state.XXXXXX", path[64];

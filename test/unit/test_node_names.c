@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of Nodes' names: as the agent writes it, as the command line reads it. */
+/* The file of Node names, written by the agent and read by the command line. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -67,7 +67,7 @@ START_TEST(test_written_and_read)
 }
 END_TEST
 
-/* What it says already is not written again: a Node object changes every few seconds. */
+/* Unchanged content is not written again: a Node object changes every few seconds. */
 START_TEST(test_written_once)
 {
 	struct stat before, after;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The overlay: which nodes it connects (pure), and what it makes of that in a network namespace. */
+/* The overlay: the nodes that it connects (pure), and its effect in a network namespace. */
 #include <json-c/json.h>
 #include <sched.h>
 #include <stdio.h>
@@ -132,7 +132,7 @@ START_TEST(test_plan)
 }
 END_TEST
 
-/* ---- reserved ports --------------------------------------------------------------------------- */
+/* ---- reserved ports -------------------------------------------------------------------------- */
 
 static const struct {
 	const char *before;
@@ -182,7 +182,7 @@ START_TEST(test_released_ports)
 }
 END_TEST
 
-/* A setting is put back unless others have changed it since. Files stand for settings. */
+/* A setting is restored unless it has been changed since. Files stand for settings. */
 static const struct {
 	const char *name, *memory, *now, *after;
 } settings[] = {
@@ -238,7 +238,7 @@ START_TEST(test_setting_restored)
 }
 END_TEST
 
-/* ---- record ------------------------------------------------------------------------------------- */
+/* ---- record ---------------------------------------------------------------------------------- */
 
 START_TEST(test_record)
 {
@@ -267,7 +267,7 @@ START_TEST(test_record)
 }
 END_TEST
 
-/* ---- in a network namespace ------------------------------------------------------------------------ */
+/* ---- in a network namespace ------------------------------------------------------------------ */
 
 static struct mk_nl *nl;
 static struct mk_overlay *overlay;
@@ -457,7 +457,7 @@ START_TEST(test_nothing_goes_before_all_is_listed)
 	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
 	sync_plan(true);
 	ck_assert_uint_eq(look(NULL, NULL).routes, 3);
-	/* a new agent, to which nothing was told yet */
+	/* a new agent without any information yet */
 	mk_overlay_free(overlay);
 	overlay = mk_overlay_new(nl, &err);
 	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
@@ -473,7 +473,7 @@ START_TEST(test_nothing_goes_before_all_is_listed)
 }
 END_TEST
 
-/* Two Services with one address: the route goes with the last. */
+/* Two Services with one address: the route is removed with the last one. */
 START_TEST(test_vip)
 {
 	const struct mk_ip vip = ip_of("10.96.0.1");
@@ -499,7 +499,7 @@ static void keep_first(void *ctx, const struct mk_ip *vip)
 		ck_ok(mk_overlay_vip_get(overlay, vip, &err));
 }
 
-/* A new agent is told of Services' addresses whose routes it finds, once. */
+/* A new agent reports once the Service addresses whose routes it finds. */
 START_TEST(test_left_vip)
 {
 	const struct mk_ip one = ip_of("10.96.0.1"), other = ip_of("10.96.0.2");
@@ -544,7 +544,8 @@ static void sync_alone(bool complete)
 	ck_ok(mk_overlay_sync(overlay, complete, &changes, &err));
 }
 
-/* A range has one route; addresses outside of it keep theirs, those inside get it back with its end. */
+/* A range has one route. Addresses outside keep their routes; those inside get theirs back when the
+ * range is removed. */
 START_TEST(test_service_range)
 {
 	const struct mk_ip inside = ip_of("10.96.0.1"), outside = ip_of("203.0.113.7");
@@ -576,7 +577,8 @@ START_TEST(test_service_range)
 }
 END_TEST
 
-/* What a Service changes costs its own routes' requests, and the kernel is not asked again. */
+/* A changed Service costs only the requests for its own routes; the kernel's routes are
+ * not read again. */
 START_TEST(test_address_in_a_range)
 {
 	const struct mk_ip inside = ip_of("10.96.0.1"), outside = ip_of("203.0.113.7");
@@ -598,7 +600,7 @@ START_TEST(test_address_in_a_range)
 }
 END_TEST
 
-/* A range that a new agent has not heard of yet stays until all is listed. */
+/* A range still unknown to a new agent stays until everything is listed. */
 START_TEST(test_range_is_kept_until_all_is_listed)
 {
 	const char *const one[] = { "10.96.0.0/16", NULL };

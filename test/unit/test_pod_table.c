@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Map pods: whose slot is it? */
+/* Map pods: the owner of a slot. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "kube/reflector.h"
 #include "unit/unit.h"
 
-/* Nothing comes any more, in a long watch or in a short one: noticed within a minute. */
+/* Silence in a long or a short watch is noticed within a minute. */
 START_TEST(test_silent_watch)
 {
 	const struct mk_reflector_timing *timing = &mk_reflector_timing_default;

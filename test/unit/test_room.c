@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How much room half-open sessions have among the established ones, and that programs are told. */
+/* The quota of half-open sessions among the established ones, and its way to the programs. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <check.h>
@@ -31,14 +31,14 @@ START_TEST(test_left)
 	uint64_t left;
 
 	census.entries[0] = rows[_i].services;
-	census.entries[1] = census.entries[3] = 1000000; /* of new ones: no matter */
+	census.entries[1] = census.entries[3] = 1000000; /* of new ones: ignored */
 	census.entries[2] = rows[_i].nat;
 	left = mk_room_left(rows[_i].max_entries, &census);
 	ck_assert_msg(left == rows[_i].left, "%s: %lu", rows[_i].name, left);
 }
 END_TEST
 
-/* What each CPU was given; all the same. */
+/* Return each CPU's quota; all are equal. */
 static int64_t given(void)
 {
 	cleanup_close int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "sessions_room", NULL);
@@ -52,7 +52,7 @@ static int64_t given(void)
 	return room[0];
 }
 
-/* Does this kernel take an entry out of a hash (Linux 5.14)? */
+/* Can this kernel take an entry out of a hash (Linux 5.14)? */
 static bool can_take(void)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, 4, 4, 1, NULL), key = 0, value;

@@ -82,7 +82,7 @@ static void compile(struct mk_compiled_service *out)
 		ck_assert_uint_eq(out->sets[i].local_weight, 3);
 }
 
-/* ---- rows --------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define META	  "'metadata': {'name': 's', 'namespace': 'x'}"
 #define SVC(spec) "{'apiVersion': 'v1', 'kind': 'Service', " META ", 'spec': {" spec "}}"
@@ -360,7 +360,7 @@ START_TEST(test_compile)
 }
 END_TEST
 
-/* A table exactly where a frontend asks for it and a backend is there. */
+/* There is a table exactly if a frontend needs it and a backend exists. */
 START_TEST(test_maglev_where_asked)
 {
 	struct mk_compiled_service out;
@@ -386,7 +386,7 @@ START_TEST(test_maglev_where_asked)
 }
 END_TEST
 
-/* masqueradeAll is about ClusterIPs: the short cut of a Local policy stays what it is. */
+/* masqueradeAll affects only ClusterIPs: the short cut of policy Local stays unchanged. */
 START_TEST(test_masquerade_all)
 {
 	struct mk_compiled_service out;
@@ -408,7 +408,8 @@ START_TEST(test_masquerade_all)
 }
 END_TEST
 
-/* Beside the node's addresses, for the host alone; whatever the policy: it is no client from outside. */
+/* In addition to the node's addresses, only for the host, and under any policy: the host is no
+ * client from outside. */
 START_TEST(test_localhost_node_ports)
 {
 	struct mk_compiled_service out;
@@ -432,7 +433,7 @@ START_TEST(test_localhost_node_ports)
 }
 END_TEST
 
-/* ---- source ranges, affinity ---------------------------------------------------------------- */
+/* ---- source ranges, affinity ----------------------------------------------------------------- */
 
 static const struct {
 	const char *name, *ranges, *expected;
@@ -481,7 +482,7 @@ START_TEST(test_affinity)
 }
 END_TEST
 
-/* ---- whose flows stay ----------------------------------------------------------------------- */
+/* ---- whose flows stay ------------------------------------------------------------------------ */
 
 static const struct {
 	const char *name, *conditions;
@@ -524,7 +525,7 @@ START_TEST(test_live)
 }
 END_TEST
 
-/* ---- many endpoints --------------------------------------------------------------------------- */
+/* ---- many endpoints -------------------------------------------------------------------------- */
 
 static void apply_many(unsigned slices, unsigned each)
 {
@@ -555,7 +556,7 @@ static void apply_many(unsigned slices, unsigned each)
 	}
 }
 
-/* ---- who answers at a healthCheckNodePort ----------------------------------------------------- */
+/* ---- who answers at a healthCheckNodePort ---------------------------------------------------- */
 
 #define HEALTH(policy)                                                                 \
 	SVC("'type': 'LoadBalancer', " VIP ", 'externalTrafficPolicy': '" policy "', " \

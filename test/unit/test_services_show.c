@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube services`: what it prints, and the file of names it reads. */
+/* `monokube services`: its output, and the file of names that it reads. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 static struct mk_error err;
 
-/* ---- output ------------------------------------------------------------------------------------ */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static struct mk_backend backends[] = {
 	{ .addr.word = { 0x0201f40a }, .port = 0x901f }, /* 10.244.1.2:8080 */
@@ -120,7 +120,7 @@ START_TEST(test_text_of_nothing)
 }
 END_TEST
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static char directory[64];
 
@@ -160,7 +160,7 @@ START_TEST(test_names)
 	shop = account_of("10.96.0.2");
 	ck_assert_uint_ne(mk_service_sync_accounts_serial(sync_), serial);
 	serial = mk_service_sync_accounts_serial(sync_);
-	apply_named("web", "10.96.0.1", "13"); /* other endpoints: no other names */
+	apply_named("web", "10.96.0.1", "13"); /* other endpoints, same names */
 	ck_assert_uint_eq(mk_service_sync_accounts_serial(sync_), serial);
 	ck_assert_int_eq(mk_names_write(directory, sync_, &err), 0);
 	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
@@ -188,7 +188,7 @@ START_TEST(test_no_names)
 }
 END_TEST
 
-/* What an operator or a newer version may have made of the file. */
+/* Contents that an operator or a newer version may have written. */
 START_TEST(test_odd_names)
 {
 	static const char text[] = "12 default/web\n\nweb\n0 a/b\n99999999999 a/b\n7 \n8 x/y";

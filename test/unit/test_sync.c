@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Services to tables, on real maps: what is written, what is left alone, what goes and when. */
+/* Services to tables, on real maps: entries that are written, left unchanged or
+ * removed, and when. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
 
-/* ---- tests --------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 START_TEST(test_same_twice_writes_nothing)
 {
@@ -45,7 +46,7 @@ START_TEST(test_restart_writes_nothing)
 }
 END_TEST
 
-/* The old generation stays as long as a packet may be reading it. */
+/* The old generation stays while a packet may still be reading it. */
 START_TEST(test_generations)
 {
 	struct mk_service before, after;
@@ -94,7 +95,7 @@ START_TEST(test_port_moves)
 }
 END_TEST
 
-/* Only what is in nobody's list goes, and only when asked to. */
+/* Only entries of no Service are removed, and only on request. */
 START_TEST(test_prune)
 {
 	struct mk_backend_key orphan = { .service_id = 77, .generation = 3, .index = 1 };
@@ -118,7 +119,7 @@ START_TEST(test_prune)
 }
 END_TEST
 
-/* More than are looked at in one part. */
+/* More than one part visits. */
 static void delete_backend(uint16_t index)
 {
 	struct mk_service now;
@@ -130,7 +131,7 @@ static void delete_backend(uint16_t index)
 	ck_assert_int_eq(mk_table_delete(&tables.backends, &key, &sync_err), 1);
 }
 
-/* Once, where the tables are opened: what is taken away after that the audit finds. */
+/* Read once, when the tables are opened; the audit finds entries removed later. */
 START_TEST(test_backends_are_read_once)
 {
 	apply_named("web", "10.96.0.1", "23");
@@ -167,7 +168,7 @@ START_TEST(test_prune_many)
 }
 END_TEST
 
-/* Sessions of a Service that is gone name an id that no table shows any more. */
+/* Sessions of a deleted Service have an id that is in no other table. */
 START_TEST(test_reserved_ids)
 {
 	struct mk_service service;
@@ -191,7 +192,7 @@ static uint32_t account_of(const char *vip, uint16_t port)
 	return service.account_id;
 }
 
-/* One per Service, on each of its frontends, through changes and restarts. */
+/* Each Service keeps one account id on all its frontends, through changes and restarts. */
 START_TEST(test_account)
 {
 	struct built built;
@@ -219,7 +220,7 @@ START_TEST(test_account)
 }
 END_TEST
 
-/* While no agent ran, one Service's addresses went to two: only one of them goes on with its account. */
+/* While no agent ran, one Service's addresses went to two Services: only one keeps the account. */
 START_TEST(test_account_of_one_only)
 {
 	struct built built;
@@ -293,7 +294,7 @@ static size_t lines_with(FILE *file, const char *text)
 	return count;
 }
 
-/* A port is a frontend per scope, and one mistake. */
+/* A port makes a frontend per scope, but counts as one error. */
 START_TEST(test_claim_is_told_once)
 {
 	struct built built;
@@ -362,9 +363,9 @@ START_TEST(test_full)
 }
 END_TEST
 
-/* ---- sessions of backends that are gone ------------------------------------------------------------ */
+/* ---- sessions of backends that are gone ------------------------------------------------------ */
 
-/* The forward entry of a flow by 10.96.0.1:80, of the Service that has it, to port 8080 of @backend. */
+/* Make the forward entry of a flow to 10.96.0.1:80, of its Service, to port 8080 of @backend. */
 struct sessions_entry {
 	struct mk_tuple key;
 	struct mk_session session;
@@ -396,7 +397,7 @@ static bool is_cut(uint8_t proto, const char *backend, uint8_t flags)
 	return mk_service_sync_session_cut(sync_, &entry.key, &entry.session);
 }
 
-/* Port 80 of the Service "web" for @proto, too. */
+/* Also use port 80 of the Service "web" for @proto. */
 static void apply_proto(uint8_t proto, const char *backends, size_t backend_count)
 {
 	struct built built;
@@ -422,18 +423,18 @@ START_TEST(test_cut)
 	/* a connection ends by itself */
 	ck_assert(!is_cut(IPPROTO_TCP, "10.0.0.2", MK_SESSION_FORWARD));
 	ck_assert(!is_cut(IPPROTO_SCTP, "10.0.0.2", MK_SESSION_FORWARD));
-	/* terminating: no backend any more, but still live */
+	/* terminating: no longer a backend, but still alive */
 	apply_proto(IPPROTO_UDP, "34", 1);
 	ck_assert(!counts.cut);
 	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.4", MK_SESSION_FORWARD));
-	/* no endpoint at all: left alone */
+	/* no endpoint at all: unchanged */
 	apply_proto(IPPROTO_UDP, "", 0);
 	ck_assert(counts.cut);
 	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
 }
 END_TEST
 
-/* Ports of UDP endpoints, once there, stay; the number changes with them alone. */
+/* Ports of UDP endpoints stay once set; the serial number changes only with them. */
 START_TEST(test_udp_ports)
 {
 	const struct mk_port_set *ports;
@@ -467,11 +468,11 @@ START_TEST(test_cut_with_frontend)
 }
 END_TEST
 
-/* ---- frontends that connections outlive ----------------------------------------------------------- */
+/* ---- frontends that connections outlive ------------------------------------------------------ */
 
 struct loss {
 	int calls, ret;
-	bool was_there; /* the frontend, when it was told */
+	bool was_there; /* the frontend existed at the report */
 };
 
 static int losing(void *ctx, struct mk_error *err)
@@ -519,7 +520,7 @@ START_TEST(test_loss)
 }
 END_TEST
 
-/* Told before: a packet that finds no frontend has to find the setting. */
+/* Reported first: a packet that finds no frontend must find the setting. */
 START_TEST(test_loss_comes_first)
 {
 	struct loss loss = { .ret = -EIO };
@@ -540,7 +541,7 @@ START_TEST(test_loss_comes_first)
 }
 END_TEST
 
-/* What an agent before this one left, and nobody has any more. */
+/* Entries of an earlier agent that no Service uses. */
 START_TEST(test_loss_at_prune)
 {
 	struct loss loss = { 0 };
@@ -572,9 +573,9 @@ START_TEST(test_flow_of_host)
 	ck_assert(of_host("10.0.0.3", true));
 	ck_assert(!of_host("10.0.0.3", false));
 	ck_assert(!of_host("10.0.0.2", true));
-	entry.session.service_id = 0; /* beside a Service's flow */
+	entry.session.service_id = 0; /* its tuple collides with a Service's flow */
 	ck_assert(mk_service_sync_session_of_host(sync_, &entry.key, &entry.session));
-	entry.key = entry.session.to; /* ... and as it is: nothing has to be done to its answers */
+	entry.key = entry.session.to; /* ... and unchanged: its answers need no rewrite */
 	ck_assert(!mk_service_sync_session_of_host(sync_, &entry.key, &entry.session));
 }
 END_TEST

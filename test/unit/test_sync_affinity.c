@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Session affinity and source ranges in the tables: ids, what stands under them, when it goes. */
+/* Session affinity and source ranges in the tables: ids, their entries, and when
+ * they are removed. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #define VIP "10.96.0.1"
 #define LB  "203.0.113.1"
 
-/* ---- affinity ------------------------------------------------------------------------------- */
+/* ---- affinity -------------------------------------------------------------------------------- */
 
 static struct mk_service at(const char *vip, uint16_t port)
 {
@@ -31,7 +32,7 @@ static void apply_sticky(const char *backends, uint32_t timeout_s)
 	apply(&built);
 }
 
-/* Does map affinity_backends hold exactly the current backends of @vip:80? */
+/* Does map affinity_backends contain exactly the current backends of @vip:80? */
 static bool has_members(const char *vip, const char *backends)
 {
 	struct mk_service service = at(vip, 80);
@@ -133,7 +134,7 @@ START_TEST(test_affinity_restart)
 }
 END_TEST
 
-/* A kill before the generation was published whose members were written. */
+/* A kill after writing a generation's members and before publishing it. */
 START_TEST(test_half_written_members)
 {
 	struct mk_affinity_backend_key key = { .backend.port = htons(9) };
@@ -209,9 +210,9 @@ START_TEST(test_one_per_port)
 }
 END_TEST
 
-/* ---- source ranges ------------------------------------------------------------------------- */
+/* ---- source ranges --------------------------------------------------------------------------- */
 
-/* A Service whose load-balancer address takes @ranges, at most 4, NULL at the end. */
+/* Make a Service whose load-balancer address accepts @ranges, at most 4, NULL-terminated. */
 static void apply_ranges(const char *const *ranges)
 {
 	struct mk_cidr list[4];
@@ -315,7 +316,7 @@ START_TEST(test_ranges_restart)
 }
 END_TEST
 
-/* A kill before the frontend was written; and a Service that went while no agent ran. */
+/* A kill before the frontend was written, and a Service deleted while no agent ran. */
 START_TEST(test_ranges_left_over)
 {
 	struct mk_source_range_key stray = { .prefix_bits = 40, .ranges_id = 4000 };
@@ -335,7 +336,7 @@ START_TEST(test_ranges_left_over)
 }
 END_TEST
 
-/* What was written of a list that did not fit goes again, the former one goes on. */
+/* The written part of a list that did not fit is removed; the former list stays. */
 START_TEST(test_ranges_full)
 {
 	static const char *const three[] = { "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16", NULL };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Services to tables: no lookup may miss a frontend because it is being changed. */
+/* Services to tables: no lookup may miss a frontend while it is being changed. */
 #include <bpf/bpf.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 
 #define SERVICES 200
 
-/* The keys of map services as the kernel walks them: bucket by bucket, the last that came first. */
+/* The keys of map services in the kernel's order: bucket by bucket, the latest first. */
 static size_t walk_services(struct mk_service_key *keys, size_t room)
 {
 	size_t count = 0;
@@ -30,8 +30,8 @@ static void apply_number(int number, const char *backends)
 	apply_named(name, vip, backends);
 }
 
-/* An entry that is replaced goes to the front of its bucket, and a lookup that is just walking that
- * bucket finds neither the old one nor the new one: a connection would be refused. */
+/* A replaced entry moves to the front of its bucket. A concurrent lookup that walks the bucket
+ * finds neither the old nor the new entry: a connection would be refused. */
 START_TEST(test_frontends_change_in_place)
 {
 	static struct mk_service_key before[1024], after[1024];
@@ -39,7 +39,7 @@ START_TEST(test_frontends_change_in_place)
 	for (int i = 0; i < SERVICES; i++)
 		apply_number(i, "23");
 	ck_assert_uint_eq(walk_services(before, MK_ARRAY_SIZE(before)), 2 * SERVICES);
-	for (int i = SERVICES - 1; i >= 0; i--) /* in the same order all would be as it was */
+	for (int i = SERVICES - 1; i >= 0; i--) /* in the same order nothing would change */
 		apply_number(i, "34");
 	ck_assert_uint_eq(walk_services(after, MK_ARRAY_SIZE(after)), 2 * SERVICES);
 	ck_assert_str_eq(backends_of("10.96.0.7"), "34");

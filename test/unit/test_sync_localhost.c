@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NodePorts at the loopback address: what programs are to be told of them, and which of their sessions
- * stay. */
+/* NodePorts at the loopback address: the information for programs, and the sessions that stay. */
 #include <arpa/inet.h>
 
 #include "unit/sync_fixture.h"
@@ -25,8 +24,8 @@ static void apply_at_localhost(const char *name, uint16_t port)
 	apply(&built);
 }
 
-/* All that programs need: nothing below and nothing above. It is as wide as it was until none is left,
- * and another agent reads it from the tables. */
+/* Programs get the smallest range that has all ports. It does not shrink until no port is left, and
+ * another agent reads it from the tables. */
 START_TEST(test_localhost_ports)
 {
 	expect_localhost_ports(0, 0);
@@ -50,7 +49,7 @@ START_TEST(test_localhost_ports)
 }
 END_TEST
 
-/* One scope is all that a loopback address has, and one address of them is in the tables. */
+/* A loopback address has only one scope, and only one such address is in the tables. */
 START_TEST(test_sessions_at_localhost)
 {
 	const struct mk_addr at = { { htonl(0x7f000035) } };

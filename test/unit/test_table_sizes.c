@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sizes of the session tables: as configured; changed, with all entries; and as they were where the
- * kernel does not have the memory. */
+/* Sizes of the session tables: as configured; changed, with all entries; and unchanged if the
+ * kernel lacks the memory. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <check.h>
@@ -116,7 +116,7 @@ START_TEST(test_changed)
 }
 END_TEST
 
-/* At the first start there is nothing to go on with: the error says which map and what to do. */
+/* At the first start there is no table to use: the error names the map and the remedy. */
 START_TEST(test_no_memory_at_first)
 {
 	struct mk_datapath *datapath = opened(TOO_MANY, 1024);
@@ -131,7 +131,7 @@ START_TEST(test_no_memory_at_first)
 }
 END_TEST
 
-/* Later the tables that are there go on, entries and all; what else was wanted is nobody's loss. */
+/* Later the existing tables stay in use with all entries; the failed change does no other harm. */
 START_TEST(test_no_memory_for_more)
 {
 	static const uint32_t wanted[][2] = { { TOO_MANY, 1024 }, { 2048, TOO_MANY } };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Moments as text, both ways. */
+/* Times to text and back. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -11,7 +11,7 @@
 static const struct {
 	const char *text;
 	int64_t unix_ns;
-	const char *again; /* how we write it; NULL: as it was */
+	const char *again; /* the formatted text; NULL: the same */
 } moments[] = {
 	{ "1970-01-01T00:00:00Z", 0, NULL },
 	{ "2001-09-09T01:46:40Z", 1000000000 * SECOND, NULL },
@@ -100,7 +100,7 @@ START_TEST(test_http_date)
 }
 END_TEST
 
-/* A flow that began after the clock was read is no 584 years old. */
+/* A flow that began after the clock was read is not 584 years old. */
 START_TEST(test_since)
 {
 	ck_assert_uint_eq(mk_time_since_ns(7, 5), 2);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who watches takes the router's slot of the chain and has all packets come there: both as long as he lives. */
+/* `monokube monitor` takes the router's slot of the chain and has all packets sent there: both only
+ * while it runs. */
 #include <bpf/bpf.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -51,7 +52,7 @@ static void put_flag(bool on)
 	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &change, &fx.err), 1);
 }
 
-/* Somebody watched and was killed, at whatever moment: the agent takes back what he left, once. */
+/* A monitor was killed at any instant: the agent undoes its changes, once. */
 START_TEST(test_reset)
 {
 	const bool slot = _i & 1, flag = _i & 2;
@@ -95,7 +96,7 @@ static void wait_until_watched(uint32_t router)
 	ck_assert(has_flag());
 }
 
-/* An agent that starts takes the slot away, one that repairs map `runtime` the flag. */
+/* A starting agent resets the slot; an agent that repairs map `runtime` resets the flag. */
 START_TEST(test_taken_again)
 {
 	pthread_t watcher;

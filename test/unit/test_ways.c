@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which devices carry what leaves the cluster, and does the host's routing have to be asked: in a network namespace with
- * the devices, routes and rules of one row. */
+/* Which devices carry traffic out of the cluster, and must the host's routing be asked? In a
+ * network namespace with the devices, routes and rules of one row. */
 #include <check.h>
 #include <errno.h>
 #include <net/if.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/unit.h - what every unit test needs: to run a suite, and addresses from text. */
+/* test/unit/unit.h - helpers for every unit test: run a suite, and parse addresses. */
 #ifndef MK_TEST_UNIT_H
 #define MK_TEST_UNIT_H
 
@@ -8,10 +8,10 @@
 
 #include "base/ip.h"
 
-/* Of a call that says why it failed in the test's `err`. */
+/* Check a call that reports its failure in the test's `err`. */
 #define ck_ok(call) ck_assert_msg((call) >= 0, "%s: %s", #call, mk_error_text(&err))
 
-/* Run @suite as test/run wants it; the value main() returns. */
+/* Run @suite with output for test/run. Returns the exit status for main(). */
 static inline int unit_run(Suite *suite)
 {
 	SRunner *runner = srunner_create(suite);
