@@ -72,7 +72,8 @@ struct mk_config {
 mk_must_check int mk_config_load(struct mk_config *config, int argc, char **argv,
 				 struct mk_error *err);
 
-/* A setting as users see it; --help, the manual page and README.md's table are printed from it. */
+/* A setting as users see it; --help, the manual page and src/config/README.md are
+ * printed from it. */
 struct mk_setting {
 	const char *key; /* ConfigMap key or environment variable; NULL: flag only */
 	const char *flag; /* without dashes */
