@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_agent.sh - the agent's life: it follows the cluster, survives nonsense, and what it has
-# built outlives it.
+# test/lab/t_agent.sh - the agent's life: it follows the cluster, survives invalid input, and its
+# work outlives it.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -50,7 +50,7 @@ agent_lab_up()
 	wait_for 5 ask client tcp "$VIP:80"
 }
 
-# Nothing changes, not even an index or a generation; and the agent says how much it wrote.
+# Nothing changes, not even an index or a generation; the agent reports how much it wrote.
 restart_writes_nothing()
 {
 	local before
@@ -117,7 +117,7 @@ nonsense_object()
 	apply_service web "$VIP" 80 30080
 }
 
-# Endpoints that no Service asks for: named, once, and nothing else.
+# Endpoints without a Service are logged once, and have no other effect.
 orphan_endpoints()
 {
 	local start
@@ -135,7 +135,7 @@ orphan_endpoints()
 	rm "$CLUSTER_1/orphan.yaml"
 }
 
-# Malformed from the start: the agent comes up with the rest.
+# A file is malformed from the start: the agent starts with the other files.
 malformed_at_start()
 {
 	printf 'kind: [\n' >"$CLUSTER_1/broken.yaml"
@@ -147,7 +147,7 @@ malformed_at_start()
 
 route_to_node2() { on node1 ip route show 10.244.2.0/24 | grep mkvxlan >/dev/null; }
 
-# The marker Service tells that the agent has read what was written before it.
+# The marker Service shows that the agent has read everything written before it.
 not_ready_keeps_routes()
 {
 	sed -i 's/status: "True"/status: "False"/' "/run/mklab-$MK_LAB/objects/node-node2.yaml"
@@ -172,7 +172,7 @@ deleted_node()
 	wait_for 5 on client ping -c 1 -W 1 "$WEB_2"
 }
 
-# Connections through every kind of session live through stop, start, kill, start.
+# Connections through every kind of session survive stop, start, kill, start.
 connections_survive()
 {
 	local -A PIPES=()
@@ -200,7 +200,7 @@ connections_survive()
 
 agent_runs() { lab status | grep -E "^ +$1 .* agent [0-9]+" >/dev/null; }
 
-# killed_while_starting NODE SECONDS: the delay only moves the place where it is killed
+# killed_while_starting NODE SECONDS: the delay only varies the place of the kill
 killed_while_starting()
 {
 	lab agent start "$1" &
@@ -210,8 +210,8 @@ killed_while_starting()
 	wait $! || true
 }
 
-# Not one packet of a stream is lost while the agents of both ends are stopped, killed, started,
-# and killed again while they start.
+# No packet of a stream is lost while the agents of both ends are stopped, killed, started, and
+# killed again while they start.
 no_packet_is_lost()
 {
 	local delay
@@ -228,7 +228,7 @@ no_packet_is_lost()
 	ask client tcp "$VIP:80"
 }
 
-# Changes while the agent is away are found when it comes back.
+# Changes while the agent is down are applied when it is back.
 changed_meanwhile()
 {
 	lab agent stop node1
@@ -265,7 +265,8 @@ wrong_settings()
 		--cluster-cidr 10.244.0.0/16 --vtep-cidr 10.18.0.0/30
 }
 
-# A node of the control plane that is left alone: no device, no table, no NodePort; the others serve.
+# A control-plane node that the agent leaves alone: no device, no table, no NodePort; the others
+# serve.
 control_plane_is_left_alone()
 {
 	local start
@@ -295,7 +296,7 @@ control_plane_is_left_alone()
 	serve web-1 web-1 --tcp 8080 --udp 5353
 }
 
-# label_node1 JQ: change its own Node object, on every node
+# label_node1 JQ: change node1's Node object, on every node
 label_node1()
 {
 	local file
@@ -317,7 +318,7 @@ second_agent()
 
 sysctls_are_said() { lab log node1 | grep -E 'net[./]ipv4[./]ip_forward'; }
 
-# What a node shows of monokube, in any place it writes to.
+# All traces of monokube on a node, in every place that it writes to.
 footprint()
 {
 	on node1 sh -c '

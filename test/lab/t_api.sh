@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_api.sh - agents that follow an API server: what is changed there arrives, and while it is
-# away, or back with other contents, nobody's traffic notices.
+# test/lab/t_api.sh - agents that follow an API server: changes arrive, and no traffic suffers while
+# the server is unreachable, or is back with other contents.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -139,7 +139,7 @@ applied_and_deleted()
 
 # ---- other Nodes
 
-# knows_node INDEX: node1 has the way there
+# knows_node INDEX: node1 has a route to it
 knows_node()
 {
 	on node1 ip route show "10.244.$1.0/24" | grep mkvxlan
@@ -153,7 +153,7 @@ forgot_node()
 		on node1 ip neigh show dev mkvxlan | grep "^10.18.0.$1 " || true)"
 }
 
-# What load balancers ask, and how long their answer took from the controller to the tables.
+# The health checks of load balancers, and the latency from the controller to the tables.
 health_of() { on world curl -s --noproxy '*' --max-time 5 "http://$NODE1:31600/" | jq .localEndpoints; }
 has_local() { expect_eq "local endpoints" "$1" "$(health_of)"; }
 health_is_followed()
@@ -182,7 +182,7 @@ node_comes_and_goes()
 	on client ping -c 1 -W 2 "$WEB_2"
 }
 
-# Two Nodes with one pod CIDR: the first name keeps it.
+# Two Nodes with one pod CIDR: the alphabetically first keeps it.
 node_collides()
 {
 	local start
@@ -252,7 +252,7 @@ real_kubectl()
 
 # ---- what makes no sense
 
-# nothing_suffers COMMAND...: web is served by the very same entries before and after
+# nothing_suffers COMMAND...: web is served by the same entries before and after
 nothing_suffers()
 {
 	local before
@@ -296,7 +296,7 @@ service_is_left_out()
 	lab delete portless.yaml
 }
 
-# The address stays with the Service that has it; when that goes, the other one gets it.
+# The address stays with its Service; when that is deleted, the other one gets it.
 second_is_left_out()
 {
 	local start
@@ -322,7 +322,7 @@ second_is_left_out()
 
 table_says_full() { says_event "Service 'default/nomore': map 'services' is full (262144 entries)" | grep NetworkTableFull; }
 
-# It goes on by itself when there is room again; meanwhile everything else is served.
+# It continues by itself when there is space again; meanwhile everything else is served.
 table_is_full()
 {
 	local start
@@ -344,12 +344,12 @@ table_is_full()
 
 # ---- the API server goes and comes back
 
-# What clients of the API server asked for: the requests that jq's CONDITION selects.
+# Requests of the API server's clients that jq's CONDITION selects.
 asked() { lab api get /standin/log | jq "map(select($1)) | length"; }
 watches_on() { [[ $(asked '.path == "/api/v1/services" and .query.watch and (.query.sendInitialEvents | not)') -gt $1 ]]; }
 
-# Every packet to and from the server is lost: no FIN, no RST. A client of its own, whose limits are
-# seconds; the agents' are half a minute.
+# Every packet to and from the server is lost: no FIN, no RST. A separate client has limits of
+# seconds; the agents' limits are half a minute.
 vanishes_without_a_word()
 {
 	local lists watches follower
@@ -374,10 +374,10 @@ vanishes_without_a_word()
 	lab delete unheard.yaml
 }
 
-# pauses_are_longest START N: more than N times node1's agent has waited as long as it ever does
+# pauses_are_longest START N: node1's agent has waited its longest pause more than N times
 pauses_are_longest() { [[ $(logged "$1" 'Services: .*asking again in ([5-9][0-9][0-9]|1000) ms' | wc -l) -gt $2 ]]; }
 
-# Away for so long that the pauses between attempts have stopped growing.
+# The server is away until the pauses between attempts no longer grow.
 api_away()
 {
 	local -A PIPES=()
@@ -400,7 +400,7 @@ api_away()
 	pulse 3
 }
 
-# Every object as a version that no agent has seen: all of it is read again.
+# Every object has a version that no agent has seen: all are read again.
 contents_are_younger()
 {
 	local file
@@ -411,7 +411,8 @@ contents_are_younger()
 	done
 }
 
-# read_again START: node1 has been told since then that its version is too old, and read the list
+# read_again START: since then node1 has been told that its version is too old, and has read the
+# list
 read_again()
 {
 	local kind
@@ -434,7 +435,7 @@ same_contents_back()
 	traffic_flows
 }
 
-# Until the file is there: one new connection after another
+# Open one new connection after another until the file exists
 ask_on_and_on()
 {
 	while [[ ! -e $TMP/enough ]]; do
@@ -442,8 +443,7 @@ ask_on_and_on()
 	done
 }
 
-# leaving is gone, arriving is there, node9 too, and no Node has a condition; web does not know that
-# anything happened.
+# leaving is gone, arriving exists, node9 too, and no Node has a condition; web does not notice.
 other_contents_back()
 {
 	local -A PIPES=()
@@ -485,7 +485,7 @@ restart_writes_nothing()
 	expect_match "last ready line" 'writes=0( |$)' "$(lab log node1 | grep 'info ready' | tail -n 1)"
 }
 
-# What is pinned serves; the agent is not ready before it knows what the cluster is now.
+# Pinned entries serve; the agent is not ready before it knows the current cluster.
 started_without_api()
 {
 	local start starting
@@ -516,7 +516,7 @@ looked_after_without_api()
 	wait_for 15 logged "$start" 'program was missing .*program=nat_uplink'
 }
 
-# Its pods keep addresses that lead nowhere: not only the log says so.
+# Its pods keep addresses that lead nowhere: this is reported not only in the log.
 node_made_again()
 {
 	node node2 7 | sed 's/192.168.99.17/192.168.99.12/' >"$TMP/again.yaml"
@@ -525,7 +525,7 @@ node_made_again()
 	wait_for 60 says_event 'outside the pod CIDR 10.244.7.0/24 of their node, such as 10.244.2.'
 }
 
-# faults JSON: what the stand-in server gets wrong from now on
+# faults JSON: faults of the stand-in server from now on
 faults()
 {
 	local dir=/run/mklab-$MK_LAB/api
@@ -533,8 +533,8 @@ faults()
 		--key "$dir/admin.key" -d "$1" -o "$TMP/faults.out" https://192.168.99.100:6443/standin/faults
 }
 
-# Services are there, EndpointSlices are not: programmed now, the new Service would refuse, and
-# those that are pinned would lose their backends.
+# Services are listed, EndpointSlices are not. If they were programmed now, the new Service would
+# refuse, and the pinned ones would lose their backends.
 half_a_list()
 {
 	local before start starting

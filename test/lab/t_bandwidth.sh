@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_bandwidth.sh - the capability bandwidth: what a pod receives and sends meets its limit by
-# every path. The limits are so low that nothing is sent while the test looks: what the qdisc has
-# sent, dropped and still holds are all packets that it has seen.
+# test/lab/t_bandwidth.sh - the capability bandwidth: a pod's ingress and egress limits hold on
+# every path. The limits are so low that the qdisc sends nothing during the test: the packets that
+# it has sent, dropped and queued are all that it has seen.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -42,7 +42,7 @@ qdisc()
 }
 seen() { qdisc "$1" "$2" packets drops qlen; }
 
-# datagrams WHERE COUNT ADDRESS:PORT: of 1,400 bytes, as fast as they go
+# datagrams WHERE COUNT ADDRESS:PORT: of 1,400 bytes, as fast as possible
 datagrams()
 {
 	on "$1" python3 -c '
@@ -67,7 +67,7 @@ all_seen()
 	}
 }
 
-# The bucket and the queue take 131 kB of 420; a minute lets 60 kB more pass.
+# The bucket and the queue hold 131 kB of 420; a minute adds 60 kB.
 excess_is_dropped()
 {
 	local before bytes
@@ -91,7 +91,7 @@ excess_is_not_sent()
 	(($(qdisc out-1 out drops) > 0)) || { echo "nothing was dropped"; return 1; }
 }
 
-# Whole buffers, longer than the link's packets: both ways, near and far.
+# Whole buffers, longer than the link's packets: in both directions, near and far.
 tcp_arrives()
 {
 	local peer before
@@ -144,7 +144,7 @@ after_repair()
 	all_seen in-1 in near "$(ip_of_pod in-1):5300"
 }
 
-# A limit that an administrator sets later holds from the agent's next start on.
+# A limit that an administrator sets later is effective from the agent's next start.
 foreign_limit()
 {
 	on node1 tc qdisc add dev "$(device_of near)" root tbf rate 8kbit burst 70000 limit 70000

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_check.sh - `monokube check`: what the host around may have in the way, each made, found
-# with its remedy, and gone again. What monokube itself needs: t_cli.sh.
+# test/lab/t_check.sh - `monokube check`: each obstacle that a host may have is made, found with its
+# remedy, and removed. monokube's own needs: t_cli.sh.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -11,7 +11,7 @@ set -euo pipefail
 mk() { on node1 "$MK_BIN" "$@"; }
 node_ok() { mk nodes -o json | jq -e '.[0].state == "ok"' >/dev/null; }
 
-# line CHECK: what it says, with what comes before: ok, note, WRONG; and its remedy.
+# line CHECK: its line with the status before it: ok, note, WRONG; and its remedy.
 line() { mk check | grep -A 1 -E "^(ok|note|WRONG) +$1 " || true; }
 expect_line() { expect_match "check $1" "$2" "$(line "$1")"; }
 
@@ -29,7 +29,7 @@ all_well()
 	expect_eq "fields" "check,ok,remedy,says" "$(mk check -o json | jq -r '[.[] | keys | join(",")] | unique | join(";")')"
 }
 
-# What lies between carries less than both ends believe.
+# The path carries smaller packets than both ends assume.
 small_path()
 {
 	on node2 ip link set eth0 mtu 1400
@@ -40,7 +40,7 @@ small_path()
 	wait_for 30 mk check
 }
 
-# No node answers at all: then nothing shows that the overlay works.
+# No node answers: nothing shows that the overlay works.
 silent_node()
 {
 	on node2 sh -c 'echo 1 >/proc/sys/net/ipv4/icmp_echo_ignore_all'
@@ -49,7 +49,7 @@ silent_node()
 	expect_line path '^ok '
 }
 
-# As firewalld has it: policy accept, pings let in, the rest rejected.
+# As with firewalld: policy accept, pings accepted, the rest rejected.
 firewall_rejects_vxlan()
 {
 	on node2 nft add table inet firewalld
@@ -81,7 +81,7 @@ tcx_programs()
 	done
 }
 
-# A VPN comes up while the node is at work: named, by the agent too, and the node goes on.
+# A VPN comes up on a running node: it is reported, also by the agent, and the node keeps working.
 network_inside_comes()
 {
 	local start
@@ -97,7 +97,7 @@ network_inside_comes()
 	expect_line networks '^ok '
 }
 
-# The LAN is inside: nobody there is a stranger to a node that is at work.
+# The range contains the LAN: its hosts are no strangers to a running node.
 lan_inside_comes()
 {
 	local start
@@ -134,7 +134,7 @@ gateway_inside()
 	wait_for 30 node_ok
 }
 
-# There is no datapath, and an agent that says why: what a person asks first has to tell it.
+# There is no datapath, and the agent says why: `check`, which people run first, must report it.
 agent_is_not_ready()
 {
 	expect_status 1 mk status
@@ -149,7 +149,8 @@ agent_is_not_ready()
 	expect_eq "in JSON" false "$(mk status -o json | jq .healthy)"
 }
 
-# With one uplink no mode of it takes anything of ours: t_paths.sh, t_hostpath.sh. Of several: t_uplinks.sh.
+# With one uplink no mode of it drops monokube's packets: t_paths.sh, t_hostpath.sh. With several:
+# t_uplinks.sh.
 path_filter()
 {
 	on node1 sh -c 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter'
@@ -191,7 +192,7 @@ firewalls()
 	expect_line firewall '^ok '
 }
 
-# In a /run/systemd of the node's own.
+# In the node's own /run/systemd.
 networkd()
 {
 	on node1 sh -c 'mkdir -p /run/systemd && mount -t tmpfs tmpfs /run/systemd'

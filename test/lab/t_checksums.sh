@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_checksums.sh - what is translated has right checksums where it arrives, also where the sender's
-# kernel has left them to the device. No kernel here looks at those: no device completes them between
-# namespaces. sums.py does.
+# test/lab/t_checksums.sh - translated packets arrive with correct checksums, also if the sender's
+# kernel leaves them to the device. No kernel here verifies them: no device completes checksums
+# between namespaces. sums.py does.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -21,21 +21,21 @@ objects()
 	endpoints there web-2
 }
 
-# watch WHERE: what arrives there goes to the end of $TMP/sums.WHERE
+# watch WHERE: append packets that arrive there to $TMP/sums.WHERE
 watch()
 {
 	on "$1" "$HERE/sums.py" >>"$TMP/sums.$1" 2>&1 </dev/null &
 	wait_for 5 grep -q watching "$TMP/sums.$1"
 }
 
-# arrived WHERE PROTO KIND: something of that kind, and nothing that is wrong
+# arrived WHERE PROTO KIND: packets of that kind have arrived, and no wrong one
 arrived()
 {
 	wait_for 5 grep -Eq "^$2 .* $3 right$" "$TMP/sums.$1"
 	expect_eq "wrong checksums at $1" "" "$(grep -v 'right$' "$TMP/sums.$1" || true)"
 }
 
-# talk CLIENT PROTO ADDRESS:PORT SERVER KIND: there and back; a host's answers come by other devices
+# talk CLIENT PROTO ADDRESS:PORT SERVER KIND: both directions; a host's answers use other devices
 talk()
 {
 	local size
@@ -45,7 +45,7 @@ talk()
 	[[ $1 == node* ]] || arrived "$1" "$2" "$5"
 }
 
-# told WHAT KIND COMMAND...: world is told of an error, ICMP type and code as sums.py shows them, rightly
+# told WHAT KIND COMMAND...: world gets a correct error; ICMP type and code as shown by sums.py
 told()
 {
 	local what=$1 kind=$2

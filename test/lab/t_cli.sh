@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_cli.sh - the command line on real states: each subcommand, its JSON, its exit status,
-# with the agent running and without.
+# test/lab/t_cli.sh - the command line on real states: each subcommand, its JSON and exit status,
+# with and without a running agent.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -53,7 +53,7 @@ cli_lab_up()
 }
 
 mk() { on node1 "$MK_BIN" "$@"; }
-# json JQ ARGS...: what jq makes of the subcommand's JSON, whatever its exit status.
+# json JQ ARGS...: apply jq to the subcommand's JSON, whatever its exit status.
 json() { mk "${@:2}" -o json >"$TMP/json" || true; jq -r "$1" "$TMP/json"; }
 has_backend() { json '.[0].frontends[0].backends | length' services "$1" | grep -qx 1; }
 entries() { json length sessions; }
@@ -105,7 +105,7 @@ traces_outside()
 	trace 0 forwarded host 203.0.113.10 80
 }
 
-# Nothing of a trace stays: no session, no count, no drop.
+# A trace leaves nothing behind: no session, no count, no drop.
 traces_leave_nothing()
 {
 	local before after
@@ -299,14 +299,14 @@ texts()
 	expect_status 1 mk agent --check-config --node-name a --cluster-cidr 10.18.0.0/24
 }
 
-# Where no program runs none is loaded: programs and their tables take more files than these.
+# If no program runs, none is loaded: programs and their tables need more files than these.
 traces_load_nothing()
 {
 	on node1 prlimit --nofile=20 "$MK_BIN" trace host 203.0.113.10
 	expect_failure on node1 prlimit --nofile=20 "$MK_BIN" trace client "$WEB" 8000
 }
 
-# What cannot be written is an error: a full disk makes no empty report.
+# A failed write is an error: a full disk makes no empty report.
 write_errors()
 {
 	local command
@@ -322,7 +322,7 @@ write_errors()
 # names_both CMD...
 names_both() { { "$@" 2>&1 || true; } | grep -E "Service 'twice' is in several namespaces: give '(one|two)/twice' or '(one|two)/twice'"; }
 
-# One Service's name in two namespaces, one name of a pod and a Service: which of them, says the person.
+# One Service name in two namespaces, one name of a pod and a Service: the user must choose.
 ambiguous_names()
 {
 	local namespace number=20

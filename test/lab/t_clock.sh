@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_clock.sh - an API server whose clock is another than the node's: the agent sees it in the
-# Date of the answers, and the command line tells it without asking anybody.
+# test/lab/t_clock.sh - an API server whose clock differs from the node's: the agent sees it in the
+# Date of the answers, and the command line reports it without a request.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -14,7 +14,7 @@ mk() { on node1 "$MK_BIN" "$@"; }
 clocks() { { mk check -o json || true; } | jq -r '.[] | select(.check == "clock") | "\(.ok) \(.says) -> \(.remedy)"'; }
 says() { clocks | grep -E "$1"; }
 
-# server_clock SECONDS: by so much it is ahead, from the agent's next answers on
+# server_clock SECONDS: the server's clock is ahead by this, from the agent's next answers on
 server_clock()
 {
 	local dir=/run/mklab-$MK_LAB/api
@@ -60,7 +60,7 @@ before()
 	wait_for 20 says '^true within 10 s'
 }
 
-# What another boot of this machine wrote down says nothing.
+# A file of an earlier boot is ignored.
 other_boot()
 {
 	lab agent stop node1

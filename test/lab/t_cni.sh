@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_cni.sh - the CNI mode: every verb, every version, and every way to go wrong, each of
-# which leaves nothing behind.
+# test/lab/t_cni.sh - the CNI mode: every verb, every version and every failure, each of which
+# leaves nothing behind.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -16,7 +16,7 @@ version_verb()
 		"$(jq -r '[.supportedVersions[] | select(IN("0.3.1", "0.4.0", "1.0.0", "1.1.0"))] | join(" ")' <<<"$out")"
 }
 
-# The shape of a result: what is the same in all versions, then what differs.
+# The form of a result: first the parts common to all versions, then the others.
 result_of_version()
 {
 	local version=$1 ns=v${1//./} out before
@@ -143,7 +143,7 @@ reused_last()
 	done
 }
 
-# DEL of the same pod again and again, with less and less known about it.
+# Repeated DEL of one pod, with less information each time.
 del_is_idempotent()
 {
 	local before result
@@ -178,7 +178,7 @@ del_after_netns()
 	nothing_new "$before"
 }
 
-# check_finds NAME COMMAND...: what the command removes inside the pod (or on the node), CHECK finds
+# check_finds NAME COMMAND...: CHECK finds what the command removes inside the pod (or on the node)
 check_finds()
 {
 	local regex=$1 result ns
@@ -235,8 +235,8 @@ sixty_four_at_once()
 	nothing_new "$before"
 }
 
-# Killed after 0.1, 0.2.. 5 ms (an ADD takes about 2); whatever stays is taken away by DEL, and
-# nothing of it is in the way of the next ADD.
+# Killed after 0.1, 0.2.. 5 ms (an ADD takes about 2): DEL removes all leftovers, and they do not
+# disturb the next ADD.
 killed_in_the_middle()
 {
 	local before index
@@ -295,8 +295,8 @@ status_verb()
 	conf '.cniVersion = "1.1.0" | .bpfDir = "/sys/fs/bpf/nothing"' | cni_fails 50 . STATUS '' '' ''
 }
 
-# portmap and tuning behind monokube, in one list, as an administrator would write it: without the
-# capability monokube gets no host ports, portmap does; Debian's plugins know no version 1.1.0
+# portmap and tuning after monokube in one list, as an administrator would write it. Without the
+# capability portmap sets the host ports, not monokube. Debian's plugins do not know version 1.1.0.
 chained()
 {
 	local file=/run/mklab-$MK_LAB/nodes/node1/cni-conf/net.d/05-chained.conflist addr status=0
@@ -316,8 +316,8 @@ chained()
 	expect_eq "port 8099 of node1 once the pod is gone" refused "$(ask world tcp 192.168.99.11:8099 || true)"
 }
 
-# A further interface, as Multus adds one: both addresses are reached from near and far, each answers by its own
-# device, and DEL of one leaves the other.
+# A further interface, as Multus adds it: both addresses are reachable from near and far, each
+# answers by its own device, and DEL of one leaves the other.
 further_interface()
 {
 	local before first second ip
@@ -380,7 +380,7 @@ agent_stopped()
 	nothing_new "$before"
 }
 
-# Pods come while the agent replaces the programs on every pod: none keeps an old one.
+# Pods are added while the agent replaces the programs on every pod: no pod keeps an old program.
 agent_restarts_meanwhile()
 {
 	local index before result
@@ -421,8 +421,8 @@ agent_gc()
 	wait_for 15 is_free_again "$before"
 }
 
-# Somebody removes the directory of addresses, pods go on: none of theirs is given to another pod, and
-# they are free when the pods have gone.
+# The directory of addresses is removed while pods live: none of their addresses is assigned to
+# another pod, and all are free when the pods are gone.
 address_files_lost()
 {
 	local before first second new

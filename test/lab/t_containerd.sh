@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_containerd.sh - Debian's containerd on node1, asked for pods by the calls that the kubelet makes
+# test/lab/t_containerd.sh - Debian's containerd on node1, asked for pods with the kubelet's calls
 # (the Container Runtime Interface), with the configuration and the plugin that the agent installs.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
@@ -24,7 +24,7 @@ state = "$RUNTIME/state"
   address = "$RUNTIME/sock"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/pause:1"
-  # the kernel refuses a lower value where CAP_SYS_RESOURCE is missing
+  # the kernel refuses a lower value without CAP_SYS_RESOURCE
   restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "/opt/cni/bin"
@@ -102,7 +102,7 @@ removed()
 	wait_for 10 nothing_left
 }
 
-# every METHOD: for each sandbox that containerd knows, all at once
+# every METHOD: for all sandboxes that containerd knows, in parallel
 every()
 {
 	cri ListPodSandbox | jq -c --arg method "$1" '.items[]? | "\($method) \({pod_sandbox_id: .id})"' -r | cri --many
@@ -167,7 +167,7 @@ port_is_taken()
 	wait_for 10 left_is "$before"
 	reaches web $WORLD world tcp $NODE1:8080
 }
-# The kubelet removes what it finds of an attempt that failed.
+# The kubelet removes the remains of a failed attempt.
 every_failed_is_removed()
 {
 	cri ListPodSandbox | jq -r '.items[]? | select(.state == "SANDBOX_NOTREADY") |
@@ -212,7 +212,7 @@ stop_and_remove()
 	removed web heir client
 }
 
-# What is not for this plugin comes along: annotations, DNS, the cgroup's path.
+# The request also has members for others: annotations, DNS, the cgroup's path.
 ALL='{dns: true, cgroupPath: true, ips: true, mac: true, aliases: true,
 	"io.kubernetes.cri.pod-annotations": true}'
 ANNOTATION=$'{"quoted": "a \\"b\\""}\nsecond line \\ \' \t \u00e9'
@@ -289,8 +289,8 @@ devices()
 	fi
 }
 
-# killed_at COUNT: while pods are created, when the node has COUNT of them. On a busy machine the last call may
-# be answered before containerd is killed: then once more.
+# killed_at COUNT: while pods are created, when the node has COUNT of them. On a busy machine the
+# last call may be answered before containerd is killed: then try once more.
 killed_at()
 {
 	local try
@@ -312,7 +312,7 @@ create_and_kill()
 	containerd_start
 	all_removed
 }
-# What the kubelet does with pods that it does not want, or knows as failed.
+# As the kubelet treats unwanted and failed pods.
 all_removed()
 {
 	expect_eq "answers to StopPodSandbox" "{}" "$(every StopPodSandbox | sort -u)"

@@ -58,7 +58,7 @@ between()
 	(($4 >= $2 && $4 <= $3)) || expect_eq "$1" "$2 to $3" "$4"
 }
 
-# count WHERE ADDRESS: CONNECTIONS fetches; the counters of node1 say so.
+# count WHERE ADDRESS: CONNECTIONS fetches, which the counters of node1 show.
 count()
 {
 	local before after packets bytes i

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_disk.sh - /var/lib/monokube is full, or read-only: a pod does not start, the reason is
-# said, nothing is half-done, and what runs goes on.
+# test/lab/t_disk.sh - /var/lib/monokube is full or read-only: a pod does not start, the reason is
+# reported, nothing is half-done, and running pods keep working.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -12,7 +12,7 @@ VIP=10.96.66.1
 
 explain() { lab log node1 | tail -n 10; on node1 df "$STATE"; on node1 ls -lR "$STATE"; }
 
-# The node's state on a disk of its own, a small one.
+# The node's state is on a separate, small disk.
 disk_up()
 {
 	lab up 1
@@ -43,7 +43,7 @@ empty_again() { on node1 sh -c "rm -f $STATE/fill*"; }
 read_only() { on node1 sh -e -c "mount --bind $STATE $STATE; mount -o remount,ro,bind $STATE"; }
 writable() { on node1 umount "$STATE"; }
 
-# What a pod leaves on a node.
+# The traces of a pod on a node.
 footprint()
 {
 	on node1 sh -c "ip -o link show type veth | cut -d: -f2 | sort; ls -A $STATE/ipam $STATE/ipam/*/; ip route
@@ -65,7 +65,7 @@ no_pod()
 	expect_eq "what the pod left" "$before" "$(footprint)"
 }
 
-# broken BREAK REASON REPAIR: no pod, the rest goes on, and then there is one
+# broken BREAK REASON REPAIR: no pod starts, others keep working, and after the repair one starts
 broken()
 {
 	"$1"

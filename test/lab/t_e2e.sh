@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_e2e.sh - test/e2e/run, which is for real clusters, against a lab: what it installs, that
-# every path passes, and that a path that fails is not overlooked.
+# test/lab/t_e2e.sh - test/e2e/run, which is for real clusters, against a lab: its installation,
+# every path, and the report of a failing path.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -35,7 +35,7 @@ wrong_options()
 	done
 }
 
-# Somebody else answers for web: its rows fail, and so does the whole.
+# Another server answers for web: its rows fail, and so does the whole run.
 failure_shows()
 {
 	local out status=0

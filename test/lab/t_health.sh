@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_health.sh - what a node answers to those who ask whether to send it traffic: a load
+# test/lab/t_health.sh - a node's answers to those who ask whether to send it traffic: a load
 # balancer at a Service's healthCheckNodePort, anybody at /healthz and /livez. By real curl.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
@@ -128,7 +128,7 @@ follows_local_endpoints()
 	wait_for 5 answers world "$NODE1:31500/" 200 1
 }
 
-# Ready ones alone, an address with several ports once.
+# Only ready endpoints count, an address with several ports once.
 counts_ready_addresses()
 {
 	balancer own 10.96.77.2 31501
@@ -162,7 +162,7 @@ follows_the_service()
 
 is_held() { on node1 ss -Hltn "sport = $1" | grep LISTEN; }
 
-# hold_port PORT: of node1, by a process that is no agent, HOLDER
+# hold_port PORT: of node1, held by another process than the agent, HOLDER
 hold_port()
 {
 	ip netns exec "$MK_LAB.node1" socat "TCP-LISTEN:$1,reuseaddr,fork" EXEC:cat &
@@ -187,7 +187,7 @@ port_of_another_process()
 service_asked() { get world "$NODE1:31504/" >/dev/null && body | jq -r .service.name; }
 is_first() { expect_eq "whose port it is" "$1" "$(service_asked)"; }
 
-# The first keeps it; the other has it when that one goes.
+# The first keeps it; the other gets it when the first is deleted.
 port_of_another_service()
 {
 	local start
@@ -203,7 +203,7 @@ port_of_another_service()
 	wait_for 5 refuses_to_connect world "$NODE1:31504/"
 }
 
-# Fifty clients that say nothing do not keep others from an answer.
+# Fifty silent clients do not keep others from an answer.
 silent_clients()
 {
 	ip netns exec "$MK_LAB.world" python3 -c '
@@ -234,7 +234,7 @@ node_answer()
 	answers world "$NODE1:10256/healthz/" 404
 }
 
-# change_node SED_EXPRESSION: of node1's object, where node1 reads it
+# change_node SED_EXPRESSION: change node1's object where node1 reads it
 change_node()
 {
 	sed "$1" "$NODE_FILE" >"$TMP/node-node1.yaml"
@@ -242,7 +242,7 @@ change_node()
 }
 restore_node() { cp "$NODE_FILE" "$CLUSTER_1/node-node1.yaml"; }
 
-# Services and liveness have nothing to do with it.
+# Services and liveness do not depend on it.
 leaving_node()
 {
 	wait_for 5 answers world "$NODE1:10256/healthz" 503
@@ -335,7 +335,7 @@ latency()
 
 # ---- changes that wait. On node2, from the beginning on, while all else is tested on node1.
 
-# Nobody can write to a frozen table.
+# A frozen table cannot be written.
 break_node2()
 {
 	on node2 bpftool map freeze pinned /sys/fs/bpf/monokube/maps/service_backends

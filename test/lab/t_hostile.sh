@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_hostile.sh - a pod with raw sockets wants other pods' traffic: what it sends arrives
-# nowhere, changes nothing, and is counted.
+# test/lab/t_hostile.sh - a pod with raw sockets tries to get other pods' traffic: its packets
+# arrive nowhere, change nothing, and are counted.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -19,7 +19,7 @@ declare -A ADDR=()
 
 explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
 
-# A server that writes a line for every datagram, whoever sent it.
+# A server that writes a line for every datagram from any sender.
 watchful()
 {
 	on "$1" "$HERE/echo.py" serve --name "$1" --log --udp 5353 --udp 68 >"$TMP/seen.$1" 2>&1 </dev/null &
@@ -43,7 +43,7 @@ hostile_up()
 forge() { on mallory "$HERE/forge.py" "$@"; }
 seen() { grep -c '^udp ' "$TMP/seen.$1" || true; }
 
-# Datagrams of a friend that come behind what was forged: when they have come, that has not.
+# Valid datagrams are sent after the forged ones: when they arrive, the forged ones were dropped.
 nothing_came()
 {
 	local where before
@@ -63,8 +63,8 @@ address_of()
 	esac
 }
 
-# dropped NODE REASON FORGE_ARGUMENTS...: NODE counts it, and it comes nowhere. (IPv6 of the
-# pods' kernels counts beside ARP.)
+# dropped NODE REASON FORGE_ARGUMENTS...: NODE counts it, and it arrives nowhere. (IPv6 packets of
+# the pods' kernels are counted together with ARP.)
 dropped()
 {
 	local node=$1 reason=$2 where count
@@ -121,7 +121,7 @@ not_unicast()
 	dropped node1 NOT_UNICAST 0.0.0.0 5353
 }
 
-# The kernel refuses it behind the redirect, so no counter of ours has it.
+# The kernel refuses it after the redirect, so no monokube counter counts it.
 underlay_broadcast()
 {
 	local where
@@ -133,7 +133,7 @@ underlay_broadcast()
 	nothing_came
 }
 
-# Frames for two pods, from a third, unpacked by a node.
+# Frames from one pod to two others, decapsulated by a node.
 overlay_forged()
 {
 	local inner
@@ -157,7 +157,8 @@ virtual_pod_address()
 	dropped node2 NO_POD "$VPOD2" 5353
 }
 
-# An overlay address is its host's, which answers as at any other; nobody's is nobody's.
+# An overlay address belongs to its host, which answers as at its other addresses. An unassigned one
+# is unreachable.
 overlay_address()
 {
 	dropped node1 NO_ROUTE 10.18.0.77 5353
@@ -200,7 +201,8 @@ overlapping_fragments()
 }
 overlapped() { (($(overlaps "$1") > $2)); }
 
-# A pod's first fragment with another pod's address leaves no ports behind for that one's later ones.
+# A pod's first fragment with another pod's address leaves no ports for the other pod's later
+# fragments.
 spoofed_fragments()
 {
 	local before
@@ -210,7 +212,7 @@ spoofed_fragments()
 }
 fragments() { on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/fragments | jq length; }
 
-# An error ends a datagram socket's wait, if it is believed.
+# An error ends a datagram socket's wait if the kernel accepts it.
 forged_error()
 {
 	local count

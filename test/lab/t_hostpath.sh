@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_hostpath.sh - a host reaches Services at addresses of its own: its NodePorts, and an
+# test/lab/t_hostpath.sh - a host reaches Services at its own addresses: its NodePorts, and an
 # external address that it has. The packets start on the loopback device.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
@@ -45,7 +45,7 @@ services()
 	host_service other-tcp node2 "$NODE2" TCP 30013
 }
 
-# host_service NAME NODE ADDRESS PROTO NODEPORT: its endpoint is a node itself
+# host_service NAME NODE ADDRESS PROTO NODEPORT: its endpoint is the node itself
 host_service()
 {
 	cat <<-END
@@ -118,7 +118,7 @@ both_backends()
 	expect_eq "who answers $NODE1:$port" "one two" "$(ask node1 "$proto" "$NODE1:$port" --count 24 | cut -d' ' -f1 | sort -u | xargs)"
 }
 
-# What some distributions set for all devices at once; the greater of that and the device's counts.
+# Some distributions set this for all devices; the greater of that and the device's value counts.
 reverse_path_filter()
 {
 	local mode=$1
@@ -147,7 +147,7 @@ bulk()
 	expect_match "UDP, 20 kB, remote" '^two ' "$(ask node1 udp "$NODE1:30005" --size 20000 --want 20000 || true)"
 }
 
-# Loopback's idea of what fits is not the overlay's.
+# The loopback's MTU is not the overlay's.
 no_fragments() { expect_match 'UDP, 3 kB, DF' '^two ' "$(ask node1 udp "$NODE1:30005" --size 3000 --df || true)"; }
 
 closed_backend()
@@ -157,7 +157,7 @@ closed_backend()
 	expect_eq "exit status (3 is refused)" 3 "$status"
 }
 
-# The host's own ports, its loopback addresses: untouched.
+# The host's own ports and loopback addresses are unaffected.
 not_ours()
 {
 	expect_match "own port" "^node1 $NODE1 " "$(ask node1 tcp "$NODE1:2222" || true)"
@@ -165,7 +165,7 @@ not_ours()
 	expect_eq "beside the NodePorts, at 127.0.0.1" refused "$(ask node1 tcp 127.0.0.1:30002 || true)"
 }
 
-# A connection held open over an agent's restart.
+# A connection is held open during an agent's restart.
 outlives_agent()
 {
 	mkfifo "$TMP/held.in"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_hostport.sh - host ports by real clients: from outside, from the other node and its pods,
-# from pods of the node and the pod itself; what two pods may share and what not; with no agent; and
-# what is left when the pod goes.
+# test/lab/t_hostport.sh - host ports with real clients: from outside, from the other node and its
+# pods, from pods of the node and the pod itself; sharing between two pods; without an agent; and
+# the state after the pod is deleted.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -24,7 +24,7 @@ one_port_one_protocol()
 	refused client tcp $NODE2:8080
 }
 
-# Datagrams of several fragments, both ways.
+# Datagrams of several fragments, in both directions.
 large_datagrams()
 {
 	expect_match "from outside" "^web-1 192.168.99.200 " "$(ask world udp $NODE1:5300 --size 8000 --want 8000)"
@@ -32,7 +32,7 @@ large_datagrams()
 	expect_match "from the pod itself" "^web-1 10.244.1.1 " "$(ask web-1 udp $NODE1:5300 --size 8000 --want 8000)"
 }
 
-# At the loopback address: the host alone, any mapping, and one that is for it.
+# At the loopback address: only from the host, with any mapping, and with one for that address.
 loopback()
 {
 	lab pod node1 lo-1 --host-port 127.0.0.1:8085:8080
@@ -48,7 +48,8 @@ loopback()
 	refused node1 tcp 127.0.0.1:8085
 }
 
-# The same host port: other protocol, other address of the host, and one address beside all.
+# The same host port with another protocol, with another host address, and for one address besides
+# all.
 side_by_side()
 {
 	lab pod node1 udp-1 --host-port 8080:8080/udp
@@ -136,7 +137,7 @@ agent_restarts()
 	reaches web-1 192.168.99.200 world tcp $NODE1:8080
 }
 
-# A client of UDP that never changes its port is not left with the pod that is gone.
+# A UDP client that never changes its port does not stay with the deleted pod.
 next_pod()
 {
 	lab pod node1 old-1 --host-port 5400:5353/udp
@@ -151,7 +152,8 @@ next_pod()
 	lab rm new-1
 }
 
-# The pod's namespace goes without a DEL: another may have its port at once, the agent tidies up.
+# The pod's namespace is removed without DEL: another pod may have its port at once, and the agent
+# cleans up.
 namespace_lost()
 {
 	local entries

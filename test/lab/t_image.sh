@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_image.sh - the image: the same twice, small, whole; and its agent, started on a bare node as
-# the DaemonSet in manifests/ says, with its mounts and capabilities.
+# test/lab/t_image.sh - the image: reproducible, small, complete. Its agent is started on a bare
+# node as the DaemonSet in manifests/ says, with its mounts and capabilities.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -64,7 +64,7 @@ containerfile_agrees()
 # contained CONTAINER [KEY=VALUE...]: of the DaemonSet, on node1
 contained() { on node1 unshare -m "$HERE/lib/daemonset.py" "$IMAGE" "$MANIFEST" "$1" "$ACCOUNT" "${@:2}"; }
 
-# The node as a kubelet finds it that has never run us; the lab's credentials as a service account's.
+# A node that has never run monokube; the lab's credentials serve as a service account's.
 bare_node()
 {
 	lab up 1 --api
@@ -112,7 +112,7 @@ daemonset_serves()
 	expect_eq "capabilities" "$(printf %016x $((0xc000001002 & 0x$(capabilities self))))" "$(capabilities "$(agent_pid)")"
 }
 
-# The probes ask where the settings say, and are the kubelet's only way to the agent.
+# The probes use the configured addresses, and are the kubelet's only way to the agent.
 probes_follow_settings()
 {
 	local setting

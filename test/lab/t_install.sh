@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_install.sh - the CNI plugin file that the agent installs: runs on a host without any
-# library, is replaced atomically, the version before is kept, and it goes with cleanup.
+# test/lab/t_install.sh - the CNI plugin file that the agent installs: it runs on a host without any
+# library, is replaced atomically, the previous version is kept, and cleanup removes it.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -11,7 +11,7 @@ set -euo pipefail
 . "$HERE/lib/plugin.sh"
 PLUGIN=/opt/cni/bin/monokube
 
-# bare CMD...: on node1, with nothing but what a CNI plugin may count on
+# bare CMD...: on node1, with only the files that a CNI plugin may rely on
 bare() { on node1 unshare -m "$HERE/lib/bare-host" /opt/cni /proc /sys /run /var -- "$@"; }
 
 # bare_cni VERB [JQ]: the configuration is changed by a jq filter
@@ -21,7 +21,7 @@ bare_cni()
 		CNI_PATH=/opt/cni/bin bare "$PLUGIN"
 }
 
-# A kubeconfig that is fine as long as nobody asks the server.
+# A kubeconfig that is valid as long as the server is not asked.
 kubeconfig()
 {
 	cat <<-END
@@ -55,14 +55,14 @@ pod_from_bare_host()
 	bare_cni STATUS '.cniVersion = "1.1.0"'
 	bare_cni GC '.cniVersion = "1.1.0" | ."cni.dev/valid-attachments" = [{containerID: "bare", ifname: "eth0"}]'
 	on node1 ping -c 1 -W 2 "$(ip_of <<<"$result")"
-	# what it misses there is /etc with the CNI configuration
+	# only /etc with the CNI configuration is missing there
 	expect_match "status" 'healthy' "$(bare "$PLUGIN" status || true)"
 	bare_cni DEL
 	nothing_new "$before"
 }
 
-# What containerd and CRI-O ask for before the network: a plugin `loopback`, which distributions bring
-# and a bare host does not.
+# containerd and CRI-O first call a plugin `loopback`, which distributions have and a bare host
+# lacks.
 loopback_conf() { echo "{\"cniVersion\": \"$1\", \"name\": \"cni-loopback\", \"type\": \"loopback\"}"; }
 
 # loopback VERB NAMESPACE [VERSION]
@@ -94,8 +94,9 @@ serves_as_loopback()
 
 loopback_link() { on node1 readlink /opt/cni/bin/loopback; }
 
-# A plugin of another version cannot work with this one's tables, so it comes before all that may fail after
-# the hooks; the configuration is last. Entries of a Service that went meanwhile are removed in between.
+# A plugin of another version cannot use this version's tables, so it is installed before any step
+# that may fail after the hooks. The configuration is last. Entries of a Service deleted meanwhile
+# are removed in between.
 plugin_comes_first()
 {
 	local start lines
@@ -118,7 +119,7 @@ plugin_comes_first()
 		"$(paste -sd, <<<"$lines")"
 }
 
-# Made again where it is missing; somebody else's stays, also with cleanup.
+# A missing one is made again; a foreign one stays, also after cleanup.
 loopback_of_others()
 {
 	on node1 rm /opt/cni/bin/loopback
@@ -144,7 +145,7 @@ restart_leaves_it()
 	expect_eq "inode and time of the plugin" "$before" "$(on node1 stat -c '%i %Y' "$PLUGIN")"
 }
 
-# The version before: the same with a byte more, which an ELF file may have.
+# The previous version: the same file with one more byte, which an ELF file may have.
 older_one()
 {
 	on node1 sh -c "cat $PLUGIN >$PLUGIN.tmp && echo >>$PLUGIN.tmp && chmod 755 $PLUGIN.tmp && mv $PLUGIN.tmp $PLUGIN"
@@ -175,7 +176,7 @@ upgrade_keeps_previous()
 	expect_eq "other files" "monokube monokube.previous" "$(on node1 ls -A /opt/cni/bin | grep monokube | xargs)"
 }
 
-# After another network: its configuration, which sorts first, is left to whoever put it there, and named.
+# After another network: its configuration, which sorts first, is left to its owner and reported.
 installed_over_another()
 {
 	local old=/etc/cni/net.d/05-old.conflist text='{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"ptp"}]}' out
@@ -195,7 +196,7 @@ installed_over_another()
 	lab rm fresh
 }
 
-# From where a pod of the image stands: with the host's processes, and nothing else of the host.
+# From the position of a pod of the image: with the host's processes, but nothing else of the host.
 cleanup_from_a_container()
 {
 	lab agent stop node1

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_kube_proxy.sh - the routed peers of perf/compare with a kube-proxy that KUBE_PROXY names: here
-# lib/fake_kube_proxy.py, which is told what the real one is, or what cannot run.
+# test/lab/t_kube_proxy.sh - the routed peers of perf/compare with a kube-proxy that KUBE_PROXY
+# names: here lib/fake_kube_proxy.py, which gets the real one's arguments, or a file that cannot
+# run.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -12,7 +13,7 @@ FAKE=$HERE/lib/fake_kube_proxy.py
 # routed KUBE_PROXY MODE WHAT
 routed() { KUBE_PROXY=$1 "$HERE/routed.py" "${@:2}"; }
 
-# Nothing of a peer is there: a namespace, a directory, a process that follows our files
+# Nothing of a peer remains: no namespace, no directory, no process that follows our files
 nothing_left()
 {
 	expect_eq "namespaces" "" "$(ip netns list | grep "^$MK_LAB\." || true)"
@@ -20,7 +21,7 @@ nothing_left()
 	expect_eq "processes" "" "$(pgrep -af "$TMP/monokube-kube-proxy" || true)"
 }
 
-# refused KUBE_PROXY WHAT MODE: it says what is wrong, and what to do
+# refused KUBE_PROXY WHAT MODE: the message names the error and the remedy
 refused()
 {
 	local said
@@ -59,7 +60,7 @@ generated()
 	nothing_left
 }
 
-# Its own rules would be none: it is not even started.
+# It would have no rules of its own: it is not even started.
 before_nftables()
 {
 	local old

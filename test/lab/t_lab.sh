@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_lab.sh - the lab itself: two side by side, at once, and nothing left of them.
+# test/lab/t_lab.sh - the lab itself: two labs at once, and nothing left of them.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -9,7 +9,7 @@ ONE=$MK_LAB-one
 TWO=$MK_LAB-two
 THREE=$MK_LAB-three
 
-# Whatever a lab leaves shows in one of these.
+# Every leftover of a lab shows in one of these.
 traces()
 {
 	find /run -maxdepth 1 -name "mklab-$1*"

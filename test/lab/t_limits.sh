@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_limits.sh - where something runs out or changes its size: source ports towards one
-# destination, tables of sessions, memory for them. What is there goes on.
+# test/lab/t_limits.sh - limits that are reached or changed: source ports towards one destination,
+# tables of sessions, memory for them. Existing connections keep working.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -42,7 +42,7 @@ limits_lab_up()
 metric() { on node1 curl -s http://127.0.0.1:10249/metrics | grep -F "$1" | awk '{ sum += $NF } END { print sum + 0 }'; }
 metric_is() { expect_eq "$1" "$2" "$(metric "$1")"; }
 
-# Connections that stay have all ports towards one place: the next one there is dropped.
+# Open connections use all ports towards one destination: the next one there is dropped.
 ports_run_out()
 {
 	expect_status 4 ask client tcp "$FAR:8080" --timeout 1
@@ -61,7 +61,7 @@ ports_come_back()
 
 entries_of() { on node1 bpftool -j map show pinned "/sys/fs/bpf/monokube/maps/$1" | jq .max_entries; }
 
-# The connection that was there exchanges line number $1, and a new one works.
+# The old connection exchanges line number $1, and a new one works.
 held_and_new()
 {
 	echo >&"${PIPES[service]}"
@@ -75,7 +75,8 @@ restart_with()
 	MK_AGENT_FLAGS=$1 lab agent start node1
 }
 
-# Its session is there before its next packet comes, which would open one anew with the one endpoint there is.
+# Its session exists before its next packet, which would otherwise open a new session to the only
+# endpoint.
 held_is_known()
 {
 	local port
@@ -92,7 +93,7 @@ resized()
 	held_and_new "$4"
 }
 
-# The agent says it, once, and connections beyond the table's room work, too.
+# The agent logs it once, and connections beyond the table's capacity work too.
 established_full()
 {
 	local start
@@ -119,8 +120,8 @@ memory_group()
 
 group_gone() { [[ ! -d $1 ]] || rmdir "$1"; }
 
-# The agent alone is in the group: what else is there would be killed while the kernel tries. A node has
-# a /sys of its own, so the group is found by this process's.
+# Only the agent is in the group: other processes would be killed while the kernel tries. A node has
+# its own /sys, so the group is found by this process's.
 limited_agent()
 {
 	cat >"$TMP/limited" <<-END

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_loop.sh - nothing stops the agent's event loop: no lock that another process holds, no
-# reader of its log that stopped or went away, no load of the programs. /livez goes on meanwhile.
+# test/lab/t_loop.sh - nothing blocks the agent's event loop: no lock of another process, no stopped
+# or closed reader of its log, no load of the programs. /livez answers meanwhile.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -66,7 +66,7 @@ loop_lab_up()
 	wait_for 5 has_frontend web "$VIP"
 }
 
-# As an ADD holds it that was stopped.
+# As held by a stopped ADD.
 start_with_lock()
 {
 	local start
@@ -149,7 +149,7 @@ fills_the_pipe()
 	(($(metric monokube_log_lines_lost_total) > 0))
 }
 
-# All through a start that loads the programs: the verifier takes far longer than one of these requests.
+# During the whole start, which loads the programs: the verifier takes far longer than one request.
 start_is_watched()
 {
 	local start answers=0 loading=0
@@ -167,7 +167,7 @@ start_is_watched()
 	expect_failure logged "$start" 'turn of the event loop took long.*part="(node|load)"'
 }
 
-# With the agent's few rights, too: it may not open a map by its id.
+# Also with the agent's few rights: it may not open a map by its id.
 restart_loads_nothing()
 {
 	local start before

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_metrics.sh - what the agent tells Prometheus, asked by curl, beside what is known to have
-# happened; it follows an API server, so that there is something to tell of each part.
+# test/lab/t_metrics.sh - the agent's metrics, read by curl, compared with known events; it follows
+# an API server, so that each part has values.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -78,7 +78,7 @@ answered_as_such()
 	expect_status 7 on world curl -s "http://$NODE1:10249/metrics"
 }
 
-# What the suite of sig-network asks of kube-proxy ("should check kube-proxy urls"), as it asks.
+# The requests of sig-network's suite to kube-proxy ("should check kube-proxy urls"), in its form.
 proxy_mode()
 {
 	local told
@@ -129,7 +129,7 @@ packets_of_hooks()
 	done
 }
 
-# The pod's own count of what it sent, and its devices' once they are gone.
+# The count of what a pod has sent, also after its device is removed.
 packets_of_pods()
 {
 	local before sent
@@ -148,7 +148,7 @@ packets_of_pods()
 	wait_for 20 tells_more 'monokube_hook_packets_total{hook="pod"}' $((sent - 1))
 }
 
-# A session stays for a while after its connection; the sweep comes by every fifteen seconds.
+# A session stays for a while after its connection; the sweep passes every fifteen seconds.
 sessions()
 {
 	local before
@@ -299,7 +299,7 @@ elsewhere()
 	wait_for 10 on node1 curl -sf -o /dev/null http://127.0.0.1:10256/livez
 	expect_status 7 on node1 curl -s "http://$METRICS/metrics"
 }
-# What the kernel holds goes on counting, whatever becomes of the agent.
+# The kernel's counters continue without the agent.
 tells_nothing_lost()
 {
 	(($(seen 'monokube_dropped_packets_total{reason="no_pod",hook="pod"}') >= 3))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_monitor.sh - `monokube monitor`: what it tells of real traffic, which of it by which
-# filter, and that nothing of it stays behind, however it ends.
+# test/lab/t_monitor.sh - `monokube monitor`: its output for real traffic, its filters, and that it
+# leaves nothing behind, however it ends.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -42,7 +42,7 @@ monitor_lab_up()
 	wait_for 10 ask client
 	wait_for 10 are_named
 }
-# Programs know a Service before its name is written down, which is once a second.
+# Programs know a Service before its name is written to the file, once a second.
 are_named() { mk services | grep -q default/web && mk services | grep -q default/empty; }
 
 mk() { on node1 "$MK_BIN" "$@"; }
@@ -52,14 +52,14 @@ ping_outside() { on "$1" ping -c 1 -W 5 203.0.113.10 >/dev/null; }
 ask_nobody() { on client ping -c 1 -W 1 10.244.1.200 >/dev/null || true; }
 ask_empty() { on client curl -sf --max-time 1 http://10.96.46.3/ -o /dev/null || true; }
 
-# Which program a slot of the chain holds: of 0 the router, or who watches; of 4 the router.
+# Which program a slot of the chain holds: slot 0 the router or the monitor; slot 4 the router.
 slot() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/chain key "$1" 0 0 0 | jq -c .value; }
-# Do packets for local pods come by there, too? (mk_runtime.watched)
+# Do packets for local pods also pass there (mk_runtime.watched)?
 flag() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/runtime key 0 0 0 0 | jq -r '.value[6]'; }
 is_watched() { [[ $(slot 0) != "$(slot 4)" && $(flag) == 0x01 ]]; }
 is_not_watched() { [[ $(slot 0) == "$(slot 4)" && $(flag) == 0x00 ]]; }
 
-# watch FILE ARGS...: in the background, its process in MONITOR; returns when it sees packets.
+# watch FILE ARGS...: in the background, as process MONITOR; returns when it sees packets.
 watch()
 {
 	rm -f "$TMP/pid"
@@ -77,7 +77,7 @@ end_watch()
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
-# told FILE JQ: the event is there by now
+# told FILE JQ: the event has been reported
 told() { jq -es "[.[] | select($2)] | length > 0" "$TMP/$1" >/dev/null 2>&1; }
 expect_told() { wait_for 10 told "$@" || { cat "$TMP/$1" "$TMP/$1.err"; return 1; }; }
 expect_not_told() { ! told "$@" || { cat "$TMP/$1"; return 1; }; }
@@ -105,7 +105,7 @@ flows()
 	expect_eq "told on standard error" "" "$(<"$TMP/all.err")"
 }
 
-# One line each: golden, but for what is of the moment.
+# One line each: fixed text, except for values of the moment.
 text()
 {
 	watch text --pod client --service web --protocol tcp
@@ -117,7 +117,7 @@ text()
  state=new hook=pod dev=POD length=N flags=S from=\"pod default/client\" to=\"on node2\"" "$(head -n 1 "$TMP/text")"
 }
 
-# filtered ARGS... -- JQ: with these flags client's flow is told, and nothing that JQ says
+# filtered ARGS... -- JQ: with these flags client's flow is reported, and nothing that JQ selects
 filtered()
 {
 	local args=() not
@@ -194,7 +194,7 @@ samples()
 	expect_eq "firsts" 2 "$(jq -s '[.[] | select(.sampled | not)] | length' "$TMP/sampled")"
 }
 
-# Nobody restores the chain when it is killed: the agent does, and traffic goes on meanwhile.
+# The killed monitor cannot restore the chain: the agent does, and traffic continues meanwhile.
 killed()
 {
 	watch killed -o json

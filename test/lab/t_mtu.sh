@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_mtu.sh - packets that do not fit: path MTU discovery through NodePort, overlay and
-# masquerade, and fragments of large datagrams on every path. The overlay carries 1450 bytes; a
-# link behind world carries 1300.
+# test/lab/t_mtu.sh - packets larger than the MTU: path MTU discovery through NodePort, overlay and
+# masquerade, and fragments of large datagrams on every path. The overlay carries 1450 bytes; a link
+# behind world carries 1300.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -69,7 +69,7 @@ explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_
 
 path_mtu() { expect_eq "path MTU that $1 learns for $2" "$3" "$(ask "$1" udp "$2" --path-mtu --size "$4" --timeout 5 || true)"; }
 
-# large WHERE ADDRESS:PORT SERVER SIZE: as fragments there and back, unharmed (the digest says so)
+# large WHERE ADDRESS:PORT SERVER SIZE: as fragments in both directions, unharmed (by the digest)
 large()
 {
 	local out
@@ -86,7 +86,7 @@ bulk()
 		"$(jq -r '.end.sum_received.bits_per_second // .error' <<<"$out")"
 }
 
-# On a wire 1450, between the pods of a node as much as a packet holds
+# On a wire 1450, between the pods of a node the largest packet
 pod_mtu()
 {
 	on client ping -c 1 -W 2 -M 'do' -s 1422 "$BIG"

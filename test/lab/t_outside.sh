@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_outside.sh - what the networks around a node may not do to it: frames for other machines,
-# forged sources, VXLAN from strangers, floods that ask for errors, packets that go in circles.
+# test/lab/t_outside.sh - attacks from the networks around a node: frames for other machines, forged
+# sources, VXLAN from strangers, floods that cause errors, packets that loop.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -71,7 +71,7 @@ forge() { on world "$HERE/forge.py" "$@"; }
 seen() { grep -c '^udp ' "$TMP/seen.$1" || true; }
 counted() { (($(drop_count "$1" "$2") >= $3)) || expect_eq "drops of $1 for $2" "$3 or more" "$(drop_count "$1" "$2")"; }
 
-# nothing_new POD BEFORE: a datagram of a friend that comes behind what was forged is the only one
+# nothing_new POD BEFORE: only a valid datagram, sent after the forged one, arrives
 nothing_new()
 {
 	ask friend udp "${ADDR[$1]}:5353"
@@ -80,7 +80,7 @@ nothing_new()
 
 # ---- frames for other machines ---------------------------------------------------------------------
 
-# nodes_with_session SOURCE_PORT: nodes that have a session of world's from that port
+# nodes_with_session SOURCE_PORT: nodes with a session of world from that port
 nodes_with_session()
 {
 	local node
@@ -153,7 +153,7 @@ strangers()
 	wait_for 5 ask friend udp "${ADDR[far]}:5353"
 }
 
-# As the agent comes back it knows the nodes at once, and none is a stranger meanwhile.
+# When the agent is back it knows the nodes at once, and none is a stranger meanwhile.
 strangers_after_restart()
 {
 	lab agent kill node1
@@ -180,7 +180,7 @@ node2_addresses()
 	lab apply "$TMP/node-node2.yaml"
 }
 
-# A node may have several addresses. From each it may speak for itself, and for nobody else.
+# A node may have several addresses. From each it may send only its own pods' packets.
 several_addresses()
 {
 	local before count
@@ -204,7 +204,7 @@ is_stranger()
 
 # ---- tags ------------------------------------------------------------------------------------------
 
-# Frames with a priority and no VLAN (802.1p) are the host's own; those of a VLAN are not.
+# Frames with a priority and no VLAN (802.1p) are handled as untagged; those of a VLAN are not.
 tagged()
 {
 	local before
@@ -223,7 +223,7 @@ tagged()
 
 forwarded() { on node1 awk '$1 == "Ip:" && $7 ~ /^[0-9]+$/ { print $7 }' /proc/net/snmp; }
 
-# no_circle FILTER: one datagram from pod to pod, by a device that the host forwards for
+# no_circle FILTER: one datagram from pod to pod, through a device for which the host forwards
 no_circle()
 {
 	local before count=20 i
@@ -241,7 +241,7 @@ no_circle()
 unreachables() { on world awk '$1 == "Icmp:" && $5 ~ /^[0-9]+$/ { print $5 }' /proc/net/snmp; }
 now_ms() { date +%s%3N; }
 
-# A CPU of node1's sends 50 errors at once, then one in each millisecond.
+# A CPU of node1 sends a burst of 50 errors, then one per millisecond.
 error_flood()
 {
 	local count=5000 sent before refused limited began
@@ -260,7 +260,7 @@ all_counted() { (($(drop_count node1 REFUSED) + $(drop_count node1 ERROR_LIMIT) 
 
 # ---- the host's own connections --------------------------------------------------------------------
 
-# A port with the number of a NodePort, towards a server outside
+# A source port equal to a NodePort, towards a server outside
 own_connection()
 {
 	serve world world --tcp 7777 --udp 7778
@@ -268,7 +268,7 @@ own_connection()
 	expect_match "UDP from NodePort's number" "^world $NODE1 " "$(ask node1 udp "$WORLD:7778" --from "$NODE1:$NODE_PORT")"
 }
 
-# A cache of names that listens on every node at one link-local address (NodeLocal DNSCache).
+# A DNS cache that listens on every node at one link-local address (NodeLocal DNSCache).
 node_cache()
 {
 	ip -n "$MK_LAB.node1" addr add 169.254.20.10/32 dev side0

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_own_address.sh - a process of the host binds an address of its node, as a pod in the host's network may: pods
-# of every node see that address, directly and by Services, and answer it.
+# test/lab/t_own_address.sh - a process of the host binds an address of its node, as a pod in the
+# host's network may. Pods of every node see that address, directly and through Services, and answer
+# it.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -43,7 +44,8 @@ own_address_lab_up()
 	wait_for 10 ask node1 tcp "$NODE1:30081"
 }
 
-# seen PROTO ADDRESS:PORT SERVERS: twenty flows, each answered; all of SERVERS were met, and saw the node's address
+# seen PROTO ADDRESS:PORT SERVERS: twenty flows are answered; all of SERVERS answer, and see the
+# node's address
 seen()
 {
 	for _ in {1..20}; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_paths.sh - every path of the datapath with real traffic: those of the demo, and the
-# corners that a demonstration has no room for.
+# test/lab/t_paths.sh - every path of the datapath with real traffic: those of the demo, and corner
+# cases.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -92,7 +92,7 @@ node_port_from_other_host() { exchange node2 tcp "$NODE1:30080" "web-[12]" '.*';
 external_ip() { exchange world udp "$EXTERNAL:53" "lookup-[12]" '.*'; }
 external_ip_from_pod() { exchange client-1 udp "$EXTERNAL:53" "lookup-[12]" '.*'; }
 
-# What some distributions set for all devices at once; the greater of that and the device's counts.
+# Some distributions set this for all devices; the greater of that and the device's value counts.
 reverse_path_filter()
 {
 	local mode
@@ -108,7 +108,7 @@ reverse_path_filter()
 	on node1 sh -c 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter'
 }
 
-# Local without a backend here: silence for the health check to see, and a counter.
+# Local without a backend here: no answer, so that the health check sees it, and a counter.
 local_without_backend()
 {
 	local before
@@ -124,8 +124,7 @@ empty_from_host() { refused node1 tcp "$EMPTY:$EMPTY_PORT"; refused node1 udp "$
 ping_vip() { ping_ms client-1 "$WEB"; ping_ms node1 "$WEB"; }
 
 # A client may use one port towards a Service and towards its backend: two connections for its
-# kernel, but the backend's answers look the same. The first
-# has ended.
+# kernel, but the backend's answers look the same. The first has ended.
 same_port_after()
 {
 	local where=$1 from=$2:$3
@@ -135,7 +134,7 @@ same_port_after()
 	expect_match "by the Service again" '^single ' "$(ask "$where" tcp 10.96.77.3:80 --from "$from" || true)"
 }
 
-# The same towards two Services that share their backend.
+# The same towards two Services with one backend.
 same_port_two_services()
 {
 	local vip
@@ -145,7 +144,7 @@ same_port_two_services()
 	done
 }
 
-# A Service's backend is the node itself, whose port the client asks directly as well.
+# A Service's backend is the node itself, and the client also connects to its port directly.
 same_port_of_node()
 {
 	local to
@@ -155,7 +154,7 @@ same_port_of_node()
 	done
 }
 
-# Both at once, whichever comes first: same_port_meanwhile WHERE FROM PROTO FIRST THEN WHO
+# Both at once, in either order: same_port_meanwhile WHERE FROM PROTO FIRST THEN WHO
 same_port_meanwhile()
 {
 	local where=$1 from=$2 proto=$3 first=$4 then=$5 who=$6
@@ -240,7 +239,7 @@ weighted()
 	wait_for 10 share_of_local 119 181
 }
 
-# What the backends of $WEB see as the address of CLIENT.
+# The client address that the backends of $WEB see for CLIENT.
 seen_as() { expect_eq "address of $1" "$2" "$(ask "$1" tcp "$WEB:80" --count 20 | awk '{print $2}' | sort -u)"; }
 
 masquerade_all()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_podman.sh - Debian's podman on node1 with its CNI back end, which finds the configuration and the
-# plugin that the agent installs.
+# test/lab/t_podman.sh - Debian's podman on node1 with its CNI back end, which finds the
+# configuration and the plugin that the agent installs.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -17,7 +17,7 @@ configure()
 {
 	cat >"$RUNTIME/containers.conf" <<END
 [containers]
-# the kernel refuses higher ones where CAP_SYS_RESOURCE is missing
+# the kernel refuses higher ones without CAP_SYS_RESOURCE
 default_ulimits = []
 [network]
 network_backend = "cni"
@@ -206,7 +206,7 @@ no_agent()
 
 # ---- podman is killed
 
-# many COMMAND...: with each of the numbers, all at once; the shells' pids are podman's
+# many COMMAND...: with each number, all in parallel; the shells' pids are podman's
 many()
 {
 	local number
@@ -230,8 +230,9 @@ addresses() { on node1 ls /var/lib/monokube/ipam | grep -c '^10\.' || true; }
 at_least() { (($(addresses) >= $1)); }
 at_most() { (($(addresses) <= $1)); }
 
-# podman does not remove later what it was about to write down when it was killed: monitors, which hold its ports,
-# and namespaces. The user removes these. The agent releases the rest, as of each container that is gone.
+# podman does not later remove what it was about to record when it was killed: monitors, which hold
+# its ports, and namespaces. The user removes these. The agent releases the rest, as for any
+# container that is gone.
 all_removed()
 {
 	local netns pid

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_privileges.sh - what the agent keeps of its rights, what its files and its log give away,
-# and where it does not write. That it can still do its work is the other labs' matter.
+# test/lab/t_privileges.sh - the privileges that the agent keeps, the information in its files and
+# log, and the places where it does not write. Other labs show that it can do its work with them.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -71,7 +71,7 @@ privileged_port()
 	restart
 }
 
-# What to do where the filter is in the way of a library.
+# The remedy if the filter blocks a library.
 filter_is_optional()
 {
 	local start
@@ -126,7 +126,8 @@ files_are_roots()
 	expect_eq "mode of the CNI configuration" 600 "$(on node1 stat -c %a /etc/cni/net.d/10-monokube.conflist)"
 }
 
-# Each place that is written to, with a link on its way: it is named, and nothing is behind it.
+# Each place that is written to, with a link in its path: the error names the link, and nothing is
+# written behind it.
 no_symbolic_links()
 {
 	local start

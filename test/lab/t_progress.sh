@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_progress.sh - long runs: what they print is in a file meanwhile, and a quick one judges no goal.
+# test/lab/t_progress.sh - long runs: their output is in a file meanwhile, and a quick run judges no
+# goal.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_reboot.sh - a node boots anew: no program, table, interface or pod of before is there, only
-# /var/lib. Addresses of the pods of before are free again, and those that come back work.
+# test/lab/t_reboot.sh - a node reboots: all former programs, tables, interfaces and pods are gone;
+# only /var/lib remains. The former pods' addresses are free again, and restarted pods work.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -30,7 +30,8 @@ reboot_lab_up()
 	lab apply "$TMP/services.yaml"
 }
 
-# What does not outlive a boot. The lab keeps the node's own devices, so what was on them goes by hand.
+# State that does not survive a boot. The lab keeps the node's own devices, so state on them is
+# removed by hand.
 reboot()
 {
 	lab agent kill node1
@@ -59,8 +60,9 @@ addresses_are_freed()
 	lab log node1 | grep "released the address of a container that is gone ip=$ADDR_2 "
 }
 
-# A runtime deletes the sandboxes that it remembers and makes new ones. What has not come back is no
-# endpoint, as where kubelet says it is not ready: late-1 is none of the Service's from the start.
+# A runtime deletes the sandboxes that it remembers and makes new ones. A pod that has not returned
+# is no endpoint, as if the kubelet reported it not ready: late-1 is not among the Service's from
+# the start.
 pods_come_back()
 {
 	lab rm web-1
@@ -70,7 +72,7 @@ pods_come_back()
 	expect_eq "addresses taken" 1 "$(addresses)"
 }
 
-# ... or makes the new one first: the late DEL takes nothing of it away.
+# ... or makes the new one first: the late DEL removes nothing of it.
 deleted_late()
 {
 	local addr

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_repair.sh - what somebody takes away from the agent comes back, with a line of the log that
-# says what it was. Connections are held through each fault: through a pod's address on the other
-# node, a ClusterIP, a NodePort and masquerade.
+# test/lab/t_repair.sh - anything removed from under the agent is restored, and the log names it.
+# Connections are held through each fault: to a pod's address on the other node, a ClusterIP, a
+# NodePort, and by masquerade.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -80,7 +80,8 @@ all_works()
 	wait_for "$SECONDS_BOUND" ask client tcp "$WORLD:8080" --timeout 1
 }
 
-# is_repaired REGEX COMMAND...: after the command node1's agent says so in time, and everything works
+# is_repaired REGEX COMMAND...: after the command node1's agent logs the repair in time, and all
+# works
 is_repaired()
 {
 	local regex=$1 start
@@ -97,14 +98,14 @@ empty()
 	on node1 "$HERE/empty_map.py" "$MAPS/$1"
 }
 
-# ... at once, so that each is missing when the agent looks at the other.
+# ... at once, so that each is missing when the agent checks the other.
 pods_and_host_ports()
 {
 	empty host_ports
 	empty pods
 }
 
-# An array's entries cannot be removed, but be 0.
+# An array's entries cannot be removed, but can be 0.
 zero()
 {
 	local bytes
@@ -113,8 +114,8 @@ zero()
 	on node1 bpftool map update pinned "$MAPS/$1" key 0 0 0 0 value $(printf '0 %.0s' $(seq "$bytes"))
 }
 
-# What flows there were nobody but these maps knew: the client's next packet opens its flow anew, with
-# the one endpoint that there is, and the port towards outside that it had.
+# Only these maps knew the flows: the client's next packet opens its flow again, with the only
+# endpoint, and with its former port towards outside.
 sessions_are_emptied()
 {
 	local map
@@ -133,7 +134,7 @@ pod_device() { on node1 ip -o link show type veth | awk -F'[ :@]+' '$2 ~ /^mk/ &
 pod_hook() { on node1 tc filter del dev "$(pod_device)" ingress; }
 pod_qdisc() { on node1 tc qdisc del dev "$(pod_device)" clsact; }
 
-# Another program in its place, on a node with so many pods that to look at each takes half an hour.
+# Another program in its place, on a node with so many pods that a check of all takes half an hour.
 pod_program_is_replaced()
 {
 	on node1 "$HERE/fill_map.py" fill "$MAPS/pods"
@@ -142,7 +143,8 @@ pod_program_is_replaced()
 	on node1 "$HERE/fill_map.py" clear "$MAPS/pods"
 }
 
-# Each start of a pod is a notification. However many come, what none tells of is looked at, too.
+# Each start of a pod causes a notification. However many come, changes without a notification are
+# checked too.
 notify_on()
 {
 	on node1 sh -c 'ip link add noise type veth peer name noise1; tc qdisc add dev noise clsact
@@ -191,7 +193,7 @@ pins_are_removed()
 	a_pod_starts
 }
 
-# ... and what they name outlives the agent all the same.
+# ... and the objects that they name outlive the agent anyway.
 all_pins_are_removed()
 {
 	is_repaired "pins were missing and are back below=.*/progs names=.*watch" on node1 rm -r "$PINS"

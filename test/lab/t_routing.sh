@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_routing.sh - the host's routing holds for pods: a second network without any address of the Node, a tunnel
-# without Ethernet, routes that forbid, rules that choose by source. `side` is behind both: on the network stor0 of
-# node1 and at the other end of its tunnel. All that with rp_filter 0, 1 and 2, and without a load of the programs.
+# test/lab/t_routing.sh - the host's routing applies to pods: a second network without an address of
+# the Node, a tunnel without Ethernet, routes that forbid, rules that choose by source. `side` is
+# behind both: on the network stor0 of node1 and at the other end of its tunnel. All is tested with
+# rp_filter 0, 1 and 2, and without a load of the programs.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -88,7 +89,7 @@ program_ids()
 }
 no_load() { expect_eq "programs" "$PROGRAMS" "$(program_ids)"; }
 
-# sees FROM PROTO TO SOURCE BY: who answers sees SOURCE as the client's address
+# sees FROM PROTO TO SOURCE BY: the server sees SOURCE as the client's address
 sees() { expect_match "what $3 sees of $1 over $2" "^$5 $4 " "$(ask "$1" "$2" "$3" --timeout 2 || true)"; }
 answers() { expect_match "$2 over $1 from side ($3)" "^web-1 $4 " "$(ask side "$1" "$2" --from "$3" --timeout 2 || true)"; }
 plain() { sees client tcp "$FAR:8080" "$NODE1" world; sees client udp "$FAR:5353" "$NODE1" world; }
@@ -101,7 +102,7 @@ one_way()
 	expect_match "trace" 'leaves by interface eth0, this host.s only way out' "$(on node1 "$MK_BIN" trace client "$FAR" 80)"
 }
 
-# A network comes: pods reach it, and those on it reach NodePorts.
+# A network is added: pods reach it, and its hosts reach NodePorts.
 storage()
 {
 	ip link add stor0 netns "$MK_LAB.node1" type veth peer name stor0 netns "$MK_LAB.side"
@@ -131,7 +132,7 @@ node_ports()
 	done
 }
 
-# Services' own addresses are routed by the host, as from every network of its.
+# The host routes Services' addresses, as from each of its networks.
 other_addresses()
 {
 	ip -n "$MK_LAB.side" route replace "$VIP/32" via "$STORAGE"
@@ -181,7 +182,7 @@ tunnel_mtu()
 }
 has_mtu() { [[ $(on node1 "$MK_BIN" status -o json | jq -r --arg name "$1" '.uplinks[] | select(.interface == $name).mtu') == "$2" ]]; }
 
-# refused DESTINATION ERROR: a connection of client's fails with that
+# refused DESTINATION ERROR: a connection of client fails with ERROR
 refused() { expect_match "connection to $1" "$2" "$(on client python3 -c "
 import socket
 s = socket.socket(); s.settimeout(1)
@@ -202,7 +203,7 @@ forbidding_routes()
 	no_load
 }
 
-# What one pod sends to everywhere leaves by the second network.
+# All traffic of one pod leaves by the second network.
 rule()
 {
 	on node1 ip route add default via "$SIDE" table 100
@@ -273,7 +274,8 @@ data()
 	no_load
 }
 
-# Named devices alone carry pods' packets: nothing goes another way than the host's.
+# Only named devices carry pods' packets. A packet whose route uses another device is refused, not
+# sent another way.
 named()
 {
 	local before
@@ -290,7 +292,7 @@ named()
 	wait_for 10 sees client tcp "$SIDE:8080" "$STORAGE" side
 }
 
-# All of it goes: nobody is asked any more.
+# Everything is removed: the host's routing is no longer asked.
 back_to_one()
 {
 	kill "$TUNNEL_PID"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_sctp.sh - SCTP through Services and out of the cluster. Both ends are sctp.py, which
-# works without SCTP in the kernel and looks at every packet's checksum.
+# works without SCTP in the kernel and verifies every packet's checksum.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -74,8 +74,8 @@ sctp_lab_up()
 	wait_for 10 sctp client ask "$VIP:3868" --timeout 1
 }
 
-# associate FROM ADDRESS:PORT SERVERS SEEN [ASK ARGS...]: 16 associations; who answers is one of
-# SERVERS (space separated, each at least once), which saw SEEN (a regular expression).
+# associate FROM ADDRESS:PORT SERVERS SEEN [ASK ARGS...]: 16 associations. The server is one of
+# SERVERS (space separated, each at least once), and has seen SEEN (a regular expression).
 associate()
 {
 	local out line
@@ -92,7 +92,8 @@ pod_to_pod() { associate client "$PEER1:3869" peer-1 "$CLIENT"; }
 cluster_ip() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT"; }
 cluster_ip_large() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 1390; }
 cluster_ip_odd_size() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 333; }
-# Longer than any MTU on the way: IP cuts them, and the first fragment has the checksum of all.
+# Longer than any MTU on the path: IP fragments them, and the first fragment has the checksum of
+# all.
 cluster_ip_cut()
 {
 	associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 4000
@@ -103,7 +104,7 @@ node_port_cut()
 	associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)' --size 5001 --want 3999
 }
 to_outside_cut() { associate client "$WORLD:3868" world "$NODE1" --size 4002 --want 4003; }
-# The message's chunk ends where the packet is cut: a header of 12 bytes, of 16, and 1372.
+# The message's chunk ends where the packet is split: a header of 12 bytes, of 16, and 1372.
 between_chunks=(--size 1372 --behind 600 --backwards 1400)
 cluster_ip_between_chunks() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" "${between_chunks[@]}"; }
 node_port_between_chunks()

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_services.sh - every kind of address of a Service, from everywhere, over TCP and UDP: who
-# answers, and whose address it sees. `one` has its only endpoint on node2, so that each row is for
-# an endpoint here or elsewhere; `host` is a process of node1, as the API server's Service is.
+# test/lab/t_services.sh - every kind of address of a Service, from everywhere, over TCP and UDP:
+# which endpoint answers, and which client address it sees. `one` has its only endpoint on node2, so
+# that each row is for an endpoint here or elsewhere; `host` is a process of node1, as the API
+# server's Service is.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -73,7 +74,7 @@ VIRTUAL=(
 	"externalIP: pod|client-2|tcp udp|ext1 one|web-2|vpod2"
 	"externalIP: host|node3|tcp udp|ext1 one|web-2|vtep3"
 )
-# Local: the client's address kept, silence where no endpoint is; from the cluster any endpoint.
+# Local: the client's address is kept, no answer without an endpoint; from the cluster any endpoint.
 LOCAL=(
 	"external policy Local: world to NodePort with endpoint|world|tcp udp|node2 one-local|web-2|world"
 	"external policy Local: world to NodePort without|world|tcp udp|node1 one-local|silent|node1 NO_LOCAL_BACKEND"
@@ -122,7 +123,7 @@ NONE=(
 	"port of the endpoint, not of the Service|client-1|tcp|10.96.1.1:8080|refused|"
 )
 
-# The ranges are about load-balancer addresses alone, and about clients of the cluster as well.
+# The ranges apply only to load-balancer addresses, but also to clients in the cluster.
 RANGED=(
 	"source ranges: a client inside|world@far|tcp udp|lb1 ranged|web-1|vpod1"
 	"source ranges: a client outside|world|tcp udp|lb1 ranged|silent|node1 SOURCE_RANGE"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_services_clients.sh - what a Service says about its clients: session affinity and source
-# ranges, by real sockets; what its addresses answer beside its ports; and that an agent's restart
-# leaves all of it as it was.
+# test/lab/t_services_clients.sh - a Service's rules for its clients: session affinity and source
+# ranges, with real sockets; the answers of its addresses besides its ports; and an agent's restart
+# changes none of it.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -122,15 +122,15 @@ restart_changes_nothing()
 	done
 	comes_back client-1 tcp "vip sticky"
 }
-# generations that were replaced go a while later
+# replaced generations are removed a while later
 as_many_members_as_endpoints()
 {
 	# two ports, three endpoints left
 	(($(tables affinity_backends | grep -c service_id) == 6))
 }
 
-# On, as it is by default: the node's own processes, by any loopback address, and a port without endpoints
-# is refused.
+# On, as by default: the node's own processes, by any loopback address; a port without endpoints is
+# refused.
 localhost_node_ports()
 {
 	local port=$((30000 + NUMBER[plain]))
@@ -144,7 +144,8 @@ localhost_node_ports()
 	endpoints plain web-2 | apply plain
 	wait_for 10 flow node1 tcp "127.0.0.1:$port" web-2 vpod1
 }
-# What the host has itself: on a port between two NodePorts, and a client whose port is a NodePort's number.
+# The host's own traffic: on a port between two NodePorts, and a client whose port equals a
+# NodePort.
 localhost_is_the_hosts()
 {
 	local port=$((30000 + NUMBER[plain])) between=$((30000 + NUMBER[last] - 1))

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_services_endpoints.sh - which endpoints of a Service serve, by their conditions, their
-# slices, topology hints and the Service's policies; and what a change of these does to flows that
-# are open, and to a Service that changes its type.
+# test/lab/t_services_endpoints.sh - which endpoints of a Service serve, by their conditions,
+# slices, topology hints and the Service's policies; the effect of their changes on open flows, and
+# a Service that changes its type.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -61,7 +61,7 @@ objects()
 	endpoints unready web-2
 }
 
-# What conditions, slices and hints leave: `name|from|to|who`
+# Endpoints selected by conditions, slices and hints: `name|from|to|who`
 CHOICES=(
 	"ready endpoint before a terminating one|client-2|vip ready|web-1"
 	"only terminating ones: they serve, to ClusterIP|client-3|vip ending|web-1 web-2"
@@ -105,7 +105,8 @@ both_answer()
 	answers "$1" udp "$2" "$3"
 }
 
-# A node's zone changes: everything is chosen again, not those alone whose external addresses may be a node's.
+# A node's zone changes: everything is selected again, not only Services whose external addresses
+# may be a node's.
 zone_changes()
 {
 	sed 's/zone-1/zone-2/' "/run/mklab-$MK_LAB/objects/node-node3.yaml" >"$TMP/node-node3.yaml"
@@ -136,7 +137,7 @@ named_ports()
 	END
 }
 
-# `alt` is 8081 in one pod and 8082 in the other; each says in its name which port was asked.
+# `alt` is 8081 in one pod and 8082 in the other; each answer names the requested port.
 named_ports_up()
 {
 	pod_up node1 named-1 --label kind=named --port alt=8081
@@ -352,7 +353,7 @@ agents_restart()
 		expect_eq "who served connection $name" web-1 "$(cut -d' ' -f1 <"$TMP/$name.out" | sort -u | xargs)"
 	done
 }
-# programs_know FLAG: does node1 look for connections whose Service is gone?
+# programs_know FLAG: does node1 look for connections whose Service has been deleted?
 programs_know()
 {
 	expect_eq "frontends_gone of node1" "$1" "$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/runtime |
@@ -383,7 +384,7 @@ udp_open()
 	hold udp-vip client-2 "$(where "vip leaving")" udp
 	hold udp-node world "$(where "node3 leaving")" udp
 }
-# again NAME: one exchange more on this open flow; who answered
+# again NAME: one more exchange on this open flow; prints the server
 again()
 {
 	local before deadline=$((SECONDS + 5))
@@ -401,7 +402,7 @@ open_flows() { expect_eq "who answers the open flows" "$1 $1" "$(again udp-vip) 
 sweep_of() { on "$1" curl -s http://127.0.0.1:10249/metrics | awk -v what="$2" '$1 ~ "^monokube_(sweep|sessions)_" what "_total$" { print $2 }'; }
 has_passed() { (($(sweep_of "$1" passes) > $2)); }
 cut_so_far() { echo "$(sweep_of node2 cut) $(sweep_of node3 cut)"; }
-# All that is open is looked at, last of all at node3.
+# All open connections are checked, node3's last.
 sweeps_pass()
 {
 	local node passes
@@ -423,7 +424,7 @@ udp_stays()
 	expect_eq "sessions cut at node2 and node3" "$cut" "$(cut_so_far)"
 	open_flows web-1
 }
-# Node3's sweep has just passed, and comes again by itself in five seconds at the earliest.
+# Node3's sweep has just passed; the next one starts in five seconds at the earliest.
 udp_is_cut()
 {
 	sweeps_pass

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_services_packets.sh - what travels beside requests and answers: fragments, ICMP errors to
-# either side, path MTU, pings, packets of no connection, addresses that nobody has. Nothing loops, and
+# test/lab/t_services_packets.sh - packets besides requests and answers: fragments, ICMP errors to
+# either side, path MTU, pings, packets of no connection, unassigned addresses. Nothing loops, and
 # no pod's address is ever seen outside.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
@@ -21,7 +21,7 @@ number closed 4
 number narrow 5
 number late 6
 
-# outside SERVICE: its endpoint is no pod's
+# outside SERVICE: its endpoint is not a pod
 outside()
 {
 	endpoints "$1" narrow | sed 's/nodeName: [^,]*, //'
@@ -44,8 +44,8 @@ objects()
 	endpoints late web-2 | sed 's/5353/6353/'
 }
 
-# A host of its own on the underlay: what world, the router, tells about a packet must not come back
-# through world.
+# A separate host on the underlay: the router's (world's) ICMP errors must not come back through
+# world.
 other_up()
 {
 	ip netns add "$MK_LAB.other"
@@ -56,7 +56,7 @@ other_up()
 	ip -n "$MK_LAB.other" route add "$SERVICE_CIDR" via "${ADDR[node1]}"
 }
 
-# A host behind a path that carries less than the nodes' network, in the one direction.
+# A host behind a path with a smaller MTU than the nodes' network, in one direction.
 narrow_up()
 {
 	ADDR[narrow]=$NARROW
@@ -113,7 +113,7 @@ check_fragments()
 
 # ---- ICMP errors
 
-# Nobody listens at the endpoint: its kernel's reset or port unreachable comes back as the Service's.
+# Nothing listens at the endpoint: its kernel's reset or port unreachable returns as the Service's.
 CLOSED=(
 	"closed port of the endpoint: pod to ClusterIP|client-1|tcp udp|vip closed|refused|"
 	"closed port of the endpoint: the pod itself|web-2|tcp udp|vip closed|refused|"
@@ -124,7 +124,7 @@ CLOSED=(
 	"closed port of the endpoint: pod to externalIP|client-3|tcp udp|ext1 closed|refused|"
 )
 
-# echo_at WHERE ARGS...: WHERE may be `narrow` or `other`, which are no part of the lab
+# echo_at WHERE ARGS...: WHERE may be `narrow` or `other`, which are not part of the lab
 echo_at()
 {
 	case $1 in
@@ -133,8 +133,8 @@ echo_at()
 	esac
 }
 path_mtu() { expect_eq "path MTU that $1 learns for $2" 1300 "$(echo_at "$1" udp "$(where "$2")" --path-mtu --size 1400 --timeout 5 || true)"; }
-# large FROM TO WHO ARGS...: a TCP sender that is not told waits for ever, with its first full segment.
-# (The server answers each read: a request that came in two has the digest of its first part.)
+# large FROM TO WHO ARGS...: a TCP sender without an error waits for ever, with its first full
+# segment. (The server answers each read: a request in two parts has the digest of its first part.)
 large() { expect_match "answer from $2 to $1" "^(damaged: )?$3 " "$(echo_at "$1" tcp "$(where "$2")" --timeout 5 "${@:4}" || true)"; }
 large_request() { large "$1" "$2" narrow --size 60000; }
 large_answer() { large narrow "$1" web-2 --want 60000; }
@@ -170,8 +170,8 @@ error_to_server()
 ping_answered() { on "$1" ping -c 2 -i 0.05 -W 2 "$2" | grep ' 2 received'; }
 # ---- packets of no connection
 
-# Under an open connection the endpoint sends what its client's TCP does not expect; as the Service's
-# it is ignored there, as the pod's it would be answered with a reset.
+# On an open connection the endpoint sends packets that its client's TCP does not expect. With the
+# Service's address they are ignored; with the pod's they would be answered with a reset.
 stray_answer()
 {
 	local port
@@ -215,7 +215,8 @@ snmp()
 }
 forwarded() { local where sum=0; for where in world "${NODES[@]}"; do sum=$((sum + $(snmp "$where" ForwDatagrams) + $(snmp "$where" OutTimeExcds))); done; echo "$sum"; }
 
-# To all that no Service answers. A packet that went round would be forwarded some 60 times.
+# To all addresses and ports that no Service serves. A looping packet would be forwarded some 60
+# times.
 nothing_loops()
 {
 	local before from to after
@@ -233,7 +234,7 @@ nothing_loops()
 	((after - before < 50)) || expect_eq "packets forwarded by hosts" "below $((before + 50))" "$after"
 }
 
-# world listens from the beginning: pod and overlay addresses stay inside.
+# world captures from the beginning: pod and overlay addresses stay inside.
 watch_world()
 {
 	on world tcpdump -l -n -i eth0 'net 10.244.0.0/16 or net 10.18.0.0/16' \

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_start.sh - starts with 10,000 Services of ten endpoints each: /livez answers all the time, no turn of
-# the event loop is long, and a restart is ready soon after its lists. Times are CPU times: the machine may be busy.
+# test/lab/t_start.sh - starts with 10,000 Services of ten endpoints each: /livez answers all the
+# time, no turn of the event loop is long, and a restart is ready soon after its lists. Times are
+# CPU times, because the machine may be busy.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -70,7 +71,7 @@ stop_agent()
 	wait "$AGENT" || true
 }
 most_cpu_ms() { metric monokube_loop_most_cpu_of_turn_seconds | awk '{ print int($1 * 1000) }'; }
-# started: from its start until it was ready and was stopped again; sets MOST_CPU_MS
+# started: from start until ready, then stop; sets MOST_CPU_MS
 started()
 {
 	start_agent

@@ -48,7 +48,7 @@ torn_lab_up()
 	wait_for 10 refused_by_endpoint client "$VIP:80"
 	wait_for 10 refused_by_endpoint world "$NODE2:30099"
 }
-# Its server is not there yet, but the way to it is.
+# Its server does not run yet, but the route to it exists.
 refused_by_endpoint() { expect_eq "TCP from $1 to $2" refused "$(ask "$1" tcp "$2" --timeout 1 || true)"; }
 
 hammer()

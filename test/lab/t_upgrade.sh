@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_upgrade.sh - an agent of a later version, whose sessions are longer (`make ENLARGED=1`), takes
-# a node over under load, killed on its way and at last not; one of the version before is refused then.
+# test/lab/t_upgrade.sh - an agent of a later version, whose sessions are longer (`make
+# ENLARGED=1`), takes a node over under load; it is killed several times, and at last not. Then the
+# previous version is refused.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -74,7 +75,7 @@ new_ones_work()
 	wait_for 10 ask world tcp "$NODE1:30080" --timeout 1
 }
 
-# The delay only moves the place where it is killed.
+# The delay only varies the place of the kill.
 killed_on_its_way()
 {
 	local delay
@@ -99,7 +100,7 @@ is_upgraded()
 	expect_eq "pins that are left of the change" "" "$(on node1 ls "$MAPS" | grep -E '_(new|before)_[0-9]' || true)"
 }
 
-# What runs, and on what: programs at the hooks, tables, the plugin.
+# The running state: programs at the hooks, tables, the plugin.
 datapath()
 {
 	on node1 sh -c "

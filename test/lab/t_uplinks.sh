@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_uplinks.sh - a node with two uplinks, and node addresses that change: node1 has eth1 on a
-# second network, 192.168.98.0/24, on which world is, too.
+# test/lab/t_uplinks.sh - a node with two uplinks, and node addresses that change: node1 has eth1 on
+# a second network, 192.168.98.0/24, which world is also on.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -154,7 +154,7 @@ node_ports()
 	answers udp "$SECOND:30003"
 }
 
-# Asked by one network, answered by the other: where the host's routing says that the client is.
+# Requested on one network, answered on the other: where the host's routing has the client.
 answers_by_route()
 {
 	answers tcp "$SECOND:30001" --from "$FAR"
@@ -166,7 +166,7 @@ path_filter() { on node1 sh -c "for file in /proc/sys/net/ipv4/conf/*/rp_filter;
 check_line() { on node1 "$MK_BIN" check | grep -A 1 " $1 "; }
 host_answers() { expect_match "the host's endpoint" "^node1 $2 " "$(ask world tcp "$1:30004" --from "$2" --timeout 1 || true)"; }
 
-# Strict, it drops what is for the host itself and has another way back; nothing of pods.
+# In strict mode it drops packets for the host itself with another way back; none of pods.
 strict_filter()
 {
 	local start
@@ -190,7 +190,7 @@ strict_filter()
 }
 own_node_port() { expect_match "own NodePort" '^web-1 ' "$(ask node1 tcp "$SECOND:30001" || true)"; }
 
-# A lease ends, and the next one is another address.
+# A lease ends, and the next one has another address.
 second_changes()
 {
 	local start
@@ -239,7 +239,7 @@ no_programs_on_eth1()
 	expect_eq "programs on eth1" "" "$(on node1 tc filter show dev eth1 ingress)$(on node1 tc filter show dev eth1 egress)"
 }
 
-# No address of the Node, but a default route: that makes more than a side network of it.
+# No address of the Node, but a default route: this makes it more than a side network.
 default_route()
 {
 	local start
@@ -258,7 +258,7 @@ default_route()
 	pulse 5
 }
 
-# with_flags FLAGS...: node1's agent anew
+# with_flags FLAGS...: restart node1's agent
 with_flags()
 {
 	lab agent stop node1
