@@ -571,15 +571,17 @@ static size_t setting_count(void)
 	return count;
 }
 
+/* Three columns, so that the page does not scroll sideways. */
 static const char *readme_row(const struct mk_setting *setting)
 {
 	static char line[1024];
 	const char *fallback = setting->fallback ? setting->fallback : "required";
+	const char *quote = setting->fallback && *fallback ? "`" : "";
 
-	snprintf(line, sizeof(line), "| %s%s%s | `--%s` | %s%s%s | %s | %s |\n",
-		 setting->key ? "`" : "", setting->key ? setting->key : "", setting->key ? "`" : "",
-		 setting->flag, setting->fallback && *fallback ? "`" : "", fallback,
-		 setting->fallback && *fallback ? "`" : "", setting->expected, setting->help);
+	snprintf(line, sizeof(line), "| %s%s%s`--%s` | %s%s%s | %s<br>Value: %s |\n",
+		 setting->key ? "`" : "", setting->key ? setting->key : "",
+		 setting->key ? "`<br>" : "", setting->flag, quote, fallback, quote, setting->help,
+		 setting->expected);
 	return line;
 }
 
@@ -609,7 +611,7 @@ static int print_table(void)
 {
 	struct mk_setting setting;
 
-	printf("| key | flag | default | value | |\n| --- | --- | --- | --- | --- |\n");
+	printf("| key, flag | default | meaning |\n| --- | --- | --- |\n");
 	for (size_t i = 0; mk_config_setting(i, &setting); i++)
 		printf("%s", readme_row(&setting));
 	return EXIT_SUCCESS;
