@@ -309,8 +309,8 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 		result->error = transfer->error;
 	} else if (transfer->silent) {
 		result->failure =
-			mk_error_set(&result->error, ETIMEDOUT, "%s: nothing came for %llu s",
-				     server, (unsigned long long)transfer->limit_ms / 1000);
+			mk_error_set(&result->error, ETIMEDOUT, "%s: no data for %llu s", server,
+				     (unsigned long long)transfer->limit_ms / 1000);
 	} else if (code == CURLE_PEER_FAILED_VERIFICATION) {
 		result->failure = mk_error_set(
 			&result->error, EACCES,
@@ -413,10 +413,10 @@ static void refresh(struct mk_http *http)
 	int ret = mk_credentials_refresh(http->credentials, &err);
 
 	if (ret < 0)
-		mk_log_warn("%s: %s; going on with what was read before", http->credentials->origin,
+		mk_log_warn("%s: %s; using the credentials read before", http->credentials->origin,
 			    err.text);
 	else if (ret > 0)
-		mk_log_info("%s: changed, read again", http->credentials->origin);
+		mk_log_info("%s: has changed and was read again", http->credentials->origin);
 }
 
 static int set_callbacks(struct mk_http_transfer *transfer, struct mk_error *err)

@@ -372,7 +372,7 @@ def silent():
     client = Follow(server, "--watch-s", "1", "--grace-ms", "700").listed()
     server.faults({"match": {"target": "."}, "stall_after": 0, "times": 1000})
     server.done("POST", "/standin/cut")
-    client.logs("nothing came for")
+    client.logs("no data for")
     server.faults()
     add_service(server, "new")
     client.converged()

@@ -90,7 +90,7 @@ def stopped_behind_a_balancer():
     relay.freeze()
     add_service(server, "new")
     client.converged()
-    client.logs("nothing came for 0 s")
+    client.logs("no data for 0 s")
     expect("lists", len(streams(server)), 1)
 
 
@@ -127,7 +127,7 @@ def stalled_first_list():
     server = Server()
     server.faults({"match": {"target": SLICES, "mode": "stream"}, "stall_after": 20000})
     client = Follow(server, "--list-ms", "700").listed()
-    client.logs("nothing came for 0 s")
+    client.logs("no data for 0 s")
     client.converged()
 
 
