@@ -47,11 +47,11 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 {
 	struct mk_session *peer;
 
-	if (session_is_half_open(session) && !(session->flags & MK_SESSION_RST))
+	if (session_is_half_open(session) && !session->reset)
 		return session->last_seen_ns | MK_RANK_HALF_OPEN;
 	if (session->last_seen_ns >= holder->rank_below)
 		return MK_RANK_KEEPS;
-	if (!(session->flags & (MK_SESSION_FIN | MK_SESSION_RST)) && !holder->thorough &&
+	if (!session->fin && !session->reset && !holder->thorough &&
 	    !session_is_idle(session, NULL, session_clock_ns()))
 		return MK_RANK_KEEPS;
 	peer = session_peer(tables, session);

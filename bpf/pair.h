@@ -7,19 +7,6 @@
 #include "monokube/idle.h"
 #include "order.h"
 
-/* Both directions' CPUs set flags of one entry, so by an addition, which is atomic. */
-static __always_inline void session_set_flag(struct mk_session *session, __u8 flag)
-{
-	union {
-		__u8 byte[4];
-		__u32 word;
-	} bits = { .byte[0] = flag };
-
-	_Static_assert(offsetof(struct mk_session, flags) % 4 == 0, "atomic");
-	if (!(session->flags & flag))
-		__sync_fetch_and_add((__u32 *)&session->flags, bits.word);
-}
-
 static __always_inline struct mk_session *session_peer(struct session_tables tables,
 						       const struct mk_session *session)
 {
@@ -32,7 +19,7 @@ static __always_inline struct mk_session *session_peer(struct session_tables tab
 /* Among the established ones: one that its handshake has still to complete. */
 static __always_inline int session_is_half_open(const struct mk_session *session)
 {
-	return session->to.proto == IPPROTO_TCP && !(session->flags & MK_SESSION_OPEN);
+	return session->to.proto == IPPROTO_TCP && session->stage != MK_SESSION_OPEN;
 }
 
 /* So many half-open TCP sessions may this CPU still put into the tables of the established ones,
@@ -58,8 +45,7 @@ static __always_inline void session_give_room(void)
 static __always_inline int session_is_over(const struct mk_session *session,
 					   const struct mk_session *peer)
 {
-	return !peer || (session->flags | peer->flags) & MK_SESSION_RST ||
-	       session->flags & peer->flags & MK_SESSION_FIN;
+	return !peer || session->reset || peer->reset || (session->fin && peer->fin);
 }
 
 /* Was neither direction seen for as long as the session may be idle? The limit is hidden from the verifier, which would go
@@ -72,7 +58,8 @@ static __always_inline int session_is_idle(const struct mk_session *session,
 
 	if (peer && peer->last_seen_ns > last_ns)
 		last_ns = peer->last_seen_ns;
-	limit_ns = mk_idle_limit_s(session->to.proto, session->flags, peer ? peer->flags : 0) *
+	limit_ns = mk_idle_limit_s(session->to.proto, mk_session_flags(session),
+				   peer ? mk_session_flags(peer) : 0) *
 		   MK_SECOND_NS;
 	return now_ns > last_ns && now_ns - last_ns > forgotten(limit_ns, last_ns);
 }

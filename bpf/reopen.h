@@ -34,6 +34,9 @@ static __always_inline void reopen_entry(struct mk_session *session,
 	session->service_id = request->service_id;
 	session->flags = flags;
 	session->replied = 0;
+	session->stage = 0;
+	session->fin = 0;
+	session->reset = 0;
 	session->ack = 0;
 	session->reset_s = 0;
 }

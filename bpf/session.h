@@ -46,7 +46,7 @@ static __always_inline void session_note_ack(struct __sk_buff *skb, const struct
 {
 	const struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
 
-	if (pkt->l4 == MK_L4_TCP && tcp && session->flags & MK_SESSION_OPEN &&
+	if (pkt->l4 == MK_L4_TCP && tcp && session->stage == MK_SESSION_OPEN &&
 	    (pkt->tcp_flags & (MK_TCP_ACK | MK_TCP_RST)) == MK_TCP_ACK)
 		session->ack = bpf_ntohl(tcp->ack_seq);
 }
@@ -58,7 +58,7 @@ static __always_inline int session_takes_reset(struct __sk_buff *skb, const stru
 {
 	const struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
 
-	if (pkt->l4 != MK_L4_TCP || !tcp || !peer || !(peer->flags & MK_SESSION_OPEN) || !peer->ack)
+	if (pkt->l4 != MK_L4_TCP || !tcp || !peer || peer->stage != MK_SESSION_OPEN || !peer->ack)
 		return 1;
 	return bpf_ntohl(tcp->seq) - peer->ack <= MK_RST_WINDOW;
 }
@@ -70,25 +70,25 @@ static __always_inline int session_mark_reset(struct __sk_buff *skb, struct sess
 					      __u64 now_ns)
 {
 	struct mk_session *peer = session_peer(tables, session);
-	__u32 now_s = now_ns / MK_SECOND_NS;
+	__u16 now_s = now_ns / MK_SECOND_NS;
 
 	if (pkt->tcp_flags & MK_TCP_RST) {
-		if (session->flags & MK_SESSION_RST || !session_takes_reset(skb, pkt, peer))
+		if (session->reset || !session_takes_reset(skb, pkt, peer))
 			return 0;
-		session_set_flag(session, MK_SESSION_RST);
+		session->reset = MK_SESSION_RST;
 		if (peer)
-			peer->reset_s = now_s;
+			peer->reset_s = now_s ?: 0xffff; /* a second earlier */
 		return 1;
 	}
 	if (!peer)
 		return 0;
-	if (session->reset_s && now_s - session->reset_s >= MK_RST_SETTLED_S) {
+	if (session->reset_s && (__u16)(now_s - session->reset_s) >= MK_RST_SETTLED_S) {
 		session->reset_s = 0;
-		peer->flags &= ~MK_SESSION_RST;
+		peer->reset = 0;
 	}
-	if (peer->reset_s && now_s - peer->reset_s >= MK_RST_SETTLED_S) {
+	if (peer->reset_s && (__u16)(now_s - peer->reset_s) >= MK_RST_SETTLED_S) {
 		peer->reset_s = 0;
-		session->flags &= ~MK_SESSION_RST;
+		session->reset = 0;
 	}
 	return 0;
 }
@@ -106,11 +106,11 @@ static __always_inline int session_mark(struct __sk_buff *skb, struct session_ta
 		session_note_ack(skb, pkt, session);
 		news = 1;
 	}
-	if (pkt->tcp_flags & MK_TCP_FIN && !(session->flags & MK_SESSION_FIN)) {
-		session_set_flag(session, MK_SESSION_FIN);
+	if (pkt->tcp_flags & MK_TCP_FIN && !session->fin) {
+		session->fin = MK_SESSION_FIN;
 		news = 1;
 	}
-	if (session->reset_s || session->flags & MK_SESSION_RST || pkt->tcp_flags & MK_TCP_RST)
+	if (session->reset_s || session->reset || pkt->tcp_flags & MK_TCP_RST)
 		news |= session_mark_reset(skb, tables, session, pkt, now_ns);
 	return news;
 }
@@ -143,7 +143,7 @@ static __always_inline int session_refused(struct session_tables tables, const s
 
 	session_peer_key(&peer_key, session);
 	peer = bpf_map_lookup_elem(tables.half_open, &peer_key);
-	if (!peer || !((session->flags | peer->flags) & MK_SESSION_RST))
+	if (!peer || !(session->reset | peer->reset))
 		return 0;
 	if (tables.of_services)
 		account_flush(session, peer);
@@ -172,8 +172,8 @@ static __always_inline void session_leave(struct session_tables tables, const st
 					  const struct mk_tuple *peer_key, struct mk_session *peer)
 {
 	if (key->proto == IPPROTO_UDP) {
-		session_set_flag(session, MK_SESSION_MOVED);
-		session_set_flag(peer, MK_SESSION_MOVED);
+		session->stage = MK_SESSION_MOVED;
+		peer->stage = MK_SESSION_MOVED;
 		return;
 	}
 	bpf_map_delete_elem(tables.half_open, key);
@@ -190,13 +190,13 @@ static __always_inline int session_move(struct session_tables tables, const stru
 
 	copy = *session;
 	if (key->proto != IPPROTO_UDP)
-		copy.flags |= MK_SESSION_OPEN;
+		copy.stage = MK_SESSION_OPEN;
 	copy.last_seen_ns = session_clock_ns();
 	if (session_establish(tables.established, key, &copy))
 		return -1;
 	copy = *peer;
 	if (key->proto != IPPROTO_UDP)
-		copy.flags |= MK_SESSION_OPEN;
+		copy.stage = MK_SESSION_OPEN;
 	if (session_establish(tables.established, peer_key, &copy)) {
 		bpf_map_delete_elem(tables.established, key);
 		return -1;
@@ -219,7 +219,7 @@ static __always_inline int session_promote(struct session_tables tables, const s
 			kept_make_room(tables);
 	}
 	if (key->proto != IPPROTO_UDP)
-		session_set_flag(session, MK_SESSION_OPEN); /* for when there is room */
+		session->stage = MK_SESSION_OPEN; /* for when there is room */
 	return 0;
 }
 
@@ -286,7 +286,7 @@ static __always_inline int session_is_completed(struct __sk_buff *skb, const str
 		return 1;
 	if (!(flags & MK_TCP_ACK))
 		return 0;
-	if (session_flags(session) & MK_SESSION_OPEN || !session->ack)
+	if (session->stage == MK_SESSION_OPEN || !session->ack)
 		return 1;
 	tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
 	return tcp && bpf_ntohl(tcp->ack_seq) - session->ack <= MK_ACK_WINDOW;
@@ -302,7 +302,7 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 
 	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP && pkt->l4 != MK_L4_SCTP)
 		return 0;
-	if (session_flags(session) & MK_SESSION_MOVED)
+	if (session->stage == MK_SESSION_MOVED)
 		return 0;
 	if (session_flags(session) & MK_SESSION_FORWARD) {
 		if (!session_is_completed(skb, pkt, session))
@@ -321,8 +321,8 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 	}
 	if (!is_in_established)
 		return session_promote(tables, &pkt->tuple, session, &peer_key, peer);
-	session_set_flag(session, MK_SESSION_OPEN);
-	session_set_flag(peer, MK_SESSION_OPEN);
+	session->stage = MK_SESSION_OPEN;
+	peer->stage = MK_SESSION_OPEN;
 	session_give_room();
 	return 1;
 }

@@ -24,7 +24,7 @@ static __always_inline int read_session(struct session_tables tables, struct mk_
 	}
 	if (!session)
 		return 0;
-	event->session_flags = session->flags;
+	event->session_flags = mk_session_flags(session);
 	event->account_id = session->account_id;
 	tuple_reverse(&event->came, &session->to);
 	return 1;

@@ -243,7 +243,7 @@ static void measure_connection(void)
 static const struct {
 	const char *name;
 	unsigned sixteenths;
-	uint8_t flags; /* of the sessions that have them */
+	uint8_t fin; /* of the sessions that have them */
 } shortages[] = {
 	{ "pod to outside, new flow", 0, 0 },
 	{ "  half of the ports in use", 8, 0 },
@@ -262,10 +262,10 @@ static struct mk_tuple reverse(const struct mk_tuple *in)
 }
 
 /* A session has @port, or nobody has it. */
-static void set_port(unsigned port, bool taken, uint8_t flags)
+static void set_port(unsigned port, bool taken, uint8_t fin)
 {
 	struct mk_tuple asks = { .dport = htons(443), .proto = IPPROTO_TCP }, answers;
-	struct mk_session to = { .flags = flags | MK_SESSION_OPEN }, back = to;
+	struct mk_session to = { .stage = MK_SESSION_OPEN, .fin = fin }, back = to;
 	int map = fixture_map("nat_sessions");
 
 	asks.saddr = fixture_addr("10.244.1.3");
@@ -296,7 +296,7 @@ static void measure_shortage(int row)
 		char flow[96];
 
 		for (unsigned port = PORT_MIN; i % 256 == 0 && port <= PORT_MAX; port++)
-			set_port(port, port % 16 < shortages[row].sixteenths, shortages[row].flags);
+			set_port(port, port % 16 < shortages[row].sixteenths, shortages[row].fin);
 		snprintf(flow, sizeof(flow), "tcp 10.244.1.2:%u > 203.0.113.20:443", 1024 + i);
 		in = frame_make(flow, NULL);
 		ns[i] = fixture_ns_per_packet(MK_HOOK_POD, &in, 1);

@@ -24,7 +24,7 @@
 
 static const struct row {
 	const char *name;
-	uint8_t proto, flags;
+	uint8_t proto, stage;
 	uint64_t idle_ns, answer_idle_ns;
 } rows[] = {
 	{ "TCP, all in use", IPPROTO_TCP, MK_SESSION_OPEN, 0, 0 },
@@ -52,7 +52,7 @@ static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
 	sent.dport = htons(8080);
 	*session = (struct mk_session){ .service_id = service.id,
 					.account_id = service.account_id,
-					.flags = row->flags };
+					.stage = row->stage };
 	if (n % 2) {
 		*key = (struct mk_tuple){ sent.daddr, sent.saddr, sent.dport,
 					  sent.sport, row->proto, {} };

@@ -76,8 +76,11 @@ struct mk_tuple {
 _Static_assert(sizeof(struct mk_tuple) == 16, "map key ABI");
 _Static_assert(offsetof(struct mk_tuple, proto) == 12, "map key ABI");
 
+/* FIN, RST, OPEN and MOVED are set while packets of the session pass on several CPUs. Linux 5.10 has no atomic OR, so
+ * each has a byte of struct mk_session, which holds its bit or 0, and is only stored. The others are written at
+ * creation. mk_session_flags() gives all of them. */
 enum mk_session_flags {
-	MK_SESSION_FORWARD = 1 << 0, /* written at creation: direction of the first packet */
+	MK_SESSION_FORWARD = 1 << 0, /* direction of the first packet */
 	/* Reverse entry: to the node whose address it is, by the overlay. Up to version 6 of the tables, forward
 	 * entry: mk_session.replied. */
 	MK_SESSION_VIA_OVERLAY = 1 << 1,
@@ -106,15 +109,19 @@ struct mk_session {
 	__u32 packets;
 	__u32 service_id; /* mk_service.id, 0: not a Service's */
 	__u32 account_id; /* mk_service.account_id, 0: not a Service's */
-	__u8 flags; /* enum mk_session_flags */
+	__u8 flags; /* enum mk_session_flags, without those that have a byte */
 	__u8 spoke; /* half-open table, forward entry: another packet since its place in the order */
-	__u8 replied; /* forward entry: the other side has answered. Since version 7 of the tables */
-	__u8 pad;
+	/* Since version 7 of the tables, as is what follows: */
+	__u8 replied; /* forward entry: the other side has answered */
+	__u8 stage; /* MK_SESSION_OPEN (TCP, SCTP), MK_SESSION_MOVED (UDP), or 0 */
 	/* TCP, host byte order: what this direction's packets acknowledge, noted at most once a second. Forward entry
 	 * until the handshake is done: what completes it, the server's initial sequence number and 1. 0: not
-	 * known. Since version 7 of the tables, as is: */
+	 * known. */
 	__u32 ack;
-	__u32 reset_s; /* CLOCK_MONOTONIC: when an RST came from the other direction; 0: none, or it was ignored */
+	/* CLOCK_MONOTONIC, modulo 2^16: when an RST came from the other direction; 0: none, or it was ignored */
+	__u16 reset_s;
+	__u8 fin; /* MK_SESSION_FIN, or 0 */
+	__u8 reset; /* MK_SESSION_RST, or 0 */
 #ifdef MK_TEST_ENLARGED_SESSION
 	__u64 test[2];
 };
@@ -123,6 +130,20 @@ struct mk_session {
 _Static_assert(sizeof(struct mk_session) == 64, "map value ABI");
 #endif
 _Static_assert(offsetof(struct mk_session, account_id) == 48, "map value ABI");
+
+/* All of enum mk_session_flags. */
+static inline __attribute__((always_inline)) __u8 mk_session_flags(const struct mk_session *session)
+{
+	return session->flags | session->stage | session->fin | session->reset;
+}
+
+static inline void mk_session_set_flags(struct mk_session *session, __u8 flags)
+{
+	session->stage = flags & (MK_SESSION_OPEN | MK_SESSION_MOVED);
+	session->fin = flags & MK_SESSION_FIN;
+	session->reset = flags & MK_SESSION_RST;
+	session->flags = flags & (__u8) ~(session->stage | session->fin | session->reset);
+}
 
 /* Maps sessions_order, nat_sessions_order (queues): the sessions of sessions_new and nat_sessions_new in the
  * order in which they came. Who finds the queue full takes the first out, and its session with it, unless that

@@ -235,7 +235,7 @@ static void put_translation(struct json_object *to, const struct monitor *monito
 
 	if (!event->to_host && read_nat(monitor, &event->goes, &nat, &state)) {
 		goes = nat.to;
-		flags = nat.flags;
+		flags = mk_session_flags(&nat);
 	} else {
 		state = event->session;
 	}

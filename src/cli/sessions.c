@@ -39,15 +39,14 @@ struct flow {
 
 static const char *state_of(const struct flow *flow)
 {
-	uint8_t flags = flow->session->flags | (flow->pair ? flow->pair->flags : 0);
+	uint8_t flags =
+		mk_session_flags(flow->session) | (flow->pair ? mk_session_flags(flow->pair) : 0);
 	bool has_ends = flow->key->proto == IPPROTO_TCP || flow->key->proto == IPPROTO_SCTP;
 
 	if (flags & MK_SESSION_RST)
 		return "reset";
 	if (flags & MK_SESSION_FIN)
-		return flow->pair && (flow->session->flags & flow->pair->flags & MK_SESSION_FIN)
-			       ? "closed"
-			       : "closing";
+		return flow->pair && (flow->session->fin & flow->pair->fin) ? "closed" : "closing";
 	if (has_ends)
 		return flags & MK_SESSION_OPEN ? "established" : "opening";
 	return flow->session->replied ? "answered" : "one-way";
@@ -143,7 +142,7 @@ static int see_session(void *ctx, const void *key, const void *value)
 	struct mk_session pair;
 	struct mk_tuple pair_key;
 
-	if (!(flow.session->flags & MK_SESSION_FORWARD) || flow.session->flags & MK_SESSION_MOVED)
+	if (!(flow.session->flags & MK_SESSION_FORWARD) || flow.session->stage == MK_SESSION_MOVED)
 		return 0;
 	pair_key = mk_session_pair_key(flow.session);
 	for (size_t i = 0; !flow.pair && i < MK_ARRAY_SIZE(showing->tables); i++)

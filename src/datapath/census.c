@@ -37,8 +37,9 @@ static enum mk_session_state state_of(int table, const struct mk_session *sessio
 {
 	if (table % 2 || mk_session_is_half_open(session))
 		return MK_SESSIONS_NEW;
-	return session->flags & (MK_SESSION_FIN | MK_SESSION_RST) ? MK_SESSIONS_CLOSING
-								  : MK_SESSIONS_ESTABLISHED;
+	return mk_session_flags(session) & (MK_SESSION_FIN | MK_SESSION_RST)
+		       ? MK_SESSIONS_CLOSING
+		       : MK_SESSIONS_ESTABLISHED;
 }
 
 /* A ping's identifier stands in both ports, and is what is chosen. */

@@ -49,7 +49,7 @@ struct mk_nat_census {
 /* Of TCP: is its handshake not done, in whatever table it is? bpf/pair.h: session_is_half_open(). */
 static inline bool mk_session_is_half_open(const struct mk_session *session)
 {
-	return session->to.proto == IPPROTO_TCP && !(session->flags & MK_SESSION_OPEN);
+	return session->to.proto == IPPROTO_TCP && session->stage != MK_SESSION_OPEN;
 }
 
 /* The entry @key of table number @table. */

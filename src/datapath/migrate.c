@@ -64,7 +64,7 @@ struct copying {
 	void *grown; /* a value as long as the new table's */
 	int order_fd; /* of new sessions: where their places are, else -1 */
 	unsigned int left_out;
-	bool has_replied; /* sessions of a version before 7: MK_SESSION_VIA_OVERLAY is mk_session.replied */
+	bool before_7; /* sessions of a version before 7: all is in mk_session.flags */
 };
 
 /* Of a per-CPU table each entry has one value per CPU, each padded to eight bytes. */
@@ -80,12 +80,16 @@ static size_t value_room(const struct mk_table *table)
 	return (table->value_size + 7u) / 8 * 8;
 }
 
-static void move_replied(struct mk_session *session)
+/* What is a byte since version 7 was a flag: that the server has answered MK_SESSION_VIA_OVERLAY of the forward entry. */
+static void flags_to_bytes(struct mk_session *session)
 {
-	if (!(session->flags & MK_SESSION_FORWARD))
-		return;
-	session->replied = !!(session->flags & MK_SESSION_VIA_OVERLAY);
-	session->flags &= (__u8)~MK_SESSION_VIA_OVERLAY;
+	uint8_t flags = session->flags;
+
+	if (flags & MK_SESSION_FORWARD) {
+		session->replied = !!(flags & MK_SESSION_VIA_OVERLAY);
+		flags &= (uint8_t)~MK_SESSION_VIA_OVERLAY;
+	}
+	mk_session_set_flags(session, flags);
 }
 
 /* What was added at a value's end is zero. */
@@ -99,8 +103,8 @@ static const void *grow(const struct copying *copying, const void *value)
 	for (size_t i = 0; i < values_of(copying->to); i++)
 		memcpy((char *)copying->grown + i * new, (const char *)value + i * old,
 		       copying->from->value_size);
-	if (copying->has_replied)
-		move_replied(copying->grown);
+	if (copying->before_7)
+		flags_to_bytes(copying->grown);
 	return copying->grown;
 }
 
@@ -214,7 +218,7 @@ static int copy_table(const struct mk_datapath *datapath, const struct mk_table 
 				   .to = to,
 				   .only_add = only_add,
 				   .grown = grown,
-				   .has_replied =
+				   .before_7 =
 					   strstr(from->name, "sessions") &&
 					   from->value_size <= offsetof(struct mk_session, ack) &&
 					   from->key_size == sizeof(struct mk_tuple),

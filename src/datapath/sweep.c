@@ -35,7 +35,8 @@ bool mk_session_expired(uint64_t now_ns, uint8_t proto, const struct mk_session 
 	if (pair && pair->last_seen_ns > last_ns)
 		last_ns = pair->last_seen_ns;
 	return idle_ns(now_ns, last_ns) >
-	       mk_session_idle_limit_ns(proto, session->flags, pair ? pair->flags : 0);
+	       mk_session_idle_limit_ns(proto, mk_session_flags(session),
+					pair ? mk_session_flags(pair) : 0);
 }
 
 struct mk_tuple mk_session_pair_key(const struct mk_session *session)
@@ -168,8 +169,10 @@ static int remove_pair(const struct mk_sweep *sweep, const struct mk_table *tabl
 static bool is_candidate(uint64_t now_ns, const struct mk_tuple *key,
 			 const struct mk_session *session)
 {
+	uint8_t flags = mk_session_flags(session);
+
 	return idle_ns(now_ns, session->last_seen_ns) >
-	       mk_session_idle_limit_ns(key->proto, session->flags, session->flags);
+	       mk_session_idle_limit_ns(key->proto, flags, flags);
 }
 
 static bool is_over(const struct mk_table *table, uint64_t now_ns, const struct mk_tuple *key,
@@ -209,7 +212,7 @@ static enum verdict judge(const struct mk_sweep *sweep, const struct mk_table *t
 static bool is_same(const struct mk_session *a, const struct mk_session *b)
 {
 	return a->created_ns == b->created_ns && a->last_seen_ns == b->last_seen_ns &&
-	       a->flags == b->flags && a->service_id == b->service_id &&
+	       mk_session_flags(a) == mk_session_flags(b) && a->service_id == b->service_id &&
 	       a->account_id == b->account_id && memcmp(&a->to, &b->to, sizeof(a->to)) == 0;
 }
 
@@ -232,7 +235,7 @@ static int remove_moved(const struct mk_sweep *sweep, const struct mk_table *tab
 {
 	bool changed;
 
-	if (!read_again(table, key, session, &changed) || !(session->flags & MK_SESSION_MOVED))
+	if (!read_again(table, key, session, &changed) || session->stage != MK_SESSION_MOVED)
 		return 0;
 	return remove_entry(sweep, table, key, UINT64_MAX, err);
 }
@@ -245,7 +248,7 @@ static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t 
 	bool changed;
 	int ret;
 
-	if (session->flags & MK_SESSION_MOVED)
+	if (session->stage == MK_SESSION_MOVED)
 		return remove_moved(sweep, table, key, session, err);
 	sweep->pass.seen++;
 	sweep->totals.seen++;

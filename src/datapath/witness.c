@@ -9,10 +9,10 @@ void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *ke
 		       const struct mk_session *session)
 {
 	const uint8_t wanted = MK_SESSION_FORWARD | MK_SESSION_OPEN;
+	const uint8_t ending = MK_SESSION_FIN | MK_SESSION_RST;
 
 	if (witnesses->met_count == MK_WITNESSES || key->proto != IPPROTO_TCP ||
-	    !session->service_id || (session->flags & wanted) != wanted ||
-	    session->flags & (MK_SESSION_FIN | MK_SESSION_RST))
+	    !session->service_id || (mk_session_flags(session) & (wanted | ending)) != wanted)
 		return;
 	witnesses->met[witnesses->met_count++] = (struct mk_witness){
 		.key = *key,

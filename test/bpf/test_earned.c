@@ -201,7 +201,7 @@ static unsigned established(const struct path *path)
 	for (void *last = NULL; bpf_map_get_next_key(fixture_map(path->map), last, &key) == 0;
 	     last = &key)
 		count += bpf_map_lookup_elem(fixture_map(path->map), &key, &session) == 0 &&
-			 session.flags & MK_SESSION_OPEN;
+			 session.stage == MK_SESSION_OPEN;
 	return count;
 }
 
@@ -238,7 +238,7 @@ END_TEST
 
 static void fill(const char *map, unsigned entries)
 {
-	struct mk_session other = { .flags = MK_SESSION_OPEN };
+	struct mk_session other = { .stage = MK_SESSION_OPEN };
 	struct mk_tuple key = { .proto = IPPROTO_TCP };
 
 	other.created_ns = other.last_seen_ns = ~0ULL; /* in use */

@@ -145,7 +145,7 @@ END_TEST
 /* A connection of a client on this node's host, 10.18.0.1, to the only endpoint, 10.244.1.3:8080. */
 static void connect_from_host(uint16_t port)
 {
-	struct mk_session session = { .flags = MK_SESSION_OPEN };
+	struct mk_session session = { .stage = MK_SESSION_OPEN };
 	struct mk_tuple *to = &session.to, back = { .proto = IPPROTO_TCP, .sport = htons(8080) };
 
 	back.saddr = fixture_addr("10.244.1.3");
@@ -447,7 +447,7 @@ END_TEST
 
 static void fill(const char *map, unsigned entries)
 {
-	struct mk_session other = { .flags = MK_SESSION_OPEN };
+	struct mk_session other = { .stage = MK_SESSION_OPEN };
 	struct mk_tuple key = { .proto = IPPROTO_TCP };
 
 	for (unsigned i = 0; i < entries; i++) {

@@ -8,7 +8,7 @@
 
 #include "bpf/run.h"
 
-#define MARK 77 /* in an entry's padding: what is made again has zero there */
+#define MARK 77 /* in an entry's byte `spoke`: what is made again has zero there */
 
 #define BACKEND "10.244.2.7:8080"
 
@@ -142,7 +142,7 @@ static void mark(const char *table)
 		struct mk_tuple key;
 
 		read_entry(table, forward, &key, &session);
-		session.pad = MARK;
+		session.spoke = MARK; /* which no program writes in this table */
 		session.created_ns = session.last_seen_ns = 1;
 		put_entry(table, &key, &session);
 	}
@@ -160,10 +160,10 @@ static void expect_new(const char *table, const char *when, bool marked)
 		struct mk_tuple key;
 
 		read_entry(table, forward, &key, &session);
-		ck_assert_msg(session.pad == (marked ? MARK : 0), "%s: %s", when,
+		ck_assert_msg(session.spoke == (marked ? MARK : 0), "%s: %s", when,
 			      marked ? "made again" : "written anew");
-		ck_assert_msg((session.flags & ~lasting) == flags[forward], "%s: flags 0x%x", when,
-			      session.flags);
+		ck_assert_msg((mk_session_flags(&session) & ~lasting) == flags[forward],
+			      "%s: flags 0x%x", when, mk_session_flags(&session));
 		ck_assert_msg(session.created_ns > 1 && session.last_seen_ns > 1,
 			      "%s: times of the one before", when);
 	}
@@ -226,7 +226,7 @@ START_TEST(test_alive)
 	for (int forward = 0; forward < 2; forward++) {
 		read_entry(flow.path->table, forward, &key, &session);
 		ck_assert_uint_eq(session.created_ns, 1);
-		ck_assert_uint_ne(session.flags & MK_SESSION_OPEN, 0);
+		ck_assert_uint_eq(session.stage, MK_SESSION_OPEN);
 	}
 }
 END_TEST

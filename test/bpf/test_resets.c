@@ -140,14 +140,14 @@ static unsigned age(struct mk_session *session, unsigned seconds)
 {
 	session->last_seen_ns -= seconds * 1000000000ULL;
 	if (session->reset_s)
-		session->reset_s -= seconds;
+		session->reset_s = (uint16_t)(session->reset_s - seconds);
 	return 0;
 }
 
 static unsigned is_reset(struct mk_session *session, unsigned value)
 {
 	(void)value;
-	return !!(session->flags & MK_SESSION_RST);
+	return session->reset != 0;
 }
 
 static unsigned of_earlier_version(struct mk_session *session, unsigned value)

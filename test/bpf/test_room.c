@@ -93,7 +93,7 @@ static unsigned entries_with(const char *map, uint8_t flag)
 	for (void *last = NULL; bpf_map_get_next_key(fixture_map(map), last, &key) == 0;
 	     last = &key)
 		count += bpf_map_lookup_elem(fixture_map(map), &key, &session) == 0 &&
-			 session.flags & flag;
+			 mk_session_flags(&session) & flag;
 	return count;
 }
 

@@ -78,9 +78,20 @@ START_TEST(test_shorter_values_move)
 }
 END_TEST
 
-/* Up to version 6 a flag of the forward entry said that the server has answered. It has another meaning in the entry of
- * the answers now. */
-START_TEST(test_flag_becomes_a_byte)
+/* Up to version 6 all was in mk_session.flags. One of the forward entry said that the server has answered, which has
+ * another meaning in the entry of the answers now. */
+static const struct {
+	uint8_t flags, constant, stage, fin, reset, replied;
+} before_7[] = {
+	{ MK_SESSION_FORWARD | MK_SESSION_OPEN, MK_SESSION_FORWARD, MK_SESSION_OPEN, 0, 0, 0 },
+	{ MK_SESSION_FORWARD | MK_SESSION_VIA_OVERLAY, MK_SESSION_FORWARD, 0, 0, 0, 1 },
+	{ MK_SESSION_FORWARD | MK_SESSION_MOVED, MK_SESSION_FORWARD, MK_SESSION_MOVED, 0, 0, 0 },
+	{ MK_SESSION_OPEN | MK_SESSION_FIN | MK_SESSION_VIA_HOST, MK_SESSION_VIA_HOST,
+	  MK_SESSION_OPEN, MK_SESSION_FIN, 0, 0 },
+	{ MK_SESSION_RST | MK_SESSION_LOOPBACK, MK_SESSION_LOOPBACK, 0, 0, MK_SESSION_RST, 0 },
+};
+
+START_TEST(test_flags_become_bytes)
 {
 	const char *const names[] = { "sessions", "nat_sessions_new" };
 	struct mk_session before = { .flags = 0xff }, after;
@@ -90,9 +101,8 @@ START_TEST(test_flag_becomes_a_byte)
 	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
 		int fd = pin_table(names[i], BPF_MAP_TYPE_HASH, sizeof(key), 56, 65536);
 
-		for (key.sport = 0; key.sport < 2; key.sport++) {
-			before.flags = key.sport ? MK_SESSION_FORWARD | MK_SESSION_VIA_OVERLAY
-						 : MK_SESSION_FORWARD | MK_SESSION_OPEN;
+		for (key.sport = 0; key.sport < MK_ARRAY_SIZE(before_7); key.sport++) {
+			before.flags = before_7[key.sport].flags;
 			ck_assert_int_eq(bpf_map_update_elem(fd, &key, &before, BPF_ANY), 0);
 		}
 		close(fd);
@@ -101,10 +111,13 @@ START_TEST(test_flag_becomes_a_byte)
 	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
 		fx_ok(mk_table_open(&table, fx.bpf_dir, names[i], sizeof(key), sizeof(after),
 				    &fx.err));
-		for (key.sport = 0; key.sport < 2; key.sport++) {
+		for (key.sport = 0; key.sport < MK_ARRAY_SIZE(before_7); key.sport++) {
 			fx_ok(mk_table_get(&table, &key, &after, &fx.err));
-			ck_assert_uint_eq(after.replied, key.sport);
-			ck_assert_uint_eq(after.flags & ~MK_SESSION_OPEN, MK_SESSION_FORWARD);
+			ck_assert_uint_eq(after.flags, before_7[key.sport].constant);
+			ck_assert_uint_eq(after.stage, before_7[key.sport].stage);
+			ck_assert_uint_eq(after.fin, before_7[key.sport].fin);
+			ck_assert_uint_eq(after.reset, before_7[key.sport].reset);
+			ck_assert_uint_eq(after.replied, before_7[key.sport].replied);
 			ck_assert_uint_eq(after.ack, 0);
 		}
 		mk_table_close(&table);
@@ -548,7 +561,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_shorter_values_move);
-	tcase_add_test(tc, test_flag_becomes_a_byte);
+	tcase_add_test(tc, test_flags_become_bytes);
 	tcase_add_test(tc, test_frontends_get_a_lock);
 	tcase_add_test(tc, test_new_sessions_get_places);
 	tcase_add_test(tc, test_pods_get_slots);

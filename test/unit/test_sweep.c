@@ -218,7 +218,8 @@ START_TEST(test_moved)
 	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
 	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
 	const struct mk_session moved = { .last_seen_ns = 1000 * S,
-					  .flags = MK_SESSION_FORWARD | MK_SESSION_MOVED };
+					  .flags = MK_SESSION_FORWARD,
+					  .stage = MK_SESSION_MOVED };
 
 	put_pair(&tables[0], 1, 1000 * S, 1000 * S);
 	put_pair(&tables[1], 2, 1000 * S, 1000 * S);
@@ -374,7 +375,7 @@ START_TEST(test_half_open)
 {
 	const struct mk_tuple tcp = { .proto = IPPROTO_TCP };
 	struct mk_session request = { .to = tcp, .flags = FORWARD }, answer = { .to = tcp },
-			  open = { .to = tcp, .flags = FORWARD | OPEN };
+			  open = { .to = tcp, .flags = FORWARD, .stage = OPEN };
 	struct mk_census census = { 0 };
 	static struct mk_nat_census nat;
 
@@ -389,13 +390,14 @@ END_TEST
 
 START_TEST(test_census)
 {
-	struct mk_session session = { .flags = counted[_i].flags };
+	struct mk_session session = { 0 };
 	struct mk_tuple key = { .proto = counted[_i].proto };
 	struct mk_census census = { 0 };
 	static struct mk_nat_census nat;
 	uint64_t sessions = 0;
 
 	session.to = key;
+	mk_session_set_flags(&session, counted[_i].flags);
 	mk_census_add(&census, &nat, counted[_i].table, &key, &session);
 	for (int table = 0; table < MK_SESSION_TABLES; table++)
 		ck_assert_msg(census.entries[table] == (table == counted[_i].table), "%s",

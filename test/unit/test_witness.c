@@ -20,7 +20,10 @@ static struct mk_tuple key_of(unsigned int n)
 
 static struct mk_session session_of(uint8_t flags)
 {
-	return (struct mk_session){ .created_ns = 1, .service_id = 7, .flags = flags };
+	struct mk_session session = { .created_ns = 1, .service_id = 7 };
+
+	mk_session_set_flags(&session, flags);
+	return session;
 }
 
 /* Connection @n is in the table, and the pass meets it. */
