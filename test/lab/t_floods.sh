@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_floods.sh - first packets of made-up flows, many times more than the tables of new sessions
-# have room for: by ClusterIP, NodePort and masquerade, TCP and UDP, while 1,000 connections are held
-# and new ones are made, all of them to the servers and by the ways of the flood.
+# test/lab/t_floods.sh - first packets of forged flows, many times the capacity of the tables of new
+# sessions: by ClusterIP, NodePort and masquerade, TCP and UDP. Meanwhile 1,000 connections are held
+# and new ones are made, all to the flooded servers on the flooded paths.
 #
-# FLOOD=N: so many packets for each of the six, and tables of the default size (`make floods`).
+# FLOOD=N: N packets for each of the six, and tables of the default size (`make floods`).
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -69,8 +69,8 @@ floods_lab_up()
 
 flood_cluster_ip() { on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" "$VIP" "80-$LAST_PORT" "$COUNT"; }
 flood_node_port() { on world "$FLOODER" eth0 "$NODE_MAC" "$1" 100.64.0.0/10 "$NODE1" 30080 "$COUNT"; }
-# Half of it to the one place that the others ask, then half to everywhere: one place has no more flows
-# than there are ports, so it is the other half that fills the table.
+# Half goes to the destination that the other clients use, then half to all others. One destination
+# has no more flows than there are ports, so the second half fills the table.
 flood_masquerade()
 {
 	on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" "$FAR" 8080 $((COUNT / 2))
@@ -81,7 +81,8 @@ entries() { on node1 bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$1" |
 
 has_tried() { grep -q '^tried' "$TMP/$1.out"; }
 
-# One that fails takes three seconds, and a small flood less: it comes again until both have tried some.
+# A failing connection takes three seconds, and a small flood less: repeat it until both clients
+# have tried some.
 flood_until_tried()
 {
 	local round
@@ -93,8 +94,9 @@ flood_until_tried()
 	return 1
 }
 
-# flooded WAY PROTO MAP: new connections by each way, nine of ten at least; the table was full, or has two
-# entries for each source port of the place that was asked last, which is half of the default size.
+# flooded WAY PROTO MAP: at least nine of ten new connections succeed on each path. The table was
+# full, or has two entries for each source port of the last destination, which is half of the
+# default size.
 flooded()
 {
 	local who opened tried

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_pairs.sh - pairs of packets from addresses that are not the sender's, tables of the default size: a SYN, and
-# when the server has answered a packet that makes as if the handshake were done. None earns a place or a port that a
-# client lacks, with an agent and without.
+# test/lab/t_pairs.sh - pairs of packets with forged source addresses, tables of the default size: a
+# SYN, and after the server's answer a packet that pretends to end the handshake. No pair gets a
+# slot or port that a client lacks, with and without an agent.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -37,7 +37,7 @@ pairs_lab_up()
 	NODE_MAC=$(on node1 ip -j link show eth0 | jq -r '.[0].address')
 }
 
-# Connections that are all begun at once, of which so many are established in three seconds.
+# Start all connections at once, and print how many are established within three seconds.
 connect_100()
 {
 	on world python3 - "$NODE1" 30080 <<-'END'

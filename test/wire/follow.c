@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/wire/follow - the API client without an agent around it, for the tests against the stand-in.
+/* test/wire/follow - the API client without an agent, for the tests against the stand-in.
  *
  * follow --dump FILE [--node NAME] [--kubeconfig FILE] [--api-server URL] [--account DIR]
- *        [--watch-s N] [--quiet-ms N] [--quiet-watch-s N] [--settled-ms N] [--grace-ms N] [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N]
- *        [--absent-ms N] [--page N] [--connect-ms N]
- *        [--keepalive-s N] [--unacknowledged-ms N] [--event-again-ms N] [--bare]
+ *        [--watch-s N] [--quiet-ms N] [--quiet-watch-s N] [--settled-ms N] [--grace-ms N]
+ *        [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N] [--absent-ms N] [--page N]
+ *        [--connect-ms N] [--keepalive-s N] [--unacknowledged-ms N] [--event-again-ms N] [--bare]
  *
- * FILE always holds the model, one sorted line per Node and Service, in the words that the
- * stand-in's dump.py has for what should be there. Standard output tells what happened: `listed`,
- * `changed NAMESPACE/NAME`, `gone NAMESPACE/NAME`, `node NAME`, `cidrs RANGES`. SIGUSR1: the
- * datapath is ready. SIGUSR2: an Event. SIGHUP: an Event, each time another. --bare: no FILE after the first list, to measure. */
+ * FILE always has the model, one sorted line per Node and Service, in the words of the stand-in's
+ * dump.py for the desired state. Standard output reports events: `listed`, `changed
+ * NAMESPACE/NAME`, `gone NAMESPACE/NAME`, `node NAME`, `cidrs RANGES`. SIGUSR1: the datapath is
+ * ready. SIGUSR2: an Event. SIGHUP: an Event, each time another. --bare: write no FILE after the
+ * first list, for measurements. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -136,7 +137,7 @@ static void add_service(void *ctx, const struct mk_service_object *service)
 	    address(&service->cluster_ip, ip), joined, endpoints);
 }
 
-/* Only now is it in the dump. */
+/* Report the list only now: the dump has it. */
 static void tell_listed(void)
 {
 	if (fx.listed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that the cases of t_client.py and t_server.py add to the stand-in, and what was asked of it."""
+"""Objects that the cases of t_client.py and t_server.py add to the stand-in, and the requests to it."""
 
 SERVICES, SLICES, NODES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"
 

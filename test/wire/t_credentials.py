@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test/wire/t_credentials.py [PART OF A NAME...] - who the server is, and who we are: certificates, tokens,
-kubeconfig files and service accounts, right, wrong, and changing while the client runs."""
+"""test/wire/t_credentials.py [PART OF A NAME...] - authentication of the server and of the client: certificates,
+tokens, kubeconfig files and service accounts, valid, invalid, and changing while the client runs."""
 import os
 import shutil
 import sys

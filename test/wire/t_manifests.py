@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test/wire/t_manifests.py [PART OF A NAME...] - manifests/: fields that exist, names that meet, the verbs the client uses."""
+"""test/wire/t_manifests.py [PART OF A NAME...] - manifests/: existing fields, matching names, the client's verbs."""
 import os
 import re
 import shutil

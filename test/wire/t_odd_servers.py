@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test/wire/t_odd_servers.py [PART OF A NAME...] - the API client beside servers, proxies and load balancers that
-do not do what they should: pauses that grow, watches that say nothing, half answers that remove nothing."""
+"""test/wire/t_odd_servers.py [PART OF A NAME...] - the API client with faulty servers, proxies and load
+balancers: growing pauses, silent watches, partial answers that remove nothing."""
 import sys
 
 sys.dont_write_bytecode = True

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test/wire/t_server.py [PART OF A NAME...] - the API client against the stand-in: objects that make
-no sense, resources that are not there, what the client reports."""
+"""test/wire/t_server.py [PART OF A NAME...] - the API client against the stand-in: invalid objects,
+missing resources, the client's reports."""
 import asyncio
 import json
 import signal

@@ -16,8 +16,8 @@ agent_is_gone() { ! agent_pid "$1" >/dev/null; }
 agent_is_ready() { tail -c "+$((${2} + 1))" "$(agent_log "$1")" | grep -E '^(<[0-9]>)?info ready( |$)' >/dev/null; }
 agent_is_ready_or_gone() { agent_is_ready "$@" || agent_is_gone "$1"; }
 
-# Start the agent of a node; agent_await() tells whether it became ready. Flags of the lab's user
-# come from MK_AGENT_FLAGS.
+# Start the agent of a node; agent_await() returns whether it becomes ready. Users of the lab pass
+# flags in MK_AGENT_FLAGS.
 agent_launch()
 {
 	local node=$1 dir=$LAB_DIR/nodes/$1 log cluster

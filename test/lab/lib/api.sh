@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/api.sh - `lab up --api`: the API server stand-in (test/wire/apiserver) in a network
-# namespace of its own on the underlay. api/ has its certificates, the kubeconfig, its log and, from
+# test/lab/lib/api.sh - `lab up --api`: the API server stand-in (test/wire/apiserver) in its own
+# network namespace on the underlay. api/ has its certificates, the kubeconfig, its log and, from
 # each stop, its contents: one JSON list per resource.
 
 API_SERVER=$LAB_LIB/../../wire/apiserver
@@ -12,7 +12,7 @@ api_pid() { recorded_pid "$LAB_DIR/api/pid"; }
 api_is_gone() { ! api_pid >/dev/null; }
 need_api_running() { api_pid >/dev/null || die "the API server is stopped; \`lab api start\` starts it"; }
 
-# api_ask COMMAND...: lib/api.py, from where the server is
+# api_ask COMMAND...: run lib/api.py in the server's namespace
 api_ask() { in_netns api "$LAB_LIB/api.py" "$LAB_DIR" "$@"; }
 
 api_up()
@@ -95,7 +95,7 @@ lab_kubectl()
 	return $status
 }
 
-# api_change apply|delete FILE...: by kubectl, or by the lab's own client
+# api_change apply|delete FILE...: with kubectl, or with the lab's own client
 api_change()
 {
 	local verb=$1 file words

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/client.sh - what everything that drives a lab shares: a lab of its own that goes
-# when the script ends, expectations, waiting with a bound, servers and clients.
+# test/lab/lib/client.sh - shared by everything that drives a lab: a lab that is removed when the
+# script ends, expectations, bounded waits, servers and clients.
 set -euo pipefail
 
 HERE=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/..
@@ -56,7 +56,7 @@ expect_failure()
 	}
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds; its last output is shown if it never does.
+# wait_for SECONDS COMMAND...: repeat until it succeeds; show its last output if it never does.
 wait_for()
 {
 	local deadline=$((SECONDS + $1)) bound=$1
@@ -71,7 +71,8 @@ wait_for()
 	done
 }
 
-# serve WHERE NAME ARGS...: echo.py in the lab, until the lab goes; returns when it listens.
+# serve WHERE NAME ARGS...: run echo.py in the lab until the lab is removed; returns when it
+# listens.
 serve()
 {
 	local where=$1 name=$2 out
@@ -89,7 +90,7 @@ ask()
 	on "$where" "$HERE/echo.py" ask "$@"
 }
 
-# drop_count NODE REASON: packets that the node's datapath dropped for it, over all hooks
+# drop_count NODE REASON: packets dropped by the node's datapath for REASON, over all hooks
 drop_count()
 {
 	on "$1" "$MK_BIN" drops | awk -v reason="$2" '$1 == reason { packets += $3 } END { print packets + 0 }'

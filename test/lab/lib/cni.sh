@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/cni.sh - what a container runtime does with a network configuration list
-# (CNI specification 1.0.0, section 3): each plugin in order, the result of one handed to the
-# next; on DEL in reverse.
+# test/lab/lib/cni.sh - run a network configuration list like a container runtime (CNI specification
+# 1.0.0, section 3): each plugin in order, with the previous result; on DEL in reverse.
 
-# The list that a runtime would take: the first in the order of names.
+# Select the list as a runtime does: the alphabetically first.
 cni_conflist()
 {
 	local node=$1 file
@@ -13,9 +12,9 @@ cni_conflist()
 	jq -c . "$file"
 }
 
-# The configuration of plugin $2 of list $1 as it gets it: capabilities that it declares are
-# filled from the pod's ($3), the previous result ($4, may be empty) is added. Of several versions
-# it gets the latest, as libcni does since 1.2; older ones know cniVersion alone.
+# Print the configuration of plugin $2 of list $1. Declared capabilities are filled from the pod's
+# ($3), and the previous result ($4, may be empty) is added. Of several versions it gets the latest,
+# as from libcni since 1.2; older ones know only cniVersion.
 cni_plugin_config()
 {
 	jq -c --argjson index "$2" --argjson args "$3" --argjson previous "${4:-null}" '
@@ -36,8 +35,8 @@ cni_call()
 		CNI_PATH=/opt/cni/bin "/opt/cni/bin/$6"
 }
 
-# cni_add NODE ID NETNS POD LIST ARGS: prints the last result. On failure prints the plugin's
-# words on standard error.
+# cni_add NODE ID NETNS POD LIST ARGS: print the last result. On failure print the plugin's message
+# on standard error.
 cni_add()
 {
 	local list=$5 result='' config type index count

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/common.sh - names, places and messages that every part of the lab shares.
-#
-# A lab is: network namespaces LAB.node1.., LAB.world, LAB.underlay, LAB.api and LAB.POD per pod, and
-# one tmpfs /run/mklab-LAB with everything else. A name without dots before the dot and after
-# it keeps two labs apart whatever their names.
+# test/lab/lib/common.sh - names, places and messages that all parts of the lab share. A lab
+# consists of network namespaces LAB.node1.., LAB.world, LAB.underlay, LAB.api and LAB.POD per pod,
+# and one tmpfs /run/mklab-LAB with everything else. The names have no other dots, so two labs never
+# collide.
 # shellcheck disable=SC2034 # read by the other parts
 
 LAB_SUBNET=192.168.99		# the underlay; node N has .<10+N>
@@ -25,7 +24,7 @@ die()
 	exit 1
 }
 
-# What every command but `up` needs: the lab is there.
+# Every command except `up` needs an existing lab.
 need_lab()
 {
 	[[ -f $LAB_DIR/up ]] ||
@@ -59,8 +58,8 @@ need_pod() { is_pod "$1" || die "lab '$LAB' has no pod '$1'; it has: $(all_pods 
 
 pod_get() { jq -er "$2" "$LAB_DIR/pods/$1.json"; }
 
-# Run a command in a node's network and mount namespace, in the directory we stand in if the
-# node sees it.
+# Run a command in a node's network and mount namespace, in the current directory if the node sees
+# it.
 in_node()
 {
 	local node=$1 dir=$PWD
@@ -87,8 +86,8 @@ wait_until()
 	done
 }
 
-# In a subshell that becomes a process of the lab: it outlives its caller, who may wait for the end
-# of a pipe that it would hold open.
+# Run in a subshell that becomes a process of the lab. It outlives its caller, who may be waiting
+# for the end of a pipe that it would hold open.
 close_inherited()
 {
 	local fd
@@ -98,8 +97,8 @@ close_inherited()
 	done
 }
 
-# record_pid PID FILE; recorded_pid FILE prints the pid while that process lives. A pid alone may be
-# somebody else's by now; with its start time it is ours.
+# record_pid PID FILE; recorded_pid FILE prints the pid while that process lives. A pid may have
+# been reused, so its start time identifies the process.
 record_pid() { echo "$1 $(start_time "$1")" >"$2"; }
 recorded_pid()
 {
@@ -108,7 +107,7 @@ recorded_pid()
 	[[ $(start_time "$pid") == "$started" ]] && echo "$pid"
 }
 
-# Field 22 of /proc/PID/stat, counted behind the command name, which may hold blanks.
+# Field 22 of /proc/PID/stat, counted after the command name, which may contain blanks.
 start_time()
 {
 	local line

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/crowd.sh - many connections at once: crowd.py, from where a test says to where it says.
+# test/lab/lib/crowd.sh - many connections at once: crowd.py, between places that a test chooses.
 declare -A CROWD_PIPES=()
 
-# crowd NAME WHERE WORD ARGS...: crowd.py, until crowd_ends
+# crowd NAME WHERE WORD ARGS...: run crowd.py until crowd_ends
 crowd()
 {
 	local name=$1 where=$2
@@ -16,7 +16,7 @@ crowd()
 	wait_for 30 grep -qE '^(holding|opening)' "$TMP/$name.out"
 }
 
-# crowd_ends NAME: prints what it has to say
+# crowd_ends NAME: end it and print its report
 crowd_ends()
 {
 	echo end >&"${CROWD_PIPES[$1]}"

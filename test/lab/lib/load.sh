@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/load.sh - connections that last, of TCP and UDP, while something happens (test/chaos/load.py).
+# test/lab/lib/load.sh - long connections of TCP and UDP during an event (test/chaos/load.py).
 
 LOAD=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../chaos/load.py")
 
-# load NAME WHERE ADDRESS...: from here to stop_load; what broke or was lost is in $TMP/load.NAME
+# load NAME WHERE ADDRESS...: until stop_load; broken connections and losses are in $TMP/load.NAME
 load()
 {
 	local name=$1 where=$2

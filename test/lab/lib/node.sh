@@ -21,7 +21,7 @@ underlay_up()
 	local underlay
 	underlay=$(netns_of underlay)
 	ip netns add "$underlay"
-	# A switch, not a firewall: where br_netfilter is there, it would reassemble and filter.
+	# A switch, not a firewall: br_netfilter, if loaded, would reassemble and filter.
 	ip netns exec "$underlay" sh -c '
 		echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
 		bridge_filter=/proc/sys/net/bridge/bridge-nf-call-iptables
@@ -30,7 +30,7 @@ underlay_up()
 	ip -n "$underlay" link set br0 up
 }
 
-# Outside the cluster: knows the underlay, and no way to a pod.
+# Outside the cluster: it knows the underlay, but no route to a pod.
 world_up()
 {
 	ip netns add "$(netns_of world)"
@@ -51,9 +51,9 @@ node_up()
 }
 
 # The node's mount namespace lives as long as a process that sleeps in it; mnt is a name for it. A
-# bind mount of the namespace would need no process, but since Linux 6.18 the kernel refuses it
-# now and then to whoever is not in the machine's first mount namespace himself (it compares
-# namespace numbers to find loops, and gives them out in batches per processor).
+# bind mount of the namespace would need no process. But since Linux 6.18 the kernel sometimes
+# refuses it to processes outside the machine's first mount namespace. (It compares namespace
+# numbers to find loops, and assigns them in batches per CPU.)
 node_mounts_up()
 {
 	local dir=$LAB_DIR/nodes/$1 pid
@@ -74,7 +74,7 @@ node_mounts_up()
 
 mounts_done_or_failed() { [[ -e $1/mounted ]] || ! kill -0 "$2" 2>/dev/null; }
 
-# What Debian's containernetworking-plugins brings, as a distribution's node would have it.
+# The plugins of Debian's containernetworking-plugins, as on a distribution's node.
 node_plugins()
 {
 	local plugin
@@ -128,7 +128,7 @@ lab_up()
 	[[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= MAX_NODES)) ||
 		die "number of nodes '$count': expected 1 to $MAX_NODES"
 	agent_binary >/dev/null
-	# The directory is the claim: of two `lab up` with one name, one wins.
+	# The directory is the claim: if two `lab up` have one name, one wins.
 	mkdir "$LAB_DIR" 2>/dev/null ||
 		die "lab '$LAB' is there already; \`lab down --name $LAB\` removes it, whole or half-built"
 	trap lab_down EXIT # half a lab is worth nothing; the exit status stays
@@ -153,7 +153,7 @@ lab_up()
 	trap - EXIT
 }
 
-# Everything that lives in the lab, lives in one of its network namespaces.
+# Every process of the lab is in one of its network namespaces.
 lab_netns() { find /run/netns -maxdepth 1 -name "$LAB.*" -printf '%f\n' 2>/dev/null; }
 lab_pids() { local netns; for netns in $(lab_netns); do ip netns pids "$netns" 2>/dev/null; done; }
 
@@ -175,7 +175,7 @@ netns_down()
 	ip netns del "$1"
 }
 
-# Takes apart what is there, also of a lab that never came up whole.
+# Remove everything, also of a lab that was only partly set up.
 lab_down()
 {
 	local netns

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/objects.sh - the cluster's objects: objects/ holds what was applied and what the
-# lab computes; every node's cluster directory follows it. With an API server the objects are there,
-# and objects/ holds the files as they were applied.
+# test/lab/lib/objects.sh - the cluster's objects: objects/ has the applied and the computed
+# objects; every node's cluster directory follows it. With an API server the objects are there, and
+# objects/ has the applied files.
 
 sync_objects()
 {
@@ -43,7 +43,8 @@ lab_delete()
 	sync_objects
 }
 
-# From the API server what the files held when they were applied, whatever they hold now.
+# Delete from the API server what the files contained when they were applied, whatever they contain
+# now.
 delete_objects()
 {
 	local file applied=()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/observe.sh - what a test sees of an agent: its log, what it wrote into tables and
-# routes, and connections that stay open meanwhile.
+# test/lab/lib/observe.sh - observe an agent: its log, its tables and routes, and connections that
+# stay open meanwhile.
 
 log_size() { lab log node1 | wc -c; }
-# logged START REGEX: node1's agent has said it since log_size() was START
+# logged START REGEX: node1's agent has logged it since log_size() was START
 logged() { lab log node1 | tail -c "+$1" | grep -E "$2"; }
 
-# map_entries NODE MAP: of map pods, an array, the slots that are taken.
+# map_entries NODE MAP: of map pods, an array, count the used slots.
 map_entries()
 {
 	on "$1" bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$2" |
@@ -15,8 +15,8 @@ map_entries()
 		sort
 }
 
-# backend_entries NODE SETS: entries of the backend sets that these are [id, generation] bytes of. A set
-# that was replaced stays for a while, for sessions that have begun; it is nobody's by then.
+# backend_entries NODE SETS: entries of these backend sets, given as [id, generation] bytes. A
+# replaced set stays for a while, for sessions that have begun, but belongs to no Service.
 backend_entries()
 {
 	local map
@@ -26,8 +26,8 @@ backend_entries()
 	done
 }
 
-# no_replaced_backends NODE: what the last changes replaced has gone by now. An agent that is stopped
-# before leaves it to the next one.
+# no_replaced_backends NODE: the replaced sets of the last changes have been removed. An agent that
+# is stopped earlier leaves them to the next one.
 no_replaced_backends()
 {
 	local sets map
@@ -44,8 +44,8 @@ replaced_backends_go() { wait_for 25 no_replaced_backends "$1"; }
 # bpftool's bytes, "0x0a"
 JQ_NUMBER='def number: explode[2:] | map(if . > 57 then . - 87 else . - 48 end) | .[0] * 16 + .[1]; '
 
-# routes_in_use NODE: less those to addresses that Services have given up. They go when the sweep has
-# seen that no flow needs them, which is between two tests or in the middle of one.
+# routes_in_use NODE: without routes to addresses that Services have released. These are removed
+# when the sweep has seen that no flow needs them, between two tests or during one.
 routes_in_use()
 {
 	local addresses
@@ -55,7 +55,7 @@ routes_in_use()
 		(.dst | contains("/")) or (.dst | IN($addresses[])))' | sort
 }
 
-# What a node's tables hold, sessions apart: those are traffic's, not the agent's.
+# The contents of a node's tables without sessions, which depend on traffic, not on the agent.
 tables()
 {
 	local map
@@ -68,8 +68,8 @@ tables()
 	on "$1" sh -c 'ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
 }
 
-# service_tables NODE ADDRESS: every entry of the Service with this address, those of its node port
-# and its backends too: they have its id, and its generation, which each change of backends raises.
+# service_tables NODE ADDRESS: every entry of the Service with this address, including its node port
+# and backends. They have its id and its generation, which each change of backends increases.
 service_tables()
 {
 	local sets
@@ -81,7 +81,8 @@ service_tables()
 	backend_entries "$1" "$sets"
 }
 
-# hold NAME WHERE ADDRESS:PORT [PROTO]: a connection that says one line per line written to its pipe
+# hold NAME WHERE ADDRESS:PORT [PROTO]: a connection that prints one line per line written to its
+# pipe
 hold()
 {
 	mkfifo "$TMP/$1.in"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/plugin.sh - call the CNI mode of one node directly, as a runtime's last step does,
-# and look at everything that a call may leave.
+# test/lab/lib/plugin.sh - call the CNI mode of one node directly, like a runtime's last step, and
+# check everything that a call may leave.
 CNI_NODE=node1
 
-# netns NAME: a network namespace of the lab (gone with it); its path
+# netns NAME: make a network namespace that is removed with the lab; print its path
 netns()
 {
 	ip netns add "$MK_LAB.$1"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # test/lab/lib/pod.sh - pods: a network namespace, an address by CNI, labels and named ports.
-# pods/NAME.json is what the lab knows of a pod; it exists from the successful ADD to the DEL.
+# pods/NAME.json is the lab's record of a pod, from the successful ADD to the DEL.
 
 # The options of `lab pod` as one JSON object: {labels, ports, args}.
 pod_options()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/runtime.sh - a container runtime of Debian on node1: places of its own, its pods, and
-# everything that may be left of them.
+# test/lab/lib/runtime.sh - a container runtime of Debian on node1: its own places, its pods, and
+# everything that they may leave.
 # shellcheck disable=SC2034 # read by the tests
 # shellcheck source=test/lab/lib/plugin.sh
 . "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/plugin.sh"
@@ -12,8 +12,8 @@ EXTRA=192.168.99.71 # node1's second address
 CGROUP=/$MK_LAB     # the pods' processes, in each hierarchy
 RUNTIME=            # runtime_up()
 
-# In node1's mount namespace: /run/netns and what runtimes have in /run, empty, and cgroups as on this machine, which
-# the node's /sys hides.
+# In node1's mount namespace: empty /run/netns and runtime directories in /run, and the machine's
+# cgroups, which the node's /sys hides.
 runtime_places()
 {
 	local name at type options rest
@@ -39,15 +39,15 @@ runtime_up()
 }
 knows_extra() { on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/routes | grep -q '"0xc0","0xa8","0x63","0x47"'; }
 
-# Pods' processes are in namespaces that `lab down` does not know, and their cgroups are the machine's.
+# Pods' processes are in namespaces unknown to `lab down`, and their cgroups are the machine's.
 runtime_down()
 {
 	wait_for 10 no_processes
 	find_cgroups -exec rmdir {} + 2>/dev/null || true # others come and go
 }
 find_cgroups() { find /sys/fs/cgroup -depth -type d \( -name "${CGROUP#/}" -o -path "*$CGROUP/*" \) "$@"; }
-# What node1 has started is in its mount namespace, which lives until `lab down`. The number of a pod's network
-# namespace may belong to another one by now.
+# Processes started by node1 are in its mount namespace, which lives until `lab down`. The number of
+# a pod's network namespace may have been reused.
 processes()
 {
 	ip netns pids "$MK_LAB.node1"
@@ -110,8 +110,8 @@ serve_sctp()
 	wait_for 10 grep -q serving "$out"
 }
 
-# Everything that the node has of pods, whatever the runtime says. An empty namespace is the runtime's: if it is
-# killed before it writes the name down, it leaves the namespace.
+# Everything that pods left on the node, whatever the runtime reports. An empty namespace is the
+# runtime's: if it is killed before it records the name, it leaves the namespace.
 left()
 {
 	occupied

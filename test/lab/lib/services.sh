@@ -6,7 +6,7 @@
 #   node1: web-1 client-1      node2: web-2 client-2      node3: client-3
 # Processes of node1 and node2 serve on the pods' port numbers.
 NODES=(node1 node2 node3)
-# Names of addresses, as rows use them: pods come to them.
+# Names of addresses for rows; pods are added to them.
 declare -A ADDR=([node1]=192.168.99.11 [node2]=192.168.99.12 [node3]=192.168.99.13
 	[world]=192.168.99.200 [far]=203.0.113.10
 	[vpod1]=10.244.1.1 [vpod2]=10.244.2.1 [vpod3]=10.244.3.1
@@ -171,7 +171,7 @@ answered()
 	done <<<"$out"
 }
 
-# At once: a refusal that takes as long as a timeout is none.
+# At once: a refusal that takes as long as a timeout does not count.
 refused()
 {
 	local status=0 out
@@ -189,8 +189,8 @@ silent()
 		expect_eq "$node's counter $reason" "above $before" "$before"
 }
 
-# flow FROM PROTO TO WHO SEES: what comes of a request. WHO answers (a regular expression), and SEES
-# that address as the client's; or WHO is `refused`; or `silent`, and SEES is `NODE REASON`.
+# flow FROM PROTO TO WHO SEES: check a request. WHO answers (a regular expression), and sees SEES as
+# the client's address; or WHO is `refused`; or WHO is `silent`, and SEES is `NODE REASON`.
 flow()
 {
 	local to

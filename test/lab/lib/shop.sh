@@ -57,7 +57,7 @@ shop_up()
 	wait_for 5 ask client-2 udp "$LOOKUP:53"
 }
 
-# A container network that is none of ours: a bridge on node1, masqueraded by iptables.
+# A foreign container network: a bridge on node1, masqueraded by iptables.
 other_network_up()
 {
 	ip netns add "$MK_LAB.other"
@@ -88,8 +88,8 @@ ping_ms()
 	sed -nE 's|^rtt [^=]*= [^/]*/([^/]*)/.*|\1 ms|p' <<<"$out"
 }
 
-# exchange FROM PROTO ADDRESS:PORT SERVERS SEEN [ASK ARGS...]: five exchanges; who answers is one of SERVERS
-# (a regular expression), which saw SEEN as the client's address. Prints the mean time.
+# exchange FROM PROTO ADDRESS:PORT SERVERS SEEN [ASK ARGS...]: five exchanges. The server is one of
+# SERVERS (a regular expression), and sees SEEN as the client's address. Prints the mean time.
 exchange()
 {
 	local out line
@@ -213,8 +213,8 @@ path_8()
 	tail -n 1 <<<"$out"
 }
 
-# forged PORT FROM REASON ARGS...: web-2 hears what is sent properly and nothing of what is forged, the
-# drop counter goes up by as many.
+# forged PORT FROM REASON ARGS...: web-2 receives the valid packets and none of the forged ones; the
+# drop counter increases by as many.
 forged()
 {
 	local port=$1 from=$2 reason=$3 before log=$TMP/forged.$1

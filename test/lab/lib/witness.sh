@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/witness.sh - packets of node1's that met their hook while no program was there, or one that
-# let go what it has to take: the host's stack sees them come in, and counts them here.
+# test/lab/lib/witness.sh - count node1's packets that passed their hook while it had no program, or
+# whose program did not take them: the host's stack receives and counts them here.
 
-# witness PODS NODE_PORT OUTSIDE: all that pods send and that the host sends to Services; from other nodes for the
-# addresses PODS; for NODE_PORT, and from the address OUTSIDE
+# witness PODS NODE_PORT OUTSIDE: all packets from pods, and from the host to Services; from other
+# nodes to the addresses PODS; to NODE_PORT, and from the address OUTSIDE
 witness()
 {
 	on node1 nft -f - <<-END
@@ -21,7 +21,7 @@ witness()
 	END
 }
 
-# How many packets
+# Print the number of packets
 witnessed()
 {
 	on node1 nft -j list table ip witness |
