@@ -148,7 +148,7 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 		return ret;
 	if (agent->pruned)
 		mk_agent_pass_ended(agent);
-	mk_witnesses_pass_ended(&agent->witnesses, removed_by_sweep(agent));
+	mk_witnesses_pass_ended(&agent->witnesses, removed_by_sweep(agent), mk_agent_now_ns());
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(agent, table, mk_sweep_census(agent->sweep)->entries[table], now_ns);
 	if (mk_datapath_give_room(agent->datapath, mk_sweep_census(agent->sweep), err) < 0)

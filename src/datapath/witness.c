@@ -3,7 +3,13 @@
 
 #include <bpf/bpf.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/cleanup.h"
+
+#define AT_ONCE	  1024
+#define LOOKED_AT 4096 /* entries, in the order of their hash: a fair sample of a large table */
 
 void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
 		       const struct mk_session *session)
@@ -20,12 +26,13 @@ void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *ke
 	};
 }
 
-void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed)
+void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed, uint64_t now_ns)
 {
 	memcpy(witnesses->asked, witnesses->met, sizeof(witnesses->asked));
 	witnesses->asked_count = witnesses->met_count;
 	witnesses->met_count = 0;
 	witnesses->removed = removed;
+	witnesses->ended_ns = now_ns;
 }
 
 static bool is_there(const struct mk_table *sessions, const struct mk_witness *witness)
@@ -34,6 +41,29 @@ static bool is_there(const struct mk_table *sessions, const struct mk_witness *w
 
 	return bpf_map_lookup_elem(sessions->fd, &witness->key, &session) == 0 &&
 	       session.created_ns == witness->created_ns;
+}
+
+/* Is there a session that began before @ns? An error says yes: then nothing is reported. */
+static bool has_older(const struct mk_table *sessions, uint64_t ns)
+{
+	cleanup_free struct mk_tuple *keys = calloc(AT_ONCE, sizeof(*keys));
+	cleanup_free struct mk_session *values = calloc(AT_ONCE, sizeof(*values));
+	struct mk_cursor cursor = { 0 };
+	struct mk_error ignored;
+
+	if (!keys || !values)
+		return true;
+	for (int looked_at = 0; looked_at < LOOKED_AT && !cursor.done;) {
+		int count = mk_table_next(sessions, &cursor, keys, values, AT_ONCE, &ignored);
+
+		if (count < 0)
+			return true;
+		for (int i = 0; i < count; i++)
+			if (values[i].created_ns <= ns)
+				return true;
+		looked_at += count;
+	}
+	return false;
 }
 
 bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *sessions,
@@ -45,5 +75,5 @@ bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *se
 		if (is_there(sessions, &witnesses->asked[i]))
 			return false;
 	witnesses->asked_count = 0;
-	return true;
+	return !has_older(sessions, witnesses->ended_ns);
 }

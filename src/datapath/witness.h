@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/witness.h - has somebody emptied the table of sessions? Nobody but the kernel knows what
- * stands there, so the agent remembers some connections that each pass of the sweep meets, and asks for them
- * until the next. Only where none of them is left, and the sweep has removed nothing since, is it said. */
+/* src/datapath/witness.h - has somebody emptied the table of sessions? Only the kernel knows what it
+ * holds. So the agent remembers some connections that each pass of the sweep meets, and looks for them
+ * until the next pass. The table has been emptied if
+ *	none of these connections is left,
+ *	the sweep has removed nothing since, and
+ *	every other session began later, too.
+ * The last condition tells it from a flood, in which the programs take the ports of connections that are over. */
 #ifndef MK_DATAPATH_WITNESS_H
 #define MK_DATAPATH_WITNESS_H
 
@@ -24,14 +28,15 @@ struct mk_witnesses {
 	struct mk_witness met[MK_WITNESSES], asked[MK_WITNESSES];
 	unsigned int met_count, asked_count;
 	uint64_t removed; /* by the sweep, up to the pass that met those who are asked */
+	uint64_t ended_ns; /* that pass, CLOCK_MONOTONIC */
 };
 
 /* The sweep: an entry stays. Of a Service's open TCP connections the first ones are remembered. */
 void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
 		       const struct mk_session *session);
-/* A pass ended; @removed: how many sessions the sweep has removed in all. */
-void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed);
-/* Is none of them in @sessions any more, though the sweep has @removed nothing since? True once. */
+/* A pass ended at @now_ns; @removed: how many sessions the sweep has removed in all. */
+void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed, uint64_t now_ns);
+/* Has @sessions been emptied since? @removed: as above, now. True once. */
 bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *sessions,
 		       uint64_t removed);
 

@@ -6,6 +6,8 @@
 #include "datapath/witness.h"
 #include "unit/unit.h"
 
+#define OPEN (MK_SESSION_FORWARD | MK_SESSION_OPEN)
+
 static struct mk_table sessions;
 static struct mk_witnesses witnesses;
 
@@ -36,6 +38,23 @@ static void meet(unsigned int n, uint8_t flags)
 	mk_witnesses_meet(&witnesses, &key, &session);
 }
 
+#define ENDED_NS 1000
+
+static void pass_ended(uint64_t removed)
+{
+	mk_witnesses_pass_ended(&witnesses, removed, ENDED_NS);
+}
+
+/* Connection @n begins at @created_ns, in the place of another with its ports. */
+static void replace(unsigned int n, uint64_t created_ns)
+{
+	struct mk_session session = session_of(OPEN);
+	struct mk_tuple key = key_of(n);
+
+	session.created_ns = created_ns;
+	ck_assert_int_eq(bpf_map_update_elem(sessions.fd, &key, &session, BPF_ANY), 0);
+}
+
 static void remove_one(unsigned int n)
 {
 	struct mk_tuple key = key_of(n);
@@ -59,17 +78,16 @@ static void teardown(void)
 	mk_table_close(&sessions);
 }
 
-#define OPEN (MK_SESSION_FORWARD | MK_SESSION_OPEN)
-
 START_TEST(test_emptied)
 {
 	for (unsigned int n = 0; n < 9; n++)
 		meet(n, OPEN);
 	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "the pass goes on");
-	mk_witnesses_pass_ended(&witnesses, 3);
+	pass_ended(3);
 	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 3));
-	for (unsigned int n = 0; n < MK_WITNESSES - 1; n++)
-		remove_one(n);
+	for (unsigned int n = 0; n < 9; n++)
+		if (n != MK_WITNESSES - 1)
+			remove_one(n);
 	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "one is there");
 	remove_one(MK_WITNESSES - 1);
 	ck_assert(mk_witnesses_gone(&witnesses, &sessions, 3));
@@ -77,21 +95,31 @@ START_TEST(test_emptied)
 }
 END_TEST
 
-/* What came again since is another session. */
+/* A connection that goes on is in the emptied table again, as another session. */
 START_TEST(test_opened_anew)
 {
-	struct mk_session session = session_of(OPEN);
-
 	for (unsigned int n = 0; n < 3; n++)
 		meet(n, OPEN);
-	mk_witnesses_pass_ended(&witnesses, 0);
-	session.created_ns = 2;
-	for (unsigned int n = 0; n < 3; n++) {
-		struct mk_tuple key = key_of(n);
-
-		ck_assert_int_eq(bpf_map_update_elem(sessions.fd, &key, &session, BPF_ANY), 0);
-	}
+	pass_ended(0);
+	for (unsigned int n = 0; n < 4; n++)
+		replace(n, ENDED_NS + 1);
 	ck_assert(mk_witnesses_gone(&witnesses, &sessions, 0));
+}
+END_TEST
+
+/* In a flood the programs remove connections that are over, and use their ports again. Others stay. */
+START_TEST(test_removed_by_programs)
+{
+	for (unsigned int n = 0; n < MK_WITNESSES; n++)
+		meet(n, OPEN);
+	replace(20, ENDED_NS);
+	pass_ended(0);
+	for (unsigned int n = 0; n < MK_WITNESSES; n++)
+		if (_i)
+			remove_one(n);
+		else
+			replace(n, ENDED_NS + 1);
+	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 0));
 }
 END_TEST
 
@@ -99,11 +127,11 @@ START_TEST(test_removed_by_the_sweep)
 {
 	meet(0, OPEN);
 	meet(1, OPEN);
-	mk_witnesses_pass_ended(&witnesses, 3);
+	pass_ended(3);
 	remove_one(0);
 	remove_one(1);
 	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 4));
-	mk_witnesses_pass_ended(&witnesses, 5);
+	pass_ended(5);
 	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 5), "there are none to ask");
 }
 END_TEST
@@ -124,7 +152,7 @@ START_TEST(test_no_witness)
 	other.service_id = 7;
 	key.proto = IPPROTO_UDP;
 	mk_witnesses_meet(&witnesses, &key, &other);
-	mk_witnesses_pass_ended(&witnesses, 0);
+	pass_ended(0);
 	for (unsigned int n = 0; n < 5; n++)
 		remove_one(n);
 	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 0));
@@ -139,6 +167,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_emptied);
 	tcase_add_test(tc, test_opened_anew);
+	tcase_add_loop_test(tc, test_removed_by_programs, 0, 2);
 	tcase_add_test(tc, test_removed_by_the_sweep);
 	tcase_add_test(tc, test_no_witness);
 	suite_add_tcase(suite, tc);
