@@ -20,7 +20,7 @@
 #define AGAIN_US	50000 /* between alarms: the first may come before flock() waits */
 
 static bool never_wait;
-static uint64_t until_ns; /* 0: no limit */
+static uint64_t until_ns, each_ns; /* 0: no limit */
 
 void mk_locks_never_wait(void)
 {
@@ -30,6 +30,11 @@ void mk_locks_never_wait(void)
 void mk_locks_wait_until(uint64_t monotonic_ns)
 {
 	until_ns = monotonic_ns;
+}
+
+void mk_locks_wait_at_most(uint64_t ns)
+{
+	each_ns = ns;
 }
 
 bool mk_locks_wait(void)
@@ -88,11 +93,16 @@ static void write_holder(int fd)
 
 static int held(int fd, int code, const char *path, struct mk_error *err)
 {
+	const char *remedy = code == ETIMEDOUT
+				     ? ", and was not released in time: try again, or end "
+				       "that process if it hangs"
+				     : "";
 	int pid = find_holder(fd);
 
 	if (pid > 0)
-		return mk_error_set(err, code, "the lock '%s' is held by pid %d", path, pid);
-	return mk_error_set(err, code, "the lock '%s' is held by another process", path);
+		return mk_error_set(err, code, "the lock '%s' is held by pid %d%s", path, pid,
+				    remedy);
+	return mk_error_set(err, code, "the lock '%s' is held by another process%s", path, remedy);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -125,20 +135,21 @@ static void set_alarm(uint64_t in_ns, bool on)
 
 /* Wait in flock(), which serves its waiters in order; repeated attempts would not be
  * served in order. */
-static int wait_until(int fd, int operation)
+static int wait_for(int fd, int operation)
 {
 	uint64_t now_ns = mk_time_monotonic_ns();
+	uint64_t end_ns = each_ns ? now_ns + each_ns : until_ns;
 	int ret = -ETIMEDOUT;
 
-	if (until_ns && now_ns < until_ns)
-		set_alarm(until_ns - now_ns, true);
-	while (!until_ns || mk_time_monotonic_ns() < until_ns) {
+	if (end_ns && now_ns < end_ns)
+		set_alarm(end_ns - now_ns, true);
+	while (!end_ns || mk_time_monotonic_ns() < end_ns) {
 		ret = flock(fd, operation) < 0 ? -errno : 0;
 		if (ret != -EINTR)
 			break;
 		ret = -ETIMEDOUT;
 	}
-	if (until_ns)
+	if (end_ns)
 		set_alarm(0, false);
 	return ret;
 }
@@ -148,7 +159,7 @@ int mk_lock_fd(int fd, int operation, const char *path, struct mk_error *err)
 	int ret = flock(fd, operation | LOCK_NB) < 0 ? -errno : 0;
 
 	if (ret == -EWOULDBLOCK && !(operation & LOCK_NB) && !never_wait)
-		ret = wait_until(fd, operation);
+		ret = wait_for(fd, operation);
 	if (ret == -EWOULDBLOCK || ret == -ETIMEDOUT)
 		return held(fd, -ret, path, err);
 	if (ret < 0)

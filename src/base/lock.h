@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/base/lock.h - flock(2) on files of the state directory, with one limit of waiting per
  * process. The agent never waits, because nothing else would run meanwhile. A call of the CNI
- * plugin waits until its runtime had better try again. */
+ * plugin waits until its runtime had better try again. A command waits some seconds for each
+ * lock. */
 #ifndef MK_BASE_LOCK_H
 #define MK_BASE_LOCK_H
 
@@ -15,6 +16,8 @@
 void mk_locks_never_wait(void);
 /* After this call, a lock that is still held at @monotonic_ns is -ETIMEDOUT. */
 void mk_locks_wait_until(uint64_t monotonic_ns);
+/* After this call, a lock that is still held after a wait of @ns is -ETIMEDOUT. */
+void mk_locks_wait_at_most(uint64_t ns);
 bool mk_locks_wait(void);
 
 /* Call flock() with @operation (LOCK_SH, LOCK_EX, LOCK_NB), and write this process's id into the

@@ -182,7 +182,10 @@ static int restore_sysctls(const struct cleaning *cleaning, struct mk_error *err
 	int restored = mk_sysctls_restore(cleaning->state_dir, err);
 
 	if (restored > 0)
-		printf("put back %d kernel settings\n", restored);
+		printf("put back %d kernel settings; other software may need them: for example, "
+		       "Docker and "
+		       "libvirt need net.ipv4.ip_forward=1\n",
+		       restored);
 	return restored < 0 ? restored : 0;
 }
 

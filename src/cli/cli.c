@@ -7,9 +7,13 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/nearest.h"
+#include "base/time.h"
 #include "config/config.h"
 #include "overlay/record.h"
+
+#define LOCK_WAIT_S 10 /* an agent that starts has one for about a second */
 
 int mk_cli_fail(const char *subcommand, const struct mk_error *err)
 {
@@ -264,6 +268,7 @@ int mk_cli_main(int argc, char **argv)
 	command = mk_cli_command_find(word);
 	if (!command)
 		return mk_cli_unknown_command(word);
+	mk_locks_wait_at_most(LOCK_WAIT_S * MK_NS_PER_S);
 	return mk_cli_end(word,
 			  command->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv));
 }

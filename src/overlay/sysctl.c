@@ -66,7 +66,9 @@ static char *recall(const char *text, const char *word, const char *path, char e
 
 /* The file has two kinds of lines. "path=value" is the value from before our first run,
  * written once. "ours path value" is what we set, newest first; it has no '=', so versions
- * that do not know it skip it. */
+ * that do not know it skip it. Other software may write the value that we have set, as Docker
+ * does with ip_forward. The kernel does not say who wrote a value, or that it was written again.
+ * So such a setting goes back, too, and `monokube cleanup` reports it. */
 static int remember(const char *state_dir, const char *path, const char *before, const char *ours,
 		    struct mk_error *err)
 {

@@ -172,6 +172,16 @@ one_at_a_time()
 	end_watch
 }
 
+# A lock that another process keeps: the command waits for some seconds, then reports the lock and who holds it.
+held_lock()
+{
+	on node1 flock /var/lib/monokube/runtime.lock sh -c 'echo $$; exec sleep 600' >"$TMP/holder" &
+	wait_for 10 test -s "$TMP/holder"
+	expect_status 1 on node1 timeout 60 "$MK_BIN" drops --follow >"$TMP/held" 2>&1
+	kill "$(cat "$TMP/holder")"
+	expect_match "message" "lock '/var/lib/monokube/runtime.lock' is held by pid [0-9]+, and was not released in time" "$(cat "$TMP/held")"
+}
+
 refuses()
 {
 	expect_status 1 mk monitor --pod nosuch
@@ -231,6 +241,7 @@ check "filters" filters
 check "drops alone" drops_alone
 check "--count" ends_by_itself
 check "one at a time" one_at_a_time
+check "a lock that is held" held_lock
 check "what it cannot" refuses
 check "--sample" samples
 check "killed: the agent ends it" killed

@@ -102,6 +102,28 @@ START_TEST(test_limit)
 }
 END_TEST
 
+/* A command that runs for long asks again and again: each time it waits. */
+START_TEST(test_limit_of_each)
+{
+	struct mk_error err = { 0 };
+
+	mk_locks_wait_at_most(100000000);
+	for (int i = 0; i < 2; i++) {
+		another_holds("x.lock", LOCK_EX, 0);
+		ck_assert_int_eq(mk_state_lock(dir, "x.lock", LOCK_SH, &err), -ETIMEDOUT);
+		expect_holder(&err);
+		ck_assert_msg(strstr(mk_error_text(&err), "/x.lock'") &&
+				      strstr(mk_error_text(&err), "end that process if it hangs"),
+			      "%s", mk_error_text(&err));
+		another_ends();
+	}
+	mk_locks_wait_at_most(60 * MK_NS_PER_S);
+	another_holds("x.lock", LOCK_EX, 100);
+	ck_ok(mk_state_lock(dir, "x.lock", LOCK_SH, &err));
+	another_ends();
+}
+END_TEST
+
 /* The signals that whoever started the plugin had blocked are blocked in it, too. */
 START_TEST(test_limit_with_blocked_signals)
 {
@@ -178,6 +200,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_never_waits);
 	tcase_add_test(tc, test_limit);
+	tcase_add_test(tc, test_limit_of_each);
 	tcase_add_test(tc, test_limit_with_blocked_signals);
 	tcase_add_test(tc, test_gate);
 	tcase_add_loop_test(tc, test_holder, 0, MK_ARRAY_SIZE(holders));
