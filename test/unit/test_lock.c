@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Locks: who waits for how long, and who holds them. */
+/* Locks: the time of waiting, and the reported holder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -74,7 +74,7 @@ START_TEST(test_never_waits)
 {
 	struct mk_error err = { 0 };
 
-	mk_locks_wait_until(mk_time_monotonic_ns() + 100000000); /* counts for nothing then */
+	mk_locks_wait_until(mk_time_monotonic_ns() + 100000000); /* has no effect then */
 	mk_locks_never_wait();
 	another_holds("x.lock", LOCK_EX, 0);
 	ck_assert_int_eq(mk_state_lock(dir, "x.lock", LOCK_EX, &err), -EWOULDBLOCK);
@@ -102,7 +102,7 @@ START_TEST(test_limit)
 }
 END_TEST
 
-/* A command that runs for long asks again and again: each time it waits. */
+/* A long command takes locks repeatedly, and waits each time. */
 START_TEST(test_limit_of_each)
 {
 	struct mk_error err = { 0 };
@@ -124,7 +124,7 @@ START_TEST(test_limit_of_each)
 }
 END_TEST
 
-/* The signals that whoever started the plugin had blocked are blocked in it, too. */
+/* Signals blocked by the process that starts the plugin are blocked in the plugin too. */
 START_TEST(test_limit_with_blocked_signals)
 {
 	struct mk_error err = { 0 };
@@ -139,7 +139,7 @@ START_TEST(test_limit_with_blocked_signals)
 }
 END_TEST
 
-/* Whoever keeps the gate closed gets all of the lock: nobody new comes inside. */
+/* The process that closes the gate gets the whole lock: no new holder is admitted. */
 START_TEST(test_gate)
 {
 	struct mk_error err = { 0 };
@@ -167,7 +167,7 @@ static const struct {
 	  "2: FLOCK  ADVISORY  READ  78 08:02:123 0 EOF\n",
 	  78 },
 	{ "1: FLOCK  ADVISORY  WRITE 77 08:03:123 0 EOF\n", 0 },
-	/* who waits is not who holds */
+	/* a waiter is not the holder */
 	{ "1: -> FLOCK  ADVISORY  WRITE 76 08:02:123 0 EOF\n"
 	  "1: FLOCK  ADVISORY  WRITE 77 08:02:123 0 EOF",
 	  77 },

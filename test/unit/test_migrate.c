@@ -43,9 +43,9 @@ static struct mk_abi pinned_abi(void)
 	return abi;
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
-/* Values of a version before the flags were: they move, and what is new is zero. */
+/* Values of a version without flags are moved, and new members are zero. */
 START_TEST(test_shorter_values_move)
 {
 	enum { BEFORE_BYTES = offsetof(struct mk_session, flags) };
@@ -78,8 +78,8 @@ START_TEST(test_shorter_values_move)
 }
 END_TEST
 
-/* Up to version 6 all was in mk_session.flags. One of the forward entry said that the server has answered, which has
- * another meaning in the entry of the answers now. */
+/* Up to version 6 everything was in mk_session.flags. One flag of the forward entry meant that the
+ * server has answered; in the entry of the answers it now has another meaning. */
 static const struct {
 	uint8_t flags, constant, stage, fin, reset, replied;
 } before_7[] = {
@@ -146,7 +146,8 @@ START_TEST(test_frontends_get_a_lock)
 }
 END_TEST
 
-/* Up to version 3 the kernel chose which of the new sessions went. They move, and each has a place. */
+/* Up to version 3 the kernel evicted new sessions. The sessions are moved, and each gets a slot in
+ * the eviction order. */
 START_TEST(test_new_sessions_get_places)
 {
 	const struct mk_tuple key = { .sport = htons(7), .dport = htons(53), .proto = IPPROTO_UDP };
@@ -180,7 +181,7 @@ START_TEST(test_new_sessions_get_places)
 }
 END_TEST
 
-/* ---- pods --------------------------------------------------------------------------------------- */
+/* ---- pods ------------------------------------------------------------------------------------ */
 
 static struct mk_addr addr_of(const char *text)
 {
@@ -217,7 +218,8 @@ static void set_pod_prefix(unsigned bits)
 	fx.constants.pod_mask.word[0] = htonl(~0U << (32 - bits));
 }
 
-/* Up to version 5 a hash, without addresses in its values. Of two in one slot one has its network. */
+/* Up to version 5 a hash, without addresses in its values. Of two pods with one slot, one
+ * keeps its network. */
 START_TEST(test_pods_get_slots)
 {
 	enum { VERSION_5_BYTES = offsetof(struct mk_pod, addr) };
@@ -241,7 +243,8 @@ START_TEST(test_pods_get_slots)
 }
 END_TEST
 
-/* More addresses, more slots; fewer, and there are as many as before: pods of the former CIDR live on. */
+/* More addresses need more slots. With fewer addresses the slots stay: pods of the
+ * former CIDR live on. */
 START_TEST(test_pods_move_to_more_slots)
 {
 	set_pod_prefix(26);
@@ -262,7 +265,7 @@ START_TEST(test_pods_move_to_more_slots)
 }
 END_TEST
 
-/* Nothing is touched, and who reads the text knows what to run. */
+/* Nothing is changed, and the message says what to run. */
 START_TEST(test_later_version_is_refused)
 {
 	static const char *const said[] = { "version 99", "9.9.9", "cleanup" };
@@ -294,8 +297,8 @@ START_TEST(test_later_version_is_refused)
 }
 END_TEST
 
-/* Map by map, what the versions' values are long. A row that differs: raise MK_ABI_VERSION, and write
- * the new length here. */
+/* The length of each map's values by version. If a row differs, raise MK_ABI_VERSION and write the
+ * new length here. */
 static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
@@ -363,11 +366,11 @@ START_TEST(test_layouts_of_this_version)
 }
 END_TEST
 
-/* ---- killed at any instant ------------------------------------------------------------------------ */
+/* ---- killed at any instant ------------------------------------------------------------------- */
 
 #define HOOKS 6
-#define KILLS 1000 /* more than an attachment has of such points */
-#define STEP  6 /* every so many of them is tried */
+#define KILLS 1000 /* more than the number of such points in an attachment */
+#define STEP  6 /* every STEP-th point is tried */
 
 static int open_program_at(int hook)
 {
@@ -428,7 +431,8 @@ static void check_chain(int killed, int hook)
 	}
 }
 
-/* While no agent lives, each hook's program opens a session and finds its tail calls' targets. */
+/* While no agent runs, each hook's program opens a session and finds the targets of
+ * its tail calls. */
 static void live_on(int killed)
 {
 	for (int hook = 0; hook < HOOKS; hook++) {
@@ -442,7 +446,7 @@ static void live_on(int killed)
 	}
 }
 
-/* ... and what they opened is there. */
+/* ... and those sessions exist. */
 static void check_flows(int killed)
 {
 	struct mk_table table;
@@ -460,7 +464,7 @@ static void check_flows(int killed)
 	mk_table_close(&table);
 }
 
-/* System calls that show, or ask for what shows, outside the agent. */
+/* System calls with an effect outside the agent, or that read such an effect. */
 static bool is_a_point(uint64_t number)
 {
 	static const int points[] = {
@@ -532,8 +536,8 @@ static bool agent_is_killed(int point)
 	return killed;
 }
 
-/* Each agent finds what the one before has left half-done, and dies a little later. In the end every
- * session of every program that ran in between is there. */
+/* Each agent finds the previous one's unfinished work, and is killed a little later. In the end all
+ * sessions exist that any program opened in between. */
 START_TEST(test_killed_anywhere)
 {
 	int point = 0, kills;

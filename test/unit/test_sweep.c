@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When a session is over, and a sweep over real tables. */
+/* The end of sessions, and a sweep over real tables. */
 #include <bpf/bpf.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 #define FIN  MK_SESSION_FIN
 #define RST  MK_SESSION_RST
 
-/* ---- rules ---------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -44,7 +44,7 @@ static const struct {
 	{ "another protocol: 10 min", IPPROTO_ESP, 0, 0, 600 },
 };
 
-/* As the rows' names, and with them README.md, say it. */
+/* In the form used by the rows' names. */
 static const char *duration(uint64_t seconds)
 {
 	static char text[32];
@@ -211,7 +211,8 @@ START_TEST(test_pass)
 }
 END_TEST
 
-/* What UDP leaves behind when it is established is no session any more: gone, and nowhere counted. */
+/* The entry that an established UDP session leaves behind is no longer a session: it is removed
+ * and not counted. */
 START_TEST(test_moved)
 {
 	const struct mk_sweep_options options = two_tables();
@@ -273,7 +274,7 @@ static void put_over(void)
 		put_pair(&tables[0], n, 1 * S, 1 * S);
 }
 
-/* A step that finds all of a piece over removes some of it, and the next ones the rest. */
+/* A step that finds a whole piece expired removes some of it; the next steps remove the rest. */
 START_TEST(test_removals_are_spread)
 {
 	const struct mk_sweep_options options = two_tables();
@@ -289,8 +290,7 @@ START_TEST(test_removals_are_spread)
 }
 END_TEST
 
-/* What waits for the next step may get a packet meanwhile. */
-/* Between the look at an entry and its removal the client may have used its port again. */
+/* Between the check of an entry and its removal the client may have reused its port. */
 START_TEST(test_new_in_the_place_of_old)
 {
 	struct mk_session session = { .created_ns = 900 * S, .packets = 7 }, held, there;
@@ -310,6 +310,7 @@ START_TEST(test_new_in_the_place_of_old)
 }
 END_TEST
 
+/* Entries that wait for the next step may get a packet meanwhile. */
 START_TEST(test_in_use_again)
 {
 	const struct mk_sweep_options options = two_tables();
@@ -370,7 +371,8 @@ static const struct {
 	  MK_SESSIONS_NEW },
 };
 
-/* Two that take room, with the answer's direction of one; two elsewhere, or established. */
+/* Two sessions that use the quota, one with its answer's entry; two others elsewhere
+ * or established. */
 START_TEST(test_half_open)
 {
 	const struct mk_tuple tcp = { .proto = IPPROTO_TCP };
@@ -432,7 +434,7 @@ static void count_nat(struct mk_nat_census *nat, uint32_t destination, __be16 dp
 	}
 }
 
-/* By destination, which a ping's identifier is no part of. */
+/* By destination; a ping's identifier is not part of it. */
 START_TEST(test_nat_ports)
 {
 	static struct mk_nat_census nat, pings, full;
@@ -451,7 +453,7 @@ START_TEST(test_nat_ports)
 }
 END_TEST
 
-/* Of the last pass, without what it removed; totals go on. */
+/* Counts of the last pass without the removed entries; totals continue. */
 START_TEST(test_pass_is_counted)
 {
 	const struct mk_sweep_options options = two_tables();
@@ -478,9 +480,9 @@ START_TEST(test_pass_is_counted)
 }
 END_TEST
 
-/* ---- full tables ------------------------------------------------------------------------------ */
+/* ---- full tables ----------------------------------------------------------------------------- */
 
-/* What each pass says, one after the other. */
+/* The results of successive passes. */
 static const struct {
 	const char *name;
 	uint64_t now_s, entries, max_entries;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Has somebody emptied the table of sessions (datapath/witness.h)? */
+/* Has the table of sessions been emptied (datapath/witness.h)? */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 
@@ -28,7 +28,7 @@ static struct mk_session session_of(uint8_t flags)
 	return session;
 }
 
-/* Connection @n is in the table, and the pass meets it. */
+/* Connection @n is in the table, and the pass visits it. */
 static void meet(unsigned int n, uint8_t flags)
 {
 	struct mk_session session = session_of(flags);
@@ -45,7 +45,7 @@ static void pass_ended(uint64_t removed)
 	mk_witnesses_pass_ended(&witnesses, removed, ENDED_NS);
 }
 
-/* Connection @n begins at @created_ns, in the place of another with its ports. */
+/* Connection @n begins at @created_ns and replaces another with the same ports. */
 static void replace(unsigned int n, uint64_t created_ns)
 {
 	struct mk_session session = session_of(OPEN);
@@ -95,7 +95,7 @@ START_TEST(test_emptied)
 }
 END_TEST
 
-/* A connection that goes on is in the emptied table again, as another session. */
+/* A continuing connection returns to the emptied table as another session. */
 START_TEST(test_opened_anew)
 {
 	for (unsigned int n = 0; n < 3; n++)
@@ -107,7 +107,7 @@ START_TEST(test_opened_anew)
 }
 END_TEST
 
-/* In a flood the programs remove connections that are over, and use their ports again. Others stay. */
+/* In a flood the programs remove ended connections and reuse their ports. Other sessions stay. */
 START_TEST(test_removed_by_programs)
 {
 	for (unsigned int n = 0; n < MK_WITNESSES; n++)
@@ -136,7 +136,8 @@ START_TEST(test_removed_by_the_sweep)
 }
 END_TEST
 
-/* One alone, those that are over or half open, answers, and what is no Service's say nothing. */
+/* Nothing follows from a single session, ended or half-open ones, answers, or sessions
+ * of no Service. */
 START_TEST(test_no_witness)
 {
 	struct mk_session other = session_of(OPEN);
