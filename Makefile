@@ -5,8 +5,9 @@
 # What a fresh Debian 12 lacks: the one list. To build, then to test and demonstrate.
 DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev zlib1g-dev \
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
-	uthash-dev libcurl4-openssl-dev libmicrohttpd-dev libseccomp-dev linux-libc-dev libc6-dev
-DEPS_TEST := libcurl4 libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
+	uthash-dev libssl-dev libnghttp2-dev libc-ares-dev libseccomp-dev linux-libc-dev libc6-dev \
+	dpkg-dev ca-certificates
+DEPS_TEST := libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux xz-utils \
 	clang-format-14 shellcheck qemu-system-x86 cpio \
 	containerd runc podman python3-grpcio python3-protobuf protobuf-compiler
@@ -41,16 +42,15 @@ endif
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wwrite-strings -Wformat=2 -Wundef
-PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv-static json-c yaml-0.1 libseccomp
+PKGS := libbpf libnl-3.0 libnl-route-3.0 libuv-static json-c yaml-0.1 libseccomp libssl libnghttp2 libcares zlib
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE $(VARIANT) \
-	-Isrc -Iinclude -I$(BUILD)/include -isystem /usr/include/libnl3
+	-Isrc -Iinclude -I$(BUILD)/include -isystem build/deps/include -isystem /usr/include/libnl3
 LDFLAGS += $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack
-# Our libraries statically, libc dynamically: libcurl, with its thirty shared libraries, is loaded by
-# the agent alone (dlopen), which a static program cannot. libmicrohttpd comes without the GnuTLS that
-# its .pc file asks for; src/http/no_tls.c answers for that.
-STATIC_LIBS = -lmicrohttpd $(LIB) \
-	$(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
+# Libraries that deps/build makes once from Debian's source packages; `make clean` leaves them
+BUILT := $(addprefix build/deps/lib/,libcurl.a libmicrohttpd.a)
+# All libraries are linked statically; of the tests and the sanitizers' builds only libc is shared
+STATIC_LIBS = $(BUILT) $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
 LIBS = -Wl,-Bstatic $(STATIC_LIBS) -Wl,-Bdynamic -ldl -lpthread
 
 SRCS := $(wildcard src/*/*.c)
@@ -60,8 +60,6 @@ BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
 SKELS := $(BUILD)/include/datapath.skel.h
 GENERATED := $(SKELS) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
-NO_CURL := $(BUILD)/obj/kube/static/no_curl.o
-PLUGIN := $(if $(filter 1,$(SAN)),,$(BUILD)/obj/plugin.o)
 TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
 TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
 # a BPF test's main(), and all of them as one program, which loads the datapath once (test/kernels)
@@ -70,7 +68,7 @@ BPF_ALL := $(BUILD)/test/bpf/all
 TEST_SUPPORT := $(filter-out $(TEST_C) test/bpf/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint format perf perf-scale clean test-bins
+.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint format perf perf-scale clean distclean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -90,23 +88,26 @@ deps: ## install the Debian packages that are missing
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-$(BUILD)/monokube: $(BUILD)/obj/main.o $(PLUGIN) $(LIB)
-	@echo "  LD      $@"
-	$(Q)$(CC) $(LDFLAGS) -pie -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
+$(BUILT): build/deps/lib/lib%.a: deps/build deps/apt.sh
+	@echo "  DEPS    $@ from Debian's source package, once"
+	$(Q)deps/build $*
 
-# The same program without libcurl and without any library to be found at run time: the CNI plugin
-# that the agent installs, and the command line beside it, run on hosts of every kind. libuv and libnl
-# have functions that ask NSS, which the linker warns of; nothing here calls them. At a fixed address:
-# relocating itself would be a tenth of its start, and each call of the kubelet starts it; what such a
-# call executes lies together (perf/layout).
-$(BUILD)/monokube-static: $(BUILD)/obj/main.o $(NO_CURL) $(LIB) src/plugin.ld
+# One static file is agent, CNI plugin and tool. At a fixed address: relocating itself would be a tenth of
+# a CNI call, and the kubelet starts it for each pod. libuv, libnl and OpenSSL have functions that ask NSS,
+# which the linker warns of; nothing here calls them. monokube.debug is the same with symbols; the map names
+# each library, for the licences in the image.
+ifeq ($(SANITIZE),)
+$(BUILD)/monokube: $(BUILD)/obj/main.o $(LIB) $(BUILT)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(LDFLAGS) -static -no-pie -s -Wl,--no-warnings -Wl,-T,src/plugin.ld -Wl,-Map=$@.map -o $@ $(filter %.o,$^) $(LIB) $(STATIC_LIBS)
-
-# ... which the agent carries inside, so that the two cannot be of different versions
-$(BUILD)/obj/plugin.o: $(BUILD)/monokube-static
-	@printf '.section .rodata\n.globl mk_plugin_begin, mk_plugin_end\n.balign 16\nmk_plugin_begin:\n.incbin "%s"\nmk_plugin_end:\n.section .note.GNU-stack,"",@progbits\n' $< | \
-		$(CC) -x assembler -c -o $@ -
+	$(Q)$(CC) $(LDFLAGS) -static -no-pie -Wl,--gc-sections -Wl,--no-warnings -Wl,-Map=$@.map \
+		-o $@.debug $< $(LIB) $(STATIC_LIBS)
+	$(Q)strip -o $@ $@.debug
+else
+# whose runtime needs a shared libc
+$(BUILD)/monokube: $(BUILD)/obj/main.o $(LIB) $(BUILT)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(LDFLAGS) -pie -o $@ $< $(LIB) $(LIBS)
+endif
 
 $(LIB): $(OBJS)
 	@echo "  AR      $@"
@@ -116,6 +117,8 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/kube/%.o $(BUILD)/obj/http/%.o $(BUILD)/test/%.o: | $(BUILT)
 
 # ---- BPF: the objects, linked into one (shared maps), embedded as a skeleton
 
@@ -203,7 +206,7 @@ $(BUILD)/perf/sweep $(BUILD)/perf/scale_change: $(BUILD)/perf/%: perf/%.c $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/test/unit/sync_fixture.o \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
-$(BUILD)/perf/load $(BUILD)/perf/steps: $(BUILD)/perf/%: perf/%.c
+$(BUILD)/perf/load: $(BUILD)/perf/%: perf/%.c
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
@@ -270,7 +273,10 @@ lint: ## formatting, shell scripts, warnings of the other compiler
 format: ## rewrite C and BPF sources in the project's style
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format-14 -i
 
-clean: ## remove build/
+clean: ## remove what was built, but for the libraries of deps/build
+	$(Q)find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || [ ! -e build ]
+
+distclean: ## remove build/: the next make fetches the newest libraries
 	$(Q)rm -rf build
 
--include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(NO_CURL:.o=.d) $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(BPF_MAIN:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(BPF_MAIN:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The CNI configuration and the plugin. The plugin is the static build of this program, carried
- * inside this one: the host may have other libraries than the agent's image, or none. The plugin is
- * installed when the datapath is attached, the configuration when everything else is done. A
- * runtime that finds the configuration finds a node that works. */
+/* The CNI configuration and the plugin. The plugin is a copy of this program's file, which needs no
+ * library of the host. It is installed when the datapath is attached, the configuration when
+ * everything else is done. A runtime that finds the configuration finds a node that works. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,10 +17,10 @@
 #include "base/log.h"
 #include "overlay/record.h"
 
-#define MAX_BINARY_BYTES (256 * 1024 * 1024)
-#define MAX_CONF_BYTES	 (1024 * 1024)
-#define CONF_MODE	 0600
-#define PLUGIN_MODE	 0755
+#define OWN_FILE       "/proc/self/exe"
+#define COMPARED_BYTES 16384 /* at once: the plugin is larger than what the agent has in memory */
+#define CONF_MODE      0600
+#define PLUGIN_MODE    0755
 
 static const char conf_template[] =
 #include "cni_conf_template.h"
@@ -125,13 +125,19 @@ static int make_parent(const char *path, struct mk_error *err)
 	return mk_mkdirs(parent, 0755, err);
 }
 
-static bool holds(const char *path, const char *data, size_t size, size_t max_bytes)
+static bool holds(const char *path, const char *data, size_t size)
 {
-	cleanup_free char *now = NULL;
-	size_t now_size;
+	cleanup_close int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	char part[COMPARED_BYTES];
+	ssize_t got = -1;
+	size_t at = 0;
 
-	return mk_file_read(path, max_bytes, &now, &now_size, NULL) == 0 && now_size == size &&
-	       memcmp(now, data, size) == 0;
+	while (fd >= 0 && (got = read(fd, part, sizeof(part))) > 0) {
+		if ((size_t)got > size - at || memcmp(part, data + at, (size_t)got) != 0)
+			return false;
+		at += (size_t)got;
+	}
+	return got == 0 && at == size;
 }
 
 /* Is @path a regular file, not a link, with exactly the permissions @mode? */
@@ -186,7 +192,7 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 	text = mk_cni_conf_render(conf_template, &values, err);
 	if (!text)
 		return -EINVAL;
-	if (holds(agent->config.cni_conf_path, text, strlen(text), MAX_CONF_BYTES) &&
+	if (holds(agent->config.cni_conf_path, text, strlen(text)) &&
 	    has_mode(agent->config.cni_conf_path, CONF_MODE))
 		return 0;
 	ret = write_file(agent->config.cni_conf_path, text, strlen(text), CONF_MODE, err);
@@ -195,21 +201,18 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-/* The static build, linked in; absent in the static build itself and under the sanitizers. */
-extern const char mk_plugin_begin[] __attribute__((weak));
-extern const char mk_plugin_end[] __attribute__((weak));
-
-/* The caller frees *@own. */
-static int find_plugin(const char **data, size_t *size, char **own, struct mk_error *err)
+/* Maps the file of the running program, also if another file has its name by now. The caller calls
+ * munmap(). */
+static int map_own_file(char **data, size_t *size, struct mk_error *err)
 {
-	*data = mk_plugin_begin;
-	*size = (size_t)(mk_plugin_end - mk_plugin_begin);
-	if (*data)
-		return 0;
-	int ret = mk_file_read("/proc/self/exe", MAX_BINARY_BYTES, own, size, err);
+	cleanup_close int fd = open(OWN_FILE, O_RDONLY | O_CLOEXEC);
+	struct stat st;
 
-	*data = *own;
-	return ret;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return mk_error_errno(err, errno, "cannot open '" OWN_FILE "'");
+	*size = (size_t)st.st_size;
+	*data = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+	return *data != MAP_FAILED ? 0 : mk_error_errno(err, errno, "cannot map '" OWN_FILE "'");
 }
 
 /* Keep the previous version beside the new one, for a downgrade by hand. If that fails (no hard
@@ -234,19 +237,16 @@ static void keep_previous(const char *path)
 			    kept, path, strerror(errno));
 }
 
-static int install_plugin(struct mk_agent *agent, struct mk_error *err)
+static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
 {
-	cleanup_free char *own = NULL;
-	char path[PATH_MAX + 16];
-	const char *data;
-	size_t size;
-	int ret = find_plugin(&data, &size, &own, err);
-	bool is_this;
+	snprintf(path, PATH_MAX + 16, "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
+}
 
-	if (ret < 0)
-		return ret;
-	snprintf(path, sizeof(path), "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
-	is_this = holds(path, data, size, MAX_BINARY_BYTES);
+static int install_file(const char *path, const char *data, size_t size, struct mk_error *err)
+{
+	bool is_this = holds(path, data, size);
+	int ret;
+
 	if (is_this && has_mode(path, PLUGIN_MODE))
 		return 0;
 	if (!is_this)
@@ -254,6 +254,21 @@ static int install_plugin(struct mk_agent *agent, struct mk_error *err)
 	ret = write_file(path, data, size, PLUGIN_MODE, err);
 	if (ret == 0)
 		mk_log_info("CNI plugin installed path=%s", path);
+	return ret;
+}
+
+static int install_plugin(struct mk_agent *agent, struct mk_error *err)
+{
+	char path[PATH_MAX + 16];
+	size_t size = 0;
+	char *data;
+	int ret = map_own_file(&data, &size, err);
+
+	if (ret < 0)
+		return ret;
+	plugin_path(agent, path);
+	ret = install_file(path, data, size, err);
+	munmap(data, size);
 	return ret;
 }
 
@@ -281,11 +296,6 @@ static bool has_loopback(const struct mk_agent *agent)
 
 	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, agent->config.cni_bin_dir);
 	return lstat(path, &st) == 0;
-}
-
-static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
-{
-	snprintf(path, PATH_MAX + 16, "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
 }
 
 /* Three calls of stat(2) instead of watches: a directory may vanish and come back, too. */

@@ -60,7 +60,7 @@ static void act(struct mk_http *http, curl_socket_t fd, int events)
 
 	http->turn_ns = mk_time_monotonic_ns();
 	http->inside++;
-	http->curl->curl_multi_socket_action(http->multi, fd, events, &running);
+	curl_multi_socket_action(http->multi, fd, events, &running);
 	http->inside--;
 	check_finished(http);
 }
@@ -116,7 +116,7 @@ static struct watcher *watch(struct mk_http *http, curl_socket_t fd)
 	watcher->heard_ms = uv_now(http->loop);
 	DL_APPEND(http->watchers, watcher);
 	http->handles++;
-	http->curl->curl_multi_assign(http->multi, fd, watcher);
+	curl_multi_assign(http->multi, fd, watcher);
 	return watcher;
 }
 
@@ -133,7 +133,7 @@ static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *s
 			return 0;
 		uv_poll_stop(&watcher->poll);
 		DL_DELETE(http->watchers, watcher);
-		http->curl->curl_multi_assign(http->multi, fd, NULL);
+		curl_multi_assign(http->multi, fd, NULL);
 		uv_close((uv_handle_t *)&watcher->poll, watcher_closed);
 		return 0;
 	}
@@ -164,10 +164,10 @@ static void transfer_free(struct mk_http_transfer *transfer)
 {
 	struct mk_http *http = transfer->http;
 
-	http->curl->curl_multi_remove_handle(http->multi, transfer->easy);
-	http->curl->curl_easy_cleanup(transfer->easy);
-	http->curl->curl_slist_free_all(transfer->headers);
-	http->curl->curl_slist_free_all(transfer->connect_to);
+	curl_multi_remove_handle(http->multi, transfer->easy);
+	curl_easy_cleanup(transfer->easy);
+	curl_slist_free_all(transfer->headers);
+	curl_slist_free_all(transfer->connect_to);
 	DL_DELETE(http->transfers, transfer);
 	uv_close((uv_handle_t *)&transfer->silence, transfer_closed);
 }
@@ -176,7 +176,7 @@ int mk_http_status(const struct mk_http_transfer *transfer)
 {
 	long status = 0;
 
-	transfer->http->curl->curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
 	return (int)status;
 }
 
@@ -229,7 +229,7 @@ static void resume(uv_timer_t *timer)
 	DL_APPEND(http->transfers, transfer);
 	http->turn_ns = mk_time_monotonic_ns();
 	http->inside++;
-	http->curl->curl_easy_pause(transfer->easy, CURLPAUSE_CONT);
+	curl_easy_pause(transfer->easy, CURLPAUSE_CONT);
 	http->inside--;
 	if (first_paused(http))
 		uv_timer_start(&http->resume, resume, NEXT_TURN_MS, 0);
@@ -261,7 +261,7 @@ static void see_server(struct mk_http_transfer *transfer)
 	const char *text = NULL;
 	struct mk_ip ip;
 
-	transfer->http->curl->curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &text);
+	curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &text);
 	if (text && mk_ip_parse(text, &ip) == 0 && ip.family == AF_INET)
 		transfer->http->server = ip;
 }
@@ -294,14 +294,13 @@ static uint64_t retry_after(struct mk_http_transfer *transfer)
 {
 	curl_off_t seconds = 0;
 
-	transfer->http->curl->curl_easy_getinfo(transfer->easy, CURLINFO_RETRY_AFTER, &seconds);
+	curl_easy_getinfo(transfer->easy, CURLINFO_RETRY_AFTER, &seconds);
 	return seconds > 0 ? (uint64_t)seconds : 0;
 }
 
 static void describe(struct mk_http_transfer *transfer, CURLcode code,
 		     struct mk_http_result *result)
 {
-	const struct mk_curl *curl = transfer->http->curl;
 	const char *server = transfer->http->credentials->server;
 
 	if (transfer->refused < 0) {
@@ -315,12 +314,12 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 		result->failure = mk_error_set(
 			&result->error, EACCES,
 			"%s: server certificate not accepted: %s; what to accept says %s", server,
-			*transfer->problem ? transfer->problem : curl->curl_easy_strerror(code),
+			*transfer->problem ? transfer->problem : curl_easy_strerror(code),
 			transfer->http->credentials->origin);
 	} else if (code != CURLE_OK) {
 		result->failure = mk_error_set(&result->error, EIO, "%s: %s", server,
 					       *transfer->problem ? transfer->problem
-								  : curl->curl_easy_strerror(code));
+								  : curl_easy_strerror(code));
 	}
 }
 
@@ -370,7 +369,7 @@ static void start_waiting(struct mk_http *http)
 		transfer->stage = MK_HTTP_RUNNING;
 		transfer->began_ns = mk_time_monotonic_ns();
 		http->inside++;
-		http->curl->curl_multi_add_handle(http->multi, transfer->easy);
+		curl_multi_add_handle(http->multi, transfer->easy);
 		http->inside--;
 		limit_silence(transfer, transfer->request.answer_ms ? transfer->request.answer_ms
 								    : transfer->request.silence_ms);
@@ -388,7 +387,7 @@ static void check_finished(struct mk_http *http)
 	if (http->inside)
 		return;
 	http->handles++; /* keep @http, which done() may free */
-	while (!http->closing && (message = http->curl->curl_multi_info_read(http->multi, &left))) {
+	while (!http->closing && (message = curl_multi_info_read(http->multi, &left))) {
 		CURLcode code = message->data.result;
 
 		if (message->msg != CURLMSG_DONE)
@@ -421,15 +420,14 @@ static void refresh(struct mk_http *http)
 
 static int set_callbacks(struct mk_http_transfer *transfer, struct mk_error *err)
 {
-	const struct mk_curl *curl = transfer->http->curl;
-	CURLcode code = curl->curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, take_body);
+	CURLcode code = curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, take_body);
 
 	if (code == CURLE_OK)
-		code = curl->curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, transfer);
+		code = curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, transfer);
 	if (code == CURLE_OK)
-		code = curl->curl_easy_setopt(transfer->easy, CURLOPT_HEADERFUNCTION, take_head);
+		code = curl_easy_setopt(transfer->easy, CURLOPT_HEADERFUNCTION, take_head);
 	if (code == CURLE_OK)
-		code = curl->curl_easy_setopt(transfer->easy, CURLOPT_HEADERDATA, transfer);
+		code = curl_easy_setopt(transfer->easy, CURLOPT_HEADERDATA, transfer);
 	return code == CURLE_OK ? 0 : mk_error_set(err, EINVAL, "libcurl takes no callback");
 }
 
@@ -439,7 +437,7 @@ struct mk_http_transfer *mk_http_start(struct mk_http *http, const struct mk_htt
 	struct mk_http_transfer *transfer = calloc(1, sizeof(*transfer));
 
 	if (transfer)
-		transfer->easy = http->curl->curl_easy_init();
+		transfer->easy = curl_easy_init();
 	if (!transfer || !transfer->easy) {
 		free(transfer);
 		mk_error_errno(err, ENOMEM, "request");
@@ -475,37 +473,37 @@ void mk_http_cancel(struct mk_http_transfer *transfer)
 
 static int set_multi(struct mk_http *http)
 {
-	const struct mk_curl *curl = http->curl;
-	CURLMcode code = curl->curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
+	CURLMcode code = curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
 
 	if (code == CURLM_OK)
-		code = curl->curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+		code = curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
 	if (code == CURLM_OK)
-		code = curl->curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+		code = curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, set_timer);
 	if (code == CURLM_OK)
-		code = curl->curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+		code = curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
 	if (code == CURLM_OK)
-		code = curl->curl_multi_setopt(http->multi, CURLMOPT_PIPELINING,
-					       (long)CURLPIPE_MULTIPLEX);
+		code = curl_multi_setopt(http->multi, CURLMOPT_PIPELINING,
+					 (long)CURLPIPE_MULTIPLEX);
 	return code == CURLM_OK ? 0 : -EINVAL;
 }
 
 struct mk_http *mk_http_new(uv_loop_t *loop, struct mk_credentials *credentials,
 			    const struct mk_http_limits *limits, struct mk_error *err)
 {
-	const struct mk_curl *curl = mk_curl_load(err);
 	struct mk_http *http;
 
-	if (!curl)
+	/* here and not in a constructor: the CNI plugin, which is this program, needs no TLS */
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+		mk_error_set(err, ENOSYS, "libcurl %s cannot be initialised", LIBCURL_VERSION);
 		return NULL;
+	}
 	http = calloc(1, sizeof(*http));
-	if (!http || !(http->multi = curl->curl_multi_init())) {
+	if (!http || !(http->multi = curl_multi_init())) {
 		free(http);
 		mk_error_errno(err, ENOMEM, "HTTP client");
 		return NULL;
 	}
 	http->loop = loop;
-	http->curl = curl;
 	http->credentials = credentials;
 	http->limits = limits;
 	uv_timer_init(loop, &http->timer);
@@ -528,7 +526,7 @@ void mk_http_free(struct mk_http *http)
 	while (http->transfers)
 		transfer_free(http->transfers);
 	http->closing = true;
-	http->curl->curl_multi_cleanup(http->multi);
+	curl_multi_cleanup(http->multi);
 	uv_timer_stop(&http->timer);
 	uv_close((uv_handle_t *)&http->timer, timer_closed);
 	uv_close((uv_handle_t *)&http->resume, timer_closed);

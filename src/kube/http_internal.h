@@ -4,12 +4,12 @@
 #ifndef MK_KUBE_HTTP_INTERNAL_H
 #define MK_KUBE_HTTP_INTERNAL_H
 
-#include "kube/curl.h"
+#include <curl/curl.h>
+
 #include "kube/http.h"
 
 struct mk_http {
 	uv_loop_t *loop;
-	const struct mk_curl *curl;
 	CURLM *multi;
 	struct mk_credentials *credentials;
 	const struct mk_http_limits *limits;

@@ -20,13 +20,12 @@ const struct mk_http_limits mk_http_limits_default = {
 static int add_header(struct mk_http_transfer *transfer, const char *name, const char *value,
 		      size_t size)
 {
-	const struct mk_curl *curl = transfer->http->curl;
 	struct curl_slist *grown;
 	char *line;
 
 	if (asprintf(&line, "%s: %.*s", name, (int)size, value) < 0)
 		return -ENOMEM;
-	grown = curl->curl_slist_append(transfer->headers, line);
+	grown = curl_slist_append(transfer->headers, line);
 	explicit_bzero(line, strlen(line));
 	free(line);
 	if (!grown)
@@ -60,10 +59,10 @@ static int set_headers(struct mk_http_transfer *transfer, const struct mk_http_r
 
 #define SET(option, value)                                                           \
 	do {                                                                         \
-		CURLcode code_ = curl->curl_easy_setopt(easy, (option), (value));    \
+		CURLcode code_ = curl_easy_setopt(easy, (option), (value));          \
 		if (code_ != CURLE_OK)                                               \
 			return mk_error_set(err, EINVAL, "libcurl: " #option ": %s", \
-					    curl->curl_easy_strerror(code_));        \
+					    curl_easy_strerror(code_));              \
 	} while (0)
 
 static struct curl_blob blob_of(const struct mk_secret *secret)
@@ -74,7 +73,6 @@ static struct curl_blob blob_of(const struct mk_secret *secret)
 static int set_tls(struct mk_http_transfer *transfer, struct mk_error *err)
 {
 	const struct mk_credentials *credentials = transfer->http->credentials;
-	const struct mk_curl *curl = transfer->http->curl;
 	struct curl_blob authority = blob_of(&credentials->authority);
 	struct curl_blob certificate = blob_of(&credentials->certificate);
 	struct curl_blob key = blob_of(&credentials->key);
@@ -104,7 +102,6 @@ static int set_tls(struct mk_http_transfer *transfer, struct mk_error *err)
 static int set_url(struct mk_http_transfer *transfer, const char *target, struct mk_error *err)
 {
 	const struct mk_credentials *credentials = transfer->http->credentials;
-	const struct mk_curl *curl = transfer->http->curl;
 	const char *host = credentials->server + strlen("https://");
 	const char *path = strchrnul(host, '/'), *port = path;
 	cleanup_free char *url = NULL, *connect_to = NULL;
@@ -123,7 +120,7 @@ static int set_url(struct mk_http_transfer *transfer, const char *target, struct
 		made = asprintf(&connect_to, "::%.*s:%.*s", (int)(port - host), host,
 				port < path ? (int)(path - port - 1) : 0, port + 1);
 	if (made >= 0 && connect_to)
-		transfer->connect_to = curl->curl_slist_append(NULL, connect_to);
+		transfer->connect_to = curl_slist_append(NULL, connect_to);
 	if (made < 0 || (connect_to && !transfer->connect_to))
 		return mk_error_errno(err, ENOMEM, "URL");
 	SET(CURLOPT_URL, url);
@@ -146,7 +143,6 @@ static int set_up_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
 static int set_connection(struct mk_http_transfer *transfer, struct mk_error *err)
 {
 	const struct mk_http_limits *limits = transfer->http->limits;
-	const struct mk_curl *curl = transfer->http->curl;
 	CURL *easy = transfer->easy;
 
 	SET(CURLOPT_NOSIGNAL, 1L);
@@ -167,7 +163,6 @@ static int set_connection(struct mk_http_transfer *transfer, struct mk_error *er
 static int set_request(struct mk_http_transfer *transfer, const struct mk_http_request *request,
 		       struct mk_error *err)
 {
-	const struct mk_curl *curl = transfer->http->curl;
 	CURL *easy = transfer->easy;
 
 	if (set_headers(transfer, request) < 0)

@@ -4,29 +4,8 @@
 # stay in build/kernels, $CACHE. Wants $ROOT, and root.sh.
 
 CACHE=$ROOT/build/kernels
-MIRROR=http://deb.debian.org
-KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
-
-# An apt that shares nothing with the machine's: apt_for SUITE COMMAND...
-apt_for()
-{
-	local suite=$1 tool=$2 dir=$CACHE/$1/apt
-	shift 2
-	"$tool" -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-		-o Dir::State="$dir/state" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
-		-o APT::Architecture=amd64 -o APT::Sandbox::User=root -o Acquire::Languages=none \
-		-o Acquire::Check-Valid-Until=false "$@"
-}
-
-write_sources()
-{
-	local suite=$1 dir=$CACHE/$1/apt
-	mkdir -p "$dir"/{state/lists/partial,cache/archives/partial}
-	touch "$dir/status"
-	echo "deb [signed-by=$KEYRING] $MIRROR/debian $suite main" >"$dir/sources.list"
-	[[ $suite == *-backports || $suite == sid ]] ||
-		echo "deb [signed-by=$KEYRING] $MIRROR/debian-security $suite-security main" >>"$dir/sources.list"
-}
+# shellcheck source=deps/apt.sh
+. "$ROOT/deps/apt.sh"
 
 depends_of() { apt_for "$1" apt-cache depends "$2" | sed -nE "s/.*Depends: ($3)\$/\1/p"; }
 

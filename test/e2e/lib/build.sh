@@ -15,11 +15,10 @@ KUBERNETES_AT=k8s.io/kubernetes
 # The build's own apt, with source packages
 open_suite()
 {
-	[[ ! -s $CACHE/$SUITE/apt/sources ]] || return 0
-	write_sources $SUITE
-	sed 's/^deb /deb-src /' "$CACHE/$SUITE/apt/sources.list" >"$CACHE/$SUITE/apt/sources"
-	cat "$CACHE/$SUITE/apt/sources" >>"$CACHE/$SUITE/apt/sources.list"
+	[[ ! -s $CACHE/$SUITE/apt/opened ]] || return 0
+	write_sources $SUITE deb deb-src
 	apt_for $SUITE apt-get -qq update
+	date >"$CACHE/$SUITE/apt/opened"
 }
 
 # ---- Kubernetes
