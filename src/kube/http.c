@@ -313,8 +313,9 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 	} else if (code == CURLE_PEER_FAILED_VERIFICATION) {
 		result->failure = mk_error_set(
 			&result->error, EACCES,
-			"%s: server certificate not accepted: %s; what to accept says %s", server,
-			*transfer->problem ? transfer->problem : curl_easy_strerror(code),
+			"%s: server certificate not accepted: %s; %s sets the authority and name "
+			"to accept",
+			server, *transfer->problem ? transfer->problem : curl_easy_strerror(code),
 			transfer->http->credentials->origin);
 	} else if (code != CURLE_OK) {
 		result->failure = mk_error_set(&result->error, EIO, "%s: %s", server,
@@ -428,7 +429,7 @@ static int set_callbacks(struct mk_http_transfer *transfer, struct mk_error *err
 		code = curl_easy_setopt(transfer->easy, CURLOPT_HEADERFUNCTION, take_head);
 	if (code == CURLE_OK)
 		code = curl_easy_setopt(transfer->easy, CURLOPT_HEADERDATA, transfer);
-	return code == CURLE_OK ? 0 : mk_error_set(err, EINVAL, "libcurl takes no callback");
+	return code == CURLE_OK ? 0 : mk_error_set(err, EINVAL, "libcurl refuses a callback");
 }
 
 struct mk_http_transfer *mk_http_start(struct mk_http *http, const struct mk_http_request *request,
@@ -512,7 +513,7 @@ struct mk_http *mk_http_new(uv_loop_t *loop, struct mk_credentials *credentials,
 	http->resume.data = http;
 	http->handles = 2;
 	if (set_multi(http) < 0) {
-		mk_error_set(err, EINVAL, "libcurl refuses what its multi interface needs");
+		mk_error_set(err, EINVAL, "libcurl refuses an option of its multi interface");
 		mk_http_free(http);
 		return NULL;
 	}
