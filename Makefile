@@ -47,7 +47,7 @@ CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARN) $(HARDEN) $(SANITIZE) -fPIE -D_GNU_SOURCE $(VARIANT) \
 	-Isrc -Iinclude -I$(BUILD)/include -isystem build/deps/include -isystem /usr/include/libnl3
 LDFLAGS += $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack
-# Libraries that deps/build makes once from Debian's source packages; `make clean` leaves them
+# Libraries that src/deps/build makes once from Debian's source packages; `make clean` leaves them
 BUILT := $(addprefix build/deps/lib/,libcurl.a libmicrohttpd.a)
 # All libraries are linked statically; of the tests and the sanitizers' builds only libc is shared
 STATIC_LIBS = $(BUILT) $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
@@ -88,9 +88,9 @@ deps: ## install the Debian packages that are missing
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-$(BUILT): build/deps/lib/lib%.a: deps/build deps/apt.sh
+$(BUILT): build/deps/lib/lib%.a: src/deps/build src/deps/apt.sh
 	@echo "  DEPS    $@ from Debian's source package, once"
-	$(Q)deps/build $*
+	$(Q)src/deps/build $*
 
 # One static file is agent, CNI plugin and tool. At a fixed address: relocating itself would be a tenth of
 # a CNI call, and the kubelet starts it for each pod. libuv, libnl and OpenSSL have functions that ask NSS,
@@ -273,7 +273,7 @@ lint: ## formatting, shell scripts, warnings of the other compiler
 format: ## rewrite C and BPF sources in the project's style
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format-14 -i
 
-clean: ## remove what was built, but for the libraries of deps/build
+clean: ## remove what was built, but for the libraries of src/deps/build
 	$(Q)find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || [ ! -e build ]
 
 distclean: ## remove build/: the next make fetches the newest libraries

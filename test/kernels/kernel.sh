@@ -4,8 +4,8 @@
 # stay in build/kernels, $CACHE. Wants $ROOT, and root.sh.
 
 CACHE=$ROOT/build/kernels
-# shellcheck source=deps/apt.sh
-. "$ROOT/deps/apt.sh"
+# shellcheck source=src/deps/apt.sh
+. "$ROOT/src/deps/apt.sh"
 
 depends_of() { apt_for "$1" apt-cache depends "$2" | sed -nE "s/.*Depends: ($3)\$/\1/p"; }
 

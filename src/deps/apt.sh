@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# deps/apt.sh - an apt of our own, with its own sources, lists and cache: nothing is installed and the machine's
+# src/deps/apt.sh - an apt of our own, with its own sources, lists and cache: nothing is installed and the machine's
 # apt stays as it is. It lies in $CACHE/SUITE/apt. Wants $CACHE.
 
 MIRROR=http://deb.debian.org
