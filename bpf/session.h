@@ -350,6 +350,21 @@ static __always_inline int session_has_ended(struct session_tables tables,
 	return 1;
 }
 
+/* Copy what @session says of the packet. An entry that another CPU evicts belongs to another flow at once: this is a copy
+ * of one session if that has the same time of creation, *@created_ns, before and after. Returns 0, or -1: it has just
+ * gone. */
+static __always_inline int session_read(const struct mk_session *session, struct session_hit *hit,
+					__u64 *created_ns)
+{
+	const volatile __u64 *now_ns = &session->created_ns;
+
+	*created_ns = *now_ns;
+	hit->to = session->to;
+	hit->flags = session->flags;
+	asm volatile("" : : : "memory");
+	return *now_ns == *created_ns ? 0 : -1;
+}
+
 /* The session of @pkt. Returns 1 and fills @hit, or 0: then what is over is the caller's to end (session_end()), or to
  * open again (reopen.h). */
 static __always_inline int session_find_or_over(struct __sk_buff *skb, struct session_tables tables,
@@ -363,14 +378,11 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 	if (session) {
 		if (is_first_of_tcp(pkt) && session_has_ended(tables, session, hit))
 			return 0;
+		if (session_read(session, hit, &created_ns))
+			return 0;
 		session_touch(skb, tables, session, pkt);
-		hit->to = session->to;
-		hit->flags = session->flags;
-		if (session_is_half_open(session)) {
-			created_ns = session->created_ns;
-			if (session_progress(skb, tables, 1, pkt, session))
-				kept_enter(tables, &pkt->tuple, created_ns);
-		}
+		if (session_is_half_open(session) && session_progress(skb, tables, 1, pkt, session))
+			kept_enter(tables, &pkt->tuple, created_ns);
 		return 1;
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
@@ -378,12 +390,11 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 		return 0;
 	if (is_first_of_tcp(pkt) && session_refused(tables, &pkt->tuple, session))
 		return 0;
+	if (session_read(session, hit, &created_ns))
+		return 0;
 	session_touch(skb, tables, session, pkt);
 	if (!session->spoke && session->flags & MK_SESSION_FORWARD && !is_first_of_tcp(pkt))
 		session->spoke = 1;
-	hit->to = session->to;
-	hit->flags = session->flags;
-	created_ns = session->created_ns;
 	if (session_progress(skb, tables, 0, pkt, session))
 		kept_enter(tables, &pkt->tuple, created_ns);
 	return 1;
