@@ -6,8 +6,11 @@
 
 #include "session.h"
 
-#define MK_NAT_PROBES	   16
+#define MK_NAT_PROBES	   12 /* in the whole range; then: */
+#define MK_NAT_PROBES_ALL  20 /* in the shared part of it */
 #define MK_NAT_PROBES_FREE 8 /* after so many, an ended connection's port will do */
+#define MK_NAT_SHARED_PART 8 /* the shared part is this part of the range */
+#define MK_VPOD_PORT_MIN   1024
 
 struct session_request {
 	struct mk_tuple to; /* what the first packet has to show */
@@ -120,15 +123,76 @@ static __always_inline void session_forget(struct session_tables tables, const s
 	bpf_map_delete_elem(tables.half_open, &key);
 }
 
-/* Give the flow port number @at of the range. Returns 0, or -1 if another session has it. */
+/* The ports from which masquerade chooses. */
+struct nat_ports {
+	__u32 min, count;
+	__u32 shared; /* the first of them, an even number */
+};
+
+/* For the verifier: what is asked here it need not know afterwards. */
+static __always_inline int is_of_vpod(const struct session_request *request)
+{
+	struct mk_addr addr = request->to.saddr;
+
+	addr.word[0] = forgotten(addr.word[0], request->to.dport);
+	return is_addr(&addr, mk_node_vpod());
+}
+
+/* Of the virtual pod address, which only monokube uses, all but the privileged ones; else natPortRange, which the host
+ * leaves to us. */
+static __always_inline struct nat_ports nat_ports_of(const struct session_request *request)
+{
+	struct nat_ports ports = { .min = mk_node.nat_port_min,
+				   .count = mk_node.nat_port_max - mk_node.nat_port_min + 1 };
+
+	if (is_of_vpod(request)) {
+		ports.min = MK_VPOD_PORT_MIN;
+		ports.count = 65536 - MK_VPOD_PORT_MIN;
+	}
+	ports.shared = ports.count / MK_NAT_SHARED_PART & ~1U;
+	return ports;
+}
+
+/* The quota: of two neighbours in the shared part @client may use one, by hash of its address. So no client gets all the
+ * ports towards a destination, and another one, whose hash chooses the other neighbour of every second pair, has some
+ * that the first cannot take. Port number @at, or its neighbour. */
+static __always_inline __u32 nat_port_of_client(const struct nat_ports *ports,
+						const struct mk_addr *client, __u32 at)
+{
+	__u32 other = (at ^ hash_finish(client->word[0] ^ (at & ~1U) * 0x9e3779b1)) & 1;
+	__s64 beyond = (__s64)at -
+		       ports->shared; /* no branch, which the verifier would follow for each port */
+
+	return at ^ (other & (__u32)(beyond >> 63));
+}
+
+/* Behind the virtual pod address a client keeps its own port, if that is free and within its quota: a server that
+ * remembers the client's last connection from there (TIME-WAIT) then remembers it from no other client. */
+static __always_inline int nat_keeps_port(const struct packet *pkt,
+					  const struct session_request *request)
+{
+	struct nat_ports ports = nat_ports_of(request);
+	__u32 at = bpf_ntohs(pkt->tuple.sport) - ports.min;
+
+	return is_of_vpod(request) && nat_port_of_client(&ports, &pkt->tuple.saddr, at) == at;
+}
+
+/* Number @at of the ports that the client may use, of the first @count. All the same to the verifier. */
+static __always_inline __u32 nat_port(const struct nat_ports *ports, const struct packet *pkt,
+				      __u32 at, __u32 count)
+{
+	__u32 port = nat_port_of_client(ports, &pkt->tuple.saddr, at % count);
+
+	return forgotten(ports->min + port, at);
+}
+
+/* Give the flow @port. Returns 0, or -1 if another session has it. */
 static __always_inline int session_try_port(struct session_tables tables, const struct packet *pkt,
 					    struct session_request *request,
-					    struct mk_session *session, __u32 at,
+					    struct mk_session *session, __u32 port,
 					    struct port_holder *holder)
 {
-	__u32 range = mk_node.nat_port_max - mk_node.nat_port_min + 1;
-
-	request->to.sport = bpf_htons(mk_node.nat_port_min + at % range);
+	request->to.sport = bpf_htons(port);
 	if (pkt->l4 == MK_L4_ECHO_REQUEST)
 		request->to.dport = request->to.sport;
 	if (holder->gives_up)
@@ -137,33 +201,42 @@ static __always_inline int session_try_port(struct session_tables tables, const 
 }
 
 /* A source port that no live session towards the same destination uses: by hash, with a bounded
- * probe. Where these are taken, a connection that has ended gives its port up, of those seen the one
+ * probe. If these are taken, a connection that has ended gives its port up, of those seen the one
  * that ended longest ago: the server may remember it (TIME-WAIT), and takes a SYN with a later
- * timestamp or sequence number (RFC 6191). Where none has, the half-open session without an answer for
- * longest: a flood towards one destination takes ports from the flood. Returns 0 with
+ * timestamp or sequence number (RFC 6191). If none has, the half-open session without an answer for
+ * longest: a flood towards one destination takes ports from the flood. If none is half open, the search goes on in
+ * the shared part, which has ports that other clients cannot take. Returns 0 with
  * request->to.sport set and the answer's direction entered, or -1. */
 static __always_inline int session_take_port(struct session_tables tables, const struct packet *pkt,
 					     struct session_request *request,
 					     struct mk_session *session)
 {
+	struct nat_ports ports = nat_ports_of(request);
 	struct port_holder holder = { .rank_below = MK_RANK_KEEPS };
-	__u32 at = tuple_hash(&pkt->tuple), lowest = 0;
+	__u32 at = tuple_hash(&pkt->tuple), port, lowest = 0;
 
+	ports.min = forgotten(ports.min, at);
+	ports.count = forgotten(ports.count, at);
+	ports.shared = forgotten(ports.shared, at);
 	/* one round more takes the port, when the search is over: the code is here once */
-	for (int i = 0; i <= MK_NAT_PROBES && !holder.gives_up; i++) {
+	for (int i = 0; i <= MK_NAT_PROBES_ALL && !holder.gives_up; i++) {
 		request->has_room = forgotten(request->has_room, at);
 		holder.thorough = i >= MK_NAT_PROBES_FREE;
-		holder.gives_up = i == MK_NAT_PROBES ||
-				  (holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN);
-		if (holder.gives_up && holder.rank_below == MK_RANK_KEEPS)
+		if (holder.rank_below != MK_RANK_KEEPS)
+			holder.gives_up =
+				i >= MK_NAT_PROBES ||
+				(holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN);
+		if (i == MK_NAT_PROBES_ALL && !holder.gives_up)
 			break;
-		if (holder.gives_up)
-			at = lowest;
-		if (session_try_port(tables, pkt, request, session, at, &holder) == 0)
+		port = holder.gives_up
+			       ? lowest
+			       : nat_port(&ports, pkt, at,
+					  i < MK_NAT_PROBES ? ports.count : ports.shared | 1);
+		if (session_try_port(tables, pkt, request, session, port, &holder) == 0)
 			return 0;
 		if (holder.rank < holder.rank_below) {
 			holder.rank_below = holder.rank;
-			lowest = at;
+			lowest = port;
 		}
 		at = at * 0x9e3779b1 + 0x7f4a7c15;
 	}
@@ -197,12 +270,15 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	struct port_holder holder = { 0 };
 	__s64 *room = session_room();
 	struct mk_tuple reverse;
+	int choose;
 
 	session.last_seen_ns = session.created_ns;
 	request->has_room = room && *room > 0 && pkt->l4 == MK_L4_TCP && is_first_of_tcp(pkt);
-	if (!request->source_port && session_put_reverse(tables, pkt, request, &session, &holder))
-		request->source_port = 1;
-	if (request->source_port && session_take_port(tables, pkt, request, &session))
+	choose = forgotten(request->source_port && !nat_keeps_port(pkt, request),
+			   session.created_ns);
+	if (!choose)
+		choose = session_put_reverse(tables, pkt, request, &session, &holder) != 0;
+	if (choose && session_take_port(tables, pkt, request, &session))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session.flags = MK_SESSION_FORWARD;
 	session.to = request->to;

@@ -138,18 +138,23 @@ static __always_inline int tuple_eq(const struct mk_tuple *a, const struct mk_tu
 	       a->sport == b->sport && a->dport == b->dport && a->proto == b->proto;
 }
 
+/* Finalizer of MurmurHash3 (public domain). */
+static __always_inline __u32 hash_finish(__u32 hash)
+{
+	hash ^= hash >> 15;
+	hash *= 0x85ebca6b;
+	hash ^= hash >> 13;
+	hash *= 0xc2b2ae35;
+	return hash ^ (hash >> 16);
+}
+
 static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
 {
 	__u32 hash = tuple->saddr.word[0] * 0x9e3779b1;
 
 	hash ^= tuple->daddr.word[0] * 0x85ebca6b;
 	hash ^= (((__u32)tuple->sport << 16) | tuple->dport) * 0xc2b2ae35;
-	hash ^= tuple->proto;
-	hash ^= hash >> 15; /* finalizer of MurmurHash3 (public domain) */
-	hash *= 0x85ebca6b;
-	hash ^= hash >> 13;
-	hash *= 0xc2b2ae35;
-	return hash ^ (hash >> 16);
+	return hash_finish(hash ^ tuple->proto);
 }
 
 static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_tuple *in)

@@ -14,6 +14,8 @@
 
 #define REMOVAL_COST 8 /* of a pair, in entries that stay */
 
+#define TIME_WAIT_S 60 /* Linux: TCP_TIMEWAIT_LEN */
+
 /* ---- rules ---------------------------------------------------------------------------------- */
 
 uint64_t mk_session_idle_limit_ns(uint8_t proto, uint8_t flags, uint8_t pair_flags)
@@ -175,8 +177,32 @@ static bool is_candidate(uint64_t now_ns, const struct mk_tuple *key,
 	       mk_session_idle_limit_ns(key->proto, flags, flags);
 }
 
-static bool is_over(const struct mk_table *table, uint64_t now_ns, const struct mk_tuple *key,
-		    const struct mk_session *session)
+static bool has_other_source(const struct mk_tuple *key, const struct mk_session *session)
+{
+	const struct mk_tuple *to = &session->to;
+
+	if (session->flags & MK_SESSION_FORWARD)
+		return !mk_addr_eq(&key->saddr, &to->saddr) || key->sport != to->sport;
+	return !mk_addr_eq(&key->daddr, &to->daddr) || key->dport != to->dport;
+}
+
+/* May the server still remember the connection (TIME-WAIT)? Then its port goes to no other client of a masqueraded
+ * address, while the table is less than half full. The programs take such a port when they find no other one. */
+static bool is_remembered(const struct mk_sweep *sweep, uint64_t now_ns, const struct mk_tuple *key,
+			  const struct mk_session *session, const struct mk_session *pair)
+{
+	const struct mk_table *table = &sweep->options.tables[sweep->table];
+	uint64_t last_ns = session->last_seen_ns > pair->last_seen_ns ? session->last_seen_ns
+								      : pair->last_seen_ns;
+
+	return key->proto == IPPROTO_TCP && session->fin && pair->fin &&
+	       has_other_source(key, session) &&
+	       idle_ns(now_ns, last_ns) <= TIME_WAIT_S * SECOND_NS &&
+	       sweep->last_census.entries[sweep->table] < table->max_entries / 2;
+}
+
+static bool is_over(const struct mk_sweep *sweep, const struct mk_table *table, uint64_t now_ns,
+		    const struct mk_tuple *key, const struct mk_session *session)
 {
 	struct mk_tuple pair_key = mk_session_pair_key(session);
 	struct mk_session pair;
@@ -185,6 +211,8 @@ static bool is_over(const struct mk_table *table, uint64_t now_ns, const struct 
 	if (!is_candidate(now_ns, key, session))
 		return false;
 	has_pair = bpf_map_lookup_elem(table->fd, &pair_key, &pair) == 0;
+	if (has_pair && is_remembered(sweep, now_ns, key, session, &pair))
+		return false;
 	return mk_session_expired(now_ns, key->proto, session, has_pair ? &pair : NULL);
 }
 
@@ -205,7 +233,7 @@ static enum verdict judge(const struct mk_sweep *sweep, const struct mk_table *t
 {
 	if (sweep->options.cut && sweep->options.cut(sweep->options.ctx, key, session))
 		return CUT;
-	return is_over(table, now_ns, key, session) ? OVER : STAYS;
+	return is_over(sweep, table, now_ns, key, session) ? OVER : STAYS;
 }
 
 /* Does a verdict say the same of both? */

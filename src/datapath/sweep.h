@@ -6,6 +6,7 @@
  *	TCP, established			24 h	(a client may keep a connection without a word)
  *	TCP, one side has sent FIN		1 h	(the other may go on sending)
  *	TCP, both have, or one a RST		10 s	(late repeats of the last packets)
+ *	... both have, and masqueraded		60 s	(the server's TIME-WAIT), while the table is less than half full
  *	TCP, handshake not done			120 s	(the kernel gives up after that as well)
  *	SCTP, established			10 min	(its ends send a heartbeat every 30 s and give a
  *							path up after 210 s, RFC 9260, 16, which is

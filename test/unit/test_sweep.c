@@ -14,10 +14,11 @@
 #include "unit/log_capture.h"
 #include "unit/unit.h"
 
-#define S    1000000000ULL
-#define OPEN MK_SESSION_OPEN
-#define FIN  MK_SESSION_FIN
-#define RST  MK_SESSION_RST
+#define S	1000000000ULL
+#define OPEN	MK_SESSION_OPEN
+#define FIN	MK_SESSION_FIN
+#define RST	MK_SESSION_RST
+#define FORWARD MK_SESSION_FORWARD
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
@@ -211,6 +212,58 @@ START_TEST(test_pass)
 }
 END_TEST
 
+/* A connection that both have closed 11 s ago and more. Behind a masqueraded address its port is not another client's
+ * while the server may remember it. */
+static const struct {
+	const char *name;
+	uint16_t port_shift; /* the server sees the client's port and this */
+	uint16_t idle_s, others; /* sessions that go on */
+	uint8_t fins[2];
+	bool stays;
+} remembered[] = {
+	{ "masqueraded, after 60 s", 1, 60, 0, { FIN, FIN }, true },
+	{ "masqueraded, after 61 s", 1, 61, 0, { FIN, FIN }, false },
+	{ "not masqueraded", 0, 11, 0, { FIN, FIN }, false },
+	{ "reset by the client", 1, 11, 0, { RST, 0 }, false },
+	{ "in a table that is half full", 1, 11, 2048, { FIN, FIN }, false },
+};
+
+static void put_closed(int row)
+{
+	struct mk_tuple key = client_key(1);
+	struct mk_session session = { .last_seen_ns = 1000 * S }, pair = session;
+	struct mk_tuple pair_key;
+
+	key.proto = IPPROTO_TCP;
+	session.to = key;
+	session.to.sport = htons((uint16_t)(1 + remembered[row].port_shift));
+	pair.to = (struct mk_tuple){ key.daddr, key.saddr, key.dport, key.sport, key.proto, {} };
+	pair_key = mk_session_pair_key(&session);
+	mk_session_set_flags(&session, FORWARD | OPEN | remembered[row].fins[0]);
+	mk_session_set_flags(&pair, OPEN | remembered[row].fins[1]);
+	ck_assert_int_eq(mk_table_put(&tables[0], &key, &session, &err), 0);
+	ck_assert_int_eq(mk_table_put(&tables[0], &pair_key, &pair, &err), 0);
+}
+
+START_TEST(test_time_wait)
+{
+	const struct mk_sweep_options options = two_tables();
+	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
+	uint64_t end_s = 1000U + remembered[_i].idle_s;
+	size_t others = 2U * remembered[_i].others;
+
+	put_closed(_i);
+	for (uint16_t n = 2; n < 2 + remembered[_i].others; n++)
+		put_pair(&tables[0], n, end_s * S, end_s * S);
+	pass(sweep, 1000 * S, 512);
+	ck_assert_uint_eq(entries(&tables[0]), others + 2);
+	pass(sweep, end_s * S, 512);
+	ck_assert_msg(entries(&tables[0]) == others + (remembered[_i].stays ? 2 : 0), "%s",
+		      remembered[_i].name);
+	mk_sweep_free(sweep);
+}
+END_TEST
+
 /* The entry that an established UDP session leaves behind is no longer a session: it is removed
  * and not counted. */
 START_TEST(test_moved)
@@ -336,8 +389,6 @@ START_TEST(test_in_use_again)
 END_TEST
 
 /* ---- census ---------------------------------------------------------------------------------- */
-
-#define FORWARD MK_SESSION_FORWARD
 
 static const struct {
 	const char *name;
@@ -520,6 +571,7 @@ static TCase *pass_case(void)
 	tcase_set_timeout(pass, 60);
 	tcase_add_test(pass, test_pass);
 	tcase_add_test(pass, test_moved);
+	tcase_add_loop_test(pass, test_time_wait, 0, MK_ARRAY_SIZE(remembered));
 	tcase_add_test(pass, test_cut);
 	tcase_add_test(pass, test_steps_are_bounded);
 	tcase_add_test(pass, test_removals_are_spread);
