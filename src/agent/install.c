@@ -229,12 +229,10 @@ static void keep_previous(const char *path)
 	if (unlinkat(dir, fresh, 0) < 0 && errno != ENOENT)
 		mk_log_warn("cannot remove '%s', beside '%s': %s", fresh, path, strerror(errno));
 	if (linkat(dir, name, dir, fresh, 0) == 0 && renameat(dir, fresh, dir, kept) == 0)
-		mk_log_info("CNI plugin of the version before kept path=%s" MK_PREVIOUS_SUFFIX,
-			    path);
+		mk_log_info("previous CNI plugin kept path=%s" MK_PREVIOUS_SUFFIX, path);
 	else if (errno != ENOENT)
-		mk_log_warn("cannot keep the CNI plugin of the version before as '%s', beside "
-			    "'%s': %s",
-			    kept, path, strerror(errno));
+		mk_log_warn("cannot keep the previous CNI plugin as '%s', beside '%s': %s", kept,
+			    path, strerror(errno));
 }
 
 static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
@@ -285,7 +283,7 @@ static int install_loopback(const struct mk_agent *agent, struct mk_error *err)
 		return dir;
 	if (symlinkat(MK_PLUGIN_NAME, dir, name) < 0)
 		return errno == EEXIST ? 0 : mk_error_errno(err, errno, "cannot make '%s'", path);
-	mk_log_info("CNI plugin loopback was not there, ours does it path=%s", path);
+	mk_log_info("no CNI plugin loopback was installed: linked to monokube path=%s", path);
 	return 0;
 }
 

@@ -277,7 +277,8 @@ static void end_setting(struct mk_agent *agent, struct agent_setting *setting, b
 	if (over || wanted)
 		ret = tell(agent, setting, wanted, &err);
 	if (ret < 0)
-		mk_log_error("cannot tell the programs what flows need: %s", mk_error_text(&err));
+		mk_log_error("cannot write the settings that flows need to map 'runtime': %s",
+			     mk_error_text(&err));
 }
 
 void mk_agent_pass_ended(struct mk_agent *agent)
@@ -287,7 +288,8 @@ void mk_agent_pass_ended(struct mk_agent *agent)
 
 	end_setting(agent, &agent->frontends_gone, false);
 	if (mk_agent_tell_localhost_ports(agent, &err) < 0)
-		mk_log_error("cannot tell the programs of NodePorts: %s", mk_error_text(&err));
+		mk_log_error("cannot write the range of NodePorts to map 'runtime': %s",
+			     mk_error_text(&err));
 	end_setting(agent, &agent->host_backends, wants_host_backends(agent));
 	HASH_ITER(hh, agent->lingering, vip, next)
 		if (mk_lasting_over(&vip->lasting, false))

@@ -66,8 +66,8 @@ static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *ent
 		return;
 	mk_cni_host_name(look->agent->config.veth_prefix, owner->container_id, owner->ifname,
 			 device);
-	mk_log_warn("somebody deleted a pod's device, and with it the pod's end: it has no network "
-		    "until it is made anew, delete the pod pod=%s ip=%s device=%s container=%s",
+	mk_log_warn("a pod's device was deleted by somebody, so the pod has no network: delete the "
+		    "pod, so that it is created again pod=%s ip=%s device=%s container=%s",
 		    pod_of(look->agent, entry->ifindex), mk_ip_format(ip, text), device,
 		    owner->container_id);
 }

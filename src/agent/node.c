@@ -70,10 +70,11 @@ static int find_object(struct mk_agent *agent, const struct mk_node_object **obj
 	if (!*object)
 		return mk_agent_lacks(agent, "a Node object '%s' (--node-name)", name);
 	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
-		return mk_agent_wait_for(agent,
-					 "isCPNodesDeployAllowed to be true: Node '%s' has the "
-					 "label of the control plane, and nothing is made here",
-					 name);
+		return mk_agent_wait_for(
+			agent,
+			"isCPNodesDeployAllowed to be true: Node '%s' has the label of the control "
+			"plane, so the agent makes nothing here",
+			name);
 	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
 		return mk_agent_lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
 	if ((*object)->internal_ip.family == AF_UNSPEC)
@@ -279,7 +280,7 @@ static void write_names(const struct mk_agent *agent, const struct mk_overlay_vi
 	struct mk_error err = { 0 };
 
 	if (mk_node_names_write(agent->config.state_dir, view, &agent->plan, &err) < 0)
-		mk_log_error("cannot write down the Nodes' names: %s", mk_error_text(&err));
+		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&err));
 }
 
 static int plan_peers(struct mk_agent *agent, struct mk_error *err)

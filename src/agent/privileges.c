@@ -84,7 +84,7 @@ static int drop_capabilities(const struct mk_config *config, struct mk_error *er
 			(void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
 	ret = set_capabilities(kept);
 	if (ret < 0)
-		return mk_error_errno(err, -ret, "cannot give up capabilities");
+		return mk_error_errno(err, -ret, "cannot drop capabilities");
 	if (has_privileged_port(config) && !(kept & BIT(CAP_NET_BIND_SERVICE)))
 		mk_log_warn(
 			"a port below %d is configured, and CAP_NET_BIND_SERVICE is missing: add "
@@ -342,9 +342,8 @@ static int choose_filter(struct mk_error *err)
 		return mk_error_set(err, EINVAL,
 				    "MONOKUBE_SECCOMP: value '%s', expected on, log or off",
 				    wanted);
-	mk_log_warn(
-		"MONOKUBE_SECCOMP is log: system calls that are not expected are let through, and "
-		"logged by the kernel");
+	mk_log_warn("MONOKUBE_SECCOMP is log: unexpected system calls are allowed, and logged by "
+		    "the kernel");
 	return filter_calls(SCMP_ACT_LOG, err);
 }
 

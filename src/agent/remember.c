@@ -70,7 +70,7 @@ void mk_agent_remember_node(struct mk_agent *agent, const struct mk_node_object 
 	free(agent->remembered_text);
 	agent->remembered_text = text;
 	if (path_of(agent, path) < 0 || mk_file_replace(path, text, strlen(text), 0600, &err) < 0)
-		mk_log_error("cannot write down this node's object for the next start: %s",
+		mk_log_error("cannot store this node's object for the next start: %s",
 			     mk_error_text(&err));
 }
 

@@ -57,7 +57,7 @@ static void say_failing(struct agent_failing *failing, const char *what, const c
 {
 	if (failing->what && strncmp(failing->text, text, sizeof(failing->text) - 1) == 0)
 		return;
-	mk_log_error("cannot look after %s: %s", what, text);
+	mk_log_error("cannot check or repair %s: %s", what, text);
 	failing->what = what;
 	snprintf(failing->text, sizeof(failing->text), "%s", text);
 }
@@ -80,7 +80,7 @@ static void account(struct mk_agent *agent, enum mk_repair repair, int ret, cons
 	agent->repairs.count[repair] += (uint64_t)ret;
 	if (!failing->text[0])
 		return;
-	mk_log_info("%s: looked after again", what);
+	mk_log_info("%s: checked and repaired again", what);
 	failing->text[0] = '\0';
 }
 
@@ -123,8 +123,8 @@ static void look_at_programs(struct mk_agent *agent)
 		return;
 	account(agent, MK_REPAIR_CHAIN, mk_datapath_repair_chain(agent->datapath, &err),
 		"the chain of programs", &err);
-	account(agent, MK_REPAIR_PIN, mk_datapath_repair_pins(agent->datapath, &err),
-		"what is pinned", &err);
+	account(agent, MK_REPAIR_PIN, mk_datapath_repair_pins(agent->datapath, &err), "the pins",
+		&err);
 }
 
 /* The overlay compares in its own step; mk_agent_overlay_repaired() counts. */
@@ -170,7 +170,7 @@ static void look_at_runtime(struct mk_agent *agent)
 	int ret = mk_agent_sync_runtime(agent, &err);
 
 	if (ret > 0)
-		mk_log_warn("what the programs are told was missing and is back map=runtime "
+		mk_log_warn("a setting of the programs was missing and is back map=runtime "
 			    "host_backends=%d frontends_gone=%d",
 			    agent->host_backends.told > 0, agent->frontends_gone.told > 0);
 	account(agent, MK_REPAIR_TABLE, ret, "map 'runtime'", &err);
@@ -182,7 +182,7 @@ static void look_at_udp_ports(struct mk_agent *agent)
 	int ret = agent->udp_ports_told ? mk_agent_sync_udp_ports(agent, &err) : 0;
 
 	if (ret > 0)
-		mk_log_warn("what the programs are told was missing and is back map=udp_ports");
+		mk_log_warn("a setting of the programs was missing and is back map=udp_ports");
 	account(agent, MK_REPAIR_TABLE, ret, "map 'udp_ports'", &err);
 }
 

@@ -301,7 +301,7 @@ static void tell_orphans(const struct mk_agent *agent, const struct agent_servic
 	if (mk_model_endpoints(agent->model, service->namespace_, service->name, &endpoints,
 			       &count) == 0 &&
 	    count > 0)
-		mk_log_info("left out: endpoints of a Service that is not there service=%s "
+		mk_log_info("ignored: endpoints of a Service that does not exist service=%s "
 			    "endpoints=%zu",
 			    service->key, count);
 }

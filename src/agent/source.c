@@ -32,9 +32,9 @@ static int check_account(const struct mk_config *config, const char *account_dir
 	if (!config->api_server[0] && (!host || !*host))
 		return mk_error_set(
 			err, ENOENT,
-			"no API server known: the service account in '%s' is there, but "
-			"neither apiServer (--api-server) nor KUBERNETES_SERVICE_HOST is "
-			"set; --kubeconfig FILE and --cluster-dir DIR do without",
+			"no API server known: there is a service account in '%s', but neither "
+			"apiServer (--api-server) nor KUBERNETES_SERVICE_HOST is set; set one, or "
+			"give --kubeconfig FILE or --cluster-dir DIR",
 			account_dir);
 	return 0;
 }

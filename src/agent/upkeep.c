@@ -67,8 +67,8 @@ void mk_agent_look_for_sessions(struct mk_agent *agent)
 	const struct mk_table *sessions = mk_datapath_session_table(agent->datapath, 0);
 
 	if (agent->sweep && mk_witnesses_gone(&agent->witnesses, sessions, removed_by_sweep(agent)))
-		mk_log_warn("somebody has emptied the map of sessions: a connection goes on as a "
-			    "new one with its next packet, or has to be made again map=%s",
+		mk_log_warn("the map of sessions was emptied by somebody: a connection continues "
+			    "as a new one with its next packet, or must be opened again map=%s",
 			    sessions->name);
 }
 
@@ -122,13 +122,13 @@ static void tell_full(struct mk_agent *agent, int index, uint64_t entries, uint6
 	case MK_FULLNESS_NOTHING:
 		return;
 	case MK_FULLNESS_FULL:
-		mk_log_warn("table '%s' is full: connections beyond it work, but have to make room "
-			    "when many new ones come; raise sessionTableSize entries=%lu limit=%u",
+		mk_log_warn("table '%s' is full: further connections work, but may be evicted when "
+			    "many new ones come; raise sessionTableSize entries=%lu limit=%u",
 			    table->name, entries, table->max_entries);
 		return;
 	case MK_FULLNESS_ROOM:
-		mk_log_info("table '%s' has room again entries=%lu limit=%u", table->name, entries,
-			    table->max_entries);
+		mk_log_info("table '%s' has free entries again entries=%lu limit=%u", table->name,
+			    entries, table->max_entries);
 	}
 }
 
@@ -160,7 +160,7 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-/* So few sessions are in nobody's way for some seconds more. */
+/* So few sessions may stay some seconds longer without harm. */
 static bool is_calm(const struct mk_agent *agent)
 {
 	return !mk_agent_asks_for_flows(agent) &&
@@ -214,7 +214,7 @@ static void look_around(struct mk_agent *agent)
 	if (agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
 		ret = mk_watch_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
 	if (ret < 0 && ret != -EWOULDBLOCK)
-		mk_log_error("cannot look after reports of drops and flows: %s",
+		mk_log_error("cannot switch off unread reports of drops and flows: %s",
 			     mk_error_text(&err));
 	else if (ret > 0)
 		agent->repairs.count[MK_REPAIR_DROP_REPORTS] += (uint64_t)ret;
@@ -295,7 +295,7 @@ static void on_names(uv_timer_t *timer)
 	sync = mk_datapath_services(agent->datapath);
 	agent->names_serial = mk_service_sync_accounts_serial(sync);
 	if (mk_names_write(agent->config.state_dir, sync, &err) < 0)
-		mk_log_error("cannot write down the Services' names: %s", mk_error_text(&err));
+		mk_log_error("cannot store the Services' names: %s", mk_error_text(&err));
 	mk_loop_part(NULL);
 }
 
@@ -344,7 +344,8 @@ void mk_agent_see_clock(struct mk_agent *agent)
 	agent->clock_seen_ms = clock->earliest_ms;
 	say_clock(agent, clock);
 	if (mk_api_clock_write(agent->config.state_dir, clock, &err) < 0)
-		mk_log_error("cannot write down the API server's clock: %s", mk_error_text(&err));
+		mk_log_error("cannot store the difference of the API server's clock: %s",
+			     mk_error_text(&err));
 }
 
 static void on_minute(uv_timer_t *timer)

@@ -316,10 +316,11 @@ static void say_path_filter(const struct agent_uplinks *uplinks)
 	for (size_t i = 0; i < uplinks->count; i++)
 		if (uplinks->count > 1 && !(uplinks->uplink[1].flags & MK_UPLINK_SIDE) &&
 		    mk_reverse_path_filter(uplinks->uplink[i].link.name, NULL) == 1) {
-			mk_log_warn("rp_filter is strict (1) on %s, one of several uplinks: what "
-				    "comes for this host by it, and has its way back by another, "
-				    "is dropped; net.ipv4.conf.all.rp_filter=2 lets it in",
-				    uplinks->uplink[i].link.name);
+			mk_log_warn(
+				"rp_filter is strict (1) on %s, one of several uplinks: a packet "
+				"for this host that comes by it is dropped if the way back leads "
+				"by another; set net.ipv4.conf.all.rp_filter=2 to accept it",
+				uplinks->uplink[i].link.name);
 			return;
 		}
 }
@@ -350,7 +351,7 @@ void mk_agent_say_node(struct agent_node *node)
 	if (stream && node->uplinks.too_many)
 		fprintf(stream, "; more than %d: the others are left out", MK_UPLINKS_MAX);
 	if (stream && node->uplinks.some_missing)
-		fprintf(stream, "; not all of uplinkIfaceName are there");
+		fprintf(stream, "; some of uplinkIfaceName do not exist");
 	if (stream && fclose(stream) == 0 && say(&node->uplinks_said, "uplinks:", uplinks))
 		say_path_filter(&node->uplinks);
 	stream = open_memstream(&ports, &size);

@@ -53,7 +53,7 @@ void mk_agent_write_state(struct mk_agent *agent, const char *text)
 	free(agent->state);
 	agent->state = strdup(text);
 	if (mk_agent_state_write(agent->config.state_dir, text, &err) < 0)
-		mk_log_error("cannot write down the agent's state: %s", mk_error_text(&err));
+		mk_log_error("cannot store the agent's state: %s", mk_error_text(&err));
 }
 
 /* agent->said is what the agent waits for or failed at; NULL: neither. */
@@ -114,7 +114,7 @@ static void say_error(struct mk_agent *agent, const struct mk_error *err)
 static void say_fine(struct mk_agent *agent)
 {
 	if (agent->said && agent->failed)
-		mk_log_info("the error before is over");
+		mk_log_info("the previous error is over");
 	agent->failed = false;
 	mk_agent_warn_over(agent, MK_WARN_TABLE_FULL);
 	free(agent->said);
@@ -343,7 +343,7 @@ static void work_early(struct mk_agent *agent)
 	agent->node_dirty = false;
 	agent->lock_waits = 0;
 	if (ret < 0)
-		mk_log_info("what the last run left waits for the first list: %s",
+		mk_log_info("the last run's devices and programs wait for the first list: %s",
 			    mk_error_text(&err));
 	else if (ret == 0)
 		mk_log_debug("the last run's devices, hooks and sessions are looked after");

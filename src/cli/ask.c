@@ -49,7 +49,7 @@ int mk_cli_ask(const struct mk_ip_port *at, const char *path, char **body, size_
 	status = strchr(answer, ' '); /* "HTTP/1.1 200 OK" */
 	begin = strstr(answer, "\r\n\r\n");
 	if (!status || !begin)
-		return mk_error_set(err, EPROTO, "what answers %s at %s is no HTTP server", path,
+		return mk_error_set(err, EPROTO, "the answer to %s from %s is not HTTP", path,
 				    text);
 	*body = strdup(begin + 4);
 	if (!*body)

@@ -165,15 +165,15 @@ void mk_check_path_filter(struct mk_checking *checking)
 	if (links->uplink_count == 0) /* no datapath yet */
 		snprintf(seen, sizeof(seen), "all %d", mk_reverse_path_filter("all", NULL));
 	if (strict)
-		mk_check_note(checking, "rp_filter",
-			      "`sysctl -w net.ipv4.conf.all.rp_filter=2`, and the same in "
-			      "/etc/sysctl.d, unless each request comes by the uplink that leads "
-			      "back",
-			      "strict (%s): what comes for this host by one uplink, and has its "
-			      "way back by another, is dropped: VXLAN, and requests for "
-			      "host-network endpoints that keep the client's address; %lu packets "
-			      "so far",
-			      seen, dropped);
+		mk_check_note(
+			checking, "rp_filter",
+			"`sysctl -w net.ipv4.conf.all.rp_filter=2`, and the same in "
+			"/etc/sysctl.d, unless each request comes by the uplink that leads "
+			"back",
+			"strict (%s): a packet for this host that comes by one uplink is dropped "
+			"if the way back leads by another: VXLAN, and requests for host-network "
+			"endpoints that keep the client's address; %lu packets so far",
+			seen, dropped);
 	else
 		mk_check_found(checking, "rp_filter", NULL,
 			       "not in the way (%s); packets of others that it dropped: %lu", seen,

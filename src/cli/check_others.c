@@ -145,7 +145,7 @@ void mk_check_kube_proxy(struct mk_checking *checking)
 		mk_check_found(checking, "kube-proxy",
 			       "kubectl -n kube-system delete daemonset,configmap kube-proxy, and "
 			       "here `kube-proxy --cleanup` or a reboot",
-			       "its rules are here: %s", found);
+			       "rules of kube-proxy exist: %s", found);
 	else
 		mk_check_found(checking, "kube-proxy", NULL,
 			       "none of its rules in nftables, iptables or ipvs");
@@ -165,11 +165,10 @@ void mk_check_firewall(struct mk_checking *checking)
 	if (legacy)
 		snprintf(chains.drops, sizeof(chains.drops), "%s", legacy);
 	if (*chains.drops)
-		mk_check_note(
-			checking, "firewall",
-			"let in, before the policy: UDP to the overlay's port (4789) from the "
-			"nodes, TCP 10250 and 10256, everything from mkhost0",
-			"%s drops what none of its rules takes", chains.drops);
+		mk_check_note(checking, "firewall",
+			      "add rules that accept UDP to the overlay's port (4789) from the "
+			      "nodes, TCP 10250 and 10256, and everything from mkhost0",
+			      "%s drops what no rule accepts", chains.drops);
 	else
 		mk_check_found(checking, "firewall", NULL,
 			       "no chain of input or forward drops by policy");
@@ -232,13 +231,12 @@ static void check_tcx(struct mk_checking *checking, uint32_t ifindex, const char
 		uint32_t id = first_tcx(ifindex, hooks[i].type);
 
 		if (id)
-			mk_check_found(
-				checking, "programs",
-				"`bpftool net show dev DEVICE` and `bpftool prog show id ID` "
-				"show whose it is; remove it with what it belongs to",
-				"a tcx program of another owner (id %u) runs before ours on "
-				"the %s of %s",
-				id, hooks[i].name, name);
+			mk_check_found(checking, "programs",
+				       "`bpftool net show dev DEVICE` and `bpftool prog show id "
+				       "ID` show its owner; remove it together with its owner",
+				       "a tcx program of another owner (id %u) runs before ours on "
+				       "the %s of %s",
+				       id, hooks[i].name, name);
 	}
 }
 
@@ -257,9 +255,8 @@ void mk_check_foreign_programs(struct mk_checking *checking)
 		if (first < MK_TC_PRIORITY)
 			mk_check_found(
 				checking, "programs",
-				"`tc filter show dev DEVICE ingress` shows whose it is; "
-				"remove it with what it belongs to, or give it a priority "
-				"after 77",
+				"`tc filter show dev DEVICE ingress` shows its owner; remove it "
+				"together with its owner, or give it a priority after 77",
 				"a tc filter of another owner (priority %u) runs before ours "
 				"on the ingress of %s",
 				first, name);

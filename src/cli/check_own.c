@@ -29,7 +29,7 @@ void mk_check_agent(struct mk_checking *checking)
 			       "cluster do not arrive",
 			       "does not run");
 	else if (!ready)
-		mk_check_found(checking, "agent", "give it what it asks for; see its log",
+		mk_check_found(checking, "agent", "provide what it waits for; see its log",
 			       "runs, pid %lu, but is not ready: %s", state.pid, state.text);
 	else
 		mk_check_found(checking, "agent", NULL, "runs");
@@ -88,14 +88,16 @@ void mk_check_networks(struct mk_checking *checking)
 	}
 	overlap = mk_networks_judge(&networks, ranges, count, &err);
 	if (overlap == MK_OVERLAP_REFUSED)
-		mk_check_found(checking, "networks", "as said; the same on every node", "%s",
+		mk_check_found(checking, "networks",
+			       "change that setting, to the same value on every node", "%s",
 			       mk_error_text(&err));
 	else if (overlap == MK_OVERLAP_REPORTED)
-		mk_check_note(checking, "networks", "as said; the same on every node", "%s",
+		mk_check_note(checking, "networks",
+			      "change that setting, to the same value on every node", "%s",
 			      mk_error_text(&err));
 	else
 		mk_check_found(checking, "networks", NULL,
-			       "%s and %s have none of the host's %zu addresses and routes inside",
+			       "%s and %s overlap none of the host's %zu addresses and routes",
 			       checking->record.vtep_cidr, checking->record.cluster_cidr,
 			       networks.count);
 	mk_networks_release(&networks);
@@ -210,7 +212,7 @@ void mk_check_mtu(struct mk_checking *checking)
 	else if (overlay.mtu_bytes + VXLAN_BYTES > uplink.mtu_bytes)
 		mk_check_found(checking, "mtu",
 			       "set `mtu` to the uplink's less 50, or raise the uplink's",
-			       "%s has %u, but %s carries %u: less than that and VXLAN's 50",
+			       "%s has %u, but %s has only %u: too little with VXLAN's 50",
 			       overlay.name, overlay.mtu_bytes, uplink.name, uplink.mtu_bytes);
 	else
 		mk_check_found(checking, "mtu", NULL, "%s %u, %s %u", overlay.name,
@@ -224,10 +226,10 @@ static void check_setting(struct mk_checking *checking, const char *path, const 
 	if (mk_file_read(path, 4096, &text, NULL, NULL) == 0)
 		text[strcspn(text, "\n")] = '\0';
 	if (!text || strcmp(text, wanted) != 0)
-		mk_check_found(
-			checking, "settings",
-			"restart the agent, which sets it; find in /etc/sysctl.d who else does",
-			"%s is %s, expected %s", path, text ? text : "not there", wanted);
+		mk_check_found(checking, "settings",
+			       "restart the agent, which sets it; look in /etc/sysctl.d for what "
+			       "else sets it",
+			       "%s is %s, expected %s", path, text ? text : "not there", wanted);
 }
 
 static void check_reserved_ports(struct mk_checking *checking)
@@ -239,10 +241,11 @@ static void check_reserved_ports(struct mk_checking *checking)
 				  NULL) < 0)
 		return;
 	if (mk_reserved_ports_add(list, wanted, more, 65536, NULL) != 1)
-		mk_check_found(checking, "settings",
-			       "restart the agent, which sets it: else the host's own connections "
-			       "may get a NodePort's number, or meet masqueraded ones",
-			       "net.ipv4.ip_local_reserved_ports lacks some of %s", wanted);
+		mk_check_found(
+			checking, "settings",
+			"restart the agent, which sets it: otherwise the host's own connections "
+			"may get a NodePort's number, or collide with masqueraded ones",
+			"net.ipv4.ip_local_reserved_ports lacks some of %s", wanted);
 }
 
 void mk_check_settings(struct mk_checking *checking)
@@ -253,5 +256,6 @@ void mk_check_settings(struct mk_checking *checking)
 	check_setting(checking, "/proc/sys/net/ipv4/conf/lo/accept_local", "1");
 	check_reserved_ports(checking);
 	if (checking->wrong == before)
-		mk_check_found(checking, "settings", NULL, "the kernel's are as they have to be");
+		mk_check_found(checking, "settings", NULL,
+			       "all kernel settings have the required values");
 }

@@ -166,8 +166,8 @@ static void tell_small_path(struct mk_checking *checking, const struct probing *
 		if (probe->answered[LARGE] || (!probe->answered[SMALL] && !probe->refused))
 			continue;
 		mk_check_found(checking, "path",
-			       "raise the MTU of what lies between, or set `mtu` on all nodes to "
-			       "what the path carries less 50",
+			       "raise the MTU of the network between the nodes, or set `mtu` on "
+			       "all nodes to the path's MTU less 50",
 			       "%s answers a small ping, but none of %zu bytes, which the overlay "
 			       "sends",
 			       name_of(&nodes[i], text, sizeof(text)), probing->large_bytes + 20);
@@ -176,7 +176,7 @@ static void tell_small_path(struct mk_checking *checking, const struct probing *
 
 #define OVERLAY_REMEDY                                                                           \
 	"let UDP pass to the overlay's port (vxlanPort, 4789) between all nodes: in the nodes' " \
-	"firewalls, a reject rule counts too, and in what lies between"
+	"firewalls (a reject rule counts too) and in the network between them"
 
 static void tell_overlay(struct mk_checking *checking, const struct probing *probing,
 			 const struct mk_cli_node *nodes)
@@ -213,7 +213,7 @@ static void tell(struct mk_checking *checking, const struct probing *probing,
 	if (answered[OVERLAY] < probing->count)
 		mk_check_note(checking, "path", "is the node down? `monokube nodes` lists all",
 			      "%zu of %zu nodes answer a ping through the overlay, the others "
-			      "none at all",
+			      "answer no ping",
 			      answered[OVERLAY], probing->count);
 	else
 		mk_check_found(checking, "path", NULL,

@@ -80,13 +80,12 @@ void mk_check_routing(struct mk_checking *checking)
 	if (mk_nl_each_way(checking->view->nl, see_way, &looking, &err) < 0)
 		mk_check_found(checking, "routing", "run as root", "%s", mk_error_text(&err));
 	else if (*looking.others)
-		mk_check_note(
-			checking, "routing",
-			"name them in uplinkIfaceName where that is set, or leave it empty; a "
-			"route into clusterCidr of another network plugin is to be removed",
-			"this host has routes by %s, which carry no programs: pods do not "
-			"reach what is behind them (drop reason NO_UPLINK)",
-			looking.others);
+		mk_check_note(checking, "routing",
+			      "if uplinkIfaceName is set, add them or leave it empty; remove "
+			      "routes of another network plugin into clusterCidr",
+			      "this host has routes by %s, which carry no programs: pods do not "
+			      "reach what is behind them (drop reason NO_UPLINK)",
+			      looking.others);
 	else if (looking.encapsulated)
 		mk_check_note(checking, "routing", "use a tunnel device instead",
 			      "%u routes of this host have an encapsulation of their own: pods do "

@@ -28,7 +28,7 @@ void mk_cli_print_help(FILE *out)
 	fprintf(out, "usage: monokube SUBCOMMAND [flags]\n\n");
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		fprintf(out, "  %-10s  %s\n", mk_cli_commands[i].name, mk_cli_commands[i].help);
-	fprintf(out, "\nSUBCOMMAND --help tells its words and flags. With CNI_COMMAND in the\n"
+	fprintf(out, "\nSUBCOMMAND --help lists its arguments and flags. With CNI_COMMAND in the\n"
 		     "environment it is a CNI plugin. State directory: " MK_STATE_DIR ".\n");
 }
 
@@ -133,8 +133,8 @@ void mk_cli_print_manual(FILE *out)
 		"monokube \\- network of a Kubernetes node\n.SH SYNOPSIS\n.B monokube\n"
 		".I SUBCOMMAND\n[flags]\n.SH DESCRIPTION\n"
 		"CNI plugin, overlay, Service load balancing and source NAT of a node, by eBPF "
-		"programs. What shows, reads pinned tables, netlink and state files, and works "
-		"with the agent running or not.\n.SH SUBCOMMANDS\n",
+		"programs. Subcommands that show something read pinned tables, netlink and state "
+		"files, and work with the agent running or not.\n.SH SUBCOMMANDS\n",
 		MONOKUBE_VERSION);
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		print_manual_command(out, &mk_cli_commands[i]);

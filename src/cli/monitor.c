@@ -338,8 +338,8 @@ static int read_pod(struct monitor *monitor, const char *word, struct mk_error *
 		return read_address("--pod", word, &monitor->pod, err);
 	if (!pod)
 		return mk_error_set(err, ENOENT,
-				    "no pod '%s' on this node: `monokube pods` lists those that "
-				    "are; of another node's give the address",
+				    "no pod '%s' on this node: `monokube pods` lists all; for a "
+				    "pod of another node give its address",
 				    word);
 	monitor->pod = pod->addr;
 	return 0;
@@ -357,8 +357,7 @@ static int read_filters(struct monitor *monitor, struct mk_error *err)
 	ret = mk_view_account_named(&monitor->events.view, options->service, &monitor->account_id,
 				    err);
 	if (ret == 0 && !monitor->account_id)
-		return mk_error_set(err, ENOENT,
-				    "no Service '%s': `monokube services` lists those that are",
+		return mk_error_set(err, ENOENT, "no Service '%s': `monokube services` lists all",
 				    options->service);
 	return ret;
 }
@@ -392,8 +391,8 @@ static int follow(struct monitor *monitor, struct mk_error *err)
 	watcher.left_out += monitor->left_out;
 	if (watcher.left_out)
 		fprintf(stderr,
-			"%llu more were not told: at most %d a second and CPU are. A filter, or a "
-			"larger --sample, leaves fewer\n",
+			"%llu more were not printed: the limit is %d a second and CPU. A filter, "
+			"or a larger --sample, leaves fewer\n",
 			(unsigned long long)watcher.left_out, MK_WATCH_EVENTS_PER_S);
 	return ret;
 }

@@ -82,7 +82,7 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 			json_object_array_add(list, pod_json(view, &view->pods[i]));
 	if (options->words[0] && json_object_array_length(list) == 0)
 		ret = mk_error_set(err, ENOENT,
-				   "no pod '%s' on this node: `monokube pods` lists those that are",
+				   "no pod '%s' on this node: `monokube pods` lists all",
 				   options->words[0]);
 	else
 		ret = mk_cli_print_list(stdout, list, options->json, columns,

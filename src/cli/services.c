@@ -163,10 +163,10 @@ static int collect(struct listing *listing, const char *name, struct mk_error *e
 	for (size_t at = 0; at < listing->frontend_count;)
 		at = take_service(listing, at, name);
 	if (*name && listing->count == 0)
-		return mk_error_set(err, ENOENT,
-				    "no Service '%s' in the tables of this node: `monokube "
-				    "services` lists those that are",
-				    name);
+		return mk_error_set(
+			err, ENOENT,
+			"no Service '%s' in the tables of this node: `monokube services` lists all",
+			name);
 	for (size_t i = 0; i < listing->count; i++)
 		for (size_t j = 0; j < listing->list[i].frontend_count; j++) {
 			size_t at = (size_t)(listing->list[i].frontends - listing->frontends) + j;

@@ -215,7 +215,7 @@ static void print_text(struct json_object *status)
 	print_agent(json_object_object_get(status, "agent"));
 	if (!json_object_object_get_ex(status, "tables", NULL))
 		return;
-	printf("drops: %s packets (monokube drops tells why)\n\n", text_of(status, "drops"));
+	printf("drops: %s packets (monokube drops says why)\n\n", text_of(status, "drops"));
 	mk_cli_print_table(stdout, json_object_object_get(status, "tables"), tables,
 			   MK_ARRAY_SIZE(tables));
 	printf("\n");

@@ -209,7 +209,7 @@ static int from_host(struct mk_trace_story *story, struct mk_error *err)
 		return host_to_itself(story, err);
 	if (mk_nl_route_to(story->view->nl, &ip, &way, &why) == 0)
 		return host_by_device(story, &way, err);
-	mk_trace_step(story, "host", NULL, "this host has no way there: %s", mk_error_text(&why));
+	mk_trace_step(story, "host", NULL, "this host has no route there: %s", mk_error_text(&why));
 	story->outcome = "dropped";
 	return 0;
 }

@@ -33,7 +33,7 @@ static int place_of(const struct mk_view *view, struct mk_trace_request *request
 	}
 	return mk_error_set(err, ENOENT,
 			    "FROM '%s' is inside the cluster's ranges, but no pod or node has it: "
-			    "`monokube pods` and `monokube nodes` list who there is",
+			    "see `monokube pods` and `monokube nodes`",
 			    mk_ip_format(&ip, text));
 }
 

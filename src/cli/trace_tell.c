@@ -56,8 +56,8 @@ static void tell_frontend(struct mk_trace_story *story, const struct mk_service_
 		      name ? name : "?", service->backend_count, service->local_count,
 		      service->flags & MK_SERVICE_MAGLEV ? ", chosen by Maglev" : "",
 		      service->flags & MK_SERVICE_MASQUERADE ? ", masqueraded" : "",
-		      service->affinity_id ? ", clients stay with theirs" : "",
-		      service->ranges_id ? ", for certain sources" : "");
+		      service->affinity_id ? ", with session affinity" : "",
+		      service->ranges_id ? ", only for its source ranges" : "");
 }
 
 /* A container's host port. The mapping of one address takes precedence over that of all
@@ -116,7 +116,7 @@ static void tell_session(struct mk_trace_story *story, const char *at, bool nat,
 		 mk_cli_endpoint(&old.saddr, old.sport, from),
 		 mk_cli_endpoint(&old.daddr, old.dport, to));
 	mk_trace_step(story, at, entry, "%s: it becomes %s > %s",
-		      story->known ? "its session is there" : "a new session",
+		      story->known ? "its session exists" : "a new session",
 		      mk_cli_endpoint(&tuple->saddr, tuple->sport, from),
 		      mk_cli_endpoint(&tuple->daddr, tuple->dport, to));
 }
@@ -170,10 +170,10 @@ void mk_trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *
 			      "%s: the packet is lost. The agent repairs that while it runs",
 			      fault);
 	else
-		mk_trace_step(story, "overlay", "fdb",
-			      "leaves in VXLAN to %s; on that node (%s) `monokube trace` tells "
-			      "the rest",
-			      underlay, name);
+		mk_trace_step(
+			story, "overlay", "fdb",
+			"leaves in VXLAN to %s; on that node (%s) `monokube trace` shows the rest",
+			underlay, name);
 }
 
 static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
@@ -194,10 +194,10 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	}
 	if_indextoname(way.ifindex, name);
 	next.word[0] = way.next_hop;
-	mk_trace_step(
-		story, "router", "way",
-		"outside of the cluster: this host's routing says by interface %s, next hop %s",
-		name, way.next_hop ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
+	mk_trace_step(story, "router", "way",
+		      "outside of the cluster: leaves by interface %s, next hop %s, as this host's "
+		      "routing says",
+		      name, way.next_hop ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
 }
 
 static void tell_host(struct mk_trace_story *story, const struct mk_tuple *tuple)

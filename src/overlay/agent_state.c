@@ -78,7 +78,7 @@ int mk_agent_keep_out(const char *state_dir, struct mk_error *err)
 		return mk_steal_fd(&fd);
 	mk_agent_state_read(state_dir, &state);
 	return mk_error_set(err, EBUSY,
-			    "the agent is running, pid %lu, and would make all of it again: stop "
+			    "the agent is running, pid %lu, and would make everything again: stop "
 			    "it first (lock '%s')",
 			    state.pid, path);
 }

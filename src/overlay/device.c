@@ -16,7 +16,7 @@ static bool mac_equal(const struct mk_mac *a, const struct mk_mac *b)
 
 static void say_adjusted(const struct mk_link *link, const struct mk_link_change *change)
 {
-	mk_log_warn("device was not as it has to be and is put right name=%s what=\"%s%s%s%s\"",
+	mk_log_warn("device had wrong properties and is corrected name=%s what=\"%s%s%s%s\"",
 		    link->name, change->set_flags & IFF_UP ? "was down, " : "",
 		    change->set_flags & IFF_NOARP ? "asked by ARP, " : "",
 		    change->mtu_bytes ? "other MTU, " : "", change->mac ? "other MAC, " : "");
@@ -55,7 +55,7 @@ static int adjust(struct mk_nl *nl, const struct mk_link *link, bool fresh,
 struct stale {
 	int ifindex;
 	const struct mk_cidr *wanted;
-	struct mk_cidr found[8]; /* nobody adds more at once */
+	struct mk_cidr found[8]; /* enough: more are not added at once */
 	size_t count;
 	bool has_wanted;
 };

@@ -156,13 +156,13 @@ static void explain(const struct mk_own_range *range, const struct mk_network *n
 	describe(network, text, sizeof(text));
 	if (is_device && !is_vtep && *network->name)
 		snprintf(left_over, sizeof(left_over),
-			 "delete %s if another CNI plugin left it, else ", network->name);
+			 "delete %s if another CNI plugin left it, otherwise ", network->name);
 	(void)mk_error_set(why, EINVAL,
 			   "%s '%s' overlaps %s: %s; %sset %s to a range that no network of "
 			   "the nodes has, %s",
 			   range->setting, mk_cidr_format(&range->cidr, cidr), text,
-			   overlap == MK_OVERLAP_REFUSED ? "the node would lose what is there"
-							 : "pods do not reach what is there",
+			   overlap == MK_OVERLAP_REFUSED ? "the node would lose access to it"
+							 : "pods cannot reach it",
 			   left_over, range->setting,
 			   is_vtep ? "such as 100.64.0.0/16, the same on every node"
 				   : "as the cluster's pod range");

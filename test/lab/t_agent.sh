@@ -130,7 +130,7 @@ orphan_endpoints()
 		endpoints: [{addresses: [10.244.1.99]}]
 		ports: [{port: 80}]
 	END
-	wait_for 5 logged "$start" 'left out.*default/nobody'
+	wait_for 5 logged "$start" 'ignored: endpoints.*default/nobody'
 	ask client tcp "$VIP:80"
 	rm "$CLUSTER_1/orphan.yaml"
 }

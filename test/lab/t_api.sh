@@ -283,7 +283,7 @@ orphan_is_left_out()
 	local start
 	start=$(log_size)
 	endpoint_slice orphan-1 nobody "$WEB_1" | apply orphan
-	wait_for 5 logged "$start" 'left out.*default/nobody'
+	wait_for 5 logged "$start" 'ignored: endpoints.*default/nobody'
 	lab delete orphan.yaml
 }
 
@@ -337,7 +337,7 @@ table_is_full()
 	traffic_flows
 	on node1 "$HERE/fill_map.py" clear /sys/fs/bpf/monokube/maps/services
 	wait_for 60 answers client tcp 10.96.66.9:80 web-2
-	wait_for 5 logged "$start" '^info the error before is over'
+	wait_for 5 logged "$start" '^info the previous error is over'
 	lab delete nomore.yaml
 	wait_for 5 is_silent 10.96.66.9:80
 }

@@ -20,7 +20,7 @@ all_well()
 	mk check
 	expect_line path '^ok .* 1 of 1 nodes answer a ping through the overlay, and 1 one of 1500 bytes, its largest'
 	expect_line kernel '^ok .* Linux [5-9]'
-	expect_line networks '^ok .*10\.18\.0\.0/16 and 10\.244\.0\.0/16 have none of the host.s [0-9]+ addresses and routes inside'
+	expect_line networks '^ok .*10\.18\.0\.0/16 and 10\.244\.0\.0/16 overlap none of the host.s [0-9]+ addresses and routes'
 	expect_line firewall '^ok .*no chain of input or forward drops by policy'
 	expect_line offload '^ok .*leaves the checksums inside of VXLAN to the kernel'
 	expect_line clock '^ok .*no API server has told the agent its time'
@@ -34,7 +34,7 @@ small_path()
 {
 	on node2 ip link set eth0 mtu 1400
 	expect_line path '^WRONG .*node2 at 192\.168\.99\.12 answers a small ping, but none of 1500 bytes.*'
-	expect_line path 'raise the MTU of what lies between, or set .mtu. on all nodes'
+	expect_line path 'raise the MTU of the network between the nodes, or set .mtu. on all nodes'
 	expect_status 1 mk check
 	on node2 ip link set eth0 mtu 1500
 	wait_for 30 mk check
@@ -122,7 +122,7 @@ gateway_inside()
 	on node1 ip route replace default via 10.18.0.1 dev eth0
 	start=$(log_size)
 	lab agent start node1 >/dev/null 2>&1 &
-	wait_for 20 logged "$start" "^error vtepCidr '10\.18\.0\.0/16' overlaps the (host's address 10\.18\.0\.5|default gateway 10\.18\.0\.1) on eth0: the node would lose what is there; set vtepCidr to .*100\.64\.0\.0/16"
+	wait_for 20 logged "$start" "^error vtepCidr '10\.18\.0\.0/16' overlaps the (host's address 10\.18\.0\.5|default gateway 10\.18\.0\.1) on eth0: the node would lose access to it; set vtepCidr to .*100\.64\.0\.0/16"
 	expect_eq "devices of monokube" "" "$(on node1 ip -o link show mkvxlan 2>/dev/null || true)"
 	expect_match "who has the gateway's address" 'via|dev eth0' "$(on node1 ip route get 10.18.0.1)"
 	agent_is_not_ready
@@ -175,7 +175,7 @@ firewalls()
 {
 	on node1 nft add table inet own
 	on node1 nft add chain inet own in '{ type filter hook input priority 0; policy drop; }'
-	expect_line firewall '^note .*nftables, table own, chain in drops what none of its rules takes'
+	expect_line firewall '^note .*nftables, table own, chain in drops what no rule accepts'
 	expect_line firewall "UDP to the overlay's port"
 	expect_line path '^WRONG .*through the overlay'
 	on node1 nft add rule inet own in udp dport 4789 accept

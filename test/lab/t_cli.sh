@@ -166,7 +166,7 @@ sessions()
 	expect_eq "sessions to web" true "$(json 'length > 0' sessions web)"
 	expect_eq "bounded" 1 "$(json length sessions --limit 1)"
 	trace 0 forwarded client web --source-port "$port"
-	expect_match "session there" 'its session is there' "$(says client web --source-port "$port")"
+	expect_match "session there" 'its session exists' "$(says client web --source-port "$port")"
 	kill "$COPROC_PID"
 	wait_for 20 session_is 'clos|reset' "$port"
 }

@@ -153,7 +153,7 @@ upgrade_keeps_previous()
 	call_on_and_on >"$TMP/calls" 2>&1 &
 	start=$(log_size)
 	lab agent start node1
-	wait_for 10 logged "$start" '^info CNI plugin of the version before kept path=/opt/cni/bin/monokube.previous'
+	wait_for 10 logged "$start" '^info previous CNI plugin kept path=/opt/cni/bin/monokube.previous'
 	logged "$start" '^info CNI plugin installed path=/opt/cni/bin/monokube$'
 	touch "$TMP/enough"
 	wait $!

@@ -101,7 +101,7 @@ established_full()
 	crowd many client hold "$((ESTABLISHED_MIN / 2 + 20))" "$VIP:80"
 	wait_for 30 logged "$start" "^warn table 'sessions' is full: .*raise sessionTableSize entries=[0-9]+ limit=$ESTABLISHED_MIN"
 	expect_match "of those connections" '^held ([0-9]+) of \1,' "$(crowd_ends many)"
-	wait_for 60 logged "$start" "^info table 'sessions' has room again entries=[0-9]+ limit=$ESTABLISHED_MIN"
+	wait_for 60 logged "$start" "^info table 'sessions' has free entries again entries=[0-9]+ limit=$ESTABLISHED_MIN"
 	expect_eq "times it was said" 1 "$(logged "$start" "is full" | wc -l)"
 }
 

@@ -209,11 +209,11 @@ mount_goes_and_comes()
 	local start
 	start=$(log_size)
 	on node1 umount /sys/fs/bpf
-	wait_for "$REPAIR_SECONDS" logged "$start" "cannot look after what is pinned: .*mount -t bpf bpffs /sys/fs/bpf"
+	wait_for "$REPAIR_SECONDS" logged "$start" "cannot check or repair the pins: .*mount -t bpf bpffs /sys/fs/bpf"
 	all_works
-	expect_eq "times that it was said" 1 "$(logged "$start" "cannot look after what is pinned:" | wc -l)"
+	expect_eq "times that it was said" 1 "$(logged "$start" "cannot check or repair the pins:" | wc -l)"
 	is_repaired "pins were missing and are back below=.*/progs names=.*watch" on node1 mount -t bpf bpffs /sys/fs/bpf
-	wait_for "$REPAIR_SECONDS" logged "$start" "what is pinned: looked after again"
+	wait_for "$REPAIR_SECONDS" logged "$start" "the pins: checked and repaired again"
 	a_pod_starts
 }
 
@@ -254,7 +254,7 @@ uplink_is_replaced()
 
 # ---- a pod's own device: nobody but the runtime can make it anew, so it is said, once
 
-said_of() { lab log node1 | grep -cE "deleted a pod's device.* pod=default/$1 " || true; }
+said_of() { lab log node1 | grep -cE "a pod's device was deleted .* pod=default/$1 " || true; }
 without_device() { on node1 curl -s http://127.0.0.1:10249/metrics | awk '$1 == "monokube_pods_without_device" { print $2 }'; }
 none_is_without() { expect_eq "pods without a device" 0 "$(without_device)"; }
 
@@ -263,7 +263,7 @@ pod_device_is_deleted()
 	local addr device
 	addr=$(lab pod node1 victim)
 	device=$(on node1 ip -o link show | grep -F 'alias default/victim' | grep -oE 'mk[a-z0-9]+' | head -n 1)
-	is_repaired "deleted a pod's device.*delete the pod pod=default/victim ip=$addr device=$device " on node1 ip link del "$device"
+	is_repaired "a pod's device was deleted .*: delete the pod.* pod=default/victim ip=$addr device=$device " on node1 ip link del "$device"
 	expect_match "check" "pods +[^ ]+ \\($addr\\) has no interface .*delete the pod" "$(on node1 "$MK_BIN" check || true)"
 	expect_eq "pods without a device" 1 "$(without_device)"
 	lab rm victim
@@ -284,12 +284,12 @@ check "the overlay's qdisc is removed" is_repaired "program was missing .*progra
 check "loopback's qdisc is removed" is_repaired "program was missing .*program=ilb_lo_egress" qdisc lo
 check "the uplink's qdisc is removed" is_repaired "program was missing .*program=elb_uplink_egress" qdisc eth0
 check "the chain of programs is emptied" is_repaired "missing and are back map=chain" empty chain
-check "the VXLAN device is set down" is_repaired "device was not as it has to be .*name=mkvxlan .*was down" on node1 ip link set mkvxlan down
+check "the VXLAN device is set down" is_repaired "device had wrong properties .*name=mkvxlan .*was down" on node1 ip link set mkvxlan down
 check "the VXLAN device is deleted" is_repaired "device was missing .*name=mkvxlan" on node1 ip link del mkvxlan
 check "the VXLAN device's address is removed" is_repaired "address of a device was missing .*name=mkvxlan" on node1 ip addr flush dev mkvxlan
 check "the host veth pair is deleted" is_repaired "device was missing .*name=mkhost0" on node1 ip link del mkhost0
 check "the host veth pair's address is removed" is_repaired "address of a device was missing .*name=mkhost0" on node1 ip addr flush dev mkhost0
-check "the host veth pair is set down" is_repaired "device was not as it has to be .*name=mkhost1" on node1 ip link set mkhost1 down
+check "the host veth pair is set down" is_repaired "device had wrong properties .*name=mkhost1" on node1 ip link set mkhost1 down
 check "the route to a node is removed" is_repaired "route was missing .*dst=10.244.2.0/24" on node1 ip route del 10.244.2.0/24
 check "a route is replaced" is_repaired "route was (missing|altered) .*dst=10.244.2.0/24" on node1 ip route replace 10.244.2.0/24 dev eth0
 check "the neighbour entry of a node is removed" is_repaired "neighbour of a node was missing .*node=node2" neighbour
@@ -323,6 +323,6 @@ check "a pod's device is deleted: said, once, with what to do" pod_device_is_del
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
 check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back
 check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" uplink_is_replaced
-check "map sessions is emptied: said" is_repaired "somebody has emptied the map of sessions: .*map=sessions" empty sessions
+check "map sessions is emptied: said" is_repaired "the map of sessions was emptied by somebody: .*map=sessions" empty sessions
 check "the maps of sessions and affinity are emptied" sessions_are_emptied
 finish

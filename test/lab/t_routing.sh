@@ -243,10 +243,10 @@ with_filter()
 
 traces()
 {
-	expect_match "second network" "becomes $STORAGE:[0-9]+ > $SIDE:80.*routing says by interface stor0, next hop $SIDE" "$(on node1 "$MK_BIN" trace client "$SIDE" 80 | tr '\n' ' ')"
-	expect_match "tunnel" "routing says by interface tun0, next hop $FAR_END" "$(on node1 "$MK_BIN" trace client "$FAR_END" 80)"
-	expect_match "rule" "routing says by interface stor0, next hop $SIDE" "$(on node1 "$MK_BIN" trace chosen "$FAR" 80)"
-	expect_match "default route" 'routing says by interface eth0, next hop 192\.168\.99\.200' "$(on node1 "$MK_BIN" trace client "$FAR" 80)"
+	expect_match "second network" "becomes $STORAGE:[0-9]+ > $SIDE:80.*leaves by interface stor0, next hop $SIDE, as this host.s routing says" "$(on node1 "$MK_BIN" trace client "$SIDE" 80 | tr '\n' ' ')"
+	expect_match "tunnel" "leaves by interface tun0, next hop $FAR_END, as this host.s routing says" "$(on node1 "$MK_BIN" trace client "$FAR_END" 80)"
+	expect_match "rule" "leaves by interface stor0, next hop $SIDE, as this host.s routing says" "$(on node1 "$MK_BIN" trace chosen "$FAR" 80)"
+	expect_match "default route" 'leaves by interface eth0, next hop 192\.168\.99\.200, as this host.s routing says' "$(on node1 "$MK_BIN" trace client "$FAR" 80)"
 	expect_match "prohibit" 'HOST_ROUTE' "$(on node1 "$MK_BIN" trace client 198.51.103.9 80 || true)"
 	expect_match "from the second network" 'on the ingress of interface stor0' "$(on node1 "$MK_BIN" trace "$SIDE" "$NODE1" 30002/tcp)"
 }

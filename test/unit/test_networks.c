@@ -65,12 +65,12 @@ START_TEST(test_judge)
 	ck_assert_int_eq(mk_networks_judge(&networks, ranges, 2, &err), MK_OVERLAP_REPORTED);
 	ck_assert_str_eq(mk_error_text(&err),
 			 "vtepCidr '10.18.0.0/16' overlaps the host's network 10.0.0.0/8 on eth0: "
-			 "pods do not reach what is there; set vtepCidr to a range that no network "
+			 "pods cannot reach it; set vtepCidr to a range that no network "
 			 "of the nodes has, such as 100.64.0.0/16, the same on every node");
 	ck_ok(mk_networks_add(&networks, MK_NET_GATEWAY, &gateway, "eth0", &err));
 	ck_assert_int_eq(mk_networks_judge(&networks, ranges, 2, &err), MK_OVERLAP_REFUSED);
 	ck_assert_ptr_nonnull(strstr(mk_error_text(&err), "the default gateway 10.18.0.1 on eth0: "
-							  "the node would lose what is there"));
+							  "the node would lose access to it"));
 	mk_networks_release(&networks);
 }
 END_TEST
@@ -84,11 +84,12 @@ START_TEST(test_left_over)
 
 	ck_ok(mk_networks_add(&networks, MK_NET_ADDRESS, &bridge, "cni0", &err));
 	ck_assert_int_eq(mk_networks_judge(&networks, &range, 1, &err), MK_OVERLAP_REFUSED);
-	ck_assert_str_eq(mk_error_text(&err),
-			 "clusterCidr '10.244.0.0/16' overlaps the host's address 10.244.1.1 on "
-			 "cni0: the node would lose what is there; delete cni0 if another CNI "
-			 "plugin left it, else set clusterCidr to a range that no network of the "
-			 "nodes has, as the cluster's pod range");
+	ck_assert_str_eq(
+		mk_error_text(&err),
+		"clusterCidr '10.244.0.0/16' overlaps the host's address 10.244.1.1 on "
+		"cni0: the node would lose access to it; delete cni0 if another CNI "
+		"plugin left it, otherwise set clusterCidr to a range that no network of the "
+		"nodes has, as the cluster's pod range");
 	mk_networks_release(&networks);
 }
 END_TEST
