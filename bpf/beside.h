@@ -123,11 +123,10 @@ static __always_inline int is_hosts_own_kept(const struct packet *pkt)
 	return pkt->l4 == MK_L4_SCTP || session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
-/* What becomes of a flow to no Service whose session could not be opened, for @reason: its answers may be told
- * from others' as long as nobody else's look the same. */
-static __always_inline int without_session(const struct packet *pkt, int reason)
+/* Can the answers of a flow to no Service, which has no session, be told from those of others? */
+static __always_inline int is_told_apart(const struct packet *pkt)
 {
-	return session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple) ? reason : MK_PARSED;
+	return !session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
 #endif

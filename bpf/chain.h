@@ -19,6 +19,14 @@ enum chain_flags {
 #define CHAIN_TO_HOST	 (CHAIN_VIA_HOST | CHAIN_LOOPBACK)
 #define CHAIN_OF_SESSION (CHAIN_TO_HOST | CHAIN_VIA_OVERLAY)
 
+/* What the first packet of a flow is for. */
+enum chain_opens {
+	CHAIN_OPENS_NONE, /* the flow needs no session */
+	CHAIN_OPENS_SERVICE, /* a Service's frontend */
+	CHAIN_OPENS_HOST_PORT, /* a port of this host that a pod has */
+	CHAIN_OPENS_OWN, /* neither: the destination that it shows */
+};
+
 /* The five words of skb->cb, by name. */
 struct chain_ctx {
 	__u8 hook; /* enum mk_hook; first program */
@@ -29,8 +37,15 @@ struct chain_ctx {
 	__u8 l4_len; /* first program */
 	__u8 flags; /* enum chain_flags; whoever learns it */
 	__be16 sport, dport; /* as they stand in the packet now; whoever rewrites */
-	/* for MK_PROG_ERROR only: the error to make; whoever refuses the packet */
-	__u8 icmp_type, icmp_code;
+	union {
+		struct { /* for MK_PROG_ERROR: the error to make; whoever refuses the packet */
+			__u8 icmp_type, icmp_code;
+		};
+		struct { /* for MK_PROG_OPEN: the session to open; whoever found none */
+			__u8 opens; /* enum chain_opens */
+			__u8 reverse_flags; /* of its answers' direction: enum mk_session_flags */
+		};
+	};
 	union {
 		__u16 mtu_bytes; /* ... of MK_PROG_ERROR */
 		__u16 fragmented_bytes; /* for all others; first program */

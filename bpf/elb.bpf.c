@@ -11,43 +11,7 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
-#include "reopen.h"
 #include "service.h"
-
-/* @service NULL: for a host port, or the host's @own. */
-static __always_inline int open_external(struct __sk_buff *skb, struct chain_ctx *ctx,
-					 struct packet *pkt, struct session_hit *hit,
-					 const struct mk_service *service, int own)
-{
-	struct session_request request = { .to = pkt->tuple };
-	int ret = MK_PARSED;
-
-	if (service)
-		ret = service_request(pkt, MK_SCOPE_EXTERNAL, service, &request);
-	else if (!own && !host_port_request(pkt, MK_HOOK_UPLINK, &request))
-		return TC_ACT_UNSPEC;
-	if (ret == MK_PARSED && session_reopen(SERVICE_SESSIONS, pkt, hit, &request))
-		goto opened;
-	session_end(SERVICE_SESSIONS, pkt, hit);
-	if (service && ret == MK_PARSED && is_beside_hosts_own(skb, pkt, &request))
-		request.source_port = 1;
-	request.source_port = forgotten(request.source_port, pkt->tuple.sport);
-	own = forgotten(own, pkt->tuple.sport);
-	if (ret == MK_PARSED)
-		ret = session_open(SERVICE_SESSIONS, pkt, &request);
-	if (own && ret != MK_PARSED && without_session(pkt, ret) == MK_PARSED)
-		return TC_ACT_UNSPEC;
-opened:
-	if (ret == MK_PARSED) {
-		account_connection(skb, pkt, request.account_id);
-		ret = rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
-	}
-	if (ret != MK_PARSED) {
-		account_drop(request.account_id, ret);
-		return service_reject(skb, ctx, pkt, ret);
-	}
-	return route_next(skb, ctx, pkt);
-}
 
 static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ctx *ctx,
 					  struct packet *pkt, const struct session_hit *hit)
@@ -125,43 +89,59 @@ static __always_inline int is_hosts_answer(struct __sk_buff *skb, const struct p
 	return pkt->l4 == MK_L4_UDP && has_connected_udp(skb, pkt);
 }
 
+/* What may @pkt be for? The frontend first: the host's own traffic pays for one look-up, not for three. */
+static __always_inline enum chain_opens may_open(const struct packet *pkt)
+{
+	if (service_find(&pkt->tuple, MK_SCOPE_EXTERNAL))
+		return CHAIN_OPENS_SERVICE;
+	if (host_port_find(&pkt->tuple, MK_HOOK_UPLINK))
+		return CHAIN_OPENS_HOST_PORT;
+	return may_have_session(pkt) ? CHAIN_OPENS_OWN : CHAIN_OPENS_NONE;
+}
+
+/* What is for the host itself has its own session only as the client's, not as an answer. */
+static __always_inline int is_session_of(const struct chain_ctx *ctx, const struct session_hit *hit)
+{
+	return ctx->opens != CHAIN_OPENS_OWN || hit->flags & MK_SESSION_FORWARD;
+}
+
+/* No session: program `open` opens one if the flow needs it. */
+static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       const struct packet *pkt, struct session_hit *hit)
+{
+	if (ctx->opens == CHAIN_OPENS_OWN && !needs_session(pkt)) {
+		session_end(SERVICE_SESSIONS, pkt, hit);
+		return not_ours(skb, ctx, pkt);
+	}
+	if (ctx->opens != CHAIN_OPENS_OWN && is_hosts_answer(skb, pkt))
+		return TC_ACT_UNSPEC;
+	if (ctx->opens == CHAIN_OPENS_HOST_PORT && !is_first_for_host_port(pkt))
+		return TC_ACT_UNSPEC;
+	return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+}
+
 SEC("tc")
 int elb(struct __sk_buff *skb)
 {
-	struct mk_service *service;
 	struct session_hit hit;
 	struct chain_ctx ctx;
 	struct packet pkt;
-	__u8 wanted = 0; /* of its session: enum mk_session_flags */
 	int ret = chain_packet(skb, &ctx, &pkt);
 
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (pkt.l4 == MK_L4_ICMP_ERROR)
 		return follow_error(skb, &ctx, &pkt);
-	if (ctx.flags &
-	    CHAIN_TRANSLATED) { /* nat's answer; it may belong to a Service's session too */
-		if (session_find(skb, SERVICE_SESSIONS, &pkt, &hit))
-			return follow_session(skb, &ctx, &pkt, &hit);
-		return route_next(skb, &ctx, &pkt);
-	}
-	/* the frontend first: the host's own traffic pays for one lookup, not for three */
-	service = service_find(&pkt.tuple, MK_SCOPE_EXTERNAL);
-	if (!service && !host_port_find(&pkt.tuple, MK_HOOK_UPLINK)) {
-		if (!may_have_session(&pkt))
-			return not_ours(skb, &ctx, &pkt);
-		wanted = MK_SESSION_FORWARD;
-	}
-	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) &&
-	    (hit.flags & wanted) == wanted)
-		return follow_session(skb, &ctx, &pkt, &hit);
-	if (wanted && !needs_session(&pkt)) {
-		session_end(SERVICE_SESSIONS, &pkt, &hit);
+	/* nat's answer opens nothing; it may belong to a Service's session, too */
+	ctx.opens = ctx.flags & CHAIN_TRANSLATED ? CHAIN_OPENS_NONE : may_open(&pkt);
+	if (!ctx.opens && !(ctx.flags & CHAIN_TRANSLATED))
 		return not_ours(skb, &ctx, &pkt);
-	}
-	if (!wanted && is_hosts_answer(skb, &pkt))
-		return TC_ACT_UNSPEC;
-	return open_external(skb, &ctx, &pkt, &hit, service, wanted);
+	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) && is_session_of(&ctx, &hit))
+		return follow_session(skb, &ctx, &pkt, &hit);
+	if (ctx.opens)
+		return balance_new(skb, &ctx, &pkt, &hit);
+	session_end(SERVICE_SESSIONS, &pkt, &hit);
+	return route_next(skb, &ctx, &pkt);
 }
 
 SEC("tc")

@@ -51,27 +51,30 @@ static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple
 	return port;
 }
 
+/* Of TCP (SCTP) a SYN (INIT): the host's own connections may have the same port as their source, and the rest has
+ * to be reset. */
+static __always_inline int is_first_for_host_port(const struct packet *pkt)
+{
+	return pkt->l4 == MK_L4_UDP || is_first_of_tcp(pkt);
+}
+
 /* Fill request->to with the pod that the first packet of a flow is for. The client keeps its
  * address, but for a pod that reaches itself: the packet has to leave it again when it answers.
- * Returns 0 if no pod has the port, and for TCP (SCTP) that is no SYN (INIT): the host's own
- * connections may have the same port as their source, and the rest has to be reset. */
+ * Returns MK_PARSED, or a drop reason: the pod has just gone. */
 static __always_inline int host_port_request(const struct packet *pkt, enum mk_hook hook,
 					     struct session_request *request)
 {
-	const struct mk_host_port *port;
+	const struct mk_host_port *port = host_port_find(&pkt->tuple, hook);
 
-	if (pkt->l4 != MK_L4_UDP && !is_first_of_tcp(pkt))
-		return 0;
-	port = host_port_find(&pkt->tuple, hook);
 	if (!port)
-		return 0;
+		return MK_DROP_REFUSED;
 	request->to.daddr = port->addr;
 	request->to.dport = port->port;
 	if (mk_addr_eq(&port->addr, &pkt->tuple.saddr)) {
 		request->to.saddr = mk_node_vpod();
 		request->source_port = 1;
 	}
-	return 1;
+	return MK_PARSED;
 }
 
 #endif

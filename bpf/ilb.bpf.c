@@ -10,7 +10,6 @@
 #include "host_port.h"
 #include "icmp_error.h"
 #include "options.h"
-#include "reopen.h"
 #include "service.h"
 
 /* A pod sends only from its own address and MAC. */
@@ -62,41 +61,13 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 	return ret;
 }
 
-/* Does what @backend answers to @host, an address of this host, come back to it? */
-static __always_inline int is_answered_by(const struct mk_addr *host, const struct mk_addr *backend)
+/* Does a flow to no Service need a session? One that the host forwards for another network (a port
+ * mapping, containers) does: the host's stack has its state, so the answers have to pass
+ * it again. So does one that a Service's may come to stand beside, or stands beside: of the host's own only the
+ * latter, masquerade_host() sees to the rest. */
+static __always_inline int needs_session(const struct chain_ctx *ctx, const struct packet *pkt)
 {
-	return is_addr(host, mk_node_vtep()) ||
-	       (is_addr(host, mk_node_addr()) && is_pod_range(backend));
-}
-
-/* What the host sends comes from its VTEP address, which every node can answer, or, where a process binds it, from the
- * node's address, which pods answer by the overlay (open_for_node()). Anything else would come back another way, and a
- * backend that is the host itself would see its own address as source and drop the packet as martian: give those the
- * virtual pod address. The port is always one
- * that the host's sockets never have: its own flow to a backend on another node is not seen here,
- * and must not be answered as if it were the Service's. Asked at an address of the host's own, the
- * Service answers from that, which the host takes from no other device than loopback. */
-static __always_inline void masquerade_host(const struct packet *pkt,
-					    struct session_request *request)
-{
-	if (mk_addr_is_loopback(&pkt->tuple.daddr) || is_host_address(&pkt->tuple.daddr))
-		request->reverse_flags |= MK_SESSION_LOOPBACK;
-	if (!is_answered_by(&pkt->tuple.saddr, &request->to.daddr) ||
-	    is_host_address(&request->to.daddr))
-		request->to.saddr = mk_node_vpod();
-	else
-		request->to.saddr = pkt->tuple.saddr;
-	request->source_port = 1;
-}
-
-/* Does a flow to no Service need a session? One that the host forwards for somebody else (a port
- * mapping, another container network): the host's stack has its state, so the answers have to pass
- * it again. And one that a Service's may come to stand beside, or stands beside: of the host's own the latter
- * alone, masquerade_host() sees to the rest. */
-static __always_inline int needs_session(const struct chain_ctx *ctx, const struct packet *pkt,
-					 const struct session_request *request)
-{
-	if (request->reverse_flags & MK_SESSION_VIA_HOST)
+	if (ctx->reverse_flags & MK_SESSION_VIA_HOST)
 		return 1;
 	if (ctx->hook == MK_HOOK_POD)
 		return is_pods_own_kept(pkt);
@@ -116,81 +87,44 @@ static __always_inline int is_others_localhost(const struct chain_ctx *ctx,
 	return ctx->hook != MK_HOOK_HOST && mk_addr_is_loopback(&pkt->tuple.daddr);
 }
 
-/* Returns MK_PARSED or a drop reason; request->account_id says whose. */
-static __always_inline int open_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
-				     struct packet *pkt, struct session_hit *hit,
-				     struct session_request *request)
+/* Is the flow one that another node's host has sent with an address of its own? What is answered goes by the overlay.
+ * To the pod it comes from outside the cluster, where the answer would leave masqueraded. */
+static __always_inline int is_of_node(const struct packet *pkt)
 {
-	struct mk_service *service = NULL;
-	int ret, own = 0;
-
-	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
-		request->reverse_flags = MK_SESSION_VIA_HOST;
-	if (!is_pod_range(&pkt->tuple.daddr))
-		service = service_find(&pkt->tuple, MK_SCOPE_INTERNAL);
-	if (service && is_others_localhost(ctx, pkt))
-		service = NULL;
-	if (service) {
-		ret = service_request(pkt, MK_SCOPE_INTERNAL, service, request);
-		if (ret != MK_PARSED)
-			return ret;
-		if (ctx->hook == MK_HOOK_HOST)
-			masquerade_host(pkt, request);
-	} else if (may_be_host(&pkt->tuple.daddr) && host_port_request(pkt, ctx->hook, request)) {
-		if (ctx->hook == MK_HOOK_HOST)
-			masquerade_host(pkt, request);
-	} else if (needs_session(ctx, pkt, request)) {
-		own = ctx->hook == MK_HOOK_POD;
-	} else {
-		return MK_PARSED;
-	}
-	if (session_reopen(SERVICE_SESSIONS, pkt, hit, request))
-		goto opened;
-	if (ctx->hook == MK_HOOK_POD && !own && is_beside_pods_own(skb, pkt, request))
-		request->source_port = 1;
-	/* for the verifier: what is the same for it need not be gone through again */
-	if (ctx->hook == MK_HOOK_POD)
-		own = forgotten(own, pkt->tuple.sport);
-	request->source_port = forgotten(request->source_port, pkt->tuple.sport);
-	request->reverse_flags = forgotten(request->reverse_flags, pkt->tuple.sport);
-	ret = session_open(SERVICE_SESSIONS, pkt, request);
-	if (ret != MK_PARSED)
-		return own ? without_session(pkt, ret) : ret;
-opened:
-	account_connection(skb, pkt, request->account_id);
-	return rewrite(skb, pkt, &request->to, &ctx->flags) ?: MK_PARSED;
-}
-
-/* The first packet of a flow, or one of a flow that needs no session. Returns MK_PARSED or a drop
- * reason. */
-static __always_inline int new_flow(struct __sk_buff *skb, struct chain_ctx *ctx,
-				    struct packet *pkt, struct session_hit *hit)
-{
-	struct session_request request = { .to = pkt->tuple };
-	int ret = open_flow(skb, ctx, pkt, hit, &request);
-
-	session_end(SERVICE_SESSIONS, pkt, hit); /* nothing was opened in its place */
-	if (ret != MK_PARSED)
-		account_drop(request.account_id, ret);
-	return ret;
-}
-
-/* A flow that another node's host has sent with an address of its own: by the overlay goes what is answered. To the pod it
- * comes from outside the cluster, where the answer would leave masqueraded. Where there is no room for a session it
- * does. Returns MK_PARSED or a drop reason. */
-static __always_inline int open_for_node(struct __sk_buff *skb, struct chain_ctx *ctx,
-					 struct packet *pkt)
-{
-	struct session_request request = { .to = pkt->tuple,
-					   .reverse_flags = MK_SESSION_VIA_OVERLAY };
-
 	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr) ||
 	    !is_local_pod(&pkt->tuple.daddr) || !bpf_map_lookup_elem(&peers, &pkt->tuple.saddr))
-		return MK_PARSED;
-	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY || pkt->tcp_flags & MK_TCP_RST ||
-	    session_open(SERVICE_SESSIONS, pkt, &request) != MK_PARSED)
-		return MK_PARSED;
-	return rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
+		return 0;
+	return pkt->l4 != MK_L4_OTHER && pkt->l4 != MK_L4_ECHO_REPLY &&
+	       !(pkt->tcp_flags & MK_TCP_RST);
+}
+
+/* What session does @pkt, which has none, ask for? Also sets ctx->reverse_flags. */
+static __always_inline enum chain_opens opens(struct chain_ctx *ctx, const struct packet *pkt)
+{
+	if (ctx->hook == MK_HOOK_OVERLAY) {
+		ctx->reverse_flags = MK_SESSION_VIA_OVERLAY;
+		return is_of_node(pkt) ? CHAIN_OPENS_OWN : CHAIN_OPENS_NONE;
+	}
+	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
+		ctx->reverse_flags = MK_SESSION_VIA_HOST;
+	if (!is_pod_range(&pkt->tuple.daddr) && service_find(&pkt->tuple, MK_SCOPE_INTERNAL) &&
+	    !is_others_localhost(ctx, pkt))
+		return CHAIN_OPENS_SERVICE;
+	if (may_be_host(&pkt->tuple.daddr) && is_first_for_host_port(pkt) &&
+	    host_port_find(&pkt->tuple, ctx->hook))
+		return CHAIN_OPENS_HOST_PORT;
+	return needs_session(ctx, pkt) ? CHAIN_OPENS_OWN : CHAIN_OPENS_NONE;
+}
+
+/* No session: program `open` opens one if the flow needs it. */
+static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       struct packet *pkt, struct session_hit *hit)
+{
+	ctx->opens = opens(ctx, pkt);
+	if (ctx->opens)
+		return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+	session_end(SERVICE_SESSIONS, pkt, hit); /* nothing is opened in its place */
+	return route_next(skb, ctx, pkt);
 }
 
 /* An ICMP error: translated with the session of the packet that it quotes, if one knows it. */
@@ -205,23 +139,18 @@ static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx
 static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
 {
 	struct session_hit hit;
-	int ret = MK_PARSED;
+	int ret;
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return balance_error(skb, ctx, pkt);
-	if (session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit)) {
-		/* the host has just sent what nothing translates: it does not get it back */
-		if (ctx->hook == MK_HOOK_HOST && tuple_eq(&hit.to, &pkt->tuple))
-			hit.flags &= ~MK_SESSION_VIA_HOST;
-		ret = session_follow(skb, pkt, &hit, &ctx->flags);
-	} else if (ctx->hook != MK_HOOK_OVERLAY) {
-		ret = new_flow(skb, ctx, pkt, &hit);
-	} else {
-		session_end(SERVICE_SESSIONS, pkt, &hit);
-		ret = open_for_node(skb, ctx, pkt);
-	}
+	if (!session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit))
+		return balance_new(skb, ctx, pkt, &hit);
+	/* the host has just sent what nothing translates: it does not get it back */
+	if (ctx->hook == MK_HOOK_HOST && tuple_eq(&hit.to, &pkt->tuple))
+		hit.flags &= ~MK_SESSION_VIA_HOST;
+	ret = session_follow(skb, pkt, &hit, &ctx->flags);
 	if (ret != MK_PARSED)
-		return service_reject(skb, ctx, pkt, ret);
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	return route_next(skb, ctx, pkt);
 }
 

@@ -79,6 +79,21 @@ static __always_inline int reopen_pair(struct session_tables tables, const struc
 		       : -1;
 }
 
+/* Fill @hit with the session of @pkt that session_find_or_over() has found to be over, in the program before. */
+static __always_inline void session_find_over(struct session_tables tables,
+					      const struct packet *pkt, struct session_hit *hit)
+{
+	struct mk_session *session;
+
+	hit->over = NULL;
+	hit->over_peer = NULL;
+	if (!is_first_of_tcp(pkt))
+		return;
+	session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
+	if (session)
+		session_has_ended(tables, session, hit);
+}
+
 /* Does hit->over serve as the session that @request asks for? Half open again, so there has to be room. Returns 1 with
  * request->to complete, or 0: it takes a session_open(), and what was over is gone. */
 static __always_inline int session_reopen(struct session_tables tables, const struct packet *pkt,

@@ -35,6 +35,7 @@ enum mk_prog {
 	MK_PROG_HOLD, /* a fragment that came before what its translation needs */
 	MK_PROG_RELEASE, /* the one that it waited for */
 	MK_PROG_UPLINK, /* a tunnel's packet, with an Ethernet header before it */
+	MK_PROG_OPEN, /* the first packet of a flow that needs a session of ilb or elb */
 	MK_PROG_COUNT
 };
 

@@ -187,7 +187,7 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
  * loopback device a packet goes on to the host's hook. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
-	static const char *const chain[] = { "router", "elb", "nat", "error" };
+	static const char *const chain[] = { "router", "elb", "open", "nat", "error" };
 
 	for (size_t i = 0; i < mk_program_count; i++) {
 		const char *name = mk_programs[i].name;

@@ -24,6 +24,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "ilb_lo_egress", .is_hook = true },
 	{ .name = "router" },
 	{ .name = "elb" },
+	{ .name = "open" },
 	{ .name = "nat" },
 	{ .name = "error" },
 	{ .name = "hold" },
@@ -36,7 +37,7 @@ const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
 static const char *const chain_programs[MK_PROG_COUNT] = {
 	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
 	[MK_PROG_ERROR] = "error",     [MK_PROG_WATCHED] = "router",	[MK_PROG_HOLD] = "hold",
-	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink",
+	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
 };
 
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");

@@ -67,7 +67,7 @@ static inline void mk_cleanup_object(struct mk_object **object)
 
 /* The kernel gives up on a program after a million instructions that its verifier walks. Other kernels walk more, and
  * the next change may add some: no program of ours may come nearer than this. */
-#define MK_VERIFIED_INSTRUCTIONS_MAX 600000
+#define MK_VERIFIED_INSTRUCTIONS_MAX 300000
 
 struct mk_probed {
 	const char *program;

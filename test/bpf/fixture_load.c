@@ -67,6 +67,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_HOLD, datapath->progs.hold },
 		{ MK_PROG_RELEASE, datapath->progs.release },
 		{ MK_PROG_UPLINK, datapath->progs.nat_uplink },
+		{ MK_PROG_OPEN, datapath->progs.open },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {

@@ -83,7 +83,7 @@ routing_up()
 program_ids()
 {
 	local name
-	for name in ilb_pod ilb_host ilb_overlay nat_uplink nat_tunnel router nat elb error; do
+	for name in ilb_pod ilb_host ilb_overlay nat_uplink nat_tunnel router nat elb open error; do
 		on node1 bpftool -j prog show pinned "/sys/fs/bpf/monokube/progs/$name" | jq -r '"\(.name) \(.id)"'
 	done
 }
