@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bpf/fixture.h"
 
@@ -30,6 +31,16 @@ static inline TCase *bpf_case(Suite *suite, const char *name)
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	return tcase;
+}
+
+/* The port that a backend sees of a client with port 40000: the client's own behind the virtual pod
+ * address, and one of natPortRange behind any other. */
+static inline void check_source_port(const char *address, unsigned port)
+{
+	if (strcmp(address, "10.244.1.1") == 0)
+		ck_assert_uint_eq(port, 40000);
+	else
+		ck_assert_uint_ge(port, 49152);
 }
 
 #endif

@@ -23,7 +23,7 @@ static struct frame answer_to(const struct frame *request, const char *proto, co
 
 	sscanf(frame_flow(request), "%*s %31[0-9.]:%u >", from, &port);
 	ck_assert_str_eq(from, source);
-	ck_assert_uint_ge(port, 49152);
+	check_source_port(source, port);
 	snprintf(flow, sizeof(flow), "%s %s > %s:%u", proto, backend, source, port);
 	return frame_make(flow, &syn_ack);
 }
