@@ -138,9 +138,10 @@ int nat_tunnel(struct __sk_buff *skb)
 
 /* The packet as the outside world may see it: MK_PARSED or a drop reason. */
 static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
-				      struct packet *pkt, const struct mk_way *way_out)
+				      struct packet *pkt)
 {
 	struct session_request request = { .source_port = 1 };
+	struct mk_way way_out;
 	struct session_hit hit;
 	int ret;
 
@@ -151,7 +152,8 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
 		return MK_DROP_PROTOCOL;
 	request.to = pkt->tuple;
-	request.to.saddr = way_out->source;
+	way_chosen(skb, &way_out);
+	request.to.saddr.word[0] = forgotten(way_out.source.word[0], pkt->tuple.sport);
 	ret = session_reopen(NAT_SESSIONS, pkt, &hit, &request)
 		      ? MK_PARSED
 		      : session_open(NAT_SESSIONS, pkt, &request);
@@ -177,12 +179,12 @@ int nat(struct __sk_buff *skb)
 	struct mk_way way_out;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	way_chosen(skb, &way_out);
 	if (ret == MK_PARSED)
 		ret = pkt.l4 == MK_L4_ICMP_ERROR ? masquerade_error(skb, &ctx, &pkt)
-						 : masquerade(skb, &ctx, &pkt, &way_out);
+						 : masquerade(skb, &ctx, &pkt);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	way_chosen(skb, &way_out); /* here: the verifier had nothing to know of it before */
 	return way_send(&way_out);
 }
 

@@ -193,7 +193,7 @@ static __always_inline int session_try_port(struct session_tables tables, const 
 					    struct port_holder *holder)
 {
 	request->to.sport = bpf_htons(port);
-	if (pkt->l4 == MK_L4_ECHO_REQUEST)
+	if (session_l4(pkt) == MK_L4_ECHO_REQUEST)
 		request->to.dport = request->to.sport;
 	if (holder->gives_up)
 		session_forget(tables, &request->to);
@@ -273,7 +273,8 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	int choose;
 
 	session.last_seen_ns = session.created_ns;
-	request->has_room = room && *room > 0 && pkt->l4 == MK_L4_TCP && is_first_of_tcp(pkt);
+	request->has_room = room && *room > 0 && session_l4(pkt) == MK_L4_TCP &&
+			    is_first_flags(session_tcp_flags(pkt));
 	choose = forgotten(request->source_port && !nat_keeps_port(pkt, request),
 			   session.created_ns);
 	if (!choose)

@@ -127,10 +127,15 @@ static __always_inline void session_touch(struct __sk_buff *skb, struct session_
 		account_flush(session, NULL);
 }
 
-/* Of SCTP, too: an INIT (parse_sctp()). */
+/* A SYN; of SCTP an INIT (parse_sctp()). */
+static __always_inline int is_first_flags(__u8 tcp_flags)
+{
+	return (tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
+}
+
 static __always_inline int is_first_of_tcp(const struct packet *pkt)
 {
-	return (pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
+	return is_first_flags(pkt->tcp_flags);
 }
 
 /* A SYN on a half-open session that was refused, or given up by the client, opens a new one: its
@@ -227,6 +232,11 @@ static __always_inline int session_promote(struct session_tables tables, const s
 static __always_inline __u8 session_tcp_flags(const struct packet *pkt)
 {
 	return forgotten(pkt->tcp_flags, pkt->tuple.sport);
+}
+
+static __always_inline __u8 session_l4(const struct packet *pkt)
+{
+	return forgotten(pkt->l4, pkt->tuple.sport);
 }
 
 static __always_inline __u8 session_flags(const struct mk_session *session)
