@@ -136,8 +136,10 @@ int elb(struct __sk_buff *skb)
 	ctx.opens = ctx.flags & CHAIN_TRANSLATED ? CHAIN_OPENS_NONE : may_open(&pkt);
 	if (!ctx.opens && !(ctx.flags & CHAIN_TRANSLATED))
 		return not_ours(skb, &ctx, &pkt);
-	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) && is_session_of(&ctx, &hit))
+	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) && is_session_of(&ctx, &hit)) {
+		affinity_earn(&pkt, MK_SCOPE_EXTERNAL, &hit);
 		return follow_session(skb, &ctx, &pkt, &hit);
+	}
 	if (ctx.opens)
 		return balance_new(skb, &ctx, &pkt, &hit);
 	session_end(SERVICE_SESSIONS, &pkt, &hit);

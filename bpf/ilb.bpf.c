@@ -148,6 +148,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 	/* the host has just sent what nothing translates: it does not get it back */
 	if (ctx->hook == MK_HOOK_HOST && tuple_eq(&hit.to, &pkt->tuple))
 		hit.flags &= ~MK_SESSION_VIA_HOST;
+	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);
 	ret = session_follow(skb, pkt, &hit, &ctx->flags);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);

@@ -83,6 +83,7 @@ struct {
 } maglev __attribute__((weak)) SEC(".maps");
 
 MK_MAP(affinity, BPF_MAP_TYPE_LRU_HASH, struct mk_affinity_key, struct mk_affinity, 65536, 0);
+MK_MAP(affinity_new, BPF_MAP_TYPE_LRU_HASH, struct mk_affinity_key, struct mk_affinity, 65536, 0);
 MK_MAP(affinity_backends, BPF_MAP_TYPE_HASH, struct mk_affinity_backend_key, __u32, 262144,
        BPF_F_NO_PREALLOC);
 MK_MAP(source_ranges, BPF_MAP_TYPE_LPM_TRIE, struct mk_source_range_key, __u32, 65536,

@@ -80,16 +80,15 @@ static __always_inline __u32 choose_weighted(const struct mk_service *service)
 	return service->local_count + at - local_share;
 }
 
-/* Sets *@backend to the one that the client got when it last connected to this Service port, if that
- * is not too long ago and the backend is still among those to choose from; this connection counts
- * as its last, then. Returns 0, or -1. */
-static __always_inline int affinity_find(const struct mk_service *service,
-					 const struct mk_affinity_key *client,
-					 struct mk_backend *backend)
+/* Sets *@backend to the one of @client in @table, if its last connection is not too long ago and the backend
+ * is still among those to choose from. Then this connection counts as its last. Returns 0, or -1. */
+static __always_inline int affinity_find_in(void *table, const struct mk_service *service,
+					    const struct mk_affinity_key *client,
+					    struct mk_backend *backend)
 {
 	struct mk_affinity_backend_key member = { .service_id = service->id,
 						  .generation = service->generation };
-	struct mk_affinity *last = bpf_map_lookup_elem(&affinity, client);
+	struct mk_affinity *last = bpf_map_lookup_elem(table, client);
 	__u64 now_ns = bpf_ktime_get_ns();
 
 	/* a sum: another CPU may have written a later time than ours */
@@ -103,12 +102,43 @@ static __always_inline int affinity_find(const struct mk_service *service,
 	return 0;
 }
 
-static __always_inline void affinity_remember(const struct mk_affinity_key *client,
-					      const struct mk_backend *backend)
+static __always_inline void affinity_write(void *table, const struct mk_affinity_key *client,
+					   const struct mk_backend *backend, __u64 new_ns)
 {
-	struct mk_affinity last = { .backend = *backend, .last_new_ns = bpf_ktime_get_ns() };
+	struct mk_affinity last = { .backend = *backend, .last_new_ns = new_ns };
 
-	bpf_map_update_elem(&affinity, client, &last, BPF_ANY);
+	bpf_map_update_elem(table, client, &last, BPF_ANY);
+}
+
+/* If @pkt has completed its session, its client is no forger: what is known of it moves to the table that first
+ * packets do not enter. If a flood has evicted it meanwhile, this packet's time stands for the first one's. */
+static __always_inline void affinity_earn(const struct packet *pkt, enum mk_scope scope,
+					  const struct session_hit *hit)
+{
+	struct mk_affinity_key client = { .client = pkt->tuple.saddr };
+	struct mk_backend backend = { .addr = hit->to.daddr, .port = hit->to.dport };
+	const struct mk_service *service;
+	const struct mk_affinity *last;
+	__u64 new_ns;
+
+	if (!hit->completed)
+		return;
+	service = service_find(&pkt->tuple, scope);
+	if (!service || !service->affinity_id)
+		return;
+	client.affinity_id = service->affinity_id;
+	last = bpf_map_lookup_elem(&affinity_new, &client);
+	if (last) {
+		new_ns = last->last_new_ns;
+		bpf_map_delete_elem(&affinity_new, &client);
+	} else {
+		last = bpf_map_lookup_elem(&affinity, &client);
+		if (last && mk_addr_eq(&last->backend.addr, &backend.addr) &&
+		    last->backend.port == backend.port)
+			return;
+		new_ns = bpf_ktime_get_ns();
+	}
+	affinity_write(&affinity, &client, &backend, new_ns);
 }
 
 static __always_inline int choose_backend(const struct mk_service *service,
@@ -137,11 +167,12 @@ static __always_inline int service_choose(const struct mk_service *service,
 
 	if (!client.affinity_id)
 		return choose_backend(service, tuple, backend);
-	if (affinity_find(service, &client, backend) == 0)
+	if (affinity_find_in(&affinity, service, &client, backend) == 0 ||
+	    affinity_find_in(&affinity_new, service, &client, backend) == 0)
 		return 0;
 	if (choose_backend(service, tuple, backend))
 		return -1;
-	affinity_remember(&client, backend);
+	affinity_write(&affinity_new, &client, backend, bpf_ktime_get_ns());
 	return 0;
 }
 

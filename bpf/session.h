@@ -36,6 +36,7 @@
 struct session_hit {
 	struct mk_tuple to;
 	__u8 flags; /* enum mk_session_flags */
+	__u8 completed; /* the packet has completed its session: the client is where it says that it is */
 	/* of session_find_or_over(): the entries of a session that is not followed, as it has ended and the client
 	 * uses its port again; NULL: none, or it has no other direction */
 	struct mk_session *over, *over_peer;
@@ -383,6 +384,7 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
 	__u64 created_ns;
 
+	hit->completed = 0;
 	hit->over = NULL;
 	hit->over_peer = NULL; /* clang copies it before it asks whether there is one */
 	if (session) {
@@ -391,8 +393,11 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 		if (session_read(session, hit, &created_ns))
 			return 0;
 		session_touch(skb, tables, session, pkt);
-		if (session_is_half_open(session) && session_progress(skb, tables, 1, pkt, session))
+		if (session_is_half_open(session) &&
+		    session_progress(skb, tables, 1, pkt, session)) {
 			kept_enter(tables, &pkt->tuple, created_ns);
+			hit->completed = 1;
+		}
 		return 1;
 	}
 	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
@@ -405,8 +410,10 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 	session_touch(skb, tables, session, pkt);
 	if (!session->spoke && session->flags & MK_SESSION_FORWARD && !is_first_of_tcp(pkt))
 		session->spoke = 1;
-	if (session_progress(skb, tables, 0, pkt, session))
+	if (session_progress(skb, tables, 0, pkt, session)) {
 		kept_enter(tables, &pkt->tuple, created_ns);
+		hit->completed = 1;
+	}
 	return 1;
 }
 

@@ -224,9 +224,11 @@ struct mk_backend {
 _Static_assert(sizeof(struct mk_backend_key) == 12, "map key ABI");
 _Static_assert(sizeof(struct mk_backend) == 8, "map value ABI");
 
-/* Map affinity (LRU): the backend that a client got when it last opened a connection to any address
+/* Maps affinity, affinity_new (LRU): the backend that a client got when it last opened a connection to any address
  * of a Service port. Counts only while the backend is in the set that is chosen from, which is what
- * map affinity_backends says: index by backend, for the sets of ports with affinity. */
+ * map affinity_backends says: index by backend, for the sets of ports with affinity. A first packet writes
+ * affinity_new. An entry moves to affinity when the client completes its session. So packets with forged sources
+ * evict no client that has a connection. Before version 7 of the tables a first packet wrote affinity. */
 struct mk_affinity_key {
 	struct mk_addr client;
 	__u32 affinity_id; /* mk_service.affinity_id */

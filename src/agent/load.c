@@ -28,6 +28,9 @@ static int open_and_load(struct agent_load *load, const struct mk_config *config
 		return load->err.code ? -load->err.code : -EINVAL;
 	ret = mk_datapath_size_sessions(load->datapath, config->session_entries,
 					config->new_session_entries, &load->err);
+	if (ret == 0)
+		ret = mk_datapath_size_affinity(load->datapath, config->affinity_entries,
+						&load->err);
 	if (ret < 0)
 		return ret;
 	return load->adopts ? mk_datapath_adopt(load->datapath, &load->err)

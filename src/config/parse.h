@@ -17,6 +17,7 @@ typedef int mk_parse_fn(const char *text, void *field, size_t size);
 #define MK_EXPECTED_MAGLEV_SLOTS "one of 251, 509, 1021, 2039, 4093, 8191, 16381, 32749 or 65521"
 #define MK_EXPECTED_TABLE_SIZE \
 	"a number of entries from 1024 to 16777216, of which a connection takes two"
+#define MK_EXPECTED_CLIENTS    "a number of clients from 1024 to 16777216"
 #define MK_EXPECTED_PORT_RANGE "two ports from 1 to 65535, the smaller first, such as 30000-32767"
 
 mk_parse_fn mk_parse_string; /* char[]: not empty, short enough */

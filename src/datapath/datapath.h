@@ -40,6 +40,9 @@ const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath);
 /* Before load: how many entries each table of established sessions has, and each of new ones. */
 mk_must_check int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established,
 					    uint32_t half_open, struct mk_error *err);
+/* Before load: how many clients of Services with session affinity each of their two tables has. */
+mk_must_check int mk_datapath_size_affinity(struct mk_datapath *datapath, uint32_t entries,
+					    struct mk_error *err);
 /* Take over the pinned tables, create those that are missing, load the programs. Of a table that
  * has another size, or an older version's shorter values, the entries move to a new one, and Maglev
  * tables of another size are computed anew; another layout and a later version's tables are refused:

@@ -26,6 +26,7 @@ struct mk_datapath {
 	char bpf_dir[PATH_MAX], state_dir[PATH_MAX];
 	struct mk_node node;
 	struct mk_session_sizes session_sizes;
+	uint32_t affinity_entries; /* 0: as built */
 	bool keep_sizes; /* tables stay as large as they are */
 	bool adopts; /* what is pinned, or nothing */
 	struct mk_object *object;
@@ -34,8 +35,8 @@ struct mk_datapath {
 	int gate_fd; /* of MK_LOCK_GATE, while attaching waits for its lock; else -1 */
 	uint64_t gate_until_ns;
 	/* file descriptors are the object's */
-	struct mk_table pods, routes, node_routes, peers, affinity, sessions[MK_SESSION_TABLES],
-		room, link_table, uplink_table;
+	struct mk_table pods, routes, node_routes, peers, affinity, affinity_new,
+		sessions[MK_SESSION_TABLES], room, link_table, uplink_table;
 	struct mk_service_tables service_tables;
 	struct mk_counter_tables counters;
 	struct mk_service_sync *services;

@@ -63,13 +63,21 @@ const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datap
 	return &datapath->sessions[index];
 }
 
+static int size_tables(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret = mk_object_size_sessions(datapath->object, &datapath->session_sizes, err);
+
+	return ret < 0 ? ret
+		       : mk_object_size_affinity(datapath->object, datapath->affinity_entries, err);
+}
+
 static int open_object(struct mk_datapath *datapath, struct mk_error *err)
 {
 	mk_object_free(datapath->object);
 	datapath->object = mk_object_open(&datapath->node, err);
 	if (!datapath->object)
 		return err->code ? -err->code : -EINVAL;
-	return mk_object_size_sessions(datapath->object, &datapath->session_sizes, err);
+	return size_tables(datapath, err);
 }
 
 static int open_parts(struct mk_datapath *datapath, const char *bpf_dir, const char *state_dir,
@@ -129,7 +137,17 @@ int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established
 	if (ret < 0)
 		return ret;
 	datapath->session_sizes = (struct mk_session_sizes){ established, half_open };
-	return mk_object_size_sessions(datapath->object, &datapath->session_sizes, err);
+	return size_tables(datapath, err);
+}
+
+int mk_datapath_size_affinity(struct mk_datapath *datapath, uint32_t entries, struct mk_error *err)
+{
+	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "sizes", err);
+
+	if (ret < 0)
+		return ret;
+	datapath->affinity_entries = entries;
+	return size_tables(datapath, err);
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -285,10 +303,10 @@ static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_tab
 }
 
 /* What a port's clients had counts for nobody else, also when the port is gone. */
-static int reserve_affinity_ids(struct mk_datapath *datapath, struct mk_error *err)
+static int reserve_affinity_ids(struct mk_datapath *datapath, const struct mk_table *table,
+				struct mk_error *err)
 {
 	enum { ROOM = 2048 };
-	const struct mk_table *table = &datapath->affinity;
 	cleanup_free struct mk_affinity_key *keys = calloc(ROOM, sizeof(*keys));
 	cleanup_free struct mk_affinity *values = calloc(ROOM, sizeof(*values));
 	struct mk_cursor cursor = { 0 };
@@ -316,7 +334,9 @@ static int open_services(struct mk_datapath *datapath, struct mk_error *err)
 	ret = reserve_session_ids(datapath, &datapath->sessions[0], err);
 	if (ret == 0)
 		ret = reserve_session_ids(datapath, &datapath->sessions[1], err);
-	return ret < 0 ? ret : reserve_affinity_ids(datapath, err);
+	if (ret == 0)
+		ret = reserve_affinity_ids(datapath, &datapath->affinity, err);
+	return ret < 0 ? ret : reserve_affinity_ids(datapath, &datapath->affinity_new, err);
 }
 
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
@@ -345,6 +365,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "affinity_backends", &datapath->service_tables.affinity_backends },
 		{ "source_ranges", &datapath->service_tables.source_ranges },
 		{ "affinity", &datapath->affinity },
+		{ "affinity_new", &datapath->affinity_new },
 	};
 	int ret;
 

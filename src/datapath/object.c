@@ -161,6 +161,13 @@ int mk_object_size_sessions(struct mk_object *object, const struct mk_session_si
 	return ret;
 }
 
+int mk_object_size_affinity(struct mk_object *object, uint32_t entries, struct mk_error *err)
+{
+	int ret = set_entries(object->skel->maps.affinity, entries, err);
+
+	return ret < 0 ? ret : set_entries(object->skel->maps.affinity_new, entries, err);
+}
+
 /* ---- which map was refused ------------------------------------------------------------------ */
 
 #define MAPS_MAX 64
@@ -196,6 +203,8 @@ static const char *remedy(const char *map)
 		{ "nat_sessions_order", "lower newSessionTableSize" },
 		{ "sessions_kept", "lower sessionTableSize" },
 		{ "nat_sessions_kept", "lower sessionTableSize" },
+		{ "affinity", "lower affinityTableSize" },
+		{ "affinity_new", "lower affinityTableSize" },
 		{ "maglev", "lower maglevTableSize" },
 	};
 

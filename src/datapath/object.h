@@ -33,6 +33,9 @@ struct mk_session_sizes {
 mk_must_check int mk_object_size_sessions(struct mk_object *object,
 					  const struct mk_session_sizes *sizes,
 					  struct mk_error *err);
+/* As mk_object_size_sessions(), of maps affinity and affinity_new. */
+mk_must_check int mk_object_size_affinity(struct mk_object *object, uint32_t entries,
+					  struct mk_error *err);
 /* Before load: do, or do not, load the program @name. Its slot of the chain stays empty. */
 void mk_object_leave_out(struct mk_object *object, const char *name, bool left_out);
 struct bpf_object *mk_object_get(const struct mk_object *object);

@@ -411,9 +411,9 @@ struct mk_service_counts cluster_sync(void)
 	return counts;
 }
 
-void cluster_age_affinity(unsigned seconds)
+static void age_affinity(const char *map, unsigned seconds)
 {
-	const struct mk_table table = table_of("affinity");
+	const struct mk_table table = table_of(map);
 	cleanup_free struct mk_affinity_key *keys = NULL;
 	struct mk_error err = { 0 };
 	struct mk_affinity value;
@@ -425,6 +425,12 @@ void cluster_age_affinity(unsigned seconds)
 		value.last_new_ns -= seconds * 1000000000ULL;
 		ck_assert_int_eq(bpf_map_update_elem(table.fd, &keys[i], &value, BPF_ANY), 0);
 	}
+}
+
+void cluster_age_affinity(unsigned seconds)
+{
+	age_affinity("affinity", seconds);
+	age_affinity("affinity_new", seconds);
 }
 
 static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_session *session)

@@ -244,11 +244,10 @@ static void one_uplink(void)
 void fixture_reset(void)
 {
 	static const char *const tables[] = {
-		"services",	     "service_backends", "maglev",
-		"sessions",	     "sessions_new",	 "nat_sessions",
-		"nat_sessions_new",  "routes",		 "host_ports",
-		"service_counters",  "service_drops",	 "affinity",
-		"affinity_backends", "source_ranges",	 "peers"
+		"services",	"service_backends",  "maglev",		 "sessions",
+		"sessions_new", "nat_sessions",	     "nat_sessions_new", "routes",
+		"host_ports",	"service_counters",  "service_drops",	 "affinity",
+		"affinity_new", "affinity_backends", "source_ranges",	 "peers"
 	};
 	const struct mk_runtime quiet = { 0 };
 	const struct mk_port_set none = { 0 };

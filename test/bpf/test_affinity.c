@@ -86,15 +86,17 @@ static struct mk_affinity_key key_of(const char *client)
 					 .affinity_id = AFFINITY_ID };
 }
 
-static struct mk_affinity remembered(const char *client)
+/* Of a client that has had a connection (map affinity), or has sent first packets only (map affinity_new). */
+static struct mk_affinity remembered(const char *map, const char *client)
 {
 	struct mk_affinity_key key = key_of(client);
 	struct mk_affinity last;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("affinity"), &key, &last), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map(map), &key, &last), 0);
 	return last;
 }
 
+/* @client has had a connection. */
 static void remember(const char *client, const char *backend, uint64_t ago_ns)
 {
 	struct mk_affinity last = { .last_new_ns = clock_ns() - ago_ns };
@@ -102,6 +104,7 @@ static void remember(const char *client, const char *backend, uint64_t ago_ns)
 
 	fixture_addr_port(backend, &last.backend.addr, &last.backend.port);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("affinity"), &key, &last, BPF_ANY), 0);
+	bpf_map_delete_elem(fixture_map("affinity_new"), &key);
 }
 
 static const struct {
@@ -142,7 +145,7 @@ START_TEST(test_sticky)
 				     sticky[_i].frontend) == first;
 	ck_assert_msg(seen == 19, "%s: %u of 19 later connections came back", sticky[_i].name,
 		      seen);
-	ck_assert_uint_eq(fixture_count("affinity"), 1);
+	ck_assert_uint_eq(fixture_count("affinity_new"), 1);
 }
 END_TEST
 
@@ -158,7 +161,7 @@ START_TEST(test_clients_differ)
 		seen |= 1u << connect_from(MK_HOOK_UPLINK, "tcp", client, 2000, NODE_PORT);
 	}
 	ck_assert_int_eq(__builtin_popcount(seen), 8);
-	ck_assert_uint_eq(fixture_count("affinity"), 100);
+	ck_assert_uint_eq(fixture_count("affinity_new"), 100);
 }
 END_TEST
 
@@ -199,11 +202,11 @@ START_TEST(test_time_runs_from_last_connection)
 	remember(CLIENT, backends[4], (TIMEOUT_S - 10) * 1000000000ULL);
 	before = clock_ns();
 	ck_assert_uint_eq(connect_from(MK_HOOK_POD, "tcp", CLIENT, 2000, CLUSTER_IP), 5);
-	last = remembered(CLIENT).last_new_ns;
+	last = remembered("affinity", CLIENT).last_new_ns;
 	ck_assert_uint_ge(last, before);
 	fixture_send(MK_HOOK_POD, &again, &again);
 	fixture_send(MK_HOOK_POD, &more, &more);
-	ck_assert_uint_eq(remembered(CLIENT).last_new_ns, last);
+	ck_assert_uint_eq(remembered("affinity", CLIENT).last_new_ns, last);
 }
 END_TEST
 
@@ -218,7 +221,7 @@ START_TEST(test_time_over)
 
 		remember(CLIENT, backends[4], TIMEOUT_S * 1000000000ULL);
 		seen |= 1u << connect_from(MK_HOOK_POD, "tcp", CLIENT, 2000 + i, CLUSTER_IP);
-		ck_assert_uint_ge(remembered(CLIENT).last_new_ns, before);
+		ck_assert_uint_ge(remembered("affinity_new", CLIENT).last_new_ns, before);
 	}
 	ck_assert_int_gt(__builtin_popcount(seen), 1);
 }
@@ -234,7 +237,7 @@ START_TEST(test_backend_gone)
 	fixture_put_service("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, &service);
 	remember(CLIENT, backends[7], 0);
 	ck_assert_uint_lt(connect_from(MK_HOOK_POD, "tcp", CLIENT, 2000, CLUSTER_IP), 8);
-	ck_assert_uint_ne(remembered(CLIENT).backend.port, htons(8));
+	ck_assert_uint_ne(remembered("affinity_new", CLIENT).backend.port, htons(8));
 }
 END_TEST
 
@@ -249,7 +252,7 @@ START_TEST(test_other_generation)
 	put_member(&service, backends[4]);
 	remember(OUTSIDE, backends[4], 0);
 	ck_assert_uint_eq(connect_from(MK_HOOK_UPLINK, "tcp", OUTSIDE, 2000, NODE_PORT), 1);
-	ck_assert_uint_eq(remembered(OUTSIDE).backend.port, htons(1));
+	ck_assert_uint_eq(remembered("affinity_new", OUTSIDE).backend.port, htons(1));
 }
 END_TEST
 
@@ -281,7 +284,74 @@ START_TEST(test_other_port)
 		seen |= 1u << connect_from(MK_HOOK_POD, "tcp", CLIENT, 2000 + i, CLUSTER_IP);
 	}
 	ck_assert_int_gt(__builtin_popcount(seen), 1);
-	ck_assert_uint_eq(fixture_count("affinity"), 31);
+	ck_assert_uint_eq(fixture_count("affinity"), 1);
+	ck_assert_uint_eq(fixture_count("affinity_new"), 30);
+}
+END_TEST
+
+static void send_tcp(enum mk_hook hook, const char *flow, uint8_t flags, char back[128])
+{
+	const struct frame_options options = { .tcp_flags = flags };
+	struct frame frame = frame_make(flow, &options);
+	char from[48], to[48];
+
+	ck_assert_msg(fixture_send(hook, &frame, &frame) != DROPPED, "dropped: %s", flow);
+	ck_assert_int_eq(sscanf(frame_flow(&frame), "%*s %47s > %47s", from, to), 2);
+	snprintf(back, 128, "tcp %s > %s", to, from);
+}
+
+/* Returns the port of the backend. */
+static unsigned complete_handshake(enum mk_hook hook, const char *client, const char *to)
+{
+	char flow[96], answer[128], ignored[128];
+	unsigned backend;
+
+	snprintf(flow, sizeof(flow), "tcp %s:2000 > %s", client, to);
+	send_tcp(hook, flow, SYN, answer);
+	ck_assert_int_eq(sscanf(answer, "tcp %*[0-9.]:%u", &backend), 1);
+	send_tcp(strstr(answer, "tcp 10.244.1.") ? MK_HOOK_POD : MK_HOOK_OVERLAY, answer, SYN | ACK,
+		 ignored);
+	send_tcp(hook, flow, ACK, ignored);
+	return backend;
+}
+
+/* Who completes a session keeps its backend in a table of its own, ... */
+START_TEST(test_earned)
+{
+	const char *client = _i & 1 ? OUTSIDE : CLIENT;
+	enum mk_hook hook = _i & 1 ? MK_HOOK_UPLINK : MK_HOOK_POD;
+	const char *to = _i & 1 ? NODE_PORT : CLUSTER_IP;
+	unsigned backend;
+
+	if (_i & 1)
+		frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL,
+			 MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backends);
+	else
+		frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
+	fixture_room(_i & 2 ? FIXTURE_ROOM : 0);
+	remember(client, backends[4], TIMEOUT_S * 1000000000ULL);
+	backend = complete_handshake(hook, client, to);
+	ck_assert_uint_eq(remembered("affinity", client).backend.port, htons(backend));
+	ck_assert_uint_eq(fixture_count("affinity_new"), 0);
+	ck_assert_uint_eq(connect_from(hook, "tcp", client, 2001, to), backend);
+	fixture_room(0);
+}
+END_TEST
+
+/* ... which first packets do not enter: a flood from forged addresses evicts nobody there. */
+START_TEST(test_first_packets_evict_nobody)
+{
+	char client[32];
+
+	frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+		 backends);
+	remember(OUTSIDE, backends[4], 0);
+	for (unsigned i = 1; i <= 100; i++) {
+		snprintf(client, sizeof(client), "198.51.100.%u", i);
+		connect_from(MK_HOOK_UPLINK, "tcp", client, 2000, NODE_PORT);
+	}
+	ck_assert_uint_eq(fixture_count("affinity"), 1);
+	ck_assert_uint_eq(connect_from(MK_HOOK_UPLINK, "tcp", OUTSIDE, 2000, NODE_PORT), 5);
 }
 END_TEST
 
@@ -298,4 +368,6 @@ BPF_SUITE("affinity")
 	tcase_add_test(tcase, test_other_generation);
 	tcase_add_test(tcase, test_switched_off);
 	tcase_add_test(tcase, test_other_port);
+	tcase_add_loop_test(tcase, test_earned, 0, 4);
+	tcase_add_test(tcase, test_first_packets_evict_nobody);
 }

@@ -64,6 +64,7 @@ START_TEST(test_defaults)
 	ck_assert_uint_eq(config.maglev_slots, 1021);
 	ck_assert_uint_eq(config.session_entries, 524288);
 	ck_assert_uint_eq(config.new_session_entries, 65536);
+	ck_assert_uint_eq(config.affinity_entries, 65536);
 	ck_assert_uint_eq(config.api_retry_max_s, 30);
 	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
 	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
@@ -156,6 +157,8 @@ START_TEST(test_environment)
 					    "16777216",
 					    "newSessionTableSize",
 					    "1024",
+					    "affinityTableSize",
+					    "2048",
 					    "apiRetryMaxSeconds",
 					    "600",
 					    NULL };
@@ -191,6 +194,7 @@ START_TEST(test_environment)
 	ck_assert_uint_eq(config.maglev_slots, 65521);
 	ck_assert_uint_eq(config.session_entries, 16777216);
 	ck_assert_uint_eq(config.new_session_entries, 1024);
+	ck_assert_uint_eq(config.affinity_entries, 2048);
 	ck_assert_uint_eq(config.api_retry_max_s, 600);
 }
 END_TEST
@@ -333,6 +337,10 @@ static const struct {
 	  { NULL },
 	  { REQUIRED, "--new-session-table-size=16777217" },
 	  { "newSessionTableSize", "'16777217'", "from 1024 to 16777216" } },
+	{ "affinity table too small",
+	  { "affinityTableSize", "1" },
+	  { REQUIRED },
+	  { "affinityTableSize", "'1'", "from 1024 to 16777216" } },
 	{ "MTU too small", { "mtu", "100" }, { REQUIRED }, { "mtu", "'100'", "576 to 65535" } },
 	{ "veth prefix too long",
 	  { "vethPairNamePrefix", "veths" },

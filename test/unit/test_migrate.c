@@ -306,6 +306,7 @@ static const struct {
 	{ "abi", 4, 120 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
+	{ "affinity_new", 8, 16 },
 	{ "chain", 4, 4 },
 	{ "cni_calls", 4, 144 },
 	{ "drop_events", 0, 0 },

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/datapath.h"
+#include "datapath/datapath_internal.h"
 #include "datapath/pin.h"
 
 /* More buckets than any kernel makes (linux/kernel/bpf/hashtab.c: E2BIG): no memory is asked for. */
@@ -160,6 +161,37 @@ START_TEST(test_too_small_for_its_entries)
 }
 END_TEST
 
+static struct mk_datapath *loaded_for(uint32_t clients)
+{
+	struct mk_datapath *datapath = opened(1024, 1024);
+
+	ck_ok(mk_datapath_size_affinity(datapath, clients, &err));
+	ck_ok(mk_datapath_load(datapath, &err));
+	ck_assert_uint_eq(datapath->affinity.max_entries, clients);
+	ck_assert_uint_eq(datapath->affinity_new.max_entries, clients);
+	return datapath;
+}
+
+/* A small table is no more than half full: an LRU table evicts before it is full. */
+START_TEST(test_affinity)
+{
+	struct mk_datapath *datapath = loaded_for(8192);
+	const struct mk_affinity last = { .backend.port = htons(80) };
+
+	for (uint32_t i = 1; i <= 500; i++) {
+		struct mk_affinity_key key = { .client.word = { i }, .affinity_id = 7 };
+
+		ck_ok(mk_table_put(&datapath->affinity, &key, &last, &err));
+		ck_ok(mk_table_put(&datapath->affinity_new, &key, &last, &err));
+	}
+	mk_datapath_free(datapath);
+	datapath = loaded_for(_i ? 4096 : 16384);
+	ck_assert_uint_eq(sessions_in(&datapath->affinity), 500);
+	ck_assert_uint_eq(sessions_in(&datapath->affinity_new), 500);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("table_sizes");
@@ -174,6 +206,7 @@ int main(void)
 	tcase_add_test(tc, test_no_memory_at_first);
 	tcase_add_loop_test(tc, test_no_memory_for_more, 0, 2);
 	tcase_add_test(tc, test_too_small_for_its_entries);
+	tcase_add_loop_test(tc, test_affinity, 0, 2);
 	suite_add_tcase(suite, tc);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
