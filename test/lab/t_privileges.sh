@@ -150,13 +150,13 @@ no_links_in_state()
 	lab agent stop node1
 	start=$(log_size)
 	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig --state-dir /var/lib/link" expect_failure lab agent start node1
-	logged "$start" "does not start: .*symbolic link, 'link'"
+	logged "$start" "does not start: .*symbolic link 'link'"
 	expect_eq "what is behind the link" "" "$(on node1 ls -A /var/lib/real)"
 	on node1 sh -e -c 'cd /var/lib/monokube; mv agent.lock kept; ln -s /var/lib/real/lock agent.lock'
 	expect_failure lab agent start node1
 	on node1 sh -e -c 'cd /var/lib/monokube; mv kept agent.lock; mv ipam kept; ln -s kept ipam'
 	out=$(lab pod node1 misled 2>&1) && { echo "a pod started"; return 1; }
-	expect_match "what ADD says" "symbolic link, 'ipam'" "$out"
+	expect_match "what ADD says" "symbolic link 'ipam'" "$out"
 	on node1 sh -e -c 'cd /var/lib/monokube; rm ipam; mv kept ipam; rm -r /var/lib/link /var/lib/real'
 	lab rm misled 2>/dev/null || true
 	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig" lab agent start node1
@@ -169,7 +169,7 @@ refused_link()
 	local start
 	start=$(log_size)
 	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig $2" lab agent start node1 >/dev/null 2>&1 &
-	wait_for 30 logged "$start" "symbolic link, 'link'"
+	wait_for 30 logged "$start" "symbolic link 'link'"
 	lab agent kill node1
 	wait $! || true
 }
