@@ -352,7 +352,7 @@ static const struct unused {
 	{ "reset by the server", "tcp", SERVER_RST, 0, true },
 	{ "idle, open for a day", "tcp", -1, 121, false },
 	{ "idle datagrams", "udp", -1, 121, true },
-	{ "datagrams", "udp", -1, 119, false },
+	{ "datagrams", "udp", -1, 60, false },
 };
 
 static void age_all(const char *map, unsigned seconds)

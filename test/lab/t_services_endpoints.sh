@@ -367,9 +367,10 @@ connections_close()
 		exec {pipe}>&-
 	done
 }
+# A masqueraded connection keeps its port for the server's TIME-WAIT, 60 s.
 nothing_is_kept()
 {
-	wait_for 40 programs_know 0
+	wait_for 110 programs_know 0
 	wait_for 10 no_route_left
 }
 no_route_left() { expect_eq "route to an address of a Service that is gone" "" "$(routes_to "$(where "lb1 turning" | cut -d: -f1)")"; }
