@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/open.bpf.c - the first packet of a flow. ilb and elb have found no session for it, and say what it is for
  * (ctx->opens): a session is opened, and the packet goes on as all others of the flow will. A program of its own,
- * because the verifier goes through the opening of a session for a long time, and most packets need it not. */
+ * because the verifier walks this code for long, and most packets do not need it. */
 #include "beside.h"
 #include "chain.h"
 #include "deliver.h"
@@ -99,8 +99,8 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 	return session_open(SERVICE_SESSIONS, pkt, request);
 }
 
-/* Does a flow whose session could not be opened go on as it is? One to a Service does not, nor one that the host's stack
- * forwards. What is answered to another node leaves masqueraded then. */
+/* May a flow go on untranslated if its session could not be opened? A flow to a Service may not, nor one that the
+ * host's stack forwards. The answers of a flow from another node then leave masqueraded. */
 static __always_inline int goes_without(const struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->opens != CHAIN_OPENS_OWN || ctx->hook == MK_HOOK_HOST)
