@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/account.h - counters per Service. What follows a session is gathered in its entry, without a
- * look-up, and added to the Service's counters about once a second, when a direction ends and when
- * the session moves to the table of established ones; a first packet is counted at once. The agent adds what an entry
- * still holds when it removes it (map service_counters_ended). Only what an entry of the new
- * sessions' tables holds when it makes room is lost: of less than a second, or of a flow's last packets. */
+/* bpf/account.h - counters per Service. A first packet is counted at once. Later packets of a
+ * session are added up in its entry, without a look-up. The sums move to the Service's counters
+ * about once a second, when a direction ends, and when the session moves to the established table.
+ *
+ * The agent adds what an entry still holds when it removes the entry (map service_counters_ended).
+ * Counts are lost only when an entry of a new sessions' table is evicted: those of its last second
+ * at most, or of the flow's last packets. */
 #ifndef MK_BPF_ACCOUNT_H
 #define MK_BPF_ACCOUNT_H
 
 #include "packet.h"
 
-/* On the wire: a GSO packet is that many, each with the headers. */
+/* Packets and bytes on the wire: each segment of a GSO packet counts, with its own headers. */
 struct wire_count {
 	__u32 packets, bytes;
 };
@@ -35,8 +37,8 @@ static __always_inline void account_gather(const struct __sk_buff *skb, const st
 	__sync_fetch_and_add(&session->bytes, count.bytes);
 }
 
-/* Two CPUs may do this at once: both add the same, both take it off, and what the entry then holds
- * below zero is added by the next. */
+/* Move the sums of @session to @counter. If two CPUs do this at once, both add the same sums and
+ * both subtract them. The entry is then below zero, and the next move corrects the counter. */
 static __always_inline void account_move(struct mk_service_counter *counter,
 					 struct mk_session *session)
 {
@@ -50,8 +52,8 @@ static __always_inline void account_move(struct mk_service_counter *counter,
 	__sync_fetch_and_add(&counter->bytes[direction], bytes);
 }
 
-/* Add what @session has gathered, and @peer if there is one, to their Service's counters. Of a
- * Service that is gone there are none: its entry is not made again. */
+/* Flush the sums of @session, and of @peer unless it is NULL, to their Service's counters. A
+ * removed Service has no counters, and they are not created again. */
 static __always_inline void account_flush(struct mk_session *session, struct mk_session *peer)
 {
 	__u32 account_id = session->account_id;
@@ -67,7 +69,7 @@ static __always_inline void account_flush(struct mk_session *session, struct mk_
 		account_move(counter, peer);
 }
 
-/* The first packet of a session of the Service. */
+/* Count the first packet of a session of the Service. */
 static __always_inline void account_connection(const struct __sk_buff *skb,
 					       const struct packet *pkt, __u32 account_id)
 {
@@ -90,7 +92,7 @@ static __always_inline void account_connection(const struct __sk_buff *skb,
 	__sync_fetch_and_add(&counter->bytes[MK_FLOW_REQUEST], count.bytes);
 }
 
-/* A first packet that was refused or dropped. */
+/* Count a first packet that was refused or dropped. */
 static __always_inline void account_drop(__u32 account_id, __u32 reason)
 {
 	struct mk_service_drop_key key = { .account_id = account_id, .reason = reason };

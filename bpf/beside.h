@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/beside.h - a client may use one port towards a Service and towards its backend: two flows for it, whose
- * answers look the same here. The later one gets another port (session_open()), so the earlier must be
- * known, as the kernel's connection tracking knows every flow:
+/* bpf/beside.h - two flows with one client port: a client may use one port towards a Service and
+ * towards the Service's backend. The answers of the two flows look the same here, so the later flow
+ * gets another port (session_open()). The programs must know which flow came first; the kernel's
+ * connection tracking knows every flow. Here:
  *
- *	a Service's	by its session
- *	TCP		by the client's socket, where that is on this node: nothing to keep, and a flow to no
- *			Service pays nothing for it
- *	SCTP		by a session, which every association of a pod has
- *	UDP		by a session, which those of a pod's flows have that are for a port where backends of
- *			Services listen; every datagram asks, so that has to be cheap: one bit
+ * - A Service's flow has a session.
+ * - TCP: the client's socket is looked up if it is on this node. Flows to no Service need no
+ *   session and pay nothing.
+ * - SCTP: every association of a pod has a session.
+ * - UDP: a pod's flow has a session if backends of Services receive UDP at its port. This is
+ *   checked for every datagram, so it must be cheap: one bit per port.
  *
- * Where tables are full, or no port is free, a flow to no Service goes on as it is, unless its answers are those
- * of another flow already. */
+ * If tables are full or no port is free, a flow to no Service passes untranslated. It is dropped
+ * only if its answers look like those of an existing flow. */
 #ifndef MK_BPF_BESIDE_H
 #define MK_BPF_BESIDE_H
 
 #include "open.h"
 
-/* Has the namespace @netns a socket (TIME-WAIT too) that takes what shows @tuple? (bpf-helpers(7): a number as
- * in IFLA_LINK_NETNSID, or BPF_F_CURRENT_NETNS.) */
+/* Does a socket of the namespace @netns, possibly in TIME-WAIT, receive packets with @tuple? @netns
+ * is a number as in IFLA_LINK_NETNSID, or BPF_F_CURRENT_NETNS (bpf-helpers(7)). */
 static __always_inline int has_connection(struct __sk_buff *skb, const struct mk_tuple *tuple,
 					  __u64 netns)
 {
@@ -36,7 +37,7 @@ static __always_inline int has_connection(struct __sk_buff *skb, const struct mk
 	return found;
 }
 
-/* Has this host a UDP socket that is connected to the sender of @pkt? */
+/* Does this host have a UDP socket that is connected to the sender of @pkt? */
 static __always_inline int has_connected_udp(struct __sk_buff *skb, const struct packet *pkt)
 {
 	struct bpf_sock_tuple flow = { .ipv4 = { .saddr = pkt->tuple.saddr.word[0],
@@ -60,7 +61,8 @@ static __always_inline int may_be_beside(const struct packet *pkt,
 	return pkt->l4 == MK_L4_TCP && is_first_of_tcp(pkt) && !request->source_port;
 }
 
-/* A pod's connection is about to be opened as @request says: has the pod one to that backend from that port? */
+/* A pod opens the connection @request. Does the pod already have a connection to that backend from
+ * the same port? */
 static __always_inline int is_beside_pods_own(struct __sk_buff *skb, const struct packet *pkt,
 					      const struct session_request *request)
 {
@@ -76,7 +78,7 @@ static __always_inline int is_beside_pods_own(struct __sk_buff *skb, const struc
 	return has_connection(skb, &answer, pod->netns_ref - 1);
 }
 
-/* As is_beside_pods_own(), of a client outside whose backend is this host. */
+/* The same for a client outside whose backend is this host. */
 static __always_inline int is_beside_hosts_own(struct __sk_buff *skb, const struct packet *pkt,
 					       const struct session_request *request)
 {
@@ -93,15 +95,15 @@ static __always_inline int is_udp_backend_port(const struct packet *pkt)
 	__u32 zero = 0, port = bpf_ntohs(pkt->tuple.dport);
 	const struct mk_port_set *ports = bpf_map_lookup_elem(&udp_ports, &zero);
 
-	/* for the verifier, which does not know how large a swapped port is */
+	/* for the verifier, which does not know the range of a byte-swapped port */
 	asm volatile("" : "+r"(port));
 	port &= 0xffff;
 	return ports && ports->words[port / 32] >> (port % 32) & 1;
 }
 
-/* Of a flow that a pod opens to no Service: must it have a session? Outside the cluster, where names are asked
- * for all the time, UDP only once there is a Service's beside it: there it is nat that gives the port, and may
- * give another one. */
+/* Does a flow that a pod opens to no Service need a session? A UDP flow to outside the cluster,
+ * such as a DNS query, needs one only if a Service's flow with the same answers exists: nat chooses
+ * the port of such a flow, and can choose another one. */
 static __always_inline int is_pods_own_kept(const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_UDP)
@@ -113,17 +115,18 @@ static __always_inline int is_pods_own_kept(const struct packet *pkt)
 	return pkt->l4 == MK_L4_SCTP || session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
-/* Of a flow from outside to a port of the host's own, where the host may be a backend: must it? */
+/* Does a flow from outside to a port of the host itself need a session? Called only if the host may
+ * be a backend. */
 static __always_inline int is_hosts_own_kept(const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_UDP)
-		return 1; /* may_have_session() has asked for the port */
+		return 1; /* may_have_session() has checked the port */
 	if (!is_first_of_tcp(pkt))
 		return 0;
 	return pkt->l4 == MK_L4_SCTP || session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
-/* Can the answers of a flow to no Service, which has no session, be told from those of others? */
+/* Can a flow to no Service pass without a session? Only if no session has the same answers. */
 static __always_inline int is_told_apart(const struct packet *pkt)
 {
 	return !session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);

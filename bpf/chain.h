@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/chain.h - what one program tells the next: skb->cb across tail calls. It does not survive
- * a redirect, and every hook's first program writes all of it. */
+/* bpf/chain.h - the data that one program passes to the next: skb->cb, kept across tail calls. A
+ * redirect clears it. The first program of every hook writes all of it. */
 #ifndef MK_BPF_CHAIN_H
 #define MK_BPF_CHAIN_H
 
@@ -9,25 +9,24 @@
 
 enum chain_flags {
 	CHAIN_TRANSLATED = 1 << 0, /* a session has rewritten the packet */
-	CHAIN_NEW_SOURCE = 1 << 2, /* ... its source, too */
-	/* as the session says, bit for bit */
-	CHAIN_VIA_OVERLAY = MK_SESSION_VIA_OVERLAY, /* to another node, by the overlay */
-	CHAIN_VIA_HOST =
-		MK_SESSION_VIA_HOST, /* the host's stack forwards this flow: hand it over */
-	CHAIN_LOOPBACK = MK_SESSION_LOOPBACK, /* the host's, by its loopback device */
+	CHAIN_NEW_SOURCE = 1 << 2, /* ... including its source */
+	/* the same bits as in the session's flags */
+	CHAIN_VIA_OVERLAY = MK_SESSION_VIA_OVERLAY, /* to another node by the overlay */
+	CHAIN_VIA_HOST = MK_SESSION_VIA_HOST, /* to the host's stack, which forwards this flow */
+	CHAIN_LOOPBACK = MK_SESSION_LOOPBACK, /* to the host, by its loopback device */
 };
 #define CHAIN_TO_HOST	 (CHAIN_VIA_HOST | CHAIN_LOOPBACK)
 #define CHAIN_OF_SESSION (CHAIN_TO_HOST | CHAIN_VIA_OVERLAY)
 
-/* What the first packet of a flow is for. */
+/* The destination of a flow's first packet. */
 enum chain_opens {
 	CHAIN_OPENS_NONE, /* the flow needs no session */
 	CHAIN_OPENS_SERVICE, /* a Service's frontend */
-	CHAIN_OPENS_HOST_PORT, /* a port of this host that a pod has */
-	CHAIN_OPENS_OWN, /* neither: the destination that it shows */
+	CHAIN_OPENS_HOST_PORT, /* a host port: a port of this host that leads to a pod */
+	CHAIN_OPENS_OWN, /* neither: the packet's own destination */
 };
 
-/* The five words of skb->cb, by name. */
+/* The data in skb->cb. Each comment ends with the program that writes the member. */
 struct chain_ctx {
 	__u8 hook; /* enum mk_hook; first program */
 	__u8 l4; /* enum mk_l4; first program */
@@ -35,20 +34,20 @@ struct chain_ctx {
 	__u8 tcp_flags; /* first program */
 	__u16 l4_off; /* first program */
 	__u8 l4_len; /* first program */
-	__u8 flags; /* enum chain_flags; whoever learns it */
-	__be16 sport, dport; /* as they stand in the packet now; whoever rewrites */
+	__u8 flags; /* enum chain_flags; any program */
+	__be16 sport, dport; /* of the packet now; programs that rewrite it */
 	union {
-		struct { /* for MK_PROG_ERROR: the error to make; whoever refuses the packet */
+		struct { /* for MK_PROG_ERROR: the ICMP error to send; the program that refuses */
 			__u8 icmp_type, icmp_code;
 		};
-		struct { /* for MK_PROG_OPEN: the session to open; whoever found none */
+		struct { /* for MK_PROG_OPEN: the session to open; ilb and elb */
 			__u8 opens; /* enum chain_opens */
-			__u8 reverse_flags; /* of its answers' direction: enum mk_session_flags */
+			__u8 reverse_flags; /* enum mk_session_flags of the reverse entry */
 		};
 	};
 	union {
-		__u16 mtu_bytes; /* ... of MK_PROG_ERROR */
-		__u16 fragmented_bytes; /* for all others; first program */
+		__u16 mtu_bytes; /* for MK_PROG_ERROR: the MTU to report */
+		__u16 fragmented_bytes; /* for the others: packet.fragmented_bytes; first program */
 	};
 };
 _Static_assert(sizeof(struct chain_ctx) <= 5 * 4, "skb->cb");
@@ -80,7 +79,7 @@ static __always_inline void chain_load(struct __sk_buff *skb, struct chain_ctx *
 	*ctx = w.ctx;
 }
 
-/* Go on in program @prog, telling it of @pkt. */
+/* Continue in program @prog and pass @pkt to it. */
 static __always_inline int chain_next(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, enum mk_prog prog)
 {
@@ -98,8 +97,8 @@ static __always_inline int chain_next(struct __sk_buff *skb, struct chain_ctx *c
 	return drop(skb, ctx->hook, MK_DROP_CHAIN_BROKEN, &pkt->tuple);
 }
 
-/* The other end of chain_next(): addresses are read from the packet, the rest from skb->cb.
- * Returns MK_PARSED or a drop reason. */
+/* Read what chain_next() has passed: addresses from the packet, the rest from skb->cb. Returns
+ * MK_PARSED or a drop reason. */
 static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx *ctx,
 					struct packet *pkt)
 {
@@ -112,7 +111,7 @@ static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx 
 	tuple_from_ip(&pkt->tuple, ip);
 	pkt->tuple.sport = ctx->sport;
 	pkt->tuple.dport = ctx->dport;
-	pkt->l4_off = ctx->l4_off & 0x7f; /* at most 14 + 60: for the verifier */
+	pkt->l4_off = ctx->l4_off & 0x7f; /* at most 14 + 60; the mask is for the verifier */
 	pkt->l4_len = ctx->l4_len;
 	pkt->l4 = ctx->l4;
 	pkt->fragment = ctx->fragment;
@@ -121,8 +120,8 @@ static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx 
 	return MK_PARSED;
 }
 
-/* Answer the packet with an ICMP error instead of forwarding it. Program `error` counts why: skb->cb[4] tells
- * it. */
+/* Answer the packet with an ICMP error instead of forwarding it. Program `error` reads @reason from
+ * skb->cb[4] and counts the drop. */
 static __always_inline int chain_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       const struct packet *pkt, enum mk_drop_reason reason,
 				       __u8 icmp_type, __u8 icmp_code, __u16 mtu_bytes)

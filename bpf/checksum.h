@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/checksum.h - the Internet checksum (RFC 1071) and how it changes (RFC 1624): arithmetic alone, in
- * whatever order the bytes are. A difference is what a sum has more than before, in 32 bits; in ones' complement 0
- * has two forms. */
+/* bpf/checksum.h - the Internet checksum (RFC 1071) and its incremental update (RFC 1624). These
+ * functions are pure arithmetic, in any byte order. A "difference" is what a change adds to the
+ * sum, in 32 bits. Zero has two forms in ones' complement. */
 #ifndef MK_BPF_CHECKSUM_H
 #define MK_BPF_CHECKSUM_H
 
@@ -22,8 +22,9 @@ static __always_inline void csum_add_diff(__sum16 *check, __u32 diff)
 	*check = csum_fold((__u32)sum);
 }
 
-/* The difference that a checksum sees where @from becomes @to (RFC 1624: -m + m'); 0 if they are equal.
- * Arithmetic and no bpf_csum_diff(): a helper costs as much as the rest of a translation. */
+/* The difference of a checksum when @from becomes @to (RFC 1624: -m + m'); 0 if they are equal.
+ * This is plain arithmetic instead of bpf_csum_diff(): calling a helper costs as much as the rest
+ * of a translation. */
 static __always_inline __u32 csum_diff(const __be32 *from, const __be32 *to, int words)
 {
 	__u64 sum = 0;
@@ -45,11 +46,14 @@ static __always_inline int csum_is_zero(__u64 sum)
 	return sum == 0 || sum == 0xffff;
 }
 
-/* A checksum field held @before, and bpf_l4_csum_replace() with BPF_F_PSEUDO_HDR has made it see that the addresses
- * have changed by @diff, which is not 0: now it holds @after. Is it the sum of the pseudo header alone, which
- * the kernel has still to complete (CHECKSUM_PARTIAL)? To that the difference was added
- * (net/core/utils.c: inet_proto_csum_replace_by_diff()). From a checksum, the complement of a sum, it was taken off. There
- * is no telling the two apart if it is 0. */
+/* Was a checksum field partial (CHECKSUM_PARTIAL)? The field of a partial checksum holds the sum of
+ * the pseudo header, and the kernel completes it later.
+ *
+ * The field held @before. bpf_l4_csum_replace() with BPF_F_PSEUDO_HDR has updated it for a change
+ * of the addresses by @diff, and now it holds @after. The kernel adds @diff to a partial sum
+ * (net/core/utils.c: inet_proto_csum_replace_by_diff()). It subtracts @diff from a complete
+ * checksum, which is the complement of a sum. @diff must not be 0: the two cases would look the
+ * same. */
 static __always_inline int csum_was_partial(__sum16 before, __sum16 after, __u32 diff)
 {
 	return csum_is_zero((__u64)before + diff + (__u16)~after);

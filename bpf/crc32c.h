@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/crc32c.h - what a change at the start of a packet does to a CRC32c at its end, without
- * looking at the bytes between. A CRC is linear: the CRCs of two packets that differ in their
- * first four bytes alone differ by that difference, advanced over the length of the packet; and
- * to advance over n bytes is to multiply by x^(8n) modulo P over GF(2).
+/* bpf/crc32c.h - update the CRC32c at the end of a packet after a change at its start, without
+ * reading the bytes between. A CRC is linear. If two packets differ only in their first four bytes,
+ * their CRCs differ by that difference, advanced over the length of the packet. To advance over n
+ * bytes is to multiply by x^(8n) modulo P over GF(2).
  *
- * Reflected, as CRC32c is: bit 31 is x^0. Arithmetic only; the tests include it too. */
+ * Bits are reflected as in CRC32c: bit 31 is x^0. The code is arithmetic only, so tests include it
+ * too. */
 #ifndef MK_BPF_CRC32C_H
 #define MK_BPF_CRC32C_H
 
@@ -12,7 +13,7 @@
 
 #define MK_CRC32C_POLYNOMIAL 0x82f63b78U /* P, reflected (RFC 9260, appendix A) */
 
-/* [d][v] = x^(8 * v * 16^d) mod P: a length is four hexadecimal digits, each one factor */
+/* [d][v] = x^(8 * v * 16^d) mod P: a length has four hexadecimal digits, and each is one factor */
 static const __u32 crc32c_powers[4][16] = {
 	{ 0x80000000, 0x00800000, 0x00008000, 0x00000080, 0x82f63b78, 0xfbc3faf9, 0x8b277743,
 	  0x52a0c93f, 0x6ea2d55c, 0x1c08b7d6, 0xf56e0ef4, 0x34019664, 0xa66805eb, 0x7a1f6b24,
@@ -28,8 +29,8 @@ static const __u32 crc32c_powers[4][16] = {
 	  0x4303cb97, 0x4c3d3d65 },
 };
 
-/* All ones if @bit is 1. Hidden from the compiler, which would make a branch of it: two paths per
- * step for the verifier to walk. */
+/* All ones if @bit is 1, otherwise 0. The value is hidden from the compiler, which would turn it
+ * into a branch: the verifier would then walk two paths per step. */
 static inline __attribute__((always_inline)) __u32 crc32c_mask(__u32 bit)
 {
 	__u32 mask = -bit;
@@ -50,8 +51,8 @@ static inline __attribute__((always_inline)) __u32 crc32c_multiply(__u32 a, __u3
 	return product;
 }
 
-/* By how much the CRC of a packet of @bytes (below 65536) changes when its first four, read as a
- * little endian number, change by @difference (exclusive or). */
+/* The change (exclusive or) of the CRC of a packet of @bytes, below 65536, when its first four
+ * bytes change by @difference. @difference is an exclusive or of little-endian numbers. */
 static inline __attribute__((always_inline)) __u32 crc32c_change(__u32 difference, __u32 bytes)
 {
 	for (int digit = 0; digit < 4; digit++) {

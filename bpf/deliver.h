@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/deliver.h - to a pod of this node. Most packets are for one, and need nothing else of the router:
- * whoever has seen to their Service delivers them himself, without the tail call. The rest, and what there is to
- * tell about a packet that cannot be delivered, is the router's. */
+/* bpf/deliver.h - delivery to a pod of this node. Most packets are for a local pod and need nothing
+ * more from the router. `ilb`, `elb` and `open` deliver them directly and save the tail call. The
+ * router handles all other packets, and reports packets that cannot be delivered. */
 #ifndef MK_BPF_DELIVER_H
 #define MK_BPF_DELIVER_H
 
 #include "chain.h"
 #include "rewrite.h"
 
-/* Ethernet and IP header, in one bounds check. */
+/* Ethernet and IP header, found with one bounds check. */
 struct frame {
 	struct ethhdr *eth;
 	struct iphdr *ip;
@@ -21,8 +21,8 @@ static __always_inline int frame_of(struct __sk_buff *skb, struct frame *frame)
 	return frame->eth ? 0 : -1;
 }
 
-/* One hop less, unless the host's own stack did that or sends itself. Returns MK_PARSED or
- * MK_DROP_TTL_EXPIRED. */
+/* Decrement the TTL, unless the packet comes from the host, whose stack has done that or is the
+ * sender. Returns MK_PARSED or MK_DROP_TTL_EXPIRED. */
 static __always_inline int hop(const struct chain_ctx *ctx, struct iphdr *ip)
 {
 	if (ctx->hook == MK_HOOK_HOST)
@@ -30,13 +30,14 @@ static __always_inline int hop(const struct chain_ctx *ctx, struct iphdr *ip)
 	return rewrite_ttl(ip) ? MK_DROP_TTL_EXPIRED : MK_PARSED;
 }
 
-/* Is @addr, if anybody's, a local pod's? The gateway in their range is the host. */
+/* Can @addr only be a local pod's? The gateway address in the pods' range is the host's. */
 static __always_inline int is_local_pod(const struct mk_addr *addr)
 {
 	return is_local_pod_range(addr) && !is_addr(addr, mk_node_gateway());
 }
 
-/* Returns MK_PARSED, with the verdict in *@verdict, or a drop reason, with the frame as it was. */
+/* Deliver the packet to a local pod. Returns MK_PARSED with the verdict in *@verdict, or a drop
+ * reason; then the frame is unchanged. */
 static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				   const struct packet *pkt, int *verdict)
 {
@@ -50,7 +51,8 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx
 	if (hop(ctx, frame.ip) != MK_PARSED)
 		return MK_DROP_TTL_EXPIRED;
 	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
-	/* past the queue of the host side, which a limit needs (struct mk_pod) */
+	/* bpf_redirect_peer() skips the queue of the host side, which enforces limits (struct
+	 * mk_pod) */
 	*verdict = pod->shaped ? bpf_redirect(pod->ifindex, 0) : bpf_redirect_peer(pod->ifindex, 0);
 	return MK_PARSED;
 }
@@ -62,7 +64,7 @@ static __always_inline int is_watched(void)
 	return !settings || settings->watched;
 }
 
-/* As the router would: to a local pod at once, anywhere else by the router. */
+/* Deliver a packet for a local pod directly; pass any other packet to the router. */
 static __always_inline int route_next(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/drop.h - the one way to drop a packet: counted by reason and hook, and reported when
- * somebody listens. */
+/* bpf/drop.h - the only way to drop a packet: it is counted by reason and hook, and reported if a
+ * listener is attached. */
 #ifndef MK_BPF_DROP_H
 #define MK_BPF_DROP_H
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/elb.bpf.c - external load balancer. Uplink ingress, after nat: traffic from outside towards
- * NodePort, externalIPs and load-balancer addresses gets a backend by Maglev's choice; with policy
- * Cluster it gets the virtual pod address as its source as well, in the same session, so that the
- * answer comes back here. Towards a host port it gets its pod. Then: into a local pod, or router.
- * What is for nobody of ours goes up the host's stack.
- * Uplink egress: answers of backends that live in the host's own network. */
+/* bpf/elb.bpf.c - external load balancer.
+ *
+ * Uplink ingress, after nat: traffic from outside to NodePorts, externalIPs and load-balancer
+ * addresses gets a backend by Maglev's choice. With policy Cluster its source becomes the virtual
+ * pod address, in the same session, so that the answer comes back to this node. Traffic to a host
+ * port gets its pod. The packet then goes directly into a local pod, or to the router. Packets that
+ * are not for monokube go up the host's stack.
+ *
+ * Uplink egress: answers of backends in the host's own network. */
 #include "beside.h"
 #include "chain.h"
 #include "deliver.h"
@@ -33,16 +36,17 @@ static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx 
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
-/* To an address that is a Service's, but not to one of its ports: router refuses it, or answers a
- * ping. The host's stack would send it back where it came from. The node's own address, which most
- * packets have, is none of these. */
+/* Is the packet for an address of a Service, but for none of its ports? Then the router refuses it,
+ * or answers a ping. The host's stack would send it back where it came from. The node's own
+ * address, which most packets have, does not count. */
 static __always_inline int is_for_vip(const struct packet *pkt)
 {
 	return !is_addr(&pkt->tuple.daddr, mk_node_addr()) && service_is_vip(&pkt->tuple.daddr);
 }
 
-/* The networks beside the way to outside: the host's containers, its storage. The host routes what they send to
- * Services' own addresses (to the hook `host`). */
+/* Does the packet come from a network that is not the way to outside, such as the host's containers
+ * or its storage? The host routes packets from there to Services' own addresses (to the hook
+ * `host`). */
 static __always_inline int is_from_side(const struct __sk_buff *skb)
 {
 	const __u32 ifindex = skb->ifindex;
@@ -58,7 +62,7 @@ static __always_inline int not_ours(struct __sk_buff *skb, struct chain_ctx *ctx
 						     : TC_ACT_UNSPEC;
 }
 
-/* For no frontend and no host port: may it have a session all the same? */
+/* The packet is for no frontend and no host port. May it have a session nevertheless? */
 static __always_inline int may_have_session(const struct packet *pkt)
 {
 	const struct mk_runtime *settings = runtime_settings();
@@ -70,7 +74,7 @@ static __always_inline int may_have_session(const struct packet *pkt)
 	return is_connection(pkt) && (settings->frontends_gone || settings->host_backends);
 }
 
-/* Of such: does one to the host itself need one? */
+/* Does such a packet to the host itself need a session? */
 static __always_inline int needs_session(const struct packet *pkt)
 {
 	const struct mk_runtime *settings = runtime_settings();
@@ -79,8 +83,8 @@ static __always_inline int needs_session(const struct packet *pkt)
 	       is_host_address(&pkt->tuple.daddr);
 }
 
-/* A packet of no session, for a frontend or a host port: is it an answer to a connection of this host's own, whose
- * port has the same number? */
+/* A packet without a session is for a frontend or a host port. Is it an answer to one of the host's
+ * own connections, whose port has the same number? */
 static __always_inline int is_hosts_answer(struct __sk_buff *skb, const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_TCP)
@@ -89,7 +93,8 @@ static __always_inline int is_hosts_answer(struct __sk_buff *skb, const struct p
 	return pkt->l4 == MK_L4_UDP && has_connected_udp(skb, pkt);
 }
 
-/* What may @pkt be for? The frontend first: the host's own traffic pays for one look-up, not for three. */
+/* The kind of destination that @pkt may have. The frontend is checked first, so the host's own
+ * traffic pays one look-up instead of three. */
 static __always_inline enum chain_opens may_open(const struct packet *pkt)
 {
 	if (service_find(&pkt->tuple, MK_SCOPE_EXTERNAL))
@@ -99,13 +104,14 @@ static __always_inline enum chain_opens may_open(const struct packet *pkt)
 	return may_have_session(pkt) ? CHAIN_OPENS_OWN : CHAIN_OPENS_NONE;
 }
 
-/* What is for the host itself has its own session only as the client's, not as an answer. */
+/* Is the session valid for this packet? A packet for the host itself may use only a session that
+ * the client opened, not the answers' direction of one. */
 static __always_inline int is_session_of(const struct chain_ctx *ctx, const struct session_hit *hit)
 {
 	return ctx->opens != CHAIN_OPENS_OWN || hit->flags & MK_SESSION_FORWARD;
 }
 
-/* No session: program `open` opens one if the flow needs it. */
+/* There is no session; program `open` opens one if the flow needs it. */
 static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       const struct packet *pkt, struct session_hit *hit)
 {
@@ -132,7 +138,8 @@ int elb(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (pkt.l4 == MK_L4_ICMP_ERROR)
 		return follow_error(skb, &ctx, &pkt);
-	/* nat's answer opens nothing; it may belong to a Service's session, too */
+	/* a packet that nat has translated opens no session, but may belong to a Service's
+	 * session */
 	ctx.opens = ctx.flags & CHAIN_TRANSLATED ? CHAIN_OPENS_NONE : may_open(&pkt);
 	if (!ctx.opens && !(ctx.flags & CHAIN_TRANSLATED))
 		return not_ours(skb, &ctx, &pkt);
@@ -163,7 +170,8 @@ int elb_uplink_egress(struct __sk_buff *skb)
 		return fragment_next(skb, &ctx, &pkt, ret);
 	if (ret != MK_PARSED)
 		return TC_ACT_UNSPEC;
-	if (pkt.l4 == MK_L4_ICMP_ERROR) /* nobody listens, says the host: the Service says it */
+	/* the host reports that no process listens: the error must come from the Service */
+	if (pkt.l4 == MK_L4_ICMP_ERROR)
 		return icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &flags)
 			       ? drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_REWRITE_FAILED,
 				      &pkt.tuple)

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/fragment.h - what the fragments of a packet tell of it, in whatever order they come. To be
- * translated all need the ports, which the first has; SCTP's first needs the length of the whole, too, which
- * the last tells (sctp.h). One that comes before that waits in map `held` (program `hold`); the one that
- * completes what has to be known puts all of them back where they came in (program `release`), and then
- * they pass like any others. What is known is never held, so none goes round twice.
+/* bpf/fragment.h - the data that the fragments of a packet contain about it, in any order.
+ * Translation of any fragment needs the ports, which are in the first fragment. The first fragment
+ * of SCTP also needs the packet's length, which is in the last fragment (sctp.h).
  *
- * Each hook has its own entry of a packet: one that passes two hooks is seen twice. */
+ * A fragment that comes before these data waits in map `held` (program `hold`). The fragment that
+ * completes the data sends all held fragments back to the devices that they came in by (program
+ * `release`); then they pass like any others. A fragment of a packet whose data are complete is
+ * never held, so no fragment is held twice.
+ *
+ * Each hook has its own entry for a packet: a packet that passes two hooks is tracked twice. */
 #ifndef MK_BPF_FRAGMENT_H
 #define MK_BPF_FRAGMENT_H
 
 #include "chain.h"
 
-/* What fragment_gather() returns beside MK_PARSED. */
+/* What fragment_gather() returns apart from MK_PARSED. */
 #define MK_FRAGMENT_WAITS    (-2)
 #define MK_FRAGMENT_RELEASES (-3)
 
-/* A fragment comes no later than this: net.ipv4.ipfrag_time unless configured otherwise. */
+/* The longest time between fragments of a packet: the default of net.ipv4.ipfrag_time. */
 #define MK_FRAGMENT_NS 30000000000ULL
-/* What is put back comes in again sooner than this, and no other packet with its id does. */
+/* A released fragment comes in again within this time. No other packet uses the same id so soon. */
 #define MK_FRAGMENT_AGAIN_NS 1000000000ULL
 
 static __always_inline void fragment_key(struct mk_fragment_key *key, const struct mk_tuple *tuple,
@@ -30,19 +33,19 @@ static __always_inline void fragment_key(struct mk_fragment_key *key, const stru
 	key->hook = hook;
 }
 
-/* Is all there that the translation of its fragments needs? */
+/* Are the data complete that translating its fragments needs? */
 static __always_inline int fragment_is_known(const struct mk_fragment *state)
 {
 	return state->has_first && (state->l4 != MK_L4_SCTP || state->l4_bytes);
 }
 
-/* A sum, because another CPU may have written a later time than ours. */
+/* Computed as a sum, because another CPU may have written a time later than ours. */
 static __always_inline int is_within(__u64 since_ns, __u64 limit_ns, __u64 now_ns)
 {
 	return since_ns + limit_ns >= now_ns;
 }
 
-/* Is a first fragment one that was put back? Any other begins a packet. */
+/* Was this first fragment released before? Any other first fragment begins a new packet. */
 static __always_inline int fragment_is_again(struct mk_fragment *state, __u64 now_ns)
 {
 	int is_again = is_within(state->released_ns, MK_FRAGMENT_AGAIN_NS, now_ns);
@@ -51,7 +54,8 @@ static __always_inline int fragment_is_again(struct mk_fragment *state, __u64 no
 	return is_again;
 }
 
-/* What the fragment's packet has told. What is there of another packet, whose id comes again, goes. */
+/* Find the entry of the fragment's packet. An entry of an earlier packet with the same id is
+ * deleted. */
 static __always_inline struct mk_fragment *fragment_find(const struct mk_fragment_key *key,
 							 const struct packet *pkt, __u64 now_ns)
 {
@@ -69,7 +73,7 @@ static __always_inline struct mk_fragment *fragment_find(const struct mk_fragmen
 	return NULL;
 }
 
-/* The part of its packet's layer 4 that a fragment has. */
+/* The part of its packet's layer 4 that a fragment contains. */
 struct fragment_part {
 	__u32 begin, end;
 	int is_last;
@@ -84,7 +88,8 @@ static __always_inline void fragment_part(struct fragment_part *part, const stru
 	part->is_last = !(frag & MK_IP_MF);
 }
 
-/* The first fragment of a packet that comes. Returns 0, or -1: another CPU has one, too. */
+/* Create the entry when the first arriving fragment of a packet is seen. Returns 0, or -1 if
+ * another CPU has just created it. */
 static __always_inline int fragment_begin(const struct mk_fragment_key *key,
 					  const struct packet *pkt,
 					  const struct fragment_part *part,
@@ -99,7 +104,8 @@ static __always_inline int fragment_begin(const struct mk_fragment_key *key,
 	return bpf_map_update_elem(&fragments, key, state, BPF_NOEXIST) ? -1 : 0;
 }
 
-/* A fragment of a packet that is known, or that there is no room for: give it what the others told. */
+/* Pass a fragment whose packet's data are complete, or that cannot be held. The fragment gets the
+ * data of the others. */
 static __always_inline int fragment_pass(struct mk_fragment *state,
 					 const struct mk_fragment_key *key, struct packet *pkt,
 					 const struct fragment_part *part)
@@ -112,11 +118,11 @@ static __always_inline int fragment_pass(struct mk_fragment *state,
 	pkt->fragmented_bytes = state->l4_bytes <= 0xffff ? state->l4_bytes : 0;
 	__sync_fetch_and_add(&state->passed_bytes, part->end - part->begin);
 	if (state->l4_bytes && state->passed_bytes >= state->l4_bytes)
-		bpf_map_delete_elem(&fragments, key); /* the next with this id is another */
+		bpf_map_delete_elem(&fragments, key); /* the next with this id is another packet */
 	return MK_PARSED;
 }
 
-/* Of a packet of which something is known already. */
+/* Add a fragment's data to the existing entry of its packet. */
 static __always_inline int fragment_add(struct mk_fragment *state,
 					const struct mk_fragment_key *key, struct packet *pkt,
 					const struct fragment_part *part)
@@ -157,9 +163,9 @@ static __always_inline int has_ports(__u8 proto)
 	       proto == IPPROTO_ICMP;
 }
 
-/* After packet_read(), of a sender that may send it: a later fragment gets the ports of its first, a
- * first one of SCTP its packet's length. Returns MK_PARSED, or what has to happen before it can be
- * translated, for fragment_next(). */
+/* Call this after packet_read(), when the sender has been checked. A later fragment gets the ports
+ * of the first one; the first fragment of SCTP gets its packet's length. Returns MK_PARSED, or a
+ * value for fragment_next() if the packet cannot be translated yet. */
 static __always_inline int fragment_gather(struct __sk_buff *skb, struct packet *pkt, __u8 hook)
 {
 	struct mk_fragment_key key;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/hold.bpf.c - fragments out of order (fragment.h). `hold` keeps one that has to wait in map `held`;
- * `release` puts these, and the one that they waited for, back onto the device where each came in. A
- * frame for which there is no slot goes on as if nobody waited, and so do the others of its packet: a
- * flood of fragments costs no memory, and what needs no translation gets through. */
+/* bpf/hold.bpf.c - fragments out of order (fragment.h). `hold` stores a fragment that has to wait
+ * in map `held`. `release` sends the held fragments, and the one that they waited for, back to the
+ * devices that they came in by. A frame without a free slot passes without waiting, and so do the
+ * others of its packet. So a flood of fragments takes no more memory, and packets that need no
+ * translation get through. */
 #include "fragment.h"
 
-/* Egress of the uplink is where the host's own packets leave; the rest are ingress. */
+/* The host's own packets leave by the uplink's egress; all other hooks are ingress. */
 static __always_inline __u64 direction_of(__u8 hook)
 {
 	return hook == MK_HOOK_UPLINK_EGRESS ? 0 : BPF_F_INGRESS;
 }
 
-/* Returns 0, or -1 if there is no IP header. */
+/* Set *@key. Returns 0, or -1 if there is no IP header. */
 static __always_inline int key_of(struct __sk_buff *skb, const struct packet *pkt, __u8 hook,
 				  struct mk_fragment_key *key)
 {
@@ -29,7 +30,7 @@ static __always_inline int key_eq(const struct mk_fragment_key *a, const struct 
 	       a->id == b->id && a->proto == b->proto && a->hook == b->hook;
 }
 
-/* The @nth slot of those that a packet's fragments may have. */
+/* Return the @nth slot of those that the fragments of a packet may use. */
 static __always_inline struct mk_held *slot_at(const struct mk_fragment_key *key, __u32 nth)
 {
 	__u32 hash = key->saddr.word[0] ^ key->daddr.word[0] * 0x85ebca6b, slot;
@@ -41,7 +42,7 @@ static __always_inline struct mk_held *slot_at(const struct mk_fragment_key *key
 	return bpf_map_lookup_elem(&held, &slot);
 }
 
-/* Before a first fragment comes in again. */
+/* Note that a first fragment is about to come in again. */
 static __always_inline void mark_released(const struct mk_fragment_key *key)
 {
 	struct mk_fragment *state = bpf_map_lookup_elem(&fragments, key);
@@ -69,14 +70,14 @@ static __always_inline int slot_claim(struct mk_held *slot, const struct mk_frag
 	return claimed;
 }
 
-/* Returns 0, or -1 if it is no frame that a slot has room for. */
+/* Copy the frame into the slot. Returns 0, or -1 if the frame does not fit. */
 static __always_inline int slot_fill(struct __sk_buff *skb, struct mk_held *slot, int is_first)
 {
 	__u32 bytes = skb->len;
 
 	slot->ifindex = skb->ifindex;
 	slot->is_first = is_first;
-	asm volatile("" : "+r"(bytes)); /* one register, whose bounds the verifier keeps */
+	asm volatile("" : "+r"(bytes)); /* one register, so that the verifier keeps its bounds */
 	if (bytes < MK_L3_OFF || bytes > MK_HELD_BYTES)
 		return -1;
 	if (bpf_skb_load_bytes(skb, 0, slot->data, bytes))
@@ -95,7 +96,7 @@ static __always_inline void slot_free(struct mk_held *slot)
 	bpf_spin_unlock(&slot->lock);
 }
 
-/* Returns the slot that has the fragment now, or NULL: no room. */
+/* Store the fragment. Returns its slot, or NULL if there is no free slot. */
 static __always_inline struct mk_held *keep(struct __sk_buff *skb,
 					    const struct mk_fragment_key *key, int is_first)
 {
@@ -120,7 +121,7 @@ static __always_inline struct mk_held *keep(struct __sk_buff *skb,
 	return NULL;
 }
 
-/* It comes in again, and passes. */
+/* Send the fragment back to its device, and let all fragments of its packet pass from now on. */
 static __always_inline void pass_all(struct __sk_buff *skb, const struct mk_fragment_key *key,
 				     int is_first)
 {
@@ -154,7 +155,8 @@ int hold(struct __sk_buff *skb)
 		return TC_ACT_STOLEN;
 	}
 	state = bpf_map_lookup_elem(&fragments, &key);
-	/* what it waits for may have come meanwhile, on another CPU, and not have found it */
+	/* the fragment that it waits for may have come on another CPU meanwhile, and missed this
+	 * one */
 	if (!state || !fragment_is_known(state))
 		return TC_ACT_STOLEN;
 	slot_free(slot);
@@ -164,7 +166,7 @@ int hold(struct __sk_buff *skb)
 
 /* ---- release --------------------------------------------------------------------------------- */
 
-/* A slot's fragment, which is ours now. */
+/* A fragment taken from its slot by this program. */
 struct taken {
 	__u32 bytes; /* 0: none */
 	__u32 ifindex;
@@ -186,10 +188,10 @@ static __always_inline void slot_take(struct mk_held *slot, const struct mk_frag
 	bpf_spin_unlock(&slot->lock);
 }
 
-/* Make the packet the one in @slot. Returns 0, or -1. */
+/* Replace the packet by the one in @slot. Returns 0, or -1. */
 static __always_inline int become(struct __sk_buff *skb, const struct mk_held *slot, __u32 bytes)
 {
-	/* whoever checked the other's checksum did not check this one's */
+	/* the checksum of this frame has not been verified, even if the other frame's has */
 	bpf_csum_level(skb, BPF_CSUM_LEVEL_RESET);
 	if (bpf_skb_change_tail(skb, bytes, 0))
 		return -1;
@@ -199,7 +201,7 @@ static __always_inline int become(struct __sk_buff *skb, const struct mk_held *s
 	return bpf_skb_store_bytes(skb, 0, slot->data, bytes, BPF_F_RECOMPUTE_CSUM) ? -1 : 0;
 }
 
-/* Returns 0, or -1: the fragment is lost. */
+/* Send the slot's fragment back to its device. Returns 0, or -1 if the fragment is lost. */
 static __always_inline int release_slot(struct __sk_buff *skb, struct mk_held *slot,
 					const struct mk_fragment_key *key, __u64 begun_ns)
 {

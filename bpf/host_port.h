@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/host_port.h - from a port of this host to the pod that has it (hostPort). */
+/* bpf/host_port.h - from a port of this host to the pod that it leads to (hostPort). */
 #ifndef MK_BPF_HOST_PORT_H
 #define MK_BPF_HOST_PORT_H
 
@@ -12,8 +12,8 @@ static __always_inline int host_ports_in_use(void)
 	return settings && settings->host_ports;
 }
 
-/* May anything be ours that is for no Service's frontend? One look at `runtime`, which is all that the
- * host's own traffic pays where neither is in use. */
+/* Can a packet that matches no Service's frontend still be ours? This is one look-up in `runtime`.
+ * The host's own traffic pays no more than that if neither feature is in use. */
 static __always_inline int others_are_ours(void)
 {
 	const struct mk_runtime *settings = runtime_settings();
@@ -21,10 +21,12 @@ static __always_inline int others_are_ours(void)
 	return settings && (settings->host_ports || settings->frontends_gone);
 }
 
-/* The pod that has the port which @tuple is for, or NULL. The mapping of one address comes before
- * that of all. A node without mappings pays for one look at `runtime`. The overlay's address is the
- * host's as a client of pods: what arrives there is answers. The loopback addresses are the host's
- * as well, for what the host itself sends. */
+/* Find the pod that the host port of @tuple leads to, or NULL. A mapping of one address has
+ * priority over a mapping of all addresses. A node without mappings pays one look-up in `runtime`.
+ *
+ * The host uses the overlay's address as a client of pods, so packets to that address are answers
+ * and match no host port. For packets that the host itself sends, loopback addresses are host
+ * addresses too. */
 static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple *tuple,
 							   enum mk_hook hook)
 {
@@ -51,16 +53,16 @@ static __always_inline struct mk_host_port *host_port_find(const struct mk_tuple
 	return port;
 }
 
-/* Of TCP (SCTP) a SYN (INIT): the host's own connections may have the same port as their source, and the rest has
- * to be reset. */
+/* Only a SYN or an INIT may open a TCP or SCTP session. Other TCP and SCTP packets may belong to
+ * the host's own connections, whose source port has the same number; the host resets all others. */
 static __always_inline int is_first_for_host_port(const struct packet *pkt)
 {
 	return pkt->l4 == MK_L4_UDP || is_first_of_tcp(pkt);
 }
 
 /* Fill request->to with the pod that the first packet of a flow is for. The client keeps its
- * address, but for a pod that reaches itself: the packet has to leave it again when it answers.
- * Returns MK_PARSED, or a drop reason: the pod has just gone. */
+ * address, except a pod that reaches itself: its answer has to leave the pod. Returns MK_PARSED, or
+ * a drop reason if the pod has just gone. */
 static __always_inline int host_port_request(const struct packet *pkt, enum mk_hook hook,
 					     struct session_request *request)
 {

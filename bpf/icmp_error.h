@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/icmp_error.h - an ICMP error is part of the session of the packet that it quotes: it is
- * translated with that session, outside and inside. */
+/* bpf/icmp_error.h - an ICMP error belongs to the session of the packet that it quotes. The error's
+ * own addresses and the quoted packet are translated with that session. */
 #ifndef MK_BPF_ICMP_ERROR_H
 #define MK_BPF_ICMP_ERROR_H
 
 #include "rewrite.h"
 #include "session.h"
 
-/* The error travels against the quoted packet, so its session is that of a packet with the quoted
- * tuple reversed. The router that sends it is no party of the session: its own address stays,
- * unless it is the address that the session hides.
- * Returns 0 also if no session knows the quoted packet (@chain_flags say), -1 if it failed. */
+/* Translate an ICMP error. It travels against the quoted packet, so its session is found by the
+ * quoted tuple, reversed. The router that sends the error is not part of the session: its address
+ * is kept, unless it is the address that the session hides. Returns 0, or -1 if the translation
+ * failed. If no session matches the quoted packet, @chain_flags are unchanged. */
 static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct session_tables tables,
 						struct packet *pkt, __u8 *chain_flags)
 {

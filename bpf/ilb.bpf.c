@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/ilb.bpf.c - internal load balancer, first program of the hooks pod, host and overlay: traffic
- * of local pods and of the host towards a Service gets a backend as its destination, towards a host
- * port its pod; answers get the address back that was asked, whoever opened the session. Then: into a
- * local pod, or router. */
+/* bpf/ilb.bpf.c - internal load balancer, the first program of the hooks pod, host and overlay.
+ * Traffic of local pods and of the host to a Service gets a backend as its destination, traffic to
+ * a host port gets its pod. Answers get back the address that the client asked, whichever program
+ * opened the session. The packet then goes directly into a local pod, or to the router. */
 #include "beside.h"
 #include "chain.h"
 #include "deliver.h"
@@ -12,7 +12,7 @@
 #include "options.h"
 #include "service.h"
 
-/* A pod sends only from its own address and MAC. */
+/* A pod may send only from its own address and MAC. */
 static __always_inline int check_sender(struct __sk_buff *skb, const struct packet *pkt)
 {
 	struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
@@ -28,7 +28,7 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 	return MK_PARSED;
 }
 
-/* A pod is no router: it has errors to tell about packets that were for it, and no others. */
+/* A pod is not a router: it may send ICMP errors only about packets that were for it. */
 static __always_inline int check_error(struct __sk_buff *skb, const struct packet *pkt)
 {
 	__u32 quoted_off = pkt->l4_off + sizeof(struct icmphdr);
@@ -44,8 +44,8 @@ static __always_inline int check_error(struct __sk_buff *skb, const struct packe
 	return quoted->daddr == pkt->tuple.saddr.word[0] ? MK_PARSED : MK_DROP_FORGED_ERROR;
 }
 
-/* What the sender may not be leaves no trace among the fragments, where it could lead others' astray.
- * As packet_parse(). */
+/* Read a packet like packet_parse(), but check the sender before fragment tracking. So forged
+ * packets leave no data that could mislead other packets' fragments. */
 static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *pkt)
 {
 	int ret = packet_read(skb, pkt);
@@ -61,10 +61,13 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 	return ret;
 }
 
-/* Does a flow to no Service need a session? One that the host forwards for another network (a port
- * mapping, containers) does: the host's stack has its state, so the answers have to pass
- * it again. So does one that a Service's may come to stand beside, or stands beside: of the host's own only the
- * latter, masquerade_host() sees to the rest. */
+/* Does a flow to no Service need a session? It does in these cases:
+ *
+ * - The host forwards the flow for another network (a port mapping, containers). The state is in
+ *   the host's stack, so the answers have to pass it again.
+ * - A pod's flow has, or may get, the same answers as a Service's flow.
+ * - The host's own flow has the same answers as a Service's flow. Later flows need no check here,
+ *   because masquerade_host() gives Services' flows other ports. */
 static __always_inline int needs_session(const struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->reverse_flags & MK_SESSION_VIA_HOST)
@@ -74,21 +77,23 @@ static __always_inline int needs_session(const struct chain_ctx *ctx, const stru
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
-/* The pods' gateway is the host's address in their range. */
+/* Can @addr be the host's? The pods' gateway is the host's address in the pods' range. */
 static __always_inline int may_be_host(const struct mk_addr *addr)
 {
 	return !is_pod_range(addr) || is_addr(addr, mk_node_gateway());
 }
 
-/* The frontends at 127.0.0.1 are for this host alone. */
+/* Is the packet for a loopback address, but not from the host? Frontends at 127.0.0.1 are only for
+ * this host. */
 static __always_inline int is_others_localhost(const struct chain_ctx *ctx,
 					       const struct packet *pkt)
 {
 	return ctx->hook != MK_HOOK_HOST && mk_addr_is_loopback(&pkt->tuple.daddr);
 }
 
-/* Is the flow one that another node's host has sent with an address of its own? What is answered goes by the overlay.
- * To the pod it comes from outside the cluster, where the answer would leave masqueraded. */
+/* Is this a flow that another node's host has sent to a local pod, with an address of its own? Its
+ * answers must go by the overlay. To the pod it seems to come from outside the cluster, so its
+ * answers would otherwise leave masqueraded. */
 static __always_inline int is_of_node(const struct packet *pkt)
 {
 	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr) ||
@@ -98,7 +103,8 @@ static __always_inline int is_of_node(const struct packet *pkt)
 	       !(pkt->tcp_flags & MK_TCP_RST);
 }
 
-/* What session does @pkt, which has none, ask for? Also sets ctx->reverse_flags. */
+/* Return the kind of session that @pkt needs, if any; it has none yet. Also sets
+ * ctx->reverse_flags. */
 static __always_inline enum chain_opens opens(struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->hook == MK_HOOK_OVERLAY) {
@@ -116,18 +122,18 @@ static __always_inline enum chain_opens opens(struct chain_ctx *ctx, const struc
 	return needs_session(ctx, pkt) ? CHAIN_OPENS_OWN : CHAIN_OPENS_NONE;
 }
 
-/* No session: program `open` opens one if the flow needs it. */
+/* There is no session; program `open` opens one if the flow needs it. */
 static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       struct packet *pkt, struct session_hit *hit)
 {
 	ctx->opens = opens(ctx, pkt);
 	if (ctx->opens)
 		return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
-	session_end(SERVICE_SESSIONS, pkt, hit); /* nothing is opened in its place */
+	session_end(SERVICE_SESSIONS, pkt, hit); /* no session replaces it */
 	return route_next(skb, ctx, pkt);
 }
 
-/* An ICMP error: translated with the session of the packet that it quotes, if one knows it. */
+/* Translate an ICMP error with the session of the packet that it quotes, if there is one. */
 static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 struct packet *pkt)
 {
@@ -145,7 +151,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return balance_error(skb, ctx, pkt);
 	if (!session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit))
 		return balance_new(skb, ctx, pkt, &hit);
-	/* the host has just sent what nothing translates: it does not get it back */
+	/* the host has just sent this packet, and nothing translates it: do not hand it back */
 	if (ctx->hook == MK_HOOK_HOST && tuple_eq(&hit.to, &pkt->tuple))
 		hit.flags &= ~MK_SESSION_VIA_HOST;
 	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);
@@ -186,8 +192,8 @@ int ilb_overlay(struct __sk_buff *skb)
 	return ilb(skb, MK_HOOK_OVERLAY);
 }
 
-/* A loopback address may be asked for a pod's port, and for a NodePort. What is for another port pays
- * for one look at `runtime`. */
+/* Can a packet to a loopback address be for a host port or a NodePort? Packets to other ports pay
+ * one look-up in `runtime`. */
 static __always_inline int is_asked_at_localhost(struct __sk_buff *skb, const struct iphdr *ip)
 {
 	const struct mk_runtime *settings = runtime_settings();
@@ -205,8 +211,8 @@ static __always_inline int is_asked_at_localhost(struct __sk_buff *skb, const st
 	return settings->localhost_port_min <= port && port <= settings->localhost_port_max;
 }
 
-/* Most of what a host says to itself: none of it may cost anything. Reads what the stack has just
- * written, so it is all there. */
+/* Can a packet on the loopback device be ours? Most of the host's traffic to itself is not, and
+ * must cost nothing. The stack has just written the headers, so they are complete. */
 static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 {
 	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
@@ -227,8 +233,9 @@ static __always_inline int has_session(const struct packet *pkt)
 	       bpf_map_lookup_elem(&sessions_new, &pkt->tuple);
 }
 
-/* A Service's port may as well be the source of a connection of the host's own, whose answers belong to
- * no session: of TCP, and of UDP where the socket that has it is connected to the sender. */
+/* Is this an answer to one of the host's own connections, whose source port equals a Service's
+ * port? Such an answer has no session. A UDP socket counts only if it is connected to the
+ * sender. */
 static __always_inline int is_hosts_own(struct __sk_buff *skb, const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_TCP)
@@ -236,7 +243,7 @@ static __always_inline int is_hosts_own(struct __sk_buff *skb, const struct pack
 	return pkt->l4 == MK_L4_UDP && !has_session(pkt) && has_connected_udp(skb, pkt);
 }
 
-/* For a Service, or for a pod that has the port? */
+/* Is the packet for a Service, or for a pod with this host port? */
 static __always_inline int is_for_host_hook(struct __sk_buff *skb, const struct packet *pkt)
 {
 	if (service_find(&pkt->tuple, MK_SCOPE_INTERNAL))
@@ -248,9 +255,10 @@ static __always_inline int is_for_host_hook(struct __sk_buff *skb, const struct 
 	return may_outlive_frontend(pkt) && has_session(pkt);
 }
 
-/* Loopback device, egress: what the host sends to an address of its own that is a Service's as well
- * (NodePort, external address), or to a pod's port (hostPort), goes to the hook `host`, as if it had
- * been routed there, but whole, up to 64 KiB. Anything else passes, as a rule after one lookup. */
+/* Loopback device, egress. The host may send to one of its own addresses that is also a Service's
+ * (NodePort, external address) or that leads to a pod (hostPort). Such packets go to the hook
+ * `host`, as if they had been routed there, but unsegmented, up to 64 KiB. All others pass, usually
+ * after one look-up. */
 SEC("tc")
 int ilb_lo_egress(struct __sk_buff *skb)
 {
@@ -258,7 +266,7 @@ int ilb_lo_egress(struct __sk_buff *skb)
 	struct packet pkt;
 	struct ethhdr *eth;
 
-	/* fragments come in order here, and are not held: too large */
+	/* fragments come in order here; they are not held, because they are too large */
 	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt, MK_HOOK_COUNT) > MK_PARSED ||
 	    !is_for_host_hook(skb, &pkt))
 		return TC_ACT_UNSPEC;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/kept.h - established sessions that are over or idle for long, where their room is needed. As a rule it is the
- * agent's sweep that removes them; while there is no agent the programs do. Each has a place in a queue (maps
- * sessions_kept, nat_sessions_kept) from its handshake on. Who finds the table full, or the queue, looks at the first
- * ones: what goes on has a place at the end again. */
+/* bpf/kept.h - remove established sessions that are over, or idle for too long, when their table is
+ * full. Usually the agent's sweep removes them. Without an agent the programs do it. From its
+ * handshake on each established session has a slot in a queue (maps sessions_kept,
+ * nat_sessions_kept). A program that finds the table or the queue full looks at the first sessions
+ * in the queue. Those still in use get a slot at its end again. */
 #ifndef MK_BPF_KEPT_H
 #define MK_BPF_KEPT_H
 
@@ -13,7 +14,8 @@
 
 #define MK_KEPT_CHANCES 4
 
-/* Returns ORDER_GOES: the first one is removed, as it is idle for long, or over and its room @needed. */
+/* Take the first session off the queue. Returns ORDER_GOES if it was removed, because it was idle
+ * for too long, or because it was over and space is @needed. */
 static __always_inline enum order_first kept_take_first(struct session_tables tables, __u64 now_ns,
 							int needed)
 {
@@ -35,7 +37,7 @@ static __always_inline enum order_first kept_take_first(struct session_tables ta
 	return ORDER_GOES;
 }
 
-/* The table is full. */
+/* The table is full: try to remove one session. */
 static __always_inline void kept_make_room(struct session_tables tables)
 {
 	__u64 now_ns = session_clock_ns();
@@ -48,8 +50,8 @@ static __always_inline void kept_make_room(struct session_tables tables)
 	}
 }
 
-/* A session is established. Where all stay that are looked at it gets no place: then it is the agent's sweep alone that
- * finds it. */
+/* Give an established session a slot in the queue. If all sessions that are looked at stay, there
+ * is no slot; then only the agent's sweep can remove the session. */
 static __always_inline void kept_enter(struct session_tables tables, const struct mk_tuple *key,
 				       __u64 created_ns)
 {

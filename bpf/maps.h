@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/maps.h - every table, once. The objects are linked into one, so each definition is
- * weak: the linker keeps one and checks that all agree. User space pins all by name;
- * sizes here are defaults for one node. */
+/* bpf/maps.h - all tables, each defined once. All objects are linked into one, so each definition
+ * is weak: the linker keeps one and checks that all agree. User space pins all tables by name.
+ * Sizes here are defaults for one node. */
 #ifndef MK_BPF_MAPS_H
 #define MK_BPF_MAPS_H
 
@@ -14,7 +14,7 @@
 /* Constants of this node, set before load and folded by the JIT. */
 const volatile struct mk_node mk_node __attribute__((weak)) = { 0 };
 
-/* Copies of its addresses: helpers and comparisons want them non-volatile. */
+/* Copies of the node's addresses: helpers and comparisons need non-volatile ones. */
 #define MK_NODE_ADDRESS(name, member)                                  \
 	static __always_inline struct mk_addr name(void)               \
 	{                                                              \
@@ -35,7 +35,7 @@ static __always_inline int is_addr(const struct mk_addr *addr, struct mk_addr ot
 	return mk_addr_eq(addr, &other);
 }
 
-/* Is @addr a pod's, on whatever node? Never a Service's. */
+/* Is @addr in the range of all nodes' pods? Service addresses never are. */
 static __always_inline int is_pod_range(const struct mk_addr *addr)
 {
 	struct mk_addr net = mk_node_cluster_net(), mask = mk_node_cluster_mask();
@@ -43,7 +43,7 @@ static __always_inline int is_pod_range(const struct mk_addr *addr)
 	return mk_addr_in(addr, &net, &mask);
 }
 
-/* Is @addr a node's on the overlay? */
+/* Is @addr in the range of the nodes' overlay addresses? */
 static __always_inline int is_vtep_range(const struct mk_addr *addr)
 {
 	struct mk_addr net = mk_node_vtep_net(), mask = mk_node_vtep_mask();
@@ -67,13 +67,13 @@ static __always_inline int is_local_pod_range(const struct mk_addr *addr)
 		__type(value, value_type);                                    \
 	} map_name __attribute__((weak)) SEC(".maps")
 
-/* frontends, and their backends by (service, generation, index) */
+/* frontends, and their backends by service, generation and index */
 MK_MAP(services, BPF_MAP_TYPE_HASH, struct mk_service_key, struct mk_service, 262144,
        BPF_F_NO_PREALLOC);
 MK_MAP(service_backends, BPF_MAP_TYPE_HASH, struct mk_backend_key, struct mk_backend, 524288,
        BPF_F_NO_PREALLOC);
 
-/* its value has the size of the node's Maglev tables, which is set before load */
+/* the value has the size of the node's Maglev tables, which user space sets before load */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -95,7 +95,7 @@ MK_MAP(service_counters_ended, BPF_MAP_TYPE_HASH, __u32, struct mk_service_count
 MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 131072,
        BPF_F_NO_PREALLOC);
 
-/* Of the new sessions, or of the established ones (bpf/kept.h): so many places. */
+/* A queue of slots for new sessions (bpf/order.h) or for established sessions (bpf/kept.h). */
 #define MK_ORDER(map_name, places)                      \
 	struct {                                        \
 		__uint(type, BPF_MAP_TYPE_QUEUE);       \
@@ -103,19 +103,19 @@ MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 1310
 		__type(value, struct mk_session_place); \
 	} map_name __attribute__((weak)) SEC(".maps")
 
-/* translations of ilb and elb: established ones are never evicted, new ones are */
+/* sessions of ilb and elb: new ones may be evicted, established ones are never evicted */
 MK_MAP(sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288, BPF_F_NO_PREALLOC);
 MK_MAP(sessions_new, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
 MK_ORDER(sessions_order, 65536 / 16 * 7);
 MK_ORDER(sessions_kept, 524288 / 8);
-/* and those of nat */
+/* sessions of nat */
 MK_MAP(nat_sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288,
        BPF_F_NO_PREALLOC);
 MK_MAP(nat_sessions_new, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
 MK_ORDER(nat_sessions_order, 65536 / 16 * 7);
 MK_ORDER(nat_sessions_kept, 524288 / 8);
 
-/* of these, half-open ones among the established: see session_room() */
+/* the quota of half-open sessions in the established tables: session_room() */
 MK_MAP(sessions_room, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __s64, 1, 0);
 
 MK_MAP(pods, BPF_MAP_TYPE_ARRAY, __u32, struct mk_pod, MK_POD_SLOTS_MAX, BPF_F_MMAPABLE);
@@ -138,12 +138,12 @@ MK_MAP(error_budget, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, 1, 0);
 MK_MAP(links, BPF_MAP_TYPE_ARRAY, __u32, struct mk_links, 1, 0);
 MK_MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct mk_uplink, MK_UPLINKS_MAX, BPF_F_NO_PREALLOC);
 MK_MAP(way, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_way, 1, 0);
-/* program watch alone asks these */
+/* only program `watch` uses these */
 MK_MAP(watch_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_settings, 1, 0);
 MK_MAP(watch_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_watch_count, 1, 0);
 MK_MAP(watch_flows, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_flow, MK_WATCH_FLOWS, 0);
 
-/* The local pod whose address @addr is, or NULL. */
+/* Find the local pod with address @addr, or NULL. */
 static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)
 {
 	__u32 slot = mk_pod_slot(addr, mk_node.pod_slots);
@@ -152,7 +152,8 @@ static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)
 	return pod && mk_addr_eq(&pod->addr, addr) ? pod : NULL;
 }
 
-/* The node's devices and addresses as they are now. NULL: never, but the verifier does not know. */
+/* The current set of the node's devices and addresses. It is never NULL, but the verifier does not
+ * know that. */
 static __always_inline const struct mk_link_set *links_now(void)
 {
 	const __u32 zero = 0;
@@ -173,14 +174,14 @@ static __always_inline struct mk_addr localhost(void)
 	return (struct mk_addr){ { bpf_htonl(0x7f000001) } };
 }
 
-/* A route in one piece: the agent writes one as a whole. */
+/* A route as one word, because the agent writes a route with one store. */
 union mk_route_word {
 	__u64 word;
 	struct mk_route route;
 };
 _Static_assert(sizeof(union mk_route_word) == sizeof(struct mk_route), "one piece");
 
-/* The route to @addr, copied to *@route. Returns 0, or -1: none. */
+/* Copy the route to @addr to *@route. Returns 0, or -1 if there is none. */
 static __always_inline int route_find(const struct mk_addr *addr, struct mk_route *route)
 {
 	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
@@ -205,7 +206,7 @@ static __always_inline int route_find(const struct mk_addr *addr, struct mk_rout
 	return 0;
 }
 
-/* Is @addr one of this host's own? */
+/* Is @addr an address of this host? */
 static __always_inline int is_host_address(const struct mk_addr *addr)
 {
 	struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/nat.bpf.c - discriminator and source NAT. Uplink ingress, first program: an answer to
- * masqueraded traffic gets its pod back; then elb says whether the packet is a Service's; what is
- * neither is the host's and passes untouched. Towards the uplink, after router: traffic of pods,
- * and of the host's overlay address, leaves with the address of the uplink that it leaves by. */
+/* bpf/nat.bpf.c - source NAT.
+ *
+ * Uplink ingress, first program: an answer to masqueraded traffic gets back its pod's address.
+ * Program `elb` then checks whether the packet is for a Service. All other packets are for the host
+ * and pass unchanged.
+ *
+ * Towards the uplink, after the router: traffic of pods, and of the host's overlay address, leaves
+ * with the address of its uplink. */
 #include <linux/if_packet.h>
 
 #include "chain.h"
@@ -20,7 +24,7 @@ static __always_inline int in_nat_range(__be16 port)
 	return p >= mk_node.nat_port_min && p <= mk_node.nat_port_max;
 }
 
-/* Can the packet be the answer to one that left masqueraded? */
+/* Can the packet be an answer to masqueraded traffic? */
 static __always_inline int may_be_answer(const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP || pkt->l4 == MK_L4_SCTP)
@@ -28,7 +32,7 @@ static __always_inline int may_be_answer(const struct packet *pkt)
 	return pkt->l4 == MK_L4_ECHO_REPLY;
 }
 
-/* Returns 0, or a drop reason. */
+/* Translate an answer to masqueraded traffic back. Returns 0, or a drop reason. */
 static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt)
 {
@@ -43,8 +47,9 @@ static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx
 	return 0;
 }
 
-/* Pods and nodes speak from the cluster's ranges by the overlay alone. Where a network outside has addresses in there,
- * too, the agent has reported that, and only addresses of pods and nodes count. */
+/* Is @addr an address of the cluster? Packets from the cluster's ranges come only by the overlay.
+ * If hosts outside also have addresses in these ranges (mk_runtime.ranges_shared), only addresses
+ * of pods and nodes count. */
 static __always_inline int is_of_cluster(const struct mk_addr *addr)
 {
 	const struct mk_runtime *settings;
@@ -57,8 +62,8 @@ static __always_inline int is_of_cluster(const struct mk_addr *addr)
 	       route.type != MK_ROUTE_DROP;
 }
 
-/* Can no host outside have this address? On the way to a Service no packet meets the kernel's own checks of its
- * source. */
+/* Is @addr impossible as a source outside? A packet to a Service skips the kernel's own checks of
+ * its source. */
 static __always_inline int is_martian_source(const struct mk_addr *addr)
 {
 	return is_of_cluster(addr) || is_own_outside(addr) || mk_addr_first_byte(addr) == 0 ||
@@ -71,14 +76,14 @@ static __always_inline int is_for_this_host(const struct packet *pkt)
 	return is_addr(&pkt->tuple.daddr, mk_node_addr()) || is_host_address(&pkt->tuple.daddr);
 }
 
-/* A frame with a priority alone (802.1p, VLAN 0) is one without a tag, and goes on without. */
+/* Remove a tag that has only a priority (802.1p, VLAN 0): such a frame counts as untagged. */
 static __always_inline void drop_priority_tag(struct __sk_buff *skb)
 {
 	if (skb->vlan_present && !(skb->vlan_tci & MK_VLAN_ID_MASK))
 		bpf_skb_vlan_pop(skb);
 }
 
-/* Returns 0, or why no packet like this may come from outside. */
+/* Check a packet from outside. Returns 0, or a drop reason. */
 static __always_inline int check_outside(struct __sk_buff *skb, const struct packet *pkt)
 {
 	if (is_martian_source(&pkt->tuple.saddr))
@@ -86,8 +91,9 @@ static __always_inline int check_outside(struct __sk_buff *skb, const struct pac
 	return check_options(skb, pkt) == MK_DROP_SOURCE_ROUTE ? MK_DROP_SOURCE_ROUTE : 0;
 }
 
-/* The host judges malformed packets itself, and drops frames for other machines: all nodes know all
- * Services, so each that sees such a frame (a promiscuous device) would send the packet on. */
+/* Malformed packets pass: the host checks them itself. Frames for other machines pass too, and the
+ * host drops them. All nodes know all Services, so every node that sees such a frame (a promiscuous
+ * device) would otherwise forward it. */
 SEC("tc")
 int nat_uplink(struct __sk_buff *skb)
 {
@@ -116,8 +122,9 @@ int nat_uplink(struct __sk_buff *skb)
 	return chain_next(skb, &ctx, &pkt, MK_PROG_ELB);
 }
 
-/* A tunnel's packets have no Ethernet header, which the other programs look behind: they get an empty one. Where the
- * host's stack or another device gets the packet, the kernel knows where its IP header is. */
+/* A tunnel's packets have no Ethernet header, but the other programs expect one, so they get an
+ * empty one. If the host's stack or another device gets the packet, the kernel knows where its IP
+ * header is. */
 SEC("tc")
 int nat_tunnel(struct __sk_buff *skb)
 {
@@ -136,7 +143,7 @@ int nat_tunnel(struct __sk_buff *skb)
 	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &unknown);
 }
 
-/* The packet as the outside world may see it: MK_PARSED or a drop reason. */
+/* Masquerade a packet. Returns MK_PARSED or a drop reason. */
 static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt)
 {
@@ -165,7 +172,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 static __always_inline int masquerade_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					    struct packet *pkt)
 {
-	ctx->flags = 0; /* ask for this translation alone */
+	ctx->flags = 0; /* keep only this translation's result */
 	if (icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags))
 		return MK_DROP_REWRITE_FAILED;
 	return ctx->flags & CHAIN_TRANSLATED ? MK_PARSED : MK_DROP_PROTOCOL;
@@ -184,7 +191,8 @@ int nat(struct __sk_buff *skb)
 						 : masquerade(skb, &ctx, &pkt);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	way_chosen(skb, &way_out); /* here: the verifier had nothing to know of it before */
+	/* read again, so that the verifier does not track it through the code above */
+	way_chosen(skb, &way_out);
 	return way_send(&way_out);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/open.bpf.c - the first packet of a flow. ilb and elb have found no session for it, and say what it is for
- * (ctx->opens): a session is opened, and the packet goes on as all others of the flow will. A program of its own,
- * because the verifier walks this code for long, and most packets do not need it. */
+/* bpf/open.bpf.c - the first packet of a flow. `ilb` and `elb` have found no session and pass on
+ * what the flow is for (ctx->opens). This program opens a session, and the packet goes on like all
+ * later ones of the flow. It is a program of its own because the verifier walks this code for long,
+ * and most packets do not need it. */
 #include "beside.h"
 #include "chain.h"
 #include "deliver.h"
@@ -9,20 +10,23 @@
 #include "reopen.h"
 #include "service.h"
 
-/* Does what @backend answers to @host, an address of this host, come back to it? */
+/* Do answers of @backend to @host, an address of this host, come back to this host? */
 static __always_inline int is_answered_by(const struct mk_addr *host, const struct mk_addr *backend)
 {
 	return is_addr(host, mk_node_vtep()) ||
 	       (is_addr(host, mk_node_addr()) && is_pod_range(backend));
 }
 
-/* What the host sends comes from its VTEP address, which every node can answer, or, where a process binds it, from the
- * node's address, which pods answer by the overlay (open_for_node()). Anything else would come back another way, and a
- * backend that is the host itself would see its own address as source and drop the packet as martian: give those the
- * virtual pod address. The port is always one
- * that the host's sockets never have: its own flow to a backend on another node is not seen here,
- * and must not be answered as if it were the Service's. Asked at an address of the host's own, the
- * Service answers from that, which the host takes from no other device than loopback. */
+/* Set the source of a request by the host. The host sends from its VTEP address, which every node
+ * can answer. A process that binds the node's address sends from that, and pods answer it by the
+ * overlay (is_of_node()). The source becomes the virtual pod address if answers would otherwise
+ * come back another way. It also does if the backend is the host itself, which would see its own
+ * address and drop the packet as martian.
+ *
+ * The port is always one that the host's sockets do not use. The host's own flow to a backend on
+ * another node is not seen here, and must not be answered as if it were the Service's. If the
+ * client asked an address of the host, the answer comes from that address. The host accepts such an
+ * answer only from the loopback device. */
 static __always_inline void masquerade_host(const struct packet *pkt,
 					    struct session_request *request)
 {
@@ -36,7 +40,8 @@ static __always_inline void masquerade_host(const struct packet *pkt,
 	request->source_port = 1;
 }
 
-/* Returns MK_PARSED, or a drop reason; request->account_id says whose. */
+/* Find the packet's Service and choose a backend. Returns MK_PARSED, or a drop reason, counted for
+ * request->account_id. */
 static __always_inline int service_of_hook(const struct chain_ctx *ctx, const struct packet *pkt,
 					   struct session_request *request)
 {
@@ -44,11 +49,11 @@ static __always_inline int service_of_hook(const struct chain_ctx *ctx, const st
 	const struct mk_service *service = service_find(&pkt->tuple, scope);
 
 	if (!service)
-		return MK_DROP_REFUSED; /* it has just gone */
+		return MK_DROP_REFUSED; /* the Service has just been removed */
 	return service_request(pkt, scope, service, request);
 }
 
-/* Returns MK_PARSED with request->to as the flow's packets have to show it, or a drop reason. */
+/* Set request->to to the tuple of the translated flow. Returns MK_PARSED or a drop reason. */
 static __always_inline int fill_request(const struct chain_ctx *ctx, const struct packet *pkt,
 					struct session_request *request)
 {
@@ -65,7 +70,7 @@ static __always_inline int fill_request(const struct chain_ctx *ctx, const struc
 	return ret;
 }
 
-/* Has the client a connection of its own to the backend, from the same port? */
+/* Does the client have a direct connection to the backend from the same port? */
 static __always_inline int is_beside_own(struct __sk_buff *skb, const struct chain_ctx *ctx,
 					 const struct packet *pkt,
 					 const struct session_request *request)
@@ -77,7 +82,8 @@ static __always_inline int is_beside_own(struct __sk_buff *skb, const struct cha
 	return ctx->hook == MK_HOOK_UPLINK && is_beside_hosts_own(skb, pkt, request);
 }
 
-/* Returns MK_PARSED with request->to complete, or a drop reason. */
+/* Open or reuse a session for the flow. Returns MK_PARSED with request->to complete, or a drop
+ * reason. */
 static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				     const struct packet *pkt, struct session_request *request)
 {
@@ -93,14 +99,15 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 		return MK_PARSED;
 	if (is_beside_own(skb, ctx, pkt, request))
 		request->source_port = 1;
-	/* for the verifier: what is the same for it need not be gone through again */
+	/* hidden from the verifier, so that it does not walk the same code again per known value */
 	request->source_port = forgotten(request->source_port, pkt->tuple.sport);
 	request->reverse_flags = forgotten(request->reverse_flags, pkt->tuple.sport);
 	return session_open(SERVICE_SESSIONS, pkt, request);
 }
 
-/* May a flow go on untranslated if its session could not be opened? A flow to a Service may not, nor one that the
- * host's stack forwards. The answers of a flow from another node then leave masqueraded. */
+/* May a flow pass untranslated if its session could not be opened? A flow to a Service may not, nor
+ * a flow that the host's stack forwards. A flow from another node may, but its answers then leave
+ * masqueraded. */
 static __always_inline int goes_without(const struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->opens != CHAIN_OPENS_OWN || ctx->hook == MK_HOOK_HOST)

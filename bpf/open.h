@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/open.h - open a session for the first packet of a flow, and choose its source port where it needs one. What
- * becomes of the session afterwards is in session.h. */
+/* bpf/open.h - open a session for the first packet of a flow, and choose its source port if it
+ * needs one. The session's later life is in session.h. */
 #ifndef MK_BPF_OPEN_H
 #define MK_BPF_OPEN_H
 
 #include "session.h"
 
-#define MK_NAT_PROBES	   12 /* in the whole range; then: */
-#define MK_NAT_PROBES_ALL  20 /* in the shared part of it */
-#define MK_NAT_PROBES_FREE 8 /* after so many, an ended connection's port will do */
-#define MK_NAT_SHARED_PART 8 /* the shared part is this part of the range */
+#define MK_NAT_PROBES	   12 /* probes of the whole range */
+#define MK_NAT_PROBES_ALL  20 /* ... and then probes of its shared part, up to this number */
+#define MK_NAT_PROBES_FREE 8 /* after this many probes, take a port of an ended connection */
+#define MK_NAT_SHARED_PART 8 /* the shared part is the first eighth of the range */
 #define MK_VPOD_PORT_MIN   1024
 
 struct session_request {
-	struct mk_tuple to; /* what the first packet has to show */
-	__u32 service_id, account_id; /* of struct mk_service; 0: no Service's */
+	struct mk_tuple to; /* the tuple of the first packet after translation */
+	__u32 service_id, account_id; /* of struct mk_service; 0: the flow is to no Service */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
-	__u8 reverse_flags; /* MK_SESSION_VIA_HOST, _LOOPBACK, _VIA_OVERLAY: where answers go */
-	__u8 has_room; /* among the established ones (session_room()): session_open() finds out */
+	__u8 reverse_flags; /* flags of the reverse entry: VIA_HOST, LOOPBACK, VIA_OVERLAY */
+	__u8 has_room; /* session_open() sets it: the half-open quota is not used up */
 };
 
-/* Do the answers of some session already show what the answers to @to will show? */
+/* Does a session exist whose answers have the same tuple as answers to @to? */
 static __always_inline int session_reverse_taken(struct session_tables tables,
 						 const struct mk_tuple *to)
 {
@@ -31,17 +31,18 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 	       bpf_map_lookup_elem(tables.half_open, &key);
 }
 
-/* In what order sessions give up the port that another flow needs: the lowest rank first, which is the
- * time of the last packet for one that has ended, and with this bit for one that is half open. */
+/* The order in which sessions release a port that another flow needs: the lowest rank first. The
+ * rank of an ended session is the time of its last packet; a half-open session's rank also has this
+ * bit. */
 #define MK_RANK_HALF_OPEN (1ULL << 63)
 #define MK_RANK_KEEPS	  ~0ULL
 
 /* The session that has a port. */
 struct port_holder {
 	__u64 rank;
-	__u64 rank_below; /* what is asked for: another rank need not be found out */
-	int gives_up; /* it has the lowest rank: it goes */
-	int thorough; /* one that only the side which does not answer here has reset, too */
+	__u64 rank_below; /* look only for ranks below this one */
+	int gives_up; /* it has the lowest rank: release its port */
+	int thorough; /* also read the client's entry: only the client may have sent an RST */
 };
 
 static __always_inline __u64 established_rank(struct session_tables tables,
@@ -63,9 +64,10 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 	return session->last_seen_ns;
 }
 
-/* Enter the answer's direction, with @session: what both directions share is set. Returns 0, or -1 if another session
- * has it, whose rank is in holder->rank then: a client may use one port towards a Service and towards its backend, or towards two
- * Services that share it. */
+/* Insert the reverse entry from @session, whose members common to both directions are set. Returns
+ * 0, or -1 if another session has that key; then holder->rank is the rank of that session. This
+ * happens because a client may use one port towards a Service and towards its backend, or towards
+ * two Services with a common backend. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
 					       struct session_request *request,
@@ -87,10 +89,10 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	if (request->has_room && !bpf_map_lookup_elem(tables.half_open, &key) &&
 	    bpf_map_update_elem(tables.established, &key, session, BPF_NOEXIST) == 0)
 		return 0;
-	request->has_room = 0; /* their table is full, or the port taken in the other */
+	request->has_room = 0; /* the established table is full, or a new session has the port */
 	if (order_put(tables, &key, session, BPF_NOEXIST) == 0)
 		return 0;
-	/* this flow's own, whose other direction was evicted? */
+	/* is it this flow's own entry, whose forward entry was evicted? */
 	other = bpf_map_lookup_elem(tables.half_open, &key);
 	if (!other)
 		return -1;
@@ -100,7 +102,8 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	return bpf_map_update_elem(tables.half_open, &key, session, BPF_ANY) ? -1 : 0;
 }
 
-/* Forget the session whose answers show the reverse of @to, unless it is established and goes on. */
+/* Remove the session whose answers have the reverse of @to, unless it is established and still in
+ * use. */
 static __always_inline void session_forget(struct session_tables tables, const struct mk_tuple *to)
 {
 	struct mk_session *session, *peer;
@@ -123,13 +126,14 @@ static __always_inline void session_forget(struct session_tables tables, const s
 	bpf_map_delete_elem(tables.half_open, &key);
 }
 
-/* The ports from which masquerade chooses. */
+/* The range of ports that a source port is chosen from. */
 struct nat_ports {
 	__u32 min, count;
-	__u32 shared; /* the first of them, an even number */
+	__u32 shared; /* size of the shared part at its start, an even number */
 };
 
-/* For the verifier: what is asked here it need not know afterwards. */
+/* The address is hidden from the verifier, so that it does not track the result of the
+ * comparison. */
 static __always_inline int is_of_vpod(const struct session_request *request)
 {
 	struct mk_addr addr = request->to.saddr;
@@ -138,8 +142,8 @@ static __always_inline int is_of_vpod(const struct session_request *request)
 	return is_addr(&addr, mk_node_vpod());
 }
 
-/* Of the virtual pod address, which only monokube uses, all but the privileged ones; else natPortRange, which the host
- * leaves to us. */
+/* The ports of the source address. For the virtual pod address, which only monokube uses, all
+ * unprivileged ports. For any other address natPortRange, which the host does not use itself. */
 static __always_inline struct nat_ports nat_ports_of(const struct session_request *request)
 {
 	struct nat_ports ports = { .min = mk_node.nat_port_min,
@@ -153,21 +157,23 @@ static __always_inline struct nat_ports nat_ports_of(const struct session_reques
 	return ports;
 }
 
-/* The quota: of two neighbours in the shared part @client may use one, by hash of its address. So no client gets all the
- * ports towards a destination, and another one, whose hash chooses the other neighbour of every second pair, has some
- * that the first cannot take. Port number @at, or its neighbour. */
+/* The quota: in the shared part @client may use only one of two neighbouring ports, by hash of its
+ * address. So no client gets all ports towards a destination. In every second pair another client
+ * has the other port, which the first client cannot take. Returns @at, or its neighbour. */
 static __always_inline __u32 nat_port_of_client(const struct nat_ports *ports,
 						const struct mk_addr *client, __u32 at)
 {
 	__u32 other = (at ^ hash_finish(client->word[0] ^ (at & ~1U) * 0x9e3779b1)) & 1;
-	__s64 beyond = (__s64)at -
-		       ports->shared; /* no branch, which the verifier would follow for each port */
+	/* no branch: the verifier would follow it for each port */
+	__s64 beyond = (__s64)at - ports->shared;
 
 	return at ^ (other & (__u32)(beyond >> 63));
 }
 
-/* Behind the virtual pod address a client keeps its own port, if that is free and within its quota: a server that
- * remembers the client's last connection from there (TIME-WAIT) then remembers it from no other client. */
+/* May the client keep its own port? It may behind the virtual pod address, if the port is within
+ * its quota; session_open() then takes the port if it is free. A server may remember a connection
+ * from that port (TIME-WAIT). With its own port a client meets only its own old connections
+ * there. */
 static __always_inline int nat_keeps_port(const struct packet *pkt,
 					  const struct session_request *request)
 {
@@ -177,7 +183,8 @@ static __always_inline int nat_keeps_port(const struct packet *pkt,
 	return is_of_vpod(request) && nat_port_of_client(&ports, &pkt->tuple.saddr, at) == at;
 }
 
-/* Number @at of the ports that the client may use, of the first @count. All the same to the verifier. */
+/* Port number @at of those that the client may use, modulo @count. The verifier treats all results
+ * alike. */
 static __always_inline __u32 nat_port(const struct nat_ports *ports, const struct packet *pkt,
 				      __u32 at, __u32 count)
 {
@@ -186,7 +193,7 @@ static __always_inline __u32 nat_port(const struct nat_ports *ports, const struc
 	return forgotten(ports->min + port, at);
 }
 
-/* Give the flow @port. Returns 0, or -1 if another session has it. */
+/* Try to give @port to the flow. Returns 0, or -1 if another session has it. */
 static __always_inline int session_try_port(struct session_tables tables, const struct packet *pkt,
 					    struct session_request *request,
 					    struct mk_session *session, __u32 port,
@@ -200,13 +207,17 @@ static __always_inline int session_try_port(struct session_tables tables, const 
 	return session_put_reverse(tables, pkt, request, session, holder);
 }
 
-/* A source port that no live session towards the same destination uses: by hash, with a bounded
- * probe. If these are taken, a connection that has ended gives its port up, of those seen the one
- * that ended longest ago: the server may remember it (TIME-WAIT), and takes a SYN with a later
- * timestamp or sequence number (RFC 6191). If none has, the half-open session without an answer for
- * longest: a flood towards one destination takes ports from the flood. If none is half open, the search goes on in
- * the shared part, which has ports that other clients cannot take. Returns 0 with
- * request->to.sport set and the answer's direction entered, or -1. */
+/* Choose a source port that no live session towards the same destination uses: by hash, with a
+ * bounded number of probes. If all probed ports are in use, one of them is taken:
+ *
+ * - From a connection that has ended or is idle for too long, the longest silent first. The server
+ *   may remember it (TIME-WAIT), but accepts a SYN with a later timestamp or sequence number (RFC
+ *   6191).
+ * - Otherwise from the half-open session without an answer for longest. So a flood towards one
+ *   destination takes ports from itself.
+ *
+ * If neither was found, the search continues in the shared part, which has ports that other clients
+ * cannot take. Returns 0 with request->to.sport set and the reverse entry inserted, or -1. */
 static __always_inline int session_take_port(struct session_tables tables, const struct packet *pkt,
 					     struct session_request *request,
 					     struct mk_session *session)
@@ -218,7 +229,7 @@ static __always_inline int session_take_port(struct session_tables tables, const
 	ports.min = forgotten(ports.min, at);
 	ports.count = forgotten(ports.count, at);
 	ports.shared = forgotten(ports.shared, at);
-	/* one round more takes the port, when the search is over: the code is here once */
+	/* the last round only takes the port that was found, so that this code exists once */
 	for (int i = 0; i <= MK_NAT_PROBES_ALL && !holder.gives_up; i++) {
 		request->has_room = forgotten(request->has_room, at);
 		holder.thorough = i >= MK_NAT_PROBES_FREE;
@@ -243,8 +254,8 @@ static __always_inline int session_take_port(struct session_tables tables, const
 	return -1;
 }
 
-/* The answer's direction has got the last place among the established ones: it goes where the oldest make
- * room. Returns 0, or -1. */
+/* The reverse entry took the last free entry of the established table. Move it to the table of new
+ * sessions. Returns 0, or -1. */
 static __always_inline int session_leave_room(struct session_tables tables,
 					      const struct mk_tuple *reverse)
 {
@@ -257,8 +268,8 @@ static __always_inline int session_leave_room(struct session_tables tables,
 	return order_put(tables, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
 }
 
-/* Open the session of which @pkt is the first packet. Returns MK_PARSED with request->to complete,
- * or a drop reason. */
+/* Open a session for its first packet @pkt. Returns MK_PARSED with request->to complete, or a drop
+ * reason. */
 static __always_inline int session_open(struct session_tables tables, const struct packet *pkt,
 					struct session_request *request)
 {
@@ -284,7 +295,8 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	session.flags = MK_SESSION_FORWARD;
 	session.to = request->to;
 	tuple_reverse(&reverse, &request->to);
-	room = session_room(); /* looked up again: the verifier had nothing to know of it in between */
+	/* looked up again, so that the verifier does not track it through the code above */
+	room = session_room();
 	if (room && request->has_room) {
 		if (session_establish(tables.established, &pkt->tuple, &session) == 0) {
 			(*room)--;

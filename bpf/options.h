@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/options.h - what of a packet's IP header lies behind the addresses. */
+/* bpf/options.h - the options in a packet's IP header. */
 #ifndef MK_BPF_OPTIONS_H
 #define MK_BPF_OPTIONS_H
 
 #include "packet.h"
 
-/* IP options (RFC 791, 3.1): none lets a packet choose its way. Returns MK_PARSED or a drop reason. */
+/* Check the IP options (RFC 791, 3.1): a packet must not choose its route. Returns MK_PARSED or a
+ * drop reason. */
 static __always_inline int check_options(struct __sk_buff *skb, const struct packet *pkt)
 {
 	enum { END = 0, NO_OPERATION = 1, LOOSE_SOURCE_ROUTE = 131, STRICT_SOURCE_ROUTE = 137 };
@@ -16,7 +17,7 @@ static __always_inline int check_options(struct __sk_buff *skb, const struct pac
 	for (int i = 0; i < MK_IP_OPTIONS_MAX && at < bytes; i++) {
 		__u8 *option;
 
-		at &= 0x3f; /* for the verifier: every way here looks the same */
+		at &= 0x3f; /* so that the verifier sees the same state in each round */
 		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at, 1);
 		if (!option || *option == END)
 			return MK_PARSED;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/order.h - the tables of sessions, and which of the new ones goes when another needs its place: the one
- * that came first. An LRU table of the kernel would take the one that was looked up least: a flood whose
- * servers answer it again and again is looked up all the time, and who came last, and waits for its first
- * answer, never (kernel/bpf/bpf_lru_list.c: such entries go to the inactive list, which is all that is left
- * there). */
+/* bpf/order.h - the tables of sessions, and the order in which new sessions are evicted: the oldest
+ * first. The kernel's LRU tables would evict the session that was looked up least. In a flood that
+ * servers answer, the flood's sessions are looked up all the time. The latest session, which waits
+ * for its first answer, is never looked up and is evicted (kernel/bpf/bpf_lru_list.c: such entries
+ * are all that is left on the inactive list). */
 #ifndef MK_BPF_ORDER_H
 #define MK_BPF_ORDER_H
 
@@ -11,17 +11,17 @@
 
 #include "packet.h"
 
-/* CLOCK_MONOTONIC, of the last timer tick where the kernel offers that: a session's times need no
- * more, and reading the hardware's clock is a twentieth of what an established packet costs. */
+/* CLOCK_MONOTONIC, of the last timer tick if the kernel offers that. Sessions need no finer times,
+ * and reading the hardware's clock is a twentieth of an established packet's cost. */
 static __always_inline __u64 session_clock_ns(void)
 {
 	return mk_node.has_coarse_clock ? bpf_ktime_get_coarse_ns() : bpf_ktime_get_ns();
 }
 
-/* The two tables of ilb and elb, or of nat. */
+/* The tables of ilb and elb, or of nat. */
 struct session_tables {
 	void *established, *half_open, *order, *kept;
-	int of_services; /* some of their sessions are a Service's, and counted; known at build */
+	int of_services; /* constant at build time: some sessions are a Service's and are counted */
 };
 #define SERVICE_SESSIONS \
 	((struct session_tables){ &sessions, &sessions_new, &sessions_order, &sessions_kept, 1 })
@@ -34,15 +34,15 @@ static __always_inline void session_peer_key(struct mk_tuple *key, const struct 
 	tuple_reverse(key, &session->to);
 }
 
-/* So many are looked at to find one that goes. */
+/* The number of sessions to look at when one must be evicted. */
 #define MK_ORDER_CHANCES 4
 
-/* What became of the first in the queue. */
+/* The fate of the first session in the queue. */
 enum order_first {
 	ORDER_NONE, /* the queue is empty */
-	ORDER_STALE, /* its session is gone, or established */
-	ORDER_STAYS, /* at the queue's end: it has spoken since it had its place */
-	ORDER_GOES, /* its session is out */
+	ORDER_STALE, /* its session is gone or established */
+	ORDER_STAYS, /* moved to the end of the queue: its client has sent a packet since */
+	ORDER_GOES, /* its session was evicted */
 };
 
 static __always_inline enum order_first order_take_first(struct session_tables tables, int may_stay)
@@ -67,7 +67,8 @@ static __always_inline enum order_first order_take_first(struct session_tables t
 	return ORDER_GOES;
 }
 
-/* The table is full, of entries without a place, too, which the agent's sweep has yet to find: the first goes. */
+/* The table is full. It may hold entries without a slot in the queue, which the agent's sweep has
+ * not found yet. Evict the first session in the queue. */
 static __always_inline void order_free_entries(struct session_tables tables)
 {
 	for (int i = 0; i < MK_ORDER_CHANCES; i++)
@@ -75,8 +76,9 @@ static __always_inline void order_free_entries(struct session_tables tables)
 			return;
 }
 
-/* A new session takes its place at the end of the queue, before its forward entry is there. Where all stay
- * that are looked at it gets none: then it is the agent's sweep that finds it, when it is idle. */
+/* Give a new session a slot at the end of the queue, before its forward entry is inserted. If all
+ * sessions that are looked at stay, there is no slot; then the agent's sweep removes the session
+ * when it is idle. */
 static __always_inline void order_enter(struct session_tables tables, const struct mk_tuple *key,
 					__u64 created_ns)
 {
@@ -90,7 +92,8 @@ static __always_inline void order_enter(struct session_tables tables, const stru
 	bpf_map_push_elem(tables.order, &place, 0);
 }
 
-/* Put an entry into the table of new sessions, as bpf_map_update_elem(). */
+/* Insert an entry into the table of new sessions, as bpf_map_update_elem() does, and evict if it is
+ * full. */
 static __always_inline int order_put(struct session_tables tables, const struct mk_tuple *key,
 				     const struct mk_session *session, __u64 flags)
 {

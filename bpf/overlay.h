@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/overlay.h - what carries the overlay's packets between nodes. */
+/* bpf/overlay.h - carriers: the UDP packets that carry the overlay's packets between nodes. */
 #ifndef MK_BPF_OVERLAY_H
 #define MK_BPF_OVERLAY_H
 
@@ -7,15 +7,15 @@
 #include "maps.h"
 #include "packet.h"
 
-/* A VXLAN device takes what reaches its port at any address of its host, whoever sent it, and what it
- * unpacks counts as another node's: nothing that the router forwards may come to one, masqueraded as
- * this node's or not. The nodes' own carriers never come to the router. */
+/* Is @pkt a carrier? A VXLAN device accepts packets to its port at any address of its host, from
+ * any sender. What it unpacks counts as sent by another node. So the router must forward no such
+ * packet, masqueraded or not. The nodes' own carriers never reach the router. */
 static __always_inline int is_overlay_carrier(const struct packet *pkt)
 {
 	return pkt->l4 == MK_L4_UDP && pkt->tuple.dport == mk_node.vxlan_port;
 }
 
-/* VXLAN's header (RFC 7348), and what of the frame inside says who sends it. */
+/* VXLAN's header (RFC 7348), and the headers of the inner frame up to its source address. */
 struct carried {
 	__u32 flags;
 	__be32 vni; /* the first 24 bits */
@@ -23,8 +23,9 @@ struct carried {
 	struct iphdr ip;
 } __attribute__((packed));
 
-/* Returns 0, or -1: the carrier @pkt is too short for a VXLAN header, or begins in a fragment that hides who sends it.
- * A whole one with a shorter frame is left to the device. */
+/* Read the headers in the carrier @pkt. Returns 0, or -1 if it has no complete VXLAN header, or is
+ * a first fragment too short to show the inner source. The device judges a complete carrier with a
+ * shorter frame. */
 static __always_inline int read_carried(struct __sk_buff *skb, const struct packet *pkt,
 					struct carried *inner)
 {
@@ -37,15 +38,15 @@ static __always_inline int read_carried(struct __sk_buff *skb, const struct pack
 	return bpf_skb_load_bytes(skb, at, inner, offsetof(struct carried, eth)) ? -1 : 0;
 }
 
-/* May node @peer send @inner? Cluster addresses are of the node that has them; others, which it may forward, are not
- * known. */
+/* May node @peer send @inner? Addresses in the cluster's ranges belong to one node, which must be
+ * @peer. A node may also forward packets from other addresses, which are not checked. */
 static __always_inline int may_carry(const struct carried *inner, const struct mk_peer *peer)
 {
 	struct mk_addr source;
 	struct mk_route route;
 
 	if (inner->eth.h_proto != bpf_htons(ETH_P_IP))
-		return 1; /* the device, and ilb_overlay, judge it */
+		return 1; /* the device and ilb_overlay judge it */
 	source.word[0] = inner->ip.saddr;
 	if (!is_pod_range(&source) && !is_vtep_range(&source))
 		return 1;
@@ -54,8 +55,9 @@ static __always_inline int may_carry(const struct carried *inner, const struct m
 	       *(__u16 *)(route.vtep_mac + 4) == *(const __u16 *)(peer->vtep_mac + 4);
 }
 
-/* The carrier @pkt is for this host: may it be unpacked here? Until the agent has read all Nodes, any. A later
- * fragment's first one was asked about. Packets of another VNI are for another device of this host. */
+/* May this host unpack the carrier @pkt? Any sender may, until the agent has read all Nodes. Later
+ * fragments pass, because the first one is checked. Packets with another VNI are for another device
+ * of this host. */
 static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
 {
 	const struct mk_runtime *settings = runtime_settings();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/packet.h - reading a packet: Ethernet, IP, and what of layer 4 a flow needs. With
- * include/monokube/addr.h the only place that knows how long an address is.
+/* bpf/packet.h - reading a packet: Ethernet, IP, and the fields of layer 4 that a flow needs. Only
+ * this file and include/monokube/addr.h know how long an address is.
  *
- * After packet_read() returned MK_PARSED: the IP header is whole and sane, total length fits
- * the packet, and for TCP, UDP, SCTP, ICMP the fixed header of layer 4 is linear, unless the packet is
- * a later fragment. */
+ * After packet_read() has returned MK_PARSED, the IP header is complete and valid, and the total
+ * length fits the packet. For TCP, UDP, SCTP and ICMP the fixed header of layer 4 is linear, unless
+ * the packet is a later fragment. */
 #ifndef MK_BPF_PACKET_H
 #define MK_BPF_PACKET_H
 
@@ -40,29 +40,29 @@
 #define MK_SCTP_SHUTDOWN     7
 #define MK_SCTP_SHUTDOWN_ACK 8
 
-#define MK_SCTP_INIT_BYTES_MIN (sizeof(struct sctp_header) + 20) /* INIT ACK's, too */
+#define MK_SCTP_INIT_BYTES_MIN (sizeof(struct sctp_header) + 20) /* also of INIT ACK */
 
-/* What layer 4 of the packet is to a session. */
+/* The kind of layer 4, as sessions see it. */
 enum mk_l4 {
-	MK_L4_OTHER, /* no ports to translate: ESP, ICMP that is no echo, ... */
+	MK_L4_OTHER, /* no ports to translate: ESP, ICMP other than echo, ... */
 	MK_L4_TCP,
 	MK_L4_UDP,
 	MK_L4_SCTP,
-	MK_L4_ECHO_REQUEST, /* or one for a timestamp: is_icmp_request() */
+	MK_L4_ECHO_REQUEST, /* or a timestamp request: is_icmp_request() */
 	MK_L4_ECHO_REPLY,
-	MK_L4_ICMP_ERROR, /* carries the packet it is about: packet_inner() */
+	MK_L4_ICMP_ERROR, /* quotes the packet that it is about: packet_inner() */
 };
 
 enum mk_fragment_state { MK_WHOLE, MK_FIRST_FRAGMENT, MK_LATER_FRAGMENT };
 
 struct packet {
-	struct mk_tuple tuple; /* ports of a later fragment: 0 unless the first was seen */
+	struct mk_tuple tuple; /* a later fragment's ports are 0 unless its first was seen */
 	__u16 l4_off; /* from the start of the frame */
 	__u8 l4_len; /* header of layer 4, bytes */
 	__u8 l4; /* enum mk_l4 */
 	__u8 fragment; /* enum mk_fragment_state */
-	__u8 tcp_flags; /* of SCTP: what its first chunk means, in TCP's words */
-	__u16 fragmented_bytes; /* of a first fragment: the whole packet's layer 4; 0: unknown */
+	__u8 tcp_flags; /* SCTP: the meaning of the first chunk, as TCP flags */
+	__u16 fragmented_bytes; /* first fragment: the whole packet's layer 4; 0: unknown */
 };
 
 /* SCTP's common header (RFC 9260, 3.1). */
@@ -75,18 +75,18 @@ struct sctp_header {
 	__u32 checksum_le;
 };
 
-/* The packet inside an ICMP error. */
+/* The packet that an ICMP error quotes. */
 struct inner_packet {
 	struct mk_tuple tuple;
 	__u16 l3_off, l4_off;
-	__u16 l4_bytes; /* how much of its layer 4 is quoted */
+	__u16 l4_bytes; /* length of the quoted part of its layer 4 */
 };
 
-/* packet_read(): MK_PARSED, or the reason not to. */
+/* What packet_read() returns if the packet is valid; otherwise it returns a drop reason. */
 #define MK_PARSED (-1)
 
-/* The two packet pointers, loaded as such: clang may otherwise move them as 32-bit values, which
- * the verifier takes for numbers. */
+/* The two packet pointers, loaded by inline assembly. Otherwise clang may move them as 32-bit
+ * values, which the verifier treats as numbers. */
 static __always_inline void *packet_start(const struct __sk_buff *skb)
 {
 	void *start;
@@ -107,8 +107,9 @@ static __always_inline void *packet_end(const struct __sk_buff *skb)
 	return end;
 }
 
-/* @size bytes at @offset, or NULL if they are not there or not linear. Every header we look at
- * starts below 256 (14 + 60 + 8 + 60); the mask is what the verifier knows of a computed offset. */
+/* Find @size bytes at @offset, or NULL if they do not exist or are not linear. Every header that is
+ * read starts below 256 (14 + 60 + 8 + 60). The mask tells the verifier the bound of a computed
+ * offset. */
 static __always_inline void *packet_at(struct __sk_buff *skb, __u32 offset, __u32 size)
 {
 	void *at = packet_start(skb) + (offset & 0xff);
@@ -116,15 +117,15 @@ static __always_inline void *packet_at(struct __sk_buff *skb, __u32 offset, __u3
 	return at + size > packet_end(skb) ? NULL : at;
 }
 
-/* @value, which the verifier no longer knows where it does not know @any: what it knows of it, it would carry
- * through each round of a loop, and go through the rest once for each such value. */
+/* Hide @value's range from the verifier, unless it knows @any exactly. Otherwise the verifier
+ * tracks the value through each round of a loop, and walks the rest once per known value. */
 static __always_inline __u64 forgotten(__u64 value, __u64 any)
 {
 	asm volatile("%0 += %1; %0 -= %1" : "+r"(value) : "r"(any));
 	return value;
 }
 
-/* Make @size bytes from the start linear. Returns 0, or -1 if the frame is shorter. */
+/* Make the first @size bytes linear. Returns 0, or -1 if the frame is shorter. */
 static __always_inline int packet_pull(struct __sk_buff *skb, __u32 size)
 {
 	if (packet_start(skb) + size <= packet_end(skb))
@@ -175,7 +176,7 @@ static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const struct i
 	tuple->proto = ip->protocol;
 }
 
-/* Types whose answers name the same identifier: as good as a ping for a session. */
+/* Types of requests whose answers have the same identifier. Sessions treat them like a ping. */
 static __always_inline int is_icmp_request(__u8 type)
 {
 	return type == ICMP_ECHO || type == ICMP_TIMESTAMP;
@@ -216,7 +217,7 @@ static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *pkt, 
 
 	if (!udp || payload < sizeof(*udp))
 		return MK_DROP_TRUNCATED;
-	/* only the first fragment's header says more than the fragment holds */
+	/* only a first fragment's header may give a longer length than the fragment has */
 	if (bpf_ntohs(udp->len) < sizeof(*udp) ||
 	    (pkt->fragment == MK_WHOLE && bpf_ntohs(udp->len) > payload))
 		return MK_DROP_BAD_HEADER;
@@ -227,8 +228,9 @@ static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *pkt, 
 	return MK_PARSED;
 }
 
-/* The chunks that open and close an association, in TCP's words: each comes first in its packet
- * (RFC 9260, 6.10; a SHUTDOWN behind a SACK is missed, its SHUTDOWN ACK is not). */
+/* The TCP flags that correspond to the chunks that open and close an association. Each such chunk
+ * comes first in its packet (RFC 9260, 6.10). A SHUTDOWN after a SACK is missed, but its SHUTDOWN
+ * ACK is not. */
 static __always_inline __u8 sctp_flags(__u8 chunk_type)
 {
 	switch (chunk_type) {
@@ -304,7 +306,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, _
 	}
 }
 
-/* Returns the header's length, or 0 if the header makes no sense in a packet of @room bytes. */
+/* Return the IP header's length, or 0 if the header is invalid in a packet of @room bytes. */
 static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
 {
 	__u32 len = ip->ihl * 4;
@@ -312,13 +314,14 @@ static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
 
 	if (ip->version != 4 || len < sizeof(*ip))
 		return 0;
-	/* 0 is how IPv4 BIG TCP writes a length above 64 KiB (kernel: iph_totlen()) */
+	/* IPv4 BIG TCP writes a length above 64 KiB as 0 (kernel: iph_totlen()) */
 	if (total == 0 && room > 0xffff)
 		return len;
 	return total < len || total > room ? 0 : len;
 }
 
-/* A later fragment shows no ports: fragment_gather() gives it those of its first. */
+/* Read a packet. A later fragment has no ports; fragment_gather() gives it those of its first
+ * fragment. */
 static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt)
 {
 	__u32 room = skb->len - MK_L3_OFF, ip_len, payload;
@@ -349,8 +352,8 @@ static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt
 	return parse_l4(skb, pkt, payload);
 }
 
-/* Read the packet that the ICMP error @pkt is about. Returns 0, or -1 if too little of it is
- * quoted to know its flow. */
+/* Read the packet that the ICMP error @pkt is about. Returns 0, or -1 if the quoted part is too
+ * short to know the flow. */
 static __always_inline int packet_inner(struct __sk_buff *skb, const struct packet *pkt,
 					struct inner_packet *inner)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/pair.h - the two entries of an established session: what they say of it, and their end. */
+/* bpf/pair.h - the state of an established session from its two entries, and its removal. */
 #ifndef MK_BPF_PAIR_H
 #define MK_BPF_PAIR_H
 
@@ -16,16 +16,17 @@ static __always_inline struct mk_session *session_peer(struct session_tables tab
 	return bpf_map_lookup_elem(tables.established, &key);
 }
 
-/* Among the established ones: one that its handshake has still to complete. */
+/* Is this session of the established table half-open: is its handshake not complete? */
 static __always_inline int session_is_half_open(const struct mk_session *session)
 {
 	return session->to.proto == IPPROTO_TCP && session->stage != MK_SESSION_OPEN;
 }
 
-/* So many half-open TCP sessions may this CPU still put into the tables of the established ones,
- * where nothing has to move when they are established, too. The agent gives out room for a small part of
- * these tables (src/datapath/room.h): a flood of first packets has soon used it up, and stays in the
- * tables that evict. Who is established, or over, gives its place back. NULL: never. */
+/* What is left of this CPU's half-open quota: how many half-open TCP sessions it may still insert
+ * into the established tables. Such a session need not be moved when its handshake completes. The
+ * agent sets the quota to a small part of these tables (src/datapath/room.h). A flood of first
+ * packets soon uses it up, and then stays in the tables that evict. A session returns its slot when
+ * it is established or removed. Never returns NULL, but the verifier does not know that. */
 static __always_inline __s64 *session_room(void)
 {
 	const __u32 zero = 0;
@@ -41,15 +42,15 @@ static __always_inline void session_give_room(void)
 		(*room)++;
 }
 
-/* A direction without an entry can say no more. */
+/* Is the session over? A session without an entry for one direction is. */
 static __always_inline int session_is_over(const struct mk_session *session,
 					   const struct mk_session *peer)
 {
 	return !peer || session->reset || peer->reset || (session->fin && peer->fin);
 }
 
-/* Was neither direction seen for as long as the session may be idle? The limit is hidden from the verifier, which would go
- * through what follows once for each. */
+/* Have both directions been idle for longer than the limit? The limit is hidden from the verifier,
+ * which would otherwise walk the following code once per limit. */
 static __always_inline int session_is_idle(const struct mk_session *session,
 					   const struct mk_session *peer, __u64 now_ns)
 {
@@ -64,7 +65,7 @@ static __always_inline int session_is_idle(const struct mk_session *session,
 	return now_ns > last_ns && now_ns - last_ns > forgotten(limit_ns, last_ns);
 }
 
-/* An established one, of which @peer is the other direction's entry, or NULL. */
+/* Remove a session of the established table. @peer is the other direction's entry, or NULL. */
 static __always_inline void session_remove(struct session_tables tables, const struct mk_tuple *key,
 					   struct mk_session *session, struct mk_session *peer)
 {

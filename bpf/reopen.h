@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/reopen.h - a client opens another connection from the port of one that is over, to the same backend. The
- * session's entries stay in the table of established ones and are written anew: otherwise two are removed and two
- * made, and the client's sockets asked (beside.h). That no other flow shows the same answers is known here:
- * while the entries were there, none could be opened.
+/* bpf/reopen.h - port reuse: a client opens another connection from the port of one that is over,
+ * to the same backend. The session's entries stay in the established table and are rewritten in
+ * place. This saves removing two entries, inserting two, and looking up the client's sockets
+ * (beside.h). No other flow can have the same answers: while the entries existed, no such flow
+ * could be opened.
  *
- * The agent's sweep may take an entry out at any moment. What it took before it was written is not there when it
- * is looked up again; what it takes later is young, and put back (src/datapath/sweep.h: mk_session_remove_old()). */
+ * The agent's sweep may remove an entry at any moment. If it does so before the entry is rewritten,
+ * the look-up after the write finds no entry. If it does so later, the sweep sees that the entry is
+ * new and puts it back (src/datapath/sweep.h: mk_session_remove_old()). */
 #ifndef MK_BPF_REOPEN_H
 #define MK_BPF_REOPEN_H
 
 #include "open.h"
 
-/* Are @session and @peer, which are over, what @request would enter for @pkt? */
+/* Are @session and @peer, which are over, the entries that @request would insert for @pkt? */
 static __always_inline int reopen_fits(const struct packet *pkt, const struct mk_session *session,
 				       const struct mk_session *peer,
 				       const struct session_request *request)
 {
 	struct mk_tuple to = request->to, back;
 
-	if (request->source_port) /* any free one: this session's is */
+	if (request->source_port) /* any free port will do, and this session's port is free */
 		to.sport = session->to.sport;
 	tuple_reverse(&back, &pkt->tuple);
 	return session->account_id == request->account_id && tuple_eq(&session->to, &to) &&
@@ -49,8 +51,9 @@ static __always_inline int reopen_is_there(struct session_tables tables, const s
 	return session && session->created_ns == now_ns;
 }
 
-/* What was written is seen by others before what comes after is read. An addition of what the compiler does not know to be
- * nothing: it would make it an OR, which Linux 5.10 does not have. */
+/* A full barrier: other CPUs see the writes before this program's next reads. It adds 0, which is
+ * hidden from the compiler. With a constant 0 clang would emit an atomic OR, which Linux 5.10 does
+ * not have. */
 static __always_inline void reopen_barrier(struct mk_session *session)
 {
 	__u32 nothing = 0;
@@ -59,7 +62,7 @@ static __always_inline void reopen_barrier(struct mk_session *session)
 	__sync_fetch_and_add(&session->packets, nothing);
 }
 
-/* Write both entries. Returns 0, or -1: they are not in the table any more. */
+/* Rewrite both entries. Returns 0, or -1 if they are no longer in the table. */
 static __always_inline int reopen_pair(struct session_tables tables, const struct packet *pkt,
 				       struct mk_session *session, struct mk_session *peer,
 				       const struct session_request *request)
@@ -79,7 +82,8 @@ static __always_inline int reopen_pair(struct session_tables tables, const struc
 		       : -1;
 }
 
-/* Fill @hit with the session of @pkt that session_find_or_over() has found to be over, in the program before. */
+/* Find again the session of @pkt that session_find_or_over() found to be over, in the previous
+ * program, and set hit->over. */
 static __always_inline void session_find_over(struct session_tables tables,
 					      const struct packet *pkt, struct session_hit *hit)
 {
@@ -94,8 +98,9 @@ static __always_inline void session_find_over(struct session_tables tables,
 		session_has_ended(tables, session, hit);
 }
 
-/* Does hit->over serve as the session that @request asks for? Half open again, so there has to be room. Returns 1 with
- * request->to complete, or 0: it takes a session_open(), and what was over is gone. */
+/* Reuse the entries of hit->over for the session that @request asks for, if they fit. The session
+ * is half-open again, so the half-open quota must have a free slot. Returns 1 with request->to
+ * complete. Returns 0 if session_open() is needed; then the old session has been removed. */
 static __always_inline int session_reopen(struct session_tables tables, const struct packet *pkt,
 					  struct session_hit *hit, struct session_request *request)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/rewrite.h - changing a packet: addresses, ports, checksums, TTL, MAC addresses.
  *
- * Checksums of layer 4 see new addresses by bpf_l4_csum_replace(), which knows whether the kernel has
- * still to complete them (CHECKSUM_PARTIAL: the field holds the pseudo header's sum, so only
- * addresses count) and keeps UDP's "no checksum" (0) as it is. What it made of the field tells which it was, so
- * new ports need no second call (checksum.h). The IP header is always complete,
- * so its checksum is updated in place (RFC 1624), and a change of header and checksum together
- * leaves a CHECKSUM_COMPLETE sum true. */
+ * Checksums of layer 4 are updated for new addresses by bpf_l4_csum_replace(). It knows whether the
+ * checksum is partial (CHECKSUM_PARTIAL): then the field holds the pseudo header's sum, and only
+ * addresses count. It also keeps UDP's "no checksum" (0). The changed field shows which kind it
+ * was, so new ports need no second call (checksum.h).
+ *
+ * The IP header's checksum is always complete, so it is updated in place (RFC 1624). A change of
+ * the header together with its checksum keeps a CHECKSUM_COMPLETE sum valid. */
 #ifndef MK_BPF_REWRITE_H
 #define MK_BPF_REWRITE_H
 
@@ -14,8 +15,8 @@
 #include "checksum.h"
 #include "sctp.h"
 
-/* saddr and daddr stand side by side in struct mk_tuple as they do in the header, and so do the
- * ports: each pair is one checksum difference. */
+/* In struct mk_tuple, as in the header, saddr and daddr are adjacent, and so are the ports. So each
+ * pair needs one checksum difference. */
 static __always_inline __u32 addr_diff(const struct mk_tuple *from, const struct mk_tuple *to)
 {
 	return csum_diff((const __be32 *)&from->saddr, (const __be32 *)&to->saddr,
@@ -52,8 +53,8 @@ static __always_inline int rewrite_ports(struct __sk_buff *skb, __u32 l4_off,
 	return 0;
 }
 
-/* The field at @field, which held @before, sees that ports have changed by @ports: the addresses, by @addrs, it
- * has seen. */
+/* Update the checksum at @field for a change of the ports by @ports. The field held @before, and
+ * has been updated for the change of the addresses by @addrs. */
 static __always_inline int rewrite_csum_of_ports(struct __sk_buff *skb, __u32 field, __u64 flags,
 						 __sum16 before, __u32 addrs, __u32 ports)
 {
@@ -120,8 +121,8 @@ static __always_inline void note_rewrite(__u8 *chain_flags, const struct mk_tupl
 		*chain_flags |= CHAIN_NEW_SOURCE;
 }
 
-/* Make the packet show @to, and @pkt and @chain_flags say so. Returns 0, or a drop reason (none of
- * these is 0). */
+/* Rewrite the packet to @to, and update @pkt and @chain_flags. Returns 0, or a drop reason (no drop
+ * reason used here is 0). */
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 				   const struct mk_tuple *to, __u8 *chain_flags)
 {
@@ -142,10 +143,13 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 	return ret;
 }
 
-/* The checksum of layer 4 inside an ICMP error, if it is quoted. SCTP's is not kept: it covers a
- * packet that is quoted in part. Another changes with addresses and
- * ports; the ICMP checksum over the quote then sees the ports and this field cancel, which leaves
- * the addresses (whose IP header cancels by itself). Without it, the ports alone. */
+/* Update the layer 4 checksum of the packet quoted in an ICMP error, if the quote contains it.
+ * SCTP's is left as it is: it covers the whole packet, and only a part is quoted.
+ *
+ * Any other checksum changes with addresses and ports. The ICMP checksum covers the quote: there
+ * the changes of the ports and of this field cancel out, so only the addresses remain. The changes
+ * in the quoted IP header cancel out as well. If the field is not quoted, only the change of the
+ * ports counts. */
 static __always_inline int rewrite_inner_csum(struct __sk_buff *skb, const struct packet *pkt,
 					      const struct inner_packet *inner, __u32 addrs,
 					      __u32 ports)
@@ -168,8 +172,8 @@ static __always_inline int rewrite_inner_csum(struct __sk_buff *skb, const struc
 		return -1;
 	if (inner->tuple.proto == IPPROTO_UDP && *check == 0)
 		return bpf_l4_csum_replace(skb, outer, 0, ports, 0);
-	/* the field is data here, whatever the state of the packet around it: set it directly;
-	 * csum_fold() of a difference is its negative */
+	/* the field is plain data here, whatever the state of the outer packet, so write it
+	 * directly; csum_fold() of a difference is its negative */
 	csum_add_diff(check, addrs);
 	csum_add_diff(check, ports);
 	return bpf_l4_csum_replace(skb, outer, 0, (__u16)csum_fold(addrs), 0) ? -1 : 0;
@@ -183,7 +187,7 @@ static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct 
 	__be16 *id;
 
 	if (inner->tuple.proto == IPPROTO_ICMP) {
-		/* id and checksum of the quoted echo cancel: nothing changes outside */
+		/* the changes of id and checksum cancel out: the outer checksum stays */
 		id = packet_at(skb, inner->l4_off, 8);
 		if (!id)
 			return -1;
@@ -191,7 +195,7 @@ static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct 
 		id[2] = to->sport;
 		return 0;
 	}
-	/* no ports, so what is there is the payload; the addresses cancel with the IP checksum */
+	/* no ports: the next bytes are payload; the addresses cancel out with the IP checksum */
 	if (inner->tuple.proto != IPPROTO_TCP && inner->tuple.proto != IPPROTO_UDP &&
 	    inner->tuple.proto != IPPROTO_SCTP)
 		return 0;
@@ -200,7 +204,7 @@ static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct 
 	return rewrite_inner_csum(skb, pkt, inner, addrs, ports);
 }
 
-/* Make the packet quoted in an ICMP error show @inner_to, and the outer addresses @outer. */
+/* Rewrite the packet quoted in an ICMP error to @inner_to, and the outer addresses to @outer. */
 static __always_inline int rewrite_icmp_error(struct __sk_buff *skb, struct packet *pkt,
 					      const struct inner_packet *inner,
 					      const struct mk_tuple *inner_to,
@@ -224,7 +228,7 @@ static __always_inline void set_macs(struct ethhdr *eth, const volatile __u8 *so
 	}
 }
 
-/* One hop less to live. Returns 0, or -1 if there is none left. */
+/* Decrement the TTL. Returns 0, or -1 if the packet may go no further. */
 static __always_inline int rewrite_ttl(struct iphdr *ip)
 {
 	if (ip->ttl <= 1)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/router.bpf.c - where does the destination live: a local pod, another node, this host,
- * outside? Gives the packet its next MAC addresses, one TTL less, and its way. What most packets need of
- * that, the way into a local pod, ilb and elb know themselves (deliver.h). The program `error`
- * answers instead: it turns the packet into an ICMP error about itself, which is then routed. */
+/* bpf/router.bpf.c - finds where the destination is: a local pod, another node, this host, outside.
+ * It sets the next MAC addresses, decrements the TTL, and sends the packet on its way. Most packets
+ * need only the way into a local pod, which `ilb`, `elb` and `open` take themselves (deliver.h).
+ * Program `error` answers instead of forwarding: it turns the packet into an ICMP error about
+ * itself, which is then routed. */
 #include "chain.h"
 #include "deliver.h"
 #include "icmp_error.h"
@@ -10,10 +11,10 @@
 #include "service.h"
 #include "uplink.h"
 
-#define MK_GSO_BY_FRAGS 0xffff /* the kernel's; SCTP: no segment's size is told */
+#define MK_GSO_BY_FRAGS 0xffff /* as in the kernel; SCTP: segments have no common size */
 
-/* How long the largest packet will be on the next wire, as an IP total length: a GSO packet is cut
- * into segments first. SCTP's are as long as the sender made them for its path. */
+/* The length of the largest packet on the next wire, as an IP total length: a GSO packet is cut
+ * into segments first. SCTP segments have the size that their sender chose for the path. */
 static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct packet *pkt)
 {
 	if (skb->gso_size == MK_GSO_BY_FRAGS)
@@ -43,11 +44,12 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return drop(skb, ctx->hook, ret, &pkt->tuple);
 }
 
-/* Up the host's stack. Where the host's route to the source is through the host veth, the packet
- * has to arrive there, too: reverse path filtering, strict or loose, would drop it on the device it
- * came in by (which for a pod has no address: fib_validate_source()), and the host's firewall sees
- * one interface for all that comes from pods. That is what pods send, and what a session gave a
- * Service's or the virtual pod address as source; the rest goes on where it is. */
+/* Send the packet up the host's stack. Some packets must arrive by the host veth: those that pods
+ * send, and those whose session set a Service's address or the virtual pod address as source. The
+ * host's route to such a source leads through the host veth. On the device that they came in by,
+ * reverse path filtering, strict or loose, would drop them; a pod's device has no address
+ * (fib_validate_source()). The host's firewall also sees one interface for all packets from pods.
+ * All other packets stay on their device. */
 static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {
@@ -65,7 +67,8 @@ static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return bpf_redirect(links->host_ifindex, BPF_F_INGRESS);
 }
 
-/* An answer from an address of the host's own: on any other device than this it is martian. */
+/* Send an answer from one of the host's own addresses to the loopback device. On any other device
+ * it would be martian. */
 static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       const struct packet *pkt)
 {
@@ -78,13 +81,14 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
 	return bpf_redirect(MK_LOOPBACK_IFINDEX, BPF_F_INGRESS);
 }
 
-/* Would the packet vanish behind the redirect to the overlay? Without DF its carrier is fragmented
- * instead. So it is
- * - where the host believes that its loopback device carries the packet: it cannot learn a path MTU
- *   for an address of its own;
- * - with a pod's datagrams to a Service: the pod's route to it carries what the uplink does, because
- *   the backend may be anywhere, and the first datagram that is a little longer would be lost. TCP
- *   knows better: a remote pod's SYN-ACK says its size. */
+/* Would the overlay device drop the packet because of its size? A packet without DF is fragmented
+ * instead, as part of its carrier. Two kinds of packets with DF are treated the same way:
+ *
+ * - Packets of the host. If they are for one of its own addresses, the host believes that its
+ *   loopback device carries them, and it cannot learn a path MTU.
+ * - A pod's datagrams to a Service. The pod's route to the Service has the uplink's MTU, because
+ *   the backend may be anywhere, so the first longer datagram would be lost. TCP needs no
+ *   exception: a remote pod's SYN-ACK announces its segment size. */
 static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct chain_ctx *ctx,
 					   const struct packet *pkt, const struct iphdr *ip,
 					   __u32 mtu_bytes)
@@ -112,7 +116,7 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 	return bpf_redirect(links->overlay_ifindex, 0);
 }
 
-/* What the host sent or forwarded is answered to it, whoever the sender was. */
+/* Answers to packets that the host sent or forwarded go to the host, for any source address. */
 static __always_inline __u8 back_to_host(const struct chain_ctx *ctx)
 {
 	return ctx->hook == MK_HOOK_HOST ? CHAIN_VIA_HOST : 0;
@@ -136,7 +140,7 @@ static __always_inline int answer_ping(struct __sk_buff *skb, struct chain_ctx *
 	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
 	if (!ip)
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	ip->saddr = back.saddr.word[0]; /* swapped: the checksum stays */
+	ip->saddr = back.saddr.word[0]; /* swapped: the checksum does not change */
 	ip->daddr = back.daddr.word[0];
 	pkt->tuple = back;
 	pkt->l4 = MK_L4_ECHO_REPLY;
@@ -144,8 +148,8 @@ static __always_inline int answer_ping(struct __sk_buff *skb, struct chain_ctx *
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
-/* An address that no route knows but that may be a Service's: a port that the Service does not
- * have is refused, a ping answered. */
+/* A packet to a Service's address that matched no frontend: a ping is answered, any other packet is
+ * refused. */
 static __always_inline int to_vip(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_ECHO_REQUEST && pkt->fragment == MK_WHOLE)
@@ -160,7 +164,7 @@ static __always_inline int is_unicast(const struct mk_addr *addr)
 	return first != 0 && first != 127 && first < 224;
 }
 
-/* Does the world not know the way back to @addr? */
+/* Is @addr unreachable for hosts outside, so that packets from it need masquerade? */
 static __always_inline int needs_masquerade(const struct mk_addr *addr)
 {
 	return is_local_pod_range(addr) || is_addr(addr, mk_node_vtep());
@@ -212,14 +216,15 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
 		return to_overlay(skb, ctx, pkt, &found);
-	default: /* nobody's, unless it is a Service's: their range as a whole is among these */
+	default: /* on no node; may be a Service's, whose range has this type */
 		if (service_is_vip(&pkt->tuple.daddr))
 			return to_vip(skb, ctx, pkt);
 		return drop(skb, ctx->hook, MK_DROP_NO_ROUTE, &pkt->tuple);
 	}
 }
 
-/* The overlay's route to the node that has @addr. Returns 0, or -1: no node has it (any more). */
+/* Set *@route to the overlay's route to the node with @addr. Returns 0, or -1 if no node has that
+ * address (any more). */
 static __always_inline int route_of_node(const struct mk_addr *addr, struct mk_route *route)
 {
 	const struct mk_peer *peer = bpf_map_lookup_elem(&peers, addr);
@@ -246,15 +251,15 @@ int router(struct __sk_buff *skb)
 						  : to_host(skb, &ctx, &pkt);
 	if (ctx.flags & CHAIN_VIA_OVERLAY && route_of_node(&pkt.tuple.daddr, &found) == 0)
 		return to_overlay(skb, &ctx, &pkt, &found);
-	if (is_local_pod(&pkt.tuple.daddr)) /* no trie for them */
+	if (is_local_pod(&pkt.tuple.daddr)) /* no trie look-up for local pods */
 		return to_pod(skb, &ctx, &pkt);
 	return route(skb, &ctx, &pkt);
 }
 
 /* ---- error: the packet becomes an ICMP error about itself ---------------------------------- */
 
-/* Of TCP: the kernel cuts no packet before its checksum field; nor SCTP, whose sender looks at an
- * INIT's type and tag, too (RFC 9260, 10). */
+/* How much of layer 4 is quoted. TCP: at least up to its checksum field, because the kernel cuts no
+ * packet before that. SCTP: the sender also checks an INIT's type and tag (RFC 9260, 10). */
 #define MK_QUOTE_L4_BYTES  20
 #define MK_QUOTE_BYTES_MAX (MK_IP_HLEN_MAX + MK_QUOTE_L4_BYTES)
 
@@ -263,7 +268,7 @@ struct error_headers {
 	struct icmphdr icmp;
 };
 
-/* Who says so: an address of ours that the receiver does not take for its own. */
+/* The error's source: an address of this node that the receiver does not treat as its own. */
 static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
 						   const struct packet *pkt)
 {
@@ -274,7 +279,7 @@ static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
 		return mk_node_gateway();
 	case MK_HOOK_OVERLAY:
 		return mk_node_vtep();
-	case MK_HOOK_HOST: /* any of the host's own would be martian */
+	case MK_HOOK_HOST: /* one of the host's own addresses would be martian */
 		return mk_node_vpod();
 	default:
 		return mk_node_addr();
@@ -309,16 +314,17 @@ static __always_inline __u32 quoted_l4_bytes(const struct packet *pkt)
 	return pkt->l4 == MK_L4_SCTP ? sizeof(struct sctp_header) : 8;
 }
 
-/* The checksum field of layer 4 that the kernel or a device has still to complete (CHECKSUM_PARTIAL). */
+/* The field of a partial checksum of layer 4, which the kernel or a device completes later
+ * (CHECKSUM_PARTIAL). */
 struct partial_checksum {
-	__u32 field; /* its offset; 0: none, it is complete */
+	__u32 field; /* its offset; 0: none, the checksum is complete */
 	__sum16 value;
 };
 
-#define MK_CSUM_PROBE 1 /* a difference; any but 0 */
+#define MK_CSUM_PROBE 1 /* a difference for the test; any number except 0 */
 
-/* What bpf_l4_csum_replace() makes of the field tells which it is (checksum.h). Then it is as it was. SCTP's is no
- * such sum. Returns 0, or -1. */
+/* Find out whether the checksum is partial, from what bpf_l4_csum_replace() does to the field
+ * (checksum.h), then restore the field. SCTP's checksum is not such a sum. Returns 0, or -1. */
 static __always_inline int find_partial(struct __sk_buff *skb, const struct packet *pkt,
 					struct partial_checksum *partial)
 {
@@ -346,12 +352,12 @@ static __always_inline int find_partial(struct __sk_buff *skb, const struct pack
 	check = packet_at(skb, field, sizeof(*check));
 	if (!check)
 		return -1;
-	*check = before; /* not the other form of 0 */
+	*check = before; /* restore exactly: 0 has two forms */
 	return 0;
 }
 
-/* A translation has changed the quoted packet, whose checksum is still partial: the kernel's helpers pass over the
- * ICMP checksum then. Returns 0, or -1. */
+/* Update the ICMP checksum after a translation of the quoted packet, whose checksum is still
+ * partial: the kernel's helpers skip the ICMP checksum in that state. Returns 0, or -1. */
 static __always_inline int follow_partial(struct __sk_buff *skb, const struct packet *pkt,
 					  const struct partial_checksum *partial)
 {
@@ -371,7 +377,7 @@ static __always_inline int follow_partial(struct __sk_buff *skb, const struct pa
 	return 0;
 }
 
-/* Cut the packet to what is quoted, put the two headers in front. Returns 0, or -1. */
+/* Cut the packet to the quoted part and prepend the two headers. Returns 0, or -1. */
 static __always_inline int make_error(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				      const struct packet *pkt,
 				      const struct partial_checksum *partial)
@@ -381,8 +387,8 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 	struct error_headers headers = { 0 };
 	__u32 sum;
 
-	/* before the subtraction: of a difference that may be below zero Linux 7.2's verifier
-	 * forgets the lower bound, and a read of zero bytes is refused */
+	/* checked before the subtraction: for a difference that may be below zero Linux 7.2's
+	 * verifier forgets the lower bound, and then rejects a read of zero bytes */
 	if (pkt->l4_off < MK_L3_OFF + sizeof(struct iphdr))
 		return -1;
 	quote_bytes = pkt->l4_off - MK_L3_OFF + l4_bytes;
@@ -391,8 +397,9 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 	if (bpf_skb_load_bytes(skb, MK_L3_OFF, quote, quote_bytes))
 		return -1;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)quote, sizeof(quote), 0);
-	/* Completed, the field makes the sum of layer 4 zero but for itself: it was in there with another value. The
-	 * IP header's sum is zero. */
+	/* When the field is completed later, it cancels out the rest of layer 4 and its own partial
+	 * value. So the sum of layer 4 is then the complement of that value. The IP header's sum is
+	 * zero. */
 	if (partial->field)
 		sum = (__u16)~partial->value;
 	fill_error(&headers, ctx, pkt, quote_bytes, sum);
@@ -407,7 +414,7 @@ static __always_inline int is_about_mtu(const struct chain_ctx *ctx)
 	return ctx->icmp_type == ICMP_DEST_UNREACH && ctx->icmp_code == ICMP_FRAG_NEEDED;
 }
 
-/* Returns 1, and this CPU has sent one error more. */
+/* Take one ICMP error from this CPU's budget. Returns 1 if the error may be sent, otherwise 0. */
 static __always_inline int may_send_error(const struct chain_ctx *ctx)
 {
 	__u64 burst = is_about_mtu(ctx) ? MK_ERROR_BURST_MTU : MK_ERROR_BURST;
@@ -425,7 +432,7 @@ static __always_inline int may_send_error(const struct chain_ctx *ctx)
 	return 1;
 }
 
-/* Does the source of a packet name one host, that may be told of an error (RFC 1122 3.2.2)? */
+/* Does the source address name a single host, which may get an ICMP error (RFC 1122 3.2.2)? */
 static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 {
 	if (hook != MK_HOOK_HOST && mk_addr_is_loopback(addr))
@@ -456,11 +463,12 @@ int error(struct __sk_buff *skb)
 	ret = packet_read(skb, &pkt);
 	if (ret != MK_PARSED)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	/* the packet may have been rewritten before it was found too big: back to its sender's view */
+	/* the packet may have been rewritten before it was refused: translate the quote back for
+	 * its sender */
 	next.flags = CHAIN_TRANSLATED | CHAIN_NEW_SOURCE | back_to_host(&ctx);
 	if (ctx.hook == MK_HOOK_HOST &&
 	    (mk_addr_is_loopback(&pkt.tuple.saddr) || is_host_address(&pkt.tuple.saddr)))
-		next.flags |= CHAIN_LOOPBACK; /* a port of its own that it asked for */
+		next.flags |= CHAIN_LOOPBACK; /* the host asked one of its own addresses */
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags) ||
 	    follow_partial(skb, &pkt, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);

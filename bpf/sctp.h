@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/sctp.h - reading and rewriting SCTP (RFC 9260).
  *
- * The checksum is a CRC32c over the packet from its ports on, without a pseudo header: changed
- * addresses leave it, changed ports do not (crc32c.h). A sender on this machine leaves the field 0
- * for the device to fill in (CHECKSUM_PARTIAL with csum_not_inet), and so does what we send on.
- * No program can see that state, so a complete checksum that happens to be 0, one in 2^32, is
- * taken for it. A packet that is cut by GSO has one header for all pieces and no checksum yet. */
+ * The checksum is a CRC32c over the packet from its ports on, without a pseudo header. It changes
+ * with the ports, but not with the addresses (crc32c.h). A sender on this machine leaves the field
+ * 0, and the device fills it in (CHECKSUM_PARTIAL with csum_not_inet). The same holds for such
+ * packets after translation.
+ *
+ * No program can see that state. So a complete checksum that happens to be 0, one in 2^32, is
+ * treated as one that the device fills in. A GSO packet has one header for all its segments and no
+ * checksum yet. */
 #ifndef MK_BPF_SCTP_H
 #define MK_BPF_SCTP_H
 
 #include "crc32c.h"
 #include "packet.h"
 
-/* @le as the processor counts, and back. */
+/* Convert @le between little-endian and the processor's byte order, either way. */
 static __always_inline __u32 sctp_le32(__u32 le)
 {
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? le : __builtin_bswap32(le);
 }
 
-/* Bytes of the whole packet's layer 4; 0: unknown. */
+/* Length of the whole packet's layer 4 in bytes; 0: unknown. */
 static __always_inline __u32 sctp_bytes(struct __sk_buff *skb, const struct packet *pkt)
 {
 	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
@@ -28,8 +31,9 @@ static __always_inline __u32 sctp_bytes(struct __sk_buff *skb, const struct pack
 	return ip ? MK_L3_OFF + bpf_ntohs(ip->tot_len) - pkt->l4_off : 0;
 }
 
-/* Returns 0, or a drop reason: of a first fragment, which has the checksum of its packet, whose length
- * is not known (fragment.h). */
+/* Rewrite the ports to @to, and the checksum. Returns 0, or a drop reason. A first fragment
+ * contains the checksum of the whole packet; it is dropped if the packet's length is unknown
+ * (fragment.h). */
 static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct packet *pkt,
 					const struct mk_tuple *to)
 {
@@ -53,7 +57,7 @@ static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct pack
 		header.checksum_le ^=
 			sctp_le32(crc32c_change(sctp_le32(header.ports ^ ports.both), bytes));
 	header.ports = ports.both;
-	/* unlike TCP's, this change does not cancel in a sum over the packet (CHECKSUM_COMPLETE) */
+	/* unlike TCP's checksum, this change does not cancel out in CHECKSUM_COMPLETE's sum */
 	return bpf_skb_store_bytes(skb, pkt->l4_off, &header, sizeof(header), BPF_F_RECOMPUTE_CSUM)
 		       ? MK_DROP_REWRITE_FAILED
 		       : 0;

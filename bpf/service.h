@@ -6,7 +6,8 @@
 #include "chain.h"
 #include "open.h"
 
-/* Of the loopback addresses, whose every one is the host's, map `services` has 127.0.0.1. */
+/* Find the frontend of @tuple. All loopback addresses are the host's; map `services` has entries
+ * only for 127.0.0.1. */
 static __always_inline struct mk_service *service_find(const struct mk_tuple *tuple,
 						       enum mk_scope scope)
 {
@@ -22,7 +23,7 @@ static __always_inline struct mk_service *service_find(const struct mk_tuple *tu
 	return bpf_map_lookup_elem(&services, &key);
 }
 
-/* Is @addr a Service's, on whatever port? */
+/* Is @addr an address of a Service, whatever the port? */
 static __always_inline int service_is_vip(const struct mk_addr *addr)
 {
 	struct mk_service_key key = { .addr = *addr,
@@ -32,8 +33,8 @@ static __always_inline int service_is_vip(const struct mk_addr *addr)
 	return bpf_map_lookup_elem(&services, &key) != NULL;
 }
 
-/* May the client use this address? The host speaks from its overlay address, for which nobody
- * writes a range: it counts as the node's own. */
+/* May the client use this frontend? The host's traffic comes from its overlay address, which users
+ * do not list in source ranges. So it is checked as the node's own address. */
 static __always_inline int service_lets_in(const struct mk_service *service,
 					   const struct mk_addr *client)
 {
@@ -48,7 +49,8 @@ static __always_inline int service_lets_in(const struct mk_service *service,
 	return bpf_map_lookup_elem(&source_ranges, &key) != NULL;
 }
 
-/* The client and its port alone, not the node's address it used: every node chooses alike. */
+/* Hash only the client's address, port and protocol, without the node's address: every node chooses
+ * the same backend. */
 static __always_inline __u32 client_hash(const struct mk_tuple *tuple)
 {
 	struct mk_tuple client = { .saddr = tuple->saddr,
@@ -68,7 +70,8 @@ static __always_inline __u32 choose_maglev(const struct mk_service *service,
 	return table ? table[slot & mk_node.maglev_mask] : 0;
 }
 
-/* A local backend weighs local_weight, another 1; the local ones come first. */
+/* Choose at random. A local backend has the weight local_weight, any other 1. Local backends come
+ * first. */
 static __always_inline __u32 choose_weighted(const struct mk_service *service)
 {
 	__u32 local_share = (__u32)service->local_count * service->local_weight;
@@ -80,8 +83,9 @@ static __always_inline __u32 choose_weighted(const struct mk_service *service)
 	return service->local_count + at - local_share;
 }
 
-/* Sets *@backend to the one of @client in @table, if its last connection is not too long ago and the backend
- * is still among those to choose from. Then this connection counts as its last. Returns 0, or -1. */
+/* Set *@backend to the backend of @client in @table. Conditions: its last new connection is recent
+ * enough, and the backend is still in the set to choose from. This connection then counts as its
+ * last. Returns 0, or -1. */
 static __always_inline int affinity_find_in(void *table, const struct mk_service *service,
 					    const struct mk_affinity_key *client,
 					    struct mk_backend *backend)
@@ -91,7 +95,7 @@ static __always_inline int affinity_find_in(void *table, const struct mk_service
 	struct mk_affinity *last = bpf_map_lookup_elem(table, client);
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	/* a sum: another CPU may have written a later time than ours */
+	/* computed as a sum: another CPU may have written a time later than ours */
 	if (!last || last->last_new_ns + service->affinity_timeout_s * MK_SECOND_NS <= now_ns)
 		return -1;
 	member.backend = last->backend;
@@ -110,8 +114,9 @@ static __always_inline void affinity_write(void *table, const struct mk_affinity
 	bpf_map_update_elem(table, client, &last, BPF_ANY);
 }
 
-/* If @pkt has completed its session, its client is no forger: what is known of it moves to the table that first
- * packets do not enter. If a flood has evicted it meanwhile, this packet's time stands for the first one's. */
+/* If @pkt has completed its session, the client's address is not forged. Move its affinity to the
+ * table that first packets do not write. If a flood has evicted the client's entry meanwhile, write
+ * a new one with the time of this packet. */
 static __always_inline void affinity_earn(const struct packet *pkt, enum mk_scope scope,
 					  const struct session_hit *hit)
 {
@@ -157,8 +162,8 @@ static __always_inline int choose_backend(const struct mk_service *service,
 	return 0;
 }
 
-/* Sets *@backend to one of @service. Returns 0, or -1 if its tables have been replaced since @service
- * was read. */
+/* Set *@backend to a backend of @service. Returns 0, or -1 if the Service's tables have been
+ * replaced since @service was read. */
 static __always_inline int service_choose(const struct mk_service *service,
 					  const struct mk_tuple *tuple, struct mk_backend *backend)
 {
@@ -176,14 +181,14 @@ static __always_inline int service_choose(const struct mk_service *service,
 	return 0;
 }
 
-/* No backend: do the endpoints of other nodes answer, or nobody? */
+/* The drop reason without a backend: do other nodes have endpoints, or does no node? */
 static __always_inline int empty_reason(const struct mk_service *service)
 {
 	return service->flags & MK_SERVICE_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND : MK_DROP_REFUSED;
 }
 
-/* Fill request->to with a backend for @pkt. Returns MK_PARSED or a drop reason, of which the account
- * is to be told. */
+/* Fill request->to with a backend for @pkt. Returns MK_PARSED, or a drop reason that is to be
+ * counted for request->account_id. */
 static __always_inline int service_request(const struct packet *pkt, enum mk_scope scope,
 					   const struct mk_service *service,
 					   struct session_request *request)
@@ -196,7 +201,7 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 	if (service->backend_count == 0)
 		return empty_reason(service);
 	if (service_choose(service, &pkt->tuple, &backend)) {
-		/* read between two generations: the newer one is complete */
+		/* @service was read between two generations; the newer one is complete */
 		service = service_find(&pkt->tuple, scope);
 		if (!service)
 			return MK_DROP_REFUSED;
@@ -209,7 +214,7 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 	request->to.daddr = backend.addr;
 	request->to.dport = backend.port;
 	request->service_id = service->id;
-	/* a hairpin has to leave the pod again when it answers itself */
+	/* a pod that reaches itself: the answer has to leave the pod */
 	if (service->flags & MK_SERVICE_MASQUERADE ||
 	    mk_addr_eq(&backend.addr, &pkt->tuple.saddr)) {
 		request->to.saddr = mk_node_vpod();
@@ -218,7 +223,7 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 	return MK_PARSED;
 }
 
-/* Refuse or drop, as @reason asks. */
+/* Refuse the packet with an ICMP error, or drop it, depending on @reason. */
 static __always_inline int service_reject(struct __sk_buff *skb, struct chain_ctx *ctx,
 					  const struct packet *pkt, int reason)
 {

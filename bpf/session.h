@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/session.h - find, follow and promote sessions. A session is a pair of entries, one per
- * direction; each says what its packets have to show afterwards (include/monokube/abi.h).
+ * direction. Each entry has the tuple that its packets get (include/monokube/abi.h).
  *
- * A new session lives in a table where the oldest makes room (order.h), so a flood of first packets evicts
- * only first packets; one of TCP at once where it is going to stay, as long as there is room for such
- * ones (session_room()). With the client's next packet after an answer (TCP: which acknowledges the server's
- * sequence number; SCTP: the handshake is done) it moves to the table that is never evicted. An answer alone does
- * not do: one question, such as a name, needs no place there, and servers answer made-up clients. Pings
- * stay in the new ones' table, and for some seconds what UDP leaves behind when it moves
- * (session_leave()). */
+ * A new session is in a table that evicts the oldest (order.h), so a flood of first packets evicts
+ * only first packets. TCP sessions go straight into the established table while the half-open quota
+ * lasts (session_room()). Other sessions move to that table, which never evicts, with the client's
+ * next packet after an answer. With TCP this packet must acknowledge the server's sequence number;
+ * with SCTP the handshake is then complete.
+ *
+ * An answer alone does not suffice. A single query, such as DNS, needs no entry there, and servers
+ * also answer clients with forged addresses. Pings stay in the table of new sessions. So do, for
+ * some seconds, the entries that a UDP session leaves there when it moves (session_leave()). */
 #ifndef MK_BPF_SESSION_H
 #define MK_BPF_SESSION_H
 
@@ -22,23 +24,25 @@
 
 #define MK_LAST_SEEN_GRAIN_NS MK_SECOND_NS
 
-/* A client acknowledges no more than this beyond the server's first byte before the handshake is done: its SYN's
- * window, of which a server with data ahead (TCP Fast Open) may make use. */
+/* Before the handshake is complete, a client acknowledges at most this much beyond the server's
+ * first byte. It is the window of the client's SYN, which a server may use at once (TCP Fast
+ * Open). */
 #define MK_ACK_WINDOW 65535
 
-/* An RST is believed up to so much beyond what its receiver has acknowledged, which was noted a second ago at most. */
+/* An RST is valid up to this much beyond the acknowledgement of its receiver, noted at most a
+ * second ago. */
 #define MK_RST_WINDOW (1 << 22)
 
-/* Packets that were on their way when an RST passed have arrived after that. */
+/* After this time, packets that were in flight when an RST passed have arrived. */
 #define MK_RST_SETTLED_S 2
 
-/* What a packet learns from its session; a copy, because promotion frees the entry. */
+/* The data that a packet gets from its session: a copy, because promotion frees the entry. */
 struct session_hit {
 	struct mk_tuple to;
 	__u8 flags; /* enum mk_session_flags */
-	__u8 completed; /* the packet has completed its session: the client is where it says that it is */
-	/* of session_find_or_over(): the entries of a session that is not followed, as it has ended and the client
-	 * uses its port again; NULL: none, or it has no other direction */
+	__u8 completed; /* the packet has completed its session: the client's address is real */
+	/* From session_find_or_over(): entries of an ended session whose client port is being
+	 * reused. NULL: none, or only one direction has an entry. */
 	struct mk_session *over, *over_peer;
 };
 
@@ -52,8 +56,9 @@ static __always_inline void session_note_ack(struct __sk_buff *skb, const struct
 		session->ack = bpf_ntohl(tcp->ack_seq);
 }
 
-/* May the receiver of the RST @pkt, of whose direction @peer is the entry, take it? It does only where the sequence
- * number is the next one (RFC 5961, 3.2). Before the handshake is done any counts. */
+/* May the receiver of the RST @pkt accept it? @peer is the entry of the receiver's direction. A
+ * receiver accepts an RST only with the next sequence number (RFC 5961, 3.2). Before the handshake
+ * is complete, any RST is accepted. */
 static __always_inline int session_takes_reset(struct __sk_buff *skb, const struct packet *pkt,
 					       const struct mk_session *peer)
 {
@@ -64,8 +69,9 @@ static __always_inline int session_takes_reset(struct __sk_buff *skb, const stru
 	return bpf_ntohl(tcp->seq) - peer->ack <= MK_RST_WINDOW;
 }
 
-/* @session has an RST, or @pkt is one. After an RST that its receiver took, either side sends no other packet: one that
- * comes later shows that it was ignored. Returns 1 when the direction ends. */
+/* Handle an RST: @pkt is one, or one of the two entries is marked with one. After an RST that was
+ * accepted, neither side sends any packet but RSTs. A later packet shows that the RST was ignored,
+ * and the mark is cleared. Returns 1 when the direction ends. */
 static __always_inline int session_mark_reset(struct __sk_buff *skb, struct session_tables tables,
 					      struct mk_session *session, const struct packet *pkt,
 					      __u64 now_ns)
@@ -78,7 +84,7 @@ static __always_inline int session_mark_reset(struct __sk_buff *skb, struct sess
 			return 0;
 		session->reset = MK_SESSION_RST;
 		if (peer)
-			peer->reset_s = now_s ?: 0xffff; /* a second earlier */
+			peer->reset_s = now_s ?: 0xffff; /* 0 means none: use a second earlier */
 		return 1;
 	}
 	if (!peer)
@@ -94,14 +100,14 @@ static __always_inline int session_mark_reset(struct __sk_buff *skb, struct sess
 	return 0;
 }
 
-/* Returns 1 once a second, and when the direction ends. */
+/* Update @session for @pkt. Returns 1 once a second, and when the direction ends. */
 static __always_inline int session_mark(struct __sk_buff *skb, struct session_tables tables,
 					struct mk_session *session, const struct packet *pkt)
 {
 	__u64 now_ns = session_clock_ns();
 	int news = 0;
 
-	/* written once a second: where nothing is counted, the line stays shared between CPUs */
+	/* written once a second: if nothing is counted, the cache line stays shared between CPUs */
 	if (now_ns - session->last_seen_ns > MK_LAST_SEEN_GRAIN_NS) {
 		session->last_seen_ns = now_ns;
 		session_note_ack(skb, pkt, session);
@@ -128,7 +134,7 @@ static __always_inline void session_touch(struct __sk_buff *skb, struct session_
 		account_flush(session, NULL);
 }
 
-/* A SYN; of SCTP an INIT (parse_sctp()). */
+/* Is this a SYN, or an SCTP INIT (parse_sctp())? */
 static __always_inline int is_first_flags(__u8 tcp_flags)
 {
 	return (tcp_flags & (MK_TCP_SYN | MK_TCP_ACK)) == MK_TCP_SYN;
@@ -139,8 +145,8 @@ static __always_inline int is_first_of_tcp(const struct packet *pkt)
 	return is_first_flags(pkt->tcp_flags);
 }
 
-/* A SYN on a half-open session that was refused, or given up by the client, opens a new one: its
- * backend may be another's by now. */
+/* A SYN arrives for a half-open session. If either side has reset that session, remove it: the SYN
+ * opens a new session, whose backend may be a different one. Returns 1 if it was removed. */
 static __always_inline int session_refused(struct session_tables tables, const struct mk_tuple *key,
 					   struct mk_session *session)
 {
@@ -158,9 +164,10 @@ static __always_inline int session_refused(struct session_tables tables, const s
 	return 1;
 }
 
-/* Returns 0: @key is in @established, by us or by another CPU, whose entry stays as it is: a lookup
- * misses one that is just being replaced. An int, as before Linux 6.4 the map's function returns one, and the upper
- * half of the register is anything. */
+/* Insert @session into @established. Returns 0 if @key is in the table now, from us or from another
+ * CPU. An existing entry is kept, because a lookup misses an entry that is being replaced. The
+ * result is cast to int: before Linux 6.4 the map's function returns int, and the register's upper
+ * half is undefined. */
 static __always_inline int session_establish(void *established, const struct mk_tuple *key,
 					     const struct mk_session *session)
 {
@@ -169,10 +176,10 @@ static __always_inline int session_establish(void *established, const struct mk_
 	return ret && ret != -EEXIST ? -1 : 0;
 }
 
-/* The pair is in the other table. A packet on another CPU may have looked there before it was, and be
- * about to look here: with TCP and SCTP there is none, as the server says nothing before the packet that
- * moves the pair (TCP Fast Open aside). A UDP server may, so its pair stays here too, until the agent's
- * sweep. */
+/* The pair is in the established table now; remove it from the table of new sessions. A packet on
+ * another CPU may have missed it there and be about to look here. With TCP and SCTP there is no
+ * such packet: the server sends nothing before the packet that moves the pair (TCP Fast Open
+ * aside). A UDP server may send, so a UDP pair also stays here until the agent's sweep. */
 static __always_inline void session_leave(struct session_tables tables, const struct mk_tuple *key,
 					  struct mk_session *session,
 					  const struct mk_tuple *peer_key, struct mk_session *peer)
@@ -186,8 +193,8 @@ static __always_inline void session_leave(struct session_tables tables, const st
 	bpf_map_delete_elem(tables.half_open, peer_key);
 }
 
-/* Both directions were seen: move the pair to the table that is never evicted. Returns 0, or -1: that is full, the pair
- * stays where it is and goes on working. */
+/* Move a pair that has packets in both directions to the established table. Returns 0, or -1 if
+ * that table is full; then the pair stays where it is and keeps working. */
 static __always_inline int session_move(struct session_tables tables, const struct mk_tuple *key,
 					struct mk_session *session, const struct mk_tuple *peer_key,
 					struct mk_session *peer)
@@ -211,7 +218,8 @@ static __always_inline int session_move(struct session_tables tables, const stru
 	return 0;
 }
 
-/* As session_move(), with the room of one that is over or idle, if there is no other. Returns 1, or 0. */
+/* Move the pair as session_move() does. If the table is full, remove a session that is over or idle
+ * and try again. Returns 1 if the pair was moved, otherwise 0. */
 static __always_inline int session_promote(struct session_tables tables, const struct mk_tuple *key,
 					   struct mk_session *session,
 					   const struct mk_tuple *peer_key, struct mk_session *peer)
@@ -225,11 +233,12 @@ static __always_inline int session_promote(struct session_tables tables, const s
 			kept_make_room(tables);
 	}
 	if (key->proto != IPPROTO_UDP)
-		session->stage = MK_SESSION_OPEN; /* for when there is room */
+		session->stage = MK_SESSION_OPEN; /* move with the next packet, if there is space */
 	return 0;
 }
 
-/* For the verifier: what is asked of them here it need not know afterwards. */
+/* Hide the value from the verifier, so that it does not track the results of comparisons. So does
+ * session_l4(). */
 static __always_inline __u8 session_tcp_flags(const struct packet *pkt)
 {
 	return forgotten(pkt->tcp_flags, pkt->tuple.sport);
@@ -250,9 +259,10 @@ static __always_inline int session_has_reply(const struct mk_session *session)
 	return session->replied;
 }
 
-/* The server's packet @pkt says what the client has to acknowledge: a SYN-ACK its initial sequence number, the last
- * one if there are several (SYN cookies). Of a flow that has no session from its beginning it is any packet's number.
- * Returns 0, or -1: it says nothing about it. */
+/* Note which sequence number the client has to acknowledge, from the server's packet @pkt. A
+ * SYN-ACK contains the server's initial sequence number; if there are several (SYN cookies), the
+ * last one counts. In a flow without a session from its beginning, any packet's number counts.
+ * Returns 0, or -1 if @pkt has no such number. */
 static __always_inline int session_note_sequence(struct __sk_buff *skb, const struct packet *pkt,
 						 struct mk_session *session,
 						 struct mk_session *forward)
@@ -266,12 +276,12 @@ static __always_inline int session_note_sequence(struct __sk_buff *skb, const st
 	if (!(flags & MK_TCP_SYN) && session_has_reply(forward))
 		return -1;
 	ack = bpf_ntohl(tcp->seq) + !!(flags & MK_TCP_SYN);
-	forward->ack = ack ?: 0xffffffff; /* 0 is within the window of that */
+	forward->ack = ack ?: 0xffffffff; /* 0 means unknown; it is in this number's window */
 	session->ack = bpf_ntohl(tcp->ack_seq);
 	return 0;
 }
 
-/* A packet of the server on a half-open session. */
+/* Handle a packet of the server on a half-open session. */
 static __always_inline void session_answered(struct __sk_buff *skb, struct session_tables tables,
 					     const struct packet *pkt, struct mk_session *session,
 					     struct mk_session *forward)
@@ -280,11 +290,11 @@ static __always_inline void session_answered(struct __sk_buff *skb, struct sessi
 		return;
 	forward->replied = 1;
 	if (tables.of_services && pkt->l4 == MK_L4_UDP)
-		account_flush(session, forward); /* it may have been the last packet */
+		account_flush(session, forward); /* this may be the session's last packet */
 }
 
-/* Does the client's packet @pkt complete the half-open @session? Of TCP it has to show that the client has got what the
- * server said: anybody can send a SYN, and what comes after it, from an address that is not its own. */
+/* Does the client's packet @pkt complete the half-open @session? With TCP it has to acknowledge the
+ * server's sequence number. Anybody can send a SYN, and further packets, from a forged address. */
 static __always_inline int session_is_completed(struct __sk_buff *skb, const struct packet *pkt,
 						const struct mk_session *session)
 {
@@ -303,7 +313,7 @@ static __always_inline int session_is_completed(struct __sk_buff *skb, const str
 	return tcp && bpf_ntohl(tcp->ack_seq) - session->ack <= MK_ACK_WINDOW;
 }
 
-/* A packet of a half-open session: is this the one that completes it? Returns 1, or 0. */
+/* Handle a packet of a half-open session. Returns 1 if it completes the session, otherwise 0. */
 static __always_inline int session_progress(struct __sk_buff *skb, struct session_tables tables,
 					    int is_in_established, const struct packet *pkt,
 					    struct mk_session *session)
@@ -319,7 +329,7 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 		if (!session_is_completed(skb, pkt, session))
 			return 0;
 	} else if (session_tcp_flags(pkt) & MK_TCP_RST) {
-		return 0; /* refused: nothing to keep */
+		return 0; /* refused: nothing to note */
 	}
 	session_peer_key(&peer_key, session);
 	peer = bpf_map_lookup_elem(is_in_established ? tables.established : tables.half_open,
@@ -338,7 +348,8 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 	return 1;
 }
 
-/* An echo request belongs to the side that pings, a reply to the other: ids may be equal. */
+/* Does the direction of @session fit the ping @pkt? A request belongs to the side that pings, a
+ * reply to the other side. Both may use the same id. */
 static __always_inline int session_fits(const struct mk_session *session, const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_ECHO_REQUEST)
@@ -348,7 +359,8 @@ static __always_inline int session_fits(const struct mk_session *session, const 
 	return 1;
 }
 
-/* A SYN on a session that has ended opens a new one: the client uses its port again. */
+/* A SYN arrives for @session. If that session is over, the client reuses its port: set hit->over
+ * and return 1. */
 static __always_inline int session_has_ended(struct session_tables tables,
 					     struct mk_session *session, struct session_hit *hit)
 {
@@ -361,9 +373,9 @@ static __always_inline int session_has_ended(struct session_tables tables,
 	return 1;
 }
 
-/* Copy what @session says of the packet. An entry that another CPU evicts belongs to another flow at once: this is a copy
- * of one session if that has the same time of creation, *@created_ns, before and after. Returns 0, or -1: it has just
- * gone. */
+/* Copy the packet's data from @session. If another CPU evicts the entry, another flow may reuse it
+ * at once. The copy is of one session if the creation time, *@created_ns, is the same before and
+ * after. Returns 0, or -1 if the session has just been evicted. */
 static __always_inline int session_read(const struct mk_session *session, struct session_hit *hit,
 					__u64 *created_ns)
 {
@@ -376,8 +388,8 @@ static __always_inline int session_read(const struct mk_session *session, struct
 	return *now_ns == *created_ns ? 0 : -1;
 }
 
-/* The session of @pkt. Returns 1 and fills @hit, or 0: then what is over is the caller's to end (session_end()), or to
- * open again (reopen.h). */
+/* Find the session of @pkt. Returns 1 and fills @hit, or 0. With 0, hit->over may be a session that
+ * is over; the caller must remove it (session_end()) or reuse its entries (reopen.h). */
 static __always_inline int session_find_or_over(struct __sk_buff *skb, struct session_tables tables,
 						const struct packet *pkt, struct session_hit *hit)
 {
@@ -386,7 +398,7 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 
 	hit->completed = 0;
 	hit->over = NULL;
-	hit->over_peer = NULL; /* clang copies it before it asks whether there is one */
+	hit->over_peer = NULL; /* clang copies it before it checks hit->over */
 	if (session) {
 		if (is_first_of_tcp(pkt) && session_has_ended(tables, session, hit))
 			return 0;
@@ -425,7 +437,7 @@ static __always_inline void session_end(struct session_tables tables, const stru
 	hit->over = NULL;
 }
 
-/* As session_find_or_over(), for who opens none again. */
+/* Find the session as session_find_or_over() does, for callers that reuse no entries. */
 static __always_inline int session_find(struct __sk_buff *skb, struct session_tables tables,
 					const struct packet *pkt, struct session_hit *hit)
 {
@@ -440,7 +452,7 @@ static __always_inline int is_connection(const struct packet *pkt)
 	return pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_SCTP;
 }
 
-/* May @pkt be of a connection whose frontend is gone? Datagrams do not outlive theirs. */
+/* May @pkt belong to a connection whose frontend is gone? UDP sessions end with their frontend. */
 static __always_inline int may_outlive_frontend(const struct packet *pkt)
 {
 	const struct mk_runtime *settings;
@@ -451,7 +463,7 @@ static __always_inline int may_outlive_frontend(const struct packet *pkt)
 	return settings && settings->frontends_gone;
 }
 
-/* Make @pkt show what its session says. Returns MK_PARSED or a drop reason. */
+/* Translate @pkt by its session. Returns MK_PARSED or a drop reason. */
 static __always_inline int session_follow(struct __sk_buff *skb, struct packet *pkt,
 					  const struct session_hit *hit, __u8 *chain_flags)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/uplink.h - by which device does a packet leave the cluster, to which next hop, with which source? Where the
- * host has one device and a default route, by that. Else the host's routing says, for each packet: the
- * packet counts as one that comes in by the host's end of the host veth, as all of pods does for the host. */
+/* bpf/uplink.h - the device, next hop and source of a packet that leaves the cluster. If the host
+ * has one device and a default route, they are fixed. Otherwise the host's routing is asked for
+ * each packet. In the look-up the packet comes in by the host's end of the host veth, as all
+ * packets of pods do for the host. */
 #ifndef MK_BPF_UPLINK_H
 #define MK_BPF_UPLINK_H
 
@@ -9,15 +10,15 @@
 
 #include "chain.h"
 
-#define MK_AF_INET 2 /* sys/socket.h is not for BPF */
+#define MK_AF_INET 2 /* BPF programs cannot include sys/socket.h */
 
-/* Flags of bpf_fib_lookup() that Linux has since 6.3, 6.7, 6.10; others refuse them. */
+/* Flags of bpf_fib_lookup(), since Linux 6.3, 6.7 and 6.10. Earlier kernels reject them. */
 #define MK_FIB_SKIP_NEIGH (1U << 2)
 #define MK_FIB_SOURCE	  (1U << 4)
 #define MK_FIB_MARK	  (1U << 5)
 
-/* Returns what bpf_fib_lookup() does: negative, or BPF_FIB_LKUP_RET_*. Without MK_FIB_SOURCE fib->ipv4_src stays the
- * packet's. */
+/* Ask the host's routing for @pkt. Returns the result of bpf_fib_lookup(): negative, or
+ * BPF_FIB_LKUP_RET_*. Without MK_FIB_SOURCE fib->ipv4_src stays the packet's source. */
 static __always_inline int ask_host(struct __sk_buff *skb, const struct packet *pkt,
 				    const struct mk_link_set *links, struct bpf_fib_lookup *fib)
 {
@@ -40,7 +41,7 @@ static __always_inline int ask_host(struct __sk_buff *skb, const struct packet *
 	return ret == -EINVAL ? bpf_fib_lookup(skb, fib, sizeof(*fib), 0) : ret;
 }
 
-/* The device on whose network the next hop @addr is. */
+/* Find the device on whose network the next hop @addr is; 0 if there is none. */
 static __always_inline __u32 device_of_network(const struct mk_link_set *links, __be32 addr)
 {
 	for (__u32 i = 0; i < MK_LINK_NETWORKS; i++) {
@@ -52,8 +53,8 @@ static __always_inline __u32 device_of_network(const struct mk_link_set *links, 
 	return 0;
 }
 
-/* Before Linux 5.11 bpf_fib_lookup() does not tell the device where the next hop has no neighbour entry yet, but the
- * next hop. */
+/* Find the uplink of the route. Before Linux 5.11, bpf_fib_lookup() does not return the device if
+ * the next hop has no neighbour entry yet, but it returns the next hop. */
 static __always_inline const struct mk_uplink *uplink_of(const struct mk_link_set *links,
 							 const struct bpf_fib_lookup *fib)
 {
@@ -64,7 +65,7 @@ static __always_inline const struct mk_uplink *uplink_of(const struct mk_link_se
 	return bpf_map_lookup_elem(&uplinks, &ifindex);
 }
 
-/* Fill *@way with what @fib says. Returns -1 if it leads by no uplink. */
+/* Fill *@way from @fib. Returns 0, or -1 if the route's device is no uplink. */
 static __always_inline int way_by_route(const struct packet *pkt, const struct mk_link_set *links,
 					const struct bpf_fib_lookup *fib, struct mk_way *way)
 {
@@ -87,7 +88,7 @@ struct way_refusal {
 	__u8 icmp_code; /* of destination unreachable */
 };
 
-/* As the host would answer (linux/net/ipv4/route.c, ip_error()). */
+/* Choose the answer that the host would give (linux/net/ipv4/route.c, ip_error()). */
 static __always_inline void refuse(struct way_refusal *refusal, int fib_result)
 {
 	refusal->reason = MK_DROP_HOST_ROUTE;
@@ -99,14 +100,16 @@ static __always_inline void refuse(struct way_refusal *refusal, int fib_result)
 		refusal->reason = MK_DROP_NO_UPLINK;
 }
 
-/* Too large for the device: the router finds that, too, and knows which packets the kernel cuts. */
+/* Does the result give a route? A packet too large for the device counts as routed: the router
+ * checks the size itself, and knows which packets the kernel segments. */
 static __always_inline int is_way(int fib_result)
 {
 	return fib_result == BPF_FIB_LKUP_RET_SUCCESS || fib_result == BPF_FIB_LKUP_RET_NO_NEIGH ||
 	       fib_result == BPF_FIB_LKUP_RET_FRAG_NEEDED;
 }
 
-/* Returns 0 with *@way, which nat finds, or -1 with *@refusal. */
+/* Set *@way_out from the host's routing and store it for nat (map way). Returns 0, or -1 with
+ * *@refusal. */
 static __always_inline int way_asked(struct __sk_buff *skb, const struct packet *pkt,
 				     const struct mk_link_set *links, struct mk_way *way_out,
 				     struct way_refusal *refusal)
@@ -129,7 +132,7 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 	return 0;
 }
 
-/* Without a question to the host. */
+/* Set *@way_out to the first uplink, without asking the host. */
 static __always_inline void way_plain(const struct mk_link_set *links, struct mk_way *way_out)
 {
 	way_out->ifindex = links->first.ifindex;
@@ -138,8 +141,8 @@ static __always_inline void way_plain(const struct mk_link_set *links, struct mk
 	way_out->mtu_bytes = links->first.mtu_bytes;
 }
 
-/* The router chooses, and tells nat, by the word of skb->cb that struct chain_ctx leaves, where the way is. Returns 0, or
- * -1 with *@refusal. */
+/* Choose the packet's way; the router calls this. skb->cb[4], which struct chain_ctx does not use,
+ * tells nat whether the way is in map `way`. Returns 0, or -1 with *@refusal. */
 static __always_inline int way_choose(struct __sk_buff *skb, const struct packet *pkt,
 				      struct mk_way *way_out, struct way_refusal *refusal)
 {
@@ -171,7 +174,7 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_wa
 		*way_out = *told;
 }
 
-/* The verdict that sends the packet. */
+/* Return the verdict that sends the packet. */
 static __always_inline int way_send(const struct mk_way *way_out)
 {
 	struct bpf_redir_neigh next = { .nh_family = MK_AF_INET, .ipv4_nh = way_out->next_hop };
@@ -181,7 +184,8 @@ static __always_inline int way_send(const struct mk_way *way_out)
 	return bpf_redirect_neigh(way_out->ifindex, &next, sizeof(next), 0);
 }
 
-/* Is @addr this host's own towards outside? With several uplinks each of its addresses is. */
+/* Is @addr an address of this host that outside hosts see? With several uplinks, every address of
+ * the host is. */
 static __always_inline int is_own_outside(const struct mk_addr *addr)
 {
 	const struct mk_link_set *links = links_now();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/watch.bpf.c - `monokube monitor`: in the router's slot of the chain while somebody watches, where
- * all packets come then (mk_runtime.watched), tells of the first packet of each flow and of a sample of
- * the others, at most so many a second, and goes on to the router. Changes nothing of the packet, nor of
- * what the chain knows about it. */
+/* bpf/watch.bpf.c - reports flows to `monokube monitor`. While a monitor runs, this program has the
+ * router's slot in the chain, and all packets pass it (mk_runtime.watched). It reports the first
+ * packet of each flow and a sample of the others, up to a limit per second. It then continues in
+ * the router. It changes neither the packet nor the chain's data about it. */
 #include "chain.h"
 #include "session.h"
 
-/* What the packet was before its session rewrote it: of the pair's other entry, whose key the answer
- * to what the router gets has. Returns 0 if these tables have none. */
+/* Find the packet's tuple before its session rewrote it. The tuple is in the other entry of the
+ * pair, whose key is that of an answer to the rewritten packet. Returns 1, or 0 if these tables
+ * have no such entry. */
 static __always_inline int read_session(struct session_tables tables, struct mk_flow_event *event)
 {
 	struct mk_session *session;
@@ -118,7 +119,7 @@ static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *
 	event.sampled = !is_first(settings, &event);
 	if (event.sampled && !is_sampled(settings, count))
 		return;
-	/* nobody is woken: the reader comes by, so a flood wakes him no more often than silence */
+	/* the reader is not woken: it polls, so a flood costs it no more wake-ups than silence */
 	if (!may_tell(count, event.time_ns) ||
 	    bpf_ringbuf_output(&flow_events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
 		count->left_out++;
