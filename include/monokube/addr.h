@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */
-/* include/monokube/addr.h - the one address type of the tables: an address of the family
- * that the datapath object is built for, in network byte order. This header and bpf/packet.h
- * are the only two that know how long an address is. */
+/* include/monokube/addr.h - the address type of the tables: an address of the family that the
+ * datapath object is built for, in network byte order. Only this header and bpf/packet.h know how
+ * long an address is. */
 #ifndef MONOKUBE_ADDR_H
 #define MONOKUBE_ADDR_H
 
@@ -28,7 +28,7 @@ static inline int mk_addr_in(const struct mk_addr *addr, const struct mk_addr *n
 	return (addr->word[0] & mask->word[0]) == net->word[0];
 }
 
-/* The last 32 bits of @addr as a number. */
+/* Return the last 32 bits of @addr as a number. */
 static inline __u32 mk_addr_low_bits(const struct mk_addr *addr)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -38,7 +38,7 @@ static inline __u32 mk_addr_low_bits(const struct mk_addr *addr)
 #endif
 }
 
-/* Of an IPv4 address, as it is on the wire. */
+/* Return the first byte of an IPv4 address, as on the wire. */
 static inline __u8 mk_addr_first_byte(const struct mk_addr *addr)
 {
 	return *(const __u8 *)addr;
@@ -49,7 +49,7 @@ static inline int mk_addr_is_loopback(const struct mk_addr *addr)
 	return mk_addr_first_byte(addr) == 127; /* 127.0.0.0/8 */
 }
 
-/* 224.0.0.0/4 */
+/* Is @addr in 224.0.0.0/4? */
 static inline int mk_addr_is_multicast(const struct mk_addr *addr)
 {
 	return (mk_addr_first_byte(addr) & 0xf0) == 0xe0;

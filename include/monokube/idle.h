@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */
-/* include/monokube/idle.h - how long a session may be idle. Said once: the agent's sweep removes one that is idle for
- * longer (src/datapath/sweep.h, which lists the limits), the programs where they need its place (bpf/kept.h). */
+/* include/monokube/idle.h - how long a session may be idle. These limits are defined once for both
+ * users. The agent's sweep removes sessions that are idle for longer (src/datapath/sweep.h lists
+ * the limits). The programs do so if they need the space (bpf/kept.h). */
 #ifndef MONOKUBE_IDLE_H
 #define MONOKUBE_IDLE_H
 
@@ -27,7 +28,7 @@ MK_IDLE_ALWAYS_INL __u32 mk_sctp_idle_limit_s(__u8 either, __u8 both)
 	return either & MK_SESSION_OPEN ? 600 : 120;
 }
 
-/* From the flags of both entries. */
+/* The limit of a session of @proto, from the flags of its two entries. */
 MK_IDLE_ALWAYS_INL __u32 mk_idle_limit_s(__u8 proto, __u8 flags, __u8 pair_flags)
 {
 	switch (proto) {
