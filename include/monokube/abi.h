@@ -589,18 +589,18 @@ _Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
 /* One line per reason: the name, and the text that an operator reads. Append only. */
 #define MK_DROP_REASONS(X)                                                                      \
 	X(TRUNCATED, "packet shorter than its headers say")                                     \
-	X(BAD_HEADER, "IP version, header length or total length makes no sense")               \
+	X(BAD_HEADER, "invalid IP version, header length or total length")                      \
 	X(NOT_IPV4, "not an untagged IPv4 packet (ARP, IPv6, VLAN)")                            \
 	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                     \
 	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                      \
 	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                    \
 	X(NO_BACKEND, "chosen backend is not in its table")                                     \
 	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                 \
-	X(SESSION_TABLE_FULL, "no room for a new session")                                      \
+	X(SESSION_TABLE_FULL, "no free entry for a new session")                                \
 	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                  \
 	X(NO_POD,                                                                               \
 	  "address of this node's pod CIDR that no pod has (answered with host unreachable)")   \
-	X(NO_ROUTE, "address inside the cluster's ranges that nobody has")                      \
+	X(NO_ROUTE, "address inside the cluster's ranges that no pod, node or Service has")     \
 	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                          \
 	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")              \
 	X(TOO_BIG, "does not fit the next MTU (answered with fragmentation needed)")            \
@@ -608,18 +608,20 @@ _Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
 	X(PROTOCOL, "protocol that cannot be translated")                                       \
 	X(REWRITE_FAILED, "the kernel refused to change the packet")                            \
 	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)") \
-	X(OVERLAY_STRAY, "another node sent what is not for this node")                         \
+	X(OVERLAY_STRAY, "packet from another node that is not for this node")                  \
 	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")              \
-	X(OVERLAY_FORGED, "UDP to the overlay's port through the datapath: only nodes send it") \
-	X(SOURCE_ROUTE, "packet names its own way (IP option source route)")                    \
+	X(OVERLAY_FORGED,                                                                       \
+	  "UDP to the overlay's port through the datapath: only nodes may send it")             \
+	X(SOURCE_ROUTE, "packet chooses its own route (IP option source route)")                \
 	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")                  \
 	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")    \
-	X(OVERLAY_STRANGER, "overlay packet of no node, or with a source of another node's")    \
-	X(ERROR_LIMIT, "not forwarded, and too many ICMP errors sent to send one about it")     \
+	X(OVERLAY_STRANGER,                                                                     \
+	  "overlay packet from no node, or with the source address of another node")            \
+	X(ERROR_LIMIT, "not forwarded; no ICMP error sent, because their limit was reached")    \
 	X(HOST_ROUTE,                                                                           \
 	  "this host has no route there, or one that forbids it (answered as the host would)")  \
 	X(NO_UPLINK,                                                                            \
-	  "this host's route leads by a device without programs (answered with net unreachable)")
+	  "this host's route uses a device that is no uplink (answered with net unreachable)")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,
