@@ -2,14 +2,15 @@
 /* perf/load.c - the traffic that iperf3 does not make: new connections, request and response, small
  * datagrams. One JSON object per measurement on standard output.
  *
- *	load serve PORT                    TCP and UDP, until killed; prints "serving" when it is
+ *	load serve PORT                    TCP and UDP, until killed; prints "serving" when ready
  *	load connect ADDRESS PORT MS       connect, one byte there and back, the server closes
  *	load latency ADDRESS PORT MS       one connection, one byte there and back
  *	load datagrams ADDRESS PORT MS     64-byte UDP payloads as fast as they go; the server counts
  *
- * The first byte of a TCP connection says what it is for: 'c' is echoed and the server closes first,
- * so that the TIME_WAIT is its own and the client's ports stay free; 'e' echoes until the client
- * closes; 'n' is answered with the number of datagrams so far (8 bytes, host order). */
+ * The first byte of a TCP connection selects the mode. 'c': the server echoes it and closes first,
+ * so the TIME_WAIT is the server's and the client's ports stay free. 'e': the server echoes until
+ * the client closes. 'n': the server answers with the number of datagrams so far (8 bytes, host
+ * order). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -62,7 +63,7 @@ static void set_option(int fd, int level, int option, int value)
 
 /* ---- server --------------------------------------------------------------------------------- */
 
-enum { LISTENER = -1, DATAGRAMS = -2 }; /* epoll data apart from connections */
+enum { LISTENER = -1, DATAGRAMS = -2 }; /* epoll data other than connections */
 
 static void watch(int epoll, int fd, int data)
 {
@@ -172,7 +173,8 @@ static int connected(const struct sockaddr_in *addr, int type)
 	return fd;
 }
 
-/* One of AT_ONCE connections under way: begun, or asked and waiting for its byte and the end. */
+/* Begin one of AT_ONCE parallel connections. Each connects, sends its request, and waits for its
+ * byte and the end. */
 static void begin(int epoll, const struct sockaddr_in *addr)
 {
 	struct epoll_event event = { .events = EPOLLOUT };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* perf/packet - what a packet costs in each hook's chain of programs, in nanoseconds, without a
- * network around it (BPF_PROG_TEST_RUN). Each run sends one packet, because a rewritten packet is
- * another flow the next time; so a figure holds the kernel's own overhead of a run, which the last
- * row shows. Minimum and median of many runs: compare rows of one run, not of two machines.
+ * network (BPF_PROG_TEST_RUN). Each run sends one packet, because a rewritten packet is another
+ * flow the next time. So each figure contains the kernel's own overhead of a run, which the last
+ * row shows. Figures are minimum and median of many runs. Compare rows of one run, not of two
+ * machines.
  *
- *	MK_PACKET_RUNS=N	fewer runs, where each costs the same (perf/instructions)
- *	MK_PACKET_NODES=N	so many other nodes, and a row of packets to each of them in turn
- *	MK_PACKET_SERVICES=N	so many other Services, of two backends each, are in the tables */
+ *	MK_PACKET_RUNS=N	fewer runs, if each costs the same (perf/instructions)
+ *	MK_PACKET_NODES=N	this many other nodes, and a row of packets to each of them in turn
+ *	MK_PACKET_SERVICES=N	this many other Services in the tables, each with two backends */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 
 static unsigned runs = RUNS;
 
-enum { PORT_MIN = 49152, PORT_MAX = 53247 }; /* of masqueraded traffic */
+enum { PORT_MIN = 49152, PORT_MAX = 53247 }; /* ports of masqueraded traffic */
 
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
@@ -63,7 +64,7 @@ static void send_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags, str
 	ck_assert_msg(fixture_send(hook, &in, out) != DROPPED, "dropped: %s", flow);
 }
 
-/* The sessions of the rows, as a handshake makes them. */
+/* Establish the sessions of the rows, as a handshake does. */
 static void establish_own(void)
 {
 	const char *request = "tcp 192.168.99.11:40000 > 192.168.99.11:30081";
@@ -102,7 +103,8 @@ static void add_other(uint32_t number)
 
 static unsigned nodes;
 
-/* 10.(128 + number / 256).(number % 256).0/24, behind VTEP 10.18.(16 + number / 256).(number % 256). */
+/* 10.(128 + number / 256).(number % 256).0/24, behind VTEP 10.18.(16 + number / 256).(number %
+ * 256). */
 static void add_nodes(void)
 {
 	for (unsigned i = 0; i < nodes; i++) {
@@ -175,7 +177,7 @@ static void measure_nodes(void)
 	static uint32_t ns[RUNS];
 
 	for (unsigned i = 0; i < runs; i++) {
-		unsigned node = i * 7919 % nodes; /* a prime: neighbours come far apart */
+		unsigned node = i * 7919 % nodes; /* a prime: neighbouring nodes are far apart */
 		struct frame in;
 		char flow[96];
 
@@ -188,8 +190,8 @@ static void measure_nodes(void)
 	printf("pod to pod, each of %-5u nodes     %8u %8u\n", nodes, ns[0], ns[runs / 2]);
 }
 
-/* A short connection to a Service whose backend is on this node, packet by packet: a request, a byte
- * back, closed by the server. */
+/* A short connection to a Service whose backend is on this node, packet by packet: a request, a
+ * byte back, closed by the server. */
 static const struct {
 	const char *name;
 	bool answer;
@@ -239,11 +241,11 @@ static void measure_connection(void)
 	}
 }
 
-/* New flows to one place, so many sixteenths of whose source ports are taken. */
+/* New flows to one destination; this many sixteenths of its source ports are taken. */
 static const struct {
 	const char *name;
 	unsigned sixteenths;
-	uint8_t fin; /* of the sessions that have them */
+	uint8_t fin; /* of the sessions that hold these ports */
 } shortages[] = {
 	{ "pod to outside, new flow", 0, 0 },
 	{ "  half of the ports in use", 8, 0 },
@@ -261,7 +263,7 @@ static struct mk_tuple reverse(const struct mk_tuple *in)
 				  .proto = in->proto };
 }
 
-/* A session has @port, or nobody has it. */
+/* Make a session hold @port, or make the port free. */
 static void set_port(unsigned port, bool taken, uint8_t fin)
 {
 	struct mk_tuple asks = { .dport = htons(443), .proto = IPPROTO_TCP }, answers;
@@ -314,10 +316,10 @@ START_TEST(measure_all)
 
 	int number = network_of_own();
 
-	network_of_pod("10.244.1.2", number); /* for what has to look for its sockets */
+	network_of_pod("10.244.1.2", number); /* for programs that look up the pod's sockets */
 	network_of_pod("10.244.1.3", number);
 	fixture_udp_backend_port(5353);
-	fixture_room(INT32_MAX); /* as on a node that no flood keeps busy */
+	fixture_room(INT32_MAX); /* as on a node without a flood */
 	establish();
 	add_nodes();
 	for (int i = 0; others && i < atoi(others); i++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/redirect.bpf.c - the least that a program between two pods can do: hand what comes from one veth pair to the other
- * end of the other pair. What a packet's way through a host takes when nobody looks at it (systems.py, LimitRedirect). */
+/* perf/redirect.bpf.c - the least that a program between two pods can do: pass packets from one
+ * veth pair to the other. It shows what a packet's way through a host costs without any look at the
+ * packet (systems.py, LimitRedirect). */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/scale_change DIR... - one changed EndpointSlice from its bytes to the tables: JSON, model, compile,
- * write. Each DIR (perf/scale_lists.py) is a cluster of its own; all are there at the same time and get
- * their changes in turns, so that whatever else the machine does falls on all. Prints one JSON object for
- * each: microseconds, entries written. */
+/* perf/scale_change DIR... - one changed EndpointSlice from its bytes to the tables: JSON, model,
+ * compile, write. Each DIR (perf/scale_lists.py) is a cluster of its own. All clusters exist at the
+ * same time and get their changes in turns, so other load on the machine affects all alike. Prints
+ * one JSON object per cluster: microseconds, entries written. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "kube/reflector_internal.h"
 #include "unit/sync_fixture.h"
 
-#define PIECE_BYTES  16384 /* what a TLS record holds */
+#define PIECE_BYTES  16384 /* size of a TLS record */
 #define CLUSTERS_MAX 4
 #define ROOM	     262144 /* entries of each table */
 
@@ -34,7 +34,7 @@ struct cluster {
 
 static struct cluster clusters[CLUSTERS_MAX];
 static size_t cluster_count;
-static struct cluster *now; /* whose bytes are read */
+static struct cluster *now; /* the cluster whose bytes are read */
 
 static void die(const char *what, const char *why)
 {
@@ -76,7 +76,7 @@ static void node_changed(void *ctx, const char *name)
 	(void)name;
 }
 
-/* As mk_agent_step_services() does it. */
+/* Work as mk_agent_step_services() does. */
 static void work_on(struct agent_service *service)
 {
 	const struct mk_ip node_address = { .family = AF_INET, .v4.s_addr = 0x0b63a8c0 };
@@ -106,7 +106,7 @@ static void work(void)
 
 /* ---- clusters --------------------------------------------------------------------------------- */
 
-/* A reflector that never asks: its loop does not run. */
+/* Make a reflector that sends no request, because its loop does not run. */
 static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id id)
 {
 	const struct mk_reflector_sink sink = { apply_object, remove_object, on_listed, on_listed,
@@ -174,7 +174,7 @@ static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 
 /* ---- changes ---------------------------------------------------------------------------------- */
 
-/* Returns false at the end of the changes. */
+/* Apply the next change. Returns false at the end of the changes. */
 static __attribute__((noinline)) bool change(struct cluster *cluster)
 {
 	static char *line;
@@ -194,7 +194,7 @@ static __attribute__((noinline)) bool change(struct cluster *cluster)
 		die(cluster->dir, err.text);
 	work();
 	cluster->times_us[cluster->count++] = (double)(uv_hrtime() - start) / 1e3;
-	/* beside the figure, as the agent does it a second later */
+	/* not measured, as the agent does it a second later */
 	now_ns += 2 * MK_RETIRE_NS;
 	if (mk_service_sync_collect(cluster->sync, now_ns, &counts, &sync_err) < 0)
 		die(cluster->dir, mk_error_text(&sync_err));
@@ -251,7 +251,7 @@ int main(int argc, char **argv)
 	tcase_set_timeout(tcase, 1200);
 	tcase_add_test(tcase, measure_all);
 	srunner_set_fork_status(runner,
-				CK_NOFORK); /* the fixture's assertions want a test around them */
+				CK_NOFORK); /* the fixture's assertions need a test around them */
 	srunner_run_all(runner, CK_SILENT);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/scale_feed DIR - from the bytes of lists and watches (perf/scale_lists.py) to the model, without
- * network and datapath: what reading costs. Prints one JSON object. */
+/* perf/scale_feed DIR - what reading costs: from the bytes of lists and watches
+ * (perf/scale_lists.py) to the model, without network and datapath. Prints one JSON object. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "kube/reflector_internal.h"
 
-#define PIECE_BYTES 16384 /* what a TLS record holds */
+#define PIECE_BYTES 16384 /* size of a TLS record */
 
 static struct mk_model *model;
 static uint64_t notified;
@@ -58,7 +58,7 @@ static void node_changed(void *ctx, const char *name)
 	(void)name;
 }
 
-/* A reflector that never asks: its loop does not run. */
+/* Make a reflector that sends no request, because its loop does not run. */
 static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id id)
 {
 	const struct mk_reflector_sink sink = { apply, remove_object, on_listed, on_listed, NULL };
@@ -105,7 +105,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Each line alone, as a quiet server sends them. */
+/* Feed the lines one by one, as a quiet server sends them. */
 static void feed_changes(struct mk_reflector *reflector, const char *dir)
 {
 	cleanup_free char *line = NULL;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/scale_watch PIN CHANGES FIFO ALONE RATE SECONDS - how long until a change of an EndpointSlice is
- * in the tables. CHANGES holds watch events (perf/scale_lists.py), FIFO leads into the agent's watch
- * through the stand-in, PIN is the pinned map `services`. ALONE events one after the other: from the
- * write into the FIFO until the Service's entry is another one, stand-in and TLS included. Then RATE
- * events a second for SECONDS: how far behind the tables are at the end. Prints one JSON object. */
+/* perf/scale_watch PIN CHANGES FIFO ALONE RATE SECONDS - the time until a change of an
+ * EndpointSlice is in the tables. CHANGES has watch events (perf/scale_lists.py). FIFO leads
+ * through the stand-in for an API server into the agent's watch. PIN is the pinned map `services`.
+ *
+ * First ALONE events one after the other: from the write into the FIFO until the Service's entry
+ * has changed, stand-in and TLS included. Then RATE events a second for SECONDS: how far behind the
+ * tables are at the end. Prints one JSON object. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <fcntl.h>
@@ -47,7 +49,7 @@ static void pause_ms(double ms)
 		nanosleep(&pause, NULL);
 }
 
-/* The entry of the Service that @line's slice belongs to. */
+/* Read the entry of the Service that @line's slice belongs to. */
 static struct mk_service entry_of(const char *line)
 {
 	const char *name = strstr(line, "\"kubernetes.io/service-name\":\"svc-");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/sweep - what one pass of the agent over a table of a million session entries costs: CPU time,
- * turns of the loop, and the longest turn. Five passes per row: minimum and median. */
+/* perf/sweep - what one pass of the agent over a table of a million session entries costs: CPU
+ * time, turns of the loop, and the longest turn. Five passes per row: minimum and median. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <check.h>
@@ -16,7 +16,7 @@
 #include "datapath/sweep.h"
 
 #define ENTRIES (1u << 20)
-#define BUDGET	4096 /* as src/agent/upkeep.c */
+#define BUDGET	4096 /* as in src/agent/upkeep.c */
 #define BATCH	4096
 #define PASSES	5
 #define NOW_NS	(100 * 3600 * 1000000000ULL)
@@ -35,7 +35,7 @@ static const struct row {
 
 static struct mk_service service;
 
-/* Entry @n: pairs stand side by side, the client's direction first. */
+/* Make entry @n: the entries of a pair are adjacent, the client's direction first. */
 static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
 		  struct mk_session *session)
 {
@@ -67,7 +67,8 @@ static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
 	session->last_seen_ns = NOW_NS - row->idle_ns;
 }
 
-/* The kernel's allocator for maps may be behind for a moment: ENOMEM. */
+/* Insert an entry. ENOMEM is retried: the kernel's allocator for maps may be behind for a
+ * moment. */
 static void put(const struct mk_table *table, const struct mk_tuple *keys,
 		const struct mk_session *values, __u32 wanted)
 {

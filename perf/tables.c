@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/tables - memory of the maps, as the kernel accounts for it (/proc/self/fdinfo, memlock), empty
- * and with so many Services, pods and sessions in them; and the size of each program. One line per
- * figure, tab-separated: what, of how many, unit, value. */
+/* perf/tables - memory of the maps as the kernel accounts for it (/proc/self/fdinfo, memlock),
+ * empty and with Services, pods and sessions in them; and the size of each program. One
+ * tab-separated line per figure: what, of how many, unit, value. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void put(const char *map, const void *key, const void *value)
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map(map), key, value, BPF_ANY), 0);
 }
 
-/* A ClusterIP Service with ten backends: a frontend and its set. */
+/* Add a ClusterIP Service with ten backends: a frontend and its set. */
 static void put_service(unsigned number)
 {
 	const struct mk_service service = { .id = number + 1,
@@ -76,7 +76,7 @@ static void put_pod(unsigned number)
 	fixture_put_pod(&pod);
 }
 
-/* Both entries. */
+/* Add both entries of a session. */
 static void put_session(unsigned number)
 {
 	const struct mk_session session = { 0 };

@@ -19,7 +19,7 @@
 static const struct cluster_endpoint endpoints[] = {
 	{ 'L', "10.244.1.3", "node1", TO_POD, MK_HOOK_POD },
 	{ 'K', "10.244.1.4", "node1", TO_POD, MK_HOOK_POD },
-	{ 'P', "10.244.1.2", "node1", TO_POD, MK_HOOK_POD }, /* the pod that is the client, too */
+	{ 'P', "10.244.1.2", "node1", TO_POD, MK_HOOK_POD }, /* the pod that is also the client */
 	{ 'R', "10.244.2.7", "node2", TO_OVERLAY, MK_HOOK_OVERLAY },
 	{ 'S', "10.244.2.8", "node2", TO_OVERLAY, MK_HOOK_OVERLAY },
 	{ 'T', "10.244.3.7", "node3", TO_OVERLAY, MK_HOOK_OVERLAY },
@@ -38,7 +38,7 @@ static struct {
 	unsigned slices;
 	uint16_t local_weight;
 	bool masquerade_all, no_localhost;
-	const char *node; /* whose view of Services */
+	const char *node; /* the node whose view of Services is compiled */
 	struct mk_lasting frontends_gone, host_backends;
 } cluster;
 
@@ -81,7 +81,7 @@ void cluster_object(const char *json)
 	apply_tree(parse(json));
 }
 
-/* @changes into @tree: objects member by member, anything else as a whole. */
+/* Merge @changes into @tree: objects member by member, any other value as a whole. */
 static void merge(json_object *tree, json_object *changes)
 {
 	json_object_object_foreach(changes, key, change)
@@ -136,7 +136,7 @@ static void conditions(json_object *endpoint, bool ready, bool serving, bool ter
 	json_object_object_add(endpoint, "conditions", list);
 }
 
-/* Hints for each letter or digit of @names up to the next mark. Returns what follows. */
+/* Add hints for each letter or digit of @names up to the next mark. Returns the rest of @names. */
 static const char *hints(json_object *endpoint, const char *key, const char *prefix,
 			 const char *names)
 {
@@ -287,7 +287,7 @@ void cluster_no_localhost(void)
 	node_changed(NULL, cluster.node);
 }
 
-/* As the agent's routes do it: what no Service has is dropped. */
+/* Set the routes of ServiceCIDRs as the agent does: addresses of no Service are dropped. */
 static void service_cidrs_changed(void *ctx)
 {
 	cleanup_free struct mk_service_cidr *cidrs = NULL;
@@ -370,7 +370,7 @@ static int losing(void *ctx, struct mk_error *err)
 	return 0;
 }
 
-/* As the agent: forgotten only where no connection may outlive its NodePort. */
+/* Set the range as the agent does: it is cleared only if no connection may outlive its NodePort. */
 static void tell_localhost_ports(struct mk_runtime *runtime)
 {
 	uint16_t min, max;
@@ -382,7 +382,8 @@ static void tell_localhost_ports(struct mk_runtime *runtime)
 	runtime->localhost_port_max = max;
 }
 
-/* As the agent: those that are gone first, and again those that get what others gave up. */
+/* Sync as the agent does: first the removed Services, then again those that get what others
+ * released. */
 struct mk_service_counts cluster_sync(void)
 {
 	struct mk_service_counts counts = { 0 };

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static cpu_set_t ours; /* where we may run at all */
+static cpu_set_t ours; /* all CPUs that we may run on */
 static int last = -1; /* -1: packets come by whichever CPU the scheduler chooses */
 static unsigned sent, next_move;
 static bool one;
@@ -14,7 +14,7 @@ static bool one;
 void cpus_take_turns(void)
 {
 	if (sched_getaffinity(0, sizeof(ours), &ours))
-		abort(); /* no test runs yet */
+		abort(); /* outside of a test: no message is possible */
 	last = 0;
 }
 
@@ -23,7 +23,7 @@ static void run_on(const cpu_set_t *set)
 	ck_assert_int_eq(sched_setaffinity(0, sizeof(*set), set), 0);
 }
 
-/* Of those where we may run, the next one after @last. */
+/* Return the CPU after @last, of those that we may run on. */
 static int next_cpu(void)
 {
 	int cpu = last;
@@ -57,12 +57,12 @@ void cpus_one(bool only_one)
 		run_on(&ours);
 }
 
-/* Where the other CPU is busy a move takes milliseconds, so a flood's packets do not move each. */
+/* A move to a busy CPU takes milliseconds, so not every packet of a flood moves. */
 void cpus_move_on(void)
 {
 	if (last < 0 || one || ++sent < next_move)
 		return;
 	next_move *= 4;
 	move();
-	run_on(&ours); /* here, until the scheduler thinks better of it */
+	run_on(&ours); /* here, until the scheduler moves us */
 }

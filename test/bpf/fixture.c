@@ -159,7 +159,7 @@ static void clear_node_routes(void)
 				 0);
 }
 
-/* As the agent does for pod CIDRs of other nodes. */
+/* Write the route as the agent does for pod CIDRs of other nodes. */
 static void put_node_route(const struct mk_route_key *key, const struct mk_route *route)
 {
 	const struct mk_node *node = fixture_node();
@@ -197,7 +197,7 @@ void fixture_host_address(const char *address)
 }
 
 static __u32 run_flags; /* of BPF_PROG_TEST_RUN */
-static struct __sk_buff context; /* packets have this */
+static struct __sk_buff context; /* given to each packet */
 
 void fixture_mark(uint32_t mark)
 {
@@ -531,14 +531,15 @@ bool fixture_checksum_complete(void)
 
 static const __u8 no_mac[6];
 
-/* The kernel compares with the address of the device that test runs have, the loopback device. */
+/* Set the frame's destination MAC address for the device of test runs, the loopback device: the
+ * kernel compares the two. */
 static void address_to_device(enum mk_hook hook, struct frame *frame)
 {
 	if (hook == MK_HOOK_UPLINK && strcmp(frame_mac_dest(frame), FRAME_GATEWAY_MAC) == 0)
 		memcpy(frame->byte, no_mac, sizeof(no_mac));
 }
 
-/* Where no program has written addresses, @out shows that of @in again. */
+/* If no program has written MAC addresses, give @out those of @in again. */
 static void address_as_before(const struct frame *in, const struct frame *sent, struct frame *out)
 {
 	if (memcmp(out->byte, sent->byte, 2 * sizeof(no_mac)) == 0)
@@ -568,7 +569,7 @@ static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, u
 	return opts.retval;
 }
 
-/* A redirect does not tell where to, but the MAC addresses do. */
+/* Find the target of a redirect from the MAC addresses, because the verdict does not show it. */
 static enum where redirected(const struct frame *out)
 {
 	const char *mac = frame_mac_dest(out);

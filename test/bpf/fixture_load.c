@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/bpf/fixture_load.c - the datapath of fixture.h's node, loaded when a case wants another than the last. */
+/* test/bpf/fixture_load.c - load the datapath of fixture.h's node, if a case needs another than the
+ * last. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -18,14 +19,14 @@
 		.nat_port_min = 49152, .nat_port_max = 65535 \
 	}
 
-/* What a test wants of the node, before fixture_load(). */
+/* The settings that a test makes before fixture_load(). */
 static struct settings {
 	uint16_t nat_port_min, nat_port_max;
 	bool exact_clock;
 	bool wide; /* FIXTURE_WIDE_NET */
 } settings = USUAL;
 
-/* The datapath stays for the next case that wants the same. */
+/* The datapath stays for the next case that needs the same. */
 static struct datapath_bpf *datapath;
 static struct mk_node loaded_node;
 static bool loaded_small;

@@ -26,8 +26,8 @@ static struct frame request_of(const struct flow *flow, uint8_t tcp_flags)
 	return frame_make(text, &options);
 }
 
-/* What a host sends to an address of its own meets the loopback device first, and the hook of the
- * host only if that says so. */
+/* Send the flow's packet. A packet of the host to one of its own addresses passes the loopback
+ * device first. The device's program decides whether it also passes the host's hook. */
 enum where flow_send(const struct flow *flow, const struct frame *in, struct frame *out)
 {
 	struct frame handed;
@@ -37,7 +37,7 @@ enum where flow_send(const struct flow *flow, const struct frame *in, struct fra
 		return fixture_send(flow->client.hook, in, out);
 	where = fixture_send(HOOK_LOOPBACK, in, &handed);
 	if (memcmp(handed.byte, in->byte, in->length) != 0) {
-		handed.byte[6] = 0xee; /* to the uplink MACs stay: tell them from the host's */
+		handed.byte[6] = 0xee; /* not the host's MAC: MACs stay on the way to the uplink */
 		return fixture_send(flow->client.hook, &handed, out);
 	}
 	*out = handed;
@@ -78,8 +78,9 @@ static struct target *target_of(struct expected *expected, const char *end)
 	return NULL;
 }
 
-/* Through the uplink everything has the node's address; so it is with what a process sends from that. Else a process of this
- * host can only be answered on its VTEP or the virtual pod address, and must not see its own address. */
+/* Check the source. Packets through the uplink have the node's address, and so have those of a
+ * process that binds it. Any other process of this host can be answered only at its VTEP or the
+ * virtual pod address. The host must not see its own address. */
 static void check_source(const struct flow *flow, const struct expected *expected,
 			 const struct cluster_endpoint *endpoint, const char *end)
 {
@@ -101,7 +102,8 @@ static void check_source(const struct flow *flow, const struct expected *expecte
 		       end);
 }
 
-/* Where answers of @endpoint come in: those of the host itself to clients outside by its uplink. */
+/* Return the hook for answers of @endpoint: the host's own answers to clients outside pass its
+ * uplink. */
 static enum mk_hook answer_hook(const struct flow *flow, const struct expected *expected,
 				const struct cluster_endpoint *endpoint)
 {
@@ -111,7 +113,7 @@ static enum mk_hook answer_hook(const struct flow *flow, const struct expected *
 	return endpoint->hook;
 }
 
-/* On its way out of the host's own network an answer goes on where it is. */
+/* Return where an answer must go: one that leaves the host's own network continues unchanged. */
 enum where flow_answer_where(const struct flow *flow)
 {
 	return flow->answer_hook == MK_HOOK_UPLINK_EGRESS ? TO_HOST : flow->client.where;
@@ -195,7 +197,7 @@ static int drops_of(const struct expected *expected)
 					    : -1;
 }
 
-/* Counted by the reason that was expected, and by no other. */
+/* Drops by the expected reason, and in all. */
 struct drops {
 	uint64_t total, expected;
 };
@@ -256,8 +258,9 @@ static void send_counted(struct flow *flow, struct expected *expected, uint8_t t
 	check_drops(flow, expected, &before, 1);
 }
 
-/* So many that an endpoint among @count is missed once in 10^12 rows, and one beside a single one, which
- * should get none, once in 10^6. MK_FLOWS_OF_ONE: so many of those where a machine is slow (test/kernels). */
+/* The number of flows to send. An endpoint among @count is then missed once in 10^12 rows. An
+ * endpoint that should get no flow, next to a single one, is missed once in 10^6. MK_FLOWS_OF_ONE
+ * sets the latter number on slow machines (test/kernels). */
 static unsigned enough_flows(const struct expected *expected)
 {
 	const char *of_one = getenv("MK_FLOWS_OF_ONE");
@@ -325,7 +328,7 @@ static bool has_session(const struct flow *flow)
 	       bpf_map_lookup_elem(fixture_map("sessions_new"), &key, &session) == 0;
 }
 
-/* By its own session: another choice might well fall on the same endpoint. */
+/* Check that the flow uses its session: another choice could have the same result. */
 static void go_on(const struct flow *flow)
 {
 	struct frame in = request_of(flow, ACK), out;

@@ -4,7 +4,7 @@
 
 #include "bpf/flow_internal.h"
 
-#define FIRST_BYTES 1400 /* of a datagram's payload, with the UDP header a multiple of 8 */
+#define FIRST_BYTES 1400 /* of payload; with the UDP header a multiple of 8 */
 
 /* ---- ICMP errors -------------------------------------------------------------------------------- */
 
@@ -18,7 +18,7 @@ static void own_flow(const struct flow *flow, char text[128], bool answer)
 			 flow->to);
 }
 
-/* An error of @type/@code from @from to @to about the packet @about. */
+/* Make an error of @type/@code from @from to @to about the packet @about. */
 static struct frame error_frame(const char *from, const char *to, const char *about, uint8_t type,
 				uint8_t code)
 {
@@ -41,8 +41,8 @@ static void expect_error(const struct frame *out, enum where where, enum where w
 	flow_check_frame(out);
 }
 
-/* The endpoint's host says that nobody listens, about the request as it left; the client has to be
- * told by the address that it asked, about the request as it sent it. */
+/* The endpoint's host reports a closed port, quoting the request as it was translated. The client
+ * must get the error from the address that it asked, quoting the request as it sent it. */
 static void error_to_client(const struct flow *flow)
 {
 	struct ends ends = flow_ends(flow->seen);
@@ -60,8 +60,8 @@ static void error_to_client(const struct flow *flow)
 	expect_error(&out, where, flow_answer_where(flow), wanted);
 }
 
-/* The client's side says that an answer is too big for it; the endpoint has to be told about the
- * answer as it sent it. */
+/* The client's side reports that an answer is too big. The endpoint must get the error with the
+ * answer quoted as it sent it. */
 static void error_to_endpoint(const struct flow *flow)
 {
 	struct ends ends = flow_ends(flow->seen);
@@ -87,7 +87,7 @@ void flow_errors(const struct flow *flow)
 
 /* ---- fragments ---------------------------------------------------------------------------------- */
 
-/* The second fragment of a datagram whose first one @text is. */
+/* Make the second fragment of a datagram whose first fragment is @text. */
 static struct frame later_fragment(const char *text, uint16_t id)
 {
 	const struct frame_options options = { .fragment = (FIRST_BYTES + 8) / 8,
@@ -106,7 +106,8 @@ static struct frame first_fragment(const char *text, uint16_t id)
 	return frame_make(text, &options);
 }
 
-/* Both fragments of @text have to show the addresses of @wanted, and the first one its ports. */
+/* Send both fragments of @text. Both must get the addresses of @wanted, and the first one its
+ * ports. */
 static void send_fragments(const struct flow *flow, bool answer, const char *text,
 			   const char *wanted, enum where wanted_where)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/bpf/flow_internal.h - a line of a row, read (flow_read.c) and carried out (flow.c). */
+/* test/bpf/flow_internal.h - read a line of a row (flow_read.c) and carry it out (flow.c). */
 #ifndef MK_TEST_FLOW_INTERNAL_H
 #define MK_TEST_FLOW_INTERNAL_H
 
@@ -13,7 +13,7 @@
 #define ENDPOINTS_MAX 8
 #define NAMES_MAX     4
 
-/* Where each client's packets come in and its answers go. */
+/* The hook by which a client's packets come in, and where its answers go. */
 struct client {
 	const char *name, *address;
 	enum mk_hook hook;
@@ -40,12 +40,12 @@ struct expected {
 struct flow {
 	char name[16];
 	struct client client;
-	char address[32]; /* of the client, where it is not the usual one */
+	char address[32]; /* of the client, if it is not the usual one */
 	char proto[8], to[48]; /* to: "A:port", a ping's "A" */
 	unsigned port; /* of the client */
-	char seen[128]; /* as the first packet left */
+	char seen[128]; /* the first packet's flow after translation */
 	const struct cluster_endpoint *endpoint;
-	enum mk_hook answer_hook; /* where answers of that come in */
+	enum mk_hook answer_hook; /* the hook by which its answers come in */
 };
 
 /* The two ends of "tcp A:1 > B:2". */
@@ -65,7 +65,7 @@ extern struct flow_run run;
 #define expect(condition, ...) \
 	ck_assert_msg(condition, "%s\n\t%s\n\t%s", run.rule, run.line, flow_text(__VA_ARGS__))
 
-/* Into a static buffer. */
+/* Format into a static buffer. */
 const char *flow_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 extern const char *const flow_reasons[]; /* by enum mk_drop_reason */
@@ -78,7 +78,7 @@ enum where flow_send(const struct flow *flow, const struct frame *in, struct fra
 enum where flow_answer_where(const struct flow *flow);
 void flow_check_frame(const struct frame *frame);
 
-/* flow_beside.c: what travels beside an open flow's packets, in both directions. */
+/* flow_beside.c: ICMP errors and fragments of an open flow, in both directions. */
 void flow_errors(const struct flow *flow);
 void flow_fragments(const struct flow *flow);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where each address answers: what flows_matrix.c does not say. */
+/* Where each address answers: rules that flows_matrix.c does not contain. */
 #include "base/cleanup.h"
 #include "bpf/flow.h"
 

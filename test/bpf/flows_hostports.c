@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pods' ports of the host (hostPort), and Services beside them. */
+/* Host ports of pods (hostPort), also together with Services. */
 #include "base/cleanup.h"
 #include "bpf/flow.h"
 

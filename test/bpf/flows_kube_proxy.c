@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kube-proxy's own unit tests, case by case (Kubernetes, pkg/proxy). A row is named after the test and
- * its case there; a table in test/SERVICES.md says where the others are. Its addresses are ours
- * here, its local endpoints L and K, its remote ones R, S and T, and zone a is this node's. */
+/* kube-proxy's own unit tests, case by case (Kubernetes, pkg/proxy). A row is named after its test
+ * and case there. A table in test/SERVICES.md shows where the other cases are tested. Addresses are
+ * ours. Local endpoints are L and K, remote ones are R, S and T, and this node is in zone a. */
 #include "base/cleanup.h"
 #include "bpf/flow.h"
 
@@ -167,7 +167,7 @@ static const struct flow_row rows[] = {
 	    "endpoints L R K | S", "pod tcp vip:80 = L R K S kept", "endpoints L R K", "pod tcp vip:80 = L R K kept" } },
 	{ "TestEndpointSliceUpdate: endpoints unready, terminating, in two slices", { "endpoints Ln R | Kn S", "pod tcp vip:80 = R S kept", "endpoints Lt Rt | Kn Sg", "pod tcp vip:80 = L R kept", "endpoints Lt R | Kn Sg", "pod tcp vip:80 = R kept" } },
 
-	/* servicechangetracker_test.go; what it says of the types is in flows_objects.c */
+	/* servicechangetracker_test.go; its cases about types are in flows_objects.c */
 	{ "TestServiceToServiceMap: headless sctp service", { SPEC("'type': 'ClusterIP', 'externalIPs': null, 'clusterIP': 'None', " PORTS("{'name': 'sip', 'protocol': 'SCTP', 'port': 7777}")), "endpoints L", "pod sctp vip:7777 = dropped NO_ROUTE" } },
 	{ "TestServiceToServiceMap: headless service without port", { SPEC("'type': 'ClusterIP', 'externalIPs': null, 'clusterIP': 'None', 'ports': null"), "endpoints L", "pod tcp vip:80 = dropped NO_ROUTE" } },
 	{ "TestServiceToServiceMap: nodeport service", { SPEC("'type': 'NodePort', 'externalIPs': null, " PORTS(PORT("udp", "UDP", "345", "30678") "," PORT("tcp", "TCP", "344", "30677"))), "endpoints L", "pod udp vip:345 = L kept",
@@ -187,7 +187,7 @@ static const struct flow_row rows[] = {
 	{ "e2e: should be able to switch session affinity", { SPEC("'sessionAffinity': 'ClientIP'"), "endpoints L", "pod tcp vip:80 = L kept", "endpoints L R", "pod tcp vip:80 = L kept", SPEC("'sessionAffinity': 'None'"), "pod tcp vip:80 = L R kept",
 	    SPEC("'sessionAffinity': 'ClientIP'"), "endpoints R", "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept", "pod tcp node:30080 = R masq" } },
 
-	/* test/e2e/network/conntrack.go: the client goes on from the same port all the while */
+	/* test/e2e/network/conntrack.go: the client keeps its port all the time */
 	{ "e2e: should be able to preserve UDP traffic when server pod cycles, ClusterIP, NodePort, client in the host's network", { "endpoints R", "open a pod udp vip:80 = R kept", "open b pod udp node:30080 = R masq", "open c hostnet udp vip:80 = R",
 	    "endpoints S", "sweep", "a now S kept", "b now S masq", "c now S", "a goes on" } },
 	{ "e2e: should be able to preserve UDP traffic when server pod cycles, internalTrafficPolicy Local", { INTERNAL_LOCAL, "endpoints L", "open a pod udp vip:80 = L kept", "endpoints L R", "endpoints R", "sweep", "a now " SILENT, "a now " SILENT,

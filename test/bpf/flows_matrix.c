@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where each address answers, whom and how: every kind of address, every kind of client and both
- * policies, for every way in which endpoints can be here, elsewhere, ending or none, over TCP, UDP
- * and SCTP. One column per state of the endpoints. */
+/* Where each address answers, to which client and how. The matrix combines every kind of address
+ * and client, and both policies, with every state of the endpoints (here, elsewhere, ending, none).
+ * It does so over TCP, UDP and SCTP. There is one column per state of the endpoints. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ enum state { BOTH, HERE, THERE, BOTH_END, HERE_ENDS, THERE_ENDS, NONE, STATES };
 
 static const char *const states[STATES] = {
 	[BOTH] = "L R",	      [HERE] = "L", [THERE] = "R",
-	[BOTH_END] = "Lt Rt", /* only terminating ones: all of those that serve */
+	[BOTH_END] = "Lt Rt", /* only terminating ones: all that serve are used */
 	[HERE_ENDS] = "Lt R", /* the one here is ending, a ready one is elsewhere */
 	[THERE_ENDS] = "Rt",  [NONE] = "",
 };
@@ -29,7 +29,7 @@ static const char *const protocols[] = { "tcp", "udp", "sctp" };
 	{                                                                           \
 		"L R" how, "L" how, "R" how, "L R" how, "R" how, "R" how, "refused" \
 	}
-/* This node's alone; silence where others have some. */
+/* Only endpoints of this node; silence if only other nodes have some. */
 #define OWN(how)                                                              \
 	{                                                                     \
 		"L" how, "L" how, SILENT, "L" how, "L" how, SILENT, "refused" \
@@ -95,8 +95,9 @@ static const struct {
 
 #define CELLS (STATES * (int)MK_ARRAY_SIZE(protocols))
 
-/* MK_FLOWS_MATRIX_STEP: each how manieth cell, and row without room, where a machine is slow (test/kernels). One that
- * shares no divisor with CELLS meets every line, state and protocol. */
+/* MK_FLOWS_MATRIX_STEP: run every Nth cell, and every Nth row without half-open quota, on slow
+ * machines (test/kernels). A step without a common divisor with CELLS covers every line, state and
+ * protocol. */
 int flows_matrix_step(void)
 {
 	const char *text = getenv("MK_FLOWS_MATRIX_STEP");

@@ -94,7 +94,7 @@ static const struct flow_row rows[] = {
 	    SLICE_OF("x", "t", "t-1", "IPv4", TCP_8080 AT_R),
 	    "pod tcp ext:80 = L masq", "pod tcp 10.96.0.11:80 = R kept", "delete service", "pod tcp ext:80 = R masq" } },
 
-	/* in which order, and when they go */
+	/* order of arrival, and removal */
 	{ "the Service before its slices", { "service", "pod tcp vip:80 = refused", "endpoints L", "pod tcp vip:80 = L kept" } },
 	{ "the slices before their Service", { "no service", SLICE(TCP_8080 AT_R), "pod tcp vip:80 = dropped NO_ROUTE", "service", "pod tcp vip:80 = R kept", "delete service",
 	    "pod tcp vip:80 = dropped NO_ROUTE", "service", "pod tcp vip:80 = R kept" } },

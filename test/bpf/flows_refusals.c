@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where each address answers: with a refusal, with silence, or to a ping. */
+/* Where each address answers with a refusal, with silence, or to a ping. */
 #include "base/cleanup.h"
 #include "bpf/flow.h"
 
@@ -21,7 +21,7 @@ static const struct flow_row rows[] = {
 	{ "no endpoint anywhere under internal policy Local: refused, not dropped", { INTERNAL_LOCAL, "endpoints Rn", "pod tcp vip:80 = refused", "host tcp vip:80 = refused" } },
 	{ "one port of a Service without endpoint, the other with", { SPEC("'ports': [{'name': 'tcp', 'port': 80}, {'name': 'none', 'port': 81}]"), "endpoints L", "pod tcp vip:80 = L kept", "pod tcp vip:81 = refused" } },
 
-	/* endpoints, but none here under a Local policy: silence, on that path alone */
+	/* endpoints, but none here under a Local policy: silence, only on that path */
 	{ "external Local: silence on the external path alone", { EXTERNAL_LOCAL, "endpoints R", "outside tcp node:30080 = " SILENT, "outside udp ext:80 = " SILENT, "outside tcp lb:80 = " SILENT,
 	    "pod tcp vip:80 = R kept", "host tcp vip:80 = R", "outside tcp vip:80 = R masq" } },
 	{ "internal Local: silence on the internal path alone", { INTERNAL_LOCAL, "endpoints R", "pod tcp vip:80 = " SILENT, "host udp vip:80 = " SILENT, "hostnet tcp vip:80 = " SILENT, "outside tcp vip:80 = " SILENT,
@@ -49,7 +49,7 @@ static const struct flow_row rows[] = {
 
 	{ "unknown port of a ClusterIP: outside", { "endpoints L", "outside tcp vip:81 = refused", "outside udp vip:53 = refused" } },
 
-	/* of the other addresses of a Service */
+	/* unknown ports of a Service's other addresses */
 	{ "unknown port of an externalIP: pod and host", { "endpoints L", "pod tcp ext:81 = refused", "pod udp ext:53 = refused", "host tcp ext:81 = refused", "hostnet udp ext:53 = refused" } },
 	{ "unknown port of an externalIP: outside", { "endpoints L", "outside tcp ext:81 = refused", "outside udp ext:53 = refused", "outside tcp ext:30080 = refused" } },
 	{ "unknown port of a load-balancer address: pod and host", { "endpoints L", "pod tcp lb:81 = refused", "pod udp lb:53 = refused", "host tcp lb:81 = refused" } },

@@ -17,7 +17,7 @@
 
 /* clang-format off */
 static const struct flow_row rows[] = {
-	/* nothing but an endpoint's end moves an established flow */
+	/* only an endpoint's end moves an established flow */
 	{ "a flow stays: TCP", { "endpoints L", "open a pod tcp vip:80 = L kept", "a goes on", "endpoints L R", "a goes on", "a goes on" } },
 	{ "a flow stays: UDP", { "endpoints L", "open a pod udp vip:80 = L kept", "a goes on", "endpoints L R T", "sweep", "a goes on" } },
 	{ "a flow stays: SCTP", { "endpoints L", "open a pod sctp vip:80 = L kept", "a goes on", "endpoints L R", "sweep", "a goes on" } },
@@ -51,7 +51,7 @@ static const struct flow_row rows[] = {
 	{ "affinity: a terminating endpoint loses its clients", { STICKY, "endpoints L R", "endpoints L", "pod tcp vip:80 = L kept", "endpoints Lt R", "pod tcp vip:80 = R kept" } },
 	{ "affinity: a Local set does not know the remote endpoint", { STICKY_LOCAL, "endpoints R", "outside tcp vip:80 = R masq", "endpoints L R", "outside tcp lb:80 = L kept", "outside tcp vip:80 = L masq" } },
 	{ "affinity: policy changes, the endpoint stays", { STICKY, "endpoints L", "outside tcp lb:80 = L masq", "endpoints L P R", STICKY_LOCAL, "outside tcp lb:80 = L kept", STICKY, "outside tcp lb:80 = L masq" } },
-	/* whom Maglev gives these clients is the same in each run, and not R */
+	/* Maglev's endpoint of these clients is the same in each run, and it is not R */
 	{ "affinity: three hours unless said otherwise", { STICKY, "endpoints R", "outside tcp lb:80 = R masq", "endpoints L R T K S", "wait 10799", "outside tcp lb:80 = R masq",
 	    "wait 10801", "open b outside tcp lb:80 = L T K S masq" } },
 	{ "affinity: timeoutSeconds", { FOR_100_S, "endpoints R", "outside tcp lb:80 = R masq", "endpoints L R T K S", "wait 99", "outside tcp lb:80 = R masq", "wait 101", "open b outside tcp lb:80 = L T K S masq" } },
@@ -67,7 +67,7 @@ static const struct flow_row rows[] = {
 	{ "affinity: what was before it was off counts no more", { STICKY, "endpoints L", "pod tcp vip:80 = L kept", "service", "endpoints R", STICKY, "pod tcp vip:80 = R kept", "endpoints L R", "pod tcp vip:80 = R kept" } },
 	{ "affinity: a hairpin is one too", { STICKY, "endpoints P", "self tcp vip:80 = P masq", "endpoints P L R", "self tcp vip:80 = P masq" } },
 
-	/* TCP: whatever becomes of the endpoint */
+	/* TCP continues after any change of the endpoint */
 	{ "TCP to an endpoint that is terminating goes on", { "endpoints L R", "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Lt R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
 	{ "TCP to an endpoint that is terminating and not serving goes on until it closes", { "endpoints L", "open a pod tcp vip:80 = L kept", "endpoints Lg R", "sweep", "a goes on", "pod tcp vip:80 = R kept" } },
 	{ "TCP from outside to a terminating endpoint goes on", { "endpoints L", "open a outside tcp lb:80 = L masq", "endpoints Lg R", "sweep", "a goes on", "outside tcp lb:80 = R masq" } },
@@ -79,7 +79,7 @@ static const struct flow_row rows[] = {
 	{ "TCP: a packet of no session is as a first one: inside", { "endpoints R", "open a pod tcp vip:80 = R kept", "open b pod tcp lb:80 = R masq", "open c host tcp vip:80 = R", "endpoints L", "sessions expire", "a now L kept", "b now L masq", "c now L" } },
 	{ "TCP: a packet of no session is as a first one: outside", { "endpoints R", "open a outside tcp node:30080 = R masq", "open b outside tcp lb:80 = R masq", "open c outside tcp vip:80 = R masq", "endpoints L", "sessions expire", "a now L masq", "b now L masq", "c now L masq" } },
 
-	/* what a flow was opened by is gone: connections outlive it, datagrams do not */
+	/* the frontend is gone: connections outlive it, datagrams do not */
 	{ "TCP from outside outlives its node port", { "endpoints L", "open a outside tcp node:30080 = L masq", SPEC("'type': 'ClusterIP'"), "a goes on", "sweep", "sweep", "a goes on", "outside tcp node:30080 = untouched", "a errors" } },
 	{ "TCP from outside outlives its load-balancer address", { "endpoints R", "open a outside tcp lb:80 = R masq", SPEC("'type': 'NodePort'"), "a goes on", "sweep", "sweep", "a goes on", "outside tcp lb:80 = untouched" } },
 	{ "TCP from outside outlives its externalIP", { "endpoints R", "open a outside tcp ext:80 = R masq", SPEC("'externalIPs': ['198.51.100.8']"), "a goes on", "sweep", "sweep", "a goes on", "outside tcp ext:80 = untouched", "outside tcp 198.51.100.8:80 = R masq" } },

@@ -104,10 +104,11 @@ static size_t fill_udp(struct udphdr *udp, const struct flow *flow, const struct
 
 struct sctp_common {
 	uint16_t source, dest;
-	uint32_t verification_tag, checksum; /* the latter little endian */
+	uint32_t verification_tag, checksum; /* checksum: little endian */
 };
 
-/* The common header and the first chunk's, 16 bytes more of an INIT; the payload follows. */
+/* Fill the common header and the first chunk's header, and 16 more bytes of an INIT. The payload
+ * follows. */
 static size_t fill_sctp(struct sctp_common *sctp, const struct flow *flow,
 			const struct frame_options *o)
 {
@@ -228,7 +229,7 @@ struct frame frame_make(const char *text, const struct frame_options *options)
 	inet_pton(AF_INET, flow.from, &ip->saddr);
 	inet_pton(AF_INET, flow.to, &ip->daddr);
 	l4_bytes = fill_l4(l4, ip, &flow, o);
-	if (later) { /* payload alone */
+	if (later) { /* only payload */
 		memset(l4, 'x', l4_bytes);
 		l4_bytes = 0;
 	}
@@ -310,7 +311,7 @@ static bool l4_right(const struct iphdr *ip, size_t available, const char **what
 		return ((const struct sctp_common *)l4)->checksum ==
 		       sctp_checksum((const void *)l4, length);
 	if (ip->protocol == IPPROTO_SCTP)
-		return true; /* for the device to fill in */
+		return true; /* the device fills it in */
 	return l4_checksum(ip, l4, length) == 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/bpf/frame.h - packets for the BPF tests, made from and told as one line of text:
- * "tcp 10.244.1.2:40000 > 10.96.0.10:80". */
+/* test/bpf/frame.h - packets for the BPF tests, made from one line of text and shown as such: "tcp
+ * 10.244.1.2:40000 > 10.96.0.10:80". */
 #ifndef MK_TEST_FRAME_H
 #define MK_TEST_FRAME_H
 
@@ -15,10 +15,10 @@ struct frame {
 
 #define FRAME_GATEWAY_MAC "02:4d:0a:f4:01:fe" /* of 10.244.1.254 */
 
-/* What a frame may have beside its flow. Zero is what an ordinary packet has. */
+/* The properties of a frame apart from its flow. Zero is the value of an ordinary packet. */
 struct frame_options {
 	uint8_t tcp_flags; /* 0: SYN */
-	uint32_t seq, ack; /* TCP; 0: as between two ends whose first number is 1000 */
+	uint32_t seq, ack; /* TCP; 0: as between two ends whose initial number is 1000 */
 	uint8_t ttl; /* 0: 64 */
 	uint8_t ip_option_words; /* of 4 bytes (no-operations) */
 	uint16_t payload_bytes;
@@ -26,7 +26,7 @@ struct frame_options {
 	uint16_t id;
 	bool no_checksum; /* UDP: checksum 0; SCTP: as before the device fills it in */
 	uint16_t sctp_chunk; /* type of the first chunk; 0: INIT */
-	bool sctp_bare; /* the common header alone */
+	bool sctp_bare; /* only the common header */
 	uint8_t icmp_type, icmp_code; /* "icmp" with icmp_type 0 is an echo request */
 	bool echo_reply;
 	const struct frame *quote; /* an ICMP error about this frame, quoting quote_bytes of it */
@@ -54,22 +54,23 @@ struct frame_options {
 #define DF  0x4000
 #define MF  0x2000
 
-/* @flow: "tcp|udp|sctp|esp A:port > B:port", or "icmp A > B id" (echo). Aborts on a bad line. */
+/* Make a frame of @flow: "tcp|udp|sctp|esp A:port > B:port", or "icmp A > B id" (echo). Aborts on a
+ * bad line. */
 struct frame frame_make(const char *flow, const struct frame_options *options);
 
-/* The flow that @frame shows, in the form of frame_make(), into a static buffer. An ICMP error
- * reads "icmp-error A > B type/code [tcp ...quoted flow...]". */
+/* Format the flow of @frame as frame_make() reads it, into a static buffer. An ICMP error reads
+ * "icmp-error A > B type/code [tcp ...quoted flow...]". */
 const char *frame_flow(const struct frame *frame);
 
-/* Are the IP header's and the layer 4's checksums right, those of a quoted packet too (as far as it
- * is quoted whole)? What is wrong is said in *@what. */
+/* Are the checksums of IP header and layer 4 right, and those of a quoted packet, as far as it is
+ * quoted completely? If not, *@what names the wrong one. */
 bool frame_checksums_right(const struct frame *frame, const char **what);
 
 uint8_t frame_ttl(const struct frame *frame);
 const char *frame_mac_dest(const struct frame *frame); /* "02:4d:...", static buffer */
 void frame_fix_ip_checksum(struct frame *frame);
 
-/* CRC32c, bit by bit (RFC 9260, appendix A); the first call's @crc is 0. */
+/* Compute a CRC32c, bit by bit (RFC 9260, appendix A); the first call's @crc is 0. */
 uint32_t frame_crc32c(const void *data, size_t length, uint32_t crc);
 
 #endif

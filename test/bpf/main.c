@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/bpf/main.c - run the suites that are linked in, one after the other. Where they are several, tells how
- * each ended as `result STATUS SUITE`. */
+/* test/bpf/main.c - run the linked suites one after the other. If there are several, it reports
+ * each one's result as `result STATUS SUITE`. */
 #include <stdio.h>
 #include <stdlib.h>
 

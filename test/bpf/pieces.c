@@ -120,12 +120,12 @@ static void take(struct pieces *caught)
 
 	ck_assert_msg(bytes >= 0, "cannot catch: %s", strerror(errno));
 	frame->length = (size_t)bytes;
-	/* the kernel may say something of its own, about no fragment */
+	/* the kernel may send other packets, which are no fragments */
 	if (bytes >= L4 && from.sll_pkttype != PACKET_OUTGOING && get(frame, FRAGMENT) & 0x3fff)
 		ck_assert_int_lt(++caught->count, PIECES_MAX);
 }
 
-/* What was not as it should be, "": nothing. To be told where the machine has not stood still. */
+/* The first mismatch; "": none. It is reported only if the machine has not stalled. */
 static char wrong[256];
 
 static void __attribute__((format(printf, 1, 2))) is_wrong(const char *format, ...)
@@ -138,7 +138,7 @@ static void __attribute__((format(printf, 1, 2))) is_wrong(const char *format, .
 	va_end(args);
 }
 
-/* All of @count that come in again. */
+/* Catch all @count fragments that come in again. */
 static void catch (struct pieces *caught, int count)
 {
 	struct pollfd ready = { .fd = catcher, .events = POLLIN };
@@ -152,7 +152,7 @@ static void catch (struct pieces *caught, int count)
 	}
 }
 
-/* What came before. */
+/* Discard earlier packets. */
 static void discard(void)
 {
 	char byte;
@@ -161,7 +161,7 @@ static void discard(void)
 		;
 }
 
-/* Slots in use at @now_ns, or since. */
+/* Count the slots in use at @now_ns, or later. */
 static int held_at(uint64_t now_ns)
 {
 	static struct mk_held held;
@@ -174,7 +174,8 @@ static int held_at(uint64_t now_ns)
 	return count;
 }
 
-/* What waits takes a slot, or comes in again with those that leave theirs. */
+/* Send a fragment. If it has to wait, it takes a slot, or it comes in again with those that leave
+ * theirs. */
 static enum where send_and_catch(enum mk_hook hook, const struct frame *in, struct frame *out,
 				 struct pieces *caught)
 {
@@ -218,7 +219,7 @@ static void send_one(const char *name, enum mk_hook hook, const struct frame *in
 	ck_assert_int_lt(++sent->count, PIECES_MAX);
 }
 
-/* A machine that has stood still has given up what waited: once more, then. */
+/* If the machine has stalled, held fragments have expired: send all once more. */
 struct pieces pieces_send(const char *name, enum mk_hook hook, const struct pieces *pieces,
 			  const char *order, enum where to)
 {

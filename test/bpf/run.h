@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/bpf/run.h - a file of BPF tests is a suite, and most of them one case. Linked alone it is a program,
- * linked with others one that loads the datapath once for all of them (main.c). */
+/* test/bpf/run.h - a file of BPF tests is a suite, usually with one case. A single file is linked
+ * as a program; several are linked as one program that loads the datapath once for all (main.c). */
 #ifndef MK_TEST_BPF_RUN_H
 #define MK_TEST_BPF_RUN_H
 
@@ -12,7 +12,7 @@
 
 #define ROWS(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* BPF_SUITE("name") { ... }: once per file, adds the cases to `suite`, right before they run. */
+/* BPF_SUITE("name") { ... }: once per file; adds the cases to `suite`, directly before they run. */
 #define BPF_SUITE(name)                                             \
 	static void fill_suite(Suite *suite);                       \
 	__attribute__((constructor)) static void enlist_suite(void) \
@@ -33,8 +33,8 @@ static inline TCase *bpf_case(Suite *suite, const char *name)
 	return tcase;
 }
 
-/* The port that a backend sees of a client with port 40000: the client's own behind the virtual pod
- * address, and one of natPortRange behind any other. */
+/* Check the port that a backend sees of a client with port 40000. Behind the virtual pod address it
+ * is the client's own, behind any other address a port of natPortRange. */
 static inline void check_source_port(const char *address, unsigned port)
 {
 	if (strcmp(address, "10.244.1.1") == 0)

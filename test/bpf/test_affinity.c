@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sessionAffinity ClientIP: which backend a client's next connection gets. */
+/* sessionAffinity ClientIP: the backend of a client's next connection. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define AFFINITY_ID 500
 #define TIMEOUT_S   100
 
-/* none is the client */
+/* none of them is the client */
 static const char *const backends[] = { "10.244.1.3:1", "10.244.2.7:2", "10.244.2.7:3",
 					"10.244.2.7:4", "10.244.2.7:5", "10.244.2.7:6",
 					"10.244.2.7:7", "10.244.2.7:8", NULL };
@@ -41,7 +41,7 @@ static void drop_member(const struct mk_service *service, const char *backend)
 	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("affinity_backends"), &key), 0);
 }
 
-/* A frontend of the port AFFINITY_ID. */
+/* Make a frontend of the port AFFINITY_ID. */
 static struct mk_service frontend(const char *text, enum mk_scope scope, uint16_t flags,
 				  const char *const *list)
 {
@@ -57,7 +57,7 @@ static struct mk_service frontend(const char *text, enum mk_scope scope, uint16_
 	return service;
 }
 
-/* The port of the backend that a new connection gets. */
+/* Open a new connection. Returns the port of its backend. */
 static unsigned connect_from(enum mk_hook hook, const char *proto, const char *client,
 			     unsigned port, const char *to)
 {
@@ -86,7 +86,8 @@ static struct mk_affinity_key key_of(const char *client)
 					 .affinity_id = AFFINITY_ID };
 }
 
-/* Of a client that has had a connection (map affinity), or has sent first packets only (map affinity_new). */
+/* Read the entry of a client. Map affinity has clients with a completed connection, map
+ * affinity_new those that only sent first packets. */
 static struct mk_affinity remembered(const char *map, const char *client)
 {
 	struct mk_affinity_key key = key_of(client);
@@ -96,7 +97,7 @@ static struct mk_affinity remembered(const char *map, const char *client)
 	return last;
 }
 
-/* @client has had a connection. */
+/* Write the entry of a client with a completed connection. */
 static void remember(const char *client, const char *backend, uint64_t ago_ns)
 {
 	struct mk_affinity last = { .last_new_ns = clock_ns() - ago_ns };
@@ -165,7 +166,7 @@ START_TEST(test_clients_differ)
 }
 END_TEST
 
-/* One client, one Service port, whichever of its addresses. */
+/* One client and one Service port share an entry over all addresses. */
 START_TEST(test_shared_by_addresses)
 {
 	unsigned port = 2000;
@@ -190,7 +191,7 @@ START_TEST(test_shared_by_addresses)
 }
 END_TEST
 
-/* Each new connection starts the time anew, nothing else does. */
+/* Each new connection restarts the time; nothing else does. */
 START_TEST(test_time_runs_from_last_connection)
 {
 	const struct frame_options ack = { .tcp_flags = ACK, .payload_bytes = 9 };
@@ -210,7 +211,7 @@ START_TEST(test_time_runs_from_last_connection)
 }
 END_TEST
 
-/* By chance all 30 get the old one of 8 once in 8^30 runs. */
+/* By chance all 30 get the old backend of 8 once in 8^30 runs. */
 START_TEST(test_time_over)
 {
 	unsigned seen = 0;
@@ -231,7 +232,7 @@ START_TEST(test_backend_gone)
 {
 	struct mk_service service = frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
 
-	/* a new generation without the last one */
+	/* a new generation without the last backend */
 	drop_member(&service, backends[7]);
 	service.backend_count = 7;
 	fixture_put_service("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, &service);
@@ -241,7 +242,7 @@ START_TEST(test_backend_gone)
 }
 END_TEST
 
-/* The members of one set and generation say nothing about another. */
+/* Members of one set and generation do not count in another. */
 START_TEST(test_other_generation)
 {
 	struct mk_service service =
@@ -300,7 +301,7 @@ static void send_tcp(enum mk_hook hook, const char *flow, uint8_t flags, char ba
 	snprintf(back, 128, "tcp %s > %s", to, from);
 }
 
-/* Returns the port of the backend. */
+/* Complete a handshake. Returns the port of the backend. */
 static unsigned complete_handshake(enum mk_hook hook, const char *client, const char *to)
 {
 	char flow[96], answer[128], ignored[128];
@@ -315,7 +316,7 @@ static unsigned complete_handshake(enum mk_hook hook, const char *client, const 
 	return backend;
 }
 
-/* Who completes a session keeps its backend in a table of its own, ... */
+/* A client that completes a session keeps its backend in a table of its own, ... */
 START_TEST(test_earned)
 {
 	const char *client = _i & 1 ? OUTSIDE : CLIENT;
@@ -338,7 +339,7 @@ START_TEST(test_earned)
 }
 END_TEST
 
-/* ... which first packets do not enter: a flood from forged addresses evicts nobody there. */
+/* ... which first packets do not write: a flood from forged addresses evicts no client there. */
 START_TEST(test_first_packets_evict_nobody)
 {
 	char client[32];

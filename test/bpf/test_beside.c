@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client uses one port towards a Service and towards its backend (bpf/beside.h), the latter first: the
- * Service's flow gets another port, and each its own answers. The Service's first: test_sessions.c. */
+/* A client uses one port towards a Service and towards its backend (bpf/beside.h), first towards
+ * the backend. The Service's flow gets another port, and each flow gets its own answers. The other
+ * order is in test_sessions.c. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static void host_is_backend(void)
 
 /* ---- flows ------------------------------------------------------------------------------------- */
 
-/* Send the first packet of @flow by @hook: from which port does it go to @backend? */
+/* Send the first packet of @flow by @hook. Returns the port from which it goes to @backend. */
 static unsigned port_of(enum mk_hook hook, const char *flow, const struct frame_options *options,
 			enum where where, const char *backend)
 {
@@ -111,7 +112,7 @@ START_TEST(test_connection_first)
 }
 END_TEST
 
-/* A socket that listens is in nobody's way; nor is one of a namespace that has no number here. */
+/* A listening socket does not matter, nor does a socket in a namespace without a number here. */
 START_TEST(test_no_connection)
 {
 	int number = network_of_own();
@@ -152,7 +153,7 @@ START_TEST(test_hosts_connection_first)
 	(void)network_of_own();
 	network_reaches_all();
 	host_is_backend();
-	network_socket("192.168.99.11:6443", "203.0.113.10:40000"); /* as the host's end of it */
+	network_socket("192.168.99.11:6443", "203.0.113.10:40000"); /* the host's end */
 	port = by_node_port("tcp", 40000);
 	ck_assert_uint_ge(port, 49152);
 	world_is_answered("tcp", port, "192.168.99.11:30081");
@@ -161,7 +162,7 @@ START_TEST(test_hosts_connection_first)
 }
 END_TEST
 
-/* Both orders: the later one gets another port. */
+/* Test one order: the later flow gets another port. */
 static void both_of_pod(const char *proto, bool service_first)
 {
 	unsigned first = service_first ? by_service(proto, 40000) : directly(proto, 40000);
@@ -183,7 +184,7 @@ START_TEST(test_datagrams)
 }
 END_TEST
 
-/* A backend that is this host. */
+/* This host is the backend. */
 START_TEST(test_datagrams_to_host)
 {
 	static const char *const direct = "udp 10.244.1.2:40000 > 192.168.99.11:6443",
@@ -246,7 +247,7 @@ static unsigned sessions(void)
 	return fixture_count("sessions") + fixture_count("sessions_new");
 }
 
-/* Who can come beside no Service's flow has no session. */
+/* A flow that cannot collide with a Service's flow has no session. */
 START_TEST(test_nothing_to_keep)
 {
 	struct frame in = frame_make("udp 192.168.99.12:5353 > 192.168.99.11:6443", NULL), out;
@@ -264,7 +265,7 @@ START_TEST(test_nothing_to_keep)
 }
 END_TEST
 
-/* A backend outside the cluster: the flow straight to it gives way once a Service's is there. */
+/* A backend outside the cluster: the direct flow gets another port if a Service's flow exists. */
 START_TEST(test_datagrams_outside)
 {
 	static const char *const outside[] = { "203.0.113.53:53", NULL };
@@ -284,7 +285,7 @@ START_TEST(test_datagrams_outside)
 }
 END_TEST
 
-/* Fill @map with entries that are nobody's. */
+/* Fill @map with entries of no session. */
 static void fill(const char *map)
 {
 	struct mk_session session = { .created_ns = 1 };
@@ -298,7 +299,7 @@ static void fill(const char *map)
 	ck_assert_int_eq(errno, E2BIG);
 }
 
-/* No room for a session: what is no Service's needs none to get there. */
+/* The tables are full: flows to no Service pass without a session. */
 START_TEST(test_tables_full)
 {
 	struct frame in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:6443", NULL), out;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checksums of what is translated, from a sender's and from a device's hands: complete ones, those that UDP goes
- * without, and the sum that a device has taken over a frame (CHECKSUM_COMPLETE). What the kernel has still to complete
- * is seen by lab/t_checksums.sh. */
+/* Checksums of translated packets, as a sender or a device leaves them: complete ones, UDP without
+ * one, and the device's sum over a frame (CHECKSUM_COMPLETE). lab/t_checksums.sh tests checksums
+ * that the kernel has still to complete. */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "bpf/run.h"
 
-#define SAME_SUM "10.96.1.151" /* as that of 10.244.1.3 */
+#define SAME_SUM "10.96.1.151" /* the same sum as 10.244.1.3 */
 
 static void setup(void)
 {
@@ -53,9 +53,9 @@ static const struct {
 	  TO_UPLINK },
 	{ "UDP without a checksum", MK_HOOK_POD, "udp", "10.244.1.2", "10.96.0.10:80", TO_POD },
 };
-#define WITH_CHECKSUM (ROWS(rows) - 1) /* of the last there is none */
+#define WITH_CHECKSUM (ROWS(rows) - 1) /* the last row has none */
 
-/* Source ports and payloads make for checksums of all kinds. */
+/* Send many source ports and payloads, which give checksums of all kinds. */
 static void send_many(int row)
 {
 	for (unsigned port = 1024; port < 1024 + 128; port++) {
@@ -85,7 +85,7 @@ START_TEST(test_sum_of_device)
 }
 END_TEST
 
-/* What a datagram from source port @port shows where it arrives. */
+/* Return the checksum of a datagram from source port @port where it arrives. */
 static uint16_t seen_from(unsigned port)
 {
 	char flow[96];
@@ -99,7 +99,8 @@ static uint16_t seen_from(unsigned port)
 	return ntohs(check);
 }
 
-/* UDP writes a checksum of 0 as 0xffff: 0 says that there is none. A port that has more by what the checksum lacks. */
+/* UDP writes a checksum of 0 as 0xffff, because 0 means none. The port is increased by the amount
+ * that makes the checksum 0. */
 START_TEST(test_zero)
 {
 	unsigned port = 1024, sum = port + seen_from(port);

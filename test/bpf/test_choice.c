@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which endpoint a new flow gets: from inside at random, each with its weight; from outside by
- * Maglev's table, the same by whichever node and address it comes. Flows through the whole chain:
- * model, compile, sync, programs. */
+/* The endpoint of a new flow. From inside it is random, by weight. From outside it is Maglev's
+ * choice, the same by any node and address. Flows pass the whole chain: model, compile, sync,
+ * programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,12 @@
 #include "bpf/cluster.h"
 #include "bpf/run.h"
 
-/* What chi-square exceeds once in a million times, by degrees of freedom. A right program fails
- * here once in many years of daily runs. */
+/* The value that chi-square exceeds once in a million times, by degrees of freedom. A correct
+ * program fails here once in many years of daily runs. */
 static const double one_in_a_million[] = { 0, 23.93, 27.63, 30.66, 33.38, 35.89 };
 
-/* The last two bytes of the endpoint's address, which is all that differs; 0: it went nowhere. */
+/* Return the last two bytes of the endpoint's address, which differ; 0: the flow reached no
+ * endpoint. */
 static unsigned endpoint_of(enum mk_hook hook, const char *flow)
 {
 	struct frame frame = frame_make(flow, NULL);
@@ -163,7 +164,7 @@ END_TEST
 
 #define FLOWS 3000
 
-/* Flow @number: clients and ports as they come, over TCP and UDP. */
+/* Send flow @number: varying clients and ports, over TCP and UDP. */
 static unsigned endpoint_from_outside(const char *to, unsigned number)
 {
 	char flow[96];
@@ -181,7 +182,7 @@ static void send_flows(const char *to, unsigned endpoints[FLOWS])
 	}
 }
 
-/* Each node holds its own endpoints first, and gets the slices in its own order. */
+/* Each node has its own endpoints first, and gets the slices in its own order. */
 START_TEST(test_same_by_any_node)
 {
 	static const struct {
@@ -214,8 +215,8 @@ START_TEST(test_same_by_any_node)
 }
 END_TEST
 
-/* No client outside is on a node: by NodePorts and load-balancer addresses the weight does not count, or
- * the nodes' tables would differ. */
+/* Clients outside are on no node. For NodePorts and load-balancer addresses the weight does not
+ * count, because the nodes' tables would otherwise differ. */
 START_TEST(test_weight_is_for_clients_inside)
 {
 	static const char *const ways[] = { "192.168.99.11:30080", "192.0.2.80:80" };
@@ -244,7 +245,7 @@ START_TEST(test_weight_is_for_clients_inside)
 }
 END_TEST
 
-/* 10.244.2.2 and so on, without number @gone. */
+/* Apply the endpoints 10.244.2.2 and so on, without number @gone. */
 static void apply_many(unsigned count, unsigned gone)
 {
 	char *text = NULL;
@@ -268,8 +269,9 @@ static void apply_many(unsigned count, unsigned gone)
 	(void)cluster_sync();
 }
 
-/* One of N leaves: its flows go elsewhere, of the others a few percent (test_maglev has the table's
- * own figures; this is what flows see). And before that, each had its share. */
+/* One of N endpoints leaves. Its flows go to others; a few percent of the other flows move
+ * (test_maglev checks the table itself; this test checks flows). Before that, each endpoint has its
+ * share. */
 static const struct {
 	unsigned count;
 	double moved_max_percent;
@@ -315,7 +317,7 @@ START_TEST(test_one_leaves)
 	printf("one of %u leaves, %.2f %% of the others' flows move; chi-square of shares %.1f\n",
 	       count, percent, chi);
 	ck_assert_msg(percent <= sizes[_i].moved_max_percent, "%u: %.2f %% moved", count, percent);
-	/* the same flows each time, so a bound with room will do: the mean is count - 1 */
+	/* the same flows each time, so a generous bound suffices: the mean is count - 1 */
 	ck_assert_msg(chi <= 1.5 * count + 24, "%u: chi-square %.1f", count, chi);
 	cluster_stop();
 }

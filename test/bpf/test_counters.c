@@ -51,7 +51,7 @@ static void expect_bytes(const char *when)
 
 /* ---- a flow ------------------------------------------------------------------------------------ */
 
-/* Paths of a connection: by ClusterIP, by NodePort. The answers are found out. */
+/* Paths of a connection: by ClusterIP, by NodePort. The test finds the answers. */
 static const struct {
 	const char *name, *frontend;
 	enum mk_scope scope;
@@ -102,7 +102,8 @@ static void connect_by(int path)
 	send_request(path, ACK, 0);
 }
 
-/* Of what does not move when it is established, the first packet alone is counted at once. */
+/* A connection that does not move when it is established: only its first packet is counted at
+ * once. */
 START_TEST(test_connection_that_stays)
 {
 	const char *name = paths[_i].name;
@@ -190,7 +191,7 @@ START_TEST(test_udp)
 }
 END_TEST
 
-/* A packet that the kernel will cut into ten: each with its headers. */
+/* A packet that the kernel will cut into ten, each with its headers. */
 START_TEST(test_gso)
 {
 	fixture_room(0);
@@ -212,7 +213,7 @@ static bool is_request(const struct mk_session *session)
 	return session->flags & MK_SESSION_FORWARD;
 }
 
-/* The entry of the request's direction, which the row changes in place. */
+/* Read the forward entry, which the row changes in place. */
 static struct mk_session request_entry(const char *map, struct mk_tuple *key)
 {
 	struct mk_session session;
@@ -246,7 +247,8 @@ START_TEST(test_once_a_second)
 }
 END_TEST
 
-/* The agent has removed the counters of a Service that is gone: its sessions do not bring them back. */
+/* The agent has removed the counters of a Service that is gone; its sessions do not create them
+ * again. */
 START_TEST(test_service_gone)
 {
 	const __u32 account = ACCOUNT;
@@ -293,7 +295,7 @@ static void let_nobody_in(void)
 
 	ck_assert_int_eq(bpf_map_get_next_key(fd, NULL, &key), 0);
 	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &service), 0);
-	service.ranges_id = 77; /* of which map source_ranges has none */
+	service.ranges_id = 77; /* map source_ranges has no entry with this id */
 	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &service, BPF_ANY), 0);
 }
 

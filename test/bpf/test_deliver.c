@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is for a local pod is delivered without the router: its slot of the chain is empty here, and what needs it
- * all the same is dropped for that. */
+/* Packets for local pods are delivered without the router: its slot of the chain is empty here.
+ * Packets that need the router are dropped for that reason. */
 #include <stdio.h>
 #include <string.h>
 
@@ -124,7 +124,7 @@ static void expect_broken(const char *name, enum mk_hook hook, const struct fram
 		      "%s: not by the router", name);
 }
 
-/* As it came: these have no session. */
+/* Unchanged: these packets have no session. */
 START_TEST(test_routed)
 {
 	const char *name = routed[_i].name;
@@ -141,7 +141,7 @@ START_TEST(test_routed)
 }
 END_TEST
 
-/* Where a Service has changed the packet, too. */
+/* The same if a Service has changed the packet. */
 START_TEST(test_watched)
 {
 	fixture_break_chain(MK_PROG_ROUTER);
@@ -173,7 +173,7 @@ START_TEST(test_answer_of_service)
 }
 END_TEST
 
-/* Of masqueraded traffic, by nat and elb. */
+/* An answer to masqueraded traffic, by nat and elb. */
 START_TEST(test_answer_from_outside)
 {
 	struct frame in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53", NULL), back, out;
@@ -190,8 +190,8 @@ START_TEST(test_answer_from_outside)
 }
 END_TEST
 
-/* A pod's port mapping, say, by which another pod asks: the host's stack has the connection, and its answers, too,
- * though they are for a pod. */
+/* For example a port mapping of the host, used by another pod. The host's stack has the connection,
+ * so the answers also pass it, although they are for a pod. */
 START_TEST(test_session_of_the_host)
 {
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.244.1.3:8080", NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A TCP session is established when the client acknowledges the server's sequence number: who sends from
- * addresses that are not its own never sees that number. Until then it stands where it has to make room. */
+/* A TCP session is established when the client acknowledges the server's sequence number. A sender
+ * with a forged address never sees that number. Until then the session is among those that may be
+ * evicted. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static const struct path {
 
 /* A packet of the client (C) or the server (S). */
 struct step {
-	char from; /* 0: no more */
+	char from; /* 0: end */
 	uint8_t flags;
 	uint32_t seq, ack;
 };
@@ -152,7 +153,7 @@ static void setup(void)
 
 struct flow {
 	const struct path *path;
-	char back[128]; /* as the server answers */
+	char back[128]; /* the answer's flow */
 };
 
 static void ask(struct flow *flow, const struct frame_options *options)
@@ -167,7 +168,8 @@ static void ask(struct flow *flow, const struct frame_options *options)
 	snprintf(flow->back, sizeof(flow->back), "tcp %s > %s", to, from);
 }
 
-/* Reaches the client as the one that it asked, whatever the session is by then. */
+/* Send the server's answer. It must reach the client from the address that it asked, in any state
+ * of the session. */
 static void answer(const struct flow *flow, const struct frame_options *options)
 {
 	struct frame in = frame_make(flow->back, options), out;
@@ -191,7 +193,7 @@ static void take(struct flow *flow, const struct step *step)
 		answer(flow, &options);
 }
 
-/* Entries that are established: so many are in the table where nothing makes room, and say so. */
+/* Count the established entries: those in the table that never evicts, with the flag set. */
 static unsigned established(const struct path *path)
 {
 	struct mk_session session;
@@ -218,7 +220,7 @@ static void expect(const struct row *row, const struct path *path, bool has_room
 		      fixture_count(path->map_new));
 }
 
-/* With room for half-open sessions among the established ones, and without. */
+/* With and without a quota for half-open sessions in the established table. */
 START_TEST(test_acknowledged)
 {
 	const struct path *path = &paths[_i % (int)ROWS(paths)];
@@ -241,7 +243,7 @@ static void fill(const char *map, unsigned entries)
 	struct mk_session other = { .stage = MK_SESSION_OPEN };
 	struct mk_tuple key = { .proto = IPPROTO_TCP };
 
-	other.created_ns = other.last_seen_ns = ~0ULL; /* in use */
+	other.created_ns = other.last_seen_ns = ~0ULL; /* the session is in use */
 	for (unsigned i = 0; i < entries; i++) {
 		key.saddr.word[0] = htonl(0x64400000 + i);
 		other.to = key;
@@ -250,7 +252,8 @@ static void fill(const char *map, unsigned entries)
 	}
 }
 
-/* Earned while its table is full: it moves when there is room, whatever its numbers are by then. */
+/* The handshake completes while the established table is full: the session moves when there is
+ * space, with any later sequence numbers. */
 START_TEST(test_no_room_yet)
 {
 	const struct path *path = &paths[_i];
@@ -269,7 +272,7 @@ START_TEST(test_no_room_yet)
 }
 END_TEST
 
-/* Half open and answered when an agent of an earlier version had the tables: what the server said is not known. */
+/* A half-open, answered session of an earlier version: the server's sequence number is unknown. */
 START_TEST(test_earlier_version)
 {
 	const struct path *path = &paths[_i];
@@ -295,7 +298,7 @@ START_TEST(test_earlier_version)
 }
 END_TEST
 
-/* A session that is opened again from the port of one that is over has a number of its own to show. */
+/* A session that reuses the port of one that is over needs its own sequence number. */
 START_TEST(test_opened_again)
 {
 	struct flow flow = { .path = &paths[_i] };

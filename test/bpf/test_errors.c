@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ICMP errors: translated with the session of the packet they quote, and made where a packet
+/* ICMP errors: translated with the session of the packet that they quote, and sent if a packet
  * would otherwise vanish (too big, no TTL left). */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static struct frame error_about(const struct frame *quoted, const char *from_to,
 	return frame_make(from_to, &options);
 }
 
-/* How much of the packet the error quotes: 8 bytes of TCP, then all of it with its checksum. */
+/* The quoted length: 8 bytes of TCP, then all of it with its checksum. */
 static const size_t quotes[] = { 28, 40 };
 
 START_TEST(test_backend_answers_with_an_error)
@@ -70,7 +70,8 @@ START_TEST(test_error_to_ping)
 }
 END_TEST
 
-/* A backend pod refuses what came by NodePort: the client sees the address it used. */
+/* A backend pod refuses a NodePort's packet: the client gets the error from the address that it
+ * used. */
 START_TEST(test_error_to_outside_client)
 {
 	struct frame in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:30053", NULL), seen,
@@ -86,8 +87,8 @@ START_TEST(test_error_to_outside_client)
 }
 END_TEST
 
-/* Somebody whom this host forwards for has a session for the way back alone, of any protocol: of one
- * without ports nothing but addresses is known, and nothing else may change. */
+/* A network that this host forwards for has a session only for the way back, for any protocol. In a
+ * packet without ports only addresses are known, and nothing else may change. */
 START_TEST(test_error_about_no_ports)
 {
 	struct frame in = frame_make("esp 192.0.2.7:40000 > 10.244.1.3:80", NULL), seen, error, out;
@@ -133,8 +134,8 @@ START_TEST(test_too_big_for_overlay)
 }
 END_TEST
 
-/* A pod's route to a Service carries 1500 bytes: what TCP learns from the other end's MSS, a datagram
- * cannot know, so its carrier is fragmented. */
+/* A pod's route to a Service has an MTU of 1500. TCP learns the size from the other end's MSS, but
+ * a datagram cannot, so its carrier is fragmented. */
 START_TEST(test_pod_to_service_too_big_for_overlay)
 {
 	struct frame_options big = { .payload_bytes = 1472, .fragment = DF, .tcp_flags = ACK };
@@ -215,7 +216,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Each CPU sends a burst at once, and then one in each millisecond. */
+/* Each CPU sends a burst at once, and then one error per millisecond. */
 START_TEST(test_limit)
 {
 	enum { PACKETS = 500 };
@@ -274,7 +275,7 @@ static const struct {
 	{ "a host outside", MK_HOOK_UPLINK, "203.0.113.10", TO_UPLINK },
 };
 
-/* Never to a source that is no single host (RFC 1122 3.2.2). The packet counts all the same. */
+/* Never to a source that is no single host (RFC 1122 3.2.2). The packet is counted nevertheless. */
 START_TEST(test_source_of_error)
 {
 	char flow[128];
@@ -325,7 +326,8 @@ START_TEST(test_no_pod)
 }
 END_TEST
 
-/* A Service's endpoint is gone, and its address nobody's: the client is told by the address that it asked. */
+/* A Service's endpoint is gone, and no pod has its address: the error comes from the address that
+ * the client asked. */
 START_TEST(test_no_pod_behind_service)
 {
 	static const char *const gone[] = { "10.244.1.77:8080", NULL };

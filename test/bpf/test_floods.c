@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* More flows than there is room for: 64 NAT ports per destination and tables of a thousand entries.
- * First packets make room for one another; what is established keeps its entry and its port. */
+/* More flows than ports and entries: 64 NAT ports per destination and tables of a thousand entries.
+ * First packets evict each other. An established session keeps its entry and its port. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -12,17 +12,18 @@
 
 enum { PORT_MIN = 60000, PORT_MAX = 60063, PORTS = PORT_MAX - PORT_MIN + 1 };
 
-/* As many as one client gets: of two neighbours in the first eighth one. */
+/* The ports that one client gets: only one of two neighbours in the first eighth. */
 enum { QUOTA = PORTS - PORTS / 16 };
 
-/* Where a flood goes: by masquerade to one place outside; from the host to a Service with one endpoint, which sees a
- * port of this node; or to a NodePort with one endpoint, which sees the virtual pod address, and any port. */
+/* The path of a flood. By masquerade: to one destination outside. From the host: to a Service with
+ * one endpoint, which sees a port of this node. To a NodePort with one endpoint, which sees the
+ * virtual pod address and any port. */
 enum { OF_NODE = 2 }; /* paths with ports of the node */
 static const struct path {
-	const char *name, *client, *server; /* the client's packets as they are sent */
+	const char *name, *client, *server; /* the client's packets before translation */
 	enum mk_hook hook, back;
 	enum where where;
-	const char *as, *answers; /* the client that the server sees, and from where it answers */
+	const char *as, *answers; /* the client that the server sees; source of its answers */
 } paths[] = {
 	{ "masquerade", "10.244.1.2", "203.0.113.10:443", MK_HOOK_POD, MK_HOOK_UPLINK, TO_UPLINK,
 	  "192.168.99.11", "203.0.113.10:443" },
@@ -45,7 +46,8 @@ static void setup(void)
 			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backend, 0, 1);
 }
 
-/* A packet from @port of the client. Returns the port that the server sees, 0: it was dropped. */
+/* Send a packet from @port of the client. Returns the port that the server sees; 0: the packet was
+ * dropped. */
 static unsigned ask(const struct path *path, const char *proto, unsigned port, uint8_t tcp_flags)
 {
 	char flow[96], wanted[64];
@@ -71,7 +73,7 @@ static unsigned ask(const struct path *path, const char *proto, unsigned port, u
 	return seen;
 }
 
-/* The server's answer to @seen comes to @port of the client. */
+/* Send the server's answer to @seen; it must reach @port of the client. */
 static void answer(const struct path *path, const char *proto, unsigned seen, unsigned port,
 		   uint8_t tcp_flags)
 {
@@ -86,7 +88,8 @@ static void answer(const struct path *path, const char *proto, unsigned seen, un
 		      frame_flow(&out), wanted);
 }
 
-/* Returns the port that the server sees, 0: the first packet was dropped. */
+/* Establish a connection. Returns the port that the server sees; 0: the first packet was
+ * dropped. */
 static unsigned establish(const struct path *path, unsigned port)
 {
 	unsigned seen = ask(path, "tcp", port, SYN);
@@ -98,8 +101,9 @@ static unsigned establish(const struct path *path, unsigned port)
 	return seen;
 }
 
-/* First packets to one place, more than it has ports: each gets one, the longest silent gives it up.
- * What is established keeps its own, and new connections are made meanwhile. */
+/* More first packets to one destination than it has ports: each gets a port, released by the
+ * session that was silent for longest. Established sessions keep theirs, and new connections are
+ * opened meanwhile. */
 START_TEST(test_first_packets_make_room)
 {
 	const struct path *path = &paths[_i / 2];
@@ -129,8 +133,8 @@ START_TEST(test_first_packets_make_room)
 }
 END_TEST
 
-/* All ports are those of established connections: the next one is dropped, with a reason, until one of
- * them is over. Another place has ports of its own. */
+/* All ports belong to established connections. The next connection is dropped, with a reason, until
+ * one of them is over. Another destination has ports of its own. */
 START_TEST(test_ports_run_out)
 {
 	const struct path *path = &paths[_i], other = { .client = "10.244.1.2",
@@ -148,13 +152,14 @@ START_TEST(test_ports_run_out)
 	ck_assert_uint_eq(ask(path, "tcp", 20000, SYN), 0);
 	ck_assert_uint_eq(fixture_drops(path->hook, MK_DROP_NAT_PORTS_EXHAUSTED), drops + 1);
 	ck_assert_uint_ne(ask(&other, "tcp", 20000, SYN), 0);
-	/* a client that begins again on an ended connection's port gives its old one back */
+	/* a client that reuses an ended connection's port releases its old one */
 	ck_assert_uint_ne(ask(path, "tcp", first, RST), 0);
 	ck_assert_uint_ne(ask(path, "tcp", first, SYN), 0);
 }
 END_TEST
 
-/* A connection of a client on this node's host, 10.18.0.1, to the only endpoint, 10.244.1.3:8080. */
+/* Open a connection of a client on this node's host, 10.18.0.1, to the only endpoint,
+ * 10.244.1.3:8080. */
 static void connect_from_host(uint16_t port)
 {
 	struct mk_session session = { .stage = MK_SESSION_OPEN };
@@ -171,7 +176,7 @@ static void connect_from_host(uint16_t port)
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions"), &back, &session, 0), 0);
 }
 
-/* What a Service's client loses for want of a port counts as the Service's. */
+/* A Service's client finds no port: the drop counts for the Service. */
 START_TEST(test_service_without_ports)
 {
 	static const char *const backend[] = { "10.244.1.3:8080", NULL };
@@ -219,7 +224,8 @@ static void take_all_ports(const struct path *path, unsigned from, unsigned clie
 	ck_assert_uint_eq(made, QUOTA);
 }
 
-/* One pod has all the ports to one place that it can get. Another one gets a port there, and takes it from nobody. */
+/* One pod has all ports to one destination that it may use. Another pod gets a port there, and
+ * takes it from no session. */
 START_TEST(test_other_pod_gets_a_port)
 {
 	const struct path *greedy = &paths[0];
@@ -242,8 +248,8 @@ START_TEST(test_other_pod_gets_a_port)
 }
 END_TEST
 
-/* All ports are taken, of every fourth the connection is alive. Those that have ended give theirs up as
- * soon as it is needed, as often as it is; what is alive keeps its own. */
+/* All ports are in use; every fourth connection is alive. Ended connections release their ports as
+ * soon as they are needed, again and again. Live connections keep theirs. */
 START_TEST(test_ended_give_ports_up)
 {
 	const struct path *path = &paths[_i / ENDINGS];
@@ -266,13 +272,13 @@ START_TEST(test_ended_give_ports_up)
 		if (client_port[i])
 			ck_assert_uint_eq(ask(path, "tcp", client_port[i], ACK), PORT_MIN + i);
 	ck_assert_uint_eq(fixture_drops_total(), drops);
-	/* an entry of each direction: none is left behind */
+	/* one entry per direction: none is left over */
 	ck_assert_uint_eq(fixture_count(path->hook == MK_HOOK_POD ? "nat_sessions" : "sessions"),
 			  2 * QUOTA);
 }
 END_TEST
 
-/* A server may still remember the connection that ended: the port that has been free for longer is the
+/* A server may still remember the connection that ended, so the port that is free for longer is the
  * better one. */
 START_TEST(test_longest_ended_first)
 {
@@ -296,8 +302,8 @@ START_TEST(test_longest_ended_first)
 }
 END_TEST
 
-/* A question and its answer are no established flow: names are asked so by the thousand, and anybody
- * can make a server answer a made-up client. The client's next datagram makes it one. */
+/* A query and its answer do not establish a flow. DNS clients send thousands of these, and anybody
+ * can make a server answer a forged address. The client's next datagram establishes the flow. */
 START_TEST(test_udp_question_and_answer)
 {
 	const struct path *path = &paths[_i];
@@ -316,7 +322,7 @@ START_TEST(test_udp_question_and_answer)
 }
 END_TEST
 
-/* The table of established connections is full: new ones work, from the table of new ones. */
+/* The established table is full: new connections work from the table of new sessions. */
 START_TEST(test_no_room_for_established)
 {
 	char flow[96];
@@ -340,7 +346,7 @@ END_TEST
 
 /* ---- reclaimed by the programs ------------------------------------------------------------------ */
 
-/* How sessions of whose room others have need are no longer used. */
+/* The ways in which sessions are no longer used, so that others may take their entries. */
 static const struct unused {
 	const char *name, *proto;
 	int ending; /* enum ending, -1: none */
@@ -372,7 +378,7 @@ static void age_all(const char *map, unsigned seconds)
 	}
 }
 
-/* Returns the port that the server sees. */
+/* Establish a session over @proto. Returns the port that the server sees. */
 static unsigned establish_by(const struct path *path, const char *proto, unsigned port)
 {
 	unsigned seen;
@@ -387,7 +393,7 @@ static unsigned establish_by(const struct path *path, const char *proto, unsigne
 	return seen;
 }
 
-/* One of many places outside, each of which has ports of its own. */
+/* Make one of many destinations outside; each has ports of its own. */
 static struct path far_path(unsigned number, char server[32])
 {
 	struct path path = paths[0];
@@ -397,7 +403,8 @@ static struct path far_path(unsigned number, char server[32])
 	return path;
 }
 
-/* The table is full, and no agent there: who comes next has the room of one that is no longer used. */
+/* The table is full, and no agent runs: a new session takes the entries of one that is no longer
+ * used. */
 START_TEST(test_unused_make_room)
 {
 	const struct unused *row = &unused[_i];
@@ -427,8 +434,8 @@ START_TEST(test_unused_make_room)
 }
 END_TEST
 
-/* More sessions than the queue has places: those that go on stay, and those that do not have made room before the table
- * is full. */
+/* More sessions than the queue has slots: sessions in use stay; the others are removed before the
+ * table is full. */
 START_TEST(test_queue_is_full)
 {
 	unsigned kept = 20, seen;
@@ -456,7 +463,8 @@ START_TEST(test_queue_is_full)
 }
 END_TEST
 
-/* All ports towards one place are those of sessions that are not used any more, and no agent there. */
+/* All ports towards one destination belong to sessions that are no longer used, and no agent
+ * runs. */
 START_TEST(test_unused_give_ports_up)
 {
 	const struct path *path = &paths[_i % OF_NODE];
@@ -496,7 +504,7 @@ static void fill(const char *map, unsigned entries)
 	}
 }
 
-/* There is one place left among the established ones, and a connection wants two. */
+/* The established table has one free entry, and a connection needs two. */
 START_TEST(test_last_place)
 {
 	const struct path *path = &paths[_i];
@@ -512,14 +520,14 @@ START_TEST(test_last_place)
 }
 END_TEST
 
-/* As where other half-open TCP sessions have used up the room among the established ones. */
+/* Set the half-open quota to zero, as if other half-open TCP sessions had used it up. */
 static void setup_without_room(void)
 {
 	setup();
 	fixture_room(0);
 }
 
-/* Rows age sessions by 121 s, which a machine that has just booted does not have behind it. */
+/* Wait for the uptime that rows need: they age sessions by 121 s. */
 static void wait_for_uptime(void)
 {
 	struct timespec now;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every rule of Services that shows in packets: the cluster's objects through model, compile and
- * sync into the tables, packets through the programs, and the answers back. */
+/* Every rule of Services that is visible in packets. The cluster's objects go through model,
+ * compile and sync into the tables, packets through the programs, and the answers back. */
 #include <string.h>
 
 #include "bpf/cluster.h"
@@ -73,7 +73,7 @@ START_TEST(test_matrix)
 }
 END_TEST
 
-/* Half-open sessions in the tables that evict, as in a flood. */
+/* Without a half-open quota, as in a flood: half-open sessions are in the tables that evict. */
 static void reset_without_room(void)
 {
 	fixture_reset();
@@ -91,7 +91,7 @@ static TCase *rows_case(Suite *suite, const char *name, void (*reset)(void))
 	return tcase;
 }
 
-/* MK_FLOWS_ROW: rows that begin so, alone (test/mutants). */
+/* MK_FLOWS_ROW: run only the rows that begin with this text (test/mutants). */
 static bool is_chosen(const char *rule)
 {
 	const char *wanted = getenv("MK_FLOWS_ROW");
@@ -107,7 +107,7 @@ static void add_section(TCase *tcase, const TTest *test, const struct flow_secti
 			tcase_add_loop_test(tcase, test, i, i + 1);
 }
 
-/* Each how manieth row: @step. */
+/* Add every @step-th row. */
 static void add_rows(Suite *suite, const char *name, void (*reset)(void), int step)
 {
 	TCase *rows = rows_case(suite, name, reset);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packets in fragments that come in any order: translated as a whole, as kube-proxy's conntrack does. */
+/* Packets in fragments, in any order: translated as a whole, as by kube-proxy's conntrack. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 
-/* Of three pieces, in a burst of a new flow. */
+/* The orders of three pieces, in a burst of a new flow. */
 static const char *const orders[] = { "012", "021", "102", "120", "201", "210" };
 
 static const struct {
@@ -18,7 +18,7 @@ static const struct {
 	enum mk_hook hook;
 	const char *flow;
 	enum where to;
-	const char *seen; /* what it begins with */
+	const char *seen; /* start of the flow that is seen */
 	enum mk_hook answer_hook;
 	enum where answer_to;
 } flows[] = {
@@ -72,7 +72,8 @@ static void start(int row)
 				remote_backend, 0, 1);
 }
 
-/* The whole, from pieces in this order; what the other side sees goes to @seen. */
+/* Send a packet in pieces in this order and put it together; the flow that the other side sees goes
+ * to @seen. */
 static void send_in(int row, const char *order, uint16_t id, char *seen)
 {
 	struct pieces in = in_three(flows[row].flow, id), out;
@@ -90,7 +91,7 @@ static void send_in(int row, const char *order, uint16_t id, char *seen)
 	ck_assert_msg(fixture_count("fragments") == 0, "%s: an entry stays", name);
 }
 
-/* The first packet of a flow, and the next, whose id may be the same. */
+/* The first packet of a flow and the next one, which may have the same id. */
 START_TEST(test_any_order)
 {
 	int row = _i / ROWS(orders);
@@ -130,7 +131,7 @@ START_TEST(test_answer_in_any_order)
 }
 END_TEST
 
-/* What waits comes in again first one first, each as it was. */
+/* Held fragments come in again in their order and unchanged. */
 START_TEST(test_as_they_were)
 {
 	struct pieces in = in_three(flows[0].flow, 7), caught;
@@ -153,7 +154,7 @@ START_TEST(test_as_they_were)
 }
 END_TEST
 
-/* Whoever has neither address nor MAC leaves nothing behind, and gets nothing out. */
+/* A sender with a wrong address or MAC leaves no data, and gets no fragment released. */
 START_TEST(test_spoofed)
 {
 	struct frame_options options = { .fragment = 9, .payload_bytes = 64, .id = 7 };
@@ -168,7 +169,7 @@ START_TEST(test_spoofed)
 }
 END_TEST
 
-/* A hook's fragments are not another's. */
+/* Fragments of one hook are not mixed with those of another. */
 START_TEST(test_of_another_hook)
 {
 	struct pieces in = in_three("udp 203.0.113.10:40000 > 192.168.99.11:30053", 7);
@@ -195,8 +196,8 @@ static struct pieces in_many(void)
 	return pieces_cut(&whole, at);
 }
 
-/* More than a packet has slots for: without them it goes on. Where nothing is translated, nothing is
- * lost. */
+/* More fragments than a packet has slots: the others pass without waiting. A packet that needs no
+ * translation loses none. */
 START_TEST(test_too_many)
 {
 	struct pieces in = in_many(), all = { .count = 0 };
@@ -208,7 +209,7 @@ START_TEST(test_too_many)
 		for (int k = 0; k < out.count; k++)
 			all.piece[all.count++] = out.piece[k];
 		if (i == MANY - MK_HELD_OF_PACKET)
-			pieces_wait(-A_MINUTE_NS); /* however slow the machine */
+			pieces_wait(-A_MINUTE_NS); /* independent of the machine's speed */
 	}
 	ck_assert_int_eq(all.count, MANY);
 	ck_assert_mem_eq(all.piece[0].byte + 20, in.piece[MANY - 1 - MK_HELD_OF_PACKET].byte + 20,
@@ -219,8 +220,8 @@ START_TEST(test_too_many)
 }
 END_TEST
 
-/* Others' fragments in all slots: what needs no translation passes, and so does what need not wait.
- * None keeps its slot for long. */
+/* Fragments of other packets use all slots. Fragments pass if they need no translation, or need not
+ * wait. No fragment keeps its slot for long. */
 START_TEST(test_slots_taken)
 {
 	struct pieces in = in_three(flows[5].flow, 7), out;
@@ -241,7 +242,8 @@ START_TEST(test_slots_taken)
 }
 END_TEST
 
-/* A first fragment that never came: what waited for it is not another packet's. */
+/* A first fragment never comes: the fragments that waited for it are not mixed with another
+ * packet's. */
 START_TEST(test_first_is_lost)
 {
 	struct pieces in = in_three(flows[0].flow, 7), caught;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Host ports: a port of the node that leads to one pod of it, by every hook that meets such traffic,
- * and what must not be taken for it. */
+/* Host ports: a port of the node leads to one of its pods. All hooks with such traffic are tested,
+ * and packets that must not match. */
 #include <bpf/bpf.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 static const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
 static const struct frame_options ack = { .tcp_flags = ACK, .payload_bytes = 9 };
 
-/* Request in, as it leaves; answer in, as it leaves. The client keeps its address. */
+/* A request before and after translation, and the same for its answer. The client keeps its
+ * address. */
 static const struct {
 	const char *name, *port, *pod;
 	enum mk_hook hook;
@@ -65,7 +66,7 @@ START_TEST(test_flow)
 		fixture_expect(flows[_i].name, MK_HOOK_POD, &answer, flows[_i].answer_to,
 			       flows[_i].answer_seen);
 	}
-	/* an association is established by other packets than these */
+	/* SCTP: these packets do not establish an association */
 	ck_assert_msg(fixture_count(strncmp(flows[_i].port, "sctp", 4) == 0 ? "sessions_new"
 									    : "sessions") == 2,
 		      "%s: %u entries established", flows[_i].name, fixture_count("sessions"));
@@ -73,7 +74,7 @@ START_TEST(test_flow)
 }
 END_TEST
 
-/* Those whose source has to be another one. */
+/* Flows whose source must change. */
 static const struct {
 	const char *name;
 	enum mk_hook hook;
@@ -113,14 +114,15 @@ START_TEST(test_masqueraded)
 }
 END_TEST
 
-/* tcp 0.0.0.0:8080 is mapped, and tcp 127.0.0.1:8081. These packets go where they would go without. */
+/* tcp 0.0.0.0:8080 and tcp 127.0.0.1:8081 are mapped. These packets go where they would go without
+ * a mapping. */
 static const struct {
 	const char *name;
 	enum mk_hook hook;
 	const char *flow;
 	uint8_t tcp_flags;
 	enum where to;
-	const char *seen; /* NULL: as it came, or not looked at */
+	const char *seen; /* NULL: unchanged, or not checked */
 } others[] = {
 	{ "another port", MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:8082", SYN,
 	  TO_HOST, "tcp 203.0.113.10:40000 > 192.168.99.11:8082" },
@@ -168,7 +170,7 @@ START_TEST(test_not_mapped)
 }
 END_TEST
 
-/* A mapping on its way out opens no session. */
+/* A mapping that is being removed opens no session. */
 START_TEST(test_leaving)
 {
 	struct frame outside = frame_make("tcp 203.0.113.10:40000 > 192.168.99.11:8080", NULL);
@@ -186,7 +188,8 @@ START_TEST(test_leaving)
 }
 END_TEST
 
-/* The same port with another address or protocol is another mapping; one address comes before all. */
+/* The same port with another address or protocol is another mapping. A mapping of one address has
+ * priority over one of all addresses. */
 START_TEST(test_side_by_side)
 {
 	static const char *const hosts[] = { "203.0.113.10:1", "10.244.1.2:1" };
@@ -228,7 +231,7 @@ START_TEST(test_service_wins)
 }
 END_TEST
 
-/* User space says that there is none: the table is not asked, whatever it holds. */
+/* User space has set that there is none: programs do not read the table, whatever it contains. */
 START_TEST(test_switched_off)
 {
 	const struct mk_runtime off = { 0 };
@@ -244,7 +247,7 @@ START_TEST(test_switched_off)
 }
 END_TEST
 
-/* The pod is gone: outside's connections meet the host's stack again, which resets them. */
+/* The pod is gone: connections from outside reach the host's stack again, which resets them. */
 START_TEST(test_mapping_removed)
 {
 	struct frame request = frame_make("tcp 203.0.113.10:40000 > 192.168.99.11:8080", NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A pod that wants what is not its own: every packet here is dropped, for a reason of its own, and
- * leaves no trace in a table. */
+/* A pod that forges packets. Each packet here is dropped for its own reason and leaves no entry in
+ * a table. */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>
@@ -130,8 +130,8 @@ END_TEST
 
 /* ---- fragments ------------------------------------------------------------------------------------ */
 
-/* The ports of a first fragment are remembered by its addresses: not on the word of a pod that has
- * neither. */
+/* The ports of a first fragment are stored by its addresses, but not if the pod has neither of
+ * them. */
 START_TEST(test_spoofed_first_fragment)
 {
 	struct frame_options spoofed = { .fragment = MF, .payload_bytes = 16, .id = 7 };

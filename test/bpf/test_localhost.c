@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* localhostNodePorts: the host asks a NodePort at 127.0.0.1, and nobody else does. */
+/* localhostNodePorts: the host asks a NodePort at 127.0.0.1, and no other sender can. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <sched.h>
@@ -74,7 +74,7 @@ static const struct {
 	{ "world", MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 127.0.0.1:30080", TO_HOST, SYN },
 };
 
-/* What the host makes of a martian is its own affair. */
+/* The host handles a martian itself. */
 START_TEST(test_others)
 {
 	const struct frame_options options = { .tcp_flags = others[_i].tcp_flags };
@@ -107,7 +107,7 @@ START_TEST(test_any_loopback_address)
 }
 END_TEST
 
-/* What no port can be read of goes after the first fragment. */
+/* Fragments without ports follow their first fragment. */
 START_TEST(test_fragments)
 {
 	struct frame_options first = { .payload_bytes = 1024, .fragment = MF, .id = 9 };
@@ -130,7 +130,7 @@ static struct sockaddr_in socket_address(const char *address, uint16_t port)
 	return at;
 }
 
-/* A network of the test's own, with nothing but loopback: nobody else has a port there. */
+/* Enter a network namespace with only a loopback device: no other process has a port there. */
 static void own_network(void)
 {
 	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
@@ -142,8 +142,8 @@ static void own_network(void)
 	close(fd);
 }
 
-/* A socket of the host's has the number of a NodePort. One that is connected waits for that answer;
- * one that is not has lost the number to the Service, as with kube-proxy. */
+/* A socket of the host has the number of a NodePort. A connected one gets its answer. An
+ * unconnected one loses the number to the Service, as with kube-proxy. */
 START_TEST(test_socket_with_that_port)
 {
 	const struct sockaddr_in own = socket_address("127.0.0.77", 30080);
@@ -165,7 +165,7 @@ START_TEST(test_socket_with_that_port)
 }
 END_TEST
 
-/* Nothing is in reach that could be told from outside the range: the programs ask no table there. */
+/* No NodePort is outside the range: there the programs read no table. */
 START_TEST(test_outside_the_range)
 {
 	struct frame in = frame_make(REQUEST, NULL), out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The host asks a Service at an address of its own: from the loopback device's egress to the hook
- * `host`, and the answer back in by the loopback device. */
+/* The host asks a Service at one of its own addresses: from the loopback device's egress to the
+ * hook `host`, and the answer back in by the loopback device. */
 #include <stdio.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ START_TEST(test_leaving)
 }
 END_TEST
 
-/* A NodePort's number is the source of a connection of the host's own. */
+/* A connection of the host has a NodePort's number as its source port. */
 START_TEST(test_number_in_use)
 {
 	const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
@@ -73,7 +73,7 @@ START_TEST(test_number_in_use)
 }
 END_TEST
 
-/* A pod's port (hostPort). The host's own connections may have it as their source. */
+/* A host port. The host's own connections may have it as their source port. */
 START_TEST(test_host_port)
 {
 	const struct frame_options syn_ack = { .tcp_flags = SYN | ACK }, ack = { .tcp_flags = ACK };
@@ -93,8 +93,8 @@ START_TEST(test_host_port)
 }
 END_TEST
 
-/* A datagram of more than the host veth's MTU: the loopback device's is 64 KiB, and a socket's wish
- * for no fragments is about that. */
+/* A datagram larger than the host veth's MTU. The loopback device's MTU is 64 KiB, and a socket's
+ * DF refers to that. */
 START_TEST(test_large)
 {
 	struct frame_options options = { .payload_bytes = 1500, .fragment = DF };
@@ -107,7 +107,7 @@ START_TEST(test_large)
 }
 END_TEST
 
-/* Where it is cut, later fragments follow the first, which is not yet through the hook `host`. */
+/* Fragments: later ones follow the first, which has not yet passed the hook `host`. */
 START_TEST(test_fragments)
 {
 	struct frame_options first = { .payload_bytes = 1024, .fragment = MF, .id = 9 };
@@ -128,7 +128,7 @@ static const struct {
 	const char *const *backends;
 	uint16_t local_count;
 	enum where request_to;
-	const char *source, *backend; /* as the backend's side sees them */
+	const char *source, *backend; /* as the backend sees them */
 	enum mk_hook answer_hook;
 } flows[] = {
 	{ "local pod, TCP", "tcp", local_backend, 1, TO_POD, "192.168.99.11", "10.244.1.3:8080",
@@ -172,7 +172,8 @@ START_TEST(test_there_and_back)
 }
 END_TEST
 
-/* Refused by the datapath: the error is from the address that was asked, so it comes by loopback. */
+/* Refused by the datapath: the error comes from the address that was asked, so it comes by
+ * loopback. */
 START_TEST(test_refused)
 {
 	struct frame in = frame_make("tcp 192.168.99.11:40000 > " NODE_PORT, NULL);
@@ -186,7 +187,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* A Service's address that is not the host's refuses as ever. */
+/* A Service's address that is not the host's refuses as usual. */
 START_TEST(test_refused_elsewhere)
 {
 	struct frame in = frame_make("tcp 10.18.0.1:40000 > 10.96.0.10:80", NULL);
@@ -198,8 +199,8 @@ START_TEST(test_refused_elsewhere)
 }
 END_TEST
 
-/* Errors about a session: the backend's own hide behind the address that was asked and take the
- * loopback device; a router's keep their source, and so take the device that leads to it. */
+/* ICMP errors about a session. Those of the backend get the address that was asked and come by the
+ * loopback device. Those of a router keep their source, and come by the device that leads to it. */
 START_TEST(test_errors)
 {
 	struct frame request = frame_make("udp 192.168.99.11:40000 > 192.168.99.11:30053", NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A cluster of 5,000 nodes: the way to each, by its number, and what is found by its prefix alone. */
+/* A cluster of 5,000 nodes: routes by node number, and routes that are found only by prefix. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@ static void add(const char *prefix, enum mk_route_type type, const char *vtep)
 		fixture_mac(vtep, entry->route.vtep_mac);
 }
 
-/* Node @number has 10.(128 + number / 256).(number % 256).0/24 and VTEP 10.18.(16 + number / 256).(number % 256). */
+/* Node @number has 10.(128 + number / 256).(number % 256).0/24 and VTEP 10.18.(16 + number /
+ * 256).(number % 256). */
 static void add_nodes(void)
 {
 	for (unsigned i = 0; i < NODES; i++) {
@@ -36,7 +37,7 @@ static void add_nodes(void)
 	}
 }
 
-/* Into both maps, or into that of numbers alone. */
+/* Write the routes into both maps, or only into the map by number. */
 static void put(bool by_prefix)
 {
 	struct mk_route *slots = calloc(MK_NODE_ROUTES, sizeof(*slots));
@@ -82,7 +83,7 @@ static void expect_way(const char *name, const char *dest, enum where where, con
 		      frame_mac_dest(&out));
 }
 
-/* No prefix is looked up: a node's number is enough. */
+/* A node's number is enough: no prefix is looked up. */
 START_TEST(test_every_node)
 {
 	begin();
@@ -124,7 +125,7 @@ START_TEST(test_prefixes)
 }
 END_TEST
 
-/* What is written leaves nothing of what was there. */
+/* A written route replaces the earlier one completely. */
 START_TEST(test_node_gone)
 {
 	begin();

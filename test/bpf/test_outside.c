@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packets on an uplink that no well-behaved host sends: none of them reaches a Service or a pod, and none
- * leaves a trace in a table. */
+/* Packets on an uplink that no well-behaved host sends. None of them reaches a Service or a pod or
+ * leaves an entry in a table. */
 #include <stdio.h>
 
 #include "bpf/network.h"
@@ -8,7 +8,7 @@
 
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 
-/* Of a NodePort, an external address and a host port. */
+/* Set up a NodePort, an external address and a host port. */
 static void serve(void)
 {
 	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
@@ -53,7 +53,7 @@ START_TEST(test_receiver)
 }
 END_TEST
 
-/* No fragment of one is remembered either. */
+/* Their fragments leave no data either. */
 START_TEST(test_receiver_of_fragment)
 {
 	struct frame_options options = { .payload_bytes = 16,
@@ -131,7 +131,8 @@ static const struct {
 	{ "this node's overlay address, though ranges are shared", "10.18.0.1", false },
 };
 
-/* The node is at work in a network that overlaps: the agent reports that, and the node does not lose it. */
+/* The cluster's ranges overlap with the node's network: the agent logs that, and the node stays
+ * reachable. */
 START_TEST(test_source_in_shared_range)
 {
 	const struct mk_runtime runtime = { .ranges_shared = 1 };
@@ -237,7 +238,7 @@ START_TEST(test_carrier)
 }
 END_TEST
 
-/* Until the agent has read all Nodes nobody is a stranger: an upgrade loses no packet. */
+/* Until the agent has read all Nodes, every sender is accepted: an upgrade loses no packet. */
 START_TEST(test_carrier_before_nodes_are_known)
 {
 	struct frame in, out;
@@ -248,7 +249,7 @@ START_TEST(test_carrier_before_nodes_are_known)
 }
 END_TEST
 
-/* The host may have VXLAN devices of its own on the same port: their packets are not the overlay's. */
+/* The host may have other VXLAN devices on the same port; their packets are not the overlay's. */
 START_TEST(test_carrier_of_another_vni)
 {
 	struct frame out, in = carrier("192.168.99.200:40000 > 192.168.99.11:4789",
@@ -286,7 +287,7 @@ START_TEST(test_short_carrier)
 }
 END_TEST
 
-/* The overlay's port at a Service's address is a port like any other. */
+/* At a Service's address the overlay's port is an ordinary port. */
 START_TEST(test_carriers_port_of_service)
 {
 	const struct frame_options with = { .payload_bytes = 16 };
@@ -336,8 +337,8 @@ END_TEST
 
 /* ---- circles ---------------------------------------------------------------------------------------- */
 
-/* The host forwards one packet between two of its pods, forged or misled. The answers pass the host, as it may
- * have translated them, and then go on to the pod. */
+/* The host forwards one packet between two of its pods, forged or misdirected. The answers pass the
+ * host, which may have translated the packet, and then reach the pod. */
 START_TEST(test_answer_by_the_host)
 {
 	const struct frame_options options = { .payload_bytes = 16 };
@@ -353,7 +354,7 @@ END_TEST
 
 /* ---- the host's own connections ---------------------------------------------------------------------- */
 
-/* Their port may have the number of a NodePort, or of a host port. */
+/* The host's connections may have the number of a NodePort or a host port. */
 START_TEST(test_hosts_connection)
 {
 	struct frame_options answer = { .tcp_flags = SYN | ACK, .payload_bytes = 16 };
@@ -395,7 +396,7 @@ START_TEST(test_hosts_datagrams)
 }
 END_TEST
 
-/* A socket that is connected to nobody takes no client of the Service away. */
+/* An unconnected socket takes no client from the Service. */
 START_TEST(test_hosts_server)
 {
 	const struct frame_options options = { .payload_bytes = 16 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A process binds an address of its node: pods see it, on its own node and on others, and their answers go back by the way
- * on which the flow came. */
+/* A process binds an address of its node. Pods on its node and on others see that address, and
+ * their answers return the way that the flow came. */
 #include <linux/icmp.h>
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -77,7 +77,7 @@ START_TEST(test_answered_by_overlay)
 }
 END_TEST
 
-/* The session is established as any, and stays when the flow goes on. */
+/* The session is established as usual, and stays while the flow continues. */
 START_TEST(test_goes_on)
 {
 	const struct flow *flow = &flows[0];
@@ -109,7 +109,7 @@ START_TEST(test_errors)
 }
 END_TEST
 
-/* What a pod begins goes the way it always went. */
+/* Flows that a pod opens go their usual way. */
 START_TEST(test_others_leave_masqueraded)
 {
 	struct frame in = frame_make(flows[0].request, &flows[0].asks), out;
@@ -127,7 +127,7 @@ START_TEST(test_others_leave_masqueraded)
 }
 END_TEST
 
-/* The node is gone: as an address outside the cluster. */
+/* The node is gone: its address counts as outside the cluster. */
 START_TEST(test_node_gone)
 {
 	struct frame in = frame_make(flows[0].request, &flows[0].asks);
@@ -139,7 +139,8 @@ START_TEST(test_node_gone)
 }
 END_TEST
 
-/* Services, from the node's address: @to with @seen as the source's address, answered by @back as @where. */
+/* Services, from the node's address: @to with the source address @seen, answered by @back as
+ * @where. */
 static const struct service {
 	const char *to, *seen, *backend;
 	enum where at;
@@ -153,7 +154,7 @@ static const struct service {
 	  TO_LOOPBACK },
 	{ "192.168.99.11:30081", "192.168.99.11", "10.244.2.7:8080", TO_OVERLAY, MK_HOOK_OVERLAY,
 	  TO_LOOPBACK },
-	/* a host would take its own address for a martian source */
+	/* a host treats its own address as a martian source */
 	{ "10.96.0.12:443", "10.244.1.1", "192.168.99.11:6443", TO_HOST, MK_HOOK_HOST, TO_HOST },
 };
 
@@ -179,7 +180,8 @@ START_TEST(test_services)
 }
 END_TEST
 
-/* A backend in another node's host network is reached by the uplink, which is where its answers come in. */
+/* A backend in another node's host network is reached by the uplink, and its answers come in
+ * there. */
 START_TEST(test_other_nodes_host)
 {
 	struct frame in = frame_make("tcp 192.168.99.11:40000 > 10.96.0.13:443", NULL), out;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Good and bad packets: what a pod may send, what is dropped and why; the host's own bad packets
- * are the host's to judge. (A frame cut in the IP header cannot be shown here: the kernel refuses
- * it for a test run; the lab sends one.) */
+/* Good and bad packets: what a pod may send, what is dropped and why. The host checks its own bad
+ * packets. (The kernel refuses a frame cut in the IP header for a test run; a lab sends one.) */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>
@@ -241,8 +240,8 @@ START_TEST(test_from_pod)
 }
 END_TEST
 
-/* A pod's address would be reason enough to drop a packet from outside. The header's checksum stays as it is: no
- * program reads it. */
+/* Change the source to one outside, because a pod's address would be dropped there. The header's
+ * checksum stays wrong: no program reads it. */
 static void come_from_outside(struct frame *frame)
 {
 	static const uint8_t outside[] = { 203, 0, 113, 10 };
@@ -250,7 +249,7 @@ static void come_from_outside(struct frame *frame)
 	memcpy(frame->byte + ETH_HLEN + offsetof(struct iphdr, saddr), outside, sizeof(outside));
 }
 
-/* On the uplink nothing of this is ours to judge: untouched, uncounted. */
+/* On the uplink none of these packets is ours: they pass unchanged and uncounted. */
 START_TEST(test_from_uplink)
 {
 	struct frame in = frame_make(rows[_i].flow, &rows[_i].options), out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plain forwarding: one packet by one hook, and where it has to go. */
+/* Plain forwarding: one packet by one hook, and where it must go. */
 #include <arpa/inet.h>
 #include <bpf/libbpf.h>
 #include <string.h>
@@ -11,8 +11,8 @@ static const struct {
 	enum mk_hook hook;
 	const char *flow;
 	enum where where;
-	int reason; /* of a drop */
-	const char *mac_dest; /* NULL: do not care */
+	int reason; /* of the drop */
+	const char *mac_dest; /* NULL: not checked */
 	uint8_t ttl; /* afterwards */
 } rows[] = {
 	{ "pod to pod, same node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.1.3:80", TO_POD, 0,
@@ -84,7 +84,7 @@ START_TEST(test_path)
 }
 END_TEST
 
-/* The host forwards for somebody else: the answer has to go back through its stack. */
+/* The host forwards for another network: the answer must pass the host's stack again. */
 START_TEST(test_via_host)
 {
 	struct frame in = frame_make("tcp 203.0.113.10:40000 > 10.244.1.3:80", NULL);
@@ -105,7 +105,7 @@ static int remember(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-/* Reported in the ring buffer while somebody listens, counted always. */
+/* A drop is reported in the ring buffer while a listener is attached, and always counted. */
 START_TEST(test_drop_is_reported_when_asked)
 {
 	const struct mk_runtime loud = { .report_drops = 1 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client's port used again after its connection has ended (bpf/reopen.h): the session's entries stay where they are and
- * are written anew, if they are what the new one would enter; else they are gone, and it is opened as any. */
+/* Reuse of a client's port after its connection has ended (bpf/reopen.h). The session's entries
+ * stay and are rewritten if they are those that the new session would insert. Otherwise they are
+ * removed, and the session is opened as usual. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -8,13 +9,13 @@
 
 #include "bpf/run.h"
 
-#define MARK 77 /* in an entry's byte `spoke`: what is made again has zero there */
+#define MARK 77 /* in an entry's byte `spoke`: a new entry has zero there */
 
 #define BACKEND "10.244.2.7:8080"
 
 static const struct path {
 	const char *client, *server; /* with their ports */
-	enum mk_hook hook, back; /* where the client asks, where answers come */
+	enum mk_hook hook, back; /* hooks of requests and of answers */
 	enum where to;
 	const char *table;
 	__u8 scope;
@@ -26,11 +27,11 @@ static const struct path {
 	  "sessions", MK_SCOPE_INTERNAL },
 	{ "198.51.100.7:40000", "192.168.99.11:30080", MK_HOOK_UPLINK, MK_HOOK_OVERLAY, TO_OVERLAY,
 	  "sessions", MK_SCOPE_EXTERNAL },
-	/* masqueraded, no Service's: */
+	/* masqueraded, to no Service: */
 	{ "10.244.1.2:40000", "198.51.100.7:8080", MK_HOOK_POD, MK_HOOK_UPLINK, TO_UPLINK,
 	  "nat_sessions", 0 },
 };
-#define OF_SERVICES 3 /* so many of them */
+#define OF_SERVICES 3 /* the number of paths to Services */
 
 static const char *frontend(const struct path *path, const char *proto)
 {
@@ -40,7 +41,7 @@ static const char *frontend(const struct path *path, const char *proto)
 	return text;
 }
 
-/* @address NULL: without a backend. */
+/* Write the path's Service; @address NULL: without a backend. */
 static void put_service(const struct path *path, const char *proto, const char *address,
 			uint16_t local_count)
 {
@@ -66,7 +67,7 @@ struct flow {
 	char back[128]; /* as the server answers */
 };
 
-/* What became of the client's packet. */
+/* Send a packet of the client. Returns its outcome. */
 static enum where ask(struct flow *flow, const struct frame_options *options)
 {
 	char text[96], from[48], to[48];
@@ -114,7 +115,7 @@ static void end_both(struct flow *flow)
 
 /* ---- entries ------------------------------------------------------------------------------------ */
 
-/* The forward entry's key and value (@forward), or the other's. */
+/* Read the key and value of the forward entry (@forward) or of the reverse entry. */
 static void read_entry(const char *table, bool forward, struct mk_tuple *key,
 		       struct mk_session *session)
 {
@@ -134,7 +135,7 @@ static void put_entry(const char *table, const struct mk_tuple *key,
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map(table), key, session, BPF_ANY), 0);
 }
 
-/* As if it had been made some seconds ago. */
+/* Mark the entries, and make them some seconds older. */
 static void mark(const char *table)
 {
 	for (int forward = 0; forward < 2; forward++) {
@@ -148,7 +149,7 @@ static void mark(const char *table)
 	}
 }
 
-/* A half-open session, written anew (@marked) or made. */
+/* Expect a half-open session in rewritten (@marked) or new entries. */
 static void expect_new(const char *table, const char *when, bool marked)
 {
 	static const uint8_t flags[] = { 0, MK_SESSION_FORWARD };
@@ -173,7 +174,7 @@ static void expect_new(const char *table, const char *when, bool marked)
 
 /* ---- rows --------------------------------------------------------------------------------------- */
 
-/* How the connection ends that was there before. */
+/* How the earlier connection ended. */
 static const struct ending {
 	const char *name;
 	bool is_half_open;
@@ -212,7 +213,7 @@ START_TEST(test_same_backend)
 }
 END_TEST
 
-/* One that goes on is not opened again. */
+/* A live connection is not reopened. */
 START_TEST(test_alive)
 {
 	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
@@ -261,7 +262,7 @@ static void no_other_direction(const struct path *path)
 	ck_assert_int_eq(bpf_map_delete_elem(fixture_map(path->table), &key), 0);
 }
 
-/* Its answers' entry is another client's by now. */
+/* Let the reverse entry belong to another client. */
 static void others_direction(const struct path *path)
 {
 	struct mk_session session;
@@ -278,7 +279,7 @@ static const struct change {
 } changes[] = {
 	{ "no entry for the answers", no_other_direction },
 	{ "somebody else's answers", others_direction },
-	{ "another backend", other_backend }, /* of a Service, as the next */
+	{ "another backend", other_backend }, /* only with a Service, as the next row */
 	{ "another Service", other_account },
 };
 
@@ -303,7 +304,8 @@ START_TEST(test_other)
 }
 END_TEST
 
-/* What cannot be opened leaves nothing of the one before: its packets would follow that. */
+/* If the new session cannot be opened, the earlier one is removed: packets would otherwise follow
+ * it. */
 START_TEST(test_refused)
 {
 	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
@@ -317,7 +319,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* From outside it is the host's then, which pays for one look-up only. */
+/* From outside the packet is for the host then, which pays only one look-up. */
 START_TEST(test_service_is_gone)
 {
 	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
@@ -336,7 +338,7 @@ START_TEST(test_service_is_gone)
 }
 END_TEST
 
-/* Half open again: where there is no room for that it goes to the new ones, as any. */
+/* Half-open again: without quota the session goes to the table of new sessions, as usual. */
 START_TEST(test_no_room)
 {
 	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
@@ -354,7 +356,7 @@ START_TEST(test_no_room)
 }
 END_TEST
 
-/* An association has no place among the established ones before it is. */
+/* An association is in the established table only after its handshake. */
 START_TEST(test_sctp)
 {
 	struct flow flow = { .path = &paths[0], .proto = "sctp" };
@@ -374,8 +376,8 @@ START_TEST(test_sctp)
 }
 END_TEST
 
-/* Meanwhile the pod has a connection of its own to that backend, from that port: the answers of both go where
- * they belong, as the later one of the two got another port when it came. */
+/* Meanwhile the pod has opened a direct connection to that backend from that port. Both get their
+ * own answers, because the later one got another port when it was opened. */
 START_TEST(test_beside)
 {
 	struct flow flow = { .path = &paths[0], .proto = "tcp" };
@@ -407,7 +409,7 @@ BPF_SUITE("reopen")
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_same_backend, 0, ROWS(paths) * ROWS(endings));
 	tcase_add_loop_test(tcase, test_alive, 0, ROWS(paths));
-	/* the first two changes are not of a Service, the last path is to none */
+	/* the first two changes do not concern a Service; the last path is to none */
 	tcase_add_loop_test(tcase, test_other, 0, ROWS(paths) * 2 + OF_SERVICES);
 	tcase_add_loop_test(tcase, test_other, ROWS(paths) * 3, ROWS(paths) * 3 + OF_SERVICES);
 	tcase_add_loop_test(tcase, test_refused, 0, OF_SERVICES);

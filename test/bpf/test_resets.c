@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An RST counts if its receiver takes it: its sequence number is about the next one that the receiver waits for, and
- * no other packet comes later. */
+/* An RST counts if its receiver accepts it: its sequence number is near the next one that the
+ * receiver expects, and no other packet comes later. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -21,14 +21,14 @@ static const struct path {
 	  MK_HOOK_UPLINK },
 };
 
-/* A packet of the client (C) or the server (S), so many seconds after the one before. */
+/* A packet of the client (C) or the server (S), and the seconds since the one before. */
 struct step {
-	char from; /* 0: no more */
+	char from; /* 0: end */
 	uint8_t flags;
 	uint32_t seconds, seq, ack;
 };
 
-/* After a handshake, both ends' first number is 1000. */
+/* After a handshake; both ends' initial number is 1000. */
 static const struct row {
 	const char *name;
 	bool is_reset;
@@ -80,7 +80,7 @@ static void setup(void)
 
 struct flow {
 	const struct path *path;
-	char back[128]; /* as the server answers */
+	char back[128]; /* the answer's flow */
 };
 
 static void ask(struct flow *flow, const struct frame_options *options)
@@ -116,7 +116,7 @@ static void send_from(struct flow *flow, char from, const struct frame_options *
 
 typedef unsigned (*of_entry)(struct mk_session *session, unsigned value);
 
-/* The sum over both entries, which are written as @change leaves them. */
+/* Change both entries by @change and return the sum of its results. */
 static unsigned each_entry(const struct path *path, of_entry change, unsigned value)
 {
 	int fd = fixture_map(path->map);
@@ -164,7 +164,7 @@ static void establish(struct flow *flow)
 	ask(flow, &(struct frame_options){ .tcp_flags = ACK });
 }
 
-/* The client's port used again opens another session, if the one before is over. */
+/* Reuse the client's port: it opens another session if the earlier one is over. */
 static void expect_over(struct flow *flow, const char *name, bool over)
 {
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
@@ -202,7 +202,7 @@ START_TEST(test_counts)
 }
 END_TEST
 
-/* Half open, or established by an earlier version: there is no number to compare with. */
+/* Half-open, or established by an earlier version: there is no number to compare with. */
 START_TEST(test_nothing_known)
 {
 	const struct path *path = &paths[_i / 2];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where new sessions are. Half-open TCP sessions stand among the established ones from their first packet on,
- * as long as there is room for them there (bpf/pair.h: session_room()); the others where the oldest make
- * room (bpf/order.h). */
+/* The tables of new sessions. Half-open TCP sessions are in the established table from their first
+ * packet, while the quota lasts (bpf/pair.h: session_room()). The others are in the table that
+ * evicts the oldest (bpf/order.h). */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ struct flow {
 	const struct path *path;
 	const char *proto;
 	unsigned port;
-	char back[128]; /* as the server answers */
+	char back[128]; /* the answer's flow */
 };
 
 static void ask(struct flow *flow, uint8_t tcp_flags)
@@ -104,7 +104,7 @@ START_TEST(test_handshake)
 	ask(&flow, SYN);
 	expect("SYN", &flow, 1, 0, 1);
 	ask(&flow, SYN);
-	ask(&flow, ACK); /* of something else: there was no answer */
+	ask(&flow, ACK); /* an ACK of another number: there was no answer */
 	ck_assert_uint_eq(entries_with(flow.path->map, MK_SESSION_OPEN), 0);
 	answer(&flow, SYN | ACK);
 	ask(&flow, SYN);
@@ -119,8 +119,8 @@ START_TEST(test_handshake)
 }
 END_TEST
 
-/* Refused by the server, or given up by the client, which is not to count as its ACK: its port used again
- * opens another session, in the place of the first. */
+/* Refused by the server, or given up by the client, whose RST must not count as its ACK. Reusing
+ * the client's port opens another session in place of the first. */
 START_TEST(test_refused)
 {
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
@@ -162,8 +162,8 @@ START_TEST(test_no_room)
 }
 END_TEST
 
-/* A TCP connection alone: a datagram, or a packet of a connection that nobody knows, may be all that
- * there is. */
+/* Only a TCP connection uses the quota. A datagram, or a packet of a connection without a session,
+ * may be the flow's only packet. */
 START_TEST(test_no_other_takes_room)
 {
 	struct flow datagram = { &paths[_i], "udp", 40000, "" };
@@ -178,7 +178,7 @@ END_TEST
 
 /* ---- in the order in which they came ----------------------------------------------------------- */
 
-/* First packets of so many flows, beginning with client port @port. Returns the next one. */
+/* Send first packets of @count flows, from client port @port on. Returns the next port. */
 static unsigned flood(const struct path *path, const char *proto, unsigned port, unsigned count)
 {
 	for (unsigned end = port + count; port < end; port++) {
@@ -189,7 +189,7 @@ static unsigned flood(const struct path *path, const char *proto, unsigned port,
 	return port;
 }
 
-/* Does the server's answer reach the client as the one that was asked? */
+/* Does the server's answer reach the client from the address that it asked? */
 static bool is_answered(const struct flow *flow)
 {
 	struct frame in = frame_make(flow->back, &(struct frame_options){ .tcp_flags = SYN | ACK });
@@ -202,7 +202,7 @@ static bool is_answered(const struct flow *flow)
 	       strcmp(frame_flow(&out), wanted) == 0;
 }
 
-/* Who came first goes first, and nobody before. */
+/* The oldest session is evicted first, and none before the table is full. */
 START_TEST(test_first_goes_first)
 {
 	const char *proto = _i % 2 ? "udp" : "tcp";
@@ -218,7 +218,7 @@ START_TEST(test_first_goes_first)
 }
 END_TEST
 
-/* Servers that say their SYN-ACK again and again to a flood's addresses make none of it younger. */
+/* Servers that repeat their SYN-ACK to a flood's addresses do not make these sessions younger. */
 START_TEST(test_answered_flood)
 {
 	const struct path *path = &paths[_i / 2];
@@ -261,8 +261,8 @@ static bool is_among_new(const struct flow *flow)
 	return bpf_map_lookup_elem(fixture_map(flow->path->map_new), &key, &session) == 0;
 }
 
-/* Whose client goes on has a place among the last ones again, six times here. Each time another goes without,
- * and the table has room for so many of these until the agent's sweep finds them. */
+/* A session whose client sends again gets a new slot at the end, six times here. Each time another
+ * session gets no slot. The table has space for these until the agent's sweep finds them. */
 START_TEST(test_one_way_flow_stays)
 {
 	unsigned port = 30000;
@@ -279,7 +279,7 @@ START_TEST(test_one_way_flow_stays)
 }
 END_TEST
 
-/* Both entries of a flow's session, as the agent's sweep removes them. */
+/* Remove both entries of a flow's session, as the agent's sweep does. */
 static void sweep_out(const struct flow *flow)
 {
 	struct mk_tuple key = key_of(flow), pair;
@@ -307,8 +307,9 @@ static void fill_without_places(const struct path *path, unsigned free_entries)
 	}
 }
 
-/* Entries that have no place, and fill the table, make no flow wait for the agent's sweep: neither where there is
- * room for one of its two entries, nor where many of the first places are those of sessions that are gone. */
+/* Entries without a slot fill the table. No flow has to wait for the agent's sweep: neither if
+ * there is space for one of its two entries, nor if many of the first slots belong to removed
+ * sessions. */
 static const struct {
 	unsigned gone, free_entries;
 } full[] = { { 0, 0 }, { 1, 1 }, { 20, 0 } };
@@ -327,7 +328,7 @@ START_TEST(test_entries_without_a_place)
 }
 END_TEST
 
-/* Where the first places are those of clients that have gone on, a new flow gets one all the same. */
+/* The first slots belong to clients that have sent again: a new flow gets a slot nevertheless. */
 START_TEST(test_place_beside_those_who_stay)
 {
 	const struct path *path = &paths[_i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* SCTP: balanced, masqueraded, refused; its checksum against one computed bit by bit (the frames'
- * own: frame_checksums_right() in every fixture_expect()). */
+/* SCTP: balanced, masqueraded, refused. Its checksum is compared with one computed bit by bit
+ * (frame_checksums_right() in every fixture_expect() checks the frames). */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static const struct {
 	enum mk_hook hook;
 	const char *request;
 	enum where request_to;
-	const char *source; /* that the backend sees */
+	const char *source; /* the source that the backend sees */
 	enum mk_hook answer_hook;
 	enum where answer_to;
 } flows[] = {
@@ -127,7 +127,7 @@ static unsigned established(void)
 	return fixture_count("sessions") + fixture_count("nat_sessions");
 }
 
-/* A packet of flow @i there; what the other side sees goes to @seen. */
+/* Send a packet of flow @i; the flow that the other side sees goes to @seen. */
 static void request(int i, const struct frame_options *options, char *seen)
 {
 	struct frame in = frame_make(flows[i].request, options), out;
@@ -138,7 +138,7 @@ static void request(int i, const struct frame_options *options, char *seen)
 		      "%s: '%s', expected it from %s", flows[i].name, seen, flows[i].source);
 }
 
-/* And one back. */
+/* Send an answer. */
 static void answer(int i, const struct frame_options *options, const char *seen)
 {
 	struct frame in = frame_make(reversed(seen), options);
@@ -165,7 +165,7 @@ static void associate(int i, char *seen)
 	request(i, &cookie_echo, seen);
 }
 
-/* Half open until the client's COOKIE ECHO, as TCP until the client's ACK. */
+/* Half-open until the client's COOKIE ECHO, as TCP is until the client's ACK. */
 START_TEST(test_association)
 {
 	char seen[128], again[128];
@@ -176,7 +176,7 @@ START_TEST(test_association)
 	ck_assert_msg(established() == 0, "%s: established by an INIT ACK", flows[_i].name);
 	request(_i, &cookie_echo, again);
 	ck_assert_str_eq(seen, again);
-	/* one to no Service has a session as well (bpf/beside.h), beside nat's */
+	/* an association to no Service also has a session (bpf/beside.h), besides nat's */
 	ck_assert_msg(established() == (flows[_i].frontend ? 2 : 4), "%s: %u entries",
 		      flows[_i].name, established());
 	for (int round = 0; round < 2; round++) {
@@ -188,7 +188,7 @@ START_TEST(test_association)
 }
 END_TEST
 
-/* A packet of @bytes, 12 and more. */
+/* Make the options of a packet of @bytes, at least 12. */
 static struct frame_options sized(size_t bytes)
 {
 	struct frame_options options = { .sctp_chunk = SCTP_DATA };
@@ -198,7 +198,7 @@ static struct frame_options sized(size_t bytes)
 	return options;
 }
 
-/* Every length, ports changed and not (flows 1 and 2). */
+/* Every length, with and without a change of ports (flows 1 and 2). */
 START_TEST(test_checksum_of_any_length)
 {
 	char seen[128];
@@ -213,7 +213,7 @@ START_TEST(test_checksum_of_any_length)
 }
 END_TEST
 
-/* The device of a pod that sends here fills it in. */
+/* The sending pod's device fills in the checksum. */
 START_TEST(test_checksum_not_there_yet)
 {
 	struct frame_options options = { .no_checksum = true };
@@ -238,8 +238,8 @@ START_TEST(test_refused_stays_half_open)
 }
 END_TEST
 
-/* An INIT chooses anew once both sides have shut the association down, or one has aborted it; on a
- * live one it does not. */
+/* An INIT chooses a new backend if both sides have shut the association down, or one has aborted
+ * it. On a live association it does not. */
 START_TEST(test_port_reused)
 {
 	struct frame again = frame_make(flows[1].request, NULL);
@@ -281,7 +281,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-static const size_t quotes[] = { 28, 40 }; /* with the verification tag, with the INIT's */
+static const size_t quotes[] = { 28, 40 }; /* with the verification tag; with the INIT's tag */
 
 START_TEST(test_error_is_translated)
 {
@@ -307,13 +307,13 @@ END_TEST
 
 /* ---- fragments ----------------------------------------------------------------------------- */
 
-/* Packets by their chunks' lengths; with new ports the checksum has to be that of the whole. Chunks begin
- * behind the 12 bytes of the common header. */
+/* Packets by their chunks' lengths. With new ports the checksum must be that of the whole packet.
+ * Chunks begin after the 12 bytes of the common header. */
 #define CUT 1024
 
 static const struct {
 	const char *name;
-	uint16_t chunks[20]; /* bytes; ends with 0 */
+	uint16_t chunks[20]; /* lengths in bytes; ends with 0 */
 } layouts[] = {
 	{ "one chunk", { 2000 } },
 	{ "one chunk, 1 byte of padding", { 1999 } },
@@ -356,7 +356,7 @@ static struct frame of_chunks(const char *flow, const uint16_t *chunks)
 	return frame;
 }
 
-/* Send @whole cut @at; what comes out, put together, shows @flow. */
+/* Send @whole, cut @at. The packet put together again must have the flow @flow. */
 static void send_cut(const char *name, enum mk_hook hook, const struct frame *whole,
 		     const size_t *at, const char *order, enum where to, const char *flow)
 {
@@ -371,7 +371,7 @@ static void send_cut(const char *name, enum mk_hook hook, const struct frame *wh
 		      "%s, %s: something stays", name, order);
 }
 
-/* Every flow with every layout, there and back, whichever half comes first. */
+/* Every flow with every layout, in both directions and both orders. */
 START_TEST(test_fragments_whose_port_changes)
 {
 	static const char *const orders[] = { "01", "10" };
@@ -397,7 +397,7 @@ END_TEST
 
 static const char *const orders_of_three[] = { "012", "021", "102", "120", "201", "210" };
 
-/* One after the other with the same id, and of other lengths. */
+/* Packets one after the other, with the same id and other lengths. */
 START_TEST(test_three_fragments)
 {
 	static const uint16_t longer[] = { 1600, 400, 0 }, shorter[] = { 1100, 0 };
@@ -416,7 +416,7 @@ START_TEST(test_three_fragments)
 }
 END_TEST
 
-/* The length of a packet whose other fragments were lost is not that of the next with its id. */
+/* The length of a packet with lost fragments does not count for the next packet with its id. */
 START_TEST(test_fragments_lost)
 {
 	static const uint16_t longer[] = { 1600, 400, 0 }, shorter[] = { 1100, 0 };
@@ -444,7 +444,7 @@ START_TEST(test_fragments_lost)
 }
 END_TEST
 
-/* Its checksum would be wrong. */
+/* The packet is dropped, because its checksum would be wrong. */
 START_TEST(test_fragments_without_room)
 {
 	static const uint16_t chunk[] = { 2000, 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Services: each flow told hop by hop, what comes out of one hook goes into the next. */
+/* Services: each flow hop by hop. The frame that leaves one hook goes into the next. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@ static const char *const other_host_backend[] = { "192.168.99.12:6443", NULL };
 
 static const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
 
-/* A flow with fixed ports: request in, as it leaves; answer in, as it leaves. */
+/* A flow with fixed ports: the request before and after translation, and the same for its
+ * answer. */
 static const struct {
 	const char *name, *frontend;
 	enum mk_scope scope;
@@ -107,7 +108,7 @@ START_TEST(test_flow)
 }
 END_TEST
 
-/* The flows in which monokube chooses the source port: read it off the request. */
+/* Flows in which monokube chooses the source port: read it from the request. */
 static unsigned source_port(const struct frame *frame, const char *address)
 {
 	unsigned port = 0;
@@ -129,7 +130,7 @@ static const struct {
 	enum mk_hook hook;
 	const char *request;
 	enum where request_to;
-	const char *source; /* that the backend sees */
+	const char *source; /* the source that the backend sees */
 	const char *backend;
 	enum mk_hook answer_hook;
 	enum where answer_to;
@@ -200,7 +201,7 @@ START_TEST(test_masqueraded_flow)
 }
 END_TEST
 
-/* Two translations in a row: the Service's on this node, then the way out masqueraded. */
+/* Two translations in sequence: the Service's on this node, then masquerade on the way out. */
 static void check_two_stages(const char *name, enum mk_hook hook, const char *client,
 			     enum where back)
 {
@@ -286,7 +287,7 @@ START_TEST(test_ping_of_vip)
 }
 END_TEST
 
-/* An address inside a ServiceCIDR, which is dropped as a whole. */
+/* An address inside a ServiceCIDR; the whole range is dropped. */
 static const struct {
 	const char *name;
 	enum mk_hook hook;

@@ -12,7 +12,7 @@
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 static const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
 
-/* Send @flow out of the pod; returns the port (or ping id) that the world sees, with the node's
+/* Send @flow from the pod. Returns the port (or ping id) that hosts outside see, with the node's
  * address as source. */
 static unsigned send_out(const char *flow, const struct frame_options *options)
 {
@@ -27,7 +27,7 @@ static unsigned send_out(const char *flow, const struct frame_options *options)
 	return port;
 }
 
-/* The world answers from @service ("443") to @port of the node; the pod sees @seen. */
+/* Answer from outside, from @service ("443") to @port of the node; the pod sees @seen. */
 static void answer(const char *proto, const char *service, unsigned port,
 		   const struct frame_options *options, const char *seen)
 {
@@ -56,7 +56,7 @@ START_TEST(test_masquerade_tcp)
 }
 END_TEST
 
-/* Nobody knows its session: outside it must not be seen as the pod's, all the same. */
+/* A packet without a session must not leave with the pod's address either. */
 START_TEST(test_masquerade_tcp_in_the_middle)
 {
 	send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443",
@@ -78,8 +78,8 @@ START_TEST(test_masquerade_udp)
 }
 END_TEST
 
-/* An answer on another CPU that looked into the table of established sessions a moment too early still
- * finds its session in the other. */
+/* An answer on another CPU has missed the session in the established table by a moment. It still
+ * finds the session in the other table. */
 START_TEST(test_datagrams_are_in_both_tables)
 {
 	const char *query = "udp 10.244.1.2:40000 > 203.0.113.10:53";
@@ -89,10 +89,10 @@ START_TEST(test_datagrams_are_in_both_tables)
 	ck_assert_uint_eq(send_out(query, NULL), port);
 	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
 	ck_assert_uint_eq(fixture_count("nat_sessions_new"), 2);
-	fixture_empty("nat_sessions"); /* what such a CPU has seen */
+	fixture_empty("nat_sessions"); /* the state that such a CPU has seen */
 	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
 	ck_assert_uint_eq(send_out(query, NULL), port);
-	ck_assert_uint_eq(fixture_count("nat_sessions"), 0); /* it moves once */
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 0); /* it moves only once */
 }
 END_TEST
 
@@ -163,8 +163,8 @@ static void send_flags(enum mk_hook hook, const char *flow, uint8_t flags)
 	ck_assert_int_ne(fixture_send(hook, &in, &out), DROPPED);
 }
 
-/* Half open until the client's ACK: a flood of SYNs, even answered ones, stays in the LRU, when it has
- * used up what room there is among the established ones (test_room.c). */
+/* Half-open until the client's ACK. When the half-open quota is used up (test_room.c), a flood of
+ * SYNs, even answered ones, stays in the table that evicts. */
 START_TEST(test_moves_with_the_handshake)
 {
 	fixture_room(0);
@@ -188,8 +188,8 @@ START_TEST(test_refused_stays_half_open)
 }
 END_TEST
 
-/* A client that knows nothing of the connection, as one whose address a flood takes: of the tables that
- * nobody makes room in it gets nothing. */
+/* A client that knows nothing of the connection, because a flood uses its address: it gets no entry
+ * in the established tables. */
 START_TEST(test_given_up_stays_half_open)
 {
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
@@ -214,7 +214,7 @@ static void establish(void)
 	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK);
 }
 
-/* Established, the Service's change does not move it. */
+/* A change of the Service does not move an established session. */
 START_TEST(test_established_stays)
 {
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
@@ -228,7 +228,8 @@ START_TEST(test_established_stays)
 }
 END_TEST
 
-/* A SYN on a session that has ended (FIN both ways, or RST) chooses anew; on a live one it does not. */
+/* A SYN on a session that has ended (FIN of both sides, or RST) chooses a new backend. On a live
+ * session it does not. */
 START_TEST(test_port_reused)
 {
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
@@ -246,8 +247,8 @@ START_TEST(test_port_reused)
 }
 END_TEST
 
-/* So does one on a session that was refused: the endpoint may have gone meanwhile. One that is only
- * sent again does not. */
+/* A SYN on a refused session also chooses a new backend, because the endpoint may be gone. A
+ * repeated SYN does not. */
 START_TEST(test_port_reused_after_refusal)
 {
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
@@ -265,8 +266,9 @@ START_TEST(test_port_reused_after_refusal)
 }
 END_TEST
 
-/* A client's kernel may use one port towards different destinations. Where their answers would look
- * alike, the later flow gets another port. @flow goes out by the pod and has to come back as such. */
+/* A client's kernel may use one port towards different destinations. If their answers would look
+ * alike, the later flow gets another port. @flow leaves the pod, and its answers must come back to
+ * it. */
 static void expect_own_answers(const char *flow, const char *answer_seen)
 {
 	struct frame in = frame_make(flow, NULL), out;
@@ -286,12 +288,12 @@ START_TEST(test_one_port_to_service_and_backend)
 	static const char *const backend = "tcp 10.244.2.7:8080 > 10.244.1.2:40000";
 	struct frame in = frame_make(backend, &syn_ack);
 
-	if (_i) /* the Service's connection is half open, or it is established */
+	if (_i) /* the Service's connection is half-open or established */
 		establish();
 	else
 		open_service_flow();
 	expect_own_answers("tcp 10.244.1.2:40000 > 10.244.2.7:8080", backend);
-	/* and the first one's answers are still its own */
+	/* the first flow's answers still reach it */
 	fixture_expect("the Service's", MK_HOOK_OVERLAY, &in, TO_POD,
 		       "tcp 10.96.0.10:80 > 10.244.1.2:40000");
 }
@@ -309,8 +311,8 @@ START_TEST(test_one_port_to_two_services)
 }
 END_TEST
 
-/* A port of the host's own, asked from the port that the client uses towards a Service whose backend
- * it is: both connections have their own answers. */
+/* A client asks a port of the host from the port that it uses towards a Service whose backend is
+ * the host. Both connections get their own answers. */
 START_TEST(test_one_port_to_service_and_host)
 {
 	static const char *const host_backend[] = { "192.168.99.11:6443", NULL };
@@ -376,7 +378,7 @@ START_TEST(test_flood_evicts_no_established)
 }
 END_TEST
 
-/* Fragments follow their first fragment through every translation. */
+/* Later fragments are translated like their first fragment. */
 START_TEST(test_fragments_to_service)
 {
 	struct frame_options first = { .fragment = MF, .id = 7, .payload_bytes = 1024 };
@@ -420,7 +422,7 @@ START_TEST(test_fragments_masqueraded)
 }
 END_TEST
 
-/* ... where it cannot wait for its first. */
+/* ... if it cannot wait for its first fragment. */
 START_TEST(test_fragment_of_unknown_masqueraded)
 {
 	struct frame_options later = { .fragment = 129, .id = 9, .payload_bytes = 500 };
@@ -433,7 +435,7 @@ START_TEST(test_fragment_of_unknown_masqueraded)
 }
 END_TEST
 
-/* A question for the time (ICMP timestamp) leaves as a ping does. */
+/* An ICMP timestamp request leaves as a ping does. */
 START_TEST(test_masquerade_timestamp)
 {
 	const struct frame_options asks = { .icmp_type = ICMP_TIMESTAMP },

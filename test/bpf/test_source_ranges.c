@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loadBalancerSourceRanges: who may open a connection to a load-balancer address. */
+/* loadBalancerSourceRanges: which clients may open a connection to a load-balancer address. */
 #include <bpf/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ START_TEST(test_client)
 	struct frame in, out;
 	char flow[96];
 
-	/* another Service's say nothing */
+	/* another Service's ranges do not count */
 	put_range(RANGES_ID + 1, "0.0.0.0/0");
 	frontend(scope, backend, rows[_i].ranges);
 	snprintf(flow, sizeof(flow), "tcp %s:2000 > " VIP, rows[_i].client);
@@ -104,7 +104,8 @@ START_TEST(test_client)
 }
 END_TEST
 
-/* Silent also where the Service would be refused: nothing is told to who is not let in. */
+/* Packets are dropped silently even if the Service would be refused: a client outside the ranges
+ * gets no answer. */
 START_TEST(test_before_refusal)
 {
 	static const char *const ranges[] = { "192.0.2.0/24", NULL };
@@ -116,7 +117,7 @@ START_TEST(test_before_refusal)
 }
 END_TEST
 
-/* Ranges decide about new connections only. */
+/* Ranges apply only to new connections. */
 START_TEST(test_established_goes_on)
 {
 	static const char *const open[] = { "203.0.113.0/24", NULL };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A connection's packet passes on two CPUs at the same moment, again and again: what both note in the session's entry
- * does not add up. */
+/* A connection's packet passes on two CPUs at the same moment, many times. Flags that both note in
+ * the session's entry must not be added up. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 enum { ROUNDS = 30000, LIMIT_S = 4, SPINS = 2000 };
 #define STOP UINT32_MAX
 
-/* The client's packet that passes on both CPUs, and what its entry has noted then. */
+/* The client's packet that passes on both CPUs, and the flags in its entry afterwards. */
 static const struct row {
 	const char *name;
 	uint8_t tcp_flags, noted; /* enum mk_session_flags */
@@ -43,7 +43,7 @@ static void pin_to(int cpu)
 	ck_assert_int_eq(sched_setaffinity(0, sizeof(set), &set), 0);
 }
 
-/* The first and the last CPU that we may use; where there is one, both. */
+/* Choose the first and the last CPU that we may use; with one CPU they are the same. */
 static void choose_cpus(void)
 {
 	cpu_set_t ours;
@@ -124,7 +124,7 @@ static const struct mk_tuple *client_key(void)
 	return &key;
 }
 
-/* The client's entry. */
+/* Read the client's entry. */
 static struct mk_session read_entry(void)
 {
 	struct mk_session session;
@@ -149,7 +149,7 @@ static void one_round(const struct row *row, const struct mk_session *before, un
 		      row->name, round, flags, wanted);
 }
 
-/* On one CPU, or a busy one, fewer rounds meet. */
+/* On one CPU, or on busy ones, fewer rounds coincide. */
 START_TEST(test_notes_meet)
 {
 	const struct row *row = &rows[_i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node with two uplinks, a tunnel and rules of its own, in a network namespace with the routes of one: which way
- * out the host's routing says shows in the source of what leaves masqueraded. */
+/* A node with two uplinks, a tunnel and routing rules, in a network namespace with such routes. The
+ * source of a masqueraded packet shows which route the host chose. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 
 #define FIRST  "192.168.99.11"
 #define SECOND "192.168.98.11"
-#define OTHER  "192.168.98.12" /* of the second, too */
+#define OTHER  "192.168.98.12" /* also of the second uplink */
 #define TUNNEL "10.77.0.1"
 
 static struct mk_datapath_links links;
@@ -41,7 +41,7 @@ static void add_uplink(const char *device, const char *addr, const char *net, ui
 	links.set.networks[at].mask = fixture_addr("255.255.255.0");
 }
 
-/* The test runs' packets come in by the loopback device. */
+/* Packets of test runs come in by the loopback device. */
 static void setup(void)
 {
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
@@ -85,7 +85,7 @@ static void reset(void)
 	fixture_links(&links);
 }
 
-/* Is this kernel's version at least that? */
+/* Is this kernel's version at least @major.@minor? */
 static bool has_linux(int major, int minor)
 {
 	int is_major = 0, is_minor = 0;
@@ -134,7 +134,7 @@ static struct frame answer_to(const struct frame *request, const char *source)
 	return answer_to_row("source", request, source);
 }
 
-/* There, back by whatever device, and there again. */
+/* A request, its answer by any device, and another request. */
 START_TEST(test_masqueraded)
 {
 	char request[96], seen[96];
@@ -153,8 +153,8 @@ START_TEST(test_masqueraded)
 }
 END_TEST
 
-/* Linux 6.7 reports the route's source, and so do some older stable kernels (6.1). The others have the device's
- * address. */
+/* Linux 6.7 reports the route's source, and so do some older stable kernels (6.1). On other kernels
+ * packets have the device's address. */
 START_TEST(test_source_of_route)
 {
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > 198.51.105.9:443", NULL), out;
@@ -206,7 +206,8 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* The default route goes: nothing leaves by the first uplink that the host would not send there. */
+/* The default route is removed: only packets that the host would send there leave by the first
+ * uplink. */
 START_TEST(test_no_route)
 {
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > 8.8.8.8:443", NULL);
@@ -236,7 +237,7 @@ START_TEST(test_route_changes)
 }
 END_TEST
 
-/* One uplink and a default route: nobody is asked, whatever the tables say. */
+/* One uplink and a default route: the host's routing is not asked, whatever its tables contain. */
 START_TEST(test_plain)
 {
 	struct mk_datapath_links plain = links;
@@ -249,7 +250,8 @@ START_TEST(test_plain)
 }
 END_TEST
 
-/* The kernel's look-up says so itself; the answer names the MTU all the same. */
+/* The kernel's look-up itself reports the packet as too big. The ICMP error has the MTU
+ * nevertheless. */
 START_TEST(test_device_mtu)
 {
 	struct mk_datapath_links now = links;
@@ -269,7 +271,7 @@ START_TEST(test_device_mtu)
 }
 END_TEST
 
-/* Data that the programs read as they are now: the programs stay the same. */
+/* The programs read these data at run time: no program is loaded. */
 START_TEST(test_data)
 {
 	struct mk_datapath_links now = links;

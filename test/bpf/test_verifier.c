@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How much of each program this kernel's verifier walks, with constants that let every branch live (`monokube probe`).
- * A million instructions are its limit. */
+/* The number of instructions that this kernel's verifier walks in each program, with constants that
+ * keep every branch (`monokube probe`). The limit is a million. */
 #include "bpf/run.h"
 #include "datapath/object.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Addresses of Services beside their ports: who gets an answer, who a refusal, and that nothing goes
- * round. A ClusterIP, and an external or load-balancer address; the latter also where it is a node's
- * own, of which only the Service's ports are taken. */
+/* Packets to addresses of Services, at other ports than theirs: which get an answer, which a
+ * refusal, and none may loop. The addresses are a ClusterIP, and an external or load-balancer
+ * address. If the latter is a node's own, only the Service's ports are used. */
 #include <bpf/bpf.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +89,7 @@ START_TEST(test_vip)
 	external("tcp 192.168.99.11:80");
 	fixture_vip(CLUSTER_IP);
 	fixture_vip(VIP);
-	/* an address of the host that its Node object does not tell: marked, and yet not taken over */
+	/* an address of the host that is not in its Node object: marked, but not taken over */
 	fixture_vip("192.168.99.111");
 	fixture_host_address("192.168.99.111");
 	fixture_expect(rows[_i].name, rows[_i].hook, &in, rows[_i].to, rows[_i].seen);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The source port that a backend sees behind the virtual pod address: the client's own, as only monokube uses that
- * address. */
+/* The source port that a backend sees behind the virtual pod address: the client's own, because
+ * only monokube uses that address. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void setup(void)
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, itself, 1, 1);
 }
 
-/* Returns the port that the backend sees. */
+/* Send a first packet. Returns the port that the backend sees. */
 static unsigned ask(enum mk_hook hook, const char *client, unsigned port, const char *server)
 {
 	struct frame in, out;
@@ -52,7 +52,7 @@ START_TEST(test_hairpin)
 }
 END_TEST
 
-/* Other clients with the same port get any of 1024 to 65535. */
+/* Other clients with the same port get a port from 1024 to 65535. */
 START_TEST(test_port_of_another)
 {
 	bool low = false, high = false;
@@ -73,7 +73,8 @@ START_TEST(test_port_of_another)
 }
 END_TEST
 
-/* The quota: of two neighbours in the first eighth of the range a client keeps one, and not every client the same. */
+/* The quota: in the first eighth of the range a client may use only one of two neighbouring ports.
+ * Which one differs between clients. */
 START_TEST(test_quota)
 {
 	unsigned differ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube monitor`: which packets are told of, and with what; that they go the same way. */
+/* `monokube monitor`: which packets are reported, with which data, and that their way does not
+ * change. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -43,7 +44,7 @@ static int take(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-/* What was told since the last time. */
+/* Read the events since the last call. */
 static size_t read_events(void)
 {
 	struct ring_buffer *ring = ring_buffer__new(fixture_map("flow_events"), take, NULL, NULL);
@@ -98,7 +99,7 @@ static void setup(void)
 static const struct {
 	const char *name;
 	enum mk_hook hook;
-	const char *flow, *came, *goes; /* came NULL: nothing is told */
+	const char *flow, *came, *goes; /* came NULL: no event */
 	enum where where;
 	uint8_t session, to_host;
 } rows[] = {
@@ -139,7 +140,7 @@ START_TEST(test_told)
 }
 END_TEST
 
-/* With and without, the same frame comes out. */
+/* The same frame comes out with and without a monitor. */
 START_TEST(test_same_way)
 {
 	struct mk_watch_settings settings = all();
@@ -190,7 +191,7 @@ START_TEST(test_answer_of_nat)
 	ck_assert_uint_eq(read_events(), 1);
 	ck_assert_str_eq(tuple_text(&events[0].came), came);
 	ck_assert_str_eq(tuple_text(&events[0].goes), "8.8.8.8:53 > 10.244.1.2:1");
-	ck_assert_uint_eq(events[0].session, MK_FLOW_OPENING); /* one question, one answer */
+	ck_assert_uint_eq(events[0].session, MK_FLOW_OPENING); /* one query, one answer */
 }
 END_TEST
 
@@ -242,7 +243,7 @@ START_TEST(test_sample)
 	fixture_watch(&settings);
 	for (int i = 0; i < 101; i++)
 		send_as(MK_HOOK_POD, POD_TO_SERVICE, i ? ACK : SYN);
-	/* the kernel may run them on more than one CPU, each of which counts its own */
+	/* the kernel may run them on several CPUs, each with its own count */
 	ck_assert_uint_ge(read_events(), 1 + 100 / 10 - (unsigned)libbpf_num_possible_cpus());
 	ck_assert_uint_le(event_count, 1 + 100 / 10);
 	ck_assert_uint_eq(events[0].sampled, 0);
@@ -258,14 +259,14 @@ START_TEST(test_since)
 	send_as(MK_HOOK_POD, POD_TO_SERVICE, SYN);
 	send_as(MK_HOOK_POD, POD_TO_SERVICE, ACK);
 	ck_assert_uint_eq(read_events(), 1);
-	settings.since_s = (__u32)(now_ns() / 1000000000ULL) + 1; /* somebody watches anew */
+	settings.since_s = (__u32)(now_ns() / 1000000000ULL) + 1; /* a new monitor starts */
 	fixture_watch(&settings);
 	send_as(MK_HOOK_POD, POD_TO_SERVICE, ACK);
 	ck_assert_uint_eq(read_events(), 1);
 }
 END_TEST
 
-/* He who watched is dead: nothing more is told. */
+/* The monitor has been killed: nothing more is reported. */
 START_TEST(test_until)
 {
 	struct mk_watch_settings settings = all();
@@ -291,7 +292,7 @@ static uint64_t left_out(void)
 	return sum;
 }
 
-/* More than a second's worth on any CPU: what is not told is counted. */
+/* More events than the limit of a second on any CPU: events that are not reported are counted. */
 START_TEST(test_limit)
 {
 	const unsigned sent = 3 * MK_WATCH_EVENTS_PER_S * (unsigned)libbpf_num_possible_cpus();
