@@ -53,7 +53,7 @@ BUILT := $(addprefix build/deps/lib/,libcurl.a libmicrohttpd.a)
 STATIC_LIBS = $(BUILT) $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
 LIBS = -Wl,-Bstatic $(STATIC_LIBS) -Wl,-Bdynamic -ldl -lpthread
 
-SRCS := $(wildcard src/*/*.c)
+SRCS := $(sort $(shell find src -mindepth 2 -name '*.c'))
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
 BPF_SRCS := $(wildcard bpf/*.bpf.c)
 BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
@@ -119,7 +119,7 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/obj/kube/%.o $(BUILD)/obj/http/%.o $(BUILD)/test/%.o: | $(BUILT)
+$(BUILD)/obj/cluster/%.o $(BUILD)/obj/http/%.o $(BUILD)/test/%.o: | $(BUILT)
 
 # ---- BPF: the objects, linked into one (shared maps), embedded as a skeleton
 
@@ -168,6 +168,12 @@ $(BUILD)/test/lab/flood: test/lab/flood.c
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
 
 test-bins: $(TEST_BINS) $(BPF_ALL) $(BUILD)/test/lab/flood $(BUILD)/perf/load
+
+# what a real API server sent, for tests and fuzzers
+build/recordings: test/wire/recordings.tar.xz
+	$(Q)rm -rf $@ && mkdir -p build && tar -xJf $< -C build -m
+
+$(TEST_BINS): | build/recordings
 
 # ---- fuzzers: libFuzzer is clang's, so they have a tree of their own (build/fuzz)
 

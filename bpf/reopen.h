@@ -7,7 +7,7 @@
  *
  * The agent's sweep may remove an entry at any moment. If it does so before the entry is rewritten,
  * the look-up after the write finds no entry. If it does so later, the sweep sees that the entry is
- * new and puts it back (src/datapath/sweep.h: mk_session_remove_old()). */
+ * new and puts it back (src/datapath/sessions/sweep.h: session_remove_old()). */
 #ifndef MK_BPF_REOPEN_H
 #define MK_BPF_REOPEN_H
 

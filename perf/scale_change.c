@@ -13,7 +13,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "kube/reflector_internal.h"
+#include "cluster/watch/reflector_internal.h"
 #include "unit/sync_fixture.h"
 
 #define PIECE_BYTES  16384 /* size of a TLS record */
@@ -67,7 +67,7 @@ static void on_listed(void *ctx, const struct mk_resource *resource)
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
 {
-	mk_agent_service_dirty(ctx, namespace_, name);
+	agent_service_dirty(ctx, namespace_, name);
 }
 
 static void node_changed(void *ctx, const char *name)
@@ -76,7 +76,7 @@ static void node_changed(void *ctx, const char *name)
 	(void)name;
 }
 
-/* Work as mk_agent_step_services() does. */
+/* Work as agent_step_services() does. */
 static void work_on(struct agent_service *service)
 {
 	const struct mk_ip node_address = { .family = AF_INET, .v4.s_addr = 0x0b63a8c0 };
@@ -119,9 +119,9 @@ static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id i
 		die("reflector", err.text);
 	reflector->mode = MK_QUERY_STREAM;
 	reflector->version[0] = '\0';
-	mk_known_begin(reflector->known);
-	mk_splitter_free(reflector->splitter);
-	reflector->splitter = mk_reflector_splitter(reflector);
+	known_begin(reflector->known);
+	splitter_free(reflector->splitter);
+	reflector->splitter = reflector_splitter(reflector);
 	return reflector;
 }
 
@@ -145,7 +145,7 @@ static void feed(struct mk_reflector *reflector, const char *name)
 	size_t size;
 
 	while ((size = fread(piece, 1, sizeof(piece), file)) > 0)
-		if (mk_reflector_data(reflector, 200, piece, size, &err) < 0)
+		if (reflector_data(reflector, 200, piece, size, &err) < 0)
 			die(name, err.text);
 }
 
@@ -190,7 +190,7 @@ static __attribute__((noinline)) bool change(struct cluster *cluster)
 	if (!cluster->times_us)
 		die(cluster->dir, "out of memory");
 	start = uv_hrtime();
-	if (mk_reflector_data(cluster->slices, 200, line, (size_t)size, &err) < 0)
+	if (reflector_data(cluster->slices, 200, line, (size_t)size, &err) < 0)
 		die(cluster->dir, err.text);
 	work();
 	cluster->times_us[cluster->count++] = (double)(uv_hrtime() - start) / 1e3;

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "kube/reflector_internal.h"
+#include "cluster/watch/reflector_internal.h"
 
 #define PIECE_BYTES 16384 /* size of a TLS record */
 
@@ -75,9 +75,9 @@ static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id i
 static void begin(struct mk_reflector *reflector)
 {
 	reflector->version[0] = '\0';
-	mk_known_begin(reflector->known);
-	mk_splitter_free(reflector->splitter);
-	reflector->splitter = mk_reflector_splitter(reflector);
+	known_begin(reflector->known);
+	splitter_free(reflector->splitter);
+	reflector->splitter = reflector_splitter(reflector);
 }
 
 static double feed(struct mk_reflector *reflector, const char *dir, const char *name)
@@ -93,7 +93,7 @@ static double feed(struct mk_reflector *reflector, const char *dir, const char *
 	if (!file)
 		fail(path, strerror(errno));
 	while ((size = fread(piece, 1, sizeof(piece), file)) > 0)
-		if (mk_reflector_data(reflector, 200, piece, size, &err) < 0)
+		if (reflector_data(reflector, 200, piece, size, &err) < 0)
 			fail(path, err.text);
 	return (double)(uv_hrtime() - start) / 1e6;
 }
@@ -121,7 +121,7 @@ static void feed_changes(struct mk_reflector *reflector, const char *dir)
 	while (file && (size = getline(&line, &room, file)) > 0) {
 		uint64_t start = uv_hrtime();
 
-		if (mk_reflector_data(reflector, 200, line, (size_t)size, &err) < 0)
+		if (reflector_data(reflector, 200, line, (size_t)size, &err) < 0)
 			fail(path, err.text);
 		times = realloc(times, (count + 1) * sizeof(*times));
 		if (!times)
@@ -160,8 +160,7 @@ int main(int argc, char **argv)
 	read_ms = feed(services, argv[1], "services") + feed(slices, argv[1], "endpointslices");
 	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"objects\":%zu,\"read_ms\":%.1f,\"peak_rss_kib\":%ld,",
-	       mk_known_count(services->known) + mk_known_count(slices->known), read_ms,
-	       usage.ru_maxrss);
+	       known_count(services->known) + known_count(slices->known), read_ms, usage.ru_maxrss);
 	notified = 0;
 	begin(services);
 	begin(slices);

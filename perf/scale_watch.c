@@ -15,9 +15,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "monokube/abi.h"
 #include "base/cleanup.h"
 #include "base/ip.h"
-#include "monokube/abi.h"
 
 #define FIRST_ADDRESS 0x0a800010U /* 10.128.0.16, Service 0 in scale_lists.py */
 #define GIVE_UP_MS    30000

@@ -13,10 +13,10 @@
 #include "unit/sync_fixture.h"
 
 #include "base/log.h"
-#include "datapath/sweep.h"
+#include "datapath/sessions/sweep.h"
 
 #define ENTRIES (1u << 20)
-#define BUDGET	4096 /* as in src/agent/upkeep.c */
+#define BUDGET	4096 /* as in src/agent/periodic.c */
 #define BATCH	4096
 #define PASSES	5
 #define NOW_NS	(100 * 3600 * 1000000000ULL)

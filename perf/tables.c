@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "bpf/run.h"
-#include "datapath/object.h"
+#include "datapath/maps/object.h"
 
 #define BACKENDS 10
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "cni/cni.h"
+#include "pod/cni/cni.h"
 
 int main(int argc, char **argv)
 {

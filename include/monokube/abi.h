@@ -358,8 +358,7 @@ _Static_assert(sizeof(struct mk_host_port_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_host_port) == 12, "map value ABI");
 
 /* Map cni_calls, an array by enum mk_cni_command that no program uses. The CNI plugin adds to it by
- * memory map, and the agent reads it. The limits of the buckets are in src/cni/calls.h. Append
- * only. */
+ * memory map, and the agent reads it. Limits of the buckets: src/pod/request/calls.h. Append only. */
 enum mk_cni_command {
 	MK_CNI_COMMAND_ADD,
 	MK_CNI_COMMAND_DEL,

@@ -12,16 +12,16 @@
 
 #include "monokube/version.h"
 #include "agent/agent_internal.h"
-#include "agent/loop.h"
-#include "agent/privileges.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "datapath/abi.h"
-#include "datapath/pin.h"
-#include "overlay/agent_state.h"
-#include "overlay/record.h"
+#include "base/loop.h"
+#include "datapath/maps/abi.h"
+#include "datapath/maps/pin.h"
+#include "host/agent_state.h"
+#include "host/privileges.h"
+#include "host/record.h"
 
 #define AGENT_LOCK MK_AGENT_LOCK
 
@@ -29,7 +29,7 @@
  * objects, or one read of the API server's connection, is one turn. */
 #define DEBOUNCE_MS 0
 
-uint64_t mk_agent_now_ns(void)
+uint64_t agent_now_ns(void)
 {
 	struct timespec now;
 
@@ -37,7 +37,7 @@ uint64_t mk_agent_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
-uint64_t mk_agent_cpu_ns(void)
+uint64_t agent_cpu_ns(void)
 {
 	struct timespec used;
 
@@ -47,11 +47,11 @@ uint64_t mk_agent_cpu_ns(void)
 
 static void on_work(uv_timer_t *timer)
 {
-	mk_agent_work(timer->data);
+	agent_work(timer->data);
 }
 
 /* Keep the earlier deadline, so that a stream of changes cannot postpone the work. */
-void mk_agent_schedule(struct mk_agent *agent, uint64_t delay_ms)
+void agent_schedule(struct mk_agent *agent, uint64_t delay_ms)
 {
 	if (uv_is_active((uv_handle_t *)&agent->work_timer) &&
 	    uv_timer_get_due_in(&agent->work_timer) <= delay_ms)
@@ -68,23 +68,23 @@ static void on_node_changed(void *ctx, const char *name)
 	(void)name;
 	agent->node_dirty = true;
 	agent->vips_dirty = true;
-	mk_agent_health_queued(agent);
-	mk_agent_schedule(agent, DEBOUNCE_MS);
+	agent_health_queued(agent);
+	agent_schedule(agent, DEBOUNCE_MS);
 }
 
 static void on_service_changed(void *ctx, const char *namespace_, const char *name)
 {
 	struct mk_agent *agent = ctx;
 
-	mk_agent_service_dirty(agent, namespace_, name);
-	mk_agent_health_queued(agent);
-	mk_agent_schedule(agent, DEBOUNCE_MS);
+	agent_service_dirty(agent, namespace_, name);
+	agent_health_queued(agent);
+	agent_schedule(agent, DEBOUNCE_MS);
 }
 
 static void on_endpoints_triggered(void *ctx, const char *namespace_, const char *name,
 				   int64_t unix_ns)
 {
-	mk_agent_latency_triggered(ctx, namespace_, name, unix_ns);
+	agent_latency_triggered(ctx, namespace_, name, unix_ns);
 }
 
 static int compare_cidrs(const void *a, const void *b)
@@ -121,13 +121,13 @@ static void on_service_cidrs_changed(void *ctx)
 	agent->service_range_count = 0;
 	agent->node_dirty = true;
 	agent->overlay_dirty = true;
-	mk_agent_schedule(agent, DEBOUNCE_MS);
+	agent_schedule(agent, DEBOUNCE_MS);
 }
 
 static void note_listed(struct mk_agent *agent)
 {
-	agent->listed_ns = mk_agent_now_ns();
-	agent->listed_cpu_ns = mk_agent_cpu_ns();
+	agent->listed_ns = agent_now_ns();
+	agent->listed_cpu_ns = agent_cpu_ns();
 }
 
 static void on_listed(void *ctx, bool complete)
@@ -142,7 +142,7 @@ static void on_listed(void *ctx, bool complete)
 	agent->overlay_dirty = true;
 	if (!complete)
 		mk_log_warn("not everything could be read: nothing is removed until it can");
-	mk_agent_schedule(agent, 0);
+	agent_schedule(agent, 0);
 }
 
 /* ---- one agent per node ---------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ static void write_first_state(struct mk_agent *agent)
 
 	snprintf(text, sizeof(text), "waits for the first complete lists of %s",
 		 agent->source_text.text);
-	mk_agent_write_state(agent, text);
+	agent_write_state(agent, text);
 }
 
 /* Mount the BPF file system before dropping the rights to do so. A failure is not fatal here;
@@ -250,14 +250,14 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 	agent->overlay = agent->nl ? mk_overlay_new(agent->nl, err) : NULL;
 	if (!agent->overlay)
 		return -EINVAL;
-	mk_overlay_on_left_vip(agent->overlay, mk_agent_vip_was_left, agent);
+	mk_overlay_on_left_vip(agent->overlay, agent_vip_was_left, agent);
 	ret = start_signals(agent, err);
 	if (ret == 0)
-		ret = mk_agent_health_start(agent, err);
+		ret = agent_health_start(agent, err);
 	if (ret == 0)
 		ret = start_model(agent, err);
 	if (ret == 0)
-		ret = mk_agent_check_addresses(agent, err);
+		ret = agent_check_addresses(agent, err);
 	if (ret == 0)
 		ret = take_lock(agent, err);
 	if (ret == 0)
@@ -269,16 +269,16 @@ static int start(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = give_up_rights(agent, err);
 	if (ret == 0)
-		ret = mk_agent_monitor_start(agent, err);
+		ret = agent_monitor_start(agent, err);
 	if (ret == 0)
-		ret = mk_agent_upkeep_start(agent, err);
+		ret = agent_upkeep_start(agent, err);
 	if (ret == 0)
-		ret = mk_agent_repair_start(agent, err);
+		ret = agent_repair_start(agent, err);
 	if (ret == 0)
-		mk_agent_health_serve(agent);
+		agent_health_serve(agent);
 	if (ret == 0 && !agent->listed) {
-		mk_agent_recall_node(agent);
-		mk_agent_schedule(agent, 0);
+		agent_recall_node(agent);
+		agent_schedule(agent, 0);
 	}
 	return ret;
 }
@@ -304,20 +304,20 @@ static void stop(struct mk_agent *agent)
 {
 	end_without_load(agent);
 	mk_source_stop(agent->source);
-	mk_agent_monitor_stop(agent);
-	mk_agent_health_stop(agent);
+	agent_monitor_stop(agent);
+	agent_health_stop(agent);
 	uv_walk(&agent->loop, close_handle, NULL);
 	uv_run(&agent->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&agent->loop);
-	mk_agent_load_release(agent);
-	mk_agent_drop_datapath(agent);
-	mk_agent_lingering_free(agent);
+	agent_load_release(agent);
+	agent_drop_datapath(agent);
+	agent_lingering_free(agent);
 	mk_overlay_free(agent->overlay);
 	mk_overlay_plan_release(&agent->plan);
-	mk_agent_services_free(agent);
-	mk_agent_health_free(agent);
-	mk_agent_metrics_free(agent);
-	mk_agent_node_release(&agent->node);
+	agent_services_free(agent);
+	agent_health_free(agent);
+	agent_metrics_free(agent);
+	agent_node_release(&agent->node);
 	mk_model_free(agent->model);
 	mk_model_free(agent->remembered);
 	free(agent->remembered_text);
@@ -376,8 +376,8 @@ int mk_agent_main(int argc, char **argv)
 	agent->lock_fd = -1;
 	mk_log_never_block();
 	mk_locks_never_wait();
-	mk_agent_settings_forget(agent);
-	mk_agent_metrics_init(agent);
+	agent_settings_forget(agent);
+	agent_metrics_init(agent);
 	ret = mk_config_load(&agent->config, argc, argv, &err);
 	if (ret == 0) {
 		mk_log_set_level(agent->config.log_level);

@@ -3,7 +3,7 @@
  * model says. Changes only mark something dirty; work.c runs the steps once per turn of the loop:
  *
  *	own node (node.c): addresses, uplink, devices, constants -> datapath loaded
- *	Services (services.c): compile, tables
+ *	Services (service_queue.c): compile, tables
  *	hooks: attached when the tables are filled
  *	CNI plugin installed (install.c)
  *	overlay: routes, neighbours, FDB
@@ -21,20 +21,20 @@
 #include <uthash.h>
 #include <uv.h>
 
-#include "agent/metrics.h"
-#include "agent/repair.h"
-#include "agent/source.h"
+#include "agent/report/metrics.h"
+#include "agent/report/repairs.h"
 #include "base/histogram.h"
+#include "cluster/source.h"
+#include "cluster/model/model.h"
 #include "config/addresses.h"
 #include "config/config.h"
 #include "datapath/datapath.h"
-#include "datapath/fullness.h"
-#include "datapath/lasting.h"
-#include "datapath/sweep.h"
-#include "datapath/witness.h"
+#include "datapath/sessions/emptied.h"
+#include "datapath/sessions/fullness.h"
+#include "datapath/sessions/linger.h"
+#include "datapath/sessions/sweep.h"
+#include "host/networks.h"
 #include "http/httpd.h"
-#include "model/model.h"
-#include "overlay/networks.h"
 #include "overlay/overlay.h"
 
 #define MK_WAIT		   1
@@ -144,7 +144,7 @@ struct agent_file {
 	struct timespec changed;
 };
 
-/* A field of struct mk_runtime that flows may need longer than Services do (lasting.c). */
+/* A field of struct mk_runtime that flows may need longer than Services do (linger.c). */
 struct agent_setting {
 	int told; /* as last written for the programs; -1: unknown, an earlier run wrote it */
 	struct mk_lasting lasting;
@@ -258,95 +258,92 @@ struct mk_agent {
 	unsigned int writes; /* table entries and kernel objects changed since the start */
 };
 
-/* agent.c: run mk_agent_work() in at most @delay_ms. */
-void mk_agent_schedule(struct mk_agent *agent, uint64_t delay_ms);
-uint64_t mk_agent_now_ns(void);
+/* agent.c: run agent_work() in at most @delay_ms. */
+void agent_schedule(struct mk_agent *agent, uint64_t delay_ms);
+uint64_t agent_now_ns(void);
 /* CPU time that the process has used. */
-uint64_t mk_agent_cpu_ns(void);
+uint64_t agent_cpu_ns(void);
 
 /* work.c */
-void mk_agent_work(struct mk_agent *agent);
+void agent_work(struct mk_agent *agent);
 /* Send an Event that an operator must see, once per text. Returns whether the text is new. */
-bool mk_agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text);
+bool agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text);
 /* The cause is gone: if it comes back, send the Event again. */
-void mk_agent_warn_over(struct mk_agent *agent, enum mk_warning warning);
+void agent_warn_over(struct mk_agent *agent, enum mk_warning warning);
 /* Write the agent's state for the command line. */
-void mk_agent_write_state(struct mk_agent *agent, const char *text);
+void agent_write_state(struct mk_agent *agent, const char *text);
 /* Log once what the agent waits for. Returns MK_WAIT. */
-int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
+int agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* node.c */
-mk_must_check int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_step_node(struct mk_agent *agent, struct mk_error *err);
 /* Before the first list: prepare devices and programs as the last run left them. */
-mk_must_check int mk_agent_step_node_early(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_step_node_early(struct mk_agent *agent, struct mk_error *err);
 /* pod_cidr.c: send an Event while pods have addresses outside the node's pod CIDR. */
-mk_must_check int mk_agent_look_outside_pod_cidr(struct mk_agent *agent, struct mk_error *err);
-/* upkeep.c: check the pods' addresses now instead of within a minute. */
-void mk_agent_addresses_soon(struct mk_agent *agent);
+mk_must_check int agent_look_outside_pod_cidr(struct mk_agent *agent, struct mk_error *err);
+/* periodic.c: check the pods' addresses now instead of within a minute. */
+void agent_addresses_soon(struct mk_agent *agent);
 /* remember.c: store this node's object for the next run; read what the last run stored. */
-void mk_agent_remember_node(struct mk_agent *agent, const struct mk_node_object *object);
-void mk_agent_recall_node(struct mk_agent *agent);
+void agent_remember_node(struct mk_agent *agent, const struct mk_node_object *object);
+void agent_recall_node(struct mk_agent *agent);
 /* Report by Event and log what the operator must provide. Returns MK_WAIT. */
-int mk_agent_lacks(struct mk_agent *agent, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+int agent_lacks(struct mk_agent *agent, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Check only whether the settings suit the Node object, if it exists. */
-mk_must_check int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_check_addresses(const struct mk_agent *agent, struct mk_error *err);
 /* Returns how many were set. @again: log that somebody else changed them. */
-mk_must_check int mk_agent_apply_sysctls(const struct mk_agent *agent, bool again,
-					 struct mk_error *err);
-void mk_agent_node_release(struct agent_node *node);
+mk_must_check int agent_apply_sysctls(const struct mk_agent *agent, bool again,
+				      struct mk_error *err);
+void agent_node_release(struct agent_node *node);
 
 /* load.c: have the datapath loaded with these constants. Returns 0 if it is loaded, MK_WAIT while a
  * thread loads it. */
-mk_must_check int mk_agent_load(struct mk_agent *agent, const struct mk_node *node,
-				struct mk_error *err);
+mk_must_check int agent_load(struct mk_agent *agent, const struct mk_node *node,
+			     struct mk_error *err);
 /* Adopt what is pinned, without a load. Returns MK_WAIT also when that is no longer possible. */
-mk_must_check int mk_agent_adopt(struct mk_agent *agent, const struct mk_node *node,
-				 struct mk_error *err);
-void mk_agent_load_release(struct mk_agent *agent);
-void mk_agent_drop_datapath(struct mk_agent *agent);
+mk_must_check int agent_adopt(struct mk_agent *agent, const struct mk_node *node,
+			      struct mk_error *err);
+void agent_load_release(struct mk_agent *agent);
+void agent_drop_datapath(struct mk_agent *agent);
 
 /* networks.c: compare the configured ranges with the host's networks. Refuse a node that overlaps
  * and is not yet at work; only report an overlap on a node that is. */
-mk_must_check int mk_agent_check_networks(struct mk_agent *agent,
-					  const struct mk_addresses *addresses,
-					  struct mk_error *err);
+mk_must_check int agent_check_networks(struct mk_agent *agent, const struct mk_addresses *addresses,
+				       struct mk_error *err);
 
 /* local.c: list every IPv4 address of the host except loopback's; the caller frees *@ips. */
-mk_must_check int mk_agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,
-					   struct mk_error *err);
-/* Find the interface that has @ip; -ENODEV: none. */
-mk_must_check int mk_agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip, int *ifindex,
+mk_must_check int agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,
 					struct mk_error *err);
+/* Find the interface that has @ip; -ENODEV: none. */
+mk_must_check int agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip, int *ifindex,
+				     struct mk_error *err);
 
 /* uplinks.c: find the uplinks, at least one; MK_WAIT: none yet. */
-mk_must_check int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
-					struct agent_uplinks *found, struct mk_error *err);
+mk_must_check int agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
+				     struct agent_uplinks *found, struct mk_error *err);
 /* ways.c */
-mk_must_check int mk_agent_read_ways(const struct mk_agent *agent,
-				     const struct mk_node_object *object, struct agent_ways *ways,
-				     struct mk_error *err);
-bool mk_agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip);
+mk_must_check int agent_read_ways(const struct mk_agent *agent, const struct mk_node_object *object,
+				  struct agent_ways *ways, struct mk_error *err);
+bool agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip);
 /* Can a packet leave by another device than @first, or with another source address? Pure. */
-bool mk_agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first);
+bool agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first);
 /* May this device be an uplink? Pure. */
-bool mk_agent_can_be_uplink(const struct mk_config *config, const struct mk_link *link);
+bool agent_can_be_uplink(const struct mk_config *config, const struct mk_link *link);
 /* Fill in the uplinks' part of @links. Pure. */
-void mk_agent_uplink_links(const struct agent_uplinks *uplinks, struct mk_datapath_links *links);
+void agent_uplink_links(const struct agent_uplinks *uplinks, struct mk_datapath_links *links);
 /* node.c: fill in all of @links. */
-void mk_agent_links(const struct agent_node *node, struct mk_datapath_links *links);
+void agent_links(const struct agent_node *node, struct mk_datapath_links *links);
 /* Do NodePorts answer at 127.0.0.1? As localhostNodePorts says, unless nodePortAddresses excludes
  * it. Pure. */
-bool mk_agent_localhost_node_ports(const struct mk_config *config);
+bool agent_localhost_node_ports(const struct mk_config *config);
 /* List the addresses at which NodePorts answer (nodePortAddresses). Pure; the caller frees
  * *@ips. */
-mk_must_check int mk_agent_node_port_ips(const struct mk_config *config,
-					 const struct mk_node_object *object,
-					 const struct mk_ip *local, size_t local_count,
-					 struct mk_ip **ips, size_t *count, struct mk_error *err);
+mk_must_check int agent_node_port_ips(const struct mk_config *config,
+				      const struct mk_node_object *object,
+				      const struct mk_ip *local, size_t local_count,
+				      struct mk_ip **ips, size_t *count, struct mk_error *err);
 /* Log the uplinks and the addresses of NodePorts when they change. */
-void mk_agent_say_node(struct agent_node *node);
+void agent_say_node(struct agent_node *node);
 
 /* routes.c: what map `routes` should hold. Pure; the caller frees *@entries. */
 struct mk_routes_input {
@@ -358,9 +355,8 @@ struct mk_routes_input {
 	const struct mk_cidr *service_ranges;
 	size_t service_range_count;
 };
-mk_must_check int mk_agent_routes(const struct mk_routes_input *input,
-				  struct mk_route_entry **entries, size_t *count,
-				  struct mk_error *err);
+mk_must_check int agent_routes(const struct mk_routes_input *input, struct mk_route_entry **entries,
+			       size_t *count, struct mk_error *err);
 
 /* Put the Service ranges that can be dropped and routed as a whole into @usable, which has capacity
  * for all. A range would cut off what it contains or overlaps: pods' or VTEPs' addresses, a node's
@@ -374,20 +370,20 @@ struct mk_ranges_input {
 	const struct mk_service_cidr *ranges;
 	size_t count;
 };
-int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,
-			   struct mk_error *why);
+int agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,
+			struct mk_error *why);
 
-/* services.c */
+/* service_queue.c */
 /* Returns a NodePort of @service outside nodePortRange; 0: none. Pure. */
-uint16_t mk_agent_odd_node_port(const struct mk_config *config,
-				const struct mk_service_object *service);
-void mk_agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name);
-void mk_agent_all_services_dirty(struct mk_agent *agent);
+uint16_t agent_odd_node_port(const struct mk_config *config,
+			     const struct mk_service_object *service);
+void agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name);
+void agent_all_services_dirty(struct mk_agent *agent);
 /* Mark the Service "namespace/name" dirty. Does nothing if it is unknown. */
-void mk_agent_service_again(struct mk_agent *agent, const char *key);
-bool mk_agent_service_is_dirty(struct mk_agent *agent, const char *key);
-mk_must_check int mk_agent_step_services(struct mk_agent *agent, struct mk_error *err);
-void mk_agent_services_free(struct mk_agent *agent);
+void agent_service_again(struct mk_agent *agent, const char *key);
+bool agent_service_is_dirty(struct mk_agent *agent, const char *key);
+mk_must_check int agent_step_services(struct mk_agent *agent, struct mk_error *err);
+void agent_services_free(struct mk_agent *agent);
 
 /* install.c */
 struct mk_cni_conf_values {
@@ -397,95 +393,95 @@ struct mk_cni_conf_values {
 };
 /* Replace the ${...} of @template; the caller frees the result. NULL: see @err, also for an unknown
  * placeholder. Pure. */
-char *mk_cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
-			 struct mk_error *err);
-mk_must_check int mk_agent_step_plugin(struct mk_agent *agent, struct mk_error *err);
-mk_must_check int mk_agent_step_conf(struct mk_agent *agent, struct mk_error *err);
+char *cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
+		      struct mk_error *err);
+mk_must_check int agent_step_plugin(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_step_conf(struct mk_agent *agent, struct mk_error *err);
 
 /* Returns how many files were changed by others. Logs each and has it installed again. */
-int mk_agent_check_files(struct mk_agent *agent);
+int agent_check_files(struct mk_agent *agent);
 
 /* repair.c: look regularly at everything that others may have changed. */
-mk_must_check int mk_agent_repair_start(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_repair_start(struct mk_agent *agent, struct mk_error *err);
 /* Look soon at all hooks: a filter or qdisc was removed. */
-void mk_agent_hooks_soon(struct mk_agent *agent);
+void agent_hooks_soon(struct mk_agent *agent);
 /* Look soon at the hooks of one device. */
-void mk_agent_hook_soon(struct mk_agent *agent, int ifindex);
+void agent_hook_soon(struct mk_agent *agent, int ifindex);
 /* Count what the overlay's step put back. */
-void mk_agent_overlay_repaired(struct mk_agent *agent);
+void agent_overlay_repaired(struct mk_agent *agent);
 
-/* lasting.c: what flows still need after the Service that opened them changed. */
-void mk_agent_settings_forget(struct mk_agent *agent);
+/* linger.c: what flows still need after the Service that opened them changed. */
+void agent_settings_forget(struct mk_agent *agent);
 /* Write the settings to map `runtime`. Returns 1 if it held something else, otherwise 0. */
-mk_must_check int mk_agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_sync_runtime(const struct mk_agent *agent, struct mk_error *err);
 /* The same for map `udp_ports`. */
-mk_must_check int mk_agent_sync_udp_ports(const struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_sync_udp_ports(const struct mk_agent *agent, struct mk_error *err);
 /* Call after Services or the node's addresses changed. */
-mk_must_check int mk_agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err);
 /* Call after Services changed. */
-mk_must_check int mk_agent_tell_localhost_ports(struct mk_agent *agent, struct mk_error *err);
-mk_must_check int mk_agent_tell_udp_ports(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_tell_localhost_ports(struct mk_agent *agent, struct mk_error *err);
+mk_must_check int agent_tell_udp_ports(struct mk_agent *agent, struct mk_error *err);
 /* For mk_service_sync_on_loss(); @ctx is the agent. */
-mk_must_check int mk_agent_losing(void *ctx, struct mk_error *err);
+mk_must_check int agent_losing(void *ctx, struct mk_error *err);
 /* A Service released @ip: take over its reference to the overlay's route. */
-void mk_agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip);
+void agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip);
 /* For mk_overlay_on_left_vip(); @ctx is the agent. */
-void mk_agent_vip_was_left(void *ctx, const struct mk_ip *ip);
-void mk_agent_lingering_free(struct mk_agent *agent);
+void agent_vip_was_left(void *ctx, const struct mk_ip *ip);
+void agent_lingering_free(struct mk_agent *agent);
 /* Callbacks of the sweep: an entry stays; a pass ended; may the next pass release something? */
-void mk_agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
-			 const struct mk_session *session);
-void mk_agent_pass_ended(struct mk_agent *agent);
-bool mk_agent_pass_decides(const struct mk_agent *agent);
+void agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
+		      const struct mk_session *session);
+void agent_pass_ended(struct mk_agent *agent);
+bool agent_pass_decides(const struct mk_agent *agent);
 /* Is anything kept only as long as the sweep finds flows? */
-bool mk_agent_asks_for_flows(const struct mk_agent *agent);
+bool agent_asks_for_flows(const struct mk_agent *agent);
 
-/* upkeep.c: sessions, retired backends, and what is checked every minute. */
-mk_must_check int mk_agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);
+/* periodic.c: sessions, retired backends, and what is checked every minute. */
+mk_must_check int agent_upkeep_start(struct mk_agent *agent, struct mk_error *err);
 /* Services came or went: write their names within a second. */
-void mk_agent_names_soon(struct mk_agent *agent);
+void agent_names_soon(struct mk_agent *agent);
 /* Log whether the API server's clock differs from this node's, and store the difference for
  * `monokube check`. */
-void mk_agent_see_clock(struct mk_agent *agent);
+void agent_see_clock(struct mk_agent *agent);
 /* Log if somebody emptied map `sessions`; nothing can bring the sessions back. */
-void mk_agent_look_for_sessions(struct mk_agent *agent);
+void agent_look_for_sessions(struct mk_agent *agent);
 /* Sweep all sessions at once: backends are gone. */
-void mk_agent_sweep_now(struct mk_agent *agent);
+void agent_sweep_now(struct mk_agent *agent);
 
 /* health_server.c. Serve only when this is known to be the node's only agent. Between stop and free
  * the loop has to run. */
-mk_must_check int mk_agent_health_start(struct mk_agent *agent, struct mk_error *err);
-void mk_agent_health_serve(struct mk_agent *agent);
-void mk_agent_health_stop(struct mk_agent *agent);
-void mk_agent_health_free(struct mk_agent *agent);
+mk_must_check int agent_health_start(struct mk_agent *agent, struct mk_error *err);
+void agent_health_serve(struct mk_agent *agent);
+void agent_health_stop(struct mk_agent *agent);
+void agent_health_free(struct mk_agent *agent);
 /* The cluster reported a change; every change is written. */
-void mk_agent_health_queued(struct mk_agent *agent);
-void mk_agent_health_updated(struct mk_agent *agent);
+void agent_health_queued(struct mk_agent *agent);
+void agent_health_updated(struct mk_agent *agent);
 /* Service @key is written as @compiled: open, close or update its healthCheckNodePort. */
-void mk_agent_health_service(struct mk_agent *agent, const char *key,
-			     const struct mk_compiled_service *compiled);
+void agent_health_service(struct mk_agent *agent, const char *key,
+			  const struct mk_compiled_service *compiled);
 
-/* health_latency.c: endpoints changed because of something at @unix_ns (0: see mk_model_listener);
+/* programming_latency.c: endpoints changed because of something at @unix_ns (0: see mk_model_listener);
  * Services that are no longer dirty are written. */
-void mk_agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
-				int64_t unix_ns);
-void mk_agent_latency_written(struct mk_agent *agent);
-void mk_agent_latency_forget(struct mk_agent *agent);
+void agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
+			     int64_t unix_ns);
+void agent_latency_written(struct mk_agent *agent);
+void agent_latency_forget(struct mk_agent *agent);
 /* In seconds since the start, for metrics. */
-const struct mk_histogram *mk_agent_latency(const struct mk_agent *agent);
+const struct mk_histogram *agent_latency(const struct mk_agent *agent);
 
 /* metrics_read.c: an mk_httpd_handler. */
-void mk_agent_metrics_init(struct mk_agent *agent);
-void mk_agent_metrics_free(struct mk_agent *agent);
-void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply);
+void agent_metrics_init(struct mk_agent *agent);
+void agent_metrics_free(struct mk_agent *agent);
+void agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply);
 
-/* lost.c: pods whose device somebody deleted. Note a deleted device (RTM_DELLINK). */
-void mk_agent_device_gone(struct mk_agent *agent, const struct nlmsghdr *message);
+/* lost_devices.c: pods whose device somebody deleted. Note a deleted device (RTM_DELLINK). */
+void agent_device_gone(struct mk_agent *agent, const struct nlmsghdr *message);
 /* Log once each existing pod whose device is gone. */
-void mk_agent_look_for_lost_pods(struct mk_agent *agent);
+void agent_look_for_lost_pods(struct mk_agent *agent);
 
-/* monitor.c: follow changes of interfaces, addresses, routes and filters. */
-mk_must_check int mk_agent_monitor_start(struct mk_agent *agent, struct mk_error *err);
-void mk_agent_monitor_stop(struct mk_agent *agent);
+/* rtnl_events.c: follow changes of interfaces, addresses, routes and filters. */
+mk_must_check int agent_monitor_start(struct mk_agent *agent, struct mk_error *err);
+void agent_monitor_stop(struct mk_agent *agent);
 
 #endif

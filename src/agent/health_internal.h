@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/health_internal.h - what health_server.c and health_latency.c share. */
+/* src/agent/health_internal.h - what health_server.c and programming_latency.c share. */
 #ifndef MK_AGENT_HEALTH_INTERNAL_H
 #define MK_AGENT_HEALTH_INTERNAL_H
 
@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "agent/agent_internal.h"
-#include "agent/health.h"
+#include "agent/report/health.h"
 #include "http/httpd.h"
 
 /* A Service with a healthCheckNodePort, by "namespace/name", in order of arrival. */

@@ -35,7 +35,7 @@ static const struct mk_httpd_limits service_limits = {
 
 static bool is_healthy(const struct agent_health *health)
 {
-	return mk_health_is_healthy(&health->state, mk_agent_now_ns());
+	return mk_health_is_healthy(&health->state, agent_now_ns());
 }
 
 static void finish_json(struct mk_httpd_reply *reply, unsigned int status, char *body)
@@ -90,7 +90,7 @@ static bool open_listener(struct mk_agent *agent, enum agent_listen which)
 	} rows[AGENT_LISTENS] = {
 		[AGENT_LISTEN_HEALTHZ] = { answer_node, "/healthz and /livez are",
 					   "healthzBindAddress" },
-		[AGENT_LISTEN_METRICS] = { mk_agent_metrics_answer, "/metrics is",
+		[AGENT_LISTEN_METRICS] = { agent_metrics_answer, "/metrics is",
 					   "metricsBindAddress" },
 	};
 	struct agent_listener *listener = &agent->health->listeners[which];
@@ -160,7 +160,7 @@ static void say_no_port(struct agent_health_port *port, const struct mk_error *e
 			 "one",
 			 port->key, port->number, mk_error_text(err), port->number);
 	mk_log_error("%s; trying again", text);
-	(void)mk_agent_warn(port->agent, MK_WARN_HEALTH_PORT, text);
+	(void)agent_warn(port->agent, MK_WARN_HEALTH_PORT, text);
 }
 
 static void open_port(struct agent_health_port *port)
@@ -235,12 +235,12 @@ static void on_retry(uv_timer_t *timer)
 	}
 	if (!waiting) {
 		uv_timer_stop(timer);
-		mk_agent_warn_over(agent, MK_WARN_HEALTH_PORT);
+		agent_warn_over(agent, MK_WARN_HEALTH_PORT);
 	}
 }
 
-void mk_agent_health_service(struct mk_agent *agent, const char *key,
-			     const struct mk_compiled_service *compiled)
+void agent_health_service(struct mk_agent *agent, const char *key,
+			  const struct mk_compiled_service *compiled)
 {
 	struct agent_health *health = agent->health;
 	struct agent_health_port *port;
@@ -269,12 +269,12 @@ void mk_agent_health_service(struct mk_agent *agent, const char *key,
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-void mk_agent_health_queued(struct mk_agent *agent)
+void agent_health_queued(struct mk_agent *agent)
 {
-	mk_health_queued(&agent->health->state, mk_agent_now_ns());
+	mk_health_queued(&agent->health->state, agent_now_ns());
 }
 
-void mk_agent_health_updated(struct mk_agent *agent)
+void agent_health_updated(struct mk_agent *agent)
 {
 	mk_health_updated(&agent->health->state, mk_time_now_unix_ns());
 }
@@ -291,7 +291,7 @@ static void allow_descriptors(void)
 	}
 }
 
-int mk_agent_health_start(struct mk_agent *agent, struct mk_error *err)
+int agent_health_start(struct mk_agent *agent, struct mk_error *err)
 {
 	struct agent_health *health = calloc(1, sizeof(*health));
 
@@ -314,12 +314,12 @@ int mk_agent_health_start(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-void mk_agent_health_serve(struct mk_agent *agent)
+void agent_health_serve(struct mk_agent *agent)
 {
 	retry_in(agent->health, 0);
 }
 
-void mk_agent_health_stop(struct mk_agent *agent)
+void agent_health_stop(struct mk_agent *agent)
 {
 	struct agent_health *health = agent->health;
 	struct agent_health_port *port, *next;
@@ -333,10 +333,10 @@ void mk_agent_health_stop(struct mk_agent *agent)
 	mk_httpd_free(mk_steal_ptr(health->service_server));
 }
 
-void mk_agent_health_free(struct mk_agent *agent)
+void agent_health_free(struct mk_agent *agent)
 {
 	if (agent->health)
-		mk_agent_latency_forget(agent);
+		agent_latency_forget(agent);
 	free(agent->health);
 	agent->health = NULL;
 }

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "overlay/record.h"
+#include "host/record.h"
 
 #define OWN_FILE       "/proc/self/exe"
 #define COMPARED_BYTES 16384 /* at once: the plugin is larger than what the agent has in memory */
@@ -91,8 +91,8 @@ static int render(FILE *out, const char *text, const struct placeholder *list, s
 	return 0;
 }
 
-char *mk_cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
-			 struct mk_error *err)
+char *cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
+		      struct mk_error *err)
 {
 	cleanup_free struct placeholder *list = calloc(8, sizeof(*list));
 	cleanup_free char *text = NULL;
@@ -189,7 +189,7 @@ static int install_conf(struct mk_agent *agent, struct mk_error *err)
 	cleanup_free char *text = NULL;
 	int ret;
 
-	text = mk_cni_conf_render(conf_template, &values, err);
+	text = cni_conf_render(conf_template, &values, err);
 	if (!text)
 		return -EINVAL;
 	if (holds(agent->config.cni_conf_path, text, strlen(text)) &&
@@ -297,7 +297,7 @@ static bool has_loopback(const struct mk_agent *agent)
 }
 
 /* Three calls of stat(2) instead of watches: a directory may vanish and come back, too. */
-int mk_agent_check_files(struct mk_agent *agent)
+int agent_check_files(struct mk_agent *agent)
 {
 	bool plugin_changed, conf_changed;
 	char path[PATH_MAX + 16];
@@ -315,7 +315,7 @@ int mk_agent_check_files(struct mk_agent *agent)
 
 /* Install the plugin as soon as the tables are this version's. The plugin of another version does
  * not know them, so no pod could start or end before the other steps work. */
-int mk_agent_step_plugin(struct mk_agent *agent, struct mk_error *err)
+int agent_step_plugin(struct mk_agent *agent, struct mk_error *err)
 {
 	char path[PATH_MAX + 16];
 	int ret;
@@ -334,7 +334,7 @@ int mk_agent_step_plugin(struct mk_agent *agent, struct mk_error *err)
 }
 
 /* Install the configuration last: it tells runtimes that the node works. */
-int mk_agent_step_conf(struct mk_agent *agent, struct mk_error *err)
+int agent_step_conf(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret;
 

@@ -6,7 +6,7 @@
 #include "agent/agent_internal.h"
 #include "base/log.h"
 
-void mk_agent_drop_datapath(struct mk_agent *agent)
+void agent_drop_datapath(struct mk_agent *agent)
 {
 	mk_sweep_free(agent->sweep);
 	agent->sweep = NULL;
@@ -14,7 +14,7 @@ void mk_agent_drop_datapath(struct mk_agent *agent)
 	agent->datapath = NULL;
 	agent->pruned = false;
 	agent->names_serial = 0;
-	mk_agent_settings_forget(agent);
+	agent_settings_forget(agent);
 }
 
 /* Runs in the thread. */
@@ -50,7 +50,7 @@ static void on_thread_ended(uv_work_t *work, int status)
 
 	(void)status;
 	agent->load.state = MK_LOAD_ENDED;
-	mk_agent_schedule(agent, 0);
+	agent_schedule(agent, 0);
 }
 
 static int start(struct mk_agent *agent, const struct mk_node *node, bool adopts,
@@ -59,7 +59,7 @@ static int start(struct mk_agent *agent, const struct mk_node *node, bool adopts
 	struct agent_load *load = &agent->load;
 	int ret;
 
-	mk_agent_drop_datapath(agent);
+	agent_drop_datapath(agent);
 	load->node = *node;
 	load->adopts = adopts;
 	load->err = (struct mk_error){ 0 };
@@ -96,21 +96,21 @@ static int take(struct mk_agent *agent, struct mk_error *err)
 	load->datapath = NULL;
 	load->state = MK_LOAD_NONE;
 	sync = mk_datapath_services(agent->datapath);
-	mk_service_sync_on_loss(sync, mk_agent_losing, agent);
+	mk_service_sync_on_loss(sync, agent_losing, agent);
 	ret = mk_service_sync_set_local(sync, agent->node.local, agent->node.local_count, err);
 	if (ret == 0)
-		mk_agent_all_services_dirty(agent);
+		agent_all_services_dirty(agent);
 	return ret;
 }
 
 /* After an adoption, load programs again only if the constants changed. */
-int mk_agent_adopt(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
+int agent_adopt(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
 {
 	struct agent_load *load = &agent->load;
 	int ret;
 
 	if (agent->adopted)
-		return mk_agent_load(agent, node, err);
+		return agent_load(agent, node, err);
 	if (load->state == MK_LOAD_RUNS || agent->adoption_over)
 		return MK_WAIT;
 	if (load->state == MK_LOAD_NONE)
@@ -123,7 +123,7 @@ int mk_agent_adopt(struct mk_agent *agent, const struct mk_node *node, struct mk
 
 /* Constants are part of the programs: other constants need another load, on top of the same
  * tables. */
-int mk_agent_load(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
+int agent_load(struct mk_agent *agent, const struct mk_node *node, struct mk_error *err)
 {
 	struct agent_load *load = &agent->load;
 	int ret;
@@ -138,11 +138,11 @@ int mk_agent_load(struct mk_agent *agent, const struct mk_node *node, struct mk_
 	ret = load->state == MK_LOAD_ENDED ? take(agent, err) : start(agent, node, false, err);
 	if (ret >= 0)
 		return ret;
-	mk_agent_drop_datapath(agent);
+	agent_drop_datapath(agent);
 	return mk_error_wrap(err, "cannot load the datapath");
 }
 
-void mk_agent_load_release(struct mk_agent *agent)
+void agent_load_release(struct mk_agent *agent)
 {
 	forget(&agent->load);
 }

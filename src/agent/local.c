@@ -49,8 +49,7 @@ static size_t unique(struct mk_ip *ips, size_t count)
 	return kept;
 }
 
-int mk_agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,
-			     struct mk_error *err)
+int agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count, struct mk_error *err)
 {
 	struct list list = { .err = err };
 	int ret = mk_nl_each_addr(nl, AF_INET, see_local, &list, err);
@@ -78,8 +77,7 @@ static int see_holder(void *ctx, int ifindex, const struct mk_cidr *addr)
 	return 0;
 }
 
-int mk_agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip, int *ifindex,
-			  struct mk_error *err)
+int agent_interface_of(struct mk_nl *nl, const struct mk_ip *ip, int *ifindex, struct mk_error *err)
 {
 	struct search search = { .ip = ip };
 	char text[MK_IP_STRLEN];

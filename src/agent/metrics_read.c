@@ -9,12 +9,12 @@
 
 #include "agent/agent_internal.h"
 #include "agent/health_internal.h"
-#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/time.h"
-#include "cni/calls.h"
-#include "cni/pod_traffic.h"
+#include "pod/endpoint/pod_traffic.h"
+#include "pod/request/calls.h"
 
 #define SERVICES_AGE_NS 1000000000ULL
 
@@ -79,7 +79,7 @@ static void read_loop(struct mk_metrics *metrics)
 static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct mk_health *health = &agent->health->state;
-	uint64_t now_ns = mk_agent_now_ns();
+	uint64_t now_ns = agent_now_ns();
 
 	metrics->ready = metrics->is_ready = agent->ready;
 	metrics->ready_after_lists_s = (double)agent->after_lists_ns / MK_NS_PER_S;
@@ -87,7 +87,7 @@ static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 	metrics->complete = agent->complete;
 	if (health->waiting_since_ns)
 		metrics->waiting_s = (double)(now_ns - health->waiting_since_ns) / 1e9;
-	metrics->latency = *mk_agent_latency(agent);
+	metrics->latency = *agent_latency(agent);
 	metrics->work = agent->stats.work;
 	metrics->work_failures = agent->stats.work_failures;
 	metrics->writes = agent->writes;
@@ -286,7 +286,7 @@ static char *services_text(const struct mk_agent *agent, struct mk_metrics *metr
 static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	struct agent_stats *stats = &agent->stats;
-	uint64_t now_ns = mk_agent_now_ns();
+	uint64_t now_ns = agent_now_ns();
 
 	if (!stats->services_text || now_ns - stats->services_text_ns > SERVICES_AGE_NS) {
 		free(stats->services_text);
@@ -323,7 +323,7 @@ static void answer_metrics(struct mk_agent *agent, bool node, struct mk_httpd_re
 	mk_httpd_reply_header(reply, "Content-Type", "%s", MK_EXPOSITION_CONTENT_TYPE);
 }
 
-void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
+void agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
 {
 	bool node = strcmp(path, "/metrics") == 0;
 
@@ -335,12 +335,12 @@ void mk_agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply 
 		reply->status = 404;
 }
 
-void mk_agent_metrics_free(struct mk_agent *agent)
+void agent_metrics_free(struct mk_agent *agent)
 {
 	free(agent->stats.services_text);
 }
 
-void mk_agent_metrics_init(struct mk_agent *agent)
+void agent_metrics_init(struct mk_agent *agent)
 {
 	static const double bounds_s[] = { 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
 					   0.01,   0.025,   0.05,   0.1,   0.25,   0.5,

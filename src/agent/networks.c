@@ -6,7 +6,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "overlay/networks.h"
+#include "host/networks.h"
 
 struct adding {
 	struct mk_networks *networks;
@@ -39,15 +39,15 @@ static int add_cluster(struct mk_agent *agent, struct mk_networks *networks, str
 static void report(struct mk_agent *agent, enum mk_overlap overlap, const struct mk_error *why)
 {
 	if (overlap == MK_OVERLAP_NONE)
-		mk_agent_warn_over(agent, MK_WARN_NETWORKS);
-	else if (mk_agent_warn(agent, MK_WARN_NETWORKS, mk_error_text(why)))
+		agent_warn_over(agent, MK_WARN_NETWORKS);
+	else if (agent_warn(agent, MK_WARN_NETWORKS, mk_error_text(why)))
 		mk_log_warn("%s", mk_error_text(why));
 }
 
 /* A node at work goes on despite an overlap: taking its network away would be worse. Its programs
  * then accept packets from that network, too. */
-int mk_agent_check_networks(struct mk_agent *agent, const struct mk_addresses *addresses,
-			    struct mk_error *err)
+int agent_check_networks(struct mk_agent *agent, const struct mk_addresses *addresses,
+			 struct mk_error *err)
 {
 	const struct mk_own_range ranges[] = { { "vtepCidr", agent->config.vtep_cidr },
 					       { "clusterCidr", agent->config.cluster_cidr } };

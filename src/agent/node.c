@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
-#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/loop.h"
+#include "host/sysctl.h"
 #include "overlay/node_names.h"
-#include "overlay/sysctl.h"
 
-void mk_agent_node_release(struct agent_node *node)
+void agent_node_release(struct agent_node *node)
 {
 	free(node->service_ips);
 	free(node->zone);
@@ -37,7 +37,7 @@ static int compute(const struct mk_agent *agent, const struct mk_node_object *ob
 		       : 0;
 }
 
-int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err)
+int agent_check_addresses(const struct mk_agent *agent, struct mk_error *err)
 {
 	const struct mk_node_object *object = mk_model_node(agent->model, agent->config.node_name);
 	struct mk_addresses addresses;
@@ -47,7 +47,7 @@ int mk_agent_check_addresses(const struct mk_agent *agent, struct mk_error *err)
 	return compute(agent, object, &addresses, err);
 }
 
-int mk_agent_lacks(struct mk_agent *agent, const char *fmt, ...)
+int agent_lacks(struct mk_agent *agent, const char *fmt, ...)
 {
 	char text[256], message[sizeof(text) + 32];
 	va_list args;
@@ -56,8 +56,8 @@ int mk_agent_lacks(struct mk_agent *agent, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	snprintf(message, sizeof(message), "monokube waits for %s", text);
-	(void)mk_agent_warn(agent, MK_WARN_NODE, message);
-	return mk_agent_wait_for(agent, "%s", text);
+	(void)agent_warn(agent, MK_WARN_NODE, message);
+	return agent_wait_for(agent, "%s", text);
 }
 
 static int find_object(struct mk_agent *agent, const struct mk_node_object **object)
@@ -68,17 +68,17 @@ static int find_object(struct mk_agent *agent, const struct mk_node_object **obj
 	if (!*object && !agent->listed)
 		return MK_WAIT;
 	if (!*object)
-		return mk_agent_lacks(agent, "a Node object '%s' (--node-name)", name);
+		return agent_lacks(agent, "a Node object '%s' (--node-name)", name);
 	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
-		return mk_agent_wait_for(
+		return agent_wait_for(
 			agent,
 			"isCPNodesDeployAllowed to be true: Node '%s' has the label of the control "
 			"plane, so the agent makes nothing here",
 			name);
 	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
-		return mk_agent_lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
+		return agent_lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);
 	if ((*object)->internal_ip.family == AF_UNSPEC)
-		return mk_agent_lacks(agent, "an IPv4 InternalIP in the Node object '%s'", name);
+		return agent_lacks(agent, "an IPv4 InternalIP in the Node object '%s'", name);
 	return 0;
 }
 
@@ -105,8 +105,8 @@ static int take_object(struct mk_agent *agent, struct mk_error *err)
 	cleanup_free struct mk_ip *ips = NULL;
 	char *zone = NULL;
 	size_t count;
-	int ret = mk_agent_node_port_ips(&agent->config, object, node->local, node->local_count,
-					 &ips, &count, err);
+	int ret = agent_node_port_ips(&agent->config, object, node->local, node->local_count, &ips,
+				      &count, err);
 
 	if (ret < 0)
 		return ret;
@@ -122,7 +122,7 @@ static int take_object(struct mk_agent *agent, struct mk_error *err)
 	node->service_ips = mk_steal_ptr(ips);
 	node->service_ip_count = count;
 	node->zone = zone;
-	mk_agent_all_services_dirty(agent);
+	agent_all_services_dirty(agent);
 	return 0;
 }
 
@@ -139,7 +139,7 @@ static uint32_t pod_mtu(const struct mk_agent *agent)
 	return agent->config.mtu_bytes ? agent->config.mtu_bytes : fits;
 }
 
-int mk_agent_apply_sysctls(const struct mk_agent *agent, bool again, struct mk_error *err)
+int agent_apply_sysctls(const struct mk_agent *agent, bool again, struct mk_error *err)
 {
 	char ports[MK_RESERVED_RANGES_BYTES];
 	struct mk_sysctl_wanted sysctls = {
@@ -172,7 +172,7 @@ static int make_devices(struct mk_agent *agent, struct mk_error *err)
 	if (before.overlay_ifindex) /* otherwise they are the first */
 		agent->repairs.count[MK_REPAIR_DEVICE] += (unsigned int)ret;
 	if (!agent->sysctls_done || memcmp(&before, &node->devices, sizeof(before)) != 0)
-		ret = mk_agent_apply_sysctls(agent, false, err);
+		ret = agent_apply_sysctls(agent, false, err);
 	if (ret < 0)
 		return ret;
 	agent->sysctls_done = true;
@@ -211,7 +211,7 @@ static struct mk_node constants(const struct mk_agent *agent)
 	return constants;
 }
 
-void mk_agent_links(const struct agent_node *node, struct mk_datapath_links *links)
+void agent_links(const struct agent_node *node, struct mk_datapath_links *links)
 {
 	*links = (struct mk_datapath_links){
 		.set.node_addr = mk_ip_to_addr(&node->internal_ip),
@@ -220,14 +220,14 @@ void mk_agent_links(const struct agent_node *node, struct mk_datapath_links *lin
 		.set.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
 		.set.overlay_mtu_bytes = node->mtu_bytes,
 	};
-	mk_agent_uplink_links(&node->uplinks, links);
+	agent_uplink_links(&node->uplinks, links);
 }
 
 static int load(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_node node = constants(agent);
 
-	return mk_agent_load(agent, &node, err);
+	return agent_load(agent, &node, err);
 }
 
 /* ---- the other nodes ------------------------------------------------------------------------- */
@@ -267,9 +267,9 @@ static void say_left_out(struct mk_agent *agent)
 	if (*text)
 		mk_log_warn("left out of the overlay: %s", text);
 	if (*wrong)
-		(void)mk_agent_warn(agent, MK_WARN_NODES_LEFT_OUT, wrong);
+		(void)agent_warn(agent, MK_WARN_NODES_LEFT_OUT, wrong);
 	else
-		mk_agent_warn_over(agent, MK_WARN_NODES_LEFT_OUT);
+		agent_warn_over(agent, MK_WARN_NODES_LEFT_OUT);
 	free(agent->left_out);
 	agent->left_out = mk_steal_ptr(text);
 }
@@ -309,7 +309,7 @@ static int take_local(struct mk_agent *agent, struct mk_error *err)
 	struct agent_node *node = &agent->node;
 	struct mk_ip *ips = NULL;
 	size_t count;
-	int ret = mk_agent_local_addresses(agent->nl, &ips, &count, err);
+	int ret = agent_local_addresses(agent->nl, &ips, &count, err);
 
 	if (ret < 0)
 		return ret;
@@ -334,7 +334,7 @@ static int fill_routes(struct mk_agent *agent, struct mk_error *err)
 	};
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
-	int ret = mk_agent_routes(&input, &entries, &count, err);
+	int ret = agent_routes(&input, &entries, &count, err);
 
 	if (ret < 0)
 		return ret;
@@ -385,7 +385,7 @@ static int fill_peers(struct mk_agent *agent, struct mk_error *err)
 
 static int tell_ranges_shared(struct mk_agent *agent, struct mk_error *err)
 {
-	int ret = mk_agent_sync_runtime(agent, err);
+	int ret = agent_sync_runtime(agent, err);
 
 	agent->writes += ret > 0;
 	return ret < 0 ? ret : 0;
@@ -403,12 +403,12 @@ static int take_service_ranges(struct mk_agent *agent, struct mk_error *err)
 		.count = agent->service_cidr_count,
 	};
 	struct mk_error why = { 0 };
-	int left_out = mk_agent_usable_ranges(&input, agent->service_ranges, &why);
+	int left_out = agent_usable_ranges(&input, agent->service_ranges, &why);
 
 	agent->service_range_count = agent->service_cidr_count - (size_t)left_out;
 	if (left_out == 0)
-		mk_agent_warn_over(agent, MK_WARN_SERVICE_CIDR);
-	else if (mk_agent_warn(agent, MK_WARN_SERVICE_CIDR, mk_error_text(&why)))
+		agent_warn_over(agent, MK_WARN_SERVICE_CIDR);
+	else if (agent_warn(agent, MK_WARN_SERVICE_CIDR, mk_error_text(&why)))
 		mk_log_warn("%s", mk_error_text(&why));
 	return mk_overlay_set_service_ranges(agent->overlay, agent->service_ranges,
 					     agent->service_range_count, err);
@@ -427,15 +427,15 @@ static int identify(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = compute(agent, object, &addresses, err);
 	if (ret == 0)
-		ret = mk_agent_check_networks(agent, &addresses, err);
+		ret = agent_check_networks(agent, &addresses, err);
 	if (ret == 0)
-		ret = mk_agent_find_uplinks(agent, object, &uplinks, err);
+		ret = agent_find_uplinks(agent, object, &uplinks, err);
 	if (ret != 0)
 		return ret;
 	node->uplinks = uplinks;
 	if (!mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr)) {
 		agent->conf_installed = false;
-		mk_agent_addresses_soon(agent);
+		agent_addresses_soon(agent);
 	}
 	node->addresses = addresses;
 	node->internal_ip = object->internal_ip;
@@ -445,7 +445,7 @@ static int identify(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-int mk_agent_step_node_early(struct mk_agent *agent, struct mk_error *err)
+int agent_step_node_early(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_node node;
 	int ret = identify(agent, err);
@@ -457,10 +457,10 @@ int mk_agent_step_node_early(struct mk_agent *agent, struct mk_error *err)
 	if (ret != 0)
 		return ret;
 	node = constants(agent);
-	return mk_agent_adopt(agent, &node, err);
+	return agent_adopt(agent, &node, err);
 }
 
-int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
+int agent_step_node(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret;
 
@@ -468,9 +468,9 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		return agent->datapath ? 0 : MK_WAIT;
 	ret = identify(agent, err);
 	if (ret == 0)
-		mk_agent_warn_over(agent, MK_WARN_NODE);
+		agent_warn_over(agent, MK_WARN_NODE);
 	else if (ret < 0)
-		(void)mk_agent_warn(agent, MK_WARN_NODE, mk_error_text(err));
+		(void)agent_warn(agent, MK_WARN_NODE, mk_error_text(err));
 	if (ret == 0) {
 		mk_loop_part("devices");
 		ret = make_devices(agent, err);
@@ -482,7 +482,7 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 		ret = take_object(agent, err);
 	}
 	if (ret == 0)
-		mk_agent_say_node(&agent->node);
+		agent_say_node(&agent->node);
 	if (ret == 0) {
 		mk_loop_part("load");
 		ret = load(agent, err);
@@ -500,7 +500,7 @@ int mk_agent_step_node(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = tell_ranges_shared(agent, err);
 	if (ret == 0)
-		mk_agent_remember_node(agent, mk_model_node(agent->model, agent->config.node_name));
+		agent_remember_node(agent, mk_model_node(agent->model, agent->config.node_name));
 	agent->node_waits = ret == MK_WAIT;
 	/* once loaded, a Node object that went away changes nothing */
 	if (ret == 0 || (ret == MK_WAIT && agent->datapath)) {

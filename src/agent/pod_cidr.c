@@ -6,7 +6,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/ipam.h"
+#include "pod/ipam/ipam.h"
 
 struct outside {
 	struct mk_cidr pod_cidr;
@@ -39,11 +39,11 @@ static void tell(struct mk_agent *agent, const struct outside *outside)
 		 "(container %s): they have no network until they are deleted",
 		 outside->count, mk_cidr_format(&outside->pod_cidr, cidr),
 		 mk_ip_format(&outside->first, ip), outside->container);
-	if (mk_agent_warn(agent, MK_WARN_POD_CIDR, text))
+	if (agent_warn(agent, MK_WARN_POD_CIDR, text))
 		mk_log_warn("%s", text);
 }
 
-int mk_agent_look_outside_pod_cidr(struct mk_agent *agent, struct mk_error *err)
+int agent_look_outside_pod_cidr(struct mk_agent *agent, struct mk_error *err)
 {
 	const struct mk_addresses *own = &agent->node.addresses;
 	struct outside outside = { .pod_cidr = mk_cidr_network(&own->pod_cidr) };
@@ -59,6 +59,6 @@ int mk_agent_look_outside_pod_cidr(struct mk_agent *agent, struct mk_error *err)
 	if (outside.count)
 		tell(agent, &outside);
 	else
-		mk_agent_warn_over(agent, MK_WARN_POD_CIDR);
+		agent_warn_over(agent, MK_WARN_POD_CIDR);
 	return 0;
 }

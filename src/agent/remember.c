@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "overlay/record.h"
+#include "host/record.h"
 
 #define FILE_MAX_BYTES 65536
 
@@ -57,7 +57,7 @@ static char *text_of(const struct mk_node_object *object)
 	return text;
 }
 
-void mk_agent_remember_node(struct mk_agent *agent, const struct mk_node_object *object)
+void agent_remember_node(struct mk_agent *agent, const struct mk_node_object *object)
 {
 	char *text = object ? text_of(object) : NULL;
 	struct mk_error err = { 0 };
@@ -91,7 +91,7 @@ static struct mk_model *read_node(const char *text, struct mk_error *err)
 }
 
 /* Without the file the agent waits for the first list. */
-void mk_agent_recall_node(struct mk_agent *agent)
+void agent_recall_node(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
 	char path[PATH_MAX];

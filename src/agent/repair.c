@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Put back what others take away from the agent. Notifications (monitor.c) report most of it at
+/* Put back what others take away from the agent. Notifications (rtnl_events.c) report most of it at
  * once; these looks need none. Each tick looks at one kind of thing, so each kind is looked at
  * every TICK_MS * number of kinds. A look takes at most some hundred microseconds if nothing is
  * wrong. */
-#include "agent/repair.h"
+#include "agent/report/repairs.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/agent_internal.h"
-#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cni/restore.h"
-#include "datapath/drops.h"
-#include "overlay/sysctl.h"
+#include "base/loop.h"
+#include "datapath/monitor/drops.h"
+#include "host/sysctl.h"
+#include "pod/endpoint/restore.h"
 
 #define SOON_MS	       10 /* after a notification: several come together */
 #define TICK_MS	       500
@@ -24,25 +24,6 @@
 #define PEERS_PER_LOOK 64 /* larger clusters are looked at less often: a look reads all entries */
 #define QUIET_WAITS    3 /* pods hold a lock for a moment: so many looks wait without a line */
 #define IDLE_LOOKS     10 /* skipped after a look that could restore none of the missing entries */
-
-const char *mk_repair_name(enum mk_repair repair)
-{
-	static const char *const names[MK_REPAIRS] = {
-		[MK_REPAIR_HOOK] = "hook",
-		[MK_REPAIR_CHAIN] = "chain",
-		[MK_REPAIR_PIN] = "pin",
-		[MK_REPAIR_DEVICE] = "device",
-		[MK_REPAIR_ROUTE] = "route",
-		[MK_REPAIR_NEIGHBOUR] = "neighbour",
-		[MK_REPAIR_SYSCTL] = "sysctl",
-		[MK_REPAIR_FILE] = "file",
-		[MK_REPAIR_TABLE] = "table",
-		[MK_REPAIR_POD] = "pod",
-		[MK_REPAIR_DROP_REPORTS] = "drop_reports",
-	};
-
-	return names[repair];
-}
 
 /* Log a failing repair once, until it works again or fails for another reason. */
 static struct agent_failing *failing_of(struct mk_agent *agent, const char *what)
@@ -127,7 +108,7 @@ static void look_at_programs(struct mk_agent *agent)
 		&err);
 }
 
-/* The overlay compares in its own step; mk_agent_overlay_repaired() counts. */
+/* The overlay compares in its own step; agent_overlay_repaired() counts. */
 static void look_at_overlay(struct mk_agent *agent)
 {
 	unsigned int pause = (unsigned int)(agent->plan.peer_count / PEERS_PER_LOOK);
@@ -137,7 +118,7 @@ static void look_at_overlay(struct mk_agent *agent)
 	agent->overlay_looks = 0;
 	mk_overlay_refresh(agent->overlay);
 	agent->overlay_dirty = true;
-	mk_agent_schedule(agent, 0);
+	agent_schedule(agent, 0);
 }
 
 static void look_at_sysctls(struct mk_agent *agent)
@@ -145,29 +126,29 @@ static void look_at_sysctls(struct mk_agent *agent)
 	struct mk_error err = { 0 };
 
 	if (agent->sysctls_done)
-		account(agent, MK_REPAIR_SYSCTL, mk_agent_apply_sysctls(agent, true, &err),
+		account(agent, MK_REPAIR_SYSCTL, agent_apply_sysctls(agent, true, &err),
 			"kernel settings", &err);
 }
 
 static void look_at_files(struct mk_agent *agent)
 {
-	int ret = mk_agent_check_files(agent);
+	int ret = agent_check_files(agent);
 
 	account(agent, MK_REPAIR_FILE, ret, "the CNI files", NULL);
 	if (ret > 0)
-		mk_agent_schedule(agent, 0);
+		agent_schedule(agent, 0);
 }
 
 /* The agent keeps no copy of a Service's entries: compile the Service again. */
 static void service_lost(void *ctx, const char *key)
 {
-	mk_agent_service_again(ctx, key);
+	agent_service_again(ctx, key);
 }
 
 static void look_at_runtime(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
-	int ret = mk_agent_sync_runtime(agent, &err);
+	int ret = agent_sync_runtime(agent, &err);
 
 	if (ret > 0)
 		mk_log_warn("a setting of the programs was missing and is back map=runtime "
@@ -179,7 +160,7 @@ static void look_at_runtime(struct mk_agent *agent)
 static void look_at_udp_ports(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
-	int ret = agent->udp_ports_told ? mk_agent_sync_udp_ports(agent, &err) : 0;
+	int ret = agent->udp_ports_told ? agent_sync_udp_ports(agent, &err) : 0;
 
 	if (ret > 0)
 		mk_log_warn("a setting of the programs was missing and is back map=udp_ports");
@@ -203,9 +184,9 @@ static void look_at_tables(struct mk_agent *agent)
 		"the Services' tables", &err);
 	look_at_runtime(agent);
 	look_at_udp_ports(agent);
-	mk_agent_look_for_sessions(agent);
+	agent_look_for_sessions(agent);
 	if (agent->dirty)
-		mk_agent_schedule(agent, 0);
+		agent_schedule(agent, 0);
 }
 
 static void look_at_host_ports(struct mk_agent *agent)
@@ -233,7 +214,7 @@ static void look_at_pod_entries(struct mk_agent *agent)
 	agent->pod_pause = in_vain ? IDLE_LOOKS : 0;
 	if (ret <= 0)
 		return;
-	mk_agent_hooks_soon(agent);
+	agent_hooks_soon(agent);
 	agent->host_ports_known = SIZE_MAX;
 }
 
@@ -241,7 +222,7 @@ static void look_at_pods(struct mk_agent *agent)
 {
 	if (!is_attached(agent))
 		return;
-	mk_agent_look_for_lost_pods(agent);
+	agent_look_for_lost_pods(agent);
 	look_at_pod_entries(agent);
 	look_at_host_ports(agent);
 }
@@ -277,7 +258,7 @@ static void tick_soon(struct mk_agent *agent)
 		uv_timer_start(&agent->repair_timer, on_tick, SOON_MS, TICK_MS);
 }
 
-void mk_agent_hooks_soon(struct mk_agent *agent)
+void agent_hooks_soon(struct mk_agent *agent)
 {
 	agent->hooks_dirty = true;
 	agent->changed_device_count = 0;
@@ -286,10 +267,10 @@ void mk_agent_hooks_soon(struct mk_agent *agent)
 
 /* Each starting pod reports its device, which is looked up in map pods. A filter of several devices
  * (a shared block) names none: look at all hooks. */
-void mk_agent_hook_soon(struct mk_agent *agent, int ifindex)
+void agent_hook_soon(struct mk_agent *agent, int ifindex)
 {
 	if (ifindex <= 0 || agent->changed_device_count == MK_CHANGED_DEVICES)
-		mk_agent_hooks_soon(agent);
+		agent_hooks_soon(agent);
 	if (agent->hooks_dirty)
 		return;
 	for (size_t i = 0; i < agent->changed_device_count; i++)
@@ -299,7 +280,7 @@ void mk_agent_hook_soon(struct mk_agent *agent, int ifindex)
 	tick_soon(agent);
 }
 
-void mk_agent_overlay_repaired(struct mk_agent *agent)
+void agent_overlay_repaired(struct mk_agent *agent)
 {
 	const struct mk_overlay_repairs *repairs = mk_overlay_repairs(agent->overlay);
 
@@ -307,7 +288,7 @@ void mk_agent_overlay_repaired(struct mk_agent *agent)
 	agent->repairs.count[MK_REPAIR_NEIGHBOUR] = repairs->neighbours;
 }
 
-int mk_agent_repair_start(struct mk_agent *agent, struct mk_error *err)
+int agent_repair_start(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret = uv_timer_init(&agent->loop, &agent->repair_timer);
 

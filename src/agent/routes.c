@@ -34,8 +34,8 @@ static void add_peer(struct mk_route_entry *entries, size_t *count,
 		memcpy(entries[i].route.vtep_mac, peer->vtep_mac.byte, sizeof(peer->vtep_mac.byte));
 }
 
-int mk_agent_routes(const struct mk_routes_input *input, struct mk_route_entry **entries,
-		    size_t *count, struct mk_error *err)
+int agent_routes(const struct mk_routes_input *input, struct mk_route_entry **entries,
+		 size_t *count, struct mk_error *err)
 {
 	const struct mk_config *config = input->config;
 	const struct mk_cidr *own = &input->own->pod_cidr;
@@ -96,8 +96,8 @@ static const char *cut_off(const struct mk_ranges_input *input, const struct mk_
 	return NULL;
 }
 
-int mk_agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,
-			   struct mk_error *why)
+int agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,
+			struct mk_error *why)
 {
 	char text[MK_CIDR_STRLEN];
 	size_t kept = 0;

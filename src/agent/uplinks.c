@@ -11,7 +11,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "overlay/sysctl.h"
+#include "host/sysctl.h"
 
 struct search {
 	struct mk_agent *agent;
@@ -66,8 +66,8 @@ static void swap(struct agent_uplink *a, struct agent_uplink *b)
 /* Put the named device with the InternalIP first, if there is one. */
 static int put_first(struct search *search)
 {
-	int ifindex, ret = mk_agent_interface_of(search->agent->nl, &search->object->internal_ip,
-						 &ifindex, search->err);
+	int ifindex, ret = agent_interface_of(search->agent->nl, &search->object->internal_ip,
+					      &ifindex, search->err);
 
 	for (size_t i = 1; ret == 0 && i < search->found->count; i++)
 		if (search->found->uplink[i].link.ifindex == ifindex)
@@ -92,7 +92,7 @@ static int find_named(struct search *search)
 			return ret;
 	}
 	if (search->found->count == 0)
-		return mk_agent_lacks(search->agent, "interface '%s' (uplinkIfaceName)", names);
+		return agent_lacks(search->agent, "interface '%s' (uplinkIfaceName)", names);
 	return put_first(search);
 }
 
@@ -106,10 +106,10 @@ static int find_underlay(struct search *search)
 	int ifindex, ret;
 
 	mk_ip_format(internal_ip, text);
-	ret = mk_agent_interface_of(search->agent->nl, internal_ip, &ifindex, search->err);
+	ret = agent_interface_of(search->agent->nl, internal_ip, &ifindex, search->err);
 	if (ret == -ENODEV)
-		return mk_agent_lacks(search->agent, "an interface with the Node's InternalIP %s",
-				      text);
+		return agent_lacks(search->agent, "an interface with the Node's InternalIP %s",
+				   text);
 	if (ret == 0)
 		ret = mk_nl_link_get_index(search->agent->nl, ifindex, &link, search->err);
 	if (ret < 0)
@@ -125,7 +125,7 @@ static int find_underlay(struct search *search)
 }
 
 /* Accept Ethernet, or IP without a header before it: the programs parse nothing else. */
-bool mk_agent_can_be_uplink(const struct mk_config *config, const struct mk_link *link)
+bool agent_can_be_uplink(const struct mk_config *config, const struct mk_link *link)
 {
 	static const struct mk_mac none;
 
@@ -145,7 +145,7 @@ static int consider(struct search *search, const struct agent_way *way)
 	if (is_found(search->found, way->ifindex))
 		return 0;
 	ret = mk_nl_link_get_index(search->agent->nl, way->ifindex, &link, search->err);
-	if (ret == 0 && mk_agent_can_be_uplink(&search->agent->config, &link))
+	if (ret == 0 && agent_can_be_uplink(&search->agent->config, &link))
 		add(search->found, &link, way->main ? 0 : MK_UPLINK_SIDE);
 	return ret == -ENODEV ? 0 : ret;
 }
@@ -166,7 +166,7 @@ static int suits(const struct mk_node_object *object, const struct mk_cidr *addr
 {
 	if (mk_ip_equal(&addr->ip, &object->internal_ip))
 		return 4;
-	if (mk_agent_is_node_address(object, &addr->ip))
+	if (agent_is_node_address(object, &addr->ip))
 		return 3;
 	return ntohl(addr->ip.v4.s_addr) >> 16 == 0xa9fe ? 1 : 2; /* 169.254/16: link-local */
 }
@@ -187,14 +187,14 @@ static int take_address(void *ctx, int ifindex, const struct mk_cidr *addr)
 	return 0;
 }
 
-int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
-			  struct agent_uplinks *found, struct mk_error *err)
+int agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *object,
+		       struct agent_uplinks *found, struct mk_error *err)
 {
 	struct search search = { .agent = agent, .object = object, .found = found, .err = err };
 	int ret;
 
 	*found = (struct agent_uplinks){ 0 };
-	ret = mk_agent_read_ways(agent, object, &search.ways, err);
+	ret = agent_read_ways(agent, object, &search.ways, err);
 	if (ret == 0)
 		ret = agent->config.uplinks[0] ? find_named(&search) : find_by_themselves(&search);
 	if (ret == 0)
@@ -205,7 +205,7 @@ int mk_agent_find_uplinks(struct mk_agent *agent, const struct mk_node_object *o
 			found->uplink[i].addr = (struct mk_cidr){ object->internal_ip, 32 };
 	if (ret == 0)
 		found->ask_host =
-			found->count > 1 || mk_agent_must_ask(&search.ways, &found->uplink[0]);
+			found->count > 1 || agent_must_ask(&search.ways, &found->uplink[0]);
 	return ret;
 }
 
@@ -231,7 +231,7 @@ static struct mk_link_network network_of(const struct agent_uplink *uplink)
 	};
 }
 
-void mk_agent_uplink_links(const struct agent_uplinks *uplinks, struct mk_datapath_links *links)
+void agent_uplink_links(const struct agent_uplinks *uplinks, struct mk_datapath_links *links)
 {
 	links->uplink_count = uplinks->count;
 	links->set.ask_host = uplinks->ask_host;
@@ -258,7 +258,7 @@ static bool is_wanted(const struct mk_config *config, const struct mk_ip *ip)
 	return false;
 }
 
-bool mk_agent_localhost_node_ports(const struct mk_config *config)
+bool agent_localhost_node_ports(const struct mk_config *config)
 {
 	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
 
@@ -281,9 +281,9 @@ static size_t add_wanted(const struct mk_config *config, const struct mk_ip *fro
 	return used;
 }
 
-int mk_agent_node_port_ips(const struct mk_config *config, const struct mk_node_object *object,
-			   const struct mk_ip *local, size_t local_count, struct mk_ip **ips,
-			   size_t *count, struct mk_error *err)
+int agent_node_port_ips(const struct mk_config *config, const struct mk_node_object *object,
+			const struct mk_ip *local, size_t local_count, struct mk_ip **ips,
+			size_t *count, struct mk_error *err)
 {
 	*ips = calloc(object->address_count + local_count + 1, sizeof(**ips));
 	if (!*ips)
@@ -310,7 +310,7 @@ static bool say(char **said, const char *what, char *text)
 	return true;
 }
 
-/* Strict filtering is a problem only with several uplinks: see src/cli/check_host.c. */
+/* Strict filtering is a problem only with several uplinks: see src/cli/check/host.c. */
 static void say_path_filter(const struct agent_uplinks *uplinks)
 {
 	for (size_t i = 0; i < uplinks->count; i++)
@@ -340,7 +340,7 @@ static void say_uplink(FILE *stream, const struct agent_uplinks *uplinks, size_t
 		uplink->link.name, mk_ip_format(&uplink->addr.ip, text));
 }
 
-void mk_agent_say_node(struct agent_node *node)
+void agent_say_node(struct agent_node *node)
 {
 	char *uplinks = NULL, *ports = NULL, text[MK_IP_STRLEN];
 	size_t size;

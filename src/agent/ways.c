@@ -30,7 +30,7 @@ static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
 	return &ways->way[ways->count++];
 }
 
-bool mk_agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip)
+bool agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip)
 {
 	for (size_t i = 0; i < object->address_count; i++)
 		if (mk_ip_equal(&object->addresses[i], ip))
@@ -56,7 +56,7 @@ static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
 	if (is_of_cluster(reading, &addr->ip))
 		return 0;
 	way = way_of(reading->ways, ifindex);
-	if (way && mk_agent_is_node_address(reading->object, &addr->ip))
+	if (way && agent_is_node_address(reading->object, &addr->ip))
 		way->main = true;
 	return 0;
 }
@@ -109,8 +109,8 @@ static int compare(const void *a, const void *b)
 	return (x->ifindex > y->ifindex) - (x->ifindex < y->ifindex);
 }
 
-int mk_agent_read_ways(const struct mk_agent *agent, const struct mk_node_object *object,
-		       struct agent_ways *ways, struct mk_error *err)
+int agent_read_ways(const struct mk_agent *agent, const struct mk_node_object *object,
+		    struct agent_ways *ways, struct mk_error *err)
 {
 	struct reading reading = { agent, object, ways };
 	int ret;
@@ -126,7 +126,7 @@ int mk_agent_read_ways(const struct mk_agent *agent, const struct mk_node_object
 }
 
 /* The loopback device has addresses as well, but is no way out. */
-bool mk_agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first)
+bool agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first)
 {
 	bool has_default = false;
 

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
-#include "agent/loop.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "overlay/agent_state.h"
+#include "base/loop.h"
+#include "host/agent_state.h"
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS	 30000
@@ -31,7 +31,7 @@ static bool is_news(struct mk_agent *agent, const char *text)
 	return true;
 }
 
-int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
+int agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -44,7 +44,7 @@ int mk_agent_wait_for(struct mk_agent *agent, const char *fmt, ...)
 	return MK_WAIT;
 }
 
-void mk_agent_write_state(struct mk_agent *agent, const char *text)
+void agent_write_state(struct mk_agent *agent, const char *text)
 {
 	struct mk_error err = { 0 };
 
@@ -62,11 +62,11 @@ static void write_state(struct mk_agent *agent)
 	char text[600];
 
 	if (!agent->said && agent->ready) {
-		mk_agent_write_state(agent, MK_AGENT_READY);
+		agent_write_state(agent, MK_AGENT_READY);
 	} else if (agent->said) {
 		snprintf(text, sizeof(text), "%s%s", agent->failed ? "" : "waits for ",
 			 agent->said);
-		mk_agent_write_state(agent, text);
+		agent_write_state(agent, text);
 	}
 }
 
@@ -80,7 +80,7 @@ static const char *const warning_reasons[MK_WARNINGS] = {
 	[MK_WARN_HEALTH_PORT] = "FailedToStartServiceHealthcheck",
 };
 
-bool mk_agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text)
+bool agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *text)
 {
 	char **last = &agent->warned[warning];
 
@@ -92,7 +92,7 @@ bool mk_agent_warn(struct mk_agent *agent, enum mk_warning warning, const char *
 	return true;
 }
 
-void mk_agent_warn_over(struct mk_agent *agent, enum mk_warning warning)
+void agent_warn_over(struct mk_agent *agent, enum mk_warning warning)
 {
 	free(agent->warned[warning]);
 	agent->warned[warning] = NULL;
@@ -108,7 +108,7 @@ static void say_error(struct mk_agent *agent, const struct mk_error *err)
 	if (is_news(agent, mk_error_text(err)))
 		mk_log_error("%s; trying again", mk_error_text(err));
 	if (is_full(err))
-		(void)mk_agent_warn(agent, MK_WARN_TABLE_FULL, mk_error_text(err));
+		(void)agent_warn(agent, MK_WARN_TABLE_FULL, mk_error_text(err));
 }
 
 static void say_fine(struct mk_agent *agent)
@@ -116,7 +116,7 @@ static void say_fine(struct mk_agent *agent)
 	if (agent->said && agent->failed)
 		mk_log_info("the previous error is over");
 	agent->failed = false;
-	mk_agent_warn_over(agent, MK_WARN_TABLE_FULL);
+	agent_warn_over(agent, MK_WARN_TABLE_FULL);
 	free(agent->said);
 	agent->said = NULL;
 }
@@ -130,14 +130,14 @@ static int step_attach(struct mk_agent *agent, struct mk_error *err)
 	if (mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
 		return 0;
 	mk_loop_part("attach");
-	mk_agent_links(&agent->node, &links);
+	agent_links(&agent->node, &links);
 	return mk_datapath_attach(agent->datapath, &links, err);
 }
 
 static int step_plugin(struct mk_agent *agent, struct mk_error *err)
 {
 	mk_loop_part("plugin");
-	return mk_agent_step_plugin(agent, err);
+	return agent_step_plugin(agent, err);
 }
 
 /* Devices and addresses are data: running programs go on with changed ones. */
@@ -149,7 +149,7 @@ static int step_links(struct mk_agent *agent, struct mk_error *err)
 	if (mk_datapath_state(agent->datapath) < MK_DATAPATH_ATTACHED)
 		return 0;
 	mk_loop_part("links");
-	mk_agent_links(&agent->node, &links);
+	agent_links(&agent->node, &links);
 	ret = mk_datapath_change_links(agent->datapath, &links, err);
 	return ret < 0 ? ret : 0;
 }
@@ -162,7 +162,7 @@ static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 		return 0;
 	mk_loop_part("overlay");
 	ret = mk_overlay_sync(agent->overlay, agent->complete, &agent->writes, err);
-	mk_agent_overlay_repaired(agent);
+	agent_overlay_repaired(agent);
 	if (ret == 0)
 		agent->overlay_dirty = false;
 	return ret;
@@ -176,7 +176,7 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	if (agent->pruned || !agent->complete)
 		return 0;
 	mk_loop_part("prune");
-	ret = mk_datapath_prune(agent->datapath, mk_agent_now_ns(), mk_agent_now_ns() + MK_TURN_NS,
+	ret = mk_datapath_prune(agent->datapath, agent_now_ns(), agent_now_ns() + MK_TURN_NS,
 				&counts, err);
 	agent->writes += counts.put + counts.deleted;
 	if (ret < 0)
@@ -186,14 +186,14 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	if (ret > 0)
 		return MK_AGAIN;
 	agent->pruned = true;
-	mk_agent_sweep_now(agent); /* backends may have gone while no agent ran */
+	agent_sweep_now(agent); /* backends may have gone while no agent ran */
 	return 0;
 }
 
 static int step_conf(struct mk_agent *agent, struct mk_error *err)
 {
 	mk_loop_part("configuration");
-	return mk_agent_step_conf(agent, err);
+	return agent_step_conf(agent, err);
 }
 
 static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size)
@@ -228,7 +228,7 @@ static void say_ready(struct mk_agent *agent)
 	if (agent->ready)
 		return;
 	agent->ready = true;
-	agent->after_lists_ns = mk_agent_now_ns() - agent->listed_ns;
+	agent->after_lists_ns = agent_now_ns() - agent->listed_ns;
 	mk_source_ready(agent->source);
 	say_mtu_reason(agent, why, sizeof(why));
 	mk_log_info(
@@ -240,8 +240,7 @@ static void say_ready(struct mk_agent *agent)
 		agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes, why,
 		jit_state(agent), agent->plan.peer_count, mk_service_sync_service_count(sync),
 		mk_service_sync_frontend_count(sync), agent->writes,
-		agent->after_lists_ns / 1000000,
-		(mk_agent_cpu_ns() - agent->listed_cpu_ns) / 1000000);
+		agent->after_lists_ns / 1000000, (agent_cpu_ns() - agent->listed_cpu_ns) / 1000000);
 }
 
 /* After an error of the node's own step a loaded datapath goes on serving, and Services are still
@@ -249,7 +248,7 @@ static void say_ready(struct mk_agent *agent)
 static int run_steps(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_error node_error = { 0 }, plugin_error = { 0 }, full = { 0 };
-	int node = mk_agent_step_node(agent, &node_error);
+	int node = agent_step_node(agent, &node_error);
 	int ret = 0, plugin = 0;
 
 	if (!agent->datapath) {
@@ -262,8 +261,8 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 		ret = step_attach(agent, err);
 	if (ret == 0) {
 		mk_loop_part("Services");
-		ret = mk_agent_step_services(agent, err);
-		mk_agent_latency_written(agent);
+		ret = agent_step_services(agent, err);
+		agent_latency_written(agent);
 	}
 	if (ret == MK_AGAIN)
 		return ret;
@@ -280,7 +279,7 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 	if (ret == 0)
 		ret = step_prune(agent, err);
 	if (ret == 0)
-		mk_agent_health_updated(agent);
+		agent_health_updated(agent);
 	if (ret == 0 && plugin < 0) {
 		*err = plugin_error;
 		return plugin;
@@ -300,8 +299,8 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 static void wait_for_lock(struct mk_agent *agent, const struct mk_error *err)
 {
 	if (agent->lock_waits++ >= LOCK_QUIET_TRIES)
-		(void)mk_agent_wait_for(agent, "a lock: %s", mk_error_text(err));
-	mk_agent_schedule(agent, LOCK_RETRY_MS);
+		(void)agent_wait_for(agent, "a lock: %s", mk_error_text(err));
+	agent_schedule(agent, LOCK_RETRY_MS);
 }
 
 static void retry_later(struct mk_agent *agent)
@@ -309,7 +308,7 @@ static void retry_later(struct mk_agent *agent)
 	agent->backoff_ms = agent->backoff_ms ? agent->backoff_ms * 2 : BACKOFF_FIRST_MS;
 	if (agent->backoff_ms > BACKOFF_LAST_MS)
 		agent->backoff_ms = BACKOFF_LAST_MS;
-	mk_agent_schedule(agent, agent->backoff_ms);
+	agent_schedule(agent, agent->backoff_ms);
 }
 
 /* The answer that brought changes also has a new Date. */
@@ -318,7 +317,7 @@ static void see_clock(struct mk_agent *agent)
 	const struct mk_api_clock *clock = mk_source_clock(agent->source);
 
 	if (clock && clock->earliest_ms != agent->clock_seen_ms)
-		mk_agent_see_clock(agent);
+		agent_see_clock(agent);
 }
 
 /* The API server may be away for hours: take care of what the last run left meanwhile. */
@@ -330,7 +329,7 @@ static void work_early(struct mk_agent *agent)
 	if (!agent->remembered || !agent->node_dirty || agent->load.state == MK_LOAD_RUNS)
 		return;
 	mk_loop_part("node");
-	ret = mk_agent_step_node_early(agent, &err);
+	ret = agent_step_node_early(agent, &err);
 	if (ret == 0)
 		ret = step_attach(agent, &err);
 	mk_loop_part(NULL);
@@ -349,9 +348,9 @@ static void work_early(struct mk_agent *agent)
 		mk_log_debug("the last run's devices, hooks and sessions are looked after");
 }
 
-void mk_agent_work(struct mk_agent *agent)
+void agent_work(struct mk_agent *agent)
 {
-	uint64_t began_ns = mk_agent_now_ns();
+	uint64_t began_ns = agent_now_ns();
 	struct mk_error err = { 0 };
 	int ret;
 
@@ -363,9 +362,9 @@ void mk_agent_work(struct mk_agent *agent)
 	mk_loop_part("node");
 	ret = run_steps(agent, &err);
 	mk_loop_part(NULL);
-	mk_histogram_observe(&agent->stats.work, (double)(mk_agent_now_ns() - began_ns) / 1e9);
+	mk_histogram_observe(&agent->stats.work, (double)(agent_now_ns() - began_ns) / 1e9);
 	if (ret == MK_AGAIN) {
-		mk_agent_schedule(agent, NEXT_TURN_MS);
+		agent_schedule(agent, NEXT_TURN_MS);
 		return;
 	}
 	if (ret == -EWOULDBLOCK) {

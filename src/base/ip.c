@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base_internal.h"
+
 static unsigned family_bits(sa_family_t family)
 {
 	return family == AF_INET ? 32 : 128;
@@ -117,17 +119,6 @@ int mk_cidr_parse_lenient(const char *text, struct mk_cidr *cidr)
 		*cidr = (struct mk_cidr){ .ip = v4_of_v6(&cidr->ip),
 					  .prefix_bits = cidr->prefix_bits - V4_IN_V6_BITS };
 	return 0;
-}
-
-int mk_mac_parse(const char *text, struct mk_mac *mac)
-{
-	uint8_t *b = mac->byte;
-	int used = 0;
-
-	if (sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &b[0], &b[1], &b[2], &b[3], &b[4],
-		   &b[5], &used) != 6)
-		return -EINVAL;
-	return used == MK_MAC_STRLEN - 1 && text[used] == '\0' ? 0 : -EINVAL;
 }
 
 /* Parse a port from 1 to 65535, without a leading zero. */

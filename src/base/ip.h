@@ -47,7 +47,6 @@ mk_must_check int mk_cidr_parse(const char *text, struct mk_cidr *cidr);
  * IPv4. (k8s.io/utils/net, ParseIPSloppy; Go, net.IP.To4.) */
 mk_must_check int mk_ip_parse_lenient(const char *text, struct mk_ip *ip);
 mk_must_check int mk_cidr_parse_lenient(const char *text, struct mk_cidr *cidr);
-mk_must_check int mk_mac_parse(const char *text, struct mk_mac *mac);
 /* "192.0.2.1:80"; IPv4 only for now. */
 mk_must_check int mk_ip_port_parse(const char *text, struct mk_ip_port *at);
 

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/base_internal.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/time.h"
@@ -37,14 +38,14 @@ void mk_locks_wait_at_most(uint64_t ns)
 	each_ns = ns;
 }
 
-bool mk_locks_wait(void)
+bool locks_wait(void)
 {
 	return !never_wait;
 }
 
 /* ---- the holder ------------------------------------------------------------------------------ */
 
-int mk_lock_holder(const char *locks, unsigned int major, unsigned int minor, unsigned long inode)
+int lock_holder(const char *locks, unsigned int major, unsigned int minor, unsigned long inode)
 {
 	for (const char *line = locks; line; line = strchr(line, '\n')) {
 		unsigned int line_major, line_minor;
@@ -78,7 +79,7 @@ static int find_holder(int fd)
 	if (fstat(fd, &st) < 0)
 		return 0;
 	if (mk_file_read("/proc/locks", LOCKS_MAX_BYTES, &locks, NULL, NULL) == 0)
-		pid = mk_lock_holder(locks, major(st.st_dev), minor(st.st_dev), st.st_ino);
+		pid = lock_holder(locks, major(st.st_dev), minor(st.st_dev), st.st_ino);
 	return pid > 0 ? pid : written_holder(fd);
 }
 

@@ -18,14 +18,9 @@ void mk_locks_never_wait(void);
 void mk_locks_wait_until(uint64_t monotonic_ns);
 /* After this call, a lock that is still held after a wait of @ns is -ETIMEDOUT. */
 void mk_locks_wait_at_most(uint64_t ns);
-bool mk_locks_wait(void);
 
 /* Call flock() with @operation (LOCK_SH, LOCK_EX, LOCK_NB), and write this process's id into the
  * file. The error names @path and the holder. */
 mk_must_check int mk_lock_fd(int fd, int operation, const char *path, struct mk_error *err);
-
-/* Find the process that holds inode @inode of device @major:@minor by flock() in @locks, the text
- * of /proc/locks. Returns its pid, or 0. Pure. */
-int mk_lock_holder(const char *locks, unsigned int major, unsigned int minor, unsigned long inode);
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base_internal.h"
 #include "base/log_output.h"
 #include "base/time.h"
 
@@ -228,7 +229,7 @@ static void write_line(enum mk_log_level level, char *text)
 		add(&line, "%s %s", levels[level].name, text);
 	line.used = line.used < LINE_BYTES - 1 ? line.used : LINE_BYTES - 2;
 	line.text[line.used++] = '\n';
-	mk_log_output_write(line.text, line.used); /* one write: lines of processes do not mix */
+	log_output_write(line.text, line.used); /* one write: lines of processes do not mix */
 }
 
 /* Write a line in place of those that standard error did not accept. */
@@ -237,8 +238,8 @@ static void report_lost(void)
 	unsigned long lines;
 	char text[TEXT_BYTES];
 
-	mk_log_output_flush();
-	lines = mk_log_output_take_lost();
+	log_output_flush();
+	lines = log_output_take_lost();
 	if (!lines)
 		return;
 	snprintf(text, sizeof(text),
@@ -298,12 +299,12 @@ void mk_log_tell_suppressed(void)
 
 void mk_log_never_block(void)
 {
-	mk_log_output_never_block();
+	log_output_never_block();
 }
 
-bool mk_log_waits(void)
+bool log_waits(void)
 {
-	return mk_log_output_waits();
+	return log_output_waits();
 }
 
 void mk_log_flush(void)
@@ -315,5 +316,5 @@ void mk_log_flush(void)
 
 unsigned long mk_log_lost(void)
 {
-	return mk_log_output_lost();
+	return log_output_lost();
 }

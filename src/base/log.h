@@ -56,8 +56,6 @@ void mk_log_tell_suppressed(void);
  * Lines that it does not accept at once wait in a queue of fixed size. If the queue is full, they
  * are lost, and a line reports how many. */
 void mk_log_never_block(void);
-/* Do lines wait in the queue? Then call mk_log_flush() soon, and repeatedly. */
-bool mk_log_waits(void);
 void mk_log_flush(void);
 /* Return the number of lines lost. */
 unsigned long mk_log_lost(void);

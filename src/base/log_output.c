@@ -17,7 +17,7 @@ static size_t queued;
 static unsigned long lost, lost_total; /* not yet reported; total */
 
 /* O_NONBLOCK on standard error itself would affect every process that shares it. */
-void mk_log_output_never_block(void)
+void log_output_never_block(void)
 {
 	struct stat st;
 
@@ -72,7 +72,7 @@ static void lose_queue(void)
 	queued = 0;
 }
 
-void mk_log_output_flush(void)
+void log_output_flush(void)
 {
 	while (queued > 0) {
 		const char *end = memchr(queue, '\n', queued);
@@ -89,7 +89,7 @@ void mk_log_output_flush(void)
 	}
 }
 
-bool mk_log_output_waits(void)
+bool log_output_waits(void)
 {
 	return queued > 0;
 }
@@ -104,12 +104,12 @@ static void enqueue(const char *line, size_t bytes)
 	queued += bytes;
 }
 
-void mk_log_output_write(const char *line, size_t bytes)
+void log_output_write(const char *line, size_t bytes)
 {
 	ssize_t taken;
 
 	if (queued > 0)
-		mk_log_output_flush();
+		log_output_flush();
 	if (queued > 0) {
 		enqueue(line, bytes);
 		return;
@@ -122,7 +122,7 @@ void mk_log_output_write(const char *line, size_t bytes)
 		enqueue(line + (taken > 0 ? taken : 0), bytes - (size_t)(taken > 0 ? taken : 0));
 }
 
-unsigned long mk_log_output_take_lost(void)
+unsigned long log_output_take_lost(void)
 {
 	unsigned long count = lost;
 
@@ -132,7 +132,7 @@ unsigned long mk_log_output_take_lost(void)
 	return count;
 }
 
-unsigned long mk_log_output_lost(void)
+unsigned long log_output_lost(void)
 {
 	return lost_total;
 }

@@ -10,20 +10,20 @@
 #define MK_LOG_QUEUE_BYTES 65536
 
 /* From now on no write blocks, and a closed reader ends nothing (SIGPIPE is ignored). */
-void mk_log_output_never_block(void);
+void log_output_never_block(void);
 
 /* Write one line with its newline, at most PIPE_BUF bytes. If neither standard error nor the queue
  * accepts the line, it is lost. Then all later lines are lost until the queue is empty, so that
  * lines keep their order. */
-void mk_log_output_write(const char *line, size_t bytes);
+void log_output_write(const char *line, size_t bytes);
 
 /* Write the waiting lines, as far as standard error accepts them. */
-void mk_log_output_flush(void);
+void log_output_flush(void);
 /* Do lines wait? */
-bool mk_log_output_waits(void);
+bool log_output_waits(void);
 /* Return the number of lost lines not yet reported, 0 while lines wait. The caller reports them. */
-unsigned long mk_log_output_take_lost(void);
+unsigned long log_output_take_lost(void);
 /* Return the number of all lost lines. */
-unsigned long mk_log_output_lost(void);
+unsigned long log_output_lost(void);
 
 #endif

@@ -31,8 +31,8 @@ static int send_request(const struct mk_ip_port *at, const char *path)
 	return mk_steal_fd(&fd);
 }
 
-int mk_cli_ask(const struct mk_ip_port *at, const char *path, char **body, size_t *size,
-	       struct mk_error *err)
+int cli_ask(const struct mk_ip_port *at, const char *path, char **body, size_t *size,
+	    struct mk_error *err)
 {
 	cleanup_close int fd = send_request(at, path);
 	cleanup_free char *answer = NULL;

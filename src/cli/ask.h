@@ -10,7 +10,7 @@
 
 /* GET @path at @at, or at 127.0.0.1 if @at is 0.0.0.0. Returns the HTTP status. The caller frees
  * *@body, which ends in a NUL that *@size does not count. */
-mk_must_check int mk_cli_ask(const struct mk_ip_port *at, const char *path, char **body,
-			     size_t *size, struct mk_error *err);
+mk_must_check int cli_ask(const struct mk_ip_port *at, const char *path, char **body, size_t *size,
+			  struct mk_error *err);
 
 #endif

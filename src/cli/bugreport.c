@@ -15,9 +15,10 @@
 #include "base/file.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
-#include "datapath/names.h"
-#include "overlay/agent_state.h"
-#include "overlay/record.h"
+#include "cli/cli_internal.h"
+#include "datapath/services/names.h"
+#include "host/agent_state.h"
+#include "host/record.h"
 
 #define OUTPUT_BYTES_MAX (16 * 1024 * 1024)
 #define LOG_BYTES_MAX	 (1024 * 1024)
@@ -176,7 +177,7 @@ static void add_answer(struct report *report, const struct mk_record *record, co
 
 	if (mk_ip_port_parse(record->metrics, &at) < 0)
 		return; /* off, or no agent ever ran */
-	if (mk_cli_ask(&at, path, &body, &size, &err) < 0)
+	if (cli_ask(&at, path, &body, &size, &err) < 0)
 		add_member(report, name, mk_error_text(&err), strlen(mk_error_text(&err)));
 	else
 		add_member(report, name, body, size);
@@ -271,7 +272,7 @@ static int write_tar(struct report *report, const char *path, struct mk_error *e
 	return ret;
 }
 
-int mk_cli_bugreport(int argc, char **argv)
+int cli_bugreport(int argc, char **argv)
 {
 	struct mk_cli_options options;
 	struct report report = { .options = &options, .now = time(NULL) };

@@ -8,10 +8,11 @@
 
 #include "base/cleanup.h"
 #include "base/lock.h"
-#include "base/nearest.h"
+#include "base/suggest.h"
 #include "base/time.h"
+#include "cli/cli_internal.h"
 #include "config/config.h"
-#include "overlay/record.h"
+#include "host/record.h"
 
 #define LOCK_WAIT_S 10 /* an agent that starts has one for about a second */
 
@@ -213,7 +214,7 @@ static int read_record(struct mk_cli_options *options, struct mk_error *err)
 
 int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, struct mk_error *err)
 {
-	const struct mk_cli_command *command = mk_cli_command_find(argv[0]);
+	const struct mk_cli_command *command = cli_command_find(argv[0]);
 	int ret = 0;
 
 	*options = (struct mk_cli_options){ .state_dir = MK_STATE_DIR, .limit = MK_CLI_LINES };
@@ -222,14 +223,14 @@ int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, s
 	for (int i = 1; ret == 0 && i < argc; i++)
 		ret = read_word(options, command, argc, argv, &i, err);
 	if (ret > 0)
-		mk_cli_print_command_help(stdout, command);
+		cli_print_command_help(stdout, command);
 	if (ret == 0 && options->word_count < command->words_min)
 		ret = mk_error_set(err, EINVAL, "usage: monokube %s %s", command->name,
 				   command->words);
 	return ret ? ret : read_record(options, err);
 }
 
-int mk_cli_unknown_command(const char *word)
+int cli_unknown_command(const char *word)
 {
 	struct mk_nearest nearest = { .word = word };
 
@@ -243,7 +244,7 @@ int mk_cli_unknown_command(const char *word)
 	return 2;
 }
 
-int mk_cli_end(const char *subcommand, int status)
+int cli_end(const char *subcommand, int status)
 {
 	bool failed = ferror(stdout) != 0;
 
@@ -265,10 +266,9 @@ int mk_cli_main(int argc, char **argv)
 		word = "help";
 	if (strcmp(word, "--version") == 0)
 		word = "version";
-	command = mk_cli_command_find(word);
+	command = cli_command_find(word);
 	if (!command)
-		return mk_cli_unknown_command(word);
+		return cli_unknown_command(word);
 	mk_locks_wait_at_most(LOCK_WAIT_S * MK_NS_PER_S);
-	return mk_cli_end(word,
-			  command->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv));
+	return cli_end(word, command->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv));
 }

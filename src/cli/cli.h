@@ -14,23 +14,13 @@
 
 /* Run the subcommand argv[1]. */
 int mk_cli_main(int argc, char **argv);
-/* Flush standard output. Returns @status, or 1 if it was 0 and something could not be written: a
- * full disk, a reader that went away. */
-int mk_cli_end(const char *subcommand, int status);
 
-int mk_cli_bugreport(int argc, char **argv);
 int mk_cli_check(int argc, char **argv);
-int mk_cli_cleanup(int argc, char **argv);
-int mk_cli_completion(int argc, char **argv);
 int mk_cli_drops(int argc, char **argv);
-int mk_cli_health(int argc, char **argv);
-int mk_cli_manual(int argc, char **argv);
 int mk_cli_monitor(int argc, char **argv);
 int mk_cli_nat(int argc, char **argv);
 int mk_cli_nodes(int argc, char **argv);
 int mk_cli_pods(int argc, char **argv);
-int mk_cli_prepare(int argc, char **argv);
-int mk_cli_probe(int argc, char **argv);
 int mk_cli_services(int argc, char **argv);
 int mk_cli_sessions(int argc, char **argv);
 int mk_cli_status(int argc, char **argv);
@@ -69,8 +59,6 @@ struct mk_cli_command {
 };
 extern const struct mk_cli_command mk_cli_commands[];
 extern const size_t mk_cli_command_count;
-/* NULL: no such subcommand. */
-const struct mk_cli_command *mk_cli_command_find(const char *name);
 
 struct mk_cli_flag_text {
 	unsigned int flag; /* enum mk_cli_flag */
@@ -106,16 +94,7 @@ mk_must_check int mk_cli_options_read(struct mk_cli_options *options, int argc, 
 unsigned int mk_cli_protocol_parse(const char *text);
 /* 1 to 65535; 0: not a port. */
 unsigned int mk_cli_port_parse(const char *text);
-/* Print the unknown subcommand and the most similar one. Returns the exit status. */
-int mk_cli_unknown_command(const char *word);
 /* Print @err and return the exit status for it. */
 int mk_cli_fail(const char *subcommand, const struct mk_error *err);
-
-/* ---- help.c: the table, printed -------------------------------------------------------------- */
-
-void mk_cli_print_help(FILE *out);
-void mk_cli_print_command_help(FILE *out, const struct mk_cli_command *command);
-void mk_cli_print_bash_completion(FILE *out);
-void mk_cli_print_manual(FILE *out);
 
 #endif

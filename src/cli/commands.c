@@ -5,6 +5,7 @@
 #include "agent/agent.h"
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/cli_internal.h"
 
 static int version(int argc, char **argv)
 {
@@ -16,14 +17,14 @@ static int version(int argc, char **argv)
 
 static int help(int argc, char **argv)
 {
-	const struct mk_cli_command *command = argc > 1 ? mk_cli_command_find(argv[1]) : NULL;
+	const struct mk_cli_command *command = argc > 1 ? cli_command_find(argv[1]) : NULL;
 
 	if (argc > 1 && !command)
-		return mk_cli_unknown_command(argv[1]);
+		return cli_unknown_command(argv[1]);
 	if (command)
-		mk_cli_print_command_help(stdout, command);
+		cli_print_command_help(stdout, command);
 	else
-		mk_cli_print_help(stdout);
+		cli_print_help(stdout);
 	return 0;
 }
 
@@ -62,21 +63,20 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  LIST | MK_CLI_PROTOCOL | MK_CLI_POD | MK_CLI_SERVICE | MK_CLI_IP | MK_CLI_PORT |
 		  MK_CLI_DROPS | MK_CLI_SAMPLE | MK_CLI_COUNT,
 	  "print new flows and drops, one line each, until interrupted" },
-	{ "health", mk_cli_health, "live|ready", 1, 1, MK_CLI_STATE_DIR,
+	{ "health", cli_health, "live|ready", 1, 1, MK_CLI_STATE_DIR,
 	  "ask the agent whether it is alive or ready, as the DaemonSet's probes do; exit status 1 "
 	  "if not" },
-	{ "bugreport", mk_cli_bugreport, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_FILE,
+	{ "bugreport", cli_bugreport, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_FILE,
 	  "write the output of all these subcommands into one tar file, without secrets" },
-	{ "cleanup", mk_cli_cleanup, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_HOST,
+	{ "cleanup", cli_cleanup, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_HOST,
 	  "remove everything that monokube has made on this host" },
-	{ "probe", mk_cli_probe, "", 0, 0, 0,
+	{ "probe", cli_probe, "", 0, 0, 0,
 	  "test whether this kernel takes the BPF programs; changes nothing" },
-	{ "prepare", mk_cli_prepare, "", 0, 0, MK_CLI_STATE_DIR,
+	{ "prepare", cli_prepare, "", 0, 0, MK_CLI_STATE_DIR,
 	  "mount a BPF file system on this host if there is none" },
-	{ "completion", mk_cli_completion, "", 0, 0, 0,
+	{ "completion", cli_completion, "", 0, 0, 0,
 	  "print bash completion: source <(monokube completion)" },
-	{ "manual", mk_cli_manual, "", 0, 0, 0,
-	  "print the manual page: monokube manual | man -l -" },
+	{ "manual", cli_manual, "", 0, 0, 0, "print the manual page: monokube manual | man -l -" },
 	{ "version", version, "", 0, 0, 0, "print the version" },
 	{ "help", help, "[SUBCOMMAND]", 0, 1, 0, "print this list, or the help of one subcommand" },
 };
@@ -106,7 +106,7 @@ const struct mk_cli_flag_text mk_cli_flags[] = {
 };
 const size_t mk_cli_flag_count = MK_ARRAY_SIZE(mk_cli_flags);
 
-const struct mk_cli_command *mk_cli_command_find(const char *name)
+const struct mk_cli_command *cli_command_find(const char *name)
 {
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		if (strcmp(name, mk_cli_commands[i].name) == 0)

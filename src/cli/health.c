@@ -6,8 +6,9 @@
 #include "base/cleanup.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
-#include "overlay/agent_state.h"
-#include "overlay/record.h"
+#include "cli/cli_internal.h"
+#include "host/agent_state.h"
+#include "host/record.h"
 
 /* If healthzBindAddress is off, read the state that the agent wrote. */
 static int ask_state(const char *state_dir, bool ready, struct mk_error *err)
@@ -43,13 +44,13 @@ static int ask_agent(const struct mk_cli_options *options, struct mk_error *err)
 		return mk_error_set(err, ENOENT,
 				    "no agent has written its settings down yet in '%s'",
 				    options->state_dir);
-	ret = mk_cli_ask(&at, ready ? "/healthz" : "/livez", &body, &size, err);
+	ret = cli_ask(&at, ready ? "/healthz" : "/livez", &body, &size, err);
 	if (ret < 0 || ret == 200)
 		return ret;
 	return mk_error_set(err, EAGAIN, "the agent answers %d: %s", ret, body);
 }
 
-int mk_cli_health(int argc, char **argv)
+int cli_health(int argc, char **argv)
 {
 	struct mk_cli_options options;
 	struct mk_error err = { 0 };

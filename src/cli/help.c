@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "monokube/version.h"
 #include "cli/cli.h"
+#include "cli/cli_internal.h"
 #include "config/config.h"
 
 static void print_usage(FILE *out, const struct mk_cli_command *command)
@@ -12,7 +13,7 @@ static void print_usage(FILE *out, const struct mk_cli_command *command)
 				*mk_cli_flags[i].value ? " " : "", mk_cli_flags[i].value);
 }
 
-void mk_cli_print_command_help(FILE *out, const struct mk_cli_command *command)
+void cli_print_command_help(FILE *out, const struct mk_cli_command *command)
 {
 	fprintf(out, "usage: ");
 	print_usage(out, command);
@@ -23,7 +24,7 @@ void mk_cli_print_command_help(FILE *out, const struct mk_cli_command *command)
 				mk_cli_flags[i].value, mk_cli_flags[i].help);
 }
 
-void mk_cli_print_help(FILE *out)
+void cli_print_help(FILE *out)
 {
 	fprintf(out, "usage: monokube SUBCOMMAND [flags]\n\n");
 	for (size_t i = 0; i < mk_cli_command_count; i++)
@@ -43,7 +44,7 @@ static void print_command_words(FILE *out, const struct mk_cli_command *command)
 	fprintf(out, "' ;;\n");
 }
 
-void mk_cli_print_bash_completion(FILE *out)
+void cli_print_bash_completion(FILE *out)
 {
 	fprintf(out, "# bash completion for monokube\n_monokube()\n{\n"
 		     "\tlocal words current=${COMP_WORDS[COMP_CWORD]}\n"
@@ -63,11 +64,11 @@ void mk_cli_print_bash_completion(FILE *out)
 		     "complete -F _monokube monokube\n");
 }
 
-int mk_cli_completion(int argc, char **argv)
+int cli_completion(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	mk_cli_print_bash_completion(stdout);
+	cli_print_bash_completion(stdout);
 	return 0;
 }
 
@@ -126,7 +127,7 @@ static void print_manual_settings(FILE *out)
 	}
 }
 
-void mk_cli_print_manual(FILE *out)
+void cli_print_manual(FILE *out)
 {
 	fprintf(out,
 		".TH MONOKUBE 8 \"\" \"monokube %s\"\n.SH NAME\n"
@@ -145,10 +146,10 @@ void mk_cli_print_manual(FILE *out)
 		     "tables and programs\n");
 }
 
-int mk_cli_manual(int argc, char **argv)
+int cli_manual(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	mk_cli_print_manual(stdout);
+	cli_print_manual(stdout);
 	return 0;
 }

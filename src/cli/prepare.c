@@ -5,9 +5,10 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "datapath/pin.h"
+#include "cli/cli_internal.h"
+#include "datapath/maps/pin.h"
 
-int mk_cli_prepare(int argc, char **argv)
+int cli_prepare(int argc, char **argv)
 {
 	struct mk_cli_options options;
 	struct mk_error err = { 0 };

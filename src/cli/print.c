@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/ip.h"
+#include "cli/cli_internal.h"
 
 void mk_put_text(struct json_object *to, const char *key, const char *value)
 {
@@ -39,7 +40,7 @@ void mk_put_mac(struct json_object *to, const char *key, const __u8 *mac)
 	mk_put_text(to, key, mk_mac_format(&copy, text));
 }
 
-void mk_put_format(struct json_object *to, const char *key, const char *fmt, ...)
+void put_format(struct json_object *to, const char *key, const char *fmt, ...)
 {
 	char text[1024];
 	va_list args;

@@ -20,8 +20,6 @@ void mk_put_number(struct json_object *to, const char *key, uint64_t value);
 void mk_put_flag(struct json_object *to, const char *key, bool value);
 void mk_put_addr(struct json_object *to, const char *key, const struct mk_addr *addr);
 void mk_put_mac(struct json_object *to, const char *key, const __u8 *mac);
-void mk_put_format(struct json_object *to, const char *key, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 /* "TCP" and the like; a number if the protocol has no name here. */
 const char *mk_cli_protocol_name(unsigned int protocol, char buf[16]);
 /* "10.0.0.1:80" into @buf; returns it. Port 0: only the address. */

@@ -5,7 +5,8 @@
 #include <sys/utsname.h>
 
 #include "cli/cli.h"
-#include "datapath/object.h"
+#include "cli/cli_internal.h"
+#include "datapath/maps/object.h"
 
 static void report(void *ctx, const struct mk_probed *probed)
 {
@@ -21,7 +22,7 @@ static void report(void *ctx, const struct mk_probed *probed)
 	fflush(stdout);
 }
 
-int mk_cli_probe(int argc, char **argv)
+int cli_probe(int argc, char **argv)
 {
 	struct utsname kernel = { 0 };
 	struct mk_error err = { 0 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/nearest.h"
+#include "base/suggest.h"
 #include "config/parse.h"
 
 struct setting {

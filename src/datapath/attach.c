@@ -18,12 +18,12 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "datapath/constants.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/hook.h"
-#include "datapath/pin.h"
-#include "datapath/pod_table.h"
-#include "datapath/pods.h"
+#include "datapath/maps/constants.h"
+#include "datapath/maps/hook.h"
+#include "datapath/maps/pin.h"
+#include "datapath/pods/pod_table.h"
+#include "datapath/pods/pods.h"
 
 struct hook {
 	int ifindex;
@@ -245,19 +245,19 @@ static int keep_programs(struct mk_datapath *datapath, struct mk_error *err)
 		return pods;
 	if (fixed > 0 || pods > 0)
 		wait_for_grace_period();
-	mk_pins_tidy(datapath);
+	pins_tidy(datapath);
 	say_attached(datapath, pods);
 	return 0;
 }
 
 static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 {
-	int pods, ret = mk_pins_prepare(datapath, err);
+	int pods, ret = pins_prepare(datapath, err);
 
 	if (ret == 0)
-		ret = mk_migrations_copy(datapath, true, err);
+		ret = migrations_copy(datapath, true, err);
 	if (ret == 0)
-		ret = mk_pins_publish(datapath, err);
+		ret = pins_publish(datapath, err);
 	if (ret == 0)
 		ret = ensure_fixed_hooks(datapath, err);
 	if (ret >= 0)
@@ -268,11 +268,11 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 	if (pods < 0)
 		return pods;
 	wait_for_grace_period();
-	ret = mk_migrations_copy(datapath, true, err);
+	ret = migrations_copy(datapath, true, err);
 	if (ret < 0)
 		return ret;
-	mk_migrations_release(datapath);
-	mk_pins_tidy(datapath);
+	migrations_release(datapath);
+	pins_tidy(datapath);
 	say_attached(datapath, pods);
 	return 0;
 }
@@ -317,7 +317,7 @@ int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_li
 		       struct mk_error *err)
 {
 	cleanup_close int lock = -1;
-	int ret = mk_datapath_expect(datapath, MK_DATAPATH_LOADED, "attach", err);
+	int ret = datapath_expect(datapath, MK_DATAPATH_LOADED, "attach", err);
 
 	if (ret < 0)
 		return ret;
@@ -343,7 +343,7 @@ int mk_datapath_change_links(struct mk_datapath *datapath, const struct mk_datap
 	int ret;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
-		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "other devices", err);
+		return datapath_expect(datapath, MK_DATAPATH_ATTACHED, "other devices", err);
 	if (memcmp(&datapath->links, links, sizeof(*links)) == 0)
 		return 0;
 	datapath->links = *links;
@@ -471,7 +471,7 @@ static int repair_hooks(struct mk_datapath *datapath, const struct devices *want
 	int fixed, of_pods;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
-		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of hooks", err);
+		return datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of hooks", err);
 	fixed = repair_fixed_hooks(datapath, wanted, err);
 	if (fixed < 0)
 		return fixed;

@@ -13,12 +13,12 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 #include "base/ip.h"
-#include "datapath/counters.h"
-#include "datapath/census.h"
-#include "datapath/links.h"
-#include "datapath/runtime.h"
-#include "datapath/services.h"
-#include "datapath/table.h"
+#include "datapath/maps/links.h"
+#include "datapath/maps/runtime.h"
+#include "datapath/maps/table.h"
+#include "datapath/services/counters.h"
+#include "datapath/services/services.h"
+#include "datapath/sessions/counts.h"
 
 struct mk_datapath;
 
@@ -120,6 +120,10 @@ mk_must_check int mk_datapath_sync_runtime(const struct mk_datapath *datapath,
 /* ... at which ports backends take UDP, beside those that they know. */
 mk_must_check int mk_datapath_add_udp_ports(const struct mk_datapath *datapath,
 					    const struct mk_port_set *ports, struct mk_error *err);
+/* Write the quota of half-open sessions; @census: as a pass of the sweep counted. */
+mk_must_check int mk_datapath_set_half_open_quota(const struct mk_datapath *datapath,
+						  const struct mk_census *census,
+						  struct mk_error *err);
 /* Remove Services' entries that nobody asked for: everything has been listed and applied. Returns 1 if
  * it is past @until_ns and there is more to do. */
 mk_must_check int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,

@@ -6,9 +6,9 @@
 
 #include <limits.h>
 
-#include "base/netlink.h"
+#include "base/netlink/netlink.h"
 #include "datapath/datapath.h"
-#include "datapath/object.h"
+#include "datapath/maps/object.h"
 
 struct route;
 
@@ -50,46 +50,45 @@ struct mk_datapath {
 	size_t peer_count;
 };
 
-mk_must_check int mk_datapath_expect(const struct mk_datapath *datapath,
-				     enum mk_datapath_state state, const char *step,
-				     struct mk_error *err);
+mk_must_check int datapath_expect(const struct mk_datapath *datapath, enum mk_datapath_state state,
+				  const char *step, struct mk_error *err);
 
 struct bpf_map;
 /* load.c: can @pinned, at @path, take the place of @map (0), be copied into it (1), or neither? */
-mk_must_check int mk_layout_check(const struct bpf_map *map, const struct mk_table *pinned,
-				  const char *path, struct mk_error *err);
+mk_must_check int layout_check(const struct bpf_map *map, const struct mk_table *pinned,
+			       const char *path, struct mk_error *err);
 
 /* reuse.c: are the pinned programs those that load would make? Returns 1 if so, and they are
  * the object's from now on; 0 if not; an error leaves an object that cannot be loaded any more. */
-mk_must_check int mk_datapath_reuse(struct mk_datapath *datapath, struct mk_error *err);
+mk_must_check int datapath_reuse(struct mk_datapath *datapath, struct mk_error *err);
 /* What map abi says about the programs of this load. */
-void mk_datapath_describe(const struct mk_datapath *datapath, struct mk_abi *abi);
+void datapath_describe(const struct mk_datapath *datapath, struct mk_abi *abi);
 
 /* migrate.c: note down that @name's entries move from @old_fd (taken over on success). */
-mk_must_check int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd,
-				   bool only_add, struct mk_error *err);
-bool mk_migration_of(const struct mk_datapath *datapath, const char *name);
+mk_must_check int migration_add(struct mk_datapath *datapath, const char *name, int old_fd,
+				bool only_add, struct mk_error *err);
+bool migration_of(const struct mk_datapath *datapath, const char *name);
 /* Copy what the new tables lack. Called before the new programs run, and @again just before and
  * after they take over. */
-mk_must_check int mk_migrations_copy(const struct mk_datapath *datapath, bool again,
-				     struct mk_error *err);
-void mk_migrations_release(struct mk_datapath *datapath);
+mk_must_check int migrations_copy(const struct mk_datapath *datapath, bool again,
+				  struct mk_error *err);
+void migrations_release(struct mk_datapath *datapath);
 
 /* publish.c: pins change owners while the agent may be killed at any instant.
  * Pin chain, programs and moved tables beside those in use; */
-mk_must_check int mk_pins_prepare(const struct mk_datapath *datapath, struct mk_error *err);
+mk_must_check int pins_prepare(const struct mk_datapath *datapath, struct mk_error *err);
 /* give them the names, keeping the tables before under others; */
-mk_must_check int mk_pins_publish(struct mk_datapath *datapath, struct mk_error *err);
+mk_must_check int pins_publish(struct mk_datapath *datapath, struct mk_error *err);
 /* tables that an agent kept which was killed before its last copy: copied from, too; */
-mk_must_check int mk_pins_resume(struct mk_datapath *datapath, struct mk_error *err);
+mk_must_check int pins_resume(struct mk_datapath *datapath, struct mk_error *err);
 /* nobody uses what was before any more. */
-void mk_pins_tidy(struct mk_datapath *datapath);
+void pins_tidy(struct mk_datapath *datapath);
 
 /* Read map routes. */
-mk_must_check int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err);
-void mk_datapath_forget_routes(struct mk_datapath *datapath);
+mk_must_check int datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err);
+void datapath_forget_routes(struct mk_datapath *datapath);
 /* sync_peers.c: put back what is missing of what was last brought to map peers. Returns how many. */
-mk_must_check int mk_datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err);
-size_t mk_datapath_route_count(const struct mk_datapath *datapath);
+mk_must_check int datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err);
+size_t datapath_route_count(const struct mk_datapath *datapath);
 
 #endif

@@ -7,10 +7,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "datapath/abi.h"
-#include "datapath/bpflog.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/pin.h"
+#include "datapath/maps/abi.h"
+#include "datapath/maps/bpflog.h"
+#include "datapath/maps/pin.h"
 
 static const char *const state_names[] = {
 	[MK_DATAPATH_OPENED] = "opened",
@@ -19,8 +19,8 @@ static const char *const state_names[] = {
 	[MK_DATAPATH_SYNCED] = "synced",
 };
 
-int mk_datapath_expect(const struct mk_datapath *datapath, enum mk_datapath_state state,
-		       const char *step, struct mk_error *err)
+int datapath_expect(const struct mk_datapath *datapath, enum mk_datapath_state state,
+		    const char *step, struct mk_error *err)
 {
 	if (datapath->state == state)
 		return 0;
@@ -120,9 +120,9 @@ void mk_datapath_free(struct mk_datapath *datapath)
 	if (!datapath)
 		return;
 	mk_service_sync_free(datapath->services);
-	mk_datapath_forget_routes(datapath);
+	datapath_forget_routes(datapath);
 	free(datapath->peer_entries);
-	mk_migrations_release(datapath);
+	migrations_release(datapath);
 	mk_object_free(datapath->object);
 	mk_nl_free(datapath->nl);
 	mk_cleanup_close(&datapath->gate_fd);
@@ -132,7 +132,7 @@ void mk_datapath_free(struct mk_datapath *datapath)
 int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established,
 			      uint32_t half_open, struct mk_error *err)
 {
-	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "sizes", err);
+	int ret = datapath_expect(datapath, MK_DATAPATH_OPENED, "sizes", err);
 
 	if (ret < 0)
 		return ret;
@@ -142,7 +142,7 @@ int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established
 
 int mk_datapath_size_affinity(struct mk_datapath *datapath, uint32_t entries, struct mk_error *err)
 {
-	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "sizes", err);
+	int ret = datapath_expect(datapath, MK_DATAPATH_OPENED, "sizes", err);
 
 	if (ret < 0)
 		return ret;
@@ -172,8 +172,8 @@ static bool has_type(const struct mk_table *pinned, enum bpf_map_type type)
 
 /* Returns 0 if @pinned can be used as it is, 1 if its entries can move to a new table: another
  * number of them, shorter values of a version before, Maglev tables of another length, another type. */
-int mk_layout_check(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
-		    struct mk_error *err)
+int layout_check(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
+		 struct mk_error *err)
 {
 	uint32_t value_size = bpf_map__value_size(map);
 
@@ -225,11 +225,11 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 	if (ret == 0)
 		ret = keep_pod_slots(map, &pinned, err);
 	if (ret == 0)
-		ret = mk_layout_check(map, &pinned, path, err);
+		ret = layout_check(map, &pinned, path, err);
 	if (ret > 0 && datapath->keep_sizes && pinned.value_size == bpf_map__value_size(map))
 		ret = 0;
 	if (ret > 0) {
-		ret = mk_migration_add(datapath, name, fd, false, err);
+		ret = migration_add(datapath, name, fd, false, err);
 		if (ret == 0)
 			mk_steal_fd(&fd);
 		return ret;
@@ -266,7 +266,7 @@ static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 	{
 		int ret;
 
-		if (!outlives_load(map) || mk_migration_of(datapath, bpf_map__name(map)))
+		if (!outlives_load(map) || migration_of(datapath, bpf_map__name(map)))
 			continue;
 		ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, bpf_map__name(map), err);
 		if (ret < 0)
@@ -377,7 +377,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 			return ret;
 	}
 	ret = open_services(datapath, err);
-	return ret < 0 ? ret : mk_datapath_recover_routes(datapath, err);
+	return ret < 0 ? ret : datapath_recover_routes(datapath, err);
 }
 
 static int use_reused(struct mk_datapath *datapath, struct mk_error *err)
@@ -394,9 +394,9 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 	int ret = take_over_all(datapath, err);
 
 	if (ret == 0)
-		ret = mk_pins_resume(datapath, err);
+		ret = pins_resume(datapath, err);
 	if (ret == 0)
-		ret = mk_datapath_reuse(datapath, err);
+		ret = datapath_reuse(datapath, err);
 	if (ret != 0)
 		return ret < 0 ? ret : use_reused(datapath, err);
 	if (datapath->adopts)
@@ -409,7 +409,7 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 	if (ret == 0)
 		ret = pin_new(datapath, err);
 	if (ret == 0)
-		ret = mk_migrations_copy(datapath, false, err);
+		ret = migrations_copy(datapath, false, err);
 	return ret;
 }
 
@@ -420,7 +420,7 @@ static int make_tables_again(struct mk_datapath *datapath, struct mk_error *err)
 
 	mk_log_error("%s; tables stay as large as they are", mk_error_text(err));
 	*err = (struct mk_error){ 0 };
-	mk_migrations_release(datapath);
+	migrations_release(datapath);
 	datapath->keep_sizes = true;
 	ret = open_object(datapath, err);
 	return ret < 0 ? ret : make_tables(datapath, err);
@@ -434,7 +434,7 @@ int mk_datapath_adopt(struct mk_datapath *datapath, struct mk_error *err)
 
 int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
 {
-	int ret = mk_datapath_expect(datapath, MK_DATAPATH_OPENED, "load", err);
+	int ret = datapath_expect(datapath, MK_DATAPATH_OPENED, "load", err);
 
 	if (ret == 0)
 		ret = mk_abi_check(datapath->bpf_dir, err);

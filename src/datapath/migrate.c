@@ -23,10 +23,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/pod_table.h"
+#include "datapath/pods/pod_table.h"
 
-int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd, bool only_add,
-		     struct mk_error *err)
+int migration_add(struct mk_datapath *datapath, const char *name, int old_fd, bool only_add,
+		  struct mk_error *err)
 {
 	struct mk_migration *migration = &datapath->migrations[datapath->migration_count];
 
@@ -39,7 +39,7 @@ int mk_migration_add(struct mk_datapath *datapath, const char *name, int old_fd,
 	return 0;
 }
 
-bool mk_migration_of(const struct mk_datapath *datapath, const char *name)
+bool migration_of(const struct mk_datapath *datapath, const char *name)
 {
 	for (size_t i = 0; i < datapath->migration_count; i++)
 		if (strcmp(datapath->migrations[i].name, name) == 0)
@@ -47,7 +47,7 @@ bool mk_migration_of(const struct mk_datapath *datapath, const char *name)
 	return false;
 }
 
-void mk_migrations_release(struct mk_datapath *datapath)
+void migrations_release(struct mk_datapath *datapath)
 {
 	for (size_t i = 0; i < datapath->migration_count; i++)
 		close(datapath->migrations[i].old_fd);
@@ -400,7 +400,7 @@ static int copy(const struct mk_datapath *datapath, const struct mk_migration *m
 	return copy_table(datapath, &from, &to, migration->only_add || datapath->published, err);
 }
 
-int mk_migrations_copy(const struct mk_datapath *datapath, bool again, struct mk_error *err)
+int migrations_copy(const struct mk_datapath *datapath, bool again, struct mk_error *err)
 {
 	for (size_t i = 0; i < datapath->migration_count; i++) {
 		int ret = copy(datapath, &datapath->migrations[i], again, err);

@@ -23,8 +23,8 @@ static __u32 slot_of(const struct mk_node *node, const struct mk_cidr *dst)
 
 /* A prefix longer than a pod CIDR, such as an address of this host, is found by map routes alone: so is all that it
  * lies in. */
-void mk_node_routes_make(const struct mk_node *node, const struct mk_route_entry *entries,
-			 size_t count, struct mk_route *slots)
+void node_routes_make(const struct mk_node *node, const struct mk_route_entry *entries,
+		      size_t count, struct mk_route *slots)
 {
 	uint8_t bits = prefix_bits(&node->pod_mask);
 
@@ -46,8 +46,8 @@ void mk_node_routes_make(const struct mk_node *node, const struct mk_route_entry
 
 _Static_assert(sizeof(struct mk_route) == sizeof(uint64_t), "written in one piece");
 
-int mk_node_routes_put(const struct mk_table *table, const struct mk_route *slots,
-		       struct mk_error *err)
+int node_routes_put(const struct mk_table *table, const struct mk_route *slots,
+		    struct mk_error *err)
 {
 	size_t bytes = 0;
 	uint64_t *map = mk_table_map(table, &bytes), wanted;

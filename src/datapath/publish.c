@@ -15,10 +15,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "datapath/abi.h"
-#include "datapath/constants.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/pin.h"
+#include "datapath/maps/abi.h"
+#include "datapath/maps/constants.h"
+#include "datapath/maps/pin.h"
 
 #define NEW_MARK    "_new_" /* no dots: bpffs reserves them */
 #define BEFORE_MARK "_before_"
@@ -67,13 +67,13 @@ static int pin_program(const struct mk_datapath *datapath, const char *name, str
 	return fd < 0 ? fd : pin_as_new(datapath, MK_PIN_PROGS, name, fd, err);
 }
 
-int mk_pins_prepare(const struct mk_datapath *datapath, struct mk_error *err)
+int pins_prepare(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	int fd = mk_object_map(datapath->object, "abi", err);
 	struct mk_abi abi;
 	int ret;
 
-	mk_datapath_describe(datapath, &abi);
+	datapath_describe(datapath, &abi);
 	ret = fd < 0 ? fd : mk_abi_write(fd, &abi, err);
 
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(of_load); i++)
@@ -134,7 +134,7 @@ static int publish_map(const struct mk_datapath *datapath, const char *name, str
 }
 
 /* Which version's the tables are comes first: an older one must not begin with half of them. */
-int mk_pins_publish(struct mk_datapath *datapath, struct mk_error *err)
+int pins_publish(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret = 0;
 
@@ -184,12 +184,12 @@ static int resume_table(struct mk_datapath *datapath, const char *pin, const cha
 
 	if (ret < 0)
 		return ret;
-	if (!map || mk_layout_check(map, &table, pin, &why) < 0) {
+	if (!map || layout_check(map, &table, pin, &why) < 0) {
 		mk_log_warn("entries of a killed agent's table are left behind pin=%s: %s", pin,
 			    map ? mk_error_text(&why) : "this version has no such table");
 		return 0;
 	}
-	ret = mk_migration_add(datapath, name, fd, true, err);
+	ret = migration_add(datapath, name, fd, true, err);
 	if (ret == 0)
 		mk_steal_fd(&fd);
 	return ret;
@@ -211,7 +211,7 @@ static int resume_pin(struct mk_datapath *datapath, int dir_fd, const char *pin,
 	return resume_table(datapath, pin, name, err);
 }
 
-int mk_pins_resume(struct mk_datapath *datapath, struct mk_error *err)
+int pins_resume(struct mk_datapath *datapath, struct mk_error *err)
 {
 	return visit_pins(datapath, MK_PIN_MAPS, resume_pin, err);
 }
@@ -226,7 +226,7 @@ static int remove_marked(struct mk_datapath *datapath, int dir_fd, const char *n
 	return 0;
 }
 
-void mk_pins_tidy(struct mk_datapath *datapath)
+void pins_tidy(struct mk_datapath *datapath)
 {
 	static const char *const kinds[] = { MK_PIN_PROGS, MK_PIN_MAPS };
 	struct mk_error err = { 0 };

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "datapath/hook.h"
-#include "datapath/pin.h"
+#include "datapath/maps/hook.h"
+#include "datapath/maps/pin.h"
 
 struct walk {
 	struct mk_removed *removed;

@@ -5,7 +5,7 @@
 #define MK_DATAPATH_REMOVE_H
 
 #include "base/error.h"
-#include "base/netlink.h"
+#include "base/netlink/netlink.h"
 
 struct mk_removed {
 	unsigned int filters, pins;

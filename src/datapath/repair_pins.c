@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/pin.h"
+#include "datapath/maps/pin.h"
 
 /* Of one kind. All are told in one line of the log, which leaves lines out where there are many. */
 struct pins {
@@ -91,7 +91,7 @@ int mk_datapath_repair_pins(const struct mk_datapath *datapath, struct mk_error 
 	int ret, more;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
-		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of pins", err);
+		return datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of pins", err);
 	ret = repair(&maps, repair_maps);
 	if (ret < 0)
 		return ret;

@@ -11,10 +11,10 @@
 #include "monokube/version.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "datapath/abi.h"
-#include "datapath/constants.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/pin.h"
+#include "datapath/maps/abi.h"
+#include "datapath/maps/constants.h"
+#include "datapath/maps/pin.h"
 
 #define MAPS_MAX 64 /* of one program */
 
@@ -112,7 +112,7 @@ static bool is_same_object(const struct mk_datapath *datapath, const struct mk_a
 	       abi->constants_hash == mk_object_constants_hash(datapath->object);
 }
 
-int mk_datapath_reuse(struct mk_datapath *datapath, struct mk_error *err)
+int datapath_reuse(struct mk_datapath *datapath, struct mk_error *err)
 {
 	struct mk_abi abi;
 	int ret = 0;
@@ -128,7 +128,7 @@ int mk_datapath_reuse(struct mk_datapath *datapath, struct mk_error *err)
 	return ret < 0 ? ret : 1;
 }
 
-void mk_datapath_describe(const struct mk_datapath *datapath, struct mk_abi *abi)
+void datapath_describe(const struct mk_datapath *datapath, struct mk_abi *abi)
 {
 	*abi = (struct mk_abi){ .version = MK_ABI_VERSION, .made_by = MONOKUBE_VERSION };
 	abi->object_hash = mk_object_hash();

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/pod_table.h"
+#include "datapath/pods/pod_table.h"
 
 size_t mk_datapath_program_stats(const struct mk_datapath *datapath, struct mk_program_stats *stats,
 				 size_t room)
@@ -65,7 +65,7 @@ size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_cens
 
 	if (count_pods(datapath, &pods) == 0)
 		add(&fills, &datapath->pods, pods);
-	add(&fills, &datapath->routes, mk_datapath_route_count(datapath));
+	add(&fills, &datapath->routes, datapath_route_count(datapath));
 	add(&fills, &tables->services, mk_service_sync_frontend_count(datapath->services));
 	add(&fills, &tables->backends, mk_service_sync_backend_count(datapath->services));
 	for (int i = 0; census && i < MK_SESSION_TABLES; i++)

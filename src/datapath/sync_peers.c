@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/runtime.h"
+#include "datapath/maps/runtime.h"
 
 static int compare(const void *a, const void *b)
 {
@@ -82,7 +82,7 @@ int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *w
 	int ret;
 
 	if (datapath->state < MK_DATAPATH_LOADED)
-		return mk_datapath_expect(datapath, MK_DATAPATH_LOADED, "nodes", err);
+		return datapath_expect(datapath, MK_DATAPATH_LOADED, "nodes", err);
 	if (count > 1)
 		qsort(wanted, count, sizeof(*wanted), compare);
 	if (is_as_before(datapath, wanted, count))
@@ -96,7 +96,7 @@ int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *w
 	return ret < 0 ? ret : remember(datapath, wanted, count, err);
 }
 
-int mk_datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err)
+int datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err)
 {
 	unsigned int repaired = 0;
 	int ret = put_all(&datapath->peers, datapath->peer_entries, datapath->peer_count, &repaired,

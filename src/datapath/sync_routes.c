@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The small tables: routes, runtime; and the end of the first synchronization. */
+/* The small tables: routes, runtime, half-open quota; and the end of the first synchronization. */
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,10 @@
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/node_routes.h"
-#include "datapath/pin.h"
-#include "datapath/runtime.h"
-#include "datapath/udp_ports.h"
+#include "datapath/maps/pin.h"
+#include "datapath/maps/runtime.h"
+#include "datapath/pods/udp_ports.h"
+#include "datapath/sessions/half_open_quota.h"
 
 struct route {
 	struct mk_route_key key;
@@ -21,7 +22,7 @@ struct route {
 	UT_hash_handle hh;
 };
 
-size_t mk_datapath_route_count(const struct mk_datapath *datapath)
+size_t datapath_route_count(const struct mk_datapath *datapath)
 {
 	return HASH_COUNT(datapath->route_entries);
 }
@@ -51,7 +52,7 @@ static int route_remember(struct mk_datapath *datapath, const struct mk_route_ke
 	return 0;
 }
 
-int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err)
+int datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err)
 {
 	cleanup_free void *keys = NULL;
 	size_t count;
@@ -68,7 +69,7 @@ int mk_datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *er
 	return ret;
 }
 
-void mk_datapath_forget_routes(struct mk_datapath *datapath)
+void datapath_forget_routes(struct mk_datapath *datapath)
 {
 	struct route *route, *next;
 
@@ -134,8 +135,8 @@ static int put_node_routes(const struct mk_datapath *datapath, struct mk_error *
 					  .prefix_bits = (uint8_t)route->key.prefix_bits };
 		entries[count++].route = route->value;
 	}
-	mk_node_routes_make(&datapath->node, entries, count, slots);
-	return mk_node_routes_put(&datapath->node_routes, slots, err);
+	node_routes_make(&datapath->node, entries, count, slots);
+	return node_routes_put(&datapath->node_routes, slots, err);
 }
 
 int mk_datapath_sync_routes(struct mk_datapath *datapath, const struct mk_route_entry *wanted,
@@ -146,7 +147,7 @@ int mk_datapath_sync_routes(struct mk_datapath *datapath, const struct mk_route_
 	int ret = 0;
 
 	if (datapath->state < MK_DATAPATH_LOADED)
-		return mk_datapath_expect(datapath, MK_DATAPATH_LOADED, "routes", err);
+		return datapath_expect(datapath, MK_DATAPATH_LOADED, "routes", err);
 	HASH_ITER(hh, datapath->route_entries, route, next)
 		route->wanted = false;
 	for (size_t i = 0; i < count; i++) {
@@ -206,7 +207,7 @@ int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget, struc
 		mk_log_warn("entries were missing and are back map=routes entries=%d", repaired);
 	if (datapath->routes_looked_at > 0)
 		return repaired;
-	ret = mk_datapath_repair_peers(datapath, err);
+	ret = datapath_repair_peers(datapath, err);
 	return ret < 0 ? ret : repaired + ret;
 }
 
@@ -228,9 +229,15 @@ int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns, uint64_t un
 	int ret;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
-		return mk_datapath_expect(datapath, MK_DATAPATH_ATTACHED, "pruning", err);
+		return datapath_expect(datapath, MK_DATAPATH_ATTACHED, "pruning", err);
 	ret = mk_service_sync_prune(datapath->services, now_ns, until_ns, counts, err);
 	if (ret == 0)
 		datapath->state = MK_DATAPATH_SYNCED;
 	return ret;
+}
+
+int mk_datapath_set_half_open_quota(const struct mk_datapath *datapath,
+				    const struct mk_census *census, struct mk_error *err)
+{
+	return mk_half_open_quota_write(&datapath->room, &datapath->sessions[0], census, err);
 }

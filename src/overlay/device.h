@@ -5,7 +5,7 @@
 #define MK_OVERLAY_DEVICE_H
 
 #include "monokube/abi.h"
-#include "base/netlink.h"
+#include "base/netlink/netlink.h"
 #include "config/addresses.h"
 
 #define MK_HOST_PEER_MTU_BYTES	65535 /* the maximum of a veth */

@@ -112,8 +112,7 @@ static int put_peer(struct mk_overlay *overlay, const struct mk_overlay_peer *pe
 	return ret < 0 ? mk_error_wrap(err, "node '%s'", peer->node) : 0;
 }
 
-int mk_overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,
-			      struct mk_error *err)
+int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes, struct mk_error *err)
 {
 	struct entries neighs = { 0 }, fdb = { 0 };
 	int ret = read_entries(overlay, &neighs, &fdb, err);
@@ -170,8 +169,8 @@ static int prune(struct mk_overlay *overlay, const struct entries *neighs,
 	return ret;
 }
 
-int mk_overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
-				struct mk_error *err)
+int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
+			     struct mk_error *err)
 {
 	struct entries neighs = { 0 }, fdb = { 0 }, wanted_neighs = { 0 }, wanted_fdb = { 0 };
 	int ret = read_entries(overlay, &neighs, &fdb, err);

@@ -60,8 +60,8 @@ void mk_overlay_refresh(struct mk_overlay *overlay)
 
 /* ---- wanted state ---------------------------------------------------------------------------- */
 
-struct overlay_route *mk_overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
-				       bool create)
+struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
+				    bool create)
 {
 	uint64_t key = (uint64_t)dst->ip.v4.s_addr << 8 | dst->prefix_bits;
 	struct overlay_route *route;
@@ -131,7 +131,7 @@ int mk_overlay_set_service_ranges(struct mk_overlay *overlay, const struct mk_ci
 		return mk_error_errno(err, ENOMEM, "cannot keep the ranges of Service addresses");
 	for (size_t i = 0; i < count; i++) {
 		copy[i] = ranges[i];
-		if (!mk_overlay_route(overlay, &copy[i], true)) {
+		if (!overlay_route(overlay, &copy[i], true)) {
 			free(copy);
 			return mk_error_errno(err, ENOMEM,
 					      "cannot keep the ranges of Service addresses");
@@ -143,7 +143,7 @@ int mk_overlay_set_service_ranges(struct mk_overlay *overlay, const struct mk_ci
 	HASH_ITER(hh, overlay->routes, route, next)
 		route->range = false;
 	for (size_t i = 0; i < count; i++)
-		mk_overlay_route(overlay, &copy[i], false)->range = true;
+		overlay_route(overlay, &copy[i], false)->range = true;
 	overlay->ranges_changed = true;
 	return 0;
 }
@@ -167,7 +167,7 @@ static void unqueue_route(struct mk_overlay *overlay, struct overlay_route *rout
 int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, struct mk_error *err)
 {
 	struct mk_cidr dst = { .ip = *vip, .prefix_bits = 32 };
-	struct overlay_route *route = mk_overlay_route(overlay, &dst, true);
+	struct overlay_route *route = overlay_route(overlay, &dst, true);
 
 	if (!route)
 		return mk_error_errno(err, ENOMEM, "cannot keep the Services' addresses");
@@ -179,7 +179,7 @@ int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, stru
 void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip)
 {
 	struct mk_cidr dst = { .ip = *vip, .prefix_bits = 32 };
-	struct overlay_route *route = mk_overlay_route(overlay, &dst, false);
+	struct overlay_route *route = overlay_route(overlay, &dst, false);
 
 	if (route && route->vip_users > 0 && --route->vip_users == 0)
 		queue_route(overlay, route);
@@ -219,7 +219,7 @@ static struct mk_nl_route to_peer(const struct mk_overlay *overlay,
 static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route *wanted,
 			   struct mk_error *err)
 {
-	struct overlay_route *route = mk_overlay_route(overlay, &wanted->dst, true);
+	struct overlay_route *route = overlay_route(overlay, &wanted->dst, true);
 
 	if (!route)
 		return mk_error_errno(err, ENOMEM, "cannot keep the routes");
@@ -380,7 +380,7 @@ static int read_route(void *ctx, const struct mk_nl_route *found)
 
 	if (found->protocol != MK_RTPROT)
 		return 0;
-	route = mk_overlay_route(reading->overlay, &found->dst, true);
+	route = overlay_route(reading->overlay, &found->dst, true);
 	if (!route)
 		return mk_error_errno(reading->err, ENOMEM, "cannot keep the routes");
 	route->installed = *found;
@@ -424,7 +424,7 @@ static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *cha
 	if (overlay->refresh)
 		ret = refresh_routes(overlay, err);
 	if (ret == 0 && nodes)
-		ret = mk_overlay_put_neighbours(overlay, changes, err);
+		ret = overlay_put_neighbours(overlay, changes, err);
 	if (ret == 0 && nodes)
 		ret = want_node_routes(overlay, err);
 	if (ret == 0 && complete && !overlay->was_complete && overlay->left_vip)
@@ -433,7 +433,7 @@ static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *cha
 		ret = sync_routes(overlay, nodes || overlay->ranges_changed, complete, changes,
 				  err);
 	if (ret == 0 && nodes && complete)
-		ret = mk_overlay_prune_neighbours(overlay, changes, err);
+		ret = overlay_prune_neighbours(overlay, changes, err);
 	return ret;
 }
 

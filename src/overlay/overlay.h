@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/netlink.h"
+#include "base/netlink/netlink.h"
 #include "config/addresses.h"
 #include "overlay/device.h"
 #include "overlay/plan.h"

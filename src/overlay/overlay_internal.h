@@ -37,13 +37,13 @@ struct mk_overlay {
 	void *left_vip_ctx;
 };
 
-struct overlay_route *mk_overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
-				       bool create);
+struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
+				    bool create);
 
 /* FDB and neighbour entries: make those wanted; remove the others. */
-mk_must_check int mk_overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,
-					    struct mk_error *err);
-mk_must_check int mk_overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
-					      struct mk_error *err);
+mk_must_check int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,
+					 struct mk_error *err);
+mk_must_check int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
+					   struct mk_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/ip.h"
-#include "model/model.h"
+#include "cluster/model/model.h"
 
 struct mk_overlay_peer {
 	char *node;

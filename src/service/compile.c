@@ -311,7 +311,7 @@ static void add_backends(struct mk_backend_set *set, const struct mk_endpoint *c
 			 size_t count, const struct mk_service_view *view, bool local)
 {
 	for (size_t i = 0; i < count && set->backend_count < BACKENDS_MAX; i++) {
-		if (mk_endpoint_is_local(endpoints[i], view) != local)
+		if (endpoint_is_local(endpoints[i], view) != local)
 			continue;
 		set->backends[set->backend_count++] = (struct mk_service_backend){
 			.ip = endpoints[i]->ip, .port = endpoints[i]->port, .local = local
@@ -462,7 +462,7 @@ static size_t drop_repeated(struct mk_live_backend *live, size_t count)
 static bool of_any_port(const struct mk_service_object *service, const struct mk_endpoint *e)
 {
 	for (size_t i = 0; i < service->port_count; i++)
-		if (mk_endpoint_of_port(e, &service->ports[i]))
+		if (endpoint_of_port(e, &service->ports[i]))
 			return true;
 	return false;
 }
@@ -495,7 +495,7 @@ static size_t count_local_ready(const struct mk_endpoint *const *endpoints, size
 	size_t addresses = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!endpoints[i]->ready || !mk_endpoint_is_local(endpoints[i], view))
+		if (!endpoints[i]->ready || !endpoint_is_local(endpoints[i], view))
 			continue;
 		if (!last || !mk_ip_equal(&last->ip, &endpoints[i]->ip))
 			addresses++;
@@ -516,8 +516,8 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 	if (!plan->selections)
 		return mk_error_errno(plan->err, ENOMEM, "%zu ports", service->port_count);
 	for (size_t i = 0; ret == 0 && i < service->port_count; i++)
-		ret = mk_selection_init(&plan->selections[i], endpoints, count, &service->ports[i],
-					plan->view, plan->err);
+		ret = selection_init(&plan->selections[i], endpoints, count, &service->ports[i],
+				     plan->view, plan->err);
 	plan->filtered = is_filtered(service);
 	out->affinity_timeout_s = service->client_ip_affinity ? service->affinity_timeout_s : 0;
 	if (ret == 0)
@@ -534,7 +534,7 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 	if (out->health_check_port)
 		out->local_ready_count = count_local_ready(endpoints, count, plan->view);
 	for (size_t i = 0; i < service->port_count; i++)
-		mk_selection_release(&plan->selections[i]);
+		selection_release(&plan->selections[i]);
 	free(plan->selections);
 	free(plan->planned);
 	return ret;

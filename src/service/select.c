@@ -6,13 +6,13 @@
 
 #include "base/cleanup.h"
 
-bool mk_endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_service_port *port)
+bool endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_service_port *port)
 {
 	return endpoint->proto == port->proto && strcmp(endpoint->port_name, port->name) == 0;
 }
 
 /* Compare only the node's name: a pod in the host's network has an address of any range. */
-bool mk_endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view)
+bool endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view)
 {
 	return endpoint->node_name && strcmp(endpoint->node_name, view->node_name) == 0;
 }
@@ -88,10 +88,10 @@ static void select_local(struct mk_selection *selection, const struct mk_endpoin
 			 size_t count, const struct mk_service_view *view)
 {
 	for (size_t i = 0; i < count; i++)
-		if (endpoints[i]->ready && mk_endpoint_is_local(endpoints[i], view))
+		if (endpoints[i]->ready && endpoint_is_local(endpoints[i], view))
 			selection->local[selection->local_count++] = endpoints[i];
 	for (size_t i = 0, none = selection->local_count == 0; none && i < count; i++)
-		if (lasts(endpoints[i]) && mk_endpoint_is_local(endpoints[i], view))
+		if (lasts(endpoints[i]) && endpoint_is_local(endpoints[i], view))
 			selection->local[selection->local_count++] = endpoints[i];
 }
 
@@ -103,14 +103,14 @@ static const struct mk_endpoint **of_port(const struct mk_endpoint *const *all, 
 
 	*used = 0;
 	for (size_t i = 0; endpoints && i < count; i++)
-		if (mk_endpoint_of_port(all[i], port))
+		if (endpoint_of_port(all[i], port))
 			endpoints[(*used)++] = all[i];
 	return endpoints;
 }
 
-int mk_selection_init(struct mk_selection *selection, const struct mk_endpoint *const *all,
-		      size_t count, const struct mk_service_port *port,
-		      const struct mk_service_view *view, struct mk_error *err)
+int selection_init(struct mk_selection *selection, const struct mk_endpoint *const *all,
+		   size_t count, const struct mk_service_port *port,
+		   const struct mk_service_view *view, struct mk_error *err)
 {
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
 	size_t used;
@@ -120,7 +120,7 @@ int mk_selection_init(struct mk_selection *selection, const struct mk_endpoint *
 	selection->cluster = calloc(used + 1, sizeof(*selection->cluster));
 	selection->local = calloc(used + 1, sizeof(*selection->local));
 	if (!endpoints || !selection->cluster || !selection->local) {
-		mk_selection_release(selection);
+		selection_release(selection);
 		return mk_error_errno(err, ENOMEM, "%zu endpoints", count);
 	}
 	select_cluster(selection, endpoints, used, view);
@@ -128,7 +128,7 @@ int mk_selection_init(struct mk_selection *selection, const struct mk_endpoint *
 	return 0;
 }
 
-void mk_selection_release(struct mk_selection *selection)
+void selection_release(struct mk_selection *selection)
 {
 	free(selection->cluster);
 	free(selection->local);

@@ -13,13 +13,13 @@ struct mk_selection {
 };
 
 /* Select from @all, the endpoints of a Service, those that serve @port. */
-mk_must_check int mk_selection_init(struct mk_selection *selection,
-				    const struct mk_endpoint *const *all, size_t count,
-				    const struct mk_service_port *port,
-				    const struct mk_service_view *view, struct mk_error *err);
-void mk_selection_release(struct mk_selection *selection);
+mk_must_check int selection_init(struct mk_selection *selection,
+				 const struct mk_endpoint *const *all, size_t count,
+				 const struct mk_service_port *port,
+				 const struct mk_service_view *view, struct mk_error *err);
+void selection_release(struct mk_selection *selection);
 
-bool mk_endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_service_port *port);
-bool mk_endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view);
+bool endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_service_port *port);
+bool endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view);
 
 #endif

@@ -12,7 +12,7 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 #include "base/ip.h"
-#include "model/model.h"
+#include "cluster/model/model.h"
 
 struct mk_frontend {
 	struct mk_ip ip;

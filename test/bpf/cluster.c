@@ -11,10 +11,10 @@
 
 #include "base/cleanup.h"
 #include "base/ip.h"
-#include "datapath/lasting.h"
-#include "datapath/services.h"
-#include "datapath/sweep.h"
-#include "model/model.h"
+#include "cluster/model/model.h"
+#include "datapath/services/services.h"
+#include "datapath/sessions/linger.h"
+#include "datapath/sessions/sweep.h"
 
 static const struct cluster_endpoint endpoints[] = {
 	{ 'L', "10.244.1.3", "node1", TO_POD, MK_HOOK_POD },

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "bpf/fixture.h"
-#include "datapath/services.h"
+#include "datapath/services/services.h"
 
 /* Endpoints by letter. */
 struct cluster_endpoint {

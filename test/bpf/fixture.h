@@ -12,7 +12,7 @@
 
 #include "monokube/abi.h"
 #include "bpf/frame.h"
-#include "datapath/links.h"
+#include "datapath/maps/links.h"
 
 enum where { /* the outcome for a packet */
 	     TO_POD,

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "bpf/fixture.h"
-#include "datapath/object.h"
+#include "datapath/maps/maps_internal.h"
+#include "datapath/maps/object.h"
 #include "service/service.h"
 
 #include "datapath.skel.h"
@@ -48,7 +49,7 @@ static void fill_node(struct mk_node *node)
 	node->nat_port_max = settings.nat_port_max;
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
-	node->has_coarse_clock = !settings.exact_clock && mk_object_has_coarse_clock();
+	node->has_coarse_clock = !settings.exact_clock && object_has_coarse_clock();
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/ip.h"
+#include "unit/mac.h"
 
 struct flow {
 	char proto[16], from[32], to[32];
@@ -71,10 +72,10 @@ static void fill_ethernet(struct frame *frame, const struct flow *flow,
 	if (mk_ip_parse(flow->from, &ip) < 0)
 		abort();
 	mac = mk_mac_of_ip(&ip);
-	if (o->source_mac && mk_mac_parse(o->source_mac, &mac) < 0)
+	if (o->source_mac && mac_parse(o->source_mac, &mac) < 0)
 		abort();
 	memcpy(eth->h_source, mac.byte, ETH_ALEN);
-	if (mk_mac_parse(o->dest_mac ? o->dest_mac : FRAME_GATEWAY_MAC, &mac) < 0)
+	if (mac_parse(o->dest_mac ? o->dest_mac : FRAME_GATEWAY_MAC, &mac) < 0)
 		abort();
 	memcpy(eth->h_dest, mac.byte, ETH_ALEN);
 	eth->h_proto = htons(ETH_P_IP);

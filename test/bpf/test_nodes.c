@@ -46,8 +46,8 @@ static void put(bool by_prefix)
 
 	ck_assert_ptr_nonnull(slots);
 	ck_assert_int_eq(mk_table_init(&table, "node_routes", fixture_map("node_routes"), &err), 0);
-	mk_node_routes_make(fixture_node(), entries, count, slots);
-	ck_assert_int_ge(mk_node_routes_put(&table, slots, &err), 0);
+	node_routes_make(fixture_node(), entries, count, slots);
+	ck_assert_int_ge(node_routes_put(&table, slots, &err), 0);
 	free(slots);
 	for (size_t i = 0; by_prefix && i < count; i++) {
 		struct mk_route_key key = { .prefix_bits = entries[i].dst.prefix_bits,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
-#include "datapath/sweep.h"
+#include "datapath/sessions/sweep.h"
 
 #define PLACES mk_session_places(FIXTURE_SMALL)
 

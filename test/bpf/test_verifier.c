@@ -2,7 +2,7 @@
 /* The number of instructions that this kernel's verifier walks in each program, with constants that
  * keep every branch (`monokube probe`). The limit is a million. */
 #include "bpf/run.h"
-#include "datapath/object.h"
+#include "datapath/maps/object.h"
 
 static void see(void *ctx, const struct mk_probed *probed)
 {

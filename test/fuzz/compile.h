@@ -3,8 +3,8 @@
 #ifndef MK_TEST_FUZZ_COMPILE_H
 #define MK_TEST_FUZZ_COMPILE_H
 
+#include "cluster/model/model.h"
 #include "fuzz/fuzz.h"
-#include "model/model.h"
 #include "service/service.h"
 
 static inline void compile_service(void *ctx, const struct mk_service_object *service)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/fuzz/fuzz_cni.c - what a runtime writes on the plugin's standard input, as each verb reads it:
  * CHECK's comparison with prevResult by its source, which is part of this file. */
-#include "cni/check.c"
-#include "cni/conf.h"
-#include "cni/reply.h"
+#include "pod/cni/check.c"
 #include "fuzz/fuzz.h"
+#include "pod/request/conf.h"
+#include "pod/request/reply.h"
 
 const size_t fuzz_header_bytes = 0;
 

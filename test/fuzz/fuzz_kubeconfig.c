@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cluster/api/credentials.h"
+#include "cluster/api/kubeconfig.h"
 #include "fuzz/fuzz.h"
-#include "kube/credentials.h"
-#include "kube/kubeconfig.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	fuzz_check(fd >= 0 && write(fd, data, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (mk_kubeconfig_load(path, NULL, &credentials, &err) < 0)
+	if (kubeconfig_load(path, NULL, &credentials, &err) < 0)
 		fuzz_check(err.text[0] != '\0');
 	mk_credentials_release(&credentials);
 	close(fd);

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "fuzz/compile.h"
-#include "kube/reflector.c"
+#include "cluster/watch/reflector.c"
 
 #define ANSWERS_MAX 8
 #define SEPARATOR   0x1e

@@ -2,8 +2,8 @@
 /* test/fuzz/fuzz_yaml.c - a file of the cluster directory: YAML to trees to the model, and compiled. */
 #include <string.h>
 
+#include "cluster/files/yaml_json.h"
 #include "fuzz/compile.h"
-#include "kube/yaml_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "bpf/fixture.h"
-#include "datapath/drops.h"
+#include "datapath/monitor/drops.h"
 
 #define CORPUS_KEY_BYTES 96
 #define CORPUS_LINES_MAX 4096

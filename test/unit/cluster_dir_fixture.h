@@ -6,8 +6,8 @@
 
 #include <uv.h>
 
-#include "kube/cluster_dir.h"
-#include "model/model.h"
+#include "cluster/files/cluster_dir.h"
+#include "cluster/model/model.h"
 #include "unit/log_capture.h"
 
 #define PATH_CHARS 512

@@ -14,10 +14,11 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/netlink.h"
-#include "cni/cni.h"
-#include "cni/endpoint.h"
-#include "ipam/ipam.h"
+#include "base/netlink/netlink.h"
+#include "pod/cni/cni.h"
+#include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/endpoint_internal.h"
+#include "pod/ipam/ipam.h"
 
 static struct mk_error err;
 char answer[4096];
@@ -208,7 +209,7 @@ const char *add_result(const char *name)
 
 static int count_device(void *ctx, const struct mk_link *link)
 {
-	*(int *)ctx += mk_cni_is_host_name("mk", link->name);
+	*(int *)ctx += cni_is_host_name("mk", link->name);
 	return 0;
 }
 

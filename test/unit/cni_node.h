@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "cni/conf.h"
+#include "pod/request/conf.h"
 #include "unit/unit.h"
 
 #define ROOT	"/mnt" /* each test has its own mount namespace and a tmpfs here */

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "datapath/object.h"
-#include "datapath/pods.h"
+#include "datapath/maps/object.h"
+#include "datapath/pods/pods.h"
 
 struct datapath_fixture fx;
 

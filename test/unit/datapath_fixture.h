@@ -7,10 +7,10 @@
 #include <net/if.h>
 #include <stdint.h>
 
-#include "base/netlink.h"
+#include "base/netlink/netlink.h"
 #include "datapath/datapath.h"
-#include "datapath/hook.h"
-#include "datapath/pin.h"
+#include "datapath/maps/hook.h"
+#include "datapath/maps/pin.h"
 #include "unit/unit.h"
 
 struct datapath_fixture {

@@ -4,7 +4,7 @@
 #ifndef MK_TEST_IPAM_FIXTURE_H
 #define MK_TEST_IPAM_FIXTURE_H
 
-#include "ipam/ipam.h"
+#include "pod/ipam/ipam.h"
 #include "unit/unit.h"
 
 extern struct mk_error err; /* of the last call that failed */

@@ -51,7 +51,7 @@ char *recording_body(const char *name, size_t *size)
 	struct mk_error err;
 	size_t file_size;
 
-	snprintf(path, sizeof(path), "test/wire/recordings/%s.http", name);
+	snprintf(path, sizeof(path), "build/recordings/%s.http", name);
 	ck_assert_msg(mk_file_read(path, 1 << 24, &file, &file_size, &err) == 0, "%s", err.text);
 	response = after_head(file);
 	response += header_number(file, "Content-Length: ");

@@ -3,7 +3,7 @@
 #ifndef MK_TEST_MODEL_TEXT_H
 #define MK_TEST_MODEL_TEXT_H
 
-#include "model/model.h"
+#include "cluster/model/model.h"
 
 struct line {
 	char text[2048];

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "datapath/services.h"
+#include "datapath/services/services.h"
 
 #define S	     1000000000ULL
 #define MAGLEV_ROOM  16 /* entries of a Maglev table here */

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
-#include "cni/reply.h"
 #include "base/cleanup.h"
+#include "pod/request/reply.h"
+#include "pod/request/request_internal.h"
 #include "unit/unit.h"
 
 static struct mk_error err;
@@ -40,8 +41,8 @@ START_TEST(test_node_ports)
 	for (size_t i = 0; node_ports[_i].ranges[i]; i++)
 		config.node_port_addresses.cidr[config.node_port_addresses.count++] =
 			cidr_of(node_ports[_i].ranges[i]);
-	ck_ok(mk_agent_node_port_ips(&config, &object, local, MK_ARRAY_SIZE(local), &ips, &count,
-				     &err));
+	ck_ok(agent_node_port_ips(&config, &object, local, MK_ARRAY_SIZE(local), &ips, &count,
+				  &err));
 	for (size_t i = 0; i < count; i++) {
 		strcat(seen, mk_ip_format(&ips[i], text));
 		strcat(seen, " ");
@@ -83,7 +84,7 @@ START_TEST(test_routes)
 	size_t count;
 
 	peer.vtep_mac = mk_mac_of_ip(&peer.vtep);
-	ck_ok(mk_agent_routes(&input, &entries, &count, &err));
+	ck_ok(agent_routes(&input, &entries, &count, &err));
 	ck_assert_uint_eq(count, MK_ARRAY_SIZE(expected));
 	for (size_t i = 0; i < count; i++) {
 		char dst[MK_CIDR_STRLEN], mac[MK_MAC_STRLEN];
@@ -133,7 +134,7 @@ START_TEST(test_usable_ranges)
 	struct mk_cidr usable[2];
 	char text[MK_CIDR_STRLEN];
 
-	ck_assert_int_eq(mk_agent_usable_ranges(&input, usable, &err), used ? 0 : 1);
+	ck_assert_int_eq(agent_usable_ranges(&input, usable, &err), used ? 0 : 1);
 	ck_assert_str_eq(mk_cidr_format(&usable[used ? 1 : 0], text), "172.30.0.0/16");
 	if (!used)
 		ck_assert_msg(strstr(err.text, "'one'") && strstr(err.text, ranges[_i].range) &&
@@ -217,10 +218,10 @@ START_TEST(test_work_waits_for_the_list)
 	agent.source = mk_source_start(&agent.loop, &agent.config, agent.model, nothing_listed,
 				       NULL, &err);
 	ck_assert_msg(agent.source != NULL, "%s", err.text);
-	mk_agent_work(&agent);
+	agent_work(&agent);
 	ck_assert_msg(agent.stats.work.count == 0, "before the first list nothing is done");
 	agent.listed = true;
-	mk_agent_work(&agent);
+	agent_work(&agent);
 	ck_assert_uint_eq(agent.stats.work.count, 1);
 	mk_source_stop(agent.source);
 	ck_assert_int_eq(uv_run(&agent.loop, UV_RUN_DEFAULT), 0);
@@ -251,7 +252,7 @@ static json_object *rendered(void)
 {
 	struct mk_config config = cni_config();
 	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450 };
-	cleanup_free char *text = mk_cni_conf_render(template, &values, &err);
+	cleanup_free char *text = cni_conf_render(template, &values, &err);
 	json_object *tree;
 
 	ck_assert_msg(text != NULL, "%s", mk_error_text(&err));
@@ -308,7 +309,7 @@ START_TEST(test_conf_versions)
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		const char *name = json_object_get_string(json_object_array_get_idx(list, i));
 
-		ck_assert_msg(mk_cni_version_parse(name, &version) == 0, "'%s'", name);
+		ck_assert_msg(cni_version_parse(name, &version) == 0, "'%s'", name);
 		latest = version > latest ? version : latest;
 	}
 	ck_assert_int_eq(latest, MK_CNI_1_1_0);
@@ -328,7 +329,7 @@ START_TEST(test_bad_template)
 	struct mk_config config = cni_config();
 	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450 };
 
-	ck_assert_ptr_null(mk_cni_conf_render(bad_templates[_i].template, &values, &err));
+	ck_assert_ptr_null(cni_conf_render(bad_templates[_i].template, &values, &err));
 	ck_assert_msg(strstr(err.text, bad_templates[_i].error), "%s: %s", bad_templates[_i].name,
 		      err.text);
 }
@@ -345,9 +346,9 @@ START_TEST(test_odd_node_port)
 	const struct mk_service_object inside = { .ports = ports, .port_count = 3 };
 	const struct mk_service_object outside = { .ports = ports, .port_count = 4 };
 
-	ck_assert_uint_eq(mk_agent_odd_node_port(&config, &inside), 0);
-	ck_assert_uint_eq(mk_agent_odd_node_port(&config, &outside), 32768);
-	ck_assert_uint_eq(mk_agent_odd_node_port(&config, NULL), 0);
+	ck_assert_uint_eq(agent_odd_node_port(&config, &inside), 0);
+	ck_assert_uint_eq(agent_odd_node_port(&config, &outside), 32768);
+	ck_assert_uint_eq(agent_odd_node_port(&config, NULL), 0);
 }
 END_TEST
 

@@ -10,17 +10,17 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/abi.h"
-#include "datapath/hook.h"
-#include "datapath/pin.h"
-#include "datapath/pod_table.h"
-#include "datapath/drops.h"
-#include "datapath/object.h"
-#include "datapath/pods.h"
 #include "datapath/remove.h"
-#include "datapath/runtime.h"
-#include "datapath/udp_ports.h"
-#include "datapath/watch.h"
+#include "datapath/maps/abi.h"
+#include "datapath/maps/hook.h"
+#include "datapath/maps/object.h"
+#include "datapath/maps/pin.h"
+#include "datapath/maps/runtime.h"
+#include "datapath/monitor/drops.h"
+#include "datapath/monitor/monitor.h"
+#include "datapath/pods/pod_table.h"
+#include "datapath/pods/pods.h"
+#include "datapath/pods/udp_ports.h"
 #include "unit/datapath_fixture.h"
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -792,7 +792,7 @@ START_TEST(test_runtime)
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 1);
 	ck_assert_uint_eq(now.watched, 1);
-#include "datapath/watch.h"
+#include "datapath/monitor/monitor.h"
 	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);

@@ -6,7 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kube/clock.h"
+#include "cluster/api/api_internal.h"
+#include "cluster/api/clock.h"
 #include "unit/unit.h"
 
 #define DATE	"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
@@ -37,7 +38,7 @@ START_TEST(test_ahead)
 	struct mk_own_clock now = { DATE_MS + moments[_i].own_ms, BOOT_MS };
 	struct mk_api_clock clock = { 0 };
 
-	ck_assert(mk_api_clock_see(&clock, DATE, strlen(DATE), moments[_i].took_ms, &now));
+	ck_assert(api_clock_see(&clock, DATE, strlen(DATE), moments[_i].took_ms, &now));
 	ck_assert_msg(mk_api_clock_ahead_ms(&clock, &now) == moments[_i].ahead_ms, "%s: %lld",
 		      moments[_i].name, (long long)mk_api_clock_ahead_ms(&clock, &now));
 	ck_assert_msg(mk_api_clock_is_off(&clock, &now) == moments[_i].off, "%s", moments[_i].name);
@@ -64,7 +65,7 @@ START_TEST(test_line)
 {
 	struct mk_own_clock now = { DATE_MS, BOOT_MS };
 	struct mk_api_clock clock = { 0 };
-	bool taken = mk_api_clock_see(&clock, lines[_i].line, strlen(lines[_i].line), 0, &now);
+	bool taken = api_clock_see(&clock, lines[_i].line, strlen(lines[_i].line), 0, &now);
 
 	ck_assert_msg(taken == lines[_i].taken && clock.known == taken, "%s", lines[_i].line);
 }
@@ -77,7 +78,7 @@ START_TEST(test_clock_is_set)
 	struct mk_own_clock now = { DATE_MS + 60500, BOOT_MS + 60000 };
 	struct mk_api_clock clock = { 0 };
 
-	ck_assert(mk_api_clock_see(&clock, DATE, strlen(DATE), 0, &then));
+	ck_assert(api_clock_see(&clock, DATE, strlen(DATE), 0, &then));
 	ck_assert(mk_api_clock_is_off(&clock, &then));
 	ck_assert_int_eq(mk_api_clock_ahead_ms(&clock, &now), 0);
 }
@@ -88,7 +89,7 @@ START_TEST(test_too_slow)
 	struct mk_own_clock now = { DATE_MS - 3600000, BOOT_MS };
 	struct mk_api_clock clock = { 0 };
 
-	ck_assert(!mk_api_clock_see(&clock, DATE, strlen(DATE), 6000, &now));
+	ck_assert(!api_clock_see(&clock, DATE, strlen(DATE), 6000, &now));
 	ck_assert_int_eq(mk_api_clock_ahead_ms(&clock, &now), 0);
 	ck_assert(!mk_api_clock_is_off(&clock, &now));
 }

@@ -7,9 +7,11 @@
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/cli_internal.h"
 #include "cli/print.h"
-#include "cli/trace.h"
-#include "cni/conf.h"
+#include "cli/inspect/remedy.h"
+#include "cli/trace/trace.h"
+#include "pod/request/conf.h"
 #include "unit/unit.h"
 
 static struct mk_error err;
@@ -48,12 +50,12 @@ START_TEST(test_frame)
 
 	for (size_t i = 0; i < sizeof(protocols); i++) {
 		tuple.proto = protocols[i];
-		mk_trace_frame_make(&frame, &tuple, mac, mac);
-		ck_assert(mk_trace_frame_read(&frame, &seen));
+		trace_frame_make(&frame, &tuple, mac, mac);
+		ck_assert(trace_frame_read(&frame, &seen));
 		ck_assert_mem_eq(&seen, &tuple, sizeof(tuple));
 	}
 	frame.length = 20;
-	ck_assert(!mk_trace_frame_read(&frame, &seen));
+	ck_assert(!trace_frame_read(&frame, &seen));
 }
 END_TEST
 
@@ -89,9 +91,9 @@ static char *printed(void (*print)(FILE *out))
 
 START_TEST(test_texts_name_every_command)
 {
-	cleanup_free char *help = printed(mk_cli_print_help);
-	cleanup_free char *completion = printed(mk_cli_print_bash_completion);
-	cleanup_free char *manual = printed(mk_cli_print_manual);
+	cleanup_free char *help = printed(cli_print_help);
+	cleanup_free char *completion = printed(cli_print_bash_completion);
+	cleanup_free char *manual = printed(cli_print_manual);
 	char wanted[64];
 
 	for (size_t i = 0; i < mk_cli_command_count; i++) {
@@ -112,10 +114,10 @@ START_TEST(test_for_scripts)
 {
 	static const char *const names[] = { "status",	 "check",    "trace", "pods",  "nodes",
 					     "services", "sessions", "nat",   "drops", "monitor" };
-	cleanup_free char *manual = printed(mk_cli_print_manual);
+	cleanup_free char *manual = printed(cli_print_manual);
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++) {
-		const struct mk_cli_command *command = mk_cli_command_find(names[i]);
+		const struct mk_cli_command *command = cli_command_find(names[i]);
 
 		ck_assert_msg(command && command->flags & MK_CLI_JSON, "%s", names[i]);
 	}
@@ -200,8 +202,8 @@ END_TEST
 START_TEST(test_remedies)
 {
 	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
-		ck_assert_msg(*mk_cli_remedy(reason), "drop reason %u has no remedy", reason);
-	ck_assert_str_eq(mk_cli_remedy(MK_DROP_COUNT), "");
+		ck_assert_msg(*mk_drop_remedy(reason), "drop reason %u has no remedy", reason);
+	ck_assert_str_eq(mk_drop_remedy(MK_DROP_COUNT), "");
 }
 END_TEST
 

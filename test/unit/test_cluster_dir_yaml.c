@@ -6,7 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kube/yaml_json.h"
+#include "cluster/files/files_internal.h"
+#include "cluster/files/yaml_json.h"
 #include "unit/unit.h"
 
 static const struct {
@@ -130,7 +131,7 @@ START_TEST(test_lines)
 	ck_assert_uint_eq(documents.items[0].line, 3);
 	ck_assert_uint_eq(documents.items[1].line, 6);
 	ck_assert_uint_eq(documents.items[2].line, 9);
-	ck_assert_int_eq(mk_json_parse(json, strlen(json), &others, NULL), 0);
+	ck_assert_int_eq(json_parse(json, strlen(json), &others, NULL), 0);
 	ck_assert_uint_eq(others.count, 2);
 	ck_assert_uint_eq(others.items[0].line, 2);
 	ck_assert_uint_eq(others.items[1].line, 5);
@@ -155,7 +156,7 @@ START_TEST(test_json)
 	cleanup_documents struct mk_documents documents = { 0 };
 	struct mk_error err = { 0 };
 	char text[1024];
-	int ret = mk_json_parse(json[_i].text, strlen(json[_i].text), &documents, &err);
+	int ret = json_parse(json[_i].text, strlen(json[_i].text), &documents, &err);
 
 	if (json[_i].error) {
 		ck_assert_msg(ret < 0, "%s", json[_i].name);
@@ -194,7 +195,7 @@ START_TEST(test_depth)
 	nest(text, depths[_i].depth);
 	ck_assert_msg((mk_yaml_parse(text, strlen(text), &yaml, &err) == 0) == depths[_i].taken,
 		      "depth %zu: %s", depths[_i].depth, err.text);
-	ck_assert_msg((mk_json_parse(text, strlen(text), &other, &err) == 0) == depths[_i].taken,
+	ck_assert_msg((json_parse(text, strlen(text), &other, &err) == 0) == depths[_i].taken,
 		      "depth %zu: %s", depths[_i].depth, err.text);
 }
 END_TEST
@@ -278,7 +279,7 @@ START_TEST(test_disturbed)
 			ck_assert_msg(strncmp(err.text, "line ", 5) == 0, "%s", err.text);
 			refused++;
 		}
-		if (mk_json_parse(copy, left, &others, &err) < 0)
+		if (json_parse(copy, left, &others, &err) < 0)
 			ck_assert_msg(strncmp(err.text, "line ", 5) == 0, "%s", err.text);
 	}
 	ck_assert_uint_gt(refused, 0);

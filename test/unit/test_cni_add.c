@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "cni/reap.h"
-#include "cni/restore.h"
-#include "datapath/pods.h"
+#include "datapath/pods/pods.h"
+#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 
 static struct mk_error err;

@@ -7,10 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "cni/bandwidth.h"
-#include "cni/endpoint.h"
-#include "cni/restore.h"
-#include "datapath/pods.h"
+#include "base/netlink/request.h"
+#include "datapath/pods/pods.h"
+#include "pod/endpoint/bandwidth.h"
+#include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 
 static struct mk_error err;
@@ -128,7 +129,7 @@ START_TEST(test_kernel_without_qdisc)
 {
 	struct mk_error cause = { 0 };
 
-	ck_assert_int_eq(mk_nl_qdisc_failed(-ENOENT, MK_NL_TBF, 7, &cause), -ENOENT);
+	ck_assert_int_eq(nl_qdisc_failed(-ENOENT, MK_NL_TBF, 7, &cause), -ENOENT);
 	ck_assert_msg(strstr(cause.text, "no qdisc 'tbf'") && strstr(cause.text, "sch_tbf") &&
 			      strstr(cause.text, "interface number 7"),
 		      "%s", cause.text);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/calls.h"
+#include "pod/request/calls.h"
 #include "unit/cni_node.h"
 
 #define MS 1000000ULL

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/endpoint.h"
+#include "pod/endpoint/endpoint.h"
 #include "unit/cni_node.h"
 
 static const struct {

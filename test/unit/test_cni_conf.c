@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/conf.h"
+#include "pod/request/conf.h"
 #include "unit/unit.h"
 
 #define NETWORK                                                            \

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/endpoint.h"
-#include "cni/reap.h"
-#include "cni/restore.h"
-#include "datapath/pods.h"
+#include "datapath/pods/pods.h"
+#include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 
 static struct mk_error err;

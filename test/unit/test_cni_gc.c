@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/lost.h"
-#include "cni/reap.h"
-#include "datapath/pin.h"
+#include "datapath/maps/pin.h"
+#include "pod/endpoint/lost_devices.h"
+#include "pod/endpoint/reap.h"
 #include "unit/cni_node.h"
 
 static struct mk_error err;

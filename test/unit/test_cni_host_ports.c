@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/port_mappings.h"
-#include "cni/reap.h"
-#include "cni/restore.h"
-#include "datapath/pod_table.h"
-#include "datapath/runtime.h"
-#include "datapath/sweep.h"
+#include "datapath/maps/runtime.h"
+#include "datapath/pods/pod_table.h"
+#include "datapath/pods/pods_internal.h"
+#include "datapath/sessions/sweep.h"
+#include "pod/endpoint/port_mappings.h"
+#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 #include "unit/log_capture.h"
 
@@ -524,7 +525,7 @@ START_TEST(test_pod_without_entry_keeps_ports)
 
 	add_mapped("a", MAPPINGS(TCP_8080));
 	pods = table("pods", sizeof(__u32), sizeof(struct mk_pod));
-	ck_assert_int_eq(mk_pod_table_delete(&pods, &key, &err), 1);
+	ck_assert_int_eq(pod_table_delete(&pods, &key, &err), 1);
 	mk_table_close(&pods);
 	ck_ok(mk_cni_reap(STATE, BPF_DIR, "mk", &err));
 	ck_mapped(1);

@@ -6,7 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "cni/port_mappings.h"
+#include "pod/endpoint/endpoint_internal.h"
+#include "pod/endpoint/port_mappings.h"
+#include "pod/request/request_internal.h"
 #include "unit/unit.h"
 
 #define MAPPINGS(list) ",\"runtimeConfig\":{\"portMappings\":[" list "]}"
@@ -96,7 +98,7 @@ static void ck_kept_as_text(const char *name, const struct mk_cni_port_mappings 
 	struct mk_error err = { 0 };
 
 	ck_assert_ptr_nonnull(text);
-	ck_assert_msg(!strchr(text, '\n') && mk_cni_port_mappings_parse(&again, text, &err) == 0,
+	ck_assert_msg(!strchr(text, '\n') && cni_port_mappings_parse(&again, text, &err) == 0,
 		      "%s: '%s': %s", name, text, mk_error_text(&err));
 	ck_assert_uint_eq(again.count, mappings->count);
 	ck_assert_msg(!again.count || memcmp(again.list, mappings->list,
@@ -122,7 +124,7 @@ START_TEST(test_senseless_text)
 	struct mk_cni_port_mappings mappings;
 	struct mk_error err = { 0 };
 
-	ck_assert_msg(mk_cni_port_mappings_parse(&mappings, senseless[_i], &err) == -EINVAL, "'%s'",
+	ck_assert_msg(cni_port_mappings_parse(&mappings, senseless[_i], &err) == -EINVAL, "'%s'",
 		      senseless[_i]);
 	ck_assert_ptr_null(mappings.list);
 }
@@ -246,7 +248,7 @@ static const struct {
 
 START_TEST(test_names)
 {
-	ck_assert_msg(mk_cni_name_folds(names[_i].name, names[_i].known) == names[_i].same,
+	ck_assert_msg(cni_name_folds(names[_i].name, names[_i].known) == names[_i].same,
 		      "'%s', '%s'", names[_i].name, names[_i].known);
 }
 END_TEST

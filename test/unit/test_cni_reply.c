@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/endpoint.h"
-#include "cni/reply.h"
+#include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/endpoint_internal.h"
+#include "pod/request/reply.h"
 #include "unit/unit.h"
 
 static const char *text_of(json_object *json)
@@ -148,7 +149,7 @@ START_TEST(test_host_name)
 	mk_cni_host_name(prefix, owners[_i].container_id, owners[_i].ifname, again);
 	ck_assert_str_eq(name, again);
 	ck_assert_uint_eq(strlen(name), strlen(prefix) + 11);
-	ck_assert_msg(mk_cni_is_host_name(prefix, name), "%s", name);
+	ck_assert_msg(cni_is_host_name(prefix, name), "%s", name);
 	for (int i = 0; i < (int)MK_ARRAY_SIZE(owners); i++) {
 		mk_cni_host_name(owners[i].prefix, owners[i].container_id, owners[i].ifname, other);
 		ck_assert_msg(i == _i || strcmp(name, other) != 0, "%d and %d: %s", i, _i, name);
@@ -173,7 +174,7 @@ static const char *const not_host_names[] = {
 
 START_TEST(test_not_host_name)
 {
-	ck_assert_msg(!mk_cni_is_host_name("mk", not_host_names[_i]), "%s", not_host_names[_i]);
+	ck_assert_msg(!cni_is_host_name("mk", not_host_names[_i]), "%s", not_host_names[_i]);
 }
 END_TEST
 

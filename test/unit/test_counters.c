@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 
 #include "base/cleanup.h"
-#include "datapath/counters.h"
-#include "datapath/sweep.h"
+#include "datapath/services/counters.h"
+#include "datapath/sessions/sweep.h"
 #include "unit/unit.h"
 
 #define S 1000000000ULL

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/exposition.h"
+#include "http/exposition.h"
 #include "unit/unit.h"
 
 static struct mk_exposition out;

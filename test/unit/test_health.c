@@ -164,7 +164,7 @@ static struct mk_agent agent = { .health = &health };
 
 static void clean(void)
 {
-	mk_agent_services_free(&agent);
+	agent_services_free(&agent);
 	agent.services = agent.dirty = NULL;
 }
 
@@ -175,19 +175,19 @@ START_TEST(test_triggers)
 
 	mk_latency_init(&health.latency);
 	health.started_unix_ns = now - 10 * MK_NS_PER_S;
-	mk_agent_service_dirty(&agent, "x", "s");
-	mk_agent_latency_triggered(&agent, "x", "s", health.started_unix_ns);
+	agent_service_dirty(&agent, "x", "s");
+	agent_latency_triggered(&agent, "x", "s", health.started_unix_ns);
 	ck_assert_msg(!health.triggers, "a change before the start");
-	mk_agent_latency_triggered(&agent, "x", "s", now - 5 * MK_NS_PER_S);
-	mk_agent_latency_triggered(&agent, "x", "s", now - 2 * MK_NS_PER_S);
-	mk_agent_latency_triggered(&agent, "x", "written", now + 100 * MK_NS_PER_S);
-	mk_agent_latency_written(&agent);
-	ck_assert_msg(mk_agent_latency(&agent)->count == 1, "those of a dirty Service wait");
-	ck_assert_msg(mk_agent_latency(&agent)->sum == 0, "a clock that is ahead counts as none");
+	agent_latency_triggered(&agent, "x", "s", now - 5 * MK_NS_PER_S);
+	agent_latency_triggered(&agent, "x", "s", now - 2 * MK_NS_PER_S);
+	agent_latency_triggered(&agent, "x", "written", now + 100 * MK_NS_PER_S);
+	agent_latency_written(&agent);
+	ck_assert_msg(agent_latency(&agent)->count == 1, "those of a dirty Service wait");
+	ck_assert_msg(agent_latency(&agent)->sum == 0, "a clock that is ahead counts as none");
 	clean();
-	mk_agent_latency_written(&agent);
+	agent_latency_written(&agent);
 	ck_assert_ptr_null(health.triggers);
-	ck_assert_uint_eq(mk_agent_latency(&agent)->count, 3);
+	ck_assert_uint_eq(agent_latency(&agent)->count, 3);
 	ck_assert(health.latency.sum >= 7 && health.latency.sum < 60);
 }
 END_TEST
@@ -197,16 +197,16 @@ START_TEST(test_trigger_of_a_slice_that_goes)
 {
 	mk_latency_init(&health.latency);
 	health.started_unix_ns = 1;
-	mk_agent_latency_triggered(&agent, "x", "s", 2);
-	mk_agent_latency_triggered(&agent, "x", "st", 3);
-	mk_agent_latency_triggered(&agent, "x", "s", 4);
-	mk_agent_latency_triggered(&agent, "y", "s", 5);
-	mk_agent_latency_triggered(&agent, "x", "s", 0);
+	agent_latency_triggered(&agent, "x", "s", 2);
+	agent_latency_triggered(&agent, "x", "st", 3);
+	agent_latency_triggered(&agent, "x", "s", 4);
+	agent_latency_triggered(&agent, "y", "s", 5);
+	agent_latency_triggered(&agent, "x", "s", 0);
 	ck_assert_uint_eq(health.trigger_count, 2);
-	mk_agent_latency_triggered(&agent, "x", "s", 6);
-	mk_agent_latency_triggered(&agent, "x", "none", 0);
-	mk_agent_latency_written(&agent);
-	ck_assert_uint_eq(mk_agent_latency(&agent)->count, 3);
+	agent_latency_triggered(&agent, "x", "s", 6);
+	agent_latency_triggered(&agent, "x", "none", 0);
+	agent_latency_written(&agent);
+	ck_assert_uint_eq(agent_latency(&agent)->count, 3);
 	clean();
 }
 END_TEST
@@ -216,11 +216,11 @@ START_TEST(test_many_triggers)
 {
 	mk_latency_init(&health.latency);
 	health.started_unix_ns = 0;
-	mk_agent_service_dirty(&agent, "x", "s");
+	agent_service_dirty(&agent, "x", "s");
 	for (int i = 1; i <= 100000; i++)
-		mk_agent_latency_triggered(&agent, "x", "s", i);
+		agent_latency_triggered(&agent, "x", "s", i);
 	ck_assert_uint_eq(health.trigger_count, 65536);
-	mk_agent_latency_forget(&agent);
+	agent_latency_forget(&agent);
 	ck_assert_uint_eq(health.trigger_count, 0);
 	clean();
 }

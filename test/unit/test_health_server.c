@@ -24,18 +24,18 @@ static void setup(void)
 	agent.model = mk_model_new();
 	ck_assert_ptr_nonnull(agent.model);
 	ck_assert_int_eq(uv_loop_init(&agent.loop), 0);
-	ck_ok(mk_agent_health_start(&agent, &err));
-	mk_agent_health_serve(&agent);
+	ck_ok(agent_health_start(&agent, &err));
+	agent_health_serve(&agent);
 	http_turn(&agent.loop);
 }
 
 static void teardown(void)
 {
-	mk_agent_health_stop(&agent);
+	agent_health_stop(&agent);
 	uv_close((uv_handle_t *)&agent.health->retry, NULL);
 	ck_assert_int_eq(uv_run(&agent.loop, UV_RUN_DEFAULT), 0);
 	ck_assert_int_eq(uv_loop_close(&agent.loop), 0);
-	mk_agent_health_free(&agent);
+	agent_health_free(&agent);
 	mk_model_free(agent.model);
 }
 
@@ -114,10 +114,10 @@ START_TEST(test_node)
 	char answer[2048];
 
 	apply_good_text(agent.model, nodes[_i].node);
-	mk_agent_health_updated(&agent);
+	agent_health_updated(&agent);
 	if (nodes[_i].waiting_s)
 		agent.health->state.waiting_since_ns =
-			mk_agent_now_ns() - nodes[_i].waiting_s * 1000000000ULL;
+			agent_now_ns() - nodes[_i].waiting_s * 1000000000ULL;
 	ask(&agent.config.healthz, nodes[_i].path, answer, sizeof(answer));
 	expect(nodes[_i].name, answer, nodes[_i].parts, MK_ARRAY_SIZE(nodes[_i].parts));
 }
@@ -157,12 +157,12 @@ START_TEST(test_service_port)
 						.health_check_port = at.port,
 						.local_ready_count = services[_i].local_ready };
 
-	mk_agent_health_service(&agent, "x/s", &compiled);
+	agent_health_service(&agent, "x/s", &compiled);
 	http_turn(&agent.loop);
 	ask(&at, services[_i].path, answer, sizeof(answer));
 	expect(services[_i].name, answer, services[_i].parts, MK_ARRAY_SIZE(services[_i].parts));
 	compiled.health_check_port = 0;
-	mk_agent_health_service(&agent, "x/s", &compiled);
+	agent_health_service(&agent, "x/s", &compiled);
 	ck_assert_msg(http_dial(&at) < 0, "no healthCheckNodePort any more");
 }
 END_TEST

@@ -25,7 +25,7 @@ static struct mk_agent agent;
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
 {
-	mk_agent_service_dirty(ctx, namespace_, name);
+	agent_service_dirty(ctx, namespace_, name);
 }
 
 static void node_changed(void *ctx, const char *name)
@@ -58,7 +58,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	mk_agent_services_free(&agent);
+	agent_services_free(&agent);
 	mk_model_free(agent.model);
 	sync_teardown();
 }
@@ -106,7 +106,7 @@ static void apply_slice(unsigned number, unsigned count)
 	apply_object(text);
 }
 
-/* ---- work, as mk_agent_step_services() does it ----------------------------------------------- */
+/* ---- work, as agent_step_services() does it ----------------------------------------------- */
 
 static void work_on(struct agent_service *service)
 {

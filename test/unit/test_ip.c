@@ -231,28 +231,12 @@ START_TEST(test_order)
 }
 END_TEST
 
-static const struct {
-	const char *text, *expected; /* NULL: refused */
-} macs[] = {
-	{ "02:4d:0a:f4:01:fe", "02:4d:0a:f4:01:fe" },
-	{ "FF:FF:FF:FF:FF:FF", "ff:ff:ff:ff:ff:ff" },
-	{ "02:4d:0a:f4:01", NULL },
-	{ "02:4d:0a:f4:01:fe:00", NULL },
-	{ "2:4d:a:f4:1:fe", NULL },
-	{ "02-4d-0a-f4-01-fe", NULL },
-	{ "02:4d:0a:f4:01:fg", NULL },
-	{ "", NULL },
-};
-
 START_TEST(test_mac)
 {
+	const struct mk_mac mac = { .byte = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe } };
 	char buf[MK_MAC_STRLEN];
-	struct mk_mac mac;
-	int ret = mk_mac_parse(macs[_i].text, &mac);
 
-	ck_assert_msg((ret == 0) == (macs[_i].expected != NULL), "'%s'", macs[_i].text);
-	if (macs[_i].expected)
-		ck_assert_str_eq(mk_mac_format(&mac, buf), macs[_i].expected);
+	ck_assert_str_eq(mk_mac_format(&mac, buf), "02:4d:0a:f4:01:fe");
 }
 END_TEST
 
@@ -328,7 +312,7 @@ int main(void)
 	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(pairs));
 	tcase_add_test(tc, test_size_and_nth);
 	tcase_add_test(tc, test_order);
-	tcase_add_loop_test(tc, test_mac, 0, MK_ARRAY_SIZE(macs));
+	tcase_add_test(tc, test_mac);
 	tcase_add_loop_test(tc, test_ip_port, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_test(tc, test_mac_of_ip);
 	tcase_add_test(tc, test_table_addresses);

@@ -8,9 +8,10 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kube/backoff.h"
-#include "kube/credentials.h"
-#include "kube/known.h"
+#include "cluster/api/api_internal.h"
+#include "cluster/api/backoff.h"
+#include "cluster/api/credentials.h"
+#include "cluster/watch/seen.h"
 #include "unit/unit.h"
 
 static char dir[64];
@@ -220,20 +221,20 @@ START_TEST(test_refresh)
 	struct mk_error err;
 
 	ck_assert_int_eq(mk_credentials_load(&source, &credentials, &err), 0);
-	ck_assert_int_eq(mk_credentials_refresh(&credentials, &err), 0);
+	ck_assert_int_eq(credentials_refresh(&credentials, &err), 0);
 	put("token", "NEXT!\n"); /* of the same size */
-	ck_assert_int_eq(mk_credentials_refresh(&credentials, &err), 1);
+	ck_assert_int_eq(credentials_refresh(&credentials, &err), 1);
 	check_secret(&credentials.token, "NEXT!\n");
 	put("token", "");
-	ck_assert_int_lt(mk_credentials_refresh(&credentials, &err), 0);
+	ck_assert_int_lt(credentials_refresh(&credentials, &err), 0);
 	check_secret(&credentials.token, "NEXT!\n");
 	ck_assert_int_eq(unlink(in_dir("token")), 0);
 	put("ca.crt", "OTHER");
-	ck_assert_int_lt(mk_credentials_refresh(&credentials, &err), 0);
+	ck_assert_int_lt(credentials_refresh(&credentials, &err), 0);
 	ck_assert_ptr_nonnull(strstr(err.text, in_dir("token")));
 	check_secret(&credentials.authority, "OTHER");
 	put("token", "BACK");
-	ck_assert_int_eq(mk_credentials_refresh(&credentials, &err), 1);
+	ck_assert_int_eq(credentials_refresh(&credentials, &err), 1);
 	check_secret(&credentials.token, "BACK");
 }
 END_TEST
@@ -296,55 +297,55 @@ static void gone(void *ctx, const char *namespace_, const char *name)
  * or is deleted. */
 START_TEST(test_unusable)
 {
-	struct mk_known *known = mk_known_new();
+	struct mk_known *known = known_new();
 	struct mk_object_head a = head("a", UID_A, "7"), b = head("b", UID_B, "8");
 
-	mk_known_begin(known);
-	ck_assert_int_eq(mk_known_see(known, &a), 0);
-	ck_assert_int_eq(mk_known_see(known, &b), 0);
-	mk_known_set_usable(known, &a, false);
-	mk_known_set_usable(known, &a, false);
-	mk_known_set_usable(known, &b, false);
-	ck_assert_uint_eq(mk_known_unusable(known), 2);
-	mk_known_set_usable(known, &a, true);
-	ck_assert_uint_eq(mk_known_unusable(known), 1);
-	mk_known_set_usable(known, &a, false);
-	mk_known_remove(known, &a);
-	ck_assert_uint_eq(mk_known_unusable(known), 1);
-	mk_known_begin(known);
+	known_begin(known);
+	ck_assert_int_eq(known_see(known, &a), 0);
+	ck_assert_int_eq(known_see(known, &b), 0);
+	known_set_usable(known, &a, false);
+	known_set_usable(known, &a, false);
+	known_set_usable(known, &b, false);
+	ck_assert_uint_eq(known_unusable(known), 2);
+	known_set_usable(known, &a, true);
+	ck_assert_uint_eq(known_unusable(known), 1);
+	known_set_usable(known, &a, false);
+	known_remove(known, &a);
+	ck_assert_uint_eq(known_unusable(known), 1);
+	known_begin(known);
 	forgotten[0] = '\0';
-	mk_known_sweep(known, gone, NULL);
-	ck_assert_uint_eq(mk_known_unusable(known), 0);
-	mk_known_free(known);
+	known_sweep(known, gone, NULL);
+	ck_assert_uint_eq(known_unusable(known), 0);
+	known_free(known);
 }
 END_TEST
 
 START_TEST(test_known)
 {
-	struct mk_known *known = mk_known_new();
+	struct mk_known *known = known_new();
 	struct mk_object_head a = head("a", UID_A, "7"), b = head("b", UID_B, "8");
 	struct mk_object_head newer = head("a", UID_A, "9"), other = head("a", UID_B, "9");
 	struct mk_object_head opaque = head("c", UID_A, "v1"), bad = head("d", "no-uid", "7");
 
-	mk_known_begin(known);
-	ck_assert_int_eq(mk_known_see(known, &a), 0);
-	ck_assert_int_eq(mk_known_see(known, &a), 1);
-	ck_assert_int_eq(mk_known_see(known, &newer), 0);
-	ck_assert_int_eq(mk_known_see(known, &other), 0);
-	ck_assert_int_eq(mk_known_see(known, &b), 0);
+	known_begin(known);
+	ck_assert_int_eq(known_see(known, &a), 0);
+	ck_assert_int_eq(known_see(known, &a), 1);
+	ck_assert_int_eq(known_see(known, &newer), 0);
+	ck_assert_int_eq(known_see(known, &other), 0);
+	ck_assert_int_eq(known_see(known, &b), 0);
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(mk_known_see(known, &opaque), 0);
-		ck_assert_int_eq(mk_known_see(known, &bad), 0);
+		ck_assert_int_eq(known_see(known, &opaque), 0);
+		ck_assert_int_eq(known_see(known, &bad), 0);
 	}
-	ck_assert_uint_eq(mk_known_count(known), 4);
-	mk_known_begin(known);
-	ck_assert_int_eq(mk_known_see(known, &b), 1);
-	mk_known_remove(known, &bad);
-	mk_known_remove(known, &bad);
-	mk_known_sweep(known, gone, NULL);
+	ck_assert_uint_eq(known_count(known), 4);
+	known_begin(known);
+	ck_assert_int_eq(known_see(known, &b), 1);
+	known_remove(known, &bad);
+	known_remove(known, &bad);
+	known_sweep(known, gone, NULL);
 	ck_assert_str_eq(forgotten, "shop/a shop/c ");
-	ck_assert_uint_eq(mk_known_count(known), 1);
-	mk_known_free(known);
+	ck_assert_uint_eq(known_count(known), 1);
+	known_free(known);
 }
 END_TEST
 

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kube/decode.h"
-#include "kube/resource.h"
-#include "kube/splitter.h"
-#include "kube_recording.h"
+#include "cluster/watch/decode.h"
+#include "cluster/watch/reflector_internal.h"
+#include "cluster/watch/resource.h"
+#include "cluster/watch/splitter.h"
 #include "unit/unit.h"
+#include "kube_recording.h"
 
 static struct {
 	json_object *want; /* what the objects should be, in order */
@@ -58,9 +59,9 @@ static void reset(void)
 	fx.document[0] = '\0';
 }
 
-static struct mk_splitter *splitter_new(enum mk_splitter_mode mode)
+static struct mk_splitter *make_splitter(enum mk_splitter_mode mode)
 {
-	struct mk_splitter *splitter = mk_splitter_new(mode, &counting);
+	struct mk_splitter *splitter = splitter_new(mode, &counting);
 
 	ck_assert_ptr_nonnull(splitter);
 	return splitter;
@@ -70,18 +71,17 @@ static struct mk_splitter *splitter_new(enum mk_splitter_mode mode)
 static void feed(enum mk_splitter_mode mode, const char *body, size_t size, size_t first,
 		 size_t step)
 {
-	struct mk_splitter *splitter = splitter_new(mode);
+	struct mk_splitter *splitter = make_splitter(mode);
 	struct mk_error err = { 0 };
 
 	reset();
 	for (size_t at = 0, piece = first; at < size; at += piece, piece = step) {
 		if (piece > size - at)
 			piece = size - at;
-		ck_assert_msg(mk_splitter_feed(splitter, body + at, piece, &err) == 0, "%s",
-			      err.text);
+		ck_assert_msg(splitter_feed(splitter, body + at, piece, &err) == 0, "%s", err.text);
 	}
-	ck_assert_msg(mk_splitter_end(splitter, &err) == 0, "%s", err.text);
-	mk_splitter_free(splitter);
+	ck_assert_msg(splitter_end(splitter, &err) == 0, "%s", err.text);
+	splitter_free(splitter);
 }
 
 static const struct {
@@ -135,7 +135,7 @@ END_TEST
 /* The answer breaks off: this is an error except between two objects of a watch. */
 START_TEST(test_every_end)
 {
-	struct mk_splitter *splitter = splitter_new(recordings[_i].mode);
+	struct mk_splitter *splitter = make_splitter(recordings[_i].mode);
 	cleanup_free char *body = NULL;
 	bool list = recordings[_i].mode == MK_SPLIT_LIST, good;
 	struct mk_error err;
@@ -144,13 +144,13 @@ START_TEST(test_every_end)
 	body = recording_body(recordings[_i].name, &size);
 	for (size_t end = 0; end < size; end++) {
 		good = !list && (end == 0 || body[end - 1] == '\n' || body[end] == '\n');
-		ck_assert_msg((mk_splitter_end(splitter, &err) == 0) == good ||
+		ck_assert_msg((splitter_end(splitter, &err) == 0) == good ||
 				      (list && end == size - 1),
 			      "%s ends at %zu of %zu", recordings[_i].name, end, size);
-		ck_assert_int_eq(mk_splitter_feed(splitter, &body[end], 1, &err), 0);
+		ck_assert_int_eq(splitter_feed(splitter, &body[end], 1, &err), 0);
 	}
-	ck_assert_int_eq(mk_splitter_end(splitter, &err), 0);
-	mk_splitter_free(splitter);
+	ck_assert_int_eq(splitter_end(splitter, &err), 0);
+	splitter_free(splitter);
 }
 END_TEST
 
@@ -178,51 +178,51 @@ static const struct {
 
 START_TEST(test_text)
 {
-	struct mk_splitter *splitter = splitter_new(texts[_i].mode);
+	struct mk_splitter *splitter = make_splitter(texts[_i].mode);
 	struct mk_error err = { 0 };
 	int ret;
 
 	reset();
-	ret = mk_splitter_feed(splitter, texts[_i].text, strlen(texts[_i].text), &err);
+	ret = splitter_feed(splitter, texts[_i].text, strlen(texts[_i].text), &err);
 	ck_assert_msg((ret == 0) == (texts[_i].document != NULL), "%s: %s", texts[_i].name,
 		      err.text);
 	ck_assert_uint_eq(fx.seen, texts[_i].objects);
 	if (ret == 0)
 		ck_assert_str_eq(fx.document, texts[_i].document);
 	else
-		ck_assert_int_lt(mk_splitter_feed(splitter, "{}", 2, &err), 0);
-	mk_splitter_free(splitter);
+		ck_assert_int_lt(splitter_feed(splitter, "{}", 2, &err), 0);
+	splitter_free(splitter);
 }
 END_TEST
 
 START_TEST(test_too_long)
 {
-	struct mk_splitter *splitter = splitter_new(MK_SPLIT_EVENTS);
+	struct mk_splitter *splitter = make_splitter(MK_SPLIT_EVENTS);
 	cleanup_free char *piece = malloc(1 << 20);
 	struct mk_error err;
 	int ret;
 
 	memset(piece, 'x', 1 << 20);
-	ret = mk_splitter_feed(splitter, "{\"a\":\"", 6, &err);
+	ret = splitter_feed(splitter, "{\"a\":\"", 6, &err);
 	for (int i = 0; ret == 0 && i < 20; i++)
-		ret = mk_splitter_feed(splitter, piece, 1 << 20, &err);
+		ret = splitter_feed(splitter, piece, 1 << 20, &err);
 	ck_assert_int_eq(ret, -EFBIG);
 	ck_assert_ptr_nonnull(strstr(err.text, "16 MiB"));
-	mk_splitter_free(splitter);
+	splitter_free(splitter);
 }
 END_TEST
 
 START_TEST(test_refused)
 {
-	struct mk_splitter *splitter = splitter_new(MK_SPLIT_EVENTS);
+	struct mk_splitter *splitter = make_splitter(MK_SPLIT_EVENTS);
 	struct mk_error err;
 
 	reset();
 	fx.refuse_after = 2;
-	ck_assert_int_eq(mk_splitter_feed(splitter, "{}{}{}", 6, &err), -ECANCELED);
+	ck_assert_int_eq(splitter_feed(splitter, "{}{}{}", 6, &err), -ECANCELED);
 	ck_assert_uint_eq(fx.seen, 2);
 	ck_assert_str_eq(err.text, "enough");
-	mk_splitter_free(splitter);
+	splitter_free(splitter);
 }
 END_TEST
 
@@ -259,7 +259,7 @@ static const char *member(json_object *object, const char *key)
 static void check_span(struct mk_span span, const char *want)
 {
 	ck_assert_int_eq(span.text != NULL, want != NULL);
-	ck_assert(!want || mk_span_is(span, want));
+	ck_assert(!want || span_is(span, want));
 }
 
 static int compare_object(void *ctx, const char *text, size_t size, struct mk_error *err)
@@ -269,16 +269,16 @@ static int compare_object(void *ctx, const char *text, size_t size, struct mk_er
 	struct mk_span object = { text, size };
 	struct mk_object_head head;
 
-	ck_assert_msg(mk_object_head_read(object, &head, err) == 0, "%s", err->text);
+	ck_assert_msg(object_head_read(object, &head, err) == 0, "%s", err->text);
 	check_span(head.name, member(want, "name"));
 	check_span(head.namespace_, member(want, "namespace"));
 	check_span(head.resource_version, member(want, "resourceVersion"));
-	ck_assert_msg(mk_decode(decoder, object, &got, err) == 0, "%s", err->text);
+	ck_assert_msg(decode_object(decoder, object, &got, err) == 0, "%s", err->text);
 	for (const char *const *unused = resource->unused; *unused; unused++)
 		remove_path(want, *unused);
 	ck_assert_msg(json_object_equal(want, got), "%s",
 		      json_object_to_json_string_ext(got, JSON_C_TO_STRING_PRETTY));
-	ck_assert_int_eq(mk_decode_complete(got, "v9", "Thing", err), 0);
+	ck_assert_int_eq(decode_complete(got, "v9", "Thing", err), 0);
 	ck_assert_ptr_nonnull(strstr(json_object_to_json_string(got), "\"Thing\""));
 	json_object_put(got);
 	return 0;
@@ -301,7 +301,7 @@ START_TEST(test_decode_list)
 	struct mk_splitter_handler handler = { .object = compare_object,
 					       .document = take_document,
 					       .ctx = (void *)(uintptr_t)resource };
-	struct mk_splitter *splitter = mk_splitter_new(MK_SPLIT_LIST, &handler);
+	struct mk_splitter *splitter = splitter_new(MK_SPLIT_LIST, &handler);
 	cleanup_free char *body = NULL;
 	struct mk_error err = { 0 };
 	json_object *whole;
@@ -310,12 +310,12 @@ START_TEST(test_decode_list)
 	body = recording_body(lists[_i].name, &size);
 	whole = json_tokener_parse(body);
 	ck_assert(json_object_object_get_ex(whole, "items", &fx.want));
-	decoder = mk_decoder_new(resource->unused);
+	decoder = decoder_new(resource->unused);
 	reset();
-	ck_assert_msg(mk_splitter_feed(splitter, body, size, &err) == 0, "%s", err.text);
+	ck_assert_msg(splitter_feed(splitter, body, size, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(fx.seen, json_object_array_length(fx.want));
-	mk_decoder_free(decoder);
-	mk_splitter_free(splitter);
+	decoder_free(decoder);
+	splitter_free(splitter);
 	json_object_put(whole);
 }
 END_TEST
@@ -358,15 +358,15 @@ START_TEST(test_decode_object)
 	json_object *got;
 	int ret;
 
-	decoder = mk_decoder_new(objects[_i].unused ? objects[_i].unused : nothing);
-	ret = mk_decode(decoder, object, &got, &err);
+	decoder = decoder_new(objects[_i].unused ? objects[_i].unused : nothing);
+	ret = decode_object(decoder, object, &got, &err);
 	ck_assert_msg((ret == 0) == (objects[_i].want != NULL), "%s: %s", objects[_i].name,
 		      err.text);
 	if (ret == 0)
 		ck_assert_str_eq(json_object_to_json_string_ext(got, JSON_C_TO_STRING_PLAIN),
 				 objects[_i].want);
 	json_object_put(got);
-	mk_decoder_free(decoder);
+	decoder_free(decoder);
 }
 END_TEST
 
@@ -379,11 +379,12 @@ START_TEST(test_decode_nul_in_key)
 	struct mk_error err = { 0 };
 	json_object *got = NULL;
 
-	decoder = mk_decoder_new(unused);
-	ck_assert_int_eq(mk_decode(decoder, (struct mk_span){ text, sizeof(text) - 1 }, &got, &err),
+	decoder = decoder_new(unused);
+	ck_assert_int_eq(decode_object(decoder, (struct mk_span){ text, sizeof(text) - 1 }, &got,
+				       &err),
 			 -EPROTO);
 	json_object_put(got);
-	mk_decoder_free(decoder);
+	decoder_free(decoder);
 }
 END_TEST
 
@@ -398,12 +399,14 @@ START_TEST(test_decode_deep)
 	memcpy(text, "{\"a\":", 5);
 	for (size_t i = 5; i < size; i++)
 		text[i] = i % 2 ? '[' : ' ';
-	decoder = mk_decoder_new(unused_ab);
-	ck_assert_int_eq(mk_decode(decoder, (struct mk_span){ text, size }, &got, &err), -EPROTO);
+	decoder = decoder_new(unused_ab);
+	ck_assert_int_eq(decode_object(decoder, (struct mk_span){ text, size }, &got, &err),
+			 -EPROTO);
 	for (size_t i = 0; i < size - 5; i++)
 		text[5 + i] = "{\"b\":"[i % 5];
-	ck_assert_int_eq(mk_decode(decoder, (struct mk_span){ text, size }, &got, &err), -EPROTO);
-	mk_decoder_free(decoder);
+	ck_assert_int_eq(decode_object(decoder, (struct mk_span){ text, size }, &got, &err),
+			 -EPROTO);
+	decoder_free(decoder);
 }
 END_TEST
 
@@ -424,13 +427,13 @@ START_TEST(test_event)
 {
 	struct mk_watch_event event;
 	struct mk_error err;
-	int ret = mk_watch_event_read(events[_i].text, strlen(events[_i].text), &event, &err);
+	int ret = watch_event_read(events[_i].text, strlen(events[_i].text), &event, &err);
 
 	ck_assert_msg((ret == 0) == (events[_i].type != NULL), "%s", events[_i].text);
 	if (ret < 0)
 		return;
-	ck_assert(mk_span_is(event.type, events[_i].type));
-	ck_assert(mk_span_is(event.object, events[_i].object));
+	ck_assert(span_is(event.type, events[_i].type));
+	ck_assert(span_is(event.object, events[_i].object));
 }
 END_TEST
 
@@ -457,7 +460,7 @@ START_TEST(test_head)
 	struct mk_error err;
 	struct mk_span object = { heads[_i].text, strlen(heads[_i].text) };
 
-	ck_assert_int_eq(mk_object_head_read(object, &head, &err), heads[_i].ret);
+	ck_assert_int_eq(object_head_read(object, &head, &err), heads[_i].ret);
 	if (heads[_i].ret < 0)
 		return;
 	check_span(head.name, heads[_i].name);
@@ -473,7 +476,7 @@ START_TEST(test_head_nul)
 	struct mk_object_head head;
 	struct mk_error err;
 
-	ck_ok(mk_object_head_read((struct mk_span){ text, sizeof(text) - 1 }, &head, &err));
+	ck_ok(object_head_read((struct mk_span){ text, sizeof(text) - 1 }, &head, &err));
 	check_span(head.name, "n");
 	ck_assert_ptr_null(head.namespace_.text);
 }
@@ -488,11 +491,11 @@ static int take_anything(void *ctx, const char *text, size_t size, struct mk_err
 	json_object *tree = NULL;
 
 	(void)ctx;
-	if (mk_watch_event_read(text, size, &event, err) < 0)
+	if (watch_event_read(text, size, &event, err) < 0)
 		event.object = (struct mk_span){ text, size };
-	if (mk_object_head_read(event.object, &head, err) == 0)
+	if (object_head_read(event.object, &head, err) == 0)
 		fx.seen++;
-	if (mk_decode(decoder, event.object, &tree, err) == 0)
+	if (decode_object(decoder, event.object, &tree, err) == 0)
 		ck_assert(json_object_is_type(tree, json_type_object));
 	json_object_put(tree);
 	return 0;
@@ -527,10 +530,10 @@ START_TEST(test_damaged)
 	body = recording_body(recordings[_i].name, &size);
 	size = size > 20000 ? 20000 : size;
 	copy = malloc(size + 1);
-	decoder = mk_decoder_new(mk_resource(MK_RESOURCE_ENDPOINT_SLICES)->unused);
+	decoder = decoder_new(mk_resource(MK_RESOURCE_ENDPOINT_SLICES)->unused);
 	reset();
 	for (int round = 0; size > 0 && round < 300; round++) {
-		struct mk_splitter *splitter = mk_splitter_new(recordings[_i].mode, &handler);
+		struct mk_splitter *splitter = splitter_new(recordings[_i].mode, &handler);
 		struct mk_error err;
 		int ret = 0;
 
@@ -539,14 +542,14 @@ START_TEST(test_damaged)
 		for (size_t at = 0, piece = 0; ret == 0 && at < size; at += piece) {
 			piece = next_random(&state) % 3000 + 1;
 			piece = piece > size - at ? size - at : piece;
-			ret = mk_splitter_feed(splitter, copy + at, piece, &err);
+			ret = splitter_feed(splitter, copy + at, piece, &err);
 		}
 		if (ret == 0)
-			ret = mk_splitter_end(splitter, &err);
-		mk_splitter_free(splitter);
+			ret = splitter_end(splitter, &err);
+		splitter_free(splitter);
 	}
 	ck_assert(size == 0 || recordings[_i].objects == 0 || fx.seen > 0);
-	mk_decoder_free(decoder);
+	decoder_free(decoder);
 }
 END_TEST
 
@@ -579,7 +582,7 @@ static const struct {
 START_TEST(test_target)
 {
 	cleanup_free char *target =
-		mk_resource_target(mk_resource(targets[_i].resource), &targets[_i].query);
+		resource_target(mk_resource(targets[_i].resource), &targets[_i].query);
 
 	ck_assert_str_eq(target, targets[_i].target);
 }

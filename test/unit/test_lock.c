@@ -9,11 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/loop.h"
+#include "base/base_internal.h"
 #include "base/cleanup.h"
 #include "base/lock.h"
+#include "base/loop.h"
 #include "base/time.h"
-#include "datapath/pin.h"
+#include "datapath/maps/pin.h"
 #include "unit/unit.h"
 
 static char dir[64];
@@ -175,7 +176,7 @@ static const struct {
 
 START_TEST(test_holder)
 {
-	ck_assert_int_eq(mk_lock_holder(holders[_i].locks, 8, 2, 123), holders[_i].pid);
+	ck_assert_int_eq(lock_holder(holders[_i].locks, 8, 2, 123), holders[_i].pid);
 }
 END_TEST
 
@@ -183,9 +184,9 @@ START_TEST(test_turns)
 {
 	struct mk_loop_stats stats = { 0 };
 
-	ck_assert(!mk_loop_account(&stats, 3000000));
-	ck_assert(mk_loop_account(&stats, 50000000));
-	ck_assert(!mk_loop_account(&stats, 49999999));
+	ck_assert(!loop_account(&stats, 3000000));
+	ck_assert(loop_account(&stats, 50000000));
+	ck_assert(!loop_account(&stats, 49999999));
 	ck_assert_uint_eq(stats.turns, 3);
 	ck_assert_uint_eq(stats.long_turns, 1);
 	ck_assert_uint_eq(stats.longest_ns, 50000000);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base_internal.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -279,11 +280,11 @@ START_TEST(test_full_pipe)
 
 	into_pipe();
 	fill();
-	ck_assert(mk_log_waits());
+	ck_assert(log_waits());
 	ck_assert_uint_gt(mk_log_lost(), 0);
 	used = drain(text, sizeof(text) - 1);
 	text[used] = '\0';
-	ck_assert(!mk_log_waits());
+	ck_assert(!log_waits());
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		if (sscanf(line, "debug n=%u ", &number) == 1)
 			ck_assert_uint_eq(number, next++);
@@ -313,7 +314,7 @@ START_TEST(test_reader_is_gone)
 	mk_log_error("one");
 	mk_log_error("two");
 	ck_assert_uint_eq(mk_log_lost(), lost + 2);
-	ck_assert(!mk_log_waits());
+	ck_assert(!log_waits());
 	ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
 }
 END_TEST

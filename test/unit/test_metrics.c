@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "monokube/version.h"
-#include "agent/metrics.h"
+#include "agent/report/metrics.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "unit/unit.h"

@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
-#include "datapath/abi.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/drops.h"
-#include "datapath/pod_table.h"
+#include "datapath/maps/abi.h"
+#include "datapath/monitor/drops.h"
+#include "datapath/pods/pod_table.h"
 #include "unit/datapath_fixture.h"
 
 /* Pin a new table @name; the caller closes it. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/model.h"
+#include "cluster/model/model.h"
 #include "unit/log_capture.h"
 #include "unit/model_objects.h"
 #include "unit/model_text.h"

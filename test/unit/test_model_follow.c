@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "model/model.h"
+#include "cluster/model/model.h"
 #include "unit/model_objects.h"
 #include "unit/model_text.h"
 #include "unit/unit.h"

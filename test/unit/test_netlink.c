@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every request of base/netlink.h against the kernel, in a separate network namespace. */
+/* Every request of base/netlink/netlink.h against the kernel, in a separate network namespace. */
 #include <fcntl.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "base/netlink.h"
+#include "base/netlink/netlink.h"
 #include "unit/unit.h"
 
 static struct mk_nl *nl;

@@ -5,11 +5,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "agent/privileges.h"
 #include "base/cleanup.h"
-#include "base/nearest.h"
-#include "overlay/agent_state.h"
-#include "overlay/networks.h"
+#include "base/suggest.h"
+#include "host/agent_state.h"
+#include "host/host_internal.h"
+#include "host/networks.h"
+#include "host/privileges.h"
 #include "unit/unit.h"
 
 static struct mk_error err;
@@ -47,7 +48,7 @@ START_TEST(test_overlap)
 	const struct mk_network network = { .cidr = cidr_of(pairs[_i].network),
 					    .kind = pairs[_i].kind };
 
-	ck_assert_msg(mk_networks_overlap(&range, &network) == pairs[_i].overlap, "%s",
+	ck_assert_msg(networks_overlap(&range, &network) == pairs[_i].overlap, "%s",
 		      pairs[_i].name);
 }
 END_TEST
@@ -113,7 +114,7 @@ START_TEST(test_rights)
 {
 	uint64_t all = BIT(CAP_NET_ADMIN) | BIT(CAP_BPF) | BIT(CAP_PERFMON) |
 		       BIT(CAP_DAC_OVERRIDE) | BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_SYS_RESOURCE);
-	uint64_t kept = mk_privileges_kept(&rights[_i].config, all);
+	uint64_t kept = privileges_kept(&rights[_i].config, all);
 
 	ck_assert_msg(!(kept & BIT(CAP_SYS_RESOURCE)), "%s", rights[_i].name);
 	ck_assert_msg(!!(kept & BIT(CAP_NET_BIND_SERVICE)) == rights[_i].binds, "%s",
@@ -135,7 +136,7 @@ static const struct {
 
 START_TEST(test_memlock)
 {
-	ck_assert_msg(mk_privileges_memlock_limited(kernels[_i].release, kernels[_i].limit_bytes) ==
+	ck_assert_msg(privileges_memlock_limited(kernels[_i].release, kernels[_i].limit_bytes) ==
 			      kernels[_i].limited,
 		      "%s", kernels[_i].release);
 }

@@ -8,10 +8,11 @@
 
 #include "base/cleanup.h"
 #include "config/config.h"
+#include "host/host_internal.h"
+#include "host/record.h"
+#include "host/reserved_ports.h"
+#include "host/sysctl.h"
 #include "overlay/overlay.h"
-#include "overlay/record.h"
-#include "overlay/reserved_ports.h"
-#include "overlay/sysctl.h"
 #include "unit/unit.h"
 
 static struct mk_error err;
@@ -176,8 +177,8 @@ START_TEST(test_released_ports)
 {
 	char out[128] = "";
 
-	ck_ok(mk_reserved_ports_remove(released[_i].now, "30000-32767,49152-65535",
-				       released[_i].keep, out, sizeof(out), &err));
+	ck_ok(reserved_ports_remove(released[_i].now, "30000-32767,49152-65535", released[_i].keep,
+				    out, sizeof(out), &err));
 	ck_assert_msg(strcmp(out, released[_i].after) == 0, "%s: %s", released[_i].name, out);
 }
 END_TEST

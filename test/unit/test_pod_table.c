@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/pod_table.h"
+#include "datapath/pods/pod_table.h"
+#include "datapath/pods/pods_internal.h"
 #include "unit/unit.h"
 
 #define SLOTS 16
@@ -54,7 +55,7 @@ static int holder(const char *address)
 {
 	const struct mk_addr addr = addr_of(address);
 	struct mk_pod pod;
-	int ret = mk_pod_table_holder(&table, &addr, &pod, &err);
+	int ret = pod_table_holder(&table, &addr, &pod, &err);
 
 	return ret < 0 ? ret : (int)pod.ifindex;
 }
@@ -63,7 +64,7 @@ static int delete (const char *address)
 {
 	const struct mk_addr addr = addr_of(address);
 
-	return mk_pod_table_delete(&table, &addr, &err);
+	return pod_table_delete(&table, &addr, &err);
 }
 
 START_TEST(test_one)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The times of a watch, which wire/t_odd_servers.py shortens. */
-#include "kube/reflector.h"
+#include "cluster/watch/reflector.h"
 #include "unit/unit.h"
 
 /* Silence in a long or a short watch is noticed within a minute. */

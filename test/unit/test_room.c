@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/room.h"
+#include "datapath/sessions/half_open_quota.h"
+#include "datapath/sessions/sessions_internal.h"
 #include "unit/datapath_fixture.h"
 
 static const struct {
@@ -33,7 +34,7 @@ START_TEST(test_left)
 	census.entries[0] = rows[_i].services;
 	census.entries[1] = census.entries[3] = 1000000; /* of new ones: ignored */
 	census.entries[2] = rows[_i].nat;
-	left = mk_room_left(rows[_i].max_entries, &census);
+	left = half_open_quota_left(rows[_i].max_entries, &census);
 	ck_assert_msg(left == rows[_i].left, "%s: %lu", rows[_i].name, left);
 }
 END_TEST
@@ -67,13 +68,13 @@ START_TEST(test_given)
 	struct mk_datapath *datapath = fx_loaded();
 	uint32_t max_entries = mk_datapath_session_table(datapath, 0)->max_entries;
 	struct mk_census census = { 0 };
-	int64_t all = (int64_t)mk_room_left(max_entries, &census);
+	int64_t all = (int64_t)half_open_quota_left(max_entries, &census);
 
 	ck_assert_int_eq(given(), 0);
-	fx_ok(mk_datapath_give_room(datapath, &census, &fx.err));
+	fx_ok(mk_datapath_set_half_open_quota(datapath, &census, &fx.err));
 	ck_assert_int_eq(given(), can_take() ? all / sysconf(_SC_NPROCESSORS_ONLN) : 0);
 	census.half_open = (uint64_t)all;
-	fx_ok(mk_datapath_give_room(datapath, &census, &fx.err));
+	fx_ok(mk_datapath_set_half_open_quota(datapath, &census, &fx.err));
 	ck_assert_int_eq(given(), 0);
 	mk_datapath_free(datapath);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/model.h"
+#include "cluster/model/model.h"
 #include "service/service.h"
 #include "unit/model_text.h"
 #include "unit/unit.h"

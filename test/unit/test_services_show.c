@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "cli/services.h"
+#include "cli/inspect/services.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
 
@@ -48,7 +48,7 @@ START_TEST(test_text)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	mk_cli_show_text(out, services, 2);
+	cli_show_text(out, services, 2);
 	fclose(out);
 	ck_assert_str_eq(
 		text,
@@ -89,7 +89,7 @@ START_TEST(test_json)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	ck_assert_int_eq(mk_cli_show_json(out, services, 2, &err), 0);
+	ck_assert_int_eq(cli_show_json(out, services, 2, &err), 0);
 	fclose(out);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(json_lines); i++)
 		ck_assert_msg(strstr(text, json_lines[i]), "no %s in:\n%s", json_lines[i], text);
@@ -102,7 +102,7 @@ START_TEST(test_json_of_nothing)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	ck_assert_int_eq(mk_cli_show_json(out, NULL, 0, &err), 0);
+	ck_assert_int_eq(cli_show_json(out, NULL, 0, &err), 0);
 	fclose(out);
 	ck_assert_str_eq(text, "[\n]\n");
 }
@@ -114,7 +114,7 @@ START_TEST(test_text_of_nothing)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	mk_cli_show_text(out, NULL, 0);
+	cli_show_text(out, NULL, 0);
 	fclose(out);
 	ck_assert_str_eq(text, "no Services in the tables of this node\n");
 }

@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/fullness.h"
-#include "datapath/sweep.h"
+#include "datapath/sessions/fullness.h"
+#include "datapath/sessions/sessions_internal.h"
+#include "datapath/sessions/sweep.h"
 #include "unit/log_capture.h"
 #include "unit/unit.h"
 
@@ -87,8 +88,8 @@ START_TEST(test_expired)
 	struct mk_session session = { .last_seen_ns = ages[_i].seen_s * S };
 	struct mk_session pair = { .last_seen_ns = ages[_i].pair_seen_s * S };
 
-	ck_assert_msg(mk_session_expired(ages[_i].now_s * S, IPPROTO_UDP, &session,
-					 ages[_i].pair_seen_s ? &pair : NULL) == ages[_i].expired,
+	ck_assert_msg(session_expired(ages[_i].now_s * S, IPPROTO_UDP, &session,
+				      ages[_i].pair_seen_s ? &pair : NULL) == ages[_i].expired,
 		      "%s", ages[_i].name);
 }
 END_TEST
@@ -350,16 +351,16 @@ START_TEST(test_new_in_the_place_of_old)
 	struct mk_tuple key = client_key(1);
 
 	ck_assert_int_eq(mk_table_put(&tables[0], &key, &session, &err), 0);
-	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 1);
+	ck_assert_int_eq(session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 1);
 	ck_assert_uint_eq(held.packets, 7);
-	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 0);
+	ck_assert_int_eq(session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 0);
 
 	session.created_ns = 1000 * S + 5;
 	ck_assert_int_eq(mk_table_put(&tables[0], &key, &session, &err), 0);
-	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 0);
+	ck_assert_int_eq(session_remove_old(&tables[0], &key, 1000 * S, &held, &err), 0);
 	ck_assert_int_eq(mk_table_get(&tables[0], &key, &there, &err), 0);
 	ck_assert_int_eq(memcmp(&there, &session, sizeof(there)), 0);
-	ck_assert_int_eq(mk_session_remove_old(&tables[0], &key, UINT64_MAX, &held, &err), 1);
+	ck_assert_int_eq(session_remove_old(&tables[0], &key, UINT64_MAX, &held, &err), 1);
 }
 END_TEST
 
@@ -432,11 +433,11 @@ START_TEST(test_half_open)
 	struct mk_census census = { 0 };
 	static struct mk_nat_census nat;
 
-	mk_census_add(&census, &nat, 0, &tcp, &request);
-	mk_census_add(&census, &nat, 0, &tcp, &answer);
-	mk_census_add(&census, &nat, 2, &tcp, &request);
-	mk_census_add(&census, &nat, 1, &tcp, &request);
-	mk_census_add(&census, &nat, 0, &tcp, &open);
+	census_add(&census, &nat, 0, &tcp, &request);
+	census_add(&census, &nat, 0, &tcp, &answer);
+	census_add(&census, &nat, 2, &tcp, &request);
+	census_add(&census, &nat, 1, &tcp, &request);
+	census_add(&census, &nat, 0, &tcp, &open);
 	ck_assert_uint_eq(census.half_open, 2);
 }
 END_TEST
@@ -451,7 +452,7 @@ START_TEST(test_census)
 
 	session.to = key;
 	mk_session_set_flags(&session, counted[_i].flags);
-	mk_census_add(&census, &nat, counted[_i].table, &key, &session);
+	census_add(&census, &nat, counted[_i].table, &key, &session);
 	for (int table = 0; table < MK_SESSION_TABLES; table++)
 		ck_assert_msg(census.entries[table] == (table == counted[_i].table), "%s",
 			      counted[_i].name);
@@ -462,7 +463,7 @@ START_TEST(test_census)
 		ck_assert_msg(census.sessions[counted[_i].kind][counted[_i].protocol]
 					     [counted[_i].state] == 1,
 			      "%s", counted[_i].name);
-	ck_assert_msg(mk_census_busiest(&nat) == (counted[_i].kind == MK_SESSIONS_NAT), "%s",
+	ck_assert_msg(census_busiest(&nat) == (counted[_i].kind == MK_SESSIONS_NAT), "%s",
 		      counted[_i].name);
 }
 END_TEST
@@ -481,7 +482,7 @@ static void count_nat(struct mk_nat_census *nat, uint32_t destination, __be16 dp
 								 ? htons((uint16_t)(50000 + i))
 								 : dport,
 						.proto = proto };
-		mk_census_add(&census, nat, i % 2 ? 2 : 3, &key, &session);
+		census_add(&census, nat, i % 2 ? 2 : 3, &key, &session);
 	}
 }
 
@@ -492,15 +493,15 @@ START_TEST(test_nat_ports)
 
 	for (uint32_t i = 1; i <= 100; i++)
 		count_nat(&nat, htonl(i), htons(443), IPPROTO_TCP, 10);
-	ck_assert_uint_ge(mk_census_busiest(&nat), 10);
-	ck_assert_uint_le(mk_census_busiest(&nat), 20);
+	ck_assert_uint_ge(census_busiest(&nat), 10);
+	ck_assert_uint_le(census_busiest(&nat), 20);
 	count_nat(&nat, htonl(50), htons(443), IPPROTO_TCP, 300);
-	ck_assert_uint_ge(mk_census_busiest(&nat), 310);
-	ck_assert_uint_le(mk_census_busiest(&nat), 330);
+	ck_assert_uint_ge(census_busiest(&nat), 310);
+	ck_assert_uint_le(census_busiest(&nat), 330);
 	count_nat(&pings, htonl(1), 0, IPPROTO_ICMP, 40);
-	ck_assert_uint_eq(mk_census_busiest(&pings), 40);
+	ck_assert_uint_eq(census_busiest(&pings), 40);
 	count_nat(&full, htonl(1), htons(443), IPPROTO_UDP, 70000);
-	ck_assert_uint_eq(mk_census_busiest(&full), UINT16_MAX);
+	ck_assert_uint_eq(census_busiest(&full), UINT16_MAX);
 }
 END_TEST
 

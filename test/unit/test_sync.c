@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/lasting.h"
+#include "datapath/sessions/linger.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
 

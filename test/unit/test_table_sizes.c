@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "datapath/datapath.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/pin.h"
+#include "datapath/maps/pin.h"
 
 /* More buckets than any kernel makes (linux/kernel/bpf/hashtab.c: E2BIG): no memory is asked for. */
 #define TOO_MANY 0x80000000u

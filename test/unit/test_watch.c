@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "datapath/runtime.h"
-#include "datapath/table.h"
-#include "datapath/watch.h"
+#include "datapath/maps/runtime.h"
+#include "datapath/maps/table.h"
+#include "datapath/monitor/monitor.h"
 #include "unit/datapath_fixture.h"
 
 /* Which program has the slot. */

@@ -110,7 +110,7 @@ START_TEST(test_ways)
 	snprintf(agent->config.uplinks, sizeof(agent->config.uplinks), "%s", rows[_i].named);
 	agent->nl = mk_nl_open(&err);
 	ck_assert_msg(agent->nl != NULL, "%s", mk_error_text(&err));
-	ck_assert_msg(mk_agent_find_uplinks(agent, &object, &found, &err) == 0, "%s: %s",
+	ck_assert_msg(agent_find_uplinks(agent, &object, &found, &err) == 0, "%s: %s",
 		      rows[_i].name, mk_error_text(&err));
 	write_down(&found, text, sizeof(text));
 	ck_assert_msg(strcmp(text, rows[_i].expected) == 0, "%s: expected '%s', seen '%s'",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Has the table of sessions been emptied (datapath/witness.h)? */
+/* Has the table of sessions been emptied (datapath/sessions/emptied.h)? */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 
-#include "datapath/witness.h"
+#include "datapath/sessions/emptied.h"
 #include "unit/unit.h"
 
 #define OPEN (MK_SESSION_FORWARD | MK_SESSION_OPEN)

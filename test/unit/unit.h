@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/ip.h"
+#include "unit/mac.h"
 
 /* Check a call that reports its failure in the test's `err`. */
 #define ck_ok(call) ck_assert_msg((call) >= 0, "%s: %s", #call, mk_error_text(&err))
@@ -43,7 +44,7 @@ static inline struct mk_mac mac_of(const char *text)
 {
 	struct mk_mac mac;
 
-	ck_assert_msg(mk_mac_parse(text, &mac) == 0, "not a MAC address: %s", text);
+	ck_assert_msg(mac_parse(text, &mac) == 0, "not a MAC address: %s", text);
 	return mac;
 }
 

@@ -23,7 +23,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "kube/kube.h"
+#include "cluster/kube.h"
 
 struct text {
 	char **lines;
@@ -226,20 +226,20 @@ static void another_event(void)
 	char message[64];
 
 	snprintf(message, sizeof(message), "hangup %u", ++fx.hangups);
-	mk_kube_event(fx.kube, false, "Hangup", message);
+	kube_event(fx.kube, false, "Hangup", message);
 	printf("%s\n", message);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
 {
 	if (number == SIGUSR1) {
-		mk_kube_ready(fx.kube);
+		kube_ready(fx.kube);
 	} else if (number == SIGUSR2) {
-		mk_kube_event(fx.kube, true, "TableFull", "the table \"services\" is full");
+		kube_event(fx.kube, true, "TableFull", "the table \"services\" is full");
 	} else if (number == SIGHUP) {
 		another_event();
 	} else {
-		mk_kube_stop(fx.kube);
+		kube_stop(fx.kube);
 		fx.kube = NULL;
 		for (size_t i = 0; i < MK_ARRAY_SIZE(fx.signals); i++)
 			uv_close((uv_handle_t *)&fx.signals[i], NULL);
@@ -356,7 +356,7 @@ int main(int argc, char **argv)
 	}
 	fx.model = mk_model_new();
 	mk_model_set_listener(fx.model, &listener);
-	fx.kube = mk_kube_start(&fx.loop, &settings.options, fx.model, on_listed, NULL, &err);
+	fx.kube = kube_start(&fx.loop, &settings.options, fx.model, on_listed, NULL, &err);
 	fx.started = fx.kube != NULL;
 	if (!fx.started) {
 		fprintf(stderr, "follow: %s\n", err.text);

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded exchanges of a real API server (see wire/recordings): their answers."""
+"""Recorded exchanges of a real API server (wire/recordings.tar.xz): their answers."""
 import gzip
 import json
 import os
+import tarfile
 
-DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "recordings")
+ARCHIVE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "recordings.tar.xz")
 
 
 def parse(name):
     """(status, headers, body as sent without its chunks' framing, that framing)"""
-    with open(os.path.join(DIRECTORY, name + ".http"), "rb") as f:
-        head, _, rest = f.read().partition(b"\r\n\r\n")
+    with tarfile.open(ARCHIVE) as archive:
+        head, _, rest = archive.extractfile(f"recordings/{name}.http").read().partition(b"\r\n\r\n")
     length = [h for h in head.split(b"\r\n") if h.lower().startswith(b"content-length:")]
     if length:
         rest = rest[int(length[0].partition(b":")[2]):]

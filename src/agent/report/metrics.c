@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of metrics, and how each kind of row is written. Names follow
+ * prometheus.io/docs/practices/naming. */
+#include "agent/report/metrics.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "monokube/version.h"
+#include "base/cleanup.h"
+#include "pod/request/calls.h"
+#include "cluster/watch/resource.h"
+
+/* ---- how rows are written -------------------------------------------------------------------- */
+
+typedef struct mk_exposition text;
+
+static const char *repair_name(enum mk_repair repair)
+{
+	static const char *const names[MK_REPAIRS] = {
+		[MK_REPAIR_HOOK] = "hook",
+		[MK_REPAIR_CHAIN] = "chain",
+		[MK_REPAIR_PIN] = "pin",
+		[MK_REPAIR_DEVICE] = "device",
+		[MK_REPAIR_ROUTE] = "route",
+		[MK_REPAIR_NEIGHBOUR] = "neighbour",
+		[MK_REPAIR_SYSCTL] = "sysctl",
+		[MK_REPAIR_FILE] = "file",
+		[MK_REPAIR_TABLE] = "table",
+		[MK_REPAIR_POD] = "pod",
+		[MK_REPAIR_DROP_REPORTS] = "drop_reports",
+	};
+
+	return names[repair];
+}
+
+static uint64_t count_at(const void *part, size_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)part + offset, sizeof(value));
+	return value;
+}
+
+static double number_at(const void *part, size_t offset)
+{
+	double value;
+
+	memcpy(&value, (const char *)part + offset, sizeof(value));
+	return value;
+}
+
+static void count(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	mk_exposition_count(out, metric->name, NULL, 0, count_at(m, metric->offset));
+}
+
+static void number(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	mk_exposition_number(out, metric->name, NULL, 0, number_at(m, metric->offset));
+}
+
+static void histogram(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	const void *at = (const char *)m + metric->offset;
+
+	mk_exposition_histogram(out, metric->name, NULL, 0, at);
+}
+
+static void build(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	const struct mk_label label = { "version", MONOKUBE_VERSION };
+
+	(void)m;
+	mk_exposition_count(out, metric->name, &label, 1, 1);
+}
+
+static void repairs(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (int i = 0; i < MK_REPAIRS; i++)
+		mk_exposition_count(out, metric->name,
+				    &(struct mk_label){ "what", repair_name((enum mk_repair)i) }, 1,
+				    m->repairs.count[i]);
+}
+
+static void log_lines(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (unsigned int i = 0; i < MK_LOG_LEVELS; i++)
+		mk_exposition_count(out, metric->name,
+				    &(struct mk_label){ "level", mk_log_level_name(i) }, 1,
+				    m->log_lines[i]);
+}
+
+static void objects(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	static const char *const names[MK_KIND_COUNT] = {
+		[MK_KIND_NODE] = "Node",
+		[MK_KIND_SERVICE] = "Service",
+		[MK_KIND_ENDPOINT_SLICE] = "EndpointSlice",
+		[MK_KIND_ENDPOINTS] = "Endpoints",
+		[MK_KIND_SERVICE_CIDR] = "ServiceCIDR",
+	};
+
+	for (size_t i = 0; i < MK_KIND_COUNT; i++)
+		mk_exposition_count(out, metric->name, &(struct mk_label){ "kind", names[i] }, 1,
+				    m->objects[i]);
+}
+
+static void api_count(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (int i = 0; i < MK_RESOURCE_COUNT; i++) {
+		const struct mk_label label = { "resource",
+						mk_resource((enum mk_resource_id)i)->name };
+
+		if (m->api[i].followed)
+			mk_exposition_count(out, metric->name, &label, 1,
+					    count_at(&m->api[i], metric->offset));
+	}
+}
+
+static void api_contact(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (int i = 0; i < MK_RESOURCE_COUNT; i++) {
+		const struct mk_label label = { "resource",
+						mk_resource((enum mk_resource_id)i)->name };
+
+		if (m->api[i].followed)
+			mk_exposition_number(out, metric->name, &label, 1,
+					     (double)m->api[i].contact_unix_ms / 1000);
+	}
+}
+
+static void tables(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (size_t i = 0; i < m->table_count; i++)
+		mk_exposition_count(out, metric->name,
+				    &(struct mk_label){ "table", m->tables[i].name }, 1,
+				    count_at(&m->tables[i], metric->offset));
+}
+
+static void sessions(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (int kind = 0; kind < MK_SESSION_KINDS; kind++)
+		for (int proto = 0; proto < MK_SESSION_PROTOCOLS; proto++)
+			for (int state = 0; state < MK_SESSION_STATES; state++) {
+				const struct mk_label labels[] = {
+					{ "kind", mk_session_kind_names[kind] },
+					{ "protocol", mk_session_protocol_names[proto] },
+					{ "state", mk_session_state_names[state] },
+				};
+
+				mk_exposition_count(out, metric->name, labels, 3,
+						    m->census.sessions[kind][proto][state]);
+			}
+}
+
+/* "NO_POD": "no_pod" */
+static const char *reason_label(unsigned int reason, char *buf, size_t size)
+{
+	const char *name = mk_drop_reason_name(reason);
+	size_t i = 0;
+
+	for (; name[i] && i < size - 1; i++)
+		buf[i] = (char)tolower((unsigned char)name[i]);
+	buf[i] = '\0';
+	return buf;
+}
+
+static void drops(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	char buf[64];
+
+	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
+		for (unsigned int hook = 0; hook < MK_HOOK_COUNT; hook++) {
+			const struct mk_label labels[] = {
+				{ "reason", reason_label(reason, buf, sizeof(buf)) },
+				{ "hook", mk_hook_name(hook) },
+			};
+
+			mk_exposition_count(out, metric->name, labels, 2,
+					    count_at(&m->drops.counter[reason][hook],
+						     metric->offset));
+		}
+}
+
+static void traffic(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (size_t i = 0; i < m->traffic_count; i++) {
+		const struct mk_label labels[] = {
+			{ "hook", mk_hook_name(m->traffic[i].hook) },
+			{ "device", m->traffic[i].device },
+		};
+
+		mk_exposition_count(out, metric->name, labels, 2,
+				    count_at(&m->traffic[i], metric->offset));
+	}
+}
+
+static void program_runs(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (size_t i = 0; i < m->program_count; i++)
+		mk_exposition_count(out, metric->name,
+				    &(struct mk_label){ "program", m->programs[i].name }, 1,
+				    m->programs[i].runs);
+}
+
+static void program_seconds(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (size_t i = 0; i < m->program_count; i++)
+		mk_exposition_number(out, metric->name,
+				     &(struct mk_label){ "program", m->programs[i].name }, 1,
+				     (double)m->programs[i].run_ns / 1e9);
+}
+
+static void cni_durations(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	struct mk_histogram duration;
+
+	for (unsigned int i = 0; i < MK_CNI_COMMANDS; i++) {
+		mk_cni_calls_histogram(&m->cni[i], &duration);
+		mk_exposition_histogram(out, metric->name,
+					&(struct mk_label){ "command", mk_cni_command_name(i) }, 1,
+					&duration);
+	}
+}
+
+static void cni_failures(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (unsigned int i = 0; i < MK_CNI_COMMANDS; i++)
+		mk_exposition_count(out, metric->name,
+				    &(struct mk_label){ "command", mk_cni_command_name(i) }, 1,
+				    m->cni[i].failed);
+}
+
+/* ---- per Service ----------------------------------------------------------------------------- */
+
+static void connections(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	for (size_t i = 0; i < m->per_service_count; i++) {
+		const struct mk_metrics_service *service = &m->per_service[i];
+		const struct mk_label labels[] = { { "namespace", service->namespace_ },
+						   { "service", service->name } };
+
+		mk_exposition_count(out, metric->name, labels, 2,
+				    service->totals->counter.connections);
+	}
+}
+
+/* The counter at the offset is an array by direction. */
+static void directions(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	static const char *const names[MK_FLOW_DIRECTIONS] = {
+		[MK_FLOW_REQUEST] = "request",
+		[MK_FLOW_REPLY] = "reply",
+	};
+
+	for (size_t i = 0; i < m->per_service_count; i++)
+		for (size_t way = 0; way < MK_FLOW_DIRECTIONS; way++) {
+			const struct mk_metrics_service *service = &m->per_service[i];
+			const struct mk_label labels[] = { { "namespace", service->namespace_ },
+							   { "service", service->name },
+							   { "direction", names[way] } };
+
+			mk_exposition_count(out, metric->name, labels, 3,
+					    count_at(&service->totals->counter,
+						     metric->offset + way * sizeof(uint64_t)));
+		}
+}
+
+static void service_drops(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+{
+	char buf[64];
+
+	for (size_t i = 0; i < m->per_service_count; i++)
+		for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++) {
+			const struct mk_metrics_service *service = &m->per_service[i];
+			const struct mk_label labels[] = {
+				{ "namespace", service->namespace_ },
+				{ "service", service->name },
+				{ "reason", reason_label(reason, buf, sizeof(buf)) },
+			};
+
+			if (service->totals->drops[reason])
+				mk_exposition_count(out, metric->name, labels, 3,
+						    service->totals->drops[reason]);
+		}
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define IN(member)	    offsetof(struct mk_metrics, member)
+#define ROW(name, type, labels, help, has, write, offset) \
+	{ name, type, labels, help, MK_METRICS_NODE, write, IN(has), offset }
+#define SERVICE_ROW(name, labels, help, write, offset) \
+	{ name, "counter", "namespace, service" labels, help, MK_METRICS_SERVICES, write, IN(always), offset }
+
+const struct mk_metric mk_metrics_rows[] = {
+	ROW("monokube_build_info", "gauge", "version", "The agent's version; the value is 1.", always, build, 0),
+	ROW("process_cpu_seconds_total", "counter", "", "CPU time that the agent used.", always, number, IN(process.cpu_s)),
+	ROW("process_start_time_seconds", "gauge", "", "When the agent started, in seconds since 1970.", always, number, IN(process.start_unix_s)),
+	ROW("process_resident_memory_bytes", "gauge", "", "The agent's memory, without the tables, which are the kernel's.", always, count, IN(process.resident_bytes)),
+	ROW("process_virtual_memory_bytes", "gauge", "", "The agent's address space.", always, count, IN(process.virtual_bytes)),
+	ROW("process_open_fds", "gauge", "", "Open file descriptors.", always, count, IN(process.open_fds)),
+	ROW("process_max_fds", "gauge", "", "File descriptors that the agent may open.", always, count, IN(process.max_fds)),
+
+	ROW("monokube_ready", "gauge", "", "1 since the node's network was complete for the first time.", always, count, IN(ready)),
+	ROW("monokube_ready_after_lists_seconds", "gauge", "", "From the first complete lists of the cluster's objects until the node's network was complete.", is_ready, number, IN(ready_after_lists_s)),
+	ROW("monokube_healthy", "gauge", "", "1 unless a change of the cluster has waited for too long (/livez).", always, count, IN(healthy)),
+	ROW("monokube_cluster_complete", "gauge", "", "1 if all objects of the cluster were read and understood; otherwise nothing is removed.", always, count, IN(complete)),
+	ROW("monokube_change_waiting_seconds", "gauge", "", "How long the oldest change of the cluster has waited to be written.", always, number, IN(waiting_s)),
+	ROW("monokube_network_programming_duration_seconds", "histogram", "", "From the change of endpoints that a controller saw until the tables hold it.", always, histogram, IN(latency)),
+	ROW("monokube_work_duration_seconds", "histogram", "", "Turns of work: changes that came together, compiled and written.", always, histogram, IN(work)),
+	ROW("monokube_work_failures_total", "counter", "", "Turns of work that failed, to be tried again.", always, count, IN(work_failures)),
+	ROW("monokube_writes_total", "counter", "", "Table entries, routes and neighbours changed.", always, count, IN(writes)),
+	ROW("monokube_repairs_total", "counter", "what", "Repairs of what others removed or changed; the log has a line for each.", always, repairs, 0),
+	ROW("monokube_log_lines_total", "counter", "level", "Lines of the agent's log, without those below logLevel.", always, log_lines, 0),
+
+	ROW("monokube_log_lines_lost_total", "counter", "", "Lines of the agent's log that standard error did not accept.", always, count, IN(log_lines_lost)),
+	ROW("monokube_loop_turns_total", "counter", "", "Turns of the agent's event loop.", always, count, IN(loop_turns)),
+	ROW("monokube_loop_long_turns_total", "counter", "", "Turns that took longer than 50 ms; the log names what took long.", always, count, IN(loop_long_turns)),
+	ROW("monokube_loop_most_cpu_of_turn_seconds", "gauge", "", "The most CPU time of one turn of the event loop since the start; less than the longest turn if the node's CPUs are busy.", always, number, IN(loop_most_cpu_s)),
+	ROW("monokube_loop_longest_turn_seconds", "gauge", "", "The longest turn of the event loop since the start.", always, number, IN(loop_longest_s)),
+
+	ROW("monokube_objects", "gauge", "kind", "Objects of the cluster that are known.", always, objects, 0),
+	ROW("monokube_endpoints", "gauge", "", "Endpoints in EndpointSlices: an address with a port.", always, count, IN(endpoints)),
+	ROW("monokube_peers", "gauge", "", "Other nodes that the overlay reaches.", always, count, IN(peers)),
+	ROW("monokube_peers_left_out", "gauge", "", "Other nodes that the overlay does not reach; the log says why.", always, count, IN(peers_left_out)),
+	ROW("monokube_services_waiting", "gauge", "", "Services whose last change is not written.", always, count, IN(services_waiting)),
+	ROW("monokube_services_programmed", "gauge", "", "Services in the tables.", has_datapath, count, IN(services)),
+	ROW("monokube_frontends_programmed", "gauge", "", "Addresses with a port in the tables, and those of Services without one.", has_datapath, count, IN(frontends)),
+	ROW("monokube_backends_programmed", "gauge", "", "Endpoints in the tables, once per set of frontends that share them.", has_datapath, count, IN(backends)),
+
+	ROW("monokube_api_up", "gauge", "resource", "1 while the API server is followed without an error.", has_api, api_count, offsetof(struct mk_reflector_stats, up)),
+	ROW("monokube_api_listed", "gauge", "resource", "1 once there was a complete list.", has_api, api_count, offsetof(struct mk_reflector_stats, listed)),
+	ROW("monokube_api_objects", "gauge", "resource", "Objects that the API server has.", has_api, api_count, offsetof(struct mk_reflector_stats, objects)),
+	ROW("monokube_api_undecodable", "gauge", "resource", "Objects whose newest version makes no sense to this agent; the log names them. Their previous version stays in force.", has_api, api_count, offsetof(struct mk_reflector_stats, undecodable)),
+	ROW("monokube_api_lists_total", "counter", "resource", "Complete lists; all after the first are relists.", has_api, api_count, offsetof(struct mk_reflector_stats, lists)),
+	ROW("monokube_api_watches_total", "counter", "resource", "Watches begun, including streaming lists.", has_api, api_count, offsetof(struct mk_reflector_stats, watches)),
+	ROW("monokube_api_events_total", "counter", "resource", "Events of watches, including bookmarks.", has_api, api_count, offsetof(struct mk_reflector_stats, events)),
+	ROW("monokube_api_failures_total", "counter", "resource", "Requests that failed, to be tried again after a pause.", has_api, api_count, offsetof(struct mk_reflector_stats, failures)),
+	ROW("monokube_api_last_contact_timestamp_seconds", "gauge", "resource", "When the API server last sent something, in seconds since 1970.", has_api, api_contact, 0),
+	ROW("monokube_api_clock_ahead_seconds", "gauge", "", "By how much the API server's clock is ahead of this node's, from the Date of its answers; negative: behind; 0: below their precision.", has_clock, number, IN(clock_ahead_s)),
+
+	ROW("monokube_table_entries", "gauge", "table", "Entries of a table; of sessions, at the last sweep.", has_datapath, tables, offsetof(struct mk_table_fill, entries)),
+	ROW("monokube_table_max_entries", "gauge", "table", "Entries that a table has capacity for.", has_datapath, tables, offsetof(struct mk_table_fill, max_entries)),
+	ROW("monokube_sessions", "gauge", "kind, protocol, state", "Sessions at the last sweep: of Services or of masqueraded traffic; new: not established, may be evicted; closing: the client has ended it.", has_sweep, sessions, 0),
+	ROW("monokube_sessions_expired_total", "counter", "", "Sessions removed because they were idle or over.", has_sweep, count, IN(sessions_expired)),
+	ROW("monokube_sessions_cut_total", "counter", "", "Sessions removed because their endpoint is gone.", has_sweep, count, IN(sessions_cut)),
+	ROW("monokube_nat_ports", "gauge", "", "Source ports for masqueraded traffic towards one destination (natPortRange).", always, count, IN(nat_ports)),
+	ROW("monokube_nat_ports_used", "gauge", "", "Source ports in use towards the destination that uses the most, at the last sweep; may be a few too high.", has_sweep, count, IN(census.busiest_nat_ports)),
+	ROW("monokube_sweep_passes_total", "counter", "", "Complete passes of the sweep over all sessions.", has_sweep, count, IN(sweep_passes)),
+	ROW("monokube_sweep_seconds_total", "counter", "", "Time spent in the sweep.", has_sweep, number, IN(sweep_busy_s)),
+	ROW("monokube_sweep_pass_seconds", "gauge", "", "Length of the last pass of the sweep, with its pauses.", has_sweep, number, IN(sweep_last_s)),
+
+	ROW("monokube_dropped_packets_total", "counter", "reason, hook", "Packets that were not forwarded (monokube drops says what the reasons mean).", has_drops, drops, offsetof(struct mk_drop_counter, packets)),
+	ROW("monokube_dropped_bytes_total", "counter", "reason, hook", "Bytes of the packets that were not forwarded.", has_drops, drops, offsetof(struct mk_drop_counter, bytes)),
+	ROW("monokube_hook_packets_total", "counter", "hook, device", "Packets that came to a hook, as the kernel counts them per device; all pods together, including deleted ones.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, packets)),
+	ROW("monokube_hook_bytes_total", "counter", "hook, device", "Bytes of the packets that came to a hook.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, bytes)),
+	ROW("monokube_program_runs_total", "counter", "program", "Packets that a program on a hook saw, since it was loaded; counted only while the kernel setting kernel.bpf_stats_enabled is 1.", has_datapath, program_runs, 0),
+	ROW("monokube_program_run_seconds_total", "counter", "program", "Time that these programs took, including the rest of the chain.", has_datapath, program_seconds, 0),
+
+	ROW("monokube_pods", "gauge", "", "Pods in the tables.", has_addresses, count, IN(pods)),
+	ROW("monokube_pods_without_device", "gauge", "", "Pods whose device somebody deleted: they have no network until they are created again.", has_addresses, count, IN(lost_pods)),
+	ROW("monokube_pod_addresses", "gauge", "", "Addresses for pods on this node.", has_addresses, count, IN(pod_addresses)),
+	ROW("monokube_pod_addresses_reaped_total", "counter", "", "Addresses released because their container was gone without a DEL.", always, count, IN(addresses_reaped)),
+	ROW("monokube_cni_duration_seconds", "histogram", "command", "Duration of CNI calls since the node's boot, without the start of the process.", has_cni, cni_durations, 0),
+	ROW("monokube_cni_failures_total", "counter", "command", "CNI calls that failed.", has_cni, cni_failures, 0),
+
+	SERVICE_ROW("monokube_service_connections_total", "", "New flows to a Service.", connections, 0),
+	SERVICE_ROW("monokube_service_packets_total", ", direction", "Packets of its flows, as on the wire.", directions, offsetof(struct mk_service_counter, packets)),
+	SERVICE_ROW("monokube_service_bytes_total", ", direction", "Bytes of the packets of its flows.", directions, offsetof(struct mk_service_counter, bytes)),
+	SERVICE_ROW("monokube_service_drops_total", ", reason", "First packets of flows that were dropped or refused.", service_drops, 0),
+};
+/* clang-format on */
+
+const size_t mk_metrics_row_count = MK_ARRAY_SIZE(mk_metrics_rows);
+
+char *mk_metrics_text(const struct mk_metrics *metrics, enum mk_metrics_page page)
+{
+	struct mk_exposition out = { 0 };
+
+	for (size_t i = 0; i < mk_metrics_row_count; i++) {
+		const struct mk_metric *metric = &mk_metrics_rows[i];
+
+		if (metric->page != page)
+			continue;
+		mk_exposition_family(&out, metric->name, metric->type, metric->help);
+		if (*((const char *)metrics + metric->present))
+			metric->write(metrics, metric, &out);
+	}
+	return mk_exposition_take(&out);
+}

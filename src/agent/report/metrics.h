@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/report/metrics.h - what the agent exports to Prometheus: one table of metrics, and their text.
+ * Pure: the values are read elsewhere (metrics_read.c). */
+#ifndef MK_AGENT_REPORT_METRICS_H
+#define MK_AGENT_REPORT_METRICS_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monokube/abi.h"
+#include "agent/report/repairs.h"
+#include "base/histogram.h"
+#include "base/log.h"
+#include "cluster/model/model.h"
+#include "cluster/watch/reflector.h"
+#include "datapath/statistics.h"
+#include "datapath/monitor/drops.h"
+#include "datapath/services/counters.h"
+#include "datapath/sessions/counts.h"
+#include "http/exposition.h"
+
+#define MK_METRICS_TABLES   16
+#define MK_METRICS_PROGRAMS 16
+
+#define MK_METRICS_DEVICES \
+	(3 + 2 * MK_UPLINKS_MAX) /* hooks: pod, host, overlay, and two per uplink */
+
+struct mk_metrics_traffic {
+	enum mk_hook hook;
+	char device[IFNAMSIZ];
+	uint64_t packets, bytes;
+};
+
+/* Only Services with traffic or drops. */
+struct mk_metrics_service {
+	const char *namespace_, *name;
+	const struct mk_account_totals *totals;
+};
+
+/* The values to export; a family whose has_... is false has no samples. */
+struct mk_metrics {
+	bool always; /* true */
+
+	struct {
+		double cpu_s, start_unix_s;
+		uint64_t resident_bytes, virtual_bytes, open_fds, max_fds;
+	} process;
+
+	uint64_t ready, healthy, complete; /* 1: yes */
+	bool is_ready;
+	double ready_after_lists_s;
+	double waiting_s; /* waiting time of the oldest unwritten change; 0: none */
+	struct mk_histogram work, latency; /* in seconds */
+	uint64_t work_failures, writes;
+	struct mk_repairs repairs;
+	uint64_t log_lines[MK_LOG_LEVELS];
+	uint64_t log_lines_lost, loop_turns, loop_long_turns;
+	double loop_longest_s, loop_most_cpu_s;
+
+	uint64_t objects[MK_KIND_COUNT], endpoints; /* in the model */
+	uint64_t peers, peers_left_out, services_waiting;
+	bool has_datapath;
+	uint64_t services, frontends, backends; /* in the tables */
+	struct mk_table_fill tables[MK_METRICS_TABLES];
+	size_t table_count;
+	bool has_addresses;
+	uint64_t pods, pod_addresses;
+	uint64_t addresses_reaped, lost_pods;
+
+	bool has_api; /* an API server is followed */
+	struct mk_reflector_stats api[MK_RESOURCE_COUNT];
+	bool has_clock; /* ... and has sent its time */
+	double clock_ahead_s;
+
+	bool has_sweep; /* a pass has ended */
+	struct mk_census census;
+	uint64_t sweep_passes, sessions_expired, sessions_cut, nat_ports;
+	double sweep_busy_s, sweep_last_s;
+
+	bool has_drops;
+	struct mk_drop_totals drops;
+	struct mk_metrics_traffic traffic[MK_METRICS_DEVICES];
+	size_t traffic_count;
+	struct mk_program_stats programs[MK_METRICS_PROGRAMS];
+	size_t program_count;
+
+	bool has_cni;
+	struct mk_cni_calls cni[MK_CNI_COMMANDS];
+
+	struct mk_metrics_service *per_service;
+	size_t per_service_count;
+};
+
+/* The page of a metric. Metrics per Service grow with the cluster, so they have a page of their
+ * own. */
+enum mk_metrics_page { MK_METRICS_NODE, MK_METRICS_SERVICES };
+
+/* A row of the table. */
+struct mk_metric {
+	const char *name, *type;
+	const char *labels; /* "reason, hook"; "": none */
+	const char *help;
+	enum mk_metrics_page page;
+	void (*write)(const struct mk_metrics *metrics, const struct mk_metric *metric,
+		      struct mk_exposition *out);
+	size_t present; /* in struct mk_metrics: the bool that says whether samples exist */
+	size_t offset; /* in struct mk_metrics or a part of it, depending on `write` */
+};
+extern const struct mk_metric mk_metrics_rows[];
+extern const size_t mk_metrics_row_count;
+
+/* Returns every family of @page, also those without samples; the caller frees the text. NULL: out
+ * of memory. */
+mk_must_check char *mk_metrics_text(const struct mk_metrics *metrics, enum mk_metrics_page page);
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rtnetlink's notifications only trigger a look. The node is compared with the kernel anyway, so an
+ * overrun of the socket loses nothing. Pods' interfaces come and go all the time and are
+ * ignored. */
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <linux/rtnetlink.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+
+/* A burst of starting pods causes one look. */
+#define SETTLE_MS 50
+
+static void look_at_overlay(struct mk_agent *agent)
+{
+	mk_overlay_refresh(agent->overlay);
+	agent->overlay_dirty = true;
+	agent_schedule(agent, SETTLE_MS);
+}
+
+static void look_again(struct mk_agent *agent, bool routes_too)
+{
+	agent->node_dirty = true;
+	if (routes_too)
+		look_at_overlay(agent);
+	agent_schedule(agent, SETTLE_MS);
+}
+
+static bool is_uplink(const struct agent_node *node, int ifindex)
+{
+	for (size_t i = 0; i < node->uplinks.count; i++)
+		if (ifindex == node->uplinks.uplink[i].link.ifindex)
+			return true;
+	return false;
+}
+
+/* While something is missing, any interface may be it. */
+static bool is_ours(const struct mk_agent *agent, int ifindex)
+{
+	const struct agent_node *node = &agent->node;
+
+	return is_uplink(node, ifindex) || !agent->datapath || agent->node_waits ||
+	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
+	       ifindex == node->devices.host_peer_ifindex ||
+	       ifindex == node->devices.overlay_ifindex;
+}
+
+static int device_of_route(const struct nlmsghdr *message)
+{
+	const struct rtmsg *header = NLMSG_DATA(message);
+	const struct rtattr *attr = RTM_RTA(header);
+	int left = (int)RTM_PAYLOAD(message), ifindex = 0;
+
+	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
+		if (attr->rta_type == RTA_OIF && RTA_PAYLOAD(attr) == sizeof(ifindex))
+			memcpy(&ifindex, RTA_DATA(attr), sizeof(ifindex));
+	return ifindex;
+}
+
+/* A routing daemon changes many routes. While the host's routing is asked for each packet anyway, a
+ * route by a known uplink changes nothing here. */
+static void see_route(struct mk_agent *agent, const struct nlmsghdr *message)
+{
+	const struct rtmsg *header = NLMSG_DATA(message);
+	const struct agent_node *node = &agent->node;
+
+	if (header->rtm_protocol == MK_RTPROT && message->nlmsg_type == RTM_DELROUTE)
+		look_at_overlay(agent);
+	else if (header->rtm_dst_len == 0 || !node->uplinks.ask_host ||
+		 !is_uplink(node, device_of_route(message)))
+		look_again(agent, false);
+	else if (message->nlmsg_type == RTM_DELROUTE)
+		agent->node_dirty = true; /* perhaps routing need not be asked any more: no hurry */
+}
+
+/* A removed address takes along the routes that have it as source. */
+static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
+{
+	const struct ifinfomsg *link = NLMSG_DATA(message);
+
+	switch (message->nlmsg_type) {
+	case RTM_DELLINK:
+		agent_device_gone(agent, message);
+		/* fall through */
+	case RTM_NEWLINK:
+		if (is_ours(agent, link->ifi_index))
+			look_again(agent, true);
+		break;
+	case RTM_NEWADDR:
+		look_again(agent, false);
+		break;
+	case RTM_DELADDR:
+		look_again(agent, true);
+		break;
+	case RTM_NEWROUTE:
+	case RTM_DELROUTE:
+		see_route(agent, message);
+		break;
+	case RTM_NEWRULE:
+	case RTM_DELRULE:
+		look_again(agent, false);
+		break;
+	case RTM_DELNEIGH:
+		if (((const struct ndmsg *)NLMSG_DATA(message))->ndm_ifindex ==
+		    agent->node.devices.overlay_ifindex)
+			look_at_overlay(agent);
+		break;
+	case RTM_DELQDISC:
+	case RTM_NEWTFILTER:
+	case RTM_DELTFILTER:
+		agent_hook_soon(agent, ((const struct tcmsg *)NLMSG_DATA(message))->tcm_ifindex);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_change(uv_poll_t *poll, int status, int events)
+{
+	struct mk_agent *agent = poll->data;
+	_Alignas(struct nlmsghdr) char buf[16384];
+	ssize_t size;
+	int fd;
+
+	(void)status;
+	(void)events;
+	if (uv_fileno((uv_handle_t *)poll, &fd) < 0)
+		return;
+	for (;;) {
+		size = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (size < 0 && errno == EINTR)
+			continue;
+		if (size < 0 && errno == ENOBUFS) {
+			look_again(agent, true);
+			agent_hooks_soon(agent);
+			agent->pods_unsure = true;
+		} else if (size <= 0)
+			return;
+		for (const struct nlmsghdr *message = (const void *)buf;
+		     size > 0 && NLMSG_OK(message, size); message = NLMSG_NEXT(message, size))
+			see_message(agent, message);
+	}
+}
+
+#define HEADER(field)  offsetof(struct nlmsghdr, field)
+#define ROUTE(field)   (NLMSG_HDRLEN + offsetof(struct rtmsg, field))
+#define LOAD(size, at) BPF_STMT(BPF_LD | BPF_##size | BPF_ABS, (__u32)(at))
+/* Skip @yes instructions if equal, otherwise @no. */
+#define EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (__u32)(value), yes, no)
+
+/* Filter in the kernel, so that pods' starts, Services and the host's neighbours do not overrun the
+ * socket's buffer. Routes of others pass, except in table local, which holds the routes of
+ * addresses. Our own routes pass only if somebody else than @port removes them. Neighbours and
+ * qdiscs pass when removed. All filters pass, since they are replaced in one step. BPF loads are
+ * big-endian. */
+static int only_what_matters(int fd, uint32_t port)
+{
+	struct sock_filter filter[] = {
+		LOAD(H, HEADER(nlmsg_type)),
+		EQUAL(htons(RTM_NEWLINK), 21, 0),
+		EQUAL(htons(RTM_DELLINK), 20, 0),
+		EQUAL(htons(RTM_NEWADDR), 19, 0),
+		EQUAL(htons(RTM_DELADDR), 18, 0),
+		EQUAL(htons(RTM_DELNEIGH), 17, 0),
+		EQUAL(htons(RTM_DELQDISC), 16, 0),
+		EQUAL(htons(RTM_NEWTFILTER), 15, 0),
+		EQUAL(htons(RTM_DELTFILTER), 14, 0),
+		EQUAL(htons(RTM_NEWRULE), 13, 0),
+		EQUAL(htons(RTM_DELRULE), 12, 0),
+		EQUAL(htons(RTM_NEWROUTE), 5, 0),
+		EQUAL(htons(RTM_DELROUTE), 0, 11),
+		LOAD(B, ROUTE(rtm_protocol)), /* a removed route */
+		EQUAL(MK_RTPROT, 0, 4),
+		LOAD(W, HEADER(nlmsg_pid)),
+		EQUAL(htonl(port), 7, 6),
+		LOAD(B, ROUTE(rtm_protocol)), /* a new route */
+		EQUAL(MK_RTPROT, 5, 0),
+		LOAD(B, ROUTE(rtm_table)),
+		EQUAL(RT_TABLE_LOCAL, 3, 0),
+		LOAD(B, ROUTE(rtm_family)),
+		EQUAL(AF_INET, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = { MK_ARRAY_SIZE(filter), filter };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+int agent_monitor_start(struct mk_agent *agent, struct mk_error *err)
+{
+	struct sockaddr_nl local = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE |
+			     RTMGRP_IPV4_RULE | RTMGRP_NEIGH | RTMGRP_TC,
+	};
+	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int ret;
+
+	if (fd < 0 || only_what_matters(fd, mk_nl_port(agent->nl)) < 0 ||
+	    bind(fd, (struct sockaddr *)&local, sizeof(local)) < 0)
+		return mk_error_errno(err, errno, "cannot listen for changes of interfaces");
+	ret = uv_poll_init(&agent->loop, &agent->monitor, fd);
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot listen for changes of interfaces");
+	agent->monitor.data = agent;
+	agent->has_monitor = true;
+	mk_steal_fd(&fd); /* closed by agent_monitor_stop() */
+	uv_poll_start(&agent->monitor, UV_READABLE, on_change);
+	return 0;
+}
+
+void agent_monitor_stop(struct mk_agent *agent)
+{
+	int fd;
+
+	if (!agent->has_monitor)
+		return;
+	if (uv_fileno((uv_handle_t *)&agent->monitor, &fd) == 0) {
+		uv_poll_stop(&agent->monitor);
+		close(fd);
+	}
+	agent->has_monitor = false;
+}

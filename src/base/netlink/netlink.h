@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/base/netlink/netlink.h - the few rtnetlink requests of monokube, over libnl-route. Every request is
+ * synchronous, and idempotent if its comment says so. Errors have the kernel's own text.
+ *
+ * A handle lives in the network namespace in which it was opened (rtnetlink(7)). */
+#ifndef MK_BASE_NETLINK_NETLINK_H
+#define MK_BASE_NETLINK_NETLINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/ip.h"
+
+struct mk_nl;
+
+/* Open in the calling thread's network namespace. NULL with @err on failure. */
+struct mk_nl *mk_nl_open(struct mk_error *err);
+/* Open in the namespace @netns_fd; the calling thread then returns to that of @home, its own. NULL
+ * with -EEXIST if the two are the same. */
+struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_error *err);
+void mk_nl_free(struct mk_nl *nl);
+/* Return the nlmsg_pid of notifications about changes that @nl requested. */
+uint32_t mk_nl_port(const struct mk_nl *nl);
+
+static inline void mk_cleanup_nl(struct mk_nl **nl)
+{
+	mk_nl_free(*nl);
+}
+#define cleanup_nl __attribute__((cleanup(mk_cleanup_nl)))
+
+struct mk_link {
+	int ifindex, peer_ifindex; /* peer (IFLA_LINK) 0: none */
+	int master_ifindex; /* 0: none */
+	int peer_netns; /* IFLA_LINK_NETNSID; -1: the peer is in this namespace, or none */
+	uint16_t type; /* ARPHRD_* */
+	char name[16];
+	char kind[16]; /* "veth", "vxlan", ... or "" */
+	char alias[256]; /* the link's description; "": none */
+	char qdisc[16]; /* kind of the root qdisc */
+	struct mk_mac mac;
+	uint32_t mtu_bytes;
+	uint32_t flags; /* IFF_* */
+	/* kind vxlan only */
+	uint32_t vxlan_id;
+	uint16_t vxlan_port; /* host order */
+	bool vxlan_learning;
+	struct mk_ip vxlan_local; /* outer source; AF_UNSPEC: none */
+};
+
+/* Get a link by name or index. -ENODEV: none (@err says so). */
+mk_must_check int mk_nl_link_get(struct mk_nl *nl, const char *name, struct mk_link *link,
+				 struct mk_error *err);
+mk_must_check int mk_nl_link_get_index(struct mk_nl *nl, int ifindex, struct mk_link *link,
+				       struct mk_error *err);
+/* Visit every link; a visitor's negative return ends the walk and is returned. */
+mk_must_check int mk_nl_each_link(struct mk_nl *nl,
+				  int (*visit)(void *ctx, const struct mk_link *link), void *ctx,
+				  struct mk_error *err);
+
+struct mk_link_traffic {
+	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+};
+/* Read the counters of an interface. -ENODEV: none. */
+mk_must_check int mk_nl_link_traffic(struct mk_nl *nl, int ifindex, struct mk_link_traffic *traffic,
+				     struct mk_error *err);
+
+/* Visit every link with its counters. */
+mk_must_check int mk_nl_each_link_traffic(struct mk_nl *nl,
+					  int (*visit)(void *ctx, const struct mk_link *link,
+						       const struct mk_link_traffic *traffic),
+					  void *ctx, struct mk_error *err);
+
+struct mk_veth {
+	const char *name; /* in @nl's namespace */
+	struct mk_mac mac;
+	const char *peer_name; /* in peer_netns_fd, or in @nl's namespace if that is -1 */
+	struct mk_mac peer_mac;
+	int peer_netns_fd;
+	uint32_t mtu_bytes;
+};
+/* Create the pair in one request, both ends down. -EEXIST: a name is taken. */
+mk_must_check int mk_nl_veth_add(struct mk_nl *nl, const struct mk_veth *veth,
+				 struct mk_error *err);
+
+struct mk_vxlan {
+	const char *name;
+	uint32_t id;
+	uint16_t port; /* host order */
+	struct mk_ip local; /* outer source */
+	int uplink_ifindex;
+	struct mk_mac mac;
+	uint32_t mtu_bytes;
+};
+/* Create a VXLAN device without learning and multicast group, down. -EEXIST: the name is taken. */
+mk_must_check int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan,
+				  struct mk_error *err);
+
+/* Changes of a link: members that are not zero. @set_flags/@clear_flags: IFF_UP, IFF_NOARP. */
+struct mk_link_change {
+	uint32_t mtu_bytes;
+	const struct mk_mac *mac;
+	uint32_t set_flags, clear_flags;
+	const char *alias; /* at most 255 bytes */
+};
+mk_must_check int mk_nl_link_change(struct mk_nl *nl, int ifindex,
+				    const struct mk_link_change *change, struct mk_error *err);
+/* Returns 0 also if there is no such link. */
+mk_must_check int mk_nl_link_delete(struct mk_nl *nl, const char *name, struct mk_error *err);
+
+/* Addresses. Adding an existing address returns 0. */
+mk_must_check int mk_nl_addr_add(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr,
+				 struct mk_error *err);
+mk_must_check int mk_nl_addr_delete(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr,
+				    struct mk_error *err);
+mk_must_check int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
+				  int (*visit)(void *ctx, int ifindex, const struct mk_cidr *addr),
+				  void *ctx, struct mk_error *err);
+
+/* A route of table main, or of @table. */
+struct mk_nl_route {
+	struct mk_cidr dst; /* prefix 0: the default route */
+	int ifindex;
+	struct mk_ip gateway; /* AF_UNSPEC: none (scope link) */
+	struct mk_ip source; /* preferred source; AF_UNSPEC: the kernel's choice */
+	bool onlink;
+	uint8_t protocol; /* RTPROT_*: MK_RTPROT marks ours */
+	uint32_t mtu_bytes; /* 0: the device's */
+	uint32_t table; /* 0: main */
+};
+#define MK_RTPROT 77 /* a name for /etc/iproute2/rt_protos: monokube */
+/* Add or replace. */
+mk_must_check int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *route,
+				  struct mk_error *err);
+/* Returns 0 also if there is no such route. */
+mk_must_check int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route,
+				     struct mk_error *err);
+/* Visit all IPv4 routes of table main. */
+mk_must_check int mk_nl_each_route(struct mk_nl *nl,
+				   int (*visit)(void *ctx, const struct mk_nl_route *route),
+				   void *ctx, struct mk_error *err);
+/* Visit all IPv4 routes of @table; 0: main. */
+mk_must_check int mk_nl_each_route_of(struct mk_nl *nl, uint32_t table,
+				      int (*visit)(void *ctx, const struct mk_nl_route *route),
+				      void *ctx, struct mk_error *err);
+
+/* A rule (ip-rule(8)) of monokube: packets with source @from use the routes of @table. */
+struct mk_nl_rule {
+	struct mk_ip from;
+	uint32_t table;
+};
+/* Returns 0 also if the rule exists. */
+mk_must_check int mk_nl_rule_add(struct mk_nl *nl, const struct mk_nl_rule *rule,
+				 struct mk_error *err);
+/* Delete monokube's rules with this source. Returns 0 also if there is none. */
+mk_must_check int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from,
+				    struct mk_error *err);
+/* Get the table of monokube's rule for the source @from. -ENOENT: there is no such rule. */
+mk_must_check int mk_nl_rule_get(struct mk_nl *nl, const struct mk_ip *from, uint32_t *table,
+				 struct mk_error *err);
+
+/* One way (next hop) of a route in any table except local. A multipath route has several. */
+struct mk_nl_way {
+	struct mk_cidr dst; /* prefix 0: the default route */
+	uint32_t table; /* RT_TABLE_* or another number */
+	uint8_t type; /* RTN_*: unicast, blackhole, ... */
+	uint8_t protocol; /* RTPROT_* */
+	bool several, encapsulated;
+	int ifindex; /* 0: none */
+	struct mk_ip source; /* preferred source; AF_UNSPEC: the kernel's choice */
+};
+/* Visit all ways of all IPv4 routes (routing.c). */
+mk_must_check int mk_nl_each_way(struct mk_nl *nl,
+				 int (*visit)(void *ctx, const struct mk_nl_way *way), void *ctx,
+				 struct mk_error *err);
+/* Are there rules (ip-rule(8)) other than the kernel's own three? */
+mk_must_check int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *err);
+
+/* Get the route of the host's own packets to @dest, by all rules of the host. If there is
+ * none, return the kernel's error: -ENETUNREACH, -EHOSTUNREACH, -EACCES (prohibit),
+ * -EINVAL (blackhole). */
+mk_must_check int mk_nl_route_to(struct mk_nl *nl, const struct mk_ip *dest,
+				 struct mk_nl_route *route, struct mk_error *err);
+
+/* Permanent neighbours (ARP) and VXLAN FDB entries (AF_BRIDGE, NTF_SELF). Add or replace. */
+mk_must_check int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
+				  const struct mk_mac *mac, struct mk_error *err);
+mk_must_check int mk_nl_neigh_delete(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
+				     struct mk_error *err);
+mk_must_check int mk_nl_each_neigh(struct mk_nl *nl, int ifindex,
+				   int (*visit)(void *ctx, const struct mk_ip *ip,
+						const struct mk_mac *mac, bool permanent),
+				   void *ctx, struct mk_error *err);
+mk_must_check int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
+				const struct mk_ip *remote, struct mk_error *err);
+mk_must_check int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
+				   const struct mk_ip *remote, struct mk_error *err);
+mk_must_check int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
+				 int (*visit)(void *ctx, const struct mk_mac *mac,
+					      const struct mk_ip *remote),
+				 void *ctx, struct mk_error *err);
+
+/* Add the clsact qdisc to an interface. Returns 0 also if there is one. */
+mk_must_check int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err);
+
+/* A token bucket filter (tc-tbf(8)) as the root qdisc of an interface, which limits
+ * what it sends. */
+#define MK_NL_TBF "tbf"
+struct mk_nl_tbf {
+	uint64_t rate_bytes; /* per second; 0: no limit */
+	uint32_t burst_bytes; /* size of the bucket */
+	uint32_t limit_bytes; /* longest queue */
+};
+/* Add or replace. -ENOENT: the kernel lacks the qdisc; @err says how to get it. */
+mk_must_check int mk_nl_tbf_put(struct mk_nl *nl, int ifindex, const struct mk_nl_tbf *tbf,
+				struct mk_error *err);
+/* Read it, without burst_bytes, which the kernel does not report. -ENOENT: the root
+ * qdisc is not one. */
+mk_must_check int mk_nl_tbf_get(struct mk_nl *nl, int ifindex, struct mk_nl_tbf *tbf,
+				struct mk_error *err);
+
+struct mk_nl_filter {
+	int ifindex;
+	bool egress; /* false: ingress */
+	uint32_t handle;
+	uint16_t priority;
+	int prog_fd;
+	const char *name;
+};
+/* Put a BPF program in direct-action mode on a clsact hook. It atomically replaces the filter with
+ * the same handle and priority. */
+mk_must_check int mk_nl_filter_put(struct mk_nl *nl, const struct mk_nl_filter *filter,
+				   struct mk_error *err);
+
+#endif

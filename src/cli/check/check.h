@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/check/check.h - `monokube check`: what a healthy node needs, one finding each. */
+#ifndef MK_CLI_CHECK_CHECK_H
+#define MK_CLI_CHECK_CHECK_H
+
+#include <json-c/json.h>
+
+#include "cli/inspect/view.h"
+#include "host/record.h"
+
+struct mk_checking {
+	const struct mk_view *view;
+	const struct mk_cli_options *options;
+	struct mk_record record;
+	struct json_object *findings; /* array of { check, ok, says, remedy } */
+	unsigned int wrong;
+};
+
+/* Add a finding in words; @remedy NULL: all is well. */
+void check_found(struct mk_checking *checking, const char *check, const char *remedy,
+		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* Add a possible fault, which depends on things not seen from here. It does not count as wrong. */
+void check_note(struct mk_checking *checking, const char *check, const char *remedy,
+		const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* Run all checks, into @checking->findings. The caller releases these, unless there was an
+ * error. */
+mk_must_check int check_all(struct mk_checking *checking, const struct mk_view *view,
+			    const struct mk_cli_options *options, struct mk_error *err);
+
+/* own.c: what monokube made. */
+void check_agent(struct mk_checking *checking);
+void check_hooks(struct mk_checking *checking);
+void check_nodes(struct mk_checking *checking);
+void check_pods(struct mk_checking *checking);
+void check_mtu(struct mk_checking *checking);
+void check_settings(struct mk_checking *checking);
+/* ... also without a datapath. */
+void check_kernel(struct mk_checking *checking);
+void check_networks(struct mk_checking *checking);
+/* others.c: what others made. */
+void check_cni(struct mk_checking *checking);
+void check_kube_proxy(struct mk_checking *checking);
+void check_foreign_programs(struct mk_checking *checking);
+void check_firewall(struct mk_checking *checking);
+/* path.c: the network between the nodes. */
+void check_path(struct mk_checking *checking);
+/* host.c: the host itself. */
+void check_path_filter(struct mk_checking *checking);
+void check_routing(struct mk_checking *checking); /* routing.c */
+void check_networkd(struct mk_checking *checking);
+void check_offload(struct mk_checking *checking);
+void check_clock(struct mk_checking *checking);
+/* ... rules of iptables-legacy: are there any of kube-proxy? Which chain drops by policy? NULL:
+ * none. */
+bool check_legacy_kube_proxy(void);
+const char *check_legacy_firewall(void);
+
+#endif

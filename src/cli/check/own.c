@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <net/if.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "cli/check/check.h"
+#include "cli/inspect/nodes.h"
+#include "datapath/maps/hook.h"
+#include "host/agent_state.h"
+#include "host/networks.h"
+#include "host/reserved_ports.h"
+#include "host/sysctl.h"
+
+#define REPAIRED    "the agent repairs that while it runs: start it, or restart it, and see its log"
+#define VXLAN_BYTES 50
+
+void check_agent(struct mk_checking *checking)
+{
+	struct mk_agent_state state;
+	bool ready;
+
+	mk_agent_state_read(checking->options->state_dir, &state);
+	ready = !*state.text || strcmp(state.text, MK_AGENT_READY) == 0;
+	if (!state.running)
+		check_found(checking, "agent",
+			    "start it: connections and pods go on without it, changes of the "
+			    "cluster do not arrive",
+			    "does not run");
+	else if (!ready)
+		check_found(checking, "agent", "provide what it waits for; see its log",
+			    "runs, pid %lu, but is not ready: %s", state.pid, state.text);
+	else
+		check_found(checking, "agent", NULL, "runs");
+	if (!checking->view->loaded)
+		check_found(checking, "datapath",
+			    "an agent loads it after each boot, when it is ready",
+			    "no programs and tables are loaded in %s", checking->view->bpf_dir);
+}
+
+/* ---- kernel and networks --------------------------------------------------------------------- */
+
+#define KERNEL_MAJOR 5
+#define KERNEL_MINOR 10
+
+void check_kernel(struct mk_checking *checking)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname kernel = { 0 };
+
+	if (uname(&kernel) < 0 || sscanf(kernel.release, "%u.%u", &major, &minor) != 2)
+		return;
+	if (major < KERNEL_MAJOR || (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
+		check_found(checking, "kernel", "boot Linux 5.10 or newer", "Linux %s",
+			    kernel.release);
+	else
+		check_found(checking, "kernel", NULL, "Linux %s", kernel.release);
+}
+
+static size_t own_ranges(const struct mk_record *record, struct mk_own_range ranges[2])
+{
+	size_t count = 0;
+
+	if (mk_cidr_parse(record->vtep_cidr, &ranges[count].cidr) == 0)
+		ranges[count++].setting = "vtepCidr";
+	if (mk_cidr_parse(record->cluster_cidr, &ranges[count].cidr) == 0)
+		ranges[count++].setting = "clusterCidr";
+	return count;
+}
+
+/* The agent reports the same: src/agent/networks.c. */
+void check_networks(struct mk_checking *checking)
+{
+	struct mk_networks networks;
+	struct mk_own_range ranges[2];
+	struct mk_error err = { 0 };
+	size_t count = own_ranges(&checking->record, ranges);
+	enum mk_overlap overlap;
+
+	if (count == 0)
+		return; /* no agent has stored its settings yet */
+	if (mk_networks_read(checking->view->nl, checking->record.vxlan_name, NULL, &networks,
+			     &err) < 0) {
+		check_found(checking, "networks", "run as root", "%s", mk_error_text(&err));
+		mk_networks_release(&networks);
+		return;
+	}
+	overlap = mk_networks_judge(&networks, ranges, count, &err);
+	if (overlap == MK_OVERLAP_REFUSED)
+		check_found(checking, "networks",
+			    "change that setting, to the same value on every node", "%s",
+			    mk_error_text(&err));
+	else if (overlap == MK_OVERLAP_REPORTED)
+		check_note(checking, "networks",
+			   "change that setting, to the same value on every node", "%s",
+			   mk_error_text(&err));
+	else
+		check_found(checking, "networks", NULL,
+			    "%s and %s overlap none of the host's %zu addresses and routes",
+			    checking->record.vtep_cidr, checking->record.cluster_cidr,
+			    networks.count);
+	mk_networks_release(&networks);
+}
+
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+/* Returns 1 if there is a program. */
+static unsigned int check_hook(struct mk_checking *checking, uint32_t ifindex,
+			       enum mk_direction direction)
+{
+	char name[IF_NAMESIZE] = "?";
+	uint32_t id = 0;
+
+	if (mk_hook_query((int)ifindex, direction, &id, NULL) == 0 && id)
+		return 1;
+	if_indextoname(ifindex, name);
+	check_found(checking, "hooks", REPAIRED, "no program on the %s of interface %s (%u)",
+		    direction == MK_INGRESS ? "ingress" : "egress", name, ifindex);
+	return 0;
+}
+
+void check_hooks(struct mk_checking *checking)
+{
+	const struct mk_datapath_links *links = &checking->view->links;
+	unsigned int before = checking->wrong, count = 0;
+
+	count += check_hook(checking, links->set.host_peer_ifindex, MK_INGRESS);
+	count += check_hook(checking, links->set.overlay_ifindex, MK_INGRESS);
+	count += check_hook(checking, MK_LOOPBACK_IFINDEX, MK_EGRESS);
+	for (size_t i = 0; i < links->uplink_count; i++) {
+		count += check_hook(checking, links->uplinks[i].ifindex, MK_INGRESS);
+		if (!(links->uplinks[i].flags & MK_UPLINK_TUNNEL))
+			count += check_hook(checking, links->uplinks[i].ifindex, MK_EGRESS);
+	}
+	for (size_t i = 0; i < checking->view->pod_count; i++)
+		if (checking->view->pods[i].link.ifindex) /* otherwise check "pods" reports it */
+			count += check_hook(checking, checking->view->pods[i].entry.ifindex,
+					    MK_INGRESS);
+	if (checking->wrong == before)
+		check_found(checking, "hooks", NULL, "programs on all %u", count);
+}
+
+/* ---- nodes and pods -------------------------------------------------------------------------- */
+
+void check_nodes(struct mk_checking *checking)
+{
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	unsigned int before = checking->wrong;
+	struct mk_error err = { 0 };
+	char text[MK_CIDR_STRLEN];
+	size_t count = 0;
+
+	if (mk_cli_nodes_read(checking->view, &nodes, &count, &err) < 0)
+		check_found(checking, "nodes", "run as root", "%s", mk_error_text(&err));
+	for (size_t i = 0; i < count; i++)
+		if (mk_cli_node_fault(&nodes[i]))
+			check_found(checking, "nodes", REPAIRED, "%s%sthe one with pods %s: %s",
+				    nodes[i].name ? nodes[i].name : "", nodes[i].name ? ", " : "",
+				    mk_cidr_format(&nodes[i].pod_cidr, text),
+				    mk_cli_node_fault(&nodes[i]));
+	if (checking->wrong == before)
+		check_found(checking, "nodes", NULL,
+			    "%zu others, each with route, neighbour and FDB entry", count);
+}
+
+void check_pods(struct mk_checking *checking)
+{
+	unsigned int before = checking->wrong;
+
+	for (size_t i = 0; i < checking->view->pod_count; i++) {
+		const struct mk_view_pod *pod = &checking->view->pods[i];
+		const struct mk_ip ip = mk_ip_from_addr(&pod->addr);
+		char text[MK_IP_STRLEN];
+
+		mk_ip_format(&ip, text);
+		if (!pod->link.ifindex || !(pod->link.flags & IFF_UP))
+			check_found(checking, "pods", "delete the pod, so that it is created again",
+				    "%s (%s) has no interface that is up", mk_view_pod_name(pod),
+				    text);
+		else if (!pod->owner)
+			check_found(checking, "pods",
+				    "delete the pod: its address may be given to another",
+				    "%s (%s) is not in the address directory",
+				    mk_view_pod_name(pod), text);
+	}
+	if (checking->wrong == before)
+		check_found(checking, "pods", NULL, "%zu, each with interface and address",
+			    checking->view->pod_count);
+}
+
+/* ---- devices and kernel settings ------------------------------------------------------------- */
+
+void check_mtu(struct mk_checking *checking)
+{
+	const struct mk_link_set *set = &checking->view->links.set;
+	struct mk_link overlay, uplink;
+
+	if (mk_nl_link_get_index(checking->view->nl, (int)set->overlay_ifindex, &overlay, NULL) <
+		    0 ||
+	    mk_nl_link_get_index(checking->view->nl, (int)set->first.ifindex, &uplink, NULL) < 0)
+		check_found(checking, "mtu", REPAIRED, "the overlay device or its uplink is gone");
+	else if (!(overlay.flags & IFF_UP) || !(uplink.flags & IFF_UP))
+		check_found(checking, "mtu", "ip link set DEVICE up", "%s or %s is down",
+			    overlay.name, uplink.name);
+	else if (overlay.mtu_bytes != set->overlay_mtu_bytes)
+		check_found(checking, "mtu", REPAIRED, "%s has %u, the programs know %u",
+			    overlay.name, overlay.mtu_bytes, set->overlay_mtu_bytes);
+	else if (overlay.mtu_bytes + VXLAN_BYTES > uplink.mtu_bytes)
+		check_found(checking, "mtu",
+			    "set `mtu` to the uplink's less 50, or raise the uplink's",
+			    "%s has %u, but %s has only %u: too little with VXLAN's 50",
+			    overlay.name, overlay.mtu_bytes, uplink.name, uplink.mtu_bytes);
+	else
+		check_found(checking, "mtu", NULL, "%s %u, %s %u", overlay.name, overlay.mtu_bytes,
+			    uplink.name, uplink.mtu_bytes);
+}
+
+static void check_setting(struct mk_checking *checking, const char *path, const char *wanted)
+{
+	cleanup_free char *text = NULL;
+
+	if (mk_file_read(path, 4096, &text, NULL, NULL) == 0)
+		text[strcspn(text, "\n")] = '\0';
+	if (!text || strcmp(text, wanted) != 0)
+		check_found(checking, "settings",
+			    "restart the agent, which sets it; look in /etc/sysctl.d for what "
+			    "else sets it",
+			    "%s is %s, expected %s", path, text ? text : "not there", wanted);
+}
+
+static void check_reserved_ports(struct mk_checking *checking)
+{
+	const char *wanted = checking->record.reserved_ports;
+	cleanup_free char *list = NULL, *more = malloc(65536);
+
+	if (!more || mk_file_read("/proc/sys/net/ipv4/ip_local_reserved_ports", 65536, &list, NULL,
+				  NULL) < 0)
+		return;
+	if (mk_reserved_ports_add(list, wanted, more, 65536, NULL) != 1)
+		check_found(
+			checking, "settings",
+			"restart the agent, which sets it: otherwise the host's own connections "
+			"may get a NodePort's number, or collide with masqueraded ones",
+			"net.ipv4.ip_local_reserved_ports lacks some of %s", wanted);
+}
+
+void check_settings(struct mk_checking *checking)
+{
+	unsigned int before = checking->wrong;
+
+	check_setting(checking, "/proc/sys/net/ipv4/ip_forward", "1");
+	check_setting(checking, "/proc/sys/net/ipv4/conf/lo/accept_local", "1");
+	check_reserved_ports(checking);
+	if (checking->wrong == before)
+		check_found(checking, "settings", NULL,
+			    "all kernel settings have the required values");
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/cli_internal.h - functions that only this folder uses. */
+#ifndef MK_CLI_CLI_INTERNAL_H
+#define MK_CLI_CLI_INTERNAL_H
+
+#include "cli/cli.h"
+#include "cli/print.h"
+
+/* Flush standard output. Returns @status, or 1 if it was 0 and something could not be written: a
+ * full disk, a reader that went away. */
+int cli_end(const char *subcommand, int status);
+
+int cli_bugreport(int argc, char **argv);
+
+int cli_cleanup(int argc, char **argv);
+
+int cli_completion(int argc, char **argv);
+
+int cli_health(int argc, char **argv);
+
+int cli_manual(int argc, char **argv);
+
+int cli_prepare(int argc, char **argv);
+
+int cli_probe(int argc, char **argv);
+
+/* NULL: no such subcommand. */
+const struct mk_cli_command *cli_command_find(const char *name);
+
+/* Print the unknown subcommand and the most similar one. Returns the exit status. */
+int cli_unknown_command(const char *word);
+
+void cli_print_help(FILE *out);
+
+void cli_print_command_help(FILE *out, const struct mk_cli_command *command);
+
+void cli_print_bash_completion(FILE *out);
+
+void cli_print_manual(FILE *out);
+
+void put_format(struct json_object *to, const char *key, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/inspect/events.h"
+
+#include <signal.h>
+
+#include "base/time.h"
+#include "cli/inspect/view_internal.h"
+
+static volatile int stop;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stop = 1;
+}
+
+void events_stop(void)
+{
+	stop = 1;
+}
+
+const char *events_name(struct mk_events *events, uint64_t time_ns, const struct mk_addr *addr,
+			char *buf)
+{
+	struct mk_view fresh;
+	struct mk_route route;
+
+	if (time_ns - events->read_ns > MK_NS_PER_S && !mk_view_pod(&events->view, addr) &&
+	    mk_view_route(&events->view, addr, &route) && route.type == MK_ROUTE_PODS) {
+		events->read_ns = time_ns;
+		if (view_open(&fresh, events->options, NULL) == 0) {
+			mk_view_release(&events->view);
+			events->view = fresh;
+		} else {
+			mk_view_release(&fresh);
+		}
+	}
+	return view_who(&events->view, addr, buf);
+}
+
+int events_follow(struct mk_events *events, struct mk_watcher *watcher, struct mk_error *err)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	action.sa_handler =
+		SIG_IGN; /* the reader may go away: end as usual, with the chain restored */
+	sigaction(SIGPIPE, &action, NULL);
+	return mk_watch_follow(events->options->bpf_dir, events->options->state_dir, watcher, &stop,
+			       err);
+}

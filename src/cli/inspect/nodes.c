@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/inspect/nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/print.h"
+
+/* Get the overlay address from the MAC address that was computed from it (mk_mac_of_ip()). */
+static void vtep_of_mac(struct mk_addr *vtep, const __u8 *mac)
+{
+	memcpy(&vtep->word[0], mac + 2, sizeof(vtep->word[0]));
+}
+
+struct reading {
+	const struct mk_view *view;
+	struct mk_cli_node *nodes;
+	size_t count;
+};
+
+static int see_entry(void *ctx, const void *key_, const void *value_)
+{
+	const struct mk_route_key *key = key_;
+	const struct mk_route *route = value_;
+	struct reading *reading = ctx;
+	struct mk_cli_node *node;
+
+	if (route->type != MK_ROUTE_OVERLAY || key->prefix_bits == MK_ADDR_BITS)
+		return 0;
+	if ((reading->count & (reading->count + 1)) == 0) {
+		node = reallocarray(reading->nodes, reading->count * 2 + 2, sizeof(*node));
+		if (!node)
+			return -ENOMEM;
+		reading->nodes = node;
+	}
+	node = &reading->nodes[reading->count++];
+	*node = (struct mk_cli_node){ .pod_cidr = { mk_ip_from_addr(&key->addr),
+						    (uint8_t)key->prefix_bits } };
+	memcpy(node->vtep_mac, route->vtep_mac, sizeof(node->vtep_mac));
+	vtep_of_mac(&node->vtep, node->vtep_mac);
+	node->name = mk_node_names_find(&reading->view->node_names, &node->pod_cidr.ip);
+	return 0;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const struct mk_cli_node *x = a, *y = b;
+
+	return mk_cidr_compare(&x->pod_cidr, &y->pod_cidr);
+}
+
+static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+{
+	struct reading *reading = ctx;
+
+	for (size_t i = 0; i < reading->count; i++)
+		if (memcmp(reading->nodes[i].vtep_mac, mac->byte, sizeof(mac->byte)) == 0)
+			reading->nodes[i].underlay = *remote;
+	return 0;
+}
+
+static int see_neighbour(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac,
+			 bool permanent)
+{
+	struct reading *reading = ctx;
+	struct mk_addr addr = mk_ip_to_addr(ip);
+
+	for (size_t i = 0; i < reading->count; i++)
+		if (permanent && mk_addr_eq(&reading->nodes[i].vtep, &addr) &&
+		    memcmp(reading->nodes[i].vtep_mac, mac->byte, sizeof(mac->byte)) == 0)
+			reading->nodes[i].has_neighbour = true;
+	return 0;
+}
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct reading *reading = ctx;
+
+	if (route->ifindex != (int)reading->view->links.set.overlay_ifindex)
+		return 0;
+	for (size_t i = 0; i < reading->count; i++)
+		if (mk_cidr_equal(&reading->nodes[i].pod_cidr, &route->dst))
+			reading->nodes[i].has_route = true;
+	return 0;
+}
+
+static int read_kernel(struct reading *reading, struct mk_error *err)
+{
+	struct mk_nl *nl = reading->view->nl;
+	int ifindex = (int)reading->view->links.set.overlay_ifindex;
+	int ret = mk_nl_each_fdb(nl, ifindex, see_fdb, reading, err);
+
+	if (ret == 0)
+		ret = mk_nl_each_neigh(nl, ifindex, see_neighbour, reading, err);
+	if (ret == 0)
+		ret = mk_nl_each_route(nl, see_route, reading, err);
+	for (size_t i = 0; i < reading->count; i++) {
+		struct mk_route route;
+
+		reading->nodes[i].has_vtep_route =
+			mk_view_route(reading->view, &reading->nodes[i].vtep, &route) &&
+			route.type == MK_ROUTE_OVERLAY;
+	}
+	return ret;
+}
+
+int mk_cli_nodes_read(const struct mk_view *view, struct mk_cli_node **nodes, size_t *count,
+		      struct mk_error *err)
+{
+	struct reading reading = { .view = view };
+	int ret = mk_view_each(&view->routes, see_entry, &reading, err);
+
+	if (ret == -ENOMEM)
+		(void)mk_error_errno(err, ENOMEM, "cannot list the nodes");
+	if (reading.count)
+		qsort(reading.nodes, reading.count, sizeof(*reading.nodes), compare_nodes);
+	if (ret == 0)
+		ret = read_kernel(&reading, err);
+	if (ret < 0) {
+		free(reading.nodes);
+		reading = (struct reading){ 0 };
+	}
+	*nodes = reading.nodes;
+	*count = reading.count;
+	return ret;
+}
+
+const char *mk_cli_node_fault(const struct mk_cli_node *node)
+{
+	if (!node->has_route)
+		return "no route to its pods";
+	if (node->underlay.family == AF_UNSPEC)
+		return "no FDB entry of its overlay device";
+	if (!node->has_neighbour)
+		return "no neighbour entry of its overlay address";
+	return node->has_vtep_route ? NULL : "its overlay address is not in map routes";
+}
+
+static struct json_object *node_json(const struct mk_cli_node *node)
+{
+	struct json_object *object = json_object_new_object();
+	const char *fault = mk_cli_node_fault(node);
+	char text[MK_CIDR_STRLEN];
+
+	mk_put_text(object, "name", node->name);
+	mk_put_text(object, "podCidr", mk_cidr_format(&node->pod_cidr, text));
+	mk_put_text(object, "address",
+		    node->underlay.family ? mk_ip_format(&node->underlay, text) : NULL);
+	mk_put_addr(object, "overlayAddress", &node->vtep);
+	mk_put_mac(object, "overlayMac", node->vtep_mac);
+	mk_put_text(object, "state", fault ? fault : "ok");
+	return object;
+}
+
+static int show(const struct mk_view *view, const struct mk_cli_options *options,
+		struct mk_error *err)
+{
+	static const struct mk_cli_column columns[] = {
+		{ "NAME", "name" },	  { "PODS", "podCidr" },
+		{ "ADDRESS", "address" }, { "OVERLAY", "overlayAddress" },
+		{ "MAC", "overlayMac" },  { "STATE", "state" },
+	};
+	struct json_object *list = json_object_new_array();
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	size_t count;
+	int ret = mk_cli_nodes_read(view, &nodes, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		json_object_array_add(list, node_json(&nodes[i]));
+	if (ret == 0)
+		ret = mk_cli_print_list(stdout, list, options->json, columns,
+					MK_ARRAY_SIZE(columns), err);
+	json_object_put(list);
+	return ret;
+}
+
+int mk_cli_nodes(int argc, char **argv)
+{
+	return mk_view_main(argc, argv, show);
+}

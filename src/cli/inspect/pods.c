@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <net/if.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/print.h"
+#include "cli/inspect/view.h"
+#include "cli/inspect/view_internal.h"
+#include "datapath/maps/hook.h"
+
+/* Returns what keeps traffic from this pod, or "ok". */
+static const char *state_of(const struct mk_view_pod *pod, uint32_t prog_id)
+{
+	if (!pod->link.ifindex)
+		return "no interface";
+	if (!(pod->link.flags & IFF_UP))
+		return "interface is down";
+	if (!(pod->link.flags & IFF_RUNNING))
+		return "pod's end is down";
+	return prog_id ? "ok" : "no program on its interface";
+}
+
+static struct json_object *pod_json(const struct mk_view *view, const struct mk_view_pod *pod)
+{
+	struct json_object *object = json_object_new_object();
+	const char *owner = pod->owner, *ifname = owner ? owner + strlen(owner) + 1 : NULL;
+	uint32_t prog_id = 0;
+
+	if (pod->link.ifindex && mk_hook_query(pod->link.ifindex, MK_INGRESS, &prog_id, NULL) < 0)
+		prog_id = 0;
+	mk_put_text(object, "name", *pod->link.alias ? pod->link.alias : NULL);
+	mk_put_text(object, "node", view_node(view, &pod->addr));
+	mk_put_addr(object, "address", &pod->addr);
+	mk_put_text(object, "interface", *pod->link.name ? pod->link.name : NULL);
+	mk_put_number(object, "ifindex", pod->entry.ifindex);
+	mk_put_mac(object, "mac", pod->entry.mac);
+	mk_put_number(object, "program", prog_id);
+	mk_put_text(object, "state", state_of(pod, prog_id));
+	mk_put_text(object, "container", owner);
+	mk_put_text(object, "containerInterface", ifname);
+	mk_put_text(object, "netns", ifname ? ifname + strlen(ifname) + 1 : NULL);
+	return object;
+}
+
+/* Is the pod's name "NAMESPACE/POD@INTERFACE" for the pod @word, given with or without
+ * namespace? */
+static bool is_further_of(const struct mk_view_pod *pod, const char *word)
+{
+	const char *alias = pod->link.alias, *at = strrchr(alias, '@'), *slash = strchr(alias, '/');
+	size_t length = strlen(word);
+
+	if (!at || !slash || !length)
+		return false;
+	return ((size_t)(at - alias) == length && strncmp(alias, word, length) == 0) ||
+	       ((size_t)(at - slash) == length + 1 && strncmp(slash + 1, word, length) == 0);
+}
+
+static bool is_wanted(const struct mk_view *view, const struct mk_view_pod *pod, const char *word)
+{
+	struct mk_ip ip;
+	struct mk_addr addr;
+
+	if (!word)
+		return true;
+	if (mk_ip_parse(word, &ip) < 0)
+		return mk_view_pod_named(view, word) == pod || is_further_of(pod, word);
+	addr = mk_ip_to_addr(&ip);
+	return mk_addr_eq(&addr, &pod->addr);
+}
+
+static int show(const struct mk_view *view, const struct mk_cli_options *options,
+		struct mk_error *err)
+{
+	static const struct mk_cli_column columns[] = {
+		{ "NAME", "name" },   { "ADDRESS", "address" },	    { "INTERFACE", "interface" },
+		{ "STATE", "state" }, { "CONTAINER", "container" },
+	};
+	struct json_object *list = json_object_new_array();
+	int ret = 0;
+
+	for (size_t i = 0; i < view->pod_count; i++)
+		if (is_wanted(view, &view->pods[i], options->words[0]))
+			json_object_array_add(list, pod_json(view, &view->pods[i]));
+	if (options->words[0] && json_object_array_length(list) == 0)
+		ret = mk_error_set(err, ENOENT,
+				   "no pod '%s' on this node: `monokube pods` lists all",
+				   options->words[0]);
+	else
+		ret = mk_cli_print_list(stdout, list, options->json, columns,
+					MK_ARRAY_SIZE(columns), err);
+	json_object_put(list);
+	return ret;
+}
+
+int mk_cli_pods(int argc, char **argv)
+{
+	return mk_view_main(argc, argv, show);
+}

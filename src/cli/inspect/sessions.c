@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube sessions` and `monokube nat`: each lists two tables, flow by flow. A flow is a pair of
+ * entries; it is shown once, by the entry of its first packet's direction. */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "cli/print.h"
+#include "cli/inspect/view.h"
+#include "cli/inspect/view_internal.h"
+#include "datapath/sessions/sweep.h"
+
+struct showing {
+	const struct mk_view *view;
+	const struct mk_cli_options *options;
+	struct mk_table tables[2];
+	struct json_object *list;
+	uint64_t now_ns;
+	uint64_t more; /* flows that fit the filters beyond the limit */
+};
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * MK_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* ---- one flow -------------------------------------------------------------------------------- */
+
+struct flow {
+	const struct mk_tuple *key;
+	const struct mk_session *session, *pair; /* pair NULL: there is none */
+	const char *service; /* NULL: none, or not known */
+};
+
+static const char *state_of(const struct flow *flow)
+{
+	uint8_t flags =
+		mk_session_flags(flow->session) | (flow->pair ? mk_session_flags(flow->pair) : 0);
+	bool has_ends = flow->key->proto == IPPROTO_TCP || flow->key->proto == IPPROTO_SCTP;
+
+	if (flags & MK_SESSION_RST)
+		return "reset";
+	if (flags & MK_SESSION_FIN)
+		return flow->pair && (flow->session->fin & flow->pair->fin) ? "closed" : "closing";
+	if (has_ends)
+		return flags & MK_SESSION_OPEN ? "established" : "opening";
+	return flow->session->replied ? "answered" : "one-way";
+}
+
+static uint64_t idle_ns(const struct showing *showing, const struct flow *flow)
+{
+	uint64_t last = flow->session->last_seen_ns;
+
+	if (flow->pair && flow->pair->last_seen_ns > last)
+		last = flow->pair->last_seen_ns;
+	return showing->now_ns > last ? showing->now_ns - last : 0;
+}
+
+static bool is_endpoint(const struct mk_tuple *tuple, const char *word)
+{
+	unsigned int port = *word == ':' ? mk_cli_port_parse(word + 1) : 0;
+	struct mk_ip ip;
+	struct mk_addr addr;
+
+	if (port)
+		return ntohs(tuple->sport) == port || ntohs(tuple->dport) == port;
+	if (mk_ip_parse(word, &ip) < 0)
+		return false;
+	addr = mk_ip_to_addr(&ip);
+	return mk_addr_eq(&tuple->saddr, &addr) || mk_addr_eq(&tuple->daddr, &addr);
+}
+
+static bool is_pod(const struct showing *showing, const struct mk_tuple *tuple, const char *word)
+{
+	const struct mk_view_pod *pod = mk_view_pod_named(showing->view, word);
+
+	return pod &&
+	       (mk_addr_eq(&pod->addr, &tuple->saddr) || mk_addr_eq(&pod->addr, &tuple->daddr));
+}
+
+static bool matches(const struct showing *showing, const struct flow *flow, const char *word)
+{
+	const char *slash = flow->service ? strchr(flow->service, '/') : NULL;
+
+	return is_endpoint(flow->key, word) || is_endpoint(&flow->session->to, word) ||
+	       strcmp(state_of(flow), word) == 0 ||
+	       (flow->service && strcmp(flow->service, word) == 0) ||
+	       (slash && strcmp(slash + 1, word) == 0) || is_pod(showing, flow->key, word) ||
+	       is_pod(showing, &flow->session->to, word);
+}
+
+static bool is_wanted(const struct showing *showing, const struct flow *flow)
+{
+	const struct mk_cli_options *options = showing->options;
+
+	if (options->protocol && options->protocol != flow->key->proto)
+		return false;
+	for (int i = 0; i < options->word_count; i++)
+		if (!matches(showing, flow, options->words[i]))
+			return false;
+	return true;
+}
+
+static void add_tuple(struct json_object *to, const char *from_key, const char *to_key,
+		      const struct mk_tuple *tuple)
+{
+	char text[MK_ENDPOINT_STRLEN];
+
+	mk_put_text(to, from_key, mk_cli_endpoint(&tuple->saddr, tuple->sport, text));
+	mk_put_text(to, to_key, mk_cli_endpoint(&tuple->daddr, tuple->dport, text));
+}
+
+static struct json_object *flow_json(const struct showing *showing, const struct flow *flow)
+{
+	struct json_object *object = json_object_new_object();
+	char number[16], who[MK_VIEW_WHO_BYTES];
+	uint64_t limit = mk_session_idle_limit_ns(flow->key->proto, flow->session->flags,
+						  flow->pair ? flow->pair->flags : 0);
+
+	mk_put_text(object, "protocol", mk_cli_protocol_name(flow->key->proto, number));
+	add_tuple(object, "from", "to", flow->key);
+	mk_put_text(object, "who", view_who(showing->view, &flow->key->saddr, who));
+	add_tuple(object, "newFrom", "newTo", &flow->session->to);
+	mk_put_text(object, "service", flow->service);
+	mk_put_text(object, "state", state_of(flow));
+	mk_put_number(object, "idleSeconds", idle_ns(showing, flow) / MK_NS_PER_S);
+	mk_put_number(object, "idleLimitSeconds", limit / MK_NS_PER_S);
+	mk_put_number(object, "ageSeconds",
+		      mk_time_since_ns(showing->now_ns, flow->session->created_ns) / MK_NS_PER_S);
+	return object;
+}
+
+static int see_session(void *ctx, const void *key, const void *value)
+{
+	struct showing *showing = ctx;
+	struct flow flow = { .key = key, .session = value };
+	struct mk_session pair;
+	struct mk_tuple pair_key;
+
+	if (!(flow.session->flags & MK_SESSION_FORWARD) || flow.session->stage == MK_SESSION_MOVED)
+		return 0;
+	pair_key = mk_session_pair_key(flow.session);
+	for (size_t i = 0; !flow.pair && i < MK_ARRAY_SIZE(showing->tables); i++)
+		if (mk_table_get(&showing->tables[i], &pair_key, &pair, NULL) == 0)
+			flow.pair = &pair;
+	flow.service = mk_names_find(&showing->view->names, flow.session->account_id);
+	if (!is_wanted(showing, &flow))
+		return 0;
+	if (json_object_array_length(showing->list) >= showing->options->limit)
+		showing->more++;
+	else
+		json_object_array_add(showing->list, flow_json(showing, &flow));
+	return 0;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static int print(const struct showing *showing, struct mk_error *err)
+{
+	static const struct mk_cli_column columns[] = {
+		{ "PROTO", "protocol" },   { "FROM", "from" },	     { "TO", "to" },
+		{ "NEW FROM", "newFrom" }, { "NEW TO", "newTo" },    { "STATE", "state" },
+		{ "IDLE", "idleSeconds" }, { "SERVICE", "service" },
+	};
+	int ret = mk_cli_print_list(stdout, showing->list, showing->options->json, columns,
+				    MK_ARRAY_SIZE(columns), err);
+
+	if (showing->more)
+		fprintf(stderr, "%llu more flows: --limit shows more, filters fewer\n",
+			(unsigned long long)showing->more);
+	return ret;
+}
+
+/* @names: the tables of established and of new flows. */
+static int show(const struct mk_view *view, const struct mk_cli_options *options,
+		const char *const names[2], struct mk_error *err)
+{
+	struct showing showing = { .view = view,
+				   .options = options,
+				   .tables = { { .fd = -1 }, { .fd = -1 } },
+				   .list = json_object_new_array(),
+				   .now_ns = monotonic_ns() };
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < 2; i++)
+		ret = mk_table_open(&showing.tables[i], view->bpf_dir, names[i],
+				    sizeof(struct mk_tuple), sizeof(struct mk_session), err);
+	for (size_t i = 0; ret == 0 && i < 2; i++)
+		ret = mk_view_each(&showing.tables[i], see_session, &showing, err);
+	if (ret == 0)
+		ret = print(&showing, err);
+	for (size_t i = 0; i < 2; i++)
+		mk_table_close(&showing.tables[i]);
+	json_object_put(showing.list);
+	return ret;
+}
+
+static int show_sessions(const struct mk_view *view, const struct mk_cli_options *options,
+			 struct mk_error *err)
+{
+	static const char *const names[] = { "sessions", "sessions_new" };
+
+	return show(view, options, names, err);
+}
+
+static int show_nat(const struct mk_view *view, const struct mk_cli_options *options,
+		    struct mk_error *err)
+{
+	static const char *const names[] = { "nat_sessions", "nat_sessions_new" };
+
+	return show(view, options, names, err);
+}
+
+int mk_cli_sessions(int argc, char **argv)
+{
+	return mk_view_main(argc, argv, show_sessions);
+}
+
+int mk_cli_nat(int argc, char **argv)
+{
+	return mk_view_main(argc, argv, show_nat);
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/inspect/view.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "cli/inspect/view_internal.h"
+#include "datapath/maps/constants.h"
+#include "datapath/maps/pin.h"
+#include "datapath/pods/pod_table.h"
+
+#define OWNER_BYTES_MAX (64 * 1024)
+
+int mk_view_each(const struct mk_table *table,
+		 int (*visit)(void *ctx, const void *key, const void *value), void *ctx,
+		 struct mk_error *err)
+{
+	enum { ROOM = 1024 };
+	cleanup_free char *keys = calloc(ROOM, table->key_size);
+	cleanup_free char *values = calloc(ROOM, table->value_size);
+	struct mk_cursor cursor = { 0 };
+
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	while (!cursor.done) {
+		int got = mk_table_next(table, &cursor, keys, values, ROOM, err);
+
+		if (got < 0)
+			return got;
+		for (int i = 0; i < got; i++) {
+			int ret = visit(ctx, keys + (size_t)i * table->key_size,
+					values + (size_t)i * table->value_size);
+
+			if (ret < 0)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+/* ---- pods ------------------------------------------------------------------------------------ */
+
+/* Read a pod's file in the address directory: three lines. It is replaced by rename, so it is read
+ * without the directory's lock, which would keep pods from starting. */
+static char *read_owner(const char *state_dir, const struct mk_addr *addr)
+{
+	struct mk_ip ip = mk_ip_from_addr(addr);
+	char path[PATH_MAX + 64], address[MK_IP_STRLEN], *text = NULL;
+	int lines = 0;
+
+	snprintf(path, sizeof(path), "%s/ipam/%s", state_dir, mk_ip_format(&ip, address));
+	if (mk_file_read(path, OWNER_BYTES_MAX, &text, NULL, NULL) < 0)
+		return NULL;
+	for (char *end = text; (end = strchr(end, '\n')); lines++)
+		*end++ = '\0';
+	if (lines < 3) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static void add_pod(struct mk_view *view, const struct mk_pod *entry)
+{
+	struct mk_view_pod *pod = &view->pods[view->pod_count++];
+
+	*pod = (struct mk_view_pod){ .addr = entry->addr, .entry = *entry };
+	pod->owner = read_owner(view->state_dir, &pod->addr);
+	if (mk_nl_link_get_index(view->nl, (int)entry->ifindex, &pod->link, NULL) < 0)
+		pod->link = (struct mk_link){ 0 };
+}
+
+static int read_pods(struct mk_view *view, struct mk_error *err)
+{
+	cleanup_free struct mk_pod *entries = NULL;
+	struct mk_table table = { .fd = -1 };
+	size_t count = 0;
+	int ret = mk_pod_table_open(&table, view->bpf_dir, err);
+
+	if (ret == 0)
+		ret = mk_pod_table_read(&table, &entries, &count, err);
+	mk_table_close(&table);
+	view->pods = count ? calloc(count, sizeof(*view->pods)) : NULL;
+	if (count && !view->pods)
+		return mk_error_errno(err, ENOMEM, "cannot list the pods");
+	for (size_t i = 0; i < count; i++)
+		add_pod(view, &entries[i]);
+	return ret;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+int view_open(struct mk_view *view, const struct mk_cli_options *options, struct mk_error *err)
+{
+	int ret;
+
+	*view = (struct mk_view){ .bpf_dir = options->bpf_dir,
+				  .state_dir = options->state_dir,
+				  .routes = { .fd = -1 } };
+	ret = mk_constants_read(view->bpf_dir, &view->node, err);
+	if (ret == -ENOENT)
+		return mk_error_wrap(err, "the datapath is not loaded: an agent has to run here "
+					  "once after each boot");
+	if (ret == 0)
+		ret = mk_links_read(view->bpf_dir, &view->links, err);
+	if (ret < 0)
+		return ret;
+	view->nl = mk_nl_open(err);
+	if (!view->nl)
+		return -EINVAL;
+	ret = mk_table_open(&view->routes, view->bpf_dir, "routes", sizeof(struct mk_route_key),
+			    sizeof(struct mk_route), err);
+	view->loaded = ret == 0;
+	if (ret == 0)
+		ret = mk_names_read(view->state_dir, &view->names, err);
+	if (ret == 0)
+		ret = mk_node_names_read(view->state_dir, &view->node_names, err);
+	return ret < 0 ? ret : read_pods(view, err);
+}
+
+void mk_view_release(struct mk_view *view)
+{
+	for (size_t i = 0; i < view->pod_count; i++)
+		free(view->pods[i].owner);
+	free(view->pods);
+	mk_names_release(&view->names);
+	mk_node_names_release(&view->node_names);
+	mk_nl_free(view->nl);
+	mk_table_close(&view->routes);
+	*view = (struct mk_view){ .routes = { .fd = -1 } };
+}
+
+static int open_host(struct mk_view *view, const struct mk_cli_options *options,
+		     struct mk_error *err)
+{
+	mk_view_release(view);
+	view->bpf_dir = options->bpf_dir;
+	view->state_dir = options->state_dir;
+	view->nl = mk_nl_open(err);
+	return view->nl ? 0 : -EINVAL;
+}
+
+static int view_main(int argc, char **argv, mk_view_run_fn *run, bool unloaded)
+{
+	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
+	struct mk_cli_options options;
+	struct mk_error err = { 0 };
+	int ret = mk_cli_options_read(&options, argc, argv, &err);
+
+	if (ret > 0)
+		return 0;
+	if (ret == 0) {
+		ret = view_open(&view, &options, &err);
+		if (ret == -ENOENT && unloaded)
+			ret = open_host(&view, &options, &err);
+	}
+	if (ret == 0)
+		ret = run(&view, &options, &err);
+	return ret < 0 ? mk_cli_fail(argv[0], &err) : ret;
+}
+
+int mk_view_main(int argc, char **argv, mk_view_run_fn *run)
+{
+	return view_main(argc, argv, run, false);
+}
+
+int mk_view_main_unloaded(int argc, char **argv, mk_view_run_fn *run)
+{
+	return view_main(argc, argv, run, true);
+}
+
+const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr)
+{
+	for (size_t i = 0; i < view->pod_count; i++)
+		if (mk_addr_eq(&view->pods[i].addr, addr))
+			return &view->pods[i];
+	return NULL;
+}
+
+const struct mk_view_pod *view_pod_of_device(const struct mk_view *view, uint32_t ifindex)
+{
+	for (size_t i = 0; i < view->pod_count; i++)
+		if (view->pods[i].entry.ifindex == ifindex)
+			return &view->pods[i];
+	return NULL;
+}
+
+const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name)
+{
+	const struct mk_view_pod *found = NULL;
+
+	for (size_t i = 0; i < view->pod_count; i++) {
+		const char *alias = view->pods[i].link.alias, *slash = strchr(alias, '/');
+
+		if (*name && strcmp(alias, name) == 0)
+			return &view->pods[i];
+		if (!slash || strcmp(slash + 1, name) != 0)
+			continue;
+		if (found) /* in two namespaces */
+			return NULL;
+		found = &view->pods[i];
+	}
+	return found;
+}
+
+int mk_view_account_named(const struct mk_view *view, const char *word, uint32_t *account_id,
+			  struct mk_error *err)
+{
+	const struct mk_account_name *found = NULL;
+
+	*account_id = 0;
+	for (size_t i = 0; i < view->names.count; i++) {
+		const struct mk_account_name *name = &view->names.list[i];
+		const char *slash = strchr(name->name, '/');
+		bool whole = strcmp(name->name, word) == 0;
+
+		if (!whole && (!slash || strcmp(slash + 1, word) != 0))
+			continue;
+		if (found && !whole)
+			return mk_error_set(err, EEXIST,
+					    "Service '%s' is in several namespaces: give '%s' or "
+					    "'%s'",
+					    word, found->name, name->name);
+		found = name;
+		if (whole)
+			break;
+	}
+	*account_id = found ? found->account_id : 0;
+	return 0;
+}
+
+const char *mk_view_pod_name(const struct mk_view_pod *pod)
+{
+	return *pod->link.alias ? pod->link.alias : *pod->link.name ? pod->link.name : "?";
+}
+
+bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route)
+{
+	const struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
+
+	return mk_table_get(&view->routes, &key, route, NULL) == 0;
+}
+
+/* A lookup in such a table does not say which prefix matched. */
+const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_addr *addr, char *buf)
+{
+	const struct mk_ip ip = mk_ip_from_addr(addr);
+	cleanup_free struct mk_route_key *keys = NULL;
+	struct mk_cidr best = { 0 };
+	size_t count = 0;
+
+	if (mk_table_keys(&view->routes, (void **)&keys, &count, NULL) < 0)
+		count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_cidr cidr = { .ip = mk_ip_from_addr(&keys[i].addr),
+					      .prefix_bits = (uint8_t)keys[i].prefix_bits };
+
+		if (mk_cidr_contains(&cidr, &ip) &&
+		    (!best.ip.family || cidr.prefix_bits > best.prefix_bits))
+			best = cidr;
+	}
+	return best.ip.family ? mk_cidr_format(&best, buf) : "none";
+}
+
+const char *view_node(const struct mk_view *view, const struct mk_addr *addr)
+{
+	const struct mk_ip ip = mk_ip_from_addr(addr);
+	const struct mk_node_names *names = &view->node_names;
+	const char *name = mk_node_names_find(names, &ip);
+	struct mk_route wanted, route;
+
+	if (name || !mk_view_route(view, addr, &wanted) || wanted.type != MK_ROUTE_OVERLAY)
+		return name;
+	for (size_t i = 0; i < names->count; i++) { /* a VTEP: find the node by its MAC address */
+		const struct mk_addr range = mk_ip_to_addr(&names->list[i].pod_cidr.ip);
+
+		if (mk_view_route(view, &range, &route) &&
+		    memcmp(route.vtep_mac, wanted.vtep_mac, sizeof(route.vtep_mac)) == 0)
+			return names->list[i].name;
+	}
+	return NULL;
+}
+
+const char *view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf)
+{
+	const struct mk_view_pod *pod = mk_view_pod(view, addr);
+	struct mk_route route;
+
+	*buf = '\0';
+	if (pod)
+		snprintf(buf, MK_VIEW_WHO_BYTES, "pod %s", mk_view_pod_name(pod));
+	else if (mk_addr_eq(addr, &view->node.vpod_addr))
+		snprintf(buf, MK_VIEW_WHO_BYTES, "this node's virtual pod address");
+	else if (mk_addr_is_loopback(addr) ||
+		 (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_HOST))
+		snprintf(buf, MK_VIEW_WHO_BYTES, "this host");
+	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_OVERLAY)
+		snprintf(buf, MK_VIEW_WHO_BYTES, "on %s", view_node(view, addr) ?: "another node");
+	return buf;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/inspect/view.h - what several subcommands look up: the node's constants, its pods, the names of
+ * Services. Read once, from pins, netlink and state files. */
+#ifndef MK_CLI_INSPECT_VIEW_H
+#define MK_CLI_INSPECT_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "monokube/abi.h"
+#include "base/netlink/netlink.h"
+#include "cli/cli.h"
+#include "datapath/maps/links.h"
+#include "datapath/maps/table.h"
+#include "datapath/services/names.h"
+#include "overlay/node_names.h"
+
+struct mk_view_pod {
+	struct mk_addr addr;
+	struct mk_pod entry; /* ifindex 0: not in map pods */
+	struct mk_link link; /* ifindex 0: no such interface; alias: "namespace/name" */
+	char *owner; /* container id, NUL, its interface, NUL, namespace path; NULL: not known */
+};
+
+struct mk_view {
+	const char *bpf_dir, *state_dir;
+	bool loaded; /* false: no datapath is loaded; only the directories and @nl are set */
+	struct mk_node node;
+	struct mk_datapath_links links; /* devices and addresses, as the programs know them */
+	struct mk_nl *nl;
+	struct mk_table routes;
+	struct mk_account_names names;
+	struct mk_node_names node_names;
+	struct mk_view_pod *pods; /* by address */
+	size_t pod_count;
+};
+
+void mk_view_release(struct mk_view *view);
+#define cleanup_view __attribute__((cleanup(mk_view_release)))
+
+/* A subcommand that looks things up: read its words, open the view, then call @run, which returns
+ * the exit status or an error. Returns the exit status. */
+typedef int mk_view_run_fn(const struct mk_view *view, const struct mk_cli_options *options,
+			   struct mk_error *err);
+int mk_view_main(int argc, char **argv, mk_view_run_fn *run);
+/* ... also if no datapath is loaded: @run checks mk_view.loaded. */
+int mk_view_main_unloaded(int argc, char **argv, mk_view_run_fn *run);
+
+/* NULL: no pod of this node. */
+const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr);
+/* Find a pod by "namespace/name", or by "name" if only one pod has it. */
+const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name);
+/* Find a Service by "namespace/name", or by "name" if only one namespace has it. 0: none; -EEXIST:
+ * several have it, and @err names two. */
+mk_must_check int mk_view_account_named(const struct mk_view *view, const char *word,
+					uint32_t *account_id, struct mk_error *err);
+/* The name that the runtime gave it, otherwise its interface's. */
+const char *mk_view_pod_name(const struct mk_view_pod *pod);
+/* Look up @addr in map routes; false: it is outside. */
+bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route);
+/* Returns the entry that matches, "10.244.2.0/24" or "none"; @buf has MK_CIDR_STRLEN bytes. */
+const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_addr *addr, char *buf);
+
+/* Bytes that the description of an address needs. */
+#define MK_VIEW_WHO_BYTES 300
+
+/* Visit all entries of a table, key and value; a negative return ends it. */
+mk_must_check int mk_view_each(const struct mk_table *table,
+			       int (*visit)(void *ctx, const void *key, const void *value),
+			       void *ctx, struct mk_error *err);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/inspect/view_internal.h - functions that only this folder uses. */
+#ifndef MK_CLI_INSPECT_VIEW_INTERNAL_H
+#define MK_CLI_INSPECT_VIEW_INTERNAL_H
+
+#include "cli/inspect/view.h"
+
+/* -ENOENT: the datapath is not loaded; the text says what to do. mk_view_release() in any case. */
+mk_must_check int view_open(struct mk_view *view, const struct mk_cli_options *options,
+			    struct mk_error *err);
+
+const struct mk_view_pod *view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
+
+/* Describe @addr in @buf, MK_VIEW_WHO_BYTES long: "pod default/web", "this host"; "": an address that
+ * does not belong to this cluster. */
+const char *view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf);
+
+/* Returns the Node that has @addr as a pod's or as its overlay address; NULL: not known. */
+const char *view_node(const struct mk_view *view, const struct mk_addr *addr);
+
+#endif

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/print.h"
+#include "cli/inspect/nodes.h"
+#include "cli/inspect/remedy.h"
+#include "cli/trace/trace.h"
+#include "datapath/monitor/drops.h"
+
+void trace_step(struct mk_trace_story *story, const char *at, const char *entry, const char *fmt,
+		...)
+{
+	struct json_object *step = json_object_new_object();
+	char text[1024];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	mk_put_text(step, "at", at);
+	mk_put_text(step, "says", text);
+	mk_put_text(step, "entry", entry);
+	json_object_array_add(story->steps, step);
+}
+
+/* ---- load balancing -------------------------------------------------------------------------- */
+
+static bool get(const struct mk_view *view, const char *table, const void *key, size_t key_size,
+		void *value, size_t value_size)
+{
+	struct mk_table opened = { .fd = -1 };
+	bool found =
+		mk_table_open(&opened, view->bpf_dir, table, key_size, value_size, NULL) == 0 &&
+		mk_table_get(&opened, key, value, NULL) == 0;
+
+	mk_table_close(&opened);
+	return found;
+}
+
+static void tell_frontend(struct mk_trace_story *story, const struct mk_service_key *key,
+			  const struct mk_service *service)
+{
+	const char *name = mk_names_find(&story->view->names, service->account_id);
+	char entry[128], number[16], at[MK_ENDPOINT_STRLEN];
+
+	snprintf(entry, sizeof(entry), "services: %s/%s %s",
+		 mk_cli_endpoint(&key->addr, key->port, at),
+		 mk_cli_protocol_name(key->proto, number),
+		 key->scope == MK_SCOPE_INTERNAL ? "internal" : "external");
+	trace_step(story, key->scope == MK_SCOPE_INTERNAL ? "ilb" : "elb", entry,
+		   "%s is Service %s: %u backends, %u of them on this node%s%s%s%s", at,
+		   name ? name : "?", service->backend_count, service->local_count,
+		   service->flags & MK_SERVICE_MAGLEV ? ", chosen by Maglev" : "",
+		   service->flags & MK_SERVICE_MASQUERADE ? ", masqueraded" : "",
+		   service->affinity_id ? ", with session affinity" : "",
+		   service->ranges_id ? ", only for its source ranges" : "");
+}
+
+/* A container's host port. The mapping of one address takes precedence over that of all
+ * addresses. */
+static void tell_host_port(struct mk_trace_story *story, const struct mk_tuple *tuple)
+{
+	struct mk_host_port_key key = { .addr = tuple->daddr,
+					.port = tuple->dport,
+					.proto = tuple->proto };
+	struct mk_host_port port;
+	char entry[128], to[MK_ENDPOINT_STRLEN];
+	bool found = get(story->view, "host_ports", &key, sizeof(key), &port, sizeof(port));
+
+	if (!found) {
+		key.addr = (struct mk_addr){ 0 };
+		found = get(story->view, "host_ports", &key, sizeof(key), &port, sizeof(port));
+	}
+	if (!found || port.leaving)
+		return;
+	snprintf(entry, sizeof(entry), "host_ports: %s", mk_cli_endpoint(&key.addr, key.port, to));
+	trace_step(story, "ilb", entry, "a container's host port, of pod %s",
+		   mk_cli_endpoint(&port.addr, port.port, to));
+}
+
+static void tell_service(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external)
+{
+	struct mk_service_key key = { .addr = tuple->daddr,
+				      .port = tuple->dport,
+				      .proto = tuple->proto,
+				      .scope = external ? MK_SCOPE_EXTERNAL : MK_SCOPE_INTERNAL };
+	struct mk_service_key vip = { .addr = tuple->daddr };
+	struct mk_service service;
+	char text[MK_ENDPOINT_STRLEN];
+
+	if (get(story->view, "services", &key, sizeof(key), &service, sizeof(service)))
+		tell_frontend(story, &key, &service);
+	else if (get(story->view, "services", &vip, sizeof(vip), &service, sizeof(service)))
+		trace_step(story, external ? "elb" : "ilb", "services: its port 0",
+			   "%s is a Service's address, but no Service has this port",
+			   mk_cli_endpoint(&tuple->daddr, 0, text));
+	else
+		tell_host_port(story, tuple);
+}
+
+static void tell_session(struct mk_trace_story *story, const char *at, bool nat,
+			 struct mk_tuple *tuple)
+{
+	struct mk_session session;
+	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN], entry[256];
+	const struct mk_tuple old = *tuple;
+
+	if (!trace_copy_session(story->copy, nat, tuple, &session))
+		return;
+	*tuple = session.to;
+	snprintf(entry, sizeof(entry), "%s: %s > %s", nat ? "nat_sessions" : "sessions",
+		 mk_cli_endpoint(&old.saddr, old.sport, from),
+		 mk_cli_endpoint(&old.daddr, old.dport, to));
+	trace_step(story, at, entry, "%s: it becomes %s > %s",
+		   story->known ? "its session exists" : "a new session",
+		   mk_cli_endpoint(&tuple->saddr, tuple->sport, from),
+		   mk_cli_endpoint(&tuple->daddr, tuple->dport, to));
+}
+
+/* ---- the ways out ---------------------------------------------------------------------------- */
+
+static void tell_pod(struct mk_trace_story *story, const struct mk_tuple *tuple)
+{
+	const struct mk_view_pod *pod = mk_view_pod(story->view, &tuple->daddr);
+	char entry[64], at[MK_ENDPOINT_STRLEN];
+
+	snprintf(entry, sizeof(entry), "pods: %s", mk_cli_endpoint(&tuple->daddr, 0, at));
+	trace_step(story, "router", entry, "%s is pod %s of this node, behind interface %s", at,
+		   pod ? mk_view_pod_name(pod) : "?",
+		   pod && *pod->link.name ? pod->link.name : "?");
+	story->outcome = "delivered";
+	if (pod && !(pod->link.flags & IFF_RUNNING)) {
+		trace_step(story, "pod", NULL,
+			   "its interface is gone or down: the packet is lost. Is its container "
+			   "alive? (monokube pods)");
+		story->outcome = "dropped";
+	}
+}
+
+void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple)
+{
+	struct mk_ip ip = mk_ip_from_addr(&tuple->daddr);
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	char entry[64], prefix[MK_CIDR_STRLEN], at[MK_IP_STRLEN], underlay[MK_IP_STRLEN] = "?";
+	const struct mk_cli_node *node = NULL;
+	size_t count = 0;
+	const char *fault, *name;
+
+	snprintf(entry, sizeof(entry), "routes: %s",
+		 mk_view_route_prefix(story->view, &tuple->daddr, prefix));
+	if (mk_cli_nodes_read(story->view, &nodes, &count, NULL) < 0)
+		count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (mk_cidr_contains(&nodes[i].pod_cidr, &ip) ||
+		    mk_addr_eq(&nodes[i].vtep, &tuple->daddr))
+			node = &nodes[i];
+	fault = node ? mk_cli_node_fault(node) : "no such node";
+	if (node && node->underlay.family)
+		mk_ip_format(&node->underlay, underlay);
+	name = node && node->name ? node->name : "its name is not known";
+	trace_step(story, "router", entry, "%s lives on another node (%s): by the overlay to %s",
+		   mk_ip_format(&ip, at), name, underlay);
+	story->outcome = fault ? "dropped" : "forwarded";
+	if (fault)
+		trace_step(story, "overlay", NULL,
+			   "%s: the packet is lost. The agent repairs that while it runs", fault);
+	else
+		trace_step(
+			story, "overlay", "fdb",
+			"leaves in VXLAN to %s; on that node (%s) `monokube trace` shows the rest",
+			underlay, name);
+}
+
+static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
+{
+	char name[IF_NAMESIZE] = "?", next_hop[MK_ENDPOINT_STRLEN] = "";
+	struct mk_addr next = { 0 };
+	struct mk_way way;
+
+	tell_session(story, "nat", true, tuple);
+	story->outcome = "forwarded";
+	if (!trace_copy_way(story->copy, &way)) {
+		if_indextoname(story->view->links.set.first.ifindex, name);
+		trace_step(
+			story, "router", "links",
+			"outside of the cluster: leaves by interface %s, this host's only way out",
+			name);
+		return;
+	}
+	if_indextoname(way.ifindex, name);
+	next.word[0] = way.next_hop;
+	trace_step(story, "router", "way",
+		   "outside of the cluster: leaves by interface %s, next hop %s, as this host's "
+		   "routing says",
+		   name, way.next_hop ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
+}
+
+static void tell_host(struct mk_trace_story *story, const struct mk_tuple *tuple)
+{
+	char at[MK_ENDPOINT_STRLEN], prefix[MK_CIDR_STRLEN], entry[64];
+
+	snprintf(entry, sizeof(entry), "routes: %s",
+		 mk_view_route_prefix(story->view, &tuple->daddr, prefix));
+	trace_step(story, "router", entry,
+		   "%s is this host: up its stack, where its own firewall and sockets decide",
+		   mk_cli_endpoint(&tuple->daddr, tuple->dport, at));
+	story->outcome = "delivered";
+}
+
+static void tell_drop(struct mk_trace_story *story, bool answered)
+{
+	trace_step(story, "drop", mk_drop_reason_name(story->reason), "%s%s. %s",
+		   mk_drop_reason_text(story->reason),
+		   answered ? "; the sender gets an ICMP error" : "",
+		   mk_drop_remedy(story->reason));
+	story->outcome = answered ? "answered" : "dropped";
+}
+
+/* The destination says where a redirect led, as it told the router. */
+static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple)
+{
+	struct mk_session session;
+	struct mk_route route = { 0 };
+
+	if (trace_copy_session(story->copy, true, tuple, &session) &&
+	    !mk_addr_eq(&session.to.saddr, &tuple->saddr))
+		tell_uplink(story, tuple);
+	else if (!mk_view_route(story->view, &tuple->daddr, &route))
+		tell_uplink(story, tuple);
+	else if (route.type == MK_ROUTE_PODS)
+		tell_pod(story, tuple);
+	else if (route.type == MK_ROUTE_OVERLAY)
+		trace_tell_overlay(story, tuple);
+	else
+		tell_host(story, tuple);
+}
+
+void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external,
+		const struct mk_trace_frame *out, enum mk_trace_verdict verdict)
+{
+	struct mk_tuple now = *tuple, seen;
+	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN];
+
+	story->reason = trace_copy_drop(story->copy);
+	if (external) /* there the answer to masqueraded traffic comes first */
+		tell_session(story, "nat", true, &now);
+	tell_service(story, &now, external);
+	tell_session(story, external ? "elb" : "ilb", false, &now);
+	if (story->reason != MK_DROP_COUNT) {
+		tell_drop(story, verdict == MK_TRACE_REDIRECT);
+		return;
+	}
+	if (verdict == MK_TRACE_DROP) {
+		story->outcome = "dropped";
+		trace_step(story, "drop", NULL, "the kernel refused it, without a reason");
+	} else if (verdict == MK_TRACE_PASS) {
+		tell_host(story, &now);
+	} else {
+		tell_redirect(story, &now);
+	}
+	if (trace_frame_read(out, &seen))
+		trace_step(story, "packet", NULL, "as it goes on: %s > %s",
+			   mk_cli_endpoint(&seen.saddr, seen.sport, from),
+			   mk_cli_endpoint(&seen.daddr, seen.dport, to));
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+#include <linux/icmp.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/trace/trace.h"
+#include "datapath/maps/constants.h"
+#include "datapath/maps/object.h"
+#include "datapath/maps/pin.h"
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+#define L4_BYTES 40 /* enough for each protocol's header, and an SCTP INIT */
+
+static __be16 ip_checksum(const struct iphdr *ip)
+{
+	const uint16_t *word = (const uint16_t *)ip;
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(*ip) / 2; i++)
+		sum += word[i];
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (__be16)~sum;
+}
+
+union l4 {
+	struct tcphdr tcp;
+	struct udphdr udp;
+	struct icmphdr icmp;
+	uint8_t byte[L4_BYTES];
+};
+
+/* Returned by value, to be copied: behind the Ethernet header nothing is aligned. */
+static union l4 l4_of(const struct mk_tuple *tuple)
+{
+	union l4 l4 = { .byte = { 0 } };
+
+	switch (tuple->proto) {
+	case IPPROTO_ICMP:
+		l4.icmp.type = ICMP_ECHO;
+		l4.icmp.un.echo.id = tuple->sport;
+		return l4;
+	case IPPROTO_UDP:
+		l4.udp.len = htons(L4_BYTES);
+		break;
+	case IPPROTO_TCP:
+		l4.tcp.doff = sizeof(l4.tcp) / 4;
+		l4.tcp.syn = 1;
+		break;
+	case IPPROTO_SCTP:
+		l4.byte[12] = 1; /* one INIT chunk up to the end of the packet */
+		l4.byte[15] = L4_BYTES - 12;
+		break;
+	}
+	l4.udp.source = tuple->sport; /* at the same offsets in all three */
+	l4.udp.dest = tuple->dport;
+	return l4;
+}
+
+void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple,
+		      const uint8_t *source_mac, const uint8_t *dest_mac)
+{
+	struct ethhdr *eth = (struct ethhdr *)frame->byte;
+	struct iphdr ip = { .version = 4,
+			    .ihl = 5,
+			    .tot_len = htons(sizeof(ip) + L4_BYTES),
+			    .frag_off = htons(0x4000), /* DF */
+			    .ttl = 64,
+			    .protocol = tuple->proto,
+			    .saddr = tuple->saddr.word[0],
+			    .daddr = tuple->daddr.word[0] };
+	union l4 l4 = l4_of(tuple);
+
+	memset(frame, 0, sizeof(*frame));
+	memcpy(eth->h_source, source_mac, ETH_ALEN);
+	memcpy(eth->h_dest, dest_mac, ETH_ALEN);
+	eth->h_proto = htons(ETH_P_IP);
+	ip.check = ip_checksum(&ip);
+	memcpy(frame->byte + ETH_HLEN, &ip, sizeof(ip));
+	memcpy(frame->byte + ETH_HLEN + sizeof(ip), l4.byte, L4_BYTES);
+	frame->length = ETH_HLEN + sizeof(ip) + L4_BYTES;
+}
+
+bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple)
+{
+	struct iphdr ip;
+	struct icmphdr icmp;
+	const uint8_t *l4;
+
+	*tuple = (struct mk_tuple){ 0 };
+	if (frame->length < ETH_HLEN + sizeof(ip) + sizeof(icmp))
+		return false;
+	memcpy(&ip, frame->byte + ETH_HLEN, sizeof(ip));
+	if (ip.version != 4 || frame->length < ETH_HLEN + ip.ihl * 4u + sizeof(icmp))
+		return false;
+	l4 = frame->byte + ETH_HLEN + ip.ihl * 4;
+	tuple->saddr.word[0] = ip.saddr;
+	tuple->daddr.word[0] = ip.daddr;
+	tuple->proto = ip.protocol;
+	if (ip.protocol == IPPROTO_ICMP) {
+		memcpy(&icmp, l4, sizeof(icmp));
+		if (icmp.type == ICMP_ECHO || icmp.type == ICMP_ECHOREPLY)
+			tuple->sport = tuple->dport = icmp.un.echo.id;
+		return true;
+	}
+	memcpy(&tuple->sport, l4, sizeof(tuple->sport));
+	memcpy(&tuple->dport, l4 + 2, sizeof(tuple->dport));
+	return true;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+enum { SERVICE_OLD, SERVICE_NEW, NAT_OLD, NAT_NEW, SESSION_TABLES };
+static const char *const session_names[SESSION_TABLES] = { "sessions", "sessions_new",
+							   "nat_sessions", "nat_sessions_new" };
+#define COPY_ENTRIES 1024
+
+struct mk_trace_copy {
+	struct mk_object *object;
+	struct mk_table sessions[SESSION_TABLES]; /* the object owns the file descriptors */
+};
+
+/* Tables that the programs only read are shared. */
+static const char *const shared[] = { "services",      "service_backends",
+				      "maglev",	       "pods",
+				      "host_ports",    "routes",
+				      "runtime",       "udp_ports",
+				      "source_ranges", "affinity_backends",
+				      "node_routes",   "peers",
+				      "links",	       "uplinks" };
+
+static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
+{
+	const char *name = bpf_map__name(map);
+	cleanup_close int fd = mk_pin_open(view->bpf_dir, MK_PIN_MAPS, name, err);
+	struct mk_table pinned;
+	int ret = fd < 0 ? fd : mk_table_init(&pinned, name, fd, err);
+
+	if (ret < 0)
+		return ret;
+	if (pinned.key_size != bpf_map__key_size(map) ||
+	    pinned.value_size != bpf_map__value_size(map))
+		return mk_error_set(err, EPROTO,
+				    "pinned map '%s' is of another version than this program: use "
+				    "the monokube that the agent has installed "
+				    "(/opt/cni/bin/monokube)",
+				    name);
+	ret = bpf_map__reuse_fd(map, fd);
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot use the pinned map '%s'", name) : 0;
+}
+
+static int prepare_maps(struct bpf_object *object, const struct mk_view *view, struct mk_error *err)
+{
+	struct bpf_map *map;
+	int ret = 0;
+
+	bpf_object__for_each_map(map, object)
+	{
+		enum bpf_map_type type = bpf_map__type(map);
+		bool is_shared = false;
+
+		for (size_t i = 0; i < MK_ARRAY_SIZE(shared); i++)
+			is_shared |= strcmp(bpf_map__name(map), shared[i]) == 0;
+		if (is_shared)
+			ret = share(map, view, err);
+		else if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH ||
+			 type == BPF_MAP_TYPE_QUEUE)
+			ret = bpf_map__set_max_entries(map, COPY_ENTRIES);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+/* Choose the chain behind the hook, without what fragments and `monokube monitor` need. From the
+ * loopback device a packet goes on to the host's hook. */
+static void choose_programs(struct mk_object *object, const char *entry)
+{
+	static const char *const chain[] = { "router", "elb", "open", "nat", "error" };
+
+	for (size_t i = 0; i < mk_program_count; i++) {
+		const char *name = mk_programs[i].name;
+		bool needed = strcmp(name, entry) == 0 || (strcmp(entry, "ilb_lo_egress") == 0 &&
+							   strcmp(name, "ilb_host") == 0);
+
+		for (size_t j = 0; j < MK_ARRAY_SIZE(chain); j++)
+			needed |= strcmp(name, chain[j]) == 0;
+		mk_object_leave_out(object, name, !needed);
+	}
+}
+
+static int load(struct mk_trace_copy *copy, const struct mk_view *view, const char *program,
+		struct mk_error *err)
+{
+	int ret;
+
+	copy->object = mk_object_open(&view->node, err);
+	if (!copy->object)
+		return -EINVAL;
+	choose_programs(copy->object, program);
+	ret = prepare_maps(mk_object_get(copy->object), view, err);
+	if (ret == 0)
+		ret = mk_object_load(copy->object, err);
+	if (ret == 0)
+		ret = mk_object_fill_chain(copy->object, err);
+	for (size_t i = 0; ret == 0 && i < SESSION_TABLES; i++) {
+		int fd = mk_object_map(copy->object, session_names[i], err);
+
+		ret = fd < 0 ? fd : mk_table_init(&copy->sessions[i], session_names[i], fd, err);
+	}
+	return ret;
+}
+
+struct mk_trace_copy *trace_copy_new(const struct mk_view *view, const char *program,
+				     struct mk_error *err)
+{
+	struct mk_trace_copy *copy = calloc(1, sizeof(*copy));
+
+	if (!copy) {
+		(void)mk_error_errno(err, ENOMEM, "cannot copy the programs");
+		return NULL;
+	}
+	if (load(copy, view, program, err) < 0) {
+		trace_copy_free(copy);
+		return NULL;
+	}
+	return copy;
+}
+
+void trace_copy_free(struct mk_trace_copy *copy)
+{
+	if (!copy)
+		return;
+	mk_object_free(copy->object);
+	free(copy);
+}
+
+/* ---- a flow's sessions ----------------------------------------------------------------------- */
+
+static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, int index,
+		      const struct mk_tuple *key, struct mk_session *session, struct mk_error *err)
+{
+	struct mk_table pinned = { .fd = -1 };
+	int ret = mk_table_open(&pinned, view->bpf_dir, session_names[index], sizeof(*key),
+				sizeof(*session), err);
+
+	if (ret == 0)
+		ret = mk_table_get(&pinned, key, session, err);
+	mk_table_close(&pinned);
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	ret = mk_table_put(&copy->sessions[index], key, session, err);
+	return ret < 0 ? ret : 1;
+}
+
+/* Copy both entries of the pair, from the established or the new sessions; *@to is the other
+ * side. */
+static int copy_pair(struct mk_trace_copy *copy, const struct mk_view *view, int index,
+		     const struct mk_tuple *key, struct mk_tuple *to, struct mk_error *err)
+{
+	struct mk_session session, other;
+	struct mk_tuple pair;
+	int ret = copy_entry(copy, view, index, key, &session, err);
+
+	if (ret <= 0)
+		return ret;
+	*to = session.to;
+	pair = (struct mk_tuple){ .saddr = to->daddr,
+				  .daddr = to->saddr,
+				  .sport = to->dport,
+				  .dport = to->sport,
+				  .proto = to->proto };
+	ret = copy_entry(copy, view, index, &pair, &other, err);
+	return ret < 0 ? ret : 1;
+}
+
+int trace_copy_flow(struct mk_trace_copy *copy, const struct mk_view *view,
+		    const struct mk_tuple *tuple, struct mk_error *err)
+{
+	struct mk_tuple at = *tuple, to = *tuple;
+	int found = 0;
+
+	/* towards the uplink, Services' sessions come first; from the uplink, those of NAT */
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = 0; i < SESSION_TABLES; i++) {
+			int ret = copy_pair(copy, view, i, &at, &to, err);
+
+			if (ret < 0)
+				return ret;
+			found |= ret;
+			if (i % 2 == 1)
+				at = to;
+		}
+	return found;
+}
+
+bool trace_copy_session(const struct mk_trace_copy *copy, bool nat, const struct mk_tuple *tuple,
+			struct mk_session *session)
+{
+	int first = nat ? NAT_OLD : SERVICE_OLD;
+
+	return mk_table_get(&copy->sessions[first], tuple, session, NULL) == 0 ||
+	       mk_table_get(&copy->sessions[first + 1], tuple, session, NULL) == 0;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+bool trace_copy_is_pinned(const struct mk_trace_copy *copy, const struct mk_view *view,
+			  const char *program)
+{
+	cleanup_close int pinned = mk_pin_open(view->bpf_dir, MK_PIN_PROGS, program, NULL);
+	int fd = mk_object_program(copy->object, program, NULL);
+	struct mk_program_identity a, b;
+
+	return pinned >= 0 && fd >= 0 && mk_program_identify(pinned, &a, NULL) == 0 &&
+	       mk_program_identify(fd, &b, NULL) == 0 && memcmp(a.tag, b.tag, sizeof(a.tag)) == 0;
+}
+
+int trace_copy_run(struct mk_trace_copy *copy, const char *program, int ifindex,
+		   struct mk_trace_frame *frame, enum mk_trace_verdict *verdict,
+		   struct mk_error *err)
+{
+	struct mk_trace_frame out = { 0 };
+	struct __sk_buff ctx = { .ifindex = (__u32)ifindex };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame->byte, .data_size_in = frame->length,
+		    .data_out = out.byte, .data_size_out = sizeof(out.byte), .repeat = 1);
+	int fd = mk_object_program(copy->object, program, err), ret;
+
+	if (fd < 0)
+		return fd;
+	if (ifindex > 1) {
+		opts.ctx_in = &ctx;
+		opts.ctx_size_in = sizeof(ctx);
+	}
+	ret = bpf_prog_test_run_opts(fd, &opts);
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot run a copy of program '%s'", program);
+	out.length = opts.data_size_out;
+	*frame = out;
+	*verdict = opts.retval == TC_ACT_REDIRECT ? MK_TRACE_REDIRECT
+		   : opts.retval == TC_ACT_SHOT	  ? MK_TRACE_DROP
+						  : MK_TRACE_PASS;
+	return 0;
+}
+
+bool trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way)
+{
+	int cpus = libbpf_num_possible_cpus(), fd = mk_object_map(copy->object, "way", NULL);
+	cleanup_free struct mk_way *ways = calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*ways));
+	const __u32 zero = 0;
+
+	if (!ways || bpf_map_lookup_elem(fd, &zero, ways) < 0)
+		return false;
+	for (int cpu = 0; cpu < cpus; cpu++)
+		if (ways[cpu].ifindex) {
+			*way = ways[cpu];
+			return true;
+		}
+	return false;
+}
+
+unsigned int trace_copy_drop(const struct mk_trace_copy *copy)
+{
+	int cpus = libbpf_num_possible_cpus(), fd = mk_object_map(copy->object, "drops", NULL);
+	cleanup_free struct mk_drop_counter *counter =
+		calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*counter));
+
+	for (__u32 i = 0; counter && i < MK_DROP_COUNT * MK_HOOK_COUNT; i++) {
+		if (bpf_map_lookup_elem(fd, &i, counter) < 0)
+			continue;
+		for (int cpu = 0; cpu < cpus; cpu++)
+			if (counter[cpu].packets)
+				return i / MK_HOOK_COUNT;
+	}
+	return MK_DROP_COUNT;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cli/trace/trace.h - `monokube trace`: sender and destination (trace.c, resolve.c), copies of
+ * the programs that run (run.c), the result in words (explain.c).
+ *
+ * The programs are loaded once more, with the constants of the pinned ones. They share the pinned
+ * tables that they only read. They get small tables of their own for those that they write:
+ * sessions, NAT, affinity, counters. Entries of the traced flow are copied into these. So a trace
+ * changes nothing and counts nowhere. Tags prove that the copies equal the programs on the
+ * hooks. */
+#ifndef MK_CLI_TRACE_TRACE_H
+#define MK_CLI_TRACE_TRACE_H
+
+#include <json-c/json.h>
+
+#include "cli/inspect/view.h"
+
+enum mk_trace_place {
+	MK_TRACE_POD, /* on this node */
+	MK_TRACE_HOST,
+	MK_TRACE_OTHER_NODE, /* or a pod there */
+	MK_TRACE_OUTSIDE,
+};
+
+struct mk_trace_request {
+	enum mk_trace_place place; /* of the sender */
+	struct mk_tuple tuple; /* ICMP: an echo request's identifier in both ports */
+	const struct mk_view_pod *pod; /* the sender; NULL: not a pod of this node */
+};
+
+/* Turn FROM, TO and PORT of @options into a request. */
+mk_must_check int trace_resolve(const struct mk_view *view, const struct mk_cli_options *options,
+				struct mk_trace_request *request, struct mk_error *err);
+
+/* ---- run.c ----------------------------------------------------------------------------- */
+
+struct mk_trace_frame {
+	uint8_t byte[512];
+	uint32_t length;
+};
+/* The checksum of layer 4 is zero: the programs change it by difference. */
+void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple,
+		      const uint8_t *source_mac, const uint8_t *dest_mac);
+/* Read the tuple in @frame; false: it is not IPv4. */
+bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple);
+
+enum mk_trace_verdict { MK_TRACE_PASS, MK_TRACE_DROP, MK_TRACE_REDIRECT };
+
+struct mk_trace_copy;
+/* Copy the programs that a packet entering by @program may meet. */
+struct mk_trace_copy *trace_copy_new(const struct mk_view *view, const char *program,
+				     struct mk_error *err);
+void trace_copy_free(struct mk_trace_copy *copy);
+/* Copy what the pinned tables hold of the flow @tuple. Returns 1 if it has a session. */
+mk_must_check int trace_copy_flow(struct mk_trace_copy *copy, const struct mk_view *view,
+				  const struct mk_tuple *tuple, struct mk_error *err);
+/* Does the copy of @program equal the pinned one? */
+bool trace_copy_is_pinned(const struct mk_trace_copy *copy, const struct mk_view *view,
+			  const char *program);
+/* Run the copy of @program; @frame becomes the frame that comes out. */
+mk_must_check int trace_copy_run(struct mk_trace_copy *copy, const char *program, int ifindex,
+				 struct mk_trace_frame *frame, enum mk_trace_verdict *verdict,
+				 struct mk_error *err);
+/* Get the session of @tuple from the copies' session tables, or, with @nat, from those of NAT. */
+bool trace_copy_session(const struct mk_trace_copy *copy, bool nat, const struct mk_tuple *tuple,
+			struct mk_session *session);
+/* Get the answer of the host's routing. Returns false if it was not asked. */
+bool trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way);
+/* Returns the reason of the drop, enum mk_drop_reason; MK_DROP_COUNT: not dropped. */
+unsigned int trace_copy_drop(const struct mk_trace_copy *copy);
+
+/* ---- explain.c ---------------------------------------------------------------------------- */
+
+/* The way that a packet took, in steps so far. */
+struct mk_trace_story {
+	const struct mk_view *view;
+	const struct mk_trace_request *request;
+	struct mk_trace_copy *copy;
+	struct json_object *steps; /* array of { at, says, entry } */
+	const char *outcome; /* delivered, forwarded, answered, dropped, unknown */
+	unsigned int reason; /* enum mk_drop_reason; MK_DROP_COUNT: none */
+	bool known; /* the flow has a session already */
+};
+void trace_step(struct mk_trace_story *story, const char *at, const char *entry, const char *fmt,
+		...) __attribute__((format(printf, 4, 5)));
+/* Add steps for what happened between entering and @verdict. */
+void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external,
+		const struct mk_trace_frame *out, enum mk_trace_verdict verdict);
+/* Add steps for how a packet for @tuple gets to the other node: route, neighbour, FDB. */
+void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple);
+
+#endif

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/api/report_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#define CONDITION	  "NetworkUnavailable"
+#define QUIET_MS	  600000 /* set this long without a dispute: reset the backoff */
+#define CONDITION_MESSAGE "monokube: the datapath of this node is ready"
+
+static void patch_condition(uv_timer_t *timer);
+
+void report_time(time_t when, char text[MK_TIME_CHARS])
+{
+	struct tm utc;
+
+	gmtime_r(&when, &utc);
+	strftime(text, MK_TIME_CHARS, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+void sender_again(struct mk_sender *sender, const struct mk_http_result *result,
+		  uv_timer_cb callback)
+{
+	uint64_t wait_ms = mk_backoff_next(&sender->backoff, result ? result->retry_after_s : 0,
+					   mk_backoff_random());
+
+	uv_timer_start(&sender->timer, callback, wait_ms, 0);
+}
+
+static void condition_done(void *ctx, const struct mk_http_result *result)
+{
+	struct mk_report *report = ctx;
+
+	report->condition.transfer = NULL;
+	if (result->status == 200 && result->failure == 0) {
+		report->confirmed = true;
+		report->refused = false;
+		if (uv_now(report->loop) - report->confirmed_ms > QUIET_MS)
+			mk_backoff_reset(&report->condition.backoff);
+		report->confirmed_ms = uv_now(report->loop);
+		mk_log_info("node %s: condition " CONDITION " is False", report->node_name);
+		return;
+	}
+	if (result->status == 404) {
+		report->no_node = true;
+		mk_log_info("node %s: no Node yet to set condition " CONDITION " on",
+			    report->node_name);
+		return;
+	}
+	if (result->status == 401 || result->status == 403) {
+		if (!report->refused)
+			mk_log_warn("node %s: not allowed to set condition " CONDITION
+				    " (HTTP status %d): does the ClusterRole allow patch on "
+				    "nodes/status?",
+				    report->node_name, result->status);
+		report->refused = true;
+	}
+	sender_again(&report->condition, result, patch_condition);
+}
+
+static char *condition_body(void)
+{
+	char now[MK_TIME_CHARS];
+	char *body;
+
+	report_time(time(NULL), now);
+	if (asprintf(&body,
+		     "{\"status\":{\"conditions\":[{\"type\":\"" CONDITION
+		     "\",\"status\":\"False\",\"reason\":\"MonokubeIsUp\",\"message\":\"%s\","
+		     "\"lastHeartbeatTime\":\"%s\",\"lastTransitionTime\":\"%s\"}]}}",
+		     CONDITION_MESSAGE, now, now) < 0)
+		return NULL;
+	return body;
+}
+
+static void patch_condition(uv_timer_t *timer)
+{
+	struct mk_report *report = ((struct mk_sender *)timer->data)->report;
+	cleanup_free char *target = NULL, *body = condition_body();
+	struct mk_http_request request = { .method = "PATCH",
+					   .content_type = "application/strategic-merge-patch+json",
+					   .silence_ms = MK_REPORT_SILENCE_MS,
+					   .done = condition_done,
+					   .ctx = report };
+	struct mk_error err;
+
+	if (!report->wanted || report->confirmed || report->no_node || report->condition.transfer)
+		return;
+	if (asprintf(&target, "/api/v1/nodes/%s/status?fieldManager=monokube", report->node_name) <
+	    0)
+		target = NULL;
+	request.target = target;
+	request.body = body;
+	if (target && body)
+		report->condition.transfer = mk_http_start(report->http, &request, &err);
+	if (!report->condition.transfer)
+		sender_again(&report->condition, NULL, patch_condition);
+}
+
+/* If another component sets it back each time (a route controller may), the pauses grow. */
+static void begin_patch(struct mk_report *report)
+{
+	if (report->wanted && !report->confirmed && !report->condition.transfer &&
+	    !uv_is_active((uv_handle_t *)&report->condition.timer))
+		sender_again(&report->condition, NULL, patch_condition);
+}
+
+void mk_report_ready(struct mk_report *report)
+{
+	if (report->wanted)
+		return;
+	report->wanted = true;
+	uv_timer_start(&report->condition.timer, patch_condition, 0, 0);
+}
+
+static bool condition_is_false(json_object *node)
+{
+	json_object *status, *conditions, *type, *value;
+
+	if (!json_object_object_get_ex(node, "status", &status) ||
+	    !json_object_object_get_ex(status, "conditions", &conditions) ||
+	    !json_object_is_type(conditions, json_type_array))
+		return false;
+	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
+		json_object *condition = json_object_array_get_idx(conditions, i);
+
+		if (json_object_object_get_ex(condition, "type", &type) &&
+		    json_object_object_get_ex(condition, "status", &value) &&
+		    json_object_get_string(type) && json_object_get_string(value) &&
+		    strcmp(json_object_get_string(type), CONDITION) == 0)
+			return strcmp(json_object_get_string(value), "False") == 0;
+	}
+	return false;
+}
+
+void mk_report_node(struct mk_report *report, json_object *node)
+{
+	report->no_node = false;
+	report->confirmed = condition_is_false(node);
+	begin_patch(report);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void closed(uv_handle_t *timer)
+{
+	struct mk_report *report = ((struct mk_sender *)timer->data)->report;
+
+	if (--report->handles > 0)
+		return;
+	free(report->node_name);
+	free(report);
+}
+
+static void sender_init(struct mk_sender *sender, struct mk_report *report)
+{
+	sender->report = report;
+	sender->backoff = (struct mk_backoff){ .min_ms = 1000, .max_ms = 300000 };
+	uv_timer_init(report->loop, &sender->timer);
+	sender->timer.data = sender;
+	report->handles++;
+}
+
+struct mk_report *mk_report_new(uv_loop_t *loop, struct mk_http *http, const char *node_name,
+				uint64_t event_again_ms, struct mk_error *err)
+{
+	struct mk_report *report = calloc(1, sizeof(*report));
+
+	if (!report || !(report->node_name = strdup(node_name))) {
+		free(report);
+		mk_error_errno(err, ENOMEM, "reports");
+		return NULL;
+	}
+	report->loop = loop;
+	report->http = http;
+	report->event_again_ms = event_again_ms ? event_again_ms : 60000;
+	sender_init(&report->condition, report);
+	sender_init(&report->events, report);
+	return report;
+}
+
+static void sender_close(struct mk_sender *sender)
+{
+	mk_http_cancel(sender->transfer);
+	uv_timer_stop(&sender->timer);
+	uv_close((uv_handle_t *)&sender->timer, closed);
+}
+
+void mk_report_free(struct mk_report *report)
+{
+	if (!report)
+		return;
+	report_events_free(report);
+	sender_close(&report->condition);
+	sender_close(&report->events);
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cluster/api/report_internal.h"
+
+#define EVENTS_MAX    32
+#define NAME_CHARS    254
+#define MESSAGE_CHARS 1024 /* the server's limit */
+
+struct mk_event {
+	bool warning;
+	char *reason, *message;
+	char name[NAME_CHARS];
+	bool created; /* the server has it */
+	unsigned int count, sent; /* occurrences, and those the server knows */
+	unsigned int sending;
+	time_t first, last;
+	uint64_t sent_ms;
+	struct mk_event *prev, *next;
+};
+
+static void send_next(uv_timer_t *timer);
+
+static void event_free(struct mk_report *report, struct mk_event *event)
+{
+	DL_DELETE(report->list, event);
+	report->event_count--;
+	free(event->reason);
+	free(event->message);
+	free(event);
+}
+
+void report_events_free(struct mk_report *report)
+{
+	while (report->list)
+		event_free(report, report->list);
+}
+
+/* Choose a name that is unique on this node: an Event outlives the process that wrote it. */
+static void name_event(const struct mk_report *report, struct mk_event *event)
+{
+	snprintf(event->name, sizeof(event->name), "%.200s.%016" PRIx64, report->node_name,
+		 mk_backoff_random());
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+static void add(json_object *object, const char *key, json_object *value)
+{
+	if (json_object_object_add(object, key, value) < 0)
+		json_object_put(value);
+}
+
+static void add_text(json_object *object, const char *key, const char *text)
+{
+	add(object, key, json_object_new_string(text));
+}
+
+static json_object *body_of_count(const struct mk_event *event)
+{
+	json_object *body = json_object_new_object();
+	char last[MK_TIME_CHARS];
+
+	report_time(event->last, last);
+	add(body, "count", json_object_new_int64(event->count));
+	add_text(body, "lastTimestamp", last);
+	return body;
+}
+
+/* A Node has no namespace, so its Events are in `default`. The kubelet uses the Node's name as uid,
+ * by which `kubectl describe node` finds Events. */
+static json_object *body_of_event(const struct mk_report *report, const struct mk_event *event)
+{
+	json_object *body = body_of_count(event), *metadata = json_object_new_object();
+	json_object *involved = json_object_new_object(), *source = json_object_new_object();
+	char first[MK_TIME_CHARS];
+
+	report_time(event->first, first);
+	add_text(metadata, "name", event->name);
+	add_text(metadata, "namespace", "default");
+	add_text(involved, "kind", "Node");
+	add_text(involved, "name", report->node_name);
+	add_text(involved, "uid", report->node_name);
+	add_text(source, "component", "monokube");
+	add_text(source, "host", report->node_name);
+	add_text(body, "apiVersion", "v1");
+	add_text(body, "kind", "Event");
+	add(body, "metadata", metadata);
+	add(body, "involvedObject", involved);
+	add(body, "source", source);
+	add_text(body, "type", event->warning ? "Warning" : "Normal");
+	add_text(body, "reason", event->reason);
+	add_text(body, "message", event->message);
+	add_text(body, "firstTimestamp", first);
+	add_text(body, "reportingComponent", "monokube");
+	add_text(body, "reportingInstance", report->node_name);
+	return body;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static void plan(struct mk_report *report, uint64_t wait_ms)
+{
+	if (!report->events.transfer)
+		uv_timer_start(&report->events.timer, send_next, wait_ms, 0);
+}
+
+static void event_done(void *ctx, const struct mk_http_result *result)
+{
+	struct mk_report *report = ctx;
+	struct mk_event *event = mk_steal_ptr(report->sending);
+
+	report->events.transfer = NULL;
+	if (result->failure == 0 && (result->status == 200 || result->status == 201)) {
+		event->created = true;
+		event->sent = event->sending;
+		event->sent_ms = uv_now(report->loop);
+		mk_backoff_reset(&report->events.backoff);
+		plan(report, 0);
+		return;
+	}
+	if (result->status == 404 && event->created) { /* the server forgets it after an hour */
+		event->created = false;
+	} else if (result->status == 409) {
+		name_event(report, event);
+	} else if (result->status >= 400 && result->status < 500 && result->status != 429) {
+		if (!report->events_refused)
+			mk_log_warn(
+				"node %s: the API server refuses monokube's Events (HTTP status "
+				"%d): does the ClusterRole allow create and patch on events?",
+				report->node_name, result->status);
+		report->events_refused = true;
+		event->sent = event->sending;
+	}
+	sender_again(&report->events, result, send_next);
+}
+
+static int send_event(struct mk_report *report, struct mk_event *event, struct mk_error *err)
+{
+	json_object *body = event->created ? body_of_count(event) : body_of_event(report, event);
+	char target[sizeof("/api/v1/namespaces/default/events/") + NAME_CHARS];
+	struct mk_http_request request = { .method = event->created ? "PATCH" : "POST",
+					   .target = target,
+					   .content_type = event->created
+								   ? "application/merge-patch+json"
+								   : "application/json",
+					   .silence_ms = MK_REPORT_SILENCE_MS,
+					   .done = event_done,
+					   .ctx = report };
+
+	snprintf(target, sizeof(target), "/api/v1/namespaces/default/events%s%s",
+		 event->created ? "/" : "", event->created ? event->name : "");
+	request.body = json_object_to_json_string_ext(body, JSON_C_TO_STRING_PLAIN);
+	event->sending = event->count;
+	report->sending = event;
+	report->events.transfer = mk_http_start(report->http, &request, err);
+	json_object_put(body);
+	return report->events.transfer ? 0 : -err->code;
+}
+
+/* Return the next Event due. If none is due, return NULL with the time in *@wait_ms,
+ * UINT64_MAX: none waits. */
+static struct mk_event *due(const struct mk_report *report, uint64_t *wait_ms)
+{
+	uint64_t now = uv_now(report->loop);
+	struct mk_event *event;
+
+	*wait_ms = UINT64_MAX;
+	DL_FOREACH(report->list, event) {
+		uint64_t at = event->sent ? event->sent_ms + report->event_again_ms : 0;
+
+		if (event->count == event->sent)
+			continue;
+		if (at <= now)
+			return event;
+		if (at - now < *wait_ms)
+			*wait_ms = at - now;
+	}
+	return NULL;
+}
+
+static void send_next(uv_timer_t *timer)
+{
+	struct mk_report *report = ((struct mk_sender *)timer->data)->report;
+	struct mk_event *event;
+	struct mk_error err;
+	uint64_t wait_ms;
+
+	if (report->events.transfer)
+		return;
+	event = due(report, &wait_ms);
+	if (!event && wait_ms != UINT64_MAX)
+		plan(report, wait_ms);
+	if (event && send_event(report, event, &err) < 0)
+		sender_again(&report->events, NULL, send_next);
+}
+
+/* ---- accepting Events ------------------------------------------------------------------------ */
+
+static struct mk_event *find(struct mk_report *report, const char *reason, const char *message)
+{
+	struct mk_event *event;
+
+	DL_FOREACH(report->list, event)
+		if (strcmp(event->reason, reason) == 0 && strcmp(event->message, message) == 0)
+			return event;
+	return NULL;
+}
+
+static void forget_oldest(struct mk_report *report)
+{
+	struct mk_event *event = report->list;
+
+	if (event == report->sending)
+		event = event->next;
+	event_free(report, event);
+}
+
+static struct mk_event *event_new(struct mk_report *report, bool warning, const char *reason,
+				  const char *message)
+{
+	struct mk_event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return NULL;
+	event->reason = strdup(reason);
+	event->message = strdup(message);
+	if (!event->reason || !event->message) {
+		free(event->reason);
+		free(event->message);
+		free(event);
+		return NULL;
+	}
+	event->warning = warning;
+	event->first = time(NULL);
+	name_event(report, event);
+	if (report->event_count == EVENTS_MAX)
+		forget_oldest(report);
+	DL_APPEND(report->list, event);
+	report->event_count++;
+	return event;
+}
+
+void mk_report_event(struct mk_report *report, bool warning, const char *reason,
+		     const char *message)
+{
+	char cut[MESSAGE_CHARS];
+	struct mk_event *event;
+
+	snprintf(cut, sizeof(cut), "%s", message);
+	event = find(report, reason, cut);
+	if (!event)
+		event = event_new(report, warning, reason, cut);
+	if (!event)
+		return; /* out of memory: drop the Event */
+	event->count++;
+	event->last = time(NULL);
+	if (mk_backoff_waits(&report->events.backoff))
+		return; /* the backoff is for the server, not for each Event */
+	if (!uv_is_active((uv_handle_t *)&report->events.timer) || event->count == 1)
+		plan(report, 0);
+}

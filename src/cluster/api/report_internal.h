@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/api/report_internal.h - shared by report.c, which sets the condition, and report_event.c,
+ * which sends the Events. */
+#ifndef MK_CLUSTER_API_REPORT_INTERNAL_H
+#define MK_CLUSTER_API_REPORT_INTERNAL_H
+
+#include <time.h>
+
+#include "cluster/api/backoff.h"
+#include "cluster/api/report.h"
+
+#define MK_REPORT_SILENCE_MS 75000
+#define MK_TIME_CHARS	     32
+
+/* A sender: one request at a time, with a pause after failures. */
+struct mk_sender {
+	struct mk_report *report;
+	struct mk_http_transfer *transfer;
+	uv_timer_t timer;
+	struct mk_backoff backoff;
+};
+
+struct mk_event;
+
+struct mk_report {
+	uv_loop_t *loop;
+	struct mk_http *http;
+	char *node_name;
+	unsigned int handles; /* open libuv handles */
+
+	struct mk_sender condition;
+	bool wanted; /* the datapath is ready */
+	bool confirmed; /* the server has the condition set */
+	uint64_t confirmed_ms; /* when it was last set */
+	bool no_node; /* no Node to set it on: wait until one is seen */
+	bool refused; /* access denied: logged once */
+
+	struct mk_sender events;
+	struct mk_event *list, *sending;
+	size_t event_count;
+	uint64_t event_again_ms;
+	bool events_refused;
+};
+
+void report_events_free(struct mk_report *report);
+
+/* Send again after a pause, by the sender's timer. */
+void sender_again(struct mk_sender *sender, const struct mk_http_result *result,
+		  uv_timer_cb callback);
+
+/* Format as RFC 3339, UTC. */
+void report_time(time_t when, char text[MK_TIME_CHARS]);
+
+#endif

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/kube.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cluster/api/http.h"
+#include "cluster/api/report.h"
+#include "cluster/api/version.h"
+
+struct mk_kube {
+	uv_loop_t *loop;
+	struct mk_model *model;
+	struct mk_credentials credentials;
+	struct mk_http *http;
+	struct mk_reflector_timing timing;
+	struct mk_reflector *reflectors[MK_RESOURCE_COUNT];
+	bool settled[MK_RESOURCE_COUNT]; /* listed, or known to be absent */
+	char *node_name;
+	struct mk_report *report;
+	struct mk_version *version;
+	mk_listed_fn *listed;
+	void *ctx;
+	bool told; /* listed() was called */
+	uv_timer_t later; /* runs what must not run within libcurl */
+};
+
+/* ---- from the reflectors --------------------------------------------------------------------- */
+
+static void look_later(struct mk_kube *kube);
+
+static bool is_own_node(const struct mk_kube *kube, const struct mk_resource *resource,
+			const char *name)
+{
+	return kube->report && resource->model_kind == MK_KIND_NODE &&
+	       strcmp(name, kube->node_name) == 0;
+}
+
+static const char *name_of(json_object *tree)
+{
+	json_object *metadata, *name;
+
+	if (!json_object_object_get_ex(tree, "metadata", &metadata) ||
+	    !json_object_object_get_ex(metadata, "name", &name))
+		return "";
+	return json_object_get_string(name);
+}
+
+static int apply(void *ctx, const struct mk_resource *resource, json_object *tree,
+		 struct mk_error *err)
+{
+	struct mk_kube *kube = ctx;
+
+	if (is_own_node(kube, resource, name_of(tree)))
+		mk_report_node(kube->report, tree);
+	return mk_model_apply(kube->model, tree, err);
+}
+
+static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
+			  const char *name)
+{
+	struct mk_kube *kube = ctx;
+
+	mk_model_delete(kube->model, resource->model_kind, namespace_, name);
+}
+
+static enum mk_resource_id id_of(const struct mk_resource *resource)
+{
+	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
+		if (mk_resource((enum mk_resource_id)id) == resource)
+			return (enum mk_resource_id)id;
+	abort(); /* there are no other resources */
+}
+
+static void on_listed(void *ctx, const struct mk_resource *resource)
+{
+	struct mk_kube *kube = ctx;
+
+	kube->settled[id_of(resource)] = true;
+	look_later(kube);
+}
+
+static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err);
+
+/* A server without EndpointSlices is older than any maintained version. It has Endpoints. */
+static void on_absent(void *ctx, const struct mk_resource *resource)
+{
+	struct mk_kube *kube = ctx;
+	enum mk_resource_id id = id_of(resource);
+	struct mk_error err;
+
+	if (id == MK_RESOURCE_ENDPOINT_SLICES) {
+		if (kube->reflectors[MK_RESOURCE_ENDPOINTS])
+			return;
+		kube->settled[id] = true;
+		kube->settled[MK_RESOURCE_ENDPOINTS] = false;
+		if (follow(kube, MK_RESOURCE_ENDPOINTS, &err) < 0)
+			mk_log_error("no endpoints of Services: %s", err.text);
+	} else if (resource->optional) {
+		kube->settled[id] = true;
+		look_later(kube);
+	}
+}
+
+static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err)
+{
+	const struct mk_reflector_sink sink = { .apply = apply,
+						.remove = remove_object,
+						.listed = on_listed,
+						.absent = on_absent,
+						.ctx = kube };
+
+	kube->reflectors[id] = mk_reflector_start(kube->loop, kube->http, mk_resource(id),
+						  &kube->timing, &sink, err);
+	return kube->reflectors[id] ? 0 : -ENOMEM;
+}
+
+/* ---- outside libcurl ------------------------------------------------------------------------- */
+
+/* The server has been upgraded: slices are complete, so Endpoints are not needed. */
+static void drop_endpoints(struct mk_kube *kube)
+{
+	mk_log_info("the API server has EndpointSlices now: Endpoints are no longer read");
+	mk_reflector_withdraw(mk_steal_ptr(kube->reflectors[MK_RESOURCE_ENDPOINTS]));
+	kube->settled[MK_RESOURCE_ENDPOINTS] = true;
+}
+
+static bool is_read(const struct mk_kube *kube, enum mk_resource_id id)
+{
+	return kube->reflectors[id] && mk_reflector_has_listed(kube->reflectors[id]);
+}
+
+static void on_version(void *ctx, const char *version, const char *why)
+{
+	const struct mk_kube *kube = ctx;
+	bool streams = mk_reflector_has_streamed(kube->reflectors[MK_RESOURCE_SERVICES]);
+
+	mk_log_info("API server version=%s lists=%s endpoints=%s ServiceCIDRs=%s%s%s%s",
+		    version ? version : "unknown", streams ? "streaming" : "paged",
+		    is_read(kube, MK_RESOURCE_ENDPOINT_SLICES) ? "EndpointSlices" : "Endpoints",
+		    is_read(kube, MK_RESOURCE_SERVICE_CIDRS) ? "yes" : "no", why ? " why='" : "",
+		    why ? why : "", why ? "'" : "");
+}
+
+/* Log what the server has, which is known only after its answers. */
+static void say_what_was_found(struct mk_kube *kube)
+{
+	struct mk_error err;
+
+	kube->version = mk_version_ask(kube->http, on_version, kube, &err);
+	if (!kube->version)
+		on_version(kube, NULL, err.text);
+}
+
+static void look(uv_timer_t *timer)
+{
+	struct mk_kube *kube = timer->data;
+
+	if (kube->reflectors[MK_RESOURCE_ENDPOINTS] &&
+	    mk_reflector_has_listed(kube->reflectors[MK_RESOURCE_ENDPOINT_SLICES]))
+		drop_endpoints(kube);
+	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
+		if (!kube->settled[id])
+			return;
+	if (kube->told)
+		return;
+	kube->told = true;
+	say_what_was_found(kube);
+	kube->listed(kube->ctx, true);
+}
+
+static void look_later(struct mk_kube *kube)
+{
+	uv_timer_start(&kube->later, look, 0, 0);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int load(struct mk_kube *kube, const struct mk_kube_options *options, struct mk_error *err)
+{
+	int ret = mk_credentials_load(&options->source, &kube->credentials, err);
+
+	if (ret < 0)
+		return ret;
+	kube->node_name = strdup(options->node_name ? options->node_name : "");
+	if (!kube->node_name)
+		return mk_error_errno(err, ENOMEM, "API client");
+	kube->http = mk_http_new(kube->loop, &kube->credentials,
+				 options->limits ? options->limits : &mk_http_limits_default, err);
+	if (!kube->http)
+		return -err->code;
+	if (options->node_name)
+		kube->report = mk_report_new(kube->loop, kube->http, options->node_name,
+					     options->event_again_ms, err);
+	return options->node_name && !kube->report ? -err->code : 0;
+}
+
+static int follow_all(struct mk_kube *kube, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (int id = 0; id < MK_RESOURCE_COUNT && ret == 0; id++)
+		if (id != MK_RESOURCE_ENDPOINTS)
+			ret = follow(kube, (enum mk_resource_id)id, err);
+	kube->settled[MK_RESOURCE_ENDPOINTS] = true;
+	return ret;
+}
+
+struct mk_kube *kube_start(uv_loop_t *loop, const struct mk_kube_options *options,
+			   struct mk_model *model, mk_listed_fn *listed, void *ctx,
+			   struct mk_error *err)
+{
+	struct mk_kube *kube = calloc(1, sizeof(*kube));
+	struct mk_error own; /* the code is needed even if the caller does not want the text */
+
+	err = err ? err : &own;
+	if (!kube) {
+		mk_error_errno(err, ENOMEM, "API client");
+		return NULL;
+	}
+	kube->loop = loop;
+	kube->model = model;
+	kube->listed = listed;
+	kube->ctx = ctx;
+	kube->timing = options->timing ? *options->timing : mk_reflector_timing_default;
+	uv_timer_init(loop, &kube->later);
+	kube->later.data = kube;
+	if (load(kube, options, err) < 0 || follow_all(kube, err) < 0) {
+		kube_stop(kube);
+		return NULL;
+	}
+	mk_log_info("following the API server at %s (%s%s%s)", kube->credentials.server,
+		    kube->credentials.origin,
+		    kube->credentials.insecure ? "; its certificate is NOT verified" : "",
+		    kube->credentials.by_service
+			    ? "; this is the address of a Service: if neither kube-proxy nor "
+			      "monokube runs yet, set apiServer to an address that nodes reach"
+			    : "");
+	return kube;
+}
+
+static void closed(uv_handle_t *timer)
+{
+	free(timer->data);
+}
+
+void kube_stop(struct mk_kube *kube)
+{
+	if (!kube)
+		return;
+	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
+		mk_reflector_stop(kube->reflectors[id]);
+	mk_report_free(kube->report);
+	mk_version_free(kube->version);
+	mk_http_free(kube->http);
+	mk_credentials_release(&kube->credentials);
+	free(kube->node_name);
+	uv_timer_stop(&kube->later);
+	uv_close((uv_handle_t *)&kube->later, closed);
+}
+
+void kube_ready(struct mk_kube *kube)
+{
+	if (kube->report)
+		mk_report_ready(kube->report);
+}
+
+void kube_event(struct mk_kube *kube, bool warning, const char *reason, const char *message)
+{
+	if (kube->report)
+		mk_report_event(kube->report, warning, reason, message);
+}
+
+struct mk_ip kube_server(const struct mk_kube *kube)
+{
+	return mk_http_server(kube->http);
+}
+
+const struct mk_api_clock *kube_clock(const struct mk_kube *kube)
+{
+	return mk_http_clock(kube->http);
+}
+
+void kube_stats(const struct mk_kube *kube, struct mk_reflector_stats stats[MK_RESOURCE_COUNT])
+{
+	for (int id = 0; id < MK_RESOURCE_COUNT; id++) {
+		stats[id] = (struct mk_reflector_stats){ 0 };
+		if (kube->reflectors[id])
+			mk_reflector_stats(kube->reflectors[id], &stats[id]);
+	}
+}

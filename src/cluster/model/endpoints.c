@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+/* EndpointSlice and Endpoints objects: each becomes a flat list, one entry per address and port. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "cluster/model/object.h"
+
+#define LABEL_SERVICE "kubernetes.io/service-name"
+
+#define ANNOTATION_TRIGGER "endpoints.kubernetes.io/last-change-trigger-time"
+
+/* The API allows 1000 addresses and 20000 ports per slice. No real object has their product. */
+#define ENDPOINTS_MAX 100000
+
+/* Give @ptr to @set, which owns it even if this fails. */
+static int own(struct mk_endpoint_set *set, void *ptr, struct mk_error *err)
+{
+	void **owned = NULL;
+
+	if (ptr)
+		owned = reallocarray(set->owned, set->owned_count + 1, sizeof(*owned));
+	if (!owned) {
+		free(ptr);
+		return mk_error_errno(err, ENOMEM, "endpoints");
+	}
+	set->owned = owned;
+	set->owned[set->owned_count++] = ptr;
+	return 0;
+}
+
+static int own_text(struct mk_endpoint_set *set, const char *text, char **copy,
+		    struct mk_error *err)
+{
+	*copy = strdup(text);
+	return own(set, *copy, err);
+}
+
+struct port {
+	char *name;
+	uint8_t proto;
+	uint16_t port;
+};
+
+/* Decode the port. The API server accepts any number, so skip an invalid one. */
+static int decode_port_number(struct mk_endpoint_set *set, const struct mk_json *item,
+			      int64_t *number, struct mk_error *err)
+{
+	struct mk_error why;
+	struct mk_json at;
+	int ret = tree_member(item, "port", json_type_int, &at, err);
+
+	*number = 0;
+	if (ret == 0 && tree_number(item, "port", 0, UINT16_MAX, number, &why) < 0)
+		ret = pass_over(&set->passed_over, &why, err);
+	return ret;
+}
+
+/* Skip a port without number, or 0: it means "any", but a Service's traffic needs one port. */
+static int decode_port(struct mk_endpoint_set *set, const struct mk_json *item, struct port *ports,
+		       size_t *count, struct mk_error *err)
+{
+	struct port *port = &ports[*count];
+	int64_t number;
+	const char *name;
+	int ret = decode_port_number(set, item, &number, err);
+
+	if (ret == 0)
+		ret = tree_text(item, "name", &name, err);
+	if (ret == 0)
+		ret = tree_protocol(item, &port->proto, err);
+	if (ret < 0 || number == 0)
+		return ret;
+	port->port = (uint16_t)number;
+	ret = own_text(set, name ? name : "", &port->name, err);
+	if (ret == 0)
+		(*count)++;
+	return ret;
+}
+
+/* Decode the ports; the caller frees *@ports. */
+static int decode_ports(struct mk_endpoint_set *set, const struct mk_json *parent,
+			struct port **ports, size_t *count, struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = tree_member(parent, "ports", json_type_array, &list, err);
+
+	*count = 0;
+	*ports = ret == 0 ? calloc(tree_length(&list) + 1, sizeof(**ports)) : NULL;
+	if (ret == 0 && !*ports)
+		return mk_error_errno(err, ENOMEM, "%zu ports", tree_length(&list));
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_port(set, &item, *ports, count, err);
+	}
+	return ret;
+}
+
+/* Append one endpoint per port; the other members are those of @address. */
+static int append(struct mk_endpoint_set *set, const struct mk_endpoint *address,
+		  const struct port *ports, size_t port_count, const struct mk_json *at,
+		  struct mk_error *err)
+{
+	struct mk_endpoint *endpoints;
+
+	if (address->ip.family != AF_INET || port_count == 0)
+		return 0;
+	if (set->count + port_count > ENDPOINTS_MAX)
+		return tree_wrong(at, "at most 100000 pairs of address and port", err);
+	endpoints = reallocarray(set->endpoints, set->count + port_count, sizeof(*endpoints));
+	if (!endpoints)
+		return mk_error_errno(err, ENOMEM, "%zu endpoints", set->count + port_count);
+	set->endpoints = endpoints;
+	for (size_t i = 0; i < port_count; i++) {
+		struct mk_endpoint *endpoint = &endpoints[set->count++];
+
+		*endpoint = *address;
+		endpoint->port_name = ports[i].name;
+		endpoint->proto = ports[i].proto;
+		endpoint->port = ports[i].port;
+	}
+	return 0;
+}
+
+static int decode_node_name(struct mk_endpoint_set *set, const struct mk_json *item,
+			    struct mk_endpoint *address, struct mk_error *err)
+{
+	const char *name;
+	int ret = tree_text(item, "nodeName", &name, err);
+
+	if (ret < 0 || !name)
+		return ret;
+	return own_text(set, name, &address->node_name, err);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Decode hints.@key, a list of objects with a name. */
+static int decode_hint(struct mk_endpoint_set *set, const struct mk_json *hints, const char *key,
+		       char ***names, size_t *count, struct mk_error *err)
+{
+	struct mk_json list, item;
+	const char *name;
+	int ret = tree_member(hints, key, json_type_array, &list, err);
+
+	if (ret < 0 || tree_length(&list) == 0)
+		return ret;
+	*names = calloc(tree_length(&list), sizeof(**names));
+	ret = own(set, *names, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = tree_text(&item, "name", &name, err);
+		if (ret == 0 && name)
+			ret = own_text(set, name, &(*names)[(*count)++], err);
+	}
+	if (ret == 0)
+		qsort(*names, *count, sizeof(**names), compare_texts);
+	return ret;
+}
+
+static int decode_hints(struct mk_endpoint_set *set, const struct mk_json *item,
+			struct mk_endpoint *address, struct mk_error *err)
+{
+	struct mk_json hints;
+	int ret = tree_member(item, "hints", json_type_object, &hints, err);
+
+	if (ret == 0)
+		ret = decode_hint(set, &hints, "forZones", &address->for_zones,
+				  &address->for_zone_count, err);
+	if (ret == 0)
+		ret = decode_hint(set, &hints, "forNodes", &address->for_nodes,
+				  &address->for_node_count, err);
+	return ret;
+}
+
+/* Missing conditions mean ready and serving, not terminating. */
+static int decode_conditions(const struct mk_json *item, struct mk_endpoint *address,
+			     struct mk_error *err)
+{
+	struct mk_json conditions;
+	int ret = tree_member(item, "conditions", json_type_object, &conditions, err);
+
+	address->ready = address->serving = true;
+	if (ret == 0)
+		ret = tree_bool(&conditions, "ready", &address->ready, err);
+	if (ret == 0)
+		ret = tree_bool(&conditions, "serving", &address->serving, err);
+	if (ret == 0)
+		ret = tree_bool(&conditions, "terminating", &address->terminating, err);
+	return ret;
+}
+
+/* Treat an address that no packet can reach like one of the other family: skip it. */
+static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, struct mk_ip *ip,
+		     struct mk_error *err)
+{
+	struct mk_error why;
+
+	if (tree_routed_ip(at, ip, &why) == 0)
+		return 0;
+	ip->family = AF_UNSPEC;
+	return pass_over(&set->passed_over, &why, err);
+}
+
+/* Only addresses[0] counts: the API gives other addresses no meaning. */
+static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_json *item,
+				 const struct port *ports, size_t port_count, struct mk_error *err)
+{
+	struct mk_endpoint address = { 0 };
+	struct mk_json list, at;
+	int ret = tree_member(item, "addresses", json_type_array, &list, err);
+
+	if (ret < 0 || tree_length(&list) == 0)
+		return ret;
+	ret = tree_item(&list, 0, json_type_string, &at, err);
+	if (ret == 0)
+		ret = decode_ip(set, &at, &address.ip, err);
+	if (ret == 0)
+		ret = decode_conditions(item, &address, err);
+	if (ret == 0)
+		ret = decode_node_name(set, item, &address, err);
+	if (ret == 0)
+		ret = decode_hints(set, item, &address, err);
+	return ret < 0 ? ret : append(set, &address, ports, port_count, &list, err);
+}
+
+static int decode_slice_endpoints(struct mk_endpoint_set *set, const struct mk_json *tree,
+				  struct mk_error *err)
+{
+	cleanup_free struct port *ports = NULL;
+	struct mk_json list, item;
+	size_t port_count;
+	int ret = decode_ports(set, tree, &ports, &port_count, err);
+
+	if (ret == 0)
+		ret = tree_member(tree, "endpoints", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_slice_endpoint(set, &item, ports, port_count, err);
+	}
+	return ret;
+}
+
+static int compare_endpoints(const void *a, const void *b)
+{
+	return endpoint_compare(a, b);
+}
+
+/* @service NULL: the set has no Service. */
+static int finish(struct mk_endpoint_set *set, const struct mk_object_id *id, const char *service,
+		  struct mk_error *err)
+{
+	if (set->count > 1)
+		qsort(set->endpoints, set->count, sizeof(*set->endpoints), compare_endpoints);
+	set->namespace_ = strdup(id->namespace_);
+	set->service = service ? strdup(service) : NULL;
+	if (!set->namespace_ || (service && !set->service))
+		return mk_error_errno(err, ENOMEM, "name");
+	return 0;
+}
+
+/* *@service NULL: the slice has no Service. A label's value need not be a valid name. */
+static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json *tree,
+			       const char **service, struct mk_error *err)
+{
+	int ret = tree_label(tree, LABEL_SERVICE, service, err);
+	struct mk_error why;
+
+	if (ret < 0 || !*service || is_object_name(*service))
+		return ret;
+	if (**service) {
+		mk_error_set(&why, EINVAL, "label %s: value '%.64s', expected a Service's name",
+			     LABEL_SERVICE, *service);
+		ret = pass_over(&set->passed_over, &why, err);
+	}
+	*service = NULL;
+	return ret;
+}
+
+int endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_id *id,
+			  struct mk_endpoint_set *set, struct mk_error *err)
+{
+	const char *service;
+	struct mk_json type;
+	bool left_out;
+	int ret = decode_service_name(set, tree, &service, err);
+
+	if (ret == 0)
+		ret = left_out_by_label(tree, &left_out, err);
+	if (ret == 0)
+		ret = tree_member(tree, "addressType", json_type_string, &type, err);
+	if (ret < 0)
+		return ret;
+	if (!type.value)
+		return tree_wrong(&type, "IPv4, IPv6 or FQDN", err);
+	if (strcmp(mk_json_string(&type), "IPv4") == 0)
+		ret = decode_slice_endpoints(set, tree, err);
+	return ret < 0 ? ret : finish(set, id, left_out ? NULL : service, err);
+}
+
+int64_t endpoint_slice_trigger(const struct mk_json *tree)
+{
+	struct mk_json metadata, annotations;
+	int64_t unix_ns = 0;
+	const char *text;
+
+	if (tree_member(tree, "metadata", json_type_object, &metadata, NULL) < 0 ||
+	    tree_member(&metadata, "annotations", json_type_object, &annotations, NULL) < 0 ||
+	    tree_text(&annotations, ANNOTATION_TRIGGER, &text, NULL) < 0)
+		return 0;
+	return text && mk_time_parse(text, &unix_ns) == 0 ? unix_ns : 0;
+}
+
+static int decode_subset_addresses(struct mk_endpoint_set *set, const struct mk_json *subset,
+				   const char *key, const struct port *ports, size_t port_count,
+				   struct mk_error *err)
+{
+	bool ready = strcmp(key, "addresses") == 0;
+	struct mk_json list, item, at;
+	int ret = tree_member(subset, key, json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		struct mk_endpoint address = { .ready = ready, .serving = ready };
+
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = tree_member(&item, "ip", json_type_string, &at, err);
+		if (ret == 0)
+			ret = decode_ip(set, &at, &address.ip, err);
+		if (ret == 0)
+			ret = decode_node_name(set, &item, &address, err);
+		if (ret == 0)
+			ret = append(set, &address, ports, port_count, &list, err);
+	}
+	return ret;
+}
+
+static int decode_subset(struct mk_endpoint_set *set, const struct mk_json *subset,
+			 struct mk_error *err)
+{
+	cleanup_free struct port *ports = NULL;
+	size_t port_count;
+	int ret = decode_ports(set, subset, &ports, &port_count, err);
+
+	if (ret == 0)
+		ret = decode_subset_addresses(set, subset, "addresses", ports, port_count, err);
+	if (ret == 0)
+		ret = decode_subset_addresses(set, subset, "notReadyAddresses", ports, port_count,
+					      err);
+	return ret;
+}
+
+int endpoints_decode(const struct mk_json *tree, const struct mk_object_id *id,
+		     struct mk_endpoint_set *set, struct mk_error *err)
+{
+	struct mk_json list, item;
+	bool left_out;
+	int ret = left_out_by_label(tree, &left_out, err);
+
+	if (ret == 0)
+		ret = tree_member(tree, "subsets", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_subset(set, &item, err);
+	}
+	return ret < 0 ? ret : finish(set, id, left_out ? NULL : id->name, err);
+}
+
+bool endpoint_set_equal(const struct mk_endpoint_set *a, const struct mk_endpoint_set *b)
+{
+	if (text_compare(a->service, b->service) != 0 || a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (endpoint_compare(&a->endpoints[i], &b->endpoints[i]) != 0)
+			return false;
+	return true;
+}
+
+void endpoint_set_release(struct mk_endpoint_set *set)
+{
+	for (size_t i = 0; i < set->owned_count; i++)
+		free(set->owned[i]);
+	free(set->owned);
+	free(set->endpoints);
+	free(set->passed_over);
+	free(set->namespace_);
+	free(set->service);
+	*set = (struct mk_endpoint_set){ 0 };
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/model/model.h - the cluster's objects, typed. Sources (a cluster directory, the API server)
+ * pass decoded JSON trees. The model keeps only used members, indexes them, and reports changes to
+ * its listener. Replacing an object by an equal one reports nothing.
+ *
+ * The model owns the objects: pointers are valid until the next apply, delete or free. */
+#ifndef MK_CLUSTER_MODEL_MODEL_H
+#define MK_CLUSTER_MODEL_MODEL_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ip.h"
+
+#define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain and a NUL */
+
+enum mk_kind {
+	MK_KIND_NODE,
+	MK_KIND_SERVICE,
+	MK_KIND_ENDPOINT_SLICE, /* discovery.k8s.io/v1 */
+	MK_KIND_ENDPOINTS, /* v1; used for a Service only while it has no EndpointSlice */
+	MK_KIND_SERVICE_CIDR, /* networking.k8s.io/v1 */
+	MK_KIND_COUNT
+};
+
+struct mk_node_object {
+	char *name;
+	struct mk_cidr pod_cidr; /* the first IPv4 of podCIDRs; family AF_UNSPEC: none yet */
+	struct mk_ip internal_ip; /* the first IPv4 InternalIP; AF_UNSPEC: none */
+	struct mk_ip *addresses; /* every IPv4 InternalIP and ExternalIP */
+	size_t address_count;
+	char *zone; /* topology.kubernetes.io/zone, NULL: none */
+	bool ready; /* for information: NotReady changes nothing */
+	bool control_plane; /* node-role.kubernetes.io/control-plane label */
+	bool leaving; /* being deleted, or about to be by the cluster autoscaler */
+	char *passed_over; /* unusable addresses, with reasons; NULL: none */
+};
+
+struct mk_service_port {
+	char *name; /* "" for a single unnamed port */
+	uint8_t proto; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP */
+	uint16_t port; /* host order */
+	uint16_t node_port; /* 0: none */
+};
+
+enum mk_service_type { MK_SERVICE_CLUSTER_IP, MK_SERVICE_NODE_PORT, MK_SERVICE_LOAD_BALANCER };
+
+struct mk_service_object {
+	char *namespace_, *name;
+	enum mk_service_type type;
+	struct mk_ip cluster_ip; /* IPv4; AF_UNSPEC: none (headless, ExternalName, IPv6 only) */
+	struct mk_ip *external_ips;
+	size_t external_ip_count;
+	struct mk_ip *load_balancer_ips; /* ipMode VIP only */
+	size_t load_balancer_ip_count;
+	struct mk_cidr
+		*source_ranges; /* loadBalancerSourceRanges, IPv4, no duplicates; none: all */
+	size_t source_range_count;
+	struct mk_service_port *ports;
+	size_t port_count;
+	bool external_local; /* externalTrafficPolicy: Local */
+	bool internal_local; /* internalTrafficPolicy: Local */
+	bool client_ip_affinity;
+	uint32_t affinity_timeout_s;
+	uint16_t health_check_port; /* healthCheckNodePort; 0: none, or unused by type or policy */
+	bool excluded; /* excluded by a label: another proxy's, or headless */
+	char *passed_over; /* unusable addresses, with reasons; NULL: none */
+};
+
+/* An address of an EndpointSlice or Endpoints object, with one of its ports. */
+struct mk_endpoint {
+	struct mk_ip ip;
+	char *port_name;
+	uint8_t proto;
+	uint16_t port;
+	char *node_name; /* NULL: unknown, so remote */
+	bool ready, serving, terminating;
+	/* topology hints: the zones and nodes of its intended clients; none: no hint */
+	char **for_zones, **for_nodes;
+	size_t for_zone_count, for_node_count;
+};
+
+struct mk_service_cidr {
+	char name[MK_OBJECT_NAME_SIZE];
+	struct mk_cidr cidr; /* network address */
+};
+
+struct mk_model;
+
+struct mk_model_listener {
+	/* Node @name appeared, changed or vanished. A change of only its condition Ready is not
+	 * reported: a node that is NotReady keeps its routes. */
+	void (*node_changed)(void *ctx, const char *name);
+	/* The Service, or an EndpointSlice or Endpoints object of it, changed or vanished. */
+	void (*service_changed)(void *ctx, const char *namespace_, const char *name);
+	/* Called after service_changed() if an EndpointSlice was the cause. For a new or changed
+	 * slice, @unix_ns is the time to which its controller reacted
+	 * (endpoints.kubernetes.io/last-change-trigger-time). For a deleted slice it is 0, because
+	 * the slice says when it last changed, not when it was deleted. Then earlier times reported
+	 * for its Service are no longer worth measuring
+	 * (EndpointsChangeTracker.EndpointSliceUpdate()). */
+	void (*endpoints_triggered)(void *ctx, const char *namespace_, const char *name,
+				    int64_t unix_ns);
+	/* The result of mk_model_service_cidrs() changed. */
+	void (*service_cidrs_changed)(void *ctx);
+	void *ctx;
+};
+
+mk_must_check struct mk_model *mk_model_new(void); /* NULL: out of memory */
+void mk_model_free(struct mk_model *model);
+void mk_model_set_listener(struct mk_model *model, const struct mk_model_listener *listener);
+
+/* Insert or replace the object in @tree, which the caller keeps. Returns 1 without effect for a
+ * kind that the model does not use. An invalid object is an error that names kind, namespace/name,
+ * field and value, and leaves the model unchanged. If only some addresses or ports are invalid,
+ * they are skipped, as by kube-proxy, and logged when they are new. */
+mk_must_check int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err);
+
+/* Remove an object; a missing object is no error. @namespace_ is "" for Nodes and ServiceCIDRs. */
+void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *namespace_,
+		     const char *name);
+
+/* Identify a tree by kind, namespace and name. Returns 1 if the model does not use the kind.
+ * The namespace is "default" if a namespaced object has none, "" for Nodes. The strings
+ * belong to @tree. */
+mk_must_check int mk_model_identify(json_object *tree, enum mk_kind *kind, const char **namespace_,
+				    const char **name, struct mk_error *err);
+
+const struct mk_node_object *mk_model_node(const struct mk_model *model, const char *name);
+const struct mk_service_object *mk_model_service(const struct mk_model *model,
+						 const char *namespace_, const char *name);
+/* Get all endpoints of a Service, merged over its slices and sorted by address and port. If two
+ * slices have the same address and port, the one that is not terminating wins. *@endpoints is an
+ * array of pointers; the caller frees only the array. */
+mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *namespace_,
+				     const char *name, const struct mk_endpoint ***endpoints,
+				     size_t *count);
+
+/* Get the ServiceCIDR objects that have an IPv4 range; the caller frees *@cidrs. */
+mk_must_check int mk_model_service_cidrs(const struct mk_model *model,
+					 struct mk_service_cidr **cidrs, size_t *count);
+
+/* Return the number of objects, and of endpoints (an address with a port) in EndpointSlices. */
+size_t mk_model_count(const struct mk_model *model, enum mk_kind kind);
+size_t mk_model_endpoint_count(const struct mk_model *model);
+
+void mk_model_each_node(const struct mk_model *model,
+			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);
+void mk_model_each_service(const struct mk_model *model,
+			   void (*visit)(void *ctx, const struct mk_service_object *service),
+			   void *ctx);
+
+#endif

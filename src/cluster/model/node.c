@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cluster/model/object.h"
+
+#define LABEL_ZONE	    "topology.kubernetes.io/zone"
+#define LABEL_CONTROL_PLANE "node-role.kubernetes.io/control-plane"
+#define TAINT_TO_BE_DELETED "ToBeDeletedByClusterAutoscaler"
+
+static int take_pod_cidr(struct mk_node_object *node, const struct mk_json *at,
+			 struct mk_error *err)
+{
+	struct mk_cidr cidr;
+
+	if (mk_cidr_parse_lenient(mk_json_string(at), &cidr) < 0)
+		return tree_wrong(at, "a range such as 10.244.1.0/24", err);
+	if (cidr.ip.family == AF_INET && node->pod_cidr.ip.family == AF_UNSPEC)
+		node->pod_cidr = mk_cidr_network(&cidr);
+	return 0;
+}
+
+/* Dual-stack clusters write podCIDRs; people write only podCIDR. */
+static int decode_pod_cidrs(struct mk_node_object *node, const struct mk_json *tree,
+			    struct mk_error *err)
+{
+	struct mk_json spec, list, at;
+	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
+
+	if (ret == 0)
+		ret = tree_member(&spec, "podCIDRs", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_string, &at, err);
+		if (ret == 0)
+			ret = take_pod_cidr(node, &at, err);
+	}
+	if (ret == 0)
+		ret = tree_member(&spec, "podCIDR", json_type_string, &at, err);
+	if (ret == 0 && at.value && *mk_json_string(&at))
+		ret = take_pod_cidr(node, &at, err);
+	return ret;
+}
+
+static int decode_address(struct mk_node_object *node, const struct mk_json *item,
+			  struct mk_error *err)
+{
+	const char *type;
+	struct mk_error why;
+	struct mk_json at;
+	struct mk_ip ip;
+	bool internal;
+	int ret = tree_text(item, "type", &type, err);
+
+	if (ret < 0 || !type)
+		return ret;
+	internal = strcmp(type, "InternalIP") == 0;
+	if (!internal && strcmp(type, "ExternalIP") != 0)
+		return 0;
+	ret = tree_member(item, "address", json_type_string, &at, err);
+	if (ret < 0)
+		return ret;
+	if (tree_ip(&at, &ip, &why) < 0)
+		return pass_over(&node->passed_over, &why, err);
+	if (internal && ip.family == AF_INET && node->internal_ip.family == AF_UNSPEC)
+		node->internal_ip = ip;
+	return ips_add(&node->addresses, &node->address_count, &ip, err);
+}
+
+static int decode_condition(struct mk_node_object *node, const struct mk_json *item,
+			    struct mk_error *err)
+{
+	const char *type, *status;
+	int ret = tree_text(item, "type", &type, err);
+
+	if (ret == 0)
+		ret = tree_text(item, "status", &status, err);
+	if (ret == 0 && type && status && strcmp(type, "Ready") == 0)
+		node->ready = strcmp(status, "True") == 0;
+	return ret;
+}
+
+static int decode_status(struct mk_node_object *node, const struct mk_json *tree,
+			 struct mk_error *err)
+{
+	struct mk_json status, list, item;
+	int ret = tree_member(tree, "status", json_type_object, &status, err);
+
+	if (ret == 0)
+		ret = tree_member(&status, "addresses", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_address(node, &item, err);
+	}
+	ips_sort(node->addresses, &node->address_count);
+	if (ret == 0)
+		ret = tree_member(&status, "conditions", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_condition(node, &item, err);
+	}
+	return ret;
+}
+
+static int decode_labels(struct mk_node_object *node, const struct mk_json *tree,
+			 struct mk_error *err)
+{
+	const char *text;
+	int ret = tree_label(tree, LABEL_CONTROL_PLANE, &text, err);
+
+	if (ret < 0)
+		return ret;
+	node->control_plane = text;
+	ret = tree_label(tree, LABEL_ZONE, &text, err);
+	if (ret < 0 || !text || !*text)
+		return ret;
+	node->zone = strdup(text);
+	return node->zone ? 0 : mk_error_errno(err, ENOMEM, "zone '%s'", text);
+}
+
+static int decode_taints(struct mk_node_object *node, const struct mk_json *tree,
+			 struct mk_error *err)
+{
+	struct mk_json spec, list, item;
+	const char *key;
+	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
+
+	if (ret == 0)
+		ret = tree_member(&spec, "taints", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = tree_text(&item, "key", &key, err);
+		if (ret == 0 && key && strcmp(key, TAINT_TO_BE_DELETED) == 0)
+			node->leaving = true;
+	}
+	return ret;
+}
+
+static int decode_leaving(struct mk_node_object *node, const struct mk_json *tree,
+			  struct mk_error *err)
+{
+	struct mk_json metadata;
+	const char *deleted = NULL;
+	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+
+	if (ret == 0)
+		ret = tree_text(&metadata, "deletionTimestamp", &deleted, err);
+	node->leaving = deleted && *deleted;
+	return ret < 0 ? ret : decode_taints(node, tree, err);
+}
+
+int node_decode(const struct mk_json *tree, const struct mk_object_id *id,
+		struct mk_node_object *node, struct mk_error *err)
+{
+	int ret = decode_labels(node, tree, err);
+
+	if (ret == 0)
+		ret = decode_pod_cidrs(node, tree, err);
+	if (ret == 0)
+		ret = decode_status(node, tree, err);
+	if (ret == 0)
+		ret = decode_leaving(node, tree, err);
+	if (ret < 0)
+		return ret;
+	node->name = strdup(id->name);
+	return node->name ? 0 : mk_error_errno(err, ENOMEM, "name");
+}
+
+bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b)
+{
+	return mk_cidr_equal(&a->pod_cidr, &b->pod_cidr) &&
+	       mk_ip_equal(&a->internal_ip, &b->internal_ip) &&
+	       ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
+	       text_compare(a->zone, b->zone) == 0 && a->control_plane == b->control_plane &&
+	       a->leaving == b->leaving;
+}
+
+void node_release(struct mk_node_object *node)
+{
+	free(node->name);
+	free(node->addresses);
+	free(node->zone);
+	free(node->passed_over);
+	*node = (struct mk_node_object){ 0 };
+}

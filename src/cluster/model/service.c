@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cluster/model/object.h"
+
+#define AFFINITY_DEFAULT_S 10800
+#define AFFINITY_MAX_S	   86400
+
+/* The API limits only the size of an object, but each port is compared with all before it. */
+#define PORTS_MAX 10000
+
+/* Decode the type. *@named: an ExternalName, which has no address, so no proxy serves it. */
+static int decode_type(struct mk_service_object *service, const struct mk_json *spec, bool *named,
+		       struct mk_error *err)
+{
+	struct mk_json at;
+	const char *type;
+	int ret = tree_member(spec, "type", json_type_string, &at, err);
+
+	*named = false;
+	if (ret < 0 || !at.value)
+		return ret;
+	type = mk_json_string(&at);
+	if (strcmp(type, "NodePort") == 0)
+		service->type = MK_SERVICE_NODE_PORT;
+	else if (strcmp(type, "LoadBalancer") == 0)
+		service->type = MK_SERVICE_LOAD_BALANCER;
+	else if (strcmp(type, "ExternalName") == 0)
+		*named = true;
+	else if (*type && strcmp(type, "ClusterIP") != 0)
+		return tree_wrong(&at, "ClusterIP, NodePort, LoadBalancer or ExternalName", err);
+	return 0;
+}
+
+static int take_cluster_ip(struct mk_service_object *service, const struct mk_json *at,
+			   struct mk_error *err)
+{
+	const char *text = mk_json_string(at);
+	struct mk_ip ip;
+	int ret;
+
+	if (!*text || strcmp(text, "None") == 0)
+		return 0;
+	ret = tree_ip(at, &ip, err);
+	if (ret == 0 && ip.family == AF_INET && service->cluster_ip.family == AF_UNSPEC)
+		service->cluster_ip = ip;
+	return ret;
+}
+
+static int decode_cluster_ips(struct mk_service_object *service, const struct mk_json *spec,
+			      struct mk_error *err)
+{
+	struct mk_json list, at;
+	int ret = tree_member(spec, "clusterIPs", json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_string, &at, err);
+		if (ret == 0)
+			ret = take_cluster_ip(service, &at, err);
+	}
+	if (ret == 0)
+		ret = tree_member(spec, "clusterIP", json_type_string, &at, err);
+	if (ret == 0 && at.value)
+		ret = take_cluster_ip(service, &at, err);
+	return ret;
+}
+
+static int decode_external_ips(struct mk_service_object *service, const struct mk_json *spec,
+			       struct mk_error *err)
+{
+	struct mk_json list, at;
+	struct mk_error why;
+	struct mk_ip ip;
+	int ret = tree_member(spec, "externalIPs", json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_string, &at, err);
+		if (ret == 0 && tree_routed_ip(&at, &ip, &why) < 0)
+			ret = pass_over(&service->passed_over, &why, err);
+		else if (ret == 0)
+			ret = ips_add(&service->external_ips, &service->external_ip_count, &ip,
+				      err);
+	}
+	ips_sort(service->external_ips, &service->external_ip_count);
+	return ret;
+}
+
+/* Decode an ingress entry. A hostname is for DNS. Mode Proxy means that packets arrive with the
+ * node's address. The load balancer's controller may write any address, even a link-local one.
+ *
+ * `minikube tunnel` writes 127.0.0.1, which is another machine's: here the loopback stays the
+ * host's. kube-proxy's nftables mode has a rule for it, but the host's packets to it are lost: no
+ * route leads a loopback source elsewhere. */
+static int decode_ingress(struct mk_service_object *service, const struct mk_json *item,
+			  struct mk_error *err)
+{
+	struct mk_json at;
+	const char *mode;
+	struct mk_error why;
+	struct mk_ip ip;
+	int ret = tree_text(item, "ipMode", &mode, err);
+
+	if (ret == 0)
+		ret = tree_member(item, "ip", json_type_string, &at, err);
+	if (ret < 0 || !at.value || !*mk_json_string(&at))
+		return ret;
+	if (mode && strcmp(mode, "VIP") != 0)
+		return 0;
+	if (tree_ip(&at, &ip, &why) < 0)
+		return pass_over(&service->passed_over, &why, err);
+	return ips_add(&service->load_balancer_ips, &service->load_balancer_ip_count, &ip, err);
+}
+
+static int decode_load_balancer(struct mk_service_object *service, const struct mk_json *tree,
+				struct mk_error *err)
+{
+	struct mk_json status, balancer, list, item;
+	int ret = tree_member(tree, "status", json_type_object, &status, err);
+
+	if (service->type != MK_SERVICE_LOAD_BALANCER)
+		return ret;
+	if (ret == 0)
+		ret = tree_member(&status, "loadBalancer", json_type_object, &balancer, err);
+	if (ret == 0)
+		ret = tree_member(&balancer, "ingress", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_ingress(service, &item, err);
+	}
+	ips_sort(service->load_balancer_ips, &service->load_balancer_ip_count);
+	return ret;
+}
+
+static int decode_port(const struct mk_service_object *service, const struct mk_json *item,
+		       struct mk_service_port *port, struct mk_error *err)
+{
+	int64_t number = 0, node_port = 0;
+	struct mk_json at;
+	const char *name;
+	int ret = tree_text(item, "name", &name, err);
+
+	if (ret == 0)
+		ret = tree_protocol(item, &port->proto, err);
+	if (ret == 0)
+		ret = tree_number(item, "port", 1, UINT16_MAX, &number, err);
+	if (ret == 0)
+		ret = tree_number(item, "nodePort", 0, UINT16_MAX, &node_port, err);
+	if (ret == 0)
+		ret = tree_member(item, "port", json_type_int, &at, err);
+	if (ret < 0)
+		return ret;
+	if (!at.value)
+		return tree_wrong(&at, "a number from 1 to 65535", err);
+	port->port = (uint16_t)number;
+	port->node_port = service->type == MK_SERVICE_CLUSTER_IP ? 0 : (uint16_t)node_port;
+	port->name = strdup(name ? name : "");
+	return port->name ? 0 : mk_error_errno(err, ENOMEM, "port name");
+}
+
+/* A name identifies a port, and so does (port, protocol): neither may occur twice. */
+static int check_port(const struct mk_service_object *service, const struct mk_json *item,
+		      struct mk_error *err)
+{
+	const struct mk_service_port *last = &service->ports[service->port_count - 1];
+
+	for (const struct mk_service_port *p = service->ports; p < last; p++) {
+		if (p->port == last->port && p->proto == last->proto)
+			return tree_wrong(item, "a port and protocol not listed before", err);
+		if (strcmp(p->name, last->name) == 0)
+			return tree_wrong(item, "a name that no other port has", err);
+	}
+	return 0;
+}
+
+static int decode_ports(struct mk_service_object *service, const struct mk_json *spec,
+			struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = tree_member(spec, "ports", json_type_array, &list, err);
+
+	if (ret < 0 || tree_length(&list) == 0)
+		return ret;
+	if (tree_length(&list) > PORTS_MAX)
+		return tree_wrong(&list, "at most 10000 ports", err);
+	service->ports = calloc(tree_length(&list), sizeof(*service->ports));
+	if (!service->ports)
+		return mk_error_errno(err, ENOMEM, "%zu ports", tree_length(&list));
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (ret == 0)
+			ret = decode_port(service, &item, &service->ports[service->port_count],
+					  err);
+		if (ret == 0) {
+			service->port_count++;
+			ret = check_port(service, &item, err);
+		}
+	}
+	return ret;
+}
+
+static int decode_policy(const struct mk_json *spec, const char *key, bool *local,
+			 struct mk_error *err)
+{
+	struct mk_json at;
+	int ret = tree_member(spec, key, json_type_string, &at, err);
+	const char *text = ret == 0 && at.value ? mk_json_string(&at) : "";
+
+	*local = strcmp(text, "Local") == 0;
+	if (ret == 0 && *text && !*local && strcmp(text, "Cluster") != 0)
+		return tree_wrong(&at, "Cluster or Local", err);
+	return ret;
+}
+
+static int decode_affinity(struct mk_service_object *service, const struct mk_json *spec,
+			   struct mk_error *err)
+{
+	struct mk_json at, config, client_ip;
+	int64_t timeout_s = AFFINITY_DEFAULT_S;
+	const char *text;
+	int ret = tree_member(spec, "sessionAffinity", json_type_string, &at, err);
+
+	if (ret < 0)
+		return ret;
+	text = at.value ? mk_json_string(&at) : "None";
+	if (!*text || strcmp(text, "None") == 0)
+		return 0;
+	if (strcmp(text, "ClientIP") != 0)
+		return tree_wrong(&at, "None or ClientIP", err);
+	ret = tree_member(spec, "sessionAffinityConfig", json_type_object, &config, err);
+	if (ret == 0)
+		ret = tree_member(&config, "clientIP", json_type_object, &client_ip, err);
+	if (ret == 0)
+		ret = tree_number(&client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S, &timeout_s, err);
+	service->client_ip_affinity = true;
+	service->affinity_timeout_s = (uint32_t)timeout_s;
+	return ret;
+}
+
+/* A load balancer that sends only to nodes with endpoints asks this port which nodes have some. */
+static int decode_health_check(struct mk_service_object *service, const struct mk_json *spec,
+			       struct mk_error *err)
+{
+	int64_t port = 0;
+	int ret = tree_number(spec, "healthCheckNodePort", 0, UINT16_MAX, &port, err);
+
+	if (service->type == MK_SERVICE_LOAD_BALANCER && service->external_local)
+		service->health_check_port = (uint16_t)port;
+	return ret;
+}
+
+/* Trim blanks around a range, as kube-proxy does: the API server accepts them. */
+static int decode_range(const struct mk_json *at, struct mk_cidr *range, struct mk_error *err)
+{
+	static const char blanks[] = " \t\n\v\f\r";
+	const char *text = mk_json_string(at), *end = text + strlen(text);
+	cleanup_free char *trimmed = NULL;
+
+	text += strspn(text, blanks);
+	while (end > text && strchr(blanks, end[-1]))
+		end--;
+	trimmed = strndup(text, (size_t)(end - text));
+	if (!trimmed)
+		return mk_error_errno(err, ENOMEM, "source range");
+	if (mk_cidr_parse_lenient(trimmed, range) == 0)
+		return 0;
+	return tree_wrong(at, "a range such as 192.0.2.0/24", err);
+}
+
+/* Ranges of the other family do not restrict this one: without IPv4 ranges, all
+ * clients may connect. */
+static int decode_source_ranges(struct mk_service_object *service, const struct mk_json *spec,
+				struct mk_error *err)
+{
+	struct mk_json list, at;
+	struct mk_cidr range;
+	int ret = tree_member(spec, "loadBalancerSourceRanges", json_type_array, &list, err);
+
+	if (ret < 0 || tree_length(&list) == 0)
+		return ret;
+	service->source_ranges = calloc(tree_length(&list), sizeof(*service->source_ranges));
+	if (!service->source_ranges)
+		return mk_error_errno(err, ENOMEM, "%zu ranges", tree_length(&list));
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_string, &at, err);
+		if (ret == 0)
+			ret = decode_range(&at, &range, err);
+		if (ret == 0 && range.ip.family == AF_INET)
+			service->source_ranges[service->source_range_count++] =
+				mk_cidr_network(&range);
+	}
+	mk_cidrs_sort(service->source_ranges, &service->source_range_count);
+	return ret;
+}
+
+static int decode_spec(struct mk_service_object *service, const struct mk_json *tree,
+		       struct mk_error *err)
+{
+	struct mk_json spec;
+	bool named = false;
+	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
+
+	if (ret == 0)
+		ret = decode_type(service, &spec, &named, err);
+	if (ret < 0 || named) /* ignore the clusterIP that an ExternalName may have */
+		return ret;
+	ret = decode_cluster_ips(service, &spec, err);
+	if (ret == 0)
+		ret = decode_external_ips(service, &spec, err);
+	if (ret == 0)
+		ret = decode_load_balancer(service, tree, err);
+	if (ret == 0)
+		ret = decode_source_ranges(service, &spec, err);
+	if (ret == 0)
+		ret = decode_ports(service, &spec, err);
+	if (ret == 0)
+		ret = decode_policy(&spec, "externalTrafficPolicy", &service->external_local, err);
+	if (ret == 0)
+		ret = decode_policy(&spec, "internalTrafficPolicy", &service->internal_local, err);
+	if (ret == 0)
+		ret = decode_health_check(service, &spec, err);
+	return ret < 0 ? ret : decode_affinity(service, &spec, err);
+}
+
+int service_decode(const struct mk_json *tree, const struct mk_object_id *id,
+		   struct mk_service_object *service, struct mk_error *err)
+{
+	int ret = left_out_by_label(tree, &service->excluded, err);
+
+	if (ret == 0)
+		ret = decode_spec(service, tree, err);
+	if (ret < 0)
+		return ret;
+	service->namespace_ = strdup(id->namespace_);
+	service->name = strdup(id->name);
+	if (!service->namespace_ || !service->name)
+		return mk_error_errno(err, ENOMEM, "name");
+	return 0;
+}
+
+static bool ports_equal(const struct mk_service_object *a, const struct mk_service_object *b)
+{
+	if (a->port_count != b->port_count)
+		return false;
+	for (size_t i = 0; i < a->port_count; i++)
+		if (a->ports[i].port != b->ports[i].port ||
+		    a->ports[i].proto != b->ports[i].proto ||
+		    a->ports[i].node_port != b->ports[i].node_port ||
+		    strcmp(a->ports[i].name, b->ports[i].name) != 0)
+			return false;
+	return true;
+}
+
+bool service_equal(const struct mk_service_object *a, const struct mk_service_object *b)
+{
+	return a->type == b->type && mk_ip_equal(&a->cluster_ip, &b->cluster_ip) &&
+	       ips_equal(a->external_ips, a->external_ip_count, b->external_ips,
+			 b->external_ip_count) &&
+	       ips_equal(a->load_balancer_ips, a->load_balancer_ip_count, b->load_balancer_ips,
+			 b->load_balancer_ip_count) &&
+	       mk_cidrs_equal(a->source_ranges, a->source_range_count, b->source_ranges,
+			      b->source_range_count) &&
+	       ports_equal(a, b) && a->external_local == b->external_local &&
+	       a->internal_local == b->internal_local &&
+	       a->client_ip_affinity == b->client_ip_affinity &&
+	       a->affinity_timeout_s == b->affinity_timeout_s && a->excluded == b->excluded &&
+	       a->health_check_port == b->health_check_port;
+}
+
+void service_release(struct mk_service_object *service)
+{
+	for (size_t i = 0; i < service->port_count; i++)
+		free(service->ports[i].name);
+	free(service->ports);
+	free(service->external_ips);
+	free(service->load_balancer_ips);
+	free(service->source_ranges);
+	free(service->passed_over);
+	free(service->namespace_);
+	free(service->name);
+	*service = (struct mk_service_object){ 0 };
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/source.h - where the cluster's objects come from and where this node's reports go: a
+ * cluster directory or an API server. The agent does not ask which. */
+#ifndef MK_CLUSTER_SOURCE_H
+#define MK_CLUSTER_SOURCE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <uv.h>
+
+#include "cluster/api/clock.h"
+#include "cluster/files/cluster_dir.h"
+#include "cluster/model/model.h"
+#include "cluster/watch/reflector.h"
+#include "config/config.h"
+
+#define MK_SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
+
+/* Describe the source that @config names, in words. Without any: an error that names the possible
+ * ones. Checks only whether @account_dir has a service account. */
+struct mk_source_text {
+	char text[2 * PATH_MAX + 64];
+};
+mk_must_check int mk_source_choose(const struct mk_config *config, const char *account_dir,
+				   struct mk_source_text *text, struct mk_error *err);
+
+struct mk_source;
+
+/* Follow the source in @config, on @loop, into @model, both the caller's. @listed: as for
+ * mk_cluster_dir_start(). */
+mk_must_check struct mk_source *mk_source_start(uv_loop_t *loop, const struct mk_config *config,
+						struct mk_model *model, mk_listed_fn *listed,
+						void *ctx, struct mk_error *err);
+
+/* No callback comes after this; do not call it from within one. @source may be NULL. */
+void mk_source_stop(struct mk_source *source);
+
+/* This node's network works: pods may come. */
+void mk_source_ready(struct mk_source *source);
+
+/* Returns false for a directory, which has no requests to count. */
+bool mk_source_stats(const struct mk_source *source,
+		     struct mk_reflector_stats stats[MK_RESOURCE_COUNT]);
+
+/* Returns NULL for a directory, which has no clock. */
+const struct mk_api_clock *mk_source_clock(const struct mk_source *source);
+
+/* Report what an operator must know about this node. @reason is one word in CamelCase. */
+void mk_source_warn(struct mk_source *source, const char *reason, const char *message);
+
+/* Get the address that the API server last answered from; false: unknown, or a directory. */
+bool mk_source_server(const struct mk_source *source, struct mk_ip *ip);
+
+#endif

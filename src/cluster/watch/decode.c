@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A cursor over bytes whose brackets are balanced (the splitter checks that) but that may not be
+ * JSON. Every step checks the end, and unknown input is an error. */
+#include "cluster/watch/decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define MAX_PATH_CHARS 128
+
+struct cursor {
+	const char *at, *end;
+};
+
+struct mk_decoder {
+	const char *const *unused;
+	json_tokener *tokener;
+	char *reduced; /* the object without its unused members */
+	size_t room, used;
+};
+
+bool span_is(struct mk_span span, const char *text)
+{
+	return span.text && span.size == strlen(text) && memcmp(span.text, text, span.size) == 0;
+}
+
+static void skip_space(struct cursor *cursor)
+{
+	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' ||
+					    *cursor->at == '\r' || *cursor->at == '\t'))
+		cursor->at++;
+}
+
+/* Skip white space and @byte. false: the next byte is another. */
+static bool take(struct cursor *cursor, char byte)
+{
+	skip_space(cursor);
+	if (cursor->at == cursor->end || *cursor->at != byte)
+		return false;
+	cursor->at++;
+	return true;
+}
+
+/* Return the position after the closing quote, NULL if there is none. Most of the time is
+ * spent here and in take_brackets(). So this takes no cursor, which the compiler would have to
+ * keep in memory. */
+static const char *skip_string(const char *at, const char *end)
+{
+	while (at < end && *at != '"')
+		at += *at == '\\' && at + 1 < end ? 2 : 1;
+	return at < end ? at + 1 : NULL;
+}
+
+/* @string is the text between the quotes. */
+static bool take_string(struct cursor *cursor, struct mk_span *string)
+{
+	const char *after;
+
+	if (!take(cursor, '"'))
+		return false;
+	after = skip_string(cursor->at, cursor->end);
+	if (!after)
+		return false;
+	string->text = cursor->at;
+	string->size = (size_t)(after - 1 - cursor->at);
+	cursor->at = after;
+	return true;
+}
+
+static bool take_brackets(struct cursor *cursor)
+{
+	const char *at = cursor->at, *end = cursor->end;
+	int depth = 0;
+
+	while (at && at < end) {
+		char byte = *at++;
+
+		if (byte == '"')
+			at = skip_string(at, end);
+		else if (byte == '{' || byte == '[')
+			depth++;
+		else if ((byte == '}' || byte == ']') && --depth == 0)
+			break;
+	}
+	if (!at || depth != 0)
+		return false;
+	cursor->at = at;
+	return true;
+}
+
+/* Take a value of any type. */
+static bool take_value(struct cursor *cursor, struct mk_span *value)
+{
+	struct mk_span string;
+	bool good;
+
+	skip_space(cursor);
+	value->text = cursor->at;
+	if (cursor->at == cursor->end)
+		return false;
+	if (*cursor->at == '"') {
+		good = take_string(cursor, &string);
+	} else if (*cursor->at == '{' || *cursor->at == '[') {
+		good = take_brackets(cursor);
+	} else {
+		while (cursor->at < cursor->end && !memchr(",]} \n\r\t", *cursor->at, 7))
+			cursor->at++;
+		good = cursor->at > value->text;
+	}
+	value->size = (size_t)(cursor->at - value->text);
+	return good;
+}
+
+/* Take the next key of an object whose opening brace was taken. *@more is false at its end. */
+static bool take_key(struct cursor *cursor, bool first, struct mk_span *key, bool *more)
+{
+	*more = false;
+	if (take(cursor, '}'))
+		return true;
+	if (!first && !take(cursor, ','))
+		return false;
+	*more = true;
+	return take_string(cursor, key) && take(cursor, ':');
+}
+
+static int no_json(const char *what, struct mk_error *err)
+{
+	return mk_error_set(err, EPROTO, "%s is not a JSON object", what);
+}
+
+static struct mk_span string_of(struct mk_span value)
+{
+	struct mk_span none = { 0 };
+
+	if (value.size < 2 || *value.text != '"' || memchr(value.text, '\\', value.size) ||
+	    memchr(value.text, '\0', value.size))
+		return none;
+	return (struct mk_span){ value.text + 1, value.size - 2 };
+}
+
+int watch_event_read(const char *text, size_t size, struct mk_watch_event *event,
+		     struct mk_error *err)
+{
+	struct cursor cursor = { text, text + size };
+	struct mk_span key, value;
+	bool more = true;
+
+	*event = (struct mk_watch_event){ 0 };
+	if (!take(&cursor, '{'))
+		return no_json("a watch event", err);
+	for (bool first = true; more; first = false) {
+		if (!take_key(&cursor, first, &key, &more) ||
+		    (more && !take_value(&cursor, &value)))
+			return no_json("a watch event", err);
+		if (more && span_is(key, "type"))
+			event->type = string_of(value);
+		else if (more && span_is(key, "object"))
+			event->object = value;
+	}
+	if (!event->type.text || !event->object.text || *event->object.text != '{')
+		return mk_error_set(err, EPROTO, "a watch event without type or object");
+	return 0;
+}
+
+static bool read_annotations(struct cursor cursor, struct mk_object_head *head)
+{
+	struct mk_span key, value;
+	bool more = true;
+
+	if (!take(&cursor, '{'))
+		return true; /* null */
+	for (bool first = true; more; first = false) {
+		if (!take_key(&cursor, first, &key, &more) ||
+		    (more && !take_value(&cursor, &value)))
+			return false;
+		if (more && span_is(key, "k8s.io/initial-events-end"))
+			head->initial_events_end = span_is(string_of(value), "true");
+	}
+	return true;
+}
+
+static bool read_metadata(struct cursor cursor, struct mk_object_head *head)
+{
+	struct mk_span key, value;
+	bool more = true, good = take(&cursor, '{');
+
+	for (bool first = true; good && more; first = false) {
+		good = take_key(&cursor, first, &key, &more) &&
+		       (!more || take_value(&cursor, &value));
+		if (!good || !more)
+			break;
+		if (span_is(key, "name"))
+			head->name = string_of(value);
+		else if (span_is(key, "namespace"))
+			head->namespace_ = string_of(value);
+		else if (span_is(key, "uid"))
+			head->uid = string_of(value);
+		else if (span_is(key, "resourceVersion"))
+			head->resource_version = string_of(value);
+		else if (span_is(key, "annotations"))
+			good = read_annotations(
+				(struct cursor){ value.text, value.text + value.size }, head);
+	}
+	return good;
+}
+
+int object_head_read(struct mk_span object, struct mk_object_head *head, struct mk_error *err)
+{
+	struct cursor cursor = { object.text, object.text + object.size };
+	struct mk_span key, value;
+	bool more = true;
+
+	*head = (struct mk_object_head){ 0 };
+	if (!take(&cursor, '{'))
+		return no_json("an object", err);
+	for (bool first = true; more; first = false) {
+		if (!take_key(&cursor, first, &key, &more) ||
+		    (more && !take_value(&cursor, &value)))
+			return no_json("an object", err);
+		if (more && span_is(key, "kind"))
+			head->kind = string_of(value);
+		if (!more || !span_is(key, "metadata"))
+			continue;
+		if (!read_metadata((struct cursor){ value.text, value.text + value.size }, head))
+			return no_json("the metadata of an object", err);
+		return 0; /* the long rest is left to the decoder */
+	}
+	return mk_error_set(err, EPROTO, "an object without metadata");
+}
+
+/* ---- leaving out unused members -------------------------------------------------------------- */
+
+struct path {
+	char text[MAX_PATH_CHARS];
+	size_t length;
+};
+
+/* The output is never longer than the input, and the buffer has the input's size. */
+static void put(struct mk_decoder *decoder, const char *text, size_t size)
+{
+	memcpy(decoder->reduced + decoder->used, text, size);
+	decoder->used += size;
+}
+
+/* Append @key to @path. false: too long to be on any list. */
+static bool path_push(struct path *path, struct mk_span key)
+{
+	size_t dot = path->length > 0;
+
+	if (path->length + dot + key.size >= sizeof(path->text))
+		return false;
+	if (dot)
+		path->text[path->length++] = '.';
+	memcpy(path->text + path->length, key.text, key.size);
+	path->length += key.size;
+	path->text[path->length] = '\0';
+	return true;
+}
+
+enum use { USE_ALL, USE_PART, USE_NONE };
+
+static enum use use_of(const struct mk_decoder *decoder, const struct path *path)
+{
+	enum use use = USE_ALL;
+
+	for (const char *const *unused = decoder->unused; *unused; unused++) {
+		/* not strncmp(): it stops at a NUL, which a key may contain */
+		if (strlen(*unused) < path->length ||
+		    memcmp(*unused, path->text, path->length) != 0)
+			continue;
+		if ((*unused)[path->length] == '\0')
+			return USE_NONE;
+		if ((*unused)[path->length] == '.')
+			use = USE_PART;
+	}
+	return use;
+}
+
+static bool reduce_value(struct mk_decoder *decoder, struct cursor *cursor, struct path *path,
+			 bool lists);
+
+static bool reduce_member(struct mk_decoder *decoder, struct cursor *cursor, struct mk_span key,
+			  bool *empty, struct path path)
+{
+	enum use use = path_push(&path, key) ? use_of(decoder, &path) : USE_ALL;
+	struct mk_span value;
+
+	if (use == USE_NONE)
+		return take_value(cursor, &value);
+	if (!*empty)
+		put(decoder, ",", 1);
+	*empty = false;
+	put(decoder, key.text - 1, key.size + 2);
+	put(decoder, ":", 1);
+	if (use == USE_PART)
+		return reduce_value(decoder, cursor, &path, true);
+	if (!take_value(cursor, &value))
+		return false;
+	put(decoder, value.text, value.size);
+	return true;
+}
+
+static bool reduce_object(struct mk_decoder *decoder, struct cursor *cursor,
+			  const struct path *path)
+{
+	bool empty = true, more = true;
+	struct mk_span key;
+
+	put(decoder, "{", 1);
+	for (bool first = true; more; first = false)
+		if (!take_key(cursor, first, &key, &more) ||
+		    (more && !reduce_member(decoder, cursor, key, &empty, *path)))
+			return false;
+	put(decoder, "}", 1);
+	return true;
+}
+
+static bool reduce_list(struct mk_decoder *decoder, struct cursor *cursor, struct path *path)
+{
+	put(decoder, "[", 1);
+	for (bool first = true; !take(cursor, ']'); first = false) {
+		if (!first && !take(cursor, ','))
+			return false;
+		if (!first)
+			put(decoder, ",", 1);
+		if (!reduce_value(decoder, cursor, path, false))
+			return false;
+	}
+	put(decoder, "]", 1);
+	return true;
+}
+
+/* The recursion is bounded: objects nest only as deep as the paths of members to leave out, and a
+ * list directly within a list (@lists false) is copied unchanged. */
+static bool reduce_value(struct mk_decoder *decoder, struct cursor *cursor, struct path *path,
+			 bool lists)
+{
+	struct mk_span value;
+
+	if (take(cursor, '{'))
+		return reduce_object(decoder, cursor, path);
+	if (lists && take(cursor, '['))
+		return reduce_list(decoder, cursor, path);
+	if (!take_value(cursor, &value))
+		return false;
+	put(decoder, value.text, value.size);
+	return true;
+}
+
+static int reduce(struct mk_decoder *decoder, struct mk_span object, struct mk_error *err)
+{
+	struct cursor cursor = { object.text, object.text + object.size };
+	struct path path = { .length = 0 };
+	char *grown;
+
+	if (object.size > decoder->room) {
+		grown = realloc(decoder->reduced, object.size);
+		if (!grown)
+			return mk_error_errno(err, ENOMEM, "buffer of %zu bytes", object.size);
+		decoder->reduced = grown;
+		decoder->room = object.size;
+	}
+	decoder->used = 0;
+	return reduce_value(decoder, &cursor, &path, true) ? 0 : no_json("an object", err);
+}
+
+/* ---- decoding -------------------------------------------------------------------------------- */
+
+struct mk_decoder *decoder_new(const char *const *unused)
+{
+	struct mk_decoder *decoder = calloc(1, sizeof(*decoder));
+
+	if (!decoder)
+		return NULL;
+	decoder->unused = unused;
+	decoder->tokener = json_tokener_new();
+	if (!decoder->tokener) {
+		free(decoder);
+		return NULL;
+	}
+	json_tokener_set_flags(decoder->tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	return decoder;
+}
+
+void decoder_free(struct mk_decoder *decoder)
+{
+	if (!decoder)
+		return;
+	json_tokener_free(decoder->tokener);
+	free(decoder->reduced);
+	free(decoder);
+}
+
+int decode_object(struct mk_decoder *decoder, struct mk_span object, json_object **tree,
+		  struct mk_error *err)
+{
+	enum json_tokener_error problem;
+	int ret = reduce(decoder, object, err);
+
+	*tree = NULL;
+	if (ret < 0)
+		return ret;
+	json_tokener_reset(decoder->tokener);
+	*tree = json_tokener_parse_ex(decoder->tokener, decoder->reduced, (int)decoder->used);
+	problem = json_tokener_get_error(decoder->tokener);
+	if (problem == json_tokener_success && json_object_is_type(*tree, json_type_object))
+		return 0;
+	json_object_put(mk_steal_ptr(*tree));
+	return mk_error_set(err, EPROTO, "an object is not JSON: %s",
+			    json_tokener_error_desc(problem));
+}
+
+static int set_missing(json_object *tree, const char *key, const char *value, struct mk_error *err)
+{
+	json_object *text;
+
+	if (json_object_object_get_ex(tree, key, NULL))
+		return 0;
+	text = json_object_new_string(value);
+	if (!text || json_object_object_add(tree, key, text) < 0) {
+		json_object_put(text);
+		return mk_error_errno(err, ENOMEM, "member '%s'", key);
+	}
+	return 0;
+}
+
+int decode_complete(json_object *tree, const char *api_version, const char *kind,
+		    struct mk_error *err)
+{
+	int ret = set_missing(tree, "apiVersion", api_version, err);
+
+	return ret < 0 ? ret : set_missing(tree, "kind", kind, err);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/watch/resource.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cluster/watch/reflector_internal.h"
+
+/* Label selector for Services, slices and Endpoints. The server keeps back those that another
+ * proxy serves, and those of headless Services, which have no address to balance. kube-proxy
+ * uses the same. */
+#define FOR_SERVICE_PROXIES \
+	"!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
+
+static const char *const unused_of_nodes[] = {
+	"metadata.managedFields", "metadata.annotations",   "status.images",
+	"status.capacity",	  "status.allocatable",	    "status.nodeInfo",
+	"status.volumesInUse",	  "status.volumesAttached", NULL
+};
+static const char *const unused_of_services[] = { "metadata.managedFields", "metadata.annotations",
+						  "metadata.ownerReferences", "status.conditions",
+						  NULL };
+/* Annotations are kept: one is read, the time of the endpoints' last change. */
+static const char *const unused_of_slices[] = { "metadata.managedFields",
+						"metadata.ownerReferences", "endpoints.targetRef",
+						NULL };
+static const char *const unused_of_endpoints[] = { "metadata.managedFields", "metadata.annotations",
+						   "subsets.addresses.targetRef",
+						   "subsets.notReadyAddresses.targetRef", NULL };
+static const char *const unused_of_cidrs[] = { "metadata.managedFields", "metadata.annotations",
+					       NULL };
+
+static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
+	[MK_RESOURCE_NODES] = {
+		.name = "Nodes",
+		.api_version = "v1",
+		.kind = "Node",
+		.path = "/api/v1/nodes",
+		.model_kind = MK_KIND_NODE,
+		.unused = unused_of_nodes,
+	},
+	[MK_RESOURCE_SERVICES] = {
+		.name = "Services",
+		.api_version = "v1",
+		.kind = "Service",
+		.path = "/api/v1/services",
+		.label_selector = FOR_SERVICE_PROXIES,
+		.model_kind = MK_KIND_SERVICE,
+		.unused = unused_of_services,
+	},
+	[MK_RESOURCE_SERVICE_CIDRS] = {
+		.name = "ServiceCIDRs",
+		.api_version = "networking.k8s.io/v1",
+		.kind = "ServiceCIDR",
+		.path = "/apis/networking.k8s.io/v1/servicecidrs",
+		.model_kind = MK_KIND_SERVICE_CIDR,
+		.optional = true,
+		.unused = unused_of_cidrs,
+	},
+	[MK_RESOURCE_ENDPOINT_SLICES] = {
+		.name = "EndpointSlices",
+		.api_version = "discovery.k8s.io/v1",
+		.kind = "EndpointSlice",
+		.path = "/apis/discovery.k8s.io/v1/endpointslices",
+		.label_selector = FOR_SERVICE_PROXIES,
+		.model_kind = MK_KIND_ENDPOINT_SLICE,
+		.replaceable = true,
+		.unused = unused_of_slices,
+	},
+	[MK_RESOURCE_ENDPOINTS] = {
+		.name = "Endpoints",
+		.api_version = "v1",
+		.kind = "Endpoints",
+		.path = "/api/v1/endpoints",
+		.label_selector = FOR_SERVICE_PROXIES,
+		.model_kind = MK_KIND_ENDPOINTS,
+		.unused = unused_of_endpoints,
+	},
+};
+
+const struct mk_resource *mk_resource(enum mk_resource_id id)
+{
+	return &resources[id];
+}
+
+/* Percent-encode everything except RFC 3986's unreserved characters. */
+static void put_encoded(FILE *out, const char *text)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				    "0123456789-._~";
+
+	for (; *text; text++) {
+		if (strchr(plain, *text))
+			fputc(*text, out);
+		else
+			fprintf(out, "%%%02X", (unsigned char)*text);
+	}
+}
+
+static void put_parameter(FILE *out, char *separator, const char *key, const char *value)
+{
+	fprintf(out, "%c%s=", *separator, key);
+	put_encoded(out, value);
+	*separator = '&';
+}
+
+static void put_number(FILE *out, char *separator, const char *key, unsigned int value)
+{
+	fprintf(out, "%c%s=%u", *separator, key, value);
+	*separator = '&';
+}
+
+static void put_query(FILE *out, const struct mk_resource *resource, const struct mk_query *query)
+{
+	char separator = '?';
+
+	if (query->mode != MK_QUERY_LIST) {
+		put_parameter(out, &separator, "watch", "1");
+		put_parameter(out, &separator, "allowWatchBookmarks", "true");
+		put_number(out, &separator, "timeoutSeconds", query->timeout_s);
+	}
+	if (query->mode == MK_QUERY_STREAM) {
+		put_parameter(out, &separator, "sendInitialEvents", "true");
+		put_parameter(out, &separator, "resourceVersionMatch", "NotOlderThan");
+	}
+	if (query->mode == MK_QUERY_WATCH)
+		put_parameter(out, &separator, "resourceVersion", query->resource_version);
+	if (query->mode == MK_QUERY_LIST && query->limit)
+		put_number(out, &separator, "limit", query->limit);
+	if (query->mode == MK_QUERY_LIST && query->continue_)
+		put_parameter(out, &separator, "continue", query->continue_);
+	if (resource->label_selector)
+		put_parameter(out, &separator, "labelSelector", resource->label_selector);
+}
+
+char *resource_target(const struct mk_resource *resource, const struct mk_query *query)
+{
+	size_t size = 0;
+	char *target = NULL;
+	FILE *out = open_memstream(&target, &size);
+
+	if (!out)
+		return NULL;
+	fputs(resource->path, out);
+	put_query(out, resource, query);
+	if (fclose(out) != 0) {
+		free(target);
+		return NULL;
+	}
+	return target;
+}

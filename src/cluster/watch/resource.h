@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/watch/resource.h - the table of resources read from the API server, and their requests. */
+#ifndef MK_CLUSTER_WATCH_RESOURCE_H
+#define MK_CLUSTER_WATCH_RESOURCE_H
+
+#include <stdbool.h>
+
+#include "cluster/model/model.h"
+
+enum mk_resource_id {
+	MK_RESOURCE_NODES,
+	MK_RESOURCE_SERVICES,
+	MK_RESOURCE_SERVICE_CIDRS,
+	MK_RESOURCE_ENDPOINT_SLICES,
+	MK_RESOURCE_ENDPOINTS, /* only while the server has no EndpointSlices */
+	MK_RESOURCE_COUNT
+};
+
+struct mk_resource {
+	const char *name; /* for messages */
+	const char *api_version, *kind;
+	const char *path; /* of the collection in all namespaces */
+	const char *label_selector; /* NULL: all */
+	enum mk_kind model_kind;
+	bool optional; /* the server may lack or refuse it */
+	bool replaceable; /* a server that lacks it has a substitute */
+	const char *const *unused; /* see decoder_new() */
+};
+
+const struct mk_resource *mk_resource(enum mk_resource_id id);
+
+/* How to request a collection. */
+enum mk_query_mode {
+	MK_QUERY_LIST, /* one page */
+	MK_QUERY_WATCH, /* from @resource_version on */
+	MK_QUERY_STREAM, /* all objects as events, a bookmark, then a watch */
+};
+
+struct mk_query {
+	enum mk_query_mode mode;
+	unsigned int limit; /* LIST: objects per page; 0: all */
+	const char *continue_; /* LIST: NULL for the first page */
+	const char *resource_version; /* WATCH */
+	unsigned int timeout_s; /* WATCH, STREAM: the server ends it after this */
+};
+
+#endif

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/watch/seen.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "base/cleanup.h"
+
+#define KEY_CHARS 512 /* namespace and name: 253 each at most */
+
+struct version {
+	uint8_t uid[16];
+	uint64_t number; /* 0: cannot be compared */
+};
+
+struct entry {
+	UT_hash_handle hh;
+	struct version version;
+	unsigned int round; /* the list in which, or after which, it was last seen */
+	bool unusable;
+	char key[]; /* namespace/name */
+};
+
+struct mk_known {
+	struct entry *entries;
+	size_t unusable;
+	unsigned int round;
+};
+
+struct mk_known *known_new(void)
+{
+	return calloc(1, sizeof(struct mk_known));
+}
+
+void known_free(struct mk_known *known)
+{
+	struct entry *entry, *next;
+
+	if (!known)
+		return;
+	HASH_ITER(hh, known->entries, entry, next) {
+		HASH_DEL(known->entries, entry);
+		free(entry);
+	}
+	free(known);
+}
+
+size_t known_count(const struct mk_known *known)
+{
+	return HASH_COUNT(known->entries);
+}
+
+size_t known_unusable(const struct mk_known *known)
+{
+	return known->unusable;
+}
+
+void known_begin(struct mk_known *known)
+{
+	known->round++;
+}
+
+/* Names longer than Kubernetes allows are cut: the model refuses them anyway. */
+static size_t make_key(const struct mk_object_head *head, char key[KEY_CHARS])
+{
+	size_t first = head->namespace_.size < KEY_CHARS / 2 - 1 ? head->namespace_.size
+								 : KEY_CHARS / 2 - 1;
+	size_t second = head->name.size < KEY_CHARS / 2 ? head->name.size : KEY_CHARS / 2;
+
+	if (first)
+		memcpy(key, head->namespace_.text, first);
+	key[first] = '/';
+	if (second)
+		memcpy(key + first + 1, head->name.text, second);
+	return first + 1 + second;
+}
+
+static struct entry *find(const struct mk_known *known, const char *key, size_t length)
+{
+	struct entry *entry;
+
+	HASH_FIND(hh, known->entries, key, length, entry);
+	return entry;
+}
+
+static int hex_digit(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+static bool read_uid(struct mk_span text, uint8_t uid[16])
+{
+	size_t digits = 0;
+
+	for (size_t i = 0; i < text.size; i++) {
+		int digit = hex_digit(text.text[i]);
+
+		if (text.text[i] == '-')
+			continue;
+		if (digit < 0 || digits == 32)
+			return false;
+		uid[digits / 2] = (uint8_t)(uid[digits / 2] << 4 | digit);
+		digits++;
+	}
+	return digits == 32;
+}
+
+/* Versions are opaque by contract. A version that is not a number compares unequal, which only
+ * costs a decode. */
+static struct version read_version(const struct mk_object_head *head)
+{
+	struct version version = { 0 };
+	struct mk_span text = head->resource_version;
+
+	if (!read_uid(head->uid, version.uid) || text.size > 19)
+		return (struct version){ 0 };
+	for (size_t i = 0; i < text.size; i++) {
+		if (text.text[i] < '0' || text.text[i] > '9')
+			return (struct version){ 0 };
+		version.number = version.number * 10 + (uint64_t)(text.text[i] - '0');
+	}
+	return version;
+}
+
+static bool same(const struct version *a, const struct version *b)
+{
+	return a->number && a->number == b->number && memcmp(a->uid, b->uid, sizeof(a->uid)) == 0;
+}
+
+int known_see(struct mk_known *known, const struct mk_object_head *head)
+{
+	struct version version = read_version(head);
+	char key[KEY_CHARS];
+	size_t length = make_key(head, key);
+	struct entry *entry = find(known, key, length);
+
+	if (entry) {
+		bool unchanged = same(&entry->version, &version);
+
+		entry->version = version;
+		entry->round = known->round;
+		return unchanged;
+	}
+	entry = calloc(1, sizeof(*entry) + length + 1);
+	if (!entry)
+		return -ENOMEM;
+	entry->version = version;
+	entry->round = known->round;
+	memcpy(entry->key, key, length);
+	HASH_ADD(hh, known->entries, key, length, entry);
+	return 0;
+}
+
+static void set_usable(struct mk_known *known, struct entry *entry, bool usable)
+{
+	known->unusable -= entry->unusable;
+	entry->unusable = !usable;
+	known->unusable += entry->unusable;
+}
+
+void known_set_usable(struct mk_known *known, const struct mk_object_head *head, bool usable)
+{
+	char key[KEY_CHARS];
+	struct entry *entry = find(known, key, make_key(head, key));
+
+	if (entry)
+		set_usable(known, entry, usable);
+}
+
+static void forget(struct mk_known *known, struct entry *entry)
+{
+	set_usable(known, entry, true);
+	HASH_DEL(known->entries, entry);
+}
+
+void known_remove(struct mk_known *known, const struct mk_object_head *head)
+{
+	char key[KEY_CHARS];
+	struct entry *entry = find(known, key, make_key(head, key));
+
+	if (!entry)
+		return;
+	forget(known, entry);
+	free(entry);
+}
+
+void known_sweep(struct mk_known *known,
+		 void (*gone)(void *ctx, const char *namespace_, const char *name), void *ctx)
+{
+	struct entry *entry, *next;
+
+	HASH_ITER(hh, known->entries, entry, next) {
+		char *slash = strchr(entry->key, '/');
+
+		if (entry->round == known->round)
+			continue;
+		forget(known, entry);
+		*slash = '\0';
+		gone(ctx, entry->key, slash + 1);
+		free(entry);
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/maps/constants.h"
+
+#include <bpf/bpf.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "datapath/maps/pin.h"
+
+#define MAPS_MAX 64 /* of one program */
+
+static int read_info(int fd, struct bpf_prog_info *info, struct mk_error *err)
+{
+	__u32 size = sizeof(*info);
+
+	if (bpf_obj_get_info_by_fd(fd, info, &size) < 0)
+		return mk_error_errno(err, errno, "cannot ask the kernel about a program");
+	return 0;
+}
+
+int mk_program_identify(int prog_fd, struct mk_program_identity *identity, struct mk_error *err)
+{
+	struct bpf_prog_info info = { 0 };
+	int ret = read_info(prog_fd, &info, err);
+
+	if (ret < 0)
+		return ret;
+	identity->id = info.id;
+	memcpy(identity->tag, info.tag, sizeof(identity->tag));
+	return 0;
+}
+
+/* Its map of constants is the one whose name libbpf ends in .rodata. */
+static int open_constants(int prog_fd, struct mk_error *err)
+{
+	__u32 ids[MAPS_MAX] = { 0 };
+	struct bpf_prog_info info = { .nr_map_ids = MAPS_MAX, .map_ids = (uintptr_t)ids };
+	int ret = read_info(prog_fd, &info, err);
+
+	for (__u32 i = 0; ret == 0 && i < info.nr_map_ids && i < MAPS_MAX; i++) {
+		cleanup_close int fd = bpf_map_get_fd_by_id(ids[i]);
+		struct bpf_map_info map = { 0 };
+		__u32 size = sizeof(map);
+
+		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &map, &size) == 0 &&
+		    strstr(map.name, ".rodata") && map.value_size >= sizeof(struct mk_node))
+			return mk_steal_fd(&fd);
+	}
+	return ret < 0 ? ret
+		       : mk_error_set(
+				 err, EPROTO,
+				 "the pinned programs have no constants of this version's form: "
+				 "use the monokube that the agent has installed "
+				 "(/opt/cni/bin/monokube)");
+}
+
+int mk_constants_read(const char *bpf_dir, struct mk_node *node, struct mk_error *err)
+{
+	cleanup_close int prog_fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, "router", err);
+	cleanup_close int fd = prog_fd < 0 ? -1 : open_constants(prog_fd, err);
+	struct bpf_map_info map = { 0 };
+	cleanup_free void *value = NULL;
+	__u32 size = sizeof(map), zero = 0;
+
+	if (prog_fd < 0)
+		return prog_fd;
+	if (fd < 0)
+		return err && err->code ? -err->code : -EPROTO;
+	if (bpf_obj_get_info_by_fd(fd, &map, &size) == 0)
+		value = calloc(1, map.value_size);
+	if (!value || bpf_map_lookup_elem(fd, &zero, value) < 0)
+		return mk_error_errno(err, errno, "cannot read the programs' constants");
+	memcpy(node, value, sizeof(*node));
+	return 0;
+}

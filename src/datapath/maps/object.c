@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/maps/object.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "datapath.skel.h"
+#include "datapath/maps/bpflog.h"
+#include "datapath/maps/maps_internal.h"
+
+const struct mk_program mk_programs[] = {
+	{ .name = "ilb_pod", .is_hook = true },
+	{ .name = "ilb_host", .is_hook = true },
+	{ .name = "ilb_overlay", .is_hook = true },
+	{ .name = "nat_uplink", .is_hook = true },
+	{ .name = "nat_tunnel", .is_hook = true },
+	{ .name = "elb_uplink_egress", .is_hook = true },
+	{ .name = "ilb_lo_egress", .is_hook = true },
+	{ .name = "router" },
+	{ .name = "elb" },
+	{ .name = "open" },
+	{ .name = "nat" },
+	{ .name = "error" },
+	{ .name = "hold" },
+	{ .name = "release" },
+	{ .name = "watch" },
+};
+const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
+
+/* While nobody watches (monitor.h). */
+static const char *const chain_programs[MK_PROG_COUNT] = {
+	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
+	[MK_PROG_ERROR] = "error",     [MK_PROG_WATCHED] = "router",	[MK_PROG_HOLD] = "hold",
+	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
+};
+
+_Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");
+
+struct mk_object {
+	struct datapath_bpf *skel;
+	uint64_t constants_hash;
+	int reused_fds[MK_ARRAY_SIZE(mk_programs)]; /* -1: none */
+};
+
+/* Before Linux 5.11 maps count against this limit, and 8 MiB is a usual default. */
+static void raise_memlock(void)
+{
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+
+	/* without the right to: the load says so where it matters */
+	(void)setrlimit(RLIMIT_MEMLOCK, &unlimited);
+}
+
+/* Before Linux 5.11 a map larger than 4 GiB, were all its entries there, is refused. */
+#define MAGLEV_BYTES_MAX (1u << 30)
+
+static int set_maglev_size(struct bpf_map *maglev, __u32 room, struct mk_error *err)
+{
+	__u32 value_bytes = room * sizeof(__u16), entries = MAGLEV_BYTES_MAX / value_bytes;
+	int ret = bpf_map__set_value_size(maglev, value_bytes);
+
+	if (ret == 0 && entries < bpf_map__max_entries(maglev))
+		ret = bpf_map__set_max_entries(maglev, entries);
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot give map 'maglev' %u slots", room);
+	return 0;
+}
+
+bool object_has_coarse_clock(void)
+{
+	bool quiet = bpflog_quiet(true);
+	bool has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_ktime_get_coarse_ns,
+					   NULL) == 1;
+
+	bpflog_quiet(quiet);
+	return has;
+}
+
+static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *err)
+{
+	int ret = entries ? bpf_map__set_max_entries(map, entries) : 0;
+
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot give map '%s' %u entries",
+				      bpf_map__name(map), entries);
+	return 0;
+}
+
+/* The programs' constants, the size of map maglev's values and of map pods belong together. */
+static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
+			 struct mk_error *err)
+{
+	struct mk_node constants = *node;
+	__u32 room;
+	int ret;
+
+	if (!constants.maglev_slots)
+		constants.maglev_slots = MK_MAGLEV_SLOTS;
+	room = mk_maglev_room(constants.maglev_slots);
+	constants.maglev_mask = room - 1;
+	constants.has_coarse_clock = object_has_coarse_clock();
+	constants.pod_host_bits = (__u32)__builtin_popcount(~constants.pod_mask.word[0]);
+	skel->rodata->mk_node = constants;
+	ret = set_maglev_size(skel->maps.maglev, room, err);
+	return ret < 0 ? ret : set_entries(skel->maps.pods, mk_pod_slots(&constants.pod_mask), err);
+}
+
+struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err)
+{
+	cleanup_object struct mk_object *object = calloc(1, sizeof(*object));
+
+	if (!object) {
+		(void)mk_error_errno(err, ENOMEM, "cannot open the BPF object");
+		return NULL;
+	}
+	memset(object->reused_fds, 0xff, sizeof(object->reused_fds));
+	mk_bpflog_init();
+	raise_memlock();
+	object->skel = datapath_bpf__open();
+	if (!object->skel) {
+		(void)mk_error_errno(err, errno, "cannot open the BPF object");
+		return NULL;
+	}
+	if (set_constants(object->skel, node, err) < 0)
+		return NULL;
+	return mk_steal_ptr(object);
+}
+
+struct bpf_object *mk_object_get(const struct mk_object *object)
+{
+	return object->skel->obj;
+}
+
+int mk_object_size_sessions(struct mk_object *object, const struct mk_session_sizes *sizes,
+			    struct mk_error *err)
+{
+	uint32_t places = mk_session_places(sizes->half_open);
+	uint32_t kept = mk_session_kept_places(sizes->established);
+	int ret = set_entries(object->skel->maps.sessions, sizes->established, err);
+
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions, sizes->established, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.sessions_new, sizes->half_open, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions_new, sizes->half_open, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.sessions_order, places, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions_order, places, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.sessions_kept, kept, err);
+	if (ret == 0)
+		ret = set_entries(object->skel->maps.nat_sessions_kept, kept, err);
+	return ret;
+}
+
+int mk_object_size_affinity(struct mk_object *object, uint32_t entries, struct mk_error *err)
+{
+	int ret = set_entries(object->skel->maps.affinity, entries, err);
+
+	return ret < 0 ? ret : set_entries(object->skel->maps.affinity_new, entries, err);
+}
+
+/* ---- which map was refused ------------------------------------------------------------------ */
+
+#define MAPS_MAX 64
+
+/* The maps that a load is to create; libbpf tells its caller no more than an error number. */
+struct to_create {
+	const struct bpf_map *map[MAPS_MAX];
+	size_t count;
+};
+
+static void list_to_create(const struct mk_object *object, struct to_create *list)
+{
+	const struct bpf_map *map;
+
+	list->count = 0;
+	bpf_object__for_each_map(map, object->skel->obj)
+	{
+		if (bpf_map__fd(map) < 0 && !bpf_map__is_internal(map) && list->count < MAPS_MAX)
+			list->map[list->count++] = map;
+	}
+}
+
+static const char *remedy(const char *map)
+{
+	static const struct {
+		const char *map, *text;
+	} remedies[] = {
+		{ "sessions", "lower sessionTableSize" },
+		{ "nat_sessions", "lower sessionTableSize" },
+		{ "sessions_new", "lower newSessionTableSize" },
+		{ "nat_sessions_new", "lower newSessionTableSize" },
+		{ "sessions_order", "lower newSessionTableSize" },
+		{ "nat_sessions_order", "lower newSessionTableSize" },
+		{ "sessions_kept", "lower sessionTableSize" },
+		{ "nat_sessions_kept", "lower sessionTableSize" },
+		{ "affinity", "lower affinityTableSize" },
+		{ "affinity_new", "lower affinityTableSize" },
+		{ "maglev", "lower maglevTableSize" },
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(remedies); i++)
+		if (strcmp(remedies[i].map, map) == 0)
+			return remedies[i].text;
+	return "lower the others' sizes";
+}
+
+/* What linux/kernel/bpf/hashtab.c asks for: 16 bytes per bucket, of which there is a power of two,
+ * and per entry 48 with key and value. */
+static uint64_t hash_bytes(const struct bpf_map *map, bool full)
+{
+	uint64_t entries = bpf_map__max_entries(map), buckets = 1;
+	uint64_t entry_bytes =
+		48 + (bpf_map__key_size(map) + 7) / 8 * 8 + (bpf_map__value_size(map) + 7) / 8 * 8;
+
+	while (buckets < entries)
+		buckets *= 2;
+	if (!full && bpf_map__map_flags(map) & BPF_F_NO_PREALLOC)
+		entries = 0;
+	return buckets * 16 + entries * entry_bytes;
+}
+
+static int refused(const struct bpf_map *map, int code, struct mk_error *err)
+{
+	const char *name = bpf_map__name(map);
+
+	return mk_error_set(err, code,
+			    "the kernel makes no map '%s' of %u entries (%" PRIu64
+			    " MiB at once, %" PRIu64 " MiB when full): %s; %s, or give the agent's "
+			    "container more memory",
+			    name, bpf_map__max_entries(map), hash_bytes(map, false) >> 20,
+			    hash_bytes(map, true) >> 20,
+			    code == E2BIG ? "too large" : strerror(code), remedy(name));
+}
+
+/* Each is made again, and kept until all were tried: the first that fails is the one, unless the
+ * memory has come back meanwhile. Returns 0 if none does. */
+static int find_refused(const struct to_create *list, struct mk_error *err)
+{
+	int fds[MAPS_MAX], ret = 0;
+	size_t made = 0;
+
+	while (ret == 0 && made < list->count) {
+		const struct bpf_map *map = list->map[made];
+		LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map));
+
+		fds[made] = bpf_map_create(bpf_map__type(map), bpf_map__name(map),
+					   bpf_map__key_size(map), bpf_map__value_size(map),
+					   bpf_map__max_entries(map), &options);
+		if (fds[made] < 0)
+			ret = refused(map, errno, err);
+		else
+			made++;
+	}
+	while (made > 0)
+		close(fds[--made]);
+	return ret;
+}
+
+/* EPERM: Linux before 5.11, where maps count as locked memory. */
+bool mk_object_lacks_memory(int ret)
+{
+	return ret == -ENOMEM || ret == -E2BIG || ret == -ENOSPC || ret == -EPERM;
+}
+
+/* FNV-1a, by words: nobody forges it, two builds only have to differ. */
+static uint64_t hash_of(const char *data, size_t bytes)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL, word;
+
+	for (size_t at = 0; at < bytes; at += sizeof(word)) {
+		size_t left = bytes - at;
+
+		word = 0;
+		memcpy(&word, data + at, left < sizeof(word) ? left : sizeof(word));
+		hash = (hash ^ word) * 0x100000001b3ULL;
+	}
+	return hash ? hash : 1;
+}
+
+uint64_t mk_object_hash(void)
+{
+	size_t bytes;
+	const char *elf = datapath_bpf__elf_bytes(&bytes);
+
+	return hash_of(elf, bytes);
+}
+
+int mk_object_constants_fd(const struct mk_object *object)
+{
+	return bpf_map__fd(object->skel->maps.rodata);
+}
+
+uint64_t mk_object_constants_hash(struct mk_object *object)
+{
+	if (mk_object_constants_fd(object) >= 0)
+		return object->constants_hash; /* loaded: they are read-only */
+	/* the number of slots is the pinned table's, where one is */
+	object->skel->rodata->mk_node.pod_slots = bpf_map__max_entries(object->skel->maps.pods);
+	object->constants_hash =
+		hash_of((const char *)&object->skel->rodata->mk_node, sizeof(struct mk_node));
+	return object->constants_hash;
+}
+
+void mk_object_reuse_program(struct mk_object *object, size_t index, int fd)
+{
+	object->reused_fds[index] = fd;
+}
+
+static void forget_reused(struct mk_object *object)
+{
+	for (size_t i = 0; i < mk_program_count; i++) {
+		mk_cleanup_close(&object->reused_fds[i]);
+		object->reused_fds[i] = -1;
+	}
+}
+
+int mk_object_load(struct mk_object *object, struct mk_error *err)
+{
+	struct to_create list;
+	int ret, why;
+
+	list_to_create(object, &list);
+	forget_reused(object);
+	(void)mk_object_constants_hash(object); /* before they are read-only */
+	ret = datapath_bpf__load(object->skel);
+	why = mk_object_lacks_memory(ret) ? find_refused(&list, err) : 0;
+	if (why < 0)
+		return why;
+	if (ret < 0)
+		return mk_error_errno(
+			err, -ret,
+			"the kernel refuses the BPF programs (its verifier's words are in "
+			"the log above)");
+	return 0;
+}
+
+int mk_object_program(const struct mk_object *object, const char *name, struct mk_error *err)
+{
+	const struct bpf_program *program =
+		bpf_object__find_program_by_name(object->skel->obj, name);
+
+	for (size_t i = 0; i < mk_program_count; i++)
+		if (object->reused_fds[i] >= 0 && strcmp(mk_programs[i].name, name) == 0)
+			return object->reused_fds[i];
+	if (!program)
+		return mk_error_set(err, ENOENT, "the BPF object has no program '%s'", name);
+	return bpf_program__fd(program);
+}
+
+int mk_object_map(const struct mk_object *object, const char *name, struct mk_error *err)
+{
+	int fd = bpf_object__find_map_fd_by_name(object->skel->obj, name);
+
+	if (fd < 0)
+		return mk_error_set(err, ENOENT, "the BPF object has no map '%s'", name);
+	return fd;
+}
+
+void mk_object_leave_out(struct mk_object *object, const char *name, bool left_out)
+{
+	struct bpf_program *program = bpf_object__find_program_by_name(object->skel->obj, name);
+
+	if (program)
+		(void)bpf_program__set_autoload(program, !left_out);
+}
+
+static bool is_left_out(const struct mk_object *object, const char *name)
+{
+	const struct bpf_program *program =
+		bpf_object__find_program_by_name(object->skel->obj, name);
+
+	return program && !bpf_program__autoload(program);
+}
+
+int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
+{
+	int chain = mk_object_map(object, "chain", err);
+
+	if (chain < 0)
+		return chain;
+	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++) {
+		int fd;
+
+		if (is_left_out(object, chain_programs[slot]))
+			continue;
+		fd = mk_object_program(object, chain_programs[slot], err);
+		if (fd < 0)
+			return fd;
+		if (bpf_map_update_elem(chain, &slot, &fd, BPF_ANY) < 0)
+			return mk_error_errno(err, errno, "cannot put program '%s' into the chain",
+					      chain_programs[slot]);
+	}
+	return 0;
+}
+
+int mk_object_chain_missing(const struct mk_object *object, struct mk_error *err)
+{
+	int missing = 0, chain = mk_object_map(object, "chain", err);
+	__u32 id;
+
+	if (chain < 0)
+		return chain;
+	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++)
+		if (bpf_map_lookup_elem(chain, &slot, &id) < 0)
+			missing++;
+	return missing;
+}
+
+void mk_object_free(struct mk_object *object)
+{
+	if (!object)
+		return;
+	forget_reused(object);
+	datapath_bpf__destroy(object->skel);
+	free(object);
+}
+
+/* ---- probe ---------------------------------------------------------------------------------- */
+
+/* Constants that let every branch live: what the JIT's optimiser would drop, the verifier would
+ * not see. */
+static const struct mk_node probe_node = {
+	.vtep_addr.word = { 0x0100120a },
+	.gateway_addr.word = { 0xfe01f40a },
+	.vpod_addr.word = { 0x0101f40a },
+	.pod_net.word = { 0x0001f40a },
+	.pod_mask.word = { 0x00ffffff },
+	.cluster_net.word = { 0x0000f40a },
+	.cluster_mask.word = { 0x0000ffff },
+	.vtep_net.word = { 0x0000120a },
+	.vtep_mask.word = { 0x0000ffff },
+	.nat_port_min = 49152,
+	.nat_port_max = 65535,
+	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
+	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
+};
+
+/* The verifier does not mind how many entries a table has; a small machine's memory does. */
+static void shrink_maps(struct bpf_object *object)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, object)
+	{
+		enum bpf_map_type type = bpf_map__type(map);
+
+		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH ||
+		    type == BPF_MAP_TYPE_LPM_TRIE || type == BPF_MAP_TYPE_QUEUE)
+			(void)bpf_map__set_max_entries(map, 1024);
+	}
+}
+
+#define LOG_STATISTICS 4 /* BPF_LOG_STATS of linux/bpf_verifier.h, since Linux 5.2 */
+#define LOG_BYTES      65536
+
+/* "processed 424152 insns (limit 1000000) max_states_per_insn ..." */
+static unsigned int walked(const char *log)
+{
+	const char *at = strstr(log, "processed ");
+	unsigned int count = 0;
+
+	return at && sscanf(at, "processed %u insns", &count) == 1 ? count : 0;
+}
+
+static int ask_for_statistics(struct bpf_program *program, char *log, struct mk_error *err)
+{
+	int ret = bpf_program__set_log_level(program, LOG_STATISTICS);
+
+	if (ret == 0)
+		ret = bpf_program__set_log_buf(program, log, LOG_BYTES);
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot ask for the verifier's statistics") : 0;
+}
+
+static int probe_one(const char *name, unsigned int *instructions, struct mk_error *err)
+{
+	cleanup_object struct mk_object *object = NULL;
+	cleanup_free char *log = calloc(1, LOG_BYTES);
+	struct mk_node node = probe_node;
+	struct bpf_program *program;
+	int ret;
+
+	if (!log)
+		return mk_error_errno(err, ENOMEM, "cannot probe program '%s'", name);
+
+	node.vxlan_port = htons(4789);
+	object = mk_object_open(&node, err);
+	if (!object)
+		return err->code ? -err->code : -EINVAL;
+	bpf_object__for_each_program(program, mk_object_get(object))
+	{
+		bool wanted = strcmp(bpf_program__name(program), name) == 0;
+
+		ret = bpf_program__set_autoload(program, wanted);
+		if (ret < 0)
+			return mk_error_errno(err, -ret, "cannot choose program '%s'", name);
+		if (wanted)
+			ret = ask_for_statistics(program, log, err);
+		if (ret < 0)
+			return ret;
+	}
+	shrink_maps(mk_object_get(object));
+	ret = mk_object_load(object, err);
+	*instructions = walked(log);
+	if (ret == 0 && *instructions > MK_VERIFIED_INSTRUCTIONS_MAX)
+		return mk_error_set(err, E2BIG,
+				    "the verifier walks %u instructions of program '%s', more than "
+				    "%u: use a version of monokube that knows this kernel",
+				    *instructions, name, MK_VERIFIED_INSTRUCTIONS_MAX);
+	return ret;
+}
+
+int mk_object_probe(void (*report)(void *ctx, const struct mk_probed *probed), void *ctx,
+		    struct mk_error *err)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < mk_program_count; i++) {
+		struct mk_probed probed = { .program = mk_programs[i].name };
+
+		probed.status = probe_one(probed.program, &probed.instructions, err);
+		if (probed.status < 0)
+			failed++;
+		report(ctx, &probed);
+	}
+	return failed;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/maps/pin.h"
+
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/log.h"
+
+int mk_pin_path(char *path, const char *bpf_dir, const char *kind, const char *name,
+		struct mk_error *err)
+{
+	if (snprintf(path, PATH_MAX, "%s/%s/%s", bpf_dir, kind, name) >= PATH_MAX)
+		return mk_error_set(err, ENAMETOOLONG, "path of pin '%s' below '%s'", name,
+				    bpf_dir);
+	return 0;
+}
+
+int mk_pin_open(const char *bpf_dir, const char *kind, const char *name, struct mk_error *err)
+{
+	char path[PATH_MAX];
+	int fd, ret = mk_pin_path(path, bpf_dir, kind, name, err);
+
+	if (ret < 0)
+		return ret;
+	fd = bpf_obj_get(path);
+	if (fd < 0)
+		return mk_error_errno(err, errno, "cannot open pin '%s'", path);
+	return fd;
+}
+
+static bool is_bpffs(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC;
+}
+
+/* The parent of the BPF directory, "/sys/fs/bpf" as a rule, is where a bpffs belongs. */
+static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
+{
+	char parent[PATH_MAX];
+	char *slash;
+	int ret;
+
+	if (snprintf(parent, sizeof(parent), "%s", bpf_dir) >= (int)sizeof(parent))
+		return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
+	slash = strrchr(parent, '/');
+	if (!slash || slash == parent)
+		return mk_error_set(
+			err, EINVAL,
+			"BPF directory '%s' is no path below a bpffs such as /sys/fs/bpf", bpf_dir);
+	*slash = '\0';
+	if (is_bpffs(parent))
+		return 0;
+	if (access(parent, F_OK) < 0) {
+		ret = mk_mkdirs(parent, 0755, err);
+		if (ret < 0)
+			return ret;
+	}
+	if (mount("bpffs", parent, "bpf", 0, "mode=0700") < 0)
+		return mk_error_errno(
+			err, errno,
+			"'%s' is not a bpffs and none can be mounted there (mount -t bpf "
+			"bpffs %s)",
+			parent, parent);
+	mk_log_info("mounted a bpffs path=%s", parent);
+	return 0;
+}
+
+int mk_pin_prepare(const char *bpf_dir, struct mk_error *err)
+{
+	static const char *const kinds[] = { MK_PIN_MAPS, MK_PIN_PROGS };
+	char path[PATH_MAX];
+	int ret;
+
+	if (!is_bpffs(bpf_dir)) {
+		ret = mount_bpffs(bpf_dir, err);
+		if (ret < 0)
+			return ret;
+	}
+	for (size_t i = 0; i < MK_ARRAY_SIZE(kinds); i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", bpf_dir, kinds[i]) >= (int)sizeof(path))
+			return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
+		ret = mk_mkdirs(path, 0700, err);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+int mk_state_lock(const char *state_dir, const char *name, int operation, struct mk_error *err)
+{
+	cleanup_close int dir = mk_dir_open(state_dir, 0700, err), fd = -1;
+	char path[PATH_MAX];
+	int ret;
+
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return mk_error_errno(err, errno, "cannot open '%s/%s' for writing", state_dir,
+				      name);
+	if (snprintf(path, sizeof(path), "%s/%s", state_dir, name) >= (int)sizeof(path))
+		return mk_error_set(err, ENAMETOOLONG, "lock '%s' in '%s'", name, state_dir);
+	ret = mk_lock_fd(fd, operation, path, err);
+	return ret < 0 ? ret : mk_steal_fd(&fd);
+}
+
+/* Through the gate, which stays open for no longer than that: whoever keeps it closed gets the lock
+ * when those inside have left. */
+int mk_datapath_lock_shared(const char *state_dir, struct mk_error *err)
+{
+	cleanup_close int gate = mk_state_lock(state_dir, MK_LOCK_GATE, LOCK_EX, err);
+
+	return gate < 0 ? gate : mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_SH, err);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/maps/runtime.h - map `runtime`: one entry that the agent, `monokube monitor`, `monokube drops
+ * --follow` and the CNI mode change, each its own field, under a lock. */
+#ifndef MK_DATAPATH_MAPS_RUNTIME_H
+#define MK_DATAPATH_MAPS_RUNTIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct mk_runtime_change {
+	bool set_host_backends, host_backends;
+	bool set_frontends_gone, frontends_gone;
+	bool set_report_drops, report_drops;
+	bool set_watched, watched;
+	bool set_host_ports, host_ports;
+	bool set_peers_known, peers_known;
+	bool set_ranges_shared, ranges_shared;
+	/* what is there is widened, or with a highest of 0 forgotten */
+	bool set_localhost_ports;
+	uint16_t localhost_port_min, localhost_port_max;
+};
+
+/* Returns 1 if the map was written, 0 if it said so already. */
+mk_must_check int mk_runtime_change(const char *bpf_dir, const char *state_dir,
+				    const struct mk_runtime_change *change, struct mk_error *err);
+
+#endif

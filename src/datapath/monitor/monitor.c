@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/monitor/monitor.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "datapath/maps/bpflog.h"
+#include "datapath/maps/constants.h"
+#include "datapath/maps/pin.h"
+#include "datapath/maps/runtime.h"
+#include "datapath/maps/table.h"
+
+#define BEAT_NS	 MK_NS_PER_S
+#define ALIVE_NS (5 * MK_NS_PER_S) /* after the last beat */
+#define PAUSE_MS 50 /* flow events wake nobody */
+
+/* ---- program watch in and out of the chain ----------------------------------------------------- */
+
+/* Which program has the router's slot: its id, 0 for none. */
+static uint32_t program_in_slot(int chain)
+{
+	__u32 slot = MK_PROG_ROUTER, id = 0;
+
+	return bpf_map_lookup_elem(chain, &slot, &id) < 0 ? 0 : id;
+}
+
+/* Put the pinned @program into the router's slot. Returns 1 if @instead_of (or, NULL, anything else)
+ * was there. */
+static int put_into_slot(const char *bpf_dir, const char *program, const char *instead_of,
+			 struct mk_error *err)
+{
+	cleanup_close int chain = mk_pin_open(bpf_dir, MK_PIN_MAPS, "chain", err);
+	cleanup_close int fd = chain < 0 ? -1 : mk_pin_open(bpf_dir, MK_PIN_PROGS, program, err);
+	cleanup_close int other = -1;
+	struct mk_program_identity wanted, replaced = { 0 };
+	__u32 slot = MK_PROG_ROUTER;
+
+	if (chain < 0 || fd < 0)
+		return chain < 0 ? chain : fd;
+	if (instead_of) {
+		other = mk_pin_open(bpf_dir, MK_PIN_PROGS, instead_of, err);
+		if (other < 0 || mk_program_identify(other, &replaced, err) < 0)
+			return other < 0 ? other : -EINVAL;
+		if (program_in_slot(chain) != replaced.id)
+			return 0;
+	}
+	if (mk_program_identify(fd, &wanted, err) < 0)
+		return -EINVAL;
+	if (program_in_slot(chain) == wanted.id)
+		return 0;
+	if (bpf_map_update_elem(chain, &slot, &fd, BPF_ANY) < 0)
+		return mk_error_errno(err, errno, "cannot put program '%s' into the chain",
+				      program);
+	return 1;
+}
+
+/* Under the lock that an agent has while it replaces programs and chain. -ENOENT: the programs that
+ * are loaded have no `watch`. */
+static int watch_slot(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
+{
+	cleanup_close int lock = mk_datapath_lock_shared(state_dir, err);
+
+	if (lock < 0)
+		return lock;
+	return on ? put_into_slot(bpf_dir, "watch", NULL, err)
+		  : put_into_slot(bpf_dir, "router", "watch", err);
+}
+
+/* Are packets for local pods to come by the slot, too? */
+static int set_watched(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
+{
+	const struct mk_runtime_change change = { .set_watched = true, .watched = on };
+
+	return mk_runtime_change(bpf_dir, state_dir, &change, err);
+}
+
+/* The slot first: a datapath without program `watch` gets no flag. */
+static int begin_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+{
+	int ret = watch_slot(bpf_dir, state_dir, true, err);
+
+	return ret < 0 ? ret : set_watched(bpf_dir, state_dir, true, err);
+}
+
+/* The flag first: a kill in between leaves none. The slot even if that failed. Returns 1 if somebody had been
+ * watching. */
+static int end_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+{
+	int flag = set_watched(bpf_dir, state_dir, false, err);
+	int slot = watch_slot(bpf_dir, state_dir, false, flag < 0 ? NULL : err);
+
+	if (flag < 0 || slot < 0)
+		return flag < 0 ? flag : slot;
+	return flag || slot;
+}
+
+/* ---- what it is told ---------------------------------------------------------------------------- */
+
+struct following {
+	const char *bpf_dir, *state_dir;
+	struct mk_watcher *watcher;
+	struct mk_table settings, counts;
+	uint64_t started_ns, next_beat_ns;
+};
+
+static uint64_t left_out(const struct following *following)
+{
+	int cpus = libbpf_num_possible_cpus();
+	cleanup_free struct mk_watch_count *counts =
+		calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*counts));
+	uint64_t sum = 0;
+	__u32 zero = 0;
+
+	if (!counts || mk_table_get(&following->counts, &zero, counts, NULL) < 0)
+		return 0;
+	for (int cpu = 0; cpu < cpus; cpu++)
+		sum += counts[cpu].left_out;
+	return sum;
+}
+
+/* Once a second: put off the end, and take again what may be gone: an agent that starts takes the slot away, and
+ * whoever empties map `runtime` the flag. */
+static int beat(struct following *following, struct mk_error *err)
+{
+	struct mk_watch_settings *settings = &following->watcher->settings;
+	uint64_t now_ns = mk_time_monotonic_ns();
+	__u32 zero = 0;
+	int ret;
+
+	if (!following->watcher->flow || now_ns < following->next_beat_ns)
+		return 0;
+	following->next_beat_ns = now_ns + BEAT_NS;
+	settings->until_ns = now_ns + ALIVE_NS;
+	ret = mk_table_put(&following->settings, &zero, settings, err);
+	return ret < 0 ? ret : begin_watching(following->bpf_dir, following->state_dir, err);
+}
+
+static int report_drops(const struct following *following, bool on, struct mk_error *err)
+{
+	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = on };
+
+	return following->watcher->drop
+		       ? mk_runtime_change(following->bpf_dir, following->state_dir, &change, err)
+		       : 0;
+}
+
+/* ---- ring buffers -------------------------------------------------------------------------------- */
+
+/* What the reader before has left in the ring is old. */
+static int on_flow(void *ctx, void *data, size_t size)
+{
+	const struct following *following = ctx;
+	const struct mk_flow_event *event = data;
+
+	if (size >= sizeof(*event) && event->time_ns >= following->started_ns)
+		following->watcher->flow(following->watcher->ctx, event);
+	return 0;
+}
+
+static int on_drop(void *ctx, void *data, size_t size)
+{
+	const struct following *following = ctx;
+	const struct mk_drop_event *event = data;
+
+	if (size >= sizeof(*event) && event->time_ns >= following->started_ns)
+		following->watcher->drop(following->watcher->ctx, event);
+	return 0;
+}
+
+static int add_ring(struct ring_buffer **ring, struct following *following, const char *name,
+		    ring_buffer_sample_fn on_event, struct mk_error *err)
+{
+	cleanup_close int fd = mk_pin_open(following->bpf_dir, MK_PIN_MAPS, name, err);
+	int ret = fd < 0 ? fd : 0;
+
+	if (ret == 0 && *ring)
+		ret = ring_buffer__add(*ring, fd, on_event, following);
+	else if (ret == 0)
+		*ring = ring_buffer__new(fd, on_event, following, NULL);
+	if (fd >= 0 && (ret < 0 || !*ring))
+		ret = mk_error_errno(err, ret < 0 ? -ret : errno, "cannot map the ring buffer '%s'",
+				     name);
+	return ret;
+}
+
+static int open_rings(struct ring_buffer **ring, struct following *following, struct mk_error *err)
+{
+	int ret = 0;
+
+	if (following->watcher->flow)
+		ret = add_ring(ring, following, "flow_events", on_flow, err);
+	if (ret == 0 && following->watcher->drop)
+		ret = add_ring(ring, following, "drop_events", on_drop, err);
+	return ret;
+}
+
+static int poll_rings(struct following *following, struct ring_buffer *ring,
+		      const volatile int *stop, struct mk_error *err)
+{
+	int pause_ms = following->watcher->flow ? PAUSE_MS : 500, ret = 0;
+
+	while (!*stop && ret >= 0) {
+		ret = beat(following, err);
+		if (ret < 0)
+			return ret;
+		ret = ring_buffer__poll(ring, pause_ms);
+		if (ret == -EINTR)
+			ret = 0;
+		if (ret >= 0 && !*stop)
+			ret = ring_buffer__consume(ring);
+	}
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot read the ring buffers") : 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------ */
+
+static int open_tables(struct following *following, struct mk_error *err)
+{
+	int ret;
+
+	if (!following->watcher->flow)
+		return 0;
+	ret = mk_table_open(&following->settings, following->bpf_dir, "watch_settings",
+			    sizeof(__u32), sizeof(struct mk_watch_settings), err);
+	if (ret == 0)
+		ret = mk_table_open(&following->counts, following->bpf_dir, "watch_counts",
+				    sizeof(__u32), sizeof(struct mk_watch_count), err);
+	if (ret == -ENOENT)
+		return mk_error_wrap(err, "the datapath that is loaded is of an older version: "
+					  "start the agent of this one");
+	following->watcher->settings.since_s = (__u32)(following->started_ns / MK_NS_PER_S);
+	return ret;
+}
+
+static int follow(struct following *following, const volatile int *stop, struct mk_error *err)
+{
+	struct ring_buffer *ring = NULL;
+	uint64_t before = left_out(following);
+	int ret = open_rings(&ring, following, err), off = 0;
+
+	if (ret == 0)
+		ret = report_drops(following, true, err);
+	if (ret >= 0)
+		ret = poll_rings(following, ring, stop, err);
+	ring_buffer__free(ring);
+	if (report_drops(following, false, ret < 0 ? NULL : err) < 0)
+		off = -EINVAL;
+	if (following->watcher->flow &&
+	    end_watching(following->bpf_dir, following->state_dir, ret < 0 ? NULL : err) < 0)
+		off = -EINVAL;
+	following->watcher->left_out = left_out(following) - before;
+	return ret < 0 ? ret : off;
+}
+
+int mk_watch_follow(const char *bpf_dir, const char *state_dir, struct mk_watcher *watcher,
+		    const volatile int *stop, struct mk_error *err)
+{
+	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
+	struct following following = { .bpf_dir = bpf_dir,
+				       .state_dir = state_dir,
+				       .watcher = watcher,
+				       .settings = { .fd = -1 },
+				       .counts = { .fd = -1 },
+				       .started_ns = mk_time_monotonic_ns() };
+	int ret;
+
+	if (lock == -EWOULDBLOCK)
+		return mk_error_set(err, EBUSY,
+				    "another `monokube monitor` or `monokube drops --follow` is "
+				    "running: what happens is told once. End that one first");
+	if (lock < 0)
+		return lock;
+	mk_bpflog_init();
+	ret = open_tables(&following, err);
+	if (ret == 0)
+		ret = follow(&following, stop, err);
+	mk_table_close(&following.settings);
+	mk_table_close(&following.counts);
+	return ret;
+}
+
+int mk_watch_reset_stale(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+{
+	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
+	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = false };
+	int drops, flows;
+
+	if (lock == -EWOULDBLOCK)
+		return 0; /* alive */
+	if (lock < 0)
+		return lock;
+	drops = mk_runtime_change(bpf_dir, state_dir, &change, err);
+	if (drops < 0)
+		return drops;
+	flows = end_watching(bpf_dir, state_dir, err);
+	return flows < 0 ? flows : drops || flows;
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/pods/host_ports.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/maps/bpflog.h"
+#include "datapath/maps/pin.h"
+#include "datapath/maps/runtime.h"
+#include "datapath/maps/table.h"
+#include "datapath/pods/udp_ports.h"
+#include "datapath/sessions/sweep.h"
+
+#define BATCH 512
+
+struct mk_host_ports {
+	const char *bpf_dir, *state_dir; /* the caller's */
+	struct mk_table table;
+	/* found to be removed, by the change under way */
+	struct mk_host_port_entry *retired;
+	size_t retired_count;
+};
+
+struct mk_host_ports *mk_host_ports_open(const char *bpf_dir, const char *state_dir,
+					 struct mk_error *err)
+{
+	struct mk_host_ports *ports = calloc(1, sizeof(*ports));
+
+	if (!ports) {
+		(void)mk_error_errno(err, ENOMEM, "cannot open map 'host_ports'");
+		return NULL;
+	}
+	mk_bpflog_init();
+	ports->bpf_dir = bpf_dir;
+	ports->state_dir = state_dir;
+	if (mk_table_open(&ports->table, bpf_dir, "host_ports", sizeof(struct mk_host_port_key),
+			  sizeof(struct mk_host_port), err) < 0) {
+		free(ports);
+		return NULL;
+	}
+	return ports;
+}
+
+void mk_host_ports_free(struct mk_host_ports *ports)
+{
+	if (!ports)
+		return;
+	mk_table_close(&ports->table);
+	free(ports->retired);
+	free(ports);
+}
+
+const char *mk_host_port_format(const struct mk_host_port_key *key, char *buf)
+{
+	const struct mk_ip ip = mk_ip_from_addr(&key->addr);
+	const char *proto = key->proto == IPPROTO_UDP	 ? "udp"
+			    : key->proto == IPPROTO_SCTP ? "sctp"
+							 : "tcp";
+	char text[MK_IP_STRLEN];
+
+	snprintf(buf, MK_HOST_PORT_STRLEN, "%s:%u/%s", mk_ip_format(&ip, text), ntohs(key->port),
+		 proto);
+	return buf;
+}
+
+int mk_host_ports_get(struct mk_host_ports *ports, const struct mk_host_port_key *key,
+		      struct mk_host_port *to, struct mk_error *err)
+{
+	return mk_table_get(&ports->table, key, to, err);
+}
+
+static int get_runtime(const struct mk_host_ports *ports, struct mk_runtime *now,
+		       struct mk_error *err)
+{
+	struct mk_table table;
+	__u32 key = 0;
+	int ret = mk_table_open(&table, ports->bpf_dir, "runtime", sizeof(key), sizeof(*now), err);
+
+	if (ret < 0)
+		return ret;
+	ret = mk_table_get(&table, &key, now, err);
+	mk_table_close(&table);
+	return ret;
+}
+
+int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
+			struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	struct mk_runtime now;
+	int ret = mk_table_keys(&ports->table, &keys, count, err);
+
+	if (ret == 0)
+		ret = get_runtime(ports, &now, err);
+	if (ret < 0)
+		return ret;
+	*told = now.host_ports != 0;
+	return 0;
+}
+
+/* ---- sessions --------------------------------------------------------------------------------- */
+
+/* Of a port's sessions the one direction shows the port and leads to the pod. Service's sessions
+ * have an id; a flow that is not translated may go to the same pod. */
+static bool came_by(const struct mk_host_port_entry *entry, const struct mk_tuple *key,
+		    const struct mk_session *session)
+{
+	return session->flags & MK_SESSION_FORWARD && session->service_id == 0 &&
+	       key->proto == entry->key.proto && key->dport == entry->key.port &&
+	       session->to.dport == entry->to.port &&
+	       mk_addr_eq(&session->to.daddr, &entry->to.addr) &&
+	       !mk_addr_eq(&key->daddr, &session->to.daddr);
+}
+
+static int cut_one(const struct mk_host_ports *ports, const struct mk_table *table,
+		   const struct mk_tuple *key, const struct mk_session *session,
+		   struct mk_error *err)
+{
+	struct mk_tuple pair_key = mk_session_pair_key(session);
+	size_t i = 0;
+	int ret;
+
+	while (i < ports->retired_count && !came_by(&ports->retired[i], key, session))
+		i++;
+	if (i == ports->retired_count)
+		return 0;
+	ret = mk_table_delete(table, key, err);
+	return ret < 0 ? ret : mk_table_delete(table, &pair_key, err);
+}
+
+static int cut_in(const struct mk_host_ports *ports, const struct mk_table *table,
+		  struct mk_error *err)
+{
+	cleanup_free struct mk_tuple *keys = calloc(BATCH, sizeof(*keys));
+	cleanup_free struct mk_session *sessions = calloc(BATCH, sizeof(*sessions));
+	struct mk_cursor cursor = { 0 };
+	int ret = 0;
+
+	if (!keys || !sessions)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	while (ret >= 0 && !cursor.done) {
+		int count = mk_table_next(table, &cursor, keys, sessions, BATCH, err);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; ret >= 0 && i < count; i++)
+			ret = cut_one(ports, table, &keys[i], &sessions[i], err);
+	}
+	return ret < 0 ? ret : 0;
+}
+
+static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
+{
+	static const char *const names[] = { "sessions", "sessions_new" };
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(names); i++) {
+		struct mk_table table = { .fd = -1 };
+
+		ret = mk_table_open(&table, ports->bpf_dir, names[i], sizeof(struct mk_tuple),
+				    sizeof(struct mk_session), err);
+		if (ret == 0)
+			ret = cut_in(ports, &table, err);
+		mk_table_close(&table);
+	}
+	return ret;
+}
+
+/* ---- changes, under the lock -------------------------------------------------------------------- */
+
+static int lock(const struct mk_host_ports *ports, struct mk_error *err)
+{
+	return mk_state_lock(ports->state_dir, MK_LOCK_HOST_PORTS, LOCK_EX, err);
+}
+
+static bool is_empty(const struct mk_host_ports *ports)
+{
+	struct mk_host_port_key key;
+
+	return bpf_map_get_next_key(ports->table.fd, NULL, &key) < 0 && errno == ENOENT;
+}
+
+static int tell_udp_ports(const struct mk_host_ports *ports, struct mk_error *err)
+{
+	struct mk_port_set set = { 0 };
+	cleanup_free void *list = NULL;
+	size_t count;
+	bool some = false;
+	int ret = mk_table_keys(&ports->table, &list, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		const struct mk_host_port_key *key = (const struct mk_host_port_key *)list + i;
+		struct mk_host_port to;
+
+		if (key->proto != IPPROTO_UDP || bpf_map_lookup_elem(ports->table.fd, key, &to) < 0)
+			continue;
+		mk_port_set_add(&set, ntohs(to.port));
+		some = true;
+	}
+	if (ret < 0 || !some)
+		return ret;
+	return mk_udp_ports_add(ports->bpf_dir, ports->state_dir, &set, err);
+}
+
+/* From what the table holds, after every change and under the lock: whoever comes last is right. Returns 1
+ * if they were told otherwise. */
+static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err)
+{
+	const struct mk_runtime_change change = {
+		.set_host_ports = true,
+		.host_ports = !is_empty(ports),
+	};
+	int ret = tell_udp_ports(ports, err);
+
+	return ret < 0 ? ret : mk_runtime_change(ports->bpf_dir, ports->state_dir, &change, err);
+}
+
+static int remember(struct mk_host_ports *ports, const struct mk_host_port_key *key,
+		    const struct mk_host_port *to, struct mk_error *err)
+{
+	struct mk_host_port_entry *bigger =
+		realloc(ports->retired, (ports->retired_count + 1) * sizeof(*bigger));
+
+	if (!bigger)
+		return mk_error_errno(err, ENOMEM, "cannot change map 'host_ports'");
+	ports->retired = bigger;
+	ports->retired[ports->retired_count++] =
+		(struct mk_host_port_entry){ .key = *key, .to = *to };
+	return 0;
+}
+
+/* Remove what was remembered. The sessions go, because nobody else would cut them: once the pod's
+ * address is another's, a client of UDP that never falls silent would talk to that one. The entries
+ * stay until then, so that whoever is killed here has left a trace of what there is to do. */
+static int retire(struct mk_host_ports *ports, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < ports->retired_count; i++) {
+		struct mk_host_port to = ports->retired[i].to;
+
+		to.leaving = 1;
+		ret = mk_table_put(&ports->table, &ports->retired[i].key, &to, err);
+	}
+	if (ret == 0 && ports->retired_count)
+		ret = cut_sessions(ports, err);
+	for (size_t i = 0; ret >= 0 && i < ports->retired_count; i++)
+		ret = mk_table_delete(&ports->table, &ports->retired[i].key, err);
+	return ret < 0 ? ret : 0;
+}
+
+/* ---- claiming ----------------------------------------------------------------------------------- */
+
+/* Is there an entry with @entry's key that another pod, alive, holds? 1 with *@holder, 0, or an
+ * error. One whose pod is gone is to be retired: another takes its place. */
+static int is_held(struct mk_host_ports *ports, const struct mk_host_port_entry *entry,
+		   const struct mk_host_port_judge *judge, struct mk_host_port_entry *holder,
+		   struct mk_error *err)
+{
+	int ret = mk_host_ports_get(ports, &entry->key, &holder->to, err);
+
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	holder->key = entry->key;
+	if (mk_addr_eq(&holder->to.addr, &entry->to.addr) &&
+	    holder->to.ifindex == entry->to.ifindex)
+		return 0;
+	if (!holder->to.leaving)
+		ret = judge->is_alive(judge->ctx, &holder->to, err);
+	return ret != 0 ? ret : remember(ports, &holder->key, &holder->to, err);
+}
+
+static int claim_locked(struct mk_host_ports *ports, const struct mk_host_port_entry *entries,
+			size_t count, const struct mk_host_port_judge *judge,
+			struct mk_host_port_entry *holder, struct mk_error *err)
+{
+	char text[MK_HOST_PORT_STRLEN];
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = is_held(ports, &entries[i], judge, holder, err);
+	if (ret > 0)
+		return mk_error_set(err, EEXIST, "host port %s is another pod's",
+				    mk_host_port_format(&holder->key, text));
+	if (ret == 0)
+		ret = retire(ports, err);
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = mk_table_put(&ports->table, &entries[i].key, &entries[i].to, err);
+	if (ret >= 0)
+		ret = tell_programs(ports, err);
+	return ret < 0 ? ret : 0;
+}
+
+int mk_host_ports_claim(struct mk_host_ports *ports, const struct mk_host_port_entry *entries,
+			size_t count, const struct mk_host_port_judge *judge,
+			struct mk_host_port_entry *holder, struct mk_error *err)
+{
+	cleanup_close int fd = lock(ports, err);
+	int ret = fd < 0 ? fd : claim_locked(ports, entries, count, judge, holder, err);
+
+	ports->retired_count = 0;
+	return ret;
+}
+
+/* ---- removing ---------------------------------------------------------------------------------- */
+
+/* Remove the entries of which @judge says that their pod is gone. Returns how many. */
+static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_judge *judge,
+			 struct mk_error *err)
+{
+	cleanup_free void *list = NULL;
+	size_t count;
+	int ret = mk_table_keys(&ports->table, &list, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		const struct mk_host_port_key *key = (const struct mk_host_port_key *)list + i;
+		struct mk_host_port to;
+
+		if (bpf_map_lookup_elem(ports->table.fd, key, &to) < 0)
+			continue;
+		ret = to.leaving ? 0 : judge->is_alive(judge->ctx, &to, err);
+		if (ret == 0)
+			ret = remember(ports, key, &to, err);
+		else if (ret > 0)
+			ret = 0;
+	}
+	if (ret == 0)
+		ret = retire(ports, err);
+	if (ret == 0)
+		ret = tell_programs(ports, err);
+	if (ret > 0 && !ports->retired_count) /* nothing of ours has changed */
+		mk_log_warn("what the programs are told was missing and is back map=runtime "
+			    "host_ports=%d",
+			    !is_empty(ports));
+	return ret < 0 ? ret : (int)ports->retired_count;
+}
+
+int mk_host_ports_sweep(struct mk_host_ports *ports, const struct mk_host_port_judge *judge,
+			struct mk_error *err)
+{
+	cleanup_close int fd = lock(ports, err);
+	int ret = fd < 0 ? fd : remove_locked(ports, judge, err);
+
+	ports->retired_count = 0;
+	return ret;
+}
+
+struct leaving {
+	const struct mk_addr *addr; /* NULL: not known */
+	uint32_t ifindex; /* 0: not known */
+};
+
+static int is_of_another(void *ctx, const struct mk_host_port *to, struct mk_error *err)
+{
+	const struct leaving *leaving = ctx;
+
+	(void)err;
+	return !(leaving->addr && mk_addr_eq(leaving->addr, &to->addr)) &&
+	       !(leaving->ifindex && leaving->ifindex == to->ifindex);
+}
+
+int mk_host_ports_remove(struct mk_host_ports *ports, const struct mk_ip *ip, uint32_t ifindex,
+			 struct mk_error *err)
+{
+	const struct mk_addr addr = ip ? mk_ip_to_addr(ip) : (struct mk_addr){ 0 };
+	struct leaving leaving = { .addr = ip ? &addr : NULL, .ifindex = ifindex };
+	const struct mk_host_port_judge judge = { .is_alive = is_of_another, .ctx = &leaving };
+	int ret;
+
+	if (is_empty(ports)) /* as on most nodes: no lock */
+		return 0;
+	ret = mk_host_ports_sweep(ports, &judge, err);
+	return ret < 0 ? ret : 0;
+}

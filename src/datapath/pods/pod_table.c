@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/pods/pod_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "base/ip.h"
+#include "datapath/pods/pods_internal.h"
+
+int mk_pod_table_open(struct mk_table *table, const char *bpf_dir, struct mk_error *err)
+{
+	return mk_table_open(table, bpf_dir, "pods", sizeof(__u32), sizeof(struct mk_pod), err);
+}
+
+static __u32 slot_of(const struct mk_table *table, const struct mk_addr *addr)
+{
+	return mk_pod_slot(addr, table->max_entries);
+}
+
+static bool is_free(const struct mk_pod *pod)
+{
+	static const struct mk_addr nobody;
+
+	return mk_addr_eq(&pod->addr, &nobody);
+}
+
+static const char *format(const struct mk_addr *addr, char text[MK_IP_STRLEN])
+{
+	struct mk_ip ip = mk_ip_from_addr(addr);
+
+	return mk_ip_format(&ip, text);
+}
+
+/* ---- one slot ---------------------------------------------------------------------------------- */
+
+int pod_table_holder(const struct mk_table *table, const struct mk_addr *addr, struct mk_pod *pod,
+		     struct mk_error *err)
+{
+	__u32 slot = slot_of(table, addr);
+	char text[MK_IP_STRLEN];
+	int ret = mk_table_get(table, &slot, pod, err);
+
+	if (ret == 0 && is_free(pod))
+		return mk_error_set(err, ENOENT, "map '%s' has no entry for %s", table->name,
+				    format(addr, text));
+	return ret;
+}
+
+int mk_pod_table_get(const struct mk_table *table, const struct mk_addr *addr, struct mk_pod *pod,
+		     struct mk_error *err)
+{
+	char text[MK_IP_STRLEN];
+	int ret = pod_table_holder(table, addr, pod, err);
+
+	if (ret == 0 && !mk_addr_eq(&pod->addr, addr))
+		return mk_error_set(err, ENOENT, "map '%s' has no entry for %s", table->name,
+				    format(addr, text));
+	return ret;
+}
+
+int mk_pod_table_put(const struct mk_table *table, const struct mk_pod *pod, struct mk_error *err)
+{
+	__u32 slot = slot_of(table, &pod->addr);
+	char text[MK_IP_STRLEN], other[MK_IP_STRLEN];
+	struct mk_pod holder;
+	int ret = mk_table_get(table, &slot, &holder, err);
+
+	if (ret < 0)
+		return ret;
+	if (!is_free(&holder) && !mk_addr_eq(&holder.addr, &pod->addr))
+		return mk_error_set(err, EEXIST,
+				    "in map '%s' pod %s, of a former pod CIDR, has the slot of %s: "
+				    "delete that pod",
+				    table->name, format(&holder.addr, other),
+				    format(&pod->addr, text));
+	return mk_table_put(table, &slot, pod, err);
+}
+
+int pod_table_delete(const struct mk_table *table, const struct mk_addr *addr, struct mk_error *err)
+{
+	static const struct mk_pod nobody;
+	__u32 slot = slot_of(table, addr);
+	struct mk_pod pod;
+	int ret = mk_pod_table_get(table, addr, &pod, err);
+
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	ret = mk_table_put(table, &slot, &nobody, err);
+	return ret < 0 ? ret : 1;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+	const struct mk_pod *x = a, *y = b;
+
+	return memcmp(&x->addr, &y->addr, sizeof(x->addr));
+}
+
+static size_t count_taken(const struct mk_pod *slots, size_t count)
+{
+	size_t taken = 0;
+
+	for (size_t i = 0; i < count; i++)
+		taken += !is_free(&slots[i]);
+	return taken;
+}
+
+/* What is entered between the two looks is left out. */
+static size_t copy_taken(struct mk_pod *to, size_t room, const struct mk_pod *slots, size_t count)
+{
+	size_t copied = 0;
+
+	for (size_t i = 0; i < count && copied < room; i++) {
+		to[copied] = slots[i];
+		copied += !is_free(&to[copied]);
+	}
+	return copied;
+}
+
+int mk_pod_table_read(const struct mk_table *table, struct mk_pod **pods, size_t *count,
+		      struct mk_error *err)
+{
+	size_t bytes, taken;
+	struct mk_pod *slots = mk_table_map(table, &bytes);
+
+	*pods = NULL;
+	*count = 0;
+	if (!slots)
+		return mk_error_errno(err, errno, "cannot read map '%s'", table->name);
+	taken = count_taken(slots, table->max_entries);
+	*pods = taken ? calloc(taken, sizeof(**pods)) : NULL;
+	if (*pods)
+		*count = copy_taken(*pods, taken, slots, table->max_entries);
+	munmap(slots, bytes);
+	if (taken && !*pods)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	if (*count)
+		qsort(*pods, *count, sizeof(**pods), compare);
+	return 0;
+}

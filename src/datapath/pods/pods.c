@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/pods/pods.h"
+
+#include <bpf/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "datapath/maps/bpflog.h"
+#include "datapath/maps/hook.h"
+#include "datapath/maps/pin.h"
+#include "datapath/pods/pod_table.h"
+#include "datapath/pods/pods_internal.h"
+
+struct mk_pods {
+	struct mk_table table;
+	int prog_fd;
+	int lock_fd;
+};
+
+/* A number that the field does not hold is as good as none: the programs go without. */
+struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac)
+{
+	struct mk_pod pod = { .ifindex = (uint32_t)host->ifindex };
+
+	memcpy(pod.mac, mac->byte, sizeof(pod.mac));
+	if (host->peer_netns >= 0 && host->peer_netns < MK_POD_NETNS_REF_MAX)
+		pod.netns_ref = (__u16)(host->peer_netns + 1) & MK_POD_NETNS_REF_MAX;
+	pod.shaped = strcmp(host->qdisc, MK_NL_TBF) == 0;
+	return pod;
+}
+
+static int not_loaded(const char *bpf_dir, struct mk_error *err)
+{
+	return mk_error_set(
+		err, ENOENT,
+		"the datapath is not loaded: nothing is pinned in '%s'; start `monokube "
+		"agent` on this node once",
+		bpf_dir);
+}
+
+static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error *err)
+{
+	int ret = mk_pod_table_open(&pods->table, bpf_dir, err);
+
+	if (ret == -ENOENT)
+		return not_loaded(bpf_dir, err);
+	if (ret < 0)
+		return ret;
+	pods->prog_fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, "ilb_pod", err);
+	if (pods->prog_fd == -ENOENT)
+		return not_loaded(bpf_dir, err);
+	return pods->prog_fd < 0 ? pods->prog_fd : 0;
+}
+
+struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+{
+	cleanup_pods struct mk_pods *pods = malloc(sizeof(*pods));
+
+	if (!pods) {
+		(void)mk_error_errno(err, ENOMEM, "cannot open the table of pods");
+		return NULL;
+	}
+	*pods = (struct mk_pods){ .table.fd = -1, .prog_fd = -1, .lock_fd = -1 };
+	pods->lock_fd = mk_datapath_lock_shared(state_dir, err);
+	if (pods->lock_fd < 0 || open_pins(pods, bpf_dir, err) < 0)
+		return NULL;
+	return mk_steal_ptr(pods);
+}
+
+void mk_pods_free(struct mk_pods *pods)
+{
+	if (!pods)
+		return;
+	mk_table_close(&pods->table);
+	mk_cleanup_close(&pods->prog_fd);
+	mk_cleanup_close(&pods->lock_fd);
+	free(pods);
+}
+
+int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip, const struct mk_pod *pod,
+		struct mk_error *err)
+{
+	struct mk_pod entry = *pod;
+
+	entry.addr = mk_ip_to_addr(ip);
+	return mk_pod_table_put(&pods->table, &entry, err);
+}
+
+int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
+		struct mk_error *err)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+
+	return mk_pod_table_get(&pods->table, &key, pod, err);
+}
+
+int mk_pods_holder(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
+		   struct mk_error *err)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+
+	return pod_table_holder(&pods->table, &key, pod, err);
+}
+
+int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip, struct mk_error *err)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+	int ret = pod_table_delete(&pods->table, &key, err);
+
+	return ret < 0 ? ret : 0;
+}
+
+int mk_pods_each(struct mk_pods *pods,
+		 int (*visit)(void *ctx, const struct mk_ip *ip, const struct mk_pod *pod),
+		 void *ctx, struct mk_error *err)
+{
+	cleanup_free struct mk_pod *list = NULL;
+	size_t count;
+	int ret = mk_pod_table_read(&pods->table, &list, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		struct mk_ip ip = mk_ip_from_addr(&list[i].addr);
+
+		ret = visit(ctx, &ip, &list[i]);
+	}
+	return ret;
+}
+
+int mk_pods_attach(struct mk_pods *pods, struct mk_nl *nl, int ifindex, struct mk_error *err)
+{
+	return mk_hook_attach(nl, ifindex, MK_INGRESS, pods->prog_fd, err);
+}
+
+int mk_pods_attached(struct mk_pods *pods, int ifindex, struct mk_error *err)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+	uint32_t prog_id;
+	int ret = mk_hook_query(ifindex, MK_INGRESS, &prog_id, err);
+
+	if (ret == 0 && bpf_obj_get_info_by_fd(pods->prog_fd, &info, &size) < 0)
+		return mk_error_errno(err, errno, "cannot ask for program 'ilb_pod'");
+	return ret < 0 ? ret : prog_id == info.id;
+}

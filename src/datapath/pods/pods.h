@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/pods/pods.h - the part of the datapath that the CNI mode uses: everything is opened
+ * from its pin, so it works with the agent stopped. */
+#ifndef MK_DATAPATH_PODS_PODS_H
+#define MK_DATAPATH_PODS_PODS_H
+
+#include "monokube/abi.h"
+#include "base/error.h"
+#include "base/ip.h"
+#include "base/netlink/netlink.h"
+
+struct mk_pods;
+
+/* The entry of a pod whose veth's host side is @host. */
+struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac);
+
+/* Open the pinned table and program below @bpf_dir, under a shared lock that keeps an agent from
+ * replacing programs meanwhile (released by mk_pods_free). -ENOENT: the agent has never run here
+ * since boot; the text says so. */
+mk_must_check struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir,
+					   struct mk_error *err);
+void mk_pods_free(struct mk_pods *pods);
+
+static inline void mk_cleanup_pods(struct mk_pods **pods)
+{
+	mk_pods_free(*pods);
+}
+#define cleanup_pods __attribute__((cleanup(mk_cleanup_pods)))
+
+mk_must_check int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip,
+			      const struct mk_pod *pod, struct mk_error *err);
+mk_must_check int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
+			      struct mk_error *err); /* -ENOENT */
+/* As mk_pods_get(), also where it is another pod's, of a former pod CIDR: @ip cannot be given to one then. */
+mk_must_check int mk_pods_holder(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
+				 struct mk_error *err);
+mk_must_check int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip,
+				 struct mk_error *err); /* 0 also when there is none */
+/* Visit every entry; the visitor may delete what it visits. */
+mk_must_check int mk_pods_each(struct mk_pods *pods,
+			       int (*visit)(void *ctx, const struct mk_ip *ip,
+					    const struct mk_pod *pod),
+			       void *ctx, struct mk_error *err);
+
+/* Attach the pod hook's program to the ingress of @ifindex (clsact, replaced atomically). */
+mk_must_check int mk_pods_attach(struct mk_pods *pods, struct mk_nl *nl, int ifindex,
+				 struct mk_error *err);
+/* Is the pod hook's current program attached there? 1, 0 or an error. */
+mk_must_check int mk_pods_attached(struct mk_pods *pods, int ifindex, struct mk_error *err);
+
+#endif

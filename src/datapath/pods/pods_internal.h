@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/pods/pods_internal.h - functions that only this folder uses. */
+#ifndef MK_DATAPATH_PODS_PODS_INTERNAL_H
+#define MK_DATAPATH_PODS_PODS_INTERNAL_H
+
+#include "datapath/pods/pod_table.h"
+
+/* The pod that has @addr's slot, whatever its own address; -ENOENT: none. */
+mk_must_check int pod_table_holder(const struct mk_table *table, const struct mk_addr *addr,
+				   struct mk_pod *pod, struct mk_error *err);
+
+/* 1: removed, 0: there was none. */
+mk_must_check int pod_table_delete(const struct mk_table *table, const struct mk_addr *addr,
+				   struct mk_error *err);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Map service_backends as an earlier agent left it. It is read once, in large pieces, where the tables are
+ * opened: an entry at a time, while Services are applied, takes far longer. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "datapath/services/services_internal.h"
+
+#define READ_BATCH  1024
+#define PRUNE_BATCH 512
+
+static int keep_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key)
+{
+	struct left_over *left = &sync->left_over;
+
+	if (left->count == left->room) {
+		size_t room = left->room ? left->room * 2 : 64;
+		struct mk_backend_key *more = reallocarray(left->keys, room, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		left->keys = more;
+		left->room = room;
+	}
+	left->keys[left->count++] = *key;
+	return 0;
+}
+
+static int take_entry(struct mk_service_sync *sync, const struct mk_backend_key *key,
+		      const struct mk_backend *value)
+{
+	struct set *set = sync_set(sync, key->service_id);
+
+	if (!set || set->generation != key->generation || key->index >= set->count)
+		return keep_left_over(sync, key);
+	if (!set->backends)
+		set->backends = calloc(set->count, sizeof(*set->backends));
+	if (!set->backends)
+		return -ENOMEM;
+	set->backends[key->index] = *value;
+	set->found++;
+	return 0;
+}
+
+/* One with holes is read again when its Service is applied. */
+static void settle(struct mk_service_sync *sync)
+{
+	struct set *set, *next;
+
+	HASH_ITER(hh, sync->sets, set, next) {
+		set->known = set->backends && set->found == set->count;
+		if (!set->known)
+			free(mk_steal_ptr(set->backends));
+	}
+}
+
+int sync_backends_recover(struct mk_service_sync *sync, struct mk_error *err)
+{
+	const struct mk_table *table = &sync->tables.backends;
+	cleanup_free struct mk_backend_key *keys = calloc(READ_BATCH, sizeof(*keys));
+	cleanup_free struct mk_backend *values = calloc(READ_BATCH, sizeof(*values));
+	struct mk_cursor cursor = { 0 };
+	int count = 0, ret = 0;
+
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	while (ret == 0 && !cursor.done) {
+		count = mk_table_next(table, &cursor, keys, values, READ_BATCH, err);
+		if (count < 0)
+			return count;
+		for (int i = 0; ret == 0 && i < count; i++)
+			ret = take_entry(sync, &keys[i], &values[i]);
+	}
+	if (ret < 0)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	settle(sync);
+	return 0;
+}
+
+static bool is_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key)
+{
+	const struct set *set = sync_set(sync, key->service_id);
+
+	return !sync_retired(sync, key->service_id, key->generation) &&
+	       !(set && set->generation == key->generation && key->index < set->count);
+}
+
+int sync_backends_prune(struct mk_service_sync *sync, struct mk_service_counts *counts,
+			struct mk_error *err)
+{
+	struct left_over *left = &sync->left_over;
+
+	for (int i = 0; left->count && i < PRUNE_BATCH; i++) {
+		const struct mk_backend_key *key = &left->keys[left->count - 1];
+		int ret = 0;
+
+		if (is_left_over(sync, key))
+			ret = sync_delete(&sync->tables.backends, key, counts, err);
+		if (ret < 0)
+			return ret;
+		left->count--;
+	}
+	if (left->count)
+		return 1;
+	sync_left_over_free(sync);
+	return 0;
+}
+
+void sync_left_over_free(struct mk_service_sync *sync)
+{
+	free(sync->left_over.keys);
+	sync->left_over = (struct left_over){ 0 };
+}

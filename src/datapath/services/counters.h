@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/services/counters.h - counters per Service (struct mk_service_counter), by account. Programs
+ * add to map service_counters. What a session still holds when the agent removes it goes to map
+ * service_counters_ended, which the agent alone writes: a value that user space reads, changes and
+ * writes back would lose what a program adds meanwhile. A Service's count is the sum of both. */
+#ifndef MK_DATAPATH_SERVICES_COUNTERS_H
+#define MK_DATAPATH_SERVICES_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monokube/abi.h"
+#include "base/error.h"
+#include "datapath/maps/table.h"
+
+struct mk_counter_tables {
+	struct mk_table live, ended, drops;
+};
+
+/* The pinned ones. -ENOENT: the datapath is not loaded. mk_counters_close() after success. */
+mk_must_check int mk_counters_open(struct mk_counter_tables *tables, const char *bpf_dir,
+				   struct mk_error *err);
+void mk_counters_close(struct mk_counter_tables *tables);
+
+struct mk_account_totals {
+	uint32_t account_id; /* mk_service.account_id */
+	struct mk_service_counter counter;
+	uint64_t drops[MK_DROP_COUNT]; /* first packets, by enum mk_drop_reason */
+};
+/* Every account that has traffic or drops, sorted by account_id. The caller frees *@totals. */
+mk_must_check int mk_counters_read(const struct mk_counter_tables *tables,
+				   struct mk_account_totals **totals, size_t *count,
+				   struct mk_error *err);
+/* That of @account_id in what mk_counters_read() gave, or NULL. */
+const struct mk_account_totals *mk_counters_find(const struct mk_account_totals *totals,
+						 size_t count, uint32_t account_id);
+
+/* Add what @session holds. Only the process with the agent's lock. */
+mk_must_check int mk_counters_add_ended(const struct mk_counter_tables *tables,
+					const struct mk_session *session, struct mk_error *err);
+/* Remove the counters of accounts that no entry of map services (@services) names. Returns how
+ * many entries. */
+mk_must_check int mk_counters_prune(const struct mk_counter_tables *tables,
+				    const struct mk_table *services, struct mk_error *err);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sessions, judged by what Services are by now: which are cut, and which outlive their frontend. */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "datapath/services/services_internal.h"
+
+/* Whichever loopback address a client asked, map `services` has one. */
+static struct mk_addr address_of(const struct mk_tuple *tuple)
+{
+	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
+
+	return mk_addr_is_loopback(&tuple->daddr) ? mk_ip_to_addr(&localhost) : tuple->daddr;
+}
+
+static const struct frontend *find_frontend(const struct mk_service_sync *sync,
+					    const struct mk_tuple *tuple, enum mk_scope scope)
+{
+	const struct mk_service_key key = {
+		.addr = address_of(tuple),
+		.port = tuple->dport,
+		.proto = tuple->proto,
+		.scope = (__u8)scope,
+	};
+	const struct frontend *frontend;
+
+	HASH_FIND(hh, sync->frontends, &key, sizeof(key), frontend);
+	return frontend;
+}
+
+static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tuple *tuple,
+			 enum mk_scope scope)
+{
+	return find_frontend(sync, tuple, scope) != NULL;
+}
+
+static bool opened_service(const struct mk_session *session)
+{
+	return session->flags & MK_SESSION_FORWARD && session->service_id;
+}
+
+/* Does the Service that has @frontend now serve by @backend? A Service without any serving endpoint
+ * keeps its flows. So does a frontend of an earlier agent, whose Service is not known yet. */
+static bool keeps(const struct frontend *frontend, const struct mk_live_backend *backend)
+{
+	const struct service *owner = frontend ? frontend->owner : NULL;
+
+	if (!frontend)
+		return false;
+	return !owner || owner->live_count == 0 ||
+	       sync_is_live(owner->live, owner->live_count, backend);
+}
+
+/* The Service is found by the address that the client uses, not by the backend set of the session:
+ * sets come and go with policies and endpoints while the flow lasts. */
+bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
+				 const struct mk_session *session)
+{
+	const struct mk_live_backend backend = {
+		.ip = mk_ip_from_addr(&session->to.daddr),
+		.port = ntohs(session->to.dport),
+		.proto = key->proto,
+	};
+
+	if (key->proto != IPPROTO_UDP || !opened_service(session))
+		return false;
+	return !keeps(find_frontend(sync, key, MK_SCOPE_INTERNAL), &backend) &&
+	       !keeps(find_frontend(sync, key, MK_SCOPE_EXTERNAL), &backend);
+}
+
+/* Which scope opened it the session does not tell; as a rule they go together. From outside nobody
+ * comes to a loopback address. */
+bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
+				      const struct mk_tuple *key, const struct mk_session *session)
+{
+	return key->proto != IPPROTO_UDP && opened_service(session) &&
+	       (!has_frontend(sync, key, MK_SCOPE_INTERNAL) ||
+		(!mk_addr_is_loopback(&key->daddr) && !has_frontend(sync, key, MK_SCOPE_EXTERNAL)));
+}
+
+bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,
+				     const struct mk_session *session)
+{
+	return session->flags & MK_SESSION_FORWARD && mk_addr_eq(&key->saddr, &session->to.saddr) &&
+	       sync_is_local(sync, &session->to.daddr) &&
+	       memcmp(key, &session->to, sizeof(*key)) != 0;
+}
+
+void mk_service_sync_on_loss(struct mk_service_sync *sync,
+			     int (*losing)(void *ctx, struct mk_error *err), void *ctx)
+{
+	sync->losing = losing;
+	sync->losing_ctx = ctx;
+}
+
+int sync_lose(struct mk_service_sync *sync, const struct mk_service_key *key,
+	      struct mk_service_counts *counts, struct mk_error *err)
+{
+	if (key->port == 0)
+		return 0;
+	if (key->proto == IPPROTO_UDP)
+		counts->cut = true;
+	else if (sync->losing)
+		return sync->losing(sync->losing_ctx, err);
+	return 0;
+}

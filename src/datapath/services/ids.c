@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Numbers of backend sets and of Services, all from one counter that only grows: an id that a
+ * session still names is never another's. What an earlier agent gave is read off the frontends. */
+#include <stdlib.h>
+
+#include "datapath/services/services_internal.h"
+
+uint32_t sync_new_id(struct mk_service_sync *sync)
+{
+	do
+		sync->last_id++;
+	while (sync->last_id == 0 || sync_set(sync, sync->last_id));
+	return sync->last_id;
+}
+
+void mk_service_sync_reserve_ids(struct mk_service_sync *sync, uint32_t last_id)
+{
+	if (last_id > sync->last_id)
+		sync->last_id = last_id;
+}
+
+int sync_recover_id(struct mk_service_sync *sync, uint32_t id)
+{
+	size_t count = sync->recovered_count;
+
+	mk_service_sync_reserve_ids(sync, id);
+	if (id == 0 || (count && sync->recovered[count - 1].id == id))
+		return 0;
+	if (count == sync->recovered_room) {
+		size_t room = count ? count * 2 : 64;
+		struct recovered_id *more = reallocarray(sync->recovered, room, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		sync->recovered = more;
+		sync->recovered_room = room;
+	}
+	sync->recovered[sync->recovered_count++] = (struct recovered_id){ .id = id };
+	return 0;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct recovered_id *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+void sync_recovered_sort(struct mk_service_sync *sync)
+{
+	size_t kept = 0;
+
+	if (sync->recovered_count == 0)
+		return;
+	qsort(sync->recovered, sync->recovered_count, sizeof(*sync->recovered), compare_ids);
+	for (size_t i = 0; i < sync->recovered_count; i++)
+		if (kept == 0 || sync->recovered[kept - 1].id != sync->recovered[i].id)
+			sync->recovered[kept++] = sync->recovered[i];
+	sync->recovered_count = kept;
+}
+
+void service_sync_each_account(const struct mk_service_sync *sync,
+			       void (*see)(void *ctx, uint32_t account_id, const char *name),
+			       void *ctx)
+{
+	const struct service *service, *next;
+
+	HASH_ITER(hh, sync->services, service, next)
+		if (service->account_id)
+			see(ctx, service->account_id, service->name);
+}
+
+uint32_t mk_service_sync_accounts_serial(const struct mk_service_sync *sync)
+{
+	return sync->accounts_serial;
+}
+
+bool sync_take_id(struct mk_service_sync *sync, uint32_t id)
+{
+	struct recovered_id key = { .id = id };
+	struct recovered_id *found = sync->recovered_count
+					     ? bsearch(&key, sync->recovered, sync->recovered_count,
+						       sizeof(key), compare_ids)
+					     : NULL;
+
+	if (!found || found->taken)
+		return false;
+	found->taken = true;
+	return true;
+}
+
+void sync_recovered_forget(struct mk_service_sync *sync)
+{
+	free(sync->recovered);
+	sync->recovered = NULL;
+	sync->recovered_count = sync->recovered_room = 0;
+}

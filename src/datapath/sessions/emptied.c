@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/sessions/emptied.h"
+
+#include <bpf/bpf.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define AT_ONCE	  1024
+#define LOOKED_AT 4096 /* entries, in the order of their hash: a fair sample of a large table */
+
+void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
+		       const struct mk_session *session)
+{
+	const uint8_t wanted = MK_SESSION_FORWARD | MK_SESSION_OPEN;
+	const uint8_t ending = MK_SESSION_FIN | MK_SESSION_RST;
+
+	if (witnesses->met_count == MK_WITNESSES || key->proto != IPPROTO_TCP ||
+	    !session->service_id || (mk_session_flags(session) & (wanted | ending)) != wanted)
+		return;
+	witnesses->met[witnesses->met_count++] = (struct mk_witness){
+		.key = *key,
+		.created_ns = session->created_ns,
+	};
+}
+
+void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed, uint64_t now_ns)
+{
+	memcpy(witnesses->asked, witnesses->met, sizeof(witnesses->asked));
+	witnesses->asked_count = witnesses->met_count;
+	witnesses->met_count = 0;
+	witnesses->removed = removed;
+	witnesses->ended_ns = now_ns;
+}
+
+static bool is_there(const struct mk_table *sessions, const struct mk_witness *witness)
+{
+	struct mk_session session;
+
+	return bpf_map_lookup_elem(sessions->fd, &witness->key, &session) == 0 &&
+	       session.created_ns == witness->created_ns;
+}
+
+/* Is there a session that began before @ns? An error says yes: then nothing is reported. */
+static bool has_older(const struct mk_table *sessions, uint64_t ns)
+{
+	cleanup_free struct mk_tuple *keys = calloc(AT_ONCE, sizeof(*keys));
+	cleanup_free struct mk_session *values = calloc(AT_ONCE, sizeof(*values));
+	struct mk_cursor cursor = { 0 };
+	struct mk_error ignored;
+
+	if (!keys || !values)
+		return true;
+	for (int looked_at = 0; looked_at < LOOKED_AT && !cursor.done;) {
+		int count = mk_table_next(sessions, &cursor, keys, values, AT_ONCE, &ignored);
+
+		if (count < 0)
+			return true;
+		for (int i = 0; i < count; i++)
+			if (values[i].created_ns <= ns)
+				return true;
+		looked_at += count;
+	}
+	return false;
+}
+
+bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *sessions,
+		       uint64_t removed)
+{
+	if (witnesses->asked_count < MK_WITNESSES_MIN || removed != witnesses->removed)
+		return false;
+	for (unsigned int i = 0; i < witnesses->asked_count; i++)
+		if (is_there(sessions, &witnesses->asked[i]))
+			return false;
+	witnesses->asked_count = 0;
+	return !has_older(sessions, witnesses->ended_ns);
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/networks.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "config/config.h"
+#include "host/host_internal.h"
+
+#define LOOPBACK_NET 127
+
+/* ---- networks of the host -------------------------------------------------------------------- */
+
+struct reading {
+	struct mk_networks *networks;
+	const char *vxlan_name;
+	const struct mk_ip *vtep;
+	struct mk_error *err;
+	int ifindex; /* of the last device looked up: thousands of routes may have the same one */
+	char device[IF_NAMESIZE];
+};
+
+static const char *device_name(struct reading *reading, int ifindex)
+{
+	if (ifindex == reading->ifindex)
+		return reading->device;
+	reading->ifindex = ifindex;
+	if (!if_indextoname((unsigned int)ifindex, reading->device))
+		*reading->device = '\0';
+	return reading->device;
+}
+
+int mk_networks_add(struct mk_networks *networks, enum mk_network_kind kind,
+		    const struct mk_cidr *cidr, const char *name, struct mk_error *err)
+{
+	struct mk_network *bigger =
+		reallocarray(networks->list, networks->count + 1, sizeof(*networks->list));
+
+	if (!bigger)
+		return mk_error_errno(err, ENOMEM, "cannot list the host's networks");
+	networks->list = bigger;
+	networks->list[networks->count] = (struct mk_network){ .cidr = *cidr, .kind = kind };
+	snprintf(networks->list[networks->count].name, sizeof(networks->list[0].name), "%s", name);
+	networks->count++;
+	return 0;
+}
+
+static bool is_ours(const struct reading *reading, const char *device)
+{
+	return strcmp(device, reading->vxlan_name) == 0 || strcmp(device, MK_HOST_VETH) == 0 ||
+	       strcmp(device, MK_HOST_PEER) == 0;
+}
+
+static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
+{
+	struct reading *reading = ctx;
+	const struct mk_cidr host = { addr->ip, 32 };
+	const char *device;
+
+	if (ntohl(addr->ip.v4.s_addr) >> 24 == LOOPBACK_NET)
+		return 0;
+	device = device_name(reading, ifindex);
+	if (!is_ours(reading, device))
+		return mk_networks_add(reading->networks, MK_NET_ADDRESS, &host, device,
+				       reading->err);
+	reading->networks->has_vtep |= strcmp(device, reading->vxlan_name) == 0 && reading->vtep &&
+				       mk_ip_equal(&addr->ip, reading->vtep);
+	return 0;
+}
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct reading *reading = ctx;
+	bool routed = route->gateway.family != AF_UNSPEC;
+	const struct mk_cidr gateway = { route->gateway, 32 };
+	const char *device = device_name(reading, route->ifindex);
+
+	if (route->protocol == MK_RTPROT || is_ours(reading, device))
+		return 0;
+	if (route->dst.prefix_bits == 0)
+		return routed ? mk_networks_add(reading->networks, MK_NET_GATEWAY, &gateway, device,
+						reading->err)
+			      : 0;
+	return mk_networks_add(reading->networks, routed ? MK_NET_ROUTED : MK_NET_ON_LINK,
+			       &route->dst, device, reading->err);
+}
+
+int mk_networks_read(struct mk_nl *nl, const char *vxlan_name, const struct mk_ip *vtep,
+		     struct mk_networks *networks, struct mk_error *err)
+{
+	struct reading reading = {
+		.networks = networks, .vxlan_name = vxlan_name, .vtep = vtep, .err = err
+	};
+	int ret;
+
+	*networks = (struct mk_networks){ 0 };
+	ret = mk_nl_each_addr(nl, AF_INET, see_address, &reading, err);
+	return ret < 0 ? ret : mk_nl_each_route(nl, see_route, &reading, err);
+}
+
+void mk_networks_release(struct mk_networks *networks)
+{
+	free(networks->list);
+	*networks = (struct mk_networks){ 0 };
+}
+
+/* ---- overlaps -------------------------------------------------------------------------------- */
+
+/* Networks behind a gateway are only reported: the host still reaches them, pods do not. Nodes'
+ * addresses are only reported, too: one wrong Node object must not keep every other node from
+ * starting (this node's own InternalIP is an address of the host). A route that covers the range,
+ * such as 10.0.0.0/8 by a gateway, is common and harmless. */
+enum mk_overlap networks_overlap(const struct mk_own_range *range, const struct mk_network *network)
+{
+	bool reported = network->kind == MK_NET_ROUTED || network->kind == MK_NET_NODE;
+
+	if (mk_cidr_covers(&range->cidr, &network->cidr))
+		return reported ? MK_OVERLAP_REPORTED : MK_OVERLAP_REFUSED;
+	if (mk_cidr_covers(&network->cidr, &range->cidr) && network->kind == MK_NET_ON_LINK)
+		return MK_OVERLAP_REPORTED;
+	return MK_OVERLAP_NONE;
+}
+
+static void describe(const struct mk_network *network, char *text, size_t size)
+{
+	static const struct {
+		const char *what, *joint;
+	} words[] = {
+		[MK_NET_ADDRESS] = { "the host's address", " on " },
+		[MK_NET_ON_LINK] = { "the host's network", " on " },
+		[MK_NET_ROUTED] = { "the host's route to", " by " },
+		[MK_NET_GATEWAY] = { "the default gateway", " on " },
+		[MK_NET_NODE] = { "the InternalIP", " of Node " },
+		[MK_NET_API_SERVER] = { "the API server's address", "" },
+	};
+	char cidr[MK_CIDR_STRLEN];
+	const char *joint = *network->name ? words[network->kind].joint : "";
+
+	snprintf(text, size, "%s %s%s%s", words[network->kind].what,
+		 network->cidr.prefix_bits == 32 ? mk_ip_format(&network->cidr.ip, cidr)
+						 : mk_cidr_format(&network->cidr, cidr),
+		 joint, network->name);
+}
+
+static void explain(const struct mk_own_range *range, const struct mk_network *network,
+		    enum mk_overlap overlap, struct mk_error *why)
+{
+	bool is_device = network->kind == MK_NET_ADDRESS || network->kind == MK_NET_ON_LINK;
+	bool is_vtep = strcmp(range->setting, "vtepCidr") == 0;
+	char cidr[MK_CIDR_STRLEN], text[192], left_over[128] = "";
+
+	describe(network, text, sizeof(text));
+	if (is_device && !is_vtep && *network->name)
+		snprintf(left_over, sizeof(left_over),
+			 "delete %s if another CNI plugin left it, otherwise ", network->name);
+	(void)mk_error_set(why, EINVAL,
+			   "%s '%s' overlaps %s: %s; %sset %s to a range that no network of "
+			   "the nodes has, %s",
+			   range->setting, mk_cidr_format(&range->cidr, cidr), text,
+			   overlap == MK_OVERLAP_REFUSED ? "the node would lose access to it"
+							 : "pods cannot reach it",
+			   left_over, range->setting,
+			   is_vtep ? "such as 100.64.0.0/16, the same on every node"
+				   : "as the cluster's pod range");
+}
+
+enum mk_overlap mk_networks_judge(const struct mk_networks *networks,
+				  const struct mk_own_range *ranges, size_t count,
+				  struct mk_error *why)
+{
+	enum mk_overlap worst = MK_OVERLAP_NONE;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < networks->count; j++) {
+			enum mk_overlap overlap = networks_overlap(&ranges[i], &networks->list[j]);
+
+			if (overlap <= worst)
+				continue;
+			worst = overlap;
+			explain(&ranges[i], &networks->list[j], overlap, why);
+		}
+	return worst;
+}

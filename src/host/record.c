@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "host/sysctl.h"
+
+#define MAX_BYTES 65536
+
+static int record_path(const char *state_dir, char *path, struct mk_error *err)
+{
+	if (snprintf(path, PATH_MAX, "%s/" MK_RECORD_NAME, state_dir) >= PATH_MAX)
+		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
+	return 0;
+}
+
+static const char *listen_text(const struct mk_ip_port *at, char *buf)
+{
+	return at->port ? mk_ip_port_format(at, buf) : "off";
+}
+
+static void print_record(const struct mk_config *config, const char *source, FILE *out)
+{
+	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN];
+	char healthz[MK_IP_PORT_STRLEN], metrics[MK_IP_PORT_STRLEN];
+	char ports[MK_RESERVED_RANGES_BYTES];
+
+	mk_reserved_ranges(config, ports);
+	fprintf(out,
+		"vxlan=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
+		"reserved_ports=%s\nsource=%s\n"
+		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n",
+		config->vxlan_iface_name, config->veth_prefix, config->bpf_dir,
+		config->cni_conf_path, config->cni_bin_dir, ports, source,
+		mk_cidr_format(&config->cluster_cidr, cluster),
+		mk_cidr_format(&config->vtep_cidr, vtep), listen_text(&config->healthz, healthz),
+		listen_text(&config->metrics, metrics));
+}
+
+/* Write the file unless it has this content. */
+static int replace(const char *path, const char *text, struct mk_error *err)
+{
+	cleanup_free char *now = NULL;
+
+	if (mk_file_read(path, MAX_BYTES, &now, NULL, NULL) == 0 && strcmp(now, text) == 0)
+		return 0;
+	return mk_file_replace(path, text, strlen(text), 0600, err);
+}
+
+static int write_settings(const struct mk_config *config, struct mk_error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX + 16];
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	snprintf(path, sizeof(path), "%s/" MK_SETTINGS_NAME, config->state_dir);
+	if (out)
+		mk_config_print(config, out);
+	if (!out || fclose(out) != 0)
+		return mk_error_errno(err, ENOMEM, "cannot write '%s'", path);
+	return replace(path, text, err);
+}
+
+int mk_record_write(const struct mk_config *config, const char *source, struct mk_error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+	size_t size = 0;
+	FILE *out;
+	int ret = record_path(config->state_dir, path, err);
+
+	if (ret < 0)
+		return ret;
+	out = open_memstream(&text, &size);
+	if (out)
+		print_record(config, source, out);
+	if (!out || fclose(out) != 0)
+		return mk_error_errno(err, ENOMEM, "cannot write '%s'", path);
+	ret = replace(path, text, err);
+	return ret < 0 ? ret : write_settings(config, err);
+}
+
+static void take_line(struct mk_record *record, const char *line)
+{
+	const struct {
+		const char *key;
+		char *value;
+		size_t size;
+	} fields[] = {
+		{ "vxlan=", record->vxlan_name, sizeof(record->vxlan_name) },
+		{ "veth_prefix=", record->veth_prefix, sizeof(record->veth_prefix) },
+		{ "bpf_dir=", record->bpf_dir, sizeof(record->bpf_dir) },
+		{ "cni_conf=", record->cni_conf_path, sizeof(record->cni_conf_path) },
+		{ "cni_bin_dir=", record->cni_bin_dir, sizeof(record->cni_bin_dir) },
+		{ "reserved_ports=", record->reserved_ports, sizeof(record->reserved_ports) },
+		{ "source=", record->source, sizeof(record->source) },
+		{ "cluster_cidr=", record->cluster_cidr, sizeof(record->cluster_cidr) },
+		{ "vtep_cidr=", record->vtep_cidr, sizeof(record->vtep_cidr) },
+		{ "healthz=", record->healthz, sizeof(record->healthz) },
+		{ "metrics=", record->metrics, sizeof(record->metrics) },
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(fields); i++)
+		if (strncmp(line, fields[i].key, strlen(fields[i].key)) == 0)
+			snprintf(fields[i].value, fields[i].size, "%s",
+				 line + strlen(fields[i].key));
+}
+
+int mk_record_read(const char *state_dir, struct mk_record *record, struct mk_error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX], *rest = NULL;
+	int ret = record_path(state_dir, path, err);
+
+	*record = (struct mk_record){
+		.vxlan_name = "mkvxlan",
+		.veth_prefix = "mk",
+		.bpf_dir = MK_BPF_DIR,
+		.cni_conf_path = "/etc/cni/net.d/10-monokube.conflist",
+		.cni_bin_dir = "/opt/cni/bin",
+	};
+	if (ret < 0)
+		return ret;
+	ret = mk_file_read(path, MAX_BYTES, &text, NULL, err);
+	if (ret == -ENOENT)
+		return 0;
+	if (ret < 0)
+		return ret;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		take_line(record, line);
+	return 0;
+}

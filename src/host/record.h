@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/host/record.h - names of what an agent makes on its host, recorded in the state directory,
+ * so that `monokube cleanup` finds it without the agent's settings. */
+#ifndef MK_HOST_RECORD_H
+#define MK_HOST_RECORD_H
+
+#include <limits.h>
+#include <net/if.h>
+
+#include "base/error.h"
+#include "config/config.h"
+#include "host/sysctl.h"
+
+/* In cni_bin_dir: the plugin, and its previous version. */
+#define MK_PLUGIN_NAME	   "monokube"
+#define MK_PREVIOUS_SUFFIX ".previous"
+#define MK_LOOPBACK_NAME   "loopback" /* a link to the plugin, if there was no other `loopback` */
+
+struct mk_record {
+	char vxlan_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
+	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];
+	char reserved_ports[MK_RESERVED_RANGES_BYTES]; /* "": not known */
+	/* as the settings have them; "": not known */
+	char cluster_cidr[MK_CIDR_STRLEN], vtep_cidr[MK_CIDR_STRLEN], healthz[MK_IP_PORT_STRLEN];
+	char metrics[MK_IP_PORT_STRLEN];
+	char source[PATH_MAX]; /* what the agent follows, in words; "": not known */
+};
+
+mk_must_check int mk_record_write(const struct mk_config *config, const char *source,
+				  struct mk_error *err);
+/* Read the record; without one, the defaults. */
+mk_must_check int mk_record_read(const char *state_dir, struct mk_record *record,
+				 struct mk_error *err);
+/* The record's file in the state directory. */
+#define MK_RECORD_NAME "made"
+/* The settings in force, one `key=value` a line, for people. */
+#define MK_SETTINGS_NAME "settings"
+/* This node's object, for the agent's next start (src/agent/remember.c). */
+#define MK_NODE_OBJECT_NAME "node.json"
+
+#endif

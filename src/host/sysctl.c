@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/sysctl.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "host/host_internal.h"
+#include "host/reserved_ports.h"
+
+#define IPV4	       "/proc/sys/net/ipv4/"
+#define RESERVED_PORTS IPV4 "ip_local_reserved_ports"
+#define IP_FORWARD     IPV4 "ip_forward"
+/* Replies to the host from an address of its own arrive by the loopback device, which no
+ * outside packet can use. */
+#define LO_ACCEPT_LOCAL IPV4 "conf/lo/accept_local"
+/* ... and replies from a loopback address. */
+#define LO_ROUTE_LOCALNET IPV4 "conf/lo/route_localnet"
+#define MAX_TEXT	  65536
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int memory_path(const char *state_dir, char *path, struct mk_error *err)
+{
+	if (snprintf(path, PATH_MAX, "%s/sysctls", state_dir) >= PATH_MAX)
+		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
+	return 0;
+}
+
+/* Returns the rest of the line of @text that begins with @begin, or NULL. */
+static char *find_line(const char *text, const char *begin)
+{
+	size_t length = strlen(begin);
+
+	for (const char *at = text; at && *at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, begin, length) == 0)
+			return strndup(at + length, strcspn(at + length, "\n"));
+	}
+	return NULL;
+}
+
+static int write_memory(const char *state_dir, const char *text, struct mk_error *err)
+{
+	char file[PATH_MAX];
+	int ret = memory_path(state_dir, file, err);
+
+	if (ret == 0)
+		ret = mk_mkdirs(state_dir, 0700, err);
+	return ret < 0 ? ret : mk_file_replace(file, text, strlen(text), 0600, err);
+}
+
+/* Like find_line(), for the line that begins with @word and @path. */
+static char *recall(const char *text, const char *word, const char *path, char end)
+{
+	char begin[PATH_MAX + 16];
+
+	snprintf(begin, sizeof(begin), "%s%s%c", word, path, end);
+	return find_line(text, begin);
+}
+
+/* The file has two kinds of lines. "path=value" is the value from before our first run,
+ * written once. "ours path value" is what we set, newest first; it has no '=', so versions
+ * that do not know it skip it. Other software may write the value that we have set, as Docker
+ * does with ip_forward. The kernel does not say who wrote a value, or that it was written again.
+ * So such a setting goes back, too, and `monokube cleanup` reports it. */
+static int remember(const char *state_dir, const char *path, const char *before, const char *ours,
+		    struct mk_error *err)
+{
+	cleanup_free char *text = NULL, *more = NULL, *known = NULL, *last = NULL;
+	cleanup_free char *all = malloc(MAX_TEXT);
+	char file[PATH_MAX];
+	int ret = memory_path(state_dir, file, err);
+
+	if (ret < 0)
+		return ret;
+	ret = mk_file_read(file, MAX_TEXT, &text, NULL, err);
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
+	known = recall(text, "", path, '=');
+	last = recall(text, "ours ", path, ' ');
+	/* ports of a former range stay ours */
+	if (all && last && strcmp(path, RESERVED_PORTS) == 0)
+		ours = mk_reserved_ports_add(last, ours, all, MAX_TEXT, NULL) == 0 ? all : last;
+	if (known && last && strcmp(last, ours) == 0)
+		return 0;
+	if (asprintf(&more, "ours %s %s\n%s%s%s%.*s%s", path, ours, text ? text : "",
+		     known ? "" : path, known ? "" : "=", known ? 0 : (int)strcspn(before, "\n"),
+		     before, known ? "" : "\n") < 0)
+		return mk_error_errno(err, ENOMEM, "cannot remember '%s'", path);
+	return write_memory(state_dir, more, err);
+}
+
+/* Compute the value that @path must get back; "": leave it, because others
+ * have changed it since. */
+static int value_again(const char *path, const char *before, const char *ours, char *again,
+		       size_t size, struct mk_error *err)
+{
+	cleanup_free char *now = NULL;
+	int ret = mk_file_read(path, MAX_TEXT, &now, NULL, err);
+
+	if (ret < 0)
+		return ret;
+	now[strcspn(now, "\n")] = '\0';
+	if (strcmp(path, RESERVED_PORTS) == 0 && ours) {
+		ret = reserved_ports_remove(now, ours, before, again, size - 1, err);
+		/* an empty list is written as a single newline: writing nothing changes nothing */
+		return ret < 0 || *again ? ret : snprintf(again, size, "\n") < 0;
+	}
+	snprintf(again, size, "%s",
+		 ours && strcmp(now, ours) != 0 ? "" : (*before ? before : "\n"));
+	return 0;
+}
+
+static int restore_line(const char *text, char *line, struct mk_error *err)
+{
+	cleanup_free char *ours = NULL, *again = malloc(MAX_TEXT);
+	char *equals = strchr(line, '=');
+	int ret;
+
+	if (!equals)
+		return 0;
+	*equals = '\0';
+	if (!again)
+		return mk_error_errno(err, ENOMEM, "cannot put '%s' back", line);
+	ours = recall(text, "ours ", line, ' ');
+	ret = value_again(line, equals + 1, ours, again, MAX_TEXT, err);
+	if (ret == 0 && !*again)
+		mk_log_info("kernel setting was changed by others and stays %s", line);
+	if (ret < 0 || !*again)
+		return ret;
+	ret = mk_sysctl_set(line, again, err);
+	if (ret > 0)
+		mk_log_info("kernel setting put back %s=%.*s", line, (int)strcspn(again, "\n"),
+			    again);
+	return ret;
+}
+
+int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
+{
+	cleanup_free char *text = NULL, *lines = NULL;
+	char file[PATH_MAX], *rest = NULL;
+	int restored = 0, ret = memory_path(state_dir, file, err);
+
+	if (ret < 0)
+		return ret;
+	ret = mk_file_read(file, MAX_TEXT, &text, NULL, err);
+	if (ret == -ENOENT)
+		return 0;
+	if (ret < 0)
+		return ret;
+	lines = strdup(text);
+	if (!lines)
+		return mk_error_errno(err, ENOMEM, "cannot read '%s'", file);
+	for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		ret = restore_line(text, line, err);
+		if (ret < 0)
+			return ret;
+		restored += ret;
+	}
+	if (unlink(file) < 0)
+		return mk_error_errno(err, errno, "cannot remove '%s'", file);
+	return restored;
+}
+
+/* ---- setting --------------------------------------------------------------------------------- */
+
+static int set_and_say(const struct mk_sysctl_wanted *wanted, const char *path, const char *value,
+		       struct mk_error *err)
+{
+	int ret = mk_sysctl_set(path, value, err);
+
+	if (ret > 0 && wanted->again)
+		mk_log_warn("kernel setting was changed by somebody else and is put back %s=%s",
+			    path, value);
+	else if (ret > 0)
+		mk_log_info("kernel setting changed %s=%s", path, value);
+	return ret;
+}
+
+static int set_for_host(const struct mk_sysctl_wanted *wanted, const char *path, const char *value,
+			const char *ours, struct mk_error *err)
+{
+	cleanup_free char *before = NULL;
+	int ret = mk_file_read(path, MAX_TEXT, &before, NULL, err);
+
+	if (ret < 0)
+		return ret;
+	before[strcspn(before, "\n")] = '\0';
+	if (strcmp(before, value) == 0)
+		return 0;
+	ret = remember(wanted->state_dir, path, before, ours, err);
+	return ret < 0 ? ret : set_and_say(wanted, path, value, err);
+}
+
+/* Reserve ports that the host's own sockets must not get: those for
+ * masqueraded flows, and NodePorts. */
+static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	cleanup_free char *before = NULL, *list = malloc(MAX_TEXT);
+	int ret = mk_file_read(RESERVED_PORTS, MAX_TEXT, &before, NULL, err);
+
+	if (ret < 0)
+		return ret;
+	if (!list)
+		return mk_error_errno(err, ENOMEM, "cannot set '%s'", RESERVED_PORTS);
+	ret = mk_reserved_ports_add(before, wanted->reserved_ports, list, MAX_TEXT, err);
+	if (ret != 0)
+		return ret < 0 ? ret : 0;
+	return set_for_host(wanted, RESERVED_PORTS, list, wanted->reserved_ports, err);
+}
+
+/* Disable IPv6, so that the kernel sends no router solicitations through the datapath. Reverse path
+ * filtering stays as it is: a packet for the host arrives on the device that leads back. With
+ * several uplinks it may not; `monokube check` reports that. */
+static int set_device(const struct mk_sysctl_wanted *wanted, const char *name, struct mk_error *err)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+	return access(path, F_OK) == 0 ? set_and_say(wanted, path, "1", err) : 0;
+}
+
+void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RANGES_BYTES])
+{
+	snprintf(text, MK_RESERVED_RANGES_BYTES, "%u-%u,%u-%u", config->node_port_min,
+		 config->node_port_max, config->nat_port_min, config->nat_port_max);
+}
+
+int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	static const char *const switches[] = { IP_FORWARD, LO_ACCEPT_LOCAL, LO_ROUTE_LOCALNET };
+	const char *const devices[] = { MK_HOST_VETH, MK_HOST_PEER, wanted->vxlan_name };
+	int changed, ret = reserve_ports(wanted, err);
+
+	changed = ret;
+	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(switches); i++) {
+		ret = set_for_host(wanted, switches[i], "1", "1", err);
+		changed += ret;
+	}
+	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {
+		ret = set_device(wanted, devices[i], err);
+		changed += ret;
+	}
+	return ret < 0 ? ret : changed;
+}
+
+/* ---- settings that are only read ------------------------------------------------------------- */
+
+static int read_filter(const char *device, struct mk_error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+	int ret;
+
+	snprintf(path, sizeof(path), IPV4 "conf/%s/rp_filter", device);
+	ret = mk_file_read(path, MAX_TEXT, &text, NULL, err);
+	return ret < 0 ? ret : (int)strtol(text, NULL, 10);
+}
+
+int mk_reverse_path_filter(const char *device, struct mk_error *err)
+{
+	int all = read_filter("all", err), own;
+
+	if (all < 0)
+		return all;
+	own = read_filter(device, err);
+	return own < 0 || own > all ? own : all;
+}

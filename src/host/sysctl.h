@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/host/sysctl.h - kernel settings that the datapath needs. Changes are logged, and recorded
+ * in the state directory, so that `monokube cleanup` can undo them. */
+#ifndef MK_HOST_SYSCTL_H
+#define MK_HOST_SYSCTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "config/config.h"
+
+struct mk_sysctl_wanted {
+	const char *vxlan_name;
+	const char *reserved_ports; /* mk_reserved_ranges() */
+	const char *state_dir;
+	bool again; /* they were right before: log that somebody else changed them */
+};
+/* Returns how many had to be set. */
+mk_must_check int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err);
+/* Format the ports that no socket of the host may get by chance, as "30000-32767,49152-65535". */
+#define MK_RESERVED_RANGES_BYTES 24
+void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RANGES_BYTES]);
+
+/* Undo what mk_sysctls_apply() changed for the whole host, except what others have changed
+ * since. Returns how many. */
+mk_must_check int mk_sysctls_restore(const char *state_dir, struct mk_error *err);
+
+/* Returns how strictly the kernel checks by which device a packet for the host itself comes in
+ * (rp_filter). 0: off; 1: only by the device that leads back; 2: by any device that a route uses.
+ * The value is the greater of the settings "all" and @device. -ENOENT: no such device. */
+mk_must_check int mk_reverse_path_filter(const char *device, struct mk_error *err);
+
+#endif

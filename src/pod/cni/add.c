@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "pod/endpoint/bandwidth.h"
+#include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/port_mappings.h"
+#include "pod/ipam/ipam.h"
+
+static const char setup_failed[] = "cannot set up the pod's network";
+
+/* An endpoint while ADD makes it. */
+struct adding {
+	const struct mk_cni_args *args;
+	const struct mk_cni_conf *conf;
+	struct mk_cni_port_mappings mappings;
+	struct mk_cni_bandwidth bandwidth;
+	struct mk_cni_node node;
+	int netns_fd;
+	struct mk_nl *pod_nl;
+	char host_name[IFNAMSIZ];
+	int host_ifindex, pod_ifindex;
+	uint32_t table; /* the table of the pod's routes; 0: main */
+	struct mk_pod entry;
+	struct mk_ip ip;
+	struct mk_mac mac;
+};
+
+static void adding_release(struct adding *adding)
+{
+	mk_nl_free(adding->pod_nl);
+	mk_cni_node_release(&adding->node);
+	mk_cni_port_mappings_release(&adding->mappings);
+	mk_cleanup_close(&adding->netns_fd);
+}
+#define cleanup_adding __attribute__((cleanup(adding_release)))
+
+/* ---- address --------------------------------------------------------------------------------- */
+
+/* Address files may have been removed: do not assign the address of a live pod to another pod. */
+static int hold_living(struct adding *adding, struct mk_ipam *ipam, struct mk_error *err)
+{
+	const struct mk_addresses *addresses = &adding->conf->addresses;
+	struct mk_ip ip;
+	int ret = 0;
+
+	while (ret >= 0 && mk_ipam_next(ipam, &addresses->first_pod, &addresses->last_pod, &ip)) {
+		ret = mk_cni_address_is_alive(&adding->node, &ip, err);
+		if (ret == 0)
+			return 0;
+		if (ret > 0)
+			ret = mk_cni_address_hold(ipam, &ip, err);
+	}
+	return ret;
+}
+
+static int allocate(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_addresses *addresses = &adding->conf->addresses;
+	cleanup_free char *ports = mk_cni_port_mappings_format(&adding->mappings);
+	const struct mk_ipam_owner owner = {
+		.container_id = adding->args->container_id,
+		.ifname = adding->args->ifname,
+		.netns = adding->args->netns,
+		.host_ports = ports,
+	};
+	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(adding->conf->state_dir, err);
+	int ret;
+
+	if (!ipam)
+		return -err->code;
+	if (!ports)
+		return mk_error_errno(err, ENOMEM, "cannot write down host ports");
+	ret = hold_living(adding, ipam, err);
+	return ret < 0 ? ret
+		       : mk_ipam_allocate(ipam, &addresses->first_pod, &addresses->last_pod, &owner,
+					  &adding->ip, err);
+}
+
+struct route_search {
+	const struct mk_ip *gateway;
+	int ifindex;
+	bool found;
+};
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	struct route_search *search = ctx;
+
+	if (route->dst.prefix_bits == 0 && route->ifindex == search->ifindex &&
+	    mk_ip_equal(&route->gateway, search->gateway))
+		search->found = true;
+	return 0;
+}
+
+/* Return whether an earlier ADD for this owner has completed. ADD makes the default route last. */
+static int was_completed(struct adding *adding, struct mk_error *err)
+{
+	struct route_search search = { .gateway = &adding->conf->addresses.gateway };
+	struct mk_link link;
+	int ret = mk_cni_device_find(adding->node.nl, adding->conf->veth_prefix,
+				     adding->args->container_id, adding->args->ifname, &link, err);
+
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	search.ifindex = link.peer_ifindex;
+	ret = mk_nl_each_route(adding->pod_nl, see_route, &search, err);
+	if (ret == 0 && !search.found)
+		ret = mk_nl_each_route_of(adding->pod_nl, mk_cni_pod_table(link.peer_ifindex),
+					  see_route, &search, err);
+	return ret < 0 ? ret : search.found;
+}
+
+static int allocate_failed(int ret, struct mk_cni_failure *failure)
+{
+	static const char msg[] = "cannot allocate an address";
+
+	if (ret == -ENOSPC)
+		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, "no free address");
+	return mk_cni_fail(failure, MK_CNI_IO_FAILURE, msg);
+}
+
+/* The owner already has an address. If its endpoint is complete, this ADD is a runtime's error.
+ * Otherwise an ADD was killed halfway, and its leftovers are removed first. */
+static int allocate_again(struct adding *adding, struct mk_cni_failure *failure)
+{
+	const struct mk_cni_args *args = adding->args;
+	int ret = was_completed(adding, &failure->cause);
+
+	if (ret < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	if (ret == 1)
+		return mk_cni_failf(failure, MK_CNI_INTERFACE_EXISTS,
+				    "the interface exists already",
+				    "container '%s' interface '%s' is set up (host side '%s'); run "
+				    "DEL before another ADD",
+				    args->container_id, args->ifname, adding->host_name);
+	mk_log_warn("removing the leftovers of an unfinished ADD container=%s ifname=%s",
+		    args->container_id, args->ifname);
+	if (mk_cni_endpoint_remove(&adding->node, args->container_id, args->ifname,
+				   &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED,
+				   "cannot remove the leftovers of an unfinished ADD");
+	ret = allocate(adding, &failure->cause);
+	return ret < 0 ? allocate_failed(ret, failure) : 0;
+}
+
+/* ---- the host's end -------------------------------------------------------------------------- */
+
+static int veth_add(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_veth veth = {
+		.name = adding->host_name,
+		.mac = adding->conf->addresses.gateway_mac,
+		.peer_name = adding->args->ifname,
+		.peer_mac = adding->mac,
+		.peer_netns_fd = adding->netns_fd,
+		.mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
+	};
+
+	return mk_nl_veth_add(adding->node.nl, &veth, err);
+}
+
+static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
+{
+	struct mk_error *err = &failure->cause;
+	struct mk_link link;
+	int ret = veth_add(adding, err);
+
+	if (ret == -EEXIST &&
+	    mk_nl_link_get(adding->pod_nl, adding->args->ifname, &link, NULL) == 0)
+		return mk_cni_failf(failure, MK_CNI_INTERFACE_EXISTS,
+				    "the interface exists already",
+				    "interface '%s' (kind '%s') is in namespace '%s' already",
+				    adding->args->ifname, link.kind, adding->args->netns);
+	if (ret == -EEXIST) {
+		/* only the host's name is taken: by an endpoint whose address file was lost */
+		ret = mk_nl_link_delete(adding->node.nl, adding->host_name, err);
+		if (ret == 0)
+			ret = veth_add(adding, err);
+	}
+	if (ret == 0)
+		ret = mk_nl_link_get(adding->node.nl, adding->host_name, &link, err);
+	if (ret < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	adding->host_ifindex = link.ifindex;
+	adding->entry = mk_pod_of(&link, &adding->mac);
+	adding->pod_ifindex = link.peer_ifindex; /* the index in the pod's namespace */
+	ret = mk_cni_is_further(adding->pod_nl, adding->pod_ifindex, err);
+	if (ret < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	if (ret == 1)
+		adding->table = mk_cni_pod_table(adding->pod_ifindex);
+	return 0;
+}
+
+/* Write the pod's name into @name; only people and `monokube` read it. A further interface gets
+ * "@INTERFACE" appended, so that the bare name means the first interface. */
+static const char *alias_of(const struct adding *adding, char *name)
+{
+	size_t length, room;
+
+	mk_cni_pod_name(getenv("CNI_ARGS"), name);
+	length = strlen(name);
+	room = MK_CNI_POD_NAME_BYTES - length;
+	if (adding->table && length && strlen(adding->args->ifname) + 1 < room)
+		snprintf(name + length, room, "@%s", adding->args->ifname);
+	return name;
+}
+
+/* Set the limits before either end goes up, so that no packet evades them. */
+static int limit_bandwidth(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_cni_bandwidth *bandwidth = &adding->bandwidth;
+	int ret = 0;
+
+	if (bandwidth->ingress.rate_bytes)
+		ret = mk_nl_tbf_put(adding->node.nl, adding->host_ifindex, &bandwidth->ingress,
+				    err);
+	if (ret == 0 && bandwidth->egress.rate_bytes)
+		ret = mk_nl_tbf_put(adding->pod_nl, adding->pod_ifindex, &bandwidth->egress, err);
+	adding->entry.shaped = bandwidth->ingress.rate_bytes != 0;
+	return ret;
+}
+
+/* Disable IPv6 on the device: no link-local address, no router solicitations towards the pod. */
+static int silence_ipv6(const char *ifname, struct mk_error *err)
+{
+	char path[128];
+	int ret;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", ifname);
+	ret = mk_sysctl_set(path, "1", err);
+	return ret == -ENOENT ? 0 : ret; /* a kernel without IPv6 */
+}
+
+/* Set the device up last. The pod's first packet then finds the program, and the first packet to
+ * the pod finds its table entry. */
+static int connect_host(struct adding *adding, struct mk_error *err)
+{
+	char name[MK_CNI_POD_NAME_BYTES];
+	const struct mk_link_change up = { .set_flags = IFF_UP, .alias = alias_of(adding, name) };
+	int ret = silence_ipv6(adding->host_name, err);
+
+	if (ret >= 0)
+		ret = limit_bandwidth(adding, err);
+	if (ret >= 0)
+		ret = mk_pods_attach(adding->node.pods, adding->node.nl, adding->host_ifindex, err);
+	if (ret >= 0)
+		ret = mk_pods_put(adding->node.pods, &adding->ip, &adding->entry, err);
+	if (ret >= 0)
+		ret = mk_nl_link_change(adding->node.nl, adding->host_ifindex, &up, err);
+	return ret;
+}
+
+/* ---- the pod's end --------------------------------------------------------------------------- */
+
+static int set_links_up(struct adding *adding, struct mk_error *err)
+{
+	enum { LO_IFINDEX = 1 }; /* in every namespace (LOOPBACK_IFINDEX in the kernel) */
+	const struct mk_link_change up = { .set_flags = IFF_UP };
+	int ret = mk_nl_link_change(adding->pod_nl, LO_IFINDEX, &up, err);
+
+	/* The pod's end goes up after the host's end. The end that goes up last can send at once;
+	 * the other end waits for the kernel's link watch. The pod sends first. */
+	if (ret == 0)
+		ret = mk_nl_link_change(adding->pod_nl, adding->pod_ifindex, &up, err);
+	return ret;
+}
+
+/* Make the default route last: was_completed() looks for it. */
+static int set_routes(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_nl_rule rule = { .from = adding->ip, .table = adding->table };
+	struct mk_nl_route routes[MK_POD_ROUTES];
+	int ret = adding->table ? mk_nl_rule_add(adding->pod_nl, &rule, err) : 0;
+
+	mk_cni_pod_routes(adding->conf, adding->pod_ifindex, adding->table, routes);
+	for (size_t i = 0; ret == 0 && i < MK_POD_ROUTES; i++)
+		ret = mk_nl_route_put(adding->pod_nl, &routes[i], err);
+	return ret;
+}
+
+static int configure_pod(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_addresses *addresses = &adding->conf->addresses;
+	const struct mk_cidr own = { .ip = adding->ip, .prefix_bits = 32 };
+	int ret = set_links_up(adding, err);
+
+	if (ret == 0)
+		ret = mk_nl_addr_add(adding->pod_nl, adding->pod_ifindex, &own, err);
+	if (ret == 0)
+		ret = mk_nl_neigh_put(adding->pod_nl, adding->pod_ifindex, &addresses->gateway,
+				      &addresses->gateway_mac, err);
+	return ret < 0 ? ret : set_routes(adding, err);
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static int open_all(struct adding *adding, struct mk_cni_failure *failure)
+{
+	adding->netns_fd = mk_cni_netns_open(adding->args->netns, failure);
+	if (adding->netns_fd < 0)
+		return -1;
+	if (mk_cni_node_open(&adding->node, adding->conf, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, setup_failed);
+	if (!adding->node.pods) /* the cause is still that of mk_pods_open() */
+		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, "the datapath is not loaded");
+	adding->pod_nl =
+		mk_cni_netns_nl(adding->node.nl, adding->args->netns, adding->netns_fd, failure);
+	return adding->pod_nl ? 0 : -1;
+}
+
+static int print_result(const struct adding *adding, struct mk_error *err)
+{
+	const struct mk_cni_result result = {
+		.version = adding->conf->version,
+		.host_name = adding->host_name,
+		.ifname = adding->args->ifname,
+		.netns = adding->args->netns,
+		.host_mac = adding->conf->addresses.gateway_mac,
+		.mac = adding->mac,
+		.ip = adding->ip,
+		.gateway = adding->conf->addresses.gateway,
+		.device_mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
+		.default_route_mtu_bytes = mk_cni_underlay_mtu(adding->conf),
+		.dns = adding->conf->dns,
+		.is_further = adding->table != 0,
+	};
+
+	return mk_cni_print(mk_cni_result_json(&result), err);
+}
+
+static int make(struct adding *adding, struct mk_cni_failure *failure)
+{
+	adding->mac = mk_mac_of_ip(&adding->ip);
+	if (create_veth(adding, failure) < 0)
+		return -1;
+	if (connect_host(adding, &failure->cause) < 0 || configure_pod(adding, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	/* last, so that no traffic comes for half a pod */
+	if (mk_cni_port_mappings_claim(&adding->node, adding->args, &adding->mappings, &adding->ip,
+				       adding->host_ifindex, failure) < 0)
+		return -1;
+	if (print_result(adding, &failure->cause) < 0)
+		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot print the result");
+	return 0;
+}
+
+static void undo(struct adding *adding)
+{
+	struct mk_error err = { 0 };
+
+	if (mk_cni_endpoint_remove(&adding->node, adding->args->container_id, adding->args->ifname,
+				   &err) < 0)
+		mk_log_error("cannot undo a failed ADD; DEL or GC will remove its leftovers: %s "
+			     "container=%s ifname=%s",
+			     mk_error_text(&err), adding->args->container_id, adding->args->ifname);
+}
+
+int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
+	       struct mk_cni_failure *failure)
+{
+	cleanup_adding struct adding adding = { .args = args, .conf = conf, .netns_fd = -1 };
+	int ret;
+
+	if (mk_cni_conf_prev_result(conf))
+		return mk_cni_failf(
+			failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
+			"prevResult is set: monokube must be the first plugin of the list");
+	if (mk_cni_conf_no_address_wanted(conf, getenv("CNI_ARGS"), failure) < 0 ||
+	    mk_cni_conf_read_network(conf, failure) < 0 ||
+	    mk_cni_port_mappings_read(&adding.mappings, conf, failure) < 0 ||
+	    mk_cni_bandwidth_read(&adding.bandwidth, conf, failure) < 0 ||
+	    open_all(&adding, failure) < 0)
+		return -1;
+	if (mk_cni_port_mappings_leave_own(&adding.node, args, &adding.mappings, &failure->cause) <
+	    0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, adding.host_name);
+	ret = allocate(&adding, &failure->cause);
+	if (ret == -EEXIST) {
+		if (allocate_again(&adding, failure) < 0)
+			return -1;
+	} else if (ret < 0) {
+		return allocate_failed(ret, failure);
+	}
+	if (make(&adding, failure) == 0)
+		return 0;
+	undo(&adding);
+	return -1;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/device.h"
+#include "pod/endpoint/endpoint.h"
+
+uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf)
+{
+	return conf->mtu_bytes + MK_VXLAN_OVERHEAD_BYTES;
+}
+
+static struct mk_nl_route via_gateway(const struct mk_cni_conf *conf, int ifindex,
+				      const struct mk_cidr *dst)
+{
+	return (struct mk_nl_route){
+		.dst = *dst,
+		.ifindex = ifindex,
+		.gateway = conf->addresses.gateway,
+		.onlink = true,
+		.protocol = MK_RTPROT,
+	};
+}
+
+#define POD_TABLES \
+	0x6d6b0000 /* plus the interface's index; far from the numbers that people choose */
+
+uint32_t mk_cni_pod_table(int ifindex)
+{
+	return POD_TABLES + (uint32_t)ifindex;
+}
+
+struct default_search {
+	int ifindex;
+	bool found;
+};
+
+static int see_default(void *ctx, const struct mk_nl_route *route)
+{
+	struct default_search *search = ctx;
+
+	if (route->dst.prefix_bits == 0 && route->ifindex != search->ifindex)
+		search->found = true;
+	return 0;
+}
+
+int mk_cni_is_further(struct mk_nl *pod_nl, int ifindex, struct mk_error *err)
+{
+	struct default_search search = { .ifindex = ifindex };
+	int ret = mk_nl_each_route(pod_nl, see_default, &search, err);
+
+	return ret < 0 ? ret : search.found;
+}
+
+void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex, uint32_t table,
+		       struct mk_nl_route routes[MK_POD_ROUTES])
+{
+	const struct mk_addresses *addresses = &conf->addresses;
+	const struct mk_cidr gateway = { .ip = addresses->gateway, .prefix_bits = 32 };
+	const struct mk_cidr virtual_pod = { .ip = addresses->virtual_pod, .prefix_bits = 32 };
+	const struct mk_cidr node_pods = mk_cidr_network(&addresses->pod_cidr);
+	const struct mk_cidr all_pods = mk_cidr_network(&conf->cluster_cidr);
+	const struct mk_cidr all = { .ip = { .family = addresses->gateway.family } };
+
+	routes[0] =
+		(struct mk_nl_route){ .dst = gateway, .ifindex = ifindex, .protocol = MK_RTPROT };
+	routes[1] = via_gateway(conf, ifindex, &all_pods);
+	routes[1].mtu_bytes = conf->mtu_bytes;
+	routes[2] = via_gateway(conf, ifindex, &node_pods); /* replaces [1] if dst is the same */
+	routes[3] = via_gateway(conf, ifindex, &virtual_pod);
+	routes[3].mtu_bytes = mk_cni_underlay_mtu(conf);
+	routes[4] = via_gateway(conf, ifindex, &all);
+	routes[4].mtu_bytes = mk_cni_underlay_mtu(conf);
+	for (size_t i = 0; i < MK_POD_ROUTES; i++)
+		routes[i].table = table;
+}

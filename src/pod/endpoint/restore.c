@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pod/endpoint/restore.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/maps/pin.h"
+#include "datapath/pods/pod_table.h"
+#include "datapath/pods/pods.h"
+#include "pod/endpoint/endpoint.h"
+#include "pod/ipam/ipam.h"
+
+struct restoring {
+	const char *veth_prefix;
+	struct mk_table pods;
+	struct mk_ipam *ipam;
+	struct mk_nl *nl;
+	struct mk_error *err;
+	int restored;
+};
+
+static bool has_entry(const struct restoring *restoring, const struct mk_ip *ip)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+	struct mk_pod pod;
+
+	return mk_pod_table_get(&restoring->pods, &key, &pod, NULL) == 0;
+}
+
+static int compare_address(const void *addr, const void *pod)
+{
+	return memcmp(addr, &((const struct mk_pod *)pod)->addr, sizeof(struct mk_addr));
+}
+
+/* @pods is sorted by address. */
+static bool is_among(const struct mk_pod *pods, size_t count, const struct mk_ip *ip)
+{
+	const struct mk_addr key = mk_ip_to_addr(ip);
+
+	return count && bsearch(&key, pods, count, sizeof(*pods), compare_address);
+}
+
+/* The directory's files are named after the addresses. */
+static bool some_missing(const struct restoring *restoring, const char *state_dir)
+{
+	cleanup_free struct mk_pod *pods = NULL;
+	char path[PATH_MAX];
+	struct dirent *entry;
+	bool missing = false;
+	struct mk_ip ip;
+	DIR *dir = NULL;
+	size_t count;
+
+	if (mk_pod_table_read(&restoring->pods, &pods, &count, NULL) < 0)
+		return true; /* the closer look reports the error */
+	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
+		dir = opendir(path);
+	while (dir && !missing && (entry = readdir(dir)))
+		missing = mk_ip_parse(entry->d_name, &ip) == 0 && !is_among(pods, count, &ip);
+	if (dir)
+		closedir(dir);
+	return missing;
+}
+
+/* Returns 1, 0 if another pod has the slot, or an error. 0 lets the other pods be restored. */
+static int put_back(struct restoring *restoring, const struct mk_pod *pod)
+{
+	struct mk_error why = { 0 };
+	int ret = mk_pod_table_put(&restoring->pods, pod, &why);
+
+	if (ret == 0)
+		return 1;
+	if (ret != -EEXIST)
+		return mk_error_set(restoring->err, -ret, "%s", mk_error_text(&why));
+	mk_log_error("entry of a pod is missing: %s", mk_error_text(&why));
+	return 0;
+}
+
+static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct restoring *restoring = ctx;
+	struct mk_mac mac = mk_mac_of_ip(ip);
+	char text[MK_IP_STRLEN];
+	struct mk_pod pod;
+	struct mk_link link;
+	int ret;
+
+	if (!owner->container_id[0] || has_entry(restoring, ip))
+		return 0;
+	ret = mk_cni_device_find(restoring->nl, restoring->veth_prefix, owner->container_id,
+				 owner->ifname, &link, restoring->err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	pod = mk_pod_of(&link, &mac);
+	pod.addr = mk_ip_to_addr(ip);
+	ret = put_back(restoring, &pod);
+	if (ret <= 0)
+		return ret;
+	mk_log_warn("entry of a pod was missing and is back map=pods ip=%s device=%s container=%s",
+		    mk_ip_format(ip, text), link.name, owner->container_id);
+	restoring->restored++;
+	return 0;
+}
+
+/* The exclusive datapath lock guarantees that no ADD or DEL is running. */
+static int restore_all(struct restoring *restoring, const char *state_dir, bool *in_vain)
+{
+	cleanup_close int lock_fd =
+		mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_EX | LOCK_NB, restoring->err);
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+	cleanup_nl struct mk_nl *nl = NULL;
+	int ret;
+
+	if (lock_fd < 0)
+		return lock_fd == -EWOULDBLOCK ? 0 : lock_fd;
+	ipam = mk_ipam_open(state_dir, restoring->err);
+	nl = ipam ? mk_nl_open(restoring->err) : NULL;
+	if (!nl)
+		return -restoring->err->code;
+	restoring->ipam = ipam;
+	restoring->nl = nl;
+	ret = mk_ipam_each(ipam, restore, restoring, restoring->err);
+	*in_vain = ret == 0 && restoring->restored == 0;
+	return ret < 0 ? ret : restoring->restored;
+}
+
+int mk_cni_restore(const char *state_dir, const char *bpf_dir, const char *veth_prefix,
+		   bool *in_vain, struct mk_error *err)
+{
+	struct restoring restoring = { .veth_prefix = veth_prefix, .err = err };
+	int ret = mk_pod_table_open(&restoring.pods, bpf_dir, err);
+
+	*in_vain = false;
+	if (ret < 0)
+		return ret;
+	if (some_missing(&restoring, state_dir))
+		ret = restore_all(&restoring, state_dir, in_vain);
+	mk_table_close(&restoring.pods);
+	return ret;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/pod/ipam/directory.h - the address directory as read under its lock; private to this folder.
+ *
+ * On disk, below state_dir/ipam (directories 0700, files 0600):
+ *
+ *   lock				flock(2), exclusive while an mk_ipam exists
+ *   10.244.1.7				allocated: container id, interface, netns path, and
+ *					host ports if there are any; one line each
+ *   released/00000000000000a3-10.244.1.9	released as number 0xa3, once the file above
+ *   .new				being written, or left by a kill
+ *   .owners/85dc6b2fc9f7a5b1		index: named by a hash of container id and interface, a
+ *					symbolic link to 10.244.1.7: no other file need be read
+ *
+ * Allocating renames .new to the address; releasing renames the address into released/. A kill
+ * between an allocation and the removal of the address's old entry in released/ leaves both. The
+ * allocation counts, and the next open removes the old entry.
+ *
+ * The index is written before the file and removed after it, so every allocated address has an
+ * entry. A stale entry may point to nothing or to another owner's address; only the file decides.
+ * Allocations of a version without index lack entries: mk_ipam_repair() adds them, at the agent's
+ * start. Without an index (disk full) all files are read.
+ *
+ * Nothing is fsynced. That would cost each pod start a disk flush (milliseconds). It could only
+ * save allocations of containers that did not survive the power loss either. A power loss may leave
+ * a file whose content never reached the disk. Such a file keeps its address until garbage
+ * collection frees it (mk_ipam_each() shows it without an owner). */
+#ifndef MK_POD_IPAM_DIRECTORY_H
+#define MK_POD_IPAM_DIRECTORY_H
+
+#include <limits.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "pod/ipam/ipam.h"
+
+#define MK_IPAM_NEW	     ".new"
+#define MK_IPAM_SEQUENCE_LEN 16 /* hexadecimal digits */
+#define MK_IPAM_NAME_BYTES   (MK_IPAM_SEQUENCE_LEN + 1 + MK_IP_STRLEN)
+#define MK_IPAM_OWNER_BYTES  65536 /* host ports may take most of it */
+
+/* An address that was ever allocated. */
+struct mk_ipam_slot {
+	struct slot_key {
+		uint8_t family;
+		uint8_t bytes[16];
+	} key;
+	struct mk_ip ip;
+	bool allocated;
+	/* one block, at container_id, if allocated and read; otherwise NULL */
+	char *container_id, *ifname, *netns, *host_ports;
+	uint64_t sequence; /* number of its last release; 0: none */
+	UT_hash_handle hh;
+};
+
+struct mk_ipam {
+	char path[PATH_MAX]; /* of the directory, for messages */
+	int dir_fd, released_fd, lock_fd;
+	int owners_fd; /* -1: no index */
+	struct mk_ipam_slot *slots;
+	uint64_t last_sequence;
+};
+
+static inline size_t mk_ipam_ip_bytes(const struct mk_ip *ip)
+{
+	return ip->family == AF_INET ? sizeof(ip->v4) : sizeof(ip->v6);
+}
+
+/* Find the slot of @ip; NULL: never used. */
+struct mk_ipam_slot *ipam_slot_find(struct mk_ipam *ipam, const struct mk_ip *ip);
+/* The same, but create a missing slot. NULL: out of memory. */
+struct mk_ipam_slot *ipam_slot_get(struct mk_ipam *ipam, const struct mk_ip *ip,
+				   struct mk_error *err);
+void ipam_slot_drop(struct mk_ipam *ipam, struct mk_ipam_slot *slot);
+/* Give the slot the content of an allocation, which it takes over. If the content makes no sense,
+ * all strings are empty: the owner is unknown. */
+void ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text);
+
+/* Read the file of an allocated slot, unless it was read before. Returns 0, or an error that
+ * is not the file's fault. */
+int ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_error *err);
+int ipam_read_owners(struct mk_ipam *ipam, struct mk_error *err);
+
+/* ---- owners.c: the index --------------------------------------------------------------------- */
+
+/* Open the index, or create it. Returns 0 also if it cannot be created. */
+int ipam_owners_open(struct mk_ipam *ipam, struct mk_error *err);
+/* Find the address that the owner may have, according to the index. */
+bool ipam_owner_find(const struct mk_ipam *ipam, const char *container_id, const char *ifname,
+		     struct mk_ip *ip);
+/* Returns 0 or -errno. */
+int ipam_owner_add(const struct mk_ipam *ipam, const char *container_id, const char *ifname,
+		   const struct mk_ip *ip);
+void ipam_owner_remove(const struct mk_ipam *ipam, const char *container_id, const char *ifname);
+/* Call after ipam_read_owners(): remove stale entries, add missing ones. */
+void ipam_owners_repair(struct mk_ipam *ipam);
+
+/* Into @buf of MK_IPAM_NAME_BYTES; returns @buf. */
+const char *ipam_released_name(uint64_t sequence, const struct mk_ip *ip, char *buf);
+
+#endif
