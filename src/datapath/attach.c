@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Swap programs without a gap. What has to hold at every instant, a kill included:
- * - a hook's program finds its chain filled. The kernel empties a program array when its last
+/* Replace programs without a gap. At every instant, even after a kill, the following must hold:
+ * - A hook's program finds its chain filled. The kernel empties a program array when its last
  *   user-space reference goes, so each chain is pinned before its programs are attached, and
  *   unpinned when none of them is attached any more, nor running (grace period).
- * - the pinned ilb_pod, which the CNI mode attaches, belongs to a chain that is pinned.
- * - a table that a program uses is pinned, with its entries: the next agent finds it. */
+ * - The pinned ilb_pod, which the CNI mode attaches, belongs to a pinned chain.
+ * - A table that a program uses is pinned with its entries, so that the next agent finds it. */
 #include <errno.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -31,11 +31,12 @@ struct hook {
 	const char *program;
 };
 
-#define GATE_NS (2 * (uint64_t)MK_NS_PER_S) /* so long it is closed, then open */
+#define GATE_NS \
+	(2 * (uint64_t)MK_NS_PER_S) /* the gate is closed for this long, then open as long */
 
 #define FIXED_HOOKS (3 + 2 * MK_UPLINKS_MAX)
 
-/* Returns how many. */
+/* List the hooks of the links. Returns their number. */
 static size_t fixed_hooks(const struct mk_datapath_links *links, struct hook *hooks)
 {
 	const int host_peer = (int)links->set.host_peer_ifindex;
@@ -61,7 +62,7 @@ static size_t fixed_hooks(const struct mk_datapath_links *links, struct hook *ho
 
 /* ---- hooks ---------------------------------------------------------------------------------- */
 
-/* Returns 1 if the program had to be put there, 0 if it was there already. */
+/* Attach the hook's program. Returns 1 if it did, 0 if the program was attached already. */
 static int ensure_hook(const struct mk_datapath *datapath, const struct hook *hook,
 		       struct mk_error *err)
 {
@@ -99,8 +100,8 @@ static int ensure_fixed_hooks(const struct mk_datapath *datapath, struct mk_erro
 	return changed;
 }
 
-/* An interface's number may have gone to another one since the pod's entry was written: ours are
- * veths with the gateway's MAC. */
+/* Is the interface a pod's veth, with the gateway's MAC? Its index may belong to another interface
+ * since the pod's entry was written. */
 static bool get_pod_veth(const struct mk_datapath *datapath, int ifindex, struct mk_link *link)
 {
 	return mk_nl_link_get_index(datapath->nl, ifindex, link, NULL) == 0 &&
@@ -129,8 +130,8 @@ static bool is_fixed_hook(const struct stray_walk *walk, int ifindex, enum mk_di
 	return false;
 }
 
-/* A program of ours on a device that is no uplink any more would run into the chain of its load, which
- * is about to go. */
+/* Remove our programs from former uplinks: they would use the old chain, which is about to be
+ * removed. */
 static int remove_strays(void *ctx, const struct mk_link *link)
 {
 	static const enum mk_direction directions[] = { MK_INGRESS, MK_EGRESS };
@@ -147,8 +148,7 @@ static int remove_strays(void *ctx, const struct mk_link *link)
 		removed += ret;
 	}
 	if (removed)
-		mk_log_info("programs removed from a device that is no uplink any more device=%s",
-			    link->name);
+		mk_log_info("programs removed from a former uplink device=%s", link->name);
 	return 0;
 }
 
@@ -160,8 +160,8 @@ static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err
 	return mk_nl_each_link(datapath->nl, remove_strays, &walk, err);
 }
 
-/* An entry of before version 5 of the tables does not say where the pod's sockets are. A limit may have come
- * or gone since the entry was written. */
+/* Update the pod's entry. Entries from before version 5 of the tables lack the network namespace,
+ * and a bandwidth limit may have been added or removed. */
 static int complete_entry(const struct mk_datapath *datapath, const struct mk_pod *pod,
 			  const struct mk_link *link, struct mk_error *err)
 {
@@ -178,9 +178,8 @@ static int complete_entry(const struct mk_datapath *datapath, const struct mk_po
 	return mk_pod_table_put(&datapath->pods, &wanted, err);
 }
 
-/* Returns 1 if the pod's program had to be put there. A pod whose interface is gone, before or
- * meanwhile, is the reaper's business; one that keeps its former program keeps the former chain
- * needed, so that is an error. */
+/* Attach the pod's program. Returns 1 if it did. A pod whose interface is gone is left to the
+ * reaper. A pod that keeps its old program still needs the old chain, so that is an error. */
 static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_pod *pod,
 			   struct mk_error *err)
 {
@@ -210,9 +209,9 @@ static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error 
 	return ret < 0 ? ret : changed;
 }
 
-/* membarrier(2) GLOBAL is synchronize_rcu(): afterwards no CPU runs a program that was detached
- * before. Price: some ten milliseconds of the loop, once per load. A kernel with nohz_full CPUs
- * refuses it; there a pause stands in, long beside any program's microseconds. */
+/* membarrier(2) GLOBAL is synchronize_rcu(): after it, no CPU runs a program that was detached
+ * before. It blocks the loop for about ten milliseconds, once per load. A kernel with nohz_full
+ * CPUs refuses it; then a pause far longer than any program's run is used instead. */
 static void wait_for_grace_period(void)
 {
 	const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
@@ -230,9 +229,10 @@ static void say_attached(const struct mk_datapath *datapath, int pods)
 		    datapath->links.uplink_count, pods);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- all steps ------------------------------------------------------------------------------- */
 
-/* What is pinned is right already; a hook may have a program of a swap that a kill has cut short. */
+/* The pins are correct already. Attach to all hooks: if a kill interrupted a swap, some still have
+ * the old program. */
 static int keep_programs(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int pods, fixed = ensure_fixed_hooks(datapath, err);
@@ -294,9 +294,9 @@ static void open_gate(struct mk_datapath *datapath)
 	datapath->gate_fd = -1;
 }
 
-/* A process that must not wait (base/lock.h) comes again, and keeps the gate closed in between, so that a
- * stream of calls of the plugin leaves it a moment. One of those that never ends does not keep the others
- * outside: the gate is open half of the time. */
+/* Take the exclusive lock. A process that must not wait (base/lock.h) tries again later and keeps
+ * the gate closed until then, so that new calls of the plugin cannot starve it. If a running call
+ * never ends, the gate still opens half of the time for the others. */
 static int lock_exclusive(struct mk_datapath *datapath, struct mk_error *err)
 {
 	uint64_t now_ns = mk_time_monotonic_ns();
@@ -355,7 +355,9 @@ int mk_datapath_change_links(struct mk_datapath *datapath, const struct mk_datap
 	if (ret >= 0)
 		ret = remove_stray_hooks(datapath, err);
 	if (ret < 0) {
-		datapath->links = (struct mk_datapath_links){ 0 }; /* the next try does all of it */
+		datapath->links = (struct mk_datapath_links){
+			0
+		}; /* so that the next try does everything again */
 		return ret;
 	}
 	mk_log_info("devices and addresses changed, no program was loaded uplinks=%zu",
@@ -394,7 +396,7 @@ static int repair_hook(const struct mk_datapath *datapath, const struct hook *ho
 	return ret;
 }
 
-/* A device that is gone has its own way back: the notification about it. */
+/* Does the device exist? If not, the error is ignored: a notification reports the removal. */
 static bool is_there(const struct mk_datapath *datapath, int ifindex)
 {
 	struct mk_link link;
@@ -402,7 +404,7 @@ static bool is_there(const struct mk_datapath *datapath, int ifindex)
 	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0;
 }
 
-/* Devices to look at. */
+/* Devices to check. */
 struct devices {
 	const int *ifindexes; /* NULL: all */
 	size_t count;
@@ -447,7 +449,7 @@ static int repair_pod_hook(const struct mk_datapath *datapath, const struct devi
 	return ret < 0 && !is_pod_veth(datapath, hook.ifindex) ? 0 : ret;
 }
 
-/* Of at most @pods pods, the next time of the next ones. */
+/* Check at most @pods pods; the next call continues with the next ones. */
 static int repair_pod_hooks(struct mk_datapath *datapath, const struct devices *wanted, size_t pods,
 			    struct mk_error *err)
 {

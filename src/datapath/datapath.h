@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/datapath.h - the agent's side of the datapath: load the programs with this node's
- * constants on top of the tables that are pinned, put them on the hooks, keep the tables right.
+ * constants and the pinned tables, attach them to the hooks, and keep the tables correct.
  *
- * What is pinned and attached outlives the object and the process: mk_datapath_free() takes
- * nothing away. Loop thread only. */
+ * Pins and attached programs outlive the object and the process: mk_datapath_free() does not remove
+ * them. Use on the event loop's thread only. */
 #ifndef MK_DATAPATH_DATAPATH_H
 #define MK_DATAPATH_DATAPATH_H
 
@@ -22,7 +22,7 @@
 
 struct mk_datapath;
 
-/* Each step once, in this order; another order is refused. */
+/* The steps, each once and in this order; any other order is refused. */
 enum mk_datapath_state {
 	MK_DATAPATH_OPENED,
 	MK_DATAPATH_LOADED,
@@ -30,75 +30,77 @@ enum mk_datapath_state {
 	MK_DATAPATH_SYNCED, /* mk_datapath_prune() has run */
 };
 
-/* Prepare directories and the bpffs, open the object. */
+/* Prepare directories and bpffs, and open the BPF object. */
 struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
 				     const struct mk_node *node, struct mk_error *err);
 void mk_datapath_free(struct mk_datapath *datapath);
 enum mk_datapath_state mk_datapath_state(const struct mk_datapath *datapath);
 const struct mk_node *mk_datapath_node(const struct mk_datapath *datapath);
 
-/* Before load: how many entries each table of established sessions has, and each of new ones. */
+/* Before load: set the entries of each table of established sessions and of each table of new
+ * sessions. */
 mk_must_check int mk_datapath_size_sessions(struct mk_datapath *datapath, uint32_t established,
 					    uint32_t half_open, struct mk_error *err);
-/* Before load: how many clients of Services with session affinity each of their two tables has. */
+/* Before load: set the entries (clients) of each of the two tables of session affinity. */
 mk_must_check int mk_datapath_size_affinity(struct mk_datapath *datapath, uint32_t entries,
 					    struct mk_error *err);
-/* Take over the pinned tables, create those that are missing, load the programs. Of a table that
- * has another size, or an older version's shorter values, the entries move to a new one, and Maglev
- * tables of another size are computed anew; another layout and a later version's tables are refused:
- * their entries are other people's connections. Where there is no memory for the new ones, or not all
- * entries fit, that is logged, and those that are there are used as they are. */
+/* Take over the pinned tables, create missing tables and load the programs. If a table has another
+ * size, or an older version's shorter values, its entries move to a new table. Maglev tables of
+ * another size are computed again. Tables of another layout or of a later version are refused,
+ * because their entries are live connections. If memory does not suffice for a new table, or not
+ * all entries fit, this is logged and the old tables stay in use. */
 mk_must_check int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err);
-/* The same where nothing has to be loaded or made. -ENOENT: the pinned programs are another version's, have
- * other constants or tables, or are not there. */
+/* As mk_datapath_load(), but only if no program has to be loaded. -ENOENT: there are no pinned
+ * programs, or they belong to another version or have other constants or tables. */
 mk_must_check int mk_datapath_adopt(struct mk_datapath *datapath, struct mk_error *err);
-/* Did some table move? The programs that run know the old one alone: attach before any change. */
+/* Did a table move? The running programs use the old table: attach before any change. */
 bool mk_datapath_moved(const struct mk_datapath *datapath);
 
-/* Pin programs and chain, put them on the hooks (every pod's included), take them off devices that are
- * none of these any more, then let go of the ones before. Every hook changes from the old to the new program in one step; the old chain stays
- * until no CPU can be in it. */
+/* Pin programs and chain and attach the programs to all hooks, those of pods included. Remove
+ * programs from former uplinks, then release the previous programs. Each hook changes from the old
+ * to the new program atomically. The old chain stays until no CPU can run it. */
 mk_must_check int mk_datapath_attach(struct mk_datapath *datapath,
 				     const struct mk_datapath_links *links, struct mk_error *err);
-/* Once attached: other devices or addresses. Programs come to new devices before packets leave by them, and leave
- * those that are none any more. Nothing is loaded. Returns 1 if anything changed. */
+/* After attach: change devices or addresses without loading programs. Programs are attached to new
+ * devices before packets leave by them, and removed from former ones. Returns 1 if anything
+ * changed. */
 mk_must_check int mk_datapath_change_links(struct mk_datapath *datapath,
 					   const struct mk_datapath_links *links,
 					   struct mk_error *err);
-/* Put back what somebody has removed, once attached. Each returns how many, and logs what. Programs at
- * their hooks, of pods' at most @pods: the next time the next ones; */
+/* After attach: restore what other processes have removed. Each function logs what it restored and
+ * returns the number. Programs on their hooks; each call checks at most @pods pods, in turn; */
 mk_must_check int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods,
 					   struct mk_error *err);
-/* those of the devices @ifindexes alone; */
+/* programs on the devices @ifindexes only; */
 mk_must_check int mk_datapath_repair_hooks_of(struct mk_datapath *datapath, const int *ifindexes,
 					      size_t count, struct mk_error *err);
 /* targets of tail calls; */
 mk_must_check int mk_datapath_repair_chain(struct mk_datapath *datapath, struct mk_error *err);
-/* names in the BPF directory, of tables and programs; */
+/* pins of tables and programs in the BPF directory; */
 mk_must_check int mk_datapath_repair_pins(const struct mk_datapath *datapath, struct mk_error *err);
 /* maps `links` and `uplinks`; */
 mk_must_check int mk_datapath_repair_links(const struct mk_datapath *datapath,
 					   struct mk_error *err);
-/* entries of map `routes`, of which @budget are looked at. */
+/* entries of map `routes`; each call checks @budget of them, in turn. */
 mk_must_check int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget,
 					    struct mk_error *err);
 
-/* The Services' tables, after load. */
+/* After load: return the tables of Services. */
 struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath);
 const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath);
-/* Remove counters of Services that are gone. Returns how many entries. */
+/* Remove counters of Services that are gone. Returns the number of entries. */
 mk_must_check int mk_datapath_prune_counters(const struct mk_datapath *datapath,
 					     struct mk_error *err);
 
-/* @index below MK_SESSION_TABLES, in sweep order. */
+/* Return table @index of MK_SESSION_TABLES, in sweep order. */
 const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datapath, int index);
 
 struct mk_route_entry {
 	struct mk_cidr dst; /* network address */
 	struct mk_route route;
 };
-/* Bring map `routes` to @wanted; entries that are not in it are removed only if @complete. Counts
- * writes and removals into *@changes. */
+/* Make map `routes` equal to @wanted; remove other entries only if @complete. Adds the number of
+ * writes and removals to *@changes. */
 mk_must_check int mk_datapath_sync_routes(struct mk_datapath *datapath,
 					  const struct mk_route_entry *wanted, size_t count,
 					  bool complete, unsigned int *changes,
@@ -107,25 +109,25 @@ struct mk_peer_entry {
 	struct mk_addr addr;
 	struct mk_peer peer;
 };
-/* Bring map `peers` to @wanted, as mk_datapath_sync_routes() does; once it has all, overlay packets of others are
- * dropped. @wanted is sorted here. */
+/* Make map `peers` equal to @wanted, as mk_datapath_sync_routes() does. Once it is complete,
+ * programs drop overlay packets from other addresses. Sorts @wanted. */
 mk_must_check int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *wanted,
 					 size_t count, bool complete, unsigned int *changes,
 					 struct mk_error *err);
-/* Tell the programs what they may need to know at run time (struct mk_runtime). Returns 1 if they
- * did not know it, else 0. */
+/* Change the programs' run-time settings (struct mk_runtime). Returns 1 if a setting changed,
+ * otherwise 0. */
 mk_must_check int mk_datapath_sync_runtime(const struct mk_datapath *datapath,
 					   const struct mk_runtime_change *change,
 					   struct mk_error *err);
-/* ... at which ports backends take UDP, beside those that they know. */
+/* Add ports at which backends receive UDP to the ports that the programs know. */
 mk_must_check int mk_datapath_add_udp_ports(const struct mk_datapath *datapath,
 					    const struct mk_port_set *ports, struct mk_error *err);
-/* Write the quota of half-open sessions; @census: as a pass of the sweep counted. */
+/* Write the quota of half-open sessions. @census: the counts of the last sweep pass. */
 mk_must_check int mk_datapath_set_half_open_quota(const struct mk_datapath *datapath,
 						  const struct mk_census *census,
 						  struct mk_error *err);
-/* Remove Services' entries that nobody asked for: everything has been listed and applied. Returns 1 if
- * it is past @until_ns and there is more to do. */
+/* Remove entries of Services that no longer exist, after all Services have been listed and applied.
+ * Returns 1 if it stopped at @until_ns with work left. */
 mk_must_check int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,
 				    uint64_t until_ns, struct mk_service_counts *counts,
 				    struct mk_error *err);

@@ -152,8 +152,8 @@ int mk_datapath_size_affinity(struct mk_datapath *datapath, uint32_t entries, st
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* The chain belongs to the programs of one load, and so do their constants and what says whose
- * the tables are. */
+/* Is the map kept from load to load? The chain, the constants and map `abi` belong to the programs
+ * of one load. */
 static bool outlives_load(const struct bpf_map *map)
 {
 	const char *name = bpf_map__name(map);
@@ -161,7 +161,8 @@ static bool outlives_load(const struct bpf_map *map)
 	return !bpf_map__is_internal(map) && strcmp(name, "chain") != 0 && strcmp(name, "abi") != 0;
 }
 
-/* The new sessions' tables were LRU tables up to version 3, map pods a hash up to version 5. */
+/* Tables of new sessions were LRU hashes up to version 3, and map `pods` was a hash up to version
+ * 5. */
 static bool has_type(const struct mk_table *pinned, enum bpf_map_type type)
 {
 	return pinned->type == type ||
@@ -170,8 +171,9 @@ static bool has_type(const struct mk_table *pinned, enum bpf_map_type type)
 		strcmp(pinned->name, "pods") == 0);
 }
 
-/* Returns 0 if @pinned can be used as it is, 1 if its entries can move to a new table: another
- * number of them, shorter values of a version before, Maglev tables of another length, another type. */
+/* Returns 0 if @pinned can be used as it is, 1 if its entries can move to a new table. They can if
+ * the number of entries or the type differs, if an older version's values are shorter, or for
+ * Maglev tables of another length. */
 int layout_check(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
 		 struct mk_error *err)
 {
@@ -193,7 +195,8 @@ int layout_check(const struct bpf_map *map, const struct mk_table *pinned, const
 			    bpf_map__value_size(map), bpf_map__max_entries(map));
 }
 
-/* Pods of a pod CIDR that had more addresses may still be there: in fewer slots two could be in one. */
+/* Keep a larger number of slots: pods of an earlier, larger pod CIDR may still exist, and with
+ * fewer slots two could share one. */
 static int keep_pod_slots(struct bpf_map *map, const struct mk_table *pinned, struct mk_error *err)
 {
 	int ret = 0;
@@ -206,7 +209,7 @@ static int keep_pod_slots(struct bpf_map *map, const struct mk_table *pinned, st
 		       : 0;
 }
 
-/* Use the pinned map, if there is one, or copy from it. */
+/* Use the pinned map if there is one, or register its entries for a copy. */
 static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct mk_error *err)
 {
 	const char *name = bpf_map__name(map);
@@ -256,7 +259,7 @@ static int take_over_all(struct mk_datapath *datapath, struct mk_error *err)
 	return 0;
 }
 
-/* One that was pinned meanwhile cannot be: the agent's lock keeps others away. */
+/* Pin new maps. EEXIST cannot be another process's pin: the agent's lock excludes that. */
 static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 {
 	struct bpf_map *map;
@@ -277,8 +280,8 @@ static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 	return 0;
 }
 
-/* A session may name a Service that is gone; were its id given to another Service, the session
- * would count as one of that Service's, and be cut. */
+/* Reserve the ids in sessions, even if their Service is gone. If another Service got such an id,
+ * the session would be attributed to that Service, and cut. */
 static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_table *table,
 			       struct mk_error *err)
 {
@@ -302,7 +305,8 @@ static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_tab
 	return 0;
 }
 
-/* What a port's clients had counts for nobody else, also when the port is gone. */
+/* Reserve the ids in affinity entries, so that a new port does not inherit the clients of one that
+ * is gone. */
 static int reserve_affinity_ids(struct mk_datapath *datapath, const struct mk_table *table,
 				struct mk_error *err)
 {
@@ -385,7 +389,7 @@ static int use_reused(struct mk_datapath *datapath, struct mk_error *err)
 	int missing = mk_object_chain_missing(datapath->object, err);
 
 	datapath->reused = true;
-	mk_log_info("the programs that are pinned are this version's: none is loaded");
+	mk_log_info("the pinned programs are this version's: none is loaded");
 	return missing > 0 ? mk_object_fill_chain(datapath->object, err) : missing;
 }
 
@@ -413,7 +417,7 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 	return ret;
 }
 
-/* What is wanted of sizes cannot be had: with those that are there the node goes on. */
+/* The configured sizes are not possible: go on with the sizes of the pinned tables. */
 static int make_tables_again(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret;

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A table of another version or configuration: a new one takes its place, with all its entries.
- * - Another number of entries: as they are.
- * - Longer values than a version before had: what there is, and zero behind it (see MK_ABI_VERSION).
- * - Pods: each in its slot, which another number of slots moves, and which a hash, up to version 5, did not have.
- * - New sessions (struct mk_session_place), up to version 3 in LRU tables: with a place each in the order in
- * which they make room. Of more than there is room for some stay behind, as the oldest would.
- * - Maglev tables of another length (maglevTableSize was changed): computed, from backends that no
- *   program writes.
- * Entries are copied first so that the agent can read them, again just before the new programs run,
- * because those find nothing in the old table, and once more when the last old program has ended,
- * for what was entered in between. An entry that was removed in between comes back; sessions expire
- * and pods are reaped, so it does not stay. A connection whose first packets fall into the time of
- * the second copy, milliseconds, may have to repeat one: its table is not yet that of the program
- * that gets the answer. */
+/* Replace tables of another version or configuration by new tables, with all entries:
+ * - Another number of entries: entries are copied.
+ * - Longer values than an earlier version's: zeros are appended (see MK_ABI_VERSION).
+ * - Pods: each entry is written to its slot. The slot depends on the number of slots, and up to
+ *   version 5 the table was a hash.
+ * - New sessions (struct mk_session_place): each also gets a place in the queue, which is the order
+ *   of eviction. Up to version 3 their tables were LRU hashes. Sessions beyond the new capacity are
+ *   left behind, as if they had been evicted.
+ * - Maglev tables of another length (maglevTableSize was changed): computed again from the
+ *   backends, which no program writes.
+ * Entries are copied three times: first so that the agent can read them; again just before the new
+ * programs run, because those do not see the old table; and after the last old program has ended,
+ * for entries that it wrote in between. An entry that was removed in between comes back, but does
+ * not stay: sessions expire and pods are reaped. A connection whose first packets fall into the
+ * milliseconds of the second copy may have to repeat one: the program that gets the answer does not
+ * use the table with its session. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -54,20 +56,20 @@ void migrations_release(struct mk_datapath *datapath)
 	datapath->migration_count = 0;
 }
 
-/* ---- copies ------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 #define AT_ONCE 2048
 
 struct copying {
 	const struct mk_table *from, *to;
-	bool only_add; /* what is there is newer */
-	void *grown; /* a value as long as the new table's */
-	int order_fd; /* of new sessions: where their places are, else -1 */
+	bool only_add; /* existing entries are newer */
+	void *grown; /* buffer for a value of the new table's size */
+	int order_fd; /* the queue of a table of new sessions, otherwise -1 */
 	unsigned int left_out;
-	bool before_7; /* sessions of a version before 7: all is in mk_session.flags */
+	bool before_7; /* sessions of a version before 7: all flags are in mk_session.flags */
 };
 
-/* Of a per-CPU table each entry has one value per CPU, each padded to eight bytes. */
+/* Return the values per entry: a per-CPU table has one per CPU, each padded to eight bytes. */
 static size_t values_of(const struct mk_table *table)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -80,7 +82,8 @@ static size_t value_room(const struct mk_table *table)
 	return (table->value_size + 7u) / 8 * 8;
 }
 
-/* What is a byte since version 7 was a flag: that the server has answered MK_SESSION_VIA_OVERLAY of the forward entry. */
+/* Convert flags that are bytes of their own since version 7. In the forward entry,
+ * MK_SESSION_VIA_OVERLAY meant that the server has answered. */
 static void flags_to_bytes(struct mk_session *session)
 {
 	uint8_t flags = session->flags;
@@ -92,7 +95,7 @@ static void flags_to_bytes(struct mk_session *session)
 	mk_session_set_flags(session, flags);
 }
 
-/* What was added at a value's end is zero. */
+/* Append zeros to a value of an older version. */
 static const void *grow(const struct copying *copying, const void *value)
 {
 	size_t old = value_room(copying->from), new = value_room(copying->to);
@@ -108,7 +111,8 @@ static const void *grow(const struct copying *copying, const void *value)
 	return copying->grown;
 }
 
-/* A queue that is full of those who came meanwhile has no place for it: the agent's sweep finds it. */
+/* Add a new session and its place in the queue. If newer sessions have filled the queue, the
+ * session goes without a place and only the agent's sweep removes it. */
 static int put_new_session(const struct copying *copying, const void *key, const void *value)
 {
 	const struct mk_session *session = grow(copying, value);
@@ -125,7 +129,7 @@ static int put_new_session(const struct copying *copying, const void *key, const
 	return errno == EEXIST || errno == E2BIG ? 0 : -1;
 }
 
-/* What is only added to a full table in use has to stay behind. */
+/* Write an entry to the new table. If that table is in use and full, the entry is lost. */
 static int put(struct copying *copying, const void *key, const void *value, struct mk_error *err)
 {
 	const struct mk_table *from = copying->from, *to = copying->to;
@@ -145,16 +149,16 @@ static int put(struct copying *copying, const void *key, const void *value, stru
 	if (errno == E2BIG)
 		return mk_error_set(
 			err, ENOSPC,
-			"map '%s' has more entries in use than the %u that are wanted of "
-			"it, of %u now: ask for more, or again when there are fewer",
+			"map '%s' has more entries in use than the new size %u (now %u): "
+			"choose a larger size, or try again when fewer are in use",
 			from->name, to->max_entries, from->max_entries);
 	return mk_error_errno(err, errno,
 			      "cannot move map '%s' (%u entries at most) to its new size (%u)",
 			      from->name, from->max_entries, to->max_entries);
 }
 
-/* Slots are all there from the start: one beyond the end of the new array stays behind, and values
- * of an array in use have moved on. */
+/* Copy an array, except slots beyond the end of the new one. An array that is already in use is not
+ * copied: its values are newer. */
 static int copy_array(struct copying *copying, struct mk_error *err)
 {
 	const struct mk_table *from = copying->from;
@@ -199,7 +203,7 @@ static bool is_array(uint32_t type)
 	return type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY;
 }
 
-/* The queue of a table of new sessions; -1: it is none. */
+/* Return the queue of a table of new sessions; -1: @table is another table. */
 static int order_of(const struct mk_datapath *datapath, const char *table)
 {
 	const char *order = strcmp(table, "sessions_new") == 0	     ? "sessions_order"
@@ -229,15 +233,15 @@ static int copy_table(const struct mk_datapath *datapath, const struct mk_table 
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
 	ret = is_array(from->type) ? copy_array(&copying, err) : copy_entries(&copying, err);
 	if (copying.left_out)
-		mk_log_error("map is full, what programs entered while it moved is lost name=%s "
+		mk_log_error("map is full, entries written during the move are lost name=%s "
 			     "max_entries=%u lost=%u",
 			     to->name, to->max_entries, copying.left_out);
 	return ret;
 }
 
-/* ---- pods ----------------------------------------------------------------------------------------- */
+/* ---- pods ------------------------------------------------------------------------------------ */
 
-/* Up to version 5: by address, which the values did not have. */
+/* Up to version 5, map `pods` was a hash by address, and its values had no address. */
 static int read_hash_of_pods(const struct mk_table *from, struct mk_pod **pods, size_t *count,
 			     struct mk_error *err)
 {
@@ -257,7 +261,7 @@ static int read_hash_of_pods(const struct mk_table *from, struct mk_pod **pods, 
 	return 0;
 }
 
-/* One whose slot is another's is without network: nothing of the others' is lost for it. */
+/* A pod whose slot is in use stays without network; the migration goes on for the others. */
 static int put_pod(const struct mk_table *to, const struct mk_pod *pod, bool only_add,
 		   struct mk_error *err)
 {
@@ -288,9 +292,9 @@ static int copy_pods(const struct mk_table *from, const struct mk_table *to, boo
 	return ret;
 }
 
-/* ---- Maglev tables ------------------------------------------------------------------------------ */
+/* ---- Maglev tables --------------------------------------------------------------------------- */
 
-/* All backends of one generation, as many as there are; the caller frees *@backends. */
+/* Read all backends of one generation; the caller frees *@backends. */
 static int read_backends(const struct mk_table *table, const struct mk_maglev_key *of,
 			 struct mk_service_backend **backends, size_t *count, struct mk_error *err)
 {
@@ -338,8 +342,8 @@ static int compute_maglev(const struct mk_datapath *datapath, const struct mk_ta
 	return mk_table_put(to, key, table, err);
 }
 
-/* Maglev tables of another length follow from the backends that are in their own table. Those of
- * replaced generations too: a packet may be on its way to one. */
+/* Compute the Maglev tables of another length from the backends in their table. This includes
+ * tables of replaced generations: a program may still look one up. */
 static int compute_table(const struct mk_datapath *datapath, const struct mk_table *from,
 			 const struct mk_table *to, struct mk_error *err)
 {
@@ -357,7 +361,7 @@ static int compute_table(const struct mk_datapath *datapath, const struct mk_tab
 	return ret;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------- */
+/* ---- all steps ------------------------------------------------------------------------------- */
 
 static int open_both(const struct mk_datapath *datapath, const struct mk_migration *migration,
 		     struct mk_table *from, struct mk_table *to, struct mk_error *err)
@@ -372,7 +376,8 @@ static void say(const struct mk_migration *migration, const struct mk_table *fro
 		const struct mk_table *to)
 {
 	if (migration->only_add)
-		mk_log_info("map takes up what a killed agent has left behind name=%s", from->name);
+		mk_log_info("map takes over entries that a killed agent left behind name=%s",
+			    from->name);
 	else
 		mk_log_info("map moves to its new size name=%s entries=%u before=%u value_bytes=%u "
 			    "before=%u",
@@ -388,7 +393,8 @@ static int copy(const struct mk_datapath *datapath, const struct mk_migration *m
 
 	if (ret < 0)
 		return ret;
-	/* a ring buffer holds reports that somebody reads at once or never; a queue's come with the sessions */
+	/* events in a ring buffer are not worth moving; queue entries are written with the
+	 * sessions */
 	if (from.type == BPF_MAP_TYPE_RINGBUF || from.type == BPF_MAP_TYPE_QUEUE)
 		return 0;
 	if (!again)

@@ -9,7 +9,7 @@ static uint8_t prefix_bits(const struct mk_addr *mask)
 	return (uint8_t)__builtin_popcount(mask->word[0]);
 }
 
-/* The place of @dst, or MK_NODE_ROUTES: it has none. */
+/* Return the slot of @dst, or MK_NODE_ROUTES if it has none. */
 static __u32 slot_of(const struct mk_node *node, const struct mk_cidr *dst)
 {
 	struct mk_addr addr = mk_ip_to_addr(&dst->ip);
@@ -21,8 +21,8 @@ static __u32 slot_of(const struct mk_node *node, const struct mk_cidr *dst)
 	return number < MK_NODE_ROUTES ? number : MK_NODE_ROUTES;
 }
 
-/* A prefix longer than a pod CIDR, such as an address of this host, is found by map routes alone: so is all that it
- * lies in. */
+/* A prefix longer than a pod CIDR, such as an address of this host, is only in map `routes`. The
+ * slot of the pod CIDR around it stays empty, so that map `routes` is used for all of that CIDR. */
 void node_routes_make(const struct mk_node *node, const struct mk_route_entry *entries,
 		      size_t count, struct mk_route *slots)
 {

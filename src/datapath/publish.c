@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of pins, when programs are swapped. Beside NAME there are, for as long as that takes,
- *   NAME_new_ID     what takes the name next; of no use to anybody once its agent is dead
- *   NAME_before_ID  what had the name: programs still run that use it. A chain has to stay pinned,
- *                   and of a table what they entered is copied when they have ended.
- * Each name changes owner by one rename(2), before the first new program runs: whatever program runs
- * when the agent is killed, its tables are pinned, as NAME or as NAME_before_ID, and the next agent
- * goes on from there. */
+/* Names of pins while programs are replaced. During that time there are, beside NAME,
+ *   NAME_new_ID     the map or program that gets the name next; useless after its agent has died
+ *   NAME_before_ID  the previous map of that name, which running programs still use. A chain must
+ *                   stay pinned until they have ended. Then the entries that they wrote to a table
+ *                   are copied to the new one.
+ * Each name changes by one rename(2), before the first new program runs. So if the agent is killed,
+ * the tables of every running program are pinned, as NAME or as NAME_before_ID, and the next agent
+ * continues from there. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <dirent.h>
@@ -23,7 +24,7 @@
 #define NEW_MARK    "_new_" /* no dots: bpffs reserves them */
 #define BEFORE_MARK "_before_"
 
-/* Of one load there are one chain and one entry that says whose the tables are. */
+/* Maps that belong to one load of programs. */
 static const char *const of_load[] = { "abi", "chain" };
 
 static int marked_path(const struct mk_datapath *datapath, const char *kind, const char *name,
@@ -93,7 +94,7 @@ static uint32_t map_id(int fd)
 	return fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0 ? info.id : 0;
 }
 
-/* Again, after an error between here and the end: it has the name already. */
+/* Does the map have the name already, from an attempt that failed later? */
 static bool has_name(const struct mk_datapath *datapath, const char *name)
 {
 	cleanup_close int pinned = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, name, NULL);
@@ -122,7 +123,7 @@ static int publish_map(const struct mk_datapath *datapath, const char *name, str
 	int ret;
 
 	if (has_name(datapath, name))
-		return 0; /* the other name goes with the leftovers */
+		return 0; /* pins_tidy() removes the other name */
 	ret = mk_pin_path(now, datapath->bpf_dir, MK_PIN_MAPS, name, err);
 	if (ret == 0)
 		ret = marked_path(datapath, MK_PIN_MAPS, name, BEFORE_MARK, before, err);
@@ -133,7 +134,7 @@ static int publish_map(const struct mk_datapath *datapath, const char *name, str
 	return take_name(datapath, MK_PIN_MAPS, name, err);
 }
 
-/* Which version's the tables are comes first: an older one must not begin with half of them. */
+/* Publish map `abi` first: an older version must not start with some tables of this version. */
 int pins_publish(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret = 0;
@@ -149,7 +150,7 @@ int pins_publish(struct mk_datapath *datapath, struct mk_error *err)
 	return ret;
 }
 
-/* ---- what a killed agent left ------------------------------------------------------------------ */
+/* ---- pins of a killed agent ------------------------------------------------------------------ */
 
 static int visit_pins(struct mk_datapath *datapath, const char *kind,
 		      int (*visit)(struct mk_datapath *datapath, int dir_fd, const char *name,
@@ -171,7 +172,8 @@ static int visit_pins(struct mk_datapath *datapath, const char *kind,
 	return ret;
 }
 
-/* A table of a layout that this version cannot read has served its programs; they end now. */
+/* Register a killed agent's table for a copy. A table with an unknown layout is left behind: its
+ * programs are being replaced now. */
 static int resume_table(struct mk_datapath *datapath, const char *pin, const char *name,
 			struct mk_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/remove.h - take the datapath away: `monokube cleanup`. Works on whatever is left
- * of it, with or without an agent's memory. */
+/* src/datapath/remove.h - remove the datapath (`monokube cleanup`). Needs no state of an agent, and
+ * works on an incomplete datapath. */
 #ifndef MK_DATAPATH_REMOVE_H
 #define MK_DATAPATH_REMOVE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names that somebody removed from the BPF file system, or with it. What they named lives on while the
- * agent holds it, but neither the CNI mode nor the next agent would find it: pods would not start, and
- * sessions would end with the agent. */
+/* Restore pins that were removed from the BPF file system, or together with it. Maps and programs
+ * live on while the agent holds them, but neither the CNI mode nor the next agent would find them:
+ * pods would not start, and sessions would end with the agent. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "datapath/datapath_internal.h"
 #include "datapath/maps/pin.h"
 
-/* Of one kind. All are told in one line of the log, which leaves lines out where there are many. */
+/* Pins of one kind. All missing ones are logged in one line, because the log limits the rate of
+ * lines. */
 struct pins {
 	const struct mk_datapath *datapath;
 	const char *kind;
@@ -30,7 +31,7 @@ static void note_missing(struct pins *pins, const char *name)
 	pins->count++;
 }
 
-/* A directory may be missing, too. */
+/* Restore a pin, and its directory if that is missing too. */
 static int repair_pin(struct pins *pins, const char *name, int fd)
 {
 	const struct mk_datapath *datapath = pins->datapath;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs that are pinned and would be loaded again as they are: taken over, without the verifier's
- * seconds. They are, if the same object was loaded with the same constants (their hashes are in map abi, with
- * the ids of programs and constants, of which the kernel gives each once; the agent may not open a map by
- * its id), and use the tables that are pinned. Else, and whenever something cannot be read, they are loaded. */
+/* Use the pinned programs if a load would make the same ones, which saves the verifier's seconds.
+ * They are the same if the same object was loaded with the same constants and uses the pinned
+ * tables. Map `abi` holds the hashes of object and constants, and the ids of programs and
+ * constants. The kernel never reuses such an id. If they differ, or anything cannot be read,
+ * programs are loaded. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static uint32_t map_id(int fd)
 	return fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0 ? info.id : 0;
 }
 
-/* Of one load: new ones belong to new programs, so these become the object's when all is known to fit. */
+/* Maps that belong to one load of programs. They are taken over last, only if everything else
+ * matches. */
 static const char *const of_load[] = { "abi", "chain" };
 
 static bool is_of_load(const char *name)
@@ -34,7 +36,7 @@ static bool is_of_load(const char *name)
 	return strcmp(name, of_load[0]) == 0 || strcmp(name, of_load[1]) == 0;
 }
 
-/* Each table is a pinned one. */
+/* Is every table of the object a pinned one? */
 static bool has_all_tables(const struct mk_datapath *datapath)
 {
 	const struct bpf_map *map;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Map peers: the addresses from which other nodes' overlay packets come. */
+/* Map peers: the source addresses of other nodes' overlay packets. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The small tables: routes, runtime, half-open quota; and the end of the first synchronization. */
+/* Synchronize the small tables: routes, runtime settings and half-open quota. Also the end of the
+ * first synchronization. */
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 struct route {
 	struct mk_route_key key;
 	struct mk_route value;
-	bool wanted; /* scratch of a synchronization */
+	bool wanted; /* used during a synchronization */
 	UT_hash_handle hh;
 };
 
@@ -118,7 +119,7 @@ static int remove_unwanted(struct mk_datapath *datapath, unsigned int *changes,
 	return 0;
 }
 
-/* Map node_routes follows map routes as it is now. Returns how many entries were changed. */
+/* Update map `node_routes` from map `routes`. Returns the number of changed entries. */
 static int put_node_routes(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	cleanup_free struct mk_route_entry *entries =
@@ -165,7 +166,8 @@ int mk_datapath_sync_routes(struct mk_datapath *datapath, const struct mk_route_
 	return 0;
 }
 
-/* A map of prefixes finds the longest one: what the entry's own would be is what is compared. */
+/* Restore one entry. If it is missing, the look-up finds a shorter prefix, whose value differs or
+ * is right as well. */
 static int repair_route(const struct mk_datapath *datapath, const struct route *route,
 			struct mk_error *err)
 {

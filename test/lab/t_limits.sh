@@ -141,7 +141,7 @@ no_memory()
 	echo "${LIMIT_MIB}M" >"$group/$limit"
 	start=$(log_size)
 	MK_BIN=$(limited_agent "$group") restart_with '--session-table-size 16777216' &&
-		logged "$start" "makes no map 'sessions' of 16777216 entries .256 MiB at once, 2304 MiB when full.: .*lower sessionTableSize.*tables stay as large as they are" &&
+		logged "$start" "refuses map 'sessions' of 16777216 entries .256 MiB at once, 2304 MiB when full.: .*lower sessionTableSize.*tables stay as large as they are" &&
 		expect_eq "entries" 4096 "$(entries_of sessions)" &&
 		held_is_known && held_and_new "$1" || status=1
 	lab agent stop node1

@@ -312,7 +312,7 @@ check "the CNI configuration may be read by all" is_repaired "CNI configuration 
 check "the plugin may not be run" plugin_is_no_program
 check "the plugin is edited" is_repaired "CNI plugin installed" on node1 sh -c "echo >>$PLUGIN"
 for map in services service_backends maglev affinity_backends source_ranges routes; do
-	check "map $map is emptied" is_repaired "(missing and are back|computed anew) map=$map" empty "$map"
+	check "map $map is emptied" is_repaired "(missing and are back|computed again) map=$map" empty "$map"
 done
 check "map pods is emptied" is_repaired "missing and is back map=pods" empty pods
 check "map host_ports is emptied" is_repaired "missing and are back map=host_ports .*ports=\"0.0.0.0:8088/tcp=8080\"" empty host_ports

@@ -87,7 +87,7 @@ START_TEST(test_slot_of_another)
 	ck_assert_int_eq(holder("10.1.0.18"), -ENOENT);
 	ck_assert_int_eq(put("10.1.0.2", 7), 0);
 	ck_assert_int_eq(put("10.1.0.18", 8), -EEXIST);
-	ck_assert_msg(strstr(err.text, "pod 10.1.0.2,") && strstr(err.text, "slot of 10.1.0.18"),
+	ck_assert_msg(strstr(err.text, "pod 10.1.0.2 ") && strstr(err.text, "slot of 10.1.0.18"),
 		      "%s", err.text);
 	ck_assert_int_eq(get("10.1.0.2"), 7);
 	ck_assert_int_eq(get("10.1.0.18"), -ENOENT);

@@ -11,7 +11,7 @@
 #include "datapath/maps/pin.h"
 #include "datapath/maps/table.h"
 
-/* Of a later version the entry may be longer; it begins as this version's does. */
+/* A later version's entry may be longer, but it begins with this version's fields. */
 int mk_abi_read(const char *bpf_dir, struct mk_abi *abi, struct mk_error *err)
 {
 	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, "abi", err);
@@ -26,7 +26,7 @@ int mk_abi_read(const char *bpf_dir, struct mk_abi *abi, struct mk_error *err)
 	if (!value)
 		return mk_error_errno(err, ENOMEM, "cannot read map 'abi'");
 	ret = mk_table_get(&table, &key, value, err);
-	memcpy(abi, value, sizeof(*abi)); /* zero where an earlier version's ends */
+	memcpy(abi, value, sizeof(*abi)); /* an earlier version's value is shorter; the rest is 0 */
 	abi->made_by[sizeof(abi->made_by) - 1] = '\0';
 	return ret;
 }
@@ -36,14 +36,14 @@ int mk_abi_check(const char *bpf_dir, struct mk_error *err)
 	struct mk_abi abi;
 	int ret = mk_abi_read(bpf_dir, &abi, err);
 
-	if (ret == -ENOENT) /* nothing, or from before the map was */
+	if (ret == -ENOENT) /* nothing is pinned, or a version without this map made it */
 		return 0;
 	if (ret < 0 || abi.version <= MK_ABI_VERSION)
 		return ret;
 	return mk_error_set(
 		err, EPROTO,
-		"the tables in '%s' are of version %u (monokube %s made them), monokube %s "
-		"knows up to version %u. They were not touched, the datapath goes on. Run "
+		"the tables in '%s' are of version %u (made by monokube %s), monokube %s "
+		"knows up to version %u. They were not touched; the datapath keeps running. Run "
 		"monokube %s or a later one; to go back, drain this node and run `monokube "
 		"cleanup` first",
 		bpf_dir, abi.version, abi.made_by, MONOKUBE_VERSION, MK_ABI_VERSION, abi.made_by);

@@ -11,7 +11,7 @@
 
 static _Thread_local bool is_quiet; /* programs are loaded by a thread */
 
-/* The verifier's log comes as one message of many lines; each becomes one of ours. */
+/* The verifier's log is one message of many lines; log each line as a message. */
 static void log_lines(enum mk_log_level level, char *text)
 {
 	char *rest = NULL;

@@ -30,7 +30,7 @@ int mk_program_identify(int prog_fd, struct mk_program_identity *identity, struc
 	return 0;
 }
 
-/* Its map of constants is the one whose name libbpf ends in .rodata. */
+/* The program's map of constants is the map whose name ends in .rodata (libbpf). */
 static int open_constants(int prog_fd, struct mk_error *err)
 {
 	__u32 ids[MAPS_MAX] = { 0 };
@@ -49,7 +49,7 @@ static int open_constants(int prog_fd, struct mk_error *err)
 	return ret < 0 ? ret
 		       : mk_error_set(
 				 err, EPROTO,
-				 "the pinned programs have no constants of this version's form: "
+				 "the pinned programs' constants have another version's layout: "
 				 "use the monokube that the agent has installed "
 				 "(/opt/cni/bin/monokube)");
 }

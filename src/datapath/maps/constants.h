@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/maps/constants.h - what the pinned programs were loaded with, and which they are: for who
- * looks at a datapath that another process has made. */
+/* src/datapath/maps/constants.h - constants and identity of the pinned programs, for processes that
+ * read a datapath which another process loaded. */
 #ifndef MK_DATAPATH_MAPS_CONSTANTS_H
 #define MK_DATAPATH_MAPS_CONSTANTS_H
 
@@ -9,7 +9,7 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 
-/* The constants of the pinned programs. -ENOENT: the datapath is not loaded. */
+/* Read the constants of the pinned programs. -ENOENT: the datapath is not loaded. */
 mk_must_check int mk_constants_read(const char *bpf_dir, struct mk_node *node,
 				    struct mk_error *err);
 

@@ -24,7 +24,7 @@ static enum bpf_tc_attach_point attach_point(enum mk_direction direction)
 }
 
 struct filter_name {
-	char text[64]; /* "PROGRAM:[ID]", as libbpf gives it; empty: none */
+	char text[64]; /* "PROGRAM:[ID]", libbpf's format; empty: no filter */
 };
 
 static const char *direction_name(enum mk_direction direction)
@@ -67,14 +67,14 @@ int mk_hook_query(int ifindex, enum mk_direction direction, uint32_t *prog_id, s
 	ret = bpf_tc_query(&hook, &opts);
 	bpflog_quiet(was_quiet);
 	*prog_id = ret == 0 ? opts.prog_id : 0;
-	/* the kernel says EINVAL where there is no clsact qdisc or no chain */
+	/* the kernel returns EINVAL without a clsact qdisc or chain */
 	if (ret == 0 || ret == -ENOENT || ret == -EINVAL || ret == -ENODEV)
 		return 0;
 	return mk_error_errno(err, -ret, "cannot ask for the filter at the %s of interface %d",
 			      direction_name(direction), ifindex);
 }
 
-/* Names as the kernel keeps them: 15 characters. */
+/* The kernel truncates program names to 15 characters. */
 #define POD_PROGRAM "ilb_pod"
 static const char *const fixed_programs[] = { "ilb_host",   "ilb_overlay",     "nat_uplink",
 					      "nat_tunnel", "elb_uplink_egre", "ilb_lo_egress" };
@@ -112,7 +112,7 @@ static int ask_filter_name(struct nl_sock *sock, int ifindex, enum mk_direction 
 	return ret < 0 ? ret : nl_recvmsgs_default(sock);
 }
 
-/* The filter's name tells its program; the program itself, by its number, only CAP_SYS_ADMIN may open. */
+/* Identify the program by the filter's name: opening a program by its id needs CAP_SYS_ADMIN. */
 static struct filter_name filter_name(int ifindex, enum mk_direction direction)
 {
 	struct filter_name name = { 0 };
@@ -128,7 +128,7 @@ static struct filter_name filter_name(int ifindex, enum mk_direction direction)
 	return name;
 }
 
-/* One of the fixed hooks' programs, or, with @pods_too, that of pods? */
+/* Is the filter's program one of the fixed hooks' or, with @pods_too, the pods' program? */
 static bool is_ours(int ifindex, enum mk_direction direction, bool pods_too)
 {
 	struct filter_name name = filter_name(ifindex, direction);
@@ -176,8 +176,8 @@ static int see_filter(struct nl_msg *msg, void *ctx)
 	return NL_OK;
 }
 
-/* -1: cannot be told, which counts as "not empty". Read without libnl's caches, which fail on filters
- * of kinds that they do not know. */
+/* Return the number of filters. -1: not known, which counts as "not empty". Do not use libnl's
+ * caches: they fail on filter kinds that libnl does not know. */
 static int filter_count(int ifindex, uint32_t parent)
 {
 	struct tcmsg header = { .tcm_family = AF_UNSPEC,

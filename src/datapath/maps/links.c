@@ -27,7 +27,8 @@ static int put_uplinks(const struct mk_table *table, const struct mk_datapath_li
 	return changed;
 }
 
-/* A program that has begun to read a set goes on with it: the next change of this one is a turn of the loop away. */
+/* Write the set that is not current, then switch to it. A program may still read the old set; that
+ * set is not written before the next turn of the event loop. */
 static int put_set(const struct mk_table *table, const struct mk_link_set *wanted,
 		   struct mk_error *err)
 {
@@ -86,7 +87,7 @@ int mk_links_prune(const struct mk_table *uplinks, const struct mk_datapath_link
 	return ret < 0 ? ret : removed;
 }
 
-/* ---- for others ------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

@@ -6,11 +6,11 @@
 #include "datapath/maps/bpflog.h"
 #include "datapath/maps/object.h"
 
-/* While @quiet nothing is passed on: for requests whose failure is an answer ("is it there?").
- * Returns the former setting. */
+/* Suppress libbpf's messages while @quiet, for requests whose failure is an expected answer.
+ * Returns the previous setting. */
 bool bpflog_quiet(bool quiet);
 
-/* Does this kernel offer programs the time of the last tick? mk_node.has_coarse_clock */
+/* Does this kernel have the helper bpf_ktime_get_coarse_ns()? See mk_node.has_coarse_clock. */
 bool object_has_coarse_clock(void);
 
 #endif

@@ -34,7 +34,7 @@ const struct mk_program mk_programs[] = {
 };
 const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
 
-/* While nobody watches (monitor.h). */
+/* The chain without `monokube monitor` (monitor.h). */
 static const char *const chain_programs[MK_PROG_COUNT] = {
 	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
 	[MK_PROG_ERROR] = "error",     [MK_PROG_WATCHED] = "router",	[MK_PROG_HOLD] = "hold",
@@ -54,11 +54,11 @@ static void raise_memlock(void)
 {
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 
-	/* without the right to: the load says so where it matters */
+	/* may fail without privileges; load reports it if it matters */
 	(void)setrlimit(RLIMIT_MEMLOCK, &unlimited);
 }
 
-/* Before Linux 5.11 a map larger than 4 GiB, were all its entries there, is refused. */
+/* Linux before 5.11 refuses a map whose full size exceeds 4 GiB. */
 #define MAGLEV_BYTES_MAX (1u << 30)
 
 static int set_maglev_size(struct bpf_map *maglev, __u32 room, struct mk_error *err)
@@ -93,7 +93,7 @@ static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *e
 	return 0;
 }
 
-/* The programs' constants, the size of map maglev's values and of map pods belong together. */
+/* Set the programs' constants, and the sizes of maps `maglev` and `pods`, which must match them. */
 static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
 			 struct mk_error *err)
 {
@@ -173,7 +173,7 @@ int mk_object_size_affinity(struct mk_object *object, uint32_t entries, struct m
 
 #define MAPS_MAX 64
 
-/* The maps that a load is to create; libbpf tells its caller no more than an error number. */
+/* The maps that a load creates. libbpf returns only an error number, not which map failed. */
 struct to_create {
 	const struct bpf_map *map[MAPS_MAX];
 	size_t count;
@@ -215,8 +215,8 @@ static const char *remedy(const char *map)
 	return "lower the others' sizes";
 }
 
-/* What linux/kernel/bpf/hashtab.c asks for: 16 bytes per bucket, of which there is a power of two,
- * and per entry 48 with key and value. */
+/* Memory of a hash map (linux/kernel/bpf/hashtab.c): 16 bytes per bucket, whose number is a power
+ * of two, and 48 bytes plus key and value per entry. */
 static uint64_t hash_bytes(const struct bpf_map *map, bool full)
 {
 	uint64_t entries = bpf_map__max_entries(map), buckets = 1;
@@ -235,7 +235,7 @@ static int refused(const struct bpf_map *map, int code, struct mk_error *err)
 	const char *name = bpf_map__name(map);
 
 	return mk_error_set(err, code,
-			    "the kernel makes no map '%s' of %u entries (%" PRIu64
+			    "the kernel refuses map '%s' of %u entries (%" PRIu64
 			    " MiB at once, %" PRIu64 " MiB when full): %s; %s, or give the agent's "
 			    "container more memory",
 			    name, bpf_map__max_entries(map), hash_bytes(map, false) >> 20,
@@ -243,8 +243,8 @@ static int refused(const struct bpf_map *map, int code, struct mk_error *err)
 			    code == E2BIG ? "too large" : strerror(code), remedy(name));
 }
 
-/* Each is made again, and kept until all were tried: the first that fails is the one, unless the
- * memory has come back meanwhile. Returns 0 if none does. */
+/* Find the map that the kernel refused: create the maps one after the other until one fails.
+ * Returns 0 if none fails, since memory may be free again by now. */
 static int find_refused(const struct to_create *list, struct mk_error *err)
 {
 	int fds[MAPS_MAX], ret = 0;
@@ -267,13 +267,13 @@ static int find_refused(const struct to_create *list, struct mk_error *err)
 	return ret;
 }
 
-/* EPERM: Linux before 5.11, where maps count as locked memory. */
+/* EPERM: before Linux 5.11 maps count as locked memory. */
 bool mk_object_lacks_memory(int ret)
 {
 	return ret == -ENOMEM || ret == -E2BIG || ret == -ENOSPC || ret == -EPERM;
 }
 
-/* FNV-1a, by words: nobody forges it, two builds only have to differ. */
+/* FNV-1a, by words. It only has to distinguish two builds, not to resist forgery. */
 static uint64_t hash_of(const char *data, size_t bytes)
 {
 	uint64_t hash = 0xcbf29ce484222325ULL, word;
@@ -304,8 +304,8 @@ int mk_object_constants_fd(const struct mk_object *object)
 uint64_t mk_object_constants_hash(struct mk_object *object)
 {
 	if (mk_object_constants_fd(object) >= 0)
-		return object->constants_hash; /* loaded: they are read-only */
-	/* the number of slots is the pinned table's, where one is */
+		return object->constants_hash; /* loaded: the constants are read-only */
+	/* if a table is pinned, the number of slots is that table's */
 	object->skel->rodata->mk_node.pod_slots = bpf_map__max_entries(object->skel->maps.pods);
 	object->constants_hash =
 		hash_of((const char *)&object->skel->rodata->mk_node, sizeof(struct mk_node));
@@ -332,7 +332,7 @@ int mk_object_load(struct mk_object *object, struct mk_error *err)
 
 	list_to_create(object, &list);
 	forget_reused(object);
-	(void)mk_object_constants_hash(object); /* before they are read-only */
+	(void)mk_object_constants_hash(object); /* before the constants are read-only */
 	ret = datapath_bpf__load(object->skel);
 	why = mk_object_lacks_memory(ret) ? find_refused(&list, err) : 0;
 	if (why < 0)
@@ -340,7 +340,7 @@ int mk_object_load(struct mk_object *object, struct mk_error *err)
 	if (ret < 0)
 		return mk_error_errno(
 			err, -ret,
-			"the kernel refuses the BPF programs (its verifier's words are in "
+			"the kernel refuses the BPF programs (its verifier's messages are in "
 			"the log above)");
 	return 0;
 }
@@ -428,8 +428,8 @@ void mk_object_free(struct mk_object *object)
 
 /* ---- probe ---------------------------------------------------------------------------------- */
 
-/* Constants that let every branch live: what the JIT's optimiser would drop, the verifier would
- * not see. */
+/* Constants that keep every branch reachable: the verifier does not walk branches that constants
+ * make dead. */
 static const struct mk_node probe_node = {
 	.vtep_addr.word = { 0x0100120a },
 	.gateway_addr.word = { 0xfe01f40a },
@@ -446,7 +446,8 @@ static const struct mk_node probe_node = {
 	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
 };
 
-/* The verifier does not mind how many entries a table has; a small machine's memory does. */
+/* Shrink the tables: the verifier does not depend on their sizes, and a small machine lacks the
+ * memory. */
 static void shrink_maps(struct bpf_object *object)
 {
 	struct bpf_map *map;

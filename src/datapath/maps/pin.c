@@ -45,7 +45,7 @@ static bool is_bpffs(const char *path)
 	return statfs(path, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC;
 }
 
-/* The parent of the BPF directory, "/sys/fs/bpf" as a rule, is where a bpffs belongs. */
+/* Mount a bpffs on the parent of the BPF directory (usually "/sys/fs/bpf"). */
 static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
 {
 	char parent[PATH_MAX];
@@ -56,9 +56,9 @@ static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
 		return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
 	slash = strrchr(parent, '/');
 	if (!slash || slash == parent)
-		return mk_error_set(
-			err, EINVAL,
-			"BPF directory '%s' is no path below a bpffs such as /sys/fs/bpf", bpf_dir);
+		return mk_error_set(err, EINVAL,
+				    "BPF directory '%s' is not below a bpffs such as /sys/fs/bpf",
+				    bpf_dir);
 	*slash = '\0';
 	if (is_bpffs(parent))
 		return 0;
@@ -116,8 +116,8 @@ int mk_state_lock(const char *state_dir, const char *name, int operation, struct
 	return ret < 0 ? ret : mk_steal_fd(&fd);
 }
 
-/* Through the gate, which stays open for no longer than that: whoever keeps it closed gets the lock
- * when those inside have left. */
+/* Hold the gate while taking the lock. A process that waits for the exclusive lock holds the gate,
+ * so no new shared holder can overtake it. */
 int mk_datapath_lock_shared(const char *state_dir, struct mk_error *err)
 {
 	cleanup_close int gate = mk_state_lock(state_dir, MK_LOCK_GATE, LOCK_EX, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/maps/runtime.h - map `runtime`: one entry that the agent, `monokube monitor`, `monokube drops
- * --follow` and the CNI mode change, each its own field, under a lock. */
+/* src/datapath/maps/runtime.h - map `runtime`: one entry. The agent, `monokube monitor`, `monokube
+ * drops --follow` and the CNI mode each change their own fields, under a lock. */
 #ifndef MK_DATAPATH_MAPS_RUNTIME_H
 #define MK_DATAPATH_MAPS_RUNTIME_H
 
@@ -17,12 +17,12 @@ struct mk_runtime_change {
 	bool set_host_ports, host_ports;
 	bool set_peers_known, peers_known;
 	bool set_ranges_shared, ranges_shared;
-	/* what is there is widened, or with a highest of 0 forgotten */
+	/* widens the current range; localhost_port_max 0 clears it */
 	bool set_localhost_ports;
 	uint16_t localhost_port_min, localhost_port_max;
 };
 
-/* Returns 1 if the map was written, 0 if it said so already. */
+/* Returns 1 if the map was written, 0 if it had these values already. */
 mk_must_check int mk_runtime_change(const char *bpf_dir, const char *state_dir,
 				    const struct mk_runtime_change *change, struct mk_error *err);
 

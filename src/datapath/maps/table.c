@@ -11,9 +11,9 @@
 #include "base/cleanup.h"
 #include "datapath/maps/pin.h"
 
-#define SMALL_BYTES 64 /* values that may be read for their keys' sake */
+#define SMALL_BYTES 64 /* largest values that are read along with their keys */
 
-/* Says the kernel that it does not know what was asked for? */
+/* Does @error mean that the kernel does not know the operation? */
 static bool is_unknown(int error)
 {
 	enum { KERNELS_OWN_ENOTSUPP = 524 };
@@ -118,7 +118,7 @@ int mk_table_take(const struct mk_table *table, const void *key, void *value, st
 	return mk_error_errno(err, errno, "cannot remove an entry of map '%s'", table->name);
 }
 
-/* Make @room keys fit. */
+/* Grow *@keys to @room keys. */
 static int grow(const struct mk_table *table, void **keys, size_t room, struct mk_error *err)
 {
 	void *bigger = realloc(*keys, room * table->key_size);
@@ -145,8 +145,8 @@ static size_t unique(char *keys, size_t count, uint32_t size)
 	return kept;
 }
 
-/* A key that vanishes under the walk makes the kernel start over: what was seen is seen again.
- * The bound ends a walk that others would keep alive. */
+/* If a key is removed during the walk, the kernel starts over and returns keys again. The bound
+ * ends a walk that other processes' changes would prolong for ever. */
 static int keys_one_by_one(const struct mk_table *table, void **keys, size_t *count,
 			   struct mk_error *err)
 {
@@ -173,7 +173,7 @@ static int keys_one_by_one(const struct mk_table *table, void **keys, size_t *co
 	return 0;
 }
 
-/* Values come along. */
+/* List the keys in batches, which return the values as well. */
 static int keys_in_pieces(const struct mk_table *table, void **keys, size_t *count,
 			  struct mk_error *err)
 {
@@ -212,8 +212,8 @@ int mk_table_keys(const struct mk_table *table, void **keys, size_t *count, stru
 	return 0;
 }
 
-/* One by one, for what has no batch operations (LPM tries before 5.13). Values of entries that
- * vanish meanwhile are left out. */
+/* Read one by one, for maps without batch operations (LPM tries before Linux 5.13). Entries that
+ * are removed meanwhile are left out. */
 static int next_one_by_one(const struct mk_table *table, struct mk_cursor *cursor, char *keys,
 			   char *values, uint32_t room, struct mk_error *err)
 {
@@ -260,7 +260,7 @@ int mk_table_next(const struct mk_table *table, struct mk_cursor *cursor, void *
 	}
 	if (ret < 0 && errno != ENOENT)
 		return mk_error_errno(err, errno, "cannot read map '%s'", table->name);
-	cursor->done = ret < 0; /* ENOENT: this was the last piece */
+	cursor->done = ret < 0; /* ENOENT: this was the last batch */
 	cursor->started = 1;
 	memcpy(cursor->position, after, sizeof(after));
 	return (int)count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/maps/table.h - maps, opened: each operation names the map when it fails. */
+/* src/datapath/maps/table.h - open maps. The error of a failed operation names the map. */
 #ifndef MK_DATAPATH_MAPS_TABLE_H
 #define MK_DATAPATH_MAPS_TABLE_H
 
@@ -10,26 +10,27 @@
 
 struct mk_table {
 	const char *name; /* a string literal */
-	int fd; /* owned by whoever opened it */
+	int fd; /* owned by the code that opened it */
 	uint32_t type; /* enum bpf_map_type */
 	uint32_t key_size, value_size;
 	uint32_t max_entries;
-	uint64_t
-		put_flags; /* BPF_ANY; BPF_F_LOCK where values have a bpf_spin_lock: an entry that is
-			     * there is changed in place, so that no lookup misses it */
+	/* BPF_ANY; BPF_F_LOCK if values have a bpf_spin_lock: an existing entry is changed in
+	 * place, so that no lookup misses it. */
+	uint64_t put_flags;
 };
 
 /* Fill @table from @fd. */
 mk_must_check int mk_table_init(struct mk_table *table, const char *name, int fd,
 				struct mk_error *err);
-/* Open the pinned map @name and check the sizes that the caller's structs have.
- * On success the file descriptor is the caller's to close. */
+/* Open the pinned map @name and check its key and value sizes against the caller's structs. The
+ * caller closes the table. */
 mk_must_check int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name,
 				size_t key_size, size_t value_size, struct mk_error *err);
 void mk_table_close(struct mk_table *table);
 
-/* The values of an array that may be mapped (BPF_F_MMAPABLE), one after the other: processes that add to
- * them at once lose nothing, and none waits for another. The caller unmaps *@bytes. NULL: no. */
+/* Map the values of an array (BPF_F_MMAPABLE) into memory. Processes can then add to them
+ * atomically, without waiting for each other. The caller unmaps *@bytes. NULL: the map cannot be
+ * mapped. */
 void *mk_table_map(const struct mk_table *table, size_t *bytes);
 
 /* -ENOENT: no such entry (@err says so). */
@@ -40,22 +41,22 @@ mk_must_check int mk_table_put(const struct mk_table *table, const void *key, co
 /* 1: removed, 0: there was none. */
 mk_must_check int mk_table_delete(const struct mk_table *table, const void *key,
 				  struct mk_error *err);
-/* As mk_table_delete(), and *@value is what was removed. -EOPNOTSUPP: the kernel cannot do that with a
- * hash (before Linux 5.14). */
+/* As mk_table_delete(), and copy the removed value to *@value. -EOPNOTSUPP: the kernel cannot do
+ * this with a hash (before Linux 5.14). */
 mk_must_check int mk_table_take(const struct mk_table *table, const void *key, void *value,
 				struct mk_error *err);
-/* All keys at one time, *@count of them, one after the other, sorted as memcmp(3) does; the caller frees
- * *@keys. A table that changes meanwhile: each key that stayed is there once. */
+/* Read all keys, *@count of them, sorted in memcmp(3) order; the caller frees *@keys. If the table
+ * changes meanwhile, each key that stayed is listed once. */
 mk_must_check int mk_table_keys(const struct mk_table *table, void **keys, size_t *count,
 				struct mk_error *err);
 
-/* Read a table a piece at a time. Start with a zeroed cursor; it ends with `done`. */
+/* Read a table in batches. Start with a zeroed cursor; `done` marks the end. */
 struct mk_cursor {
 	uint64_t position[2]; /* the kernel's batch token, or the last key */
 	uint8_t key[32];
 	int started, done, one_by_one;
 };
-/* At most @room entries into @keys and @values. Returns how many. */
+/* Read at most @room entries into @keys and @values. Returns their number. */
 mk_must_check int mk_table_next(const struct mk_table *table, struct mk_cursor *cursor, void *keys,
 				void *values, uint32_t room, struct mk_error *err);
 

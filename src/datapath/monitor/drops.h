@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/monitor/drops.h - packets that were not forwarded: how many, and why (one by one: monitor.h). */
+/* src/datapath/monitor/drops.h - dropped packets: counts by reason and hook. For single packets see
+ * monitor.h. */
 #ifndef MK_DATAPATH_MONITOR_DROPS_H
 #define MK_DATAPATH_MONITOR_DROPS_H
 
@@ -7,7 +8,7 @@
 #include "base/error.h"
 
 const char *mk_drop_reason_name(unsigned int reason); /* "no_backend" */
-const char *mk_drop_reason_text(unsigned int reason); /* what an operator reads */
+const char *mk_drop_reason_text(unsigned int reason); /* the explanation for operators */
 const char *mk_hook_name(unsigned int hook);
 
 /* Counters summed over all CPUs. */

@@ -15,12 +15,12 @@
 #include "datapath/maps/table.h"
 
 #define BEAT_NS	 MK_NS_PER_S
-#define ALIVE_NS (5 * MK_NS_PER_S) /* after the last beat */
-#define PAUSE_MS 50 /* flow events wake nobody */
+#define ALIVE_NS (5 * MK_NS_PER_S) /* programs report for this long after the last beat */
+#define PAUSE_MS 50 /* flow events do not wake the poll */
 
-/* ---- program watch in and out of the chain ----------------------------------------------------- */
+/* ---- program watch in and out of the chain --------------------------------------------------- */
 
-/* Which program has the router's slot: its id, 0 for none. */
+/* Return the id of the program in the router's slot; 0 if the slot is empty. */
 static uint32_t program_in_slot(int chain)
 {
 	__u32 slot = MK_PROG_ROUTER, id = 0;
@@ -28,8 +28,8 @@ static uint32_t program_in_slot(int chain)
 	return bpf_map_lookup_elem(chain, &slot, &id) < 0 ? 0 : id;
 }
 
-/* Put the pinned @program into the router's slot. Returns 1 if @instead_of (or, NULL, anything else)
- * was there. */
+/* Put the pinned @program into the router's slot, only in place of program @instead_of unless that
+ * is NULL. Returns 1 if the slot changed. */
 static int put_into_slot(const char *bpf_dir, const char *program, const char *instead_of,
 			 struct mk_error *err)
 {
@@ -58,8 +58,8 @@ static int put_into_slot(const char *bpf_dir, const char *program, const char *i
 	return 1;
 }
 
-/* Under the lock that an agent has while it replaces programs and chain. -ENOENT: the programs that
- * are loaded have no `watch`. */
+/* Change the slot under the datapath's lock, which an agent holds while it replaces programs and
+ * chain. -ENOENT: the loaded programs have no `watch`. */
 static int watch_slot(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
 {
 	cleanup_close int lock = mk_datapath_lock_shared(state_dir, err);
@@ -70,7 +70,7 @@ static int watch_slot(const char *bpf_dir, const char *state_dir, bool on, struc
 		  : put_into_slot(bpf_dir, "router", "watch", err);
 }
 
-/* Are packets for local pods to come by the slot, too? */
+/* Set whether packets for local pods also go through the slot. */
 static int set_watched(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
 {
 	const struct mk_runtime_change change = { .set_watched = true, .watched = on };
@@ -78,7 +78,7 @@ static int set_watched(const char *bpf_dir, const char *state_dir, bool on, stru
 	return mk_runtime_change(bpf_dir, state_dir, &change, err);
 }
 
-/* The slot first: a datapath without program `watch` gets no flag. */
+/* Change the slot first: a datapath without program `watch` must not get the flag. */
 static int begin_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
 {
 	int ret = watch_slot(bpf_dir, state_dir, true, err);
@@ -86,8 +86,8 @@ static int begin_watching(const char *bpf_dir, const char *state_dir, struct mk_
 	return ret < 0 ? ret : set_watched(bpf_dir, state_dir, true, err);
 }
 
-/* The flag first: a kill in between leaves none. The slot even if that failed. Returns 1 if somebody had been
- * watching. */
+/* Clear the flag first, so that a kill in between does not leave it set. Reset the slot even if
+ * clearing the flag failed. Returns 1 if a monitor had been running. */
 static int end_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
 {
 	int flag = set_watched(bpf_dir, state_dir, false, err);
@@ -98,7 +98,7 @@ static int end_watching(const char *bpf_dir, const char *state_dir, struct mk_er
 	return flag || slot;
 }
 
-/* ---- what it is told ---------------------------------------------------------------------------- */
+/* ---- settings of the programs ---------------------------------------------------------------- */
 
 struct following {
 	const char *bpf_dir, *state_dir;
@@ -122,8 +122,8 @@ static uint64_t left_out(const struct following *following)
 	return sum;
 }
 
-/* Once a second: put off the end, and take again what may be gone: an agent that starts takes the slot away, and
- * whoever empties map `runtime` the flag. */
+/* Once a second, extend the deadline and set slot and flag again: an agent that starts resets the
+ * slot, and a process that empties map `runtime` clears the flag. */
 static int beat(struct following *following, struct mk_error *err)
 {
 	struct mk_watch_settings *settings = &following->watcher->settings;
@@ -148,9 +148,9 @@ static int report_drops(const struct following *following, bool on, struct mk_er
 		       : 0;
 }
 
-/* ---- ring buffers -------------------------------------------------------------------------------- */
+/* ---- ring buffers ---------------------------------------------------------------------------- */
 
-/* What the reader before has left in the ring is old. */
+/* Ignore events from before the start: the previous reader left them in the ring. */
 static int on_flow(void *ctx, void *data, size_t size)
 {
 	const struct following *following = ctx;
@@ -216,7 +216,7 @@ static int poll_rings(struct following *following, struct ring_buffer *ring,
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot read the ring buffers") : 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------ */
+/* ---- all steps ------------------------------------------------------------------------------- */
 
 static int open_tables(struct following *following, struct mk_error *err)
 {
@@ -230,7 +230,7 @@ static int open_tables(struct following *following, struct mk_error *err)
 		ret = mk_table_open(&following->counts, following->bpf_dir, "watch_counts",
 				    sizeof(__u32), sizeof(struct mk_watch_count), err);
 	if (ret == -ENOENT)
-		return mk_error_wrap(err, "the datapath that is loaded is of an older version: "
+		return mk_error_wrap(err, "the loaded datapath is of an older version: "
 					  "start the agent of this one");
 	following->watcher->settings.since_s = (__u32)(following->started_ns / MK_NS_PER_S);
 	return ret;
@@ -271,7 +271,7 @@ int mk_watch_follow(const char *bpf_dir, const char *state_dir, struct mk_watche
 	if (lock == -EWOULDBLOCK)
 		return mk_error_set(err, EBUSY,
 				    "another `monokube monitor` or `monokube drops --follow` is "
-				    "running: what happens is told once. End that one first");
+				    "running, and events have only one reader. End that one first");
 	if (lock < 0)
 		return lock;
 	mk_bpflog_init();

@@ -21,9 +21,9 @@
 #define BATCH 512
 
 struct mk_host_ports {
-	const char *bpf_dir, *state_dir; /* the caller's */
+	const char *bpf_dir, *state_dir; /* owned by the caller */
 	struct mk_table table;
-	/* found to be removed, by the change under way */
+	/* entries that the current change removes */
 	struct mk_host_port_entry *retired;
 	size_t retired_count;
 };
@@ -105,10 +105,11 @@ int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
 	return 0;
 }
 
-/* ---- sessions --------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
-/* Of a port's sessions the one direction shows the port and leads to the pod. Service's sessions
- * have an id; a flow that is not translated may go to the same pod. */
+/* Did the session come through the host port @entry? Its forward entry has the port as key and
+ * leads to the pod. Sessions of Services have an id, and untranslated flows to the same pod keep
+ * their destination address. */
 static bool came_by(const struct mk_host_port_entry *entry, const struct mk_tuple *key,
 		    const struct mk_session *session)
 {
@@ -173,7 +174,7 @@ static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
 	return ret;
 }
 
-/* ---- changes, under the lock -------------------------------------------------------------------- */
+/* ---- changes, under the lock ----------------------------------------------------------------- */
 
 static int lock(const struct mk_host_ports *ports, struct mk_error *err)
 {
@@ -209,8 +210,8 @@ static int tell_udp_ports(const struct mk_host_ports *ports, struct mk_error *er
 	return mk_udp_ports_add(ports->bpf_dir, ports->state_dir, &set, err);
 }
 
-/* From what the table holds, after every change and under the lock: whoever comes last is right. Returns 1
- * if they were told otherwise. */
+/* Write the programs' settings from the table's contents, after every change and under the lock, so
+ * that the last writer is right. Returns 1 if a setting changed. */
 static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err)
 {
 	const struct mk_runtime_change change = {
@@ -236,9 +237,10 @@ static int remember(struct mk_host_ports *ports, const struct mk_host_port_key *
 	return 0;
 }
 
-/* Remove what was remembered. The sessions go, because nobody else would cut them: once the pod's
- * address is another's, a client of UDP that never falls silent would talk to that one. The entries
- * stay until then, so that whoever is killed here has left a trace of what there is to do. */
+/* Remove the remembered entries, and cut their sessions first. Nothing else cuts them: after the
+ * pod's address is assigned again, a UDP client that keeps sending would reach the new pod. Entries
+ * are marked before that and removed last, so that after a kill the next sweep completes the
+ * work. */
 static int retire(struct mk_host_ports *ports, struct mk_error *err)
 {
 	int ret = 0;
@@ -256,10 +258,10 @@ static int retire(struct mk_host_ports *ports, struct mk_error *err)
 	return ret < 0 ? ret : 0;
 }
 
-/* ---- claiming ----------------------------------------------------------------------------------- */
+/* ---- claiming -------------------------------------------------------------------------------- */
 
-/* Is there an entry with @entry's key that another pod, alive, holds? 1 with *@holder, 0, or an
- * error. One whose pod is gone is to be retired: another takes its place. */
+/* Does another pod that is alive hold the port of @entry? 1 with *@holder, 0, or an error. An entry
+ * whose pod is gone is remembered for removal. */
 static int is_held(struct mk_host_ports *ports, const struct mk_host_port_entry *entry,
 		   const struct mk_host_port_judge *judge, struct mk_host_port_entry *holder,
 		   struct mk_error *err)
@@ -287,7 +289,7 @@ static int claim_locked(struct mk_host_ports *ports, const struct mk_host_port_e
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = is_held(ports, &entries[i], judge, holder, err);
 	if (ret > 0)
-		return mk_error_set(err, EEXIST, "host port %s is another pod's",
+		return mk_error_set(err, EEXIST, "host port %s is in use by another pod",
 				    mk_host_port_format(&holder->key, text));
 	if (ret == 0)
 		ret = retire(ports, err);
@@ -309,9 +311,9 @@ int mk_host_ports_claim(struct mk_host_ports *ports, const struct mk_host_port_e
 	return ret;
 }
 
-/* ---- removing ---------------------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
-/* Remove the entries of which @judge says that their pod is gone. Returns how many. */
+/* Remove the entries whose pod is gone according to @judge. Returns their number. */
 static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_judge *judge,
 			 struct mk_error *err)
 {
@@ -335,8 +337,8 @@ static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_
 		ret = retire(ports, err);
 	if (ret == 0)
 		ret = tell_programs(ports, err);
-	if (ret > 0 && !ports->retired_count) /* nothing of ours has changed */
-		mk_log_warn("what the programs are told was missing and is back map=runtime "
+	if (ret > 0 && !ports->retired_count) /* not because of our own change */
+		mk_log_warn("a setting of the programs was wrong and is repaired map=runtime "
 			    "host_ports=%d",
 			    !is_empty(ports));
 	return ret < 0 ? ret : (int)ports->retired_count;
@@ -353,8 +355,8 @@ int mk_host_ports_sweep(struct mk_host_ports *ports, const struct mk_host_port_j
 }
 
 struct leaving {
-	const struct mk_addr *addr; /* NULL: not known */
-	uint32_t ifindex; /* 0: not known */
+	const struct mk_addr *addr; /* NULL: unknown */
+	uint32_t ifindex; /* 0: unknown */
 };
 
 static int is_of_another(void *ctx, const struct mk_host_port *to, struct mk_error *err)
@@ -374,7 +376,7 @@ int mk_host_ports_remove(struct mk_host_ports *ports, const struct mk_ip *ip, ui
 	const struct mk_host_port_judge judge = { .is_alive = is_of_another, .ctx = &leaving };
 	int ret;
 
-	if (is_empty(ports)) /* as on most nodes: no lock */
+	if (is_empty(ports)) /* on most nodes; then take no lock */
 		return 0;
 	ret = mk_host_ports_sweep(ports, &judge, err);
 	return ret < 0 ? ret : 0;

@@ -33,7 +33,7 @@ static const char *format(const struct mk_addr *addr, char text[MK_IP_STRLEN])
 	return mk_ip_format(&ip, text);
 }
 
-/* ---- one slot ---------------------------------------------------------------------------------- */
+/* ---- one slot -------------------------------------------------------------------------------- */
 
 int pod_table_holder(const struct mk_table *table, const struct mk_addr *addr, struct mk_pod *pod,
 		     struct mk_error *err)
@@ -71,7 +71,7 @@ int mk_pod_table_put(const struct mk_table *table, const struct mk_pod *pod, str
 		return ret;
 	if (!is_free(&holder) && !mk_addr_eq(&holder.addr, &pod->addr))
 		return mk_error_set(err, EEXIST,
-				    "in map '%s' pod %s, of a former pod CIDR, has the slot of %s: "
+				    "in map '%s' pod %s of an earlier pod CIDR has the slot of %s: "
 				    "delete that pod",
 				    table->name, format(&holder.addr, other),
 				    format(&pod->addr, text));
@@ -91,7 +91,7 @@ int pod_table_delete(const struct mk_table *table, const struct mk_addr *addr, s
 	return ret < 0 ? ret : 1;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------- */
+/* ---- all slots ------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -109,7 +109,7 @@ static size_t count_taken(const struct mk_pod *slots, size_t count)
 	return taken;
 }
 
-/* What is entered between the two looks is left out. */
+/* Pods that were added after the count are left out. */
 static size_t copy_taken(struct mk_pod *to, size_t room, const struct mk_pod *slots, size_t count)
 {
 	size_t copied = 0;

@@ -19,7 +19,7 @@ struct mk_pods {
 	int lock_fd;
 };
 
-/* A number that the field does not hold is as good as none: the programs go without. */
+/* A network namespace id that does not fit the field is left out; the programs work without it. */
 struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac)
 {
 	struct mk_pod pod = { .ifindex = (uint32_t)host->ifindex };

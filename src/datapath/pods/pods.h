@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/pods/pods.h - the part of the datapath that the CNI mode uses: everything is opened
- * from its pin, so it works with the agent stopped. */
+/* src/datapath/pods/pods.h - the part of the datapath that the CNI mode uses. It opens everything
+ * by its pin, so it works while the agent is stopped. */
 #ifndef MK_DATAPATH_PODS_PODS_H
 #define MK_DATAPATH_PODS_PODS_H
 
@@ -11,12 +11,11 @@
 
 struct mk_pods;
 
-/* The entry of a pod whose veth's host side is @host. */
+/* Return the entry of the pod whose veth has the host side @host. */
 struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac);
 
-/* Open the pinned table and program below @bpf_dir, under a shared lock that keeps an agent from
- * replacing programs meanwhile (released by mk_pods_free). -ENOENT: the agent has never run here
- * since boot; the text says so. */
+/* Open the pinned table and program below @bpf_dir. A shared lock keeps an agent from replacing
+ * programs until mk_pods_free(). -ENOENT: the agent has not run here since boot; @err says so. */
 mk_must_check struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir,
 					   struct mk_error *err);
 void mk_pods_free(struct mk_pods *pods);
@@ -31,11 +30,12 @@ mk_must_check int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip,
 			      const struct mk_pod *pod, struct mk_error *err);
 mk_must_check int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
 			      struct mk_error *err); /* -ENOENT */
-/* As mk_pods_get(), also where it is another pod's, of a former pod CIDR: @ip cannot be given to one then. */
+/* As mk_pods_get(), but return the slot's pod even if it has another address (of an earlier pod
+ * CIDR). Then @ip must not be assigned. */
 mk_must_check int mk_pods_holder(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
 				 struct mk_error *err);
 mk_must_check int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip,
-				 struct mk_error *err); /* 0 also when there is none */
+				 struct mk_error *err); /* 0 also if there is none */
 /* Visit every entry; the visitor may delete what it visits. */
 mk_must_check int mk_pods_each(struct mk_pods *pods,
 			       int (*visit)(void *ctx, const struct mk_ip *ip,

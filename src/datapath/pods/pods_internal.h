@@ -5,11 +5,11 @@
 
 #include "datapath/pods/pod_table.h"
 
-/* The pod that has @addr's slot, whatever its own address; -ENOENT: none. */
+/* Read the pod in the slot of @addr, whatever its own address is. -ENOENT: the slot is free. */
 mk_must_check int pod_table_holder(const struct mk_table *table, const struct mk_addr *addr,
 				   struct mk_pod *pod, struct mk_error *err);
 
-/* 1: removed, 0: there was none. */
+/* Returns 1 if the entry was removed, 0 if there was none. */
 mk_must_check int pod_table_delete(const struct mk_table *table, const struct mk_addr *addr,
 				   struct mk_error *err);
 

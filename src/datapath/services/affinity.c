@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Map affinity_backends: which backends a client of a port with affinity may come back to. An index
- * of map service_backends, so its entries are written before those of a generation are published,
- * and go with them. */
+/* Map affinity_backends: the backends that a client of a port with affinity may return to. It is an
+ * index of map service_backends: its entries are written before their generation is published, and
+ * removed with it. */
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,14 +53,14 @@ int sync_member_remove(struct mk_service_sync *sync, const struct mk_backend_key
 
 	if (bpf_map_lookup_elem(backends->fd, key, &member.backend) == 0)
 		return sync_delete(&sync->tables.affinity_backends, &member, counts, err);
-	if (errno == ENOENT) /* removed before an error */
+	if (errno == ENOENT) /* removed before an earlier error */
 		return 0;
 	return mk_error_errno(err, errno, "cannot read map '%s'", backends->name);
 }
 
 /* ---- prune -------------------------------------------------------------------------------- */
 
-/* The backends of one set, for many questions. */
+/* The sorted backends of one set, for many look-ups. */
 struct members {
 	const struct set *of;
 	struct mk_backend *sorted;
@@ -86,8 +86,8 @@ static int sort_members(struct members *members, const struct set *set, struct m
 	return 0;
 }
 
-/* 1: a packet may look for it. One of the current generation may still be nobody's: an agent that was
- * killed wrote it for the generation that it did not publish. */
+/* Returns 1 if a program may look the entry up. An entry with the current generation may still be
+ * unused: a killed agent may have written it for a generation that it did not publish. */
 static int is_wanted(struct mk_service_sync *sync, struct members *members,
 		     const struct mk_affinity_backend_key *key, struct mk_error *err)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One Service: from the compiled form to the tables. Every record is changed right after the map
- * was, so that an apply that failed half way can be repeated. */
+/* Apply one compiled Service to the tables. Each record in memory is changed right after its map
+ * entry, so that an apply that failed halfway can be repeated. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -15,17 +15,17 @@ static bool is_free_for(const struct apply *apply, const struct frontend *fronte
 	return !frontend || !frontend->owner || frontend->owner == apply->service;
 }
 
-/* A node port is tried after every address of a Service's own, so it gives way to one, whichever
- * was there first. */
+/* May the Service take the frontend? A Service's own address takes precedence over another
+ * Service's node port, whichever came first. */
 static bool may_take(const struct apply *apply, const struct frontend *frontend, bool node_port)
 {
 	return is_free_for(apply, frontend) || (frontend->node_port && !node_port);
 }
 
-/* ---- which id a set gets ------------------------------------------------------------------ */
+/* ---- ids of sets -------------------------------------------------------------------------- */
 
-/* The set that @compiled was last time: the one its frontends point to. One that another part of
- * this apply already uses, or another Service, is not it. */
+/* Return the set that @compiled had before: the set that its frontends name, unless another part of
+ * this apply or another Service uses it. */
 static struct set *former_set(const struct apply *apply, const struct mk_backend_set *compiled)
 {
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
@@ -33,7 +33,7 @@ static struct set *former_set(const struct apply *apply, const struct mk_backend
 		struct frontend *frontend = sync_frontend(apply->sync, &key);
 		struct set *set;
 
-		/* an address alone says little: it may come from any set of the Service */
+		/* skip port 0: such an address may come from any set of the Service */
 		if (!frontend || key.port == 0 || !is_free_for(apply, frontend))
 			continue;
 		set = sync_set(apply->sync, frontend->value.id);
@@ -77,7 +77,7 @@ static struct mk_backend backend_value(const struct mk_service_backend *backend)
 	};
 }
 
-/* What an earlier agent wrote. A table with holes counts as unknown to the last: count 0. */
+/* Read the backends that an earlier agent wrote. If one is missing, the set counts as empty. */
 static int read_backends(const struct apply *apply, struct set *set)
 {
 	const struct mk_table *table = &apply->sync->tables.backends;
@@ -111,7 +111,7 @@ static bool same_backends(const struct set *set, const struct mk_backend_set *co
 	return true;
 }
 
-/* Its members go with the generation that has them. */
+/* Does the set lose its affinity? Its entries in affinity_backends go with their generation. */
 static bool loses_affinity(const struct apply *apply, const struct set *set)
 {
 	return !apply->affinity_id && (set->affinity_id || set->has_members);
@@ -130,7 +130,7 @@ int sync_retire(struct retired **head, const struct set *set, struct mk_error *e
 	retired->id = set->id;
 	retired->generation = set->generation;
 	retired->count = (uint32_t)set->count;
-	/* of a set that an earlier agent left it is not known yet */
+	/* not known yet for an earlier agent's set */
 	retired->has_members = set->has_members || set->affinity_id;
 	LL_PREPEND(*head, retired);
 	return 0;
@@ -167,7 +167,8 @@ static int write_generation(const struct apply *apply, struct set *set,
 	return 0;
 }
 
-/* A table that is no longer asked for stays until its generation goes: packets may be reading it. */
+/* Write the Maglev table. A table that is no longer wanted stays as long as its generation:
+ * programs may be reading it. */
 static int write_maglev(const struct apply *apply, struct set *set,
 			const struct mk_backend_set *compiled)
 {
@@ -200,7 +201,7 @@ static int write_maglev(const struct apply *apply, struct set *set,
 
 /* ---- frontends ------------------------------------------------------------------------------ */
 
-/* Whoever had it gets it back when it is free. */
+/* Take the frontend from its owner, whose claim on it is recorded. */
 static int take_from_owner(const struct apply *apply, struct frontend *frontend)
 {
 	int ret = sync_claim(apply->sync, frontend->owner, &frontend->key, apply->service,
@@ -283,7 +284,7 @@ static bool keeps_client(const struct mk_backend_set *compiled)
 	return false;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- all steps ------------------------------------------------------------------------------- */
 
 static int check_counts(const struct apply *apply, const struct mk_backend_set *compiled)
 {
@@ -302,7 +303,8 @@ static int apply_set(const struct apply *apply, const struct mk_backend_set *com
 
 	if (ret < 0)
 		return ret;
-	if (!has_frontend(apply, compiled)) /* all lost to others: say so, write nothing */
+	if (!has_frontend(apply,
+			  compiled)) /* other Services hold all: record claims, write nothing */
 		return publish(apply, &(struct set){ 0 }, compiled);
 	set = former_set(apply, compiled);
 	if (!set)
@@ -315,7 +317,7 @@ static int apply_set(const struct apply *apply, const struct mk_backend_set *com
 		ret = read_backends(apply, set);
 	if (ret == 0 && (!same_backends(set, compiled) || loses_affinity(apply, set)))
 		ret = write_generation(apply, set, compiled);
-	if (ret == 0) /* after the generation that still has the former one's is retired */
+	if (ret == 0) /* after the generation with the former id is retired */
 		set->affinity_id = apply->affinity_id;
 	if (ret == 0)
 		ret = write_maglev(apply, set, compiled);
@@ -331,7 +333,7 @@ static int apply_set(const struct apply *apply, const struct mk_backend_set *com
 	return 0;
 }
 
-/* Frontends and sets that this apply did not ask for. */
+/* Remove the Service's frontends and sets that this apply did not use. */
 static int remove_rest(const struct apply *apply)
 {
 	struct mk_service_sync *sync = apply->sync;
@@ -367,7 +369,7 @@ static void add_udp_port(struct mk_service_sync *sync, uint16_t port)
 	sync->udp_ports_serial++;
 }
 
-/* Remember who may keep live flows; did one lose that? */
+/* Replace the list of backends that may keep live flows, and note if one was removed. */
 static int replace_live(const struct apply *apply, const struct mk_compiled_service *compiled)
 {
 	struct service *service = apply->service;

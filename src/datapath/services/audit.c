@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Do the Services' tables still hold what was written? A piece per call: frontends, then the sets of
- * backends with what belongs to them, each under the cursor that the sync keeps. What is in memory is
- * put back under the same ids and generations, so no flow notices more than the gap. */
+/* Check that the Services' tables still hold what was written, a part per call: frontends, and
+ * backend sets with what belongs to them, each with its own cursor. Missing entries are restored
+ * from memory under the same ids and generations, so flows notice only the gap. */
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@ struct audit {
 	struct mk_service_sync *sync;
 	void (*lost)(void *ctx, const char *service);
 	void *ctx;
-	size_t budget; /* look-ups that are left */
+	size_t budget; /* look-ups left */
 	struct mk_error *err;
 	int repaired;
 };
 
-/* Returns 1 where the map lacks the entry or has another value: it is put back. */
+/* Restore the entry if it is missing or has another value. Returns 1 if it did. */
 static int put_back(struct audit *audit, const struct mk_table *table, const void *key,
 		    const void *value, void *now)
 {
@@ -78,7 +78,7 @@ static int audit_backends(struct audit *audit, const struct set *set)
 	return 0;
 }
 
-/* Nobody keeps Maglev tables: the Service is compiled again. */
+/* Maglev tables are not kept in memory: if one is missing, its Service is compiled again. */
 static int audit_maglev(struct audit *audit, struct set *set)
 {
 	const struct mk_table *table = &audit->sync->tables.maglev;
@@ -91,7 +91,7 @@ static int audit_maglev(struct audit *audit, struct set *set)
 	if (bpf_map_lookup_elem(table->fd, &key, now) == 0 || errno != ENOENT)
 		return 0;
 	set->has_maglev = false;
-	mk_log_warn("entry was missing and is computed anew map=%s service=%s", table->name,
+	mk_log_warn("entry was missing and is computed again map=%s service=%s", table->name,
 		    set->owner->name);
 	audit->repaired++;
 	audit->lost(audit->ctx, set->owner->name);
@@ -113,7 +113,7 @@ static int audit_members(struct audit *audit, struct set *set)
 	return ret;
 }
 
-/* Once per set of the Service, which are few. */
+/* Called once per set of the Service; there are few. */
 static int audit_ranges(struct audit *audit, const struct service *service)
 {
 	struct mk_service_counts counts = { 0 };
@@ -142,7 +142,7 @@ static int audit_set(struct audit *audit, struct set *set)
 	return ret < 0 ? ret : audit_ranges(audit, set->owner);
 }
 
-/* A pass over either has its own cursor: a map that was emptied shows in each call. */
+/* Frontends and sets have a cursor each, so that every call checks some of both. */
 int mk_service_sync_audit(struct mk_service_sync *sync, size_t budget,
 			  void (*lost)(void *ctx, const char *service), void *ctx,
 			  struct mk_error *err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Map service_backends as an earlier agent left it. It is read once, in large pieces, where the tables are
- * opened: an entry at a time, while Services are applied, takes far longer. */
+/* Recover map service_backends from an earlier agent. It is read once, in large batches, when the
+ * tables are opened. Reading single entries while Services are applied takes far longer. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -42,7 +42,8 @@ static int take_entry(struct mk_service_sync *sync, const struct mk_backend_key 
 	return 0;
 }
 
-/* One with holes is read again when its Service is applied. */
+/* Mark complete sets as known. A set with missing backends is read again when its Service is
+ * applied. */
 static void settle(struct mk_service_sync *sync)
 {
 	struct set *set, *next;

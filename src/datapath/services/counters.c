@@ -35,7 +35,7 @@ void mk_counters_close(struct mk_counter_tables *tables)
 	mk_table_close(&tables->drops);
 }
 
-/* ---- a table, whole -------------------------------------------------------------------------- */
+/* ---- reading a table ------------------------------------------------------------------------- */
 
 struct rows {
 	char *keys, *values; /* owned */
@@ -62,7 +62,7 @@ static int rows_grow(const struct mk_table *table, struct rows *rows, struct mk_
 	return 0;
 }
 
-/* After an error, too: rows_release(). */
+/* Read all rows. Call rows_release() even after an error. */
 static int rows_read(const struct mk_table *table, struct rows *rows, struct mk_error *err)
 {
 	struct mk_cursor cursor = { 0 };
@@ -83,7 +83,7 @@ static int rows_read(const struct mk_table *table, struct rows *rows, struct mk_
 	return 0;
 }
 
-/* ---- accounts --------------------------------------------------------------------------------- */
+/* ---- accounts -------------------------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -108,7 +108,7 @@ static uint32_t drop_account(const struct rows *drops, size_t i)
 	return ((const struct mk_service_drop_key *)(const void *)drops->keys)[i].account_id;
 }
 
-/* One record per account that some row names, sorted, zero. */
+/* Return a zeroed record for each account in the rows, sorted. */
 static struct mk_account_totals *totals_new(const struct rows *live, const struct rows *ended,
 					    const struct rows *drops, size_t *count)
 {
@@ -169,7 +169,7 @@ static void add_drops(struct mk_account_totals *totals, size_t count, const stru
 	const __u64 *packets = (const void *)rows->values;
 
 	for (size_t i = 0; i < rows->count; i++)
-		if (keys[i].reason < MK_DROP_COUNT) /* else a newer version's */
+		if (keys[i].reason < MK_DROP_COUNT) /* otherwise a newer version's */
 			find(totals, count, keys[i].account_id)->drops[keys[i].reason] = packets[i];
 }
 
@@ -199,7 +199,7 @@ int mk_counters_read(const struct mk_counter_tables *tables, struct mk_account_t
 	return ret;
 }
 
-/* ---- what the agent writes -------------------------------------------------------------------- */
+/* ---- counts of ended sessions ---------------------------------------------------------------- */
 
 int mk_counters_add_ended(const struct mk_counter_tables *tables, const struct mk_session *session,
 			  struct mk_error *err)
@@ -213,7 +213,7 @@ int mk_counters_add_ended(const struct mk_counter_tables *tables, const struct m
 	ret = mk_table_get(&tables->ended, &session->account_id, &counter, err);
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
-	/* below zero while two CPUs add at once: bpf/account.h */
+	/* may be negative if two CPUs add at once: bpf/account.h */
 	counter.packets[direction] += (uint64_t)(int64_t)(int32_t)session->packets;
 	counter.bytes[direction] += session->bytes;
 	return mk_table_put(&tables->ended, &session->account_id, &counter, err);
@@ -239,7 +239,7 @@ static int read_accounts(const struct mk_table *services, uint32_t **accounts, s
 	return ret;
 }
 
-/* @table's keys begin with the account. */
+/* Remove rows of unknown accounts. The keys of @table begin with the account. */
 static int prune_table(const struct mk_table *table, const uint32_t *accounts, size_t count,
 		       struct mk_error *err)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/services/counters.h - counters per Service (struct mk_service_counter), by account. Programs
- * add to map service_counters. What a session still holds when the agent removes it goes to map
- * service_counters_ended, which the agent alone writes: a value that user space reads, changes and
- * writes back would lose what a program adds meanwhile. A Service's count is the sum of both. */
+/* src/datapath/services/counters.h - counters per Service (struct mk_service_counter), by account.
+ * Programs add to map service_counters. When the agent removes a session, it adds the session's
+ * counts to map service_counters_ended. Only the agent writes that map: a read, change and write
+ * from user space would lose what a program adds meanwhile. A Service's count is the sum of
+ * both. */
 #ifndef MK_DATAPATH_SERVICES_COUNTERS_H
 #define MK_DATAPATH_SERVICES_COUNTERS_H
 
@@ -17,7 +18,8 @@ struct mk_counter_tables {
 	struct mk_table live, ended, drops;
 };
 
-/* The pinned ones. -ENOENT: the datapath is not loaded. mk_counters_close() after success. */
+/* Open the pinned tables. -ENOENT: the datapath is not loaded. Call mk_counters_close() after
+ * success. */
 mk_must_check int mk_counters_open(struct mk_counter_tables *tables, const char *bpf_dir,
 				   struct mk_error *err);
 void mk_counters_close(struct mk_counter_tables *tables);
@@ -27,19 +29,20 @@ struct mk_account_totals {
 	struct mk_service_counter counter;
 	uint64_t drops[MK_DROP_COUNT]; /* first packets, by enum mk_drop_reason */
 };
-/* Every account that has traffic or drops, sorted by account_id. The caller frees *@totals. */
+/* Read the totals of every account with traffic or drops, sorted by account_id. The caller frees
+ * *@totals. */
 mk_must_check int mk_counters_read(const struct mk_counter_tables *tables,
 				   struct mk_account_totals **totals, size_t *count,
 				   struct mk_error *err);
-/* That of @account_id in what mk_counters_read() gave, or NULL. */
+/* Find @account_id in the result of mk_counters_read(), or return NULL. */
 const struct mk_account_totals *mk_counters_find(const struct mk_account_totals *totals,
 						 size_t count, uint32_t account_id);
 
-/* Add what @session holds. Only the process with the agent's lock. */
+/* Add the counts of @session. Only for the process that holds the agent's lock. */
 mk_must_check int mk_counters_add_ended(const struct mk_counter_tables *tables,
 					const struct mk_session *session, struct mk_error *err);
-/* Remove the counters of accounts that no entry of map services (@services) names. Returns how
- * many entries. */
+/* Remove the counters of accounts that no entry of map `services` (@services) names. Returns the
+ * number of entries. */
 mk_must_check int mk_counters_prune(const struct mk_counter_tables *tables,
 				    const struct mk_table *services, struct mk_error *err);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions, judged by what Services are by now: which are cut, and which outlive their frontend. */
+/* Compare sessions with the current Services: which are cut, and which outlive their frontend. */
 #include <arpa/inet.h>
 #include <string.h>
 
 #include "datapath/services/services_internal.h"
 
-/* Whichever loopback address a client asked, map `services` has one. */
+/* Return the address to look up: map `services` has one loopback address for all of them. */
 static struct mk_addr address_of(const struct mk_tuple *tuple)
 {
 	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
@@ -39,8 +39,9 @@ static bool opened_service(const struct mk_session *session)
 	return session->flags & MK_SESSION_FORWARD && session->service_id;
 }
 
-/* Does the Service that has @frontend now serve by @backend? A Service without any serving endpoint
- * keeps its flows. So does a frontend of an earlier agent, whose Service is not known yet. */
+/* Does the Service of @frontend keep flows to @backend? It does if the backend serves, or if the
+ * Service has no serving backend at all. So does an earlier agent's frontend, whose Service is not
+ * known yet. */
 static bool keeps(const struct frontend *frontend, const struct mk_live_backend *backend)
 {
 	const struct service *owner = frontend ? frontend->owner : NULL;
@@ -51,8 +52,8 @@ static bool keeps(const struct frontend *frontend, const struct mk_live_backend 
 	       sync_is_live(owner->live, owner->live_count, backend);
 }
 
-/* The Service is found by the address that the client uses, not by the backend set of the session:
- * sets come and go with policies and endpoints while the flow lasts. */
+/* Find the Service by the client's destination, not by the session's backend set: sets change with
+ * policies and endpoints while a flow lasts. */
 bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struct mk_tuple *key,
 				 const struct mk_session *session)
 {
@@ -68,8 +69,8 @@ bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struc
 	       !keeps(find_frontend(sync, key, MK_SCOPE_EXTERNAL), &backend);
 }
 
-/* Which scope opened it the session does not tell; as a rule they go together. From outside nobody
- * comes to a loopback address. */
+/* The session does not record the scope of its frontend, so both scopes are checked. A loopback
+ * address has no external frontend. */
 bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
 				      const struct mk_tuple *key, const struct mk_session *session)
 {

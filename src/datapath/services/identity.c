@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a Service and its ports keep through all changes, and from one agent to the next: the
- * account, the source ranges, the affinity of each port. What an earlier agent gave is read off the
+/* Identities that a Service and its ports keep over all changes and restarts of the agent: account,
+ * source ranges, and affinity of each port. Those that an earlier agent assigned are read from the
  * frontends. */
 #include <arpa/inet.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct mk_service_key sync_key(const struct mk_frontend *frontend)
 
 /* ---- account ------------------------------------------------------------------------------ */
 
-/* The account that the Service's frontends name since before this agent, or 0. */
+/* Return the account in the Service's frontends that an earlier agent wrote, or 0. */
 static uint32_t former_account(const struct apply *apply,
 			       const struct mk_compiled_service *compiled)
 {
@@ -28,7 +28,7 @@ static uint32_t former_account(const struct apply *apply,
 			struct mk_service_key key = sync_key(&compiled->sets[i].frontends[j]);
 			struct frontend *frontend = sync_frontend(apply->sync, &key);
 
-			/* an address alone may be shared by Services */
+			/* skip port 0: Services may share an address */
 			if (frontend && !frontend->owner && key.port != 0 &&
 			    sync_take_id(apply->sync, frontend->value.account_id))
 				return frontend->value.account_id;
@@ -50,7 +50,7 @@ void sync_give_account(const struct apply *apply, const struct mk_compiled_servi
 
 /* ---- source ranges ------------------------------------------------------------------------- */
 
-/* What an earlier agent wrote for the Service, or NULL. */
+/* Return the ranges that an earlier agent wrote for the Service, or NULL. */
 static struct ranges *former_ranges(const struct apply *apply,
 				    const struct mk_compiled_service *compiled)
 {
@@ -78,7 +78,7 @@ int sync_give_ranges(const struct apply *apply, const struct mk_compiled_service
 	if (compiled->range_count > 0) {
 		ret = sync_ranges_write(apply->sync, compiled->ranges, compiled->range_count,
 					&ranges, apply->counts, apply->err);
-		if (ret < 0) { /* incomplete, and nobody knows of it: may go at once */
+		if (ret < 0) { /* incomplete and not used yet: may be removed at once */
 			sync_ranges_retire(apply->sync, ranges, 0);
 			return ret;
 		}
@@ -96,7 +96,8 @@ bool sync_same_port(const struct mk_backend_set *a, const struct mk_backend_set 
 	return a->port_name && b->port_name && strcmp(a->port_name, b->port_name) == 0;
 }
 
-/* Has this apply given it to another port, whose NodePorts say so? */
+/* Has this apply assigned @affinity_id to another port already? Then that port's NodePorts name
+ * it. */
 static bool is_given(const struct apply *apply, uint32_t affinity_id)
 {
 	const struct set *set;
@@ -118,7 +119,7 @@ static bool may_take_affinity(const struct apply *apply, const struct frontend *
 	return sync_take_id(apply->sync, id);
 }
 
-/* The id that the frontends of @compiled's port have had, or 0. */
+/* Return the affinity id in the frontends of @compiled's port, or 0. */
 static uint32_t former_affinity(const struct apply *apply, const struct mk_backend_set *compiled,
 				size_t count)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers of backend sets and of Services, all from one counter that only grows: an id that a
- * session still names is never another's. What an earlier agent gave is read off the frontends. */
+/* Ids of backend sets and Services, all from one counter that only grows. So an id that a session
+ * still names is never assigned again. Ids of an earlier agent are read from the frontends. */
 #include <stdlib.h>
 
 #include "datapath/services/services_internal.h"

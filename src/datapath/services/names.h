@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/services/names.h - whose an account is: the tables know Services by number only. The agent
- * keeps a file in its state directory, one line `ACCOUNT NAMESPACE/NAME` per Service, for those who
- * show counters, also while no agent runs. */
+/* src/datapath/services/names.h - names of accounts: the tables know Services by number only. The
+ * agent keeps a file in its state directory, one line `ACCOUNT NAMESPACE/NAME` per Service.
+ * Commands that show counters read it, also while no agent runs. */
 #ifndef MK_DATAPATH_SERVICES_NAMES_H
 #define MK_DATAPATH_SERVICES_NAMES_H
 
@@ -13,8 +13,8 @@
 
 #define MK_NAMES_FILE "services.names"
 
-/* Replace the file: a reader sees the old one or the new, whole. Not synced to the disk: the
- * numbers do not outlive a reboot either. */
+/* Replace the file atomically. It is not synced to the disk, since the numbers do not outlive a
+ * reboot. */
 mk_must_check int mk_names_write(const char *state_dir, const struct mk_service_sync *sync,
 				 struct mk_error *err);
 
@@ -25,13 +25,14 @@ struct mk_account_name {
 struct mk_account_names {
 	struct mk_account_name *list; /* sorted by account_id */
 	size_t count;
-	char *text; /* what the names point into */
+	char *text; /* the names point into it */
 };
-/* No file: no names. What is not such a line is left out. mk_names_release() in any case. */
+/* Read the names; none if there is no file. Skips other lines. Call mk_names_release() in any
+ * case. */
 mk_must_check int mk_names_read(const char *state_dir, struct mk_account_names *names,
 				struct mk_error *err);
 void mk_names_release(struct mk_account_names *names);
-/* NULL: not known. */
+/* Return the name of @account_id, or NULL. */
 const char *mk_names_find(const struct mk_account_names *names, uint32_t account_id);
 
 #endif

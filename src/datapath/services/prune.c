@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is left over: generations that were replaced, and what an earlier agent wrote for Services
- * that are gone. */
+/* Remove replaced generations, and entries of an earlier agent for Services that are gone. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -57,7 +56,7 @@ int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
 	return sync->retired || sync->retired_ranges ? 1 : 0;
 }
 
-/* ---- what nobody asked for --------------------------------------------------------------------- */
+/* ---- unused entries -------------------------------------------------------------------------- */
 
 const struct retired *sync_retired(const struct mk_service_sync *sync, uint32_t id,
 				   uint32_t generation)
@@ -120,7 +119,7 @@ static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *
 	return ret;
 }
 
-/* Some of them: returns 1 until none is left. */
+/* Remove some of the unused frontends. Returns 1 until none is left. */
 static int prune_frontends(struct mk_service_sync *sync, struct mk_service_counts *counts,
 			   struct mk_error *err)
 {
@@ -140,7 +139,8 @@ static int prune_frontends(struct mk_service_sync *sync, struct mk_service_count
 	return 0;
 }
 
-/* Their backends wait like any that were replaced: packets may be choosing among them. */
+/* Retire unused sets. Their backends are removed later, like replaced ones: a program may be
+ * reading them. */
 static int retire_sets(struct mk_service_sync *sync, uint64_t now_ns, struct mk_error *err)
 {
 	struct retired *retiring = NULL;
@@ -158,7 +158,7 @@ static int retire_sets(struct mk_service_sync *sync, uint64_t now_ns, struct mk_
 	return 0;
 }
 
-/* A part of it. Returns 1 if there is more. */
+/* Prune a part. Returns 1 if the stage has more to do. */
 static int prune_part(struct mk_service_sync *sync, uint64_t now_ns,
 		      struct mk_service_counts *counts, struct mk_error *err)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Source ranges of Services. New contents get a new id: all of it is written before a frontend
- * names it, and the old goes when no packet can be reading it any more. */
+/* Source ranges of Services. New contents get a new id: all ranges are written before a frontend
+ * names the id. The old ranges are removed when no program can be reading them any more. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ void sync_ranges_free_list(struct ranges *head)
 	sync_ranges_free(ranges);
 }
 
-/* ---- what an earlier agent wrote ---------------------------------------------------------- */
+/* ---- recovery from an earlier agent ------------------------------------------------------- */
 
 static int recover_one(struct mk_service_sync *sync, const struct mk_source_range_key *key)
 {
@@ -132,7 +132,8 @@ int sync_ranges_write(struct mk_service_sync *sync, const struct mk_cidr *list, 
 	return 0;
 }
 
-/* A range inside another one is not missed while that is there. */
+/* Restore missing ranges. A missing range inside another one is not noticed while the other exists;
+ * programs find the other as well. */
 int sync_ranges_restore(struct mk_service_sync *sync, const struct ranges *ranges,
 			struct mk_service_counts *counts, struct mk_error *err)
 {

@@ -27,7 +27,8 @@ struct set *sync_set(const struct mk_service_sync *sync, uint32_t id)
 	return set;
 }
 
-/* Only widened: no list has to be searched when one goes, until the last one does. */
+/* Widen the range. It never shrinks until the last such frontend is removed, so no list has to be
+ * searched. */
 static void add_localhost_port(struct mk_service_sync *sync, uint16_t port)
 {
 	if (sync->localhost_count == 0 || port < sync->localhost_port_min)
@@ -160,15 +161,15 @@ static void log_claim(const struct service *service, const struct mk_service_key
 	struct mk_ip ip = mk_ip_from_addr(&key->addr);
 	char text[MK_IP_STRLEN];
 
-	/* an address alone is shared by the Services whose ports differ: nobody's mistake */
+	/* port 0: Services with different ports may share an address */
 	mk_log(key->port == 0 ? MK_LOG_DEBUG : MK_LOG_WARN,
-	       "two Services want the same address, one of them gets it address=%s port=%u "
+	       "two Services want the same address, only one gets it address=%s port=%u "
 	       "proto=%u "
 	       "service=%s refused=%s",
 	       mk_ip_format(&ip, text), ntohs(key->port), key->proto, holder->name, service->name);
 }
 
-/* A port is claimed once per scope, which is one mistake to tell. */
+/* Is the conflict logged already? A port is claimed once per scope, but logged only once. */
 static bool is_told(const struct mk_service_sync *sync, const struct service *service,
 		    const struct mk_service_key *key)
 {
@@ -252,7 +253,7 @@ int mk_service_sync_take_retry(struct mk_service_sync *sync, char **namespace_, 
 	return 0;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- life cycle ------------------------------------------------------------------------- */
 
 static int recover_one(struct mk_service_sync *sync, const struct mk_service_key *key,
 		       const struct mk_service *value)
@@ -355,7 +356,7 @@ void mk_service_sync_free(struct mk_service_sync *sync)
 	free(sync);
 }
 
-/* ---- questions -------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 bool sync_is_local(const struct mk_service_sync *sync, const struct mk_addr *addr)
 {

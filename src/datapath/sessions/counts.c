@@ -44,7 +44,8 @@ static enum mk_session_state state_of(int table, const struct mk_session *sessio
 		       : MK_SESSIONS_ESTABLISHED;
 }
 
-/* A ping's identifier stands in both ports, and is what is chosen. */
+/* A ping has its identifier in both ports. The identifier is the translated port, so it must not be
+ * hashed. */
 static uint32_t destination_hash(const struct mk_tuple *to)
 {
 	uint32_t port = to->proto == IPPROTO_ICMP ? 0 : to->dport;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/sessions/counts.h - how many sessions of which kind there are, counted by the sweep as it passes
- * their entries. */
+/* src/datapath/sessions/counts.h - the number of sessions by kind, protocol and state. The sweep
+ * counts them as it visits their entries. */
 #ifndef MK_DATAPATH_SESSIONS_COUNTS_H
 #define MK_DATAPATH_SESSIONS_COUNTS_H
 
@@ -25,7 +25,7 @@ enum mk_session_protocol {
 enum mk_session_state {
 	MK_SESSIONS_NEW, /* in a table whose entries may be evicted, or its handshake is not done */
 	MK_SESSIONS_ESTABLISHED,
-	MK_SESSIONS_CLOSING, /* the side that began has ended it */
+	MK_SESSIONS_CLOSING, /* the client has closed or reset it */
 	MK_SESSION_STATES
 };
 extern const char *const mk_session_kind_names[MK_SESSION_KINDS];
@@ -39,7 +39,8 @@ struct mk_census {
 	uint64_t half_open; /* sessions in tables of established ones whose handshake is not done */
 };
 
-/* Of TCP: is its handshake not done, in whatever table it is? bpf/pair.h: session_is_half_open(). */
+/* Is @session a TCP session whose handshake is not done, in either table? As session_is_half_open()
+ * in bpf/pair.h. */
 static inline bool mk_session_is_half_open(const struct mk_session *session)
 {
 	return session->to.proto == IPPROTO_TCP && session->stage != MK_SESSION_OPEN;

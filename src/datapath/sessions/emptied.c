@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 
 #define AT_ONCE	  1024
-#define LOOKED_AT 4096 /* entries, in the order of their hash: a fair sample of a large table */
+#define LOOKED_AT 4096 /* entries, in order of their hash: a fair sample of a large table */
 
 void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
 		       const struct mk_session *session)
@@ -43,7 +43,8 @@ static bool is_there(const struct mk_table *sessions, const struct mk_witness *w
 	       session.created_ns == witness->created_ns;
 }
 
-/* Is there a session that began before @ns? An error says yes: then nothing is reported. */
+/* Does @sessions hold a session that began before @ns? True also on an error, so that nothing is
+ * reported. */
 static bool has_older(const struct mk_table *sessions, uint64_t ns)
 {
 	cleanup_free struct mk_tuple *keys = calloc(AT_ONCE, sizeof(*keys));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/sessions/emptied.h - has somebody emptied the table of sessions? Only the kernel knows what it
- * holds. So the agent remembers some connections that each pass of the sweep meets, and looks for them
- * until the next pass. The table has been emptied if
+/* src/datapath/sessions/emptied.h - detect that another process has emptied the table of sessions.
+ * The kernel does not report this. So the agent remembers some connections of each sweep pass and
+ * looks for them until the next pass. The table has been emptied if
  *	none of these connections is left,
  *	the sweep has removed nothing since, and
- *	every other session began later, too.
- * The last condition tells it from a flood, in which the programs take the ports of connections that are over. */
+ *	every session in the table began after that pass.
+ * The last condition excludes a flood, in which the programs reuse the ports of ended
+ * connections. */
 #ifndef MK_DATAPATH_SESSIONS_EMPTIED_H
 #define MK_DATAPATH_SESSIONS_EMPTIED_H
 
@@ -16,7 +17,7 @@
 #include "datapath/maps/table.h"
 
 #define MK_WITNESSES	 4
-#define MK_WITNESSES_MIN 2 /* one alone may have ended, and its client used the port again */
+#define MK_WITNESSES_MIN 2 /* a single one may have ended, with its client's port in use again */
 
 struct mk_witness {
 	struct mk_tuple key;
@@ -27,16 +28,18 @@ struct mk_witness {
 struct mk_witnesses {
 	struct mk_witness met[MK_WITNESSES], asked[MK_WITNESSES];
 	unsigned int met_count, asked_count;
-	uint64_t removed; /* by the sweep, up to the pass that met those who are asked */
-	uint64_t ended_ns; /* that pass, CLOCK_MONOTONIC */
+	uint64_t removed; /* by the sweep, up to the pass that remembered `asked` */
+	uint64_t ended_ns; /* end of that pass, CLOCK_MONOTONIC */
 };
 
-/* The sweep: an entry stays. Of a Service's open TCP connections the first ones are remembered. */
+/* The sweep keeps the entry @key. Remember it if it is among the pass's first open TCP connections
+ * to Services. */
 void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
 		       const struct mk_session *session);
-/* A pass ended at @now_ns; @removed: how many sessions the sweep has removed in all. */
+/* A pass ended at @now_ns. @removed: sessions that the sweep has removed since its start. */
 void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed, uint64_t now_ns);
-/* Has @sessions been emptied since? @removed: as above, now. True once. */
+/* Has @sessions been emptied since the last pass? @removed: the same count as of now. True only
+ * once per pass. */
 bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *sessions,
 		       uint64_t removed);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/sessions/fullness.h - whether a table is full, told when it becomes it and every ten minutes while it
- * is. What a pass of the sweep has counted comes and goes while it counts: nineteen of twenty entries
- * are full, and room is there again below nine of ten. */
+/* src/datapath/sessions/fullness.h - report a table as full when it becomes full, and every ten
+ * minutes while it stays full. A sweep's counts are approximate, hence hysteresis: a table is full
+ * from 95 % on, and no longer full below 90 %. */
 #ifndef MK_DATAPATH_SESSIONS_FULLNESS_H
 #define MK_DATAPATH_SESSIONS_FULLNESS_H
 

@@ -18,7 +18,8 @@ uint64_t half_open_quota_left(uint32_t max_entries, const struct mk_census *cens
 	return census->half_open < sessions ? sessions - census->half_open : 0;
 }
 
-/* Returns 1, or 0: the kernel lacks the command that session_remove_old() needs. */
+/* Does the kernel have the lookup-and-delete command that session_remove_old() needs? 1, 0 or an
+ * error. */
 static int kernel_takes(const struct mk_table *sessions, struct mk_error *err)
 {
 	const struct mk_tuple unused = { 0 };

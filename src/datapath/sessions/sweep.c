@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "datapath/sessions/sessions_internal.h"
 
-#define BATCH	  4096 /* of 512 a pass takes a seventh longer */
+#define BATCH	  4096 /* with 512 a pass takes a seventh longer */
 #define SECOND_NS MK_SECOND_NS
 
-#define REMOVAL_COST 8 /* of a pair, in entries that stay */
+#define REMOVAL_COST 8 /* of a pair, measured in entries that stay */
 
 #define TIME_WAIT_S 60 /* Linux: TCP_TIMEWAIT_LEN */
 
@@ -59,7 +59,7 @@ struct mk_sweep {
 	struct mk_sweep_options options;
 	int table;
 	struct mk_cursor cursor;
-	int count, visited; /* entries of the batch that was read last */
+	int count, visited; /* entries of the last batch */
 	struct mk_sweep_counts pass, last_pass, totals;
 	struct mk_census census, last_census;
 	struct mk_nat_census nat;
@@ -115,7 +115,7 @@ const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep)
 	return &sweep->totals;
 }
 
-/* Before Linux 5.14 in two steps. */
+/* Look up and delete in one step; before Linux 5.14 in two. */
 static int take(const struct mk_table *table, const struct mk_tuple *key, struct mk_session *held,
 		struct mk_error *err)
 {
@@ -141,7 +141,7 @@ int session_remove_old(const struct mk_table *table, const struct mk_tuple *key,
 	return 0;
 }
 
-/* Returns 1 if @key was there. @now_ns: UINT64_MAX for one that goes however young it is. */
+/* Returns 1 if it removed @key. @now_ns: UINT64_MAX removes the entry however young it is. */
 static int remove_entry(const struct mk_sweep *sweep, const struct mk_table *table,
 			const struct mk_tuple *key, uint64_t now_ns, struct mk_error *err)
 {
@@ -153,7 +153,7 @@ static int remove_entry(const struct mk_sweep *sweep, const struct mk_table *tab
 	return ret;
 }
 
-/* Returns 1 if @key was there. */
+/* Returns 1 if it removed @key. */
 static int remove_pair(const struct mk_sweep *sweep, const struct mk_table *table,
 		       const struct mk_tuple *key, const struct mk_session *session,
 		       uint64_t now_ns, struct mk_error *err)
@@ -167,8 +167,9 @@ static int remove_pair(const struct mk_sweep *sweep, const struct mk_table *tabl
 	return ret < 0 ? ret : found;
 }
 
-/* The pair is only looked up when this entry alone could be over: a busy table costs no look-ups.
- * Its flags are taken for both directions here, which gives the shortest limit possible. */
+/* Could the session be over, judged by this entry only? The pair is looked up only then: a busy
+ * table costs no look-ups. This entry's flags stand for both directions, which gives the shortest
+ * possible limit. */
 static bool is_candidate(uint64_t now_ns, const struct mk_tuple *key,
 			 const struct mk_session *session)
 {
@@ -187,8 +188,9 @@ static bool has_other_source(const struct mk_tuple *key, const struct mk_session
 	return !mk_addr_eq(&key->daddr, &to->daddr) || key->dport != to->dport;
 }
 
-/* May the server still remember the connection (TIME-WAIT)? Then its port goes to no other client of a masqueraded
- * address, while the table is less than half full. The programs take such a port when they find no other one. */
+/* May the server of a masqueraded connection still be in TIME-WAIT? Then the entry stays while the
+ * table is less than half full, so that its port is not given to another client. The programs reuse
+ * such a port only if they find no free one. */
 static bool is_remembered(const struct mk_sweep *sweep, uint64_t now_ns, const struct mk_tuple *key,
 			  const struct mk_session *session, const struct mk_session *pair)
 {
@@ -237,7 +239,7 @@ static enum verdict judge(const struct mk_sweep *sweep, const struct mk_table *t
 	return is_over(sweep, table, now_ns, key, session) ? OVER : STAYS;
 }
 
-/* Does a verdict say the same of both? */
+/* Are @a and @b equal in all fields that a verdict depends on? */
 static bool is_same(const struct mk_session *a, const struct mk_session *b)
 {
 	return a->created_ns == b->created_ns && a->last_seen_ns == b->last_seen_ns &&
@@ -245,8 +247,8 @@ static bool is_same(const struct mk_session *a, const struct mk_session *b)
 	       a->account_id == b->account_id && memcmp(&a->to, &b->to, sizeof(a->to)) == 0;
 }
 
-/* The batch may be older than the entry's last packet, or hold both entries of a pair. Puts into
- * *@session what the table holds now; returns false if the entry is gone. */
+/* Read @key again: the batch may be older than the entry's last packet, or hold both entries of a
+ * pair. Puts the current value into *@session; returns false if the entry is gone. */
 static bool read_again(const struct mk_table *table, const struct mk_tuple *key,
 		       struct mk_session *session, bool *changed)
 {
@@ -269,7 +271,7 @@ static int remove_moved(const struct mk_sweep *sweep, const struct mk_table *tab
 	return remove_entry(sweep, table, key, UINT64_MAX, err);
 }
 
-/* Returns 1 if it removed something. */
+/* Visit one entry. Returns 1 if it removed something. */
 static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t now_ns,
 		 const struct mk_tuple *key, struct mk_session *session, struct mk_error *err)
 {
@@ -298,7 +300,7 @@ static int visit(struct mk_sweep *sweep, const struct mk_table *table, uint64_t 
 	return ret;
 }
 
-/* Visit the batch that was read last. When many entries are removed, the rest waits for the next step. */
+/* Visit the last batch. If many entries are removed, the rest waits for the next step. */
 static int visit_batch(struct mk_sweep *sweep, uint64_t now_ns, uint32_t *used, uint32_t budget,
 		       struct mk_error *err)
 {
@@ -351,6 +353,6 @@ int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, stru
 			continue;
 		end_pass(sweep);
 		return 1;
-	} while (used + BATCH / 2 <= budget); /* the kernel's batches are a little smaller */
+	} while (used + BATCH / 2 <= budget); /* the kernel's batches are slightly smaller */
 	return 0;
 }
