@@ -32,8 +32,8 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 }
 
 /* The order in which sessions release a port that another flow needs: the lowest rank first. The
- * rank of an ended session is the time of its last packet; a half-open session's rank also has this
- * bit. */
+ * rank of an ended or idle session is the time of its last packet; a half-open session's rank also
+ * has this bit. MK_RANK_KEEPS: it does not release the port. */
 #define MK_RANK_HALF_OPEN (1ULL << 63)
 #define MK_RANK_KEEPS	  ~0ULL
 
@@ -65,9 +65,9 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 }
 
 /* Insert the reverse entry from @session, whose members common to both directions are set. Returns
- * 0, or -1 if another session has that key; then holder->rank is the rank of that session. This
- * happens because a client may use one port towards a Service and towards its backend, or towards
- * two Services with a common backend. */
+ * 0, or -1: usually another session has that key, and holder->rank is its rank. This happens
+ * because a client may use one port towards a Service and towards its backend, or towards two
+ * Services with a common backend. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
 					       struct session_request *request,

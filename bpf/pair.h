@@ -24,9 +24,10 @@ static __always_inline int session_is_half_open(const struct mk_session *session
 
 /* What is left of this CPU's half-open quota: how many half-open TCP sessions it may still insert
  * into the established tables. Such a session need not be moved when its handshake completes. The
- * agent sets the quota to a small part of these tables (half_open_quota.h in src/datapath/sessions).
- * A flood of first packets soon uses it up, and then stays in the tables that evict. A session returns
- * its slot when it is established or removed. Never returns NULL, but the verifier does not know that. */
+ * agent sets the quota to a small part of these tables (half_open_quota.h in
+ * src/datapath/sessions). A flood of first packets soon uses it up, and then stays in the tables
+ * that evict. A session returns its slot when it is established or removed. Never returns NULL, but
+ * the verifier does not know that. */
 static __always_inline __s64 *session_room(void)
 {
 	const __u32 zero = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/router.bpf.c - finds where the destination is: a local pod, another node, this host, outside.
  * It sets the next MAC addresses, decrements the TTL, and sends the packet on its way. Most packets
- * need only the way into a local pod, which `ilb`, `elb` and `open` take themselves (deliver.h).
+ * do not come here: `ilb`, `elb` and `open` deliver packets to local pods themselves (deliver.h).
  * Program `error` answers instead of forwarding: it turns the packet into an ICMP error about
  * itself, which is then routed. */
 #include "chain.h"
@@ -14,7 +14,8 @@
 #define MK_GSO_BY_FRAGS 0xffff /* as in the kernel; SCTP: segments have no common size */
 
 /* The length of the largest packet on the next wire, as an IP total length: a GSO packet is cut
- * into segments first. SCTP segments have the size that their sender chose for the path. */
+ * into segments first. Returns 0, which never is too long, for SCTP: its segments have the size
+ * that their sender chose for the path. */
 static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct packet *pkt)
 {
 	if (skb->gso_size == MK_GSO_BY_FRAGS)
@@ -45,11 +46,11 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 }
 
 /* Send the packet up the host's stack. Some packets must arrive by the host veth: those that pods
- * send, and those whose session set a Service's address or the virtual pod address as source. The
- * host's route to such a source leads through the host veth. On the device that they came in by,
- * reverse path filtering, strict or loose, would drop them; a pod's device has no address
- * (fib_validate_source()). The host's firewall also sees one interface for all packets from pods.
- * All other packets stay on their device. */
+ * or this host send, and those whose session set a Service's address or the virtual pod address as
+ * source. The host's route to such a source leads through the host veth. On the device that they
+ * came in by, reverse path filtering, strict or loose, would drop them; a pod's device has no
+ * address (fib_validate_source()). The host's firewall also sees one interface for all packets from
+ * pods. All other packets stay on their device. */
 static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {

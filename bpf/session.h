@@ -29,8 +29,8 @@
  * Open). */
 #define MK_ACK_WINDOW 65535
 
-/* An RST is valid up to this much beyond the acknowledgement of its receiver, noted at most a
- * second ago. */
+/* An RST is valid up to this much beyond the acknowledgement number of its receiver, which is noted
+ * once a second. */
 #define MK_RST_WINDOW (1 << 22)
 
 /* After this time, packets that were in flight when an RST passed have arrived. */
@@ -57,8 +57,8 @@ static __always_inline void session_note_ack(struct __sk_buff *skb, const struct
 }
 
 /* May the receiver of the RST @pkt accept it? @peer is the entry of the receiver's direction. A
- * receiver accepts an RST only with the next sequence number (RFC 5961, 3.2). Before the handshake
- * is complete, any RST is accepted. */
+ * receiver accepts an RST only with the next sequence number (RFC 5961, 3.2); the noted number may
+ * be older, hence the window. Before the handshake is complete, any RST passes. */
 static __always_inline int session_takes_reset(struct __sk_buff *skb, const struct packet *pkt,
 					       const struct mk_session *peer)
 {
@@ -276,7 +276,7 @@ static __always_inline int session_note_sequence(struct __sk_buff *skb, const st
 	if (!(flags & MK_TCP_SYN) && session_has_reply(forward))
 		return -1;
 	ack = bpf_ntohl(tcp->seq) + !!(flags & MK_TCP_SYN);
-	forward->ack = ack ?: 0xffffffff; /* 0 means unknown; it is in this number's window */
+	forward->ack = ack ?: 0xffffffff; /* 0 means unknown; a real 0 is in this number's window */
 	session->ack = bpf_ntohl(tcp->ack_seq);
 	return 0;
 }

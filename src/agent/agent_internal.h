@@ -291,7 +291,7 @@ void agent_recall_node(struct mk_agent *agent);
 int agent_lacks(struct mk_agent *agent, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Check only whether the settings suit the Node object, if it exists. */
 mk_must_check int agent_check_addresses(const struct mk_agent *agent, struct mk_error *err);
-/* Returns how many were set. @again: log that somebody else changed them. */
+/* Returns how many were set. @again: log that another process changed them. */
 mk_must_check int agent_apply_sysctls(const struct mk_agent *agent, bool again,
 				      struct mk_error *err);
 void agent_node_release(struct agent_node *node);
@@ -443,7 +443,7 @@ void agent_names_soon(struct mk_agent *agent);
 /* Log whether the API server's clock differs from this node's, and store the difference for
  * `monokube check`. */
 void agent_see_clock(struct mk_agent *agent);
-/* Log if somebody emptied map `sessions`; nothing can bring the sessions back. */
+/* Log if another process emptied map `sessions`; nothing can bring the sessions back. */
 void agent_look_for_sessions(struct mk_agent *agent);
 /* Sweep all sessions at once: backends are gone. */
 void agent_sweep_now(struct mk_agent *agent);
@@ -475,7 +475,8 @@ void agent_metrics_init(struct mk_agent *agent);
 void agent_metrics_free(struct mk_agent *agent);
 void agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply);
 
-/* lost_devices.c: pods whose device somebody deleted. Note a deleted device (RTM_DELLINK). */
+/* lost_devices.c: pods whose device was deleted by another process. Note a deleted device
+ * (RTM_DELLINK). */
 void agent_device_gone(struct mk_agent *agent, const struct nlmsghdr *message);
 /* Log once each existing pod whose device is gone. */
 void agent_look_for_lost_pods(struct mk_agent *agent);

@@ -167,7 +167,7 @@ static bool is_changed(const char *path, const struct agent_file *before)
 	    now.changed.tv_nsec == before->changed.tv_nsec)
 		return false;
 	mk_log_warn("file was %s and is compared again path=%s",
-		    now.ino ? "changed by somebody else" : "missing", path);
+		    now.ino ? "changed by another process" : "missing", path);
 	return true;
 }
 

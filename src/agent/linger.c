@@ -226,7 +226,7 @@ static bool is_node_address(const struct mk_agent *agent, const struct mk_ip *ip
 	return search.found;
 }
 
-/* An earlier agent may have kept the route, which somebody removed since. */
+/* An earlier agent may have kept the route, and another process removed it since. */
 static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
 {
 	struct agent_vip *vip = lingering(agent, &key->daddr);

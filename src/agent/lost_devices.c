@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pods' devices that somebody deleted: report each once. The runtime has to create such a pod
- * again. */
+/* Pods' devices that another process deleted: report each once. The runtime has to create such a
+ * pod again. */
 #include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,8 @@ static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *ent
 		return;
 	mk_cni_host_name(look->agent->config.veth_prefix, owner->container_id, owner->ifname,
 			 device);
-	mk_log_warn("a pod's device was deleted by somebody, so the pod has no network: delete the "
+	mk_log_warn("a pod's device was deleted by another process, so the pod has no network: "
+		    "delete the "
 		    "pod, so that it is created again pod=%s ip=%s device=%s container=%s",
 		    pod_of(look->agent, entry->ifindex), mk_ip_format(ip, text), device,
 		    owner->container_id);

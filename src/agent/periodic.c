@@ -66,7 +66,8 @@ void agent_look_for_sessions(struct mk_agent *agent)
 	const struct mk_table *sessions = mk_datapath_session_table(agent->datapath, 0);
 
 	if (agent->sweep && mk_witnesses_gone(&agent->witnesses, sessions, removed_by_sweep(agent)))
-		mk_log_warn("the map of sessions was emptied by somebody: a connection continues "
+		mk_log_warn("the map of sessions was emptied by another process: a connection "
+			    "continues "
 			    "as a new one with its next packet, or must be opened again map=%s",
 			    sessions->name);
 }

@@ -154,7 +154,7 @@ static void on_change(uv_poll_t *poll, int status, int events)
 
 /* Filter in the kernel, so that pods' starts, Services and the host's neighbours do not overrun the
  * socket's buffer. Routes of others pass, except in table local, which holds the routes of
- * addresses. Our own routes pass only if somebody else than @port removes them. Neighbours and
+ * addresses. Our own routes pass only if another process than @port removes them. Neighbours and
  * qdiscs pass when removed. All filters pass, since they are replaced in one step. BPF loads are
  * big-endian. */
 static int only_what_matters(int fd, uint32_t port)

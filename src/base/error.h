@@ -3,9 +3,9 @@
  *
  * A function that can fail returns 0 (or a value >= 0) on success, and on failure a negative errno
  * with @err filled in. The layer that knows the cause sets the error. Each layer above wraps it
- * with what it was doing. Only the edge (main, a loop callback, the CNI reply) prints it. Nobody
- * logs and returns. A text names the thing, the value and, if there is one, the remedy. @err may be
- * NULL if a caller needs only the status. */
+ * with what it was doing. Only the edge (main, a loop callback, the CNI reply) prints it. No
+ * function logs and returns. A text names the thing, the value and, if there is one, the remedy.
+ * @err may be NULL if a caller needs only the status. */
 #ifndef MK_BASE_ERROR_H
 #define MK_BASE_ERROR_H
 

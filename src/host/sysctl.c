@@ -177,7 +177,7 @@ static int set_and_say(const struct mk_sysctl_wanted *wanted, const char *path, 
 	int ret = mk_sysctl_set(path, value, err);
 
 	if (ret > 0 && wanted->again)
-		mk_log_warn("kernel setting was changed by somebody else and is put back %s=%s",
+		mk_log_warn("kernel setting was changed by another process and is put back %s=%s",
 			    path, value);
 	else if (ret > 0)
 		mk_log_info("kernel setting changed %s=%s", path, value);

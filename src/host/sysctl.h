@@ -15,7 +15,7 @@ struct mk_sysctl_wanted {
 	const char *vxlan_name;
 	const char *reserved_ports; /* mk_reserved_ranges() */
 	const char *state_dir;
-	bool again; /* they were right before: log that somebody else changed them */
+	bool again; /* they were right before: log that another process changed them */
 };
 /* Returns how many had to be set. */
 mk_must_check int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err);

@@ -80,7 +80,7 @@ static bool has(const struct entries *entries, const struct entry *entry)
 	       bsearch(entry, entries->list, entries->count, sizeof(*entry), compare_entries);
 }
 
-/* Log a missing entry if neither device nor nodes changed: then somebody has removed it. */
+/* Log a missing entry if neither device nor nodes changed: then another process has removed it. */
 static void say_repaired(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
 			 const char *what)
 {

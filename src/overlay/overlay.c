@@ -259,7 +259,8 @@ static void made(struct overlay_route *route)
 	route->was_made = true;
 }
 
-/* Log a route that differs although the wanted one did not change: somebody has altered it. */
+/* Log a route that differs although the wanted one did not change: another process has altered
+ * it. */
 static void say_repaired(struct mk_overlay *overlay, const struct overlay_route *route)
 {
 	char text[MK_CIDR_STRLEN];

@@ -21,7 +21,7 @@ struct mk_overlay_peer {
 /* A node that the overlay leaves out; @reason completes "left out: ". */
 struct mk_overlay_left_out {
 	char *node, *reason;
-	bool wrong; /* somebody has to correct it; otherwise it is a matter of time */
+	bool wrong; /* an operator has to correct it; otherwise it resolves itself */
 };
 
 struct mk_overlay_plan {

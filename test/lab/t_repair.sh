@@ -158,7 +158,7 @@ while_pods_come_and_go()
 	notify_on >/dev/null 2>&1 &
 	noise=$!
 	wait_for 5 noisy
-	is_repaired "changed by somebody else .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
+	is_repaired "changed by another process .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
 	on node1 ip link del noise # ends the loop
 	wait $noise || true
 }
@@ -296,11 +296,11 @@ check "the neighbour entry of a node is removed" is_repaired "neighbour of a nod
 check "the FDB entry of a node is removed" is_repaired "FDB entry of a node was missing .*node=node2" fdb
 check "the neighbour entry of a node is replaced" is_repaired "neighbour of a node was (missing|altered) .*node=node2" neighbour_is_replaced
 check "the FDB entry of a node is replaced" is_repaired "FDB entry of a node was (missing|altered) .*node=node2" fdb_is_replaced
-check "forwarding is switched off" is_repaired "changed by somebody else .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
-check "the reserved ports are reverted" is_repaired "changed by somebody else .*reserved_ports=" on node1 sysctl -qw net.ipv4.ip_local_reserved_ports=
+check "forwarding is switched off" is_repaired "changed by another process .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
+check "the reserved ports are reverted" is_repaired "changed by another process .*reserved_ports=" on node1 sysctl -qw net.ipv4.ip_local_reserved_ports=
 check "forwarding is switched off while filters change all the time" while_pods_come_and_go
 for setting in net.ipv4.conf.lo.accept_local net.ipv4.conf.lo.route_localnet; do
-	check "$setting is reverted" is_repaired "changed by somebody else .*${setting##*.}=1" on node1 sysctl -qw "$setting=0"
+	check "$setting is reverted" is_repaired "changed by another process .*${setting##*.}=1" on node1 sysctl -qw "$setting=0"
 done
 check "pins of tables and programs are removed" pins_are_removed
 check "all pins are removed" all_pins_are_removed
@@ -323,6 +323,6 @@ check "a pod's device is deleted: said, once, with what to do" pod_device_is_del
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
 check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back
 check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" uplink_is_replaced
-check "map sessions is emptied: said" is_repaired "the map of sessions was emptied by somebody: .*map=sessions" empty sessions
+check "map sessions is emptied: said" is_repaired "the map of sessions was emptied by another process: .*map=sessions" empty sessions
 check "the maps of sessions and affinity are emptied" sessions_are_emptied
 finish

@@ -362,7 +362,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_program_run_seconds_total", "counter", "program", "Time that these programs took, including the rest of the chain.", has_datapath, program_seconds, 0),
 
 	ROW("monokube_pods", "gauge", "", "Pods in the tables.", has_addresses, count, IN(pods)),
-	ROW("monokube_pods_without_device", "gauge", "", "Pods whose device somebody deleted: they have no network until they are created again.", has_addresses, count, IN(lost_pods)),
+	ROW("monokube_pods_without_device", "gauge", "", "Pods whose device was deleted: they have no network until they are created again.", has_addresses, count, IN(lost_pods)),
 	ROW("monokube_pod_addresses", "gauge", "", "Addresses for pods on this node.", has_addresses, count, IN(pod_addresses)),
 	ROW("monokube_pod_addresses_reaped_total", "counter", "", "Addresses released because their container was gone without a DEL.", always, count, IN(addresses_reaped)),
 	ROW("monokube_cni_duration_seconds", "histogram", "command", "Duration of CNI calls since the node's boot, without the start of the process.", has_cni, cni_durations, 0),

@@ -4,9 +4,9 @@
 #include "cli/inspect/remedy.h"
 
 static const char *const remedies[MK_DROP_COUNT] = {
-	[MK_DROP_TRUNCATED] = "the sender or an offload on the way makes broken packets: try "
+	[MK_DROP_TRUNCATED] = "the sender or an offload on the way sends broken packets: try "
 			      "`ethtool -K DEVICE tx off`",
-	[MK_DROP_BAD_HEADER] = "the sender makes broken packets: run tcpdump at the sender",
+	[MK_DROP_BAD_HEADER] = "the sender sends broken packets: run tcpdump there",
 	[MK_DROP_NOT_IPV4] = "only IPv4 is forwarded; a few of these are normal (IPv6 of pods)",
 	[MK_DROP_SPOOFED_ADDRESS] =
 		"a pod may send only from its own address: does it bridge, or forward for others?",
@@ -17,10 +17,11 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"report this (monokube bugreport); a restart of the agent repairs it",
 	[MK_DROP_NO_LOCAL_BACKEND] = "its traffic policy is Local: ask a node that has a ready "
 				     "endpoint, or use policy Cluster",
-	[MK_DROP_SESSION_TABLE_FULL] = "`monokube sessions --limit 20` shows who has sessions",
+	[MK_DROP_SESSION_TABLE_FULL] =
+		"`monokube sessions --limit 20` shows which clients have sessions",
 	[MK_DROP_NAT_PORTS_EXHAUSTED] = "widen natPortRange, or have clients reuse connections",
 	[MK_DROP_NO_POD] =
-		"the pod is gone, or somebody uses a fixed address: compare `monokube pods`",
+		"the pod is gone, or a client uses a fixed address: compare `monokube pods`",
 	[MK_DROP_NO_ROUTE] = "no Node has that range: compare `monokube nodes` and `kubectl get "
 			     "nodes`; in a Service range: there is no such Service",
 	[MK_DROP_NOT_UNICAST] = "the overlay carries only unicast; usually harmless",
@@ -42,16 +43,16 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_SOURCE_ROUTE] = "the sender sets IP source routing: switch that off there",
 	[MK_DROP_OVERLAY_STRANGER] =
 		"`monokube nodes` lists who may send that. A node's packets must come from an "
-		"address of its Node object: no NAT between nodes. Otherwise somebody forges them",
-	[MK_DROP_ERROR_LIMIT] = "somebody floods addresses or ports that nothing serves: see the "
+		"address of its Node object: no NAT between nodes. Otherwise they are forged",
+	[MK_DROP_ERROR_LIMIT] = "a sender floods addresses or ports that nothing serves: see the "
 				"other reasons of the same hook",
-	[MK_DROP_MARTIAN_SOURCE] = "somebody on the uplink's network forges source addresses, or "
+	[MK_DROP_MARTIAN_SOURCE] = "a host on the uplink's network forges source addresses, or "
 				   "clusterCidr or vtepCidr is also the range of a real network",
 	[MK_DROP_HOST_ROUTE] = "`ip route get ADDRESS from SOURCE iif mkhost0` shows the host's "
 			       "answer: add a route if pods are to reach the address",
 	[MK_DROP_NO_UPLINK] = "`ip route get ADDRESS` names the device: add it to uplinkIfaceName "
 			      "if that is set; routes with encapsulation are not supported",
-	[MK_DROP_FORGED_ERROR] = "a pod makes up ICMP errors: look at what it runs",
+	[MK_DROP_FORGED_ERROR] = "a pod forges ICMP errors: check what it runs",
 };
 
 const char *mk_drop_remedy(unsigned int reason)

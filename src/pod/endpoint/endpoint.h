@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/endpoint.h - a pod's attachment to the network: veth pair, address, table entries. The
- * container id and the interface name are sufficient to find it. The address directory has the
- * address, and the name of the host's end is computed.
+/* src/pod/endpoint/endpoint.h - a pod's attachment to the network: veth pair, address, table
+ * entries. The container id and the interface name are sufficient to find it. The address directory
+ * has the address, and the name of the host's end is computed.
  *
  * Every verb keeps this order: allocate the address before making anything else, release it after
  * removing everything else. So the directory knows the owner of every part at any instant, and DEL
@@ -45,8 +45,8 @@ mk_must_check int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni
 void mk_cni_node_release(struct mk_cni_node *node);
 #define cleanup_cni_node __attribute__((cleanup(mk_cni_node_release)))
 
-/* Does a live pod device have @ip, or its slot in map pods (src/datapath/pods/pod_table.h)? This finds
- * addresses whose files have been removed. Returns 1, 0 or an error. */
+/* Does a live pod device have @ip, or its slot in map pods (src/datapath/pods/pod_table.h)? This
+ * finds addresses whose files have been removed. Returns 1, 0 or an error. */
 mk_must_check int mk_cni_address_is_alive(const struct mk_cni_node *node, const struct mk_ip *ip,
 					  struct mk_error *err);
 struct mk_ipam;

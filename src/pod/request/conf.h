@@ -58,8 +58,8 @@ mk_must_check int mk_cni_conf_read_network(struct mk_cni_conf *conf,
 					   struct mk_cni_failure *failure);
 
 /* Fail if the runtime requests a certain address: `IP` or `MAC` in @cni_args, `ips` or `mac` in
- * runtimeConfig. Otherwise nobody would notice that the pod has another address than requested. If
- * podman is asked for an address, it also omits the port mappings. */
+ * runtimeConfig. Otherwise it would go unnoticed that the pod has another address than requested.
+ * If podman is asked for an address, it also omits the port mappings. */
 mk_must_check int mk_cni_conf_no_address_wanted(const struct mk_cni_conf *conf,
 						const char *cni_args,
 						struct mk_cni_failure *failure);
