@@ -19,7 +19,7 @@ static const struct flow_row rows[] = {
 	{ "ICMP errors reach both sides, endpoint in this host's network", { "endpoints H", "open a pod udp vip:80 = H kept", "a errors", "open b outside udp node:30080 = H masq", "b errors", "open c host tcp vip:80 = H", "c errors" } },
 	{ "ICMP errors reach both sides, external policy Local, endpoint in this host's network", { EXTERNAL_LOCAL, "endpoints H", "open a outside udp lb:80 = H kept", "a errors" } },
 	{ "ICMP errors reach both sides, endpoint in another host's network", { "endpoints N", "open a pod udp vip:80 = N kept", "a errors", "open b outside tcp lb:80 = N masq", "b errors", "open c host udp vip:80 = N", "c errors" } },
-	{ "ICMP errors reach both sides, a container network beside ours", { "endpoints R", "open a forwarded udp vip:80 = R masq", "a errors" } },
+	{ "ICMP errors reach both sides, another container network", { "endpoints R", "open a forwarded udp vip:80 = R masq", "a errors" } },
 	{ "ICMP errors reach both sides, SCTP", { "endpoints R", "open a pod sctp vip:80 = R kept", "a errors", "open b outside sctp lb:80 = R masq", "b errors" } },
 	{ "fragments, ClusterIP: pod", { "endpoints R", "open a pod udp vip:80 = R kept", "a fragments", "endpoints L", "open b pod udp vip:80 = L kept", "b fragments" } },
 	{ "fragments, ClusterIP: outside", { "endpoints R", "open a outside udp vip:80 = R masq", "a fragments", "endpoints L", "open b outside udp vip:80 = L masq", "b fragments" } },
@@ -35,7 +35,7 @@ static const struct flow_row rows[] = {
 	{ "fragments, endpoint in this host's network", { "endpoints H", "open a pod udp vip:80 = H kept", "a fragments", "open b outside udp node:30080 = H masq", "b fragments", "open c host udp vip:80 = H", "c fragments" } },
 	{ "fragments, external policy Local, endpoint in this host's network", { EXTERNAL_LOCAL, "endpoints H", "open a outside udp lb:80 = H kept", "a fragments" } },
 	{ "fragments, endpoint in another host's network", { "endpoints N", "open a pod udp vip:80 = N kept", "a fragments", "open b outside udp lb:80 = N masq", "b fragments" } },
-	{ "fragments, a container network beside ours", { "endpoints R", "open a forwarded udp vip:80 = R masq", "a fragments" } },
+	{ "fragments, another container network", { "endpoints R", "open a forwarded udp vip:80 = R masq", "a fragments" } },
 };
 /* clang-format on */
 

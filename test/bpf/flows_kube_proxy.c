@@ -61,7 +61,7 @@ static const struct flow_row rows[] = {
 
 	/* nftables/proxier_test.go */
 	{ "TestOverallNFTablesRules: svc1, ClusterIP", { SPEC(INTERNAL_ONLY PORTS(PORT("tcp", "TCP", "80", "0"))), "endpoints R?", "pod tcp vip:80 = R kept", "outside tcp vip:80 = R masq" } },
-	{ "TestOverallNFTablesRules: svc2, Local load balancer whose endpoint says no node", { EXTERNAL_LOCAL, "endpoints R?", "pod tcp vip:80 = R kept", "outside tcp vip:80 = R masq", "pod tcp ext:80 = R kept", "pod tcp lb:80 = R kept",
+	{ "TestOverallNFTablesRules: svc2, Local load balancer whose endpoint names no node", { EXTERNAL_LOCAL, "endpoints R?", "pod tcp vip:80 = R kept", "outside tcp vip:80 = R masq", "pod tcp ext:80 = R kept", "pod tcp lb:80 = R kept",
 	    "host tcp lb:80 = R", "outside tcp ext:80 = " SILENT, "outside tcp lb:80 = " SILENT, "outside tcp node:30080 = " SILENT } },
 	{ "TestOverallNFTablesRules: svc3, NodePort", { SPEC("'type': 'NodePort', 'externalIPs': null"), "endpoints R?", "outside tcp node:30080 = R masq", "pod tcp vip:80 = R kept" } },
 	{ "TestOverallNFTablesRules: svc4, externalIP without a node port", { SPEC("'type': 'NodePort', " PORTS(PORT("tcp", "TCP", "80", "0"))), "endpoints R? L", "outside tcp ext:80 = R L masq", "outside tcp node:30080 = untouched" } },
@@ -124,7 +124,7 @@ static const struct flow_row rows[] = {
 	{ "TestSyncProxyRulesRepeated: a Service more, one less, its endpoints later, changed, more, none, again", { "no service", OTHER_SERVICE("x", "t", "'clusterIP': '10.96.0.11', " PORTS(PORT("tcp", "TCP", "80", "0"))),
 	    SLICE_OF("x", "t", "t-1", "IPv4", TCP_8080 "'endpoints': [{'addresses': ['10.244.1.3']}]"), "pod tcp 10.96.0.11:80 = L kept", "service", "pod tcp vip:80 = refused", "endpoints R", "pod tcp vip:80 = R kept",
 	    "endpoints S", "pod tcp vip:80 = S kept", "endpoints S T", "pod tcp vip:80 = S T kept", "endpoints", "pod tcp vip:80 = refused" } },
-	{ "TestSyncProxyRulesRepeated: emptied and restored; the other one is left alone", { OTHER_SERVICE("x", "t", "'clusterIP': '10.96.0.11', " PORTS(PORT("tcp", "TCP", "80", "0"))),
+	{ "TestSyncProxyRulesRepeated: emptied and restored; the other one is not touched", { OTHER_SERVICE("x", "t", "'clusterIP': '10.96.0.11', " PORTS(PORT("tcp", "TCP", "80", "0"))),
 	    SLICE_OF("x", "t", "t-1", "IPv4", TCP_8080 "'endpoints': [{'addresses': ['10.244.1.3']}]"), "endpoints S T", "endpoints", "endpoints S T", "pod tcp vip:80 = S T kept", "delete service", "pod tcp vip:80 = dropped NO_ROUTE",
 	    "pod tcp 10.96.0.11:80 = L kept" } },
 	{ "TestLoadBalancerIngressRouteTypeProxy: ipMode Proxy", { INGRESS("{'ip': '192.0.2.80', 'ipMode': 'Proxy'}"), "endpoints R?", "outside tcp lb:80 = untouched", "pod tcp lb:80 = outside" } },
@@ -157,7 +157,7 @@ static const struct flow_row rows[] = {
 	{ "TestEndpointsMapFromESC: Nil port should not break anything", { SLICE("'ports': [{'name': 'tcp', 'port': null}], 'endpoints': [{'addresses': ['10.244.1.3']}]"), "pod tcp vip:80 = refused" } },
 	{ "TestEndpointsMapFromESC: Different endpoints with duplicate IPs should not be filtered", { SLICE_OF("x", "s", "a", "IPv4", "'ports': [{'name': 'tcp', 'port': 80}], 'endpoints': [{'addresses': ['10.244.1.3']}, {'addresses': ['10.244.2.7']}]"),
 	    SLICE_OF("x", "s", "b", "IPv4", TCP_8080 "'endpoints': [{'addresses': ['10.244.1.3']}, {'addresses': ['10.244.2.7']}]"), "pod tcp vip:80 = L:80 R:80 L R kept" } },
-	{ "TestEsDataChanged: a port goes and comes; the order says nothing", { SPEC(PORTS(PORT("http", "TCP", "80", "0") "," PORT("https", "TCP", "443", "0"))),
+	{ "TestEsDataChanged: a port goes and comes; the order does not matter", { SPEC(PORTS(PORT("http", "TCP", "80", "0") "," PORT("https", "TCP", "443", "0"))),
 	    SLICE("'ports': [{'name': 'https', 'port': 443}, {'name': 'http', 'port': 80}], 'endpoints': [{'addresses': ['10.244.1.3']}]"), "pod tcp vip:80 = L:80 kept",
 	    SLICE("'ports': [{'name': 'https', 'port': 443}], 'endpoints': [{'addresses': ['10.244.1.3']}]"), "pod tcp vip:80 = refused", "pod tcp vip:443 = L:443 kept",
 	    SLICE("'ports': [{'name': 'http', 'port': 80}, {'name': 'https', 'port': 443}], 'endpoints': [{'addresses': ['10.244.1.3']}]"), "pod tcp vip:80 = L:80 kept", "pod tcp vip:443 = L:443 kept" } },

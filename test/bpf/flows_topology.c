@@ -41,13 +41,13 @@ static const struct flow_row rows[] = {
 	{ "node hints: an endpoint that is not ready needs none", { "endpoints L#1 Rn T#3", "pod tcp vip:80 = L kept" } },
 	{ "node hints: no ready endpoint, terminating ones whatever the topology", { "endpoints Lt#1 Rt#2", "pod tcp vip:80 = L R kept" } },
 	{ "node hints go before zone hints", { "endpoints L@b#1 R@a#2", "pod tcp vip:80 = L kept" } },
-	{ "node hints of no use: zone hints", { "endpoints L@a#2 R@b#3", "pod tcp vip:80 = L kept" } },
-	{ "node hints of some: zone hints", { "endpoints L@b#1 R@a", "pod tcp vip:80 = R kept" } },
-	{ "node and zone hints of no use", { "endpoints L@b#2 R@b#3", "pod tcp vip:80 = L R kept" } },
+	{ "unusable node hints: zone hints", { "endpoints L@a#2 R@b#3", "pod tcp vip:80 = L kept" } },
+	{ "node hints of some endpoints: zone hints", { "endpoints L@b#1 R@a", "pod tcp vip:80 = R kept" } },
+	{ "unusable node and zone hints", { "endpoints L@b#2 R@b#3", "pod tcp vip:80 = L R kept" } },
 	{ "a node without zone follows node hints", { THIS_NODE(""), "service", "endpoints L#1 R#2", "pod tcp vip:80 = L kept" } },
 
-	{ "trafficDistribution PreferClose without hints says nothing", { DISTRIBUTION("PreferClose"), "endpoints L R", "pod tcp vip:80 = L R kept" } },
-	{ "trafficDistribution PreferSameNode without hints says nothing", { DISTRIBUTION("PreferSameNode"), "endpoints L R", "pod tcp vip:80 = L R kept" } },
+	{ "trafficDistribution PreferClose without hints has no effect", { DISTRIBUTION("PreferClose"), "endpoints L R", "pod tcp vip:80 = L R kept" } },
+	{ "trafficDistribution PreferSameNode without hints has no effect", { DISTRIBUTION("PreferSameNode"), "endpoints L R", "pod tcp vip:80 = L R kept" } },
 	{ "trafficDistribution PreferSameZone with zone hints", { DISTRIBUTION("PreferSameZone"), "endpoints L@a R@b", "pod tcp vip:80 = L kept" } },
 	{ "hints without trafficDistribution decide all the same", { "service", "endpoints L#2 R#1", "pod tcp vip:80 = R kept" } },
 

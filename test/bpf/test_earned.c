@@ -46,7 +46,7 @@ static const struct row {
 	  { { 'C', SYN, 0, 0 },
 	    { 'S', SYN | ACK, SERVER_ISN, 0 },
 	    { 'C', PSH | ACK, 1001, SERVER_ISN + 1 } } },
-	{ "with the end of what it has to say",
+	{ "with the end of its data",
 	  true,
 	  { { 'C', SYN, 0, 0 },
 	    { 'S', SYN | ACK, SERVER_ISN, 0 },

@@ -31,7 +31,7 @@ static const struct {
 	{ "to a Service whose endpoint is a node", MK_HOOK_POD,
 	  "udp 10.244.1.2:40000 > 10.96.0.10:53", DROPPED },
 	{ "to outside", MK_HOOK_POD, "udp 10.244.1.2:40000 > 203.0.113.10:4789", DROPPED },
-	{ "between pods: nobody unpacks it", MK_HOOK_POD, "udp 10.244.1.2:40000 > 10.244.1.3:4789",
+	{ "between pods: not unpacked", MK_HOOK_POD, "udp 10.244.1.2:40000 > 10.244.1.3:4789",
 	  TO_POD },
 	{ "TCP", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 192.168.99.12:4789", TO_UPLINK },
 	{ "a node's own", MK_HOOK_UPLINK, "udp 192.168.99.12:40000 > 192.168.99.11:4789", TO_HOST },

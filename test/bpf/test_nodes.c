@@ -110,7 +110,7 @@ static const struct {
 	{ "beside a smaller pod CIDR", "10.201.1.100", DROPPED, NULL },
 	{ "an address of this host inside a node's pod CIDR", "10.130.9.9", TO_HOST, NULL },
 	{ "its neighbour", "10.130.9.8", TO_OVERLAY, "10.18.18.9" },
-	{ "nobody's", "10.210.1.1", DROPPED, NULL },
+	{ "no node's", "10.210.1.1", DROPPED, NULL },
 };
 
 START_TEST(test_prefixes)

@@ -171,7 +171,7 @@ static const struct {
 	  "10.18.0.2:40000 > 10.244.1.3:53", TO_HOST },
 	{ "of a node, by another of its addresses", "192.0.2.12:40000 > 192.168.99.11:4789",
 	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
-	{ "of a node, from whom it forwards for", "192.168.99.12:40000 > 192.168.99.11:4789",
+	{ "of a node, from a host that it forwards for", "192.168.99.12:40000 > 192.168.99.11:4789",
 	  "203.0.113.10:40000 > 10.244.1.3:53", TO_HOST },
 	{ "to another address of this host", "192.168.99.12:40000 > 192.0.2.11:4789",
 	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
@@ -187,7 +187,7 @@ static const struct {
 	  "10.244.1.2:40000 > 10.244.1.3:53", DROPPED },
 	{ "of a node, from this node's overlay address", "192.168.99.12:40000 > 192.168.99.11:4789",
 	  "10.18.0.1:40000 > 10.244.1.3:53", DROPPED },
-	{ "of a node, from an address that nobody has", "192.168.99.12:40000 > 192.168.99.11:4789",
+	{ "of a node, from an unused address", "192.168.99.12:40000 > 192.168.99.11:4789",
 	  "10.244.77.1:40000 > 10.244.1.3:53", DROPPED },
 };
 

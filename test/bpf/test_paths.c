@@ -115,10 +115,10 @@ START_TEST(test_drop_is_reported_when_asked)
 		ring_buffer__new(fixture_map("drop_events"), remember, &event, NULL);
 
 	ck_assert_ptr_nonnull(ring);
-	fixture_expect("nobody listens", MK_HOOK_POD, &in, DROPPED, NULL);
+	fixture_expect("no listener", MK_HOOK_POD, &in, DROPPED, NULL);
 	ck_assert_int_eq(ring_buffer__consume(ring), 0);
 	fixture_runtime(&loud);
-	fixture_expect("somebody listens", MK_HOOK_POD, &in, DROPPED, NULL);
+	fixture_expect("a listener", MK_HOOK_POD, &in, DROPPED, NULL);
 	ck_assert_int_eq(ring_buffer__consume(ring), 1);
 	ck_assert_uint_eq(event.reason, MK_DROP_NO_ROUTE);
 	ck_assert_uint_eq(event.hook, MK_HOOK_POD);

@@ -278,7 +278,7 @@ static const struct change {
 	void (*make)(const struct path *path);
 } changes[] = {
 	{ "no entry for the answers", no_other_direction },
-	{ "somebody else's answers", others_direction },
+	{ "another flow's answers", others_direction },
 	{ "another backend", other_backend }, /* only with a Service, as the next row */
 	{ "another Service", other_account },
 };

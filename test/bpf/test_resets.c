@@ -40,7 +40,7 @@ static const struct row {
 	{ "made up", false, { { 'C', RST, 0, 123456789, 0 } } },
 	{ "made up, of the server", false, { { 'S', RST, 0, 123456789, 0 } } },
 	{ "made up, with an acknowledgement", false, { { 'S', RST | ACK, 0, 123456789, 1001 } } },
-	{ "a number of before", false, { { 'S', RST, 0, 1000, 0 } } },
+	{ "an old number", false, { { 'S', RST, 0, 1000, 0 } } },
 	{ "the number that is next by now",
 	  true,
 	  { { 'C', ACK, 5, 1001, 50000000 }, { 'S', RST, 0, 50000000, 0 } } },

@@ -170,7 +170,7 @@ static const struct {
 	  remote_backend, 0, MK_HOOK_HOST, "tcp 192.168.99.11:40000 > 10.96.0.10:80", TO_OVERLAY,
 	  "192.168.99.11", "10.244.2.7:8080", MK_HOOK_OVERLAY, TO_HOST,
 	  "tcp 10.96.0.10:80 > 192.168.99.11:40000" },
-	{ "host network beside ours, forwarded by the host, to a Service", "tcp 10.96.0.10:80",
+	{ "another container network, forwarded by the host, to a Service", "tcp 10.96.0.10:80",
 	  MK_SCOPE_INTERNAL, 0, local_backend, 1, MK_HOOK_HOST,
 	  "tcp 172.17.0.2:40000 > 10.96.0.10:80", TO_POD, "10.244.1.1", "10.244.1.3:8080",
 	  MK_HOOK_POD, TO_HOST, "tcp 10.96.0.10:80 > 172.17.0.2:40000" },

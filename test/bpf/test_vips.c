@@ -68,7 +68,7 @@ static const struct {
 	{ "another port of the host's second address, outside", MK_HOOK_UPLINK,
 	  "tcp 203.0.113.10:40000 > 192.168.99.111:22", SYN, TO_HOST,
 	  "tcp 203.0.113.10:40000 > 192.168.99.111:22", -1 },
-	{ "nobody's address, outside", MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 198.51.100.8:80",
+	{ "an unused address, outside", MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 198.51.100.8:80",
 	  SYN, TO_HOST, "tcp 203.0.113.10:40000 > 198.51.100.8:80", -1 },
 };
 

@@ -208,7 +208,7 @@ static const struct {
 	{ "the client", "10.244.1.2", 0, 0, 0, 1 },
 	{ "the Service's address", "10.96.0.10", 0, 0, 0, 1 },
 	{ "the backend's address", "10.244.2.7", 0, 0, 0, 1 },
-	{ "nobody's address", "10.244.2.8", 0, 0, 0, 0 },
+	{ "an unused address", "10.244.2.8", 0, 0, 0, 0 },
 	{ "the Service's port", NULL, 80, 0, 0, 1 },
 	{ "the backend's port", NULL, 8080, 0, 0, 1 },
 	{ "a client's port", NULL, 40001, 0, 0, 1 },
