@@ -58,7 +58,7 @@ enum mk_prog {
 struct mk_abi {
 	__u32 version; /* MK_ABI_VERSION */
 	char made_by[28]; /* MONOKUBE_VERSION, ends in a zero byte */
-	/* Of the pinned programs (src/datapath/reuse.c); 0: unknown. */
+	/* Identity of the pinned programs (src/datapath/reuse.c); 0: unknown. */
 	__u64 object_hash, constants_hash;
 	__u32 constants_id; /* id of their map of constants */
 	__u32 pad;
@@ -358,7 +358,8 @@ _Static_assert(sizeof(struct mk_host_port_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_host_port) == 12, "map value ABI");
 
 /* Map cni_calls, an array by enum mk_cni_command that no program uses. The CNI plugin adds to it by
- * memory map, and the agent reads it. Limits of the buckets: src/pod/request/calls.h. Append only. */
+ * memory map, and the agent reads it. Limits of the buckets: src/pod/request/calls.h. Append
+ * only. */
 enum mk_cni_command {
 	MK_CNI_COMMAND_ADD,
 	MK_CNI_COMMAND_DEL,

@@ -461,8 +461,8 @@ void agent_health_updated(struct mk_agent *agent);
 void agent_health_service(struct mk_agent *agent, const char *key,
 			  const struct mk_compiled_service *compiled);
 
-/* programming_latency.c: endpoints changed because of something at @unix_ns (0: see mk_model_listener);
- * Services that are no longer dirty are written. */
+/* programming_latency.c: endpoints changed because of something at @unix_ns (0: see
+ * mk_model_listener); Services that are no longer dirty are written. */
 void agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
 			     int64_t unix_ns);
 void agent_latency_written(struct mk_agent *agent);

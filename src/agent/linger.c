@@ -215,7 +215,7 @@ static bool is_local(const struct mk_agent *agent, const struct mk_ip *ip)
 	return false;
 }
 
-/* A node's own address has a route of its own, which is none of ours. */
+/* A node's own address has a route of its own, which monokube did not create. */
 static bool is_node_address(const struct mk_agent *agent, const struct mk_ip *ip)
 {
 	struct address_search search = { .ip = *ip };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/kube.h - follow an API server: put its Nodes, Services, EndpointSlices and ServiceCIDRs
- * into the model, and report this node's condition and Events. The counterpart of cluster_dir.h. */
+/* src/cluster/kube.h - follow an API server: put its Nodes, Services, EndpointSlices and
+ * ServiceCIDRs into the model, and report this node's condition and Events. The counterpart of
+ * cluster_dir.h. */
 #ifndef MK_CLUSTER_KUBE_H
 #define MK_CLUSTER_KUBE_H
 

@@ -61,7 +61,8 @@ int mk_parse_text(const char *text, void *field, size_t size)
 	return 0;
 }
 
-/* src/cluster/api reports other errors of the URL, in the same words as for a URL in a kubeconfig. */
+/* src/cluster/api reports other errors of the URL, in the same words as for a URL in a
+ * kubeconfig. */
 int mk_parse_url_or_empty(const char *text, void *field, size_t size)
 {
 	static const char scheme[] = "https://";

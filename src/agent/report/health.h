@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/report/health.h - is this node's service proxy healthy, and the HTTP answers about it. Pure:
- * the caller passes the time. Rules and answers are kube-proxy's (Kubernetes
+/* src/agent/report/health.h - is this node's service proxy healthy, and the HTTP answers about it.
+ * Pure: the caller passes the time. Rules and answers are kube-proxy's (Kubernetes
  * pkg/proxy/healthcheck/{proxy_health,service_health}.go). */
 #ifndef MK_AGENT_REPORT_HEALTH_H
 #define MK_AGENT_REPORT_HEALTH_H

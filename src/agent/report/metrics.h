@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/report/metrics.h - what the agent exports to Prometheus: one table of metrics, and their text.
- * Pure: the values are read elsewhere (metrics_read.c). */
+/* src/agent/report/metrics.h - what the agent exports to Prometheus: one table of metrics, and
+ * their text. Pure: the values are read elsewhere (metrics_read.c). */
 #ifndef MK_AGENT_REPORT_METRICS_H
 #define MK_AGENT_REPORT_METRICS_H
 

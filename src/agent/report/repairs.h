@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/report/repairs.h - repairs of what others took away or changed, counted by kind since the
- * start. Each repair logs a line that says what was missing. */
+/* src/agent/report/repairs.h - repairs of what others took away or changed, counted by kind since
+ * the start. Each repair logs a line that says what was missing. */
 #ifndef MK_AGENT_REPORT_REPAIRS_H
 #define MK_AGENT_REPORT_REPAIRS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/netlink/netlink.h - the few rtnetlink requests of monokube, over libnl-route. Every request is
- * synchronous, and idempotent if its comment says so. Errors have the kernel's own text.
+/* src/base/netlink/netlink.h - the few rtnetlink requests of monokube, over libnl-route. Every
+ * request is synchronous, and idempotent if its comment says so. Errors have the kernel's own text.
  *
  * A handle lives in the network namespace in which it was opened (rtnetlink(7)). */
 #ifndef MK_BASE_NETLINK_NETLINK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cli/inspect/events.h - what `drops --follow` and `monitor` share: events one by one until a signal
- * ends it, printed with the current names. */
+/* src/cli/inspect/events.h - what `drops --follow` and `monitor` share: events one by one until a
+ * signal ends it, printed with the current names. */
 #ifndef MK_CLI_INSPECT_EVENTS_H
 #define MK_CLI_INSPECT_EVENTS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cli/inspect/services.h - `monokube services`: what the pinned tables say about Services, collected
- * (services.c) and shown (services_show.c). */
+/* src/cli/inspect/services.h - `monokube services`: what the pinned tables say about Services,
+ * collected (services.c) and shown (services_show.c). */
 #ifndef MK_CLI_INSPECT_SERVICES_H
 #define MK_CLI_INSPECT_SERVICES_H
 

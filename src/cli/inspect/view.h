@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cli/inspect/view.h - what several subcommands look up: the node's constants, its pods, the names of
- * Services. Read once, from pins, netlink and state files. */
+/* src/cli/inspect/view.h - what several subcommands look up: the node's constants, its pods, the
+ * names of Services. Read once, from pins, netlink and state files. */
 #ifndef MK_CLI_INSPECT_VIEW_H
 #define MK_CLI_INSPECT_VIEW_H
 

@@ -11,8 +11,8 @@ mk_must_check int view_open(struct mk_view *view, const struct mk_cli_options *o
 
 const struct mk_view_pod *view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
 
-/* Describe @addr in @buf, MK_VIEW_WHO_BYTES long: "pod default/web", "this host"; "": an address that
- * does not belong to this cluster. */
+/* Describe @addr in @buf, MK_VIEW_WHO_BYTES long: "pod default/web", "this host"; "": an address
+ * that does not belong to this cluster. */
 const char *view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf);
 
 /* Returns the Node that has @addr as a pod's or as its overlay address; NULL: not known. */

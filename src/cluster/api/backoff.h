@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/api/backoff.h - how long to wait before asking again. Thousands of nodes lose one API server
- * at once: their waits must differ, or they come back as one. */
+/* src/cluster/api/backoff.h - how long to wait before asking again. Thousands of nodes lose one API
+ * server at once: their waits must differ, or they come back as one. */
 #ifndef MK_CLUSTER_API_BACKOFF_H
 #define MK_CLUSTER_API_BACKOFF_H
 

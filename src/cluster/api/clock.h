@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/api/clock.h - compare the API server's clock with this node's, by the Date of its answers
- * (RFC 9110, 6.6.1). The stored value does not depend on this node's wall clock, so a change of
- * that clock shows in the difference at once. The agent writes the value to a file for `monokube
- * check`, which uses no network. */
+/* src/cluster/api/clock.h - compare the API server's clock with this node's, by the Date of its
+ * answers (RFC 9110, 6.6.1). The stored value does not depend on this node's wall clock, so a
+ * change of that clock shows in the difference at once. The agent writes the value to a file for
+ * `monokube check`, which uses no network. */
 #ifndef MK_CLUSTER_API_CLOCK_H
 #define MK_CLUSTER_API_CLOCK_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/api/http.h - requests to one API server, on the loop: libcurl's multi interface driven by
- * libuv. It uses HTTP/2 if the server has it, so that all watches share one connection. */
+/* src/cluster/api/http.h - requests to one API server, on the loop: libcurl's multi interface
+ * driven by libuv. It uses HTTP/2 if the server has it, so that all watches share one
+ * connection. */
 #ifndef MK_CLUSTER_API_HTTP_H
 #define MK_CLUSTER_API_HTTP_H
 

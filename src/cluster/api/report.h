@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/api/report.h - what the node reports about itself. The Node's condition NetworkUnavailable
- * keeps pods away until it is False. Events say what an operator must know. Both are sent when the
- * API server is reachable; nothing waits for them. */
+/* src/cluster/api/report.h - what the node reports about itself. The Node's condition
+ * NetworkUnavailable keeps pods away until it is False. Events say what an operator must know. Both
+ * are sent when the API server is reachable; nothing waits for them. */
 #ifndef MK_CLUSTER_API_REPORT_H
 #define MK_CLUSTER_API_REPORT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/api/report_internal.h - shared by report.c, which sets the condition, and report_event.c,
- * which sends the Events. */
+/* src/cluster/api/report_internal.h - shared by report.c, which sets the condition, and
+ * report_event.c, which sends the Events. */
 #ifndef MK_CLUSTER_API_REPORT_INTERNAL_H
 #define MK_CLUSTER_API_REPORT_INTERNAL_H
 

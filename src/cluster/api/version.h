@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/api/version.h - the API server's version, requested once for the log. Nothing depends on it:
- * requests show what the server can do. */
+/* src/cluster/api/version.h - the API server's version, requested once for the log. Nothing depends
+ * on it: requests show what the server can do. */
 #ifndef MK_CLUSTER_API_VERSION_H
 #define MK_CLUSTER_API_VERSION_H
 

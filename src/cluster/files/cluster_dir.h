@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/files/cluster_dir.h - Kubernetes objects from files: follow a directory of *.yaml, *.yml and
- * *.json with inotify, and fill the model. No API server is needed.
+/* src/cluster/files/cluster_dir.h - Kubernetes objects from files: follow a directory of *.yaml,
+ * *.yml and *.json with inotify, and fill the model. No API server is needed.
  *
- * A file holds any number of objects; a `kind: List` is split into its items. Only the changes
- * of a file are applied. If a file cannot be read or parsed, the log gives line and reason, and
- * its objects stay unchanged. An invalid object also stays unchanged, while the rest of its file
- * is applied. If two files have the same object, the file whose name sorts first wins, and the
- * log names both.
+ * A file holds any number of objects; a `kind: List` is split into its items. Only the changes of a
+ * file are applied. If a file cannot be read or parsed, the log gives line and reason, and its
+ * objects stay unchanged. An invalid object also stays unchanged, while the rest of its file is
+ * applied. If two files have the same object, the file whose name sorts first wins, and the log
+ * names both.
  *
- * Replace files by rename, or write them in one go: their content counts when the
- * writer closes them. */
+ * Replace files by rename, or write them in one go: their content counts when the writer closes
+ * them. */
 #ifndef MK_CLUSTER_FILES_CLUSTER_DIR_H
 #define MK_CLUSTER_FILES_CLUSTER_DIR_H
 

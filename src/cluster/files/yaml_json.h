@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/files/yaml_json.h - parse text into JSON trees: any number of YAML documents, or consecutive
- * JSON values. Scalars have the types of YAML 1.2's core schema, as in Kubernetes manifests. Plain
- * 80 is a number, true a boolean, ~ null; everything else and everything quoted is a text.
+/* src/cluster/files/yaml_json.h - parse text into JSON trees: any number of YAML documents, or
+ * consecutive JSON values. Scalars have the types of YAML 1.2's core schema, as in Kubernetes
+ * manifests. Plain 80 is a number, true a boolean, ~ null; everything else and everything quoted is
+ * a text.
  *
  * YAML 1.1 is not guessed: 010, yes and on are texts, and fields of another type refuse them. The
  * text may come from anyone, so depth, size and the expansion of aliases are bounded. */

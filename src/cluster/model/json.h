@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/model/json.h - read members of an untrusted JSON tree; private to this folder. Absent and null
- * are equal and no error. A wrong type is an error, whose text names path, value and expectation:
- * `spec.ports[1].port: value 0, expected ...`. */
+/* src/cluster/model/json.h - read members of an untrusted JSON tree; private to this folder. Absent
+ * and null are equal and no error. A wrong type is an error, whose text names path, value and
+ * expectation: `spec.ports[1].port: value 0, expected ...`. */
 #ifndef MK_CLUSTER_MODEL_JSON_H
 #define MK_CLUSTER_MODEL_JSON_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/model/model.h - the cluster's objects, typed. Sources (a cluster directory, the API server)
- * pass decoded JSON trees. The model keeps only used members, indexes them, and reports changes to
- * its listener. Replacing an object by an equal one reports nothing.
+/* src/cluster/model/model.h - the cluster's objects, typed. Sources (a cluster directory, the API
+ * server) pass decoded JSON trees. The model keeps only used members, indexes them, and reports
+ * changes to its listener. Replacing an object by an equal one reports nothing.
  *
  * The model owns the objects: pointers are valid until the next apply, delete or free. */
 #ifndef MK_CLUSTER_MODEL_MODEL_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/model/model_internal.h - the tables of the model; private to model.c and endpoint_sets.c. */
+/* src/cluster/model/model_internal.h - the tables of the model; private to model.c and
+ * endpoint_sets.c. */
 #ifndef MK_CLUSTER_MODEL_MODEL_INTERNAL_H
 #define MK_CLUSTER_MODEL_MODEL_INTERNAL_H
 

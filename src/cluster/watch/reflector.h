@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/watch/reflector.h - follow one collection of the API server: list, then watch, for ever.
+/* src/cluster/watch/reflector.h - follow one collection of the API server: list, then watch, for
+ * ever.
  *
- * The list is a streaming one if the server supports that (all objects as events, then a
- * bookmark); otherwise it comes in pages. A watch that ends is continued from the last version
- * received. Only if the server has lost the history (410), the list is read again, and the
- * differences are reported. */
+ * The list is a streaming one if the server supports that (all objects as events, then a bookmark);
+ * otherwise it comes in pages. A watch that ends is continued from the last version received. Only
+ * if the server has lost the history (410), the list is read again, and the differences are
+ * reported. */
 #ifndef MK_CLUSTER_WATCH_REFLECTOR_H
 #define MK_CLUSTER_WATCH_REFLECTOR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/watch/reflector_internal.h - shared by reflector.c, which sends requests and chooses the next
- * one from the answer, and reflector_feed.c, which processes the answers' content. */
+/* src/cluster/watch/reflector_internal.h - shared by reflector.c, which sends requests and chooses
+ * the next one from the answer, and reflector_feed.c, which processes the answers' content. */
 #ifndef MK_CLUSTER_WATCH_REFLECTOR_INTERNAL_H
 #define MK_CLUSTER_WATCH_REFLECTOR_INTERNAL_H
 

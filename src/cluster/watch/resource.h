@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/watch/resource.h - the table of resources read from the API server, and their requests. */
+/* src/cluster/watch/resource.h - the table of resources read from the API server, and their
+ * requests. */
 #ifndef MK_CLUSTER_WATCH_RESOURCE_H
 #define MK_CLUSTER_WATCH_RESOURCE_H
 

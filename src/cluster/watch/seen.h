@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/watch/seen.h - the objects of one resource that were seen, with their versions. So a repeated
- * list changes only what differs, and objects that it lacks can be removed. */
+/* src/cluster/watch/seen.h - the objects of one resource that were seen, with their versions. So a
+ * repeated list changes only what differs, and objects that it lacks can be removed. */
 #ifndef MK_CLUSTER_WATCH_SEEN_H
 #define MK_CLUSTER_WATCH_SEEN_H
 

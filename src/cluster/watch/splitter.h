@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/watch/splitter.h - cut JSON into objects while it arrives in pieces of any size: the lines of
- * a watch, or the `items` of a list one by one. So no list is held whole. The objects' brackets are
- * balanced, but only the decoder checks that they are JSON. */
+/* src/cluster/watch/splitter.h - cut JSON into objects while it arrives in pieces of any size: the
+ * lines of a watch, or the `items` of a list one by one. So no list is held whole. The objects'
+ * brackets are balanced, but only the decoder checks that they are JSON. */
 #ifndef MK_CLUSTER_WATCH_SPLITTER_H
 #define MK_CLUSTER_WATCH_SPLITTER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/cni/loopback.h - the plugin `loopback`, which sets a container's lo up. containerd and CRI-O
- * call it before the network's plugin. If the distribution has none, the agent links
+/* src/pod/cni/loopback.h - the plugin `loopback`, which sets a container's lo up. containerd and
+ * CRI-O call it before the network's plugin. If the distribution has none, the agent links
  * /opt/cni/bin/loopback to this binary. The configuration's type selects the plugin. */
 #ifndef MK_POD_CNI_LOOPBACK_H
 #define MK_POD_CNI_LOOPBACK_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/bandwidth.h - the capability bandwidth: limits for what a pod receives and sends. */
+/* src/pod/endpoint/bandwidth.h - the capability bandwidth: limits for what a pod receives and
+ * sends. */
 #ifndef MK_POD_ENDPOINT_BANDWIDTH_H
 #define MK_POD_ENDPOINT_BANDWIDTH_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/lost_devices.h - pods whose device has been deleted. The agent can only report them: a new device
- * would have to be set up inside the pod's namespace, which the agent may not enter. */
+/* src/pod/endpoint/lost_devices.h - pods whose device has been deleted. The agent can only report
+ * them: a new device would have to be set up inside the pod's namespace, which the agent may not
+ * enter. */
 #ifndef MK_POD_ENDPOINT_LOST_DEVICES_H
 #define MK_POD_ENDPOINT_LOST_DEVICES_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/pod_traffic.h - the traffic that all pods have sent since the node's boot. The kernel
- * counts per device, so the programs need not count. A device's counts disappear with it, so the
- * code that removes a device adds them to map pods_gone. Counts are lost if the kernel removes a
- * device together with its network namespace, unless DEL removed the device first. */
+/* src/pod/endpoint/pod_traffic.h - the traffic that all pods have sent since the node's boot. The
+ * kernel counts per device, so the programs need not count. A device's counts disappear with it, so
+ * the code that removes a device adds them to map pods_gone. Counts are lost if the kernel removes
+ * a device together with its network namespace, unless DEL removed the device first. */
 #ifndef MK_POD_ENDPOINT_POD_TRAFFIC_H
 #define MK_POD_ENDPOINT_POD_TRAFFIC_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/port_mappings.h - the capability portMappings: ports of the node that lead to the pod. */
+/* src/pod/endpoint/port_mappings.h - the capability portMappings: ports of the node that lead to
+ * the pod. */
 #ifndef MK_POD_ENDPOINT_PORT_MAPPINGS_H
 #define MK_POD_ENDPOINT_PORT_MAPPINGS_H
 

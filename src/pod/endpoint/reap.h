@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/reap.h - addresses whose container disappeared without DEL: the runtime's state was
- * lost, or the node rebooted. The agent calls this. The CNI verb GC knows more, but few
+/* src/pod/endpoint/reap.h - addresses whose container disappeared without DEL: the runtime's state
+ * was lost, or the node rebooted. The agent calls this. The CNI verb GC knows more, but few
  * runtimes call it. */
 #ifndef MK_POD_ENDPOINT_REAP_H
 #define MK_POD_ENDPOINT_REAP_H

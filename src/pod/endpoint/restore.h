@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/restore.h - restore entries of maps pods and host_ports that have been removed. The
- * agent calls this. */
+/* src/pod/endpoint/restore.h - restore entries of maps pods and host_ports that have been removed.
+ * The agent calls this. */
 #ifndef MK_POD_ENDPOINT_RESTORE_H
 #define MK_POD_ENDPOINT_RESTORE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/request/calls.h - the number and the duration of the CNI calls on this node since its boot. CNI
- * processes count without a lock in map cni_calls, and the agent reads it. Not counted are calls
- * that fail before their verb runs, and calls before the agent's first start. */
+/* src/pod/request/calls.h - the number and the duration of the CNI calls on this node since its
+ * boot. CNI processes count without a lock in map cni_calls, and the agent reads it. Not counted
+ * are calls that fail before their verb runs, and calls before the agent's first start. */
 #ifndef MK_POD_REQUEST_CALLS_H
 #define MK_POD_REQUEST_CALLS_H
 

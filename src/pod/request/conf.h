@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/request/conf.h - the input from a runtime: the environment and the network configuration. Pure:
- * no access to the system. */
+/* src/pod/request/conf.h - the input from a runtime: the environment and the network configuration.
+ * Pure: no access to the system. */
 #ifndef MK_POD_REQUEST_CONF_H
 #define MK_POD_REQUEST_CONF_H
 

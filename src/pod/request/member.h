@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/request/member.h - members of the JSON objects that a runtime writes. Runtimes write capability
- * arguments from Go structures without tags: containerd sends `HostPort` where the CNI conventions
- * say `hostPort`. Plugins in Go accept both, because encoding/json ignores case. */
+/* src/pod/request/member.h - members of the JSON objects that a runtime writes. Runtimes write
+ * capability arguments from Go structures without tags: containerd sends `HostPort` where the CNI
+ * conventions say `hostPort`. Plugins in Go accept both, because encoding/json ignores case. */
 #ifndef MK_POD_REQUEST_MEMBER_H
 #define MK_POD_REQUEST_MEMBER_H
 

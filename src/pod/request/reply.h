@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/request/reply.h - the plugin's output on standard output: results in the requested version, and
- * the spec's error object. */
+/* src/pod/request/reply.h - the plugin's output on standard output: results in the requested
+ * version, and the spec's error object. */
 #ifndef MK_POD_REQUEST_REPLY_H
 #define MK_POD_REQUEST_REPLY_H
 
