@@ -46,9 +46,9 @@ enum mk_prog {
  * their entries (src/datapath/migrate.c). An agent does not change tables of a later version than
  * its own. */
 #ifndef MK_TEST_ENLARGED_SESSION
-#define MK_ABI_VERSION 7
+#define MK_ABI_VERSION 1
 #else
-#define MK_ABI_VERSION 8 /* `make ENLARGED=1`: a made-up later version, for test/lab/t_upgrade.sh */
+#define MK_ABI_VERSION 2 /* `make ENLARGED=1`: a made-up later version, for test/lab/t_upgrade.sh */
 #endif
 
 #define MK_PROGRAMS_MAX 16
@@ -85,8 +85,7 @@ _Static_assert(offsetof(struct mk_tuple, proto) == 12, "map key ABI");
  * returns all. */
 enum mk_session_flags {
 	MK_SESSION_FORWARD = 1 << 0, /* entry of the direction of the first packet */
-	/* Reverse entry: send answers by the overlay to the node that has the address. Up to
-	 * version 6 of the tables this flag in a forward entry meant mk_session.replied. */
+	/* Reverse entry: send answers by the overlay to the node that has the address. */
 	MK_SESSION_VIA_OVERLAY = 1 << 1,
 	MK_SESSION_FIN = 1 << 2, /* TCP: FIN seen in this direction; SCTP: SHUTDOWN or its ACK */
 	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction; SCTP: ABORT */
@@ -103,7 +102,7 @@ enum mk_session_flags {
  *
  * Maps sessions, nat_sessions: established sessions, never evicted, expired by the agent. Maps
  * sessions_new, nat_sessions_new: half-open and one-way flows. There the oldest are evicted (struct
- * mk_session_place). Up to version 3 of the tables these were LRU tables.
+ * mk_session_place).
  *
  * Half-open TCP sessions may also be among the established ones (TCP without MK_SESSION_OPEN).
  * Their quota is an __s64 in each CPU's entry of map sessions_room. Programs take from the quota
@@ -118,7 +117,6 @@ struct mk_session {
 	__u32 account_id; /* mk_service.account_id, 0: the session is no Service's */
 	__u8 flags; /* enum mk_session_flags, without those that have a byte */
 	__u8 spoke; /* half-open table, forward entry: a packet has come since it got its slot */
-	/* Since version 7 of the tables, like all following members: */
 	__u8 replied; /* forward entry: the other side has answered */
 	__u8 stage; /* MK_SESSION_OPEN (TCP, SCTP), MK_SESSION_MOVED (UDP), or 0 */
 	/* TCP, host byte order: the acknowledgement of this direction's packets, noted at most once
@@ -174,7 +172,7 @@ static inline __u32 mk_session_places(__u32 entries)
  * @entries. They hold established sessions in the order in which they were established. A program
  * that finds the table or the queue full takes the first slot. It removes that slot's session if
  * the session is over or idle for too long. A quarter of the sessions have a slot. A session that
- * outlives its slot is removed by the agent. Since version 7 of the tables. */
+ * outlives its slot is removed by the agent. */
 static inline __u32 mk_session_kept_places(__u32 entries)
 {
 	return entries / 8;
@@ -217,8 +215,7 @@ struct mk_service {
 	/* User space writes under this lock (BPF_F_LOCK), so the entry is updated in place. A
 	 * replaced entry could be missed by a concurrent look-up: the new one goes to the front of
 	 * its bucket, then the old one is removed (kernel/bpf/hashtab.c). Programs read without the
-	 * lock. A mix of two versions gives a backend or none; if none, the entry is read again.
-	 * Since version 2 of the tables. */
+	 * lock. A mix of two versions gives a backend or none; if none, the entry is read again. */
 	struct bpf_spin_lock lock;
 };
 _Static_assert(sizeof(struct mk_service) == 36, "map value ABI");
@@ -239,8 +236,7 @@ _Static_assert(sizeof(struct mk_backend) == 8, "map value ABI");
  * of a Service port. It is used only while it is in the set to choose from. Map affinity_backends,
  * an index by backend for ports with affinity, shows that. A first packet writes affinity_new. The
  * entry moves to affinity when the client completes its session. So packets with forged sources
- * evict no client with a connection. Before version 7 of the tables, a first packet wrote
- * affinity. */
+ * evict no client with a connection. */
 struct mk_affinity_key {
 	struct mk_addr client;
 	__u32 affinity_id; /* mk_service.affinity_id */
@@ -308,16 +304,13 @@ static inline __u32 mk_maglev_room(__u32 slots)
 /* Map pods: an array of the local pods. A pod's slot is the low bits of its address
  * (mk_pod_slot()). So programs, which look up two pods per packet, need no hash. If a slot has
  * another address, the pod does not exist. There are as many slots as the pod CIDR has addresses;
- * the number never decreases. Up to version 5 of the tables: a hash by struct mk_addr, whose values
- * had no addr. */
+ * the number never decreases. */
 struct mk_pod {
 	__u32 ifindex; /* host side of the veth */
 	__u8 mac[6]; /* of the pod's interface */
-	/* Its namespace: IFLA_LINK_NETNSID of the host side, plus 1; 0: unknown. Since version 5 of
-	 * the tables. */
+	/* Its namespace: IFLA_LINK_NETNSID of the host side, plus 1; 0: unknown. */
 	__u16 netns_ref : 15;
-	/* The host side has a queue that limits the pod's ingress, so packets must pass that queue.
-	 * Since version 7 of the tables. */
+	/* The host side has a queue that limits the pod's ingress, so packets must pass that queue. */
 	__u16 shaped : 1;
 	struct mk_addr addr; /* 0: the slot is free */
 };

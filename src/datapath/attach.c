@@ -160,8 +160,8 @@ static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err
 	return mk_nl_each_link(datapath->nl, remove_strays, &walk, err);
 }
 
-/* Update the pod's entry. Entries from before version 5 of the tables lack the network namespace,
- * and a bandwidth limit may have been added or removed. */
+/* Update the pod's entry: a bandwidth limit may have been added or removed, and the entry may lack
+ * the network namespace. */
 static int complete_entry(const struct mk_datapath *datapath, const struct mk_pod *pod,
 			  const struct mk_link *link, struct mk_error *err)
 {

@@ -161,27 +161,17 @@ static bool outlives_load(const struct bpf_map *map)
 	return !bpf_map__is_internal(map) && strcmp(name, "chain") != 0 && strcmp(name, "abi") != 0;
 }
 
-/* Tables of new sessions were LRU hashes up to version 3, and map `pods` was a hash up to version
- * 5. */
-static bool has_type(const struct mk_table *pinned, enum bpf_map_type type)
-{
-	return pinned->type == type ||
-	       (pinned->type == BPF_MAP_TYPE_LRU_HASH && type == BPF_MAP_TYPE_HASH) ||
-	       (pinned->type == BPF_MAP_TYPE_HASH && type == BPF_MAP_TYPE_ARRAY &&
-		strcmp(pinned->name, "pods") == 0);
-}
-
 /* Returns 0 if @pinned can be used as it is, 1 if its entries can move to a new table. They can if
- * the number of entries or the type differs, if an older version's values are shorter, or for
- * Maglev tables of another length. */
+ * the number of entries differs, if an older version's values are shorter, or for Maglev tables of
+ * another length. */
 int layout_check(const struct bpf_map *map, const struct mk_table *pinned, const char *path,
 		 struct mk_error *err)
 {
 	uint32_t value_size = bpf_map__value_size(map);
 
-	if (has_type(pinned, bpf_map__type(map)) && pinned->key_size == bpf_map__key_size(map) &&
+	if (pinned->type == bpf_map__type(map) && pinned->key_size == bpf_map__key_size(map) &&
 	    (pinned->value_size <= value_size || strcmp(pinned->name, "maglev") == 0))
-		return pinned->value_size != value_size || pinned->type != bpf_map__type(map) ||
+		return pinned->value_size != value_size ||
 		       pinned->max_entries != bpf_map__max_entries(map);
 	return mk_error_set(err, EPROTO,
 			    "pinned map '%s' has another layout than this version's: type %u, key "

@@ -2,11 +2,9 @@
 /* Replace tables of another version or configuration by new tables, with all entries:
  * - Another number of entries: entries are copied.
  * - Longer values than an earlier version's: zeros are appended (see MK_ABI_VERSION).
- * - Pods: each entry is written to its slot. The slot depends on the number of slots, and up to
- *   version 5 the table was a hash.
+ * - Pods: each entry is written to its slot, which depends on the number of slots.
  * - New sessions (struct mk_session_place): each also gets a place in the queue, which is the order
- *   of eviction. Up to version 3 their tables were LRU hashes. Sessions beyond the new capacity are
- *   left behind, as if they had been evicted.
+ *   of eviction. Sessions beyond the new capacity are left behind, as if they had been evicted.
  * - Maglev tables of another length (maglevTableSize was changed): computed again from the
  *   backends, which no program writes.
  * Entries are copied three times: first so that the agent can read them; again just before the new
@@ -66,7 +64,6 @@ struct copying {
 	void *grown; /* buffer for a value of the new table's size */
 	int order_fd; /* the queue of a table of new sessions, otherwise -1 */
 	unsigned int left_out;
-	bool before_7; /* sessions of a version before 7: all flags are in mk_session.flags */
 };
 
 /* Return the values per entry: a per-CPU table has one per CPU, each padded to eight bytes. */
@@ -82,19 +79,6 @@ static size_t value_room(const struct mk_table *table)
 	return (table->value_size + 7u) / 8 * 8;
 }
 
-/* Convert flags that are bytes of their own since version 7. In the forward entry,
- * MK_SESSION_VIA_OVERLAY meant that the server has answered. */
-static void flags_to_bytes(struct mk_session *session)
-{
-	uint8_t flags = session->flags;
-
-	if (flags & MK_SESSION_FORWARD) {
-		session->replied = !!(flags & MK_SESSION_VIA_OVERLAY);
-		flags &= (uint8_t)~MK_SESSION_VIA_OVERLAY;
-	}
-	mk_session_set_flags(session, flags);
-}
-
 /* Append zeros to a value of an older version. */
 static const void *grow(const struct copying *copying, const void *value)
 {
@@ -106,8 +90,6 @@ static const void *grow(const struct copying *copying, const void *value)
 	for (size_t i = 0; i < values_of(copying->to); i++)
 		memcpy((char *)copying->grown + i * new, (const char *)value + i * old,
 		       copying->from->value_size);
-	if (copying->before_7)
-		flags_to_bytes(copying->grown);
 	return copying->grown;
 }
 
@@ -222,10 +204,6 @@ static int copy_table(const struct mk_datapath *datapath, const struct mk_table 
 				   .to = to,
 				   .only_add = only_add,
 				   .grown = grown,
-				   .before_7 =
-					   strstr(from->name, "sessions") &&
-					   from->value_size <= offsetof(struct mk_session, ack) &&
-					   from->key_size == sizeof(struct mk_tuple),
 				   .order_fd = order_of(datapath, from->name) };
 	int ret;
 
@@ -240,26 +218,6 @@ static int copy_table(const struct mk_datapath *datapath, const struct mk_table 
 }
 
 /* ---- pods ------------------------------------------------------------------------------------ */
-
-/* Up to version 5, map `pods` was a hash by address, and its values had no address. */
-static int read_hash_of_pods(const struct mk_table *from, struct mk_pod **pods, size_t *count,
-			     struct mk_error *err)
-{
-	cleanup_free struct mk_addr *keys = NULL;
-	size_t listed;
-	int ret = mk_table_keys(from, (void **)&keys, &listed, err);
-	struct mk_pod *list = ret == 0 ? calloc(listed + 1, sizeof(*list)) : NULL;
-
-	if (ret < 0)
-		return ret;
-	*pods = list;
-	if (!list)
-		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
-	for (size_t i = 0; i < listed; i++)
-		if (bpf_map_lookup_elem(from->fd, &keys[i], &list[*count]) == 0)
-			list[(*count)++].addr = keys[i];
-	return 0;
-}
 
 /* A pod whose slot is in use stays without network; the migration goes on for the others. */
 static int put_pod(const struct mk_table *to, const struct mk_pod *pod, bool only_add,
@@ -284,8 +242,7 @@ static int copy_pods(const struct mk_table *from, const struct mk_table *to, boo
 {
 	cleanup_free struct mk_pod *pods = NULL;
 	size_t count = 0;
-	int ret = from->type == BPF_MAP_TYPE_HASH ? read_hash_of_pods(from, &pods, &count, err)
-						  : mk_pod_table_read(from, &pods, &count, err);
+	int ret = mk_pod_table_read(from, &pods, &count, err);
 
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = put_pod(to, &pods[i], only_add, err);

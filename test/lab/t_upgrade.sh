@@ -118,7 +118,7 @@ downgrade_is_refused()
 	before=$(datapath)
 	start=$(log_size)
 	expect_failure lab agent start node1
-	logged "$start" 'does not start: the tables in .* are of version 8 .* knows up to version 7\. .*not touched.*monokube cleanup'
+	logged "$start" 'does not start: the tables in .* are of version 2 .* knows up to version 1\. .*not touched.*monokube cleanup'
 	diff <(echo "$before") <(datapath)
 	new_ones_work
 	pulse 4

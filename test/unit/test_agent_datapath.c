@@ -249,7 +249,7 @@ START_TEST(test_replaced)
 }
 END_TEST
 
-/* A pod of before version 5 of the tables: its entry does not say where its sockets are. */
+/* An entry that lacks the pod's namespace is completed. */
 START_TEST(test_entry_is_completed)
 {
 	cleanup_close int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
