@@ -56,12 +56,12 @@ static __always_inline void account_move(struct mk_service_counter *counter,
  * removed Service has no counters, and they are not created again. */
 static __always_inline void account_flush(struct mk_session *session, struct mk_session *peer)
 {
-	__u32 account_id = session->account_id;
+	__u32 service_id = session->service_id;
 	struct mk_service_counter *counter;
 
-	if (!account_id)
+	if (!service_id)
 		return;
-	counter = bpf_map_lookup_elem(&service_counters, &account_id);
+	counter = bpf_map_lookup_elem(&service_counters, &service_id);
 	if (!counter)
 		return;
 	account_move(counter, session);
@@ -71,18 +71,18 @@ static __always_inline void account_flush(struct mk_session *session, struct mk_
 
 /* Count the first packet of a session of the Service. */
 static __always_inline void account_connection(const struct __sk_buff *skb,
-					       const struct packet *pkt, __u32 account_id)
+					       const struct packet *pkt, __u32 service_id)
 {
 	const struct mk_service_counter none = { 0 };
 	struct mk_service_counter *counter;
 	struct wire_count count;
 
-	if (!account_id)
+	if (!service_id)
 		return;
-	counter = bpf_map_lookup_elem(&service_counters, &account_id);
+	counter = bpf_map_lookup_elem(&service_counters, &service_id);
 	if (!counter) {
-		bpf_map_update_elem(&service_counters, &account_id, &none, BPF_NOEXIST);
-		counter = bpf_map_lookup_elem(&service_counters, &account_id);
+		bpf_map_update_elem(&service_counters, &service_id, &none, BPF_NOEXIST);
+		counter = bpf_map_lookup_elem(&service_counters, &service_id);
 		if (!counter)
 			return;
 	}
@@ -93,13 +93,13 @@ static __always_inline void account_connection(const struct __sk_buff *skb,
 }
 
 /* Count a first packet that was refused or dropped. */
-static __always_inline void account_drop(__u32 account_id, __u32 reason)
+static __always_inline void account_drop(__u32 service_id, __u32 reason)
 {
-	struct mk_service_drop_key key = { .account_id = account_id, .reason = reason };
+	struct mk_service_drop_key key = { .service_id = service_id, .reason = reason };
 	const __u64 none = 0;
 	__u64 *packets;
 
-	if (!account_id)
+	if (!service_id)
 		return;
 	packets = bpf_map_lookup_elem(&service_drops, &key);
 	if (!packets) {

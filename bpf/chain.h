@@ -98,7 +98,7 @@ static __always_inline int chain_next(struct __sk_buff *skb, struct chain_ctx *c
 }
 
 /* Read what chain_next() has passed: addresses from the packet, the rest from skb->cb. Returns
- * MK_PARSED or a drop reason. */
+ * MK_GO_ON or a drop reason. */
 static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx *ctx,
 					struct packet *pkt)
 {
@@ -117,7 +117,7 @@ static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx 
 	pkt->fragment = ctx->fragment;
 	pkt->tcp_flags = ctx->tcp_flags;
 	pkt->fragmented_bytes = ctx->fragmented_bytes;
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 /* Answer the packet with an ICMP error instead of forwarding it. Program `error` reads @reason from

@@ -22,12 +22,12 @@ static __always_inline int frame_of(struct __sk_buff *skb, struct frame *frame)
 }
 
 /* Decrement the TTL, unless the packet comes from the host, whose stack has done that or is the
- * sender. Returns MK_PARSED or MK_DROP_TTL_EXPIRED. */
+ * sender. Returns MK_GO_ON or MK_DROP_TTL_EXPIRED. */
 static __always_inline int hop(const struct chain_ctx *ctx, struct iphdr *ip)
 {
 	if (ctx->hook == MK_HOOK_HOST)
-		return MK_PARSED;
-	return rewrite_ttl(ip) ? MK_DROP_TTL_EXPIRED : MK_PARSED;
+		return MK_GO_ON;
+	return rewrite_ttl(ip) ? MK_DROP_TTL_EXPIRED : MK_GO_ON;
 }
 
 /* Can @addr only be a local pod's? The gateway address in the pods' range is the host's. */
@@ -36,7 +36,7 @@ static __always_inline int is_local_pod(const struct mk_addr *addr)
 	return is_local_pod_range(addr) && !is_addr(addr, mk_node_gateway());
 }
 
-/* Deliver the packet to a local pod. Returns MK_PARSED with the verdict in *@verdict, or a drop
+/* Deliver the packet to a local pod. Returns MK_GO_ON with the verdict in *@verdict, or a drop
  * reason; then the frame is unchanged. */
 static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				   const struct packet *pkt, int *verdict)
@@ -48,13 +48,13 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx
 		return MK_DROP_NO_POD;
 	if (frame_of(skb, &frame))
 		return MK_DROP_TRUNCATED;
-	if (hop(ctx, frame.ip) != MK_PARSED)
+	if (hop(ctx, frame.ip) != MK_GO_ON)
 		return MK_DROP_TTL_EXPIRED;
 	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
 	/* bpf_redirect_peer() skips the queue of the host side, which enforces limits (struct
 	 * mk_pod) */
 	*verdict = pod->shaped ? bpf_redirect(pod->ifindex, 0) : bpf_redirect_peer(pod->ifindex, 0);
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 static __always_inline int is_watched(void)
@@ -71,7 +71,7 @@ static __always_inline int route_next(struct __sk_buff *skb, struct chain_ctx *c
 	int verdict;
 
 	if (!(ctx->flags & CHAIN_OF_SESSION) && is_local_pod(&pkt->tuple.daddr) && !is_watched() &&
-	    deliver(skb, ctx, pkt, &verdict) == MK_PARSED)
+	    deliver(skb, ctx, pkt, &verdict) == MK_GO_ON)
 		return verdict;
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }

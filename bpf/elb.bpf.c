@@ -8,7 +8,7 @@
  * are not for monokube go up the host's stack.
  *
  * Uplink egress: answers of backends in the host's own network. */
-#include "beside.h"
+#include "collision.h"
 #include "chain.h"
 #include "deliver.h"
 #include "fragment.h"
@@ -21,7 +21,7 @@ static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ct
 {
 	int ret = session_follow(skb, pkt, hit, &ctx->flags);
 
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	return route_next(skb, ctx, pkt);
 }
@@ -134,7 +134,7 @@ int elb(struct __sk_buff *skb)
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (pkt.l4 == MK_L4_ICMP_ERROR)
 		return follow_error(skb, &ctx, &pkt);
@@ -166,9 +166,9 @@ int elb_uplink_egress(struct __sk_buff *skb)
 	if (!settings || !settings->host_backends)
 		return TC_ACT_UNSPEC;
 	ret = packet_parse(skb, &pkt, MK_HOOK_UPLINK_EGRESS);
-	if (ret < MK_PARSED)
+	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return TC_ACT_UNSPEC;
 	/* the host reports that no process listens: the error must come from the Service */
 	if (pkt.l4 == MK_L4_ICMP_ERROR)
@@ -179,7 +179,7 @@ int elb_uplink_egress(struct __sk_buff *skb)
 	if (!session_find(skb, SERVICE_SESSIONS, &pkt, &hit) || hit.flags & MK_SESSION_FORWARD)
 		return TC_ACT_UNSPEC;
 	ret = session_follow(skb, &pkt, &hit, &flags);
-	return ret == MK_PARSED ? TC_ACT_UNSPEC : drop(skb, MK_HOOK_UPLINK_EGRESS, ret, &pkt.tuple);
+	return ret == MK_GO_ON ? TC_ACT_UNSPEC : drop(skb, MK_HOOK_UPLINK_EGRESS, ret, &pkt.tuple);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -14,10 +14,6 @@
 
 #include "chain.h"
 
-/* What fragment_gather() returns apart from MK_PARSED. */
-#define MK_FRAGMENT_WAITS    (-2)
-#define MK_FRAGMENT_RELEASES (-3)
-
 /* The longest time between fragments of a packet: the default of net.ipv4.ipfrag_time. */
 #define MK_FRAGMENT_NS 30000000000ULL
 /* A released fragment comes in again within this time. No other packet uses the same id so soon. */
@@ -119,7 +115,7 @@ static __always_inline int fragment_pass(struct mk_fragment *state,
 	__sync_fetch_and_add(&state->passed_bytes, part->end - part->begin);
 	if (state->l4_bytes && state->passed_bytes >= state->l4_bytes)
 		bpf_map_delete_elem(&fragments, key); /* the next with this id is another packet */
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 /* Add a fragment's data to the existing entry of its packet. */
@@ -151,10 +147,10 @@ static __always_inline int fragment_note(struct packet *pkt, const struct mk_fra
 	struct mk_fragment *state = fragment_find(key, pkt, begun.begun_ns);
 
 	if (!state && fragment_begin(key, pkt, part, &begun) == 0)
-		return fragment_is_known(&begun) ? MK_PARSED : MK_FRAGMENT_WAITS;
+		return fragment_is_known(&begun) ? MK_GO_ON : MK_FRAGMENT_WAITS;
 	if (!state)
 		state = bpf_map_lookup_elem(&fragments, key);
-	return state ? fragment_add(state, key, pkt, part) : MK_PARSED;
+	return state ? fragment_add(state, key, pkt, part) : MK_GO_ON;
 }
 
 static __always_inline int has_ports(__u8 proto)
@@ -164,7 +160,7 @@ static __always_inline int has_ports(__u8 proto)
 }
 
 /* Call this after packet_read(), when the sender has been checked. A later fragment gets the ports
- * of the first one; the first fragment of SCTP gets its packet's length. Returns MK_PARSED, or a
+ * of the first one; the first fragment of SCTP gets its packet's length. Returns MK_GO_ON, or a
  * value for fragment_next() if the packet cannot be translated yet. */
 static __always_inline int fragment_gather(struct __sk_buff *skb, struct packet *pkt, __u8 hook)
 {
@@ -174,21 +170,21 @@ static __always_inline int fragment_gather(struct __sk_buff *skb, struct packet 
 	int ret;
 
 	if (pkt->fragment == MK_WHOLE || !has_ports(pkt->tuple.proto))
-		return MK_PARSED;
+		return MK_GO_ON;
 	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
 	if (!ip)
-		return MK_PARSED;
+		return MK_GO_ON;
 	fragment_key(&key, &pkt->tuple, ip->id, hook);
 	fragment_part(&part, ip);
 	ret = fragment_note(pkt, &key, &part);
-	return ret == MK_FRAGMENT_WAITS && skb->len > MK_HELD_BYTES ? MK_PARSED : ret;
+	return ret == MK_FRAGMENT_WAITS && skb->len > MK_HELD_BYTES ? MK_GO_ON : ret;
 }
 
 static __always_inline int packet_parse(struct __sk_buff *skb, struct packet *pkt, __u8 hook)
 {
 	int ret = packet_read(skb, pkt);
 
-	return ret == MK_PARSED ? fragment_gather(skb, pkt, hook) : ret;
+	return ret == MK_GO_ON ? fragment_gather(skb, pkt, hook) : ret;
 }
 
 static __always_inline int fragment_next(struct __sk_buff *skb, struct chain_ctx *ctx,

@@ -61,7 +61,7 @@ static __always_inline int is_first_for_host_port(const struct packet *pkt)
 }
 
 /* Fill request->to with the pod that the first packet of a flow is for. The client keeps its
- * address, except a pod that reaches itself: its answer has to leave the pod. Returns MK_PARSED, or
+ * address, except a pod that reaches itself: its answer has to leave the pod. Returns MK_GO_ON, or
  * a drop reason if the pod has just gone. */
 static __always_inline int host_port_request(const struct packet *pkt, enum mk_hook hook,
 					     struct session_request *request)
@@ -76,7 +76,7 @@ static __always_inline int host_port_request(const struct packet *pkt, enum mk_h
 		request->to.saddr = mk_node_vpod();
 		request->source_port = 1;
 	}
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 #endif

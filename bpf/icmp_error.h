@@ -23,7 +23,7 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 	tuple_reverse(&key, &inner.tuple);
 	session = bpf_map_lookup_elem(tables.established, &key);
 	if (!session)
-		session = bpf_map_lookup_elem(tables.half_open, &key);
+		session = bpf_map_lookup_elem(tables.young, &key);
 	if (!session)
 		return 0;
 	*chain_flags |= session->flags & (MK_SESSION_VIA_HOST | MK_SESSION_VIA_OVERLAY);

@@ -3,7 +3,7 @@
  * Traffic of local pods and of the host to a Service gets a backend as its destination, traffic to
  * a host port gets its pod. Answers get back the address that the client asked, whichever program
  * opened the session. The packet then goes directly into a local pod, or to the router. */
-#include "beside.h"
+#include "collision.h"
 #include "chain.h"
 #include "deliver.h"
 #include "fragment.h"
@@ -25,7 +25,7 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 	if (*(__u32 *)eth->h_source != *(__u32 *)pod->mac ||
 	    *(__u16 *)(eth->h_source + 4) != *(__u16 *)(pod->mac + 4))
 		return MK_DROP_SPOOFED_MAC;
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 /* A pod is not a router: it may send ICMP errors only about packets that were for it. */
@@ -35,13 +35,13 @@ static __always_inline int check_error(struct __sk_buff *skb, const struct packe
 	struct iphdr *quoted;
 
 	if (pkt->l4 != MK_L4_ICMP_ERROR)
-		return MK_PARSED;
+		return MK_GO_ON;
 	if (packet_pull(skb, quoted_off + sizeof(*quoted)))
 		return MK_DROP_TRUNCATED;
 	quoted = packet_at(skb, quoted_off, sizeof(*quoted));
 	if (!quoted)
 		return MK_DROP_TRUNCATED;
-	return quoted->daddr == pkt->tuple.saddr.word[0] ? MK_PARSED : MK_DROP_FORGED_ERROR;
+	return quoted->daddr == pkt->tuple.saddr.word[0] ? MK_GO_ON : MK_DROP_FORGED_ERROR;
 }
 
 /* Read a packet like packet_parse(), but check the sender before fragment tracking. So forged
@@ -50,13 +50,13 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 {
 	int ret = packet_read(skb, pkt);
 
-	if (ret == MK_PARSED)
+	if (ret == MK_GO_ON)
 		ret = check_sender(skb, pkt);
-	if (ret == MK_PARSED)
+	if (ret == MK_GO_ON)
 		ret = check_options(skb, pkt);
-	if (ret == MK_PARSED)
+	if (ret == MK_GO_ON)
 		ret = check_error(skb, pkt);
-	if (ret == MK_PARSED)
+	if (ret == MK_GO_ON)
 		ret = fragment_gather(skb, pkt, MK_HOOK_POD);
 	return ret;
 }
@@ -156,7 +156,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 		hit.flags &= ~MK_SESSION_VIA_HOST;
 	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);
 	ret = session_follow(skb, pkt, &hit, &ctx->flags);
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	return route_next(skb, ctx, pkt);
 }
@@ -167,9 +167,9 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
 	struct packet pkt;
 	int ret = hook == MK_HOOK_POD ? read_from_pod(skb, &pkt) : packet_parse(skb, &pkt, hook);
 
-	if (ret < MK_PARSED)
+	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, hook, ret, &pkt.tuple);
 	return balance(skb, &ctx, &pkt);
 }
@@ -230,7 +230,7 @@ static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 static __always_inline int has_session(const struct packet *pkt)
 {
 	return bpf_map_lookup_elem(&sessions, &pkt->tuple) ||
-	       bpf_map_lookup_elem(&sessions_new, &pkt->tuple);
+	       bpf_map_lookup_elem(&sessions_young, &pkt->tuple);
 }
 
 /* Is this an answer to one of the host's own connections, whose source port equals a Service's
@@ -267,7 +267,7 @@ int ilb_lo_egress(struct __sk_buff *skb)
 	struct ethhdr *eth;
 
 	/* fragments come in order here; they are not held, because they are too large */
-	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt, MK_HOOK_COUNT) > MK_PARSED ||
+	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt, MK_HOOK_COUNT) > MK_GO_ON ||
 	    !is_for_host_hook(skb, &pkt))
 		return TC_ACT_UNSPEC;
 	eth = packet_at(skb, 0, sizeof(*eth));

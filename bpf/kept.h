@@ -9,7 +9,7 @@
 
 #include "account.h"
 #include "monokube/idle.h"
-#include "order.h"
+#include "eviction.h"
 #include "pair.h"
 
 #define MK_KEPT_CHANCES 4

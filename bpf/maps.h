@@ -68,7 +68,7 @@ static __always_inline int is_local_pod_range(const struct mk_addr *addr)
 	} map_name __attribute__((weak)) SEC(".maps")
 
 /* frontends, and their backends by service, generation and index */
-MK_MAP(services, BPF_MAP_TYPE_HASH, struct mk_service_key, struct mk_service, 262144,
+MK_MAP(frontends, BPF_MAP_TYPE_HASH, struct mk_frontend_key, struct mk_frontend, 262144,
        BPF_F_NO_PREALLOC);
 MK_MAP(service_backends, BPF_MAP_TYPE_HASH, struct mk_backend_key, struct mk_backend, 524288,
        BPF_F_NO_PREALLOC);
@@ -95,7 +95,7 @@ MK_MAP(service_counters_ended, BPF_MAP_TYPE_HASH, __u32, struct mk_service_count
 MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 131072,
        BPF_F_NO_PREALLOC);
 
-/* A queue of slots for new sessions (bpf/order.h) or for established sessions (bpf/kept.h). */
+/* A queue of slots for new sessions (bpf/eviction.h) or for established sessions (bpf/kept.h). */
 #define MK_ORDER(map_name, places)                      \
 	struct {                                        \
 		__uint(type, BPF_MAP_TYPE_QUEUE);       \
@@ -105,18 +105,18 @@ MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 1310
 
 /* sessions of ilb and elb: new ones may be evicted, established ones are never evicted */
 MK_MAP(sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288, BPF_F_NO_PREALLOC);
-MK_MAP(sessions_new, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
+MK_MAP(sessions_young, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
 MK_ORDER(sessions_order, 65536 / 16 * 7);
 MK_ORDER(sessions_kept, 524288 / 8);
 /* sessions of nat */
 MK_MAP(nat_sessions, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 524288,
        BPF_F_NO_PREALLOC);
-MK_MAP(nat_sessions_new, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
+MK_MAP(nat_sessions_young, BPF_MAP_TYPE_HASH, struct mk_tuple, struct mk_session, 65536, 0);
 MK_ORDER(nat_sessions_order, 65536 / 16 * 7);
 MK_ORDER(nat_sessions_kept, 524288 / 8);
 
-/* the quota of half-open sessions in the established tables: session_room() */
-MK_MAP(sessions_room, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __s64, 1, 0);
+/* the quota of half-open sessions in the established tables: quota_of_this_cpu() */
+MK_MAP(half_open_quota, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __s64, 1, 0);
 
 MK_MAP(pods, BPF_MAP_TYPE_ARRAY, __u32, struct mk_pod, MK_POD_SLOTS_MAX, BPF_F_MMAPABLE);
 MK_MAP(host_ports, BPF_MAP_TYPE_HASH, struct mk_host_port_key, struct mk_host_port, 16384,
@@ -139,9 +139,9 @@ MK_MAP(links, BPF_MAP_TYPE_ARRAY, __u32, struct mk_links, 1, 0);
 MK_MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct mk_uplink, MK_UPLINKS_MAX, BPF_F_NO_PREALLOC);
 MK_MAP(way, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_way, 1, 0);
 /* only program `watch` uses these */
-MK_MAP(watch_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_settings, 1, 0);
-MK_MAP(watch_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_watch_count, 1, 0);
-MK_MAP(watch_flows, BPF_MAP_TYPE_ARRAY, __u32, struct mk_watch_flow, MK_WATCH_FLOWS, 0);
+MK_MAP(monitor_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_settings, 1, 0);
+MK_MAP(monitor_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_monitor_count, 1, 0);
+MK_MAP(monitor_flows, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_flow, MK_MONITOR_FLOWS, 0);
 
 /* Find the local pod with address @addr, or NULL. */
 static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)

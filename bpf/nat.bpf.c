@@ -14,7 +14,7 @@
 #include "icmp_error.h"
 #include "options.h"
 #include "overlay.h"
-#include "reopen.h"
+#include "reuse.h"
 #include "uplink.h"
 
 static __always_inline int in_nat_range(__be16 port)
@@ -32,7 +32,7 @@ static __always_inline int may_be_answer(const struct packet *pkt)
 	return pkt->l4 == MK_L4_ECHO_REPLY;
 }
 
-/* Translate an answer to masqueraded traffic back. Returns 0, or a drop reason. */
+/* Translate an answer to masqueraded traffic back. Returns MK_GO_ON or a drop reason. */
 static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt)
 {
@@ -41,10 +41,10 @@ static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags)
 			       ? MK_DROP_REWRITE_FAILED
-			       : 0;
+			       : MK_GO_ON;
 	if (may_be_answer(pkt) && session_find(skb, NAT_SESSIONS, pkt, &hit))
 		return rewrite(skb, pkt, &hit.to, &ctx->flags);
-	return 0;
+	return MK_GO_ON;
 }
 
 /* Is @addr an address of the cluster? Packets from the cluster's ranges come only by the overlay.
@@ -104,20 +104,20 @@ int nat_uplink(struct __sk_buff *skb)
 	if (skb->pkt_type != PACKET_HOST)
 		return TC_ACT_UNSPEC;
 	drop_priority_tag(skb);
-	if (packet_read(skb, &pkt) != MK_PARSED)
+	if (packet_read(skb, &pkt) != MK_GO_ON)
 		return TC_ACT_UNSPEC;
 	ret = check_outside(skb, &pkt);
 	if (ret)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
-	if (ret < MK_PARSED)
+	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
 	if (is_overlay_carrier(&pkt) && is_for_this_host(&pkt))
 		return is_nodes_carrier(skb, &pkt)
 			       ? TC_ACT_UNSPEC
 			       : drop(skb, ctx.hook, MK_DROP_OVERLAY_STRANGER, &pkt.tuple);
 	ret = nat_back(skb, &ctx, &pkt);
-	if (ret)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	return chain_next(skb, &ctx, &pkt, MK_PROG_ELB);
 }
@@ -143,7 +143,7 @@ int nat_tunnel(struct __sk_buff *skb)
 	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &unknown);
 }
 
-/* Masquerade a packet. Returns MK_PARSED or a drop reason. */
+/* Masquerade a packet. Returns MK_GO_ON or a drop reason. */
 static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt)
 {
@@ -162,11 +162,11 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	way_chosen(skb, &way_out);
 	request.to.saddr.word[0] = forgotten(way_out.source.word[0], pkt->tuple.sport);
 	ret = session_reopen(NAT_SESSIONS, pkt, &hit, &request)
-		      ? MK_PARSED
+		      ? MK_GO_ON
 		      : session_open(NAT_SESSIONS, pkt, &request);
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return ret;
-	return rewrite(skb, pkt, &request.to, &ctx->flags) ?: MK_PARSED;
+	return rewrite(skb, pkt, &request.to, &ctx->flags);
 }
 
 static __always_inline int masquerade_error(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -175,7 +175,7 @@ static __always_inline int masquerade_error(struct __sk_buff *skb, struct chain_
 	ctx->flags = 0; /* keep only this translation's result */
 	if (icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags))
 		return MK_DROP_REWRITE_FAILED;
-	return ctx->flags & CHAIN_TRANSLATED ? MK_PARSED : MK_DROP_PROTOCOL;
+	return ctx->flags & CHAIN_TRANSLATED ? MK_GO_ON : MK_DROP_PROTOCOL;
 }
 
 SEC("tc")
@@ -186,10 +186,10 @@ int nat(struct __sk_buff *skb)
 	struct mk_way way_out;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret == MK_PARSED)
+	if (ret == MK_GO_ON)
 		ret = pkt.l4 == MK_L4_ICMP_ERROR ? masquerade_error(skb, &ctx, &pkt)
 						 : masquerade(skb, &ctx, &pkt);
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	/* read again, so that the verifier does not track it through the code above */
 	way_chosen(skb, &way_out);

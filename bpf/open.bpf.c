@@ -3,11 +3,11 @@
  * what the flow is for (ctx->opens). This program opens a session, and the packet goes on like all
  * later ones of the flow. It is a program of its own because the verifier walks this code for long,
  * and most packets do not need it. */
-#include "beside.h"
+#include "collision.h"
 #include "chain.h"
 #include "deliver.h"
 #include "host_port.h"
-#include "reopen.h"
+#include "reuse.h"
 #include "service.h"
 
 /* Do answers of @backend to @host, an address of this host, come back to this host? */
@@ -40,32 +40,32 @@ static __always_inline void masquerade_host(const struct packet *pkt,
 	request->source_port = 1;
 }
 
-/* Find the packet's Service and choose a backend. Returns MK_PARSED, or a drop reason, counted for
- * request->account_id. */
+/* Find the packet's Service and choose a backend. Returns MK_GO_ON, or a drop reason, counted for
+ * request->service_id. */
 static __always_inline int service_of_hook(const struct chain_ctx *ctx, const struct packet *pkt,
 					   struct session_request *request)
 {
 	enum mk_scope scope = ctx->hook == MK_HOOK_UPLINK ? MK_SCOPE_EXTERNAL : MK_SCOPE_INTERNAL;
-	const struct mk_service *service = service_find(&pkt->tuple, scope);
+	const struct mk_frontend *service = service_find(&pkt->tuple, scope);
 
 	if (!service)
 		return MK_DROP_REFUSED; /* the Service has just been removed */
 	return service_request(pkt, scope, service, request);
 }
 
-/* Set request->to to the tuple of the translated flow. Returns MK_PARSED or a drop reason. */
+/* Set request->to to the tuple of the translated flow. Returns MK_GO_ON or a drop reason. */
 static __always_inline int fill_request(const struct chain_ctx *ctx, const struct packet *pkt,
 					struct session_request *request)
 {
 	int ret;
 
 	if (ctx->opens == CHAIN_OPENS_OWN)
-		return MK_PARSED;
+		return MK_GO_ON;
 	if (ctx->opens == CHAIN_OPENS_SERVICE)
 		ret = service_of_hook(ctx, pkt, request);
 	else
 		ret = host_port_request(pkt, ctx->hook, request);
-	if (ret == MK_PARSED && ctx->hook == MK_HOOK_HOST)
+	if (ret == MK_GO_ON && ctx->hook == MK_HOOK_HOST)
 		masquerade_host(pkt, request);
 	return ret;
 }
@@ -82,7 +82,7 @@ static __always_inline int is_beside_own(struct __sk_buff *skb, const struct cha
 	return ctx->hook == MK_HOOK_UPLINK && is_beside_hosts_own(skb, pkt, request);
 }
 
-/* Open or reuse a session for the flow. Returns MK_PARSED with request->to complete, or a drop
+/* Open or reuse a session for the flow. Returns MK_GO_ON with request->to complete, or a drop
  * reason. */
 static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				     const struct packet *pkt, struct session_request *request)
@@ -91,12 +91,12 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 	int ret = fill_request(ctx, pkt, request);
 
 	session_find_over(SERVICE_SESSIONS, pkt, &hit);
-	if (ret != MK_PARSED) {
+	if (ret != MK_GO_ON) {
 		session_end(SERVICE_SESSIONS, pkt, &hit);
 		return ret;
 	}
 	if (session_reopen(SERVICE_SESSIONS, pkt, &hit, request))
-		return MK_PARSED;
+		return MK_GO_ON;
 	if (is_beside_own(skb, ctx, pkt, request))
 		request->source_port = 1;
 	/* hidden from the verifier, so that it does not walk the same code again per known value */
@@ -131,19 +131,19 @@ int open(struct __sk_buff *skb)
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	request = (struct session_request){ .to = pkt.tuple, .reverse_flags = ctx.reverse_flags };
 	ret = open_flow(skb, &ctx, &pkt, &request);
-	if (ret == MK_PARSED) {
-		account_connection(skb, &pkt, request.account_id);
-		ret = rewrite(skb, &pkt, &request.to, &ctx.flags) ?: MK_PARSED;
+	if (ret == MK_GO_ON) {
+		account_connection(skb, &pkt, request.service_id);
+		ret = rewrite(skb, &pkt, &request.to, &ctx.flags);
 	} else if (goes_without(&ctx, &pkt)) {
-		ret = MK_PARSED;
+		ret = MK_GO_ON;
 	}
-	if (ret == MK_PARSED)
+	if (ret == MK_GO_ON)
 		return go_on(skb, &ctx, &pkt);
-	account_drop(request.account_id, ret);
+	account_drop(request.service_id, ret);
 	return service_reject(skb, &ctx, &pkt, ret);
 }
 

@@ -14,10 +14,10 @@
 
 struct session_request {
 	struct mk_tuple to; /* the tuple of the first packet after translation */
-	__u32 service_id, account_id; /* of struct mk_service; 0: the flow is to no Service */
+	__u32 set_id, service_id; /* of struct mk_frontend; 0: the flow is to no Service */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
 	__u8 reverse_flags; /* flags of the reverse entry: VIA_HOST, LOOPBACK, VIA_OVERLAY */
-	__u8 has_room; /* session_open() sets it: the half-open quota is not used up */
+	__u8 has_quota; /* session_open() sets it: the half-open quota is not used up */
 };
 
 /* Does a session exist whose answers have the same tuple as answers to @to? */
@@ -28,7 +28,7 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 
 	tuple_reverse(&key, to);
 	return bpf_map_lookup_elem(tables.established, &key) ||
-	       bpf_map_lookup_elem(tables.half_open, &key);
+	       bpf_map_lookup_elem(tables.young, &key);
 }
 
 /* The order in which sessions release a port that another flow needs: the lowest rank first. The
@@ -86,20 +86,20 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 		holder->rank = established_rank(tables, other, holder);
 		return -1;
 	}
-	if (request->has_room && !bpf_map_lookup_elem(tables.half_open, &key) &&
+	if (request->has_quota && !bpf_map_lookup_elem(tables.young, &key) &&
 	    bpf_map_update_elem(tables.established, &key, session, BPF_NOEXIST) == 0)
 		return 0;
-	request->has_room = 0; /* the established table is full, or a new session has the port */
+	request->has_quota = 0; /* the established table is full, or a new session has the port */
 	if (order_put(tables, &key, session, BPF_NOEXIST) == 0)
 		return 0;
 	/* is it this flow's own entry, whose forward entry was evicted? */
-	other = bpf_map_lookup_elem(tables.half_open, &key);
+	other = bpf_map_lookup_elem(tables.young, &key);
 	if (!other)
 		return -1;
 	holder->rank = other->last_seen_ns | MK_RANK_HALF_OPEN;
 	if (!tuple_eq(&other->to, &session->to))
 		return -1;
-	return bpf_map_update_elem(tables.half_open, &key, session, BPF_ANY) ? -1 : 0;
+	return bpf_map_update_elem(tables.young, &key, session, BPF_ANY) ? -1 : 0;
 }
 
 /* Remove the session whose answers have the reverse of @to, unless it is established and still in
@@ -118,12 +118,12 @@ static __always_inline void session_forget(struct session_tables tables, const s
 			session_remove(tables, &key, session, peer);
 		return;
 	}
-	session = bpf_map_lookup_elem(tables.half_open, &key);
+	session = bpf_map_lookup_elem(tables.young, &key);
 	if (!session)
 		return;
 	session_peer_key(&peer_key, session);
-	bpf_map_delete_elem(tables.half_open, &peer_key);
-	bpf_map_delete_elem(tables.half_open, &key);
+	bpf_map_delete_elem(tables.young, &peer_key);
+	bpf_map_delete_elem(tables.young, &key);
 }
 
 /* The range of ports that a source port is chosen from. */
@@ -231,7 +231,7 @@ static __always_inline int session_take_port(struct session_tables tables, const
 	ports.shared = forgotten(ports.shared, at);
 	/* the last round only takes the port that was found, so that this code exists once */
 	for (int i = 0; i <= MK_NAT_PROBES_ALL && !holder.gives_up; i++) {
-		request->has_room = forgotten(request->has_room, at);
+		request->has_quota = forgotten(request->has_quota, at);
 		holder.thorough = i >= MK_NAT_PROBES_FREE;
 		if (holder.rank_below != MK_RANK_KEEPS)
 			holder.gives_up =
@@ -268,24 +268,24 @@ static __always_inline int session_leave_room(struct session_tables tables,
 	return order_put(tables, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
 }
 
-/* Open a session for its first packet @pkt. Returns MK_PARSED with request->to complete, or a drop
+/* Open a session for its first packet @pkt. Returns MK_GO_ON with request->to complete, or a drop
  * reason. */
 static __always_inline int session_open(struct session_tables tables, const struct packet *pkt,
 					struct session_request *request)
 {
 	struct mk_session session = {
 		.created_ns = session_clock_ns(),
+		.set_id = request->set_id,
 		.service_id = request->service_id,
-		.account_id = request->account_id,
 	};
 	struct port_holder holder = { 0 };
-	__s64 *room = session_room();
+	__s64 *quota = quota_of_this_cpu();
 	struct mk_tuple reverse;
 	int choose;
 
 	session.last_seen_ns = session.created_ns;
-	request->has_room = room && *room > 0 && session_l4(pkt) == MK_L4_TCP &&
-			    is_first_flags(session_tcp_flags(pkt));
+	request->has_quota = quota && *quota > 0 && session_l4(pkt) == MK_L4_TCP &&
+			     is_first_flags(session_tcp_flags(pkt));
 	choose = forgotten(request->source_port && !nat_keeps_port(pkt, request),
 			   session.created_ns);
 	if (!choose)
@@ -296,19 +296,19 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	session.to = request->to;
 	tuple_reverse(&reverse, &request->to);
 	/* looked up again, so that the verifier does not track it through the code above */
-	room = session_room();
-	if (room && request->has_room) {
+	quota = quota_of_this_cpu();
+	if (quota && request->has_quota) {
 		if (session_establish(tables.established, &pkt->tuple, &session) == 0) {
-			(*room)--;
-			return MK_PARSED;
+			(*quota)--;
+			return MK_GO_ON;
 		}
 		if (session_leave_room(tables, &reverse))
 			return MK_DROP_SESSION_TABLE_FULL;
 	}
 	order_enter(tables, &pkt->tuple, session.created_ns);
 	if (order_put(tables, &pkt->tuple, &session, BPF_ANY) == 0)
-		return MK_PARSED;
-	bpf_map_delete_elem(tables.half_open, &reverse);
+		return MK_GO_ON;
+	bpf_map_delete_elem(tables.young, &reverse);
 	return MK_DROP_SESSION_TABLE_FULL;
 }
 

@@ -5,7 +5,7 @@
 
 #include "packet.h"
 
-/* Check the IP options (RFC 791, 3.1): a packet must not choose its route. Returns MK_PARSED or a
+/* Check the IP options (RFC 791, 3.1): a packet must not choose its route. Returns MK_GO_ON or a
  * drop reason. */
 static __always_inline int check_options(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -20,7 +20,7 @@ static __always_inline int check_options(struct __sk_buff *skb, const struct pac
 		at &= 0x3f; /* so that the verifier sees the same state in each round */
 		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at, 1);
 		if (!option || *option == END)
-			return MK_PARSED;
+			return MK_GO_ON;
 		if (*option == LOOSE_SOURCE_ROUTE || *option == STRICT_SOURCE_ROUTE)
 			return MK_DROP_SOURCE_ROUTE;
 		if (*option == NO_OPERATION) {
@@ -32,7 +32,7 @@ static __always_inline int check_options(struct __sk_buff *skb, const struct pac
 			return MK_DROP_BAD_HEADER;
 		at += *option;
 	}
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 #endif

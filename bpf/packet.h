@@ -2,7 +2,7 @@
 /* bpf/packet.h - reading a packet: Ethernet, IP, and the fields of layer 4 that a flow needs. Only
  * this file and include/monokube/addr.h know how long an address is.
  *
- * After packet_read() has returned MK_PARSED, the IP header is complete and valid, and the total
+ * After packet_read() has returned MK_GO_ON, the IP header is complete and valid, and the total
  * length fits the packet. For TCP, UDP, SCTP and ICMP the fixed header of layer 4 is linear, unless
  * the packet is a later fragment. */
 #ifndef MK_BPF_PACKET_H
@@ -82,8 +82,13 @@ struct inner_packet {
 	__u16 l4_bytes; /* length of the quoted part of its layer 4 */
 };
 
-/* What packet_read() returns if the packet is valid; otherwise it returns a drop reason. */
-#define MK_PARSED (-1)
+/* What a step of a program returns: MK_GO_ON, or a drop reason (enum mk_drop_reason, from 0 on).
+ * Only fragment_gather() returns the two others. */
+enum {
+	MK_GO_ON = -1,
+	MK_FRAGMENT_WAITS = -2, /* hold the fragment */
+	MK_FRAGMENT_RELEASES = -3, /* the fragment completes what held ones wait for */
+};
 
 /* The two packet pointers, loaded by inline assembly. Otherwise clang may move them as 32-bit
  * values, which the verifier treats as numbers. */
@@ -208,7 +213,7 @@ static __always_inline int parse_tcp(struct __sk_buff *skb, struct packet *pkt, 
 	pkt->tuple.dport = tcp->dest;
 	pkt->tcp_flags = ((__u8 *)tcp)[13];
 	pkt->l4 = MK_L4_TCP;
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
@@ -225,7 +230,7 @@ static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *pkt, 
 	pkt->tuple.dport = udp->dest;
 	pkt->l4_len = sizeof(*udp);
 	pkt->l4 = MK_L4_UDP;
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 /* The TCP flags that correspond to the chunks that open and close an association. Each such chunk
@@ -260,13 +265,13 @@ static __always_inline int parse_sctp(struct __sk_buff *skb, struct packet *pkt,
 	pkt->l4_len = sizeof(*sctp);
 	pkt->l4 = MK_L4_SCTP;
 	if (payload == sizeof(*sctp))
-		return MK_PARSED;
+		return MK_GO_ON;
 	packet_pull(skb, pkt->l4_off + sizeof(*sctp) + 1);
 	chunk_type = packet_at(skb, pkt->l4_off + sizeof(*sctp), 1);
 	pkt->tcp_flags = chunk_type ? sctp_flags(*chunk_type) : MK_TCP_ACK;
 	if (pkt->tcp_flags & MK_TCP_SYN && payload < MK_SCTP_INIT_BYTES_MIN)
 		return MK_DROP_TRUNCATED;
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 static __always_inline int parse_icmp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
@@ -283,7 +288,7 @@ static __always_inline int parse_icmp(struct __sk_buff *skb, struct packet *pkt,
 	} else if (is_icmp_error(icmp->type)) {
 		pkt->l4 = MK_L4_ICMP_ERROR;
 	}
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
@@ -302,7 +307,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, _
 		packet_pull(skb, pkt->l4_off + sizeof(struct icmphdr));
 		return parse_icmp(skb, pkt, payload);
 	default:
-		return MK_PARSED;
+		return MK_GO_ON;
 	}
 }
 
@@ -345,7 +350,7 @@ static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt
 	pkt->l4_off = MK_L3_OFF + ip_len;
 	if (frag & bpf_htons(MK_IP_OFFSET_MASK)) {
 		pkt->fragment = MK_LATER_FRAGMENT;
-		return MK_PARSED;
+		return MK_GO_ON;
 	}
 	if (frag & bpf_htons(MK_IP_MF))
 		pkt->fragment = MK_FIRST_FRAGMENT;

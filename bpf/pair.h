@@ -5,7 +5,7 @@
 
 #include "account.h"
 #include "monokube/idle.h"
-#include "order.h"
+#include "eviction.h"
 
 static __always_inline struct mk_session *session_peer(struct session_tables tables,
 						       const struct mk_session *session)
@@ -28,19 +28,19 @@ static __always_inline int session_is_half_open(const struct mk_session *session
  * src/datapath/sessions). A flood of first packets soon uses it up, and then stays in the tables
  * that evict. A session returns its slot when it is established or removed. Never returns NULL, but
  * the verifier does not know that. */
-static __always_inline __s64 *session_room(void)
+static __always_inline __s64 *quota_of_this_cpu(void)
 {
 	const __u32 zero = 0;
 
-	return bpf_map_lookup_elem(&sessions_room, &zero);
+	return bpf_map_lookup_elem(&half_open_quota, &zero);
 }
 
 static __always_inline void session_give_room(void)
 {
-	__s64 *room = session_room();
+	__s64 *quota = quota_of_this_cpu();
 
-	if (room)
-		(*room)++;
+	if (quota)
+		(*quota)++;
 }
 
 /* Is the session over? A session without an entry for one direction is. */

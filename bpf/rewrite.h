@@ -121,21 +121,21 @@ static __always_inline void note_rewrite(__u8 *chain_flags, const struct mk_tupl
 		*chain_flags |= CHAIN_NEW_SOURCE;
 }
 
-/* Rewrite the packet to @to, and update @pkt and @chain_flags. Returns 0, or a drop reason (no drop
- * reason used here is 0). */
+/* Rewrite the packet to @to, and update @pkt and @chain_flags. Returns MK_GO_ON or a drop reason. */
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 				   const struct mk_tuple *to, __u8 *chain_flags)
 {
 	__u32 addrs = addr_diff(&pkt->tuple, to);
-	int ret = rewrite_ip(skb, MK_L3_OFF, to, addrs) ? MK_DROP_REWRITE_FAILED : 0;
+	int ret = rewrite_ip(skb, MK_L3_OFF, to, addrs) ? MK_DROP_REWRITE_FAILED : MK_GO_ON;
 
 	note_rewrite(chain_flags, &pkt->tuple, to);
 
-	if (ret == 0 && pkt->fragment != MK_LATER_FRAGMENT) {
+	if (ret == MK_GO_ON && pkt->fragment != MK_LATER_FRAGMENT) {
 		if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP)
-			ret = rewrite_tcp_udp(skb, pkt, to, addrs) ? MK_DROP_REWRITE_FAILED : 0;
+			ret = rewrite_tcp_udp(skb, pkt, to, addrs) ? MK_DROP_REWRITE_FAILED
+								   : MK_GO_ON;
 		else if (pkt->l4 == MK_L4_ECHO_REQUEST || pkt->l4 == MK_L4_ECHO_REPLY)
-			ret = rewrite_echo(skb, pkt, to) ? MK_DROP_REWRITE_FAILED : 0;
+			ret = rewrite_echo(skb, pkt, to) ? MK_DROP_REWRITE_FAILED : MK_GO_ON;
 		else if (pkt->l4 == MK_L4_SCTP)
 			ret = rewrite_sctp(skb, pkt, to);
 	}

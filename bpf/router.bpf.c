@@ -36,7 +36,7 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 {
 	int verdict, ret = deliver(skb, ctx, pkt, &verdict);
 
-	if (ret == MK_PARSED)
+	if (ret == MK_GO_ON)
 		return verdict;
 	if (ret == MK_DROP_TTL_EXPIRED)
 		return expired(skb, ctx, pkt);
@@ -111,7 +111,7 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 	if (exceeds_overlay(skb, ctx, pkt, frame.ip, links->overlay_mtu_bytes))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
 				   ICMP_FRAG_NEEDED, links->overlay_mtu_bytes);
-	if (hop(ctx, frame.ip) != MK_PARSED)
+	if (hop(ctx, frame.ip) != MK_GO_ON)
 		return expired(skb, ctx, pkt);
 	set_macs(frame.eth, mk_node.vtep_mac, route->vtep_mac);
 	return bpf_redirect(links->overlay_ifindex, 0);
@@ -195,7 +195,7 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 	if (wire_bytes(skb, pkt) > way_out.mtu_bytes && frame.ip->frag_off & bpf_htons(MK_IP_DF))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
 				   ICMP_FRAG_NEEDED, way_out.mtu_bytes);
-	if (hop(ctx, frame.ip) != MK_PARSED)
+	if (hop(ctx, frame.ip) != MK_GO_ON)
 		return expired(skb, ctx, pkt);
 	if (needs_masquerade(&pkt->tuple.saddr))
 		return chain_next(skb, ctx, pkt, MK_PROG_NAT);
@@ -245,7 +245,7 @@ int router(struct __sk_buff *skb)
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (ctx.flags & CHAIN_TO_HOST)
 		return ctx.flags & CHAIN_LOOPBACK ? to_loopback(skb, &ctx, &pkt)
@@ -451,7 +451,7 @@ int error(struct __sk_buff *skb)
 	int ret = chain_packet(skb, &ctx, &pkt);
 	__u8 reason = skb->cb[4];
 
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (!is_single_host(&pkt.tuple.saddr, ctx.hook))
 		return drop(skb, ctx.hook, reason, &pkt.tuple);
@@ -462,7 +462,7 @@ int error(struct __sk_buff *skb)
 	if (find_partial(skb, &pkt, &partial) || make_error(skb, &ctx, &pkt, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	ret = packet_read(skb, &pkt);
-	if (ret != MK_PARSED)
+	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	/* the packet may have been rewritten before it was refused: translate the quote back for
 	 * its sender */

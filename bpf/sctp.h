@@ -31,7 +31,7 @@ static __always_inline __u32 sctp_bytes(struct __sk_buff *skb, const struct pack
 	return ip ? MK_L3_OFF + bpf_ntohs(ip->tot_len) - pkt->l4_off : 0;
 }
 
-/* Rewrite the ports to @to, and the checksum. Returns 0, or a drop reason. A first fragment
+/* Rewrite the ports to @to, and the checksum. Returns MK_GO_ON or a drop reason. A first fragment
  * contains the checksum of the whole packet; it is dropped if the packet's length is unknown
  * (fragment.h). */
 static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct packet *pkt,
@@ -49,7 +49,7 @@ static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct pack
 		return MK_DROP_REWRITE_FAILED;
 	header = *at;
 	if (header.ports == ports.both)
-		return 0;
+		return MK_GO_ON;
 	bytes = sctp_bytes(skb, pkt);
 	if (!bytes)
 		return MK_DROP_PROTOCOL;
@@ -60,7 +60,7 @@ static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct pack
 	/* unlike TCP's checksum, this change does not cancel out in CHECKSUM_COMPLETE's sum */
 	return bpf_skb_store_bytes(skb, pkt->l4_off, &header, sizeof(header), BPF_F_RECOMPUTE_CSUM)
 		       ? MK_DROP_REWRITE_FAILED
-		       : 0;
+		       : MK_GO_ON;
 }
 
 #endif

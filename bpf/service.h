@@ -6,12 +6,12 @@
 #include "chain.h"
 #include "open.h"
 
-/* Find the frontend of @tuple. All loopback addresses are the host's; map `services` has entries
+/* Find the frontend of @tuple. All loopback addresses are the host's; map `frontends` has entries
  * only for 127.0.0.1. */
-static __always_inline struct mk_service *service_find(const struct mk_tuple *tuple,
-						       enum mk_scope scope)
+static __always_inline struct mk_frontend *service_find(const struct mk_tuple *tuple,
+							enum mk_scope scope)
 {
-	struct mk_service_key key = {
+	struct mk_frontend_key key = {
 		.addr = tuple->daddr,
 		.port = tuple->dport,
 		.proto = tuple->proto,
@@ -20,22 +20,22 @@ static __always_inline struct mk_service *service_find(const struct mk_tuple *tu
 
 	if (scope == MK_SCOPE_INTERNAL && mk_addr_is_loopback(&key.addr))
 		key.addr = localhost();
-	return bpf_map_lookup_elem(&services, &key);
+	return bpf_map_lookup_elem(&frontends, &key);
 }
 
 /* Is @addr an address of a Service, whatever the port? */
 static __always_inline int service_is_vip(const struct mk_addr *addr)
 {
-	struct mk_service_key key = { .addr = *addr,
-				      .proto = MK_PROTO_ANY,
-				      .scope = MK_SCOPE_INTERNAL };
+	struct mk_frontend_key key = { .addr = *addr,
+				       .proto = MK_PROTO_ANY,
+				       .scope = MK_SCOPE_INTERNAL };
 
-	return bpf_map_lookup_elem(&services, &key) != NULL;
+	return bpf_map_lookup_elem(&frontends, &key) != NULL;
 }
 
 /* May the client use this frontend? The host's traffic comes from its overlay address, which users
  * do not list in source ranges. So it is checked as the node's own address. */
-static __always_inline int service_lets_in(const struct mk_service *service,
+static __always_inline int service_lets_in(const struct mk_frontend *service,
 					   const struct mk_addr *client)
 {
 	struct mk_source_range_key key = { .prefix_bits = 32 + MK_ADDR_BITS,
@@ -60,10 +60,10 @@ static __always_inline __u32 client_hash(const struct mk_tuple *tuple)
 	return tuple_hash(&client);
 }
 
-static __always_inline __u32 choose_maglev(const struct mk_service *service,
+static __always_inline __u32 choose_maglev(const struct mk_frontend *service,
 					   const struct mk_tuple *tuple)
 {
-	struct mk_maglev_key key = { .service_id = service->id, .generation = service->generation };
+	struct mk_maglev_key key = { .set_id = service->set_id, .generation = service->generation };
 	const __u16 *table = bpf_map_lookup_elem(&maglev, &key);
 	__u32 slot = (__u64)client_hash(tuple) * mk_node.maglev_slots >> 32;
 
@@ -72,7 +72,7 @@ static __always_inline __u32 choose_maglev(const struct mk_service *service,
 
 /* Choose at random. A local backend has the weight local_weight, any other 1. Local backends come
  * first. */
-static __always_inline __u32 choose_weighted(const struct mk_service *service)
+static __always_inline __u32 choose_weighted(const struct mk_frontend *service)
 {
 	__u32 local_share = (__u32)service->local_count * service->local_weight;
 	__u32 total = local_share + service->backend_count - service->local_count;
@@ -86,11 +86,11 @@ static __always_inline __u32 choose_weighted(const struct mk_service *service)
 /* Set *@backend to the backend of @client in @table. Conditions: its last new connection is recent
  * enough, and the backend is still in the set to choose from. This connection then counts as its
  * last. Returns 0, or -1. */
-static __always_inline int affinity_find_in(void *table, const struct mk_service *service,
+static __always_inline int affinity_find_in(void *table, const struct mk_frontend *service,
 					    const struct mk_affinity_key *client,
 					    struct mk_backend *backend)
 {
-	struct mk_affinity_backend_key member = { .service_id = service->id,
+	struct mk_affinity_backend_key member = { .set_id = service->set_id,
 						  .generation = service->generation };
 	struct mk_affinity *last = bpf_map_lookup_elem(table, client);
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -122,7 +122,7 @@ static __always_inline void affinity_earn(const struct packet *pkt, enum mk_scop
 {
 	struct mk_affinity_key client = { .client = pkt->tuple.saddr };
 	struct mk_backend backend = { .addr = hit->to.daddr, .port = hit->to.dport };
-	const struct mk_service *service;
+	const struct mk_frontend *service;
 	const struct mk_affinity *last;
 	__u64 new_ns;
 
@@ -146,15 +146,15 @@ static __always_inline void affinity_earn(const struct packet *pkt, enum mk_scop
 	affinity_write(&affinity, &client, &backend, new_ns);
 }
 
-static __always_inline int choose_backend(const struct mk_service *service,
+static __always_inline int choose_backend(const struct mk_frontend *service,
 					  const struct mk_tuple *tuple, struct mk_backend *backend)
 {
-	struct mk_backend_key key = { .service_id = service->id,
+	struct mk_backend_key key = { .set_id = service->set_id,
 				      .generation = service->generation };
 	const struct mk_backend *chosen;
 
-	key.index = service->flags & MK_SERVICE_MAGLEV ? choose_maglev(service, tuple)
-						       : choose_weighted(service);
+	key.index = service->flags & MK_FRONTEND_MAGLEV ? choose_maglev(service, tuple)
+							: choose_weighted(service);
 	chosen = bpf_map_lookup_elem(&service_backends, &key);
 	if (!chosen)
 		return -1;
@@ -164,7 +164,7 @@ static __always_inline int choose_backend(const struct mk_service *service,
 
 /* Set *@backend to a backend of @service. Returns 0, or -1 if the Service's tables have been
  * replaced since @service was read. */
-static __always_inline int service_choose(const struct mk_service *service,
+static __always_inline int service_choose(const struct mk_frontend *service,
 					  const struct mk_tuple *tuple, struct mk_backend *backend)
 {
 	struct mk_affinity_key client = { .client = tuple->saddr,
@@ -182,20 +182,20 @@ static __always_inline int service_choose(const struct mk_service *service,
 }
 
 /* The drop reason without a backend: do other nodes have endpoints, or does no node? */
-static __always_inline int empty_reason(const struct mk_service *service)
+static __always_inline int empty_reason(const struct mk_frontend *service)
 {
-	return service->flags & MK_SERVICE_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND : MK_DROP_REFUSED;
+	return service->flags & MK_FRONTEND_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND : MK_DROP_REFUSED;
 }
 
-/* Fill request->to with a backend for @pkt. Returns MK_PARSED, or a drop reason that is to be
- * counted for request->account_id. */
+/* Fill request->to with a backend for @pkt. Returns MK_GO_ON, or a drop reason that is to be
+ * counted for request->service_id. */
 static __always_inline int service_request(const struct packet *pkt, enum mk_scope scope,
-					   const struct mk_service *service,
+					   const struct mk_frontend *service,
 					   struct session_request *request)
 {
 	struct mk_backend backend;
 
-	request->account_id = service->account_id;
+	request->service_id = service->service_id;
 	if (!service_lets_in(service, &pkt->tuple.saddr))
 		return MK_DROP_SOURCE_RANGE;
 	if (service->backend_count == 0)
@@ -213,14 +213,14 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 	request->to = pkt->tuple;
 	request->to.daddr = backend.addr;
 	request->to.dport = backend.port;
-	request->service_id = service->id;
+	request->set_id = service->set_id;
 	/* a pod that reaches itself: the answer has to leave the pod */
-	if (service->flags & MK_SERVICE_MASQUERADE ||
+	if (service->flags & MK_FRONTEND_MASQUERADE ||
 	    mk_addr_eq(&backend.addr, &pkt->tuple.saddr)) {
 		request->to.saddr = mk_node_vpod();
 		request->source_port = 1;
 	}
-	return MK_PARSED;
+	return MK_GO_ON;
 }
 
 /* Refuse the packet with an ICMP error, or drop it, depending on @reason. */

@@ -2,9 +2,9 @@
 /* bpf/session.h - find, follow and promote sessions. A session is a pair of entries, one per
  * direction. Each entry has the tuple that its packets get (include/monokube/abi.h).
  *
- * A new session is in a table that evicts the oldest (order.h), so a flood of first packets evicts
+ * A new session is in a table that evicts the oldest (eviction.h), so a flood of first packets evicts
  * only first packets. TCP sessions go straight into the established table while the half-open quota
- * lasts (session_room()). Other sessions move to that table, which never evicts, with the client's
+ * lasts (quota_of_this_cpu()). Other sessions move to that table, which never evicts, with the client's
  * next packet after an answer. With TCP this packet must acknowledge the server's sequence number;
  * with SCTP the handshake is then complete.
  *
@@ -18,7 +18,7 @@
 
 #include "account.h"
 #include "kept.h"
-#include "order.h"
+#include "eviction.h"
 #include "pair.h"
 #include "rewrite.h"
 
@@ -127,7 +127,7 @@ static __always_inline void session_touch(struct __sk_buff *skb, struct session_
 {
 	int news = session_mark(skb, tables, session, pkt);
 
-	if (!tables.of_services || !session->account_id)
+	if (!tables.of_services || !session->service_id)
 		return;
 	account_gather(skb, pkt, session);
 	if (news)
@@ -154,13 +154,13 @@ static __always_inline int session_refused(struct session_tables tables, const s
 	struct mk_session *peer;
 
 	session_peer_key(&peer_key, session);
-	peer = bpf_map_lookup_elem(tables.half_open, &peer_key);
+	peer = bpf_map_lookup_elem(tables.young, &peer_key);
 	if (!peer || !(session->reset | peer->reset))
 		return 0;
 	if (tables.of_services)
 		account_flush(session, peer);
-	bpf_map_delete_elem(tables.half_open, key);
-	bpf_map_delete_elem(tables.half_open, &peer_key);
+	bpf_map_delete_elem(tables.young, key);
+	bpf_map_delete_elem(tables.young, &peer_key);
 	return 1;
 }
 
@@ -189,8 +189,8 @@ static __always_inline void session_leave(struct session_tables tables, const st
 		peer->stage = MK_SESSION_MOVED;
 		return;
 	}
-	bpf_map_delete_elem(tables.half_open, key);
-	bpf_map_delete_elem(tables.half_open, peer_key);
+	bpf_map_delete_elem(tables.young, key);
+	bpf_map_delete_elem(tables.young, peer_key);
 }
 
 /* Move a pair that has packets in both directions to the established table. Returns 0, or -1 if
@@ -332,7 +332,7 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 		return 0; /* refused: nothing to note */
 	}
 	session_peer_key(&peer_key, session);
-	peer = bpf_map_lookup_elem(is_in_established ? tables.established : tables.half_open,
+	peer = bpf_map_lookup_elem(is_in_established ? tables.established : tables.young,
 				   &peer_key);
 	if (!peer)
 		return 0;
@@ -389,7 +389,7 @@ static __always_inline int session_read(const struct mk_session *session, struct
 }
 
 /* Find the session of @pkt. Returns 1 and fills @hit, or 0. With 0, hit->over may be a session that
- * is over; the caller must remove it (session_end()) or reuse its entries (reopen.h). */
+ * is over; the caller must remove it (session_end()) or reuse its entries (reuse.h). */
 static __always_inline int session_find_or_over(struct __sk_buff *skb, struct session_tables tables,
 						const struct packet *pkt, struct session_hit *hit)
 {
@@ -412,7 +412,7 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 		}
 		return 1;
 	}
-	session = bpf_map_lookup_elem(tables.half_open, &pkt->tuple);
+	session = bpf_map_lookup_elem(tables.young, &pkt->tuple);
 	if (!session || !session_fits(session, pkt))
 		return 0;
 	if (is_first_of_tcp(pkt) && session_refused(tables, &pkt->tuple, session))
@@ -463,12 +463,12 @@ static __always_inline int may_outlive_frontend(const struct packet *pkt)
 	return settings && settings->frontends_gone;
 }
 
-/* Translate @pkt by its session. Returns MK_PARSED or a drop reason. */
+/* Translate @pkt by its session. Returns MK_GO_ON or a drop reason. */
 static __always_inline int session_follow(struct __sk_buff *skb, struct packet *pkt,
 					  const struct session_hit *hit, __u8 *chain_flags)
 {
 	*chain_flags |= hit->flags & CHAIN_OF_SESSION;
-	return rewrite(skb, pkt, &hit->to, chain_flags) ?: MK_PARSED;
+	return rewrite(skb, pkt, &hit->to, chain_flags);
 }
 
 #endif

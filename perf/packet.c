@@ -81,17 +81,17 @@ static void establish_own(void)
 
 static void add_other(uint32_t number)
 {
-	const struct mk_service service = { .id = 100000 + number,
-					    .generation = 1,
-					    .backend_count = 2,
-					    .local_weight = 1,
-					    .account_id = 100000 + number };
-	const struct mk_service_key key = { .addr.word = { htonl(0x0a640000 + number) },
-					    .port = htons(80),
-					    .proto = IPPROTO_TCP };
-	struct mk_backend_key at = { .service_id = service.id, .generation = 1 };
+	const struct mk_frontend service = { .set_id = 100000 + number,
+					     .generation = 1,
+					     .backend_count = 2,
+					     .local_weight = 1,
+					     .service_id = 100000 + number };
+	const struct mk_frontend_key key = { .addr.word = { htonl(0x0a640000 + number) },
+					     .port = htons(80),
+					     .proto = IPPROTO_TCP };
+	struct mk_backend_key at = { .set_id = service.set_id, .generation = 1 };
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, 0), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("frontends"), &key, &service, 0), 0);
 	for (at.index = 0; at.index < service.backend_count; at.index++) {
 		struct mk_backend backend = { .addr.word = { htonl(0x0af40000 + number) },
 					      .port = htons((uint16_t)(8080 + at.index)) };
@@ -123,7 +123,7 @@ static void establish(void)
 	unsigned port;
 
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
-	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			local_backend, 1, 1);
 	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
 	fixture_localhost_ports(30080, 32767);
@@ -302,7 +302,7 @@ static void measure_shortage(int row)
 		snprintf(flow, sizeof(flow), "tcp 10.244.1.2:%u > 203.0.113.20:443", 1024 + i);
 		in = frame_make(flow, NULL);
 		ns[i] = fixture_ns_per_packet(MK_HOOK_POD, &in, 1);
-		fixture_empty("nat_sessions_new");
+		fixture_empty("nat_sessions_young");
 	}
 	qsort(ns, port_runs, sizeof(ns[0]), compare);
 	printf("%-34s %8u %8u\n", shortages[row].name, ns[0], ns[port_runs / 2]);
@@ -319,7 +319,7 @@ START_TEST(measure_all)
 	network_of_pod("10.244.1.2", number); /* for programs that look up the pod's sockets */
 	network_of_pod("10.244.1.3", number);
 	fixture_udp_backend_port(5353);
-	fixture_room(INT32_MAX); /* as on a node without a flood */
+	fixture_quota(INT32_MAX); /* as on a node without a flood */
 	establish();
 	add_nodes();
 	for (int i = 0; others && i < atoi(others); i++)

@@ -119,7 +119,7 @@ static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id i
 		die("reflector", err.text);
 	reflector->mode = MK_QUERY_STREAM;
 	reflector->version[0] = '\0';
-	known_begin(reflector->known);
+	seen_begin(reflector->seen);
 	splitter_free(reflector->splitter);
 	reflector->splitter = reflector_splitter(reflector);
 	return reflector;

@@ -75,7 +75,7 @@ static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id i
 static void begin(struct mk_reflector *reflector)
 {
 	reflector->version[0] = '\0';
-	known_begin(reflector->known);
+	seen_begin(reflector->seen);
 	splitter_free(reflector->splitter);
 	reflector->splitter = reflector_splitter(reflector);
 }
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 	read_ms = feed(services, argv[1], "services") + feed(slices, argv[1], "endpointslices");
 	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"objects\":%zu,\"read_ms\":%.1f,\"peak_rss_kib\":%ld,",
-	       known_count(services->known) + known_count(slices->known), read_ms, usage.ru_maxrss);
+	       seen_count(services->known) + seen_count(slices->known), read_ms, usage.ru_maxrss);
 	notified = 0;
 	begin(services);
 	begin(slices);

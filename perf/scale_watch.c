@@ -50,14 +50,14 @@ static void pause_ms(double ms)
 }
 
 /* Read the entry of the Service that @line's slice belongs to. */
-static struct mk_service entry_of(const char *line)
+static struct mk_frontend entry_of(const char *line)
 {
 	const char *name = strstr(line, "\"kubernetes.io/service-name\":\"svc-");
 	struct mk_ip ip = { .family = AF_INET };
-	struct mk_service_key key = { .port = htons(80),
-				      .proto = IPPROTO_TCP,
-				      .scope = MK_SCOPE_INTERNAL };
-	struct mk_service service = { 0 };
+	struct mk_frontend_key key = { .port = htons(80),
+				       .proto = IPPROTO_TCP,
+				       .scope = MK_SCOPE_INTERNAL };
+	struct mk_frontend service = { 0 };
 	char number[7] = "";
 
 	if (!name)
@@ -71,9 +71,9 @@ static struct mk_service entry_of(const char *line)
 	return service;
 }
 
-static void await_change(const char *line, const struct mk_service *before, double start)
+static void await_change(const char *line, const struct mk_frontend *before, double start)
 {
-	struct mk_service now;
+	struct mk_frontend now;
 
 	do {
 		now = entry_of(line);
@@ -115,7 +115,7 @@ static void measure_alone(size_t count)
 
 	for (size_t i = 0; times && i < count; i++) {
 		ssize_t size = next_line(&line, &room);
-		struct mk_service before = entry_of(line);
+		struct mk_frontend before = entry_of(line);
 		double start = now_ms();
 
 		send_line(line, size);
@@ -135,7 +135,7 @@ static void measure_rate(size_t rate, size_t seconds)
 {
 	double start = now_ms(), sent = start;
 	cleanup_free char *line = NULL;
-	struct mk_service before = { 0 };
+	struct mk_frontend before = { 0 };
 	size_t room = 0;
 
 	for (size_t i = 0; i < rate * seconds; i++) {

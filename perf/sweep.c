@@ -33,7 +33,7 @@ static const struct row {
 	{ "TCP, all over: removed", IPPROTO_TCP, MK_SESSION_OPEN, IDLE_NS, IDLE_NS },
 };
 
-static struct mk_service service;
+static struct mk_frontend service;
 
 /* Make entry @n: the entries of a pair are adjacent, the client's direction first. */
 static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
@@ -50,8 +50,8 @@ static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
 	sent.saddr = asked.saddr;
 	sent.daddr.word[0] = htonl(0x0a000002);
 	sent.dport = htons(8080);
-	*session = (struct mk_session){ .service_id = service.id,
-					.account_id = service.account_id,
+	*session = (struct mk_session){ .set_id = service.set_id,
+					.service_id = service.service_id,
 					.stage = row->stage };
 	if (n % 2) {
 		*key = (struct mk_tuple){ sent.daddr, sent.saddr, sent.dport,

@@ -12,10 +12,10 @@
 
 #define BACKENDS 10
 
-static const char *const service_maps[] = { "services", "service_backends", "maglev", NULL };
+static const char *const service_maps[] = { "frontends", "service_backends", "maglev", NULL };
 static const char *const pod_maps[] = { "pods", "routes", NULL };
 static const char *const session_maps[] = { "sessions", NULL };
-static const char *const half_open_maps[] = { "sessions_new", "nat_sessions_new", NULL };
+static const char *const half_open_maps[] = { "sessions_young", "nat_sessions_young", NULL };
 
 static unsigned long map_bytes(const char *map)
 {
@@ -50,15 +50,15 @@ static void put(const char *map, const void *key, const void *value)
 /* Add a ClusterIP Service with ten backends: a frontend and its set. */
 static void put_service(unsigned number)
 {
-	const struct mk_service service = { .id = number + 1,
-					    .generation = 1,
-					    .backend_count = BACKENDS };
-	struct mk_service_key key = { .port = htons(80), .proto = IPPROTO_TCP };
+	const struct mk_frontend service = { .set_id = number + 1,
+					     .generation = 1,
+					     .backend_count = BACKENDS };
+	struct mk_frontend_key key = { .port = htons(80), .proto = IPPROTO_TCP };
 
 	key.addr.word[0] = htonl(0x0a600000 + number);
 	put("services", &key, &service);
 	for (unsigned i = 0; i < BACKENDS; i++) {
-		const struct mk_backend_key at = { .service_id = number + 1,
+		const struct mk_backend_key at = { .set_id = number + 1,
 						   .generation = 1,
 						   .index = i };
 		struct mk_backend backend = { .port = htons(8080) };

@@ -31,7 +31,7 @@ enum mk_prog {
 	MK_PROG_ELB,
 	MK_PROG_NAT, /* masquerade, towards the uplink */
 	MK_PROG_ERROR, /* an ICMP error made by the datapath: translate and route it */
-	MK_PROG_WATCHED, /* the router again: program `watch` continues here */
+	MK_PROG_MONITORED, /* the router again: program `watch` continues here */
 	MK_PROG_HOLD, /* a fragment that came before the data that its translation needs */
 	MK_PROG_RELEASE, /* the fragment that completes these data */
 	MK_PROG_UPLINK, /* a tunnel's packet, now with an Ethernet header */
@@ -101,11 +101,11 @@ enum mk_session_flags {
  * session is a pair of entries: if K -> T is one, reverse(T) -> reverse(K) is the other.
  *
  * Maps sessions, nat_sessions: established sessions, never evicted, expired by the agent. Maps
- * sessions_new, nat_sessions_new: half-open and one-way flows. There the oldest are evicted (struct
+ * sessions_young, nat_sessions_young: half-open and one-way flows. There the oldest are evicted (struct
  * mk_session_place).
  *
  * Half-open TCP sessions may also be among the established ones (TCP without MK_SESSION_OPEN).
- * Their quota is an __s64 in each CPU's entry of map sessions_room. Programs take from the quota
+ * Their quota is an __s64 in each CPU's entry of map half_open_quota. Programs take from the quota
  * and return to it; the agent sets it after each pass of its sweep. */
 struct mk_session {
 	struct mk_tuple to;
@@ -113,8 +113,8 @@ struct mk_session {
 	__u64 last_seen_ns; /* CLOCK_MONOTONIC, refreshed at most once a second */
 	__u64 bytes; /* not yet in the Service's counters (signed, bpf/account.h), like packets */
 	__u32 packets;
-	__u32 service_id; /* mk_service.id, 0: the session is no Service's */
-	__u32 account_id; /* mk_service.account_id, 0: the session is no Service's */
+	__u32 set_id; /* mk_frontend.set_id, 0: the session is no Service's */
+	__u32 service_id; /* mk_frontend.service_id, 0: the session is no Service's */
 	__u8 flags; /* enum mk_session_flags, without those that have a byte */
 	__u8 spoke; /* half-open table, forward entry: a packet has come since it got its slot */
 	__u8 replied; /* forward entry: the other side has answered */
@@ -135,7 +135,7 @@ struct mk_session {
 };
 _Static_assert(sizeof(struct mk_session) == 64, "map value ABI");
 #endif
-_Static_assert(offsetof(struct mk_session, account_id) == 48, "map value ABI");
+_Static_assert(offsetof(struct mk_session, service_id) == 48, "map value ABI");
 
 /* Return all of enum mk_session_flags. */
 static inline __attribute__((always_inline)) __u8 mk_session_flags(const struct mk_session *session)
@@ -151,8 +151,8 @@ static inline void mk_session_set_flags(struct mk_session *session, __u8 flags)
 	session->flags = flags & (__u8) ~(session->stage | session->fin | session->reset);
 }
 
-/* Maps sessions_order, nat_sessions_order (queues): the sessions of sessions_new and
- * nat_sessions_new in order of creation. If the queue is full, a program takes its first slot and
+/* Maps sessions_order, nat_sessions_order (queues): the sessions of sessions_young and
+ * nat_sessions_young in order of creation. If the queue is full, a program takes its first slot and
  * evicts that session. A session is not evicted if it has ended, is established, or its client has
  * sent a packet since. */
 struct mk_session_place {
@@ -185,30 +185,30 @@ enum mk_scope {
 
 /* Map services: frontends. An entry with port 0 and proto MK_PROTO_ANY only marks an address as a
  * Service's: unknown ports of that address are refused, and pings are answered. */
-struct mk_service_key {
+struct mk_frontend_key {
 	struct mk_addr addr;
 	__be16 port;
 	__u8 proto;
 	__u8 scope; /* enum mk_scope */
 };
-_Static_assert(sizeof(struct mk_service_key) == 8, "map key ABI");
+_Static_assert(sizeof(struct mk_frontend_key) == 8, "map key ABI");
 
-enum mk_service_flags {
-	MK_SERVICE_MASQUERADE = 1 << 0, /* requests get the virtual pod address as source */
-	MK_SERVICE_MAGLEV = 1 << 1, /* choose by the maglev table, otherwise at random by weight */
-	MK_SERVICE_DROP_EMPTY = 1 << 2, /* no backend: drop (other nodes have some), not refuse */
+enum mk_frontend_flags {
+	MK_FRONTEND_MASQUERADE = 1 << 0, /* requests get the virtual pod address as source */
+	MK_FRONTEND_MAGLEV = 1 << 1, /* choose by the maglev table, otherwise at random by weight */
+	MK_FRONTEND_DROP_EMPTY = 1 << 2, /* no backend: drop (other nodes have some), not refuse */
 };
 
 /* Backends have numbers 0..backend_count-1, local ones first. A local backend has the weight
  * local_weight, any other 1. */
-struct mk_service {
-	__u32 id; /* of the backend set, never 0 */
+struct mk_frontend {
+	__u32 set_id; /* of the backend set, never 0 */
 	__u32 generation; /* of the backends: part of their keys */
 	__u16 backend_count;
 	__u16 local_count;
 	__u16 local_weight;
-	__u16 flags; /* enum mk_service_flags */
-	__u32 account_id; /* of the Service: key of its counters, never 0 */
+	__u16 flags; /* enum mk_frontend_flags */
+	__u32 service_id; /* of the Service: key of its counters, never 0 */
 	__u32 affinity_id; /* of the Service port: part of the key in map affinity; 0: no affinity */
 	__u32 affinity_timeout_s;
 	__u32 ranges_id; /* clients that map source_ranges admits; 0: all */
@@ -218,11 +218,11 @@ struct mk_service {
 	 * lock. A mix of two versions gives a backend or none; if none, the entry is read again. */
 	struct bpf_spin_lock lock;
 };
-_Static_assert(sizeof(struct mk_service) == 36, "map value ABI");
+_Static_assert(sizeof(struct mk_frontend) == 36, "map value ABI");
 
 /* Map service_backends */
 struct mk_backend_key {
-	__u32 service_id, generation, index;
+	__u32 set_id, generation, index;
 };
 struct mk_backend {
 	struct mk_addr addr;
@@ -239,14 +239,14 @@ _Static_assert(sizeof(struct mk_backend) == 8, "map value ABI");
  * evict no client with a connection. */
 struct mk_affinity_key {
 	struct mk_addr client;
-	__u32 affinity_id; /* mk_service.affinity_id */
+	__u32 affinity_id; /* mk_frontend.affinity_id */
 };
 struct mk_affinity {
 	struct mk_backend backend;
 	__u64 last_new_ns; /* CLOCK_MONOTONIC, of the last new connection */
 };
 struct mk_affinity_backend_key {
-	__u32 service_id, generation;
+	__u32 set_id, generation;
 	struct mk_backend backend;
 };
 _Static_assert(sizeof(struct mk_affinity_key) == 8, "map key ABI");
@@ -257,12 +257,12 @@ _Static_assert(sizeof(struct mk_affinity_backend_key) == 16, "map key ABI");
  * of the prefix, so prefix_bits starts at 32. The value has no meaning. */
 struct mk_source_range_key {
 	__u32 prefix_bits;
-	__u32 ranges_id; /* mk_service.ranges_id */
+	__u32 ranges_id; /* mk_frontend.ranges_id */
 	struct mk_addr addr;
 };
 _Static_assert(sizeof(struct mk_source_range_key) == 12, "map key ABI");
 
-/* Maps service_counters, by mk_service.account_id, and service_drops. The first counted packet
+/* Maps service_counters, by mk_frontend.service_id, and service_drops. The first counted packet
  * creates an entry, so only Services with traffic have one. Packets are counted as on the wire.
  * Those of a session are added up in its entry and flushed about once a second.
  *
@@ -275,7 +275,7 @@ struct mk_service_counter {
 	__u64 packets[MK_FLOW_DIRECTIONS], bytes[MK_FLOW_DIRECTIONS];
 };
 struct mk_service_drop_key {
-	__u32 account_id;
+	__u32 service_id;
 	__u32 reason; /* enum mk_drop_reason */
 };
 _Static_assert(sizeof(struct mk_service_counter) == 40, "map value ABI");
@@ -287,7 +287,7 @@ _Static_assert(sizeof(struct mk_service_drop_key) == 8, "map key ABI");
 #define MK_MAGLEV_SLOTS	    1021 /* unless configured otherwise */
 #define MK_MAGLEV_SLOTS_MAX 65521
 struct mk_maglev_key {
-	__u32 service_id, generation;
+	__u32 set_id, generation;
 };
 _Static_assert(sizeof(struct mk_maglev_key) == 8, "map key ABI");
 
@@ -652,41 +652,41 @@ _Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");
 
 /* While `monokube monitor` runs, program `watch` is in slot MK_PROG_ROUTER of the chain, and
  * mk_runtime.watched sends all packets there. The program reports packets as the router gets them
- * and continues at MK_PROG_WATCHED. At other times programs only read that byte. */
-#define MK_WATCH_FLOWS	      8192 /* a power of two */
+ * and continues at MK_PROG_MONITORED. At other times programs only read that byte. */
+#define MK_MONITOR_FLOWS      8192 /* a power of two */
 #define MK_WATCH_IDLE_S	      10 /* a flow that was silent for longer is reported again */
 #define MK_WATCH_EVENTS_PER_S 1000 /* per CPU */
 
-/* Map watch_settings, one entry. Zero: any. The address or port may be of either side, before or
+/* Map monitor_settings, one entry. Zero: any. The address or port may be of either side, before or
  * after load balancing. */
-struct mk_watch_settings {
+struct mk_monitor_settings {
 	__u64 until_ns; /* CLOCK_MONOTONIC; extended while a monitor runs, in case it is killed */
 	__u32 sample; /* also report one of this many packets after a flow's first; 0: none */
-	__u32 account_id; /* mk_service.account_id */
+	__u32 service_id; /* mk_frontend.service_id */
 	__u32 since_s; /* CLOCK_MONOTONIC; flows last seen before are reported again */
 	struct mk_addr addr;
 	__be16 port;
 	__u8 proto;
 	__u8 pad[5];
 };
-_Static_assert(sizeof(struct mk_watch_settings) == 32, "map value ABI");
+_Static_assert(sizeof(struct mk_monitor_settings) == 32, "map value ABI");
 
-/* Map watch_counts, per CPU, one entry. */
-struct mk_watch_count {
+/* Map monitor_counts, per CPU, one entry. */
+struct mk_monitor_count {
 	__u64 left_out; /* events over MK_WATCH_EVENTS_PER_S, or without space in the ring buffer */
 	__u64 second_ns; /* start of the second that `told` counts */
 	__u32 told;
-	__u32 sampled; /* packets since the last sample (mk_watch_settings.sample) */
+	__u32 sampled; /* packets since the last sample (mk_monitor_settings.sample) */
 };
-_Static_assert(sizeof(struct mk_watch_count) == 24, "map value ABI");
+_Static_assert(sizeof(struct mk_monitor_count) == 24, "map value ABI");
 
-/* Map watch_flows, by hash: when one direction of a flow was last seen. Flows that share a slot are
- * reported more than once. */
-struct mk_watch_flow {
+/* Map monitor_flows, by hash: when one direction of a flow was last seen. Flows that share a slot
+ * are reported more than once. */
+struct mk_monitor_flow {
 	__u32 hash;
 	__u32 seen_s; /* CLOCK_MONOTONIC */
 };
-_Static_assert(sizeof(struct mk_watch_flow) == 8, "map value ABI");
+_Static_assert(sizeof(struct mk_monitor_flow) == 8, "map value ABI");
 
 enum mk_flow_session {
 	MK_FLOW_NO_SESSION,
@@ -698,7 +698,7 @@ enum mk_flow_session {
 struct mk_flow_event {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 ifindex;
-	__u32 account_id; /* of the Service's session; 0: none */
+	__u32 service_id; /* of the Service's session; 0: none */
 	__u16 length_bytes;
 	__u8 hook; /* enum mk_hook */
 	__u8 sampled; /* not the first of its flow */

@@ -147,7 +147,7 @@ struct agent_file {
 /* A field of struct mk_runtime that flows may need longer than Services do (linger.c). */
 struct agent_setting {
 	int told; /* as last written for the programs; -1: unknown, an earlier run wrote it */
-	struct mk_lasting lasting;
+	struct mk_linger linger;
 };
 
 /* A repair that fails, and why, as last logged. */
@@ -200,7 +200,7 @@ struct mk_agent {
 	struct mk_datapath *datapath;
 	struct agent_load load; /* of the next datapath */
 	struct mk_sweep *sweep;
-	struct mk_witnesses witnesses; /* of map sessions */
+	struct mk_emptied emptied; /* of map sessions */
 	struct agent_service *services, *dirty; /* all; the dirty ones */
 	struct agent_round round; /* through the dirty ones */
 	struct agent_health *health;
@@ -222,7 +222,7 @@ struct mk_agent {
 	bool vips_dirty; /* a Node object changed: a node may have gained or lost an address */
 	bool overlay_dirty;
 	bool sysctls_done, plugin_installed, conf_installed, pruned, ready, failed;
-	uint32_t names_serial; /* of the accounts in file services.names */
+	uint32_t names_serial; /* of the names in file services.names */
 	struct agent_setting host_backends, frontends_gone;
 	struct agent_localhost_ports localhost_ports;
 	uint32_t udp_ports_told; /* serial of mk_service_sync_udp_ports(), as last written */

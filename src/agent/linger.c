@@ -17,7 +17,7 @@
 /* The route to an address that no Service has any more. */
 struct agent_vip {
 	struct mk_addr addr;
-	struct mk_lasting lasting;
+	struct mk_linger linger;
 	UT_hash_handle hh;
 };
 
@@ -72,7 +72,7 @@ int agent_tell_host_backends(struct mk_agent *agent, struct mk_error *err)
 {
 	if (!wants_host_backends(agent))
 		return 0; /* a flow may still need it */
-	mk_lasting_set(&agent->host_backends.lasting);
+	mk_linger_set(&agent->host_backends.linger);
 	return tell(agent, &agent->host_backends, 1, err);
 }
 
@@ -126,7 +126,7 @@ int agent_losing(void *ctx, struct mk_error *err)
 {
 	struct mk_agent *agent = ctx;
 
-	mk_lasting_set(&agent->frontends_gone.lasting);
+	mk_linger_set(&agent->frontends_gone.linger);
 	return tell(agent, &agent->frontends_gone, 1, err);
 }
 
@@ -147,7 +147,7 @@ void agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip)
 
 	if (vip) { /* one reference to the route is kept already */
 		mk_overlay_vip_put(agent->overlay, ip);
-		mk_lasting_set(&vip->lasting);
+		mk_linger_set(&vip->linger);
 		return;
 	}
 	vip = calloc(1, sizeof(*vip));
@@ -156,7 +156,7 @@ void agent_vip_lingers(struct mk_agent *agent, const struct mk_ip *ip)
 		return;
 	}
 	vip->addr = addr;
-	mk_lasting_set(&vip->lasting);
+	mk_linger_set(&vip->linger);
 	HASH_ADD(hh, agent->lingering, addr, sizeof(vip->addr), vip);
 }
 
@@ -233,7 +233,7 @@ static void needs_route(struct mk_agent *agent, const struct mk_tuple *key)
 	struct mk_ip ip = mk_ip_from_addr(&key->daddr);
 
 	if (vip) {
-		vip->lasting.seen = true;
+		vip->linger.seen = true;
 		return;
 	}
 	if (is_node_address(agent, &ip))
@@ -260,16 +260,16 @@ void agent_flow_stays(struct mk_agent *agent, const struct mk_tuple *key,
 	if (!agent_asks_for_flows(agent) || mk_cidr_contains(&agent->config.cluster_cidr, &client))
 		return;
 	if (mk_service_sync_session_of_host(sync, key, session))
-		agent->host_backends.lasting.seen = true;
+		agent->host_backends.linger.seen = true;
 	if (!mk_service_sync_session_outlives(sync, key, session))
 		return;
-	agent->frontends_gone.lasting.seen = true;
+	agent->frontends_gone.linger.seen = true;
 	needs_route(agent, key);
 }
 
 static void end_setting(struct mk_agent *agent, struct agent_setting *setting, bool wanted)
 {
-	bool over = mk_lasting_over(&setting->lasting, wanted);
+	bool over = mk_linger_over(&setting->linger, wanted);
 	struct mk_error err = { 0 };
 	int ret = 0;
 
@@ -291,7 +291,7 @@ void agent_pass_ended(struct mk_agent *agent)
 			     mk_error_text(&err));
 	end_setting(agent, &agent->host_backends, wants_host_backends(agent));
 	HASH_ITER(hh, agent->lingering, vip, next)
-		if (mk_lasting_over(&vip->lasting, false))
+		if (mk_linger_over(&vip->linger, false))
 			let_go(agent, vip);
 }
 
@@ -299,11 +299,11 @@ bool agent_pass_decides(const struct mk_agent *agent)
 {
 	const struct agent_vip *vip;
 
-	if ((agent->frontends_gone.told && agent->frontends_gone.lasting.quiet == 1) ||
-	    (agent->host_backends.told && agent->host_backends.lasting.quiet == 1))
+	if ((agent->frontends_gone.told && agent->frontends_gone.linger.quiet == 1) ||
+	    (agent->host_backends.told && agent->host_backends.linger.quiet == 1))
 		return true;
 	for (vip = agent->lingering; vip; vip = vip->hh.next)
-		if (vip->lasting.quiet == 1)
+		if (vip->linger.quiet == 1)
 			return true;
 	return false;
 }

@@ -138,7 +138,7 @@ static void read_sweep(const struct mk_agent *agent, struct mk_metrics *metrics)
 	metrics->has_sweep = stats->sweep_passes > 0 && agent->sweep;
 	if (!metrics->has_sweep)
 		return;
-	metrics->census = *mk_sweep_census(agent->sweep);
+	metrics->counts = *mk_sweep_counts(agent->sweep);
 	metrics->sessions_expired = mk_sweep_totals(agent->sweep)->expired;
 	metrics->sessions_cut = mk_sweep_totals(agent->sweep)->cut;
 	metrics->sweep_passes = stats->sweep_passes;
@@ -159,7 +159,7 @@ static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics
 	metrics->frontends = mk_service_sync_frontend_count(sync);
 	metrics->backends = mk_service_sync_backend_count(sync);
 	metrics->table_count =
-		mk_datapath_fill(datapath, metrics->has_sweep ? &metrics->census : NULL,
+		mk_datapath_fill(datapath, metrics->has_sweep ? &metrics->counts : NULL,
 				 metrics->tables, MK_METRICS_TABLES);
 	metrics->program_count =
 		mk_datapath_program_stats(datapath, metrics->programs, MK_METRICS_PROGRAMS);
@@ -236,7 +236,7 @@ static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 
 /* The result points into @totals. */
 static int read_services(const struct mk_agent *agent, struct mk_metrics *metrics,
-			 struct mk_account_totals **totals, struct mk_error *err)
+			 struct mk_service_totals **totals, struct mk_error *err)
 {
 	const struct mk_service_sync *sync;
 	const struct agent_service *service;
@@ -254,8 +254,8 @@ static int read_services(const struct mk_agent *agent, struct mk_metrics *metric
 		return mk_error_errno(err, ENOMEM, "metrics of Services");
 	sync = mk_datapath_services(agent->datapath);
 	for (service = agent->services; service; service = service->hh.next) {
-		const struct mk_account_totals *found = mk_counters_find(
-			*totals, count, mk_service_sync_account(sync, service->key));
+		const struct mk_service_totals *found =
+			mk_counters_find(*totals, count, mk_service_sync_id(sync, service->key));
 
 		if (found)
 			metrics->per_service[metrics->per_service_count++] =
@@ -270,7 +270,7 @@ static int read_services(const struct mk_agent *agent, struct mk_metrics *metric
 /* The caller frees the text; NULL: out of memory, or the tables could not be read. */
 static char *services_text(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	cleanup_free struct mk_account_totals *totals = NULL;
+	cleanup_free struct mk_service_totals *totals = NULL;
 	struct mk_error err = { 0 };
 	char *text = NULL;
 

@@ -51,7 +51,7 @@ static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session
 
 	if (agent->pruned)
 		agent_flow_stays(agent, key, session);
-	mk_witnesses_meet(&agent->witnesses, key, session);
+	mk_emptied_note(&agent->emptied, key, session);
 }
 
 static uint64_t removed_by_sweep(const struct mk_agent *agent)
@@ -65,7 +65,7 @@ void agent_look_for_sessions(struct mk_agent *agent)
 {
 	const struct mk_table *sessions = mk_datapath_session_table(agent->datapath, 0);
 
-	if (agent->sweep && mk_witnesses_gone(&agent->witnesses, sessions, removed_by_sweep(agent)))
+	if (agent->sweep && mk_emptied_detect(&agent->emptied, sessions, removed_by_sweep(agent)))
 		mk_log_warn("the map of sessions was emptied by another process: a connection "
 			    "continues "
 			    "as a new one with its next packet, or must be opened again map=%s",
@@ -78,8 +78,8 @@ static void count_ended(void *ctx, const struct mk_session *session)
 	struct mk_error err = { 0 };
 
 	if (mk_counters_add_ended(mk_datapath_counters(agent->datapath), session, &err) < 0)
-		mk_log_error("cannot count an ended session account=%u packets=%u: %s",
-			     session->account_id, session->packets, mk_error_text(&err));
+		mk_log_error("cannot count an ended session service_id=%u packets=%u: %s",
+			     session->service_id, session->packets, mk_error_text(&err));
 }
 
 static int open_sweep(struct mk_agent *agent, struct mk_error *err)
@@ -148,10 +148,10 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 		return ret;
 	if (agent->pruned)
 		agent_pass_ended(agent);
-	mk_witnesses_pass_ended(&agent->witnesses, removed_by_sweep(agent), agent_now_ns());
+	mk_emptied_pass_ended(&agent->emptied, removed_by_sweep(agent), agent_now_ns());
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
-		tell_full(agent, table, mk_sweep_census(agent->sweep)->entries[table], now_ns);
-	if (mk_datapath_set_half_open_quota(agent->datapath, mk_sweep_census(agent->sweep), err) <
+		tell_full(agent, table, mk_sweep_counts(agent->sweep)->entries[table], now_ns);
+	if (mk_datapath_set_half_open_quota(agent->datapath, mk_sweep_counts(agent->sweep), err) <
 	    0)
 		mk_log_error("half-open sessions: %s", mk_error_text(err));
 	last = mk_sweep_last_pass(agent->sweep);
@@ -212,7 +212,7 @@ static void look_around(struct mk_agent *agent)
 	int ret = 0;
 
 	if (agent->datapath && mk_datapath_state(agent->datapath) >= MK_DATAPATH_ATTACHED)
-		ret = mk_watch_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
+		ret = mk_monitor_reset_stale(agent->config.bpf_dir, agent->config.state_dir, &err);
 	if (ret < 0 && ret != -EWOULDBLOCK)
 		mk_log_error("cannot switch off unread reports of drops and flows: %s",
 			     mk_error_text(&err));
@@ -293,7 +293,7 @@ static void on_names(uv_timer_t *timer)
 		return;
 	mk_loop_part("names of Services");
 	sync = mk_datapath_services(agent->datapath);
-	agent->names_serial = mk_service_sync_accounts_serial(sync);
+	agent->names_serial = mk_service_sync_names_serial(sync);
 	if (mk_names_write(agent->config.state_dir, sync, &err) < 0)
 		mk_log_error("cannot store the Services' names: %s", mk_error_text(&err));
 	mk_loop_part(NULL);
@@ -303,7 +303,7 @@ void agent_names_soon(struct mk_agent *agent)
 {
 	const struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
 
-	if (mk_service_sync_accounts_serial(sync) != agent->names_serial &&
+	if (mk_service_sync_names_serial(sync) != agent->names_serial &&
 	    !uv_is_active((uv_handle_t *)&agent->names_timer))
 		uv_timer_start(&agent->names_timer, on_names, NAMES_MS, 0);
 }

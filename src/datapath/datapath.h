@@ -122,9 +122,9 @@ mk_must_check int mk_datapath_sync_runtime(const struct mk_datapath *datapath,
 /* Add ports at which backends receive UDP to the ports that the programs know. */
 mk_must_check int mk_datapath_add_udp_ports(const struct mk_datapath *datapath,
 					    const struct mk_port_set *ports, struct mk_error *err);
-/* Write the quota of half-open sessions. @census: the counts of the last sweep pass. */
+/* Write the quota of half-open sessions. @counts: the counts of the last sweep pass. */
 mk_must_check int mk_datapath_set_half_open_quota(const struct mk_datapath *datapath,
-						  const struct mk_census *census,
+						  const struct mk_session_counts *counts,
 						  struct mk_error *err);
 /* Remove entries of Services that no longer exist, after all Services have been listed and applied.
  * Returns 1 if it stopped at @until_ns with work left. */

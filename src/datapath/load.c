@@ -55,7 +55,7 @@ const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *d
 
 int mk_datapath_prune_counters(const struct mk_datapath *datapath, struct mk_error *err)
 {
-	return mk_counters_prune(&datapath->counters, &datapath->service_tables.services, err);
+	return mk_counters_prune(&datapath->counters, &datapath->service_tables.frontends, err);
 }
 
 const struct mk_table *mk_datapath_session_table(const struct mk_datapath *datapath, int index)
@@ -288,8 +288,8 @@ static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_tab
 		if (count < 0)
 			return count;
 		for (int i = 0; i < count; i++) {
+			mk_service_sync_reserve_ids(datapath->services, sessions[i].set_id);
 			mk_service_sync_reserve_ids(datapath->services, sessions[i].service_id);
-			mk_service_sync_reserve_ids(datapath->services, sessions[i].account_id);
 		}
 	}
 	return 0;
@@ -346,11 +346,11 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "links", &datapath->link_table },
 		{ "uplinks", &datapath->uplink_table },
 		{ "sessions", &datapath->sessions[0] },
-		{ "sessions_new", &datapath->sessions[1] },
+		{ "sessions_young", &datapath->sessions[1] },
 		{ "nat_sessions", &datapath->sessions[2] },
-		{ "nat_sessions_new", &datapath->sessions[3] },
-		{ "sessions_room", &datapath->room },
-		{ "services", &datapath->service_tables.services },
+		{ "nat_sessions_young", &datapath->sessions[3] },
+		{ "half_open_quota", &datapath->room },
+		{ "frontends", &datapath->service_tables.frontends },
 		{ "service_backends", &datapath->service_tables.backends },
 		{ "maglev", &datapath->service_tables.maglev },
 		{ "service_counters", &datapath->counters.live },

@@ -188,9 +188,9 @@ static bool is_array(uint32_t type)
 /* Return the queue of a table of new sessions; -1: @table is another table. */
 static int order_of(const struct mk_datapath *datapath, const char *table)
 {
-	const char *order = strcmp(table, "sessions_new") == 0	     ? "sessions_order"
-			    : strcmp(table, "nat_sessions_new") == 0 ? "nat_sessions_order"
-								     : NULL;
+	const char *order = strcmp(table, "sessions_young") == 0       ? "sessions_order"
+			    : strcmp(table, "nat_sessions_young") == 0 ? "nat_sessions_order"
+								       : NULL;
 	struct mk_error ignored;
 
 	return order ? mk_object_map(datapath->object, order, &ignored) : -1;
@@ -255,7 +255,7 @@ static int copy_pods(const struct mk_table *from, const struct mk_table *to, boo
 static int read_backends(const struct mk_table *table, const struct mk_maglev_key *of,
 			 struct mk_service_backend **backends, size_t *count, struct mk_error *err)
 {
-	struct mk_backend_key key = { .service_id = of->service_id, .generation = of->generation };
+	struct mk_backend_key key = { .set_id = of->set_id, .generation = of->generation };
 	struct mk_service_backend *list = NULL;
 	struct mk_backend value;
 	size_t room = 0;

@@ -56,7 +56,7 @@ static void add(struct fills *fills, const struct mk_table *table, uint64_t entr
 		};
 }
 
-size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_census *census,
+size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_session_counts *counts,
 			struct mk_table_fill *list, size_t room)
 {
 	const struct mk_service_tables *tables = &datapath->service_tables;
@@ -66,9 +66,9 @@ size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_cens
 	if (count_pods(datapath, &pods) == 0)
 		add(&fills, &datapath->pods, pods);
 	add(&fills, &datapath->routes, datapath_route_count(datapath));
-	add(&fills, &tables->services, mk_service_sync_frontend_count(datapath->services));
+	add(&fills, &tables->frontends, mk_service_sync_frontend_count(datapath->services));
 	add(&fills, &tables->backends, mk_service_sync_backend_count(datapath->services));
-	for (int i = 0; census && i < MK_SESSION_TABLES; i++)
-		add(&fills, &datapath->sessions[i], census->entries[i]);
+	for (int i = 0; counts && i < MK_SESSION_TABLES; i++)
+		add(&fills, &datapath->sessions[i], counts->entries[i]);
 	return fills.count;
 }

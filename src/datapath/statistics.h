@@ -22,8 +22,8 @@ struct mk_table_fill {
 	uint64_t entries, max_entries;
 };
 /* After load: write how full the tables are, up to @room of them, to @fills; return their number.
- * @census: the counts of the last sweep pass, which tables of sessions need; NULL: none yet. */
-size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_census *census,
+ * @counts: the counts of the last sweep pass, which tables of sessions need; NULL: none yet. */
+size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_session_counts *counts,
 			struct mk_table_fill *fills, size_t room);
 
 #endif

@@ -12,14 +12,14 @@
 #include "base/cleanup.h"
 #include "service/select.h"
 
-/* struct mk_service counts in 16 bits: further endpoints, the last by address, get no traffic. */
+/* struct mk_frontend counts in 16 bits: further endpoints, the last by address, get no traffic. */
 #define BACKENDS_MAX UINT16_MAX
 
 enum which { CLUSTER, LOCAL };
 enum external_kind { EXTERNAL_IP, LOAD_BALANCER, NODE_PORT };
 
 struct planned {
-	struct mk_frontend frontend;
+	struct mk_wanted_frontend frontend;
 	size_t port; /* index into service->ports */
 	enum which which;
 	size_t rank; /* frontends planned earlier have a lower rank, and stay */
@@ -38,7 +38,7 @@ struct plan {
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
-static int plan_frontend(struct plan *plan, const struct mk_frontend *frontend, size_t port,
+static int plan_frontend(struct plan *plan, const struct mk_wanted_frontend *frontend, size_t port,
 			 enum which which)
 {
 	if (plan->count == plan->room) {
@@ -64,7 +64,7 @@ static uint16_t empty_flag(const struct plan *plan, size_t port, bool local)
 	const struct mk_selection *selection = &plan->selections[port];
 
 	return local && selection->local_count == 0 && selection->cluster_count > 0
-		       ? MK_SERVICE_DROP_EMPTY
+		       ? MK_FRONTEND_DROP_EMPTY
 		       : 0;
 }
 
@@ -74,7 +74,7 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 {
 	const struct mk_service_object *service = plan->service;
 	bool local = service->internal_local;
-	struct mk_frontend frontend = {
+	struct mk_wanted_frontend frontend = {
 		.ip = service->cluster_ip,
 		.port = service->ports[port].port,
 		.proto = service->ports[port].proto,
@@ -84,13 +84,13 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 	int ret;
 
 	if (plan->view->masquerade_all)
-		frontend.flags |= MK_SERVICE_MASQUERADE;
+		frontend.flags |= MK_FRONTEND_MASQUERADE;
 	ret = plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 
 	if (ret < 0)
 		return ret;
 	frontend.scope = MK_SCOPE_EXTERNAL;
-	frontend.flags |= MK_SERVICE_MASQUERADE;
+	frontend.flags |= MK_FRONTEND_MASQUERADE;
 	return plan_frontend(plan, &frontend, port, local ? LOCAL : CLUSTER);
 }
 
@@ -112,13 +112,13 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 			 enum external_kind kind)
 {
 	bool local = plan->service->external_local;
-	struct mk_frontend frontend = {
+	struct mk_wanted_frontend frontend = {
 		.ip = *ip,
 		.port = number,
 		.proto = plan->service->ports[port].proto,
 		.scope = MK_SCOPE_EXTERNAL,
-		.flags = (uint16_t)(MK_SERVICE_MAGLEV | (local ? empty_flag(plan, port, local)
-							       : MK_SERVICE_MASQUERADE)),
+		.flags = (uint16_t)(MK_FRONTEND_MAGLEV | (local ? empty_flag(plan, port, local)
+								: MK_FRONTEND_MASQUERADE)),
 		.node_port = kind == NODE_PORT,
 		.filtered = plan->filtered && is_load_balancers(plan->service, ip, kind),
 	};
@@ -127,19 +127,19 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 	if (ret < 0)
 		return ret;
 	frontend.scope = MK_SCOPE_INTERNAL;
-	frontend.flags = local ? 0 : MK_SERVICE_MASQUERADE;
+	frontend.flags = local ? 0 : MK_FRONTEND_MASQUERADE;
 	return plan_frontend(plan, &frontend, port, CLUSTER);
 }
 
 /* Only the host itself reaches a NodePort at 127.0.0.1. */
 static int plan_localhost(struct plan *plan, size_t port)
 {
-	struct mk_frontend frontend = {
+	struct mk_wanted_frontend frontend = {
 		.ip = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) },
 		.port = plan->service->ports[port].node_port,
 		.proto = plan->service->ports[port].proto,
 		.scope = MK_SCOPE_INTERNAL,
-		.flags = MK_SERVICE_MASQUERADE,
+		.flags = MK_FRONTEND_MASQUERADE,
 		.node_port = true,
 	};
 
@@ -175,9 +175,9 @@ static bool is_node_address(const struct plan *plan, const struct mk_ip *ip)
 /* Plan the address itself, with the first port's set: unknown ports are refused, pings answered. */
 static int plan_vip(struct plan *plan, const struct mk_ip *ip)
 {
-	struct mk_frontend frontend = { .ip = *ip,
-					.proto = MK_PROTO_ANY,
-					.scope = MK_SCOPE_INTERNAL };
+	struct mk_wanted_frontend frontend = { .ip = *ip,
+					       .proto = MK_PROTO_ANY,
+					       .scope = MK_SCOPE_INTERNAL };
 
 	return plan_frontend(plan, &frontend, 0, plan->service->internal_local ? LOCAL : CLUSTER);
 }
@@ -248,7 +248,7 @@ static int plan_frontends(struct plan *plan)
 
 /* ---- settle ---------------------------------------------------------------------------------- */
 
-static int compare_keys(const struct mk_frontend *a, const struct mk_frontend *b)
+static int compare_keys(const struct mk_wanted_frontend *a, const struct mk_wanted_frontend *b)
 {
 	int order = mk_ip_compare(&a->ip, &b->ip);
 
@@ -342,7 +342,7 @@ static int build_maglev(const struct plan *plan, struct mk_backend_set *set)
 	bool wanted = false;
 
 	for (size_t i = 0; i < set->frontend_count; i++)
-		wanted |= set->frontends[i].flags & MK_SERVICE_MAGLEV;
+		wanted |= set->frontends[i].flags & MK_FRONTEND_MAGLEV;
 	if (!wanted || set->backend_count == 0)
 		return 0;
 	set->maglev = mk_maglev_new(slots, set->backends, set->backend_count);

@@ -14,12 +14,12 @@
 #include "base/ip.h"
 #include "cluster/model/model.h"
 
-struct mk_frontend {
+struct mk_wanted_frontend {
 	struct mk_ip ip;
 	uint16_t port; /* host order; 0 with proto MK_PROTO_ANY: the VIP itself */
 	uint8_t proto;
 	uint8_t scope; /* enum mk_scope */
-	uint16_t flags; /* enum mk_service_flags */
+	uint16_t flags; /* enum mk_frontend_flags */
 	bool node_port; /* yields to every Service's own address, also another Service's */
 	bool filtered; /* accepts only the Service's source ranges */
 };
@@ -33,12 +33,12 @@ struct mk_service_backend {
 /* One (Service port, set of usable endpoints): all its frontends share the same backends. */
 struct mk_backend_set {
 	char *port_name;
-	struct mk_frontend *frontends;
+	struct mk_wanted_frontend *frontends;
 	size_t frontend_count;
 	struct mk_service_backend *backends; /* local first, then by address and port */
 	size_t backend_count, local_count;
 	uint16_t local_weight;
-	/* NULL unless a frontend has MK_SERVICE_MAGLEV and there are backends;
+	/* NULL unless a frontend has MK_FRONTEND_MAGLEV and there are backends;
 	 * laid out as in map maglev */
 	uint16_t *maglev;
 	size_t maglev_bytes;

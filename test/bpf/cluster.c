@@ -39,7 +39,7 @@ static struct {
 	uint16_t local_weight;
 	bool masquerade_all, no_localhost;
 	const char *node; /* the node whose view of Services is compiled */
-	struct mk_lasting frontends_gone, host_backends;
+	struct mk_linger frontends_gone, host_backends;
 } cluster;
 
 const struct cluster_endpoint *cluster_endpoint(char letter)
@@ -365,7 +365,7 @@ static int losing(void *ctx, struct mk_error *err)
 	(void)ctx;
 	(void)err;
 	runtime.frontends_gone = 1;
-	mk_lasting_set(&cluster.frontends_gone);
+	mk_linger_set(&cluster.frontends_gone);
 	fixture_runtime(&runtime);
 	return 0;
 }
@@ -402,7 +402,7 @@ struct mk_service_counts cluster_sync(void)
 	runtime = runtime_now();
 	if (mk_service_sync_host_backends(cluster.sync)) {
 		runtime.host_backends = 1;
-		mk_lasting_set(&cluster.host_backends);
+		mk_linger_set(&cluster.host_backends);
 	}
 	tell_localhost_ports(&runtime);
 	fixture_runtime(&runtime);
@@ -449,9 +449,9 @@ static void pass_ended(void)
 {
 	struct mk_runtime runtime = runtime_now();
 
-	if (mk_lasting_over(&cluster.frontends_gone, false))
+	if (mk_linger_over(&cluster.frontends_gone, false))
 		runtime.frontends_gone = 0;
-	if (mk_lasting_over(&cluster.host_backends, mk_service_sync_host_backends(cluster.sync)))
+	if (mk_linger_over(&cluster.host_backends, mk_service_sync_host_backends(cluster.sync)))
 		runtime.host_backends = 0;
 	tell_localhost_ports(&runtime);
 	fixture_runtime(&runtime);
@@ -459,8 +459,8 @@ static void pass_ended(void)
 
 void cluster_sweep(unsigned seconds)
 {
-	static const char *const names[] = { "sessions", "sessions_new", "nat_sessions",
-					     "nat_sessions_new" };
+	static const char *const names[] = { "sessions", "sessions_young", "nat_sessions",
+					     "nat_sessions_young" };
 	struct mk_table tables[MK_ARRAY_SIZE(names)];
 	const struct mk_sweep_options options = { .tables = tables,
 						  .table_count = MK_ARRAY_SIZE(names),
@@ -515,7 +515,7 @@ void cluster_start_as(const char *node)
 	memset(&cluster, 0, sizeof(cluster));
 	cluster.node = node;
 	cluster.local_weight = 1;
-	cluster.tables.services = table_of("services");
+	cluster.tables.frontends = table_of("frontends");
 	cluster.tables.backends = table_of("service_backends");
 	cluster.tables.maglev = table_of("maglev");
 	cluster.tables.affinity_backends = table_of("affinity_backends");

@@ -91,36 +91,36 @@ static void clear_error_budget(void)
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("error_budget"), &zero, none, 0), 0);
 }
 
-static int64_t room_of_each;
+static int64_t quota_of_each;
 
-static void put_room(int64_t sessions)
+static void put_quota(int64_t sessions)
 {
 	int cpus = libbpf_num_possible_cpus();
-	int64_t room[cpus];
+	int64_t quota[cpus];
 	__u32 zero = 0;
 
-	room_of_each = sessions;
+	quota_of_each = sessions;
 	for (int i = 0; i < cpus; i++)
-		room[i] = sessions;
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions_room"), &zero, room, BPF_ANY),
+		quota[i] = sessions;
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("half_open_quota"), &zero, quota, BPF_ANY),
 			 0);
 }
 
-void fixture_room(int64_t sessions)
+void fixture_quota(int64_t sessions)
 {
-	put_room(sessions);
+	put_quota(sessions);
 	cpus_one(true);
 }
 
-int64_t fixture_room_taken(void)
+int64_t fixture_quota_used(void)
 {
 	int cpus = libbpf_num_possible_cpus();
-	int64_t room[cpus], taken = 0;
+	int64_t quota[cpus], taken = 0;
 	__u32 zero = 0;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("sessions_room"), &zero, room), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("half_open_quota"), &zero, quota), 0);
 	for (int i = 0; i < cpus; i++)
-		taken += room_of_each - room[i];
+		taken += quota_of_each - quota[i];
 	return taken;
 }
 
@@ -243,12 +243,22 @@ static void one_uplink(void)
 
 void fixture_reset(void)
 {
-	static const char *const tables[] = {
-		"services",	"service_backends",  "maglev",		 "sessions",
-		"sessions_new", "nat_sessions",	     "nat_sessions_new", "routes",
-		"host_ports",	"service_counters",  "service_drops",	 "affinity",
-		"affinity_new", "affinity_backends", "source_ranges",	 "peers"
-	};
+	static const char *const tables[] = { "frontends",
+					      "service_backends",
+					      "maglev",
+					      "sessions",
+					      "sessions_young",
+					      "nat_sessions",
+					      "nat_sessions_young",
+					      "routes",
+					      "host_ports",
+					      "service_counters",
+					      "service_drops",
+					      "affinity",
+					      "affinity_new",
+					      "affinity_backends",
+					      "source_ranges",
+					      "peers" };
 	const struct mk_runtime quiet = { 0 };
 	const struct mk_port_set none = { 0 };
 	__u32 zero = 0;
@@ -267,7 +277,7 @@ void fixture_reset(void)
 	context = (struct __sk_buff){ 0 };
 	run_flags = 0;
 	one_uplink();
-	put_room(FIXTURE_ROOM);
+	put_quota(FIXTURE_QUOTA);
 	cpus_one(false);
 	fixture_runtime(&quiet);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero, &none, 0), 0);
@@ -326,12 +336,13 @@ void fixture_udp_backend_port(uint16_t port)
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero, &ports, 0), 0);
 }
 
-void fixture_watch(const struct mk_watch_settings *settings)
+void fixture_watch(const struct mk_monitor_settings *settings)
 {
 	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)fixture_program("watch");
 	struct mk_runtime runtime;
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("watch_settings"), &zero, settings, 0), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("monitor_settings"), &zero, settings, 0),
+			 0);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);
 	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.watched = 1;
@@ -345,10 +356,10 @@ void fixture_break_chain(enum mk_prog slot)
 	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("chain"), &key), 0);
 }
 
-static __u32 put_backends(const char *const *backends, __u32 service_id,
+static __u32 put_backends(const char *const *backends, __u32 set_id,
 			  struct mk_service_backend *list)
 {
-	struct mk_backend_key key = { .service_id = service_id, .generation = 1 };
+	struct mk_backend_key key = { .set_id = set_id, .generation = 1 };
 
 	for (; backends && backends[key.index]; key.index++) {
 		struct mk_backend backend = { 0 };
@@ -363,9 +374,9 @@ static __u32 put_backends(const char *const *backends, __u32 service_id,
 	return key.index;
 }
 
-static struct mk_service_key frontend_key(const char *frontend, enum mk_scope scope)
+static struct mk_frontend_key frontend_key(const char *frontend, enum mk_scope scope)
 {
-	struct mk_service_key key = { .scope = (__u8)scope };
+	struct mk_frontend_key key = { .scope = (__u8)scope };
 
 	key.proto = strncmp(frontend, "udp ", 4) == 0	 ? IPPROTO_UDP
 		    : strncmp(frontend, "sctp ", 5) == 0 ? IPPROTO_SCTP
@@ -374,38 +385,38 @@ static struct mk_service_key frontend_key(const char *frontend, enum mk_scope sc
 	return key;
 }
 
-struct mk_service fixture_get_service(const char *frontend, enum mk_scope scope)
+struct mk_frontend fixture_get_service(const char *frontend, enum mk_scope scope)
 {
-	struct mk_service_key key = frontend_key(frontend, scope);
-	struct mk_service service;
+	struct mk_frontend_key key = frontend_key(frontend, scope);
+	struct mk_frontend service;
 
-	ck_assert_msg(bpf_map_lookup_elem(fixture_map("services"), &key, &service) == 0,
+	ck_assert_msg(bpf_map_lookup_elem(fixture_map("frontends"), &key, &service) == 0,
 		      "no frontend '%s'", frontend);
 	return service;
 }
 
 void fixture_put_service(const char *frontend, enum mk_scope scope,
-			 const struct mk_service *service)
+			 const struct mk_frontend *service)
 {
-	struct mk_service_key key = frontend_key(frontend, scope);
+	struct mk_frontend_key key = frontend_key(frontend, scope);
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, service, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("frontends"), &key, service, BPF_ANY), 0);
 }
 
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		     const char *const *backends, uint16_t local_count, uint16_t local_weight)
 {
-	struct mk_service service = { .generation = 1,
-				      .flags = flags,
-				      .local_weight = local_weight };
+	struct mk_frontend service = { .generation = 1,
+				       .flags = flags,
+				       .local_weight = local_weight };
 	struct mk_service_backend list[64] = { 0 };
 
-	service.id = fixture_count("services") + 1;
-	service.account_id = FIXTURE_ACCOUNT + service.id;
+	service.set_id = fixture_count("frontends") + 1;
+	service.service_id = FIXTURE_ACCOUNT + service.set_id;
 	service.local_count = local_count;
-	service.backend_count = (__u16)put_backends(backends, service.id, list);
-	if (flags & MK_SERVICE_MAGLEV && service.backend_count) {
-		struct mk_maglev_key mkey = { .service_id = service.id, .generation = 1 };
+	service.backend_count = (__u16)put_backends(backends, service.set_id, list);
+	if (flags & MK_FRONTEND_MAGLEV && service.backend_count) {
+		struct mk_maglev_key mkey = { .set_id = service.set_id, .generation = 1 };
 		uint16_t *table = mk_maglev_new(MK_MAGLEV_SLOTS, list, service.backend_count);
 
 		ck_assert_ptr_nonnull(table);
@@ -451,10 +462,10 @@ void fixture_host_port_gone(const char *port)
 
 void fixture_vip(const char *address)
 {
-	struct mk_service_key key = { .addr = fixture_addr(address) };
-	struct mk_service service = { .id = 9999 };
+	struct mk_frontend_key key = { .addr = fixture_addr(address) };
+	struct mk_frontend service = { .set_id = 9999 };
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("services"), &key, &service, BPF_ANY), 0);
+	ck_assert_int_eq(bpf_map_update_elem(fixture_map("frontends"), &key, &service, BPF_ANY), 0);
 }
 
 uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason)

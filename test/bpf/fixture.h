@@ -70,7 +70,7 @@ bool fixture_checksum_complete(void);
  * destination is FRAME_GATEWAY_MAC. */
 enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out);
 
-#define FIXTURE_ACCOUNT 1000 /* the account_id of the n-th Service is this plus n */
+#define FIXTURE_ACCOUNT 1000 /* the service_id of the n-th Service is this plus n */
 
 /* Send frames from now on as GSO packets of @segments; 0: as ordinary packets. */
 void fixture_gso(unsigned segments, unsigned segment_bytes);
@@ -84,9 +84,9 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 void fixture_host_port(const char *port, const char *pod);
 void fixture_host_port_gone(const char *port);
 /* Read the frontend's entry, to set members that fixture_service() leaves zero. */
-struct mk_service fixture_get_service(const char *frontend, enum mk_scope scope);
+struct mk_frontend fixture_get_service(const char *frontend, enum mk_scope scope);
 void fixture_put_service(const char *frontend, enum mk_scope scope,
-			 const struct mk_service *service);
+			 const struct mk_frontend *service);
 struct mk_addr fixture_addr(const char *text); /* "10.0.0.1" */
 void fixture_mac(const char *address,
 		 __u8 *mac); /* of the pod, gateway or VTEP with this address */
@@ -105,14 +105,14 @@ void fixture_localhost_ports(uint16_t min, uint16_t max);
 /* Let backends of Services receive UDP at @port; after fixture_reset() there is no such port. */
 void fixture_udp_backend_port(uint16_t port);
 void fixture_runtime(const struct mk_runtime *runtime);
-void fixture_watch(const struct mk_watch_settings *settings); /* until the next fixture_reset() */
+void fixture_watch(const struct mk_monitor_settings *settings); /* until the next fixture_reset() */
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */
 
 /* Set each CPU's half-open quota, and let all packets come by one CPU. fixture_reset() sets
- * FIXTURE_ROOM and lets packets come by all CPUs (cpus.h). */
-#define FIXTURE_ROOM 1000
-void fixture_room(int64_t sessions);
-int64_t fixture_room_taken(void); /* used by all CPUs since fixture_room() */
+ * FIXTURE_QUOTA and lets packets come by all CPUs (cpus.h). */
+#define FIXTURE_QUOTA 1000
+void fixture_quota(int64_t sessions);
+int64_t fixture_quota_used(void); /* used by all CPUs since fixture_quota() */
 
 uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason);
 uint64_t fixture_drops_total(void);

@@ -65,7 +65,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_ELB, datapath->progs.elb },
 		{ MK_PROG_NAT, datapath->progs.nat },
 		{ MK_PROG_ERROR, datapath->progs.error },
-		{ MK_PROG_WATCHED, datapath->progs.router },
+		{ MK_PROG_MONITORED, datapath->progs.router },
 		{ MK_PROG_HOLD, datapath->progs.hold },
 		{ MK_PROG_RELEASE, datapath->progs.release },
 		{ MK_PROG_UPLINK, datapath->progs.nat_uplink },

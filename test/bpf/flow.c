@@ -325,7 +325,7 @@ static bool has_session(const struct flow *flow)
 		if (protocols[i] && strcmp(protocols[i], flow->proto) == 0)
 			key.proto = (__u8)i;
 	return bpf_map_lookup_elem(fixture_map("sessions"), &key, &session) == 0 ||
-	       bpf_map_lookup_elem(fixture_map("sessions_new"), &key, &session) == 0;
+	       bpf_map_lookup_elem(fixture_map("sessions_young"), &key, &session) == 0;
 }
 
 /* Check that the flow uses its session: another choice could have the same result. */

@@ -67,7 +67,7 @@ struct flow_section {
 	int count;
 };
 extern const struct flow_section flows_objects, flows_types, flows_endpoints, flows_topology,
-	flows_addresses, flows_refusals, flows_sessions, flows_beside, flows_hostports,
+	flows_addresses, flows_refusals, flows_sessions, flows_fragments, flows_hostports,
 	flows_kube_proxy;
 
 /* Rows with one column per state of the endpoints: flows_matrix.c. */

@@ -78,7 +78,7 @@ enum where flow_send(const struct flow *flow, const struct frame *in, struct fra
 enum where flow_answer_where(const struct flow *flow);
 void flow_check_frame(const struct frame *frame);
 
-/* flow_beside.c: ICMP errors and fragments of an open flow, in both directions. */
+/* flow_related.c: ICMP errors and fragments of an open flow, in both directions. */
 void flow_errors(const struct flow *flow);
 void flow_fragments(const struct flow *flow);
 

@@ -21,9 +21,9 @@ static const char *const backends[] = { "10.244.1.3:1", "10.244.2.7:2", "10.244.
 					"10.244.2.7:7", "10.244.2.7:8", NULL };
 static const char *const local_backends[] = { "10.244.1.3:1", NULL };
 
-static void put_member(const struct mk_service *service, const char *backend)
+static void put_member(const struct mk_frontend *service, const char *backend)
 {
-	struct mk_affinity_backend_key key = { .service_id = service->id,
+	struct mk_affinity_backend_key key = { .set_id = service->set_id,
 					       .generation = service->generation };
 	__u32 nothing = 0;
 
@@ -32,9 +32,9 @@ static void put_member(const struct mk_service *service, const char *backend)
 		bpf_map_update_elem(fixture_map("affinity_backends"), &key, &nothing, BPF_ANY), 0);
 }
 
-static void drop_member(const struct mk_service *service, const char *backend)
+static void drop_member(const struct mk_frontend *service, const char *backend)
 {
-	struct mk_affinity_backend_key key = { .service_id = service->id,
+	struct mk_affinity_backend_key key = { .set_id = service->set_id,
 					       .generation = service->generation };
 
 	fixture_addr_port(backend, &key.backend.addr, &key.backend.port);
@@ -42,10 +42,10 @@ static void drop_member(const struct mk_service *service, const char *backend)
 }
 
 /* Make a frontend of the port AFFINITY_ID. */
-static struct mk_service frontend(const char *text, enum mk_scope scope, uint16_t flags,
-				  const char *const *list)
+static struct mk_frontend frontend(const char *text, enum mk_scope scope, uint16_t flags,
+				   const char *const *list)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
 	fixture_service(text, scope, flags, list, 1, 1);
 	service = fixture_get_service(text, scope);
@@ -119,15 +119,15 @@ static const struct {
 	{ "pod to ClusterIP over UDP", "udp", CLUSTER_IP, MK_SCOPE_INTERNAL, 0, MK_HOOK_POD,
 	  CLIENT },
 	{ "host to ClusterIP", "tcp", CLUSTER_IP, MK_SCOPE_INTERNAL, 0, MK_HOOK_HOST, "10.18.0.1" },
-	{ "pod to NodePort", "tcp", NODE_PORT, MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE,
+	{ "pod to NodePort", "tcp", NODE_PORT, MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 	  MK_HOOK_POD, CLIENT },
 	{ "outside to NodePort", "tcp", NODE_PORT, MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, MK_HOOK_UPLINK, OUTSIDE },
+	  MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, MK_HOOK_UPLINK, OUTSIDE },
 	{ "outside to NodePort over UDP", "udp", NODE_PORT, MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, MK_HOOK_UPLINK, OUTSIDE },
+	  MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, MK_HOOK_UPLINK, OUTSIDE },
 	{ "outside to NodePort, policy Local", "tcp", NODE_PORT, MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV, MK_HOOK_UPLINK, OUTSIDE },
-	{ "outside to ClusterIP", "tcp", CLUSTER_IP, MK_SCOPE_EXTERNAL, MK_SERVICE_MASQUERADE,
+	  MK_FRONTEND_MAGLEV, MK_HOOK_UPLINK, OUTSIDE },
+	{ "outside to ClusterIP", "tcp", CLUSTER_IP, MK_SCOPE_EXTERNAL, MK_FRONTEND_MASQUERADE,
 	  MK_HOOK_UPLINK, OUTSIDE },
 };
 
@@ -155,7 +155,7 @@ START_TEST(test_clients_differ)
 	unsigned seen = 0;
 	char client[32];
 
-	frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+	frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE,
 		 backends);
 	for (unsigned i = 1; i <= 100; i++) {
 		snprintf(client, sizeof(client), "203.0.113.%u", i);
@@ -172,10 +172,10 @@ START_TEST(test_shared_by_addresses)
 	unsigned port = 2000;
 
 	frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
-	frontend("tcp " NODE_PORT, MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE, backends);
-	frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+	frontend("tcp " NODE_PORT, MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE, backends);
+	frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE,
 		 backends);
-	frontend("tcp " CLUSTER_IP, MK_SCOPE_EXTERNAL, MK_SERVICE_MASQUERADE, backends);
+	frontend("tcp " CLUSTER_IP, MK_SCOPE_EXTERNAL, MK_FRONTEND_MASQUERADE, backends);
 	for (unsigned i = 0; backends[i]; i++) {
 		remember(CLIENT, backends[i], 0);
 		remember(OUTSIDE, backends[i], 0);
@@ -230,7 +230,7 @@ END_TEST
 
 START_TEST(test_backend_gone)
 {
-	struct mk_service service = frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
+	struct mk_frontend service = frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
 
 	/* a new generation without the last backend */
 	drop_member(&service, backends[7]);
@@ -245,8 +245,8 @@ END_TEST
 /* Members of one set and generation do not count in another. */
 START_TEST(test_other_generation)
 {
-	struct mk_service service =
-		frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, local_backends);
+	struct mk_frontend service =
+		frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV, local_backends);
 
 	frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
 	service.generation++;
@@ -259,7 +259,7 @@ END_TEST
 
 START_TEST(test_switched_off)
 {
-	struct mk_service service = frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
+	struct mk_frontend service = frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
 	unsigned seen = 0;
 
 	remember(CLIENT, backends[4], 0);
@@ -275,7 +275,7 @@ END_TEST
 /* A port that was switched off and on again has another id. */
 START_TEST(test_other_port)
 {
-	struct mk_service service = frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
+	struct mk_frontend service = frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
 	unsigned seen = 0;
 
 	remember(CLIENT, backends[4], 0);
@@ -326,16 +326,16 @@ START_TEST(test_earned)
 
 	if (_i & 1)
 		frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL,
-			 MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backends);
+			 MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, backends);
 	else
 		frontend("tcp " CLUSTER_IP, MK_SCOPE_INTERNAL, 0, backends);
-	fixture_room(_i & 2 ? FIXTURE_ROOM : 0);
+	fixture_quota(_i & 2 ? FIXTURE_QUOTA : 0);
 	remember(client, backends[4], TIMEOUT_S * 1000000000ULL);
 	backend = complete_handshake(hook, client, to);
 	ck_assert_uint_eq(remembered("affinity", client).backend.port, htons(backend));
 	ck_assert_uint_eq(fixture_count("affinity_new"), 0);
 	ck_assert_uint_eq(connect_from(hook, "tcp", client, 2001, to), backend);
-	fixture_room(0);
+	fixture_quota(0);
 }
 END_TEST
 
@@ -344,7 +344,7 @@ START_TEST(test_first_packets_evict_nobody)
 {
 	char client[32];
 
-	frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+	frontend("tcp " NODE_PORT, MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE,
 		 backends);
 	remember(OUTSIDE, backends[4], 0);
 	for (unsigned i = 1; i <= 100; i++) {

@@ -23,7 +23,7 @@ static void setup(void)
 	fixture_service("tcp " SAME_SUM ":80", MK_SCOPE_INTERNAL, 0, backends, 1, 1);
 	fixture_service("udp " SAME_SUM ":80", MK_SCOPE_INTERNAL, 0, backends, 1, 1);
 	fixture_service("udp " SAME_SUM ":8080", MK_SCOPE_INTERNAL, 0, backends, 1, 1);
-	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MASQUERADE,
 			backends, 1, 1);
 }
 

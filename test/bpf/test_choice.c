@@ -302,7 +302,7 @@ START_TEST(test_one_leaves)
 	apply_many(count, count);
 	send_flows("192.0.2.80:80", before);
 	apply_many(count, gone);
-	fixture_empty("sessions_new");
+	fixture_empty("sessions_young");
 	fixture_empty("sessions");
 	send_flows("192.0.2.80:80", after);
 	for (unsigned flow = 0; flow < FLOWS; flow++) {

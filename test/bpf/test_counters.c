@@ -62,7 +62,7 @@ static const struct {
 	{ "ClusterIP", "tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, MK_HOOK_POD, MK_HOOK_OVERLAY,
 	  "tcp 10.244.1.2:40000 > 10.96.0.10:80" },
 	{ "NodePort", "tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, MK_HOOK_UPLINK, MK_HOOK_OVERLAY,
+	  MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, MK_HOOK_UPLINK, MK_HOOK_OVERLAY,
 	  "tcp 203.0.113.10:40000 > 192.168.99.11:30080" },
 	{ "ClusterIP from the host", "tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, MK_HOOK_HOST,
 	  MK_HOOK_OVERLAY, "tcp 10.18.0.1:40000 > 10.96.0.10:80" },
@@ -124,7 +124,7 @@ START_TEST(test_connection)
 {
 	const char *name = paths[_i].name;
 
-	fixture_room(0);
+	fixture_quota(0);
 	connect_by(_i);
 	expect_counts(name, 1, 2, 1);
 	expect_bytes(name);
@@ -143,7 +143,7 @@ END_TEST
 
 START_TEST(test_reset)
 {
-	fixture_room(0);
+	fixture_quota(0);
 	connect_by(0);
 	send_request(0, ACK, 9);
 	send_request(0, RST, 0);
@@ -194,7 +194,7 @@ END_TEST
 /* A packet that the kernel will cut into ten, each with its headers. */
 START_TEST(test_gso)
 {
-	fixture_room(0);
+	fixture_quota(0);
 	connect_by(0);
 	fixture_gso(10, 100);
 	send_request(0, ACK, 1000);
@@ -232,7 +232,7 @@ START_TEST(test_once_a_second)
 	struct mk_session session;
 	struct mk_tuple key;
 
-	fixture_room(0);
+	fixture_quota(0);
 	connect_by(0);
 	send_request(0, ACK, 10);
 	expect_counts("within the second", 1, 2, 1);
@@ -289,9 +289,9 @@ static void lose_backend(void)
 
 static void let_nobody_in(void)
 {
-	struct mk_service_key key;
-	struct mk_service service;
-	int fd = fixture_map("services");
+	struct mk_frontend_key key;
+	struct mk_frontend service;
+	int fd = fixture_map("frontends");
 
 	ck_assert_int_eq(bpf_map_get_next_key(fd, NULL, &key), 0);
 	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &service), 0);
@@ -308,21 +308,21 @@ static const struct {
 	enum mk_drop_reason reason;
 } drops[] = {
 	{ "no endpoint anywhere", MK_SCOPE_INTERNAL, 0, NULL, as_it_is, MK_DROP_REFUSED },
-	{ "no endpoint here", MK_SCOPE_INTERNAL, MK_SERVICE_DROP_EMPTY, NULL, as_it_is,
+	{ "no endpoint here", MK_SCOPE_INTERNAL, MK_FRONTEND_DROP_EMPTY, NULL, as_it_is,
 	  MK_DROP_NO_LOCAL_BACKEND },
 	{ "backend not in its table", MK_SCOPE_INTERNAL, 0, lost_backend, lose_backend,
 	  MK_DROP_NO_BACKEND },
-	{ "no endpoint anywhere, from outside", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, NULL,
+	{ "no endpoint anywhere, from outside", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV, NULL,
 	  as_it_is, MK_DROP_REFUSED },
-	{ "client out of the source ranges", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, local_backend,
+	{ "client out of the source ranges", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV, local_backend,
 	  let_nobody_in, MK_DROP_SOURCE_RANGE },
 	{ "no endpoint here, from outside", MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV | MK_SERVICE_DROP_EMPTY, NULL, as_it_is, MK_DROP_NO_LOCAL_BACKEND },
+	  MK_FRONTEND_MAGLEV | MK_FRONTEND_DROP_EMPTY, NULL, as_it_is, MK_DROP_NO_LOCAL_BACKEND },
 };
 
 START_TEST(test_drops)
 {
-	struct mk_service_drop_key key = { .account_id = ACCOUNT, .reason = drops[_i].reason };
+	struct mk_service_drop_key key = { .service_id = ACCOUNT, .reason = drops[_i].reason };
 	int path = drops[_i].scope == MK_SCOPE_EXTERNAL;
 	struct frame in = frame_make(paths[path].request, NULL), out;
 	__u64 packets = 0;

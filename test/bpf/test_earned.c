@@ -16,12 +16,12 @@ static const struct path {
 	const char *client, *server;
 	enum mk_hook hook, back;
 } paths[] = {
-	{ "ClusterIP", "sessions", "sessions_new", "10.244.1.2:40000", "10.96.0.10:80", MK_HOOK_POD,
-	  MK_HOOK_OVERLAY },
-	{ "NodePort", "sessions", "sessions_new", "203.0.113.10:40000", "192.168.99.11:30080",
+	{ "ClusterIP", "sessions", "sessions_young", "10.244.1.2:40000", "10.96.0.10:80",
+	  MK_HOOK_POD, MK_HOOK_OVERLAY },
+	{ "NodePort", "sessions", "sessions_young", "203.0.113.10:40000", "192.168.99.11:30080",
 	  MK_HOOK_UPLINK, MK_HOOK_OVERLAY },
-	{ "masquerade", "nat_sessions", "nat_sessions_new", "10.244.1.2:40000", "203.0.113.10:443",
-	  MK_HOOK_POD, MK_HOOK_UPLINK },
+	{ "masquerade", "nat_sessions", "nat_sessions_young", "10.244.1.2:40000",
+	  "203.0.113.10:443", MK_HOOK_POD, MK_HOOK_UPLINK },
 };
 
 /* A packet of the client (C) or the server (S). */
@@ -148,7 +148,7 @@ static void setup(void)
 	fixture_reset();
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, backend, 0, 1);
 	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
-			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backend, 0, 1);
+			MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, backend, 0, 1);
 }
 
 struct flow {
@@ -207,15 +207,15 @@ static unsigned established(const struct path *path)
 	return count;
 }
 
-static void expect(const struct row *row, const struct path *path, bool has_room)
+static void expect(const struct row *row, const struct path *path, bool has_quota)
 {
 	unsigned open = established(path), half_open = row->earned ? 0 : 2;
 
 	ck_assert_msg(open == 2 - half_open, "%s, %s: %u entries are established", row->name,
 		      path->name, open);
-	ck_assert_msg(fixture_room_taken() == (has_room && half_open), "%s, %s: room of %ld taken",
-		      row->name, path->name, fixture_room_taken());
-	ck_assert_msg(fixture_count(path->map_new) == (has_room ? 0 : half_open),
+	ck_assert_msg(fixture_quota_used() == (has_quota && half_open), "%s, %s: quota of %ld used",
+		      row->name, path->name, fixture_quota_used());
+	ck_assert_msg(fixture_count(path->map_new) == (has_quota ? 0 : half_open),
 		      "%s, %s: %u entries among the new ones", row->name, path->name,
 		      fixture_count(path->map_new));
 }
@@ -226,14 +226,14 @@ START_TEST(test_acknowledged)
 	const struct path *path = &paths[_i % (int)ROWS(paths)];
 	const struct row *row = &rows[_i / (int)ROWS(paths)];
 
-	for (int has_room = row->steps[0].flags == SYN; has_room >= 0; has_room--) {
+	for (int has_quota = row->steps[0].flags == SYN; has_quota >= 0; has_quota--) {
 		struct flow flow = { .path = path };
 
 		setup();
-		fixture_room(has_room ? FIXTURE_ROOM : 0);
+		fixture_quota(has_quota ? FIXTURE_QUOTA : 0);
 		for (size_t i = 0; i < 6 && row->steps[i].from; i++)
 			take(&flow, &row->steps[i]);
-		expect(row, path, has_room);
+		expect(row, path, has_quota);
 	}
 }
 END_TEST
@@ -254,12 +254,12 @@ static void fill(const char *map, unsigned entries)
 
 /* The handshake completes while the established table is full: the session moves when there is
  * space, with any later sequence numbers. */
-START_TEST(test_no_room_yet)
+START_TEST(test_no_quota_yet)
 {
 	const struct path *path = &paths[_i];
 	struct flow flow = { .path = path };
 
-	fixture_room(0);
+	fixture_quota(0);
 	fill(path->map, FIXTURE_SMALL);
 	ask(&flow, &(struct frame_options){ .tcp_flags = SYN });
 	answer(&flow, &(struct frame_options){ .tcp_flags = SYN | ACK });
@@ -281,7 +281,7 @@ START_TEST(test_earlier_version)
 	struct mk_tuple key;
 	int fd = fixture_map(path->map_new);
 
-	fixture_room(0);
+	fixture_quota(0);
 	ask(&flow, &(struct frame_options){ .tcp_flags = SYN });
 	ck_assert_int_eq(bpf_map_get_next_key(fd, NULL, &key), 0);
 	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
@@ -330,7 +330,7 @@ BPF_SUITE("earned")
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_acknowledged, 0, ROWS(paths) * ROWS(rows));
-	tcase_add_loop_test(tcase, test_no_room_yet, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_no_quota_yet, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_earlier_version, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_opened_again, 0, ROWS(paths));
 }

@@ -77,7 +77,7 @@ START_TEST(test_error_to_outside_client)
 	struct frame in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:30053", NULL), seen,
 		     error;
 
-	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			local_backend, 1, 1);
 	seen = fixture_expect("request", MK_HOOK_UPLINK, &in, TO_POD, NULL);
 	error = error_about(&seen, "icmp 10.244.1.3 > 203.0.113.10", 3, 0);
@@ -121,7 +121,7 @@ START_TEST(test_too_big_for_overlay)
 	struct frame in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:30053", &big), out;
 
 	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL,
-			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, remote_backend, 0, 1);
+			MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, remote_backend, 0, 1);
 	out = fixture_expect(
 		"with DF", MK_HOOK_UPLINK, &in, TO_UPLINK,
 		"icmp-error 192.168.99.11 > 203.0.113.10 3/4 [udp 203.0.113.10:40000 > "
@@ -224,7 +224,7 @@ START_TEST(test_limit)
 	uint64_t began_ns = now_ns(), sent = 0, dropped = 0, may_send;
 
 	fixture_vip("198.51.100.7");
-	fixture_room(FIXTURE_ROOM); /* all packets come by one CPU */
+	fixture_quota(FIXTURE_QUOTA); /* all packets come by one CPU */
 	for (int i = 0; i < PACKETS; i++) {
 		enum where where = fixture_send(MK_HOOK_UPLINK, &in, &out);
 
@@ -249,7 +249,7 @@ START_TEST(test_limit_leaves_path_mtu)
 	struct frame too_big = frame_make("udp 10.244.1.2:40000 > 10.244.2.7:53", &big);
 
 	fixture_vip("198.51.100.7");
-	fixture_room(FIXTURE_ROOM); /* all packets come by one CPU */
+	fixture_quota(FIXTURE_QUOTA); /* all packets come by one CPU */
 	for (int i = 0; i < 500; i++)
 		fixture_send(MK_HOOK_UPLINK, &refused, &out);
 	for (int i = 0; i < MK_ERROR_BURST_MTU - MK_ERROR_BURST; i++)

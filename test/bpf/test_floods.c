@@ -41,9 +41,9 @@ static void setup(void)
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, backend, 0, 1);
 	fixture_service("udp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, backend, 0, 1);
 	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
-			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backend, 0, 1);
+			MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, backend, 0, 1);
 	fixture_service("udp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
-			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, backend, 0, 1);
+			MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, backend, 0, 1);
 }
 
 /* Send a packet from @port of the client. Returns the port that the server sees; 0: the packet was
@@ -180,7 +180,7 @@ static void connect_from_host(uint16_t port)
 START_TEST(test_service_without_ports)
 {
 	static const char *const backend[] = { "10.244.1.3:8080", NULL };
-	struct mk_service_drop_key key = { .account_id = FIXTURE_ACCOUNT + 5,
+	struct mk_service_drop_key key = { .service_id = FIXTURE_ACCOUNT + 5,
 					   .reason = MK_DROP_NAT_PORTS_EXHAUSTED };
 	struct frame in = frame_make("tcp 10.18.0.1:40000 > 10.96.0.10:80", NULL), out;
 	__u64 packets = 0;
@@ -421,13 +421,13 @@ START_TEST(test_unused_make_room)
 	}
 	ck_assert_uint_eq(fixture_count("nat_sessions"), FIXTURE_SMALL);
 	age_all("nat_sessions", row->idle_s);
-	fixture_empty("nat_sessions_new");
+	fixture_empty("nat_sessions_young");
 	for (unsigned i = 0; i < 100; i++) {
 		path = far_path(i, server);
 		ck_assert_uint_ne(establish(&path, 20000 + i), 0);
 	}
 	ck_assert_uint_eq(fixture_count("nat_sessions"), FIXTURE_SMALL);
-	established = 100 - fixture_count("nat_sessions_new") / 2;
+	established = 100 - fixture_count("nat_sessions_young") / 2;
 	ck_assert_msg(established == (row->reclaimed ? 100 : 0), "%s: %u of 100 are established",
 		      row->name, established);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
@@ -452,7 +452,7 @@ START_TEST(test_queue_is_full)
 		ck_assert_uint_ne(seen, 0);
 		end(&path, 10000 + i, seen, BOTH_FIN);
 		if (i % 50 == 0)
-			fixture_empty("nat_sessions_new");
+			fixture_empty("nat_sessions_young");
 	}
 	for (unsigned i = 0; i < kept; i++) {
 		path = far_path(i, server);
@@ -483,7 +483,7 @@ START_TEST(test_unused_give_ports_up)
 		if (client_port[i])
 			end(path, client_port[i], PORT_MIN + i, (enum ending)row->ending);
 	age_all(map, row->idle_s);
-	fixture_empty(path->hook == MK_HOOK_POD ? "nat_sessions_new" : "sessions_new");
+	fixture_empty(path->hook == MK_HOOK_POD ? "nat_sessions_young" : "sessions_young");
 	for (unsigned i = 0; i < PORTS / 2; i++)
 		given += establish_by(path, row->proto, 20000 + i) != 0;
 	ck_assert_msg(given == (row->reclaimed ? PORTS / 2 : 0), "%s, %s: %u ports were given up",
@@ -516,7 +516,7 @@ START_TEST(test_last_place)
 		ck_assert_uint_ne(ask(path, "tcp", port, ACK), 0);
 		ck_assert_uint_eq(fixture_count(map), 1023);
 	}
-	ck_assert_int_eq(fixture_room_taken(), 0);
+	ck_assert_int_eq(fixture_quota_used(), 0);
 }
 END_TEST
 
@@ -524,7 +524,7 @@ END_TEST
 static void setup_without_room(void)
 {
 	setup();
-	fixture_room(0);
+	fixture_quota(0);
 }
 
 /* Wait for the uptime that rows need: they age sessions by 121 s. */

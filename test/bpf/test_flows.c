@@ -49,9 +49,9 @@ START_TEST(test_sessions)
 }
 END_TEST
 
-START_TEST(test_beside)
+START_TEST(test_collision)
 {
-	flow_run(&flows_beside.rows[_i]);
+	flow_run(&flows_fragments.rows[_i]);
 }
 END_TEST
 
@@ -77,7 +77,7 @@ END_TEST
 static void reset_without_room(void)
 {
 	fixture_reset();
-	fixture_room(0);
+	fixture_quota(0);
 }
 
 static TCase *rows_case(Suite *suite, const char *name, void (*reset)(void))
@@ -119,7 +119,7 @@ static void add_rows(Suite *suite, const char *name, void (*reset)(void), int st
 	add_section(rows, test_addresses, &flows_addresses, step);
 	add_section(rows, test_refusals, &flows_refusals, step);
 	add_section(rows, test_sessions, &flows_sessions, step);
-	add_section(rows, test_beside, &flows_beside, step);
+	add_section(rows, test_collision, &flows_fragments, step);
 	add_section(rows, test_hostports, &flows_hostports, step);
 	add_section(rows, test_kube_proxy, &flows_kube_proxy, step);
 }

@@ -67,7 +67,7 @@ START_TEST(test_flow)
 			       flows[_i].answer_seen);
 	}
 	/* SCTP: these packets do not establish an association */
-	ck_assert_msg(fixture_count(strncmp(flows[_i].port, "sctp", 4) == 0 ? "sessions_new"
+	ck_assert_msg(fixture_count(strncmp(flows[_i].port, "sctp", 4) == 0 ? "sessions_young"
 									    : "sessions") == 2,
 		      "%s: %u entries established", flows[_i].name, fixture_count("sessions"));
 	ck_assert_uint_eq(fixture_drops_total(), 0);
@@ -165,7 +165,7 @@ START_TEST(test_not_mapped)
 	fixture_host_port("tcp 0.0.0.0:8080", "10.244.1.3:80");
 	fixture_host_port("tcp 127.0.0.1:8081", "10.244.1.3:80");
 	fixture_expect(others[_i].name, others[_i].hook, &in, others[_i].to, others[_i].seen);
-	ck_assert_msg(fixture_count("sessions_new") == 0, "%s: a session was opened",
+	ck_assert_msg(fixture_count("sessions_young") == 0, "%s: a session was opened",
 		      others[_i].name);
 }
 END_TEST
@@ -222,8 +222,8 @@ START_TEST(test_service_wins)
 
 	fixture_host_port("tcp 0.0.0.0:30080", "10.244.1.3:80");
 	fixture_host_port("tcp 192.168.99.11:30080", "10.244.1.3:80");
-	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, backend, 1,
-			1);
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV, backend,
+			1, 1);
 	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_INTERNAL, 0, backend, 1, 1);
 	fixture_expect("outside", MK_HOOK_UPLINK, &outside, TO_POD,
 		       "tcp 203.0.113.10:40000 > 10.244.1.3:9");

@@ -28,7 +28,7 @@ START_TEST(test_localhost_node_port)
 	unsigned port = 0;
 	char flow[96];
 
-	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
 	fixture_expect("SYN", HOOK_LOOPBACK, &in, TO_HOST_HOOK, REQUEST);
 	out = fixture_expect("SYN", MK_HOOK_HOST, &in, TO_OVERLAY, NULL);
@@ -45,8 +45,8 @@ START_TEST(test_refused)
 {
 	struct frame in = frame_make(REQUEST, NULL);
 
-	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE, no_backend,
-			0, 1);
+	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
+			no_backend, 0, 1);
 	fixture_expect("no backend", HOOK_LOOPBACK, &in, TO_HOST_HOOK, NULL);
 	fixture_expect("no backend", MK_HOOK_HOST, &in, TO_LOOPBACK,
 		       "icmp-error 127.0.0.1 > 127.0.0.1 3/3 [" REQUEST "]");
@@ -80,10 +80,10 @@ START_TEST(test_others)
 	const struct frame_options options = { .tcp_flags = others[_i].tcp_flags };
 	struct frame in = frame_make(others[_i].flow, &options), out;
 
-	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
 	ck_assert_int_eq(fixture_send(others[_i].hook, &in, &out), others[_i].where);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 
@@ -95,7 +95,7 @@ START_TEST(test_any_loopback_address)
 	unsigned port = 0;
 	char flow[96];
 
-	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
 	fixture_expect("SYN", HOOK_LOOPBACK, &in, TO_HOST_HOOK, NULL);
 	out = fixture_expect("SYN", MK_HOOK_HOST, &in, TO_OVERLAY, NULL);
@@ -114,7 +114,7 @@ START_TEST(test_fragments)
 	struct frame_options later = { .payload_bytes = 100, .fragment = 129, .id = 9 };
 	struct frame in = frame_make("udp 127.0.0.1:40000 > 127.0.0.1:30080", &first), out;
 
-	fixture_service("udp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("udp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
 	ck_assert_int_eq(fixture_send(HOOK_LOOPBACK, &in, &out), TO_HOST_HOOK);
 	in = frame_make("udp 127.0.0.1:40000 > 127.0.0.1:30080", &later);
@@ -153,7 +153,7 @@ START_TEST(test_socket_with_that_port)
 
 	own_network();
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	fixture_service("udp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("udp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
 	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
 	ck_assert_int_eq(fixture_send(HOOK_LOOPBACK, &in, &out), TO_HOST_HOOK);
@@ -170,7 +170,7 @@ START_TEST(test_outside_the_range)
 {
 	struct frame in = frame_make(REQUEST, NULL), out;
 
-	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("tcp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
 	fixture_localhost_ports(30081, 32767);
 	ck_assert_int_eq(fixture_send(HOOK_LOOPBACK, &in, &out), TO_HOST);

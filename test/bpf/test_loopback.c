@@ -53,7 +53,7 @@ START_TEST(test_leaving)
 	fixture_service("tcp " NODE_PORT, MK_SCOPE_INTERNAL, 0, local_backend, 1, 1);
 	fixture_expect(leaving[_i].name, HOOK_LOOPBACK, &in, leaving[_i].where, leaving[_i].flow);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 

@@ -11,9 +11,9 @@ static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 /* Set up a NodePort, an external address and a host port. */
 static void serve(void)
 {
-	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			local_backend, 1, 1);
-	fixture_service("udp 198.51.100.7:53", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, local_backend,
+	fixture_service("udp 198.51.100.7:53", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV, local_backend,
 			1, 1);
 	fixture_host_port("udp 0.0.0.0:5353", "10.244.1.3:53");
 }
@@ -47,7 +47,7 @@ START_TEST(test_receiver)
 		ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == receivers[_i].where,
 			      "%s: %s", receivers[_i].name, served[i]);
 	}
-	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_new") > 0,
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young") > 0,
 			  receivers[_i].where == TO_POD);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
@@ -115,7 +115,7 @@ START_TEST(test_source)
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_MARTIAN_SOURCE),
 			  passes ? 0 : ROWS(to));
 	ck_assert_uint_eq(fixture_drops_total(), passes ? 0 : ROWS(to));
-	ck_assert_uint_eq(fixture_count("sessions_new") > 0, passes);
+	ck_assert_uint_eq(fixture_count("sessions_young") > 0, passes);
 }
 END_TEST
 
@@ -294,7 +294,7 @@ START_TEST(test_carriers_port_of_service)
 	struct frame in = frame_make("udp 203.0.113.10:40000 > 198.51.100.7:4789", &with);
 
 	know_nodes();
-	fixture_service("udp 198.51.100.7:4789", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("udp 198.51.100.7:4789", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			local_backend, 1, 1);
 	fixture_expect("a client", MK_HOOK_UPLINK, &in, TO_POD, NULL);
 }
@@ -360,13 +360,13 @@ START_TEST(test_hosts_connection)
 	struct frame_options answer = { .tcp_flags = SYN | ACK, .payload_bytes = 16 };
 	struct frame in = frame_make("tcp 203.0.113.10:443 > 192.168.99.11:30080", &answer);
 
-	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			local_backend, 1, 1);
 	(void)network_of_own();
 	network_reaches_all();
 	network_socket("192.168.99.11:30080", "203.0.113.10:443");
 	fixture_expect("its answer", MK_HOOK_UPLINK, &in, TO_HOST, NULL);
-	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 0);
 	in = frame_make("tcp 203.0.113.10:444 > 192.168.99.11:30080", NULL);
 	fixture_expect("a client", MK_HOOK_UPLINK, &in, TO_POD, NULL);
 	answer.tcp_flags = ACK;

@@ -123,7 +123,7 @@ START_TEST(test_others_leave_masqueraded)
 	in = frame_make("tcp 10.244.1.2:80 > 198.51.100.9:50000",
 			&(struct frame_options){ .tcp_flags = SYN | ACK });
 	fixture_expect("its answer", MK_HOOK_POD, &in, TO_UPLINK, NULL);
-	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_new"), 2);
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 2);
 }
 END_TEST
 

@@ -96,15 +96,15 @@ static const struct {
 	  MK_HOOK_HOST, "sctp 10.18.0.1:40000 > 10.96.0.10:80", TO_OVERLAY,
 	  "10.18.0.1:", MK_HOOK_OVERLAY, TO_HOST },
 	{ "outside to NodePort, policy Local", "sctp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV, local_backend, 1, MK_HOOK_UPLINK,
+	  MK_FRONTEND_MAGLEV, local_backend, 1, MK_HOOK_UPLINK,
 	  "sctp 203.0.113.10:40000 > 192.168.99.11:30080", TO_POD, "203.0.113.10:40000",
 	  MK_HOOK_POD, TO_UPLINK },
 	{ "outside to NodePort, policy Cluster", "sctp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, remote_backend, 0, MK_HOOK_UPLINK,
+	  MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, remote_backend, 0, MK_HOOK_UPLINK,
 	  "sctp 203.0.113.10:40000 > 192.168.99.11:30080", TO_OVERLAY,
 	  "10.244.1.1:", MK_HOOK_OVERLAY, TO_UPLINK },
 	{ "outside to NodePort, the host is the backend", "sctp 192.168.99.11:30080",
-	  MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, host_backend, 1, MK_HOOK_UPLINK,
+	  MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV, host_backend, 1, MK_HOOK_UPLINK,
 	  "sctp 203.0.113.10:40000 > 192.168.99.11:30080", TO_HOST, "203.0.113.10:40000",
 	  MK_HOOK_UPLINK_EGRESS, TO_HOST },
 	{ "pod to outside", NULL, 0, 0, no_backend, 0, MK_HOOK_POD,
@@ -176,7 +176,7 @@ START_TEST(test_association)
 	ck_assert_msg(established() == 0, "%s: established by an INIT ACK", flows[_i].name);
 	request(_i, &cookie_echo, again);
 	ck_assert_str_eq(seen, again);
-	/* an association to no Service also has a session (bpf/beside.h), besides nat's */
+	/* an association to no Service also has a session (bpf/collision.h), besides nat's */
 	ck_assert_msg(established() == (flows[_i].frontend ? 2 : 4), "%s: %u entries",
 		      flows[_i].name, established());
 	for (int round = 0; round < 2; round++) {

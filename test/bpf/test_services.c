@@ -56,20 +56,20 @@ static const struct {
 	  "tcp 192.168.99.11:6443 > 10.244.1.2:40000", TO_POD,
 	  "tcp 10.96.0.10:80 > 10.244.1.2:40000" },
 	{ "outside to NodePort, policy Local", "tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL,
-	  MK_SERVICE_MAGLEV, local_backend, 1, MK_HOOK_UPLINK,
+	  MK_FRONTEND_MAGLEV, local_backend, 1, MK_HOOK_UPLINK,
 	  "tcp 203.0.113.10:40000 > 192.168.99.11:30081", TO_POD,
 	  "tcp 203.0.113.10:40000 > 10.244.1.3:8080", MK_HOOK_POD,
 	  "tcp 10.244.1.3:8080 > 203.0.113.10:40000", TO_UPLINK,
 	  "tcp 192.168.99.11:30081 > 203.0.113.10:40000" },
 	{ "outside to NodePort, policy Local, backend in this host's network",
-	  "tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV, host_backend, 1,
+	  "tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV, host_backend, 1,
 	  MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:30081", TO_HOST,
 	  "tcp 203.0.113.10:40000 > 192.168.99.11:6443", MK_HOOK_UPLINK_EGRESS,
 	  "tcp 192.168.99.11:6443 > 203.0.113.10:40000", TO_HOST,
 	  "tcp 192.168.99.11:30081 > 203.0.113.10:40000" },
 };
 
-static void check_account(const char *name, uint32_t account_id)
+static void check_account(const char *name, uint32_t service_id)
 {
 	struct mk_tuple key, *last = NULL;
 	struct mk_session session;
@@ -77,8 +77,8 @@ static void check_account(const char *name, uint32_t account_id)
 
 	for (; bpf_map_get_next_key(fd, last, &key) == 0; last = &key) {
 		ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
-		ck_assert_msg(session.account_id == account_id, "%s: account %u, not %u", name,
-			      session.account_id, account_id);
+		ck_assert_msg(session.service_id == service_id, "%s: account %u, not %u", name,
+			      session.service_id, service_id);
 	}
 }
 
@@ -102,7 +102,7 @@ START_TEST(test_flow)
 	}
 	ck_assert_msg(fixture_count("sessions") == 2, "%s: %u entries established", flows[_i].name,
 		      fixture_count("sessions"));
-	ck_assert_msg(fixture_count("sessions_new") == left, "%s: not moved", flows[_i].name);
+	ck_assert_msg(fixture_count("sessions_young") == left, "%s: not moved", flows[_i].name);
 	check_account(flows[_i].name, FIXTURE_ACCOUNT + 1);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
@@ -137,17 +137,17 @@ static const struct {
 	const char *answer_seen;
 } masqueraded[] = {
 	{ "outside to NodePort, policy Cluster, backend on the other node",
-	  "tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+	  "tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE,
 	  remote_backend, 0, MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:30080",
 	  TO_OVERLAY, "10.244.1.1", "10.244.2.7:8080", MK_HOOK_OVERLAY, TO_UPLINK,
 	  "tcp 192.168.99.11:30080 > 203.0.113.10:40000" },
 	{ "outside to NodePort, policy Cluster, backend here", "tcp 192.168.99.11:30080",
-	  MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, local_backend, 1,
+	  MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, local_backend, 1,
 	  MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:30080", TO_POD, "10.244.1.1",
 	  "10.244.1.3:8080", MK_HOOK_POD, TO_UPLINK,
 	  "tcp 192.168.99.11:30080 > 203.0.113.10:40000" },
 	{ "outside to NodePort, policy Cluster, backend in this host's network",
-	  "tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+	  "tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE,
 	  host_backend, 1, MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:30080", TO_HOST,
 	  "10.244.1.1", "192.168.99.11:6443", MK_HOOK_HOST, TO_UPLINK,
 	  "tcp 192.168.99.11:30080 > 203.0.113.10:40000" },
@@ -250,13 +250,13 @@ static const struct {
 	{ "host", "tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, MK_HOOK_HOST,
 	  "tcp 10.18.0.1:40000 > 10.96.0.10:80", MK_DROP_REFUSED, TO_HOST,
 	  "icmp-error 10.96.0.10 > 10.18.0.1 3/3 [tcp 10.18.0.1:40000 > 10.96.0.10:80]" },
-	{ "outside", "tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MASQUERADE,
+	{ "outside", "tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MASQUERADE,
 	  MK_HOOK_UPLINK, "tcp 203.0.113.10:40000 > 192.168.99.11:30080", MK_DROP_REFUSED,
 	  TO_UPLINK,
 	  "icmp-error 192.168.99.11 > 203.0.113.10 3/3 [tcp 203.0.113.10:40000 > "
 	  "192.168.99.11:30080]" },
 	{ "outside, policy Local, endpoints elsewhere", "tcp 192.168.99.11:30081",
-	  MK_SCOPE_EXTERNAL, MK_SERVICE_DROP_EMPTY, MK_HOOK_UPLINK,
+	  MK_SCOPE_EXTERNAL, MK_FRONTEND_DROP_EMPTY, MK_HOOK_UPLINK,
 	  "tcp 203.0.113.10:40000 > 192.168.99.11:30081", MK_DROP_NO_LOCAL_BACKEND, DROPPED, NULL },
 	{ "unknown port of a ClusterIP", "tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, MK_HOOK_POD,
 	  "tcp 10.244.1.2:40000 > 10.96.0.10:81", MK_DROP_REFUSED, TO_POD,
@@ -274,7 +274,7 @@ START_TEST(test_refused)
 	ck_assert_msg(fixture_drops(refused[_i].hook, (enum mk_drop_reason)refused[_i].reason) == 1,
 		      "%s: not counted", refused[_i].name);
 	ck_assert_uint_eq(fixture_count("sessions"), 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 
@@ -326,7 +326,7 @@ START_TEST(test_service_range)
 		ck_assert_msg(fixture_drops(in_range[_i].hook, reason) == 1, "%s: not counted",
 			      in_range[_i].name);
 	ck_assert_uint_eq(fixture_count("sessions"), 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 

@@ -43,7 +43,7 @@ START_TEST(test_masquerade_tcp)
 {
 	unsigned port;
 
-	fixture_room(0);
+	fixture_quota(0);
 	port = send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL);
 	answer("tcp", "443", port, &(struct frame_options){ .tcp_flags = SYN | ACK },
 	       "tcp 203.0.113.10:443 > 10.244.1.2:40000");
@@ -52,7 +52,7 @@ START_TEST(test_masquerade_tcp)
 				   &(struct frame_options){ .tcp_flags = ACK }),
 			  port);
 	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
-	ck_assert_uint_eq(fixture_count("nat_sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("nat_sessions_young"), 0);
 }
 END_TEST
 
@@ -88,7 +88,7 @@ START_TEST(test_datagrams_are_in_both_tables)
 	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
 	ck_assert_uint_eq(send_out(query, NULL), port);
 	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
-	ck_assert_uint_eq(fixture_count("nat_sessions_new"), 2);
+	ck_assert_uint_eq(fixture_count("nat_sessions_young"), 2);
 	fixture_empty("nat_sessions"); /* the state that such a CPU has seen */
 	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
 	ck_assert_uint_eq(send_out(query, NULL), port);
@@ -163,24 +163,24 @@ static void send_flags(enum mk_hook hook, const char *flow, uint8_t flags)
 	ck_assert_int_ne(fixture_send(hook, &in, &out), DROPPED);
 }
 
-/* Half-open until the client's ACK. When the half-open quota is used up (test_room.c), a flood of
+/* Half-open until the client's ACK. When the half-open quota is used up (test_half_open_quota.c), a flood of
  * SYNs, even answered ones, stays in the table that evicts. */
 START_TEST(test_moves_with_the_handshake)
 {
-	fixture_room(0);
+	fixture_quota(0);
 	open_service_flow();
-	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 2);
 	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK);
 	ck_assert_uint_eq(fixture_count("sessions"), 0);
 	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK);
 	ck_assert_uint_eq(fixture_count("sessions"), 2);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 
 START_TEST(test_refused_stays_half_open)
 {
-	fixture_room(0);
+	fixture_quota(0);
 	open_service_flow();
 	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", RST | ACK);
 	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", SYN);
@@ -195,7 +195,7 @@ START_TEST(test_given_up_stays_half_open)
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
 	struct frame syn = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
 
-	fixture_room(0);
+	fixture_quota(0);
 	open_service_flow();
 	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK);
 	send_flags(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", RST);
@@ -203,7 +203,7 @@ START_TEST(test_given_up_stays_half_open)
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
 	fixture_expect("SYN after that", MK_HOOK_POD, &syn, TO_POD,
 		       "tcp 10.244.1.2:40000 > 10.244.1.3:8080");
-	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 2);
 }
 END_TEST
 
@@ -254,7 +254,7 @@ START_TEST(test_port_reused_after_refusal)
 	static const char *const other[] = { "10.244.1.3:8080", NULL };
 	struct frame syn = frame_make("tcp 10.244.1.2:40000 > 10.96.0.10:80", NULL);
 
-	fixture_room(0);
+	fixture_quota(0);
 	open_service_flow();
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, other, 1, 1);
 	fixture_expect("SYN again", MK_HOOK_POD, &syn, TO_OVERLAY,
@@ -262,7 +262,7 @@ START_TEST(test_port_reused_after_refusal)
 	send_flags(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", RST | ACK);
 	fixture_expect("SYN after a refusal", MK_HOOK_POD, &syn, TO_POD,
 		       "tcp 10.244.1.2:40000 > 10.244.1.3:8080");
-	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 2);
 }
 END_TEST
 
@@ -325,7 +325,7 @@ START_TEST(test_one_port_to_service_and_host)
 	char back[96];
 
 	fixture_runtime(&runtime);
-	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			host_backend, 1, 1);
 	fixture_expect("the Service's", MK_HOOK_UPLINK, &syn, TO_HOST, own);
 	in = frame_make(own_answer, &syn_ack);
@@ -351,7 +351,7 @@ START_TEST(test_one_port_to_service_and_host)
 	in = frame_make("tcp 203.0.113.10:40001 > 192.168.99.11:6443", NULL);
 	fixture_expect("another port's", MK_HOOK_UPLINK, &in, TO_HOST,
 		       "tcp 203.0.113.10:40001 > 192.168.99.11:6443");
-	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_new"), 4);
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 4);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST

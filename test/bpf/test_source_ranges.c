@@ -28,9 +28,9 @@ static void put_range(uint32_t ranges_id, const char *text)
 
 static void frontend(enum mk_scope scope, const char *const *backends, const char *const *ranges)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
-	fixture_service("tcp " VIP, scope, MK_SERVICE_MASQUERADE, backends, 1, 1);
+	fixture_service("tcp " VIP, scope, MK_FRONTEND_MASQUERADE, backends, 1, 1);
 	service = fixture_get_service("tcp " VIP, scope);
 	service.ranges_id = RANGES_ID;
 	fixture_put_service("tcp " VIP, scope, &service);
@@ -100,7 +100,7 @@ START_TEST(test_client)
 	ck_assert_uint_eq(fixture_drops(rows[_i].hook, MK_DROP_SOURCE_RANGE), !rows[_i].let_in);
 	ck_assert_uint_eq(fixture_drops_total(), !rows[_i].let_in);
 	ck_assert_uint_eq(fixture_count("sessions"), rows[_i].let_in ? 2 : 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 
@@ -124,7 +124,7 @@ START_TEST(test_established_goes_on)
 	const struct frame_options ack = { .tcp_flags = ACK };
 	struct frame in = frame_make("tcp 203.0.113.10:2000 > " VIP, NULL);
 	struct frame more = frame_make("tcp 203.0.113.10:2000 > " VIP, &ack);
-	struct mk_service service;
+	struct mk_frontend service;
 
 	frontend(MK_SCOPE_EXTERNAL, backend, open);
 	fixture_expect("let in", MK_HOOK_UPLINK, &in, TO_POD, NULL);

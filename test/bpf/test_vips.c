@@ -74,8 +74,8 @@ static const struct {
 
 static void external(const char *frontend)
 {
-	fixture_service(frontend, MK_SCOPE_INTERNAL, MK_SERVICE_MASQUERADE, remote_backend, 0, 1);
-	fixture_service(frontend, MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+	fixture_service(frontend, MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE, remote_backend, 0, 1);
+	fixture_service(frontend, MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
 }
 

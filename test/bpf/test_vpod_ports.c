@@ -13,7 +13,7 @@ static void setup(void)
 
 	fixture_reset();
 	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL,
-			MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE, remote, 0, 1);
+			MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE, remote, 0, 1);
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, itself, 1, 1);
 }
 

@@ -74,7 +74,7 @@ static const struct {
 	{ "udp 203.0.113.10:" BESIDE " > 192.168.99.11:8080", { .payload_bytes = 12 } },
 };
 
-/* What the programs ask beside flows to Services (bpf/beside.h). */
+/* What the programs ask beside flows to Services (bpf/collision.h). */
 static void sockets(void)
 {
 	const struct mk_runtime settings = { .host_backends = 1, .host_ports = 1 };
@@ -102,11 +102,11 @@ static void services(void)
 	for (int i = 0; i < ROWS(frontends); i++)
 		fixture_service(frontends[i], MK_SCOPE_INTERNAL, 0, both_backends, 1, 1);
 	fixture_vip("10.96.0.10");
-	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_SERVICE_MASQUERADE,
+	fixture_service("tcp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MASQUERADE,
 			both_backends, 1, 1);
-	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			local_backend, 1, 1);
-	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			host_backend, 1, 1);
 	fixture_drop_range("10.96.0.0", 12);
 	fixture_host_port("tcp 0.0.0.0:8080", "10.244.1.2:80");
@@ -184,7 +184,7 @@ static bool is_plain(const struct frame *frame)
 /* As `monokube monitor` does: program `watch` runs, too. Nobody reads what it tells. */
 static void watch_all(void)
 {
-	const struct mk_watch_settings all = { .until_ns = UINT64_MAX };
+	const struct mk_monitor_settings all = { .until_ns = UINT64_MAX };
 
 	fixture_watch(&all);
 }
@@ -206,12 +206,12 @@ static enum where one(enum mk_hook hook, const struct frame *in, struct frame *o
 /* What knows a flow knows it no more: its next packet may open it by another hook. */
 static void forget_flows(void)
 {
-	static const char *const tables[] = { "sessions", "sessions_new", "nat_sessions",
-					      "nat_sessions_new" };
+	static const char *const tables[] = { "sessions", "sessions_young", "nat_sessions",
+					      "nat_sessions_young" };
 
 	for (int i = 0; i < ROWS(tables); i++)
 		fixture_empty(tables[i]);
-	fixture_room(FIXTURE_ROOM);
+	fixture_quota(FIXTURE_QUOTA);
 }
 
 static void replay(void)

@@ -82,7 +82,7 @@ follows_changes()
 }
 table_has_soon()
 {
-	on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/services key 10 96 66 2 0 81 6 0 >/dev/null 2>&1
+	on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/frontends key 10 96 66 2 0 81 6 0 >/dev/null 2>&1
 }
 service_is_gone() { expect_failure ask client tcp "$1" --timeout 0.3; }
 

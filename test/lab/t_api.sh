@@ -320,22 +320,22 @@ second_is_left_out()
 
 # ---- a table without room
 
-table_says_full() { says_event "Service 'default/nomore': map 'services' is full (262144 entries)" | grep NetworkTableFull; }
+table_says_full() { says_event "Service 'default/nomore': map 'frontends' is full (262144 entries)" | grep NetworkTableFull; }
 
 # It continues by itself when there is space again; meanwhile everything else is served.
 table_is_full()
 {
 	local start
 	start=$(log_size)
-	on node1 "$HERE/fill_map.py" fill /sys/fs/bpf/monokube/maps/services
+	on node1 "$HERE/fill_map.py" fill /sys/fs/bpf/monokube/maps/frontends
 	{
 		service nomore 10.96.66.9 80
 		endpoint_slice nomore-1 nomore "$WEB_2"
 	} | apply nomore
 	wait_for 10 table_says_full
-	logged "$start" "^error Service 'default/nomore': map 'services' is full \(262144 entries\)"
+	logged "$start" "^error Service 'default/nomore': map 'frontends' is full \(262144 entries\)"
 	traffic_flows
-	on node1 "$HERE/fill_map.py" clear /sys/fs/bpf/monokube/maps/services
+	on node1 "$HERE/fill_map.py" clear /sys/fs/bpf/monokube/maps/frontends
 	wait_for 60 answers client tcp 10.96.66.9:80 web-2
 	wait_for 5 logged "$start" '^info the previous error is over'
 	lab delete nomore.yaml
@@ -584,7 +584,7 @@ check "a slice with address 300.1.1.1 is named, nothing else suffers" nothing_su
 check "a slice of no Service is named, nothing else suffers" nothing_suffers orphan_is_left_out
 check "a Service with port 0 is named, nothing else suffers" nothing_suffers service_is_left_out
 check "of two Services with one address the second is named" nothing_suffers second_is_left_out
-check "map services is full: an Event names Service, map and size; then it recovers" nothing_suffers table_is_full
+check "map frontends is full: an Event names Service, map and size; then it recovers" nothing_suffers table_is_full
 check "a server that vanishes without a word: noticed, the watch resumed, no list" vanishes_without_a_word
 check "the API server is away for long: connections, new pods, Services go on" api_away
 check "it is back, every object a new version: not one entry changes" same_contents_back

@@ -82,7 +82,7 @@ listed()
 {
 	expect_eq "frontends of default/web" "$VIP:80 TCP external, $VIP:80 TCP internal, 127.0.0.1:30080 TCP internal, $NODE1:30080 TCP external, $NODE1:30080 TCP internal" \
 		"$(shown node1 web | jq -r '[.[0].frontends[] | "\(.address):\(.port) \(.protocol) \(.scope)"] | sort | unique | join(", ")')"
-	expect_match "text of default/web" "^default/web \(account [0-9]+\)" "$(on node1 "$MK_BIN" services default/web)"
+	expect_match "text of default/web" "^default/web \(id [0-9]+\)" "$(on node1 "$MK_BIN" services default/web)"
 	expect_eq "Services" "default/empty default/web" "$(on node1 "$MK_BIN" services -o json | jq -r '[.[].name] | sort | join(" ")')"
 }
 

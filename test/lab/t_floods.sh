@@ -128,9 +128,9 @@ crowd service client hold 500 "$VIP:80"
 crowd far client hold 250 "$FAR:8080"
 crowd port world hold 250 "$NODE1:30080"
 for proto in tcp udp; do
-	check "$COUNT first packets by ClusterIP, $proto: new connections are made" flooded cluster_ip "$proto" sessions_new
-	check "... by NodePort, $proto" flooded node_port "$proto" sessions_new
-	check "... by masquerade, $proto" flooded masquerade "$proto" nat_sessions_new
+	check "$COUNT first packets by ClusterIP, $proto: new connections are made" flooded cluster_ip "$proto" sessions_young
+	check "... by NodePort, $proto" flooded node_port "$proto" sessions_young
+	check "... by masquerade, $proto" flooded masquerade "$proto" nat_sessions_young
 done
 check "of 1,000 connections that were there none broke" all_held
 cat "$TMP/rates"

@@ -88,7 +88,7 @@ held_is_known()
 resized()
 {
 	restart_with "$1"
-	expect_eq "entries of four maps" "$2 $3 $2 $3" "$(entries_of sessions) $(entries_of sessions_new) $(entries_of nat_sessions) $(entries_of nat_sessions_new)"
+	expect_eq "entries of four maps" "$2 $3 $2 $3" "$(entries_of sessions) $(entries_of sessions_young) $(entries_of nat_sessions) $(entries_of nat_sessions_young)"
 	held_is_known
 	held_and_new "$4"
 }

@@ -98,7 +98,7 @@ known_and_programmed()
 	expect_eq "Nodes" 2 "$(seen 'monokube_objects{kind="Node"}')"
 	expect_eq "peers" 1 "$(seen monokube_peers)"
 	expect_eq "Services in the tables" "$(on node1 "$MK_BIN" services -o json | jq length)" "$(seen monokube_services_programmed)"
-	expect_eq "entries of map services" "$(map_entries node1 services | wc -l)" "$(seen 'monokube_table_entries{table="services"}')"
+	expect_eq "entries of map frontends" "$(map_entries node1 frontends | wc -l)" "$(seen 'monokube_table_entries{table="frontends"}')"
 	expect_eq "entries of map routes" "$(map_entries node1 routes | wc -l)" "$(seen 'monokube_table_entries{table="routes"}')"
 	expect_eq "pods" 1 "$(seen monokube_pods)"
 	expect_eq "addresses for pods" 252 "$(seen monokube_pod_addresses)"

@@ -122,7 +122,7 @@ sessions_are_emptied()
 	for map in sessions nat_sessions affinity; do
 		empty "$map"
 	done
-	for map in sessions_new nat_sessions_new; do # where what is established is not
+	for map in sessions_young nat_sessions_young; do # where what is established is not
 		empty "$map" || true
 	done
 	all_works
@@ -311,7 +311,7 @@ check "the plugin is removed" is_repaired "CNI plugin installed" on node1 rm "$P
 check "the CNI configuration may be read by all" is_repaired "CNI configuration written" on node1 chmod 0644 "$CONF"
 check "the plugin may not be run" plugin_is_no_program
 check "the plugin is edited" is_repaired "CNI plugin installed" on node1 sh -c "echo >>$PLUGIN"
-for map in services service_backends maglev affinity_backends source_ranges routes; do
+for map in frontends service_backends maglev affinity_backends source_ranges routes; do
 	check "map $map is emptied" is_repaired "(missing and are back|computed again) map=$map" empty "$map"
 done
 check "map pods is emptied" is_repaired "missing and is back map=pods" empty pods

@@ -112,12 +112,12 @@ restart_changes_nothing()
 {
 	local map
 	wait_for 25 as_many_members_as_endpoints # they go with a pass of the sweep: 15 s on a calm node
-	for map in services affinity_backends source_ranges; do
+	for map in frontends affinity_backends source_ranges; do
 		tables "$map" >"$TMP/$map.before"
 	done
 	lab agent stop node1
 	lab agent start node1
-	for map in services affinity_backends source_ranges; do
+	for map in frontends affinity_backends source_ranges; do
 		diff "$TMP/$map.before" <(tables "$map")
 	done
 	comes_back client-1 tcp "vip sticky"
@@ -126,7 +126,7 @@ restart_changes_nothing()
 as_many_members_as_endpoints()
 {
 	# two ports, three endpoints left
-	(($(tables affinity_backends | grep -c service_id) == 6))
+	(($(tables affinity_backends | grep -c set_id) == 6))
 }
 
 # On, as by default: the node's own processes, by any loopback address; a port without endpoints is

@@ -74,7 +74,7 @@ static void pin_tables(void)
 		       MK_CNI_COMMANDS, BPF_F_MMAPABLE);
 	pin_table_with("pods_gone", BPF_MAP_TYPE_ARRAY, sizeof(__u32),
 		       sizeof(struct mk_pod_traffic), 1, BPF_F_MMAPABLE);
-	pin_table("sessions_new", BPF_MAP_TYPE_LRU_HASH, tuple, session, 4096);
+	pin_table("sessions_young", BPF_MAP_TYPE_LRU_HASH, tuple, session, 4096);
 }
 
 static void setup(void)

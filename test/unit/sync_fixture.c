@@ -32,10 +32,10 @@ static int services_btf(__u32 *key_type, __u32 *value_type)
 	count = btf__add_int(btf, "unsigned int", 4, 0);
 	lock = btf__add_struct(btf, "bpf_spin_lock", sizeof(struct bpf_spin_lock));
 	ck_assert_int_eq(btf__add_field(btf, "val", count, 0, 0), 0);
-	*value_type = (__u32)btf__add_struct(btf, "mk_service", sizeof(struct mk_service));
+	*value_type = (__u32)btf__add_struct(btf, "mk_frontend", sizeof(struct mk_frontend));
 	ck_assert_int_eq(
-		btf__add_field(btf, "lock", lock, offsetof(struct mk_service, lock) * 8, 0), 0);
-	*key_type = (__u32)btf__add_array(btf, count, byte, sizeof(struct mk_service_key));
+		btf__add_field(btf, "lock", lock, offsetof(struct mk_frontend, lock) * 8, 0), 0);
+	*key_type = (__u32)btf__add_array(btf, count, byte, sizeof(struct mk_frontend_key));
 	ck_assert_int_eq(btf__load_into_kernel(btf), 0);
 	fd = fcntl(btf__fd(btf), F_DUPFD_CLOEXEC, 0);
 	btf__free(btf);
@@ -51,10 +51,10 @@ static struct mk_table make_services(void)
 	int fd;
 
 	options.btf_fd = (__u32)btf_fd;
-	fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_service_key),
-			    sizeof(struct mk_service), sync_room, &options);
-	ck_assert_msg(fd >= 0, "cannot create map services: %s", strerror(errno));
-	ck_assert_int_eq(mk_table_init(&table, "services", fd, &sync_err), 0);
+	fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_frontend_key),
+			    sizeof(struct mk_frontend), sync_room, &options);
+	ck_assert_msg(fd >= 0, "cannot create map frontends: %s", strerror(errno));
+	ck_assert_int_eq(mk_table_init(&table, "frontends", fd, &sync_err), 0);
 	return table;
 }
 
@@ -83,7 +83,7 @@ void sync_setup(void)
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	tables.services = make_services();
+	tables.frontends = make_services();
 	tables.backends = make_table(BPF_MAP_TYPE_HASH, "service_backends",
 				     sizeof(struct mk_backend_key), sizeof(struct mk_backend));
 	tables.maglev =
@@ -101,7 +101,7 @@ void sync_setup(void)
 void sync_teardown(void)
 {
 	mk_service_sync_free(sync_);
-	mk_table_close(&tables.services);
+	mk_table_close(&tables.frontends);
 	mk_table_close(&tables.backends);
 	mk_table_close(&tables.maglev);
 	mk_table_close(&tables.affinity_backends);
@@ -117,8 +117,8 @@ struct built *build(struct built *built, const char *name, const char *vip, cons
 
 	*built = (struct built){ 0 };
 	built->frontends[0] =
-		(struct mk_frontend){ .ip = ip_of(vip), .port = 80, .proto = IPPROTO_TCP };
-	built->frontends[1] = (struct mk_frontend){ .ip = ip_of(vip) };
+		(struct mk_wanted_frontend){ .ip = ip_of(vip), .port = 80, .proto = IPPROTO_TCP };
+	built->frontends[1] = (struct mk_wanted_frontend){ .ip = ip_of(vip) };
 	for (size_t i = 0; i < count; i++) {
 		char text[] = "10.0.0.N";
 
@@ -200,33 +200,33 @@ size_t entries(const struct mk_table *table)
 	return count;
 }
 
-bool lookup(const char *vip, uint16_t port, struct mk_service *service)
+bool lookup(const char *vip, uint16_t port, struct mk_frontend *service)
 {
 	return lookup_scope(vip, port, MK_SCOPE_INTERNAL, service);
 }
 
-bool lookup_scope(const char *vip, uint16_t port, enum mk_scope scope, struct mk_service *service)
+bool lookup_scope(const char *vip, uint16_t port, enum mk_scope scope, struct mk_frontend *service)
 {
 	struct mk_ip ip = ip_of(vip);
-	struct mk_service_key key = { .addr = mk_ip_to_addr(&ip),
-				      .port = htons(port),
-				      .proto = port ? IPPROTO_TCP : 0,
-				      .scope = (__u8)scope };
+	struct mk_frontend_key key = { .addr = mk_ip_to_addr(&ip),
+				       .port = htons(port),
+				       .proto = port ? IPPROTO_TCP : 0,
+				       .scope = (__u8)scope };
 
-	return mk_table_get(&tables.services, &key, service, &sync_err) == 0;
+	return mk_table_get(&tables.frontends, &key, service, &sync_err) == 0;
 }
 
 /* The last digits of the backends of @vip:80, as the datapath would find them. */
 const char *backends_of(const char *vip)
 {
 	static char text[16];
-	struct mk_service service;
+	struct mk_frontend service;
 	size_t used = 0;
 
 	if (!lookup(vip, 80, &service))
 		return "none";
 	for (uint32_t i = 0; i < service.backend_count; i++) {
-		struct mk_backend_key key = { service.id, service.generation, i };
+		struct mk_backend_key key = { service.set_id, service.generation, i };
 		struct mk_backend backend;
 
 		ck_assert_msg(mk_table_get(&tables.backends, &key, &backend, &sync_err) == 0,

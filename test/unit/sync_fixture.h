@@ -29,7 +29,7 @@ void sync_restart(void);
 
 /* A compiled Service with one set. */
 struct built {
-	struct mk_frontend frontends[4];
+	struct mk_wanted_frontend frontends[4];
 	struct mk_service_backend backends[8];
 	struct mk_live_backend live[8];
 	uint16_t maglev[MAGLEV_ROOM];
@@ -47,8 +47,8 @@ int collect(uint64_t at_ns);
 
 size_t entries(const struct mk_table *table);
 /* The frontend @vip:@port (TCP), or with port 0 the address itself. */
-bool lookup(const char *vip, uint16_t port, struct mk_service *service);
-bool lookup_scope(const char *vip, uint16_t port, enum mk_scope scope, struct mk_service *service);
+bool lookup(const char *vip, uint16_t port, struct mk_frontend *service);
+bool lookup_scope(const char *vip, uint16_t port, enum mk_scope scope, struct mk_frontend *service);
 /* The last digits of the backends of @vip:80, as the datapath would find them. */
 const char *backends_of(const char *vip);
 

@@ -499,7 +499,7 @@ START_TEST(test_other_size_moves)
 {
 	static const char *const names[] = { "sessions", "drops" };
 	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
-	const struct mk_session session = { .service_id = 5 };
+	const struct mk_session session = { .set_id = 5 };
 	struct mk_drop_counter per_cpu[256] = { { .packets = 3 } };
 	struct mk_drop_totals totals;
 	struct mk_session found;
@@ -525,7 +525,7 @@ START_TEST(test_other_size_moves)
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions", sizeof(key), sizeof(session), &fx.err));
 	ck_assert_uint_gt(table.max_entries, 100);
 	fx_ok(mk_table_get(&table, &key, &found, &fx.err));
-	ck_assert_uint_eq(found.service_id, 5);
+	ck_assert_uint_eq(found.set_id, 5);
 	mk_table_close(&table);
 	fx_ok(mk_drops_read(fx.bpf_dir, &totals, &fx.err));
 	ck_assert_uint_eq(totals.counter[0][2].packets, 3);
@@ -537,11 +537,12 @@ END_TEST
 /* Put a frontend with a Maglev table of @count backends into the tables of @datapath. */
 static void apply_maglev_service(struct mk_datapath *datapath, uint32_t slots, size_t count)
 {
-	struct mk_frontend frontend = { .ip = { .family = AF_INET, .v4.s_addr = htonl(0xc0000201) },
-					.port = 80,
-					.proto = IPPROTO_TCP,
-					.scope = MK_SCOPE_EXTERNAL,
-					.flags = MK_SERVICE_MAGLEV };
+	struct mk_wanted_frontend frontend = { .ip = { .family = AF_INET,
+						       .v4.s_addr = htonl(0xc0000201) },
+					       .port = 80,
+					       .proto = IPPROTO_TCP,
+					       .scope = MK_SCOPE_EXTERNAL,
+					       .flags = MK_FRONTEND_MAGLEV };
 	struct mk_service_backend backends[100] = { 0 };
 	cleanup_free uint16_t *table = NULL;
 	struct mk_backend_set set = { .frontends = &frontend,
@@ -599,7 +600,7 @@ START_TEST(test_other_maglev_size)
 {
 	static const uint32_t sizes[] = { 1021, 65521, 251, 1021 };
 	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
-	const struct mk_session session = { .service_id = 5 };
+	const struct mk_session session = { .set_id = 5 };
 	struct mk_datapath *datapath = fx_attached();
 	struct mk_session found;
 
@@ -793,7 +794,7 @@ START_TEST(test_runtime)
 	ck_assert_uint_eq(now.report_drops, 1);
 	ck_assert_uint_eq(now.watched, 1);
 #include "datapath/monitor/monitor.h"
-	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 0);

@@ -543,7 +543,7 @@ END_TEST
 struct flow {
 	const char *client, *asked, *to; /* "address:port" of asked and to, the client's is 40000 */
 	uint8_t proto;
-	uint32_t service_id;
+	uint32_t set_id;
 };
 
 static void read_port(const char *text, struct mk_addr *addr, __be16 *port)
@@ -561,8 +561,8 @@ static void read_port(const char *text, struct mk_addr *addr, __be16 *port)
 static void open_session(const char *name, const struct flow *flow)
 {
 	struct mk_table sessions = table(name, sizeof(struct mk_tuple), sizeof(struct mk_session));
-	struct mk_session forward = { .flags = MK_SESSION_FORWARD, .service_id = flow->service_id };
-	struct mk_session back = { .service_id = flow->service_id };
+	struct mk_session forward = { .flags = MK_SESSION_FORWARD, .set_id = flow->set_id };
+	struct mk_session back = { .set_id = flow->set_id };
 	struct mk_tuple key = { .proto = flow->proto }, back_key;
 
 	read_port(flow->client, &key.saddr, &key.sport);
@@ -616,10 +616,10 @@ static size_t session_count(const char *name)
 static void check_cut(const char *name, const struct flow *flow, bool cut)
 {
 	open_session("sessions", flow);
-	open_session("sessions_new", flow);
+	open_session("sessions_young", flow);
 	del("a");
 	ck_assert_msg(session_count("sessions") == (cut ? 0 : 2), "%s", name);
-	ck_assert_msg(session_count("sessions_new") == (cut ? 0 : 2), "%s: new", name);
+	ck_assert_msg(session_count("sessions_young") == (cut ? 0 : 2), "%s: new", name);
 }
 
 START_TEST(test_del_cuts)

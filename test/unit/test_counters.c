@@ -14,7 +14,7 @@
 #define S 1000000000ULL
 
 static struct mk_counter_tables tables;
-static struct mk_table services, sessions;
+static struct mk_table frontends, sessions;
 static struct mk_error err;
 
 static struct mk_table make_table(const char *name, size_t key_size, size_t value_size)
@@ -37,14 +37,15 @@ static void setup(void)
 	tables.live = make_table("service_counters", sizeof(__u32), counter);
 	tables.ended = make_table("service_counters_ended", sizeof(__u32), counter);
 	tables.drops = make_table("service_drops", sizeof(struct mk_service_drop_key), 8);
-	services = make_table("services", sizeof(struct mk_service_key), sizeof(struct mk_service));
+	frontends =
+		make_table("frontends", sizeof(struct mk_frontend_key), sizeof(struct mk_frontend));
 	sessions = make_table("sessions", sizeof(struct mk_tuple), sizeof(struct mk_session));
 }
 
 static void teardown(void)
 {
 	mk_counters_close(&tables);
-	mk_table_close(&services);
+	mk_table_close(&frontends);
 	mk_table_close(&sessions);
 }
 
@@ -66,13 +67,13 @@ static void put_drops(uint32_t account, uint32_t reason, uint64_t packets)
 
 static void put_frontend(uint32_t address, uint32_t account)
 {
-	const struct mk_service_key key = { .addr.word = { htonl(address) } };
-	const struct mk_service value = { .id = 1, .account_id = account };
+	const struct mk_frontend_key key = { .addr.word = { htonl(address) } };
+	const struct mk_frontend value = { .set_id = 1, .service_id = account };
 
-	ck_assert_int_eq(mk_table_put(&services, &key, &value, &err), 0);
+	ck_assert_int_eq(mk_table_put(&frontends, &key, &value, &err), 0);
 }
 
-static size_t read_totals(struct mk_account_totals **totals)
+static size_t read_totals(struct mk_service_totals **totals)
 {
 	size_t count;
 
@@ -83,7 +84,7 @@ static size_t read_totals(struct mk_account_totals **totals)
 
 START_TEST(test_nothing)
 {
-	cleanup_free struct mk_account_totals *totals = NULL;
+	cleanup_free struct mk_service_totals *totals = NULL;
 
 	ck_assert_uint_eq(read_totals(&totals), 0);
 	ck_assert_ptr_null(mk_counters_find(totals, 0, 7));
@@ -92,8 +93,8 @@ END_TEST
 
 START_TEST(test_sum)
 {
-	cleanup_free struct mk_account_totals *totals = NULL;
-	const struct mk_account_totals *found;
+	cleanup_free struct mk_service_totals *totals = NULL;
+	const struct mk_service_totals *found;
 
 	put_counter(&tables.live, 9, 1);
 	put_counter(&tables.live, 5, 2);
@@ -103,7 +104,7 @@ START_TEST(test_sum)
 	put_drops(5, MK_DROP_COUNT + 3, 99); /* from a newer version */
 	ck_assert_uint_eq(read_totals(&totals), 3);
 	for (size_t i = 0; i < 3; i++)
-		ck_assert_uint_eq(totals[i].account_id, 5 + 2 * i);
+		ck_assert_uint_eq(totals[i].service_id, 5 + 2 * i);
 	found = mk_counters_find(totals, 3, 5);
 	ck_assert_uint_eq(found->counter.connections, 5);
 	ck_assert_uint_eq(found->counter.packets[MK_FLOW_REQUEST], 50);
@@ -117,7 +118,7 @@ END_TEST
 /* More than one batch, in both orders. */
 START_TEST(test_many)
 {
-	cleanup_free struct mk_account_totals *totals = NULL;
+	cleanup_free struct mk_service_totals *totals = NULL;
 
 	for (uint32_t account = 3000; account > 0; account--)
 		put_counter(&tables.live, account, account);
@@ -139,7 +140,7 @@ static void put_pair(uint16_t n, uint32_t account, uint64_t seen_ns, uint32_t pa
 {
 	struct mk_tuple key = { .saddr.word = { 1 }, .daddr.word = { 2 }, .proto = IPPROTO_UDP };
 	struct mk_session session = { .last_seen_ns = seen_ns,
-				      .account_id = account,
+				      .service_id = account,
 				      .packets = packets,
 				      .bytes = packets * 100,
 				      .flags = MK_SESSION_FORWARD };
@@ -175,8 +176,8 @@ static void sweep_all(uint64_t now_ns)
 
 START_TEST(test_expired_sessions)
 {
-	cleanup_free struct mk_account_totals *totals = NULL;
-	const struct mk_account_totals *found;
+	cleanup_free struct mk_service_totals *totals = NULL;
+	const struct mk_service_totals *found;
 
 	put_counter(&tables.live, 5, 1);
 	for (uint16_t n = 1; n <= 10; n++)
@@ -197,11 +198,11 @@ END_TEST
 /* Two CPUs have counted the same packets, so the entry has a negative difference. */
 START_TEST(test_below_zero)
 {
-	const struct mk_session session = { .account_id = 5,
+	const struct mk_session session = { .service_id = 5,
 					    .packets = (__u32)-3,
 					    .bytes = (__u64)-300,
 					    .flags = MK_SESSION_FORWARD };
-	cleanup_free struct mk_account_totals *totals = NULL;
+	cleanup_free struct mk_service_totals *totals = NULL;
 
 	put_counter(&tables.live, 5, 4);
 	count_ended(&tables, &session);
@@ -215,7 +216,7 @@ END_TEST
 
 START_TEST(test_prune)
 {
-	cleanup_free struct mk_account_totals *totals = NULL;
+	cleanup_free struct mk_service_totals *totals = NULL;
 
 	put_frontend(1, 5);
 	put_frontend(2, 5);
@@ -226,11 +227,11 @@ START_TEST(test_prune)
 		put_drops(account, MK_DROP_REFUSED, 1);
 		put_drops(account, MK_DROP_NO_BACKEND, 1);
 	}
-	ck_assert_int_eq(mk_counters_prune(&tables, &services, &err), 4 * 4);
+	ck_assert_int_eq(mk_counters_prune(&tables, &frontends, &err), 4 * 4);
 	ck_assert_uint_eq(read_totals(&totals), 2);
-	ck_assert_uint_eq(totals[0].account_id, 5);
-	ck_assert_uint_eq(totals[1].account_id, 8);
-	ck_assert_int_eq(mk_counters_prune(&tables, &services, &err), 0);
+	ck_assert_uint_eq(totals[0].service_id, 5);
+	ck_assert_uint_eq(totals[1].service_id, 8);
+	ck_assert_int_eq(mk_counters_prune(&tables, &frontends, &err), 0);
 }
 END_TEST
 

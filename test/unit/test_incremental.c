@@ -200,7 +200,7 @@ static unsigned written(const struct contents *before, const struct contents *no
  * count and in fact. */
 static unsigned cost_of_one_change(unsigned services)
 {
-	const struct mk_table *all[] = { &tables.services, &tables.backends, &tables.maglev };
+	const struct mk_table *all[] = { &tables.frontends, &tables.backends, &tables.maglev };
 	struct contents before[MK_ARRAY_SIZE(all)];
 	unsigned truth = 0;
 

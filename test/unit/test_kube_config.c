@@ -297,55 +297,55 @@ static void gone(void *ctx, const char *namespace_, const char *name)
  * or is deleted. */
 START_TEST(test_unusable)
 {
-	struct mk_known *known = known_new();
+	struct mk_seen *known = seen_new();
 	struct mk_object_head a = head("a", UID_A, "7"), b = head("b", UID_B, "8");
 
-	known_begin(known);
-	ck_assert_int_eq(known_see(known, &a), 0);
-	ck_assert_int_eq(known_see(known, &b), 0);
-	known_set_usable(known, &a, false);
-	known_set_usable(known, &a, false);
-	known_set_usable(known, &b, false);
-	ck_assert_uint_eq(known_unusable(known), 2);
-	known_set_usable(known, &a, true);
-	ck_assert_uint_eq(known_unusable(known), 1);
-	known_set_usable(known, &a, false);
-	known_remove(known, &a);
-	ck_assert_uint_eq(known_unusable(known), 1);
-	known_begin(known);
+	seen_begin(known);
+	ck_assert_int_eq(seen_add(known, &a), 0);
+	ck_assert_int_eq(seen_add(known, &b), 0);
+	seen_set_usable(known, &a, false);
+	seen_set_usable(known, &a, false);
+	seen_set_usable(known, &b, false);
+	ck_assert_uint_eq(seen_unusable(known), 2);
+	seen_set_usable(known, &a, true);
+	ck_assert_uint_eq(seen_unusable(known), 1);
+	seen_set_usable(known, &a, false);
+	seen_remove(known, &a);
+	ck_assert_uint_eq(seen_unusable(known), 1);
+	seen_begin(known);
 	forgotten[0] = '\0';
-	known_sweep(known, gone, NULL);
-	ck_assert_uint_eq(known_unusable(known), 0);
-	known_free(known);
+	seen_sweep(known, gone, NULL);
+	ck_assert_uint_eq(seen_unusable(known), 0);
+	seen_free(known);
 }
 END_TEST
 
 START_TEST(test_known)
 {
-	struct mk_known *known = known_new();
+	struct mk_seen *known = seen_new();
 	struct mk_object_head a = head("a", UID_A, "7"), b = head("b", UID_B, "8");
 	struct mk_object_head newer = head("a", UID_A, "9"), other = head("a", UID_B, "9");
 	struct mk_object_head opaque = head("c", UID_A, "v1"), bad = head("d", "no-uid", "7");
 
-	known_begin(known);
-	ck_assert_int_eq(known_see(known, &a), 0);
-	ck_assert_int_eq(known_see(known, &a), 1);
-	ck_assert_int_eq(known_see(known, &newer), 0);
-	ck_assert_int_eq(known_see(known, &other), 0);
-	ck_assert_int_eq(known_see(known, &b), 0);
+	seen_begin(known);
+	ck_assert_int_eq(seen_add(known, &a), 0);
+	ck_assert_int_eq(seen_add(known, &a), 1);
+	ck_assert_int_eq(seen_add(known, &newer), 0);
+	ck_assert_int_eq(seen_add(known, &other), 0);
+	ck_assert_int_eq(seen_add(known, &b), 0);
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(known_see(known, &opaque), 0);
-		ck_assert_int_eq(known_see(known, &bad), 0);
+		ck_assert_int_eq(seen_add(known, &opaque), 0);
+		ck_assert_int_eq(seen_add(known, &bad), 0);
 	}
-	ck_assert_uint_eq(known_count(known), 4);
-	known_begin(known);
-	ck_assert_int_eq(known_see(known, &b), 1);
-	known_remove(known, &bad);
-	known_remove(known, &bad);
-	known_sweep(known, gone, NULL);
+	ck_assert_uint_eq(seen_count(known), 4);
+	seen_begin(known);
+	ck_assert_int_eq(seen_add(known, &b), 1);
+	seen_remove(known, &bad);
+	seen_remove(known, &bad);
+	seen_sweep(known, gone, NULL);
 	ck_assert_str_eq(forgotten, "shop/a shop/c ");
-	ck_assert_uint_eq(known_count(known), 1);
-	known_free(known);
+	ck_assert_uint_eq(seen_count(known), 1);
+	seen_free(known);
 }
 END_TEST
 

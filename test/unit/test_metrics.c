@@ -85,7 +85,7 @@ END_TEST
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-static struct mk_account_totals totals[2];
+static struct mk_service_totals totals[2];
 static struct mk_metrics_service services[] = {
 	{ "default", "web", &totals[0] },
 	{ "kube-system", "dns", &totals[1] },
@@ -130,8 +130,8 @@ static void fill(void)
 	fill_api();
 	metrics.tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
 	metrics.table_count = 1;
-	metrics.census.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
-	metrics.census.busiest_nat_ports = 17;
+	metrics.counts.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
+	metrics.counts.busiest_nat_ports = 17;
 	metrics.nat_ports = 16384;
 	metrics.drops.counter[MK_DROP_NO_POD][MK_HOOK_UPLINK_EGRESS] =
 		(struct mk_drop_counter){ 5, 300 };

@@ -50,7 +50,7 @@ START_TEST(test_shorter_values_move)
 {
 	enum { BEFORE_BYTES = offsetof(struct mk_session, flags) };
 	const struct mk_tuple key = { .sport = htons(7), .proto = IPPROTO_UDP };
-	const struct mk_session session = { .service_id = 5, .account_id = 6, .flags = 0xff };
+	const struct mk_session session = { .set_id = 5, .service_id = 6, .flags = 0xff };
 	__u64 packets_of_cpus[256] = { 3, 4 };
 	struct mk_drop_totals totals;
 	struct mk_session found;
@@ -66,8 +66,8 @@ START_TEST(test_shorter_values_move)
 	mk_datapath_free(fx_attached());
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions", sizeof(key), sizeof(found), &fx.err));
 	fx_ok(mk_table_get(&table, &key, &found, &fx.err));
-	ck_assert_uint_eq(found.service_id, 5);
-	ck_assert_uint_eq(found.account_id, 6);
+	ck_assert_uint_eq(found.set_id, 5);
+	ck_assert_uint_eq(found.service_id, 6);
 	ck_assert_uint_eq(found.flags, 0);
 	mk_table_close(&table);
 	fx_ok(mk_drops_read(fx.bpf_dir, &totals, &fx.err));
@@ -90,13 +90,13 @@ START_TEST(test_new_sessions_get_places)
 	struct mk_session_place place;
 	struct mk_session found;
 	struct mk_table table;
-	int fd = pin_table("sessions_new", BPF_MAP_TYPE_HASH, sizeof(key), sizeof(found), 1000);
+	int fd = pin_table("sessions_young", BPF_MAP_TYPE_HASH, sizeof(key), sizeof(found), 1000);
 
 	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &forward, BPF_ANY), 0);
 	ck_assert_int_eq(bpf_map_update_elem(fd, &back, &reverse, BPF_ANY), 0);
 	close(fd);
 	mk_datapath_free(fx_attached());
-	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions_new", sizeof(key), sizeof(found),
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions_young", sizeof(key), sizeof(found),
 			    &fx.err));
 	ck_assert_uint_gt(table.max_entries, 1000);
 	fx_ok(mk_table_get(&table, &key, &found, &fx.err));
@@ -225,7 +225,7 @@ static const struct {
 	{ "maglev", 8, 2048 },
 	{ "nat_sessions", 16, 64 },
 	{ "nat_sessions_kept", 0, 24 },
-	{ "nat_sessions_new", 16, 64 },
+	{ "nat_sessions_young", 16, 64 },
 	{ "nat_sessions_order", 0, 24 },
 	{ "node_routes", 4, 8 },
 	{ "peers", 4, 8 },
@@ -237,18 +237,18 @@ static const struct {
 	{ "service_counters", 4, 40 },
 	{ "service_counters_ended", 4, 40 },
 	{ "service_drops", 8, 8 },
-	{ "services", 8, 36 },
+	{ "frontends", 8, 36 },
 	{ "sessions", 16, 64 },
 	{ "sessions_kept", 0, 24 },
-	{ "sessions_new", 16, 64 },
+	{ "sessions_young", 16, 64 },
 	{ "sessions_order", 0, 24 },
-	{ "sessions_room", 4, 8 },
+	{ "half_open_quota", 4, 8 },
 	{ "source_ranges", 12, 4 },
 	{ "udp_ports", 4, 8192 },
 	{ "uplinks", 4, 16 },
-	{ "watch_counts", 4, 24 },
-	{ "watch_flows", 4, 8 },
-	{ "watch_settings", 4, 32 },
+	{ "monitor_counts", 4, 24 },
+	{ "monitor_flows", 4, 8 },
+	{ "monitor_settings", 4, 32 },
 	{ "way", 4, 16 },
 };
 
@@ -342,7 +342,7 @@ static void check_chain(int killed, int hook)
 static void live_on(int killed)
 {
 	for (int hook = 0; hook < HOOKS; hook++) {
-		const struct mk_session session = { .service_id = 1 };
+		const struct mk_session session = { .set_id = 1 };
 		const struct mk_tuple key = flow(killed, hook);
 		cleanup_close int sessions = open_map_of(hook, "sessions");
 

@@ -50,15 +50,15 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 	}
 	mk_line_add(line, "]");
 	for (size_t i = 0; i < set->frontend_count; i++) {
-		const struct mk_frontend *frontend = &set->frontends[i];
+		const struct mk_wanted_frontend *frontend = &set->frontends[i];
 
 		mk_line_add(line, " %s %s:%u/%s%s%s%s%s",
 			    frontend->scope == MK_SCOPE_INTERNAL ? "in" : "out",
 			    mk_ip_format(&frontend->ip, buf), frontend->port,
 			    proto_name(frontend->proto),
-			    frontend->flags & MK_SERVICE_MASQUERADE ? "+masq" : "",
-			    frontend->flags & MK_SERVICE_MAGLEV ? "+maglev" : "",
-			    frontend->flags & MK_SERVICE_DROP_EMPTY ? "+drop" : "",
+			    frontend->flags & MK_FRONTEND_MASQUERADE ? "+masq" : "",
+			    frontend->flags & MK_FRONTEND_MAGLEV ? "+maglev" : "",
+			    frontend->flags & MK_FRONTEND_DROP_EMPTY ? "+drop" : "",
 			    frontend->filtered ? "+ranges" : "");
 	}
 }
@@ -374,7 +374,7 @@ START_TEST(test_maglev_where_asked)
 		bool asked = false;
 
 		for (size_t f = 0; f < set->frontend_count; f++)
-			asked |= set->frontends[f].flags & MK_SERVICE_MAGLEV;
+			asked |= set->frontends[f].flags & MK_FRONTEND_MAGLEV;
 		ck_assert_msg((set->maglev != NULL) == (asked && set->backend_count), "%s",
 			      cases[_i].name);
 		for (size_t slot = 0; set->maglev && slot < MK_MAGLEV_SLOTS; slot++)

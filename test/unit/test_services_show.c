@@ -29,11 +29,11 @@ static const struct mk_cli_frontend frontends[] = {
 	    .port = 0x9075,
 	    .proto = IPPROTO_SCTP,
 	    .scope = MK_SCOPE_EXTERNAL },
-	  { .flags = MK_SERVICE_MASQUERADE | MK_SERVICE_MAGLEV, .ranges_id = 3 },
+	  { .flags = MK_FRONTEND_MASQUERADE | MK_FRONTEND_MAGLEV, .ranges_id = 3 },
 	  NULL },
 };
-static const struct mk_account_totals totals = {
-	.account_id = 12,
+static const struct mk_service_totals totals = {
+	.service_id = 12,
 	.counter = { 3, { 20, 18 }, { 2000, 1800 } },
 	.drops = { [MK_DROP_REFUSED] = 7 },
 };
@@ -52,14 +52,14 @@ START_TEST(test_text)
 	fclose(out);
 	ck_assert_str_eq(
 		text,
-		"default/web (account 12)\n"
+		"default/web (id 12)\n"
 		"  10.96.0.80:80/TCP           internal affinity=10800s -> 10.244.1.2:8080(local) "
 		"10.244.2.7:8080\n"
 		"  192.168.99.11:30096/SCTP    external masquerade maglev source-ranges -> nobody\n"
 		"  connections 3, requests 20 packets 2000 bytes, replies 18 packets 1800 bytes\n"
 		"  dropped 7 REFUSED: Service without backends or unknown port (answered with port "
 		"unreachable)\n"
-		"? (account 13)\n"
+		"? (id 13)\n"
 		"  10.96.0.80:80/TCP           internal affinity=10800s -> 10.244.1.2:8080(local) "
 		"10.244.2.7:8080\n"
 		"  connections 0, requests 0 packets 0 bytes, replies 0 packets 0 bytes\n");
@@ -68,7 +68,7 @@ END_TEST
 
 static const char *const json_lines[] = {
 	"\"name\":\"default/web\"",
-	"\"account\":12",
+	"\"id\":12",
 	"\"address\":\"192.168.99.11\"",
 	"\"port\":30096",
 	"\"protocol\":\"SCTP\"",
@@ -143,25 +143,25 @@ static void names_teardown(void)
 
 static uint32_t account_of(const char *vip)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
 	ck_assert(lookup(vip, 80, &service));
-	return service.account_id;
+	return service.service_id;
 }
 
 START_TEST(test_names)
 {
-	struct mk_account_names names;
-	uint32_t serial = mk_service_sync_accounts_serial(sync_), web, shop;
+	struct mk_service_names names;
+	uint32_t serial = mk_service_sync_names_serial(sync_), web, shop;
 
 	apply_named("web", "10.96.0.1", "12");
 	apply_named("shop", "10.96.0.2", "3");
 	web = account_of("10.96.0.1");
 	shop = account_of("10.96.0.2");
-	ck_assert_uint_ne(mk_service_sync_accounts_serial(sync_), serial);
-	serial = mk_service_sync_accounts_serial(sync_);
+	ck_assert_uint_ne(mk_service_sync_names_serial(sync_), serial);
+	serial = mk_service_sync_names_serial(sync_);
 	apply_named("web", "10.96.0.1", "13"); /* other endpoints, same names */
-	ck_assert_uint_eq(mk_service_sync_accounts_serial(sync_), serial);
+	ck_assert_uint_eq(mk_service_sync_names_serial(sync_), serial);
 	ck_assert_int_eq(mk_names_write(directory, sync_, &err), 0);
 	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
 	ck_assert_uint_eq(names.count, 2);
@@ -170,7 +170,7 @@ START_TEST(test_names)
 	ck_assert_ptr_null(mk_names_find(&names, web + shop));
 	mk_names_release(&names);
 	remove_named("web");
-	ck_assert_uint_ne(mk_service_sync_accounts_serial(sync_), serial);
+	ck_assert_uint_ne(mk_service_sync_names_serial(sync_), serial);
 	ck_assert_int_eq(mk_names_write(directory, sync_, &err), 0);
 	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
 	ck_assert_uint_eq(names.count, 1);
@@ -180,7 +180,7 @@ END_TEST
 
 START_TEST(test_no_names)
 {
-	struct mk_account_names names;
+	struct mk_service_names names;
 
 	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
 	ck_assert_ptr_null(mk_names_find(&names, 1));
@@ -192,7 +192,7 @@ END_TEST
 START_TEST(test_odd_names)
 {
 	static const char text[] = "12 default/web\n\nweb\n0 a/b\n99999999999 a/b\n7 \n8 x/y";
-	struct mk_account_names names;
+	struct mk_service_names names;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/" MK_NAMES_FILE, directory);

@@ -116,7 +116,7 @@ static void setup(void)
 
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	tables[0] = make_table(BPF_MAP_TYPE_HASH, "sessions");
-	tables[1] = make_table(BPF_MAP_TYPE_LRU_HASH, "sessions_new");
+	tables[1] = make_table(BPF_MAP_TYPE_LRU_HASH, "sessions_young");
 }
 
 static void teardown(void)
@@ -144,10 +144,10 @@ static void put_pair(const struct mk_table *table, uint16_t n, uint64_t seen_ns,
 	struct mk_session session = {
 		.to = key,
 		.last_seen_ns = seen_ns,
-		.service_id = n,
+		.set_id = n,
 		.flags = MK_SESSION_FORWARD,
 	};
-	struct mk_session pair = { .last_seen_ns = pair_seen_ns, .service_id = n };
+	struct mk_session pair = { .last_seen_ns = pair_seen_ns, .set_id = n };
 
 	session.to.daddr.word[0] = htonl(0x0a000002);
 	pair_key = mk_session_pair_key(&session);
@@ -181,7 +181,7 @@ static bool odd_is_cut(void *ctx, const struct mk_tuple *key, const struct mk_se
 {
 	(void)ctx;
 	(void)key;
-	return session->flags & MK_SESSION_FORWARD && session->service_id % 2;
+	return session->flags & MK_SESSION_FORWARD && session->set_id % 2;
 }
 
 static void pass(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget)
@@ -384,12 +384,12 @@ START_TEST(test_in_use_again)
 	}
 	pass(sweep, 1000 * S, 4096);
 	ck_assert_uint_eq(entries(&tables[0]), left);
-	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], left);
+	ck_assert_uint_eq(mk_sweep_counts(sweep)->entries[0], left);
 	mk_sweep_free(sweep);
 }
 END_TEST
 
-/* ---- census ---------------------------------------------------------------------------------- */
+/* ---- counts ---------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -430,15 +430,15 @@ START_TEST(test_half_open)
 	const struct mk_tuple tcp = { .proto = IPPROTO_TCP };
 	struct mk_session request = { .to = tcp, .flags = FORWARD }, answer = { .to = tcp },
 			  open = { .to = tcp, .flags = FORWARD, .stage = OPEN };
-	struct mk_census census = { 0 };
-	static struct mk_nat_census nat;
+	struct mk_session_counts counts = { 0 };
+	static struct nat_port_counts nat;
 
-	census_add(&census, &nat, 0, &tcp, &request);
-	census_add(&census, &nat, 0, &tcp, &answer);
-	census_add(&census, &nat, 2, &tcp, &request);
-	census_add(&census, &nat, 1, &tcp, &request);
-	census_add(&census, &nat, 0, &tcp, &open);
-	ck_assert_uint_eq(census.half_open, 2);
+	session_counts_add(&counts, &nat, 0, &tcp, &request);
+	session_counts_add(&counts, &nat, 0, &tcp, &answer);
+	session_counts_add(&counts, &nat, 2, &tcp, &request);
+	session_counts_add(&counts, &nat, 1, &tcp, &request);
+	session_counts_add(&counts, &nat, 0, &tcp, &open);
+	ck_assert_uint_eq(counts.half_open, 2);
 }
 END_TEST
 
@@ -446,32 +446,32 @@ START_TEST(test_census)
 {
 	struct mk_session session = { 0 };
 	struct mk_tuple key = { .proto = counted[_i].proto };
-	struct mk_census census = { 0 };
-	static struct mk_nat_census nat;
+	struct mk_session_counts counts = { 0 };
+	static struct nat_port_counts nat;
 	uint64_t sessions = 0;
 
 	session.to = key;
 	mk_session_set_flags(&session, counted[_i].flags);
-	census_add(&census, &nat, counted[_i].table, &key, &session);
+	session_counts_add(&counts, &nat, counted[_i].table, &key, &session);
 	for (int table = 0; table < MK_SESSION_TABLES; table++)
-		ck_assert_msg(census.entries[table] == (table == counted[_i].table), "%s",
+		ck_assert_msg(counts.entries[table] == (table == counted[_i].table), "%s",
 			      counted[_i].name);
-	for (size_t i = 0; i < sizeof(census.sessions) / sizeof(uint64_t); i++)
-		sessions += ((const uint64_t *)census.sessions)[i];
+	for (size_t i = 0; i < sizeof(counts.sessions) / sizeof(uint64_t); i++)
+		sessions += ((const uint64_t *)counts.sessions)[i];
 	ck_assert_msg(sessions == (counted[_i].kind >= 0), "%s", counted[_i].name);
 	if (counted[_i].kind >= 0)
-		ck_assert_msg(census.sessions[counted[_i].kind][counted[_i].protocol]
+		ck_assert_msg(counts.sessions[counted[_i].kind][counted[_i].protocol]
 					     [counted[_i].state] == 1,
 			      "%s", counted[_i].name);
-	ck_assert_msg(census_busiest(&nat) == (counted[_i].kind == MK_SESSIONS_NAT), "%s",
+	ck_assert_msg(nat_ports_busiest(&nat) == (counted[_i].kind == MK_SESSIONS_NAT), "%s",
 		      counted[_i].name);
 }
 END_TEST
 
-static void count_nat(struct mk_nat_census *nat, uint32_t destination, __be16 dport, uint8_t proto,
-		      int ports)
+static void count_nat(struct nat_port_counts *nat, uint32_t destination, __be16 dport,
+		      uint8_t proto, int ports)
 {
-	struct mk_census census = { 0 };
+	struct mk_session_counts counts = { 0 };
 	struct mk_session session = { .flags = FORWARD };
 	struct mk_tuple key = { .proto = proto };
 
@@ -482,26 +482,26 @@ static void count_nat(struct mk_nat_census *nat, uint32_t destination, __be16 dp
 								 ? htons((uint16_t)(50000 + i))
 								 : dport,
 						.proto = proto };
-		census_add(&census, nat, i % 2 ? 2 : 3, &key, &session);
+		session_counts_add(&counts, nat, i % 2 ? 2 : 3, &key, &session);
 	}
 }
 
 /* By destination; a ping's identifier is not part of it. */
 START_TEST(test_nat_ports)
 {
-	static struct mk_nat_census nat, pings, full;
+	static struct nat_port_counts nat, pings, full;
 
 	for (uint32_t i = 1; i <= 100; i++)
 		count_nat(&nat, htonl(i), htons(443), IPPROTO_TCP, 10);
-	ck_assert_uint_ge(census_busiest(&nat), 10);
-	ck_assert_uint_le(census_busiest(&nat), 20);
+	ck_assert_uint_ge(nat_ports_busiest(&nat), 10);
+	ck_assert_uint_le(nat_ports_busiest(&nat), 20);
 	count_nat(&nat, htonl(50), htons(443), IPPROTO_TCP, 300);
-	ck_assert_uint_ge(census_busiest(&nat), 310);
-	ck_assert_uint_le(census_busiest(&nat), 330);
+	ck_assert_uint_ge(nat_ports_busiest(&nat), 310);
+	ck_assert_uint_le(nat_ports_busiest(&nat), 330);
 	count_nat(&pings, htonl(1), 0, IPPROTO_ICMP, 40);
-	ck_assert_uint_eq(census_busiest(&pings), 40);
+	ck_assert_uint_eq(nat_ports_busiest(&pings), 40);
 	count_nat(&full, htonl(1), htons(443), IPPROTO_UDP, 70000);
-	ck_assert_uint_eq(census_busiest(&full), UINT16_MAX);
+	ck_assert_uint_eq(nat_ports_busiest(&full), UINT16_MAX);
 }
 END_TEST
 
@@ -512,20 +512,20 @@ START_TEST(test_pass_is_counted)
 	struct mk_sweep *sweep = mk_sweep_new(&options, &err);
 	const uint64_t(*udp)[MK_SESSION_STATES];
 
-	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], 0);
+	ck_assert_uint_eq(mk_sweep_counts(sweep)->entries[0], 0);
 	for (uint16_t n = 1; n <= 100; n++) {
 		put_pair(&tables[0], n, n <= 40 ? 1 * S : 900 * S, 1 * S);
 		put_pair(&tables[1], n, 900 * S, 900 * S);
 	}
 	pass(sweep, 1000 * S, 512);
-	udp = &mk_sweep_census(sweep)->sessions[MK_SESSIONS_SERVICE][MK_SESSIONS_UDP];
+	udp = &mk_sweep_counts(sweep)->sessions[MK_SESSIONS_SERVICE][MK_SESSIONS_UDP];
 	ck_assert_uint_eq((*udp)[MK_SESSIONS_ESTABLISHED], 60);
 	ck_assert_uint_eq((*udp)[MK_SESSIONS_NEW], 100);
-	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[0], 120);
-	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[1], 200);
+	ck_assert_uint_eq(mk_sweep_counts(sweep)->entries[0], 120);
+	ck_assert_uint_eq(mk_sweep_counts(sweep)->entries[1], 200);
 	pass(sweep, 2000 * S, 512);
 	ck_assert_uint_eq((*udp)[MK_SESSIONS_ESTABLISHED], 0);
-	ck_assert_uint_eq(mk_sweep_census(sweep)->entries[1], 0);
+	ck_assert_uint_eq(mk_sweep_counts(sweep)->entries[1], 0);
 	ck_assert_uint_eq(mk_sweep_totals(sweep)->expired, 40 + 60 + 100);
 	ck_assert_uint_eq(mk_sweep_last_pass(sweep)->expired, 160);
 	mk_sweep_free(sweep);

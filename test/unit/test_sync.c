@@ -27,7 +27,7 @@ END_TEST
 
 START_TEST(test_restart_writes_nothing)
 {
-	struct mk_service before, after;
+	struct mk_frontend before, after;
 
 	apply_named("web", "10.96.0.1", "23");
 	apply_named("db", "10.96.0.2", "");
@@ -49,13 +49,13 @@ END_TEST
 /* The old generation stays while a packet may still be reading it. */
 START_TEST(test_generations)
 {
-	struct mk_service before, after;
+	struct mk_frontend before, after;
 
 	apply_named("web", "10.96.0.1", "23");
 	ck_assert(lookup("10.96.0.1", 80, &before));
 	apply_named("web", "10.96.0.1", "234");
 	ck_assert(lookup("10.96.0.1", 80, &after));
-	ck_assert_uint_eq(after.id, before.id);
+	ck_assert_uint_eq(after.set_id, before.set_id);
 	ck_assert_uint_ne(after.generation, before.generation);
 	ck_assert_str_eq(backends_of("10.96.0.1"), "234");
 	ck_assert_uint_eq(entries(&tables.backends), 5);
@@ -71,7 +71,7 @@ START_TEST(test_removed)
 {
 	apply_named("web", "10.96.0.1", "23");
 	remove_named("web");
-	ck_assert_uint_eq(entries(&tables.services), 0);
+	ck_assert_uint_eq(entries(&tables.frontends), 0);
 	ck_assert_int_eq(collect(now_ns + MK_RETIRE_NS), 0);
 	ck_assert_uint_eq(entries(&tables.backends), 0);
 	ck_assert_uint_eq(mk_service_sync_service_count(sync_), 0);
@@ -83,7 +83,7 @@ END_TEST
 START_TEST(test_port_moves)
 {
 	struct built built;
-	struct mk_service service;
+	struct mk_frontend service;
 
 	apply_named("web", "10.96.0.1", "23");
 	build(&built, "web", "10.96.0.1", "23");
@@ -98,8 +98,8 @@ END_TEST
 /* Only entries of no Service are removed, and only on request. */
 START_TEST(test_prune)
 {
-	struct mk_backend_key orphan = { .service_id = 77, .generation = 3, .index = 1 };
-	struct mk_maglev_key orphan_table = { .service_id = 77, .generation = 3 };
+	struct mk_backend_key orphan = { .set_id = 77, .generation = 3, .index = 1 };
+	struct mk_maglev_key orphan_table = { .set_id = 77, .generation = 3 };
 	static const uint16_t empty[MAGLEV_ROOM];
 	struct mk_backend value = { 0 };
 
@@ -109,9 +109,9 @@ START_TEST(test_prune)
 	ck_assert_int_eq(mk_table_put(&tables.maglev, &orphan_table, empty, &sync_err), 0);
 	sync_restart();
 	apply_named("web", "10.96.0.1", "23");
-	ck_assert_uint_eq(entries(&tables.services), 4);
+	ck_assert_uint_eq(entries(&tables.frontends), 4);
 	prune();
-	ck_assert_uint_eq(entries(&tables.services), 2);
+	ck_assert_uint_eq(entries(&tables.frontends), 2);
 	ck_assert_uint_eq(entries(&tables.maglev), 0);
 	ck_assert_int_eq(collect(now_ns + MK_RETIRE_NS), 0);
 	ck_assert_uint_eq(entries(&tables.backends), 2);
@@ -122,11 +122,11 @@ END_TEST
 /* More than one part visits. */
 static void delete_backend(uint16_t index)
 {
-	struct mk_service now;
+	struct mk_frontend now;
 	struct mk_backend_key key = { .index = index };
 
 	ck_assert(lookup("10.96.0.1", 80, &now));
-	key.service_id = now.id;
+	key.set_id = now.set_id;
 	key.generation = now.generation;
 	ck_assert_int_eq(mk_table_delete(&tables.backends, &key, &sync_err), 1);
 }
@@ -154,7 +154,7 @@ END_TEST
 
 START_TEST(test_prune_many)
 {
-	struct mk_backend_key orphan = { .service_id = 77, .generation = 3 };
+	struct mk_backend_key orphan = { .set_id = 77, .generation = 3 };
 	struct mk_backend value = { 0 };
 
 	apply_named("web", "10.96.0.1", "23");
@@ -171,7 +171,7 @@ END_TEST
 /* Sessions of a deleted Service have an id that is in no other table. */
 START_TEST(test_reserved_ids)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
 	apply_named("web", "10.96.0.1", "2");
 	sync_restart();
@@ -179,17 +179,17 @@ START_TEST(test_reserved_ids)
 	mk_service_sync_reserve_ids(sync_, 7);
 	apply_named("new", "10.96.0.2", "3");
 	ck_assert(lookup("10.96.0.2", 80, &service));
-	ck_assert_uint_gt(service.id, 41);
-	ck_assert_uint_gt(service.account_id, 41);
+	ck_assert_uint_gt(service.set_id, 41);
+	ck_assert_uint_gt(service.service_id, 41);
 }
 END_TEST
 
 static uint32_t account_of(const char *vip, uint16_t port)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
 	ck_assert(lookup(vip, port, &service));
-	return service.account_id;
+	return service.service_id;
 }
 
 /* Each Service keeps one account id on all its frontends, through changes and restarts. */
@@ -246,11 +246,11 @@ START_TEST(test_half_written)
 {
 	struct mk_backend_key key = { .index = 0 };
 	struct mk_backend other = { .port = htons(9) };
-	struct mk_service service;
+	struct mk_frontend service;
 
 	apply_named("web", "10.96.0.1", "23");
 	ck_assert(lookup("10.96.0.1", 80, &service));
-	key.service_id = service.id;
+	key.set_id = service.set_id;
 	key.generation = service.generation + 1;
 	for (; key.index < 5; key.index++)
 		ck_assert_int_eq(mk_table_put(&tables.backends, &key, &other, &sync_err), 0);
@@ -319,19 +319,19 @@ END_TEST
 START_TEST(test_maglev)
 {
 	struct built built;
-	struct mk_service service;
+	struct mk_frontend service;
 	struct mk_maglev_key key;
 	uint16_t table[MAGLEV_ROOM];
 
 	build(&built, "web", "10.96.0.1", "23");
-	built.frontends[0].flags = MK_SERVICE_MAGLEV;
+	built.frontends[0].flags = MK_FRONTEND_MAGLEV;
 	built.maglev[1] = 1;
 	built.set.maglev = built.maglev;
 	built.set.maglev_bytes = sizeof(built.maglev);
 	apply(&built);
 	ck_assert_uint_eq(counts.put, 5);
 	ck_assert(lookup("10.96.0.1", 80, &service));
-	key = (struct mk_maglev_key){ service.id, service.generation };
+	key = (struct mk_maglev_key){ service.set_id, service.generation };
 	ck_assert_int_eq(mk_table_get(&tables.maglev, &key, table, &sync_err), 0);
 	ck_assert_mem_eq(table, built.maglev, sizeof(table));
 	sync_restart();
@@ -379,11 +379,11 @@ static struct sessions_entry entry_of(uint8_t proto, const char *backend, uint8_
 						 .sport = htons(40000),
 						 .dport = htons(80),
 						 .proto = proto },
-					.session = { .service_id = 1, .flags = flags } };
-	struct mk_service service;
+					.session = { .set_id = 1, .flags = flags } };
+	struct mk_frontend service;
 
 	if (lookup("10.96.0.1", 80, &service))
-		entry.session.service_id = service.id;
+		entry.session.set_id = service.set_id;
 	entry.session.to = entry.key;
 	entry.session.to.daddr = mk_ip_to_addr(&ip);
 	entry.session.to.dport = htons(8080);
@@ -477,7 +477,7 @@ struct loss {
 
 static int losing(void *ctx, struct mk_error *err)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 	struct loss *loss = ctx;
 
 	loss->calls++;
@@ -524,7 +524,7 @@ END_TEST
 START_TEST(test_loss_comes_first)
 {
 	struct loss loss = { .ret = -EIO };
-	struct mk_service service;
+	struct mk_frontend service;
 	struct built built;
 
 	apply_named("web", "10.96.0.1", "2");
@@ -573,7 +573,7 @@ START_TEST(test_flow_of_host)
 	ck_assert(of_host("10.0.0.3", true));
 	ck_assert(!of_host("10.0.0.3", false));
 	ck_assert(!of_host("10.0.0.2", true));
-	entry.session.service_id = 0; /* its tuple collides with a Service's flow */
+	entry.session.set_id = 0; /* its tuple collides with a Service's flow */
 	ck_assert(mk_service_sync_session_of_host(sync_, &entry.key, &entry.session));
 	entry.key = entry.session.to; /* ... and unchanged: its answers need no rewrite */
 	ck_assert(!mk_service_sync_session_of_host(sync_, &entry.key, &entry.session));
@@ -582,18 +582,18 @@ END_TEST
 
 START_TEST(test_lasting)
 {
-	struct mk_lasting lasting = { 0 };
+	struct mk_linger linger = { 0 };
 
-	mk_lasting_set(&lasting);
-	ck_assert_msg(!mk_lasting_over(&lasting, false), "the pass in which it was set");
-	ck_assert_msg(!mk_lasting_over(&lasting, false), "one pass may miss a session");
-	ck_assert(mk_lasting_over(&lasting, false));
-	ck_assert(!mk_lasting_over(&lasting, true));
-	ck_assert(!mk_lasting_over(&lasting, false));
-	lasting.seen = true;
-	ck_assert(!mk_lasting_over(&lasting, false));
-	ck_assert(!mk_lasting_over(&lasting, false));
-	ck_assert(mk_lasting_over(&lasting, false));
+	mk_linger_set(&linger);
+	ck_assert_msg(!mk_linger_over(&linger, false), "the pass in which it was set");
+	ck_assert_msg(!mk_linger_over(&linger, false), "one pass may miss a session");
+	ck_assert(mk_linger_over(&linger, false));
+	ck_assert(!mk_linger_over(&linger, true));
+	ck_assert(!mk_linger_over(&linger, false));
+	linger.seen = true;
+	ck_assert(!mk_linger_over(&linger, false));
+	ck_assert(!mk_linger_over(&linger, false));
+	ck_assert(mk_linger_over(&linger, false));
 }
 END_TEST
 
@@ -608,7 +608,7 @@ START_TEST(test_host_backends)
 	built.set.local_count = 2;
 	apply(&built);
 	ck_assert(mk_service_sync_host_backends(sync_));
-	built.frontends[0].flags = MK_SERVICE_MASQUERADE;
+	built.frontends[0].flags = MK_FRONTEND_MASQUERADE;
 	apply(&built);
 	ck_assert(!mk_service_sync_host_backends(sync_));
 	built.frontends[0].flags = 0;

@@ -15,9 +15,9 @@
 
 /* ---- affinity -------------------------------------------------------------------------------- */
 
-static struct mk_service at(const char *vip, uint16_t port)
+static struct mk_frontend at(const char *vip, uint16_t port)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
 	ck_assert_msg(lookup(vip, port, &service), "no frontend %s:%u", vip, port);
 	return service;
@@ -35,13 +35,13 @@ static void apply_sticky(const char *backends, uint32_t timeout_s)
 /* Does map affinity_backends contain exactly the current backends of @vip:80? */
 static bool has_members(const char *vip, const char *backends)
 {
-	struct mk_service service = at(vip, 80);
+	struct mk_frontend service = at(vip, 80);
 	size_t count = strlen(backends);
 	__u32 nothing;
 
 	for (size_t i = 0; i < count; i++) {
 		char text[] = "10.0.0.N";
-		struct mk_affinity_backend_key key = { .service_id = service.id,
+		struct mk_affinity_backend_key key = { .set_id = service.set_id,
 						       .generation = service.generation,
 						       .backend.port = htons(8080) };
 		struct mk_ip ip;
@@ -110,7 +110,7 @@ END_TEST
 
 START_TEST(test_affinity_restart)
 {
-	struct mk_service before;
+	struct mk_frontend before;
 
 	apply_sticky("23", 10800);
 	before = at(VIP, 80);
@@ -141,7 +141,7 @@ START_TEST(test_half_written_members)
 	__u32 nothing = 0;
 
 	apply_sticky("23", 10800);
-	key.service_id = at(VIP, 80).id;
+	key.set_id = at(VIP, 80).set_id;
 	key.generation = at(VIP, 80).generation + 1;
 	ck_assert_int_eq(mk_table_put(&tables.affinity_backends, &key, &nothing, &sync_err), 0);
 	sync_restart();
@@ -157,14 +157,14 @@ END_TEST
 struct two_sets {
 	struct built built;
 	struct mk_backend_set sets[2];
-	struct mk_frontend outside;
+	struct mk_wanted_frontend outside;
 	struct mk_service_backend local;
 };
 
 static void apply_two_sets(struct two_sets *two, const char *cluster_port, const char *local_port)
 {
 	build(&two->built, "web", VIP, "23");
-	two->outside = (struct mk_frontend){
+	two->outside = (struct mk_wanted_frontend){
 		.ip = ip_of(LB), .port = 80, .proto = IPPROTO_TCP, .scope = MK_SCOPE_EXTERNAL
 	};
 	two->local = two->built.backends[0];
@@ -183,7 +183,7 @@ static void apply_two_sets(struct two_sets *two, const char *cluster_port, const
 
 static uint32_t outside_affinity(void)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
 	ck_assert(lookup_scope(LB, 80, MK_SCOPE_EXTERNAL, &service));
 	return service.affinity_id;
@@ -220,7 +220,7 @@ static void apply_ranges(const char *const *ranges)
 	size_t count = 0;
 
 	build(&built, "web", VIP, "23");
-	built.frontends[2] = (struct mk_frontend){
+	built.frontends[2] = (struct mk_wanted_frontend){
 		.ip = ip_of(LB), .port = 80, .proto = IPPROTO_TCP, .filtered = true
 	};
 	built.set.frontend_count = 3;
@@ -356,7 +356,7 @@ START_TEST(test_ranges_full)
 	apply_ranges(one);
 	id = at(LB, 80).ranges_id;
 	build(&built, "web", VIP, "23");
-	built.frontends[2] = (struct mk_frontend){
+	built.frontends[2] = (struct mk_wanted_frontend){
 		.ip = ip_of(LB), .port = 80, .proto = IPPROTO_TCP, .filtered = true
 	};
 	built.set.frontend_count = 3;

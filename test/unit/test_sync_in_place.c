@@ -9,13 +9,13 @@
 
 #define SERVICES 200
 
-/* The keys of map services in the kernel's order: bucket by bucket, the latest first. */
-static size_t walk_services(struct mk_service_key *keys, size_t room)
+/* The keys of map frontends in the kernel's order: bucket by bucket, the latest first. */
+static size_t walk_services(struct mk_frontend_key *keys, size_t room)
 {
 	size_t count = 0;
 
 	while (count < room &&
-	       bpf_map_get_next_key(tables.services.fd, count ? &keys[count - 1] : NULL,
+	       bpf_map_get_next_key(tables.frontends.fd, count ? &keys[count - 1] : NULL,
 				    &keys[count]) == 0)
 		count++;
 	return count;
@@ -34,7 +34,7 @@ static void apply_number(int number, const char *backends)
  * finds neither the old nor the new entry: a connection would be refused. */
 START_TEST(test_frontends_change_in_place)
 {
-	static struct mk_service_key before[1024], after[1024];
+	static struct mk_frontend_key before[1024], after[1024];
 
 	for (int i = 0; i < SERVICES; i++)
 		apply_number(i, "23");

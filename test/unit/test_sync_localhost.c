@@ -53,7 +53,7 @@ END_TEST
 START_TEST(test_sessions_at_localhost)
 {
 	const struct mk_addr at = { { htonl(0x7f000035) } };
-	const struct mk_session session = { .flags = MK_SESSION_FORWARD, .service_id = 1 };
+	const struct mk_session session = { .flags = MK_SESSION_FORWARD, .set_id = 1 };
 	struct mk_tuple key = { .daddr = at, .dport = htons(30100), .proto = IPPROTO_TCP };
 
 	apply_at_localhost("one", 30100);

@@ -74,7 +74,7 @@ static void expect_sizes(const struct mk_datapath *datapath, uint32_t establishe
 
 static void put_sessions(const struct mk_table *table, unsigned int count)
 {
-	const struct mk_session session = { .service_id = 5 };
+	const struct mk_session session = { .set_id = 5 };
 
 	for (unsigned int i = 0; i < count; i++) {
 		struct mk_tuple key = { .sport = htons((uint16_t)i), .proto = IPPROTO_UDP };

@@ -151,7 +151,7 @@ static void sessions(const struct mk_metrics *m, const struct mk_metric *metric,
 				};
 
 				mk_exposition_count(out, metric->name, labels, 3,
-						    m->census.sessions[kind][proto][state]);
+						    m->counts.sessions[kind][proto][state]);
 			}
 }
 
@@ -349,7 +349,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_sessions_expired_total", "counter", "", "Sessions removed because they were idle or over.", has_sweep, count, IN(sessions_expired)),
 	ROW("monokube_sessions_cut_total", "counter", "", "Sessions removed because their endpoint is gone.", has_sweep, count, IN(sessions_cut)),
 	ROW("monokube_nat_ports", "gauge", "", "Source ports for masqueraded traffic towards one destination (natPortRange).", always, count, IN(nat_ports)),
-	ROW("monokube_nat_ports_used", "gauge", "", "Source ports in use towards the destination that uses the most, at the last sweep; may be a few too high.", has_sweep, count, IN(census.busiest_nat_ports)),
+	ROW("monokube_nat_ports_used", "gauge", "", "Source ports in use towards the destination that uses the most, at the last sweep; may be a few too high.", has_sweep, count, IN(counts.busiest_nat_ports)),
 	ROW("monokube_sweep_passes_total", "counter", "", "Complete passes of the sweep over all sessions.", has_sweep, count, IN(sweep_passes)),
 	ROW("monokube_sweep_seconds_total", "counter", "", "Time spent in the sweep.", has_sweep, number, IN(sweep_busy_s)),
 	ROW("monokube_sweep_pass_seconds", "gauge", "", "Length of the last pass of the sweep, with its pauses.", has_sweep, number, IN(sweep_last_s)),

@@ -36,7 +36,7 @@ struct mk_metrics_traffic {
 /* Only Services with traffic or drops. */
 struct mk_metrics_service {
 	const char *namespace_, *name;
-	const struct mk_account_totals *totals;
+	const struct mk_service_totals *totals;
 };
 
 /* The values to export; a family whose has_... is false has no samples. */
@@ -75,7 +75,7 @@ struct mk_metrics {
 	double clock_ahead_s;
 
 	bool has_sweep; /* a pass has ended */
-	struct mk_census census;
+	struct mk_session_counts counts;
 	uint64_t sweep_passes, sessions_expired, sessions_cut, nat_ports;
 	double sweep_busy_s, sweep_last_s;
 

@@ -72,8 +72,8 @@ static int add_table(struct json_object *list, const char *bpf_dir, const char *
 static int add_tables(struct json_object *to, const char *bpf_dir, struct mk_error *err)
 {
 	static const char *const names[] = {
-		"pods",	    "routes",	    "services",	    "service_backends", "maglev",
-		"sessions", "sessions_new", "nat_sessions", "nat_sessions_new"
+		"pods",	    "routes",	      "frontends",    "service_backends",  "maglev",
+		"sessions", "sessions_young", "nat_sessions", "nat_sessions_young"
 	};
 	struct json_object *list = json_object_new_array();
 	int ret = 0;

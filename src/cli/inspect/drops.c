@@ -102,11 +102,11 @@ static void print_event(void *ctx, const struct mk_drop_event *event)
 static int follow(const struct mk_cli_options *options, struct mk_error *err)
 {
 	struct mk_events events = { .options = options };
-	struct mk_watcher watcher = { .drop = print_event, .ctx = &events };
+	struct mk_monitor_reader reader = { .drop = print_event, .ctx = &events };
 	int ret = view_open(&events.view, options, err);
 
 	if (ret == 0)
-		ret = events_follow(&events, &watcher, err);
+		ret = events_follow(&events, &reader, err);
 	mk_view_release(&events.view);
 	return ret;
 }

@@ -38,7 +38,7 @@ const char *events_name(struct mk_events *events, uint64_t time_ns, const struct
 	return view_who(&events->view, addr, buf);
 }
 
-int events_follow(struct mk_events *events, struct mk_watcher *watcher, struct mk_error *err)
+int events_follow(struct mk_events *events, struct mk_monitor_reader *reader, struct mk_error *err)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 
@@ -47,6 +47,6 @@ int events_follow(struct mk_events *events, struct mk_watcher *watcher, struct m
 	action.sa_handler =
 		SIG_IGN; /* the reader may go away: end as usual, with the chain restored */
 	sigaction(SIGPIPE, &action, NULL);
-	return mk_watch_follow(events->options->bpf_dir, events->options->state_dir, watcher, &stop,
-			       err);
+	return mk_monitor_follow(events->options->bpf_dir, events->options->state_dir, reader,
+				 &stop, err);
 }

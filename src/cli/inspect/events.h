@@ -19,8 +19,8 @@ struct mk_events {
 const char *events_name(struct mk_events *events, uint64_t time_ns, const struct mk_addr *addr,
 			char *buf);
 
-/* Pass events to @watcher until SIGINT, SIGTERM or events_stop(). events->view is open. */
-mk_must_check int events_follow(struct mk_events *events, struct mk_watcher *watcher,
+/* Pass events to @reader until SIGINT, SIGTERM or events_stop(). events->view is open. */
+mk_must_check int events_follow(struct mk_events *events, struct mk_monitor_reader *reader,
 				struct mk_error *err);
 void events_stop(void);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `monokube monitor`: flows when they begin, as the router gets them, and drops. An event of the
- * program (bpf/watch.bpf.c) is completed from the tables: destination, masquerade, names. */
+ * program (bpf/monitor.bpf.c) is completed from the tables: destination, masquerade, names. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <string.h>
@@ -21,16 +21,16 @@ static const struct {
 	const char *name;
 	size_t key_size, value_size;
 } table_rows[TABLES] = {
-	[SERVICES] = { "services", sizeof(struct mk_service_key), sizeof(struct mk_service) },
+	[SERVICES] = { "frontends", sizeof(struct mk_frontend_key), sizeof(struct mk_frontend) },
 	[NAT] = { "nat_sessions", sizeof(struct mk_tuple), sizeof(struct mk_session) },
-	[NAT_NEW] = { "nat_sessions_new", sizeof(struct mk_tuple), sizeof(struct mk_session) },
+	[NAT_NEW] = { "nat_sessions_young", sizeof(struct mk_tuple), sizeof(struct mk_session) },
 };
 
 struct monitor {
 	struct mk_events events;
 	struct mk_table tables[TABLES];
 	struct mk_addr pod, ip; /* zero: any */
-	uint32_t account_id; /* 0: any */
+	uint32_t service_id; /* 0: any */
 	int64_t boot_unix_ns; /* when CLOCK_MONOTONIC was 0 */
 	unsigned int told;
 	uint64_t second_ns, left_out; /* left_out: drops not printed */
@@ -71,13 +71,13 @@ static bool fits(const struct monitor *monitor, const struct mk_tuple *came,
 	       (!options->protocol || options->protocol == came->proto);
 }
 
-/* Returns the account of the Service that a dropped packet was for, or from; 0: none. */
+/* Returns the service_id of the Service that a dropped packet was for, or from; 0: none. */
 static uint32_t account_of(const struct monitor *monitor, const struct mk_tuple *tuple)
 {
-	struct mk_service service;
+	struct mk_frontend service;
 
 	for (int i = 0; i < 4; i++) {
-		const struct mk_service_key key = {
+		const struct mk_frontend_key key = {
 			.addr = i < 2 ? tuple->daddr : tuple->saddr,
 			.port = i < 2 ? tuple->dport : tuple->sport,
 			.proto = tuple->proto,
@@ -85,7 +85,7 @@ static uint32_t account_of(const struct monitor *monitor, const struct mk_tuple 
 		};
 
 		if (mk_table_get(&monitor->tables[SERVICES], &key, &service, NULL) == 0)
-			return service.account_id;
+			return service.service_id;
 	}
 	return 0;
 }
@@ -270,7 +270,7 @@ static void on_flow(void *ctx, const struct mk_flow_event *event)
 	put_seen(object, monitor, &seen, way_of(monitor, event), &event->goes.daddr);
 	put_translation(object, monitor, event);
 	mk_put_text(object, "service",
-		    mk_names_find(&monitor->events.view.names, event->account_id));
+		    mk_names_find(&monitor->events.view.names, event->service_id));
 	if (event->goes.proto == IPPROTO_TCP)
 		put_tcp_flags(object, event->tcp_flags);
 	mk_put_flag(object, "sampled", event->sampled);
@@ -298,17 +298,17 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 	const struct seen seen = { event->time_ns, event->ifindex, event->length_bytes, event->hook,
 				   &event->tuple };
 	struct monitor *monitor = ctx;
-	uint32_t account_id = account_of(monitor, &event->tuple);
+	uint32_t service_id = account_of(monitor, &event->tuple);
 	struct json_object *object;
 
 	if (is_over(monitor) || !fits(monitor, &event->tuple, &event->tuple) ||
-	    (monitor->account_id && monitor->account_id != account_id) ||
+	    (monitor->service_id && monitor->service_id != service_id) ||
 	    !may_tell_drop(monitor, event->time_ns))
 		return;
 	object = json_object_new_object();
 	put_seen(object, monitor, &seen, "dropped", &event->tuple.daddr);
 	mk_put_text(object, "reason", mk_drop_reason_name(event->reason));
-	mk_put_text(object, "service", mk_names_find(&monitor->events.view.names, account_id));
+	mk_put_text(object, "service", mk_names_find(&monitor->events.view.names, service_id));
 	mk_put_text(object, "meaning", mk_drop_reason_text(event->reason));
 	mk_put_text(object, "remedy", mk_drop_remedy(event->reason));
 	print_event(monitor, object);
@@ -355,9 +355,9 @@ static int read_filters(struct monitor *monitor, struct mk_error *err)
 		ret = read_pod(monitor, options->pod, err);
 	if (ret < 0 || !options->service)
 		return ret;
-	ret = mk_view_account_named(&monitor->events.view, options->service, &monitor->account_id,
+	ret = mk_view_service_named(&monitor->events.view, options->service, &monitor->service_id,
 				    err);
-	if (ret == 0 && !monitor->account_id)
+	if (ret == 0 && !monitor->service_id)
 		return mk_error_set(err, ENOENT, "no Service '%s': `monokube services` lists all",
 				    options->service);
 	return ret;
@@ -377,9 +377,9 @@ static int open_tables(struct monitor *monitor, struct mk_error *err)
 static int follow(struct monitor *monitor, struct mk_error *err)
 {
 	const struct mk_cli_options *options = monitor->events.options;
-	struct mk_watcher watcher = {
+	struct mk_monitor_reader reader = {
 		.settings = { .sample = options->sample,
-			      .account_id = monitor->account_id,
+			      .service_id = monitor->service_id,
 			      .addr = is_any(&monitor->pod) ? monitor->ip : monitor->pod,
 			      .port = htons((uint16_t)options->port),
 			      .proto = (uint8_t)options->protocol },
@@ -387,14 +387,14 @@ static int follow(struct monitor *monitor, struct mk_error *err)
 		.drop = on_drop,
 		.ctx = monitor,
 	};
-	int ret = events_follow(&monitor->events, &watcher, err);
+	int ret = events_follow(&monitor->events, &reader, err);
 
-	watcher.left_out += monitor->left_out;
-	if (watcher.left_out)
+	reader.left_out += monitor->left_out;
+	if (reader.left_out)
 		fprintf(stderr,
 			"%llu more were not printed: the limit is %d a second and CPU. A filter, "
 			"or a larger --sample, leaves fewer\n",
-			(unsigned long long)watcher.left_out, MK_WATCH_EVENTS_PER_S);
+			(unsigned long long)reader.left_out, MK_WATCH_EVENTS_PER_S);
 	return ret;
 }
 

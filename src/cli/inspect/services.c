@@ -10,13 +10,13 @@
 #define BATCH 1024
 
 struct listing {
-	struct mk_table services, backends;
+	struct mk_table table, backends;
 	struct mk_counter_tables counters;
-	struct mk_cli_frontend *frontends; /* sorted by account, then by key */
+	struct mk_cli_frontend *frontends; /* sorted by service_id, then by key */
 	size_t frontend_count;
-	struct mk_account_totals *totals;
+	struct mk_service_totals *totals;
 	size_t total_count;
-	struct mk_account_names names;
+	struct mk_service_names names;
 	struct mk_cli_service *list;
 	size_t count;
 };
@@ -25,8 +25,8 @@ struct listing {
 
 static int open_tables(struct listing *listing, const char *bpf_dir, struct mk_error *err)
 {
-	int ret = mk_table_open(&listing->services, bpf_dir, "services",
-				sizeof(struct mk_service_key), sizeof(struct mk_service), err);
+	int ret = mk_table_open(&listing->table, bpf_dir, "frontends",
+				sizeof(struct mk_frontend_key), sizeof(struct mk_frontend), err);
 
 	if (ret == 0)
 		ret = mk_table_open(&listing->backends, bpf_dir, "service_backends",
@@ -38,8 +38,8 @@ static int open_tables(struct listing *listing, const char *bpf_dir, struct mk_e
 	return ret;
 }
 
-static int add_frontend(struct listing *listing, const struct mk_service_key *key,
-			const struct mk_service *value, struct mk_error *err)
+static int add_frontend(struct listing *listing, const struct mk_frontend_key *key,
+			const struct mk_frontend *value, struct mk_error *err)
 {
 	struct mk_cli_frontend *more;
 
@@ -59,15 +59,15 @@ static int add_frontend(struct listing *listing, const struct mk_service_key *ke
 
 static int read_frontends(struct listing *listing, struct mk_error *err)
 {
-	cleanup_free struct mk_service_key *keys = calloc(BATCH, sizeof(*keys));
-	cleanup_free struct mk_service *values = calloc(BATCH, sizeof(*values));
+	cleanup_free struct mk_frontend_key *keys = calloc(BATCH, sizeof(*keys));
+	cleanup_free struct mk_frontend *values = calloc(BATCH, sizeof(*values));
 	struct mk_cursor cursor = { 0 };
 	int ret = 0;
 
 	if (!keys || !values)
 		return mk_error_errno(err, ENOMEM, "cannot list the Services");
 	while (ret == 0 && !cursor.done) {
-		int got = mk_table_next(&listing->services, &cursor, keys, values, BATCH, err);
+		int got = mk_table_next(&listing->table, &cursor, keys, values, BATCH, err);
 
 		if (got < 0)
 			return got;
@@ -81,7 +81,7 @@ static int read_frontends(struct listing *listing, struct mk_error *err)
 static int read_backends(const struct listing *listing, struct mk_cli_frontend *frontend,
 			 struct mk_error *err)
 {
-	struct mk_backend_key key = { .service_id = frontend->value.id,
+	struct mk_backend_key key = { .set_id = frontend->value.set_id,
 				      .generation = frontend->value.generation };
 
 	if (frontend->value.backend_count == 0)
@@ -105,8 +105,8 @@ static int compare_frontends(const void *a, const void *b)
 {
 	const struct mk_cli_frontend *x = a, *y = b;
 
-	if (x->value.account_id != y->value.account_id)
-		return x->value.account_id < y->value.account_id ? -1 : 1;
+	if (x->value.service_id != y->value.service_id)
+		return x->value.service_id < y->value.service_id ? -1 : 1;
 	if (x->key.scope != y->key.scope)
 		return x->key.scope - y->key.scope;
 	return memcmp(&x->key, &y->key, sizeof(x->key));
@@ -115,10 +115,10 @@ static int compare_frontends(const void *a, const void *b)
 static bool is_called(const struct mk_cli_service *service, const char *name)
 {
 	const char *slash = service->name ? strchr(service->name, '/') : NULL;
-	char account[16];
+	char id[16];
 
-	snprintf(account, sizeof(account), "%u", service->account_id);
-	return *name == '\0' || strcmp(account, name) == 0 ||
+	snprintf(id, sizeof(id), "%u", service->service_id);
+	return *name == '\0' || strcmp(id, name) == 0 ||
 	       (service->name && strcmp(service->name, name) == 0) ||
 	       (slash && strcmp(slash + 1, name) == 0);
 }
@@ -131,22 +131,22 @@ static int compare_names(const void *a, const void *b)
 		return strcmp(x->name, y->name);
 	if (!x->name != !y->name)
 		return x->name ? -1 : 1;
-	return x->account_id < y->account_id ? -1 : 1;
+	return x->service_id < y->service_id ? -1 : 1;
 }
 
-/* Make a Service of the frontends of one account. Returns the index of the next account's first. */
+/* Make a Service of the frontends that have one service_id. Returns the index after the last one. */
 static size_t take_service(struct listing *listing, size_t at, const char *name)
 {
-	struct mk_cli_service service = { .account_id = listing->frontends[at].value.account_id,
+	struct mk_cli_service service = { .service_id = listing->frontends[at].value.service_id,
 					  .frontends = &listing->frontends[at] };
 
 	while (at < listing->frontend_count &&
-	       listing->frontends[at].value.account_id == service.account_id)
+	       listing->frontends[at].value.service_id == service.service_id)
 		at++;
 	service.frontend_count = (size_t)(&listing->frontends[at] - service.frontends);
-	service.name = mk_names_find(&listing->names, service.account_id);
+	service.name = mk_names_find(&listing->names, service.service_id);
 	service.totals =
-		mk_counters_find(listing->totals, listing->total_count, service.account_id);
+		mk_counters_find(listing->totals, listing->total_count, service.service_id);
 	if (is_called(&service, name))
 		listing->list[listing->count++] = service;
 	return at;
@@ -188,14 +188,14 @@ static void release(struct listing *listing)
 	free(listing->list);
 	mk_names_release(&listing->names);
 	mk_counters_close(&listing->counters);
-	mk_table_close(&listing->services);
+	mk_table_close(&listing->table);
 	mk_table_close(&listing->backends);
 }
 
 int cli_services_show(FILE *out, const char *bpf_dir, const char *state_dir, const char *name,
 		      bool json, struct mk_error *err)
 {
-	struct listing listing = { .services = { .fd = -1 },
+	struct listing listing = { .table = { .fd = -1 },
 				   .backends = { .fd = -1 },
 				   .counters = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 } } };
 	int ret = open_tables(&listing, bpf_dir, err);

@@ -12,17 +12,17 @@
 #include "datapath/services/names.h"
 
 struct mk_cli_frontend {
-	struct mk_service_key key;
-	struct mk_service value;
+	struct mk_frontend_key key;
+	struct mk_frontend value;
 	struct mk_backend *backends; /* value.backend_count, local first; NULL: none */
 };
 /* One Service; its frontends are adjacent in the list. */
 struct mk_cli_service {
-	uint32_t account_id;
+	uint32_t service_id;
 	const char *name; /* "namespace/name"; NULL: not known */
 	const struct mk_cli_frontend *frontends;
 	size_t frontend_count;
-	const struct mk_account_totals *totals; /* NULL: no traffic, no drops */
+	const struct mk_service_totals *totals; /* NULL: no traffic, no drops */
 };
 
 void cli_show_text(FILE *out, const struct mk_cli_service *services, size_t count);
@@ -31,7 +31,7 @@ mk_must_check int cli_show_json(FILE *out, const struct mk_cli_service *services
 				struct mk_error *err);
 
 /* Collect what the tables below @bpf_dir hold, and show it. @name ("namespace/name", "name" or the
- * number of an account) selects one Service, unless empty. -ENOENT: no such Service, or no
+ * id) selects one Service, unless empty. -ENOENT: no such Service, or no
  * tables. */
 mk_must_check int cli_services_show(FILE *out, const char *bpf_dir, const char *state_dir,
 				    const char *name, bool json, struct mk_error *err);

@@ -11,9 +11,9 @@ static const struct {
 	uint16_t flag;
 	const char *word;
 } flag_words[] = {
-	{ MK_SERVICE_MASQUERADE, "masquerade" },
-	{ MK_SERVICE_MAGLEV, "maglev" },
-	{ MK_SERVICE_DROP_EMPTY, "drop-if-empty" },
+	{ MK_FRONTEND_MASQUERADE, "masquerade" },
+	{ MK_FRONTEND_MAGLEV, "maglev" },
+	{ MK_FRONTEND_DROP_EMPTY, "drop-if-empty" },
 };
 
 static const char *protocol_name(uint8_t proto)
@@ -66,7 +66,7 @@ static void print_frontend(FILE *out, const struct mk_cli_frontend *frontend)
 	fprintf(out, "\n");
 }
 
-static void print_totals(FILE *out, const struct mk_account_totals *totals)
+static void print_totals(FILE *out, const struct mk_service_totals *totals)
 {
 	const struct mk_service_counter *counter = &totals->counter;
 
@@ -84,15 +84,15 @@ static void print_totals(FILE *out, const struct mk_account_totals *totals)
 
 void cli_show_text(FILE *out, const struct mk_cli_service *services, size_t count)
 {
-	static const struct mk_account_totals none;
+	static const struct mk_service_totals none;
 
 	if (!count)
 		fprintf(out, "no Services in the tables of this node\n");
 	for (size_t i = 0; i < count; i++) {
 		const struct mk_cli_service *service = &services[i];
 
-		fprintf(out, "%s (account %u)\n", service->name ? service->name : "?",
-			service->account_id);
+		fprintf(out, "%s (id %u)\n", service->name ? service->name : "?",
+			service->service_id);
 		for (size_t j = 0; j < service->frontend_count; j++)
 			print_frontend(out, &service->frontends[j]);
 		print_totals(out, service->totals ? service->totals : &none);
@@ -166,7 +166,7 @@ static struct json_object *direction_json(const struct mk_service_counter *count
 	return object;
 }
 
-static struct json_object *drops_json(const struct mk_account_totals *totals)
+static struct json_object *drops_json(const struct mk_service_totals *totals)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -178,13 +178,13 @@ static struct json_object *drops_json(const struct mk_account_totals *totals)
 
 static struct json_object *service_json(const struct mk_cli_service *service)
 {
-	static const struct mk_account_totals none;
-	const struct mk_account_totals *totals = service->totals ? service->totals : &none;
+	static const struct mk_service_totals none;
+	const struct mk_service_totals *totals = service->totals ? service->totals : &none;
 	struct json_object *object = json_object_new_object();
 	struct json_object *frontends = json_object_new_array();
 
 	add_text(object, "name", service->name);
-	add_number(object, "account", service->account_id);
+	add_number(object, "id", service->service_id);
 	for (size_t i = 0; i < service->frontend_count; i++)
 		json_object_array_add(frontends, frontend_json(&service->frontends[i]));
 	json_object_object_add(object, "frontends", frontends);

@@ -149,7 +149,7 @@ static int see_session(void *ctx, const void *key, const void *value)
 	for (size_t i = 0; !flow.pair && i < MK_ARRAY_SIZE(showing->tables); i++)
 		if (mk_table_get(&showing->tables[i], &pair_key, &pair, NULL) == 0)
 			flow.pair = &pair;
-	flow.service = mk_names_find(&showing->view->names, flow.session->account_id);
+	flow.service = mk_names_find(&showing->view->names, flow.session->service_id);
 	if (!is_wanted(showing, &flow))
 		return 0;
 	if (json_object_array_length(showing->list) >= showing->options->limit)
@@ -204,7 +204,7 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 static int show_sessions(const struct mk_view *view, const struct mk_cli_options *options,
 			 struct mk_error *err)
 {
-	static const char *const names[] = { "sessions", "sessions_new" };
+	static const char *const names[] = { "sessions", "sessions_young" };
 
 	return show(view, options, names, err);
 }
@@ -212,7 +212,7 @@ static int show_sessions(const struct mk_view *view, const struct mk_cli_options
 static int show_nat(const struct mk_view *view, const struct mk_cli_options *options,
 		    struct mk_error *err)
 {
-	static const char *const names[] = { "nat_sessions", "nat_sessions_new" };
+	static const char *const names[] = { "nat_sessions", "nat_sessions_young" };
 
 	return show(view, options, names, err);
 }

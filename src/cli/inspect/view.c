@@ -206,14 +206,14 @@ const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const ch
 	return found;
 }
 
-int mk_view_account_named(const struct mk_view *view, const char *word, uint32_t *account_id,
+int mk_view_service_named(const struct mk_view *view, const char *word, uint32_t *service_id,
 			  struct mk_error *err)
 {
-	const struct mk_account_name *found = NULL;
+	const struct mk_service_name *found = NULL;
 
-	*account_id = 0;
+	*service_id = 0;
 	for (size_t i = 0; i < view->names.count; i++) {
-		const struct mk_account_name *name = &view->names.list[i];
+		const struct mk_service_name *name = &view->names.list[i];
 		const char *slash = strchr(name->name, '/');
 		bool whole = strcmp(name->name, word) == 0;
 
@@ -228,7 +228,7 @@ int mk_view_account_named(const struct mk_view *view, const char *word, uint32_t
 		if (whole)
 			break;
 	}
-	*account_id = found ? found->account_id : 0;
+	*service_id = found ? found->service_id : 0;
 	return 0;
 }
 

@@ -29,7 +29,7 @@ struct mk_view {
 	struct mk_datapath_links links; /* devices and addresses, as the programs know them */
 	struct mk_nl *nl;
 	struct mk_table routes;
-	struct mk_account_names names;
+	struct mk_service_names names;
 	struct mk_node_names node_names;
 	struct mk_view_pod *pods; /* by address */
 	size_t pod_count;
@@ -52,8 +52,8 @@ const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct m
 const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name);
 /* Find a Service by "namespace/name", or by "name" if only one namespace has it. 0: none; -EEXIST:
  * several have it, and @err names two. */
-mk_must_check int mk_view_account_named(const struct mk_view *view, const char *word,
-					uint32_t *account_id, struct mk_error *err);
+mk_must_check int mk_view_service_named(const struct mk_view *view, const char *word,
+					uint32_t *service_id, struct mk_error *err);
 /* The name that the runtime gave it, otherwise its interface's. */
 const char *mk_view_pod_name(const struct mk_view_pod *pod);
 /* Look up @addr in map routes; false: it is outside. */

@@ -42,10 +42,10 @@ static bool get(const struct mk_view *view, const char *table, const void *key, 
 	return found;
 }
 
-static void tell_frontend(struct mk_trace_story *story, const struct mk_service_key *key,
-			  const struct mk_service *service)
+static void tell_frontend(struct mk_trace_story *story, const struct mk_frontend_key *key,
+			  const struct mk_frontend *service)
 {
-	const char *name = mk_names_find(&story->view->names, service->account_id);
+	const char *name = mk_names_find(&story->view->names, service->service_id);
 	char entry[128], number[16], at[MK_ENDPOINT_STRLEN];
 
 	snprintf(entry, sizeof(entry), "services: %s/%s %s",
@@ -55,8 +55,8 @@ static void tell_frontend(struct mk_trace_story *story, const struct mk_service_
 	trace_step(story, key->scope == MK_SCOPE_INTERNAL ? "ilb" : "elb", entry,
 		   "%s is Service %s: %u backends, %u of them on this node%s%s%s%s", at,
 		   name ? name : "?", service->backend_count, service->local_count,
-		   service->flags & MK_SERVICE_MAGLEV ? ", chosen by Maglev" : "",
-		   service->flags & MK_SERVICE_MASQUERADE ? ", masqueraded" : "",
+		   service->flags & MK_FRONTEND_MAGLEV ? ", chosen by Maglev" : "",
+		   service->flags & MK_FRONTEND_MASQUERADE ? ", masqueraded" : "",
 		   service->affinity_id ? ", with session affinity" : "",
 		   service->ranges_id ? ", only for its source ranges" : "");
 }
@@ -85,17 +85,17 @@ static void tell_host_port(struct mk_trace_story *story, const struct mk_tuple *
 
 static void tell_service(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external)
 {
-	struct mk_service_key key = { .addr = tuple->daddr,
-				      .port = tuple->dport,
-				      .proto = tuple->proto,
-				      .scope = external ? MK_SCOPE_EXTERNAL : MK_SCOPE_INTERNAL };
-	struct mk_service_key vip = { .addr = tuple->daddr };
-	struct mk_service service;
+	struct mk_frontend_key key = { .addr = tuple->daddr,
+				       .port = tuple->dport,
+				       .proto = tuple->proto,
+				       .scope = external ? MK_SCOPE_EXTERNAL : MK_SCOPE_INTERNAL };
+	struct mk_frontend_key vip = { .addr = tuple->daddr };
+	struct mk_frontend service;
 	char text[MK_ENDPOINT_STRLEN];
 
-	if (get(story->view, "services", &key, sizeof(key), &service, sizeof(service)))
+	if (get(story->view, "frontends", &key, sizeof(key), &service, sizeof(service)))
 		tell_frontend(story, &key, &service);
-	else if (get(story->view, "services", &vip, sizeof(vip), &service, sizeof(service)))
+	else if (get(story->view, "frontends", &vip, sizeof(vip), &service, sizeof(service)))
 		trace_step(story, external ? "elb" : "ilb", "services: its port 0",
 			   "%s is a Service's address, but no Service has this port",
 			   mk_cli_endpoint(&tuple->daddr, 0, text));

@@ -62,30 +62,30 @@ static int resolve_from(const struct mk_view *view, const char *word,
 /* Frontends that TO and PORT may mean. */
 struct search {
 	const struct mk_view *view;
-	uint32_t account_id; /* 0: by address */
+	uint32_t service_id; /* 0: by address */
 	struct mk_addr addr;
 	unsigned int port, protocol; /* 0: any */
 	uint8_t scope;
-	struct mk_service_key found;
+	struct mk_frontend_key found;
 	unsigned int ports_found; /* number of different ports */
 };
 
 /* A Service's name means its own address and port, not its NodePort at the host's addresses. */
-static bool is_wanted(const struct search *search, const struct mk_service_key *key,
-		      const struct mk_service *service)
+static bool is_wanted(const struct search *search, const struct mk_frontend_key *key,
+		      const struct mk_frontend *service)
 {
 	struct mk_route route;
 
-	if (!search->account_id)
+	if (!search->service_id)
 		return mk_addr_eq(&key->addr, &search->addr);
-	return service->account_id == search->account_id && !mk_addr_is_loopback(&key->addr) &&
+	return service->service_id == search->service_id && !mk_addr_is_loopback(&key->addr) &&
 	       !(mk_view_route(search->view, &key->addr, &route) && route.type == MK_ROUTE_HOST);
 }
 
 static int see_frontend(void *ctx, const void *key_, const void *value_)
 {
-	const struct mk_service_key *key = key_;
-	const struct mk_service *service = value_;
+	const struct mk_frontend_key *key = key_;
+	const struct mk_frontend *service = value_;
 	struct search *search = ctx;
 
 	if (key->port == 0 || key->scope != search->scope || !is_wanted(search, key, service) ||
@@ -102,13 +102,13 @@ static int see_frontend(void *ctx, const void *key_, const void *value_)
 
 static int find_frontend(const struct mk_view *view, struct search *search, struct mk_error *err)
 {
-	struct mk_table services = { .fd = -1 };
-	int ret = mk_table_open(&services, view->bpf_dir, "services", sizeof(struct mk_service_key),
-				sizeof(struct mk_service), err);
+	struct mk_table frontends = { .fd = -1 };
+	int ret = mk_table_open(&frontends, view->bpf_dir, "frontends",
+				sizeof(struct mk_frontend_key), sizeof(struct mk_frontend), err);
 
 	if (ret == 0)
-		ret = mk_view_each(&services, see_frontend, search, err);
-	mk_table_close(&services);
+		ret = mk_view_each(&frontends, see_frontend, search, err);
+	mk_table_close(&frontends);
 	return ret;
 }
 
@@ -120,7 +120,7 @@ static int resolve_service(const char *word, const struct search *search,
 				    "TO '%s' has several ports: name one (`monokube services` "
 				    "lists them)",
 				    word);
-	if (search->ports_found == 0 && search->account_id)
+	if (search->ports_found == 0 && search->service_id)
 		return mk_error_set(err, ENOENT,
 				    "Service '%s' has no such port, or none that is open for this "
 				    "sender: `monokube services %s`",
@@ -150,12 +150,12 @@ static int resolve_name(const struct mk_view *view, const char *word, struct sea
 	const struct mk_view_pod *pod =
 		service_name ? NULL : mk_view_pod_named(view, pod_name ? pod_name : word);
 	int ret = pod_name ? 0
-			   : mk_view_account_named(view, service_name ? service_name : word,
-						   &search->account_id, err);
+			   : mk_view_service_named(view, service_name ? service_name : word,
+						   &search->service_id, err);
 
 	if (ret < 0 || !pod)
 		return ret;
-	if (search->account_id)
+	if (search->service_id)
 		return mk_error_set(err, EEXIST,
 				    "TO '%s': a pod and a Service have this name: give " POD_PREFIX
 				    "%s or " SERVICE_PREFIX "%s",
@@ -183,7 +183,7 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 		ret = resolve_name(view, word, &search, request, err);
 	if (ret < 0)
 		return ret;
-	if (!request->tuple.daddr.word[0] && !search.account_id)
+	if (!request->tuple.daddr.word[0] && !search.service_id)
 		return mk_error_set(err, ENOENT,
 				    "TO '%s': expected a Service or a pod of this node (namespace/"
 				    "name or name), `host`, or an IPv4 address, such as "

@@ -122,8 +122,8 @@ bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 enum { SERVICE_OLD, SERVICE_NEW, NAT_OLD, NAT_NEW, SESSION_TABLES };
-static const char *const session_names[SESSION_TABLES] = { "sessions", "sessions_new",
-							   "nat_sessions", "nat_sessions_new" };
+static const char *const session_names[SESSION_TABLES] = { "sessions", "sessions_young",
+							   "nat_sessions", "nat_sessions_young" };
 #define COPY_ENTRIES 1024
 
 struct mk_trace_copy {
@@ -132,7 +132,7 @@ struct mk_trace_copy {
 };
 
 /* Tables that the programs only read are shared. */
-static const char *const shared[] = { "services",      "service_backends",
+static const char *const shared[] = { "frontends",     "service_backends",
 				      "maglev",	       "pods",
 				      "host_ports",    "routes",
 				      "runtime",       "udp_ports",

@@ -339,7 +339,7 @@ static void choose(struct mk_reflector *reflector, struct mk_query *query)
 		query->mode = MK_QUERY_STREAM;
 	}
 	if (!*reflector->version && !reflector->continue_)
-		known_begin(reflector->known);
+		seen_begin(reflector->seen);
 }
 
 static int ask(struct mk_reflector *reflector, const struct mk_query *query, struct mk_error *err)
@@ -451,7 +451,7 @@ static void closed(uv_handle_t *timer)
 
 static void release(struct mk_reflector *reflector)
 {
-	known_free(reflector->known);
+	seen_free(reflector->seen);
 	decoder_free(reflector->decoder);
 	splitter_free(reflector->splitter);
 	free(reflector->continue_);
@@ -465,10 +465,10 @@ struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk_http *http,
 	struct mk_reflector *reflector = calloc(1, sizeof(*reflector));
 
 	if (reflector) {
-		reflector->known = known_new();
+		reflector->seen = seen_new();
 		reflector->decoder = decoder_new(resource->unused);
 	}
-	if (!reflector || !reflector->known || !reflector->decoder) {
+	if (!reflector || !reflector->seen || !reflector->decoder) {
 		if (reflector)
 			release(reflector);
 		free(reflector);
@@ -499,8 +499,8 @@ void mk_reflector_stats(const struct mk_reflector *reflector, struct mk_reflecto
 		.followed = true,
 		.up = !*reflector->complaint && reflector->listed_once,
 		.listed = reflector->listed_once,
-		.objects = known_count(reflector->known),
-		.undecodable = known_unusable(reflector->known),
+		.objects = seen_count(reflector->seen),
+		.undecodable = seen_unusable(reflector->seen),
 		.lists = reflector->lists,
 		.watches = reflector->watches,
 		.events = reflector->events,
@@ -540,7 +540,7 @@ void mk_reflector_withdraw(struct mk_reflector *reflector)
 {
 	if (!reflector)
 		return;
-	known_begin(reflector->known);
-	known_sweep(reflector->known, withdraw, reflector);
+	seen_begin(reflector->seen);
+	seen_sweep(reflector->seen, withdraw, reflector);
 	mk_reflector_stop(reflector);
 }

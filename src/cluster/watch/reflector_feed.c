@@ -50,13 +50,13 @@ static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_
 		mk_log_warn("skipped: %s without a name", reflector->resource->kind);
 		return 0;
 	}
-	ret = known_see(reflector->known, head);
+	ret = seen_add(reflector->seen, head);
 	if (ret < 0)
 		return mk_error_errno(err, ENOMEM, "one more object");
 	if (ret > 0)
 		return 0;
 	ret = apply(reflector, object, head, &why);
-	known_set_usable(reflector->known, head, ret == 0);
+	seen_set_usable(reflector->seen, head, ret == 0);
 	if (ret < 0) {
 		reflector_printable(why.text);
 		mk_log_warn("skipped: %s", why.text);
@@ -70,7 +70,7 @@ static void take_away(struct mk_reflector *reflector, const struct mk_object_hea
 
 	if (!head->name.text)
 		return;
-	known_remove(reflector->known, head);
+	seen_remove(reflector->seen, head);
 	namespace_ =
 		strndup(head->namespace_.text ? head->namespace_.text : "", head->namespace_.size);
 	name = strndup(head->name.text, head->name.size);
@@ -309,10 +309,10 @@ static void gone(void *ctx, const char *namespace_, const char *name)
 void reflector_complete(struct mk_reflector *reflector, const char *version)
 {
 	strcpy(reflector->version, version);
-	known_sweep(reflector->known, gone, reflector);
+	seen_sweep(reflector->seen, gone, reflector);
 	if (!reflector->listed_once)
 		mk_log_info("%s: %zu read from the API server, watching from version %s",
-			    reflector->resource->name, known_count(reflector->known), version);
+			    reflector->resource->name, seen_count(reflector->seen), version);
 	reflector->listed_once = true;
 	reflector->lists++;
 	reflector->whole_list = false;

@@ -19,7 +19,7 @@ struct mk_reflector {
 	const struct mk_resource *resource;
 	struct mk_reflector_timing timing;
 	struct mk_reflector_sink sink;
-	struct mk_known *known;
+	struct mk_seen *seen;
 	struct mk_decoder *decoder;
 	uv_timer_t timer; /* until the next request */
 

@@ -23,43 +23,43 @@ struct entry {
 	char key[]; /* namespace/name */
 };
 
-struct mk_known {
+struct mk_seen {
 	struct entry *entries;
 	size_t unusable;
 	unsigned int round;
 };
 
-struct mk_known *known_new(void)
+struct mk_seen *seen_new(void)
 {
-	return calloc(1, sizeof(struct mk_known));
+	return calloc(1, sizeof(struct mk_seen));
 }
 
-void known_free(struct mk_known *known)
+void seen_free(struct mk_seen *seen)
 {
 	struct entry *entry, *next;
 
-	if (!known)
+	if (!seen)
 		return;
-	HASH_ITER(hh, known->entries, entry, next) {
-		HASH_DEL(known->entries, entry);
+	HASH_ITER(hh, seen->entries, entry, next) {
+		HASH_DEL(seen->entries, entry);
 		free(entry);
 	}
-	free(known);
+	free(seen);
 }
 
-size_t known_count(const struct mk_known *known)
+size_t seen_count(const struct mk_seen *seen)
 {
-	return HASH_COUNT(known->entries);
+	return HASH_COUNT(seen->entries);
 }
 
-size_t known_unusable(const struct mk_known *known)
+size_t seen_unusable(const struct mk_seen *seen)
 {
-	return known->unusable;
+	return seen->unusable;
 }
 
-void known_begin(struct mk_known *known)
+void seen_begin(struct mk_seen *seen)
 {
-	known->round++;
+	seen->round++;
 }
 
 /* Names longer than Kubernetes allows are cut: the model refuses them anyway. */
@@ -77,11 +77,11 @@ static size_t make_key(const struct mk_object_head *head, char key[KEY_CHARS])
 	return first + 1 + second;
 }
 
-static struct entry *find(const struct mk_known *known, const char *key, size_t length)
+static struct entry *find(const struct mk_seen *seen, const char *key, size_t length)
 {
 	struct entry *entry;
 
-	HASH_FIND(hh, known->entries, key, length, entry);
+	HASH_FIND(hh, seen->entries, key, length, entry);
 	return entry;
 }
 
@@ -132,74 +132,74 @@ static bool same(const struct version *a, const struct version *b)
 	return a->number && a->number == b->number && memcmp(a->uid, b->uid, sizeof(a->uid)) == 0;
 }
 
-int known_see(struct mk_known *known, const struct mk_object_head *head)
+int seen_add(struct mk_seen *seen, const struct mk_object_head *head)
 {
 	struct version version = read_version(head);
 	char key[KEY_CHARS];
 	size_t length = make_key(head, key);
-	struct entry *entry = find(known, key, length);
+	struct entry *entry = find(seen, key, length);
 
 	if (entry) {
 		bool unchanged = same(&entry->version, &version);
 
 		entry->version = version;
-		entry->round = known->round;
+		entry->round = seen->round;
 		return unchanged;
 	}
 	entry = calloc(1, sizeof(*entry) + length + 1);
 	if (!entry)
 		return -ENOMEM;
 	entry->version = version;
-	entry->round = known->round;
+	entry->round = seen->round;
 	memcpy(entry->key, key, length);
-	HASH_ADD(hh, known->entries, key, length, entry);
+	HASH_ADD(hh, seen->entries, key, length, entry);
 	return 0;
 }
 
-static void set_usable(struct mk_known *known, struct entry *entry, bool usable)
+static void set_usable(struct mk_seen *seen, struct entry *entry, bool usable)
 {
-	known->unusable -= entry->unusable;
+	seen->unusable -= entry->unusable;
 	entry->unusable = !usable;
-	known->unusable += entry->unusable;
+	seen->unusable += entry->unusable;
 }
 
-void known_set_usable(struct mk_known *known, const struct mk_object_head *head, bool usable)
+void seen_set_usable(struct mk_seen *seen, const struct mk_object_head *head, bool usable)
 {
 	char key[KEY_CHARS];
-	struct entry *entry = find(known, key, make_key(head, key));
+	struct entry *entry = find(seen, key, make_key(head, key));
 
 	if (entry)
-		set_usable(known, entry, usable);
+		set_usable(seen, entry, usable);
 }
 
-static void forget(struct mk_known *known, struct entry *entry)
+static void forget(struct mk_seen *seen, struct entry *entry)
 {
-	set_usable(known, entry, true);
-	HASH_DEL(known->entries, entry);
+	set_usable(seen, entry, true);
+	HASH_DEL(seen->entries, entry);
 }
 
-void known_remove(struct mk_known *known, const struct mk_object_head *head)
+void seen_remove(struct mk_seen *seen, const struct mk_object_head *head)
 {
 	char key[KEY_CHARS];
-	struct entry *entry = find(known, key, make_key(head, key));
+	struct entry *entry = find(seen, key, make_key(head, key));
 
 	if (!entry)
 		return;
-	forget(known, entry);
+	forget(seen, entry);
 	free(entry);
 }
 
-void known_sweep(struct mk_known *known,
-		 void (*gone)(void *ctx, const char *namespace_, const char *name), void *ctx)
+void seen_sweep(struct mk_seen *seen,
+		void (*gone)(void *ctx, const char *namespace_, const char *name), void *ctx)
 {
 	struct entry *entry, *next;
 
-	HASH_ITER(hh, known->entries, entry, next) {
+	HASH_ITER(hh, seen->entries, entry, next) {
 		char *slash = strchr(entry->key, '/');
 
-		if (entry->round == known->round)
+		if (entry->round == seen->round)
 			continue;
-		forget(known, entry);
+		forget(seen, entry);
 		*slash = '\0';
 		gone(ctx, entry->key, slash + 1);
 		free(entry);

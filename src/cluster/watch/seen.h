@@ -9,32 +9,32 @@
 
 #include "cluster/watch/decode.h"
 
-struct mk_known;
+struct mk_seen;
 
 /* NULL: out of memory. */
-mk_must_check struct mk_known *known_new(void);
-void known_free(struct mk_known *known);
-size_t known_count(const struct mk_known *known);
+mk_must_check struct mk_seen *seen_new(void);
+void seen_free(struct mk_seen *seen);
+size_t seen_count(const struct mk_seen *seen);
 
 /* A list begins: none of its objects has been seen. */
-void known_begin(struct mk_known *known);
+void seen_begin(struct mk_seen *seen);
 
 /* The object exists. Returns 1 if it is unchanged, 0 if it is new, changed or unknown, or
  * -ENOMEM. The same version with another uid is another object: a server restored from nothing
  * counts from 1 again. */
-mk_must_check int known_see(struct mk_known *known, const struct mk_object_head *head);
+mk_must_check int seen_add(struct mk_seen *seen, const struct mk_object_head *head);
 
 /* Record whether the object's newest version could be used. */
-void known_set_usable(struct mk_known *known, const struct mk_object_head *head, bool usable);
+void seen_set_usable(struct mk_seen *seen, const struct mk_object_head *head, bool usable);
 /* Return the number of objects whose newest version cannot be used. */
-size_t known_unusable(const struct mk_known *known);
+size_t seen_unusable(const struct mk_seen *seen);
 
 /* The object has been deleted. */
-void known_remove(struct mk_known *known, const struct mk_object_head *head);
+void seen_remove(struct mk_seen *seen, const struct mk_object_head *head);
 
-/* The list is complete: forget the objects not seen since known_begin(), and call
+/* The list is complete: forget the objects not seen since seen_begin(), and call
  * @gone for each. */
-void known_sweep(struct mk_known *known,
-		 void (*gone)(void *ctx, const char *namespace_, const char *name), void *ctx);
+void seen_sweep(struct mk_seen *seen,
+		void (*gone)(void *ctx, const char *namespace_, const char *name), void *ctx);
 
 #endif

@@ -37,7 +37,7 @@ const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
 /* The chain without `monokube monitor` (monitor.h). */
 static const char *const chain_programs[MK_PROG_COUNT] = {
 	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
-	[MK_PROG_ERROR] = "error",     [MK_PROG_WATCHED] = "router",	[MK_PROG_HOLD] = "hold",
+	[MK_PROG_ERROR] = "error",     [MK_PROG_MONITORED] = "router",	[MK_PROG_HOLD] = "hold",
 	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
 };
 
@@ -148,9 +148,9 @@ int mk_object_size_sessions(struct mk_object *object, const struct mk_session_si
 	if (ret == 0)
 		ret = set_entries(object->skel->maps.nat_sessions, sizes->established, err);
 	if (ret == 0)
-		ret = set_entries(object->skel->maps.sessions_new, sizes->half_open, err);
+		ret = set_entries(object->skel->maps.sessions_young, sizes->half_open, err);
 	if (ret == 0)
-		ret = set_entries(object->skel->maps.nat_sessions_new, sizes->half_open, err);
+		ret = set_entries(object->skel->maps.nat_sessions_young, sizes->half_open, err);
 	if (ret == 0)
 		ret = set_entries(object->skel->maps.sessions_order, places, err);
 	if (ret == 0)
@@ -198,8 +198,8 @@ static const char *remedy(const char *map)
 	} remedies[] = {
 		{ "sessions", "lower sessionTableSize" },
 		{ "nat_sessions", "lower sessionTableSize" },
-		{ "sessions_new", "lower newSessionTableSize" },
-		{ "nat_sessions_new", "lower newSessionTableSize" },
+		{ "sessions_young", "lower newSessionTableSize" },
+		{ "nat_sessions_young", "lower newSessionTableSize" },
 		{ "sessions_order", "lower newSessionTableSize" },
 		{ "nat_sessions_order", "lower newSessionTableSize" },
 		{ "sessions_kept", "lower sessionTableSize" },

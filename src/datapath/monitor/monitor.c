@@ -102,7 +102,7 @@ static int end_watching(const char *bpf_dir, const char *state_dir, struct mk_er
 
 struct following {
 	const char *bpf_dir, *state_dir;
-	struct mk_watcher *watcher;
+	struct mk_monitor_reader *reader;
 	struct mk_table settings, counts;
 	uint64_t started_ns, next_beat_ns;
 };
@@ -110,7 +110,7 @@ struct following {
 static uint64_t left_out(const struct following *following)
 {
 	int cpus = libbpf_num_possible_cpus();
-	cleanup_free struct mk_watch_count *counts =
+	cleanup_free struct mk_monitor_count *counts =
 		calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*counts));
 	uint64_t sum = 0;
 	__u32 zero = 0;
@@ -126,12 +126,12 @@ static uint64_t left_out(const struct following *following)
  * slot, and a process that empties map `runtime` clears the flag. */
 static int beat(struct following *following, struct mk_error *err)
 {
-	struct mk_watch_settings *settings = &following->watcher->settings;
+	struct mk_monitor_settings *settings = &following->reader->settings;
 	uint64_t now_ns = mk_time_monotonic_ns();
 	__u32 zero = 0;
 	int ret;
 
-	if (!following->watcher->flow || now_ns < following->next_beat_ns)
+	if (!following->reader->flow || now_ns < following->next_beat_ns)
 		return 0;
 	following->next_beat_ns = now_ns + BEAT_NS;
 	settings->until_ns = now_ns + ALIVE_NS;
@@ -143,7 +143,7 @@ static int report_drops(const struct following *following, bool on, struct mk_er
 {
 	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = on };
 
-	return following->watcher->drop
+	return following->reader->drop
 		       ? mk_runtime_change(following->bpf_dir, following->state_dir, &change, err)
 		       : 0;
 }
@@ -157,7 +157,7 @@ static int on_flow(void *ctx, void *data, size_t size)
 	const struct mk_flow_event *event = data;
 
 	if (size >= sizeof(*event) && event->time_ns >= following->started_ns)
-		following->watcher->flow(following->watcher->ctx, event);
+		following->reader->flow(following->reader->ctx, event);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int on_drop(void *ctx, void *data, size_t size)
 	const struct mk_drop_event *event = data;
 
 	if (size >= sizeof(*event) && event->time_ns >= following->started_ns)
-		following->watcher->drop(following->watcher->ctx, event);
+		following->reader->drop(following->reader->ctx, event);
 	return 0;
 }
 
@@ -191,9 +191,9 @@ static int open_rings(struct ring_buffer **ring, struct following *following, st
 {
 	int ret = 0;
 
-	if (following->watcher->flow)
+	if (following->reader->flow)
 		ret = add_ring(ring, following, "flow_events", on_flow, err);
-	if (ret == 0 && following->watcher->drop)
+	if (ret == 0 && following->reader->drop)
 		ret = add_ring(ring, following, "drop_events", on_drop, err);
 	return ret;
 }
@@ -201,7 +201,7 @@ static int open_rings(struct ring_buffer **ring, struct following *following, st
 static int poll_rings(struct following *following, struct ring_buffer *ring,
 		      const volatile int *stop, struct mk_error *err)
 {
-	int pause_ms = following->watcher->flow ? PAUSE_MS : 500, ret = 0;
+	int pause_ms = following->reader->flow ? PAUSE_MS : 500, ret = 0;
 
 	while (!*stop && ret >= 0) {
 		ret = beat(following, err);
@@ -222,17 +222,17 @@ static int open_tables(struct following *following, struct mk_error *err)
 {
 	int ret;
 
-	if (!following->watcher->flow)
+	if (!following->reader->flow)
 		return 0;
-	ret = mk_table_open(&following->settings, following->bpf_dir, "watch_settings",
-			    sizeof(__u32), sizeof(struct mk_watch_settings), err);
+	ret = mk_table_open(&following->settings, following->bpf_dir, "monitor_settings",
+			    sizeof(__u32), sizeof(struct mk_monitor_settings), err);
 	if (ret == 0)
-		ret = mk_table_open(&following->counts, following->bpf_dir, "watch_counts",
-				    sizeof(__u32), sizeof(struct mk_watch_count), err);
+		ret = mk_table_open(&following->counts, following->bpf_dir, "monitor_counts",
+				    sizeof(__u32), sizeof(struct mk_monitor_count), err);
 	if (ret == -ENOENT)
 		return mk_error_wrap(err, "the loaded datapath is of an older version: "
 					  "start the agent of this one");
-	following->watcher->settings.since_s = (__u32)(following->started_ns / MK_NS_PER_S);
+	following->reader->settings.since_s = (__u32)(following->started_ns / MK_NS_PER_S);
 	return ret;
 }
 
@@ -249,20 +249,20 @@ static int follow(struct following *following, const volatile int *stop, struct 
 	ring_buffer__free(ring);
 	if (report_drops(following, false, ret < 0 ? NULL : err) < 0)
 		off = -EINVAL;
-	if (following->watcher->flow &&
+	if (following->reader->flow &&
 	    end_watching(following->bpf_dir, following->state_dir, ret < 0 ? NULL : err) < 0)
 		off = -EINVAL;
-	following->watcher->left_out = left_out(following) - before;
+	following->reader->left_out = left_out(following) - before;
 	return ret < 0 ? ret : off;
 }
 
-int mk_watch_follow(const char *bpf_dir, const char *state_dir, struct mk_watcher *watcher,
-		    const volatile int *stop, struct mk_error *err)
+int mk_monitor_follow(const char *bpf_dir, const char *state_dir, struct mk_monitor_reader *reader,
+		      const volatile int *stop, struct mk_error *err)
 {
 	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
 	struct following following = { .bpf_dir = bpf_dir,
 				       .state_dir = state_dir,
-				       .watcher = watcher,
+				       .reader = reader,
 				       .settings = { .fd = -1 },
 				       .counts = { .fd = -1 },
 				       .started_ns = mk_time_monotonic_ns() };
@@ -283,7 +283,7 @@ int mk_watch_follow(const char *bpf_dir, const char *state_dir, struct mk_watche
 	return ret;
 }
 
-int mk_watch_reset_stale(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+int mk_monitor_reset_stale(const char *bpf_dir, const char *state_dir, struct mk_error *err)
 {
 	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
 	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = false };

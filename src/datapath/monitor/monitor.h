@@ -10,8 +10,8 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 
-struct mk_watcher {
-	struct mk_watch_settings settings; /* mk_watch_follow() sets until_ns and since_s */
+struct mk_monitor_reader {
+	struct mk_monitor_settings settings; /* mk_monitor_follow() sets until_ns and since_s */
 	/* NULL: the programs do not report these events, at no cost */
 	void (*flow)(void *ctx, const struct mk_flow_event *event);
 	void (*drop)(void *ctx, const struct mk_drop_event *event);
@@ -19,15 +19,15 @@ struct mk_watcher {
 	uint64_t left_out; /* result: flow events that exceeded the rate limit */
 };
 
-/* Pass events to @watcher until a signal handler or one of the watcher's functions sets *@stop.
+/* Pass events to @reader until a signal handler or one of the reader's functions sets *@stop.
  * Only one process can read the ring buffers of flows and drops (otherwise -EBUSY). */
-mk_must_check int mk_watch_follow(const char *bpf_dir, const char *state_dir,
-				  struct mk_watcher *watcher, const volatile int *stop,
-				  struct mk_error *err);
+mk_must_check int mk_monitor_follow(const char *bpf_dir, const char *state_dir,
+				    struct mk_monitor_reader *reader, const volatile int *stop,
+				    struct mk_error *err);
 
 /* Reset the settings that a killed reader left behind, so that programs stop reporting drops and
  * flows. Returns 1 if there were any. */
-mk_must_check int mk_watch_reset_stale(const char *bpf_dir, const char *state_dir,
-				       struct mk_error *err);
+mk_must_check int mk_monitor_reset_stale(const char *bpf_dir, const char *state_dir,
+					 struct mk_error *err);
 
 #endif

@@ -113,7 +113,7 @@ int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
 static bool came_by(const struct mk_host_port_entry *entry, const struct mk_tuple *key,
 		    const struct mk_session *session)
 {
-	return session->flags & MK_SESSION_FORWARD && session->service_id == 0 &&
+	return session->flags & MK_SESSION_FORWARD && session->set_id == 0 &&
 	       key->proto == entry->key.proto && key->dport == entry->key.port &&
 	       session->to.dport == entry->to.port &&
 	       mk_addr_eq(&session->to.daddr, &entry->to.addr) &&
@@ -159,7 +159,7 @@ static int cut_in(const struct mk_host_ports *ports, const struct mk_table *tabl
 
 static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
 {
-	static const char *const names[] = { "sessions", "sessions_new" };
+	static const char *const names[] = { "sessions", "sessions_young" };
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(names); i++) {

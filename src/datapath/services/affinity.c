@@ -29,8 +29,7 @@ static int write_member(struct mk_service_sync *sync, const struct mk_affinity_b
 int sync_members_write(struct mk_service_sync *sync, struct set *set,
 		       struct mk_service_counts *counts, struct mk_error *err)
 {
-	struct mk_affinity_backend_key key = { .service_id = set->id,
-					       .generation = set->generation };
+	struct mk_affinity_backend_key key = { .set_id = set->id, .generation = set->generation };
 
 	for (size_t i = 0; !set->has_members && i < set->count; i++) {
 		int ret;
@@ -48,7 +47,7 @@ int sync_member_remove(struct mk_service_sync *sync, const struct mk_backend_key
 		       struct mk_service_counts *counts, struct mk_error *err)
 {
 	const struct mk_table *backends = &sync->tables.backends;
-	struct mk_affinity_backend_key member = { .service_id = key->service_id,
+	struct mk_affinity_backend_key member = { .set_id = key->set_id,
 						  .generation = key->generation };
 
 	if (bpf_map_lookup_elem(backends->fd, key, &member.backend) == 0)
@@ -91,8 +90,8 @@ static int sort_members(struct members *members, const struct set *set, struct m
 static int is_wanted(struct mk_service_sync *sync, struct members *members,
 		     const struct mk_affinity_backend_key *key, struct mk_error *err)
 {
-	const struct retired *retired = sync_retired(sync, key->service_id, key->generation);
-	const struct set *set = sync_set(sync, key->service_id);
+	const struct retired *retired = sync_retired(sync, key->set_id, key->generation);
+	const struct set *set = sync_set(sync, key->set_id);
 
 	if (retired)
 		return retired->has_members;

@@ -29,14 +29,14 @@ static bool may_take(const struct apply *apply, const struct frontend *frontend,
 static struct set *former_set(const struct apply *apply, const struct mk_backend_set *compiled)
 {
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
-		struct mk_service_key key = sync_key(&compiled->frontends[i]);
+		struct mk_frontend_key key = sync_key(&compiled->frontends[i]);
 		struct frontend *frontend = sync_frontend(apply->sync, &key);
 		struct set *set;
 
 		/* skip port 0: such an address may come from any set of the Service */
 		if (!frontend || key.port == 0 || !is_free_for(apply, frontend))
 			continue;
-		set = sync_set(apply->sync, frontend->value.id);
+		set = sync_set(apply->sync, frontend->value.set_id);
 		if (set && set->used_in != apply->sync->serial &&
 		    (!set->owner || set->owner == apply->service))
 			return set;
@@ -58,7 +58,7 @@ static struct set *new_set(const struct apply *apply)
 static bool has_frontend(const struct apply *apply, const struct mk_backend_set *compiled)
 {
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
-		struct mk_service_key key = sync_key(&compiled->frontends[i]);
+		struct mk_frontend_key key = sync_key(&compiled->frontends[i]);
 
 		if (may_take(apply, sync_frontend(apply->sync, &key),
 			     compiled->frontends[i].node_port))
@@ -81,7 +81,7 @@ static struct mk_backend backend_value(const struct mk_service_backend *backend)
 static int read_backends(const struct apply *apply, struct set *set)
 {
 	const struct mk_table *table = &apply->sync->tables.backends;
-	struct mk_backend_key key = { .service_id = set->id, .generation = set->generation };
+	struct mk_backend_key key = { .set_id = set->id, .generation = set->generation };
 
 	set->backends = calloc(set->count ? set->count : 1, sizeof(*set->backends));
 	if (!set->backends)
@@ -142,7 +142,7 @@ static int write_generation(const struct apply *apply, struct set *set,
 {
 	cleanup_free struct mk_backend *backends =
 		calloc(compiled->backend_count ? compiled->backend_count : 1, sizeof(*backends));
-	struct mk_backend_key key = { .service_id = set->id, .generation = set->generation + 1 };
+	struct mk_backend_key key = { .set_id = set->id, .generation = set->generation + 1 };
 	int ret;
 
 	if (!backends)
@@ -172,7 +172,7 @@ static int write_generation(const struct apply *apply, struct set *set,
 static int write_maglev(const struct apply *apply, struct set *set,
 			const struct mk_backend_set *compiled)
 {
-	struct mk_maglev_key key = { .service_id = set->id, .generation = set->generation };
+	struct mk_maglev_key key = { .set_id = set->id, .generation = set->generation };
 	const struct mk_table *table = &apply->sync->tables.maglev;
 	cleanup_free void *now = NULL;
 	int ret;
@@ -214,8 +214,8 @@ static int take_from_owner(const struct apply *apply, struct frontend *frontend)
 	return 0;
 }
 
-static int put_frontend(const struct apply *apply, const struct mk_service_key *key,
-			const struct mk_service *value, bool node_port)
+static int put_frontend(const struct apply *apply, const struct mk_frontend_key *key,
+			const struct mk_frontend *value, bool node_port)
 {
 	struct mk_service_sync *sync = apply->sync;
 	struct frontend *frontend = sync_frontend(sync, key);
@@ -228,7 +228,7 @@ static int put_frontend(const struct apply *apply, const struct mk_service_key *
 	if (ret < 0)
 		return ret;
 	if (!frontend || memcmp(&frontend->value, value, sizeof(*value)) != 0) {
-		ret = mk_table_put(&sync->tables.services, key, value, apply->err);
+		ret = mk_table_put(&sync->tables.frontends, key, value, apply->err);
 		if (ret < 0)
 			return ret;
 		apply->counts->put++;
@@ -250,20 +250,20 @@ static int put_frontend(const struct apply *apply, const struct mk_service_key *
 static int publish(const struct apply *apply, struct set *set,
 		   const struct mk_backend_set *compiled)
 {
-	struct mk_service value = {
-		.id = set->id,
+	struct mk_frontend value = {
+		.set_id = set->id,
 		.generation = set->generation,
 		.backend_count = (__u16)compiled->backend_count,
 		.local_count = (__u16)compiled->local_count,
 		.local_weight = compiled->local_weight,
-		.account_id = apply->service->account_id,
+		.service_id = apply->service->service_id,
 		.affinity_id = apply->affinity_id,
 		.affinity_timeout_s = apply->affinity_timeout_s,
 	};
 	const struct ranges *ranges = apply->service->ranges;
 
 	for (size_t i = 0; i < compiled->frontend_count; i++) {
-		struct mk_service_key key = sync_key(&compiled->frontends[i]);
+		struct mk_frontend_key key = sync_key(&compiled->frontends[i]);
 		int ret;
 
 		value.flags = compiled->frontends[i].flags;
@@ -279,7 +279,7 @@ static bool keeps_client(const struct mk_backend_set *compiled)
 {
 	for (size_t i = 0; i < compiled->frontend_count; i++)
 		if (compiled->frontends[i].scope == MK_SCOPE_EXTERNAL &&
-		    !(compiled->frontends[i].flags & MK_SERVICE_MASQUERADE))
+		    !(compiled->frontends[i].flags & MK_FRONTEND_MASQUERADE))
 			return true;
 	return false;
 }
@@ -429,7 +429,7 @@ static int apply_all(struct apply *apply, const struct mk_compiled_service *comp
 {
 	int ret;
 
-	sync_give_account(apply, compiled);
+	sync_give_id(apply, compiled);
 	ret = sync_give_ranges(apply, compiled);
 	if (ret < 0)
 		return ret;

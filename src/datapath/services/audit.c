@@ -48,8 +48,8 @@ static void say(const struct mk_table *table, const char *service, int entries)
 
 static int audit_frontend(struct audit *audit, const struct frontend *frontend)
 {
-	const struct mk_table *table = &audit->sync->tables.services;
-	struct mk_service now;
+	const struct mk_table *table = &audit->sync->tables.frontends;
+	struct mk_frontend now;
 	int ret;
 
 	if (!frontend->owner)
@@ -63,7 +63,7 @@ static int audit_frontend(struct audit *audit, const struct frontend *frontend)
 static int audit_backends(struct audit *audit, const struct set *set)
 {
 	const struct mk_table *table = &audit->sync->tables.backends;
-	struct mk_backend_key key = { .service_id = set->id, .generation = set->generation };
+	struct mk_backend_key key = { .set_id = set->id, .generation = set->generation };
 	struct mk_backend now;
 	int entries = 0;
 
@@ -82,7 +82,7 @@ static int audit_backends(struct audit *audit, const struct set *set)
 static int audit_maglev(struct audit *audit, struct set *set)
 {
 	const struct mk_table *table = &audit->sync->tables.maglev;
-	struct mk_maglev_key key = { .service_id = set->id, .generation = set->generation };
+	struct mk_maglev_key key = { .set_id = set->id, .generation = set->generation };
 	cleanup_free void *now = set->has_maglev ? malloc(table->value_size) : NULL;
 
 	if (!now)

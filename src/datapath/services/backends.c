@@ -29,7 +29,7 @@ static int keep_left_over(struct mk_service_sync *sync, const struct mk_backend_
 static int take_entry(struct mk_service_sync *sync, const struct mk_backend_key *key,
 		      const struct mk_backend *value)
 {
-	struct set *set = sync_set(sync, key->service_id);
+	struct set *set = sync_set(sync, key->set_id);
 
 	if (!set || set->generation != key->generation || key->index >= set->count)
 		return keep_left_over(sync, key);
@@ -80,9 +80,9 @@ int sync_backends_recover(struct mk_service_sync *sync, struct mk_error *err)
 
 static bool is_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key)
 {
-	const struct set *set = sync_set(sync, key->service_id);
+	const struct set *set = sync_set(sync, key->set_id);
 
-	return !sync_retired(sync, key->service_id, key->generation) &&
+	return !sync_retired(sync, key->set_id, key->generation) &&
 	       !(set && set->generation == key->generation && key->index < set->count);
 }
 

@@ -105,16 +105,16 @@ static size_t sort_unique(uint32_t *ids, size_t count)
 
 static uint32_t drop_account(const struct rows *drops, size_t i)
 {
-	return ((const struct mk_service_drop_key *)(const void *)drops->keys)[i].account_id;
+	return ((const struct mk_service_drop_key *)(const void *)drops->keys)[i].service_id;
 }
 
 /* Return a zeroed record for each account in the rows, sorted. */
-static struct mk_account_totals *totals_new(const struct rows *live, const struct rows *ended,
+static struct mk_service_totals *totals_new(const struct rows *live, const struct rows *ended,
 					    const struct rows *drops, size_t *count)
 {
 	cleanup_free uint32_t *ids =
 		calloc(live->count + ended->count + drops->count + 1, sizeof(*ids));
-	struct mk_account_totals *totals;
+	struct mk_service_totals *totals;
 	size_t used = live->count + ended->count;
 
 	if (!ids)
@@ -128,21 +128,21 @@ static struct mk_account_totals *totals_new(const struct rows *live, const struc
 	*count = sort_unique(ids, used);
 	totals = calloc(*count + 1, sizeof(*totals));
 	for (size_t i = 0; totals && i < *count; i++)
-		totals[i].account_id = ids[i];
+		totals[i].service_id = ids[i];
 	return totals;
 }
 
-static struct mk_account_totals *find(struct mk_account_totals *totals, size_t count,
-				      uint32_t account_id)
+static struct mk_service_totals *find(struct mk_service_totals *totals, size_t count,
+				      uint32_t service_id)
 {
-	/* account_id is the first member */
-	return bsearch(&account_id, totals, count, sizeof(*totals), compare_ids);
+	/* service_id is the first member */
+	return bsearch(&service_id, totals, count, sizeof(*totals), compare_ids);
 }
 
-const struct mk_account_totals *mk_counters_find(const struct mk_account_totals *totals,
-						 size_t count, uint32_t account_id)
+const struct mk_service_totals *mk_counters_find(const struct mk_service_totals *totals,
+						 size_t count, uint32_t service_id)
 {
-	return count ? bsearch(&account_id, totals, count, sizeof(*totals), compare_ids) : NULL;
+	return count ? bsearch(&service_id, totals, count, sizeof(*totals), compare_ids) : NULL;
 }
 
 static void add(struct mk_service_counter *sum, const struct mk_service_counter *more)
@@ -154,7 +154,7 @@ static void add(struct mk_service_counter *sum, const struct mk_service_counter 
 	}
 }
 
-static void add_counters(struct mk_account_totals *totals, size_t count, const struct rows *rows)
+static void add_counters(struct mk_service_totals *totals, size_t count, const struct rows *rows)
 {
 	const uint32_t *ids = (const void *)rows->keys;
 	const struct mk_service_counter *counters = (const void *)rows->values;
@@ -163,17 +163,17 @@ static void add_counters(struct mk_account_totals *totals, size_t count, const s
 		add(&find(totals, count, ids[i])->counter, &counters[i]);
 }
 
-static void add_drops(struct mk_account_totals *totals, size_t count, const struct rows *rows)
+static void add_drops(struct mk_service_totals *totals, size_t count, const struct rows *rows)
 {
 	const struct mk_service_drop_key *keys = (const void *)rows->keys;
 	const __u64 *packets = (const void *)rows->values;
 
 	for (size_t i = 0; i < rows->count; i++)
 		if (keys[i].reason < MK_DROP_COUNT) /* otherwise a newer version's */
-			find(totals, count, keys[i].account_id)->drops[keys[i].reason] = packets[i];
+			find(totals, count, keys[i].service_id)->drops[keys[i].reason] = packets[i];
 }
 
-int mk_counters_read(const struct mk_counter_tables *tables, struct mk_account_totals **totals,
+int mk_counters_read(const struct mk_counter_tables *tables, struct mk_service_totals **totals,
 		     size_t *count, struct mk_error *err)
 {
 	struct rows live = { 0 }, ended = { 0 }, drops = { 0 };
@@ -208,15 +208,15 @@ int mk_counters_add_ended(const struct mk_counter_tables *tables, const struct m
 	struct mk_service_counter counter = { 0 };
 	int ret;
 
-	if (session->account_id == 0 || (session->packets == 0 && session->bytes == 0))
+	if (session->service_id == 0 || (session->packets == 0 && session->bytes == 0))
 		return 0;
-	ret = mk_table_get(&tables->ended, &session->account_id, &counter, err);
+	ret = mk_table_get(&tables->ended, &session->service_id, &counter, err);
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
 	/* may be negative if two CPUs add at once: bpf/account.h */
 	counter.packets[direction] += (uint64_t)(int64_t)(int32_t)session->packets;
 	counter.bytes[direction] += session->bytes;
-	return mk_table_put(&tables->ended, &session->account_id, &counter, err);
+	return mk_table_put(&tables->ended, &session->service_id, &counter, err);
 }
 
 static int read_accounts(const struct mk_table *services, uint32_t **accounts, size_t *count,
@@ -224,7 +224,7 @@ static int read_accounts(const struct mk_table *services, uint32_t **accounts, s
 {
 	struct rows rows = { 0 };
 	int ret = rows_read(services, &rows, err);
-	const struct mk_service *frontends = (const void *)rows.values;
+	const struct mk_frontend *frontends = (const void *)rows.values;
 
 	if (ret == 0) {
 		*accounts = calloc(rows.count + 1, sizeof(**accounts));
@@ -232,7 +232,7 @@ static int read_accounts(const struct mk_table *services, uint32_t **accounts, s
 			ret = mk_error_errno(err, ENOMEM, "cannot read map '%s'", services->name);
 	}
 	for (size_t i = 0; ret == 0 && i < rows.count; i++)
-		(*accounts)[i] = frontends[i].account_id;
+		(*accounts)[i] = frontends[i].service_id;
 	if (ret == 0)
 		*count = sort_unique(*accounts, rows.count);
 	rows_release(&rows);

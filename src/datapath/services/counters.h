@@ -24,24 +24,24 @@ mk_must_check int mk_counters_open(struct mk_counter_tables *tables, const char 
 				   struct mk_error *err);
 void mk_counters_close(struct mk_counter_tables *tables);
 
-struct mk_account_totals {
-	uint32_t account_id; /* mk_service.account_id */
+struct mk_service_totals {
+	uint32_t service_id; /* mk_frontend.service_id */
 	struct mk_service_counter counter;
 	uint64_t drops[MK_DROP_COUNT]; /* first packets, by enum mk_drop_reason */
 };
-/* Read the totals of every account with traffic or drops, sorted by account_id. The caller frees
+/* Read the totals of every account with traffic or drops, sorted by service_id. The caller frees
  * *@totals. */
 mk_must_check int mk_counters_read(const struct mk_counter_tables *tables,
-				   struct mk_account_totals **totals, size_t *count,
+				   struct mk_service_totals **totals, size_t *count,
 				   struct mk_error *err);
-/* Find @account_id in the result of mk_counters_read(), or return NULL. */
-const struct mk_account_totals *mk_counters_find(const struct mk_account_totals *totals,
-						 size_t count, uint32_t account_id);
+/* Find @service_id in the result of mk_counters_read(), or return NULL. */
+const struct mk_service_totals *mk_counters_find(const struct mk_service_totals *totals,
+						 size_t count, uint32_t service_id);
 
 /* Add the counts of @session. Only for the process that holds the agent's lock. */
 mk_must_check int mk_counters_add_ended(const struct mk_counter_tables *tables,
 					const struct mk_session *session, struct mk_error *err);
-/* Remove the counters of accounts that no entry of map `services` (@services) names. Returns the
+/* Remove the counters of accounts that no entry of map `frontends` (@services) names. Returns the
  * number of entries. */
 mk_must_check int mk_counters_prune(const struct mk_counter_tables *tables,
 				    const struct mk_table *services, struct mk_error *err);

@@ -5,7 +5,7 @@
 
 #include "datapath/services/services_internal.h"
 
-/* Return the address to look up: map `services` has one loopback address for all of them. */
+/* Return the address to look up: map `frontends` has one loopback address for all of them. */
 static struct mk_addr address_of(const struct mk_tuple *tuple)
 {
 	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
@@ -16,7 +16,7 @@ static struct mk_addr address_of(const struct mk_tuple *tuple)
 static const struct frontend *find_frontend(const struct mk_service_sync *sync,
 					    const struct mk_tuple *tuple, enum mk_scope scope)
 {
-	const struct mk_service_key key = {
+	const struct mk_frontend_key key = {
 		.addr = address_of(tuple),
 		.port = tuple->dport,
 		.proto = tuple->proto,
@@ -36,7 +36,7 @@ static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tup
 
 static bool opened_service(const struct mk_session *session)
 {
-	return session->flags & MK_SESSION_FORWARD && session->service_id;
+	return session->flags & MK_SESSION_FORWARD && session->set_id;
 }
 
 /* Does the Service of @frontend keep flows to @backend? It does if the backend serves, or if the
@@ -94,7 +94,7 @@ void mk_service_sync_on_loss(struct mk_service_sync *sync,
 	sync->losing_ctx = ctx;
 }
 
-int sync_lose(struct mk_service_sync *sync, const struct mk_service_key *key,
+int sync_lose(struct mk_service_sync *sync, const struct mk_frontend_key *key,
 	      struct mk_service_counts *counts, struct mk_error *err)
 {
 	if (key->port == 0)

@@ -7,9 +7,9 @@
 
 #include "datapath/services/services_internal.h"
 
-struct mk_service_key sync_key(const struct mk_frontend *frontend)
+struct mk_frontend_key sync_key(const struct mk_wanted_frontend *frontend)
 {
-	return (struct mk_service_key){
+	return (struct mk_frontend_key){
 		.addr = mk_ip_to_addr(&frontend->ip),
 		.port = htons(frontend->port),
 		.proto = frontend->proto,
@@ -25,27 +25,27 @@ static uint32_t former_account(const struct apply *apply,
 {
 	for (size_t i = 0; apply->sync->recovered && i < compiled->set_count; i++)
 		for (size_t j = 0; j < compiled->sets[i].frontend_count; j++) {
-			struct mk_service_key key = sync_key(&compiled->sets[i].frontends[j]);
+			struct mk_frontend_key key = sync_key(&compiled->sets[i].frontends[j]);
 			struct frontend *frontend = sync_frontend(apply->sync, &key);
 
 			/* skip port 0: Services may share an address */
 			if (frontend && !frontend->owner && key.port != 0 &&
-			    sync_take_id(apply->sync, frontend->value.account_id))
-				return frontend->value.account_id;
+			    sync_take_id(apply->sync, frontend->value.service_id))
+				return frontend->value.service_id;
 		}
 	return 0;
 }
 
-void sync_give_account(const struct apply *apply, const struct mk_compiled_service *compiled)
+void sync_give_id(const struct apply *apply, const struct mk_compiled_service *compiled)
 {
 	struct service *service = apply->service;
 
-	if (service->account_id || compiled->set_count == 0)
+	if (service->service_id || compiled->set_count == 0)
 		return;
-	service->account_id = former_account(apply, compiled);
-	if (service->account_id == 0)
-		service->account_id = sync_new_id(apply->sync);
-	apply->sync->accounts_serial++;
+	service->service_id = former_account(apply, compiled);
+	if (service->service_id == 0)
+		service->service_id = sync_new_id(apply->sync);
+	apply->sync->names_serial++;
 }
 
 /* ---- source ranges ------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static struct ranges *former_ranges(const struct apply *apply,
 {
 	for (size_t i = 0; i < compiled->set_count; i++)
 		for (size_t j = 0; j < compiled->sets[i].frontend_count; j++) {
-			struct mk_service_key key = sync_key(&compiled->sets[i].frontends[j]);
+			struct mk_frontend_key key = sync_key(&compiled->sets[i].frontends[j]);
 			struct frontend *frontend = sync_frontend(apply->sync, &key);
 
 			if (frontend && !frontend->owner && frontend->value.ranges_id)
@@ -125,7 +125,7 @@ static uint32_t former_affinity(const struct apply *apply, const struct mk_backe
 {
 	for (size_t i = 0; i < count && (i == 0 || sync_same_port(&compiled[0], &compiled[i])); i++)
 		for (size_t j = 0; j < compiled[i].frontend_count; j++) {
-			struct mk_service_key key = sync_key(&compiled[i].frontends[j]);
+			struct mk_frontend_key key = sync_key(&compiled[i].frontends[j]);
 			const struct frontend *frontend = sync_frontend(apply->sync, &key);
 
 			if (frontend && may_take_affinity(apply, frontend))

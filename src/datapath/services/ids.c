@@ -59,20 +59,19 @@ void sync_recovered_sort(struct mk_service_sync *sync)
 	sync->recovered_count = kept;
 }
 
-void service_sync_each_account(const struct mk_service_sync *sync,
-			       void (*see)(void *ctx, uint32_t account_id, const char *name),
-			       void *ctx)
+void service_sync_each_id(const struct mk_service_sync *sync,
+			  void (*see)(void *ctx, uint32_t service_id, const char *name), void *ctx)
 {
 	const struct service *service, *next;
 
 	HASH_ITER(hh, sync->services, service, next)
-		if (service->account_id)
-			see(ctx, service->account_id, service->name);
+		if (service->service_id)
+			see(ctx, service->service_id, service->name);
 }
 
-uint32_t mk_service_sync_accounts_serial(const struct mk_service_sync *sync)
+uint32_t mk_service_sync_names_serial(const struct mk_service_sync *sync)
 {
-	return sync->accounts_serial;
+	return sync->names_serial;
 }
 
 bool sync_take_id(struct mk_service_sync *sync, uint32_t id)

@@ -22,9 +22,9 @@ static int names_path(char *path, const char *state_dir, const char *suffix, str
 
 /* ---- written by the agent ------------------------------------------------------------------- */
 
-static void write_line(void *ctx, uint32_t account_id, const char *name)
+static void write_line(void *ctx, uint32_t service_id, const char *name)
 {
-	fprintf(ctx, "%u %s\n", account_id, name);
+	fprintf(ctx, "%u %s\n", service_id, name);
 }
 
 static int write_file(const char *path, const struct mk_service_sync *sync, struct mk_error *err)
@@ -36,7 +36,7 @@ static int write_file(const char *path, const struct mk_service_sync *sync, stru
 	if (!file)
 		return fd < 0 ? fd : mk_error_errno(err, errno, "cannot write '%s'", path);
 	mk_steal_fd(&fd);
-	service_sync_each_account(sync, write_line, file);
+	service_sync_each_id(sync, write_line, file);
 	failed = ferror(file);
 	if (fclose(file) != 0 || failed)
 		return mk_error_errno(err, errno ? errno : EIO, "cannot write '%s'", path);
@@ -61,12 +61,12 @@ int mk_names_write(const char *state_dir, const struct mk_service_sync *sync, st
 
 static int compare(const void *a, const void *b)
 {
-	const struct mk_account_name *x = a, *y = b;
+	const struct mk_service_name *x = a, *y = b;
 
-	return (x->account_id > y->account_id) - (x->account_id < y->account_id);
+	return (x->service_id > y->service_id) - (x->service_id < y->service_id);
 }
 
-static void take_line(struct mk_account_names *names, char *line)
+static void take_line(struct mk_service_names *names, char *line)
 {
 	char *end;
 	unsigned long account = strtoul(line, &end, 10);
@@ -74,16 +74,16 @@ static void take_line(struct mk_account_names *names, char *line)
 	if (end == line || *end != ' ' || end[1] == '\0' || account == 0 || account > UINT32_MAX)
 		return;
 	names->list[names->count++] =
-		(struct mk_account_name){ .account_id = (uint32_t)account, .name = end + 1 };
+		(struct mk_service_name){ .service_id = (uint32_t)account, .name = end + 1 };
 }
 
-int mk_names_read(const char *state_dir, struct mk_account_names *names, struct mk_error *err)
+int mk_names_read(const char *state_dir, struct mk_service_names *names, struct mk_error *err)
 {
 	char path[PATH_MAX], *rest = NULL;
 	size_t lines = 0;
 	int ret = names_path(path, state_dir, "", err);
 
-	*names = (struct mk_account_names){ 0 };
+	*names = (struct mk_service_names){ 0 };
 	if (ret == 0)
 		ret = mk_file_read_lines(path, MAX_BYTES, &names->text, &lines, err);
 	if (ret < 0 || lines == 0)
@@ -98,17 +98,17 @@ int mk_names_read(const char *state_dir, struct mk_account_names *names, struct 
 	return 0;
 }
 
-void mk_names_release(struct mk_account_names *names)
+void mk_names_release(struct mk_service_names *names)
 {
 	free(names->list);
 	free(names->text);
-	*names = (struct mk_account_names){ 0 };
+	*names = (struct mk_service_names){ 0 };
 }
 
-const char *mk_names_find(const struct mk_account_names *names, uint32_t account_id)
+const char *mk_names_find(const struct mk_service_names *names, uint32_t service_id)
 {
-	const struct mk_account_name key = { .account_id = account_id };
-	const struct mk_account_name *found =
+	const struct mk_service_name key = { .service_id = service_id };
+	const struct mk_service_name *found =
 		names->count ? bsearch(&key, names->list, names->count, sizeof(key), compare)
 			     : NULL;
 

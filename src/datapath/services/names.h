@@ -18,21 +18,21 @@
 mk_must_check int mk_names_write(const char *state_dir, const struct mk_service_sync *sync,
 				 struct mk_error *err);
 
-struct mk_account_name {
-	uint32_t account_id;
+struct mk_service_name {
+	uint32_t service_id;
 	const char *name; /* "namespace/name" */
 };
-struct mk_account_names {
-	struct mk_account_name *list; /* sorted by account_id */
+struct mk_service_names {
+	struct mk_service_name *list; /* sorted by service_id */
 	size_t count;
 	char *text; /* the names point into it */
 };
 /* Read the names; none if there is no file. Skips other lines. Call mk_names_release() in any
  * case. */
-mk_must_check int mk_names_read(const char *state_dir, struct mk_account_names *names,
+mk_must_check int mk_names_read(const char *state_dir, struct mk_service_names *names,
 				struct mk_error *err);
-void mk_names_release(struct mk_account_names *names);
-/* Return the name of @account_id, or NULL. */
-const char *mk_names_find(const struct mk_account_names *names, uint32_t account_id);
+void mk_names_release(struct mk_service_names *names);
+/* Return the name of @service_id, or NULL. */
+const char *mk_names_find(const struct mk_service_names *names, uint32_t service_id);
 
 #endif

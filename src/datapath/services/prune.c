@@ -13,9 +13,8 @@
 static int remove_generation(struct mk_service_sync *sync, const struct retired *retired,
 			     struct mk_service_counts *counts, struct mk_error *err)
 {
-	struct mk_backend_key key = { .service_id = retired->id,
-				      .generation = retired->generation };
-	struct mk_maglev_key maglev_key = { .service_id = retired->id,
+	struct mk_backend_key key = { .set_id = retired->id, .generation = retired->generation };
+	struct mk_maglev_key maglev_key = { .set_id = retired->id,
 					    .generation = retired->generation };
 	int ret;
 
@@ -109,10 +108,10 @@ static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *
 	for (size_t i = 0; ret == 0 && i < count; i++) {
 		const struct mk_maglev_key *key = (struct mk_maglev_key *)keys + i;
 
-		if (sync_retired(sync, key->service_id, key->generation))
+		if (sync_retired(sync, key->set_id, key->generation))
 			continue;
-		if (is_current(sync, key->service_id, key->generation) &&
-		    sync_set(sync, key->service_id)->has_maglev)
+		if (is_current(sync, key->set_id, key->generation) &&
+		    sync_set(sync, key->set_id)->has_maglev)
 			continue;
 		ret = sync_delete(table, key, counts, err);
 	}

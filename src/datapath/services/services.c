@@ -11,7 +11,7 @@
 
 #define READ_BATCH 1024
 
-struct frontend *sync_frontend(struct mk_service_sync *sync, const struct mk_service_key *key)
+struct frontend *sync_frontend(struct mk_service_sync *sync, const struct mk_frontend_key *key)
 {
 	struct frontend *frontend;
 
@@ -52,7 +52,7 @@ const struct mk_port_set *mk_service_sync_udp_ports(const struct mk_service_sync
 	return &sync->udp_ports;
 }
 
-struct frontend *sync_frontend_new(struct mk_service_sync *sync, const struct mk_service_key *key)
+struct frontend *sync_frontend_new(struct mk_service_sync *sync, const struct mk_frontend_key *key)
 {
 	struct frontend *frontend = calloc(1, sizeof(*frontend));
 
@@ -129,7 +129,7 @@ void sync_service_forget(struct mk_service_sync *sync, struct service *service)
 	sync_ranges_free(service->ranges);
 	sync_ranges_free_list(service->retiring_ranges);
 	HASH_DEL(sync->services, service);
-	sync->accounts_serial++;
+	sync->names_serial++;
 	free(service->live);
 	free(service->name);
 	free(service);
@@ -142,7 +142,7 @@ int sync_frontend_delete(struct mk_service_sync *sync, struct frontend *frontend
 	int ret = sync_lose(sync, &frontend->key, counts, err);
 
 	if (ret == 0)
-		ret = mk_table_delete(&sync->tables.services, &frontend->key, err);
+		ret = mk_table_delete(&sync->tables.frontends, &frontend->key, err);
 	if (ret < 0)
 		return ret;
 	counts->deleted += (unsigned int)ret;
@@ -155,7 +155,7 @@ int sync_frontend_delete(struct mk_service_sync *sync, struct frontend *frontend
 
 /* ---- claims: a frontend that two Services want ------------------------------------------ */
 
-static void log_claim(const struct service *service, const struct mk_service_key *key,
+static void log_claim(const struct service *service, const struct mk_frontend_key *key,
 		      const struct service *holder)
 {
 	struct mk_ip ip = mk_ip_from_addr(&key->addr);
@@ -171,7 +171,7 @@ static void log_claim(const struct service *service, const struct mk_service_key
 
 /* Is the conflict logged already? A port is claimed once per scope, but logged only once. */
 static bool is_told(const struct mk_service_sync *sync, const struct service *service,
-		    const struct mk_service_key *key)
+		    const struct mk_frontend_key *key)
 {
 	const struct claim *claim;
 
@@ -183,7 +183,8 @@ static bool is_told(const struct mk_service_sync *sync, const struct service *se
 }
 
 int sync_claim(struct mk_service_sync *sync, const struct service *service,
-	       const struct mk_service_key *key, const struct service *holder, struct mk_error *err)
+	       const struct mk_frontend_key *key, const struct service *holder,
+	       struct mk_error *err)
 {
 	bool told = is_told(sync, service, key);
 	struct claim *claim;
@@ -255,16 +256,16 @@ int mk_service_sync_take_retry(struct mk_service_sync *sync, char **namespace_, 
 
 /* ---- life cycle ------------------------------------------------------------------------- */
 
-static int recover_one(struct mk_service_sync *sync, const struct mk_service_key *key,
-		       const struct mk_service *value)
+static int recover_one(struct mk_service_sync *sync, const struct mk_frontend_key *key,
+		       const struct mk_frontend *value)
 {
 	struct frontend *frontend = sync_frontend(sync, key);
-	struct set *set = sync_set(sync, value->id);
+	struct set *set = sync_set(sync, value->set_id);
 
 	if (!frontend)
 		frontend = sync_frontend_new(sync, key);
 	if (!set)
-		set = sync_set_new(sync, value->id, value->generation);
+		set = sync_set_new(sync, value->set_id, value->generation);
 	if (!frontend || !set)
 		return -ENOMEM;
 	frontend->value = *value;
@@ -275,30 +276,30 @@ static int recover_one(struct mk_service_sync *sync, const struct mk_service_key
 		set->local_count = value->local_count;
 		set->affinity_id = value->affinity_id;
 	}
-	mk_service_sync_reserve_ids(sync, value->id);
+	mk_service_sync_reserve_ids(sync, value->set_id);
 	mk_service_sync_reserve_ids(sync, value->ranges_id);
-	if (sync_recover_id(sync, value->account_id) < 0)
+	if (sync_recover_id(sync, value->service_id) < 0)
 		return -ENOMEM;
 	return sync_recover_id(sync, value->affinity_id);
 }
 
 static int recover(struct mk_service_sync *sync, struct mk_error *err)
 {
-	cleanup_free struct mk_service_key *keys = calloc(READ_BATCH, sizeof(*keys));
-	cleanup_free struct mk_service *values = calloc(READ_BATCH, sizeof(*values));
+	cleanup_free struct mk_frontend_key *keys = calloc(READ_BATCH, sizeof(*keys));
+	cleanup_free struct mk_frontend *values = calloc(READ_BATCH, sizeof(*values));
 	struct mk_cursor cursor = { 0 };
 
 	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot read map 'services'");
+		return mk_error_errno(err, ENOMEM, "cannot read map 'frontends'");
 	while (!cursor.done) {
-		int count = mk_table_next(&sync->tables.services, &cursor, keys, values, READ_BATCH,
-					  err);
+		int count = mk_table_next(&sync->tables.frontends, &cursor, keys, values,
+					  READ_BATCH, err);
 
 		if (count < 0)
 			return count;
 		for (int i = 0; i < count; i++)
 			if (recover_one(sync, &keys[i], &values[i]) < 0)
-				return mk_error_errno(err, ENOMEM, "cannot read map 'services'");
+				return mk_error_errno(err, ENOMEM, "cannot read map 'frontends'");
 	}
 	sync_recovered_sort(sync);
 	return 0;
@@ -314,7 +315,7 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 		return NULL;
 	}
 	sync->tables = *tables;
-	sync->tables.services.put_flags = BPF_F_LOCK;
+	sync->tables.frontends.put_flags = BPF_F_LOCK;
 	if (recover(sync, err) < 0 || sync_backends_recover(sync, err) < 0 ||
 	    sync_ranges_recover(sync, err) < 0) {
 		mk_service_sync_free(sync);
@@ -440,10 +441,10 @@ size_t mk_service_sync_backend_count(const struct mk_service_sync *sync)
 	return count;
 }
 
-uint32_t mk_service_sync_account(const struct mk_service_sync *sync, const char *name)
+uint32_t mk_service_sync_id(const struct mk_service_sync *sync, const char *name)
 {
 	const struct service *service;
 
 	HASH_FIND_STR(sync->services, name, service);
-	return service ? service->account_id : 0;
+	return service ? service->service_id : 0;
 }

@@ -23,7 +23,7 @@
 #define MK_RETIRE_NS (1000 * 1000000ULL)
 
 struct mk_service_tables {
-	struct mk_table services, backends, maglev, affinity_backends, source_ranges;
+	struct mk_table frontends, backends, maglev, affinity_backends, source_ranges;
 };
 
 struct mk_service_sync;
@@ -106,12 +106,12 @@ void mk_service_sync_on_loss(struct mk_service_sync *sync,
 			     int (*losing)(void *ctx, struct mk_error *err), void *ctx);
 
 /* Return a number that changes with the set of Services that have an account. */
-uint32_t mk_service_sync_accounts_serial(const struct mk_service_sync *sync);
+uint32_t mk_service_sync_names_serial(const struct mk_service_sync *sync);
 
 size_t mk_service_sync_service_count(const struct mk_service_sync *sync);
 size_t mk_service_sync_frontend_count(const struct mk_service_sync *sync);
 size_t mk_service_sync_backend_count(const struct mk_service_sync *sync);
 /* Return the key of the counters of Service @name ("namespace/name"); 0: none yet. */
-uint32_t mk_service_sync_account(const struct mk_service_sync *sync, const char *name);
+uint32_t mk_service_sync_id(const struct mk_service_sync *sync, const char *name);
 
 #endif

@@ -14,10 +14,10 @@
 
 struct service;
 
-/* An entry of map `services`, as the map holds it. */
+/* An entry of map `frontends`, as the map holds it. */
 struct frontend {
-	struct mk_service_key key;
-	struct mk_service value;
+	struct mk_frontend_key key;
+	struct mk_frontend value;
 	struct service *owner; /* NULL: an earlier agent's, not used by a Service yet */
 	uint32_t wanted_in; /* serial of the last apply that wanted it */
 	bool node_port;
@@ -65,7 +65,7 @@ struct ranges {
 
 struct service {
 	char *name; /* "namespace/name" */
-	uint32_t account_id; /* 0: not yet applied */
+	uint32_t service_id; /* 0: not yet applied */
 	struct frontend *frontends;
 	struct set *sets;
 	struct mk_live_backend *live; /* sorted by ip, port, proto */
@@ -79,7 +79,7 @@ struct service {
 
 /* @loser wants @key, which another Service holds. */
 struct claim {
-	struct mk_service_key key;
+	struct mk_frontend_key key;
 	char *loser; /* "namespace/name" */
 	bool stale, free; /* used during an apply; the frontend is free now */
 	struct claim *next;
@@ -121,7 +121,7 @@ struct mk_service_sync {
 	struct ranges *retired_ranges; /* oldest first */
 	struct ranges *recovered_ranges; /* by id: not used by a Service yet */
 	uint32_t last_id, serial; /* all ids come from one counter */
-	uint32_t accounts_serial; /* changes with the Services that have an account */
+	uint32_t names_serial; /* changes with the Services that have an account */
 	struct recovered_id *recovered; /* sorted; NULL after the prune */
 	size_t recovered_count, recovered_room;
 	struct pruning pruning;
@@ -149,9 +149,9 @@ struct apply {
 	struct mk_error *err;
 };
 
-struct frontend *sync_frontend(struct mk_service_sync *sync, const struct mk_service_key *key);
+struct frontend *sync_frontend(struct mk_service_sync *sync, const struct mk_frontend_key *key);
 struct set *sync_set(const struct mk_service_sync *sync, uint32_t id);
-struct frontend *sync_frontend_new(struct mk_service_sync *sync, const struct mk_service_key *key);
+struct frontend *sync_frontend_new(struct mk_service_sync *sync, const struct mk_frontend_key *key);
 struct set *sync_set_new(struct mk_service_sync *sync, uint32_t id, uint32_t generation);
 /* Return an unused id. */
 uint32_t sync_new_id(struct mk_service_sync *sync);
@@ -180,7 +180,7 @@ void sync_set_count_host_backend(struct mk_service_sync *sync, struct set *set);
 
 /* Record that @service wants @key, which @holder has. */
 mk_must_check int sync_claim(struct mk_service_sync *sync, const struct service *service,
-			     const struct mk_service_key *key, const struct service *holder,
+			     const struct mk_frontend_key *key, const struct service *holder,
 			     struct mk_error *err);
 void sync_claims_mark(struct mk_service_sync *sync, const struct service *service);
 void sync_claims_drop_stale(struct mk_service_sync *sync);
@@ -200,9 +200,9 @@ mk_must_check int sync_delete(const struct mk_table *table, const void *key,
 
 /* ---- identity.c */
 
-struct mk_service_key sync_key(const struct mk_frontend *frontend);
+struct mk_frontend_key sync_key(const struct mk_wanted_frontend *frontend);
 /* Give the Service an account, which it keeps whatever happens to its ports and backends. */
-void sync_give_account(const struct apply *apply, const struct mk_compiled_service *compiled);
+void sync_give_id(const struct apply *apply, const struct mk_compiled_service *compiled);
 /* Write the Service's source ranges. Call before writing a frontend that names them. */
 mk_must_check int sync_give_ranges(const struct apply *apply,
 				   const struct mk_compiled_service *compiled);
@@ -216,7 +216,7 @@ uint32_t sync_port_affinity(const struct apply *apply, const struct mk_backend_s
 /* ---- flows.c */
 
 /* Handle the flows that frontend @key has opened, before it is removed. */
-mk_must_check int sync_lose(struct mk_service_sync *sync, const struct mk_service_key *key,
+mk_must_check int sync_lose(struct mk_service_sync *sync, const struct mk_frontend_key *key,
 			    struct mk_service_counts *counts, struct mk_error *err);
 
 /* ---- affinity.c */
@@ -265,8 +265,7 @@ void sync_ranges_free(struct ranges *ranges);
 void sync_ranges_free_list(struct ranges *head);
 
 /* Call @see for every Service with an account. */
-void service_sync_each_account(const struct mk_service_sync *sync,
-			       void (*see)(void *ctx, uint32_t account_id, const char *name),
-			       void *ctx);
+void service_sync_each_id(const struct mk_service_sync *sync,
+			  void (*see)(void *ctx, uint32_t service_id, const char *name), void *ctx);
 
 #endif

@@ -57,29 +57,29 @@ static uint32_t destination_hash(const struct mk_tuple *to)
 	return hash ^ hash >> 16;
 }
 
-void census_add(struct mk_census *census, struct mk_nat_census *nat, int table,
-		const struct mk_tuple *key, const struct mk_session *session)
+void session_counts_add(struct mk_session_counts *counts, struct nat_port_counts *nat, int table,
+			const struct mk_tuple *key, const struct mk_session *session)
 {
 	enum mk_session_kind kind = table < 2 ? MK_SESSIONS_SERVICE : MK_SESSIONS_NAT;
 	uint16_t *used;
 
-	census->entries[table]++;
+	counts->entries[table]++;
 	if (!(session->flags & MK_SESSION_FORWARD))
 		return;
-	census->sessions[kind][protocol_of(key->proto)][state_of(table, session)]++;
-	census->half_open += table % 2 == 0 && mk_session_is_half_open(session);
+	counts->sessions[kind][protocol_of(key->proto)][state_of(table, session)]++;
+	counts->half_open += table % 2 == 0 && mk_session_is_half_open(session);
 	if (kind != MK_SESSIONS_NAT)
 		return;
-	used = &nat->used[destination_hash(&session->to) % MK_CENSUS_COUNTERS];
+	used = &nat->used[destination_hash(&session->to) % NAT_PORT_COUNTERS];
 	if (*used < UINT16_MAX)
 		(*used)++;
 }
 
-uint64_t census_busiest(const struct mk_nat_census *nat)
+uint64_t nat_ports_busiest(const struct nat_port_counts *nat)
 {
 	uint16_t most = 0;
 
-	for (int i = 0; i < MK_CENSUS_COUNTERS; i++)
+	for (int i = 0; i < NAT_PORT_COUNTERS; i++)
 		if (nat->used[i] > most)
 			most = nat->used[i];
 	return most;

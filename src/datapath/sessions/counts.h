@@ -32,10 +32,10 @@ extern const char *const mk_session_kind_names[MK_SESSION_KINDS];
 extern const char *const mk_session_protocol_names[MK_SESSION_PROTOCOLS];
 extern const char *const mk_session_state_names[MK_SESSION_STATES];
 
-struct mk_census {
+struct mk_session_counts {
 	uint64_t entries[MK_SESSION_TABLES]; /* two per session */
 	uint64_t sessions[MK_SESSION_KINDS][MK_SESSION_PROTOCOLS][MK_SESSION_STATES];
-	uint64_t busiest_nat_ports; /* see census_busiest() */
+	uint64_t busiest_nat_ports; /* see nat_ports_busiest() */
 	uint64_t half_open; /* sessions in tables of established ones whose handshake is not done */
 };
 

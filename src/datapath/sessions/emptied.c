@@ -11,36 +11,36 @@
 #define AT_ONCE	  1024
 #define LOOKED_AT 4096 /* entries, in order of their hash: a fair sample of a large table */
 
-void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
-		       const struct mk_session *session)
+void mk_emptied_note(struct mk_emptied *emptied, const struct mk_tuple *key,
+		     const struct mk_session *session)
 {
 	const uint8_t wanted = MK_SESSION_FORWARD | MK_SESSION_OPEN;
 	const uint8_t ending = MK_SESSION_FIN | MK_SESSION_RST;
 
-	if (witnesses->met_count == MK_WITNESSES || key->proto != IPPROTO_TCP ||
-	    !session->service_id || (mk_session_flags(session) & (wanted | ending)) != wanted)
+	if (emptied->met_count == MK_EMPTIED_SAMPLES || key->proto != IPPROTO_TCP ||
+	    !session->set_id || (mk_session_flags(session) & (wanted | ending)) != wanted)
 		return;
-	witnesses->met[witnesses->met_count++] = (struct mk_witness){
+	emptied->met[emptied->met_count++] = (struct mk_emptied_sample){
 		.key = *key,
 		.created_ns = session->created_ns,
 	};
 }
 
-void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed, uint64_t now_ns)
+void mk_emptied_pass_ended(struct mk_emptied *emptied, uint64_t removed, uint64_t now_ns)
 {
-	memcpy(witnesses->asked, witnesses->met, sizeof(witnesses->asked));
-	witnesses->asked_count = witnesses->met_count;
-	witnesses->met_count = 0;
-	witnesses->removed = removed;
-	witnesses->ended_ns = now_ns;
+	memcpy(emptied->asked, emptied->met, sizeof(emptied->asked));
+	emptied->asked_count = emptied->met_count;
+	emptied->met_count = 0;
+	emptied->removed = removed;
+	emptied->ended_ns = now_ns;
 }
 
-static bool is_there(const struct mk_table *sessions, const struct mk_witness *witness)
+static bool is_there(const struct mk_table *sessions, const struct mk_emptied_sample *sample)
 {
 	struct mk_session session;
 
-	return bpf_map_lookup_elem(sessions->fd, &witness->key, &session) == 0 &&
-	       session.created_ns == witness->created_ns;
+	return bpf_map_lookup_elem(sessions->fd, &sample->key, &session) == 0 &&
+	       session.created_ns == sample->created_ns;
 }
 
 /* Does @sessions hold a session that began before @ns? True also on an error, so that nothing is
@@ -67,14 +67,14 @@ static bool has_older(const struct mk_table *sessions, uint64_t ns)
 	return false;
 }
 
-bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *sessions,
+bool mk_emptied_detect(struct mk_emptied *emptied, const struct mk_table *sessions,
 		       uint64_t removed)
 {
-	if (witnesses->asked_count < MK_WITNESSES_MIN || removed != witnesses->removed)
+	if (emptied->asked_count < MK_EMPTIED_SAMPLES_MIN || removed != emptied->removed)
 		return false;
-	for (unsigned int i = 0; i < witnesses->asked_count; i++)
-		if (is_there(sessions, &witnesses->asked[i]))
+	for (unsigned int i = 0; i < emptied->asked_count; i++)
+		if (is_there(sessions, &emptied->asked[i]))
 			return false;
-	witnesses->asked_count = 0;
-	return !has_older(sessions, witnesses->ended_ns);
+	emptied->asked_count = 0;
+	return !has_older(sessions, emptied->ended_ns);
 }

@@ -16,17 +16,18 @@
 #include "monokube/abi.h"
 #include "datapath/maps/table.h"
 
-#define MK_WITNESSES	 4
-#define MK_WITNESSES_MIN 2 /* a single one may have ended, with its client's port in use again */
+#define MK_EMPTIED_SAMPLES 4
+#define MK_EMPTIED_SAMPLES_MIN \
+	2 /* a single one may have ended, with its client's port in use again */
 
-struct mk_witness {
+struct mk_emptied_sample {
 	struct mk_tuple key;
 	uint64_t created_ns;
 };
 
 /* Zeroed: none. */
-struct mk_witnesses {
-	struct mk_witness met[MK_WITNESSES], asked[MK_WITNESSES];
+struct mk_emptied {
+	struct mk_emptied_sample met[MK_EMPTIED_SAMPLES], asked[MK_EMPTIED_SAMPLES];
 	unsigned int met_count, asked_count;
 	uint64_t removed; /* by the sweep, up to the pass that remembered `asked` */
 	uint64_t ended_ns; /* end of that pass, CLOCK_MONOTONIC */
@@ -34,13 +35,13 @@ struct mk_witnesses {
 
 /* The sweep keeps the entry @key. Remember it if it is among the pass's first open TCP connections
  * to Services. */
-void mk_witnesses_meet(struct mk_witnesses *witnesses, const struct mk_tuple *key,
-		       const struct mk_session *session);
+void mk_emptied_note(struct mk_emptied *emptied, const struct mk_tuple *key,
+		     const struct mk_session *session);
 /* A pass ended at @now_ns. @removed: sessions that the sweep has removed since its start. */
-void mk_witnesses_pass_ended(struct mk_witnesses *witnesses, uint64_t removed, uint64_t now_ns);
+void mk_emptied_pass_ended(struct mk_emptied *emptied, uint64_t removed, uint64_t now_ns);
 /* Has @sessions been emptied since the last pass? @removed: the same count as of now. True only
  * once per pass. */
-bool mk_witnesses_gone(struct mk_witnesses *witnesses, const struct mk_table *sessions,
+bool mk_emptied_detect(struct mk_emptied *emptied, const struct mk_table *sessions,
 		       uint64_t removed);
 
 #endif

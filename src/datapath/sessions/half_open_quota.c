@@ -8,14 +8,14 @@
 #include "base/cleanup.h"
 #include "datapath/sessions/sessions_internal.h"
 
-uint64_t half_open_quota_left(uint32_t max_entries, const struct mk_census *census)
+uint64_t half_open_quota_left(uint32_t max_entries, const struct mk_session_counts *counts)
 {
 	uint64_t sessions = max_entries / 16 / 2;
 
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
-		if (census->entries[table] > max_entries / 4 * 3)
+		if (counts->entries[table] > max_entries / 4 * 3)
 			return 0;
-	return census->half_open < sessions ? sessions - census->half_open : 0;
+	return counts->half_open < sessions ? sessions - counts->half_open : 0;
 }
 
 /* Does the kernel have the lookup-and-delete command that session_remove_old() needs? 1, 0 or an
@@ -49,7 +49,7 @@ static int write_each(const struct mk_table *quota, int64_t sessions, struct mk_
 }
 
 int mk_half_open_quota_write(const struct mk_table *quota, const struct mk_table *sessions,
-			     const struct mk_census *census, struct mk_error *err)
+			     const struct mk_session_counts *counts, struct mk_error *err)
 {
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	int ret = kernel_takes(sessions, err);
@@ -58,7 +58,7 @@ int mk_half_open_quota_write(const struct mk_table *quota, const struct mk_table
 	if (ret < 0)
 		return ret;
 	if (ret > 0)
-		left = (int64_t)half_open_quota_left(sessions->max_entries, census) /
+		left = (int64_t)half_open_quota_left(sessions->max_entries, counts) /
 		       (online > 0 ? online : 1);
 	return write_each(quota, left, err);
 }

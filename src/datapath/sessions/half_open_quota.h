@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/sessions/half_open_quota.h - how many half-open TCP sessions may be in the table of
- * established ones (map sessions_room, bpf/pair.h: session_room()).
+ * established ones (map half_open_quota, bpf/pair.h: quota_of_this_cpu()).
  *
  * A session that enters this table with its SYN is not moved after its handshake. This saves a
  * fifth of the programs' cost of a short connection. The programs cannot evict such a session, so
@@ -18,6 +18,7 @@
  * distinguish an old session's entry from a new one with the same key (session_remove_old()). */
 mk_must_check int mk_half_open_quota_write(const struct mk_table *quota,
 					   const struct mk_table *sessions,
-					   const struct mk_census *census, struct mk_error *err);
+					   const struct mk_session_counts *counts,
+					   struct mk_error *err);
 
 #endif

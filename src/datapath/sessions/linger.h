@@ -7,24 +7,24 @@
 
 #include <stdbool.h>
 
-struct mk_lasting {
+struct mk_linger {
 	bool seen; /* in the current pass: a flow needs it, or it was set */
 	unsigned int quiet; /* consecutive passes without a flow that needs it */
 };
 
 /* Set it, until the sweep finds that it is no longer needed. */
-static inline void mk_lasting_set(struct mk_lasting *lasting)
+static inline void mk_linger_set(struct mk_linger *linger)
 {
-	*lasting = (struct mk_lasting){ .seen = true };
+	*linger = (struct mk_linger){ .seen = true };
 }
 
 /* A pass ended. @wanted: it is needed for other reasons than flows. Returns true if it is no longer
  * needed. */
-static inline bool mk_lasting_over(struct mk_lasting *lasting, bool wanted)
+static inline bool mk_linger_over(struct mk_linger *linger, bool wanted)
 {
-	lasting->quiet = lasting->seen || wanted ? 0 : lasting->quiet + 1;
-	lasting->seen = false;
-	return lasting->quiet >= 2;
+	linger->quiet = linger->seen || wanted ? 0 : linger->quiet + 1;
+	linger->seen = false;
+	return linger->quiet >= 2;
 }
 
 #endif

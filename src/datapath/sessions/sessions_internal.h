@@ -10,7 +10,7 @@
 /* Return the sessions that the quota allows now, on all CPUs together, with tables of @max_entries
  * each. The quota is a sixteenth of the entries (two per session), less the half-open sessions
  * counted. It is 0 if a table is more than three quarters full. */
-uint64_t half_open_quota_left(uint32_t max_entries, const struct mk_census *census);
+uint64_t half_open_quota_left(uint32_t max_entries, const struct mk_session_counts *counts);
 
 /* Has @session been idle for longer than its limit at @now_ns? @pair: the other direction's entry,
  * or NULL. */
@@ -26,15 +26,15 @@ mk_must_check int session_remove_old(const struct mk_table *table, const struct 
 
 /* Source ports in use per destination and source address. Pairs with the same hash share a counter,
  * so memory does not grow with sessions. The largest counter is an upper bound. */
-#define MK_CENSUS_COUNTERS 65536
-struct mk_nat_census {
-	uint16_t used[MK_CENSUS_COUNTERS]; /* enough: no range has more ports */
+#define NAT_PORT_COUNTERS 65536
+struct nat_port_counts {
+	uint16_t used[NAT_PORT_COUNTERS]; /* enough: no range has more ports */
 };
 
 /* Count the entry @key of table number @table. */
-void census_add(struct mk_census *census, struct mk_nat_census *nat, int table,
-		const struct mk_tuple *key, const struct mk_session *session);
+void session_counts_add(struct mk_session_counts *counts, struct nat_port_counts *nat, int table,
+			const struct mk_tuple *key, const struct mk_session *session);
 /* Return an upper bound of the source ports in use for one destination. */
-uint64_t census_busiest(const struct mk_nat_census *nat);
+uint64_t nat_ports_busiest(const struct nat_port_counts *nat);
 
 #endif

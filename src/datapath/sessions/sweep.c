@@ -61,8 +61,8 @@ struct mk_sweep {
 	struct mk_cursor cursor;
 	int count, visited; /* entries of the last batch */
 	struct mk_sweep_counts pass, last_pass, totals;
-	struct mk_census census, last_census;
-	struct mk_nat_census nat;
+	struct mk_session_counts counts, last_census;
+	struct nat_port_counts nat;
 	struct mk_tuple keys[BATCH];
 	struct mk_session values[BATCH];
 };
@@ -96,7 +96,7 @@ static void begin_pass(struct mk_sweep *sweep)
 {
 	begin_table(sweep, 0);
 	sweep->pass = (struct mk_sweep_counts){ 0 };
-	sweep->census = (struct mk_census){ 0 };
+	sweep->counts = (struct mk_session_counts){ 0 };
 	memset(&sweep->nat, 0, sizeof(sweep->nat));
 }
 
@@ -105,7 +105,7 @@ const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep)
 	return &sweep->last_pass;
 }
 
-const struct mk_census *mk_sweep_census(const struct mk_sweep *sweep)
+const struct mk_session_counts *mk_sweep_counts(const struct mk_sweep *sweep)
 {
 	return &sweep->last_census;
 }
@@ -148,7 +148,7 @@ static int remove_entry(const struct mk_sweep *sweep, const struct mk_table *tab
 	struct mk_session held;
 	int ret = session_remove_old(table, key, now_ns, &held, err);
 
-	if (ret > 0 && sweep->options.ended && held.account_id && held.packets)
+	if (ret > 0 && sweep->options.ended && held.service_id && held.packets)
 		sweep->options.ended(sweep->options.ctx, &held);
 	return ret;
 }
@@ -222,7 +222,7 @@ static bool is_over(const struct mk_sweep *sweep, const struct mk_table *table, 
 static int stays(struct mk_sweep *sweep, const struct mk_tuple *key,
 		 const struct mk_session *session)
 {
-	census_add(&sweep->census, &sweep->nat, sweep->table, key, session);
+	session_counts_add(&sweep->counts, &sweep->nat, sweep->table, key, session);
 	if (sweep->options.stays)
 		sweep->options.stays(sweep->options.ctx, key, session);
 	return 0;
@@ -243,8 +243,8 @@ static enum verdict judge(const struct mk_sweep *sweep, const struct mk_table *t
 static bool is_same(const struct mk_session *a, const struct mk_session *b)
 {
 	return a->created_ns == b->created_ns && a->last_seen_ns == b->last_seen_ns &&
-	       mk_session_flags(a) == mk_session_flags(b) && a->service_id == b->service_id &&
-	       a->account_id == b->account_id && memcmp(&a->to, &b->to, sizeof(a->to)) == 0;
+	       mk_session_flags(a) == mk_session_flags(b) && a->set_id == b->set_id &&
+	       a->service_id == b->service_id && memcmp(&a->to, &b->to, sizeof(a->to)) == 0;
 }
 
 /* Read @key again: the batch may be older than the entry's last packet, or hold both entries of a
@@ -320,8 +320,8 @@ static int visit_batch(struct mk_sweep *sweep, uint64_t now_ns, uint32_t *used, 
 static void end_pass(struct mk_sweep *sweep)
 {
 	sweep->last_pass = sweep->pass;
-	sweep->census.busiest_nat_ports = census_busiest(&sweep->nat);
-	sweep->last_census = sweep->census;
+	sweep->counts.busiest_nat_ports = nat_ports_busiest(&sweep->nat);
+	sweep->last_census = sweep->counts;
 	begin_pass(sweep);
 }
 

@@ -63,7 +63,7 @@ mk_must_check int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_
 				struct mk_error *err);
 /* Counts of the last complete pass. */
 const struct mk_sweep_counts *mk_sweep_last_pass(const struct mk_sweep *sweep);
-const struct mk_census *mk_sweep_census(const struct mk_sweep *sweep);
+const struct mk_session_counts *mk_sweep_counts(const struct mk_sweep *sweep);
 /* Counts of all passes, including the current one. */
 const struct mk_sweep_counts *mk_sweep_totals(const struct mk_sweep *sweep);
 

@@ -59,7 +59,7 @@ routes_in_use()
 tables()
 {
 	local map
-	for map in services pods routes; do
+	for map in frontends pods routes; do
 		echo "map $map"
 		map_entries "$1" "$map"
 	done

@@ -65,10 +65,10 @@ START_TEST(test_reset)
 	if (flag)
 		put_flag(true);
 	ck_assert_int_eq(in_router_slot() != router, slot);
-	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), slot || flag);
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), slot || flag);
 	ck_assert_uint_eq(in_router_slot(), router);
 	ck_assert(!has_flag());
-	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
 }
 END_TEST
 
@@ -83,9 +83,10 @@ static volatile int stop;
 /* Returns NULL if it ended well. */
 static void *follow(void *failed)
 {
-	struct mk_watcher watcher = { .flow = see_flow };
+	struct mk_monitor_reader watcher = { .flow = see_flow };
 
-	return mk_watch_follow(fx.bpf_dir, fx.state_dir, &watcher, &stop, NULL) < 0 ? failed : NULL;
+	return mk_monitor_follow(fx.bpf_dir, fx.state_dir, &watcher, &stop, NULL) < 0 ? failed
+										      : NULL;
 }
 
 static void wait_until_watched(uint32_t router)
@@ -107,7 +108,7 @@ START_TEST(test_taken_again)
 	router = in_router_slot();
 	ck_assert_int_eq(pthread_create(&watcher, NULL, follow, &fx), 0);
 	wait_until_watched(router);
-	ck_assert_int_eq(mk_watch_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0); /* alive */
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0); /* alive */
 	put_flag(false);
 	wait_until_watched(router);
 	put_into_router_slot("router");

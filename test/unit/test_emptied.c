@@ -9,7 +9,7 @@
 #define OPEN (MK_SESSION_FORWARD | MK_SESSION_OPEN)
 
 static struct mk_table sessions;
-static struct mk_witnesses witnesses;
+static struct mk_emptied emptied;
 
 static struct mk_tuple key_of(unsigned int n)
 {
@@ -22,7 +22,7 @@ static struct mk_tuple key_of(unsigned int n)
 
 static struct mk_session session_of(uint8_t flags)
 {
-	struct mk_session session = { .created_ns = 1, .service_id = 7 };
+	struct mk_session session = { .created_ns = 1, .set_id = 7 };
 
 	mk_session_set_flags(&session, flags);
 	return session;
@@ -35,14 +35,14 @@ static void meet(unsigned int n, uint8_t flags)
 	struct mk_tuple key = key_of(n);
 
 	ck_assert_int_eq(bpf_map_update_elem(sessions.fd, &key, &session, BPF_ANY), 0);
-	mk_witnesses_meet(&witnesses, &key, &session);
+	mk_emptied_note(&emptied, &key, &session);
 }
 
 #define ENDED_NS 1000
 
 static void pass_ended(uint64_t removed)
 {
-	mk_witnesses_pass_ended(&witnesses, removed, ENDED_NS);
+	mk_emptied_pass_ended(&emptied, removed, ENDED_NS);
 }
 
 /* Connection @n begins at @created_ns and replaces another with the same ports. */
@@ -70,7 +70,7 @@ static void setup(void)
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(mk_table_init(&sessions, "sessions", fd, &err), 0);
-	witnesses = (struct mk_witnesses){ 0 };
+	emptied = (struct mk_emptied){ 0 };
 }
 
 static void teardown(void)
@@ -82,16 +82,16 @@ START_TEST(test_emptied)
 {
 	for (unsigned int n = 0; n < 9; n++)
 		meet(n, OPEN);
-	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "the pass goes on");
+	ck_assert_msg(!mk_emptied_detect(&emptied, &sessions, 3), "the pass goes on");
 	pass_ended(3);
-	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 3));
+	ck_assert(!mk_emptied_detect(&emptied, &sessions, 3));
 	for (unsigned int n = 0; n < 9; n++)
-		if (n != MK_WITNESSES - 1)
+		if (n != MK_EMPTIED_SAMPLES - 1)
 			remove_one(n);
-	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "one is there");
-	remove_one(MK_WITNESSES - 1);
-	ck_assert(mk_witnesses_gone(&witnesses, &sessions, 3));
-	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 3), "said twice");
+	ck_assert_msg(!mk_emptied_detect(&emptied, &sessions, 3), "one is there");
+	remove_one(MK_EMPTIED_SAMPLES - 1);
+	ck_assert(mk_emptied_detect(&emptied, &sessions, 3));
+	ck_assert_msg(!mk_emptied_detect(&emptied, &sessions, 3), "said twice");
 }
 END_TEST
 
@@ -103,23 +103,23 @@ START_TEST(test_opened_anew)
 	pass_ended(0);
 	for (unsigned int n = 0; n < 4; n++)
 		replace(n, ENDED_NS + 1);
-	ck_assert(mk_witnesses_gone(&witnesses, &sessions, 0));
+	ck_assert(mk_emptied_detect(&emptied, &sessions, 0));
 }
 END_TEST
 
 /* In a flood the programs remove ended connections and reuse their ports. Other sessions stay. */
 START_TEST(test_removed_by_programs)
 {
-	for (unsigned int n = 0; n < MK_WITNESSES; n++)
+	for (unsigned int n = 0; n < MK_EMPTIED_SAMPLES; n++)
 		meet(n, OPEN);
 	replace(20, ENDED_NS);
 	pass_ended(0);
-	for (unsigned int n = 0; n < MK_WITNESSES; n++)
+	for (unsigned int n = 0; n < MK_EMPTIED_SAMPLES; n++)
 		if (_i)
 			remove_one(n);
 		else
 			replace(n, ENDED_NS + 1);
-	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 0));
+	ck_assert(!mk_emptied_detect(&emptied, &sessions, 0));
 }
 END_TEST
 
@@ -130,9 +130,9 @@ START_TEST(test_removed_by_the_sweep)
 	pass_ended(3);
 	remove_one(0);
 	remove_one(1);
-	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 4));
+	ck_assert(!mk_emptied_detect(&emptied, &sessions, 4));
 	pass_ended(5);
-	ck_assert_msg(!mk_witnesses_gone(&witnesses, &sessions, 5), "there are none to ask");
+	ck_assert_msg(!mk_emptied_detect(&emptied, &sessions, 5), "there are none to ask");
 }
 END_TEST
 
@@ -148,22 +148,22 @@ START_TEST(test_no_witness)
 	meet(2, OPEN | MK_SESSION_RST);
 	meet(3, MK_SESSION_FORWARD);
 	meet(4, MK_SESSION_OPEN);
-	other.service_id = 0;
-	mk_witnesses_meet(&witnesses, &key, &other);
-	other.service_id = 7;
+	other.set_id = 0;
+	mk_emptied_note(&emptied, &key, &other);
+	other.set_id = 7;
 	key.proto = IPPROTO_UDP;
-	mk_witnesses_meet(&witnesses, &key, &other);
+	mk_emptied_note(&emptied, &key, &other);
 	pass_ended(0);
 	for (unsigned int n = 0; n < 5; n++)
 		remove_one(n);
-	ck_assert(!mk_witnesses_gone(&witnesses, &sessions, 0));
+	ck_assert(!mk_emptied_detect(&emptied, &sessions, 0));
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("witness");
-	TCase *tc = tcase_create("witness");
+	Suite *suite = suite_create("sample");
+	TCase *tc = tcase_create("sample");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_emptied);

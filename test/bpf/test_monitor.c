@@ -24,9 +24,9 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
-static struct mk_watch_settings all(void)
+static struct mk_monitor_settings all(void)
 {
-	return (struct mk_watch_settings){ .until_ns = now_ns() + 60 * 1000000000ULL };
+	return (struct mk_monitor_settings){ .until_ns = now_ns() + 60 * 1000000000ULL };
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -79,11 +79,12 @@ static void send_as(enum mk_hook hook, const char *flow, uint8_t tcp_flags)
 
 static void forget_flows(void)
 {
-	const struct mk_watch_flow none = { 0 };
+	const struct mk_monitor_flow none = { 0 };
 
-	for (__u32 slot = 0; slot < MK_WATCH_FLOWS; slot++)
-		ck_assert_int_eq(
-			bpf_map_update_elem(fixture_map("watch_flows"), &slot, &none, BPF_ANY), 0);
+	for (__u32 slot = 0; slot < MK_MONITOR_FLOWS; slot++)
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("monitor_flows"), &slot, &none,
+						     BPF_ANY),
+				 0);
 }
 
 static void setup(void)
@@ -123,7 +124,7 @@ static const struct {
 START_TEST(test_told)
 {
 	struct frame in = frame_make(rows[_i].flow, NULL);
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 
 	fixture_watch(&settings);
 	fixture_expect(rows[_i].name, rows[_i].hook, &in, rows[_i].where, NULL);
@@ -136,14 +137,14 @@ START_TEST(test_told)
 	ck_assert_uint_eq(events[0].session, rows[_i].session);
 	ck_assert_uint_eq(events[0].to_host, rows[_i].to_host);
 	ck_assert_uint_eq(events[0].length_bytes, in.length);
-	ck_assert_uint_eq(events[0].account_id, rows[_i].session ? ACCOUNT : 0);
+	ck_assert_uint_eq(events[0].service_id, rows[_i].session ? ACCOUNT : 0);
 }
 END_TEST
 
 /* The same frame comes out with and without a monitor. */
 START_TEST(test_same_way)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 	struct frame in = frame_make(rows[_i].flow, NULL), plain, watched;
 	enum where where;
 
@@ -160,7 +161,7 @@ END_TEST
 
 START_TEST(test_answer_of_service)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 
 	fixture_watch(&settings);
 	send_as(MK_HOOK_POD, POD_TO_SERVICE, SYN);
@@ -177,7 +178,7 @@ END_TEST
 
 START_TEST(test_answer_of_nat)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 	struct frame in = frame_make("udp 10.244.1.2:1 > 8.8.8.8:53", NULL), out;
 	char flow[64], came[64];
 	unsigned port;
@@ -201,7 +202,7 @@ static const struct {
 	const char *name, *addr;
 	uint16_t port;
 	uint8_t proto;
-	uint32_t account_id;
+	uint32_t service_id;
 	unsigned told;
 } filters[] = {
 	{ "none", NULL, 0, 0, 0, 2 },
@@ -220,13 +221,13 @@ static const struct {
 
 START_TEST(test_filter)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 
 	if (filters[_i].addr)
 		settings.addr = fixture_addr(filters[_i].addr);
 	settings.port = htons(filters[_i].port);
 	settings.proto = filters[_i].proto;
-	settings.account_id = filters[_i].account_id;
+	settings.service_id = filters[_i].service_id;
 	fixture_watch(&settings);
 	send_as(MK_HOOK_POD, POD_TO_SERVICE, SYN);
 	send_as(MK_HOOK_POD, "udp 10.244.1.3:40001 > 10.244.2.9:53", 0);
@@ -237,7 +238,7 @@ END_TEST
 
 START_TEST(test_sample)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 
 	settings.sample = 10;
 	fixture_watch(&settings);
@@ -253,7 +254,7 @@ END_TEST
 
 START_TEST(test_since)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 
 	fixture_watch(&settings);
 	send_as(MK_HOOK_POD, POD_TO_SERVICE, SYN);
@@ -269,7 +270,7 @@ END_TEST
 /* The monitor has been killed: nothing more is reported. */
 START_TEST(test_until)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 	struct frame in = frame_make(POD_TO_SERVICE, NULL);
 
 	settings.until_ns = now_ns();
@@ -281,12 +282,12 @@ END_TEST
 
 static uint64_t left_out(void)
 {
-	struct mk_watch_count counts[256];
+	struct mk_monitor_count counts[256];
 	uint64_t sum = 0;
 	__u32 zero = 0;
 
 	ck_assert_int_le(libbpf_num_possible_cpus(), 256);
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("watch_counts"), &zero, counts), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("monitor_counts"), &zero, counts), 0);
 	for (int cpu = 0; cpu < libbpf_num_possible_cpus(); cpu++)
 		sum += counts[cpu].left_out;
 	return sum;
@@ -296,7 +297,7 @@ static uint64_t left_out(void)
 START_TEST(test_limit)
 {
 	const unsigned sent = 3 * MK_WATCH_EVENTS_PER_S * (unsigned)libbpf_num_possible_cpus();
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 	uint64_t before = left_out(), begin = now_ns(), seconds;
 	size_t told = 0;
 
@@ -317,11 +318,11 @@ END_TEST
 
 START_TEST(test_broken)
 {
-	struct mk_watch_settings settings = all();
+	struct mk_monitor_settings settings = all();
 	struct frame in = frame_make(POD_TO_SERVICE, NULL);
 
 	fixture_watch(&settings);
-	fixture_break_chain(MK_PROG_WATCHED);
+	fixture_break_chain(MK_PROG_MONITORED);
 	fixture_expect("broken", MK_HOOK_POD, &in, DROPPED, NULL);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_CHAIN_BROKEN), 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/watch.bpf.c - reports flows to `monokube monitor`. While a monitor runs, this program has the
+/* bpf/monitor.bpf.c - reports flows to `monokube monitor`. While a monitor runs, this program has the
  * router's slot in the chain, and all packets pass it (mk_runtime.watched). It reports the first
  * packet of each flow and a sample of the others, up to a limit per second. It then continues in
  * the router. It changes neither the packet nor the chain's data about it. */
@@ -20,13 +20,13 @@ static __always_inline int read_session(struct session_tables tables, struct mk_
 	if (session && session_is_half_open(session))
 		event->session = MK_FLOW_OPENING;
 	if (!session) {
-		session = bpf_map_lookup_elem(tables.half_open, &key);
+		session = bpf_map_lookup_elem(tables.young, &key);
 		event->session = session ? MK_FLOW_OPENING : MK_FLOW_NO_SESSION;
 	}
 	if (!session)
 		return 0;
 	event->session_flags = mk_session_flags(session);
-	event->account_id = session->account_id;
+	event->service_id = session->service_id;
 	tuple_reverse(&event->came, &session->to);
 	return 1;
 }
@@ -41,14 +41,14 @@ static __always_inline int has_port(const struct mk_tuple *tuple, __be16 port)
 	return tuple->sport == port || tuple->dport == port;
 }
 
-static __always_inline int is_wanted(const struct mk_watch_settings *settings,
+static __always_inline int is_wanted(const struct mk_monitor_settings *settings,
 				     const struct mk_flow_event *event)
 {
 	struct mk_addr addr = settings->addr, any = { 0 };
 
 	if (settings->proto && settings->proto != event->goes.proto)
 		return 0;
-	if (settings->account_id && settings->account_id != event->account_id)
+	if (settings->service_id && settings->service_id != event->service_id)
 		return 0;
 	if (settings->port && !has_port(&event->came, settings->port) &&
 	    !has_port(&event->goes, settings->port))
@@ -57,11 +57,11 @@ static __always_inline int is_wanted(const struct mk_watch_settings *settings,
 	       has_addr(&event->goes, &addr);
 }
 
-static __always_inline int is_first(const struct mk_watch_settings *settings,
+static __always_inline int is_first(const struct mk_monitor_settings *settings,
 				    const struct mk_flow_event *event)
 {
-	__u32 hash = tuple_hash(&event->came), slot = hash & (MK_WATCH_FLOWS - 1);
-	struct mk_watch_flow *flow = bpf_map_lookup_elem(&watch_flows, &slot);
+	__u32 hash = tuple_hash(&event->came), slot = hash & (MK_MONITOR_FLOWS - 1);
+	struct mk_monitor_flow *flow = bpf_map_lookup_elem(&monitor_flows, &slot);
 	__u32 now_s = event->time_ns / MK_SECOND_NS;
 	int first;
 
@@ -76,8 +76,8 @@ static __always_inline int is_first(const struct mk_watch_settings *settings,
 	return first;
 }
 
-static __always_inline int is_sampled(const struct mk_watch_settings *settings,
-				      struct mk_watch_count *count)
+static __always_inline int is_sampled(const struct mk_monitor_settings *settings,
+				      struct mk_monitor_count *count)
 {
 	if (!settings->sample || ++count->sampled < settings->sample)
 		return 0;
@@ -85,7 +85,7 @@ static __always_inline int is_sampled(const struct mk_watch_settings *settings,
 	return 1;
 }
 
-static __always_inline int may_tell(struct mk_watch_count *count, __u64 now_ns)
+static __always_inline int may_tell(struct mk_monitor_count *count, __u64 now_ns)
 {
 	if (now_ns - count->second_ns >= MK_SECOND_NS) {
 		count->second_ns = now_ns;
@@ -95,7 +95,8 @@ static __always_inline int may_tell(struct mk_watch_count *count, __u64 now_ns)
 }
 
 static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *ctx,
-				 const struct packet *pkt, const struct mk_watch_settings *settings)
+				 const struct packet *pkt,
+				 const struct mk_monitor_settings *settings)
 {
 	struct mk_flow_event event = {
 		.time_ns = bpf_ktime_get_ns(),
@@ -108,7 +109,7 @@ static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *
 		.goes = pkt->tuple,
 	};
 	__u32 zero = 0;
-	struct mk_watch_count *count = bpf_map_lookup_elem(&watch_counts, &zero);
+	struct mk_monitor_count *count = bpf_map_lookup_elem(&monitor_counts, &zero);
 
 	if (!count || event.time_ns >= settings->until_ns)
 		return;
@@ -128,15 +129,15 @@ static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *
 SEC("tc")
 int watch(struct __sk_buff *skb)
 {
-	struct mk_watch_settings *settings;
+	struct mk_monitor_settings *settings;
 	struct chain_ctx ctx;
 	struct packet pkt;
 	__u32 zero = 0;
 
-	settings = bpf_map_lookup_elem(&watch_settings, &zero);
-	if (chain_packet(skb, &ctx, &pkt) == MK_PARSED && settings)
+	settings = bpf_map_lookup_elem(&monitor_settings, &zero);
+	if (chain_packet(skb, &ctx, &pkt) == MK_GO_ON && settings)
 		tell(skb, &ctx, &pkt, settings);
-	bpf_tail_call(skb, &chain, MK_PROG_WATCHED);
+	bpf_tail_call(skb, &chain, MK_PROG_MONITORED);
 	return drop(skb, ctx.hook, MK_DROP_CHAIN_BROKEN, &pkt.tuple);
 }
 

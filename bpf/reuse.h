@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/reopen.h - port reuse: a client opens another connection from the port of one that is over,
+/* bpf/reuse.h - port reuse: a client opens another connection from the port of one that is over,
  * to the same backend. The session's entries stay in the established table and are rewritten in
  * place. This saves removing two entries, inserting two, and looking up the client's sockets
- * (beside.h). No other flow can have the same answers: while the entries existed, no such flow
+ * (collision.h). No other flow can have the same answers: while the entries existed, no such flow
  * could be opened.
  *
  * The agent's sweep may remove an entry at any moment. If it does so before the entry is rewritten,
  * the look-up after the write finds no entry. If it does so later, the sweep sees that the entry is
  * new and puts it back (src/datapath/sessions/sweep.h: session_remove_old()). */
-#ifndef MK_BPF_REOPEN_H
-#define MK_BPF_REOPEN_H
+#ifndef MK_BPF_REUSE_H
+#define MK_BPF_REUSE_H
 
 #include "open.h"
 
@@ -23,7 +23,7 @@ static __always_inline int reopen_fits(const struct packet *pkt, const struct mk
 	if (request->source_port) /* any free port will do, and this session's port is free */
 		to.sport = session->to.sport;
 	tuple_reverse(&back, &pkt->tuple);
-	return session->account_id == request->account_id && tuple_eq(&session->to, &to) &&
+	return session->service_id == request->service_id && tuple_eq(&session->to, &to) &&
 	       tuple_eq(&peer->to, &back);
 }
 
@@ -33,7 +33,7 @@ static __always_inline void reopen_entry(struct mk_session *session,
 {
 	session->created_ns = now_ns;
 	session->last_seen_ns = now_ns;
-	session->service_id = request->service_id;
+	session->set_id = request->set_id;
 	session->flags = flags;
 	session->replied = 0;
 	session->stage = 0;
@@ -105,17 +105,17 @@ static __always_inline int session_reopen(struct session_tables tables, const st
 					  struct session_hit *hit, struct session_request *request)
 {
 	struct mk_session *session = hit->over, *peer = hit->over_peer;
-	__s64 *room = session_room();
+	__s64 *quota = quota_of_this_cpu();
 
 	if (!session)
 		return 0;
-	if (pkt->l4 != MK_L4_TCP || !peer || !room || *room <= 0 ||
+	if (pkt->l4 != MK_L4_TCP || !peer || !quota || *quota <= 0 ||
 	    !reopen_fits(pkt, session, peer, request)) {
 		session_end(tables, pkt, hit);
 		return 0;
 	}
 	if (!session_is_half_open(session))
-		(*room)--;
+		(*quota)--;
 	if (reopen_pair(tables, pkt, session, peer, request)) {
 		session_end(tables, pkt, hit);
 		return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/order.h - the tables of sessions, and the order in which new sessions are evicted: the oldest
+/* bpf/eviction.h - the tables of sessions, and the order in which new sessions are evicted: the oldest
  * first. The kernel's LRU tables would evict the session that was looked up least. In a flood that
  * servers answer, the flood's sessions are looked up all the time. The latest session, which waits
  * for its first answer, is never looked up and is evicted (kernel/bpf/bpf_lru_list.c: such entries
  * are all that is left on the inactive list). */
-#ifndef MK_BPF_ORDER_H
-#define MK_BPF_ORDER_H
+#ifndef MK_BPF_EVICTION_H
+#define MK_BPF_EVICTION_H
 
 #include <linux/errno.h>
 
@@ -20,13 +20,13 @@ static __always_inline __u64 session_clock_ns(void)
 
 /* The tables of ilb and elb, or of nat. */
 struct session_tables {
-	void *established, *half_open, *order, *kept;
+	void *established, *young, *order, *kept;
 	int of_services; /* constant at build time: some sessions are a Service's and are counted */
 };
 #define SERVICE_SESSIONS \
-	((struct session_tables){ &sessions, &sessions_new, &sessions_order, &sessions_kept, 1 })
-#define NAT_SESSIONS                                                                     \
-	((struct session_tables){ &nat_sessions, &nat_sessions_new, &nat_sessions_order, \
+	((struct session_tables){ &sessions, &sessions_young, &sessions_order, &sessions_kept, 1 })
+#define NAT_SESSIONS                                                                       \
+	((struct session_tables){ &nat_sessions, &nat_sessions_young, &nat_sessions_order, \
 				  &nat_sessions_kept, 0 })
 
 static __always_inline void session_peer_key(struct mk_tuple *key, const struct mk_session *session)
@@ -53,7 +53,7 @@ static __always_inline enum order_first order_take_first(struct session_tables t
 
 	if (bpf_map_pop_elem(tables.order, &first))
 		return ORDER_NONE;
-	session = bpf_map_lookup_elem(tables.half_open, &first.key);
+	session = bpf_map_lookup_elem(tables.young, &first.key);
 	if (!session || session->created_ns != first.created_ns)
 		return ORDER_STALE;
 	if (session->spoke && may_stay) {
@@ -62,8 +62,8 @@ static __always_inline enum order_first order_take_first(struct session_tables t
 		return ORDER_STAYS;
 	}
 	session_peer_key(&peer_key, session);
-	bpf_map_delete_elem(tables.half_open, &first.key);
-	bpf_map_delete_elem(tables.half_open, &peer_key);
+	bpf_map_delete_elem(tables.young, &first.key);
+	bpf_map_delete_elem(tables.young, &peer_key);
 	return ORDER_GOES;
 }
 
@@ -97,12 +97,12 @@ static __always_inline void order_enter(struct session_tables tables, const stru
 static __always_inline int order_put(struct session_tables tables, const struct mk_tuple *key,
 				     const struct mk_session *session, __u64 flags)
 {
-	int ret = (int)bpf_map_update_elem(tables.half_open, key, session, flags);
+	int ret = (int)bpf_map_update_elem(tables.young, key, session, flags);
 
 	if (ret != -E2BIG)
 		return ret;
 	order_free_entries(tables);
-	return (int)bpf_map_update_elem(tables.half_open, key, session, flags);
+	return (int)bpf_map_update_elem(tables.young, key, session, flags);
 }
 
 #endif

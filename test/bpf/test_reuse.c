@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reuse of a client's port after its connection has ended (bpf/reopen.h). The session's entries
+/* Reuse of a client's port after its connection has ended (bpf/reuse.h). The session's entries
  * stay and are rewritten if they are those that the new session would insert. Otherwise they are
  * removed, and the session is opened as usual. */
 #include <arpa/inet.h>
@@ -48,14 +48,14 @@ static void put_service(const struct path *path, const char *proto, const char *
 	const char *const backends[] = { address, NULL };
 
 	fixture_service(frontend(path, proto), path->scope,
-			path->scope == MK_SCOPE_EXTERNAL ? MK_SERVICE_MASQUERADE : 0, backends,
+			path->scope == MK_SCOPE_EXTERNAL ? MK_FRONTEND_MASQUERADE : 0, backends,
 			local_count, 1);
 }
 
 static void setup(void)
 {
 	fixture_reset();
-	fixture_room(FIXTURE_ROOM);
+	fixture_quota(FIXTURE_QUOTA);
 	for (size_t i = 0; i < OF_SERVICES; i++)
 		put_service(&paths[i], "tcp", BACKEND, 0);
 	put_service(&paths[0], "sctp", BACKEND, 0);
@@ -168,8 +168,8 @@ static void expect_new(const char *table, const char *when, bool marked)
 		ck_assert_msg(session.created_ns > 1 && session.last_seen_ns > 1,
 			      "%s: times of the one before", when);
 	}
-	ck_assert_msg(fixture_room_taken() == 1, "%s: room of %ld taken", when,
-		      fixture_room_taken());
+	ck_assert_msg(fixture_quota_used() == 1, "%s: quota of %ld used", when,
+		      fixture_quota_used());
 }
 
 /* ---- rows --------------------------------------------------------------------------------------- */
@@ -209,7 +209,7 @@ START_TEST(test_same_backend)
 	}
 	answer(&flow, WITH(SYN | ACK));
 	ask(&flow, WITH(ACK));
-	ck_assert_int_eq(fixture_room_taken(), 0);
+	ck_assert_int_eq(fixture_quota_used(), 0);
 }
 END_TEST
 
@@ -232,17 +232,17 @@ START_TEST(test_alive)
 }
 END_TEST
 
-static void set_account(const struct path *path, __u32 account_id)
+static void set_account(const struct path *path, __u32 service_id)
 {
-	struct mk_service service = fixture_get_service(frontend(path, "tcp"), path->scope);
+	struct mk_frontend service = fixture_get_service(frontend(path, "tcp"), path->scope);
 
-	service.account_id = account_id;
+	service.service_id = service_id;
 	fixture_put_service(frontend(path, "tcp"), path->scope, &service);
 }
 
 static void other_backend(const struct path *path)
 {
-	__u32 before = fixture_get_service(frontend(path, "tcp"), path->scope).account_id;
+	__u32 before = fixture_get_service(frontend(path, "tcp"), path->scope).service_id;
 
 	put_service(path, "tcp", "10.244.1.3:8080", 1);
 	set_account(path, before);
@@ -315,7 +315,7 @@ START_TEST(test_refused)
 	put_service(flow.path, "tcp", NULL, 0);
 	ask(&flow, WITH(SYN));
 	ck_assert_uint_eq(fixture_count("sessions"), 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 
@@ -323,35 +323,35 @@ END_TEST
 START_TEST(test_service_is_gone)
 {
 	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
-	struct mk_service_key key = { .proto = IPPROTO_TCP, .scope = flow.path->scope };
+	struct mk_frontend_key key = { .proto = IPPROTO_TCP, .scope = flow.path->scope };
 
 	connect_to(&flow);
 	end_both(&flow);
 	fixture_addr_port(flow.path->server, &key.addr, &key.port);
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("services"), &key), 0);
+	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("frontends"), &key), 0);
 	if (flow.path->hook == MK_HOOK_UPLINK)
 		ck_assert_int_eq(ask(&flow, WITH(SYN)), TO_HOST);
 	else
 		ask(&flow, WITH(SYN));
 	ck_assert_uint_eq(fixture_count("sessions"), flow.path->hook == MK_HOOK_UPLINK ? 2 : 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 0);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 0);
 }
 END_TEST
 
 /* Half-open again: without quota the session goes to the table of new sessions, as usual. */
-START_TEST(test_no_room)
+START_TEST(test_no_quota)
 {
 	struct flow flow = { .path = &paths[_i], .proto = "tcp" };
 	char table[32];
 
 	connect_to(&flow);
 	end_both(&flow);
-	fixture_room(0);
+	fixture_quota(0);
 	ck_assert_int_eq(ask(&flow, WITH(SYN)), flow.path->to);
-	snprintf(table, sizeof(table), "%s_new", flow.path->table);
+	snprintf(table, sizeof(table), "%s_young", flow.path->table);
 	ck_assert_uint_eq(fixture_count(flow.path->table), 0);
 	ck_assert_uint_eq(fixture_count(table), 2);
-	ck_assert_int_eq(fixture_room_taken(), 0);
+	ck_assert_int_eq(fixture_quota_used(), 0);
 	answer(&flow, WITH(SYN | ACK));
 }
 END_TEST
@@ -371,14 +371,14 @@ START_TEST(test_sctp)
 	answer(&flow, &end);
 	ck_assert_int_eq(ask(&flow, &init), TO_OVERLAY);
 	ck_assert_uint_eq(fixture_count("sessions"), 0);
-	ck_assert_uint_eq(fixture_count("sessions_new"), 2);
+	ck_assert_uint_eq(fixture_count("sessions_young"), 2);
 	answer(&flow, &ack);
 }
 END_TEST
 
 /* Meanwhile the pod has opened a direct connection to that backend from that port. Both get their
  * own answers, because the later one got another port when it was opened. */
-START_TEST(test_beside)
+START_TEST(test_collision)
 {
 	struct flow flow = { .path = &paths[0], .proto = "tcp" };
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > " BACKEND, WITH(SYN)), out;
@@ -414,7 +414,7 @@ BPF_SUITE("reopen")
 	tcase_add_loop_test(tcase, test_other, ROWS(paths) * 3, ROWS(paths) * 3 + OF_SERVICES);
 	tcase_add_loop_test(tcase, test_refused, 0, OF_SERVICES);
 	tcase_add_loop_test(tcase, test_service_is_gone, 0, OF_SERVICES);
-	tcase_add_loop_test(tcase, test_no_room, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_no_quota, 0, ROWS(paths));
 	tcase_add_test(tcase, test_sctp);
-	tcase_add_test(tcase, test_beside);
+	tcase_add_test(tcase, test_collision);
 }

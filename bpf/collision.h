@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/beside.h - two flows with one client port: a client may use one port towards a Service and
+/* bpf/collision.h - two flows with one client port: a client may use one port towards a Service and
  * towards the Service's backend. The answers of the two flows look the same here, so the later flow
  * gets another port (session_open()). The programs must know which flow came first; the kernel's
  * connection tracking knows every flow. Here:
@@ -13,8 +13,8 @@
  *
  * If tables are full or no port is free, a flow to no Service passes untranslated. It is dropped
  * only if its answers look like those of an existing flow. */
-#ifndef MK_BPF_BESIDE_H
-#define MK_BPF_BESIDE_H
+#ifndef MK_BPF_COLLISION_H
+#define MK_BPF_COLLISION_H
 
 #include "open.h"
 

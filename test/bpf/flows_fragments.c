@@ -39,4 +39,5 @@ static const struct flow_row rows[] = {
 };
 /* clang-format on */
 
-const struct flow_section flows_beside = { "errors and fragments", rows, (int)MK_ARRAY_SIZE(rows) };
+const struct flow_section flows_fragments = { "errors and fragments", rows,
+					      (int)MK_ARRAY_SIZE(rows) };

@@ -28,13 +28,13 @@ static const struct {
 
 START_TEST(test_left)
 {
-	struct mk_census census = { .half_open = rows[_i].half_open };
+	struct mk_session_counts counts = { .half_open = rows[_i].half_open };
 	uint64_t left;
 
-	census.entries[0] = rows[_i].services;
-	census.entries[1] = census.entries[3] = 1000000; /* of new ones: ignored */
-	census.entries[2] = rows[_i].nat;
-	left = half_open_quota_left(rows[_i].max_entries, &census);
+	counts.entries[0] = rows[_i].services;
+	counts.entries[1] = counts.entries[3] = 1000000; /* of new ones: ignored */
+	counts.entries[2] = rows[_i].nat;
+	left = half_open_quota_left(rows[_i].max_entries, &counts);
 	ck_assert_msg(left == rows[_i].left, "%s: %lu", rows[_i].name, left);
 }
 END_TEST
@@ -42,7 +42,7 @@ END_TEST
 /* Return each CPU's quota; all are equal. */
 static int64_t given(void)
 {
-	cleanup_close int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "sessions_room", NULL);
+	cleanup_close int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "half_open_quota", NULL);
 	int cpus = libbpf_num_possible_cpus();
 	int64_t room[cpus];
 	__u32 zero = 0;
@@ -67,14 +67,14 @@ START_TEST(test_given)
 {
 	struct mk_datapath *datapath = fx_loaded();
 	uint32_t max_entries = mk_datapath_session_table(datapath, 0)->max_entries;
-	struct mk_census census = { 0 };
-	int64_t all = (int64_t)half_open_quota_left(max_entries, &census);
+	struct mk_session_counts counts = { 0 };
+	int64_t all = (int64_t)half_open_quota_left(max_entries, &counts);
 
 	ck_assert_int_eq(given(), 0);
-	fx_ok(mk_datapath_set_half_open_quota(datapath, &census, &fx.err));
+	fx_ok(mk_datapath_set_half_open_quota(datapath, &counts, &fx.err));
 	ck_assert_int_eq(given(), can_take() ? all / sysconf(_SC_NPROCESSORS_ONLN) : 0);
-	census.half_open = (uint64_t)all;
-	fx_ok(mk_datapath_set_half_open_quota(datapath, &census, &fx.err));
+	counts.half_open = (uint64_t)all;
+	fx_ok(mk_datapath_set_half_open_quota(datapath, &counts, &fx.err));
 	ck_assert_int_eq(given(), 0);
 	mk_datapath_free(datapath);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of new sessions. Half-open TCP sessions are in the established table from their first
- * packet, while the quota lasts (bpf/pair.h: session_room()). The others are in the table that
- * evicts the oldest (bpf/order.h). */
+ * packet, while the quota lasts (bpf/pair.h: quota_of_this_cpu()). The others are in the table that
+ * evicts the oldest (bpf/eviction.h). */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -17,11 +17,11 @@ static const struct path {
 	const char *client, *server; /* "%u" is the client's port */
 	enum mk_hook hook, back;
 } paths[] = {
-	{ "ClusterIP", "sessions", "sessions_new", "10.244.1.2", "10.96.0.10:80", MK_HOOK_POD,
+	{ "ClusterIP", "sessions", "sessions_young", "10.244.1.2", "10.96.0.10:80", MK_HOOK_POD,
 	  MK_HOOK_OVERLAY },
-	{ "NodePort", "sessions", "sessions_new", "203.0.113.10", "192.168.99.11:30080",
+	{ "NodePort", "sessions", "sessions_young", "203.0.113.10", "192.168.99.11:30080",
 	  MK_HOOK_UPLINK, MK_HOOK_OVERLAY },
-	{ "masquerade", "nat_sessions", "nat_sessions_new", "10.244.1.2", "203.0.113.10:443",
+	{ "masquerade", "nat_sessions", "nat_sessions_young", "10.244.1.2", "203.0.113.10:443",
 	  MK_HOOK_POD, MK_HOOK_UPLINK },
 };
 
@@ -34,7 +34,7 @@ static void setup(void)
 		fixture_service(udp ? "udp 10.96.0.10:80" : "tcp 10.96.0.10:80", MK_SCOPE_INTERNAL,
 				0, backend, 0, 1);
 		fixture_service(udp ? "udp 192.168.99.11:30080" : "tcp 192.168.99.11:30080",
-				MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV | MK_SERVICE_MASQUERADE,
+				MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV | MK_FRONTEND_MASQUERADE,
 				backend, 0, 1);
 	}
 }
@@ -79,9 +79,9 @@ static void expect(const char *when, const struct flow *flow, unsigned among_est
 	unsigned established = fixture_count(path->map), recent = fixture_count(path->map_new);
 
 	ck_assert_msg(established == 2 * among_established && recent == 2 * elsewhere &&
-			      fixture_room_taken() == taken,
-		      "%s, %s: %u entries among the established, %u elsewhere, room of %ld taken",
-		      path->name, when, established, recent, fixture_room_taken());
+			      fixture_quota_used() == taken,
+		      "%s, %s: %u entries among the established, %u elsewhere, quota of %ld used",
+		      path->name, when, established, recent, fixture_quota_used());
 }
 
 static unsigned entries_with(const char *map, uint8_t flag)
@@ -140,11 +140,11 @@ START_TEST(test_refused)
 }
 END_TEST
 
-START_TEST(test_no_room)
+START_TEST(test_no_quota)
 {
 	struct flow flow = { &paths[_i], "tcp", 40000, "" }, first = flow;
 
-	fixture_room(2);
+	fixture_quota(2);
 	ask(&first, SYN);
 	for (flow.port = 40001; flow.port < 40100; flow.port++)
 		ask(&flow, SYN);
@@ -153,18 +153,18 @@ START_TEST(test_no_room)
 	ask(&first, ACK);
 	expect("one is established", &flow, 2, 98, 1);
 	ask(&flow, SYN);
-	expect("room for one", &flow, 3, 98, 2);
+	expect("quota for one", &flow, 3, 98, 2);
 	flow.port++;
 	ask(&flow, SYN);
 	answer(&flow, SYN | ACK);
 	ask(&flow, ACK);
-	expect("as without room", &flow, 4, 98, 2);
+	expect("as without quota", &flow, 4, 98, 2);
 }
 END_TEST
 
 /* Only a TCP connection uses the quota. A datagram, or a packet of a connection without a session,
  * may be the flow's only packet. */
-START_TEST(test_no_other_takes_room)
+START_TEST(test_no_other_takes_quota)
 {
 	struct flow datagram = { &paths[_i], "udp", 40000, "" };
 	struct flow amid = { &paths[_i], "tcp", 40001, "" };
@@ -209,7 +209,7 @@ START_TEST(test_first_goes_first)
 	struct flow flow[2] = { { &paths[_i / 2], proto, 20000, "" },
 				{ &paths[_i / 2], proto, 20001, "" } };
 
-	fixture_room(0);
+	fixture_quota(0);
 	ask(&flow[0], SYN);
 	ask(&flow[1], SYN);
 	flood(flow[0].path, proto, 30000, PLACES - 1);
@@ -226,7 +226,7 @@ START_TEST(test_answered_flood)
 	struct flow answered[400];
 	unsigned port = 10000;
 
-	fixture_room(0);
+	fixture_quota(0);
 	for (unsigned i = 0; i < 400; i++) {
 		answered[i] = (struct flow){ path, proto, 40000 + i, "" };
 		ask(&answered[i], SYN);
@@ -349,9 +349,9 @@ START_TEST(test_place_beside_those_who_stay)
 }
 END_TEST
 
-BPF_SUITE("room")
+BPF_SUITE("half_open_quota")
 {
-	TCase *tcase = tcase_create("room");
+	TCase *tcase = tcase_create("quota");
 
 	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
 	tcase_add_checked_fixture(tcase, setup, NULL);
@@ -359,8 +359,8 @@ BPF_SUITE("room")
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_handshake, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_refused, 0, 2);
-	tcase_add_loop_test(tcase, test_no_room, 0, ROWS(paths));
-	tcase_add_loop_test(tcase, test_no_other_takes_room, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_no_quota, 0, ROWS(paths));
+	tcase_add_loop_test(tcase, test_no_other_takes_quota, 0, ROWS(paths));
 	tcase_add_loop_test(tcase, test_first_goes_first, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_answered_flood, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_one_way_flow_stays, 0, ROWS(paths));

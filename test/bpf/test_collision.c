@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client uses one port towards a Service and towards its backend (bpf/beside.h), first towards
+/* A client uses one port towards a Service and towards its backend (bpf/collision.h), first towards
  * the backend. The Service's flow gets another port, and each flow gets its own answers. The other
  * order is in test_sessions.c. */
 #include <arpa/inet.h>
@@ -26,11 +26,11 @@ static void reset(void)
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
 	fixture_service("udp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
 	fixture_service("sctp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
-	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			host_backend, 1, 1);
-	fixture_service("udp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("udp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			host_backend, 1, 1);
-	fixture_service("sctp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_SERVICE_MAGLEV,
+	fixture_service("sctp 192.168.99.11:30081", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
 			host_backend, 1, 1);
 }
 
@@ -244,7 +244,7 @@ END_TEST
 
 static unsigned sessions(void)
 {
-	return fixture_count("sessions") + fixture_count("sessions_new");
+	return fixture_count("sessions") + fixture_count("sessions_young");
 }
 
 /* A flow that cannot collide with a Service's flow has no session. */
@@ -307,7 +307,7 @@ START_TEST(test_tables_full)
 	host_is_backend();
 	fixture_udp_backend_port(8080);
 	fixture_udp_backend_port(6443);
-	fill("sessions_new");
+	fill("sessions_young");
 	ck_assert_uint_eq(directly("udp", 40000), 40000);
 	ck_assert_uint_eq(directly("sctp", 40000), 40000);
 	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/hold.bpf.c - fragments out of order (fragment.h). `hold` stores a fragment that has to wait
+/* bpf/fragments.bpf.c - fragments out of order (fragment.h). `hold` stores a fragment that has to wait
  * in map `held`. `release` sends the held fragments, and the one that they waited for, back to the
  * devices that they came in by. A frame without a free slot passes without waiting, and so do the
  * others of its packet. So a flood of fragments takes no more memory, and packets that need no
@@ -147,7 +147,7 @@ int hold(struct __sk_buff *skb)
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret != MK_PARSED || key_of(skb, &pkt, ctx.hook, &key))
+	if (ret != MK_GO_ON || key_of(skb, &pkt, ctx.hook, &key))
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	slot = keep(skb, &key, pkt.fragment == MK_FIRST_FRAGMENT);
 	if (!slot) {
@@ -231,7 +231,7 @@ int release(struct __sk_buff *skb)
 	__u64 begun_ns;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret != MK_PARSED || key_of(skb, &pkt, ctx.hook, &key))
+	if (ret != MK_GO_ON || key_of(skb, &pkt, ctx.hook, &key))
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	state = bpf_map_lookup_elem(&fragments, &key);
 	begun_ns = state ? state->begun_ns : 0;
