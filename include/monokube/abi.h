@@ -101,8 +101,8 @@ enum mk_session_flags {
  * session is a pair of entries: if K -> T is one, reverse(T) -> reverse(K) is the other.
  *
  * Maps sessions, nat_sessions: established sessions, never evicted, expired by the agent. Maps
- * sessions_young, nat_sessions_young: half-open and one-way flows. There the oldest are evicted (struct
- * mk_session_place).
+ * sessions_young, nat_sessions_young: half-open and one-way flows. There the oldest are evicted
+ * (struct mk_session_place).
  *
  * Half-open TCP sessions may also be among the established ones (TCP without MK_SESSION_OPEN).
  * Their quota is an __s64 in each CPU's entry of map half_open_quota. Programs take from the quota
@@ -310,7 +310,7 @@ struct mk_pod {
 	__u8 mac[6]; /* of the pod's interface */
 	/* Its namespace: IFLA_LINK_NETNSID of the host side, plus 1; 0: unknown. */
 	__u16 netns_ref : 15;
-	/* The host side has a queue that limits the pod's ingress, so packets must pass that queue. */
+	/* The host side has a queue that limits the pod's ingress, so packets must pass it. */
 	__u16 shaped : 1;
 	struct mk_addr addr; /* 0: the slot is free */
 };

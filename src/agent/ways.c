@@ -71,13 +71,13 @@ static void see_source(struct agent_way *way, const struct mk_ip *source)
 }
 
 /* Without rules the kernel uses only the tables main and default. */
-static bool is_asked(const struct reading *reading, const struct mk_nl_way *way)
+static bool is_asked(const struct reading *reading, const struct mk_nl_route *way)
 {
 	return reading->ways->has_rules || way->table == RT_TABLE_MAIN ||
 	       way->table == RT_TABLE_DEFAULT;
 }
 
-static int see_way(void *ctx, const struct mk_nl_way *seen)
+static int see_way(void *ctx, const struct mk_nl_route *seen)
 {
 	struct reading *reading = ctx;
 	bool is_default = seen->dst.prefix_bits == 0;

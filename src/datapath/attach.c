@@ -75,7 +75,7 @@ static int ensure_hook(const struct mk_datapath *datapath, const struct hook *ho
 		return fd;
 	ret = mk_program_identify(fd, &wanted, err);
 	if (ret == 0)
-		ret = mk_hook_query(hook->ifindex, hook->direction, &have, err);
+		ret = mk_hook_query(datapath->nl, hook->ifindex, hook->direction, &have, err);
 	if (ret < 0 || have == wanted.id)
 		return ret;
 	ret = mk_hook_attach(datapath->nl, hook->ifindex, hook->direction, fd, err);
@@ -117,6 +117,7 @@ static bool is_pod_veth(const struct mk_datapath *datapath, int ifindex)
 }
 
 struct stray_walk {
+	struct mk_nl *nl;
 	struct hook hooks[FIXED_HOOKS];
 	size_t count;
 	struct mk_error *err;
@@ -142,7 +143,8 @@ static int remove_strays(void *ctx, const struct mk_link *link)
 		int ret = 0;
 
 		if (!is_fixed_hook(walk, link->ifindex, directions[i]))
-			ret = mk_hook_detach_fixed(link->ifindex, directions[i], walk->err);
+			ret = mk_hook_detach_fixed(walk->nl, link->ifindex, directions[i],
+						   walk->err);
 		if (ret < 0)
 			return ret;
 		removed += ret;
@@ -154,7 +156,7 @@ static int remove_strays(void *ctx, const struct mk_link *link)
 
 static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err)
 {
-	struct stray_walk walk = { .err = err };
+	struct stray_walk walk = { .nl = datapath->nl, .err = err };
 
 	walk.count = fixed_hooks(&datapath->links, walk.hooks);
 	return mk_nl_each_link(datapath->nl, remove_strays, &walk, err);

@@ -11,6 +11,7 @@
 #include "datapath/maps/pin.h"
 
 struct walk {
+	struct mk_nl *nl;
 	struct mk_removed *removed;
 	struct mk_error *err;
 };
@@ -22,7 +23,7 @@ static int remove_filters(void *ctx, const struct mk_link *link)
 	unsigned int before = walk->removed->filters;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(directions); i++) {
-		int ret = mk_hook_detach(link->ifindex, directions[i], walk->err);
+		int ret = mk_hook_detach(walk->nl, link->ifindex, directions[i], walk->err);
 
 		if (ret < 0)
 			return mk_error_wrap(walk->err, "interface '%s'", link->name);
@@ -30,7 +31,7 @@ static int remove_filters(void *ctx, const struct mk_link *link)
 	}
 	if (walk->removed->filters == before)
 		return 0;
-	return mk_hook_remove_empty_qdisc(link->ifindex, walk->err);
+	return mk_hook_remove_empty_qdisc(walk->nl, link->ifindex, walk->err);
 }
 
 static int remove_pins(const char *path, struct mk_removed *removed, struct mk_error *err)
@@ -59,7 +60,7 @@ int mk_datapath_remove(struct mk_nl *nl, const char *bpf_dir, struct mk_removed 
 		       struct mk_error *err)
 {
 	static const char *const kinds[] = { MK_PIN_PROGS, MK_PIN_MAPS };
-	struct walk walk = { .removed = removed, .err = err };
+	struct walk walk = { .nl = nl, .removed = removed, .err = err };
 	char path[PATH_MAX];
 	int ret = mk_nl_each_link(nl, remove_filters, &walk, err);
 

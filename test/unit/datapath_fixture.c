@@ -99,7 +99,7 @@ uint32_t fx_program_at(int ifindex, enum mk_direction direction)
 {
 	uint32_t id;
 
-	fx_ok(mk_hook_query(ifindex, direction, &id, &fx.err));
+	fx_ok(mk_hook_query(fx.nl, ifindex, direction, &id, &fx.err));
 	return id;
 }
 

@@ -91,7 +91,7 @@ START_TEST(test_reused)
 	router = router_id();
 	chain = fx_pinned_id("maps", "chain");
 	uplink = fx_program_at(fx.uplink_ifindex, MK_INGRESS);
-	fx_ok(mk_hook_detach_fixed(fx.uplink_ifindex, MK_INGRESS, &fx.err));
+	fx_ok(mk_hook_detach_fixed(fx.nl, fx.uplink_ifindex, MK_INGRESS, &fx.err));
 	attach_again(fx_loaded_again());
 	ck_assert_uint_eq(router_id(), router);
 	ck_assert_uint_eq(fx_pinned_id("maps", "chain"), chain);
@@ -201,7 +201,7 @@ START_TEST(test_adopted)
 
 	mk_datapath_free(fx_attached());
 	router = router_id();
-	fx_ok(mk_hook_detach_fixed(fx.uplink_ifindex, MK_INGRESS, &fx.err));
+	fx_ok(mk_hook_detach_fixed(fx.nl, fx.uplink_ifindex, MK_INGRESS, &fx.err));
 	ck_assert_int_eq(adopt(&datapath), 0);
 	attach_again(datapath);
 	ck_assert_uint_eq(router_id(), router);
@@ -333,7 +333,7 @@ START_TEST(test_qdisc_goes_when_empty)
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fillings); i++) {
 		ck_assert_int_eq(system("tc qdisc replace dev other0 clsact"), 0);
 		ck_assert_int_eq(system(fillings[i]), 0);
-		ck_assert_int_eq(mk_hook_remove_empty_qdisc(ifindex, &fx.err), 0);
+		ck_assert_int_eq(mk_hook_remove_empty_qdisc(fx.nl, ifindex, &fx.err), 0);
 		ck_assert_msg((system("tc qdisc show dev other0 | grep -q clsact") == 0) ==
 				      (i < MK_ARRAY_SIZE(fillings) - 1),
 			      "%s", fillings[i]);
@@ -371,12 +371,12 @@ START_TEST(test_repair)
 	fx_put_pod("10.244.1.2", fx.pod_ifindex);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 0);
-	ck_assert_int_eq(mk_hook_detach(fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
+	ck_assert_int_eq(mk_hook_detach(fx.nl, fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks(datapath, 16, &fx.err), 1);
 	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_EGRESS), 0);
 	/* only of the named devices */
-	ck_assert_int_eq(mk_hook_detach(fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
-	ck_assert_int_eq(mk_hook_detach(fx.pod_ifindex, MK_INGRESS, &fx.err), 1);
+	ck_assert_int_eq(mk_hook_detach(fx.nl, fx.uplink_ifindex, MK_EGRESS, &fx.err), 1);
+	ck_assert_int_eq(mk_hook_detach(fx.nl, fx.pod_ifindex, MK_INGRESS, &fx.err), 1);
 	ck_assert_int_eq(mk_datapath_repair_hooks_of(datapath, (int *)&fx.links.set.overlay_ifindex,
 						     1, &fx.err),
 			 0);

@@ -16,11 +16,10 @@ static int change_addr(struct mk_nl *nl, int type, int flags, int ifindex,
 		.ifa_prefixlen = addr->prefix_bits,
 		.ifa_index = (uint32_t)ifindex,
 	};
-	cleanup_nlmsg struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
+	struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
 
-	if (msg && (nlmsg_put_ip(msg, IFA_LOCAL, &addr->ip) < 0 ||
-		    nlmsg_put_ip(msg, IFA_ADDRESS, &addr->ip) < 0))
-		return mk_error_errno(err, ENOMEM, "netlink request");
+	nl_put_ip(msg, IFA_LOCAL, &addr->ip);
+	nl_put_ip(msg, IFA_ADDRESS, &addr->ip);
 	return nl_request(nl, msg, err);
 }
 
@@ -29,7 +28,7 @@ int mk_nl_addr_add(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr, st
 	int ret = change_addr(nl, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, ifindex, addr, err);
 	char text[MK_CIDR_STRLEN];
 
-	if (ret == 0 || ret == -EEXIST)
+	if (ret == -EEXIST)
 		return 0;
 	return nl_wrap(ret, err, "cannot add address %s to interface number %d",
 		       mk_cidr_format(addr, text), ifindex);
@@ -41,7 +40,7 @@ int mk_nl_addr_delete(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr,
 	int ret = change_addr(nl, RTM_DELADDR, 0, ifindex, addr, err);
 	char text[MK_CIDR_STRLEN];
 
-	if (ret == 0 || ret == -EADDRNOTAVAIL)
+	if (ret == -EADDRNOTAVAIL)
 		return 0;
 	return nl_wrap(ret, err, "cannot delete address %s from interface number %d",
 		       mk_cidr_format(addr, text), ifindex);
@@ -52,20 +51,15 @@ struct addr_walk {
 	void *ctx;
 };
 
-static int walk_addr(void *ctx, const struct nlmsghdr *reply)
+static int walk_addr(void *ctx, const void *reply, struct nlattr **attrs)
 {
+	const struct ifaddrmsg *header = reply;
 	const struct addr_walk *walk = ctx;
-	const struct ifaddrmsg *header;
-	struct nlattr *attrs[IFA_MAX + 1];
 	struct mk_cidr addr;
 
-	if (reply->nlmsg_type != RTM_NEWADDR ||
-	    nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, IFA_MAX, NULL) < 0)
-		return 0;
-	header = nlmsg_data(reply);
 	addr.prefix_bits = header->ifa_prefixlen;
 	/* on a point-to-point device IFA_ADDRESS is the other end; IPv6 may have only that */
-	if (!nla_get_ip(attrs[IFA_LOCAL], &addr.ip) && !nla_get_ip(attrs[IFA_ADDRESS], &addr.ip))
+	if (!nl_ip(attrs[IFA_LOCAL], &addr.ip) && !nl_ip(attrs[IFA_ADDRESS], &addr.ip))
 		return 0;
 	return walk->visit(walk->ctx, (int)header->ifa_index, &addr);
 }
@@ -75,41 +69,13 @@ int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
 		    struct mk_error *err)
 {
 	const struct ifaddrmsg header = { .ifa_family = (uint8_t)family };
-	cleanup_nlmsg struct nl_msg *msg =
-		nlmsg_new(RTM_GETADDR, NLM_F_DUMP, &header, sizeof(header));
+	struct nl_msg *msg = nlmsg_new(RTM_GETADDR, NLM_F_DUMP, &header, sizeof(header));
 	struct addr_walk walk = { .visit = visit, .ctx = ctx };
 
-	return nl_query(nl, msg, walk_addr, &walk, err);
+	return nl_query(nl, msg, sizeof(header), walk_addr, &walk, err);
 }
 
-/* ---- routes ---------------------------------------------------------------------------------- */
-
-static int put_route(struct nl_msg *msg, const struct mk_nl_route *route)
-{
-	struct nlattr *metrics;
-
-	if (route->dst.prefix_bits && nlmsg_put_ip(msg, RTA_DST, &route->dst.ip) < 0)
-		return -ENOMEM;
-	if (route->gateway.family != AF_UNSPEC &&
-	    nlmsg_put_ip(msg, RTA_GATEWAY, &route->gateway) < 0)
-		return -ENOMEM;
-	if (route->source.family != AF_UNSPEC && nlmsg_put_ip(msg, RTA_PREFSRC, &route->source) < 0)
-		return -ENOMEM;
-	if (route->ifindex)
-		NLA_PUT_U32(msg, RTA_OIF, (uint32_t)route->ifindex);
-	if (route->table)
-		NLA_PUT_U32(msg, RTA_TABLE, route->table);
-	if (route->mtu_bytes) {
-		metrics = nla_nest_start(msg, RTA_METRICS);
-		if (!metrics)
-			return -ENOMEM;
-		NLA_PUT_U32(msg, RTAX_MTU, route->mtu_bytes);
-		nla_nest_end(msg, metrics);
-	}
-	return 0;
-nla_put_failure:
-	return -ENOMEM;
-}
+/* ---- routes: changing ------------------------------------------------------------------------ */
 
 static int change_route(struct mk_nl *nl, int type, int flags, uint8_t scope,
 			const struct mk_nl_route *route, struct mk_error *err)
@@ -123,19 +89,31 @@ static int change_route(struct mk_nl *nl, int type, int flags, uint8_t scope,
 		.rtm_type = RTN_UNICAST,
 		.rtm_flags = route->onlink ? RTNH_F_ONLINK : 0,
 	};
-	cleanup_nlmsg struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
+	struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
+	struct nlattr *metrics;
 
-	return nl_request(nl, msg && put_route(msg, route) == 0 ? msg : NULL, err);
+	if (route->dst.prefix_bits)
+		nl_put_ip(msg, RTA_DST, &route->dst.ip);
+	nl_put_ip(msg, RTA_GATEWAY, &route->gateway);
+	nl_put_ip(msg, RTA_PREFSRC, &route->source);
+	if (route->ifindex)
+		NL_PUT(msg, RTA_OIF, uint32_t, (uint32_t)route->ifindex);
+	if (route->table)
+		NL_PUT(msg, RTA_TABLE, uint32_t, route->table);
+	if (route->mtu_bytes) {
+		metrics = nl_begin(msg, RTA_METRICS);
+		NL_PUT(msg, RTAX_MTU, uint32_t, route->mtu_bytes);
+		nl_end(msg, metrics);
+	}
+	return nl_request(nl, msg, err);
 }
 
 int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *route, struct mk_error *err)
 {
 	uint8_t scope = route->gateway.family == AF_UNSPEC ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
-	char dst[MK_CIDR_STRLEN], gateway[MK_IP_STRLEN];
 	int ret = change_route(nl, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, scope, route, err);
+	char dst[MK_CIDR_STRLEN], gateway[MK_IP_STRLEN];
 
-	if (ret == 0)
-		return 0;
 	return nl_wrap(ret, err, "cannot set route to %s (gateway %s, interface number %d)",
 		       mk_cidr_format(&route->dst, dst), mk_ip_format(&route->gateway, gateway),
 		       route->ifindex);
@@ -147,9 +125,33 @@ int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route, struct
 	char dst[MK_CIDR_STRLEN];
 
 	/* ENODEV: the interface and its routes are gone */
-	if (ret == 0 || ret == -ESRCH || ret == -ENODEV)
+	if (ret == -ESRCH || ret == -ENODEV)
 		return 0;
 	return nl_wrap(ret, err, "cannot delete route to %s", mk_cidr_format(&route->dst, dst));
+}
+
+/* ---- routes: reading ------------------------------------------------------------------------- */
+
+static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr **attrs)
+{
+	struct nlattr *metrics[NL_ATTRS];
+	struct mk_nl_route route = {
+		.table = attrs[RTA_TABLE] ? nl_u32(attrs[RTA_TABLE]) : header->rtm_table,
+		.type = header->rtm_type,
+		.protocol = header->rtm_protocol,
+		.onlink = (header->rtm_flags & RTNH_F_ONLINK) != 0,
+		.encapsulated = attrs[RTA_ENCAP_TYPE] != NULL,
+		.ifindex = (int)nl_u32(attrs[RTA_OIF]),
+		.dst.prefix_bits = header->rtm_dst_len,
+	};
+
+	nl_ip(attrs[RTA_DST], &route.dst.ip);
+	route.dst.ip.family = header->rtm_family;
+	nl_ip(attrs[RTA_GATEWAY], &route.gateway);
+	nl_ip(attrs[RTA_PREFSRC], &route.source);
+	nl_nested(attrs[RTA_METRICS], metrics);
+	route.mtu_bytes = nl_u32(metrics[RTAX_MTU]);
+	return route;
 }
 
 struct route_walk {
@@ -158,67 +160,101 @@ struct route_walk {
 	void *ctx;
 };
 
-static uint32_t route_mtu(struct nlattr *metrics)
-{
-	struct nlattr *attrs[RTAX_MAX + 1];
-
-	if (!metrics || nla_parse_nested(attrs, RTAX_MAX, metrics, NULL) < 0 || !attrs[RTAX_MTU])
-		return 0;
-	return nla_get_u32(attrs[RTAX_MTU]);
-}
-
-static int walk_route(void *ctx, const struct nlmsghdr *reply)
+static int walk_route(void *ctx, const void *reply, struct nlattr **attrs)
 {
 	const struct route_walk *walk = ctx;
-	struct nlattr *attrs[RTA_MAX + 1];
-	struct mk_nl_route route = { 0 };
-	const struct rtmsg *header;
-	uint32_t table;
+	struct mk_nl_route route = parse_route(reply, attrs);
 
-	if (reply->nlmsg_type != RTM_NEWROUTE ||
-	    nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, RTA_MAX, NULL) < 0)
+	if (route.table != walk->table || route.type != RTN_UNICAST)
 		return 0;
-	header = nlmsg_data(reply);
-	table = attrs[RTA_TABLE] ? nla_get_u32(attrs[RTA_TABLE]) : header->rtm_table;
-	if (table != walk->table || header->rtm_type != RTN_UNICAST)
-		return 0;
-	route.table = table == RT_TABLE_MAIN ? 0 : table;
-	nla_get_ip(attrs[RTA_DST], &route.dst.ip);
-	route.dst.ip.family = header->rtm_family;
-	route.dst.prefix_bits = header->rtm_dst_len;
-	nla_get_ip(attrs[RTA_GATEWAY], &route.gateway);
-	nla_get_ip(attrs[RTA_PREFSRC], &route.source);
-	if (attrs[RTA_OIF])
-		route.ifindex = (int)nla_get_u32(attrs[RTA_OIF]);
-	route.onlink = (header->rtm_flags & RTNH_F_ONLINK) != 0;
-	route.protocol = header->rtm_protocol;
-	route.mtu_bytes = route_mtu(attrs[RTA_METRICS]);
+	if (route.table == RT_TABLE_MAIN)
+		route.table = 0;
 	return walk->visit(walk->ctx, &route);
+}
+
+/* @table 0: all tables. */
+static int dump_routes(struct mk_nl *nl, uint32_t table, nl_visit_fn *visit,
+		       struct route_walk *walk, struct mk_error *err)
+{
+	const struct rtmsg header = { .rtm_family = AF_INET };
+	struct nl_msg *msg = nlmsg_new(RTM_GETROUTE, NLM_F_DUMP, &header, sizeof(header));
+	int ret;
+
+	if (table)
+		NL_PUT(msg, RTA_TABLE, uint32_t, table);
+	ret = nl_query(nl, msg, sizeof(header), visit, walk, err);
+	return ret == -ENOENT ? 0 : ret; /* a table exists from its first route on */
 }
 
 int mk_nl_each_route_of(struct mk_nl *nl, uint32_t table,
 			int (*visit)(void *ctx, const struct mk_nl_route *route), void *ctx,
 			struct mk_error *err)
 {
-	struct route_walk walk = { .table = table ? table : RT_TABLE_MAIN,
-				   .visit = visit,
-				   .ctx = ctx };
-	const struct rtmsg header = {
-		.rtm_family = AF_INET,
-		.rtm_table = table ? RT_TABLE_UNSPEC : RT_TABLE_MAIN,
-	};
-	cleanup_nlmsg struct nl_msg *msg =
-		nlmsg_new(RTM_GETROUTE, NLM_F_DUMP, &header, sizeof(header));
-	int ret;
+	struct route_walk walk = { table ? table : RT_TABLE_MAIN, visit, ctx };
 
-	if (msg && table && nla_put_u32(msg, RTA_TABLE, table) < 0)
-		return mk_error_errno(err, ENOMEM, "netlink request");
-	ret = nl_query(nl, msg, walk_route, &walk, err);
-	return ret == -ENOENT ? 0 : ret; /* the table exists from its first route on */
+	return dump_routes(nl, walk.table, walk_route, &walk, err);
 }
 
 int mk_nl_each_route(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_route *route),
 		     void *ctx, struct mk_error *err)
 {
 	return mk_nl_each_route_of(nl, 0, visit, ctx, err);
+}
+
+/* Visit the next hops one by one: each has its own header and attributes. */
+static int walk_hops(const struct route_walk *walk, struct mk_nl_route *route, struct nlattr *hops)
+{
+	struct rtnexthop *hop = nla_data(hops);
+	int left = nla_len(hops), ret = 0;
+
+	route->several = true;
+	while (ret == 0 && RTNH_OK(hop, left)) {
+		route->ifindex = hop->rtnh_ifindex;
+		ret = walk->visit(walk->ctx, route);
+		left -= (int)RTNH_ALIGN(hop->rtnh_len);
+		hop = RTNH_NEXT(hop);
+	}
+	return ret;
+}
+
+static int walk_way(void *ctx, const void *reply, struct nlattr **attrs)
+{
+	struct mk_nl_route route = parse_route(reply, attrs);
+	const struct rtmsg *header = reply;
+	const struct route_walk *walk = ctx;
+
+	if (route.table == RT_TABLE_LOCAL || header->rtm_flags & RTM_F_CLONED)
+		return 0;
+	if (attrs[RTA_MULTIPATH])
+		return walk_hops(walk, &route, attrs[RTA_MULTIPATH]);
+	return walk->visit(walk->ctx, &route);
+}
+
+int mk_nl_each_way(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_route *way),
+		   void *ctx, struct mk_error *err)
+{
+	struct route_walk walk = { .visit = visit, .ctx = ctx };
+
+	return dump_routes(nl, 0, walk_way, &walk, err);
+}
+
+static int take_route(void *ctx, const void *reply, struct nlattr **attrs)
+{
+	*(struct mk_nl_route *)ctx = parse_route(reply, attrs);
+	return 0;
+}
+
+int mk_nl_route_to(struct mk_nl *nl, const struct mk_ip *dest, struct mk_nl_route *route,
+		   struct mk_error *err)
+{
+	const struct rtmsg header = { .rtm_family = (uint8_t)dest->family,
+				      .rtm_dst_len = 32,
+				      .rtm_flags = RTM_F_LOOKUP_TABLE };
+	struct nl_msg *msg = nlmsg_new(RTM_GETROUTE, 0, &header, sizeof(header));
+	char text[MK_IP_STRLEN];
+
+	*route = (struct mk_nl_route){ 0 };
+	nl_put_ip(msg, RTA_DST, dest);
+	return nl_wrap(nl_query(nl, msg, sizeof(header), take_route, route, err), err,
+		       "the route to %s", mk_ip_format(dest, text));
 }

@@ -7,17 +7,28 @@
 #include "base/netlink/request.h"
 
 /* A neighbour maps an IP address to a MAC address. An entry of a VXLAN device's forwarding database
- * maps a MAC address to a node. The kernel has one message for both. */
-static int change_neigh(struct mk_nl *nl, int type, int flags, const struct ndmsg *header,
+ * maps a MAC address to a node. The kernel has one message for both. @mac NULL: any. */
+static int change_neigh(struct mk_nl *nl, int type, const struct ndmsg *header,
 			const struct mk_ip *ip, const struct mk_mac *mac, struct mk_error *err)
 {
-	cleanup_nlmsg struct nl_msg *msg = nlmsg_new(type, flags, header, sizeof(*header));
+	bool add = type == RTM_NEWNEIGH;
+	struct nl_msg *msg =
+		nlmsg_new(type, add ? NLM_F_CREATE | NLM_F_REPLACE : 0, header, sizeof(*header));
+	char ip_text[MK_IP_STRLEN], mac_text[MK_MAC_STRLEN];
+	int ret;
 
-	if (msg && nlmsg_put_ip(msg, NDA_DST, ip) < 0)
-		return mk_error_errno(err, ENOMEM, "netlink request");
-	if (msg && mac && nla_put(msg, NDA_LLADDR, sizeof(mac->byte), mac->byte) < 0)
-		return mk_error_errno(err, ENOMEM, "netlink request");
-	return nl_request(nl, msg, err);
+	nl_put_ip(msg, NDA_DST, ip);
+	if (mac)
+		nl_put_mac(msg, NDA_LLADDR, mac);
+	ret = nl_request(nl, msg, err);
+	/* ENODEV: the interface and its entries are gone */
+	if (!add && (ret == -ENOENT || ret == -ENODEV))
+		return 0;
+	return nl_wrap(ret, err, "cannot %s %s %s (%s) on interface number %d",
+		       add ? "set" : "delete",
+		       header->ndm_family == AF_BRIDGE ? "FDB entry" : "neighbour",
+		       mk_ip_format(ip, ip_text), mac ? mk_mac_format(mac, mac_text) : "any",
+		       header->ndm_ifindex);
 }
 
 static struct ndmsg neigh_header(int ifindex, const struct mk_ip *ip)
@@ -34,27 +45,15 @@ int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, const
 		    struct mk_error *err)
 {
 	const struct ndmsg header = neigh_header(ifindex, ip);
-	char ip_text[MK_IP_STRLEN], mac_text[MK_MAC_STRLEN];
-	int ret =
-		change_neigh(nl, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &header, ip, mac, err);
 
-	if (ret == 0)
-		return 0;
-	return nl_wrap(ret, err, "cannot set neighbour %s (%s) on interface number %d",
-		       mk_ip_format(ip, ip_text), mk_mac_format(mac, mac_text), ifindex);
+	return change_neigh(nl, RTM_NEWNEIGH, &header, ip, mac, err);
 }
 
 int mk_nl_neigh_delete(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, struct mk_error *err)
 {
 	const struct ndmsg header = neigh_header(ifindex, ip);
-	int ret = change_neigh(nl, RTM_DELNEIGH, 0, &header, ip, NULL, err);
-	char text[MK_IP_STRLEN];
 
-	/* ENODEV: the interface and its neighbours are gone */
-	if (ret == 0 || ret == -ENOENT || ret == -ENODEV)
-		return 0;
-	return nl_wrap(ret, err, "cannot delete neighbour %s from interface number %d",
-		       mk_ip_format(ip, text), ifindex);
+	return change_neigh(nl, RTM_DELNEIGH, &header, ip, NULL, err);
 }
 
 static struct ndmsg fdb_header(int ifindex)
@@ -71,27 +70,16 @@ int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
 		  const struct mk_ip *remote, struct mk_error *err)
 {
 	const struct ndmsg header = fdb_header(ifindex);
-	char ip_text[MK_IP_STRLEN], mac_text[MK_MAC_STRLEN];
-	int ret = change_neigh(nl, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &header, remote, mac,
-			       err);
 
-	if (ret == 0)
-		return 0;
-	return nl_wrap(ret, err, "cannot set FDB entry %s to node %s on interface number %d",
-		       mk_mac_format(mac, mac_text), mk_ip_format(remote, ip_text), ifindex);
+	return change_neigh(nl, RTM_NEWNEIGH, &header, remote, mac, err);
 }
 
 int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
 		     const struct mk_ip *remote, struct mk_error *err)
 {
 	const struct ndmsg header = fdb_header(ifindex);
-	char ip_text[MK_IP_STRLEN], mac_text[MK_MAC_STRLEN];
-	int ret = change_neigh(nl, RTM_DELNEIGH, 0, &header, remote, mac, err);
 
-	if (ret == 0 || ret == -ENOENT || ret == -ENODEV)
-		return 0;
-	return nl_wrap(ret, err, "cannot delete FDB entry %s to node %s from interface number %d",
-		       mk_mac_format(mac, mac_text), mk_ip_format(remote, ip_text), ifindex);
+	return change_neigh(nl, RTM_DELNEIGH, &header, remote, mac, err);
 }
 
 struct neigh_walk {
@@ -103,24 +91,18 @@ struct neigh_walk {
 	void *ctx;
 };
 
-static int walk_neigh(void *ctx, const struct nlmsghdr *reply)
+static int walk_neigh(void *ctx, const void *reply, struct nlattr **attrs)
 {
 	const struct neigh_walk *walk = ctx;
-	struct nlattr *attrs[NDA_MAX + 1];
-	const struct ndmsg *header;
+	const struct ndmsg *header = reply;
 	struct mk_mac mac;
 	struct mk_ip ip;
 
-	if (reply->nlmsg_type != RTM_NEWNEIGH ||
-	    nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, NDA_MAX, NULL) < 0)
-		return 0;
-	header = nlmsg_data(reply);
-	if (header->ndm_ifindex != walk->ifindex || header->ndm_family != walk->family)
-		return 0;
 	/* FDB entries without a node are multicast groups of the device itself */
-	if (!nla_get_ip(attrs[NDA_DST], &ip))
+	if (header->ndm_ifindex != walk->ifindex || header->ndm_family != walk->family ||
+	    !nl_ip(attrs[NDA_DST], &ip))
 		return 0;
-	nla_get_mac(attrs[NDA_LLADDR], &mac);
+	nl_mac(attrs[NDA_LLADDR], &mac);
 	if (walk->visit_fdb)
 		return walk->visit_fdb(walk->ctx, &mac, &ip);
 	return walk->visit_neigh(walk->ctx, &ip, &mac, (header->ndm_state & NUD_PERMANENT) != 0);
@@ -129,12 +111,10 @@ static int walk_neigh(void *ctx, const struct nlmsghdr *reply)
 static int dump_neigh(struct mk_nl *nl, struct neigh_walk *walk, struct mk_error *err)
 {
 	const struct ndmsg header = { .ndm_family = walk->family };
-	cleanup_nlmsg struct nl_msg *msg =
-		nlmsg_new(RTM_GETNEIGH, NLM_F_DUMP, &header, sizeof(header));
+	struct nl_msg *msg = nlmsg_new(RTM_GETNEIGH, NLM_F_DUMP, &header, sizeof(header));
 
-	if (msg && nla_put_u32(msg, NDA_IFINDEX, (uint32_t)walk->ifindex) < 0)
-		return mk_error_errno(err, ENOMEM, "netlink request");
-	return nl_query(nl, msg, walk_neigh, walk, err);
+	NL_PUT(msg, NDA_IFINDEX, uint32_t, (uint32_t)walk->ifindex);
+	return nl_query(nl, msg, sizeof(header), walk_neigh, walk, err);
 }
 
 int mk_nl_each_neigh(struct mk_nl *nl, int ifindex,
@@ -142,12 +122,7 @@ int mk_nl_each_neigh(struct mk_nl *nl, int ifindex,
 				  bool permanent),
 		     void *ctx, struct mk_error *err)
 {
-	struct neigh_walk walk = {
-		.ifindex = ifindex,
-		.family = AF_INET,
-		.visit_neigh = visit,
-		.ctx = ctx,
-	};
+	struct neigh_walk walk = { ifindex, AF_INET, visit, NULL, ctx };
 
 	return dump_neigh(nl, &walk, err);
 }
@@ -156,12 +131,7 @@ int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
 		   int (*visit)(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote),
 		   void *ctx, struct mk_error *err)
 {
-	struct neigh_walk walk = {
-		.ifindex = ifindex,
-		.family = AF_BRIDGE,
-		.visit_fdb = visit,
-		.ctx = ctx,
-	};
+	struct neigh_walk walk = { ifindex, AF_BRIDGE, NULL, visit, ctx };
 
 	return dump_neigh(nl, &walk, err);
 }

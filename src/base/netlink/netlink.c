@@ -49,6 +49,8 @@ int nl_wrap(int ret, struct mk_error *err, const char *fmt, ...)
 	char doing[256];
 	va_list args;
 
+	if (ret >= 0)
+		return ret;
 	va_start(args, fmt);
 	vsnprintf(doing, sizeof(doing), fmt, args);
 	va_end(args);
@@ -72,7 +74,7 @@ static int set_options(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
 }
 
-struct mk_nl *mk_nl_open(struct mk_error *err)
+struct mk_nl *nl_open(int protocol, struct mk_error *err)
 {
 	struct mk_nl *nl = calloc(1, sizeof(*nl));
 	int ret;
@@ -83,7 +85,7 @@ struct mk_nl *mk_nl_open(struct mk_error *err)
 		mk_error_errno(err, ENOMEM, "cannot open a netlink socket");
 		goto failed;
 	}
-	ret = nl_connect(nl->sock, NETLINK_ROUTE);
+	ret = nl_connect(nl->sock, protocol);
 	if (ret < 0) {
 		mk_error_set(err, EIO, "cannot open a netlink socket: %s", nl_geterror(ret));
 		goto failed;
@@ -97,6 +99,11 @@ struct mk_nl *mk_nl_open(struct mk_error *err)
 failed:
 	mk_nl_free(nl);
 	return NULL;
+}
+
+struct mk_nl *mk_nl_open(struct mk_error *err)
+{
+	return nl_open(NETLINK_ROUTE, err);
 }
 
 /* Open the namespace of @nl's socket. Unlike /proc/thread-self/ns/net, this does not make the
@@ -156,15 +163,41 @@ uint32_t mk_nl_port(const struct mk_nl *nl)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* Mark @msg as not sendable: something did not fit. */
+static void spoil(struct nl_msg *msg)
+{
+	nlmsg_hdr(msg)->nlmsg_type = NLMSG_ERROR;
+}
+
+static void release_message(struct nl_msg **msg)
+{
+	nlmsg_free(*msg);
+}
+#define cleanup_message __attribute__((cleanup(release_message)))
+
+void nl_append(struct nl_msg *msg, const void *header, size_t bytes)
+{
+	if (msg && nlmsg_append(msg, (void *)header, bytes, NLMSG_ALIGNTO) < 0)
+		spoil(msg);
+}
+
 struct nl_msg *nlmsg_new(int type, int flags, const void *header, size_t header_bytes)
 {
 	struct nl_msg *msg = nlmsg_alloc_simple(type, NLM_F_REQUEST | flags);
 
-	if (msg && nlmsg_append(msg, (void *)header, header_bytes, NLMSG_ALIGNTO) < 0) {
-		nlmsg_free(msg);
-		return NULL;
-	}
+	nl_append(msg, header, header_bytes);
 	return msg;
+}
+
+void nl_put(struct nl_msg *msg, int type, const void *data, size_t bytes)
+{
+	if (msg && nla_put(msg, type, (int)bytes, data) < 0)
+		spoil(msg);
+}
+
+void nl_put_text(struct nl_msg *msg, int type, const char *text)
+{
+	nl_put(msg, type, text, strlen(text) + 1);
 }
 
 static int ip_bytes(const struct mk_ip *ip)
@@ -177,12 +210,45 @@ uint8_t ip_bits(const struct mk_ip *ip)
 	return (uint8_t)(ip_bytes(ip) * 8);
 }
 
-int nlmsg_put_ip(struct nl_msg *msg, int type, const struct mk_ip *ip)
+void nl_put_ip(struct nl_msg *msg, int type, const struct mk_ip *ip)
 {
-	return nla_put(msg, type, ip_bytes(ip), &ip->v6);
+	if (ip->family != AF_UNSPEC)
+		nl_put(msg, type, &ip->v6, (size_t)ip_bytes(ip));
 }
 
-bool nla_get_ip(const struct nlattr *attr, struct mk_ip *ip)
+void nl_put_mac(struct nl_msg *msg, int type, const struct mk_mac *mac)
+{
+	nl_put(msg, type, mac->byte, sizeof(mac->byte));
+}
+
+struct nlattr *nl_begin(struct nl_msg *msg, int type)
+{
+	struct nlattr *nest = msg ? nla_nest_start(msg, type) : NULL;
+
+	if (msg && !nest)
+		spoil(msg);
+	return nest;
+}
+
+void nl_end(struct nl_msg *msg, struct nlattr *nest)
+{
+	if (nest)
+		nla_nest_end(msg, nest);
+}
+
+uint32_t nl_u32(const struct nlattr *attr)
+{
+	return attr ? nla_get_u32(attr) : 0;
+}
+
+void nl_text(const struct nlattr *attr, char *text, size_t size)
+{
+	*text = '\0';
+	if (attr)
+		nla_strlcpy(text, attr, size);
+}
+
+bool nl_ip(const struct nlattr *attr, struct mk_ip *ip)
 {
 	*ip = (struct mk_ip){ 0 };
 	if (!attr)
@@ -197,13 +263,17 @@ bool nla_get_ip(const struct nlattr *attr, struct mk_ip *ip)
 	return true;
 }
 
-bool nla_get_mac(const struct nlattr *attr, struct mk_mac *mac)
+void nl_mac(const struct nlattr *attr, struct mk_mac *mac)
 {
 	*mac = (struct mk_mac){ 0 };
-	if (!attr || nla_len(attr) != sizeof(mac->byte))
-		return false;
-	memcpy(mac->byte, nla_data(attr), sizeof(mac->byte));
-	return true;
+	if (attr && nla_len(attr) == sizeof(mac->byte))
+		memcpy(mac->byte, nla_data(attr), sizeof(mac->byte));
+}
+
+void nl_nested(struct nlattr *nest, struct nlattr *attrs[NL_ATTRS])
+{
+	if (!nest || nla_parse_nested(attrs, NL_ATTRS - 1, nest, NULL) < 0)
+		memset(attrs, 0, NL_ATTRS * sizeof(attrs[0]));
 }
 
 /* ---- sending and receiving ------------------------------------------------------------------- */
@@ -211,8 +281,10 @@ bool nla_get_mac(const struct nlattr *attr, struct mk_mac *mac)
 static int send_message(struct mk_nl *nl, struct nl_msg *msg, struct mk_error *err)
 {
 	struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-	struct nlmsghdr *header = nlmsg_hdr(msg);
+	struct nlmsghdr *header = msg ? nlmsg_hdr(msg) : NULL;
 
+	if (!header || header->nlmsg_type == NLMSG_ERROR)
+		return mk_error_errno(err, ENOMEM, "netlink request");
 	header->nlmsg_seq = ++nl->seq;
 	for (;;) {
 		if (sendto(nl_socket_get_fd(nl->sock), header, header->nlmsg_len, 0,
@@ -334,50 +406,51 @@ static int collect(struct mk_nl *nl, bool want_object, struct answer *answer, st
 
 int nl_request(struct mk_nl *nl, struct nl_msg *msg, struct mk_error *err)
 {
+	cleanup_message struct nl_msg *request = msg;
 	cleanup_answer struct answer answer = { 0 };
 	int ret;
 
-	if (!msg)
-		return mk_error_errno(err, ENOMEM, "netlink request");
-	nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_ACK;
-	ret = send_message(nl, msg, err);
+	if (request)
+		nlmsg_hdr(request)->nlmsg_flags |= NLM_F_ACK;
+	ret = send_message(nl, request, err);
 	return ret < 0 ? ret : collect(nl, false, &answer, err);
 }
 
-static int visit_answer(const struct answer *answer, uint32_t seq,
-			int (*visit)(void *ctx, const struct nlmsghdr *reply), void *ctx)
+static int visit_answer(const struct answer *answer, uint32_t seq, size_t header_bytes,
+			nl_visit_fn *visit, void *ctx)
 {
 	struct nlmsghdr *reply = (struct nlmsghdr *)answer->data;
+	struct nlattr *attrs[NL_ATTRS];
 	int left = (int)answer->used, ret;
 
 	for (; nlmsg_ok(reply, left); reply = nlmsg_next(reply, &left)) {
-		if (reply->nlmsg_seq != seq || reply->nlmsg_type < NLMSG_MIN_TYPE)
+		if (reply->nlmsg_seq != seq || reply->nlmsg_type < NLMSG_MIN_TYPE ||
+		    nlmsg_parse(reply, (int)header_bytes, attrs, NL_ATTRS - 1, NULL) < 0)
 			continue;
-		ret = visit(ctx, reply);
+		ret = visit(ctx, nlmsg_data(reply), attrs);
 		if (ret < 0)
 			return ret;
 	}
 	return 0;
 }
 
-int nl_query(struct mk_nl *nl, struct nl_msg *msg,
-	     int (*visit)(void *ctx, const struct nlmsghdr *reply), void *ctx, struct mk_error *err)
+int nl_query(struct mk_nl *nl, struct nl_msg *msg, size_t header_bytes, nl_visit_fn *visit,
+	     void *ctx, struct mk_error *err)
 {
+	cleanup_message struct nl_msg *request = msg;
 	cleanup_answer struct answer answer = { 0 };
 	int ret;
 
-	if (!msg)
-		return mk_error_errno(err, ENOMEM, "netlink request");
 	for (int attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
 		answer.used = 0;
 		answer.interrupted = false;
-		ret = send_message(nl, msg, err);
+		ret = send_message(nl, request, err);
 		if (ret == 0)
 			ret = collect(nl, true, &answer, err);
 		if (ret < 0)
 			return ret;
 		if (!answer.interrupted)
-			return visit_answer(&answer, nl->seq, visit, ctx);
+			return visit_answer(&answer, nl->seq, header_bytes, visit, ctx);
 	}
 	return mk_error_set(err, EAGAIN, "the table changed during each of %d attempts to read it",
 			    DUMP_ATTEMPTS);

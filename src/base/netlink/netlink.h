@@ -30,6 +30,10 @@ static inline void mk_cleanup_nl(struct mk_nl **nl)
 }
 #define cleanup_nl __attribute__((cleanup(mk_cleanup_nl)))
 
+struct mk_link_traffic {
+	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+};
+
 struct mk_link {
 	int ifindex, peer_ifindex; /* peer (IFLA_LINK) 0: none */
 	int master_ifindex; /* 0: none */
@@ -47,6 +51,7 @@ struct mk_link {
 	uint16_t vxlan_port; /* host order */
 	bool vxlan_learning;
 	struct mk_ip vxlan_local; /* outer source; AF_UNSPEC: none */
+	struct mk_link_traffic traffic; /* only from mk_nl_each_link_traffic() */
 };
 
 /* Get a link by name or index. -ENODEV: none (@err says so). */
@@ -59,17 +64,13 @@ mk_must_check int mk_nl_each_link(struct mk_nl *nl,
 				  int (*visit)(void *ctx, const struct mk_link *link), void *ctx,
 				  struct mk_error *err);
 
-struct mk_link_traffic {
-	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
-};
 /* Read the counters of an interface. -ENODEV: none. */
 mk_must_check int mk_nl_link_traffic(struct mk_nl *nl, int ifindex, struct mk_link_traffic *traffic,
 				     struct mk_error *err);
 
 /* Visit every link with its counters. */
 mk_must_check int mk_nl_each_link_traffic(struct mk_nl *nl,
-					  int (*visit)(void *ctx, const struct mk_link *link,
-						       const struct mk_link_traffic *traffic),
+					  int (*visit)(void *ctx, const struct mk_link *link),
 					  void *ctx, struct mk_error *err);
 
 struct mk_veth {
@@ -118,7 +119,6 @@ mk_must_check int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
 				  int (*visit)(void *ctx, int ifindex, const struct mk_cidr *addr),
 				  void *ctx, struct mk_error *err);
 
-/* A route of table main, or of @table. */
 struct mk_nl_route {
 	struct mk_cidr dst; /* prefix 0: the default route */
 	int ifindex;
@@ -127,7 +127,10 @@ struct mk_nl_route {
 	bool onlink;
 	uint8_t protocol; /* RTPROT_*: MK_RTPROT marks ours */
 	uint32_t mtu_bytes; /* 0: the device's */
-	uint32_t table; /* 0: main */
+	uint32_t table; /* RT_TABLE_* or another number; 0: main */
+	/* only read; mk_nl_each_route() skips other types than RTN_UNICAST */
+	uint8_t type; /* RTN_*: unicast, blackhole, ... */
+	bool several, encapsulated; /* one of several next hops; has a tunnel's header */
 };
 #define MK_RTPROT 77 /* a name for /etc/iproute2/rt_protos: monokube */
 /* Add or replace. */
@@ -136,7 +139,7 @@ mk_must_check int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *ro
 /* Returns 0 also if there is no such route. */
 mk_must_check int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route,
 				     struct mk_error *err);
-/* Visit all IPv4 routes of table main. */
+/* Visit all IPv4 routes of table main, with mk_nl_route.table 0. */
 mk_must_check int mk_nl_each_route(struct mk_nl *nl,
 				   int (*visit)(void *ctx, const struct mk_nl_route *route),
 				   void *ctx, struct mk_error *err);
@@ -160,19 +163,9 @@ mk_must_check int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from,
 mk_must_check int mk_nl_rule_get(struct mk_nl *nl, const struct mk_ip *from, uint32_t *table,
 				 struct mk_error *err);
 
-/* One way (next hop) of a route in any table except local. A multipath route has several. */
-struct mk_nl_way {
-	struct mk_cidr dst; /* prefix 0: the default route */
-	uint32_t table; /* RT_TABLE_* or another number */
-	uint8_t type; /* RTN_*: unicast, blackhole, ... */
-	uint8_t protocol; /* RTPROT_* */
-	bool several, encapsulated;
-	int ifindex; /* 0: none */
-	struct mk_ip source; /* preferred source; AF_UNSPEC: the kernel's choice */
-};
-/* Visit all ways of all IPv4 routes (routing.c). */
+/* Visit all next hops of all IPv4 routes, except in table local. A multipath route has several. */
 mk_must_check int mk_nl_each_way(struct mk_nl *nl,
-				 int (*visit)(void *ctx, const struct mk_nl_way *way), void *ctx,
+				 int (*visit)(void *ctx, const struct mk_nl_route *way), void *ctx,
 				 struct mk_error *err);
 /* Are there rules (ip-rule(8)) other than the kernel's own three? */
 mk_must_check int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *err);
@@ -203,6 +196,8 @@ mk_must_check int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
 
 /* Add the clsact qdisc to an interface. Returns 0 also if there is one. */
 mk_must_check int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err);
+/* Delete it, and its filters. Returns 0 also if there is none. */
+mk_must_check int mk_nl_clsact_delete(struct mk_nl *nl, int ifindex, struct mk_error *err);
 
 /* A token bucket filter (tc-tbf(8)) as the root qdisc of an interface, which limits
  * what it sends. */
@@ -220,17 +215,27 @@ mk_must_check int mk_nl_tbf_put(struct mk_nl *nl, int ifindex, const struct mk_n
 mk_must_check int mk_nl_tbf_get(struct mk_nl *nl, int ifindex, struct mk_nl_tbf *tbf,
 				struct mk_error *err);
 
+/* A BPF program in direct-action mode on a clsact hook. */
 struct mk_nl_filter {
 	int ifindex;
 	bool egress; /* false: ingress */
 	uint32_t handle;
 	uint16_t priority;
-	int prog_fd;
-	const char *name;
+	char name[64]; /* "": another kind of filter */
+	uint32_t prog_id; /* only read */
 };
-/* Put a BPF program in direct-action mode on a clsact hook. It atomically replaces the filter with
- * the same handle and priority. */
-mk_must_check int mk_nl_filter_put(struct mk_nl *nl, const struct mk_nl_filter *filter,
+/* Atomically replace the filter with the same hook, handle and priority, or add it. */
+mk_must_check int mk_nl_filter_put(struct mk_nl *nl, const struct mk_nl_filter *filter, int prog_fd,
 				   struct mk_error *err);
+/* Read the filter with the hook, handle and priority of @filter. -ENOENT: none, or no device. */
+mk_must_check int mk_nl_filter_get(struct mk_nl *nl, struct mk_nl_filter *filter,
+				   struct mk_error *err);
+/* Returns 0 also if there is none. */
+mk_must_check int mk_nl_filter_delete(struct mk_nl *nl, const struct mk_nl_filter *filter,
+				      struct mk_error *err);
+/* Visit all filters of a hook, of any kind. */
+mk_must_check int mk_nl_each_filter(struct mk_nl *nl, int ifindex, bool egress,
+				    int (*visit)(void *ctx, const struct mk_nl_filter *filter),
+				    void *ctx, struct mk_error *err);
 
 #endif

@@ -8,18 +8,6 @@
 
 #define PRIORITY 32000 /* before the kernel's rule for table main */
 
-static int put_rule(struct nl_msg *msg, const struct mk_nl_rule *rule)
-{
-	if (nlmsg_put_ip(msg, FRA_SRC, &rule->from) < 0)
-		return -ENOMEM;
-	NLA_PUT_U32(msg, FRA_TABLE, rule->table);
-	NLA_PUT_U32(msg, FRA_PRIORITY, PRIORITY);
-	NLA_PUT_U8(msg, FRA_PROTOCOL, MK_RTPROT);
-	return 0;
-nla_put_failure:
-	return -ENOMEM;
-}
-
 static int change_rule(struct mk_nl *nl, int type, int flags, const struct mk_nl_rule *rule,
 		       struct mk_error *err)
 {
@@ -28,9 +16,13 @@ static int change_rule(struct mk_nl *nl, int type, int flags, const struct mk_nl
 		.src_len = ip_bits(&rule->from),
 		.action = FR_ACT_TO_TBL,
 	};
-	cleanup_nlmsg struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
+	struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
 
-	return nl_request(nl, msg && put_rule(msg, rule) == 0 ? msg : NULL, err);
+	nl_put_ip(msg, FRA_SRC, &rule->from);
+	NL_PUT(msg, FRA_TABLE, uint32_t, rule->table);
+	NL_PUT(msg, FRA_PRIORITY, uint32_t, PRIORITY);
+	NL_PUT(msg, FRA_PROTOCOL, uint8_t, MK_RTPROT);
+	return nl_request(nl, msg, err);
 }
 
 int mk_nl_rule_add(struct mk_nl *nl, const struct mk_nl_rule *rule, struct mk_error *err)
@@ -38,10 +30,20 @@ int mk_nl_rule_add(struct mk_nl *nl, const struct mk_nl_rule *rule, struct mk_er
 	int ret = change_rule(nl, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, rule, err);
 	char text[MK_IP_STRLEN];
 
-	if (ret == 0 || ret == -EEXIST)
+	if (ret == -EEXIST)
 		return 0;
 	return nl_wrap(ret, err, "cannot add a routing rule for source %s (table %u)",
 		       mk_ip_format(&rule->from, text), rule->table);
+}
+
+static int dump_rules(struct mk_nl *nl, uint8_t family, nl_visit_fn *visit, void *ctx,
+		      struct mk_error *err)
+{
+	const struct fib_rule_hdr header = { .family = family };
+	struct nl_msg *msg = nlmsg_new(RTM_GETRULE, NLM_F_DUMP, &header, sizeof(header));
+
+	return nl_wrap(nl_query(nl, msg, sizeof(header), visit, ctx, err), err,
+		       "cannot list the routing rules");
 }
 
 struct rule_search {
@@ -49,42 +51,32 @@ struct rule_search {
 	uint32_t table; /* 0: not found */
 };
 
-static int see_rule(void *ctx, const struct nlmsghdr *reply)
+static int see_rule(void *ctx, const void *reply, struct nlattr **attrs)
 {
+	const struct fib_rule_hdr *header = reply;
 	struct rule_search *search = ctx;
-	struct nlattr *attrs[FRA_MAX + 1];
-	const struct fib_rule_hdr *header;
 	struct mk_ip from;
 
-	if (reply->nlmsg_type != RTM_NEWRULE ||
-	    nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, FRA_MAX, NULL) < 0)
-		return 0;
-	header = nlmsg_data(reply);
-	if (!attrs[FRA_TABLE] || !attrs[FRA_PROTOCOL] ||
-	    nla_get_u8(attrs[FRA_PROTOCOL]) != MK_RTPROT ||
-	    header->src_len != ip_bits(search->from) || !nla_get_ip(attrs[FRA_SRC], &from) ||
-	    !mk_ip_equal(&from, search->from))
-		return 0;
-	search->table = nla_get_u32(attrs[FRA_TABLE]);
+	if (attrs[FRA_TABLE] && attrs[FRA_PROTOCOL] &&
+	    nla_get_u8(attrs[FRA_PROTOCOL]) == MK_RTPROT &&
+	    header->src_len == ip_bits(search->from) && nl_ip(attrs[FRA_SRC], &from) &&
+	    mk_ip_equal(&from, search->from))
+		search->table = nl_u32(attrs[FRA_TABLE]);
 	return 0;
 }
 
 int mk_nl_rule_get(struct mk_nl *nl, const struct mk_ip *from, uint32_t *table,
 		   struct mk_error *err)
 {
-	const struct fib_rule_hdr header = { .family = (uint8_t)from->family };
-	cleanup_nlmsg struct nl_msg *msg =
-		nlmsg_new(RTM_GETRULE, NLM_F_DUMP, &header, sizeof(header));
 	struct rule_search search = { .from = from };
-	int ret = nl_query(nl, msg, see_rule, &search, err);
+	int ret = dump_rules(nl, (uint8_t)from->family, see_rule, &search, err);
 	char text[MK_IP_STRLEN];
 
-	if (ret < 0)
-		return nl_wrap(ret, err, "cannot list the routing rules");
 	*table = search.table;
-	return search.table ? 0
-			    : mk_error_set(err, ENOENT, "no routing rule for source %s",
-					   mk_ip_format(from, text));
+	if (ret == 0 && !search.table)
+		return mk_error_set(err, ENOENT, "no routing rule for source %s",
+				    mk_ip_format(from, text));
+	return ret;
 }
 
 int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from, struct mk_error *err)
@@ -100,4 +92,34 @@ int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from, struct mk_erro
 				       mk_ip_format(from, text));
 	}
 	return ret == -ENOENT ? 0 : ret;
+}
+
+/* Is it one of the kernel's own three: table local for all, then main, then default? */
+static bool is_usual_rule(const struct fib_rule_hdr *header, struct nlattr **attrs)
+{
+	uint32_t priority = nl_u32(attrs[FRA_PRIORITY]);
+	uint32_t table = attrs[FRA_TABLE] ? nl_u32(attrs[FRA_TABLE]) : header->table;
+
+	if (header->action != FR_ACT_TO_TBL || header->src_len || header->dst_len || header->tos ||
+	    header->flags & FIB_RULE_INVERT || attrs[FRA_IIFNAME] || attrs[FRA_OIFNAME] ||
+	    attrs[FRA_FWMARK] || attrs[FRA_IP_PROTO])
+		return false;
+	return (priority == 0 && table == RT_TABLE_LOCAL) ||
+	       (priority == 32766 && table == RT_TABLE_MAIN) ||
+	       (priority == 32767 && table == RT_TABLE_DEFAULT);
+}
+
+static int see_unusual(void *ctx, const void *reply, struct nlattr **attrs)
+{
+	*(bool *)ctx |= !is_usual_rule(reply, attrs);
+	return 0;
+}
+
+int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *err)
+{
+	int ret;
+
+	*has = false;
+	ret = dump_rules(nl, AF_INET, see_unusual, has, err);
+	return ret == -EOPNOTSUPP ? 0 : ret; /* a kernel without CONFIG_IP_MULTIPLE_TABLES */
 }

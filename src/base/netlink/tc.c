@@ -6,11 +6,14 @@
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/netlink/request.h"
 
-int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err)
+/* ---- qdisc clsact ---------------------------------------------------------------------------- */
+
+static int change_clsact(struct mk_nl *nl, int type, int flags, int ifindex, struct mk_error *err)
 {
 	const struct tcmsg header = {
 		.tcm_family = AF_UNSPEC,
@@ -18,14 +21,28 @@ int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err)
 		.tcm_handle = TC_H_MAKE(TC_H_CLSACT, 0),
 		.tcm_parent = TC_H_CLSACT,
 	};
-	cleanup_nlmsg struct nl_msg *msg =
-		nlmsg_new(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
-	int ret = nl_request(nl, msg && nla_put_string(msg, TCA_KIND, "clsact") == 0 ? msg : NULL,
-			     err);
+	struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
 
-	if (ret == 0 || ret == -EEXIST)
+	nl_put_text(msg, TCA_KIND, "clsact");
+	return nl_request(nl, msg, err);
+}
+
+int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err)
+{
+	int ret = change_clsact(nl, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, ifindex, err);
+
+	if (ret == -EEXIST)
 		return 0;
 	return nl_wrap(ret, err, "cannot add a clsact qdisc to interface number %d", ifindex);
+}
+
+int mk_nl_clsact_delete(struct mk_nl *nl, int ifindex, struct mk_error *err)
+{
+	int ret = change_clsact(nl, RTM_DELQDISC, 0, ifindex, err);
+
+	if (ret == -ENOENT || ret == -EINVAL)
+		return 0;
+	return nl_wrap(ret, err, "cannot remove the clsact qdisc of interface number %d", ifindex);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -42,30 +59,6 @@ int nl_qdisc_failed(int ret, const char *kind, int ifindex, struct mk_error *err
 	return nl_wrap(ret, err, "cannot set qdisc '%s' at interface number %d", kind, ifindex);
 }
 
-static int put_tbf(struct nl_msg *msg, const struct mk_nl_tbf *tbf)
-{
-	const struct tc_tbf_qopt parms = {
-		.rate = { .linklayer = TC_LINKLAYER_ETHERNET,
-			  .rate = tbf->rate_bytes < UINT32_MAX ? (uint32_t)tbf->rate_bytes
-							       : UINT32_MAX },
-		.limit = tbf->limit_bytes,
-	};
-	struct nlattr *options;
-
-	NLA_PUT_STRING(msg, TCA_KIND, MK_NL_TBF);
-	options = nla_nest_start(msg, TCA_OPTIONS);
-	if (!options)
-		return -ENOMEM;
-	NLA_PUT(msg, TCA_TBF_PARMS, sizeof(parms), &parms);
-	NLA_PUT_U32(msg, TCA_TBF_BURST, tbf->burst_bytes);
-	if (tbf->rate_bytes >= UINT32_MAX)
-		NLA_PUT_U64(msg, TCA_TBF_RATE64, tbf->rate_bytes);
-	nla_nest_end(msg, options);
-	return 0;
-nla_put_failure:
-	return -ENOMEM;
-}
-
 int mk_nl_tbf_put(struct mk_nl *nl, int ifindex, const struct mk_nl_tbf *tbf, struct mk_error *err)
 {
 	const struct tcmsg header = {
@@ -74,11 +67,24 @@ int mk_nl_tbf_put(struct mk_nl *nl, int ifindex, const struct mk_nl_tbf *tbf, st
 		.tcm_handle = TC_H_MAKE(1 << 16, 0),
 		.tcm_parent = TC_H_ROOT,
 	};
-	cleanup_nlmsg struct nl_msg *msg =
+	const struct tc_tbf_qopt parms = {
+		.rate = { .linklayer = TC_LINKLAYER_ETHERNET,
+			  .rate = tbf->rate_bytes < UINT32_MAX ? (uint32_t)tbf->rate_bytes
+							       : UINT32_MAX },
+		.limit = tbf->limit_bytes,
+	};
+	struct nl_msg *msg =
 		nlmsg_new(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &header, sizeof(header));
-	int ret = nl_request(nl, msg && put_tbf(msg, tbf) == 0 ? msg : NULL, err);
+	struct nlattr *options;
 
-	return ret < 0 ? nl_qdisc_failed(ret, MK_NL_TBF, ifindex, err) : 0;
+	nl_put_text(msg, TCA_KIND, MK_NL_TBF);
+	options = nl_begin(msg, TCA_OPTIONS);
+	nl_put(msg, TCA_TBF_PARMS, &parms, sizeof(parms));
+	NL_PUT(msg, TCA_TBF_BURST, uint32_t, tbf->burst_bytes);
+	if (tbf->rate_bytes >= UINT32_MAX)
+		NL_PUT(msg, TCA_TBF_RATE64, uint64_t, tbf->rate_bytes);
+	nl_end(msg, options);
+	return nl_qdisc_failed(nl_request(nl, msg, err), MK_NL_TBF, ifindex, err);
 }
 
 struct tbf_search {
@@ -89,11 +95,11 @@ struct tbf_search {
 
 static bool parse_tbf(struct nlattr *options, struct mk_nl_tbf *tbf)
 {
-	struct nlattr *attrs[TCA_TBF_MAX + 1];
+	struct nlattr *attrs[NL_ATTRS];
 	struct tc_tbf_qopt parms;
 
-	if (!options || nla_parse_nested(attrs, TCA_TBF_MAX, options, NULL) < 0 ||
-	    !attrs[TCA_TBF_PARMS] ||
+	nl_nested(options, attrs);
+	if (!attrs[TCA_TBF_PARMS] ||
 	    nla_memcpy(&parms, attrs[TCA_TBF_PARMS], sizeof(parms)) < (int)sizeof(parms))
 		return false;
 	tbf->rate_bytes =
@@ -102,16 +108,11 @@ static bool parse_tbf(struct nlattr *options, struct mk_nl_tbf *tbf)
 	return true;
 }
 
-static int see_qdisc(void *ctx, const struct nlmsghdr *reply)
+static int see_qdisc(void *ctx, const void *reply, struct nlattr **attrs)
 {
+	const struct tcmsg *header = reply;
 	struct tbf_search *search = ctx;
-	struct nlattr *attrs[TCA_MAX + 1];
-	const struct tcmsg *header;
 
-	if (reply->nlmsg_type != RTM_NEWQDISC ||
-	    nlmsg_parse((struct nlmsghdr *)reply, sizeof(*header), attrs, TCA_MAX, NULL) < 0)
-		return 0;
-	header = nlmsg_data(reply);
 	if (header->tcm_ifindex == search->ifindex && header->tcm_parent == TC_H_ROOT &&
 	    attrs[TCA_KIND] && strcmp(nla_get_string(attrs[TCA_KIND]), MK_NL_TBF) == 0)
 		search->found = parse_tbf(attrs[TCA_OPTIONS], search->tbf);
@@ -121,13 +122,12 @@ static int see_qdisc(void *ctx, const struct nlmsghdr *reply)
 int mk_nl_tbf_get(struct mk_nl *nl, int ifindex, struct mk_nl_tbf *tbf, struct mk_error *err)
 {
 	const struct tcmsg header = { .tcm_family = AF_UNSPEC, .tcm_ifindex = ifindex };
-	cleanup_nlmsg struct nl_msg *msg =
-		nlmsg_new(RTM_GETQDISC, NLM_F_DUMP, &header, sizeof(header));
+	struct nl_msg *msg = nlmsg_new(RTM_GETQDISC, NLM_F_DUMP, &header, sizeof(header));
 	struct tbf_search search = { .ifindex = ifindex, .tbf = tbf };
 	int ret;
 
 	*tbf = (struct mk_nl_tbf){ 0 };
-	ret = nl_query(nl, msg, see_qdisc, &search, err);
+	ret = nl_query(nl, msg, sizeof(header), see_qdisc, &search, err);
 	if (ret < 0)
 		return nl_wrap(ret, err, "qdiscs of interface number %d", ifindex);
 	return search.found ? 0
@@ -137,39 +137,103 @@ int mk_nl_tbf_get(struct mk_nl *nl, int ifindex, struct mk_nl_tbf *tbf, struct m
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static int put_bpf_filter(struct nl_msg *msg, const struct mk_nl_filter *filter)
+static uint32_t hook_parent(bool egress)
 {
-	struct nlattr *options;
-
-	NLA_PUT_STRING(msg, TCA_KIND, "bpf");
-	options = nla_nest_start(msg, TCA_OPTIONS);
-	if (!options)
-		return -ENOMEM;
-	NLA_PUT_U32(msg, TCA_BPF_FD, (uint32_t)filter->prog_fd);
-	NLA_PUT_STRING(msg, TCA_BPF_NAME, filter->name);
-	NLA_PUT_U32(msg, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
-	nla_nest_end(msg, options);
-	return 0;
-nla_put_failure:
-	return -ENOMEM;
+	return TC_H_MAKE(TC_H_CLSACT, egress ? TC_H_MIN_EGRESS : TC_H_MIN_INGRESS);
 }
 
-int mk_nl_filter_put(struct mk_nl *nl, const struct mk_nl_filter *filter, struct mk_error *err)
+/* Begin a request about the one filter with the hook, handle and priority of @filter. */
+static struct nl_msg *ask_filter(int type, int flags, const struct mk_nl_filter *filter)
 {
 	const struct tcmsg header = {
 		.tcm_family = AF_UNSPEC,
 		.tcm_ifindex = filter->ifindex,
 		.tcm_handle = filter->handle,
-		.tcm_parent =
-			TC_H_MAKE(TC_H_CLSACT, filter->egress ? TC_H_MIN_EGRESS : TC_H_MIN_INGRESS),
+		.tcm_parent = hook_parent(filter->egress),
 		.tcm_info = TC_H_MAKE((uint32_t)filter->priority << 16, htons(ETH_P_ALL)),
 	};
-	cleanup_nlmsg struct nl_msg *msg =
-		nlmsg_new(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_REPLACE, &header, sizeof(header));
-	int ret = nl_request(nl, msg && put_bpf_filter(msg, filter) == 0 ? msg : NULL, err);
+	struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
 
-	return ret < 0 ? nl_wrap(ret, err, "cannot put '%s' at the %s of interface number %d",
-				 filter->name, filter->egress ? "egress" : "ingress",
-				 filter->ifindex)
-		       : 0;
+	nl_put_text(msg, TCA_KIND, "bpf");
+	return msg;
+}
+
+static int filter_result(int ret, const char *doing, const struct mk_nl_filter *filter,
+			 struct mk_error *err)
+{
+	return nl_wrap(ret, err, "cannot %s the filter '%s' at the %s of interface number %d",
+		       doing, filter->name, filter->egress ? "egress" : "ingress", filter->ifindex);
+}
+
+int mk_nl_filter_put(struct mk_nl *nl, const struct mk_nl_filter *filter, int prog_fd,
+		     struct mk_error *err)
+{
+	struct nl_msg *msg = ask_filter(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_REPLACE, filter);
+	struct nlattr *options = nl_begin(msg, TCA_OPTIONS);
+
+	NL_PUT(msg, TCA_BPF_FD, uint32_t, (uint32_t)prog_fd);
+	nl_put_text(msg, TCA_BPF_NAME, filter->name);
+	NL_PUT(msg, TCA_BPF_FLAGS, uint32_t, TCA_BPF_FLAG_ACT_DIRECT);
+	nl_end(msg, options);
+	return filter_result(nl_request(nl, msg, err), "put", filter, err);
+}
+
+static int take_filter(void *ctx, const void *reply, struct nlattr **attrs)
+{
+	struct nlattr *options[NL_ATTRS];
+	struct mk_nl_filter *filter = ctx;
+	const struct tcmsg *header = reply;
+
+	nl_nested(attrs[TCA_OPTIONS], options);
+	filter->handle = header->tcm_handle;
+	filter->priority = (uint16_t)(TC_H_MAJ(header->tcm_info) >> 16);
+	filter->prog_id = nl_u32(options[TCA_BPF_ID]);
+	nl_text(options[TCA_BPF_NAME], filter->name, sizeof(filter->name));
+	return 0;
+}
+
+int mk_nl_filter_get(struct mk_nl *nl, struct mk_nl_filter *filter, struct mk_error *err)
+{
+	struct nl_msg *msg = ask_filter(RTM_GETTFILTER, 0, filter);
+	int ret = nl_query(nl, msg, sizeof(struct tcmsg), take_filter, filter, err);
+
+	/* EINVAL: no clsact qdisc, or no filter with this priority */
+	if (ret == -EINVAL || ret == -ENODEV)
+		return mk_error_set(err, ENOENT, "no such filter");
+	return filter_result(ret, "read", filter, err);
+}
+
+int mk_nl_filter_delete(struct mk_nl *nl, const struct mk_nl_filter *filter, struct mk_error *err)
+{
+	int ret = nl_request(nl, ask_filter(RTM_DELTFILTER, 0, filter), err);
+
+	return ret == -ENOENT ? 0 : filter_result(ret, "remove", filter, err);
+}
+
+struct filter_walk {
+	int (*visit)(void *ctx, const struct mk_nl_filter *filter);
+	void *ctx;
+	struct mk_nl_filter filter;
+};
+
+/* The kernel sends one message with handle 0 for each priority, then its filters. */
+static int walk_filter(void *ctx, const void *reply, struct nlattr **attrs)
+{
+	struct filter_walk *walk = ctx;
+
+	(void)take_filter(&walk->filter, reply, attrs);
+	return walk->visit(walk->ctx, &walk->filter);
+}
+
+int mk_nl_each_filter(struct mk_nl *nl, int ifindex, bool egress,
+		      int (*visit)(void *ctx, const struct mk_nl_filter *filter), void *ctx,
+		      struct mk_error *err)
+{
+	const struct tcmsg header = { .tcm_family = AF_UNSPEC,
+				      .tcm_ifindex = ifindex,
+				      .tcm_parent = hook_parent(egress) };
+	struct nl_msg *msg = nlmsg_new(RTM_GETTFILTER, NLM_F_DUMP, &header, sizeof(header));
+	struct filter_walk walk = { visit, ctx, { .ifindex = ifindex, .egress = egress } };
+
+	return nl_query(nl, msg, sizeof(header), walk_filter, &walk, err);
 }

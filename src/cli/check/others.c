@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
 #include <libgen.h>
-#include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <netinet/in.h>
 #include <linux/netfilter.h>
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nf_tables.h>
 #include <net/if.h>
-#include <netlink/netlink.h>
-#include <netlink/msg.h>
-#include <linux/rtnetlink.h>
-#include <linux/pkt_sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/netlink/nftables.h"
 #include "cli/check/check.h"
 #include "datapath/maps/hook.h"
 
@@ -70,64 +65,33 @@ void check_cni(struct mk_checking *checking)
 
 /* ---- kube-proxy ------------------------------------------------------------------------------ */
 
-static const char *attr_text(struct nlattr **attrs, int type)
-{
-	return attrs[type] ? nla_get_string(attrs[type]) : "";
-}
-
 struct chains {
 	const char *kube_proxy; /* NULL: none */
 	char drops[160]; /* a base chain that drops by policy; "": none */
 };
 
-/* Look only at chains of the hooks input and forward: an output chain drops the host's own
- * packets. */
-static void see_policy(struct nlattr **attrs, struct chains *chains)
+/* An output chain that drops by policy drops only the host's own packets. */
+static int see_chain(void *ctx, const struct mk_nft_chain *chain)
 {
-	struct nlattr *hook[NFTA_HOOK_MAX + 1];
-	uint32_t number;
-
-	if (!attrs[NFTA_CHAIN_HOOK] || !attrs[NFTA_CHAIN_POLICY] ||
-	    ntohl(nla_get_u32(attrs[NFTA_CHAIN_POLICY])) != NF_DROP ||
-	    nla_parse_nested(hook, NFTA_HOOK_MAX, attrs[NFTA_CHAIN_HOOK], NULL) < 0 ||
-	    !hook[NFTA_HOOK_HOOKNUM])
-		return;
-	number = ntohl(nla_get_u32(hook[NFTA_HOOK_HOOKNUM]));
-	if (number == NF_INET_LOCAL_IN || number == NF_INET_FORWARD)
-		snprintf(chains->drops, sizeof(chains->drops), "nftables, table %s, chain %s",
-			 attr_text(attrs, NFTA_CHAIN_TABLE), attr_text(attrs, NFTA_CHAIN_NAME));
-}
-
-static int see_chain(struct nl_msg *msg, void *ctx)
-{
-	struct nlattr *attrs[NFTA_CHAIN_MAX + 1];
 	struct chains *chains = ctx;
 
-	if (nlmsg_parse(nlmsg_hdr(msg), sizeof(struct nfgenmsg), attrs, NFTA_CHAIN_MAX, NULL) < 0)
-		return NL_OK;
-	if (strcmp(attr_text(attrs, NFTA_CHAIN_TABLE), "kube-proxy") == 0)
+	if (strcmp(chain->table, "kube-proxy") == 0)
 		chains->kube_proxy = "nftables table ip kube-proxy";
-	else if (strcmp(attr_text(attrs, NFTA_CHAIN_NAME), "KUBE-SERVICES") == 0)
+	else if (strcmp(chain->name, "KUBE-SERVICES") == 0)
 		chains->kube_proxy = "iptables chain KUBE-SERVICES";
-	see_policy(attrs, chains);
-	return NL_OK;
+	if (chain->policy == NF_DROP &&
+	    (chain->hook == NF_INET_LOCAL_IN || chain->hook == NF_INET_FORWARD))
+		snprintf(chains->drops, sizeof(chains->drops), "nftables, table %s, chain %s",
+			 chain->table, chain->name);
+	return 0;
 }
 
-/* Read every chain of nftables, where iptables-nft has its chains as well. */
+/* A kernel without nftables has no chains. */
 static void read_chains(struct chains *chains)
 {
-	struct nfgenmsg header = { .nfgen_family = AF_UNSPEC };
-	struct nl_sock *sock = nl_socket_alloc();
-
 	*chains = (struct chains){ 0 };
-
-	if (sock && nl_connect(sock, NETLINK_NETFILTER) == 0) {
-		nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, see_chain, chains);
-		if (nl_send_simple(sock, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NLM_F_DUMP,
-				   &header, sizeof(header)) >= 0)
-			(void)nl_recvmsgs_default(sock);
-	}
-	nl_socket_free(sock);
+	if (mk_nft_each_chain(see_chain, chains, NULL) < 0)
+		*chains = (struct chains){ 0 };
 }
 
 void check_kube_proxy(struct mk_checking *checking)
@@ -176,32 +140,22 @@ void check_firewall(struct mk_checking *checking)
 
 /* ---- programs of others ---------------------------------------------------------------------- */
 
-static int see_filter(struct nl_msg *msg, void *ctx)
+static int see_filter(void *ctx, const struct mk_nl_filter *filter)
 {
-	const struct tcmsg *filter = nlmsg_data(nlmsg_hdr(msg));
-	unsigned int priority = TC_H_MAJ(filter->tcm_info) >> 16, *first = ctx;
+	uint16_t *first = ctx;
 
-	if (nlmsg_hdr(msg)->nlmsg_type == RTM_NEWTFILTER && priority && priority < *first)
-		*first = priority;
-	return NL_OK;
+	if (filter->priority && filter->priority < *first)
+		*first = filter->priority;
+	return 0;
 }
 
-/* Returns the priority of the first filter, or MK_TC_PRIORITY. Reads without libnl's caches, which
- * fail on filters of unknown kinds. */
-static unsigned int first_filter(uint32_t ifindex, uint32_t parent)
+/* Returns the priority of the first filter on the ingress, or MK_TC_PRIORITY. */
+static unsigned int first_filter(struct mk_nl *nl, uint32_t ifindex)
 {
-	struct tcmsg header = { .tcm_family = AF_UNSPEC,
-				.tcm_ifindex = (int)ifindex,
-				.tcm_parent = parent };
-	struct nl_sock *sock = nl_socket_alloc();
-	unsigned int first = MK_TC_PRIORITY;
+	uint16_t first = MK_TC_PRIORITY;
 
-	if (sock && nl_connect(sock, NETLINK_ROUTE) == 0) {
-		nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, see_filter, &first);
-		if (nl_send_simple(sock, RTM_GETTFILTER, NLM_F_DUMP, &header, sizeof(header)) >= 0)
-			(void)nl_recvmsgs_default(sock);
-	}
-	nl_socket_free(sock);
+	if (mk_nl_each_filter(nl, (int)ifindex, false, see_filter, &first, NULL) < 0)
+		return MK_TC_PRIORITY;
 	return first;
 }
 
@@ -247,8 +201,7 @@ void check_foreign_programs(struct mk_checking *checking)
 
 	for (size_t i = 0; i < links->uplink_count; i++) {
 		char name[IF_NAMESIZE] = "?";
-		unsigned int first = first_filter(links->uplinks[i].ifindex,
-						  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS));
+		unsigned int first = first_filter(checking->view->nl, links->uplinks[i].ifindex);
 
 		if_indextoname(links->uplinks[i].ifindex, name);
 		check_tcx(checking, links->uplinks[i].ifindex, name);

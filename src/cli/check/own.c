@@ -112,7 +112,7 @@ static unsigned int check_hook(struct mk_checking *checking, uint32_t ifindex,
 	char name[IF_NAMESIZE] = "?";
 	uint32_t id = 0;
 
-	if (mk_hook_query((int)ifindex, direction, &id, NULL) == 0 && id)
+	if (mk_hook_query(checking->view->nl, (int)ifindex, direction, &id, NULL) == 0 && id)
 		return 1;
 	if_indextoname(ifindex, name);
 	check_found(checking, "hooks", REPAIRED, "no program on the %s of interface %s (%u)",

@@ -38,7 +38,7 @@ static bool is_news(struct looking *looking, int ifindex)
 	return true;
 }
 
-static int see_way(void *ctx, const struct mk_nl_way *way)
+static int see_way(void *ctx, const struct mk_nl_route *way)
 {
 	struct looking *looking = ctx;
 	size_t used = strlen(looking->others);

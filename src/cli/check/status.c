@@ -86,26 +86,33 @@ static int add_tables(struct json_object *to, const char *bpf_dir, struct mk_err
 
 /* ---- hooks and drops ------------------------------------------------------------------------- */
 
+struct hook_walk {
+	struct mk_nl *nl;
+	struct json_object *list;
+};
+
 static int add_hooks(void *ctx, const struct mk_link *link)
 {
 	static const struct {
 		enum mk_direction direction;
 		const char *name;
 	} directions[] = { { MK_INGRESS, "ingress" }, { MK_EGRESS, "egress" } };
-	struct json_object *list = ctx;
+	const struct hook_walk *walk = ctx;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(directions); i++) {
 		struct json_object *hook;
 		uint32_t id;
 
-		if (mk_hook_query(link->ifindex, directions[i].direction, &id, NULL) < 0 || !id)
+		if (mk_hook_query(walk->nl, link->ifindex, directions[i].direction, &id, NULL) <
+			    0 ||
+		    !id)
 			continue;
 		hook = json_object_new_object();
 		mk_put_text(hook, "interface", link->name);
 		mk_put_text(hook, "direction", directions[i].name);
 		mk_put_number(hook, "program", id);
 		mk_put_text(hook, "pod", *link->alias ? link->alias : NULL);
-		json_object_array_add(list, hook);
+		json_object_array_add(walk->list, hook);
 	}
 	return 0;
 }
@@ -152,6 +159,7 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 {
 	const struct mk_view *view = checking->view;
 	struct json_object *hooks = json_object_new_array(), *wrong = json_object_new_array();
+	struct hook_walk walk = { view->nl, hooks };
 	int ret;
 
 	mk_put_flag(status, "healthy", checking->wrong == 0);
@@ -169,7 +177,7 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 	add_uplinks(status, &view->links);
 	mk_put_addr(status, "nodeAddress", &view->links.set.node_addr);
 	mk_put_number(status, "drops", count_drops(view->bpf_dir));
-	ret = mk_nl_each_link(view->nl, add_hooks, hooks, err);
+	ret = mk_nl_each_link(view->nl, add_hooks, &walk, err);
 	return ret < 0 ? ret : add_tables(status, view->bpf_dir, err);
 }
 

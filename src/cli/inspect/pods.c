@@ -26,7 +26,8 @@ static struct json_object *pod_json(const struct mk_view *view, const struct mk_
 	const char *owner = pod->owner, *ifname = owner ? owner + strlen(owner) + 1 : NULL;
 	uint32_t prog_id = 0;
 
-	if (pod->link.ifindex && mk_hook_query(pod->link.ifindex, MK_INGRESS, &prog_id, NULL) < 0)
+	if (pod->link.ifindex &&
+	    mk_hook_query(view->nl, pod->link.ifindex, MK_INGRESS, &prog_id, NULL) < 0)
 		prog_id = 0;
 	mk_put_text(object, "name", *pod->link.alias ? pod->link.alias : NULL);
 	mk_put_text(object, "node", view_node(view, &pod->addr));

@@ -134,7 +134,7 @@ static int compare_names(const void *a, const void *b)
 	return x->service_id < y->service_id ? -1 : 1;
 }
 
-/* Make a Service of the frontends that have one service_id. Returns the index after the last one. */
+/* Make a Service of the frontends with one service_id. Returns the index after the last one. */
 static size_t take_service(struct listing *listing, size_t at, const char *name)
 {
 	struct mk_cli_service service = { .service_id = listing->frontends[at].value.service_id,

@@ -133,12 +133,12 @@ int mk_pods_attach(struct mk_pods *pods, struct mk_nl *nl, int ifindex, struct m
 	return mk_hook_attach(nl, ifindex, MK_INGRESS, pods->prog_fd, err);
 }
 
-int mk_pods_attached(struct mk_pods *pods, int ifindex, struct mk_error *err)
+int mk_pods_attached(struct mk_pods *pods, struct mk_nl *nl, int ifindex, struct mk_error *err)
 {
 	struct bpf_prog_info info = { 0 };
 	__u32 size = sizeof(info);
 	uint32_t prog_id;
-	int ret = mk_hook_query(ifindex, MK_INGRESS, &prog_id, err);
+	int ret = mk_hook_query(nl, ifindex, MK_INGRESS, &prog_id, err);
 
 	if (ret == 0 && bpf_obj_get_info_by_fd(pods->prog_fd, &info, &size) < 0)
 		return mk_error_errno(err, errno, "cannot ask for program 'ilb_pod'");

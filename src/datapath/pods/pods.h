@@ -46,6 +46,7 @@ mk_must_check int mk_pods_each(struct mk_pods *pods,
 mk_must_check int mk_pods_attach(struct mk_pods *pods, struct mk_nl *nl, int ifindex,
 				 struct mk_error *err);
 /* Is the pod hook's current program attached there? 1, 0 or an error. */
-mk_must_check int mk_pods_attached(struct mk_pods *pods, int ifindex, struct mk_error *err);
+mk_must_check int mk_pods_attached(struct mk_pods *pods, struct mk_nl *nl, int ifindex,
+				   struct mk_error *err);
 
 #endif

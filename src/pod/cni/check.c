@@ -194,7 +194,7 @@ static int check_entry(struct checking *checking, struct mk_error *err)
 		find(&checking->findings, "map 'pods' bypasses the ingress limit of %s", text);
 	if (!checking->host_ifindex)
 		return 0;
-	ret = mk_pods_attached(pods, checking->host_ifindex, err);
+	ret = mk_pods_attached(pods, checking->node.nl, checking->host_ifindex, err);
 	if (ret == 0)
 		find(&checking->findings, "program 'ilb_pod' is not attached to interface '%s'",
 		     checking->host_name);

@@ -46,13 +46,13 @@ struct sum {
 	struct mk_pod_traffic *traffic;
 };
 
-static int add_device(void *ctx, const struct mk_link *link, const struct mk_link_traffic *seen)
+static int add_device(void *ctx, const struct mk_link *link)
 {
 	const struct sum *sum = ctx;
 
 	if (mk_cni_is_pod_device(sum->veth_prefix, link)) {
-		sum->traffic->packets += seen->rx_packets;
-		sum->traffic->bytes += seen->rx_bytes;
+		sum->traffic->packets += link->traffic.rx_packets;
+		sum->traffic->bytes += link->traffic.rx_bytes;
 	}
 	return 0;
 }
