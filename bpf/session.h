@@ -2,11 +2,11 @@
 /* bpf/session.h - find, follow and promote sessions. A session is a pair of entries, one per
  * direction. Each entry has the tuple that its packets get (include/monokube/abi.h).
  *
- * A new session is in a table that evicts the oldest (eviction.h), so a flood of first packets evicts
- * only first packets. TCP sessions go straight into the established table while the half-open quota
- * lasts (quota_of_this_cpu()). Other sessions move to that table, which never evicts, with the client's
- * next packet after an answer. With TCP this packet must acknowledge the server's sequence number;
- * with SCTP the handshake is then complete.
+ * A new session is in a table that evicts the oldest (eviction.h), so a flood of first packets
+ * evicts only first packets. TCP sessions go straight into the established table while the half-
+ * open quota lasts (quota_of_this_cpu()). Other sessions move to that table, which never evicts,
+ * with the client's next packet after an answer. With TCP this packet must acknowledge the server's
+ * sequence number; with SCTP the handshake is then complete.
  *
  * An answer alone does not suffice. A single query, such as DNS, needs no entry there, and servers
  * also answer clients with forged addresses. Pings stay in the table of new sessions. So do, for
