@@ -317,7 +317,7 @@ done
 check "map pods is emptied" is_repaired "missing and is back map=pods" empty pods
 check "map host_ports is emptied" is_repaired "missing and are back map=host_ports .*ports=\"0.0.0.0:8088/tcp=8080\"" empty host_ports
 check "the maps of pods and host ports are emptied" is_repaired "missing and are back map=host_ports" pods_and_host_ports
-check "map runtime is zeroed" is_repaired "missing and is back map=runtime host_ports=1" zero runtime
+check "map runtime is zeroed" is_repaired "wrong and is repaired map=runtime host_ports=1" zero runtime
 check "map udp_ports is zeroed" is_repaired "missing and is back map=udp_ports" zero udp_ports
 check "a pod's device is deleted: said, once, with what to do" pod_device_is_deleted
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
