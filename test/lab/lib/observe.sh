@@ -31,7 +31,7 @@ backend_entries()
 no_replaced_backends()
 {
 	local sets map
-	sets=$(map_entries "$1" services | jq -s -c 'map(.value[0:8]) | unique')
+	sets=$(map_entries "$1" frontends | jq -s -c 'map(.value[0:8]) | unique')
 	for map in service_backends maglev; do
 		map_entries "$1" "$map" |
 			jq -e -s --argjson sets "$sets" 'all(.[]; .key[0:8] | IN($sets[]))' >/dev/null || return 1
@@ -49,7 +49,7 @@ JQ_NUMBER='def number: explode[2:] | map(if . > 57 then . - 87 else . - 48 end) 
 routes_in_use()
 {
 	local addresses
-	addresses=$(map_entries "$1" services |
+	addresses=$(map_entries "$1" frontends |
 		jq -s -c "$JQ_NUMBER"'map(.key[0:4] | map(number) | join("."))')
 	on "$1" ip -j route | jq -c --argjson addresses "$addresses" '.[] | select((.dev != "mkhost0") or
 		(.dst | contains("/")) or (.dst | IN($addresses[])))' | sort
@@ -63,7 +63,7 @@ tables()
 		echo "map $map"
 		map_entries "$1" "$map"
 	done
-	backend_entries "$1" "$(map_entries "$1" services | jq -s -c 'map(.value[0:8]) | unique')"
+	backend_entries "$1" "$(map_entries "$1" frontends | jq -s -c 'map(.value[0:8]) | unique')"
 	routes_in_use "$1"
 	on "$1" sh -c 'ip neigh show nud permanent; bridge fdb show dev mkvxlan; ip -4 -o addr show | sed "s/ valid_lft.*//"' | sort
 }
@@ -73,11 +73,11 @@ tables()
 service_tables()
 {
 	local sets
-	sets=$(map_entries "$1" services | jq -s -c --arg address "$2" \
+	sets=$(map_entries "$1" frontends | jq -s -c --arg address "$2" \
 		"$JQ_NUMBER"'($address | split(".") | map(tonumber)) as $want |
 		 map(select(.key[0:4] | map(number) == $want) | .value[0:8]) | unique')
 	expect_match "sets of backends of the Service at $2" '0x' "$sets"
-	map_entries "$1" services | jq -c --argjson sets "$sets" 'select(.value[0:8] | IN($sets[]))'
+	map_entries "$1" frontends | jq -c --argjson sets "$sets" 'select(.value[0:8] | IN($sets[]))'
 	backend_entries "$1" "$sets"
 }
 
