@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A connection's packet passes on two CPUs at the same moment, many times. Flags that both note in
- * the session's entry must not be added up. */
+/* Two packets of a connection pass on two CPUs at the same moment, many times. Both change flags of
+ * the client's entry: the flags must not be added up, and none may be lost. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <pthread.h>
@@ -16,20 +16,44 @@
 #define ASKED	 "tcp 10.244.1.2:40000 > 10.96.0.10:80"
 #define ANSWERED "tcp 10.244.2.7:8080 > 10.244.1.2:40000"
 
-enum { ROUNDS = 30000, LIMIT_S = 4, SPINS = 2000 };
+enum { ROUNDS = 30000, LIMIT_S = 4, SPINS = 2000, IGNORED_S = 10 };
 #define STOP UINT32_MAX
 
-/* The client's packet that passes on both CPUs, and the flags in its entry afterwards. */
+#define CLIENT(tcp_flags)                   \
+	{                                   \
+		"ilb_pod", ASKED, tcp_flags \
+	}
+#define SERVER(tcp_flags)                          \
+	{                                          \
+		"ilb_overlay", ANSWERED, tcp_flags \
+	}
+
+/* The packets of the two CPUs, and the flags in the client's entry afterwards. */
 static const struct row {
 	const char *name;
-	uint8_t tcp_flags, noted; /* enum mk_session_flags */
+	struct {
+		const char *program, *flow;
+		uint8_t tcp_flags;
+	} sent[2];
+	uint8_t noted; /* enum mk_session_flags */
+	bool ignored; /* the server has ignored the client's RST: any packet clears its mark */
 } rows[] = {
-	{ "FIN twice", FIN | ACK, MK_SESSION_FIN },
-	{ "RST twice", RST | ACK, MK_SESSION_RST },
+	{ "FIN twice", { CLIENT(FIN | ACK), CLIENT(FIN | ACK) }, MK_SESSION_FIN, false },
+	{ "RST twice", { CLIENT(RST | ACK), CLIENT(RST | ACK) }, MK_SESSION_RST, false },
+	{ "FIN, while an answer clears an RST",
+	  { SERVER(ACK), CLIENT(FIN | ACK) },
+	  MK_SESSION_FIN,
+	  true },
+};
+
+/* Both entries of the session. */
+struct pair {
+	struct mk_session client, server;
 };
 
 static struct side {
 	int cpu;
+	const char *program;
 	struct frame packet;
 } sides[2];
 static atomic_uint begun, ended;
@@ -71,7 +95,7 @@ static void send_by(struct side *side)
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = sent.byte,
 		    .data_size_in = (__u32)sent.length, .repeat = 1);
 
-	ck_assert_int_eq(bpf_prog_test_run_opts(fixture_program("ilb_pod"), &opts), 0);
+	ck_assert_int_eq(bpf_prog_test_run_opts(fixture_program(side->program), &opts), 0);
 }
 
 static void *second_cpu(void *unused)
@@ -113,38 +137,57 @@ static void send_by_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags)
 	ck_assert_int_ne(fixture_send(hook, &in, &out), DROPPED);
 }
 
-static const struct mk_tuple *client_key(void)
+static struct mk_tuple key_of(const char *saddr, uint16_t sport, const char *daddr, uint16_t dport)
 {
-	static struct mk_tuple key = { .proto = IPPROTO_TCP };
-
-	key.saddr = fixture_addr("10.244.1.2");
-	key.daddr = fixture_addr("10.96.0.10");
-	key.sport = htons(40000);
-	key.dport = htons(80);
-	return &key;
+	return (struct mk_tuple){ .saddr = fixture_addr(saddr),
+				  .daddr = fixture_addr(daddr),
+				  .sport = htons(sport),
+				  .dport = htons(dport),
+				  .proto = IPPROTO_TCP };
 }
 
-/* Read the client's entry. */
-static struct mk_session read_entry(void)
+static struct pair read_pair(void)
 {
-	struct mk_session session;
+	const struct mk_tuple asked = key_of("10.244.1.2", 40000, "10.96.0.10", 80);
+	const struct mk_tuple answered = key_of("10.244.2.7", 8080, "10.244.1.2", 40000);
+	int sessions = fixture_map("sessions");
+	struct pair pair;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("sessions"), client_key(), &session), 0);
-	return session;
+	ck_assert_int_eq(bpf_map_lookup_elem(sessions, &asked, &pair.client), 0);
+	ck_assert_int_eq(bpf_map_lookup_elem(sessions, &answered, &pair.server), 0);
+	return pair;
 }
 
-static void one_round(const struct row *row, const struct mk_session *before, unsigned round)
+static void write_pair(const struct pair *pair)
+{
+	const struct mk_tuple asked = key_of("10.244.1.2", 40000, "10.96.0.10", 80);
+	const struct mk_tuple answered = key_of("10.244.2.7", 8080, "10.244.1.2", 40000);
+	int sessions = fixture_map("sessions");
+
+	ck_assert_int_eq(bpf_map_update_elem(sessions, &asked, &pair->client, BPF_EXIST), 0);
+	ck_assert_int_eq(bpf_map_update_elem(sessions, &answered, &pair->server, BPF_EXIST), 0);
+}
+
+/* Mark @pair with an RST of the client that is old enough to be cleared. */
+static void mark_ignored_reset(struct pair *pair)
+{
+	uint16_t at_s = (uint16_t)(time_s() - IGNORED_S);
+
+	pair->client.reset = MK_SESSION_RST;
+	pair->server.reset_s = at_s ? at_s : UINT16_MAX;
+}
+
+static void one_round(const struct row *row, const struct pair *before, unsigned round)
 {
 	uint8_t wanted = MK_SESSION_FORWARD | MK_SESSION_OPEN | row->noted, flags;
-	struct mk_session after;
+	struct pair after;
 
-	ck_assert_int_eq(
-		bpf_map_update_elem(fixture_map("sessions"), client_key(), before, BPF_EXIST), 0);
+	write_pair(before);
 	atomic_store(&begun, round);
 	send_by(&sides[0]);
 	wait_for(&ended, round);
-	after = read_entry();
-	flags = mk_session_flags(&after);
+	after = read_pair();
+	flags = mk_session_flags(&after.client);
 	ck_assert_msg(flags == wanted, "%s, round %u: the entry says 0x%x, expected 0x%x",
 		      row->name, round, flags, wanted);
 }
@@ -154,17 +197,22 @@ START_TEST(test_notes_meet)
 {
 	const struct row *row = &rows[_i];
 	uint64_t began_s = time_s();
-	struct mk_session established;
+	struct pair established;
 	pthread_t second;
 	unsigned round;
 
 	send_by_one(MK_HOOK_POD, ASKED, SYN);
 	send_by_one(MK_HOOK_OVERLAY, ANSWERED, SYN | ACK);
 	send_by_one(MK_HOOK_POD, ASKED, ACK);
-	established = read_entry();
-	for (int i = 0; i < 2; i++)
+	established = read_pair();
+	if (row->ignored)
+		mark_ignored_reset(&established);
+	for (int i = 0; i < 2; i++) {
+		sides[i].program = row->sent[i].program;
 		sides[i].packet =
-			frame_make(ASKED, &(struct frame_options){ .tcp_flags = row->tcp_flags });
+			frame_make(row->sent[i].flow,
+				   &(struct frame_options){ .tcp_flags = row->sent[i].tcp_flags });
+	}
 	ck_assert_int_eq(pthread_create(&second, NULL, second_cpu, NULL), 0);
 	pin_to(sides[0].cpu);
 	for (round = 1; round <= ROUNDS && time_s() - began_s < LIMIT_S; round++)

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Conflicts of the host's networks with the settings' ranges; the rights that the agent keeps; the
  * suggestion for a misspelled word; the lock that keeps other agents out. */
+#include <errno.h>
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/suggest.h"
@@ -142,6 +146,49 @@ START_TEST(test_memlock)
 }
 END_TEST
 
+/* ---- system calls ---------------------------------------------------------------------------- */
+
+/* getpgid() stands for a call that the agent does not need. */
+static const struct {
+	const char *name, *wanted; /* MONOKUBE_SECCOMP, NULL: not set */
+	long call;
+	int failure; /* of the call, or of the filter; 0: none */
+} filters[] = {
+	{ "the filter refuses other calls", NULL, SYS_getpgid, ENOSYS },
+	{ "MONOKUBE_SECCOMP=on", "on", SYS_getpgid, ENOSYS },
+	{ "MONOKUBE_SECCOMP=log", "log", SYS_getpgid, 0 },
+	{ "MONOKUBE_SECCOMP=off", "off", SYS_getpgid, 0 },
+	{ "MONOKUBE_SECCOMP=maybe", "maybe", SYS_getpgid, EINVAL },
+	{ "tkill, by which musl's abort() ends a process", NULL, SYS_tkill, 0 },
+};
+
+/* A filter stays until its process ends. Returns the errno of the call, or of the filter. */
+static int call_filtered(const char *wanted, long call)
+{
+	const struct mk_config config = { .healthz.port = 10256, .node_port_min = 30000 };
+	int ret = wanted ? setenv("MONOKUBE_SECCOMP", wanted, 1) : unsetenv("MONOKUBE_SECCOMP");
+
+	ret = ret < 0 ? -errno : mk_privileges_drop(&config, &err);
+	if (ret < 0)
+		return -ret;
+	return syscall(call, getpid(), 0) < 0 ? errno : 0;
+}
+
+START_TEST(test_filter)
+{
+	pid_t child = fork();
+	int status;
+
+	ck_assert_int_ge(child, 0);
+	if (child == 0)
+		_exit(call_filtered(filters[_i].wanted, filters[_i].call));
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == filters[_i].failure,
+		      "%s: expected errno %d, wait status 0x%x", filters[_i].name,
+		      filters[_i].failure, (unsigned int)status);
+}
+END_TEST
+
 /* ---- what was meant -------------------------------------------------------------------------- */
 
 static const struct {
@@ -215,6 +262,7 @@ int main(void)
 	tcase_add_test(tc, test_left_over);
 	tcase_add_loop_test(tc, test_rights, 0, MK_ARRAY_SIZE(rights));
 	tcase_add_loop_test(tc, test_memlock, 0, MK_ARRAY_SIZE(kernels));
+	tcase_add_loop_test(tc, test_filter, 0, MK_ARRAY_SIZE(filters));
 	tcase_add_loop_test(tc, test_nearest, 0, MK_ARRAY_SIZE(words));
 	tcase_add_test(tc, test_keep_out);
 	suite_add_tcase(suite, tc);

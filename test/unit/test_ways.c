@@ -25,7 +25,9 @@ static const struct {
 	{ "a second default route", STORAGE "ip route add default via 10.50.0.2 metric 500", "",
 	  "eth0 192.168.99.11, stor0 10.50.0.1, asks" },
 	{ "a default route of another table, without a rule",
-	  "ip route add default via 192.168.99.7 table 100", "", "eth0 192.168.99.11" },
+	  "ip tuntap add tun0 mode tun; ip link set tun0 up\n"
+	  "ip route add default dev tun0 table 100",
+	  "", "eth0 192.168.99.11" },
 	{ "a default route of another table, with a rule",
 	  STORAGE "ip route add default via 10.50.0.2 table 100; ip rule add fwmark 1 lookup 100",
 	  "", "eth0 192.168.99.11, stor0 10.50.0.1, asks" },
