@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/eviction.h - the tables of sessions, and the order in which new sessions are evicted: the oldest
- * first. The kernel's LRU tables would evict the session that was looked up least. In a flood that
- * servers answer, the flood's sessions are looked up all the time. The latest session, which waits
- * for its first answer, is never looked up and is evicted (kernel/bpf/bpf_lru_list.c: such entries
- * are all that is left on the inactive list). */
+/* bpf/eviction.h - the tables of sessions, and the order in which new sessions are evicted: the
+ * oldest first. The kernel's LRU tables would evict the session that was looked up least. In a
+ * flood that servers answer, the flood's sessions are looked up all the time. The latest session,
+ * which waits for its first answer, is never looked up and is evicted (kernel/bpf/bpf_lru_list.c:
+ * such entries are all that is left on the inactive list). */
 #ifndef MK_BPF_EVICTION_H
 #define MK_BPF_EVICTION_H
 

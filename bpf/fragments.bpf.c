@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/fragments.bpf.c - fragments out of order (fragment.h). `hold` stores a fragment that has to wait
- * in map `held`. `release` sends the held fragments, and the one that they waited for, back to the
- * devices that they came in by. A frame without a free slot passes without waiting, and so do the
- * others of its packet. So a flood of fragments takes no more memory, and packets that need no
+/* bpf/fragments.bpf.c - fragments out of order (fragment.h). `hold` stores a fragment that has to
+ * wait in map `held`. `release` sends the held fragments, and the one that they waited for, back to
+ * the devices that they came in by. A frame without a free slot passes without waiting, and so do
+ * the others of its packet. So a flood of fragments takes no more memory, and packets that need no
  * translation get through. */
 #include "fragment.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/monitor.bpf.c - reports flows to `monokube monitor`. While a monitor runs, this program has the
+/* bpf/monitor.bpf.c - reports flows to `monokube monitor`. While one runs, this program has the
  * router's slot in the chain, and all packets pass it (mk_runtime.watched). It reports the first
  * packet of each flow and a sample of the others, up to a limit per second. It then continues in
  * the router. It changes neither the packet nor the chain's data about it. */

@@ -121,7 +121,7 @@ static __always_inline void note_rewrite(__u8 *chain_flags, const struct mk_tupl
 		*chain_flags |= CHAIN_NEW_SOURCE;
 }
 
-/* Rewrite the packet to @to, and update @pkt and @chain_flags. Returns MK_GO_ON or a drop reason. */
+/* Rewrite the packet to @to, update @pkt and @chain_flags. Returns MK_GO_ON or a drop reason. */
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 				   const struct mk_tuple *to, __u8 *chain_flags)
 {
