@@ -138,7 +138,7 @@ MK_MAP(error_budget, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, 1, 0);
 MK_MAP(links, BPF_MAP_TYPE_ARRAY, __u32, struct mk_links, 1, 0);
 MK_MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct mk_uplink, MK_UPLINKS_MAX, BPF_F_NO_PREALLOC);
 MK_MAP(way, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_way, 1, 0);
-/* only program `watch` uses these */
+/* only program `monitor` uses these */
 MK_MAP(monitor_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_settings, 1, 0);
 MK_MAP(monitor_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_monitor_count, 1, 0);
 MK_MAP(monitor_flows, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_flow, MK_MONITOR_FLOWS, 0);

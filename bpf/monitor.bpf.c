@@ -127,7 +127,7 @@ static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *
 }
 
 SEC("tc")
-int watch(struct __sk_buff *skb)
+int monitor(struct __sk_buff *skb)
 {
 	struct mk_monitor_settings *settings;
 	struct chain_ctx ctx;

@@ -31,7 +31,7 @@ enum mk_prog {
 	MK_PROG_ELB,
 	MK_PROG_NAT, /* masquerade, towards the uplink */
 	MK_PROG_ERROR, /* an ICMP error made by the datapath: translate and route it */
-	MK_PROG_MONITORED, /* the router again: program `watch` continues here */
+	MK_PROG_MONITORED, /* the router again: program `monitor` continues here */
 	MK_PROG_HOLD, /* a fragment that came before the data that its translation needs */
 	MK_PROG_RELEASE, /* the fragment that completes these data */
 	MK_PROG_UPLINK, /* a tunnel's packet, now with an Ethernet header */
@@ -470,7 +470,7 @@ struct mk_runtime {
 	 * (externalTrafficPolicy Local). */
 	__u8 host_backends;
 	__u8 frontends_gone; /* a connection may exist whose frontend has been removed */
-	__u8 watched; /* program `watch` is in the router's slot: local packets pass it too */
+	__u8 watched; /* program `monitor` is in the router's slot: local packets pass it too */
 	/* Both since version 7 of the tables. peers_known: map peers has all nodes, so overlay
 	 * packets of other senders are dropped. */
 	__u8 peers_known : 1;
@@ -650,7 +650,7 @@ _Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");
 
 /* ---- flows, watched ---------------------------------------------------------------- */
 
-/* While `monokube monitor` runs, program `watch` is in slot MK_PROG_ROUTER of the chain, and
+/* While `monokube monitor` runs, program `monitor` is in slot MK_PROG_ROUTER of the chain, and
  * mk_runtime.watched sends all packets there. The program reports packets as the router gets them
  * and continues at MK_PROG_MONITORED. At other times programs only read that byte. */
 #define MK_MONITOR_FLOWS      8192 /* a power of two */

@@ -338,7 +338,7 @@ void fixture_udp_backend_port(uint16_t port)
 
 void fixture_watch(const struct mk_monitor_settings *settings)
 {
-	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)fixture_program("watch");
+	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)fixture_program("monitor");
 	struct mk_runtime runtime;
 
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("monitor_settings"), &zero, settings, 0),

@@ -328,9 +328,9 @@ START_TEST(test_broken)
 }
 END_TEST
 
-BPF_SUITE("watch")
+BPF_SUITE("monitor")
 {
-	TCase *tcase = tcase_create("watch");
+	TCase *tcase = tcase_create("monitor");
 
 	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
 	tcase_add_checked_fixture(tcase, setup, NULL);

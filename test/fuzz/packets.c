@@ -181,7 +181,7 @@ static bool is_plain(const struct frame *frame)
 	       frame_flow(frame)[0] != '?' && frame_checksums_right(frame, &what);
 }
 
-/* As `monokube monitor` does: program `watch` runs, too. Nobody reads what it tells. */
+/* As `monokube monitor` does: program `monitor` runs, too. Nobody reads what it tells. */
 static void watch_all(void)
 {
 	const struct mk_monitor_settings all = { .until_ns = UINT64_MAX };

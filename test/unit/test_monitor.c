@@ -61,7 +61,7 @@ START_TEST(test_reset)
 	mk_datapath_free(fx_attached());
 	router = in_router_slot();
 	if (slot)
-		put_into_router_slot("watch");
+		put_into_router_slot("monitor");
 	if (flag)
 		put_flag(true);
 	ck_assert_int_eq(in_router_slot() != router, slot);
@@ -123,8 +123,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("watch");
-	TCase *tc = tcase_create("watch");
+	Suite *suite = suite_create("monitor");
+	TCase *tc = tcase_create("monitor");
 
 	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 60);

@@ -30,7 +30,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "error" },
 	{ .name = "hold" },
 	{ .name = "release" },
-	{ .name = "watch" },
+	{ .name = "monitor" },
 };
 const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
 

@@ -18,7 +18,7 @@
 #define ALIVE_NS (5 * MK_NS_PER_S) /* programs report for this long after the last beat */
 #define PAUSE_MS 50 /* flow events do not wake the poll */
 
-/* ---- program watch in and out of the chain --------------------------------------------------- */
+/* ---- program monitor in and out of the chain ------------------------------------------------ */
 
 /* Return the id of the program in the router's slot; 0 if the slot is empty. */
 static uint32_t program_in_slot(int chain)
@@ -59,15 +59,15 @@ static int put_into_slot(const char *bpf_dir, const char *program, const char *i
 }
 
 /* Change the slot under the datapath's lock, which an agent holds while it replaces programs and
- * chain. -ENOENT: the loaded programs have no `watch`. */
+ * chain. -ENOENT: the loaded programs have no `monitor`. */
 static int watch_slot(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
 {
 	cleanup_close int lock = mk_datapath_lock_shared(state_dir, err);
 
 	if (lock < 0)
 		return lock;
-	return on ? put_into_slot(bpf_dir, "watch", NULL, err)
-		  : put_into_slot(bpf_dir, "router", "watch", err);
+	return on ? put_into_slot(bpf_dir, "monitor", NULL, err)
+		  : put_into_slot(bpf_dir, "router", "monitor", err);
 }
 
 /* Set whether packets for local pods also go through the slot. */
@@ -78,7 +78,7 @@ static int set_watched(const char *bpf_dir, const char *state_dir, bool on, stru
 	return mk_runtime_change(bpf_dir, state_dir, &change, err);
 }
 
-/* Change the slot first: a datapath without program `watch` must not get the flag. */
+/* Change the slot first: a datapath without program `monitor` must not get the flag. */
 static int begin_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
 {
 	int ret = watch_slot(bpf_dir, state_dir, true, err);

@@ -83,7 +83,7 @@ static int rows_read(const struct mk_table *table, struct rows *rows, struct mk_
 	return 0;
 }
 
-/* ---- accounts -------------------------------------------------------------------------------- */
+/* ---- services -------------------------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -103,12 +103,12 @@ static size_t sort_unique(uint32_t *ids, size_t count)
 	return kept;
 }
 
-static uint32_t drop_account(const struct rows *drops, size_t i)
+static uint32_t drop_service_id(const struct rows *drops, size_t i)
 {
 	return ((const struct mk_service_drop_key *)(const void *)drops->keys)[i].service_id;
 }
 
-/* Return a zeroed record for each account in the rows, sorted. */
+/* Return a zeroed record for each Service in the rows, sorted. */
 static struct mk_service_totals *totals_new(const struct rows *live, const struct rows *ended,
 					    const struct rows *drops, size_t *count)
 {
@@ -124,7 +124,7 @@ static struct mk_service_totals *totals_new(const struct rows *live, const struc
 	if (ended->count)
 		memcpy(ids + live->count, ended->keys, ended->count * sizeof(*ids));
 	for (size_t i = 0; i < drops->count; i++)
-		ids[used++] = drop_account(drops, i);
+		ids[used++] = drop_service_id(drops, i);
 	*count = sort_unique(ids, used);
 	totals = calloc(*count + 1, sizeof(*totals));
 	for (size_t i = 0; totals && i < *count; i++)
@@ -219,28 +219,28 @@ int mk_counters_add_ended(const struct mk_counter_tables *tables, const struct m
 	return mk_table_put(&tables->ended, &session->service_id, &counter, err);
 }
 
-static int read_accounts(const struct mk_table *services, uint32_t **accounts, size_t *count,
-			 struct mk_error *err)
+static int read_service_ids(const struct mk_table *services, uint32_t **ids, size_t *count,
+			    struct mk_error *err)
 {
 	struct rows rows = { 0 };
 	int ret = rows_read(services, &rows, err);
 	const struct mk_frontend *frontends = (const void *)rows.values;
 
 	if (ret == 0) {
-		*accounts = calloc(rows.count + 1, sizeof(**accounts));
-		if (!*accounts)
+		*ids = calloc(rows.count + 1, sizeof(**ids));
+		if (!*ids)
 			ret = mk_error_errno(err, ENOMEM, "cannot read map '%s'", services->name);
 	}
 	for (size_t i = 0; ret == 0 && i < rows.count; i++)
-		(*accounts)[i] = frontends[i].service_id;
+		(*ids)[i] = frontends[i].service_id;
 	if (ret == 0)
-		*count = sort_unique(*accounts, rows.count);
+		*count = sort_unique(*ids, rows.count);
 	rows_release(&rows);
 	return ret;
 }
 
-/* Remove rows of unknown accounts. The keys of @table begin with the account. */
-static int prune_table(const struct mk_table *table, const uint32_t *accounts, size_t count,
+/* Remove rows of unknown Services. The keys of @table begin with service_id. */
+static int prune_table(const struct mk_table *table, const uint32_t *ids, size_t count,
 		       struct mk_error *err)
 {
 	struct rows rows = { 0 };
@@ -249,7 +249,7 @@ static int prune_table(const struct mk_table *table, const uint32_t *accounts, s
 	for (size_t i = 0; ret == 0 && i < rows.count; i++) {
 		const void *key = rows.keys + i * table->key_size;
 
-		if (bsearch(key, accounts, count, sizeof(*accounts), compare_ids))
+		if (bsearch(key, ids, count, sizeof(*ids), compare_ids))
 			continue;
 		ret = mk_table_delete(table, key, err);
 		if (ret > 0) {
@@ -265,12 +265,12 @@ int mk_counters_prune(const struct mk_counter_tables *tables, const struct mk_ta
 		      struct mk_error *err)
 {
 	const struct mk_table *const all[] = { &tables->live, &tables->ended, &tables->drops };
-	cleanup_free uint32_t *accounts = NULL;
+	cleanup_free uint32_t *ids = NULL;
 	size_t count = 0;
-	int removed = 0, ret = read_accounts(services, &accounts, &count, err);
+	int removed = 0, ret = read_service_ids(services, &ids, &count, err);
 
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(all); i++) {
-		ret = prune_table(all[i], accounts, count, err);
+		ret = prune_table(all[i], ids, count, err);
 		removed += ret > 0 ? ret : 0;
 	}
 	return ret < 0 ? ret : removed;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/services/counters.h - counters per Service (struct mk_service_counter), by account.
- * Programs add to map service_counters. When the agent removes a session, it adds the session's
- * counts to map service_counters_ended. Only the agent writes that map: a read, change and write
- * from user space would lose what a program adds meanwhile. A Service's count is the sum of
- * both. */
+/* src/datapath/services/counters.h - counters per Service (struct mk_service_counter), by
+ * service_id. Programs add to map service_counters. When the agent removes a session, it adds the
+ * session's counts to map service_counters_ended. Only the agent writes that map: a read, change
+ * and write from user space would lose what a program adds meanwhile. A Service's count is the sum
+ * of both. */
 #ifndef MK_DATAPATH_SERVICES_COUNTERS_H
 #define MK_DATAPATH_SERVICES_COUNTERS_H
 
@@ -29,7 +29,7 @@ struct mk_service_totals {
 	struct mk_service_counter counter;
 	uint64_t drops[MK_DROP_COUNT]; /* first packets, by enum mk_drop_reason */
 };
-/* Read the totals of every account with traffic or drops, sorted by service_id. The caller frees
+/* Read the totals of every Service with traffic or drops, sorted by service_id. The caller frees
  * *@totals. */
 mk_must_check int mk_counters_read(const struct mk_counter_tables *tables,
 				   struct mk_service_totals **totals, size_t *count,
@@ -41,7 +41,7 @@ const struct mk_service_totals *mk_counters_find(const struct mk_service_totals 
 /* Add the counts of @session. Only for the process that holds the agent's lock. */
 mk_must_check int mk_counters_add_ended(const struct mk_counter_tables *tables,
 					const struct mk_session *session, struct mk_error *err);
-/* Remove the counters of accounts that no entry of map `frontends` (@services) names. Returns the
+/* Remove the counters of Services that no entry of map `frontends` (@services) names. Returns the
  * number of entries. */
 mk_must_check int mk_counters_prune(const struct mk_counter_tables *tables,
 				    const struct mk_table *services, struct mk_error *err);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Identities that a Service and its ports keep over all changes and restarts of the agent: account,
- * source ranges, and affinity of each port. Those that an earlier agent assigned are read from the
- * frontends. */
+/* Identities that a Service and its ports keep over all changes and restarts of the agent:
+ * service_id, source ranges, and affinity of each port. Those that an earlier agent assigned are
+ * read from the frontends. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -17,9 +17,9 @@ struct mk_frontend_key sync_key(const struct mk_wanted_frontend *frontend)
 	};
 }
 
-/* ---- account ------------------------------------------------------------------------------ */
+/* ---- service_id --------------------------------------------------------------------------- */
 
-/* Return the account in the Service's frontends that an earlier agent wrote, or 0. */
+/* Return the service_id in the Service's frontends that an earlier agent wrote, or 0. */
 static uint32_t former_account(const struct apply *apply,
 			       const struct mk_compiled_service *compiled)
 {

@@ -69,12 +69,12 @@ static int compare(const void *a, const void *b)
 static void take_line(struct mk_service_names *names, char *line)
 {
 	char *end;
-	unsigned long account = strtoul(line, &end, 10);
+	unsigned long id = strtoul(line, &end, 10);
 
-	if (end == line || *end != ' ' || end[1] == '\0' || account == 0 || account > UINT32_MAX)
+	if (end == line || *end != ' ' || end[1] == '\0' || id == 0 || id > UINT32_MAX)
 		return;
 	names->list[names->count++] =
-		(struct mk_service_name){ .service_id = (uint32_t)account, .name = end + 1 };
+		(struct mk_service_name){ .service_id = (uint32_t)id, .name = end + 1 };
 }
 
 int mk_names_read(const char *state_dir, struct mk_service_names *names, struct mk_error *err)

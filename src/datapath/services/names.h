@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/services/names.h - names of accounts: the tables know Services by number only. The
+/* src/datapath/services/names.h - names of Services: the tables know Services by number only. The
  * agent keeps a file in its state directory, one line `ACCOUNT NAMESPACE/NAME` per Service.
  * Commands that show counters read it, also while no agent runs. */
 #ifndef MK_DATAPATH_SERVICES_NAMES_H

@@ -105,7 +105,7 @@ bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const s
 void mk_service_sync_on_loss(struct mk_service_sync *sync,
 			     int (*losing)(void *ctx, struct mk_error *err), void *ctx);
 
-/* Return a number that changes with the set of Services that have an account. */
+/* Return a number that changes with the set of Services that have a service_id. */
 uint32_t mk_service_sync_names_serial(const struct mk_service_sync *sync);
 
 size_t mk_service_sync_service_count(const struct mk_service_sync *sync);

@@ -121,7 +121,7 @@ struct mk_service_sync {
 	struct ranges *retired_ranges; /* oldest first */
 	struct ranges *recovered_ranges; /* by id: not used by a Service yet */
 	uint32_t last_id, serial; /* all ids come from one counter */
-	uint32_t names_serial; /* changes with the Services that have an account */
+	uint32_t names_serial; /* changes with the Services that have a service_id */
 	struct recovered_id *recovered; /* sorted; NULL after the prune */
 	size_t recovered_count, recovered_room;
 	struct pruning pruning;
@@ -201,7 +201,7 @@ mk_must_check int sync_delete(const struct mk_table *table, const void *key,
 /* ---- identity.c */
 
 struct mk_frontend_key sync_key(const struct mk_wanted_frontend *frontend);
-/* Give the Service an account, which it keeps whatever happens to its ports and backends. */
+/* Give the Service a service_id, which it keeps whatever happens to its ports and backends. */
 void sync_give_id(const struct apply *apply, const struct mk_compiled_service *compiled);
 /* Write the Service's source ranges. Call before writing a frontend that names them. */
 mk_must_check int sync_give_ranges(const struct apply *apply,
@@ -264,7 +264,7 @@ void sync_ranges_prune(struct mk_service_sync *sync, uint64_t now_ns);
 void sync_ranges_free(struct ranges *ranges);
 void sync_ranges_free_list(struct ranges *head);
 
-/* Call @see for every Service with an account. */
+/* Call @see for every Service with a service_id. */
 void service_sync_each_id(const struct mk_service_sync *sync,
 			  void (*see)(void *ctx, uint32_t service_id, const char *name), void *ctx);
 
