@@ -119,7 +119,8 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/obj/cluster/%.o $(BUILD)/obj/http/%.o $(BUILD)/test/%.o: | $(BUILT)
+# these include the headers of the two libraries
+$(filter $(BUILD)/obj/cluster/% $(BUILD)/obj/http/%,$(OBJS)): | $(BUILT)
 
 # ---- BPF: the objects, linked into one (shared maps), embedded as a skeleton
 

@@ -196,7 +196,7 @@ pins_are_removed()
 # ... and the objects that they name outlive the agent anyway.
 all_pins_are_removed()
 {
-	is_repaired "pins were missing and are back below=.*/progs names=.*watch" on node1 rm -r "$PINS"
+	is_repaired "pins were missing and are back below=.*/progs names=.*monitor" on node1 rm -r "$PINS"
 	a_pod_starts
 	lab agent kill node1
 	all_works
@@ -212,7 +212,7 @@ mount_goes_and_comes()
 	wait_for "$REPAIR_SECONDS" logged "$start" "cannot check or repair the pins: .*mount -t bpf bpffs /sys/fs/bpf"
 	all_works
 	expect_eq "times that it was said" 1 "$(logged "$start" "cannot check or repair the pins:" | wc -l)"
-	is_repaired "pins were missing and are back below=.*/progs names=.*watch" on node1 mount -t bpf bpffs /sys/fs/bpf
+	is_repaired "pins were missing and are back below=.*/progs names=.*monitor" on node1 mount -t bpf bpffs /sys/fs/bpf
 	wait_for "$REPAIR_SECONDS" logged "$start" "the pins: checked and repaired again"
 	a_pod_starts
 }
