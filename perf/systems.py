@@ -406,7 +406,8 @@ class Monokube(Cluster):
     def is_programmed(self, node, count):
         """Are the other Services in the tables? An address from inside, from outside, and alone."""
         status = self.lab("exec", node, self.binary, "status")
-        frontends = next(int(line.split()[1]) for line in status.splitlines() if line.split()[:1] == ["services"])
+        # versions up to 18154fe call the row "services" (perf/versions)
+        frontends = next(int(line.split()[1]) for line in status.splitlines() if line.split()[:1] in (["frontends"], ["services"]))
         if count == 0 and frontends and node not in self.measured:
             self.measured[node] = frontends
         return frontends - self.measured.get(node, 0) == 3 * count
