@@ -316,8 +316,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
 		serve(argv[2]);
 	if (argc != 5) {
-		fprintf(stderr, "usage: load serve PORT | load connect|latency|datagrams ADDRESS "
-				"PORT MS\n");
+		fprintf(stderr,
+			"usage: load serve PORT | load connect|latency|datagrams ADDRESS PORT MS\n");
 		return 2;
 	}
 	addr = address_of(argv[2], argv[3]);

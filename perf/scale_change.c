@@ -211,8 +211,7 @@ static int compare(const void *a, const void *b)
 static void print(struct cluster *cluster)
 {
 	qsort(cluster->times_us, cluster->count, sizeof(double), compare);
-	printf("{\"name\":\"%s\",\"services\":%zu,\"changes\":%zu,\"entries\":%.2f,"
-	       "\"min_us\":%.1f,\"median_us\":%.1f,\"p99_us\":%.1f}\n",
+	printf("{\"name\":\"%s\",\"services\":%zu,\"changes\":%zu,\"entries\":%.2f,\"min_us\":%.1f,\"median_us\":%.1f,\"p99_us\":%.1f}\n",
 	       cluster->dir, mk_service_sync_service_count(cluster->sync), cluster->count,
 	       (double)cluster->entries / (double)cluster->count, cluster->times_us[0],
 	       cluster->times_us[cluster->count / 2], cluster->times_us[cluster->count * 99 / 100]);

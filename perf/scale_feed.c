@@ -132,8 +132,7 @@ static void feed_changes(struct mk_reflector *reflector, const char *dir)
 	if (count == 0)
 		return;
 	qsort(times, count, sizeof(*times), compare);
-	printf("\"changes\":%zu,\"change_median_ms\":%.4f,\"change_p99_ms\":%.4f,"
-	       "\"changes_per_s\":%.0f,",
+	printf("\"changes\":%zu,\"change_median_ms\":%.4f,\"change_p99_ms\":%.4f,\"changes_per_s\":%.0f,",
 	       count, times[count / 2], times[count * 99 / 100], (double)count * 1000 / sum);
 	free(times);
 }

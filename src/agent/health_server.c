@@ -106,10 +106,10 @@ static bool open_listener(struct mk_agent *agent, enum agent_listen which)
 	if (listener->listener)
 		mk_log_info("%s answered address=%s", rows[which].what, at);
 	else if (!listener->said)
-		mk_log_error("%s not answered: %s; free the port, or set %s (now '%s') to another "
-			     "one, or to off; trying again every %d s",
-			     rows[which].what, mk_error_text(&err), rows[which].key, at,
-			     RETRY_MS / 1000);
+		mk_log_error(
+			"%s not answered: %s; free the port, or set %s (now '%s') to another one, or to off; trying again every %d s",
+			rows[which].what, mk_error_text(&err), rows[which].key, at,
+			RETRY_MS / 1000);
 	listener->said = !listener->listener;
 	return !listener->listener;
 }
@@ -150,15 +150,13 @@ static void say_no_port(struct agent_health_port *port, const struct mk_error *e
 	if (other)
 		snprintf(
 			text, sizeof(text),
-			"Service '%s': healthCheckNodePort %u is not answered: Service '%s' has it "
-			"already; give one of them another port",
+			"Service '%s': healthCheckNodePort %u is not answered: Service '%s' has it already; give one of them another port",
 			port->key, port->number, other->key);
 	else
-		snprintf(text, sizeof(text),
-			 "Service '%s': healthCheckNodePort %u is not answered: %s; free the port "
-			 "(`ss -ltnp sport = :%u` shows who has it), or give the Service another "
-			 "one",
-			 port->key, port->number, mk_error_text(err), port->number);
+		snprintf(
+			text, sizeof(text),
+			"Service '%s': healthCheckNodePort %u is not answered: %s; free the port (`ss -ltnp sport = :%u` shows who has it), or give the Service another one",
+			port->key, port->number, mk_error_text(err), port->number);
 	mk_log_error("%s; trying again", text);
 	(void)agent_warn(port->agent, MK_WARN_HEALTH_PORT, text);
 }

@@ -66,11 +66,10 @@ static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *ent
 		return;
 	mk_cni_host_name(look->agent->config.veth_prefix, owner->container_id, owner->ifname,
 			 device);
-	mk_log_warn("a pod's device was deleted by another process, so the pod has no network: "
-		    "delete the "
-		    "pod, so that it is created again pod=%s ip=%s device=%s container=%s",
-		    pod_of(look->agent, entry->ifindex), mk_ip_format(ip, text), device,
-		    owner->container_id);
+	mk_log_warn(
+		"a pod's device was deleted by another process, so the pod has no network: delete the pod, so that it is created again pod=%s ip=%s device=%s container=%s",
+		pod_of(look->agent, entry->ifindex), mk_ip_format(ip, text), device,
+		owner->container_id);
 }
 
 void agent_look_for_lost_pods(struct mk_agent *agent)

@@ -72,8 +72,7 @@ static int find_object(struct mk_agent *agent, const struct mk_node_object **obj
 	if ((*object)->control_plane && !agent->config.cp_nodes_deploy_allowed)
 		return agent_wait_for(
 			agent,
-			"isCPNodesDeployAllowed to be true: Node '%s' has the label of the control "
-			"plane, so the agent makes nothing here",
+			"isCPNodesDeployAllowed to be true: Node '%s' has the label of the control plane, so the agent makes nothing here",
 			name);
 	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
 		return agent_lacks(agent, "an IPv4 pod CIDR in the Node object '%s'", name);

@@ -66,10 +66,9 @@ void agent_look_for_sessions(struct mk_agent *agent)
 	const struct mk_table *sessions = mk_datapath_session_table(agent->datapath, 0);
 
 	if (agent->sweep && mk_emptied_detect(&agent->emptied, sessions, removed_by_sweep(agent)))
-		mk_log_warn("the map of sessions was emptied by another process: a connection "
-			    "continues "
-			    "as a new one with its next packet, or must be opened again map=%s",
-			    sessions->name);
+		mk_log_warn(
+			"the map of sessions was emptied by another process: a connection continues as a new one with its next packet, or must be opened again map=%s",
+			sessions->name);
 }
 
 static void count_ended(void *ctx, const struct mk_session *session)
@@ -122,9 +121,9 @@ static void tell_full(struct mk_agent *agent, int index, uint64_t entries, uint6
 	case MK_FULLNESS_NOTHING:
 		return;
 	case MK_FULLNESS_FULL:
-		mk_log_warn("table '%s' is full: further connections work, but may be evicted when "
-			    "many new ones come; raise sessionTableSize entries=%lu limit=%u",
-			    table->name, entries, table->max_entries);
+		mk_log_warn(
+			"table '%s' is full: further connections work, but may be evicted when many new ones come; raise sessionTableSize entries=%lu limit=%u",
+			table->name, entries, table->max_entries);
 		return;
 	case MK_FULLNESS_ROOM:
 		mk_log_info("table '%s' has free entries again entries=%lu limit=%u", table->name,
@@ -325,10 +324,9 @@ static void say_clock(struct mk_agent *agent, const struct mk_api_clock *clock)
 	long long ahead_s = mk_api_clock_ahead_ms(clock, &now) / 1000;
 
 	if (off && !agent->clock_off)
-		mk_log_warn("this node's clock is %lld s %s the API server's: certificates and "
-			    "tokens may be refused, and times in logs mislead; run chrony or "
-			    "systemd-timesyncd on both",
-			    ahead_s < 0 ? -ahead_s : ahead_s, ahead_s < 0 ? "ahead of" : "behind");
+		mk_log_warn(
+			"this node's clock is %lld s %s the API server's: certificates and tokens may be refused, and times in logs mislead; run chrony or systemd-timesyncd on both",
+			ahead_s < 0 ? -ahead_s : ahead_s, ahead_s < 0 ? "ahead of" : "behind");
 	else if (!off && agent->clock_off)
 		mk_log_info("this node's clock and the API server's agree again");
 	agent->clock_off = off;

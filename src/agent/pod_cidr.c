@@ -34,11 +34,11 @@ static void tell(struct mk_agent *agent, const struct outside *outside)
 {
 	char cidr[MK_CIDR_STRLEN], ip[MK_IP_STRLEN], text[256];
 
-	snprintf(text, sizeof(text),
-		 "%u pods have addresses outside the pod CIDR %s of their node, such as %s "
-		 "(container %s): they have no network until they are deleted",
-		 outside->count, mk_cidr_format(&outside->pod_cidr, cidr),
-		 mk_ip_format(&outside->first, ip), outside->container);
+	snprintf(
+		text, sizeof(text),
+		"%u pods have addresses outside the pod CIDR %s of their node, such as %s (container %s): they have no network until they are deleted",
+		outside->count, mk_cidr_format(&outside->pod_cidr, cidr),
+		mk_ip_format(&outside->first, ip), outside->container);
 	if (agent_warn(agent, MK_WARN_POD_CIDR, text))
 		mk_log_warn("%s", text);
 }

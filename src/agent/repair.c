@@ -151,9 +151,9 @@ static void look_at_runtime(struct mk_agent *agent)
 	int ret = agent_sync_runtime(agent, &err);
 
 	if (ret > 0)
-		mk_log_warn("a setting of the programs was missing and is back map=runtime "
-			    "host_backends=%d frontends_gone=%d",
-			    agent->host_backends.told > 0, agent->frontends_gone.told > 0);
+		mk_log_warn(
+			"a setting of the programs was missing and is back map=runtime host_backends=%d frontends_gone=%d",
+			agent->host_backends.told > 0, agent->frontends_gone.told > 0);
 	account(agent, MK_REPAIR_TABLE, ret, "map 'runtime'", &err);
 }
 

@@ -111,8 +111,7 @@ int agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usa
 		else /* one is enough to know what to look for */
 			(void)mk_error_set(
 				why, EINVAL,
-				"ServiceCIDR '%s' %s is not routed as a whole: it overlaps %s; "
-				"give Services a range of their own",
+				"ServiceCIDR '%s' %s is not routed as a whole: it overlaps %s; give Services a range of their own",
 				range->name, mk_cidr_format(&range->cidr, text), what);
 	}
 	return (int)(input->count - kept);

@@ -250,11 +250,10 @@ static void say_odd_node_port(const struct mk_agent *agent, struct agent_service
 		&agent->config, mk_model_service(agent->model, service->namespace_, service->name));
 
 	if (port && port != service->odd_node_port)
-		mk_log_warn("Service '%s' has NodePort %u outside nodePortRange '%u-%u': it is "
-			    "served, but the host's own connections may use that port; set "
-			    "nodePortRange to the API server's --service-node-port-range",
-			    service->key, port, agent->config.node_port_min,
-			    agent->config.node_port_max);
+		mk_log_warn(
+			"Service '%s' has NodePort %u outside nodePortRange '%u-%u': it is served, but the host's own connections may use that port; set nodePortRange to the API server's --service-node-port-range",
+			service->key, port, agent->config.node_port_min,
+			agent->config.node_port_max);
 	service->odd_node_port = port;
 }
 
@@ -301,9 +300,9 @@ static void tell_orphans(const struct mk_agent *agent, const struct agent_servic
 	if (mk_model_endpoints(agent->model, service->namespace_, service->name, &endpoints,
 			       &count) == 0 &&
 	    count > 0)
-		mk_log_info("ignored: endpoints of a Service that does not exist service=%s "
-			    "endpoints=%zu",
-			    service->key, count);
+		mk_log_info(
+			"ignored: endpoints of a Service that does not exist service=%s endpoints=%zu",
+			service->key, count);
 }
 
 /* A Service that fails stays dirty and does not delay the others. */

@@ -117,8 +117,7 @@ static int find_underlay(struct search *search)
 	if (link.flags & IFF_LOOPBACK)
 		return mk_error_set(
 			search->err, EINVAL,
-			"the Node's InternalIP %s is on '%s': name the interface to the "
-			"other nodes (uplinkIfaceName)",
+			"the Node's InternalIP %s is on '%s': name the interface to the other nodes (uplinkIfaceName)",
 			text, link.name);
 	add(search->found, &link, 0);
 	return 0;
@@ -317,9 +316,7 @@ static void say_path_filter(const struct agent_uplinks *uplinks)
 		if (uplinks->count > 1 && !(uplinks->uplink[1].flags & MK_UPLINK_SIDE) &&
 		    mk_reverse_path_filter(uplinks->uplink[i].link.name, NULL) == 1) {
 			mk_log_warn(
-				"rp_filter is strict (1) on %s, one of several uplinks: a packet "
-				"for this host that comes by it is dropped if the way back leads "
-				"by another; set net.ipv4.conf.all.rp_filter=2 to accept it",
+				"rp_filter is strict (1) on %s, one of several uplinks: a packet for this host that comes by it is dropped if the way back leads by another; set net.ipv4.conf.all.rp_filter=2 to accept it",
 				uplinks->uplink[i].link.name);
 			return;
 		}

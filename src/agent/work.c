@@ -232,8 +232,7 @@ static void say_ready(struct mk_agent *agent)
 	mk_source_ready(agent->source);
 	say_mtu_reason(agent, why, sizeof(why));
 	mk_log_info(
-		"ready node=%s address=%s pods=%s vtep=%s uplink=%s mtu=%u mtuFrom=\"%s\" "
-		"jit=%s peers=%zu services=%zu frontends=%zu writes=%u afterListsMs=%lu cpuMs=%lu",
+		"ready node=%s address=%s pods=%s vtep=%s uplink=%s mtu=%u mtuFrom=\"%s\" jit=%s peers=%zu services=%zu frontends=%zu writes=%u afterListsMs=%lu cpuMs=%lu",
 		agent->config.node_name, mk_ip_format(&agent->node.internal_ip, address),
 		mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
 		mk_ip_format(&agent->node.addresses.vtep, vtep),

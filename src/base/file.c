@@ -20,10 +20,10 @@ static int refused(int dir, const char *name, const char *path, struct mk_error 
 	struct stat found;
 
 	if (fstatat(dir, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode))
-		return mk_error_set(err, ELOOP,
-				    "'%s' leads through the symbolic link '%s', which is not "
-				    "followed for writing: give the directory that it points to",
-				    path, name);
+		return mk_error_set(
+			err, ELOOP,
+			"'%s' leads through the symbolic link '%s', which is not followed for writing: give the directory that it points to",
+			path, name);
 	return mk_error_errno(err, code, "cannot open directory '%s' at '%s'", path, name);
 }
 

@@ -94,10 +94,10 @@ static void write_holder(int fd)
 
 static int held(int fd, int code, const char *path, struct mk_error *err)
 {
-	const char *remedy = code == ETIMEDOUT
-				     ? ", and was not released in time: try again, or end "
-				       "that process if it hangs"
-				     : "";
+	const char *remedy =
+		code == ETIMEDOUT
+			? ", and was not released in time: try again, or end that process if it hangs"
+			: "";
 	int pid = find_holder(fd);
 
 	if (pid > 0)

@@ -286,9 +286,8 @@ void mk_log_tell_suppressed(void)
 		if (!site->suppressed)
 			continue;
 		snprintf(text, sizeof(text),
-			 "lines of one kind exceed the limit kind=\"%s\" "
-			 "suppressed=%lu",
-			 site->fmt, site->suppressed);
+			 "lines of one kind exceed the limit kind=\"%s\" suppressed=%lu", site->fmt,
+			 site->suppressed);
 		site->suppressed = 0;
 		write_line(site->level, text);
 	}

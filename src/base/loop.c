@@ -86,8 +86,7 @@ static void log_turn(uint64_t busy_ns, uint64_t cpu_ns)
 	uint64_t rest_ns = busy_ns - turn.parts_ns;
 	bool is_rest = rest_ns > turn.longest_ns;
 
-	mk_log_info("a turn of the event loop took long ms=%llu cpuMs=%llu part=\"%s\" "
-		    "partMs=%llu",
+	mk_log_info("a turn of the event loop took long ms=%llu cpuMs=%llu part=\"%s\" partMs=%llu",
 		    (unsigned long long)busy_ns / MK_NS_PER_MS,
 		    (unsigned long long)cpu_ns / MK_NS_PER_MS, is_rest ? "input" : turn.longest,
 		    (unsigned long long)(is_rest ? rest_ns : turn.longest_ns) / MK_NS_PER_MS);

@@ -288,8 +288,7 @@ int cli_bugreport(int argc, char **argv)
 		ret = write_tar(&report, path, &err);
 	if (ret < 0)
 		return mk_cli_fail(argv[0], &err);
-	printf("%s\nIf it has no agent-0.log, add the agent's log: kubectl -n kube-system logs "
-	       "ds/monokube\n",
+	printf("%s\nIf it has no agent-0.log, add the agent's log: kubectl -n kube-system logs ds/monokube\n",
 	       path);
 	return 0;
 }

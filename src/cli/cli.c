@@ -157,12 +157,11 @@ static int unknown_flag(const struct mk_cli_command *command, const char *word,
 	for (size_t i = 0; i < mk_cli_flag_count; i++)
 		if (mk_cli_flags[i].flag & command->flags)
 			(void)mk_nearest_see(&nearest, mk_cli_flags[i].name);
-	return mk_error_set(err, EINVAL,
-			    "unknown flag '%s':%s%s%s expected one of those that `monokube %s "
-			    "--help` lists",
-			    word, nearest.found ? " did you mean " : "",
-			    nearest.found ? nearest.found : "", nearest.found ? "?" : "",
-			    command->name);
+	return mk_error_set(
+		err, EINVAL,
+		"unknown flag '%s':%s%s%s expected one of those that `monokube %s --help` lists",
+		word, nearest.found ? " did you mean " : "", nearest.found ? nearest.found : "",
+		nearest.found ? "?" : "", command->name);
 }
 
 static int read_flag(struct mk_cli_options *options, const struct mk_cli_command *command, int argc,

@@ -36,25 +36,19 @@ const struct mk_cli_command mk_cli_commands[] = {
 	{ "status", mk_cli_status, "", 0, 0, LIST,
 	  "show on one screen whether this node is healthy; exit status 1 if it is not" },
 	{ "check", mk_cli_check, "", 0, 0, LIST,
-	  "check everything that a node needs, and print a remedy for each fault; exit status 1 if "
-	  "there is one" },
+	  "check everything that a node needs, and print a remedy for each fault; exit status 1 if there is one" },
 	{ "trace", mk_cli_trace, "FROM TO [PORT]", 2, 3,
 	  LIST | MK_CLI_PROTOCOL | MK_CLI_SOURCE_PORT,
-	  "trace a packet through the BPF programs without sending it; exit status 3 if it does "
-	  "not "
-	  "arrive" },
+	  "trace a packet through the BPF programs without sending it; exit status 3 if it does not arrive" },
 	{ "pods", mk_cli_pods, "[NAME|ADDRESS]", 0, 1, LIST,
 	  "list the pods of this node: address, interface, container" },
 	{ "nodes", mk_cli_nodes, "", 0, 0, LIST,
-	  "list the other nodes: pod range, overlay address, address, what is missing in the "
-	  "kernel" },
+	  "list the other nodes: pod range, overlay address, address, what is missing in the kernel" },
 	{ "services", mk_cli_services, "[NAME]", 0, 1, LIST,
 	  "list the Services in the tables: addresses, backends, counters, drops" },
 	{ "sessions", mk_cli_sessions, "[FILTER ...]", 0, MK_CLI_WORDS,
 	  LIST | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
-	  "list flows of Services and host ports; FILTER is an address, :PORT, the name of a "
-	  "Service, "
-	  "or a state" },
+	  "list flows of Services and host ports; FILTER is an address, :PORT, the name of a Service, or a state" },
 	{ "nat", mk_cli_nat, "[FILTER ...]", 0, MK_CLI_WORDS, LIST | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
 	  "list masqueraded flows and their ports" },
 	{ "drops", mk_cli_drops, "", 0, 0, LIST | MK_CLI_FOLLOW,
@@ -64,8 +58,7 @@ const struct mk_cli_command mk_cli_commands[] = {
 		  MK_CLI_DROPS | MK_CLI_SAMPLE | MK_CLI_COUNT,
 	  "print new flows and drops, one line each, until interrupted" },
 	{ "health", cli_health, "live|ready", 1, 1, MK_CLI_STATE_DIR,
-	  "ask the agent whether it is alive or ready, as the DaemonSet's probes do; exit status 1 "
-	  "if not" },
+	  "ask the agent whether it is alive or ready, as the DaemonSet's probes do; exit status 1 if not" },
 	{ "bugreport", cli_bugreport, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_FILE,
 	  "write the output of all these subcommands into one tar file, without secrets" },
 	{ "cleanup", cli_cleanup, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_HOST,

@@ -46,15 +46,15 @@ static void print_command_words(FILE *out, const struct mk_cli_command *command)
 
 void cli_print_bash_completion(FILE *out)
 {
-	fprintf(out, "# bash completion for monokube\n_monokube()\n{\n"
-		     "\tlocal words current=${COMP_WORDS[COMP_CWORD]}\n"
-		     "\tcase ${COMP_WORDS[COMP_CWORD - 1]} in\n"
-		     "\t-o) COMPREPLY=($(compgen -W json -- \"$current\")); return ;;\n"
-		     "\t--protocol) COMPREPLY=($(compgen -W 'tcp udp sctp icmp' -- \"$current\")); "
-		     "return ;;\n"
-		     "\t--state-dir) COMPREPLY=($(compgen -d -- \"$current\")); return ;;\n"
-		     "\t--file) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
-		     "\tesac\n\tcase ${COMP_WORDS[1]} in\n");
+	fprintf(out,
+		"# bash completion for monokube\n_monokube()\n{\n"
+		"\tlocal words current=${COMP_WORDS[COMP_CWORD]}\n"
+		"\tcase ${COMP_WORDS[COMP_CWORD - 1]} in\n"
+		"\t-o) COMPREPLY=($(compgen -W json -- \"$current\")); return ;;\n"
+		"\t--protocol) COMPREPLY=($(compgen -W 'tcp udp sctp icmp' -- \"$current\")); return ;;\n"
+		"\t--state-dir) COMPREPLY=($(compgen -d -- \"$current\")); return ;;\n"
+		"\t--file) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
+		"\tesac\n\tcase ${COMP_WORDS[1]} in\n");
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		print_command_words(out, &mk_cli_commands[i]);
 	fprintf(out, "\tesac\n\t((COMP_CWORD > 1)) || words='");
@@ -109,8 +109,8 @@ static void print_manual_settings(FILE *out)
 {
 	struct mk_setting setting;
 
-	fprintf(out, ".SH CONFIGURATION\nFlags of\n.BR \"monokube agent\" ,\nwith the environment "
-		     "variable of each, a key of the ConfigMap.\n");
+	fprintf(out,
+		".SH CONFIGURATION\nFlags of\n.BR \"monokube agent\" ,\nwith the environment variable of each, a key of the ConfigMap.\n");
 	for (size_t i = 0; mk_config_setting(i, &setting); i++) {
 		fprintf(out, ".TP\n\\fB\\-\\-");
 		print_roff(out, setting.flag);
@@ -133,17 +133,15 @@ void cli_print_manual(FILE *out)
 		".TH MONOKUBE 8 \"\" \"monokube %s\"\n.SH NAME\n"
 		"monokube \\- network of a Kubernetes node\n.SH SYNOPSIS\n.B monokube\n"
 		".I SUBCOMMAND\n[flags]\n.SH DESCRIPTION\n"
-		"CNI plugin, overlay, Service load balancing and source NAT of a node, by eBPF "
-		"programs. Subcommands that show something read pinned tables, netlink and state "
-		"files, and work with the agent running or not.\n.SH SUBCOMMANDS\n",
+		"CNI plugin, overlay, Service load balancing and source NAT of a node, by eBPF programs. Subcommands that show something read pinned tables, netlink and state files, and work with the agent running or not.\n.SH SUBCOMMANDS\n",
 		MONOKUBE_VERSION);
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		print_manual_command(out, &mk_cli_commands[i]);
 	print_manual_settings(out);
-	fprintf(out, ".SH EXIT STATUS\n0; 1 if it failed, or found something wrong; 2 if there is "
-		     "no such subcommand; 3 if the packet of\n.B trace\ndoes not arrive.\n"
-		     ".SH FILES\n.TP\n" MK_STATE_DIR "\nstate\n.TP\n/sys/fs/bpf/monokube\npinned "
-		     "tables and programs\n");
+	fprintf(out,
+		".SH EXIT STATUS\n0; 1 if it failed, or found something wrong; 2 if there is no such subcommand; 3 if the packet of\n.B trace\ndoes not arrive.\n"
+		".SH FILES\n.TP\n" MK_STATE_DIR
+		"\nstate\n.TP\n/sys/fs/bpf/monokube\npinned tables and programs\n");
 }
 
 int cli_manual(int argc, char **argv)

@@ -183,9 +183,7 @@ static int restore_sysctls(const struct cleaning *cleaning, struct mk_error *err
 	int restored = mk_sysctls_restore(cleaning->state_dir, err);
 
 	if (restored > 0)
-		printf("put back %d kernel settings; other software may need them: for example, "
-		       "Docker and "
-		       "libvirt need net.ipv4.ip_forward=1\n",
+		printf("put back %d kernel settings; other software may need them: for example, Docker and libvirt need net.ipv4.ip_forward=1\n",
 		       restored);
 	return restored < 0 ? restored : 0;
 }
@@ -227,8 +225,7 @@ static int enter_host(struct mk_error *err)
 		if (fds[i] < 0 || setns(fds[i], spaces[i].type) < 0)
 			return mk_error_errno(
 				err, errno,
-				"--host: cannot enter '%s' (a pod needs hostPID: true "
-				"and to be privileged)",
+				"--host: cannot enter '%s' (a pod needs hostPID: true and to be privileged)",
 				spaces[i].path);
 	return 0;
 }

@@ -231,13 +231,13 @@ struct mk_kube *kube_start(uv_loop_t *loop, const struct mk_kube_options *option
 		kube_stop(kube);
 		return NULL;
 	}
-	mk_log_info("following the API server at %s (%s%s%s)", kube->credentials.server,
-		    kube->credentials.origin,
-		    kube->credentials.insecure ? "; its certificate is NOT verified" : "",
-		    kube->credentials.by_service
-			    ? "; this is the address of a Service: if neither kube-proxy nor "
-			      "monokube runs yet, set apiServer to an address that nodes reach"
-			    : "");
+	mk_log_info(
+		"following the API server at %s (%s%s%s)", kube->credentials.server,
+		kube->credentials.origin,
+		kube->credentials.insecure ? "; its certificate is NOT verified" : "",
+		kube->credentials.by_service
+			? "; this is the address of a Service: if neither kube-proxy nor monokube runs yet, set apiServer to an address that nodes reach"
+			: "");
 	return kube;
 }
 

@@ -25,16 +25,12 @@ static int check_account(const struct mk_config *config, const char *account_dir
 	if (access(path, F_OK) < 0)
 		return mk_error_set(
 			err, ENOENT,
-			"no cluster to follow: give --kubeconfig FILE (KUBECONFIG), or "
-			"--cluster-dir DIR, or run in a pod with a service account (there "
-			"is no '%s')",
+			"no cluster to follow: give --kubeconfig FILE (KUBECONFIG), or --cluster-dir DIR, or run in a pod with a service account (there is no '%s')",
 			path);
 	if (!config->api_server[0] && (!host || !*host))
 		return mk_error_set(
 			err, ENOENT,
-			"no API server known: there is a service account in '%s', but neither "
-			"apiServer (--api-server) nor KUBERNETES_SERVICE_HOST is set; set one, or "
-			"give --kubeconfig FILE or --cluster-dir DIR",
+			"no API server known: there is a service account in '%s', but neither apiServer (--api-server) nor KUBERNETES_SERVICE_HOST is set; set one, or give --kubeconfig FILE or --cluster-dir DIR",
 			account_dir);
 	return 0;
 }

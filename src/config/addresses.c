@@ -26,8 +26,7 @@ static int check(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_
 	if (!mk_cidr_covers(cluster_cidr, pod_cidr))
 		return mk_error_set(
 			err, EINVAL,
-			"pod CIDR '%s' is not inside the cluster CIDR '%s': set clusterCidr "
-			"to the range the cluster gives its nodes",
+			"pod CIDR '%s' is not inside the cluster CIDR '%s': set clusterCidr to the range the cluster gives its nodes",
 			pod, cluster);
 	if (pod_cidr->prefix_bits == 0)
 		return mk_error_set(err, EINVAL, "pod CIDR '%s' is the whole address space", pod);
@@ -39,8 +38,7 @@ static int check(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_
 	if (node_bits > 32u - vtep_cidr->prefix_bits)
 		return mk_error_set(
 			err, EINVAL,
-			"VTEP CIDR '%s' is too small: the %u bits of pod CIDR '%s' that identify "
-			"the node need a prefix of at most %u",
+			"VTEP CIDR '%s' is too small: the %u bits of pod CIDR '%s' that identify the node need a prefix of at most %u",
 			vtep, node_bits, pod, 32 - node_bits);
 	return 0;
 }

@@ -154,8 +154,7 @@ static int load_environment(struct mk_config *config, struct mk_error *err)
 
 static void print_help(const char *subcommand)
 {
-	printf("usage: monokube %s [flags]\n\nEach flag can be set by the environment variable "
-	       "named beside it (a key of the ConfigMap).\n\n",
+	printf("usage: monokube %s [flags]\n\nEach flag can be set by the environment variable named beside it (a key of the ConfigMap).\n\n",
 	       subcommand);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
 		const struct setting *s = &settings[i];
@@ -170,8 +169,7 @@ static void print_help(const char *subcommand)
 			printf("; default %s", s->fallback);
 		printf("\n");
 	}
-	printf("  --check-config\n\tprint the settings in force, if all are valid, and start "
-	       "nothing\n"
+	printf("  --check-config\n\tprint the settings in force, if all are valid, and start nothing\n"
 	       "  --help\n\tprint this list\n");
 }
 
@@ -273,10 +271,10 @@ static int choose_source(struct mk_config *config, const bool *given, struct mk_
 		if (text != config->kubeconfig && text != config->api_server)
 			continue;
 		if (given[i] && text[0])
-			return mk_error_set(err, EINVAL,
-					    "flag --%s: value '%s', but --cluster-dir '%s' is "
-					    "given too: expected one of the two",
-					    settings[i].flag, text, config->cluster_dir);
+			return mk_error_set(
+				err, EINVAL,
+				"flag --%s: value '%s', but --cluster-dir '%s' is given too: expected one of the two",
+				settings[i].flag, text, config->cluster_dir);
 		memset(text, 0, settings[i].size);
 		config->texts[i] = "";
 	}
@@ -296,10 +294,10 @@ static int check_required(const struct mk_config *config, struct mk_error *err)
 		if (!s->env)
 			return mk_error_set(err, EINVAL, "flag --%s is not set: expected %s",
 					    s->flag, s->expected);
-		return mk_error_set(err, EINVAL,
-				    "%s is not set: expected %s, by the environment variable %s or "
-				    "the flag --%s",
-				    s->env, s->expected, s->env, s->flag);
+		return mk_error_set(
+			err, EINVAL,
+			"%s is not set: expected %s, by the environment variable %s or the flag --%s",
+			s->env, s->expected, s->env, s->flag);
 	}
 	return 0;
 }
@@ -344,11 +342,11 @@ static int check_listen(const struct mk_config *config, const char *key, uint16_
 	if (!ranges_meet(config->node_port_min, config->node_port_max, port, port) &&
 	    !ranges_meet(config->nat_port_min, config->nat_port_max, port, port))
 		return 0;
-	return mk_error_set(err, EINVAL,
-			    "%s: port %u: expected one outside nodePortRange '%u-%u' and "
-			    "natPortRange '%u-%u'",
-			    key, port, config->node_port_min, config->node_port_max,
-			    config->nat_port_min, config->nat_port_max);
+	return mk_error_set(
+		err, EINVAL,
+		"%s: port %u: expected one outside nodePortRange '%u-%u' and natPortRange '%u-%u'",
+		key, port, config->node_port_min, config->node_port_max, config->nat_port_min,
+		config->nat_port_max);
 }
 
 static int check_listens(const struct mk_config *config, struct mk_error *err)
@@ -359,10 +357,10 @@ static int check_listens(const struct mk_config *config, struct mk_error *err)
 	if (ret == 0)
 		ret = check_listen(config, "metricsBindAddress", metrics, err);
 	if (ret == 0 && metrics && metrics == healthz)
-		return mk_error_set(err, EINVAL,
-				    "metricsBindAddress: port %u: expected a port other than that "
-				    "of healthzBindAddress",
-				    metrics);
+		return mk_error_set(
+			err, EINVAL,
+			"metricsBindAddress: port %u: expected a port other than that of healthzBindAddress",
+			metrics);
 	return ret;
 }
 
@@ -372,18 +370,18 @@ static int check_ports(const struct mk_config *config, struct mk_error *err)
 
 	if (ranges_meet(config->node_port_min, config->node_port_max, config->nat_port_min,
 			config->nat_port_max))
-		return mk_error_set(err, EINVAL,
-				    "natPortRange '%u-%u': expected a range that does not overlap "
-				    "nodePortRange '%u-%u'",
-				    config->nat_port_min, config->nat_port_max,
-				    config->node_port_min, config->node_port_max);
+		return mk_error_set(
+			err, EINVAL,
+			"natPortRange '%u-%u': expected a range that does not overlap nodePortRange '%u-%u'",
+			config->nat_port_min, config->nat_port_max, config->node_port_min,
+			config->node_port_max);
 	if (ranges_meet(config->node_port_min, config->node_port_max, vxlan, vxlan) ||
 	    ranges_meet(config->nat_port_min, config->nat_port_max, vxlan, vxlan))
-		return mk_error_set(err, EINVAL,
-				    "vxlanPort '%u': expected a port outside nodePortRange '%u-%u' "
-				    "and natPortRange '%u-%u'",
-				    vxlan, config->node_port_min, config->node_port_max,
-				    config->nat_port_min, config->nat_port_max);
+		return mk_error_set(
+			err, EINVAL,
+			"vxlanPort '%u': expected a port outside nodePortRange '%u-%u' and natPortRange '%u-%u'",
+			vxlan, config->node_port_min, config->node_port_max, config->nat_port_min,
+			config->nat_port_max);
 	return check_listens(config, err);
 }
 
@@ -393,16 +391,16 @@ static int check_interfaces(const struct mk_config *config, struct mk_error *err
 	char name[IFNAMSIZ];
 
 	if (strcmp(vxlan, MK_HOST_VETH) == 0 || strcmp(vxlan, MK_HOST_PEER) == 0)
-		return mk_error_set(err, EINVAL,
-				    "vxlanIfaceName '%s': expected a name other than those of the "
-				    "host veth pair, '%s' and '%s'",
-				    vxlan, MK_HOST_VETH, MK_HOST_PEER);
+		return mk_error_set(
+			err, EINVAL,
+			"vxlanIfaceName '%s': expected a name other than those of the host veth pair, '%s' and '%s'",
+			vxlan, MK_HOST_VETH, MK_HOST_PEER);
 	while (mk_config_next_name(&at, name))
 		if (strcmp(vxlan, name) == 0)
-			return mk_error_set(err, EINVAL,
-					    "uplinkIfaceName '%s': expected devices other than "
-					    "vxlanIfaceName '%s'",
-					    config->uplinks, vxlan);
+			return mk_error_set(
+				err, EINVAL,
+				"uplinkIfaceName '%s': expected devices other than vxlanIfaceName '%s'",
+				config->uplinks, vxlan);
 	return 0;
 }
 
@@ -413,11 +411,11 @@ static int check_together(const struct mk_config *config, struct mk_error *err)
 
 	if (mk_cidr_contains(&config->cluster_cidr, &config->vtep_cidr.ip) ||
 	    mk_cidr_contains(&config->vtep_cidr, &config->cluster_cidr.ip))
-		return mk_error_set(err, EINVAL,
-				    "vtepCidr '%s': expected a range that does not overlap "
-				    "clusterCidr '%s'",
-				    mk_cidr_format(&config->vtep_cidr, vtep),
-				    mk_cidr_format(&config->cluster_cidr, cluster));
+		return mk_error_set(
+			err, EINVAL,
+			"vtepCidr '%s': expected a range that does not overlap clusterCidr '%s'",
+			mk_cidr_format(&config->vtep_cidr, vtep),
+			mk_cidr_format(&config->cluster_cidr, cluster));
 	ret = check_ports(config, err);
 	return ret < 0 ? ret : check_interfaces(config, err);
 }

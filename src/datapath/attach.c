@@ -390,10 +390,9 @@ static int repair_hook(const struct mk_datapath *datapath, const struct hook *ho
 
 	if (ret > 0) {
 		if_indextoname((unsigned int)hook->ifindex, name);
-		mk_log_warn("program was missing on a device and is back program=%s device=%s "
-			    "direction=%s",
-			    hook->program, name,
-			    hook->direction == MK_INGRESS ? "ingress" : "egress");
+		mk_log_warn(
+			"program was missing on a device and is back program=%s device=%s direction=%s",
+			hook->program, name, hook->direction == MK_INGRESS ? "ingress" : "egress");
 	}
 	return ret;
 }

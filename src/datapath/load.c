@@ -173,16 +173,12 @@ int layout_check(const struct bpf_map *map, const struct mk_table *pinned, const
 	    (pinned->value_size <= value_size || strcmp(pinned->name, "maglev") == 0))
 		return pinned->value_size != value_size ||
 		       pinned->max_entries != bpf_map__max_entries(map);
-	return mk_error_set(err, EPROTO,
-			    "pinned map '%s' has another layout than this version's: type %u, key "
-			    "%u bytes, value "
-			    "%u bytes, %u entries there; type %u, key %u, value %u, %u entries "
-			    "here. It was not "
-			    "touched. Run the version that made it, or drain this node and run "
-			    "`monokube cleanup`",
-			    path, pinned->type, pinned->key_size, pinned->value_size,
-			    pinned->max_entries, bpf_map__type(map), bpf_map__key_size(map),
-			    bpf_map__value_size(map), bpf_map__max_entries(map));
+	return mk_error_set(
+		err, EPROTO,
+		"pinned map '%s' has another layout than this version's: type %u, key %u bytes, value %u bytes, %u entries there; type %u, key %u, value %u, %u entries here. It was not touched. Run the version that made it, or drain this node and run `monokube cleanup`",
+		path, pinned->type, pinned->key_size, pinned->value_size, pinned->max_entries,
+		bpf_map__type(map), bpf_map__key_size(map), bpf_map__value_size(map),
+		bpf_map__max_entries(map));
 }
 
 /* Keep a larger number of slots: pods of an earlier, larger pod CIDR may still exist, and with
@@ -394,9 +390,9 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 	if (ret != 0)
 		return ret < 0 ? ret : use_reused(datapath, err);
 	if (datapath->adopts)
-		return mk_error_set(err, ENOENT,
-				    "no pinned programs of this version with these "
-				    "constants and tables");
+		return mk_error_set(
+			err, ENOENT,
+			"no pinned programs of this version with these constants and tables");
 	ret = mk_object_load(datapath->object, err);
 	if (ret == 0)
 		ret = mk_object_fill_chain(datapath->object, err);

@@ -131,8 +131,7 @@ static int put(struct copying *copying, const void *key, const void *value, stru
 	if (errno == E2BIG)
 		return mk_error_set(
 			err, ENOSPC,
-			"map '%s' has more entries in use than the new size %u (now %u): "
-			"choose a larger size, or try again when fewer are in use",
+			"map '%s' has more entries in use than the new size %u (now %u): choose a larger size, or try again when fewer are in use",
 			from->name, to->max_entries, from->max_entries);
 	return mk_error_errno(err, errno,
 			      "cannot move map '%s' (%u entries at most) to its new size (%u)",
@@ -211,9 +210,9 @@ static int copy_table(const struct mk_datapath *datapath, const struct mk_table 
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
 	ret = is_array(from->type) ? copy_array(&copying, err) : copy_entries(&copying, err);
 	if (copying.left_out)
-		mk_log_error("map is full, entries written during the move are lost name=%s "
-			     "max_entries=%u lost=%u",
-			     to->name, to->max_entries, copying.left_out);
+		mk_log_error(
+			"map is full, entries written during the move are lost name=%s max_entries=%u lost=%u",
+			to->name, to->max_entries, copying.left_out);
 	return ret;
 }
 
@@ -336,10 +335,10 @@ static void say(const struct mk_migration *migration, const struct mk_table *fro
 		mk_log_info("map takes over entries that a killed agent left behind name=%s",
 			    from->name);
 	else
-		mk_log_info("map moves to its new size name=%s entries=%u before=%u value_bytes=%u "
-			    "before=%u",
-			    from->name, to->max_entries, from->max_entries, to->value_size,
-			    from->value_size);
+		mk_log_info(
+			"map moves to its new size name=%s entries=%u before=%u value_bytes=%u before=%u",
+			from->name, to->max_entries, from->max_entries, to->value_size,
+			from->value_size);
 }
 
 static int copy(const struct mk_datapath *datapath, const struct mk_migration *migration,

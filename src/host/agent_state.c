@@ -77,8 +77,8 @@ int mk_agent_keep_out(const char *state_dir, struct mk_error *err)
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return mk_steal_fd(&fd);
 	mk_agent_state_read(state_dir, &state);
-	return mk_error_set(err, EBUSY,
-			    "the agent is running, pid %lu, and would make everything again: stop "
-			    "it first (lock '%s')",
-			    state.pid, path);
+	return mk_error_set(
+		err, EBUSY,
+		"the agent is running, pid %lu, and would make everything again: stop it first (lock '%s')",
+		state.pid, path);
 }

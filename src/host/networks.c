@@ -157,15 +157,15 @@ static void explain(const struct mk_own_range *range, const struct mk_network *n
 	if (is_device && !is_vtep && *network->name)
 		snprintf(left_over, sizeof(left_over),
 			 "delete %s if another CNI plugin left it, otherwise ", network->name);
-	(void)mk_error_set(why, EINVAL,
-			   "%s '%s' overlaps %s: %s; %sset %s to a range that no network of "
-			   "the nodes has, %s",
-			   range->setting, mk_cidr_format(&range->cidr, cidr), text,
-			   overlap == MK_OVERLAP_REFUSED ? "the node would lose access to it"
-							 : "pods cannot reach it",
-			   left_over, range->setting,
-			   is_vtep ? "such as 100.64.0.0/16, the same on every node"
-				   : "as the cluster's pod range");
+	(void)mk_error_set(
+		why, EINVAL,
+		"%s '%s' overlaps %s: %s; %sset %s to a range that no network of the nodes has, %s",
+		range->setting, mk_cidr_format(&range->cidr, cidr), text,
+		overlap == MK_OVERLAP_REFUSED ? "the node would lose access to it"
+					      : "pods cannot reach it",
+		left_over, range->setting,
+		is_vtep ? "such as 100.64.0.0/16, the same on every node"
+			: "as the cluster's pod range");
 }
 
 enum mk_overlap mk_networks_judge(const struct mk_networks *networks,

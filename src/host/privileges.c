@@ -88,8 +88,7 @@ static int drop_capabilities(const struct mk_config *config, struct mk_error *er
 		return mk_error_errno(err, -ret, "cannot drop capabilities");
 	if (has_privileged_port(config) && !(kept & BIT(CAP_NET_BIND_SERVICE)))
 		mk_log_warn(
-			"a port below %d is configured, and CAP_NET_BIND_SERVICE is missing: add "
-			"NET_BIND_SERVICE to the capabilities of the agent's container",
+			"a port below %d is configured, and CAP_NET_BIND_SERVICE is missing: add NET_BIND_SERVICE to the capabilities of the agent's container",
 			UNPRIVILEGED_PORT_MIN);
 	mk_log_debug("capabilities kept mask=%llx of=%llx", (unsigned long long)kept,
 		     (unsigned long long)permitted);
@@ -343,8 +342,8 @@ static int choose_filter(struct mk_error *err)
 		return mk_error_set(err, EINVAL,
 				    "MONOKUBE_SECCOMP: value '%s', expected on, log or off",
 				    wanted);
-	mk_log_warn("MONOKUBE_SECCOMP is log: unexpected system calls are allowed, and logged by "
-		    "the kernel");
+	mk_log_warn(
+		"MONOKUBE_SECCOMP is log: unexpected system calls are allowed, and logged by the kernel");
 	return filter_calls(SCMP_ACT_LOG, err);
 }
 
@@ -376,11 +375,7 @@ static void raise_memlock(void)
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (privileges_memlock_limited(kernel.release, limit.rlim_cur))
 		mk_log_warn(
-			"Linux %s counts tables against RLIMIT_MEMLOCK, which is %lu bytes here, "
-			"and "
-			"CAP_SYS_RESOURCE to raise it is missing: add SYS_RESOURCE to the "
-			"capabilities of the agent's container, or set LimitMEMLOCK=infinity for "
-			"the container runtime",
+			"Linux %s counts tables against RLIMIT_MEMLOCK, which is %lu bytes here, and CAP_SYS_RESOURCE to raise it is missing: add SYS_RESOURCE to the capabilities of the agent's container, or set LimitMEMLOCK=infinity for the container runtime",
 			kernel.release, (unsigned long)limit.rlim_cur);
 }
 

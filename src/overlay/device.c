@@ -132,8 +132,7 @@ static int adopt_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	if (strcmp(link->kind, "vxlan") != 0)
 		return mk_error_set(
 			err, EEXIST,
-			"interface '%s' exists and is no VXLAN device (kind '%s'): choose "
-			"another vxlanIfaceName",
+			"interface '%s' exists and is no VXLAN device (kind '%s'): choose another vxlanIfaceName",
 			wanted->vxlan_name, link->kind);
 	mk_log_warn("VXLAN device is replaced: it differs name=%s difference=\"%s\"",
 		    wanted->vxlan_name, difference);

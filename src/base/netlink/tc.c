@@ -52,9 +52,7 @@ int nl_qdisc_failed(int ret, const char *kind, int ifindex, struct mk_error *err
 	if (ret == -ENOENT || ret == -EOPNOTSUPP)
 		return mk_error_set(
 			err, ENOENT,
-			"the kernel has no qdisc '%s', which limits the rate of interface "
-			"number %d: load module sch_%s (CONFIG_NET_SCH_*), or set no "
-			"bandwidth for the pod",
+			"the kernel has no qdisc '%s', which limits the rate of interface number %d: load module sch_%s (CONFIG_NET_SCH_*), or set no bandwidth for the pod",
 			kind, ifindex, kind);
 	return nl_wrap(ret, err, "cannot set qdisc '%s' at interface number %d", kind, ifindex);
 }

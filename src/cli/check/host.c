@@ -167,12 +167,8 @@ void check_path_filter(struct mk_checking *checking)
 	if (strict)
 		check_note(
 			checking, "rp_filter",
-			"`sysctl -w net.ipv4.conf.all.rp_filter=2`, and the same in "
-			"/etc/sysctl.d, unless each request comes by the uplink that leads "
-			"back",
-			"strict (%s): a packet for this host that comes by one uplink is dropped "
-			"if the way back leads by another: VXLAN, and requests for host-network "
-			"endpoints that keep the client's address; %lu packets so far",
+			"`sysctl -w net.ipv4.conf.all.rp_filter=2`, and the same in /etc/sysctl.d, unless each request comes by the uplink that leads back",
+			"strict (%s): a packet for this host that comes by one uplink is dropped if the way back leads by another: VXLAN, and requests for host-network endpoints that keep the client's address; %lu packets so far",
 			seen, dropped);
 	else
 		check_found(checking, "rp_filter", NULL,
@@ -221,11 +217,10 @@ void check_networkd(struct mk_checking *checking)
 	    any_says_no("/usr/lib/systemd/networkd.conf.d"))
 		check_found(checking, "networkd", NULL, "leaves routes of others alone");
 	else
-		check_note(checking, "networkd",
-			   "ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no in "
-			   "[Network] of /etc/systemd/networkd.conf, and restart it",
-			   "systemd-networkd deletes routes of others when it starts: the agent "
-			   "puts them back within seconds");
+		check_note(
+			checking, "networkd",
+			"ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no in [Network] of /etc/systemd/networkd.conf, and restart it",
+			"systemd-networkd deletes routes of others when it starts: the agent puts them back within seconds");
 }
 
 /* ---- checksums ------------------------------------------------------------------------------- */
@@ -297,12 +292,13 @@ void check_offload(struct mk_checking *checking)
 		return;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
 	if (access(path, F_OK) == 0 && offloads_inner_checksum(name))
-		check_note(checking, "offload",
-			   "if large transfers between nodes stall while pings pass: `ethtool -K "
-			   "UPLINK tx-udp_tnl-segmentation off " CSUM_FEATURE " off`",
-			   "%s computes the checksums inside of VXLAN (" CSUM_FEATURE
-			   "), which some cards get wrong",
-			   name);
+		check_note(
+			checking, "offload",
+			"if large transfers between nodes stall while pings pass: `ethtool -K UPLINK tx-udp_tnl-segmentation off " CSUM_FEATURE
+			" off`",
+			"%s computes the checksums inside of VXLAN (" CSUM_FEATURE
+			"), which some cards get wrong",
+			name);
 	else
 		check_found(checking, "offload", NULL,
 			    "%s leaves the checksums inside of VXLAN to the kernel", name);
@@ -327,11 +323,11 @@ static void check_api_clock(struct mk_checking *checking)
 		check_found(checking, "clock", NULL,
 			    "no API server has told the agent its time: not compared");
 	else if (mk_api_clock_is_off(&clock, &now))
-		check_found(checking, "clock",
-			    "run chrony or systemd-timesyncd on both: certificates and tokens "
-			    "may be refused, and times in logs mislead",
-			    "this node's is %lld s %s the API server's",
-			    ahead_s < 0 ? -ahead_s : ahead_s, ahead_s < 0 ? "ahead of" : "behind");
+		check_found(
+			checking, "clock",
+			"run chrony or systemd-timesyncd on both: certificates and tokens may be refused, and times in logs mislead",
+			"this node's is %lld s %s the API server's",
+			ahead_s < 0 ? -ahead_s : ahead_s, ahead_s < 0 ? "ahead of" : "behind");
 	else
 		check_found(checking, "clock", NULL, "within %d s of the API server's",
 			    MK_API_CLOCK_LIMIT_MS / 1000);
@@ -346,10 +342,10 @@ void check_clock(struct mk_checking *checking)
 	if (ret < 0)
 		return;
 	if (ret == TIME_ERROR || state.status & STA_UNSYNC)
-		check_note(checking, "clock",
-			   "run chrony or systemd-timesyncd: a clock that is off makes "
-			   "certificates and tokens invalid, and times in logs misleading",
-			   "the system clock is not synchronised");
+		check_note(
+			checking, "clock",
+			"run chrony or systemd-timesyncd: a clock that is off makes certificates and tokens invalid, and times in logs misleading",
+			"the system clock is not synchronised");
 	else
 		check_found(checking, "clock", NULL, "synchronised, off by at most %ld ms",
 			    state.maxerror / 1000);

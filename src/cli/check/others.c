@@ -38,9 +38,7 @@ static void check_first_conf(struct mk_checking *checking, const char *path)
 		if (is_conf(entry->d_name) && strcmp(entry->d_name, own) < 0)
 			check_found(
 				checking, "cni",
-				"remove it with the network that it belongs to, or rename it; "
-				"delete the pods that it gave addresses, so that they are created "
-				"again",
+				"remove it with the network that it belongs to, or rename it; delete the pods that it gave addresses, so that they are created again",
 				"%s/%s sorts before %s: the runtime takes it", folder,
 				entry->d_name, own);
 }
@@ -106,10 +104,10 @@ void check_kube_proxy(struct mk_checking *checking)
 	if (!found && if_nametoindex("kube-ipvs0"))
 		found = "interface kube-ipvs0";
 	if (found)
-		check_found(checking, "kube-proxy",
-			    "kubectl -n kube-system delete daemonset,configmap kube-proxy, and "
-			    "here `kube-proxy --cleanup` or a reboot",
-			    "rules of kube-proxy exist: %s", found);
+		check_found(
+			checking, "kube-proxy",
+			"kubectl -n kube-system delete daemonset,configmap kube-proxy, and here `kube-proxy --cleanup` or a reboot",
+			"rules of kube-proxy exist: %s", found);
 	else
 		check_found(checking, "kube-proxy", NULL,
 			    "none of its rules in nftables, iptables or ipvs");
@@ -129,10 +127,10 @@ void check_firewall(struct mk_checking *checking)
 	if (legacy)
 		snprintf(chains.drops, sizeof(chains.drops), "%s", legacy);
 	if (*chains.drops)
-		check_note(checking, "firewall",
-			   "add rules that accept UDP to the overlay's port (4789) from the "
-			   "nodes, TCP 10250 and 10256, and everything from mkhost0",
-			   "%s drops what no rule accepts", chains.drops);
+		check_note(
+			checking, "firewall",
+			"add rules that accept UDP to the overlay's port (4789) from the nodes, TCP 10250 and 10256, and everything from mkhost0",
+			"%s drops what no rule accepts", chains.drops);
 	else
 		check_found(checking, "firewall", NULL,
 			    "no chain of input or forward drops by policy");
@@ -185,12 +183,11 @@ static void check_tcx(struct mk_checking *checking, uint32_t ifindex, const char
 		uint32_t id = first_tcx(ifindex, hooks[i].type);
 
 		if (id)
-			check_found(checking, "programs",
-				    "`bpftool net show dev DEVICE` and `bpftool prog show id "
-				    "ID` show its owner; remove it together with its owner",
-				    "a tcx program of another owner (id %u) runs before ours on "
-				    "the %s of %s",
-				    id, hooks[i].name, name);
+			check_found(
+				checking, "programs",
+				"`bpftool net show dev DEVICE` and `bpftool prog show id ID` show its owner; remove it together with its owner",
+				"a tcx program of another owner (id %u) runs before ours on the %s of %s",
+				id, hooks[i].name, name);
 	}
 }
 
@@ -208,10 +205,8 @@ void check_foreign_programs(struct mk_checking *checking)
 		if (first < MK_TC_PRIORITY)
 			check_found(
 				checking, "programs",
-				"`tc filter show dev DEVICE ingress` shows its owner; remove it "
-				"together with its owner, or give it a priority after 77",
-				"a tc filter of another owner (priority %u) runs before ours "
-				"on the ingress of %s",
+				"`tc filter show dev DEVICE ingress` shows its owner; remove it together with its owner, or give it a priority after 77",
+				"a tc filter of another owner (priority %u) runs before ours on the ingress of %s",
 				first, name);
 	}
 	if (checking->wrong == before)

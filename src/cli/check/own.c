@@ -24,10 +24,10 @@ void check_agent(struct mk_checking *checking)
 	mk_agent_state_read(checking->options->state_dir, &state);
 	ready = !*state.text || strcmp(state.text, MK_AGENT_READY) == 0;
 	if (!state.running)
-		check_found(checking, "agent",
-			    "start it: connections and pods go on without it, changes of the "
-			    "cluster do not arrive",
-			    "does not run");
+		check_found(
+			checking, "agent",
+			"start it: connections and pods go on without it, changes of the cluster do not arrive",
+			"does not run");
 	else if (!ready)
 		check_found(checking, "agent", "provide what it waits for; see its log",
 			    "runs, pid %lu, but is not ready: %s", state.pid, state.text);
@@ -223,10 +223,10 @@ static void check_setting(struct mk_checking *checking, const char *path, const 
 	if (mk_file_read(path, 4096, &text, NULL, NULL) == 0)
 		text[strcspn(text, "\n")] = '\0';
 	if (!text || strcmp(text, wanted) != 0)
-		check_found(checking, "settings",
-			    "restart the agent, which sets it; look in /etc/sysctl.d for what "
-			    "else sets it",
-			    "%s is %s, expected %s", path, text ? text : "not there", wanted);
+		check_found(
+			checking, "settings",
+			"restart the agent, which sets it; look in /etc/sysctl.d for what else sets it",
+			"%s is %s, expected %s", path, text ? text : "not there", wanted);
 }
 
 static void check_reserved_ports(struct mk_checking *checking)
@@ -240,8 +240,7 @@ static void check_reserved_ports(struct mk_checking *checking)
 	if (mk_reserved_ports_add(list, wanted, more, 65536, NULL) != 1)
 		check_found(
 			checking, "settings",
-			"restart the agent, which sets it: otherwise the host's own connections "
-			"may get a NodePort's number, or collide with masqueraded ones",
+			"restart the agent, which sets it: otherwise the host's own connections may get a NodePort's number, or collide with masqueraded ones",
 			"net.ipv4.ip_local_reserved_ports lacks some of %s", wanted);
 }
 

@@ -165,12 +165,11 @@ static void tell_small_path(struct mk_checking *checking, const struct probing *
 
 		if (probe->answered[LARGE] || (!probe->answered[SMALL] && !probe->refused))
 			continue;
-		check_found(checking, "path",
-			    "raise the MTU of the network between the nodes, or set `mtu` on "
-			    "all nodes to the path's MTU less 50",
-			    "%s answers a small ping, but none of %zu bytes, which the overlay "
-			    "sends",
-			    name_of(&nodes[i], text, sizeof(text)), probing->large_bytes + 20);
+		check_found(
+			checking, "path",
+			"raise the MTU of the network between the nodes, or set `mtu` on all nodes to the path's MTU less 50",
+			"%s answers a small ping, but none of %zu bytes, which the overlay sends",
+			name_of(&nodes[i], text, sizeof(text)), probing->large_bytes + 20);
 	}
 }
 
@@ -210,16 +209,16 @@ static void tell(struct mk_checking *checking, const struct probing *probing,
 	if (checking->wrong > before)
 		return;
 	if (answered[OVERLAY] < probing->count)
-		check_note(checking, "path", "is the node down? `monokube nodes` lists all",
-			   "%zu of %zu nodes answer a ping through the overlay, the others "
-			   "answer no ping",
-			   answered[OVERLAY], probing->count);
+		check_note(
+			checking, "path", "is the node down? `monokube nodes` lists all",
+			"%zu of %zu nodes answer a ping through the overlay, the others answer no ping",
+			answered[OVERLAY], probing->count);
 	else
-		check_found(checking, "path", NULL,
-			    "%zu of %zu nodes answer a ping through the overlay, and %zu one of "
-			    "%zu bytes, its largest",
-			    answered[OVERLAY], probing->count, answered[LARGE],
-			    probing->large_bytes + 20);
+		check_found(
+			checking, "path", NULL,
+			"%zu of %zu nodes answer a ping through the overlay, and %zu one of %zu bytes, its largest",
+			answered[OVERLAY], probing->count, answered[LARGE],
+			probing->large_bytes + 20);
 }
 
 static void fill(struct probe *probe, const struct mk_cli_node *node)

@@ -80,17 +80,16 @@ void check_routing(struct mk_checking *checking)
 	if (mk_nl_each_way(checking->view->nl, see_way, &looking, &err) < 0)
 		check_found(checking, "routing", "run as root", "%s", mk_error_text(&err));
 	else if (*looking.others)
-		check_note(checking, "routing",
-			   "if uplinkIfaceName is set, add them or leave it empty; remove "
-			   "routes of another network plugin into clusterCidr",
-			   "this host has routes by %s, which carry no programs: pods do not "
-			   "reach what is behind them (drop reason NO_UPLINK)",
-			   looking.others);
+		check_note(
+			checking, "routing",
+			"if uplinkIfaceName is set, add them or leave it empty; remove routes of another network plugin into clusterCidr",
+			"this host has routes by %s, which carry no programs: pods do not reach what is behind them (drop reason NO_UPLINK)",
+			looking.others);
 	else if (looking.encapsulated)
-		check_note(checking, "routing", "use a tunnel device instead",
-			   "%u routes of this host have an encapsulation of their own: pods do "
-			   "not reach what is behind them (drop reason NO_UPLINK)",
-			   looking.encapsulated);
+		check_note(
+			checking, "routing", "use a tunnel device instead",
+			"%u routes of this host have an encapsulation of their own: pods do not reach what is behind them (drop reason NO_UPLINK)",
+			looking.encapsulated);
 	else
 		check_found(checking, "routing", NULL, "pods leave by %s%s", names,
 			    looking.links->set.ask_host ? ", as this host's routing says" : "");

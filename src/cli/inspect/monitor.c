@@ -338,10 +338,10 @@ static int read_pod(struct monitor *monitor, const char *word, struct mk_error *
 	if (!pod && mk_ip_parse(word, &ip) == 0)
 		return read_address("--pod", word, &monitor->pod, err);
 	if (!pod)
-		return mk_error_set(err, ENOENT,
-				    "no pod '%s' on this node: `monokube pods` lists all; for a "
-				    "pod of another node give its address",
-				    word);
+		return mk_error_set(
+			err, ENOENT,
+			"no pod '%s' on this node: `monokube pods` lists all; for a pod of another node give its address",
+			word);
 	monitor->pod = pod->addr;
 	return 0;
 }
@@ -392,8 +392,7 @@ static int follow(struct monitor *monitor, struct mk_error *err)
 	reader.left_out += monitor->left_out;
 	if (reader.left_out)
 		fprintf(stderr,
-			"%llu more were not printed: the limit is %d a second and CPU. A filter, "
-			"or a larger --sample, leaves fewer\n",
+			"%llu more were not printed: the limit is %d a second and CPU. A filter, or a larger --sample, leaves fewer\n",
 			(unsigned long long)reader.left_out, MK_WATCH_EVENTS_PER_S);
 	return ret;
 }

@@ -4,8 +4,8 @@
 #include "cli/inspect/remedy.h"
 
 static const char *const remedies[MK_DROP_COUNT] = {
-	[MK_DROP_TRUNCATED] = "the sender or an offload on the way sends broken packets: try "
-			      "`ethtool -K DEVICE tx off`",
+	[MK_DROP_TRUNCATED] =
+		"the sender or an offload on the way sends broken packets: try `ethtool -K DEVICE tx off`",
 	[MK_DROP_BAD_HEADER] = "the sender sends broken packets: run tcpdump there",
 	[MK_DROP_NOT_IPV4] = "only IPv4 is forwarded; a few of these are normal (IPv6 of pods)",
 	[MK_DROP_SPOOFED_ADDRESS] =
@@ -15,43 +15,42 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"restart the agent, which loads the programs again, and report this",
 	[MK_DROP_NO_BACKEND] =
 		"report this (monokube bugreport); a restart of the agent repairs it",
-	[MK_DROP_NO_LOCAL_BACKEND] = "its traffic policy is Local: ask a node that has a ready "
-				     "endpoint, or use policy Cluster",
+	[MK_DROP_NO_LOCAL_BACKEND] =
+		"its traffic policy is Local: ask a node that has a ready endpoint, or use policy Cluster",
 	[MK_DROP_SESSION_TABLE_FULL] =
 		"`monokube sessions --limit 20` shows which clients have sessions",
 	[MK_DROP_NAT_PORTS_EXHAUSTED] = "widen natPortRange, or have clients reuse connections",
 	[MK_DROP_NO_POD] =
 		"the pod is gone, or a client uses a fixed address: compare `monokube pods`",
-	[MK_DROP_NO_ROUTE] = "no Node has that range: compare `monokube nodes` and `kubectl get "
-			     "nodes`; in a Service range: there is no such Service",
+	[MK_DROP_NO_ROUTE] =
+		"no Node has that range: compare `monokube nodes` and `kubectl get nodes`; in a Service range: there is no such Service",
 	[MK_DROP_NOT_UNICAST] = "the overlay carries only unicast; usually harmless",
 	[MK_DROP_TTL_EXPIRED] = "normal for traceroute; otherwise there is a routing loop",
-	[MK_DROP_TOO_BIG] = "normal while a sender learns the MTU of the path; if it goes on, the "
-			    "sender ignores ICMP: lower its MTU, or `mtu`",
+	[MK_DROP_TOO_BIG] =
+		"normal while a sender learns the MTU of the path; if it goes on, the sender ignores ICMP: lower its MTU, or `mtu`",
 	[MK_DROP_FRAGMENT_UNKNOWN] =
 		"the first fragment came later, and too many fragments were waiting already",
-	[MK_DROP_PROTOCOL] = "only TCP, UDP, SCTP, ping and ICMP timestamps can be translated; "
-			     "other protocols reach only pods",
+	[MK_DROP_PROTOCOL] =
+		"only TCP, UDP, SCTP, ping and ICMP timestamps can be translated; other protocols reach only pods",
 	[MK_DROP_REWRITE_FAILED] =
 		"the kernel had no memory; otherwise report this (monokube bugreport)",
-	[MK_DROP_REFUSED] = "no ready endpoint, or no such port: `monokube services`, `kubectl get "
-			    "endpointslices`",
+	[MK_DROP_REFUSED] =
+		"no ready endpoint, or no such port: `monokube services`, `kubectl get endpointslices`",
 	[MK_DROP_OVERLAY_STRAY] = "the other node's tables are old: is its agent running?",
 	[MK_DROP_SOURCE_RANGE] = "add the client to the Service's loadBalancerSourceRanges",
 	[MK_DROP_OVERLAY_FORGED] =
 		"only nodes may send VXLAN: the sender is misconfigured, or an attacker",
 	[MK_DROP_SOURCE_ROUTE] = "the sender sets IP source routing: switch that off there",
 	[MK_DROP_OVERLAY_STRANGER] =
-		"`monokube nodes` lists who may send that. A node's packets must come from an "
-		"address of its Node object: no NAT between nodes. Otherwise they are forged",
-	[MK_DROP_ERROR_LIMIT] = "a sender floods addresses or ports that nothing serves: see the "
-				"other reasons of the same hook",
-	[MK_DROP_MARTIAN_SOURCE] = "a host on the uplink's network forges source addresses, or "
-				   "clusterCidr or vtepCidr is also the range of a real network",
-	[MK_DROP_HOST_ROUTE] = "`ip route get ADDRESS from SOURCE iif mkhost0` shows the host's "
-			       "answer: add a route if pods are to reach the address",
-	[MK_DROP_NO_UPLINK] = "`ip route get ADDRESS` names the device: add it to uplinkIfaceName "
-			      "if that is set; routes with encapsulation are not supported",
+		"`monokube nodes` lists who may send that. A node's packets must come from an address of its Node object: no NAT between nodes. Otherwise they are forged",
+	[MK_DROP_ERROR_LIMIT] =
+		"a sender floods addresses or ports that nothing serves: see the other reasons of the same hook",
+	[MK_DROP_MARTIAN_SOURCE] =
+		"a host on the uplink's network forges source addresses, or clusterCidr or vtepCidr is also the range of a real network",
+	[MK_DROP_HOST_ROUTE] =
+		"`ip route get ADDRESS from SOURCE iif mkhost0` shows the host's answer: add a route if pods are to reach the address",
+	[MK_DROP_NO_UPLINK] =
+		"`ip route get ADDRESS` names the device: add it to uplinkIfaceName if that is set; routes with encapsulation are not supported",
 	[MK_DROP_FORGED_ERROR] = "a pod forges ICMP errors: check what it runs",
 };
 

@@ -71,8 +71,7 @@ static void print_totals(FILE *out, const struct mk_service_totals *totals)
 	const struct mk_service_counter *counter = &totals->counter;
 
 	fprintf(out,
-		"  connections %llu, requests %llu packets %llu bytes, "
-		"replies %llu packets %llu bytes\n",
+		"  connections %llu, requests %llu packets %llu bytes, replies %llu packets %llu bytes\n",
 		counter->connections, counter->packets[MK_FLOW_REQUEST],
 		counter->bytes[MK_FLOW_REQUEST], counter->packets[MK_FLOW_REPLY],
 		counter->bytes[MK_FLOW_REPLY]);

@@ -102,8 +102,9 @@ int view_open(struct mk_view *view, const struct mk_cli_options *options, struct
 				  .routes = { .fd = -1 } };
 	ret = mk_constants_read(view->bpf_dir, &view->node, err);
 	if (ret == -ENOENT)
-		return mk_error_wrap(err, "the datapath is not loaded: an agent has to run here "
-					  "once after each boot");
+		return mk_error_wrap(
+			err,
+			"the datapath is not loaded: an agent has to run here once after each boot");
 	if (ret == 0)
 		ret = mk_links_read(view->bpf_dir, &view->links, err);
 	if (ret < 0)
@@ -220,10 +221,10 @@ int mk_view_service_named(const struct mk_view *view, const char *word, uint32_t
 		if (!whole && (!slash || strcmp(slash + 1, word) != 0))
 			continue;
 		if (found && !whole)
-			return mk_error_set(err, EEXIST,
-					    "Service '%s' is in several namespaces: give '%s' or "
-					    "'%s'",
-					    word, found->name, name->name);
+			return mk_error_set(
+				err, EEXIST,
+				"Service '%s' is in several namespaces: give '%s' or '%s'", word,
+				found->name, name->name);
 		found = name;
 		if (whole)
 			break;

@@ -135,9 +135,9 @@ static void tell_pod(struct mk_trace_story *story, const struct mk_tuple *tuple)
 		   pod && *pod->link.name ? pod->link.name : "?");
 	story->outcome = "delivered";
 	if (pod && !(pod->link.flags & IFF_RUNNING)) {
-		trace_step(story, "pod", NULL,
-			   "its interface is gone or down: the packet is lost. Is its container "
-			   "alive? (monokube pods)");
+		trace_step(
+			story, "pod", NULL,
+			"its interface is gone or down: the packet is lost. Is its container alive? (monokube pods)");
 		story->outcome = "dropped";
 	}
 }
@@ -194,10 +194,10 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	}
 	if_indextoname(way.ifindex, name);
 	next.word[0] = way.next_hop;
-	trace_step(story, "router", "way",
-		   "outside of the cluster: leaves by interface %s, next hop %s, as this host's "
-		   "routing says",
-		   name, way.next_hop ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
+	trace_step(
+		story, "router", "way",
+		"outside of the cluster: leaves by interface %s, next hop %s, as this host's routing says",
+		name, way.next_hop ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
 }
 
 static void tell_host(struct mk_trace_story *story, const struct mk_tuple *tuple)

@@ -31,10 +31,10 @@ static int place_of(const struct mk_view *view, struct mk_trace_request *request
 		request->place = route.type == MK_ROUTE_HOST ? MK_TRACE_HOST : MK_TRACE_OTHER_NODE;
 		return 0;
 	}
-	return mk_error_set(err, ENOENT,
-			    "FROM '%s' is inside the cluster's ranges, but no pod or node has it: "
-			    "see `monokube pods` and `monokube nodes`",
-			    mk_ip_format(&ip, text));
+	return mk_error_set(
+		err, ENOENT,
+		"FROM '%s' is inside the cluster's ranges, but no pod or node has it: see `monokube pods` and `monokube nodes`",
+		mk_ip_format(&ip, text));
 }
 
 static int resolve_from(const struct mk_view *view, const char *word,
@@ -50,10 +50,10 @@ static int resolve_from(const struct mk_view *view, const char *word,
 	else if (mk_ip_parse(word, &ip) == 0 && ip.family == AF_INET)
 		request->tuple.saddr = mk_ip_to_addr(&ip);
 	else
-		return mk_error_set(err, EINVAL,
-				    "FROM '%s': expected a pod of this node (namespace/name, name, "
-				    "address), `host`, or an IPv4 address outside",
-				    word);
+		return mk_error_set(
+			err, EINVAL,
+			"FROM '%s': expected a pod of this node (namespace/name, name, address), `host`, or an IPv4 address outside",
+			word);
 	return place_of(view, request, err);
 }
 
@@ -116,15 +116,15 @@ static int resolve_service(const char *word, const struct search *search,
 			   struct mk_trace_request *request, struct mk_error *err)
 {
 	if (search->ports_found > 1)
-		return mk_error_set(err, EINVAL,
-				    "TO '%s' has several ports: name one (`monokube services` "
-				    "lists them)",
-				    word);
+		return mk_error_set(
+			err, EINVAL,
+			"TO '%s' has several ports: name one (`monokube services` lists them)",
+			word);
 	if (search->ports_found == 0 && search->service_id)
-		return mk_error_set(err, ENOENT,
-				    "Service '%s' has no such port, or none that is open for this "
-				    "sender: `monokube services %s`",
-				    word, word);
+		return mk_error_set(
+			err, ENOENT,
+			"Service '%s' has no such port, or none that is open for this sender: `monokube services %s`",
+			word, word);
 	if (search->ports_found) {
 		request->tuple.daddr = search->found.addr;
 		request->tuple.dport = search->found.port;
@@ -184,11 +184,10 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 	if (ret < 0)
 		return ret;
 	if (!request->tuple.daddr.word[0] && !search.service_id)
-		return mk_error_set(err, ENOENT,
-				    "TO '%s': expected a Service or a pod of this node (namespace/"
-				    "name or name), `host`, or an IPv4 address, such as "
-				    "that of a pod elsewhere",
-				    word);
+		return mk_error_set(
+			err, ENOENT,
+			"TO '%s': expected a Service or a pod of this node (namespace/name or name), `host`, or an IPv4 address, such as that of a pod elsewhere",
+			word);
 	if (search.protocol == IPPROTO_ICMP)
 		return 0;
 	search.addr = request->tuple.daddr;

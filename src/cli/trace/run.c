@@ -151,11 +151,10 @@ static int share(struct bpf_map *map, const struct mk_view *view, struct mk_erro
 		return ret;
 	if (pinned.key_size != bpf_map__key_size(map) ||
 	    pinned.value_size != bpf_map__value_size(map))
-		return mk_error_set(err, EPROTO,
-				    "pinned map '%s' is of another version than this program: use "
-				    "the monokube that the agent has installed "
-				    "(/opt/cni/bin/monokube)",
-				    name);
+		return mk_error_set(
+			err, EPROTO,
+			"pinned map '%s' is of another version than this program: use the monokube that the agent has installed (/opt/cni/bin/monokube)",
+			name);
 	ret = bpf_map__reuse_fd(map, fd);
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot use the pinned map '%s'", name) : 0;
 }

@@ -40,10 +40,10 @@ static int enter(struct mk_trace_story *story, const char *who, int ifindex,
 
 	if_indextoname((unsigned int)ifindex, name);
 	if (mk_hook_query(story->view->nl, ifindex, direction, &id, NULL) < 0 || id == 0) {
-		trace_step(story, "hook", NULL,
-			   "%s: no program on the %s of interface %s. The agent puts it there "
-			   "while it runs: start it",
-			   who, direction == MK_INGRESS ? "ingress" : "egress", name);
+		trace_step(
+			story, "hook", NULL,
+			"%s: no program on the %s of interface %s. The agent puts it there while it runs: start it",
+			who, direction == MK_INGRESS ? "ingress" : "egress", name);
 		story->outcome = "dropped";
 		return 0;
 	}

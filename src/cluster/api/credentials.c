@@ -192,9 +192,7 @@ static int in_cluster_server(struct mk_credentials *credentials, struct mk_error
 	if (!host || !port || !*host || !*port)
 		return mk_error_set(
 			err, ENOENT,
-			"no API server known: --kubeconfig, KUBECONFIG and --api-server are not "
-			"given, and this is not a pod: KUBERNETES_SERVICE_HOST and "
-			"KUBERNETES_SERVICE_PORT are not set");
+			"no API server known: --kubeconfig, KUBECONFIG and --api-server are not given, and this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
 	if (asprintf(&credentials->server, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s",
 		     host, port) < 0) {
 		credentials->server = NULL;

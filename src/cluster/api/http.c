@@ -314,8 +314,7 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 	} else if (code == CURLE_PEER_FAILED_VERIFICATION) {
 		result->failure = mk_error_set(
 			&result->error, EACCES,
-			"%s: server certificate not accepted: %s; %s sets the authority and name "
-			"to accept",
+			"%s: server certificate not accepted: %s; %s sets the authority and name to accept",
 			server, *transfer->problem ? transfer->problem : curl_easy_strerror(code),
 			transfer->http->credentials->origin);
 	} else if (code != CURLE_OK) {

@@ -166,8 +166,8 @@ static char *resolve(const struct config_file *file, const char *path)
 
 static int base64_digit(char c)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				     "0123456789+/";
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const char *at = c ? strchr(digits, c) : NULL;
 
 	return at ? (int)(at - digits) : -1;
@@ -279,11 +279,10 @@ static int refuse_plugins(const struct entry *entry, struct mk_error *err)
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(refused); i++)
 		if (member(entry->value, refused[i]))
-			return mk_error_set(err, EOPNOTSUPP,
-					    "kubeconfig '%s': user '%s': %s: credential plugins "
-					    "are not supported; use a client certificate, token "
-					    "or tokenFile",
-					    entry->file->path, entry->name, refused[i]);
+			return mk_error_set(
+				err, EOPNOTSUPP,
+				"kubeconfig '%s': user '%s': %s: credential plugins are not supported; use a client certificate, token or tokenFile",
+				entry->file->path, entry->name, refused[i]);
 	return 0;
 }
 

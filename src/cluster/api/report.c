@@ -53,10 +53,10 @@ static void condition_done(void *ctx, const struct mk_http_result *result)
 	}
 	if (result->status == 401 || result->status == 403) {
 		if (!report->refused)
-			mk_log_warn("node %s: not allowed to set condition " CONDITION
-				    " (HTTP status %d): does the ClusterRole allow patch on "
-				    "nodes/status?",
-				    report->node_name, result->status);
+			mk_log_warn(
+				"node %s: not allowed to set condition " CONDITION
+				" (HTTP status %d): does the ClusterRole allow patch on nodes/status?",
+				report->node_name, result->status);
 		report->refused = true;
 	}
 	sender_again(&report->condition, result, patch_condition);
@@ -68,11 +68,11 @@ static char *condition_body(void)
 	char *body;
 
 	report_time(time(NULL), now);
-	if (asprintf(&body,
-		     "{\"status\":{\"conditions\":[{\"type\":\"" CONDITION
-		     "\",\"status\":\"False\",\"reason\":\"MonokubeIsUp\",\"message\":\"%s\","
-		     "\"lastHeartbeatTime\":\"%s\",\"lastTransitionTime\":\"%s\"}]}}",
-		     CONDITION_MESSAGE, now, now) < 0)
+	if (asprintf(
+		    &body,
+		    "{\"status\":{\"conditions\":[{\"type\":\"" CONDITION
+		    "\",\"status\":\"False\",\"reason\":\"MonokubeIsUp\",\"message\":\"%s\",\"lastHeartbeatTime\":\"%s\",\"lastTransitionTime\":\"%s\"}]}}",
+		    CONDITION_MESSAGE, now, now) < 0)
 		return NULL;
 	return body;
 }

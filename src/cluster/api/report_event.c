@@ -132,8 +132,7 @@ static void event_done(void *ctx, const struct mk_http_result *result)
 	} else if (result->status >= 400 && result->status < 500 && result->status != 429) {
 		if (!report->events_refused)
 			mk_log_warn(
-				"node %s: the API server refuses monokube's Events (HTTP status "
-				"%d): does the ClusterRole allow create and patch on events?",
+				"node %s: the API server refuses monokube's Events (HTTP status %d): does the ClusterRole allow create and patch on events?",
 				report->node_name, result->status);
 		report->events_refused = true;
 		event->sent = event->sending;

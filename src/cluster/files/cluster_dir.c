@@ -117,9 +117,9 @@ static void on_timer(uv_timer_t *timer)
 static void lose(struct mk_cluster_dir *dir)
 {
 	if (dir->watch >= 0)
-		mk_log_warn("the cluster directory '%s' is gone; its objects stay in force until "
-			    "it is back",
-			    dir->path);
+		mk_log_warn(
+			"the cluster directory '%s' is gone; its objects stay in force until it is back",
+			dir->path);
 	inotify_rm_watch(dir->inotify_fd, dir->watch);
 	dir->watch = -1;
 	retry(dir);

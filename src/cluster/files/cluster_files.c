@@ -289,10 +289,10 @@ static void take_object(struct reading *reading, json_object *tree)
 	object = find_object(files, kind, namespace_, name, true);
 	claim = object ? find_claim(object, reading->file) : NULL;
 	if (claim && claim->seen_in == files->serial) {
-		mk_log_warn("'%s/%s', object at line %zu: %s%s%s is in this file more than once, "
-			    "the first counts",
-			    files->path, reading->file->name, reading->line, namespace_,
-			    *namespace_ ? "/" : "", name);
+		mk_log_warn(
+			"'%s/%s', object at line %zu: %s%s%s is in this file more than once, the first counts",
+			files->path, reading->file->name, reading->line, namespace_,
+			*namespace_ ? "/" : "", name);
 		return;
 	}
 	is_new = !claim;

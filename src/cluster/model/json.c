@@ -170,10 +170,9 @@ int tree_ip(const struct mk_json *at, struct mk_ip *ip, struct mk_error *err)
 	if (!at->value || mk_ip_parse_lenient(mk_json_string(at), ip) < 0)
 		return tree_wrong(at, "an IP address", err);
 	if (is_special(ip))
-		return tree_wrong(at,
-				  "an address that is not unspecified, loopback, multicast or "
-				  "broadcast",
-				  err);
+		return tree_wrong(
+			at, "an address that is not unspecified, loopback, multicast or broadcast",
+			err);
 	return 0;
 }
 

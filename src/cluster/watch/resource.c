@@ -88,8 +88,8 @@ const struct mk_resource *mk_resource(enum mk_resource_id id)
 /* Percent-encode everything except RFC 3986's unreserved characters. */
 static void put_encoded(FILE *out, const char *text)
 {
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				    "0123456789-._~";
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
 
 	for (; *text; text++) {
 		if (strchr(plain, *text))

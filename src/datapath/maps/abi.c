@@ -42,10 +42,7 @@ int mk_abi_check(const char *bpf_dir, struct mk_error *err)
 		return ret;
 	return mk_error_set(
 		err, EPROTO,
-		"the tables in '%s' are of version %u (made by monokube %s), monokube %s "
-		"knows up to version %u. They were not touched; the datapath keeps running. Run "
-		"monokube %s or a later one; to go back, drain this node and run `monokube "
-		"cleanup` first",
+		"the tables in '%s' are of version %u (made by monokube %s), monokube %s knows up to version %u. They were not touched; the datapath keeps running. Run monokube %s or a later one; to go back, drain this node and run `monokube cleanup` first",
 		bpf_dir, abi.version, abi.made_by, MONOKUBE_VERSION, MK_ABI_VERSION, abi.made_by);
 }
 

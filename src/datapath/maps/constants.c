@@ -49,9 +49,7 @@ static int open_constants(int prog_fd, struct mk_error *err)
 	return ret < 0 ? ret
 		       : mk_error_set(
 				 err, EPROTO,
-				 "the pinned programs' constants have another version's layout: "
-				 "use the monokube that the agent has installed "
-				 "(/opt/cni/bin/monokube)");
+				 "the pinned programs' constants have another version's layout: use the monokube that the agent has installed (/opt/cni/bin/monokube)");
 }
 
 int mk_constants_read(const char *bpf_dir, struct mk_node *node, struct mk_error *err)

@@ -236,8 +236,8 @@ static int refused(const struct bpf_map *map, int code, struct mk_error *err)
 
 	return mk_error_set(err, code,
 			    "the kernel refuses map '%s' of %u entries (%" PRIu64
-			    " MiB at once, %" PRIu64 " MiB when full): %s; %s, or give the agent's "
-			    "container more memory",
+			    " MiB at once, %" PRIu64
+			    " MiB when full): %s; %s, or give the agent's container more memory",
 			    name, bpf_map__max_entries(map), hash_bytes(map, false) >> 20,
 			    hash_bytes(map, true) >> 20,
 			    code == E2BIG ? "too large" : strerror(code), remedy(name));
@@ -340,8 +340,7 @@ int mk_object_load(struct mk_object *object, struct mk_error *err)
 	if (ret < 0)
 		return mk_error_errno(
 			err, -ret,
-			"the kernel refuses the BPF programs (its verifier's messages are in "
-			"the log above)");
+			"the kernel refuses the BPF programs (its verifier's messages are in the log above)");
 	return 0;
 }
 
@@ -514,10 +513,10 @@ static int probe_one(const char *name, unsigned int *instructions, struct mk_err
 	ret = mk_object_load(object, err);
 	*instructions = walked(log);
 	if (ret == 0 && *instructions > MK_VERIFIED_INSTRUCTIONS_MAX)
-		return mk_error_set(err, E2BIG,
-				    "the verifier walks %u instructions of program '%s', more than "
-				    "%u: use a version of monokube that knows this kernel",
-				    *instructions, name, MK_VERIFIED_INSTRUCTIONS_MAX);
+		return mk_error_set(
+			err, E2BIG,
+			"the verifier walks %u instructions of program '%s', more than %u: use a version of monokube that knows this kernel",
+			*instructions, name, MK_VERIFIED_INSTRUCTIONS_MAX);
 	return ret;
 }
 

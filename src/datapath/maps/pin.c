@@ -70,8 +70,7 @@ static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
 	if (mount("bpffs", parent, "bpf", 0, "mode=0700") < 0)
 		return mk_error_errno(
 			err, errno,
-			"'%s' is not a bpffs and none can be mounted there (mount -t bpf "
-			"bpffs %s)",
+			"'%s' is not a bpffs and none can be mounted there (mount -t bpf bpffs %s)",
 			parent, parent);
 	mk_log_info("mounted a bpffs path=%s", parent);
 	return 0;

@@ -53,8 +53,7 @@ int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name,
 	if (table->key_size != key_size || table->value_size != value_size)
 		return mk_error_set(
 			err, EPROTO,
-			"pinned map '%s/%s/%s' has keys of %u and values of %u bytes, this "
-			"version knows %zu and %zu; use the binary that loaded it",
+			"pinned map '%s/%s/%s' has keys of %u and values of %u bytes, this version knows %zu and %zu; use the binary that loaded it",
 			bpf_dir, MK_PIN_MAPS, name, table->key_size, table->value_size, key_size,
 			value_size);
 	mk_steal_fd(&fd);

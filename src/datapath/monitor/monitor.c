@@ -230,8 +230,9 @@ static int open_tables(struct following *following, struct mk_error *err)
 		ret = mk_table_open(&following->counts, following->bpf_dir, "monitor_counts",
 				    sizeof(__u32), sizeof(struct mk_monitor_count), err);
 	if (ret == -ENOENT)
-		return mk_error_wrap(err, "the loaded datapath is of an older version: "
-					  "start the agent of this one");
+		return mk_error_wrap(
+			err,
+			"the loaded datapath is of an older version: start the agent of this one");
 	following->reader->settings.since_s = (__u32)(following->started_ns / MK_NS_PER_S);
 	return ret;
 }
@@ -269,9 +270,9 @@ int mk_monitor_follow(const char *bpf_dir, const char *state_dir, struct mk_moni
 	int ret;
 
 	if (lock == -EWOULDBLOCK)
-		return mk_error_set(err, EBUSY,
-				    "another `monokube monitor` or `monokube drops --follow` is "
-				    "running, and events have only one reader. End that one first");
+		return mk_error_set(
+			err, EBUSY,
+			"another `monokube monitor` or `monokube drops --follow` is running, and events have only one reader. End that one first");
 	if (lock < 0)
 		return lock;
 	mk_bpflog_init();

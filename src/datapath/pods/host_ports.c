@@ -338,9 +338,9 @@ static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_
 	if (ret == 0)
 		ret = tell_programs(ports, err);
 	if (ret > 0 && !ports->retired_count) /* not because of our own change */
-		mk_log_warn("a setting of the programs was wrong and is repaired map=runtime "
-			    "host_ports=%d",
-			    !is_empty(ports));
+		mk_log_warn(
+			"a setting of the programs was wrong and is repaired map=runtime host_ports=%d",
+			!is_empty(ports));
 	return ret < 0 ? ret : (int)ports->retired_count;
 }
 

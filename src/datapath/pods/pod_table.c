@@ -70,11 +70,10 @@ int mk_pod_table_put(const struct mk_table *table, const struct mk_pod *pod, str
 	if (ret < 0)
 		return ret;
 	if (!is_free(&holder) && !mk_addr_eq(&holder.addr, &pod->addr))
-		return mk_error_set(err, EEXIST,
-				    "in map '%s' pod %s of an earlier pod CIDR has the slot of %s: "
-				    "delete that pod",
-				    table->name, format(&holder.addr, other),
-				    format(&pod->addr, text));
+		return mk_error_set(
+			err, EEXIST,
+			"in map '%s' pod %s of an earlier pod CIDR has the slot of %s: delete that pod",
+			table->name, format(&holder.addr, other), format(&pod->addr, text));
 	return mk_table_put(table, &slot, pod, err);
 }
 

@@ -35,8 +35,7 @@ static int not_loaded(const char *bpf_dir, struct mk_error *err)
 {
 	return mk_error_set(
 		err, ENOENT,
-		"the datapath is not loaded: nothing is pinned in '%s'; start `monokube "
-		"agent` on this node once",
+		"the datapath is not loaded: nothing is pinned in '%s'; start `monokube agent` on this node once",
 		bpf_dir);
 }
 

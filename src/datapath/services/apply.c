@@ -182,8 +182,7 @@ static int write_maglev(const struct apply *apply, struct set *set,
 	if (compiled->maglev_bytes != table->value_size)
 		return mk_error_set(
 			apply->err, EINVAL,
-			"Maglev table of %zu bytes for map '%s' of %u: the node and its "
-			"Services were given different table sizes",
+			"Maglev table of %zu bytes for map '%s' of %u: the node and its Services were given different table sizes",
 			compiled->maglev_bytes, table->name, table->value_size);
 	now = malloc(table->value_size);
 	if (!now)

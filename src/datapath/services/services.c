@@ -163,9 +163,7 @@ static void log_claim(const struct service *service, const struct mk_frontend_ke
 
 	/* port 0: Services with different ports may share an address */
 	mk_log(key->port == 0 ? MK_LOG_DEBUG : MK_LOG_WARN,
-	       "two Services want the same address, only one gets it address=%s port=%u "
-	       "proto=%u "
-	       "service=%s refused=%s",
+	       "two Services want the same address, only one gets it address=%s port=%u proto=%u service=%s refused=%s",
 	       mk_ip_format(&ip, text), ntohs(key->port), key->proto, holder->name, service->name);
 }
 

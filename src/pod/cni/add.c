@@ -135,11 +135,10 @@ static int allocate_again(struct adding *adding, struct mk_cni_failure *failure)
 	if (ret < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	if (ret == 1)
-		return mk_cni_failf(failure, MK_CNI_INTERFACE_EXISTS,
-				    "the interface exists already",
-				    "container '%s' interface '%s' is set up (host side '%s'); run "
-				    "DEL before another ADD",
-				    args->container_id, args->ifname, adding->host_name);
+		return mk_cni_failf(
+			failure, MK_CNI_INTERFACE_EXISTS, "the interface exists already",
+			"container '%s' interface '%s' is set up (host side '%s'); run DEL before another ADD",
+			args->container_id, args->ifname, adding->host_name);
 	mk_log_warn("removing the leftovers of an unfinished ADD container=%s ifname=%s",
 		    args->container_id, args->ifname);
 	if (mk_cni_endpoint_remove(&adding->node, args->container_id, args->ifname,
@@ -358,9 +357,9 @@ static void undo(struct adding *adding)
 
 	if (mk_cni_endpoint_remove(&adding->node, adding->args->container_id, adding->args->ifname,
 				   &err) < 0)
-		mk_log_error("cannot undo a failed ADD; DEL or GC will remove its leftovers: %s "
-			     "container=%s ifname=%s",
-			     mk_error_text(&err), adding->args->container_id, adding->args->ifname);
+		mk_log_error(
+			"cannot undo a failed ADD; DEL or GC will remove its leftovers: %s container=%s ifname=%s",
+			mk_error_text(&err), adding->args->container_id, adding->args->ifname);
 }
 
 int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,

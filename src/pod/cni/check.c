@@ -230,8 +230,8 @@ static int check_limit(struct checking *checking, struct mk_nl *nl, int ifindex,
 		find(&checking->findings, "interface '%s' has no qdisc '" MK_NL_TBF "'", name);
 	else if (have.rate_bytes != wanted->rate_bytes || have.limit_bytes != wanted->limit_bytes)
 		find(&checking->findings,
-		     "qdisc '" MK_NL_TBF "' of interface '%s' has rate %llu bytes/s and limit %u "
-		     "bytes, expected %llu and %u",
+		     "qdisc '" MK_NL_TBF
+		     "' of interface '%s' has rate %llu bytes/s and limit %u bytes, expected %llu and %u",
 		     name, (unsigned long long)have.rate_bytes, have.limit_bytes,
 		     (unsigned long long)wanted->rate_bytes, wanted->limit_bytes);
 	return 0;

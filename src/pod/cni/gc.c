@@ -119,9 +119,9 @@ static int remove_owners(struct collecting *collecting)
 		ret = mk_cni_endpoint_remove(collecting->node, stale->container_id, stale->ifname,
 					     first ? &later : collecting->err);
 		if (ret == 0)
-			mk_log_info("removed an attachment that is no longer valid container=%s "
-				    "ifname=%s",
-				    stale->container_id, stale->ifname);
+			mk_log_info(
+				"removed an attachment that is no longer valid container=%s ifname=%s",
+				stale->container_id, stale->ifname);
 		else if (!first)
 			first = ret;
 	}

@@ -174,9 +174,9 @@ int mk_cni_address_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_
 {
 	char text[MK_IP_STRLEN];
 
-	mk_log_warn("an address has no owner file, but a live pod uses it or its slot in map pods: "
-		    "it is not assigned ip=%s",
-		    mk_ip_format(ip, text));
+	mk_log_warn(
+		"an address has no owner file, but a live pod uses it or its slot in map pods: it is not assigned ip=%s",
+		mk_ip_format(ip, text));
 	return mk_ipam_hold(ipam, ip, err);
 }
 

@@ -90,11 +90,11 @@ static int is_taken(const struct mk_cni_node *node, const struct mk_cni_args *ar
 	char port[MK_HOST_PORT_STRLEN], ip_text[MK_IP_STRLEN], owner[400];
 
 	name_owner(node->state_dir, &holder->to.addr, owner, sizeof(owner));
-	return mk_cni_failf(failure, MK_CNI_TRY_AGAIN, "host port is taken",
-			    "host port %s, wanted for container '%s', leads to %s (%s); remove "
-			    "that pod, or give one of the two another hostPort or hostIP",
-			    mk_host_port_format(&holder->key, port), args->container_id, owner,
-			    mk_ip_format(&ip, ip_text));
+	return mk_cni_failf(
+		failure, MK_CNI_TRY_AGAIN, "host port is taken",
+		"host port %s, wanted for container '%s', leads to %s (%s); remove that pod, or give one of the two another hostPort or hostIP",
+		mk_host_port_format(&holder->key, port), args->container_id, owner,
+		mk_ip_format(&ip, ip_text));
 }
 
 /* ---- host ports of the container's other interfaces ------------------------------------------ */
@@ -155,10 +155,10 @@ int mk_cni_port_mappings_leave_own(struct mk_cni_node *node, const struct mk_cni
 		if (ret == 0)
 			mappings->list[kept++] = *entry;
 		else
-			mk_log_info("host port %s stays with another interface of the container "
-				    "container=%s ifname=%s",
-				    mk_host_port_format(&entry->key, port), args->container_id,
-				    args->ifname);
+			mk_log_info(
+				"host port %s stays with another interface of the container container=%s ifname=%s",
+				mk_host_port_format(&entry->key, port), args->container_id,
+				args->ifname);
 	}
 	mappings->count = kept;
 	return 0;
@@ -178,10 +178,10 @@ int mk_cni_port_mappings_claim(struct mk_cni_node *node, const struct mk_cni_arg
 		return 0;
 	ret = mk_cni_host_ports(node, &ports, &failure->cause);
 	if (ret == 0)
-		return mk_cni_failf(failure, MK_CNI_TRY_AGAIN, msg,
-				    "no map 'host_ports' is pinned in '%s': the agent that runs "
-				    "here is of an older version; restart it",
-				    node->bpf_dir);
+		return mk_cni_failf(
+			failure, MK_CNI_TRY_AGAIN, msg,
+			"no map 'host_ports' is pinned in '%s': the agent that runs here is of an older version; restart it",
+			node->bpf_dir);
 	for (size_t i = 0; i < mappings->count; i++) {
 		mappings->list[i].to.addr = mk_ip_to_addr(ip);
 		mappings->list[i].to.ifindex = (uint32_t)ifindex;

@@ -61,10 +61,10 @@ static int reap_visit(void *ctx, const struct mk_ip *ip, const struct mk_ipam_ow
 				 owner->ifname, &link, reaping->err);
 	if (ret != -ENODEV)
 		return ret;
-	mk_log_info("released the address of a container that is gone ip=%s container=%s ifname=%s "
-		    "netns=%s (no such namespace) device=%s (no such device)",
-		    mk_ip_format(ip, text), owner->container_id, owner->ifname, owner->netns,
-		    host_name);
+	mk_log_info(
+		"released the address of a container that is gone ip=%s container=%s ifname=%s netns=%s (no such namespace) device=%s (no such device)",
+		mk_ip_format(ip, text), owner->container_id, owner->ifname, owner->netns,
+		host_name);
 	reaping->released++;
 	return mk_ipam_release_ip(reaping->ipam, ip, reaping->err);
 }
@@ -108,8 +108,7 @@ static int sweep_unknown(void *ctx, const struct mk_ip *ip, const struct mk_ipam
 	ret = mk_cni_address_is_alive(sweeping->node, ip, sweeping->err);
 	if (ret != 0)
 		return ret < 0 ? ret : 0;
-	mk_log_info("released an address whose file names no owner and that no device has "
-		    "ip=%s",
+	mk_log_info("released an address whose file names no owner and that no device has ip=%s",
 		    mk_ip_format(ip, text));
 	sweeping->released++;
 	return mk_ipam_release_ip(sweeping->ipam, ip, sweeping->err);

@@ -54,9 +54,9 @@ static void say_taken(const struct mk_host_port_key *key, const struct mk_host_p
 	const struct mk_ip ip = mk_ip_from_addr(&to->addr);
 	char port[MK_HOST_PORT_STRLEN], text[MK_IP_STRLEN];
 
-	mk_log_error("host port of a pod was missing, and leads to another pod now: delete one of "
-		     "the two pods port=%s container=%s other=%s",
-		     mk_host_port_format(key, port), owner->container_id, mk_ip_format(&ip, text));
+	mk_log_error(
+		"host port of a pod was missing, and leads to another pod now: delete one of the two pods port=%s container=%s other=%s",
+		mk_host_port_format(key, port), owner->container_id, mk_ip_format(&ip, text));
 }
 
 /* Leave only the missing entries in @mappings. A port that another pod has taken meanwhile stays
@@ -97,9 +97,9 @@ static int put_back(struct restoring *restoring, const struct mk_cni_port_mappin
 
 	if (ret < 0)
 		return ret;
-	mk_log_warn("entries of a pod were missing and are back map=host_ports ip=%s container=%s "
-		    "ports=\"%s\"",
-		    mk_ip_format(ip, text), owner->container_id, ports ? ports : "");
+	mk_log_warn(
+		"entries of a pod were missing and are back map=host_ports ip=%s container=%s ports=\"%s\"",
+		mk_ip_format(ip, text), owner->container_id, ports ? ports : "");
 	restoring->restored += (int)mappings->count;
 	return 0;
 }

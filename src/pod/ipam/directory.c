@@ -150,9 +150,9 @@ int ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_er
 		return mk_error_errno(err, errno, "cannot read '%s/%s'", ipam->path, name);
 	ipam_slot_set_owner(slot, owner);
 	if (!slot->container_id[0])
-		mk_log_warn("address file without a readable owner, in use until garbage "
-			    "collection path=%s/%s",
-			    ipam->path, name);
+		mk_log_warn(
+			"address file without a readable owner, in use until garbage collection path=%s/%s",
+			ipam->path, name);
 	return 0;
 }
 
@@ -178,8 +178,7 @@ static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_erro
 	if (name[0] == '.' || strcmp(name, LOCK_NAME) == 0 || strcmp(name, RELEASED_NAME) == 0)
 		return 0;
 	if (!parse_name(name, &ip)) {
-		mk_log_warn("address directory holds a file that is not ours, ignored "
-			    "path=%s/%s",
+		mk_log_warn("address directory holds a file that is not ours, ignored path=%s/%s",
 			    ipam->path, name);
 		return 0;
 	}
@@ -200,9 +199,10 @@ static int load_released(struct mk_ipam *ipam, const char *name, struct mk_error
 	uint64_t sequence;
 
 	if (!parse_released_name(name, &sequence, &ip)) {
-		mk_log_warn("address directory holds a file that is not ours, ignored "
-			    "path=%s/" RELEASED_NAME "/%s",
-			    ipam->path, name);
+		mk_log_warn(
+			"address directory holds a file that is not ours, ignored path=%s/" RELEASED_NAME
+			"/%s",
+			ipam->path, name);
 		return 0;
 	}
 	slot = ipam_slot_get(ipam, &ip, err);

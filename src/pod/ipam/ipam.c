@@ -217,10 +217,10 @@ static int check_owner(const struct mk_ipam_owner *owner, struct mk_error *err)
 			    strlen(ports_of(owner)) + 5 <
 		    MK_IPAM_OWNER_BYTES)
 		return 0;
-	return mk_error_set(err, EINVAL,
-			    "owner of an address makes no sense: container '%s' "
-			    "interface '%s' namespace '%s'",
-			    owner->container_id, owner->ifname, owner->netns);
+	return mk_error_set(
+		err, EINVAL,
+		"owner of an address makes no sense: container '%s' interface '%s' namespace '%s'",
+		owner->container_id, owner->ifname, owner->netns);
 }
 
 int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,

@@ -62,16 +62,14 @@ static int read_container(struct mk_cni_args *args, struct mk_cni_failure *failu
 	if (!container_id_ok(args->container_id))
 		return mk_cni_failf(
 			failure, MK_CNI_INVALID_ENVIRONMENT, bad_environment,
-			"CNI_CONTAINERID='%.300s': expected a letter or digit, then letters, "
-			"digits, '_', '.', '-', at most %d in all",
+			"CNI_CONTAINERID='%.300s': expected a letter or digit, then letters, digits, '_', '.', '-', at most %d in all",
 			args->container_id, CONTAINER_ID_MAX);
 	if (!args->ifname || !args->ifname[0])
 		return missing("CNI_IFNAME", failure);
 	if (!ifname_ok(args->ifname))
 		return mk_cni_failf(
 			failure, MK_CNI_INVALID_ENVIRONMENT, bad_environment,
-			"CNI_IFNAME='%.300s': expected the name of an interface, at most %d "
-			"characters, no '/', ':' or blanks, not '.' or '..'",
+			"CNI_IFNAME='%.300s': expected the name of an interface, at most %d characters, no '/', ':' or blanks, not '.' or '..'",
 			args->ifname, IFNAMSIZ - 1);
 	return 0;
 }
@@ -325,10 +323,10 @@ static bool is_empty(json_object *value)
 static int address_wanted(const char *place, const char *key, int length, const char *value,
 			  struct mk_cni_failure *failure)
 {
-	return mk_cni_failf(failure, MK_CNI_UNSUPPORTED_FIELD, "unsupported request for an address",
-			    "%s %s '%.*s': monokube assigns the addresses itself, remove this "
-			    "request (of podman: --ip, --mac-address)",
-			    place, key, length, value);
+	return mk_cni_failf(
+		failure, MK_CNI_UNSUPPORTED_FIELD, "unsupported request for an address",
+		"%s %s '%.*s': monokube assigns the addresses itself, remove this request (of podman: --ip, --mac-address)",
+		place, key, length, value);
 }
 
 int mk_cni_conf_no_address_wanted(const struct mk_cni_conf *conf, const char *cni_args,
