@@ -139,20 +139,6 @@ int mk_file_read(const char *path, size_t max_bytes, char **data, size_t *size,
 	return mk_fd_read(fd, path, max_bytes, data, size, err);
 }
 
-int mk_file_read_lines(const char *path, size_t max_bytes, char **text, size_t *lines,
-		       struct mk_error *err)
-{
-	int ret = mk_file_read(path, max_bytes, text, NULL, err);
-
-	*lines = 0;
-	if (ret < 0)
-		return ret == -ENOENT ? 0 : ret;
-	*lines = 1;
-	for (const char *at = *text; *at; at++)
-		*lines += *at == '\n';
-	return 0;
-}
-
 static int write_all(int fd, const char *data, size_t size)
 {
 	while (size > 0) {

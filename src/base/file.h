@@ -26,10 +26,6 @@ mk_must_check int mk_file_read(const char *path, size_t max_bytes, char **data, 
 /* Read the rest of @fd in the same way; errors call it @path. */
 mk_must_check int mk_fd_read(int fd, const char *path, size_t max_bytes, char **data, size_t *size,
 			     struct mk_error *err);
-/* Read a text in the same way; *@lines is an upper bound of its lines. A missing file has 0 lines
- * and leaves *@text unchanged. */
-mk_must_check int mk_file_read_lines(const char *path, size_t max_bytes, char **text, size_t *lines,
-				     struct mk_error *err);
 
 /* Replace @path atomically: a reader sees the whole old or the whole new content. After a crash of
  * the machine the file may be empty. Nothing waits for the disk, because each start writes or

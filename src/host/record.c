@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/record.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
+#include "base/state_file.h"
 #include "host/sysctl.h"
-
-#define MAX_BYTES 65536
-
-static int record_path(const char *state_dir, char *path, struct mk_error *err)
-{
-	if (snprintf(path, PATH_MAX, "%s/" MK_RECORD_NAME, state_dir) >= PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
-	return 0;
-}
 
 static const char *listen_text(const struct mk_ip_port *at, char *buf)
 {
@@ -41,47 +30,26 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		listen_text(&config->metrics, metrics));
 }
 
-/* Write the file unless it has this content. */
-static int replace(const char *path, const char *text, struct mk_error *err)
-{
-	cleanup_free char *now = NULL;
-
-	if (mk_file_read(path, MAX_BYTES, &now, NULL, NULL) == 0 && strcmp(now, text) == 0)
-		return 0;
-	return mk_file_replace(path, text, strlen(text), 0600, err);
-}
-
 static int write_settings(const struct mk_config *config, struct mk_error *err)
 {
-	cleanup_free char *text = NULL;
-	char path[PATH_MAX + 16];
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
+	struct mk_state_file file;
+	int ret = mk_state_file_begin(&file, config->state_dir, MK_SETTINGS_NAME, err);
 
-	snprintf(path, sizeof(path), "%s/" MK_SETTINGS_NAME, config->state_dir);
-	if (out)
-		mk_config_print(config, out);
-	if (!out || fclose(out) != 0)
-		return mk_error_errno(err, ENOMEM, "cannot write '%s'", path);
-	return replace(path, text, err);
+	if (ret < 0)
+		return ret;
+	mk_config_print(config, file.out);
+	return mk_state_file_write(&file, err);
 }
 
 int mk_record_write(const struct mk_config *config, const char *source, struct mk_error *err)
 {
-	cleanup_free char *text = NULL;
-	char path[PATH_MAX];
-	size_t size = 0;
-	FILE *out;
-	int ret = record_path(config->state_dir, path, err);
+	struct mk_state_file file;
+	int ret = mk_state_file_begin(&file, config->state_dir, MK_RECORD_NAME, err);
 
 	if (ret < 0)
 		return ret;
-	out = open_memstream(&text, &size);
-	if (out)
-		print_record(config, source, out);
-	if (!out || fclose(out) != 0)
-		return mk_error_errno(err, ENOMEM, "cannot write '%s'", path);
-	ret = replace(path, text, err);
+	print_record(config, source, file.out);
+	ret = mk_state_file_write(&file, err);
 	return ret < 0 ? ret : write_settings(config, err);
 }
 
@@ -114,8 +82,8 @@ static void take_line(struct mk_record *record, const char *line)
 int mk_record_read(const char *state_dir, struct mk_record *record, struct mk_error *err)
 {
 	cleanup_free char *text = NULL;
-	char path[PATH_MAX], *rest = NULL;
-	int ret = record_path(state_dir, path, err);
+	char *rest = NULL;
+	int ret = mk_state_file_read(state_dir, MK_RECORD_NAME, &text, err);
 
 	*record = (struct mk_record){
 		.vxlan_name = "mkvxlan",
@@ -124,12 +92,7 @@ int mk_record_read(const char *state_dir, struct mk_record *record, struct mk_er
 		.cni_conf_path = "/etc/cni/net.d/10-monokube.conflist",
 		.cni_bin_dir = "/opt/cni/bin",
 	};
-	if (ret < 0)
-		return ret;
-	ret = mk_file_read(path, MAX_BYTES, &text, NULL, err);
-	if (ret == -ENOENT)
-		return 0;
-	if (ret < 0)
+	if (ret <= 0)
 		return ret;
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		take_line(record, line);

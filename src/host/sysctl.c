@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/state_file.h"
 #include "config/config.h"
 #include "host/host_internal.h"
 #include "host/reserved_ports.h"
@@ -26,13 +27,6 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int memory_path(const char *state_dir, char *path, struct mk_error *err)
-{
-	if (snprintf(path, PATH_MAX, "%s/sysctls", state_dir) >= PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
-	return 0;
-}
-
 /* Returns the rest of the line of @text that begins with @begin, or NULL. */
 static char *find_line(const char *text, const char *begin)
 {
@@ -44,16 +38,6 @@ static char *find_line(const char *text, const char *begin)
 			return strndup(at + length, strcspn(at + length, "\n"));
 	}
 	return NULL;
-}
-
-static int write_memory(const char *state_dir, const char *text, struct mk_error *err)
-{
-	char file[PATH_MAX];
-	int ret = memory_path(state_dir, file, err);
-
-	if (ret == 0)
-		ret = mk_mkdirs(state_dir, 0700, err);
-	return ret < 0 ? ret : mk_file_replace(file, text, strlen(text), 0600, err);
 }
 
 /* Like find_line(), for the line that begins with @word and @path. */
@@ -73,15 +57,12 @@ static char *recall(const char *text, const char *word, const char *path, char e
 static int remember(const char *state_dir, const char *path, const char *before, const char *ours,
 		    struct mk_error *err)
 {
-	cleanup_free char *text = NULL, *more = NULL, *known = NULL, *last = NULL;
+	cleanup_free char *text = NULL, *known = NULL, *last = NULL;
 	cleanup_free char *all = malloc(MAX_TEXT);
-	char file[PATH_MAX];
-	int ret = memory_path(state_dir, file, err);
+	struct mk_state_file file;
+	int ret = mk_state_file_read(state_dir, MK_SYSCTLS_FILE, &text, err);
 
 	if (ret < 0)
-		return ret;
-	ret = mk_file_read(file, MAX_TEXT, &text, NULL, err);
-	if (ret < 0 && ret != -ENOENT)
 		return ret;
 	known = recall(text, "", path, '=');
 	last = recall(text, "ours ", path, ' ');
@@ -90,11 +71,15 @@ static int remember(const char *state_dir, const char *path, const char *before,
 		ours = mk_reserved_ports_add(last, ours, all, MAX_TEXT, NULL) == 0 ? all : last;
 	if (known && last && strcmp(last, ours) == 0)
 		return 0;
-	if (asprintf(&more, "ours %s %s\n%s%s%s%.*s%s", path, ours, text ? text : "",
-		     known ? "" : path, known ? "" : "=", known ? 0 : (int)strcspn(before, "\n"),
-		     before, known ? "" : "\n") < 0)
-		return mk_error_errno(err, ENOMEM, "cannot remember '%s'", path);
-	return write_memory(state_dir, more, err);
+	ret = mk_mkdirs(state_dir, 0700, err);
+	if (ret == 0)
+		ret = mk_state_file_begin(&file, state_dir, MK_SYSCTLS_FILE, err);
+	if (ret < 0)
+		return ret;
+	fprintf(file.out, "ours %s %s\n%s", path, ours, text ? text : "");
+	if (!known)
+		fprintf(file.out, "%s=%.*s\n", path, (int)strcspn(before, "\n"), before);
+	return mk_state_file_write(&file, err);
 }
 
 /* Compute the value that @path must get back; "": leave it, because others
@@ -146,14 +131,11 @@ int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
 {
 	cleanup_free char *text = NULL, *lines = NULL;
 	char file[PATH_MAX], *rest = NULL;
-	int restored = 0, ret = memory_path(state_dir, file, err);
+	int restored = 0, ret = mk_state_path(state_dir, MK_SYSCTLS_FILE, file, err);
 
-	if (ret < 0)
-		return ret;
-	ret = mk_file_read(file, MAX_TEXT, &text, NULL, err);
-	if (ret == -ENOENT)
-		return 0;
-	if (ret < 0)
+	if (ret == 0)
+		ret = mk_state_file_read(state_dir, MK_SYSCTLS_FILE, &text, err);
+	if (ret <= 0)
 		return ret;
 	lines = strdup(text);
 	if (!lines)

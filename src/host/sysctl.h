@@ -11,6 +11,9 @@
 #include "base/error.h"
 #include "config/config.h"
 
+/* The file in the state directory. */
+#define MK_SYSCTLS_FILE "sysctls"
+
 struct mk_sysctl_wanted {
 	const char *vxlan_name;
 	const char *reserved_ports; /* mk_reserved_ranges() */

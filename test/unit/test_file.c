@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/state_file.h"
 #include "unit/unit.h"
 
 #define PATH_CHARS 512
@@ -122,20 +123,29 @@ START_TEST(test_read_errors)
 }
 END_TEST
 
-START_TEST(test_read_lines)
+START_TEST(test_state_file)
 {
 	cleanup_free char *text = NULL;
 	struct mk_error err = { 0 };
-	size_t lines = 9;
+	struct mk_state_file file;
+	char too_long[PATH_MAX];
+	struct stat before, after;
 
-	ck_ok(mk_file_read_lines(path_of("nothing"), 100, &text, &lines, &err));
-	ck_assert_uint_eq(lines, 0);
+	ck_assert_int_eq(mk_state_file_read(base, "state", &text, &err), 0);
 	ck_assert_ptr_null(text);
-	ck_ok(mk_file_replace(path_of("lines"), "one\ntwo", 7, 0600, &err));
-	ck_ok(mk_file_read_lines(path_of("lines"), 100, &text, &lines, &err));
-	ck_assert_uint_eq(lines, 2);
+	for (int i = 0; i < 2; i++) {
+		ck_ok(mk_state_file_begin(&file, base, "state", &err));
+		fprintf(file.out, "one\n%s", "two");
+		ck_ok(mk_state_file_write(&file, &err));
+		ck_assert_int_eq(stat(path_of("state"), i ? &after : &before), 0);
+	}
+	ck_assert_uint_eq(before.st_ino, after.st_ino); /* equal content: not written again */
+	ck_assert_int_eq(mk_state_file_read(base, "state", &text, &err), 2);
 	ck_assert_str_eq(text, "one\ntwo");
-	ck_assert_int_eq(mk_file_read_lines(base, 100, &text, &lines, &err), -EISDIR);
+	ck_assert_int_eq(mk_state_file_read(base, ".", &text, &err), -EISDIR);
+	memset(too_long, 'a', sizeof(too_long) - 1);
+	too_long[sizeof(too_long) - 1] = '\0';
+	ck_assert_int_eq(mk_state_file_begin(&file, base, too_long, &err), -ENAMETOOLONG);
 }
 END_TEST
 
@@ -231,7 +241,7 @@ int main(void)
 	tcase_add_test(tc, test_mkdirs);
 	tcase_add_loop_test(tc, test_write_and_read, 0, MK_ARRAY_SIZE(sizes));
 	tcase_add_test(tc, test_read_errors);
-	tcase_add_test(tc, test_read_lines);
+	tcase_add_test(tc, test_state_file);
 	tcase_add_test(tc, test_replace);
 	tcase_add_test(tc, test_replace_fails_and_leaves_nothing);
 	tcase_add_test(tc, test_no_symbolic_links);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -12,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/state_file.h"
 #include "base/time.h"
 #include "cluster/api/api_internal.h"
 
@@ -90,13 +90,6 @@ bool mk_api_clock_is_off(const struct mk_api_clock *clock, const struct mk_own_c
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static int clock_path(const char *state_dir, char *path, struct mk_error *err)
-{
-	if (snprintf(path, PATH_MAX, "%s/" MK_API_CLOCK_FILE, state_dir) >= PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
-	return 0;
-}
-
 static int read_boot_id(char *boot_id, struct mk_error *err)
 {
 	cleanup_free char *text = NULL;
@@ -119,9 +112,10 @@ static bool is_close(const struct mk_api_clock *a, const struct mk_api_clock *b)
 int mk_api_clock_write(const char *state_dir, const struct mk_api_clock *clock,
 		       struct mk_error *err)
 {
-	char path[PATH_MAX], boot_id[BOOT_ID_BYTES], text[256];
+	char path[PATH_MAX], boot_id[BOOT_ID_BYTES];
 	struct mk_api_clock written;
-	int size, ret = clock_path(state_dir, path, err);
+	struct mk_state_file file;
+	int ret = mk_state_path(state_dir, MK_API_CLOCK_FILE, path, err);
 
 	if (ret < 0)
 		return ret;
@@ -135,31 +129,31 @@ int mk_api_clock_write(const char *state_dir, const struct mk_api_clock *clock,
 	ret = read_boot_id(boot_id, err);
 	if (ret < 0)
 		return ret;
-	size = snprintf(text, sizeof(text),
-			"boot_id=%s\nearliest_ms=%" PRId64 "\nlatest_ms=%" PRId64 "\n", boot_id,
-			clock->earliest_ms, clock->latest_ms);
-	return mk_file_replace(path, text, (size_t)size, 0600, err);
+	ret = mk_state_file_begin(&file, state_dir, MK_API_CLOCK_FILE, err);
+	if (ret < 0)
+		return ret;
+	fprintf(file.out, "boot_id=%s\nearliest_ms=%" PRId64 "\nlatest_ms=%" PRId64 "\n", boot_id,
+		clock->earliest_ms, clock->latest_ms);
+	return mk_state_file_write(&file, err);
 }
 
 int mk_api_clock_read(const char *state_dir, struct mk_api_clock *clock, struct mk_error *err)
 {
-	char path[PATH_MAX], boot_id[BOOT_ID_BYTES], written[BOOT_ID_BYTES];
+	char boot_id[BOOT_ID_BYTES], written[BOOT_ID_BYTES];
 	cleanup_free char *text = NULL;
-	int ret = clock_path(state_dir, path, err);
+	int ret = read_boot_id(boot_id, err);
 
 	*clock = (struct mk_api_clock){ 0 };
-	if (ret == 0)
-		ret = read_boot_id(boot_id, err);
 	if (ret < 0)
 		return ret;
-	ret = mk_file_read(path, MAX_BYTES, &text, NULL, err);
-	if (ret == -ENOENT)
-		return 0;
-	if (ret < 0)
+	ret = mk_state_file_read(state_dir, MK_API_CLOCK_FILE, &text, err);
+	if (ret <= 0)
 		return ret;
 	if (sscanf(text, "boot_id=%39s\nearliest_ms=%" SCNd64 "\nlatest_ms=%" SCNd64, written,
 		   &clock->earliest_ms, &clock->latest_ms) != 3)
-		return mk_error_set(err, EINVAL, "'%s' was not written by the agent", path);
+		return mk_error_set(err, EINVAL,
+				    "'%s/" MK_API_CLOCK_FILE "' was not written by the agent",
+				    state_dir);
 	clock->known = strcmp(written, boot_id) == 0;
 	return 0;
 }
