@@ -268,65 +268,46 @@ static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 
 /* Reserve the ids in sessions, even if their Service is gone. If another Service got such an id,
  * the session would be attributed to that Service, and cut. */
-static int reserve_session_ids(struct mk_datapath *datapath, const struct mk_table *table,
-			       struct mk_error *err)
+static int reserve_session_ids(void *ctx, const void *key, const void *value, struct mk_error *err)
 {
-	enum { ROOM = 2048 };
-	cleanup_free struct mk_tuple *keys = calloc(ROOM, sizeof(*keys));
-	cleanup_free struct mk_session *sessions = calloc(ROOM, sizeof(*sessions));
-	struct mk_cursor cursor = { 0 };
+	const struct mk_session *session = value;
 
-	if (!keys || !sessions)
-		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
-	while (!cursor.done) {
-		int count = mk_table_next(table, &cursor, keys, sessions, ROOM, err);
-
-		if (count < 0)
-			return count;
-		for (int i = 0; i < count; i++) {
-			mk_service_sync_reserve_ids(datapath->services, sessions[i].set_id);
-			mk_service_sync_reserve_ids(datapath->services, sessions[i].service_id);
-		}
-	}
+	(void)key;
+	(void)err;
+	mk_service_sync_reserve_ids(ctx, session->set_id);
+	mk_service_sync_reserve_ids(ctx, session->service_id);
 	return 0;
 }
 
 /* Reserve the ids in affinity entries, so that a new port does not inherit the clients of one that
  * is gone. */
-static int reserve_affinity_ids(struct mk_datapath *datapath, const struct mk_table *table,
-				struct mk_error *err)
+static int reserve_affinity_id(void *ctx, const void *key, const void *value, struct mk_error *err)
 {
-	enum { ROOM = 2048 };
-	cleanup_free struct mk_affinity_key *keys = calloc(ROOM, sizeof(*keys));
-	cleanup_free struct mk_affinity *values = calloc(ROOM, sizeof(*values));
-	struct mk_cursor cursor = { 0 };
-
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
-	while (!cursor.done) {
-		int count = mk_table_next(table, &cursor, keys, values, ROOM, err);
-
-		if (count < 0)
-			return count;
-		for (int i = 0; i < count; i++)
-			mk_service_sync_reserve_ids(datapath->services, keys[i].affinity_id);
-	}
+	(void)value;
+	(void)err;
+	mk_service_sync_reserve_ids(ctx, ((const struct mk_affinity_key *)key)->affinity_id);
 	return 0;
 }
 
 static int open_services(struct mk_datapath *datapath, struct mk_error *err)
 {
-	int ret;
+	const struct {
+		const struct mk_table *table;
+		mk_table_visit_fn *reserve;
+	} rows[] = {
+		{ &datapath->sessions[0], reserve_session_ids },
+		{ &datapath->sessions[1], reserve_session_ids },
+		{ &datapath->affinity, reserve_affinity_id },
+		{ &datapath->affinity_new, reserve_affinity_id },
+	};
+	int ret = 0;
 
 	datapath->services = mk_service_sync_new(&datapath->service_tables, err);
 	if (!datapath->services)
 		return -EINVAL;
-	ret = reserve_session_ids(datapath, &datapath->sessions[0], err);
-	if (ret == 0)
-		ret = reserve_session_ids(datapath, &datapath->sessions[1], err);
-	if (ret == 0)
-		ret = reserve_affinity_ids(datapath, &datapath->affinity, err);
-	return ret < 0 ? ret : reserve_affinity_ids(datapath, &datapath->affinity_new, err);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(rows); i++)
+		ret = mk_table_each(rows[i].table, rows[i].reserve, datapath->services, err);
+	return ret;
 }
 
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)

@@ -56,8 +56,6 @@ void migrations_release(struct mk_datapath *datapath)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-#define AT_ONCE 2048
-
 struct copying {
 	const struct mk_table *from, *to;
 	bool only_add; /* existing entries are newer */
@@ -112,8 +110,9 @@ static int put_new_session(const struct copying *copying, const void *key, const
 }
 
 /* Write an entry to the new table. If that table is in use and full, the entry is lost. */
-static int put(struct copying *copying, const void *key, const void *value, struct mk_error *err)
+static int put(void *ctx, const void *key, const void *value, struct mk_error *err)
 {
+	struct copying *copying = ctx;
 	const struct mk_table *from = copying->from, *to = copying->to;
 
 	if (copying->order_fd >= 0 && put_new_session(copying, key, value) == 0)
@@ -157,28 +156,6 @@ static int copy_array(struct copying *copying, struct mk_error *err)
 	return ret;
 }
 
-static int copy_entries(struct copying *copying, struct mk_error *err)
-{
-	const struct mk_table *from = copying->from;
-	cleanup_free char *keys = calloc(AT_ONCE, from->key_size);
-	cleanup_free char *values = calloc(AT_ONCE, from->value_size);
-	struct mk_cursor cursor = { 0 };
-	int ret = 0;
-
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
-	while (ret == 0 && !cursor.done) {
-		int count = mk_table_next(from, &cursor, keys, values, AT_ONCE, err);
-
-		if (count < 0)
-			return count;
-		for (int i = 0; ret == 0 && i < count; i++)
-			ret = put(copying, keys + (size_t)i * from->key_size,
-				  values + (size_t)i * from->value_size, err);
-	}
-	return ret;
-}
-
 static bool is_array(uint32_t type)
 {
 	return type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY;
@@ -208,7 +185,8 @@ static int copy_table(const struct mk_datapath *datapath, const struct mk_table 
 
 	if (!grown)
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
-	ret = is_array(from->type) ? copy_array(&copying, err) : copy_entries(&copying, err);
+	ret = is_array(from->type) ? copy_array(&copying, err)
+				   : mk_table_each(from, put, &copying, err);
 	if (copying.left_out)
 		mk_log_error(
 			"map is full, entries written during the move are lost name=%s max_entries=%u lost=%u",

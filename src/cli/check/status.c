@@ -29,12 +29,13 @@ static struct json_object *agent_json(const struct mk_cli_options *options)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static int count_entry(void *ctx, const void *key, const void *value)
+static int count_entry(void *ctx, const void *key, const void *value, struct mk_error *err)
 {
 	size_t *count = ctx;
 
 	(void)key;
 	(void)value;
+	(void)err;
 	++*count;
 	return 0;
 }
@@ -45,7 +46,7 @@ static int count_entries(const struct mk_table *table, size_t *count, struct mk_
 
 	*count = 0;
 	return strcmp(table->name, "pods") == 0 ? mk_pod_table_read(table, &pods, count, err)
-						: mk_view_each(table, count_entry, count, err);
+						: mk_table_each(table, count_entry, count, err);
 }
 
 static int add_table(struct json_object *list, const char *bpf_dir, const char *name,

@@ -19,7 +19,7 @@ struct reading {
 	size_t count;
 };
 
-static int see_entry(void *ctx, const void *key_, const void *value_)
+static int see_entry(void *ctx, const void *key_, const void *value_, struct mk_error *err)
 {
 	const struct mk_route_key *key = key_;
 	const struct mk_route *route = value_;
@@ -31,7 +31,7 @@ static int see_entry(void *ctx, const void *key_, const void *value_)
 	if ((reading->count & (reading->count + 1)) == 0) {
 		node = reallocarray(reading->nodes, reading->count * 2 + 2, sizeof(*node));
 		if (!node)
-			return -ENOMEM;
+			return mk_error_errno(err, ENOMEM, "cannot list the nodes");
 		reading->nodes = node;
 	}
 	node = &reading->nodes[reading->count++];
@@ -109,10 +109,8 @@ int mk_cli_nodes_read(const struct mk_view *view, struct mk_cli_node **nodes, si
 		      struct mk_error *err)
 {
 	struct reading reading = { .view = view };
-	int ret = mk_view_each(&view->routes, see_entry, &reading, err);
+	int ret = mk_table_each(&view->routes, see_entry, &reading, err);
 
-	if (ret == -ENOMEM)
-		(void)mk_error_errno(err, ENOMEM, "cannot list the nodes");
 	if (reading.count)
 		qsort(reading.nodes, reading.count, sizeof(*reading.nodes), compare_nodes);
 	if (ret == 0)

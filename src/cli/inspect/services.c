@@ -7,8 +7,6 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 
-#define BATCH 1024
-
 struct listing {
 	struct mk_table table, backends;
 	struct mk_counter_tables counters;
@@ -38,10 +36,11 @@ static int open_tables(struct listing *listing, const char *bpf_dir, struct mk_e
 	return ret;
 }
 
-static int add_frontend(struct listing *listing, const struct mk_frontend_key *key,
-			const struct mk_frontend *value, struct mk_error *err)
+static int add_frontend(void *ctx, const void *key_, const void *value, struct mk_error *err)
 {
+	const struct mk_frontend_key *key = key_;
 	struct mk_cli_frontend *more;
+	struct listing *listing = ctx;
 
 	if (key->port == 0) /* says only that the address is a Service's */
 		return 0;
@@ -53,28 +52,9 @@ static int add_frontend(struct listing *listing, const struct mk_frontend_key *k
 		listing->frontends = more;
 	}
 	listing->frontends[listing->frontend_count++] =
-		(struct mk_cli_frontend){ .key = *key, .value = *value };
+		(struct mk_cli_frontend){ .key = *key,
+					  .value = *(const struct mk_frontend *)value };
 	return 0;
-}
-
-static int read_frontends(struct listing *listing, struct mk_error *err)
-{
-	cleanup_free struct mk_frontend_key *keys = calloc(BATCH, sizeof(*keys));
-	cleanup_free struct mk_frontend *values = calloc(BATCH, sizeof(*values));
-	struct mk_cursor cursor = { 0 };
-	int ret = 0;
-
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot list the Services");
-	while (ret == 0 && !cursor.done) {
-		int got = mk_table_next(&listing->table, &cursor, keys, values, BATCH, err);
-
-		if (got < 0)
-			return got;
-		for (int i = 0; ret == 0 && i < got; i++)
-			ret = add_frontend(listing, &keys[i], &values[i], err);
-	}
-	return ret;
 }
 
 /* A backend that is being replaced at this moment is left out, and shown as 0.0.0.0:0. */
@@ -195,15 +175,13 @@ static void release(struct listing *listing)
 int cli_services_show(FILE *out, const char *bpf_dir, const char *state_dir, const char *name,
 		      bool json, struct mk_error *err)
 {
-	struct listing listing = { .table = { .fd = -1 },
-				   .backends = { .fd = -1 },
-				   .counters = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 } } };
+	struct listing listing = { 0 };
 	int ret = open_tables(&listing, bpf_dir, err);
 
 	if (ret == 0)
 		ret = mk_names_read(state_dir, &listing.names, err);
 	if (ret == 0)
-		ret = read_frontends(&listing, err);
+		ret = mk_table_each(&listing.table, add_frontend, &listing, err);
 	if (ret == 0)
 		ret = mk_counters_read(&listing.counters, &listing.totals, &listing.total_count,
 				       err);

@@ -136,13 +136,14 @@ static struct json_object *flow_json(const struct showing *showing, const struct
 	return object;
 }
 
-static int see_session(void *ctx, const void *key, const void *value)
+static int see_session(void *ctx, const void *key, const void *value, struct mk_error *err)
 {
 	struct showing *showing = ctx;
 	struct flow flow = { .key = key, .session = value };
 	struct mk_session pair;
 	struct mk_tuple pair_key;
 
+	(void)err;
 	if (!(flow.session->flags & MK_SESSION_FORWARD) || flow.session->stage == MK_SESSION_MOVED)
 		return 0;
 	pair_key = mk_session_pair_key(flow.session);
@@ -192,7 +193,7 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 		ret = mk_table_open(&showing.tables[i], view->bpf_dir, names[i],
 				    sizeof(struct mk_tuple), sizeof(struct mk_session), err);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = mk_view_each(&showing.tables[i], see_session, &showing, err);
+		ret = mk_table_each(&showing.tables[i], see_session, &showing, err);
 	if (ret == 0)
 		ret = print(&showing, err);
 	for (size_t i = 0; i < 2; i++)

@@ -14,33 +14,6 @@
 
 #define OWNER_BYTES_MAX (64 * 1024)
 
-int mk_view_each(const struct mk_table *table,
-		 int (*visit)(void *ctx, const void *key, const void *value), void *ctx,
-		 struct mk_error *err)
-{
-	enum { ROOM = 1024 };
-	cleanup_free char *keys = calloc(ROOM, table->key_size);
-	cleanup_free char *values = calloc(ROOM, table->value_size);
-	struct mk_cursor cursor = { 0 };
-
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
-	while (!cursor.done) {
-		int got = mk_table_next(table, &cursor, keys, values, ROOM, err);
-
-		if (got < 0)
-			return got;
-		for (int i = 0; i < got; i++) {
-			int ret = visit(ctx, keys + (size_t)i * table->key_size,
-					values + (size_t)i * table->value_size);
-
-			if (ret < 0)
-				return ret;
-		}
-	}
-	return 0;
-}
-
 /* ---- pods ------------------------------------------------------------------------------------ */
 
 /* Read a pod's file in the address directory: three lines. It is replaced by rename, so it is read
@@ -76,13 +49,12 @@ static void add_pod(struct mk_view *view, const struct mk_pod *entry)
 static int read_pods(struct mk_view *view, struct mk_error *err)
 {
 	cleanup_free struct mk_pod *entries = NULL;
-	struct mk_table table = { .fd = -1 };
+	cleanup_table struct mk_table table = { 0 };
 	size_t count = 0;
 	int ret = mk_pod_table_open(&table, view->bpf_dir, err);
 
 	if (ret == 0)
 		ret = mk_pod_table_read(&table, &entries, &count, err);
-	mk_table_close(&table);
 	view->pods = count ? calloc(count, sizeof(*view->pods)) : NULL;
 	if (count && !view->pods)
 		return mk_error_errno(err, ENOMEM, "cannot list the pods");

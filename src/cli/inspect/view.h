@@ -64,9 +64,4 @@ const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_add
 /* Bytes that the description of an address needs. */
 #define MK_VIEW_WHO_BYTES 300
 
-/* Visit all entries of a table, key and value; a negative return ends it. */
-mk_must_check int mk_view_each(const struct mk_table *table,
-			       int (*visit)(void *ctx, const void *key, const void *value),
-			       void *ctx, struct mk_error *err);
-
 #endif

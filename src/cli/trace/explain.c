@@ -33,13 +33,10 @@ void trace_step(struct mk_trace_story *story, const char *at, const char *entry,
 static bool get(const struct mk_view *view, const char *table, const void *key, size_t key_size,
 		void *value, size_t value_size)
 {
-	struct mk_table opened = { .fd = -1 };
-	bool found =
-		mk_table_open(&opened, view->bpf_dir, table, key_size, value_size, NULL) == 0 &&
-		mk_table_get(&opened, key, value, NULL) == 0;
+	cleanup_table struct mk_table opened = { 0 };
 
-	mk_table_close(&opened);
-	return found;
+	return mk_table_open(&opened, view->bpf_dir, table, key_size, value_size, NULL) == 0 &&
+	       mk_table_get(&opened, key, value, NULL) == 0;
 }
 
 static void tell_frontend(struct mk_trace_story *story, const struct mk_frontend_key *key,

@@ -82,12 +82,13 @@ static bool is_wanted(const struct search *search, const struct mk_frontend_key 
 	       !(mk_view_route(search->view, &key->addr, &route) && route.type == MK_ROUTE_HOST);
 }
 
-static int see_frontend(void *ctx, const void *key_, const void *value_)
+static int see_frontend(void *ctx, const void *key_, const void *value_, struct mk_error *err)
 {
 	const struct mk_frontend_key *key = key_;
 	const struct mk_frontend *service = value_;
 	struct search *search = ctx;
 
+	(void)err;
 	if (key->port == 0 || key->scope != search->scope || !is_wanted(search, key, service) ||
 	    (search->port && ntohs(key->port) != search->port) ||
 	    (search->protocol && key->proto != search->protocol))
@@ -102,14 +103,11 @@ static int see_frontend(void *ctx, const void *key_, const void *value_)
 
 static int find_frontend(const struct mk_view *view, struct search *search, struct mk_error *err)
 {
-	struct mk_table frontends = { .fd = -1 };
+	cleanup_table struct mk_table frontends = { 0 };
 	int ret = mk_table_open(&frontends, view->bpf_dir, "frontends",
 				sizeof(struct mk_frontend_key), sizeof(struct mk_frontend), err);
 
-	if (ret == 0)
-		ret = mk_view_each(&frontends, see_frontend, search, err);
-	mk_table_close(&frontends);
-	return ret;
+	return ret < 0 ? ret : mk_table_each(&frontends, see_frontend, search, err);
 }
 
 static int resolve_service(const char *word, const struct search *search,

@@ -250,13 +250,12 @@ void trace_copy_free(struct mk_trace_copy *copy)
 static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, int index,
 		      const struct mk_tuple *key, struct mk_session *session, struct mk_error *err)
 {
-	struct mk_table pinned = { .fd = -1 };
+	cleanup_table struct mk_table pinned = { 0 };
 	int ret = mk_table_open(&pinned, view->bpf_dir, session_names[index], sizeof(*key),
 				sizeof(*session), err);
 
 	if (ret == 0)
 		ret = mk_table_get(&pinned, key, session, err);
-	mk_table_close(&pinned);
 	if (ret < 0)
 		return ret == -ENOENT ? 0 : ret;
 	ret = mk_table_put(&copy->sessions[index], key, session, err);

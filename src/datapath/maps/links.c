@@ -108,19 +108,24 @@ static void put_first(struct mk_datapath_links *links)
 	}
 }
 
+static int add_uplink(void *ctx, const void *key, const void *value, struct mk_error *err)
+{
+	struct mk_datapath_links *links = ctx;
+
+	(void)key;
+	(void)err;
+	if (links->uplink_count < MK_UPLINKS_MAX)
+		memcpy(&links->uplinks[links->uplink_count++], value, sizeof(struct mk_uplink));
+	return 0;
+}
+
 static int read_uplinks(const struct mk_table *table, struct mk_datapath_links *links,
 			struct mk_error *err)
 {
-	cleanup_free void *keys = NULL;
-	size_t count;
-	int ret = mk_table_keys(table, &keys, &count, err);
+	int ret = mk_table_each(table, add_uplink, links, err);
 
 	if (ret < 0)
 		return ret;
-	for (size_t i = 0; i < count && links->uplink_count < MK_UPLINKS_MAX; i++)
-		if (mk_table_get(table, (__u32 *)keys + i, &links->uplinks[links->uplink_count],
-				 NULL) == 0)
-			links->uplink_count++;
 	qsort(links->uplinks, links->uplink_count, sizeof(links->uplinks[0]), compare);
 	put_first(links);
 	return 0;
@@ -128,7 +133,7 @@ static int read_uplinks(const struct mk_table *table, struct mk_datapath_links *
 
 int mk_links_read(const char *bpf_dir, struct mk_datapath_links *links, struct mk_error *err)
 {
-	struct mk_table table = { .fd = -1 }, uplinks = { .fd = -1 };
+	cleanup_table struct mk_table table = { 0 }, uplinks = { 0 };
 	struct mk_links both;
 	__u32 zero = 0;
 	int ret = mk_table_open(&table, bpf_dir, "links", sizeof(zero), sizeof(both), err);
@@ -139,11 +144,8 @@ int mk_links_read(const char *bpf_dir, struct mk_datapath_links *links, struct m
 	if (ret == 0)
 		ret = mk_table_open(&uplinks, bpf_dir, "uplinks", sizeof(zero),
 				    sizeof(struct mk_uplink), err);
-	if (ret == 0) {
-		links->set = both.set[both.current & 1];
-		ret = read_uplinks(&uplinks, links, err);
-	}
-	mk_table_close(&table);
-	mk_table_close(&uplinks);
-	return ret;
+	if (ret < 0)
+		return ret;
+	links->set = both.set[both.current & 1];
+	return read_uplinks(&uplinks, links, err);
 }

@@ -43,20 +43,22 @@ int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name,
 		  size_t value_size, struct mk_error *err)
 {
 	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, err);
+	struct mk_table opened;
 	int ret;
 
 	if (fd < 0)
 		return fd;
-	ret = mk_table_init(table, name, fd, err);
+	ret = mk_table_init(&opened, name, fd, err);
 	if (ret < 0)
 		return ret;
-	if (table->key_size != key_size || table->value_size != value_size)
+	if (opened.key_size != key_size || opened.value_size != value_size)
 		return mk_error_set(
 			err, EPROTO,
 			"pinned map '%s/%s/%s' has keys of %u and values of %u bytes, this version knows %zu and %zu; use the binary that loaded it",
-			bpf_dir, MK_PIN_MAPS, name, table->key_size, table->value_size, key_size,
+			bpf_dir, MK_PIN_MAPS, name, opened.key_size, opened.value_size, key_size,
 			value_size);
 	mk_steal_fd(&fd);
+	*table = opened;
 	return 0;
 }
 
@@ -263,4 +265,30 @@ int mk_table_next(const struct mk_table *table, struct mk_cursor *cursor, void *
 	cursor->started = 1;
 	memcpy(cursor->position, after, sizeof(after));
 	return (int)count;
+}
+
+int mk_table_each(const struct mk_table *table, mk_table_visit_fn *visit, void *ctx,
+		  struct mk_error *err)
+{
+	enum { BATCH = 2048 };
+	cleanup_free char *keys = calloc(BATCH, table->key_size);
+	cleanup_free char *values = calloc(BATCH, table->value_size);
+	struct mk_cursor cursor = { 0 };
+
+	if (!keys || !values)
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+	while (!cursor.done) {
+		int count = mk_table_next(table, &cursor, keys, values, BATCH, err);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++) {
+			int ret = visit(ctx, keys + (size_t)i * table->key_size,
+					values + (size_t)i * table->value_size, err);
+
+			if (ret != 0)
+				return ret;
+		}
+	}
+	return 0;
 }

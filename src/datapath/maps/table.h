@@ -27,6 +27,7 @@ mk_must_check int mk_table_init(struct mk_table *table, const char *name, int fd
 mk_must_check int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name,
 				size_t key_size, size_t value_size, struct mk_error *err);
 void mk_table_close(struct mk_table *table);
+#define cleanup_table __attribute__((cleanup(mk_table_close)))
 
 /* Map the values of an array (BPF_F_MMAPABLE) into memory. Processes can then add to them
  * atomically, without waiting for each other. The caller unmaps *@bytes. NULL: the map cannot be
@@ -50,7 +51,13 @@ mk_must_check int mk_table_take(const struct mk_table *table, const void *key, v
 mk_must_check int mk_table_keys(const struct mk_table *table, void **keys, size_t *count,
 				struct mk_error *err);
 
-/* Read a table in batches. Start with a zeroed cursor; `done` marks the end. */
+/* Visit all entries. A result of @visit other than 0 ends the walk and is returned; if it is
+ * negative, @visit sets @err. */
+typedef int mk_table_visit_fn(void *ctx, const void *key, const void *value, struct mk_error *err);
+mk_must_check int mk_table_each(const struct mk_table *table, mk_table_visit_fn *visit, void *ctx,
+				struct mk_error *err);
+
+/* Read a table in batches, with pauses. Start with a zeroed cursor; `done` marks the end. */
 struct mk_cursor {
 	uint64_t position[2]; /* the kernel's batch token, or the last key */
 	uint8_t key[32];

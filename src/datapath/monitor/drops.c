@@ -76,14 +76,12 @@ static int read_all(const struct mk_table *table, struct mk_drop_totals *totals,
 
 int mk_drops_read(const char *bpf_dir, struct mk_drop_totals *totals, struct mk_error *err)
 {
-	struct mk_table table = { .fd = -1 };
+	cleanup_table struct mk_table table = { 0 };
 	int ret = mk_table_open(&table, bpf_dir, "drops", sizeof(__u32),
 				sizeof(struct mk_drop_counter), err);
 
 	if (ret < 0)
 		return ret;
 	mk_bpflog_init();
-	ret = read_all(&table, totals, err);
-	mk_table_close(&table);
-	return ret;
+	return read_all(&table, totals, err);
 }

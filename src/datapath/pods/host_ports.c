@@ -18,8 +18,6 @@
 #include "datapath/pods/udp_ports.h"
 #include "datapath/sessions/sweep.h"
 
-#define BATCH 512
-
 struct mk_host_ports {
 	const char *bpf_dir, *state_dir; /* owned by the caller */
 	struct mk_table table;
@@ -79,15 +77,11 @@ int mk_host_ports_get(struct mk_host_ports *ports, const struct mk_host_port_key
 static int get_runtime(const struct mk_host_ports *ports, struct mk_runtime *now,
 		       struct mk_error *err)
 {
-	struct mk_table table;
+	cleanup_table struct mk_table table = { 0 };
 	__u32 key = 0;
 	int ret = mk_table_open(&table, ports->bpf_dir, "runtime", sizeof(key), sizeof(*now), err);
 
-	if (ret < 0)
-		return ret;
-	ret = mk_table_get(&table, &key, now, err);
-	mk_table_close(&table);
-	return ret;
+	return ret < 0 ? ret : mk_table_get(&table, &key, now, err);
 }
 
 int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
@@ -120,10 +114,15 @@ static bool came_by(const struct mk_host_port_entry *entry, const struct mk_tupl
 	       !mk_addr_eq(&key->daddr, &session->to.daddr);
 }
 
-static int cut_one(const struct mk_host_ports *ports, const struct mk_table *table,
-		   const struct mk_tuple *key, const struct mk_session *session,
-		   struct mk_error *err)
+struct cutting {
+	const struct mk_host_ports *ports;
+	const struct mk_table *table;
+};
+
+static int cut_one(void *ctx, const void *key, const void *session, struct mk_error *err)
 {
+	const struct cutting *cutting = ctx;
+	const struct mk_host_ports *ports = cutting->ports;
 	struct mk_tuple pair_key = mk_session_pair_key(session);
 	size_t i = 0;
 	int ret;
@@ -132,28 +131,9 @@ static int cut_one(const struct mk_host_ports *ports, const struct mk_table *tab
 		i++;
 	if (i == ports->retired_count)
 		return 0;
-	ret = mk_table_delete(table, key, err);
-	return ret < 0 ? ret : mk_table_delete(table, &pair_key, err);
-}
-
-static int cut_in(const struct mk_host_ports *ports, const struct mk_table *table,
-		  struct mk_error *err)
-{
-	cleanup_free struct mk_tuple *keys = calloc(BATCH, sizeof(*keys));
-	cleanup_free struct mk_session *sessions = calloc(BATCH, sizeof(*sessions));
-	struct mk_cursor cursor = { 0 };
-	int ret = 0;
-
-	if (!keys || !sessions)
-		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
-	while (ret >= 0 && !cursor.done) {
-		int count = mk_table_next(table, &cursor, keys, sessions, BATCH, err);
-
-		if (count < 0)
-			return count;
-		for (int i = 0; ret >= 0 && i < count; i++)
-			ret = cut_one(ports, table, &keys[i], &sessions[i], err);
-	}
+	ret = mk_table_delete(cutting->table, key, err);
+	if (ret >= 0)
+		ret = mk_table_delete(cutting->table, &pair_key, err);
 	return ret < 0 ? ret : 0;
 }
 
@@ -163,13 +143,13 @@ static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(names); i++) {
-		struct mk_table table = { .fd = -1 };
+		cleanup_table struct mk_table table = { 0 };
+		struct cutting cutting = { ports, &table };
 
 		ret = mk_table_open(&table, ports->bpf_dir, names[i], sizeof(struct mk_tuple),
 				    sizeof(struct mk_session), err);
 		if (ret == 0)
-			ret = cut_in(ports, &table, err);
-		mk_table_close(&table);
+			ret = mk_table_each(&table, cut_one, &cutting, err);
 	}
 	return ret;
 }

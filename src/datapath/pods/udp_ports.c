@@ -29,16 +29,12 @@ int mk_udp_ports_add(const char *bpf_dir, const char *state_dir, const struct mk
 		     struct mk_error *err)
 {
 	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_RUNTIME, LOCK_EX, err);
-	struct mk_table table = { .fd = -1 };
+	cleanup_table struct mk_table table = { 0 };
 	int ret;
 
 	if (lock < 0)
 		return lock;
 	ret = mk_table_open(&table, bpf_dir, "udp_ports", sizeof(__u32), sizeof(struct mk_port_set),
 			    err);
-	if (ret < 0)
-		return ret;
-	ret = add_locked(&table, ports, err);
-	mk_table_close(&table);
-	return ret;
+	return ret < 0 ? ret : add_locked(&table, ports, err);
 }

@@ -2,14 +2,15 @@
 /* Recover map service_backends from an earlier agent. It is read once, in large batches, when the
  * tables are opened. Reading single entries while Services are applied takes far longer. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "datapath/services/services_internal.h"
 
-#define READ_BATCH  1024
 #define PRUNE_BATCH 512
 
-static int keep_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key)
+static int keep_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key,
+			  struct mk_error *err)
 {
 	struct left_over *left = &sync->left_over;
 
@@ -18,7 +19,7 @@ static int keep_left_over(struct mk_service_sync *sync, const struct mk_backend_
 		struct mk_backend_key *more = reallocarray(left->keys, room, sizeof(*more));
 
 		if (!more)
-			return -ENOMEM;
+			return mk_error_errno(err, ENOMEM, "cannot read map 'service_backends'");
 		left->keys = more;
 		left->room = room;
 	}
@@ -26,18 +27,19 @@ static int keep_left_over(struct mk_service_sync *sync, const struct mk_backend_
 	return 0;
 }
 
-static int take_entry(struct mk_service_sync *sync, const struct mk_backend_key *key,
-		      const struct mk_backend *value)
+static int take_entry(void *ctx, const void *key_, const void *value, struct mk_error *err)
 {
+	const struct mk_backend_key *key = key_;
+	struct mk_service_sync *sync = ctx;
 	struct set *set = sync_set(sync, key->set_id);
 
 	if (!set || set->generation != key->generation || key->index >= set->count)
-		return keep_left_over(sync, key);
+		return keep_left_over(sync, key, err);
 	if (!set->backends)
 		set->backends = calloc(set->count, sizeof(*set->backends));
 	if (!set->backends)
-		return -ENOMEM;
-	set->backends[key->index] = *value;
+		return mk_error_errno(err, ENOMEM, "cannot read map 'service_backends'");
+	memcpy(&set->backends[key->index], value, sizeof(set->backends[0]));
 	set->found++;
 	return 0;
 }
@@ -57,25 +59,11 @@ static void settle(struct mk_service_sync *sync)
 
 int sync_backends_recover(struct mk_service_sync *sync, struct mk_error *err)
 {
-	const struct mk_table *table = &sync->tables.backends;
-	cleanup_free struct mk_backend_key *keys = calloc(READ_BATCH, sizeof(*keys));
-	cleanup_free struct mk_backend *values = calloc(READ_BATCH, sizeof(*values));
-	struct mk_cursor cursor = { 0 };
-	int count = 0, ret = 0;
+	int ret = mk_table_each(&sync->tables.backends, take_entry, sync, err);
 
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
-	while (ret == 0 && !cursor.done) {
-		count = mk_table_next(table, &cursor, keys, values, READ_BATCH, err);
-		if (count < 0)
-			return count;
-		for (int i = 0; ret == 0 && i < count; i++)
-			ret = take_entry(sync, &keys[i], &values[i]);
-	}
-	if (ret < 0)
-		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
-	settle(sync);
-	return 0;
+	if (ret == 0)
+		settle(sync);
+	return ret;
 }
 
 static bool is_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key)

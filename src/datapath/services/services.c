@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "datapath/services/services_internal.h"
 
-#define READ_BATCH 1024
-
 struct frontend *sync_frontend(struct mk_service_sync *sync, const struct mk_frontend_key *key)
 {
 	struct frontend *frontend;
@@ -254,9 +252,10 @@ int mk_service_sync_take_retry(struct mk_service_sync *sync, char **namespace_, 
 
 /* ---- life cycle ------------------------------------------------------------------------- */
 
-static int recover_one(struct mk_service_sync *sync, const struct mk_frontend_key *key,
-		       const struct mk_frontend *value)
+static int recover_one(void *ctx, const void *key, const void *value_, struct mk_error *err)
 {
+	const struct mk_frontend *value = value_;
+	struct mk_service_sync *sync = ctx;
 	struct frontend *frontend = sync_frontend(sync, key);
 	struct set *set = sync_set(sync, value->set_id);
 
@@ -265,7 +264,7 @@ static int recover_one(struct mk_service_sync *sync, const struct mk_frontend_ke
 	if (!set)
 		set = sync_set_new(sync, value->set_id, value->generation);
 	if (!frontend || !set)
-		return -ENOMEM;
+		return mk_error_errno(err, ENOMEM, "cannot read map 'frontends'");
 	frontend->value = *value;
 	/* frontends of one set disagree only after a crash between two publications */
 	if ((int32_t)(value->generation - set->generation) >= 0) {
@@ -276,31 +275,21 @@ static int recover_one(struct mk_service_sync *sync, const struct mk_frontend_ke
 	}
 	mk_service_sync_reserve_ids(sync, value->set_id);
 	mk_service_sync_reserve_ids(sync, value->ranges_id);
-	if (sync_recover_id(sync, value->service_id) < 0)
-		return -ENOMEM;
-	return sync_recover_id(sync, value->affinity_id);
+	if (sync_recover_id(sync, value->service_id) < 0 ||
+	    sync_recover_id(sync, value->affinity_id) < 0)
+		return mk_error_errno(err, ENOMEM, "cannot read map 'frontends'");
+	return 0;
 }
 
 static int recover(struct mk_service_sync *sync, struct mk_error *err)
 {
-	cleanup_free struct mk_frontend_key *keys = calloc(READ_BATCH, sizeof(*keys));
-	cleanup_free struct mk_frontend *values = calloc(READ_BATCH, sizeof(*values));
-	struct mk_cursor cursor = { 0 };
+	int ret = mk_table_each(&sync->tables.frontends, recover_one, sync, err);
 
-	if (!keys || !values)
-		return mk_error_errno(err, ENOMEM, "cannot read map 'frontends'");
-	while (!cursor.done) {
-		int count = mk_table_next(&sync->tables.frontends, &cursor, keys, values,
-					  READ_BATCH, err);
-
-		if (count < 0)
-			return count;
-		for (int i = 0; i < count; i++)
-			if (recover_one(sync, &keys[i], &values[i]) < 0)
-				return mk_error_errno(err, ENOMEM, "cannot read map 'frontends'");
-	}
+	if (ret < 0)
+		return ret;
 	sync_recovered_sort(sync);
-	return 0;
+	ret = sync_backends_recover(sync, err);
+	return ret < 0 ? ret : sync_ranges_recover(sync, err);
 }
 
 struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tables,
@@ -314,8 +303,7 @@ struct mk_service_sync *mk_service_sync_new(const struct mk_service_tables *tabl
 	}
 	sync->tables = *tables;
 	sync->tables.frontends.put_flags = BPF_F_LOCK;
-	if (recover(sync, err) < 0 || sync_backends_recover(sync, err) < 0 ||
-	    sync_ranges_recover(sync, err) < 0) {
+	if (recover(sync, err) < 0) {
 		mk_service_sync_free(sync);
 		return NULL;
 	}

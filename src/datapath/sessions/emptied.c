@@ -8,7 +8,6 @@
 
 #include "base/cleanup.h"
 
-#define AT_ONCE	  1024
 #define LOOKED_AT 4096 /* entries, in order of their hash: a fair sample of a large table */
 
 void mk_emptied_note(struct mk_emptied *emptied, const struct mk_tuple *key,
@@ -43,38 +42,35 @@ static bool is_there(const struct mk_table *sessions, const struct mk_emptied_sa
 	       session.created_ns == sample->created_ns;
 }
 
-/* Does @sessions hold a session that began before @ns? True also on an error, so that nothing is
- * reported. */
-static bool has_older(const struct mk_table *sessions, uint64_t ns)
+struct search {
+	uint64_t before_ns;
+	int left; /* entries to look at */
+};
+
+/* Is the entry old, or are these enough? */
+static int see_age(void *ctx, const void *key, const void *value, struct mk_error *err)
 {
-	cleanup_free struct mk_tuple *keys = calloc(AT_ONCE, sizeof(*keys));
-	cleanup_free struct mk_session *values = calloc(AT_ONCE, sizeof(*values));
-	struct mk_cursor cursor = { 0 };
-	struct mk_error ignored;
+	const struct mk_session *session = value;
+	struct search *search = ctx;
 
-	if (!keys || !values)
-		return true;
-	for (int looked_at = 0; looked_at < LOOKED_AT && !cursor.done;) {
-		int count = mk_table_next(sessions, &cursor, keys, values, AT_ONCE, &ignored);
-
-		if (count < 0)
-			return true;
-		for (int i = 0; i < count; i++)
-			if (values[i].created_ns <= ns)
-				return true;
-		looked_at += count;
-	}
-	return false;
+	(void)key;
+	(void)err;
+	if (session->created_ns <= search->before_ns)
+		return -EEXIST;
+	return --search->left == 0;
 }
 
 bool mk_emptied_detect(struct mk_emptied *emptied, const struct mk_table *sessions,
 		       uint64_t removed)
 {
+	struct search search = { emptied->ended_ns, LOOKED_AT };
+
 	if (emptied->asked_count < MK_EMPTIED_SAMPLES_MIN || removed != emptied->removed)
 		return false;
 	for (unsigned int i = 0; i < emptied->asked_count; i++)
 		if (is_there(sessions, &emptied->asked[i]))
 			return false;
 	emptied->asked_count = 0;
-	return !has_older(sessions, emptied->ended_ns);
+	/* on an error nothing is reported */
+	return mk_table_each(sessions, see_age, &search, NULL) >= 0;
 }

@@ -19,14 +19,13 @@ static void keep(struct mk_nl *nl, const char *bpf_dir, int ifindex)
 {
 	struct mk_link_traffic seen;
 	struct mk_pod_traffic *gone;
-	struct mk_table table;
+	cleanup_table struct mk_table table = { 0 };
 	size_t bytes;
 
 	if (mk_nl_link_traffic(nl, ifindex, &seen, NULL) < 0 ||
 	    open_table(bpf_dir, &table, NULL) < 0)
 		return;
 	gone = mk_table_map(&table, &bytes);
-	mk_table_close(&table);
 	if (!gone)
 		return;
 	__atomic_fetch_add(&gone->packets, seen.rx_packets, __ATOMIC_RELAXED);
@@ -61,13 +60,12 @@ int mk_pod_traffic_read(struct mk_nl *nl, const char *bpf_dir, const char *veth_
 			struct mk_pod_traffic *traffic, struct mk_error *err)
 {
 	struct sum sum = { .veth_prefix = veth_prefix, .traffic = traffic };
-	struct mk_table table;
+	cleanup_table struct mk_table table = { 0 };
 	__u32 zero = 0;
 	int ret = open_table(bpf_dir, &table, err);
 
 	if (ret < 0)
 		return ret;
 	ret = mk_table_get(&table, &zero, traffic, err);
-	mk_table_close(&table);
 	return ret < 0 ? ret : mk_nl_each_link_traffic(nl, add_device, &sum, err);
 }

@@ -29,10 +29,8 @@ static int open_table(const char *bpf_dir, struct mk_table *table, struct mk_err
 	int ret = mk_table_open(table, bpf_dir, "cni_calls", sizeof(__u32),
 				sizeof(struct mk_cni_calls), err);
 
-	if (ret == 0 && table->max_entries < MK_CNI_COMMANDS) {
-		mk_table_close(table);
+	if (ret == 0 && table->max_entries < MK_CNI_COMMANDS)
 		return mk_error_set(err, EPROTO, "map 'cni_calls' is of another version");
-	}
 	return ret;
 }
 
@@ -49,13 +47,12 @@ void mk_cni_calls_add(const char *bpf_dir, enum mk_cni_command command, bool fai
 		      uint64_t took_ns)
 {
 	struct mk_cni_calls *calls;
-	struct mk_table table;
+	cleanup_table struct mk_table table = { 0 };
 	size_t bytes;
 
 	if (open_table(bpf_dir, &table, NULL) < 0)
 		return;
 	calls = mk_table_map(&table, &bytes);
-	mk_table_close(&table);
 	if (!calls)
 		return;
 	__atomic_fetch_add(&calls[command].failed, failed, __ATOMIC_RELAXED);
@@ -67,14 +64,13 @@ void mk_cni_calls_add(const char *bpf_dir, enum mk_cni_command command, bool fai
 int mk_cni_calls_read(const char *bpf_dir, struct mk_cni_calls calls[MK_CNI_COMMANDS],
 		      struct mk_error *err)
 {
-	struct mk_table table;
+	cleanup_table struct mk_table table = { 0 };
 	int ret = open_table(bpf_dir, &table, err);
 
 	if (ret < 0)
 		return ret;
 	for (__u32 command = 0; ret == 0 && command < MK_CNI_COMMANDS; command++)
 		ret = mk_table_get(&table, &command, &calls[command], err);
-	mk_table_close(&table);
 	return ret;
 }
 
