@@ -123,7 +123,7 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 		return TC_ACT_UNSPEC;
 	if (ctx->opens == CHAIN_OPENS_HOST_PORT && !is_first_for_host_port(pkt))
 		return TC_ACT_UNSPEC;
-	return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+	return open_next(skb, ctx, pkt, hit);
 }
 
 SEC("tc")

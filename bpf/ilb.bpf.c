@@ -128,7 +128,7 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 {
 	ctx->opens = opens(ctx, pkt);
 	if (ctx->opens)
-		return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+		return open_next(skb, ctx, pkt, hit);
 	session_end(SERVICE_SESSIONS, pkt, hit); /* no session replaces it */
 	return route_next(skb, ctx, pkt);
 }

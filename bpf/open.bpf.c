@@ -90,7 +90,7 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 	struct session_hit hit;
 	int ret = fill_request(ctx, pkt, request);
 
-	session_find_over(SERVICE_SESSIONS, pkt, &hit);
+	session_find_over(SERVICE_SESSIONS, ctx->flags, pkt, &hit);
 	if (ret != MK_GO_ON) {
 		session_end(SERVICE_SESSIONS, pkt, &hit);
 		return ret;

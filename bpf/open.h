@@ -81,14 +81,14 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	tuple_reverse(&key, &request->to);
 	tuple_reverse(&session->to, &pkt->tuple);
 	holder->rank = MK_RANK_KEEPS;
+	if (request->has_quota && !bpf_map_lookup_elem(tables.young, &key) &&
+	    bpf_map_update_elem(tables.established, &key, session, BPF_NOEXIST) == 0)
+		return 0;
 	other = bpf_map_lookup_elem(tables.established, &key);
 	if (other) {
 		holder->rank = established_rank(tables, other, holder);
 		return -1;
 	}
-	if (request->has_quota && !bpf_map_lookup_elem(tables.young, &key) &&
-	    bpf_map_update_elem(tables.established, &key, session, BPF_NOEXIST) == 0)
-		return 0;
 	request->has_quota = 0; /* the established table is full, or a new session has the port */
 	if (order_put(tables, &key, session, BPF_NOEXIST) == 0)
 		return 0;

@@ -82,16 +82,16 @@ static __always_inline int reopen_pair(struct session_tables tables, const struc
 		       : -1;
 }
 
-/* Find again the session of @pkt that session_find_or_over() found to be over, in the previous
- * program, and set hit->over. */
-static __always_inline void session_find_over(struct session_tables tables,
+/* If the previous program found that the session of @pkt is over, find it again and set
+ * hit->over. */
+static __always_inline void session_find_over(struct session_tables tables, __u8 chain_flags,
 					      const struct packet *pkt, struct session_hit *hit)
 {
 	struct mk_session *session;
 
 	hit->over = NULL;
 	hit->over_peer = NULL;
-	if (!is_first_of_tcp(pkt))
+	if (!(chain_flags & CHAIN_REUSES))
 		return;
 	session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
 	if (session)

@@ -447,6 +447,15 @@ static __always_inline int session_find(struct __sk_buff *skb, struct session_ta
 	return ret;
 }
 
+/* Continue in program `open`. */
+static __always_inline int open_next(struct __sk_buff *skb, struct chain_ctx *ctx,
+				     const struct packet *pkt, const struct session_hit *hit)
+{
+	if (hit->over)
+		ctx->flags |= CHAIN_REUSES;
+	return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+}
+
 static __always_inline int is_connection(const struct packet *pkt)
 {
 	return pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_SCTP;
