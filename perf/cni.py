@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""cni.py - call CNI plugins in turns, ADD then DEL, one call at a time and many at once, on a node
-without pods and on a full one, and compare. Runs inside a node. A call is timed from fork to the
-collected exit status: what a runtime waits for. Writes perf/results/cni.json."""
+"""cni.py - calls CNI plugins in turns, first ADD and then DEL, and compares their times. It makes
+one call at a time and many at once, on an empty node and on a full one. It runs inside a node. A
+call's time is what a runtime waits for: from the start of the process until its exit status is
+collected. Writes perf/results/cni.json."""
 import argparse
 import json
 import os
@@ -17,7 +18,7 @@ PLUGIN_DIR = "/opt/cni/bin"
 
 
 def start(config, verb, container_id, netns, ifname):
-    """(pid, when, output)"""
+    """Start one call. Returns (pid, time of the start, file with the output)."""
     plugin = f"{PLUGIN_DIR}/{json.loads(config.read_text())['type']}"
     environment = {
         "CNI_COMMAND": verb, "CNI_CONTAINERID": container_id, "CNI_NETNS": netns,
@@ -31,7 +32,7 @@ def start(config, verb, container_id, netns, ifname):
 
 
 def call_all(config, verb, places, ifname="eth0"):
-    """Milliseconds of each call, all begun at once; `places`: (container id, namespace)."""
+    """Start a call for each of `places` (container id, namespace). Returns their milliseconds."""
     running = {}
     for container_id, netns in places:
         pid, started, output = start(config, verb, container_id, netns, ifname)
@@ -48,7 +49,7 @@ def call_all(config, verb, places, ifname="eth0"):
 
 
 class Node:
-    """Namespaces PREFIX1..N take pods: the first ones stay, those after them come and go."""
+    """Namespaces PREFIX0..N are pods. The first `present` of them stay; the others come and go."""
 
     def __init__(self, args):
         self.args, self.present, self.figures = args, 0, []
@@ -57,21 +58,21 @@ class Node:
         return f"{self.args.netns_prefix}{number}"
 
     def fill(self, present):
-        """So many pods of each plugin, with an interface each."""
+        """Add pods until `present` pods stay. Each has one interface of each plugin."""
         for number in range(self.present, present):
             for config in self.args.configs:
                 call_all(config, "ADD", [(f"stays{number}", self.netns(number))], f"{config.stem[:6]}0")
         self.present = present
 
     def measure(self, at_once, rounds):
-        """The median of the ADDs of each plugin."""
+        """Measure ADD and DEL of each plugin. Returns the median ADD of each."""
         times = {(config, verb): [] for config in self.args.configs for verb in ("ADD", "DEL")}
         for number in range(rounds + 2):
             places = [(f"perf{number}-{i}", self.netns(self.present + i)) for i in range(at_once)]
             for config in self.args.configs:
                 for verb in ("ADD", "DEL"):
                     elapsed = call_all(config, verb, places)
-                    if number >= 2:  # the first two fill the page cache
+                    if number >= 2:  # the first two rounds fill the page cache
                         times[config, verb] += elapsed
         for (config, verb), values in times.items():
             self.tell(config.stem, verb, at_once, values)
@@ -79,7 +80,7 @@ class Node:
 
     def tell(self, name, verb, at_once, values):
         tenths = statistics.quantiles(values, n=10)
-        print(f"{name:<10} {verb}  {at_once:>7} at once {self.present:>5} pods there {statistics.median(values):9.2f}"
+        print(f"{name:<10} {verb}  {at_once:>7} at once {self.present:>5} pods present {statistics.median(values):9.2f}"
               f"  ({tenths[0]:.2f} to {tenths[-1]:.2f})")
         self.figures.append(results.figure(values, "ms", system=name, verb=verb, at_once=at_once,
                                            present=self.present))
@@ -88,12 +89,13 @@ class Node:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--target", type=float, required=True, help="of the median ADDs, last to first")
-    parser.add_argument("--quick", action="store_true", help="the target is not judged")
+    parser.add_argument("--target", type=float, required=True,
+                        help="largest ratio of the last CONFIG's median ADD to the first's")
+    parser.add_argument("--quick", action="store_true", help="do not judge the target")
     parser.add_argument("--netns-prefix", required=True)
-    parser.add_argument("--full", type=int, default=250, help="pods of a full node")
-    parser.add_argument("--many", type=int, default=32, help="calls at once")
-    parser.add_argument("configs", type=Path, nargs="+", metavar="CONFIG", help="the first is the measure")
+    parser.add_argument("--full", type=int, default=250, help="number of pods of a full node")
+    parser.add_argument("--many", type=int, default=32, help="number of calls at once")
+    parser.add_argument("configs", type=Path, nargs="+", metavar="CONFIG", help="ratios compare the last with the first")
     args = parser.parse_args()
     node = Node(args)
     print(f"CNI calls, median in ms (10th to 90th percentile), {args.rounds} rounds")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""results.py - the one form of perf/results/*.json: what was measured, when, on what machine, and a
-list of figures. A figure has a unit, the values of all rounds where there are rounds, and its median;
-its other members say what it is of."""
+"""results.py - the format of perf/results/*.json: kind, date, machine, and a list of figures. A
+figure has a unit, the values of all rounds and their median. Other members say what it measures."""
 import itertools
 import json
 import math
@@ -32,8 +31,10 @@ def machine():
 
 
 def median_interval(values, doubt=0.05):
-    """Between which of `values` the median of all that could be measured lies, but for so much doubt: each is below
-    it as a coin falls, however they are distributed. Of fewer than six the lowest and the highest."""
+    """The two of `values` between which the true median lies with probability 1 - doubt. A value is
+    below the true median with probability one half, whatever the distribution: order statistics.
+    With fewer than six values the probability is lower, and the result is the lowest and the
+    highest."""
     ordered, count = sorted(values), len(values)
     at_most = itertools.accumulate(math.comb(count, below) / 2 ** count for below in range(count))
     rank = max(sum(chance <= doubt / 2 for chance in at_most) - 1, 0)
@@ -41,13 +42,13 @@ def median_interval(values, doubt=0.05):
 
 
 def figure(values, unit, **of):
-    """Of some rounds, of which some may have failed (None)."""
+    """A figure of several rounds. The value of a failed round is None."""
     good = [value for value in values if value is not None]
     return {**of, "unit": unit, "values": values, "median": statistics.median(good) if good else None}
 
 
 def short(value):
-    """Six digits are more than any measurement here has."""
+    """Round to six digits, which are more than any measurement here has."""
     if isinstance(value, dict):
         return {key: short(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -56,7 +57,7 @@ def short(value):
 
 
 def text(whole):
-    """A figure a line, so that a diff shows which ones changed."""
+    """JSON with one figure per line, so that a diff shows which figures changed."""
     head = json.dumps({name: short(value) for name, value in whole.items() if name != "figures"}, indent=1)
     lines = ",\n".join("  " + json.dumps(short(one), separators=(",", ":")) for one in whole["figures"])
     return head[:-2] + ',\n "figures": [\n' + lines + "\n ]\n}\n"

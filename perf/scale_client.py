@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""perf/scale_client.py DIR - the whole API client over TLS and HTTP/2, reading DIR's lists from a stand-in.
-Prints one JSON object: time from start to both lists read, CPU time, peak memory."""
+"""perf/scale_client.py DIR - runs the whole API client over TLS and HTTP/2. It reads DIR's lists
+from the stand-in. Prints one JSON object: time from start until both lists are read, CPU time, peak
+memory."""
 import json
 import os
 import re

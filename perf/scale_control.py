@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""perf/scale_control.py API-DIR lists DIR FIFO | nodes CLUSTER-DIR - steer the stand-in of perf/scale.
+"""perf/scale_control.py API-DIR lists DIR FIFO | nodes CLUSTER-DIR - controls the stand-in of
+perf/scale.
 
-lists: the next streaming lists of Services and EndpointSlices come from DIR, later events of slices
-from FIFO. nodes: the Nodes of a lab's cluster directory as a list that the stand-in can load.
+lists: the stand-in takes the next streaming lists of Services and EndpointSlices from DIR, and
+later events of slices from FIFO. nodes: prints the Nodes of a lab's cluster directory as a list
+that the stand-in can load.
 """
 import http.client
 import json

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""perf/scale_lists.py --services N --endpoints M --out DIR - what an API server of a big cluster sends.
+"""perf/scale_lists.py --services N --endpoints M --out DIR - makes the lists of a large cluster's
+API server.
 
-N Services with M endpoints each, on --nodes nodes, as the lines of streaming lists: DIR/services.watch and
-DIR/endpointslices.watch, each ending with the bookmark. With --changes K, DIR/changes.watch holds K
-MODIFIED events of slices, each of which loses or regains its first endpoint: of all Services in turn, or of
---among so many. Fields, their order and
-managedFields are those of two recorded objects (test/wire/recordings).
+DIR/services.watch and DIR/endpointslices.watch are streaming lists of N Services with M endpoints
+each, on --nodes nodes. Each list ends with the bookmark. With --changes K, DIR/changes.watch has K
+MODIFIED events. Each event takes a slice's first endpoint away, or brings it back. The events visit
+all Services in turn, or only --among Services. Two recorded objects give the fields, their order
+and managedFields (test/wire/recordings).
 """
 import argparse
 import copy

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""systems.py - what is compared: the limits (one namespace, a bare veth pair, a bare VXLAN device),
-the routed peer (bridge, host routing and VXLAN as flannel sets them up) with kube-proxy's rules in
-either mode, and monokube in its lab. Each is brought up once; `place(path)` says who asks whom.
+"""systems.py - the systems that perf/compare measures: the limits (one namespace, a bare veth pair,
+a bare VXLAN device), the routed peer (bridge, host routing and VXLAN as flannel sets them up) with
+kube-proxy's rules in either mode, and monokube in its lab. Each is set up once. `place(path)` says
+which client asks which address.
 
-A system whose name begins with `limit` knows only the paths for which it is the measure."""
+A system whose name begins with `limit` has only the paths that it is the limit of."""
 import json
 import os
 import subprocess
@@ -18,18 +19,19 @@ import kube_proxy  # noqa: E402
 import rules  # noqa: E402
 
 PORT, BULK_PORT = 7000, 5201
-# Where Services lead: other ports, because one client with one port towards a pod and towards its
-# Service would meet the TIME_WAIT of the other at the pod, and wait a second for its next SYN.
+# The target ports of Services, which differ from the ports that are asked directly. With one port
+# for both, a connection to the Service would meet the TIME_WAIT of a direct one from the same
+# client port, and would wait a second for its next SYN.
 TARGETS = {PORT: 7001, BULK_PORT: 5202}
 NODE_PORTS = {"cluster": {PORT: 30070, BULK_PORT: 30052}, "local": {PORT: 30071, BULK_PORT: 30053}}
-# Who measures goes before whatever else this machine does.
+# Programs that measure run at real-time priority, before other work of the machine.
 FIRST = ("chrt", "--fifo", "50")
 LOAD = os.environ.get("MK_LOAD", str(ROOT / "build/perf/load"))
 REDIRECT = ROOT / "build/perf/redirect.bpf.o"
 
 
 def run(*command, text=None):
-    """Output of a command that has to succeed."""
+    """The output of a command. Exits if it fails."""
     done = subprocess.run(list(map(str, command)), input=text, text=True, capture_output=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}: {done.stderr.strip()[-800:]}")
@@ -37,7 +39,7 @@ def run(*command, text=None):
 
 
 def wait_until(what, seconds, condition):
-    """`condition` is asked until it holds."""
+    """Wait until `condition` holds. Exits after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -46,7 +48,7 @@ def wait_until(what, seconds, condition):
 
 
 class Namespaces:
-    """Network namespaces of this run, by short name, and the servers in them."""
+    """The network namespaces of this run, by short name, and the servers in them."""
 
     def __init__(self, prefix):
         self.prefix, self.made, self.servers = prefix, [], []
@@ -71,7 +73,8 @@ class Namespaces:
             self.inside(short, "sh", "-c", f"[ ! -e {path} ] || echo {value} >{path}")
 
     def serve(self, short):
-        """Both servers, on processor 1, at the port that is asked directly and the one of Services."""
+        """Start both servers on processor 1, each at its own port and at the Services' target
+        port."""
         for command in ([LOAD, "serve", PORT], [LOAD, "serve", TARGETS[PORT]],
                         ["iperf3", "-s", "-p", BULK_PORT], ["iperf3", "-s", "-p", TARGETS[BULK_PORT]]):
             self.servers.append(subprocess.Popen(
@@ -79,7 +82,7 @@ class Namespaces:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
     def prepare_client(self, short):
-        """Ports enough for seconds of new connections."""
+        """Allow enough source ports for some seconds of new connections."""
         self.sysctl(short, net__ipv4__ip_local_port_range='"10000 65535"')
 
     def down(self):
@@ -91,7 +94,7 @@ class Namespaces:
 
 
 class Limit(Namespaces):
-    """Two namespaces and nothing between them but a wire; or one, talking to itself."""
+    """Two namespaces with only a wire between them, or one namespace that talks to itself."""
 
     kind = "veth"
 
@@ -133,16 +136,17 @@ class LimitVeth(Limit):
 
 
 class LimitRedirect(Limit):
-    """What pods' packets have to pass whoever forwards them: a third namespace, in which a program hands them on."""
+    """The way of pods' packets with any forwarder: through a third namespace, where a program
+    redirects them."""
 
     kind = "redirect"
     measures = {"pod-pod-near"}
-    mtu = 65535  # as monokube's pods have it
+    mtu = 65535  # the MTU of monokube's pods
     host_ifindexes = {"a": 100, "b": 101}  # redirect.bpf.c
 
     def wire(self):
         if not REDIRECT.exists():
-            sys.exit(f"{REDIRECT} is not there: `make {REDIRECT.relative_to(ROOT)}`")
+            sys.exit(f"{REDIRECT} does not exist: run `make {REDIRECT.relative_to(ROOT)}`")
         self.add("host")
         for end, ifindex in self.host_ifindexes.items():
             self.ip("host", "link", "add", "name", end, "index", ifindex, "type", "veth", "peer", "name", "eth0", "netns",
@@ -156,7 +160,7 @@ class LimitRedirect(Limit):
 
 
 class LimitVxlan(Limit):
-    """The device in the clients' own namespaces, over the same kind of underlay as the others'."""
+    """A VXLAN device in each of two namespaces, over the same kind of underlay as the clusters'."""
 
     kind = "vxlan"
     measures = {"pod-pod-far", "pod-service-far"}
@@ -171,7 +175,7 @@ class LimitVxlan(Limit):
 
 
 def underlay_up(system, addresses):
-    """A switch, and a cable to each: what the lab has, too."""
+    """Make a switch with a cable to each namespace, as in the lab."""
     system.add("underlay")
     system.sysctl("underlay", **{"net__bridge__bridge-nf-call-iptables": 0})
     system.ip("underlay", "link", "add", "br0", "type", "bridge")
@@ -188,7 +192,7 @@ def underlay_up(system, addresses):
 
 
 class Cluster(Namespaces):
-    """Two nodes with pods, and `world`: client and near on node1, far on node2."""
+    """Two nodes with pods, and `world`. Pods client and near are on node1, pod far is on node2."""
 
     def place(self, path):
         vip_near, vip_far, node = self.vips["near"], self.vips["far"], self.nodes["node1"]
@@ -211,7 +215,7 @@ class Cluster(Namespaces):
 
 
 def others(count, cluster_prefix):
-    """`count` Services that nobody talks to: VIP and two endpoints each."""
+    """`count` Services without traffic, each with a VIP and two endpoints."""
     for number in range(count):
         high, low = divmod(number, 250)
         yield (f"other-{number}", f"10.100.{high}.{low + 1}",
@@ -220,8 +224,9 @@ def others(count, cluster_prefix):
 
 
 class Routed(Cluster):
-    """What flannel sets up: a bridge per node, host routing, VXLAN with static neighbours and FDB,
-    masquerading by iptables; kube-proxy's rules in `mode`, by rules.py or by kube-proxy itself."""
+    """The setup of flannel: a bridge per node, host routing, VXLAN with static neighbours and FDB
+    entries, and masquerading by iptables. rules.py or kube-proxy itself adds kube-proxy's rules in
+    `mode`."""
 
     pod_net = "10.245"
     nodes = {"node1": "192.168.98.11", "node2": "192.168.98.12"}
@@ -283,7 +288,7 @@ class Routed(Cluster):
         self.ip(pod, "route", "add", "default", "via", f"{self.pod_net}.{number}.1")
 
     def measured(self, node):
-        """The Services that are asked, a rule for each port and protocol."""
+        """The measured Services, one dictionary per port and protocol."""
         here = self.nodes[node]
         for name, pod, policy in (("near", "near", None), ("far", "far", "cluster"), ("near-local", "near", "local")):
             address = self.pods[pod]
@@ -302,12 +307,13 @@ class Routed(Cluster):
         if self.proxies:
             self.proxies.set_services([*rest, *self.measured("node1")])
             return
-        # side by side: nft takes up to half a minute of a processor for a node's 10,000 Services
+        # in parallel: nft takes up to half a minute of processor time for a node's 10,000 Services
         with ThreadPoolExecutor() as threads:
             list(threads.map(lambda node: self.load(node, self.rules_of(node, rest)), self.nodes))
 
     def rules_of(self, node, rest):
-        """Those that are measured stand in the middle: half of the rules are before them."""
+        """A node's rules, with the measured Services in the middle: half of the rules come
+        first."""
         half = len(rest) // 2
         return rules.render(self.mode, [*rest[:half], *self.measured(node), *rest[half:]], f"{self.pod_net}.0.0/16",
                             self.nodes[node])
@@ -337,8 +343,8 @@ class RoutedIptables(Routed):
 
 
 class Monokube(Cluster):
-    """test/lab/lab with two nodes; the other Services are a file that the agents follow. `binary` runs there:
-    this tree's, or one of another version."""
+    """test/lab/lab with two nodes, whose agents follow a file with all Services. `binary` is this
+    tree's or another version's."""
 
     nodes = {"node1": "192.168.99.11", "node2": "192.168.99.12"}
     world = "192.168.99.200"
@@ -347,7 +353,7 @@ class Monokube(Cluster):
     def __init__(self, prefix, binary=ROOT / "build/monokube"):
         super().__init__(prefix)
         self.binary = Path(binary).resolve()
-        self.measured = {}  # frontends of the Services that are asked, by node
+        self.measured = {}  # number of frontends of the measured Services, by node
 
     def lab(self, *arguments):
         os.environ.update(MK_LAB=self.prefix, MK_BIN=str(self.binary))
@@ -365,7 +371,7 @@ class Monokube(Cluster):
             self.serve(server)
 
     def prepare_client(self, short):
-        if short == "node1":  # whose reserved range (NAT) begins at 49152
+        if short == "node1":  # natPortRange, which is reserved, begins at 49152
             self.sysctl(short, net__ipv4__ip_local_port_range='"10000 49151"')
         else:
             super().prepare_client(short)
@@ -404,7 +410,8 @@ class Monokube(Cluster):
             wait_until(f"{count} other Services on {node}", 60, lambda: self.is_programmed(node, count))
 
     def is_programmed(self, node, count):
-        """Are the other Services in the tables? An address from inside, from outside, and alone."""
+        """Are the other Services in the tables? Each has three frontends: one for clients in the
+        cluster, one for clients outside, and one that marks its address."""
         status = self.lab("exec", node, self.binary, "status")
         # versions up to 18154fe call the row "services" (perf/versions)
         frontends = next(int(line.split()[1]) for line in status.splitlines() if line.split()[:1] in (["frontends"], ["services"]))
@@ -421,7 +428,7 @@ class Monokube(Cluster):
 
 
 def all_systems(prefix):
-    """In the order in which they take turns."""
+    """All systems, in the order of their turns."""
     return {
         "limit-loopback": LimitLoopback(f"{prefix}l"),
         "limit-veth": LimitVeth(f"{prefix}v"),

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kube_proxy.py - kube-proxy itself for the routed peers: where $KUBE_PROXY names a kube-proxy binary, it runs in each
-node's network namespace and follows the project's stand-in for the API server (test/wire/apiserver), which stands in
-a namespace of its own on the underlay. The stand-in gets the Services that rules.py makes rules of, as objects.
+"""kube_proxy.py - runs kube-proxy itself for the routed peers, if $KUBE_PROXY names its binary. It
+runs in each node's network namespace and follows the stand-in for the API server
+(test/wire/apiserver). The stand-in has a namespace of its own on the underlay. It gets the same
+Services as rules.py, as objects.
 
-A service here is a dictionary as in rules.py: one port and protocol of a Service, whose name is NAME:PORT_NAME."""
+A service here is a dictionary as in rules.py: one port and protocol of a Service, named
+NAME:PORT_NAME."""
 import json
 import os
 import re
@@ -26,8 +28,8 @@ REMEDY = ("give KUBE_PROXY the path of a kube-proxy for this machine, or leave i
 
 
 def chosen(system):
-    """The kube-proxies of a routed peer. None where $KUBE_PROXY is unset or empty, or one that cannot do what that peer is
-    for: rules.py is to write the rules."""
+    """The kube-proxies of a routed peer. None if rules.py has to write the rules: $KUBE_PROXY is
+    unset or empty, or its version does not support the peer's mode."""
     if not os.environ.get("KUBE_PROXY"):
         return None
     program = binary(os.environ["KUBE_PROXY"])
@@ -35,7 +37,7 @@ def chosen(system):
 
 
 def binary(name):
-    """The absolute path of what $KUBE_PROXY names."""
+    """The absolute path of the program that $KUBE_PROXY names."""
     found = shutil.which(name)
     if not found:
         what = "is not an executable file" if os.path.lexists(name) else "is not there"
@@ -49,27 +51,28 @@ def version(program):
 
 
 def modes(program):
-    """Those of the peers' that it knows; of a version that does not tell its number, all."""
+    """The peers' modes that this kube-proxy supports. If its version has no number: all modes."""
     number = re.search(r"\bv1\.(\d+)", version(program))
     return ("iptables",) if number and int(number[1]) < NFTABLES_SINCE else ("iptables", "nftables")
 
 
 def rules_from():
-    """Who writes the peers' rules, for the results: rules.py, or a version of kube-proxy."""
+    """The writer of the peers' rules, for the results: rules.py, or a version of kube-proxy."""
     if not os.environ.get("KUBE_PROXY"):
         return "perf/peers/rules.py"
     program = binary(os.environ["KUBE_PROXY"])
-    rest = "" if "nftables" in modes(program) else "; those for nftables, which it does not know, perf/peers/rules.py"
+    rest = "" if "nftables" in modes(program) else "; for nftables, which it does not support: perf/peers/rules.py"
     return f"kube-proxy, {version(program)}{rest}"
 
 
-# ---- what it is told ----------------------------------------------------------------------------
+# ---- configuration and objects ------------------------------------------------------------------
 
 
 def configuration(mode, node, address, cluster_cidr, kubeconfig):
-    """The defaults of kube-proxy written out, with these exceptions: JSON, which the stand-in speaks; node ports at
-    the node's address alone in both modes, as in rules.py; no sysctl of connection tracking is set, because some are
-    the whole machine's; health and metrics on the node's loopback; the process is killed like any other."""
+    """kube-proxy's defaults, written out, with these exceptions. It speaks JSON, as the stand-in
+    does. Both modes have node ports only at the node's address, as in rules.py. No sysctl of
+    connection tracking is set, because some belong to the whole machine. Health and metrics are on
+    the node's loopback. The OOM killer treats the process like any other."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
         "mode": mode, "hostnameOverride": node, "clusterCIDR": cluster_cidr, "detectLocalMode": "ClusterCIDR",
@@ -97,7 +100,7 @@ def service_cidr():
 
 
 def by_name(services):
-    """{name of the Service: [(name of the port, the port's dictionary)]}"""
+    """Returns {name of the Service: [(name of the port, the port's dictionary)]}."""
     found = {}
     for service in services:
         name, _, port = service["name"].partition(":")
@@ -116,7 +119,8 @@ def service_object(name, ports):
 
 
 def endpoint(address):
-    """On the node whose number is the third of the address: of pods nobody talks to, on none of ours."""
+    """An endpoint on the node whose number is the address's third byte. Endpoints without traffic
+    are on nodes that do not exist."""
     return {"addresses": [address], "nodeName": f"node{address.split('.')[2]}",
             "conditions": {"ready": True, "serving": True, "terminating": False}}
 
@@ -136,23 +140,23 @@ def objects(services):
         yield slice_object(name, ports)
 
 
-# ---- what the rules know ------------------------------------------------------------------------
+# ---- frontends in the rules ---------------------------------------------------------------------
 
 
 def wanted(services):
-    """What has to be in a node's rules: (VIP, protocol, port) and (protocol, node port)."""
+    """The frontends that the rules must have: (VIP, protocol, port) and (protocol, node port)."""
     ports = {(s["proto"], s["node_port"]) for s in services if s["node_port"]}
     return ports | {(s["vip"], s["proto"], s["port"]) for s in services}
 
 
 def key_of(element):
-    """An element's key in what nft prints: of a map with its value, and perhaps with a comment."""
+    """The key of a map's element in nft's output, which adds the value and perhaps a comment."""
     key = element[0]
     return tuple((key["elem"]["val"] if "elem" in key else key)["concat"])
 
 
 def known_nftables(ask):
-    """Of Services with endpoints: the others are in maps of their own."""
+    """The frontends of Services with endpoints. Services without endpoints are in other maps."""
     found = set()
     for name in ("service-ips", "service-nodeports"):
         for thing in json.loads(ask("nft", "-j", "list", "map", "ip", "kube-proxy", name) or "{}").get("nftables", []):
@@ -161,7 +165,7 @@ def known_nftables(ask):
 
 
 def known_iptables(ask):
-    """The same: a Service without endpoints has no rule in this table."""
+    """The frontends of Services with endpoints. Others have no rule in this table."""
     found = set()
     for line in ask("iptables-save", "-t", "nat").splitlines():
         proto, port = re.search(r" -p (\w+) ", line), re.search(r" --dport (\d+) ", line)
@@ -181,7 +185,8 @@ KNOWN = {"nftables": known_nftables, "iptables": known_iptables}
 
 
 class KubeProxies:
-    """One on each node of `system`, and the server that they follow. `hosts` is what the underlay has to have."""
+    """A kube-proxy on each node of `system`, and the API server that they follow. `hosts` are
+    further hosts of the underlay."""
 
     hosts = {"api": API_ADDRESS}
 
@@ -190,7 +195,7 @@ class KubeProxies:
         self.directory, self.processes, self.commands = None, {}, {}
 
     def up(self):
-        """Nodes come before the kube-proxies, which wait for their own and end when it goes."""
+        """Nodes come before kube-proxies: each waits for its Node, and ends if the Node goes."""
         self.directory = Path(tempfile.mkdtemp(prefix="monokube-kube-proxy."))
         self.start("api", sys.executable, str(API_SERVER), "--dir", str(self.directory), "--address", API_ADDRESS,
                    "--port", str(API_PORT))
@@ -208,7 +213,7 @@ class KubeProxies:
         return [service_cidr(), *(node(*one, f"{self.system.pod_net}.{number}.0/24") for number, one in nodes)]
 
     def set_services(self, services):
-        """Returns when each node's rules know all of them, and nothing else."""
+        """Replace all Services. Returns when each node's rules have all of them, and no others."""
         self.give([*self.cluster(), *objects(services)])
         want, seconds = wanted(services), READY_SECONDS + len(services) // 50
         for name in self.system.nodes:
@@ -230,7 +235,8 @@ class KubeProxies:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def start(self, name, *command):
-        """In its namespace and with a /sys of its own; `ip` becomes the program. No proxy leads to the stand-in."""
+        """Start a command in a namespace, with a /sys of its own; `ip` becomes the program. The
+        command asks the stand-in directly, not through an HTTP proxy."""
         environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
         self.commands[name] = command[0] if name in self.system.nodes else str(API_SERVER)
         with open(self.directory / f"{name}.log", "wb") as log:
@@ -239,19 +245,20 @@ class KubeProxies:
                 stderr=subprocess.STDOUT, env=environment)
 
     def ask(self, name, *command):
-        """What it prints; nothing where it fails, because the rules are not there yet."""
+        """The output of a command in a namespace. Empty if it fails: the rules do not exist yet."""
         return subprocess.run(["ip", "netns", "exec", self.system.name(name), *command], text=True,
                               capture_output=True, check=False).stdout
 
     def give(self, contents):
-        """The stand-in holds these objects, and no others of their kinds."""
+        """Make the stand-in hold these objects, and no others of their kinds."""
         self.system.inside("api", "curl", "-sS", "--fail", "--http1.1", "--noproxy", "*", "--cacert",
                            self.directory / "ca.crt", "-H", "Expect:", "-H", "Content-Type: application/json", "-o",
                            "/dev/null", "--data-binary", "@-", f"https://{API_ADDRESS}:{API_PORT}/standin/objects",
                            text=json.dumps(contents))
 
     def wait(self, what, seconds, condition, name="api"):
-        """Until it holds, as long as all processes run; asked seldom where asking takes long."""
+        """Wait until the condition holds. Exits if a process ends. Waits between two checks at
+        least as long as a check takes."""
         deadline = time.monotonic() + seconds
         while True:
             self.need_running()

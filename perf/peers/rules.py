@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""rules.py - the rules that kube-proxy writes for a list of Services, in its two modes that Debian's
-packages can load: nftables (maps and vmaps, its current form) and iptables (KUBE-SERVICES, KUBE-SVC,
-KUBE-SEP with the statistic match). Chains, order and marks follow what those proxiers produce
-(Kubernetes 1.3x, pkg/proxy/{nftables,iptables}/proxier.go, whose tests list whole rule sets).
+"""rules.py - makes the rules that kube-proxy writes for a list of Services, in the two modes that
+Debian's packages can load. nftables has maps and verdict maps, as in its current version. iptables
+has KUBE-SERVICES, KUBE-SVC, and KUBE-SEP with the statistic match. Chains, order and marks follow
+those proxiers (Kubernetes 1.3x, pkg/proxy/{nftables,iptables}/proxier.go, whose tests list whole
+rule sets).
 
-    rules.py nftables|iptables <services.json    prints what `nft -f -` or `iptables-restore` reads
+    rules.py nftables|iptables <services.json    prints the input of `nft -f -`, `iptables-restore`
 
-A Service: {"name", "vip", "port", "proto", "node_port" (or null), "endpoints": [["10.0.0.1", 80]..],
-"local": [those of them on this node], "external_local": bool}. "cluster_cidr" and "node_ip" are of
-the node."""
+A Service: {"name", "vip", "port", "proto", "node_port" (or null), "endpoints": [["10.0.0.1",
+80]..], "local": [the endpoints on this node], "external_local": bool}. "cluster_cidr" and "node_ip"
+are the node's."""
 import hashlib
 import json
 import sys
@@ -18,7 +19,7 @@ MARK = "0x4000"
 
 
 def short(*parts):
-    """The 16 characters that a chain's name has; base32 of a hash, as kube-proxy's."""
+    """The 16 characters of a chain's name: a hash in base32, as kube-proxy makes them."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
     bits = int.from_bytes(digest, "big")
@@ -29,7 +30,7 @@ def short(*parts):
 
 
 class Nftables:
-    """One table, a handful of base chains, everything else found through maps."""
+    """One table with a few base chains. Maps lead to all other chains."""
 
     def __init__(self, cluster_cidr, node_ip):
         self.cluster_cidr, self.node_ip = cluster_cidr, node_ip
@@ -40,7 +41,7 @@ class Nftables:
         self.chains.append(f"  chain {name} {{\n" + "".join(f"    {rule}\n" for rule in rules) + "  }\n")
 
     def endpoints(self, service, endpoints):
-        """The rule that picks one; makes their chains."""
+        """Make the endpoints' chains. Returns the rule that picks one of them."""
         picks = []
         for number, (ip, port) in enumerate(endpoints):
             name = f"endpoint-{short(service['name'], ip, port)}"
@@ -155,8 +156,8 @@ table ip kube-proxy {
 
 
 class Iptables:
-    """A rule per Service in KUBE-SERVICES, walked one after the other; a chain per Service and per
-    endpoint."""
+    """One rule per Service in KUBE-SERVICES, which the kernel checks one after the other. One chain
+    per Service and one per endpoint."""
 
     def __init__(self, cluster_cidr, node_ip):
         self.cluster_cidr, self.node_ip = cluster_cidr, node_ip
