@@ -7,11 +7,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cluster/watch/scan.h"
 
 #define MAX_PATH_CHARS 128
 
 struct cursor {
 	const char *at, *end;
+	bool inside; /* a member of the present object was taken */
+	bool broken; /* the text is not JSON */
 };
 
 struct mk_decoder {
@@ -28,8 +31,7 @@ bool span_is(struct mk_span span, const char *text)
 
 static void skip_space(struct cursor *cursor)
 {
-	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' ||
-					    *cursor->at == '\r' || *cursor->at == '\t'))
+	while (cursor->at < cursor->end && is_space(*cursor->at))
 		cursor->at++;
 }
 
@@ -43,51 +45,25 @@ static bool take(struct cursor *cursor, char byte)
 	return true;
 }
 
-/* Return the position after the closing quote, NULL if there is none. Most of the time is
- * spent here and in take_brackets(). So this takes no cursor, which the compiler would have to
- * keep in memory. */
-static const char *skip_string(const char *at, const char *end)
-{
-	while (at < end && *at != '"')
-		at += *at == '\\' && at + 1 < end ? 2 : 1;
-	return at < end ? at + 1 : NULL;
-}
-
 /* @string is the text between the quotes. */
 static bool take_string(struct cursor *cursor, struct mk_span *string)
 {
-	const char *after;
+	struct scan scan = { .in_string = true };
 
 	if (!take(cursor, '"'))
 		return false;
-	after = skip_string(cursor->at, cursor->end);
-	if (!after)
-		return false;
 	string->text = cursor->at;
-	string->size = (size_t)(after - 1 - cursor->at);
-	cursor->at = after;
-	return true;
+	cursor->at = scan_string(&scan, cursor->at, cursor->end);
+	string->size = (size_t)(cursor->at - string->text) - !scan.in_string;
+	return !scan.in_string;
 }
 
 static bool take_brackets(struct cursor *cursor)
 {
-	const char *at = cursor->at, *end = cursor->end;
-	int depth = 0;
+	struct scan scan = { .depth = 1 };
 
-	while (at && at < end) {
-		char byte = *at++;
-
-		if (byte == '"')
-			at = skip_string(at, end);
-		else if (byte == '{' || byte == '[')
-			depth++;
-		else if ((byte == '}' || byte == ']') && --depth == 0)
-			break;
-	}
-	if (!at || depth != 0)
-		return false;
-	cursor->at = at;
-	return true;
+	cursor->at = scan_brackets(&scan, cursor->at + 1, cursor->end, 0);
+	return scan.depth == 0;
 }
 
 /* Take a value of any type. */
@@ -113,16 +89,28 @@ static bool take_value(struct cursor *cursor, struct mk_span *value)
 	return good;
 }
 
-/* Take the next key of an object whose opening brace was taken. *@more is false at its end. */
-static bool take_key(struct cursor *cursor, bool first, struct mk_span *key, bool *more)
+/* Take the next key of an object whose opening brace was taken. false: at its end, or broken. */
+static bool take_key(struct cursor *cursor, struct mk_span *key)
 {
-	*more = false;
 	if (take(cursor, '}'))
-		return true;
-	if (!first && !take(cursor, ','))
 		return false;
-	*more = true;
-	return take_string(cursor, key) && take(cursor, ':');
+	cursor->broken = (cursor->inside && !take(cursor, ',')) || !take_string(cursor, key) ||
+			 !take(cursor, ':');
+	cursor->inside = true;
+	return !cursor->broken;
+}
+
+static bool take_member(struct cursor *cursor, struct mk_span *key, struct mk_span *value)
+{
+	if (!take_key(cursor, key))
+		return false;
+	cursor->broken = !take_value(cursor, value);
+	return !cursor->broken;
+}
+
+static struct cursor cursor_of(struct mk_span text)
+{
+	return (struct cursor){ .at = text.text, .end = text.text + text.size };
 }
 
 static int no_json(const char *what, struct mk_error *err)
@@ -143,22 +131,20 @@ static struct mk_span string_of(struct mk_span value)
 int watch_event_read(const char *text, size_t size, struct mk_watch_event *event,
 		     struct mk_error *err)
 {
-	struct cursor cursor = { text, text + size };
+	struct cursor cursor = cursor_of((struct mk_span){ text, size });
 	struct mk_span key, value;
-	bool more = true;
 
 	*event = (struct mk_watch_event){ 0 };
 	if (!take(&cursor, '{'))
 		return no_json("a watch event", err);
-	for (bool first = true; more; first = false) {
-		if (!take_key(&cursor, first, &key, &more) ||
-		    (more && !take_value(&cursor, &value)))
-			return no_json("a watch event", err);
-		if (more && span_is(key, "type"))
+	while (take_member(&cursor, &key, &value)) {
+		if (span_is(key, "type"))
 			event->type = string_of(value);
-		else if (more && span_is(key, "object"))
+		else if (span_is(key, "object"))
 			event->object = value;
 	}
+	if (cursor.broken)
+		return no_json("a watch event", err);
 	if (!event->type.text || !event->object.text || *event->object.text != '{')
 		return mk_error_set(err, EPROTO, "a watch event without type or object");
 	return 0;
@@ -167,30 +153,22 @@ int watch_event_read(const char *text, size_t size, struct mk_watch_event *event
 static bool read_annotations(struct cursor cursor, struct mk_object_head *head)
 {
 	struct mk_span key, value;
-	bool more = true;
 
 	if (!take(&cursor, '{'))
 		return true; /* null */
-	for (bool first = true; more; first = false) {
-		if (!take_key(&cursor, first, &key, &more) ||
-		    (more && !take_value(&cursor, &value)))
-			return false;
-		if (more && span_is(key, "k8s.io/initial-events-end"))
+	while (take_member(&cursor, &key, &value))
+		if (span_is(key, "k8s.io/initial-events-end"))
 			head->initial_events_end = span_is(string_of(value), "true");
-	}
-	return true;
+	return !cursor.broken;
 }
 
 static bool read_metadata(struct cursor cursor, struct mk_object_head *head)
 {
 	struct mk_span key, value;
-	bool more = true, good = take(&cursor, '{');
 
-	for (bool first = true; good && more; first = false) {
-		good = take_key(&cursor, first, &key, &more) &&
-		       (!more || take_value(&cursor, &value));
-		if (!good || !more)
-			break;
+	if (!take(&cursor, '{'))
+		return false;
+	while (take_member(&cursor, &key, &value)) {
 		if (span_is(key, "name"))
 			head->name = string_of(value);
 		else if (span_is(key, "namespace"))
@@ -199,35 +177,32 @@ static bool read_metadata(struct cursor cursor, struct mk_object_head *head)
 			head->uid = string_of(value);
 		else if (span_is(key, "resourceVersion"))
 			head->resource_version = string_of(value);
-		else if (span_is(key, "annotations"))
-			good = read_annotations(
-				(struct cursor){ value.text, value.text + value.size }, head);
+		else if (span_is(key, "annotations") && !read_annotations(cursor_of(value), head))
+			return false;
 	}
-	return good;
+	return !cursor.broken;
 }
 
 int object_head_read(struct mk_span object, struct mk_object_head *head, struct mk_error *err)
 {
-	struct cursor cursor = { object.text, object.text + object.size };
+	struct cursor cursor = cursor_of(object);
 	struct mk_span key, value;
-	bool more = true;
 
 	*head = (struct mk_object_head){ 0 };
 	if (!take(&cursor, '{'))
 		return no_json("an object", err);
-	for (bool first = true; more; first = false) {
-		if (!take_key(&cursor, first, &key, &more) ||
-		    (more && !take_value(&cursor, &value)))
-			return no_json("an object", err);
-		if (more && span_is(key, "kind"))
+	while (take_member(&cursor, &key, &value)) {
+		if (span_is(key, "kind"))
 			head->kind = string_of(value);
-		if (!more || !span_is(key, "metadata"))
+		if (!span_is(key, "metadata"))
 			continue;
-		if (!read_metadata((struct cursor){ value.text, value.text + value.size }, head))
-			return no_json("the metadata of an object", err);
-		return 0; /* the long rest is left to the decoder */
+		/* the long rest is left to the decoder */
+		return read_metadata(cursor_of(value), head)
+			       ? 0
+			       : no_json("the metadata of an object", err);
 	}
-	return mk_error_set(err, EPROTO, "an object without metadata");
+	return cursor.broken ? no_json("an object", err)
+			     : mk_error_set(err, EPROTO, "an object without metadata");
 }
 
 /* ---- leaving out unused members -------------------------------------------------------------- */
@@ -305,16 +280,17 @@ static bool reduce_member(struct mk_decoder *decoder, struct cursor *cursor, str
 static bool reduce_object(struct mk_decoder *decoder, struct cursor *cursor,
 			  const struct path *path)
 {
-	bool empty = true, more = true;
+	bool empty = true;
 	struct mk_span key;
 
 	put(decoder, "{", 1);
-	for (bool first = true; more; first = false)
-		if (!take_key(cursor, first, &key, &more) ||
-		    (more && !reduce_member(decoder, cursor, key, &empty, *path)))
+	cursor->inside = false;
+	while (take_key(cursor, &key))
+		if (!reduce_member(decoder, cursor, key, &empty, *path))
 			return false;
 	put(decoder, "}", 1);
-	return true;
+	cursor->inside = true; /* of the object around this one */
+	return !cursor->broken;
 }
 
 static bool reduce_list(struct mk_decoder *decoder, struct cursor *cursor, struct path *path)
@@ -351,7 +327,7 @@ static bool reduce_value(struct mk_decoder *decoder, struct cursor *cursor, stru
 
 static int reduce(struct mk_decoder *decoder, struct mk_span object, struct mk_error *err)
 {
-	struct cursor cursor = { object.text, object.text + object.size };
+	struct cursor cursor = cursor_of(object);
 	struct path path = { .length = 0 };
 	char *grown;
 

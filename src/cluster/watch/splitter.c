@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A state machine over bytes: depth of brackets, and whether a string is open. The decoder checks
- * that brackets match. UTF-8 needs no care: a multi-byte character contains no ASCII byte. */
 #include "cluster/watch/splitter.h"
 
 #include <stdbool.h>
@@ -8,8 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cluster/watch/scan.h"
 
-#define ITEMS "items"
+#define ITEMS "\"items\""
 
 struct buffer {
 	char *data;
@@ -20,8 +19,7 @@ struct mk_splitter {
 	enum mk_splitter_mode mode;
 	struct mk_splitter_handler handler;
 	struct buffer object, document;
-	unsigned int depth;
-	bool in_string, escaped;
+	struct scan scan;
 	bool in_items; /* within the brackets of `items`: depth 2 separates its elements */
 	bool items_next; /* the next value is that of `items` */
 	size_t key_start; /* in document: start of the last string at depth 1 */
@@ -83,7 +81,7 @@ static unsigned int object_depth(const struct mk_splitter *splitter)
 static bool in_object(const struct mk_splitter *splitter)
 {
 	return (splitter->mode == MK_SPLIT_EVENTS || splitter->in_items) &&
-	       splitter->depth > object_depth(splitter);
+	       splitter->scan.depth > object_depth(splitter);
 }
 
 /* @start..@end is the last part of an object; the parts before it, if any, are in the buffer. */
@@ -106,56 +104,11 @@ static int hand_over(struct mk_splitter *splitter, const char *start, const char
 	return splitter->handler.object(splitter->handler.ctx, text, size, err);
 }
 
-/* Skip a string. The loop keeps its state in local variables, which a byte cannot alias. */
-static const char *skip_string(struct mk_splitter *splitter, const char *at, const char *end)
-{
-	if (splitter->escaped && at < end) {
-		splitter->escaped = false;
-		at++;
-	}
-	while (at < end && *at != '"') {
-		if (*at++ != '\\')
-			continue;
-		if (at == end) {
-			splitter->escaped = true;
-			return end;
-		}
-		at++;
-	}
-	if (at == end)
-		return end;
-	splitter->in_string = false;
-	return at + 1;
-}
-
-/* Skip the bytes of an object, to its end or the end of the piece. Returns where it stopped. */
-static const char *skip_object(struct mk_splitter *splitter, const char *at, const char *end)
-{
-	unsigned int bottom = object_depth(splitter), depth = splitter->depth;
-
-	if (splitter->in_string)
-		at = skip_string(splitter, at, end);
-	while (at < end && depth > bottom) {
-		char byte = *at++;
-
-		if (byte == '"') {
-			splitter->in_string = true;
-			at = skip_string(splitter, at, end);
-		} else if (byte == '{' || byte == '[') {
-			depth++;
-		} else if (byte == '}' || byte == ']') {
-			depth--;
-		}
-	}
-	splitter->depth = depth;
-	return at;
-}
-
 /* @start..@at has already been read. */
 static int feed_object(struct mk_splitter *splitter, const char *start, const char **at,
 		       const char *end, struct mk_error *err)
 {
-	*at = skip_object(splitter, *at, end);
+	*at = scan_brackets(&splitter->scan, *at, end, object_depth(splitter));
 	if (in_object(splitter)) /* the object continues in the next piece */
 		return append(&splitter->object, start, (size_t)(*at - start), err);
 	return hand_over(splitter, start, *at, err);
@@ -173,11 +126,11 @@ static int feed_gap(struct mk_splitter *splitter, const char **at, const char *e
 {
 	const char *start = (*at)++;
 
-	if (*start == '\n' || *start == '\r' || *start == ' ' || *start == '\t')
+	if (is_space(*start))
 		return 0;
 	if (*start != '{')
 		return unexpected(*start, "between objects", err);
-	splitter->depth++;
+	splitter->scan.depth++;
 	return feed_object(splitter, start, at, end, err);
 }
 
@@ -189,7 +142,7 @@ static int feed_items_gap(struct mk_splitter *splitter, const char **at, const c
 
 	if (byte == ']') {
 		splitter->in_items = false;
-		splitter->depth--;
+		splitter->scan.depth--;
 		(*at)++;
 		return append(&splitter->document, "]", 1, err);
 	}
@@ -204,8 +157,8 @@ static bool key_is_items(const struct mk_splitter *splitter)
 {
 	const struct buffer *document = &splitter->document;
 
-	return document->used - splitter->key_start == strlen("\"" ITEMS) &&
-	       memcmp(document->data + splitter->key_start, "\"" ITEMS, strlen("\"" ITEMS)) == 0;
+	return document->used - splitter->key_start == strlen(ITEMS) &&
+	       memcmp(document->data + splitter->key_start, ITEMS, strlen(ITEMS)) == 0;
 }
 
 /* Process a byte of the list outside its items and outside strings. */
@@ -213,7 +166,7 @@ static int step_document(struct mk_splitter *splitter, char byte, struct mk_erro
 {
 	switch (byte) {
 	case '"':
-		splitter->in_string = true;
+		splitter->scan.in_string = true;
 		splitter->key_start = splitter->document.used;
 		splitter->items_next = false;
 		break;
@@ -221,45 +174,45 @@ static int step_document(struct mk_splitter *splitter, char byte, struct mk_erro
 	case '[':
 		splitter->in_items = byte == '[' && splitter->items_next;
 		splitter->items_next = false;
-		splitter->depth++;
+		splitter->scan.depth++;
 		break;
 	case '}':
 	case ']':
-		if (splitter->depth == 0)
+		if (splitter->scan.depth == 0)
 			return unexpected(byte, "at the start of a list", err);
-		splitter->depth--;
-		splitter->complete = splitter->depth == 0;
+		splitter->scan.depth--;
+		splitter->complete = splitter->scan.depth == 0;
 		break;
 	default:
-		if (splitter->depth == 0 && !strchr(" \r\n\t", byte))
+		if (splitter->scan.depth == 0 && !is_space(byte))
 			return unexpected(byte, "at the start of a list", err);
 	}
 	return 0;
 }
 
-static int feed_document(struct mk_splitter *splitter, const char **at, struct mk_error *err)
+/* Read a byte of the list outside its items, or the rest of a string there. */
+static int feed_document(struct mk_splitter *splitter, const char **at, const char *end,
+			 struct mk_error *err)
 {
-	char byte = *(*at)++;
+	bool in_string = splitter->scan.in_string;
+	const char *start = *at;
 	int ret = 0;
 
+	*at = in_string ? scan_string(&splitter->scan, start, end) : start + 1;
 	if (splitter->complete)
-		return strchr(" \r\n\t", byte) && byte ? 0 : unexpected(byte, "after a list", err);
-	if (!splitter->in_string)
-		ret = step_document(splitter, byte, err);
-	else if (splitter->escaped)
-		splitter->escaped = false;
-	else if (byte == '\\')
-		splitter->escaped = true;
-	else if (byte == '"') {
-		splitter->in_string = false;
-		splitter->items_next = splitter->depth == 1 && key_is_items(splitter);
-	}
+		return is_space(*start) ? 0 : unexpected(*start, "after a list", err);
+	if (!in_string)
+		ret = step_document(splitter, *start, err);
 	if (ret == 0)
-		ret = append(&splitter->document, &byte, 1, err);
-	if (ret == 0 && splitter->complete)
-		ret = splitter->handler.document(splitter->handler.ctx, splitter->document.data,
-						 splitter->document.used, err);
-	return ret;
+		ret = append(&splitter->document, start, (size_t)(*at - start), err);
+	if (ret < 0)
+		return ret;
+	if (in_string && !splitter->scan.in_string)
+		splitter->items_next = splitter->scan.depth == 1 && key_is_items(splitter);
+	return !splitter->complete
+		       ? 0
+		       : splitter->handler.document(splitter->handler.ctx, splitter->document.data,
+						    splitter->document.used, err);
 }
 
 int splitter_feed(struct mk_splitter *splitter, const char *data, size_t size, struct mk_error *err)
@@ -277,7 +230,7 @@ int splitter_feed(struct mk_splitter *splitter, const char *data, size_t size, s
 		else if (splitter->mode == MK_SPLIT_EVENTS)
 			ret = feed_gap(splitter, &at, end, err);
 		else
-			ret = feed_document(splitter, &at, err);
+			ret = feed_document(splitter, &at, end, err);
 	}
 	splitter->failed = ret < 0;
 	return ret < 0 ? ret : 0;
@@ -287,7 +240,7 @@ int splitter_end(const struct mk_splitter *splitter, struct mk_error *err)
 {
 	if (splitter->mode == MK_SPLIT_LIST && !splitter->complete)
 		return mk_error_set(err, EPROTO, "the answer ended in the middle of the list");
-	if (splitter->depth > 0)
+	if (splitter->scan.depth > 0)
 		return mk_error_set(err, EPROTO, "the answer ended in the middle of an object");
 	return 0;
 }
