@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "monokube/version.h"
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "base/loop.h"
 #include "datapath/maps/abi.h"
 #include "datapath/maps/pin.h"
@@ -28,22 +28,6 @@
 /* A timer of 0 ms batches changes, because it runs once per turn of the loop: a file with ten
  * objects, or one read of the API server's connection, is one turn. */
 #define DEBOUNCE_MS 0
-
-uint64_t agent_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
-}
-
-uint64_t agent_cpu_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000ULL + (uint64_t)used.tv_nsec;
-}
 
 static void on_work(uv_timer_t *timer)
 {
@@ -126,8 +110,8 @@ static void on_service_cidrs_changed(void *ctx)
 
 static void note_listed(struct mk_agent *agent)
 {
-	agent->listed_ns = agent_now_ns();
-	agent->listed_cpu_ns = agent_cpu_ns();
+	agent->listed_ns = mk_time_monotonic_ns();
+	agent->listed_cpu_ns = mk_time_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static void on_listed(void *ctx, bool complete)

@@ -260,9 +260,6 @@ struct mk_agent {
 
 /* agent.c: run agent_work() in at most @delay_ms. */
 void agent_schedule(struct mk_agent *agent, uint64_t delay_ms);
-uint64_t agent_now_ns(void);
-/* CPU time that the process has used. */
-uint64_t agent_cpu_ns(void);
 
 /* work.c */
 void agent_work(struct mk_agent *agent);
@@ -324,7 +321,6 @@ mk_must_check int agent_find_uplinks(struct mk_agent *agent, const struct mk_nod
 /* ways.c */
 mk_must_check int agent_read_ways(const struct mk_agent *agent, const struct mk_node_object *object,
 				  struct agent_ways *ways, struct mk_error *err);
-bool agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip);
 /* Can a packet leave by another device than @first, or with another source address? Pure. */
 bool agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first);
 /* May this device be an uplink? Pure. */

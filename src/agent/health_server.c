@@ -35,7 +35,7 @@ static const struct mk_httpd_limits service_limits = {
 
 static bool is_healthy(const struct agent_health *health)
 {
-	return mk_health_is_healthy(&health->state, agent_now_ns());
+	return mk_health_is_healthy(&health->state, mk_time_monotonic_ns());
 }
 
 static void finish_json(struct mk_httpd_reply *reply, unsigned int status, char *body)
@@ -269,7 +269,7 @@ void agent_health_service(struct mk_agent *agent, const char *key,
 
 void agent_health_queued(struct mk_agent *agent)
 {
-	mk_health_queued(&agent->health->state, agent_now_ns());
+	mk_health_queued(&agent->health->state, mk_time_monotonic_ns());
 }
 
 void agent_health_updated(struct mk_agent *agent)

@@ -194,36 +194,11 @@ void agent_lingering_free(struct mk_agent *agent)
 	}
 }
 
-struct address_search {
-	struct mk_ip ip;
-	bool found;
-};
-
-static void search_node(void *ctx, const struct mk_node_object *node)
-{
-	struct address_search *search = ctx;
-
-	for (size_t i = 0; i < node->address_count && !search->found; i++)
-		search->found = mk_ip_equal(&node->addresses[i], &search->ip);
-}
-
-static bool is_local(const struct mk_agent *agent, const struct mk_ip *ip)
-{
-	for (size_t i = 0; i < agent->node.local_count; i++)
-		if (mk_ip_equal(&agent->node.local[i], ip))
-			return true;
-	return false;
-}
-
 /* A node's own address has a route of its own, which monokube did not create. */
 static bool is_node_address(const struct mk_agent *agent, const struct mk_ip *ip)
 {
-	struct address_search search = { .ip = *ip };
-
-	if (is_local(agent, ip))
-		return true;
-	mk_model_each_node(agent->model, search_node, &search);
-	return search.found;
+	return mk_ips_contain(agent->node.local, agent->node.local_count, ip) ||
+	       mk_model_has_node_address(agent->model, ip);
 }
 
 /* An earlier agent may have kept the route, and another process removed it since. */

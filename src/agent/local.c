@@ -31,24 +31,6 @@ static int see_local(void *ctx, int ifindex, const struct mk_cidr *addr)
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	return mk_ip_compare(a, b);
-}
-
-/* Remove duplicates: an address may be on several devices. */
-static size_t unique(struct mk_ip *ips, size_t count)
-{
-	size_t kept = 0;
-
-	if (count > 1)
-		qsort(ips, count, sizeof(*ips), compare);
-	for (size_t i = 0; i < count; i++)
-		if (kept == 0 || !mk_ip_equal(&ips[kept - 1], &ips[i]))
-			ips[kept++] = ips[i];
-	return kept;
-}
-
 int agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count, struct mk_error *err)
 {
 	struct list list = { .err = err };
@@ -59,7 +41,8 @@ int agent_local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count, s
 		return ret;
 	}
 	*ips = list.ips;
-	*count = unique(list.ips, list.count);
+	*count = list.count;
+	mk_ips_sort(list.ips, count); /* an address may be on several devices */
 	return 0;
 }
 

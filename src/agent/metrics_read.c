@@ -79,7 +79,7 @@ static void read_loop(struct mk_metrics *metrics)
 static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct mk_health *health = &agent->health->state;
-	uint64_t now_ns = agent_now_ns();
+	uint64_t now_ns = mk_time_monotonic_ns();
 
 	metrics->ready = metrics->is_ready = agent->ready;
 	metrics->ready_after_lists_s = (double)agent->after_lists_ns / MK_NS_PER_S;
@@ -286,7 +286,7 @@ static char *services_text(const struct mk_agent *agent, struct mk_metrics *metr
 static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	struct agent_stats *stats = &agent->stats;
-	uint64_t now_ns = agent_now_ns();
+	uint64_t now_ns = mk_time_monotonic_ns();
 
 	if (!stats->services_text || now_ns - stats->services_text_ns > SERVICES_AGE_NS) {
 		free(stats->services_text);

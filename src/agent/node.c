@@ -81,16 +81,6 @@ static int find_object(struct mk_agent *agent, const struct mk_node_object **obj
 	return 0;
 }
 
-static bool same_ips(const struct mk_ip *a, size_t a_count, const struct mk_ip *b, size_t b_count)
-{
-	if (a_count != b_count)
-		return false;
-	for (size_t i = 0; i < a_count; i++)
-		if (!mk_ip_equal(&a[i], &b[i]))
-			return false;
-	return true;
-}
-
 static bool same_text(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
@@ -109,7 +99,7 @@ static int take_object(struct mk_agent *agent, struct mk_error *err)
 
 	if (ret < 0)
 		return ret;
-	if (same_ips(node->service_ips, node->service_ip_count, ips, count) &&
+	if (mk_ips_equal(node->service_ips, node->service_ip_count, ips, count) &&
 	    same_text(node->zone, object->zone))
 		return 0;
 	if (object->zone)

@@ -5,6 +5,7 @@
 
 #include "agent/agent_internal.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "base/loop.h"
 #include "datapath/monitor/monitor.h"
 #include "datapath/services/names.h"
@@ -99,7 +100,7 @@ static int open_sweep(struct mk_agent *agent, struct mk_error *err)
 
 static void count_step(struct agent_stats *stats, uint64_t began_ns, bool ended)
 {
-	uint64_t now_ns = agent_now_ns();
+	uint64_t now_ns = mk_time_monotonic_ns();
 
 	stats->sweep_busy_ns += now_ns - began_ns;
 	if (!stats->pass_since_ns)
@@ -135,7 +136,7 @@ static void tell_full(struct mk_agent *agent, int index, uint64_t entries, uint6
 static int sweep(struct mk_agent *agent, struct mk_error *err)
 {
 	const struct mk_sweep_counts *last;
-	uint64_t now_ns = agent_now_ns();
+	uint64_t now_ns = mk_time_monotonic_ns();
 	int ret = open_sweep(agent, err);
 
 	if (ret == 0 && !agent->stats.pass_since_ns)
@@ -147,7 +148,7 @@ static int sweep(struct mk_agent *agent, struct mk_error *err)
 		return ret;
 	if (agent->pruned)
 		agent_pass_ended(agent);
-	mk_emptied_pass_ended(&agent->emptied, removed_by_sweep(agent), agent_now_ns());
+	mk_emptied_pass_ended(&agent->emptied, removed_by_sweep(agent), mk_time_monotonic_ns());
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(agent, table, mk_sweep_counts(agent->sweep)->entries[table], now_ns);
 	if (mk_datapath_set_half_open_quota(agent->datapath, mk_sweep_counts(agent->sweep), err) <
@@ -193,8 +194,8 @@ static void on_sweep(uv_timer_t *timer)
 		return;
 	}
 	mk_loop_part("sessions");
-	waiting = mk_service_sync_collect(mk_datapath_services(agent->datapath), agent_now_ns(),
-					  &counts, &err);
+	waiting = mk_service_sync_collect(mk_datapath_services(agent->datapath),
+					  mk_time_monotonic_ns(), &counts, &err);
 	if (waiting < 0)
 		mk_log_error("cannot remove old backends: %s", mk_error_text(&err));
 	ended = sweep(agent, &err);

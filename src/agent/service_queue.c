@@ -8,6 +8,7 @@
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/time.h"
 
 /* ---- records --------------------------------------------------------------------------------- */
 
@@ -132,17 +133,12 @@ void agent_services_free(struct mk_agent *agent)
 
 /* ---- addresses with routes ------------------------------------------------------------------- */
 
-static int compare_ips(const void *a, const void *b)
-{
-	return mk_ip_compare(a, b);
-}
-
 /* A Service's own addresses are those of its frontends without a port; a node's address never
  * is. */
 static int collect_vips(const struct mk_compiled_service *compiled, struct mk_ip **vips,
 			size_t *count, struct mk_error *err)
 {
-	size_t room = 1, used = 0, kept = 0;
+	size_t room = 1, used = 0;
 	struct mk_ip *list;
 
 	for (size_t i = 0; i < compiled->set_count; i++)
@@ -155,29 +151,16 @@ static int collect_vips(const struct mk_compiled_service *compiled, struct mk_ip
 		for (size_t j = 0; j < compiled->sets[i].frontend_count; j++)
 			if (compiled->sets[i].frontends[j].port == 0)
 				list[used++] = compiled->sets[i].frontends[j].ip;
-	qsort(list, used, sizeof(*list), compare_ips);
-	for (size_t i = 0; i < used; i++)
-		if (kept == 0 || !mk_ip_equal(&list[kept - 1], &list[i]))
-			list[kept++] = list[i];
+	mk_ips_sort(list, &used);
 	*vips = list;
-	*count = kept;
+	*count = used;
 	return 0;
-}
-
-static bool same_vips(const struct agent_service *service, const struct mk_ip *vips, size_t count)
-{
-	if (service->vip_count != count)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		if (!mk_ip_equal(&service->vips[i], &vips[i]))
-			return false;
-	return true;
 }
 
 static void give_up_vip(struct mk_agent *agent, const struct mk_ip *vip, const struct mk_ip *kept,
 			size_t count)
 {
-	if (count && bsearch(vip, kept, count, sizeof(*kept), compare_ips))
+	if (count && bsearch(vip, kept, count, sizeof(*kept), mk_ip_compare))
 		mk_overlay_vip_put(agent->overlay, vip);
 	else
 		agent_vip_lingers(agent, vip);
@@ -204,7 +187,7 @@ static int replace_vips(struct mk_agent *agent, struct agent_service *service,
 	}
 	for (size_t i = 0; i < service->vip_count; i++)
 		give_up_vip(agent, &service->vips[i], vips, count);
-	if (!same_vips(service, vips, count))
+	if (!mk_ips_equal(service->vips, service->vip_count, vips, count))
 		agent->overlay_dirty = true;
 	free(service->vips);
 	service->vips = vips;
@@ -219,7 +202,7 @@ static int apply_compiled(struct mk_agent *agent, struct agent_service *service,
 {
 	struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
 	struct mk_service_counts counts = { 0 };
-	int ret = mk_service_sync_apply(sync, compiled, agent_now_ns(), &counts, err);
+	int ret = mk_service_sync_apply(sync, compiled, mk_time_monotonic_ns(), &counts, err);
 
 	agent->writes += counts.put + counts.deleted;
 	if (counts.put || counts.deleted)
@@ -340,7 +323,7 @@ static int apply_dirty(struct mk_agent *agent, bool existing, uint64_t until_ns)
 		if (service->tried == agent->round.number || exists(agent, service) != existing)
 			continue;
 		apply_one(agent, service);
-		if (agent_now_ns() >= until_ns)
+		if (mk_time_monotonic_ns() >= until_ns)
 			return MK_AGAIN;
 	}
 	return 0;
@@ -365,7 +348,7 @@ static bool mark_retries(struct mk_agent *agent)
 /* Apply removed Services first: another Service may want what they held. */
 static int apply_for_a_turn(struct mk_agent *agent)
 {
-	uint64_t until_ns = agent_now_ns() + MK_TURN_NS;
+	uint64_t until_ns = mk_time_monotonic_ns() + MK_TURN_NS;
 	struct agent_round *round = &agent->round;
 	int ret;
 

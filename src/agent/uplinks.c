@@ -165,7 +165,7 @@ static int suits(const struct mk_node_object *object, const struct mk_cidr *addr
 {
 	if (mk_ip_equal(&addr->ip, &object->internal_ip))
 		return 4;
-	if (agent_is_node_address(object, &addr->ip))
+	if (mk_ips_contain(object->addresses, object->address_count, &addr->ip))
 		return 3;
 	return ntohl(addr->ip.v4.s_addr) >> 16 == 0xa9fe ? 1 : 2; /* 169.254/16: link-local */
 }
@@ -269,11 +269,7 @@ static size_t add_wanted(const struct mk_config *config, const struct mk_ip *fro
 			 struct mk_ip *ips, size_t used)
 {
 	for (size_t i = 0; i < count; i++) {
-		bool there = false;
-
-		for (size_t j = 0; j < used; j++)
-			there |= mk_ip_equal(&ips[j], &from[i]);
-		if (!there &&
+		if (!mk_ips_contain(ips, used, &from[i]) &&
 		    (config->node_port_addresses.count == 0 || is_wanted(config, &from[i])))
 			ips[used++] = from[i];
 	}

@@ -30,14 +30,6 @@ static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
 	return &ways->way[ways->count++];
 }
 
-bool agent_is_node_address(const struct mk_node_object *object, const struct mk_ip *ip)
-{
-	for (size_t i = 0; i < object->address_count; i++)
-		if (mk_ip_equal(&object->addresses[i], ip))
-			return true;
-	return false;
-}
-
 /* Is @ip in the ranges of pods or overlay? An earlier network plugin may have left such
  * addresses. */
 static bool is_of_cluster(const struct reading *reading, const struct mk_ip *ip)
@@ -56,7 +48,8 @@ static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
 	if (is_of_cluster(reading, &addr->ip))
 		return 0;
 	way = way_of(reading->ways, ifindex);
-	if (way && agent_is_node_address(reading->object, &addr->ip))
+	if (way &&
+	    mk_ips_contain(reading->object->addresses, reading->object->address_count, &addr->ip))
 		way->main = true;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "base/loop.h"
 #include "host/agent_state.h"
 
@@ -176,8 +177,8 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	if (agent->pruned || !agent->complete)
 		return 0;
 	mk_loop_part("prune");
-	ret = mk_datapath_prune(agent->datapath, agent_now_ns(), agent_now_ns() + MK_TURN_NS,
-				&counts, err);
+	ret = mk_datapath_prune(agent->datapath, mk_time_monotonic_ns(),
+				mk_time_monotonic_ns() + MK_TURN_NS, &counts, err);
 	agent->writes += counts.put + counts.deleted;
 	if (ret < 0)
 		return ret;
@@ -228,7 +229,7 @@ static void say_ready(struct mk_agent *agent)
 	if (agent->ready)
 		return;
 	agent->ready = true;
-	agent->after_lists_ns = agent_now_ns() - agent->listed_ns;
+	agent->after_lists_ns = mk_time_monotonic_ns() - agent->listed_ns;
 	mk_source_ready(agent->source);
 	say_mtu_reason(agent, why, sizeof(why));
 	mk_log_info(
@@ -239,7 +240,8 @@ static void say_ready(struct mk_agent *agent)
 		agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes, why,
 		jit_state(agent), agent->plan.peer_count, mk_service_sync_service_count(sync),
 		mk_service_sync_frontend_count(sync), agent->writes,
-		agent->after_lists_ns / 1000000, (agent_cpu_ns() - agent->listed_cpu_ns) / 1000000);
+		agent->after_lists_ns / 1000000,
+		(mk_time_ns(CLOCK_PROCESS_CPUTIME_ID) - agent->listed_cpu_ns) / 1000000);
 }
 
 /* After an error of the node's own step a loaded datapath goes on serving, and Services are still
@@ -349,7 +351,7 @@ static void work_early(struct mk_agent *agent)
 
 void agent_work(struct mk_agent *agent)
 {
-	uint64_t began_ns = agent_now_ns();
+	uint64_t began_ns = mk_time_monotonic_ns();
 	struct mk_error err = { 0 };
 	int ret;
 
@@ -361,7 +363,7 @@ void agent_work(struct mk_agent *agent)
 	mk_loop_part("node");
 	ret = run_steps(agent, &err);
 	mk_loop_part(NULL);
-	mk_histogram_observe(&agent->stats.work, (double)(agent_now_ns() - began_ns) / 1e9);
+	mk_histogram_observe(&agent->stats.work, (double)(mk_time_monotonic_ns() - began_ns) / 1e9);
 	if (ret == MK_AGAIN) {
 		agent_schedule(agent, NEXT_TURN_MS);
 		return;

@@ -190,13 +190,15 @@ const char *mk_mac_format(const struct mk_mac *mac, char *buf)
 	return buf;
 }
 
-int mk_ip_compare(const struct mk_ip *a, const struct mk_ip *b)
+int mk_ip_compare(const void *a, const void *b)
 {
-	if (a->family != b->family)
-		return a->family < b->family ? -1 : 1;
-	if (a->family == AF_UNSPEC)
+	const struct mk_ip *x = a, *y = b;
+
+	if (x->family != y->family)
+		return x->family < y->family ? -1 : 1;
+	if (x->family == AF_UNSPEC)
 		return 0;
-	return memcmp(ip_bytes(a), ip_bytes(b), family_bits(a->family) / 8);
+	return memcmp(ip_bytes(x), ip_bytes(y), family_bits(x->family) / 8);
 }
 
 bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b)
@@ -210,6 +212,37 @@ int mk_cidr_compare(const void *a, const void *b)
 	int order = mk_ip_compare(&x->ip, &y->ip);
 
 	return order ? order : (int)x->prefix_bits - (int)y->prefix_bits;
+}
+
+void mk_ips_sort(struct mk_ip *ips, size_t *count)
+{
+	size_t kept = 0;
+
+	if (*count == 0)
+		return;
+	qsort(ips, *count, sizeof(*ips), mk_ip_compare);
+	for (size_t i = 1; i < *count; i++)
+		if (!mk_ip_equal(&ips[i], &ips[kept]))
+			ips[++kept] = ips[i];
+	*count = kept + 1;
+}
+
+bool mk_ips_equal(const struct mk_ip *a, size_t a_count, const struct mk_ip *b, size_t b_count)
+{
+	if (a_count != b_count)
+		return false;
+	for (size_t i = 0; i < a_count; i++)
+		if (!mk_ip_equal(&a[i], &b[i]))
+			return false;
+	return true;
+}
+
+bool mk_ips_contain(const struct mk_ip *ips, size_t count, const struct mk_ip *ip)
+{
+	for (size_t i = 0; i < count; i++)
+		if (mk_ip_equal(&ips[i], ip))
+			return true;
+	return false;
 }
 
 void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count)

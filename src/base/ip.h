@@ -56,7 +56,7 @@ const char *mk_cidr_format(const struct mk_cidr *cidr, char *buf);
 const char *mk_mac_format(const struct mk_mac *mac, char *buf);
 const char *mk_ip_port_format(const struct mk_ip_port *at, char *buf);
 
-int mk_ip_compare(const struct mk_ip *a, const struct mk_ip *b); /* as memcmp(3) */
+int mk_ip_compare(const void *a, const void *b); /* as memcmp(3), for qsort(3) */
 static inline bool mk_ip_equal(const struct mk_ip *a, const struct mk_ip *b)
 {
 	return mk_ip_compare(a, b) == 0;
@@ -65,7 +65,10 @@ bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b);
 /* Order by address, then prefix: for qsort(3). */
 int mk_cidr_compare(const void *a, const void *b);
 /* Sort and remove duplicates. */
+void mk_ips_sort(struct mk_ip *ips, size_t *count);
 void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count);
+bool mk_ips_equal(const struct mk_ip *a, size_t a_count, const struct mk_ip *b, size_t b_count);
+bool mk_ips_contain(const struct mk_ip *ips, size_t count, const struct mk_ip *ip);
 bool mk_cidrs_equal(const struct mk_cidr *a, size_t a_count, const struct mk_cidr *b,
 		    size_t b_count);
 

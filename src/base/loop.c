@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/loop.h"
 
-#include <time.h>
-
 #include "base/base_internal.h"
 #include "base/log.h"
 #include "base/time.h"
@@ -20,14 +18,6 @@ static struct {
 } turn;
 static uv_prepare_t before_wait;
 static uv_timer_t log_timer;
-
-static uint64_t thread_cpu_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * MK_NS_PER_S + (uint64_t)used.tv_nsec;
-}
 
 void mk_loop_part(const char *part)
 {
@@ -76,7 +66,7 @@ static void begin_turn(uv_loop_t *loop)
 {
 	turn.began_ns = mk_time_monotonic_ns();
 	turn.idle_ns = uv_metrics_idle_time(loop);
-	turn.cpu_ns = thread_cpu_ns();
+	turn.cpu_ns = mk_time_ns(CLOCK_THREAD_CPUTIME_ID);
 	turn.parts_ns = turn.longest_ns = 0;
 	turn.longest = NULL;
 }
@@ -97,7 +87,7 @@ static void on_turn_end(uv_prepare_t *prepare)
 {
 	uint64_t waited_ns = uv_metrics_idle_time(prepare->loop) - turn.idle_ns;
 	uint64_t busy_ns = mk_time_monotonic_ns() - turn.began_ns - waited_ns;
-	uint64_t cpu_ns = thread_cpu_ns() - turn.cpu_ns;
+	uint64_t cpu_ns = mk_time_ns(CLOCK_THREAD_CPUTIME_ID) - turn.cpu_ns;
 
 	mk_loop_part(NULL);
 	if (cpu_ns > stats.most_cpu_ns)

@@ -4,21 +4,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-int64_t mk_time_now_unix_ns(void)
+uint64_t mk_time_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * MK_NS_PER_S + now.tv_nsec;
-}
-
-uint64_t mk_time_monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * MK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 

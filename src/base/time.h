@@ -5,16 +5,25 @@
 #define MK_BASE_TIME_H
 
 #include <stdint.h>
+#include <time.h>
 
 #include "base/error.h"
 
 #define MK_NS_PER_S    1000000000LL
 #define MK_TIME_STRLEN 36 /* 2006-01-02T15:04:05.999999999Z, and years beyond 9999 */
 
-/* Return CLOCK_REALTIME, since 1970. */
-int64_t mk_time_now_unix_ns(void);
-/* Return CLOCK_MONOTONIC, the clock of the programs' bpf_ktime_get_ns(). */
-uint64_t mk_time_monotonic_ns(void);
+/* Return the time of @clock, CLOCK_*. */
+uint64_t mk_time_ns(clockid_t clock);
+/* Return the time since 1970. */
+static inline int64_t mk_time_now_unix_ns(void)
+{
+	return (int64_t)mk_time_ns(CLOCK_REALTIME);
+}
+/* Return the time of the programs' bpf_ktime_get_ns(). */
+static inline uint64_t mk_time_monotonic_ns(void)
+{
+	return mk_time_ns(CLOCK_MONOTONIC);
+}
 
 /* Parse "2006-01-02T15:04:05Z", optionally with a fraction of a second or an offset such as +02:00.
  * -EINVAL: another format, or not between 1970 and 2262. */

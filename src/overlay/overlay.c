@@ -107,24 +107,13 @@ int mk_overlay_set_peers(struct mk_overlay *overlay, const struct mk_overlay_pla
 	return 0;
 }
 
-static bool same_ranges(const struct mk_overlay *overlay, const struct mk_cidr *ranges,
-			size_t count)
-{
-	if (overlay->range_count != count)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		if (!mk_cidr_equal(&overlay->ranges[i], &ranges[i]))
-			return false;
-	return true;
-}
-
 int mk_overlay_set_service_ranges(struct mk_overlay *overlay, const struct mk_cidr *ranges,
 				  size_t count, struct mk_error *err)
 {
 	struct overlay_route *route, *next;
 	struct mk_cidr *copy;
 
-	if (same_ranges(overlay, ranges, count))
+	if (mk_cidrs_equal(overlay->ranges, overlay->range_count, ranges, count))
 		return 0;
 	copy = calloc(count + 1, sizeof(*copy));
 	if (!copy)

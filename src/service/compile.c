@@ -99,10 +99,9 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 static bool is_load_balancers(const struct mk_service_object *service, const struct mk_ip *ip,
 			      enum external_kind kind)
 {
-	for (size_t i = 0; kind == EXTERNAL_IP && i < service->load_balancer_ip_count; i++)
-		if (mk_ip_equal(&service->load_balancer_ips[i], ip))
-			return true;
-	return kind == LOAD_BALANCER;
+	return kind == LOAD_BALANCER ||
+	       (kind == EXTERNAL_IP &&
+		mk_ips_contain(service->load_balancer_ips, service->load_balancer_ip_count, ip));
 }
 
 /* NodePort, externalIP, load-balancer address. From outside the external policy applies. From
@@ -146,30 +145,12 @@ static int plan_localhost(struct plan *plan, size_t port)
 	return plan_frontend(plan, &frontend, port, CLUSTER);
 }
 
-struct address_search {
-	const struct mk_ip *wanted;
-	bool found;
-};
-
-static void search_node(void *ctx, const struct mk_node_object *node)
-{
-	struct address_search *search = ctx;
-
-	for (size_t i = 0; i < node->address_count && !search->found; i++)
-		search->found = mk_ip_equal(&node->addresses[i], search->wanted);
-}
-
 /* Is @ip an address of any node? A Service gets only its ports there; all other ports
  * still lead to that node. */
 static bool is_node_address(const struct plan *plan, const struct mk_ip *ip)
 {
-	struct address_search search = { .wanted = ip };
-
-	for (size_t i = 0; i < plan->view->node_address_count && !search.found; i++)
-		search.found = mk_ip_equal(&plan->view->node_addresses[i], ip);
-	if (!search.found)
-		mk_model_each_node(plan->model, search_node, &search);
-	return search.found;
+	return mk_ips_contain(plan->view->node_addresses, plan->view->node_address_count, ip) ||
+	       mk_model_has_node_address(plan->model, ip);
 }
 
 /* Plan the address itself, with the first port's set: unknown ports are refused, pings answered. */

@@ -9,6 +9,7 @@
 
 #include "agent/health_internal.h"
 #include "base/cleanup.h"
+#include "base/time.h"
 #include "unit/http_client.h"
 #include "unit/model_text.h"
 #include "unit/unit.h"
@@ -117,7 +118,7 @@ START_TEST(test_node)
 	agent_health_updated(&agent);
 	if (nodes[_i].waiting_s)
 		agent.health->state.waiting_since_ns =
-			agent_now_ns() - nodes[_i].waiting_s * 1000000000ULL;
+			mk_time_monotonic_ns() - nodes[_i].waiting_s * 1000000000ULL;
 	ask(&agent.config.healthz, nodes[_i].path, answer, sizeof(answer));
 	expect(nodes[_i].name, answer, nodes[_i].parts, MK_ARRAY_SIZE(nodes[_i].parts));
 }

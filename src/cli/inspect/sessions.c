@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/time.h"
@@ -21,14 +20,6 @@ struct showing {
 	uint64_t now_ns;
 	uint64_t more; /* flows that fit the filters beyond the limit */
 };
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * MK_NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* ---- one flow -------------------------------------------------------------------------------- */
 
@@ -186,7 +177,7 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 				   .options = options,
 				   .tables = { { .fd = -1 }, { .fd = -1 } },
 				   .list = json_object_new_array(),
-				   .now_ns = monotonic_ns() };
+				   .now_ns = mk_time_monotonic_ns() };
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < 2; i++)

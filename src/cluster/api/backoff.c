@@ -2,7 +2,8 @@
 #include "cluster/api/backoff.h"
 
 #include <sys/random.h>
-#include <time.h>
+
+#include "base/time.h"
 
 #define RETRY_AFTER_MAX_S 600
 
@@ -36,11 +37,10 @@ void mk_backoff_reset(struct mk_backoff *backoff)
 
 uint64_t mk_backoff_random(void)
 {
-	struct timespec now;
 	uint64_t random;
 
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) == sizeof(random))
 		return random;
-	clock_gettime(CLOCK_MONOTONIC, &now); /* early in boot: better than no jitter */
-	return ((uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15) ^ (uint64_t)now.tv_sec;
+	return mk_time_monotonic_ns() *
+	       0x9e3779b97f4a7c15; /* early in boot: better than no jitter */
 }

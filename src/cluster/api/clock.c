@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -24,12 +23,9 @@
 
 struct mk_own_clock mk_own_clock_now(void)
 {
-	struct timespec boot;
-
-	clock_gettime(CLOCK_BOOTTIME, &boot);
 	return (struct mk_own_clock){
 		.unix_ms = mk_time_now_unix_ns() / NS_PER_MS,
-		.boot_ms = (int64_t)boot.tv_sec * 1000 + boot.tv_nsec / NS_PER_MS,
+		.boot_ms = (int64_t)mk_time_ns(CLOCK_BOOTTIME) / NS_PER_MS,
 	};
 }
 

@@ -26,34 +26,6 @@ int ips_add(struct mk_ip **ips, size_t *count, const struct mk_ip *ip, struct mk
 	return 0;
 }
 
-static int compare_ips(const void *a, const void *b)
-{
-	return mk_ip_compare(a, b);
-}
-
-void ips_sort(struct mk_ip *ips, size_t *count)
-{
-	size_t kept = 0;
-
-	if (*count == 0)
-		return;
-	qsort(ips, *count, sizeof(*ips), compare_ips);
-	for (size_t i = 1; i < *count; i++)
-		if (!mk_ip_equal(&ips[i], &ips[kept]))
-			ips[++kept] = ips[i];
-	*count = kept + 1;
-}
-
-bool ips_equal(const struct mk_ip *a, size_t a_count, const struct mk_ip *b, size_t b_count)
-{
-	if (a_count != b_count)
-		return false;
-	for (size_t i = 0; i < a_count; i++)
-		if (!mk_ip_equal(&a[i], &b[i]))
-			return false;
-	return true;
-}
-
 static int compare_identity(const struct mk_endpoint *a, const struct mk_endpoint *b)
 {
 	int order = mk_ip_compare(&a->ip, &b->ip);

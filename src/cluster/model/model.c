@@ -336,6 +336,16 @@ void mk_model_each_node(const struct mk_model *model,
 		visit(ctx, &entry->node);
 }
 
+bool mk_model_has_node_address(const struct mk_model *model, const struct mk_ip *ip)
+{
+	struct node_entry *entry, *next;
+
+	HASH_ITER(hh, model->nodes, entry, next)
+		if (mk_ips_contain(entry->node.addresses, entry->node.address_count, ip))
+			return true;
+	return false;
+}
+
 void mk_model_each_service(const struct mk_model *model,
 			   void (*visit)(void *ctx, const struct mk_service_object *service),
 			   void *ctx)

@@ -149,6 +149,8 @@ size_t mk_model_endpoint_count(const struct mk_model *model);
 
 void mk_model_each_node(const struct mk_model *model,
 			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);
+/* Is @ip an address of any node? */
+bool mk_model_has_node_address(const struct mk_model *model, const struct mk_ip *ip);
 void mk_model_each_service(const struct mk_model *model,
 			   void (*visit)(void *ctx, const struct mk_service_object *service),
 			   void *ctx);

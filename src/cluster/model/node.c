@@ -93,7 +93,7 @@ static int decode_status(struct mk_node_object *node, const struct mk_json *tree
 		if (ret == 0)
 			ret = decode_address(node, &item, err);
 	}
-	ips_sort(node->addresses, &node->address_count);
+	mk_ips_sort(node->addresses, &node->address_count);
 	if (ret == 0)
 		ret = tree_member(&status, "conditions", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
@@ -173,7 +173,7 @@ bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b)
 {
 	return mk_cidr_equal(&a->pod_cidr, &b->pod_cidr) &&
 	       mk_ip_equal(&a->internal_ip, &b->internal_ip) &&
-	       ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
+	       mk_ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
 	       text_compare(a->zone, b->zone) == 0 && a->control_plane == b->control_plane &&
 	       a->leaving == b->leaving;
 }

@@ -73,8 +73,4 @@ int text_compare(const char *a, const char *b);
 /* Append @ip to *@ips if it is IPv4; skip others. */
 mk_must_check int ips_add(struct mk_ip **ips, size_t *count, const struct mk_ip *ip,
 			  struct mk_error *err);
-/* Sort and remove duplicates. */
-void ips_sort(struct mk_ip *ips, size_t *count);
-bool ips_equal(const struct mk_ip *a, size_t a_count, const struct mk_ip *b, size_t b_count);
-
 #endif

@@ -83,7 +83,7 @@ static int decode_external_ips(struct mk_service_object *service, const struct m
 			ret = ips_add(&service->external_ips, &service->external_ip_count, &ip,
 				      err);
 	}
-	ips_sort(service->external_ips, &service->external_ip_count);
+	mk_ips_sort(service->external_ips, &service->external_ip_count);
 	return ret;
 }
 
@@ -130,7 +130,7 @@ static int decode_load_balancer(struct mk_service_object *service, const struct 
 		if (ret == 0)
 			ret = decode_ingress(service, &item, err);
 	}
-	ips_sort(service->load_balancer_ips, &service->load_balancer_ip_count);
+	mk_ips_sort(service->load_balancer_ips, &service->load_balancer_ip_count);
 	return ret;
 }
 
@@ -356,10 +356,10 @@ static bool ports_equal(const struct mk_service_object *a, const struct mk_servi
 bool service_equal(const struct mk_service_object *a, const struct mk_service_object *b)
 {
 	return a->type == b->type && mk_ip_equal(&a->cluster_ip, &b->cluster_ip) &&
-	       ips_equal(a->external_ips, a->external_ip_count, b->external_ips,
-			 b->external_ip_count) &&
-	       ips_equal(a->load_balancer_ips, a->load_balancer_ip_count, b->load_balancer_ips,
-			 b->load_balancer_ip_count) &&
+	       mk_ips_equal(a->external_ips, a->external_ip_count, b->external_ips,
+			    b->external_ip_count) &&
+	       mk_ips_equal(a->load_balancer_ips, a->load_balancer_ip_count, b->load_balancer_ips,
+			    b->load_balancer_ip_count) &&
 	       mk_cidrs_equal(a->source_ranges, a->source_range_count, b->source_ranges,
 			      b->source_range_count) &&
 	       ports_equal(a, b) && a->external_local == b->external_local &&

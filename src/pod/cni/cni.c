@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "pod/cni/loopback.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/ipam/ipam.h"
@@ -83,19 +83,11 @@ static int read_input(char **text, size_t *size, struct mk_cni_failure *failure)
 		       : 0;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
-}
-
 static int run_verb(const struct verb *verb, const char **version, struct mk_cni_failure *failure)
 {
 	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
 	cleanup_free char *text = NULL;
-	uint64_t started_ns = now_ns();
+	uint64_t started_ns = mk_time_monotonic_ns();
 	struct mk_cni_args args;
 	size_t size;
 	int ret;
@@ -114,7 +106,7 @@ static int run_verb(const struct verb *verb, const char **version, struct mk_cni
 	if (cni_is_loopback(&conf))
 		return cni_loopback(verb->command, &args, &conf, failure);
 	ret = verb->run(&args, &conf, failure);
-	mk_cni_calls_add(conf.bpf_dir, verb->command, ret < 0, now_ns() - started_ns);
+	mk_cni_calls_add(conf.bpf_dir, verb->command, ret < 0, mk_time_monotonic_ns() - started_ns);
 	return ret;
 }
 
@@ -162,7 +154,7 @@ int mk_cni_main(void)
 	struct mk_cni_failure failure = { 0 };
 	struct mk_error err = { 0 };
 
-	mk_locks_wait_until(now_ns() + LOCKS_WAIT_S * 1000000000ULL);
+	mk_locks_wait_until(mk_time_monotonic_ns() + LOCKS_WAIT_S * 1000000000ULL);
 	mk_log_set_level(MK_LOG_WARN); /* runtimes log what plugins write to standard error */
 	if (dispatch(command ? command : "", &version, &failure) == 0)
 		return 0;
