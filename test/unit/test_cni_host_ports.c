@@ -11,61 +11,18 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/maps/runtime.h"
-#include "datapath/pods/pod_table.h"
-#include "datapath/pods/pods_internal.h"
+#include "datapath/pods/host_ports.h"
 #include "datapath/sessions/sweep.h"
-#include "pod/endpoint/port_mappings.h"
 #include "pod/endpoint/reap.h"
-#include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
-#include "unit/log_capture.h"
+#include "unit/host_ports_fixture.h"
 
 static struct mk_error err;
-
-#define MAPPINGS(list) ",\"runtimeConfig\":{\"portMappings\":[" list "]}"
-#define TCP_8080       "{\"hostPort\":8080,\"containerPort\":80}"
-
-/* ---- the tables ------------------------------------------------------------------------------ */
-
-static struct mk_table table(const char *name, size_t key_size, size_t value_size)
-{
-	struct mk_table opened;
-
-	ck_ok(mk_table_open(&opened, BPF_DIR, name, key_size, value_size, &err));
-	return opened;
-}
-
-static size_t count_of(const char *name, size_t key_size, size_t value_size)
-{
-	struct mk_table opened = table(name, key_size, value_size);
-	cleanup_free void *keys = NULL;
-	size_t count;
-
-	ck_ok(mk_table_keys(&opened, &keys, &count, &err));
-	mk_table_close(&opened);
-	return count;
-}
-
-/* Check the number of entries, and whether the programs are told that there are some. */
-static void ck_mapped(size_t count)
-{
-	struct mk_table runtime = table("runtime", sizeof(__u32), sizeof(struct mk_runtime));
-	struct mk_runtime now;
-	__u32 zero = 0;
-
-	ck_ok(mk_table_get(&runtime, &zero, &now, &err));
-	mk_table_close(&runtime);
-	ck_assert_uint_eq(count_of("host_ports", sizeof(struct mk_host_port_key),
-				   sizeof(struct mk_host_port)),
-			  count);
-	ck_assert_uint_eq(now.host_ports, count > 0);
-}
 
 /* Do the programs know that a pod receives UDP at @port? */
 static bool is_udp_port(uint16_t port)
 {
-	struct mk_table table_ = table("udp_ports", sizeof(__u32), sizeof(struct mk_port_set));
+	struct mk_table table_ = open_table("udp_ports", sizeof(__u32), sizeof(struct mk_port_set));
 	struct mk_port_set now;
 	__u32 zero = 0;
 
@@ -73,65 +30,6 @@ static bool is_udp_port(uint16_t port)
 	mk_table_close(&table_);
 	return now.words[port / 32] >> (port % 32) & 1;
 }
-
-static struct mk_host_port_key key_of(const char *ip, uint16_t port, uint8_t proto)
-{
-	const struct mk_ip parsed = ip_of(ip);
-
-	return (struct mk_host_port_key){ .addr = mk_ip_to_addr(&parsed),
-					  .port = htons(port),
-					  .proto = proto };
-}
-
-static struct mk_host_port get(uint16_t port)
-{
-	struct mk_table ports =
-		table("host_ports", sizeof(struct mk_host_port_key), sizeof(struct mk_host_port));
-	struct mk_host_port_key key = key_of("0.0.0.0", port, IPPROTO_TCP);
-	struct mk_host_port to;
-
-	ck_ok(mk_table_get(&ports, &key, &to, &err));
-	mk_table_close(&ports);
-	return to;
-}
-
-static void put(uint16_t port, const char *pod, uint32_t ifindex, bool leaving)
-{
-	struct mk_table ports =
-		table("host_ports", sizeof(struct mk_host_port_key), sizeof(struct mk_host_port));
-	const struct mk_host_port_key key = key_of("0.0.0.0", port, IPPROTO_TCP);
-	const struct mk_ip ip = ip_of(pod);
-	const struct mk_host_port to = { .addr = mk_ip_to_addr(&ip),
-					 .port = htons(80),
-					 .leaving = leaving,
-					 .ifindex = ifindex };
-
-	ck_ok(mk_table_put(&ports, &key, &to, &err));
-	mk_table_close(&ports);
-}
-
-static void ck_leads(uint16_t port, const char *pod)
-{
-	const struct mk_host_port to = get(port);
-	const struct mk_ip ip = mk_ip_from_addr(&to.addr);
-	char text[MK_IP_STRLEN];
-
-	ck_assert_str_eq(mk_ip_format(&ip, text), pod);
-	ck_assert_uint_eq(to.leaving, 0);
-}
-
-static void add_mapped(const char *name, const char *fields)
-{
-	new_netns(name);
-	ck_assert_msg(call("ADD", name, netns_path(name), "1.0.0", fields) == 0, "%s", answer);
-}
-
-static void del(const char *name)
-{
-	ck_assert_msg(call("DEL", name, "", "1.0.0", "") == 0, "%s", answer);
-}
-
-/* ---- ADD, CHECK, DEL ------------------------------------------------------------------------- */
 
 static const char *fields_of_check(const char *fields)
 {
@@ -151,7 +49,7 @@ START_TEST(test_add_check_del)
 	ck_assert(is_udp_port(5353));
 	ck_assert(!is_udp_port(53) && !is_udp_port(80));
 	ck_leads(8080, "10.244.1.2");
-	ck_assert_uint_eq(ntohs(get(8080).port), 80);
+	ck_assert_uint_eq(ntohs(host_port_at(8080).port), 80);
 	ck_assert_msg(call("CHECK", "a", netns_path("a"), "1.0.0", fields_of_check(fields)) == 0,
 		      "%s", answer);
 	del("a");
@@ -299,73 +197,6 @@ START_TEST(test_del_of_half_a_pod)
 }
 END_TEST
 
-/* ---- pods that are gone ---------------------------------------------------------------------- */
-
-START_TEST(test_taken_over)
-{
-	add_mapped("a", MAPPINGS(TCP_8080));
-	remove_device("a"); /* as if its namespace were removed without DEL */
-	add_mapped("b", MAPPINGS(TCP_8080));
-	ck_leads(8080, "10.244.1.3");
-	del("a");
-	ck_leads(8080, "10.244.1.3");
-	ck_mapped(1);
-}
-END_TEST
-
-/* Entries of an address that another pod has now, of an unassigned address, and of a
- * killed removal. */
-static void leave_traces(void)
-{
-	add_mapped("a", MAPPINGS(TCP_8080));
-	put(1, "10.244.1.2", 4711, false);
-	put(2, "10.244.1.99", 4711, false);
-	put(3, "10.244.1.2", get(8080).ifindex, true);
-}
-
-START_TEST(test_gc)
-{
-	leave_traces();
-	ck_assert_int_eq(call("GC", "", "", "1.1.0",
-			      ",\"cni.dev/valid-attachments\":[{\"containerID\":\"a\","
-			      "\"ifname\":\"eth0\"}]"),
-			 0);
-	ck_mapped(1);
-	ck_leads(8080, "10.244.1.2");
-	ck_assert_int_eq(call("GC", "", "", "1.1.0", ",\"cni.dev/valid-attachments\":[]"), 0);
-	ck_mapped(0);
-}
-END_TEST
-
-START_TEST(test_reap)
-{
-	const struct mk_runtime_change off = { .set_host_ports = true };
-
-	leave_traces();
-	ck_ok(mk_runtime_change(BPF_DIR, STATE, &off, &err)); /* a kill before they were told */
-	ck_ok(mk_cni_reap(STATE, BPF_DIR, "mk", &err));
-	ck_mapped(1);
-	ck_leads(8080, "10.244.1.2");
-	gone_netns("a");
-	remove_device("a");
-	ck_assert_int_eq(mk_cni_reap(STATE, BPF_DIR, "mk", &err), 1);
-	ck_mapped(0);
-}
-END_TEST
-
-START_TEST(test_traces_are_taken_over)
-{
-	leave_traces();
-	add_mapped("b", MAPPINGS("{\"hostPort\":1,\"containerPort\":80},"
-				 "{\"hostPort\":2,\"containerPort\":80},"
-				 "{\"hostPort\":3,\"containerPort\":80}"));
-	ck_leads(1, "10.244.1.3");
-	ck_leads(2, "10.244.1.3");
-	ck_leads(3, "10.244.1.3");
-	ck_mapped(4);
-}
-END_TEST
-
 START_TEST(test_add_killed)
 {
 	static const char input[] = "{\"cniVersion\":\"1.0.0\"," NETWORK MAPPINGS(TCP_8080) "}";
@@ -386,155 +217,12 @@ START_TEST(test_add_killed)
 		else
 			ck_assert_int_eq(call("GC", "", "", "1.1.0", none), 0);
 		ck_exist(0);
-		ck_assert_uint_eq(count_of("host_ports", sizeof(struct mk_host_port_key),
-					   sizeof(struct mk_host_port)),
+		ck_assert_uint_eq(entries_of("host_ports", sizeof(struct mk_host_port_key),
+					     sizeof(struct mk_host_port)),
 				  0);
 	}
 	ck_assert_int_eq(call("GC", "", "", "1.1.0", none), 0);
 	ck_mapped(0);
-}
-END_TEST
-
-/* ---- what somebody removed ------------------------------------------------------------------- */
-
-static void empty_host_ports(void)
-{
-	struct mk_table ports =
-		table("host_ports", sizeof(struct mk_host_port_key), sizeof(struct mk_host_port));
-	cleanup_free void *keys = NULL;
-	size_t count;
-
-	ck_ok(mk_table_keys(&ports, &keys, &count, &err));
-	for (size_t i = 0; i < count; i++)
-		ck_assert_int_eq(mk_table_delete(&ports, (struct mk_host_port_key *)keys + i, &err),
-				 1);
-	mk_table_close(&ports);
-}
-
-static void ck_restores(int count, size_t *known)
-{
-	int ret = mk_cni_restore_host_ports(STATE, BPF_DIR, known, &err);
-
-	ck_assert_msg(ret == count, "restored %d, expected %d: %s", ret, count,
-		      ret < 0 ? mk_error_text(&err) : "");
-}
-
-START_TEST(test_emptied_is_restored)
-{
-	size_t known = SIZE_MAX;
-	struct mk_host_port before;
-
-	add_mapped("a", MAPPINGS(TCP_8080 ",{\"hostPort\":53,\"containerPort\":53,"
-					  "\"hostIP\":\"10.0.0.1\",\"protocol\":\"udp\"}"));
-	add_mapped("b", MAPPINGS("{\"hostPort\":8081,\"containerPort\":80}"));
-	before = get(8080);
-	ck_restores(0, &known);
-	empty_host_ports();
-	ck_restores(3, &known);
-	ck_mapped(3);
-	ck_leads(8081, "10.244.1.3");
-	ck_assert_mem_eq(&before, &(struct mk_host_port[]){ get(8080) }, sizeof(before));
-	ck_restores(0, &known);
-	del("a");
-	ck_restores(0, &known);
-	empty_host_ports(); /* the previous check saw one entry; a new agent has seen none */
-	known = _i ? SIZE_MAX : known;
-	ck_restores(1, &known);
-	del("b");
-	ck_mapped(0);
-	ck_restores(0, &known);
-	ck_exist(0);
-}
-END_TEST
-
-/* Another pod has meanwhile taken a port of one of them: the log says so, and the
- * rest is restored. */
-START_TEST(test_taken_meanwhile)
-{
-	size_t known = SIZE_MAX;
-	const char *said;
-
-	add_mapped("a", MAPPINGS("{\"hostPort\":7001,\"containerPort\":80}"));
-	add_mapped("b", MAPPINGS(TCP_8080 ",{\"hostPort\":7002,\"containerPort\":80}"));
-	add_mapped("c", MAPPINGS("{\"hostPort\":7003,\"containerPort\":80}"));
-	empty_host_ports();
-	add_mapped("d", MAPPINGS(TCP_8080));
-	capture_log();
-	ck_restores(3, &known);
-	said = captured_log();
-	ck_assert_msg(strstr(said, "leads to another pod now") &&
-			      strstr(said, "port=0.0.0.0:8080/tcp container=b other=10.244.1.5"),
-		      "%s", said);
-	ck_leads(7001, "10.244.1.2");
-	ck_leads(7002, "10.244.1.3");
-	ck_leads(7003, "10.244.1.4");
-	ck_leads(8080, "10.244.1.5");
-	ck_restores(0, &known);
-}
-END_TEST
-
-/* Entries removed before the agent's first check since they were made are restored. */
-START_TEST(test_emptied_at_once)
-{
-	size_t known = SIZE_MAX;
-
-	ck_restores(0, &known);
-	add_mapped("a", MAPPINGS(TCP_8080));
-	empty_host_ports();
-	ck_restores(1, &known);
-	ck_mapped(1);
-}
-END_TEST
-
-START_TEST(test_untold_is_told)
-{
-	const struct mk_runtime_change off = { .set_host_ports = true };
-	size_t known = SIZE_MAX;
-
-	add_mapped("a", MAPPINGS(TCP_8080));
-	ck_restores(0, &known);
-	ck_ok(mk_runtime_change(BPF_DIR, STATE, &off, &err));
-	ck_restores(1, &known);
-	ck_mapped(1);
-}
-END_TEST
-
-/* A pod whose device is gone, or whose port another pod has taken meanwhile. */
-START_TEST(test_what_is_gone_stays_gone)
-{
-	size_t known = SIZE_MAX;
-
-	add_mapped("a", MAPPINGS(TCP_8080));
-	ck_restores(0, &known);
-	remove_device("a");
-	add_mapped("b", MAPPINGS(TCP_8080));
-	empty_host_ports();
-	ck_restores(1, &known);
-	ck_leads(8080, "10.244.1.3");
-	ck_mapped(1);
-}
-END_TEST
-
-/* ... nor is a pod gone whose entry was removed: it has its device. */
-START_TEST(test_pod_without_entry_keeps_ports)
-{
-	const struct mk_ip ip = ip_of("10.244.1.2");
-	const struct mk_addr key = mk_ip_to_addr(&ip);
-	size_t known = SIZE_MAX;
-	struct mk_table pods;
-
-	add_mapped("a", MAPPINGS(TCP_8080));
-	pods = table("pods", sizeof(__u32), sizeof(struct mk_pod));
-	ck_assert_int_eq(pod_table_delete(&pods, &key, &err), 1);
-	mk_table_close(&pods);
-	ck_ok(mk_cni_reap(STATE, BPF_DIR, "mk", &err));
-	ck_mapped(1);
-	ck_restores(0, &known);
-	ck_mapped(1);
-	new_netns("b");
-	ck_fails(call("ADD", "b", netns_path("b"), "1.0.0", MAPPINGS(TCP_8080)), MK_CNI_TRY_AGAIN,
-		 "leads to container 'a'");
-	ck_leads(8080, "10.244.1.2");
 }
 END_TEST
 
@@ -560,7 +248,8 @@ static void read_port(const char *text, struct mk_addr *addr, __be16 *port)
 
 static void open_session(const char *name, const struct flow *flow)
 {
-	struct mk_table sessions = table(name, sizeof(struct mk_tuple), sizeof(struct mk_session));
+	struct mk_table sessions =
+		open_table(name, sizeof(struct mk_tuple), sizeof(struct mk_session));
 	struct mk_session forward = { .flags = MK_SESSION_FORWARD, .set_id = flow->set_id };
 	struct mk_session back = { .set_id = flow->set_id };
 	struct mk_tuple key = { .proto = flow->proto }, back_key;
@@ -610,7 +299,7 @@ static const struct {
 
 static size_t session_count(const char *name)
 {
-	return count_of(name, sizeof(struct mk_tuple), sizeof(struct mk_session));
+	return entries_of(name, sizeof(struct mk_tuple), sizeof(struct mk_session));
 }
 
 static void check_cut(const char *name, const struct flow *flow, bool cut)
@@ -632,7 +321,8 @@ END_TEST
 
 START_TEST(test_kill_leaves_no_session)
 {
-	leave_traces(); /* host port 3 is leaving */
+	add_mapped("a", MAPPINGS(TCP_8080));
+	put_host_port(3, "10.244.1.2", host_port_at(8080).ifindex, true);
 	open_session("sessions", &(struct flow){ "203.0.113.10:40000", "192.168.99.11:3",
 						 "10.244.1.2:80", IPPROTO_TCP, 0 });
 	ck_ok(mk_cni_reap(STATE, BPF_DIR, "mk", &err));
@@ -664,7 +354,7 @@ static pid_t toggle_ports(uint16_t port, int rounds)
 {
 	const struct mk_ip ip = { .family = AF_INET, .v4.s_addr = htonl(0x0af40100u + port) };
 	const struct mk_host_port_entry entry = {
-		.key = key_of("0.0.0.0", port, IPPROTO_TCP),
+		.key = host_port_key("0.0.0.0", port, IPPROTO_TCP),
 		.to = { .addr = mk_ip_to_addr(&ip), .port = 1, .ifindex = port },
 	};
 	const struct mk_host_port_judge nobody = { 0 };
@@ -688,7 +378,7 @@ START_TEST(test_runtime_keeps_all_fields)
 	const int rounds = 100 + _i; /* an odd number ends with an entry */
 	pid_t pids[] = { toggle_reports(), toggle_ports(1, rounds), toggle_ports(2, 100),
 			 toggle_ports(3, 100) };
-	struct mk_table runtime = table("runtime", sizeof(__u32), sizeof(struct mk_runtime));
+	struct mk_table runtime = open_table("runtime", sizeof(__u32), sizeof(struct mk_runtime));
 	struct mk_runtime now;
 	__u32 zero = 0;
 	int status;
@@ -717,16 +407,6 @@ int main(void)
 	tcase_add_test(tc, test_undone_when_full);
 	tcase_add_test(tc, test_older_datapath);
 	tcase_add_test(tc, test_del_of_half_a_pod);
-	tcase_add_test(tc, test_taken_over);
-	tcase_add_test(tc, test_gc);
-	tcase_add_test(tc, test_reap);
-	tcase_add_test(tc, test_traces_are_taken_over);
-	tcase_add_loop_test(tc, test_emptied_is_restored, 0, 2);
-	tcase_add_test(tc, test_emptied_at_once);
-	tcase_add_test(tc, test_taken_meanwhile);
-	tcase_add_test(tc, test_untold_is_told);
-	tcase_add_test(tc, test_what_is_gone_stays_gone);
-	tcase_add_test(tc, test_pod_without_entry_keeps_ports);
 	tcase_add_test(tc, test_add_killed);
 	tcase_add_loop_test(tc, test_del_cuts, 0, MK_ARRAY_SIZE(sessions));
 	tcase_add_test(tc, test_kill_leaves_no_session);
