@@ -10,7 +10,7 @@
 #include <utlist.h>
 #include <uv.h>
 
-#include "agent/agent_internal.h"
+#include "agent/service_queue.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cluster/watch/reflector_internal.h"
@@ -22,7 +22,8 @@
 
 struct cluster {
 	const char *dir;
-	struct mk_agent agent;
+	struct mk_core core;
+	struct agent_services queue;
 	struct mk_reflector *services, *slices;
 	struct mk_service_tables tables;
 	struct mk_service_sync *sync;
@@ -49,14 +50,14 @@ static int apply_object(void *ctx, const struct mk_resource *resource, json_obje
 {
 	(void)ctx;
 	(void)resource;
-	return mk_model_apply(now->agent.model, tree, err);
+	return mk_model_apply(now->core.model, tree, err);
 }
 
 static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
 			  const char *name)
 {
 	(void)ctx;
-	mk_model_delete(now->agent.model, resource->model_kind, namespace_, name);
+	mk_model_delete(now->core.model, resource->model_kind, namespace_, name);
 }
 
 static void on_listed(void *ctx, const struct mk_resource *resource)
@@ -76,7 +77,7 @@ static void node_changed(void *ctx, const char *name)
 	(void)name;
 }
 
-/* Work as agent_step_services() does. */
+/* Work as agent_services_reconcile() does. */
 static void work_on(struct agent_service *service)
 {
 	const struct mk_ip node_address = { .family = AF_INET, .v4.s_addr = 0x0b63a8c0 };
@@ -87,20 +88,20 @@ static void work_on(struct agent_service *service)
 					      .maglev_slots = 13 };
 	struct mk_compiled_service compiled;
 
-	if (mk_service_compile(now->agent.model, &view, service->namespace_, service->name,
+	if (mk_service_compile(now->core.model, &view, service->namespace_, service->name,
 			       &compiled, &sync_err) < 0 ||
 	    mk_service_sync_apply(now->sync, &compiled, now_ns, &counts, &sync_err) < 0)
 		die(service->key, mk_error_text(&sync_err));
 	mk_compiled_service_release(&compiled);
 	service->dirty = false;
-	DL_DELETE(now->agent.dirty, service);
+	DL_DELETE(now->queue.dirty, service);
 }
 
 static void work(void)
 {
 	counts = (struct mk_service_counts){ 0 };
-	while (now->agent.dirty)
-		work_on(now->agent.dirty);
+	while (now->queue.dirty)
+		work_on(now->queue.dirty);
 	now->entries += counts.put + counts.deleted;
 }
 
@@ -153,16 +154,16 @@ static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 {
 	const struct mk_model_listener listener = { .service_changed = service_changed,
 						    .node_changed = node_changed,
-						    .ctx = &cluster->agent };
+						    .ctx = &cluster->queue };
 
 	now = cluster;
 	sync_setup();
 	cluster->tables = tables;
 	cluster->sync = sync_;
-	cluster->agent.model = mk_model_new();
-	if (!cluster->agent.model)
+	cluster->core.model = mk_model_new();
+	if (!cluster->core.model)
 		die(cluster->dir, "out of memory");
-	mk_model_set_listener(cluster->agent.model, &listener);
+	mk_model_set_listener(cluster->core.model, &listener);
 	cluster->services = reflector_new(loop, MK_RESOURCE_SERVICES);
 	cluster->slices = reflector_new(loop, MK_RESOURCE_ENDPOINT_SLICES);
 	feed(cluster->services, "services");

@@ -16,7 +16,7 @@
 #include "datapath/sessions/sweep.h"
 
 #define ENTRIES (1u << 20)
-#define BUDGET	4096 /* as in src/agent/periodic.c */
+#define BUDGET	4096 /* as in src/agent/sessions.c */
 #define BATCH	4096
 #define PASSES	5
 #define NOW_NS	(100 * 3600 * 1000000000ULL)

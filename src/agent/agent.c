@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "monokube/version.h"
@@ -15,33 +16,17 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/time.h"
 #include "base/loop.h"
+#include "base/time.h"
 #include "datapath/maps/abi.h"
 #include "datapath/maps/pin.h"
 #include "host/agent_state.h"
 #include "host/privileges.h"
 #include "host/record.h"
 
-#define AGENT_LOCK MK_AGENT_LOCK
-
 /* A timer of 0 ms batches changes, because it runs once per turn of the loop: a file with ten
  * objects, or one read of the API server's connection, is one turn. */
 #define DEBOUNCE_MS 0
-
-static void on_work(uv_timer_t *timer)
-{
-	agent_work(timer->data);
-}
-
-/* Keep the earlier deadline, so that a stream of changes cannot postpone the work. */
-void agent_schedule(struct mk_agent *agent, uint64_t delay_ms)
-{
-	if (uv_is_active((uv_handle_t *)&agent->work_timer) &&
-	    uv_timer_get_due_in(&agent->work_timer) <= delay_ms)
-		return;
-	uv_timer_start(&agent->work_timer, on_work, delay_ms, 0);
-}
 
 /* ---- callbacks of the source ----------------------------------------------------------------- */
 
@@ -50,83 +35,48 @@ static void on_node_changed(void *ctx, const char *name)
 	struct mk_agent *agent = ctx;
 
 	(void)name;
-	agent->node_dirty = true;
-	agent->vips_dirty = true;
-	agent_health_queued(agent);
-	agent_schedule(agent, DEBOUNCE_MS);
+	agent->services.vips_dirty = true;
+	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
+	mk_core_mark(&agent->core, MK_UNSURE_NODE, DEBOUNCE_MS);
 }
 
 static void on_service_changed(void *ctx, const char *namespace_, const char *name)
 {
 	struct mk_agent *agent = ctx;
 
-	agent_service_dirty(agent, namespace_, name);
-	agent_health_queued(agent);
-	agent_schedule(agent, DEBOUNCE_MS);
+	agent_service_dirty(&agent->services, namespace_, name);
+	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
+	mk_core_schedule(&agent->core, DEBOUNCE_MS);
 }
 
 static void on_endpoints_triggered(void *ctx, const char *namespace_, const char *name,
 				   int64_t unix_ns)
 {
-	agent_latency_triggered(ctx, namespace_, name, unix_ns);
-}
+	struct mk_agent *agent = ctx;
 
-static int compare_cidrs(const void *a, const void *b)
-{
-	const struct mk_service_cidr *x = a, *y = b;
-	int order = mk_ip_compare(&x->cidr.ip, &y->cidr.ip);
-
-	if (order == 0)
-		order = (int)x->cidr.prefix_bits - (int)y->cidr.prefix_bits;
-	return order ? order : strcmp(x->name, y->name);
+	agent_latency_triggered(&agent->latency, namespace_, name, unix_ns);
 }
 
 static void on_service_cidrs_changed(void *ctx)
 {
 	struct mk_agent *agent = ctx;
-	struct mk_service_cidr *cidrs;
-	struct mk_cidr *ranges;
-	size_t count;
 
-	if (mk_model_service_cidrs(agent->model, &cidrs, &count) < 0)
-		cidrs = NULL;
-	ranges = cidrs ? calloc(count + 1, sizeof(*ranges)) : NULL;
-	if (!ranges) {
-		free(cidrs);
-		mk_log_error("out of memory, the ServiceCIDRs stay as they were");
-		return;
-	}
-	qsort(cidrs, count, sizeof(*cidrs), compare_cidrs);
-	free(agent->service_cidrs);
-	free(agent->service_ranges);
-	agent->service_cidrs = cidrs;
-	agent->service_ranges = ranges;
-	agent->service_cidr_count = count;
-	agent->service_range_count = 0;
-	agent->node_dirty = true;
-	agent->overlay_dirty = true;
-	agent_schedule(agent, DEBOUNCE_MS);
-}
-
-static void note_listed(struct mk_agent *agent)
-{
-	agent->listed_ns = mk_time_monotonic_ns();
-	agent->listed_cpu_ns = mk_time_ns(CLOCK_PROCESS_CPUTIME_ID);
+	mk_core_mark(&agent->core, MK_UNSURE_NODE | MK_UNSURE_OVERLAY, DEBOUNCE_MS);
 }
 
 static void on_listed(void *ctx, bool complete)
 {
 	struct mk_agent *agent = ctx;
 
-	if (!agent->listed)
-		note_listed(agent);
-	agent->listed = true;
-	agent->complete = complete;
-	agent->node_dirty = true;
-	agent->overlay_dirty = true;
+	if (!agent->core.listed) {
+		agent->steps.listed_ns = mk_time_monotonic_ns();
+		agent->steps.listed_cpu_ns = mk_time_ns(CLOCK_PROCESS_CPUTIME_ID);
+	}
+	agent->core.listed = true;
+	agent->core.complete = complete;
 	if (!complete)
 		mk_log_warn("not everything could be read: nothing is removed until it can");
-	agent_schedule(agent, 0);
+	mk_core_mark(&agent->core, MK_UNSURE_NODE | MK_UNSURE_OVERLAY, 0);
 }
 
 /* ---- one agent per node ---------------------------------------------------------------------- */
@@ -136,26 +86,27 @@ static int already_running(const char *state_dir, struct mk_error *err)
 	char path[PATH_MAX], pid[32] = "unknown";
 	cleanup_fclose FILE *file = NULL;
 
-	if (snprintf(path, sizeof(path), "%s/" AGENT_LOCK, state_dir) < (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/" MK_AGENT_LOCK, state_dir) < (int)sizeof(path))
 		file = fopen(path, "re");
 	if (file && fgets(pid, sizeof(pid), file))
 		pid[strcspn(pid, "\n")] = '\0';
 	return mk_error_set(err, EBUSY,
-			    "an agent runs here already, pid %s (lock '%s/" AGENT_LOCK "')", pid,
+			    "an agent runs here already, pid %s (lock '%s/" MK_AGENT_LOCK "')", pid,
 			    state_dir);
 }
 
 static int take_lock(struct mk_agent *agent, struct mk_error *err)
 {
-	const char *state_dir = agent->config.state_dir;
+	const char *state_dir = agent->core.config.state_dir;
 
-	agent->lock_fd = mk_state_lock(state_dir, AGENT_LOCK, LOCK_EX | LOCK_NB, err);
-	if (agent->lock_fd == -EWOULDBLOCK)
+	agent->process.lock_fd = mk_state_lock(state_dir, MK_AGENT_LOCK, LOCK_EX | LOCK_NB, err);
+	if (agent->process.lock_fd == -EWOULDBLOCK)
 		return already_running(state_dir, err);
-	if (agent->lock_fd < 0)
-		return agent->lock_fd;
-	if (ftruncate(agent->lock_fd, 0) < 0 || dprintf(agent->lock_fd, "%d\n", getpid()) < 0)
-		return mk_error_errno(err, errno, "cannot write '%s/" AGENT_LOCK "'", state_dir);
+	if (agent->process.lock_fd < 0)
+		return agent->process.lock_fd;
+	if (ftruncate(agent->process.lock_fd, 0) < 0 ||
+	    dprintf(agent->process.lock_fd, "%d\n", getpid()) < 0)
+		return mk_error_errno(err, errno, "cannot write '%s/" MK_AGENT_LOCK "'", state_dir);
 	return 0;
 }
 
@@ -169,14 +120,14 @@ static void on_signal(uv_signal_t *signal, int number)
 
 static int start_signals(struct mk_agent *agent, struct mk_error *err)
 {
-	int ret = uv_signal_init(&agent->loop, &agent->on_term);
+	static const int numbers[] = { SIGTERM, SIGINT };
+	int ret = 0;
 
-	if (ret == 0)
-		ret = uv_signal_init(&agent->loop, &agent->on_int);
-	if (ret == 0)
-		ret = uv_signal_start(&agent->on_term, on_signal, SIGTERM);
-	if (ret == 0)
-		ret = uv_signal_start(&agent->on_int, on_signal, SIGINT);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(numbers); i++) {
+		ret = uv_signal_init(&agent->core.loop, &agent->process.signals[i]);
+		if (ret == 0)
+			ret = uv_signal_start(&agent->process.signals[i], on_signal, numbers[i]);
+	}
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot wait for signals") : 0;
 }
 
@@ -190,81 +141,75 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.ctx = agent,
 	};
 
-	agent->model = mk_model_new();
-	if (!agent->model)
+	agent->core.model = mk_model_new();
+	if (!agent->core.model)
 		return mk_error_errno(err, ENOMEM, "cannot keep the cluster's objects");
-	mk_model_set_listener(agent->model, &listener);
-	agent->source =
-		mk_source_start(&agent->loop, &agent->config, agent->model, on_listed, agent, err);
-	return agent->source ? 0 : -EINVAL;
+	mk_model_set_listener(agent->core.model, &listener);
+	agent->core.source = mk_source_start(&agent->core.loop, &agent->core.config,
+					     agent->core.model, on_listed, agent, err);
+	return agent->core.source ? 0 : -EINVAL;
 }
 
 static void write_first_state(struct mk_agent *agent)
 {
-	char text[sizeof(agent->source_text.text) + 64];
+	char text[sizeof(agent->process.source_text.text) + 64];
 
 	snprintf(text, sizeof(text), "waits for the first complete lists of %s",
-		 agent->source_text.text);
-	agent_write_state(agent, text);
+		 agent->process.source_text.text);
+	mk_core_write_state(&agent->core, text);
 }
 
 /* Mount the BPF file system before dropping the rights to do so. A failure is not fatal here;
  * loading the datapath reports it again. */
 static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
 {
-	if (mk_pin_prepare(agent->config.bpf_dir, err) < 0)
+	if (mk_pin_prepare(agent->core.config.bpf_dir, err) < 0)
 		mk_log_warn("%s", mk_error_text(err));
-	return mk_privileges_drop(&agent->config, err);
+	return mk_privileges_drop(&agent->core.config, err);
 }
+
+static int start_core(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = mk_core_start(&agent->core, err);
+
+	if (ret == 0)
+		mk_overlay_on_left_vip(agent->core.overlay, agent_linger_vip_was_left,
+				       &agent->linger);
+	return ret;
+}
+
+ROW(check_addresses, mk_own_node_check(&agent->node, err))
+ROW(check_abi, mk_abi_check(agent->core.config.bpf_dir, err))
+ROW(write_record, mk_record_write(&agent->core.config, agent->process.source_text.text, err))
+ROW(choose_source,
+    mk_source_choose(&agent->core.config, MK_SERVICE_ACCOUNT_DIR, &agent->process.source_text, err))
+ROW(start_health, agent_health_start(&agent->health, agent_metrics_answer, agent, err))
+ROW(start_rtnl, agent_rtnl_start(&agent->rtnl, err))
+ROW(start_sessions, agent_sessions_start(&agent->sessions, err))
 
 /* Change nothing on the host before the settings are known to suit the cluster, and the lock shows
  * that no other agent runs here. */
+static int (*const start_steps[])(struct mk_agent *agent, struct mk_error *err) = {
+	choose_source, start_core, start_signals, start_health,	  start_model, check_addresses,
+	take_lock,     check_abi,  write_record,  give_up_rights, start_rtnl,  start_sessions,
+};
+
 static int start(struct mk_agent *agent, struct mk_error *err)
 {
-	int ret =
-		mk_source_choose(&agent->config, MK_SERVICE_ACCOUNT_DIR, &agent->source_text, err);
+	int ret = 0;
 
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(start_steps); i++)
+		ret = start_steps[i](agent, err);
 	if (ret < 0)
 		return ret;
-	ret = uv_timer_init(&agent->loop, &agent->work_timer);
-	if (ret < 0)
-		return mk_error_errno(err, -ret, "cannot start a timer");
-	agent->work_timer.data = agent;
-	agent->nl = mk_nl_open(err);
-	agent->overlay = agent->nl ? mk_overlay_new(agent->nl, err) : NULL;
-	if (!agent->overlay)
-		return -EINVAL;
-	mk_overlay_on_left_vip(agent->overlay, agent_vip_was_left, agent);
-	ret = start_signals(agent, err);
-	if (ret == 0)
-		ret = agent_health_start(agent, err);
-	if (ret == 0)
-		ret = start_model(agent, err);
-	if (ret == 0)
-		ret = agent_check_addresses(agent, err);
-	if (ret == 0)
-		ret = take_lock(agent, err);
-	if (ret == 0)
-		ret = mk_abi_check(agent->config.bpf_dir, err);
-	if (ret == 0)
-		ret = mk_record_write(&agent->config, agent->source_text.text, err);
-	if (ret == 0)
-		write_first_state(agent);
-	if (ret == 0)
-		ret = give_up_rights(agent, err);
-	if (ret == 0)
-		ret = agent_monitor_start(agent, err);
-	if (ret == 0)
-		ret = agent_upkeep_start(agent, err);
-	if (ret == 0)
-		ret = agent_repair_start(agent, err);
-	if (ret == 0)
-		agent_health_serve(agent);
-	if (ret == 0 && !agent->listed) {
-		agent_recall_node(agent);
-		agent_schedule(agent, 0);
+	write_first_state(agent);
+	agent_checks_start(agent);
+	agent_health_serve(&agent->health);
+	if (!agent->core.listed) {
+		mk_own_node_recall(&agent->node);
+		mk_core_schedule(&agent->core, 0);
 	}
-	return ret;
+	return 0;
 }
 
 static void close_handle(uv_handle_t *handle, void *ctx)
@@ -278,7 +223,7 @@ static void close_handle(uv_handle_t *handle, void *ctx)
  * instant. */
 static void end_without_load(const struct mk_agent *agent)
 {
-	if (agent->load.state != MK_LOAD_RUNS)
+	if (agent->node.load.state != MK_LOAD_RUNS)
 		return;
 	mk_log_flush();
 	_exit(0);
@@ -287,35 +232,22 @@ static void end_without_load(const struct mk_agent *agent)
 static void stop(struct mk_agent *agent)
 {
 	end_without_load(agent);
-	mk_source_stop(agent->source);
-	agent_monitor_stop(agent);
-	agent_health_stop(agent);
-	uv_walk(&agent->loop, close_handle, NULL);
-	uv_run(&agent->loop, UV_RUN_DEFAULT);
-	uv_loop_close(&agent->loop);
-	agent_load_release(agent);
-	agent_drop_datapath(agent);
-	agent_lingering_free(agent);
-	mk_overlay_free(agent->overlay);
-	mk_overlay_plan_release(&agent->plan);
-	agent_services_free(agent);
-	agent_health_free(agent);
-	agent_metrics_free(agent);
-	agent_node_release(&agent->node);
-	mk_model_free(agent->model);
-	mk_model_free(agent->remembered);
-	free(agent->remembered_text);
-	mk_nl_free(agent->nl);
-	mk_cleanup_close(&agent->lock_fd);
-	free(agent->state);
-	free(agent->said);
-	free(agent->left_out);
-	free(agent->lost);
-	free(agent->service_cidrs);
-	free(agent->service_ranges);
-	mk_networks_release(&agent->networks);
-	for (size_t i = 0; i < MK_WARNINGS; i++)
-		free(agent->warned[i]);
+	mk_source_stop(agent->core.source);
+	agent_rtnl_stop(&agent->rtnl);
+	agent_health_stop(&agent->health);
+	uv_walk(&agent->core.loop, close_handle, NULL);
+	uv_run(&agent->core.loop, UV_RUN_DEFAULT);
+	uv_loop_close(&agent->core.loop);
+	agent_sessions_free(&agent->sessions);
+	agent_linger_free(&agent->linger);
+	agent_services_free(&agent->services);
+	agent_latency_forget(&agent->latency);
+	agent_checks_free(&agent->checks);
+	mk_own_node_release(&agent->node);
+	mk_core_release(&agent->core);
+	mk_cleanup_close(&agent->process.lock_fd);
+	free(agent->pods.lost);
+	free(agent->scrape.services_text);
 }
 
 static void say_hello(const struct mk_agent *agent)
@@ -325,26 +257,58 @@ static void say_hello(const struct mk_agent *agent)
 
 	uname(&kernel);
 	mk_log_info("monokube %s starts node=%s clusterCidr=%s source='%s' kernel=%s",
-		    MONOKUBE_VERSION, agent->config.node_name,
-		    mk_cidr_format(&agent->config.cluster_cidr, cluster), agent->source_text.text,
-		    kernel.release);
+		    MONOKUBE_VERSION, agent->core.config.node_name,
+		    mk_cidr_format(&agent->core.config.cluster_cidr, cluster),
+		    agent->process.source_text.text, kernel.release);
 }
 
 static int run(struct mk_agent *agent, struct mk_error *err)
 {
-	int ret = uv_loop_init(&agent->loop);
+	int ret = uv_loop_init(&agent->core.loop);
 
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start the event loop");
-	ret = mk_loop_measure(&agent->loop, err);
+	ret = mk_loop_measure(&agent->core.loop, err);
 	if (ret == 0)
 		ret = start(agent, err);
 	if (ret == 0) {
 		say_hello(agent);
-		uv_run(&agent->loop, UV_RUN_DEFAULT);
+		uv_run(&agent->core.loop, UV_RUN_DEFAULT);
 	}
 	stop(agent);
 	return ret;
+}
+
+static void on_steps(uv_timer_t *timer)
+{
+	agent_work(timer->data);
+}
+
+/* Let the parts know what they share, and those below them. */
+static void join_parts(struct mk_agent *agent)
+{
+	struct mk_core *core = &agent->core;
+
+	core->on_steps = on_steps;
+	core->steps.data = agent;
+	agent->node.core = core;
+	agent->health.core = core;
+	agent->linger = (struct agent_linger){ .core = core, .node = &agent->node };
+	agent->sessions = (struct agent_sessions){ .core = core, .linger = &agent->linger };
+	agent->services = (struct agent_services){ .core = core,
+						   .node = &agent->node,
+						   .linger = &agent->linger,
+						   .sessions = &agent->sessions,
+						   .health = &agent->health };
+	agent->rtnl = (struct agent_rtnl){
+		.core = core, .node = &agent->node, .hooks = &agent->hooks, .pods = &agent->pods
+	};
+	agent->process.lock_fd = -1;
+	agent->pods.devices_unsure = true;
+	agent->pods.host_ports = SIZE_MAX;
+
+	agent_latency_init(&agent->latency);
+	agent_steps_init(&agent->steps);
 }
 
 int mk_agent_main(int argc, char **argv)
@@ -357,16 +321,14 @@ int mk_agent_main(int argc, char **argv)
 		mk_log_error("out of memory");
 		return 1;
 	}
-	agent->lock_fd = -1;
+	join_parts(agent);
 	mk_log_never_block();
 	mk_locks_never_wait();
-	agent_settings_forget(agent);
-	agent_metrics_init(agent);
-	ret = mk_config_load(&agent->config, argc, argv, &err);
+	ret = mk_config_load(&agent->core.config, argc, argv, &err);
 	if (ret == 0) {
-		mk_log_set_level(agent->config.log_level);
-		mk_log_set_format(agent->config.log_format);
-		mk_sysctl_root(agent->config.proc_sys_dir);
+		mk_log_set_level(agent->core.config.log_level);
+		mk_log_set_format(agent->core.config.log_format);
+		mk_sysctl_root(agent->core.config.proc_sys_dir);
 		ret = run(agent, &err);
 	}
 	if (ret < 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* HTTP answers of this node: /healthz and /livez for the kubelet and load balancers, /metrics for
- * Prometheus, and a port per Service (healthCheckNodePort) for load balancers. A port that cannot
- * be opened is logged once and tried again. */
+/* A port that cannot be opened is logged once and tried again. */
+#include "agent/health_server.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,26 +9,12 @@
 #include <sys/resource.h>
 #include <uthash.h>
 
-#include "agent/agent_internal.h"
-#include "agent/health_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/time.h"
 
 #define RETRY_MS 5000
 
-/* The node's own ports have separate limits: clients that exhaust the Services' ports, or /metrics,
- * cannot keep the kubelet from asking. */
-static const struct mk_httpd_limits listen_limits[AGENT_LISTENS] = {
-	[AGENT_LISTEN_HEALTHZ] = { .connections = 128,
-				   .per_listener = 128,
-				   .per_client = 32,
-				   .seconds = 10 },
-	[AGENT_LISTEN_METRICS] = { .connections = 8,
-				   .per_listener = 8,
-				   .per_client = 4,
-				   .seconds = 10 },
-};
 static const struct mk_httpd_limits service_limits = {
 	.connections = 512, .per_listener = 128, .per_client = 32, .seconds = 10
 };
@@ -50,20 +36,21 @@ static void finish_json(struct mk_httpd_reply *reply, unsigned int status, char 
 
 /* Before the first list it is unknown whether the node is leaving, and an earlier run's tables
  * serve. */
-static bool is_eligible(const struct mk_agent *agent)
+static bool is_eligible(const struct agent_health *health)
 {
-	const struct mk_node_object *node = mk_model_node(agent->model, agent->config.node_name);
+	const struct mk_node_object *node =
+		mk_model_node(health->core->model, health->core->config.node_name);
 
-	return !agent->listed || (node && !node->leaving);
+	return !health->core->listed || (node && !node->leaving);
 }
 
 static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *reply)
 {
-	const struct mk_agent *agent = ctx;
+	const struct agent_health *health = ctx;
 	struct mk_health_answer answer = {
-		.healthy = is_healthy(agent->health),
-		.eligible = is_eligible(agent),
-		.updated_unix_ns = agent->health->state.updated_unix_ns,
+		.healthy = is_healthy(health),
+		.eligible = is_eligible(health),
+		.updated_unix_ns = health->state.updated_unix_ns,
 		.now_unix_ns = mk_time_now_unix_ns(),
 	};
 	enum mk_health_question question = strcmp(path, "/livez") == 0 ? MK_LIVEZ : MK_HEALTHZ;
@@ -75,40 +62,23 @@ static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *repl
 	finish_json(reply, mk_health_status(question, &answer), mk_health_body(question, &answer));
 }
 
-static const struct mk_ip_port *listen_address(const struct mk_agent *agent,
-					       enum agent_listen which)
-{
-	return which == AGENT_LISTEN_HEALTHZ ? &agent->config.healthz : &agent->config.metrics;
-}
-
 /* Returns whether it must be tried again. */
-static bool open_listener(struct mk_agent *agent, enum agent_listen which)
+static bool open_listener(struct agent_listener *listener)
 {
-	static const struct {
-		mk_httpd_handler *handler;
-		const char *what, *key;
-	} rows[AGENT_LISTENS] = {
-		[AGENT_LISTEN_HEALTHZ] = { answer_node, "/healthz and /livez are",
-					   "healthzBindAddress" },
-		[AGENT_LISTEN_METRICS] = { agent_metrics_answer, "/metrics is",
-					   "metricsBindAddress" },
-	};
-	struct agent_listener *listener = &agent->health->listeners[which];
-	const struct mk_ip_port *address = listen_address(agent, which);
 	struct mk_error err = { 0 };
 	char at[MK_IP_PORT_STRLEN];
 
-	if (listener->listener || !address->port)
+	if (listener->listener || !listener->address->port)
 		return false;
-	listener->listener =
-		mk_httpd_listen(listener->server, address, rows[which].handler, agent, &err);
-	mk_ip_port_format(address, at);
+	listener->listener = mk_httpd_listen(listener->server, listener->address, listener->answer,
+					     listener->ctx, &err);
+	mk_ip_port_format(listener->address, at);
 	if (listener->listener)
-		mk_log_info("%s answered address=%s", rows[which].what, at);
+		mk_log_info("%s answered address=%s", listener->what, at);
 	else if (!listener->said)
 		mk_log_error(
 			"%s not answered: %s; free the port, or set %s (now '%s') to another one, or to off; trying again every %d s",
-			rows[which].what, mk_error_text(&err), rows[which].key, at,
+			listener->what, mk_error_text(&err), listener->setting, at,
 			RETRY_MS / 1000);
 	listener->said = !listener->listener;
 	return !listener->listener;
@@ -119,7 +89,7 @@ static bool open_listener(struct mk_agent *agent, enum agent_listen which)
 static void answer_service(void *ctx, const char *path, struct mk_httpd_reply *reply)
 {
 	const struct agent_health_port *port = ctx;
-	bool healthy = is_healthy(port->agent->health);
+	bool healthy = is_healthy(port->health);
 
 	(void)path;
 	mk_httpd_reply_header(reply, "X-Load-Balancing-Endpoint-Weight", "%zu", port->local_ready);
@@ -133,7 +103,7 @@ static const struct agent_health_port *holder(const struct agent_health_port *po
 {
 	const struct agent_health_port *other;
 
-	for (other = port->agent->health->ports; other; other = other->hh.next)
+	for (other = port->health->ports; other; other = other->hh.next)
 		if (other->listener && other->number == port->number)
 			return other;
 	return NULL;
@@ -158,7 +128,7 @@ static void say_no_port(struct agent_health_port *port, const struct mk_error *e
 			"Service '%s': healthCheckNodePort %u is not answered: %s; free the port (`ss -ltnp sport = :%u` shows who has it), or give the Service another one",
 			port->key, port->number, mk_error_text(err), port->number);
 	mk_log_error("%s; trying again", text);
-	(void)agent_warn(port->agent, MK_WARN_HEALTH_PORT, text);
+	(void)mk_core_warn(port->health->core, MK_WARN_HEALTH_PORT, text);
 }
 
 static void open_port(struct agent_health_port *port)
@@ -168,8 +138,8 @@ static void open_port(struct agent_health_port *port)
 
 	if (port->listener)
 		return;
-	port->listener = mk_httpd_listen(port->agent->health->service_server, &at, answer_service,
-					 port, &err);
+	port->listener =
+		mk_httpd_listen(port->health->service_server, &at, answer_service, port, &err);
 	if (!port->listener) {
 		say_no_port(port, &err);
 		return;
@@ -180,33 +150,27 @@ static void open_port(struct agent_health_port *port)
 
 static void forget_port(struct agent_health_port *port)
 {
-	HASH_DEL(port->agent->health->ports, port);
+	HASH_DEL(port->health->ports, port);
 	mk_httpd_close(port->listener);
-	free(port->key);
-	free(port->namespace_);
-	free(port->name);
 	free(port);
 }
 
-static struct agent_health_port *add_port(struct mk_agent *agent, const char *key,
+static struct agent_health_port *add_port(struct agent_health *health, const char *key,
 					  const struct mk_compiled_service *compiled)
 {
-	struct agent_health_port *port = calloc(1, sizeof(*port));
+	size_t bytes = strlen(key) + 1;
+	struct agent_health_port *port = calloc(1, sizeof(*port) + 2 * bytes);
 
 	if (!port)
 		return NULL;
-	port->agent = agent;
-	port->key = strdup(key);
-	port->namespace_ = strdup(compiled->namespace_);
-	port->name = strdup(compiled->name);
-	if (!port->key || !port->namespace_ || !port->name) {
-		free(port->key);
-		free(port->namespace_);
-		free(port->name);
-		free(port);
-		return NULL;
-	}
-	HASH_ADD_KEYPTR(hh, agent->health->ports, port->key, strlen(port->key), port);
+	port->health = health;
+	port->number = compiled->health_check_port;
+	port->namespace_ = port->key + bytes;
+	port->name = port->namespace_ + strlen(compiled->namespace_) + 1;
+	memcpy(port->key, key, bytes);
+	memcpy(port->namespace_, key, bytes);
+	port->name[-1] = '\0';
+	HASH_ADD_STR(health->ports, key, port);
 	return port;
 }
 
@@ -222,25 +186,23 @@ static void retry_in(struct agent_health *health, uint64_t delay_ms)
 /* The timer stops when nothing waits any more. */
 static void on_retry(uv_timer_t *timer)
 {
-	struct mk_agent *agent = timer->data;
-	struct agent_health *health = agent->health;
-	bool waiting = open_listener(agent, AGENT_LISTEN_HEALTHZ);
+	struct agent_health *health = timer->data;
+	bool waiting = open_listener(&health->healthz);
 
-	waiting |= open_listener(agent, AGENT_LISTEN_METRICS);
+	waiting |= open_listener(&health->metrics);
 	for (struct agent_health_port *port = health->ports; port; port = port->hh.next) {
 		open_port(port);
 		waiting |= !port->listener;
 	}
 	if (!waiting) {
 		uv_timer_stop(timer);
-		agent_warn_over(agent, MK_WARN_HEALTH_PORT);
+		mk_core_warn_over(health->core, MK_WARN_HEALTH_PORT);
 	}
 }
 
-void agent_health_service(struct mk_agent *agent, const char *key,
+void agent_health_service(struct agent_health *health, const char *key,
 			  const struct mk_compiled_service *compiled)
 {
-	struct agent_health *health = agent->health;
 	struct agent_health_port *port;
 
 	HASH_FIND_STR(health->ports, key, port);
@@ -252,30 +214,16 @@ void agent_health_service(struct mk_agent *agent, const char *key,
 	if (!compiled->health_check_port)
 		return;
 	if (!port) {
-		port = add_port(agent, key, compiled);
-		if (!port) {
-			mk_log_error(
-				"out of memory, healthCheckNodePort is not answered service=%s",
-				key);
-			return;
-		}
-		port->number = compiled->health_check_port;
+		port = add_port(health, key, compiled);
 		retry_in(health, 0);
 	}
-	port->local_ready = compiled->local_ready_count;
+	if (port)
+		port->local_ready = compiled->local_ready_count;
+	else
+		mk_log_error("out of memory, healthCheckNodePort is not answered service=%s", key);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
-
-void agent_health_queued(struct mk_agent *agent)
-{
-	mk_health_queued(&agent->health->state, mk_time_monotonic_ns());
-}
-
-void agent_health_updated(struct mk_agent *agent)
-{
-	mk_health_updated(&agent->health->state, mk_time_now_unix_ns());
-}
 
 /* A port takes two descriptors, and each client one. Raise the soft limit, which is low only for
  * programs that still use select(). */
@@ -289,52 +237,56 @@ static void allow_descriptors(void)
 	}
 }
 
-int agent_health_start(struct mk_agent *agent, struct mk_error *err)
+int agent_health_start(struct agent_health *health, mk_httpd_handler *answer, void *ctx,
+		       struct mk_error *err)
 {
-	struct agent_health *health = calloc(1, sizeof(*health));
+	const struct mk_config *config = &health->core->config;
+	uv_loop_t *loop = &health->core->loop;
 
-	if (!health)
+	/* limits of their own: clients that exhaust the Services' ports, or /metrics, cannot keep
+	 * the kubelet from asking */
+	health->healthz = (struct agent_listener){
+		.what = "/healthz and /livez are",
+		.setting = "healthzBindAddress",
+		.address = &config->healthz,
+		.answer = answer_node,
+		.ctx = health,
+		.limits = { .connections = 128,
+			    .per_listener = 128,
+			    .per_client = 32,
+			    .seconds = 10 },
+	};
+	health->metrics = (struct agent_listener){
+		.what = "/metrics is",
+		.setting = "metricsBindAddress",
+		.address = &config->metrics,
+		.answer = answer,
+		.ctx = ctx,
+		.limits = { .connections = 8, .per_listener = 8, .per_client = 4, .seconds = 10 },
+	};
+	uv_timer_init(loop, &health->retry); /* cannot fail */
+	health->retry.data = health;
+	health->service_server = mk_httpd_new(loop, &service_limits);
+	health->healthz.server = mk_httpd_new(loop, &health->healthz.limits);
+	health->metrics.server = mk_httpd_new(loop, &health->metrics.limits);
+	if (!health->service_server || !health->healthz.server || !health->metrics.server)
 		return mk_error_errno(err, ENOMEM, "health");
-	agent->health = health;
-	uv_timer_init(&agent->loop, &health->retry); /* cannot fail */
-	health->retry.data = agent;
-	mk_latency_init(&health->latency);
-	health->started_unix_ns = mk_time_now_unix_ns();
-	health->service_server = mk_httpd_new(&agent->loop, &service_limits);
-	if (!health->service_server)
-		return mk_error_errno(err, ENOMEM, "health");
-	for (size_t i = 0; i < AGENT_LISTENS; i++) {
-		health->listeners[i].server = mk_httpd_new(&agent->loop, &listen_limits[i]);
-		if (!health->listeners[i].server)
-			return mk_error_errno(err, ENOMEM, "health");
-	}
 	allow_descriptors();
 	return 0;
 }
 
-void agent_health_serve(struct mk_agent *agent)
+void agent_health_serve(struct agent_health *health)
 {
-	retry_in(agent->health, 0);
+	retry_in(health, 0);
 }
 
-void agent_health_stop(struct mk_agent *agent)
+void agent_health_stop(struct agent_health *health)
 {
-	struct agent_health *health = agent->health;
 	struct agent_health_port *port, *next;
 
-	if (!health)
-		return;
 	HASH_ITER(hh, health->ports, port, next)
 		forget_port(port);
-	for (size_t i = 0; i < AGENT_LISTENS; i++)
-		mk_httpd_free(mk_steal_ptr(health->listeners[i].server));
+	mk_httpd_free(mk_steal_ptr(health->healthz.server));
+	mk_httpd_free(mk_steal_ptr(health->metrics.server));
 	mk_httpd_free(mk_steal_ptr(health->service_server));
-}
-
-void agent_health_free(struct mk_agent *agent)
-{
-	if (agent->health)
-		agent_latency_forget(agent);
-	free(agent->health);
-	agent->health = NULL;
 }

@@ -3,6 +3,7 @@
  * library of the host. It is installed when the datapath is attached, the configuration when
  * everything else is done. A runtime that finds the configuration finds a node that works. */
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/agent_internal.h"
+#include "agent/install.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -28,63 +29,44 @@ static const char conf_template[] =
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-struct placeholder {
-	const char *name;
-	char value[PATH_MAX];
-};
-
-static size_t fill(struct placeholder *list, const struct mk_cni_conf_values *values)
+/* Print the value of a placeholder. Returns false if there is none of this name. */
+static bool put_value(FILE *out, const char *name, size_t length,
+		      const struct mk_cni_conf_values *values)
 {
+	char pods[MK_CIDR_STRLEN], cluster[MK_CIDR_STRLEN], vteps[MK_CIDR_STRLEN], mtu[16];
 	const struct mk_config *config = values->config;
 	const struct {
 		const char *name, *value;
-	} texts[] = {
+	} list[] = {
+		{ "podCIDR", mk_cidr_format(&values->pod_cidr, pods) },
+		{ "clusterCIDR", mk_cidr_format(&config->cluster_cidr, cluster) },
+		{ "vtepCIDR", mk_cidr_format(&config->vtep_cidr, vteps) },
+		{ "mtu", mtu },
 		{ "vethPrefix", config->veth_prefix },
 		{ "stateDir", config->state_dir },
 		{ "bpfDir", config->bpf_dir },
 	};
-	size_t count = 0;
 
-	list[count].name = "podCIDR";
-	mk_cidr_format(&values->pod_cidr, list[count++].value);
-	list[count].name = "clusterCIDR";
-	mk_cidr_format(&config->cluster_cidr, list[count++].value);
-	list[count].name = "vtepCIDR";
-	mk_cidr_format(&config->vtep_cidr, list[count++].value);
-	list[count].name = "mtu";
-	snprintf(list[count++].value, PATH_MAX, "%u", values->mtu_bytes);
-	for (size_t i = 0; i < MK_ARRAY_SIZE(texts); i++) {
-		list[count].name = texts[i].name;
-		snprintf(list[count++].value, PATH_MAX, "%s", texts[i].value);
-	}
-	return count;
-}
-
-static const char *value_of(const struct placeholder *list, size_t count, const char *name,
-			    size_t length)
-{
-	for (size_t i = 0; i < count; i++)
+	snprintf(mtu, sizeof(mtu), "%u", values->mtu_bytes);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(list); i++)
 		if (strlen(list[i].name) == length && strncmp(list[i].name, name, length) == 0)
-			return list[i].value;
-	return NULL;
+			return fputs(list[i].value, out) >= 0;
+	return false;
 }
 
-static int render(FILE *out, const char *text, const struct placeholder *list, size_t count,
+static int render(FILE *out, const char *text, const struct mk_cni_conf_values *values,
 		  struct mk_error *err)
 {
 	const char *open, *close;
 
 	while ((open = strstr(text, "${"))) {
-		const char *value;
-
 		close = strchr(open, '}');
 		if (!close)
 			return mk_error_set(err, EINVAL, "CNI template: '${' without '}'");
-		value = value_of(list, count, open + 2, (size_t)(close - open - 2));
-		if (!value)
+		fprintf(out, "%.*s", (int)(open - text), text);
+		if (!put_value(out, open + 2, (size_t)(close - open - 2), values))
 			return mk_error_set(err, EINVAL, "CNI template: '%.*s' has no meaning",
 					    (int)(close - open + 1), open);
-		fprintf(out, "%.*s%s", (int)(open - text), text, value);
 		text = close + 1;
 	}
 	fputs(text, out);
@@ -94,36 +76,17 @@ static int render(FILE *out, const char *text, const struct placeholder *list, s
 char *cni_conf_render(const char *template, const struct mk_cni_conf_values *values,
 		      struct mk_error *err)
 {
-	cleanup_free struct placeholder *list = calloc(8, sizeof(*list));
 	cleanup_free char *text = NULL;
 	size_t size = 0;
-	FILE *out = list ? open_memstream(&text, &size) : NULL;
-	int ret;
+	FILE *out = open_memstream(&text, &size);
+	int ret = out ? render(out, template, values, err) : -ENOMEM;
 
-	if (!out) {
-		(void)mk_error_errno(err, ENOMEM, "cannot write the CNI configuration");
-		return NULL;
-	}
-	ret = render(out, template, list, fill(list, values), err);
-	if (fclose(out) != 0 && ret == 0)
+	if (!out || fclose(out) != 0)
 		ret = mk_error_errno(err, ENOMEM, "cannot write the CNI configuration");
 	return ret == 0 ? mk_steal_ptr(text) : NULL;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-static int make_parent(const char *path, struct mk_error *err)
-{
-	char parent[PATH_MAX];
-	char *slash;
-
-	snprintf(parent, sizeof(parent), "%s", path);
-	slash = strrchr(parent, '/');
-	if (!slash || slash == parent)
-		return 0;
-	*slash = '\0';
-	return mk_mkdirs(parent, 0755, err);
-}
 
 static bool holds(const char *path, const char *data, size_t size)
 {
@@ -158,46 +121,51 @@ static struct agent_file look(const char *path)
 	return file;
 }
 
-static bool is_changed(const char *path, const struct agent_file *before)
+static bool is_same(const char *path, const struct agent_file *before)
 {
 	struct agent_file now = look(path);
 
-	if (now.dev == before->dev && now.ino == before->ino && now.size == before->size &&
-	    now.changed.tv_sec == before->changed.tv_sec &&
-	    now.changed.tv_nsec == before->changed.tv_nsec)
-		return false;
+	return now.dev == before->dev && now.ino == before->ino && now.size == before->size &&
+	       now.changed.tv_sec == before->changed.tv_sec &&
+	       now.changed.tv_nsec == before->changed.tv_nsec;
+}
+
+/* Is @path as the agent left it? Otherwise it is compared, and the log says why. */
+static bool is_as_left(struct mk_core *core, const char *path, struct agent_file *file)
+{
+	if (!file->ino || is_same(path, file))
+		return file->ino != 0;
 	mk_log_warn("file was %s and is compared again path=%s",
-		    now.ino ? "changed by another process" : "missing", path);
-	return true;
+		    look(path).ino ? "changed by another process" : "missing", path);
+	core->repairs.count[MK_REPAIR_FILE]++;
+	file->ino = 0;
+	return false;
 }
 
 static int write_file(const char *path, const char *data, size_t size, mode_t mode,
 		      struct mk_error *err)
 {
-	int ret = make_parent(path, err);
+	char copy[PATH_MAX + 16];
+	int ret;
 
+	snprintf(copy, sizeof(copy), "%s", path);
+	ret = mk_mkdirs(dirname(copy), 0755, err);
 	return ret < 0 ? ret : mk_file_replace(path, data, size, mode, err);
 }
 
-static int install_conf(struct mk_agent *agent, struct mk_error *err)
+static int install_conf(const struct mk_cni_conf_values *values, struct mk_error *err)
 {
-	struct mk_cni_conf_values values = {
-		.config = &agent->config,
-		.pod_cidr = agent->node.addresses.pod_cidr,
-		.mtu_bytes = agent->node.mtu_bytes,
-	};
-	cleanup_free char *text = NULL;
+	const char *path = values->config->cni_conf_path;
+	cleanup_free char *text = cni_conf_render(conf_template, values, err);
 	int ret;
 
-	text = cni_conf_render(conf_template, &values, err);
 	if (!text)
 		return -EINVAL;
-	if (holds(agent->config.cni_conf_path, text, strlen(text)) &&
-	    has_mode(agent->config.cni_conf_path, CONF_MODE))
+	if (holds(path, text, strlen(text)) && has_mode(path, CONF_MODE))
 		return 0;
-	ret = write_file(agent->config.cni_conf_path, text, strlen(text), CONF_MODE, err);
+	ret = write_file(path, text, strlen(text), CONF_MODE, err);
 	if (ret == 0)
-		mk_log_info("CNI configuration written path=%s", agent->config.cni_conf_path);
+		mk_log_info("CNI configuration written path=%s", path);
 	return ret;
 }
 
@@ -235,49 +203,40 @@ static void keep_previous(const char *path)
 			    path, strerror(errno));
 }
 
-static void plugin_path(const struct mk_agent *agent, char path[PATH_MAX + 16])
+static void plugin_path(const struct mk_config *config, char path[PATH_MAX + 16])
 {
-	snprintf(path, PATH_MAX + 16, "%s/" MK_PLUGIN_NAME, agent->config.cni_bin_dir);
+	snprintf(path, PATH_MAX + 16, "%s/" MK_PLUGIN_NAME, config->cni_bin_dir);
 }
 
-static int install_file(const char *path, const char *data, size_t size, struct mk_error *err)
+static int install_plugin(const char *path, struct mk_error *err)
 {
-	bool is_this = holds(path, data, size);
-	int ret;
-
-	if (is_this && has_mode(path, PLUGIN_MODE))
-		return 0;
-	if (!is_this)
-		keep_previous(path);
-	ret = write_file(path, data, size, PLUGIN_MODE, err);
-	if (ret == 0)
-		mk_log_info("CNI plugin installed path=%s", path);
-	return ret;
-}
-
-static int install_plugin(struct mk_agent *agent, struct mk_error *err)
-{
-	char path[PATH_MAX + 16];
 	size_t size = 0;
+	bool is_this;
 	char *data;
 	int ret = map_own_file(&data, &size, err);
 
 	if (ret < 0)
 		return ret;
-	plugin_path(agent, path);
-	ret = install_file(path, data, size, err);
+	is_this = holds(path, data, size);
+	if (!is_this)
+		keep_previous(path);
+	if (!is_this || !has_mode(path, PLUGIN_MODE)) {
+		ret = write_file(path, data, size, PLUGIN_MODE, err);
+		if (ret == 0)
+			mk_log_info("CNI plugin installed path=%s", path);
+	}
 	munmap(data, size);
 	return ret;
 }
 
 /* Runtimes call a plugin `loopback` first; a host without a distribution's plugins lacks it. */
-static int install_loopback(const struct mk_agent *agent, struct mk_error *err)
+static int install_loopback(const struct mk_config *config, struct mk_error *err)
 {
 	char path[PATH_MAX + 16];
 	const char *name;
 	cleanup_close int dir = -1;
 
-	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, agent->config.cni_bin_dir);
+	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, config->cni_bin_dir);
 	dir = mk_parent_open(path, &name, err);
 	if (dir < 0)
 		return dir;
@@ -287,63 +246,56 @@ static int install_loopback(const struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
-static bool has_loopback(const struct mk_agent *agent)
+static bool has_loopback(const struct mk_config *config)
 {
 	char path[PATH_MAX + 16];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, agent->config.cni_bin_dir);
+	snprintf(path, sizeof(path), "%s/" MK_LOOPBACK_NAME, config->cni_bin_dir);
 	return lstat(path, &st) == 0;
 }
 
-/* Three calls of stat(2) instead of watches: a directory may vanish and come back, too. */
-int agent_check_files(struct mk_agent *agent)
+bool agent_files_differ(const struct agent_files *files, const struct mk_config *config)
 {
-	bool plugin_changed, conf_changed;
 	char path[PATH_MAX + 16];
 
-	plugin_path(agent, path);
-	plugin_changed = agent->plugin_installed && is_changed(path, &agent->plugin_file);
-	conf_changed =
-		agent->conf_installed && is_changed(agent->config.cni_conf_path, &agent->conf_file);
-	if (plugin_changed || !has_loopback(agent))
-		agent->plugin_installed = false;
-	if (conf_changed)
-		agent->conf_installed = false;
-	return plugin_changed + conf_changed;
+	plugin_path(config, path);
+	return (files->plugin.ino && (!is_same(path, &files->plugin) || !has_loopback(config))) ||
+	       (files->conf.ino && !is_same(config->cni_conf_path, &files->conf));
 }
 
-/* Install the plugin as soon as the tables are this version's. The plugin of another version does
- * not know them, so no pod could start or end before the other steps work. */
-int agent_step_plugin(struct mk_agent *agent, struct mk_error *err)
+int agent_files_reconcile_plugin(struct agent_files *files, struct mk_core *core,
+				 struct mk_error *err)
 {
+	const struct mk_config *config = &core->config;
 	char path[PATH_MAX + 16];
 	int ret;
 
-	if (agent->plugin_installed)
+	plugin_path(config, path);
+	if (is_as_left(core, path, &files->plugin) && has_loopback(config))
 		return 0;
-	ret = install_plugin(agent, err);
+	ret = install_plugin(path, err);
 	if (ret == 0)
-		ret = install_loopback(agent, err);
-	if (ret < 0)
-		return ret;
-	plugin_path(agent, path);
-	agent->plugin_file = look(path);
-	agent->plugin_installed = true;
-	return 0;
+		ret = install_loopback(config, err);
+	if (ret == 0)
+		files->plugin = look(path);
+	return ret;
 }
 
-/* Install the configuration last: it tells runtimes that the node works. */
-int agent_step_conf(struct mk_agent *agent, struct mk_error *err)
+int agent_files_reconcile_conf(struct agent_files *files, struct mk_core *core,
+			       const struct mk_cni_conf_values *values, struct mk_error *err)
 {
+	const char *path = core->config.cni_conf_path;
 	int ret;
 
-	if (agent->conf_installed)
+	if (is_as_left(core, path, &files->conf) && files->mtu_bytes == values->mtu_bytes &&
+	    mk_cidr_equal(&files->pod_cidr, &values->pod_cidr))
 		return 0;
-	ret = install_conf(agent, err);
+	ret = install_conf(values, err);
 	if (ret < 0)
 		return ret;
-	agent->conf_file = look(agent->config.cni_conf_path);
-	agent->conf_installed = true;
+	files->conf = look(path);
+	files->pod_cidr = values->pod_cidr;
+	files->mtu_bytes = values->mtu_bytes;
 	return 0;
 }

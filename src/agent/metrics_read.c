@@ -8,7 +8,6 @@
 #include <utlist.h>
 
 #include "agent/agent_internal.h"
-#include "agent/health_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -58,97 +57,64 @@ static void read_process(const struct mk_agent *agent, struct mk_metrics *metric
 	getrlimit(RLIMIT_NOFILE, &files);
 	read_memory(metrics);
 	metrics->process.cpu_s = seconds(&usage.ru_utime) + seconds(&usage.ru_stime);
-	metrics->process.start_unix_s = (double)(agent->health->started_unix_ns / 1000000) / 1000;
+	metrics->process.start_unix_s = (double)(agent->latency.started_unix_ns / 1000000) / 1000;
 	metrics->process.open_fds = open_descriptors();
 	metrics->process.max_fds = files.rlim_cur;
 }
 
 /* ---- the agent ------------------------------------------------------------------------------- */
 
-static void read_loop(struct mk_metrics *metrics)
+static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
+	const struct mk_health *health = &agent->health.state;
 	const struct mk_loop_stats *loop = mk_loop_stats();
+	uint64_t now_ns = mk_time_monotonic_ns();
 
+	metrics->ready = metrics->is_ready = agent->steps.ready;
+	metrics->ready_after_lists_s = (double)agent->steps.after_lists_ns / MK_NS_PER_S;
+	metrics->healthy = mk_health_is_healthy(health, now_ns);
+	metrics->complete = agent->core.complete;
+	if (health->waiting_since_ns)
+		metrics->waiting_s = (double)(now_ns - health->waiting_since_ns) / 1e9;
+	metrics->latency = agent->latency.histogram;
+	metrics->work = agent->steps.seconds;
+	metrics->work_failures = agent->steps.failures;
+	metrics->writes = agent->core.writes;
+	metrics->addresses_reaped = agent->pods.reaped;
+	metrics->repairs = agent->core.repairs;
 	metrics->log_lines_lost = mk_log_lost();
 	metrics->loop_turns = loop->turns;
 	metrics->loop_long_turns = loop->long_turns;
 	metrics->loop_most_cpu_s = (double)loop->most_cpu_ns / MK_NS_PER_S;
 	metrics->loop_longest_s = (double)loop->longest_ns / MK_NS_PER_S;
-}
-
-static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
-{
-	const struct mk_health *health = &agent->health->state;
-	uint64_t now_ns = mk_time_monotonic_ns();
-
-	metrics->ready = metrics->is_ready = agent->ready;
-	metrics->ready_after_lists_s = (double)agent->after_lists_ns / MK_NS_PER_S;
-	metrics->healthy = mk_health_is_healthy(health, now_ns);
-	metrics->complete = agent->complete;
-	if (health->waiting_since_ns)
-		metrics->waiting_s = (double)(now_ns - health->waiting_since_ns) / 1e9;
-	metrics->latency = *agent_latency(agent);
-	metrics->work = agent->stats.work;
-	metrics->work_failures = agent->stats.work_failures;
-	metrics->writes = agent->writes;
-	metrics->addresses_reaped = agent->stats.addresses_reaped;
-	metrics->repairs = agent->repairs;
-	read_loop(metrics);
 	for (int level = 0; level < MK_LOG_LEVELS; level++)
 		metrics->log_lines[level] = mk_log_count((enum mk_log_level)level);
 }
 
-static void read_clock(const struct mk_agent *agent, struct mk_metrics *metrics)
+static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	const struct mk_api_clock *clock = mk_source_clock(agent->source);
+	const struct mk_api_clock *clock = mk_source_clock(agent->core.source);
 	struct mk_own_clock now = mk_own_clock_now();
+	const struct agent_service *service;
 
+	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
+		metrics->objects[kind] = mk_model_count(agent->core.model, (enum mk_kind)kind);
+	metrics->endpoints = mk_model_endpoint_count(agent->core.model);
+	metrics->peers = agent->node.plan.peer_count;
+	metrics->peers_left_out = agent->node.plan.left_out_count;
+	DL_COUNT(agent->services.dirty, service, metrics->services_waiting);
+	metrics->has_api = mk_source_stats(agent->core.source, metrics->api);
 	metrics->has_clock = clock && clock->known;
 	if (metrics->has_clock)
 		metrics->clock_ahead_s = (double)mk_api_clock_ahead_ms(clock, &now) / 1000;
 }
 
-static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metrics)
-{
-	const struct agent_service *service;
-
-	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
-		metrics->objects[kind] = mk_model_count(agent->model, (enum mk_kind)kind);
-	metrics->endpoints = mk_model_endpoint_count(agent->model);
-	metrics->peers = agent->plan.peer_count;
-	metrics->peers_left_out = agent->plan.left_out_count;
-	DL_COUNT(agent->dirty, service, metrics->services_waiting);
-	metrics->has_api = mk_source_stats(agent->source, metrics->api);
-	read_clock(agent, metrics);
-}
-
-/* Number of addresses for pods; known once the Node object is. */
-static uint64_t pod_addresses(const struct mk_addresses *addresses)
-{
-	return ntohl(addresses->last_pod.v4.s_addr) - ntohl(addresses->first_pod.v4.s_addr) + 1;
-}
-
 /* ---- the datapath ---------------------------------------------------------------------------- */
-
-static void read_sweep(const struct mk_agent *agent, struct mk_metrics *metrics)
-{
-	const struct agent_stats *stats = &agent->stats;
-
-	metrics->nat_ports = agent->config.nat_port_max - agent->config.nat_port_min + 1U;
-	metrics->has_sweep = stats->sweep_passes > 0 && agent->sweep;
-	if (!metrics->has_sweep)
-		return;
-	metrics->counts = *mk_sweep_counts(agent->sweep);
-	metrics->sessions_expired = mk_sweep_totals(agent->sweep)->expired;
-	metrics->sessions_cut = mk_sweep_totals(agent->sweep)->cut;
-	metrics->sweep_passes = stats->sweep_passes;
-	metrics->sweep_busy_s = (double)stats->sweep_busy_ns / 1e9;
-	metrics->sweep_last_s = (double)stats->sweep_last_ns / 1e9;
-}
 
 static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	const struct mk_datapath *datapath = agent->datapath;
+	const struct mk_datapath *datapath = agent->core.datapath;
+	const struct mk_addresses *own = &agent->node.addresses;
 	const struct mk_service_sync *sync;
 
 	metrics->has_datapath = datapath && mk_datapath_state(datapath) >= MK_DATAPATH_LOADED;
@@ -164,8 +130,9 @@ static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics
 	metrics->program_count =
 		mk_datapath_program_stats(datapath, metrics->programs, MK_METRICS_PROGRAMS);
 	metrics->has_addresses = true;
-	metrics->lost_pods = agent->lost_count;
-	metrics->pod_addresses = pod_addresses(&agent->node.addresses);
+	metrics->lost_pods = agent->pods.lost_count;
+	metrics->pod_addresses =
+		ntohl(own->last_pod.v4.s_addr) - ntohl(own->first_pod.v4.s_addr) + 1;
 	for (size_t i = 0; i < metrics->table_count; i++)
 		if (strcmp(metrics->tables[i].name, "pods") == 0)
 			metrics->pods = metrics->tables[i].entries;
@@ -183,10 +150,10 @@ static void take_traffic(struct mk_metrics *metrics, enum mk_hook hook, const ch
 /* A device deleted between the two reads is in neither; the exported counter must not decrease. */
 static void read_pods_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	struct mk_pod_traffic *told = &agent->stats.pods, seen = { 0 };
+	struct mk_pod_traffic *told = &agent->scrape.pods, seen = { 0 };
 
-	if (mk_pod_traffic_read(agent->nl, agent->config.bpf_dir, agent->config.veth_prefix, &seen,
-				NULL) == 0) {
+	if (mk_pod_traffic_read(agent->core.nl, agent->core.config.bpf_dir,
+				agent->core.config.veth_prefix, &seen, NULL) == 0) {
 		told->packets = seen.packets > told->packets ? seen.packets : told->packets;
 		told->bytes = seen.bytes > told->bytes ? seen.bytes : told->bytes;
 	}
@@ -197,19 +164,19 @@ static void read_pods_traffic(struct mk_agent *agent, struct mk_metrics *metrics
 static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct mk_devices *devices = &agent->node.devices;
-	const struct agent_uplinks *uplinks = &agent->node.uplinks;
+	const struct mk_own_uplinks *uplinks = &agent->node.uplinks;
 	struct mk_link_traffic seen;
 
 	read_pods_traffic(agent, metrics);
-	if (mk_nl_link_traffic(agent->nl, devices->host_peer_ifindex, &seen, NULL) == 0)
+	if (mk_nl_link_traffic(agent->core.nl, devices->host_peer_ifindex, &seen, NULL) == 0)
 		take_traffic(metrics, MK_HOOK_HOST, MK_HOST_PEER, seen.rx_packets, seen.rx_bytes);
-	if (mk_nl_link_traffic(agent->nl, devices->overlay_ifindex, &seen, NULL) == 0)
-		take_traffic(metrics, MK_HOOK_OVERLAY, agent->config.vxlan_iface_name,
+	if (mk_nl_link_traffic(agent->core.nl, devices->overlay_ifindex, &seen, NULL) == 0)
+		take_traffic(metrics, MK_HOOK_OVERLAY, agent->core.config.vxlan_iface_name,
 			     seen.rx_packets, seen.rx_bytes);
 	for (size_t i = 0; i < uplinks->count; i++) {
 		const struct mk_link *link = &uplinks->uplink[i].link;
 
-		if (mk_nl_link_traffic(agent->nl, link->ifindex, &seen, NULL) < 0)
+		if (mk_nl_link_traffic(agent->core.nl, link->ifindex, &seen, NULL) < 0)
 			continue;
 		take_traffic(metrics, MK_HOOK_UPLINK, link->name, seen.rx_packets, seen.rx_bytes);
 		take_traffic(metrics, MK_HOOK_UPLINK_EGRESS, link->name, seen.tx_packets,
@@ -219,12 +186,12 @@ static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 
 static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	const char *bpf_dir = agent->config.bpf_dir;
+	const char *bpf_dir = agent->core.config.bpf_dir;
 
 	read_process(agent, metrics);
 	read_agent(agent, metrics);
 	read_cluster(agent, metrics);
-	read_sweep(agent, metrics);
+	agent_sessions_read(&agent->sessions, metrics);
 	read_tables(agent, metrics);
 	if (metrics->has_datapath)
 		read_traffic(agent, metrics);
@@ -243,17 +210,17 @@ static int read_services(const struct mk_agent *agent, struct mk_metrics *metric
 	size_t count = 0;
 	int ret;
 
-	if (!agent->datapath || mk_datapath_state(agent->datapath) < MK_DATAPATH_LOADED)
+	if (!agent->core.datapath || mk_datapath_state(agent->core.datapath) < MK_DATAPATH_LOADED)
 		return 0;
-	ret = mk_counters_read(mk_datapath_counters(agent->datapath), totals, &count, err);
+	ret = mk_counters_read(mk_datapath_counters(agent->core.datapath), totals, &count, err);
 	if (ret < 0)
 		return ret;
 	metrics->per_service =
-		calloc(HASH_COUNT(agent->services) + 1, sizeof(*metrics->per_service));
+		calloc(HASH_COUNT(agent->services.all) + 1, sizeof(*metrics->per_service));
 	if (!metrics->per_service)
 		return mk_error_errno(err, ENOMEM, "metrics of Services");
-	sync = mk_datapath_services(agent->datapath);
-	for (service = agent->services; service; service = service->hh.next) {
+	sync = mk_datapath_services(agent->core.datapath);
+	for (service = agent->services.all; service; service = service->hh.next) {
 		const struct mk_service_totals *found =
 			mk_counters_find(*totals, count, mk_service_sync_id(sync, service->key));
 
@@ -285,15 +252,15 @@ static char *services_text(const struct mk_agent *agent, struct mk_metrics *metr
 /* Ten thousand Services take some 20 ms, so frequent requests get the previous answer. */
 static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	struct agent_stats *stats = &agent->stats;
+	struct agent_scrape *scrape = &agent->scrape;
 	uint64_t now_ns = mk_time_monotonic_ns();
 
-	if (!stats->services_text || now_ns - stats->services_text_ns > SERVICES_AGE_NS) {
-		free(stats->services_text);
-		stats->services_text = services_text(agent, metrics);
-		stats->services_text_ns = now_ns;
+	if (!scrape->services_text || now_ns - scrape->services_text_ns > SERVICES_AGE_NS) {
+		free(scrape->services_text);
+		scrape->services_text = services_text(agent, metrics);
+		scrape->services_text_ns = now_ns;
 	}
-	return stats->services_text ? strdup(stats->services_text) : NULL;
+	return scrape->services_text ? strdup(scrape->services_text) : NULL;
 }
 
 /* kube-proxy reports its mode here. Kubernetes' own tests ask, and skip tests of other modes. */
@@ -333,19 +300,4 @@ void agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *re
 		answer_metrics(ctx, node, reply);
 	else
 		reply->status = 404;
-}
-
-void agent_metrics_free(struct mk_agent *agent)
-{
-	free(agent->stats.services_text);
-}
-
-void agent_metrics_init(struct mk_agent *agent)
-{
-	static const double bounds_s[] = { 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
-					   0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
-					   1,	   2.5,	    5,	    10 };
-
-	for (size_t i = 0; i < MK_ARRAY_SIZE(bounds_s); i++)
-		mk_histogram_add_bounds(&agent->stats.work, bounds_s[i], 0, 1);
 }

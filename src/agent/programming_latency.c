@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Network programming latency: the time from the change that a controller saw until the tables hold
- * it. A trigger is kept until its Service is written. */
+#include "agent/programming_latency.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/health_internal.h"
 #include "base/log.h"
 #include "base/time.h"
 
@@ -13,88 +12,81 @@
  * ones are not measured. */
 #define TRIGGERS_MAX 65536
 
-static void remove_trigger(struct agent_health *health, struct agent_trigger **place)
+void agent_latency_init(struct agent_latency *latency)
+{
+	mk_latency_init(&latency->histogram);
+	latency->started_unix_ns = mk_time_now_unix_ns();
+}
+
+static void remove_trigger(struct agent_latency *latency, struct agent_trigger **place)
 {
 	struct agent_trigger *trigger = *place;
 
 	*place = trigger->next;
 	free(trigger);
-	health->trigger_count--;
+	latency->trigger_count--;
 }
 
-static void forget_triggers_of(struct agent_health *health, const char *namespace_,
-			       const char *name)
+static void forget_triggers_of(struct agent_latency *latency, const char *key)
 {
-	struct agent_trigger **place = &health->triggers;
-	size_t namespace_bytes = strlen(namespace_);
+	struct agent_trigger **place = &latency->triggers;
 
-	while (*place) {
-		const char *key = (*place)->key;
-
-		if (strncmp(key, namespace_, namespace_bytes) == 0 && key[namespace_bytes] == '/' &&
-		    strcmp(key + namespace_bytes + 1, name) == 0)
-			remove_trigger(health, place);
+	while (*place)
+		if (strcmp((*place)->key, key) == 0)
+			remove_trigger(latency, place);
 		else
 			place = &(*place)->next;
-	}
 }
 
 /* Ignore changes from before the start: an earlier run wrote them, or could not. */
-void agent_latency_triggered(struct mk_agent *agent, const char *namespace_, const char *name,
-			     int64_t unix_ns)
+void agent_latency_triggered(struct agent_latency *latency, const char *namespace_,
+			     const char *name, int64_t unix_ns)
 {
 	size_t key_bytes = strlen(namespace_) + strlen(name) + 2;
-	struct agent_health *health = agent->health;
-	struct agent_trigger *trigger;
+	struct agent_trigger *trigger = malloc(sizeof(*trigger) + key_bytes);
 
-	if (unix_ns == 0)
-		forget_triggers_of(health, namespace_, name);
-	if (unix_ns == 0 || unix_ns <= health->started_unix_ns ||
-	    health->trigger_count >= TRIGGERS_MAX)
-		return;
-	trigger = malloc(sizeof(*trigger) + key_bytes);
 	if (!trigger)
 		return; /* one measurement less */
-	trigger->unix_ns = unix_ns;
 	snprintf(trigger->key, key_bytes, "%s/%s", namespace_, name);
-	trigger->next = health->triggers;
-	health->triggers = trigger;
-	health->trigger_count++;
+	if (unix_ns == 0)
+		forget_triggers_of(latency, trigger->key);
+	if (unix_ns <= latency->started_unix_ns || latency->trigger_count >= TRIGGERS_MAX) {
+		free(trigger);
+		return;
+	}
+	trigger->unix_ns = unix_ns;
+	trigger->next = latency->triggers;
+	latency->triggers = trigger;
+	latency->trigger_count++;
 }
 
 /* Another machine's clock may be ahead of ours. */
-static void observe(struct agent_health *health, const struct agent_trigger *trigger, int64_t now)
+static void observe(struct agent_latency *latency, const struct agent_trigger *trigger, int64_t now)
 {
 	int64_t took_ns = now > trigger->unix_ns ? now - trigger->unix_ns : 0;
 
-	mk_histogram_observe(&health->latency, (double)took_ns / (double)MK_NS_PER_S);
+	mk_histogram_observe(&latency->histogram, (double)took_ns / (double)MK_NS_PER_S);
 	mk_log_debug("network programming latency service=%s ms=%lld", trigger->key,
 		     (long long)(took_ns / 1000000));
 }
 
-void agent_latency_written(struct mk_agent *agent)
+void agent_latency_written(struct agent_latency *latency, const struct agent_services *services)
 {
-	struct agent_health *health = agent->health;
-	struct agent_trigger **place = &health->triggers;
+	struct agent_trigger **place = &latency->triggers;
 	int64_t now = mk_time_now_unix_ns();
 
 	while (*place) {
-		if (agent_service_is_dirty(agent, (*place)->key)) {
+		if (agent_service_is_dirty(services, (*place)->key)) {
 			place = &(*place)->next;
 			continue;
 		}
-		observe(health, *place, now);
-		remove_trigger(health, place);
+		observe(latency, *place, now);
+		remove_trigger(latency, place);
 	}
 }
 
-void agent_latency_forget(struct mk_agent *agent)
+void agent_latency_forget(struct agent_latency *latency)
 {
-	while (agent->health->triggers)
-		remove_trigger(agent->health, &agent->health->triggers);
-}
-
-const struct mk_histogram *agent_latency(const struct mk_agent *agent)
-{
-	return &agent->health->latency;
+	while (latency->triggers)
+		remove_trigger(latency, &latency->triggers);
 }

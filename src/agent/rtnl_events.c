@@ -9,28 +9,49 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "agent/agent_internal.h"
+#include "agent/rtnl_events.h"
 #include "base/cleanup.h"
 
 /* A burst of starting pods causes one look. */
 #define SETTLE_MS 50
 
-static void look_at_overlay(struct mk_agent *agent)
+/* Each starting pod reports its device, which is looked up in map pods. A filter of several devices
+ * (a shared block) names none: look at all hooks. */
+void agent_hooks_changed(struct agent_hooks *hooks, struct mk_core *core, int ifindex)
 {
-	mk_overlay_refresh(agent->overlay);
-	agent->overlay_dirty = true;
-	agent_schedule(agent, SETTLE_MS);
+	mk_core_check_soon(core, MK_UNSURE_HOOKS);
+	for (size_t i = 0; i < hooks->count; i++)
+		if (hooks->changed[i] == ifindex)
+			return;
+	if (ifindex <= 0 || hooks->count == MK_CHANGED_DEVICES)
+		hooks->all = true;
+	else
+		hooks->changed[hooks->count++] = ifindex;
 }
 
-static void look_again(struct mk_agent *agent, bool routes_too)
+int agent_hooks_reconcile(struct agent_hooks *hooks, struct mk_core *core, struct mk_error *err)
 {
-	agent->node_dirty = true;
+	const struct agent_hooks now = *hooks;
+
+	*hooks = (struct agent_hooks){ 0 };
+	return now.all ? mk_datapath_repair_hooks(core->datapath, SIZE_MAX, err)
+		       : mk_datapath_repair_hooks_of(core->datapath, now.changed, now.count, err);
+}
+
+static void look_at_overlay(struct agent_rtnl *rtnl)
+{
+	mk_overlay_refresh(rtnl->core->overlay);
+	mk_core_mark(rtnl->core, MK_UNSURE_OVERLAY, SETTLE_MS);
+}
+
+static void look_again(struct agent_rtnl *rtnl, bool routes_too)
+{
+	mk_core_mark(rtnl->core, MK_UNSURE_NODE, SETTLE_MS);
 	if (routes_too)
-		look_at_overlay(agent);
-	agent_schedule(agent, SETTLE_MS);
+		look_at_overlay(rtnl);
 }
 
-static bool is_uplink(const struct agent_node *node, int ifindex)
+static bool is_uplink(const struct mk_own_node *node, int ifindex)
 {
 	for (size_t i = 0; i < node->uplinks.count; i++)
 		if (ifindex == node->uplinks.uplink[i].link.ifindex)
@@ -39,11 +60,11 @@ static bool is_uplink(const struct agent_node *node, int ifindex)
 }
 
 /* While something is missing, any interface may be it. */
-static bool is_ours(const struct mk_agent *agent, int ifindex)
+static bool is_ours(const struct agent_rtnl *rtnl, int ifindex)
 {
-	const struct agent_node *node = &agent->node;
+	const struct mk_own_node *node = rtnl->node;
 
-	return is_uplink(node, ifindex) || !agent->datapath || agent->node_waits ||
+	return is_uplink(node, ifindex) || !rtnl->core->datapath || rtnl->node->waits ||
 	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
 	       ifindex == node->devices.overlay_ifindex;
@@ -63,56 +84,58 @@ static int device_of_route(const struct nlmsghdr *message)
 
 /* A routing daemon changes many routes. While the host's routing is asked for each packet anyway, a
  * route by a known uplink changes nothing here. */
-static void see_route(struct mk_agent *agent, const struct nlmsghdr *message)
+static void see_route(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 {
 	const struct rtmsg *header = NLMSG_DATA(message);
-	const struct agent_node *node = &agent->node;
+	const struct mk_own_node *node = rtnl->node;
 
 	if (header->rtm_protocol == MK_RTPROT && message->nlmsg_type == RTM_DELROUTE)
-		look_at_overlay(agent);
+		look_at_overlay(rtnl);
 	else if (header->rtm_dst_len == 0 || !node->uplinks.ask_host ||
 		 !is_uplink(node, device_of_route(message)))
-		look_again(agent, false);
+		look_again(rtnl, false);
 	else if (message->nlmsg_type == RTM_DELROUTE)
-		agent->node_dirty = true; /* perhaps routing need not be asked any more: no hurry */
+		rtnl->core->unsure |=
+			MK_UNSURE_NODE; /* perhaps routing need not be asked any more: no hurry */
 }
 
 /* A removed address takes along the routes that have it as source. */
-static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
+static void see_message(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(message);
 
 	switch (message->nlmsg_type) {
 	case RTM_DELLINK:
-		agent_device_gone(agent, message);
+		agent_pods_device_gone(rtnl->pods, message);
 		/* fall through */
 	case RTM_NEWLINK:
-		if (is_ours(agent, link->ifi_index))
-			look_again(agent, true);
+		if (is_ours(rtnl, link->ifi_index))
+			look_again(rtnl, true);
 		break;
 	case RTM_NEWADDR:
-		look_again(agent, false);
+		look_again(rtnl, false);
 		break;
 	case RTM_DELADDR:
-		look_again(agent, true);
+		look_again(rtnl, true);
 		break;
 	case RTM_NEWROUTE:
 	case RTM_DELROUTE:
-		see_route(agent, message);
+		see_route(rtnl, message);
 		break;
 	case RTM_NEWRULE:
 	case RTM_DELRULE:
-		look_again(agent, false);
+		look_again(rtnl, false);
 		break;
 	case RTM_DELNEIGH:
 		if (((const struct ndmsg *)NLMSG_DATA(message))->ndm_ifindex ==
-		    agent->node.devices.overlay_ifindex)
-			look_at_overlay(agent);
+		    rtnl->node->devices.overlay_ifindex)
+			look_at_overlay(rtnl);
 		break;
 	case RTM_DELQDISC:
 	case RTM_NEWTFILTER:
 	case RTM_DELTFILTER:
-		agent_hook_soon(agent, ((const struct tcmsg *)NLMSG_DATA(message))->tcm_ifindex);
+		agent_hooks_changed(rtnl->hooks, rtnl->core,
+				    ((const struct tcmsg *)NLMSG_DATA(message))->tcm_ifindex);
 		break;
 	default:
 		break;
@@ -121,7 +144,7 @@ static void see_message(struct mk_agent *agent, const struct nlmsghdr *message)
 
 static void on_change(uv_poll_t *poll, int status, int events)
 {
-	struct mk_agent *agent = poll->data;
+	struct agent_rtnl *rtnl = poll->data;
 	_Alignas(struct nlmsghdr) char buf[16384];
 	ssize_t size;
 	int fd;
@@ -135,14 +158,14 @@ static void on_change(uv_poll_t *poll, int status, int events)
 		if (size < 0 && errno == EINTR)
 			continue;
 		if (size < 0 && errno == ENOBUFS) {
-			look_again(agent, true);
-			agent_hooks_soon(agent);
-			agent->pods_unsure = true;
+			look_again(rtnl, true);
+			agent_hooks_changed(rtnl->hooks, rtnl->core, 0);
+			rtnl->pods->devices_unsure = true;
 		} else if (size <= 0)
 			return;
 		for (const struct nlmsghdr *message = (const void *)buf;
 		     size > 0 && NLMSG_OK(message, size); message = NLMSG_NEXT(message, size))
-			see_message(agent, message);
+			see_message(rtnl, message);
 	}
 }
 
@@ -191,7 +214,7 @@ static int only_what_matters(int fd, uint32_t port)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-int agent_monitor_start(struct mk_agent *agent, struct mk_error *err)
+int agent_rtnl_start(struct agent_rtnl *rtnl, struct mk_error *err)
 {
 	struct sockaddr_nl local = {
 		.nl_family = AF_NETLINK,
@@ -201,28 +224,28 @@ int agent_monitor_start(struct mk_agent *agent, struct mk_error *err)
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;
 
-	if (fd < 0 || only_what_matters(fd, mk_nl_port(agent->nl)) < 0 ||
+	if (fd < 0 || only_what_matters(fd, mk_nl_port(rtnl->core->nl)) < 0 ||
 	    bind(fd, (struct sockaddr *)&local, sizeof(local)) < 0)
 		return mk_error_errno(err, errno, "cannot listen for changes of interfaces");
-	ret = uv_poll_init(&agent->loop, &agent->monitor, fd);
+	ret = uv_poll_init(&rtnl->core->loop, &rtnl->poll, fd);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot listen for changes of interfaces");
-	agent->monitor.data = agent;
-	agent->has_monitor = true;
-	mk_steal_fd(&fd); /* closed by agent_monitor_stop() */
-	uv_poll_start(&agent->monitor, UV_READABLE, on_change);
+	rtnl->poll.data = rtnl;
+	rtnl->started = true;
+	mk_steal_fd(&fd); /* closed by agent_rtnl_stop() */
+	uv_poll_start(&rtnl->poll, UV_READABLE, on_change);
 	return 0;
 }
 
-void agent_monitor_stop(struct mk_agent *agent)
+void agent_rtnl_stop(struct agent_rtnl *rtnl)
 {
 	int fd;
 
-	if (!agent->has_monitor)
+	if (!rtnl->started)
 		return;
-	if (uv_fileno((uv_handle_t *)&agent->monitor, &fd) == 0) {
-		uv_poll_stop(&agent->monitor);
+	if (uv_fileno((uv_handle_t *)&rtnl->poll, &fd) == 0) {
+		uv_poll_stop(&rtnl->poll);
 		close(fd);
 	}
-	agent->has_monitor = false;
+	rtnl->started = false;
 }

@@ -1,109 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Services: which are dirty, and for each the steps from the model to tables and routes. */
+#include "agent/service_queue.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-#include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "datapath/services/names.h"
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static struct agent_service *find(struct mk_agent *agent, const char *key)
+static struct agent_service *find(const struct agent_services *services, const char *key)
 {
 	struct agent_service *service;
 
-	HASH_FIND_STR(agent->services, key, service);
+	HASH_FIND_STR(services->all, key, service);
 	return service;
 }
 
-static void forget(struct mk_agent *agent, struct agent_service *service)
+static void forget(struct agent_services *services, struct agent_service *service)
 {
-	HASH_DEL(agent->services, service);
-	free(service->key);
-	free(service->namespace_);
-	free(service->name);
+	HASH_DEL(services->all, service);
 	free(service->vips);
 	free(service);
 }
 
-static struct agent_service *create(struct mk_agent *agent, const char *namespace_,
+static struct agent_service *create(struct agent_services *services, const char *namespace_,
 				    const char *name)
 {
-	struct agent_service *service = calloc(1, sizeof(*service));
+	size_t bytes = strlen(namespace_) + strlen(name) + 2;
+	struct agent_service *service = calloc(1, sizeof(*service) + 2 * bytes);
 
 	if (!service)
 		return NULL;
-	if (asprintf(&service->key, "%s/%s", namespace_, name) < 0)
-		service->key = NULL;
-	service->namespace_ = strdup(namespace_);
-	service->name = strdup(name);
-	if (!service->key || !service->namespace_ || !service->name) {
-		free(service->key);
-		free(service->namespace_);
-		free(service->name);
-		free(service);
-		return NULL;
-	}
-	HASH_ADD_KEYPTR(hh, agent->services, service->key, strlen(service->key), service);
+	service->namespace_ = service->key + bytes;
+	service->name = service->namespace_ + strlen(namespace_) + 1;
+	snprintf(service->key, bytes, "%s/%s", namespace_, name);
+	memcpy(service->namespace_, service->key, bytes);
+	service->name[-1] = '\0';
+	HASH_ADD_STR(services->all, key, service);
 	return service;
 }
 
-static void mark(struct mk_agent *agent, struct agent_service *service)
+static void mark(struct agent_services *services, struct agent_service *service)
 {
 	service->tried = 0;
-	agent->round.gone_done = false;
+	services->round.gone_done = false;
 	if (service->dirty)
 		return;
 	service->dirty = true;
-	DL_APPEND(agent->dirty, service);
+	DL_APPEND(services->dirty, service);
 }
 
-static void done(struct mk_agent *agent, struct agent_service *service)
+static void done(struct agent_services *services, struct agent_service *service)
 {
 	if (!service->dirty)
 		return;
 	service->dirty = false;
-	DL_DELETE(agent->dirty, service);
+	DL_DELETE(services->dirty, service);
 }
 
-void agent_service_dirty(struct mk_agent *agent, const char *namespace_, const char *name)
+void agent_service_dirty(struct agent_services *services, const char *namespace_, const char *name)
 {
 	struct agent_service *service = NULL;
 	char key[512];
 
 	if (snprintf(key, sizeof(key), "%s/%s", namespace_, name) < (int)sizeof(key))
-		service = find(agent, key);
+		service = find(services, key);
 	if (!service)
-		service = create(agent, namespace_, name);
+		service = create(services, namespace_, name);
 	if (service)
-		mark(agent, service);
+		mark(services, service);
 	else
 		mk_log_error("out of memory, a change is lost service=%s/%s", namespace_, name);
 }
 
-void agent_service_again(struct mk_agent *agent, const char *key)
+void agent_service_again(void *ctx, const char *key)
 {
-	struct agent_service *service = find(agent, key);
+	struct agent_services *services = ctx;
+	struct agent_service *service = find(services, key);
 
 	if (service)
-		mark(agent, service);
+		mark(services, service);
 }
 
-void agent_all_services_dirty(struct mk_agent *agent)
+static void mark_all(struct agent_services *services)
 {
 	struct agent_service *service, *next;
 
-	HASH_ITER(hh, agent->services, service, next)
-		mark(agent, service);
+	HASH_ITER(hh, services->all, service, next)
+		mark(services, service);
 }
 
-bool agent_service_is_dirty(struct mk_agent *agent, const char *key)
+bool agent_service_is_dirty(const struct agent_services *services, const char *key)
 {
-	const struct agent_service *service = agent->dirty ? find(agent, key) : NULL;
+	const struct agent_service *service = services->dirty ? find(services, key) : NULL;
 
 	return service && service->dirty;
 }
@@ -116,19 +110,19 @@ static void mark_external(void *ctx, const struct mk_service_object *service)
 
 /* Nodes' addresses changed: check Services with external addresses again. A Service gets ports of a
  * node's address, never the whole address. */
-static void recheck_vips(struct mk_agent *agent)
+static void recheck_vips(struct agent_services *services)
 {
-	if (agent->vips_dirty)
-		mk_model_each_service(agent->model, mark_external, agent);
-	agent->vips_dirty = false;
+	if (services->vips_dirty)
+		mk_model_each_service(services->core->model, mark_external, services);
+	services->vips_dirty = false;
 }
 
-void agent_services_free(struct mk_agent *agent)
+void agent_services_free(struct agent_services *services)
 {
 	struct agent_service *service, *next;
 
-	HASH_ITER(hh, agent->services, service, next)
-		forget(agent, service);
+	HASH_ITER(hh, services->all, service, next)
+		forget(services, service);
 }
 
 /* ---- addresses with routes ------------------------------------------------------------------- */
@@ -157,17 +151,17 @@ static int collect_vips(const struct mk_compiled_service *compiled, struct mk_ip
 	return 0;
 }
 
-static void give_up_vip(struct mk_agent *agent, const struct mk_ip *vip, const struct mk_ip *kept,
-			size_t count)
+static void give_up_vip(struct agent_services *services, const struct mk_ip *vip,
+			const struct mk_ip *kept, size_t count)
 {
 	if (count && bsearch(vip, kept, count, sizeof(*kept), mk_ip_compare))
-		mk_overlay_vip_put(agent->overlay, vip);
+		mk_overlay_vip_put(services->core->overlay, vip);
 	else
-		agent_vip_lingers(agent, vip);
+		agent_linger_take_vip(services->linger, vip);
 }
 
 /* Add the new references first: an address in both lists keeps its route. */
-static int replace_vips(struct mk_agent *agent, struct agent_service *service,
+static int replace_vips(struct agent_services *services, struct agent_service *service,
 			const struct mk_compiled_service *compiled, struct mk_error *err)
 {
 	struct mk_ip *vips = NULL;
@@ -177,18 +171,18 @@ static int replace_vips(struct mk_agent *agent, struct agent_service *service,
 	if (ret < 0)
 		return ret;
 	for (size_t i = 0; i < count; i++) {
-		ret = mk_overlay_vip_get(agent->overlay, &vips[i], err);
+		ret = mk_overlay_vip_get(services->core->overlay, &vips[i], err);
 		if (ret < 0) {
 			while (i-- > 0)
-				mk_overlay_vip_put(agent->overlay, &vips[i]);
+				mk_overlay_vip_put(services->core->overlay, &vips[i]);
 			free(vips);
 			return ret;
 		}
 	}
 	for (size_t i = 0; i < service->vip_count; i++)
-		give_up_vip(agent, &service->vips[i], vips, count);
+		give_up_vip(services, &service->vips[i], vips, count);
 	if (!mk_ips_equal(service->vips, service->vip_count, vips, count))
-		agent->overlay_dirty = true;
+		services->core->unsure |= MK_UNSURE_OVERLAY;
 	free(service->vips);
 	service->vips = vips;
 	service->vip_count = count;
@@ -197,20 +191,20 @@ static int replace_vips(struct mk_agent *agent, struct agent_service *service,
 
 /* ---- one Service ----------------------------------------------------------------------------- */
 
-static int apply_compiled(struct mk_agent *agent, struct agent_service *service,
+static int apply_compiled(struct agent_services *services, struct agent_service *service,
 			  const struct mk_compiled_service *compiled, struct mk_error *err)
 {
-	struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
+	struct mk_service_sync *sync = mk_datapath_services(services->core->datapath);
 	struct mk_service_counts counts = { 0 };
 	int ret = mk_service_sync_apply(sync, compiled, mk_time_monotonic_ns(), &counts, err);
 
-	agent->writes += counts.put + counts.deleted;
+	services->core->writes += counts.put + counts.deleted;
 	if (counts.put || counts.deleted)
 		mk_log_debug("Service applied service=%s put=%u deleted=%u", service->key,
 			     counts.put, counts.deleted);
 	if (counts.cut)
-		agent_sweep_now(agent);
-	return ret < 0 ? ret : replace_vips(agent, service, compiled, err);
+		agent_sessions_sweep_now(services->sessions);
+	return ret < 0 ? ret : replace_vips(services, service, compiled, err);
 }
 
 uint16_t agent_odd_node_port(const struct mk_config *config,
@@ -227,61 +221,54 @@ uint16_t agent_odd_node_port(const struct mk_config *config,
 
 /* Log a NodePort outside the range, once per Service and port. It is served nevertheless: the API
  * server chose it. */
-static void say_odd_node_port(const struct mk_agent *agent, struct agent_service *service)
+static void say_odd_node_port(const struct agent_services *services, struct agent_service *service)
 {
-	uint16_t port = agent_odd_node_port(
-		&agent->config, mk_model_service(agent->model, service->namespace_, service->name));
+	uint16_t port = agent_odd_node_port(&services->core->config,
+					    mk_model_service(services->core->model,
+							     service->namespace_, service->name));
 
 	if (port && port != service->odd_node_port)
 		mk_log_warn(
 			"Service '%s' has NodePort %u outside nodePortRange '%u-%u': it is served, but the host's own connections may use that port; set nodePortRange to the API server's --service-node-port-range",
-			service->key, port, agent->config.node_port_min,
-			agent->config.node_port_max);
+			service->key, port, services->core->config.node_port_min,
+			services->core->config.node_port_max);
 	service->odd_node_port = port;
 }
 
-static int apply(struct mk_agent *agent, struct agent_service *service, struct mk_error *err)
+static int apply(struct agent_services *services, struct agent_service *service,
+		 struct mk_error *err)
 {
-	struct mk_service_view view = {
-		.node_name = agent->config.node_name,
-		.zone = agent->node.zone,
-		.node_addresses = agent->node.service_ips,
-		.node_address_count = agent->node.service_ip_count,
-		.local_weight = agent->config.local_endpoint_weight,
-		.maglev_slots = agent->config.maglev_slots,
-		.masquerade_all = agent->config.masquerade_all,
-		.localhost_node_ports = agent_localhost_node_ports(&agent->config),
-	};
+	struct mk_service_view view = mk_own_node_view(services->node);
 	struct mk_compiled_service compiled;
-	int ret = mk_service_compile(agent->model, &view, service->namespace_, service->name,
-				     &compiled, err);
+	int ret = mk_service_compile(services->core->model, &view, service->namespace_,
+				     service->name, &compiled, err);
 
 	if (ret < 0)
 		return mk_error_wrap(err, "Service '%s'", service->key);
-	say_odd_node_port(agent, service);
-	ret = apply_compiled(agent, service, &compiled, err);
+	say_odd_node_port(services, service);
+	ret = apply_compiled(services, service, &compiled, err);
 	if (ret == 0)
-		agent_health_service(agent, service->key, &compiled);
+		agent_health_service(services->health, service->key, &compiled);
 	mk_compiled_service_release(&compiled);
 	return ret;
 }
 
-static bool exists(const struct mk_agent *agent, const struct agent_service *service)
+static bool exists(const struct agent_services *services, const struct agent_service *service)
 {
-	return mk_model_service(agent->model, service->namespace_, service->name) != NULL;
+	return mk_model_service(services->core->model, service->namespace_, service->name) != NULL;
 }
 
 /* Log endpoints without a Service: it never existed, or its name is misspelled. A deleted Service
  * may leave its endpoints behind for a moment, which is not logged. */
-static void tell_orphans(const struct mk_agent *agent, const struct agent_service *service)
+static void tell_orphans(const struct agent_services *services, const struct agent_service *service)
 {
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
 	size_t count = 0;
 
-	if (service->was_there || !agent->complete)
+	if (service->was_there || !services->core->complete)
 		return;
-	if (mk_model_endpoints(agent->model, service->namespace_, service->name, &endpoints,
-			       &count) == 0 &&
+	if (mk_model_endpoints(services->core->model, service->namespace_, service->name,
+			       &endpoints, &count) == 0 &&
 	    count > 0)
 		mk_log_info(
 			"ignored: endpoints of a Service that does not exist service=%s endpoints=%zu",
@@ -289,12 +276,12 @@ static void tell_orphans(const struct mk_agent *agent, const struct agent_servic
 }
 
 /* A Service that fails stays dirty and does not delay the others. */
-static void apply_one(struct mk_agent *agent, struct agent_service *service)
+static void apply_one(struct agent_services *services, struct agent_service *service)
 {
-	struct agent_round *round = &agent->round;
-	bool existing = exists(agent, service);
+	struct agent_round *round = &services->round;
+	bool existing = exists(services, service);
 	struct mk_error why = { 0 };
-	int ret = apply(agent, service, &why);
+	int ret = apply(services, service, &why);
 
 	if (ret < 0) {
 		service->tried = round->number;
@@ -304,25 +291,26 @@ static void apply_one(struct mk_agent *agent, struct agent_service *service)
 		}
 		return;
 	}
-	done(agent, service);
+	done(services, service);
 	service->was_there |= existing;
 	if (existing)
 		return;
-	tell_orphans(agent, service);
-	forget(agent, service);
+	tell_orphans(services, service);
+	forget(services, service);
 }
 
 /* Apply all dirty Services that are (not) in the model. Returns MK_AGAIN if the turn's time is
  * over. */
-static int apply_dirty(struct mk_agent *agent, bool existing, uint64_t until_ns)
+static int apply_dirty(struct agent_services *services, bool existing, uint64_t until_ns)
 {
 	struct agent_service *service, *next;
 
-	DL_FOREACH_SAFE(agent->dirty, service, next)
+	DL_FOREACH_SAFE(services->dirty, service, next)
 	{
-		if (service->tried == agent->round.number || exists(agent, service) != existing)
+		if (service->tried == services->round.number ||
+		    exists(services, service) != existing)
 			continue;
-		apply_one(agent, service);
+		apply_one(services, service);
 		if (mk_time_monotonic_ns() >= until_ns)
 			return MK_AGAIN;
 	}
@@ -330,14 +318,14 @@ static int apply_dirty(struct mk_agent *agent, bool existing, uint64_t until_ns)
 }
 
 /* Mark Services that lost a frontend to another Service, which has now released it. */
-static bool mark_retries(struct mk_agent *agent)
+static bool mark_retries(struct agent_services *services)
 {
-	struct mk_service_sync *sync = mk_datapath_services(agent->datapath);
+	struct mk_service_sync *sync = mk_datapath_services(services->core->datapath);
 	char *namespace_, *name;
 	bool some = false;
 
 	while (mk_service_sync_take_retry(sync, &namespace_, &name)) {
-		agent_service_dirty(agent, namespace_, name);
+		agent_service_dirty(services, namespace_, name);
 		free(namespace_);
 		free(name);
 		some = true;
@@ -346,55 +334,91 @@ static bool mark_retries(struct mk_agent *agent)
 }
 
 /* Apply removed Services first: another Service may want what they held. */
-static int apply_for_a_turn(struct mk_agent *agent)
+static int apply_for_a_turn(struct agent_services *services)
 {
 	uint64_t until_ns = mk_time_monotonic_ns() + MK_TURN_NS;
-	struct agent_round *round = &agent->round;
+	struct agent_round *round = &services->round;
 	int ret;
 
 	do {
-		ret = round->gone_done ? 0 : apply_dirty(agent, false, until_ns);
+		ret = round->gone_done ? 0 : apply_dirty(services, false, until_ns);
 		if (ret == 0)
 			round->gone_done = true;
 		if (ret == 0)
-			ret = apply_dirty(agent, true, until_ns);
-	} while (ret == 0 && mark_retries(agent) && round->status == 0);
+			ret = apply_dirty(services, true, until_ns);
+	} while (ret == 0 && mark_retries(services) && round->status == 0);
 	return ret;
 }
 
-static int tell_programs(struct mk_agent *agent, bool failed, struct mk_error *err)
+/* Write the other Services' settings although one failed, whose error is kept. */
+static int tell_programs(struct agent_services *services, bool failed, struct mk_error *err)
 {
 	struct mk_error unsaid = { 0 };
-	/* write the other Services' settings although one failed, whose error is kept */
-	int ret = agent_tell_localhost_ports(agent, failed ? &unsaid : err);
+	int ret = agent_linger_tell_services(services->linger, failed ? &unsaid : err);
 
-	if (ret == 0)
-		ret = agent_tell_udp_ports(agent, failed ? &unsaid : err);
-	if (ret == 0)
-		ret = agent_tell_host_backends(agent, failed ? &unsaid : err);
-	agent->round.untold = ret < 0;
+	services->round.untold = ret < 0;
 	return ret;
 }
 
-int agent_step_services(struct mk_agent *agent, struct mk_error *err)
+/* A new datapath knows of no Service, and a node that changed sees all of them differently. */
+static void see_changes(struct agent_services *services)
 {
-	struct agent_round *round = &agent->round;
+	if (services->loads != services->core->loads) {
+		agent_linger_forget(services->linger);
+		mk_service_sync_on_loss(mk_datapath_services(services->core->datapath),
+					agent_linger_losing, services->linger);
+		services->names_serial = services->names_wanted = 0;
+		mark_all(services);
+	} else if (services->view_changes != services->node->view_changes) {
+		mark_all(services);
+	}
+	services->loads = services->core->loads;
+	services->view_changes = services->node->view_changes;
+	recheck_vips(services);
+}
+
+int agent_services_reconcile(struct agent_services *services, struct mk_error *err)
+{
+	struct agent_round *round = &services->round;
 	int status, ret;
 
-	recheck_vips(agent);
-	if (!agent->dirty && !round->untold)
-		return 0;
+	see_changes(services);
+	ret = agent_linger_tell_node(services->linger, err);
+	if (ret < 0 || (!services->dirty && !round->untold))
+		return ret;
 	if (round->number == 0)
 		round->number = 1;
 	round->untold = true;
-	if (apply_for_a_turn(agent) == MK_AGAIN)
+	if (apply_for_a_turn(services) == MK_AGAIN)
 		return MK_AGAIN;
 	status = round->status;
 	if (status < 0)
 		*err = round->err;
 	round->number++;
 	round->status = 0;
-	agent_names_soon(agent);
-	ret = tell_programs(agent, status < 0, err);
+	services->names_wanted =
+		mk_service_sync_names_serial(mk_datapath_services(services->core->datapath));
+	ret = tell_programs(services, status < 0, err);
 	return status < 0 ? status : ret;
+}
+
+int agent_services_reconcile_tables(struct agent_services *services, size_t budget,
+				    struct mk_error *err)
+{
+	int ret = mk_service_sync_audit(mk_datapath_services(services->core->datapath), budget,
+					agent_service_again, services, err);
+
+	if (services->dirty)
+		mk_core_schedule(services->core, 0);
+	return ret;
+}
+
+/* Runs later than the turn that learned of the Services: many come together. */
+int agent_services_reconcile_names(struct agent_services *services, struct mk_error *err)
+{
+	const struct mk_service_sync *sync = mk_datapath_services(services->core->datapath);
+	if (services->names_wanted == services->names_serial)
+		return 0;
+	services->names_serial = services->names_wanted = mk_service_sync_names_serial(sync);
+	return mk_names_write(services->core->config.state_dir, sync, err);
 }

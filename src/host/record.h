@@ -35,7 +35,7 @@ mk_must_check int mk_record_read(const char *state_dir, struct mk_record *record
 #define MK_RECORD_NAME "made"
 /* The settings in force, one `key=value` a line, for people. */
 #define MK_SETTINGS_NAME "settings"
-/* This node's object, for the agent's next start (src/agent/remember.c). */
+/* This node's object, for the agent's next start (src/agent/node/remember.c). */
 #define MK_NODE_OBJECT_NAME "node.json"
 
 #endif

@@ -15,10 +15,10 @@
 #define HEADER_BYTES 2
 #define TURNS_MAX    64 /* until a connection whose client is gone has to be over */
 
-static struct mk_agent agent;
-static struct agent_health health;
+static struct mk_core core;
+static struct agent_health health = { .core = &core };
 static struct agent_health_port port = {
-	.agent = &agent, .namespace_ = (char *)"shop", .name = (char *)"web", .local_ready = 2
+	.health = &health, .namespace_ = (char *)"shop", .name = (char *)"web", .local_ready = 2
 };
 static struct mk_httpd *httpd;
 static struct mk_httpd_listener *listeners[2];
@@ -33,13 +33,12 @@ static void start(void)
 
 	at.ip.v4.s_addr = htonl(INADDR_LOOPBACK);
 	mk_log_set_level(MK_LOG_ERROR);
-	fuzz_check(uv_loop_init(&agent.loop) == 0);
-	agent.health = &health;
-	agent.model = mk_model_new();
-	snprintf(agent.config.node_name, sizeof(agent.config.node_name), "node1");
-	httpd = mk_httpd_new(&agent.loop, &limits);
-	fuzz_check(agent.model && httpd);
-	listeners[0] = mk_httpd_listen(httpd, &at, answer_node, &agent, &err);
+	fuzz_check(uv_loop_init(&core.loop) == 0);
+	core.model = mk_model_new();
+	snprintf(core.config.node_name, sizeof(core.config.node_name), "node1");
+	httpd = mk_httpd_new(&core.loop, &limits);
+	fuzz_check(core.model && httpd);
+	listeners[0] = mk_httpd_listen(httpd, &at, answer_node, &health, &err);
 	listeners[1] = mk_httpd_listen(httpd, &at, answer_service, &port, &err);
 	fuzz_check(listeners[0] && listeners[1]);
 }

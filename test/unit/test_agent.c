@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 #include "pod/request/reply.h"
 #include "pod/request/request_internal.h"
@@ -41,8 +42,7 @@ START_TEST(test_node_ports)
 	for (size_t i = 0; node_ports[_i].ranges[i]; i++)
 		config.node_port_addresses.cidr[config.node_port_addresses.count++] =
 			cidr_of(node_ports[_i].ranges[i]);
-	ck_ok(agent_node_port_ips(&config, &object, local, MK_ARRAY_SIZE(local), &ips, &count,
-				  &err));
+	ck_ok(node_port_ips(&config, &object, local, MK_ARRAY_SIZE(local), &ips, &count, &err));
 	for (size_t i = 0; i < count; i++) {
 		strcat(seen, mk_ip_format(&ips[i], text));
 		strcat(seen, " ");
@@ -79,12 +79,12 @@ START_TEST(test_routes)
 	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
 	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
 	const struct mk_cidr range = cidr_of("10.96.0.0/12");
-	const struct mk_routes_input input = { &config, &own, &plan, local, 2, &range, 1 };
+	const struct routes_input input = { &config, &own, &plan, local, 2, &range, 1 };
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
 
 	peer.vtep_mac = mk_mac_of_ip(&peer.vtep);
-	ck_ok(agent_routes(&input, &entries, &count, &err));
+	ck_ok(wanted_routes(&input, &entries, &count, &err));
 	ck_assert_uint_eq(count, MK_ARRAY_SIZE(expected));
 	for (size_t i = 0; i < count; i++) {
 		char dst[MK_CIDR_STRLEN], mac[MK_MAC_STRLEN];
@@ -129,12 +129,12 @@ START_TEST(test_usable_ranges)
 		{ .cidr = cidr_of("10.97.0.10/32"), .kind = MK_NET_ADDRESS },
 	};
 	const struct mk_networks networks = { .list = host, .count = MK_ARRAY_SIZE(host) };
-	const struct mk_ranges_input input = { &config, &plan, &internal_ip, &networks, list, 2 };
+	const struct ranges_input input = { &config, &plan, &internal_ip, &networks, list, 2 };
 	bool used = !ranges[_i].cuts_off;
 	struct mk_cidr usable[2];
 	char text[MK_CIDR_STRLEN];
 
-	ck_assert_int_eq(agent_usable_ranges(&input, usable, &err), used ? 0 : 1);
+	ck_assert_int_eq(usable_ranges(&input, usable, &err), used ? 0 : 1);
 	ck_assert_str_eq(mk_cidr_format(&usable[used ? 1 : 0], text), "172.30.0.0/16");
 	if (!used)
 		ck_assert_msg(strstr(err.text, "'one'") && strstr(err.text, ranges[_i].range) &&
@@ -209,24 +209,25 @@ static void nothing_listed(void *ctx, bool complete)
 /* Count the turns of work; this agent has no datapath, so they end early. */
 START_TEST(test_work_waits_for_the_list)
 {
-	struct mk_agent agent = { .model = mk_model_new() };
+	struct mk_agent agent = { .core.model = mk_model_new() };
 	char dir[] = "/tmp/mk-test-cluster-XXXXXX";
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	snprintf(agent.config.cluster_dir, sizeof(agent.config.cluster_dir), "%s", dir);
-	ck_assert_int_eq(uv_loop_init(&agent.loop), 0);
-	agent.source = mk_source_start(&agent.loop, &agent.config, agent.model, nothing_listed,
-				       NULL, &err);
-	ck_assert_msg(agent.source != NULL, "%s", err.text);
+	snprintf(agent.core.config.cluster_dir, sizeof(agent.core.config.cluster_dir), "%s", dir);
+	ck_assert_int_eq(uv_loop_init(&agent.core.loop), 0);
+	agent.core.source = mk_source_start(&agent.core.loop, &agent.core.config, agent.core.model,
+					    nothing_listed, NULL, &err);
+	ck_assert_msg(agent.core.source != NULL, "%s", err.text);
+	agent.node.core = &agent.core;
 	agent_work(&agent);
-	ck_assert_msg(agent.stats.work.count == 0, "before the first list nothing is done");
-	agent.listed = true;
+	ck_assert_msg(agent.steps.seconds.count == 0, "before the first list nothing is done");
+	agent.core.listed = true;
 	agent_work(&agent);
-	ck_assert_uint_eq(agent.stats.work.count, 1);
-	mk_source_stop(agent.source);
-	ck_assert_int_eq(uv_run(&agent.loop, UV_RUN_DEFAULT), 0);
-	ck_assert_int_eq(uv_loop_close(&agent.loop), 0);
-	mk_model_free(agent.model);
+	ck_assert_uint_eq(agent.steps.seconds.count, 1);
+	mk_source_stop(agent.core.source);
+	ck_assert_int_eq(uv_run(&agent.core.loop, UV_RUN_DEFAULT), 0);
+	ck_assert_int_eq(uv_loop_close(&agent.core.loop), 0);
+	mk_model_free(agent.core.model);
 	rmdir(dir);
 }
 END_TEST

@@ -2,7 +2,8 @@
 /* Health: the rule, the answers byte by byte, and the latency of changes of endpoints. */
 #include <string.h>
 
-#include "agent/health_internal.h"
+#include "agent/programming_latency.h"
+#include "agent/report/health.h"
 #include "base/cleanup.h"
 #include "base/time.h"
 #include "unit/unit.h"
@@ -159,13 +160,13 @@ START_TEST(test_more_bounds_than_room)
 }
 END_TEST
 
-static struct agent_health health;
-static struct mk_agent agent = { .health = &health };
+static struct agent_latency latency;
+static struct agent_services services;
 
 static void clean(void)
 {
-	agent_services_free(&agent);
-	agent.services = agent.dirty = NULL;
+	agent_services_free(&services);
+	services.all = services.dirty = NULL;
 }
 
 /* From the trigger to the turn after which its Service is no longer dirty. */
@@ -173,40 +174,40 @@ START_TEST(test_triggers)
 {
 	int64_t now = mk_time_now_unix_ns();
 
-	mk_latency_init(&health.latency);
-	health.started_unix_ns = now - 10 * MK_NS_PER_S;
-	agent_service_dirty(&agent, "x", "s");
-	agent_latency_triggered(&agent, "x", "s", health.started_unix_ns);
-	ck_assert_msg(!health.triggers, "a change before the start");
-	agent_latency_triggered(&agent, "x", "s", now - 5 * MK_NS_PER_S);
-	agent_latency_triggered(&agent, "x", "s", now - 2 * MK_NS_PER_S);
-	agent_latency_triggered(&agent, "x", "written", now + 100 * MK_NS_PER_S);
-	agent_latency_written(&agent);
-	ck_assert_msg(agent_latency(&agent)->count == 1, "those of a dirty Service wait");
-	ck_assert_msg(agent_latency(&agent)->sum == 0, "a clock that is ahead counts as none");
+	agent_latency_init(&latency);
+	latency.started_unix_ns = now - 10 * MK_NS_PER_S;
+	agent_service_dirty(&services, "x", "s");
+	agent_latency_triggered(&latency, "x", "s", latency.started_unix_ns);
+	ck_assert_msg(!latency.triggers, "a change before the start");
+	agent_latency_triggered(&latency, "x", "s", now - 5 * MK_NS_PER_S);
+	agent_latency_triggered(&latency, "x", "s", now - 2 * MK_NS_PER_S);
+	agent_latency_triggered(&latency, "x", "written", now + 100 * MK_NS_PER_S);
+	agent_latency_written(&latency, &services);
+	ck_assert_msg(latency.histogram.count == 1, "those of a dirty Service wait");
+	ck_assert_msg(latency.histogram.sum == 0, "a clock that is ahead counts as none");
 	clean();
-	agent_latency_written(&agent);
-	ck_assert_ptr_null(health.triggers);
-	ck_assert_uint_eq(agent_latency(&agent)->count, 3);
-	ck_assert(health.latency.sum >= 7 && health.latency.sum < 60);
+	agent_latency_written(&latency, &services);
+	ck_assert_ptr_null(latency.triggers);
+	ck_assert_uint_eq(latency.histogram.count, 3);
+	ck_assert(latency.histogram.sum >= 7 && latency.histogram.sum < 60);
 }
 END_TEST
 
 /* Upstream's TestLastChangeTriggerTime: added, deleted, added again before it is written. */
 START_TEST(test_trigger_of_a_slice_that_goes)
 {
-	mk_latency_init(&health.latency);
-	health.started_unix_ns = 1;
-	agent_latency_triggered(&agent, "x", "s", 2);
-	agent_latency_triggered(&agent, "x", "st", 3);
-	agent_latency_triggered(&agent, "x", "s", 4);
-	agent_latency_triggered(&agent, "y", "s", 5);
-	agent_latency_triggered(&agent, "x", "s", 0);
-	ck_assert_uint_eq(health.trigger_count, 2);
-	agent_latency_triggered(&agent, "x", "s", 6);
-	agent_latency_triggered(&agent, "x", "none", 0);
-	agent_latency_written(&agent);
-	ck_assert_uint_eq(agent_latency(&agent)->count, 3);
+	agent_latency_init(&latency);
+	latency.started_unix_ns = 1;
+	agent_latency_triggered(&latency, "x", "s", 2);
+	agent_latency_triggered(&latency, "x", "st", 3);
+	agent_latency_triggered(&latency, "x", "s", 4);
+	agent_latency_triggered(&latency, "y", "s", 5);
+	agent_latency_triggered(&latency, "x", "s", 0);
+	ck_assert_uint_eq(latency.trigger_count, 2);
+	agent_latency_triggered(&latency, "x", "s", 6);
+	agent_latency_triggered(&latency, "x", "none", 0);
+	agent_latency_written(&latency, &services);
+	ck_assert_uint_eq(latency.histogram.count, 3);
 	clean();
 }
 END_TEST
@@ -214,14 +215,14 @@ END_TEST
 /* A Service that is never written does not use ever more memory. */
 START_TEST(test_many_triggers)
 {
-	mk_latency_init(&health.latency);
-	health.started_unix_ns = 0;
-	agent_service_dirty(&agent, "x", "s");
+	agent_latency_init(&latency);
+	latency.started_unix_ns = 0;
+	agent_service_dirty(&services, "x", "s");
 	for (int i = 1; i <= 100000; i++)
-		agent_latency_triggered(&agent, "x", "s", i);
-	ck_assert_uint_eq(health.trigger_count, 65536);
-	agent_latency_forget(&agent);
-	ck_assert_uint_eq(health.trigger_count, 0);
+		agent_latency_triggered(&latency, "x", "s", i);
+	ck_assert_uint_eq(latency.trigger_count, 65536);
+	agent_latency_forget(&latency);
+	ck_assert_uint_eq(latency.trigger_count, 0);
 	clean();
 }
 END_TEST

@@ -7,37 +7,38 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/health_internal.h"
+#include "agent/health_server.h"
 #include "base/cleanup.h"
 #include "base/time.h"
 #include "unit/http_client.h"
 #include "unit/model_text.h"
 #include "unit/unit.h"
 
-static struct mk_agent agent;
+static struct mk_core core;
+static struct agent_health health;
 static struct mk_error err;
 
 static void setup(void)
 {
-	agent = (struct mk_agent){ .listed = true };
-	snprintf(agent.config.node_name, sizeof(agent.config.node_name), "n");
-	agent.config.healthz = http_free_port();
-	agent.model = mk_model_new();
-	ck_assert_ptr_nonnull(agent.model);
-	ck_assert_int_eq(uv_loop_init(&agent.loop), 0);
-	ck_ok(agent_health_start(&agent, &err));
-	agent_health_serve(&agent);
-	http_turn(&agent.loop);
+	core = (struct mk_core){ .listed = true };
+	health = (struct agent_health){ .core = &core };
+	snprintf(core.config.node_name, sizeof(core.config.node_name), "n");
+	core.config.healthz = http_free_port();
+	core.model = mk_model_new();
+	ck_assert_ptr_nonnull(core.model);
+	ck_assert_int_eq(uv_loop_init(&core.loop), 0);
+	ck_ok(agent_health_start(&health, NULL, NULL, &err));
+	agent_health_serve(&health);
+	http_turn(&core.loop);
 }
 
 static void teardown(void)
 {
-	agent_health_stop(&agent);
-	uv_close((uv_handle_t *)&agent.health->retry, NULL);
-	ck_assert_int_eq(uv_run(&agent.loop, UV_RUN_DEFAULT), 0);
-	ck_assert_int_eq(uv_loop_close(&agent.loop), 0);
-	agent_health_free(&agent);
-	mk_model_free(agent.model);
+	agent_health_stop(&health);
+	uv_close((uv_handle_t *)&health.retry, NULL);
+	ck_assert_int_eq(uv_run(&core.loop, UV_RUN_DEFAULT), 0);
+	ck_assert_int_eq(uv_loop_close(&core.loop), 0);
+	mk_model_free(core.model);
 }
 
 /* Return the whole answer to GET @path. */
@@ -49,7 +50,7 @@ static void ask(const struct mk_ip_port *at, const char *path, char *answer, siz
 	ck_assert_msg(fd >= 0, "nobody answers at port %u", at->port);
 	length = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
 	ck_assert_int_eq(send(fd, request, (size_t)length, MSG_NOSIGNAL), length);
-	ck_assert(http_hear(&agent.loop, fd, answer, size));
+	ck_assert(http_hear(&core.loop, fd, answer, size));
 	close(fd);
 }
 
@@ -114,12 +115,12 @@ START_TEST(test_node)
 {
 	char answer[2048];
 
-	apply_good_text(agent.model, nodes[_i].node);
-	agent_health_updated(&agent);
+	apply_good_text(core.model, nodes[_i].node);
+	mk_health_updated(&health.state, mk_time_now_unix_ns());
 	if (nodes[_i].waiting_s)
-		agent.health->state.waiting_since_ns =
+		health.state.waiting_since_ns =
 			mk_time_monotonic_ns() - nodes[_i].waiting_s * 1000000000ULL;
-	ask(&agent.config.healthz, nodes[_i].path, answer, sizeof(answer));
+	ask(&core.config.healthz, nodes[_i].path, answer, sizeof(answer));
 	expect(nodes[_i].name, answer, nodes[_i].parts, MK_ARRAY_SIZE(nodes[_i].parts));
 }
 END_TEST
@@ -158,12 +159,12 @@ START_TEST(test_service_port)
 						.health_check_port = at.port,
 						.local_ready_count = services[_i].local_ready };
 
-	agent_health_service(&agent, "x/s", &compiled);
-	http_turn(&agent.loop);
+	agent_health_service(&health, "x/s", &compiled);
+	http_turn(&core.loop);
 	ask(&at, services[_i].path, answer, sizeof(answer));
 	expect(services[_i].name, answer, services[_i].parts, MK_ARRAY_SIZE(services[_i].parts));
 	compiled.health_check_port = 0;
-	agent_health_service(&agent, "x/s", &compiled);
+	agent_health_service(&health, "x/s", &compiled);
 	ck_assert_msg(http_dial(&at) < 0, "no healthCheckNodePort any more");
 }
 END_TEST

@@ -14,14 +14,15 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "agent/agent_internal.h"
+#include "agent/service_queue.h"
 #include "base/cleanup.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
 
 #define ENDPOINTS 10
 
-static struct mk_agent agent;
+static struct mk_core core;
+static struct agent_services queue = { .core = &core };
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
 {
@@ -45,21 +46,20 @@ static void setup(void)
 		.node_changed = node_changed,
 		.service_changed = service_changed,
 		.service_cidrs_changed = ranges_changed,
-		.ctx = &agent,
+		.ctx = &queue,
 	};
 
 	sync_room = 262144;
 	sync_setup();
-	memset(&agent, 0, sizeof(agent));
-	agent.model = mk_model_new();
-	ck_assert_ptr_nonnull(agent.model);
-	mk_model_set_listener(agent.model, &listener);
+	core.model = mk_model_new();
+	ck_assert_ptr_nonnull(core.model);
+	mk_model_set_listener(core.model, &listener);
 }
 
 static void teardown(void)
 {
-	agent_services_free(&agent);
-	mk_model_free(agent.model);
+	agent_services_free(&queue);
+	mk_model_free(core.model);
 	sync_teardown();
 }
 
@@ -70,7 +70,7 @@ static void apply_object(const char *text)
 	json_object *tree = json_tokener_parse(text);
 
 	ck_assert_msg(tree != NULL, "no JSON: %s", text);
-	ck_assert_msg(mk_model_apply(agent.model, tree, &sync_err) == 0, "%s",
+	ck_assert_msg(mk_model_apply(core.model, tree, &sync_err) == 0, "%s",
 		      mk_error_text(&sync_err));
 	json_object_put(tree);
 }
@@ -106,7 +106,7 @@ static void apply_slice(unsigned number, unsigned count)
 	apply_object(text);
 }
 
-/* ---- work, as agent_step_services() does it ----------------------------------------------- */
+/* ---- work, as agent_services_reconcile() does it ----------------------------------------------- */
 
 static void work_on(struct agent_service *service)
 {
@@ -118,14 +118,14 @@ static void work_on(struct agent_service *service)
 					      .maglev_slots = 13 };
 	struct mk_compiled_service compiled;
 
-	ck_assert_msg(mk_service_compile(agent.model, &view, service->namespace_, service->name,
+	ck_assert_msg(mk_service_compile(core.model, &view, service->namespace_, service->name,
 					 &compiled, &sync_err) == 0,
 		      "%s", mk_error_text(&sync_err));
 	ck_assert_msg(mk_service_sync_apply(sync_, &compiled, now_ns, &counts, &sync_err) == 0,
 		      "%s", mk_error_text(&sync_err));
 	mk_compiled_service_release(&compiled);
 	service->dirty = false;
-	DL_DELETE(agent.dirty, service);
+	DL_DELETE(queue.dirty, service);
 }
 
 /* Returns the number of Services processed, and counts the entries. */
@@ -134,8 +134,8 @@ static unsigned work(void)
 	unsigned services = 0;
 
 	counts = (struct mk_service_counts){ 0 };
-	for (; agent.dirty; services++)
-		work_on(agent.dirty);
+	for (; queue.dirty; services++)
+		work_on(queue.dirty);
 	return services;
 }
 
@@ -207,7 +207,7 @@ static unsigned cost_of_one_change(unsigned services)
 	for (size_t i = 0; i < MK_ARRAY_SIZE(all); i++)
 		before[i] = read_table(all[i]);
 	apply_slice(services / 2, ENDPOINTS - 1);
-	ck_assert_msg(agent.dirty && !agent.dirty->next, "more than one Service is to be compiled");
+	ck_assert_msg(queue.dirty && !queue.dirty->next, "more than one Service is to be compiled");
 	ck_assert_uint_eq(work(), 1);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(all); i++) {
 		struct contents now = read_table(all[i]);
@@ -321,14 +321,14 @@ START_TEST(test_one_service)
 	build_cluster(1000);
 	apply_service(500);
 	apply_slice(501, ENDPOINTS);
-	ck_assert_msg(!agent.dirty, "an equal object is a change");
+	ck_assert_msg(!queue.dirty, "an equal object is a change");
 	apply_object(
 		"{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'namespace': 'x', "
 		"'name': 's500'}, 'spec': {'clusterIP': '10.96.2.1', 'ports': [{'port': 80}]}}");
 	ck_assert_uint_eq(work(), 1);
 	ck_assert_uint_eq(counts.put, 0);
 	ck_assert_uint_eq(counts.deleted, 2); /* the node port, inside and outside */
-	mk_model_delete(agent.model, MK_KIND_SERVICE, "x", "s7");
+	mk_model_delete(core.model, MK_KIND_SERVICE, "x", "s7");
 	ck_assert_uint_eq(work(), 1);
 }
 END_TEST

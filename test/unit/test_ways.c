@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_internal.h"
+#include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 #include "unit/unit.h"
 
@@ -72,12 +72,12 @@ static void in_shell(const char *commands)
 	ck_assert_msg(system(text) == 0, "failed: %s", commands);
 }
 
-static void write_down(const struct agent_uplinks *found, char *text, size_t size)
+static void write_down(const struct mk_own_uplinks *found, char *text, size_t size)
 {
 	size_t used = 0;
 
 	for (size_t i = 0; i < found->count; i++) {
-		const struct agent_uplink *uplink = &found->uplink[i];
+		const struct mk_own_uplink *uplink = &found->uplink[i];
 		char addr[MK_IP_STRLEN];
 
 		used += (size_t)snprintf(text + used, size - used, "%s%s %s%s%s", i ? ", " : "",
@@ -95,8 +95,12 @@ START_TEST(test_ways)
 	struct mk_node_object object = { .internal_ip = address,
 					 .addresses = &address,
 					 .address_count = 1 };
-	struct mk_agent *agent = calloc(1, sizeof(*agent));
-	struct agent_uplinks found;
+	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
+				    .vtep_cidr = cidr_of("10.18.0.0/16"),
+				    .vxlan_iface_name = "mkvxlan" };
+	struct host_input input = { .config = &config, .object = &object };
+	cleanup_free struct host_address *addresses = NULL;
+	struct mk_own_uplinks found;
 	struct mk_error err = { 0 };
 	char text[512] = "";
 
@@ -105,20 +109,17 @@ START_TEST(test_ways)
 		 "ip addr add 192.168.99.11/24 dev eth0; ip link set eth0 up; ip link set far0 up\n"
 		 "ip route add default via 192.168.99.1");
 	in_shell(rows[_i].commands);
-	ck_assert_ptr_nonnull(agent);
-	agent->config.cluster_cidr = cidr_of("10.244.0.0/16");
-	agent->config.vtep_cidr = cidr_of("10.18.0.0/16");
-	snprintf(agent->config.vxlan_iface_name, sizeof(agent->config.vxlan_iface_name), "mkvxlan");
-	snprintf(agent->config.uplinks, sizeof(agent->config.uplinks), "%s", rows[_i].named);
-	agent->nl = mk_nl_open(&err);
-	ck_assert_msg(agent->nl != NULL, "%s", mk_error_text(&err));
-	ck_assert_msg(agent_find_uplinks(agent, &object, &found, &err) == 0, "%s: %s",
-		      rows[_i].name, mk_error_text(&err));
+	snprintf(config.uplinks, sizeof(config.uplinks), "%s", rows[_i].named);
+	input.nl = mk_nl_open(&err);
+	ck_assert_msg(input.nl != NULL, "%s", mk_error_text(&err));
+	ck_assert_int_eq(read_addresses(input.nl, &addresses, &input.address_count, &err), 0);
+	input.addresses = addresses;
+	ck_assert_msg(find_uplinks(&input, &found, &err) == 0, "%s: %s", rows[_i].name,
+		      mk_error_text(&err));
 	write_down(&found, text, sizeof(text));
 	ck_assert_msg(strcmp(text, rows[_i].expected) == 0, "%s: expected '%s', seen '%s'",
 		      rows[_i].name, rows[_i].expected, text);
-	mk_nl_free(agent->nl);
-	free(agent);
+	mk_nl_free(input.nl);
 }
 END_TEST
 

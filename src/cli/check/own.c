@@ -69,7 +69,7 @@ static size_t own_ranges(const struct mk_record *record, struct mk_own_range ran
 	return count;
 }
 
-/* The agent reports the same: src/agent/networks.c. */
+/* The agent reports the same: src/agent/node/networks.c. */
 void check_networks(struct mk_checking *checking)
 {
 	struct mk_networks networks;

@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_internal.h"
+#include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 
 /* Capacity for all: per peer its pod CIDR and its VTEP, one per own address, three ranges, and
  * those of Services. */
-static size_t bound(const struct mk_routes_input *input)
+static size_t bound(const struct routes_input *input)
 {
 	return 2 * input->plan->peer_count + input->local_count + 3 + input->service_range_count;
 }
@@ -34,8 +34,8 @@ static void add_peer(struct mk_route_entry *entries, size_t *count,
 		memcpy(entries[i].route.vtep_mac, peer->vtep_mac.byte, sizeof(peer->vtep_mac.byte));
 }
 
-int agent_routes(const struct mk_routes_input *input, struct mk_route_entry **entries,
-		 size_t *count, struct mk_error *err)
+int wanted_routes(const struct routes_input *input, struct mk_route_entry **entries, size_t *count,
+		  struct mk_error *err)
 {
 	const struct mk_config *config = input->config;
 	const struct mk_cidr *own = &input->own->pod_cidr;
@@ -80,7 +80,7 @@ static bool has_network(const struct mk_networks *networks, const struct mk_cidr
 }
 
 /* Returns in words what @range would cut off; NULL: nothing. */
-static const char *cut_off(const struct mk_ranges_input *input, const struct mk_cidr *range)
+static const char *cut_off(const struct ranges_input *input, const struct mk_cidr *range)
 {
 	if (overlap(range, &input->config->cluster_cidr))
 		return "clusterCidr";
@@ -96,8 +96,7 @@ static const char *cut_off(const struct mk_ranges_input *input, const struct mk_
 	return NULL;
 }
 
-int agent_usable_ranges(const struct mk_ranges_input *input, struct mk_cidr *usable,
-			struct mk_error *why)
+int usable_ranges(const struct ranges_input *input, struct mk_cidr *usable, struct mk_error *why)
 {
 	char text[MK_CIDR_STRLEN];
 	size_t kept = 0;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_internal.h"
+#include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "host/networks.h"
@@ -24,51 +24,51 @@ static void add_node(void *ctx, const struct mk_node_object *node)
 						 adding->err);
 }
 
-static int add_cluster(struct mk_agent *agent, struct mk_networks *networks, struct mk_error *err)
+static int add_cluster(struct mk_own_node *node, struct mk_networks *networks, struct mk_error *err)
 {
 	struct adding adding = { networks, err, 0 };
 	struct mk_cidr server = { .prefix_bits = 32 };
 
-	mk_model_each_node(agent->model, add_node, &adding);
-	if (adding.status == 0 && mk_source_server(agent->source, &server.ip))
+	mk_model_each_node(node->core->model, add_node, &adding);
+	if (adding.status == 0 && mk_source_server(node->core->source, &server.ip))
 		adding.status = mk_networks_add(networks, MK_NET_API_SERVER, &server, "", err);
 	return adding.status;
 }
 
 /* Report, once per text, what does not stop the node. */
-static void report(struct mk_agent *agent, enum mk_overlap overlap, const struct mk_error *why)
+static void report(struct mk_own_node *node, enum mk_overlap overlap, const struct mk_error *why)
 {
 	if (overlap == MK_OVERLAP_NONE)
-		agent_warn_over(agent, MK_WARN_NETWORKS);
-	else if (agent_warn(agent, MK_WARN_NETWORKS, mk_error_text(why)))
+		mk_core_warn_over(node->core, MK_WARN_NETWORKS);
+	else if (mk_core_warn(node->core, MK_WARN_NETWORKS, mk_error_text(why)))
 		mk_log_warn("%s", mk_error_text(why));
 }
 
 /* A node at work goes on despite an overlap: taking its network away would be worse. Its programs
  * then accept packets from that network, too. */
-int agent_check_networks(struct mk_agent *agent, const struct mk_addresses *addresses,
-			 struct mk_error *err)
+int check_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
+		   struct mk_error *err)
 {
-	const struct mk_own_range ranges[] = { { "vtepCidr", agent->config.vtep_cidr },
-					       { "clusterCidr", agent->config.cluster_cidr } };
-	struct mk_networks *networks = &agent->networks;
+	const struct mk_own_range ranges[] = { { "vtepCidr", node->core->config.vtep_cidr },
+					       { "clusterCidr", node->core->config.cluster_cidr } };
+	struct mk_networks *networks = &node->networks;
 	struct mk_error why = { 0 };
 	enum mk_overlap overlap = MK_OVERLAP_NONE;
 	int ret;
 
 	mk_networks_release(networks);
-	ret = mk_networks_read(agent->nl, agent->config.vxlan_iface_name, &addresses->vtep,
-			       networks, err);
+	ret = mk_networks_read(node->core->nl, node->core->config.vxlan_iface_name,
+			       &addresses->vtep, networks, err);
 	if (ret == 0)
-		ret = add_cluster(agent, networks, err);
+		ret = add_cluster(node, networks, err);
 	if (ret == 0)
 		overlap = mk_networks_judge(networks, ranges, MK_ARRAY_SIZE(ranges), &why);
-	if (overlap == MK_OVERLAP_REFUSED && !agent->datapath && !networks->has_vtep) {
+	if (overlap == MK_OVERLAP_REFUSED && !node->core->datapath && !networks->has_vtep) {
 		*err = why;
 		ret = -EINVAL;
 	} else if (ret == 0) {
-		report(agent, overlap, &why);
-		agent->ranges_shared = overlap != MK_OVERLAP_NONE;
+		report(node, overlap, &why);
+		node->ranges_shared = overlap != MK_OVERLAP_NONE;
 	}
 	return ret;
 }

@@ -5,17 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_internal.h"
+#include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 
 struct reading {
-	const struct mk_agent *agent;
-	const struct mk_node_object *object;
-	struct agent_ways *ways;
+	const struct host_input *host;
+	struct ways *ways;
 };
 
 /* Returns NULL if the array is full or there is no device. */
-static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
+static struct way *way_of(struct ways *ways, int ifindex)
 {
 	for (size_t i = 0; i < ways->count; i++)
 		if (ways->way[i].ifindex == ifindex)
@@ -26,7 +25,7 @@ static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
 		ways->odd = true; /* some devices are ignored */
 		return NULL;
 	}
-	ways->way[ways->count] = (struct agent_way){ .ifindex = ifindex };
+	ways->way[ways->count] = (struct way){ .ifindex = ifindex };
 	return &ways->way[ways->count++];
 }
 
@@ -34,27 +33,25 @@ static struct agent_way *way_of(struct agent_ways *ways, int ifindex)
  * addresses. */
 static bool is_of_cluster(const struct reading *reading, const struct mk_ip *ip)
 {
-	const struct mk_config *config = &reading->agent->config;
+	const struct mk_config *config = reading->host->config;
 
 	return mk_cidr_contains(&config->cluster_cidr, ip) ||
 	       mk_cidr_contains(&config->vtep_cidr, ip);
 }
 
-static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
+static void see_address(struct reading *reading, const struct host_address *address)
 {
-	struct reading *reading = ctx;
-	struct agent_way *way;
+	const struct mk_node_object *object = reading->host->object;
+	struct way *way;
 
-	if (is_of_cluster(reading, &addr->ip))
-		return 0;
-	way = way_of(reading->ways, ifindex);
-	if (way &&
-	    mk_ips_contain(reading->object->addresses, reading->object->address_count, &addr->ip))
+	if (is_of_cluster(reading, &address->addr.ip))
+		return;
+	way = way_of(reading->ways, address->ifindex);
+	if (way && mk_ips_contain(object->addresses, object->address_count, &address->addr.ip))
 		way->main = true;
-	return 0;
 }
 
-static void see_source(struct agent_way *way, const struct mk_ip *source)
+static void see_source(struct way *way, const struct mk_ip *source)
 {
 	if (source->family == AF_UNSPEC)
 		return;
@@ -74,7 +71,7 @@ static int see_way(void *ctx, const struct mk_nl_route *seen)
 {
 	struct reading *reading = ctx;
 	bool is_default = seen->dst.prefix_bits == 0;
-	struct agent_way *way;
+	struct way *way;
 
 	if (seen->protocol == MK_RTPROT || !is_asked(reading, seen) ||
 	    (!is_default && is_of_cluster(reading, &seen->dst.ip)))
@@ -95,38 +92,37 @@ static int see_way(void *ctx, const struct mk_nl_route *seen)
 /* Devices with a Node address or a default route come first, in a stable order. */
 static int compare(const void *a, const void *b)
 {
-	const struct agent_way *x = a, *y = b;
+	const struct way *x = a, *y = b;
 
 	if (x->main != y->main)
 		return x->main ? -1 : 1;
 	return (x->ifindex > y->ifindex) - (x->ifindex < y->ifindex);
 }
 
-int agent_read_ways(const struct mk_agent *agent, const struct mk_node_object *object,
-		    struct agent_ways *ways, struct mk_error *err)
+int read_ways(const struct host_input *input, struct ways *ways, struct mk_error *err)
 {
-	struct reading reading = { agent, object, ways };
+	struct reading reading = { input, ways };
 	int ret;
 
-	*ways = (struct agent_ways){ 0 };
-	ret = mk_nl_has_rules(agent->nl, &ways->has_rules, err);
+	*ways = (struct ways){ 0 };
+	ret = mk_nl_has_rules(input->nl, &ways->has_rules, err);
+	for (size_t i = 0; i < input->address_count; i++)
+		see_address(&reading, &input->addresses[i]);
 	if (ret == 0)
-		ret = mk_nl_each_addr(agent->nl, AF_INET, see_address, &reading, err);
-	if (ret == 0)
-		ret = mk_nl_each_way(agent->nl, see_way, &reading, err);
+		ret = mk_nl_each_way(input->nl, see_way, &reading, err);
 	qsort(ways->way, ways->count, sizeof(ways->way[0]), compare);
 	return ret;
 }
 
 /* The loopback device has addresses as well, but is no way out. */
-bool agent_must_ask(const struct agent_ways *ways, const struct agent_uplink *first)
+bool must_ask_host(const struct ways *ways, const struct mk_own_uplink *first)
 {
 	bool has_default = false;
 
 	if (ways->has_rules || ways->odd)
 		return true;
 	for (size_t i = 0; i < ways->count; i++) {
-		const struct agent_way *way = &ways->way[i];
+		const struct way *way = &ways->way[i];
 
 		if (way->ifindex == MK_LOOPBACK_IFINDEX && way->source.family == AF_UNSPEC)
 			continue;

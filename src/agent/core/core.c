@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/core/core.h"
+
+#include <stdlib.h>
+
+#define SOON_MS 10 /* after a notification: several come together */
+
+int mk_core_start(struct mk_core *core, struct mk_error *err)
+{
+	int ret = uv_timer_init(&core->loop, &core->steps);
+
+	if (ret == 0)
+		ret = uv_timer_init(&core->loop, &core->checks);
+	if (ret < 0)
+		return mk_error_errno(err, -ret, "cannot start a timer");
+	core->nl = mk_nl_open(err);
+	core->overlay = core->nl ? mk_overlay_new(core->nl, err) : NULL;
+	return core->overlay ? 0 : -EINVAL;
+}
+
+void mk_core_release(struct mk_core *core)
+{
+	struct mk_notices *notices = &core->notices;
+
+	mk_overlay_free(core->overlay);
+	mk_model_free(core->model);
+	mk_nl_free(core->nl);
+	free(notices->said);
+	free(notices->state);
+	for (size_t i = 0; i < MK_WARNINGS; i++)
+		free(notices->warned[i]);
+}
+
+bool mk_core_is_attached(const struct mk_core *core)
+{
+	return core->datapath && mk_datapath_state(core->datapath) >= MK_DATAPATH_ATTACHED;
+}
+
+bool mk_core_is_pruned(const struct mk_core *core)
+{
+	return core->datapath && mk_datapath_state(core->datapath) >= MK_DATAPATH_SYNCED;
+}
+
+/* Keep the earlier deadline, so that a stream of changes cannot postpone the steps. */
+void mk_core_schedule(struct mk_core *core, uint64_t delay_ms)
+{
+	if (uv_is_active((uv_handle_t *)&core->steps) &&
+	    uv_timer_get_due_in(&core->steps) <= delay_ms)
+		return;
+	uv_timer_start(&core->steps, core->on_steps, delay_ms, 0);
+}
+
+void mk_core_mark(struct mk_core *core, unsigned int unsure, uint64_t delay_ms)
+{
+	core->unsure |= unsure;
+	mk_core_schedule(core, delay_ms);
+}
+
+void mk_core_check_soon(struct mk_core *core, enum mk_unsure unsure)
+{
+	core->unsure |= unsure;
+	if (uv_timer_get_due_in(&core->checks) > SOON_MS)
+		uv_timer_start(&core->checks, core->on_checks, SOON_MS,
+			       uv_timer_get_repeat(&core->checks));
+}

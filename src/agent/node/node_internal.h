@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/node/node_internal.h - what node.c puts together. Functions that take no
+ * struct mk_own_node read the host or are pure. */
+#ifndef MK_AGENT_NODE_NODE_INTERNAL_H
+#define MK_AGENT_NODE_NODE_INTERNAL_H
+
+#include "agent/node/own_node.h"
+
+/* local.c: read the host's IPv4 addresses. The caller frees *@addresses, also after an error. */
+struct host_address {
+	int ifindex;
+	struct mk_cidr addr;
+};
+mk_must_check int read_addresses(struct mk_nl *nl, struct host_address **addresses, size_t *count,
+				 struct mk_error *err);
+/* List all of them except loopback's; the caller frees *@ips. */
+mk_must_check int local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,
+				  struct mk_error *err);
+
+/* ways.c: a device of the host with an address or a route. */
+struct way {
+	int ifindex;
+	bool main; /* has an address of the Node, or a default route */
+	bool has_default;
+	struct mk_ip source; /* source in its routes; AF_UNSPEC: none */
+	bool several_sources;
+};
+
+struct ways {
+	struct way way[256];
+	size_t count;
+	bool has_rules; /* policy rules choose among routing tables */
+	bool odd; /* a route is not plain unicast by one device, or too many devices */
+};
+
+/* Where the host's devices and their addresses are read. */
+struct host_input {
+	struct mk_nl *nl;
+	const struct mk_config *config;
+	const struct mk_node_object *object;
+	const struct host_address *addresses;
+	size_t address_count;
+};
+mk_must_check int read_ways(const struct host_input *input, struct ways *ways,
+			    struct mk_error *err);
+
+/* Can a packet leave by another device than @first, or with another source address? Pure. */
+bool must_ask_host(const struct ways *ways, const struct mk_own_uplink *first);
+
+/* uplinks.c: find the uplinks, at least one; MK_WAIT: none yet, @err says what is missing. */
+mk_must_check int find_uplinks(const struct host_input *input, struct mk_own_uplinks *found,
+			       struct mk_error *err);
+/* Fill in the uplinks' part of @links. Pure. */
+void uplink_links(const struct mk_own_uplinks *uplinks, struct mk_datapath_links *links);
+
+/* node_ports.c: do NodePorts answer at 127.0.0.1? As localhostNodePorts says, unless
+ * nodePortAddresses excludes it. Pure. */
+bool localhost_node_ports(const struct mk_config *config);
+/* List the addresses at which NodePorts answer (nodePortAddresses). Pure; the caller frees
+ * *@ips. */
+mk_must_check int node_port_ips(const struct mk_config *config, const struct mk_node_object *object,
+				const struct mk_ip *local, size_t local_count, struct mk_ip **ips,
+				size_t *count, struct mk_error *err);
+/* Log the uplinks and the addresses of NodePorts when they change. Returns 0. */
+int say_node(struct mk_own_node *node, struct mk_error *err);
+
+/* networks.c: compare the configured ranges with the host's networks. Refuse a node that overlaps
+ * and is not yet at work; only report an overlap on a node that is. */
+mk_must_check int check_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
+				 struct mk_error *err);
+
+/* programs.c: have the datapath loaded with these constants; before the first list, only adopt what
+ * is pinned. Returns 0 if it is loaded, MK_WAIT while a thread loads it, or nothing can be
+ * adopted. */
+mk_must_check int load_programs(struct mk_own_node *node, const struct mk_node *constants,
+				struct mk_error *err);
+void drop_datapath(struct mk_own_node *node);
+
+/* peers.c: the other nodes, and the ranges of Services, as overlay, routes and peers. */
+mk_must_check int reconcile_peers(struct mk_own_node *node, struct mk_error *err);
+
+/* remember.c: store this node's object for the next run. Returns 0, also if that fails. */
+int remember_node(struct mk_own_node *node, struct mk_error *err);
+
+/* routes.c: what map `routes` should hold. Pure; the caller frees *@entries. */
+struct routes_input {
+	const struct mk_config *config;
+	const struct mk_addresses *own;
+	const struct mk_overlay_plan *plan;
+	const struct mk_ip *local;
+	size_t local_count;
+	const struct mk_cidr *service_ranges;
+	size_t service_range_count;
+};
+mk_must_check int wanted_routes(const struct routes_input *input, struct mk_route_entry **entries,
+				size_t *count, struct mk_error *err);
+
+/* Put the Service ranges that can be dropped and routed as a whole into @usable, which has capacity
+ * for all. A range would cut off what it contains or overlaps: pods' or VTEPs' addresses, a node's
+ * address, a network of the host. Such a range is left out, and its Services keep a route each.
+ * Returns how many are left out; @why names one of them. Pure. */
+struct ranges_input {
+	const struct mk_config *config;
+	const struct mk_overlay_plan *plan;
+	const struct mk_ip *internal_ip;
+	const struct mk_networks *networks; /* the host's */
+	const struct mk_service_cidr *ranges;
+	size_t count;
+};
+int usable_ranges(const struct ranges_input *input, struct mk_cidr *usable, struct mk_error *why);
+
+#endif

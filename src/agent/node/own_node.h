@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/node/own_node.h - this node: from its object and its interfaces to devices, constants
+ * and loaded programs, and its way to the other nodes. */
+#ifndef MK_AGENT_NODE_OWN_NODE_H
+#define MK_AGENT_NODE_OWN_NODE_H
+
+#include "agent/core/core.h"
+#include "config/addresses.h"
+#include "host/networks.h"
+#include "service/service.h"
+
+/* An uplink: a device to the network outside. */
+struct mk_own_uplink {
+	struct mk_link link;
+	struct mk_cidr addr; /* source of packets masqueraded by this uplink, and its network */
+
+	uint32_t flags; /* enum mk_uplink_flags */
+};
+
+struct mk_own_uplinks {
+	struct mk_own_uplink uplink[MK_UPLINKS_MAX]; /* the first carries the overlay */
+	size_t count;
+	bool too_many, some_missing; /* more than fit; a named one does not exist */
+	bool ask_host; /* ask the host's routing for each packet */
+};
+
+/* Programs loaded by a thread (programs.c). While it runs, only `state` belongs to the loop. */
+struct mk_load {
+	enum { MK_LOAD_NONE, MK_LOAD_RUNS, MK_LOAD_ENDED } state;
+	uv_work_t work;
+	struct mk_node node;
+	bool adopts; /* only adopt what the last run pinned */
+	bool adoption_over, adopted; /* adoption was tried; it succeeded */
+	struct mk_datapath *datapath;
+	struct mk_error err;
+	int ret;
+};
+
+struct mk_own_node {
+	struct mk_core *core;
+	bool waits; /* reconcile() waits for something */
+
+	struct mk_addresses addresses;
+	struct mk_ip internal_ip;
+	struct mk_own_uplinks uplinks;
+	uint32_t mtu_bytes; /* of pods */
+	struct mk_devices devices;
+	bool sysctls_done;
+	struct mk_ip *local; /* every address of the host, sorted */
+	size_t local_count;
+	char *uplinks_said, *ports_said; /* as last logged */
+	struct mk_load load; /* of the next datapath */
+
+	struct mk_ip *service_ips; /* addresses at which NodePorts answer */
+	size_t service_ip_count;
+	char *zone; /* "": none */
+	unsigned int view_changes; /* of the two: every Service has to be compiled again */
+
+	struct mk_networks networks; /* the host's, as last read */
+	bool ranges_shared; /* one overlaps vtepCidr or clusterCidr, but the node is at work */
+	struct mk_overlay_plan plan;
+	char *left_out; /* nodes, as last logged */
+
+	struct mk_model *remembered; /* the object as the last run stored it; NULL: none */
+};
+
+/* Bring devices, programs, peers and routes to what the cluster and the host say; before the first
+ * list, devices and programs to what the last run left. Returns MK_WAIT only if there is no
+ * datapath. */
+mk_must_check int mk_own_node_reconcile(struct mk_own_node *node, struct mk_error *err);
+/* Check only whether the settings suit the Node object, if it exists. */
+mk_must_check int mk_own_node_check(const struct mk_own_node *node, struct mk_error *err);
+/* Returns how many kernel settings another process had changed. */
+mk_must_check int mk_own_node_check_sysctls(const struct mk_own_node *node, struct mk_error *err);
+/* Read what the last run stored. */
+void mk_own_node_recall(struct mk_own_node *node);
+
+/* Fill in the devices and addresses for the programs. */
+void mk_own_node_links(const struct mk_own_node *node, struct mk_datapath_links *links);
+/* How this node sees Services. */
+struct mk_service_view mk_own_node_view(const struct mk_own_node *node);
+
+void mk_own_node_release(struct mk_own_node *node);
+
+#endif

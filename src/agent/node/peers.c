@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The other nodes and the ranges of Services: overlay, map `routes`, map `peers`. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/node/node_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "overlay/node_names.h"
+
+/* "node 'a': reason; node 'b': reason", empty: none; NULL: out of memory. */
+static char *left_out_text(const struct mk_overlay_plan *plan, bool only_wrong)
+{
+	const char *separator = "";
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return NULL;
+	for (size_t i = 0; i < plan->left_out_count; i++) {
+		const struct mk_overlay_left_out *left = &plan->left_out[i];
+
+		if (only_wrong && !left->wrong)
+			continue;
+		fprintf(stream, "%snode '%s': %s", separator, left->node, left->reason);
+		separator = "; ";
+	}
+	if (fclose(stream) != 0)
+		free(mk_steal_ptr(text));
+	return text;
+}
+
+/* Log changes only, not each Node's heartbeat. A new Node lacks something for a moment, as every
+ * other node sees: no Event for that. */
+static void say_left_out(struct mk_own_node *node)
+{
+	cleanup_free char *text = left_out_text(&node->plan, false);
+	cleanup_free char *wrong = left_out_text(&node->plan, true);
+
+	if (!text || !wrong || (!*text && !node->left_out) || !mk_is_news(&node->left_out, text))
+		return;
+	if (*text)
+		mk_log_warn("left out of the overlay: %s", text);
+	if (*wrong)
+		(void)mk_core_warn(node->core, MK_WARN_NODES_LEFT_OUT, wrong);
+	else
+		mk_core_warn_over(node->core, MK_WARN_NODES_LEFT_OUT);
+}
+
+static int plan_peers(struct mk_own_node *node, struct mk_error *err)
+{
+	struct mk_overlay_view view = {
+		.own_node = node->core->config.node_name,
+		.cluster_cidr = node->core->config.cluster_cidr,
+		.vtep_cidr = node->core->config.vtep_cidr,
+		.own_pod_cidr = node->addresses.pod_cidr,
+	};
+	struct mk_error why = { 0 };
+	int ret;
+
+	mk_overlay_plan_release(&node->plan);
+	ret = mk_overlay_plan_make(node->core->model, &view, &node->plan, err);
+	if (ret < 0)
+		return ret;
+	if (mk_node_names_write(node->core->config.state_dir, &view, &node->plan, &why) < 0)
+		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&why));
+	say_left_out(node);
+	mk_overlay_set_node(node->core->overlay, &node->devices, &node->addresses);
+	node->core->unsure |= MK_UNSURE_OVERLAY;
+	return mk_overlay_set_peers(node->core->overlay, &node->plan, err);
+}
+
+static int fill_routes(struct mk_own_node *node, const struct mk_cidr *ranges, size_t range_count,
+		       struct mk_error *err)
+{
+	struct routes_input input = {
+		.config = &node->core->config,
+		.own = &node->addresses,
+		.plan = &node->plan,
+		.local = node->local,
+		.local_count = node->local_count,
+		.service_ranges = ranges,
+		.service_range_count = range_count,
+	};
+	cleanup_free struct mk_route_entry *entries = NULL;
+	size_t count;
+	int ret = wanted_routes(&input, &entries, &count, err);
+
+	if (ret < 0)
+		return ret;
+	return mk_datapath_sync_routes(node->core->datapath, entries, count, node->core->complete,
+				       &node->core->writes, err);
+}
+
+/* Add the IPv4 addresses of the Node of @peer, for which there is space. */
+static void add_peer(const struct mk_node_object *object, const struct mk_overlay_peer *peer,
+		     struct mk_peer_entry *entries, size_t *count)
+{
+	for (size_t i = 0; i < object->address_count; i++) {
+		struct mk_peer_entry *entry = &entries[*count];
+
+		if (object->addresses[i].family != AF_INET)
+			continue;
+		*entry = (struct mk_peer_entry){ .addr = mk_ip_to_addr(&object->addresses[i]) };
+		memcpy(entry->peer.vtep_mac, peer->vtep_mac.byte, sizeof(entry->peer.vtep_mac));
+		(*count)++;
+	}
+}
+
+/* Fill map `peers`: who may send overlay packets. */
+static int fill_peers(struct mk_own_node *node, struct mk_error *err)
+{
+	struct mk_core *core = node->core;
+	cleanup_free struct mk_peer_entry *entries = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < node->plan.peer_count; i++) {
+		const struct mk_overlay_peer *peer = &node->plan.peers[i];
+		const struct mk_node_object *object = mk_model_node(core->model, peer->node);
+		struct mk_peer_entry *bigger;
+
+		if (!object)
+			continue;
+		bigger = realloc(entries, (count + object->address_count + 1) * sizeof(*bigger));
+		if (!bigger)
+			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
+		entries = bigger;
+		add_peer(object, peer, entries, &count);
+	}
+	return mk_datapath_sync_peers(core->datapath, entries, count, core->complete, &core->writes,
+				      err);
+}
+
+static int compare_cidrs(const void *a, const void *b)
+{
+	const struct mk_service_cidr *x = a, *y = b;
+	int order = mk_ip_compare(&x->cidr.ip, &y->cidr.ip);
+
+	if (order == 0)
+		order = (int)x->cidr.prefix_bits - (int)y->cidr.prefix_bits;
+	return order ? order : strcmp(x->name, y->name);
+}
+
+/* List the usable ranges of Service addresses: one route per range instead of one per Service. The
+ * caller frees *@ranges. */
+static int list_ranges(struct mk_own_node *node, struct mk_cidr **ranges, size_t *count,
+		       struct mk_error *err)
+{
+	struct ranges_input input = {
+		.config = &node->core->config,
+		.plan = &node->plan,
+		.internal_ip = &node->internal_ip,
+		.networks = &node->networks,
+	};
+	cleanup_free struct mk_service_cidr *cidrs = NULL;
+	struct mk_error why = { 0 };
+	int left_out;
+
+	if (mk_model_service_cidrs(node->core->model, &cidrs, &input.count) == 0)
+		*ranges = calloc(input.count + 1, sizeof(**ranges));
+	if (!*ranges)
+		return mk_error_errno(err, ENOMEM, "cannot list the ServiceCIDRs");
+	qsort(cidrs, input.count, sizeof(*cidrs), compare_cidrs);
+	input.ranges = cidrs;
+	left_out = usable_ranges(&input, *ranges, &why);
+	*count = input.count - (size_t)left_out;
+	if (left_out == 0)
+		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);
+	else if (mk_core_warn(node->core, MK_WARN_SERVICE_CIDR, mk_error_text(&why)))
+		mk_log_warn("%s", mk_error_text(&why));
+	return 0;
+}
+
+int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
+{
+	cleanup_free struct mk_cidr *ranges = NULL;
+	size_t count = 0;
+	int ret = plan_peers(node, err);
+
+	if (ret == 0)
+		ret = list_ranges(node, &ranges, &count, err);
+	if (ret == 0)
+		ret = mk_overlay_set_service_ranges(node->core->overlay, ranges, count, err);
+	if (ret == 0)
+		ret = fill_routes(node, ranges, count, err);
+	return ret < 0 ? ret : fill_peers(node, err);
+}

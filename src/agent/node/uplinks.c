@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The uplinks: the named devices, or all with an address or a route. The first carries the overlay:
+ * it has the Node's first InternalIP. */
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "agent/node/node_internal.h"
+#include "base/cleanup.h"
+
+struct search {
+	const struct host_input *host;
+	struct mk_own_uplinks *found;
+	struct mk_error *err;
+	struct ways ways;
+};
+
+static bool is_found(const struct mk_own_uplinks *found, int ifindex)
+{
+	for (size_t i = 0; i < found->count; i++)
+		if (found->uplink[i].link.ifindex == ifindex)
+			return true;
+	return false;
+}
+
+/* Does the device send frames without a link-layer header? */
+static bool is_tunnel(const struct mk_link *link)
+{
+	static const uint16_t types[] = { ARPHRD_NONE, ARPHRD_TUNNEL, ARPHRD_IPGRE,
+					  ARPHRD_SIT,  ARPHRD_PPP,    ARPHRD_RAWIP };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(types); i++)
+		if (link->type == types[i])
+			return true;
+	return false;
+}
+
+static void add(struct mk_own_uplinks *found, const struct mk_link *link, uint32_t flags)
+{
+	if (is_found(found, link->ifindex))
+		return;
+	if (found->count == MK_UPLINKS_MAX)
+		found->too_many = true;
+	else
+		found->uplink[found->count++] = (struct mk_own_uplink){
+			.link = *link, .flags = flags | (is_tunnel(link) ? MK_UPLINK_TUNNEL : 0)
+		};
+}
+
+/* ---- by name --------------------------------------------------------------------------------- */
+
+static int interface_of(const struct host_input *host, const struct mk_ip *ip)
+{
+	int ifindex = 0;
+
+	for (size_t i = 0; i < host->address_count; i++)
+		if (mk_ip_equal(&host->addresses[i].addr.ip, ip))
+			ifindex = host->addresses[i].ifindex;
+	return ifindex;
+}
+
+/* Put the named device with the InternalIP first, if there is one. */
+static void put_first(const struct search *search)
+{
+	int ifindex = interface_of(search->host, &search->host->object->internal_ip);
+
+	struct mk_own_uplink *uplinks = search->found->uplink, was = uplinks[0];
+
+	for (size_t i = 1; i < search->found->count; i++)
+		if (uplinks[i].link.ifindex == ifindex) {
+			uplinks[0] = uplinks[i];
+			uplinks[i] = was;
+			return;
+		}
+}
+
+static int find_named(struct search *search)
+{
+	const char *names = search->host->config->uplinks, *at = names;
+	char name[IFNAMSIZ];
+
+	while (mk_config_next_name(&at, name)) {
+		struct mk_link link;
+		int ret = mk_nl_link_get(search->host->nl, name, &link, search->err);
+
+		if (ret == 0)
+			add(search->found, &link, 0);
+		else if (ret == -ENODEV)
+			search->found->some_missing = true;
+		else
+			return ret;
+	}
+	if (search->found->count == 0) {
+		(void)mk_error_set(search->err, ENODEV, "interface '%s' (uplinkIfaceName)", names);
+		return MK_WAIT;
+	}
+	put_first(search);
+	return 0;
+}
+
+/* ---- without names --------------------------------------------------------------------------- */
+
+static int find_underlay(struct search *search)
+{
+	const struct mk_ip *internal_ip = &search->host->object->internal_ip;
+	char text[MK_IP_STRLEN];
+	struct mk_link link;
+	int ifindex = interface_of(search->host, internal_ip), ret;
+
+	mk_ip_format(internal_ip, text);
+	if (!ifindex) {
+		(void)mk_error_set(search->err, ENODEV,
+				   "an interface with the Node's InternalIP %s", text);
+		return MK_WAIT;
+	}
+	ret = mk_nl_link_get_index(search->host->nl, ifindex, &link, search->err);
+	if (ret < 0)
+		return ret;
+	if (link.flags & IFF_LOOPBACK)
+		return mk_error_set(
+			search->err, EINVAL,
+			"the Node's InternalIP %s is on '%s': name the interface to the other nodes (uplinkIfaceName)",
+			text, link.name);
+	add(search->found, &link, 0);
+	return 0;
+}
+
+/* Accept Ethernet, or IP without a header before it: the programs parse nothing else. */
+static bool can_be_uplink(const struct mk_config *config, const struct mk_link *link)
+{
+	static const struct mk_mac none;
+
+	if (link->flags & IFF_LOOPBACK || strcmp(link->name, config->vxlan_iface_name) == 0 ||
+	    strcmp(link->name, MK_HOST_VETH) == 0 || strcmp(link->name, MK_HOST_PEER) == 0)
+		return false;
+	return is_tunnel(link) ||
+	       (link->type == ARPHRD_ETHER && memcmp(&link->mac, &none, sizeof(none)) != 0);
+}
+
+/* A device may vanish at any time; a notification follows then. */
+static int consider(struct search *search, const struct way *way)
+{
+	struct mk_link link;
+	int ret;
+
+	if (is_found(search->found, way->ifindex))
+		return 0;
+	ret = mk_nl_link_get_index(search->host->nl, way->ifindex, &link, search->err);
+	if (ret == 0 && can_be_uplink(search->host->config, &link))
+		add(search->found, &link, way->main ? 0 : MK_UPLINK_SIDE);
+	return ret == -ENODEV ? 0 : ret;
+}
+
+static int find_by_themselves(struct search *search)
+{
+	int ret = find_underlay(search);
+
+	for (size_t i = 0; ret == 0 && i < search->ways.count; i++)
+		ret = consider(search, &search->ways.way[i]);
+	return ret;
+}
+
+/* ---- their addresses ------------------------------------------------------------------------- */
+
+/* Rank @addr as the source of masqueraded traffic. */
+static size_t suits(const struct mk_node_object *object, const struct mk_cidr *addr)
+{
+	if (mk_ip_equal(&addr->ip, &object->internal_ip))
+		return 4;
+	if (mk_ips_contain(object->addresses, object->address_count, &addr->ip))
+		return 3;
+	return ntohl(addr->ip.v4.s_addr) >> 16 == 0xa9fe ? 1 : 2; /* 169.254/16: link-local */
+}
+
+/* An uplink without an address sends from the Node's, as the host does. */
+static void take_address(const struct host_input *host, struct mk_own_uplink *uplink)
+{
+	uplink->addr = (struct mk_cidr){ host->object->internal_ip, 32 };
+	for (size_t i = 0, best = 0; i < host->address_count; i++) {
+		const struct host_address *address = &host->addresses[i];
+		size_t rank = suits(host->object, &address->addr);
+
+		if (address->ifindex != uplink->link.ifindex || rank <= best)
+			continue;
+		uplink->addr = address->addr;
+		best = rank;
+	}
+}
+
+int find_uplinks(const struct host_input *input, struct mk_own_uplinks *found, struct mk_error *err)
+{
+	struct search search = { .host = input, .found = found, .err = err };
+	int ret;
+
+	*found = (struct mk_own_uplinks){ 0 };
+	ret = read_ways(input, &search.ways, err);
+	if (ret == 0)
+		ret = input->config->uplinks[0] ? find_named(&search) : find_by_themselves(&search);
+	if (ret != 0)
+		return ret;
+	for (size_t i = 0; i < found->count; i++)
+		take_address(input, &found->uplink[i]);
+	found->ask_host = found->count > 1 || must_ask_host(&search.ways, &found->uplink[0]);
+	return 0;
+}
+
+static struct mk_uplink told(const struct mk_own_uplink *uplink)
+{
+	return (struct mk_uplink){
+		.ifindex = (__u32)uplink->link.ifindex,
+		.mtu_bytes = uplink->link.mtu_bytes,
+		.addr = mk_ip_to_addr(&uplink->addr.ip),
+		.flags = uplink->flags,
+	};
+}
+
+static struct mk_link_network network_of(const struct mk_own_uplink *uplink)
+{
+	struct mk_cidr network = mk_cidr_network(&uplink->addr);
+	struct mk_ip mask = mk_cidr_mask(&network);
+
+	return (struct mk_link_network){
+		.net = mk_ip_to_addr(&network.ip),
+		.mask = mk_ip_to_addr(&mask),
+		.ifindex = (__u32)uplink->link.ifindex,
+	};
+}
+
+void uplink_links(const struct mk_own_uplinks *uplinks, struct mk_datapath_links *links)
+{
+	links->uplink_count = uplinks->count;
+	links->set.ask_host = uplinks->ask_host;
+	for (size_t i = 0; i < uplinks->count; i++) {
+		links->uplinks[i] = told(&uplinks->uplink[i]);
+		if (i < MK_LINK_NETWORKS)
+			links->set.networks[i] = network_of(&uplinks->uplink[i]);
+	}
+	links->set.first = links->uplinks[0];
+}

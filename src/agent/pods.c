@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/pods.h"
+
+#include <linux/rtnetlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/lost_devices.h"
+#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
+#include "pod/ipam/ipam.h"
+
+#define IDLE_LOOKS 10 /* left out after a look that could restore none of the missing entries */
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+/* Keep the pod's name from the kernel's last message about its device: nothing else has it. */
+void agent_pods_device_gone(struct agent_pods *pods, const struct nlmsghdr *message)
+{
+	const struct ifinfomsg *link = NLMSG_DATA(message);
+	struct agent_gone_device *gone = &pods->gone[pods->gone_count % MK_GONE_DEVICES];
+	int size = (int)IFLA_PAYLOAD(message);
+
+	*gone = (struct agent_gone_device){ .ifindex = (uint32_t)link->ifi_index };
+	for (const struct rtattr *attr = IFLA_RTA(link); RTA_OK(attr, size);
+	     attr = RTA_NEXT(attr, size))
+		if (attr->rta_type == IFLA_IFALIAS)
+			snprintf(gone->pod, sizeof(gone->pod), "%.*s", (int)RTA_PAYLOAD(attr),
+				 (const char *)RTA_DATA(attr));
+	pods->gone_count++;
+	pods->devices_unsure = true;
+}
+
+static const char *pod_of(const struct agent_pods *pods, uint32_t ifindex)
+{
+	for (size_t i = 0; i < MK_GONE_DEVICES; i++)
+		if (pods->gone[i].ifindex == ifindex)
+			return pods->gone[i].pod;
+	return "";
+}
+
+struct look {
+	const struct agent_pods *pods;
+	const char *veth_prefix;
+	struct mk_ip *lost; /* in this look */
+	size_t count;
+};
+
+static bool was_said(const struct agent_pods *pods, const struct mk_ip *ip)
+{
+	for (size_t i = 0; i < pods->lost_count; i++)
+		if (mk_ip_equal(&pods->lost[i], ip))
+			return true;
+	return false;
+}
+
+static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *entry,
+		     const struct mk_ipam_owner *owner)
+{
+	struct look *look = ctx;
+	struct mk_ip *bigger = realloc(look->lost, (look->count + 1) * sizeof(*bigger));
+	char device[IFNAMSIZ], text[MK_IP_STRLEN];
+
+	if (!bigger)
+		return;
+	look->lost = bigger;
+	look->lost[look->count++] = *ip;
+	if (was_said(look->pods, ip))
+		return;
+	mk_cni_host_name(look->veth_prefix, owner->container_id, owner->ifname, device);
+	mk_log_warn(
+		"a pod's device was deleted by another process, so the pod has no network: delete the pod, so that it is created again pod=%s ip=%s device=%s container=%s",
+		pod_of(look->pods, entry->ifindex), mk_ip_format(ip, text), device,
+		owner->container_id);
+}
+
+int agent_pods_reconcile_devices(struct agent_pods *pods, const struct mk_config *config,
+				 struct mk_error *err)
+{
+	struct look look = { .pods = pods, .veth_prefix = config->veth_prefix };
+	int ret;
+
+	if (!pods->devices_unsure && !pods->lost_count)
+		return 0;
+	ret = mk_cni_each_lost_pod(config->state_dir, config->bpf_dir, see_lost, &look, err);
+	if (ret < 0) {
+		free(look.lost);
+		return ret;
+	}
+	pods->devices_unsure = false;
+	free(pods->lost);
+	pods->lost = look.lost;
+	pods->lost_count = look.count;
+	return 0;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* Host ports need the entry of their pod, so look at them again after entries are restored. */
+int agent_pods_reconcile_entries(struct agent_pods *pods, const struct mk_config *config,
+				 struct mk_error *err)
+{
+	bool in_vain;
+	int ret;
+
+	if (pods->pause-- > 0)
+		return 0;
+	ret = mk_cni_restore(config->state_dir, config->bpf_dir, config->veth_prefix, &in_vain,
+			     err);
+	pods->pause = in_vain ? IDLE_LOOKS : 0;
+	if (ret > 0)
+		pods->host_ports = SIZE_MAX;
+	return ret;
+}
+
+int agent_pods_reconcile_host_ports(struct agent_pods *pods, const struct mk_config *config,
+				    struct mk_error *err)
+{
+
+	return mk_cni_restore_host_ports(config->state_dir, config->bpf_dir, &pods->host_ports,
+					 err);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+/* A Node that was created again may get another pod CIDR. Its pods keep their old addresses, which
+ * no node routes to any more: the operator has to know. */
+struct outside {
+	struct mk_cidr pod_cidr;
+	unsigned int count;
+	struct mk_ip first;
+	char container[13]; /* as runtimes abbreviate it */
+};
+
+/* A container without its namespace is no pod any more. */
+static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct outside *outside = ctx;
+
+	if (mk_cidr_contains(&outside->pod_cidr, ip) || !owner->container_id[0] ||
+	    access(owner->netns, F_OK) < 0)
+		return 0;
+	if (outside->count++ > 0)
+		return 0;
+	outside->first = *ip;
+	snprintf(outside->container, sizeof(outside->container), "%s", owner->container_id);
+	return 0;
+}
+
+static void tell(struct mk_core *core, const struct outside *outside)
+{
+	char cidr[MK_CIDR_STRLEN], ip[MK_IP_STRLEN], text[256];
+
+	snprintf(
+		text, sizeof(text),
+		"%u pods have addresses outside the pod CIDR %s of their node, such as %s (container %s): they have no network until they are deleted",
+		outside->count, mk_cidr_format(&outside->pod_cidr, cidr),
+		mk_ip_format(&outside->first, ip), outside->container);
+	if (mk_core_warn(core, MK_WARN_POD_CIDR, text))
+		mk_log_warn("%s", text);
+}
+
+/* Repair what an earlier version, or a kill, left in the index of addresses by owner. */
+static int repair_index(struct agent_pods *pods, const char *state_dir, struct mk_error *err)
+{
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+	int ret;
+
+	if (pods->index_repaired)
+		return 0;
+	ipam = mk_ipam_open(state_dir, err);
+	ret = ipam ? mk_ipam_repair(ipam, err) : -err->code;
+	pods->index_repaired = ret != -EWOULDBLOCK;
+	return ret < 0 ? mk_error_wrap(err, "cannot repair the index of addresses") : 0;
+}
+
+static int reap(struct agent_pods *pods, const struct mk_config *config, struct mk_error *err)
+{
+	int ret = mk_cni_reap(config->state_dir, config->bpf_dir, config->veth_prefix, err);
+
+	if (ret > 0)
+		pods->reaped += (uint64_t)ret;
+	return ret < 0 ? mk_error_wrap(err, "cannot release addresses of containers that are gone")
+		       : 0;
+}
+
+static int look_outside(struct mk_core *core, const struct mk_addresses *own, struct mk_error *err)
+{
+	struct outside outside = { .pod_cidr = mk_cidr_network(&own->pod_cidr) };
+	cleanup_ipam struct mk_ipam *ipam = NULL;
+	int ret;
+
+	if (own->gateway.family == AF_UNSPEC)
+		return 0; /* the Node object is not known yet */
+	ipam = mk_ipam_open(core->config.state_dir, err);
+	ret = ipam ? mk_ipam_each(ipam, see, &outside, err) : -err->code;
+	if (ret < 0)
+		return mk_error_wrap(err, "cannot look for pods outside the pod CIDR");
+	if (outside.count)
+		tell(core, &outside);
+	else
+		mk_core_warn_over(core, MK_WARN_POD_CIDR);
+	return 0;
+}
+
+int agent_pods_reconcile_addresses(struct agent_pods *pods, struct mk_core *core,
+				   const struct mk_addresses *own, struct mk_error *err)
+{
+	int ret = repair_index(pods, core->config.state_dir, err);
+
+	if (ret == 0)
+		ret = reap(pods, &core->config, err);
+	return ret < 0 ? ret : look_outside(core, own, err);
+}
