@@ -6,14 +6,17 @@ them in order. With --check it prints only what breaks a rule, and ends with 1 t
 - A room includes only itself and rooms above it in the table.
 - A header that another room includes, also through a header, is public. Another room uses each of its functions, and their names
   begin with mk_. Functions in other headers have no such prefix.
-- A room has at most 25 files."""
+- A room has at most 25 files.
+- The files of the agent's rooms form no circle: x.c with x.h neither includes nor calls a file that includes or calls it."""
 import os
 import re
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES_MAX = 25
+LAYERED = ("agent", "agent/core", "agent/node", "agent/report")
 
 
 def without_comments(text):
@@ -99,7 +102,26 @@ class Rooms:
             if len(names) > FILES_MAX:
                 yield f"src/{room} has {len(names)} files, the ceiling is {FILES_MAX}"
 
+    def uses(self, room):
+        """The files of @room, without .c and .h, each with those that it includes or calls."""
+        home = {function: name[:-2] for name in self.files[room] if name.endswith(".c") for function in re.findall(
+            r"^(?!static)[a-z][\w *]*?\b(\w+)\([^;{}]*\)\s*\{", without_comments(self.text[name]), flags=re.M)}
+        files = {name[:-2]: set() for name in self.files[room]}
+        for name in self.files[room]:
+            files[name[:-2]].update(header[:-2] for header in self.includes[name] if header in self.files[room])
+            if name.endswith(".c"):
+                files[name[:-2]].update(home[function] for function in home if name in self.used_in[function])
+        return {name: others - {name} for name, others in files.items()}
+
+    def circles(self):
+        for room in LAYERED:
+            try:
+                TopologicalSorter(self.uses(room)).prepare()
+            except CycleError as error:
+                yield f"src/{room}: a circle of files: {', '.join(error.args[1])}"
+
     def wrong(self):
+        yield from self.circles()
         yield from self.wrong_order()
         yield from self.wrong_names()
         yield from self.too_large()
