@@ -55,7 +55,7 @@ static __always_inline int has_connected_udp(struct __sk_buff *skb, const struct
 	return connected;
 }
 
-static __always_inline int may_be_beside(const struct packet *pkt,
+static __always_inline int may_collide(const struct packet *pkt,
 					 const struct session_request *request)
 {
 	return pkt->l4 == MK_L4_TCP && is_first_of_tcp(pkt) && !request->source_port;
@@ -63,13 +63,13 @@ static __always_inline int may_be_beside(const struct packet *pkt,
 
 /* A pod opens the connection @request. Does the pod already have a connection to that backend from
  * the same port? */
-static __always_inline int is_beside_pods_own(struct __sk_buff *skb, const struct packet *pkt,
+static __always_inline int pod_has_connection(struct __sk_buff *skb, const struct packet *pkt,
 					      const struct session_request *request)
 {
 	struct mk_tuple answer;
 	struct mk_pod *pod;
 
-	if (!may_be_beside(pkt, request))
+	if (!may_collide(pkt, request))
 		return 0;
 	pod = pod_find(&pkt->tuple.saddr);
 	if (!pod || !pod->netns_ref)
@@ -79,12 +79,12 @@ static __always_inline int is_beside_pods_own(struct __sk_buff *skb, const struc
 }
 
 /* The same for a client outside whose backend is this host. */
-static __always_inline int is_beside_hosts_own(struct __sk_buff *skb, const struct packet *pkt,
+static __always_inline int host_has_connection(struct __sk_buff *skb, const struct packet *pkt,
 					       const struct session_request *request)
 {
 	const struct mk_runtime *settings = runtime_settings();
 
-	if (!settings || !settings->host_backends || !may_be_beside(pkt, request) ||
+	if (!settings || !settings->host_backends || !may_collide(pkt, request) ||
 	    !is_host_address(&request->to.daddr))
 		return 0;
 	return has_connection(skb, &request->to, BPF_F_CURRENT_NETNS);
@@ -104,7 +104,7 @@ static __always_inline int is_udp_backend_port(const struct packet *pkt)
 /* Does a flow that a pod opens to no Service need a session? A UDP flow to outside the cluster,
  * such as a DNS query, needs one only if a Service's flow with the same answers exists: nat chooses
  * the port of such a flow, and can choose another one. */
-static __always_inline int is_pods_own_kept(const struct packet *pkt)
+static __always_inline int pods_flow_needs_session(const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_UDP)
 		return is_udp_backend_port(pkt) &&
@@ -117,7 +117,7 @@ static __always_inline int is_pods_own_kept(const struct packet *pkt)
 
 /* Does a flow from outside to a port of the host itself need a session? Called only if the host may
  * be a backend. */
-static __always_inline int is_hosts_own_kept(const struct packet *pkt)
+static __always_inline int hosts_flow_needs_session(const struct packet *pkt)
 {
 	if (pkt->l4 == MK_L4_UDP)
 		return 1; /* may_have_session() has checked the port */
@@ -127,7 +127,7 @@ static __always_inline int is_hosts_own_kept(const struct packet *pkt)
 }
 
 /* Can a flow to no Service pass without a session? Only if no session has the same answers. */
-static __always_inline int is_told_apart(const struct packet *pkt)
+static __always_inline int is_distinct(const struct packet *pkt)
 {
 	return !session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }

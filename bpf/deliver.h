@@ -57,11 +57,11 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx
 	return MK_GO_ON;
 }
 
-static __always_inline int is_watched(void)
+static __always_inline int is_monitored(void)
 {
 	const struct mk_runtime *settings = runtime_settings();
 
-	return !settings || settings->watched;
+	return !settings || settings->monitored;
 }
 
 /* Deliver a packet for a local pod directly; pass any other packet to the router. */
@@ -70,7 +70,7 @@ static __always_inline int route_next(struct __sk_buff *skb, struct chain_ctx *c
 {
 	int verdict;
 
-	if (!(ctx->flags & CHAIN_OF_SESSION) && is_local_pod(&pkt->tuple.daddr) && !is_watched() &&
+	if (!(ctx->flags & CHAIN_OF_SESSION) && is_local_pod(&pkt->tuple.daddr) && !is_monitored() &&
 	    deliver(skb, ctx, pkt, &verdict) == MK_GO_ON)
 		return verdict;
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);

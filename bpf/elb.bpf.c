@@ -79,7 +79,7 @@ static __always_inline int needs_session(const struct packet *pkt)
 {
 	const struct mk_runtime *settings = runtime_settings();
 
-	return settings && settings->host_backends && is_hosts_own_kept(pkt) &&
+	return settings && settings->host_backends && hosts_flow_needs_session(pkt) &&
 	       is_host_address(&pkt->tuple.daddr);
 }
 

@@ -137,7 +137,7 @@ static __always_inline int fragment_add(struct mk_fragment *state,
 		return fragment_pass(state, key, pkt, part);
 	if (fragment_is_known(state))
 		return MK_FRAGMENT_RELEASES;
-	return state->no_room ? fragment_pass(state, key, pkt, part) : MK_FRAGMENT_WAITS;
+	return state->not_held ? fragment_pass(state, key, pkt, part) : MK_FRAGMENT_WAITS;
 }
 
 static __always_inline int fragment_note(struct packet *pkt, const struct mk_fragment_key *key,

@@ -125,11 +125,11 @@ static __always_inline struct mk_held *keep(struct __sk_buff *skb,
 static __always_inline void pass_all(struct __sk_buff *skb, const struct mk_fragment_key *key,
 				     int is_first)
 {
-	struct mk_fragment none = { .begun_ns = bpf_ktime_get_ns(), .no_room = 1 };
+	struct mk_fragment none = { .begun_ns = bpf_ktime_get_ns(), .not_held = 1 };
 	struct mk_fragment *state = bpf_map_lookup_elem(&fragments, key);
 
 	if (state)
-		state->no_room = 1;
+		state->not_held = 1;
 	else
 		bpf_map_update_elem(&fragments, key, &none, BPF_ANY);
 	if (is_first)

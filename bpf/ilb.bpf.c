@@ -73,7 +73,7 @@ static __always_inline int needs_session(const struct chain_ctx *ctx, const stru
 	if (ctx->reverse_flags & MK_SESSION_VIA_HOST)
 		return 1;
 	if (ctx->hook == MK_HOOK_POD)
-		return is_pods_own_kept(pkt);
+		return pods_flow_needs_session(pkt);
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 

@@ -38,7 +38,7 @@ static __always_inline enum order_first kept_take_first(struct session_tables ta
 }
 
 /* The table is full: try to remove one session. */
-static __always_inline void kept_make_room(struct session_tables tables)
+static __always_inline void kept_evict(struct session_tables tables)
 {
 	__u64 now_ns = session_clock_ns();
 

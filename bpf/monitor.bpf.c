@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/monitor.bpf.c - reports flows to `monokube monitor`. While one runs, this program has the
- * router's slot in the chain, and all packets pass it (mk_runtime.watched). It reports the first
+ * router's slot in the chain, and all packets pass it (mk_runtime.monitored). It reports the first
  * packet of each flow and a sample of the others, up to a limit per second. It then continues in
  * the router. It changes neither the packet nor the chain's data about it. */
 #include "chain.h"
@@ -68,7 +68,7 @@ static __always_inline int is_first(const struct mk_monitor_settings *settings,
 	if (!flow)
 		return 0;
 	first = flow->hash != hash || flow->seen_s < settings->since_s ||
-		now_s - flow->seen_s > MK_WATCH_IDLE_S;
+		now_s - flow->seen_s > MK_MONITOR_IDLE_S;
 	if (first || flow->seen_s != now_s) {
 		flow->hash = hash;
 		flow->seen_s = now_s;
@@ -85,16 +85,16 @@ static __always_inline int is_sampled(const struct mk_monitor_settings *settings
 	return 1;
 }
 
-static __always_inline int may_tell(struct mk_monitor_count *count, __u64 now_ns)
+static __always_inline int may_report(struct mk_monitor_count *count, __u64 now_ns)
 {
 	if (now_ns - count->second_ns >= MK_SECOND_NS) {
 		count->second_ns = now_ns;
-		count->told = 0;
+		count->reported = 0;
 	}
-	return count->told++ < MK_WATCH_EVENTS_PER_S;
+	return count->reported++ < MK_MONITOR_EVENTS_PER_S;
 }
 
-static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *ctx,
+static __always_inline void report_flow(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				 const struct packet *pkt,
 				 const struct mk_monitor_settings *settings)
 {
@@ -121,7 +121,7 @@ static __always_inline void tell(struct __sk_buff *skb, const struct chain_ctx *
 	if (event.sampled && !is_sampled(settings, count))
 		return;
 	/* the reader is not woken: it polls, so a flood costs it no more wake-ups than silence */
-	if (!may_tell(count, event.time_ns) ||
+	if (!may_report(count, event.time_ns) ||
 	    bpf_ringbuf_output(&flow_events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
 		count->left_out++;
 }
@@ -136,7 +136,7 @@ int monitor(struct __sk_buff *skb)
 
 	settings = bpf_map_lookup_elem(&monitor_settings, &zero);
 	if (chain_packet(skb, &ctx, &pkt) == MK_GO_ON && settings)
-		tell(skb, &ctx, &pkt, settings);
+		report_flow(skb, &ctx, &pkt, settings);
 	bpf_tail_call(skb, &chain, MK_PROG_MONITORED);
 	return drop(skb, ctx.hook, MK_DROP_CHAIN_BROKEN, &pkt.tuple);
 }

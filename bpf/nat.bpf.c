@@ -161,7 +161,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	request.to = pkt->tuple;
 	way_chosen(skb, &way_out);
 	request.to.saddr.word[0] = forgotten(way_out.source.word[0], pkt->tuple.sport);
-	ret = session_reopen(NAT_SESSIONS, pkt, &hit, &request)
+	ret = session_reuse(NAT_SESSIONS, pkt, &hit, &request)
 		      ? MK_GO_ON
 		      : session_open(NAT_SESSIONS, pkt, &request);
 	if (ret != MK_GO_ON)

@@ -71,15 +71,15 @@ static __always_inline int fill_request(const struct chain_ctx *ctx, const struc
 }
 
 /* Does the client have a direct connection to the backend from the same port? */
-static __always_inline int is_beside_own(struct __sk_buff *skb, const struct chain_ctx *ctx,
+static __always_inline int collides_with_own(struct __sk_buff *skb, const struct chain_ctx *ctx,
 					 const struct packet *pkt,
 					 const struct session_request *request)
 {
 	if (ctx->opens == CHAIN_OPENS_OWN)
 		return 0;
 	if (ctx->hook == MK_HOOK_POD)
-		return is_beside_pods_own(skb, pkt, request);
-	return ctx->hook == MK_HOOK_UPLINK && is_beside_hosts_own(skb, pkt, request);
+		return pod_has_connection(skb, pkt, request);
+	return ctx->hook == MK_HOOK_UPLINK && host_has_connection(skb, pkt, request);
 }
 
 /* Open or reuse a session for the flow. Returns MK_GO_ON with request->to complete, or a drop
@@ -95,9 +95,9 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 		session_end(SERVICE_SESSIONS, pkt, &hit);
 		return ret;
 	}
-	if (session_reopen(SERVICE_SESSIONS, pkt, &hit, request))
+	if (session_reuse(SERVICE_SESSIONS, pkt, &hit, request))
 		return MK_GO_ON;
-	if (is_beside_own(skb, ctx, pkt, request))
+	if (collides_with_own(skb, ctx, pkt, request))
 		request->source_port = 1;
 	/* hidden from the verifier, so that it does not walk the same code again per known value */
 	request->source_port = forgotten(request->source_port, pkt->tuple.sport);
@@ -112,7 +112,7 @@ static __always_inline int goes_without(const struct chain_ctx *ctx, const struc
 {
 	if (ctx->opens != CHAIN_OPENS_OWN || ctx->hook == MK_HOOK_HOST)
 		return 0;
-	return ctx->hook == MK_HOOK_OVERLAY || is_told_apart(pkt);
+	return ctx->hook == MK_HOOK_OVERLAY || is_distinct(pkt);
 }
 
 static __always_inline int go_on(struct __sk_buff *skb, struct chain_ctx *ctx,

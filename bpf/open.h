@@ -41,7 +41,7 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 struct port_holder {
 	__u64 rank;
 	__u64 rank_below; /* look only for ranks below this one */
-	int gives_up; /* it has the lowest rank: release its port */
+	int must_release; /* it has the lowest rank: release its port */
 	int thorough; /* also read the client's entry: only the client may have sent an RST */
 };
 
@@ -202,7 +202,7 @@ static __always_inline int session_try_port(struct session_tables tables, const 
 	request->to.sport = bpf_htons(port);
 	if (session_l4(pkt) == MK_L4_ECHO_REQUEST)
 		request->to.dport = request->to.sport;
-	if (holder->gives_up)
+	if (holder->must_release)
 		session_forget(tables, &request->to);
 	return session_put_reverse(tables, pkt, request, session, holder);
 }
@@ -230,16 +230,16 @@ static __always_inline int session_take_port(struct session_tables tables, const
 	ports.count = forgotten(ports.count, at);
 	ports.shared = forgotten(ports.shared, at);
 	/* the last round only takes the port that was found, so that this code exists once */
-	for (int i = 0; i <= MK_NAT_PROBES_ALL && !holder.gives_up; i++) {
+	for (int i = 0; i <= MK_NAT_PROBES_ALL && !holder.must_release; i++) {
 		request->has_quota = forgotten(request->has_quota, at);
 		holder.thorough = i >= MK_NAT_PROBES_FREE;
 		if (holder.rank_below != MK_RANK_KEEPS)
-			holder.gives_up =
+			holder.must_release =
 				i >= MK_NAT_PROBES ||
 				(holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN);
-		if (i == MK_NAT_PROBES_ALL && !holder.gives_up)
+		if (i == MK_NAT_PROBES_ALL && !holder.must_release)
 			break;
-		port = holder.gives_up
+		port = holder.must_release
 			       ? lowest
 			       : nat_port(&ports, pkt, at,
 					  i < MK_NAT_PROBES ? ports.count : ports.shared | 1);
@@ -256,7 +256,7 @@ static __always_inline int session_take_port(struct session_tables tables, const
 
 /* The reverse entry took the last free entry of the established table. Move it to the table of new
  * sessions. Returns 0, or -1. */
-static __always_inline int session_leave_room(struct session_tables tables,
+static __always_inline int session_move_back(struct session_tables tables,
 					      const struct mk_tuple *reverse)
 {
 	struct mk_session copy, *there = bpf_map_lookup_elem(tables.established, reverse);
@@ -302,7 +302,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 			(*quota)--;
 			return MK_GO_ON;
 		}
-		if (session_leave_room(tables, &reverse))
+		if (session_move_back(tables, &reverse))
 			return MK_DROP_SESSION_TABLE_FULL;
 	}
 	order_enter(tables, &pkt->tuple, session.created_ns);

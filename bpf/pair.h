@@ -35,7 +35,7 @@ static __always_inline __s64 *quota_of_this_cpu(void)
 	return bpf_map_lookup_elem(&half_open_quota, &zero);
 }
 
-static __always_inline void session_give_room(void)
+static __always_inline void session_return_quota(void)
 {
 	__s64 *quota = quota_of_this_cpu();
 
@@ -79,7 +79,7 @@ static __always_inline void session_remove(struct session_tables tables, const s
 	bpf_map_delete_elem(tables.established, key);
 	bpf_map_delete_elem(tables.established, &peer_key);
 	if (is_half_open)
-		session_give_room();
+		session_return_quota();
 }
 
 #endif

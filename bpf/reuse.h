@@ -14,7 +14,7 @@
 #include "open.h"
 
 /* Are @session and @peer, which are over, the entries that @request would insert for @pkt? */
-static __always_inline int reopen_fits(const struct packet *pkt, const struct mk_session *session,
+static __always_inline int reuse_fits(const struct packet *pkt, const struct mk_session *session,
 				       const struct mk_session *peer,
 				       const struct session_request *request)
 {
@@ -27,7 +27,7 @@ static __always_inline int reopen_fits(const struct packet *pkt, const struct mk
 	       tuple_eq(&peer->to, &back);
 }
 
-static __always_inline void reopen_entry(struct mk_session *session,
+static __always_inline void reuse_entry(struct mk_session *session,
 					 const struct session_request *request, __u8 flags,
 					 __u64 now_ns)
 {
@@ -43,7 +43,7 @@ static __always_inline void reopen_entry(struct mk_session *session,
 	session->reset_s = 0;
 }
 
-static __always_inline int reopen_is_there(struct session_tables tables, const struct mk_tuple *key,
+static __always_inline int reuse_is_there(struct session_tables tables, const struct mk_tuple *key,
 					   __u64 now_ns)
 {
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, key);
@@ -54,7 +54,7 @@ static __always_inline int reopen_is_there(struct session_tables tables, const s
 /* A full barrier: other CPUs see the writes before this program's next reads. It adds 0, which is
  * hidden from the compiler. With a constant 0 clang would emit an atomic OR, which Linux 5.10 does
  * not have. */
-static __always_inline void reopen_barrier(struct mk_session *session)
+static __always_inline void reuse_barrier(struct mk_session *session)
 {
 	__u32 nothing = 0;
 
@@ -63,7 +63,7 @@ static __always_inline void reopen_barrier(struct mk_session *session)
 }
 
 /* Rewrite both entries. Returns 0, or -1 if they are no longer in the table. */
-static __always_inline int reopen_pair(struct session_tables tables, const struct packet *pkt,
+static __always_inline int reuse_pair(struct session_tables tables, const struct packet *pkt,
 				       struct mk_session *session, struct mk_session *peer,
 				       const struct session_request *request)
 {
@@ -73,11 +73,11 @@ static __always_inline int reopen_pair(struct session_tables tables, const struc
 	session_peer_key(&peer_key, session);
 	if (tables.of_services)
 		account_flush(session, peer);
-	reopen_entry(session, request, MK_SESSION_FORWARD, now_ns);
-	reopen_entry(peer, request, request->reverse_flags, now_ns);
-	reopen_barrier(session);
-	return reopen_is_there(tables, &pkt->tuple, now_ns) &&
-			       reopen_is_there(tables, &peer_key, now_ns)
+	reuse_entry(session, request, MK_SESSION_FORWARD, now_ns);
+	reuse_entry(peer, request, request->reverse_flags, now_ns);
+	reuse_barrier(session);
+	return reuse_is_there(tables, &pkt->tuple, now_ns) &&
+			       reuse_is_there(tables, &peer_key, now_ns)
 		       ? 0
 		       : -1;
 }
@@ -101,7 +101,7 @@ static __always_inline void session_find_over(struct session_tables tables, __u8
 /* Reuse the entries of hit->over for the session that @request asks for, if they fit. The session
  * is half-open again, so the half-open quota must have a free slot. Returns 1 with request->to
  * complete. Returns 0 if session_open() is needed; then the old session has been removed. */
-static __always_inline int session_reopen(struct session_tables tables, const struct packet *pkt,
+static __always_inline int session_reuse(struct session_tables tables, const struct packet *pkt,
 					  struct session_hit *hit, struct session_request *request)
 {
 	struct mk_session *session = hit->over, *peer = hit->over_peer;
@@ -110,13 +110,13 @@ static __always_inline int session_reopen(struct session_tables tables, const st
 	if (!session)
 		return 0;
 	if (pkt->l4 != MK_L4_TCP || !peer || !quota || *quota <= 0 ||
-	    !reopen_fits(pkt, session, peer, request)) {
+	    !reuse_fits(pkt, session, peer, request)) {
 		session_end(tables, pkt, hit);
 		return 0;
 	}
 	if (!session_is_half_open(session))
 		(*quota)--;
-	if (reopen_pair(tables, pkt, session, peer, request)) {
+	if (reuse_pair(tables, pkt, session, peer, request)) {
 		session_end(tables, pkt, hit);
 		return 0;
 	}

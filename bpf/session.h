@@ -230,7 +230,7 @@ static __always_inline int session_promote(struct session_tables tables, const s
 		if (session_move(tables, key, session, peer_key, peer) == 0)
 			return 1;
 		if (i == 0)
-			kept_make_room(tables);
+			kept_evict(tables);
 	}
 	if (key->proto != IPPROTO_UDP)
 		session->stage = MK_SESSION_OPEN; /* move with the next packet, if there is space */
@@ -344,7 +344,7 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 		return session_promote(tables, &pkt->tuple, session, &peer_key, peer);
 	session->stage = MK_SESSION_OPEN;
 	peer->stage = MK_SESSION_OPEN;
-	session_give_room();
+	session_return_quota();
 	return 1;
 }
 

@@ -115,7 +115,7 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 				     struct way_refusal *refusal)
 {
 	const __u32 zero = 0;
-	struct mk_way *told = bpf_map_lookup_elem(&way, &zero);
+	struct mk_way *stored = bpf_map_lookup_elem(&way, &zero);
 	struct bpf_fib_lookup fib;
 	int ret = ask_host(skb, pkt, links, &fib);
 
@@ -123,11 +123,11 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 		refuse(refusal, ret);
 		return -1;
 	}
-	if (!told || way_by_route(pkt, links, &fib, way_out)) {
+	if (!stored || way_by_route(pkt, links, &fib, way_out)) {
 		refuse(refusal, BPF_FIB_LKUP_RET_UNSUPP_LWT);
 		return -1;
 	}
-	*told = *way_out;
+	*stored = *way_out;
 	skb->cb[4] = 1;
 	return 0;
 }
@@ -161,7 +161,7 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_wa
 {
 	const struct mk_link_set *links = links_now();
 	const __u32 zero = 0;
-	const struct mk_way *told;
+	const struct mk_way *stored;
 
 	__builtin_memset(way_out, 0, sizeof(*way_out));
 	if (!skb->cb[4]) {
@@ -169,9 +169,9 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_wa
 			way_plain(links, way_out);
 		return;
 	}
-	told = bpf_map_lookup_elem(&way, &zero);
-	if (told)
-		*way_out = *told;
+	stored = bpf_map_lookup_elem(&way, &zero);
+	if (stored)
+		*way_out = *stored;
 }
 
 /* Return the verdict that sends the packet. */

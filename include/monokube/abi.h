@@ -436,7 +436,7 @@ struct mk_fragment {
 	__u32 passed_bytes; /* when it reaches l4_bytes, the entry is deleted */
 	__u8 has_first;
 	__u8 l4; /* enum mk_l4 of bpf/packet.h; from the first fragment */
-	__u8 no_room; /* map held had no slot for one of them: no more of them wait */
+	__u8 not_held; /* map held had no slot for one of them: no more of them wait */
 	__u8 pad;
 };
 _Static_assert(sizeof(struct mk_fragment_key) == 12, "map key ABI");
@@ -470,7 +470,7 @@ struct mk_runtime {
 	 * (externalTrafficPolicy Local). */
 	__u8 host_backends;
 	__u8 frontends_gone; /* a connection may exist whose frontend has been removed */
-	__u8 watched; /* program `monitor` is in the router's slot: local packets pass it too */
+	__u8 monitored; /* program `monitor` is in the router's slot: local packets pass it too */
 	/* Both since version 7 of the tables. peers_known: map peers has all nodes, so overlay
 	 * packets of other senders are dropped. */
 	__u8 peers_known : 1;
@@ -648,14 +648,14 @@ struct mk_drop_event {
 };
 _Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");
 
-/* ---- flows, watched ---------------------------------------------------------------- */
+/* ---- flows that `monitor` reports ---------------------------------------------------- */
 
 /* While `monokube monitor` runs, program `monitor` is in slot MK_PROG_ROUTER of the chain, and
- * mk_runtime.watched sends all packets there. The program reports packets as the router gets them
+ * mk_runtime.monitored sends all packets there. The program reports packets as the router gets them
  * and continues at MK_PROG_MONITORED. At other times programs only read that byte. */
 #define MK_MONITOR_FLOWS      8192 /* a power of two */
-#define MK_WATCH_IDLE_S	      10 /* a flow that was silent for longer is reported again */
-#define MK_WATCH_EVENTS_PER_S 1000 /* per CPU */
+#define MK_MONITOR_IDLE_S	      10 /* a flow that was silent for longer is reported again */
+#define MK_MONITOR_EVENTS_PER_S 1000 /* per CPU */
 
 /* Map monitor_settings, one entry. Zero: any. The address or port may be of either side, before or
  * after load balancing. */
@@ -673,9 +673,9 @@ _Static_assert(sizeof(struct mk_monitor_settings) == 32, "map value ABI");
 
 /* Map monitor_counts, per CPU, one entry. */
 struct mk_monitor_count {
-	__u64 left_out; /* events over MK_WATCH_EVENTS_PER_S, or without space in the ring buffer */
-	__u64 second_ns; /* start of the second that `told` counts */
-	__u32 told;
+	__u64 left_out; /* events over MK_MONITOR_EVENTS_PER_S, or without space in the ring buffer */
+	__u64 second_ns; /* start of the second that `reported` counts */
+	__u32 reported;
 	__u32 sampled; /* packets since the last sample (mk_monitor_settings.sample) */
 };
 _Static_assert(sizeof(struct mk_monitor_count) == 24, "map value ABI");

@@ -345,7 +345,7 @@ void fixture_watch(const struct mk_monitor_settings *settings)
 			 0);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);
 	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
-	runtime.watched = 1;
+	runtime.monitored = 1;
 	fixture_runtime(&runtime);
 }
 

@@ -110,7 +110,7 @@ static const struct {
 
 static void watch(void)
 {
-	const struct mk_runtime watched = { .watched = 1, .host_ports = 1 };
+	const struct mk_runtime watched = { .monitored = 1, .host_ports = 1 };
 
 	fixture_runtime(&watched);
 }

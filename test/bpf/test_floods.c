@@ -558,7 +558,7 @@ static TCase *small_tables(Suite *suite, const char *name, void (*setup_row)(voi
 BPF_SUITE("floods")
 {
 	TCase *tcase = small_tables(suite, "small tables", setup);
-	TCase *no_room = small_tables(suite, "no room", setup_without_room);
+	TCase *not_held = small_tables(suite, "no room", setup_without_room);
 
 	tcase_add_loop_test(tcase, test_first_packets_make_room, 0, 2 * ROWS(paths));
 	tcase_add_loop_test(tcase, test_ports_run_out, 0, OF_NODE);
@@ -572,7 +572,7 @@ BPF_SUITE("floods")
 	tcase_add_loop_test(tcase, test_unused_make_room, 0, ROWS(unused));
 	tcase_add_test(tcase, test_queue_is_full);
 	tcase_add_loop_test(tcase, test_unused_give_ports_up, 0, ROWS(unused) * OF_NODE);
-	tcase_add_loop_test(no_room, test_first_packets_make_room, 0, 2 * ROWS(paths));
-	tcase_add_test(no_room, test_no_room_for_established);
-	tcase_add_loop_test(no_room, test_unused_make_room, 0, ROWS(unused));
+	tcase_add_loop_test(not_held, test_first_packets_make_room, 0, 2 * ROWS(paths));
+	tcase_add_test(not_held, test_no_room_for_established);
+	tcase_add_loop_test(not_held, test_unused_make_room, 0, ROWS(unused));
 }

@@ -296,7 +296,7 @@ static uint64_t left_out(void)
 /* More events than the limit of a second on any CPU: events that are not reported are counted. */
 START_TEST(test_limit)
 {
-	const unsigned sent = 3 * MK_WATCH_EVENTS_PER_S * (unsigned)libbpf_num_possible_cpus();
+	const unsigned sent = 3 * MK_MONITOR_EVENTS_PER_S * (unsigned)libbpf_num_possible_cpus();
 	struct mk_monitor_settings settings = all();
 	uint64_t before = left_out(), begin = now_ns(), seconds;
 	size_t told = 0;
@@ -311,7 +311,7 @@ START_TEST(test_limit)
 	told += read_events();
 	seconds = (now_ns() - begin) / 1000000000ULL;
 	ck_assert_uint_eq(told + left_out() - before, sent);
-	ck_assert_uint_le(told, (seconds + 2) * MK_WATCH_EVENTS_PER_S *
+	ck_assert_uint_le(told, (seconds + 2) * MK_MONITOR_EVENTS_PER_S *
 					(unsigned)libbpf_num_possible_cpus());
 }
 END_TEST

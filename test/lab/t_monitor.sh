@@ -54,9 +54,9 @@ ask_empty() { on client curl -sf --max-time 1 http://10.96.46.3/ -o /dev/null ||
 
 # Which program a slot of the chain holds: slot 0 the router or the monitor; slot 4 the router.
 slot() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/chain key "$1" 0 0 0 | jq -c .value; }
-# Do packets for local pods also pass there (mk_runtime.watched)?
+# Do packets for local pods also pass there (mk_runtime.monitored)?
 flag() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/runtime key 0 0 0 0 | jq -r '.value[6]'; }
-is_watched() { [[ $(slot 0) != "$(slot 4)" && $(flag) == 0x01 ]]; }
+is_monitored() { [[ $(slot 0) != "$(slot 4)" && $(flag) == 0x01 ]]; }
 is_not_watched() { [[ $(slot 0) == "$(slot 4)" && $(flag) == 0x00 ]]; }
 
 # watch FILE ARGS...: in the background, as process MONITOR; returns when it sees packets.
@@ -67,7 +67,7 @@ watch()
 		>"$TMP/$1" 2>"$TMP/$1.err" </dev/null &
 	wait_for 10 test -s "$TMP/pid"
 	MONITOR=$(<"$TMP/pid")
-	[[ " ${*:2} " == *" --drops "* ]] && wait_for 10 reports_drops || wait_for 10 is_watched
+	[[ " ${*:2} " == *" --drops "* ]] && wait_for 10 reports_drops || wait_for 10 is_monitored
 }
 reports_drops() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/runtime key 0 0 0 0 | jq -e '.value[0] == "0x01"' >/dev/null; }
 end_watch()

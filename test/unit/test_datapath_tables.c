@@ -325,7 +325,7 @@ START_TEST(test_runtime)
 	const struct mk_runtime_change backends = { .set_host_backends = true,
 						    .host_backends = true };
 	const struct mk_runtime_change report = { .set_report_drops = true, .report_drops = true };
-	const struct mk_runtime_change watch = { .set_watched = true, .watched = true };
+	const struct mk_runtime_change watch = { .set_monitored = true, .monitored = true };
 	struct mk_table table;
 	struct mk_runtime now;
 	__u32 key = 0;
@@ -339,12 +339,12 @@ START_TEST(test_runtime)
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 1);
-	ck_assert_uint_eq(now.watched, 1);
+	ck_assert_uint_eq(now.monitored, 1);
 	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 0);
-	ck_assert_uint_eq(now.watched, 0);
+	ck_assert_uint_eq(now.monitored, 0);
 	mk_table_close(&table);
 }
 END_TEST

@@ -42,12 +42,12 @@ static bool has_flag(void)
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "runtime", sizeof(key), sizeof(now), &fx.err));
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	mk_table_close(&table);
-	return now.watched;
+	return now.monitored;
 }
 
 static void put_flag(bool on)
 {
-	const struct mk_runtime_change change = { .set_watched = true, .watched = on };
+	const struct mk_runtime_change change = { .set_monitored = true, .monitored = on };
 
 	ck_assert_int_eq(mk_runtime_change(fx.bpf_dir, fx.state_dir, &change, &fx.err), 1);
 }

@@ -393,7 +393,7 @@ static int follow(struct monitor *monitor, struct mk_error *err)
 	if (reader.left_out)
 		fprintf(stderr,
 			"%llu more were not printed: the limit is %d a second and CPU. A filter, or a larger --sample, leaves fewer\n",
-			(unsigned long long)reader.left_out, MK_WATCH_EVENTS_PER_S);
+			(unsigned long long)reader.left_out, MK_MONITOR_EVENTS_PER_S);
 	return ret;
 }
 

@@ -35,8 +35,8 @@ static int change_locked(const struct mk_table *table, const struct mk_runtime_c
 		wanted.frontends_gone = change->frontends_gone;
 	if (change->set_report_drops)
 		wanted.report_drops = change->report_drops;
-	if (change->set_watched)
-		wanted.watched = change->watched;
+	if (change->set_monitored)
+		wanted.monitored = change->monitored;
 	if (change->set_host_ports)
 		wanted.host_ports = change->host_ports;
 	if (change->set_peers_known)

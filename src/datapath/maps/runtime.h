@@ -13,7 +13,7 @@ struct mk_runtime_change {
 	bool set_host_backends, host_backends;
 	bool set_frontends_gone, frontends_gone;
 	bool set_report_drops, report_drops;
-	bool set_watched, watched;
+	bool set_monitored, monitored;
 	bool set_host_ports, host_ports;
 	bool set_peers_known, peers_known;
 	bool set_ranges_shared, ranges_shared;

@@ -71,9 +71,9 @@ static int watch_slot(const char *bpf_dir, const char *state_dir, bool on, struc
 }
 
 /* Set whether packets for local pods also go through the slot. */
-static int set_watched(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
+static int set_monitored(const char *bpf_dir, const char *state_dir, bool on, struct mk_error *err)
 {
-	const struct mk_runtime_change change = { .set_watched = true, .watched = on };
+	const struct mk_runtime_change change = { .set_monitored = true, .monitored = on };
 
 	return mk_runtime_change(bpf_dir, state_dir, &change, err);
 }
@@ -83,14 +83,14 @@ static int begin_watching(const char *bpf_dir, const char *state_dir, struct mk_
 {
 	int ret = watch_slot(bpf_dir, state_dir, true, err);
 
-	return ret < 0 ? ret : set_watched(bpf_dir, state_dir, true, err);
+	return ret < 0 ? ret : set_monitored(bpf_dir, state_dir, true, err);
 }
 
 /* Clear the flag first, so that a kill in between does not leave it set. Reset the slot even if
  * clearing the flag failed. Returns 1 if a monitor had been running. */
 static int end_watching(const char *bpf_dir, const char *state_dir, struct mk_error *err)
 {
-	int flag = set_watched(bpf_dir, state_dir, false, err);
+	int flag = set_monitored(bpf_dir, state_dir, false, err);
 	int slot = watch_slot(bpf_dir, state_dir, false, flag < 0 ? NULL : err);
 
 	if (flag < 0 || slot < 0)
