@@ -56,7 +56,7 @@ static __always_inline int has_connected_udp(struct __sk_buff *skb, const struct
 }
 
 static __always_inline int may_collide(const struct packet *pkt,
-					 const struct session_request *request)
+				       const struct session_request *request)
 {
 	return pkt->l4 == MK_L4_TCP && is_first_of_tcp(pkt) && !request->source_port;
 }

@@ -70,8 +70,8 @@ static __always_inline int route_next(struct __sk_buff *skb, struct chain_ctx *c
 {
 	int verdict;
 
-	if (!(ctx->flags & CHAIN_OF_SESSION) && is_local_pod(&pkt->tuple.daddr) && !is_monitored() &&
-	    deliver(skb, ctx, pkt, &verdict) == MK_GO_ON)
+	if (!(ctx->flags & CHAIN_OF_SESSION) && is_local_pod(&pkt->tuple.daddr) &&
+	    !is_monitored() && deliver(skb, ctx, pkt, &verdict) == MK_GO_ON)
 		return verdict;
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }

@@ -95,7 +95,7 @@ MK_MAP(service_counters_ended, BPF_MAP_TYPE_HASH, __u32, struct mk_service_count
 MK_MAP(service_drops, BPF_MAP_TYPE_HASH, struct mk_service_drop_key, __u64, 131072,
        BPF_F_NO_PREALLOC);
 
-/* A queue of slots for new sessions (bpf/eviction.h) or for established sessions (bpf/kept.h). */
+/* A queue of slots for new sessions or for established sessions (bpf/eviction.h). */
 #define MK_ORDER(map_name, places)                      \
 	struct {                                        \
 		__uint(type, BPF_MAP_TYPE_QUEUE);       \

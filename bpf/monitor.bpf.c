@@ -95,8 +95,8 @@ static __always_inline int may_report(struct mk_monitor_count *count, __u64 now_
 }
 
 static __always_inline void report_flow(struct __sk_buff *skb, const struct chain_ctx *ctx,
-				 const struct packet *pkt,
-				 const struct mk_monitor_settings *settings)
+					const struct packet *pkt,
+					const struct mk_monitor_settings *settings)
 {
 	struct mk_flow_event event = {
 		.time_ns = bpf_ktime_get_ns(),

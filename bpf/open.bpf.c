@@ -72,8 +72,8 @@ static __always_inline int fill_request(const struct chain_ctx *ctx, const struc
 
 /* Does the client have a direct connection to the backend from the same port? */
 static __always_inline int collides_with_own(struct __sk_buff *skb, const struct chain_ctx *ctx,
-					 const struct packet *pkt,
-					 const struct session_request *request)
+					     const struct packet *pkt,
+					     const struct session_request *request)
 {
 	if (ctx->opens == CHAIN_OPENS_OWN)
 		return 0;

@@ -90,7 +90,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 		return -1;
 	}
 	request->has_quota = 0; /* the established table is full, or a new session has the port */
-	if (order_put(tables, &key, session, BPF_NOEXIST) == 0)
+	if (young_put(tables, &key, session, BPF_NOEXIST) == 0)
 		return 0;
 	/* is it this flow's own entry, whose forward entry was evicted? */
 	other = bpf_map_lookup_elem(tables.young, &key);
@@ -257,7 +257,7 @@ static __always_inline int session_take_port(struct session_tables tables, const
 /* The reverse entry took the last free entry of the established table. Move it to the table of new
  * sessions. Returns 0, or -1. */
 static __always_inline int session_move_back(struct session_tables tables,
-					      const struct mk_tuple *reverse)
+					     const struct mk_tuple *reverse)
 {
 	struct mk_session copy, *there = bpf_map_lookup_elem(tables.established, reverse);
 
@@ -265,7 +265,7 @@ static __always_inline int session_move_back(struct session_tables tables,
 		return -1;
 	copy = *there;
 	bpf_map_delete_elem(tables.established, reverse);
-	return order_put(tables, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
+	return young_put(tables, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
 }
 
 /* Open a session for its first packet @pkt. Returns MK_GO_ON with request->to complete, or a drop
@@ -305,8 +305,8 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		if (session_move_back(tables, &reverse))
 			return MK_DROP_SESSION_TABLE_FULL;
 	}
-	order_enter(tables, &pkt->tuple, session.created_ns);
-	if (order_put(tables, &pkt->tuple, &session, BPF_ANY) == 0)
+	queue_enter(tables, TABLE_YOUNG, &pkt->tuple, session.created_ns);
+	if (young_put(tables, &pkt->tuple, &session, BPF_ANY) == 0)
 		return MK_GO_ON;
 	bpf_map_delete_elem(tables.young, &reverse);
 	return MK_DROP_SESSION_TABLE_FULL;

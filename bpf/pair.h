@@ -1,11 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/pair.h - the state of an established session from its two entries, and its removal. */
+/* bpf/pair.h - the tables of sessions, the state of an established session from its two entries,
+ * and its removal. */
 #ifndef MK_BPF_PAIR_H
 #define MK_BPF_PAIR_H
 
 #include "account.h"
 #include "monokube/idle.h"
-#include "eviction.h"
+#include "packet.h"
+
+/* CLOCK_MONOTONIC, of the last timer tick if the kernel offers that. Sessions need no finer times,
+ * and reading the hardware's clock is a twentieth of an established packet's cost. */
+static __always_inline __u64 session_clock_ns(void)
+{
+	return mk_node.has_coarse_clock ? bpf_ktime_get_coarse_ns() : bpf_ktime_get_ns();
+}
+
+/* The tables of ilb and elb, or of nat. */
+struct session_tables {
+	void *established, *young, *order, *kept;
+	int of_services; /* constant at build time: some sessions are a Service's and are counted */
+};
+#define SERVICE_SESSIONS \
+	((struct session_tables){ &sessions, &sessions_young, &sessions_order, &sessions_kept, 1 })
+#define NAT_SESSIONS                                                                       \
+	((struct session_tables){ &nat_sessions, &nat_sessions_young, &nat_sessions_order, \
+				  &nat_sessions_kept, 0 })
+
+static __always_inline void session_peer_key(struct mk_tuple *key, const struct mk_session *session)
+{
+	tuple_reverse(key, &session->to);
+}
 
 static __always_inline struct mk_session *session_peer(struct session_tables tables,
 						       const struct mk_session *session)

@@ -15,8 +15,8 @@
 
 /* Are @session and @peer, which are over, the entries that @request would insert for @pkt? */
 static __always_inline int reuse_fits(const struct packet *pkt, const struct mk_session *session,
-				       const struct mk_session *peer,
-				       const struct session_request *request)
+				      const struct mk_session *peer,
+				      const struct session_request *request)
 {
 	struct mk_tuple to = request->to, back;
 
@@ -28,8 +28,8 @@ static __always_inline int reuse_fits(const struct packet *pkt, const struct mk_
 }
 
 static __always_inline void reuse_entry(struct mk_session *session,
-					 const struct session_request *request, __u8 flags,
-					 __u64 now_ns)
+					const struct session_request *request, __u8 flags,
+					__u64 now_ns)
 {
 	session->created_ns = now_ns;
 	session->last_seen_ns = now_ns;
@@ -44,7 +44,7 @@ static __always_inline void reuse_entry(struct mk_session *session,
 }
 
 static __always_inline int reuse_is_there(struct session_tables tables, const struct mk_tuple *key,
-					   __u64 now_ns)
+					  __u64 now_ns)
 {
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, key);
 
@@ -64,8 +64,8 @@ static __always_inline void reuse_barrier(struct mk_session *session)
 
 /* Rewrite both entries. Returns 0, or -1 if they are no longer in the table. */
 static __always_inline int reuse_pair(struct session_tables tables, const struct packet *pkt,
-				       struct mk_session *session, struct mk_session *peer,
-				       const struct session_request *request)
+				      struct mk_session *session, struct mk_session *peer,
+				      const struct session_request *request)
 {
 	__u64 now_ns = session_clock_ns();
 	struct mk_tuple peer_key;
@@ -102,7 +102,7 @@ static __always_inline void session_find_over(struct session_tables tables, __u8
  * is half-open again, so the half-open quota must have a free slot. Returns 1 with request->to
  * complete. Returns 0 if session_open() is needed; then the old session has been removed. */
 static __always_inline int session_reuse(struct session_tables tables, const struct packet *pkt,
-					  struct session_hit *hit, struct session_request *request)
+					 struct session_hit *hit, struct session_request *request)
 {
 	struct mk_session *session = hit->over, *peer = hit->over_peer;
 	__s64 *quota = quota_of_this_cpu();

@@ -16,10 +16,7 @@
 
 #include <linux/errno.h>
 
-#include "account.h"
-#include "kept.h"
 #include "eviction.h"
-#include "pair.h"
 #include "rewrite.h"
 
 #define MK_LAST_SEEN_GRAIN_NS MK_SECOND_NS
@@ -230,7 +227,7 @@ static __always_inline int session_promote(struct session_tables tables, const s
 		if (session_move(tables, key, session, peer_key, peer) == 0)
 			return 1;
 		if (i == 0)
-			kept_evict(tables);
+			queue_evict(tables, TABLE_ESTABLISHED);
 	}
 	if (key->proto != IPPROTO_UDP)
 		session->stage = MK_SESSION_OPEN; /* move with the next packet, if there is space */
@@ -407,7 +404,7 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 		session_touch(skb, tables, session, pkt);
 		if (session_is_half_open(session) &&
 		    session_progress(skb, tables, 1, pkt, session)) {
-			kept_enter(tables, &pkt->tuple, created_ns);
+			queue_enter(tables, TABLE_ESTABLISHED, &pkt->tuple, created_ns);
 			hit->completed = 1;
 		}
 		return 1;
@@ -423,7 +420,7 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 	if (!session->spoke && session->flags & MK_SESSION_FORWARD && !is_first_of_tcp(pkt))
 		session->spoke = 1;
 	if (session_progress(skb, tables, 0, pkt, session)) {
-		kept_enter(tables, &pkt->tuple, created_ns);
+		queue_enter(tables, TABLE_ESTABLISHED, &pkt->tuple, created_ns);
 		hit->completed = 1;
 	}
 	return 1;

@@ -653,8 +653,8 @@ _Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");
 /* While `monokube monitor` runs, program `monitor` is in slot MK_PROG_ROUTER of the chain, and
  * mk_runtime.monitored sends all packets there. The program reports packets as the router gets them
  * and continues at MK_PROG_MONITORED. At other times programs only read that byte. */
-#define MK_MONITOR_FLOWS      8192 /* a power of two */
-#define MK_MONITOR_IDLE_S	      10 /* a flow that was silent for longer is reported again */
+#define MK_MONITOR_FLOWS	8192 /* a power of two */
+#define MK_MONITOR_IDLE_S	10 /* a flow that was silent for longer is reported again */
 #define MK_MONITOR_EVENTS_PER_S 1000 /* per CPU */
 
 /* Map monitor_settings, one entry. Zero: any. The address or port may be of either side, before or

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */
 /* include/monokube/idle.h - how long a session may be idle. These limits are defined once for both
  * users. The agent's sweep removes sessions that are idle for longer (the limits are listed in
- * src/datapath/sessions/sweep.h). The programs do so if they need the space (bpf/kept.h). */
+ * src/datapath/sessions/sweep.h). The programs do so if they need the space (bpf/eviction.h). */
 #ifndef MONOKUBE_IDLE_H
 #define MONOKUBE_IDLE_H
 
