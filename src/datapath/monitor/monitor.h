@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/monitor/monitor.h - report packets as they pass. While a reader is active, program
- * `monitor` replaces the router in the chain and all packets go through it (abi.h, "flows,
- * watched"). */
+ * `monitor` replaces the router in the chain and all packets go through it (abi.h,
+ * "flows that `monitor` reports"). */
 #ifndef MK_DATAPATH_MONITOR_MONITOR_H
 #define MK_DATAPATH_MONITOR_MONITOR_H
 
