@@ -62,10 +62,10 @@ GENERATED := $(SKELS) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
 TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
 TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
-# a BPF test's main(), and all of them as one program, which loads the datapath once (test/kernels)
-BPF_MAIN := $(BUILD)/test/bpf/main.o
+# main() of the tests of each folder; all BPF tests as one program load the datapath once (test/kernels)
+TEST_MAINS := $(BUILD)/test/unit/main.o $(BUILD)/test/bpf/main.o
 BPF_ALL := $(BUILD)/test/bpf/all
-TEST_SUPPORT := $(filter-out $(TEST_C) test/bpf/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
+TEST_SUPPORT := $(filter-out $(TEST_C) %/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
 .PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint format perf perf-scale clean distclean test-bins
@@ -149,17 +149,17 @@ $(BUILD)/test/%.o: test/%.c | $(GENERATED)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP -c -o $@ $<
 
-$(TEST_BINS): $(BUILD)/test/%: $(BUILD)/test/%.o $(LIB) $(TEST_SUPPORT_OBJS) $(BPF_MAIN)
+$(TEST_BINS): $(BUILD)/test/%: $(BUILD)/test/%.o $(LIB) $(TEST_SUPPORT_OBJS) $(TEST_MAINS)
 	@echo "  CCLD    $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS) $(BPF_MAIN)) \
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS) $(TEST_MAINS)) \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
 # the last two load it for nodes of their own
 BPF_OWN_NODE := test/bpf/test_floods.c test/bpf/test_uplinks.c
 BPF_SUITES := $(patsubst test/%.c,$(BUILD)/test/%.o,$(filter-out $(BPF_OWN_NODE),$(filter test/bpf/%,$(TEST_C))) $(BPF_OWN_NODE))
-$(BPF_ALL): $(BPF_SUITES) $(LIB) $(TEST_SUPPORT_OBJS) $(BPF_MAIN)
+$(BPF_ALL): $(BPF_SUITES) $(LIB) $(TEST_SUPPORT_OBJS) $(TEST_MAINS)
 	@echo "  CCLD    $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(BPF_SUITES) $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS) $(BPF_MAIN)) \
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(BPF_SUITES) $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS) $(TEST_MAINS)) \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
 # first packets of made-up flows, for test/lab/t_floods.sh
@@ -287,4 +287,4 @@ clean: ## remove what was built, but for the libraries of src/deps/build
 distclean: ## remove build/: the next make fetches the newest libraries
 	$(Q)rm -rf build
 
--include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(BPF_MAIN:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_MAINS:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)

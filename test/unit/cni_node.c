@@ -79,6 +79,10 @@ static void pin_tables(void)
 
 static void setup(void)
 {
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s:/usr/sbin:/sbin", getenv("PATH") ? getenv("PATH") : "");
+	setenv("PATH", path, 1); /* tc, bpftool */
 	ck_assert_msg(unshare(CLONE_NEWNET | CLONE_NEWNS) == 0, "unshare: %s (needs root)",
 		      strerror(errno));
 	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
@@ -274,14 +278,7 @@ void remove_device(const char *container_id)
 	ck_ok(mk_nl_link_delete(nl, device, &err));
 }
 
-int cni_run(Suite *suite, TCase *tc)
+TCase *cni_case(Suite *suite, const char *name)
 {
-	char path[1024];
-
-	snprintf(path, sizeof(path), "%s:/usr/sbin:/sbin", getenv("PATH") ? getenv("PATH") : "");
-	setenv("PATH", path, 1); /* tc, bpftool */
-	tcase_set_timeout(tc, 60);
-	tcase_add_checked_fixture(tc, setup, NULL);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
+	return unit_case(suite, name, setup, NULL);
 }

@@ -26,8 +26,8 @@
 extern char answer[4096]; /* standard output of the last call */
 extern const char *cni_ifname; /* interface name of the calls; eth0 */
 
-/* Run @suite's only case @tc, each test on its own node. Returns the exit status for main(). */
-int cni_run(Suite *suite, TCase *tc);
+/* Each test of the case has its own node. */
+TCase *cni_case(Suite *suite, const char *name);
 
 /* Return the path of a container's namespace, in a static buffer. */
 const char *netns_path(const char *name);

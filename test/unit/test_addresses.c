@@ -95,12 +95,9 @@ START_TEST(test_compute)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("addresses")
 {
-	Suite *suite = suite_create("addresses");
-	TCase *tc = tcase_create("compute");
+	TCase *tc = unit_case(suite, "compute", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_compute, 0, MK_ARRAY_SIZE(cases));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

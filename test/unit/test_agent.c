@@ -353,10 +353,9 @@ START_TEST(test_odd_node_port)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("agent")
 {
-	Suite *suite = suite_create("agent");
-	TCase *tc = tcase_create("pure");
+	TCase *tc = unit_case(suite, "pure", NULL, NULL);
 
 	tcase_add_test(tc, test_odd_node_port);
 	tcase_add_test(tc, test_routes);
@@ -367,6 +366,4 @@ int main(void)
 	tcase_add_test(tc, test_conf);
 	tcase_add_test(tc, test_conf_versions);
 	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

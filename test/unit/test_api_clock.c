@@ -130,16 +130,13 @@ START_TEST(test_file)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("api_clock")
 {
-	Suite *suite = suite_create("api_clock");
-	TCase *tcase = tcase_create("all");
+	TCase *tcase = unit_case(suite, "all", NULL, NULL);
 
 	tcase_add_loop_test(tcase, test_ahead, 0, MK_ARRAY_SIZE(moments));
 	tcase_add_loop_test(tcase, test_line, 0, MK_ARRAY_SIZE(lines));
 	tcase_add_test(tcase, test_clock_is_set);
 	tcase_add_test(tcase, test_too_slow);
 	tcase_add_test(tcase, test_file);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

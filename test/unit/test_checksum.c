@@ -165,15 +165,12 @@ START_TEST(test_forms_of_zero)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("checksum")
 {
-	Suite *suite = suite_create("checksum");
-	TCase *sums = tcase_create("sums");
+	TCase *sums = unit_case(suite, "sums", NULL, NULL);
 
 	srandom(1);
 	tcase_add_loop_test(sums, test_difference, 0, MK_ARRAY_SIZE(addresses));
 	tcase_add_loop_test(sums, test_kind, 0, MK_ARRAY_SIZE(addresses));
 	tcase_add_test(sums, test_forms_of_zero);
-	suite_add_tcase(suite, sums);
-	return unit_run(suite);
 }

@@ -207,10 +207,9 @@ START_TEST(test_remedies)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("command line")
 {
-	Suite *suite = suite_create("command line");
-	TCase *tcase = tcase_create("pure");
+	TCase *tcase = unit_case(suite, "pure", NULL, NULL);
 
 	tcase_add_test(tcase, test_table);
 	tcase_add_test(tcase, test_frame);
@@ -220,6 +219,4 @@ int main(void)
 	tcase_add_test(tcase, test_options);
 	tcase_add_test(tcase, test_what_flags_do);
 	tcase_add_test(tcase, test_remedies);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

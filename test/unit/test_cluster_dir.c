@@ -399,13 +399,10 @@ START_TEST(test_stop_with_events_waiting)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cluster_dir")
 {
-	Suite *suite = suite_create("cluster_dir");
-	TCase *tc = tcase_create("follow");
+	TCase *tc = unit_case(suite, "follow", cluster_dir_setup, cluster_dir_teardown);
 
-	tcase_add_checked_fixture(tc, cluster_dir_setup, cluster_dir_teardown);
-	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_first_read);
 	tcase_add_test(tc, test_examples);
 	tcase_add_test(tc, test_empty_directory);
@@ -426,6 +423,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_broken_from_the_start, 0, MK_ARRAY_SIZE(broken));
 	tcase_add_test(tc, test_not_a_file);
 	tcase_add_test(tc, test_stop_with_events_waiting);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

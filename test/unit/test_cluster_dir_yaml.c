@@ -286,10 +286,9 @@ START_TEST(test_disturbed)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cluster_dir_yaml")
 {
-	Suite *suite = suite_create("cluster_dir_yaml");
-	TCase *tc = tcase_create("parse");
+	TCase *tc = unit_case(suite, "parse", NULL, NULL);
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, test_good, 0, MK_ARRAY_SIZE(good));
@@ -299,6 +298,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_depth, 0, 3);
 	tcase_add_test(tc, test_billion_laughs);
 	tcase_add_loop_test(tc, test_disturbed, 0, MK_ARRAY_SIZE(samples));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

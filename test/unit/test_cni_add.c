@@ -316,10 +316,9 @@ START_TEST(test_64_at_once)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_add")
 {
-	Suite *suite = suite_create("cni_add");
-	TCase *tc = tcase_create("verbs");
+	TCase *tc = cni_case(suite, "verbs");
 
 	tcase_add_loop_test(tc, test_add_del, 0, MK_ARRAY_SIZE(versions));
 	tcase_add_test(tc, test_del_idempotent);
@@ -337,5 +336,4 @@ int main(void)
 	tcase_add_test(tc, test_add_full);
 	tcase_add_test(tc, test_add_killed);
 	tcase_add_test(tc, test_64_at_once);
-	return cni_run(suite, tc);
 }

@@ -287,19 +287,16 @@ START_TEST(test_restore)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_bandwidth")
 {
-	Suite *suite = suite_create("cni_bandwidth");
-	TCase *pure = tcase_create("config"), *tc = tcase_create("verbs");
+	TCase *pure = unit_case(suite, "config", NULL, NULL), *tc = cni_case(suite, "verbs");
 
 	tcase_add_loop_test(pure, test_config, 0, MK_ARRAY_SIZE(configs));
 	tcase_add_test(pure, test_kernel_without_qdisc);
-	suite_add_tcase(suite, pure);
 	tcase_add_test(tc, test_add);
 	tcase_add_test(tc, test_add_egress);
 	tcase_add_test(tc, test_add_invalid);
 	tcase_add_loop_test(tc, test_check, 0, MK_ARRAY_SIZE(losses));
 	tcase_add_test(tc, test_check_entry);
 	tcase_add_test(tc, test_restore);
-	return cni_run(suite, tc);
 }

@@ -132,15 +132,13 @@ START_TEST(test_no_table)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_calls")
 {
-	Suite *suite = suite_create("cni_calls");
-	TCase *tc = tcase_create("calls");
+	TCase *tc = cni_case(suite, "calls");
 
 	tcase_add_loop_test(tc, test_duration, 0, MK_ARRAY_SIZE(durations));
 	tcase_add_test(tc, test_histogram);
 	tcase_add_test(tc, test_at_once);
 	tcase_add_test(tc, test_verbs);
 	tcase_add_test(tc, test_no_table);
-	return cni_run(suite, tc);
 }

@@ -109,13 +109,11 @@ START_TEST(test_check_chained_mtu)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_check")
 {
-	Suite *suite = suite_create("cni_check");
-	TCase *tc = tcase_create("verbs");
+	TCase *tc = cni_case(suite, "verbs");
 
 	tcase_add_loop_test(tc, test_check, 0, MK_ARRAY_SIZE(losses));
 	tcase_add_loop_test(tc, test_check_prev_result, 0, MK_ARRAY_SIZE(prev_results));
 	tcase_add_test(tc, test_check_chained_mtu);
-	return cni_run(suite, tc);
 }

@@ -291,10 +291,9 @@ START_TEST(test_attachments)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_conf")
 {
-	Suite *suite = suite_create("cni_conf");
-	TCase *tc = tcase_create("conf");
+	TCase *tc = unit_case(suite, "conf", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_environment, 0, MK_ARRAY_SIZE(environments));
 	tcase_add_loop_test(tc, test_configuration, 0, MK_ARRAY_SIZE(configurations));
@@ -302,6 +301,4 @@ int main(void)
 	tcase_add_test(tc, test_values);
 	tcase_add_test(tc, test_del_needs_little);
 	tcase_add_loop_test(tc, test_attachments, 0, MK_ARRAY_SIZE(lists));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

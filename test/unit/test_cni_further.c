@@ -321,13 +321,11 @@ START_TEST(test_prefix_agent)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_further")
 {
-	Suite *suite = suite_create("cni_further");
-	TCase *pure = tcase_create("names"), *tc = tcase_create("verbs");
+	TCase *pure = unit_case(suite, "names", NULL, NULL), *tc = cni_case(suite, "verbs");
 
 	tcase_add_loop_test(pure, test_is_pod_device, 0, MK_ARRAY_SIZE(links));
-	suite_add_tcase(suite, pure);
 	tcase_add_test(tc, test_second);
 	tcase_add_test(tc, test_first_goes);
 	tcase_add_test(tc, test_foreign_default_stays);
@@ -339,5 +337,4 @@ int main(void)
 	tcase_add_test(tc, test_prefix_verbs);
 	tcase_add_test(tc, test_prefix_gc);
 	tcase_add_test(tc, test_prefix_agent);
-	return cni_run(suite, tc);
 }

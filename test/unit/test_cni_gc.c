@@ -259,10 +259,9 @@ START_TEST(test_reap_without_datapath)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_gc")
 {
-	Suite *suite = suite_create("cni_gc");
-	TCase *tc = tcase_create("verbs");
+	TCase *tc = cni_case(suite, "verbs");
 
 	tcase_add_test(tc, test_gc);
 	tcase_add_test(tc, test_gc_lost_files);
@@ -277,5 +276,4 @@ int main(void)
 	tcase_add_test(tc, test_reap_waits_for_add);
 	tcase_add_test(tc, test_reap_lost_files);
 	tcase_add_test(tc, test_reap_without_datapath);
-	return cni_run(suite, tc);
 }

@@ -394,10 +394,9 @@ START_TEST(test_runtime_keeps_all_fields)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_host_ports")
 {
-	Suite *suite = suite_create("cni_host_ports");
-	TCase *tc = tcase_create("host_ports");
+	TCase *tc = cni_case(suite, "host_ports");
 
 	tcase_add_test(tc, test_add_check_del);
 	tcase_add_loop_test(tc, test_check_finds, 0, MK_ARRAY_SIZE(losses));
@@ -411,5 +410,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_del_cuts, 0, MK_ARRAY_SIZE(sessions));
 	tcase_add_test(tc, test_kill_leaves_no_session);
 	tcase_add_loop_test(tc, test_runtime_keeps_all_fields, 0, 2);
-	return cni_run(suite, tc);
 }

@@ -222,10 +222,9 @@ START_TEST(test_pod_without_entry_keeps_ports)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_host_ports_kept")
 {
-	Suite *suite = suite_create("cni_host_ports_kept");
-	TCase *tc = tcase_create("host_ports");
+	TCase *tc = cni_case(suite, "host_ports");
 
 	tcase_add_test(tc, test_taken_over);
 	tcase_add_test(tc, test_gc);
@@ -237,5 +236,4 @@ int main(void)
 	tcase_add_test(tc, test_untold_is_told);
 	tcase_add_test(tc, test_what_is_gone_stays_gone);
 	tcase_add_test(tc, test_pod_without_entry_keeps_ports);
-	return cni_run(suite, tc);
 }

@@ -84,13 +84,11 @@ START_TEST(test_no_table)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_pod_traffic")
 {
-	Suite *suite = suite_create("cni_pod_traffic");
-	TCase *tc = tcase_create("traffic");
+	TCase *tc = cni_case(suite, "traffic");
 
 	tcase_add_test(tc, test_del_keeps);
 	tcase_add_test(tc, test_gc_keeps);
 	tcase_add_test(tc, test_no_table);
-	return cni_run(suite, tc);
 }

@@ -253,15 +253,12 @@ START_TEST(test_names)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_port_mappings")
 {
-	Suite *suite = suite_create("cni_port_mappings");
-	TCase *tc = tcase_create("config");
+	TCase *tc = unit_case(suite, "config", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
 	tcase_add_loop_test(tc, test_senseless_text, 0, MK_ARRAY_SIZE(senseless));
 	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recordings));
 	tcase_add_loop_test(tc, test_names, 0, MK_ARRAY_SIZE(names));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

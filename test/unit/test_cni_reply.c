@@ -178,10 +178,9 @@ START_TEST(test_not_host_name)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_reply")
 {
-	Suite *suite = suite_create("cni_reply");
-	TCase *tc = tcase_create("reply");
+	TCase *tc = unit_case(suite, "reply", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_result, 0, MK_ARRAY_SIZE(results));
 	tcase_add_test(tc, test_loopback);
@@ -191,6 +190,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_host_name, 0, MK_ARRAY_SIZE(owners));
 	tcase_add_test(tc, test_host_name_is_stable);
 	tcase_add_loop_test(tc, test_not_host_name, 0, MK_ARRAY_SIZE(not_host_names));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

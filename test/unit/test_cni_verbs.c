@@ -55,14 +55,12 @@ START_TEST(test_input_too_large)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("cni_verbs")
 {
-	Suite *suite = suite_create("cni_verbs");
-	TCase *tc = tcase_create("verbs");
+	TCase *tc = cni_case(suite, "verbs");
 
 	tcase_add_test(tc, test_status);
 	tcase_add_loop_test(tc, test_too_old, 0, MK_ARRAY_SIZE(too_old));
 	tcase_add_test(tc, test_version);
 	tcase_add_test(tc, test_input_too_large);
-	return cni_run(suite, tc);
 }

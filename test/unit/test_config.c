@@ -615,7 +615,7 @@ START_TEST(test_readme)
 }
 END_TEST
 
-static int print_table(void)
+int unit_print_table(void)
 {
 	struct mk_setting setting;
 
@@ -625,13 +625,10 @@ static int print_table(void)
 	return EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+UNIT_SUITE("config")
 {
-	Suite *suite = suite_create("config");
-	TCase *tc = tcase_create("load");
+	TCase *tc = unit_case(suite, "load", NULL, NULL);
 
-	if (argc > 1 && strcmp(argv[1], "--table") == 0)
-		return print_table();
 	tcase_add_loop_test(tc, test_setting, 0, (int)setting_count());
 	tcase_add_test(tc, test_readme);
 	tcase_add_test(tc, test_defaults);
@@ -643,6 +640,4 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tc, test_wrong_value, 0, MK_ARRAY_SIZE(wrong));
 	tcase_add_test(tc, test_check_config);
 	tcase_add_test(tc, test_help);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -235,19 +235,14 @@ START_TEST(test_prune)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("counters")
 {
-	Suite *suite = suite_create("counters");
-	TCase *tcase = tcase_create("counters");
+	TCase *tcase = unit_case(suite, "counters", setup, teardown);
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_nothing);
 	tcase_add_test(tcase, test_sum);
 	tcase_add_test(tcase, test_many);
 	tcase_add_test(tcase, test_expired_sessions);
 	tcase_add_test(tcase, test_below_zero);
 	tcase_add_test(tcase, test_prune);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

@@ -210,12 +210,10 @@ START_TEST(test_uplinks_change)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("datapath_hooks")
 {
-	Suite *suite = suite_create("datapath_hooks");
-	TCase *tc = tcase_create("hooks");
+	TCase *tc = unit_case(suite, "hooks", fx_setup, fx_teardown);
 
-	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_entry_is_completed);
 	tcase_add_test(tc, test_limit_is_followed);
@@ -225,6 +223,4 @@ int main(void)
 	tcase_add_test(tc, test_links_change);
 	tcase_add_test(tc, test_links_repaired);
 	tcase_add_test(tc, test_uplinks_change);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -263,12 +263,10 @@ START_TEST(test_removed)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("datapath_load")
 {
-	Suite *suite = suite_create("datapath_load");
-	TCase *tc = tcase_create("load");
+	TCase *tc = unit_case(suite, "load", fx_setup, fx_teardown);
 
-	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_not_loaded);
 	tcase_add_test(tc, test_states);
@@ -279,6 +277,4 @@ int main(void)
 	tcase_add_test(tc, test_replaced);
 	tcase_add_test(tc, test_killed_between);
 	tcase_add_test(tc, test_removed);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

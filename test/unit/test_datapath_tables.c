@@ -411,12 +411,10 @@ START_TEST(test_localhost_ports)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("datapath_tables")
 {
-	Suite *suite = suite_create("datapath_tables");
-	TCase *tc = tcase_create("tables");
+	TCase *tc = unit_case(suite, "tables", fx_setup, fx_teardown);
 
-	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_other_layout_is_refused);
 	tcase_add_test(tc, test_other_size_moves);
@@ -427,6 +425,4 @@ int main(void)
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_udp_ports);
 	tcase_add_test(tc, test_localhost_ports);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

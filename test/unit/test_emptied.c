@@ -160,17 +160,13 @@ START_TEST(test_no_witness)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("sample")
 {
-	Suite *suite = suite_create("sample");
-	TCase *tc = tcase_create("sample");
+	TCase *tc = unit_case(suite, "sample", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_emptied);
 	tcase_add_test(tc, test_opened_anew);
 	tcase_add_loop_test(tc, test_removed_by_programs, 0, 2);
 	tcase_add_test(tc, test_removed_by_the_sweep);
 	tcase_add_test(tc, test_no_witness);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -142,10 +142,9 @@ START_TEST(test_long)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("exposition")
 {
-	Suite *suite = suite_create("exposition");
-	TCase *tc = tcase_create("text");
+	TCase *tc = unit_case(suite, "text", NULL, NULL);
 
 	tcase_add_test(tc, test_samples);
 	tcase_add_test(tc, test_empty);
@@ -154,6 +153,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_number, 0, MK_ARRAY_SIZE(numbers));
 	tcase_add_test(tc, test_histogram);
 	tcase_add_test(tc, test_long);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

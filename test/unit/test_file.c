@@ -232,12 +232,10 @@ START_TEST(test_no_symbolic_links)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("file")
 {
-	Suite *suite = suite_create("file");
-	TCase *tc = tcase_create("file");
+	TCase *tc = unit_case(suite, "file", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_mkdirs);
 	tcase_add_loop_test(tc, test_write_and_read, 0, MK_ARRAY_SIZE(sizes));
 	tcase_add_test(tc, test_read_errors);
@@ -247,6 +245,4 @@ int main(void)
 	tcase_add_test(tc, test_no_symbolic_links);
 	tcase_add_test(tc, test_sysctl);
 	tcase_add_test(tc, test_sysctl_root);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -80,16 +80,11 @@ START_TEST(test_given)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("room")
 {
-	Suite *suite = suite_create("room");
-	TCase *rules = tcase_create("rules"), *tables = tcase_create("tables");
+	TCase *rules = unit_case(suite, "rules", NULL, NULL),
+	      *tables = unit_case(suite, "tables", fx_setup, fx_teardown);
 
 	tcase_add_loop_test(rules, test_left, 0, MK_ARRAY_SIZE(rows));
-	tcase_add_checked_fixture(tables, fx_setup, fx_teardown);
-	tcase_set_timeout(tables, 60);
 	tcase_add_test(tables, test_given);
-	suite_add_tcase(suite, rules);
-	suite_add_tcase(suite, tables);
-	return unit_run(suite);
 }

@@ -227,10 +227,9 @@ START_TEST(test_many_triggers)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("health")
 {
-	Suite *suite = suite_create("health");
-	TCase *tcase = tcase_create("all");
+	TCase *tcase = unit_case(suite, "all", NULL, NULL);
 
 	tcase_add_test(tcase, test_rule);
 	tcase_add_loop_test(tcase, test_answer, 0, MK_ARRAY_SIZE(answers));
@@ -241,6 +240,4 @@ int main(void)
 	tcase_add_test(tcase, test_triggers);
 	tcase_add_test(tcase, test_trigger_of_a_slice_that_goes);
 	tcase_add_test(tcase, test_many_triggers);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

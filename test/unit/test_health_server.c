@@ -169,14 +169,10 @@ START_TEST(test_service_port)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("health server")
 {
-	Suite *suite = suite_create("health server");
-	TCase *tcase = tcase_create("all");
+	TCase *tcase = unit_case(suite, "all", setup, teardown);
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, test_node, 0, MK_ARRAY_SIZE(nodes));
 	tcase_add_loop_test(tcase, test_service_port, 0, MK_ARRAY_SIZE(services));
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

@@ -298,14 +298,11 @@ START_TEST(test_free_with_connections)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("httpd")
 {
-	Suite *suite = suite_create("httpd");
-	TCase *tcase = tcase_create("all");
+	TCase *tcase = unit_case(suite, "all", setup, teardown);
 
 	mk_log_set_level(MK_LOG_ERROR);
-	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, test_request, 0, MK_ARRAY_SIZE(rows));
 	tcase_add_loop_test(tcase, test_big_request, 0, 4);
 	tcase_add_test(tcase, test_slow_client);
@@ -314,6 +311,4 @@ int main(void)
 	tcase_add_test(tcase, test_port_in_use);
 	tcase_add_test(tcase, test_close);
 	tcase_add_test(tcase, test_free_with_connections);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

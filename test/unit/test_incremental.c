@@ -333,16 +333,12 @@ START_TEST(test_one_service)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("incremental")
 {
-	Suite *suite = suite_create("incremental");
-	TCase *tc = tcase_create("changes");
+	TCase *tc = unit_case(suite, "changes", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_one_slice);
 	tcase_add_test(tc, test_instructions);
 	tcase_add_test(tc, test_one_service);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -300,10 +300,9 @@ START_TEST(test_ip_port)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("ip")
 {
-	Suite *suite = suite_create("ip");
-	TCase *tc = tcase_create("ip");
+	TCase *tc = unit_case(suite, "ip", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_ip_parse, 0, MK_ARRAY_SIZE(ips));
 	tcase_add_loop_test(tc, test_cidr_parse, 0, MK_ARRAY_SIZE(cidrs));
@@ -316,6 +315,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_ip_port, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_test(tc, test_mac_of_ip);
 	tcase_add_test(tc, test_table_addresses);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

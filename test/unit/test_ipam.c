@@ -393,13 +393,10 @@ START_TEST(test_index_leads_nowhere)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("ipam")
 {
-	Suite *suite = suite_create("ipam");
-	TCase *tc = tcase_create("directory");
+	TCase *tc = unit_case(suite, "directory", ipam_setup, ipam_teardown);
 
-	tcase_set_timeout(tc, 60);
-	tcase_add_checked_fixture(tc, ipam_setup, ipam_teardown);
 	tcase_add_loop_test(tc, test_order, 0, MK_ARRAY_SIZE(orders));
 	tcase_add_test(tc, test_one_address_per_owner);
 	tcase_add_test(tc, test_host_ports);
@@ -414,6 +411,4 @@ int main(void)
 	tcase_add_test(tc, test_reads_its_own_file_alone);
 	tcase_add_loop_test(tc, test_index_is_made, 0, 2);
 	tcase_add_loop_test(tc, test_index_leads_nowhere, 0, 2);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

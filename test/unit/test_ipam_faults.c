@@ -253,18 +253,13 @@ START_TEST(test_64_at_once)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("ipam_faults")
 {
-	Suite *suite = suite_create("ipam_faults");
-	TCase *tc = tcase_create("directory");
+	TCase *tc = unit_case(suite, "directory", ipam_setup, ipam_teardown);
 
-	tcase_set_timeout(tc, 60);
-	tcase_add_checked_fixture(tc, ipam_setup, ipam_teardown);
 	tcase_add_test(tc, test_disk_full);
 	tcase_add_test(tc, test_read_only);
 	tcase_add_test(tc, test_removed_while_waiting);
 	tcase_add_test(tc, test_killed);
 	tcase_add_test(tc, test_64_at_once);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -349,12 +349,10 @@ START_TEST(test_known)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("kube_config")
 {
-	Suite *suite = suite_create("kube_config");
-	TCase *tcase = tcase_create("kube_config");
+	TCase *tcase = unit_case(suite, "kube_config", setup, teardown);
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, test_kubeconfig, 0, MK_ARRAY_SIZE(configs));
 	tcase_add_test(tcase, test_other_context);
 	tcase_add_test(tcase, test_several_files);
@@ -364,6 +362,4 @@ int main(void)
 	tcase_add_test(tcase, test_retry_after);
 	tcase_add_test(tcase, test_unusable);
 	tcase_add_test(tcase, test_known);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

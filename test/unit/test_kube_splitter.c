@@ -588,12 +588,10 @@ START_TEST(test_target)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("kube_splitter")
 {
-	Suite *suite = suite_create("kube_splitter");
-	TCase *tcase = tcase_create("kube_splitter");
+	TCase *tcase = unit_case(suite, "kube_splitter", NULL, NULL);
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, test_every_cut, 0, MK_ARRAY_SIZE(recordings));
 	tcase_add_loop_test(tcase, test_every_end, 0, MK_ARRAY_SIZE(recordings));
 	tcase_add_loop_test(tcase, test_text, 0, MK_ARRAY_SIZE(texts));
@@ -608,6 +606,4 @@ int main(void)
 	tcase_add_loop_test(tcase, test_event, 0, MK_ARRAY_SIZE(events));
 	tcase_add_loop_test(tcase, test_head, 0, MK_ARRAY_SIZE(heads));
 	tcase_add_loop_test(tcase, test_target, 0, MK_ARRAY_SIZE(targets));
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

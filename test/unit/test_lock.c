@@ -193,12 +193,10 @@ START_TEST(test_turns)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("lock")
 {
-	Suite *suite = suite_create("lock");
-	TCase *tc = tcase_create("lock");
+	TCase *tc = unit_case(suite, "lock", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_never_waits);
 	tcase_add_test(tc, test_limit);
 	tcase_add_test(tc, test_limit_of_each);
@@ -206,6 +204,4 @@ int main(void)
 	tcase_add_test(tc, test_gate);
 	tcase_add_loop_test(tc, test_holder, 0, MK_ARRAY_SIZE(holders));
 	tcase_add_test(tc, test_turns);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -385,10 +385,9 @@ START_TEST(test_error_text)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("log")
 {
-	Suite *suite = suite_create("log");
-	TCase *tc = tcase_create("log");
+	TCase *tc = unit_case(suite, "log", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_levels, 0, MK_ARRAY_SIZE(levels));
 	tcase_add_test(tc, test_count);
@@ -406,6 +405,4 @@ int main(void)
 	tcase_add_test(tc, test_error_wrap);
 	tcase_add_test(tc, test_error_long);
 	tcase_add_test(tc, test_error_text);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -191,18 +191,14 @@ START_TEST(test_too_many)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("maglev")
 {
-	Suite *suite = suite_create("maglev");
-	TCase *tc = tcase_create("maglev");
+	TCase *tc = unit_case(suite, "maglev", NULL, NULL);
 
-	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_shares, 0, MK_ARRAY_SIZE(sizes));
 	tcase_add_loop_test(tc, test_one_leaves, 0, MK_ARRAY_SIZE(sizes));
 	tcase_add_loop_test(tc, test_any_order, 0, MK_ARRAY_SIZE(sizes));
 	tcase_add_test(tc, test_stays_as_it_is);
 	tcase_add_test(tc, test_none_and_one);
 	tcase_add_test(tc, test_too_many);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -274,7 +274,7 @@ START_TEST(test_nothing)
 }
 END_TEST
 
-static int print_table(void)
+int unit_print_table(void)
 {
 	printf("| metric | type | labels | |\n| --- | --- | --- | --- |\n");
 	for (size_t i = 0; i < mk_metrics_row_count; i++)
@@ -282,18 +282,13 @@ static int print_table(void)
 	return 0;
 }
 
-int main(int argc, char **argv)
+UNIT_SUITE("metrics")
 {
-	Suite *suite = suite_create("metrics");
-	TCase *tc = tcase_create("metrics");
+	TCase *tc = unit_case(suite, "metrics", NULL, NULL);
 
-	if (argc > 1 && strcmp(argv[1], "--table") == 0)
-		return print_table();
 	tcase_add_loop_test(tc, test_row, 0, (int)mk_metrics_row_count);
 	tcase_add_test(tc, test_readme);
 	tcase_add_loop_test(tc, test_line, 0, MK_ARRAY_SIZE(lines));
 	tcase_add_test(tc, test_families);
 	tcase_add_test(tc, test_nothing);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -463,12 +463,10 @@ START_TEST(test_killed_anywhere)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("migrate")
 {
-	Suite *suite = suite_create("migrate");
-	TCase *tc = tcase_create("tables");
+	TCase *tc = unit_case(suite, "tables", fx_setup, fx_teardown);
 
-	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_shorter_values_move);
 	tcase_add_test(tc, test_new_sessions_get_places);
@@ -476,6 +474,4 @@ int main(void)
 	tcase_add_test(tc, test_later_version_is_refused);
 	tcase_add_test(tc, test_layouts_of_this_version);
 	tcase_add_test(tc, test_killed_anywhere);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -482,17 +482,12 @@ START_TEST(test_not_ours)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("model")
 {
-	Suite *suite = suite_create("model");
-	TCase *tc = tcase_create("model");
+	TCase *tc = unit_case(suite, "model", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_good, 0, MK_ARRAY_SIZE(good));
 	tcase_add_loop_test(tc, test_bad, 0, MK_ARRAY_SIZE(bad));
 	tcase_add_loop_test(tc, test_odd, 0, MK_ARRAY_SIZE(odd));
 	tcase_add_loop_test(tc, test_not_ours, 0, MK_ARRAY_SIZE(not_ours));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

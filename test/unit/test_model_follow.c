@@ -417,19 +417,14 @@ START_TEST(test_counts)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("model_follow")
 {
-	Suite *suite = suite_create("model_follow");
-	TCase *tc = tcase_create("model");
+	TCase *tc = unit_case(suite, "model", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_story, 0, MK_ARRAY_SIZE(stories));
 	tcase_add_loop_test(tc, test_merge, 0, 2 * MK_ARRAY_SIZE(merges));
 	tcase_add_test(tc, test_counts);
 	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_trees, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_bytes, 0, MK_ARRAY_SIZE(recorded));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -121,15 +121,10 @@ START_TEST(test_taken_again)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("monitor")
 {
-	Suite *suite = suite_create("monitor");
-	TCase *tc = tcase_create("monitor");
+	TCase *tc = unit_case(suite, "monitor", fx_setup, fx_teardown);
 
-	tcase_add_checked_fixture(tc, fx_setup, fx_teardown);
-	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_reset, 0, 4);
 	tcase_add_test(tc, test_taken_again);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -496,12 +496,10 @@ START_TEST(test_bad_netns)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("netlink")
 {
-	Suite *suite = suite_create("netlink");
-	TCase *tc = tcase_create("requests");
+	TCase *tc = unit_case(suite, "requests", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_veth);
 	tcase_add_test(tc, test_traffic);
 	tcase_add_test(tc, test_veth_taken);
@@ -519,6 +517,4 @@ int main(void)
 	tcase_add_test(tc, test_neigh);
 	tcase_add_test(tc, test_fdb);
 	tcase_add_test(tc, test_bad_netns);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

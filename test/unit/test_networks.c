@@ -252,10 +252,9 @@ START_TEST(test_keep_out)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("networks")
 {
-	Suite *suite = suite_create("networks");
-	TCase *tc = tcase_create("pure");
+	TCase *tc = unit_case(suite, "pure", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_overlap, 0, MK_ARRAY_SIZE(pairs));
 	tcase_add_test(tc, test_judge);
@@ -265,6 +264,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_filter, 0, MK_ARRAY_SIZE(filters));
 	tcase_add_loop_test(tc, test_nearest, 0, MK_ARRAY_SIZE(words));
 	tcase_add_test(tc, test_keep_out);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

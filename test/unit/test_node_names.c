@@ -96,15 +96,11 @@ START_TEST(test_strange_lines)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("node names")
 {
-	Suite *suite = suite_create("node names");
-	TCase *tcase = tcase_create("file");
+	TCase *tcase = unit_case(suite, "file", setup, teardown);
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, test_written_and_read);
 	tcase_add_test(tcase, test_written_once);
 	tcase_add_test(tcase, test_strange_lines);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

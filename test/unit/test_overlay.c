@@ -636,19 +636,16 @@ START_TEST(test_remove)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("overlay")
 {
-	Suite *suite = suite_create("overlay");
-	TCase *plan = tcase_create("plan"), *kernel = tcase_create("kernel");
+	TCase *plan = unit_case(suite, "plan", model_setup, model_teardown),
+	      *kernel = unit_case(suite, "kernel", netns_setup, netns_teardown);
 
-	tcase_add_checked_fixture(plan, model_setup, model_teardown);
 	tcase_add_loop_test(plan, test_plan, 0, MK_ARRAY_SIZE(plans));
 	tcase_add_loop_test(plan, test_reserved_ports, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_loop_test(plan, test_released_ports, 0, MK_ARRAY_SIZE(released));
 	tcase_add_loop_test(plan, test_setting_restored, 0, MK_ARRAY_SIZE(settings));
 	tcase_add_test(plan, test_record);
-	tcase_add_checked_fixture(kernel, netns_setup, netns_teardown);
-	tcase_set_timeout(kernel, 30);
 	tcase_add_test(kernel, test_devices_are_kept);
 	tcase_add_test(kernel, test_foreign_device_is_refused);
 	tcase_add_test(kernel, test_peers);
@@ -660,7 +657,4 @@ int main(void)
 	tcase_add_test(kernel, test_address_in_a_range);
 	tcase_add_test(kernel, test_range_is_kept_until_all_is_listed);
 	tcase_add_test(kernel, test_remove);
-	suite_add_tcase(suite, plan);
-	suite_add_tcase(suite, kernel);
-	return unit_run(suite);
 }

@@ -137,16 +137,12 @@ START_TEST(test_slots)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("pod_table")
 {
-	Suite *suite = suite_create("pod_table");
-	TCase *tc = tcase_create("slots");
+	TCase *tc = unit_case(suite, "slots", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, test_one);
 	tcase_add_test(tc, test_slot_of_another);
 	tcase_add_test(tc, test_read);
 	tcase_add_loop_test(tc, test_slots, 0, 6);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

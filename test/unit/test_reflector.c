@@ -14,12 +14,9 @@ START_TEST(test_silent_watch)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("reflector")
 {
-	Suite *suite = suite_create("reflector");
-	TCase *tc = tcase_create("times");
+	TCase *tc = unit_case(suite, "times", NULL, NULL);
 
 	tcase_add_test(tc, test_silent_watch);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -640,13 +640,10 @@ START_TEST(test_more_than_the_tables_take)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("service")
 {
-	Suite *suite = suite_create("service");
-	TCase *tc = tcase_create("compile");
+	TCase *tc = unit_case(suite, "compile", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_compile, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_maglev_where_asked, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_test(tc, test_masquerade_all);
@@ -656,6 +653,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
 	tcase_add_loop_test(tc, test_health_check, 0, MK_ARRAY_SIZE(checks));
 	tcase_add_test(tc, test_more_than_the_tables_take);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -205,20 +205,16 @@ START_TEST(test_odd_names)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("monokube services")
 {
-	Suite *suite = suite_create("monokube services");
-	TCase *output = tcase_create("output"), *names = tcase_create("names");
+	TCase *output = unit_case(suite, "output", NULL, NULL),
+	      *names = unit_case(suite, "names", names_setup, names_teardown);
 
 	tcase_add_test(output, test_text);
 	tcase_add_test(output, test_json);
 	tcase_add_test(output, test_json_of_nothing);
 	tcase_add_test(output, test_text_of_nothing);
-	tcase_add_checked_fixture(names, names_setup, names_teardown);
 	tcase_add_test(names, test_names);
 	tcase_add_test(names, test_no_names);
 	tcase_add_test(names, test_odd_names);
-	suite_add_tcase(suite, output);
-	suite_add_tcase(suite, names);
-	return unit_run(suite);
 }

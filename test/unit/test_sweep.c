@@ -564,12 +564,17 @@ START_TEST(test_fullness)
 }
 END_TEST
 
-static TCase *pass_case(void)
+UNIT_SUITE("sweep")
 {
-	TCase *pass = tcase_create("pass");
+	TCase *rules = unit_case(suite, "rules", NULL, NULL);
+	TCase *pass = unit_case(suite, "pass", setup, teardown);
 
-	tcase_add_checked_fixture(pass, setup, teardown);
-	tcase_set_timeout(pass, 60);
+	tcase_add_loop_test(rules, test_limit, 0, MK_ARRAY_SIZE(limits));
+	tcase_add_loop_test(rules, test_expired, 0, MK_ARRAY_SIZE(ages));
+	tcase_add_loop_test(rules, test_census, 0, MK_ARRAY_SIZE(counted));
+	tcase_add_test(rules, test_half_open);
+	tcase_add_test(rules, test_nat_ports);
+	tcase_add_test(rules, test_fullness);
 	tcase_add_test(pass, test_pass);
 	tcase_add_test(pass, test_moved);
 	tcase_add_loop_test(pass, test_time_wait, 0, MK_ARRAY_SIZE(remembered));
@@ -579,21 +584,4 @@ static TCase *pass_case(void)
 	tcase_add_test(pass, test_in_use_again);
 	tcase_add_test(pass, test_new_in_the_place_of_old);
 	tcase_add_test(pass, test_pass_is_counted);
-	return pass;
-}
-
-int main(void)
-{
-	Suite *suite = suite_create("sweep");
-	TCase *rules = tcase_create("rules");
-
-	tcase_add_loop_test(rules, test_limit, 0, MK_ARRAY_SIZE(limits));
-	tcase_add_loop_test(rules, test_expired, 0, MK_ARRAY_SIZE(ages));
-	tcase_add_loop_test(rules, test_census, 0, MK_ARRAY_SIZE(counted));
-	tcase_add_test(rules, test_half_open);
-	tcase_add_test(rules, test_nat_ports);
-	tcase_add_test(rules, test_fullness);
-	suite_add_tcase(suite, rules);
-	suite_add_tcase(suite, pass_case());
-	return unit_run(suite);
 }

@@ -623,12 +623,10 @@ START_TEST(test_host_backends)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("sync")
 {
-	Suite *suite = suite_create("sync");
-	TCase *tc = tcase_create("services");
+	TCase *tc = unit_case(suite, "services", sync_setup, sync_teardown);
 
-	tcase_add_checked_fixture(tc, sync_setup, sync_teardown);
 	tcase_add_test(tc, test_same_twice_writes_nothing);
 	tcase_add_test(tc, test_restart_writes_nothing);
 	tcase_add_test(tc, test_generations);
@@ -655,6 +653,4 @@ int main(void)
 	tcase_add_test(tc, test_flow_of_host);
 	tcase_add_test(tc, test_lasting);
 	tcase_add_test(tc, test_host_backends);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -376,26 +376,21 @@ START_TEST(test_ranges_full)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("sync_affinity")
 {
-	Suite *suite = suite_create("sync_affinity");
-	TCase *affinity = tcase_create("affinity"), *ranges = tcase_create("ranges");
+	TCase *affinity = unit_case(suite, "affinity", sync_setup, sync_teardown),
+	      *ranges = unit_case(suite, "ranges", sync_setup, sync_teardown);
 
-	tcase_add_checked_fixture(affinity, sync_setup, sync_teardown);
 	tcase_add_test(affinity, test_without);
 	tcase_add_test(affinity, test_members_follow_backends);
 	tcase_add_test(affinity, test_off_and_on);
 	tcase_add_test(affinity, test_affinity_restart);
 	tcase_add_test(affinity, test_half_written_members);
 	tcase_add_test(affinity, test_one_per_port);
-	suite_add_tcase(suite, affinity);
-	tcase_add_checked_fixture(ranges, sync_setup, sync_teardown);
 	tcase_add_test(ranges, test_ranges_of_none);
 	tcase_add_test(ranges, test_ranges_change);
 	tcase_add_test(ranges, test_ranges_of_removed);
 	tcase_add_test(ranges, test_ranges_restart);
 	tcase_add_test(ranges, test_ranges_left_over);
 	tcase_add_test(ranges, test_ranges_full);
-	suite_add_tcase(suite, ranges);
-	return unit_run(suite);
 }

@@ -47,13 +47,9 @@ START_TEST(test_frontends_change_in_place)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("sync in place")
 {
-	Suite *suite = suite_create("sync in place");
-	TCase *tc = tcase_create("services");
+	TCase *tc = unit_case(suite, "services", sync_setup, sync_teardown);
 
-	tcase_add_checked_fixture(tc, sync_setup, sync_teardown);
 	tcase_add_test(tc, test_frontends_change_in_place);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

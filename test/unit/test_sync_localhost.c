@@ -65,14 +65,10 @@ START_TEST(test_sessions_at_localhost)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("sync at localhost")
 {
-	Suite *suite = suite_create("sync at localhost");
-	TCase *tc = tcase_create("localhost");
+	TCase *tc = unit_case(suite, "localhost", sync_setup, sync_teardown);
 
-	tcase_add_checked_fixture(tc, sync_setup, sync_teardown);
-	suite_add_tcase(suite, tc);
 	tcase_add_test(tc, test_localhost_ports);
 	tcase_add_test(tc, test_sessions_at_localhost);
-	return unit_run(suite);
 }

@@ -3,7 +3,6 @@
  * kernel lacks the memory. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
-#include <check.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "datapath/datapath.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/maps/pin.h"
+#include "unit/unit.h"
 
 /* More buckets than any kernel makes (linux/kernel/bpf/hashtab.c: E2BIG): no memory is asked for. */
 #define TOO_MANY 0x80000000u
@@ -192,14 +192,10 @@ START_TEST(test_affinity)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("table_sizes")
 {
-	Suite *suite = suite_create("table_sizes");
-	TCase *tc = tcase_create("core");
-	SRunner *sr;
-	int failed;
+	TCase *tc = unit_case(suite, "core", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_as_configured);
 	tcase_add_loop_test(tc, test_changed, 0, 2);
@@ -207,10 +203,4 @@ int main(void)
 	tcase_add_loop_test(tc, test_no_memory_for_more, 0, 2);
 	tcase_add_test(tc, test_too_small_for_its_entries);
 	tcase_add_loop_test(tc, test_affinity, 0, 2);
-	suite_add_tcase(suite, tc);
-	sr = srunner_create(suite);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
 }

@@ -109,15 +109,12 @@ START_TEST(test_since)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("time")
 {
-	Suite *suite = suite_create("time");
-	TCase *tcase = tcase_create("all");
+	TCase *tcase = unit_case(suite, "all", NULL, NULL);
 
 	tcase_add_loop_test(tcase, test_moment, 0, MK_ARRAY_SIZE(moments));
 	tcase_add_loop_test(tcase, test_http_date, 0, MK_ARRAY_SIZE(dates));
 	tcase_add_loop_test(tcase, test_nonsense, 0, MK_ARRAY_SIZE(nonsense));
 	tcase_add_test(tcase, test_since);
-	suite_add_tcase(suite, tcase);
-	return unit_run(suite);
 }

@@ -123,13 +123,9 @@ START_TEST(test_ways)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE("ways")
 {
-	Suite *suite = suite_create("ways");
-	TCase *tc = tcase_create("ways");
+	TCase *tc = unit_case(suite, "ways", NULL, NULL);
 
-	tcase_set_timeout(tc, 30);
 	tcase_add_loop_test(tc, test_ways, 0, MK_ARRAY_SIZE(rows));
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

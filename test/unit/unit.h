@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/unit.h - helpers for every unit test: run a suite, and parse addresses. */
+/* test/unit/unit.h - what every unit test needs: its suite, and addresses. */
 #ifndef MK_TEST_UNIT_H
 #define MK_TEST_UNIT_H
 
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/ip.h"
 #include "unit/mac.h"
@@ -12,16 +11,25 @@
 /* Check a call that reports its failure in the test's `err`. */
 #define ck_ok(call) ck_assert_msg((call) >= 0, "%s: %s", #call, mk_error_text(&err))
 
-/* Run @suite with output for test/run. Returns the exit status for main(). */
-static inline int unit_run(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int failed;
+/* UNIT_SUITE("name") { ... }: once per file; adds the cases to `suite`. The file is linked with
+ * main.c as a program. */
+#define UNIT_SUITE(name)                     \
+	const char unit_suite_name[] = name; \
+	void unit_fill_suite(Suite *suite)
+extern const char unit_suite_name[];
+void unit_fill_suite(Suite *suite);
+/* What `PROGRAM --table` prints, for test/docs. Returns the exit status. */
+int unit_print_table(void) __attribute__((weak));
 
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+/* @setup and @teardown, or NULL, run around each test of the case, in the test's process. */
+static inline TCase *unit_case(Suite *suite, const char *name, SFun setup, SFun teardown)
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_set_timeout(tcase, 60);
+	suite_add_tcase(suite, tcase);
+	return tcase;
 }
 
 static inline struct mk_ip ip_of(const char *text)
