@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf/scale_watch PIN CHANGES FIFO ALONE RATE SECONDS - the time until a change of an
+/* perf/scale_watch PIN CHANGES FIFO SINGLE RATE SECONDS - the time until a change of an
  * EndpointSlice is in the tables. CHANGES has watch events (perf/scale_lists.py). FIFO leads
- * through the stand-in for an API server into the agent's watch. PIN is the pinned map `services`.
+ * through the stand-in for an API server into the agent's watch. PIN is the pinned map `frontends`.
  *
- * First ALONE events one after the other: from the write into the FIFO until the Service's entry
- * has changed, stand-in and TLS included. Then RATE events a second for SECONDS: how far behind the
- * tables are at the end. Prints one JSON object. */
+ * SINGLE events come one after the other. The time of each is from the write into the FIFO until
+ * the Service's entry has changed, stand-in and TLS included. Then RATE events a second come for
+ * SECONDS: how far are the tables behind at the end? Prints one JSON object. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <fcntl.h>
@@ -124,7 +124,7 @@ static void measure_alone(size_t count)
 		pause_ms(5);
 	}
 	if (!times || !count)
-		fail("ALONE", "expected a number from 1");
+		fail("SINGLE", "expected a number from 1");
 	qsort(times, count, sizeof(*times), compare);
 	printf("{\"changes\":%zu,\"median_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,", count,
 	       times[count / 2], times[count * 99 / 100], times[count - 1]);
@@ -154,7 +154,7 @@ static void measure_rate(size_t rate, size_t seconds)
 int main(int argc, char **argv)
 {
 	if (argc != 7)
-		fail("usage", "scale_watch PIN CHANGES FIFO ALONE RATE SECONDS");
+		fail("usage", "scale_watch PIN CHANGES FIFO SINGLE RATE SECONDS");
 	map = bpf_obj_get(argv[1]);
 	changes = fopen(argv[2], "r");
 	fifo = open(argv[3], O_WRONLY);
