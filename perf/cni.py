@@ -75,10 +75,10 @@ class Node:
                     if number >= 2:  # the first two rounds fill the page cache
                         times[config, verb] += elapsed
         for (config, verb), values in times.items():
-            self.tell(config.stem, verb, at_once, values)
+            self.report(config.stem, verb, at_once, values)
         return [statistics.median(times[config, "ADD"]) for config in self.args.configs]
 
-    def tell(self, name, verb, at_once, values):
+    def report(self, name, verb, at_once, values):
         tenths = statistics.quantiles(values, n=10)
         print(f"{name:<10} {verb}  {at_once:>7} at once {self.present:>5} pods present {statistics.median(values):9.2f}"
               f"  ({tenths[0]:.2f} to {tenths[-1]:.2f})")

@@ -203,9 +203,9 @@ class KubeProxies:
         self.give(self.cluster())
         for name, address in self.system.nodes.items():
             config = self.directory / f"{name}.conf"
-            told = configuration(self.system.mode, name, address, f"{self.system.pod_net}.0.0/16",
-                                 self.directory / "kubeconfig")
-            config.write_text(json.dumps(told, indent=1))
+            settings = configuration(self.system.mode, name, address, f"{self.system.pod_net}.0.0/16",
+                                     self.directory / "kubeconfig")
+            config.write_text(json.dumps(settings, indent=1))
             self.start(name, self.program, "--config", str(config))
 
     def cluster(self):
