@@ -68,7 +68,7 @@ BPF_ALL := $(BUILD)/test/bpf/all
 TEST_SUPPORT := $(filter-out $(TEST_C) %/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint format perf perf-scale clean distclean test-bins
+.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint lint-flags format perf perf-scale clean distclean test-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -277,6 +277,10 @@ docs: ## write the tables of settings, metrics and rules into the pages that sho
 
 lint: ## formatting, shell scripts, warnings of the other compiler
 	$(Q)test/lint
+
+# what test/lint has to give the other compiler
+lint-flags: $(GENERATED) $(BUILT)
+	@echo "flags: $(ALL_CFLAGS)"
 
 format: ## rewrite C and BPF sources in the project's style
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format-14 -i

@@ -183,8 +183,8 @@ enum mk_scope {
 	MK_SCOPE_EXTERNAL, /* seen from the uplink */
 };
 
-/* Map services: frontends. An entry with port 0 and proto MK_PROTO_ANY only marks an address as a
- * Service's: unknown ports of that address are refused, and pings are answered. */
+/* Map frontends: addresses of Services. An entry with port 0 and proto MK_PROTO_ANY only marks an
+ * address as a Service's: unknown ports of that address are refused, and pings are answered. */
 struct mk_frontend_key {
 	struct mk_addr addr;
 	__be16 port;

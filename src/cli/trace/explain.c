@@ -45,7 +45,7 @@ static void tell_frontend(struct mk_trace_story *story, const struct mk_frontend
 	const char *name = mk_names_find(&story->view->names, service->service_id);
 	char entry[128], number[16], at[MK_ENDPOINT_STRLEN];
 
-	snprintf(entry, sizeof(entry), "services: %s/%s %s",
+	snprintf(entry, sizeof(entry), "frontends: %s/%s %s",
 		 mk_cli_endpoint(&key->addr, key->port, at),
 		 mk_cli_protocol_name(key->proto, number),
 		 key->scope == MK_SCOPE_INTERNAL ? "internal" : "external");
@@ -93,7 +93,7 @@ static void tell_service(struct mk_trace_story *story, const struct mk_tuple *tu
 	if (get(story->view, "frontends", &key, sizeof(key), &service, sizeof(service)))
 		tell_frontend(story, &key, &service);
 	else if (get(story->view, "frontends", &vip, sizeof(vip), &service, sizeof(service)))
-		trace_step(story, external ? "elb" : "ilb", "services: its port 0",
+		trace_step(story, external ? "elb" : "ilb", "frontends: its port 0",
 			   "%s is a Service's address, but no Service has this port",
 			   mk_cli_endpoint(&tuple->daddr, 0, text));
 	else
