@@ -51,14 +51,6 @@ struct look {
 	size_t count;
 };
 
-static bool was_said(const struct agent_pods *pods, const struct mk_ip *ip)
-{
-	for (size_t i = 0; i < pods->lost_count; i++)
-		if (mk_ip_equal(&pods->lost[i], ip))
-			return true;
-	return false;
-}
-
 static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *entry,
 		     const struct mk_ipam_owner *owner)
 {
@@ -70,7 +62,7 @@ static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *ent
 		return;
 	look->lost = bigger;
 	look->lost[look->count++] = *ip;
-	if (was_said(look->pods, ip))
+	if (mk_ips_contain(look->pods->lost, look->pods->lost_count, ip))
 		return;
 	mk_cni_host_name(look->veth_prefix, owner->container_id, owner->ifname, device);
 	mk_log_warn(

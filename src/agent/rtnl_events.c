@@ -51,21 +51,14 @@ static void look_again(struct agent_rtnl *rtnl, bool routes_too)
 		look_at_overlay(rtnl);
 }
 
-static bool is_uplink(const struct mk_own_node *node, int ifindex)
-{
-	for (size_t i = 0; i < node->uplinks.count; i++)
-		if (ifindex == node->uplinks.uplink[i].link.ifindex)
-			return true;
-	return false;
-}
-
 /* While something is missing, any interface may be it. */
 static bool is_ours(const struct agent_rtnl *rtnl, int ifindex)
 {
 	const struct mk_own_node *node = rtnl->node;
 
-	return is_uplink(node, ifindex) || !rtnl->core->datapath || rtnl->node->waits ||
-	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
+	return mk_own_uplinks_contain(&node->uplinks, ifindex) || !rtnl->core->datapath ||
+	       rtnl->node->waits || node->uplinks.some_missing ||
+	       ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
 	       ifindex == node->devices.overlay_ifindex;
 }
@@ -92,7 +85,7 @@ static void see_route(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 	if (header->rtm_protocol == MK_RTPROT && message->nlmsg_type == RTM_DELROUTE)
 		look_at_overlay(rtnl);
 	else if (header->rtm_dst_len == 0 || !node->uplinks.ask_host ||
-		 !is_uplink(node, device_of_route(message)))
+		 !mk_own_uplinks_contain(&node->uplinks, device_of_route(message)))
 		look_again(rtnl, false);
 	else if (message->nlmsg_type == RTM_DELROUTE)
 		rtnl->core->unsure |=
@@ -112,9 +105,6 @@ static void see_message(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 		if (is_ours(rtnl, link->ifi_index))
 			look_again(rtnl, true);
 		break;
-	case RTM_NEWADDR:
-		look_again(rtnl, false);
-		break;
 	case RTM_DELADDR:
 		look_again(rtnl, true);
 		break;
@@ -122,6 +112,7 @@ static void see_message(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 	case RTM_DELROUTE:
 		see_route(rtnl, message);
 		break;
+	case RTM_NEWADDR:
 	case RTM_NEWRULE:
 	case RTM_DELRULE:
 		look_again(rtnl, false);

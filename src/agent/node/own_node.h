@@ -24,6 +24,14 @@ struct mk_own_uplinks {
 	bool ask_host; /* ask the host's routing for each packet */
 };
 
+static inline bool mk_own_uplinks_contain(const struct mk_own_uplinks *uplinks, int ifindex)
+{
+	for (size_t i = 0; i < uplinks->count; i++)
+		if (uplinks->uplink[i].link.ifindex == ifindex)
+			return true;
+	return false;
+}
+
 /* Programs loaded by a thread (programs.c). While it runs, only `state` belongs to the loop. */
 struct mk_load {
 	enum { MK_LOAD_NONE, MK_LOAD_RUNS, MK_LOAD_ENDED } state;

@@ -16,14 +16,6 @@ struct search {
 	struct ways ways;
 };
 
-static bool is_found(const struct mk_own_uplinks *found, int ifindex)
-{
-	for (size_t i = 0; i < found->count; i++)
-		if (found->uplink[i].link.ifindex == ifindex)
-			return true;
-	return false;
-}
-
 /* Does the device send frames without a link-layer header? */
 static bool is_tunnel(const struct mk_link *link)
 {
@@ -38,7 +30,7 @@ static bool is_tunnel(const struct mk_link *link)
 
 static void add(struct mk_own_uplinks *found, const struct mk_link *link, uint32_t flags)
 {
-	if (is_found(found, link->ifindex))
+	if (mk_own_uplinks_contain(found, link->ifindex))
 		return;
 	if (found->count == MK_UPLINKS_MAX)
 		found->too_many = true;
@@ -144,7 +136,7 @@ static int consider(struct search *search, const struct way *way)
 	struct mk_link link;
 	int ret;
 
-	if (is_found(search->found, way->ifindex))
+	if (mk_own_uplinks_contain(search->found, way->ifindex))
 		return 0;
 	ret = mk_nl_link_get_index(search->host->nl, way->ifindex, &link, search->err);
 	if (ret == 0 && can_be_uplink(search->host->config, &link))
