@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base_internal.h"
 
 static unsigned family_bits(sa_family_t family)
 {

@@ -2,8 +2,6 @@
 #include "base/suggest.h"
 
 #include <ctype.h>
-#include <stddef.h>
-#include <string.h>
 
 #define LETTERS_MAX  48
 #define DISTANCE_MAX 3

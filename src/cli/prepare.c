@@ -2,7 +2,6 @@
 /* `monokube prepare`: mount a BPF file system, which takes more privileges than an agent in a
  * container has. Hosts without systemd may have none. One mounted by the agent's container would be
  * visible only there, and would go with it. */
-#include <stdio.h>
 
 #include "cli/cli.h"
 #include "cli/cli_internal.h"

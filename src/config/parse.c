@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -6,8 +6,6 @@
  * - The pinned ilb_pod, which the CNI mode attaches, belongs to a pinned chain.
  * - A table that a program uses is pinned with its entries, so that the next agent finds it. */
 #include <errno.h>
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <linux/membarrier.h>
 #include <net/if.h>
 #include <string.h>

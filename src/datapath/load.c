@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/maps/abi.h"
-#include "datapath/maps/bpflog.h"
 #include "datapath/maps/pin.h"
 
 static const char *const state_names[] = {

@@ -11,7 +11,6 @@
 
 #include "monokube/version.h"
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/maps/abi.h"
 #include "datapath/maps/constants.h"

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Synchronize the small tables: routes, runtime settings and half-open quota. Also the end of the
  * first synchronization. */
-#include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <uthash.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/node_routes.h"
-#include "datapath/maps/pin.h"
 #include "datapath/maps/runtime.h"
 #include "datapath/pods/udp_ports.h"
 #include "datapath/sessions/half_open_quota.h"

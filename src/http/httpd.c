@@ -6,14 +6,12 @@
 
 #include <microhttpd.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <utlist.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
 
 #define MEMORY_BYTES 8192 /* per connection: request line and headers, and the reply's */

@@ -6,9 +6,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
-#include "config/config.h"
 #include "overlay/overlay_internal.h"
 
 struct mk_overlay *mk_overlay_new(struct mk_nl *nl, struct mk_error *err)

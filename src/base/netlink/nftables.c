@@ -5,7 +5,6 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
-#include "base/cleanup.h"
 #include "base/netlink/request.h"
 
 struct chain_walk {

@@ -11,7 +11,6 @@
 #include "host/agent_state.h"
 #include "host/networks.h"
 #include "host/reserved_ports.h"
-#include "host/sysctl.h"
 
 #define REPAIRED    "the agent repairs that while it runs: start it, or restart it, and see its log"
 #define VXLAN_BYTES 50

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "monokube/abi.h"
-#include "base/cleanup.h"
 #include "cli/inspect/remedy.h"
 
 static const char *const remedies[MK_DROP_COUNT] = {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/inspect/view.h"
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,6 @@
 #include "base/file.h"
 #include "cli/inspect/view_internal.h"
 #include "datapath/maps/constants.h"
-#include "datapath/maps/pin.h"
 #include "datapath/pods/pod_table.h"
 
 #define OWNER_BYTES_MAX (64 * 1024)

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/print.h"

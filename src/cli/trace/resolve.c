@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cli/trace/trace.h"
 
 #define UNUSED_PORT 40000 /* of an invented client */

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/trace/trace.h"
 
-#include <arpa/inet.h>
 #include <net/if.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cli/print.h"
 #include "datapath/maps/hook.h"
 #include "datapath/monitor/drops.h"

@@ -5,13 +5,10 @@
  * until it returns. */
 #include "cluster/api/http.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <utlist.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "cluster/api/api_internal.h"

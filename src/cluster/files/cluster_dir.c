@@ -6,7 +6,6 @@
 
 #include <libgen.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cluster/model/object.h"
 
 #define NAME_MAX_CHARS 253

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cluster/model/object.h"
 
 #define LABEL_ZONE	    "topology.kubernetes.io/zone"

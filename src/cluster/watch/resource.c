@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cluster/watch/reflector_internal.h"
 
 /* Label selector for Services, slices and Endpoints. The server keeps back those that another

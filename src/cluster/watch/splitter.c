@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cluster/watch/scan.h"
 
 #define ITEMS "\"items\""

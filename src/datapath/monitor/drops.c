@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/monitor/drops.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/cleanup.h"
 #include "base/ip.h"
 #include "datapath/pods/pods_internal.h"
 

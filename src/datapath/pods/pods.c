@@ -4,10 +4,8 @@
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "base/cleanup.h"
-#include "datapath/maps/bpflog.h"
 #include "datapath/maps/hook.h"
 #include "datapath/maps/pin.h"
 #include "datapath/pods/pod_table.h"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/services/counters.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <uthash.h>
 
 #include "base/cleanup.h"

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "monokube/idle.h"
-#include "base/cleanup.h"
-#include "base/log.h"
 #include "datapath/sessions/sessions_internal.h"
 
 #define BATCH	  4096 /* with 512 a pass takes a seventh longer */

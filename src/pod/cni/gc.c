@@ -3,7 +3,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/endpoint/pod_traffic.h"

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "pod/endpoint/endpoint_internal.h"
 #include "pod/endpoint/pod_traffic.h"
-#include "pod/endpoint/port_mappings.h"
 #include "pod/ipam/ipam.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */

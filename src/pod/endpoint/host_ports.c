@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "pod/endpoint/endpoint_internal.h"
 #include "pod/endpoint/port_mappings.h"

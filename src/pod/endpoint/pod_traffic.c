@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/cleanup.h"
 #include "datapath/maps/table.h"
 #include "pod/endpoint/endpoint.h"
 

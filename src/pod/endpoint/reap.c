@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "datapath/maps/pin.h"
 #include "pod/endpoint/endpoint_internal.h"
-#include "pod/endpoint/port_mappings.h"
 #include "pod/ipam/ipam.h"
 
 struct reaping {

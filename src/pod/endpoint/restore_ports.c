@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <net/if.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 
 #include "base/cleanup.h"

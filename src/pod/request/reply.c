@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "pod/request/request_internal.h"
 
 static const char *const version_names[MK_CNI_VERSION_COUNT] = {
