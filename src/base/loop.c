@@ -102,12 +102,9 @@ int mk_loop_measure(uv_loop_t *loop, struct mk_error *err)
 {
 	int ret = uv_loop_configure(loop, UV_METRICS_IDLE_TIME);
 
-	if (ret == 0)
-		ret = uv_prepare_init(loop, &before_wait);
-	if (ret == 0)
-		ret = uv_timer_init(loop, &log_timer);
-	if (ret == 0)
-		ret = uv_prepare_start(&before_wait, on_turn_end);
+	ret = ret ?: uv_prepare_init(loop, &before_wait);
+	ret = ret ?: uv_timer_init(loop, &log_timer);
+	ret = ret ?: uv_prepare_start(&before_wait, on_turn_end);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot measure the event loop");
 	uv_unref((uv_handle_t *)&before_wait);

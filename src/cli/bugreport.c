@@ -281,10 +281,8 @@ int cli_bugreport(int argc, char **argv)
 
 	if (ret > 0)
 		return 0;
-	if (ret == 0)
-		ret = open_tar(&report, options.file, path, &err);
-	if (ret == 0)
-		ret = write_tar(&report, path, &err);
+	ret = ret ?: open_tar(&report, options.file, path, &err);
+	ret = ret ?: write_tar(&report, path, &err);
 	if (ret < 0)
 		return mk_cli_fail(argv[0], &err);
 	printf("%s\nIf it has no agent-0.log, add the agent's log: kubectl -n kube-system logs ds/monokube\n",

@@ -58,8 +58,7 @@ int cli_health(int argc, char **argv)
 
 	if (ret > 0)
 		return 0;
-	if (ret == 0)
-		ret = ask_agent(&options, &err);
+	ret = ret ?: ask_agent(&options, &err);
 	if (ret < 0)
 		return mk_cli_fail(argv[0], &err);
 	printf("ok\n");

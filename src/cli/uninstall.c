@@ -259,10 +259,8 @@ int cli_cleanup(int argc, char **argv)
 		return 0;
 	if (ret == 0 && options.host)
 		ret = enter_host(&err);
-	if (ret == 0)
-		ret = keep_agents_out(options.state_dir, &lock_fd, &err);
-	if (ret == 0)
-		ret = mk_record_read(options.state_dir, &cleaning.record, &err);
+	ret = ret ?: keep_agents_out(options.state_dir, &lock_fd, &err);
+	ret = ret ?: mk_record_read(options.state_dir, &cleaning.record, &err);
 	if (ret == 0) {
 		cleaning.state_dir = options.state_dir;
 		cleaning.nl = mk_nl_open(&err);

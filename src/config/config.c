@@ -354,8 +354,7 @@ static int check_listens(const struct mk_config *config, struct mk_error *err)
 	uint16_t healthz = config->healthz.port, metrics = config->metrics.port;
 	int ret = check_listen(config, "healthzBindAddress", healthz, err);
 
-	if (ret == 0)
-		ret = check_listen(config, "metricsBindAddress", metrics, err);
+	ret = ret ?: check_listen(config, "metricsBindAddress", metrics, err);
 	if (ret == 0 && metrics && metrics == healthz)
 		return mk_error_set(
 			err, EINVAL,
@@ -426,19 +425,13 @@ int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_er
 	int ret;
 
 	memset(config, 0, sizeof(*config));
-	ret = load_defaults(config, err);
-	if (ret == 0)
-		ret = load_environment(config, err);
-	if (ret == 0)
-		ret = load_flags(config, given, argc, argv, err);
+	ret = load_defaults(config, err) ?: load_environment(config, err);
+	ret = ret ?: load_flags(config, given, argc, argv, err);
 	if (ret == 1)
 		print_help(argv[0]);
-	if (ret == 0)
-		ret = choose_source(config, given, err);
-	if (ret == 0)
-		ret = check_required(config, err);
-	if (ret == 0)
-		ret = check_together(config, err);
+	ret = ret ?: choose_source(config, given, err);
+	ret = ret ?: check_required(config, err);
+	ret = ret ?: check_together(config, err);
 	if (ret == 0 && given[FLAG_CHECK]) {
 		mk_config_print(config, stdout);
 		return 1;

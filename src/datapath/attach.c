@@ -72,8 +72,7 @@ static int ensure_hook(const struct mk_datapath *datapath, const struct hook *ho
 	if (fd < 0)
 		return fd;
 	ret = mk_program_identify(fd, &wanted, err);
-	if (ret == 0)
-		ret = mk_hook_query(datapath->nl, hook->ifindex, hook->direction, &have, err);
+	ret = ret ?: mk_hook_query(datapath->nl, hook->ifindex, hook->direction, &have, err);
 	if (ret < 0 || have == wanted.id)
 		return ret;
 	ret = mk_hook_attach(datapath->nl, hook->ifindex, hook->direction, fd, err);
@@ -189,9 +188,7 @@ static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_p
 
 	if (!get_pod_veth(datapath, hook.ifindex, &link))
 		return 0;
-	ret = complete_entry(datapath, pod, &link, err);
-	if (ret == 0)
-		ret = ensure_hook(datapath, &hook, err);
+	ret = complete_entry(datapath, pod, &link, err) ?: ensure_hook(datapath, &hook, err);
 	return ret < 0 && !is_pod_veth(datapath, hook.ifindex) ? 0 : ret;
 }
 
@@ -254,12 +251,9 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int pods, ret = pins_prepare(datapath, err);
 
-	if (ret == 0)
-		ret = migrations_copy(datapath, true, err);
-	if (ret == 0)
-		ret = pins_publish(datapath, err);
-	if (ret == 0)
-		ret = ensure_fixed_hooks(datapath, err);
+	ret = ret ?: migrations_copy(datapath, true, err);
+	ret = ret ?: pins_publish(datapath, err);
+	ret = ret ?: ensure_fixed_hooks(datapath, err);
 	if (ret >= 0)
 		ret = remove_stray_hooks(datapath, err);
 	if (ret < 0)
@@ -306,8 +300,7 @@ static int lock_exclusive(struct mk_datapath *datapath, struct mk_error *err)
 		open_gate(datapath);
 	else if (datapath->gate_fd < 0 && now_ns > datapath->gate_until_ns + GATE_NS)
 		ret = close_gate(datapath, now_ns, err);
-	if (ret == 0)
-		ret = mk_state_lock(datapath->state_dir, MK_LOCK_DATAPATH, LOCK_EX, err);
+	ret = ret ?: mk_state_lock(datapath->state_dir, MK_LOCK_DATAPATH, LOCK_EX, err);
 	if (ret != -EWOULDBLOCK)
 		open_gate(datapath);
 	return ret;
@@ -329,8 +322,7 @@ int mk_datapath_attach(struct mk_datapath *datapath, const struct mk_datapath_li
 	if (ret < 0)
 		return ret;
 	ret = datapath->reused ? keep_programs(datapath, err) : swap_programs(datapath, err);
-	if (ret == 0)
-		ret = mk_links_prune(&datapath->uplink_table, links, err);
+	ret = ret ?: mk_links_prune(&datapath->uplink_table, links, err);
 	if (ret < 0)
 		return ret;
 	datapath->state = MK_DATAPATH_ATTACHED;

@@ -208,12 +208,9 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 	if (fd < 0)
 		return fd;
 	ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, name, err);
-	if (ret == 0)
-		ret = mk_table_init(&pinned, name, fd, err);
-	if (ret == 0)
-		ret = keep_pod_slots(map, &pinned, err);
-	if (ret == 0)
-		ret = layout_check(map, &pinned, path, err);
+	ret = ret ?: mk_table_init(&pinned, name, fd, err);
+	ret = ret ?: keep_pod_slots(map, &pinned, err);
+	ret = ret ?: layout_check(map, &pinned, path, err);
 	if (ret > 0 && datapath->keep_sizes && pinned.value_size == bpf_map__value_size(map))
 		ret = 0;
 	if (ret > 0) {
@@ -361,12 +358,9 @@ static int use_reused(struct mk_datapath *datapath, struct mk_error *err)
 
 static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
-	int ret = take_over_all(datapath, err);
+	int ret = take_over_all(datapath, err) ?: pins_resume(datapath, err);
 
-	if (ret == 0)
-		ret = pins_resume(datapath, err);
-	if (ret == 0)
-		ret = datapath_reuse(datapath, err);
+	ret = ret ?: datapath_reuse(datapath, err);
 	if (ret != 0)
 		return ret < 0 ? ret : use_reused(datapath, err);
 	if (datapath->adopts)
@@ -374,13 +368,9 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 			err, ENOENT,
 			"no pinned programs of this version with these constants and tables");
 	ret = mk_object_load(datapath->object, err);
-	if (ret == 0)
-		ret = mk_object_fill_chain(datapath->object, err);
-	if (ret == 0)
-		ret = pin_new(datapath, err);
-	if (ret == 0)
-		ret = migrations_copy(datapath, false, err);
-	return ret;
+	ret = ret ?: mk_object_fill_chain(datapath->object, err);
+	ret = ret ?: pin_new(datapath, err);
+	return ret ?: migrations_copy(datapath, false, err);
 }
 
 /* The configured sizes are not possible: go on with the sizes of the pinned tables. */
@@ -406,15 +396,13 @@ int mk_datapath_load(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret = datapath_expect(datapath, MK_DATAPATH_OPENED, "load", err);
 
-	if (ret == 0)
-		ret = mk_abi_check(datapath->bpf_dir, err);
+	ret = ret ?: mk_abi_check(datapath->bpf_dir, err);
 	if (ret < 0)
 		return ret;
 	ret = make_tables(datapath, err);
 	if (mk_object_lacks_memory(ret) && mk_datapath_moved(datapath))
 		ret = make_tables_again(datapath, err);
-	if (ret == 0)
-		ret = open_tables(datapath, err);
+	ret = ret ?: open_tables(datapath, err);
 	if (ret == 0)
 		datapath->state = MK_DATAPATH_LOADED;
 	return ret;

@@ -287,8 +287,7 @@ static int compute_table(const struct mk_datapath *datapath, const struct mk_tab
 	size_t count;
 	int ret = fd < 0 ? fd : mk_table_init(&backends, "service_backends", fd, err);
 
-	if (ret == 0)
-		ret = mk_table_keys(from, &keys, &count, err);
+	ret = ret ?: mk_table_keys(from, &keys, &count, err);
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = compute_maglev(datapath, to, &backends, (struct mk_maglev_key *)keys + i,
 				     err);

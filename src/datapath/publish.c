@@ -108,8 +108,7 @@ static int take_name(const struct mk_datapath *datapath, const char *kind, const
 	char from[PATH_MAX], to[PATH_MAX];
 	int ret = marked_path(datapath, kind, name, NEW_MARK, from, err);
 
-	if (ret == 0)
-		ret = mk_pin_path(to, datapath->bpf_dir, kind, name, err);
+	ret = ret ?: mk_pin_path(to, datapath->bpf_dir, kind, name, err);
 	if (ret < 0)
 		return ret;
 	if (rename(from, to) < 0)
@@ -125,8 +124,7 @@ static int publish_map(const struct mk_datapath *datapath, const char *name, str
 	if (has_name(datapath, name))
 		return 0; /* pins_tidy() removes the other name */
 	ret = mk_pin_path(now, datapath->bpf_dir, MK_PIN_MAPS, name, err);
-	if (ret == 0)
-		ret = marked_path(datapath, MK_PIN_MAPS, name, BEFORE_MARK, before, err);
+	ret = ret ?: marked_path(datapath, MK_PIN_MAPS, name, BEFORE_MARK, before, err);
 	if (ret < 0)
 		return ret;
 	if (link(now, before) < 0 && errno != ENOENT && errno != EEXIST)

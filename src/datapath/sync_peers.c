@@ -91,8 +91,7 @@ int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *w
 	if (ret < 0 || !complete)
 		return ret;
 	ret = remove_others(&datapath->peers, wanted, count, changes, err);
-	if (ret == 0)
-		ret = mk_runtime_change(datapath->bpf_dir, datapath->state_dir, &known, err);
+	ret = ret ?: mk_runtime_change(datapath->bpf_dir, datapath->state_dir, &known, err);
 	return ret < 0 ? ret : remember(datapath, wanted, count, err);
 }
 

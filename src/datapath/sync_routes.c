@@ -61,8 +61,7 @@ int datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err)
 		struct mk_route value;
 
 		ret = mk_table_get(&datapath->routes, key, &value, err);
-		if (ret == 0)
-			ret = route_remember(datapath, key, &value, false, err);
+		ret = ret ?: route_remember(datapath, key, &value, false, err);
 	}
 	return ret;
 }
@@ -155,8 +154,7 @@ int mk_datapath_sync_routes(struct mk_datapath *datapath, const struct mk_route_
 	}
 	if (complete)
 		ret = remove_unwanted(datapath, changes, err);
-	if (ret == 0)
-		ret = put_node_routes(datapath, err);
+	ret = ret ?: put_node_routes(datapath, err);
 	if (ret < 0)
 		return ret;
 	*changes += (unsigned int)ret;

@@ -318,10 +318,8 @@ static int filter_calls(uint32_t action, struct mk_error *err)
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(allowed); i++)
 		if (allowed[i] >= 0) /* exists only on other architectures */
 			ret = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
-	if (ret == 0)
-		ret = allow_threads(filter);
-	if (ret == 0)
-		ret = seccomp_load(filter);
+	ret = ret ?: allow_threads(filter);
+	ret = ret ?: seccomp_load(filter);
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot filter system calls") : 0;
 }
 

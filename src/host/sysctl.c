@@ -72,8 +72,7 @@ static int remember(const char *state_dir, const char *path, const char *before,
 	if (known && last && strcmp(last, ours) == 0)
 		return 0;
 	ret = mk_mkdirs(state_dir, 0700, err);
-	if (ret == 0)
-		ret = mk_state_file_begin(&file, state_dir, MK_SYSCTLS_FILE, err);
+	ret = ret ?: mk_state_file_begin(&file, state_dir, MK_SYSCTLS_FILE, err);
 	if (ret < 0)
 		return ret;
 	fprintf(file.out, "ours %s %s\n%s", path, ours, text ? text : "");
@@ -133,8 +132,7 @@ int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
 	char file[PATH_MAX], *rest = NULL;
 	int restored = 0, ret = mk_state_path(state_dir, MK_SYSCTLS_FILE, file, err);
 
-	if (ret == 0)
-		ret = mk_state_file_read(state_dir, MK_SYSCTLS_FILE, &text, err);
+	ret = ret ?: mk_state_file_read(state_dir, MK_SYSCTLS_FILE, &text, err);
 	if (ret <= 0)
 		return ret;
 	lines = strdup(text);

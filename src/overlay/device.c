@@ -202,9 +202,7 @@ static int adopt_veth(struct mk_nl *nl, struct mk_link *host, struct mk_link *pe
 	mk_log_warn("host veth pair is replaced: '%s' and '%s' are no pair", MK_HOST_VETH,
 		    MK_HOST_PEER);
 	ret = mk_nl_link_delete(nl, MK_HOST_VETH, err);
-	if (ret == 0)
-		ret = mk_nl_link_delete(nl, MK_HOST_PEER, err);
-	return ret;
+	return ret ?: mk_nl_link_delete(nl, MK_HOST_PEER, err);
 }
 
 static int create_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,

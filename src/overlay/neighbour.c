@@ -62,8 +62,7 @@ static int read_entries(struct mk_overlay *overlay, struct entries *neighs, stru
 
 	neighs->err = fdb->err = err;
 	ret = mk_nl_each_neigh(overlay->nl, ifindex, see_neigh, neighs, err);
-	if (ret == 0)
-		ret = mk_nl_each_fdb(overlay->nl, ifindex, see_fdb, fdb, err);
+	ret = ret ?: mk_nl_each_fdb(overlay->nl, ifindex, see_fdb, fdb, err);
 	if (ret < 0)
 		return ret;
 	if (neighs->count)
@@ -133,8 +132,7 @@ static int wanted_entries(const struct mk_overlay *overlay, struct entries *neig
 		const struct mk_overlay_peer *peer = &overlay->peers[i];
 		int ret = add(neighs, &peer->vtep, &peer->vtep_mac);
 
-		if (ret == 0)
-			ret = add(fdb, &peer->underlay, &peer->vtep_mac);
+		ret = ret ?: add(fdb, &peer->underlay, &peer->vtep_mac);
 		if (ret < 0)
 			return ret;
 	}
@@ -174,10 +172,8 @@ int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 	struct entries neighs = { 0 }, fdb = { 0 }, wanted_neighs = { 0 }, wanted_fdb = { 0 };
 	int ret = read_entries(overlay, &neighs, &fdb, err);
 
-	if (ret == 0)
-		ret = wanted_entries(overlay, &wanted_neighs, &wanted_fdb, err);
-	if (ret == 0)
-		ret = prune(overlay, &neighs, &fdb, &wanted_neighs, &wanted_fdb, changes, err);
+	ret = ret ?: wanted_entries(overlay, &wanted_neighs, &wanted_fdb, err);
+	ret = ret ?: prune(overlay, &neighs, &fdb, &wanted_neighs, &wanted_fdb, changes, err);
 	free(neighs.list);
 	free(fdb.list);
 	free(wanted_neighs.list);

@@ -167,8 +167,7 @@ int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_v
 	ret = making.status;
 	if (ret == 0 && plan->peer_count > 1)
 		qsort(plan->peers, plan->peer_count, sizeof(*plan->peers), compare_peers);
-	if (ret == 0)
-		ret = drop_conflicts(&making, &own.vtep);
+	ret = ret ?: drop_conflicts(&making, &own.vtep);
 	if (ret < 0) {
 		mk_overlay_plan_release(plan);
 		return ret;

@@ -47,8 +47,7 @@ static int remove_link(struct mk_nl *nl, const char *name, const char *kind, uns
 
 	if (ret == -ENODEV || (ret == 0 && strcmp(link.kind, kind) != 0))
 		return 0;
-	if (ret == 0)
-		ret = mk_nl_link_delete(nl, name, err);
+	ret = ret ?: mk_nl_link_delete(nl, name, err);
 	if (ret == 0)
 		(*removed)++;
 	return ret;
@@ -59,9 +58,6 @@ int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, unsigned int *re
 {
 	int ret = remove_routes(nl, removed, err);
 
-	if (ret == 0)
-		ret = remove_link(nl, vxlan_name, "vxlan", removed, err);
-	if (ret == 0)
-		ret = remove_link(nl, MK_HOST_VETH, "veth", removed, err);
-	return ret;
+	ret = ret ?: remove_link(nl, vxlan_name, "vxlan", removed, err);
+	return ret ?: remove_link(nl, MK_HOST_VETH, "veth", removed, err);
 }

@@ -178,8 +178,7 @@ static int plan_vips(struct plan *plan)
 	const struct mk_service_object *service = plan->service;
 	int ret = plan_vip(plan, &service->cluster_ip);
 
-	if (ret == 0)
-		ret = plan_external_vips(plan, service->external_ips, service->external_ip_count);
+	ret = ret ?: plan_external_vips(plan, service->external_ips, service->external_ip_count);
 	if (ret == 0)
 		ret = plan_external_vips(plan, service->load_balancer_ips,
 					 service->load_balancer_ip_count);
@@ -501,16 +500,13 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 				     plan->view, plan->err);
 	plan->filtered = is_filtered(service);
 	out->affinity_timeout_s = service->client_ip_affinity ? service->affinity_timeout_s : 0;
-	if (ret == 0)
-		ret = plan_frontends(plan);
+	ret = ret ?: plan_frontends(plan);
 	if (ret == 0) {
 		settle(plan);
 		ret = build_sets(plan, out);
 	}
-	if (ret == 0)
-		ret = build_ranges(plan, out);
-	if (ret == 0)
-		ret = build_live(service, endpoints, count, out, plan->err);
+	ret = ret ?: build_ranges(plan, out);
+	ret = ret ?: build_live(service, endpoints, count, out, plan->err);
 	out->health_check_port = service->health_check_port;
 	if (out->health_check_port)
 		out->local_ready_count = count_local_ready(endpoints, count, plan->view);

@@ -444,9 +444,7 @@ int nl_query(struct mk_nl *nl, struct nl_msg *msg, size_t header_bytes, nl_visit
 	for (int attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
 		answer.used = 0;
 		answer.interrupted = false;
-		ret = send_message(nl, request, err);
-		if (ret == 0)
-			ret = collect(nl, true, &answer, err);
+		ret = send_message(nl, request, err) ?: collect(nl, true, &answer, err);
 		if (ret < 0)
 			return ret;
 		if (!answer.interrupted)

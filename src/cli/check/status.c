@@ -58,8 +58,7 @@ static int add_table(struct json_object *list, const char *bpf_dir, const char *
 	size_t count = 0;
 	int ret = fd < 0 ? fd : mk_table_init(&table, name, fd, err);
 
-	if (ret == 0)
-		ret = count_entries(&table, &count, err);
+	ret = ret ?: count_entries(&table, &count, err);
 	if (ret < 0)
 		return ret;
 	object = json_object_new_object();

@@ -103,10 +103,8 @@ static int follow(const struct mk_cli_options *options, struct mk_error *err)
 {
 	struct mk_events events = { .options = options };
 	struct mk_monitor_reader reader = { .drop = print_event, .ctx = &events };
-	int ret = view_open(&events.view, options, err);
+	int ret = view_open(&events.view, options, err) ?: events_follow(&events, &reader, err);
 
-	if (ret == 0)
-		ret = events_follow(&events, &reader, err);
 	mk_view_release(&events.view);
 	return ret;
 }

@@ -410,13 +410,9 @@ int mk_cli_monitor(int argc, char **argv)
 	if (ret < 0)
 		return mk_cli_fail(argv[0], &err);
 	monitor.boot_unix_ns = mk_time_now_unix_ns() - (int64_t)mk_time_monotonic_ns();
-	ret = view_open(&monitor.events.view, &options, &err);
-	if (ret == 0)
-		ret = read_filters(&monitor, &err);
-	if (ret == 0)
-		ret = open_tables(&monitor, &err);
-	if (ret == 0)
-		ret = follow(&monitor, &err);
+	ret = view_open(&monitor.events.view, &options, &err) ?: read_filters(&monitor, &err);
+	ret = ret ?: open_tables(&monitor, &err);
+	ret = ret ?: follow(&monitor, &err);
 	for (int i = 0; i < TABLES; i++)
 		mk_table_close(&monitor.tables[i]);
 	mk_view_release(&monitor.events.view);

@@ -91,10 +91,8 @@ static int read_kernel(struct reading *reading, struct mk_error *err)
 	int ifindex = (int)reading->view->links.set.overlay_ifindex;
 	int ret = mk_nl_each_fdb(nl, ifindex, see_fdb, reading, err);
 
-	if (ret == 0)
-		ret = mk_nl_each_neigh(nl, ifindex, see_neighbour, reading, err);
-	if (ret == 0)
-		ret = mk_nl_each_route(nl, see_route, reading, err);
+	ret = ret ?: mk_nl_each_neigh(nl, ifindex, see_neighbour, reading, err);
+	ret = ret ?: mk_nl_each_route(nl, see_route, reading, err);
 	for (size_t i = 0; i < reading->count; i++) {
 		struct mk_route route;
 
@@ -113,8 +111,7 @@ int mk_cli_nodes_read(const struct mk_view *view, struct mk_cli_node **nodes, si
 
 	if (reading.count)
 		qsort(reading.nodes, reading.count, sizeof(*reading.nodes), compare_nodes);
-	if (ret == 0)
-		ret = read_kernel(&reading, err);
+	ret = ret ?: read_kernel(&reading, err);
 	if (ret < 0) {
 		free(reading.nodes);
 		reading = (struct reading){ 0 };

@@ -28,8 +28,7 @@ static int open_tables(struct listing *listing, const char *bpf_dir, struct mk_e
 	if (ret == 0)
 		ret = mk_table_open(&listing->backends, bpf_dir, "service_backends",
 				    sizeof(struct mk_backend_key), sizeof(struct mk_backend), err);
-	if (ret == 0)
-		ret = mk_counters_open(&listing->counters, bpf_dir, err);
+	ret = ret ?: mk_counters_open(&listing->counters, bpf_dir, err);
 	if (ret == -ENOENT)
 		return mk_error_wrap(err, "the datapath is not loaded (monokube status)");
 	return ret;
@@ -177,15 +176,12 @@ int cli_services_show(FILE *out, const char *bpf_dir, const char *state_dir, con
 	struct listing listing = { 0 };
 	int ret = open_tables(&listing, bpf_dir, err);
 
-	if (ret == 0)
-		ret = mk_names_read(state_dir, &listing.names, err);
-	if (ret == 0)
-		ret = mk_table_each(&listing.table, add_frontend, &listing, err);
+	ret = ret ?: mk_names_read(state_dir, &listing.names, err);
+	ret = ret ?: mk_table_each(&listing.table, add_frontend, &listing, err);
 	if (ret == 0)
 		ret = mk_counters_read(&listing.counters, &listing.totals, &listing.total_count,
 				       err);
-	if (ret == 0)
-		ret = collect(&listing, name, err);
+	ret = ret ?: collect(&listing, name, err);
 	if (ret == 0 && json)
 		ret = cli_show_json(out, listing.list, listing.count, err);
 	else if (ret == 0)

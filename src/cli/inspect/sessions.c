@@ -185,8 +185,7 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 				    sizeof(struct mk_tuple), sizeof(struct mk_session), err);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
 		ret = mk_table_each(&showing.tables[i], see_session, &showing, err);
-	if (ret == 0)
-		ret = print(&showing, err);
+	ret = ret ?: print(&showing, err);
 	for (size_t i = 0; i < 2; i++)
 		mk_table_close(&showing.tables[i]);
 	json_object_put(showing.list);

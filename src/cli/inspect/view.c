@@ -51,8 +51,7 @@ static int read_pods(struct mk_view *view, struct mk_error *err)
 	size_t count = 0;
 	int ret = mk_pod_table_open(&table, view->bpf_dir, err);
 
-	if (ret == 0)
-		ret = mk_pod_table_read(&table, &entries, &count, err);
+	ret = ret ?: mk_pod_table_read(&table, &entries, &count, err);
 	view->pods = count ? calloc(count, sizeof(*view->pods)) : NULL;
 	if (count && !view->pods)
 		return mk_error_errno(err, ENOMEM, "cannot list the pods");
@@ -75,8 +74,7 @@ int view_open(struct mk_view *view, const struct mk_cli_options *options, struct
 		return mk_error_wrap(
 			err,
 			"the datapath is not loaded: an agent has to run here once after each boot");
-	if (ret == 0)
-		ret = mk_links_read(view->bpf_dir, &view->links, err);
+	ret = ret ?: mk_links_read(view->bpf_dir, &view->links, err);
 	if (ret < 0)
 		return ret;
 	view->nl = mk_nl_open(err);
@@ -85,10 +83,8 @@ int view_open(struct mk_view *view, const struct mk_cli_options *options, struct
 	ret = mk_table_open(&view->routes, view->bpf_dir, "routes", sizeof(struct mk_route_key),
 			    sizeof(struct mk_route), err);
 	view->loaded = ret == 0;
-	if (ret == 0)
-		ret = mk_names_read(view->state_dir, &view->names, err);
-	if (ret == 0)
-		ret = mk_node_names_read(view->state_dir, &view->node_names, err);
+	ret = ret ?: mk_names_read(view->state_dir, &view->names, err);
+	ret = ret ?: mk_node_names_read(view->state_dir, &view->node_names, err);
 	return ret < 0 ? ret : read_pods(view, err);
 }
 
@@ -128,8 +124,7 @@ static int view_main(int argc, char **argv, mk_view_run_fn *run, bool unloaded)
 		if (ret == -ENOENT && unloaded)
 			ret = open_host(&view, &options, &err);
 	}
-	if (ret == 0)
-		ret = run(&view, &options, &err);
+	ret = ret ?: run(&view, &options, &err);
 	return ret < 0 ? mk_cli_fail(argv[0], &err) : ret;
 }
 

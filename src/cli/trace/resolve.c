@@ -237,10 +237,8 @@ int trace_resolve(const struct mk_view *view, const struct mk_cli_options *optio
 
 	*request = (struct mk_trace_request){ .tuple.proto = (uint8_t)options->protocol };
 	ret = read_port(options->words[2], &port, &request->tuple.proto, err);
-	if (ret == 0)
-		ret = resolve_from(view, options->words[0], request, err);
-	if (ret == 0)
-		ret = resolve_to(view, options->words[1], port, request, err);
+	ret = ret ?: resolve_from(view, options->words[0], request, err);
+	ret = ret ?: resolve_to(view, options->words[1], port, request, err);
 	if (ret < 0)
 		return ret;
 	complete(request, port, options->source_port);

@@ -209,10 +209,8 @@ static int load(struct mk_trace_copy *copy, const struct mk_view *view, const ch
 		return -EINVAL;
 	choose_programs(copy->object, program);
 	ret = prepare_maps(mk_object_get(copy->object), view, err);
-	if (ret == 0)
-		ret = mk_object_load(copy->object, err);
-	if (ret == 0)
-		ret = mk_object_fill_chain(copy->object, err);
+	ret = ret ?: mk_object_load(copy->object, err);
+	ret = ret ?: mk_object_fill_chain(copy->object, err);
 	for (size_t i = 0; ret == 0 && i < SESSION_TABLES; i++) {
 		int fd = mk_object_map(copy->object, session_names[i], err);
 
@@ -254,8 +252,7 @@ static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, in
 	int ret = mk_table_open(&pinned, view->bpf_dir, session_names[index], sizeof(*key),
 				sizeof(*session), err);
 
-	if (ret == 0)
-		ret = mk_table_get(&pinned, key, session, err);
+	ret = ret ?: mk_table_get(&pinned, key, session, err);
 	if (ret < 0)
 		return ret == -ENOENT ? 0 : ret;
 	ret = mk_table_put(&copy->sessions[index], key, session, err);

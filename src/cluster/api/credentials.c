@@ -225,10 +225,8 @@ static int load_in_cluster(const struct mk_credentials_source *source,
 		credentials->origin = NULL;
 		ret = mk_error_errno(err, ENOMEM, "credentials");
 	}
-	if (ret == 0)
-		ret = read_service_account(dir, "token", &credentials->token, err);
-	if (ret == 0)
-		ret = read_service_account(dir, "ca.crt", &credentials->authority, err);
+	ret = ret ?: read_service_account(dir, "token", &credentials->token, err);
+	ret = ret ?: read_service_account(dir, "ca.crt", &credentials->authority, err);
 	return ret < 0 ? mk_error_wrap(err, "service account of the pod") : 0;
 }
 
@@ -257,10 +255,8 @@ static int load_kubeconfig(const char *path, const struct mk_credentials_source 
 {
 	int ret = copy_text(path, &credentials->kubeconfig, err);
 
-	if (ret == 0)
-		ret = copy_text(source->context, &credentials->context, err);
-	if (ret == 0)
-		ret = copy_text(source->api_server, &credentials->api_server, err);
+	ret = ret ?: copy_text(source->context, &credentials->context, err);
+	ret = ret ?: copy_text(source->api_server, &credentials->api_server, err);
 	if (ret < 0)
 		return ret;
 	if (stat(path, &credentials->seen) < 0)

@@ -182,13 +182,8 @@ static int set_request(struct mk_http_transfer *transfer, const struct mk_http_r
 int http_set_up(struct mk_http_transfer *transfer, const struct mk_http_request *request,
 		struct mk_error *err)
 {
-	int ret = set_url(transfer, request->target, err);
+	int ret = set_url(transfer, request->target, err) ?: set_connection(transfer, err);
 
-	if (ret == 0)
-		ret = set_connection(transfer, err);
-	if (ret == 0)
-		ret = set_tls(transfer, err);
-	if (ret == 0)
-		ret = set_request(transfer, request, err);
-	return ret;
+	ret = ret ?: set_tls(transfer, err);
+	return ret ?: set_request(transfer, request, err);
 }

@@ -50,8 +50,7 @@ static int read_file(struct config *config, const char *path, struct mk_error *e
 	size_t size;
 	int ret = mk_file_read(path, CONFIG_MAX_BYTES, &text, &size, err);
 
-	if (ret == 0)
-		ret = mk_yaml_parse(text, size, &file->documents, err);
+	ret = ret ?: mk_yaml_parse(text, size, &file->documents, err);
 	if (text)
 		explicit_bzero(text, size);
 	if (ret < 0)
@@ -256,15 +255,12 @@ static int read_cluster(const struct entry *entry, struct mk_credentials *creden
 	ret = copy_text(text_of(entry->value, "server"), &credentials->server, err);
 	if (ret == 0 && !credentials->server)
 		ret = wrong(entry, "server", "is missing, expected a URL", err);
-	if (ret == 0)
-		ret = api_server_check(credentials->server, "server", err);
+	ret = ret ?: api_server_check(credentials->server, "server", err);
 	if (ret < 0)
 		return mk_error_wrap(err, "%s", credentials->origin);
 	ret = copy_text(text_of(entry->value, "tls-server-name"), &credentials->server_name, err);
-	if (ret == 0)
-		ret = copy_text(text_of(entry->value, "proxy-url"), &credentials->proxy, err);
-	if (ret == 0)
-		ret = pem_of(entry, "certificate-authority", &credentials->authority, err);
+	ret = ret ?: copy_text(text_of(entry->value, "proxy-url"), &credentials->proxy, err);
+	ret = ret ?: pem_of(entry, "certificate-authority", &credentials->authority, err);
 	if (ret == 0 && credentials->insecure && credentials->authority.data)
 		ret = wrong(entry, "insecure-skip-tls-verify",
 			    "true together with a certificate-authority: expected one of the two",
@@ -302,20 +298,14 @@ static int read_user(const struct entry *entry, struct mk_credentials *credentia
 {
 	int ret = refuse_plugins(entry, err);
 
-	if (ret == 0)
-		ret = pem_of(entry, "client-certificate", &credentials->certificate, err);
-	if (ret == 0)
-		ret = pem_of(entry, "client-key", &credentials->key, err);
+	ret = ret ?: pem_of(entry, "client-certificate", &credentials->certificate, err);
+	ret = ret ?: pem_of(entry, "client-key", &credentials->key, err);
 	if (ret == 0 && !credentials->certificate.data != !credentials->key.data)
 		ret = wrong(entry, credentials->key.data ? "client-certificate" : "client-key",
 			    "is missing: certificate and key belong together", err);
-	if (ret == 0)
-		ret = read_token(entry, &credentials->token, err);
-	if (ret == 0)
-		ret = copy_text(text_of(entry->value, "username"), &credentials->username, err);
-	if (ret == 0)
-		ret = copy_text(text_of(entry->value, "password"), &credentials->password, err);
-	return ret;
+	ret = ret ?: read_token(entry, &credentials->token, err);
+	ret = ret ?: copy_text(text_of(entry->value, "username"), &credentials->username, err);
+	return ret ?: copy_text(text_of(entry->value, "password"), &credentials->password, err);
 }
 
 static const char *current_context(const struct config *config)
@@ -346,8 +336,7 @@ static int read_context(const struct config *config, const char *name,
 		return mk_error_errno(err, ENOMEM, "kubeconfig");
 	}
 	ret = find(config, "clusters", "cluster", cluster_name, &cluster, err);
-	if (ret == 0)
-		ret = read_cluster(&cluster, credentials, err);
+	ret = ret ?: read_cluster(&cluster, credentials, err);
 	if (ret == 0 && user_name)
 		ret = find(config, "users", "user", user_name, &user, err);
 	if (ret == 0 && user_name)

@@ -210,12 +210,9 @@ static int build_member(struct builder *builder, const yaml_event_t *key, unsign
 {
 	cleanup_event yaml_event_t event = { 0 };
 	json_object *value = NULL;
-	int ret = check_key(builder, key, object);
+	int ret = check_key(builder, key, object) ?: next_event(builder, &event);
 
-	if (ret == 0)
-		ret = next_event(builder, &event);
-	if (ret == 0)
-		ret = build_node(builder, &event, depth + 1, &value);
+	ret = ret ?: build_node(builder, &event, depth + 1, &value);
 	if (ret < 0)
 		return ret;
 	if (json_object_object_add(object, (const char *)key->data.scalar.value, value) < 0) {
@@ -310,10 +307,8 @@ static int build_document(struct builder *builder, struct mk_documents *out)
 {
 	cleanup_event yaml_event_t event;
 	json_object *tree;
-	int ret = next_event(builder, &event);
+	int ret = next_event(builder, &event) ?: build_node(builder, &event, 1, &tree);
 
-	if (ret == 0)
-		ret = build_node(builder, &event, 1, &tree);
 	forget_anchors(builder);
 	return ret < 0 ? ret : add_document(out, tree, event.start_mark.line + 1, builder->err);
 }

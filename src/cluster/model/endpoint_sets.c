@@ -166,8 +166,7 @@ int model_apply_set(struct mk_model *model, const struct mk_json *tree,
 		ret = endpoint_slice_decode(tree, id, &set, err);
 	else
 		ret = endpoints_decode(tree, id, &set, err);
-	if (ret == 0)
-		ret = replace_set(model, tree, id, &set, err);
+	ret = ret ?: replace_set(model, tree, id, &set, err);
 	endpoint_set_release(&set);
 	return ret;
 }

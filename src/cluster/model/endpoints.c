@@ -66,10 +66,8 @@ static int decode_port(struct mk_endpoint_set *set, const struct mk_json *item, 
 	const char *name;
 	int ret = decode_port_number(set, item, &number, err);
 
-	if (ret == 0)
-		ret = tree_text(item, "name", &name, err);
-	if (ret == 0)
-		ret = tree_protocol(item, &port->proto, err);
+	ret = ret ?: tree_text(item, "name", &name, err);
+	ret = ret ?: tree_protocol(item, &port->proto, err);
 	if (ret < 0 || number == 0)
 		return ret;
 	port->port = (uint16_t)number;
@@ -92,8 +90,7 @@ static int decode_ports(struct mk_endpoint_set *set, const struct mk_json *paren
 		return mk_error_errno(err, ENOMEM, "%zu ports", tree_length(&list));
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = decode_port(set, &item, *ports, count, err);
+		ret = ret ?: decode_port(set, &item, *ports, count, err);
 	}
 	return ret;
 }
@@ -154,8 +151,7 @@ static int decode_hint(struct mk_endpoint_set *set, const struct mk_json *hints,
 	ret = own(set, *names, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = tree_text(&item, "name", &name, err);
+		ret = ret ?: tree_text(&item, "name", &name, err);
 		if (ret == 0 && name)
 			ret = own_text(set, name, &(*names)[(*count)++], err);
 	}
@@ -187,13 +183,9 @@ static int decode_conditions(const struct mk_json *item, struct mk_endpoint *add
 	int ret = tree_member(item, "conditions", json_type_object, &conditions, err);
 
 	address->ready = address->serving = true;
-	if (ret == 0)
-		ret = tree_bool(&conditions, "ready", &address->ready, err);
-	if (ret == 0)
-		ret = tree_bool(&conditions, "serving", &address->serving, err);
-	if (ret == 0)
-		ret = tree_bool(&conditions, "terminating", &address->terminating, err);
-	return ret;
+	ret = ret ?: tree_bool(&conditions, "ready", &address->ready, err);
+	ret = ret ?: tree_bool(&conditions, "serving", &address->serving, err);
+	return ret ?: tree_bool(&conditions, "terminating", &address->terminating, err);
 }
 
 /* Treat an address that no packet can reach like one of the other family: skip it. */
@@ -219,14 +211,10 @@ static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_js
 	if (ret < 0 || tree_length(&list) == 0)
 		return ret;
 	ret = tree_item(&list, 0, json_type_string, &at, err);
-	if (ret == 0)
-		ret = decode_ip(set, &at, &address.ip, err);
-	if (ret == 0)
-		ret = decode_conditions(item, &address, err);
-	if (ret == 0)
-		ret = decode_node_name(set, item, &address, err);
-	if (ret == 0)
-		ret = decode_hints(set, item, &address, err);
+	ret = ret ?: decode_ip(set, &at, &address.ip, err);
+	ret = ret ?: decode_conditions(item, &address, err);
+	ret = ret ?: decode_node_name(set, item, &address, err);
+	ret = ret ?: decode_hints(set, item, &address, err);
 	return ret < 0 ? ret : append(set, &address, ports, port_count, &list, err);
 }
 
@@ -238,12 +226,10 @@ static int decode_slice_endpoints(struct mk_endpoint_set *set, const struct mk_j
 	size_t port_count;
 	int ret = decode_ports(set, tree, &ports, &port_count, err);
 
-	if (ret == 0)
-		ret = tree_member(tree, "endpoints", json_type_array, &list, err);
+	ret = ret ?: tree_member(tree, "endpoints", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = decode_slice_endpoint(set, &item, ports, port_count, err);
+		ret = ret ?: decode_slice_endpoint(set, &item, ports, port_count, err);
 	}
 	return ret;
 }
@@ -292,10 +278,8 @@ int endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_id 
 	bool left_out;
 	int ret = decode_service_name(set, tree, &service, err);
 
-	if (ret == 0)
-		ret = left_out_by_label(tree, &left_out, err);
-	if (ret == 0)
-		ret = tree_member(tree, "addressType", json_type_string, &type, err);
+	ret = ret ?: left_out_by_label(tree, &left_out, err);
+	ret = ret ?: tree_member(tree, "addressType", json_type_string, &type, err);
 	if (ret < 0)
 		return ret;
 	if (!type.value)
@@ -330,14 +314,10 @@ static int decode_subset_addresses(struct mk_endpoint_set *set, const struct mk_
 		struct mk_endpoint address = { .ready = ready, .serving = ready };
 
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = tree_member(&item, "ip", json_type_string, &at, err);
-		if (ret == 0)
-			ret = decode_ip(set, &at, &address.ip, err);
-		if (ret == 0)
-			ret = decode_node_name(set, &item, &address, err);
-		if (ret == 0)
-			ret = append(set, &address, ports, port_count, &list, err);
+		ret = ret ?: tree_member(&item, "ip", json_type_string, &at, err);
+		ret = ret ?: decode_ip(set, &at, &address.ip, err);
+		ret = ret ?: decode_node_name(set, &item, &address, err);
+		ret = ret ?: append(set, &address, ports, port_count, &list, err);
 	}
 	return ret;
 }
@@ -349,8 +329,7 @@ static int decode_subset(struct mk_endpoint_set *set, const struct mk_json *subs
 	size_t port_count;
 	int ret = decode_ports(set, subset, &ports, &port_count, err);
 
-	if (ret == 0)
-		ret = decode_subset_addresses(set, subset, "addresses", ports, port_count, err);
+	ret = ret ?: decode_subset_addresses(set, subset, "addresses", ports, port_count, err);
 	if (ret == 0)
 		ret = decode_subset_addresses(set, subset, "notReadyAddresses", ports, port_count,
 					      err);
@@ -364,12 +343,10 @@ int endpoints_decode(const struct mk_json *tree, const struct mk_object_id *id,
 	bool left_out;
 	int ret = left_out_by_label(tree, &left_out, err);
 
-	if (ret == 0)
-		ret = tree_member(tree, "subsets", json_type_array, &list, err);
+	ret = ret ?: tree_member(tree, "subsets", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = decode_subset(set, &item, err);
+		ret = ret ?: decode_subset(set, &item, err);
 	}
 	return ret < 0 ? ret : finish(set, id, left_out ? NULL : id->name, err);
 }

@@ -23,8 +23,7 @@ int left_out_by_label(const struct mk_json *tree, bool *left_out, struct mk_erro
 	const char *proxy, *headless = NULL;
 	int ret = tree_label(tree, "service.kubernetes.io/service-proxy-name", &proxy, err);
 
-	if (ret == 0)
-		ret = tree_label(tree, "service.kubernetes.io/headless", &headless, err);
+	ret = ret ?: tree_label(tree, "service.kubernetes.io/headless", &headless, err);
 	*left_out = ret == 0 && (proxy || headless);
 	return ret;
 }
@@ -49,8 +48,7 @@ static int find_kind(const struct mk_json *root, enum mk_kind *kind, struct mk_e
 	char expected[64];
 	int ret = tree_member(root, "apiVersion", json_type_string, &api, err);
 
-	if (ret == 0)
-		ret = tree_member(root, "kind", json_type_string, &name, err);
+	ret = ret ?: tree_member(root, "kind", json_type_string, &name, err);
 	if (ret < 0)
 		return ret;
 	if (!api.value)
@@ -111,8 +109,7 @@ int mk_model_identify(json_object *tree, enum mk_kind *kind, const char **namesp
 	if (ret != 0)
 		return ret;
 	ret = tree_member(&root, "metadata", json_type_object, &metadata, err);
-	if (ret == 0)
-		ret = read_name(&metadata, "name", NULL, name, err);
+	ret = ret ?: read_name(&metadata, "name", NULL, name, err);
 	if (ret == 0 && kinds[*kind].namespaced)
 		ret = read_name(&metadata, "namespace", "default", namespace_, err);
 	if (ret < 0)

@@ -235,7 +235,6 @@ int tree_label(const struct mk_json *object, const char *key, const char **value
 	int ret = tree_member(object, "metadata", json_type_object, &metadata, err);
 
 	*value = NULL;
-	if (ret == 0)
-		ret = tree_member(&metadata, "labels", json_type_object, &labels, err);
+	ret = ret ?: tree_member(&metadata, "labels", json_type_object, &labels, err);
 	return ret < 0 ? ret : tree_text(&labels, key, value, err);
 }

@@ -27,15 +27,12 @@ static int decode_pod_cidrs(struct mk_node_object *node, const struct mk_json *t
 	struct mk_json spec, list, at;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
-	if (ret == 0)
-		ret = tree_member(&spec, "podCIDRs", json_type_array, &list, err);
+	ret = ret ?: tree_member(&spec, "podCIDRs", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_string, &at, err);
-		if (ret == 0)
-			ret = take_pod_cidr(node, &at, err);
+		ret = ret ?: take_pod_cidr(node, &at, err);
 	}
-	if (ret == 0)
-		ret = tree_member(&spec, "podCIDR", json_type_string, &at, err);
+	ret = ret ?: tree_member(&spec, "podCIDR", json_type_string, &at, err);
 	if (ret == 0 && at.value && *mk_json_string(&at))
 		ret = take_pod_cidr(node, &at, err);
 	return ret;
@@ -72,8 +69,7 @@ static int decode_condition(struct mk_node_object *node, const struct mk_json *i
 	const char *type, *status;
 	int ret = tree_text(item, "type", &type, err);
 
-	if (ret == 0)
-		ret = tree_text(item, "status", &status, err);
+	ret = ret ?: tree_text(item, "status", &status, err);
 	if (ret == 0 && type && status && strcmp(type, "Ready") == 0)
 		node->ready = strcmp(status, "True") == 0;
 	return ret;
@@ -85,20 +81,16 @@ static int decode_status(struct mk_node_object *node, const struct mk_json *tree
 	struct mk_json status, list, item;
 	int ret = tree_member(tree, "status", json_type_object, &status, err);
 
-	if (ret == 0)
-		ret = tree_member(&status, "addresses", json_type_array, &list, err);
+	ret = ret ?: tree_member(&status, "addresses", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = decode_address(node, &item, err);
+		ret = ret ?: decode_address(node, &item, err);
 	}
 	mk_ips_sort(node->addresses, &node->address_count);
-	if (ret == 0)
-		ret = tree_member(&status, "conditions", json_type_array, &list, err);
+	ret = ret ?: tree_member(&status, "conditions", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = decode_condition(node, &item, err);
+		ret = ret ?: decode_condition(node, &item, err);
 	}
 	return ret;
 }
@@ -126,12 +118,10 @@ static int decode_taints(struct mk_node_object *node, const struct mk_json *tree
 	const char *key;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
-	if (ret == 0)
-		ret = tree_member(&spec, "taints", json_type_array, &list, err);
+	ret = ret ?: tree_member(&spec, "taints", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = tree_text(&item, "key", &key, err);
+		ret = ret ?: tree_text(&item, "key", &key, err);
 		if (ret == 0 && key && strcmp(key, TAINT_TO_BE_DELETED) == 0)
 			node->leaving = true;
 	}
@@ -145,8 +135,7 @@ static int decode_leaving(struct mk_node_object *node, const struct mk_json *tre
 	const char *deleted = NULL;
 	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
 
-	if (ret == 0)
-		ret = tree_text(&metadata, "deletionTimestamp", &deleted, err);
+	ret = ret ?: tree_text(&metadata, "deletionTimestamp", &deleted, err);
 	node->leaving = deleted && *deleted;
 	return ret < 0 ? ret : decode_taints(node, tree, err);
 }
@@ -154,14 +143,10 @@ static int decode_leaving(struct mk_node_object *node, const struct mk_json *tre
 int node_decode(const struct mk_json *tree, const struct mk_object_id *id,
 		struct mk_node_object *node, struct mk_error *err)
 {
-	int ret = decode_labels(node, tree, err);
+	int ret = decode_labels(node, tree, err) ?: decode_pod_cidrs(node, tree, err);
 
-	if (ret == 0)
-		ret = decode_pod_cidrs(node, tree, err);
-	if (ret == 0)
-		ret = decode_status(node, tree, err);
-	if (ret == 0)
-		ret = decode_leaving(node, tree, err);
+	ret = ret ?: decode_status(node, tree, err);
+	ret = ret ?: decode_leaving(node, tree, err);
 	if (ret < 0)
 		return ret;
 	node->name = strdup(id->name);

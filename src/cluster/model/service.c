@@ -57,11 +57,9 @@ static int decode_cluster_ips(struct mk_service_object *service, const struct mk
 
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_string, &at, err);
-		if (ret == 0)
-			ret = take_cluster_ip(service, &at, err);
+		ret = ret ?: take_cluster_ip(service, &at, err);
 	}
-	if (ret == 0)
-		ret = tree_member(spec, "clusterIP", json_type_string, &at, err);
+	ret = ret ?: tree_member(spec, "clusterIP", json_type_string, &at, err);
 	if (ret == 0 && at.value)
 		ret = take_cluster_ip(service, &at, err);
 	return ret;
@@ -102,8 +100,7 @@ static int decode_ingress(struct mk_service_object *service, const struct mk_jso
 	struct mk_ip ip;
 	int ret = tree_text(item, "ipMode", &mode, err);
 
-	if (ret == 0)
-		ret = tree_member(item, "ip", json_type_string, &at, err);
+	ret = ret ?: tree_member(item, "ip", json_type_string, &at, err);
 	if (ret < 0 || !at.value || !*mk_json_string(&at))
 		return ret;
 	if (mode && strcmp(mode, "VIP") != 0)
@@ -121,14 +118,11 @@ static int decode_load_balancer(struct mk_service_object *service, const struct 
 
 	if (service->type != MK_SERVICE_LOAD_BALANCER)
 		return ret;
-	if (ret == 0)
-		ret = tree_member(&status, "loadBalancer", json_type_object, &balancer, err);
-	if (ret == 0)
-		ret = tree_member(&balancer, "ingress", json_type_array, &list, err);
+	ret = ret ?: tree_member(&status, "loadBalancer", json_type_object, &balancer, err);
+	ret = ret ?: tree_member(&balancer, "ingress", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		if (ret == 0)
-			ret = decode_ingress(service, &item, err);
+		ret = ret ?: decode_ingress(service, &item, err);
 	}
 	mk_ips_sort(service->load_balancer_ips, &service->load_balancer_ip_count);
 	return ret;
@@ -140,16 +134,11 @@ static int decode_port(const struct mk_service_object *service, const struct mk_
 	int64_t number = 0, node_port = 0;
 	struct mk_json at;
 	const char *name;
-	int ret = tree_text(item, "name", &name, err);
+	int ret = tree_text(item, "name", &name, err) ?: tree_protocol(item, &port->proto, err);
 
-	if (ret == 0)
-		ret = tree_protocol(item, &port->proto, err);
-	if (ret == 0)
-		ret = tree_number(item, "port", 1, UINT16_MAX, &number, err);
-	if (ret == 0)
-		ret = tree_number(item, "nodePort", 0, UINT16_MAX, &node_port, err);
-	if (ret == 0)
-		ret = tree_member(item, "port", json_type_int, &at, err);
+	ret = ret ?: tree_number(item, "port", 1, UINT16_MAX, &number, err);
+	ret = ret ?: tree_number(item, "nodePort", 0, UINT16_MAX, &node_port, err);
+	ret = ret ?: tree_member(item, "port", json_type_int, &at, err);
 	if (ret < 0)
 		return ret;
 	if (!at.value)
@@ -230,10 +219,8 @@ static int decode_affinity(struct mk_service_object *service, const struct mk_js
 	if (strcmp(text, "ClientIP") != 0)
 		return tree_wrong(&at, "None or ClientIP", err);
 	ret = tree_member(spec, "sessionAffinityConfig", json_type_object, &config, err);
-	if (ret == 0)
-		ret = tree_member(&config, "clientIP", json_type_object, &client_ip, err);
-	if (ret == 0)
-		ret = tree_number(&client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S, &timeout_s, err);
+	ret = ret ?: tree_member(&config, "clientIP", json_type_object, &client_ip, err);
+	ret = ret ?: tree_number(&client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S, &timeout_s, err);
 	service->client_ip_affinity = true;
 	service->affinity_timeout_s = (uint32_t)timeout_s;
 	return ret;
@@ -285,8 +272,7 @@ static int decode_source_ranges(struct mk_service_object *service, const struct 
 		return mk_error_errno(err, ENOMEM, "%zu ranges", tree_length(&list));
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_string, &at, err);
-		if (ret == 0)
-			ret = decode_range(&at, &range, err);
+		ret = ret ?: decode_range(&at, &range, err);
 		if (ret == 0 && range.ip.family == AF_INET)
 			service->source_ranges[service->source_range_count++] =
 				mk_cidr_network(&range);
@@ -302,25 +288,17 @@ static int decode_spec(struct mk_service_object *service, const struct mk_json *
 	bool named = false;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
-	if (ret == 0)
-		ret = decode_type(service, &spec, &named, err);
+	ret = ret ?: decode_type(service, &spec, &named, err);
 	if (ret < 0 || named) /* ignore the clusterIP that an ExternalName may have */
 		return ret;
 	ret = decode_cluster_ips(service, &spec, err);
-	if (ret == 0)
-		ret = decode_external_ips(service, &spec, err);
-	if (ret == 0)
-		ret = decode_load_balancer(service, tree, err);
-	if (ret == 0)
-		ret = decode_source_ranges(service, &spec, err);
-	if (ret == 0)
-		ret = decode_ports(service, &spec, err);
-	if (ret == 0)
-		ret = decode_policy(&spec, "externalTrafficPolicy", &service->external_local, err);
-	if (ret == 0)
-		ret = decode_policy(&spec, "internalTrafficPolicy", &service->internal_local, err);
-	if (ret == 0)
-		ret = decode_health_check(service, &spec, err);
+	ret = ret ?: decode_external_ips(service, &spec, err);
+	ret = ret ?: decode_load_balancer(service, tree, err);
+	ret = ret ?: decode_source_ranges(service, &spec, err);
+	ret = ret ?: decode_ports(service, &spec, err);
+	ret = ret ?: decode_policy(&spec, "externalTrafficPolicy", &service->external_local, err);
+	ret = ret ?: decode_policy(&spec, "internalTrafficPolicy", &service->internal_local, err);
+	ret = ret ?: decode_health_check(service, &spec, err);
 	return ret < 0 ? ret : decode_affinity(service, &spec, err);
 }
 
@@ -329,8 +307,7 @@ int service_decode(const struct mk_json *tree, const struct mk_object_id *id,
 {
 	int ret = left_out_by_label(tree, &service->excluded, err);
 
-	if (ret == 0)
-		ret = decode_spec(service, tree, err);
+	ret = ret ?: decode_spec(service, tree, err);
 	if (ret < 0)
 		return ret;
 	service->namespace_ = strdup(id->namespace_);

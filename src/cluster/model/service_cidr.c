@@ -8,8 +8,7 @@ int service_cidr_decode(const struct mk_json *tree, struct mk_cidr *cidr, struct
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
 	*cidr = (struct mk_cidr){ .ip.family = AF_UNSPEC };
-	if (ret == 0)
-		ret = tree_member(&spec, "cidrs", json_type_array, &list, err);
+	ret = ret ?: tree_member(&spec, "cidrs", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		struct mk_cidr one;
 

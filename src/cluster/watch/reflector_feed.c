@@ -32,8 +32,7 @@ static int apply(struct mk_reflector *reflector, struct mk_span object,
 	if (ret < 0)
 		return name_object(reflector, head, err);
 	ret = decode_complete(tree, resource->api_version, resource->kind, err);
-	if (ret == 0)
-		ret = reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
+	ret = ret ?: reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
 	json_object_put(tree);
 	return ret;
 }

@@ -202,8 +202,7 @@ static int feed_document(struct mk_splitter *splitter, const char **at, const ch
 		return is_space(*start) ? 0 : unexpected(*start, "after a list", err);
 	if (!in_string)
 		ret = step_document(splitter, *start, err);
-	if (ret == 0)
-		ret = append(&splitter->document, start, (size_t)(*at - start), err);
+	ret = ret ?: append(&splitter->document, start, (size_t)(*at - start), err);
 	if (ret < 0)
 		return ret;
 	if (in_string && !splitter->scan.in_string)

@@ -69,8 +69,7 @@ static int detach(struct mk_nl *nl, int ifindex, enum mk_direction direction, bo
 
 	if (ret == -ENOENT || (ret == 0 && !is_ours(&filter, pods_too)))
 		return 0;
-	if (ret == 0)
-		ret = mk_nl_filter_delete(nl, &filter, err);
+	ret = ret ?: mk_nl_filter_delete(nl, &filter, err);
 	return ret < 0 ? ret : 1;
 }
 

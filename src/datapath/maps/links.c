@@ -44,8 +44,7 @@ static int put_set(const struct mk_table *table, const struct mk_link_set *wante
 	links.set[!links.current] = *wanted;
 	ret = mk_table_put(table, &zero, &links, err);
 	links.current = !links.current;
-	if (ret == 0)
-		ret = mk_table_put(table, &zero, &links, err);
+	ret = ret ?: mk_table_put(table, &zero, &links, err);
 	return ret < 0 ? ret : 1;
 }
 
@@ -139,8 +138,7 @@ int mk_links_read(const char *bpf_dir, struct mk_datapath_links *links, struct m
 	int ret = mk_table_open(&table, bpf_dir, "links", sizeof(zero), sizeof(both), err);
 
 	*links = (struct mk_datapath_links){ 0 };
-	if (ret == 0)
-		ret = mk_table_get(&table, &zero, &both, err);
+	ret = ret ?: mk_table_get(&table, &zero, &both, err);
 	if (ret == 0)
 		ret = mk_table_open(&uplinks, bpf_dir, "uplinks", sizeof(zero),
 				    sizeof(struct mk_uplink), err);

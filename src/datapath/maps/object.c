@@ -145,21 +145,13 @@ int mk_object_size_sessions(struct mk_object *object, const struct mk_session_si
 	uint32_t kept = mk_session_kept_places(sizes->established);
 	int ret = set_entries(object->skel->maps.sessions, sizes->established, err);
 
-	if (ret == 0)
-		ret = set_entries(object->skel->maps.nat_sessions, sizes->established, err);
-	if (ret == 0)
-		ret = set_entries(object->skel->maps.sessions_young, sizes->half_open, err);
-	if (ret == 0)
-		ret = set_entries(object->skel->maps.nat_sessions_young, sizes->half_open, err);
-	if (ret == 0)
-		ret = set_entries(object->skel->maps.sessions_order, places, err);
-	if (ret == 0)
-		ret = set_entries(object->skel->maps.nat_sessions_order, places, err);
-	if (ret == 0)
-		ret = set_entries(object->skel->maps.sessions_kept, kept, err);
-	if (ret == 0)
-		ret = set_entries(object->skel->maps.nat_sessions_kept, kept, err);
-	return ret;
+	ret = ret ?: set_entries(object->skel->maps.nat_sessions, sizes->established, err);
+	ret = ret ?: set_entries(object->skel->maps.sessions_young, sizes->half_open, err);
+	ret = ret ?: set_entries(object->skel->maps.nat_sessions_young, sizes->half_open, err);
+	ret = ret ?: set_entries(object->skel->maps.sessions_order, places, err);
+	ret = ret ?: set_entries(object->skel->maps.nat_sessions_order, places, err);
+	ret = ret ?: set_entries(object->skel->maps.sessions_kept, kept, err);
+	return ret ?: set_entries(object->skel->maps.nat_sessions_kept, kept, err);
 }
 
 int mk_object_size_affinity(struct mk_object *object, uint32_t entries, struct mk_error *err)
@@ -477,8 +469,7 @@ static int ask_for_statistics(struct bpf_program *program, char *log, struct mk_
 {
 	int ret = bpf_program__set_log_level(program, LOG_STATISTICS);
 
-	if (ret == 0)
-		ret = bpf_program__set_log_buf(program, log, LOG_BYTES);
+	ret = ret ?: bpf_program__set_log_buf(program, log, LOG_BYTES);
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot ask for the verifier's statistics") : 0;
 }
 

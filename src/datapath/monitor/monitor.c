@@ -243,8 +243,7 @@ static int follow(struct following *following, const volatile int *stop, struct 
 	uint64_t before = left_out(following);
 	int ret = open_rings(&ring, following, err), off = 0;
 
-	if (ret == 0)
-		ret = report_drops(following, true, err);
+	ret = ret ?: report_drops(following, true, err);
 	if (ret >= 0)
 		ret = poll_rings(following, ring, stop, err);
 	ring_buffer__free(ring);
@@ -276,9 +275,7 @@ int mk_monitor_follow(const char *bpf_dir, const char *state_dir, struct mk_moni
 	if (lock < 0)
 		return lock;
 	mk_bpflog_init();
-	ret = open_tables(&following, err);
-	if (ret == 0)
-		ret = follow(&following, stop, err);
+	ret = open_tables(&following, err) ?: follow(&following, stop, err);
 	mk_table_close(&following.settings);
 	mk_table_close(&following.counts);
 	return ret;

@@ -90,8 +90,7 @@ int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
 	struct mk_runtime now;
 	int ret = mk_table_keys(&ports->table, &keys, count, err);
 
-	if (ret == 0)
-		ret = get_runtime(ports, &now, err);
+	ret = ret ?: get_runtime(ports, &now, err);
 	if (ret < 0)
 		return ret;
 	*told = now.host_ports != 0;
@@ -147,8 +146,7 @@ static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
 
 		ret = mk_table_open(&table, ports->bpf_dir, names[i], sizeof(struct mk_tuple),
 				    sizeof(struct mk_session), err);
-		if (ret == 0)
-			ret = mk_table_each(&table, cut_one, &cutting, err);
+		ret = ret ?: mk_table_each(&table, cut_one, &cutting, err);
 	}
 	return ret;
 }
@@ -270,8 +268,7 @@ static int claim_locked(struct mk_host_ports *ports, const struct mk_host_port_e
 	if (ret > 0)
 		return mk_error_set(err, EEXIST, "host port %s is in use by another pod",
 				    mk_host_port_format(&holder->key, text));
-	if (ret == 0)
-		ret = retire(ports, err);
+	ret = ret ?: retire(ports, err);
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = mk_table_put(&ports->table, &entries[i].key, &entries[i].to, err);
 	if (ret >= 0)
@@ -312,10 +309,8 @@ static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_
 		else if (ret > 0)
 			ret = 0;
 	}
-	if (ret == 0)
-		ret = retire(ports, err);
-	if (ret == 0)
-		ret = tell_programs(ports, err);
+	ret = ret ?: retire(ports, err);
+	ret = ret ?: tell_programs(ports, err);
 	if (ret > 0 && !ports->retired_count) /* not because of our own change */
 		mk_log_warn(
 			"a setting of the programs was wrong and is repaired map=runtime host_ports=%d",

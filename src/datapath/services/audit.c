@@ -134,11 +134,8 @@ static int audit_set(struct audit *audit, struct set *set)
 
 	if (!set->owner || !set->known)
 		return 0;
-	ret = audit_backends(audit, set);
-	if (ret == 0)
-		ret = audit_maglev(audit, set);
-	if (ret == 0)
-		ret = audit_members(audit, set);
+	ret = audit_backends(audit, set) ?: audit_maglev(audit, set);
+	ret = ret ?: audit_members(audit, set);
 	return ret < 0 ? ret : audit_ranges(audit, set->owner);
 }
 

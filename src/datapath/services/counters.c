@@ -118,10 +118,8 @@ int mk_counters_read(const struct mk_counter_tables *tables, struct mk_service_t
 	cleanup_records struct record *records = NULL;
 	int ret = mk_table_each(&tables->live, add_counter, &records, err);
 
-	if (ret == 0)
-		ret = mk_table_each(&tables->ended, add_counter, &records, err);
-	if (ret == 0)
-		ret = mk_table_each(&tables->drops, add_drops, &records, err);
+	ret = ret ?: mk_table_each(&tables->ended, add_counter, &records, err);
+	ret = ret ?: mk_table_each(&tables->drops, add_drops, &records, err);
 	if (ret < 0)
 		return ret;
 	*count = 0;

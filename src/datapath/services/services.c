@@ -138,8 +138,7 @@ int sync_frontend_delete(struct mk_service_sync *sync, struct frontend *frontend
 	struct claim *claim;
 	int ret = sync_lose(sync, &frontend->key, counts, err);
 
-	if (ret == 0)
-		ret = mk_table_delete(&sync->tables.frontends, &frontend->key, err);
+	ret = ret ?: mk_table_delete(&sync->tables.frontends, &frontend->key, err);
 	if (ret < 0)
 		return ret;
 	counts->deleted += (unsigned int)ret;

@@ -340,8 +340,7 @@ int mk_sweep_step(struct mk_sweep *sweep, uint64_t now_ns, uint32_t budget, stru
 	do {
 		int ret = sweep->visited < sweep->count ? 0 : read_batch(sweep, err);
 
-		if (ret == 0)
-			ret = visit_batch(sweep, now_ns, &used, budget, err);
+		ret = ret ?: visit_batch(sweep, now_ns, &used, budget, err);
 		if (ret < 0 || sweep->visited < sweep->count)
 			return ret;
 		if (!sweep->cursor.done)

@@ -180,11 +180,9 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	if (ret == -EEXIST) {
 		/* only the host's name is taken: by an endpoint whose address file was lost */
 		ret = mk_nl_link_delete(adding->node.nl, adding->host_name, err);
-		if (ret == 0)
-			ret = veth_add(adding, err);
+		ret = ret ?: veth_add(adding, err);
 	}
-	if (ret == 0)
-		ret = mk_nl_link_get(adding->node.nl, adding->host_name, &link, err);
+	ret = ret ?: mk_nl_link_get(adding->node.nl, adding->host_name, &link, err);
 	if (ret < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	adding->host_ifindex = link.ifindex;
@@ -267,9 +265,7 @@ static int set_links_up(struct adding *adding, struct mk_error *err)
 
 	/* The pod's end goes up after the host's end. The end that goes up last can send at once;
 	 * the other end waits for the kernel's link watch. The pod sends first. */
-	if (ret == 0)
-		ret = mk_nl_link_change(adding->pod_nl, adding->pod_ifindex, &up, err);
-	return ret;
+	return ret ?: mk_nl_link_change(adding->pod_nl, adding->pod_ifindex, &up, err);
 }
 
 /* Make the default route last: was_completed() looks for it. */
@@ -291,8 +287,7 @@ static int configure_pod(struct adding *adding, struct mk_error *err)
 	const struct mk_cidr own = { .ip = adding->ip, .prefix_bits = 32 };
 	int ret = set_links_up(adding, err);
 
-	if (ret == 0)
-		ret = mk_nl_addr_add(adding->pod_nl, adding->pod_ifindex, &own, err);
+	ret = ret ?: mk_nl_addr_add(adding->pod_nl, adding->pod_ifindex, &own, err);
 	if (ret == 0)
 		ret = mk_nl_neigh_put(adding->pod_nl, adding->pod_ifindex, &addresses->gateway,
 				      &addresses->gateway_mac, err);

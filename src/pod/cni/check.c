@@ -390,12 +390,9 @@ static int check_pod(struct checking *checking, struct mk_error *err)
 			  checking->is_further ? mk_cni_pod_table(link.ifindex) : 0,
 			  checking->routes);
 	ret = checking->is_further ? check_rule(checking, err) : 0;
-	if (ret == 0)
-		ret = mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
-	if (ret == 0)
-		ret = mk_nl_each_neigh(nl, link.ifindex, see_neigh, checking, err);
-	if (ret == 0)
-		ret = mk_nl_each_route_of(nl, checking->routes[0].table, see_route, checking, err);
+	ret = ret ?: mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
+	ret = ret ?: mk_nl_each_neigh(nl, link.ifindex, see_neigh, checking, err);
+	ret = ret ?: mk_nl_each_route_of(nl, checking->routes[0].table, see_route, checking, err);
 	if (ret == 0)
 		judge_pod(checking);
 	return ret;

@@ -252,9 +252,7 @@ static int remove_address(struct mk_cni_node *node, const char *container_id, co
 		ret = cni_port_mappings_remove(node, &leftover->ip, 0, err);
 	if (ret == 0 && node->pods)
 		ret = mk_pods_delete(node->pods, &leftover->ip, err);
-	if (ret == 0)
-		ret = mk_ipam_release(ipam, container_id, ifname, err);
-	return ret;
+	return ret ?: mk_ipam_release(ipam, container_id, ifname, err);
 }
 
 int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, const char *ifname,
@@ -264,10 +262,8 @@ int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, c
 	struct mk_link link;
 	int ret = mk_cni_device_find(node->nl, node->veth_prefix, container_id, ifname, &link, err);
 
-	if (ret == 0)
-		ret = cni_port_mappings_remove(node, NULL, link.ifindex, err);
-	if (ret == 0)
-		ret = mk_pod_device_remove(node->nl, node->bpf_dir, &link, err);
+	ret = ret ?: cni_port_mappings_remove(node, NULL, link.ifindex, err);
+	ret = ret ?: mk_pod_device_remove(node->nl, node->bpf_dir, &link, err);
 	if (ret < 0 && ret != -ENODEV)
 		return ret;
 	ret = remove_address(node, container_id, ifname, link.ifindex, &leftover, err);

@@ -174,10 +174,7 @@ int mk_cni_reap(const char *state_dir, const char *bpf_dir, const char *veth_pre
 
 	if (!nl)
 		return -err->code;
-	ret = reap_owners(&reaping, state_dir);
-	if (ret == 0)
-		ret = mk_cni_node_open(&node, &conf, err);
-	if (ret == 0)
-		ret = sweep(&node, reaping.owned, err);
+	ret = reap_owners(&reaping, state_dir) ?: mk_cni_node_open(&node, &conf, err);
+	ret = ret ?: sweep(&node, reaping.owned, err);
 	return ret < 0 ? ret : reaping.released + ret;
 }

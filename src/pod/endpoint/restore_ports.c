@@ -28,8 +28,7 @@ static int device_of(const struct restoring *restoring, const struct mk_addr *ad
 	struct mk_pod pod;
 	int ret = mk_pod_table_get(&restoring->pods, addr, &pod, err);
 
-	if (ret == 0)
-		ret = mk_nl_link_get_index(restoring->nl, (int)pod.ifindex, &link, err);
+	ret = ret ?: mk_nl_link_get_index(restoring->nl, (int)pod.ifindex, &link, err);
 	if (ret < 0)
 		return ret == -ENOENT || ret == -ENODEV ? 0 : ret;
 	return link.ifindex;
@@ -116,8 +115,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	if (ifindex <= 0)
 		return ifindex;
 	ret = cni_port_mappings_parse(&mappings, owner->host_ports, restoring->err);
-	if (ret == 0)
-		ret = leave_missing(restoring, &mappings, ip, ifindex, owner, restoring->err);
+	ret = ret ?: leave_missing(restoring, &mappings, ip, ifindex, owner, restoring->err);
 	return ret < 0 || !mappings.count ? ret : put_back(restoring, &mappings, ip, owner);
 }
 
@@ -136,8 +134,7 @@ static int restore_locked(struct restoring *restoring, const char *state_dir, co
 	if (ret < 0)
 		return ret;
 	ret = mk_ipam_each(ipam, restore, restoring, restoring->err);
-	if (ret == 0)
-		ret = mk_host_ports_sweep(restoring->ports, &judge, restoring->err);
+	ret = ret ?: mk_host_ports_sweep(restoring->ports, &judge, restoring->err);
 	mk_table_close(&restoring->pods);
 	return ret < 0 ? ret : restoring->restored;
 }
@@ -160,9 +157,7 @@ static int restore_all(struct restoring *restoring, const char *state_dir, const
 	if (restored < 0)
 		return restored;
 	ret = mk_host_ports_state(restoring->ports, known, &told, restoring->err);
-	if (ret < 0)
-		return ret;
-	return restored + (told != told_before);
+	return ret < 0 ? ret : restored + (told != told_before);
 }
 
 int mk_cni_restore_host_ports(const char *state_dir, const char *bpf_dir, size_t *known,

@@ -301,10 +301,8 @@ static int open_locked(struct mk_ipam *ipam, const char *state_dir, struct mk_er
 	enum { ATTEMPTS = 10 };
 
 	for (int i = 0; i < ATTEMPTS; i++) {
-		int ret = open_dirs(ipam, state_dir, err);
+		int ret = open_dirs(ipam, state_dir, err) ?: lock(ipam, err);
 
-		if (ret == 0)
-			ret = lock(ipam, err);
 		if (ret < 0 || lock_is_current(ipam))
 			return ret;
 		close_fd(&ipam->dir_fd);
