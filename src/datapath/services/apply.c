@@ -117,25 +117,6 @@ static bool loses_affinity(const struct apply *apply, const struct set *set)
 	return !apply->affinity_id && (set->affinity_id || set->has_members);
 }
 
-int sync_retire(struct retired **head, const struct set *set, struct mk_error *err)
-{
-	struct retired *retired;
-
-	if (set->count == 0)
-		return 0;
-	retired = calloc(1, sizeof(*retired));
-	if (!retired)
-		return mk_error_errno(err, ENOMEM, "cannot retire generation %u of set %u",
-				      set->generation, set->id);
-	retired->id = set->id;
-	retired->generation = set->generation;
-	retired->count = (uint32_t)set->count;
-	/* not known yet for an earlier agent's set */
-	retired->has_members = set->has_members || set->affinity_id;
-	LL_PREPEND(*head, retired);
-	return 0;
-}
-
 /* Write the next generation, under keys that no frontend names yet. */
 static int write_generation(const struct apply *apply, struct set *set,
 			    const struct mk_backend_set *compiled)
@@ -318,12 +299,10 @@ static int apply_set(const struct apply *apply, const struct mk_backend_set *com
 		ret = write_generation(apply, set, compiled);
 	if (ret == 0) /* after the generation with the former id is retired */
 		set->affinity_id = apply->affinity_id;
-	if (ret == 0)
-		ret = write_maglev(apply, set, compiled);
+	ret = ret ?: write_maglev(apply, set, compiled);
 	if (ret == 0 && set->affinity_id)
 		ret = sync_members_write(apply->sync, set, apply->counts, apply->err);
-	if (ret == 0)
-		ret = publish(apply, set, compiled);
+	ret = ret ?: publish(apply, set, compiled);
 	if (ret < 0)
 		return ret;
 	set->local_count = compiled->local_count;
@@ -442,9 +421,7 @@ static int apply_all(struct apply *apply, const struct mk_compiled_service *comp
 			return ret;
 	}
 	ret = remove_rest(apply);
-	if (ret < 0)
-		return ret;
-	return replace_live(apply, compiled);
+	return ret < 0 ? ret : replace_live(apply, compiled);
 }
 
 int mk_service_sync_apply(struct mk_service_sync *sync, const struct mk_compiled_service *compiled,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Remove replaced generations, and entries of an earlier agent for Services that are gone. */
+/* Remove entries of an earlier agent for Services that are gone. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -8,93 +8,11 @@
 
 #define BATCH 512
 
-/* ---- retired generations -------------------------------------------------------------------- */
-
-static int remove_generation(struct mk_service_sync *sync, const struct retired *retired,
-			     struct mk_service_counts *counts, struct mk_error *err)
-{
-	struct mk_backend_key key = { .set_id = retired->id, .generation = retired->generation };
-	struct mk_maglev_key maglev_key = { .set_id = retired->id,
-					    .generation = retired->generation };
-	int ret;
-
-	for (; key.index < retired->count; key.index++) {
-		ret = retired->has_members ? sync_member_remove(sync, &key, counts, err) : 0;
-		if (ret < 0)
-			return ret;
-		ret = mk_table_delete(&sync->tables.backends, &key, err);
-		if (ret < 0)
-			return ret;
-		counts->deleted += (unsigned int)ret;
-	}
-	ret = mk_table_delete(&sync->tables.maglev, &maglev_key, err);
-	if (ret < 0)
-		return ret;
-	counts->deleted += (unsigned int)ret;
-	return 0;
-}
-
-int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t now_ns,
-			    struct mk_service_counts *counts, struct mk_error *err)
-{
-	int ret;
-
-	while (sync->retired && now_ns - sync->retired->since_ns >= MK_RETIRE_NS) {
-		struct retired *oldest = sync->retired;
-
-		ret = remove_generation(sync, oldest, counts, err);
-
-		if (ret < 0)
-			return ret;
-		HASH_DEL(sync->retired, oldest);
-		free(oldest);
-	}
-	ret = sync_ranges_collect(sync, now_ns, counts, err);
-	if (ret < 0)
-		return ret;
-	return sync->retired || sync->retired_ranges ? 1 : 0;
-}
-
-/* ---- unused entries -------------------------------------------------------------------------- */
-
-const struct retired *sync_retired(const struct mk_service_sync *sync, uint32_t id,
-				   uint32_t generation)
-{
-	const struct retired key = { .id = id, .generation = generation };
-	const struct retired *retired;
-
-	HASH_FIND(hh, sync->retired, &key.id, sizeof(key.id) + sizeof(key.generation), retired);
-	return retired;
-}
-
-void sync_retirement_begins(struct mk_service_sync *sync, struct retired **head, uint64_t now_ns)
-{
-	struct retired *retired, *next;
-
-	LL_FOREACH_SAFE(*head, retired, next)
-	{
-		retired->since_ns = now_ns;
-		HASH_ADD(hh, sync->retired, id, sizeof(retired->id) + sizeof(retired->generation),
-			 retired);
-	}
-	*head = NULL;
-}
-
 static bool is_current(const struct mk_service_sync *sync, uint32_t id, uint32_t generation)
 {
 	const struct set *set = sync_set(sync, id);
 
 	return set && set->generation == generation;
-}
-
-int sync_delete(const struct mk_table *table, const void *key, struct mk_service_counts *counts,
-		struct mk_error *err)
-{
-	int ret = mk_table_delete(table, key, err);
-
-	if (ret > 0)
-		counts->deleted++;
-	return ret < 0 ? ret : 0;
 }
 
 static int prune_maglev(struct mk_service_sync *sync, struct mk_service_counts *counts,
