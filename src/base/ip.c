@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static unsigned family_bits(sa_family_t family)
 {
 	return family == AF_INET ? 32 : 128;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <uthash.h>
 
-
 #define KEY_CHARS 512 /* namespace and name: 253 each at most */
 
 struct version {

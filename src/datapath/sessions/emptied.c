@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define LOOKED_AT 4096 /* entries, in order of their hash: a fair sample of a large table */
 
 void mk_emptied_note(struct mk_emptied *emptied, const struct mk_tuple *key,
