@@ -83,16 +83,12 @@ static void on_listed(void *ctx, bool complete)
 
 static int already_running(const char *state_dir, struct mk_error *err)
 {
-	char path[PATH_MAX], pid[32] = "unknown";
-	cleanup_fclose FILE *file = NULL;
+	struct mk_agent_state state;
 
-	if (snprintf(path, sizeof(path), "%s/" MK_AGENT_LOCK, state_dir) < (int)sizeof(path))
-		file = fopen(path, "re");
-	if (file && fgets(pid, sizeof(pid), file))
-		pid[strcspn(pid, "\n")] = '\0';
+	mk_agent_state_read(state_dir, &state);
 	return mk_error_set(err, EBUSY,
-			    "an agent runs here already, pid %s (lock '%s/" MK_AGENT_LOCK "')", pid,
-			    state_dir);
+			    "an agent runs here already, pid %lu (lock '%s/" MK_AGENT_LOCK "')",
+			    state.pid, state_dir);
 }
 
 static int take_lock(struct mk_agent *agent, struct mk_error *err)

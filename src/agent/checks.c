@@ -102,24 +102,20 @@ static void say_clock(struct agent_checks *checks, const struct mk_api_clock *cl
 	checks->clock_off = off;
 }
 
-/* Store the difference for `monokube check`; at the start, what an earlier run stored is old. */
+/* Store the difference for `monokube check`: at the start, because what an earlier run stored is
+ * old, then at every new time of the server, and every minute. */
 static int check_clock(struct mk_agent *agent, struct mk_error *err)
 {
 	static const struct mk_api_clock none;
 	const struct mk_api_clock *clock = mk_source_clock(agent->core.source);
+	struct agent_checks *state = &agent->checks;
 
 	clock = clock ? clock : &none;
-	agent->checks.clock_seen_ms = clock->earliest_ms;
-	say_clock(&agent->checks, clock);
+	if (clock->earliest_ms == state->clock_seen_ms && state->turn % MINUTE != 0)
+		return 0;
+	state->clock_seen_ms = clock->earliest_ms;
+	say_clock(state, clock);
 	return mk_api_clock_write(agent->core.config.state_dir, clock, err);
-}
-
-static int check_new_clock(struct mk_agent *agent, struct mk_error *err)
-{
-	const struct mk_api_clock *clock = mk_source_clock(agent->core.source);
-
-	return clock && clock->earliest_ms != agent->checks.clock_seen_ms ? check_clock(agent, err)
-									  : 0;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -157,10 +153,10 @@ static const struct check {
 	{ "the chain of programs", check_chain, ROUND, 6, ATTACHED, MK_REPAIR_CHAIN, 0 },
 	{ "the pins", check_pins, ROUND, 6, ATTACHED, MK_REPAIR_PIN, 0 },
 	{ "the Services' names", check_names, SECOND, 0, LISTS, NO_REPAIR, 0 },
-	{ "the API server's clock", check_new_clock, SECOND, 0, NOTHING, NO_REPAIR, 0 },
+	{ "the API server's clock", check_clock, SECOND, 0, NOTHING, NO_REPAIR, 0 },
 	{ "pods' addresses", check_addresses, MINUTE, 0, NOTHING, NO_REPAIR, MK_UNSURE_ADDRESSES },
 	{ "the Services' counters", check_counters, MINUTE, 0, LISTS, NO_REPAIR, 0 },
-	{ "the API server's clock", check_clock, MINUTE, 0, NOTHING, NO_REPAIR, 0 },
+
 	{ "reports of drops and flows", check_drop_reports, MINUTE, 0, ATTACHED,
 	  MK_REPAIR_DROP_REPORTS, 0 },
 	/* notifications have mostly reported it already */

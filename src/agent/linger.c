@@ -94,29 +94,21 @@ static int tell_localhost_ports(struct agent_linger *linger, struct mk_error *er
 	return tell(linger, &wanted, err);
 }
 
-static int sync_udp_ports(const struct agent_linger *linger, struct mk_error *err)
+/* @again: another process may have removed ports from the map. Returns 1 if it had not all. */
+static int tell_udp_ports(struct agent_linger *linger, bool again, struct mk_error *err)
 {
+	struct mk_datapath *datapath = linger->core->datapath;
 	uint32_t serial;
 	const struct mk_port_set *ports =
-		mk_service_sync_udp_ports(mk_datapath_services(linger->core->datapath), &serial);
-
-	return serial ? mk_datapath_add_udp_ports(linger->core->datapath, ports, err) : 0;
-}
-
-static int tell_udp_ports(struct agent_linger *linger, struct mk_error *err)
-{
-	uint32_t serial;
+		mk_service_sync_udp_ports(mk_datapath_services(datapath), &serial);
 	int ret;
 
-	(void)mk_service_sync_udp_ports(mk_datapath_services(linger->core->datapath), &serial);
-	if (serial == linger->udp_ports_told)
+	if (serial == 0 || (!again && serial == linger->udp_ports_told))
 		return 0;
-	ret = sync_udp_ports(linger, err);
-	if (ret < 0)
-		return ret;
-	linger->core->writes += (unsigned int)ret;
-	linger->udp_ports_told = serial;
-	return 0;
+	ret = mk_datapath_add_udp_ports(datapath, ports, err);
+	if (ret >= 0)
+		linger->udp_ports_told = serial;
+	return ret;
 }
 
 int agent_linger_tell_services(struct agent_linger *linger, struct mk_error *err)
@@ -124,9 +116,12 @@ int agent_linger_tell_services(struct agent_linger *linger, struct mk_error *err
 	int ret = tell_localhost_ports(linger, err);
 
 	if (ret == 0)
-		ret = tell_udp_ports(linger, err);
-	if (ret < 0 || !wants_host_backends(linger))
-		return ret; /* a flow may still need the setting */
+		ret = tell_udp_ports(linger, false, err);
+	if (ret < 0)
+		return ret;
+	linger->core->writes += (unsigned int)ret;
+	if (!wants_host_backends(linger))
+		return 0; /* a flow may still need the setting */
 	mk_linger_set(&linger->host_backends);
 	return tell_host_backends(linger, true, err);
 }
@@ -151,9 +146,9 @@ int agent_linger_reconcile_runtime(const struct agent_linger *linger, struct mk_
 	return ret;
 }
 
-int agent_linger_reconcile_udp_ports(const struct agent_linger *linger, struct mk_error *err)
+int agent_linger_reconcile_udp_ports(struct agent_linger *linger, struct mk_error *err)
 {
-	int ret = linger->udp_ports_told ? sync_udp_ports(linger, err) : 0;
+	int ret = linger->udp_ports_told ? tell_udp_ports(linger, true, err) : 0;
 
 	if (ret > 0)
 		mk_log_warn("a setting of the programs was missing and is back map=udp_ports");

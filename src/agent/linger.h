@@ -26,7 +26,7 @@ mk_must_check int agent_linger_tell_node(struct agent_linger *linger, struct mk_
 /* Restore in map `runtime`, and in map `udp_ports`, what was told. Returns how many. */
 mk_must_check int agent_linger_reconcile_runtime(const struct agent_linger *linger,
 						 struct mk_error *err);
-mk_must_check int agent_linger_reconcile_udp_ports(const struct agent_linger *linger,
+mk_must_check int agent_linger_reconcile_udp_ports(struct agent_linger *linger,
 						   struct mk_error *err);
 /* For mk_service_sync_on_loss(); @ctx is a struct agent_linger. */
 mk_must_check int agent_linger_losing(void *ctx, struct mk_error *err);

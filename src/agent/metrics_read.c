@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <utlist.h>
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
@@ -95,14 +94,13 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 {
 	const struct mk_api_clock *clock = mk_source_clock(agent->core.source);
 	struct mk_own_clock now = mk_own_clock_now();
-	const struct agent_service *service;
 
 	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
 		metrics->objects[kind] = mk_model_count(agent->core.model, (enum mk_kind)kind);
 	metrics->endpoints = mk_model_endpoint_count(agent->core.model);
 	metrics->peers = agent->node.plan.peer_count;
 	metrics->peers_left_out = agent->node.plan.left_out_count;
-	DL_COUNT(agent->services.dirty, service, metrics->services_waiting);
+
 	metrics->has_api = mk_source_stats(agent->core.source, metrics->api);
 	metrics->has_clock = clock && clock->known;
 	if (metrics->has_clock)
@@ -115,15 +113,10 @@ static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics
 {
 	const struct mk_datapath *datapath = agent->core.datapath;
 	const struct mk_addresses *own = &agent->node.addresses;
-	const struct mk_service_sync *sync;
 
 	metrics->has_datapath = datapath && mk_datapath_state(datapath) >= MK_DATAPATH_LOADED;
 	if (!metrics->has_datapath)
 		return;
-	sync = mk_datapath_services(datapath);
-	metrics->services = mk_service_sync_service_count(sync);
-	metrics->frontends = mk_service_sync_frontend_count(sync);
-	metrics->backends = mk_service_sync_backend_count(sync);
 	metrics->table_count =
 		mk_datapath_fill(datapath, metrics->has_sweep ? &metrics->counts : NULL,
 				 metrics->tables, MK_METRICS_TABLES);
@@ -192,44 +185,12 @@ static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 	read_agent(agent, metrics);
 	read_cluster(agent, metrics);
 	agent_sessions_read(&agent->sessions, metrics);
+	agent_services_read(&agent->services, metrics);
 	read_tables(agent, metrics);
 	if (metrics->has_datapath)
 		read_traffic(agent, metrics);
 	metrics->has_drops = mk_drops_read(bpf_dir, &metrics->drops, NULL) == 0;
 	metrics->has_cni = mk_cni_calls_read(bpf_dir, metrics->cni, NULL) == 0;
-}
-
-/* ---- each Service ---------------------------------------------------------------------------- */
-
-/* The result points into @totals. */
-static int read_services(const struct mk_agent *agent, struct mk_metrics *metrics,
-			 struct mk_service_totals **totals, struct mk_error *err)
-{
-	const struct mk_service_sync *sync;
-	const struct agent_service *service;
-	size_t count = 0;
-	int ret;
-
-	if (!agent->core.datapath || mk_datapath_state(agent->core.datapath) < MK_DATAPATH_LOADED)
-		return 0;
-	ret = mk_counters_read(mk_datapath_counters(agent->core.datapath), totals, &count, err);
-	if (ret < 0)
-		return ret;
-	metrics->per_service =
-		calloc(HASH_COUNT(agent->services.all) + 1, sizeof(*metrics->per_service));
-	if (!metrics->per_service)
-		return mk_error_errno(err, ENOMEM, "metrics of Services");
-	sync = mk_datapath_services(agent->core.datapath);
-	for (service = agent->services.all; service; service = service->hh.next) {
-		const struct mk_service_totals *found =
-			mk_counters_find(*totals, count, mk_service_sync_id(sync, service->key));
-
-		if (found)
-			metrics->per_service[metrics->per_service_count++] =
-				(struct mk_metrics_service){ service->namespace_, service->name,
-							     found };
-	}
-	return 0;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -241,7 +202,7 @@ static char *services_text(const struct mk_agent *agent, struct mk_metrics *metr
 	struct mk_error err = { 0 };
 	char *text = NULL;
 
-	if (read_services(agent, metrics, &totals, &err) == 0)
+	if (agent_services_read_each(&agent->services, metrics, &totals, &err) == 0)
 		text = mk_metrics_text(metrics, MK_METRICS_SERVICES);
 	else
 		mk_log_error("no metrics of Services: %s", mk_error_text(&err));

@@ -55,14 +55,6 @@ static void mark(struct agent_services *services, struct agent_service *service)
 	DL_APPEND(services->dirty, service);
 }
 
-static void done(struct agent_services *services, struct agent_service *service)
-{
-	if (!service->dirty)
-		return;
-	service->dirty = false;
-	DL_DELETE(services->dirty, service);
-}
-
 void agent_service_dirty(struct agent_services *services, const char *namespace_, const char *name)
 {
 	struct agent_service *service = NULL;
@@ -291,7 +283,8 @@ static void apply_one(struct agent_services *services, struct agent_service *ser
 		}
 		return;
 	}
-	done(services, service);
+	service->dirty = false;
+	DL_DELETE(services->dirty, service);
 	service->was_there |= existing;
 	if (existing)
 		return;
@@ -421,4 +414,48 @@ int agent_services_reconcile_names(struct agent_services *services, struct mk_er
 		return 0;
 	services->names_serial = services->names_wanted = mk_service_sync_names_serial(sync);
 	return mk_names_write(services->core->config.state_dir, sync, err);
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+void agent_services_read(const struct agent_services *services, struct mk_metrics *metrics)
+{
+	const struct agent_service *service;
+	const struct mk_service_sync *sync;
+
+	DL_COUNT(services->dirty, service, metrics->services_waiting);
+	if (!services->core->datapath)
+		return;
+	sync = mk_datapath_services(services->core->datapath);
+	metrics->services = mk_service_sync_service_count(sync);
+	metrics->frontends = mk_service_sync_frontend_count(sync);
+	metrics->backends = mk_service_sync_backend_count(sync);
+}
+
+int agent_services_read_each(const struct agent_services *services, struct mk_metrics *metrics,
+			     struct mk_service_totals **totals, struct mk_error *err)
+{
+	const struct mk_datapath *datapath = services->core->datapath;
+	const struct agent_service *service;
+	size_t count = 0;
+	int ret;
+
+	if (!datapath)
+		return 0;
+	ret = mk_counters_read(mk_datapath_counters(datapath), totals, &count, err);
+	if (ret < 0)
+		return ret;
+	metrics->per_service = calloc(HASH_COUNT(services->all) + 1, sizeof(*metrics->per_service));
+	if (!metrics->per_service)
+		return mk_error_errno(err, ENOMEM, "metrics of Services");
+	for (service = services->all; service; service = service->hh.next) {
+		uint32_t id = mk_service_sync_id(mk_datapath_services(datapath), service->key);
+		const struct mk_service_totals *found = mk_counters_find(*totals, count, id);
+
+		if (found)
+			metrics->per_service[metrics->per_service_count++] =
+				(struct mk_metrics_service){ service->namespace_, service->name,
+							     found };
+	}
+	return 0;
 }

@@ -62,6 +62,11 @@ mk_must_check int agent_services_reconcile_tables(struct agent_services *service
 /* Store the Services' names for the command line. */
 mk_must_check int agent_services_reconcile_names(struct agent_services *services,
 						 struct mk_error *err);
+void agent_services_read(const struct agent_services *services, struct mk_metrics *metrics);
+/* Read the Services with traffic. They point into *@totals, which the caller frees. */
+mk_must_check int agent_services_read_each(const struct agent_services *services,
+					   struct mk_metrics *metrics,
+					   struct mk_service_totals **totals, struct mk_error *err);
 void agent_services_free(struct agent_services *services);
 
 #endif
