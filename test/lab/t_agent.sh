@@ -8,34 +8,12 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/observe.sh
 . "$HERE/lib/observe.sh"
 
-NODE1=192.168.99.11
-WORLD=192.168.99.200
-VIP=10.96.66.1
 CLUSTER_1=/run/mklab-$MK_LAB/nodes/node1/cluster
 
 # service NAME VIP PORT [NODEPORT]
-service()
-{
-	local type=ClusterIP
-	[[ -z ${4:-} ]] || type=NodePort
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: $1}
-		spec:
-		  type: $type
-		  clusterIP: $2
-		  selector: {app: web}
-		  ports: [{port: $3, targetPort: http${4:+, nodePort: $4}}]
-	END
-}
-
+service() { service_yaml "$1" web "$2" "{port: $3, targetPort: http${4:+, nodePort: $4}}"; }
 # apply_service NAME VIP PORT [NODEPORT]
-apply_service()
-{
-	service "$@" >"$TMP/$1.yaml"
-	lab apply "$TMP/$1.yaml"
-}
+apply_service() { service "$@" | apply "$1"; }
 
 agent_lab_up()
 {

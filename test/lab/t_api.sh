@@ -9,9 +9,6 @@ set -euo pipefail
 . "$HERE/lib/observe.sh"
 export MK_KUBECTL='' # the same client on every machine; kubectl has a row of its own
 
-NODE1=192.168.99.11
-NODE2=192.168.99.12
-VIP=10.96.66.1
 export MK_AGENT_FLAGS='--api-retry-max-seconds 1 --log-level debug' # an hour's outage in seconds
 BACK_SECONDS=20 # many times the longest pause between an agent's attempts
 MK_FOLLOW=${MK_FOLLOW:-$HERE/../../build/test/wire/follow}
@@ -54,13 +51,6 @@ node()
 		spec: {podCIDR: 10.244.$2.0/24, podCIDRs: [10.244.$2.0/24]}
 		status: {addresses: [{type: InternalIP, address: 192.168.99.$((10 + $2))}]}
 	END
-}
-
-# apply NAME: objects from standard input
-apply()
-{
-	cat >"$TMP/$1.yaml"
-	lab apply "$TMP/$1.yaml"
 }
 
 answerers() { ask "$@" --count 24 | cut -d' ' -f1 | sort -u | xargs; }

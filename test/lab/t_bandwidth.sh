@@ -6,27 +6,10 @@
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
-NODE1=192.168.99.11
-VIP=10.96.70.1
 BUCKET=65549 # bytes: the smallest bucket
 QUEUE=65574  # bytes, of a limit of 8 kbit/s
 SLOW=8000    # bits per second: 1,000 bytes
 FAST=100000000
-
-services()
-{
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: in}
-		spec:
-		  type: NodePort
-		  clusterIP: $VIP
-		  selector: {app: in}
-		  ports:
-		  - {name: udp, port: 5300, targetPort: 5300, nodePort: 30053, protocol: UDP}
-	END
-}
 
 record() { cat "/run/mklab-$MK_LAB/pods/$1.json"; }
 device_of() { record "$1" | jq -r '.result.interfaces[0].name'; }
@@ -182,8 +165,7 @@ lab pod node2 far >/dev/null
 serve fast-1 fast-1 --tcp 8080 --udp 5353
 serve near near --tcp 8080 --udp 5353
 serve far far --tcp 8080
-services >"$TMP/services.yaml"
-lab apply "$TMP/services.yaml"
+service_yaml in in $VIP "{name: udp, port: 5300, targetPort: 5300, nodePort: 30053, protocol: UDP}" | apply services
 frontend_is_there() { on node1 "$MK_BIN" services in >/dev/null && on node2 "$MK_BIN" services in >/dev/null; }
 wait_for 10 frontend_is_there
 check "what exceeds the limit is dropped before it reaches the pod" excess_is_dropped

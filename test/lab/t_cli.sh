@@ -8,46 +8,18 @@ set -euo pipefail
 
 VIP=10.96.45.1
 
-services()
-{
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  type: NodePort
-		  clusterIP: $VIP
-		  selector: {app: web}
-		  ports: [{name: http, port: 80, targetPort: 8000, nodePort: 30080}]
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: near}
-		spec:
-		  clusterIP: 10.96.45.2
-		  selector: {app: near}
-		  ports: [{port: 80, targetPort: 8000}]
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: empty}
-		spec:
-		  clusterIP: 10.96.45.3
-		  selector: {app: nobody}
-		  ports: [{port: 80}]
-	END
-}
-
 cli_lab_up()
 {
 	lab up 2
-	services >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
+	{
+		service_yaml web web $VIP "{name: http, port: 80, targetPort: 8000, nodePort: 30080}"
+		service_yaml near near 10.96.45.2 "{port: 80, targetPort: 8000}"
+		service_yaml empty nobody 10.96.45.3 "{port: 80}"
+	} | apply services
 	CLIENT=$(lab pod node1 client)
 	NEAR=$(lab pod node1 near)
 	WEB=$(lab pod node2 web)
-	on web python3 -m http.server --directory "$TMP" 8000 >/dev/null 2>&1 </dev/null &
-	wait_for 10 on web curl -sf http://127.0.0.1:8000/ -o /dev/null
+	serve_http web "$TMP"
 	wait_for 10 on client curl -sf --max-time 1 http://$VIP/ -o /dev/null
 	wait_for 10 has_backend near
 }

@@ -6,43 +6,21 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
 VIP=10.96.44.1
-NODE1=192.168.99.11
 CONNECTIONS=20
 BODY_BYTES=100000
-
-services()
-{
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  type: NodePort
-		  clusterIP: $VIP
-		  selector: {app: web}
-		  ports: [{name: http, port: 80, targetPort: 8000, nodePort: 30080}]
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: empty}
-		spec:
-		  clusterIP: 10.96.44.2
-		  selector: {app: nobody}
-		  ports: [{port: 80}]
-	END
-}
 
 counters_lab_up()
 {
 	lab up 2
-	services >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
+	{
+		service_yaml web web $VIP "{name: http, port: 80, targetPort: 8000, nodePort: 30080}"
+		service_yaml empty nobody 10.96.44.2 "{port: 80}"
+	} | apply services
 	lab pod node1 client >/dev/null
 	lab pod node2 web >/dev/null
 	mkdir "$TMP/www"
 	head -c $BODY_BYTES /dev/zero >"$TMP/www/body"
-	on web python3 -m http.server --directory "$TMP/www" 8000 >/dev/null 2>&1 </dev/null &
-	wait_for 10 on web curl -sf http://127.0.0.1:8000/body -o /dev/null
+	serve_http web "$TMP/www"
 	wait_for 10 named node1 default/web
 }
 

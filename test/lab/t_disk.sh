@@ -8,7 +8,6 @@ set -euo pipefail
 
 STATE=/var/lib/monokube
 SMALL=/run/mklab-$MK_LAB/small
-VIP=10.96.66.1
 
 explain() { lab log node1 | tail -n 10; on node1 df "$STATE"; on node1 ls -lR "$STATE"; }
 
@@ -26,13 +25,7 @@ disk_up()
 	WEB=$(lab pod node1 web)
 	lab pod node1 client >/dev/null
 	serve web web --tcp 8080
-	cat >"$TMP/web.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec: {clusterIP: $VIP, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
-	END
-	lab apply "$TMP/web.yaml"
+	service_yaml web web $VIP "{port: 80, targetPort: 8080}" | apply services
 	wait_for 5 ask client tcp "$VIP:80"
 }
 

@@ -11,9 +11,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/crowd.sh
 . "$HERE/lib/crowd.sh"
 
-NODE1=192.168.99.11
-FAR=203.0.113.10
-VIP=10.96.90.1
 COUNT=${FLOOD:-60000}
 PORTS=$((COUNT / 64000 + 1)) # of the Service: a pod floods from one address
 LAST_PORT=$((80 + PORTS - 1))
@@ -29,38 +26,22 @@ explain()
 	lab log node1 | tail -n 5
 }
 
-services()
+# Items for each port of the Service, TCP and UDP.
+ports()
 {
-	local port proto
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  type: NodePort
-		  clusterIP: $VIP
-		  selector: {app: web}
-		  ports:
-	END
-	for proto in TCP UDP; do
-		for ((port = 80; port <= LAST_PORT; port++)); do
-			echo "  - {name: $proto-$port, protocol: $proto, port: $port, targetPort: 8080, nodePort: $((30000 + port))}"
-		done
-	done | tr '[:upper:]' '[:lower:]' | sed -E 's/protocol: ([a-z]+)/protocol: \U\1/; s/targetport/targetPort/; s/nodeport/nodePort/'
+	local port
+	for ((port = 80; port <= LAST_PORT; port++)); do
+		echo "{name: tcp-$port, port: $port, targetPort: 8080, nodePort: $((30000 + port))},"
+		echo "{name: udp-$port, port: $port, targetPort: 8080, nodePort: $((30000 + port)), protocol: UDP},"
+	done
 }
 
 floods_lab_up()
 {
 	MK_AGENT_FLAGS=$FLAGS lab up 2
-	lab pod node1 client >/dev/null
+	web_pods_up
 	ROGUE=$(lab pod node1 rogue)
-	lab pod node1 web-1 >/dev/null
-	lab pod node2 web-2 >/dev/null
-	serve web-1 web-1 --tcp 8080 --udp 8080
-	serve web-2 web-2 --tcp 8080 --udp 8080
-	serve world world --tcp 8080 --udp 8080
-	services >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
+	service_yaml web web $VIP "$(ports)" | apply services
 	wait_for 10 ask client tcp "$VIP:80"
 	wait_for 10 ask world tcp "$NODE1:30080"
 	GATEWAY_MAC=$(on rogue ip -j neigh show | jq -r '.[0].lladdr')

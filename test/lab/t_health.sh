@@ -9,8 +9,6 @@ set -euo pipefail
 . "$HERE/lib/observe.sh"
 export MK_AGENT_FLAGS="--log-level debug"
 
-NODE1=192.168.99.11
-NODE2=192.168.99.12
 CLUSTER_1=/run/mklab-$MK_LAB/nodes/node1/cluster
 NODE_FILE=/run/mklab-$MK_LAB/objects/node-node1.yaml
 

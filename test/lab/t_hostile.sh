@@ -6,8 +6,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
-NODE2=192.168.99.12
 UNDERLAY_BROADCAST=192.168.99.255
 VTEP1=10.18.0.1
 VTEP2=10.18.0.2

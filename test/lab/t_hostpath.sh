@@ -6,8 +6,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
-NODE2=192.168.99.12
 VPOD1=10.244.1.1
 EXTERNAL=198.51.100.7	# of node1, on a second address of its uplink
 

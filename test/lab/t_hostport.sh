@@ -6,8 +6,6 @@
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
-NODE1=192.168.99.11
-NODE2=192.168.99.12
 EXTRA=192.168.99.71 # node1's second address
 
 # reaches NAME PEER WHERE PROTO ADDRESS:PORT: the answer is NAME's, which saw PEER (regular expressions)
@@ -81,22 +79,12 @@ lab_ip() { lab status | sed -n "s/^ *pod $1 \([0-9.]*\) .*/\1/p"; }
 
 node_port_wins()
 {
-	cat >"$TMP/service.yaml" <<'END'
-apiVersion: v1
-kind: Service
-metadata: {name: other, namespace: default}
-spec:
-  type: NodePort
-  clusterIP: 10.96.0.77
-  selector: {app: other}
-  ports: [{name: p, port: 80, targetPort: 8080, nodePort: 30700, protocol: TCP}]
-END
 	lab pod node1 both-1 --host-port 30700:8080
 	lab pod node2 other-1
 	serve both-1 both-1 --tcp 8080
 	serve other-1 other-1 --tcp 8080
 	reaches both-1 192.168.99.200 world tcp $NODE1:30700
-	lab apply "$TMP/service.yaml"
+	service_yaml other other 10.96.0.77 "{name: p, port: 80, targetPort: 8080, nodePort: 30700, protocol: TCP}" | apply service
 	wait_for 10 reaches other-1 '.*' world tcp $NODE1:30700
 	wait_for 10 reaches other-1 '.*' client tcp $NODE1:30700
 	lab delete "$TMP/service.yaml"

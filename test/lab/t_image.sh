@@ -102,15 +102,9 @@ daemonset_serves()
 	lab pod node1 client
 	on client ping -c 1 -W 2 "$web"
 	serve web-1 web-1 --tcp 8080
-	cat >"$TMP/web.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec: {clusterIP: 10.96.66.1, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
-	END
-	lab apply "$TMP/web.yaml"
-	wait_for 5 ask client tcp 10.96.66.1:80
-	wait_for 5 ask node1 tcp 10.96.66.1:80
+	service_yaml web web $VIP "{port: 80, targetPort: 8080}" | apply services
+	wait_for 5 ask client tcp $VIP:80
+	wait_for 5 ask node1 tcp $VIP:80
 	wait_for 10 network_is_available
 	for path in livez healthz; do
 		expect_eq "status of /$path" 200 "$(on node1 curl -s -o /dev/null -w '%{http_code}' --noproxy '*' "http://127.0.0.1:10256/$path")"
@@ -192,7 +186,7 @@ another_one_takes_over()
 	agent_of_image &
 	wait_for 30 ready_since "$start"
 	expect_match "what it wrote" 'writes=0( |$)' "$(grep '^info ready' "$TMP/agent" | tail -n 1)"
-	ask client tcp 10.96.66.1:80
+	ask client tcp $VIP:80
 	lab pod node1 late
 	lab rm late
 }

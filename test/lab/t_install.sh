@@ -86,13 +86,7 @@ loopback_link() { on node1 readlink /opt/cni/bin/loopback; }
 plugin_comes_first()
 {
 	local start lines
-	cat >"$TMP/gone.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: gone}
-		spec: {clusterIP: 10.96.71.1, ports: [{port: 80}]}
-	END
-	lab apply "$TMP/gone.yaml"
+	service_yaml gone gone 10.96.71.1 "{port: 80}" | apply gone
 	wait_for 10 on node1 "$MK_BIN" services gone
 	lab agent stop node1
 	lab delete "$TMP/gone.yaml"

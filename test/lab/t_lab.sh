@@ -101,17 +101,8 @@ killed_up()
 endpoints_follow_pods()
 {
 	local slice=/run/mklab-$MK_LAB/nodes/node1/cluster/lab-endpointslice-default-web.yaml
-	cat >"$TMP/web.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  clusterIP: 10.96.0.10
-		  selector: {app: web}
-		  ports: [{port: 80, targetPort: http}]
-	END
 	lab up 1
-	lab apply "$TMP/web.yaml"
+	service_yaml web web 10.96.0.10 "{port: 80, targetPort: http}" | apply web
 	lab pod node1 web-1
 	lab pod node1 other --label app=web --port http=81
 	expect_match "slices" 'port: 81.*10.244.1.3.*port: 8080.*10.244.1.2' "$(tr '\n' ' ' <"$slice")"

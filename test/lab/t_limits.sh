@@ -10,8 +10,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/crowd.sh
 . "$HERE/lib/crowd.sh"
 
-FAR=203.0.113.10
-VIP=10.96.91.1
 PORTS=2 # for masquerading: of two, all are tried (MK_NAT_PROBES)
 ESTABLISHED_MIN=1024 # entries, two per connection: the smallest sessionTableSize
 LIMIT_MIB=128 # for the agent: it takes some 40, a table of 16777216 entries twice as much as this
@@ -26,13 +24,7 @@ limits_lab_up()
 	lab pod node1 web >/dev/null
 	serve web web --tcp 8080
 	serve world world --tcp 8080 --tcp 8081
-	cat >"$TMP/web.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec: {clusterIP: $VIP, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
-	END
-	lab apply "$TMP/web.yaml"
+	service_yaml web web $VIP "{port: 80, targetPort: 8080}" | apply services
 	wait_for 10 ask client tcp "$VIP:80"
 	hold service client "$VIP:80"
 }

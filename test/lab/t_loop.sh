@@ -47,12 +47,7 @@ waits_for() { logged "$1" "waiting for a lock: .*$2' is held by pid $HOLDER\$"; 
 # service NAME VIP: node1's cluster gets it
 service()
 {
-	cat >"$TMP/$1.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: $1}
-		spec: {clusterIP: $2, selector: {app: web}, ports: [{port: 80, targetPort: http}]}
-	END
+	service_yaml "$1" web "$2" "{port: 80, targetPort: http}" >"$TMP/$1.yaml"
 	cp "$TMP/$1.yaml" "$CLUSTER_1/$1.yaml"
 }
 has_frontend() { on node1 "$(bin)" services "$1" | grep -F "$2"; }

@@ -12,7 +12,6 @@ export MK_KUBECTL='' # the same client on every machine
 FLAGS='--api-retry-max-seconds 1'
 export MK_AGENT_FLAGS=$FLAGS
 METRICS=127.0.0.1:10249
-NODE1=192.168.99.11
 VIP=10.96.55.1
 EMPTY=10.96.55.2
 CONNECTIONS=15
@@ -20,22 +19,14 @@ README=$HERE/../../src/agent/README.md
 
 metrics_lab_up()
 {
-	cat >"$TMP/services.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec: {clusterIP: $VIP, selector: {app: web}, ports: [{port: 80, targetPort: 8000}]}
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: empty}
-		spec: {clusterIP: $EMPTY, selector: {app: nobody}, ports: [{port: 80}]}
-	END
 	lab up 2 --api
 	lab pod node1 client >/dev/null
 	WEB=$(lab pod node2 web)
-	lab apply "$TMP/services.yaml"
-	on web python3 -m http.server --directory "$TMP" 8000 >/dev/null 2>&1 </dev/null &
+	{
+		service_yaml web web "$VIP" "{port: 80, targetPort: 8000}"
+		service_yaml empty nobody "$EMPTY" "{port: 80}"
+	} | apply services
+	serve_http web "$TMP"
 	wait_for 20 fetch client "$VIP"
 }
 

@@ -8,37 +8,17 @@ set -euo pipefail
 
 VIP=10.96.46.1
 
-services()
-{
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  clusterIP: $VIP
-		  selector: {app: web}
-		  ports: [{port: 80, targetPort: 8000}]
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: empty}
-		spec:
-		  clusterIP: 10.96.46.3
-		  selector: {app: nobody}
-		  ports: [{port: 80}]
-	END
-}
-
 monitor_lab_up()
 {
 	lab up 2
-	services >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
+	{
+		service_yaml web web $VIP "{port: 80, targetPort: 8000}"
+		service_yaml empty nobody 10.96.46.3 "{port: 80}"
+	} | apply services
 	CLIENT=$(lab pod node1 client)
 	OTHER=$(lab pod node1 other)
 	WEB=$(lab pod node2 web)
-	on web python3 -m http.server --directory "$TMP" 8000 >/dev/null 2>&1 </dev/null &
-	wait_for 10 on web curl -sf http://127.0.0.1:8000/ -o /dev/null
+	serve_http web "$TMP"
 	wait_for 10 ask client
 	wait_for 10 are_named
 }

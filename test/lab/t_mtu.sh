@@ -7,8 +7,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
-WORLD=192.168.99.200
 FAR=198.51.100.2
 VIP=10.96.55.1
 NEAR_VIP=10.96.55.2
@@ -16,18 +14,8 @@ NEAR_VIP=10.96.55.2
 # service NAME VIP HUNDREDS: node ports 30HUNDREDS..
 service()
 {
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: $1}
-		spec:
-		  type: NodePort
-		  clusterIP: $2
-		  selector: {app: $1}
-		  ports:
-		  - {name: udp, port: 53, targetPort: dns, protocol: UDP, nodePort: 30${3}53}
-		  - {name: iperf, port: 5201, targetPort: 5201, protocol: TCP, nodePort: 30${3}01}
-	END
+	service_yaml "$1" "$1" "$2" "{name: udp, port: 53, targetPort: dns, protocol: UDP, nodePort: 30${3}53},
+		{name: iperf, port: 5201, targetPort: 5201, protocol: TCP, nodePort: 30${3}01}"
 }
 
 mtu_lab_up()

@@ -6,9 +6,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
-NODE2=192.168.99.12
-WORLD=192.168.99.200
 EXTERNAL=198.51.100.7
 NODE_PORT=30053
 SIDE=10.50.0.1	# node1's address on a network without uplink

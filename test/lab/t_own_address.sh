@@ -7,28 +7,16 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
 VIP=10.96.90.1
 LOCAL_VIP=10.96.90.2
 
 explain() { for node in node1 node2; do on "$node" "$MK_BIN" drops || true; done; }
 
+# service NAME ADDRESS POLICY NODEPORT
 service()
 {
-	cat <<-END
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: $1}
-		spec:
-		  type: NodePort
-		  clusterIP: $2
-		  externalTrafficPolicy: $3
-		  selector: {app: web}
-		  ports:
-		  - {name: tcp, port: 80, targetPort: 8080, nodePort: $4}
-		  - {name: udp, protocol: UDP, port: 80, targetPort: 8080, nodePort: $4}
-	END
+	service_yaml "$1" web "$2" "{name: tcp, port: 80, targetPort: 8080, nodePort: $4},
+		{name: udp, port: 80, targetPort: 8080, nodePort: $4, protocol: UDP}" "externalTrafficPolicy: $3"
 }
 
 own_address_lab_up()
@@ -38,8 +26,7 @@ own_address_lab_up()
 	POD2=$(lab pod node2 web-2)
 	serve web-1 web-1 --tcp 8080 --udp 8080
 	serve web-2 web-2 --tcp 8080 --udp 8080
-	{ service web "$VIP" Cluster 30080 && service web-local "$LOCAL_VIP" Local 30081; } >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
+	{ service web "$VIP" Cluster 30080 && service web-local "$LOCAL_VIP" Local 30081; } | apply services
 	wait_for 10 ask node1 tcp "$VIP:80"
 	wait_for 10 ask node1 tcp "$NODE1:30081"
 }

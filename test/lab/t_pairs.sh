@@ -7,7 +7,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
 PAIRS=100000
 FLOODER=$(dirname "$MK_BIN")/test/lab/flood
 
@@ -22,17 +21,7 @@ pairs_lab_up()
 	lab up 2
 	lab pod node2 web-2 >/dev/null
 	serve web-2 web-2 --tcp 8080
-	cat >"$TMP/services.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  type: NodePort
-		  clusterIP: 10.96.90.1
-		  selector: {app: web}
-		  ports: [{port: 80, targetPort: 8080, nodePort: 30080}]
-	END
-	lab apply "$TMP/services.yaml"
+	service_yaml web web $VIP "{port: 80, targetPort: 8080, nodePort: 30080}" | apply services
 	wait_for 10 ask world tcp "$NODE1:30080"
 	NODE_MAC=$(on node1 ip -j link show eth0 | jq -r '.[0].address')
 }

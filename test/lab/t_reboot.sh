@@ -8,8 +8,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/observe.sh
 . "$HERE/lib/observe.sh"
 
-VIP=10.96.68.1
-
 explain() { lab log node1 | tail -n 20; on node1 ls /var/lib/monokube/ipam; }
 
 reboot_lab_up()
@@ -18,16 +16,7 @@ reboot_lab_up()
 	ADDR_1=$(lab pod node1 web-1)
 	ADDR_2=$(lab pod node1 late-1)
 	lab pod node2 client >/dev/null
-	cat >"$TMP/services.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  clusterIP: $VIP
-		  selector: {app: web}
-		  ports: [{port: 80, targetPort: 8080}]
-	END
-	lab apply "$TMP/services.yaml"
+	service_yaml web web $VIP "{port: 80, targetPort: 8080}" | apply services
 }
 
 # State that does not survive a boot. The lab keeps the node's own devices, so state on them is

@@ -9,8 +9,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/observe.sh
 . "$HERE/lib/observe.sh"
 
-NODE1=192.168.99.11
-WORLD=192.168.99.200
 VIP=10.96.88.1
 MAPS=/sys/fs/bpf/monokube/maps
 REPAIR_SECONDS=5
@@ -19,34 +17,6 @@ declare -A PIPES=()
 beats=0
 
 explain() { lab log node1 | tail -n 15; echo "drops of node1:"; on node1 "$MK_BIN" drops || true; }
-
-services()
-{
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  type: NodePort
-		  clusterIP: $VIP
-		  selector: {app: web}
-		  sessionAffinity: ClientIP
-		  ports: [{port: 80, targetPort: 8080, nodePort: 30080}]
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: few}
-		spec:
-		  type: LoadBalancer
-		  clusterIP: 10.96.88.2
-		  selector: {app: web}
-		  loadBalancerSourceRanges: [192.168.99.0/24]
-		  ports:
-		  - {name: tcp, port: 81, targetPort: 8080, nodePort: 30081}
-		  - {name: udp, port: 81, targetPort: 8080, protocol: UDP}
-		status: {loadBalancer: {ingress: [{ip: 198.51.100.7}]}}
-	END
-}
 
 repair_lab_up()
 {
@@ -57,8 +27,13 @@ repair_lab_up()
 	serve web-1 web-1 --tcp 8080
 	serve other other --tcp 8080
 	serve world world --tcp 8080
-	services >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
+	{
+		service_yaml web web $VIP "{port: 80, targetPort: 8080, nodePort: 30080}" "sessionAffinity: ClientIP"
+		service_yaml few web 10.96.88.2 \
+			"{name: tcp, port: 81, targetPort: 8080, nodePort: 30081}, {name: udp, port: 81, targetPort: 8080, protocol: UDP}" \
+			"loadBalancerSourceRanges: [192.168.99.0/24]"
+		echo "status: {loadBalancer: {ingress: [{ip: 198.51.100.7}]}}"
+	} | apply services
 	wait_for 10 ask client tcp "$VIP:80"
 	hold pod client "$ADDR_2:8080"
 	hold service client "$VIP:80"

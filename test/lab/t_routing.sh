@@ -10,12 +10,10 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/observe.sh
 . "$HERE/lib/observe.sh"
 
-NODE1=192.168.99.11
 STORAGE=10.50.0.1	# of node1
 SIDE=10.50.0.2
 TUNNEL=10.77.0.1	# of node1
 FAR_END=10.77.0.2
-FAR=203.0.113.10	# behind world, by the default route
 BEHIND=203.0.113.99	# of side, for those whom a rule sends there
 VIP=10.96.85.1
 EXTERNAL=198.51.100.85

@@ -6,9 +6,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
-NODE2=192.168.99.12
-WORLD=192.168.99.200
 VIP=10.96.55.1
 EMPTY=10.96.55.2
 LOCAL_ONLY=10.96.55.3

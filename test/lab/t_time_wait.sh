@@ -7,7 +7,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE1=192.168.99.11
 COUNT=300 # connections of each client, from the same ports
 SWEPT_S=28 # a session that is over for 10 s is removed by then: passes begin 15 s apart
 
@@ -21,17 +20,7 @@ time_wait_lab_up()
 	done
 	on web-2 "$HERE/time_wait.py" serve 8080 >"$TMP/server" 2>&1 &
 	wait_for 10 grep -q serving "$TMP/server"
-	cat >"$TMP/services.yaml" <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  type: NodePort
-		  clusterIP: 10.96.90.1
-		  selector: {app: web}
-		  ports: [{port: 80, targetPort: 8080, nodePort: 30080}]
-	END
-	lab apply "$TMP/services.yaml"
+	service_yaml web web $VIP "{port: 80, targetPort: 8080, nodePort: 30080}" | apply services
 	wait_for 10 connects 203.0.113.101 40000 1
 }
 

@@ -6,8 +6,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-NODE2=192.168.99.12
-VIP=10.96.99.1
 UPDATES=${MK_TORN_UPDATES:-10000}
 ENDPOINTS=()
 declare -A COUNT=()

@@ -14,29 +14,10 @@ set -euo pipefail
 . "$HERE/lib/witness.sh"
 
 LATER=${MK_LATER:-$(realpath -m "$HERE/../../build/enlarged/monokube")}
-NODE1=192.168.99.11
-FAR=203.0.113.10
-VIP=10.96.67.1
 MAPS=/sys/fs/bpf/monokube/maps
 declare -A PIPES=()
 
 explain() { lab log node1 | tail -n 15; cat "$TMP"/load.*; }
-
-services()
-{
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: web}
-		spec:
-		  type: NodePort
-		  clusterIP: $VIP
-		  selector: {app: web}
-		  ports:
-		  - {name: tcp, port: 8080, targetPort: 8080, nodePort: 30080}
-		  - {name: udp, port: 8080, targetPort: 8080, nodePort: 30080, protocol: UDP}
-	END
-}
 
 upgrade_lab_up()
 {
@@ -45,16 +26,8 @@ upgrade_lab_up()
 		exit 1
 	}
 	lab up 2
-	lab pod node1 client >/dev/null
-	lab pod node1 web-1 >/dev/null
-	ADDR_2=$(lab pod node2 web-2)
-	serve web-1 web-1 --tcp 8080 --udp 8080
-	serve web-2 web-2 --tcp 8080 --udp 8080
-	serve world world --tcp 8080 --udp 8080
-	services >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
-	wait_for 10 ask client tcp "$VIP:8080"
-	wait_for 10 ask world tcp "$NODE1:30080"
+	web_pods_up
+	web_service_up
 	hold idle client "$VIP:8080"
 	hold idle-port world "$NODE1:30080"
 	hold idle-outside client "$FAR:8080"

@@ -8,11 +8,8 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/observe.sh
 . "$HERE/lib/observe.sh"
 
-NODE1=192.168.99.11
 SECOND=192.168.98.11	# of node1
-WORLD=192.168.99.200
 WORLD_2=192.168.98.200
-FAR=203.0.113.10	# behind world, by the default route
 FAR_2=203.0.113.20	# behind world, by the second network
 declare -A PIPES=()
 

@@ -9,6 +9,10 @@ export MK_LAB=${MK_LAB:-$(basename "$0" .sh | tr '_' '-')-$$}
 export MK_BIN=${MK_BIN:-$HERE/../../build/monokube}
 TMP=$(mktemp -d "/tmp/monokube-$MK_LAB.XXXXXX")
 
+# Addresses of the lab, and of the Service web that many tests have
+# shellcheck disable=SC2034 # read by the tests
+NODE1=192.168.99.11 NODE2=192.168.99.12 WORLD=192.168.99.200 FAR=203.0.113.10 VIP=10.96.66.1
+
 lab() { "$HERE/lab" "$@"; }
 on() { "$HERE/lab" exec "$@"; }
 

@@ -5,9 +5,6 @@
 # shellcheck disable=SC2034 # read by the tests
 # shellcheck source=test/lab/lib/plugin.sh
 . "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/plugin.sh"
-NODE1=192.168.99.11
-NODE2=192.168.99.12
-WORLD=192.168.99.200
 EXTRA=192.168.99.71 # node1's second address
 CGROUP=/$MK_LAB     # the pods' processes, in each hierarchy
 RUNTIME=            # runtime_up()

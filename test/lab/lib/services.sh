@@ -127,13 +127,6 @@ endpoints()
 	done
 }
 
-# apply FILE: objects from standard input
-apply()
-{
-	cat >"$TMP/$1.yaml"
-	lab apply "$TMP/$1.yaml"
-}
-
 # ---- flows
 
 # where TO: ADDRESS:PORT of `vip SERVICE`, `node1 SERVICE`, `lb1 SERVICE`, `ext1 SERVICE`

@@ -7,10 +7,6 @@
 #   node1: web-1 lookup-1 client-1      node2: web-2 lookup-2 client-2
 #   path_*: FROM first, TO second
 SHOP=$HERE/../../manifests/examples/shop.yaml
-NODE1=192.168.99.11
-NODE2=192.168.99.12
-WORLD=192.168.99.200
-WORLD_FAR=203.0.113.10
 VTEP1=10.18.0.1
 VPOD1=10.244.1.1
 OTHER=172.30.0.2 # another container network on node1
@@ -180,9 +176,9 @@ path_5_both()
 	echo "both answer"
 }
 
-path_6_tcp() { exchange client-1 tcp "$WORLD_FAR:8080" world "$NODE1"; }
-path_6_udp() { exchange client-2 udp "$WORLD_FAR:5353" world "$NODE2"; }
-path_6_ping() { ping_ms client-1 "$WORLD_FAR"; }
+path_6_tcp() { exchange client-1 tcp "$FAR:8080" world "$NODE1"; }
+path_6_udp() { exchange client-2 udp "$FAR:5353" world "$NODE2"; }
+path_6_ping() { ping_ms client-1 "$FAR"; }
 
 # The backend is on the other node in about half of the exchanges; then it sees the virtual pod
 # address of the node that was asked.
@@ -200,7 +196,7 @@ path_7_cluster()
 	((other > 0)) || expect_eq "answers of web-2" "some of 24" 0
 	tail -n 1 <<<"$out"
 }
-path_7_far() { exchange world tcp "$NODE2:30080" "web-[12]" ".*" --from "$WORLD_FAR"; }
+path_7_far() { exchange world tcp "$NODE2:30080" "web-[12]" ".*" --from "$FAR"; }
 path_7_local() { exchange world tcp "$NODE1:30081" web-1 "$WORLD"; }
 path_7_local_2() { exchange world tcp "$NODE2:30081" web-2 "$WORLD"; }
 
@@ -233,7 +229,7 @@ path_9_address() { forged 7001 web-1 SPOOFED_ADDRESS --source 10.244.1.200; }
 path_9_mac() { forged 7002 web-1 SPOOFED_MAC --source-mac 02:00:00:00:00:99; }
 
 path_10_in() { exchange world tcp "$NODE1:2222" node1 "$WORLD"; }
-path_10_out() { exchange node1 udp "$WORLD_FAR:5353" world "$NODE1"; }
+path_10_out() { exchange node1 udp "$FAR:5353" world "$NODE1"; }
 path_10_other_out()
 {
 	local out

@@ -3,6 +3,8 @@
 # test/lab/lib/tap.sh - the tests t_*.sh speak TAP.
 # shellcheck source=test/lab/lib/client.sh
 . "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/client.sh"
+# shellcheck source=test/lab/lib/web.sh
+. "$HERE/lib/web.sh"
 tests_run=0
 tests_failed=0
 

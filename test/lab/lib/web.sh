@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/web.sh - objects of a lab, and the Service web that many labs have, with its pods.
+
+# apply FILE: objects from standard input, as $TMP/FILE.yaml
+apply()
+{
+	cat >"$TMP/$1.yaml"
+	lab apply "$TMP/$1.yaml"
+}
+
+# service_yaml NAME APP ADDRESS PORTS [MORE]: a Service of the pods with label app=APP. PORTS and MORE
+# are YAML: of its list of ports, and of its spec. A nodePort or loadBalancerSourceRanges give its type.
+service_yaml()
+{
+	local type=ClusterIP
+	[[ $4 != *nodePort:* ]] || type=NodePort
+	[[ ${5:-} != *loadBalancer* ]] || type=LoadBalancer
+	cat <<-END
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: $1}
+		spec: {type: $type, clusterIP: $3, selector: {app: $2}, ports: [${4//[$'\t\n']/ }]${5:+, $5}}
+	END
+}
+
+# serve_http POD FOLDER: an HTTP server at port 8000
+serve_http()
+{
+	on "$1" python3 -m http.server --directory "$2" 8000 >/dev/null 2>&1 </dev/null &
+	wait_for 10 on "$1" curl -sf http://127.0.0.1:8000/ -o /dev/null
+}
+
+# Pods client and web-1 on node1, and web-2 on node2, whose address is ADDR_2. web-1, web-2 and world
+# serve TCP and UDP at port 8080. WEB_1_OPTIONS are of `lab pod`.
+WEB_1_OPTIONS=()
+web_pods_up()
+{
+	local name
+	lab pod node1 client >/dev/null
+	lab pod node1 web-1 "${WEB_1_OPTIONS[@]}" >/dev/null
+	# shellcheck disable=SC2034 # read by the tests
+	ADDR_2=$(lab pod node2 web-2)
+	for name in web-1 web-2 world; do
+		serve "$name" "$name" --tcp 8080 --udp 8080
+	done
+}
+
+# web_service_up: at port 8080 of $VIP and node port 30080, TCP and UDP
+web_service_up()
+{
+	service_yaml web web "$VIP" "{name: tcp, port: 8080, targetPort: 8080, nodePort: 30080},
+		{name: udp, port: 8080, targetPort: 8080, nodePort: 30080, protocol: UDP}" | apply services
+	wait_for 10 ask client tcp "$VIP:8080"
+	wait_for 10 ask world tcp "$NODE1:30080"
+}
