@@ -15,19 +15,9 @@ explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_
 
 service()
 {
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: outside}
-		spec:
-		  type: NodePort
-		  clusterIP: 10.96.86.1
-		  externalIPs: [$EXTERNAL]
-		  selector: {app: outside}
-		  ports:
-		  - {name: udp, port: 5353, targetPort: 5353, nodePort: $NODE_PORT, protocol: UDP}
-		  - {name: tcp, port: 8080, targetPort: 8080, nodePort: $((NODE_PORT + 1)), protocol: TCP}
-	END
+	service_yaml outside outside 10.96.86.1 \
+		"{name: udp, port: 5353, targetPort: 5353, nodePort: $NODE_PORT, protocol: UDP},
+		{name: tcp, port: 8080, targetPort: 8080, nodePort: $((NODE_PORT + 1)), protocol: TCP}" "externalIPs: [$EXTERNAL]"
 }
 
 # watchful POD: a server that writes a line for every datagram

@@ -34,21 +34,10 @@ services()
 {
 	local name policy port
 	while read -r name policy port; do
-		cat <<-END
-			---
-			apiVersion: v1
-			kind: Service
-			metadata: {name: $name}
-			spec:
-			  type: NodePort
-			  externalTrafficPolicy: $policy
-			  clusterIP: 10.96.85.$((port - 30000))
-			  externalIPs: [$EXTERNAL]
-			  selector: {app: web}
-			  ports:
-			  - {name: tcp, port: $port, targetPort: 8080, nodePort: $port, protocol: TCP}
-			  - {name: udp, port: $port, targetPort: 5353, nodePort: $port, protocol: UDP}
-		END
+		service_yaml "$name" web "10.96.85.$((port - 30000))" \
+			"{name: tcp, port: $port, targetPort: 8080, nodePort: $port, protocol: TCP},
+			{name: udp, port: $port, targetPort: 5353, nodePort: $port, protocol: UDP}" \
+			"externalTrafficPolicy: $policy, externalIPs: [$EXTERNAL]"
 	done <<-END
 		cluster Cluster 30001
 		local Local 30002

@@ -12,40 +12,6 @@ LOCAL_ONLY=10.96.55.3
 
 explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
 
-services()
-{
-	cat <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: peer}
-		spec:
-		  type: NodePort
-		  clusterIP: $VIP
-		  selector: {app: peer}
-		  ports:
-		  - {name: sctp, port: 3868, targetPort: 3869, protocol: SCTP, nodePort: 30868}
-		  - {name: same, port: 3869, targetPort: 3869, protocol: SCTP, nodePort: 30869}
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: empty}
-		spec:
-		  clusterIP: $EMPTY
-		  selector: {app: nobody}
-		  ports: [{port: 3868, protocol: SCTP}]
-		---
-		apiVersion: v1
-		kind: Service
-		metadata: {name: here}
-		spec:
-		  type: NodePort
-		  clusterIP: $LOCAL_ONLY
-		  externalTrafficPolicy: Local
-		  selector: {app: peer}
-		  ports: [{port: 3868, targetPort: 3869, protocol: SCTP, nodePort: 30867}]
-	END
-}
-
 sctp() { on "$1" "$HERE/sctp.py" "${@:2}"; }
 
 # sctp_serve WHERE NAME PORT
@@ -60,8 +26,13 @@ sctp_serve()
 sctp_lab_up()
 {
 	lab up 2
-	services >"$TMP/sctp.yaml"
-	lab apply "$TMP/sctp.yaml"
+	{
+		service_yaml peer peer $VIP "{name: sctp, port: 3868, targetPort: 3869, protocol: SCTP, nodePort: 30868},
+			{name: same, port: 3869, targetPort: 3869, protocol: SCTP, nodePort: 30869}"
+		service_yaml empty nobody $EMPTY "{port: 3868, protocol: SCTP}"
+		service_yaml here peer $LOCAL_ONLY "{port: 3868, targetPort: 3869, protocol: SCTP, nodePort: 30867}" \
+			"externalTrafficPolicy: Local"
+	} | apply sctp
 	CLIENT=$(lab pod node1 client)
 	PEER1=$(lab pod node1 peer-1)
 	lab pod node2 peer-2 >/dev/null

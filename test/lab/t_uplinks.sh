@@ -42,18 +42,8 @@ services()
 {
 	local name policy port proto target
 	while read -r name policy port proto target; do
-		cat <<-END
-			---
-			apiVersion: v1
-			kind: Service
-			metadata: {name: $name}
-			spec:
-			  type: NodePort
-			  externalTrafficPolicy: $policy
-			  clusterIP: 10.96.87.$((port - 30000))
-			  selector: {app: web}
-			  ports: [{port: $port, targetPort: $target, nodePort: $port, protocol: $proto}]
-		END
+		service_yaml "$name" web "10.96.87.$((port - 30000))" \
+			"{port: $port, targetPort: $target, nodePort: $port, protocol: $proto}" "externalTrafficPolicy: $policy"
 	done <<-END
 		cluster-tcp Cluster 30001 TCP 8080
 		local-tcp Local 30002 TCP 8080
