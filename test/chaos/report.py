@@ -10,8 +10,8 @@ import sys
 
 REPAIR_SECONDS = 5
 
-# Until the repair, the host itself gets what came in by the uplink, and resets connections that are none
-# of its own: no datapath is there to keep them.
+# Until the repair, packets from the uplink reach the host's stack, which resets connections that it
+# does not know.
 HOST_ANSWERS = ("map ", "uplink's ")
 
 

@@ -34,8 +34,8 @@ static void compare(struct mk_cni_conf *conf)
 	fuzz_check(memchr(checking.findings.text, '\0', sizeof(checking.findings.text)) != NULL);
 }
 
-/* Every refusal can be told as the specification wants it. */
-static void tell(const struct mk_cni_failure *failure)
+/* Every refusal can be reported as the specification wants it. */
+static void report(const struct mk_cni_failure *failure)
 {
 	json_object *answer = mk_cni_failure_json(failure, "1.0.0");
 
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		compare(&conf);
 	}
 	if (failure.code)
-		tell(&failure);
+		report(&failure);
 	free(text);
 	return 0;
 }

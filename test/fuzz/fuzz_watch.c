@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/fuzz/fuzz_watch.c - what an API server answers to the requests of one reflector, down to the
- * model and compiled Services. Of the input, byte 0 says which resource is followed and byte 1 in how
- * long pieces the answers arrive; then come the answers, the byte 0x1e between them: three digits and a
- * blank are a status, else it is 200. The reflector chooses its requests itself; time does not pass, as
- * its source is part of this file. */
+ * model and compiled Services. Byte 0 of the input chooses the resource, byte 1 the length of the pieces
+ * that the answers arrive in. The answers follow, with the byte 0x1e between them. Three digits and a
+ * blank are a status; otherwise it is 200. The reflector chooses its requests itself. Its source is part
+ * of this file, so that no time passes. */
 #include <ctype.h>
 
 #include "base/log.h"

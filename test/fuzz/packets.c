@@ -74,7 +74,7 @@ static const struct {
 	{ "udp 203.0.113.10:" BESIDE " > 192.168.99.11:8080", { .payload_bytes = 12 } },
 };
 
-/* What the programs ask beside flows to Services (bpf/collision.h). */
+/* Sockets that the programs look up for other flows than those to Services (bpf/collision.h). */
 static void sockets(void)
 {
 	const struct mk_runtime settings = { .host_backends = 1, .host_ports = 1 };
@@ -181,7 +181,7 @@ static bool is_plain(const struct frame *frame)
 	       frame_flow(frame)[0] != '?' && frame_checksums_right(frame, &what);
 }
 
-/* As `monokube monitor` does: program `monitor` runs, too. Nobody reads what it tells. */
+/* As `monokube monitor` does: program `monitor` runs, too. Nothing reads its reports. */
 static void watch_all(void)
 {
 	const struct mk_monitor_settings all = { .until_ns = UINT64_MAX };

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""empty_map.py PIN - remove every entry of a pinned map, as somebody would by hand with bpftool: an array's become
-zero."""
+"""empty_map.py PIN - remove every entry of a pinned map, as by hand with bpftool. Entries of an array become zero."""
 import json
 import subprocess
 import sys

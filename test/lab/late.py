@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""late.py PORT - a UDP server that answers twice, the second time when it is told to (a line on standard
-input): to clients that have gone by then. Prints `asked PEER`, then per client what became of it:
+"""late.py PORT - a UDP server that answers twice. A line on standard input starts the second answers, to
+clients that have gone by then. Prints `asked PEER`, then the outcome for each client:
 `PEER refused` (its kernel answered port unreachable), or `PEER silence`."""
 import select
 import socket
@@ -23,7 +23,7 @@ def second_answer(sock, peer):
 
 
 def first_answer(listener, port):
-    """A socket of its own per client: the kernel tells errors to connected ones."""
+    """A socket of its own per client: the kernel reports errors only to connected ones."""
     data, peer = listener.recvfrom(65536)
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""routed.py MODE WHAT - a routed peer of perf/compare comes up, in MODE nftables or iptables, WHAT is asked of it, and
-it goes. Its kube-proxy is $KUBE_PROXY, its namespaces begin with $MK_LAB. Ends with 0 if all is as expected.
+"""routed.py MODE WHAT - bring up a routed peer of perf/compare in MODE nftables or iptables, check WHAT, and
+remove it. Its kube-proxy is $KUBE_PROXY, its namespaces begin with $MK_LAB. Ends with 0 if all is as expected.
 
 reach     connections to Services from a pod, a node and the world
-again     other numbers of Services, one after the other
-told      what the kube-proxies were started with, and where
-left      what is left of it afterwards
-up        nothing: it comes up with no other Services"""
+again     other numbers of Services, in turn
+told      the arguments and places of the kube-proxies
+left      that nothing of it remains
+up        nothing: bring it up without Services"""
 import json
 import os
 import re

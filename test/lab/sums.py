@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""sums.py - the checksums of TCP, UDP and ICMP packets that arrive at eth0, a line each, until it is told to end:
+"""sums.py - the checksums of TCP, UDP and ICMP packets that arrive at eth0, a line each, until a signal:
 `PROTO FROM > TO KIND right|wrong`, of ICMP with type and code for ports. KIND is `partial` for a packet whose checksum the kernel has left to the
 device (CHECKSUM_PARTIAL): it is completed here as a device would, from where the kernel says that it begins
 (PACKET_VNET_HDR, struct virtio_net_hdr). Otherwise `complete`. The first line is `watching`."""
@@ -24,7 +24,7 @@ def complete(frame, start, offset):
 
 
 def is_right(ip, load):
-    """Of what @load is cut to by whoever made it large (GSO) there is one header, which is right for all of it."""
+    """A segment larger than the MTU (GSO) has one header, whose checksum is right for the whole @load."""
     if ip[9] == socket.IPPROTO_ICMP:
         return checksum(load) == 0
     pseudo = ip[12:20] + struct.pack("!HH", ip[9], len(load))

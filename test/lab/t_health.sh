@@ -30,7 +30,7 @@ balancer()
 	lab apply "$TMP/$1.yaml"
 }
 
-# slice NAME TRIGGER ENDPOINT...: to node1 alone; an ENDPOINT is `ADDRESS [CONDITIONS]`
+# slice NAME TRIGGER ENDPOINT...: only to node1; an ENDPOINT is `ADDRESS [CONDITIONS]`
 slice()
 {
 	local name=$1 trigger=$2 endpoint
@@ -331,7 +331,7 @@ latency()
 	rm "$CLUSTER_1/web-slice.yaml"
 }
 
-# ---- changes that wait. On node2, from the beginning on, while all else is tested on node1.
+# ---- changes that wait, on node2 and from the beginning, while everything else is tested on node1
 
 # A frozen table cannot be written.
 break_node2()

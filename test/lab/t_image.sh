@@ -142,7 +142,7 @@ restart_with()
 	wait_for 30 ready_since "$start"
 }
 
-# The kubelet gives a container both files. No C library is there to read them.
+# The kubelet gives a container both files. The image has no C library that could read them.
 names_are_found()
 {
 	local address=192.168.99.100 name_server name

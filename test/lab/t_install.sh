@@ -176,7 +176,7 @@ installed_over_another()
 	lab rm fresh
 }
 
-# From the position of a pod of the image: with the host's processes, but nothing else of the host.
+# As a pod of the image runs: with the host's processes, but nothing else of the host.
 cleanup_from_a_container()
 {
 	lab agent stop node1

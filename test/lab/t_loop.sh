@@ -99,7 +99,7 @@ addresses_with_lock()
 	rm "$CLUSTER_1/later.yaml"
 }
 
-# The agent's standard error becomes a pipe that nobody reads.
+# The agent's standard error becomes a pipe without a reader.
 log_into_pipe()
 {
 	local pid

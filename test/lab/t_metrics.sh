@@ -39,7 +39,7 @@ scrape()
 }
 # seen SERIES: its values in the last scrape
 seen() { "$HERE/lib/exposition.py" value "$TMP/metrics" "$1"; }
-# tells SERIES VALUE: in a new scrape
+# tells SERIES VALUE: check a new scrape
 tells() { scrape && expect_eq "$1" "$2" "$(seen "$1")"; }
 # tells_more SERIES THAN: in a new scrape
 tells_more()

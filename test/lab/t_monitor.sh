@@ -57,7 +57,7 @@ end_watch()
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
-# told FILE JQ: the event has been reported
+# told FILE JQ: is there such an event in the output?
 told() { jq -es "[.[] | select($2)] | length > 0" "$TMP/$1" >/dev/null 2>&1; }
 expect_told() { wait_for 10 told "$@" || { cat "$TMP/$1" "$TMP/$1.err"; return 1; }; }
 expect_not_told() { ! told "$@" || { cat "$TMP/$1"; return 1; }; }
@@ -201,7 +201,7 @@ without_agent()
 	watch alone -o json
 	ask client
 	expect_told alone '.to == "'$VIP':80"'
-	# ... and through the start of an agent, which loads programs and chain anew
+	# ... and while an agent starts, which loads the programs and the chain again
 	lab agent start node1
 	wait_for 20 told_again
 	end_watch

@@ -61,7 +61,7 @@ pods_come_back()
 	expect_eq "addresses taken" 1 "$(addresses)"
 }
 
-# ... or makes the new one first: the late DEL removes nothing of it.
+# ... or makes the new pod first: the late DEL removes nothing of that pod.
 deleted_late()
 {
 	local addr

@@ -227,7 +227,7 @@ uplink_is_replaced()
 	ip -n "$MK_LAB.node1" route replace default via "$WORLD" dev eth0
 }
 
-# ---- a pod's own device: nobody but the runtime can make it anew, so it is said, once
+# ---- a pod's own device: only the runtime can make it again; the log says so once
 
 said_of() { lab log node1 | grep -cE "a pod's device was deleted .* pod=default/$1 " || true; }
 without_device() { on node1 curl -s http://127.0.0.1:10249/metrics | awk '$1 == "monokube_pods_without_device" { print $2 }'; }

@@ -194,7 +194,7 @@ strays_to_world()
 	flow world tcp "node1 one" web-2 vpod1
 }
 
-# ---- nobody's addresses, loops
+# ---- unassigned addresses, loops
 
 UNUSED_ROWS=(
 	"unused address of the Service range: pod|client-1|tcp udp|$UNUSED:80|silent|node1 NO_ROUTE"

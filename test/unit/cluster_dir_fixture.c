@@ -25,7 +25,7 @@ char gone[256];
 static uv_timer_t bound;
 static bool late;
 
-/* ---- what the model and the source tell ------------------------------------------------------ */
+/* ---- reports of the model and the source ----------------------------------------------------- */
 
 void on_listed(void *ctx, bool complete)
 {

@@ -79,7 +79,7 @@ START_TEST(test_traces_are_taken_over)
 }
 END_TEST
 
-/* ---- what somebody removed ------------------------------------------------------------------- */
+/* ---- lost entries ---------------------------------------------------------------------------- */
 
 static void empty_host_ports(void)
 {

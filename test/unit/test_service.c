@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a Service and its endpoints to frontends and backend sets, as node n1 in zone a sees it.
  *
- * A row's objects are JSON texts; the result is told in one line per set:
+ * A row's objects are JSON texts; the result is one line per set:
  *
  *	port [backends] frontends
  *

@@ -17,7 +17,7 @@ from standin.dump import SELECTOR  # noqa: E402
 
 
 def only_changed(client, *names):
-    """Since the list of lines was cleared, nothing else was touched: no Service blinked."""
+    """Check that no other line has come since the list of lines was cleared."""
     touched = {line for line in client.lines if line.startswith(("changed", "gone", "node"))}
     expect("what changed", sorted(touched), sorted(names))
 

@@ -10,7 +10,7 @@ NODE_SECONDS=120
 hierarchies() { awk '$1 == "cgroup" || $1 == "cgroup2" {print $2}' /proc/mounts; }
 group_of() { echo "$LAB-$1"; }
 
-# Into the node's group; of the calling process alone, and what it becomes
+# Move the calling process, and nothing else, into the node's groups.
 join_groups()
 {
 	local node=$1 mount group setting

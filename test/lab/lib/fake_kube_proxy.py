@@ -121,7 +121,7 @@ class Proxy:
         self.changed = threading.Condition()
 
     def await_node(self):
-        """As the real one does, before all else: its own Node with an address."""
+        """Wait for the own Node to have an address, as the real kube-proxy does first."""
         def addresses():
             nodes = self.server.get("/api/v1/nodes", fieldSelector=f"metadata.name={self.node}")["items"]
             return [a["address"] for n in nodes for a in n["status"]["addresses"] if a["type"] == "InternalIP"]

@@ -176,7 +176,7 @@ class Store:
         return before
 
     async def become(self, objects):
-        """Of each kind that is among these objects, exactly they are there; what is as it was makes no event."""
+        """Replace all objects of the kinds of these ones. An unchanged object makes no event."""
         wanted = {}
         for obj in objects:
             meta = obj["metadata"]

@@ -13,7 +13,7 @@ def older_endpoint(endpoint):
 
 
 def as_asked(path, obj):
-    """@obj, also without its kind as in a list, as whoever asked for @path expects it."""
+    """@obj, also without its kind as in a list, in the version that a request for @path expects."""
     if not path.startswith(OLDER):
         return obj
     found = dict(obj)
