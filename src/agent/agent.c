@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/time.h"
-#include "datapath/maps/abi.h"
 #include "datapath/maps/pin.h"
 #include "host/agent_state.h"
 #include "host/privileges.h"

@@ -21,7 +21,7 @@
 #include "agent/rtnl_events.h"
 #include "agent/service_queue.h"
 #include "agent/report/metrics.h"
-#include "pod/endpoint/pod_traffic.h"
+#include "pod/endpoint/endpoint.h"
 
 #define AGENT_CHECKS_MAX 24
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/time.h"
-#include "pod/endpoint/pod_traffic.h"
+#include "pod/endpoint/endpoint.h"
 #include "pod/request/calls.h"
 
 #define SERVICES_AGE_NS 1000000000ULL

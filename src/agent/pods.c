@@ -10,8 +10,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pod/endpoint/endpoint.h"
-#include "pod/endpoint/lost_devices.h"
-#include "pod/endpoint/reap.h"
 #include "pod/endpoint/restore.h"
 #include "pod/ipam/ipam.h"
 

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/base_internal.h"
-#include "base/log_output.h"
 #include "base/time.h"
 
 static const struct {

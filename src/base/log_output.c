@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/log_output.h"
+#include "base/base_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/ask.h"
+#include "cli/cli_internal.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

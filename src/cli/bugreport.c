@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "datapath/services/names.h"

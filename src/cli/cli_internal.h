@@ -3,8 +3,12 @@
 #ifndef MK_CLI_CLI_INTERNAL_H
 #define MK_CLI_CLI_INTERNAL_H
 
+#include <stddef.h>
+
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "base/error.h"
+#include "base/ip.h"
 
 /* Flush standard output. Returns @status, or 1 if it was 0 and something could not be written: a
  * full disk, a reader that went away. */
@@ -40,5 +44,12 @@ void cli_print_manual(FILE *out);
 
 void put_format(struct json_object *to, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* HTTP requests to the agent, like those of the kubelet and Prometheus. */
+
+/* GET @path at @at, or at 127.0.0.1 if @at is 0.0.0.0. Returns the HTTP status. The caller frees
+ * *@body, which ends in a NUL that *@size does not count. */
+mk_must_check int cli_ask(const struct mk_ip_port *at, const char *path, char **body, size_t *size,
+			  struct mk_error *err);
 
 #endif

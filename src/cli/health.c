@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "host/agent_state.h"

@@ -16,7 +16,7 @@
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "cluster/api/clock.h"
-#include "datapath/remove.h"
+#include "datapath/datapath.h"
 #include "datapath/maps/pin.h"
 #include "datapath/services/names.h"
 #include "host/agent_state.h"

@@ -19,6 +19,7 @@
 #include "datapath/services/counters.h"
 #include "datapath/services/services.h"
 #include "datapath/sessions/counts.h"
+#include "base/netlink/netlink.h"
 
 struct mk_datapath;
 
@@ -131,5 +132,36 @@ mk_must_check int mk_datapath_set_half_open_quota(const struct mk_datapath *data
 mk_must_check int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns,
 				    uint64_t until_ns, struct mk_service_counts *counts,
 				    struct mk_error *err);
+
+/* Remove the datapath (`monokube cleanup`). Needs no state of an agent, and works on an
+ * incomplete datapath. */
+struct mk_removed {
+	unsigned int filters, pins;
+};
+
+/* Remove our filters from every interface, then all pins below @bpf_dir. Adds to @removed. */
+mk_must_check int mk_datapath_remove(struct mk_nl *nl, const char *bpf_dir,
+				     struct mk_removed *removed, struct mk_error *err);
+
+/* Statistics of tables and programs, for metrics. */
+
+/* Statistics of a hook's program. The kernel counts while the sysctl kernel.bpf_stats_enabled is
+ * 1. */
+struct mk_program_stats {
+	const char *name;
+	uint64_t runs, run_ns;
+};
+/* Write up to @room statistics to @stats; return their number. */
+size_t mk_datapath_program_stats(const struct mk_datapath *datapath, struct mk_program_stats *stats,
+				 size_t room);
+
+struct mk_table_fill {
+	const char *name;
+	uint64_t entries, max_entries;
+};
+/* After load: write how full the tables are, up to @room of them, to @fills; return their number.
+ * @counts: the counts of the last sweep pass, which tables of sessions need; NULL: none yet. */
+size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_session_counts *counts,
+			struct mk_table_fill *fills, size_t room);
 
 #endif

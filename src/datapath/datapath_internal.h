@@ -9,6 +9,7 @@
 #include "base/netlink/netlink.h"
 #include "datapath/datapath.h"
 #include "datapath/maps/object.h"
+#include "datapath/maps/table.h"
 
 struct route;
 
@@ -94,5 +95,16 @@ void datapath_forget_routes(struct mk_datapath *datapath);
  * Returns their number. */
 mk_must_check int datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err);
 size_t datapath_route_count(const struct mk_datapath *datapath);
+
+/* Map `node_routes`: the entries of map `routes` that can be looked up by node number. */
+
+/* Compute the contents of map `node_routes` from @entries of map `routes` into @slots
+ * (MK_NODE_ROUTES). Pure. */
+void node_routes_make(const struct mk_node *node, const struct mk_route_entry *entries,
+		      size_t count, struct mk_route *slots);
+
+/* Write the entries that differ from @slots. Returns their number. */
+mk_must_check int node_routes_put(const struct mk_table *table, const struct mk_route *slots,
+				  struct mk_error *err);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/maps/abi.h"
 #include "datapath/maps/pin.h"
 
 static const char *const state_names[] = {

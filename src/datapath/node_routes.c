@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datapath/node_routes.h"
+#include "datapath/datapath_internal.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -17,7 +17,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/maps/abi.h"
 #include "datapath/maps/constants.h"
 #include "datapath/maps/pin.h"
 

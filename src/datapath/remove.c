@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datapath/remove.h"
+#include "datapath/datapath.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -12,7 +12,6 @@
 #include "monokube/version.h"
 #include "base/cleanup.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/maps/abi.h"
 #include "datapath/maps/constants.h"
 #include "datapath/maps/pin.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datapath/statistics.h"
+#include "datapath/datapath.h"
 
 #include <bpf/bpf.h>
 #include <stdlib.h>

@@ -8,9 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/node_routes.h"
 #include "datapath/maps/runtime.h"
-#include "datapath/pods/udp_ports.h"
 #include "datapath/sessions/half_open_quota.h"
 
 struct route {

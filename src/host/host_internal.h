@@ -5,7 +5,7 @@
 
 #include "host/networks.h"
 #include "host/privileges.h"
-#include "host/reserved_ports.h"
+#include "host/sysctl.h"
 
 /* Returns how the two overlap. Pure. */
 enum mk_overlap networks_overlap(const struct mk_own_range *range,

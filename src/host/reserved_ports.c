@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/reserved_ports.h"
+#include "host/sysctl.h"
 
 #include <stdbool.h>
 #include <stdio.h>

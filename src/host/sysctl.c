@@ -13,7 +13,6 @@
 #include "base/state_file.h"
 #include "config/config.h"
 #include "host/host_internal.h"
-#include "host/reserved_ports.h"
 
 #define IPV4	       "/proc/sys/net/ipv4/"
 #define RESERVED_PORTS IPV4 "ip_local_reserved_ports"

@@ -35,4 +35,11 @@ mk_must_check int mk_sysctls_restore(const char *state_dir, struct mk_error *err
  * The value is the greater of the settings "all" and @device. -ENOENT: no such device. */
 mk_must_check int mk_reverse_path_filter(const char *device, struct mk_error *err);
 
+/* Port lists in the form of net.ipv4.ip_local_reserved_ports, "8080,9148-9150". Pure. */
+
+/* Returns 1 if @list contains every port of @ranges. Otherwise returns 0, and
+ * @out is both together. */
+mk_must_check int mk_reserved_ports_add(const char *list, const char *ranges, char *out,
+					size_t size, struct mk_error *err);
+
 #endif

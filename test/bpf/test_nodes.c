@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
-#include "datapath/node_routes.h"
+#include "datapath/datapath_internal.h"
 
 enum { NODES = 5000, ROOM = NODES + 16 };
 

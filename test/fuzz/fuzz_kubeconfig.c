@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cluster/api/credentials.h"
-#include "cluster/api/kubeconfig.h"
+#include "cluster/api/api_internal.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "cli/print.h"
-#include "cli/inspect/remedy.h"
+#include "cli/inspect/view.h"
 #include "cli/trace/trace.h"
 #include "pod/request/conf.h"
 #include "unit/unit.h"

@@ -11,7 +11,6 @@
 
 #include "base/cleanup.h"
 #include "datapath/pods/pods.h"
-#include "pod/endpoint/reap.h"
 #include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 

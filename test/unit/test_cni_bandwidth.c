@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/netlink/request.h"
 #include "datapath/pods/pods.h"
-#include "pod/endpoint/bandwidth.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"

@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "datapath/pods/pods.h"
 #include "pod/endpoint/endpoint.h"
-#include "pod/endpoint/reap.h"
 #include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 

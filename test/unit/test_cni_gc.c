@@ -9,8 +9,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/maps/pin.h"
-#include "pod/endpoint/lost_devices.h"
-#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 
 static struct mk_error err;

@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "datapath/pods/host_ports.h"
 #include "datapath/sessions/sweep.h"
-#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 #include "unit/host_ports_fixture.h"
 

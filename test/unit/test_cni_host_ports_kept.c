@@ -6,7 +6,6 @@
 #include "datapath/pods/pod_table.h"
 #include "datapath/pods/pods_internal.h"
 #include "pod/endpoint/port_mappings.h"
-#include "pod/endpoint/reap.h"
 #include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 #include "unit/host_ports_fixture.h"

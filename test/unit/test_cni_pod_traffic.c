@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "pod/endpoint/pod_traffic.h"
+#include "pod/endpoint/endpoint.h"
 #include "unit/cni_node.h"
 
 static struct mk_error err;

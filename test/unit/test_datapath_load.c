@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "datapath/remove.h"
-#include "datapath/maps/abi.h"
+#include "datapath/datapath.h"
+#include "datapath/maps/pin.h"
 #include "datapath/maps/object.h"
 #include "datapath/pods/pods.h"
 #include "unit/datapath_fixture.h"

@@ -12,7 +12,6 @@
 #include "datapath/monitor/drops.h"
 #include "datapath/monitor/monitor.h"
 #include "datapath/pods/pods.h"
-#include "datapath/pods/udp_ports.h"
 #include "unit/datapath_fixture.h"
 
 START_TEST(test_other_layout_is_refused)

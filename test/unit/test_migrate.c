@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/datapath_internal.h"
-#include "datapath/maps/abi.h"
+#include "datapath/maps/pin.h"
 #include "datapath/monitor/drops.h"
 #include "datapath/pods/pod_table.h"
 #include "unit/datapath_fixture.h"

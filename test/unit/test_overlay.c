@@ -10,7 +10,6 @@
 #include "config/config.h"
 #include "host/host_internal.h"
 #include "host/record.h"
-#include "host/reserved_ports.h"
 #include "host/sysctl.h"
 #include "overlay/overlay.h"
 #include "unit/unit.h"

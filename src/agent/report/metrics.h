@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "cluster/model/model.h"
 #include "cluster/watch/reflector.h"
-#include "datapath/statistics.h"
+#include "datapath/datapath.h"
 #include "datapath/monitor/drops.h"
 #include "datapath/services/counters.h"
 #include "datapath/sessions/counts.h"

@@ -6,11 +6,11 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "cli/check/check.h"
-#include "cli/inspect/nodes.h"
+#include "cli/inspect/view.h"
 #include "datapath/maps/hook.h"
 #include "host/agent_state.h"
 #include "host/networks.h"
-#include "host/reserved_ports.h"
+#include "host/sysctl.h"
 
 #define REPAIRED    "the agent repairs that while it runs: start it, or restart it, and see its log"
 #define VXLAN_BYTES 50

@@ -18,7 +18,7 @@
 #include "base/cleanup.h"
 #include "base/time.h"
 #include "cli/check/check.h"
-#include "cli/inspect/nodes.h"
+#include "cli/inspect/view.h"
 #include "overlay/device.h"
 
 #define PROBED_MAX 512 /* nodes */

@@ -5,8 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/print.h"
-#include "cli/inspect/events.h"
-#include "cli/inspect/remedy.h"
+#include "cli/inspect/view.h"
 #include "cli/inspect/view_internal.h"
 #include "datapath/monitor/drops.h"
 

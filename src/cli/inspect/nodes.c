@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/inspect/nodes.h"
+#include "cli/inspect/view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "monokube/abi.h"
-#include "cli/inspect/remedy.h"
+#include "cli/inspect/view.h"
 
 static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_TRUNCATED] =

@@ -64,4 +64,27 @@ const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_add
 /* Bytes that the description of an address needs. */
 #define MK_VIEW_WHO_BYTES 300
 
+/* Return what an operator can do about dropped packets. @reason is an enum mk_drop_reason, else
+ * the answer is "". */
+const char *mk_drop_remedy(unsigned int reason);
+
+/* The other nodes, from map routes and the kernel's tables. */
+struct mk_cli_node {
+	const char *name; /* from the view; NULL: not known */
+	struct mk_cidr pod_cidr;
+	struct mk_addr vtep;
+	__u8 vtep_mac[6];
+	struct mk_ip underlay; /* from the FDB entry; AF_UNSPEC: none */
+	bool has_route; /* the kernel has a route to the pod CIDR through the overlay */
+	bool has_neighbour;
+	bool has_vtep_route; /* in map routes */
+};
+
+/* List every other node with a pod range in map routes, sorted by that range. The caller frees
+ * *@nodes. */
+mk_must_check int mk_cli_nodes_read(const struct mk_view *view, struct mk_cli_node **nodes,
+				    size_t *count, struct mk_error *err);
+/* Returns in words what the tables lack of it; NULL: nothing. */
+const char *mk_cli_node_fault(const struct mk_cli_node *node);
+
 #endif

@@ -4,6 +4,7 @@
 #define MK_CLI_INSPECT_VIEW_INTERNAL_H
 
 #include "cli/inspect/view.h"
+#include "datapath/monitor/monitor.h"
 
 /* -ENOENT: the datapath is not loaded; the text says what to do. mk_view_release() in any case. */
 mk_must_check int view_open(struct mk_view *view, const struct mk_cli_options *options,
@@ -17,5 +18,23 @@ const char *view_who(const struct mk_view *view, const struct mk_addr *addr, cha
 
 /* Returns the Node that has @addr as a pod's or as its overlay address; NULL: not known. */
 const char *view_node(const struct mk_view *view, const struct mk_addr *addr);
+
+/* What `drops --follow` and `monitor` share: events one by one until a signal ends it, printed
+ * with the current names. */
+struct mk_events {
+	const struct mk_cli_options *options;
+	struct mk_view view;
+	uint64_t read_ns; /* when @view was read, in the events' time */
+};
+
+/* Describe an address (view_who()) in @buf of MK_VIEW_WHO_BYTES. Pods come and go: for an
+ * unknown address names are read again, at most once a second. */
+const char *events_name(struct mk_events *events, uint64_t time_ns, const struct mk_addr *addr,
+			char *buf);
+
+/* Pass events to @reader until SIGINT, SIGTERM or events_stop(). events->view is open. */
+mk_must_check int events_follow(struct mk_events *events, struct mk_monitor_reader *reader,
+				struct mk_error *err);
+void events_stop(void);
 
 #endif

@@ -5,8 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/print.h"
-#include "cli/inspect/nodes.h"
-#include "cli/inspect/remedy.h"
+#include "cli/inspect/view.h"
 #include "cli/trace/trace.h"
 #include "datapath/monitor/drops.h"
 

@@ -29,4 +29,12 @@ void secret_release(struct mk_secret *secret);
  * token to the network. Removes slashes at the end of @url. Errors name @what. */
 mk_must_check int api_server_check(char *url, const char *what, struct mk_error *err);
 
+/* Credentials from kubeconfig files. */
+
+/* Load one file, or several with ':' between them; the first file that has a name wins. A list may
+ * name missing files, but one file must exist. @context NULL: the current-context. Relative paths
+ * in a file are relative to the file. */
+mk_must_check int kubeconfig_load(const char *paths, const char *context,
+				  struct mk_credentials *credentials, struct mk_error *err);
+
 #endif

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "cluster/api/api_internal.h"
-#include "cluster/api/kubeconfig.h"
 
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 #define SECRET_MAX_BYTES    (1 << 20)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A kubeconfig has three lists of named entries: a context names a cluster and a user. */
-#include "cluster/api/kubeconfig.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

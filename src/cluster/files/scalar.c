@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/files/scalar.h"
+#include "cluster/files/files_internal.h"
 
 #include <errno.h>
 #include <math.h>

@@ -11,8 +11,6 @@
 #include <uthash.h>
 #include <yaml.h>
 
-#include "cluster/files/scalar.h"
-
 /* The node that an anchor names. Aliases share the tree without a copy; @nodes counts for each. */
 struct anchor {
 	UT_hash_handle hh;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datapath/maps/abi.h"
 
 #include <bpf/bpf.h>
 #include <stdlib.h>

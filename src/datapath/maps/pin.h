@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "monokube/abi.h"
 
 /* <bpf_dir>/maps/<name> and <bpf_dir>/progs/<name> */
 #define MK_PIN_MAPS  "maps"
@@ -39,5 +40,16 @@ mk_must_check int mk_datapath_lock_shared(const char *state_dir, struct mk_error
 #define MK_LOCK_RUNTIME	   "runtime.lock" /* exclusive: changes map `runtime` */
 #define MK_LOCK_HOST_PORTS "host_ports.lock" /* exclusive: changes map `host_ports` */
 #define MK_LOCK_DROPS	   "drops.lock" /* exclusive: reads the ring buffers */
+
+/* Which version made the pinned tables (map `abi`). */
+
+/* May this version take over the pins below @bpf_dir? 0: yes, or nothing is pinned. -EPROTO: a
+ * later version made them; @err names both versions and the remedy. */
+mk_must_check int mk_abi_check(const char *bpf_dir, struct mk_error *err);
+
+/* Read map `abi` below @bpf_dir into *@abi. -ENOENT: the map does not exist. */
+mk_must_check int mk_abi_read(const char *bpf_dir, struct mk_abi *abi, struct mk_error *err);
+/* Write @abi into map `abi` (@fd). */
+mk_must_check int mk_abi_write(int fd, const struct mk_abi *abi, struct mk_error *err);
 
 #endif

@@ -14,7 +14,6 @@
 #include "datapath/maps/pin.h"
 #include "datapath/maps/runtime.h"
 #include "datapath/maps/table.h"
-#include "datapath/pods/udp_ports.h"
 #include "datapath/sessions/sweep.h"
 
 struct mk_host_ports {

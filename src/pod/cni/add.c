@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "pod/endpoint/bandwidth.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/endpoint/port_mappings.h"
 #include "pod/ipam/ipam.h"

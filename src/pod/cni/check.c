@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "pod/endpoint/bandwidth.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/endpoint/port_mappings.h"
 #include "pod/ipam/ipam.h"

@@ -5,8 +5,7 @@
 
 #include "base/log.h"
 #include "pod/endpoint/endpoint.h"
-#include "pod/endpoint/pod_traffic.h"
-#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
 #include "pod/ipam/ipam.h"
 
 /* An endpoint to remove. */

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pod/endpoint/bandwidth.h"
 
 #include <linux/if_ether.h>
 

@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pod/endpoint/endpoint_internal.h"
-#include "pod/endpoint/pod_traffic.h"
 #include "pod/ipam/ipam.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */

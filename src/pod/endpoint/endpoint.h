@@ -17,6 +17,7 @@
 #include "base/netlink/netlink.h"
 #include "datapath/pods/pods.h"
 #include "pod/request/conf.h"
+#include "monokube/abi.h"
 
 /* Compute the name of the host's end: @prefix and a hash of the owner, 11 characters. */
 void mk_cni_host_name(const char *prefix, const char *container_id, const char *ifname,
@@ -99,5 +100,33 @@ mk_must_check int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_con
 /* GC: remove every endpoint that is not in the list of valid attachments. */
 mk_must_check int mk_cni_gc(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 			    struct mk_cni_failure *failure);
+
+/* The capability bandwidth: limits for what a pod receives and sends. */
+
+/* Rate 0: no limit. */
+struct mk_cni_bandwidth {
+	struct mk_nl_tbf ingress; /* to the pod: a qdisc of the host's end */
+	struct mk_nl_tbf egress; /* from the pod: a qdisc of the pod's end */
+};
+
+/* Read ingressRate, ingressBurst, egressRate and egressBurst (bits) from the configuration itself.
+ * If it has none of them, read runtimeConfig.bandwidth, as the reference plugin does. Pure. */
+mk_must_check int mk_cni_bandwidth_read(struct mk_cni_bandwidth *bandwidth,
+					const struct mk_cni_conf *conf,
+					struct mk_cni_failure *failure);
+
+/* The traffic that all pods have sent since the node's boot. The kernel counts per device, so
+ * the programs need not count. A device's counts disappear with it, so the code that removes a
+ * device adds them to map pods_gone. Counts are lost if the kernel removes a device together
+ * with its network namespace, unless DEL removed the device first. */
+
+/* Remove the host's end of a pod and save its counts. -ENODEV: no such device. */
+mk_must_check int mk_pod_device_remove(struct mk_nl *nl, const char *bpf_dir,
+				       const struct mk_link *link, struct mk_error *err);
+
+/* Read the sum over current and removed devices. -ENOENT: the datapath is not loaded. */
+mk_must_check int mk_pod_traffic_read(struct mk_nl *nl, const char *bpf_dir,
+				      const char *veth_prefix, struct mk_pod_traffic *traffic,
+				      struct mk_error *err);
 
 #endif

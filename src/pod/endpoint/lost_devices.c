@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pod/endpoint/lost_devices.h"
+#include "pod/endpoint/restore.h"
 
 #include <sys/file.h>
 #include <unistd.h>

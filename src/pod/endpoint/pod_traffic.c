@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pod/endpoint/pod_traffic.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pod/endpoint/reap.h"
+#include "pod/endpoint/restore.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/pod/endpoint/restore.h - restore entries of maps pods and host_ports that have been removed.
- * The agent calls this. */
+/* src/pod/endpoint/restore.h - what the agent repairs or reports: removed entries of maps pods and
+ * host_ports, deleted devices, addresses whose container disappeared. */
 #ifndef MK_POD_ENDPOINT_RESTORE_H
 #define MK_POD_ENDPOINT_RESTORE_H
 
@@ -8,6 +8,10 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "monokube/abi.h"
+#include "base/ip.h"
+#include "pod/ipam/ipam.h"
+#include "pod/endpoint/endpoint.h"
 
 /* Restore the entry of every allocated address whose pod has the host's end of its veth pair. Cheap
  * if nothing is missing: no address file is read. While an ADD or DEL is running, do nothing.
@@ -26,5 +30,34 @@ mk_must_check int mk_cni_restore(const char *state_dir, const char *bpf_dir,
  * restored, and logs them by pod. */
 mk_must_check int mk_cni_restore_host_ports(const char *state_dir, const char *bpf_dir,
 					    size_t *known, struct mk_error *err);
+
+/* Pods whose device has been deleted. The agent can only report them: a new device would have to
+ * be set up inside the pod's namespace, which the agent may not enter. */
+
+/* Visit every pod that has its entry in map pods and its network namespace, but no device. Cheap if
+ * no device is missing: no address file is read. Returns the number of such pods, or -EWOULDBLOCK
+ * while an ADD or DEL is running. */
+mk_must_check int mk_cni_each_lost_pod(const char *state_dir, const char *bpf_dir,
+				       void (*visit)(void *ctx, const struct mk_ip *ip,
+						     const struct mk_pod *entry,
+						     const struct mk_ipam_owner *owner),
+				       void *ctx, struct mk_error *err);
+
+/* Addresses whose container disappeared without DEL: the runtime's state was lost, or the node
+ * rebooted. The agent calls this. The CNI verb GC knows more, but few runtimes call it. */
+
+/* Release every address whose owner has lost its network namespace and the host's end of its
+ * veth pair. If in doubt, keep it: this mount namespace may never have shown the path. Also run
+ * mk_cni_sweep(). While an ADD is running, owners are not checked. Do not call it with the
+ * datapath lock held: it may then release nothing. Returns the number of addresses released,
+ * and logs each. */
+mk_must_check int mk_cni_reap(const char *state_dir, const char *bpf_dir, const char *veth_prefix,
+			      struct mk_error *err);
+
+/* The second half of mk_cni_reap(), for GC: release addresses whose file names no owner and that
+ * no live device has. Reserve addresses of live devices that have no file. Remove table entries
+ * of addresses that no pod has, and host ports of pods that are gone. Returns the number of
+ * addresses released. */
+mk_must_check int mk_cni_sweep(struct mk_cni_node *node, struct mk_error *err);
 
 #endif

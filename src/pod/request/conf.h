@@ -6,10 +6,10 @@
 
 #include <json-c/json.h>
 #include <stddef.h>
+#include <stdbool.h>
 
 #include "base/ip.h"
 #include "config/addresses.h"
-#include "pod/request/member.h"
 #include "pod/request/reply.h"
 
 /* The validated environment. */
@@ -70,5 +70,16 @@ json_object *mk_cni_conf_prev_result(const struct mk_cni_conf *conf);
  * if the list is empty. */
 mk_must_check int mk_cni_conf_attachments(const struct mk_cni_conf *conf, json_object **list,
 					  struct mk_cni_failure *failure);
+
+/* Members of the JSON objects that a runtime writes. Runtimes write capability arguments from Go
+ * structures without tags: containerd sends `HostPort` where the CNI conventions say `hostPort`.
+ * Plugins in Go accept both, because encoding/json ignores case. */
+
+/* Find member @name of @object: the one with exactly this name, else the last one whose name folds
+ * to it. Returns false with *@value NULL if there is none, or @object is not an object. */
+bool mk_cni_member(json_object *object, const char *name, json_object **value);
+
+/* Return string member @name of @object; NULL: missing, or not a string. */
+const char *mk_cni_string(json_object *object, const char *name);
 
 #endif

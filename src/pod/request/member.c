@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pod/request/member.h"
+#include "pod/request/conf.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef MK_POD_REQUEST_REQUEST_INTERNAL_H
 #define MK_POD_REQUEST_REQUEST_INTERNAL_H
 
-#include "pod/request/member.h"
+#include "pod/request/conf.h"
 #include "pod/request/reply.h"
 
 /* Are @name and @known equal when case is ignored as in Go's encoding/json? @known is ASCII.
