@@ -46,8 +46,8 @@ static void report(struct mk_own_node *node, enum mk_overlap overlap, const stru
 
 /* A node at work goes on despite an overlap: taking its network away would be worse. Its programs
  * then accept packets from that network, too. */
-int check_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
-		   struct mk_error *err)
+int compare_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
+		     struct mk_error *err)
 {
 	const struct mk_own_range ranges[] = { { "vtepCidr", node->core->config.vtep_cidr },
 					       { "clusterCidr", node->core->config.cluster_cidr } };

@@ -279,7 +279,7 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 	if (ret == 0)
 		ret = compute(node, object, &addresses, err);
 	if (ret == 0)
-		ret = check_networks(node, &addresses, err);
+		ret = compare_networks(node, &addresses, err);
 	if (ret == 0)
 		ret = read_host(node, object, &uplinks, err);
 	if (ret < 0 && node->core->listed)

@@ -66,8 +66,8 @@ int say_node(struct mk_own_node *node, struct mk_error *err);
 
 /* networks.c: compare the configured ranges with the host's networks. Refuse a node that overlaps
  * and is not yet at work; only report an overlap on a node that is. */
-mk_must_check int check_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
-				 struct mk_error *err);
+mk_must_check int compare_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
+				   struct mk_error *err);
 
 /* programs.c: have the datapath loaded with these constants; before the first list, only adopt what
  * is pinned. Returns 0 if it is loaded, MK_WAIT while a thread loads it, or nothing can be
