@@ -7,13 +7,13 @@
 #ifndef MK_CLI_PRINT_H
 #define MK_CLI_PRINT_H
 
-#include <json-c/json.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "monokube/abi.h"
 #include "base/error.h"
+#include "base/json.h"
 
 void mk_put_text(struct json_object *to, const char *key, const char *value); /* NULL: null */
 void mk_put_number(struct json_object *to, const char *key, uint64_t value);

@@ -234,20 +234,19 @@ static void print_text(struct json_object *status)
 static int show(const struct mk_view *view, const struct mk_cli_options *options,
 		struct mk_error *err)
 {
-	struct json_object *status;
+	cleanup_json struct json_object *status = NULL, *findings = NULL;
 	struct mk_checking checking;
 	int ret = check_all(&checking, view, options, err);
 
 	if (ret < 0)
 		return ret;
+	findings = checking.findings;
 	status = json_object_new_object();
 	ret = collect(status, &checking, err);
 	if (ret == 0 && options->json)
 		ret = mk_cli_print_json(stdout, status, err);
 	else if (ret == 0)
 		print_text(status);
-	json_object_put(status);
-	json_object_put(checking.findings);
 	return ret < 0 ? ret : checking.wrong != 0;
 }
 

@@ -31,21 +31,19 @@ static int print_totals(const struct mk_cli_options *options, struct mk_error *e
 		{ "REASON", "reason" }, { "HOOK", "hook" },	  { "PACKETS", "packets" },
 		{ "BYTES", "bytes" },	{ "MEANING", "meaning" },
 	};
-	struct json_object *list = json_object_new_array();
+	cleanup_json struct json_object *list = json_object_new_array();
 	struct mk_drop_totals totals;
 	int ret = mk_drops_read(options->bpf_dir, &totals, err);
 
-	for (unsigned int reason = 0; ret == 0 && reason < MK_DROP_COUNT; reason++)
+	if (ret < 0)
+		return ret;
+	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
 		for (unsigned int hook = 0; hook < MK_HOOK_COUNT; hook++)
 			if (totals.counter[reason][hook].packets)
 				json_object_array_add(list,
 						      counter_json(reason, hook,
 								   &totals.counter[reason][hook]));
-	if (ret == 0)
-		ret = mk_cli_print_list(stdout, list, options->json, columns,
-					MK_ARRAY_SIZE(columns), err);
-	json_object_put(list);
-	return ret;
+	return mk_cli_print_list(stdout, list, options->json, columns, MK_ARRAY_SIZE(columns), err);
 }
 
 /* ---- one by one ------------------------------------------------------------------------------ */
@@ -53,7 +51,7 @@ static int print_totals(const struct mk_cli_options *options, struct mk_error *e
 static void print_event_json(struct mk_events *events, const struct mk_drop_event *event,
 			     const char *device)
 {
-	struct json_object *object = json_object_new_object();
+	cleanup_json struct json_object *object = json_object_new_object();
 	char text[MK_ENDPOINT_STRLEN], who[MK_VIEW_WHO_BYTES], number[16];
 
 	mk_put_number(object, "timeNs", event->time_ns);
@@ -69,7 +67,6 @@ static void print_event_json(struct mk_events *events, const struct mk_drop_even
 	mk_put_text(object, "toName",
 		    events_name(events, event->time_ns, &event->tuple.daddr, who));
 	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(object);
 }
 
 static void print_event(void *ctx, const struct mk_drop_event *event)

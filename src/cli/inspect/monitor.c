@@ -260,8 +260,8 @@ static void on_flow(void *ctx, const struct mk_flow_event *event)
 {
 	const struct seen seen = { event->time_ns, event->ifindex, event->length_bytes, event->hook,
 				   &event->came };
+	cleanup_json struct json_object *object = NULL;
 	struct monitor *monitor = ctx;
-	struct json_object *object;
 
 	if (is_over(monitor) || !fits(monitor, &event->came, &event->goes))
 		return;
@@ -274,7 +274,6 @@ static void on_flow(void *ctx, const struct mk_flow_event *event)
 		put_tcp_flags(object, event->tcp_flags);
 	mk_put_flag(object, "sampled", event->sampled);
 	print_event(monitor, object);
-	json_object_put(object);
 	count(monitor);
 }
 
@@ -298,7 +297,7 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 				   &event->tuple };
 	struct monitor *monitor = ctx;
 	uint32_t service_id = account_of(monitor, &event->tuple);
-	struct json_object *object;
+	cleanup_json struct json_object *object = NULL;
 
 	if (is_over(monitor) || !fits(monitor, &event->tuple, &event->tuple) ||
 	    (monitor->service_id && monitor->service_id != service_id) ||
@@ -311,7 +310,6 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 	mk_put_text(object, "meaning", mk_drop_reason_text(event->reason));
 	mk_put_text(object, "remedy", mk_drop_remedy(event->reason));
 	print_event(monitor, object);
-	json_object_put(object);
 	count(monitor);
 }
 

@@ -156,18 +156,16 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 		{ "ADDRESS", "address" }, { "OVERLAY", "overlayAddress" },
 		{ "MAC", "overlayMac" },  { "STATE", "state" },
 	};
-	struct json_object *list = json_object_new_array();
+	cleanup_json struct json_object *list = json_object_new_array();
 	cleanup_free struct mk_cli_node *nodes = NULL;
 	size_t count;
 	int ret = mk_cli_nodes_read(view, &nodes, &count, err);
 
-	for (size_t i = 0; ret == 0 && i < count; i++)
+	if (ret < 0)
+		return ret;
+	for (size_t i = 0; i < count; i++)
 		json_object_array_add(list, node_json(&nodes[i]));
-	if (ret == 0)
-		ret = mk_cli_print_list(stdout, list, options->json, columns,
-					MK_ARRAY_SIZE(columns), err);
-	json_object_put(list);
-	return ret;
+	return mk_cli_print_list(stdout, list, options->json, columns, MK_ARRAY_SIZE(columns), err);
 }
 
 int mk_cli_nodes(int argc, char **argv)

@@ -76,21 +76,16 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 		{ "NAME", "name" },   { "ADDRESS", "address" },	    { "INTERFACE", "interface" },
 		{ "STATE", "state" }, { "CONTAINER", "container" },
 	};
-	struct json_object *list = json_object_new_array();
-	int ret = 0;
+	cleanup_json struct json_object *list = json_object_new_array();
 
 	for (size_t i = 0; i < view->pod_count; i++)
 		if (is_wanted(view, &view->pods[i], options->words[0]))
 			json_object_array_add(list, pod_json(view, &view->pods[i]));
 	if (options->words[0] && json_object_array_length(list) == 0)
-		ret = mk_error_set(err, ENOENT,
-				   "no pod '%s' on this node: `monokube pods` lists all",
-				   options->words[0]);
-	else
-		ret = mk_cli_print_list(stdout, list, options->json, columns,
-					MK_ARRAY_SIZE(columns), err);
-	json_object_put(list);
-	return ret;
+		return mk_error_set(err, ENOENT,
+				    "no pod '%s' on this node: `monokube pods` lists all",
+				    options->words[0]);
+	return mk_cli_print_list(stdout, list, options->json, columns, MK_ARRAY_SIZE(columns), err);
 }
 
 int mk_cli_pods(int argc, char **argv)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
-#include <json-c/json.h>
 
 #include "base/cleanup.h"
 #include "base/ip.h"
+#include "cli/print.h"
 #include "cli/inspect/services.h"
 #include "datapath/monitor/drops.h"
 
@@ -198,19 +198,9 @@ static struct json_object *service_json(const struct mk_cli_service *service)
 int cli_show_json(FILE *out, const struct mk_cli_service *services, size_t count,
 		  struct mk_error *err)
 {
-	struct json_object *list = json_object_new_array();
-	const char *text;
-	int ret = 0;
+	cleanup_json struct json_object *list = json_object_new_array();
 
 	for (size_t i = 0; list && i < count; i++)
 		json_object_array_add(list, service_json(&services[i]));
-	text = list ? json_object_to_json_string_ext(list, JSON_C_TO_STRING_PRETTY |
-								   JSON_C_TO_STRING_NOSLASHESCAPE)
-		    : NULL;
-	if (!text)
-		ret = mk_error_errno(err, ENOMEM, "cannot write the Services as JSON");
-	else
-		fprintf(out, "%s\n", text);
-	json_object_put(list);
-	return ret;
+	return mk_cli_print_json(out, list, err);
 }

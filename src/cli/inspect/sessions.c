@@ -173,11 +173,10 @@ static int print(const struct showing *showing, struct mk_error *err)
 static int show(const struct mk_view *view, const struct mk_cli_options *options,
 		const char *const names[2], struct mk_error *err)
 {
-	struct showing showing = { .view = view,
-				   .options = options,
-				   .tables = { { .fd = -1 }, { .fd = -1 } },
-				   .list = json_object_new_array(),
-				   .now_ns = mk_time_monotonic_ns() };
+	cleanup_json struct json_object *list = json_object_new_array();
+	struct showing showing = {
+		.view = view, .options = options, .list = list, .now_ns = mk_time_monotonic_ns()
+	};
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < 2; i++)
@@ -188,7 +187,6 @@ static int show(const struct mk_view *view, const struct mk_cli_options *options
 	ret = ret ?: print(&showing, err);
 	for (size_t i = 0; i < 2; i++)
 		mk_table_close(&showing.tables[i]);
-	json_object_put(showing.list);
 	return ret;
 }
 

@@ -252,9 +252,8 @@ static void print_text(const struct mk_trace_story *story)
 static int print_json(const struct mk_trace_story *story, struct mk_error *err)
 {
 	const struct mk_tuple *tuple = &story->request->tuple;
-	struct json_object *object = json_object_new_object();
+	cleanup_json struct json_object *object = json_object_new_object();
 	char text[MK_ENDPOINT_STRLEN], number[16];
-	int ret;
 
 	mk_put_text(object, "protocol", mk_cli_protocol_name(tuple->proto, number));
 	mk_put_text(object, "from", mk_cli_endpoint(&tuple->saddr, tuple->sport, text));
@@ -263,9 +262,7 @@ static int print_json(const struct mk_trace_story *story, struct mk_error *err)
 	mk_put_text(object, "outcome", story->outcome);
 	mk_put_text(object, "reason",
 		    story->reason < MK_DROP_COUNT ? mk_drop_reason_name(story->reason) : NULL);
-	ret = mk_cli_print_json(stdout, object, err);
-	json_object_put(object);
-	return ret;
+	return mk_cli_print_json(stdout, object, err);
 }
 
 /* Returns the exit status, or a negative error. */

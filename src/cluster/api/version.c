@@ -2,12 +2,12 @@
 #include "cluster/api/version.h"
 
 #include <ctype.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 
 #define ANSWER_MAX_BYTES 4096 /* usually about 500 */
 #define SILENCE_MS	 10000
@@ -47,7 +47,8 @@ static bool is_word(const char *text)
 
 static void tell(struct mk_version *version, const struct mk_http_result *result)
 {
-	json_object *tree = json_tokener_parse(version->answer), *git = NULL;
+	cleanup_json json_object *tree = json_tokener_parse(version->answer);
+	json_object *git = NULL;
 	const char *text = NULL;
 	char why[64];
 
@@ -65,7 +66,6 @@ static void tell(struct mk_version *version, const struct mk_http_result *result
 		else
 			version->told(version->ctx, NULL, "/version has no gitVersion");
 	}
-	json_object_put(tree);
 }
 
 static void done(void *ctx, const struct mk_http_result *result)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 
 /* ---- objects --------------------------------------------------------------------------------- */
@@ -26,15 +27,13 @@ static int apply(struct mk_reflector *reflector, struct mk_span object,
 		 const struct mk_object_head *head, struct mk_error *err)
 {
 	const struct mk_resource *resource = reflector->resource;
-	json_object *tree = NULL;
+	cleanup_json json_object *tree = NULL;
 	int ret = decode_object(reflector->decoder, object, &tree, err);
 
 	if (ret < 0)
 		return name_object(reflector, head, err);
 	ret = decode_complete(tree, resource->api_version, resource->kind, err);
-	ret = ret ?: reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
-	json_object_put(tree);
-	return ret;
+	return ret ?: reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
 }
 
 /* An invalid object costs a line in the log and affects nothing else. It counts as seen, so that
@@ -157,14 +156,10 @@ static int read_document(struct mk_reflector *reflector, json_object *tree, stru
 static int list_document(void *ctx, const char *text, size_t size, struct mk_error *err)
 {
 	struct mk_reflector *reflector = ctx;
-	json_object *tree;
+	cleanup_json json_object *tree = NULL;
 	int ret = decode_object(reflector->decoder, (struct mk_span){ text, size }, &tree, err);
 
-	if (ret < 0)
-		return ret;
-	ret = read_document(reflector, tree, err);
-	json_object_put(tree);
-	return ret;
+	return ret < 0 ? ret : read_document(reflector, tree, err);
 }
 
 /* ---- watches --------------------------------------------------------------------------------- */
@@ -215,7 +210,8 @@ static int take_bookmark(struct mk_reflector *reflector, const struct mk_object_
 
 static int take_error(struct mk_reflector *reflector, struct mk_span object, struct mk_error *err)
 {
-	json_object *tree, *code = NULL, *message = NULL, *details = NULL, *seconds = NULL;
+	cleanup_json json_object *tree = NULL;
+	json_object *code = NULL, *message = NULL, *details = NULL, *seconds = NULL;
 	int ret = decode_object(reflector->decoder, object, &tree, err);
 
 	if (ret < 0)
@@ -227,10 +223,9 @@ static int take_error(struct mk_reflector *reflector, struct mk_span object, str
 	reflector->event_status = json_object_get_int(code) > 0 ? json_object_get_int(code) : 500;
 	if (json_object_get_int64(seconds) > 0)
 		reflector->event_retry_after_s = (uint64_t)json_object_get_int64(seconds);
-	mk_error_set(err, EPROTO, "the server ends the watch with error %d: %s",
-		     reflector->event_status, message ? json_object_get_string(message) : "");
-	json_object_put(tree);
-	return -EPROTO;
+	return mk_error_set(err, EPROTO, "the server ends the watch with error %d: %s",
+			    reflector->event_status,
+			    message ? json_object_get_string(message) : "");
 }
 
 static int event(void *ctx, const char *text, size_t size, struct mk_error *err)

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/time.h"
@@ -113,7 +114,7 @@ static int run_verb(const struct verb *verb, const char **version, struct mk_cni
 /* A request may have any version, even an unsupported one. The answer repeats it. */
 static int run_version(const char **version, struct mk_cni_failure *failure)
 {
-	json_object *conf;
+	cleanup_json json_object *conf = NULL;
 	cleanup_free char *text = NULL;
 	const char *asked;
 	size_t size;
@@ -122,15 +123,12 @@ static int run_version(const char **version, struct mk_cni_failure *failure)
 	if (read_input(&text, &size, failure) < 0)
 		return -1;
 	conf = json_tokener_parse(text);
-	if (!json_object_is_type(conf, json_type_object)) {
-		json_object_put(conf);
+	if (!json_object_is_type(conf, json_type_object))
 		return mk_cni_failf(failure, MK_CNI_DECODING_FAILURE,
 				    "cannot decode the version request",
 				    "standard input is not a JSON object");
-	}
 	asked = mk_cni_string(conf, "cniVersion");
 	ret = mk_cni_print(mk_cni_versions_json(asked ? asked : *version), &failure->cause);
-	json_object_put(conf);
 	return ret < 0 ? mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot print the result") : 0;
 }
 

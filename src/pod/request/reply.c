@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "pod/request/request_internal.h"
 
 static const char *const version_names[MK_CNI_VERSION_COUNT] = {
@@ -200,16 +201,15 @@ json_object *mk_cni_versions_json(const char *version)
 	return finish(object, ok);
 }
 
-int mk_cni_print(json_object *json, struct mk_error *err)
+int mk_cni_print(json_object *result, struct mk_error *err)
 {
+	cleanup_json json_object *json = result;
 	const char *text = json_object_to_json_string_ext(
 		json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-	int ret = 0;
 
 	if (!json || !text)
-		ret = mk_error_errno(err, ENOMEM, "cannot print the result");
-	else if (printf("%s\n", text) < 0 || fflush(stdout) != 0)
-		ret = mk_error_errno(err, errno, "cannot print the result");
-	json_object_put(json);
-	return ret;
+		return mk_error_errno(err, ENOMEM, "cannot print the result");
+	if (printf("%s\n", text) < 0 || fflush(stdout) != 0)
+		return mk_error_errno(err, errno, "cannot print the result");
+	return 0;
 }
