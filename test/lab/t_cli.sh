@@ -30,38 +30,40 @@ json() { mk "${@:2}" -o json >"$TMP/json" || true; jq -r "$1" "$TMP/json"; }
 has_backend() { json '.[0].frontends[0].backends | length' services "$1" | grep -qx 1; }
 entries() { json length sessions; }
 
-# trace STATUS OUTCOME FROM TO [PORT]: and the steps' places are shown.
+# trace STATUS OUTCOME FROM TO [PORT]: check both. Each trace loads the programs, so its JSON is kept.
 trace()
 {
-	local seen
-	expect_status "$1" mk trace "${@:3}"
-	seen=$(json .outcome trace "${@:3}")
-	expect_eq "outcome of ${*:3}" "$2" "$seen"
+	local status=0
+	mk trace "${@:3}" -o json >"$TMP/traced" || status=$?
+	expect_eq "exit status and outcome of trace ${*:3}" "$1 $2" "$status $(jq -r .outcome "$TMP/traced")"
 }
-says() { json '[.steps[].says] | join("; ")' trace "$@"; }
+# traced JQ: of the last trace
+traced() { jq -r "$1" "$TMP/traced"; }
+says() { traced '[.steps[].says] | join("; ")'; }
 
 traces_pods()
 {
 	trace 0 forwarded client "$WEB" 8000
-	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to 192\.168\.99\.12; on that node \(node2\)' "$(says client "$WEB" 8000)"
-	trace 0 delivered client "$NEAR" 8000
-	expect_match "pod's name" 'pod default/near of this node' "$(says default/client pod:near 8000)"
+	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to 192\.168\.99\.12; on that node \(node2\)' "$(says)"
+	expect_match "text" 'delivered' "$(mk trace client "$NEAR" 8000)"
+	trace 0 delivered default/client pod:near 8000
+	expect_match "pod's name" 'pod default/near of this node' "$(says)"
 	trace 3 answered client 10.244.1.200 80
-	expect_eq "reason" NO_POD "$(json .reason trace client 10.244.1.200 80)"
+	expect_eq "reason" NO_POD "$(traced .reason)"
 	trace 0 delivered "$WEB" "$NEAR" 8000
 }
 
 traces_services()
 {
 	trace 0 forwarded client web
-	expect_match "Service" "$VIP:80 is Service default/web: 1 backends, 0 of them" "$(says client web)"
-	expect_match "session" "becomes $CLIENT:40000 > $WEB:8000" "$(says client web)"
+	expect_match "Service" "$VIP:80 is Service default/web: 1 backends, 0 of them" "$(says)"
+	expect_match "session" "becomes $CLIENT:40000 > $WEB:8000" "$(says)"
 	trace 0 delivered client service:default/near
 	trace 3 answered client empty
-	expect_eq "reason" REFUSED "$(json .reason trace client empty)"
+	expect_eq "reason" REFUSED "$(traced .reason)"
 	trace 3 answered client "$VIP" 81
 	trace 0 forwarded 192.168.99.200 192.168.99.11 30080
-	expect_match "NodePort" 'default/web.*chosen by Maglev' "$(says 192.168.99.200 192.168.99.11 30080)"
+	expect_match "NodePort" 'default/web.*chosen by Maglev' "$(says)"
 	trace 0 forwarded host web
 	trace 0 forwarded host 192.168.99.11 30080
 	trace 0 forwarded host 127.0.0.1 30080
@@ -70,7 +72,7 @@ traces_services()
 traces_outside()
 {
 	trace 0 forwarded client 203.0.113.10 80
-	expect_match "masquerade" 'becomes 192\.168\.99\.11:[0-9]+ > 203\.0\.113\.10:80' "$(says client 203.0.113.10 80)"
+	expect_match "masquerade" 'becomes 192\.168\.99\.11:[0-9]+ > 203\.0\.113\.10:80' "$(says)"
 	trace 0 forwarded client 203.0.113.10
 	trace 0 forwarded client 203.0.113.10 53/udp
 	trace 0 delivered client host 22
@@ -121,7 +123,7 @@ nodes()
 	on node1 bridge fdb del 02:4d:0a:12:00:02 dev mkvxlan dst 192.168.99.12 self
 	expect_eq "state" "no FDB entry of its overlay device" "$(json '.[0].state' nodes)"
 	trace 3 dropped client "$WEB" 8000
-	expect_match "fault" "no FDB entry" "$(says client "$WEB" 8000)"
+	expect_match "fault" "no FDB entry" "$(says)"
 	lab agent start node1
 	wait_for 30 node_ok
 }
@@ -138,7 +140,7 @@ sessions()
 	expect_eq "sessions to web" true "$(json 'length > 0' sessions web)"
 	expect_eq "bounded" 1 "$(json length sessions --limit 1)"
 	trace 0 forwarded client web --source-port "$port"
-	expect_match "session there" 'its session exists' "$(says client web --source-port "$port")"
+	expect_match "session there" 'its session exists' "$(says)"
 	kill "$COPROC_PID"
 	wait_for 20 session_is 'clos|reset' "$port"
 }
