@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* For mutate_json.c: so many bytes before the JSON are no JSON. Defined by a fuzzer that uses it. */
 extern const size_t fuzz_header_bytes;
 
-/* What has to hold for every input. */
+/* Check a rule that holds for every input. */
 static inline void fuzz_check(int holds)
 {
 	if (!holds)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/mutate_json.c - libFuzzer's mutator for inputs that are JSON: most mutations keep the
- * text JSON and change what it says, so that they come behind the parser. Of several documents in one
- * input one is chosen; what is between them stays. Every third is libFuzzer's own, of bytes. */
+/* test/fuzz/mutate_json.c - libFuzzer's mutator for inputs that are JSON. Most mutations
+ * change values and keep valid JSON, so that they get past the parser. If an input has several
+ * documents, one is changed and the bytes between them stay. Every third mutation is libFuzzer's. */
 #include <json-c/json.h>
 #include <stdbool.h>
 
@@ -10,7 +10,7 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 
-/* What decoders stumble over. */
+/* Values that decoders may handle wrongly. */
 static const char *const values[] = {
 	"null",
 	"true",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/packets [COUNT [SEED [CORPUS [keep]]]] - the packets of CORPUS (packets_corpus.h), then mutated
- * ones, through every hook's chain of programs (BPF_PROG_TEST_RUN). The verifier says that no packet can hurt the kernel; this says that each gets
- * a verdict, that what is dropped is counted, and that a packet with right checksums leaves with
- * right ones. Prints what became of them; the seed repeats a run. keep: what reaches something new is
- * added to CORPUS. */
+/* test/fuzz/packets [COUNT [SEED [CORPUS [keep]]]] - send the packets of CORPUS (packets_corpus.h), then
+ * mutated ones, through every hook's chain of programs (BPF_PROG_TEST_RUN). The verifier proves that no
+ * packet can hurt the kernel. This checks that each packet gets a verdict, that drops are counted, and
+ * that a packet with right checksums leaves with right ones. Prints the verdicts; the seed repeats a
+ * run. keep: packets that reach something new are added to CORPUS. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,7 @@ static const char *const both_backends[] = { "10.244.1.3:8080", "10.244.2.7:8080
 static const char *const host_backend[] = { "192.168.99.11:8080", NULL };
 #define BESIDE "40010"
 
-/* What mutations begin with: flows of every kind, those that Services and sessions know above all. */
+/* Mutations begin with these: flows of every kind, most of them to Services and of sessions. */
 static const struct {
 	const char *flow;
 	struct frame_options options;
@@ -203,7 +203,7 @@ static enum where one(enum mk_hook hook, const struct frame *in, struct frame *o
 	return where;
 }
 
-/* What knows a flow knows it no more: its next packet may open it by another hook. */
+/* Remove all sessions: a flow's next packet may open it at another hook. */
 static void forget_flows(void)
 {
 	static const char *const tables[] = { "sessions", "sessions_young", "nat_sessions",

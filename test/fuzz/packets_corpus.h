@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/fuzz/packets_corpus.h - packets that reached what none before them did: a text, a line per packet,
- * in the order in which they were found, for they open sessions for each other.
+/* test/fuzz/packets_corpus.h - packets that each reached something new: a text with a line per packet, in
+ * the order in which they were found, because they open sessions for each other.
  *
  *	hook    kind  went to  reason  rewritten  frame
  *	pod     udp   uplink   -       spt        0242ac..
  *
- * reason: of a drop. rewritten: s, d the addresses, p, q the ports, t the TTL, x: it is another kind of packet
- * now. frame: in hexadecimal. What the first five say together no other line says. # is a comment. */
+ * reason: of a drop. rewritten: s, d the addresses, p, q the ports, t the TTL, x: into another kind of
+ * packet. frame: in hexadecimal. No two lines have the same first five fields. # is a comment. */
 #ifndef MK_FUZZ_PACKETS_CORPUS_H
 #define MK_FUZZ_PACKETS_CORPUS_H
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/kernels/kernel.sh - Debian's cloud kernels, by an apt of our own (own sources, lists, cache). They
-# stay in build/kernels, $CACHE. Wants $ROOT, and root.sh.
+# test/kernels/kernel.sh - Debian's cloud kernels, fetched by apt with sources, lists and a cache of
+# its own. They stay in build/kernels, $CACHE. Needs $ROOT, and root.sh.
 
 CACHE=$ROOT/build/kernels
 # shellcheck source=src/deps/apt.sh
@@ -9,8 +9,8 @@ CACHE=$ROOT/build/kernels
 
 depends_of() { apt_for "$1" apt-cache depends "$2" | sed -nE "s/.*Depends: ($3)\$/\1/p"; }
 
-# What has the kernel and its modules: the image of the suite's cloud kernel, or, since 7.0, packages
-# that the image depends on.
+# Print the packages of the kernel and its modules: the image of the suite's cloud kernel and, since
+# 7.0, packages that the image depends on.
 kernel_packages()
 {
 	local image

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # test/kernels/root.sh - the root file system of a kernel under test: an init, the test programs, and
-# what these call, copied from this machine with the libraries that they need.
+# the programs that they call, copied from this machine with their libraries.
 
-# What test/kernels/smoke calls.
+# Programs of test/kernels/smoke
 SMOKE_PROGRAMS=(bash ip mount ping socat jq sed grep tail head cat wc mkdir mv sleep sort
 	timeout)
-# In the order of what they need. One that a kernel has built in is not there as a file.
+# Each after those that it needs. A kernel may have a module built in.
 KERNEL_MODULES=(llc stp bridge udp_tunnel ip6_udp_tunnel vxlan veth sch_ingress cls_bpf dummy tun)
 
 # install_program PROGRAM TARGET: with its libraries, below $1 of root_begin
@@ -39,7 +39,7 @@ END
 	install_program "$BPF_TESTS" "$ROOT_DIR/tests/bpf"
 }
 
-# build_root DIR: everything but the kernel's modules, as $DIR/initrd
+# build_root DIR: everything except the kernel's modules, as $DIR/initrd
 build_root()
 {
 	ROOT_DIR=$1/root
@@ -51,7 +51,7 @@ build_root()
 	(cd "$ROOT_DIR" && find . | cpio --quiet -o -H newc) >"$1/initrd"
 }
 
-# keep_modules TREE DIR: of all modules below TREE those that we want into DIR, by name in their order
+# keep_modules TREE DIR: copy the modules of KERNEL_MODULES below TREE to DIR, numbered in their order
 keep_modules()
 {
 	local number=10 name file

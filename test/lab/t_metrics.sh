@@ -274,7 +274,7 @@ refusals_are_told()
 # A page is up to a second old.
 tells_of_service() { scrape metrics/services && expect_eq "$1" "$2" "$(seen "$1")"; }
 
-# ---- where
+# ---- addresses and ports of the server
 
 answers_there() { on "$1" curl -sSf --max-time 5 -o "$TMP/metrics" "http://$2/metrics"; }
 

@@ -126,7 +126,7 @@ no_tail_call_is_missed()
 
 no_hook_is_without_program() { expect_eq "packets that met a hook without its program" 0 "$(witnessed)"; }
 
-# What would be seen if one were.
+# The witness does see a hook without its program.
 one_is_seen()
 {
 	lab agent stop node1

@@ -141,7 +141,7 @@ node_ports()
 	answers udp "$SECOND:30003"
 }
 
-# Requested on one network, answered on the other: where the host's routing has the client.
+# A request comes by one network, and the host's routing sends the answer by the other.
 answers_by_route()
 {
 	answers tcp "$SECOND:30001" --from "$FAR"

@@ -171,7 +171,7 @@ class Follow:
             self.lines.append(line.rstrip("\n"))
 
     def said(self):
-        """What it logged."""
+        """Return the lines that the client logged."""
         with open(self.errors.name) as f:
             return f.read()
 

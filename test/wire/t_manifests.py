@@ -41,8 +41,8 @@ def pod():
     return objects()["DaemonSet"]["spec"]["template"]["spec"]
 
 
-# ---- fields. The API's own schema is not at hand where the tests run: these are the fields that are used,
-# behind None those of them that an object must have.
+# ---- fields. The API's schema is not available to the tests. These are the fields that the manifests use;
+# the set behind None has the required ones.
 
 NAME, QUANTITY, PATH = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"), re.compile(r"[0-9]+(m|[KMG]i)?"), re.compile(r"/.*")
 TEXTS, ONE_OF = {"*": str}, lambda *words: re.compile("|".join(words))  # noqa: E731
@@ -97,7 +97,7 @@ SCHEMAS = {
 
 
 def faults(value, schema, at):
-    """What is wrong with @value, as "path: why"."""
+    """Return what is wrong with @value, as "path: why"."""
     if isinstance(schema, dict):
         if not isinstance(value, dict):
             return ["%s: %r is no object" % (at, value)]
@@ -207,7 +207,7 @@ TARGET = re.compile(r"^/(?:api/v1|apis/([^/]+)/[^/]+)(?:/namespaces/[^/]+)?/([a-
 
 
 def verb_of(entry):
-    """What RBAC calls this request."""
+    """Return the verb of RBAC for this request."""
     m = TARGET.match(entry["path"])
     if not m:
         return "get", entry["path"]

@@ -96,7 +96,7 @@ build_command()
 	esac
 }
 
-# build_kubernetes NAME...: what of it is not in $CACHE/bin
+# build_kubernetes NAME...: the programs that $CACHE/bin lacks
 build_kubernetes()
 {
 	local name missing=''
@@ -114,7 +114,7 @@ build_kubernetes()
 	rm -rf "$CACHE/build"
 }
 
-# ---- from Debian as it is
+# ---- Debian's packages, unchanged
 
 fetch_packages()
 {

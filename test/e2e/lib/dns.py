@@ -50,7 +50,7 @@ def packed_name(name):
 
 
 def question(packet):
-    """The name that is asked for, its type, and where the question ends."""
+    """Return the name in the question, its type, and the offset of the question's end."""
     words, at = [], 12
     while packet[at]:
         words.append(packet[at + 1:at + 1 + packet[at]].decode())

@@ -247,7 +247,7 @@ addresses()
 	done
 }
 
-# What monokube made on a node, and is still there
+# Print what monokube has left on a node.
 leftovers()
 {
 	in_machine "$1" bash -c 'ip -o link | grep -vE ": (lo|eth0)[@:]"; ls -A /sys/fs/bpf /etc/cni/net.d /opt/cni/bin | grep -vE ":$|^(maps|progs).debug$" | grep .

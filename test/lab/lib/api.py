@@ -112,7 +112,7 @@ def each(files, change):
 
 
 def sync(server, lab):
-    """What is as it should be is not written: a slice that is written again is an event to every agent."""
+    """Write only what differs: each written slice is an event to every agent."""
     pods = load_pods(lab)
     have = {object_path(dict(s, kind="EndpointSlice")): s
             for s in server.items("EndpointSlice", f"{MANAGED_BY}=lab")}

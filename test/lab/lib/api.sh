@@ -74,7 +74,7 @@ lab_api()
 	esac
 }
 
-# ---- kubectl, where there is one. A machine's proxy is none of the lab's business.
+# ---- kubectl, if the machine has it. The lab ignores the machine's proxy settings.
 
 have_kubectl() { [[ -n ${MK_KUBECTL-kubectl} ]] && command -v "${MK_KUBECTL-kubectl}" >/dev/null; }
 

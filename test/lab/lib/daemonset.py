@@ -28,7 +28,7 @@ def bind(source, target, propagation=None):
 
 
 def mount_all(root, container, volumes, account):
-    """What every container has, /proc/sys and /sys read-only, then what the manifest says."""
+    """Mount what every container has, with /proc/sys and /sys read-only, then the volumes of the manifest."""
     mount("--bind", root, root)
     bind("/proc", root + "/proc")
     if not container["securityContext"]["privileged"]:

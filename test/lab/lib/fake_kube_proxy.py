@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""fake_kube_proxy.py --config FILE - in kube-proxy's place where there is none: follows Services and EndpointSlices
-of the API server that its KubeProxyConfiguration leads to, with the selectors of the real one's informers, and has
-perf/peers/rules.py write the rules in the mode that is asked for. It prints what it was told and each set of rules."""
+"""fake_kube_proxy.py --config FILE - a stand-in for kube-proxy: follows Services and EndpointSlices of the API
+server in its KubeProxyConfiguration, with the selectors of the real one's informers. perf/peers/rules.py writes
+the rules in the configured mode. It prints its configuration and each set of rules."""
 import base64
 import http.client
 import json

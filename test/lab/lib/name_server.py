@@ -10,7 +10,7 @@ A, NXDOMAIN, AUTHORITATIVE = 1, 3, 0x8580
 
 
 def question_of(packet):
-    """(name, type, where the question ends)"""
+    """Return (name, type, offset of the question's end)."""
     labels, at = [], 12
     while packet[at]:
         labels.append(packet[at + 1:at + 1 + packet[at]].decode())

@@ -111,7 +111,7 @@ status:
 END
 }
 
-# The Node objects are where the agents look for them.
+# Does each agent's source have the Node objects?
 nodes_exist()
 {
 	if has_api; then

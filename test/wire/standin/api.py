@@ -63,7 +63,7 @@ class Watch:
                                   "message": message, "reason": reason, "code": code})
 
     async def begin(self):
-        """What comes before the live events; returns the version they begin after, None: no more comes."""
+        """Send the events before the live ones. Return the version that those begin after; None: no more follow."""
         if self.initial or self.version in ("", "0"):
             at = self.api.store.version
             for obj in self.api.store.select(self.resource, self.namespace, self.matches):

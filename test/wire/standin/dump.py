@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client that has read everything should hold, in the words of follow.c: an oracle that shares
+"""Print what a client that has read everything should hold, in the format of follow.c: an oracle that shares
 no code with the client. IPv4 only, as the client."""
 from .selector import matcher
 
