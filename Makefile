@@ -62,7 +62,7 @@ GENERATED := $(SKELS) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
 TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
 TEST_BINS := $(TEST_C:test/%.c=$(BUILD)/test/%) $(BUILD)/test/wire/follow
-# main() of the tests of each folder; all BPF tests as one program load the datapath once (test/kernels)
+# main() of each folder's tests; for test/kernels, one program runs all BPF tests and loads them once
 TEST_MAINS := $(BUILD)/test/unit/main.o $(BUILD)/test/bpf/main.o
 BPF_ALL := $(BUILD)/test/bpf/all
 TEST_SUPPORT := $(filter-out $(TEST_C) %/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
@@ -92,11 +92,11 @@ $(BUILT): build/deps/lib/lib%.a: src/deps/build src/deps/apt.sh
 	@echo "  DEPS    $@ from Debian's source package, once"
 	$(Q)src/deps/build $*
 
-# One static file is agent, CNI plugin and tool. At a fixed address: relocating itself would be a tenth of
-# a CNI call, and the kubelet starts it for each pod. libuv, libnl and OpenSSL have functions that ask NSS,
-# which the linker warns of; nothing here calls them. Code and constants in one segment (noseparate-code) save
-# twenty page faults and a sixth of a start. monokube.debug is the same with symbols; the map names
-# each library, for the licences in the image.
+# One static file is agent, CNI plugin and tool. It has a fixed address: relocation would be a tenth
+# of a CNI call, and the kubelet starts it for each pod. The linker warns of functions in libuv,
+# libnl and OpenSSL that use NSS; nothing here calls them. Code and constants in
+# one segment (noseparate-code) save twenty page faults and a sixth of a start. monokube.debug is
+# the same with symbols; the map names each library, for the licences in the image.
 ifeq ($(SANITIZE),)
 $(BUILD)/monokube: $(BUILD)/obj/main.o $(LIB) $(BUILT)
 	@echo "  LD      $@"

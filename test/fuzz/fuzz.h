@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* For mutate_json.c: so many bytes before the JSON are no JSON. Defined by a fuzzer that uses it. */
+/* For mutate_json.c: the number of bytes before the JSON. Defined by a fuzzer that uses it. */
 extern const size_t fuzz_header_bytes;
 
 /* Check a rule that holds for every input. */

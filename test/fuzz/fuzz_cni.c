@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/fuzz_cni.c - what a runtime writes on the plugin's standard input, as each verb reads it:
- * CHECK's comparison with prevResult by its source, which is part of this file. */
+/* test/fuzz/fuzz_cni.c - what a runtime writes on the plugin's standard input, as each verb reads
+ * it: CHECK's comparison with prevResult by its source, which is part of this file. */
 #include "pod/cni/check.c"
 #include "fuzz/fuzz.h"
 #include "pod/request/conf.h"

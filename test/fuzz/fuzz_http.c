@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/fuzz_http.c - what a client sends to the ports of health and metrics, through libmicrohttpd
- * to the agent's handlers: the node's health, or (byte 0 of the input is odd) a Service's. Byte 1 is
- * the length of the pieces that the input arrives in. A metrics request differs only in its path. The
- * two sources are part of this file, so that connections come from a socket pair and no time passes. */
+/* test/fuzz/fuzz_http.c - what a client sends to the ports of health and metrics, through
+ * libmicrohttpd to the agent's handlers: the node's health, or (byte 0 of the input is odd) a
+ * Service's. Byte 1 is the length of the pieces that the input arrives in. A metrics request
+ * differs only in its path. The two sources are part of this file, so that connections come from a
+ * socket pair and no time passes. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/fuzz/fuzz_watch.c - what an API server answers to the requests of one reflector, down to the
- * model and compiled Services. Byte 0 of the input chooses the resource, byte 1 the length of the pieces
- * that the answers arrive in. The answers follow, with the byte 0x1e between them. Three digits and a
- * blank are a status; otherwise it is 200. The reflector chooses its requests itself. Its source is part
- * of this file, so that no time passes. */
+ * model and compiled Services. Byte 0 of the input chooses the resource, byte 1 the length of the
+ * pieces that the answers arrive in. The answers follow, with the byte 0x1e between them. Three
+ * digits and a blank are a status; otherwise it is 200. The reflector chooses its requests itself.
+ * Its source is part of this file, so that no time passes. */
 #include <ctype.h>
 
 #include "base/log.h"

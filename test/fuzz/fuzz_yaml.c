@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/fuzz_yaml.c - a file of the cluster directory: YAML to trees to the model, and compiled. */
+/* test/fuzz/fuzz_yaml.c - a file of the cluster directory: YAML to trees, model and Services. */
 #include <string.h>
 
 #include "cluster/files/yaml_json.h"

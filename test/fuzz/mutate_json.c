@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/mutate_json.c - libFuzzer's mutator for inputs that are JSON. Most mutations
- * change values and keep valid JSON, so that they get past the parser. If an input has several
- * documents, one is changed and the bytes between them stay. Every third mutation is libFuzzer's. */
+/* test/fuzz/mutate_json.c - libFuzzer's mutator for inputs that are JSON. Most mutations change
+ * values and keep valid JSON, so that they get past the parser. If an input has several documents,
+ * one is changed and the bytes between them stay. Every third mutation is libFuzzer's. */
 #include <json-c/json.h>
 #include <stdbool.h>
 
@@ -151,7 +151,7 @@ static void change(json_object *node, unsigned int *seed, int depth)
 	}
 }
 
-/* ---- documents within an input ----------------------------------------------------------------- */
+/* ---- documents within an input --------------------------------------------------------------- */
 
 #define DOCUMENTS_MAX 64
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/packets [COUNT [SEED [CORPUS [keep]]]] - send the packets of CORPUS (packets_corpus.h), then
- * mutated ones, through every hook's chain of programs (BPF_PROG_TEST_RUN). The verifier proves that no
- * packet can hurt the kernel. This checks that each packet gets a verdict, that drops are counted, and
- * that a packet with right checksums leaves with right ones. Prints the verdicts; the seed repeats a
- * run. keep: packets that reach something new are added to CORPUS. */
+/* test/fuzz/packets [COUNT [SEED [CORPUS [keep]]]] - send the packets of CORPUS (packets_corpus.h),
+ * then mutated ones, through every hook's chain of programs (BPF_PROG_TEST_RUN). The verifier
+ * proves that no packet can hurt the kernel. This checks that each packet gets a verdict, that
+ * drops are counted, and that a packet with right checksums leaves with right ones. Prints the
+ * verdicts; the seed repeats a run. keep: packets that reach something new are added to CORPUS. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/fuzz/packets_corpus.h - packets that each reached something new: a text with a line per packet, in
- * the order in which they were found, because they open sessions for each other.
+/* test/fuzz/packets_corpus.h - packets that each reached something new: a text with a line per
+ * packet, in the order in which they were found, because they open sessions for each other.
  *
  *	hook    kind  went to  reason  rewritten  frame
  *	pod     udp   uplink   -       spt        0242ac..
  *
- * reason: of a drop. rewritten: s, d the addresses, p, q the ports, t the TTL, x: into another kind of
- * packet. frame: in hexadecimal. No two lines have the same first five fields. # is a comment. */
+ * reason: of a drop. rewritten: s, d the addresses, p, q the ports, t the TTL, x: into another kind
+ * of packet. frame: in hexadecimal. No two lines have the same first five fields. # begins a
+ * comment. */
 #ifndef MK_FUZZ_PACKETS_CORPUS_H
 #define MK_FUZZ_PACKETS_CORPUS_H
 
@@ -160,8 +161,8 @@ static void corpus_bytes(const char *hex, struct frame *frame)
 	}
 }
 
-/* Give @packet every line of @path. Returns how many there are, and with @keep adds to the file from now
- * on; *@same: those that reached again what they are kept for. */
+/* Give @packet every line of @path. Returns the number of lines; *@same is the number of those that
+ * again reached the place in their line. With @keep, the file gets new packets from now on. */
 static unsigned long corpus_replay(const char *path, bool keep,
 				   enum where (*packet)(enum mk_hook hook, const struct frame *in,
 							struct frame *out),

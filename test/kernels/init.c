@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/kernels/init.c - the first process of a kernel under test. Mounts what the programs under
  * test expect, loads the modules of /modules and runs each /tests/NAME, both in the order of their
- * names. Writes the status of each program to the console as `result STATUS NAME` (for a signal, 128
- * plus its number), and switches the machine off. */
+ * names. Writes the status of each program to the console as `result STATUS NAME` (for a signal,
+ * 128 plus its number), and switches the machine off. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/kernels/root.sh - the root file system of a kernel under test: an init, the test programs, and
-# the programs that they call, copied from this machine with their libraries.
+# test/kernels/root.sh - the root file system of a kernel under test: an init, the test programs,
+# and the programs that they call, copied from this machine with their libraries.
 
 # Programs of test/kernels/smoke
 SMOKE_PROGRAMS=(bash ip mount ping socat jq sed grep tail head cat wc mkdir mv sleep sort
@@ -51,7 +51,7 @@ build_root()
 	(cd "$ROOT_DIR" && find . | cpio --quiet -o -H newc) >"$1/initrd"
 }
 
-# keep_modules TREE DIR: copy the modules of KERNEL_MODULES below TREE to DIR, numbered in their order
+# keep_modules TREE DIR: copy KERNEL_MODULES from below TREE to DIR, numbered in their order
 keep_modules()
 {
 	local number=10 name file

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/lab/flood - first packets of made-up flows, each another one, as fast as a device takes them.
+/* test/lab/flood - send first packets of different forged flows, as fast as a device takes them.
  *
- *	flood DEVICE MAC tcp|udp|tcp+none|tcp+ack|tcp+rst|tcp+fin SOURCE/BITS DESTINATION/BITS PORT[-PORT] COUNT
- *	      [FIRST]
+ *	flood DEVICE MAC KIND SOURCE/BITS DESTINATION/BITS PORT[-PORT] COUNT [FIRST]
  *
- * tcp+..: pairs; a second packet follows when the server has had time to answer, with no flag, or with ACK, RST or FIN
- * and an acknowledgement that is made up.
+ * KIND is tcp, udp, tcp+none, tcp+ack, tcp+rst or tcp+fin. With tcp+.., a second packet follows
+ * when the server has had time to answer. It has no flag, or ACK, RST or FIN, and a forged
+ * acknowledgement.
  *
- * Flow number n has source port 1024 + n % 64000; what is left of n runs through the addresses of
- * SOURCE, then through the ports, then through the addresses of DESTINATION. MAC is whom the
- * device's network has as the next hop. FIRST: number of the first flow. Prints how many a second. */
+ * Flow number n has source port 1024 + n % 64000; n / 64000 runs through the addresses of SOURCE,
+ * then through the ports, then through the addresses of DESTINATION. MAC is that of the next hop.
+ * FIRST: number of the first flow. Prints the packets per second. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>

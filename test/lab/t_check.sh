@@ -149,8 +149,8 @@ agent_is_not_ready()
 	expect_eq "in JSON" false "$(mk status -o json | jq .healthy)"
 }
 
-# With one uplink, no mode of the filter drops monokube's packets (t_paths.sh, t_hostpath.sh). Several
-# uplinks: t_uplinks.sh.
+# With one uplink, no mode of the filter drops monokube's packets (t_paths.sh, t_hostpath.sh).
+# Several uplinks: t_uplinks.sh.
 path_filter()
 {
 	on node1 sh -c 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter'

@@ -45,7 +45,8 @@ talk()
 	[[ $1 == node* ]] || arrived "$1" "$2" "$5"
 }
 
-# told WHAT KIND COMMAND...: check that world gets a correct error; ICMP type and code as shown by sums.py
+# told WHAT KIND COMMAND...: check that world gets a correct error; ICMP type and code as shown by
+# sums.py
 told()
 {
 	local what=$1 kind=$2

@@ -30,7 +30,7 @@ json() { mk "${@:2}" -o json >"$TMP/json" || true; jq -r "$1" "$TMP/json"; }
 has_backend() { json '.[0].frontends[0].backends | length' services "$1" | grep -qx 1; }
 entries() { json length sessions; }
 
-# trace STATUS OUTCOME FROM TO [PORT]: check both. Each trace loads the programs, so its JSON is kept.
+# trace STATUS OUTCOME FROM TO [PORT]: check both, keep the JSON. Each trace loads the programs.
 trace()
 {
 	local status=0

@@ -345,7 +345,7 @@ further_interface()
 	nothing_new "$before"
 }
 
-# `monokube pods` shows both interfaces of a pod by its name; a name without an interface means the first.
+# `monokube pods` shows both interfaces of a pod by its name; only the name means the first.
 further_by_name()
 {
 	local before interface args='K8S_POD_NAMESPACE=default;K8S_POD_NAME=named'

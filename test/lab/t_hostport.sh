@@ -8,7 +8,8 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 EXTRA=192.168.99.71 # node1's second address
 
-# reaches NAME PEER WHERE PROTO ADDRESS:PORT: the answer is NAME's, which saw PEER (regular expressions)
+# reaches NAME PEER WHERE PROTO ADDRESS:PORT: the answer is NAME's, which saw PEER (regular
+# expressions)
 reaches() { expect_match "$4 $5 from $3" "^$1 $2 " "$(ask "$3" "$4" "$5")"; }
 # refused WHERE PROTO ADDRESS:PORT
 refused() { expect_status 3 ask "$@"; }

@@ -109,7 +109,8 @@ daemonset_serves()
 	for path in livez healthz; do
 		expect_eq "status of /$path" 200 "$(on node1 curl -s -o /dev/null -w '%{http_code}' --noproxy '*' "http://127.0.0.1:10256/$path")"
 	done
-	# DAC_OVERRIDE, NET_ADMIN, PERFMON, BPF, and NET_BIND_SERVICE no more; those that this machine gives at all
+	# DAC_OVERRIDE, NET_ADMIN, PERFMON, BPF, and NET_BIND_SERVICE no more; those that this
+	# machine gives at all
 	expect_eq "capabilities" "$(printf %016x $((0xc000001002 & 0x$(capabilities self))))" "$(capabilities "$(agent_pid)")"
 }
 

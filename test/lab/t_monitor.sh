@@ -152,7 +152,7 @@ one_at_a_time()
 	end_watch
 }
 
-# A lock that another process keeps: the command waits for some seconds, then reports the lock and who holds it.
+# Another process keeps a lock: the command waits some seconds, then reports it and its holder.
 held_lock()
 {
 	on node1 flock /var/lib/monokube/runtime.lock sh -c 'echo $$; exec sleep 600' >"$TMP/holder" &

@@ -65,7 +65,7 @@ nothing_new()
 	expect_eq "datagrams that $1 saw, the friend's last" $(($2 + 1)) "$(seen "$1")"
 }
 
-# ---- frames for other machines ---------------------------------------------------------------------
+# ---- frames for other machines -------------------------------------------------------------------
 
 # nodes_with_session SOURCE_PORT: nodes with a session of world from that port
 nodes_with_session()
@@ -102,7 +102,7 @@ other_machines()
 }
 has_come() { (($(seen "$1") > $2)); }
 
-# ---- forged sources --------------------------------------------------------------------------------
+# ---- forged sources ------------------------------------------------------------------------------
 
 forged_sources()
 {
@@ -118,7 +118,7 @@ forged_sources()
 	nothing_new near "$before"
 }
 
-# ---- the overlay -----------------------------------------------------------------------------------
+# ---- the overlay ---------------------------------------------------------------------------------
 
 # carry INNER_SOURCE DEST: an overlay packet of world's to node1
 carry()
@@ -189,7 +189,7 @@ is_stranger()
 	counted node1 OVERLAY_STRANGER $((count + 1))
 }
 
-# ---- tags ------------------------------------------------------------------------------------------
+# ---- tags ----------------------------------------------------------------------------------------
 
 # Frames with a priority and no VLAN (802.1p) are handled as untagged; those of a VLAN are not.
 tagged()
@@ -206,7 +206,7 @@ tagged()
 	wait_for 5 has_come near "$before"
 }
 
-# ---- circles ---------------------------------------------------------------------------------------
+# ---- circles -------------------------------------------------------------------------------------
 
 forwarded() { on node1 awk '$1 == "Ip:" && $7 ~ /^[0-9]+$/ { print $7 }' /proc/net/snmp; }
 
@@ -223,7 +223,7 @@ no_circle()
 	(($(forwarded) - before <= 2 * count)) || expect_eq "packets that the host forwarded" "$((2 * count)) or fewer" "$(($(forwarded) - before))"
 }
 
-# ---- errors ----------------------------------------------------------------------------------------
+# ---- errors --------------------------------------------------------------------------------------
 
 unreachables() { on world awk '$1 == "Icmp:" && $5 ~ /^[0-9]+$/ { print $5 }' /proc/net/snmp; }
 now_ms() { date +%s%3N; }
@@ -245,7 +245,7 @@ error_flood()
 }
 all_counted() { (($(drop_count node1 REFUSED) + $(drop_count node1 ERROR_LIMIT) >= $1)); }
 
-# ---- the host's own connections --------------------------------------------------------------------
+# ---- the host's own connections ------------------------------------------------------------------
 
 # A source port equal to a NodePort, towards a server outside
 own_connection()
@@ -265,7 +265,7 @@ node_cache()
 	expect_match "TCP" "^node1 ${ADDR[friend]} " "$(ask friend tcp 169.254.20.10:5300)"
 }
 
-# ---- kernel settings -------------------------------------------------------------------------------
+# ---- kernel settings -----------------------------------------------------------------------------
 
 RESERVED=/proc/sys/net/ipv4/ip_local_reserved_ports
 

@@ -89,7 +89,7 @@ every_kind_of_port()
 	refused world tcp "$NODE1:8083"
 }
 
-# podman binds TCP and UDP ports itself, so that it sees these conflicts; SCTP it leaves to the plugin.
+# podman binds TCP and UDP ports itself, so that it sees these conflicts. SCTP is the plugin's.
 port_is_taken()
 {
 	local before said
@@ -154,8 +154,8 @@ stop_and_start()
 	refused world tcp "$NODE1:8080"
 }
 
-# podman sends the host ports with both interfaces and adds these in any order. The one that was added first has the
-# ports, and keeps them when the other one is removed.
+# podman sends the host ports with both interfaces and adds these in any order. The one that was
+# added first has the ports, and keeps them when the other one is removed.
 two_networks()
 {
 	local address network

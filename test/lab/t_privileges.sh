@@ -142,7 +142,7 @@ no_symbolic_links()
 	MK_AGENT_FLAGS="--kubeconfig $TMP/kubeconfig" lab agent start node1
 }
 
-# The state directory, one of its parts, one of its files: neither agent nor CNI plugin writes behind it.
+# The state directory, one of its parts, one of its files: nothing is written behind the link.
 no_links_in_state()
 {
 	local start out

@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/* Read @name.http of test/wire/recordings.tar.xz, which make unpacks. The caller frees it. A missing file ends the test. */
+/* Read @name.http of test/wire/recordings.tar.xz, which make unpacks. The caller frees it. A
+ * missing file ends the test. */
 char *recording_body(const char *name, size_t *size);
 
 #endif

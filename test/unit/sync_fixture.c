@@ -110,7 +110,7 @@ void sync_teardown(void)
 
 /* ---- a compiled Service, by hand ------------------------------------------------------------- */
 
-/* ClusterIP @vip:80 and the address itself; backends "10.0.0.N:8080" for each digit of @backends. */
+/* ClusterIP @vip:80 and the address itself; backends "10.0.0.N:8080" per digit of @backends. */
 struct built *build(struct built *built, const char *name, const char *vip, const char *backends)
 {
 	size_t count = strlen(backends);

@@ -37,7 +37,7 @@ struct built {
 	struct mk_compiled_service compiled;
 };
 
-/* ClusterIP @vip:80 and the address itself; backends "10.0.0.N:8080" for each digit of @backends. */
+/* ClusterIP @vip:80 and the address itself; backends "10.0.0.N:8080" per digit of @backends. */
 struct built *build(struct built *built, const char *name, const char *vip, const char *backends);
 void apply(const struct built *built);
 void apply_named(const char *name, const char *vip, const char *backends);

@@ -177,8 +177,8 @@ static void another_object(void)
 static void (*const differences[])(void) = { other_constants, without_abi,     another_table,
 					     without_table,   another_program, another_object };
 
-/* Before the first list, objects that do not fit stay unchanged and nothing is loaded; then they are
- * replaced. */
+/* Before the first list, objects that do not fit stay unchanged and nothing is loaded; then they
+ * are replaced. */
 START_TEST(test_not_reused)
 {
 	struct mk_datapath *datapath;

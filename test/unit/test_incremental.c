@@ -106,7 +106,7 @@ static void apply_slice(unsigned number, unsigned count)
 	apply_object(text);
 }
 
-/* ---- work, as agent_services_reconcile() does it ----------------------------------------------- */
+/* ---- work, as agent_services_reconcile() does it --------------------------------------------- */
 
 static void work_on(struct agent_service *service)
 {

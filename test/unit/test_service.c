@@ -6,7 +6,8 @@
  *	port [backends] frontends
  *
  * with `*` before a local backend, `in` or `out` before a frontend for its scope, and after it
- * +masq, +maglev, +drop for its flags, +ranges where the source ranges count. The sets are separated by " | ". */
+ * +masq, +maglev, +drop for its flags, +ranges if the source ranges count. " | " separates the
+ * sets. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>

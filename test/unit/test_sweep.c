@@ -213,8 +213,8 @@ START_TEST(test_pass)
 }
 END_TEST
 
-/* A connection that both have closed 11 s ago and more. Behind a masqueraded address its port is not another client's
- * while the server may remember it. */
+/* A connection that both have closed 11 s ago and more. Behind a masqueraded address its port is
+ * not another client's while the server may remember it. */
 static const struct {
 	const char *name;
 	uint16_t port_shift; /* the server sees the client's port and this */

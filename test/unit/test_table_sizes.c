@@ -16,7 +16,7 @@
 #include "datapath/maps/pin.h"
 #include "unit/unit.h"
 
-/* More buckets than any kernel makes (linux/kernel/bpf/hashtab.c: E2BIG): no memory is asked for. */
+/* More buckets than any kernel makes (linux/kernel/bpf/hashtab.c: E2BIG), which takes no memory. */
 #define TOO_MANY 0x80000000u
 
 static struct mk_error err;

@@ -41,8 +41,8 @@ def pod():
     return objects()["DaemonSet"]["spec"]["template"]["spec"]
 
 
-# ---- fields. The API's schema is not available to the tests. These are the fields that the manifests use;
-# the set behind None has the required ones.
+# ---- fields. The API's schema is not available to the tests. These are the fields that the manifests
+# use; the set behind None has the required ones.
 
 NAME, QUANTITY, PATH = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"), re.compile(r"[0-9]+(m|[KMG]i)?"), re.compile(r"/.*")
 TEXTS, ONE_OF = {"*": str}, lambda *words: re.compile("|".join(words))  # noqa: E731

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/e2e/lib/build.sh - what the cluster is made of: Kubernetes built from Debian's source, etcd, containerd and
-# runc from Debian, and the images that nodes need. All of it stays in $CACHE; nothing is installed.
+# test/e2e/lib/build.sh - what the cluster is made of: Kubernetes built from Debian's source, etcd,
+# containerd and runc from Debian, and the images that nodes need. All of it stays in $CACHE;
+# nothing is installed.
 
 SUITE=bookworm # the last one whose source package has the servers; later ones have kubectl alone
 GO=golang-1.19
@@ -54,7 +55,8 @@ go_build()
 	run_go go "${@:3}" -o "$output" -ldflags "$flags" "$KUBERNETES_AT/$package"
 }
 
-# The one file that upstream's build makes and the source does not have: the API server's description of its types
+# The one file that upstream's build makes and the source does not have: the API server's
+# description of its types
 generate_openapi()
 {
 	local source=$CACHE/build/path/src/$KUBERNETES_AT folders

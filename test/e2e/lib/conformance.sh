@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/e2e/lib/conformance.sh - Kubernetes' own tests of the network on the cluster, from the same source. Their Pods'
-# image, agnhost, is built from it too, on Debian's packages in place of Alpine's.
+# test/e2e/lib/conformance.sh - Kubernetes' own tests of the network on the cluster, from the same
+# source. Their Pods' image, agnhost, is built from it too, on Debian's packages in place of
+# Alpine's.
 
 AGNHOST_IMAGE=k8s.gcr.io/e2e-test-images/agnhost:2.21 # as the tests name it
 AGNHOST_PACKAGES=(bash dash coreutils curl netcat-openbsd iproute2 dnsutils grep sed procps)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/e2e/lib/control.sh - the control plane, on node1, as processes of its host network: certificates, etcd,
-# kube-apiserver, kube-controller-manager, kube-scheduler.
+# test/e2e/lib/control.sh - the control plane, on node1, as processes of its host network:
+# certificates, etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
 
 CONTROL_NODE=node1
 SERVICE_CIDR=10.96.0.0/12

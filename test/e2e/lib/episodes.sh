@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/e2e/lib/episodes.sh - what happens to a cluster in operation, under traffic: a rollout, nodes without an agent,
-# containerd, kubelet and API server restarted, a node that boots, and the end of monokube.
+# test/e2e/lib/episodes.sh - what happens to a cluster in operation, under traffic: a rollout, nodes
+# without an agent, containerd, kubelet and API server restarted, a node that boots, and the end of
+# monokube.
 #
-# Each node has a Pod `steady` that lives throughout, a Pod `web` that is deleted at will, and a client with
-# connections to the Service `steady`, of which none may break.
+# Each node has a Pod `steady` that lives throughout, a Pod `web` that is deleted at will, and a
+# client with connections to the Service `steady`, of which none may break.
 
 EPISODES=monokube-episodes
 EPISODE_SECONDS=180

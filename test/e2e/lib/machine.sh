@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/e2e/lib/machine.sh - the nodes: namespaces for network, mounts, processes, host name and cgroups, in each
-# containerd and a kubelet. lib/machine-init is the node's process 1.
+# test/e2e/lib/machine.sh - the nodes: namespaces for network, mounts, processes, host name and
+# cgroups, in each containerd and a kubelet. lib/machine-init is the node's process 1.
 
 NODE_SECONDS=120
 

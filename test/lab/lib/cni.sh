@@ -13,8 +13,8 @@ cni_conflist()
 }
 
 # Print the configuration of plugin $2 of list $1. Declared capabilities are filled from the pod's
-# ($3), and the previous result ($4, may be empty) is added. If the list has several versions, it gets
-# the latest, as from libcni since 1.2; an older libcni knows only cniVersion.
+# ($3), and the previous result ($4, may be empty) is added. If the list has several versions, it
+# gets the latest, as from libcni since 1.2; an older libcni knows only cniVersion.
 cni_plugin_config()
 {
 	jq -c --argjson index "$2" --argjson args "$3" --argjson previous "${4:-null}" '

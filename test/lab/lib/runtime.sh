@@ -61,14 +61,16 @@ no_processes()
 	return 1
 }
 
-# pod_place NAME PATH: a pod of the runtime, whose namespace has this path on node1; an error if there is none
+# pod_place NAME PATH: a pod of the runtime, whose namespace has this path on node1; an error if
+# there is none
 pod_place()
 {
 	echo "$2" >"$TMP/netns.$1"
 	on "$1" true
 }
 
-# on WHERE CMD...: besides the lab's places, a pod of the runtime, whose namespace is in $TMP/netns.WHERE
+# on WHERE CMD...: besides the lab's places, a pod of the runtime, whose namespace is in
+# $TMP/netns.WHERE
 on()
 {
 	if [[ -f $TMP/netns.$1 ]]; then
@@ -79,7 +81,8 @@ on()
 }
 pod_ip() { on "$1" ip -j -4 addr show eth0 | jq -r '.[0].addr_info[0].local'; }
 
-# reaches NAME PEER WHERE PROTO ADDRESS:PORT: the answer is NAME's, which saw PEER (regular expressions)
+# reaches NAME PEER WHERE PROTO ADDRESS:PORT: the answer is NAME's, which saw PEER (regular
+# expressions)
 reaches()
 {
 	if [[ $4 == sctp ]]; then

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/services.sh - Services with endpoints written by hand, on three nodes, and flows to them
-# as rows: who asks, what, and who has to answer whom.
+# test/lab/lib/services.sh - Services with endpoints written by hand, on three nodes, and flows to
+# them as rows: who asks, what, and who has to answer whom.
 #
 #   node1: web-1 client-1      node2: web-2 client-2      node3: client-3
 # Processes of node1 and node2 serve on the pods' port numbers.

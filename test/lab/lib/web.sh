@@ -9,8 +9,8 @@ apply()
 	lab apply "$TMP/$1.yaml"
 }
 
-# service_yaml NAME APP ADDRESS PORTS [MORE]: a Service of the pods with label app=APP. PORTS and MORE
-# are YAML: of its list of ports, and of its spec. A nodePort or loadBalancerSourceRanges give its type.
+# service_yaml NAME APP ADDRESS PORTS [MORE]: a Service of the pods with label app=APP. PORTS (a
+# list) and MORE (of its spec) are YAML. nodePort and loadBalancerSourceRanges give its type.
 service_yaml()
 {
 	local type=ClusterIP
@@ -32,8 +32,8 @@ serve_http()
 	wait_for 10 on "$1" curl -sf http://127.0.0.1:8000/ -o /dev/null
 }
 
-# Pods client and web-1 on node1, and web-2 on node2, whose address is ADDR_2. web-1, web-2 and world
-# serve TCP and UDP at port 8080. WEB_1_OPTIONS are of `lab pod`.
+# Pods client and web-1 on node1, and web-2 on node2, whose address is ADDR_2. web-1, web-2 and
+# world serve TCP and UDP at port 8080. WEB_1_OPTIONS are of `lab pod`.
 WEB_1_OPTIONS=()
 web_pods_up()
 {

@@ -45,8 +45,8 @@ RESOURCES = [
     ("", "v1", "events", "Event", True, ["ev"]),
     ("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, []),
     ("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", False, []),
-    # not the agent's: Events as kube-proxy sends them (the real server keeps both kinds as one), and what
-    # manifests/ are made of
+    # not for the agent: Events as kube-proxy sends them (the real server keeps both kinds as one), and
+    # the resources of manifests/
     ("events.k8s.io", "v1", "events", "Event", True, ["ev"]),
     ("", "v1", "configmaps", "ConfigMap", True, ["cm"]),
     ("", "v1", "serviceaccounts", "ServiceAccount", True, ["sa"]),
