@@ -110,8 +110,11 @@ $(BUILD)/monokube: $(BUILD)/obj/main.o $(LIB) $(BUILT)
 	$(Q)$(CC) $(LDFLAGS) -pie -o $@ $< $(LIB) $(LIBS)
 endif
 
+# From an archive the linker takes the first definition and is silent about a second one.
 $(LIB): $(OBJS)
 	@echo "  AR      $@"
+	$(Q)twice=$$(nm --defined-only $^ | awk '$$2 == "T" { print $$3 }' | sort | uniq -d); \
+		[ -z "$$twice" ] || { echo "defined twice:" $$twice; exit 1; }
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/obj/%.o: src/%.c | $(GENERATED)

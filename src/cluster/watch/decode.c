@@ -288,9 +288,11 @@ static bool reduce_object(struct mk_decoder *decoder, struct cursor *cursor,
 	while (take_key(cursor, &key))
 		if (!reduce_member(decoder, cursor, key, &empty, *path))
 			return false;
+	if (cursor->broken)
+		return false; /* the output of a cut object could exceed the buffer */
 	put(decoder, "}", 1);
 	cursor->inside = true; /* of the object around this one */
-	return !cursor->broken;
+	return true;
 }
 
 static bool reduce_list(struct mk_decoder *decoder, struct cursor *cursor, struct path *path)
