@@ -159,7 +159,7 @@ int main(int argc, char **argv)
 	read_ms = feed(services, argv[1], "services") + feed(slices, argv[1], "endpointslices");
 	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"objects\":%zu,\"read_ms\":%.1f,\"peak_rss_kib\":%ld,",
-	       seen_count(services->known) + seen_count(slices->known), read_ms, usage.ru_maxrss);
+	       seen_count(services->seen) + seen_count(slices->seen), read_ms, usage.ru_maxrss);
 	notified = 0;
 	begin(services);
 	begin(slices);
