@@ -101,7 +101,6 @@ void agent_checks_start(struct mk_agent *agent);
 void agent_checks_free(struct agent_checks *checks);
 
 /* metrics_read.c: an mk_httpd_handler. */
-
 void agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply);
 
 #endif

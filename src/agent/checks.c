@@ -156,7 +156,6 @@ static const struct check {
 	{ "the API server's clock", check_clock, SECOND, 0, NOTHING, NO_REPAIR, 0 },
 	{ "pods' addresses", check_addresses, MINUTE, 0, NOTHING, NO_REPAIR, MK_UNSURE_ADDRESSES },
 	{ "the Services' counters", check_counters, MINUTE, 0, LISTS, NO_REPAIR, 0 },
-
 	{ "reports of drops and flows", check_drop_reports, MINUTE, 0, ATTACHED,
 	  MK_REPAIR_DROP_REPORTS, 0 },
 	/* notifications have mostly reported it already */

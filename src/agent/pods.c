@@ -111,7 +111,6 @@ int agent_pods_reconcile_entries(struct agent_pods *pods, const struct mk_config
 int agent_pods_reconcile_host_ports(struct agent_pods *pods, const struct mk_config *config,
 				    struct mk_error *err)
 {
-
 	return mk_cni_restore_host_ports(config->state_dir, config->bpf_dir, &pods->host_ports,
 					 err);
 }

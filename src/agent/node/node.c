@@ -95,7 +95,6 @@ static int take_object(struct mk_own_node *node, struct mk_error *err)
 {
 	const struct mk_node_object *object =
 		mk_model_node(node->core->model, node->core->config.node_name);
-
 	struct mk_ip *ips;
 	size_t count;
 	int ret = node_port_ips(&node->core->config, object, node->local, node->local_count, &ips,
