@@ -74,7 +74,7 @@ static __always_inline int way_by_route(const struct packet *pkt, const struct m
 	if (!uplink)
 		return -1;
 	way->ifindex = uplink->ifindex;
-	way->next_hop = fib->family == MK_AF_INET ? fib->ipv4_dst : 0;
+	way->next_hop.word[0] = fib->family == MK_AF_INET ? fib->ipv4_dst : 0;
 	way->source.word[0] =
 		fib->ipv4_src == pkt->tuple.saddr.word[0] ? uplink->addr.word[0] : fib->ipv4_src;
 	way->mtu_bytes = uplink->mtu_bytes;
@@ -136,7 +136,7 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 static __always_inline void way_plain(const struct mk_link_set *links, struct mk_way *way_out)
 {
 	way_out->ifindex = links->first.ifindex;
-	way_out->next_hop = 0;
+	way_out->next_hop.word[0] = 0;
 	way_out->source = links->first.addr;
 	way_out->mtu_bytes = links->first.mtu_bytes;
 }
@@ -177,9 +177,10 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_wa
 /* Return the verdict that sends the packet. */
 static __always_inline int way_send(const struct mk_way *way_out)
 {
-	struct bpf_redir_neigh next = { .nh_family = MK_AF_INET, .ipv4_nh = way_out->next_hop };
+	struct bpf_redir_neigh next = { .nh_family = MK_AF_INET,
+					.ipv4_nh = way_out->next_hop.word[0] };
 
-	if (!way_out->next_hop)
+	if (!way_out->next_hop.word[0])
 		return bpf_redirect_neigh(way_out->ifindex, NULL, 0, 0);
 	return bpf_redirect_neigh(way_out->ifindex, &next, sizeof(next), 0);
 }

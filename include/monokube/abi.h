@@ -76,8 +76,8 @@ struct mk_tuple {
 	__u8 proto; /* IPPROTO_* */
 	__u8 pad[3];
 };
-_Static_assert(sizeof(struct mk_tuple) == 16, "map key ABI");
-_Static_assert(offsetof(struct mk_tuple, proto) == 12, "map key ABI");
+_Static_assert(sizeof(struct mk_tuple) == MK_BY_FAMILY(16, 40), "map key ABI");
+_Static_assert(offsetof(struct mk_tuple, proto) == MK_BY_FAMILY(12, 36), "map key ABI");
 
 /* FIN, RST, OPEN and MOVED are set while several CPUs handle packets of the session. Linux 5.10 has
  * no atomic OR. So each of these flags has a byte of struct mk_session, which is the flag's bit or
@@ -133,9 +133,9 @@ struct mk_session {
 };
 #else
 };
-_Static_assert(sizeof(struct mk_session) == 64, "map value ABI");
+_Static_assert(sizeof(struct mk_session) == MK_BY_FAMILY(64, 88), "map value ABI");
 #endif
-_Static_assert(offsetof(struct mk_session, service_id) == 48, "map value ABI");
+_Static_assert(offsetof(struct mk_session, service_id) == MK_BY_FAMILY(48, 72), "map value ABI");
 
 /* Return all of enum mk_session_flags. */
 static inline __attribute__((always_inline)) __u8 mk_session_flags(const struct mk_session *session)
@@ -159,7 +159,7 @@ struct mk_session_place {
 	struct mk_tuple key; /* of the forward entry */
 	__u64 created_ns; /* of the session; if the entry has another time, it is another session */
 };
-_Static_assert(sizeof(struct mk_session_place) == 24, "map value ABI");
+_Static_assert(sizeof(struct mk_session_place) == MK_BY_FAMILY(24, 48), "map value ABI");
 
 /* The number of slots for a table of @entries: two entries per session, plus an eighth of the table
  * for entries without a slot. */
@@ -191,7 +191,7 @@ struct mk_frontend_key {
 	__u8 proto;
 	__u8 scope; /* enum mk_scope */
 };
-_Static_assert(sizeof(struct mk_frontend_key) == 8, "map key ABI");
+_Static_assert(sizeof(struct mk_frontend_key) == MK_BY_FAMILY(8, 20), "map key ABI");
 
 enum mk_frontend_flags {
 	MK_FRONTEND_MASQUERADE = 1 << 0, /* requests get the virtual pod address as source */
@@ -230,7 +230,7 @@ struct mk_backend {
 	__u8 pad[2];
 };
 _Static_assert(sizeof(struct mk_backend_key) == 12, "map key ABI");
-_Static_assert(sizeof(struct mk_backend) == 8, "map value ABI");
+_Static_assert(sizeof(struct mk_backend) == MK_BY_FAMILY(8, 20), "map value ABI");
 
 /* Maps affinity, affinity_new (LRU): the backend of a client's last new connection to any address
  * of a Service port. It is used only while it is in the set to choose from. Map affinity_backends,
@@ -243,15 +243,18 @@ struct mk_affinity_key {
 };
 struct mk_affinity {
 	struct mk_backend backend;
+#if MK_FAMILY != 4
+	__u8 pad[4];
+#endif
 	__u64 last_new_ns; /* CLOCK_MONOTONIC, of the last new connection */
 };
 struct mk_affinity_backend_key {
 	__u32 set_id, generation;
 	struct mk_backend backend;
 };
-_Static_assert(sizeof(struct mk_affinity_key) == 8, "map key ABI");
-_Static_assert(sizeof(struct mk_affinity) == 16, "map value ABI");
-_Static_assert(sizeof(struct mk_affinity_backend_key) == 16, "map key ABI");
+_Static_assert(sizeof(struct mk_affinity_key) == MK_BY_FAMILY(8, 20), "map key ABI");
+_Static_assert(sizeof(struct mk_affinity) == MK_BY_FAMILY(16, 32), "map value ABI");
+_Static_assert(sizeof(struct mk_affinity_backend_key) == MK_BY_FAMILY(16, 28), "map key ABI");
 
 /* Map source_ranges (LPM): clients that a load-balancer address admits. The id is the first 32 bits
  * of the prefix, so prefix_bits starts at 32. The value has no meaning. */
@@ -260,7 +263,7 @@ struct mk_source_range_key {
 	__u32 ranges_id; /* mk_frontend.ranges_id */
 	struct mk_addr addr;
 };
-_Static_assert(sizeof(struct mk_source_range_key) == 12, "map key ABI");
+_Static_assert(sizeof(struct mk_source_range_key) == MK_BY_FAMILY(12, 24), "map key ABI");
 
 /* Maps service_counters, by mk_frontend.service_id, and service_drops. The first counted packet
  * creates an entry, so only Services with traffic have one. Packets are counted as on the wire.
@@ -313,11 +316,15 @@ struct mk_pod {
 	/* The host side has a queue that limits the pod's ingress, so packets must pass it. */
 	__u16 shaped : 1;
 	struct mk_addr addr; /* 0: the slot is free */
+#if MK_FAMILY != 4
+	__u8 pad[4];
+#endif
 };
 #define MK_POD_NETNS_REF_MAX 0x7fff
-_Static_assert(sizeof(struct mk_pod) == 16, "map value ABI");
+_Static_assert(sizeof(struct mk_pod) == MK_BY_FAMILY(16, 32), "map value ABI");
 
-#define MK_POD_SLOTS_MAX 65536 /* of a larger pod CIDR, pods use only this many addresses */
+/* Of a larger pod CIDR, pods use only this many addresses. */
+#define MK_POD_SLOTS_MAX MK_BY_FAMILY(65536, 1024)
 
 /* The number of slots for a pod CIDR with @mask: a power of two. */
 static inline __u32 mk_pod_slots(const struct mk_addr *mask)
@@ -347,8 +354,8 @@ struct mk_host_port {
 	__u8 pad;
 	__u32 ifindex; /* the pod's in map pods; if that has another ifindex, the pod is gone */
 };
-_Static_assert(sizeof(struct mk_host_port_key) == 8, "map key ABI");
-_Static_assert(sizeof(struct mk_host_port) == 12, "map value ABI");
+_Static_assert(sizeof(struct mk_host_port_key) == MK_BY_FAMILY(8, 20), "map key ABI");
+_Static_assert(sizeof(struct mk_host_port) == MK_BY_FAMILY(12, 24), "map value ABI");
 
 /* Map cni_calls, an array by enum mk_cni_command that no program uses. The CNI plugin adds to it by
  * memory map, and the agent reads it. Limits of the buckets: src/pod/request/calls.h. Append
@@ -393,7 +400,7 @@ struct mk_route {
 	__u8 pad;
 	__u8 vtep_mac[6]; /* MK_ROUTE_OVERLAY: of the node that has the address; otherwise 0 */
 };
-_Static_assert(sizeof(struct mk_route_key) == 8, "map key ABI");
+_Static_assert(sizeof(struct mk_route_key) == MK_BY_FAMILY(8, 20), "map key ABI");
 _Static_assert(sizeof(struct mk_route) == 8, "map value ABI");
 
 /* Map node_routes, an array: the routes to other nodes' pod CIDRs by node number. A node's number
@@ -407,7 +414,8 @@ _Static_assert(sizeof(struct mk_route) == 8, "map value ABI");
 static inline __u32 mk_node_number(const struct mk_addr *addr, const struct mk_addr *cluster_mask,
 				   __u32 pod_host_bits)
 {
-	return (mk_addr_low_bits(addr) & ~mk_addr_low_bits(cluster_mask)) >> pod_host_bits;
+	return mk_addr_bits_above(addr, pod_host_bits) &
+	       ~mk_addr_bits_above(cluster_mask, pod_host_bits);
 }
 
 #define MK_VXLAN_VNI 1 /* of the overlay's packets */
@@ -422,11 +430,19 @@ _Static_assert(sizeof(struct mk_peer) == 8, "map value ABI");
 
 /* Map fragments (LRU): the data known from the fragments of a packet at a hook. Before version 4 of
  * the tables only the ports. */
+#if MK_FAMILY == 4
+typedef __be16 mk_fragment_id;
+#else
+typedef __be32 mk_fragment_id;
+#endif
 struct mk_fragment_key {
 	struct mk_addr saddr, daddr;
-	__be16 id;
+	mk_fragment_id id;
 	__u8 proto;
 	__u8 hook; /* enum mk_hook; MK_HOOK_COUNT: the loopback device's egress */
+#if MK_FAMILY != 4
+	__u8 pad[2];
+#endif
 };
 struct mk_fragment {
 	__be16 sport, dport; /* from the first fragment */
@@ -439,7 +455,7 @@ struct mk_fragment {
 	__u8 not_held; /* map held had no slot for one of them: no more of them wait */
 	__u8 pad;
 };
-_Static_assert(sizeof(struct mk_fragment_key) == 12, "map key ABI");
+_Static_assert(sizeof(struct mk_fragment_key) == MK_BY_FAMILY(12, 40), "map key ABI");
 _Static_assert(sizeof(struct mk_fragment) == 32, "map value ABI");
 
 /* Map held, an array: fragments that came before the data that their translation needs, as frames.
@@ -453,6 +469,9 @@ struct mk_held {
 	/* Protects all but the data. While bytes is 0, the slot belongs to one CPU. */
 	struct bpf_spin_lock lock;
 	struct mk_fragment_key of;
+#if MK_FAMILY != 4
+	__u8 pad_of[4];
+#endif
 	__u64 begun_ns; /* mk_fragment.begun_ns */
 	__u64 since_ns; /* CLOCK_MONOTONIC; 0: free */
 	__u32 ifindex;
@@ -461,7 +480,7 @@ struct mk_held {
 	__u8 pad;
 	__u8 data[MK_HELD_BYTES];
 };
-_Static_assert(sizeof(struct mk_held) == 40 + MK_HELD_BYTES, "map value ABI");
+_Static_assert(sizeof(struct mk_held) == MK_BY_FAMILY(40, 72) + MK_HELD_BYTES, "map value ABI");
 
 /* Map runtime, one entry: settings that user space may change while programs run. */
 struct mk_runtime {
@@ -508,7 +527,7 @@ struct mk_uplink {
 	struct mk_addr addr;
 	__u32 flags; /* enum mk_uplink_flags */
 };
-_Static_assert(sizeof(struct mk_uplink) == 16, "map value ABI");
+_Static_assert(sizeof(struct mk_uplink) == MK_BY_FAMILY(16, 28), "map value ABI");
 
 enum mk_uplink_flags {
 	MK_UPLINK_TUNNEL = 1 << 0, /* frames without Ethernet header (tun, WireGuard) */
@@ -523,7 +542,7 @@ struct mk_link_network {
 	struct mk_addr net, mask;
 	__u32 ifindex; /* 0: none */
 };
-_Static_assert(sizeof(struct mk_link_network) == 12, "map value ABI");
+_Static_assert(sizeof(struct mk_link_network) == MK_BY_FAMILY(12, 36), "map value ABI");
 
 struct mk_link_set {
 	struct mk_addr node_addr; /* the first InternalIP */
@@ -535,7 +554,7 @@ struct mk_link_set {
 	struct mk_uplink first; /* carries the overlay */
 	struct mk_link_network networks[MK_LINK_NETWORKS];
 };
-_Static_assert(sizeof(struct mk_link_set) == 136, "map value ABI");
+_Static_assert(sizeof(struct mk_link_set) == MK_BY_FAMILY(136, 352), "map value ABI");
 
 /* Map links, one entry. Programs read the current set. The agent writes the other set and then
  * changes `current`, so no packet meets half a change. Since version 7 of the tables. */
@@ -544,17 +563,17 @@ struct mk_links {
 	__u32 pad;
 	struct mk_link_set set[2];
 };
-_Static_assert(sizeof(struct mk_links) == 280, "map value ABI");
+_Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(280, 712), "map value ABI");
 
 /* Map way, per CPU, one entry: the result of the host's routing for the current packet, passed from
  * the router to nat. */
 struct mk_way {
 	__u32 ifindex;
-	__be32 next_hop; /* 0: the kernel finds it */
+	struct mk_addr next_hop; /* 0: the kernel finds it */
 	struct mk_addr source; /* of masqueraded packets */
 	__u32 mtu_bytes;
 };
-_Static_assert(sizeof(struct mk_way) == 16, "map value ABI");
+_Static_assert(sizeof(struct mk_way) == MK_BY_FAMILY(16, 40), "map value ABI");
 
 /* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */
 
@@ -575,7 +594,7 @@ struct mk_node {
 	struct mk_addr vtep_net, vtep_mask; /* range of the nodes' overlay addresses */
 	__u32 pod_host_bits; /* of an address in pod_net; set when the object is opened */
 };
-_Static_assert(sizeof(struct mk_node) == 72, "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(72, 180), "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 
@@ -646,7 +665,7 @@ struct mk_drop_event {
 	__u8 hook; /* enum mk_hook */
 	struct mk_tuple tuple;
 };
-_Static_assert(sizeof(struct mk_drop_event) == 32, "ring buffer ABI");
+_Static_assert(sizeof(struct mk_drop_event) == MK_BY_FAMILY(32, 56), "ring buffer ABI");
 
 /* ---- flows that `monitor` reports ---------------------------------------------------- */
 
@@ -667,9 +686,9 @@ struct mk_monitor_settings {
 	struct mk_addr addr;
 	__be16 port;
 	__u8 proto;
-	__u8 pad[5];
+	__u8 pad[MK_BY_FAMILY(5, 9)];
 };
-_Static_assert(sizeof(struct mk_monitor_settings) == 32, "map value ABI");
+_Static_assert(sizeof(struct mk_monitor_settings) == MK_BY_FAMILY(32, 48), "map value ABI");
 
 /* Map monitor_counts, per CPU, one entry. */
 struct mk_monitor_count {
@@ -708,6 +727,6 @@ struct mk_flow_event {
 	__u8 to_host; /* its session sends it to the host, whatever the destination */
 	struct mk_tuple came, goes; /* at the hook; at the router */
 };
-_Static_assert(sizeof(struct mk_flow_event) == 56, "ring buffer ABI");
+_Static_assert(sizeof(struct mk_flow_event) == MK_BY_FAMILY(56, 104), "ring buffer ABI");
 
 #endif

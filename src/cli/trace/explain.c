@@ -187,11 +187,11 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 		return;
 	}
 	if_indextoname(way.ifindex, name);
-	next.word[0] = way.next_hop;
+	next = way.next_hop;
 	trace_step(
 		story, "router", "way",
 		"outside of the cluster: leaves by interface %s, next hop %s, as this host's routing says",
-		name, way.next_hop ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
+		name, way.next_hop.word[0] ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
 }
 
 static void tell_host(struct mk_trace_story *story, const struct mk_tuple *tuple)
