@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned family_bits(sa_family_t family)
+unsigned mk_ip_bits(sa_family_t family)
 {
 	return family == AF_INET ? 32 : 128;
 }
@@ -44,7 +44,7 @@ int mk_cidr_parse(const char *text, struct mk_cidr *cidr)
 	bits = strtoul(slash + 1, &end, 10);
 	if (*end != '\0' || mk_ip_parse(address, &cidr->ip) < 0)
 		return -EINVAL;
-	if (bits > family_bits(cidr->ip.family))
+	if (bits > mk_ip_bits(cidr->ip.family))
 		return -EINVAL;
 	cidr->prefix_bits = (uint8_t)bits;
 	return 0;
@@ -135,17 +135,33 @@ static int parse_port(const char *text, uint16_t *port)
 	return value <= UINT16_MAX ? 0 : -EINVAL;
 }
 
+/* Copy the address of "192.0.2.1:80" or "[2001:db8::1]:80" into @ip and parse it. @end: the last
+ * colon. The family decides whether there are brackets. */
+static int parse_host(const char *text, const char *end, struct mk_ip *ip)
+{
+	bool brackets = *text == '[';
+	char host[MK_IP_STRLEN];
+	size_t length;
+
+	if (brackets && (end - text < 2 || end[-1] != ']'))
+		return -EINVAL;
+	text += brackets;
+	length = (size_t)(end - brackets - text);
+	if (length >= sizeof(host))
+		return -EINVAL;
+	memcpy(host, text, length);
+	host[length] = '\0';
+	if (mk_ip_parse(host, ip) < 0 || brackets != (ip->family == AF_INET6))
+		return -EINVAL;
+	return 0;
+}
+
 int mk_ip_port_parse(const char *text, struct mk_ip_port *at)
 {
 	const char *colon = strrchr(text, ':');
 	struct mk_ip_port parsed = { 0 };
-	char ip[MK_IP_STRLEN];
 
-	if (!colon || (size_t)(colon - text) >= sizeof(ip))
-		return -EINVAL;
-	memcpy(ip, text, (size_t)(colon - text));
-	ip[colon - text] = '\0';
-	if (mk_ip_parse(ip, &parsed.ip) < 0 || parsed.ip.family != AF_INET ||
+	if (!colon || parse_host(text, colon, &parsed.ip) < 0 ||
 	    parse_port(colon + 1, &parsed.port) < 0)
 		return -EINVAL;
 	*at = parsed;
@@ -154,11 +170,11 @@ int mk_ip_port_parse(const char *text, struct mk_ip_port *at)
 
 const char *mk_ip_port_format(const struct mk_ip_port *at, char *buf)
 {
-	size_t used;
+	bool brackets = at->ip.family == AF_INET6;
+	char ip[MK_IP_STRLEN];
 
-	mk_ip_format(&at->ip, buf);
-	used = strlen(buf);
-	snprintf(buf + used, MK_IP_PORT_STRLEN - used, ":%u", at->port);
+	mk_ip_format(&at->ip, ip);
+	snprintf(buf, MK_IP_PORT_STRLEN, brackets ? "[%s]:%u" : "%s:%u", ip, at->port);
 	return buf;
 }
 
@@ -196,7 +212,7 @@ int mk_ip_compare(const void *a, const void *b)
 		return x->family < y->family ? -1 : 1;
 	if (x->family == AF_UNSPEC)
 		return 0;
-	return memcmp(ip_bytes(x), ip_bytes(y), family_bits(x->family) / 8);
+	return memcmp(ip_bytes(x), ip_bytes(y), mk_ip_bits(x->family) / 8);
 }
 
 bool mk_cidr_equal(const struct mk_cidr *a, const struct mk_cidr *b)
@@ -282,7 +298,7 @@ struct mk_cidr mk_cidr_network(const struct mk_cidr *cidr)
 	struct mk_ip mask = mk_cidr_mask(cidr);
 	struct mk_cidr net = *cidr;
 
-	for (unsigned i = 0; i < family_bits(cidr->ip.family) / 8; i++)
+	for (unsigned i = 0; i < mk_ip_bits(cidr->ip.family) / 8; i++)
 		((uint8_t *)&net.ip.v6)[i] &= ip_bytes(&mask)[i];
 	return net;
 }
@@ -306,20 +322,27 @@ bool mk_cidr_covers(const struct mk_cidr *outer, const struct mk_cidr *inner)
 struct mk_ip mk_cidr_nth(const struct mk_cidr *cidr, uint32_t offset)
 {
 	struct mk_cidr net = mk_cidr_network(cidr);
+	uint8_t *bytes = (uint8_t *)&net.ip.v6;
+	uint64_t carry = offset;
 
-	net.ip.v4.s_addr = htonl(ntohl(net.ip.v4.s_addr) + offset);
+	for (unsigned i = mk_ip_bits(net.ip.family) / 8; i-- > 0; carry >>= 8) {
+		carry += bytes[i];
+		bytes[i] = (uint8_t)carry;
+	}
 	return net.ip;
 }
 
 uint32_t mk_cidr_size(const struct mk_cidr *cidr)
 {
-	return cidr->prefix_bits == 0 ? UINT32_MAX : 1u << (32 - cidr->prefix_bits);
+	unsigned host_bits = mk_ip_bits(cidr->ip.family) - cidr->prefix_bits;
+
+	return host_bits >= 32 ? UINT32_MAX : 1u << host_bits;
 }
 
 struct mk_mac mk_mac_of_ip(const struct mk_ip *ip)
 {
 	struct mk_mac mac = { .byte = { 0x02, 0x4d } };
 
-	memcpy(&mac.byte[2], &ip->v4, sizeof(ip->v4));
+	memcpy(&mac.byte[2], ip_bytes(ip) + mk_ip_bits(ip->family) / 8 - 4, 4);
 	return mac;
 }

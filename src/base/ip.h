@@ -32,12 +32,15 @@ struct mk_ip_port {
 	struct mk_ip ip;
 	uint16_t port; /* host order */
 };
-#define MK_IP_PORT_STRLEN (INET6_ADDRSTRLEN + 6)
+#define MK_IP_PORT_STRLEN (INET6_ADDRSTRLEN + 8)
 
 struct mk_mac {
 	uint8_t byte[6];
 };
 #define MK_MAC_STRLEN 18
+
+/* Return the length of an address of @family in bits. */
+unsigned mk_ip_bits(sa_family_t family);
 
 /* Parse an address. Strict: no blanks, no short forms ("10.1"), no leading zeros. */
 mk_must_check int mk_ip_parse(const char *text, struct mk_ip *ip);
@@ -47,7 +50,7 @@ mk_must_check int mk_cidr_parse(const char *text, struct mk_cidr *cidr);
  * IPv4. (k8s.io/utils/net, ParseIPSloppy; Go, net.IP.To4.) */
 mk_must_check int mk_ip_parse_lenient(const char *text, struct mk_ip *ip);
 mk_must_check int mk_cidr_parse_lenient(const char *text, struct mk_cidr *cidr);
-/* "192.0.2.1:80"; IPv4 only for now. */
+/* "192.0.2.1:80" or "[2001:db8::1]:80". */
 mk_must_check int mk_ip_port_parse(const char *text, struct mk_ip_port *at);
 
 /* Format into @buf (MK_*_STRLEN bytes) and return it. */
@@ -77,9 +80,9 @@ struct mk_cidr mk_cidr_network(const struct mk_cidr *cidr);
 bool mk_cidr_contains(const struct mk_cidr *cidr, const struct mk_ip *ip);
 /* Does @outer contain all of @inner? */
 bool mk_cidr_covers(const struct mk_cidr *outer, const struct mk_cidr *inner);
-/* Return the address @offset after the network address (IPv4). The caller checks the range. */
+/* Return the address @offset after the network address. The caller checks the range. */
 struct mk_ip mk_cidr_nth(const struct mk_cidr *cidr, uint32_t offset);
-/* Return the number of addresses of an IPv4 @cidr, at most UINT32_MAX. */
+/* Return the number of addresses of @cidr, at most UINT32_MAX. */
 uint32_t mk_cidr_size(const struct mk_cidr *cidr);
 /* Return the netmask of @cidr as an address. */
 struct mk_ip mk_cidr_mask(const struct mk_cidr *cidr);
@@ -94,9 +97,9 @@ static inline struct mk_ip mk_ip_from_addr(const struct mk_addr *addr)
 	return (struct mk_ip){ .family = AF_INET, .v4 = { .s_addr = addr->word[0] } };
 }
 
-/* Return the MAC address that monokube gives to the interface with @ip: 02:4d and the four bytes of
- * the address. It is locally administered, so it never collides with a vendor's. Every node
- * computes the same. */
+/* Return the MAC address that monokube gives to the interface with @ip: 02:4d and the last four
+ * bytes of the address. It is locally administered, so it never collides with a vendor's. Every
+ * node computes the same. */
 struct mk_mac mk_mac_of_ip(const struct mk_ip *ip);
 
 #endif

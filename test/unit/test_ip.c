@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Addresses, ranges and MAC addresses: text and arithmetic. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -198,6 +200,12 @@ START_TEST(test_size_and_nth)
 		{ "10.0.0.1/32", 1, 0, "10.0.0.1" },
 		{ "10.0.0.0/8", 1u << 24, 256, "10.0.1.0" },
 		{ "0.0.0.0/0", UINT32_MAX, 1, "0.0.0.1" },
+		{ "fd00:10:244:1::/64", UINT32_MAX, 1022, "fd00:10:244:1::3fe" },
+		{ "fd00::ff01/120", 256, 254, "fd00::fffe" },
+		{ "fd00::/97", 1u << 31, 65536, "fd00::1:0" },
+		{ "fd00::/96", UINT32_MAX, UINT32_MAX, "fd00::ffff:ffff" },
+		{ "fd00::8000:0/97", 1u << 31, 1u << 31, "fd00::1:0:0" },
+		{ "fd00::1/128", 1, 0, "fd00::1" },
 	};
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++) {
@@ -208,6 +216,51 @@ START_TEST(test_size_and_nth)
 		ck_assert_uint_eq(mk_cidr_size(&cidr), rows[i].size);
 		ck_assert_str_eq(mk_ip_format(&nth, buf), rows[i].nth);
 	}
+}
+END_TEST
+
+struct random_case {
+	char cidr[64], network[64], mask[64], nth[64], other[64], mac[MK_MAC_STRLEN];
+	uint32_t size, offset;
+	int contains;
+};
+
+/* Compare addresses, not texts: Python writes ::ffff:fffe where inet_ntop() writes a quad. */
+static void check_random(const struct random_case *row)
+{
+	struct mk_cidr cidr = cidr_of(row->cidr), network = mk_cidr_network(&cidr);
+	struct mk_cidr expected = cidr_of(row->network);
+	struct mk_ip mask = mk_cidr_mask(&cidr), nth = mk_cidr_nth(&cidr, row->offset);
+	struct mk_ip their_mask = ip_of(row->mask), their_nth = ip_of(row->nth);
+	struct mk_ip other = ip_of(row->other);
+	struct mk_mac mac = mk_mac_of_ip(&nth);
+	char text[MK_MAC_STRLEN];
+
+	ck_assert_msg(mk_cidr_equal(&network, &expected), "%s: network", row->cidr);
+	ck_assert_msg(mk_ip_equal(&mask, &their_mask), "%s: mask", row->cidr);
+	ck_assert_msg(mk_cidr_size(&cidr) == row->size, "%s: size", row->cidr);
+	ck_assert_msg(mk_ip_equal(&nth, &their_nth), "%s: %" PRIu32 "th", row->cidr, row->offset);
+	ck_assert_str_eq(mk_mac_format(&mac, text), row->mac);
+	ck_assert_msg(mk_cidr_contains(&cidr, &other) == row->contains, "%s contains %s", row->cidr,
+		      row->other);
+	ck_assert_msg(mk_cidr_contains(&cidr, &nth), "%s contains %s", row->cidr, row->nth);
+}
+
+/* Ranges of both families at random, against Python's ipaddress. */
+START_TEST(test_random)
+{
+	FILE *cases = popen("test/unit/ip_cases.py 10000 1", "r");
+	struct random_case row;
+	int count = 0;
+
+	ck_assert_ptr_nonnull(cases);
+	for (; fscanf(cases, "%63s %63s %63s %" SCNu32 " %" SCNu32 " %63s %63s %d %17s", row.cidr,
+		      row.network, row.mask, &row.size, &row.offset, row.nth, row.other,
+		      &row.contains, row.mac) == 9;
+	     count++)
+		check_random(&row);
+	ck_assert_int_eq(pclose(cases), 0);
+	ck_assert_int_eq(count, 10000);
 }
 END_TEST
 
@@ -251,6 +304,9 @@ START_TEST(test_mac_of_ip)
 	mac = mk_mac_of_ip(&ip);
 	ck_assert_str_eq(mk_mac_format(&mac, buf), "02:4d:0a:f4:01:fe");
 	ck_assert_int_eq(mac.byte[0] & 3, 2);
+	ip = ip_of("fd00:10:244:1::3fe");
+	mac = mk_mac_of_ip(&ip);
+	ck_assert_str_eq(mk_mac_format(&mac, buf), "02:4d:00:00:03:fe");
 }
 END_TEST
 
@@ -283,8 +339,21 @@ static const struct {
 	{ "192.0.2.1:http", NULL },
 	{ ":80", NULL },
 	{ "", NULL },
-	{ "[::]:80", NULL },
+	{ "[::]:10256", "[::]:10256" },
+	{ "[FD00:0::1]:65535", "[fd00::1]:65535" },
+	{ "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535",
+	  "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535" },
 	{ "::80", NULL },
+	{ "fd00::1:80", NULL },
+	{ "[192.0.2.1]:80", NULL },
+	{ "[fd00::1:80", NULL },
+	{ "fd00::1]:80", NULL },
+	{ "[fd00::1]80", NULL },
+	{ "[fd00::1]:", NULL },
+	{ "[fd00::1%eth0]:80", NULL },
+	{ "[]:80", NULL },
+	{ "[:80", NULL },
+	{ "]:80", NULL },
 	{ "1234567890123456789012345678901234567890123456789012345678901234567890:80", NULL },
 };
 
@@ -310,6 +379,7 @@ UNIT_SUITE("ip")
 	tcase_add_loop_test(tc, test_cidr_parse_lenient, 0, MK_ARRAY_SIZE(lenient_cidrs));
 	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(pairs));
 	tcase_add_test(tc, test_size_and_nth);
+	tcase_add_test(tc, test_random);
 	tcase_add_test(tc, test_order);
 	tcase_add_test(tc, test_mac);
 	tcase_add_loop_test(tc, test_ip_port, 0, MK_ARRAY_SIZE(ports));
