@@ -1,83 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/addresses.h"
 
-#include <arpa/inet.h>
+#include <stdbool.h>
 
 #include "monokube/abi.h"
 
+/* An IPv6 node uses as many of its addresses; an IPv4 node uses all. */
+#define IPV6_SLOTS    1024
+#define NODE_BITS_MAX 32
+
 /* Network, virtual pod, one pod, gateway and broadcast need five addresses, so at least eight. */
-#define POD_CIDR_PREFIX_MAX_BITS 29
+static const struct limits {
+	unsigned prefix_min, prefix_max, node_bits_min;
+} ipv4_limits = { 1, 29, 0 }, ipv6_limits = { 16, 125, 1 };
+
+static int check_families(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_cidr,
+			  const struct mk_cidr *pod_cidr, struct mk_error *err)
+{
+	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN], pod[MK_CIDR_STRLEN];
+	sa_family_t family = pod_cidr->ip.family;
+
+	if (cluster_cidr->ip.family == family && vtep_cidr->ip.family == family)
+		return 0;
+	return mk_error_set(
+		err, EAFNOSUPPORT,
+		"pod CIDR '%s', cluster CIDR '%s', VTEP CIDR '%s': expected ranges of one family",
+		mk_cidr_format(pod_cidr, pod), mk_cidr_format(cluster_cidr, cluster),
+		mk_cidr_format(vtep_cidr, vtep));
+}
+
+/* @pod_cidr is inside @cluster_cidr. */
+static int check_prefixes(const struct mk_cidr *cluster_cidr, const struct mk_cidr *pod_cidr,
+			  struct mk_error *err)
+{
+	const struct limits *limits = pod_cidr->ip.family == AF_INET ? &ipv4_limits : &ipv6_limits;
+	unsigned prefix = pod_cidr->prefix_bits, node_bits = prefix - cluster_cidr->prefix_bits;
+	char cluster[MK_CIDR_STRLEN], pod[MK_CIDR_STRLEN];
+
+	mk_cidr_format(cluster_cidr, cluster);
+	mk_cidr_format(pod_cidr, pod);
+	if (prefix < limits->prefix_min || prefix > limits->prefix_max)
+		return mk_error_set(err, EINVAL,
+				    "pod CIDR '%s' is too %s: expected a prefix from %u to %u", pod,
+				    prefix < limits->prefix_min ? "large" : "small for a pod",
+				    limits->prefix_min, limits->prefix_max);
+	if (node_bits < limits->node_bits_min || node_bits > NODE_BITS_MAX)
+		return mk_error_set(
+			err, EINVAL,
+			"%u bits of pod CIDR '%s' identify the node in cluster CIDR '%s': expected from %u to %u",
+			node_bits, pod, cluster, limits->node_bits_min, NODE_BITS_MAX);
+	return 0;
+}
 
 static int check(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_cidr,
 		 const struct mk_cidr *pod_cidr, struct mk_error *err)
 {
 	unsigned node_bits = (unsigned)pod_cidr->prefix_bits - cluster_cidr->prefix_bits;
-	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN], pod[MK_CIDR_STRLEN];
+	unsigned bits = mk_ip_bits(pod_cidr->ip.family);
+	char range[MK_CIDR_STRLEN], pod[MK_CIDR_STRLEN];
+	int ret = check_families(cluster_cidr, vtep_cidr, pod_cidr, err);
 
-	mk_cidr_format(cluster_cidr, cluster);
-	mk_cidr_format(vtep_cidr, vtep);
 	mk_cidr_format(pod_cidr, pod);
-	if (pod_cidr->ip.family != AF_INET || cluster_cidr->ip.family != AF_INET ||
-	    vtep_cidr->ip.family != AF_INET)
-		return mk_error_set(
-			err, EAFNOSUPPORT,
-			"pod CIDR '%s', cluster CIDR '%s', VTEP CIDR '%s': expected IPv4", pod,
-			cluster, vtep);
-	if (!mk_cidr_covers(cluster_cidr, pod_cidr))
+	if (ret == 0 && !mk_cidr_covers(cluster_cidr, pod_cidr))
 		return mk_error_set(
 			err, EINVAL,
 			"pod CIDR '%s' is not inside the cluster CIDR '%s': set clusterCidr to the range the cluster gives its nodes",
-			pod, cluster);
-	if (pod_cidr->prefix_bits == 0)
-		return mk_error_set(err, EINVAL, "pod CIDR '%s' is the whole address space", pod);
-	if (pod_cidr->prefix_bits > POD_CIDR_PREFIX_MAX_BITS)
-		return mk_error_set(
-			err, EINVAL,
-			"pod CIDR '%s' is too small for a pod: expected a prefix of at most %d",
-			pod, POD_CIDR_PREFIX_MAX_BITS);
-	if (node_bits > 32u - vtep_cidr->prefix_bits)
+			pod, mk_cidr_format(cluster_cidr, range));
+	ret = ret ?: check_prefixes(cluster_cidr, pod_cidr, err);
+	if (ret == 0 && vtep_cidr->prefix_bits + node_bits > bits)
 		return mk_error_set(
 			err, EINVAL,
 			"VTEP CIDR '%s' is too small: the %u bits of pod CIDR '%s' that identify the node need a prefix of at most %u",
-			vtep, node_bits, pod, 32 - node_bits);
-	return 0;
+			mk_cidr_format(vtep_cidr, range), node_bits, pod, bits - node_bits);
+	return ret;
 }
 
-/* The first and the last node of a cluster get the first and the last address of the VTEP CIDR.
- * This is correct: VTEP addresses are /32, so none is a network or broadcast address. */
-static struct mk_ip vtep_of(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_cidr,
-			    const struct mk_cidr *pod_cidr)
+/* Return the number of the node: the bits of its pod CIDR after the cluster's prefix. */
+static uint32_t node_number(const struct mk_cidr *cluster_cidr, const struct mk_cidr *pod_cidr)
 {
-	struct mk_cidr cluster = mk_cidr_network(cluster_cidr);
-	struct mk_cidr pod = mk_cidr_network(pod_cidr);
-	uint32_t offset = ntohl(pod.ip.v4.s_addr) - ntohl(cluster.ip.v4.s_addr);
+	const uint8_t *bytes = (const uint8_t *)&pod_cidr->ip.v6;
+	uint32_t number = 0;
 
-	return mk_cidr_nth(vtep_cidr, offset >> (32 - pod_cidr->prefix_bits));
+	for (unsigned bit = cluster_cidr->prefix_bits; bit < pod_cidr->prefix_bits; bit++)
+		number = number << 1 | (bytes[bit / 8] >> (7 - bit % 8) & 1);
+	return number;
+}
+
+/* Return how many addresses of its pod CIDR a node uses. */
+static uint32_t slots_of(const struct mk_cidr *pod_cidr)
+{
+	uint32_t size = mk_cidr_size(pod_cidr);
+
+	return pod_cidr->ip.family == AF_INET6 && size > IPV6_SLOTS ? IPV6_SLOTS : size;
 }
 
 /* Every pod needs its own slot in map pods. */
-static uint32_t last_pod(uint32_t size)
+static uint32_t last_pod(uint32_t slots)
 {
-	return size - 3 < MK_POD_SLOTS_MAX ? size - 3 : MK_POD_SLOTS_MAX - 1;
+	return slots - 3 < MK_POD_SLOTS_MAX ? slots - 3 : MK_POD_SLOTS_MAX - 1;
 }
 
+/* The first and the last node of a cluster get the first and the last address of the VTEP CIDR.
+ * This is correct: VTEP addresses have no network, so none is a network or broadcast address. */
 int mk_addresses_compute(const struct mk_cidr *cluster_cidr, const struct mk_cidr *vtep_cidr,
 			 const struct mk_cidr *pod_cidr, struct mk_addresses *out,
 			 struct mk_error *err)
 {
 	int ret = check(cluster_cidr, vtep_cidr, pod_cidr, err);
-	uint32_t size;
+	uint32_t slots;
 
 	if (ret < 0)
 		return ret;
-	size = mk_cidr_size(pod_cidr);
+	slots = slots_of(pod_cidr);
 	*out = (struct mk_addresses){
 		.pod_cidr = mk_cidr_network(pod_cidr),
 		.virtual_pod = mk_cidr_nth(pod_cidr, 1),
 		.first_pod = mk_cidr_nth(pod_cidr, 2),
-		.last_pod = mk_cidr_nth(pod_cidr, last_pod(size)),
-		.gateway = mk_cidr_nth(pod_cidr, size - 2),
-		.vtep = vtep_of(cluster_cidr, vtep_cidr, pod_cidr),
+		.last_pod = mk_cidr_nth(pod_cidr, last_pod(slots)),
+		.gateway = mk_cidr_nth(pod_cidr, slots - 2),
+		.vtep = mk_cidr_nth(vtep_cidr, node_number(cluster_cidr, pod_cidr)),
 	};
 	out->gateway_mac = mk_mac_of_ip(&out->gateway);
 	out->vtep_mac = mk_mac_of_ip(&out->vtep);

@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-/* For pod CIDR 10.244.1.0/24, cluster CIDR 10.244.0.0/16, VTEP CIDR 10.18.0.0/16: */
+/* For pod CIDR 10.244.1.0/24, cluster CIDR 10.244.0.0/16, VTEP CIDR 10.18.0.0/16. A node uses the
+ * first 1,024 addresses of an IPv6 pod CIDR: of fd00:10:244:1::/64, pods have ::2 to ::3fd, and the
+ * gateway has ::3fe. */
 struct mk_addresses {
 	struct mk_cidr pod_cidr; /* 10.244.1.0/24 */
 	struct mk_ip virtual_pod; /* 10.244.1.1 */
@@ -18,9 +20,10 @@ struct mk_addresses {
 	struct mk_mac vtep_mac;
 };
 
-/* Compute the addresses. The VTEP address ends with the bits of the pod CIDR between the cluster's
- * prefix and its own. Errors: a pod CIDR outside the cluster CIDR or too small for a pod (prefix
- * over /29); a VTEP CIDR too small for the node's bits. */
+/* Compute the addresses of the ranges' family. The VTEP address ends with the bits of the pod CIDR
+ * between the cluster's prefix and its own: the node's bits. Errors: ranges of two families; a pod
+ * CIDR outside the cluster CIDR, or with a prefix outside /1 to /29 (IPv6: /16 to /125); more than
+ * 32 node's bits, or none for IPv6; a VTEP CIDR too small for them. */
 mk_must_check int mk_addresses_compute(const struct mk_cidr *cluster_cidr,
 				       const struct mk_cidr *vtep_cidr,
 				       const struct mk_cidr *pod_cidr, struct mk_addresses *out,

@@ -44,13 +44,50 @@ static const struct {
 	{ "pod CIDR wider than the cluster", .cluster = "10.244.0.0/16", .vtep = "10.18.0.0/16",
 	  .pod = "10.244.0.0/15", .error = "'10.244.0.0/15' is not inside" },
 	{ "pod CIDR too small", .cluster = "10.244.0.0/16", .vtep = "10.18.0.0/16",
-	  .pod = "10.244.1.0/30", .error = "too small for a pod" },
+	  .pod = "10.244.1.0/30", .error = "too small for a pod: expected a prefix from 1 to 29" },
 	{ "pod CIDR is everything", .cluster = "0.0.0.0/0", .vtep = "10.18.0.0/16",
-	  .pod = "0.0.0.0/0", .error = "whole address space" },
+	  .pod = "0.0.0.0/0", .error = "too large: expected a prefix from 1 to 29" },
 	{ "VTEP CIDR too small", .cluster = "10.244.0.0/16", .vtep = "10.18.0.0/25",
 	  .pod = "10.244.1.0/24", .error = "need a prefix of at most 24" },
-	{ "IPv6", .cluster = "fd00::/48", .vtep = "10.18.0.0/16", .pod = "fd00::/64",
-	  .error = "expected IPv4" },
+	{ "VTEP CIDR of another family", .cluster = "fd00::/48", .vtep = "10.18.0.0/16",
+	  .pod = "fd00::/64", .error = "expected ranges of one family" },
+	{ "cluster CIDR of another family", .cluster = "10.244.0.0/16", .vtep = "fd4d::/64",
+	  .pod = "fd00::/64", .error = "expected ranges of one family" },
+	{ "the design's example, IPv6", "fd00:10:244::/48", "fd4d:4b00:12::/64",
+	  "fd00:10:244:1::/64", NULL, "fd00:10:244:1::1", "fd00:10:244:1::2", "fd00:10:244:1::3fd",
+	  "fd00:10:244:1::3fe", "02:4d:00:00:03:fe", "fd4d:4b00:12::1", "02:4d:00:00:00:01" },
+	{ "IPv6, 256 addresses", "fd00:10:244::/112", "fd4d:4b00:12::/64", "fd00:10:244::500/120",
+	  NULL, "fd00:10:244::501", "fd00:10:244::502", "fd00:10:244::5fd", "fd00:10:244::5fe",
+	  "02:4d:00:00:05:fe", "fd4d:4b00:12::5", "02:4d:00:00:00:05" },
+	{ "IPv6, host bits are ignored", "fd00:10:244::7/48", "fd4d:4b00:12::7/64",
+	  "fd00:10:244:1::7/64", NULL, "fd00:10:244:1::1", "fd00:10:244:1::2", "fd00:10:244:1::3fd",
+	  "fd00:10:244:1::3fe", "02:4d:00:00:03:fe", "fd4d:4b00:12::1", "02:4d:00:00:00:01" },
+	{ "IPv6, smallest pod CIDR", "fd00::/112", "fd4d::/64", "fd00::ff8/125", NULL, "fd00::ff9",
+	  "fd00::ffa", "fd00::ffd", "fd00::ffe", "02:4d:00:00:0f:fe", "fd4d::1ff",
+	  "02:4d:00:00:01:ff" },
+	{ "IPv6, largest pod CIDR", "2000::/8", "fd4d::/64", "2012::/16", NULL, "2012::1",
+	  "2012::2", "2012::3fd", "2012::3fe", "02:4d:00:00:03:fe", "fd4d::12",
+	  "02:4d:00:00:00:12" },
+	{ "IPv6, 32 node's bits", "fd00:10::/32", "fd4d:4b00:12::/96", "fd00:10:ffff:ffff::/64",
+	  NULL, "fd00:10:ffff:ffff::1", "fd00:10:ffff:ffff::2", "fd00:10:ffff:ffff::3fd",
+	  "fd00:10:ffff:ffff::3fe", "02:4d:00:00:03:fe", "fd4d:4b00:12::ffff:ffff",
+	  "02:4d:ff:ff:ff:ff" },
+	{ "IPv6, pod CIDR too small", .cluster = "fd00::/112", .vtep = "fd4d::/64",
+	  .pod = "fd00::8/126",
+	  .error = "'fd00::8/126' is too small for a pod: expected a prefix from 16 to 125" },
+	{ "IPv6, pod CIDR too large", .cluster = "fd00::/8", .vtep = "fd4d::/64",
+	  .pod = "fd00::/15",
+	  .error = "'fd00::/15' is too large: expected a prefix from 16 to 125" },
+	{ "IPv6, cluster of one range", .cluster = "fd00::/64", .vtep = "fd4d::/64",
+	  .pod = "fd00::/64",
+	  .error =
+		  "0 bits of pod CIDR 'fd00::/64' identify the node in cluster CIDR 'fd00::/64': expected from 1 to 32" },
+	{ "IPv6, 33 node's bits", .cluster = "fd00::/31", .vtep = "fd4d::/64", .pod = "fd00::/64",
+	  .error = "33 bits of pod CIDR" },
+	{ "IPv6, VTEP CIDR too small", .cluster = "fd00::/48", .vtep = "fd4d::/113",
+	  .pod = "fd00::/64", .error = "need a prefix of at most 112" },
+	{ "IPv6, pod CIDR outside", .cluster = "fd00::/48", .vtep = "fd4d::/64",
+	  .pod = "fd00:0:1::/64", .error = "'fd00:0:1::/64' is not inside" },
 };
 
 static const char *ip_text(const struct mk_ip *ip)
@@ -95,9 +132,46 @@ START_TEST(test_compute)
 }
 END_TEST
 
+static int compute6(unsigned cluster_bits, unsigned pod_bits, struct mk_addresses *out)
+{
+	struct mk_cidr vteps = cidr_of("fd4d:4b00:12::/64");
+	struct mk_cidr cluster = { ip_of("fd00::"), (uint8_t)cluster_bits };
+	struct mk_cidr pods = { ip_of("fd00::"), (uint8_t)pod_bits };
+	struct mk_error err;
+
+	return mk_addresses_compute(&cluster, &vteps, &pods, out, &err);
+}
+
+/* Each prefix of an IPv6 pod CIDR, with the fewest and the most node's bits. */
+START_TEST(test_ipv6_prefix)
+{
+	unsigned bits = (unsigned)_i, most = bits > 32 ? bits - 32 : 0;
+	bool valid = bits >= 16 && bits <= 125;
+	uint32_t slots = bits <= 118 ? 1024 : 1u << (128 - bits);
+	struct mk_cidr pods = { ip_of("fd00::"), (uint8_t)bits };
+	struct mk_addresses out;
+	struct mk_ip ip;
+
+	ck_assert_msg((compute6(bits - 1, bits, &out) == 0) == valid, "/%u", bits);
+	ck_assert_msg((compute6(most, bits, &out) == 0) == valid, "/%u", bits);
+	ck_assert_int_lt(compute6(bits, bits, &out), 0);
+	if (most > 0)
+		ck_assert_int_lt(compute6(most - 1, bits, &out), 0);
+	if (!valid)
+		return;
+	ck_assert_int_eq(compute6(bits - 1, bits, &out), 0);
+	ip = mk_cidr_nth(&pods, slots - 2);
+	ck_assert_msg(mk_ip_equal(&out.gateway, &ip), "/%u: %s", bits, ip_text(&out.gateway));
+	ip = mk_cidr_nth(&pods, slots - 3);
+	ck_assert_msg(mk_ip_equal(&out.last_pod, &ip), "/%u: %s", bits, ip_text(&out.last_pod));
+	ck_assert(mk_cidr_contains(&pods, &out.gateway));
+}
+END_TEST
+
 UNIT_SUITE("addresses")
 {
 	TCase *tc = unit_case(suite, "compute", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_compute, 0, MK_ARRAY_SIZE(cases));
+	tcase_add_loop_test(tc, test_ipv6_prefix, 1, 129);
 }
