@@ -58,10 +58,20 @@ void mk_overlay_refresh(struct mk_overlay *overlay)
 
 /* ---- wanted state ---------------------------------------------------------------------------- */
 
+static struct route_key key_of(const struct mk_cidr *dst)
+{
+	struct route_key key = { .family = (uint8_t)dst->ip.family,
+				 .prefix_bits = dst->prefix_bits };
+	bool v4 = dst->ip.family == AF_INET;
+
+	memcpy(key.bytes, &dst->ip.v6, v4 ? sizeof(dst->ip.v4) : sizeof(dst->ip.v6));
+	return key;
+}
+
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
 				    bool create)
 {
-	uint64_t key = (uint64_t)dst->ip.v4.s_addr << 8 | dst->prefix_bits;
+	const struct route_key key = key_of(dst);
 	struct overlay_route *route;
 
 	HASH_FIND(hh, overlay->routes, &key, sizeof(key), route);
@@ -382,7 +392,7 @@ static int refresh_routes(struct mk_overlay *overlay, struct mk_error *err)
 
 	HASH_ITER(hh, overlay->routes, route, next)
 		route->is_installed = false;
-	return mk_nl_each_route(overlay->nl, read_route, &reading, err);
+	return mk_nl_each_route(overlay->nl, AF_INET, read_route, &reading, err);
 }
 
 /* Offer routes of an earlier agent, which knew whether flows still need them. */

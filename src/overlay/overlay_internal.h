@@ -8,8 +8,13 @@
 
 #include "overlay/overlay.h"
 
+/* Without padding, so that its bytes can be hashed. */
+struct route_key {
+	uint8_t family, prefix_bits, bytes[16];
+};
+
 struct overlay_route {
-	uint64_t key; /* address and prefix */
+	struct route_key key;
 	struct mk_cidr dst;
 	bool node; /* wanted as a node's pod CIDR */
 	bool range; /* wanted as a range of Service addresses */
