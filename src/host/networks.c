@@ -54,20 +54,21 @@ static bool is_ours(const struct reading *reading, const char *device)
 	       strcmp(device, MK_HOST_PEER) == 0;
 }
 
-static int see_address(void *ctx, int ifindex, const struct mk_cidr *addr)
+static int see_address(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct reading *reading = ctx;
-	const struct mk_cidr host = { addr->ip, 32 };
+	const struct mk_ip *ip = &addr->cidr.ip;
+	const struct mk_cidr host = { *ip, 32 };
 	const char *device;
 
-	if (ntohl(addr->ip.v4.s_addr) >> 24 == LOOPBACK_NET)
+	if (ntohl(ip->v4.s_addr) >> 24 == LOOPBACK_NET)
 		return 0;
-	device = device_name(reading, ifindex);
+	device = device_name(reading, addr->ifindex);
 	if (!is_ours(reading, device))
 		return mk_networks_add(reading->networks, MK_NET_ADDRESS, &host, device,
 				       reading->err);
 	reading->networks->has_vtep |= strcmp(device, reading->vxlan_name) == 0 && reading->vtep &&
-				       mk_ip_equal(&addr->ip, reading->vtep);
+				       mk_ip_equal(ip, reading->vtep);
 	return 0;
 }
 
@@ -98,7 +99,7 @@ int mk_networks_read(struct mk_nl *nl, const char *vxlan_name, const struct mk_i
 
 	*networks = (struct mk_networks){ 0 };
 	ret = mk_nl_each_addr(nl, AF_INET, see_address, &reading, err);
-	return ret < 0 ? ret : mk_nl_each_route(nl, see_route, &reading, err);
+	return ret < 0 ? ret : mk_nl_each_route(nl, AF_INET, see_route, &reading, err);
 }
 
 void mk_networks_release(struct mk_networks *networks)

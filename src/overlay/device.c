@@ -60,16 +60,16 @@ struct stale {
 	bool has_wanted;
 };
 
-static int visit_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
+static int visit_addr(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct stale *stale = ctx;
 
-	if (ifindex != stale->ifindex)
+	if (addr->ifindex != stale->ifindex)
 		return 0;
-	if (mk_cidr_equal(addr, stale->wanted))
+	if (mk_cidr_equal(&addr->cidr, stale->wanted))
 		stale->has_wanted = true;
 	else if (stale->count < MK_ARRAY_SIZE(stale->found))
-		stale->found[stale->count++] = *addr;
+		stale->found[stale->count++] = addr->cidr;
 	return 0;
 }
 
@@ -78,13 +78,14 @@ static int visit_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
 static int ensure_address(struct mk_nl *nl, const struct mk_link *link, bool fresh,
 			  const struct mk_ip *ip, struct mk_error *err)
 {
-	struct mk_cidr wanted = { .ip = *ip, .prefix_bits = 32 };
-	struct stale stale = { .ifindex = link->ifindex, .wanted = &wanted };
+	const struct mk_nl_addr wanted = { .ifindex = link->ifindex,
+					   .cidr = { .ip = *ip, .prefix_bits = 32 } };
+	struct stale stale = { .ifindex = link->ifindex, .wanted = &wanted.cidr };
 	char text[MK_IP_STRLEN];
 	int ret = mk_nl_each_addr(nl, AF_INET, visit_addr, &stale, err);
 
 	if (ret == 0 && !stale.has_wanted)
-		ret = mk_nl_addr_add(nl, link->ifindex, &wanted, err);
+		ret = mk_nl_addr_add(nl, &wanted, err);
 	for (size_t i = 0; ret == 0 && i < stale.count; i++)
 		ret = mk_nl_addr_delete(nl, link->ifindex, &stale.found[i], err);
 	if (ret < 0 || fresh || stale.has_wanted)

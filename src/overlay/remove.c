@@ -29,7 +29,7 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 static int remove_routes(struct mk_nl *nl, unsigned int *removed, struct mk_error *err)
 {
 	struct routes routes = { .err = err };
-	int ret = mk_nl_each_route(nl, see_route, &routes, err);
+	int ret = mk_nl_each_route(nl, AF_INET, see_route, &routes, err);
 
 	for (size_t i = 0; ret == 0 && i < routes.count; i++) {
 		ret = mk_nl_route_delete(nl, &routes.list[i], err);

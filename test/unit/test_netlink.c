@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every request of base/netlink/netlink.h against the kernel, in a separate network namespace. */
 #include <fcntl.h>
+#include <linux/if_addr.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/netlink/netlink.h"
@@ -25,6 +27,22 @@ static void setup(void)
 static void teardown(void)
 {
 	mk_nl_free(nl);
+}
+
+struct seen {
+	int count, stop_after;
+	struct mk_nl_addr addr;
+	struct mk_nl_route route;
+	struct mk_mac mac;
+	struct mk_ip ip;
+	bool permanent;
+	char names[512];
+};
+
+static int see(struct seen *seen)
+{
+	seen->count++;
+	return seen->stop_after && seen->count >= seen->stop_after ? -ECANCELED : 0;
 }
 
 static int add_veth(const char *name, const char *peer, int peer_netns_fd)
@@ -180,6 +198,40 @@ START_TEST(test_link_change_delete)
 }
 END_TEST
 
+/* Is the address on interface v0, or on v1? */
+static int see_link_local(void *ctx, const struct mk_nl_addr *addr)
+{
+	bool *on = ctx;
+
+	on[addr->ifindex == ifindex_of("v1")] = true;
+	return 0;
+}
+
+/* The kernel makes no link-local address for a device that is told so before it goes up. The
+ * other end shows when the kernel has made its own. */
+START_TEST(test_no_link_local)
+{
+	const struct mk_link_change quiet = { .no_link_local = true };
+	const struct mk_link_change up = { .set_flags = IFF_UP };
+	bool on[2] = { false, false };
+	struct mk_link link;
+
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_ok(mk_nl_link_get(nl, "v0", &link, &err));
+	ck_assert(link.ipv6.exists && !link.ipv6.disabled && !link.ipv6.no_link_local);
+	ck_ok(mk_nl_link_change(nl, link.ifindex, &quiet, &err));
+	ck_ok(mk_nl_link_change(nl, link.ifindex, &up, &err));
+	ck_ok(mk_nl_link_change(nl, ifindex_of("v1"), &up, &err));
+	ck_ok(mk_nl_link_get(nl, "v0", &link, &err));
+	ck_assert(link.ipv6.no_link_local);
+	for (int i = 0; i < 1000 && !on[1]; i++) {
+		usleep(10000);
+		ck_ok(mk_nl_each_addr(nl, AF_INET6, see_link_local, on, &err));
+	}
+	ck_assert(on[1] && !on[0]);
+}
+END_TEST
+
 START_TEST(test_kernel_text)
 {
 	struct mk_link_change change = { .mtu_bytes = 1000000 };
@@ -191,15 +243,17 @@ START_TEST(test_kernel_text)
 }
 END_TEST
 
+static const char *const underlays[] = { "192.0.2.1", "2001:db8::1" };
+
 START_TEST(test_vxlan)
 {
 	struct mk_vxlan vxlan = {
 		.name = "mkvxlan",
 		.id = 1,
 		.port = 4789,
-		.local = ip_of("192.0.2.1"),
+		.local = ip_of(underlays[_i]),
 		.mac = mac_of("02:4d:0a:12:00:01"),
-		.mtu_bytes = 1400, /* the uplink's 1450 less 50 */
+		.mtu_bytes = 1450 - (_i ? 70 : 50), /* the uplink's, less the overhead */
 	};
 	struct mk_link link;
 
@@ -210,28 +264,14 @@ START_TEST(test_vxlan)
 	ck_assert_uint_eq(link.vxlan_id, 1);
 	ck_assert_uint_eq(link.vxlan_port, 4789);
 	ck_assert(!link.vxlan_learning);
-	ck_assert_uint_eq(link.mtu_bytes, 1400);
+	ck_assert(!link.vxlan_zero_checksums);
+	ck_assert(mk_ip_equal(&link.vxlan_local, &vxlan.local));
+	ck_assert_uint_eq(link.mtu_bytes, vxlan.mtu_bytes);
 	ck_assert_mem_eq(&link.mac, &vxlan.mac, sizeof(link.mac));
 	ck_assert_int_eq(link.peer_ifindex, vxlan.uplink_ifindex);
 	ck_assert_int_eq(mk_nl_vxlan_add(nl, &vxlan, &err), -EEXIST);
 }
 END_TEST
-
-struct seen {
-	int count, stop_after;
-	struct mk_cidr addr;
-	struct mk_nl_route route;
-	struct mk_mac mac;
-	struct mk_ip ip;
-	bool permanent;
-	char names[512];
-};
-
-static int see(struct seen *seen)
-{
-	seen->count++;
-	return seen->stop_after && seen->count >= seen->stop_after ? -ECANCELED : 0;
-}
 
 static int see_link(void *ctx, const struct mk_link *link)
 {
@@ -288,33 +328,68 @@ END_TEST
 
 /* ---- addresses, routes ----------------------------------------------------------------------- */
 
-static int see_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
+static int see_addr(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct seen *seen = ctx;
 
-	if (ifindex != ifindex_of("v0"))
+	/* the kernel's own link-local address of IPv6 */
+	if (addr->ifindex != ifindex_of("v0") ||
+	    (addr->cidr.ip.family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->cidr.ip.v6)))
 		return 0;
 	seen->addr = *addr;
 	return see(seen);
 }
 
+static const struct {
+	const char *text;
+	uint32_t flags;
+	uint32_t preferred_s;
+} addrs[] = {
+	{ "10.244.1.2/32", 0, UINT32_MAX },
+	{ "fd00:10:244:1::2/128", IFA_F_NODAD, UINT32_MAX },
+	{ "fd00:10:244:1::3fe/128", IFA_F_NODAD | IFA_F_DEPRECATED, 0 },
+};
+
 START_TEST(test_addr)
 {
-	const struct mk_cidr addr = cidr_of("10.244.1.2/32");
-	int ifindex = new_veth_up();
+	struct mk_nl_addr addr = { .cidr = cidr_of(addrs[_i].text), .flags = addrs[_i].flags };
+	sa_family_t family = addr.cidr.ip.family;
 	struct seen seen = { 0 };
 
-	ck_ok(mk_nl_addr_add(nl, ifindex, &addr, &err));
-	ck_ok(mk_nl_addr_add(nl, ifindex, &addr, &err));
+	addr.ifindex = new_veth_up();
+	ck_ok(mk_nl_addr_add(nl, &addr, &err));
+	ck_ok(mk_nl_addr_add(nl, &addr, &err));
+	ck_ok(mk_nl_each_addr(nl, family, see_addr, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_assert(mk_cidr_equal(&seen.addr.cidr, &addr.cidr));
+	ck_assert_uint_eq(seen.addr.flags, addrs[_i].flags | IFA_F_PERMANENT);
+	ck_assert_uint_eq(seen.addr.preferred_s, addrs[_i].preferred_s);
+	ck_assert_uint_eq(seen.addr.valid_s, UINT32_MAX);
+	ck_ok(mk_nl_addr_delete(nl, addr.ifindex, &addr.cidr, &err));
+	ck_ok(mk_nl_addr_delete(nl, addr.ifindex, &addr.cidr, &err));
+	seen.count = 0;
+	ck_ok(mk_nl_each_addr(nl, family, see_addr, &seen, &err));
+	ck_assert_int_eq(seen.count, 0);
+	addr.ifindex = 4711;
+	ck_assert_int_eq(mk_nl_addr_add(nl, &addr, &err), -ENODEV);
+}
+END_TEST
+
+/* An address that another process added is made deprecated. */
+START_TEST(test_addr_flags)
+{
+	struct mk_nl_addr addr = { .cidr = cidr_of("fd4d:4b00:12::1/128") };
+	struct seen seen = { 0 };
+
+	addr.ifindex = new_veth_up();
+	ck_ok(mk_nl_addr_add(nl, &addr, &err));
+	addr.flags = IFA_F_NODAD | IFA_F_DEPRECATED;
+	ck_ok(mk_nl_addr_add(nl, &addr, &err));
+	ck_ok(mk_nl_each_addr(nl, AF_INET6, see_addr, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_assert_uint_eq(seen.addr.flags & IFA_F_DEPRECATED, IFA_F_DEPRECATED);
 	ck_ok(mk_nl_each_addr(nl, AF_INET, see_addr, &seen, &err));
 	ck_assert_int_eq(seen.count, 1);
-	ck_assert(mk_cidr_equal(&seen.addr, &addr));
-	ck_ok(mk_nl_addr_delete(nl, ifindex, &addr, &err));
-	ck_ok(mk_nl_addr_delete(nl, ifindex, &addr, &err));
-	seen.count = 0;
-	ck_ok(mk_nl_each_addr(nl, AF_INET, see_addr, &seen, &err));
-	ck_assert_int_eq(seen.count, 0);
-	ck_assert_int_eq(mk_nl_addr_add(nl, 4711, &addr, &err), -ENODEV);
 }
 END_TEST
 
@@ -331,13 +406,20 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 static const struct {
 	const char *name, *dst, *gateway, *source;
 	bool onlink;
-	uint32_t mtu_bytes;
+	uint32_t mtu_bytes, table;
 } routes[] = {
-	{ "link scope", "10.244.1.0/24", NULL, NULL, false, 0 },
-	{ "preferred source", "10.244.1.0/24", NULL, "10.18.0.1", false, 0 },
-	{ "onlink gateway", "10.244.2.0/24", "10.18.0.2", "10.18.0.1", true, 0 },
-	{ "default, onlink", "0.0.0.0/0", "10.244.1.254", NULL, true, 0 },
-	{ "with MTU", "10.244.3.0/24", "10.18.0.3", NULL, true, 1400 },
+	{ "link scope", "10.244.1.0/24", NULL, NULL, false, 0, 0 },
+	{ "preferred source", "10.244.1.0/24", NULL, "10.18.0.1", false, 0, 0 },
+	{ "onlink gateway", "10.244.2.0/24", "10.18.0.2", "10.18.0.1", true, 0, 0 },
+	{ "default, onlink", "0.0.0.0/0", "10.244.1.254", NULL, true, 0, 0 },
+	{ "with MTU", "10.244.3.0/24", "10.18.0.3", NULL, true, 1400, 0 },
+	{ "IPv6: link scope", "fd00:10:244:1::3fe/128", NULL, NULL, false, 0, 0 },
+	{ "IPv6: preferred source", "fd00:10:244:1::/64", NULL, "fd4d:4b00:12::1", false, 0, 0 },
+	{ "IPv6: onlink gateway", "fd00:10:244:2::/64", "fd4d:4b00:12::2", "fd4d:4b00:12::1", true,
+	  0, 0 },
+	{ "IPv6: default, onlink", "::/0", "fd00:10:244:1::3fe", NULL, true, 0, 0 },
+	{ "IPv6: with MTU", "fd00:10:244::/48", "fd00:10:244:1::3fe", NULL, true, 1430, 0 },
+	{ "IPv6: another table", "::/0", "fd00:10:244:1::3fe", NULL, true, 1500, 77 },
 };
 
 static int see_none(void *ctx, const struct mk_nl_route *route)
@@ -350,31 +432,45 @@ static int see_none(void *ctx, const struct mk_nl_route *route)
 /* A new namespace does not even have the table. */
 START_TEST(test_route_none)
 {
-	ck_ok(mk_nl_each_route(nl, see_none, NULL, &err));
+	ck_ok(mk_nl_each_route(nl, AF_INET, see_none, NULL, &err));
+	ck_ok(mk_nl_each_route(nl, AF_INET6, see_none, NULL, &err));
 }
 END_TEST
 
+/* The addresses of the rows' preferred sources. */
+static void own_addresses(int ifindex)
+{
+	const struct mk_nl_addr v4 = { .ifindex = ifindex, .cidr = cidr_of("10.18.0.1/32") };
+	const struct mk_nl_addr v6 = { .ifindex = ifindex,
+				       .cidr = cidr_of("fd4d:4b00:12::1/128"),
+				       .flags = IFA_F_NODAD | IFA_F_DEPRECATED };
+
+	ck_ok(mk_nl_addr_add(nl, &v4, &err));
+	ck_ok(mk_nl_addr_add(nl, &v6, &err));
+}
+
 START_TEST(test_route)
 {
-	const struct mk_cidr own = cidr_of("10.18.0.1/32");
 	struct mk_nl_route route = {
 		.dst = cidr_of(routes[_i].dst),
+		.table = routes[_i].table,
 		.onlink = routes[_i].onlink,
 		.mtu_bytes = routes[_i].mtu_bytes,
 		.protocol = MK_RTPROT,
 	};
 	const char *name = routes[_i].name;
+	sa_family_t family = route.dst.ip.family;
 	struct seen seen = { 0 };
 
 	route.ifindex = new_veth_up();
+	own_addresses(route.ifindex);
 	if (routes[_i].gateway)
 		route.gateway = ip_of(routes[_i].gateway);
 	if (routes[_i].source)
 		route.source = ip_of(routes[_i].source);
-	ck_ok(mk_nl_addr_add(nl, route.ifindex, &own, &err));
 	ck_ok(mk_nl_route_put(nl, &route, &err));
 	ck_ok(mk_nl_route_put(nl, &route, &err));
-	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
+	ck_ok(mk_nl_each_route_of(nl, family, route.table, see_route, &seen, &err));
 	ck_assert_msg(seen.count == 1, "%s: %d routes", name, seen.count);
 	ck_assert_msg(mk_cidr_equal(&seen.route.dst, &route.dst), "%s", name);
 	ck_assert_msg(seen.route.ifindex == route.ifindex, "%s", name);
@@ -385,30 +481,69 @@ START_TEST(test_route)
 	ck_ok(mk_nl_route_delete(nl, &route, &err));
 	ck_ok(mk_nl_route_delete(nl, &route, &err));
 	seen.count = 0;
-	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
+	ck_ok(mk_nl_each_route_of(nl, family, route.table, see_route, &seen, &err));
 	ck_assert_msg(seen.count == 0, "%s: still there", name);
 }
 END_TEST
 
+static const struct {
+	const char *dst, *gateway, *next;
+} replaced[] = {
+	{ "10.244.2.0/24", "10.18.0.2", "10.18.0.7" },
+	{ "fd00:10:244:2::/64", "fd4d:4b00:12::2", "fd4d:4b00:12::7" },
+	{ "fd00:10:244:2::/64", NULL, "fd4d:4b00:12::7" },
+	{ "fd00:10:244:2::/64", "fd4d:4b00:12::2", NULL },
+};
+
 START_TEST(test_route_replace)
 {
-	struct mk_nl_route route = {
-		.dst = cidr_of("10.244.2.0/24"),
-		.gateway = ip_of("10.18.0.2"),
-		.onlink = true,
-		.protocol = MK_RTPROT,
-	};
-	const struct mk_cidr own = cidr_of("10.18.0.1/32");
+	struct mk_nl_route route = { .dst = cidr_of(replaced[_i].dst), .protocol = MK_RTPROT };
+	const char *const gateways[] = { replaced[_i].gateway, replaced[_i].next };
 	struct seen seen = { 0 };
 
 	route.ifindex = new_veth_up();
-	ck_ok(mk_nl_addr_add(nl, route.ifindex, &own, &err));
-	ck_ok(mk_nl_route_put(nl, &route, &err));
-	route.gateway = ip_of("10.18.0.7");
-	ck_ok(mk_nl_route_put(nl, &route, &err));
-	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
+	own_addresses(route.ifindex);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(gateways); i++) {
+		route.gateway = gateways[i] ? ip_of(gateways[i]) : (struct mk_ip){ 0 };
+		route.onlink = gateways[i] != NULL;
+		ck_ok(mk_nl_route_put(nl, &route, &err));
+	}
+	ck_ok(mk_nl_each_route(nl, route.dst.ip.family, see_route, &seen, &err));
 	ck_assert_int_eq(seen.count, 1);
 	ck_assert(mk_ip_equal(&seen.route.gateway, &route.gateway));
+}
+END_TEST
+
+/* The host's own way to an address, and the ways and rules of either family. */
+START_TEST(test_route_to)
+{
+	struct mk_nl_route route = { .dst = cidr_of("fd00:10:244:2::/64"),
+				     .gateway = ip_of("fd4d:4b00:12::2"),
+				     .onlink = true,
+				     .protocol = MK_RTPROT };
+	const struct mk_nl_rule rule = { .from = ip_of("fd00:10:244:1::2"), .table = 77 };
+	const struct mk_ip to = ip_of("fd00:10:244:2::5");
+	struct mk_nl_route found;
+	struct seen seen = { 0 };
+	bool has;
+
+	route.ifindex = new_veth_up();
+	own_addresses(route.ifindex);
+	ck_ok(mk_nl_route_put(nl, &route, &err));
+	ck_ok(mk_nl_route_to(nl, &to, &found, &err));
+	ck_assert_int_eq(found.ifindex, route.ifindex);
+	ck_assert(mk_ip_equal(&found.gateway, &route.gateway));
+	ck_ok(mk_nl_each_way(nl, AF_INET6, see_route, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_ok(mk_nl_each_way(nl, AF_INET, see_route, &seen, &err));
+	ck_assert_int_eq(seen.count, 1);
+	ck_ok(mk_nl_has_rules(nl, AF_INET6, &has, &err));
+	ck_assert(!has);
+	ck_ok(mk_nl_rule_add(nl, &rule, &err));
+	ck_ok(mk_nl_has_rules(nl, AF_INET6, &has, &err));
+	ck_assert(has);
+	ck_ok(mk_nl_has_rules(nl, AF_INET, &has, &err));
+	ck_assert(!has);
 }
 END_TEST
 
@@ -424,16 +559,18 @@ static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac
 	return see(seen);
 }
 
+static const char *const neighbours[] = { "10.244.1.254", "fd00:10:244:1::3fe" };
+
 START_TEST(test_neigh)
 {
 	struct mk_mac mac = mac_of("02:4d:0a:f4:01:fe"), next = mac_of("02:4d:0a:f4:01:ff");
-	struct mk_ip ip = ip_of("10.244.1.254");
+	struct mk_ip ip = ip_of(neighbours[_i]);
 	int ifindex = new_veth_up();
 	struct seen seen = { 0 };
 
 	ck_ok(mk_nl_neigh_put(nl, ifindex, &ip, &mac, &err));
 	ck_ok(mk_nl_neigh_put(nl, ifindex, &ip, &next, &err));
-	ck_ok(mk_nl_each_neigh(nl, ifindex, see_neigh, &seen, &err));
+	ck_ok(mk_nl_each_neigh(nl, ip.family, ifindex, see_neigh, &seen, &err));
 	ck_assert_int_eq(seen.count, 1);
 	ck_assert(mk_ip_equal(&seen.ip, &ip));
 	ck_assert_mem_eq(&seen.mac, &next, sizeof(next));
@@ -441,7 +578,7 @@ START_TEST(test_neigh)
 	ck_ok(mk_nl_neigh_delete(nl, ifindex, &ip, &err));
 	ck_ok(mk_nl_neigh_delete(nl, ifindex, &ip, &err));
 	seen.count = 0;
-	ck_ok(mk_nl_each_neigh(nl, ifindex, see_neigh, &seen, &err));
+	ck_ok(mk_nl_each_neigh(nl, ip.family, ifindex, see_neigh, &seen, &err));
 	ck_assert_int_eq(seen.count, 0);
 }
 END_TEST
@@ -461,10 +598,12 @@ START_TEST(test_fdb)
 		.name = "mkvxlan",
 		.id = 1,
 		.port = 4789,
+		.local = ip_of(underlays[_i]),
 		.mac = mac_of("02:4d:0a:12:00:01"),
 	};
 	struct mk_mac mac = mac_of("02:4d:0a:12:00:02");
-	struct mk_ip first = ip_of("192.0.2.2"), moved = ip_of("192.0.2.3");
+	struct mk_ip first = ip_of(_i ? "2001:db8::2" : "192.0.2.2");
+	struct mk_ip moved = ip_of(_i ? "2001:db8::3" : "192.0.2.3");
 	struct seen seen = { 0 };
 	int ifindex;
 
@@ -506,15 +645,18 @@ UNIT_SUITE("netlink")
 	tcase_add_test(tc, test_veth_into_netns);
 	tcase_add_test(tc, test_link_missing);
 	tcase_add_test(tc, test_link_change_delete);
+	tcase_add_test(tc, test_no_link_local);
 	tcase_add_test(tc, test_kernel_text);
-	tcase_add_test(tc, test_vxlan);
+	tcase_add_loop_test(tc, test_vxlan, 0, MK_ARRAY_SIZE(underlays));
 	tcase_add_test(tc, test_each_link);
 	tcase_add_test(tc, test_each_link_many);
-	tcase_add_test(tc, test_addr);
+	tcase_add_loop_test(tc, test_addr, 0, MK_ARRAY_SIZE(addrs));
+	tcase_add_test(tc, test_addr_flags);
 	tcase_add_test(tc, test_route_none);
 	tcase_add_loop_test(tc, test_route, 0, MK_ARRAY_SIZE(routes));
-	tcase_add_test(tc, test_route_replace);
-	tcase_add_test(tc, test_neigh);
-	tcase_add_test(tc, test_fdb);
+	tcase_add_loop_test(tc, test_route_replace, 0, MK_ARRAY_SIZE(replaced));
+	tcase_add_test(tc, test_route_to);
+	tcase_add_loop_test(tc, test_neigh, 0, MK_ARRAY_SIZE(neighbours));
+	tcase_add_loop_test(tc, test_fdb, 0, MK_ARRAY_SIZE(underlays));
 	tcase_add_test(tc, test_bad_netns);
 }

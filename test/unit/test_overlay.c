@@ -285,7 +285,7 @@ static void netns_setup(void)
 					.peer_netns_fd = -1,
 					.mtu_bytes = 1500 };
 	const struct mk_link_change up = { .set_flags = 1 /* IFF_UP */ };
-	const struct mk_cidr address = cidr_of("192.0.2.1/24");
+	struct mk_nl_addr address = { .cidr = cidr_of("192.0.2.1/24") };
 	struct mk_link link;
 
 	ck_assert_msg(unshare(CLONE_NEWNET) == 0, "needs root: %s", strerror(errno));
@@ -294,7 +294,8 @@ static void netns_setup(void)
 	ck_ok(mk_nl_veth_add(nl, &uplink, &err));
 	ck_ok(mk_nl_link_get(nl, "up0", &link, &err));
 	ck_ok(mk_nl_link_change(nl, link.ifindex, &up, &err));
-	ck_ok(mk_nl_addr_add(nl, link.ifindex, &address, &err));
+	address.ifindex = link.ifindex;
+	ck_ok(mk_nl_addr_add(nl, &address, &err));
 	wanted = (struct mk_device_wanted){
 		.vxlan_name = "mkvxlan",
 		.vxlan_port = 4789,
@@ -374,8 +375,8 @@ static struct seen look(const char *dst, const char *remote)
 {
 	struct seen seen = { .dst = dst, .remote = remote };
 
-	ck_ok(mk_nl_each_route(nl, see_route, &seen, &err));
-	ck_ok(mk_nl_each_neigh(nl, devices.overlay_ifindex, see_neigh, &seen, &err));
+	ck_ok(mk_nl_each_route(nl, AF_INET, see_route, &seen, &err));
+	ck_ok(mk_nl_each_neigh(nl, AF_INET, devices.overlay_ifindex, see_neigh, &seen, &err));
 	ck_ok(mk_nl_each_fdb(nl, devices.overlay_ifindex, see_fdb, &seen, &err));
 	return seen;
 }

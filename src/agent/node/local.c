@@ -11,7 +11,7 @@ struct list {
 	struct mk_error *err;
 };
 
-static int add(void *ctx, int ifindex, const struct mk_cidr *addr)
+static int add(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct list *list = ctx;
 	struct host_address *bigger = realloc(list->list, (list->count + 1) * sizeof(*list->list));
@@ -19,7 +19,7 @@ static int add(void *ctx, int ifindex, const struct mk_cidr *addr)
 	if (!bigger)
 		return mk_error_errno(list->err, ENOMEM, "cannot list addresses");
 	list->list = bigger;
-	list->list[list->count++] = (struct host_address){ ifindex, *addr };
+	list->list[list->count++] = (struct host_address){ addr->ifindex, addr->cidr };
 	return 0;
 }
 

@@ -105,11 +105,11 @@ int read_ways(const struct host_input *input, struct ways *ways, struct mk_error
 	int ret;
 
 	*ways = (struct ways){ 0 };
-	ret = mk_nl_has_rules(input->nl, &ways->has_rules, err);
+	ret = mk_nl_has_rules(input->nl, AF_INET, &ways->has_rules, err);
 	for (size_t i = 0; i < input->address_count; i++)
 		see_address(&reading, &input->addresses[i]);
 	if (ret == 0)
-		ret = mk_nl_each_way(input->nl, see_way, &reading, err);
+		ret = mk_nl_each_way(input->nl, AF_INET, see_way, &reading, err);
 	qsort(ways->way, ways->count, sizeof(ways->way[0]), compare);
 	return ret;
 }

@@ -8,36 +8,44 @@
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static int change_addr(struct mk_nl *nl, int type, int flags, int ifindex,
-		       const struct mk_cidr *addr, struct mk_error *err)
+/* A deprecated address has a preferred lifetime of 0: the kernel does not choose it as a source. */
+static int change_addr(struct mk_nl *nl, int type, int flags, const struct mk_nl_addr *addr,
+		       struct mk_error *err)
 {
 	const struct ifaddrmsg header = {
-		.ifa_family = (uint8_t)addr->ip.family,
-		.ifa_prefixlen = addr->prefix_bits,
-		.ifa_index = (uint32_t)ifindex,
+		.ifa_family = (uint8_t)addr->cidr.ip.family,
+		.ifa_prefixlen = addr->cidr.prefix_bits,
+		.ifa_index = (uint32_t)addr->ifindex,
 	};
+	const struct ifa_cacheinfo deprecated = { .ifa_prefered = 0, .ifa_valid = UINT32_MAX };
 	struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
 
-	nl_put_ip(msg, IFA_LOCAL, &addr->ip);
-	nl_put_ip(msg, IFA_ADDRESS, &addr->ip);
+	nl_put_ip(msg, IFA_LOCAL, &addr->cidr.ip);
+	nl_put_ip(msg, IFA_ADDRESS, &addr->cidr.ip);
+	if (addr->flags & IFA_F_NODAD)
+		NL_PUT(msg, IFA_FLAGS, uint32_t, IFA_F_NODAD);
+	if (addr->flags & IFA_F_DEPRECATED)
+		nl_put(msg, IFA_CACHEINFO, &deprecated, sizeof(deprecated));
 	return nl_request(nl, msg, err);
 }
 
-int mk_nl_addr_add(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr, struct mk_error *err)
+int mk_nl_addr_add(struct mk_nl *nl, const struct mk_nl_addr *addr, struct mk_error *err)
 {
-	int ret = change_addr(nl, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, ifindex, addr, err);
+	int exists = addr->cidr.ip.family == AF_INET ? NLM_F_EXCL : NLM_F_REPLACE;
+	int ret = change_addr(nl, RTM_NEWADDR, NLM_F_CREATE | exists, addr, err);
 	char text[MK_CIDR_STRLEN];
 
 	if (ret == -EEXIST)
 		return 0;
 	return nl_wrap(ret, err, "cannot add address %s to interface number %d",
-		       mk_cidr_format(addr, text), ifindex);
+		       mk_cidr_format(&addr->cidr, text), addr->ifindex);
 }
 
 int mk_nl_addr_delete(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr,
 		      struct mk_error *err)
 {
-	int ret = change_addr(nl, RTM_DELADDR, 0, ifindex, addr, err);
+	const struct mk_nl_addr gone = { .ifindex = ifindex, .cidr = *addr };
+	int ret = change_addr(nl, RTM_DELADDR, 0, &gone, err);
 	char text[MK_CIDR_STRLEN];
 
 	if (ret == -EADDRNOTAVAIL)
@@ -47,7 +55,8 @@ int mk_nl_addr_delete(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr,
 }
 
 struct addr_walk {
-	int (*visit)(void *ctx, int ifindex, const struct mk_cidr *addr);
+	sa_family_t family;
+	int (*visit)(void *ctx, const struct mk_nl_addr *addr);
 	void *ctx;
 };
 
@@ -55,22 +64,33 @@ static int walk_addr(void *ctx, const void *reply, struct nlattr **attrs)
 {
 	const struct ifaddrmsg *header = reply;
 	const struct addr_walk *walk = ctx;
-	struct mk_cidr addr;
+	struct ifa_cacheinfo life = { .ifa_prefered = UINT32_MAX, .ifa_valid = UINT32_MAX };
+	struct mk_nl_addr addr = {
+		.ifindex = (int)header->ifa_index,
+		.cidr.prefix_bits = header->ifa_prefixlen,
+		.flags = attrs[IFA_FLAGS] ? nl_u32(attrs[IFA_FLAGS]) : header->ifa_flags,
+	};
 
-	addr.prefix_bits = header->ifa_prefixlen;
-	/* on a point-to-point device IFA_ADDRESS is the other end; IPv6 may have only that */
-	if (!nl_ip(attrs[IFA_LOCAL], &addr.ip) && !nl_ip(attrs[IFA_ADDRESS], &addr.ip))
+	/* a kernel without IPv6 answers with the addresses of all families that it has */
+	if (header->ifa_family != walk->family)
 		return 0;
-	return walk->visit(walk->ctx, (int)header->ifa_index, &addr);
+	/* on a point-to-point device IFA_ADDRESS is the other end; IPv6 may have only that */
+	if (!nl_ip(attrs[IFA_LOCAL], &addr.cidr.ip) && !nl_ip(attrs[IFA_ADDRESS], &addr.cidr.ip))
+		return 0;
+	if (attrs[IFA_CACHEINFO])
+		nla_memcpy(&life, attrs[IFA_CACHEINFO], sizeof(life));
+	addr.preferred_s = life.ifa_prefered;
+	addr.valid_s = life.ifa_valid;
+	return walk->visit(walk->ctx, &addr);
 }
 
 int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
-		    int (*visit)(void *ctx, int ifindex, const struct mk_cidr *addr), void *ctx,
+		    int (*visit)(void *ctx, const struct mk_nl_addr *addr), void *ctx,
 		    struct mk_error *err)
 {
 	const struct ifaddrmsg header = { .ifa_family = (uint8_t)family };
 	struct nl_msg *msg = nlmsg_new(RTM_GETADDR, NLM_F_DUMP, &header, sizeof(header));
-	struct addr_walk walk = { .visit = visit, .ctx = ctx };
+	struct addr_walk walk = { .family = family, .visit = visit, .ctx = ctx };
 
 	return nl_query(nl, msg, sizeof(header), walk_addr, &walk, err);
 }
@@ -155,6 +175,7 @@ static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr 
 }
 
 struct route_walk {
+	sa_family_t family;
 	uint32_t table;
 	int (*visit)(void *ctx, const struct mk_nl_route *route);
 	void *ctx;
@@ -165,7 +186,8 @@ static int walk_route(void *ctx, const void *reply, struct nlattr **attrs)
 	const struct route_walk *walk = ctx;
 	struct mk_nl_route route = parse_route(reply, attrs);
 
-	if (route.table != walk->table || route.type != RTN_UNICAST)
+	if (route.dst.ip.family != walk->family || route.table != walk->table ||
+	    route.type != RTN_UNICAST)
 		return 0;
 	if (route.table == RT_TABLE_MAIN)
 		route.table = 0;
@@ -176,7 +198,7 @@ static int walk_route(void *ctx, const void *reply, struct nlattr **attrs)
 static int dump_routes(struct mk_nl *nl, uint32_t table, nl_visit_fn *visit,
 		       struct route_walk *walk, struct mk_error *err)
 {
-	const struct rtmsg header = { .rtm_family = AF_INET };
+	const struct rtmsg header = { .rtm_family = (uint8_t)walk->family };
 	struct nl_msg *msg = nlmsg_new(RTM_GETROUTE, NLM_F_DUMP, &header, sizeof(header));
 	int ret;
 
@@ -186,19 +208,20 @@ static int dump_routes(struct mk_nl *nl, uint32_t table, nl_visit_fn *visit,
 	return ret == -ENOENT ? 0 : ret; /* a table exists from its first route on */
 }
 
-int mk_nl_each_route_of(struct mk_nl *nl, uint32_t table,
+int mk_nl_each_route_of(struct mk_nl *nl, sa_family_t family, uint32_t table,
 			int (*visit)(void *ctx, const struct mk_nl_route *route), void *ctx,
 			struct mk_error *err)
 {
-	struct route_walk walk = { table ? table : RT_TABLE_MAIN, visit, ctx };
+	struct route_walk walk = { family, table ? table : RT_TABLE_MAIN, visit, ctx };
 
 	return dump_routes(nl, walk.table, walk_route, &walk, err);
 }
 
-int mk_nl_each_route(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_route *route),
-		     void *ctx, struct mk_error *err)
+int mk_nl_each_route(struct mk_nl *nl, sa_family_t family,
+		     int (*visit)(void *ctx, const struct mk_nl_route *route), void *ctx,
+		     struct mk_error *err)
 {
-	return mk_nl_each_route_of(nl, 0, visit, ctx, err);
+	return mk_nl_each_route_of(nl, family, 0, visit, ctx, err);
 }
 
 /* Visit the next hops one by one: each has its own header and attributes. */
@@ -223,17 +246,19 @@ static int walk_way(void *ctx, const void *reply, struct nlattr **attrs)
 	const struct rtmsg *header = reply;
 	const struct route_walk *walk = ctx;
 
-	if (route.table == RT_TABLE_LOCAL || header->rtm_flags & RTM_F_CLONED)
+	if (header->rtm_family != walk->family || route.table == RT_TABLE_LOCAL ||
+	    header->rtm_flags & RTM_F_CLONED)
 		return 0;
 	if (attrs[RTA_MULTIPATH])
 		return walk_hops(walk, &route, attrs[RTA_MULTIPATH]);
 	return walk->visit(walk->ctx, &route);
 }
 
-int mk_nl_each_way(struct mk_nl *nl, int (*visit)(void *ctx, const struct mk_nl_route *way),
-		   void *ctx, struct mk_error *err)
+int mk_nl_each_way(struct mk_nl *nl, sa_family_t family,
+		   int (*visit)(void *ctx, const struct mk_nl_route *way), void *ctx,
+		   struct mk_error *err)
 {
-	struct route_walk walk = { .visit = visit, .ctx = ctx };
+	struct route_walk walk = { .family = family, .visit = visit, .ctx = ctx };
 
 	return dump_routes(nl, 0, walk_way, &walk, err);
 }
@@ -248,8 +273,10 @@ int mk_nl_route_to(struct mk_nl *nl, const struct mk_ip *dest, struct mk_nl_rout
 		   struct mk_error *err)
 {
 	const struct rtmsg header = { .rtm_family = (uint8_t)dest->family,
-				      .rtm_dst_len = 32,
-				      .rtm_flags = RTM_F_LOOKUP_TABLE };
+				      .rtm_dst_len = ip_bits(dest),
+				      /* the kernel's IPv6 refuses the flag */
+				      .rtm_flags =
+					      dest->family == AF_INET ? RTM_F_LOOKUP_TABLE : 0 };
 	struct nl_msg *msg = nlmsg_new(RTM_GETROUTE, 0, &header, sizeof(header));
 	char text[MK_IP_STRLEN];
 

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <linux/if_link.h>
+#include <linux/ipv6.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <string.h>
@@ -10,6 +11,11 @@
 #include "base/netlink/request.h"
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+static bool is_set(const struct nlattr *attr)
+{
+	return attr && nla_get_u8(attr) != 0;
+}
 
 static void parse_vxlan(struct nlattr *data, struct mk_link *link)
 {
@@ -21,9 +27,11 @@ static void parse_vxlan(struct nlattr *data, struct mk_link *link)
 		link->vxlan_port = ntohs(nla_get_u16(attrs[IFLA_VXLAN_PORT]));
 	/* the uplink; this kind has no IFLA_LINK */
 	link->peer_ifindex = (int)nl_u32(attrs[IFLA_VXLAN_LINK]);
-	if (attrs[IFLA_VXLAN_LEARNING])
-		link->vxlan_learning = nla_get_u8(attrs[IFLA_VXLAN_LEARNING]) != 0;
-	nl_ip(attrs[IFLA_VXLAN_LOCAL], &link->vxlan_local);
+	link->vxlan_learning = is_set(attrs[IFLA_VXLAN_LEARNING]);
+	link->vxlan_zero_checksums = is_set(attrs[IFLA_VXLAN_UDP_ZERO_CSUM6_TX]) ||
+				     is_set(attrs[IFLA_VXLAN_UDP_ZERO_CSUM6_RX]);
+	if (!nl_ip(attrs[IFLA_VXLAN_LOCAL], &link->vxlan_local))
+		nl_ip(attrs[IFLA_VXLAN_LOCAL6], &link->vxlan_local);
 }
 
 static void parse_traffic(struct nlattr *attr, struct mk_link_traffic *traffic)
@@ -35,6 +43,21 @@ static void parse_traffic(struct nlattr *attr, struct mk_link_traffic *traffic)
 						     .rx_bytes = stats.rx_bytes,
 						     .tx_packets = stats.tx_packets,
 						     .tx_bytes = stats.tx_bytes };
+}
+
+static void parse_ipv6(struct nlattr *families, struct mk_link_ipv6 *ipv6)
+{
+	struct nlattr *family[NL_ATTRS], *attrs[NL_ATTRS];
+	int32_t conf[DEVCONF_DISABLE_IPV6 + 1] = { 0 };
+
+	nl_nested(families, family);
+	nl_nested(family[AF_INET6], attrs);
+	ipv6->exists = attrs[IFLA_INET6_CONF] != NULL;
+	ipv6->no_link_local = attrs[IFLA_INET6_ADDR_GEN_MODE] &&
+			      nla_get_u8(attrs[IFLA_INET6_ADDR_GEN_MODE]) == IN6_ADDR_GEN_MODE_NONE;
+	if (attrs[IFLA_INET6_CONF])
+		nla_memcpy(conf, attrs[IFLA_INET6_CONF], sizeof(conf));
+	ipv6->disabled = conf[DEVCONF_DISABLE_IPV6] != 0;
 }
 
 static int take_link(void *ctx, const void *reply, struct nlattr **attrs)
@@ -59,6 +82,7 @@ static int take_link(void *ctx, const void *reply, struct nlattr **attrs)
 	nl_text(attrs[IFLA_QDISC], link->qdisc, sizeof(link->qdisc));
 	nl_mac(attrs[IFLA_ADDRESS], &link->mac);
 	parse_traffic(attrs[IFLA_STATS64], &link->traffic);
+	parse_ipv6(attrs[IFLA_AF_SPEC], &link->ipv6);
 	nl_nested(attrs[IFLA_LINKINFO], info);
 	nl_text(info[IFLA_INFO_KIND], link->kind, sizeof(link->kind));
 	if (strcmp(link->kind, "vxlan") == 0)
@@ -227,6 +251,15 @@ int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_er
 
 /* ---- changing, deleting ---------------------------------------------------------------------- */
 
+static void put_no_link_local(struct nl_msg *msg)
+{
+	struct nlattr *families = nl_begin(msg, IFLA_AF_SPEC), *family = nl_begin(msg, AF_INET6);
+
+	NL_PUT(msg, IFLA_INET6_ADDR_GEN_MODE, uint8_t, IN6_ADDR_GEN_MODE_NONE);
+	nl_end(msg, family);
+	nl_end(msg, families);
+}
+
 int mk_nl_link_change(struct mk_nl *nl, int ifindex, const struct mk_link_change *change,
 		      struct mk_error *err)
 {
@@ -244,6 +277,8 @@ int mk_nl_link_change(struct mk_nl *nl, int ifindex, const struct mk_link_change
 		nl_put_mac(msg, IFLA_ADDRESS, change->mac);
 	if (change->alias && *change->alias)
 		nl_put(msg, IFLA_IFALIAS, change->alias, strlen(change->alias));
+	if (change->no_link_local)
+		put_no_link_local(msg);
 	return nl_wrap(nl_request(nl, msg, err), err, "cannot change interface number %d", ifindex);
 }
 

@@ -117,12 +117,12 @@ static int dump_neigh(struct mk_nl *nl, struct neigh_walk *walk, struct mk_error
 	return nl_query(nl, msg, sizeof(header), walk_neigh, walk, err);
 }
 
-int mk_nl_each_neigh(struct mk_nl *nl, int ifindex,
+int mk_nl_each_neigh(struct mk_nl *nl, sa_family_t family, int ifindex,
 		     int (*visit)(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac,
 				  bool permanent),
 		     void *ctx, struct mk_error *err)
 {
-	struct neigh_walk walk = { ifindex, AF_INET, visit, NULL, ctx };
+	struct neigh_walk walk = { ifindex, (uint8_t)family, visit, NULL, ctx };
 
 	return dump_neigh(nl, &walk, err);
 }

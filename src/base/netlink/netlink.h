@@ -34,6 +34,13 @@ struct mk_link_traffic {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
 };
 
+/* The part of a link that the kernel's IPv6 has. */
+struct mk_link_ipv6 {
+	bool exists; /* false: a kernel without IPv6, or an MTU below 1280 */
+	bool disabled; /* disable_ipv6 */
+	bool no_link_local; /* addr_gen_mode none */
+};
+
 struct mk_link {
 	int ifindex, peer_ifindex; /* peer (IFLA_LINK) 0: none */
 	int master_ifindex; /* 0: none */
@@ -46,10 +53,12 @@ struct mk_link {
 	struct mk_mac mac;
 	uint32_t mtu_bytes;
 	uint32_t flags; /* IFF_* */
+	struct mk_link_ipv6 ipv6;
 	/* kind vxlan only */
 	uint32_t vxlan_id;
 	uint16_t vxlan_port; /* host order */
 	bool vxlan_learning;
+	bool vxlan_zero_checksums; /* over IPv6, sent or accepted */
 	struct mk_ip vxlan_local; /* outer source; AF_UNSPEC: none */
 	struct mk_link_traffic traffic; /* only from mk_nl_each_link_traffic() */
 };
@@ -104,20 +113,31 @@ struct mk_link_change {
 	const struct mk_mac *mac;
 	uint32_t set_flags, clear_flags;
 	const char *alias; /* at most 255 bytes */
+	/* Set addr_gen_mode none: the kernel makes no link-local address. A request that also sets
+	 * IFF_UP is too late for this. -EAFNOSUPPORT: the link has no IPv6. */
+	bool no_link_local;
 };
 mk_must_check int mk_nl_link_change(struct mk_nl *nl, int ifindex,
 				    const struct mk_link_change *change, struct mk_error *err);
 /* Returns 0 also if there is no such link. */
 mk_must_check int mk_nl_link_delete(struct mk_nl *nl, const char *name, struct mk_error *err);
 
-/* Addresses. Adding an existing address returns 0. */
-mk_must_check int mk_nl_addr_add(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr,
+struct mk_nl_addr {
+	int ifindex;
+	struct mk_cidr cidr;
+	uint32_t flags; /* IFA_F_* */
+	uint32_t preferred_s, valid_s; /* lifetimes, only read; UINT32_MAX: forever */
+};
+/* Add an address forever, with IFA_F_NODAD or IFA_F_DEPRECATED if @addr has these flags. If it
+ * exists, return 0; an IPv6 address then gets the flags. */
+mk_must_check int mk_nl_addr_add(struct mk_nl *nl, const struct mk_nl_addr *addr,
 				 struct mk_error *err);
 mk_must_check int mk_nl_addr_delete(struct mk_nl *nl, int ifindex, const struct mk_cidr *addr,
 				    struct mk_error *err);
+/* Visit all addresses of @family. */
 mk_must_check int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
-				  int (*visit)(void *ctx, int ifindex, const struct mk_cidr *addr),
-				  void *ctx, struct mk_error *err);
+				  int (*visit)(void *ctx, const struct mk_nl_addr *addr), void *ctx,
+				  struct mk_error *err);
 
 struct mk_nl_route {
 	struct mk_cidr dst; /* prefix 0: the default route */
@@ -139,12 +159,12 @@ mk_must_check int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *ro
 /* Returns 0 also if there is no such route. */
 mk_must_check int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route,
 				     struct mk_error *err);
-/* Visit all IPv4 routes of table main, with mk_nl_route.table 0. */
-mk_must_check int mk_nl_each_route(struct mk_nl *nl,
+/* Visit all routes of @family in table main, with mk_nl_route.table 0. */
+mk_must_check int mk_nl_each_route(struct mk_nl *nl, sa_family_t family,
 				   int (*visit)(void *ctx, const struct mk_nl_route *route),
 				   void *ctx, struct mk_error *err);
-/* Visit all IPv4 routes of @table; 0: main. */
-mk_must_check int mk_nl_each_route_of(struct mk_nl *nl, uint32_t table,
+/* Visit all routes of @family in @table; 0: main. */
+mk_must_check int mk_nl_each_route_of(struct mk_nl *nl, sa_family_t family, uint32_t table,
 				      int (*visit)(void *ctx, const struct mk_nl_route *route),
 				      void *ctx, struct mk_error *err);
 
@@ -163,12 +183,14 @@ mk_must_check int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from,
 mk_must_check int mk_nl_rule_get(struct mk_nl *nl, const struct mk_ip *from, uint32_t *table,
 				 struct mk_error *err);
 
-/* Visit all next hops of all IPv4 routes, except in table local. A multipath route has several. */
-mk_must_check int mk_nl_each_way(struct mk_nl *nl,
+/* Visit all next hops of all routes of @family, except in table local. A multipath route has
+ * several. */
+mk_must_check int mk_nl_each_way(struct mk_nl *nl, sa_family_t family,
 				 int (*visit)(void *ctx, const struct mk_nl_route *way), void *ctx,
 				 struct mk_error *err);
-/* Are there rules (ip-rule(8)) other than the kernel's own three? */
-mk_must_check int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *err);
+/* Are there rules (ip-rule(8)) of @family other than the kernel's own? */
+mk_must_check int mk_nl_has_rules(struct mk_nl *nl, sa_family_t family, bool *has,
+				  struct mk_error *err);
 
 /* Get the route of the host's own packets to @dest, by all rules of the host. If there is
  * none, return the kernel's error: -ENETUNREACH, -EHOSTUNREACH, -EACCES (prohibit),
@@ -176,12 +198,12 @@ mk_must_check int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *
 mk_must_check int mk_nl_route_to(struct mk_nl *nl, const struct mk_ip *dest,
 				 struct mk_nl_route *route, struct mk_error *err);
 
-/* Permanent neighbours (ARP) and VXLAN FDB entries (AF_BRIDGE, NTF_SELF). Add or replace. */
+/* Permanent neighbours and VXLAN FDB entries (AF_BRIDGE, NTF_SELF). Add or replace. */
 mk_must_check int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
 				  const struct mk_mac *mac, struct mk_error *err);
 mk_must_check int mk_nl_neigh_delete(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
 				     struct mk_error *err);
-mk_must_check int mk_nl_each_neigh(struct mk_nl *nl, int ifindex,
+mk_must_check int mk_nl_each_neigh(struct mk_nl *nl, sa_family_t family, int ifindex,
 				   int (*visit)(void *ctx, const struct mk_ip *ip,
 						const struct mk_mac *mac, bool permanent),
 				   void *ctx, struct mk_error *err);

@@ -94,7 +94,7 @@ int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from, struct mk_erro
 	return ret == -ENOENT ? 0 : ret;
 }
 
-/* Is it one of the kernel's own three: table local for all, then main, then default? */
+/* Is it one of the kernel's own: table local for all, then main, then (IPv4) default? */
 static bool is_usual_rule(const struct fib_rule_hdr *header, struct nlattr **attrs)
 {
 	uint32_t priority = nl_u32(attrs[FRA_PRIORITY]);
@@ -115,11 +115,12 @@ static int see_unusual(void *ctx, const void *reply, struct nlattr **attrs)
 	return 0;
 }
 
-int mk_nl_has_rules(struct mk_nl *nl, bool *has, struct mk_error *err)
+int mk_nl_has_rules(struct mk_nl *nl, sa_family_t family, bool *has, struct mk_error *err)
 {
 	int ret;
 
 	*has = false;
-	ret = dump_rules(nl, AF_INET, see_unusual, has, err);
-	return ret == -EOPNOTSUPP ? 0 : ret; /* a kernel without CONFIG_IP_MULTIPLE_TABLES */
+	ret = dump_rules(nl, (uint8_t)family, see_unusual, has, err);
+	/* a kernel without CONFIG_IP_MULTIPLE_TABLES, or without IPv6 */
+	return ret == -EOPNOTSUPP || ret == -EAFNOSUPPORT ? 0 : ret;
 }

@@ -91,8 +91,8 @@ static int read_kernel(struct reading *reading, struct mk_error *err)
 	int ifindex = (int)reading->view->links.set.overlay_ifindex;
 	int ret = mk_nl_each_fdb(nl, ifindex, see_fdb, reading, err);
 
-	ret = ret ?: mk_nl_each_neigh(nl, ifindex, see_neighbour, reading, err);
-	ret = ret ?: mk_nl_each_route(nl, see_route, reading, err);
+	ret = ret ?: mk_nl_each_neigh(nl, AF_INET, ifindex, see_neighbour, reading, err);
+	ret = ret ?: mk_nl_each_route(nl, AF_INET, see_route, reading, err);
 	for (size_t i = 0; i < reading->count; i++) {
 		struct mk_route route;
 

@@ -108,10 +108,11 @@ static int was_completed(struct adding *adding, struct mk_error *err)
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
 	search.ifindex = link.peer_ifindex;
-	ret = mk_nl_each_route(adding->pod_nl, see_route, &search, err);
+	ret = mk_nl_each_route(adding->pod_nl, AF_INET, see_route, &search, err);
 	if (ret == 0 && !search.found)
-		ret = mk_nl_each_route_of(adding->pod_nl, mk_cni_pod_table(link.peer_ifindex),
-					  see_route, &search, err);
+		ret = mk_nl_each_route_of(adding->pod_nl, AF_INET,
+					  mk_cni_pod_table(link.peer_ifindex), see_route, &search,
+					  err);
 	return ret < 0 ? ret : search.found;
 }
 
@@ -283,10 +284,11 @@ static int set_routes(struct adding *adding, struct mk_error *err)
 static int configure_pod(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_addresses *addresses = &adding->conf->addresses;
-	const struct mk_cidr own = { .ip = adding->ip, .prefix_bits = 32 };
+	const struct mk_nl_addr own = { .ifindex = adding->pod_ifindex,
+					.cidr = { .ip = adding->ip, .prefix_bits = 32 } };
 	int ret = set_links_up(adding, err);
 
-	ret = ret ?: mk_nl_addr_add(adding->pod_nl, adding->pod_ifindex, &own, err);
+	ret = ret ?: mk_nl_addr_add(adding->pod_nl, &own, err);
 	if (ret == 0)
 		ret = mk_nl_neigh_put(adding->pod_nl, adding->pod_ifindex, &addresses->gateway,
 				      &addresses->gateway_mac, err);

@@ -292,11 +292,11 @@ static int check_host_ports(struct checking *checking, struct mk_error *err)
 
 /* ---- the pod's end --------------------------------------------------------------------------- */
 
-static int see_addr(void *ctx, int ifindex, const struct mk_cidr *addr)
+static int see_addr(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct checking *checking = ctx;
 
-	if (ifindex == checking->pod_ifindex && mk_ip_equal(&addr->ip, &checking->ip))
+	if (addr->ifindex == checking->pod_ifindex && mk_ip_equal(&addr->cidr.ip, &checking->ip))
 		checking->addr_found = true;
 	return 0;
 }
@@ -390,8 +390,10 @@ static int check_pod(struct checking *checking, struct mk_error *err)
 			  checking->routes);
 	ret = checking->is_further ? check_rule(checking, err) : 0;
 	ret = ret ?: mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
-	ret = ret ?: mk_nl_each_neigh(nl, link.ifindex, see_neigh, checking, err);
-	ret = ret ?: mk_nl_each_route_of(nl, checking->routes[0].table, see_route, checking, err);
+	ret = ret ?: mk_nl_each_neigh(nl, AF_INET, link.ifindex, see_neigh, checking, err);
+	ret = ret
+		      ?: mk_nl_each_route_of(nl, AF_INET, checking->routes[0].table, see_route,
+					     checking, err);
 	if (ret == 0)
 		judge_pod(checking);
 	return ret;

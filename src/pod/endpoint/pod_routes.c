@@ -44,7 +44,7 @@ static int see_default(void *ctx, const struct mk_nl_route *route)
 int mk_cni_is_further(struct mk_nl *pod_nl, int ifindex, struct mk_error *err)
 {
 	struct default_search search = { .ifindex = ifindex };
-	int ret = mk_nl_each_route(pod_nl, see_default, &search, err);
+	int ret = mk_nl_each_route(pod_nl, AF_INET, see_default, &search, err);
 
 	return ret < 0 ? ret : search.found;
 }
