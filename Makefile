@@ -130,7 +130,7 @@ $(filter $(BUILD)/obj/cluster/% $(BUILD)/obj/http/%,$(OBJS)): | $(BUILT)
 $(BUILD)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
 	@echo "  BPF     $<"
-	$(Q)$(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
+	$(Q)$(BPF_CLANG) -target bpf -DMK_FAMILY=4 -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
 		-D__$(shell uname -m)__ $(VARIANT) -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
 
 $(BUILD)/bpf/datapath.o: $(BPF_OBJS)

@@ -103,7 +103,7 @@ static __always_inline int chain_next(struct __sk_buff *skb, struct chain_ctx *c
 static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx *ctx,
 					struct packet *pkt)
 {
-	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	ip_header *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
 
 	chain_load(skb, ctx);
 	__builtin_memset(pkt, 0, sizeof(*pkt));
@@ -112,7 +112,7 @@ static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx 
 	tuple_from_ip(&pkt->tuple, ip);
 	pkt->tuple.sport = ctx->sport;
 	pkt->tuple.dport = ctx->dport;
-	pkt->l4_off = ctx->l4_off & 0x7f; /* at most 14 + 60; the mask is for the verifier */
+	pkt->l4_off = ctx->l4_off & MK_L4_OFF_MASK; /* for the verifier */
 	pkt->l4_len = ctx->l4_len;
 	pkt->l4 = ctx->l4;
 	pkt->fragment = ctx->fragment;

@@ -16,6 +16,7 @@
 #ifndef MK_BPF_COLLISION_H
 #define MK_BPF_COLLISION_H
 
+#include "lookup.h"
 #include "open.h"
 
 /* Does a socket of the namespace @netns, possibly in TIME-WAIT, receive packets with @tuple? @netns
@@ -23,11 +24,8 @@
 static __always_inline int has_connection(struct __sk_buff *skb, const struct mk_tuple *tuple,
 					  __u64 netns)
 {
-	struct bpf_sock_tuple flow = { .ipv4 = { .saddr = tuple->saddr.word[0],
-						 .daddr = tuple->daddr.word[0],
-						 .sport = tuple->sport,
-						 .dport = tuple->dport } };
-	struct bpf_sock *socket = bpf_skc_lookup_tcp(skb, &flow, sizeof(flow.ipv4), netns, 0);
+	struct bpf_sock_tuple flow = socket_tuple(tuple);
+	struct bpf_sock *socket = bpf_skc_lookup_tcp(skb, &flow, MK_SOCKET_BYTES, netns, 0);
 	int found;
 
 	if (!socket)
@@ -40,12 +38,9 @@ static __always_inline int has_connection(struct __sk_buff *skb, const struct mk
 /* Does this host have a UDP socket that is connected to the sender of @pkt? */
 static __always_inline int has_connected_udp(struct __sk_buff *skb, const struct packet *pkt)
 {
-	struct bpf_sock_tuple flow = { .ipv4 = { .saddr = pkt->tuple.saddr.word[0],
-						 .daddr = pkt->tuple.daddr.word[0],
-						 .sport = pkt->tuple.sport,
-						 .dport = pkt->tuple.dport } };
+	struct bpf_sock_tuple flow = socket_tuple(&pkt->tuple);
 	struct bpf_sock *socket =
-		bpf_sk_lookup_udp(skb, &flow, sizeof(flow.ipv4), BPF_F_CURRENT_NETNS, 0);
+		bpf_sk_lookup_udp(skb, &flow, MK_SOCKET_BYTES, BPF_F_CURRENT_NETNS, 0);
 	int connected;
 
 	if (!socket)

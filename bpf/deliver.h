@@ -11,23 +11,23 @@
 /* Ethernet and IP header, found with one bounds check. */
 struct frame {
 	struct ethhdr *eth;
-	struct iphdr *ip;
+	ip_header *ip;
 };
 
 static __always_inline int frame_of(struct __sk_buff *skb, struct frame *frame)
 {
-	frame->eth = packet_at(skb, 0, MK_L3_OFF + sizeof(struct iphdr));
+	frame->eth = packet_at(skb, 0, MK_L3_OFF + sizeof(ip_header));
 	frame->ip = (void *)frame->eth + MK_L3_OFF;
 	return frame->eth ? 0 : -1;
 }
 
 /* Decrement the TTL, unless the packet comes from the host, whose stack has done that or is the
  * sender. Returns MK_GO_ON or MK_DROP_TTL_EXPIRED. */
-static __always_inline int hop(const struct chain_ctx *ctx, struct iphdr *ip)
+static __always_inline int hop(struct __sk_buff *skb, const struct chain_ctx *ctx, ip_header *ip)
 {
 	if (ctx->hook == MK_HOOK_HOST)
 		return MK_GO_ON;
-	return rewrite_ttl(ip) ? MK_DROP_TTL_EXPIRED : MK_GO_ON;
+	return rewrite_ttl(skb, ip) ? MK_DROP_TTL_EXPIRED : MK_GO_ON;
 }
 
 /* Can @addr only be a local pod's? The gateway address in the pods' range is the host's. */
@@ -48,7 +48,7 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx
 		return MK_DROP_NO_POD;
 	if (frame_of(skb, &frame))
 		return MK_DROP_TRUNCATED;
-	if (hop(ctx, frame.ip) != MK_GO_ON)
+	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
 		return MK_DROP_TTL_EXPIRED;
 	set_macs(frame.eth, mk_node.gateway_mac, pod->mac);
 	/* bpf_redirect_peer() skips the queue of the host side, which enforces limits (struct

@@ -20,8 +20,9 @@
 #define MK_FRAGMENT_AGAIN_NS 1000000000ULL
 
 static __always_inline void fragment_key(struct mk_fragment_key *key, const struct mk_tuple *tuple,
-					 __be16 id, __u8 hook)
+					 mk_fragment_id id, __u8 hook)
 {
+	__builtin_memset(key, 0, sizeof(*key));
 	key->saddr = tuple->saddr;
 	key->daddr = tuple->daddr;
 	key->id = id;
@@ -67,21 +68,6 @@ static __always_inline struct mk_fragment *fragment_find(const struct mk_fragmen
 		return state;
 	bpf_map_delete_elem(&fragments, key);
 	return NULL;
-}
-
-/* The part of its packet's layer 4 that a fragment contains. */
-struct fragment_part {
-	__u32 begin, end;
-	int is_last;
-};
-
-static __always_inline void fragment_part(struct fragment_part *part, const struct iphdr *ip)
-{
-	__u16 frag = bpf_ntohs(ip->frag_off);
-
-	part->begin = (frag & MK_IP_OFFSET_MASK) * 8;
-	part->end = part->begin + bpf_ntohs(ip->tot_len) - ip->ihl * 4;
-	part->is_last = !(frag & MK_IP_MF);
 }
 
 /* Create the entry when the first arriving fragment of a packet is seen. Returns 0, or -1 if
@@ -156,7 +142,7 @@ static __always_inline int fragment_note(struct packet *pkt, const struct mk_fra
 static __always_inline int has_ports(__u8 proto)
 {
 	return proto == IPPROTO_TCP || proto == IPPROTO_UDP || proto == IPPROTO_SCTP ||
-	       proto == IPPROTO_ICMP;
+	       proto == MK_IPPROTO_ICMP;
 }
 
 /* Call this after packet_read(), when the sender has been checked. A later fragment gets the ports
@@ -166,16 +152,11 @@ static __always_inline int fragment_gather(struct __sk_buff *skb, struct packet 
 {
 	struct mk_fragment_key key;
 	struct fragment_part part;
-	struct iphdr *ip;
 	int ret;
 
-	if (pkt->fragment == MK_WHOLE || !has_ports(pkt->tuple.proto))
+	if (pkt->fragment == MK_WHOLE || !has_ports(pkt->tuple.proto) || fragment_read(skb, &part))
 		return MK_GO_ON;
-	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-	if (!ip)
-		return MK_GO_ON;
-	fragment_key(&key, &pkt->tuple, ip->id, hook);
-	fragment_part(&part, ip);
+	fragment_key(&key, &pkt->tuple, part.id, hook);
 	ret = fragment_note(pkt, &key, &part);
 	return ret == MK_FRAGMENT_WAITS && skb->len > MK_HELD_BYTES ? MK_GO_ON : ret;
 }

@@ -12,15 +12,15 @@ static __always_inline __u64 direction_of(__u8 hook)
 	return hook == MK_HOOK_UPLINK_EGRESS ? 0 : BPF_F_INGRESS;
 }
 
-/* Set *@key. Returns 0, or -1 if there is no IP header. */
+/* Set *@key. Returns 0, or -1 if @pkt is no fragment. */
 static __always_inline int key_of(struct __sk_buff *skb, const struct packet *pkt, __u8 hook,
 				  struct mk_fragment_key *key)
 {
-	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	struct fragment_part part;
 
-	if (!ip)
+	if (fragment_read(skb, &part))
 		return -1;
-	fragment_key(key, &pkt->tuple, ip->id, hook);
+	fragment_key(key, &pkt->tuple, part.id, hook);
 	return 0;
 }
 
@@ -33,7 +33,7 @@ static __always_inline int key_eq(const struct mk_fragment_key *a, const struct 
 /* Return the @nth slot of those that the fragments of a packet may use. */
 static __always_inline struct mk_held *slot_at(const struct mk_fragment_key *key, __u32 nth)
 {
-	__u32 hash = key->saddr.word[0] ^ key->daddr.word[0] * 0x85ebca6b, slot;
+	__u32 hash = addr_hash(&key->saddr) ^ addr_hash(&key->daddr) * 0x85ebca6b, slot;
 
 	hash ^= ((__u32)key->id << 16 | (__u32)key->proto << 8 | key->hook) * 0xc2b2ae35;
 	hash ^= hash >> 16;

@@ -9,7 +9,6 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
-#include "options.h"
 #include "service.h"
 
 /* A pod may send only from its own address and MAC. */
@@ -32,7 +31,8 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 static __always_inline int check_error(struct __sk_buff *skb, const struct packet *pkt)
 {
 	__u32 quoted_off = pkt->l4_off + sizeof(struct icmphdr);
-	struct iphdr *quoted;
+	struct mk_tuple tuple;
+	ip_header *quoted;
 
 	if (pkt->l4 != MK_L4_ICMP_ERROR)
 		return MK_GO_ON;
@@ -41,7 +41,8 @@ static __always_inline int check_error(struct __sk_buff *skb, const struct packe
 	quoted = packet_at(skb, quoted_off, sizeof(*quoted));
 	if (!quoted)
 		return MK_DROP_TRUNCATED;
-	return quoted->daddr == pkt->tuple.saddr.word[0] ? MK_GO_ON : MK_DROP_FORGED_ERROR;
+	tuple_from_ip(&tuple, quoted);
+	return mk_addr_eq(&tuple.daddr, &pkt->tuple.saddr) ? MK_GO_ON : MK_DROP_FORGED_ERROR;
 }
 
 /* Read a packet like packet_parse(), but check the sender before fragment tracking. So forged
@@ -194,20 +195,15 @@ int ilb_overlay(struct __sk_buff *skb)
 
 /* Can a packet to a loopback address be for a host port or a NodePort? Packets to other ports pay
  * one look-up in `runtime`. */
-static __always_inline int is_asked_at_localhost(struct __sk_buff *skb, const struct iphdr *ip)
+static __always_inline int is_asked_at_localhost(struct __sk_buff *skb, const ip_header *ip)
 {
 	const struct mk_runtime *settings = runtime_settings();
-	__be16 *ports;
 	__u16 port;
 
 	if (!settings || !(settings->host_ports | settings->localhost_port_max))
 		return 0;
-	if (settings->host_ports || ip->frag_off & bpf_htons(MK_IP_MF | MK_IP_OFFSET_MASK))
+	if (settings->host_ports || local_dest_port(skb, ip, &port))
 		return 1;
-	ports = packet_at(skb, MK_L3_OFF + ip->ihl * 4, 2 * sizeof(*ports));
-	if (!ports)
-		return 1;
-	port = bpf_ntohs(ports[1]);
 	return settings->localhost_port_min <= port && port <= settings->localhost_port_max;
 }
 
@@ -215,16 +211,15 @@ static __always_inline int is_asked_at_localhost(struct __sk_buff *skb, const st
  * must cost nothing. The stack has just written the headers, so they are complete. */
 static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 {
-	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-	struct mk_addr source, dest;
+	ip_header *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	struct mk_tuple tuple;
 
-	if (skb->protocol != bpf_htons(ETH_P_IP) || !ip)
+	if (skb->protocol != bpf_htons(MK_ETH_P_IP) || !ip)
 		return 0;
-	source.word[0] = ip->saddr;
-	dest.word[0] = ip->daddr;
-	if (mk_addr_is_loopback(&dest))
+	tuple_from_ip(&tuple, ip);
+	if (mk_addr_is_loopback(&tuple.daddr))
 		return is_asked_at_localhost(skb, ip);
-	return !mk_addr_is_loopback(&source);
+	return !mk_addr_is_loopback(&tuple.saddr);
 }
 
 static __always_inline int has_session(const struct packet *pkt)

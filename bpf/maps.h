@@ -14,11 +14,20 @@
 /* Constants of this node, set before load and folded by the JIT. */
 const volatile struct mk_node mk_node __attribute__((weak)) = { 0 };
 
+static __always_inline struct mk_addr addr_copy(const volatile struct mk_addr *addr)
+{
+	struct mk_addr copy;
+
+	for (int i = 0; i < MK_ADDR_WORDS; i++)
+		copy.word[i] = addr->word[i];
+	return copy;
+}
+
 /* Copies of the node's addresses: helpers and comparisons need non-volatile ones. */
-#define MK_NODE_ADDRESS(name, member)                                  \
-	static __always_inline struct mk_addr name(void)               \
-	{                                                              \
-		return (struct mk_addr){ { mk_node.member.word[0] } }; \
+#define MK_NODE_ADDRESS(name, member)                    \
+	static __always_inline struct mk_addr name(void) \
+	{                                                \
+		return addr_copy(&mk_node.member);       \
 	}
 MK_NODE_ADDRESS(mk_node_vtep, vtep_addr)
 MK_NODE_ADDRESS(mk_node_gateway, gateway_addr)
@@ -166,12 +175,14 @@ static __always_inline struct mk_addr mk_node_addr(void)
 {
 	const struct mk_link_set *now = links_now();
 
-	return (struct mk_addr){ { now ? now->node_addr.word[0] : 0 } };
+	return now ? now->node_addr : (struct mk_addr){ { 0 } };
 }
 
-static __always_inline struct mk_addr localhost(void)
+static __always_inline int is_zero(const struct mk_addr *addr)
 {
-	return (struct mk_addr){ { bpf_htonl(0x7f000001) } };
+	const struct mk_addr zero = { { 0 } };
+
+	return mk_addr_eq(addr, &zero);
 }
 
 /* A route as one word, because the agent writes a route with one store. */

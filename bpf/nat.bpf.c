@@ -12,7 +12,6 @@
 #include "chain.h"
 #include "fragment.h"
 #include "icmp_error.h"
-#include "options.h"
 #include "overlay.h"
 #include "reuse.h"
 #include "uplink.h"
@@ -66,9 +65,7 @@ static __always_inline int is_of_cluster(const struct mk_addr *addr)
  * its source. */
 static __always_inline int is_martian_source(const struct mk_addr *addr)
 {
-	return is_of_cluster(addr) || is_own_outside(addr) || mk_addr_first_byte(addr) == 0 ||
-	       mk_addr_is_loopback(addr) || mk_addr_is_multicast(addr) ||
-	       addr->word[0] == bpf_htonl(0xffffffff);
+	return is_of_cluster(addr) || is_own_outside(addr) || is_never_source(addr);
 }
 
 static __always_inline int is_for_this_host(const struct packet *pkt)
@@ -131,14 +128,14 @@ int nat_tunnel(struct __sk_buff *skb)
 	const struct mk_tuple unknown = { 0 };
 	struct ethhdr *eth;
 
-	if (skb->pkt_type != PACKET_HOST || skb->protocol != bpf_htons(ETH_P_IP))
+	if (skb->pkt_type != PACKET_HOST || skb->protocol != bpf_htons(MK_ETH_P_IP))
 		return TC_ACT_UNSPEC;
 	if (bpf_skb_change_head(skb, ETH_HLEN, 0))
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_REWRITE_FAILED, &unknown);
 	eth = packet_at(skb, 0, sizeof(*eth));
 	if (!eth)
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_TRUNCATED, &unknown);
-	eth->h_proto = bpf_htons(ETH_P_IP);
+	eth->h_proto = bpf_htons(MK_ETH_P_IP);
 	bpf_tail_call(skb, &chain, MK_PROG_UPLINK);
 	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &unknown);
 }
@@ -160,7 +157,9 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 		return MK_DROP_PROTOCOL;
 	request.to = pkt->tuple;
 	way_chosen(skb, &way_out);
-	request.to.saddr.word[0] = forgotten(way_out.source.word[0], pkt->tuple.sport);
+	request.to.saddr = way_out.source;
+	request.to.saddr.word[MK_ADDR_WORDS - 1] =
+		forgotten(way_out.source.word[MK_ADDR_WORDS - 1], pkt->tuple.sport);
 	ret = session_reuse(NAT_SESSIONS, pkt, &hit, &request)
 		      ? MK_GO_ON
 		      : session_open(NAT_SESSIONS, pkt, &request);

@@ -138,7 +138,7 @@ static __always_inline int is_of_vpod(const struct session_request *request)
 {
 	struct mk_addr addr = request->to.saddr;
 
-	addr.word[0] = forgotten(addr.word[0], request->to.dport);
+	addr.word[MK_ADDR_WORDS - 1] = forgotten(addr.word[MK_ADDR_WORDS - 1], request->to.dport);
 	return is_addr(&addr, mk_node_vpod());
 }
 
@@ -163,7 +163,7 @@ static __always_inline struct nat_ports nat_ports_of(const struct session_reques
 static __always_inline __u32 nat_port_of_client(const struct nat_ports *ports,
 						const struct mk_addr *client, __u32 at)
 {
-	__u32 other = (at ^ hash_finish(client->word[0] ^ (at & ~1U) * 0x9e3779b1)) & 1;
+	__u32 other = (at ^ hash_finish(addr_hash(client) ^ (at & ~1U) * 0x9e3779b1)) & 1;
 	/* no branch: the verifier would follow it for each port */
 	__s64 beyond = (__s64)at - ports->shared;
 

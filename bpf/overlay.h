@@ -20,7 +20,7 @@ struct carried {
 	__u32 flags;
 	__be32 vni; /* the first 24 bits */
 	struct ethhdr eth;
-	struct iphdr ip;
+	ip_header ip;
 } __attribute__((packed));
 
 /* Read the headers in the carrier @pkt. Returns 0, or -1 if it has no complete VXLAN header, or is
@@ -42,15 +42,16 @@ static __always_inline int read_carried(struct __sk_buff *skb, const struct pack
  * @peer. A node may also forward packets from other addresses, which are not checked. */
 static __always_inline int may_carry(const struct carried *inner, const struct mk_peer *peer)
 {
-	struct mk_addr source;
+	const ip_header ip = inner->ip; /* aligned */
+	struct mk_tuple tuple;
 	struct mk_route route;
 
-	if (inner->eth.h_proto != bpf_htons(ETH_P_IP))
+	if (inner->eth.h_proto != bpf_htons(MK_ETH_P_IP))
 		return 1; /* the device and ilb_overlay judge it */
-	source.word[0] = inner->ip.saddr;
-	if (!is_pod_range(&source) && !is_vtep_range(&source))
+	tuple_from_ip(&tuple, &ip);
+	if (!is_pod_range(&tuple.saddr) && !is_vtep_range(&tuple.saddr))
 		return 1;
-	return route_find(&source, &route) == 0 && route.type == MK_ROUTE_OVERLAY &&
+	return route_find(&tuple.saddr, &route) == 0 && route.type == MK_ROUTE_OVERLAY &&
 	       *(__u32 *)route.vtep_mac == *(const __u32 *)peer->vtep_mac &&
 	       *(__u16 *)(route.vtep_mac + 4) == *(const __u16 *)(peer->vtep_mac + 4);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/packet.h - reading a packet: Ethernet, IP, and the fields of layer 4 that a flow needs. Only
- * this file and include/monokube/addr.h know how long an address is.
+/* bpf/packet.h - reading a packet: Ethernet, IP, and the fields of layer 4 that a flow needs. What
+ * differs between the families is in packet4.h and packet6.h, icmp4.h and icmp6.h, with the same
+ * names. This file chooses between them.
  *
  * After packet_read() has returned MK_GO_ON, the IP header is complete and valid, and the total
  * length fits the packet. For TCP, UDP, SCTP and ICMP the fixed header of layer 4 is linear, unless
@@ -9,24 +10,23 @@
 #define MK_BPF_PACKET_H
 
 #include <linux/bpf.h>
-#include <linux/icmp.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
-#include <linux/ip.h>
 #include <linux/tcp.h>
 #include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "checksum.h"
 #include "maps.h"
+#if MK_FAMILY == 4
+#include "icmp4.h"
+#else
+#include "icmp6.h"
+#endif
 
-#define MK_L3_OFF	  ETH_HLEN
-#define MK_VLAN_ID_MASK	  0x0fff
-#define MK_IP_DF	  0x4000
-#define MK_IP_MF	  0x2000
-#define MK_IP_OFFSET_MASK 0x1fff
-#define MK_IP_HLEN_MAX	  60
-#define MK_IP_OPTIONS_MAX (MK_IP_HLEN_MAX - 20)
+#define MK_L3_OFF	ETH_HLEN
+#define MK_VLAN_ID_MASK 0x0fff
 
 #define MK_TCP_FIN 0x01
 #define MK_TCP_SYN 0x02
@@ -51,6 +51,7 @@ enum mk_l4 {
 	MK_L4_ECHO_REQUEST, /* or a timestamp request: is_icmp_request() */
 	MK_L4_ECHO_REPLY,
 	MK_L4_ICMP_ERROR, /* quotes the packet that it is about: packet_inner() */
+	MK_L4_NEIGHBOUR, /* ICMPv6 of one link: neighbour discovery, multicast listeners */
 };
 
 enum mk_fragment_state { MK_WHOLE, MK_FIRST_FRAGMENT, MK_LATER_FRAGMENT };
@@ -112,12 +113,15 @@ static __always_inline void *packet_end(const struct __sk_buff *skb)
 	return end;
 }
 
-/* Find @size bytes at @offset, or NULL if they do not exist or are not linear. Every header that is
- * read starts below 256 (14 + 60 + 8 + 60). The mask tells the verifier the bound of a computed
- * offset. */
+/* Every header that is read starts below this offset, a power of two: 14 + 60 + 8 + 60 in IPv4, and
+ * 14 + 256 + 8 + 40 + 56 in IPv6. */
+#define MK_HEADERS_END MK_BY_FAMILY(0x100, 0x200)
+
+/* Find @size bytes at @offset, or NULL if they do not exist or are not linear. The mask tells the
+ * verifier the bound of a computed offset. */
 static __always_inline void *packet_at(struct __sk_buff *skb, __u32 offset, __u32 size)
 {
-	void *at = packet_start(skb) + (offset & 0xff);
+	void *at = packet_start(skb) + (offset & (MK_HEADERS_END - 1));
 
 	return at + size > packet_end(skb) ? NULL : at;
 }
@@ -154,11 +158,20 @@ static __always_inline __u32 hash_finish(__u32 hash)
 	return hash ^ (hash >> 16);
 }
 
+static __always_inline __u32 addr_hash(const struct mk_addr *addr)
+{
+	__u32 hash = addr->word[0];
+
+	for (int i = 1; i < MK_ADDR_WORDS; i++)
+		hash = hash * 0x9e3779b1 + addr->word[i];
+	return hash;
+}
+
 static __always_inline __u32 tuple_hash(const struct mk_tuple *tuple)
 {
-	__u32 hash = tuple->saddr.word[0] * 0x9e3779b1;
+	__u32 hash = addr_hash(&tuple->saddr) * 0x9e3779b1;
 
-	hash ^= tuple->daddr.word[0] * 0x85ebca6b;
+	hash ^= addr_hash(&tuple->daddr) * 0x85ebca6b;
 	hash ^= (((__u32)tuple->sport << 16) | tuple->dport) * 0xc2b2ae35;
 	return hash_finish(hash ^ tuple->proto);
 }
@@ -171,31 +184,6 @@ static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_
 	out->dport = in->sport;
 	out->proto = in->proto;
 	__builtin_memset(out->pad, 0, sizeof(out->pad));
-}
-
-static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const struct iphdr *ip)
-{
-	__builtin_memset(tuple, 0, sizeof(*tuple));
-	tuple->saddr.word[0] = ip->saddr;
-	tuple->daddr.word[0] = ip->daddr;
-	tuple->proto = ip->protocol;
-}
-
-/* Types of requests whose answers have the same identifier. Sessions treat them like a ping. */
-static __always_inline int is_icmp_request(__u8 type)
-{
-	return type == ICMP_ECHO || type == ICMP_TIMESTAMP;
-}
-
-static __always_inline int is_icmp_reply(__u8 type)
-{
-	return type == ICMP_ECHOREPLY || type == ICMP_TIMESTAMPREPLY;
-}
-
-static __always_inline int is_icmp_error(__u8 type)
-{
-	return type == ICMP_DEST_UNREACH || type == ICMP_TIME_EXCEEDED ||
-	       type == ICMP_PARAMETERPROB || type == ICMP_SOURCE_QUENCH;
 }
 
 static __always_inline int parse_tcp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)
@@ -287,6 +275,8 @@ static __always_inline int parse_icmp(struct __sk_buff *skb, struct packet *pkt,
 		pkt->tuple.dport = icmp->un.echo.id;
 	} else if (is_icmp_error(icmp->type)) {
 		pkt->l4 = MK_L4_ICMP_ERROR;
+	} else if (is_neighbour_message(icmp->type)) {
+		pkt->l4 = MK_L4_NEIGHBOUR;
 	}
 	return MK_GO_ON;
 }
@@ -303,7 +293,7 @@ static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, _
 	case IPPROTO_SCTP:
 		packet_pull(skb, pkt->l4_off + sizeof(struct sctp_header));
 		return parse_sctp(skb, pkt, payload);
-	case IPPROTO_ICMP:
+	case MK_IPPROTO_ICMP:
 		packet_pull(skb, pkt->l4_off + sizeof(struct icmphdr));
 		return parse_icmp(skb, pkt, payload);
 	default:
@@ -311,76 +301,18 @@ static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *pkt, _
 	}
 }
 
-/* Return the IP header's length, or 0 if the header is invalid in a packet of @room bytes. */
-static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
+/* Read the ports of the packet that an ICMP error quotes; its addresses and protocol are known.
+ * Returns 0, or -1 if the quoted part is too short to know the flow. */
+static __always_inline int inner_read_ports(struct __sk_buff *skb, struct inner_packet *inner)
 {
-	__u32 len = ip->ihl * 4;
-	__u32 total = bpf_ntohs(ip->tot_len);
-
-	if (ip->version != 4 || len < sizeof(*ip))
-		return 0;
-	/* IPv4 BIG TCP writes a length above 64 KiB as 0 (kernel: iph_totlen()) */
-	if (total == 0 && room > 0xffff)
-		return len;
-	return total < len || total > room ? 0 : len;
-}
-
-/* Read a packet. A later fragment has no ports; fragment_gather() gives it those of its first
- * fragment. */
-static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt)
-{
-	__u32 room = skb->len - MK_L3_OFF, ip_len, payload;
-	struct iphdr *ip;
-	__be16 frag;
-
-	__builtin_memset(pkt, 0, sizeof(*pkt));
-	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
-		return MK_DROP_NOT_IPV4;
-	if (packet_pull(skb, MK_L3_OFF + sizeof(*ip)))
-		return MK_DROP_TRUNCATED;
-	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-	if (!ip)
-		return MK_DROP_TRUNCATED;
-	ip_len = ip_header_len(ip, room);
-	if (!ip_len)
-		return MK_DROP_BAD_HEADER;
-	payload = (ip->tot_len ? bpf_ntohs(ip->tot_len) : room) - ip_len;
-	frag = ip->frag_off;
-	tuple_from_ip(&pkt->tuple, ip);
-	pkt->l4_off = MK_L3_OFF + ip_len;
-	if (frag & bpf_htons(MK_IP_OFFSET_MASK)) {
-		pkt->fragment = MK_LATER_FRAGMENT;
-		return MK_GO_ON;
-	}
-	if (frag & bpf_htons(MK_IP_MF))
-		pkt->fragment = MK_FIRST_FRAGMENT;
-	return parse_l4(skb, pkt, payload);
-}
-
-/* Read the packet that the ICMP error @pkt is about. Returns 0, or -1 if the quoted part is too
- * short to know the flow. */
-static __always_inline int packet_inner(struct __sk_buff *skb, const struct packet *pkt,
-					struct inner_packet *inner)
-{
-	__u32 l3_off = pkt->l4_off + sizeof(struct icmphdr), ip_len, l4_off;
-	struct iphdr *ip;
 	__be16 *ports;
 
-	packet_pull(skb, l3_off + sizeof(*ip));
-	ip = packet_at(skb, l3_off, sizeof(*ip));
-	if (!ip || ip->version != 4 || ip->ihl < 5 || ip->frag_off & bpf_htons(MK_IP_OFFSET_MASK))
-		return -1;
-	ip_len = ip->ihl * 4;
-	tuple_from_ip(&inner->tuple, ip);
-	l4_off = l3_off + ip_len;
-	packet_pull(skb, l4_off + 8);
-	ports = packet_at(skb, l4_off, 8);
+	packet_pull(skb, inner->l4_off + 8);
+	ports = packet_at(skb, inner->l4_off, 8);
 	if (!ports)
 		return -1;
-	inner->l3_off = l3_off;
-	inner->l4_off = l4_off;
-	inner->l4_bytes = skb->len - l4_off;
-	if (inner->tuple.proto == IPPROTO_ICMP) {
+	inner->l4_bytes = skb->len - inner->l4_off;
+	if (inner->tuple.proto == MK_IPPROTO_ICMP) {
 		inner->tuple.sport = ports[2];
 		inner->tuple.dport = ports[2];
 	} else if (inner->tuple.proto == IPPROTO_TCP || inner->tuple.proto == IPPROTO_UDP ||
@@ -390,5 +322,18 @@ static __always_inline int packet_inner(struct __sk_buff *skb, const struct pack
 	}
 	return 0;
 }
+
+/* The data of a fragment's headers, and the part of its packet's layer 4 that it contains. */
+struct fragment_part {
+	mk_fragment_id id;
+	__u32 begin, end;
+	int is_last;
+};
+
+#if MK_FAMILY == 4
+#include "packet4.h"
+#else
+#include "packet6.h"
+#endif
 
 #endif

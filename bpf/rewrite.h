@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/rewrite.h - changing a packet: addresses, ports, checksums, TTL, MAC addresses.
+/* bpf/rewrite.h - changing a packet: addresses, ports, checksums, MAC addresses. The IP header is
+ * changed in packet4.h or packet6.h.
  *
  * Checksums of layer 4 are updated for new addresses by bpf_l4_csum_replace(). It knows whether the
  * checksum is partial (CHECKSUM_PARTIAL): then the field holds the pseudo header's sum, and only
  * addresses count. It also keeps UDP's "no checksum" (0). The changed field shows which kind it
- * was, so new ports need no second call (checksum.h).
- *
- * The IP header's checksum is always complete, so it is updated in place (RFC 1624). A change of
- * the header together with its checksum keeps a CHECKSUM_COMPLETE sum valid. */
+ * was, so new ports need no second call (checksum.h). */
 #ifndef MK_BPF_REWRITE_H
 #define MK_BPF_REWRITE_H
 
@@ -26,19 +24,6 @@ static __always_inline __u32 addr_diff(const struct mk_tuple *from, const struct
 static __always_inline __u32 port_diff(const struct mk_tuple *from, const struct mk_tuple *to)
 {
 	return csum_diff((const __be32 *)&from->sport, (const __be32 *)&to->sport, 1);
-}
-
-static __always_inline int rewrite_ip(struct __sk_buff *skb, __u32 l3_off,
-				      const struct mk_tuple *to, __u32 diff)
-{
-	struct iphdr *ip = packet_at(skb, l3_off, sizeof(*ip));
-
-	if (!ip)
-		return -1;
-	ip->saddr = to->saddr.word[0];
-	ip->daddr = to->daddr.word[0];
-	csum_add_diff(&ip->check, diff);
-	return 0;
 }
 
 static __always_inline int rewrite_ports(struct __sk_buff *skb, __u32 l4_off,
@@ -226,16 +211,6 @@ static __always_inline void set_macs(struct ethhdr *eth, const volatile __u8 *so
 		eth->h_source[i] = source[i];
 		eth->h_dest[i] = dest[i];
 	}
-}
-
-/* Decrement the TTL. Returns 0, or -1 if the packet may go no further. */
-static __always_inline int rewrite_ttl(struct iphdr *ip)
-{
-	if (ip->ttl <= 1)
-		return -1;
-	ip->ttl--;
-	csum_add_diff(&ip->check, bpf_htons(0xfeff)); /* -0x0100 in ones' complement */
-	return 0;
 }
 
 #endif

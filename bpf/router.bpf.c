@@ -28,7 +28,7 @@ static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct pack
 static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {
-	return chain_error(skb, ctx, pkt, MK_DROP_TTL_EXPIRED, ICMP_TIME_EXCEEDED, ICMP_EXC_TTL, 0);
+	return chain_error(skb, ctx, pkt, MK_DROP_TTL_EXPIRED, MK_ICMP_EXPIRED, 0, 0);
 }
 
 static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -41,7 +41,7 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 	if (ret == MK_DROP_TTL_EXPIRED)
 		return expired(skb, ctx, pkt);
 	if (ret == MK_DROP_NO_POD)
-		return chain_error(skb, ctx, pkt, ret, ICMP_DEST_UNREACH, ICMP_HOST_UNREACH, 0);
+		return chain_error(skb, ctx, pkt, ret, MK_ICMP_UNREACHABLE, MK_ICMP_NO_HOST, 0);
 	return drop(skb, ctx->hook, ret, &pkt->tuple);
 }
 
@@ -91,11 +91,10 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
  *   the backend may be anywhere, so the first longer datagram would be lost. TCP needs no
  *   exception: a remote pod's SYN-ACK announces its segment size. */
 static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct chain_ctx *ctx,
-					   const struct packet *pkt, const struct iphdr *ip,
+					   const struct packet *pkt, const ip_header *ip,
 					   __u32 mtu_bytes)
 {
-	if (wire_bytes(skb, pkt) <= mtu_bytes || ctx->hook == MK_HOOK_HOST ||
-	    !(ip->frag_off & bpf_htons(MK_IP_DF)))
+	if (wire_bytes(skb, pkt) <= mtu_bytes || ctx->hook == MK_HOOK_HOST || ip_may_fragment(ip))
 		return 0;
 	return ctx->hook != MK_HOOK_POD || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
 }
@@ -109,9 +108,9 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
 	if (exceeds_overlay(skb, ctx, pkt, frame.ip, links->overlay_mtu_bytes))
-		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
-				   ICMP_FRAG_NEEDED, links->overlay_mtu_bytes);
-	if (hop(ctx, frame.ip) != MK_GO_ON)
+		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
+				   MK_ICMP_TOO_BIG_CODE, links->overlay_mtu_bytes);
+	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
 		return expired(skb, ctx, pkt);
 	set_macs(frame.eth, mk_node.vtep_mac, route->vtep_mac);
 	return bpf_redirect(links->overlay_ifindex, 0);
@@ -128,21 +127,18 @@ static __always_inline int answer_ping(struct __sk_buff *skb, struct chain_ctx *
 				       struct packet *pkt)
 {
 	struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
-	struct iphdr *ip;
 	struct mk_tuple back;
 
 	if (!icmp)
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (icmp->type != ICMP_ECHO)
+	if (icmp->type != MK_ICMP_ECHO)
 		return drop(skb, ctx->hook, MK_DROP_REFUSED, &pkt->tuple);
-	icmp->type = ICMP_ECHOREPLY;
-	csum_add_diff(&icmp->checksum, bpf_htons(0xf7ff)); /* type 8 -> 0: -0x0800 */
+	icmp->type = MK_ICMP_ECHO_REPLY;
+	csum_add_diff(&icmp->checksum, MK_ICMP_ECHO_DIFF);
 	tuple_reverse(&back, &pkt->tuple);
-	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-	if (!ip)
+	/* the addresses are swapped, which changes no checksum */
+	if (rewrite_ip(skb, MK_L3_OFF, &back, 0))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	ip->saddr = back.saddr.word[0]; /* swapped: the checksum does not change */
-	ip->daddr = back.daddr.word[0];
 	pkt->tuple = back;
 	pkt->l4 = MK_L4_ECHO_REPLY;
 	ctx->flags |= back_to_host(ctx);
@@ -156,13 +152,6 @@ static __always_inline int to_vip(struct __sk_buff *skb, struct chain_ctx *ctx, 
 	if (pkt->l4 == MK_L4_ECHO_REQUEST && pkt->fragment == MK_WHOLE)
 		return answer_ping(skb, ctx, pkt);
 	return service_reject(skb, ctx, pkt, MK_DROP_REFUSED);
-}
-
-static __always_inline int is_unicast(const struct mk_addr *addr)
-{
-	__u8 first = mk_addr_first_byte(addr);
-
-	return first != 0 && first != 127 && first < 224;
 }
 
 /* Is @addr unreachable for hosts outside, so that packets from it need masquerade? */
@@ -189,13 +178,13 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 	if (way_choose(skb, pkt, &way_out, &refusal))
 		return refusal.silent ? drop(skb, ctx->hook, refusal.reason, &pkt->tuple)
 				      : chain_error(skb, ctx, pkt, refusal.reason,
-						    ICMP_DEST_UNREACH, refusal.icmp_code, 0);
+						    MK_ICMP_UNREACHABLE, refusal.icmp_code, 0);
 	if (frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (wire_bytes(skb, pkt) > way_out.mtu_bytes && frame.ip->frag_off & bpf_htons(MK_IP_DF))
-		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, ICMP_DEST_UNREACH,
-				   ICMP_FRAG_NEEDED, way_out.mtu_bytes);
-	if (hop(ctx, frame.ip) != MK_GO_ON)
+	if (wire_bytes(skb, pkt) > way_out.mtu_bytes && !ip_may_fragment(frame.ip))
+		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
+				   MK_ICMP_TOO_BIG_CODE, way_out.mtu_bytes);
+	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
 		return expired(skb, ctx, pkt);
 	if (needs_masquerade(&pkt->tuple.saddr))
 		return chain_next(skb, ctx, pkt, MK_PROG_NAT);
@@ -273,7 +262,7 @@ struct error_headers {
 static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
 						   const struct packet *pkt)
 {
-	if (ctx->icmp_type == ICMP_DEST_UNREACH && ctx->icmp_code == ICMP_PORT_UNREACH)
+	if (ctx->icmp_type == MK_ICMP_UNREACHABLE && ctx->icmp_code == MK_ICMP_NO_PORT)
 		return pkt->tuple.daddr;
 	switch (ctx->hook) {
 	case MK_HOOK_POD:
@@ -412,7 +401,7 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 
 static __always_inline int is_about_mtu(const struct chain_ctx *ctx)
 {
-	return ctx->icmp_type == ICMP_DEST_UNREACH && ctx->icmp_code == ICMP_FRAG_NEEDED;
+	return ctx->icmp_type == MK_ICMP_TOO_BIG && ctx->icmp_code == MK_ICMP_TOO_BIG_CODE;
 }
 
 /* Take one ICMP error from this CPU's budget. Returns 1 if the error may be sent, otherwise 0. */
@@ -438,8 +427,7 @@ static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 {
 	if (hook != MK_HOOK_HOST && mk_addr_is_loopback(addr))
 		return 0;
-	return mk_addr_first_byte(addr) != 0 && mk_addr_first_byte(addr) < 224 &&
-	       !is_uplink_broadcast(addr);
+	return may_get_error(addr) && !is_uplink_broadcast(addr);
 }
 
 SEC("tc")

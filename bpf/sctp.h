@@ -24,11 +24,7 @@ static __always_inline __u32 sctp_le32(__u32 le)
 /* Length of the whole packet's layer 4 in bytes; 0: unknown. */
 static __always_inline __u32 sctp_bytes(struct __sk_buff *skb, const struct packet *pkt)
 {
-	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-
-	if (pkt->fragment != MK_WHOLE)
-		return pkt->fragmented_bytes;
-	return ip ? MK_L3_OFF + bpf_ntohs(ip->tot_len) - pkt->l4_off : 0;
+	return pkt->fragment == MK_WHOLE ? packet_l4_bytes(skb, pkt) : pkt->fragmented_bytes;
 }
 
 /* Rewrite the ports to @to, and the checksum. Returns MK_GO_ON or a drop reason. A first fragment

@@ -228,7 +228,7 @@ static __always_inline int service_reject(struct __sk_buff *skb, struct chain_ct
 					  const struct packet *pkt, int reason)
 {
 	if (reason == MK_DROP_REFUSED)
-		return chain_error(skb, ctx, pkt, reason, ICMP_DEST_UNREACH, ICMP_PORT_UNREACH, 0);
+		return chain_error(skb, ctx, pkt, reason, MK_ICMP_UNREACHABLE, MK_ICMP_NO_PORT, 0);
 	return drop(skb, ctx->hook, reason, &pkt->tuple);
 }
 

@@ -9,8 +9,7 @@
 #include <linux/errno.h>
 
 #include "chain.h"
-
-#define MK_AF_INET 2 /* BPF programs cannot include sys/socket.h */
+#include "lookup.h"
 
 /* Flags of bpf_fib_lookup(), since Linux 6.3, 6.7 and 6.10. Earlier kernels reject them. */
 #define MK_FIB_SKIP_NEIGH (1U << 2)
@@ -18,7 +17,7 @@
 #define MK_FIB_MARK	  (1U << 5)
 
 /* Ask the host's routing for @pkt. Returns the result of bpf_fib_lookup(): negative, or
- * BPF_FIB_LKUP_RET_*. Without MK_FIB_SOURCE fib->ipv4_src stays the packet's source. */
+ * BPF_FIB_LKUP_RET_*. Without MK_FIB_SOURCE fib_source() stays the packet's source. */
 static __always_inline int ask_host(struct __sk_buff *skb, const struct packet *pkt,
 				    const struct mk_link_set *links, struct bpf_fib_lookup *fib)
 {
@@ -26,13 +25,11 @@ static __always_inline int ask_host(struct __sk_buff *skb, const struct packet *
 	int ret;
 
 	__builtin_memset(fib, 0, sizeof(*fib));
-	fib->family = MK_AF_INET;
+	fib_set(fib, &pkt->tuple);
 	fib->l4_protocol = pkt->tuple.proto;
 	fib->sport = pkt->tuple.sport;
 	fib->dport = pkt->tuple.dport;
 	fib->ifindex = links->host_ifindex;
-	fib->ipv4_src = pkt->tuple.saddr.word[0];
-	fib->ipv4_dst = pkt->tuple.daddr.word[0];
 	if (mark) {
 		flags |= MK_FIB_MARK;
 		__builtin_memcpy(fib->smac, &mark, sizeof(mark));
@@ -42,12 +39,13 @@ static __always_inline int ask_host(struct __sk_buff *skb, const struct packet *
 }
 
 /* Find the device on whose network the next hop @addr is; 0 if there is none. */
-static __always_inline __u32 device_of_network(const struct mk_link_set *links, __be32 addr)
+static __always_inline __u32 device_of_network(const struct mk_link_set *links,
+					       const struct mk_addr *addr)
 {
 	for (__u32 i = 0; i < MK_LINK_NETWORKS; i++) {
 		const struct mk_link_network *network = &links->networks[i];
 
-		if (network->ifindex && (addr & network->mask.word[0]) == network->net.word[0])
+		if (network->ifindex && mk_addr_in(addr, &network->net, &network->mask))
 			return network->ifindex;
 	}
 	return 0;
@@ -58,10 +56,11 @@ static __always_inline __u32 device_of_network(const struct mk_link_set *links, 
 static __always_inline const struct mk_uplink *uplink_of(const struct mk_link_set *links,
 							 const struct bpf_fib_lookup *fib)
 {
+	struct mk_addr next_hop = fib_next_hop(fib);
 	__u32 ifindex = fib->ifindex;
 
 	if (ifindex == links->host_ifindex)
-		ifindex = device_of_network(links, fib->ipv4_dst);
+		ifindex = device_of_network(links, &next_hop);
 	return bpf_map_lookup_elem(&uplinks, &ifindex);
 }
 
@@ -74,9 +73,10 @@ static __always_inline int way_by_route(const struct packet *pkt, const struct m
 	if (!uplink)
 		return -1;
 	way->ifindex = uplink->ifindex;
-	way->next_hop.word[0] = fib->family == MK_AF_INET ? fib->ipv4_dst : 0;
-	way->source.word[0] =
-		fib->ipv4_src == pkt->tuple.saddr.word[0] ? uplink->addr.word[0] : fib->ipv4_src;
+	way->next_hop = fib_next_hop(fib);
+	way->source = fib_source(fib);
+	if (mk_addr_eq(&way->source, &pkt->tuple.saddr))
+		way->source = uplink->addr;
 	way->mtu_bytes = uplink->mtu_bytes;
 	return 0;
 }
@@ -93,9 +93,9 @@ static __always_inline void refuse(struct way_refusal *refusal, int fib_result)
 {
 	refusal->reason = MK_DROP_HOST_ROUTE;
 	refusal->silent = fib_result == BPF_FIB_LKUP_RET_BLACKHOLE;
-	refusal->icmp_code = fib_result == BPF_FIB_LKUP_RET_UNREACHABLE ? ICMP_HOST_UNREACH
-			     : fib_result == BPF_FIB_LKUP_RET_PROHIBIT	? ICMP_PKT_FILTERED
-									: ICMP_NET_UNREACH;
+	refusal->icmp_code = fib_result == BPF_FIB_LKUP_RET_UNREACHABLE ? MK_ICMP_NO_HOST
+			     : fib_result == BPF_FIB_LKUP_RET_PROHIBIT	? MK_ICMP_FILTERED
+									: MK_ICMP_NO_NET;
 	if (fib_result == BPF_FIB_LKUP_RET_UNSUPP_LWT)
 		refusal->reason = MK_DROP_NO_UPLINK;
 }
@@ -136,7 +136,7 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 static __always_inline void way_plain(const struct mk_link_set *links, struct mk_way *way_out)
 {
 	way_out->ifindex = links->first.ifindex;
-	way_out->next_hop.word[0] = 0;
+	way_out->next_hop = (struct mk_addr){ { 0 } };
 	way_out->source = links->first.addr;
 	way_out->mtu_bytes = links->first.mtu_bytes;
 }
@@ -177,10 +177,9 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_wa
 /* Return the verdict that sends the packet. */
 static __always_inline int way_send(const struct mk_way *way_out)
 {
-	struct bpf_redir_neigh next = { .nh_family = MK_AF_INET,
-					.ipv4_nh = way_out->next_hop.word[0] };
+	struct bpf_redir_neigh next = neighbour(&way_out->next_hop);
 
-	if (!way_out->next_hop.word[0])
+	if (is_zero(&way_out->next_hop))
 		return bpf_redirect_neigh(way_out->ifindex, NULL, 0, 0);
 	return bpf_redirect_neigh(way_out->ifindex, &next, sizeof(next), 0);
 }
@@ -202,14 +201,9 @@ static __always_inline int is_uplink_broadcast(const struct mk_addr *addr)
 {
 	const struct mk_link_set *links = links_now();
 
-	for (__u32 i = 0; links && i < MK_LINK_NETWORKS; i++) {
-		__be32 net = links->networks[i].net.word[0],
-		       host = ~links->networks[i].mask.word[0];
-
-		if (links->networks[i].ifindex && bpf_ntohl(host) > 1 &&
-		    addr->word[0] == (net | host))
+	for (__u32 i = 0; links && i < MK_LINK_NETWORKS; i++)
+		if (links->networks[i].ifindex && is_broadcast_of(addr, &links->networks[i]))
 			return 1;
-	}
 	return 0;
 }
 

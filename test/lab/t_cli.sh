@@ -83,7 +83,7 @@ traces_outside()
 # The sweep may remove a session that ended before: only a session that was not there counts.
 traces_leave_nothing()
 {
-	local counts opened
+	local opened
 	counts() { mk drops | grep -v NOT_IPV4; mk services web -o json | jq .[0].connections; }
 	flows() { { mk sessions -o json; mk nat -o json; } | jq -r '.[] | "\(.protocol) \(.from) \(.to)"' | sort; }
 	counts >"$TMP/counts"

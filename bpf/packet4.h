@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/packet4.h - the IPv4 header (RFC 791). packet6.h has the same functions for IPv6; packet.h
+ * includes one of them. */
+#ifndef MK_BPF_PACKET4_H
+#define MK_BPF_PACKET4_H
+
+#include <linux/ip.h>
+
+#define MK_ETH_P_IP	  ETH_P_IP
+#define MK_IP_DF	  0x4000
+#define MK_IP_MF	  0x2000
+#define MK_IP_OFFSET_MASK 0x1fff
+#define MK_IP_HLEN_MAX	  60 /* with options */
+#define MK_IP_OPTIONS_MAX (MK_IP_HLEN_MAX - 20)
+#define MK_L4_OFF_MASK	  0x7f /* layer 4 begins at 14 + 60 at most */
+
+typedef struct iphdr ip_header;
+
+static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const ip_header *ip)
+{
+	__builtin_memset(tuple, 0, sizeof(*tuple));
+	tuple->saddr.word[0] = ip->saddr;
+	tuple->daddr.word[0] = ip->daddr;
+	tuple->proto = ip->protocol;
+}
+
+/* Return the IP header's length, or 0 if the header is invalid in a packet of @room bytes. */
+static __always_inline __u32 ip_header_len(const struct iphdr *ip, __u32 room)
+{
+	__u32 len = ip->ihl * 4;
+	__u32 total = bpf_ntohs(ip->tot_len);
+
+	if (ip->version != 4 || len < sizeof(*ip))
+		return 0;
+	/* IPv4 BIG TCP writes a length above 64 KiB as 0 (kernel: iph_totlen()) */
+	if (total == 0 && room > 0xffff)
+		return len;
+	return total < len || total > room ? 0 : len;
+}
+
+/* Read a packet. A later fragment has no ports; fragment_gather() gives it those of its first
+ * fragment. */
+static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u32 room = skb->len - MK_L3_OFF, ip_len, payload;
+	struct iphdr *ip;
+	__be16 frag;
+
+	__builtin_memset(pkt, 0, sizeof(*pkt));
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
+		return MK_DROP_NOT_IPV4;
+	if (packet_pull(skb, MK_L3_OFF + sizeof(*ip)))
+		return MK_DROP_TRUNCATED;
+	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	if (!ip)
+		return MK_DROP_TRUNCATED;
+	ip_len = ip_header_len(ip, room);
+	if (!ip_len)
+		return MK_DROP_BAD_HEADER;
+	payload = (ip->tot_len ? bpf_ntohs(ip->tot_len) : room) - ip_len;
+	frag = ip->frag_off;
+	tuple_from_ip(&pkt->tuple, ip);
+	pkt->l4_off = MK_L3_OFF + ip_len;
+	if (frag & bpf_htons(MK_IP_OFFSET_MASK)) {
+		pkt->fragment = MK_LATER_FRAGMENT;
+		return MK_GO_ON;
+	}
+	if (frag & bpf_htons(MK_IP_MF))
+		pkt->fragment = MK_FIRST_FRAGMENT;
+	return parse_l4(skb, pkt, payload);
+}
+
+/* Check the IP options (RFC 791, 3.1): a packet must not choose its route. Returns MK_GO_ON or a
+ * drop reason. */
+static __always_inline int check_options(struct __sk_buff *skb, const struct packet *pkt)
+{
+	enum { END = 0, NO_OPERATION = 1, LOOSE_SOURCE_ROUTE = 131, STRICT_SOURCE_ROUTE = 137 };
+	__u32 at = 0, bytes = pkt->l4_off - MK_L3_OFF - sizeof(struct iphdr);
+
+	if (bytes && packet_pull(skb, pkt->l4_off))
+		return MK_DROP_TRUNCATED;
+	for (int i = 0; i < MK_IP_OPTIONS_MAX && at < bytes; i++) {
+		__u8 *option;
+
+		at &= 0x3f; /* so that the verifier sees the same state in each round */
+		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at, 1);
+		if (!option || *option == END)
+			return MK_GO_ON;
+		if (*option == LOOSE_SOURCE_ROUTE || *option == STRICT_SOURCE_ROUTE)
+			return MK_DROP_SOURCE_ROUTE;
+		if (*option == NO_OPERATION) {
+			at++;
+			continue;
+		}
+		option = packet_at(skb, MK_L3_OFF + sizeof(struct iphdr) + at + 1, 1);
+		if (!option || *option < 2)
+			return MK_DROP_BAD_HEADER;
+		at += *option;
+	}
+	return MK_GO_ON;
+}
+
+/* Read the packet that the ICMP error @pkt is about. Returns 0, or -1 if the quoted part is too
+ * short to know the flow. */
+static __always_inline int packet_inner(struct __sk_buff *skb, const struct packet *pkt,
+					struct inner_packet *inner)
+{
+	__u32 l3_off = pkt->l4_off + sizeof(struct icmphdr);
+	struct iphdr *ip;
+
+	packet_pull(skb, l3_off + sizeof(*ip));
+	ip = packet_at(skb, l3_off, sizeof(*ip));
+	if (!ip || ip->version != 4 || ip->ihl < 5 || ip->frag_off & bpf_htons(MK_IP_OFFSET_MASK))
+		return -1;
+	tuple_from_ip(&inner->tuple, ip);
+	inner->l3_off = l3_off;
+	inner->l4_off = l3_off + ip->ihl * 4;
+	return inner_read_ports(skb, inner);
+}
+
+/* Fill @part from a fragment's header. Returns 0, or -1. */
+static __always_inline int fragment_read(struct __sk_buff *skb,
+					 struct fragment_part *part)
+{
+	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	__u16 frag;
+
+	if (!ip)
+		return -1;
+	frag = bpf_ntohs(ip->frag_off);
+	part->id = ip->id;
+	part->begin = (frag & MK_IP_OFFSET_MASK) * 8;
+	part->end = part->begin + bpf_ntohs(ip->tot_len) - ip->ihl * 4;
+	part->is_last = !(frag & MK_IP_MF);
+	return 0;
+}
+
+/* Length of layer 4 of a whole packet, in bytes; 0: unknown. */
+static __always_inline __u32 packet_l4_bytes(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+
+	return ip ? MK_L3_OFF + bpf_ntohs(ip->tot_len) - pkt->l4_off : 0;
+}
+
+/* May a router fragment the packet? */
+static __always_inline int ip_may_fragment(const ip_header *ip)
+{
+	return !(ip->frag_off & bpf_htons(MK_IP_DF));
+}
+
+/* Read the destination port of a packet that the stack has just written. Returns 0, or -1 if it is a
+ * fragment or has no ports. */
+static __always_inline int local_dest_port(struct __sk_buff *skb, const ip_header *ip, __u16 *port)
+{
+	__be16 *ports;
+
+	if (ip->frag_off & bpf_htons(MK_IP_MF | MK_IP_OFFSET_MASK))
+		return -1;
+	ports = packet_at(skb, MK_L3_OFF + ip->ihl * 4, 2 * sizeof(*ports));
+	if (!ports)
+		return -1;
+	*port = bpf_ntohs(ports[1]);
+	return 0;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* Write the addresses of @to, whose change has the checksum difference @diff. The header's checksum
+ * is always complete, so it is updated in place (RFC 1624). A change of the header together with its
+ * checksum keeps a CHECKSUM_COMPLETE sum valid. Returns 0, or -1. */
+static __always_inline int rewrite_ip(struct __sk_buff *skb, __u32 l3_off,
+				      const struct mk_tuple *to, __u32 diff)
+{
+	struct iphdr *ip = packet_at(skb, l3_off, sizeof(*ip));
+
+	if (!ip)
+		return -1;
+	ip->saddr = to->saddr.word[0];
+	ip->daddr = to->daddr.word[0];
+	csum_add_diff(&ip->check, diff);
+	return 0;
+}
+
+/* Decrement the TTL. Returns 0, or -1 if the packet may go no further. */
+static __always_inline int rewrite_ttl(struct __sk_buff *skb, ip_header *ip)
+{
+	(void)skb;
+	if (ip->ttl <= 1)
+		return -1;
+	ip->ttl--;
+	csum_add_diff(&ip->check, bpf_htons(0xfeff)); /* -0x0100 in ones' complement */
+	return 0;
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static __always_inline struct mk_addr localhost(void)
+{
+	return (struct mk_addr){ { bpf_htonl(0x7f000001) } };
+}
+
+/* May a packet to @addr leave this host? */
+static __always_inline int is_unicast(const struct mk_addr *addr)
+{
+	__u8 first = mk_addr_first_byte(addr);
+
+	return first != 0 && first != 127 && first < 224;
+}
+
+/* Does the source @addr name a single host, which may get an ICMP error (RFC 1122 3.2.2)? Loopback
+ * addresses and broadcasts of uplinks are checked elsewhere. */
+static __always_inline int may_get_error(const struct mk_addr *addr)
+{
+	return mk_addr_first_byte(addr) != 0 && mk_addr_first_byte(addr) < 224;
+}
+
+/* Is @addr impossible as a source on any network? */
+static __always_inline int is_never_source(const struct mk_addr *addr)
+{
+	return mk_addr_first_byte(addr) == 0 || mk_addr_is_loopback(addr) ||
+	       mk_addr_is_multicast(addr) || addr->word[0] == bpf_htonl(0xffffffff);
+}
+
+/* Is @addr the broadcast address of @network? */
+static __always_inline int is_broadcast_of(const struct mk_addr *addr,
+					   const struct mk_link_network *network)
+{
+	__be32 host = ~network->mask.word[0];
+
+	return bpf_ntohl(host) > 1 && addr->word[0] == (network->net.word[0] | host);
+}
+
+#endif
