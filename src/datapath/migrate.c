@@ -14,7 +14,6 @@
  * milliseconds of the second copy may have to repeat one: the program that gets the answer does not
  * use the table with its session. */
 #include <arpa/inet.h>
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +59,7 @@ struct copying {
 	const struct mk_table *from, *to;
 	bool only_add; /* existing entries are newer */
 	void *grown; /* buffer for a value of the new table's size */
-	int order_fd; /* the queue of a table of new sessions, otherwise -1 */
+	const struct mk_table *order; /* the queue of a table of new sessions, otherwise NULL */
 	unsigned int left_out;
 };
 
@@ -93,20 +92,29 @@ static const void *grow(const struct copying *copying, const void *value)
 
 /* Add a new session and its place in the queue. If newer sessions have filled the queue, the
  * session goes without a place and only the agent's sweep removes it. */
-static int put_new_session(const struct copying *copying, const void *key, const void *value)
+static int put_new_session(const struct copying *copying, const void *key,
+			   const struct mk_session *session)
 {
-	const struct mk_session *session = grow(copying, value);
 	struct mk_session_place place = { .created_ns = session->created_ns };
+	int ret = mk_table_add(copying->to, key, session, NULL);
 
 	memcpy(&place.key, key, sizeof(place.key));
-	if (bpf_map_update_elem(copying->to->fd, key, session, BPF_NOEXIST) == 0) {
-		if (session->flags & MK_SESSION_FORWARD)
-			(void)bpf_map_update_elem(copying->order_fd, NULL, &place, BPF_ANY);
-		return 0;
-	}
-	if (errno == EEXIST && !copying->only_add)
-		return bpf_map_update_elem(copying->to->fd, key, session, BPF_ANY);
-	return errno == EEXIST || errno == E2BIG ? 0 : -1;
+	if (ret == 0 && session->flags & MK_SESSION_FORWARD &&
+	    mk_table_put(copying->order, NULL, &place, NULL) < 0)
+		return 0; /* without a place */
+	if (ret == -EEXIST && !copying->only_add)
+		return mk_table_put(copying->to, key, session, NULL);
+	return ret == -ENOSPC ? 0 : ret;
+}
+
+static int put_value(const struct copying *copying, const void *key, const void *value)
+{
+	const void *grown = grow(copying, value);
+
+	if (copying->order)
+		return put_new_session(copying, key, grown);
+	return copying->only_add ? mk_table_add(copying->to, key, grown, NULL)
+				 : mk_table_put(copying->to, key, grown, NULL);
 }
 
 /* Write an entry to the new table. If that table is in use and full, the entry is lost. */
@@ -114,25 +122,20 @@ static int put(void *ctx, const void *key, const void *value, struct mk_error *e
 {
 	struct copying *copying = ctx;
 	const struct mk_table *from = copying->from, *to = copying->to;
+	int ret = put_value(copying, key, value);
 
-	if (copying->order_fd >= 0 && put_new_session(copying, key, value) == 0)
+	if (ret == 0 || ret == -EEXIST)
 		return 0;
-	if (copying->order_fd < 0 &&
-	    bpf_map_update_elem(to->fd, key, grow(copying, value),
-				copying->only_add ? BPF_NOEXIST : BPF_ANY) == 0)
-		return 0;
-	if (errno == EEXIST)
-		return 0;
-	if (errno == E2BIG && copying->only_add) {
+	if (ret == -ENOSPC && copying->only_add) {
 		copying->left_out++;
 		return 0;
 	}
-	if (errno == E2BIG)
+	if (ret == -ENOSPC)
 		return mk_error_set(
 			err, ENOSPC,
 			"map '%s' has more entries in use than the new size %u (now %u): choose a larger size, or try again when fewer are in use",
 			from->name, to->max_entries, from->max_entries);
-	return mk_error_errno(err, errno,
+	return mk_error_errno(err, -ret,
 			      "cannot move map '%s' (%u entries at most) to its new size (%u)",
 			      from->name, from->max_entries, to->max_entries);
 }
@@ -150,8 +153,7 @@ static int copy_array(struct copying *copying, struct mk_error *err)
 	if (!value)
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
 	for (uint32_t slot = 0; ret == 0 && slot < from->max_entries; slot++)
-		if (slot < copying->to->max_entries &&
-		    bpf_map_lookup_elem(from->fd, &slot, value) == 0)
+		if (slot < copying->to->max_entries && mk_table_get(from, &slot, value, NULL) == 0)
 			ret = put(copying, &slot, value, err);
 	return ret;
 }
@@ -161,28 +163,29 @@ static bool is_array(uint32_t type)
 	return type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY;
 }
 
-/* Return the queue of a table of new sessions; -1: @table is another table. */
-static int order_of(const struct mk_datapath *datapath, const char *table)
+/* Open the queue of a table of new sessions; the object owns the file descriptor. Returns false if
+ * @table is another table. */
+static bool open_order(const struct mk_datapath *datapath, const char *table,
+		       struct mk_table *order)
 {
-	const char *order = strcmp(table, "sessions_young") == 0       ? "sessions_order"
-			    : strcmp(table, "nat_sessions_young") == 0 ? "nat_sessions_order"
-								       : NULL;
-	struct mk_error ignored;
+	const char *name = strcmp(table, "sessions_young") == 0	      ? "sessions_order"
+			   : strcmp(table, "nat_sessions_young") == 0 ? "nat_sessions_order"
+								      : NULL;
+	int fd = name ? mk_object_map(datapath->object, name, NULL) : -1;
 
-	return order ? mk_object_map(datapath->object, order, &ignored) : -1;
+	return fd >= 0 && mk_table_init(order, name, fd, NULL) == 0;
 }
 
 static int copy_table(const struct mk_datapath *datapath, const struct mk_table *from,
 		      const struct mk_table *to, bool only_add, struct mk_error *err)
 {
 	cleanup_free void *grown = malloc(value_room(to) * values_of(to));
-	struct copying copying = { .from = from,
-				   .to = to,
-				   .only_add = only_add,
-				   .grown = grown,
-				   .order_fd = order_of(datapath, from->name) };
+	struct copying copying = { .from = from, .to = to, .only_add = only_add, .grown = grown };
+	struct mk_table order;
 	int ret;
 
+	if (open_order(datapath, from->name, &order))
+		copying.order = &order;
 	if (!grown)
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
 	ret = is_array(from->type) ? copy_array(&copying, err)
@@ -237,7 +240,7 @@ static int read_backends(const struct mk_table *table, const struct mk_maglev_ke
 	struct mk_backend value;
 	size_t room = 0;
 
-	for (; bpf_map_lookup_elem(table->fd, &key, &value) == 0; key.index++) {
+	for (; mk_table_get(table, &key, &value, NULL) == 0; key.index++) {
 		if (key.index == room) {
 			struct mk_service_backend *more;
 

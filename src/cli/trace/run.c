@@ -354,8 +354,10 @@ bool trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way)
 	int cpus = libbpf_num_possible_cpus(), fd = mk_object_map(copy->object, "way", NULL);
 	cleanup_free struct mk_way *ways = calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*ways));
 	const __u32 zero = 0;
+	struct mk_table table;
 
-	if (!ways || bpf_map_lookup_elem(fd, &zero, ways) < 0)
+	if (!ways || fd < 0 || mk_table_init(&table, "way", fd, NULL) < 0 ||
+	    mk_table_get(&table, &zero, ways, NULL) < 0)
 		return false;
 	for (int cpu = 0; cpu < cpus; cpu++)
 		if (ways[cpu].ifindex) {

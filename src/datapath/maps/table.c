@@ -86,15 +86,27 @@ int mk_table_get(const struct mk_table *table, const void *key, void *value, str
 	return 0;
 }
 
-int mk_table_put(const struct mk_table *table, const void *key, const void *value,
-		 struct mk_error *err)
+static int put(const struct mk_table *table, const void *key, const void *value, uint64_t flags,
+	       struct mk_error *err)
 {
-	if (bpf_map_update_elem(table->fd, key, value, table->put_flags) == 0)
+	if (bpf_map_update_elem(table->fd, key, value, flags) == 0)
 		return 0;
 	if (errno == E2BIG || errno == ENOSPC)
 		return mk_error_set(err, ENOSPC, "map '%s' is full (%u entries)", table->name,
 				    table->max_entries);
 	return mk_error_errno(err, errno, "cannot write an entry of map '%s'", table->name);
+}
+
+int mk_table_put(const struct mk_table *table, const void *key, const void *value,
+		 struct mk_error *err)
+{
+	return put(table, key, value, table->put_flags, err);
+}
+
+int mk_table_add(const struct mk_table *table, const void *key, const void *value,
+		 struct mk_error *err)
+{
+	return put(table, key, value, table->put_flags | BPF_NOEXIST, err);
 }
 
 int mk_table_delete(const struct mk_table *table, const void *key, struct mk_error *err)

@@ -39,6 +39,9 @@ mk_must_check int mk_table_get(const struct mk_table *table, const void *key, vo
 			       struct mk_error *err);
 mk_must_check int mk_table_put(const struct mk_table *table, const void *key, const void *value,
 			       struct mk_error *err);
+/* -EEXIST: there is such an entry already, and it stays. */
+mk_must_check int mk_table_add(const struct mk_table *table, const void *key, const void *value,
+			       struct mk_error *err);
 /* 1: removed, 0: there was none. */
 mk_must_check int mk_table_delete(const struct mk_table *table, const void *key,
 				  struct mk_error *err);

@@ -176,7 +176,7 @@ static int tell_udp_ports(const struct mk_host_ports *ports, struct mk_error *er
 		const struct mk_host_port_key *key = (const struct mk_host_port_key *)list + i;
 		struct mk_host_port to;
 
-		if (key->proto != IPPROTO_UDP || bpf_map_lookup_elem(ports->table.fd, key, &to) < 0)
+		if (key->proto != IPPROTO_UDP || mk_table_get(&ports->table, key, &to, NULL) < 0)
 			continue;
 		mk_port_set_add(&set, ntohs(to.port));
 		some = true;
@@ -300,7 +300,7 @@ static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_
 		const struct mk_host_port_key *key = (const struct mk_host_port_key *)list + i;
 		struct mk_host_port to;
 
-		if (bpf_map_lookup_elem(ports->table.fd, key, &to) < 0)
+		if (mk_table_get(&ports->table, key, &to, NULL) < 0)
 			continue;
 		ret = to.leaving ? 0 : judge->is_alive(judge->ctx, &to, err);
 		if (ret == 0)

@@ -2,7 +2,6 @@
 /* Map affinity_backends: the backends that a client of a port with affinity may return to. It is an
  * index of map service_backends: its entries are written before their generation is published, and
  * removed with it. */
-#include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +13,10 @@ static int write_member(struct mk_service_sync *sync, const struct mk_affinity_b
 {
 	const struct mk_table *table = &sync->tables.affinity_backends;
 	__u32 nothing = 0;
-	int ret;
+	int ret = mk_table_get(table, key, &nothing, err);
 
-	if (bpf_map_lookup_elem(table->fd, key, &nothing) == 0)
-		return 0;
-	if (errno != ENOENT)
-		return mk_error_errno(err, errno, "cannot read map '%s'", table->name);
+	if (ret != -ENOENT)
+		return ret;
 	ret = mk_table_put(table, key, &nothing, err);
 	if (ret == 0)
 		counts->put++;
@@ -49,12 +46,11 @@ int sync_member_remove(struct mk_service_sync *sync, const struct mk_backend_key
 	const struct mk_table *backends = &sync->tables.backends;
 	struct mk_affinity_backend_key member = { .set_id = key->set_id,
 						  .generation = key->generation };
+	int ret = mk_table_get(backends, key, &member.backend, err);
 
-	if (bpf_map_lookup_elem(backends->fd, key, &member.backend) == 0)
+	if (ret == 0)
 		return sync_delete(&sync->tables.affinity_backends, &member, counts, err);
-	if (errno == ENOENT) /* removed before an earlier error */
-		return 0;
-	return mk_error_errno(err, errno, "cannot read map '%s'", backends->name);
+	return ret == -ENOENT ? 0 : ret; /* removed before an earlier error */
 }
 
 /* ---- prune -------------------------------------------------------------------------------- */

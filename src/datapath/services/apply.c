@@ -2,7 +2,6 @@
 /* Apply one compiled Service to the tables. Each record in memory is changed right after its map
  * entry, so that an apply that failed halfway can be repeated. */
 #include <arpa/inet.h>
-#include <bpf/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,12 +86,12 @@ static int read_backends(const struct apply *apply, struct set *set)
 	if (!set->backends)
 		return mk_error_errno(apply->err, ENOMEM, "Service '%s'", apply->service->name);
 	for (; key.index < set->count; key.index++) {
-		if (bpf_map_lookup_elem(table->fd, &key, &set->backends[key.index]) == 0)
-			continue;
-		if (errno != ENOENT)
-			return mk_error_errno(apply->err, errno, "cannot read map '%s'",
-					      table->name);
-		set->count = 0;
+		int ret = mk_table_get(table, &key, &set->backends[key.index], apply->err);
+
+		if (ret < 0 && ret != -ENOENT)
+			return ret;
+		if (ret < 0)
+			set->count = 0;
 	}
 	set->known = true;
 	return 0;
@@ -168,7 +167,7 @@ static int write_maglev(const struct apply *apply, struct set *set,
 	now = malloc(table->value_size);
 	if (!now)
 		return mk_error_errno(apply->err, ENOMEM, "Maglev table");
-	if (bpf_map_lookup_elem(table->fd, &key, now) != 0 ||
+	if (mk_table_get(table, &key, now, NULL) < 0 ||
 	    memcmp(now, compiled->maglev, table->value_size) != 0) {
 		ret = mk_table_put(table, &key, compiled->maglev, apply->err);
 		if (ret < 0)

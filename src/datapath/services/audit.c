@@ -2,7 +2,6 @@
 /* Check that the Services' tables still hold what was written, a part per call: frontends, and
  * backend sets with what belongs to them, each with its own cursor. Missing entries are restored
  * from memory under the same ids and generations, so flows notice only the gap. */
-#include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +22,13 @@ struct audit {
 static int put_back(struct audit *audit, const struct mk_table *table, const void *key,
 		    const void *value, void *now)
 {
-	int ret;
+	int ret = mk_table_get(table, key, now, audit->err);
 
 	audit->budget -= audit->budget > 0;
-	if (bpf_map_lookup_elem(table->fd, key, now) == 0) {
-		if (memcmp(now, value, table->value_size) == 0)
-			return 0;
-	} else if (errno != ENOENT) {
-		return mk_error_errno(audit->err, errno, "cannot read map '%s'", table->name);
-	}
+	if (ret == 0 && memcmp(now, value, table->value_size) == 0)
+		return 0;
+	if (ret < 0 && ret != -ENOENT)
+		return ret;
 	ret = mk_table_put(table, key, value, audit->err);
 	if (ret < 0)
 		return ret;
@@ -88,7 +85,7 @@ static int audit_maglev(struct audit *audit, struct set *set)
 	if (!now)
 		return 0;
 	audit->budget -= audit->budget > 0;
-	if (bpf_map_lookup_elem(table->fd, &key, now) == 0 || errno != ENOENT)
+	if (mk_table_get(table, &key, now, NULL) != -ENOENT)
 		return 0;
 	set->has_maglev = false;
 	mk_log_warn("entry was missing and is computed again map=%s service=%s", table->name,

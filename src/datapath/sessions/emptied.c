@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/sessions/emptied.h"
 
-#include <bpf/bpf.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,7 @@ static bool is_there(const struct mk_table *sessions, const struct mk_emptied_sa
 {
 	struct mk_session session;
 
-	return bpf_map_lookup_elem(sessions->fd, &sample->key, &session) == 0 &&
+	return mk_table_get(sessions, &sample->key, &session, NULL) == 0 &&
 	       session.created_ns == sample->created_ns;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/sessions/sweep.h"
 
-#include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,7 +120,7 @@ static int take(const struct mk_table *table, const struct mk_tuple *key, struct
 
 	if (ret != -EOPNOTSUPP)
 		return ret;
-	if (bpf_map_lookup_elem(table->fd, key, held) < 0)
+	if (mk_table_get(table, key, held, NULL) < 0)
 		return 0;
 	return mk_table_delete(table, key, err);
 }
@@ -133,10 +132,8 @@ int session_remove_old(const struct mk_table *table, const struct mk_tuple *key,
 
 	if (ret <= 0 || held->created_ns + SECOND_NS < now_ns)
 		return ret;
-	if (bpf_map_update_elem(table->fd, key, held, BPF_NOEXIST) < 0 && errno != EEXIST)
-		return mk_error_errno(err, errno, "cannot put a session back into map '%s'",
-				      table->name);
-	return 0;
+	ret = mk_table_add(table, key, held, err);
+	return ret == -EEXIST ? 0 : ret;
 }
 
 /* Returns 1 if it removed @key. @now_ns: UINT64_MAX removes the entry however young it is. */
@@ -211,7 +208,7 @@ static bool is_over(const struct mk_sweep *sweep, const struct mk_table *table, 
 
 	if (!is_candidate(now_ns, key, session))
 		return false;
-	has_pair = bpf_map_lookup_elem(table->fd, &pair_key, &pair) == 0;
+	has_pair = mk_table_get(table, &pair_key, &pair, NULL) == 0;
 	if (has_pair && is_remembered(sweep, now_ns, key, session, &pair))
 		return false;
 	return session_expired(now_ns, key->proto, session, has_pair ? &pair : NULL);
@@ -252,7 +249,7 @@ static bool read_again(const struct mk_table *table, const struct mk_tuple *key,
 {
 	const struct mk_session before = *session;
 
-	if (bpf_map_lookup_elem(table->fd, key, session) < 0)
+	if (mk_table_get(table, key, session, NULL) < 0)
 		return false;
 	*changed = !is_same(&before, session);
 	return true;
