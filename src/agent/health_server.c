@@ -133,7 +133,11 @@ static void say_no_port(struct agent_health_port *port, const struct mk_error *e
 
 static void open_port(struct agent_health_port *port)
 {
-	struct mk_ip_port at = { .ip = { .family = AF_INET }, .port = port->number }; /* 0.0.0.0 */
+	/* 0.0.0.0 or [::] */
+	struct mk_ip_port at = {
+		.ip = { .family = port->health->core->config.cluster_cidr.ip.family },
+		.port = port->number
+	};
 	struct mk_error err = { 0 };
 
 	if (port->listener)

@@ -178,6 +178,22 @@ const char *mk_ip_port_format(const struct mk_ip_port *at, char *buf)
 	return buf;
 }
 
+socklen_t mk_ip_port_sockaddr(const struct mk_ip_port *at, struct sockaddr_storage *to)
+{
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)to;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)to;
+
+	*to = (struct sockaddr_storage){ .ss_family = at->ip.family };
+	if (at->ip.family == AF_INET6) {
+		v6->sin6_addr = at->ip.v6;
+		v6->sin6_port = htons(at->port);
+		return sizeof(*v6);
+	}
+	v4->sin_addr = at->ip.v4;
+	v4->sin_port = htons(at->port);
+	return sizeof(*v4);
+}
+
 const char *mk_ip_format(const struct mk_ip *ip, char *buf)
 {
 	if (!inet_ntop(ip->family, &ip->v6, buf, MK_IP_STRLEN))

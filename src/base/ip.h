@@ -53,6 +53,9 @@ mk_must_check int mk_cidr_parse_lenient(const char *text, struct mk_cidr *cidr);
 /* "192.0.2.1:80" or "[2001:db8::1]:80". */
 mk_must_check int mk_ip_port_parse(const char *text, struct mk_ip_port *at);
 
+/* Fill @to for bind(2) or connect(2). Returns its length. */
+socklen_t mk_ip_port_sockaddr(const struct mk_ip_port *at, struct sockaddr_storage *to);
+
 /* Format into @buf (MK_*_STRLEN bytes) and return it. */
 const char *mk_ip_format(const struct mk_ip *ip, char *buf);
 const char *mk_cidr_format(const struct mk_cidr *cidr, char *buf);

@@ -13,19 +13,32 @@
 #define TIMEOUT_S	 4
 #define ANSWER_BYTES_MAX (64 * 1024 * 1024)
 
+/* A listener at all addresses answers at the loopback's. */
+static struct mk_ip reachable(const struct mk_ip *ip)
+{
+	const struct mk_ip all = { .family = ip->family };
+
+	if (!mk_ip_equal(ip, &all))
+		return *ip;
+	if (ip->family == AF_INET6)
+		return (struct mk_ip){ .family = AF_INET6, .v6 = IN6ADDR_LOOPBACK_INIT };
+	return (struct mk_ip){ .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
 static int send_request(const struct mk_ip_port *at, const char *path)
 {
 	const struct timeval timeout = { .tv_sec = TIMEOUT_S };
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(at->port) };
-	cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const struct mk_ip_port here = { reachable(&at->ip), at->port };
+	struct sockaddr_storage to;
+	socklen_t length = mk_ip_port_sockaddr(&here, &to);
+	cleanup_close int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char request[256];
 
-	to.sin_addr.s_addr = at->ip.v4.s_addr ? at->ip.v4.s_addr : htonl(INADDR_LOOPBACK);
 	snprintf(request, sizeof(request),
 		 "GET %s HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n", path);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0 ||
-	    connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ||
+	    connect(fd, (struct sockaddr *)&to, length) < 0 ||
 	    send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
 		return -errno;
 	return mk_steal_fd(&fd);

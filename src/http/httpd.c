@@ -215,17 +215,18 @@ static void run(struct mk_httpd_listener *listener)
 
 static int open_socket(const struct mk_ip_port *at, struct mk_error *err)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_port = htons(at->port),
-				       .sin_addr = at->ip.v4 };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_storage address;
+	socklen_t length = mk_ip_port_sockaddr(at, &address);
+	int fd = socket(at->ip.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	char text[MK_IP_PORT_STRLEN];
 	int ret;
 
 	if (fd < 0)
 		return mk_error_errno(err, errno, "cannot open a socket");
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, BACKLOG) == 0)
+	if (at->ip.family == AF_INET6) /* [::] is no address of IPv4 */
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 1 }, sizeof(int));
+	if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	ret = mk_error_errno(err, errno, "cannot listen on %s", mk_ip_port_format(at, text));
 	close(fd);

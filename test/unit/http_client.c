@@ -29,12 +29,11 @@ void http_turn(uv_loop_t *loop)
 
 int http_dial(const struct mk_ip_port *to)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_port = htons(to->port),
-				       .sin_addr = to->ip.v4 };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage address;
+	socklen_t length = mk_ip_port_sockaddr(to, &address);
+	int fd = socket(to->ip.family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+	if (connect(fd, (struct sockaddr *)&address, length) < 0) {
 		close(fd);
 		return -errno;
 	}

@@ -150,19 +150,24 @@ static const struct {
 	    "\"localEndpoints\": 0," } },
 };
 
+/* Each row in both families. */
 START_TEST(test_service_port)
 {
+	bool v6 = (size_t)_i >= MK_ARRAY_SIZE(services);
+	size_t row = (size_t)_i % MK_ARRAY_SIZE(services);
 	char answer[2048], namespace_[] = "x", name[] = "s";
 	struct mk_ip_port at = http_free_port();
 	struct mk_compiled_service compiled = { .namespace_ = namespace_,
 						.name = name,
 						.health_check_port = at.port,
-						.local_ready_count = services[_i].local_ready };
+						.local_ready_count = services[row].local_ready };
 
+	core.config.cluster_cidr = cidr_of(v6 ? "fd00:10:244::/48" : "10.244.0.0/16");
+	at.ip = ip_of(v6 ? "::1" : "127.0.0.1");
 	agent_health_service(&health, "x/s", &compiled);
 	http_turn(&core.loop);
-	ask(&at, services[_i].path, answer, sizeof(answer));
-	expect(services[_i].name, answer, services[_i].parts, MK_ARRAY_SIZE(services[_i].parts));
+	ask(&at, services[row].path, answer, sizeof(answer));
+	expect(services[row].name, answer, services[row].parts, MK_ARRAY_SIZE(services[row].parts));
 	compiled.health_check_port = 0;
 	agent_health_service(&health, "x/s", &compiled);
 	ck_assert_msg(http_dial(&at) < 0, "no healthCheckNodePort any more");
@@ -174,5 +179,5 @@ UNIT_SUITE("health server")
 	TCase *tcase = unit_case(suite, "all", setup, teardown);
 
 	tcase_add_loop_test(tcase, test_node, 0, MK_ARRAY_SIZE(nodes));
-	tcase_add_loop_test(tcase, test_service_port, 0, MK_ARRAY_SIZE(services));
+	tcase_add_loop_test(tcase, test_service_port, 0, 2 * MK_ARRAY_SIZE(services));
 }

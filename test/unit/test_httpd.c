@@ -258,6 +258,22 @@ END_TEST
 
 /* ---- listeners ------------------------------------------------------------------------------- */
 
+/* [::] answers at [::1], and leaves the port of 0.0.0.0 to others. */
+START_TEST(test_ipv6)
+{
+	struct mk_ip_port any = http_free_port(), v4 = any;
+
+	any.ip = ip_of("::");
+	v4.ip = ip_of("0.0.0.0");
+	ck_assert_msg(mk_httpd_listen(httpd, &any, answer, asked, &err), "%s", mk_error_text(&err));
+	ck_assert_msg(mk_httpd_listen(httpd, &v4, answer, asked, &err), "%s", mk_error_text(&err));
+	at = (struct mk_ip_port){ ip_of("::1"), any.port };
+	still_answers();
+	at.ip = ip_of("127.0.0.1");
+	still_answers();
+}
+END_TEST
+
 START_TEST(test_port_in_use)
 {
 	char text[MK_IP_PORT_STRLEN];
@@ -308,6 +324,7 @@ UNIT_SUITE("httpd")
 	tcase_add_test(tcase, test_slow_client);
 	tcase_add_test(tcase, test_many_of_one_client);
 	tcase_add_test(tcase, test_many_of_all);
+	tcase_add_test(tcase, test_ipv6);
 	tcase_add_test(tcase, test_port_in_use);
 	tcase_add_test(tcase, test_close);
 	tcase_add_test(tcase, test_free_with_connections);

@@ -369,6 +369,22 @@ START_TEST(test_ip_port)
 }
 END_TEST
 
+START_TEST(test_ip_port_sockaddr)
+{
+	struct mk_ip_port v4 = { ip_of("192.0.2.1"), 80 }, v6 = { ip_of("2001:db8::1"), 443 };
+	struct sockaddr_storage to;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&to;
+	struct sockaddr_in *in = (struct sockaddr_in *)&to;
+
+	ck_assert_uint_eq(mk_ip_port_sockaddr(&v4, &to), sizeof(*in));
+	ck_assert(in->sin_family == AF_INET && in->sin_port == htons(80));
+	ck_assert_uint_eq(in->sin_addr.s_addr, v4.ip.v4.s_addr);
+	ck_assert_uint_eq(mk_ip_port_sockaddr(&v6, &to), sizeof(*in6));
+	ck_assert(in6->sin6_family == AF_INET6 && in6->sin6_port == htons(443));
+	ck_assert(IN6_ARE_ADDR_EQUAL(&in6->sin6_addr, &v6.ip.v6));
+}
+END_TEST
+
 UNIT_SUITE("ip")
 {
 	TCase *tc = unit_case(suite, "ip", NULL, NULL);
@@ -383,6 +399,7 @@ UNIT_SUITE("ip")
 	tcase_add_test(tc, test_order);
 	tcase_add_test(tc, test_mac);
 	tcase_add_loop_test(tc, test_ip_port, 0, MK_ARRAY_SIZE(ports));
+	tcase_add_test(tc, test_ip_port_sockaddr);
 	tcase_add_test(tc, test_mac_of_ip);
 	tcase_add_test(tc, test_table_addresses);
 }
