@@ -129,6 +129,19 @@ static const char *jit_state(const struct mk_agent *agent)
 	return *text == '0' ? "off" : "on";
 }
 
+static void say_masquerade(const struct mk_agent *agent)
+{
+	const struct mk_cidr *pods = &agent->node.addresses.pod_cidr;
+	const char *reason;
+	bool on;
+
+	if (pods->ip.family != AF_INET6)
+		return;
+	on = mk_masquerade_ipv6(agent->core.config.masquerade_ipv6, pods, &reason);
+	mk_log_info("IPv6 traffic that leaves the cluster masqueraded=%s reason=\"%s\"",
+		    on ? "true" : "false", reason);
+}
+
 /* Log what was found and what follows from it. */
 static void say_ready(struct mk_agent *agent)
 {
@@ -157,6 +170,7 @@ static int step_ready(struct mk_agent *agent, struct mk_error *err)
 	agent->steps.after_lists_ns = mk_time_monotonic_ns() - agent->steps.listed_ns;
 	mk_source_ready(agent->core.source);
 	say_ready(agent);
+	say_masquerade(agent);
 	return 0;
 }
 

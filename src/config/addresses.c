@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/addresses.h"
 
-#include <stdbool.h>
-
 #include "monokube/abi.h"
 
 /* An IPv6 node uses as many of its addresses; an IPv4 node uses all. */
@@ -123,4 +121,31 @@ int mk_addresses_compute(const struct mk_cidr *cluster_cidr, const struct mk_cid
 	out->gateway_mac = mk_mac_of_ip(&out->gateway);
 	out->vtep_mac = mk_mac_of_ip(&out->vtep);
 	return 0;
+}
+
+/* Is @range global unicast (RFC 4291), and not for documentation (RFC 3849, RFC 9637)? */
+static bool is_public(const struct mk_cidr *range)
+{
+	static const struct mk_cidr global = { { AF_INET6, .v6.s6_addr = { 0x20 } }, 3 };
+	static const struct mk_cidr documentation[] = {
+		{ { AF_INET6, .v6.s6_addr = { 0x20, 0x01, 0x0d, 0xb8 } }, 32 },
+		{ { AF_INET6, .v6.s6_addr = { 0x3f, 0xff } }, 20 },
+	};
+
+	return mk_cidr_covers(&global, range) && !mk_cidr_covers(&documentation[0], range) &&
+	       !mk_cidr_covers(&documentation[1], range);
+}
+
+bool mk_masquerade_ipv6(enum mk_choice setting, const struct mk_cidr *pod_cidr, const char **reason)
+{
+	if (setting != MK_AUTO) {
+		*reason = setting == MK_TRUE ? "masqueradeIPv6 is true" : "masqueradeIPv6 is false";
+		return setting == MK_TRUE;
+	}
+	if (is_public(pod_cidr)) {
+		*reason = "masqueradeIPv6 is auto, and the pod CIDR is public";
+		return false;
+	}
+	*reason = "masqueradeIPv6 is auto, and the pod CIDR is not public";
+	return true;
 }

@@ -4,6 +4,8 @@
 #ifndef MK_CONFIG_ADDRESSES_H
 #define MK_CONFIG_ADDRESSES_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/ip.h"
 
@@ -28,5 +30,13 @@ mk_must_check int mk_addresses_compute(const struct mk_cidr *cluster_cidr,
 				       const struct mk_cidr *vtep_cidr,
 				       const struct mk_cidr *pod_cidr, struct mk_addresses *out,
 				       struct mk_error *err);
+
+/* A setting that can decide by itself. */
+enum mk_choice { MK_AUTO, MK_TRUE, MK_FALSE };
+
+/* Is IPv6 traffic that leaves the cluster from @pod_cidr masqueraded? Pods with public addresses
+ * need no NAT, and those with private ones have no internet without it. @reason: why, static. */
+bool mk_masquerade_ipv6(enum mk_choice setting, const struct mk_cidr *pod_cidr,
+			const char **reason);
 
 #endif

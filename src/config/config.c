@@ -24,6 +24,19 @@ struct setting {
 	size_t offset, size;
 };
 
+#define IPV6_VTEPS   "fd4d:4b00:12::/64"
+#define IPV6_HEALTHZ "[::]:10256"
+#define IPV6_METRICS "[::1]:10249"
+
+/* The defaults that an IPv6 clusterCidr changes. */
+static const struct {
+	const char *env, *fallback;
+} ipv6_fallbacks[] = {
+	{ "vtepCidr", IPV6_VTEPS },
+	{ "healthzBindAddress", IPV6_HEALTHZ },
+	{ "metricsBindAddress", IPV6_METRICS },
+};
+
 /* clang-format off */
 #define FIELD(member) offsetof(struct mk_config, member), sizeof(((struct mk_config *)0)->member)
 /* a range fills two adjacent fields */
@@ -43,10 +56,14 @@ static const struct setting settings[] = {
 	{ "apiRetryMaxSeconds", "api-retry-max-seconds", "SECONDS", "30", "a number from 1 to 65535",
 	  "longest pause between attempts to reach an unavailable API server", mk_parse_port,
 	  FIELD(api_retry_max_s) },
-	{ "clusterCidr", "cluster-cidr", "CIDR", NULL, "an IPv4 range such as 10.244.0.0/16",
-	  "range of all pod addresses", mk_parse_ipv4_cidr, FIELD(cluster_cidr) },
-	{ "vtepCidr", "vtep-cidr", "CIDR", "10.18.0.0/16", "an IPv4 range such as 10.18.0.0/16",
-	  "range of the nodes' overlay addresses", mk_parse_ipv4_cidr, FIELD(vtep_cidr) },
+	{ "clusterCidr", "cluster-cidr", "CIDR", NULL, "one IPv4 or IPv6 range such as 10.244.0.0/16",
+	  "range of all pod addresses", mk_parse_cidr, FIELD(cluster_cidr) },
+	{ "vtepCidr", "vtep-cidr", "CIDR", "10.18.0.0/16", "one IPv4 or IPv6 range such as 10.18.0.0/16",
+	  "range of the nodes' overlay addresses; with an IPv6 clusterCidr the default is " IPV6_VTEPS,
+	  mk_parse_cidr, FIELD(vtep_cidr) },
+	{ "underlayFamily", "underlay-family", "FAMILY", "auto", "auto, IPv4 or IPv6",
+	  "family of the nodes' addresses between which the overlay sends; auto: that of clusterCidr",
+	  mk_parse_family, FIELD(underlay_family) },
 	{ "vxlanIfaceName", "vxlan-iface-name", "NAME", "mkvxlan", MK_EXPECTED_IFNAME,
 	  "VXLAN device to create", mk_parse_ifname, FIELD(vxlan_iface_name) },
 	{ "vxlanPort", "vxlan-port", "PORT", "4789", "a port from 1 to 65535",
@@ -59,33 +76,36 @@ static const struct setting settings[] = {
 	  mk_parse_ifnames_or_empty, FIELD(uplinks) },
 	{ "nodePortRange", "node-port-range", "MIN-MAX", "30000-32767", MK_EXPECTED_PORT_RANGE,
 	  "NodePorts of Services, reserved on the host; NodePorts outside this range work too, and are logged", mk_parse_port_range, RANGE(node_port) },
-	{ "nodePortAddresses", "node-port-addresses", "CIDRS", "", "at most 16 IPv4 ranges, with commas between",
+	{ "nodePortAddresses", "node-port-addresses", "CIDRS", "", "at most 16 IPv4 or IPv6 ranges, with commas between",
 	  "ranges of the addresses of this host and its Node object that serve NodePorts; empty: the Node object's",
-	  mk_parse_ipv4_cidrs_or_empty, FIELD(node_port_addresses) },
+	  mk_parse_cidrs_or_empty, FIELD(node_port_addresses) },
 	{ "natPortRange", "nat-port-range", "MIN-MAX", "49152-65535", MK_EXPECTED_PORT_RANGE,
 	  "source ports of masqueraded traffic, reserved on the host", mk_parse_port_range, RANGE(nat_port) },
 	{ "cniConfFilePath", "cni-conf-file-path", "FILE", "/etc/cni/net.d/10-monokube.conflist",
 	  MK_EXPECTED_PATH, "CNI configuration to write", mk_parse_path, FIELD(cni_conf_path) },
 	{ "cniBinDir", "cni-bin-dir", "DIR", "/opt/cni/bin", MK_EXPECTED_PATH,
 	  "where to install the CNI plugin", mk_parse_path, FIELD(cni_bin_dir) },
-	{ "mtu", "mtu", "BYTES", "0", "0 (detect) or a number from 576 to 65535",
-	  "MTU of the overlay; 0: the uplink's less 50 bytes for VXLAN", mk_parse_mtu, FIELD(mtu_bytes) },
+	{ "mtu", "mtu", "BYTES", "0", "0 (detect) or a number from 576 (with IPv6: 1280) to 65535",
+	  "MTU of the overlay; 0: the uplink's less 50 bytes for VXLAN (over IPv6: 70)", mk_parse_mtu, FIELD(mtu_bytes) },
 	{ "logLevel", "log-level", "LEVEL", "info", "error, warn, info or debug",
 	  "the most verbose level that is written", mk_parse_log_level, FIELD(log_level) },
 	{ "logFormat", "log-format", "FORMAT", "text", "text or json",
 	  "one line per event: words with key=value, or an object with time, level, msg and the same keys",
 	  mk_parse_log_format, FIELD(log_format) },
 	{ "healthzBindAddress", "healthz-bind-address", "ADDRESS:PORT", "0.0.0.0:10256",
-	  "an IPv4 address and port such as 0.0.0.0:10256, or off",
-	  "address of /healthz and /livez; off: none", mk_parse_listen_or_off, FIELD(healthz) },
+	  "an address and port such as 0.0.0.0:10256 or [::]:10256, or off",
+	  "address of /healthz and /livez; off: none; with an IPv6 clusterCidr the default is " IPV6_HEALTHZ, mk_parse_listen_or_off, FIELD(healthz) },
 	{ "metricsBindAddress", "metrics-bind-address", "ADDRESS:PORT", "127.0.0.1:10249",
-	  "an IPv4 address and port such as 127.0.0.1:10249, or off",
-	  "address of /metrics, /metrics/services and /proxyMode; off: none", mk_parse_listen_or_off, FIELD(metrics) },
+	  "an address and port such as 127.0.0.1:10249 or [::1]:10249, or off",
+	  "address of /metrics, /metrics/services and /proxyMode; off: none; with an IPv6 clusterCidr the default is " IPV6_METRICS, mk_parse_listen_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
 	  "false: the agent sets up nothing on nodes with the control-plane label", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "masqueradeAll", "masquerade-all", "BOOL", "false", "true or false",
 	  "masquerade all traffic to ClusterIPs, like kube-proxy's --masquerade-all",
 	  mk_parse_bool, FIELD(masquerade_all) },
+	{ "masqueradeIPv6", "masquerade-ipv6", "CHOICE", "auto", "auto, true or false",
+	  "masquerade IPv6 traffic that leaves the cluster; auto: unless the node's pod CIDR is public",
+	  mk_parse_choice, FIELD(masquerade_ipv6) },
 	{ "localhostNodePorts", "localhost-node-ports", "BOOL", "true", "true or false",
 	  "the host's processes also reach NodePorts at 127.0.0.1, like kube-proxy's --iptables-localhost-nodeports",
 	  mk_parse_bool, FIELD(localhost_node_ports) },
@@ -128,13 +148,37 @@ static const char *name_of(const struct setting *setting)
 	return setting->env ? setting->env : setting->flag;
 }
 
+static const char *fallback_of(const struct setting *setting, sa_family_t family)
+{
+	for (size_t i = 0; family == AF_INET6 && i < MK_ARRAY_SIZE(ipv6_fallbacks); i++)
+		if (setting->env && strcmp(setting->env, ipv6_fallbacks[i].env) == 0)
+			return ipv6_fallbacks[i].fallback;
+	return setting->fallback;
+}
+
+/* A vtepCidr of the other family says nothing about this one. */
+static bool is_given(const struct mk_config *config, const struct setting *setting)
+{
+	return config->texts[setting - settings] &&
+	       (setting->offset != offsetof(struct mk_config, vtep_cidr) ||
+		config->vtep_cidr.ip.family == config->cluster_cidr.ip.family);
+}
+
+/* The family of clusterCidr chooses some defaults, so this comes after environment and flags. */
 static int load_defaults(struct mk_config *config, struct mk_error *err)
 {
-	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++)
-		if (settings[i].fallback && set(config, &settings[i], settings[i].fallback) < 0)
+	sa_family_t family = config->cluster_cidr.ip.family;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
+		const char *fallback = fallback_of(&settings[i], family);
+
+		if (fallback && !is_given(config, &settings[i]) &&
+		    set(config, &settings[i], fallback) < 0)
 			return mk_error_set(err, EINVAL, "--%s: default '%s' is not %s",
-					    settings[i].flag, settings[i].fallback,
-					    settings[i].expected);
+					    settings[i].flag, fallback, settings[i].expected);
+	}
+	if (config->underlay_family == AF_UNSPEC)
+		config->underlay_family = family;
 	return 0;
 }
 
@@ -403,6 +447,23 @@ static int check_interfaces(const struct mk_config *config, struct mk_error *err
 	return 0;
 }
 
+/* Every link must carry IPv6 packets of this size (RFC 8200). */
+#define IPV6_MTU_MIN_BYTES 1280
+
+static int check_mtu(const struct mk_config *config, struct mk_error *err)
+{
+	char cluster[MK_CIDR_STRLEN];
+
+	if (config->cluster_cidr.ip.family != AF_INET6 || config->mtu_bytes == 0 ||
+	    config->mtu_bytes >= IPV6_MTU_MIN_BYTES)
+		return 0;
+	return mk_error_set(
+		err, EINVAL,
+		"mtu '%u': expected 0 or a number from %d to 65535, because clusterCidr '%s' is IPv6",
+		config->mtu_bytes, IPV6_MTU_MIN_BYTES,
+		mk_cidr_format(&config->cluster_cidr, cluster));
+}
+
 static int check_together(const struct mk_config *config, struct mk_error *err)
 {
 	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN];
@@ -415,8 +476,8 @@ static int check_together(const struct mk_config *config, struct mk_error *err)
 			"vtepCidr '%s': expected a range that does not overlap clusterCidr '%s'",
 			mk_cidr_format(&config->vtep_cidr, vtep),
 			mk_cidr_format(&config->cluster_cidr, cluster));
-	ret = check_ports(config, err);
-	return ret < 0 ? ret : check_interfaces(config, err);
+	ret = check_mtu(config, err) ?: check_ports(config, err);
+	return ret ?: check_interfaces(config, err);
 }
 
 int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_error *err)
@@ -425,10 +486,10 @@ int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_er
 	int ret;
 
 	memset(config, 0, sizeof(*config));
-	ret = load_defaults(config, err) ?: load_environment(config, err);
-	ret = ret ?: load_flags(config, given, argc, argv, err);
+	ret = load_environment(config, err) ?: load_flags(config, given, argc, argv, err);
 	if (ret == 1)
 		print_help(argv[0]);
+	ret = ret ?: load_defaults(config, err);
 	ret = ret ?: choose_source(config, given, err);
 	ret = ret ?: check_required(config, err);
 	ret = ret ?: check_together(config, err);

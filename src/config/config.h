@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 #include "base/log.h"
+#include "config/addresses.h"
 
 #define MK_STATE_DIR "/var/lib/monokube" /* has ipam/ and the locks */
 #define MK_BPF_DIR   "/sys/fs/bpf/monokube" /* pinned maps and programs */
@@ -37,7 +38,9 @@ struct mk_config {
 	char api_server[PATH_MAX]; /* apiServer, URL; empty: from the credentials */
 	uint16_t api_retry_max_s; /* apiRetryMaxSeconds, 30 */
 	struct mk_cidr cluster_cidr; /* clusterCidr, required */
-	struct mk_cidr vtep_cidr; /* vtepCidr, 10.18.0.0/16 */
+	/* vtepCidr, of clusterCidr's family: 10.18.0.0/16 or fd4d:4b00:12::/64 */
+	struct mk_cidr vtep_cidr;
+	sa_family_t underlay_family; /* underlayFamily, AF_INET or AF_INET6; clusterCidr's */
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */
 	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
 	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
@@ -49,13 +52,16 @@ struct mk_config {
 		nat_port_max; /* natPortRange, 49152-65535 (RFC 6335 dynamic ports) */
 	char cni_conf_path[PATH_MAX]; /* cniConfFilePath, /etc/cni/net.d/10-monokube.conflist */
 	char cni_bin_dir[PATH_MAX]; /* cniBinDir, /opt/cni/bin */
-	uint32_t mtu_bytes; /* mtu, of pods; 0: uplink's less 50 for VXLAN */
+	uint32_t mtu_bytes; /* mtu, of pods; 0: uplink's less VXLAN's */
 	enum mk_log_level log_level; /* logLevel, info */
 	enum mk_log_format log_format; /* logFormat, text */
-	struct mk_ip_port healthz; /* healthzBindAddress, 0.0.0.0:10256; port 0: off */
-	struct mk_ip_port metrics; /* metricsBindAddress, 127.0.0.1:10249; port 0: off */
+	/* healthzBindAddress, 0.0.0.0:10256 or [::]:10256; port 0: off */
+	struct mk_ip_port healthz;
+	/* metricsBindAddress, 127.0.0.1:10249 or [::1]:10249; port 0: off */
+	struct mk_ip_port metrics;
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	bool masquerade_all; /* masqueradeAll, false */
+	enum mk_choice masquerade_ipv6; /* masqueradeIPv6, auto: mk_masquerade_ipv6() */
 	bool localhost_node_ports; /* localhostNodePorts, true */
 	uint16_t local_endpoint_weight; /* localEndpointWeight, 1 */
 	uint32_t maglev_slots; /* maglevTableSize, 1021; a prime, the same on every node */
@@ -67,9 +73,9 @@ struct mk_config {
 	char bpf_dir[PATH_MAX]; /* --bpf-dir, MK_BPF_DIR */
 };
 
-/* Fill @config from defaults, then the environment, then the flags in @argv (argv[0] is the
- * subcommand); all must live as long. Returns 0, or 1 if --help or --check-config was given and
- * printed. An error names key, value and expectation. */
+/* Fill @config from the environment, then the flags in @argv (argv[0] is the subcommand), then
+ * defaults for the rest; all must live as long. Returns 0, or 1 if --help or --check-config was
+ * given and printed. An error names key, value and expectation. */
 mk_must_check int mk_config_load(struct mk_config *config, int argc, char **argv,
 				 struct mk_error *err);
 

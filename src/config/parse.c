@@ -130,18 +130,18 @@ int mk_parse_veth_prefix(const char *text, void *field, size_t size)
 	return mk_parse_string(text, field, size);
 }
 
-int mk_parse_ipv4_cidr(const char *text, void *field, size_t size)
+int mk_parse_cidr(const char *text, void *field, size_t size)
 {
 	struct mk_cidr cidr;
 
 	(void)size;
-	if (mk_cidr_parse(text, &cidr) < 0 || cidr.ip.family != AF_INET)
+	if (mk_cidr_parse(text, &cidr) < 0)
 		return -EINVAL;
 	*(struct mk_cidr *)field = mk_cidr_network(&cidr);
 	return 0;
 }
 
-int mk_parse_ipv4_cidrs_or_empty(const char *text, void *field, size_t size)
+int mk_parse_cidrs_or_empty(const char *text, void *field, size_t size)
 {
 	struct mk_cidr_list list = { 0 };
 
@@ -154,13 +154,49 @@ int mk_parse_ipv4_cidrs_or_empty(const char *text, void *field, size_t size)
 			return -EINVAL;
 		memcpy(one, at, length);
 		one[length] = '\0';
-		if (mk_parse_ipv4_cidr(one, &list.cidr[list.count++], sizeof(list.cidr[0])) < 0)
+		if (mk_parse_cidr(one, &list.cidr[list.count++], sizeof(list.cidr[0])) < 0)
 			return -EINVAL;
 		at += length;
 		if (!*at)
 			break;
 	}
 	*(struct mk_cidr_list *)field = list;
+	return 0;
+}
+
+/* Find @text among @words. Returns its index, or -EINVAL. */
+static int index_of(const char *text, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(text, words[i]) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
+int mk_parse_family(const char *text, void *field, size_t size)
+{
+	static const char *const words[] = { "auto", "IPv4", "IPv6" };
+	static const sa_family_t families[] = { AF_UNSPEC, AF_INET, AF_INET6 };
+	int index = index_of(text, words, MK_ARRAY_SIZE(words));
+
+	(void)size;
+	if (index < 0)
+		return index;
+	*(sa_family_t *)field = families[index];
+	return 0;
+}
+
+int mk_parse_choice(const char *text, void *field, size_t size)
+{
+	static const char *const words[] = {
+		[MK_AUTO] = "auto", [MK_TRUE] = "true", [MK_FALSE] = "false"
+	};
+	int index = index_of(text, words, MK_ARRAY_SIZE(words));
+
+	(void)size;
+	if (index < 0)
+		return index;
+	*(enum mk_choice *)field = (enum mk_choice)index;
 	return 0;
 }
 

@@ -28,8 +28,10 @@ mk_parse_fn mk_parse_dns_name; /* char[]: RFC 1123 subdomain, as Kubernetes name
 mk_parse_fn mk_parse_ifname; /* char[IFNAMSIZ] */
 mk_parse_fn mk_parse_ifnames_or_empty; /* char[]: "a,b" */
 mk_parse_fn mk_parse_veth_prefix;
-mk_parse_fn mk_parse_ipv4_cidr; /* struct mk_cidr, host bits cleared */
-mk_parse_fn mk_parse_ipv4_cidrs_or_empty; /* struct mk_cidr_list: "a/8,b/16" */
+mk_parse_fn mk_parse_cidr; /* struct mk_cidr, host bits cleared */
+mk_parse_fn mk_parse_cidrs_or_empty; /* struct mk_cidr_list: "a/8,b/16" */
+mk_parse_fn mk_parse_family; /* sa_family_t; "auto": AF_UNSPEC */
+mk_parse_fn mk_parse_choice; /* enum mk_choice */
 mk_parse_fn mk_parse_port; /* uint16_t, not 0 */
 mk_parse_fn mk_parse_port_range; /* uint16_t[2] */
 mk_parse_fn mk_parse_mtu; /* uint32_t */

@@ -168,10 +168,46 @@ START_TEST(test_ipv6_prefix)
 }
 END_TEST
 
+static const struct {
+	const char *pods;
+	enum mk_choice setting;
+	bool masqueraded;
+	const char *reason;
+} masquerades[] = {
+	{ "fd00:10:244:1::/64", MK_AUTO, true, "auto, and the pod CIDR is not public" },
+	{ "2a01:4f8:1:2::/64", MK_AUTO, false, "auto, and the pod CIDR is public" },
+	{ "2000::/16", MK_AUTO, false, "public" },
+	{ "3ffe::/64", MK_AUTO, false, "public" },
+	{ "2001:db8:1::/64", MK_AUTO, true, "not public" },
+	{ "2001:db7:ffff:ffff::/64", MK_AUTO, false, "public" },
+	{ "2001:db9::/64", MK_AUTO, false, "public" },
+	{ "3fff:fff:1::/64", MK_AUTO, true, "not public" },
+	{ "3fff:1000::/64", MK_AUTO, false, "public" },
+	{ "4000::/64", MK_AUTO, true, "not public" },
+	{ "1fff::/64", MK_AUTO, true, "not public" },
+	{ "64:ff9b::/96", MK_AUTO, true, "not public" },
+	{ "2a01:4f8:1:2::/64", MK_TRUE, true, "masqueradeIPv6 is true" },
+	{ "fd00:10:244:1::/64", MK_FALSE, false, "masqueradeIPv6 is false" },
+};
+
+START_TEST(test_masquerade)
+{
+	struct mk_cidr pods = cidr_of(masquerades[_i].pods);
+	const char *reason;
+
+	ck_assert_msg(mk_masquerade_ipv6(masquerades[_i].setting, &pods, &reason) ==
+			      masquerades[_i].masqueraded,
+		      "%s: %s", masquerades[_i].pods, reason);
+	ck_assert_msg(strstr(reason, masquerades[_i].reason), "%s: %s", masquerades[_i].pods,
+		      reason);
+}
+END_TEST
+
 UNIT_SUITE("addresses")
 {
 	TCase *tc = unit_case(suite, "compute", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_compute, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_ipv6_prefix, 1, 129);
+	tcase_add_loop_test(tc, test_masquerade, 0, MK_ARRAY_SIZE(masquerades));
 }

@@ -25,16 +25,26 @@ static const struct {
 	{ "one of the host's alone", { "203.0.113.0/24" }, "203.0.113.1 " },
 	{ "of two ranges", { "203.0.113.0/24", "198.51.100.0/24" }, "198.51.100.1 203.0.113.1 " },
 	{ "none", { "10.0.0.0/8" }, "" },
+	{ "ranges of IPv6 do not restrict IPv4", { "2001:db8:9::/64" }, "192.0.2.1 198.51.100.1 " },
+	{ "IPv6: no ranges", { NULL }, "2001:db8::1 2001:db8::2 " },
+	{ "IPv6: a range", { "2001:db8::2/128" }, "2001:db8::2 " },
+	{ "IPv6: the host's", { "10.0.0.0/8", "::/0" }, "2001:db8::1 2001:db8::2 2001:db8::3 " },
+	{ "IPv6: ranges of IPv4 do not restrict it", { "10.0.0.0/8" }, "2001:db8::1 2001:db8::2 " },
 };
 
 START_TEST(test_node_ports)
 {
-	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
-				    .vtep_cidr = cidr_of("10.18.0.0/16") };
-	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1") };
-	const struct mk_ip local[] = { ip_of("10.18.0.1"), ip_of("10.244.1.254"),
-				       ip_of("192.0.2.1"), ip_of("203.0.113.1") };
-	const struct mk_node_object object = { .addresses = addresses, .address_count = 2 };
+	bool v6 = strchr(node_ports[_i].expected, ':');
+	struct mk_config config = { .cluster_cidr = cidr_of(v6 ? "fd00::/16" : "10.244.0.0/16"),
+				    .vtep_cidr = cidr_of(v6 ? "fd4d::/64" : "10.18.0.0/16") };
+	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1"),
+				     ip_of("2001:db8::1"), ip_of("2001:db8::2") };
+	const struct mk_ip local[] = { ip_of("10.18.0.1"),  ip_of("10.244.1.254"),
+				       ip_of("192.0.2.1"),  ip_of("203.0.113.1"),
+				       ip_of("fd4d::1"),    ip_of("fd00:10:244:1::3fe"),
+				       ip_of("2001:db8::3") };
+	const struct mk_node_object object = { .addresses = addresses,
+					       .address_count = MK_ARRAY_SIZE(addresses) };
 	char seen[128] = "", text[MK_IP_STRLEN];
 	cleanup_free struct mk_ip *ips = NULL;
 	size_t count;
@@ -49,6 +59,35 @@ START_TEST(test_node_ports)
 	}
 	ck_assert_msg(strcmp(seen, node_ports[_i].expected) == 0, "%s: expected '%s', seen '%s'",
 		      node_ports[_i].name, node_ports[_i].expected, seen);
+}
+END_TEST
+
+static const struct {
+	const char *cluster, *range;
+	bool expected;
+} localhosts[] = {
+	{ "10.244.0.0/16", NULL, true },
+	{ "10.244.0.0/16", "127.0.0.0/8", true },
+	{ "10.244.0.0/16", "192.0.2.0/24", false },
+	{ "10.244.0.0/16", "2001:db8::/64", true },
+	{ "fd00::/48", NULL, true },
+	{ "fd00::/48", "::1/128", true },
+	{ "fd00::/48", "2001:db8::/64", false },
+	{ "fd00::/48", "192.0.2.0/24", true },
+};
+
+START_TEST(test_localhost_node_ports)
+{
+	struct mk_config config = { .cluster_cidr = cidr_of(localhosts[_i].cluster),
+				    .localhost_node_ports = true };
+
+	if (localhosts[_i].range)
+		config.node_port_addresses =
+			(struct mk_cidr_list){ .cidr = { cidr_of(localhosts[_i].range) },
+					       .count = 1 };
+	ck_assert_int_eq(localhost_node_ports(&config), localhosts[_i].expected);
+	config.localhost_node_ports = false;
+	ck_assert(!localhost_node_ports(&config));
 }
 END_TEST
 
@@ -360,6 +399,7 @@ UNIT_SUITE("agent")
 	tcase_add_test(tc, test_odd_node_port);
 	tcase_add_test(tc, test_routes);
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
+	tcase_add_loop_test(tc, test_localhost_node_ports, 0, MK_ARRAY_SIZE(localhosts));
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_work_waits_for_the_list);

@@ -28,7 +28,8 @@ static int load(struct mk_config *config, const char *const *flags, struct mk_er
 	return mk_config_load(config, argc, (char **)argv, err);
 }
 
-#define REQUIRED "--node-name", "node1", "--cluster-dir", "/c", "--cluster-cidr=10.244.0.0/16"
+#define REQUIRED  "--node-name", "node1", "--cluster-dir", "/c", "--cluster-cidr=10.244.0.0/16"
+#define REQUIRED6 "--node-name", "node1", "--cluster-dir", "/c", "--cluster-cidr=fd00:10:244::/48"
 
 START_TEST(test_defaults)
 {
@@ -59,6 +60,8 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "127.0.0.1:10249");
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert(!config.masquerade_all);
+	ck_assert_int_eq(config.masquerade_ipv6, MK_AUTO);
+	ck_assert_int_eq(config.underlay_family, AF_INET);
 	ck_assert(config.localhost_node_ports);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
 	ck_assert_uint_eq(config.maglev_slots, 1021);
@@ -68,6 +71,101 @@ START_TEST(test_defaults)
 	ck_assert_uint_eq(config.api_retry_max_s, 30);
 	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
 	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
+}
+END_TEST
+
+START_TEST(test_ipv6_defaults)
+{
+	const char *const none[] = { NULL }, *const flags[] = { REQUIRED6, NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+	char buf[MK_CIDR_STRLEN], at[MK_IP_PORT_STRLEN];
+
+	set_environment(none);
+	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(mk_cidr_format(&config.cluster_cidr, buf), "fd00:10:244::/48");
+	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), "fd4d:4b00:12::/64");
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "[::]:10256");
+	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "[::1]:10249");
+	ck_assert_int_eq(config.underlay_family, AF_INET6);
+}
+END_TEST
+
+static const struct {
+	const char *name, *flags[MAX_WORDS], *vtep, *healthz;
+	sa_family_t underlay;
+	enum mk_choice masquerade;
+} families[] = {
+	{ "a VTEP CIDR of the family",
+	  { REQUIRED6, "--vtep-cidr=fd01::7/64" },
+	  "fd01::/64",
+	  "[::]:10256",
+	  AF_INET6,
+	  MK_AUTO },
+	{ "a VTEP CIDR of the other family does not apply",
+	  { REQUIRED6, "--vtep-cidr=10.18.0.0/16" },
+	  "fd4d:4b00:12::/64",
+	  "[::]:10256",
+	  AF_INET6,
+	  MK_AUTO },
+	{ "nor does one of IPv6 to IPv4",
+	  { REQUIRED, "--vtep-cidr=fd01::/64" },
+	  "10.18.0.0/16",
+	  "0.0.0.0:10256",
+	  AF_INET,
+	  MK_AUTO },
+	{ "overlay over IPv4",
+	  { REQUIRED6, "--underlay-family=IPv4" },
+	  "fd4d:4b00:12::/64",
+	  "[::]:10256",
+	  AF_INET,
+	  MK_AUTO },
+	{ "overlay over IPv6",
+	  { REQUIRED, "--underlay-family=IPv6" },
+	  "10.18.0.0/16",
+	  "0.0.0.0:10256",
+	  AF_INET6,
+	  MK_AUTO },
+	{ "masquerade on",
+	  { REQUIRED6, "--masquerade-ipv6=true" },
+	  "fd4d:4b00:12::/64",
+	  "[::]:10256",
+	  AF_INET6,
+	  MK_TRUE },
+	{ "masquerade off, and listen at an address of IPv4",
+	  { REQUIRED6, "--masquerade-ipv6=false", "--healthz-bind-address=0.0.0.0:10256" },
+	  "fd4d:4b00:12::/64",
+	  "0.0.0.0:10256",
+	  AF_INET6,
+	  MK_FALSE },
+	{ "listen at an address of IPv6",
+	  { REQUIRED, "--healthz-bind-address=[2001:db8::1]:10256" },
+	  "10.18.0.0/16",
+	  "[2001:db8::1]:10256",
+	  AF_INET,
+	  MK_AUTO },
+	{ "the smallest MTU of IPv6",
+	  { REQUIRED6, "--mtu=1280" },
+	  "fd4d:4b00:12::/64",
+	  "[::]:10256",
+	  AF_INET6,
+	  MK_AUTO },
+};
+
+START_TEST(test_families)
+{
+	const char *const none[] = { NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+	char buf[MK_CIDR_STRLEN], at[MK_IP_PORT_STRLEN];
+
+	set_environment(none);
+	ck_assert_msg(load(&config, families[_i].flags, &err) == 0, "%s: %s", families[_i].name,
+		      err.text);
+	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), families[_i].vtep);
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), families[_i].healthz);
+	ck_assert_int_eq(config.underlay_family, families[_i].underlay);
+	ck_assert_int_eq(config.masquerade_ipv6, families[_i].masquerade);
 }
 END_TEST
 
@@ -91,7 +189,7 @@ START_TEST(test_lists)
 {
 	const char *const none[] = { NULL };
 	const char *const flags[] = { REQUIRED, "--uplink-iface-name=eth0,bond0.12",
-				      "--node-port-addresses=10.0.0.0/8,192.0.2.0/24", NULL };
+				      "--node-port-addresses=10.0.0.0/8,2001:db8::1/64", NULL };
 	struct mk_config config;
 	struct mk_error err = { 0 };
 	char name[IFNAMSIZ], text[MK_CIDR_STRLEN];
@@ -105,7 +203,8 @@ START_TEST(test_lists)
 	ck_assert_str_eq(name, "bond0.12");
 	ck_assert_int_eq(mk_config_next_name(&at, name), 0);
 	ck_assert_uint_eq(config.node_port_addresses.count, 2);
-	ck_assert_str_eq(mk_cidr_format(&config.node_port_addresses.cidr[1], text), "192.0.2.0/24");
+	ck_assert_str_eq(mk_cidr_format(&config.node_port_addresses.cidr[1], text),
+			 "2001:db8::/64");
 }
 END_TEST
 
@@ -241,6 +340,12 @@ static const struct {
 	  "",
 	  "/a",
 	  "https://10.0.0.1:6443" },
+	{ "API server at an IPv6 address",
+	  { "apiServer", "https://[fd00::1]:6443" },
+	  { NO_DIR },
+	  "",
+	  "",
+	  "https://[fd00::1]:6443" },
 	{ "--cluster-dir overrides what the environment says of an API server",
 	  { "KUBECONFIG", "/a", "apiServer", "https://10.0.0.1:6443" },
 	  { REQUIRED },
@@ -271,10 +376,38 @@ static const struct {
 	  { "clusterCidr", "10.244.0.0" },
 	  { REQUIRED },
 	  { "clusterCidr", "'10.244.0.0'", "such as 10.244.0.0/16" } },
-	{ "CIDR of the other family",
+	{ "two cluster CIDRs",
 	  { NULL },
-	  { REQUIRED, "--vtep-cidr", "fd00::/64" },
-	  { "--vtep-cidr", "'fd00::/64'", "IPv4 range" } },
+	  { REQUIRED, "--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48" },
+	  { "--cluster-cidr", "'10.244.0.0/16,fd00:10:244::/48'", "one IPv4 or IPv6 range" } },
+	{ "overlapping IPv6 ranges",
+	  { "vtepCidr", "fd00:10:244:5::/64" },
+	  { REQUIRED6 },
+	  { "vtepCidr", "'fd00:10:244:5::/64'", "clusterCidr 'fd00:10:244::/48'" } },
+	{ "IPv6 cluster inside the default VTEPs",
+	  { NULL },
+	  { REQUIRED6, "--cluster-cidr=fd4d:4b00:12::/64" },
+	  { "vtepCidr", "'fd4d:4b00:12::/64'", "not overlap" } },
+	{ "MTU too small for IPv6",
+	  { "mtu", "1279" },
+	  { REQUIRED6 },
+	  { "mtu", "'1279'", "1280 to 65535, because clusterCidr 'fd00:10:244::/48' is IPv6" } },
+	{ "underlay of no family",
+	  { "underlayFamily", "ipv6" },
+	  { REQUIRED },
+	  { "underlayFamily", "'ipv6'", "auto, IPv4 or IPv6" } },
+	{ "masquerade of IPv6",
+	  { "masqueradeIPv6", "yes" },
+	  { REQUIRED },
+	  { "masqueradeIPv6", "'yes'", "auto, true or false" } },
+	{ "health address without brackets",
+	  { "healthzBindAddress", ":::10256" },
+	  { REQUIRED },
+	  { "healthzBindAddress", "':::10256'", "[::]:10256, or off" } },
+	{ "CIDR longer than an address",
+	  { NULL },
+	  { REQUIRED, "--vtep-cidr", "fd00::/129" },
+	  { "--vtep-cidr", "'fd00::/129'", "IPv4 or IPv6 range" } },
 	{ "overlapping ranges",
 	  { "vtepCidr", "10.244.128.0/24" },
 	  { REQUIRED },
@@ -341,7 +474,10 @@ static const struct {
 	  { "affinityTableSize", "1" },
 	  { REQUIRED },
 	  { "affinityTableSize", "'1'", "from 1024 to 16777216" } },
-	{ "MTU too small", { "mtu", "100" }, { REQUIRED }, { "mtu", "'100'", "576 to 65535" } },
+	{ "MTU too small",
+	  { "mtu", "100" },
+	  { REQUIRED },
+	  { "mtu", "'100'", "576 (with IPv6: 1280) to 65535" } },
 	{ "veth prefix too long",
 	  { "vethPairNamePrefix", "veths" },
 	  { REQUIRED },
@@ -373,7 +509,7 @@ static const struct {
 	{ "NodePorts at no range",
 	  { NULL },
 	  { REQUIRED, "--node-port-addresses=10.0.0.0/8,192.0.2.1/33" },
-	  { "--node-port-addresses", "'10.0.0.0/8,192.0.2.1/33'", "IPv4 ranges" } },
+	  { "--node-port-addresses", "'10.0.0.0/8,192.0.2.1/33'", "IPv4 or IPv6 ranges" } },
 	{ "bool",
 	  { "isCPNodesDeployAllowed", "True" },
 	  { REQUIRED },
@@ -397,7 +533,7 @@ static const struct {
 	{ "health address without a port",
 	  { "healthzBindAddress", "0.0.0.0" },
 	  { REQUIRED },
-	  { "healthzBindAddress", "'0.0.0.0'", "such as 0.0.0.0:10256, or off" } },
+	  { "healthzBindAddress", "'0.0.0.0'", "such as 0.0.0.0:10256 or [::]:10256, or off" } },
 	{ "health address empty",
 	  { NULL },
 	  { REQUIRED, "--healthz-bind-address", "" },
@@ -413,7 +549,8 @@ static const struct {
 	{ "metrics address without a port",
 	  { "metricsBindAddress", "127.0.0.1" },
 	  { REQUIRED },
-	  { "metricsBindAddress", "'127.0.0.1'", "such as 127.0.0.1:10249, or off" } },
+	  { "metricsBindAddress", "'127.0.0.1'",
+	    "such as 127.0.0.1:10249 or [::1]:10249, or off" } },
 	{ "metrics port inside NAT ports",
 	  { "metricsBindAddress", "127.0.0.1:50000" },
 	  { REQUIRED },
@@ -433,7 +570,7 @@ static const struct {
 	{ "empty flag",
 	  { NULL },
 	  { REQUIRED, "--cluster-cidr", "" },
-	  { "--cluster-cidr", "''", "IPv4 range" } },
+	  { "--cluster-cidr", "''", "IPv4 or IPv6 range" } },
 	{ "unknown flag",
 	  { NULL },
 	  { REQUIRED, "--cluster-cider", "10.0.0.0/8" },
@@ -559,7 +696,8 @@ START_TEST(test_setting)
 
 	ck_assert(mk_config_setting((size_t)_i, &setting));
 	for (const char *c = setting.flag; *c; c++)
-		ck_assert_msg((*c >= 'a' && *c <= 'z') || *c == '-', "--%s", setting.flag);
+		ck_assert_msg((*c >= 'a' && *c <= 'z') || *c == '-' || *c == '6', "--%s",
+			      setting.flag);
 	ck_assert_msg(*setting.value && *setting.expected && *setting.help, "--%s", setting.flag);
 	ck_assert_msg(!strpbrk(setting.help, "|\n`") && !strpbrk(setting.expected, "|\n`"),
 		      "--%s: '%s' (%s) does not fit into a table", setting.flag, setting.help,
@@ -632,6 +770,8 @@ UNIT_SUITE("config")
 	tcase_add_loop_test(tc, test_setting, 0, (int)setting_count());
 	tcase_add_test(tc, test_readme);
 	tcase_add_test(tc, test_defaults);
+	tcase_add_test(tc, test_ipv6_defaults);
+	tcase_add_loop_test(tc, test_families, 0, MK_ARRAY_SIZE(families));
 	tcase_add_test(tc, test_no_listeners);
 	tcase_add_test(tc, test_environment);
 	tcase_add_test(tc, test_lists);

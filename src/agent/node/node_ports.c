@@ -22,12 +22,25 @@ static bool is_wanted(const struct mk_config *config, const struct mk_ip *ip)
 	return false;
 }
 
+/* Is there a range for clusterCidr's family? Ranges of the other family do not restrict it. */
+static bool has_ranges(const struct mk_config *config)
+{
+	const struct mk_cidr_list *list = &config->node_port_addresses;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (list->cidr[i].ip.family == config->cluster_cidr.ip.family)
+			return true;
+	return false;
+}
+
 bool localhost_node_ports(const struct mk_config *config)
 {
-	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct mk_ip v4 = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct mk_ip v6 = { .family = AF_INET6, .v6 = IN6ADDR_LOOPBACK_INIT };
+	bool is_v6 = config->cluster_cidr.ip.family == AF_INET6;
 
 	return config->localhost_node_ports &&
-	       (config->node_port_addresses.count == 0 || is_wanted(config, &localhost));
+	       (!has_ranges(config) || is_wanted(config, is_v6 ? &v6 : &v4));
 }
 
 static size_t add_wanted(const struct mk_config *config, const struct mk_ip *from, size_t count,
@@ -35,7 +48,8 @@ static size_t add_wanted(const struct mk_config *config, const struct mk_ip *fro
 {
 	for (size_t i = 0; i < count; i++)
 		if (!mk_ips_contain(ips, used, &from[i]) &&
-		    (config->node_port_addresses.count == 0 || is_wanted(config, &from[i])))
+		    from[i].family == config->cluster_cidr.ip.family &&
+		    (!has_ranges(config) || is_wanted(config, &from[i])))
 			ips[used++] = from[i];
 	return used;
 }
@@ -49,7 +63,7 @@ int node_port_ips(const struct mk_config *config, const struct mk_node_object *o
 		return mk_error_errno(err, ENOMEM, "cannot keep the addresses of Node '%s'",
 				      object->name);
 	*count = add_wanted(config, object->addresses, object->address_count, *ips, 0);
-	if (config->node_port_addresses.count)
+	if (has_ranges(config))
 		*count = add_wanted(config, local, local_count, *ips, *count);
 	return 0;
 }
