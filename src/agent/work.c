@@ -113,8 +113,8 @@ static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size
 	if (agent->core.config.mtu_bytes)
 		snprintf(text, size, "configured");
 	else
-		snprintf(text, size, "%s's %u less %d for VXLAN", uplink->name, uplink->mtu_bytes,
-			 MK_VXLAN_OVERHEAD_BYTES);
+		snprintf(text, size, "%s's %u less %u for VXLAN", uplink->name, uplink->mtu_bytes,
+			 mk_vxlan_overhead_bytes(agent->node.internal_ip.family));
 }
 
 /* Interpreted programs work as well, but several times slower. */

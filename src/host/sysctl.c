@@ -15,6 +15,7 @@
 #include "host/host_internal.h"
 
 #define IPV4	       "/proc/sys/net/ipv4/"
+#define IPV6	       "/proc/sys/net/ipv6/"
 #define RESERVED_PORTS IPV4 "ip_local_reserved_ports"
 #define IP_FORWARD     IPV4 "ip_forward"
 /* Replies to the host from an address of its own arrive by the loopback device, which no
@@ -150,12 +151,11 @@ int mk_sysctls_restore(const char *state_dir, struct mk_error *err)
 
 /* ---- setting --------------------------------------------------------------------------------- */
 
-static int set_and_say(const struct mk_sysctl_wanted *wanted, const char *path, const char *value,
-		       struct mk_error *err)
+static int set_and_say(bool again, const char *path, const char *value, struct mk_error *err)
 {
 	int ret = mk_sysctl_set(path, value, err);
 
-	if (ret > 0 && wanted->again)
+	if (ret > 0 && again)
 		mk_log_warn("kernel setting was changed by another process and is put back %s=%s",
 			    path, value);
 	else if (ret > 0)
@@ -175,7 +175,7 @@ static int set_for_host(const struct mk_sysctl_wanted *wanted, const char *path,
 	if (strcmp(before, value) == 0)
 		return 0;
 	ret = remember(wanted->state_dir, path, before, ours, err);
-	return ret < 0 ? ret : set_and_say(wanted, path, value, err);
+	return ret < 0 ? ret : set_and_say(wanted->again, path, value, err);
 }
 
 /* Reserve ports that the host's own sockets must not get: those for
@@ -198,12 +198,46 @@ static int reserve_ports(const struct mk_sysctl_wanted *wanted, struct mk_error 
 /* Disable IPv6, so that the kernel sends no router solicitations through the datapath. Reverse path
  * filtering stays as it is: a packet for the host arrives on the device that leads back. With
  * several uplinks it may not; `monokube check` reports that. */
-static int set_device(const struct mk_sysctl_wanted *wanted, const char *name, struct mk_error *err)
+static int silence_device(const char *name, bool again, struct mk_error *err)
 {
 	char path[256];
 
-	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
-	return access(path, F_OK) == 0 ? set_and_say(wanted, path, "1", err) : 0;
+	snprintf(path, sizeof(path), IPV6 "conf/%s/disable_ipv6", name);
+	return access(path, F_OK) == 0 ? set_and_say(again, path, "1", err) : 0;
+}
+
+int mk_sysctls_ipv6_device(const char *name, bool again, struct mk_error *err)
+{
+	/* disable_ipv6 last: only then does the kernel do anything with the device */
+	static const char *const settings[] = { "accept_ra", "accept_redirects", "disable_ipv6" };
+	int changed = 0;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
+		char path[256];
+		int ret;
+
+		snprintf(path, sizeof(path), IPV6 "conf/%s/%s", name, settings[i]);
+		ret = set_and_say(again, path, "0", err);
+		if (ret < 0)
+			return ret;
+		changed += ret;
+	}
+	return changed;
+}
+
+/* Only the host's end of the veth pair and the VXLAN device have addresses. */
+static int set_devices(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	const char *const devices[] = { MK_HOST_VETH, wanted->vxlan_name };
+	int changed = silence_device(MK_HOST_PEER, wanted->again, err), ret = changed;
+
+	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {
+		ret = wanted->pods == AF_INET6
+			      ? mk_sysctls_ipv6_device(devices[i], wanted->again, err)
+			      : silence_device(devices[i], wanted->again, err);
+		changed += ret;
+	}
+	return ret < 0 ? ret : changed;
 }
 
 void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RANGES_BYTES])
@@ -212,22 +246,35 @@ void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RA
 		 config->node_port_max, config->nat_port_min, config->nat_port_max);
 }
 
-int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+/* Settings of IPv4 that IPv6 has no counterpart of. */
+static int set_switches(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
 	static const char *const switches[] = { IP_FORWARD, LO_ACCEPT_LOCAL, LO_ROUTE_LOCALNET };
-	const char *const devices[] = { MK_HOST_VETH, MK_HOST_PEER, wanted->vxlan_name };
-	int changed, ret = reserve_ports(wanted, err);
+	int changed = 0, ret = 0;
 
-	changed = ret;
+	if (wanted->pods == AF_INET6)
+		return 0;
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(switches); i++) {
 		ret = set_for_host(wanted, switches[i], "1", "1", err);
 		changed += ret;
 	}
-	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {
-		ret = set_device(wanted, devices[i], err);
+	return ret < 0 ? ret : changed;
+}
+
+int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	static int (*const steps[])(const struct mk_sysctl_wanted *,
+				    struct mk_error *) = { reserve_ports, set_switches,
+							   set_devices };
+	int changed = 0, ret;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(steps); i++) {
+		ret = steps[i](wanted, err);
+		if (ret < 0)
+			return ret;
 		changed += ret;
 	}
-	return ret < 0 ? ret : changed;
+	return changed;
 }
 
 /* ---- settings that are only read ------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "config/config.h"
@@ -15,6 +16,7 @@
 #define MK_SYSCTLS_FILE "sysctls"
 
 struct mk_sysctl_wanted {
+	sa_family_t pods; /* family of the pods' addresses */
 	const char *vxlan_name;
 	const char *reserved_ports; /* mk_reserved_ranges() */
 	const char *state_dir;
@@ -22,6 +24,9 @@ struct mk_sysctl_wanted {
 };
 /* Returns how many had to be set. */
 mk_must_check int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err);
+/* Have IPv6 on our device @name, without router advertisements and redirects. The caller sets
+ * addr_gen_mode. @again: as above. Returns how many had to be set. */
+mk_must_check int mk_sysctls_ipv6_device(const char *name, bool again, struct mk_error *err);
 /* Format the ports that no socket of the host may get by chance, as "30000-32767,49152-65535". */
 #define MK_RESERVED_RANGES_BYTES 24
 void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RANGES_BYTES]);

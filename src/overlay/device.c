@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/device.h"
 
+#include <linux/if_addr.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,32 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "host/sysctl.h"
+
+/* ---- MTU ------------------------------------------------------------------------------------- */
+
+int mk_overlay_mtu(const struct mk_overlay_path *path, uint32_t *mtu_bytes, struct mk_error *err)
+{
+	uint32_t overhead = mk_vxlan_overhead_bytes(path->underlay);
+	uint32_t uplink = path->uplink_mtu_bytes;
+
+	*mtu_bytes = uplink > overhead ? uplink - overhead : uplink;
+	if (path->configured_bytes)
+		*mtu_bytes = path->configured_bytes;
+	if (path->pods != AF_INET6 || *mtu_bytes >= MK_IPV6_MTU_MIN_BYTES)
+		return 0;
+	if (path->configured_bytes)
+		return mk_error_set(err, EINVAL,
+				    "mtu %u is too small: pods of IPv6 need at least %u",
+				    *mtu_bytes, MK_IPV6_MTU_MIN_BYTES);
+	return mk_error_set(
+		err, EINVAL,
+		"MTU %u of uplink '%s' is too small: pods of IPv6 need at least %u (%u, and %u for VXLAN)",
+		uplink, path->uplink_name, MK_IPV6_MTU_MIN_BYTES + overhead, MK_IPV6_MTU_MIN_BYTES,
+		overhead);
+}
+
+/* ---- properties ------------------------------------------------------------------------------ */
 
 static bool mac_equal(const struct mk_mac *a, const struct mk_mac *b)
 {
@@ -50,11 +77,46 @@ static int adjust(struct mk_nl *nl, const struct mk_link *link, bool fresh,
 	return 1;
 }
 
+/* An MTU below IPv6's minimum has taken IPv6 off the device: correct the MTU first. */
+static int regain_ipv6(struct mk_nl *nl, struct mk_link *link, uint32_t mtu_bytes,
+		       struct mk_error *err)
+{
+	const struct mk_link_change change = { .mtu_bytes = mtu_bytes };
+	int ret = mk_nl_link_change(nl, link->ifindex, &change, err);
+
+	ret = ret ?: mk_nl_link_get_index(nl, link->ifindex, link, err);
+	if (ret < 0)
+		return ret;
+	if (!link->ipv6.exists)
+		return mk_error_set(err, EAFNOSUPPORT,
+				    "interface '%s' has no IPv6: this kernel runs without it",
+				    link->name);
+	say_adjusted(link, &change);
+	return 1;
+}
+
+/* Have IPv6 on @link before it goes up, without an address that the kernel makes. Returns 1 if an
+ * existing device lacked something. */
+static int have_ipv6(struct mk_nl *nl, struct mk_link *link, bool fresh, uint32_t mtu_bytes,
+		     struct mk_error *err)
+{
+	const struct mk_link_change quiet = { .no_link_local = true };
+	int lost = link->ipv6.exists ? 0 : regain_ipv6(nl, link, mtu_bytes, err), ret = 0;
+	bool was_quiet = link->ipv6.no_link_local;
+
+	if (lost < 0)
+		return lost;
+	if (!was_quiet)
+		ret = mk_nl_link_change(nl, link->ifindex, &quiet, err);
+	if (ret == 0)
+		ret = mk_sysctls_ipv6_device(link->name, !fresh && !lost, err);
+	return ret < 0 ? ret : !fresh && (lost || !was_quiet || ret > 0);
+}
+
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 struct stale {
-	int ifindex;
-	const struct mk_cidr *wanted;
+	const struct mk_nl_addr *wanted;
 	struct mk_cidr found[8]; /* enough: more are not added at once */
 	size_t count;
 	bool has_wanted;
@@ -64,25 +126,35 @@ static int visit_addr(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct stale *stale = ctx;
 
-	if (addr->ifindex != stale->ifindex)
+	if (addr->ifindex != stale->wanted->ifindex)
 		return 0;
-	if (mk_cidr_equal(&addr->cidr, stale->wanted))
-		stale->has_wanted = true;
+	if (mk_cidr_equal(&addr->cidr, &stale->wanted->cidr))
+		stale->has_wanted = (addr->flags & stale->wanted->flags) == stale->wanted->flags;
 	else if (stale->count < MK_ARRAY_SIZE(stale->found))
 		stale->found[stale->count++] = addr->cidr;
 	return 0;
 }
 
-/* Make @ip the only address of @link. Returns 1 if @ip was missing on a
+/* The kernel sends an IPv6 address no probe, and never chooses it as the source of the host's
+ * packets by itself. */
+static struct mk_nl_addr address_of(const struct mk_link *link, const struct mk_ip *ip)
+{
+	return (struct mk_nl_addr){
+		.ifindex = link->ifindex,
+		.cidr = { .ip = *ip, .prefix_bits = (uint8_t)mk_ip_bits(ip->family) },
+		.flags = ip->family == AF_INET6 ? IFA_F_NODAD | IFA_F_DEPRECATED : 0,
+	};
+}
+
+/* Make @ip the only address of its family on @link. Returns 1 if @ip was missing on a
  * device that is not @fresh. */
 static int ensure_address(struct mk_nl *nl, const struct mk_link *link, bool fresh,
 			  const struct mk_ip *ip, struct mk_error *err)
 {
-	const struct mk_nl_addr wanted = { .ifindex = link->ifindex,
-					   .cidr = { .ip = *ip, .prefix_bits = 32 } };
-	struct stale stale = { .ifindex = link->ifindex, .wanted = &wanted.cidr };
+	const struct mk_nl_addr wanted = address_of(link, ip);
+	struct stale stale = { .wanted = &wanted };
 	char text[MK_IP_STRLEN];
-	int ret = mk_nl_each_addr(nl, AF_INET, visit_addr, &stale, err);
+	int ret = mk_nl_each_addr(nl, ip->family, visit_addr, &stale, err);
 
 	if (ret == 0 && !stale.has_wanted)
 		ret = mk_nl_addr_add(nl, &wanted, err);
@@ -109,6 +181,8 @@ static const char *vxlan_difference(const struct mk_link *link,
 		return "port";
 	if (link->vxlan_learning)
 		return "learning";
+	if (link->vxlan_zero_checksums)
+		return "zero checksums";
 	if (!mk_ip_equal(&link->vxlan_local, &wanted->underlay))
 		return "local address";
 	if (link->peer_ifindex != wanted->uplink_ifindex)
@@ -166,7 +240,7 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			struct mk_devices *devices, struct mk_error *err)
 {
 	struct mk_link link;
-	int adjusted, ret = adopt_vxlan(nl, wanted, &link, err);
+	int adjusted, lacked = 0, ret = adopt_vxlan(nl, wanted, &link, err);
 	bool fresh = ret == 0;
 
 	if (fresh && devices->overlay_ifindex)
@@ -176,12 +250,16 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	if (ret < 0)
 		return ret;
 	devices->overlay_ifindex = link.ifindex;
+	if (wanted->addresses.vtep.family == AF_INET6)
+		lacked = have_ipv6(nl, &link, fresh, wanted->mtu_bytes, err);
+	if (lacked < 0)
+		return lacked;
 	adjusted = adjust(nl, &link, fresh, &wanted->addresses.vtep_mac, wanted->mtu_bytes, IFF_UP,
 			  err);
 	if (adjusted < 0)
 		return adjusted;
 	ret = ensure_address(nl, &link, fresh, &wanted->addresses.vtep, err);
-	return ret < 0 ? ret : fresh || adjusted || ret;
+	return ret < 0 ? ret : fresh || lacked || adjusted || ret;
 }
 
 /* ---- host veth pair -------------------------------------------------------------------------- */
@@ -232,7 +310,7 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 {
 	const struct mk_mac *mac = &wanted->addresses.gateway_mac;
 	struct mk_link host, peer;
-	int changed, ret = adopt_veth(nl, &host, &peer, err);
+	int changed, lacked = 0, ret = adopt_veth(nl, &host, &peer, err);
 	bool fresh = ret == 0;
 
 	if (fresh && devices->host_ifindex)
@@ -243,10 +321,14 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		return ret;
 	devices->host_ifindex = host.ifindex;
 	devices->host_peer_ifindex = peer.ifindex;
+	if (wanted->addresses.gateway.family == AF_INET6)
+		lacked = have_ipv6(nl, &host, fresh, wanted->mtu_bytes, err);
+	if (lacked < 0)
+		return lacked;
 	/* no ARP on the host's end: every packet for a Service goes to the MAC of the other
 	 * end, which both ends share */
 	ret = adjust(nl, &host, fresh, mac, wanted->mtu_bytes, IFF_UP | IFF_NOARP, err);
-	changed = fresh || ret > 0;
+	changed = fresh || lacked || ret > 0;
 	/* this end receives packets as large as on the loopback device: before Linux 5.12 a
 	 * redirect checks the MTU. Nothing leaves by this end. */
 	if (ret >= 0)

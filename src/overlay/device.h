@@ -8,13 +8,32 @@
 #include "base/netlink/netlink.h"
 #include "config/addresses.h"
 
-#define MK_HOST_PEER_MTU_BYTES	65535 /* the maximum of a veth */
-#define MK_VXLAN_OVERHEAD_BYTES 50 /* outer IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14 */
+#define MK_HOST_PEER_MTU_BYTES	 65535 /* the maximum of a veth */
+#define MK_VXLAN_OVERHEAD_BYTES	 50 /* outer IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14 */
+#define MK_VXLAN_OVERHEAD6_BYTES 70 /* the same with an outer IPv6 header of 40 */
+#define MK_IPV6_MTU_MIN_BYTES	 1280 /* RFC 8200, 5 */
+
+/* Returns what the overlay adds to a packet. @underlay: family of the outer header. */
+static inline uint32_t mk_vxlan_overhead_bytes(sa_family_t underlay)
+{
+	return underlay == AF_INET6 ? MK_VXLAN_OVERHEAD6_BYTES : MK_VXLAN_OVERHEAD_BYTES;
+}
+
+struct mk_overlay_path {
+	const char *uplink_name;
+	uint32_t uplink_mtu_bytes;
+	uint32_t configured_bytes; /* setting mtu; 0: none */
+	sa_family_t underlay, pods; /* families of the outer and of the inner headers */
+};
+/* Compute the overlay's MTU: as configured, or the uplink's less the overhead. -EINVAL: pods of
+ * IPv6 need a larger one. Pure. */
+mk_must_check int mk_overlay_mtu(const struct mk_overlay_path *path, uint32_t *mtu_bytes,
+				 struct mk_error *err);
 
 struct mk_device_wanted {
 	const char *vxlan_name;
 	uint16_t vxlan_port;
-	struct mk_ip underlay; /* the Node's InternalIP, on the uplink */
+	struct mk_ip underlay; /* the Node's InternalIP, on the uplink: IPv4 or IPv6 */
 	int uplink_ifindex;
 	uint32_t mtu_bytes; /* of pods, so also of the VXLAN device and host veth */
 	struct mk_addresses addresses;
@@ -24,9 +43,12 @@ struct mk_devices {
 	int host_ifindex, host_peer_ifindex, overlay_ifindex;
 };
 
-/* Create or correct the devices. A VXLAN device or veth pair of that name with other properties is
- * replaced. The log names replaced and corrected devices, and those of @devices that are missing.
- * Returns how many of the two were not right. */
+/* Create or correct the devices. Their addresses are of the family of wanted->addresses. An IPv6
+ * address is deprecated: the host's own packets have it only if a route names it.
+ *
+ * A VXLAN device or veth pair of that name with other properties is replaced. The log names
+ * replaced and corrected devices, and those of @devices that are missing. Returns how many of the
+ * two were not right. */
 mk_must_check int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 				    struct mk_devices *devices, struct mk_error *err);
 

@@ -61,7 +61,8 @@ static int read_entries(struct mk_overlay *overlay, struct entries *neighs, stru
 	int ret;
 
 	neighs->err = fdb->err = err;
-	ret = mk_nl_each_neigh(overlay->nl, AF_INET, ifindex, see_neigh, neighs, err);
+	ret = mk_nl_each_neigh(overlay->nl, overlay_family(overlay), ifindex, see_neigh, neighs,
+			       err);
 	ret = ret ?: mk_nl_each_fdb(overlay->nl, ifindex, see_fdb, fdb, err);
 	if (ret < 0)
 		return ret;

@@ -161,9 +161,14 @@ static void unqueue_route(struct mk_overlay *overlay, struct overlay_route *rout
 	DL_DELETE(overlay->queue, route);
 }
 
+static struct mk_cidr host_of(const struct mk_ip *ip)
+{
+	return (struct mk_cidr){ .ip = *ip, .prefix_bits = (uint8_t)mk_ip_bits(ip->family) };
+}
+
 int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, struct mk_error *err)
 {
-	struct mk_cidr dst = { .ip = *vip, .prefix_bits = 32 };
+	const struct mk_cidr dst = host_of(vip);
 	struct overlay_route *route = overlay_route(overlay, &dst, true);
 
 	if (!route)
@@ -175,7 +180,7 @@ int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, stru
 
 void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip)
 {
-	struct mk_cidr dst = { .ip = *vip, .prefix_bits = 32 };
+	const struct mk_cidr dst = host_of(vip);
 	struct overlay_route *route = overlay_route(overlay, &dst, false);
 
 	if (route && route->vip_users > 0 && --route->vip_users == 0)
@@ -392,7 +397,7 @@ static int refresh_routes(struct mk_overlay *overlay, struct mk_error *err)
 
 	HASH_ITER(hh, overlay->routes, route, next)
 		route->is_installed = false;
-	return mk_nl_each_route(overlay->nl, AF_INET, read_route, &reading, err);
+	return mk_nl_each_route(overlay->nl, overlay_family(overlay), read_route, &reading, err);
 }
 
 /* Offer routes of an earlier agent, which knew whether flows still need them. */
@@ -402,7 +407,7 @@ static void offer_left_vips(struct mk_overlay *overlay)
 
 	HASH_ITER(hh, overlay->routes, route, next)
 		if (route->is_installed && !is_wanted(overlay, route) &&
-		    route->dst.prefix_bits == 32 &&
+		    route->dst.prefix_bits == mk_ip_bits(route->dst.ip.family) &&
 		    route->installed.ifindex == overlay->devices.host_ifindex &&
 		    !is_in_range(overlay, &route->dst.ip))
 			overlay->left_vip(overlay->left_vip_ctx, &route->dst.ip);

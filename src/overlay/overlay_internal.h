@@ -42,6 +42,12 @@ struct mk_overlay {
 	void *left_vip_ctx;
 };
 
+/* Returns the family of pods, which is that of all routes and neighbours. */
+static inline sa_family_t overlay_family(const struct mk_overlay *overlay)
+{
+	return overlay->own.vtep.family == AF_INET6 ? AF_INET6 : AF_INET;
+}
+
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
 				    bool create);
 

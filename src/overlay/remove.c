@@ -26,10 +26,11 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 	return 0;
 }
 
-static int remove_routes(struct mk_nl *nl, unsigned int *removed, struct mk_error *err)
+static int remove_routes(struct mk_nl *nl, sa_family_t family, unsigned int *removed,
+			 struct mk_error *err)
 {
 	struct routes routes = { .err = err };
-	int ret = mk_nl_each_route(nl, AF_INET, see_route, &routes, err);
+	int ret = mk_nl_each_route(nl, family, see_route, &routes, err);
 
 	for (size_t i = 0; ret == 0 && i < routes.count; i++) {
 		ret = mk_nl_route_delete(nl, &routes.list[i], err);
@@ -56,8 +57,9 @@ static int remove_link(struct mk_nl *nl, const char *name, const char *kind, uns
 int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, unsigned int *removed,
 		      struct mk_error *err)
 {
-	int ret = remove_routes(nl, removed, err);
+	int ret = remove_routes(nl, AF_INET, removed, err);
 
+	ret = ret ?: remove_routes(nl, AF_INET6, removed, err);
 	ret = ret ?: remove_link(nl, vxlan_name, "vxlan", removed, err);
 	return ret ?: remove_link(nl, MK_HOST_VETH, "veth", removed, err);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The overlay: the nodes that it connects (pure), and its effect in a network namespace. */
 #include <json-c/json.h>
+#include <linux/if_addr.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "host/host_internal.h"
 #include "host/record.h"
@@ -275,8 +277,19 @@ static struct mk_device_wanted wanted;
 static struct mk_devices devices;
 static unsigned int changes;
 
+struct setting {
+	const char *underlay, *cluster, *vtep, *pods;
+	uint32_t mtu_bytes;
+};
+static const struct setting v4_by_v4 = { "192.0.2.1/24", "10.244.0.0/16", "10.18.0.0/16",
+					 "10.244.1.0/24", 1450 };
+static const struct setting v6_by_v4 = { "192.0.2.1/24", "fd00:10:244::/48", "fd4d:4b00:12::/64",
+					 "fd00:10:244:1::/64", 1450 };
+static const struct setting v6_by_v6 = { "2001:db8::1/64", "fd00:10:244::/48", "fd4d:4b00:12::/64",
+					 "fd00:10:244:1::/64", 1430 };
+
 /* An uplink "up0" that is a veth, as in a lab. */
-static void netns_setup(void)
+static void netns_setup_of(const struct setting *setting)
 {
 	const struct mk_veth uplink = { .name = "up0",
 					.mac = { { 2, 0, 0, 0, 0, 1 } },
@@ -285,7 +298,7 @@ static void netns_setup(void)
 					.peer_netns_fd = -1,
 					.mtu_bytes = 1500 };
 	const struct mk_link_change up = { .set_flags = 1 /* IFF_UP */ };
-	struct mk_nl_addr address = { .cidr = cidr_of("192.0.2.1/24") };
+	struct mk_nl_addr address = { .cidr = cidr_of(setting->underlay), .flags = IFA_F_NODAD };
 	struct mk_link link;
 
 	ck_assert_msg(unshare(CLONE_NEWNET) == 0, "needs root: %s", strerror(errno));
@@ -299,18 +312,33 @@ static void netns_setup(void)
 	wanted = (struct mk_device_wanted){
 		.vxlan_name = "mkvxlan",
 		.vxlan_port = 4789,
-		.underlay = ip_of("192.0.2.1"),
+		.underlay = address.cidr.ip,
 		.uplink_ifindex = link.ifindex,
-		.mtu_bytes = 1450,
+		.mtu_bytes = setting->mtu_bytes,
 	};
-	struct mk_cidr cluster = cidr_of("10.244.0.0/16"), vtep = cidr_of("10.18.0.0/16"),
-		       pods = cidr_of("10.244.1.0/24");
+	struct mk_cidr cluster = cidr_of(setting->cluster), vtep = cidr_of(setting->vtep),
+		       pods = cidr_of(setting->pods);
 
 	ck_ok(mk_addresses_compute(&cluster, &vtep, &pods, &wanted.addresses, &err));
 	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 2);
 	overlay = mk_overlay_new(nl, &err);
 	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
 	model_setup();
+}
+
+static void netns_setup(void)
+{
+	netns_setup_of(&v4_by_v4);
+}
+
+static void netns_setup_v6_by_v4(void)
+{
+	netns_setup_of(&v6_by_v4);
+}
+
+static void netns_setup_v6_by_v6(void)
+{
+	netns_setup_of(&v6_by_v6);
 }
 
 static void netns_teardown(void)
@@ -375,8 +403,9 @@ static struct seen look(const char *dst, const char *remote)
 {
 	struct seen seen = { .dst = dst, .remote = remote };
 
-	ck_ok(mk_nl_each_route(nl, AF_INET, see_route, &seen, &err));
-	ck_ok(mk_nl_each_neigh(nl, AF_INET, devices.overlay_ifindex, see_neigh, &seen, &err));
+	ck_ok(mk_nl_each_route(nl, wanted.addresses.vtep.family, see_route, &seen, &err));
+	ck_ok(mk_nl_each_neigh(nl, wanted.addresses.vtep.family, devices.overlay_ifindex, see_neigh,
+			       &seen, &err));
 	ck_ok(mk_nl_each_fdb(nl, devices.overlay_ifindex, see_fdb, &seen, &err));
 	return seen;
 }
@@ -636,8 +665,293 @@ START_TEST(test_remove)
 }
 END_TEST
 
+/* ---- IPv6 ------------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	struct mk_overlay_path path;
+	uint32_t mtu_bytes; /* 0: refused */
+	const char *number; /* in the message */
+} mtus[] = {
+	{ "IPv4 by IPv4", { "up0", 1500, 0, AF_INET, AF_INET }, 1450, NULL },
+	{ "IPv4 by IPv6", { "up0", 1500, 0, AF_INET6, AF_INET }, 1430, NULL },
+	{ "IPv6 by IPv4", { "up0", 1500, 0, AF_INET, AF_INET6 }, 1450, NULL },
+	{ "IPv6 by IPv6", { "up0", 1500, 0, AF_INET6, AF_INET6 }, 1430, NULL },
+	{ "IPv4 with a small uplink", { "up0", 600, 0, AF_INET, AF_INET }, 550, NULL },
+	{ "the smallest by IPv4", { "up0", 1330, 0, AF_INET, AF_INET6 }, 1280, NULL },
+	{ "one byte less", { "up0", 1329, 0, AF_INET, AF_INET6 }, 0, "1330" },
+	{ "the smallest by IPv6", { "up0", 1350, 0, AF_INET6, AF_INET6 }, 1280, NULL },
+	{ "one byte less by IPv6", { "up0", 1349, 0, AF_INET6, AF_INET6 }, 0, "1350" },
+	{ "configured", { "up0", 1500, 1280, AF_INET6, AF_INET6 }, 1280, NULL },
+	{ "configured too small", { "up0", 1500, 1279, AF_INET6, AF_INET6 }, 0, "1280" },
+};
+
+START_TEST(test_mtu)
+{
+	uint32_t mtu_bytes;
+	int ret = mk_overlay_mtu(&mtus[_i].path, &mtu_bytes, &err);
+
+	ck_assert_msg(ret == (mtus[_i].mtu_bytes ? 0 : -EINVAL), "%s: %d", mtus[_i].name, ret);
+	if (ret == 0)
+		ck_assert_msg(mtu_bytes == mtus[_i].mtu_bytes, "%s: %u", mtus[_i].name, mtu_bytes);
+	else
+		ck_assert_msg(strstr(err.text, mtus[_i].number), "%s: %s", mtus[_i].name, err.text);
+}
+END_TEST
+
+static int setting_of(const char *device, const char *name)
+{
+	char path[128], text[16] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/%s", device, name);
+	file = fopen(path, "r");
+	ck_assert_msg(file && fgets(text, sizeof(text), file), "%s", path);
+	fclose(file);
+	return atoi(text);
+}
+
+struct own_address {
+	int ifindex, count;
+	struct mk_nl_addr addr;
+};
+
+static int see_own(void *ctx, const struct mk_nl_addr *addr)
+{
+	struct own_address *own = ctx;
+
+	if (addr->ifindex != own->ifindex)
+		return 0;
+	own->addr = *addr;
+	own->count++;
+	return 0;
+}
+
+/* The device has IPv6, and the one address @ip, deprecated. */
+static void check_device(const char *name, int ifindex, const struct mk_ip *ip)
+{
+	struct own_address own = { .ifindex = ifindex };
+	struct mk_link link;
+
+	ck_ok(mk_nl_each_addr(nl, AF_INET6, see_own, &own, &err));
+	ck_assert_msg(own.count == 1, "%s: %d", name, own.count);
+	ck_assert(mk_ip_equal(&own.addr.cidr.ip, ip));
+	ck_assert_uint_eq(own.addr.cidr.prefix_bits, 128);
+	ck_assert_uint_eq(own.addr.flags, IFA_F_NODAD | IFA_F_DEPRECATED | IFA_F_PERMANENT);
+	ck_ok(mk_nl_link_get_index(nl, ifindex, &link, &err));
+	ck_assert(link.ipv6.no_link_local && !link.ipv6.disabled);
+	ck_assert_int_eq(setting_of(name, "accept_ra"), 0);
+	ck_assert_int_eq(setting_of(name, "accept_redirects"), 0);
+}
+
+static void check_devices(void)
+{
+	check_device(MK_HOST_VETH, devices.host_ifindex, &wanted.addresses.gateway);
+	check_device("mkvxlan", devices.overlay_ifindex, &wanted.addresses.vtep);
+}
+
+START_TEST(test_devices_of_ipv6)
+{
+	struct mk_link link;
+
+	check_devices();
+	ck_ok(mk_nl_link_get(nl, "mkvxlan", &link, &err));
+	ck_assert(mk_ip_equal(&link.vxlan_local, &wanted.underlay));
+	ck_assert(!link.vxlan_zero_checksums);
+	ck_assert_uint_eq(link.mtu_bytes, wanted.mtu_bytes);
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 0);
+}
+END_TEST
+
+static void change_link(int ifindex, struct mk_link_change change)
+{
+	ck_ok(mk_nl_link_change(nl, ifindex, &change, &err));
+}
+
+static void disable_ipv6(void)
+{
+	ck_ok(mk_sysctl_set("/proc/sys/net/ipv6/conf/mkvxlan/disable_ipv6", "1", &err));
+}
+
+static void lower_mtu(void)
+{
+	change_link(devices.overlay_ifindex, (struct mk_link_change){ .mtu_bytes = 1000 });
+}
+
+static void set_down_and_up(void)
+{
+	change_link(devices.overlay_ifindex, (struct mk_link_change){ .clear_flags = 1 });
+	change_link(devices.overlay_ifindex, (struct mk_link_change){ .set_flags = 1 });
+}
+
+static void delete_address(void)
+{
+	const struct mk_cidr own = { wanted.addresses.vtep, 128 };
+
+	ck_ok(mk_nl_addr_delete(nl, devices.overlay_ifindex, &own, &err));
+}
+
+static void add_another(void)
+{
+	const struct mk_nl_addr other = { devices.overlay_ifindex, cidr_of("fe80::1/64"), 0, 0, 0 };
+
+	delete_address();
+	ck_ok(mk_nl_addr_add(nl, &other, &err));
+}
+
+static void accept_advertisements(void)
+{
+	ck_ok(mk_sysctl_set("/proc/sys/net/ipv6/conf/mkvxlan/accept_ra", "1", &err));
+}
+
+static void (*const faults[])(void) = {
+	disable_ipv6,	lower_mtu,   set_down_and_up,
+	delete_address, add_another, accept_advertisements,
+};
+
+START_TEST(test_devices_of_ipv6_are_repaired)
+{
+	faults[_i]();
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 1);
+	check_devices();
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 0);
+}
+END_TEST
+
+/* Two peers, of the underlay's family. */
+static void sync_peers(const char *const nets[2], bool complete)
+{
+	bool by_v6 = wanted.underlay.family == AF_INET6;
+	struct mk_overlay_peer peers[2];
+	struct mk_overlay_plan plan = { .peers = peers };
+
+	for (size_t i = 0; i < 2 && nets[i]; i++) {
+		struct mk_cidr cluster = cidr_of("fd00:10:244::/48"),
+			       vtep = cidr_of("fd4d:4b00:12::/64"), pods = cidr_of(nets[i]);
+		struct mk_addresses addresses;
+
+		ck_ok(mk_addresses_compute(&cluster, &vtep, &pods, &addresses, &err));
+		peers[plan.peer_count++] = (struct mk_overlay_peer){
+			.node = (char *)nets[i],
+			.pod_cidr = pods,
+			.vtep = addresses.vtep,
+			.vtep_mac = addresses.vtep_mac,
+			.underlay = ip_of(by_v6 ? (i ? "2001:db8::3" : "2001:db8::2")
+						: (i ? "192.0.2.3" : "192.0.2.2")),
+		};
+	}
+	ck_ok(mk_overlay_set_peers(overlay, &plan, &err));
+	changes = 0;
+	ck_ok(mk_overlay_sync(overlay, complete, &changes, &err));
+}
+
+START_TEST(test_peers_of_ipv6)
+{
+	const char *const both[2] = { "fd00:10:244:2::/64", "fd00:10:244:3::/64" };
+	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
+	const char *remote = wanted.underlay.family == AF_INET6 ? "2001:db8::3" : "192.0.2.3";
+	struct seen seen;
+
+	sync_peers(both, true);
+	seen = look("fd00:10:244:3::/64", remote);
+	ck_assert_uint_eq(seen.routes, 3);
+	ck_assert_uint_eq(seen.neighbours, 2);
+	ck_assert_uint_eq(seen.fdb, 2);
+	ck_assert(seen.has_dst && seen.has_remote);
+	mk_overlay_refresh(overlay);
+	sync_peers(both, true);
+	ck_assert_uint_eq(changes, 0);
+	sync_peers(one, true);
+	seen = look("fd00:10:244:2::/64", NULL);
+	ck_assert_uint_eq(seen.routes, 2);
+	ck_assert_uint_eq(seen.neighbours, 1);
+	ck_assert_uint_eq(seen.fdb, 1);
+	ck_assert(seen.has_dst);
+}
+END_TEST
+
+/* IPv6 loses more than IPv4 if a device goes down: its addresses go, too. */
+START_TEST(test_routes_of_ipv6_are_repaired)
+{
+	const char *const both[2] = { "fd00:10:244:2::/64", "fd00:10:244:3::/64" };
+
+	sync_peers(both, true);
+	faults[_i]();
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 1);
+	mk_overlay_refresh(overlay);
+	sync_peers(both, true);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 3);
+	ck_assert_uint_eq(look(NULL, NULL).neighbours, 2);
+	ck_assert_uint_eq(look(NULL, NULL).fdb, 2);
+	mk_overlay_refresh(overlay);
+	sync_peers(both, true);
+	ck_assert_uint_eq(changes, 0);
+}
+END_TEST
+
+START_TEST(test_services_of_ipv6)
+{
+	const struct mk_ip inside = ip_of("fd00:10:96::1"), outside = ip_of("2001:db8:7::7");
+	const char *const range[] = { "fd00:10:96::/112", NULL }, *const none[2] = { NULL };
+
+	set_ranges(range);
+	ck_ok(mk_overlay_vip_get(overlay, &inside, &err));
+	ck_ok(mk_overlay_vip_get(overlay, &outside, &err));
+	sync_peers(none, true);
+	ck_assert(look("fd00:10:96::/112", NULL).has_dst);
+	ck_assert(look("2001:db8:7::7/128", NULL).has_dst);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 3);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+}
+END_TEST
+
+/* The host's own packets have the VTEP address only where a route names it. */
+START_TEST(test_source_of_the_host)
+{
+	struct mk_cidr uplink = cidr_of(v6_by_v6.underlay);
+	struct mk_nl_route found,
+		to_world = { .dst = cidr_of("2001:db8:9::/64"), .ifindex = wanted.uplink_ifindex };
+	const struct mk_ip world = ip_of("2001:db8:9::9"), pod = ip_of("fd00:10:244:2::5");
+	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
+
+	sync_peers(one, true);
+	ck_ok(mk_nl_route_put(nl, &to_world, &err));
+	ck_ok(mk_nl_route_to(nl, &world, &found, &err));
+	ck_assert(mk_ip_equal(&found.source, &uplink.ip));
+	ck_ok(mk_nl_route_to(nl, &pod, &found, &err));
+	ck_assert(mk_ip_equal(&found.source, &wanted.addresses.vtep));
+}
+END_TEST
+
+START_TEST(test_remove_of_ipv6)
+{
+	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
+	unsigned int removed = 0;
+
+	sync_peers(one, true);
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
+	ck_assert_uint_eq(removed, 4);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 0);
+}
+END_TEST
+
+static void add_tests_of_ipv6(TCase *tc)
+{
+	tcase_add_test(tc, test_devices_of_ipv6);
+	tcase_add_loop_test(tc, test_devices_of_ipv6_are_repaired, 0, MK_ARRAY_SIZE(faults));
+	tcase_add_test(tc, test_peers_of_ipv6);
+	tcase_add_loop_test(tc, test_routes_of_ipv6_are_repaired, 0, MK_ARRAY_SIZE(faults));
+	tcase_add_test(tc, test_services_of_ipv6);
+	tcase_add_test(tc, test_remove_of_ipv6);
+}
+
 UNIT_SUITE("overlay")
 {
+	TCase *v6_v4 = unit_case(suite, "IPv6 by IPv4", netns_setup_v6_by_v4, netns_teardown),
+	      *v6_v6 = unit_case(suite, "IPv6 by IPv6", netns_setup_v6_by_v6, netns_teardown);
+
 	TCase *plan = unit_case(suite, "plan", model_setup, model_teardown),
 	      *kernel = unit_case(suite, "kernel", netns_setup, netns_teardown);
 
@@ -657,4 +971,8 @@ UNIT_SUITE("overlay")
 	tcase_add_test(kernel, test_address_in_a_range);
 	tcase_add_test(kernel, test_range_is_kept_until_all_is_listed);
 	tcase_add_test(kernel, test_remove);
+	tcase_add_loop_test(plan, test_mtu, 0, MK_ARRAY_SIZE(mtus));
+	add_tests_of_ipv6(v6_v4);
+	add_tests_of_ipv6(v6_v6);
+	tcase_add_test(v6_v6, test_source_of_the_host);
 }

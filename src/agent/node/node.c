@@ -129,15 +129,21 @@ struct mk_service_view mk_own_node_view(const struct mk_own_node *node)
 
 /* ---- the interfaces -------------------------------------------------------------------------- */
 
-/* Returns the configured MTU, or the uplink's less VXLAN's overhead. */
-static uint32_t pod_mtu(const struct mk_own_node *node)
+/* Compute the MTU of pods towards other nodes. */
+static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *uplinks,
+		   const struct mk_ip *underlay, sa_family_t pods, uint32_t *mtu_bytes,
+		   struct mk_error *err)
 {
-	const struct mk_link *uplink = &node->uplinks.uplink[0].link;
-	uint32_t fits = uplink->mtu_bytes > MK_VXLAN_OVERHEAD_BYTES
-				? uplink->mtu_bytes - MK_VXLAN_OVERHEAD_BYTES
-				: uplink->mtu_bytes;
+	const struct mk_link *uplink = &uplinks->uplink[0].link;
+	const struct mk_overlay_path path = {
+		.uplink_name = uplink->name,
+		.uplink_mtu_bytes = uplink->mtu_bytes,
+		.configured_bytes = node->core->config.mtu_bytes,
+		.underlay = underlay->family,
+		.pods = pods,
+	};
 
-	return node->core->config.mtu_bytes ? node->core->config.mtu_bytes : fits;
+	return mk_overlay_mtu(&path, mtu_bytes, err);
 }
 
 /* Returns how many were set. @again: log that another process changed them. */
@@ -145,6 +151,7 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 {
 	char ports[MK_RESERVED_RANGES_BYTES];
 	struct mk_sysctl_wanted sysctls = {
+		.pods = node->addresses.gateway.family,
 		.vxlan_name = node->core->config.vxlan_iface_name,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
@@ -273,6 +280,7 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 	const struct mk_node_object *object;
 	struct mk_addresses addresses;
 	struct mk_own_uplinks uplinks;
+	uint32_t mtu_bytes;
 	int ret = find_object(node, &object);
 
 	if (ret == 0)
@@ -281,6 +289,9 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 		ret = compare_networks(node, &addresses, err);
 	if (ret == 0)
 		ret = read_host(node, object, &uplinks, err);
+	if (ret == 0)
+		ret = pod_mtu(node, &uplinks, &object->internal_ip, addresses.gateway.family,
+			      &mtu_bytes, err);
 	if (ret < 0 && node->core->listed)
 		(void)mk_core_warn(node->core, MK_WARN_NODE, mk_error_text(err));
 	if (ret != 0)
@@ -292,7 +303,7 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 		mk_core_check_soon(node->core, MK_UNSURE_ADDRESSES);
 	node->addresses = addresses;
 	node->internal_ip = object->internal_ip;
-	node->mtu_bytes = pod_mtu(node);
+	node->mtu_bytes = mtu_bytes;
 	return 0;
 }
 
