@@ -16,11 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/time.h"
-
-#define L3	     14
-#define L4	     (L3 + 20)
-#define TOTAL_LENGTH (L3 + 2)
-#define FRAGMENT     (L3 + 6)
+#include "bpf/family.h"
 
 static int catcher = -1;
 
@@ -34,7 +30,7 @@ static void loopback_up(void)
 void pieces_load(void)
 {
 	struct sockaddr_ll lo = { .sll_family = AF_PACKET,
-				  .sll_protocol = htons(ETH_P_IP),
+				  .sll_protocol = htons(family_is6() ? ETH_P_IPV6 : ETH_P_IP),
 				  .sll_ifindex = MK_LOOPBACK_IFINDEX };
 
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
@@ -46,63 +42,30 @@ void pieces_load(void)
 
 /* ---- cut and joined ------------------------------------------------------------------------- */
 
-static void put(struct frame *frame, size_t at, size_t value)
-{
-	frame->byte[at] = (uint8_t)(value >> 8);
-	frame->byte[at + 1] = (uint8_t)value;
-}
-
-static size_t get(const struct frame *frame, size_t at)
-{
-	return (size_t)frame->byte[at] << 8 | frame->byte[at + 1];
-}
-
-static struct frame cut(const struct frame *whole, size_t from, size_t to)
-{
-	bool more = L4 + to < whole->length;
-	struct frame part = *whole;
-
-	memcpy(part.byte + L4, whole->byte + L4 + from, to - from);
-	put(&part, TOTAL_LENGTH, 20 + to - from);
-	put(&part, FRAGMENT, from / 8 | (more ? MF : 0));
-	part.length = L4 + to - from;
-	frame_fix_ip_checksum(&part);
-	return part;
-}
-
 struct pieces pieces_cut(const struct frame *whole, const size_t *at)
 {
 	struct pieces pieces = { .count = 0 };
 	size_t from = 0;
 
 	for (; *at; from = *at++)
-		pieces.piece[pieces.count++] = cut(whole, from, *at);
-	pieces.piece[pieces.count++] = cut(whole, from, whole->length - L4);
+		pieces.piece[pieces.count++] = frame_fragment(whole, from, *at);
+	pieces.piece[pieces.count++] = frame_fragment(whole, from, whole->length - frame_l4(whole));
 	return pieces;
 }
 
 struct frame pieces_join(const char *name, const struct pieces *pieces)
 {
 	struct frame whole = { .length = 0 };
+	size_t l4 = ETH_HLEN + frame_ip_bytes(), bytes = 0;
 	const char *what = NULL;
-	size_t bytes = 0;
 
 	for (int i = 0; i < pieces->count; i++) {
-		const struct frame *piece = &pieces->piece[i];
-		size_t at = (get(piece, FRAGMENT) & 0x1fff) * 8;
-
-		if (at == 0)
-			memcpy(whole.byte, piece->byte, L4);
-		memcpy(whole.byte + L4 + at, piece->byte + L4, piece->length - L4);
-		bytes += piece->length - L4;
-		if (at + piece->length > whole.length)
-			whole.length = at + piece->length;
+		frame_join(&whole, &pieces->piece[i]);
+		bytes += pieces->piece[i].length - frame_l4(&pieces->piece[i]);
 	}
-	ck_assert_msg(L4 + bytes == whole.length, "%s: %zu bytes of %zu came out", name, bytes,
-		      whole.length - L4);
-	put(&whole, FRAGMENT, 0);
-	put(&whole, TOTAL_LENGTH, whole.length - L3);
-	frame_fix_ip_checksum(&whole);
+	ck_assert_msg(l4 + bytes == whole.length, "%s: %zu bytes of %zu came out", name, bytes,
+		      whole.length - l4);
+	frame_say_length(&whole, whole.length - ETH_HLEN);
 	ck_assert_msg(frame_checksums_right(&whole, &what), "%s: put together, wrong %s in '%s'",
 		      name, what, frame_flow(&whole));
 	return whole;
@@ -121,7 +84,7 @@ static void take(struct pieces *caught)
 	ck_assert_msg(bytes >= 0, "cannot catch: %s", strerror(errno));
 	frame->length = (size_t)bytes;
 	/* the kernel may send other packets, which are no fragments */
-	if (bytes >= L4 && from.sll_pkttype != PACKET_OUTGOING && get(frame, FRAGMENT) & 0x3fff)
+	if (from.sll_pkttype != PACKET_OUTGOING && frame_is_fragment(frame))
 		ck_assert_int_lt(++caught->count, PIECES_MAX);
 }
 
