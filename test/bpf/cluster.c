@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/cluster.h"
 
-#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -72,6 +71,7 @@ static void apply_tree(json_object *tree)
 {
 	struct mk_error err = { 0 };
 
+	family_json(tree);
 	ck_assert_msg(mk_model_apply(cluster.model, tree, &err) >= 0, "%s", mk_error_text(&err));
 	json_object_put(tree);
 }
@@ -291,14 +291,12 @@ void cluster_no_localhost(void)
 static void service_cidrs_changed(void *ctx)
 {
 	cleanup_free struct mk_service_cidr *cidrs = NULL;
-	char text[MK_IP_STRLEN];
 	size_t count;
 
 	(void)ctx;
 	ck_assert_int_eq(mk_model_service_cidrs(cluster.model, &cidrs, &count), 0);
 	for (size_t i = 0; i < count; i++)
-		fixture_drop_range(mk_ip_format(&cidrs[i].cidr.ip, text),
-				   cidrs[i].cidr.prefix_bits);
+		fixture_drop_cidr(&cidrs[i].cidr);
 }
 
 /* ---- sync ------------------------------------------------------------------------------------- */
@@ -507,9 +505,7 @@ void cluster_start_as(const char *node)
 		.service_changed = service_changed,
 		.service_cidrs_changed = service_cidrs_changed,
 	};
-	const struct mk_ip local[] = { { .family = AF_INET,
-					 .v4.s_addr = inet_addr("192.168.99.11") },
-				       { .family = AF_INET, .v4.s_addr = inet_addr("10.18.0.1") } };
+	const struct mk_ip local[] = { family_ip("192.168.99.11"), family_ip("10.18.0.1") };
 	struct mk_error err = { 0 };
 
 	memset(&cluster, 0, sizeof(cluster));

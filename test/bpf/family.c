@@ -90,23 +90,26 @@ struct mk_ip family_ip(const char *text)
 	return family_is6() && ip.family == AF_INET ? ip6_of((const uint8_t *)&ip.v4) : ip;
 }
 
-struct mk_addr family_addr(const char *text)
+socklen_t family_sockaddr(const char *text, struct sockaddr_storage *at)
 {
-	struct mk_ip ip = family_ip(text);
-
-	return mk_ip_to_addr(&ip);
-}
-
-uint16_t family_addr_port(const char *text, struct mk_ip *ip)
-{
+	struct sockaddr_in6 *six = (void *)at;
+	struct sockaddr_in *four = (void *)at;
 	const char *colon = strrchr(text, ':');
-	char copy[64];
+	char quad[INET_ADDRSTRLEN];
+	struct mk_ip ip;
 
 	if (!colon)
 		not_an_address(text);
-	snprintf(copy, sizeof(copy), "%.*s", (int)(colon - text), text);
-	*ip = family_ip(copy);
-	return (uint16_t)atoi(colon + 1);
+	snprintf(quad, sizeof(quad), "%.*s", (int)(colon - text), text);
+	ip = family_ip(quad);
+	memset(at, 0, sizeof(*at));
+	at->ss_family = ip.family;
+	six->sin6_port = htons((uint16_t)atoi(colon + 1)); /* it is at the same place as sin_port */
+	if (family_is6())
+		six->sin6_addr = ip.v6;
+	else
+		four->sin_addr = ip.v4;
+	return family_is6() ? sizeof(*six) : sizeof(*four);
 }
 
 unsigned family_bits(unsigned bits)
@@ -182,30 +185,53 @@ const char *family_text(const struct mk_ip *ip, char *buf)
 
 /* ---- objects of the cluster --------------------------------------------------------------------- */
 
-/* "10.96.0.10" or "10.96.0.0/16", leading zeros allowed: @out is the text of this family. */
-static bool map_quad(const char *text, char *out, size_t size)
+/* Map the address or prefix at the beginning of @text; leading zeros are allowed. Returns how much
+ * of @text that was, 0: it is none. */
+static size_t map_quad(const char *text, char *out, size_t size)
 {
-	unsigned a, b, c, d, bits;
-	char quad[16], buf[MK_CIDR_STRLEN];
+	unsigned a, b, c, d, bits = 32;
+	char quad[INET_ADDRSTRLEN], buf[MK_CIDR_STRLEN];
+	int used = 0, more = 0;
 	struct mk_cidr cidr;
-	int used = 0;
+
+	if (sscanf(text, "%3u.%3u.%3u.%3u%n", &a, &b, &c, &d, &used) != 4 || a > 255 || b > 255 ||
+	    c > 255 || d > 255 || text[used] == '.' || (text[used] >= '0' && text[used] <= '9'))
+		return 0;
+	snprintf(quad, sizeof(quad), "%u.%u.%u.%u", a & 255, b & 255, c & 255, d & 255);
+	if (sscanf(text + used, "/%3u%n", &bits, &more) != 1)
+		more = 0;
+	cidr = family_cidr(quad, more ? bits : 32);
+	snprintf(out, size, "%s", more ? mk_cidr_format(&cidr, buf) : mk_ip_format(&cidr.ip, buf));
+	return (size_t)(used + more);
+}
+
+void family_map(const char *text, char *out, size_t size)
+{
+	bool in_word = false;
+	size_t at = 0, used;
+
+	for (; *text && at + MK_CIDR_STRLEN < size; text += used) {
+		used = family_is6() && !in_word ? map_quad(text, out + at, size - at) : 0;
+		if (used > 0) {
+			at += strlen(out + at);
+			continue;
+		}
+		in_word = strchr("0123456789.", *text) != NULL;
+		out[at++] = *text;
+		used = 1;
+	}
+	out[at] = '\0';
+}
+
+/* All of @text is an address or a prefix. */
+static bool map_whole(const char *text, char *out, size_t size)
+{
+	size_t used;
 
 	if (strncmp(text, "::ffff:", 7) == 0)
 		text += 7;
-	if (sscanf(text, "%3u.%3u.%3u.%3u%n", &a, &b, &c, &d, &used) != 4 || a > 255 || b > 255 ||
-	    c > 255 || d > 255)
-		return false;
-	snprintf(quad, sizeof(quad), "%u.%u.%u.%u", a & 255, b & 255, c & 255, d & 255);
-	cidr = family_cidr(quad, 32);
-	if (text[used] == '\0') {
-		snprintf(out, size, "%s", mk_ip_format(&cidr.ip, buf));
-		return true;
-	}
-	if (sscanf(text + used, "/%3u", &bits) != 1)
-		return false;
-	cidr = family_cidr(quad, bits);
-	snprintf(out, size, "%s", mk_cidr_format(&cidr, buf));
-	return true;
+	used = map_quad(text, out, size);
+	return used > 0 && text[used] == '\0';
 }
 
 /* An address or prefix of IPv6 becomes one of IPv4, the other family. */
@@ -233,7 +259,7 @@ static json_object *map_string(const char *text)
 		return json_object_new_string("IPv6");
 	if (strcmp(text, "IPv6") == 0)
 		return json_object_new_string("IPv4");
-	if (blanks > 8 || (!map_quad(text + blanks, out, sizeof(out)) &&
+	if (blanks > 8 || (!map_whole(text + blanks, out, sizeof(out)) &&
 			   !map_other(text + blanks, out, sizeof(out))))
 		return NULL;
 	snprintf(all, sizeof(all), "%.*s%s", (int)blanks, text, out);

@@ -16,6 +16,7 @@
 #define MK_TEST_FAMILY_H
 
 #include <json-c/json.h>
+#include <sys/socket.h>
 
 #include "base/ip.h"
 
@@ -28,7 +29,6 @@ static inline bool family_is6(void)
 
 /* Return the address that @text, a dotted quad, has in this family. Aborts on a bad text. */
 struct mk_ip family_ip(const char *text);
-struct mk_addr family_addr(const char *text);
 /* Return what this family has for @net/@bits, for its length alone, and for its mask. */
 struct mk_cidr family_cidr(const char *net, unsigned bits);
 unsigned family_bits(unsigned bits);
@@ -38,8 +38,11 @@ struct mk_addr family_mask(unsigned bits);
  * that no row can name is written as it is. */
 const char *family_text(const struct mk_ip *ip, char *buf);
 
-/* Return the port of "10.0.0.1:80" in host order and its address. */
-uint16_t family_addr_port(const char *text, struct mk_ip *ip);
+/* Write the address and port of a socket, "10.0.0.1:80". Returns its size, for bind(2). */
+socklen_t family_sockaddr(const char *text, struct sockaddr_storage *at);
+
+/* Copy @text, where each dotted quad and each prefix is one of this family. */
+void family_map(const char *text, char *out, size_t size);
 
 /* Map the addresses in the strings of @tree, an object of the cluster, and "IPv4" itself. For IPv6
  * the other family becomes IPv4: "fd00::10" is then an address of 100.64.0.0/10. */

@@ -10,6 +10,7 @@
 
 #include "base/ip.h"
 #include "bpf/cpus.h"
+#include "bpf/family.h"
 #include "bpf/pieces.h"
 #include "service/service.h"
 
@@ -18,19 +19,11 @@
 #define TC_STOLEN   4
 #define TC_REDIRECT 7
 
-static struct mk_ip ip(const char *text)
-{
-	struct mk_ip out;
-
-	ck_assert_msg(mk_ip_parse(text, &out) == 0, "not an address: %s", text);
-	return out;
-}
-
 struct mk_addr fixture_addr(const char *text)
 {
-	struct mk_ip parsed = ip(text);
+	const struct mk_ip ip = family_ip(text);
 
-	return mk_ip_to_addr(&parsed);
+	return mk_ip_to_addr(&ip);
 }
 
 /* "10.0.0.1:80" */
@@ -48,9 +41,11 @@ void fixture_addr_port(const char *text, struct mk_addr *address, __be16 *port)
 
 void fixture_mac(const char *address, __u8 *mac)
 {
-	struct mk_ip parsed = ip(address);
-	struct mk_mac computed = mk_mac_of_ip(&parsed);
+	struct mk_mac computed;
+	struct mk_ip ip;
 
+	ck_assert_msg(mk_ip_parse(address, &ip) == 0, "not an address: %s", address);
+	computed = mk_mac_of_ip(&ip);
 	memcpy(mac, computed.byte, sizeof(computed.byte));
 }
 
@@ -163,16 +158,17 @@ static void clear_node_routes(void)
 static void put_node_route(const struct mk_route_key *key, const struct mk_route *route)
 {
 	const struct mk_node *node = fixture_node();
-	__u32 number = mk_node_number(&key->addr, &node->cluster_mask, 8);
+	__u32 number = mk_node_number(&key->addr, &node->cluster_mask, node->pod_host_bits);
 
-	if (route->type == MK_ROUTE_OVERLAY && key->prefix_bits == 24)
+	if (route->type == MK_ROUTE_OVERLAY && key->prefix_bits == family_bits(24))
 		ck_assert_int_eq(bpf_map_update_elem(fixture_map("node_routes"), &number, route, 0),
 				 0);
 }
 
-static void put_route(const char *net, __u32 bits, enum mk_route_type type, const char *vtep)
+static void put_cidr_route(const struct mk_cidr *cidr, enum mk_route_type type, const char *vtep)
 {
-	struct mk_route_key key = { .prefix_bits = bits, .addr = fixture_addr(net) };
+	struct mk_route_key key = { .prefix_bits = cidr->prefix_bits,
+				    .addr = mk_ip_to_addr(&cidr->ip) };
 	struct mk_route route = { .type = (__u8)type };
 
 	if (vtep)
@@ -181,9 +177,21 @@ static void put_route(const char *net, __u32 bits, enum mk_route_type type, cons
 	put_node_route(&key, &route);
 }
 
+static void put_route(const char *net, unsigned bits, enum mk_route_type type, const char *vtep)
+{
+	const struct mk_cidr cidr = family_cidr(net, bits);
+
+	put_cidr_route(&cidr, type, vtep);
+}
+
 void fixture_drop_range(const char *net, unsigned bits)
 {
 	put_route(net, bits, MK_ROUTE_DROP, NULL);
+}
+
+void fixture_drop_cidr(const struct mk_cidr *cidr)
+{
+	put_cidr_route(cidr, MK_ROUTE_DROP, NULL);
 }
 
 void fixture_peer(const char *pod_net, const char *vtep)
@@ -237,7 +245,7 @@ static void one_uplink(void)
 	links.uplinks[0].addr = fixture_addr("192.168.99.11");
 	links.set.networks[0].ifindex = 1;
 	links.set.networks[0].net = fixture_addr("192.168.99.0");
-	links.set.networks[0].mask = fixture_addr("255.255.255.0");
+	links.set.networks[0].mask = family_mask(24);
 	fixture_links(&links);
 }
 

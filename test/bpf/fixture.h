@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "monokube/abi.h"
+#include "bpf/family.h"
 #include "bpf/frame.h"
 #include "datapath/maps/links.h"
 
@@ -36,7 +37,7 @@ void fixture_exact_clock(void);
 /* Give the cluster a range of 32,768 nodes, instead of the one of 256. Call it before
  * fixture_load(). */
 #define FIXTURE_WIDE_NET  "10.128.0.0"
-#define FIXTURE_WIDE_MASK "255.128.0.0"
+#define FIXTURE_WIDE_BITS 9
 void fixture_wide_cluster(void);
 /* Return the node's constants in the programs. */
 const struct mk_node *fixture_node(void);
@@ -87,13 +88,14 @@ void fixture_host_port_gone(const char *port);
 struct mk_frontend fixture_get_service(const char *frontend, enum mk_scope scope);
 void fixture_put_service(const char *frontend, enum mk_scope scope,
 			 const struct mk_frontend *service);
-struct mk_addr fixture_addr(const char *text); /* "10.0.0.1" */
+struct mk_addr fixture_addr(const char *text); /* "10.0.0.1", see family.h */
 void fixture_mac(const char *address,
 		 __u8 *mac); /* of the pod, gateway or VTEP with this address */
 void fixture_addr_port(const char *text, struct mk_addr *address, __be16 *port);
 void fixture_vip(const char *address);
 void fixture_drop_range(const char *net, unsigned bits); /* as a ServiceCIDR is in map routes */
-#define FIXTURE_POD_SLOTS 256 /* of map pods: a /24 */
+void fixture_drop_cidr(const struct mk_cidr *cidr);
+#define FIXTURE_POD_SLOTS (family_is6() ? 1024u : 256u) /* of map pods: a /24 */
 void fixture_put_pod(const struct mk_pod *pod);
 void fixture_pod(const char *address); /* another local pod */
 void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */

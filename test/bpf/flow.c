@@ -319,8 +319,8 @@ static bool has_session(const struct flow *flow)
 	char to[32];
 
 	flow_address_of(flow->to, to);
-	key.saddr.word[0] = inet_addr(flow->address);
-	key.daddr.word[0] = inet_addr(to);
+	key.saddr = fixture_addr(flow->address);
+	key.daddr = fixture_addr(to);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(protocols); i++)
 		if (protocols[i] && strcmp(protocols[i], flow->proto) == 0)
 			key.proto = (__u8)i;

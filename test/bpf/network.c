@@ -58,7 +58,8 @@ int network_of_own(void)
 
 void network_reaches_all(void)
 {
-	static const char commands[] = "ip link set lo up && ip route add 0.0.0.0/0 dev lo";
+	const char *commands = family_is6() ? "ip link set lo up && ip -6 route add ::/0 dev lo"
+					    : "ip link set lo up && ip route add 0.0.0.0/0 dev lo";
 
 	ck_assert_msg(system(commands) == 0, "failed: %s", commands);
 }
@@ -74,37 +75,44 @@ void network_of_pod(const char *address, int number)
 	fixture_put_pod(&pod);
 }
 
-static struct sockaddr_in address_of(const char *text)
+/* Open a socket at @from, which may be another host's address. */
+static int socket_at(const char *from, int type)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	struct mk_addr addr;
+	struct sockaddr_storage own;
+	socklen_t size = family_sockaddr(from, &own);
+	int fd = socket(family(), type | SOCK_CLOEXEC, 0), one = 1;
 
-	fixture_addr_port(text, &addr, &at.sin_port);
-	at.sin_addr.s_addr = addr.word[0];
-	return at;
+	if (family_is6())
+		ck_assert_int_eq(setsockopt(fd, SOL_IPV6, IPV6_TRANSPARENT, &one, sizeof(one)), 0);
+	else
+		ck_assert_int_eq(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, size), 0);
+	return fd;
+}
+
+static int connect_to(int fd, const char *to)
+{
+	struct sockaddr_storage peer;
+	socklen_t size = family_sockaddr(to, &peer);
+
+	return connect(fd, (const struct sockaddr *)&peer, size);
 }
 
 void network_socket(const char *from, const char *to)
 {
-	const struct sockaddr_in own = address_of(from), peer = address_of(to ? to : from);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
+	int fd = socket_at(from, SOCK_STREAM | SOCK_NONBLOCK);
 
-	ck_assert_int_eq(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);
-	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
-	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
 	if (!to)
 		ck_assert_int_eq(listen(fd, 1), 0);
-	else if (connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) < 0)
+	else if (connect_to(fd, to) < 0)
 		ck_assert_int_eq(errno, EINPROGRESS);
 }
 
 void network_udp_socket(const char *from, const char *to)
 {
-	const struct sockaddr_in own = address_of(from), peer = address_of(to ? to : from);
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1;
+	int fd = socket_at(from, SOCK_DGRAM);
 
-	ck_assert_int_eq(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);
-	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
 	if (to)
-		ck_assert_int_eq(connect(fd, (const struct sockaddr *)&peer, sizeof(peer)), 0);
+		ck_assert_int_eq(connect_to(fd, to), 0);
 }

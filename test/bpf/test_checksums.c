@@ -90,13 +90,11 @@ static uint16_t seen_from(unsigned port)
 {
 	char flow[96];
 	struct frame in, out;
-	__be16 check;
 
 	snprintf(flow, sizeof(flow), "udp 10.244.1.2:%u > 10.96.0.10:80", port);
 	in = frame_make(flow, NULL);
 	out = fixture_expect(flow, MK_HOOK_POD, &in, TO_POD, NULL);
-	memcpy(&check, out.byte + ETH_HLEN + 20 + 6, sizeof(check));
-	return ntohs(check);
+	return (uint16_t)frame_number(&out, frame_l4(&out) + 6, 2);
 }
 
 /* UDP writes a checksum of 0 as 0xffff, because 0 means none. The port is increased by the amount

@@ -497,7 +497,10 @@ static void fill(const char *map, unsigned entries)
 	struct mk_tuple key = { .proto = IPPROTO_TCP };
 
 	for (unsigned i = 0; i < entries; i++) {
-		key.saddr.word[0] = htonl(0x64400000 + i);
+		char source[INET_ADDRSTRLEN];
+
+		snprintf(source, sizeof(source), "100.64.%u.%u", i >> 8 & 255, i & 255);
+		key.saddr = fixture_addr(source);
 		other.to = key;
 		ck_assert_int_eq(bpf_map_update_elem(fixture_map(map), &key, &other, BPF_NOEXIST),
 				 0);

@@ -122,14 +122,6 @@ START_TEST(test_fragments)
 }
 END_TEST
 
-static struct sockaddr_in socket_address(const char *address, uint16_t port)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port) };
-
-	ck_assert_int_eq(inet_pton(AF_INET, address, &at.sin_addr), 1);
-	return at;
-}
-
 /* Enter a network namespace with only a loopback device: no other process has a port there. */
 static void own_network(void)
 {
@@ -146,18 +138,19 @@ static void own_network(void)
  * unconnected one loses the number to the Service, as with kube-proxy. */
 START_TEST(test_socket_with_that_port)
 {
-	const struct sockaddr_in own = socket_address("127.0.0.77", 30080);
-	const struct sockaddr_in server = socket_address("127.0.0.53", 53);
+	struct sockaddr_storage own, server;
+	socklen_t size = family_sockaddr("127.0.0.77:30080", &own);
 	struct frame in = frame_make("udp 127.0.0.53:53 > 127.0.0.77:30080", NULL), out;
 	int fd;
 
 	own_network();
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	family_sockaddr("127.0.0.53:53", &server);
+	fd = socket(family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	fixture_service("udp 127.0.0.1:30080", MK_SCOPE_INTERNAL, MK_FRONTEND_MASQUERADE,
 			remote_backend, 0, 1);
-	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, size), 0);
 	ck_assert_int_eq(fixture_send(HOOK_LOOPBACK, &in, &out), TO_HOST_HOOK);
-	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&server, sizeof(server)), 0);
+	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&server, size), 0);
 	ck_assert_int_eq(fixture_send(HOOK_LOOPBACK, &in, &out), TO_HOST);
 	in = frame_make("udp 127.0.0.53:54 > 127.0.0.77:30080", NULL);
 	ck_assert_int_eq(fixture_send(HOOK_LOOPBACK, &in, &out), TO_HOST_HOOK);

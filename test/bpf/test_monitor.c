@@ -60,13 +60,13 @@ static const char *tuple_text(const struct mk_tuple *tuple)
 {
 	static char text[2][96];
 	static int turn;
-	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN];
+	const struct mk_ip from = mk_ip_from_addr(&tuple->saddr);
+	const struct mk_ip to = mk_ip_from_addr(&tuple->daddr);
+	char ends[2][MK_IP_STRLEN];
 
-	inet_ntop(AF_INET, tuple->saddr.word, from, sizeof(from));
-	inet_ntop(AF_INET, tuple->daddr.word, to, sizeof(to));
 	turn = !turn;
-	snprintf(text[turn], sizeof(text[turn]), "%s:%u > %s:%u", from, ntohs(tuple->sport), to,
-		 ntohs(tuple->dport));
+	snprintf(text[turn], sizeof(text[turn]), "%s:%u > %s:%u", family_text(&from, ends[0]),
+		 ntohs(tuple->sport), family_text(&to, ends[1]), ntohs(tuple->dport));
 	return text[turn];
 }
 

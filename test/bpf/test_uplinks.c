@@ -38,7 +38,7 @@ static void add_uplink(const char *device, const char *addr, const char *net, ui
 	ck_assert_uint_ne(uplink->ifindex, 0);
 	links.set.networks[at].ifindex = uplink->ifindex;
 	links.set.networks[at].net = fixture_addr(net);
-	links.set.networks[at].mask = fixture_addr("255.255.255.0");
+	links.set.networks[at].mask = family_mask(24);
 }
 
 /* Packets of test runs come in by the loopback device. */
