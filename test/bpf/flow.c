@@ -459,6 +459,8 @@ static void begin(const char *rule)
 void flow_run(const struct flow_row *row)
 {
 	begin(row->rule);
+	if (family_leaves_out(row->rule))
+		return;
 	cluster_start();
 	if (strncmp(row->lines[0], "service", 7) != 0 && strcmp(row->lines[0], "no service") != 0)
 		cluster_service(NULL);

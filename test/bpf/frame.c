@@ -50,7 +50,7 @@ struct frame frame_make(const char *text, const struct frame_options *options)
 	const struct frame_options *o = options ? options : &ordinary;
 	struct frame frame = { .id = o->id };
 	uint8_t *header = frame.byte + ETH_HLEN, *l4, proto;
-	size_t header_bytes, l4_bytes;
+	size_t header_bytes, l4_bytes, payload_bytes;
 	struct frame_flow flow;
 	struct frame_ip ip;
 
@@ -64,9 +64,11 @@ struct frame frame_make(const char *text, const struct frame_options *options)
 		memset(l4, 'x', l4_bytes);
 		l4_bytes = 0;
 	}
-	for (size_t i = 0; i < o->payload_bytes; i++)
+	payload_bytes =
+		o->packet_bytes ? o->packet_bytes - header_bytes - l4_bytes : o->payload_bytes;
+	for (size_t i = 0; i < payload_bytes; i++)
 		l4[l4_bytes + i] = (uint8_t)('a' + i % 26);
-	l4_bytes += o->payload_bytes;
+	l4_bytes += payload_bytes;
 	frame_ip_finish(header, header_bytes, l4_bytes);
 	frame.length = ETH_HLEN + header_bytes + l4_bytes;
 	if (frame_ip_read(header, header_bytes + l4_bytes, &ip) && ip.fragment_at == 0)

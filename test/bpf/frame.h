@@ -25,6 +25,7 @@ struct frame_options {
 	uint8_t ttl; /* 0: 64 */
 	uint8_t ip_option_words; /* of 4 bytes (no-operations) */
 	uint16_t payload_bytes;
+	uint16_t packet_bytes; /* not 0: the payload makes a packet of so many */
 	uint16_t fragment; /* IPv4's frag_off, host order: MF 0x2000, DF 0x4000, offset/8 */
 	uint16_t id;
 	bool no_checksum; /* UDP: checksum 0; SCTP: as before the device fills it in */

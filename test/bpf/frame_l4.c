@@ -173,8 +173,11 @@ static uint16_t l4_checksum(const struct frame_ip *ip)
 
 void frame_l4_finish(uint8_t *l4, const struct frame_ip *ip, const struct frame_options *o)
 {
-	uint16_t sum = htons(l4_checksum(ip));
+	uint16_t sum;
 
+	if (ip->proto == IPPROTO_UDP)
+		((struct udphdr *)l4)->len = htons((uint16_t)ip->l4_bytes);
+	sum = htons(l4_checksum(ip));
 	if (ip->proto == IPPROTO_TCP)
 		((struct tcphdr *)l4)->check = sum;
 	else if (ip->proto == IPPROTO_UDP && !o->no_checksum)

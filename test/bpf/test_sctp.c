@@ -13,7 +13,7 @@
 #include "../../bpf/crc32c.h"
 
 #define HEADER_BYTES 12 /* the common header */
-#define L4	     (14 + 20) /* where it starts in a frame without IP options */
+#define L4	     (14 + frame_ip_bytes()) /* where it starts in a frame without IP options */
 
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
@@ -272,7 +272,7 @@ START_TEST(test_refused)
 	out = fixture_expect("INIT", MK_HOOK_POD, &in, TO_POD,
 			     "icmp-error 10.96.0.10 > 10.244.1.2 3/3 [sctp 10.244.1.2:40000 > "
 			     "10.96.0.10:80]");
-	ck_assert_uint_eq(out.length, 14 + 20 + 8 + 20 + 20);
+	ck_assert_uint_eq(out.length, 14 + frame_ip_bytes() + 8 + frame_ip_bytes() + 20);
 	in = frame_make("sctp 10.244.1.2:40000 > 10.96.0.10:80", &cookie_echo);
 	fixture_expect("COOKIE ECHO", MK_HOOK_POD, &in, TO_POD,
 		       "icmp-error 10.96.0.10 > 10.244.1.2 3/3 [sctp 10.244.1.2:40000 > "
