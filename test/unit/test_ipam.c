@@ -32,14 +32,25 @@ static const struct {
 	  { 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 2, 0, 3, 2 } },
 };
 
+static void use_ipv6(void)
+{
+	first = ip_of("fd00:10:244:1::2");
+	last = ip_of("fd00:10:244:1::9");
+}
+
+/* Each row, first for IPv4 and then for IPv6. */
 START_TEST(test_order)
 {
-	const char *row = orders[_i].name;
+	size_t index = (size_t)_i % MK_ARRAY_SIZE(orders);
+	bool ipv6 = (size_t)_i >= MK_ARRAY_SIZE(orders);
+	const char *row = orders[index].name;
 	char text[MK_IP_STRLEN], wanted[MK_IP_STRLEN];
 
-	for (int i = 0; orders[_i].steps[i]; i++) {
-		const char *step = orders[_i].steps[i];
-		int address = orders[_i].addresses[i], ret;
+	if (ipv6)
+		use_ipv6();
+	for (int i = 0; orders[index].steps[i]; i++) {
+		const char *step = orders[index].steps[i];
+		int address = orders[index].addresses[i], ret;
 
 		if (step[0] == '-') {
 			release(step + 1);
@@ -50,7 +61,8 @@ START_TEST(test_order)
 			ck_assert_msg(ret == -ENOSPC, "%s: step %d (%s): %d", row, i, step, ret);
 			continue;
 		}
-		snprintf(wanted, sizeof(wanted), "10.244.1.%d", address);
+		snprintf(wanted, sizeof(wanted), "%s%d", ipv6 ? "fd00:10:244:1::" : "10.244.1.",
+			 address);
 		ck_assert_msg(ret == 0, "%s: step %d (%s): %s", row, i, step, mk_error_text(&err));
 		ck_assert_msg(strcmp(text, wanted) == 0, "%s: step %d (%s): got %s, wanted %s", row,
 			      i, step, text, wanted);
@@ -393,11 +405,71 @@ START_TEST(test_index_leads_nowhere)
 }
 END_TEST
 
+/* ---- IPv6 ------------------------------------------------------------------------------------ */
+
+#define V6_2 "fd000010024400010000000000000002"
+
+START_TEST(test_ipv6)
+{
+	char text[MK_IP_STRLEN];
+	struct mk_ipam *ipam;
+	struct mk_ip ip;
+
+	use_ipv6();
+	ck_ok(allocate("c1", text));
+	ck_assert_int_eq(access(ipam_path(V6_2), F_OK), 0);
+	ck_assert_int_eq(count_names(".owners"), 1);
+	ipam_write("fd00:10:244:1::3", "c9\neth0\n\n"); /* other forms are not ours */
+	ipam_write("FD000010024400010000000000000003", "c9\neth0\n\n");
+	ipam = open_ipam();
+	ck_ok(mk_ipam_find(ipam, "c1", "eth0", &ip, &err));
+	ck_assert(mk_ip_equal(&ip, &first));
+	ck_ok(mk_ipam_repair(ipam, &err));
+	mk_ipam_free(ipam);
+	ck_assert_int_eq(count_names(".owners"), 1);
+	ck_ok(allocate("c2", text));
+	ck_assert_str_eq(text, "fd00:10:244:1::3");
+	release("c1");
+	ck_assert_int_eq(access(ipam_path("released/0000000000000001-" V6_2), F_OK), 0);
+}
+END_TEST
+
+/* Text of an address: its name; NULL: not a name. */
+static const struct {
+	const char *ip, *name;
+} names[] = {
+	{ "10.244.1.7", "10.244.1.7" },
+	{ "fd00:10:244:1::2", V6_2 },
+	{ "::", "00000000000000000000000000000000" },
+	{ "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffffffffffffffffffffffffffffffff" },
+	{ NULL, "fd00001002440001000000000000000" },
+	{ NULL, "fd0000100244000100000000000000022" },
+	{ NULL, "fd00001002440001000000000000000g" },
+	{ NULL, "::1" },
+	{ NULL, "10.244.1.07" },
+	{ NULL, "" },
+};
+
+START_TEST(test_name)
+{
+	char name[MK_IPAM_ADDRESS_BYTES];
+	struct mk_ip ip, wanted;
+	int ret = mk_ipam_name_parse(names[_i].name, &ip);
+
+	ck_assert_msg(ret == (names[_i].ip ? 0 : -EINVAL), "%s: %d", names[_i].name, ret);
+	if (!names[_i].ip)
+		return;
+	wanted = ip_of(names[_i].ip);
+	ck_assert_msg(mk_ip_equal(&ip, &wanted), "%s", names[_i].name);
+	ck_assert_str_eq(mk_ipam_name(&ip, name), names[_i].name);
+}
+END_TEST
+
 UNIT_SUITE("ipam")
 {
 	TCase *tc = unit_case(suite, "directory", ipam_setup, ipam_teardown);
 
-	tcase_add_loop_test(tc, test_order, 0, MK_ARRAY_SIZE(orders));
+	tcase_add_loop_test(tc, test_order, 0, 2 * MK_ARRAY_SIZE(orders));
 	tcase_add_test(tc, test_one_address_per_owner);
 	tcase_add_test(tc, test_host_ports);
 	tcase_add_test(tc, test_find_release);
@@ -407,6 +479,8 @@ UNIT_SUITE("ipam")
 	tcase_add_loop_test(tc, test_garbled, 0, MK_ARRAY_SIZE(garbled));
 	tcase_add_test(tc, test_foreign);
 	tcase_add_test(tc, test_leftovers);
+	tcase_add_test(tc, test_ipv6);
+	tcase_add_loop_test(tc, test_name, 0, MK_ARRAY_SIZE(names));
 	tcase_add_test(tc, test_modes);
 	tcase_add_test(tc, test_reads_its_own_file_alone);
 	tcase_add_loop_test(tc, test_index_is_made, 0, 2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pod/ipam/directory.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -86,31 +87,57 @@ void ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text)
 
 /* ---- reading the directory ------------------------------------------------------------------- */
 
-/* inet_pton() accepts only one form of an IPv4 address, so skip the check: there
- * may be hundreds of names. */
-static bool parse_name(const char *name, struct mk_ip *ip)
-{
-	char canonical[MK_IP_STRLEN];
+static const char hex[] = "0123456789abcdef";
 
-	return mk_ip_parse(name, ip) == 0 &&
-	       (ip->family == AF_INET || strcmp(mk_ip_format(ip, canonical), name) == 0);
+const char *mk_ipam_name(const struct mk_ip *ip, char name[MK_IPAM_ADDRESS_BYTES])
+{
+	const uint8_t *bytes = ip->v6.s6_addr;
+	char *at = name;
+
+	if (ip->family == AF_INET6) {
+		for (size_t i = 0; i < sizeof(ip->v6); i++, at += 2) {
+			at[0] = hex[bytes[i] >> 4];
+			at[1] = hex[bytes[i] & 0xf];
+		}
+		*at = '\0';
+	} else if (!inet_ntop(AF_INET, &ip->v4, name, MK_IPAM_ADDRESS_BYTES)) {
+		*name = '\0';
+	}
+	return name;
+}
+
+static void parse_digits(const char *digits, struct mk_ip *ip)
+{
+	*ip = (struct mk_ip){ .family = AF_INET6 };
+	for (size_t i = 0; digits[i]; i++)
+		ip->v6.s6_addr[i / 2] |=
+			(uint8_t)((strchr(hex, digits[i]) - hex) << (i % 2 ? 0 : 4));
+}
+
+/* inet_pton() accepts only one form of an IPv4 address. */
+int mk_ipam_name_parse(const char *name, struct mk_ip *ip)
+{
+	if (strspn(name, hex) == MK_IPAM_ADDRESS_BYTES - 1 && !name[MK_IPAM_ADDRESS_BYTES - 1]) {
+		parse_digits(name, ip);
+		return 0;
+	}
+	return mk_ip_parse(name, ip) == 0 && ip->family == AF_INET ? 0 : -EINVAL;
 }
 
 static bool parse_released_name(const char *name, uint64_t *sequence, struct mk_ip *ip)
 {
-	if (strspn(name, "0123456789abcdef") != MK_IPAM_SEQUENCE_LEN ||
-	    name[MK_IPAM_SEQUENCE_LEN] != '-')
+	if (strspn(name, hex) != MK_IPAM_SEQUENCE_LEN || name[MK_IPAM_SEQUENCE_LEN] != '-')
 		return false;
 	*sequence = strtoull(name, NULL, 16);
-	return parse_name(name + MK_IPAM_SEQUENCE_LEN + 1, ip);
+	return mk_ipam_name_parse(name + MK_IPAM_SEQUENCE_LEN + 1, ip) == 0;
 }
 
 const char *ipam_released_name(uint64_t sequence, const struct mk_ip *ip, char *buf)
 {
-	char text[MK_IP_STRLEN];
+	char name[MK_IPAM_ADDRESS_BYTES];
 
 	snprintf(buf, MK_IPAM_NAME_BYTES, "%0*" PRIx64 "-%s", MK_IPAM_SEQUENCE_LEN, sequence,
-		 mk_ip_format(ip, text));
+		 mk_ipam_name(ip, name));
 	return buf;
 }
 
@@ -141,11 +168,11 @@ static char *read_owner(struct mk_ipam *ipam, const char *name)
 
 int ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_error *err)
 {
-	char name[MK_IP_STRLEN], *owner;
+	char name[MK_IPAM_ADDRESS_BYTES], *owner;
 
 	if (!slot->allocated || slot->container_id)
 		return 0;
-	owner = read_owner(ipam, mk_ip_format(&slot->ip, name));
+	owner = read_owner(ipam, mk_ipam_name(&slot->ip, name));
 	if (!owner)
 		return mk_error_errno(err, errno, "cannot read '%s/%s'", ipam->path, name);
 	ipam_slot_set_owner(slot, owner);
@@ -177,7 +204,7 @@ static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_erro
 	/* our own directories and files */
 	if (name[0] == '.' || strcmp(name, LOCK_NAME) == 0 || strcmp(name, RELEASED_NAME) == 0)
 		return 0;
-	if (!parse_name(name, &ip)) {
+	if (mk_ipam_name_parse(name, &ip) < 0) {
 		mk_log_warn("address directory holds a file that is not ours, ignored path=%s/%s",
 			    ipam->path, name);
 		return 0;

@@ -11,6 +11,9 @@
  *   .owners/85dc6b2fc9f7a5b1		index: named by a hash of container id and interface, a
  *					symbolic link to 10.244.1.7: no other file need be read
  *
+ * The name of an IPv6 address is its 32 hexadecimal digits, fd000010024400010000000000000002: it
+ * has only this form.
+ *
  * Allocating renames .new to the address; releasing renames the address into released/. A kill
  * between an allocation and the removal of the address's old entry in released/ leaves both. The
  * allocation counts, and the next open removes the old entry.
@@ -35,7 +38,7 @@
 
 #define MK_IPAM_NEW	     ".new"
 #define MK_IPAM_SEQUENCE_LEN 16 /* hexadecimal digits */
-#define MK_IPAM_NAME_BYTES   (MK_IPAM_SEQUENCE_LEN + 1 + MK_IP_STRLEN)
+#define MK_IPAM_NAME_BYTES   (MK_IPAM_SEQUENCE_LEN + 1 + MK_IPAM_ADDRESS_BYTES)
 #define MK_IPAM_OWNER_BYTES  65536 /* host ports may take most of it */
 
 /* An address that was ever allocated. */

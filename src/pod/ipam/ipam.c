@@ -119,10 +119,10 @@ static int store_failed(struct mk_ipam *ipam, const char *name, int ret, struct 
 static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
 		 struct mk_error *err)
 {
-	char name[MK_IP_STRLEN];
+	char name[MK_IPAM_ADDRESS_BYTES];
 	int ret = write_owner(ipam, text);
 
-	mk_ip_format(ip, name);
+	mk_ipam_name(ip, name);
 	if (ret == 0 && renameat(ipam->dir_fd, MK_IPAM_NEW, ipam->dir_fd, name) < 0)
 		ret = -errno;
 	return ret < 0 ? store_failed(ipam, name, ret, err) : 0;
@@ -132,11 +132,11 @@ static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
 static int store_owned(struct mk_ipam *ipam, const struct mk_ip *ip,
 		       const struct mk_ipam_owner *owner, const char *text, struct mk_error *err)
 {
-	char name[MK_IP_STRLEN];
+	char name[MK_IPAM_ADDRESS_BYTES];
 	int ret = ipam_owner_add(ipam, owner->container_id, owner->ifname, ip);
 
 	if (ret < 0)
-		ret = store_failed(ipam, mk_ip_format(ip, name), ret, err);
+		ret = store_failed(ipam, mk_ipam_name(ip, name), ret, err);
 	else
 		ret = store(ipam, ip, text, err);
 	if (ret < 0)
@@ -282,10 +282,10 @@ bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip)
 
 static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_error *err)
 {
-	char name[MK_IP_STRLEN], released[MK_IPAM_NAME_BYTES];
+	char name[MK_IPAM_ADDRESS_BYTES], released[MK_IPAM_NAME_BYTES];
 	uint64_t sequence = ipam->last_sequence + 1;
 
-	mk_ip_format(&slot->ip, name);
+	mk_ipam_name(&slot->ip, name);
 	ipam_released_name(sequence, &slot->ip, released);
 	if (renameat(ipam->dir_fd, name, ipam->released_fd, released) < 0) {
 		/* No space for one more directory entry: better a free address without its place in

@@ -32,20 +32,20 @@ static const char *entry_name(const char *container_id, const char *ifname,
  * exist or is no address. */
 static bool entry_read(int owners_fd, const char *name, struct mk_ip *ip)
 {
-	char text[MK_IP_STRLEN];
+	char text[MK_IPAM_ADDRESS_BYTES];
 	ssize_t length = readlinkat(owners_fd, name, text, sizeof(text) - 1);
 
 	if (length <= 0)
 		return false;
 	text[length] = '\0';
-	return mk_ip_parse(text, ip) == 0;
+	return mk_ipam_name_parse(text, ip) == 0;
 }
 
 static int entry_write(int owners_fd, const char *name, const struct mk_ip *ip)
 {
-	char text[MK_IP_STRLEN];
+	char text[MK_IPAM_ADDRESS_BYTES];
 
-	mk_ip_format(ip, text);
+	mk_ipam_name(ip, text);
 	if (symlinkat(text, owners_fd, name) == 0)
 		return 0;
 	if (errno != EEXIST || unlinkat(owners_fd, name, 0) < 0)
