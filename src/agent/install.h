@@ -19,6 +19,7 @@ struct agent_file {
 struct mk_cni_conf_values {
 	const struct mk_config *config;
 	struct mk_cidr pod_cidr;
+	sa_family_t underlay; /* of the overlay's outer header */
 	uint32_t mtu_bytes;
 };
 

@@ -100,6 +100,7 @@ static int step_conf(struct mk_agent *agent, struct mk_error *err)
 	struct mk_cni_conf_values values = {
 		.config = &agent->core.config,
 		.pod_cidr = agent->node.addresses.pod_cidr,
+		.underlay = agent->node.internal_ip.family,
 		.mtu_bytes = agent->node.mtu_bytes,
 	};
 

@@ -291,7 +291,8 @@ static struct mk_config cni_config(void)
 static json_object *rendered(void)
 {
 	struct mk_config config = cni_config();
-	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450 };
+	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), AF_INET,
+						   1450 };
 	cleanup_free char *text = cni_conf_render(template, &values, &err);
 	json_object *tree;
 
@@ -328,6 +329,7 @@ START_TEST(test_conf)
 	ck_assert_str_eq(member(plugin, "podCIDR"), "10.244.1.0/24");
 	ck_assert_str_eq(member(plugin, "clusterCIDR"), "10.244.0.0/16");
 	ck_assert_str_eq(member(plugin, "vtepCIDR"), "10.18.0.0/16");
+	ck_assert_str_eq(member(plugin, "underlayFamily"), "IPv4");
 	ck_assert_str_eq(member(plugin, "mtu"), "1450");
 	ck_assert_str_eq(member(plugin, "vethPrefix"), "mk");
 	ck_assert_str_eq(member(plugin, "stateDir"), "/var/lib/monokube");
@@ -367,7 +369,8 @@ static const struct {
 START_TEST(test_bad_template)
 {
 	struct mk_config config = cni_config();
-	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), 1450 };
+	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), AF_INET,
+						   1450 };
 
 	ck_assert_ptr_null(cni_conf_render(bad_templates[_i].template, &values, &err));
 	ck_assert_msg(strstr(err.text, bad_templates[_i].error), "%s: %s", bad_templates[_i].name,

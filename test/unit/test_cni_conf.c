@@ -11,6 +11,9 @@
 #define NETWORK                                                            \
 	"\"podCIDR\":\"10.244.1.0/24\",\"clusterCIDR\":\"10.244.0.0/16\"," \
 	"\"vtepCIDR\":\"10.18.0.0/16\",\"mtu\":1450"
+#define NETWORK_V6                                                                 \
+	"\"podCIDR\":\"fd00:10:244:1::/64\",\"clusterCIDR\":\"fd00:10:244::/48\"," \
+	"\"vtepCIDR\":\"fd4d:4b00:12::/64\",\"mtu\":1450"
 #define CONF(fields) "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"type\":\"monokube\"," fields "}"
 
 /* ---- environment ----------------------------------------------------------------------------- */
@@ -114,7 +117,17 @@ static const struct {
 	  "podCIDR '(none)'" },
 	{ "podCIDR that is none", CONF("\"podCIDR\":\"10.244.1.0/240\""), MK_CNI_INVALID_CONFIG,
 	  "podCIDR '10.244.1.0/240'" },
-	{ "podCIDR of IPv6", CONF("\"podCIDR\":\"fd00::/64\""), MK_CNI_INVALID_CONFIG, "IPv4" },
+	{ "podCIDR of another family", CONF(NETWORK ",\"podCIDR\":\"fd00::/64\""),
+	  MK_CNI_INVALID_CONFIG, "fd00::/64" },
+	{ "all of IPv6", CONF(NETWORK_V6), 0, NULL },
+	{ "mtu too small for IPv6", CONF(NETWORK_V6 ",\"mtu\":1279"), MK_CNI_INVALID_CONFIG,
+	  "'1279': expected a number from 1280" },
+	{ "the smallest mtu for IPv6", CONF(NETWORK_V6 ",\"mtu\":1280"), 0, NULL },
+	{ "an underlay of IPv6", CONF(NETWORK ",\"underlayFamily\":\"IPv6\""), 0, NULL },
+	{ "an underlay of neither", CONF(NETWORK ",\"underlayFamily\":\"ipv6\""),
+	  MK_CNI_INVALID_CONFIG, "'ipv6': expected IPv4 or IPv6" },
+	{ "an underlay that is a number", CONF(NETWORK ",\"underlayFamily\":6"),
+	  MK_CNI_INVALID_CONFIG, "underlayFamily '6'" },
 	{ "podCIDR that is a list", CONF("\"podCIDR\":[\"10.244.1.0/24\"]"), MK_CNI_INVALID_CONFIG,
 	  "podCIDR" },
 	{ "no clusterCIDR", CONF("\"podCIDR\":\"10.244.1.0/24\""), MK_CNI_INVALID_CONFIG,

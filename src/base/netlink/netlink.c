@@ -123,29 +123,41 @@ static bool same_file(int a_fd, int b_fd)
 	       a.st_ino == b.st_ino;
 }
 
-struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_error *err)
+int mk_nl_run_in(const struct mk_nl *home, int netns_fd,
+		 int (*run)(void *ctx, struct mk_error *err), void *ctx, struct mk_error *err)
 {
 	cleanup_close int home_fd = netns_of(home, err);
-	struct mk_nl *nl;
+	int ret;
 
 	if (home_fd < 0)
-		return NULL;
-	if (same_file(netns_fd, home_fd)) {
-		mk_error_set(err, EEXIST, "the network namespace is the current one");
-		return NULL;
-	}
-	if (setns(netns_fd, CLONE_NEWNET) < 0) {
-		mk_error_errno(err, errno, "cannot enter the network namespace");
-		return NULL;
-	}
-	nl = mk_nl_open(err);
+		return home_fd;
+	if (same_file(netns_fd, home_fd))
+		return mk_error_set(err, EEXIST, "the network namespace is the current one");
+	if (setns(netns_fd, CLONE_NEWNET) < 0)
+		return mk_error_errno(err, errno, "cannot enter the network namespace");
+	ret = run(ctx, err);
 	if (setns(home_fd, CLONE_NEWNET) < 0) {
 		/* every later step would change the wrong namespace */
 		mk_log_error("cannot return to the original network namespace: %s",
 			     strerror(errno));
 		abort();
 	}
-	return nl;
+	return ret;
+}
+
+static int open_here(void *ctx, struct mk_error *err)
+{
+	struct mk_nl **nl = ctx;
+
+	*nl = mk_nl_open(err);
+	return *nl ? 0 : -1;
+}
+
+struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_error *err)
+{
+	struct mk_nl *nl = NULL;
+
+	return mk_nl_run_in(home, netns_fd, open_here, &nl, err) < 0 ? NULL : nl;
 }
 
 void mk_nl_free(struct mk_nl *nl)

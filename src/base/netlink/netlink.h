@@ -20,6 +20,11 @@ struct mk_nl *mk_nl_open(struct mk_error *err);
 /* Open in the namespace @netns_fd; the calling thread then returns to that of @home, its own. NULL
  * with -EEXIST if the two are the same. */
 struct mk_nl *mk_nl_open_in(const struct mk_nl *home, int netns_fd, struct mk_error *err);
+/* Call @run in the namespace @netns_fd. The calling thread then returns to that of @home, its own.
+ * Returns the result of @run, or -EEXIST if the two namespaces are the same. */
+mk_must_check int mk_nl_run_in(const struct mk_nl *home, int netns_fd,
+			       int (*run)(void *ctx, struct mk_error *err), void *ctx,
+			       struct mk_error *err);
 void mk_nl_free(struct mk_nl *nl);
 /* Return the nlmsg_pid of notifications about changes that @nl requested. */
 uint32_t mk_nl_port(const struct mk_nl *nl);

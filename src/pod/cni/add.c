@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <linux/if_addr.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,12 @@ static void adding_release(struct adding *adding)
 	mk_cleanup_close(&adding->netns_fd);
 }
 #define cleanup_adding __attribute__((cleanup(adding_release)))
+
+/* Returns the family of the pod's address. */
+static sa_family_t family_of(const struct adding *adding)
+{
+	return adding->conf->addresses.gateway.family;
+}
 
 /* ---- address --------------------------------------------------------------------------------- */
 
@@ -108,9 +115,9 @@ static int was_completed(struct adding *adding, struct mk_error *err)
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
 	search.ifindex = link.peer_ifindex;
-	ret = mk_nl_each_route(adding->pod_nl, AF_INET, see_route, &search, err);
+	ret = mk_nl_each_route(adding->pod_nl, family_of(adding), see_route, &search, err);
 	if (ret == 0 && !search.found)
-		ret = mk_nl_each_route_of(adding->pod_nl, AF_INET,
+		ret = mk_nl_each_route_of(adding->pod_nl, family_of(adding),
 					  mk_cni_pod_table(link.peer_ifindex), see_route, &search,
 					  err);
 	return ret < 0 ? ret : search.found;
@@ -188,7 +195,7 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	adding->host_ifindex = link.ifindex;
 	adding->entry = mk_pod_of(&link, &adding->mac);
 	adding->pod_ifindex = link.peer_ifindex; /* the index in the pod's namespace */
-	ret = mk_cni_is_further(adding->pod_nl, adding->pod_ifindex, err);
+	ret = mk_cni_is_further(adding->pod_nl, family_of(adding), adding->pod_ifindex, err);
 	if (ret < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	if (ret == 1)
@@ -257,6 +264,42 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 
 /* ---- the pod's end --------------------------------------------------------------------------- */
 
+/* A container's namespace may have disable_ipv6 set for new devices. */
+static int enable_ipv6(void *ctx, struct mk_error *err)
+{
+	const struct adding *adding = ctx;
+	char path[128];
+	int ret;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6",
+		 adding->args->ifname);
+	ret = mk_sysctl_set(path, "0", err);
+	return ret < 0 ? ret : 0;
+}
+
+/* Before the device is up: the kernel then makes no link-local address, and the pod sends no
+ * router solicitation. */
+static int prepare_ipv6(struct adding *adding, struct mk_error *err)
+{
+	const struct mk_link_change quiet = { .no_link_local = true };
+	struct mk_link link;
+	int ret;
+
+	if (family_of(adding) != AF_INET6)
+		return 0;
+	ret = mk_nl_link_get_index(adding->pod_nl, adding->pod_ifindex, &link, err);
+	if (ret < 0)
+		return ret;
+	if (!link.ipv6.exists)
+		return mk_error_set(err, EAFNOSUPPORT,
+				    "interface '%s' has no IPv6: this kernel runs without it",
+				    link.name);
+	ret = mk_nl_link_change(adding->pod_nl, adding->pod_ifindex, &quiet, err);
+	if (ret == 0 && link.ipv6.disabled)
+		ret = mk_nl_run_in(adding->node.nl, adding->netns_fd, enable_ipv6, adding, err);
+	return ret;
+}
+
 static int set_links_up(struct adding *adding, struct mk_error *err)
 {
 	enum { LO_IFINDEX = 1 }; /* in every namespace (LOOPBACK_IFINDEX in the kernel) */
@@ -284,9 +327,13 @@ static int set_routes(struct adding *adding, struct mk_error *err)
 static int configure_pod(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_addresses *addresses = &adding->conf->addresses;
-	const struct mk_nl_addr own = { .ifindex = adding->pod_ifindex,
-					.cidr = { .ip = adding->ip, .prefix_bits = 32 } };
-	int ret = set_links_up(adding, err);
+	const struct mk_nl_addr own = {
+		.ifindex = adding->pod_ifindex,
+		.cidr = { .ip = adding->ip, .prefix_bits = (uint8_t)mk_ip_bits(adding->ip.family) },
+		/* no other pod can have the address, and the pod's first packet does not wait */
+		.flags = adding->ip.family == AF_INET6 ? IFA_F_NODAD : 0,
+	};
+	int ret = prepare_ipv6(adding, err) ?: set_links_up(adding, err);
 
 	ret = ret ?: mk_nl_addr_add(adding->pod_nl, &own, err);
 	if (ret == 0)

@@ -379,20 +379,24 @@ static int check_rule(struct checking *checking, struct mk_error *err)
 static int check_pod(struct checking *checking, struct mk_error *err)
 {
 	struct mk_nl *nl = checking->pod_nl;
+	sa_family_t family = checking->ip.family;
 	struct mk_link link;
 	int ret = check_link(checking, nl, checking->args->ifname, &checking->mac, &link, err);
 
 	if (ret < 0 || !link.ifindex)
 		return ret;
+	if (family == AF_INET6 && (!link.ipv6.exists || link.ipv6.disabled))
+		find(&checking->findings, "interface '%s' has no IPv6 (disable_ipv6, or its MTU)",
+		     link.name);
 	checking->pod_ifindex = link.ifindex;
 	mk_cni_pod_routes(checking->conf, link.ifindex,
 			  checking->is_further ? mk_cni_pod_table(link.ifindex) : 0,
 			  checking->routes);
 	ret = checking->is_further ? check_rule(checking, err) : 0;
-	ret = ret ?: mk_nl_each_addr(nl, AF_INET, see_addr, checking, err);
-	ret = ret ?: mk_nl_each_neigh(nl, AF_INET, link.ifindex, see_neigh, checking, err);
+	ret = ret ?: mk_nl_each_addr(nl, family, see_addr, checking, err);
+	ret = ret ?: mk_nl_each_neigh(nl, family, link.ifindex, see_neigh, checking, err);
 	ret = ret
-		      ?: mk_nl_each_route_of(nl, AF_INET, checking->routes[0].table, see_route,
+		      ?: mk_nl_each_route_of(nl, family, checking->routes[0].table, see_route,
 					     checking, err);
 	if (ret == 0)
 		judge_pod(checking);

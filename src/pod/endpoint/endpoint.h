@@ -82,8 +82,10 @@ uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf);
 void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex, uint32_t table,
 		       struct mk_nl_route routes[MK_POD_ROUTES]);
 uint32_t mk_cni_pod_table(int ifindex);
-/* Does an interface other than @ifindex have a default route? Returns 1, 0 or an error. */
-mk_must_check int mk_cni_is_further(struct mk_nl *pod_nl, int ifindex, struct mk_error *err);
+/* Does an interface other than @ifindex have a default route of @family? Returns 1, 0 or an
+ * error. */
+mk_must_check int mk_cni_is_further(struct mk_nl *pod_nl, sa_family_t family, int ifindex,
+				    struct mk_error *err);
 /* Return a file descriptor of the container's network namespace. */
 mk_must_check int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure);
 /* Open a netlink socket in the namespace @netns_fd, and return to that of @home. Errors name @path.

@@ -4,7 +4,7 @@
 
 uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf)
 {
-	return conf->mtu_bytes + MK_VXLAN_OVERHEAD_BYTES;
+	return conf->mtu_bytes + mk_vxlan_overhead_bytes(conf->underlay);
 }
 
 static struct mk_nl_route via_gateway(const struct mk_cni_conf *conf, int ifindex,
@@ -41,10 +41,10 @@ static int see_default(void *ctx, const struct mk_nl_route *route)
 	return 0;
 }
 
-int mk_cni_is_further(struct mk_nl *pod_nl, int ifindex, struct mk_error *err)
+int mk_cni_is_further(struct mk_nl *pod_nl, sa_family_t family, int ifindex, struct mk_error *err)
 {
 	struct default_search search = { .ifindex = ifindex };
-	int ret = mk_nl_each_route(pod_nl, AF_INET, see_default, &search, err);
+	int ret = mk_nl_each_route(pod_nl, family, see_default, &search, err);
 
 	return ret < 0 ? ret : search.found;
 }
@@ -53,8 +53,9 @@ void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex, uint32_t tab
 		       struct mk_nl_route routes[MK_POD_ROUTES])
 {
 	const struct mk_addresses *addresses = &conf->addresses;
-	const struct mk_cidr gateway = { .ip = addresses->gateway, .prefix_bits = 32 };
-	const struct mk_cidr virtual_pod = { .ip = addresses->virtual_pod, .prefix_bits = 32 };
+	const uint8_t bits = (uint8_t)mk_ip_bits(addresses->gateway.family);
+	const struct mk_cidr gateway = { .ip = addresses->gateway, .prefix_bits = bits };
+	const struct mk_cidr virtual_pod = { .ip = addresses->virtual_pod, .prefix_bits = bits };
 	const struct mk_cidr node_pods = mk_cidr_network(&addresses->pod_cidr);
 	const struct mk_cidr all_pods = mk_cidr_network(&conf->cluster_cidr);
 	const struct mk_cidr all = { .ip = { .family = addresses->gateway.family } };

@@ -61,7 +61,8 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
 		dir = opendir(path);
 	while (dir && !missing && (entry = readdir(dir)))
-		missing = mk_ipam_name_parse(entry->d_name, &ip) == 0 && !is_among(pods, count, &ip);
+		missing =
+			mk_ipam_name_parse(entry->d_name, &ip) == 0 && !is_among(pods, count, &ip);
 	if (dir)
 		closedir(dir);
 	return missing;

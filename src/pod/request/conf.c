@@ -15,6 +15,7 @@
 #define CONTAINER_ID_MAX 255
 #define VETH_PREFIX_MAX	 4 /* leaves 11 of 15 characters for the hash */
 #define MTU_MIN		 576 /* every IPv4 host must accept this size (RFC 791) */
+#define MTU_MIN_IPV6	 1280 /* every IPv6 link must carry this size (RFC 8200) */
 #define MTU_MAX		 65535
 #define DEPTH_MAX	 32
 
@@ -236,24 +237,45 @@ static int read_cidr(const struct mk_cni_conf *conf, const char *key, struct mk_
 {
 	const char *text = mk_cni_string(conf->root, key);
 
-	if (text && mk_cidr_parse(text, cidr) == 0 && cidr->ip.family == AF_INET)
+	if (text && mk_cidr_parse(text, cidr) == 0)
 		return 0;
-	return invalid(key, text ? text : "(none)", "an IPv4 network such as 10.244.0.0/16",
-		       failure);
+	return invalid(key, text ? text : "(none)",
+		       "a network such as 10.244.0.0/16 or fd00:10:244::/48", failure);
+}
+
+/* IPv4 unless the configuration says otherwise: that of an earlier version does not say it. */
+static int read_underlay(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
+{
+	const char *family;
+	json_object *value;
+
+	conf->underlay = AF_INET;
+	if (!mk_cni_member(conf->root, "underlayFamily", &value))
+		return 0;
+	family = mk_cni_string(conf->root, "underlayFamily");
+	if (family && strcmp(family, "IPv6") == 0)
+		conf->underlay = AF_INET6;
+	else if (!family || strcmp(family, "IPv4") != 0)
+		return invalid("underlayFamily", json_object_get_string(value), "IPv4 or IPv6",
+			       failure);
+	return 0;
 }
 
 static int read_mtu(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
+	bool ipv6 = conf->cluster_cidr.ip.family == AF_INET6;
 	json_object *value = NULL;
 	int64_t mtu_bytes = 0;
 
 	if (mk_cni_member(conf->root, "mtu", &value) && json_object_is_type(value, json_type_int))
 		mtu_bytes = json_object_get_int64(value);
 	conf->mtu_bytes = (uint32_t)mtu_bytes;
-	if (mtu_bytes >= MTU_MIN && mtu_bytes <= MTU_MAX)
+	if (mtu_bytes >= (ipv6 ? MTU_MIN_IPV6 : MTU_MIN) && mtu_bytes <= MTU_MAX)
 		return 0;
 	return invalid("mtu", value ? json_object_get_string(value) : "(none)",
-		       "a number from 576 to 65535", failure);
+		       ipv6 ? "a number from 1280 to 65535, for IPv6"
+			    : "a number from 576 to 65535",
+		       failure);
 }
 
 static bool is_list_of_strings(json_object *value)
@@ -303,8 +325,8 @@ int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *fa
 			"ipam: monokube assigns the addresses itself, remove this field");
 	if (read_cidr(conf, "podCIDR", &pods, failure) < 0 ||
 	    read_cidr(conf, "clusterCIDR", &conf->cluster_cidr, failure) < 0 ||
-	    read_cidr(conf, "vtepCIDR", &vteps, failure) < 0 || read_mtu(conf, failure) < 0 ||
-	    read_dns(conf, failure) < 0)
+	    read_cidr(conf, "vtepCIDR", &vteps, failure) < 0 || read_underlay(conf, failure) < 0 ||
+	    read_mtu(conf, failure) < 0 || read_dns(conf, failure) < 0)
 		return -1;
 	if (mk_addresses_compute(&conf->cluster_cidr, &vteps, &pods, &conf->addresses,
 				 &failure->cause) < 0)

@@ -41,6 +41,7 @@ struct mk_cni_conf {
 	/* set only by mk_cni_conf_read_network() */
 	struct mk_addresses addresses;
 	struct mk_cidr cluster_cidr;
+	sa_family_t underlay; /* of the overlay's outer header */
 	uint32_t mtu_bytes; /* of the overlay */
 	json_object *dns; /* NULL: none */
 };

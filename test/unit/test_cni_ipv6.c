@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The CNI verbs for pods of IPv6: what ADD makes in the kernel, the first packet, faults. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip6.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "datapath/pods/pods.h"
+#include "pod/endpoint/restore.h"
+#include "unit/cni_node.h"
+
+static struct mk_error err;
+
+#define V6                                                                          \
+	",\"podCIDR\":\"fd00:10:244:1::/64\",\"clusterCIDR\":\"fd00:10:244::/48\"," \
+	"\"vtepCIDR\":\"fd4d:4b00:12::/64\""
+#define GATEWAY "fd00:10:244:1::3fe"
+
+static void add_v6(const char *name)
+{
+	ck_assert_msg(call("ADD", name, netns_path(name), "1.0.0", V6) == 0, "%s", answer);
+}
+
+static const char *const versions[] = { "0.3.1", "0.4.0", "1.0.0", "1.1.0" };
+
+START_TEST(test_add_del)
+{
+	const char *version = versions[_i];
+	char prev[4300];
+
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), version, V6) == 0, "%s", answer);
+	ck_assert_msg(strstr(answer, "\"fd00:10:244:1::2/128\"") && strstr(answer, "\"::/0\""),
+		      "%s", answer);
+	ck_assert_msg(strstr(answer, "\"gateway\":\"" GATEWAY "\""), "%s", answer);
+	ck_assert_msg((strstr(answer, "\"version\":\"6\"") != NULL) == (_i < 2), "%s", answer);
+	ck_exist(1);
+	inside("a",
+	       "sh -c 'ip -o -6 addr show dev eth0 | grep -q \"fd00:10:244:1::2/128.*nodad\"'");
+	inside("a", "sh -c 'test $(ip -o addr show dev eth0 | wc -l) = 1'");
+	inside("a", "sh -c 'ip -o -d link show dev eth0 | grep -q \"addrgenmode none\"'");
+	inside("a", "sh -c 'ip -o link show dev eth0 | grep -q 02:4d:00:00:00:02'");
+	inside("a", "sh -c 'ip -6 neigh show dev eth0 | grep -q \"" GATEWAY
+		    " lladdr 02:4d:00:00:03:fe.*PERM\"'");
+	inside("a",
+	       "sh -c 'ip -6 route show default | grep -q \"via " GATEWAY " dev eth0.* onlink\"'");
+	inside("a", "sh -c 'ip -6 route show default | grep -q \"mtu 1500\"'");
+	inside("a", "sh -c 'ip -6 route show fd00:10:244::/48 | grep -q \"mtu 1450\"'");
+	inside("a", "sh -c 'ip -6 route show fd00:10:244:1::/64 | grep -qv mtu'");
+	inside("a", "sh -c 'ip -6 route get fd00:10:244:1::1 | grep -q \"mtu 1500\"'");
+	inside("a", "sh -c 'ip -6 route get fd00:10:244:1::7 | grep -q \"via " GATEWAY "\"'");
+	snprintf(prev, sizeof(prev), V6 ",\"prevResult\":%s", answer);
+	if (_i > 0)
+		ck_assert_msg(call("CHECK", "a", netns_path("a"), version, prev) == 0, "%s",
+			      answer);
+	ck_assert_msg(call("DEL", "a", netns_path("a"), version, prev) == 0, "%s", answer);
+	ck_exist(0);
+}
+END_TEST
+
+/* A namespace whose runtime switched IPv6 off. */
+START_TEST(test_disabled)
+{
+	new_netns("a");
+	inside("a", "sysctl -qw net.ipv6.conf.default.disable_ipv6=1");
+	add_v6("a");
+	inside("a", "sh -c 'test $(cat /proc/sys/net/ipv6/conf/eth0/disable_ipv6) = 0'");
+	inside("a", "sh -c 'ip -6 addr show dev eth0 | grep -q fd00:10:244:1::2/128'");
+	inside("a", "sh -c 'ip -6 route show default | grep -q " GATEWAY "'");
+}
+END_TEST
+
+START_TEST(test_underlay)
+{
+	new_netns("a");
+	ck_fails(call("ADD", "a", netns_path("a"), "1.0.0", V6 ",\"mtu\":1279"),
+		 MK_CNI_INVALID_CONFIG, "1280");
+	ck_exist(0);
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.0.0",
+			   V6 ",\"mtu\":1430,\"underlayFamily\":\"IPv6\"") == 0,
+		      "%s", answer);
+	inside("a", "sh -c 'ip -6 route show default | grep -q \"mtu 1500\"'");
+	inside("a", "sh -c 'ip -6 route show fd00:10:244::/48 | grep -q \"mtu 1430\"'");
+}
+END_TEST
+
+/* ---- the first packet ------------------------------------------------------------------------ */
+
+/* Send a datagram from the namespace @name at once. */
+static void send_from(const char *name)
+{
+	const struct sockaddr_in6 to = { .sin6_family = AF_INET6,
+					 .sin6_port = htons(9),
+					 .sin6_addr = ip_of("2001:db8::9").v6 };
+	cleanup_close int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	cleanup_close int netns = open(netns_path(name), O_RDONLY | O_CLOEXEC);
+	cleanup_close int fd = -1;
+	ssize_t sent;
+
+	ck_assert_int_eq(setns(netns, CLONE_NEWNET), 0);
+	fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	sent = sendto(fd, "first", 5, 0, (const struct sockaddr *)&to, sizeof(to));
+	ck_assert_int_eq(setns(home, CLONE_NEWNET), 0);
+	ck_assert_msg(sent == 5, "%s", strerror(errno));
+}
+
+struct frame {
+	struct ethhdr eth;
+	struct ip6_hdr ip;
+	struct icmp6_hdr icmp;
+	char rest[2000];
+} __attribute__((packed));
+
+/* Is it a solicitation of a router, or of a neighbour? */
+static bool is_solicitation(const struct frame *frame)
+{
+	return frame->ip.ip6_nxt == IPPROTO_ICMPV6 &&
+	       (frame->icmp.icmp6_type == 133 || frame->icmp.icmp6_type == 135);
+}
+
+/* The pod sends as soon as ADD has returned: its packet leaves for the gateway's MAC address, from
+ * the pod's address, and nothing asks or probes before it. */
+START_TEST(test_first_packet)
+{
+	const struct mk_mac gateway = mac_of("02:4d:00:00:03:fe");
+	const struct mk_ip own = ip_of("fd00:10:244:1::2");
+	cleanup_close int tap = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_IPV6));
+	struct frame frame = { 0 };
+	struct pollfd ready = { .fd = tap, .events = POLLIN };
+
+	new_netns("a");
+	add_v6("a");
+	send_from("a");
+	do {
+		ck_assert_msg(poll(&ready, 1, 5000) == 1, "no packet");
+		ck_assert_int_gt(recv(tap, &frame, sizeof(frame), 0), 0);
+		ck_assert(!is_solicitation(&frame));
+	} while (frame.ip.ip6_nxt != IPPROTO_UDP);
+	ck_assert_mem_eq(frame.eth.h_dest, &gateway, sizeof(gateway));
+	ck_assert_mem_eq(&frame.ip.ip6_src, &own.v6, sizeof(own.v6));
+}
+END_TEST
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* A command inside the pod, and what CHECK names. */
+static const struct {
+	const char *command, *finding;
+} faults[] = {
+	{ "ip link set eth0 down; ip link set eth0 up",
+	  "address fd00:10:244:1::2 is missing on interface 'eth0'" },
+	{ "ip link set eth0 down; ip link set eth0 up", "permanent neighbour " GATEWAY },
+	{ "ip link set eth0 down; ip link set eth0 up", "route to ::/0 via " GATEWAY },
+	{ "ip -6 addr flush dev eth0", "address fd00:10:244:1::2 is missing" },
+	{ "ip -6 neigh del " GATEWAY " dev eth0", "permanent neighbour " GATEWAY },
+	{ "ip -6 route del fd00:10:244::/48", "route to fd00:10:244::/48 via " GATEWAY },
+	{ "ip -6 route del fd00:10:244:1::1", "route to fd00:10:244:1::1/128 via " GATEWAY },
+	{ "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1", "interface 'eth0' has no IPv6" },
+};
+
+START_TEST(test_check)
+{
+	char prev[4300], command[256];
+
+	new_netns("a");
+	add_v6("a");
+	snprintf(prev, sizeof(prev), V6 ",\"prevResult\":%s", answer);
+	snprintf(command, sizeof(command), "sh -c '%s'", faults[_i].command);
+	inside("a", command);
+	ck_fails(call("CHECK", "a", netns_path("a"), "1.0.0", prev), MK_CNI_CHECK_FAILED,
+		 faults[_i].finding);
+}
+END_TEST
+
+/* The endpoint is complete: its default route exists. */
+START_TEST(test_add_again)
+{
+	new_netns("a");
+	add_v6("a");
+	ck_fails(call("ADD", "a", netns_path("a"), "1.0.0", V6), MK_CNI_INTERFACE_EXISTS, "'eth0'");
+}
+END_TEST
+
+/* The routes of a further interface apply only to its own address. */
+START_TEST(test_further)
+{
+	new_netns("a");
+	inside("a", "sh -c 'ip link add first0 type veth peer first1;"
+		    " ip link set first1 up; ip link set first0 up;"
+		    " ip -6 addr add 2001:db8:5::5/64 dev first0 nodad;"
+		    " ip -6 route add default via 2001:db8:5::1 dev first0'");
+	add_v6("a");
+	ck_assert_msg(strstr(answer, "\"routes\":[]"), "%s", answer);
+	inside("a", "sh -c 'ip -6 route show default | grep -q first0'");
+	inside("a", "sh -c '! ip -6 route show default | grep eth0'");
+	inside("a", "sh -c 'ip -6 rule | grep -q \"from fd00:10:244:1::2 \"'");
+	inside("a", "sh -c 'ip -6 route get 2001:db8:9::9 from fd00:10:244:1::2 | grep -q eth0'");
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.0.0", V6), 0);
+	inside("a", "sh -c '! ip -6 rule | grep fd00'");
+}
+END_TEST
+
+/* The agent restores a pod's entry from the name of its address file. */
+START_TEST(test_restore)
+{
+	cleanup_pods struct mk_pods *pods = NULL;
+	const struct mk_ip own = ip_of("fd00:10:244:1::2");
+	bool in_vain;
+
+	new_netns("a");
+	add_v6("a");
+	pods = mk_pods_open(BPF_DIR, STATE, &err);
+	ck_ok(mk_pods_delete(pods, &own, &err));
+	mk_pods_free(mk_steal_ptr(pods));
+	ck_assert_int_eq(pod_entries(), 0);
+	ck_assert_int_eq(mk_cni_restore(STATE, BPF_DIR, "mk", &in_vain, &err), 1);
+	ck_assert_int_eq(mk_cni_restore(STATE, BPF_DIR, "mk", &in_vain, &err), 0);
+	ck_exist(1);
+}
+END_TEST
+
+UNIT_SUITE("cni_ipv6")
+{
+	TCase *tc = cni_case(suite, "IPv6");
+
+	tcase_add_loop_test(tc, test_add_del, 0, MK_ARRAY_SIZE(versions));
+	tcase_add_test(tc, test_disabled);
+	tcase_add_test(tc, test_underlay);
+	tcase_add_test(tc, test_first_packet);
+	tcase_add_loop_test(tc, test_check, 0, MK_ARRAY_SIZE(faults));
+	tcase_add_test(tc, test_add_again);
+	tcase_add_test(tc, test_further);
+	tcase_add_test(tc, test_restore);
+}
