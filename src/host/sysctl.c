@@ -115,6 +115,8 @@ static int restore_line(const char *text, char *line, struct mk_error *err)
 		return mk_error_errno(err, ENOMEM, "cannot put '%s' back", line);
 	ours = recall(text, "ours ", line, ' ');
 	ret = value_again(line, equals + 1, ours, again, MAX_TEXT, err);
+	if (ret == -ENOENT) /* a device that is gone */
+		return 0;
 	if (ret == 0 && !*again)
 		mk_log_info("kernel setting was changed by others and stays %s", line);
 	if (ret < 0 || !*again)
@@ -261,11 +263,48 @@ static int set_switches(const struct mk_sysctl_wanted *wanted, struct mk_error *
 	return ret < 0 ? ret : changed;
 }
 
+/* When any device begins to forward, the kernel removes the default routes that it learned from
+ * router advertisements, except on devices with accept_ra 2. So change 1 to 2 first. */
+static int keep_advertised_routes(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	int changed = 0;
+
+	for (size_t i = 0; i < wanted->uplink_count; i++) {
+		cleanup_free char *now = NULL;
+		char path[256];
+		int ret;
+
+		snprintf(path, sizeof(path), IPV6 "conf/%s/accept_ra", wanted->uplinks[i]);
+		ret = mk_file_read(path, MAX_TEXT, &now, NULL, err);
+		if (ret == -ENOENT) /* gone, or without IPv6 */
+			continue;
+		if (ret == 0 && strcmp(now, "1\n") == 0)
+			ret = set_for_host(wanted, path, "2", "2", err);
+		if (ret < 0)
+			return ret;
+		changed += ret;
+	}
+	return changed;
+}
+
+static int forward_ipv6(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	int changed, ret;
+
+	if (wanted->pods != AF_INET6 || !wanted->forward_ipv6)
+		return 0;
+	changed = keep_advertised_routes(wanted, err);
+	if (changed < 0)
+		return changed;
+	ret = set_and_say(wanted->again, IPV6 "conf/" MK_HOST_VETH "/forwarding", "1", err);
+	return ret < 0 ? ret : changed + ret;
+}
+
 int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
 	static int (*const steps[])(const struct mk_sysctl_wanted *,
-				    struct mk_error *) = { reserve_ports, set_switches,
-							   set_devices };
+				    struct mk_error *) = { reserve_ports, set_switches, set_devices,
+							   forward_ipv6 };
 	int changed = 0, ret;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(steps); i++) {

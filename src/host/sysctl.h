@@ -20,6 +20,11 @@ struct mk_sysctl_wanted {
 	const char *vxlan_name;
 	const char *reserved_ports; /* mk_reserved_ranges() */
 	const char *state_dir;
+	/* Pods of IPv6, if they may leave by several ways: the kernel then looks up routes for
+	 * packets from mkhost0, and must forward there. */
+	bool forward_ipv6;
+	const char *const *uplinks; /* names; they keep their default routes from advertisements */
+	size_t uplink_count;
 	bool again; /* they were right before: log that another process changed them */
 };
 /* Returns how many had to be set. */

@@ -150,14 +150,20 @@ static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *
 static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_error *err)
 {
 	char ports[MK_RESERVED_RANGES_BYTES];
+	const char *uplinks[MK_UPLINKS_MAX];
 	struct mk_sysctl_wanted sysctls = {
 		.pods = node->addresses.gateway.family,
 		.vxlan_name = node->core->config.vxlan_iface_name,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
+		.forward_ipv6 = node->uplinks.ask_host,
+		.uplinks = uplinks,
+		.uplink_count = node->uplinks.count,
 		.again = again,
 	};
 
+	for (size_t i = 0; i < node->uplinks.count; i++)
+		uplinks[i] = node->uplinks.uplink[i].link.name;
 	mk_reserved_ranges(&node->core->config, ports);
 	return mk_sysctls_apply(&sysctls, err);
 }
@@ -275,6 +281,16 @@ static int read_host(struct mk_own_node *node, const struct mk_node_object *obje
 	return ret == MK_WAIT ? lacks(node, "%s", mk_error_text(err)) : ret;
 }
 
+static bool same_devices(const struct mk_own_uplinks *a, const struct mk_own_uplinks *b)
+{
+	if (a->count != b->count || a->ask_host != b->ask_host)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (a->uplink[i].link.ifindex != b->uplink[i].link.ifindex)
+			return false;
+	return true;
+}
+
 static int identify(struct mk_own_node *node, struct mk_error *err)
 {
 	const struct mk_node_object *object;
@@ -298,6 +314,8 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 		return ret;
 	if (node->core->listed)
 		mk_core_warn_over(node->core, MK_WARN_NODE);
+	if (addresses.gateway.family == AF_INET6 && !same_devices(&node->uplinks, &uplinks))
+		node->sysctls_done = false; /* some are of the uplinks */
 	node->uplinks = uplinks;
 	if (!mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr))
 		mk_core_check_soon(node->core, MK_UNSURE_ADDRESSES);
