@@ -81,7 +81,8 @@ static void node_changed(void *ctx, const char *name)
 static void work_on(struct agent_service *service)
 {
 	const struct mk_ip node_address = { .family = AF_INET, .v4.s_addr = 0x0b63a8c0 };
-	const struct mk_service_view view = { .node_name = "worker-1",
+	const struct mk_service_view view = { .family = AF_INET,
+					      .node_name = "worker-1",
 					      .node_addresses = &node_address,
 					      .node_address_count = 1,
 					      .local_weight = 1,

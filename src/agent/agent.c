@@ -268,7 +268,7 @@ static int check_family(const struct mk_config *config, struct mk_error *err)
 		err, EAFNOSUPPORT,
 		"clusterCidr '%s', underlayFamily '%s': this version carries IPv4 over IPv4 only",
 		mk_cidr_format(&config->cluster_cidr, cluster),
-		config->underlay_family == AF_INET ? "IPv4" : "IPv6");
+		mk_family_name(config->underlay_family));
 }
 
 static int run(struct mk_agent *agent, struct mk_error *err)

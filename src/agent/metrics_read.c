@@ -97,7 +97,8 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 
 	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
 		metrics->objects[kind] = mk_model_count(agent->core.model, (enum mk_kind)kind);
-	metrics->endpoints = mk_model_endpoint_count(agent->core.model);
+	metrics->endpoints = mk_model_endpoint_count(agent->core.model,
+						     agent->core.config.cluster_cidr.ip.family);
 	metrics->peers = agent->node.plan.peer_count;
 	metrics->peers_left_out = agent->node.plan.left_out_count;
 
@@ -124,8 +125,7 @@ static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics
 		mk_datapath_program_stats(datapath, metrics->programs, MK_METRICS_PROGRAMS);
 	metrics->has_addresses = true;
 	metrics->lost_pods = agent->pods.lost_count;
-	metrics->pod_addresses =
-		ntohl(own->last_pod.v4.s_addr) - ntohl(own->first_pod.v4.s_addr) + 1;
+	metrics->pod_addresses = own->pod_count;
 	for (size_t i = 0; i < metrics->table_count; i++)
 		if (strcmp(metrics->tables[i].name, "pods") == 0)
 			metrics->pods = metrics->tables[i].entries;

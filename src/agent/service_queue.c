@@ -259,7 +259,7 @@ static void tell_orphans(const struct agent_services *services, const struct age
 
 	if (service->was_there || !services->core->complete)
 		return;
-	if (mk_model_endpoints(services->core->model, service->namespace_, service->name,
+	if (mk_model_endpoints(services->core->model, service->namespace_, service->name, AF_UNSPEC,
 			       &endpoints, &count) == 0 &&
 	    count > 0)
 		mk_log_info(

@@ -275,6 +275,30 @@ bool mk_ips_contain(const struct mk_ip *ips, size_t count, const struct mk_ip *i
 	return false;
 }
 
+struct mk_ip *mk_ips_of_family(struct mk_ip *ips, size_t *count, sa_family_t family)
+{
+	size_t first = 0, end = *count;
+
+	while (first < end && ips[first].family != family)
+		first++;
+	while (end > first && ips[end - 1].family != family)
+		end--;
+	*count = end - first;
+	return ips + first;
+}
+
+struct mk_cidr *mk_cidrs_of_family(struct mk_cidr *cidrs, size_t *count, sa_family_t family)
+{
+	size_t first = 0, end = *count;
+
+	while (first < end && cidrs[first].ip.family != family)
+		first++;
+	while (end > first && cidrs[end - 1].ip.family != family)
+		end--;
+	*count = end - first;
+	return cidrs + first;
+}
+
 void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count)
 {
 	size_t kept = 0;

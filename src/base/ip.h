@@ -39,6 +39,17 @@ struct mk_mac {
 };
 #define MK_MAC_STRLEN 18
 
+/* Arrays with one element per family are indexed by mk_family_index(). */
+#define MK_FAMILIES 2
+static inline unsigned mk_family_index(sa_family_t family)
+{
+	return family == AF_INET6;
+}
+/* Return "IPv4" or "IPv6". */
+static inline const char *mk_family_name(sa_family_t family)
+{
+	return family == AF_INET6 ? "IPv6" : "IPv4";
+}
 /* Return the length of an address of @family in bits. */
 unsigned mk_ip_bits(sa_family_t family);
 
@@ -75,6 +86,9 @@ void mk_ips_sort(struct mk_ip *ips, size_t *count);
 void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count);
 bool mk_ips_equal(const struct mk_ip *a, size_t a_count, const struct mk_ip *b, size_t b_count);
 bool mk_ips_contain(const struct mk_ip *ips, size_t count, const struct mk_ip *ip);
+/* Return the part of sorted addresses or ranges that has @family; *@count becomes its length. */
+struct mk_ip *mk_ips_of_family(struct mk_ip *ips, size_t *count, sa_family_t family);
+struct mk_cidr *mk_cidrs_of_family(struct mk_cidr *cidrs, size_t *count, sa_family_t family);
 bool mk_cidrs_equal(const struct mk_cidr *a, size_t a_count, const struct mk_cidr *b,
 		    size_t b_count);
 

@@ -50,7 +50,7 @@ void kube_stats(const struct mk_kube *kube, struct mk_reflector_stats stats[MK_R
 /* Return the server's clock according to its last answer. */
 const struct mk_api_clock *kube_clock(const struct mk_kube *kube);
 
-/* Return the address that sent the last answer; AF_UNSPEC: none yet, or not IPv4. */
+/* Return the address that sent the last answer; AF_UNSPEC: none yet. */
 struct mk_ip kube_server(const struct mk_kube *kube);
 
 /* Report an Event on the Node: see mk_report_event(). */

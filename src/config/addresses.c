@@ -118,6 +118,7 @@ int mk_addresses_compute(const struct mk_cidr *cluster_cidr, const struct mk_cid
 		.gateway = mk_cidr_nth(pod_cidr, slots - 2),
 		.vtep = mk_cidr_nth(vtep_cidr, node_number(cluster_cidr, pod_cidr)),
 	};
+	out->pod_count = last_pod(slots) - 1;
 	out->gateway_mac = mk_mac_of_ip(&out->gateway);
 	out->vtep_mac = mk_mac_of_ip(&out->vtep);
 	return 0;

@@ -16,6 +16,7 @@ struct mk_addresses {
 	struct mk_cidr pod_cidr; /* 10.244.1.0/24 */
 	struct mk_ip virtual_pod; /* 10.244.1.1 */
 	struct mk_ip first_pod, last_pod; /* 10.244.1.2 to 10.244.1.253 */
+	uint32_t pod_count; /* 252 */
 	struct mk_ip gateway; /* 10.244.1.254 */
 	struct mk_mac gateway_mac;
 	struct mk_ip vtep; /* 10.18.0.1 */

@@ -54,19 +54,22 @@ __attribute__((format(printf, 4, 5))) static int leave_out(struct making *making
 static int add_peer(struct making *making, const struct mk_node_object *node)
 {
 	const struct mk_overlay_view *view = making->view;
-	struct mk_overlay_peer peer = { .underlay = node->internal_ip };
+	sa_family_t family = view->cluster_cidr.ip.family, underlay = view->underlay_family;
+	const struct mk_cidr *pods = &node->pod_cidrs[mk_family_index(family)];
+	struct mk_overlay_peer peer = { .underlay = node->internal_ips[mk_family_index(underlay)] };
 	struct mk_error why = { 0 };
 	struct mk_addresses addresses;
 	int ret;
 
-	if (node->pod_cidr.ip.family == AF_UNSPEC)
-		return leave_out(making, node->name, false, "it has no IPv4 pod CIDR yet");
-	if (node->internal_ip.family == AF_UNSPEC)
-		return leave_out(making, node->name, false, "it has no IPv4 InternalIP");
-	if (mk_addresses_compute(&view->cluster_cidr, &view->vtep_cidr, &node->pod_cidr, &addresses,
-				 &why) < 0)
+	if (pods->ip.family == AF_UNSPEC)
+		return leave_out(making, node->name, false, "it has no %s pod CIDR yet",
+				 mk_family_name(family));
+	if (peer.underlay.family == AF_UNSPEC)
+		return leave_out(making, node->name, false, "it has no %s InternalIP",
+				 mk_family_name(underlay));
+	if (mk_addresses_compute(&view->cluster_cidr, &view->vtep_cidr, pods, &addresses, &why) < 0)
 		return leave_out(making, node->name, true, "%s", mk_error_text(&why));
-	peer.pod_cidr = mk_cidr_network(&node->pod_cidr);
+	peer.pod_cidr = mk_cidr_network(pods);
 	peer.vtep = addresses.vtep;
 	peer.vtep_mac = addresses.vtep_mac;
 	peer.node = strdup(node->name);

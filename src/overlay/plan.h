@@ -35,6 +35,7 @@ struct mk_overlay_plan {
 struct mk_overlay_view {
 	const char *own_node;
 	struct mk_cidr cluster_cidr, vtep_cidr, own_pod_cidr;
+	sa_family_t underlay_family; /* of the InternalIPs between which the overlay sends */
 };
 
 /* Plan for all nodes but the own one, ready or not. If pod CIDRs overlap, the node with

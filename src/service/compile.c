@@ -27,7 +27,7 @@ struct planned {
 
 struct plan {
 	const struct mk_model *model;
-	const struct mk_service_object *service;
+	const struct mk_service_object *service; /* only its addresses of the view's family */
 	const struct mk_service_view *view;
 	struct mk_selection *selections; /* per port */
 	struct planned *planned;
@@ -37,6 +37,12 @@ struct plan {
 };
 
 /* ---- plan ------------------------------------------------------------------------------------ */
+
+static const struct mk_ip *cluster_ip(const struct mk_service_object *service,
+				      const struct mk_service_view *view)
+{
+	return &service->cluster_ips[mk_family_index(view->family)];
+}
 
 static int plan_frontend(struct plan *plan, const struct mk_wanted_frontend *frontend, size_t port,
 			 enum which which)
@@ -75,7 +81,7 @@ static int plan_cluster_ip(struct plan *plan, size_t port)
 	const struct mk_service_object *service = plan->service;
 	bool local = service->internal_local;
 	struct mk_wanted_frontend frontend = {
-		.ip = service->cluster_ip,
+		.ip = *cluster_ip(service, plan->view),
 		.port = service->ports[port].port,
 		.proto = service->ports[port].proto,
 		.scope = MK_SCOPE_INTERNAL,
@@ -130,11 +136,18 @@ static int plan_external(struct plan *plan, size_t port, const struct mk_ip *ip,
 	return plan_frontend(plan, &frontend, port, CLUSTER);
 }
 
-/* Only the host itself reaches a NodePort at 127.0.0.1. */
+static struct mk_ip loopback(sa_family_t family)
+{
+	if (family == AF_INET6)
+		return (struct mk_ip){ .family = AF_INET6, .v6 = IN6ADDR_LOOPBACK_INIT };
+	return (struct mk_ip){ .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+/* Only the host itself reaches a NodePort at 127.0.0.1 or ::1. */
 static int plan_localhost(struct plan *plan, size_t port)
 {
 	struct mk_wanted_frontend frontend = {
-		.ip = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) },
+		.ip = loopback(plan->view->family),
 		.port = plan->service->ports[port].node_port,
 		.proto = plan->service->ports[port].proto,
 		.scope = MK_SCOPE_INTERNAL,
@@ -176,7 +189,7 @@ static int plan_external_vips(struct plan *plan, const struct mk_ip *ips, size_t
 static int plan_vips(struct plan *plan)
 {
 	const struct mk_service_object *service = plan->service;
-	int ret = plan_vip(plan, &service->cluster_ip);
+	int ret = plan_vip(plan, cluster_ip(service, plan->view));
 
 	ret = ret ?: plan_external_vips(plan, service->external_ips, service->external_ip_count);
 	if (ret == 0)
@@ -206,7 +219,9 @@ static int plan_node_port(struct plan *plan, size_t port)
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && number && i < view->node_address_count; i++)
-		ret = plan_external(plan, port, &view->node_addresses[i], number, NODE_PORT);
+		if (view->node_addresses[i].family == view->family)
+			ret = plan_external(plan, port, &view->node_addresses[i], number,
+					    NODE_PORT);
 	if (ret == 0 && number && view->localhost_node_ports)
 		ret = plan_localhost(plan, port);
 	return ret;
@@ -368,6 +383,7 @@ static int build_sets(const struct plan *plan, struct mk_compiled_service *out)
 
 /* ---- source ranges --------------------------------------------------------------------------- */
 
+/* Ranges of the other family do not restrict this one. */
 static bool is_filtered(const struct mk_service_object *service)
 {
 	for (size_t i = 0; i < service->source_range_count; i++)
@@ -404,7 +420,7 @@ static int build_ranges(const struct plan *plan, struct mk_compiled_service *out
 	     i++)
 		out->ranges[out->range_count++] =
 			(struct mk_cidr){ .ip = service->load_balancer_ips[i],
-					  .prefix_bits = MK_ADDR_BITS };
+					  .prefix_bits = (uint8_t)mk_ip_bits(plan->view->family) };
 	mk_cidrs_sort(out->ranges, &out->range_count);
 	return 0;
 }
@@ -517,26 +533,42 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 	return ret;
 }
 
-static bool is_ours(const struct mk_service_object *service)
+static bool is_ours(const struct mk_service_object *service, const struct mk_service_view *view)
 {
-	return service && !service->excluded && service->cluster_ip.family == AF_INET &&
+	return service && !service->excluded && cluster_ip(service, view)->family != AF_UNSPEC &&
 	       service->port_count > 0;
+}
+
+/* Return @service with only its addresses and ranges of @family; its lists stay the model's. */
+static struct mk_service_object part_of(const struct mk_service_object *service, sa_family_t family)
+{
+	struct mk_service_object part = *service;
+
+	part.external_ips = mk_ips_of_family(part.external_ips, &part.external_ip_count, family);
+	part.load_balancer_ips =
+		mk_ips_of_family(part.load_balancer_ips, &part.load_balancer_ip_count, family);
+	part.source_ranges =
+		mk_cidrs_of_family(part.source_ranges, &part.source_range_count, family);
+	return part;
 }
 
 static int compile_service(const struct mk_model *model, const struct mk_service_view *view,
 			   struct mk_compiled_service *out, struct mk_error *err)
 {
-	struct plan plan = { .model = model,
-			     .service = mk_model_service(model, out->namespace_, out->name),
-			     .view = view,
-			     .err = err };
+	const struct mk_service_object *service =
+		mk_model_service(model, out->namespace_, out->name);
+	struct plan plan = { .model = model, .view = view, .err = err };
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
+	struct mk_service_object part;
 	size_t count;
 
-	if (!is_ours(plan.service))
+	if (!is_ours(service, view))
 		return 0;
-	if (mk_model_endpoints(model, out->namespace_, out->name, &endpoints, &count) < 0)
+	if (mk_model_endpoints(model, out->namespace_, out->name, view->family, &endpoints,
+			       &count) < 0)
 		return mk_error_errno(err, ENOMEM, "endpoints");
+	part = part_of(service, view->family);
+	plan.service = &part;
 	return compile(&plan, endpoints, count, out);
 }
 

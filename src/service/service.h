@@ -65,6 +65,7 @@ struct mk_compiled_service {
 
 /* What the rules need to know about this node. */
 struct mk_service_view {
+	sa_family_t family; /* AF_INET or AF_INET6: only this part of a Service is compiled */
 	const char *node_name;
 	const char *zone; /* NULL: none */
 	const struct mk_ip *node_addresses; /* addresses at which NodePorts answer */
@@ -72,11 +73,12 @@ struct mk_service_view {
 	uint16_t local_weight; /* localEndpointWeight */
 	uint32_t maglev_slots; /* maglevTableSize; 0: MK_MAGLEV_SLOTS */
 	bool masquerade_all; /* masqueradeAll: endpoints of ClusterIPs see no pod's address */
-	bool localhost_node_ports; /* localhostNodePorts: also at 127.0.0.1, for the host */
+	bool localhost_node_ports; /* localhostNodePorts: also at 127.0.0.1 or ::1, for the host */
 };
 
-/* Compile the Service @namespace_/@name from @model. A Service that does not exist or is not ours
- * gives zero sets. The caller releases @out: mk_compiled_service_release(). */
+/* Compile the Service @namespace_/@name from @model, for the family of @view. A Service that does
+ * not exist, is not ours, or has no clusterIP of the family gives zero sets. The caller releases
+ * @out: mk_compiled_service_release(). */
 mk_must_check int mk_service_compile(const struct mk_model *model,
 				     const struct mk_service_view *view, const char *namespace_,
 				     const char *name, struct mk_compiled_service *out,

@@ -11,7 +11,8 @@ static inline void compile_service(void *ctx, const struct mk_service_object *se
 {
 	const struct mk_model *model = ctx;
 	struct mk_ip node_ip;
-	struct mk_service_view view = { .node_name = "node1",
+	struct mk_service_view view = { .family = AF_INET,
+					.node_name = "node1",
 					.zone = "a",
 					.node_addresses = &node_ip,
 					.node_address_count = 1,

@@ -49,7 +49,7 @@ const char *vip_of(const char *name)
 	static char buf[MK_IP_STRLEN];
 	const struct mk_service_object *service = mk_model_service(model, "x", name);
 
-	return service ? mk_ip_format(&service->cluster_ip, buf) : "none";
+	return service ? mk_ip_format(&service->cluster_ips[0], buf) : "none";
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

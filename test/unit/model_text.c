@@ -22,19 +22,32 @@ static void add_ips(struct line *line, const char *what, const struct mk_ip *ips
 {
 	char buf[MK_IP_STRLEN];
 
-	for (size_t i = 0; i < count; i++)
-		mk_line_add(line, "%s%s", i ? "," : what, mk_ip_format(&ips[i], buf));
+	for (size_t i = 0; i < count; i++) {
+		if (ips[i].family == AF_UNSPEC)
+			continue;
+		mk_line_add(line, "%s%s", what, mk_ip_format(&ips[i], buf));
+		what = ",";
+	}
+}
+
+static void add_cidrs(struct line *line, const char *what, const struct mk_cidr *cidrs,
+		      size_t count)
+{
+	char buf[MK_CIDR_STRLEN];
+
+	for (size_t i = 0; i < count; i++) {
+		if (cidrs[i].ip.family == AF_UNSPEC)
+			continue;
+		mk_line_add(line, "%s%s", what, mk_cidr_format(&cidrs[i], buf));
+		what = ",";
+	}
 }
 
 void summarize_node(struct line *line, const struct mk_node_object *node)
 {
-	char buf[MK_CIDR_STRLEN];
-
 	mk_line_add(line, "%s", node->name);
-	if (node->pod_cidr.ip.family != AF_UNSPEC)
-		mk_line_add(line, " pods=%s", mk_cidr_format(&node->pod_cidr, buf));
-	if (node->internal_ip.family != AF_UNSPEC)
-		mk_line_add(line, " internal=%s", mk_ip_format(&node->internal_ip, buf));
+	add_cidrs(line, " pods=", node->pod_cidrs, MK_FAMILIES);
+	add_ips(line, " internal=", node->internal_ips, MK_FAMILIES);
 	add_ips(line, " all=", node->addresses, node->address_count);
 	mk_line_add(line, "%s%s%s%s%s", node->zone ? " zone=" : "", node->zone ? node->zone : "",
 		    node->ready ? " ready" : "", node->control_plane ? " control-plane" : "",
@@ -49,16 +62,12 @@ static const char *proto_name(uint8_t proto)
 void summarize_service(struct line *line, const struct mk_service_object *service)
 {
 	static const char *const types[] = { "ClusterIP", "NodePort", "LoadBalancer" };
-	char buf[MK_CIDR_STRLEN];
 
 	mk_line_add(line, "%s/%s %s", service->namespace_, service->name, types[service->type]);
-	if (service->cluster_ip.family != AF_UNSPEC)
-		mk_line_add(line, " ip=%s", mk_ip_format(&service->cluster_ip, buf));
+	add_ips(line, " ip=", service->cluster_ips, MK_FAMILIES);
 	add_ips(line, " external=", service->external_ips, service->external_ip_count);
 	add_ips(line, " lb=", service->load_balancer_ips, service->load_balancer_ip_count);
-	for (size_t i = 0; i < service->source_range_count; i++)
-		mk_line_add(line, "%s%s",
-			    i ? "," : " ranges=", mk_cidr_format(&service->source_ranges[i], buf));
+	add_cidrs(line, " ranges=", service->source_ranges, service->source_range_count);
 	for (size_t i = 0; i < service->port_count; i++)
 		mk_line_add(line, " %s:%u/%s", service->ports[i].name, service->ports[i].port,
 			    proto_name(service->ports[i].proto));
@@ -87,7 +96,8 @@ void summarize_endpoints(struct line *line, const struct mk_model *model, const 
 	char buf[MK_IP_STRLEN];
 	size_t count;
 
-	ck_assert_int_eq(mk_model_endpoints(model, namespace_, name, &endpoints, &count), 0);
+	ck_assert_int_eq(mk_model_endpoints(model, namespace_, name, AF_UNSPEC, &endpoints, &count),
+			 0);
 	for (size_t i = 0; i < count; i++) {
 		const struct mk_endpoint *e = endpoints[i];
 

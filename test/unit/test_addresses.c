@@ -108,6 +108,7 @@ START_TEST(test_compute)
 {
 	struct mk_cidr cluster, vtep, pod;
 	struct mk_addresses out;
+	struct mk_ip first, ip;
 	struct mk_error err = { 0 };
 	int ret;
 
@@ -125,6 +126,10 @@ START_TEST(test_compute)
 	ck_assert_str_eq(ip_text(&out.virtual_pod), cases[_i].virtual_pod);
 	ck_assert_str_eq(ip_text(&out.first_pod), cases[_i].first);
 	ck_assert_str_eq(ip_text(&out.last_pod), cases[_i].last);
+	first = out.first_pod;
+	ip = mk_cidr_nth(&(struct mk_cidr){ first, (uint8_t)mk_ip_bits(first.family) },
+			 out.pod_count - 1);
+	ck_assert_str_eq(ip_text(&ip), cases[_i].last);
 	ck_assert_str_eq(ip_text(&out.gateway), cases[_i].gateway);
 	ck_assert_str_eq(mac_text(&out.gateway_mac), cases[_i].gateway_mac);
 	ck_assert_str_eq(ip_text(&out.vtep), cases[_i].vtep_ip);
@@ -162,6 +167,7 @@ START_TEST(test_ipv6_prefix)
 	ck_assert_int_eq(compute6(bits - 1, bits, &out), 0);
 	ip = mk_cidr_nth(&pods, slots - 2);
 	ck_assert_msg(mk_ip_equal(&out.gateway, &ip), "/%u: %s", bits, ip_text(&out.gateway));
+	ck_assert_uint_eq(out.pod_count, slots - 4);
 	ip = mk_cidr_nth(&pods, slots - 3);
 	ck_assert_msg(mk_ip_equal(&out.last_pod, &ip), "/%u: %s", bits, ip_text(&out.last_pod));
 	ck_assert(mk_cidr_contains(&pods, &out.gateway));

@@ -8,6 +8,7 @@
 #include "agent/agent_internal.h"
 #include "agent/node/node_internal.h"
 #include "base/cleanup.h"
+#include "host/record.h"
 #include "pod/request/reply.h"
 #include "pod/request/request_internal.h"
 #include "unit/unit.h"
@@ -88,6 +89,43 @@ START_TEST(test_localhost_node_ports)
 	ck_assert_int_eq(localhost_node_ports(&config), localhosts[_i].expected);
 	config.localhost_node_ports = false;
 	ck_assert(!localhost_node_ports(&config));
+}
+END_TEST
+
+/* ---- the Node object of the last run --------------------------------------------------------- */
+
+START_TEST(test_remembered_node)
+{
+	static const char object[] =
+		"{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n', 'labels': {"
+		"'node-role.kubernetes.io/control-plane': ''}}, 'spec': {'podCIDRs': "
+		"['fd00:10:244:1::/64', '10.244.1.0/24']}, 'status': {'addresses': [{'type': "
+		"'ExternalIP', 'address': '198.51.100.1'}, {'type': 'InternalIP', 'address': "
+		"'fd00:50::11'}, {'type': 'InternalIP', 'address': '192.0.2.1'}]}}";
+	char dir[] = "/tmp/mk-test-node-XXXXXX", path[64];
+	struct mk_core core = { .model = mk_model_new() };
+	struct mk_own_node node = { .core = &core };
+	json_object *tree = json_tokener_parse(object);
+	const struct mk_node_object *before, *after;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(core.config.state_dir, sizeof(core.config.state_dir), "%s", dir);
+	snprintf(core.config.node_name, sizeof(core.config.node_name), "n");
+	ck_ok(mk_model_apply(core.model, tree, &err));
+	json_object_put(tree);
+	ck_ok(remember_node(&node, &err));
+	mk_own_node_recall(&node);
+	ck_assert_ptr_nonnull(node.remembered);
+	before = mk_model_node(core.model, "n");
+	after = mk_model_node(node.remembered, "n");
+	ck_assert(mk_cidrs_equal(before->pod_cidrs, 2, after->pod_cidrs, 2));
+	ck_assert(mk_ips_equal(before->internal_ips, 2, after->internal_ips, 2));
+	ck_assert(mk_ips_equal(before->addresses, 3, after->addresses, after->address_count));
+	ck_assert(after->control_plane);
+	mk_model_free(node.remembered);
+	mk_model_free(core.model);
+	snprintf(path, sizeof(path), "%s/" MK_NODE_OBJECT_NAME, dir);
+	ck_assert(unlink(path) == 0 && rmdir(dir) == 0);
 }
 END_TEST
 
@@ -403,6 +441,7 @@ UNIT_SUITE("agent")
 	tcase_add_test(tc, test_routes);
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
 	tcase_add_loop_test(tc, test_localhost_node_ports, 0, MK_ARRAY_SIZE(localhosts));
+	tcase_add_test(tc, test_remembered_node);
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_work_waits_for_the_list);

@@ -111,7 +111,8 @@ static void apply_slice(unsigned number, unsigned count)
 static void work_on(struct agent_service *service)
 {
 	const struct mk_ip node_address = ip_of("192.168.99.11");
-	const struct mk_service_view view = { .node_name = "node1",
+	const struct mk_service_view view = { .family = AF_INET,
+					      .node_name = "node1",
 					      .node_addresses = &node_address,
 					      .node_address_count = 1,
 					      .local_weight = 1,

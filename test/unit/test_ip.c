@@ -284,6 +284,33 @@ START_TEST(test_order)
 }
 END_TEST
 
+/* The part of either family of sorted lists, also of empty ones and of lists of one family. */
+START_TEST(test_of_family)
+{
+	struct mk_ip sorted[] = { ip_of("10.0.0.1"), ip_of("10.0.0.2"), ip_of("fd00::1") };
+	struct mk_cidr ranges[] = { cidr_of("10.0.0.0/8"), cidr_of("fd00::/8"),
+				    cidr_of("fe00::/8") };
+	size_t count = 3;
+
+	ck_assert_ptr_eq(mk_ips_of_family(sorted, &count, AF_INET), sorted);
+	ck_assert_uint_eq(count, 2);
+	ck_assert_ptr_eq(mk_ips_of_family(sorted, &count, AF_INET6), sorted + 2);
+	ck_assert_uint_eq(count, 0);
+	count = 3;
+	ck_assert_ptr_eq(mk_ips_of_family(sorted, &count, AF_INET6), sorted + 2);
+	ck_assert_uint_eq(count, 1);
+	count = 3;
+	ck_assert_ptr_eq(mk_cidrs_of_family(ranges, &count, AF_INET), ranges);
+	ck_assert_uint_eq(count, 1);
+	count = 3;
+	ck_assert_ptr_eq(mk_cidrs_of_family(ranges, &count, AF_INET6), ranges + 1);
+	ck_assert_uint_eq(count, 2);
+	count = 0;
+	ck_assert_ptr_null(mk_ips_of_family(NULL, &count, AF_INET6));
+	ck_assert_uint_eq(count, 0);
+}
+END_TEST
+
 START_TEST(test_mac)
 {
 	const struct mk_mac mac = { .byte = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe } };
@@ -397,6 +424,7 @@ UNIT_SUITE("ip")
 	tcase_add_test(tc, test_size_and_nth);
 	tcase_add_test(tc, test_random);
 	tcase_add_test(tc, test_order);
+	tcase_add_test(tc, test_of_family);
 	tcase_add_test(tc, test_mac);
 	tcase_add_loop_test(tc, test_ip_port, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_test(tc, test_ip_port_sockaddr);

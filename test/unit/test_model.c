@@ -49,7 +49,12 @@ static const struct {
 	{ "node, dual stack, IPv6 first",
 	  "{" NODE
 	  ", 'spec': {'podCIDR': 'fd00::/64', 'podCIDRs': ['fd00::/64', '10.244.1.0/24']}}",
-	  "n pods=10.244.1.0/24" },
+	  "n pods=10.244.1.0/24,fd00::/64" },
+	{ "node, dual stack, IPv4 first, one family in podCIDR alone",
+	  "{" NODE ", 'spec': {'podCIDR': 'fd00::7/64', 'podCIDRs': ['10.244.1.0/24']}}",
+	  "n pods=10.244.1.0/24,fd00::/64" },
+	{ "node, IPv6 only", "{" NODE ", 'spec': {'podCIDR': 'fd00:10:244:1::/64'}}",
+	  "n pods=fd00:10:244:1::/64" },
 	{ "node, null and empty",
 	  "{" NODE ", 'spec': {'podCIDR': '', 'podCIDRs': null}, 'status': null}", "n" },
 	{ "node, addresses",
@@ -58,7 +63,12 @@ static const struct {
 	  "{'type': 'InternalIP', 'address': '192.0.2.11'}, {'type': 'InternalIP', 'address': "
 	  "'192.0.2.10'},"
 	  "{'type': 'ExternalIP', 'address': '192.0.2.11'}]}}",
-	  "n internal=192.0.2.11 all=192.0.2.9,192.0.2.10,192.0.2.11" },
+	  "n internal=192.0.2.11,fd00::1 all=192.0.2.9,192.0.2.10,192.0.2.11,fd00::1" },
+	{ "node, addresses of IPv6",
+	  "{" NODE ", 'status': {'addresses': [{'type': 'ExternalIP', 'address': '2001:db8::9'},"
+	  "{'type': 'InternalIP', 'address': 'fd00::2'},"
+	  "{'type': 'InternalIP', 'address': 'fd00::1'}]}}",
+	  "n internal=fd00::2 all=2001:db8::9,fd00::1,fd00::2" },
 	{ "node, leading zeros",
 	  "{" NODE ", 'spec': {'podCIDR': '010.244.001.0/024'}, 'status': {'addresses': "
 	  "[{'type': 'InternalIP', 'address': '192.000.002.011'}]}}",
@@ -87,9 +97,14 @@ static const struct {
 	  "{" SERVICE
 	  ", 'spec': {'clusterIP': 'fd00::1', 'clusterIPs': ['fd00::1', '10.96.0.1'], " PORT_80
 	  "}}",
-	  "x/s ClusterIP ip=10.96.0.1 :80/tcp" },
+	  "x/s ClusterIP ip=10.96.0.1,fd00::1 :80/tcp" },
+	{ "service, dual stack, IPv4 first",
+	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'clusterIPs': ['10.96.0.1', "
+	  "'fd00::1'], 'ipFamilies': ['IPv4', 'IPv6'], 'ipFamilyPolicy': 'RequireDualStack', " PORT_80
+	  "}}",
+	  "x/s ClusterIP ip=10.96.0.1,fd00::1 :80/tcp" },
 	{ "service, IPv6 only", "{" SERVICE ", 'spec': {'clusterIP': 'fd00::1', " PORT_80 "}}",
-	  "x/s ClusterIP :80/tcp" },
+	  "x/s ClusterIP ip=fd00::1 :80/tcp" },
 	{ "service, headless",
 	  "{" SERVICE ", 'spec': {'clusterIP': 'None', 'clusterIPs': ['None'], " PORT_80 "}}",
 	  "x/s ClusterIP :80/tcp" },
@@ -117,7 +132,7 @@ static const struct {
 	  "'ipMode': 'Proxy'},"
 	  "{'ip': '203.0.113.2', 'ipMode': 'VIP'}, {'ip': '203.0.113.1'}, {'ip': '203.0.113.2'}, "
 	  "{'ip': '2001:db8::1'}]}}}",
-	  "x/s LoadBalancer ip=10.96.0.1 lb=203.0.113.1,203.0.113.2 :80/tcp" },
+	  "x/s LoadBalancer ip=10.96.0.1 lb=203.0.113.1,203.0.113.2,2001:db8::1 :80/tcp" },
 	{ "service, load balancer address left over",
 	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80 "},"
 	  "'status': {'loadBalancer': {'ingress': [{'ip': '203.0.113.1'}]}}}",
@@ -137,7 +152,7 @@ static const struct {
 	{ "service, externalIPs",
 	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'externalIPs': ['192.0.2.2', "
 	  "'192.0.2.1', 'fd00::1'], " PORT_80 "}}",
-	  "x/s ClusterIP ip=10.96.0.1 external=192.0.2.1,192.0.2.2 :80/tcp" },
+	  "x/s ClusterIP ip=10.96.0.1 external=192.0.2.1,192.0.2.2,fd00::1 :80/tcp" },
 	{ "service, affinity, default time",
 	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'sessionAffinity': 'ClientIP', " PORT_80
 	  "}}",
@@ -150,7 +165,7 @@ static const struct {
 	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.1', " PORT_80 ","
 	  "'loadBalancerSourceRanges': [' 203.0.113.7/24 ', '\\t192.0.2.0/28\\n', '2001:db8::/32', "
 	  "'203.0.113.0/24']}}",
-	  "x/s LoadBalancer ip=10.96.0.1 ranges=192.0.2.0/28,203.0.113.0/24 :80/tcp" },
+	  "x/s LoadBalancer ip=10.96.0.1 ranges=192.0.2.0/28,203.0.113.0/24,2001:db8::/32 :80/tcp" },
 	{ "service, leading zeros, IPv4 written as IPv6",
 	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '010.096.000.001', " PORT_80
 	  ", 'externalIPs': ['192.000.002.010', '::ffff:192.0.2.11'],"
@@ -161,7 +176,7 @@ static const struct {
 	{ "service, source ranges of the other family alone",
 	  "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'clusterIP': '10.96.0.1', " PORT_80 ","
 	  "'loadBalancerSourceRanges': ['2001:db8::/32']}}",
-	  "x/s LoadBalancer ip=10.96.0.1 :80/tcp" },
+	  "x/s LoadBalancer ip=10.96.0.1 ranges=2001:db8::/32 :80/tcp" },
 	{ "service, source ranges empty or null",
 	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80
 	  ", 'loadBalancerSourceRanges': null}}",
@@ -196,12 +211,18 @@ static const struct {
 			 "[{'name': 'b'}, {'name': 'a'}],"
 			 "'forNodes': [{'name': 'n'}]}}], " HTTP "}",
 	  "10.1.0.1:8080/tcp http ready serving zones=a,b nodes=n" },
-	{ "slice of the other family",
+	{ "slice of FQDN",
+	  "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'FQDN', "
+	  "'metadata':"
+	  "{'name': 'a', 'namespace': 'x', 'labels': {'kubernetes.io/service-name': 's'}},"
+	  "'endpoints': [{'addresses': ['a.example']}], " HTTP "}",
+	  "" },
+	{ "slice of IPv6",
 	  "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv6', "
 	  "'metadata':"
 	  "{'name': 'a', 'namespace': 'x', 'labels': {'kubernetes.io/service-name': 's'}},"
 	  "'endpoints': [{'addresses': ['fd00::1']}], " HTTP "}",
-	  "" },
+	  "fd00::1:8080/tcp http ready serving" },
 	{ "headless slice",
 	  "{" SLICE_META ", 'metadata': {'name': 'a', 'namespace': 'x', 'labels': "
 	  "{'kubernetes.io/service-name': 's',"
@@ -224,6 +245,10 @@ static const struct {
 	  "}, {'addresses': [{'ip': '10.1.0.3'}], 'ports': [{'port': 90}]}]}",
 	  "10.1.0.1:8080/tcp http@n ready serving; 10.1.0.2:8080/tcp http; 10.1.0.3:90/tcp  ready "
 	  "serving" },
+	{ "endpoints of both families",
+	  "{" ENDPOINTS ", 'subsets': [{'addresses': [{'ip': 'fd00::1'}, {'ip': '10.1.0.1'}], " HTTP
+	  "}]}",
+	  "10.1.0.1:8080/tcp http ready serving; fd00::1:8080/tcp http ready serving" },
 	{ "endpoints, no subset", "{" ENDPOINTS ", 'subsets': null}", "" },
 };
 
@@ -423,6 +448,31 @@ static const struct {
 			 "['10.1.0.1']}], " HTTP "}",
 	  "10.1.0.1:8080/tcp http ready serving",
 	  "EndpointSlice x/a: endpoints[0].addresses[0]: value \"127.0.0.1\"" },
+	{ "slice, address of the other family",
+	  "{" SLICE("a") ", 'endpoints': [{'addresses': ['fd00::1']}, {'addresses': "
+			 "['10.1.0.1']}], " HTTP "}",
+	  "10.1.0.1:8080/tcp http ready serving",
+	  "endpoints[0].addresses[0]: value \"fd00::1\", expected an address of the slice's "
+	  "addressType" },
+	{ "slice of IPv6, address of IPv4, and one of IPv4 written as IPv6",
+	  "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv6', "
+	  "'metadata':"
+	  "{'name': 'a', 'namespace': 'x', 'labels': {'kubernetes.io/service-name': 's'}},"
+	  "'endpoints': [{'addresses': ['10.1.0.1']}, {'addresses': ['::ffff:10.1.0.2']}, "
+	  "{'addresses': ['fe80::1']}, {'addresses': ['::1']}, {'addresses': ['fd00::1']}], " HTTP
+	  "}",
+	  "fd00::1:8080/tcp http ready serving",
+	  "endpoints[1].addresses[0]: value \"::ffff:10.1.0.2\", expected an address of the "
+	  "slice's addressType; endpoints[2].addresses[0]: value \"fe80::1\"" },
+	{ "node, two pod CIDRs of a family: the first",
+	  "{" NODE ", 'spec': {'podCIDRs': ['10.244.1.0/24', 'fd00::/64', 'fd01::/64', "
+	  "'10.244.2.0/24']}}",
+	  "n pods=10.244.1.0/24,fd00::/64",
+	  "Node n: spec.podCIDRs[2]: value \"fd01::/64\", expected one range per family; "
+	  "spec.podCIDRs[3]: value \"10.244.2.0/24\"" },
+	{ "external IPs of IPv6: link-local, multicast, unspecified",
+	  LB_SERVICE("'externalIPs': ['fe80::1', 'ff02::1', '::', '2001:db8::7'], ", ""),
+	  LB_IS " external=2001:db8::7 :80/tcp", "spec.externalIPs[0]: value \"fe80::1\"" },
 	{ "slice, port 0: as without number",
 	  "{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.1']}], 'ports': [{'name': 'a', "
 			 "'port': 0}, {'name': 'b', 'port': 81}]}",

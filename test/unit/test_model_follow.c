@@ -26,7 +26,7 @@ static void service_cidrs_changed(void *ctx)
 	char text[MK_CIDR_STRLEN];
 
 	(void)ctx;
-	ck_assert_int_eq(mk_model_service_cidrs(model, &cidrs, &count), 0);
+	ck_assert_int_eq(mk_model_service_cidrs(model, AF_UNSPEC, &cidrs, &count), 0);
 	hear("%sranges:", *heard ? " " : "");
 	for (size_t i = 0; i < count; i++)
 		hear("%s%s=%s", i ? "," : "", cidrs[i].name, mk_cidr_format(&cidrs[i].cidr, text));
@@ -158,11 +158,14 @@ static const struct {
 			     "{'addresses': ['10.1.0.1']}], " HTTP "}",
 	      .heard = "x/s" } } },
 	{ "ranges of Service addresses",
-	  { { RANGE("a", "'10.96.0.0/16', 'fd00:96::/112'"), .heard = "ranges:a=10.96.0.0/16" },
-	    { RANGE("a", "'10.96.0.0/16'"), .heard = "" },
+	  { { RANGE("a", "'10.96.0.0/16', 'fd00:96::/112'"),
+	      .heard = "ranges:a=10.96.0.0/16,a=fd00:96::/112" },
+	    { RANGE("a", "'fd00:96::/112', '10.96.0.0/16'"), .heard = "" },
+	    { RANGE("a", "'10.96.0.0/16'"), .heard = "ranges:a=10.96.0.0/16" },
 	    { RANGE("b", "'fd00:97::/112', '10.97.1.0/16'"),
-	      .heard = "ranges:a=10.96.0.0/16,b=10.97.0.0/16" },
-	    { RANGE("a", "'10.112.0.0/16'"), .heard = "ranges:a=10.112.0.0/16,b=10.97.0.0/16" },
+	      .heard = "ranges:a=10.96.0.0/16,b=10.97.0.0/16,b=fd00:97::/112" },
+	    { RANGE("a", "'10.112.0.0/16'"),
+	      .heard = "ranges:a=10.112.0.0/16,b=10.97.0.0/16,b=fd00:97::/112" },
 	    { .kind = MK_KIND_SERVICE_CIDR, .name = "b", .heard = "ranges:a=10.112.0.0/16" },
 	    { .kind = MK_KIND_SERVICE_CIDR, .name = "b", .heard = "" } } },
 	{ "endpoints are heard only while there is no slice",
@@ -243,7 +246,8 @@ END_TEST
 static const struct {
 	const char *file, *expected;
 } recorded[] = {
-	{ "node.json", "worker-1 pods=10.244.1.0/24 internal=192.168.50.11 all=192.168.50.11 "
+	{ "node.json", "worker-1 pods=10.244.1.0/24,fd00:10:244:1::/64 "
+		       "internal=192.168.50.11,fd00:50::11 all=192.168.50.11,fd00:50::11 "
 		       "zone=zone-a ready" },
 	{ "service.json", "shop/web ClusterIP ip=10.96.74.49 http:80/tcp" },
 	{ "endpointslice.json",
@@ -399,20 +403,27 @@ START_TEST(test_counts)
 					      "{'addresses': ['10.1.0.2']}], " HTTP "}");
 	apply_good_text(model,
 			"{" SLICE("b") ", 'endpoints': [{'addresses': ['10.1.0.1']}], " HTTP "}");
+	apply_good_text(model,
+			"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', "
+			"'addressType': 'IPv6', 'metadata': {'name': 'c'}, 'endpoints': "
+			"[{'addresses': ['fd00::1']}, {'addresses': ['fd00::2']}], " HTTP "}");
+	ck_assert_uint_eq(mk_model_endpoint_count(model, AF_INET6), 2);
+	mk_model_delete(model, MK_KIND_ENDPOINT_SLICE, "default", "c");
+	ck_assert_uint_eq(mk_model_endpoint_count(model, AF_INET6), 0);
 	apply_good_text(model, ENDPOINTS_AT("10.1.0.9"));
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_NODE), 1);
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_SERVICE), 0);
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_ENDPOINT_SLICE), 2);
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_ENDPOINTS), 1);
-	ck_assert_uint_eq(mk_model_endpoint_count(model), 3);
+	ck_assert_uint_eq(mk_model_endpoint_count(model, AF_INET), 3);
 	apply_good_text(model,
 			"{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.3']}], " HTTP "}");
-	ck_assert_uint_eq(mk_model_endpoint_count(model), 2);
+	ck_assert_uint_eq(mk_model_endpoint_count(model, AF_INET), 2);
 	mk_model_delete(model, MK_KIND_ENDPOINTS, "x", "s");
 	mk_model_delete(model, MK_KIND_ENDPOINT_SLICE, "x", "a");
-	ck_assert_uint_eq(mk_model_endpoint_count(model), 1);
+	ck_assert_uint_eq(mk_model_endpoint_count(model, AF_INET), 1);
 	mk_model_delete(model, MK_KIND_ENDPOINT_SLICE, "x", "b");
-	ck_assert_uint_eq(mk_model_endpoint_count(model), 0);
+	ck_assert_uint_eq(mk_model_endpoint_count(model, AF_INET), 0);
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_ENDPOINT_SLICE), 0);
 }
 END_TEST

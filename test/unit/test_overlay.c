@@ -134,6 +134,32 @@ START_TEST(test_plan)
 }
 END_TEST
 
+/* Each peer's pod CIDR has the family of the cluster's range, its address that of the underlay. */
+START_TEST(test_plan_by_family)
+{
+	static const char dual[] =
+		"{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'b'}, 'spec': {'podCIDRs': "
+		"['10.244.2.0/24', 'fd00:10:244:2::/64']}, 'status': {'addresses': [{'type': "
+		"'InternalIP', 'address': '192.0.2.2'}, {'type': 'InternalIP', 'address': "
+		"'2001:db8::2'}]}}";
+	struct mk_overlay_view view = { .own_node = "a",
+					.cluster_cidr = cidr_of("fd00:10:244::/48"),
+					.vtep_cidr = cidr_of("fd4d:4b00:12::/64"),
+					.own_pod_cidr = cidr_of("fd00:10:244:1::/64"),
+					.underlay_family = _i ? AF_INET6 : AF_INET };
+	json_object *tree = json_tokener_parse(dual);
+	struct mk_overlay_plan plan;
+
+	ck_ok(mk_model_apply(model, tree, &err));
+	json_object_put(tree);
+	node("c", "10.244.3.0/24", "192.0.2.3", true);
+	ck_ok(mk_overlay_plan_make(model, &view, &plan, &err));
+	ck_assert_str_eq(describe(&plan), _i ? "b=fd4d:4b00:12::2@2001:db8::2 ?c"
+					     : "b=fd4d:4b00:12::2@192.0.2.2 ?c");
+	mk_overlay_plan_release(&plan);
+}
+END_TEST
+
 /* ---- reserved ports -------------------------------------------------------------------------- */
 
 static const struct {
@@ -956,6 +982,7 @@ UNIT_SUITE("overlay")
 	      *kernel = unit_case(suite, "kernel", netns_setup, netns_teardown);
 
 	tcase_add_loop_test(plan, test_plan, 0, MK_ARRAY_SIZE(plans));
+	tcase_add_loop_test(plan, test_plan_by_family, 0, 2);
 	tcase_add_loop_test(plan, test_reserved_ports, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_loop_test(plan, test_released_ports, 0, MK_ARRAY_SIZE(released));
 	tcase_add_loop_test(plan, test_setting_restored, 0, MK_ARRAY_SIZE(settings));

@@ -19,9 +19,11 @@
 #include "unit/unit.h"
 
 static struct mk_model *model;
+static sa_family_t family;
 
 static void setup(void)
 {
+	family = AF_INET;
 	model = mk_model_new();
 	ck_assert_ptr_nonnull(model);
 }
@@ -68,11 +70,13 @@ static bool masquerade_all, localhost_node_ports;
 
 static void compile(struct mk_compiled_service *out)
 {
-	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1") };
-	struct mk_service_view view = { .node_name = "n1",
+	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1"),
+				     ip_of("fd00:c0:0:2::1"), ip_of("fd00:c6:33:64::1") };
+	struct mk_service_view view = { .family = family,
+					.node_name = "n1",
 					.zone = "a",
 					.node_addresses = addresses,
-					.node_address_count = 2,
+					.node_address_count = MK_ARRAY_SIZE(addresses),
 					.local_weight = 3,
 					.masquerade_all = masquerade_all,
 					.localhost_node_ports = localhost_node_ports };
@@ -81,6 +85,70 @@ static void compile(struct mk_compiled_service *out)
 	ck_assert_msg(mk_service_compile(model, &view, "x", "s", out, &err) == 0, "%s", err.text);
 	for (size_t i = 0; i < out->set_count; i++)
 		ck_assert_uint_eq(out->sets[i].local_weight, 3);
+}
+
+/* ---- both families --------------------------------------------------------------------------- */
+
+/* Write the IPv6 form of an IPv4 address or range: a.b.c.d is fd00:a:b:c::d with bytes in hex. */
+static size_t write_v6(const char *quad, size_t length, char *out)
+{
+	char text[MK_CIDR_STRLEN] = "";
+	unsigned byte[4], bits = 0;
+	bool is_range;
+	struct mk_ip ip;
+
+	memcpy(text, quad, length);
+	is_range =
+		sscanf(text, "%u.%u.%u.%u/%u", &byte[0], &byte[1], &byte[2], &byte[3], &bits) > 4;
+	if (byte[0] == 127)
+		snprintf(text, sizeof(text), "::1");
+	else if (byte[0] == 0)
+		snprintf(text, sizeof(text), "::");
+	else
+		snprintf(text, sizeof(text), "fd00:%x:%x:%x::%x", byte[0], byte[1], byte[2],
+			 byte[3]);
+	ip = ip_of(text);
+	mk_ip_format(&ip, out);
+	if (is_range)
+		sprintf(out + strlen(out), "/%u", bits > 24 ? 96 + bits : bits ? 16 + 2 * bits : 0);
+	return strlen(out);
+}
+
+/* Return @text, or its IPv6 form if that is the family of the test. */
+static const char *in_family(const char *text)
+{
+	static char out[2][8192];
+	static unsigned turn;
+	char *at = out[turn++ % 2];
+
+	if (family == AF_INET)
+		return text;
+	for (char *to = at; (*to = *text); text++, to++) {
+		size_t length = strspn(text, "0123456789./");
+		unsigned bytes[4];
+
+		if (strncmp(text, "IPv4", 4) == 0) {
+			to = stpcpy(to, "IPv6") - 1;
+			text += 3;
+		} else if (length && sscanf(text, "%3u.%3u.%3u.%3u", &bytes[0], &bytes[1],
+					    &bytes[2], &bytes[3]) == 4) {
+			to += write_v6(text, length, to) - 1;
+			text += length - 1;
+		}
+	}
+	return at;
+}
+
+static void apply_row(const char *object)
+{
+	apply_good_text(model, in_family(object));
+}
+
+/* Each row runs in both families: for IPv6 after the last one. Returns the row. */
+static size_t row_of(int number, size_t rows)
+{
+	family = (size_t)number < rows ? AF_INET : AF_INET6;
+	return (size_t)number % rows;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -129,7 +197,6 @@ static const struct {
 	{ "no endpoints: refused", { SVC(VIP ", " HTTP) }, "http []" VIP_FRONTENDS },
 	{ "headless", { SVC("'clusterIP': 'None', " HTTP), TWO }, "" },
 	{ "no address", { SVC(HTTP), TWO }, "" },
-	{ "IPv6 only", { SVC("'clusterIP': 'fd00::1', " HTTP), TWO }, "" },
 	{ "ExternalName", { SVC("'type': 'ExternalName', " VIP ", " HTTP), TWO }, "" },
 	{ "no ports", { SVC(VIP), TWO }, "" },
 	{ "another proxy's",
@@ -322,11 +389,6 @@ static const struct {
 	    REMOTE },
 	  "http [10.1.2.2:8080]" VIP_FRONTENDS
 	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
-	{ "source ranges of the other family: open",
-	  { LB(", 'loadBalancerSourceRanges': ['2001:db8::/32']", "{'ip': '203.0.113.2'}"),
-	    REMOTE },
-	  "http [10.1.2.2:8080]" VIP_FRONTENDS
-	  " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq out 203.0.113.2:80/tcp+masq+maglev" },
 	{ "load balancer address with source ranges that is an externalIP too: filtered",
 	  { LB(", 'loadBalancerSourceRanges': ['192.0.2.0/24'], 'externalIPs': ['203.0.113.2']",
 	       "{'ip': '203.0.113.2'}"),
@@ -347,16 +409,89 @@ static const struct {
 
 START_TEST(test_compile)
 {
+	size_t row = row_of(_i, MK_ARRAY_SIZE(cases));
 	struct mk_compiled_service out;
 	struct line line = { 0 };
+	const char *expected;
 
-	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[_i].objects) && cases[_i].objects[i]; i++)
-		apply_good_text(model, cases[_i].objects[i]);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[row].objects) && cases[row].objects[i]; i++)
+		apply_row(cases[row].objects[i]);
+	expected = in_family(cases[row].expected);
 	compile(&out);
 	for (size_t i = 0; i < out.set_count; i++)
 		tell_set(&line, &out.sets[i]);
-	ck_assert_msg(strcmp(line.text, cases[_i].expected) == 0, "%s:\n got      %s\n expected %s",
-		      cases[_i].name, line.text, cases[_i].expected);
+	ck_assert_msg(strcmp(line.text, expected) == 0, "%s, %s:\n got      %s\n expected %s",
+		      cases[row].name, mk_family_name(family), line.text, expected);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+/* A dual-stack Service as a node of either family has it. */
+static const struct {
+	const char *name, *objects[4], *v4, *v6;
+} duals[] = {
+#define SLICE6(endpoints)                                                                        \
+	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv6', " \
+	"'metadata': {'name': 's-6', 'namespace': 'x', 'labels': {'kubernetes.io/service-name':" \
+	"'s'}}, 'ports': [{'name': 'http', 'port': 8080}], 'endpoints': [" endpoints "]}"
+#define DUAL	"'clusterIPs': ['fd00:96::1', '10.96.0.1']"
+#define ONE6	SLICE6(EP("fd00:1::1", "n1", ""))
+#define VIP6_IS " in fd00:96::1:0/any in fd00:96::1:80/tcp out fd00:96::1:80/tcp+masq"
+	{ "endpoints of both",
+	  { SVC(DUAL ", " HTTP), REMOTE, ONE6 },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS,
+	  "http [*fd00:1::1:8080]" VIP6_IS },
+	{ "endpoints of IPv4 only: refused in IPv6",
+	  { SVC(DUAL ", " HTTP), REMOTE },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS,
+	  "http []" VIP6_IS },
+	{ "address of IPv4 only",
+	  { SVC(VIP ", " HTTP), REMOTE, ONE6 },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS,
+	  "" },
+	{ "address of IPv6 only",
+	  { SVC("'clusterIP': 'fd00:96::1', " HTTP), REMOTE, ONE6 },
+	  "",
+	  "http [*fd00:1::1:8080]" VIP6_IS },
+	{ "externalIPs of both",
+	  { SVC(DUAL ", 'externalIPs': ['2001:db8::1', '203.0.113.1'], " HTTP) },
+	  "http []" VIP_FRONTENDS " in 203.0.113.1:0/any in 203.0.113.1:80/tcp+masq"
+	  " out 203.0.113.1:80/tcp+masq+maglev",
+	  "http [] in 2001:db8::1:0/any in 2001:db8::1:80/tcp+masq"
+	  " out 2001:db8::1:80/tcp+masq+maglev" VIP6_IS },
+	{ "NodePort only in the family of the clusterIP",
+	  { SVC("'type': 'NodePort', 'clusterIP': 'fd00:96::1', 'ports': [{'name': 'http', 'port': "
+		"80, 'nodePort': 30080}]") },
+	  "",
+	  "http []" VIP6_IS
+	  " in fd00:c0:0:2::1:30080/tcp+masq out fd00:c0:0:2::1:30080/tcp+masq+maglev"
+	  " in fd00:c6:33:64::1:30080/tcp+masq out fd00:c6:33:64::1:30080/tcp+masq+maglev" },
+	{ "source ranges of IPv4 only: open in IPv6",
+	  { "{'apiVersion': 'v1', 'kind': 'Service', " META
+	    ", 'spec': {'type': 'LoadBalancer', " DUAL
+	    ", 'loadBalancerSourceRanges': ['203.0.113.0/24'], " HTTP
+	    "}, 'status': {'loadBalancer': {'ingress': [{'ip': '203.0.113.2'}, "
+	    "{'ip': '2001:db8::2'}]}}}" },
+	  "http []" VIP_FRONTENDS " in 203.0.113.2:0/any in 203.0.113.2:80/tcp+masq+ranges"
+	  " out 203.0.113.2:80/tcp+masq+maglev+ranges",
+	  "http [] in 2001:db8::2:0/any in 2001:db8::2:80/tcp+masq"
+	  " out 2001:db8::2:80/tcp+masq+maglev" VIP6_IS },
+};
+
+START_TEST(test_dual)
+{
+	size_t row = row_of(_i, MK_ARRAY_SIZE(duals));
+	const char *expected = family == AF_INET ? duals[row].v4 : duals[row].v6;
+	struct mk_compiled_service out;
+	struct line line = { 0 };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(duals[row].objects) && duals[row].objects[i]; i++)
+		apply_good_text(model, duals[row].objects[i]);
+	compile(&out);
+	for (size_t i = 0; i < out.set_count; i++)
+		tell_set(&line, &out.sets[i]);
+	ck_assert_msg(strcmp(line.text, expected) == 0, "%s, %s:\n got      %s\n expected %s",
+		      duals[row].name, mk_family_name(family), line.text, expected);
 	mk_compiled_service_release(&out);
 }
 END_TEST
@@ -364,11 +499,12 @@ END_TEST
 /* There is a table exactly if a frontend needs it and a backend exists. */
 START_TEST(test_maglev_where_asked)
 {
+	size_t row = row_of(_i, MK_ARRAY_SIZE(cases));
 	struct mk_compiled_service out;
 	size_t tables = 0;
 
-	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[_i].objects) && cases[_i].objects[i]; i++)
-		apply_good_text(model, cases[_i].objects[i]);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(cases[row].objects) && cases[row].objects[i]; i++)
+		apply_row(cases[row].objects[i]);
 	compile(&out);
 	for (size_t i = 0; i < out.set_count; i++) {
 		const struct mk_backend_set *set = &out.sets[i];
@@ -377,12 +513,12 @@ START_TEST(test_maglev_where_asked)
 		for (size_t f = 0; f < set->frontend_count; f++)
 			asked |= set->frontends[f].flags & MK_FRONTEND_MAGLEV;
 		ck_assert_msg((set->maglev != NULL) == (asked && set->backend_count), "%s",
-			      cases[_i].name);
+			      cases[row].name);
 		for (size_t slot = 0; set->maglev && slot < MK_MAGLEV_SLOTS; slot++)
 			ck_assert_uint_lt(set->maglev[slot], set->backend_count);
 		tables += set->maglev != NULL;
 	}
-	ck_assert(tables == 0 || strstr(cases[_i].expected, "+maglev"));
+	ck_assert(tables == 0 || strstr(cases[row].expected, "+maglev"));
 	mk_compiled_service_release(&out);
 }
 END_TEST
@@ -415,21 +551,27 @@ START_TEST(test_localhost_node_ports)
 {
 	struct mk_compiled_service out;
 	struct line line = { 0 };
+	bool v6 = row_of(_i, 1) == 0 && family == AF_INET6;
 
 	localhost_node_ports = true;
-	apply_good_text(model, SVC(NODE_PORT ", " EXT_LOCAL));
-	apply_good_text(model, TWO);
+	apply_row(SVC(NODE_PORT ", " EXT_LOCAL));
+	apply_row(TWO);
 	compile(&out);
 	localhost_node_ports = false;
 	for (size_t i = 0; i < out.set_count; i++)
 		tell_set(&line, &out.sets[i]);
 	ck_assert_str_eq(
 		line.text,
-		"http [*10.1.1.1:8080 10.1.2.2:8080] in 10.96.0.1:0/any in 10.96.0.1:80/tcp "
-		"out 10.96.0.1:80/tcp+masq in 127.0.0.1:30080/tcp+masq "
-		"in 192.0.2.1:30080/tcp in 198.51.100.1:30080/tcp | "
-		"http [*10.1.1.1:8080] out 192.0.2.1:30080/tcp+maglev "
-		"out 198.51.100.1:30080/tcp+maglev");
+		v6 ? "http [*fd00:a:1:1::1:8080 fd00:a:1:2::2:8080] in ::1:30080/tcp+masq "
+		     "in fd00:a:60::1:0/any in fd00:a:60::1:80/tcp out fd00:a:60::1:80/tcp+masq "
+		     "in fd00:c0:0:2::1:30080/tcp in fd00:c6:33:64::1:30080/tcp | "
+		     "http [*fd00:a:1:1::1:8080] out fd00:c0:0:2::1:30080/tcp+maglev "
+		     "out fd00:c6:33:64::1:30080/tcp+maglev"
+		   : "http [*10.1.1.1:8080 10.1.2.2:8080] in 10.96.0.1:0/any in 10.96.0.1:80/tcp "
+		     "out 10.96.0.1:80/tcp+masq in 127.0.0.1:30080/tcp+masq "
+		     "in 192.0.2.1:30080/tcp in 198.51.100.1:30080/tcp | "
+		     "http [*10.1.1.1:8080] out 192.0.2.1:30080/tcp+maglev "
+		     "out 198.51.100.1:30080/tcp+maglev");
 	mk_compiled_service_release(&out);
 }
 END_TEST
@@ -448,22 +590,25 @@ static const struct {
 
 START_TEST(test_ranges)
 {
+	size_t row = row_of(_i, MK_ARRAY_SIZE(filtered));
 	struct mk_compiled_service out;
 	struct line line = { 0 };
 	char service[1024], buf[MK_CIDR_STRLEN];
+	const char *expected;
 
 	snprintf(service, sizeof(service), "%s%s%s",
 		 "{'apiVersion': 'v1', 'kind': 'Service', " META
 		 ", 'spec': {'type': 'LoadBalancer', " VIP ", " HTTP
 		 ", 'loadBalancerSourceRanges': [",
-		 filtered[_i].ranges,
+		 filtered[row].ranges,
 		 "]}, 'status': {'loadBalancer': {'ingress': [{'ip': '203.0.113.2'}]}}}");
-	apply_good_text(model, service);
+	apply_row(service);
+	expected = in_family(filtered[row].expected);
 	compile(&out);
 	for (size_t i = 0; i < out.range_count; i++)
 		mk_line_add(&line, "%s%s", i ? " " : "", mk_cidr_format(&out.ranges[i], buf));
-	ck_assert_msg(strcmp(line.text, filtered[_i].expected) == 0, "%s: got %s",
-		      filtered[_i].name, line.text);
+	ck_assert_msg(strcmp(line.text, expected) == 0, "%s: got %s, expected %s",
+		      filtered[row].name, line.text, expected);
 	mk_compiled_service_release(&out);
 }
 END_TEST
@@ -499,12 +644,13 @@ static const struct {
 
 START_TEST(test_live)
 {
+	size_t row = row_of(_i, MK_ARRAY_SIZE(flows));
 	struct mk_compiled_service out;
 	char slice[1024];
 
-	apply_good_text(model, SVC(VIP ", 'ports': [{'name': 'a', 'port': 1}, {'name': 'b', "
-				       "'port': 1, 'protocol': 'UDP'},"
-				       "{'name': 'c', 'port': 2, 'protocol': 'UDP'}]"));
+	apply_row(SVC(VIP ", 'ports': [{'name': 'a', 'port': 1}, {'name': 'b', "
+			  "'port': 1, 'protocol': 'UDP'},"
+			  "{'name': 'c', 'port': 2, 'protocol': 'UDP'}]"));
 	snprintf(slice, sizeof(slice), "%s%s%s",
 		 "{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "
 		 "'IPv4', 'metadata':"
@@ -513,15 +659,15 @@ START_TEST(test_live)
 		 "[{'name': 'a', 'port': 9}, {'name': 'b', 'port': 9, 'protocol': 'UDP'}, {'name': "
 		 "'c', 'port': 9, 'protocol': 'UDP'},"
 		 "{'name': 'other', 'port': 10}], 'endpoints': [{'addresses': ['10.1.2.2']",
-		 flows[_i].conditions, "}]}");
-	apply_good_text(model, slice);
+		 flows[row].conditions, "}]}");
+	apply_row(slice);
 	compile(&out);
 	/* each endpoint once, of UDP, of the ports that the Service has */
-	ck_assert_msg(out.live_count == flows[_i].udp, "%s: %zu live", flows[_i].name,
+	ck_assert_msg(out.live_count == flows[row].udp, "%s: %zu live", flows[row].name,
 		      out.live_count);
 	for (size_t i = 0; i < out.live_count; i++)
 		ck_assert_msg(out.live[i].port == 9 && out.live[i].proto == IPPROTO_UDP, "%s",
-			      flows[_i].name);
+			      flows[row].name);
 	mk_compiled_service_release(&out);
 }
 END_TEST
@@ -614,14 +760,15 @@ static const struct {
 
 START_TEST(test_health_check)
 {
+	size_t row = row_of(_i, MK_ARRAY_SIZE(checks));
 	struct mk_compiled_service out;
 
-	for (size_t i = 0; i < 3 && checks[_i].objects[i]; i++)
-		apply_good_text(model, checks[_i].objects[i]);
+	for (size_t i = 0; i < 3 && checks[row].objects[i]; i++)
+		apply_row(checks[row].objects[i]);
 	compile(&out);
-	ck_assert_msg(out.health_check_port == checks[_i].port, "%s: port %u", checks[_i].name,
+	ck_assert_msg(out.health_check_port == checks[row].port, "%s: port %u", checks[row].name,
 		      out.health_check_port);
-	ck_assert_msg(out.local_ready_count == checks[_i].local_ready, "%s: %zu", checks[_i].name,
+	ck_assert_msg(out.local_ready_count == checks[row].local_ready, "%s: %zu", checks[row].name,
 		      out.local_ready_count);
 	mk_compiled_service_release(&out);
 }
@@ -645,13 +792,14 @@ UNIT_SUITE("service")
 {
 	TCase *tc = unit_case(suite, "compile", setup, teardown);
 
-	tcase_add_loop_test(tc, test_compile, 0, MK_ARRAY_SIZE(cases));
-	tcase_add_loop_test(tc, test_maglev_where_asked, 0, MK_ARRAY_SIZE(cases));
+	tcase_add_loop_test(tc, test_compile, 0, 2 * MK_ARRAY_SIZE(cases));
+	tcase_add_loop_test(tc, test_dual, 0, 2 * MK_ARRAY_SIZE(duals));
+	tcase_add_loop_test(tc, test_maglev_where_asked, 0, 2 * MK_ARRAY_SIZE(cases));
 	tcase_add_test(tc, test_masquerade_all);
-	tcase_add_test(tc, test_localhost_node_ports);
-	tcase_add_loop_test(tc, test_ranges, 0, MK_ARRAY_SIZE(filtered));
+	tcase_add_loop_test(tc, test_localhost_node_ports, 0, 2);
+	tcase_add_loop_test(tc, test_ranges, 0, 2 * MK_ARRAY_SIZE(filtered));
 	tcase_add_test(tc, test_affinity);
-	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(flows));
-	tcase_add_loop_test(tc, test_health_check, 0, MK_ARRAY_SIZE(checks));
+	tcase_add_loop_test(tc, test_live, 0, 2 * MK_ARRAY_SIZE(flows));
+	tcase_add_loop_test(tc, test_health_check, 0, 2 * MK_ARRAY_SIZE(checks));
 	tcase_add_test(tc, test_more_than_the_tables_take);
 }

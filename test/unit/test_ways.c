@@ -92,7 +92,7 @@ static void write_down(const struct mk_own_uplinks *found, char *text, size_t si
 START_TEST(test_ways)
 {
 	struct mk_ip address = cidr_of("192.168.99.11/32").ip;
-	struct mk_node_object object = { .internal_ip = address,
+	struct mk_node_object object = { .internal_ips = { address },
 					 .addresses = &address,
 					 .address_count = 1 };
 	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),

@@ -91,6 +91,11 @@ static const char *address(const struct mk_ip *ip, char *buf)
 	return ip->family == AF_UNSPEC ? "-" : mk_ip_format(ip, buf);
 }
 
+static const char *range(const struct mk_cidr *cidr, char *buf)
+{
+	return cidr->ip.family == AF_UNSPEC ? "-" : mk_cidr_format(cidr, buf);
+}
+
 static const char *protocol(uint8_t proto)
 {
 	return proto == IPPROTO_UDP ? "udp" : proto == IPPROTO_SCTP ? "sctp" : "tcp";
@@ -98,11 +103,11 @@ static const char *protocol(uint8_t proto)
 
 static void add_node(void *ctx, const struct mk_node_object *node)
 {
-	char cidr[MK_CIDR_STRLEN], ip[MK_IP_STRLEN];
+	char cidr[MK_CIDR_STRLEN], cidr6[MK_CIDR_STRLEN], ip[MK_IP_STRLEN], ip6[MK_IP_STRLEN];
 
-	add(ctx, "node %s %s %s", node->name,
-	    node->pod_cidr.ip.family == AF_UNSPEC ? "-" : mk_cidr_format(&node->pod_cidr, cidr),
-	    address(&node->internal_ip, ip));
+	add(ctx, "node %s %s %s %s %s", node->name, range(&node->pod_cidrs[0], cidr),
+	    range(&node->pod_cidrs[1], cidr6), address(&node->internal_ips[0], ip),
+	    address(&node->internal_ips[1], ip6));
 }
 
 static char *endpoints_of(const struct mk_service_object *service)
@@ -112,13 +117,12 @@ static char *endpoints_of(const struct mk_service_object *service)
 	char ip[MK_IP_STRLEN];
 	size_t count;
 
-	if (mk_model_endpoints(fx.model, service->namespace_, service->name, &endpoints, &count) <
-	    0)
+	if (mk_model_endpoints(fx.model, service->namespace_, service->name, AF_UNSPEC, &endpoints,
+			       &count) < 0)
 		fail("dump", "out of memory");
 	for (size_t i = 0; i < count; i++)
-		if (endpoints[i]->ip.family == AF_INET)
-			add(&text, "%s:%u/%s", mk_ip_format(&endpoints[i]->ip, ip),
-			    endpoints[i]->port, protocol(endpoints[i]->proto));
+		add(&text, "%s:%u/%s", mk_ip_format(&endpoints[i]->ip, ip), endpoints[i]->port,
+		    protocol(endpoints[i]->proto));
 	free(endpoints);
 	return join(&text, " ", true);
 }
@@ -127,14 +131,15 @@ static void add_service(void *ctx, const struct mk_service_object *service)
 {
 	cleanup_free char *endpoints = endpoints_of(service), *joined = NULL;
 	struct text ports = { 0 };
-	char ip[MK_IP_STRLEN];
+	char ip[MK_IP_STRLEN], ip6[MK_IP_STRLEN];
 
 	for (size_t i = 0; i < service->port_count; i++)
 		add(&ports, "%u/%s/%u", service->ports[i].port, protocol(service->ports[i].proto),
 		    service->ports[i].node_port);
 	joined = join(&ports, ",", false);
-	add(ctx, "service %s/%s %s [%s] %s", service->namespace_, service->name,
-	    address(&service->cluster_ip, ip), joined, endpoints);
+	add(ctx, "service %s/%s %s %s [%s] %s", service->namespace_, service->name,
+	    address(&service->cluster_ips[0], ip), address(&service->cluster_ips[1], ip6), joined,
+	    endpoints);
 }
 
 /* Report the list only now: the dump has it. */
@@ -206,7 +211,7 @@ static void service_cidrs_changed(void *ctx)
 	size_t count;
 
 	(void)ctx;
-	if (mk_model_service_cidrs(fx.model, &cidrs, &count) < 0)
+	if (mk_model_service_cidrs(fx.model, AF_UNSPEC, &cidrs, &count) < 0)
 		fail("ServiceCIDRs", "out of memory");
 	printf("cidrs");
 	for (size_t i = 0; i < count; i++)

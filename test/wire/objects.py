@@ -13,9 +13,9 @@ def add_service(server, name, namespace="shop", **spec):
     server.done("POST", "/api/v1/namespaces/%s/services" % namespace, service(name, namespace, **spec))
 
 
-def add_slice(server, name, of, *addresses, namespace="shop", port=8080):
+def add_slice(server, name, of, *addresses, namespace="shop", port=8080, type_="IPv4"):
     server.done("POST", "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices" % namespace, {
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": type_,
         "metadata": {"name": name, "labels": {"kubernetes.io/service-name": of}},
         "endpoints": [{"addresses": [a]} for a in addresses], "ports": [{"name": "http", "port": port}]})
 

@@ -39,7 +39,7 @@ def streaming_list():
     for plural in ("services", "endpointslices"):
         expect("selector", streams(server, plural)[0]["query"]["labelSelector"], SELECTOR["labelSelector"])
     expect("ranges", set([line for line in client.lines if line.startswith("cidrs")][-1].split()[1:]),
-           {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24"})
+           {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24", "fd00:10:96::/112", "fd00:10:98::/112"})
 
 
 def live_changes():
@@ -62,6 +62,30 @@ def live_changes():
                  {"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": "other"}}})
     client.converged("a Service that another proxy takes over")
     expect("lists", len(streams(server)), 1)
+
+
+def both_families():
+    """a Service that gains and loses its second family, slices and a Node of both"""
+    server = Server()
+    client = Follow(server).listed()
+    add_service(server, "dual", clusterIP="fd00:10:96::7", clusterIPs=["fd00:10:96::7"], ipFamilies=["IPv6"])
+    add_slice(server, "dual-6", "dual", "fd00:10:244:1::7", type_="IPv6")
+    server.done("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dual"},
+                                "spec": {"podCIDR": "fd00:10:244:9::/64", "podCIDRs": ["fd00:10:244:9::/64", "10.244.9.0/24"]},
+                                "status": {"addresses": [{"type": "InternalIP", "address": "fd00:50::19"},
+                                                         {"type": "InternalIP", "address": "192.168.50.19"}]}})
+    client.converged("one family")
+    server.patch("/api/v1/namespaces/shop/services/dual", {"spec": {
+        "clusterIPs": ["fd00:10:96::7", "10.96.0.77"], "ipFamilies": ["IPv6", "IPv4"]}})
+    add_slice(server, "dual-4", "dual", "10.244.1.7")
+    client.converged("two families")
+    expect("its lines", [x for x in client.dump() if "node dual" in x or "shop/dual " in x],
+           ["node dual 10.244.9.0/24 fd00:10:244:9::/64 192.168.50.19 fd00:50::19",
+            "service shop/dual 10.96.0.77 fd00:10:96::7 [80/tcp/0] 10.244.1.7:8080/tcp fd00:10:244:1::7:8080/tcp"])
+    server.patch("/api/v1/namespaces/shop/services/dual", {"spec": {
+        "clusterIPs": ["fd00:10:96::7"], "ipFamilies": ["IPv6"]}})
+    server.done("DELETE", "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/dual-4")
+    client.converged("one family again")
 
 
 def paged_list():
@@ -155,7 +179,7 @@ def kubectl_apply():
         again = kubectl(server, "apply", "-f", "-", *more, input=MANIFEST.replace("PORT", port))
         if not more and ("service/applied unchanged" not in again or "node/applied unchanged" not in again):
             raise Wrong("applied again: " + again)
-    expect("the Node", [x for x in client.dump() if x.startswith("node applied")], ["node applied 10.244.9.0/24 -"])
+    expect("the Node", [x for x in client.dump() if x.startswith("node applied")], ["node applied 10.244.9.0/24 - - -"])
     if "web" not in kubectl(server, "get", "services", "-n", "shop"):
         raise Wrong("kubectl get does not show the Service web")
     kubectl(server, "delete", "-f", "-", "--timeout=20s", input=MANIFEST)
@@ -451,7 +475,7 @@ def backwards():
     client.converged()
 
 
-TESTS = [streaming_list, live_changes, paged_list, compressed_list, recorded_pages, recorded_streams, recorded_watches,
+TESTS = [streaming_list, live_changes, both_families, paged_list, compressed_list, recorded_pages, recorded_streams, recorded_watches,
          recorded_errors, server_timeout, gone_event, gone_status, gone_page, busy, server_errors, half_a_list, rejected_watch,
          truncated, truncated_pages, no_json, never_marked, silent, well_again, keepalive, other_contents,
          long_absence, backwards]

@@ -59,9 +59,10 @@ def service_cidrs():
 
     def last():
         return set([line for line in client.lines if line.startswith("cidrs")][-1].split()[1:])
-    wait("the new range", lambda: "10.99.0.0/24" in last())
+    wait("the new ranges of both families", lambda: {"10.99.0.0/24", "fd00::/112"} <= last())
     server.done("DELETE", path + "/more")
-    wait("the range to go", lambda: last() == {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24"})
+    wait("the range to go", lambda: last() == {"10.96.0.0/16", "10.97.0.0/24", "10.98.0.0/24",
+                                                  "fd00:10:96::/112", "fd00:10:98::/112"})
 
 
 def no_endpoints():

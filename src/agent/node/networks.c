@@ -14,25 +14,35 @@ struct adding {
 	int status;
 };
 
+static struct mk_cidr host_cidr(const struct mk_ip *ip)
+{
+	return (struct mk_cidr){ *ip, (uint8_t)mk_ip_bits(ip->family) };
+}
+
 static void add_node(void *ctx, const struct mk_node_object *node)
 {
 	struct adding *adding = ctx;
-	const struct mk_cidr cidr = { node->internal_ip, 32 };
 
-	if (adding->status == 0 && node->internal_ip.family != AF_UNSPEC)
-		adding->status = mk_networks_add(adding->networks, MK_NET_NODE, &cidr, node->name,
-						 adding->err);
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_cidr cidr = host_cidr(&node->internal_ips[i]);
+
+		if (adding->status == 0 && cidr.ip.family != AF_UNSPEC)
+			adding->status = mk_networks_add(adding->networks, MK_NET_NODE, &cidr,
+							 node->name, adding->err);
+	}
 }
 
 static int add_cluster(struct mk_own_node *node, struct mk_networks *networks, struct mk_error *err)
 {
 	struct adding adding = { networks, err, 0 };
-	struct mk_cidr server = { .prefix_bits = 32 };
+	struct mk_cidr server;
+	struct mk_ip ip;
 
 	mk_model_each_node(node->core->model, add_node, &adding);
-	if (adding.status == 0 && mk_source_server(node->core->source, &server.ip))
-		adding.status = mk_networks_add(networks, MK_NET_API_SERVER, &server, "", err);
-	return adding.status;
+	if (adding.status != 0 || !mk_source_server(node->core->source, &ip))
+		return adding.status;
+	server = host_cidr(&ip);
+	return mk_networks_add(networks, MK_NET_API_SERVER, &server, "", err);
 }
 
 /* Report, once per text, what does not stop the node. */

@@ -33,9 +33,9 @@ void mk_own_node_release(struct mk_own_node *node)
 static int compute(const struct mk_own_node *node, const struct mk_node_object *object,
 		   struct mk_addresses *addresses, struct mk_error *err)
 {
-	int ret = mk_addresses_compute(&node->core->config.cluster_cidr,
-				       &node->core->config.vtep_cidr, &object->pod_cidr, addresses,
-				       err);
+	const struct mk_config *config = &node->core->config;
+	int ret = mk_addresses_compute(&config->cluster_cidr, &config->vtep_cidr,
+				       pods_of(config, object), addresses, err);
 
 	return ret < 0 ? mk_error_wrap(err, "clusterCidr, vtepCidr and the pod CIDR of Node '%s'",
 				       object->name)
@@ -48,7 +48,7 @@ int mk_own_node_check(const struct mk_own_node *node, struct mk_error *err)
 		mk_model_node(node->core->model, node->core->config.node_name);
 	struct mk_addresses addresses;
 
-	if (!object || object->pod_cidr.ip.family == AF_UNSPEC)
+	if (!object || pods_of(&node->core->config, object)->ip.family == AF_UNSPEC)
 		return 0;
 	return compute(node, object, &addresses, err);
 }
@@ -83,10 +83,12 @@ static int find_object(struct mk_own_node *node, const struct mk_node_object **o
 			core,
 			"isCPNodesDeployAllowed to be true: Node '%s' has the label of the control plane, so the agent makes nothing here",
 			name);
-	if ((*object)->pod_cidr.ip.family == AF_UNSPEC)
-		return lacks(node, "an IPv4 pod CIDR in the Node object '%s'", name);
-	if ((*object)->internal_ip.family == AF_UNSPEC)
-		return lacks(node, "an IPv4 InternalIP in the Node object '%s'", name);
+	if (pods_of(&core->config, *object)->ip.family == AF_UNSPEC)
+		return lacks(node, "an %s pod CIDR in the Node object '%s'",
+			     mk_family_name(core->config.cluster_cidr.ip.family), name);
+	if (underlay_of(&core->config, *object)->family == AF_UNSPEC)
+		return lacks(node, "an %s InternalIP in the Node object '%s'",
+			     mk_family_name(core->config.underlay_family), name);
 	return 0;
 }
 
@@ -116,6 +118,7 @@ struct mk_service_view mk_own_node_view(const struct mk_own_node *node)
 	const struct mk_config *config = &node->core->config;
 
 	return (struct mk_service_view){
+		.family = config->cluster_cidr.ip.family,
 		.node_name = config->node_name,
 		.zone = node->zone && *node->zone ? node->zone : NULL,
 		.node_addresses = node->service_ips,
@@ -306,8 +309,8 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 	if (ret == 0)
 		ret = read_host(node, object, &uplinks, err);
 	if (ret == 0)
-		ret = pod_mtu(node, &uplinks, &object->internal_ip, addresses.gateway.family,
-			      &mtu_bytes, err);
+		ret = pod_mtu(node, &uplinks, underlay_of(&node->core->config, object),
+			      addresses.gateway.family, &mtu_bytes, err);
 	if (ret < 0 && node->core->listed)
 		(void)mk_core_warn(node->core, MK_WARN_NODE, mk_error_text(err));
 	if (ret != 0)
@@ -320,7 +323,7 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 	if (!mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr))
 		mk_core_check_soon(node->core, MK_UNSURE_ADDRESSES);
 	node->addresses = addresses;
-	node->internal_ip = object->internal_ip;
+	node->internal_ip = *underlay_of(&node->core->config, object);
 	node->mtu_bytes = mtu_bytes;
 	return 0;
 }

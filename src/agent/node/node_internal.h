@@ -56,6 +56,19 @@ void uplink_links(const struct mk_own_uplinks *uplinks, struct mk_datapath_links
 /* node_ports.c: do NodePorts answer at 127.0.0.1? As localhostNodePorts says, unless
  * nodePortAddresses excludes it. Pure. */
 bool localhost_node_ports(const struct mk_config *config);
+
+/* The pod CIDR of @object that clusterCidr wants, and the address between which the overlay sends;
+ * family AF_UNSPEC: none. */
+static inline const struct mk_cidr *pods_of(const struct mk_config *config,
+					    const struct mk_node_object *object)
+{
+	return &object->pod_cidrs[mk_family_index(config->cluster_cidr.ip.family)];
+}
+static inline const struct mk_ip *underlay_of(const struct mk_config *config,
+					      const struct mk_node_object *object)
+{
+	return &object->internal_ips[mk_family_index(config->underlay_family)];
+}
 /* List the addresses at which NodePorts answer (nodePortAddresses). Pure; the caller frees
  * *@ips. */
 mk_must_check int node_port_ips(const struct mk_config *config, const struct mk_node_object *object,

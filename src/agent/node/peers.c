@@ -56,6 +56,7 @@ static int plan_peers(struct mk_own_node *node, struct mk_error *err)
 		.cluster_cidr = node->core->config.cluster_cidr,
 		.vtep_cidr = node->core->config.vtep_cidr,
 		.own_pod_cidr = node->addresses.pod_cidr,
+		.underlay_family = node->internal_ip.family,
 	};
 	struct mk_error why = { 0 };
 	int ret;
@@ -94,14 +95,14 @@ static int fill_routes(struct mk_own_node *node, const struct mk_cidr *ranges, s
 				       &node->core->writes, err);
 }
 
-/* Add the IPv4 addresses of the Node of @peer, for which there is space. */
+/* Add the addresses of the Node of @peer in the underlay's family, for which there is space. */
 static void add_peer(const struct mk_node_object *object, const struct mk_overlay_peer *peer,
 		     struct mk_peer_entry *entries, size_t *count)
 {
 	for (size_t i = 0; i < object->address_count; i++) {
 		struct mk_peer_entry *entry = &entries[*count];
 
-		if (object->addresses[i].family != AF_INET)
+		if (object->addresses[i].family != peer->underlay.family)
 			continue;
 		*entry = (struct mk_peer_entry){ .addr = mk_ip_to_addr(&object->addresses[i]) };
 		memcpy(entry->peer.vtep_mac, peer->vtep_mac.byte, sizeof(entry->peer.vtep_mac));
@@ -158,7 +159,8 @@ static int list_ranges(struct mk_own_node *node, struct mk_cidr **ranges, size_t
 	struct mk_error why = { 0 };
 	int left_out;
 
-	if (mk_model_service_cidrs(node->core->model, &cidrs, &input.count) == 0)
+	if (mk_model_service_cidrs(node->core->model, node->core->config.cluster_cidr.ip.family,
+				   &cidrs, &input.count) == 0)
 		*ranges = calloc(input.count + 1, sizeof(**ranges));
 	if (!*ranges)
 		return mk_error_errno(err, ENOMEM, "cannot list the ServiceCIDRs");

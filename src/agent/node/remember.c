@@ -10,17 +10,35 @@
 #include "base/state_file.h"
 #include "host/record.h"
 
-/* The model keeps the type only of the first InternalIP; the others are written as ExternalIP. */
+static void put_pod_cidrs(FILE *out, const struct mk_node_object *object)
+{
+	const char *separator = "";
+	char text[MK_CIDR_STRLEN];
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		if (object->pod_cidrs[i].ip.family == AF_UNSPEC)
+			continue;
+		fprintf(out, "%s\"%s\"", separator, mk_cidr_format(&object->pod_cidrs[i], text));
+		separator = ", ";
+	}
+}
+
+/* The model keeps the type only of each family's first InternalIP; the others are written as
+ * ExternalIP. */
 static void put_addresses(FILE *out, const struct mk_node_object *object)
 {
+	const char *separator = "";
 	char text[MK_IP_STRLEN];
 
-	fprintf(out, "{\"type\": \"InternalIP\", \"address\": \"%s\"}",
-		mk_ip_format(&object->internal_ip, text));
-	for (size_t i = 0; i < object->address_count; i++)
-		if (!mk_ip_equal(&object->addresses[i], &object->internal_ip))
-			fprintf(out, ", {\"type\": \"ExternalIP\", \"address\": \"%s\"}",
-				mk_ip_format(&object->addresses[i], text));
+	for (size_t i = 0; i < object->address_count; i++) {
+		const struct mk_ip *ip = &object->addresses[i];
+
+		fprintf(out, "%s{\"type\": \"%s\", \"address\": \"%s\"}", separator,
+			mk_ips_contain(object->internal_ips, MK_FAMILIES, ip) ? "InternalIP"
+									      : "ExternalIP",
+			mk_ip_format(ip, text));
+		separator = ", ";
+	}
 }
 
 int remember_node(struct mk_own_node *node, struct mk_error *err)
@@ -29,7 +47,6 @@ int remember_node(struct mk_own_node *node, struct mk_error *err)
 	const struct mk_node_object *object = mk_model_node(node->core->model, config->node_name);
 	struct mk_error why = { 0 };
 	struct mk_state_file file;
-	char cidr[MK_CIDR_STRLEN];
 
 	(void)err;
 	if (mk_state_file_begin(&file, config->state_dir, MK_NODE_OBJECT_NAME, &why) < 0)
@@ -40,8 +57,9 @@ int remember_node(struct mk_own_node *node, struct mk_error *err)
 	if (object->control_plane)
 		fprintf(file.out,
 			", \"labels\": {\"node-role.kubernetes.io/control-plane\": \"\"}");
-	fprintf(file.out, "},\n \"spec\": {\"podCIDR\": \"%s\"},\n \"status\": {\"addresses\": [",
-		mk_cidr_format(&object->pod_cidr, cidr));
+	fprintf(file.out, "},\n \"spec\": {\"podCIDRs\": [");
+	put_pod_cidrs(file.out, object);
+	fprintf(file.out, "]},\n \"status\": {\"addresses\": [");
 	put_addresses(file.out, object);
 	fprintf(file.out, "]}}\n");
 	if (mk_state_file_write(&file, &why) == 0)

@@ -55,7 +55,8 @@ static int interface_of(const struct host_input *host, const struct mk_ip *ip)
 /* Put the named device with the InternalIP first, if there is one. */
 static void put_first(const struct search *search)
 {
-	int ifindex = interface_of(search->host, &search->host->object->internal_ip);
+	int ifindex =
+		interface_of(search->host, underlay_of(search->host->config, search->host->object));
 
 	struct mk_own_uplink *uplinks = search->found->uplink, was = uplinks[0];
 
@@ -95,7 +96,7 @@ static int find_named(struct search *search)
 
 static int find_underlay(struct search *search)
 {
-	const struct mk_ip *internal_ip = &search->host->object->internal_ip;
+	const struct mk_ip *internal_ip = underlay_of(search->host->config, search->host->object);
 	char text[MK_IP_STRLEN];
 	struct mk_link link;
 	int ifindex = interface_of(search->host, internal_ip), ret;
@@ -158,7 +159,7 @@ static int find_by_themselves(struct search *search)
 /* Rank @addr as the source of masqueraded traffic. */
 static size_t suits(const struct mk_node_object *object, const struct mk_cidr *addr)
 {
-	if (mk_ip_equal(&addr->ip, &object->internal_ip))
+	if (mk_ips_contain(object->internal_ips, MK_FAMILIES, &addr->ip))
 		return 4;
 	if (mk_ips_contain(object->addresses, object->address_count, &addr->ip))
 		return 3;
@@ -168,7 +169,10 @@ static size_t suits(const struct mk_node_object *object, const struct mk_cidr *a
 /* An uplink without an address sends from the Node's, as the host does. */
 static void take_address(const struct host_input *host, struct mk_own_uplink *uplink)
 {
-	uplink->addr = (struct mk_cidr){ host->object->internal_ip, 32 };
+	sa_family_t family = host->config->cluster_cidr.ip.family;
+
+	uplink->addr.ip = host->object->internal_ips[mk_family_index(family)];
+	uplink->addr.prefix_bits = (uint8_t)mk_ip_bits(family);
 	for (size_t i = 0, best = 0; i < host->address_count; i++) {
 		const struct host_address *address = &host->addresses[i];
 		size_t rank = suits(host->object, &address->addr);

@@ -260,7 +260,7 @@ static void see_server(struct mk_http_transfer *transfer)
 	struct mk_ip ip;
 
 	curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &text);
-	if (text && mk_ip_parse(text, &ip) == 0 && ip.family == AF_INET)
+	if (text && mk_ip_parse(text, &ip) == 0)
 		transfer->http->server = ip;
 }
 

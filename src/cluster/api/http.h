@@ -75,7 +75,7 @@ void mk_http_set_silence(struct mk_http_transfer *transfer, uint64_t silence_ms)
 /* Return the server's clock according to its last answer. */
 const struct mk_api_clock *mk_http_clock(const struct mk_http *http);
 
-/* Return the address that sent the last answer; AF_UNSPEC: none yet, or not IPv4. */
+/* Return the address that sent the last answer; AF_UNSPEC: none yet. */
 struct mk_ip mk_http_server(const struct mk_http *http);
 
 /* Return the status of the arriving answer, 0: none yet. */

@@ -14,11 +14,8 @@ int text_compare(const char *a, const char *b)
 
 int ips_add(struct mk_ip **ips, size_t *count, const struct mk_ip *ip, struct mk_error *err)
 {
-	struct mk_ip *more;
+	struct mk_ip *more = reallocarray(*ips, *count + 1, sizeof(*more));
 
-	if (ip->family != AF_INET)
-		return 0;
-	more = reallocarray(*ips, *count + 1, sizeof(*more));
 	if (!more)
 		return mk_error_errno(err, ENOMEM, "%zu addresses", *count + 1);
 	more[(*count)++] = *ip;

@@ -122,6 +122,11 @@ static struct set_entry *add_set(struct mk_model *model, const struct mk_object_
 	return entry;
 }
 
+static size_t *endpoint_count(struct mk_model *model, const struct mk_endpoint_set *slice)
+{
+	return &model->endpoint_counts[mk_family_index(slice->family)];
+}
+
 /* @set was decoded from @tree. */
 static int replace_set(struct mk_model *model, const struct mk_json *tree,
 		       const struct mk_object_id *id, struct mk_endpoint_set *set,
@@ -146,7 +151,8 @@ static int replace_set(struct mk_model *model, const struct mk_json *tree,
 	*set = (struct mk_endpoint_set){ 0 };
 	model_log_passed_over(id, old.passed_over, entry->set.passed_over);
 	if (slice) {
-		model->endpoint_count += entry->set.count - old.count;
+		*endpoint_count(model, &old) -= old.count;
+		*endpoint_count(model, &entry->set) += entry->set.count;
 		link_slice(model, entry);
 		drop_empty_list(model, &old);
 	}
@@ -180,7 +186,7 @@ void model_delete_set(struct mk_model *model, enum mk_kind kind, const char *nam
 		return;
 	if (kind == MK_KIND_ENDPOINT_SLICE) {
 		HASH_DEL(model->slices, entry);
-		model->endpoint_count -= entry->set.count;
+		*endpoint_count(model, &entry->set) -= entry->set.count;
 		unlink_slice(model, entry);
 		drop_empty_list(model, &entry->set);
 	} else {
@@ -214,15 +220,16 @@ static size_t keep_first(const struct mk_endpoint **endpoints, size_t count)
 	return kept + 1;
 }
 
-static void collect(const struct set_entry *entry, const struct mk_endpoint **endpoints,
-		    size_t *count)
+static void collect(const struct set_entry *entry, sa_family_t family,
+		    const struct mk_endpoint **endpoints, size_t *count)
 {
 	for (size_t i = 0; i < entry->set.count; i++)
-		endpoints[(*count)++] = &entry->set.endpoints[i];
+		if (family == AF_UNSPEC || entry->set.endpoints[i].ip.family == family)
+			endpoints[(*count)++] = &entry->set.endpoints[i];
 }
 
 int mk_model_endpoints(const struct mk_model *model, const char *namespace_, const char *name,
-		       const struct mk_endpoint ***endpoints, size_t *count)
+		       sa_family_t family, const struct mk_endpoint ***endpoints, size_t *count)
 {
 	const struct slice_list *list = find_slices(model, namespace_, name);
 	const struct set_entry *first, *entry;
@@ -238,7 +245,7 @@ int mk_model_endpoints(const struct mk_model *model, const char *namespace_, con
 	if (!*endpoints)
 		return -ENOMEM;
 	for (entry = first; entry; entry = entry->next)
-		collect(entry, *endpoints, count);
+		collect(entry, family, *endpoints, count);
 	qsort(*endpoints, *count, sizeof(**endpoints), compare_pointers);
 	*count = keep_first(*endpoints, *count);
 	return 0;

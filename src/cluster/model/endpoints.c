@@ -102,7 +102,7 @@ static int append(struct mk_endpoint_set *set, const struct mk_endpoint *address
 {
 	struct mk_endpoint *endpoints;
 
-	if (address->ip.family != AF_INET || port_count == 0)
+	if (address->ip.family == AF_UNSPEC || port_count == 0)
 		return 0;
 	if (set->count + port_count > ENDPOINTS_MAX)
 		return tree_wrong(at, "at most 100000 pairs of address and port", err);
@@ -188,14 +188,17 @@ static int decode_conditions(const struct mk_json *item, struct mk_endpoint *add
 	return ret ?: tree_bool(&conditions, "terminating", &address->terminating, err);
 }
 
-/* Treat an address that no packet can reach like one of the other family: skip it. */
+/* Skip an address that no packet can reach, or that is not of the slice's addressType. */
 static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, struct mk_ip *ip,
 		     struct mk_error *err)
 {
 	struct mk_error why;
 
-	if (tree_routed_ip(at, ip, &why) == 0)
-		return 0;
+	if (tree_routed_ip(at, ip, &why) == 0) {
+		if (set->family == AF_UNSPEC || set->family == ip->family)
+			return 0;
+		tree_wrong(at, "an address of the slice's addressType", &why);
+	}
 	ip->family = AF_UNSPEC;
 	return pass_over(&set->passed_over, &why, err);
 }
@@ -270,6 +273,13 @@ static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json
 	return ret;
 }
 
+static sa_family_t family_of(const char *address_type)
+{
+	if (strcmp(address_type, "IPv4") == 0)
+		return AF_INET;
+	return strcmp(address_type, "IPv6") == 0 ? AF_INET6 : AF_UNSPEC;
+}
+
 int endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_id *id,
 			  struct mk_endpoint_set *set, struct mk_error *err)
 {
@@ -284,7 +294,8 @@ int endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_id 
 		return ret;
 	if (!type.value)
 		return tree_wrong(&type, "IPv4, IPv6 or FQDN", err);
-	if (strcmp(mk_json_string(&type), "IPv4") == 0)
+	set->family = family_of(mk_json_string(&type));
+	if (set->family != AF_UNSPEC)
 		ret = decode_slice_endpoints(set, tree, err);
 	return ret < 0 ? ret : finish(set, id, left_out ? NULL : service, err);
 }

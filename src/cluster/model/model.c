@@ -174,13 +174,13 @@ static int apply_service_cidr(struct mk_model *model, const struct mk_json *tree
 			      const struct mk_object_id *id, struct mk_error *err)
 {
 	struct service_cidr_entry *entry;
-	struct mk_cidr cidr;
-	int ret = service_cidr_decode(tree, &cidr, err);
+	struct mk_cidr cidrs[MK_FAMILIES];
+	int ret = service_cidr_decode(tree, cidrs, err);
 
 	if (ret < 0)
 		return ret;
 	HASH_FIND_STR(model->service_cidrs, id->name, entry);
-	if (entry && mk_cidr_equal(&entry->cidr, &cidr))
+	if (entry && mk_cidrs_equal(entry->cidrs, MK_FAMILIES, cidrs, MK_FAMILIES))
 		return 0;
 	if (!entry) {
 		entry = model_entry_new(offsetof(struct service_cidr_entry, name), id->name);
@@ -188,7 +188,7 @@ static int apply_service_cidr(struct mk_model *model, const struct mk_json *tree
 			return mk_error_errno(err, ENOMEM, "new object");
 		HASH_ADD_STR(model->service_cidrs, name, entry);
 	}
-	entry->cidr = cidr;
+	memcpy(entry->cidrs, cidrs, sizeof(cidrs));
 	tell_service_cidrs(model);
 	return 0;
 }
@@ -205,24 +205,33 @@ static void delete_service_cidr(struct mk_model *model, const char *name)
 	tell_service_cidrs(model);
 }
 
-int mk_model_service_cidrs(const struct mk_model *model, struct mk_service_cidr **cidrs,
-			   size_t *count)
+static void collect_cidrs(const struct service_cidr_entry *entry, sa_family_t family,
+			  struct mk_service_cidr *cidrs, size_t *count)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_cidr *range = &entry->cidrs[i];
+		struct mk_service_cidr *cidr = &cidrs[*count];
+
+		if (range->ip.family == AF_UNSPEC ||
+		    (family != AF_UNSPEC && range->ip.family != family))
+			continue;
+		snprintf(cidr->name, sizeof(cidr->name), "%s", entry->name);
+		cidr->cidr = *range;
+		(*count)++;
+	}
+}
+
+int mk_model_service_cidrs(const struct mk_model *model, sa_family_t family,
+			   struct mk_service_cidr **cidrs, size_t *count)
 {
 	struct service_cidr_entry *entry, *next;
 
 	*count = 0;
-	*cidrs = calloc(HASH_COUNT(model->service_cidrs) + 1, sizeof(**cidrs));
+	*cidrs = calloc(MK_FAMILIES * HASH_COUNT(model->service_cidrs) + 1, sizeof(**cidrs));
 	if (!*cidrs)
 		return -ENOMEM;
-	HASH_ITER(hh, model->service_cidrs, entry, next) {
-		struct mk_service_cidr *cidr = &(*cidrs)[*count];
-
-		if (entry->cidr.ip.family == AF_UNSPEC)
-			continue;
-		snprintf(cidr->name, sizeof(cidr->name), "%s", entry->name);
-		cidr->cidr = entry->cidr;
-		(*count)++;
-	}
+	HASH_ITER(hh, model->service_cidrs, entry, next)
+		collect_cidrs(entry, family, *cidrs, count);
 	return 0;
 }
 
@@ -321,9 +330,9 @@ size_t mk_model_count(const struct mk_model *model, enum mk_kind kind)
 	return counts[kind];
 }
 
-size_t mk_model_endpoint_count(const struct mk_model *model)
+size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family)
 {
-	return model->endpoint_count;
+	return model->endpoint_counts[mk_family_index(family)];
 }
 
 void mk_model_each_node(const struct mk_model *model,

@@ -28,9 +28,10 @@ enum mk_kind {
 
 struct mk_node_object {
 	char *name;
-	struct mk_cidr pod_cidr; /* the first IPv4 of podCIDRs; family AF_UNSPEC: none yet */
-	struct mk_ip internal_ip; /* the first IPv4 InternalIP; AF_UNSPEC: none */
-	struct mk_ip *addresses; /* every IPv4 InternalIP and ExternalIP */
+	/* by mk_family_index(); family AF_UNSPEC: none (yet) */
+	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* the first of podCIDRs, or else podCIDR */
+	struct mk_ip internal_ips[MK_FAMILIES]; /* the first InternalIP */
+	struct mk_ip *addresses; /* every InternalIP and ExternalIP, sorted */
 	size_t address_count;
 	char *zone; /* topology.kubernetes.io/zone, NULL: none */
 	bool ready; /* for information: NotReady changes nothing */
@@ -51,13 +52,14 @@ enum mk_service_type { MK_SERVICE_CLUSTER_IP, MK_SERVICE_NODE_PORT, MK_SERVICE_L
 struct mk_service_object {
 	char *namespace_, *name;
 	enum mk_service_type type;
-	struct mk_ip cluster_ip; /* IPv4; AF_UNSPEC: none (headless, ExternalName, IPv6 only) */
+	/* by mk_family_index(); AF_UNSPEC: none (headless, ExternalName, other family only) */
+	struct mk_ip cluster_ips[MK_FAMILIES];
+	/* of both families, sorted, no duplicates: mk_ips_of_family() */
 	struct mk_ip *external_ips;
 	size_t external_ip_count;
 	struct mk_ip *load_balancer_ips; /* ipMode VIP only */
 	size_t load_balancer_ip_count;
-	struct mk_cidr
-		*source_ranges; /* loadBalancerSourceRanges, IPv4, no duplicates; none: all */
+	struct mk_cidr *source_ranges; /* loadBalancerSourceRanges; none of a family: all */
 	size_t source_range_count;
 	struct mk_service_port *ports;
 	size_t port_count;
@@ -132,20 +134,21 @@ mk_must_check int mk_model_identify(json_object *tree, enum mk_kind *kind, const
 const struct mk_node_object *mk_model_node(const struct mk_model *model, const char *name);
 const struct mk_service_object *mk_model_service(const struct mk_model *model,
 						 const char *namespace_, const char *name);
-/* Get all endpoints of a Service, merged over its slices and sorted by address and port. If two
- * slices have the same address and port, the one that is not terminating wins. *@endpoints is an
- * array of pointers; the caller frees only the array. */
+/* Get the endpoints of a Service of @family (AF_UNSPEC: both), merged over its slices and sorted by
+ * address and port. If two slices have the same address and port, the one that is not terminating
+ * wins. *@endpoints is an array of pointers; the caller frees only the array. */
 mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *namespace_,
-				     const char *name, const struct mk_endpoint ***endpoints,
-				     size_t *count);
+				     const char *name, sa_family_t family,
+				     const struct mk_endpoint ***endpoints, size_t *count);
 
-/* Get the ServiceCIDR objects that have an IPv4 range; the caller frees *@cidrs. */
-mk_must_check int mk_model_service_cidrs(const struct mk_model *model,
+/* Get the ranges of @family (AF_UNSPEC: both) of ServiceCIDR objects; the caller frees *@cidrs. */
+mk_must_check int mk_model_service_cidrs(const struct mk_model *model, sa_family_t family,
 					 struct mk_service_cidr **cidrs, size_t *count);
 
-/* Return the number of objects, and of endpoints (an address with a port) in EndpointSlices. */
+/* Return the number of objects, and of endpoints (an address with a port) in EndpointSlices of
+ * @family. */
 size_t mk_model_count(const struct mk_model *model, enum mk_kind kind);
-size_t mk_model_endpoint_count(const struct mk_model *model);
+size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family);
 
 void mk_model_each_node(const struct mk_model *model,
 			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);

@@ -40,7 +40,7 @@ struct slice_list {
 
 struct service_cidr_entry {
 	UT_hash_handle hh;
-	struct mk_cidr cidr; /* family AF_UNSPEC: no IPv4 range */
+	struct mk_cidr cidrs[MK_FAMILIES]; /* family AF_UNSPEC: none */
 	char name[];
 };
 
@@ -50,7 +50,7 @@ struct mk_model {
 	struct set_entry *slices, *endpoints;
 	struct slice_list *slices_of;
 	struct service_cidr_entry *service_cidrs;
-	size_t endpoint_count; /* in slices */
+	size_t endpoint_counts[MK_FAMILIES]; /* in slices */
 	struct mk_model_listener listener;
 };
 

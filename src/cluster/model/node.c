@@ -11,16 +11,22 @@
 static int take_pod_cidr(struct mk_node_object *node, const struct mk_json *at,
 			 struct mk_error *err)
 {
-	struct mk_cidr cidr;
+	struct mk_cidr cidr, *known;
+	struct mk_error why;
 
 	if (mk_cidr_parse_lenient(mk_json_string(at), &cidr) < 0)
 		return tree_wrong(at, "a range such as 10.244.1.0/24", err);
-	if (cidr.ip.family == AF_INET && node->pod_cidr.ip.family == AF_UNSPEC)
-		node->pod_cidr = mk_cidr_network(&cidr);
-	return 0;
+	cidr = mk_cidr_network(&cidr);
+	known = &node->pod_cidrs[mk_family_index(cidr.ip.family)];
+	if (known->ip.family == AF_UNSPEC)
+		*known = cidr;
+	if (mk_cidr_equal(known, &cidr))
+		return 0;
+	tree_wrong(at, "one range per family", &why);
+	return pass_over(&node->passed_over, &why, err);
 }
 
-/* Dual-stack clusters write podCIDRs; people write only podCIDR. */
+/* Clusters write podCIDRs, and repeat its first range in podCIDR; people write only podCIDR. */
 static int decode_pod_cidrs(struct mk_node_object *node, const struct mk_json *tree,
 			    struct mk_error *err)
 {
@@ -44,7 +50,7 @@ static int decode_address(struct mk_node_object *node, const struct mk_json *ite
 	const char *type;
 	struct mk_error why;
 	struct mk_json at;
-	struct mk_ip ip;
+	struct mk_ip ip, *known;
 	bool internal;
 	int ret = tree_text(item, "type", &type, err);
 
@@ -58,8 +64,9 @@ static int decode_address(struct mk_node_object *node, const struct mk_json *ite
 		return ret;
 	if (tree_ip(&at, &ip, &why) < 0)
 		return pass_over(&node->passed_over, &why, err);
-	if (internal && ip.family == AF_INET && node->internal_ip.family == AF_UNSPEC)
-		node->internal_ip = ip;
+	known = &node->internal_ips[mk_family_index(ip.family)];
+	if (internal && known->family == AF_UNSPEC)
+		*known = ip;
 	return ips_add(&node->addresses, &node->address_count, &ip, err);
 }
 
@@ -155,8 +162,8 @@ int node_decode(const struct mk_json *tree, const struct mk_object_id *id,
 
 bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b)
 {
-	return mk_cidr_equal(&a->pod_cidr, &b->pod_cidr) &&
-	       mk_ip_equal(&a->internal_ip, &b->internal_ip) &&
+	return mk_cidrs_equal(a->pod_cidrs, MK_FAMILIES, b->pod_cidrs, MK_FAMILIES) &&
+	       mk_ips_equal(a->internal_ips, MK_FAMILIES, b->internal_ips, MK_FAMILIES) &&
 	       mk_ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
 	       text_compare(a->zone, b->zone) == 0 && a->control_plane == b->control_plane &&
 	       a->leaving == b->leaving;

@@ -35,8 +35,8 @@ mk_must_check int service_decode(const struct mk_json *tree, const struct mk_obj
 bool service_equal(const struct mk_service_object *a, const struct mk_service_object *b);
 void service_release(struct mk_service_object *service);
 
-/* Get the IPv4 range of a ServiceCIDR; family AF_UNSPEC: none. */
-mk_must_check int service_cidr_decode(const struct mk_json *tree, struct mk_cidr *cidr,
+/* Get the range of each family of a ServiceCIDR; family AF_UNSPEC: none. */
+mk_must_check int service_cidr_decode(const struct mk_json *tree, struct mk_cidr cidrs[MK_FAMILIES],
 				      struct mk_error *err);
 
 /* An EndpointSlice or an Endpoints object. The endpoints of one address share names and hints,
@@ -44,6 +44,7 @@ mk_must_check int service_cidr_decode(const struct mk_json *tree, struct mk_cidr
 struct mk_endpoint_set {
 	char *namespace_;
 	char *service; /* NULL: no Service, or not for service proxies */
+	sa_family_t family; /* a slice's addressType; AF_UNSPEC: of an Endpoints object */
 	struct mk_endpoint *endpoints; /* sorted by endpoint_compare() */
 	size_t count;
 	void **owned;
@@ -70,7 +71,7 @@ bool endpoint_same(const struct mk_endpoint *a, const struct mk_endpoint *b);
 /* Like strcmp(3), with NULL larger than any text. */
 int text_compare(const char *a, const char *b);
 
-/* Append @ip to *@ips if it is IPv4; skip others. */
+/* Append @ip to *@ips. */
 mk_must_check int ips_add(struct mk_ip **ips, size_t *count, const struct mk_ip *ip,
 			  struct mk_error *err);
 #endif

@@ -38,15 +38,18 @@ static int take_cluster_ip(struct mk_service_object *service, const struct mk_js
 			   struct mk_error *err)
 {
 	const char *text = mk_json_string(at);
-	struct mk_ip ip;
+	struct mk_ip ip, *known;
 	int ret;
 
 	if (!*text || strcmp(text, "None") == 0)
 		return 0;
 	ret = tree_ip(at, &ip, err);
-	if (ret == 0 && ip.family == AF_INET && service->cluster_ip.family == AF_UNSPEC)
-		service->cluster_ip = ip;
-	return ret;
+	if (ret < 0)
+		return ret;
+	known = &service->cluster_ips[mk_family_index(ip.family)];
+	if (known->family == AF_UNSPEC)
+		*known = ip;
+	return 0;
 }
 
 static int decode_cluster_ips(struct mk_service_object *service, const struct mk_json *spec,
@@ -256,8 +259,6 @@ static int decode_range(const struct mk_json *at, struct mk_cidr *range, struct 
 	return tree_wrong(at, "a range such as 192.0.2.0/24", err);
 }
 
-/* Ranges of the other family do not restrict this one: without IPv4 ranges, all
- * clients may connect. */
 static int decode_source_ranges(struct mk_service_object *service, const struct mk_json *spec,
 				struct mk_error *err)
 {
@@ -273,7 +274,7 @@ static int decode_source_ranges(struct mk_service_object *service, const struct 
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_string, &at, err);
 		ret = ret ?: decode_range(&at, &range, err);
-		if (ret == 0 && range.ip.family == AF_INET)
+		if (ret == 0)
 			service->source_ranges[service->source_range_count++] =
 				mk_cidr_network(&range);
 	}
@@ -332,7 +333,8 @@ static bool ports_equal(const struct mk_service_object *a, const struct mk_servi
 
 bool service_equal(const struct mk_service_object *a, const struct mk_service_object *b)
 {
-	return a->type == b->type && mk_ip_equal(&a->cluster_ip, &b->cluster_ip) &&
+	return a->type == b->type &&
+	       mk_ips_equal(a->cluster_ips, MK_FAMILIES, b->cluster_ips, MK_FAMILIES) &&
 	       mk_ips_equal(a->external_ips, a->external_ip_count, b->external_ips,
 			    b->external_ip_count) &&
 	       mk_ips_equal(a->load_balancer_ips, a->load_balancer_ip_count, b->load_balancer_ips,

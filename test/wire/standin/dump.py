@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print what a client that has read everything should hold, in the format of follow.c: an oracle that shares
-no code with the client. IPv4 only, as the client."""
+no code with the client. Addresses are IPv4's, then IPv6's."""
 from .selector import matcher
 
 SELECTOR = {"labelSelector": "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"}
@@ -10,16 +10,23 @@ def is_v4(text):
     return isinstance(text, str) and text.count(".") == 3
 
 
+def is_v6(text):
+    return isinstance(text, str) and text.count(":") > 1
+
+
+def firsts(texts):
+    """The first of each family."""
+    return " ".join(next((text for text in texts if of_family(text)), "-") for of_family in (is_v4, is_v6))
+
+
 def node_line(node):
     ranges = node.get("spec", {}).get("podCIDRs") or [node.get("spec", {}).get("podCIDR", "")]
-    cidr = next((r for r in ranges if is_v4(r)), "-")
-    addresses = [a["address"] for a in node.get("status", {}).get("addresses", [])
-                 if a["type"] == "InternalIP" and is_v4(a["address"])]
-    return "node %s %s %s" % (node["metadata"]["name"], cidr, addresses[0] if addresses else "-")
+    addresses = [a["address"] for a in node.get("status", {}).get("addresses", []) if a["type"] == "InternalIP"]
+    return "node %s %s %s" % (node["metadata"]["name"], firsts(ranges), firsts(addresses))
 
 
 def slice_endpoints(obj):
-    if obj.get("addressType") != "IPv4":
+    if obj.get("addressType") not in ("IPv4", "IPv6"):
         return
     for endpoint in obj.get("endpoints") or []:
         for port in obj.get("ports") or []:
@@ -32,15 +39,15 @@ def endpoints_endpoints(obj):
     for subset in obj.get("subsets") or []:
         for address in (subset.get("addresses") or []) + (subset.get("notReadyAddresses") or []):
             for port in subset.get("ports") or []:
-                if is_v4(address["ip"]):
+                if is_v4(address["ip"]) or is_v6(address["ip"]):
                     yield "%s:%d/%s" % (address["ip"], port["port"], port.get("protocol", "TCP").lower())
 
 
 def service_line(service, endpoints):
     meta, spec = service["metadata"], service["spec"]
-    address = next((a for a in spec.get("clusterIPs") or [spec.get("clusterIP", "")] if is_v4(a)), "-")
+    address = firsts(spec.get("clusterIPs") or [spec.get("clusterIP", "")])
     if spec.get("type") == "ExternalName":
-        address = "-"
+        address = "- -"
     ports = [] if spec.get("type") == "ExternalName" else spec.get("ports") or []
     ports = ",".join(sorted("%d/%s/%d" % (p["port"], p.get("protocol", "TCP").lower(), p.get("nodePort", 0))
                             for p in ports))
