@@ -56,8 +56,9 @@ LIBS = -Wl,-Bstatic $(STATIC_LIBS) -Wl,-Bdynamic -ldl -lpthread
 SRCS := $(sort $(shell find src -mindepth 2 -name '*.c'))
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
 BPF_SRCS := $(wildcard bpf/*.bpf.c)
-BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
-SKELS := $(BUILD)/include/datapath.skel.h
+BPF_OBJS := $(filter-out $(BUILD)/bpf/ndp.bpf.o,$(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o))
+BPF6_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf6/%.bpf.o)
+SKELS := $(BUILD)/include/datapath.skel.h $(BUILD)/include/datapath6.skel.h
 GENERATED := $(SKELS) $(BUILD)/include/cni_conf_template.h
 LIB := $(BUILD)/libmonokube.a
 TEST_C := $(wildcard test/unit/test_*.c test/bpf/test_*.c)
@@ -125,15 +126,27 @@ $(BUILD)/obj/%.o: src/%.c | $(GENERATED)
 # these include the headers of the two libraries
 $(filter $(BUILD)/obj/cluster/% $(BUILD)/obj/http/%,$(OBJS)): | $(BUILT)
 
-# ---- BPF: the objects, linked into one (shared maps), embedded as a skeleton
+# ---- BPF: per family, the objects linked into one (shared maps), embedded as a skeleton
+
+BPF_COMPILE = $(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
+	-D__$(shell uname -m)__ $(VARIANT) -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c
 
 $(BUILD)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
 	@echo "  BPF     $<"
-	$(Q)$(BPF_CLANG) -target bpf -DMK_FAMILY=4 -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-function \
-		-D__$(shell uname -m)__ $(VARIANT) -Iinclude -I/usr/include/$(shell $(CC) -print-multiarch) -MMD -MP -c -o $@ $<
+	$(Q)$(BPF_COMPILE) -DMK_FAMILY=4 -o $@ $<
+
+$(BUILD)/bpf6/%.bpf.o: bpf/%.bpf.c
+	@mkdir -p $(@D)
+	@echo "  BPF6    $<"
+	$(Q)$(BPF_COMPILE) -DMK_FAMILY=6 -o $@ $<
 
 $(BUILD)/bpf/datapath.o: $(BPF_OBJS)
+	@echo "  BPFLINK $@"
+	$(Q)$(BPFTOOL) gen object $@ $^
+
+$(BUILD)/bpf/datapath6.o: $(BPF6_OBJS)
+	@mkdir -p $(@D)
 	@echo "  BPFLINK $@"
 	$(Q)$(BPFTOOL) gen object $@ $^
 

@@ -14,6 +14,13 @@ static __always_inline __sum16 csum_fold(__u32 sum)
 	return (__sum16)~sum;
 }
 
+static __always_inline __u32 csum_sum(__u32 a, __u32 b)
+{
+	__u64 sum = (__u64)a + b;
+
+	return (__u32)((sum & 0xffffffff) + (sum >> 32));
+}
+
 static __always_inline void csum_add_diff(__sum16 *check, __u32 diff)
 {
 	__u64 sum = (__u64)(__u16) ~*check + diff;

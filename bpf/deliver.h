@@ -36,6 +36,13 @@ static __always_inline int is_local_pod(const struct mk_addr *addr)
 	return is_local_pod_range(addr) && !is_addr(addr, mk_node_gateway());
 }
 
+/* Does the frame come from @pod's device and MAC address? */
+static __always_inline int is_mac_of(const struct ethhdr *eth, const struct mk_pod *pod)
+{
+	return *(const __u32 *)eth->h_source == *(const __u32 *)pod->mac &&
+	       *(const __u16 *)(eth->h_source + 4) == *(const __u16 *)(pod->mac + 4);
+}
+
 /* Deliver the packet to a local pod. Returns MK_GO_ON with the verdict in *@verdict, or a drop
  * reason; then the frame is unchanged. */
 static __always_inline int deliver(struct __sk_buff *skb, const struct chain_ctx *ctx,

@@ -168,7 +168,7 @@ int elb_uplink_egress(struct __sk_buff *skb)
 	ret = packet_parse(skb, &pkt, MK_HOOK_UPLINK_EGRESS);
 	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
-	if (ret != MK_GO_ON)
+	if (ret != MK_GO_ON || is_of_link(&pkt))
 		return TC_ACT_UNSPEC;
 	/* the host reports that no process listens: the error must come from the Service */
 	if (pkt.l4 == MK_L4_ICMP_ERROR)

@@ -16,6 +16,7 @@
 #include <linux/errno.h>
 
 #include "pair.h"
+#include "scratch.h"
 
 /* The number of sessions to look at when one must go. */
 #define MK_QUEUE_CHANCES 4
@@ -94,15 +95,21 @@ static __always_inline void queue_evict(struct session_tables tables, enum sessi
 static __always_inline void queue_enter(struct session_tables tables, enum session_table which,
 					const struct mk_tuple *key, __u64 created_ns)
 {
-	struct mk_session_place place = { .key = *key, .created_ns = created_ns };
 	void *queue = which == TABLE_YOUNG ? tables.order : tables.kept;
+	struct scratch *room = scratch_of_this_cpu();
+	struct mk_session_place *place;
 
+	if (!room)
+		return;
+	place = &room->place;
+	place->key = *key;
+	place->created_ns = created_ns;
 	for (int i = 0; i < MK_QUEUE_CHANCES; i++) {
-		if (bpf_map_push_elem(queue, &place, 0) == 0)
+		if (bpf_map_push_elem(queue, place, 0) == 0)
 			return;
 		queue_take_first(tables, which, 0);
 	}
-	bpf_map_push_elem(queue, &place, 0);
+	bpf_map_push_elem(queue, place, 0);
 }
 
 /* Insert an entry into the table of new sessions, as bpf_map_update_elem() does, and evict if it is

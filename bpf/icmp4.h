@@ -13,6 +13,12 @@
 
 #define MK_IPPROTO_ICMP IPPROTO_ICMP
 
+/* Does it have the messages of a link (MK_L4_NEIGHBOUR)? */
+#define MK_ICMP_HAS_NEIGHBOURS 0
+
+/* Is the checksum also of the addresses? */
+#define MK_ICMP_HAS_PSEUDO_HEADER 0
+
 #define MK_ICMP_ECHO	   ICMP_ECHO
 #define MK_ICMP_ECHO_REPLY ICMP_ECHOREPLY
 /* what the checksum's difference is when a request becomes a reply, in ones' complement */
@@ -45,7 +51,7 @@ static __always_inline int is_icmp_error(__u8 type)
 	       type == ICMP_PARAMETERPROB || type == ICMP_SOURCE_QUENCH;
 }
 
-/* Neighbour discovery is ARP's job in IPv4. */
+/* In IPv4 ARP does that. */
 static __always_inline int is_neighbour_message(__u8 type)
 {
 	(void)type;

@@ -5,6 +5,7 @@
 #define MK_BPF_ICMP_ERROR_H
 
 #include "rewrite.h"
+#include "scratch.h"
 #include "session.h"
 
 /* Translate an ICMP error. It travels against the quoted packet, so its session is found by the
@@ -14,27 +15,28 @@
 static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct session_tables tables,
 						struct packet *pkt, __u8 *chain_flags)
 {
-	struct mk_tuple key, inner_to, outer;
-	struct inner_packet inner;
+	struct scratch *room = scratch_of_this_cpu();
 	struct mk_session *session;
+	struct mk_tuple key;
 
-	if (packet_inner(skb, pkt, &inner))
+	if (!room || packet_inner(skb, pkt, &room->inner))
 		return 0;
-	tuple_reverse(&key, &inner.tuple);
+	tuple_reverse(&key, &room->inner.tuple);
 	session = bpf_map_lookup_elem(tables.established, &key);
 	if (!session)
 		session = bpf_map_lookup_elem(tables.young, &key);
 	if (!session)
 		return 0;
 	*chain_flags |= session->flags & (MK_SESSION_VIA_HOST | MK_SESSION_VIA_OVERLAY);
-	tuple_reverse(&inner_to, &session->to);
-	outer = pkt->tuple;
-	outer.daddr = session->to.daddr;
-	if (mk_addr_eq(&outer.saddr, &key.saddr)) {
-		outer.saddr = session->to.saddr;
+	tuple_reverse(&room->inner_to, &session->to);
+	room->outer = pkt->tuple;
+	room->outer.daddr = session->to.daddr;
+	if (mk_addr_eq(&pkt->tuple.saddr, &key.saddr)) {
+		room->outer.saddr = session->to.saddr;
 		*chain_flags |= session->flags & MK_SESSION_LOOPBACK;
 	}
-	return rewrite_icmp_error(skb, pkt, &inner, &inner_to, &outer, chain_flags);
+	return rewrite_icmp_error(skb, pkt, &room->inner, &room->inner_to, &room->outer,
+				  chain_flags);
 }
 
 #endif

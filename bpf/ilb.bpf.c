@@ -21,10 +21,7 @@ static __always_inline int check_sender(struct __sk_buff *skb, const struct pack
 		return MK_DROP_SPOOFED_ADDRESS;
 	if (!eth)
 		return MK_DROP_TRUNCATED;
-	if (*(__u32 *)eth->h_source != *(__u32 *)pod->mac ||
-	    *(__u16 *)(eth->h_source + 4) != *(__u16 *)(pod->mac + 4))
-		return MK_DROP_SPOOFED_MAC;
-	return MK_GO_ON;
+	return is_mac_of(eth, pod) ? MK_GO_ON : MK_DROP_SPOOFED_MAC;
 }
 
 /* A pod is not a router: it may send ICMP errors only about packets that were for it. */
@@ -51,6 +48,8 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 {
 	int ret = packet_read(skb, pkt);
 
+	if (is_of_link(pkt))
+		return MK_DROP_NEIGHBOUR_DISCOVERY;
 	if (ret == MK_GO_ON)
 		ret = check_sender(skb, pkt);
 	if (ret == MK_GO_ON)
@@ -162,6 +161,15 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return route_next(skb, ctx, pkt);
 }
 
+/* Neighbour discovery ends here: program `ndp` answers a pod, all other messages are dropped. */
+static __always_inline int neighbour_next(struct __sk_buff *skb, struct chain_ctx *ctx,
+					  const struct packet *pkt)
+{
+	if (ctx->hook == MK_HOOK_POD && pkt->fragment == MK_WHOLE)
+		return chain_next(skb, ctx, pkt, MK_PROG_NDP);
+	return drop(skb, ctx->hook, MK_DROP_NEIGHBOUR_DISCOVERY, &pkt->tuple);
+}
+
 static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
 {
 	struct chain_ctx ctx = { .hook = hook };
@@ -170,6 +178,8 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
 
 	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
+	if (is_of_link(&pkt))
+		return neighbour_next(skb, &ctx, &pkt);
 	if (ret != MK_GO_ON)
 		return drop(skb, hook, ret, &pkt.tuple);
 	return balance(skb, &ctx, &pkt);

@@ -36,8 +36,7 @@ static __always_inline struct mk_addr fib_next_hop(const struct bpf_fib_lookup *
 
 static __always_inline struct bpf_redir_neigh neighbour(const struct mk_addr *addr)
 {
-	return (struct bpf_redir_neigh){ .nh_family = MK_ADDRESS_FAMILY,
-					 .ipv4_nh = addr->word[0] };
+	return (struct bpf_redir_neigh){ .nh_family = MK_ADDRESS_FAMILY, .ipv4_nh = addr->word[0] };
 }
 
 #endif

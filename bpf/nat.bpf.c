@@ -88,9 +88,9 @@ static __always_inline int check_outside(struct __sk_buff *skb, const struct pac
 	return check_options(skb, pkt) == MK_DROP_SOURCE_ROUTE ? MK_DROP_SOURCE_ROUTE : 0;
 }
 
-/* Malformed packets pass: the host checks them itself. Frames for other machines pass too, and the
- * host drops them. All nodes know all Services, so every node that sees such a frame (a promiscuous
- * device) would otherwise forward it. */
+/* Malformed packets pass: the host checks them itself. So do the messages of the uplink's link.
+ * Frames for other machines pass too, and the host drops them. All nodes know all Services, so
+ * every node that sees such a frame (a promiscuous device) would otherwise forward it. */
 SEC("tc")
 int nat_uplink(struct __sk_buff *skb)
 {
@@ -101,7 +101,10 @@ int nat_uplink(struct __sk_buff *skb)
 	if (skb->pkt_type != PACKET_HOST)
 		return TC_ACT_UNSPEC;
 	drop_priority_tag(skb);
-	if (packet_read(skb, &pkt) != MK_GO_ON)
+	ret = packet_read(skb, &pkt);
+	if (ret == MK_DROP_SOURCE_ROUTE)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	if (ret != MK_GO_ON || is_of_link(&pkt))
 		return TC_ACT_UNSPEC;
 	ret = check_outside(skb, &pkt);
 	if (ret)

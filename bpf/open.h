@@ -259,13 +259,24 @@ static __always_inline int session_take_port(struct session_tables tables, const
 static __always_inline int session_move_back(struct session_tables tables,
 					     const struct mk_tuple *reverse)
 {
-	struct mk_session copy, *there = bpf_map_lookup_elem(tables.established, reverse);
+	struct mk_session *there = bpf_map_lookup_elem(tables.established, reverse);
+	struct scratch *room = scratch_of_this_cpu();
 
-	if (!there)
+	if (!there || !room)
 		return -1;
-	copy = *there;
+	room->copy = *there;
 	bpf_map_delete_elem(tables.established, reverse);
-	return young_put(tables, reverse, &copy, BPF_NOEXIST) ? -1 : 0;
+	return young_put(tables, reverse, &room->copy, BPF_NOEXIST) ? -1 : 0;
+}
+
+static __always_inline void session_begin(struct mk_session *session,
+					  const struct session_request *request)
+{
+	__builtin_memset(session, 0, sizeof(*session));
+	session->created_ns = session_clock_ns();
+	session->last_seen_ns = session->created_ns;
+	session->set_id = request->set_id;
+	session->service_id = request->service_id;
 }
 
 /* Open a session for its first packet @pkt. Returns MK_GO_ON with request->to complete, or a drop
@@ -273,40 +284,40 @@ static __always_inline int session_move_back(struct session_tables tables,
 static __always_inline int session_open(struct session_tables tables, const struct packet *pkt,
 					struct session_request *request)
 {
-	struct mk_session session = {
-		.created_ns = session_clock_ns(),
-		.set_id = request->set_id,
-		.service_id = request->service_id,
-	};
+	struct scratch *room = scratch_of_this_cpu();
 	struct port_holder holder = { 0 };
 	__s64 *quota = quota_of_this_cpu();
+	struct mk_session *session;
 	struct mk_tuple reverse;
 	int choose;
 
-	session.last_seen_ns = session.created_ns;
+	if (!room)
+		return MK_DROP_SESSION_TABLE_FULL;
+	session = &room->session;
+	session_begin(session, request);
 	request->has_quota = quota && *quota > 0 && session_l4(pkt) == MK_L4_TCP &&
 			     is_first_flags(session_tcp_flags(pkt));
 	choose = forgotten(request->source_port && !nat_keeps_port(pkt, request),
-			   session.created_ns);
+			   session->created_ns);
 	if (!choose)
-		choose = session_put_reverse(tables, pkt, request, &session, &holder) != 0;
-	if (choose && session_take_port(tables, pkt, request, &session))
+		choose = session_put_reverse(tables, pkt, request, session, &holder) != 0;
+	if (choose && session_take_port(tables, pkt, request, session))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
-	session.flags = MK_SESSION_FORWARD;
-	session.to = request->to;
+	session->flags = MK_SESSION_FORWARD;
+	session->to = request->to;
 	tuple_reverse(&reverse, &request->to);
 	/* looked up again, so that the verifier does not track it through the code above */
 	quota = quota_of_this_cpu();
 	if (quota && request->has_quota) {
-		if (session_establish(tables.established, &pkt->tuple, &session) == 0) {
+		if (session_establish(tables.established, &pkt->tuple, session) == 0) {
 			(*quota)--;
 			return MK_GO_ON;
 		}
 		if (session_move_back(tables, &reverse))
 			return MK_DROP_SESSION_TABLE_FULL;
 	}
-	queue_enter(tables, TABLE_YOUNG, &pkt->tuple, session.created_ns);
-	if (young_put(tables, &pkt->tuple, &session, BPF_ANY) == 0)
+	queue_enter(tables, TABLE_YOUNG, &pkt->tuple, session->created_ns);
+	if (young_put(tables, &pkt->tuple, session, BPF_ANY) == 0)
 		return MK_GO_ON;
 	bpf_map_delete_elem(tables.young, &reverse);
 	return MK_DROP_SESSION_TABLE_FULL;

@@ -79,8 +79,8 @@ struct sctp_header {
 /* The packet that an ICMP error quotes. */
 struct inner_packet {
 	struct mk_tuple tuple;
-	__u16 l3_off, l4_off;
-	__u16 l4_bytes; /* length of the quoted part of its layer 4 */
+	__u32 l3_off, l4_off;
+	__u32 l4_bytes; /* length of the quoted part of its layer 4 */
 };
 
 /* What a step of a program returns: MK_GO_ON, or a drop reason (enum mk_drop_reason, from 0 on).
@@ -184,6 +184,12 @@ static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_
 	out->dport = in->sport;
 	out->proto = in->proto;
 	__builtin_memset(out->pad, 0, sizeof(out->pad));
+}
+
+/* Is @pkt a message that concerns one link only? */
+static __always_inline int is_of_link(const struct packet *pkt)
+{
+	return MK_ICMP_HAS_NEIGHBOURS && pkt->l4 == MK_L4_NEIGHBOUR;
 }
 
 static __always_inline int parse_tcp(struct __sk_buff *skb, struct packet *pkt, __u32 payload)

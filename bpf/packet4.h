@@ -10,8 +10,7 @@
 #define MK_IP_DF	  0x4000
 #define MK_IP_MF	  0x2000
 #define MK_IP_OFFSET_MASK 0x1fff
-#define MK_IP_HLEN_MAX	  60 /* with options */
-#define MK_IP_OPTIONS_MAX (MK_IP_HLEN_MAX - 20)
+#define MK_IP_OPTIONS_MAX 40
 #define MK_L4_OFF_MASK	  0x7f /* layer 4 begins at 14 + 60 at most */
 
 typedef struct iphdr ip_header;
@@ -119,8 +118,7 @@ static __always_inline int packet_inner(struct __sk_buff *skb, const struct pack
 }
 
 /* Fill @part from a fragment's header. Returns 0, or -1. */
-static __always_inline int fragment_read(struct __sk_buff *skb,
-					 struct fragment_part *part)
+static __always_inline int fragment_read(struct __sk_buff *skb, struct fragment_part *part)
 {
 	struct iphdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
 	__u16 frag;
@@ -149,8 +147,8 @@ static __always_inline int ip_may_fragment(const ip_header *ip)
 	return !(ip->frag_off & bpf_htons(MK_IP_DF));
 }
 
-/* Read the destination port of a packet that the stack has just written. Returns 0, or -1 if it is a
- * fragment or has no ports. */
+/* Read the destination port of a packet that the stack has just written. Returns 0, or -1 if it
+ * is a fragment or has no ports. */
 static __always_inline int local_dest_port(struct __sk_buff *skb, const ip_header *ip, __u16 *port)
 {
 	__be16 *ports;
@@ -166,9 +164,9 @@ static __always_inline int local_dest_port(struct __sk_buff *skb, const ip_heade
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* Write the addresses of @to, whose change has the checksum difference @diff. The header's checksum
- * is always complete, so it is updated in place (RFC 1624). A change of the header together with its
- * checksum keeps a CHECKSUM_COMPLETE sum valid. Returns 0, or -1. */
+/* Write the addresses of @to, whose change has the checksum difference @diff. The header's
+ * checksum is always complete, so it is updated in place (RFC 1624). A change of the header
+ * together with its checksum keeps a CHECKSUM_COMPLETE sum valid. Returns 0, or -1. */
 static __always_inline int rewrite_ip(struct __sk_buff *skb, __u32 l3_off,
 				      const struct mk_tuple *to, __u32 diff)
 {
@@ -190,6 +188,59 @@ static __always_inline int rewrite_ttl(struct __sk_buff *skb, ip_header *ip)
 		return -1;
 	ip->ttl--;
 	csum_add_diff(&ip->check, bpf_htons(0xfeff)); /* -0x0100 in ones' complement */
+	return 0;
+}
+
+/* Update the checksum at @field of TCP or UDP for a change of the addresses by @addrs. */
+static __always_inline int pseudo_csum_change(struct __sk_buff *skb, __u32 field, __u32 addrs,
+					      __u64 flags)
+{
+	return bpf_l4_csum_replace(skb, field, 0, addrs, flags | BPF_F_PSEUDO_HDR) ? -1 : 0;
+}
+
+/* Update the checksum of the ping at @l4_off, whose identifier changes. */
+static __always_inline int echo_csum_change(struct __sk_buff *skb, __u32 l4_off, __u32 addrs,
+					    __be16 from, __be16 to)
+{
+	(void)addrs; /* no pseudo header */
+	if (from == to)
+		return 0;
+	return bpf_l4_csum_replace(skb, l4_off + offsetof(struct icmphdr, checksum), from, to,
+				   sizeof(to))
+		       ? -1
+		       : 0;
+}
+
+/* Update the checksum of the ICMP error at @l4_off. Addresses and ports of the quoted packet
+ * have changed by @addrs and @ports; its checksum was updated if @has_csum. Then the changes of
+ * the ports and of that field cancel out, and the addresses remain. The changes in the quoted IP
+ * header cancel out as well. */
+static __always_inline int error_csum_change(struct __sk_buff *skb, __u32 l4_off, int has_csum,
+					     __u32 addrs, __u32 ports, __u32 outer_addrs)
+{
+	/* csum_fold() of a difference is its negative */
+	__u32 change = has_csum ? (__u16)csum_fold(addrs) : ports;
+
+	(void)outer_addrs; /* no pseudo header */
+	return bpf_l4_csum_replace(skb, l4_off + offsetof(struct icmphdr, checksum), 0, change, 0)
+		       ? -1
+		       : 0;
+}
+
+/* Fill the header of an ICMP error of @bytes, from @source to @dest. Returns the sum of its pseudo
+ * header: ICMP has none. */
+static __always_inline __u32 fill_error_ip(ip_header *ip, const struct mk_addr *source,
+					   const struct mk_addr *dest, __u32 bytes)
+{
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->tot_len = bpf_htons(sizeof(*ip) + bytes);
+	ip->frag_off = bpf_htons(MK_IP_DF);
+	ip->ttl = 64;
+	ip->protocol = IPPROTO_ICMP;
+	ip->saddr = source->word[0];
+	ip->daddr = dest->word[0];
+	ip->check = csum_fold(bpf_csum_diff(NULL, 0, (__be32 *)ip, sizeof(*ip), 0));
 	return 0;
 }
 

@@ -21,6 +21,15 @@ static __always_inline __u32 addr_diff(const struct mk_tuple *from, const struct
 			 2 * sizeof(struct mk_addr) / 4);
 }
 
+/* The same by a helper, where code and stack count more than time. If nothing changes, the
+ * result is the other form of zero. */
+static __always_inline __u32 addr_diff_called(const struct mk_tuple *from,
+					      const struct mk_tuple *to)
+{
+	return bpf_csum_diff((__be32 *)&from->saddr, 2 * sizeof(struct mk_addr),
+			     (__be32 *)&to->saddr, 2 * sizeof(struct mk_addr), 0);
+}
+
 static __always_inline __u32 port_diff(const struct mk_tuple *from, const struct mk_tuple *to)
 {
 	return csum_diff((const __be32 *)&from->sport, (const __be32 *)&to->sport, 1);
@@ -77,25 +86,20 @@ static __always_inline int rewrite_tcp_udp(struct __sk_buff *skb, const struct p
 	if (!check || rewrite_ports(skb, pkt->l4_off, to))
 		return -1;
 	before = *check;
-	if (addrs && bpf_l4_csum_replace(skb, field, 0, addrs, flags | BPF_F_PSEUDO_HDR))
+	if (addrs && pseudo_csum_change(skb, field, addrs, flags))
 		return -1;
 	return ports ? rewrite_csum_of_ports(skb, field, flags, before, addrs, ports) : 0;
 }
 
 static __always_inline int rewrite_echo(struct __sk_buff *skb, const struct packet *pkt,
-					const struct mk_tuple *to)
+					const struct mk_tuple *to, __u32 addrs)
 {
 	struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
 
 	if (!icmp)
 		return -1;
-	if (icmp->un.echo.id == to->sport)
-		return 0;
 	icmp->un.echo.id = to->sport;
-	return bpf_l4_csum_replace(skb, pkt->l4_off + offsetof(struct icmphdr, checksum),
-				   pkt->tuple.sport, to->sport, sizeof(__be16))
-		       ? -1
-		       : 0;
+	return echo_csum_change(skb, pkt->l4_off, addrs, pkt->tuple.sport, to->sport);
 }
 
 static __always_inline void note_rewrite(__u8 *chain_flags, const struct mk_tuple *from,
@@ -120,7 +124,7 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 			ret = rewrite_tcp_udp(skb, pkt, to, addrs) ? MK_DROP_REWRITE_FAILED
 								   : MK_GO_ON;
 		else if (pkt->l4 == MK_L4_ECHO_REQUEST || pkt->l4 == MK_L4_ECHO_REPLY)
-			ret = rewrite_echo(skb, pkt, to) ? MK_DROP_REWRITE_FAILED : MK_GO_ON;
+			ret = rewrite_echo(skb, pkt, to, addrs) ? MK_DROP_REWRITE_FAILED : MK_GO_ON;
 		else if (pkt->l4 == MK_L4_SCTP)
 			ret = rewrite_sctp(skb, pkt, to);
 	}
@@ -128,65 +132,82 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 	return ret;
 }
 
-/* Update the layer 4 checksum of the packet quoted in an ICMP error, if the quote contains it.
- * SCTP's is left as it is: it covers the whole packet, and only a part is quoted.
- *
- * Any other checksum changes with addresses and ports. The ICMP checksum covers the quote: there
- * the changes of the ports and of this field cancel out, so only the addresses remain. The changes
- * in the quoted IP header cancel out as well. If the field is not quoted, only the change of the
- * ports counts. */
-static __always_inline int rewrite_inner_csum(struct __sk_buff *skb, const struct packet *pkt,
-					      const struct inner_packet *inner, __u32 addrs,
-					      __u32 ports)
+/* The checksum of the packet quoted in an ICMP error: its offset, or 0 if there is none, or it is
+ * not quoted. SCTP's covers the whole packet, of which only a part is quoted. */
+static __always_inline __u32 inner_csum_field(struct __sk_buff *skb,
+					      const struct inner_packet *inner)
 {
-	__u32 outer = pkt->l4_off + offsetof(struct icmphdr, checksum);
-	__u32 field = inner->l4_off + offsetof(struct udphdr, check);
-	__sum16 *check = NULL;
+	__u32 field = inner->l4_off;
+	__sum16 *check;
 
-	if (inner->tuple.proto == IPPROTO_SCTP)
-		return bpf_l4_csum_replace(skb, outer, 0, ports, 0);
-	if (inner->tuple.proto == IPPROTO_TCP) {
-		field = inner->l4_off + offsetof(struct tcphdr, check);
-		if (inner->l4_bytes >= offsetof(struct tcphdr, check) + 2)
-			packet_pull(skb, field + 2);
-		else
-			return bpf_l4_csum_replace(skb, outer, 0, ports, 0);
-	}
-	check = packet_at(skb, field, 2);
-	if (!check)
-		return -1;
-	if (inner->tuple.proto == IPPROTO_UDP && *check == 0)
-		return bpf_l4_csum_replace(skb, outer, 0, ports, 0);
-	/* the field is plain data here, whatever the state of the outer packet, so write it
-	 * directly; csum_fold() of a difference is its negative */
-	csum_add_diff(check, addrs);
-	csum_add_diff(check, ports);
-	return bpf_l4_csum_replace(skb, outer, 0, (__u16)csum_fold(addrs), 0) ? -1 : 0;
+	if (inner->tuple.proto == IPPROTO_TCP)
+		field += offsetof(struct tcphdr, check);
+	else if (inner->tuple.proto == IPPROTO_UDP)
+		field += offsetof(struct udphdr, check);
+	else if (inner->tuple.proto == MK_IPPROTO_ICMP)
+		field += offsetof(struct icmphdr, checksum);
+	else
+		return 0;
+	if (inner->l4_off + inner->l4_bytes < field + sizeof(*check))
+		return 0;
+	packet_pull(skb, field + sizeof(*check));
+	check = packet_at(skb, field, sizeof(*check));
+	if (!check || (inner->tuple.proto == IPPROTO_UDP && *check == 0))
+		return 0;
+	return field;
 }
 
-static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct packet *pkt,
-					    const struct inner_packet *inner,
-					    const struct mk_tuple *to)
+/* Rewrite ports or identifier of the quoted packet. Returns 0 with their checksum difference in
+ * *@ports, or -1. */
+static __always_inline int rewrite_inner_ports(struct __sk_buff *skb,
+					       const struct inner_packet *inner,
+					       const struct mk_tuple *to, __u32 *ports)
 {
-	__u32 addrs = addr_diff(&inner->tuple, to), ports = port_diff(&inner->tuple, to);
 	__be16 *id;
 
-	if (inner->tuple.proto == IPPROTO_ICMP) {
-		/* the changes of id and checksum cancel out: the outer checksum stays */
+	*ports = 0;
+	if (inner->tuple.proto == MK_IPPROTO_ICMP) {
 		id = packet_at(skb, inner->l4_off, 8);
 		if (!id)
 			return -1;
-		csum_add_diff((__sum16 *)&id[1], (__u32)(__u16)~id[2] + to->sport);
+		*ports = (__u32)(__u16)~id[2] + to->sport;
 		id[2] = to->sport;
 		return 0;
 	}
-	/* no ports: the next bytes are payload; the addresses cancel out with the IP checksum */
+	/* no ports: the next bytes are payload */
 	if (inner->tuple.proto != IPPROTO_TCP && inner->tuple.proto != IPPROTO_UDP &&
 	    inner->tuple.proto != IPPROTO_SCTP)
 		return 0;
-	if (rewrite_ports(skb, inner->l4_off, to))
+	*ports = port_diff(&inner->tuple, to);
+	return rewrite_ports(skb, inner->l4_off, to);
+}
+
+/* Rewrite layer 4 of the quoted packet, and the checksum of the ICMP error, which covers it. The
+ * change of addresses @outer_addrs counts in ICMPv6's pseudo header. */
+static __always_inline int rewrite_inner_l4(struct __sk_buff *skb, const struct packet *pkt,
+					    const struct inner_packet *inner,
+					    const struct mk_tuple *to, __u32 addrs,
+					    __u32 outer_addrs)
+{
+	__u32 field, ports;
+	__sum16 *check;
+
+	if (rewrite_inner_ports(skb, inner, to, &ports))
 		return -1;
-	return rewrite_inner_csum(skb, pkt, inner, addrs, ports);
+	field = inner_csum_field(skb, inner);
+	if (field) {
+		check = packet_at(skb, field, sizeof(*check));
+		if (!check)
+			return -1;
+		/* plain data here, whatever the state of the outer packet, so written directly */
+		if (!MK_ICMP_HAS_PSEUDO_HEADER && inner->tuple.proto == MK_IPPROTO_ICMP) {
+			csum_add_diff(check, ports);
+			return 0;
+		}
+		csum_add_diff(check, addrs);
+		csum_add_diff(check, ports);
+	}
+	return error_csum_change(skb, pkt->l4_off, field != 0, addrs, ports, outer_addrs);
 }
 
 /* Rewrite the packet quoted in an ICMP error to @inner_to, and the outer addresses to @outer. */
@@ -195,13 +216,16 @@ static __always_inline int rewrite_icmp_error(struct __sk_buff *skb, struct pack
 					      const struct mk_tuple *inner_to,
 					      const struct mk_tuple *outer, __u8 *chain_flags)
 {
-	if (rewrite_ip(skb, MK_L3_OFF, outer, addr_diff(&pkt->tuple, outer)))
+	__u32 outer_addrs = addr_diff_called(&pkt->tuple, outer);
+	__u32 addrs = addr_diff_called(&inner->tuple, inner_to);
+
+	if (rewrite_ip(skb, MK_L3_OFF, outer, outer_addrs))
 		return -1;
-	if (rewrite_ip(skb, inner->l3_off, inner_to, addr_diff(&inner->tuple, inner_to)))
+	if (rewrite_ip(skb, inner->l3_off, inner_to, addrs))
 		return -1;
 	note_rewrite(chain_flags, &pkt->tuple, outer);
 	pkt->tuple = *outer;
-	return rewrite_inner_l4(skb, pkt, inner, inner_to);
+	return rewrite_inner_l4(skb, pkt, inner, inner_to, addrs, outer_addrs);
 }
 
 static __always_inline void set_macs(struct ethhdr *eth, const volatile __u8 *source,

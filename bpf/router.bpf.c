@@ -248,13 +248,8 @@ int router(struct __sk_buff *skb)
 
 /* ---- error: the packet becomes an ICMP error about itself ---------------------------------- */
 
-/* How much of layer 4 is quoted. TCP: at least up to its checksum field, because the kernel cuts no
- * packet before that. SCTP: the sender also checks an INIT's type and tag (RFC 9260, 10). */
-#define MK_QUOTE_L4_BYTES  20
-#define MK_QUOTE_BYTES_MAX (MK_IP_HLEN_MAX + MK_QUOTE_L4_BYTES)
-
 struct error_headers {
-	struct iphdr ip;
+	ip_header ip;
 	struct icmphdr icmp;
 };
 
@@ -280,21 +275,15 @@ static __always_inline void fill_error(struct error_headers *h, const struct cha
 				       const struct packet *pkt, __u32 quote_bytes, __u32 quote_sum)
 {
 	struct mk_addr source = error_source(ctx, pkt);
+	__u32 pseudo_sum =
+		fill_error_ip(&h->ip, &source, &pkt->tuple.saddr, sizeof(h->icmp) + quote_bytes);
 
-	h->ip.version = 4;
-	h->ip.ihl = 5;
-	h->ip.tot_len = bpf_htons(sizeof(*h) + quote_bytes);
-	h->ip.frag_off = bpf_htons(MK_IP_DF);
-	h->ip.ttl = 64;
-	h->ip.protocol = IPPROTO_ICMP;
-	h->ip.saddr = source.word[0];
-	h->ip.daddr = pkt->tuple.saddr.word[0];
-	h->ip.check = csum_fold(bpf_csum_diff(NULL, 0, (__be32 *)&h->ip, sizeof(h->ip), 0));
 	h->icmp.type = ctx->icmp_type;
 	h->icmp.code = ctx->icmp_code;
-	h->icmp.un.frag.mtu = bpf_htons(ctx->mtu_bytes);
+	icmp_set_mtu(&h->icmp, ctx->mtu_bytes);
 	h->icmp.checksum =
 		csum_fold(bpf_csum_diff(NULL, 0, (__be32 *)&h->icmp, sizeof(h->icmp), quote_sum));
+	csum_add_diff(&h->icmp.checksum, pseudo_sum);
 }
 
 static __always_inline __u32 quoted_l4_bytes(const struct packet *pkt)
@@ -347,12 +336,16 @@ static __always_inline int find_partial(struct __sk_buff *skb, const struct pack
 }
 
 /* Update the ICMP checksum after a translation of the quoted packet, whose checksum is still
- * partial: the kernel's helpers skip the ICMP checksum in that state. Returns 0, or -1. */
+ * partial: rewrite_icmp_error() has taken it for a complete one. @quoted: its tuple before. Returns
+ * 0, or -1. */
 static __always_inline int follow_partial(struct __sk_buff *skb, const struct packet *pkt,
+					  const struct mk_tuple *quoted,
 					  const struct partial_checksum *partial)
 {
+	struct mk_tuple now_quoted;
 	struct icmphdr *icmp;
 	__sum16 *check, now;
+	ip_header *ip;
 
 	if (!partial->field)
 		return 0;
@@ -360,10 +353,17 @@ static __always_inline int follow_partial(struct __sk_buff *skb, const struct pa
 	if (!check)
 		return -1;
 	now = *check;
+	ip = packet_at(skb, MK_L3_OFF + sizeof(struct error_headers), sizeof(*ip));
+	if (!ip)
+		return -1;
+	tuple_from_ip(&now_quoted, ip);
 	icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
 	if (!icmp)
 		return -1;
 	csum_add_diff(&icmp->checksum, (__u32)(__u16)~now + partial->value);
+	/* in IPv4 the quoted header's own checksum cancels out the change of its addresses */
+	if (MK_ICMP_HAS_PSEUDO_HEADER)
+		csum_add_diff(&icmp->checksum, addr_diff_called(quoted, &now_quoted));
 	return 0;
 }
 
@@ -372,26 +372,28 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 				      const struct packet *pkt,
 				      const struct partial_checksum *partial)
 {
-	__u32 l4_bytes = quoted_l4_bytes(pkt), quote_bytes;
-	__u8 quote[MK_QUOTE_BYTES_MAX] = { 0 };
+	__u32 l4_bytes = quoted_l4_bytes(pkt), header_bytes, quote_bytes;
+	struct scratch *room = scratch_of_this_cpu();
 	struct error_headers headers = { 0 };
 	__u32 sum;
 
 	/* checked before the subtraction: for a difference that may be below zero Linux 7.2's
 	 * verifier forgets the lower bound, and then rejects a read of zero bytes */
-	if (pkt->l4_off < MK_L3_OFF + sizeof(struct iphdr))
+	if (!room || pkt->l4_off < MK_L3_OFF + sizeof(ip_header))
 		return -1;
-	quote_bytes = pkt->l4_off - MK_L3_OFF + l4_bytes;
-	if (quote_bytes > sizeof(quote))
+	header_bytes = pkt->l4_off - MK_L3_OFF;
+	quote_bytes = header_bytes + l4_bytes;
+	if (quote_bytes > sizeof(room->quote))
 		return -1;
-	if (bpf_skb_load_bytes(skb, MK_L3_OFF, quote, quote_bytes))
+	__builtin_memset(room->quote, 0, sizeof(room->quote));
+	if (bpf_skb_load_bytes(skb, MK_L3_OFF, room->quote,
+			       partial->field ? header_bytes : quote_bytes))
 		return -1;
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)quote, sizeof(quote), 0);
+	sum = bpf_csum_diff(NULL, 0, (__be32 *)room->quote, sizeof(room->quote), 0);
 	/* When the field is completed later, it cancels out the rest of layer 4 and its own partial
-	 * value. So the sum of layer 4 is then the complement of that value. The IP header's sum is
-	 * zero. */
+	 * value. So the sum of layer 4 is then the complement of that value. */
 	if (partial->field)
-		sum = (__u16)~partial->value;
+		sum = csum_sum(sum, (__u16)~partial->value);
 	fill_error(&headers, ctx, pkt, quote_bytes, sum);
 	if (bpf_skb_change_tail(skb, MK_L3_OFF + quote_bytes, 0) ||
 	    bpf_skb_adjust_room(skb, sizeof(headers), BPF_ADJ_ROOM_MAC, 0))
@@ -435,6 +437,7 @@ int error(struct __sk_buff *skb)
 {
 	struct partial_checksum partial = { 0 };
 	struct chain_ctx ctx, next = { 0 };
+	struct mk_tuple quoted;
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 	__u8 reason = skb->cb[4];
@@ -447,6 +450,7 @@ int error(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, MK_DROP_ERROR_LIMIT, &pkt.tuple);
 	drop(skb, ctx.hook, reason, &pkt.tuple);
 	next.hook = ctx.hook;
+	quoted = pkt.tuple;
 	if (find_partial(skb, &pkt, &partial) || make_error(skb, &ctx, &pkt, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	ret = packet_read(skb, &pkt);
@@ -459,7 +463,7 @@ int error(struct __sk_buff *skb)
 	    (mk_addr_is_loopback(&pkt.tuple.saddr) || is_host_address(&pkt.tuple.saddr)))
 		next.flags |= CHAIN_LOOPBACK; /* the host asked one of its own addresses */
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags) ||
-	    follow_partial(skb, &pkt, &partial))
+	    follow_partial(skb, &pkt, &quoted, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);
 }

@@ -190,24 +190,30 @@ static __always_inline void session_leave(struct session_tables tables, const st
 	bpf_map_delete_elem(tables.young, peer_key);
 }
 
+static __always_inline void session_moved_copy(struct mk_session *copy, const struct mk_tuple *key,
+					       const struct mk_session *session)
+{
+	*copy = *session;
+	if (key->proto != IPPROTO_UDP)
+		copy->stage = MK_SESSION_OPEN;
+}
+
 /* Move a pair that has packets in both directions to the established table. Returns 0, or -1 if
  * that table is full; then the pair stays where it is and keeps working. */
 static __always_inline int session_move(struct session_tables tables, const struct mk_tuple *key,
 					struct mk_session *session, const struct mk_tuple *peer_key,
 					struct mk_session *peer)
 {
-	struct mk_session copy;
+	struct scratch *room = scratch_of_this_cpu();
 
-	copy = *session;
-	if (key->proto != IPPROTO_UDP)
-		copy.stage = MK_SESSION_OPEN;
-	copy.last_seen_ns = session_clock_ns();
-	if (session_establish(tables.established, key, &copy))
+	if (!room)
 		return -1;
-	copy = *peer;
-	if (key->proto != IPPROTO_UDP)
-		copy.stage = MK_SESSION_OPEN;
-	if (session_establish(tables.established, peer_key, &copy)) {
+	session_moved_copy(&room->copy, key, session);
+	room->copy.last_seen_ns = session_clock_ns();
+	if (session_establish(tables.established, key, &room->copy))
+		return -1;
+	session_moved_copy(&room->copy, key, peer);
+	if (session_establish(tables.established, peer_key, &room->copy)) {
 		bpf_map_delete_elem(tables.established, key);
 		return -1;
 	}

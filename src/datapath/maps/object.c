@@ -35,7 +35,7 @@ const struct mk_program mk_programs[] = {
 const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
 
 /* The chain without `monokube monitor` (monitor.h). */
-static const char *const chain_programs[MK_PROG_COUNT] = {
+static const char *const chain_programs[] = {
 	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
 	[MK_PROG_ERROR] = "error",     [MK_PROG_MONITORED] = "router",	[MK_PROG_HOLD] = "hold",
 	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
@@ -380,7 +380,7 @@ int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
 
 	if (chain < 0)
 		return chain;
-	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++) {
+	for (__u32 slot = 0; slot < MK_ARRAY_SIZE(chain_programs); slot++) {
 		int fd;
 
 		if (is_left_out(object, chain_programs[slot]))
@@ -402,7 +402,7 @@ int mk_object_chain_missing(const struct mk_object *object, struct mk_error *err
 
 	if (chain < 0)
 		return chain;
-	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++)
+	for (__u32 slot = 0; slot < MK_ARRAY_SIZE(chain_programs); slot++)
 		if (bpf_map_lookup_elem(chain, &slot, &id) < 0)
 			missing++;
 	return missing;

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* bpf/packet6.h - the IPv6 header and its extension headers (RFC 8200), with the functions of
+ * packet4.h.
+ *
+ * Layer 4 is found by a walk over at most MK_EXTENSION_HEADERS_MAX headers: hop-by-hop options,
+ * destination options, routing, fragment, authentication (AH). AH covers the addresses, so a packet
+ * with AH is translated no more than ESP: its protocol is AH. */
+#ifndef MK_BPF_PACKET6_H
+#define MK_BPF_PACKET6_H
+
+#include <linux/ipv6.h>
+
+#define MK_ETH_P_IP		 ETH_P_IPV6
+#define MK_L4_OFF_MASK		 0x1ff
+#define MK_L4_OFF_END		 (MK_L3_OFF + 256) /* layer 4 begins before */
+#define MK_EXTENSION_HEADERS_MAX 4
+
+#define MK_FRAGMENT_OFFSET_MASK 0xfff8
+#define MK_FRAGMENT_MORE	0x0001
+
+typedef struct ipv6hdr ip_header;
+
+/* RFC 8200, 4.5 */
+struct fragment_header {
+	__u8 next, reserved;
+	__be16 offset_more;
+	__be32 id;
+};
+
+static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const ip_header *ip)
+{
+	__builtin_memset(tuple, 0, sizeof(*tuple));
+	__builtin_memcpy(&tuple->saddr, &ip->saddr, sizeof(tuple->saddr));
+	__builtin_memcpy(&tuple->daddr, &ip->daddr, sizeof(tuple->daddr));
+	tuple->proto = ip->nexthdr;
+}
+
+/* What a walk over the headers has found. */
+struct headers {
+	__u32 l4_off; /* of the next header; a later fragment's first byte of data */
+	__u32 fragment_off; /* of the fragment header; 0: none */
+	__be16 fragment; /* its offset and flag */
+	__u8 proto; /* of the next header */
+	__u8 has_ah;
+};
+
+static __always_inline int is_extension(__u8 proto)
+{
+	return proto == IPPROTO_HOPOPTS || proto == IPPROTO_DSTOPTS || proto == IPPROTO_ROUTING ||
+	       proto == IPPROTO_FRAGMENT || proto == IPPROTO_AH;
+}
+
+static __always_inline int is_later(const struct headers *headers)
+{
+	return !!(headers->fragment & bpf_htons(MK_FRAGMENT_OFFSET_MASK));
+}
+
+/* Step over the extension header at headers->l4_off. Returns MK_GO_ON or a drop reason. */
+static __always_inline int step_header(struct __sk_buff *skb, struct headers *headers)
+{
+	__u32 off = headers->l4_off;
+	const __u8 *byte;
+	__u32 bytes;
+
+	packet_pull(skb, off + 8);
+	byte = packet_at(skb, off, 8);
+	if (!byte)
+		return MK_DROP_TRUNCATED;
+	bytes = (byte[1] + 1) * 8;
+	if (headers->proto == IPPROTO_ROUTING && byte[3])
+		return MK_DROP_SOURCE_ROUTE; /* segments left */
+	if (headers->proto == IPPROTO_AH) {
+		bytes = (byte[1] + 2) * 4;
+		headers->has_ah = 1;
+	}
+	if (headers->proto == IPPROTO_FRAGMENT) {
+		bytes = sizeof(struct fragment_header);
+		headers->fragment_off = off;
+		headers->fragment = *(__be16 *)(byte + 2);
+	}
+	headers->proto = forgotten(byte[0], off);
+	headers->l4_off = forgotten(off + bytes, off) & MK_L4_OFF_MASK;
+	return off + bytes < MK_L4_OFF_END ? MK_GO_ON : MK_DROP_EXTENSION_HEADER;
+}
+
+/* Walk from the header @proto at @off to layer 4, or to a later fragment's data. Returns
+ * MK_GO_ON or a drop reason. */
+static __always_inline int walk_headers(struct __sk_buff *skb, __u32 off, __u8 proto,
+					struct headers *headers)
+{
+	__builtin_memset(headers, 0, sizeof(*headers));
+	headers->l4_off = off;
+	headers->proto = proto;
+	for (int i = 0; i < MK_EXTENSION_HEADERS_MAX; i++) {
+		int ret;
+
+		if (!is_extension(headers->proto) || is_later(headers))
+			return MK_GO_ON;
+		if (headers->proto == IPPROTO_HOPOPTS && i > 0)
+			return MK_DROP_BAD_HEADER;
+		ret = step_header(skb, headers);
+		if (ret != MK_GO_ON)
+			return ret;
+	}
+	return is_extension(headers->proto) && !is_later(headers) ? MK_DROP_EXTENSION_HEADER
+								  : MK_GO_ON;
+}
+
+/* Set *@bytes to the length after the IPv6 header. Returns MK_GO_ON or a drop reason. BIG TCP
+ * writes a length above 64 KiB as 0, with a jumbo payload option before Linux 6.18 (RFC 2675). */
+static __always_inline int ip_payload_bytes(const struct __sk_buff *skb, const struct ipv6hdr *ip,
+					    __u32 *bytes)
+{
+	__u32 room = skb->len - MK_L3_OFF - sizeof(*ip);
+
+	*bytes = bpf_ntohs(ip->payload_len);
+	if (ip->version != 6 || *bytes > room)
+		return MK_DROP_BAD_HEADER;
+	if (*bytes)
+		return MK_GO_ON;
+	if (skb->gso_size)
+		*bytes = room;
+	else if (ip->nexthdr == IPPROTO_HOPOPTS)
+		return MK_DROP_BAD_HEADER;
+	return MK_GO_ON;
+}
+
+/* Note what the extension headers say of @pkt. @bytes: after the IPv6 header. Returns MK_GO_ON or a
+ * drop reason. */
+static __always_inline int packet_note_headers(struct packet *pkt, const struct headers *headers,
+					       __u32 bytes)
+{
+	__u32 walked = headers->l4_off - MK_L3_OFF - sizeof(ip_header);
+
+	pkt->l4_off = headers->l4_off;
+	pkt->tuple.proto = headers->has_ah ? IPPROTO_AH : headers->proto;
+	if (bytes < walked)
+		return MK_DROP_TRUNCATED;
+	if (is_later(headers))
+		pkt->fragment = MK_LATER_FRAGMENT;
+	else if (headers->fragment & bpf_htons(MK_FRAGMENT_MORE))
+		pkt->fragment = MK_FIRST_FRAGMENT;
+	if (headers->fragment & bpf_htons(MK_FRAGMENT_MORE) &&
+	    (bytes - (headers->fragment_off + sizeof(struct fragment_header) - MK_L3_OFF -
+		      sizeof(ip_header))) %
+		    8)
+		return MK_DROP_BAD_HEADER;
+	return MK_GO_ON;
+}
+
+/* Read a packet. A later fragment has no ports; fragment_gather() gives it those of its first
+ * fragment. */
+static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct headers headers;
+	struct ipv6hdr *ip;
+	__u32 bytes;
+	int ret;
+
+	__builtin_memset(pkt, 0, sizeof(*pkt));
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || skb->vlan_present)
+		return MK_DROP_NOT_IPV4;
+	if (packet_pull(skb, MK_L3_OFF + sizeof(*ip)))
+		return MK_DROP_TRUNCATED;
+	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	if (!ip)
+		return MK_DROP_TRUNCATED;
+	ret = ip_payload_bytes(skb, ip, &bytes);
+	if (ret != MK_GO_ON)
+		return ret;
+	tuple_from_ip(&pkt->tuple, ip);
+	pkt->l4_off = MK_L3_OFF + sizeof(*ip);
+	if (is_extension(pkt->tuple.proto)) {
+		ret = walk_headers(skb, pkt->l4_off, pkt->tuple.proto, &headers);
+		if (ret == MK_GO_ON)
+			ret = packet_note_headers(pkt, &headers, bytes);
+		if (ret != MK_GO_ON || pkt->fragment == MK_LATER_FRAGMENT)
+			return ret;
+	}
+	return parse_l4(skb, pkt, bytes - (pkt->l4_off - MK_L3_OFF - sizeof(*ip)));
+}
+
+/* The walk has found source routes. */
+static __always_inline int check_options(struct __sk_buff *skb, const struct packet *pkt)
+{
+	(void)skb;
+	(void)pkt;
+	return MK_GO_ON;
+}
+
+/* Read the packet that the ICMPv6 error @pkt is about. Returns 0, or -1 if the quoted part is too
+ * short to know the flow. */
+static __always_inline int packet_inner(struct __sk_buff *skb, const struct packet *pkt,
+					struct inner_packet *inner)
+{
+	__u32 l3_off = pkt->l4_off + sizeof(struct icmphdr);
+	struct headers headers;
+	struct ipv6hdr *ip;
+
+	packet_pull(skb, l3_off + sizeof(*ip));
+	ip = packet_at(skb, l3_off, sizeof(*ip));
+	if (!ip || ip->version != 6)
+		return -1;
+	tuple_from_ip(&inner->tuple, ip);
+	inner->l3_off = l3_off;
+	inner->l4_off = l3_off + sizeof(*ip);
+	if (is_extension(inner->tuple.proto)) {
+		if (walk_headers(skb, inner->l4_off, inner->tuple.proto, &headers) != MK_GO_ON ||
+		    is_later(&headers))
+			return -1;
+		inner->tuple.proto = headers.has_ah ? IPPROTO_AH : headers.proto;
+		inner->l4_off = headers.l4_off;
+	}
+	return inner_read_ports(skb, inner);
+}
+
+/* Fill @part from a fragment's headers. Returns 0, or -1. */
+static __always_inline int fragment_read(struct __sk_buff *skb, struct fragment_part *part)
+{
+	struct ipv6hdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	const struct fragment_header *fragment;
+	struct headers headers;
+	__u32 end;
+
+	if (!ip)
+		return -1;
+	end = MK_L3_OFF + sizeof(*ip) + bpf_ntohs(ip->payload_len);
+	if (walk_headers(skb, MK_L3_OFF + sizeof(*ip), ip->nexthdr, &headers) != MK_GO_ON ||
+	    !headers.fragment_off)
+		return -1;
+	fragment = packet_at(skb, headers.fragment_off, sizeof(*fragment));
+	if (!fragment)
+		return -1;
+	/* the data of the packet begin behind the fragment header, layer 4 perhaps behind more
+	 * headers; both lengths are counted from there, so the sum of all fragments is the same */
+	part->id = fragment->id;
+	part->begin = bpf_ntohs(headers.fragment) & MK_FRAGMENT_OFFSET_MASK;
+	part->end = part->begin + end - headers.fragment_off - sizeof(*fragment);
+	part->is_last = !(headers.fragment & bpf_htons(MK_FRAGMENT_MORE));
+	return 0;
+}
+
+/* Length of layer 4 of a whole packet, in bytes; 0: unknown. */
+static __always_inline __u32 packet_l4_bytes(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct ipv6hdr *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+
+	return ip ? MK_L3_OFF + sizeof(*ip) + bpf_ntohs(ip->payload_len) - pkt->l4_off : 0;
+}
+
+/* No router fragments an IPv6 packet. */
+static __always_inline int ip_may_fragment(const ip_header *ip)
+{
+	(void)ip;
+	return 0;
+}
+
+/* Read the destination port of a packet that the stack has just written. Returns 0, or -1 if it has
+ * extension headers. */
+static __always_inline int local_dest_port(struct __sk_buff *skb, const ip_header *ip, __u16 *port)
+{
+	__be16 *ports;
+
+	if (is_extension(ip->nexthdr))
+		return -1;
+	ports = packet_at(skb, MK_L3_OFF + sizeof(*ip), 2 * sizeof(*ports));
+	if (!ports)
+		return -1;
+	*port = bpf_ntohs(ports[1]);
+	return 0;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* Write the addresses of @to. The header has no checksum; the caller updates that of layer 4, which
+ * keeps a CHECKSUM_COMPLETE sum valid. Returns 0, or -1. */
+static __always_inline int rewrite_ip(struct __sk_buff *skb, __u32 l3_off,
+				      const struct mk_tuple *to, __u32 diff)
+{
+	struct ipv6hdr *ip = packet_at(skb, l3_off, sizeof(*ip));
+
+	(void)diff;
+	if (!ip)
+		return -1;
+	__builtin_memcpy(&ip->saddr, &to->saddr, sizeof(ip->saddr));
+	__builtin_memcpy(&ip->daddr, &to->daddr, sizeof(ip->daddr));
+	return 0;
+}
+
+/* Decrement the hop limit. No checksum covers it, so a CHECKSUM_COMPLETE sum changes. Returns 0, or
+ * -1 if the packet may go no further. */
+static __always_inline int rewrite_ttl(struct __sk_buff *skb, ip_header *ip)
+{
+	if (ip->hop_limit <= 1)
+		return -1;
+	ip->hop_limit--;
+	bpf_csum_update(skb, bpf_htons(0xfffe)); /* -0x0001 in ones' complement */
+	return 0;
+}
+
+/* Update the checksum at @field of TCP or UDP for a change of the addresses by @addrs. The
+ * addresses and the checksum cancel out in a CHECKSUM_COMPLETE sum. Without BPF_F_IPV6 the
+ * kernel assumes IPv4, where addresses and the IP header's checksum do, and changes the sum
+ * (Linux 6.16, net: Fix checksum update for ILA adj-transport). */
+static __always_inline int pseudo_csum_change(struct __sk_buff *skb, __u32 field, __u32 addrs,
+					      __u64 flags)
+{
+	const __u64 is_ipv6 = 1 << 7; /* BPF_F_IPV6, newer than the headers that we build with */
+
+	flags |= BPF_F_PSEUDO_HDR;
+	if (mk_node.has_ipv6_csum)
+		return bpf_l4_csum_replace(skb, field, 0, addrs, flags | is_ipv6) ? -1 : 0;
+	if (bpf_l4_csum_replace(skb, field, 0, addrs, flags))
+		return -1;
+	bpf_csum_update(skb, addrs);
+	return 0;
+}
+
+/* Change the checksum of the ICMPv6 message at @l4_off. The kernel leaves no such checksum to a
+ * device, and the cause of the change cancels out in a CHECKSUM_COMPLETE sum. */
+static __always_inline int icmp_csum_add(struct __sk_buff *skb, __u32 l4_off, __u32 diff)
+{
+	struct icmphdr *icmp = packet_at(skb, l4_off, sizeof(*icmp));
+
+	if (!icmp)
+		return -1;
+	csum_add_diff(&icmp->checksum, diff);
+	return 0;
+}
+
+/* Update the checksum of the ping at @l4_off, whose addresses and identifier change. */
+static __always_inline int echo_csum_change(struct __sk_buff *skb, __u32 l4_off, __u32 addrs,
+					    __be16 from, __be16 to)
+{
+	if (icmp_csum_add(skb, l4_off, addrs))
+		return -1;
+	return from == to ? 0 : icmp_csum_add(skb, l4_off, (__u32)(__u16)~from + to);
+}
+
+/* Update the checksum of the ICMPv6 error at @l4_off. Addresses and ports of the quoted packet have
+ * changed by @addrs and @ports. If its checksum was updated (@has_csum), all of that cancels out.
+ * The error's own addresses have changed by @outer_addrs. */
+static __always_inline int error_csum_change(struct __sk_buff *skb, __u32 l4_off, int has_csum,
+					     __u32 addrs, __u32 ports, __u32 outer_addrs)
+{
+	if (icmp_csum_add(skb, l4_off, outer_addrs))
+		return -1;
+	if (has_csum)
+		return 0;
+	return icmp_csum_add(skb, l4_off, addrs) || icmp_csum_add(skb, l4_off, ports) ? -1 : 0;
+}
+
+/* Fill the header of an ICMPv6 error of @bytes, from @source to @dest. Returns the sum of its
+ * pseudo header (RFC 8200, 8.1). */
+static __always_inline __u32 fill_error_ip(ip_header *ip, const struct mk_addr *source,
+					   const struct mk_addr *dest, __u32 bytes)
+{
+	ip->version = 6;
+	ip->payload_len = bpf_htons(bytes);
+	ip->nexthdr = IPPROTO_ICMPV6;
+	ip->hop_limit = 64;
+	__builtin_memcpy(&ip->saddr, source, sizeof(ip->saddr));
+	__builtin_memcpy(&ip->daddr, dest, sizeof(ip->daddr));
+	return bpf_csum_diff(NULL, 0, (__be32 *)&ip->saddr, 2 * sizeof(ip->saddr),
+			     bpf_htons(bytes) + bpf_htons(IPPROTO_ICMPV6));
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static __always_inline struct mk_addr localhost(void)
+{
+	return (struct mk_addr){ { 0, 0, 0, bpf_htonl(1) } };
+}
+
+/* Is @addr in ::/96 or ::ffff:0:0/96: unspecified, loopback, IPv4 in IPv6 (RFC 4291, 2.5)? */
+static __always_inline int is_ipv4_or_none(const struct mk_addr *addr)
+{
+	return !(addr->word[0] | addr->word[1]) &&
+	       (addr->word[2] == 0 || addr->word[2] == bpf_htonl(0xffff));
+}
+
+/* Is @addr in fe80::/10? */
+static __always_inline int is_link_local(const struct mk_addr *addr)
+{
+	return (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+}
+
+/* May a packet to @addr leave this host? */
+static __always_inline int is_unicast(const struct mk_addr *addr)
+{
+	return !is_ipv4_or_none(addr) && !is_link_local(addr) && !mk_addr_is_multicast(addr);
+}
+
+/* Does the source @addr name a single host, which may get an ICMP error (RFC 4443, 2.4 e)? Loopback
+ * addresses are checked elsewhere. */
+static __always_inline int may_get_error(const struct mk_addr *addr)
+{
+	return !mk_addr_is_multicast(addr) && (mk_addr_is_loopback(addr) || !is_ipv4_or_none(addr));
+}
+
+/* Is @addr impossible as a source on any network? */
+static __always_inline int is_never_source(const struct mk_addr *addr)
+{
+	return is_ipv4_or_none(addr) || mk_addr_is_multicast(addr);
+}
+
+/* IPv6 has no broadcast. */
+static __always_inline int is_broadcast_of(const struct mk_addr *addr,
+					   const struct mk_link_network *network)
+{
+	(void)addr;
+	(void)network;
+	return 0;
+}
+
+#endif
