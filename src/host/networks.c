@@ -54,14 +54,28 @@ static bool is_ours(const struct reading *reading, const char *device)
 	       strcmp(device, MK_HOST_PEER) == 0;
 }
 
+static struct mk_cidr host_of(const struct mk_ip *ip)
+{
+	return (struct mk_cidr){ *ip, (uint8_t)mk_ip_bits(ip->family) };
+}
+
+/* Loopback, and IPv6's link-local networks: no range of monokube can be inside. */
+static bool is_of_one_link(const struct mk_ip *ip)
+{
+	if (ip->family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&ip->v6) || IN6_IS_ADDR_LINKLOCAL(&ip->v6) ||
+		       IN6_IS_ADDR_MULTICAST(&ip->v6);
+	return ntohl(ip->v4.s_addr) >> 24 == LOOPBACK_NET;
+}
+
 static int see_address(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct reading *reading = ctx;
 	const struct mk_ip *ip = &addr->cidr.ip;
-	const struct mk_cidr host = { *ip, 32 };
+	const struct mk_cidr host = host_of(ip);
 	const char *device;
 
-	if (ntohl(ip->v4.s_addr) >> 24 == LOOPBACK_NET)
+	if (is_of_one_link(ip))
 		return 0;
 	device = device_name(reading, addr->ifindex);
 	if (!is_ours(reading, device))
@@ -76,21 +90,24 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct reading *reading = ctx;
 	bool routed = route->gateway.family != AF_UNSPEC;
-	const struct mk_cidr gateway = { route->gateway, 32 };
+	const struct mk_cidr gateway = host_of(&route->gateway);
 	const char *device = device_name(reading, route->ifindex);
 
 	if (route->protocol == MK_RTPROT || is_ours(reading, device))
 		return 0;
 	if (route->dst.prefix_bits == 0)
-		return routed ? mk_networks_add(reading->networks, MK_NET_GATEWAY, &gateway, device,
-						reading->err)
-			      : 0;
+		return routed && !is_of_one_link(&route->gateway)
+			       ? mk_networks_add(reading->networks, MK_NET_GATEWAY, &gateway,
+						 device, reading->err)
+			       : 0;
+	if (route->dst.ip.family == AF_INET6 && is_of_one_link(&route->dst.ip))
+		return 0;
 	return mk_networks_add(reading->networks, routed ? MK_NET_ROUTED : MK_NET_ON_LINK,
 			       &route->dst, device, reading->err);
 }
 
-int mk_networks_read(struct mk_nl *nl, const char *vxlan_name, const struct mk_ip *vtep,
-		     struct mk_networks *networks, struct mk_error *err)
+int mk_networks_read(struct mk_nl *nl, sa_family_t family, const char *vxlan_name,
+		     const struct mk_ip *vtep, struct mk_networks *networks, struct mk_error *err)
 {
 	struct reading reading = {
 		.networks = networks, .vxlan_name = vxlan_name, .vtep = vtep, .err = err
@@ -98,8 +115,8 @@ int mk_networks_read(struct mk_nl *nl, const char *vxlan_name, const struct mk_i
 	int ret;
 
 	*networks = (struct mk_networks){ 0 };
-	ret = mk_nl_each_addr(nl, AF_INET, see_address, &reading, err);
-	return ret < 0 ? ret : mk_nl_each_route(nl, AF_INET, see_route, &reading, err);
+	ret = mk_nl_each_addr(nl, family, see_address, &reading, err);
+	return ret < 0 ? ret : mk_nl_each_route(nl, family, see_route, &reading, err);
 }
 
 void mk_networks_release(struct mk_networks *networks)
@@ -141,8 +158,9 @@ static void describe(const struct mk_network *network, char *text, size_t size)
 	const char *joint = *network->name ? words[network->kind].joint : "";
 
 	snprintf(text, size, "%s %s%s%s", words[network->kind].what,
-		 network->cidr.prefix_bits == 32 ? mk_ip_format(&network->cidr.ip, cidr)
-						 : mk_cidr_format(&network->cidr, cidr),
+		 network->cidr.prefix_bits == mk_ip_bits(network->cidr.ip.family)
+			 ? mk_ip_format(&network->cidr.ip, cidr)
+			 : mk_cidr_format(&network->cidr, cidr),
 		 joint, network->name);
 }
 
@@ -151,6 +169,9 @@ static void explain(const struct mk_own_range *range, const struct mk_network *n
 {
 	bool is_device = network->kind == MK_NET_ADDRESS || network->kind == MK_NET_ON_LINK;
 	bool is_vtep = strcmp(range->setting, "vtepCidr") == 0;
+	const char *example = range->cidr.ip.family == AF_INET6
+				      ? "such as fd4d:4b01::/64, the same on every node"
+				      : "such as 100.64.0.0/16, the same on every node";
 	char cidr[MK_CIDR_STRLEN], text[192], left_over[128] = "";
 
 	describe(network, text, sizeof(text));
@@ -163,9 +184,7 @@ static void explain(const struct mk_own_range *range, const struct mk_network *n
 		range->setting, mk_cidr_format(&range->cidr, cidr), text,
 		overlap == MK_OVERLAP_REFUSED ? "the node would lose access to it"
 					      : "pods cannot reach it",
-		left_over, range->setting,
-		is_vtep ? "such as 100.64.0.0/16, the same on every node"
-			: "as the cluster's pod range");
+		left_over, range->setting, is_vtep ? example : "as the cluster's pod range");
 }
 
 enum mk_overlap mk_networks_judge(const struct mk_networks *networks,

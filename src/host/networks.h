@@ -33,9 +33,10 @@ struct mk_networks {
 	bool has_vtep; /* our VXLAN device has @vtep already: this node is or was at work */
 };
 
-/* Read the networks of the host, without loopback and without what monokube made. @vxlan_name: our
+/* Read the host's networks of @family, without loopback, without link-local networks of IPv6, and
+ * without what monokube made. @vxlan_name: our
  * device; @vtep: the address it is to have, or NULL. mk_networks_release() in any case. */
-mk_must_check int mk_networks_read(struct mk_nl *nl, const char *vxlan_name,
+mk_must_check int mk_networks_read(struct mk_nl *nl, sa_family_t family, const char *vxlan_name,
 				   const struct mk_ip *vtep, struct mk_networks *networks,
 				   struct mk_error *err);
 mk_must_check int mk_networks_add(struct mk_networks *networks, enum mk_network_kind kind,

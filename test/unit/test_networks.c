@@ -3,6 +3,8 @@
  * suggestion for a misspelled word; the lock that keeps other agents out. */
 #include <errno.h>
 #include <linux/capability.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -44,7 +46,50 @@ static const struct {
 	{ "an address beside it", "10.18.0.0/16", "10.19.0.5/32", MK_NET_ADDRESS, MK_OVERLAP_NONE },
 	{ "a network beside it", "100.64.0.0/16", "100.65.0.0/24", MK_NET_ON_LINK,
 	  MK_OVERLAP_NONE },
+	{ "IPv6: an address inside", "fd4d:4b00:12::/64", "fd4d:4b00:12::5/128", MK_NET_ADDRESS,
+	  MK_OVERLAP_REFUSED },
+	{ "IPv6: a network around it", "fd4d:4b00:12::/64", "fd4d:4b00::/32", MK_NET_ON_LINK,
+	  MK_OVERLAP_REPORTED },
+	{ "IPv6: an address beside it", "fd4d:4b00:12::/64", "fd4d:4b00:13::5/128", MK_NET_ADDRESS,
+	  MK_OVERLAP_NONE },
+	{ "another family", "10.18.0.0/16", "a12:5::/128", MK_NET_ADDRESS, MK_OVERLAP_NONE },
 };
+
+/* What the host has, by family: own devices and link-local networks do not count. */
+START_TEST(test_read)
+{
+	static const char *const expected[] = {
+		"10.9.0.1/32 10.9.0.7/32 10.9.0.0/24 ",
+		"2001:db8:9::1/128 2001:db8:9::/64 2001:db8:9::7/128 ",
+	};
+	struct mk_ip vtep = ip_of("fd4d:4b00:12::1");
+	struct mk_networks networks;
+	char seen[256] = "", cidr[MK_CIDR_STRLEN];
+	cleanup_nl struct mk_nl *nl = NULL;
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	ck_assert_int_eq(
+		system("PATH=$PATH:/sbin:/usr/sbin; set -e; ip link set lo up\n"
+		       "ip link add eth0 type veth peer mkvxlan; ip link set eth0 up\n"
+		       "ip link set mkvxlan up; ip addr add fe80::7/64 dev eth0 nodad\n"
+		       "ip addr add 10.9.0.1/24 dev eth0; ip route add default via 10.9.0.7\n"
+		       "ip addr add fd4d:4b00:12::1/128 dev mkvxlan nodad\n"
+		       "ip addr add 2001:db8:9::1/64 dev eth0 nodad\n"
+		       "ip -6 route add default via 2001:db8:9::7\n"
+		       "ip -6 route add default via fe80::9 dev eth0 metric 5"),
+		0);
+	nl = mk_nl_open(&err);
+	ck_ok(mk_networks_read(nl, _i ? AF_INET6 : AF_INET, "mkvxlan", _i ? &vtep : NULL, &networks,
+			       &err));
+	for (size_t i = 0; i < networks.count; i++) {
+		strcat(seen, mk_cidr_format(&networks.list[i].cidr, cidr));
+		strcat(seen, " ");
+	}
+	ck_assert_str_eq(seen, expected[_i]);
+	ck_assert(networks.has_vtep == (_i == 1));
+	mk_networks_release(&networks);
+}
+END_TEST
 
 START_TEST(test_overlap)
 {
@@ -257,6 +302,7 @@ UNIT_SUITE("networks")
 	TCase *tc = unit_case(suite, "pure", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_overlap, 0, MK_ARRAY_SIZE(pairs));
+	tcase_add_loop_test(tc, test_read, 0, 2);
 	tcase_add_test(tc, test_judge);
 	tcase_add_test(tc, test_left_over);
 	tcase_add_loop_test(tc, test_rights, 0, MK_ARRAY_SIZE(rights));

@@ -67,8 +67,9 @@ int compare_networks(struct mk_own_node *node, const struct mk_addresses *addres
 	int ret;
 
 	mk_networks_release(networks);
-	ret = mk_networks_read(node->core->nl, node->core->config.vxlan_iface_name,
-			       &addresses->vtep, networks, err);
+	ret = mk_networks_read(node->core->nl, addresses->vtep.family,
+			       node->core->config.vxlan_iface_name, &addresses->vtep, networks,
+			       err);
 	if (ret == 0)
 		ret = add_cluster(node, networks, err);
 	if (ret == 0)

@@ -205,7 +205,8 @@ static int take_local(struct mk_own_node *node, struct mk_error *err)
 {
 	struct mk_ip *ips = NULL;
 	size_t count;
-	int ret = local_addresses(node->core->nl, &ips, &count, err);
+	int ret = local_addresses(node->core->nl, node->core->config.cluster_cidr.ip.family, &ips,
+				  &count, err);
 
 	if (ret < 0)
 		return ret;

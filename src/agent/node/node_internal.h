@@ -6,16 +6,18 @@
 
 #include "agent/node/own_node.h"
 
-/* local.c: read the host's IPv4 addresses. The caller frees *@addresses, also after an error. */
+/* local.c: read the host's addresses of both families. The caller frees *@addresses, also after an
+ * error. */
 struct host_address {
 	int ifindex;
 	struct mk_cidr addr;
+	uint32_t flags; /* IFA_F_* */
 };
 mk_must_check int read_addresses(struct mk_nl *nl, struct host_address **addresses, size_t *count,
 				 struct mk_error *err);
-/* List all of them except loopback's; the caller frees *@ips. */
-mk_must_check int local_addresses(struct mk_nl *nl, struct mk_ip **ips, size_t *count,
-				  struct mk_error *err);
+/* List all of @family except loopback's and those of a single link; the caller frees *@ips. */
+mk_must_check int local_addresses(struct mk_nl *nl, sa_family_t family, struct mk_ip **ips,
+				  size_t *count, struct mk_error *err);
 
 /* ways.c: a device of the host with an address or a route. */
 struct way {
@@ -50,6 +52,8 @@ bool must_ask_host(const struct ways *ways, const struct mk_own_uplink *first);
 /* uplinks.c: find the uplinks, at least one; MK_WAIT: none yet, @err says what is missing. */
 mk_must_check int find_uplinks(const struct host_input *input, struct mk_own_uplinks *found,
 			       struct mk_error *err);
+/* sources.c: choose addr and addr_local of @uplink among the host's addresses. Pure. */
+void choose_sources(const struct host_input *host, struct mk_own_uplink *uplink);
 /* Fill in the uplinks' part of @links. Pure. */
 void uplink_links(const struct mk_own_uplinks *uplinks, struct mk_datapath_links *links);
 

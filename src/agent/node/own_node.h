@@ -13,7 +13,8 @@
 struct mk_own_uplink {
 	struct mk_link link;
 	struct mk_cidr addr; /* source of packets masqueraded by this uplink, and its network */
-
+	/* its unique local address (fc00::/7), for packets to such addresses; AF_UNSPEC: none */
+	struct mk_cidr addr_local;
 	uint32_t flags; /* enum mk_uplink_flags */
 };
 

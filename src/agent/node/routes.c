@@ -71,7 +71,8 @@ static bool has_network(const struct mk_networks *networks, const struct mk_cidr
 	for (size_t i = 0; networks && i < networks->count; i++) {
 		const struct mk_network *network = &networks->list[i];
 		bool counts = network->kind == MK_NET_GATEWAY ||
-			      (network->kind == MK_NET_ON_LINK && network->cidr.prefix_bits < 32);
+			      (network->kind == MK_NET_ON_LINK &&
+			       network->cidr.prefix_bits < mk_ip_bits(network->cidr.ip.family));
 
 		if (counts && mk_cidr_covers(range, &network->cidr))
 			return true;

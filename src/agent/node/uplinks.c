@@ -154,35 +154,7 @@ static int find_by_themselves(struct search *search)
 	return ret;
 }
 
-/* ---- their addresses ------------------------------------------------------------------------- */
-
-/* Rank @addr as the source of masqueraded traffic. */
-static size_t suits(const struct mk_node_object *object, const struct mk_cidr *addr)
-{
-	if (mk_ips_contain(object->internal_ips, MK_FAMILIES, &addr->ip))
-		return 4;
-	if (mk_ips_contain(object->addresses, object->address_count, &addr->ip))
-		return 3;
-	return ntohl(addr->ip.v4.s_addr) >> 16 == 0xa9fe ? 1 : 2; /* 169.254/16: link-local */
-}
-
-/* An uplink without an address sends from the Node's, as the host does. */
-static void take_address(const struct host_input *host, struct mk_own_uplink *uplink)
-{
-	sa_family_t family = host->config->cluster_cidr.ip.family;
-
-	uplink->addr.ip = host->object->internal_ips[mk_family_index(family)];
-	uplink->addr.prefix_bits = (uint8_t)mk_ip_bits(family);
-	for (size_t i = 0, best = 0; i < host->address_count; i++) {
-		const struct host_address *address = &host->addresses[i];
-		size_t rank = suits(host->object, &address->addr);
-
-		if (address->ifindex != uplink->link.ifindex || rank <= best)
-			continue;
-		uplink->addr = address->addr;
-		best = rank;
-	}
-}
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 int find_uplinks(const struct host_input *input, struct mk_own_uplinks *found, struct mk_error *err)
 {
@@ -196,7 +168,7 @@ int find_uplinks(const struct host_input *input, struct mk_own_uplinks *found, s
 	if (ret != 0)
 		return ret;
 	for (size_t i = 0; i < found->count; i++)
-		take_address(input, &found->uplink[i]);
+		choose_sources(input, &found->uplink[i]);
 	found->ask_host = found->count > 1 || must_ask_host(&search.ways, &found->uplink[0]);
 	return 0;
 }

@@ -39,12 +39,26 @@ static bool is_of_cluster(const struct reading *reading, const struct mk_ip *ip)
 	       mk_cidr_contains(&config->vtep_cidr, ip);
 }
 
+/* Each device has such a network of IPv6, and multicast: neither leads out. */
+static bool is_link_local(const struct mk_ip *ip)
+{
+	return ip->family == AF_INET6 &&
+	       (IN6_IS_ADDR_LINKLOCAL(&ip->v6) || IN6_IS_ADDR_MULTICAST(&ip->v6));
+}
+
+/* Pods leave by the ways of their family. */
+static sa_family_t family_of(const struct reading *reading)
+{
+	return reading->host->config->cluster_cidr.ip.family;
+}
+
 static void see_address(struct reading *reading, const struct host_address *address)
 {
 	const struct mk_node_object *object = reading->host->object;
 	struct way *way;
 
-	if (is_of_cluster(reading, &address->addr.ip))
+	if (address->addr.ip.family != family_of(reading) || is_link_local(&address->addr.ip) ||
+	    is_of_cluster(reading, &address->addr.ip))
 		return;
 	way = way_of(reading->ways, address->ifindex);
 	if (way && mk_ips_contain(object->addresses, object->address_count, &address->addr.ip))
@@ -74,7 +88,8 @@ static int see_way(void *ctx, const struct mk_nl_route *seen)
 	struct way *way;
 
 	if (seen->protocol == MK_RTPROT || !is_asked(reading, seen) ||
-	    (!is_default && is_of_cluster(reading, &seen->dst.ip)))
+	    (!is_default &&
+	     (is_of_cluster(reading, &seen->dst.ip) || is_link_local(&seen->dst.ip))))
 		return 0;
 	if (seen->type != RTN_UNICAST || seen->several || seen->encapsulated)
 		reading->ways->odd = true;
@@ -105,11 +120,11 @@ int read_ways(const struct host_input *input, struct ways *ways, struct mk_error
 	int ret;
 
 	*ways = (struct ways){ 0 };
-	ret = mk_nl_has_rules(input->nl, AF_INET, &ways->has_rules, err);
+	ret = mk_nl_has_rules(input->nl, family_of(&reading), &ways->has_rules, err);
 	for (size_t i = 0; i < input->address_count; i++)
 		see_address(&reading, &input->addresses[i]);
 	if (ret == 0)
-		ret = mk_nl_each_way(input->nl, AF_INET, see_way, &reading, err);
+		ret = mk_nl_each_way(input->nl, family_of(&reading), see_way, &reading, err);
 	qsort(ways->way, ways->count, sizeof(ways->way[0]), compare);
 	return ret;
 }

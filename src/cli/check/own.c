@@ -79,8 +79,8 @@ void check_networks(struct mk_checking *checking)
 
 	if (count == 0)
 		return; /* no agent has stored its settings yet */
-	if (mk_networks_read(checking->view->nl, checking->record.vxlan_name, NULL, &networks,
-			     &err) < 0) {
+	if (mk_networks_read(checking->view->nl, ranges[0].cidr.ip.family,
+			     checking->record.vxlan_name, NULL, &networks, &err) < 0) {
 		check_found(checking, "networks", "run as root", "%s", mk_error_text(&err));
 		mk_networks_release(&networks);
 		return;
