@@ -171,7 +171,7 @@ $(TEST_BINS): $(BUILD)/test/%: $(BUILD)/test/%.o $(LIB) $(TEST_SUPPORT_OBJS) $(T
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
 # the last two load it for nodes of their own
-BPF_OWN_NODE := test/bpf/test_floods.c test/bpf/test_uplinks.c
+BPF_OWN_NODE := test/bpf/test_floods.c test/bpf/test_keeps_source.c test/bpf/test_uplinks.c
 BPF_SUITES := $(patsubst test/%.c,$(BUILD)/test/%.o,$(filter-out $(BPF_OWN_NODE),$(filter test/bpf/%,$(TEST_C))) $(BPF_OWN_NODE))
 $(BPF_ALL): $(BPF_SUITES) $(LIB) $(TEST_SUPPORT_OBJS) $(TEST_MAINS)
 	@echo "  CCLD    $@"
@@ -307,4 +307,4 @@ clean: ## remove what was built, but for the libraries of src/deps/build
 distclean: ## remove build/: the next make fetches the newest libraries
 	$(Q)rm -rf build
 
--include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_MAINS:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(BPF6_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_MAINS:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)

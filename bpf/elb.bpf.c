@@ -26,16 +26,6 @@ static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ct
 	return route_next(skb, ctx, pkt);
 }
 
-static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx *ctx,
-					struct packet *pkt)
-{
-	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
-		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
-	if (!(ctx->flags & CHAIN_TRANSLATED))
-		return TC_ACT_UNSPEC;
-	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
-}
-
 /* Is the packet for an address of a Service, but for none of its ports? Then the router refuses it,
  * or answers a ping. The host's stack would send it back where it came from. The node's own
  * address, which most packets have, does not count. */
@@ -55,11 +45,28 @@ static __always_inline int is_from_side(const struct __sk_buff *skb)
 	return uplink && uplink->flags & MK_UPLINK_SIDE;
 }
 
+/* Is the packet for a local pod, and may hosts outside reach pods directly? */
+static __always_inline int is_for_routed_pod(const struct packet *pkt)
+{
+	return mk_node.keeps_source && is_local_pod(&pkt->tuple.daddr);
+}
+
 static __always_inline int not_ours(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    const struct packet *pkt)
 {
-	return is_for_vip(pkt) && !is_from_side(skb) ? chain_next(skb, ctx, pkt, MK_PROG_ROUTER)
-						     : TC_ACT_UNSPEC;
+	if (is_for_routed_pod(pkt) || (is_for_vip(pkt) && !is_from_side(skb)))
+		return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+	return TC_ACT_UNSPEC;
+}
+
+static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx *ctx,
+					struct packet *pkt)
+{
+	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
+		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	if (!(ctx->flags & CHAIN_TRANSLATED) && !is_for_routed_pod(pkt))
+		return TC_ACT_UNSPEC;
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
 /* The packet is for no frontend and no host port. May it have a session nevertheless? */

@@ -154,14 +154,18 @@ static __always_inline int to_vip(struct __sk_buff *skb, struct chain_ctx *ctx, 
 	return service_reject(skb, ctx, pkt, MK_DROP_REFUSED);
 }
 
-/* Is @addr unreachable for hosts outside, so that packets from it need masquerade? */
-static __always_inline int needs_masquerade(const struct mk_addr *addr)
+/* Is the source unreachable for hosts outside, so that the packet needs masquerade? */
+static __always_inline int needs_masquerade(const struct packet *pkt, enum mk_route_type type)
 {
-	return is_local_pod_range(addr) || is_addr(addr, mk_node_vtep());
+	if (is_addr(&pkt->tuple.saddr, mk_node_vtep()))
+		return 1;
+	return is_local_pod_range(&pkt->tuple.saddr) &&
+	       (!mk_node.keeps_source || type == MK_ROUTE_NODE);
 }
 
+/* @type: of the route, or 0. */
 static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *ctx,
-				      struct packet *pkt)
+				      struct packet *pkt, enum mk_route_type type)
 {
 	struct way_refusal refusal = { .reason = MK_DROP_NO_UPLINK };
 	struct mk_way way_out;
@@ -186,7 +190,7 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 				   MK_ICMP_TOO_BIG_CODE, way_out.mtu_bytes);
 	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
 		return expired(skb, ctx, pkt);
-	if (needs_masquerade(&pkt->tuple.saddr))
+	if (needs_masquerade(pkt, type))
 		return chain_next(skb, ctx, pkt, MK_PROG_NAT);
 	return way_send(&way_out);
 }
@@ -196,8 +200,10 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 	struct mk_route found;
 
 	if (route_find(&pkt->tuple.daddr, &found))
-		return to_outside(skb, ctx, pkt);
+		return to_outside(skb, ctx, pkt, 0);
 	switch (found.type) {
+	case MK_ROUTE_NODE:
+		return to_outside(skb, ctx, pkt, MK_ROUTE_NODE);
 	case MK_ROUTE_HOST:
 		return to_host(skb, ctx, pkt);
 	case MK_ROUTE_PODS:

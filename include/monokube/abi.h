@@ -391,6 +391,9 @@ enum mk_route_type {
 	MK_ROUTE_OVERLAY, /* another node's pod CIDR or VTEP address */
 	MK_ROUTE_HOST, /* an address of this host */
 	MK_ROUTE_DROP, /* inside the cluster's ranges, but on no node */
+	/* Another node's own address, if mk_node.keeps_source: a pod's packets to it are masqueraded
+	 * all the same. Their answers would otherwise come by the overlay. */
+	MK_ROUTE_NODE,
 };
 struct mk_route_key {
 	__u32 prefix_bits;
@@ -594,8 +597,11 @@ struct mk_node {
 	__u32 pod_slots; /* of map pods; set when the object is loaded */
 	struct mk_addr vtep_net, vtep_mask; /* range of the nodes' overlay addresses */
 	__u32 pod_host_bits; /* of an address in pod_net; set when the object is opened */
+	/* Pods' packets leave the cluster with their own source: the network routes pod CIDRs to
+	 * their nodes (IPv6 without masquerade). */
+	__u32 keeps_source;
 };
-_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(72, 180), "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

@@ -194,6 +194,11 @@ void fixture_drop_cidr(const struct mk_cidr *cidr)
 	put_cidr_route(cidr, MK_ROUTE_DROP, NULL);
 }
 
+void fixture_node_address(const char *address)
+{
+	put_route(address, 32, MK_ROUTE_NODE, NULL);
+}
+
 void fixture_peer(const char *pod_net, const char *vtep)
 {
 	put_route(pod_net, 24, MK_ROUTE_OVERLAY, vtep);

@@ -34,6 +34,12 @@ void fixture_nat_ports(uint16_t min, uint16_t max);
  * would have the time of one tick. Call it before fixture_load(). */
 void fixture_exact_clock(void);
 
+/* Let pods' packets leave the cluster with their own source (mk_node.keeps_source). Call it before
+ * fixture_load(). */
+void fixture_keep_source(void);
+/* The address of another node, which is always asked with an address of this one. */
+void fixture_node_address(const char *address);
+
 /* Give the cluster a range of 32,768 nodes, instead of the one of 256. Call it before
  * fixture_load(). */
 #define FIXTURE_WIDE_NET  "10.128.0.0"

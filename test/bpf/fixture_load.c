@@ -24,6 +24,7 @@
 static struct settings {
 	uint16_t nat_port_min, nat_port_max;
 	bool exact_clock;
+	bool keeps_source;
 	bool wide; /* FIXTURE_WIDE_NET */
 } settings = USUAL;
 
@@ -50,6 +51,7 @@ static void fill_node(struct mk_node *node)
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
 	node->has_coarse_clock = !settings.exact_clock && object_has_coarse_clock();
+	node->keeps_source = settings.keeps_source;
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);
@@ -132,6 +134,11 @@ void fixture_wide_cluster(void)
 void fixture_exact_clock(void)
 {
 	settings.exact_clock = true;
+}
+
+void fixture_keep_source(void)
+{
+	settings.keeps_source = true;
 }
 
 void fixture_load(void)
