@@ -65,11 +65,12 @@ class Server:
             raise Wrong("the stand-in does not start: " + self.errors.read())
         with open(self.ready) as f:
             self.url = f.read().strip()
+        self.host = self.url[len("https://"):].rpartition(":")[0].strip("[]")
         self.port = int(self.url.rpartition(":")[2])
         self.tls = ssl.create_default_context(cafile=os.path.join(self.dir, "ca.crt"))
 
     def exchange(self, method, path, body=None, kind="application/json"):
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.tls, timeout=WAIT_S)
+        connection = http.client.HTTPSConnection(self.host, self.port, context=self.tls, timeout=WAIT_S)
         connection.request(method, path, json.dumps(body) if body is not None else None,
                            {"Authorization": "Bearer " + TOKEN, "Content-Type": kind})
         answer = connection.getresponse()

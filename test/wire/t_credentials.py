@@ -90,6 +90,22 @@ def override():
     client.listed().converged()
 
 
+def over_ipv6():
+    """a server at an IPv6 address, from the kubeconfig, from --api-server and from the pod's environment"""
+    server = Server("--address", "::1")
+    client = start(server, config(server, authority(server), "token: " + TOKEN))
+    client.listed().converged()
+    client.logs("following the API server at https://[::1]:")
+    client.stop()
+    client = start(server, account(server) + ["--api-server", server.url],
+                   env={"KUBERNETES_SERVICE_HOST": "2001:db8::1", "KUBERNETES_SERVICE_PORT": "443"})
+    client.listed().converged()
+    client.stop()
+    client = start(server, account(server), env={"KUBERNETES_SERVICE_HOST": "::1",
+                                                 "KUBERNETES_SERVICE_PORT": str(server.port)})
+    client.listed().converged()
+
+
 def token_rotates():
     """a token that expires, and is written anew: no restart"""
     server = Server()
@@ -238,7 +254,7 @@ def environment():
     start(server, [], env={"KUBECONFIG": ":".join((path("missing"), path("first"), path("kubeconfig")))}).listed()
 
 
-TESTS = [in_cluster, override, token_rotates, kubeconfig_changes, token_vanishes, token_file, unknown_authority, wrong_name, expired, insecure,
+TESTS = [in_cluster, override, over_ipv6, token_rotates, kubeconfig_changes, token_vanishes, token_file, unknown_authority, wrong_name, expired, insecure,
          client_certificate, plugins, nothing, environment]
 
 if __name__ == "__main__":
