@@ -48,6 +48,7 @@ static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *repl
 {
 	const struct agent_health *health = ctx;
 	struct mk_health_answer answer = {
+		.family = health->core->config.cluster_cidr.ip.family,
 		.healthy = is_healthy(health),
 		.eligible = is_eligible(health),
 		.updated_unix_ns = health->state.updated_unix_ns,

@@ -48,6 +48,10 @@ static const struct {
 	  "{\"lastUpdated\":\"" NOW "\",\"currentTime\":\"" NOW
 	  "\",\"nodeEligible\":true,\"healthy\":true,"
 	  "\"status\":{\"IPv4\":{\"lastUpdated\":\"" UPDATED "\",\"healthy\":true}}}" },
+	{ MK_HEALTHZ, true, true, false, 200,
+	  "{\"lastUpdated\":\"" NOW "\",\"currentTime\":\"" NOW
+	  "\",\"nodeEligible\":true,\"healthy\":true,"
+	  "\"status\":{\"IPv6\":{\"lastUpdated\":\"" UPDATED "\",\"healthy\":true}}}" },
 	{ MK_LIVEZ, true, true, false, 200,
 	  "{\"lastUpdated\":\"" NOW "\",\"currentTime\":\"" NOW "\",\"healthy\":true,"
 	  "\"status\":{\"IPv4\":{\"lastUpdated\":\"" UPDATED "\",\"healthy\":true}}}" },
@@ -76,6 +80,7 @@ static const struct {
 START_TEST(test_answer)
 {
 	struct mk_health_answer answer = {
+		.family = strstr(answers[_i].body, "IPv6") ? AF_INET6 : AF_INET,
 		.healthy = answers[_i].healthy,
 		.eligible = answers[_i].eligible,
 		.updated_unix_ns = answers[_i].never ? 0 : UPDATED_S * MK_NS_PER_S,

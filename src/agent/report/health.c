@@ -56,8 +56,9 @@ char *mk_health_body(enum mk_health_question question, const struct mk_health_an
 			 word(answer->eligible));
 	if (answer->updated_unix_ns)
 		snprintf(family, sizeof(family),
-			 ",\"status\":{\"IPv4\":{\"lastUpdated\":\"%s\",\"healthy\":%s}}",
-			 moment(answer->updated_unix_ns, updated), word(answer->healthy));
+			 ",\"status\":{\"%s\":{\"lastUpdated\":\"%s\",\"healthy\":%s}}",
+			 mk_family_name(answer->family), moment(answer->updated_unix_ns, updated),
+			 word(answer->healthy));
 	if (asprintf(&body, "{\"lastUpdated\":\"%s\",\"currentTime\":\"%s\",%s\"healthy\":%s%s}",
 		     moment(good ? answer->now_unix_ns : answer->updated_unix_ns, updated),
 		     moment(answer->now_unix_ns, now), eligible, word(answer->healthy), family) < 0)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/histogram.h"
+#include "base/ip.h"
 
 /* Longest time that a change may wait to be written: kube-proxy's two sync periods of 30 s. */
 #define MK_HEALTH_TIMEOUT_NS (60 * 1000000000ULL)
@@ -31,6 +32,7 @@ bool mk_health_is_healthy(const struct mk_health *health, uint64_t now_ns);
 
 enum mk_health_question { MK_HEALTHZ, MK_LIVEZ };
 struct mk_health_answer {
+	sa_family_t family; /* clusterCidr's, which the body names */
 	bool healthy; /* mk_health_is_healthy() */
 	bool eligible; /* the node is not leaving; /livez ignores it */
 	int64_t updated_unix_ns, now_unix_ns;
