@@ -116,6 +116,9 @@ static const char *const senseless[] = {
 	"0.0.0.0:65536/tcp=80",
 	"0.0.0.0:8080/icmp=80",
 	"0.0.0:8080/tcp=80",
+	"fd00::1:8080/tcp=80",
+	"[fd00::1]/tcp=80",
+	"[0.0.0.0]:8080/tcp=80",
 	"0.0.0.0:8080/tcp=80 x",
 };
 
@@ -143,6 +146,41 @@ static void tell(const struct mk_cni_port_mappings *mappings, char *text, size_t
 					 ntohs(mappings->list[i].to.port));
 	}
 }
+
+/* For pods of IPv6. */
+static const struct {
+	const char *name, *fields;
+	size_t count;
+} configs6[] = {
+	{ "every address", MAPPINGS(TCP_8080), 1 },
+	{ "every address of IPv6",
+	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"::\"}"), 1 },
+	{ "both, which are the same",
+	  MAPPINGS(TCP_8080 ",{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"::\"}"), 1 },
+	{ "every address of IPv4",
+	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"0.0.0.0\"}"), 0 },
+	{ "an address of IPv4",
+	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"192.0.2.1\"}"), 0 },
+};
+
+START_TEST(test_config_of_ipv6)
+{
+	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	struct mk_cni_failure failure = { 0 };
+	char input[2048];
+
+	snprintf(input, sizeof(input), "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"%s}",
+		 configs6[_i].fields);
+	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
+	conf.addresses.gateway = ip_of("fd00:10:244:1::3fe");
+	ck_assert_msg(mk_cni_port_mappings_read(&mappings, &conf, &failure) == 0, "%s: %s",
+		      configs6[_i].name, failure.cause.text);
+	ck_assert_msg(mappings.count == configs6[_i].count, "%s: %zu", configs6[_i].name,
+		      mappings.count);
+	ck_kept_as_text(configs6[_i].name, &mappings);
+}
+END_TEST
 
 START_TEST(test_config)
 {
@@ -258,6 +296,7 @@ UNIT_SUITE("cni_port_mappings")
 	TCase *tc = unit_case(suite, "config", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
+	tcase_add_loop_test(tc, test_config_of_ipv6, 0, MK_ARRAY_SIZE(configs6));
 	tcase_add_loop_test(tc, test_senseless_text, 0, MK_ARRAY_SIZE(senseless));
 	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recordings));
 	tcase_add_loop_test(tc, test_names, 0, MK_ARRAY_SIZE(names));

@@ -55,14 +55,13 @@ void mk_host_ports_free(struct mk_host_ports *ports)
 
 const char *mk_host_port_format(const struct mk_host_port_key *key, char *buf)
 {
-	const struct mk_ip ip = mk_ip_from_addr(&key->addr);
+	const struct mk_ip_port at = { mk_ip_from_addr(&key->addr), ntohs(key->port) };
 	const char *proto = key->proto == IPPROTO_UDP	 ? "udp"
 			    : key->proto == IPPROTO_SCTP ? "sctp"
 							 : "tcp";
-	char text[MK_IP_STRLEN];
+	char text[MK_IP_PORT_STRLEN];
 
-	snprintf(buf, MK_HOST_PORT_STRLEN, "%s:%u/%s", mk_ip_format(&ip, text), ntohs(key->port),
-		 proto);
+	snprintf(buf, MK_HOST_PORT_STRLEN, "%s/%s", mk_ip_port_format(&at, text), proto);
 	return buf;
 }
 

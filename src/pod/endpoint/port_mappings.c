@@ -76,13 +76,29 @@ static int find_proto(const char *name, uint8_t *proto)
 	return -1;
 }
 
+/* Returns 1 with *@ip, 0 if the item is for the other family than that of pods, or -1. */
+static int read_address(json_object *item, size_t index, int host_port, bool ipv6, struct mk_ip *ip,
+			struct mk_cni_failure *failure)
+{
+	const char *address = read_word(item, "hostIP", ipv6 ? "::" : "0.0.0.0");
+
+	if (!address || mk_ip_parse(address, ip) < 0)
+		return invalid(index, item, "an IP address as hostIP", failure);
+	if ((ip->family == AF_INET6) == ipv6)
+		return 1;
+	mk_log_warn(
+		"skipped a host port: its address is not of the pod's family hostIP=%s hostPort=%d",
+		address, host_port);
+	return 0;
+}
+
 /* Returns 1 with *@entry, 0 if the item is skipped, or -1. */
-static int read_item(json_object *item, size_t index, struct mk_host_port_entry *entry,
+static int read_item(json_object *item, size_t index, bool ipv6, struct mk_host_port_entry *entry,
 		     struct mk_cni_failure *failure)
 {
 	int host_port = read_port(item, "hostPort"), port = read_port(item, "containerPort");
-	const char *address = read_word(item, "hostIP", "0.0.0.0");
 	struct mk_ip ip;
+	int ret;
 
 	*entry = (struct mk_host_port_entry){ 0 };
 	if (!json_object_is_type(item, json_type_object))
@@ -97,13 +113,9 @@ static int read_item(json_object *item, size_t index, struct mk_host_port_entry 
 		return invalid(index, item, "a containerPort from 1 to 65535", failure);
 	if (find_proto(read_word(item, "protocol", "tcp"), &entry->key.proto) < 0)
 		return invalid(index, item, "protocol tcp, udp or sctp", failure);
-	if (!address || mk_ip_parse(address, &ip) < 0)
-		return invalid(index, item, "an IP address as hostIP", failure);
-	if (ip.family != AF_INET) {
-		mk_log_warn("skipped a host port with an IPv6 address hostIP=%s hostPort=%d",
-			    address, host_port);
-		return 0;
-	}
+	ret = read_address(item, index, host_port, ipv6, &ip, failure);
+	if (ret <= 0)
+		return ret;
 	entry->key.addr = mk_ip_to_addr(&ip);
 	entry->key.port = htons((uint16_t)host_port);
 	entry->to.port = htons((uint16_t)port);
@@ -129,7 +141,7 @@ static int append(struct mk_cni_port_mappings *mappings, json_object *item, size
 	return 0;
 }
 
-static int read_list(struct mk_cni_port_mappings *mappings, json_object *list,
+static int read_list(struct mk_cni_port_mappings *mappings, json_object *list, bool ipv6,
 		     struct mk_cni_failure *failure)
 {
 	size_t length = json_object_array_length(list);
@@ -141,7 +153,7 @@ static int read_list(struct mk_cni_port_mappings *mappings, json_object *list,
 				    "cannot read the network configuration", "out of memory");
 	for (size_t i = 0; i < length; i++) {
 		json_object *item = json_object_array_get_idx(list, i);
-		int ret = read_item(item, i, &entry, failure);
+		int ret = read_item(item, i, ipv6, &entry, failure);
 
 		if (ret > 0)
 			ret = append(mappings, item, i, &entry, failure);
@@ -164,7 +176,7 @@ int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings, const struc
 		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
 				    "runtimeConfig.portMappings is %.200s: expected a list",
 				    json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN));
-	if (read_list(mappings, list, failure) == 0)
+	if (read_list(mappings, list, conf->addresses.gateway.family == AF_INET6, failure) == 0)
 		return 0;
 	mk_cni_port_mappings_release(mappings);
 	return -1;
@@ -195,18 +207,18 @@ char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings)
 
 static int parse_word(const char *word, struct mk_host_port_entry *entry)
 {
-	char address[MK_IP_STRLEN], proto[8];
-	unsigned int port, to;
-	struct mk_ip ip;
+	char text[MK_IP_PORT_STRLEN], proto[8];
+	struct mk_ip_port at;
+	unsigned int to;
 	int end = 0;
 
 	*entry = (struct mk_host_port_entry){ 0 };
-	if (sscanf(word, "%15[0-9.]:%5u/%7[a-z]=%5u%n", address, &port, proto, &to, &end) != 4 ||
-	    word[end] || port == 0 || port > UINT16_MAX || to == 0 || to > UINT16_MAX ||
-	    mk_ip_parse(address, &ip) < 0 || find_proto(proto, &entry->key.proto) < 0)
+	if (sscanf(word, "%50[^/]/%7[a-z]=%5u%n", text, proto, &to, &end) != 3 || word[end] ||
+	    to == 0 || to > UINT16_MAX || mk_ip_port_parse(text, &at) < 0 ||
+	    find_proto(proto, &entry->key.proto) < 0)
 		return -1;
-	entry->key.addr = mk_ip_to_addr(&ip);
-	entry->key.port = htons((uint16_t)port);
+	entry->key.addr = mk_ip_to_addr(&at.ip);
+	entry->key.port = htons(at.port);
 	entry->to.port = htons((uint16_t)to);
 	return 0;
 }
