@@ -391,7 +391,7 @@ enum mk_route_type {
 	MK_ROUTE_OVERLAY, /* another node's pod CIDR or VTEP address */
 	MK_ROUTE_HOST, /* an address of this host */
 	MK_ROUTE_DROP, /* inside the cluster's ranges, but on no node */
-	/* Another node's own address, if mk_node.keeps_source: a pod's packets to it are masqueraded
+	/* Another node's own address, if mk_node.keeps_source: pods' packets to it are masqueraded
 	 * all the same. Their answers would otherwise come by the overlay. */
 	MK_ROUTE_NODE,
 };
