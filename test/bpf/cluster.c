@@ -294,7 +294,7 @@ static void service_cidrs_changed(void *ctx)
 	size_t count;
 
 	(void)ctx;
-	ck_assert_int_eq(mk_model_service_cidrs(cluster.model, AF_INET, &cidrs, &count), 0);
+	ck_assert_int_eq(mk_model_service_cidrs(cluster.model, family(), &cidrs, &count), 0);
 	for (size_t i = 0; i < count; i++)
 		fixture_drop_cidr(&cidrs[i].cidr);
 }
@@ -322,7 +322,7 @@ static uint64_t now_ns(void)
 static void sync_one(const struct dirty *dirty, struct mk_service_counts *counts)
 {
 	const struct mk_node_object *node = mk_model_node(cluster.model, cluster.node);
-	const struct mk_service_view view = { .family = AF_INET,
+	const struct mk_service_view view = { .family = family(),
 					      .node_name = cluster.node,
 					      .zone = node->zone,
 					      .node_addresses = node->addresses,

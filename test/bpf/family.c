@@ -194,7 +194,8 @@ static size_t map_quad(const char *text, char *out, size_t size)
 	int used = 0, more = 0;
 	struct mk_cidr cidr;
 
-	if (sscanf(text, "%3u.%3u.%3u.%3u%n", &a, &b, &c, &d, &used) != 4 || a > 255 || b > 255 ||
+	if (*text == ' ' || /* sscanf() would skip it */
+	    sscanf(text, "%3u.%3u.%3u.%3u%n", &a, &b, &c, &d, &used) != 4 || a > 255 || b > 255 ||
 	    c > 255 || d > 255 || text[used] == '.' || (text[used] >= '0' && text[used] <= '9'))
 		return 0;
 	snprintf(quad, sizeof(quad), "%u.%u.%u.%u", a & 255, b & 255, c & 255, d & 255);
@@ -223,15 +224,19 @@ void family_map(const char *text, char *out, size_t size)
 	out[at] = '\0';
 }
 
-/* All of @text is an address or a prefix. */
+/* All of @text is an address or a prefix, perhaps with blanks behind it. */
 static bool map_whole(const char *text, char *out, size_t size)
 {
-	size_t used;
+	size_t used, at;
 
 	if (strncmp(text, "::ffff:", 7) == 0)
 		text += 7;
 	used = map_quad(text, out, size);
-	return used > 0 && text[used] == '\0';
+	if (used == 0 || text[used + strspn(text + used, " ")] != '\0')
+		return false;
+	at = strlen(out);
+	snprintf(out + at, size - at, "%s", text + used);
+	return true;
 }
 
 /* An address or prefix of IPv6 becomes one of IPv4, the other family. */

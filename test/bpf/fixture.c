@@ -160,7 +160,8 @@ static void put_node_route(const struct mk_route_key *key, const struct mk_route
 	const struct mk_node *node = fixture_node();
 	__u32 number = mk_node_number(&key->addr, &node->cluster_mask, node->pod_host_bits);
 
-	if (route->type == MK_ROUTE_OVERLAY && key->prefix_bits == family_bits(24))
+	if (route->type == MK_ROUTE_OVERLAY && key->prefix_bits == family_bits(24) &&
+	    number < MK_NODE_ROUTES)
 		ck_assert_int_eq(bpf_map_update_elem(fixture_map("node_routes"), &number, route, 0),
 				 0);
 }

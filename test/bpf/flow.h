@@ -47,6 +47,8 @@
 
 #include <stddef.h>
 
+#include "bpf/family.h"
+
 #define FLOW_LINES 20
 
 struct flow_row {

@@ -77,6 +77,17 @@ static void read_to(const char *text, struct flow *flow)
 	snprintf(flow->to, sizeof(flow->to), "%s", text);
 }
 
+/* IPv6 has one loopback address. */
+static void use_one_loopback(char *end, size_t size)
+{
+	char port[8] = "";
+
+	if (!family_is6() || strncmp(end, "127.", 4) != 0)
+		return;
+	snprintf(port, sizeof(port), "%s", end + strcspn(end, ":"));
+	snprintf(end, size, "127.0.0.1%s", port);
+}
+
 struct flow flow_read(const char *client, const char *proto, const char *to)
 {
 	struct flow flow = { 0 };
@@ -84,6 +95,8 @@ struct flow flow_read(const char *client, const char *proto, const char *to)
 	read_client(client, &flow);
 	snprintf(flow.proto, sizeof(flow.proto), "%s", strcmp(proto, "ping") ? proto : "icmp");
 	read_to(to, &flow);
+	use_one_loopback(flow.address, sizeof(flow.address));
+	use_one_loopback(flow.to, sizeof(flow.to));
 	return flow;
 }
 

@@ -156,14 +156,14 @@ static const struct flow_row rows[] = {
 	{ "an ingress whose mode changes", { INGRESS("{'ip': '192.0.2.80'}"), "endpoints L", "pod tcp lb:80 = L masq", INGRESS("{'ip': '192.0.2.80', 'ipMode': 'Proxy'}"), "pod tcp lb:80 = outside",
 	    INGRESS("{'ip': '192.0.2.80', 'ipMode': 'VIP'}"), "pod tcp lb:80 = L masq" } },
 
-	{ "an ingress that is link-local: as any other address", { INGRESS("{'ip': '169.254.7.7'}"), "endpoints L", "outside tcp 169.254.7.7:80 = L masq", "pod tcp 169.254.7.7:80 = L masq", "host tcp 169.254.7.7:80 = L",
+	{ IPV4_ONLY("a pod has no link") "an ingress that is link-local: as any other address", { INGRESS("{'ip': '169.254.7.7'}"), "endpoints L", "outside tcp 169.254.7.7:80 = L masq", "pod tcp 169.254.7.7:80 = L masq", "host tcp 169.254.7.7:80 = L",
 	    "pod tcp 169.254.7.7:81 = refused", "pod tcp vip:80 = L kept" } },
 	{ "an ingress that is loopback (minikube tunnel): passed over, the rest serves", { INGRESS("{'ip': '127.0.0.1'}, {'ip': '192.0.2.80'}"), "endpoints L",
 	    "outside tcp lb:80 = L masq", "pod tcp vip:80 = L kept", "outside tcp node:30080 = L masq", "outside tcp ext:80 = L masq" } },
 
 	/* externalIPs */
 	{ "every externalIP answers", { SPEC("'externalIPs': ['198.51.100.7', '198.51.100.9', '198.51.100.8']"), "endpoints L", "outside tcp ext:80 = L masq", "outside tcp 198.51.100.8:80 = L masq", "outside udp 198.51.100.9:80 = L masq" } },
-	{ "an externalIP that is link-local is passed over, the rest serves", { SPEC("'externalIPs': ['169.254.169.254', '198.51.100.7']"), "endpoints L", "outside tcp ext:80 = L masq", "pod tcp vip:80 = L kept",
+	{ IPV4_ONLY("a pod has no link") "an externalIP that is link-local is passed over, the rest serves", { SPEC("'externalIPs': ['169.254.169.254', '198.51.100.7']"), "endpoints L", "outside tcp ext:80 = L masq", "pod tcp vip:80 = L kept",
 	    "pod tcp 169.254.169.254:80 = outside" } },
 	{ "an externalIP that is taken off", { SPEC("'externalIPs': ['198.51.100.7', '198.51.100.8']"), "endpoints L", "outside tcp ext:80 = L masq", SPEC("'externalIPs': ['198.51.100.8']"),
 	    "outside tcp ext:80 = untouched", "pod tcp ext:80 = outside", "outside tcp 198.51.100.8:80 = L masq" } },

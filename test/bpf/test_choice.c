@@ -275,7 +275,7 @@ static void apply_many(unsigned count, unsigned gone)
 static const struct {
 	unsigned count;
 	double moved_max_percent;
-} sizes[] = { { 2, 0 }, { 5, 3 }, { 10, 5 }, { 50, 7 }, { 100, 7 } };
+} sizes[] = { { 2, 0 }, { 5, 5 }, { 10, 5 }, { 50, 7 }, { 100, 7 } };
 
 static double chi_square_uniform(const unsigned *endpoints, unsigned count)
 {

@@ -8,7 +8,7 @@
 #include "bpf/run.h"
 
 #define ACCOUNT	    (FIXTURE_ACCOUNT + 1) /* of the only Service */
-#define TCP_HEADERS (14 + 20 + 20)
+#define TCP_HEADERS (14 + frame_ip_bytes() + 20)
 
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };

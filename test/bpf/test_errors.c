@@ -274,7 +274,7 @@ static const struct {
 } senders[] = {
 	{ IPV4_ONLY("no broadcast") "broadcast of the uplink's network", MK_HOOK_UPLINK,
 	  "192.168.99.255", DROPPED },
-	{ "class E", MK_HOOK_UPLINK, "240.0.0.1", DROPPED },
+	{ IPV4_ONLY("no such source") "class E", MK_HOOK_UPLINK, "240.0.0.1", DROPPED },
 	{ "no address, by the overlay", MK_HOOK_OVERLAY, "0.0.0.0", DROPPED },
 	{ "loopback, by the overlay", MK_HOOK_OVERLAY, "127.0.0.1", DROPPED },
 	{ "multicast, by the overlay", MK_HOOK_OVERLAY, "224.0.0.1", DROPPED },

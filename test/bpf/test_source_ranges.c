@@ -16,12 +16,15 @@ static const char *const backend[] = { "10.244.1.3:8080", NULL };
 static void put_range(uint32_t ranges_id, const char *text)
 {
 	struct mk_source_range_key key = { .ranges_id = ranges_id };
+	struct mk_cidr range;
 	__u32 nothing = 0;
+	unsigned bits;
 	char net[32];
 
-	ck_assert_int_eq(sscanf(text, "%31[0-9.]/%u", net, &key.prefix_bits), 2);
-	key.prefix_bits += 32;
-	key.addr = fixture_addr(net);
+	ck_assert_int_eq(sscanf(text, "%31[0-9.]/%u", net, &bits), 2);
+	range = family_cidr(net, bits);
+	key.prefix_bits = 32u + range.prefix_bits;
+	key.addr = mk_ip_to_addr(&range.ip);
 	ck_assert_int_eq(bpf_map_update_elem(fixture_map("source_ranges"), &key, &nothing, BPF_ANY),
 			 0);
 }

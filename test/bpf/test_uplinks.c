@@ -20,11 +20,13 @@ static struct mk_datapath_links links;
 
 static void in_shell(const char *commands)
 {
-	/* addresses of IPv6 serve at once, without duplicate address detection */
+	/* addresses of IPv6 serve at once, without duplicate address detection, and the first one
+	 * is chosen because any other is deprecated */
 	static const char of_family[] = "ip() { case $1 in "
 					"link | tuntap) command ip \"$@\";; "
 					"addr) command ip -6 \"$@\" nodad;; "
-					"*) command ip -6 \"$@\";; esac; };";
+					"*) command ip -6 \"$@\";; esac; };"
+					"second='preferred_lft 0';";
 	char mapped[4096], text[sizeof(mapped) + 512];
 
 	family_map(commands, mapped, sizeof(mapped));
@@ -62,7 +64,7 @@ static void setup(void)
 		 "ip addr add 192.168.98.11/24 dev up8\n"
 		 "ip neigh add 192.168.99.1 lladdr 02:00:00:00:00:09 dev up9\n"
 		 "ip neigh add 192.168.98.1 lladdr 02:00:00:00:00:08 dev up8\n"
-		 "ip addr add 192.168.98.12/24 dev up8\n"
+		 "ip addr add 192.168.98.12/24 dev up8 $second\n"
 		 "ip tuntap add tun0 mode tun; ip addr add 10.77.0.1/24 dev tun0; ip link set tun0 "
 		 "up\n"
 		 "ip route add default via 192.168.99.1\n"
@@ -120,7 +122,8 @@ static const struct {
 	{ "a rule for the pod", "10.244.1.3", "198.18.0.9", SECOND },
 	{ "a rule for another pod", "10.244.1.2", "198.18.0.9", FIRST },
 	{ "a rule for the device of pods", "10.244.1.2", "198.18.1.9", SECOND },
-	{ "a rule whose table throws", "10.244.1.2", "198.18.2.9", FIRST },
+	{ IPV4_ONLY("bpf_fib_lookup() finds no route then") "a rule whose table throws",
+	  "10.244.1.2", "198.18.2.9", FIRST },
 	{ "a rule for a mark, without", "10.244.1.2", "198.18.3.9", FIRST },
 	{ "a rule for a port", "10.244.1.2", "198.18.4.9", SECOND },
 };
@@ -149,6 +152,8 @@ START_TEST(test_masqueraded)
 	char request[96], seen[96];
 	struct frame in, out;
 
+	if (family_leaves_out(rows[_i].name))
+		return;
 	snprintf(request, sizeof(request), "tcp %s:40000 > %s:443", rows[_i].from, rows[_i].to);
 	snprintf(seen, sizeof(seen), "tcp %s:443 > %s:40000", rows[_i].to, rows[_i].from);
 	in = frame_make(request, NULL);
@@ -278,7 +283,8 @@ START_TEST(test_device_mtu)
 		       "icmp-error 10.244.1.254 > 10.244.1.2 3/4 [udp 10.244.1.2:40000 > "
 		       "203.0.113.10:443]");
 	in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:443", &may_be_cut);
-	fixture_expect("too large, and may be cut", MK_HOOK_POD, &in, TO_UPLINK, NULL);
+	if (!family_leaves_out(IPV4_ONLY("IPv6 always behaves as with DF")))
+		fixture_expect("too large, and may be cut", MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	in_shell("ip link set up8 mtu 1500");
 }
 END_TEST
