@@ -378,22 +378,18 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 				      const struct packet *pkt,
 				      const struct partial_checksum *partial)
 {
-	__u32 l4_bytes = quoted_l4_bytes(pkt), header_bytes, quote_bytes;
+	__u32 header_bytes = pkt->l4_off - MK_L3_OFF;
+	__u32 quote_bytes = header_bytes + quoted_l4_bytes(pkt);
+	__u32 bytes = partial->field ? header_bytes : quote_bytes;
 	struct scratch *room = scratch_of_this_cpu();
 	struct error_headers headers = { 0 };
 	__u32 sum;
 
-	/* checked before the subtraction: for a difference that may be below zero Linux 7.2's
-	 * verifier forgets the lower bound, and then rejects a read of zero bytes */
-	if (!room || pkt->l4_off < MK_L3_OFF + sizeof(ip_header))
-		return -1;
-	header_bytes = pkt->l4_off - MK_L3_OFF;
-	quote_bytes = header_bytes + l4_bytes;
-	if (quote_bytes > sizeof(room->quote))
+	asm volatile("" : "+r"(bytes)); /* one register, so that the verifier keeps its bounds */
+	if (!room || bytes < sizeof(ip_header) || bytes > sizeof(room->quote))
 		return -1;
 	__builtin_memset(room->quote, 0, sizeof(room->quote));
-	if (bpf_skb_load_bytes(skb, MK_L3_OFF, room->quote,
-			       partial->field ? header_bytes : quote_bytes))
+	if (bpf_skb_load_bytes(skb, MK_L3_OFF, room->quote, bytes))
 		return -1;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)room->quote, sizeof(room->quote), 0);
 	/* When the field is completed later, it cancels out the rest of layer 4 and its own partial
