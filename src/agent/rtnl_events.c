@@ -171,32 +171,33 @@ static void on_change(uv_poll_t *poll, int status, int events)
  * addresses. Our own routes pass only if another process than @port removes them. Neighbours and
  * qdiscs pass when removed. All filters pass, since they are replaced in one step. BPF loads are
  * big-endian. */
-static int only_what_matters(int fd, uint32_t port)
+static int only_what_matters(int fd, uint32_t port, bool ipv6)
 {
 	struct sock_filter filter[] = {
 		LOAD(H, HEADER(nlmsg_type)),
-		EQUAL(htons(RTM_NEWLINK), 21, 0),
-		EQUAL(htons(RTM_DELLINK), 20, 0),
-		EQUAL(htons(RTM_NEWADDR), 19, 0),
-		EQUAL(htons(RTM_DELADDR), 18, 0),
-		EQUAL(htons(RTM_DELNEIGH), 17, 0),
-		EQUAL(htons(RTM_DELQDISC), 16, 0),
-		EQUAL(htons(RTM_NEWTFILTER), 15, 0),
-		EQUAL(htons(RTM_DELTFILTER), 14, 0),
-		EQUAL(htons(RTM_NEWRULE), 13, 0),
-		EQUAL(htons(RTM_DELRULE), 12, 0),
+		EQUAL(htons(RTM_NEWLINK), 22, 0),
+		EQUAL(htons(RTM_DELLINK), 21, 0),
+		EQUAL(htons(RTM_NEWADDR), 20, 0),
+		EQUAL(htons(RTM_DELADDR), 19, 0),
+		EQUAL(htons(RTM_DELNEIGH), 18, 0),
+		EQUAL(htons(RTM_DELQDISC), 17, 0),
+		EQUAL(htons(RTM_NEWTFILTER), 16, 0),
+		EQUAL(htons(RTM_DELTFILTER), 15, 0),
+		EQUAL(htons(RTM_NEWRULE), 14, 0),
+		EQUAL(htons(RTM_DELRULE), 13, 0),
 		EQUAL(htons(RTM_NEWROUTE), 5, 0),
-		EQUAL(htons(RTM_DELROUTE), 0, 11),
+		EQUAL(htons(RTM_DELROUTE), 0, 12),
 		LOAD(B, ROUTE(rtm_protocol)), /* a removed route */
 		EQUAL(MK_RTPROT, 0, 4),
 		LOAD(W, HEADER(nlmsg_pid)),
-		EQUAL(htonl(port), 7, 6),
+		EQUAL(htonl(port), 8, 7),
 		LOAD(B, ROUTE(rtm_protocol)), /* a new route */
-		EQUAL(MK_RTPROT, 5, 0),
+		EQUAL(MK_RTPROT, 6, 0),
 		LOAD(B, ROUTE(rtm_table)),
-		EQUAL(RT_TABLE_LOCAL, 3, 0),
+		EQUAL(RT_TABLE_LOCAL, 4, 0),
 		LOAD(B, ROUTE(rtm_family)),
-		EQUAL(AF_INET, 0, 1),
+		EQUAL(AF_INET, 1, 0),
+		EQUAL(ipv6 ? AF_INET6 : AF_INET, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
@@ -205,17 +206,22 @@ static int only_what_matters(int fd, uint32_t port)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
+#define OF_IPV6 (RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE | 1U << (RTNLGRP_IPV6_RULE - 1))
+
 int agent_rtnl_start(struct agent_rtnl *rtnl, struct mk_error *err)
 {
+	const struct mk_config *config = &rtnl->core->config;
+	bool ipv6 =
+		config->cluster_cidr.ip.family == AF_INET6 || config->underlay_family == AF_INET6;
 	struct sockaddr_nl local = {
 		.nl_family = AF_NETLINK,
 		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE |
-			     RTMGRP_IPV4_RULE | RTMGRP_NEIGH | RTMGRP_TC,
+			     RTMGRP_IPV4_RULE | RTMGRP_NEIGH | RTMGRP_TC | (ipv6 ? OF_IPV6 : 0),
 	};
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;
 
-	if (fd < 0 || only_what_matters(fd, mk_nl_port(rtnl->core->nl)) < 0 ||
+	if (fd < 0 || only_what_matters(fd, mk_nl_port(rtnl->core->nl), ipv6) < 0 ||
 	    bind(fd, (struct sockaddr *)&local, sizeof(local)) < 0)
 		return mk_error_errno(err, errno, "cannot listen for changes of interfaces");
 	ret = uv_poll_init(&rtnl->core->loop, &rtnl->poll, fd);

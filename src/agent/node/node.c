@@ -253,7 +253,7 @@ static struct mk_node constants(const struct mk_own_node *node)
 void mk_own_node_links(const struct mk_own_node *node, struct mk_datapath_links *links)
 {
 	*links = (struct mk_datapath_links){
-		.set.node_addr = mk_ip_to_addr(&node->internal_ip),
+		.set.node_addr = mk_ip_to_addr(&node->node_ip),
 		.set.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
 		.set.host_ifindex = (__u32)node->devices.host_ifindex,
 		.set.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
@@ -295,6 +295,22 @@ static bool same_devices(const struct mk_own_uplinks *a, const struct mk_own_upl
 	return true;
 }
 
+/* A Node may lack an InternalIP of the pods' family if the overlay sends by the other. */
+static void take_node_ip(struct mk_own_node *node, const struct mk_node_object *object)
+{
+	sa_family_t family = node->core->config.cluster_cidr.ip.family;
+	struct mk_ip ip = object->internal_ips[mk_family_index(family)];
+	bool lacks_ip = ip.family == AF_UNSPEC;
+	char text[MK_IP_STRLEN];
+
+	if (lacks_ip)
+		ip = node->uplinks.uplink[0].addr.ip;
+	if (lacks_ip && !mk_ip_equal(&node->node_ip, &ip))
+		mk_log_warn("the Node has no InternalIP of %s: its uplink's address is used ip=%s",
+			    mk_family_name(family), mk_ip_format(&ip, text));
+	node->node_ip = ip;
+}
+
 static int identify(struct mk_own_node *node, struct mk_error *err)
 {
 	const struct mk_node_object *object;
@@ -325,6 +341,7 @@ static int identify(struct mk_own_node *node, struct mk_error *err)
 		mk_core_check_soon(node->core, MK_UNSURE_ADDRESSES);
 	node->addresses = addresses;
 	node->internal_ip = *underlay_of(&node->core->config, object);
+	take_node_ip(node, object);
 	node->mtu_bytes = mtu_bytes;
 	return 0;
 }

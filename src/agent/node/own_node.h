@@ -50,7 +50,8 @@ struct mk_own_node {
 	bool waits; /* reconcile() waits for something */
 
 	struct mk_addresses addresses;
-	struct mk_ip internal_ip;
+	struct mk_ip internal_ip; /* between which the overlay sends */
+	struct mk_ip node_ip; /* of the pods' family */
 	struct mk_own_uplinks uplinks;
 	uint32_t mtu_bytes; /* of pods */
 	struct mk_devices devices;
