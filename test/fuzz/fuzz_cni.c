@@ -3,6 +3,8 @@
  * it: CHECK's comparison with prevResult by its source, which is part of this file. */
 #include "pod/cni/check.c"
 #include "fuzz/fuzz.h"
+#include "pod/endpoint/endpoint_internal.h"
+#include "pod/ipam/directory.h"
 #include "pod/request/conf.h"
 #include "pod/request/reply.h"
 
@@ -43,6 +45,25 @@ static void report(const struct mk_cni_failure *failure)
 	json_object_put(answer);
 }
 
+/* A name of an address file is the only one of its address. Host ports in such a file have one
+ * meaning, also after they are written again. */
+static void read_file_texts(const char *text)
+{
+	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 }, again = { 0 };
+	cleanup_free char *written = NULL;
+	char name[MK_IPAM_ADDRESS_BYTES];
+	struct mk_error err = { 0 };
+	struct mk_ip ip;
+
+	if (mk_ipam_name_parse(text, &ip) == 0)
+		fuzz_check(strcmp(ipam_name(&ip, name), text) == 0);
+	if (cni_port_mappings_parse(&mappings, text, &err) < 0)
+		return;
+	written = mk_cni_port_mappings_format(&mappings);
+	fuzz_check(written && cni_port_mappings_parse(&again, written, &err) == 0);
+	fuzz_check(again.count == mappings.count);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mk_cni_failure failure = { 0 };
@@ -50,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = fuzz_text(data, size);
 	json_object *list = NULL;
 
+	read_file_texts(text);
 	if (mk_cni_conf_parse(&conf, text, size, &failure) == 0) {
 		if (mk_cni_conf_read_network(&conf, &failure) == 0)
 			read_ports(&conf, &failure);
