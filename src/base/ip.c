@@ -284,7 +284,7 @@ struct mk_ip *mk_ips_of_family(struct mk_ip *ips, size_t *count, sa_family_t fam
 	while (end > first && ips[end - 1].family != family)
 		end--;
 	*count = end - first;
-	return ips + first;
+	return first ? ips + first : ips; /* NULL + 0 is undefined */
 }
 
 struct mk_cidr *mk_cidrs_of_family(struct mk_cidr *cidrs, size_t *count, sa_family_t family)
@@ -296,7 +296,7 @@ struct mk_cidr *mk_cidrs_of_family(struct mk_cidr *cidrs, size_t *count, sa_fami
 	while (end > first && cidrs[end - 1].ip.family != family)
 		end--;
 	*count = end - first;
-	return cidrs + first;
+	return first ? cidrs + first : cidrs;
 }
 
 void mk_cidrs_sort(struct mk_cidr *cidrs, size_t *count)
