@@ -30,8 +30,9 @@ enum chain_opens {
 /* The data in skb->cb. Each comment ends with the program that writes the member. */
 struct chain_ctx {
 	__u8 hook; /* enum mk_hook; first program */
-	__u8 l4; /* enum mk_l4; first program */
-	__u8 fragment; /* enum mk_fragment_state; first program */
+	__u8 l4 : 4; /* enum mk_l4; first program */
+	__u8 fragment : 4; /* enum mk_fragment_state; first program */
+	__u8 proto; /* of layer 4, behind extension headers; first program */
 	__u8 tcp_flags; /* first program */
 	__u16 l4_off; /* first program */
 	__u8 l4_len; /* first program */
@@ -86,6 +87,7 @@ static __always_inline int chain_next(struct __sk_buff *skb, struct chain_ctx *c
 {
 	ctx->l4 = pkt->l4;
 	ctx->fragment = pkt->fragment;
+	ctx->proto = pkt->tuple.proto;
 	ctx->tcp_flags = pkt->tcp_flags;
 	ctx->l4_off = pkt->l4_off;
 	ctx->l4_len = pkt->l4_len;
@@ -110,6 +112,7 @@ static __always_inline int chain_packet(struct __sk_buff *skb, struct chain_ctx 
 	if (!ip)
 		return MK_DROP_TRUNCATED;
 	tuple_from_ip(&pkt->tuple, ip);
+	pkt->tuple.proto = ctx->proto;
 	pkt->tuple.sport = ctx->sport;
 	pkt->tuple.dport = ctx->dport;
 	pkt->l4_off = ctx->l4_off & MK_L4_OFF_MASK; /* for the verifier */

@@ -6,12 +6,13 @@
 
 #include <linux/ip.h>
 
-#define MK_ETH_P_IP	  ETH_P_IP
-#define MK_IP_DF	  0x4000
-#define MK_IP_MF	  0x2000
-#define MK_IP_OFFSET_MASK 0x1fff
-#define MK_IP_OPTIONS_MAX 40
-#define MK_L4_OFF_MASK	  0x7f /* layer 4 begins at 14 + 60 at most */
+#define MK_ETH_P_IP	     ETH_P_IP
+#define MK_IP_DF	     0x4000
+#define MK_IP_MF	     0x2000
+#define MK_IP_OFFSET_MASK    0x1fff
+#define MK_IP_OPTIONS_MAX    40
+#define MK_CARRIERS_FRAGMENT 1 /* the overlay's packets may be fragments */
+#define MK_L4_OFF_MASK	     0x7f /* layer 4 begins at 14 + 60 at most */
 
 typedef struct iphdr ip_header;
 

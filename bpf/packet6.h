@@ -15,6 +15,8 @@
 #define MK_L4_OFF_END		 (MK_L3_OFF + 256) /* layer 4 begins before */
 #define MK_EXTENSION_HEADERS_MAX 4
 
+#define MK_CARRIERS_FRAGMENT 0 /* the overlay's packets are never fragments */
+
 #define MK_FRAGMENT_OFFSET_MASK 0xfff8
 #define MK_FRAGMENT_MORE	0x0001
 

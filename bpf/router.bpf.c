@@ -82,8 +82,9 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
 	return bpf_redirect(MK_LOOPBACK_IFINDEX, BPF_F_INGRESS);
 }
 
-/* Would the overlay device drop the packet because of its size? A packet without DF is fragmented
- * instead, as part of its carrier. Two kinds of packets with DF are treated the same way:
+/* Would the overlay device drop the packet because of its size? An IPv6 sender always learns the
+ * MTU. An IPv4 packet without DF is fragmented instead, as part of its carrier. Two kinds of
+ * packets with DF are treated the same way:
  *
  * - Packets of the host. If they are for one of its own addresses, the host believes that its
  *   loopback device carries them, and it cannot learn a path MTU.
@@ -200,10 +201,11 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 	struct mk_route found;
 
 	if (route_find(&pkt->tuple.daddr, &found))
-		return to_outside(skb, ctx, pkt, 0);
+		found.type = 0;
 	switch (found.type) {
+	case 0:
 	case MK_ROUTE_NODE:
-		return to_outside(skb, ctx, pkt, MK_ROUTE_NODE);
+		return to_outside(skb, ctx, pkt, found.type);
 	case MK_ROUTE_HOST:
 		return to_host(skb, ctx, pkt);
 	case MK_ROUTE_PODS:
