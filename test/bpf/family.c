@@ -63,14 +63,14 @@ static struct mk_ip ip6_of(const uint8_t *byte)
 	} else if (memcmp(byte, broadcast, sizeof(broadcast)) == 0) {
 		put_group(&ip, 0, 0xff02);
 		put_group(&ip, 7, 1);
-	} else if (byte[0] == 0 || byte[0] >= 240) {
+	} else if (byte[0] == 0) {
 		memcpy(ip.v6.s6_addr + 12, byte, 4);
 	} else if (byte[0] == 169 && byte[1] == 254) {
 		put_group(&ip, 0, 0xfe80);
 		put_group(&ip, 6, byte[2]);
 		put_group(&ip, 7, byte[3]);
 	} else {
-		ip = by_groups(byte[0] >= 224 ? 0xff0e : 0xfd00, byte);
+		ip = by_groups((byte[0] & 0xf0) == 224 ? 0xff0e : 0xfd00, byte);
 	}
 	return ip;
 }

@@ -5,7 +5,7 @@
  *	10.244.1.2	 fd00:a:f4:1::2	 a byte per group, the last at the end
  *	10.244.1.254	 fd00:a:f4:1::3fe the gateway: a node has 1,024 slots
  *	127.0.0.1	 ::1		 so have all of 127.0.0.0/8: IPv6 has one loopback address
- *	0.0.0.0, 0.1.2.3 ::, ::102:3	 so has 240.0.0.0/4: addresses that no host has
+ *	0.0.0.0, 0.1.2.3 ::, ::102:3	 addresses that no host has
  *	169.254.7.8	 fe80::7:8	 link-local
  *	224.0.0.251	 ff0e:e0::fb	 multicast of global scope
  *	255.255.255.255	 ff02::1	 the link's broadcast

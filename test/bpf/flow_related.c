@@ -4,7 +4,7 @@
 
 #include "bpf/flow_internal.h"
 
-#define FIRST_BYTES 1400 /* of payload; with the UDP header a multiple of 8 */
+#define FIRST_BYTES 1384 /* of payload; with the UDP header a multiple of 8 */
 
 /* ---- ICMP errors -------------------------------------------------------------------------------- */
 

@@ -128,6 +128,17 @@ void frame_fix_ip_checksum(struct frame *frame)
 		frame_ip_finish(frame->byte + ETH_HLEN, ip.header_bytes, ip.l4_bytes);
 }
 
+void frame_fix_icmp_checksum(struct frame *frame)
+{
+	static const struct frame_options ordinary;
+	size_t l4 = frame_l4(frame);
+	struct frame_ip ip;
+
+	frame->byte[l4 + 2] = frame->byte[l4 + 3] = 0;
+	if (read_frame(frame, &ip))
+		frame_l4_finish(frame->byte + l4, &ip, &ordinary);
+}
+
 void frame_say_length(struct frame *frame, size_t bytes)
 {
 	size_t header_bytes = frame_l4(frame) - ETH_HLEN;
@@ -160,6 +171,13 @@ bool frame_is_fragment(const struct frame *frame)
 	struct frame_ip ip;
 
 	return read_frame(frame, &ip) && ip.fragment;
+}
+
+size_t frame_fragment_at(const struct frame *frame)
+{
+	struct frame_ip ip;
+
+	return read_frame(frame, &ip) ? ip.fragment_at : 0;
 }
 
 void frame_join(struct frame *whole, const struct frame *part)

@@ -73,6 +73,7 @@ bool frame_checksums_right(const struct frame *frame, const char **what);
 uint8_t frame_ttl(const struct frame *frame); /* or the hop limit */
 const char *frame_mac_dest(const struct frame *frame); /* "02:4d:...", static buffer */
 void frame_fix_ip_checksum(struct frame *frame);
+void frame_fix_icmp_checksum(struct frame *frame);
 /* Write into the IP header that header and layer 4 have @bytes together. */
 void frame_say_length(struct frame *frame, size_t bytes);
 /* Cut the frame behind @l4_bytes of layer 4. */
@@ -90,6 +91,7 @@ static inline uint32_t frame_icmp_mtu(const struct frame *frame)
 /* Cut bytes @from to @to of layer 4 out of @whole, as a fragment. */
 struct frame frame_fragment(const struct frame *whole, size_t from, size_t to);
 bool frame_is_fragment(const struct frame *frame);
+size_t frame_fragment_at(const struct frame *frame); /* in bytes; 0: the first, or all */
 /* Put the bytes of @part into @whole, and its header if it is the first. At the end call
  * frame_say_length(). */
 void frame_join(struct frame *whole, const struct frame *part);

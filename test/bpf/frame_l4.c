@@ -201,6 +201,8 @@ bool frame_l4_right(const struct frame_ip *ip, size_t available)
 		return true;
 	if (ip->proto == IPPROTO_SCTP) /* 0: the device fills it in */
 		return sctp->checksum == 0 || sctp->checksum == sctp_checksum(sctp, ip->l4_bytes);
+	if (ip->proto != IPPROTO_TCP && ip->proto != IPPROTO_UDP && ip->proto != IPPROTO_ICMP)
+		return true; /* it has no checksum that this file knows */
 	return l4_checksum(ip) == 0;
 }
 

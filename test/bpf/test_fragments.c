@@ -6,6 +6,9 @@
 #include "bpf/pieces.h"
 #include "bpf/run.h"
 
+/* Of layer 4. No router cuts IPv6 fragments for the overlay. */
+#define FIRST_BYTES (family_is6() ? 1400u : 1480u)
+
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 
 /* The orders of three pieces, in a burst of a new flow. */
@@ -49,7 +52,7 @@ static struct frame datagram(const char *flow, uint16_t id)
 
 static struct pieces in_three(const char *flow, uint16_t id)
 {
-	static const size_t at[] = { 1480, 2400, 0 };
+	const size_t at[] = { FIRST_BYTES, 2400, 0 };
 	const struct frame whole = datagram(flow, id);
 
 	return pieces_cut(&whole, at);
@@ -111,7 +114,7 @@ START_TEST(test_answer_in_any_order)
 	int row = _i / ROWS(orders);
 	const char *order = orders[_i % ROWS(orders)];
 	struct frame_options options = { .payload_bytes = 3000, .id = 9 };
-	static const size_t at[] = { 1480, 2400, 0 };
+	const size_t at[] = { FIRST_BYTES, 2400, 0 };
 	bool ping = strncmp(flows[row].flow, "icmp", 4) == 0;
 	struct pieces in, out;
 	struct frame whole;
@@ -212,8 +215,8 @@ START_TEST(test_too_many)
 			pieces_wait(-A_MINUTE_NS); /* independent of the machine's speed */
 	}
 	ck_assert_int_eq(all.count, MANY);
-	ck_assert_mem_eq(all.piece[0].byte + 20, in.piece[MANY - 1 - MK_HELD_OF_PACKET].byte + 20,
-			 2);
+	ck_assert_uint_eq(frame_fragment_at(&all.piece[0]),
+			  frame_fragment_at(&in.piece[MANY - 1 - MK_HELD_OF_PACKET]));
 	pieces_join("backwards", &all);
 	ck_assert_uint_eq(pieces_held(), 0);
 	ck_assert_uint_eq(fixture_drops_total(), 0);

@@ -90,8 +90,7 @@ static const struct {
 	{ "another node", "192.168.99.12", true },
 	{ "beside the cluster's range", "10.245.0.1", true },
 	{ "beside the overlay's range", "10.17.255.255", true },
-	{ IPV4_ONLY("none is in use") "a reserved address, which some networks use", "240.0.0.1",
-	  true },
+	{ "a reserved address, which some networks use", "240.0.0.1", true },
 	{ "a host outside", "203.0.113.10", true },
 };
 
@@ -103,8 +102,6 @@ START_TEST(test_source)
 	const struct frame_options options = { .payload_bytes = 16 };
 	bool passes = sources[_i].passes;
 
-	if (family_leaves_out(sources[_i].name))
-		return;
 	serve();
 	for (size_t i = 0; i < ROWS(to); i++) {
 		struct frame in, out;
