@@ -62,7 +62,8 @@ static inline void mk_cleanup_host_ports(struct mk_host_ports **ports)
 #define cleanup_host_ports __attribute__((cleanup(mk_cleanup_host_ports)))
 
 #define MK_HOST_PORT_STRLEN (MK_IP_PORT_STRLEN + sizeof("/sctp"))
-/* Write "0.0.0.0:8080/udp" or "[fd00::1]:8080/udp" into @buf of MK_HOST_PORT_STRLEN bytes and return it. */
+/* Write "0.0.0.0:8080/udp" or "[fd00::1]:8080/udp" into @buf of MK_HOST_PORT_STRLEN bytes, and
+ * return it. */
 const char *mk_host_port_format(const struct mk_host_port_key *key, char *buf);
 
 #endif

@@ -15,8 +15,8 @@ struct mk_cni_port_mappings {
 };
 
 /* Decode runtimeConfig.portMappings; a missing list is empty. Skips entries with hostPort 0, and
- * those whose hostIP is not of the pod's family, which it logs. An entry without hostIP is for every
- * address of that family. Pure. */
+ * those whose hostIP is not of the pod's family, which it logs. An entry without hostIP is for
+ * every address of that family. Pure. */
 mk_must_check int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings,
 					    const struct mk_cni_conf *conf,
 					    struct mk_cni_failure *failure);
