@@ -16,6 +16,7 @@
 
 #include "bpf/network.h"
 #include "bpf/run.h"
+#include "rows.h"
 
 #define RUNS 20000
 
@@ -86,18 +87,17 @@ static void add_other(uint32_t number)
 					     .backend_count = 2,
 					     .local_weight = 1,
 					     .service_id = 100000 + number };
-	const struct mk_frontend_key key = { .addr.word = { htonl(0x0a640000 + number) },
+	const struct mk_frontend_key key = { .addr = row_ipv4(0x0a640000 + number),
 					     .port = htons(80),
 					     .proto = IPPROTO_TCP };
 	struct mk_backend_key at = { .set_id = service.set_id, .generation = 1 };
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("frontends"), &key, &service, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("frontends"), &key, &service, 0), 0);
 	for (at.index = 0; at.index < service.backend_count; at.index++) {
-		struct mk_backend backend = { .addr.word = { htonl(0x0af40000 + number) },
+		struct mk_backend backend = { .addr = row_ipv4(0x0af40000 + number),
 					      .port = htons((uint16_t)(8080 + at.index)) };
 
-		ck_assert_int_eq(
-			bpf_map_update_elem(fixture_map("service_backends"), &at, &backend, 0), 0);
+		ck_assert_int_eq(row_update(fixture_map("service_backends"), &at, &backend, 0), 0);
 	}
 }
 
@@ -279,11 +279,11 @@ static void set_port(unsigned port, bool taken, uint8_t fin)
 	answers = reverse(&to.to);
 	back.to = reverse(&asks);
 	if (taken) {
-		bpf_map_update_elem(map, &asks, &to, BPF_ANY);
-		bpf_map_update_elem(map, &answers, &back, BPF_ANY);
+		row_update(map, &asks, &to, BPF_ANY);
+		row_update(map, &answers, &back, BPF_ANY);
 	} else {
-		bpf_map_delete_elem(map, &asks);
-		bpf_map_delete_elem(map, &answers);
+		row_delete(map, &asks);
+		row_delete(map, &answers);
 	}
 }
 

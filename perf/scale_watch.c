@@ -18,11 +18,12 @@
 #include "monokube/abi.h"
 #include "base/cleanup.h"
 #include "base/ip.h"
+#include "datapath/maps/table.h"
 
 #define FIRST_ADDRESS 0x0a800010U /* 10.128.0.16, Service 0 in scale_lists.py */
 #define GIVE_UP_MS    30000
 
-static int map;
+static struct mk_table frontends;
 static FILE *changes;
 static int fifo;
 
@@ -66,7 +67,7 @@ static struct mk_frontend entry_of(const char *line)
 	snprintf(number, sizeof(number), "%s", name);
 	ip.v4.s_addr = htonl(FIRST_ADDRESS + (uint32_t)strtoul(number, NULL, 10));
 	key.addr = mk_ip_to_addr(&ip);
-	if (bpf_map_lookup_elem(map, &key, &service) < 0)
+	if (mk_table_get(&frontends, &key, &service, NULL) < 0)
 		fail(number, "the Service of this number is not in the table");
 	return service;
 }
@@ -153,12 +154,15 @@ static void measure_rate(size_t rate, size_t seconds)
 
 int main(int argc, char **argv)
 {
+	int map;
+
 	if (argc != 7)
 		fail("usage", "scale_watch PIN CHANGES FIFO SINGLE RATE SECONDS");
 	map = bpf_obj_get(argv[1]);
 	changes = fopen(argv[2], "r");
 	fifo = open(argv[3], O_WRONLY);
-	if (map < 0 || !changes || fifo < 0)
+	if (map < 0 || !changes || fifo < 0 ||
+	    mk_table_init(&frontends, "frontends", map, NULL) < 0)
 		fail("cannot open", strerror(errno));
 	measure_alone(strtoul(argv[4], NULL, 10));
 	measure_rate(strtoul(argv[5], NULL, 10), strtoul(argv[6], NULL, 10));

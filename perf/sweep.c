@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "datapath/sessions/sweep.h"
+#include "rows.h"
 
 #define ENTRIES (1u << 20)
 #define BUDGET	4096 /* as in src/agent/sessions.c */
@@ -39,16 +40,16 @@ static struct mk_frontend service;
 static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
 		  struct mk_session *session)
 {
-	struct mk_tuple asked = { .saddr.word = { htonl(0x0af40000 + n / 65536) },
-				  .daddr.word = { htonl(0x0a600001) },
+	struct mk_tuple asked = { .saddr = row_ipv4(0x0af40000 + n / 65536),
+				  .daddr = row_ipv4(0x0a600001),
 				  .sport = htons((uint16_t)(n / 2)),
 				  .dport = htons(80),
 				  .proto = row->proto };
 	struct mk_tuple sent = asked;
 
-	asked.saddr.word[0] = htonl(0x0af40000 + n / 2 / 65536);
+	asked.saddr = row_ipv4(0x0af40000 + n / 2 / 65536);
 	sent.saddr = asked.saddr;
-	sent.daddr.word[0] = htonl(0x0a000002);
+	sent.daddr = row_ipv4(0x0a000002);
 	sent.dport = htons(8080);
 	*session = (struct mk_session){ .set_id = service.set_id,
 					.service_id = service.service_id,
@@ -67,14 +68,15 @@ static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
 	session->last_seen_ns = NOW_NS - row->idle_ns;
 }
 
-/* Insert an entry. ENOMEM is retried: the kernel's allocator for maps may be behind for a
+/* Insert stored entries. ENOMEM is retried: the kernel's allocator for maps may be behind for a
  * moment. */
-static void put(const struct mk_table *table, const struct mk_tuple *keys,
-		const struct mk_session *values, __u32 wanted)
+static void put(const struct mk_table *table, const char *keys, const char *values, __u32 wanted)
 {
 	for (__u32 done = 0; done < wanted;) {
 		__u32 count = wanted - done;
-		int ret = bpf_map_update_batch(table->fd, keys + done, values + done, &count, NULL);
+		int ret = bpf_map_update_batch(table->fd, keys + done * table->stored_key_size,
+					       values + done * table->stored_value_size, &count,
+					       NULL);
 
 		ck_assert_msg(ret == 0 || errno == ENOMEM, "entries: %s", strerror(errno));
 		done += count;
@@ -83,12 +85,20 @@ static void put(const struct mk_table *table, const struct mk_tuple *keys,
 
 static void fill(const struct mk_table *table, const struct row *row)
 {
-	static struct mk_tuple keys[BATCH];
-	static struct mk_session values[BATCH];
+	static char keys[BATCH * sizeof(struct mk_tuple)];
+	static char values[BATCH * sizeof(struct mk_session)];
 
 	for (unsigned int first = 0; first < ENTRIES; first += BATCH) {
-		for (unsigned int i = 0; i < BATCH; i++)
-			entry(row, first + i, &keys[i], &values[i]);
+		for (unsigned int i = 0; i < BATCH; i++) {
+			struct mk_session session;
+			struct mk_tuple key;
+
+			entry(row, first + i, &key, &session);
+			row_narrow(table->key_form, keys + i * table->stored_key_size, &key,
+				   table->key_size);
+			row_narrow(table->value_form, values + i * table->stored_value_size,
+				   &session, table->value_size);
+		}
 		put(table, keys, values, BATCH);
 	}
 }
@@ -176,8 +186,8 @@ START_TEST(measure_all)
 	       "longest ms");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct mk_table table;
-		int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_tuple),
-					sizeof(struct mk_session), ENTRIES, &options);
+		int fd = row_create_ipv4(BPF_MAP_TYPE_HASH, "sessions", sizeof(struct mk_tuple),
+					 sizeof(struct mk_session), ENTRIES, &options);
 
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(mk_table_init(&table, "sessions", fd, &sync_err), 0);

@@ -9,6 +9,7 @@
 
 #include "bpf/run.h"
 #include "datapath/maps/object.h"
+#include "rows.h"
 
 #define BACKENDS 10
 
@@ -44,7 +45,7 @@ static void tell(const char *what, unsigned of, const char *const *maps)
 
 static void put(const char *map, const void *key, const void *value)
 {
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map(map), key, value, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map(map), key, value, BPF_ANY), 0);
 }
 
 /* Add a ClusterIP Service with ten backends: a frontend and its set. */
@@ -55,7 +56,7 @@ static void put_service(unsigned number)
 					     .backend_count = BACKENDS };
 	struct mk_frontend_key key = { .port = htons(80), .proto = IPPROTO_TCP };
 
-	key.addr.word[0] = htonl(0x0a600000 + number);
+	key.addr = row_ipv4(0x0a600000 + number);
 	put("services", &key, &service);
 	for (unsigned i = 0; i < BACKENDS; i++) {
 		const struct mk_backend_key at = { .set_id = number + 1,
@@ -63,15 +64,14 @@ static void put_service(unsigned number)
 						   .index = i };
 		struct mk_backend backend = { .port = htons(8080) };
 
-		backend.addr.word[0] = htonl(0x0af40000 + number * BACKENDS + i);
+		backend.addr = row_ipv4(0x0af40000 + number * BACKENDS + i);
 		put("service_backends", &at, &backend);
 	}
 }
 
 static void put_pod(unsigned number)
 {
-	const struct mk_pod pod = { .ifindex = number + 2,
-				    .addr = { .word = { htonl(0x0af40102 + number) } } };
+	const struct mk_pod pod = { .ifindex = number + 2, .addr = row_ipv4(0x0af40102 + number) };
 
 	fixture_put_pod(&pod);
 }
@@ -83,8 +83,8 @@ static void put_session(unsigned number)
 	struct mk_tuple key = { .sport = htons(80), .proto = IPPROTO_TCP };
 
 	for (unsigned direction = 0; direction < 2; direction++) {
-		key.saddr.word[0] = htonl(number);
-		key.daddr.word[0] = direction;
+		key.saddr = row_ipv4(number);
+		key.daddr = row_ipv4(direction);
 		put("sessions", &key, &session);
 	}
 }

@@ -325,15 +325,36 @@ struct mk_pod {
 _Static_assert(sizeof(struct mk_pod) == MK_BY_FAMILY(16, 32), "map value ABI");
 
 /* Of a larger pod CIDR, pods use only this many addresses. */
-#define MK_POD_SLOTS_MAX MK_BY_FAMILY(65536, 1024)
+#define MK_POD_SLOTS_MAX_IPV4 65536
+#define MK_POD_SLOTS_MAX_IPV6 1024
+#ifndef MK_ROWS
+#define MK_POD_SLOTS_MAX MK_BY_FAMILY(MK_POD_SLOTS_MAX_IPV4, MK_POD_SLOTS_MAX_IPV6)
+#else
+/* Is @mask a netmask of IPv6? One of IPv4 begins with zeros in a row. */
+static inline int mk_mask_is_ipv6(const struct mk_addr *mask)
+{
+	return mask->word[0] != 0;
+}
 
 /* The number of slots for a pod CIDR with @mask: a power of two. */
 static inline __u32 mk_pod_slots(const struct mk_addr *mask)
 {
+	__u32 most = mk_mask_is_ipv6(mask) ? MK_POD_SLOTS_MAX_IPV6 : MK_POD_SLOTS_MAX_IPV4;
 	__u32 others = ~mk_addr_low_bits(mask);
 
-	return others < MK_POD_SLOTS_MAX ? others + 1 : MK_POD_SLOTS_MAX;
+	return others < most ? others + 1 : most;
 }
+
+/* The bits of an address behind the prefix of a pod CIDR with @mask. */
+static inline __u32 mk_pod_host_bits(const struct mk_addr *mask)
+{
+	__u32 bits = 0;
+
+	for (int i = mk_mask_is_ipv6(mask) ? 0 : MK_ADDR_WORDS - 1; i < MK_ADDR_WORDS; i++)
+		bits += (__u32)__builtin_popcount(~mask->word[i]);
+	return bits;
+}
+#endif
 
 static inline __u32 mk_pod_slot(const struct mk_addr *addr, __u32 slots)
 {

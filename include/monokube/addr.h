@@ -7,8 +7,11 @@
 
 #include <linux/types.h>
 
+/* User space is not compiled for a family: its structs are rows (src/datapath/maps/table.h), which
+ * have the layout of IPv6. An IPv4 address in a row is IPv4-mapped, but 0.0.0.0 is all zeros. */
 #ifndef MK_FAMILY
-#define MK_FAMILY 4
+#define MK_FAMILY 6
+#define MK_ROWS
 #endif
 
 #if MK_FAMILY == 4
@@ -18,7 +21,9 @@
 #define MK_ADDR_WORDS		 4
 #define MK_BY_FAMILY(ipv4, ipv6) (ipv6)
 #endif
+#ifndef MK_ROWS
 #define MK_ADDR_BITS (32 * MK_ADDR_WORDS)
+#endif
 
 struct mk_addr {
 	__be32 word[MK_ADDR_WORDS];
@@ -91,7 +96,21 @@ static inline __u8 mk_addr_first_byte(const struct mk_addr *addr)
 	return *(const __u8 *)addr;
 }
 
-#if MK_FAMILY == 4
+#ifdef MK_ROWS
+/* Is @addr an IPv4 address other than 0.0.0.0? */
+static inline int mk_addr_is_ipv4(const struct mk_addr *addr)
+{
+	return !(addr->word[0] | addr->word[1]) && mk_addr_word_from_end(addr, 1) == 0xffff;
+}
+
+/* Is @addr in 127.0.0.0/8, or ::1? */
+static inline int mk_addr_is_loopback(const struct mk_addr *addr)
+{
+	if (mk_addr_is_ipv4(addr))
+		return mk_addr_low_bits(addr) >> 24 == 127;
+	return !(addr->word[0] | addr->word[1] | addr->word[2]) && mk_addr_low_bits(addr) == 1;
+}
+#elif MK_FAMILY == 4
 /* Is @addr in 127.0.0.0/8? */
 static inline int mk_addr_is_loopback(const struct mk_addr *addr)
 {

@@ -386,3 +386,32 @@ struct mk_mac mk_mac_of_ip(const struct mk_ip *ip)
 	memcpy(&mac.byte[2], ip_bytes(ip) + mk_ip_bits(ip->family) / 8 - 4, 4);
 	return mac;
 }
+
+/* ---- the tables' type ------------------------------------------------------------------------ */
+
+struct mk_addr mk_ip_to_addr(const struct mk_ip *ip)
+{
+	struct mk_addr addr = { 0 };
+
+	if (ip->family == AF_INET6)
+		memcpy(&addr, &ip->v6, sizeof(addr));
+	else if (ip->family == AF_INET && ip->v4.s_addr)
+		addr = (struct mk_addr){ { 0, 0, htonl(0xffff), ip->v4.s_addr } };
+	return addr;
+}
+
+struct mk_ip mk_ip_of_family(const struct mk_addr *addr, sa_family_t family)
+{
+	static const struct mk_addr zero;
+	struct mk_ip ip = { .family = AF_INET6 };
+
+	if (mk_addr_eq(addr, &zero))
+		return (struct mk_ip){ .family = family };
+	memcpy(&ip.v6, addr, sizeof(ip.v6));
+	return mk_addr_is_ipv4(addr) ? v4_of_v6(&ip) : ip;
+}
+
+struct mk_ip mk_ip_from_addr(const struct mk_addr *addr)
+{
+	return mk_ip_of_family(addr, AF_INET);
+}

@@ -104,15 +104,13 @@ uint32_t mk_cidr_size(const struct mk_cidr *cidr);
 /* Return the netmask of @cidr as an address. */
 struct mk_ip mk_cidr_mask(const struct mk_cidr *cidr);
 
-/* Convert to and from the tables' type; IPv4 only for now. */
-static inline struct mk_addr mk_ip_to_addr(const struct mk_ip *ip)
-{
-	return (struct mk_addr){ .word = { ip->v4.s_addr } };
-}
-static inline struct mk_ip mk_ip_from_addr(const struct mk_addr *addr)
-{
-	return (struct mk_ip){ .family = AF_INET, .v4 = { .s_addr = addr->word[0] } };
-}
+/* Convert to and from the tables' type, where IPv4 is IPv4-mapped. 0.0.0.0, :: and no address are
+ * all zeros there. */
+struct mk_addr mk_ip_to_addr(const struct mk_ip *ip);
+/* All zeros are 0.0.0.0; */
+struct mk_ip mk_ip_from_addr(const struct mk_addr *addr);
+/* or the zero address of @family. */
+struct mk_ip mk_ip_of_family(const struct mk_addr *addr, sa_family_t family);
 
 /* Return the MAC address that monokube gives to the interface with @ip: 02:4d and the last four
  * bytes of the address. It is locally administered, so it never collides with a vendor's. Every

@@ -95,7 +95,7 @@ static uint32_t slots_of(const struct mk_cidr *pod_cidr)
 /* Every pod needs its own slot in map pods. */
 static uint32_t last_pod(uint32_t slots)
 {
-	return slots - 3 < MK_POD_SLOTS_MAX ? slots - 3 : MK_POD_SLOTS_MAX - 1;
+	return slots - 3 < MK_POD_SLOTS_MAX_IPV4 ? slots - 3 : MK_POD_SLOTS_MAX_IPV4 - 1;
 }
 
 /* The first and the last node of a cluster get the first and the last address of the VTEP CIDR.

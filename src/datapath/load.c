@@ -167,16 +167,17 @@ int layout_check(const struct bpf_map *map, const struct mk_table *pinned, const
 {
 	uint32_t value_size = bpf_map__value_size(map);
 
-	if (pinned->type == bpf_map__type(map) && pinned->key_size == bpf_map__key_size(map) &&
-	    (pinned->value_size <= value_size || strcmp(pinned->name, "maglev") == 0))
-		return pinned->value_size != value_size ||
+	if (pinned->type == bpf_map__type(map) &&
+	    pinned->stored_key_size == bpf_map__key_size(map) &&
+	    (pinned->stored_value_size <= value_size || strcmp(pinned->name, "maglev") == 0))
+		return pinned->stored_value_size != value_size ||
 		       pinned->max_entries != bpf_map__max_entries(map);
 	return mk_error_set(
 		err, EPROTO,
 		"pinned map '%s' has another layout than this version's: type %u, key %u bytes, value %u bytes, %u entries there; type %u, key %u, value %u, %u entries here. It was not touched. Run the version that made it, or drain this node and run `monokube cleanup`",
-		path, pinned->type, pinned->key_size, pinned->value_size, pinned->max_entries,
-		bpf_map__type(map), bpf_map__key_size(map), bpf_map__value_size(map),
-		bpf_map__max_entries(map));
+		path, pinned->type, pinned->stored_key_size, pinned->stored_value_size,
+		pinned->max_entries, bpf_map__type(map), bpf_map__key_size(map),
+		bpf_map__value_size(map), bpf_map__max_entries(map));
 }
 
 /* Keep a larger number of slots: pods of an earlier, larger pod CIDR may still exist, and with
@@ -210,7 +211,7 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 	ret = ret ?: mk_table_init(&pinned, name, fd, err);
 	ret = ret ?: keep_pod_slots(map, &pinned, err);
 	ret = ret ?: layout_check(map, &pinned, path, err);
-	if (ret > 0 && datapath->keep_sizes && pinned.value_size == bpf_map__value_size(map))
+	if (ret > 0 && datapath->keep_sizes && pinned.stored_value_size == bpf_map__value_size(map))
 		ret = 0;
 	if (ret > 0) {
 		ret = migration_add(datapath, name, fd, false, err);

@@ -317,8 +317,8 @@ static void say(const struct mk_migration *migration, const struct mk_table *fro
 	else
 		mk_log_info(
 			"map moves to its new size name=%s entries=%u before=%u value_bytes=%u before=%u",
-			from->name, to->max_entries, from->max_entries, to->value_size,
-			from->value_size);
+			from->name, to->max_entries, from->max_entries, to->stored_value_size,
+			from->stored_value_size);
 }
 
 static int copy(const struct mk_datapath *datapath, const struct mk_migration *migration,

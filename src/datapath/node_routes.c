@@ -4,17 +4,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static uint8_t prefix_bits(const struct mk_addr *mask)
-{
-	return (uint8_t)__builtin_popcount(mask->word[0]);
-}
-
 /* Return the slot of @dst, or MK_NODE_ROUTES if it has none. */
 static __u32 slot_of(const struct mk_node *node, const struct mk_cidr *dst)
 {
 	struct mk_addr addr = mk_ip_to_addr(&dst->ip);
-	__u32 host_bits = MK_ADDR_BITS - prefix_bits(&node->pod_mask);
-	__u32 number = mk_node_number(&addr, &node->cluster_mask, host_bits);
+	__u32 number =
+		mk_node_number(&addr, &node->cluster_mask, mk_pod_host_bits(&node->pod_mask));
 
 	if (!mk_addr_in(&addr, &node->cluster_net, &node->cluster_mask))
 		return MK_NODE_ROUTES;
@@ -26,7 +21,8 @@ static __u32 slot_of(const struct mk_node *node, const struct mk_cidr *dst)
 void node_routes_make(const struct mk_node *node, const struct mk_route_entry *entries,
 		      size_t count, struct mk_route *slots)
 {
-	uint8_t bits = prefix_bits(&node->pod_mask);
+	unsigned bits = mk_ip_bits(mk_mask_is_ipv6(&node->pod_mask) ? AF_INET6 : AF_INET) -
+			mk_pod_host_bits(&node->pod_mask);
 
 	memset(slots, 0, MK_NODE_ROUTES * sizeof(*slots));
 	for (size_t i = 0; i < count; i++) {

@@ -119,6 +119,7 @@ static int put_node_routes(const struct mk_datapath *datapath, struct mk_error *
 	cleanup_free struct mk_route_entry *entries =
 		calloc(HASH_COUNT(datapath->route_entries) + 1, sizeof(*entries));
 	cleanup_free struct mk_route *slots = calloc(MK_NODE_ROUTES, sizeof(*slots));
+	const sa_family_t family = mk_table_family(&datapath->routes);
 	struct route *route, *next;
 	size_t count = 0;
 
@@ -126,7 +127,7 @@ static int put_node_routes(const struct mk_datapath *datapath, struct mk_error *
 		return mk_error_errno(err, ENOMEM, "cannot list the nodes' routes");
 	HASH_ITER(hh, datapath->route_entries, route, next) {
 		entries[count].dst =
-			(struct mk_cidr){ .ip = mk_ip_from_addr(&route->key.addr),
+			(struct mk_cidr){ .ip = mk_ip_of_family(&route->key.addr, family),
 					  .prefix_bits = (uint8_t)route->key.prefix_bits };
 		entries[count++].route = route->value;
 	}

@@ -14,6 +14,7 @@
 #include "datapath/services/services.h"
 #include "datapath/sessions/linger.h"
 #include "datapath/sessions/sweep.h"
+#include "rows.h"
 
 static const struct cluster_endpoint endpoints[] = {
 	{ 'L', "10.244.1.3", "node1", TO_POD, MK_HOOK_POD },
@@ -353,7 +354,7 @@ static struct mk_runtime runtime_now(void)
 	struct mk_runtime runtime;
 	const __u32 zero = 0;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("runtime"), &zero, &runtime), 0);
 	return runtime;
 }
 
@@ -405,8 +406,8 @@ struct mk_service_counts cluster_sync(void)
 	}
 	tell_localhost_ports(&runtime);
 	fixture_runtime(&runtime);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero,
-					     mk_service_sync_udp_ports(cluster.sync, &serial), 0),
+	ck_assert_int_eq(row_update(fixture_map("udp_ports"), &zero,
+				    mk_service_sync_udp_ports(cluster.sync, &serial), 0),
 			 0);
 	return counts;
 }
@@ -421,9 +422,9 @@ static void age_affinity(const char *map, unsigned seconds)
 
 	ck_assert_int_eq(mk_table_keys(&table, (void **)&keys, &count, &err), 0);
 	for (size_t i = 0; i < count; i++) {
-		ck_assert_int_eq(bpf_map_lookup_elem(table.fd, &keys[i], &value), 0);
+		ck_assert_int_eq(row_lookup(table.fd, &keys[i], &value), 0);
 		value.last_new_ns -= seconds * 1000000000ULL;
-		ck_assert_int_eq(bpf_map_update_elem(table.fd, &keys[i], &value, BPF_ANY), 0);
+		ck_assert_int_eq(row_update(table.fd, &keys[i], &value, BPF_ANY), 0);
 	}
 }
 

@@ -13,6 +13,7 @@
 #include "bpf/family.h"
 #include "bpf/pieces.h"
 #include "service/service.h"
+#include "rows.h"
 
 #define TC_UNSPEC   0xffffffffu
 #define TC_SHOT	    2
@@ -54,15 +55,15 @@ void fixture_empty(const char *map)
 	__u8 key[64];
 	int fd = fixture_map(map);
 
-	while (bpf_map_get_next_key(fd, NULL, key) == 0)
-		ck_assert_int_eq(bpf_map_delete_elem(fd, key), 0);
+	while (row_next_key(fd, NULL, key) == 0)
+		ck_assert_int_eq(row_delete(fd, key), 0);
 }
 
 static void drain(const char *queue)
 {
 	struct mk_session_place place;
 
-	while (bpf_map_lookup_and_delete_elem(fixture_map(queue), NULL, &place) == 0)
+	while (row_take(fixture_map(queue), NULL, &place) == 0)
 		;
 }
 
@@ -73,7 +74,7 @@ static void clear_drops(void)
 
 	memset(zero, 0, sizeof(zero));
 	for (__u32 i = 0; i < MK_DROP_COUNT * MK_HOOK_COUNT; i++)
-		ck_assert_int_eq(bpf_map_update_elem(fd, &i, zero, BPF_ANY), 0);
+		ck_assert_int_eq(row_update(fd, &i, zero, BPF_ANY), 0);
 }
 
 static void clear_error_budget(void)
@@ -83,7 +84,7 @@ static void clear_error_budget(void)
 	__u32 zero = 0;
 
 	memset(none, 0, sizeof(none));
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("error_budget"), &zero, none, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("error_budget"), &zero, none, 0), 0);
 }
 
 static int64_t quota_of_each;
@@ -97,8 +98,7 @@ static void put_quota(int64_t sessions)
 	quota_of_each = sessions;
 	for (int i = 0; i < cpus; i++)
 		quota[i] = sessions;
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("half_open_quota"), &zero, quota, BPF_ANY),
-			 0);
+	ck_assert_int_eq(row_update(fixture_map("half_open_quota"), &zero, quota, BPF_ANY), 0);
 }
 
 void fixture_quota(int64_t sessions)
@@ -113,7 +113,7 @@ int64_t fixture_quota_used(void)
 	int64_t quota[cpus], taken = 0;
 	__u32 zero = 0;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("half_open_quota"), &zero, quota), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("half_open_quota"), &zero, quota), 0);
 	for (int i = 0; i < cpus; i++)
 		taken += quota_of_each - quota[i];
 	return taken;
@@ -123,7 +123,7 @@ void fixture_put_pod(const struct mk_pod *pod)
 {
 	__u32 slot = mk_pod_slot(&pod->addr, FIXTURE_POD_SLOTS);
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &slot, pod, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map("pods"), &slot, pod, BPF_ANY), 0);
 }
 
 void fixture_pod(const char *address)
@@ -139,8 +139,7 @@ static void clear_pods(void)
 	const struct mk_pod nobody = { 0 };
 
 	for (__u32 slot = 0; slot < FIXTURE_POD_SLOTS; slot++)
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("pods"), &slot, &nobody, BPF_ANY),
-				 0);
+		ck_assert_int_eq(row_update(fixture_map("pods"), &slot, &nobody, BPF_ANY), 0);
 }
 
 #define NODES 256 /* of the cluster, 10.244.0.0/16 */
@@ -150,8 +149,7 @@ static void clear_node_routes(void)
 	const struct mk_route none = { 0 };
 
 	for (__u32 number = 0; number < NODES; number++)
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("node_routes"), &number, &none, 0),
-				 0);
+		ck_assert_int_eq(row_update(fixture_map("node_routes"), &number, &none, 0), 0);
 }
 
 /* Write the route as the agent does for pod CIDRs of other nodes. */
@@ -162,8 +160,7 @@ static void put_node_route(const struct mk_route_key *key, const struct mk_route
 
 	if (route->type == MK_ROUTE_OVERLAY && key->prefix_bits == family_bits(24) &&
 	    number < MK_NODE_ROUTES)
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("node_routes"), &number, route, 0),
-				 0);
+		ck_assert_int_eq(row_update(fixture_map("node_routes"), &number, route, 0), 0);
 }
 
 static void put_cidr_route(const struct mk_cidr *cidr, enum mk_route_type type, const char *vtep)
@@ -174,7 +171,7 @@ static void put_cidr_route(const struct mk_cidr *cidr, enum mk_route_type type, 
 
 	if (vtep)
 		fixture_mac(vtep, route.vtep_mac);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("routes"), &key, &route, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map("routes"), &key, &route, BPF_ANY), 0);
 	put_node_route(&key, &route);
 }
 
@@ -294,7 +291,7 @@ void fixture_reset(void)
 	put_quota(FIXTURE_QUOTA);
 	cpus_one(false);
 	fixture_runtime(&quiet);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero, &none, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("udp_ports"), &zero, &none, 0), 0);
 	fixture_fill_chain();
 	fixture_pod("10.244.1.2");
 	fixture_pod("10.244.1.3");
@@ -312,7 +309,7 @@ void fixture_runtime(const struct mk_runtime *runtime)
 {
 	__u32 zero = 0;
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("runtime"), &zero, runtime, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map("runtime"), &zero, runtime, BPF_ANY), 0);
 }
 
 void fixture_peer_address(const char *address, const char *vtep)
@@ -323,8 +320,8 @@ void fixture_peer_address(const char *address, const char *vtep)
 	__u32 zero = 0;
 
 	fixture_mac(vtep, peer.vtep_mac);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("peers"), &key, &peer, BPF_ANY), 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	ck_assert_int_eq(row_update(fixture_map("peers"), &key, &peer, BPF_ANY), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.peers_known = 1;
 	fixture_runtime(&runtime);
 }
@@ -334,7 +331,7 @@ void fixture_localhost_ports(uint16_t min, uint16_t max)
 	struct mk_runtime runtime;
 	__u32 zero = 0;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.localhost_port_min = min;
 	runtime.localhost_port_max = max;
 	fixture_runtime(&runtime);
@@ -345,9 +342,9 @@ void fixture_udp_backend_port(uint16_t port)
 	struct mk_port_set ports;
 	__u32 zero = 0;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("udp_ports"), &zero, &ports), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("udp_ports"), &zero, &ports), 0);
 	mk_port_set_add(&ports, port);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("udp_ports"), &zero, &ports, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("udp_ports"), &zero, &ports, 0), 0);
 }
 
 void fixture_watch(const struct mk_monitor_settings *settings)
@@ -355,10 +352,9 @@ void fixture_watch(const struct mk_monitor_settings *settings)
 	__u32 zero = 0, slot = MK_PROG_ROUTER, fd = (__u32)fixture_program("monitor");
 	struct mk_runtime runtime;
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("monitor_settings"), &zero, settings, 0),
-			 0);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	ck_assert_int_eq(row_update(fixture_map("monitor_settings"), &zero, settings, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("chain"), &slot, &fd, 0), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.monitored = 1;
 	fixture_runtime(&runtime);
 }
@@ -367,7 +363,7 @@ void fixture_break_chain(enum mk_prog slot)
 {
 	__u32 key = slot;
 
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("chain"), &key), 0);
+	ck_assert_int_eq(row_delete(fixture_map("chain"), &key), 0);
 }
 
 static __u32 put_backends(const char *const *backends, __u32 set_id,
@@ -381,9 +377,8 @@ static __u32 put_backends(const char *const *backends, __u32 set_id,
 		fixture_addr_port(backends[key.index], &backend.addr, &backend.port);
 		list[key.index].ip = mk_ip_from_addr(&backend.addr);
 		list[key.index].port = ntohs(backend.port);
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("service_backends"), &key,
-						     &backend, BPF_ANY),
-				 0);
+		ck_assert_int_eq(
+			row_update(fixture_map("service_backends"), &key, &backend, BPF_ANY), 0);
 	}
 	return key.index;
 }
@@ -404,8 +399,8 @@ struct mk_frontend fixture_get_service(const char *frontend, enum mk_scope scope
 	struct mk_frontend_key key = frontend_key(frontend, scope);
 	struct mk_frontend service;
 
-	ck_assert_msg(bpf_map_lookup_elem(fixture_map("frontends"), &key, &service) == 0,
-		      "no frontend '%s'", frontend);
+	ck_assert_msg(row_lookup(fixture_map("frontends"), &key, &service) == 0, "no frontend '%s'",
+		      frontend);
 	return service;
 }
 
@@ -414,7 +409,7 @@ void fixture_put_service(const char *frontend, enum mk_scope scope,
 {
 	struct mk_frontend_key key = frontend_key(frontend, scope);
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("frontends"), &key, service, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map("frontends"), &key, service, BPF_ANY), 0);
 }
 
 void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
@@ -434,7 +429,7 @@ void fixture_service(const char *frontend, enum mk_scope scope, uint16_t flags,
 		uint16_t *table = mk_maglev_new(MK_MAGLEV_SLOTS, list, service.backend_count);
 
 		ck_assert_ptr_nonnull(table);
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("maglev"), &mkey, table, 0), 0);
+		ck_assert_int_eq(row_update(fixture_map("maglev"), &mkey, table, 0), 0);
 		free(table);
 	}
 	fixture_put_service(frontend, scope, &service);
@@ -461,8 +456,8 @@ void fixture_host_port(const char *port, const char *pod)
 	__u32 zero = 0;
 
 	fixture_addr_port(pod, &value.addr, &value.port);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("host_ports"), &key, &value, BPF_ANY), 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("runtime"), &zero, &runtime), 0);
+	ck_assert_int_eq(row_update(fixture_map("host_ports"), &key, &value, BPF_ANY), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.host_ports = 1;
 	fixture_runtime(&runtime);
 }
@@ -471,7 +466,7 @@ void fixture_host_port_gone(const char *port)
 {
 	struct mk_host_port_key key = host_port_key(port);
 
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("host_ports"), &key), 0);
+	ck_assert_int_eq(row_delete(fixture_map("host_ports"), &key), 0);
 }
 
 void fixture_vip(const char *address)
@@ -479,7 +474,7 @@ void fixture_vip(const char *address)
 	struct mk_frontend_key key = { .addr = fixture_addr(address) };
 	struct mk_frontend service = { .set_id = 9999 };
 
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("frontends"), &key, &service, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map("frontends"), &key, &service, BPF_ANY), 0);
 }
 
 uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason)
@@ -489,7 +484,7 @@ uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason)
 	__u32 index = reason * MK_HOOK_COUNT + hook;
 	uint64_t packets = 0;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("drops"), &index, counter), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("drops"), &index, counter), 0);
 	for (int i = 0; i < cpus; i++)
 		packets += counter[i].packets;
 	return packets;
@@ -511,7 +506,7 @@ unsigned fixture_count(const char *map)
 	unsigned count = 0;
 	__u8 key[64];
 
-	for (void *last = NULL; bpf_map_get_next_key(fd, last, key) == 0; last = key)
+	for (void *last = NULL; row_next_key(fd, last, key) == 0; last = key)
 		count++;
 	return count;
 }

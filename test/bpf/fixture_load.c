@@ -11,8 +11,6 @@
 #include "datapath/maps/object.h"
 #include "service/service.h"
 
-#include "datapath.skel.h"
-
 #define FIXTURE_MAGLEV_ROOM mk_maglev_room(MK_MAGLEV_SLOTS)
 
 #define USUAL                                                \
@@ -29,7 +27,7 @@ static struct settings {
 } settings = USUAL;
 
 /* The datapath stays for the next case that needs the same. */
-static struct datapath_bpf *datapath;
+static struct bpf_object *datapath;
 static struct mk_node loaded_node;
 static bool loaded_small;
 
@@ -59,26 +57,21 @@ static void fill_node(struct mk_node *node)
 
 void fixture_fill_chain(void)
 {
-	const struct {
+	static const struct {
 		enum mk_prog slot;
-		struct bpf_program *prog;
+		const char *program;
 	} slots[] = {
-		{ MK_PROG_ROUTER, datapath->progs.router },
-		{ MK_PROG_ELB, datapath->progs.elb },
-		{ MK_PROG_NAT, datapath->progs.nat },
-		{ MK_PROG_ERROR, datapath->progs.error },
-		{ MK_PROG_MONITORED, datapath->progs.router },
-		{ MK_PROG_HOLD, datapath->progs.hold },
-		{ MK_PROG_RELEASE, datapath->progs.release },
-		{ MK_PROG_UPLINK, datapath->progs.nat_uplink },
-		{ MK_PROG_OPEN, datapath->progs.open },
+		{ MK_PROG_ROUTER, "router" },	 { MK_PROG_ELB, "elb" },
+		{ MK_PROG_NAT, "nat" },		 { MK_PROG_ERROR, "error" },
+		{ MK_PROG_MONITORED, "router" }, { MK_PROG_HOLD, "hold" },
+		{ MK_PROG_RELEASE, "release" },	 { MK_PROG_UPLINK, "nat_uplink" },
+		{ MK_PROG_OPEN, "open" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
-		__u32 slot = slots[i].slot, fd = (__u32)bpf_program__fd(slots[i].prog);
+		__u32 slot = slots[i].slot, fd = (__u32)fixture_program(slots[i].program);
 
-		ck_assert_int_eq(
-			bpf_map_update_elem(bpf_map__fd(datapath->maps.chain), &slot, &fd, 0), 0);
+		ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);
 	}
 }
 
@@ -86,7 +79,7 @@ static void make_small(void)
 {
 	struct bpf_map *map;
 
-	bpf_object__for_each_map(map, datapath->obj)
+	bpf_object__for_each_map(map, datapath)
 	{
 		enum bpf_map_type type = bpf_map__type(map);
 
@@ -98,23 +91,28 @@ static void make_small(void)
 	}
 }
 
+static struct bpf_map *found_map(const char *name)
+{
+	return bpf_object__find_map_by_name(datapath, name);
+}
+
 static void load(bool small)
 {
 	struct mk_node node = { 0 };
+	struct mk_error err = { 0 };
 
 	fill_node(&node);
 	if (datapath && small == loaded_small && memcmp(&node, &loaded_node, sizeof(node)) == 0)
 		return;
-	datapath_bpf__destroy(datapath);
-	datapath = datapath_bpf__open();
-	ck_assert_msg(datapath, "cannot open the BPF object");
-	datapath->rodata->mk_node = node;
-	ck_assert_int_eq(bpf_map__set_max_entries(datapath->maps.pods, node.pod_slots), 0);
-	ck_assert_int_eq(bpf_map__set_value_size(datapath->maps.maglev, FIXTURE_MAGLEV_ROOM * 2),
-			 0);
+	bpf_object__close(datapath);
+	datapath = object_open(&node, &err);
+	ck_assert_msg(datapath && object_put_node(datapath, &node, &err) == 0, "%s",
+		      mk_error_text(&err));
+	ck_assert_int_eq(bpf_map__set_max_entries(found_map("pods"), node.pod_slots), 0);
+	ck_assert_int_eq(bpf_map__set_value_size(found_map("maglev"), FIXTURE_MAGLEV_ROOM * 2), 0);
 	if (small)
 		make_small();
-	ck_assert_msg(datapath_bpf__load(datapath) == 0, "cannot load the BPF object (root?)");
+	ck_assert_msg(bpf_object__load(datapath) == 0, "cannot load the BPF object (root?)");
 	fixture_fill_chain();
 	loaded_node = node;
 	loaded_small = small;
@@ -158,7 +156,7 @@ void fixture_unload(void)
 
 int fixture_map(const char *map)
 {
-	int fd = bpf_object__find_map_fd_by_name(datapath->obj, map);
+	int fd = bpf_object__find_map_fd_by_name(datapath, map);
 
 	ck_assert_msg(fd >= 0, "no map '%s'", map);
 	return fd;
@@ -166,7 +164,7 @@ int fixture_map(const char *map)
 
 int fixture_program(const char *program)
 {
-	const struct bpf_program *found = bpf_object__find_program_by_name(datapath->obj, program);
+	const struct bpf_program *found = bpf_object__find_program_by_name(datapath, program);
 
 	ck_assert_msg(found, "no program '%s'", program);
 	return bpf_program__fd(found);

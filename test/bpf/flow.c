@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "bpf/family.h"
 #include "bpf/flow_internal.h"
+#include "rows.h"
 
 #define EXPIRED_SECONDS (30 * 86400)
 
@@ -324,8 +326,8 @@ static bool has_session(const struct flow *flow)
 	for (size_t i = 0; i < MK_ARRAY_SIZE(protocols); i++)
 		if (protocols[i] && strcmp(protocols[i], flow->proto) == 0)
 			key.proto = (__u8)i;
-	return bpf_map_lookup_elem(fixture_map("sessions"), &key, &session) == 0 ||
-	       bpf_map_lookup_elem(fixture_map("sessions_young"), &key, &session) == 0;
+	return row_lookup(fixture_map("sessions"), &key, &session) == 0 ||
+	       row_lookup(fixture_map("sessions_young"), &key, &session) == 0;
 }
 
 /* Check that the flow uses its session: another choice could have the same result. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "bpf/fixture.h"
+#include "rows.h"
 
 #define NUMBER 7
 
@@ -70,7 +71,7 @@ void network_of_pod(const char *address, int number)
 	__u32 slot = mk_pod_slot(&addr, FIXTURE_POD_SLOTS);
 	struct mk_pod pod;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("pods"), &slot, &pod), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("pods"), &slot, &pod), 0);
 	pod.netns_ref = (__u16)(number + 1);
 	fixture_put_pod(&pod);
 }

@@ -17,6 +17,7 @@
 
 #include "base/time.h"
 #include "bpf/family.h"
+#include "rows.h"
 
 static int catcher = -1;
 
@@ -131,7 +132,7 @@ static int held_at(uint64_t now_ns)
 	int count = 0;
 
 	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++) {
-		ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("held"), &slot, &held), 0);
+		ck_assert_int_eq(row_lookup(fixture_map("held"), &slot, &held), 0);
 		count += held.since_ns + MK_HELD_NS > now_ns;
 	}
 	return count;
@@ -211,8 +212,7 @@ void pieces_forget(void)
 	static const struct mk_held none;
 
 	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++)
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("held"), &slot, &none, BPF_ANY),
-				 0);
+		ck_assert_int_eq(row_update(fixture_map("held"), &slot, &none, BPF_ANY), 0);
 	fixture_empty("fragments");
 }
 
@@ -228,16 +228,16 @@ void pieces_wait(uint64_t ns)
 	struct mk_fragment_key key;
 
 	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++) {
-		ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("held"), &slot, &held), 0);
+		ck_assert_int_eq(row_lookup(fixture_map("held"), &slot, &held), 0);
 		held.since_ns -= held.since_ns ? ns : 0;
 		held.begun_ns -= ns;
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("held"), &slot, &held, 0), 0);
+		ck_assert_int_eq(row_update(fixture_map("held"), &slot, &held, 0), 0);
 	}
-	if (bpf_map_get_next_key(fixture_map("fragments"), NULL, &key) < 0)
+	if (row_next_key(fixture_map("fragments"), NULL, &key) < 0)
 		return;
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("fragments"), &key, &state), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("fragments"), &key, &state), 0);
 	state.begun_ns -= ns;
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("fragments"), &key, &state, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("fragments"), &key, &state, 0), 0);
 }
 
 void pieces_fill_slots(uint64_t for_ns)
@@ -246,6 +246,5 @@ void pieces_fill_slots(uint64_t for_ns)
 
 	others.since_ns = mk_time_monotonic_ns() + for_ns - MK_HELD_NS;
 	for (__u32 slot = 0; slot < MK_HELD_SLOTS; slot++)
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("held"), &slot, &others, BPF_ANY),
-				 0);
+		ck_assert_int_eq(row_update(fixture_map("held"), &slot, &others, BPF_ANY), 0);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 #define CLIENT	    "10.244.1.2"
 #define OUTSIDE	    "203.0.113.10"
@@ -28,8 +29,7 @@ static void put_member(const struct mk_frontend *service, const char *backend)
 	__u32 nothing = 0;
 
 	fixture_addr_port(backend, &key.backend.addr, &key.backend.port);
-	ck_assert_int_eq(
-		bpf_map_update_elem(fixture_map("affinity_backends"), &key, &nothing, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map("affinity_backends"), &key, &nothing, BPF_ANY), 0);
 }
 
 static void drop_member(const struct mk_frontend *service, const char *backend)
@@ -38,7 +38,7 @@ static void drop_member(const struct mk_frontend *service, const char *backend)
 					       .generation = service->generation };
 
 	fixture_addr_port(backend, &key.backend.addr, &key.backend.port);
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("affinity_backends"), &key), 0);
+	ck_assert_int_eq(row_delete(fixture_map("affinity_backends"), &key), 0);
 }
 
 /* Make a frontend of the port AFFINITY_ID. */
@@ -93,7 +93,7 @@ static struct mk_affinity remembered(const char *map, const char *client)
 	struct mk_affinity_key key = key_of(client);
 	struct mk_affinity last;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map(map), &key, &last), 0);
+	ck_assert_int_eq(row_lookup(fixture_map(map), &key, &last), 0);
 	return last;
 }
 
@@ -104,8 +104,8 @@ static void remember(const char *client, const char *backend, uint64_t ago_ns)
 	struct mk_affinity_key key = key_of(client);
 
 	fixture_addr_port(backend, &last.backend.addr, &last.backend.port);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("affinity"), &key, &last, BPF_ANY), 0);
-	bpf_map_delete_elem(fixture_map("affinity_new"), &key);
+	ck_assert_int_eq(row_update(fixture_map("affinity"), &key, &last, BPF_ANY), 0);
+	row_delete(fixture_map("affinity_new"), &key);
 }
 
 static const struct {

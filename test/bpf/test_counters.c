@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 #define ACCOUNT	    (FIXTURE_ACCOUNT + 1) /* of the only Service */
 #define TCP_HEADERS (14 + frame_ip_bytes() + 20)
@@ -19,7 +20,7 @@ static struct mk_service_counter counter(void)
 	const __u32 account = ACCOUNT;
 	struct mk_service_counter value = { 0 };
 
-	bpf_map_lookup_elem(fixture_map("service_counters"), &account, &value);
+	row_lookup(fixture_map("service_counters"), &account, &value);
 	return value;
 }
 
@@ -219,8 +220,8 @@ static struct mk_session request_entry(const char *map, struct mk_tuple *key)
 	struct mk_session session;
 	int fd = fixture_map(map);
 
-	for (void *last = NULL; bpf_map_get_next_key(fd, last, key) == 0; last = key) {
-		ck_assert_int_eq(bpf_map_lookup_elem(fd, key, &session), 0);
+	for (void *last = NULL; row_next_key(fd, last, key) == 0; last = key) {
+		ck_assert_int_eq(row_lookup(fd, key, &session), 0);
 		if (is_request(&session))
 			return session;
 	}
@@ -239,7 +240,7 @@ START_TEST(test_once_a_second)
 	session = request_entry("sessions", &key);
 	ck_assert_uint_eq(session.packets, 1);
 	session.last_seen_ns -= 1100000000;
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions"), &key, &session, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("sessions"), &key, &session, 0), 0);
 	send_request(0, ACK, 10);
 	expect_counts("a second later", 1, 4, 1);
 	ck_assert_uint_eq(request_entry("sessions", &key).packets, 0);
@@ -254,7 +255,7 @@ START_TEST(test_service_gone)
 	const __u32 account = ACCOUNT;
 
 	connect_by(0);
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("service_counters"), &account), 0);
+	ck_assert_int_eq(row_delete(fixture_map("service_counters"), &account), 0);
 	send_request(0, FIN | ACK, 0);
 	ck_assert_uint_eq(fixture_count("service_counters"), 0);
 }
@@ -283,8 +284,8 @@ static void lose_backend(void)
 	struct mk_backend_key key;
 	int fd = fixture_map("service_backends");
 
-	ck_assert_int_eq(bpf_map_get_next_key(fd, NULL, &key), 0);
-	ck_assert_int_eq(bpf_map_delete_elem(fd, &key), 0);
+	ck_assert_int_eq(row_next_key(fd, NULL, &key), 0);
+	ck_assert_int_eq(row_delete(fd, &key), 0);
 }
 
 static void let_nobody_in(void)
@@ -293,10 +294,10 @@ static void let_nobody_in(void)
 	struct mk_frontend service;
 	int fd = fixture_map("frontends");
 
-	ck_assert_int_eq(bpf_map_get_next_key(fd, NULL, &key), 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &service), 0);
+	ck_assert_int_eq(row_next_key(fd, NULL, &key), 0);
+	ck_assert_int_eq(row_lookup(fd, &key, &service), 0);
 	service.ranges_id = 77; /* map source_ranges has no entry with this id */
-	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &service, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fd, &key, &service, BPF_ANY), 0);
 }
 
 static const struct {
@@ -332,7 +333,7 @@ START_TEST(test_drops)
 	drops[_i].spoil();
 	for (int i = 0; i < 3; i++)
 		fixture_send(paths[path].hook, &in, &out);
-	bpf_map_lookup_elem(fixture_map("service_drops"), &key, &packets);
+	row_lookup(fixture_map("service_drops"), &key, &packets);
 	ck_assert_msg(packets == 3, "%s: %llu drops counted", drops[_i].name, packets);
 	expect_counts(drops[_i].name, 0, 0, 0);
 	ck_assert_uint_eq(fixture_count("service_drops"), 1);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 #define SERVER_ISN 0x12345678u
 
@@ -200,9 +201,8 @@ static unsigned established(const struct path *path)
 	struct mk_tuple key;
 	unsigned count = 0;
 
-	for (void *last = NULL; bpf_map_get_next_key(fixture_map(path->map), last, &key) == 0;
-	     last = &key)
-		count += bpf_map_lookup_elem(fixture_map(path->map), &key, &session) == 0 &&
+	for (void *last = NULL; row_next_key(fixture_map(path->map), last, &key) == 0; last = &key)
+		count += row_lookup(fixture_map(path->map), &key, &session) == 0 &&
 			 session.stage == MK_SESSION_OPEN;
 	return count;
 }
@@ -250,8 +250,7 @@ static void fill(const char *map, unsigned entries)
 		snprintf(source, sizeof(source), "100.64.%u.%u", i >> 8 & 255, i & 255);
 		key.saddr = fixture_addr(source);
 		other.to = key;
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map(map), &key, &other, BPF_NOEXIST),
-				 0);
+		ck_assert_int_eq(row_update(fixture_map(map), &key, &other, BPF_NOEXIST), 0);
 	}
 }
 
@@ -286,14 +285,14 @@ START_TEST(test_earlier_version)
 
 	fixture_quota(0);
 	ask(&flow, &(struct frame_options){ .tcp_flags = SYN });
-	ck_assert_int_eq(bpf_map_get_next_key(fd, NULL, &key), 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
+	ck_assert_int_eq(row_next_key(fd, NULL, &key), 0);
+	ck_assert_int_eq(row_lookup(fd, &key, &session), 0);
 	if (!(session.flags & MK_SESSION_FORWARD)) {
-		ck_assert_int_eq(bpf_map_get_next_key(fd, &key, &key), 0);
-		ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
+		ck_assert_int_eq(row_next_key(fd, &key, &key), 0);
+		ck_assert_int_eq(row_lookup(fd, &key, &session), 0);
 	}
 	session.replied = 1; /* as src/datapath/migrate.c leaves it */
-	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &session, BPF_EXIST), 0);
+	ck_assert_int_eq(row_update(fd, &key, &session, BPF_EXIST), 0);
 	ask(&flow, &(struct frame_options){ .tcp_flags = PSH });
 	ck_assert_uint_eq(established(path), 0);
 	ask(&flow, &(struct frame_options){ .tcp_flags = ACK, .ack = 4711 });

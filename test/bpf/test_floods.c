@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 enum { PORT_MIN = 60000, PORT_MAX = 60063, PORTS = PORT_MAX - PORT_MIN + 1 };
 
@@ -173,7 +174,7 @@ static void connect_from_host(uint16_t port)
 				 .sport = back.dport,
 				 .dport = back.sport,
 				 .proto = back.proto };
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("sessions"), &back, &session, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("sessions"), &back, &session, 0), 0);
 }
 
 /* A Service's client finds no port: the drop counts for the Service. */
@@ -190,7 +191,7 @@ START_TEST(test_service_without_ports)
 		connect_from_host((uint16_t)port);
 	connect_from_host(40000);
 	ck_assert_int_eq(fixture_send(MK_HOOK_HOST, &in, &out), DROPPED);
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("service_drops"), &key, &packets), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("service_drops"), &key, &packets), 0);
 	ck_assert_uint_eq(packets, 1);
 }
 END_TEST
@@ -368,13 +369,13 @@ static void age_all(const char *map, unsigned seconds)
 	struct mk_session session;
 	unsigned count = 0;
 
-	for (void *last = NULL; count < 1024 && bpf_map_get_next_key(fd, last, &keys[count]) == 0;
+	for (void *last = NULL; count < 1024 && row_next_key(fd, last, &keys[count]) == 0;
 	     last = &keys[count++])
 		;
 	for (unsigned i = 0; i < count; i++) {
-		ck_assert_int_eq(bpf_map_lookup_elem(fd, &keys[i], &session), 0);
+		ck_assert_int_eq(row_lookup(fd, &keys[i], &session), 0);
 		session.last_seen_ns -= seconds * 1000000000ULL;
-		ck_assert_int_eq(bpf_map_update_elem(fd, &keys[i], &session, BPF_EXIST), 0);
+		ck_assert_int_eq(row_update(fd, &keys[i], &session, BPF_EXIST), 0);
 	}
 }
 
@@ -502,8 +503,7 @@ static void fill(const char *map, unsigned entries)
 		snprintf(source, sizeof(source), "100.64.%u.%u", i >> 8 & 255, i & 255);
 		key.saddr = fixture_addr(source);
 		other.to = key;
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map(map), &key, &other, BPF_NOEXIST),
-				 0);
+		ck_assert_int_eq(row_update(fixture_map(map), &key, &other, BPF_NOEXIST), 0);
 	}
 }
 

@@ -9,6 +9,7 @@
 
 #include "bpf/run.h"
 #include "datapath/sessions/sweep.h"
+#include "rows.h"
 
 #define PLACES mk_session_places(FIXTURE_SMALL)
 
@@ -90,9 +91,8 @@ static unsigned entries_with(const char *map, uint8_t flag)
 	struct mk_tuple key;
 	unsigned count = 0;
 
-	for (void *last = NULL; bpf_map_get_next_key(fixture_map(map), last, &key) == 0;
-	     last = &key)
-		count += bpf_map_lookup_elem(fixture_map(map), &key, &session) == 0 &&
+	for (void *last = NULL; row_next_key(fixture_map(map), last, &key) == 0; last = &key)
+		count += row_lookup(fixture_map(map), &key, &session) == 0 &&
 			 mk_session_flags(&session) & flag;
 	return count;
 }
@@ -258,7 +258,7 @@ static bool is_among_new(const struct flow *flow)
 	const struct mk_tuple key = key_of(flow);
 	struct mk_session session;
 
-	return bpf_map_lookup_elem(fixture_map(flow->path->map_new), &key, &session) == 0;
+	return row_lookup(fixture_map(flow->path->map_new), &key, &session) == 0;
 }
 
 /* A session whose client sends again gets a new slot at the end, six times here. Each time another
@@ -286,10 +286,10 @@ static void sweep_out(const struct flow *flow)
 	struct mk_session session;
 	int fd = fixture_map(flow->path->map_new);
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
+	ck_assert_int_eq(row_lookup(fd, &key, &session), 0);
 	pair = mk_session_pair_key(&session);
-	ck_assert_int_eq(bpf_map_delete_elem(fd, &key), 0);
-	ck_assert_int_eq(bpf_map_delete_elem(fd, &pair), 0);
+	ck_assert_int_eq(row_delete(fd, &key), 0);
+	ck_assert_int_eq(row_delete(fd, &pair), 0);
 }
 
 static void fill_without_places(const struct path *path, unsigned free_entries)
@@ -300,10 +300,10 @@ static void fill_without_places(const struct path *path, unsigned free_entries)
 
 	do {
 		other.sport++;
-	} while (bpf_map_update_elem(fd, &other, &session, BPF_NOEXIST) == 0);
+	} while (row_update(fd, &other, &session, BPF_NOEXIST) == 0);
 	for (unsigned i = 0; i < free_entries; i++) {
 		other.sport--;
-		ck_assert_int_eq(bpf_map_delete_elem(fd, &other), 0);
+		ck_assert_int_eq(row_delete(fd, &other), 0);
 	}
 }
 

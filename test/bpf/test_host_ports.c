@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 static const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
 static const struct frame_options ack = { .tcp_flags = ACK, .payload_bytes = 9 };
@@ -179,10 +180,10 @@ START_TEST(test_leaving)
 	int map = fixture_map("host_ports");
 
 	fixture_host_port("tcp 0.0.0.0:8080", "10.244.1.3:80");
-	ck_assert_int_eq(bpf_map_get_next_key(map, NULL, &key), 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(map, &key, &value), 0);
+	ck_assert_int_eq(row_next_key(map, NULL, &key), 0);
+	ck_assert_int_eq(row_lookup(map, &key, &value), 0);
 	value.leaving = 1;
-	ck_assert_int_eq(bpf_map_update_elem(map, &key, &value, BPF_EXIST), 0);
+	ck_assert_int_eq(row_update(map, &key, &value, BPF_EXIST), 0);
 	fixture_expect("leaving", MK_HOOK_UPLINK, &outside, TO_HOST,
 		       "tcp 203.0.113.10:40000 > 192.168.99.11:8080");
 }

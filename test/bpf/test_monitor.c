@@ -9,7 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "bpf/family.h"
 #include "bpf/run.h"
+#include "rows.h"
 
 #define ACCOUNT	       (FIXTURE_ACCOUNT + 1)
 #define POD_TO_SERVICE "tcp 10.244.1.2:40000 > 10.96.0.10:80"
@@ -37,10 +39,13 @@ static size_t event_count;
 
 static int take(void *ctx, void *data, size_t size)
 {
+	struct mk_flow_event row;
+	const struct mk_flow_event *event = mk_event_row("flow_events", data, size, &row);
+
 	(void)ctx;
-	ck_assert_uint_eq(size, sizeof(events[0]));
+	ck_assert_ptr_nonnull(event);
 	ck_assert_uint_lt(event_count, EVENTS);
-	events[event_count++] = *(struct mk_flow_event *)data;
+	events[event_count++] = *event;
 	return 0;
 }
 
@@ -82,8 +87,7 @@ static void forget_flows(void)
 	const struct mk_monitor_flow none = { 0 };
 
 	for (__u32 slot = 0; slot < MK_MONITOR_FLOWS; slot++)
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("monitor_flows"), &slot, &none,
-						     BPF_ANY),
+		ck_assert_int_eq(row_update(fixture_map("monitor_flows"), &slot, &none, BPF_ANY),
 				 0);
 }
 
@@ -287,7 +291,7 @@ static uint64_t left_out(void)
 	__u32 zero = 0;
 
 	ck_assert_int_le(libbpf_num_possible_cpus(), 256);
-	ck_assert_int_eq(bpf_map_lookup_elem(fixture_map("monitor_counts"), &zero, counts), 0);
+	ck_assert_int_eq(row_lookup(fixture_map("monitor_counts"), &zero, counts), 0);
 	for (int cpu = 0; cpu < libbpf_num_possible_cpus(); cpu++)
 		sum += counts[cpu].left_out;
 	return sum;

@@ -8,6 +8,7 @@
 
 #include "bpf/run.h"
 #include "datapath/datapath_internal.h"
+#include "rows.h"
 
 enum { NODES = 5000, ROOM = NODES + 16 };
 
@@ -59,9 +60,8 @@ static void put(bool by_prefix)
 		struct mk_route_key key = { .prefix_bits = entries[i].dst.prefix_bits,
 					    .addr = mk_ip_to_addr(&entries[i].dst.ip) };
 
-		ck_assert_int_eq(bpf_map_update_elem(fixture_map("routes"), &key, &entries[i].route,
-						     BPF_ANY),
-				 0);
+		ck_assert_int_eq(
+			row_update(fixture_map("routes"), &key, &entries[i].route, BPF_ANY), 0);
 	}
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "datapath/maps/table.h"
 
 static const struct {
 	const char *name;
@@ -100,8 +101,11 @@ END_TEST
 
 static int remember(void *ctx, void *data, size_t size)
 {
-	ck_assert_uint_eq(size, sizeof(struct mk_drop_event));
-	memcpy(ctx, data, size);
+	struct mk_drop_event row;
+	const struct mk_drop_event *event = mk_event_row("drop_events", data, size, &row);
+
+	ck_assert_ptr_nonnull(event);
+	*(struct mk_drop_event *)ctx = *event;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 static const struct path {
 	const char *name, *map;
@@ -124,14 +125,14 @@ static unsigned each_entry(const struct path *path, of_entry change, unsigned va
 	struct mk_tuple keys[3];
 	unsigned count = 0, sum = 0;
 
-	for (void *last = NULL; count < 3 && bpf_map_get_next_key(fd, last, &keys[count]) == 0;
+	for (void *last = NULL; count < 3 && row_next_key(fd, last, &keys[count]) == 0;
 	     last = &keys[count++])
 		;
 	ck_assert_uint_eq(count, 2);
 	for (unsigned i = 0; i < count; i++) {
-		ck_assert_int_eq(bpf_map_lookup_elem(fd, &keys[i], &session), 0);
+		ck_assert_int_eq(row_lookup(fd, &keys[i], &session), 0);
 		sum += change(&session, value);
-		ck_assert_int_eq(bpf_map_update_elem(fd, &keys[i], &session, BPF_EXIST), 0);
+		ck_assert_int_eq(row_update(fd, &keys[i], &session, BPF_EXIST), 0);
 	}
 	return sum;
 }

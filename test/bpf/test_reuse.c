@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 #define MARK 77 /* in an entry's byte `spoke`: a new entry has zero there */
 
@@ -121,8 +122,8 @@ static void read_entry(const char *table, bool forward, struct mk_tuple *key,
 {
 	int fd = fixture_map(table);
 
-	for (void *last = NULL; bpf_map_get_next_key(fd, last, key) == 0; last = key) {
-		ck_assert_int_eq(bpf_map_lookup_elem(fd, key, session), 0);
+	for (void *last = NULL; row_next_key(fd, last, key) == 0; last = key) {
+		ck_assert_int_eq(row_lookup(fd, key, session), 0);
 		if (!(session->flags & MK_SESSION_FORWARD) == !forward)
 			return;
 	}
@@ -132,7 +133,7 @@ static void read_entry(const char *table, bool forward, struct mk_tuple *key,
 static void put_entry(const char *table, const struct mk_tuple *key,
 		      const struct mk_session *session)
 {
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map(table), key, session, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map(table), key, session, BPF_ANY), 0);
 }
 
 /* Mark the entries, and make them some seconds older. */
@@ -259,7 +260,7 @@ static void no_other_direction(const struct path *path)
 	struct mk_tuple key;
 
 	read_entry(path->table, false, &key, &session);
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map(path->table), &key), 0);
+	ck_assert_int_eq(row_delete(fixture_map(path->table), &key), 0);
 }
 
 /* Let the reverse entry belong to another client. */
@@ -328,7 +329,7 @@ START_TEST(test_service_is_gone)
 	connect_to(&flow);
 	end_both(&flow);
 	fixture_addr_port(flow.path->server, &key.addr, &key.port);
-	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("frontends"), &key), 0);
+	ck_assert_int_eq(row_delete(fixture_map("frontends"), &key), 0);
 	if (flow.path->hook == MK_HOOK_UPLINK)
 		ck_assert_int_eq(ask(&flow, WITH(SYN)), TO_HOST);
 	else

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 #define CLUSTER_IP "10.96.0.10"
 
@@ -75,8 +76,8 @@ static void check_account(const char *name, uint32_t service_id)
 	struct mk_session session;
 	int fd = fixture_map("sessions");
 
-	for (; bpf_map_get_next_key(fd, last, &key) == 0; last = &key) {
-		ck_assert_int_eq(bpf_map_lookup_elem(fd, &key, &session), 0);
+	for (; row_next_key(fd, last, &key) == 0; last = &key) {
+		ck_assert_int_eq(row_lookup(fd, &key, &session), 0);
 		ck_assert_msg(session.service_id == service_id, "%s: account %u, not %u", name,
 			      session.service_id, service_id);
 	}

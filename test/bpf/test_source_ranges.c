@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 #define VIP	  "198.51.100.7:80"
 #define RANGES_ID 600
@@ -25,8 +26,7 @@ static void put_range(uint32_t ranges_id, const char *text)
 	range = family_cidr(net, bits);
 	key.prefix_bits = 32u + range.prefix_bits;
 	key.addr = mk_ip_to_addr(&range.ip);
-	ck_assert_int_eq(bpf_map_update_elem(fixture_map("source_ranges"), &key, &nothing, BPF_ANY),
-			 0);
+	ck_assert_int_eq(row_update(fixture_map("source_ranges"), &key, &nothing, BPF_ANY), 0);
 }
 
 static void frontend(enum mk_scope scope, const char *const *backends, const char *const *ranges)

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "bpf/run.h"
+#include "rows.h"
 
 /* Through ilb: a pod's connection to a Service whose endpoint is on another node. */
 #define ASKED	 "tcp 10.244.1.2:40000 > 10.96.0.10:80"
@@ -153,8 +154,8 @@ static struct pair read_pair(void)
 	int sessions = fixture_map("sessions");
 	struct pair pair;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(sessions, &asked, &pair.client), 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(sessions, &answered, &pair.server), 0);
+	ck_assert_int_eq(row_lookup(sessions, &asked, &pair.client), 0);
+	ck_assert_int_eq(row_lookup(sessions, &answered, &pair.server), 0);
 	return pair;
 }
 
@@ -164,8 +165,8 @@ static void write_pair(const struct pair *pair)
 	const struct mk_tuple answered = key_of("10.244.2.7", 8080, "10.244.1.2", 40000);
 	int sessions = fixture_map("sessions");
 
-	ck_assert_int_eq(bpf_map_update_elem(sessions, &asked, &pair->client, BPF_EXIST), 0);
-	ck_assert_int_eq(bpf_map_update_elem(sessions, &answered, &pair->server, BPF_EXIST), 0);
+	ck_assert_int_eq(row_update(sessions, &asked, &pair->client, BPF_EXIST), 0);
+	ck_assert_int_eq(row_update(sessions, &answered, &pair->server, BPF_EXIST), 0);
 }
 
 /* Mark @pair with an RST of the client that is old enough to be cleared. */

@@ -19,6 +19,7 @@
 #include "pod/endpoint/endpoint.h"
 #include "pod/endpoint/endpoint_internal.h"
 #include "pod/ipam/ipam.h"
+#include "rows.h"
 
 static struct mk_error err;
 char answer[4096];
@@ -40,12 +41,17 @@ static void pin_program(const char *path)
 	close(fd);
 }
 
+sa_family_t node_family = AF_INET;
+
 static void pin_table_with(const char *name, enum bpf_map_type type, size_t key_size,
 			   size_t value_size, unsigned int entries, unsigned int flags)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = flags);
 	char path[128];
-	int fd = bpf_map_create(type, name, (__u32)key_size, (__u32)value_size, entries, &opts);
+	int fd = node_family == AF_INET
+			 ? row_create_ipv4(type, name, key_size, value_size, entries, &opts)
+			 : bpf_map_create(type, name, (__u32)key_size, (__u32)value_size, entries,
+					  &opts);
 
 	ck_assert_msg(fd >= 0, "table %s: %s", name, strerror(errno));
 	snprintf(path, sizeof(path), BPF_DIR "/maps/%s", name);

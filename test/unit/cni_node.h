@@ -24,6 +24,7 @@
 	"\"mtu\":1450,\"stateDir\":\"" STATE "\",\"bpfDir\":\"" BPF_DIR "\""
 
 extern char answer[4096]; /* standard output of the last call */
+extern sa_family_t node_family; /* of the tables; AF_INET */
 extern const char *cni_ifname; /* interface name of the calls; eth0 */
 
 /* Each test of the case has its own node. */

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "datapath/maps/object.h"
 #include "datapath/pods/pods.h"
+#include "rows.h"
 
 struct datapath_fixture fx;
 
@@ -83,7 +84,7 @@ struct mk_datapath *fx_loaded_again(void)
 /* Change a constant each time, so that programs are loaded. */
 struct mk_datapath *fx_loaded(void)
 {
-	fx.constants.vtep_addr.word[0]++;
+	fx.constants.vtep_addr.word[MK_ADDR_WORDS - 1]++;
 	return fx_loaded_again();
 }
 
@@ -126,7 +127,7 @@ int fx_chain_length(const char *name)
 	for (__u32 slot = 0; slot < MK_PROG_COUNT; slot++) {
 		__u32 id;
 
-		filled += bpf_map_lookup_elem(fd, &slot, &id) == 0;
+		filled += row_lookup(fd, &slot, &id) == 0;
 	}
 	return filled;
 }

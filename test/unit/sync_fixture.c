@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 struct mk_service_tables tables;
 struct mk_service_sync *sync_;
@@ -35,7 +36,8 @@ static int services_btf(__u32 *key_type, __u32 *value_type)
 	*value_type = (__u32)btf__add_struct(btf, "mk_frontend", sizeof(struct mk_frontend));
 	ck_assert_int_eq(
 		btf__add_field(btf, "lock", lock, offsetof(struct mk_frontend, lock) * 8, 0), 0);
-	*key_type = (__u32)btf__add_array(btf, count, byte, sizeof(struct mk_frontend_key));
+	*key_type = (__u32)btf__add_array(btf, count, byte,
+					  (__u32)row_key_form("frontends")->ipv4_bytes);
 	ck_assert_int_eq(btf__load_into_kernel(btf), 0);
 	fd = fcntl(btf__fd(btf), F_DUPFD_CLOEXEC, 0);
 	btf__free(btf);
@@ -51,8 +53,8 @@ static struct mk_table make_services(void)
 	int fd;
 
 	options.btf_fd = (__u32)btf_fd;
-	fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_frontend_key),
-			    sizeof(struct mk_frontend), sync_room, &options);
+	fd = row_create_ipv4(BPF_MAP_TYPE_HASH, "frontends", sizeof(struct mk_frontend_key),
+			     sizeof(struct mk_frontend), sync_room, &options);
 	ck_assert_msg(fd >= 0, "cannot create map frontends: %s", strerror(errno));
 	ck_assert_int_eq(mk_table_init(&table, "frontends", fd, &sync_err), 0);
 	return table;
@@ -63,7 +65,7 @@ static struct mk_table make_table(enum bpf_map_type type, const char *name, uint
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
 	struct mk_table table;
-	int fd = bpf_map_create(type, NULL, key_size, value_size, sync_room, &options);
+	int fd = row_create_ipv4(type, name, key_size, value_size, sync_room, &options);
 
 	ck_assert_msg(fd >= 0, "cannot create a map: %s", strerror(errno));
 	ck_assert_int_eq(mk_table_init(&table, name, fd, &sync_err), 0);
@@ -231,7 +233,7 @@ const char *backends_of(const char *vip)
 
 		ck_assert_msg(mk_table_get(&tables.backends, &key, &backend, &sync_err) == 0,
 			      "backend %u of %s: %s", i, vip, mk_error_text(&sync_err));
-		text[used++] = (char)('0' + (ntohl(backend.addr.word[0]) & 0xff));
+		text[used++] = (char)('0' + (mk_addr_low_bits(&backend.addr) & 0xff));
 	}
 	text[used] = '\0';
 	return text;

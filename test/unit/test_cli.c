@@ -13,6 +13,7 @@
 #include "cli/trace/trace.h"
 #include "pod/request/conf.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 static struct mk_error err;
 
@@ -41,8 +42,8 @@ START_TEST(test_frame)
 {
 	static const uint8_t protocols[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP, IPPROTO_ICMP };
 	static const uint8_t mac[6] = { 2, 1 };
-	struct mk_tuple tuple = { .saddr.word = { 0x0201f40a },
-				  .daddr.word = { 0x0a71 },
+	struct mk_tuple tuple = { .saddr = ROW_IPV4(0x0201f40a),
+				  .daddr = ROW_IPV4(0x0a71),
 				  .sport = htons(40000),
 				  .dport = htons(40000) };
 	struct mk_trace_frame frame;

@@ -233,6 +233,7 @@ UNIT_SUITE("cni_ipv6")
 {
 	TCase *tc = cni_case(suite, "IPv6");
 
+	node_family = AF_INET6;
 	tcase_add_loop_test(tc, test_add_del, 0, MK_ARRAY_SIZE(versions));
 	tcase_add_test(tc, test_disabled);
 	tcase_add_test(tc, test_underlay);

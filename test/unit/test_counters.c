@@ -10,6 +10,7 @@
 #include "datapath/services/counters.h"
 #include "datapath/sessions/sweep.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 #define S 1000000000ULL
 
@@ -20,8 +21,7 @@ static struct mk_error err;
 static struct mk_table make_table(const char *name, size_t key_size, size_t value_size)
 {
 	struct mk_table table;
-	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, (__u32)key_size, (__u32)value_size, 8192,
-				NULL);
+	int fd = row_create_ipv4(BPF_MAP_TYPE_HASH, name, key_size, value_size, 8192, NULL);
 
 	ck_assert_msg(fd >= 0, "cannot create a map: %s", strerror(errno));
 	ck_assert_int_eq(mk_table_init(&table, name, fd, &err), 0);
@@ -67,7 +67,7 @@ static void put_drops(uint32_t account, uint32_t reason, uint64_t packets)
 
 static void put_frontend(uint32_t address, uint32_t account)
 {
-	const struct mk_frontend_key key = { .addr.word = { htonl(address) } };
+	const struct mk_frontend_key key = { .addr = row_ipv4(address) };
 	const struct mk_frontend value = { .set_id = 1, .service_id = account };
 
 	ck_assert_int_eq(mk_table_put(&frontends, &key, &value, &err), 0);
@@ -138,7 +138,7 @@ static void count_ended(void *ctx, const struct mk_session *session)
 /* Client number @n; account 0: no Service's. */
 static void put_pair(uint16_t n, uint32_t account, uint64_t seen_ns, uint32_t packets)
 {
-	struct mk_tuple key = { .saddr.word = { 1 }, .daddr.word = { 2 }, .proto = IPPROTO_UDP };
+	struct mk_tuple key = { .saddr = row_ipv4(1), .daddr = row_ipv4(2), .proto = IPPROTO_UDP };
 	struct mk_session session = { .last_seen_ns = seen_ns,
 				      .service_id = account,
 				      .packets = packets,
@@ -148,7 +148,7 @@ static void put_pair(uint16_t n, uint32_t account, uint64_t seen_ns, uint32_t pa
 
 	key.sport = htons(n);
 	session.to = key;
-	session.to.daddr.word[0] = 3;
+	session.to.daddr = row_ipv4(3);
 	pair_key = mk_session_pair_key(&session);
 	ck_assert_int_eq(mk_table_put(&sessions, &key, &session, &err), 0);
 	session.flags = 0;

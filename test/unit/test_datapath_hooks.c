@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "datapath/pods/pod_table.h"
 #include "unit/datapath_fixture.h"
+#include "rows.h"
 
 /* An entry that lacks the pod's namespace is completed. */
 START_TEST(test_entry_is_completed)
@@ -20,7 +21,7 @@ START_TEST(test_entry_is_completed)
 				.peer_name = "eth0",
 				.peer_mac = { { 2, 0, 0, 0, 0, 9 } },
 				.mtu_bytes = 1450 };
-	const struct mk_addr key = { { inet_addr("10.244.1.9") } };
+	const struct mk_addr key = addr_of("10.244.1.9");
 	struct mk_table table;
 	struct mk_link link;
 	struct mk_pod pod;
@@ -47,7 +48,7 @@ END_TEST
 START_TEST(test_limit_is_followed)
 {
 	static const struct mk_nl_tbf tbf = { 1000, 70000, 70000 };
-	const struct mk_addr key = { { inet_addr("10.244.1.2") } };
+	const struct mk_addr key = addr_of("10.244.1.2");
 	struct mk_table table;
 	struct mk_pod pod;
 
@@ -141,7 +142,7 @@ START_TEST(test_links_change)
 
 	ck_assert_int_eq(system("PATH=$PATH:/usr/sbin:/sbin; ip tuntap add tun7 mode tun"), 0);
 	tun = (int)if_nametoindex("tun7");
-	fx.links.set.node_addr.word[0] = 77;
+	fx.links.set.node_addr = row_ipv4(77);
 	fx.links.set.overlay_mtu_bytes = 1350;
 	fx.links.uplinks[1] = (struct mk_uplink){ .ifindex = (__u32)up1, .mtu_bytes = 1400 };
 	fx.links.uplinks[2] =
@@ -177,8 +178,8 @@ START_TEST(test_links_repaired)
 	struct mk_datapath_links seen;
 	__u32 zero = 0, ifindex = (__u32)fx.uplink_ifindex;
 
-	ck_assert_int_eq(bpf_map_update_elem(links, &zero, &nothing, BPF_ANY), 0);
-	ck_assert_int_eq(bpf_map_delete_elem(uplinks, &ifindex), 0);
+	ck_assert_int_eq(row_update(links, &zero, &nothing, BPF_ANY), 0);
+	ck_assert_int_eq(row_delete(uplinks, &ifindex), 0);
 	ck_assert_int_eq(mk_datapath_repair_links(datapath, &fx.err), 2);
 	fx_ok(mk_links_read(fx.bpf_dir, &seen, &fx.err));
 	ck_assert_mem_eq(&seen, &fx.links, sizeof(seen));

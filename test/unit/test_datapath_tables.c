@@ -13,6 +13,7 @@
 #include "datapath/monitor/monitor.h"
 #include "datapath/pods/pods.h"
 #include "unit/datapath_fixture.h"
+#include "rows.h"
 
 START_TEST(test_other_layout_is_refused)
 {
@@ -54,12 +55,12 @@ START_TEST(test_other_size_moves)
 	int fds[2];
 
 	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
-	fds[0] = bpf_map_create(BPF_MAP_TYPE_HASH, "sessions", sizeof(key), sizeof(session), 100,
-				NULL);
-	fds[1] =
-		bpf_map_create(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, sizeof(per_cpu[0]), 10, NULL);
-	ck_assert_int_eq(bpf_map_update_elem(fds[0], &key, &session, BPF_ANY), 0);
-	ck_assert_int_eq(bpf_map_update_elem(fds[1], &slot, per_cpu, BPF_ANY), 0);
+	fds[0] = row_create_ipv4(BPF_MAP_TYPE_HASH, "sessions", sizeof(key), sizeof(session), 100,
+				 NULL);
+	fds[1] = row_create_ipv4(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, sizeof(per_cpu[0]), 10,
+				 NULL);
+	ck_assert_int_eq(row_update(fds[0], &key, &session, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fds[1], &slot, per_cpu, BPF_ANY), 0);
 	for (int i = 0; i < 2; i++) {
 		char path[160];
 
@@ -174,21 +175,13 @@ START_TEST(test_other_maglev_size)
 }
 END_TEST
 
-static struct mk_addr address(const char *text)
-{
-	struct mk_addr addr;
-
-	ck_assert_int_eq(inet_pton(AF_INET, text, &addr), 1);
-	return addr;
-}
-
 /* 10.244.0.0/16, of which this node has 10.244.1.0/24 */
 static struct mk_datapath *attached_in_cluster(void)
 {
-	fx.constants.cluster_net = address("10.244.0.0");
-	fx.constants.cluster_mask = address("255.255.0.0");
-	fx.constants.pod_net = address("10.244.1.0");
-	fx.constants.pod_mask = address("255.255.255.0");
+	fx.constants.cluster_net = addr_of("10.244.0.0");
+	fx.constants.cluster_mask = addr_of("255.255.0.0");
+	fx.constants.pod_net = addr_of("10.244.1.0");
+	fx.constants.pod_mask = addr_of("255.255.255.0");
 	return fx_attached();
 }
 
@@ -255,7 +248,7 @@ END_TEST
 static bool is_peer(const char *text)
 {
 	struct mk_table table = { .fd = -1 };
-	struct mk_addr key = address(text);
+	struct mk_addr key = addr_of(text);
 	struct mk_peer peer;
 	int ret;
 
@@ -267,7 +260,7 @@ static bool is_peer(const char *text)
 
 static void delete_peer(const char *text)
 {
-	struct mk_addr key = address(text);
+	struct mk_addr key = addr_of(text);
 	struct mk_table table = { .fd = -1 };
 
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "peers", sizeof(key), sizeof(struct mk_peer),
@@ -293,8 +286,8 @@ START_TEST(test_peers)
 {
 	struct mk_datapath *datapath = fx_attached();
 	struct mk_peer_entry wanted[2] = {
-		{ .addr = address("192.0.2.12"), .peer.vtep_mac = { 2, 1 } },
-		{ .addr = address("192.0.2.13"), .peer.vtep_mac = { 2, 2 } }
+		{ .addr = addr_of("192.0.2.12"), .peer.vtep_mac = { 2, 1 } },
+		{ .addr = addr_of("192.0.2.13"), .peer.vtep_mac = { 2, 2 } }
 	};
 	unsigned int changes = 0;
 

@@ -5,6 +5,7 @@
 
 #include "datapath/sessions/emptied.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 #define OPEN (MK_SESSION_FORWARD | MK_SESSION_OPEN)
 
@@ -13,8 +14,8 @@ static struct mk_emptied emptied;
 
 static struct mk_tuple key_of(unsigned int n)
 {
-	return (struct mk_tuple){ .saddr.word = { htonl(0x0a000001) },
-				  .daddr.word = { htonl(0x0a600001) },
+	return (struct mk_tuple){ .saddr = row_ipv4(0x0a000001),
+				  .daddr = row_ipv4(0x0a600001),
 				  .sport = htons((uint16_t)(40000 + n)),
 				  .dport = htons(80),
 				  .proto = IPPROTO_TCP };
@@ -34,7 +35,7 @@ static void meet(unsigned int n, uint8_t flags)
 	struct mk_session session = session_of(flags);
 	struct mk_tuple key = key_of(n);
 
-	ck_assert_int_eq(bpf_map_update_elem(sessions.fd, &key, &session, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(sessions.fd, &key, &session, BPF_ANY), 0);
 	mk_emptied_note(&emptied, &key, &session);
 }
 
@@ -52,21 +53,21 @@ static void replace(unsigned int n, uint64_t created_ns)
 	struct mk_tuple key = key_of(n);
 
 	session.created_ns = created_ns;
-	ck_assert_int_eq(bpf_map_update_elem(sessions.fd, &key, &session, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(sessions.fd, &key, &session, BPF_ANY), 0);
 }
 
 static void remove_one(unsigned int n)
 {
 	struct mk_tuple key = key_of(n);
 
-	ck_assert_int_eq(bpf_map_delete_elem(sessions.fd, &key), 0);
+	ck_assert_int_eq(row_delete(sessions.fd, &key), 0);
 }
 
 static void setup(void)
 {
 	struct mk_error err = { 0 };
-	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_tuple),
-				sizeof(struct mk_session), 64, NULL);
+	int fd = row_create_ipv4(BPF_MAP_TYPE_HASH, "sessions", sizeof(struct mk_tuple),
+				 sizeof(struct mk_session), 64, NULL);
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(mk_table_init(&sessions, "sessions", fd, &err), 0);

@@ -10,6 +10,7 @@
 #include "datapath/sessions/half_open_quota.h"
 #include "datapath/sessions/sessions_internal.h"
 #include "unit/datapath_fixture.h"
+#include "rows.h"
 
 static const struct {
 	const char *name;
@@ -47,7 +48,7 @@ static int64_t given(void)
 	int64_t room[cpus];
 	__u32 zero = 0;
 
-	ck_assert_int_eq(bpf_map_lookup_elem(fd, &zero, room), 0);
+	ck_assert_int_eq(row_lookup(fd, &zero, room), 0);
 	for (int i = 1; i < cpus; i++)
 		ck_assert_int_eq(room[i], room[0]);
 	return room[0];
@@ -57,7 +58,7 @@ static int64_t given(void)
 static bool can_take(void)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, 4, 4, 1, NULL), key = 0, value;
-	bool can = bpf_map_lookup_and_delete_elem(fd, &key, &value) < 0 && errno == ENOENT;
+	bool can = row_take(fd, &key, &value) < 0 && errno == ENOENT;
 
 	close(fd);
 	return can;

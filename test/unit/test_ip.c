@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Addresses, ranges and MAC addresses: text and arithmetic. */
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "monokube/abi.h"
 #include "base/cleanup.h"
 #include "base/ip.h"
 #include "unit/unit.h"
@@ -337,15 +339,75 @@ START_TEST(test_mac_of_ip)
 }
 END_TEST
 
-START_TEST(test_table_addresses)
-{
-	struct mk_addr addr;
-	struct mk_ip ip, back;
+static const struct {
+	const char *text, *row;
+	bool loopback;
+} table_addresses[] = {
+	{ "10.244.1.254", "::ffff:10.244.1.254", false },
+	{ "255.255.255.0", "::ffff:255.255.255.0", false },
+	{ "0.0.0.0", "::", false },
+	{ "127.0.0.1", "::ffff:127.0.0.1", true },
+	{ "127.0.0.53", "::ffff:127.0.0.53", true },
+	{ "126.255.255.255", "::ffff:126.255.255.255", false },
+	{ "fd00:10:244:1::3fe", "fd00:10:244:1::3fe", false },
+	{ "::", "::", false },
+	{ "::1", "::1", true },
+	{ "::2", "::2", false },
+	{ "1::1", "1::1", false },
+	{ "::127.0.0.1", "::127.0.0.1", false },
+};
 
-	ck_assert_int_eq(mk_ip_parse("10.244.1.254", &ip), 0);
-	addr = mk_ip_to_addr(&ip);
-	back = mk_ip_from_addr(&addr);
+START_TEST(test_table_address)
+{
+	const struct mk_ip ip = ip_of(table_addresses[_i].text);
+	const struct mk_addr addr = mk_ip_to_addr(&ip);
+	const struct mk_ip back = mk_ip_of_family(&addr, ip.family);
+	struct in6_addr row;
+
+	ck_assert_int_eq(inet_pton(AF_INET6, table_addresses[_i].row, &row), 1);
+	ck_assert_mem_eq(&addr, &row, sizeof(row));
 	ck_assert(mk_ip_equal(&ip, &back));
+	ck_assert_int_eq(mk_addr_is_loopback(&addr), table_addresses[_i].loopback);
+}
+END_TEST
+
+/* Without an address and without a family, all zeros are IPv4's. */
+START_TEST(test_no_table_address)
+{
+	const struct mk_ip none = { 0 }, any = ip_of("0.0.0.0");
+	const struct mk_addr zero = { 0 }, addr = mk_ip_to_addr(&none);
+	const struct mk_ip back = mk_ip_from_addr(&addr);
+
+	ck_assert(mk_addr_eq(&addr, &zero));
+	ck_assert(mk_ip_equal(&back, &any));
+}
+END_TEST
+
+/* An address's node and slot, and the size of a pod CIDR, from rows. */
+static const struct {
+	const char *addr, *cluster_mask, *pod_mask;
+	unsigned host_bits, slots, node, slot;
+} numbers[] = {
+	{ "10.244.3.7", "255.255.0.0", "255.255.255.0", 8, 256, 3, 7 },
+	{ "10.244.3.7", "255.192.0.0", "255.255.255.240", 4, 16, 0x34030, 7 },
+	{ "10.3.1.2", "255.0.0.0", "255.255.0.0", 16, 65536, 3, 0x102 },
+	{ "10.3.1.2", "255.0.0.0", "255.128.0.0", 23, 65536, 0, 0x102 },
+	{ "fd00:0:0:3::7", "ffff:ffff:ffff::", "ffff:ffff:ffff:ffff::", 64, 1024, 3, 7 },
+	{ "fd00::307", "ffff:ffff:ffff:ffff::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00", 8, 256,
+	  3, 7 },
+	{ "fd00:0:1:2300::407", "ffff:ffff::", "ffff:ffff:ffff:ff00::", 72, 1024, 0x123, 7 },
+};
+
+START_TEST(test_numbers)
+{
+	const struct mk_addr addr = addr_of(numbers[_i].addr), mask = addr_of(numbers[_i].pod_mask);
+	const struct mk_addr cluster_mask = addr_of(numbers[_i].cluster_mask);
+
+	ck_assert_uint_eq(mk_pod_host_bits(&mask), numbers[_i].host_bits);
+	ck_assert_uint_eq(mk_pod_slots(&mask), numbers[_i].slots);
+	ck_assert_uint_eq(mk_node_number(&addr, &cluster_mask, numbers[_i].host_bits),
+			  numbers[_i].node);
+	ck_assert_uint_eq(mk_pod_slot(&addr, numbers[_i].slots), numbers[_i].slot);
 }
 END_TEST
 
@@ -429,5 +491,7 @@ UNIT_SUITE("ip")
 	tcase_add_loop_test(tc, test_ip_port, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_test(tc, test_ip_port_sockaddr);
 	tcase_add_test(tc, test_mac_of_ip);
-	tcase_add_test(tc, test_table_addresses);
+	tcase_add_loop_test(tc, test_table_address, 0, MK_ARRAY_SIZE(table_addresses));
+	tcase_add_test(tc, test_no_table_address);
+	tcase_add_loop_test(tc, test_numbers, 0, MK_ARRAY_SIZE(numbers));
 }

@@ -17,13 +17,14 @@
 #include "datapath/monitor/drops.h"
 #include "datapath/pods/pod_table.h"
 #include "unit/datapath_fixture.h"
+#include "rows.h"
 
 /* Pin a new table @name; the caller closes it. */
 static int pin_table(const char *name, enum bpf_map_type type, __u32 key_bytes, __u32 value_bytes,
 		     __u32 entries)
 {
 	char path[160];
-	int fd = bpf_map_create(type, name, key_bytes, value_bytes, entries, NULL);
+	int fd = row_create_ipv4(type, name, key_bytes, value_bytes, entries, NULL);
 
 	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
 	snprintf(path, sizeof(path), "%s/maps/%s", fx.bpf_dir, name);
@@ -58,10 +59,10 @@ START_TEST(test_shorter_values_move)
 	const __u32 slot = 2;
 	int fd = pin_table("sessions", BPF_MAP_TYPE_HASH, sizeof(key), BEFORE_BYTES, 100);
 
-	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &session, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fd, &key, &session, BPF_ANY), 0);
 	close(fd);
 	fd = pin_table("drops", BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(__u64), 10);
-	ck_assert_int_eq(bpf_map_update_elem(fd, &slot, packets_of_cpus, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fd, &slot, packets_of_cpus, BPF_ANY), 0);
 	close(fd);
 	mk_datapath_free(fx_attached());
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions", sizeof(key), sizeof(found), &fx.err));
@@ -92,8 +93,8 @@ START_TEST(test_new_sessions_get_places)
 	struct mk_table table;
 	int fd = pin_table("sessions_young", BPF_MAP_TYPE_HASH, sizeof(key), sizeof(found), 1000);
 
-	ck_assert_int_eq(bpf_map_update_elem(fd, &key, &forward, BPF_ANY), 0);
-	ck_assert_int_eq(bpf_map_update_elem(fd, &back, &reverse, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fd, &key, &forward, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fd, &back, &reverse, BPF_ANY), 0);
 	close(fd);
 	mk_datapath_free(fx_attached());
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions_young", sizeof(key), sizeof(found),
@@ -103,20 +104,15 @@ START_TEST(test_new_sessions_get_places)
 	fx_ok(mk_table_get(&table, &back, &found, &fx.err));
 	mk_table_close(&table);
 	fx_ok(mk_table_open(&table, fx.bpf_dir, "sessions_order", 0, sizeof(place), &fx.err));
-	ck_assert_int_eq(bpf_map_lookup_and_delete_elem(table.fd, NULL, &place), 0);
+	ck_assert_int_eq(row_take(table.fd, NULL, &place), 0);
 	ck_assert_mem_eq(&place.key, &key, sizeof(key));
 	ck_assert_uint_eq(place.created_ns, 11);
-	ck_assert_int_lt(bpf_map_lookup_and_delete_elem(table.fd, NULL, &place), 0);
+	ck_assert_int_lt(row_take(table.fd, NULL, &place), 0);
 	mk_table_close(&table);
 }
 END_TEST
 
 /* ---- pods ------------------------------------------------------------------------------------ */
-
-static struct mk_addr addr_of(const char *text)
-{
-	return (struct mk_addr){ { inet_addr(text) } };
-}
 
 /* The pod @address has, by its @ifindex; 0: none. */
 static __u32 ifindex_of(const char *address)
@@ -145,7 +141,7 @@ static __u32 slots_of_pods(void)
 
 static void set_pod_prefix(unsigned bits)
 {
-	fx.constants.pod_mask.word[0] = htonl(~0U << (32 - bits));
+	fx.constants.pod_mask = row_ipv4(~0U << (32 - bits));
 }
 
 /* More addresses need more slots. With fewer addresses the slots stay: pods of the
@@ -233,6 +229,7 @@ static const struct {
 	{ "pods_gone", 4, 16 },
 	{ "routes", 8, 8 },
 	{ "runtime", 4, 16 },
+	{ "scratch", 4, 296 },
 	{ "service_backends", 12, 8 },
 	{ "service_counters", 4, 40 },
 	{ "service_counters_ended", 4, 40 },
@@ -329,10 +326,10 @@ static void check_chain(int killed, int hook)
 {
 	cleanup_close int chain = open_map_of(hook, "chain");
 
-	for (__u32 slot = 0; chain >= 0 && slot < MK_PROG_COUNT; slot++) {
+	for (__u32 slot = 0; chain >= 0 && slot < MK_PROG_NDP; slot++) {
 		__u32 id;
 
-		ck_assert_msg(bpf_map_lookup_elem(chain, &slot, &id) == 0,
+		ck_assert_msg(row_lookup(chain, &slot, &id) == 0,
 			      "killed at %d: slot %u of hook %d is empty", killed, slot, hook);
 	}
 }
@@ -347,7 +344,7 @@ static void live_on(int killed)
 		cleanup_close int sessions = open_map_of(hook, "sessions");
 
 		if (sessions >= 0)
-			ck_assert_int_eq(bpf_map_update_elem(sessions, &key, &session, BPF_ANY), 0);
+			ck_assert_int_eq(row_update(sessions, &key, &session, BPF_ANY), 0);
 		check_chain(killed, hook);
 	}
 }

@@ -9,6 +9,7 @@
 #include "datapath/maps/table.h"
 #include "datapath/monitor/monitor.h"
 #include "unit/datapath_fixture.h"
+#include "rows.h"
 
 /* Which program has the slot. */
 static uint32_t in_router_slot(void)
@@ -17,7 +18,7 @@ static uint32_t in_router_slot(void)
 	__u32 slot = MK_PROG_ROUTER, id = 0;
 
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(bpf_map_lookup_elem(fd, &slot, &id), 0);
+	ck_assert_int_eq(row_lookup(fd, &slot, &id), 0);
 	close(fd);
 	return id;
 }
@@ -28,7 +29,7 @@ static void put_into_router_slot(const char *program)
 	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_PROGS, program, &fx.err);
 	__u32 slot = MK_PROG_ROUTER;
 
-	ck_assert_int_eq(bpf_map_update_elem(chain, &slot, &fd, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(chain, &slot, &fd, BPF_ANY), 0);
 	close(fd);
 	close(chain);
 }

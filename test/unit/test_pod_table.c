@@ -9,6 +9,7 @@
 #include "datapath/pods/pod_table.h"
 #include "datapath/pods/pods_internal.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 #define SLOTS 16
 
@@ -18,8 +19,8 @@ static struct mk_error err;
 static void setup(void)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
-	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pods", sizeof(__u32), sizeof(struct mk_pod),
-				SLOTS, &options);
+	int fd = row_create_ipv4(BPF_MAP_TYPE_ARRAY, "pods", sizeof(__u32), sizeof(struct mk_pod),
+				 SLOTS, &options);
 
 	ck_assert_msg(fd >= 0, "%s (needs root)", strerror(errno));
 	ck_assert_int_eq(mk_table_init(&table, "pods", fd, &err), 0);
@@ -28,11 +29,6 @@ static void setup(void)
 static void teardown(void)
 {
 	mk_table_close(&table);
-}
-
-static struct mk_addr addr_of(const char *text)
-{
-	return (struct mk_addr){ { inet_addr(text) } };
 }
 
 static int put(const char *address, __u32 ifindex)

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rows and their IPv4 form (src/datapath/maps/row.h), compared with the types that the compiler
  * noted in the IPv4 object. */
-#define MK_FAMILY 6
 #include <arpa/inet.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/cleanup.h"
 #include "datapath/maps/object.h"
 #include "datapath/maps/row.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 #define BYTES_MAX 16384
 
@@ -106,7 +107,8 @@ START_TEST(test_every_map)
 		const char *name = bpf_map__name(map);
 		const struct row_form *key = row_key_form(name), *value = row_value_form(name);
 
-		if (bpf_map__is_internal(map))
+		/* programs alone use map `scratch` */
+		if (bpf_map__is_internal(map) || strcmp(name, "scratch") == 0)
 			continue;
 		if (bpf_map__btf_key_type_id(map))
 			check_type(key, bpf_map__btf_key_type_id(map), name);
@@ -131,14 +133,6 @@ END_TEST
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static struct mk_addr mapped(const char *text)
-{
-	struct mk_addr addr = { 0 };
-
-	ck_assert_int_eq(inet_pton(AF_INET6, text, &addr), 1);
-	return addr;
-}
-
 START_TEST(test_zero_is_zero)
 {
 	const struct row_form *form = row_key_form("host_ports");
@@ -158,12 +152,12 @@ END_TEST
 START_TEST(test_members_behind_padding)
 {
 	const struct mk_affinity affinity = {
-		.backend = { .addr = mapped("::ffff:10.0.0.1"), .port = htons(80) },
+		.backend = { .addr = addr_of("10.0.0.1"), .port = htons(80) },
 		.last_new_ns = 0x1122334455667788,
 	};
 	const struct mk_fragment_key fragment = {
-		.saddr = mapped("::ffff:10.0.0.1"),
-		.daddr = mapped("::ffff:10.0.0.2"),
+		.saddr = addr_of("10.0.0.1"),
+		.daddr = addr_of("10.0.0.2"),
 		.id = htonl(0x1234),
 		.proto = 17,
 		.hook = 3,
@@ -188,8 +182,8 @@ START_TEST(test_widens_in_place)
 	uint8_t *bytes = (uint8_t *)rows;
 
 	for (int i = 0; i < COUNT; i++)
-		want[i] = (struct mk_tuple){ .saddr = mapped("::ffff:10.0.0.1"),
-					     .daddr = mapped("::ffff:10.0.0.2"),
+		want[i] = (struct mk_tuple){ .saddr = addr_of("10.0.0.1"),
+					     .daddr = addr_of("10.0.0.2"),
 					     .sport = (__be16)i,
 					     .proto = IPPROTO_TCP };
 	for (int i = 0; i < COUNT; i++)
@@ -203,8 +197,8 @@ END_TEST
 /* The object notes no types of what goes through ring buffers. */
 START_TEST(test_events)
 {
-	const struct mk_tuple tuple = { .saddr = mapped("::ffff:90.90.90.90"),
-					.daddr = mapped("::ffff:90.90.90.90"),
+	const struct mk_tuple tuple = { .saddr = addr_of("90.90.90.90"),
+					.daddr = addr_of("90.90.90.90"),
 					.sport = 0x5a5a,
 					.dport = 0x5a5a,
 					.proto = 0x5a,
@@ -239,6 +233,200 @@ START_TEST(test_longer_value)
 }
 END_TEST
 
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static const sa_family_t families[] = { AF_INET, AF_INET6 };
+
+static struct mk_error err;
+
+/* The caller closes the table. */
+static struct mk_table make_table(sa_family_t family, enum bpf_map_type type, const char *name,
+				  __u32 key_bytes, __u32 value_bytes, __u32 flags)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = flags);
+	const bool lists = type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LPM_TRIE;
+	struct mk_table table;
+	int fd = family == AF_INET ? row_create_ipv4(type, name, key_bytes, value_bytes,
+						     lists ? 64 : 1, &options)
+				   : bpf_map_create(type, name, key_bytes, value_bytes,
+						    lists ? 64 : 1, &options);
+
+	ck_assert_msg(fd >= 0, "%s", strerror(errno));
+	ck_ok(mk_table_init(&table, name, fd, &err));
+	ck_assert_uint_eq(table.key_size, key_bytes);
+	ck_assert_uint_eq(table.value_size, value_bytes);
+	ck_assert_int_eq(mk_table_family(&table), family);
+	return table;
+}
+
+static struct mk_host_port_key port_key(sa_family_t family, unsigned i)
+{
+	struct mk_host_port_key key = { .port = htons(80), .proto = IPPROTO_TCP };
+	char text[MK_IP_STRLEN];
+
+	snprintf(text, sizeof(text), family == AF_INET ? "192.0.2.%u" : "2001:db8::%x", i);
+	if (i > 0) /* 0: any address */
+		key.addr = addr_of(text);
+	return key;
+}
+
+static struct mk_host_port port_value(sa_family_t family, unsigned i)
+{
+	return (struct mk_host_port){ .addr = addr_of(family == AF_INET ? "10.1.2.3" : "fd00::3"),
+				      .port = htons((uint16_t)(8000 + i)),
+				      .ifindex = i };
+}
+
+struct seeing {
+	sa_family_t family;
+	int count;
+};
+
+static int see_port(void *ctx, const void *key, const void *value, struct mk_error *why)
+{
+	const struct mk_host_port *to = value;
+	struct seeing *seeing = ctx;
+	const struct mk_host_port_key want = port_key(seeing->family, to->ifindex);
+	const struct mk_host_port want_value = port_value(seeing->family, to->ifindex);
+
+	(void)why;
+	ck_assert_mem_eq(key, &want, sizeof(want));
+	ck_assert_mem_eq(value, &want_value, sizeof(want_value));
+	seeing->count++;
+	return 0;
+}
+
+/* All operations on a hash whose keys and values have addresses. */
+START_TEST(test_hash)
+{
+	enum { ENTRIES = 20 };
+	sa_family_t family = families[_i];
+	struct mk_table table =
+		make_table(family, BPF_MAP_TYPE_HASH, "host_ports", sizeof(struct mk_host_port_key),
+			   sizeof(struct mk_host_port), 0);
+	struct mk_host_port_key key, *keys;
+	struct mk_host_port value, got;
+	size_t count;
+	struct seeing seeing = { .family = family };
+
+	for (unsigned i = 0; i < ENTRIES; i++) {
+		key = port_key(family, i);
+		value = port_value(family, i);
+		ck_ok(mk_table_add(&table, &key, &value, &err));
+		ck_assert_int_eq(mk_table_add(&table, &key, &value, &err), -EEXIST);
+		ck_ok(mk_table_put(&table, &key, &value, &err));
+		ck_ok(mk_table_get(&table, &key, &got, &err));
+		ck_assert_mem_eq(&got, &value, sizeof(value));
+	}
+	ck_assert_int_eq(mk_table_each(&table, see_port, &seeing, &err), 0);
+	ck_assert_int_eq(seeing.count, ENTRIES);
+	ck_ok(mk_table_keys(&table, (void **)&keys, &count, &err));
+	ck_assert_uint_eq(count, ENTRIES);
+	for (unsigned i = 0; i < ENTRIES; i++) {
+		key = port_key(family, i);
+		ck_assert_mem_eq(&keys[i], &key, sizeof(key));
+	}
+	free(keys);
+	ck_assert_int_eq(mk_table_delete(&table, &key, &err), 1);
+	ck_assert_int_eq(mk_table_delete(&table, &key, &err), 0);
+	key = port_key(family, 3);
+	value = port_value(family, 3);
+	if (mk_table_take(&table, &key, &got, &err) != -EOPNOTSUPP) /* Linux 5.14 */
+		ck_assert_mem_eq(&got, &value, sizeof(value));
+	mk_table_close(&table);
+}
+END_TEST
+
+/* Before Linux 5.13 such a table is read one entry after the other. */
+START_TEST(test_prefixes)
+{
+	static const char *const texts[][2] = { { "0.0.0.0", "10.0.0.0" }, { "::", "fd00::" } };
+	sa_family_t family = families[_i];
+	struct mk_table table =
+		make_table(family, BPF_MAP_TYPE_LPM_TRIE, "routes", sizeof(struct mk_route_key),
+			   sizeof(struct mk_route), BPF_F_NO_PREALLOC);
+	const struct mk_route all = { .type = MK_ROUTE_DROP }, some = { .type = MK_ROUTE_PODS };
+	struct mk_route_key key = { 0 }, keys[4];
+	struct mk_cursor cursor = { .one_by_one = 1 };
+	struct mk_route got, values[4];
+	struct mk_ip ip;
+
+	ck_ok(mk_table_put(&table, &key, &all, &err));
+	key = (struct mk_route_key){ .prefix_bits = 8, .addr = addr_of(texts[_i][1]) };
+	ck_ok(mk_table_put(&table, &key, &some, &err));
+	key.prefix_bits = mk_ip_bits(family);
+	ck_ok(mk_table_get(&table, &key, &got, &err));
+	ck_assert_uint_eq(got.type, MK_ROUTE_PODS);
+	ck_assert_int_eq(mk_table_next(&table, &cursor, keys, values, 4, &err), 2);
+	for (int i = 0; i < 2; i++) {
+		ip = mk_ip_of_family(&keys[i].addr, mk_table_family(&table));
+		key.addr = addr_of(texts[_i][keys[i].prefix_bits != 0]);
+		ck_assert_int_eq(ip.family, family);
+		ck_assert(mk_addr_eq(&keys[i].addr, &key.addr));
+		ck_assert_uint_eq(values[i].type,
+				  keys[i].prefix_bits ? MK_ROUTE_PODS : MK_ROUTE_DROP);
+	}
+	mk_table_close(&table);
+}
+END_TEST
+
+START_TEST(test_each_cpu)
+{
+	struct mk_table table = make_table(families[_i], BPF_MAP_TYPE_PERCPU_ARRAY, "way",
+					   sizeof(__u32), sizeof(struct mk_way), 0);
+	int cpus = libbpf_num_possible_cpus();
+	struct mk_way ways[cpus], got[cpus];
+	const __u32 zero = 0;
+
+	memset(ways, 0, sizeof(ways));
+	for (int i = 0; i < cpus; i++) {
+		ways[i].ifindex = (__u32)i + 1;
+		ways[i].source = addr_of(_i ? "fd00::1" : "10.0.0.1");
+		ways[i].mtu_bytes = 1450;
+	}
+	ck_ok(mk_table_put(&table, &zero, ways, &err));
+	ck_ok(mk_table_get(&table, &zero, got, &err));
+	ck_assert_mem_eq(got, ways, sizeof(ways));
+	mk_table_close(&table);
+}
+END_TEST
+
+START_TEST(test_mapped_array)
+{
+	struct mk_table table = make_table(families[_i], BPF_MAP_TYPE_ARRAY, "pods", sizeof(__u32),
+					   sizeof(struct mk_pod), BPF_F_MMAPABLE);
+	const struct mk_pod pod = { .ifindex = 7, .addr = addr_of(_i ? "fd00::7" : "10.0.0.7") };
+	const __u32 zero = 0;
+	struct mk_pod room;
+	size_t bytes;
+	void *values;
+
+	ck_ok(mk_table_put(&table, &zero, &pod, &err));
+	values = mk_table_map(&table, &bytes);
+	ck_assert_ptr_nonnull(values);
+	ck_assert_mem_eq(mk_table_mapped_row(&table, values, 0, &room), &pod, sizeof(pod));
+	munmap(values, bytes);
+	mk_table_close(&table);
+}
+END_TEST
+
+START_TEST(test_queue)
+{
+	struct mk_table table = make_table(families[_i], BPF_MAP_TYPE_QUEUE, "sessions_order", 0,
+					   sizeof(struct mk_session_place), 0);
+	const struct mk_session_place place = {
+		.key = { .saddr = addr_of(_i ? "fd00::7" : "10.0.0.7"), .proto = IPPROTO_UDP },
+		.created_ns = 8,
+	};
+	struct mk_session_place got;
+
+	ck_ok(mk_table_put(&table, NULL, &place, &err));
+	ck_assert_int_eq(mk_table_take(&table, NULL, &got, &err), 1);
+	ck_assert_mem_eq(&got, &place, sizeof(place));
+	mk_table_close(&table);
+}
+END_TEST
+
 UNIT_SUITE("rows")
 {
 	TCase *tcase = unit_case(suite, "object", open_object, free_object);
@@ -251,4 +439,10 @@ UNIT_SUITE("rows")
 	tcase_add_test(tcase, test_widens_in_place);
 	tcase_add_test(tcase, test_events);
 	tcase_add_test(tcase, test_longer_value);
+	tcase = unit_case(suite, "tables", NULL, NULL);
+	tcase_add_loop_test(tcase, test_hash, 0, 2);
+	tcase_add_loop_test(tcase, test_prefixes, 0, 2);
+	tcase_add_loop_test(tcase, test_each_cpu, 0, 2);
+	tcase_add_loop_test(tcase, test_mapped_array, 0, 2);
+	tcase_add_loop_test(tcase, test_queue, 0, 2);
 }

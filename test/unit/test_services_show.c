@@ -12,20 +12,21 @@
 #include "cli/inspect/services.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 static struct mk_error err;
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
 static struct mk_backend backends[] = {
-	{ .addr.word = { 0x0201f40a }, .port = 0x901f }, /* 10.244.1.2:8080 */
-	{ .addr.word = { 0x0702f40a }, .port = 0x901f },
+	{ .addr = ROW_IPV4(0x0201f40a), .port = 0x901f }, /* 10.244.1.2:8080 */
+	{ .addr = ROW_IPV4(0x0702f40a), .port = 0x901f },
 };
 static const struct mk_cli_frontend frontends[] = {
-	{ { .addr.word = { 0x5000600a }, .port = 0x5000, .proto = IPPROTO_TCP },
+	{ { .addr = ROW_IPV4(0x5000600a), .port = 0x5000, .proto = IPPROTO_TCP },
 	  { .backend_count = 2, .local_count = 1, .affinity_id = 4, .affinity_timeout_s = 10800 },
 	  backends },
-	{ { .addr.word = { 0x0b63a8c0 },
+	{ { .addr = ROW_IPV4(0x0b63a8c0),
 	    .port = 0x9075,
 	    .proto = IPPROTO_SCTP,
 	    .scope = MK_SCOPE_EXTERNAL },

@@ -14,6 +14,7 @@
 #include "datapath/sessions/sweep.h"
 #include "unit/log_capture.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 #define S	1000000000ULL
 #define OPEN	MK_SESSION_OPEN
@@ -102,8 +103,8 @@ static struct mk_error err;
 static struct mk_table make_table(enum bpf_map_type type, const char *name)
 {
 	struct mk_table table;
-	int fd = bpf_map_create(type, NULL, sizeof(struct mk_tuple), sizeof(struct mk_session),
-				8192, NULL);
+	int fd = row_create_ipv4(type, name, sizeof(struct mk_tuple), sizeof(struct mk_session),
+				 8192, NULL);
 
 	ck_assert_msg(fd >= 0, "cannot create a map: %s", strerror(errno));
 	ck_assert_int_eq(mk_table_init(&table, name, fd, &err), 0);
@@ -129,8 +130,8 @@ static void teardown(void)
 static struct mk_tuple client_key(uint16_t n)
 {
 	return (struct mk_tuple){
-		.saddr.word = { htonl(0x0a000001) },
-		.daddr.word = { htonl(0x0a600001) },
+		.saddr = row_ipv4(0x0a000001),
+		.daddr = row_ipv4(0x0a600001),
 		.sport = htons(n),
 		.dport = htons(80),
 		.proto = IPPROTO_UDP,
@@ -149,7 +150,7 @@ static void put_pair(const struct mk_table *table, uint16_t n, uint64_t seen_ns,
 	};
 	struct mk_session pair = { .last_seen_ns = pair_seen_ns, .set_id = n };
 
-	session.to.daddr.word[0] = htonl(0x0a000002);
+	session.to.daddr = row_ipv4(0x0a000002);
 	pair_key = mk_session_pair_key(&session);
 	pair.to = (struct mk_tuple){ .saddr = key.daddr,
 				     .daddr = key.saddr,
@@ -379,7 +380,7 @@ START_TEST(test_in_use_again)
 		struct mk_tuple key = client_key(n);
 		struct mk_session session;
 
-		if (bpf_map_lookup_elem(tables[0].fd, &key, &session) == 0)
+		if (row_lookup(tables[0].fd, &key, &session) == 0)
 			put_pair(&tables[0], n, 999 * S, 1 * S);
 	}
 	pass(sweep, 1000 * S, 4096);
@@ -476,7 +477,7 @@ static void count_nat(struct nat_port_counts *nat, uint32_t destination, __be16 
 	struct mk_tuple key = { .proto = proto };
 
 	for (int i = 0; i < ports; i++) {
-		session.to = (struct mk_tuple){ .daddr.word = { destination },
+		session.to = (struct mk_tuple){ .daddr = row_ipv4(destination),
 						.sport = htons((uint16_t)(50000 + i)),
 						.dport = proto == IPPROTO_ICMP
 								 ? htons((uint16_t)(50000 + i))

@@ -12,6 +12,7 @@
 #include "datapath/sessions/linger.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
@@ -347,8 +348,9 @@ START_TEST(test_full)
 	struct built built;
 
 	mk_table_close(&tables.backends);
-	tables.backends.fd = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, sizeof(struct mk_backend_key),
-					    sizeof(struct mk_backend), 3, NULL);
+	tables.backends.fd =
+		row_create_ipv4(BPF_MAP_TYPE_HASH, "service_backends",
+				sizeof(struct mk_backend_key), sizeof(struct mk_backend), 3, NULL);
 	ck_assert_int_eq(mk_table_init(&tables.backends, "service_backends", tables.backends.fd,
 				       &sync_err),
 			 0);

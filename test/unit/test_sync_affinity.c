@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 #define VIP "10.96.0.1"
 #define LB  "203.0.113.1"
@@ -49,7 +50,7 @@ static bool has_members(const char *vip, const char *backends)
 		text[7] = backends[i];
 		ip = ip_of(text);
 		key.backend.addr = mk_ip_to_addr(&ip);
-		if (bpf_map_lookup_elem(tables.affinity_backends.fd, &key, &nothing) < 0)
+		if (row_lookup(tables.affinity_backends.fd, &key, &nothing) < 0)
 			return false;
 	}
 	return entries(&tables.affinity_backends) == count;
@@ -239,7 +240,7 @@ static bool lets_in(uint32_t ranges_id, const char *client)
 					   .addr = mk_ip_to_addr(&ip) };
 	__u32 nothing;
 
-	return bpf_map_lookup_elem(tables.source_ranges.fd, &key, &nothing) == 0;
+	return row_lookup(tables.source_ranges.fd, &key, &nothing) == 0;
 }
 
 static const char *const one[] = { "192.0.2.0/24", NULL };
@@ -347,9 +348,9 @@ START_TEST(test_ranges_full)
 
 	mk_table_close(&tables.source_ranges);
 	ck_assert_int_eq(mk_table_init(&tables.source_ranges, "source_ranges",
-				       bpf_map_create(BPF_MAP_TYPE_LPM_TRIE, NULL,
-						      sizeof(struct mk_source_range_key),
-						      sizeof(__u32), 3, &options),
+				       row_create_ipv4(BPF_MAP_TYPE_LPM_TRIE, "source_ranges",
+						       sizeof(struct mk_source_range_key),
+						       sizeof(__u32), 3, &options),
 				       &sync_err),
 			 0);
 	sync_restart();

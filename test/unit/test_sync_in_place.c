@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "unit/sync_fixture.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 #define SERVICES 200
 
@@ -14,9 +15,8 @@ static size_t walk_services(struct mk_frontend_key *keys, size_t room)
 {
 	size_t count = 0;
 
-	while (count < room &&
-	       bpf_map_get_next_key(tables.frontends.fd, count ? &keys[count - 1] : NULL,
-				    &keys[count]) == 0)
+	while (count < room && row_next_key(tables.frontends.fd, count ? &keys[count - 1] : NULL,
+					    &keys[count]) == 0)
 		count++;
 	return count;
 }

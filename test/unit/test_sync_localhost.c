@@ -52,7 +52,7 @@ END_TEST
 /* A loopback address has only one scope, and only one such address is in the tables. */
 START_TEST(test_sessions_at_localhost)
 {
-	const struct mk_addr at = { { htonl(0x7f000035) } };
+	const struct mk_addr at = addr_of("127.0.0.53");
 	const struct mk_session session = { .flags = MK_SESSION_FORWARD, .set_id = 1 };
 	struct mk_tuple key = { .daddr = at, .dport = htons(30100), .proto = IPPROTO_TCP };
 

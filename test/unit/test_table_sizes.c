@@ -15,6 +15,7 @@
 #include "datapath/datapath_internal.h"
 #include "datapath/maps/pin.h"
 #include "unit/unit.h"
+#include "rows.h"
 
 /* More buckets than any kernel makes (linux/kernel/bpf/hashtab.c: E2BIG), which takes no memory. */
 #define TOO_MANY 0x80000000u
@@ -179,7 +180,7 @@ START_TEST(test_affinity)
 	const struct mk_affinity last = { .backend.port = htons(80) };
 
 	for (uint32_t i = 1; i <= 500; i++) {
-		struct mk_affinity_key key = { .client.word = { i }, .affinity_id = 7 };
+		struct mk_affinity_key key = { .client = row_ipv4(i), .affinity_id = 7 };
 
 		ck_ok(mk_table_put(&datapath->affinity, &key, &last, &err));
 		ck_ok(mk_table_put(&datapath->affinity_new, &key, &last, &err));

@@ -40,6 +40,13 @@ static inline struct mk_ip ip_of(const char *text)
 	return ip;
 }
 
+static inline struct mk_addr addr_of(const char *text)
+{
+	struct mk_ip ip = ip_of(text);
+
+	return mk_ip_to_addr(&ip);
+}
+
 static inline struct mk_cidr cidr_of(const char *text)
 {
 	struct mk_cidr cidr;

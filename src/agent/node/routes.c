@@ -23,13 +23,19 @@ static void add(struct mk_route_entry *entries, size_t *count, const struct mk_i
 	};
 }
 
+static void add_address(struct mk_route_entry *entries, size_t *count, const struct mk_ip *ip,
+			enum mk_route_type type)
+{
+	add(entries, count, ip, (uint8_t)mk_ip_bits(ip->family), type);
+}
+
 static void add_peer(struct mk_route_entry *entries, size_t *count,
 		     const struct mk_overlay_peer *peer)
 {
 	size_t first = *count;
 
 	add(entries, count, &peer->pod_cidr.ip, peer->pod_cidr.prefix_bits, MK_ROUTE_OVERLAY);
-	add(entries, count, &peer->vtep, MK_ADDR_BITS, MK_ROUTE_OVERLAY);
+	add_address(entries, count, &peer->vtep, MK_ROUTE_OVERLAY);
 	for (size_t i = first; i < *count; i++)
 		memcpy(entries[i].route.vtep_mac, peer->vtep_mac.byte, sizeof(peer->vtep_mac.byte));
 }
@@ -54,7 +60,7 @@ int wanted_routes(const struct routes_input *input, struct mk_route_entry **entr
 		add_peer(list, count, &input->plan->peers[i]);
 	/* last: if an address is in two lists, the host's own wins */
 	for (size_t i = 0; i < input->local_count; i++)
-		add(list, count, &input->local[i], MK_ADDR_BITS, MK_ROUTE_HOST);
+		add_address(list, count, &input->local[i], MK_ROUTE_HOST);
 	*entries = list;
 	return 0;
 }

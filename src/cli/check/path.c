@@ -124,7 +124,7 @@ static int open_socket(void)
 static int open_overlay_socket(const struct mk_view *view)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = view->node.gateway_addr.word[0] };
+				    .sin_addr = mk_ip_from_addr(&view->node.gateway_addr).v4 };
 	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP), on_link = 1;
 	char device[IF_NAMESIZE] = "";
 
@@ -223,10 +223,10 @@ static void tell(struct mk_checking *checking, const struct probing *probing,
 
 static void fill(struct probe *probe, const struct mk_cli_node *node)
 {
-	const struct mk_addr underlay = mk_ip_to_addr(&node->underlay);
-	const in_addr_t to[PINGS] = { [SMALL] = underlay.word[0],
-				      [LARGE] = underlay.word[0],
-				      [OVERLAY] = node->vtep.word[0] };
+	const in_addr_t underlay = node->underlay.family == AF_INET ? node->underlay.v4.s_addr : 0;
+	const in_addr_t to[PINGS] = { [SMALL] = underlay,
+				      [LARGE] = underlay,
+				      [OVERLAY] = mk_ip_from_addr(&node->vtep).v4.s_addr };
 
 	for (int ping = 0; ping < PINGS; ping++) {
 		probe->to[ping].sin_family = to[ping] ? AF_INET : AF_UNSPEC;

@@ -7,10 +7,14 @@
 #include "base/cleanup.h"
 #include "cli/print.h"
 
-/* Get the overlay address from the MAC address that was computed from it (mk_mac_of_ip()). */
-static void vtep_of_mac(struct mk_addr *vtep, const __u8 *mac)
+/* Get the overlay address in the range @net from the MAC address that was computed from its last
+ * four bytes (mk_mac_of_ip()). */
+static struct mk_addr vtep_of_mac(const struct mk_addr *net, const __u8 *mac)
 {
-	memcpy(&vtep->word[0], mac + 2, sizeof(vtep->word[0]));
+	struct mk_addr vtep = *net;
+
+	memcpy(&vtep.word[MK_ADDR_WORDS - 1], mac + 2, sizeof(vtep.word[0]));
+	return vtep;
 }
 
 struct reading {
@@ -26,7 +30,8 @@ static int see_entry(void *ctx, const void *key_, const void *value_, struct mk_
 	struct reading *reading = ctx;
 	struct mk_cli_node *node;
 
-	if (route->type != MK_ROUTE_OVERLAY || key->prefix_bits == MK_ADDR_BITS)
+	if (route->type != MK_ROUTE_OVERLAY ||
+	    key->prefix_bits == mk_ip_bits(mk_ip_from_addr(&key->addr).family))
 		return 0;
 	if ((reading->count & (reading->count + 1)) == 0) {
 		node = reallocarray(reading->nodes, reading->count * 2 + 2, sizeof(*node));
@@ -38,7 +43,7 @@ static int see_entry(void *ctx, const void *key_, const void *value_, struct mk_
 	*node = (struct mk_cli_node){ .pod_cidr = { mk_ip_from_addr(&key->addr),
 						    (uint8_t)key->prefix_bits } };
 	memcpy(node->vtep_mac, route->vtep_mac, sizeof(node->vtep_mac));
-	vtep_of_mac(&node->vtep, node->vtep_mac);
+	node->vtep = vtep_of_mac(&reading->view->node.vtep_net, node->vtep_mac);
 	node->name = mk_node_names_find(&reading->view->node_names, &node->pod_cidr.ip);
 	return 0;
 }

@@ -205,7 +205,8 @@ const char *mk_view_pod_name(const struct mk_view_pod *pod)
 
 bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route)
 {
-	const struct mk_route_key key = { .prefix_bits = MK_ADDR_BITS, .addr = *addr };
+	const struct mk_ip ip = mk_ip_from_addr(addr);
+	const struct mk_route_key key = { .prefix_bits = mk_ip_bits(ip.family), .addr = *addr };
 
 	return mk_table_get(&view->routes, &key, route, NULL) == 0;
 }
@@ -221,7 +222,8 @@ const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_add
 	if (mk_table_keys(&view->routes, (void **)&keys, &count, NULL) < 0)
 		count = 0;
 	for (size_t i = 0; i < count; i++) {
-		const struct mk_cidr cidr = { .ip = mk_ip_from_addr(&keys[i].addr),
+		const struct mk_cidr cidr = { .ip = mk_ip_of_family(&keys[i].addr,
+								    mk_table_family(&view->routes)),
 					      .prefix_bits = (uint8_t)keys[i].prefix_bits };
 
 		if (mk_cidr_contains(&cidr, &ip) &&

@@ -173,7 +173,8 @@ void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tup
 static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 {
 	char name[IF_NAMESIZE] = "?", next_hop[MK_ENDPOINT_STRLEN] = "";
-	struct mk_addr next = { 0 };
+	const struct mk_addr none = { 0 };
+	struct mk_addr next;
 	struct mk_way way;
 
 	tell_session(story, "nat", true, tuple);
@@ -191,7 +192,7 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	trace_step(
 		story, "router", "way",
 		"outside of the cluster: leaves by interface %s, next hop %s, as this host's routing says",
-		name, way.next_hop.word[0] ? mk_cli_endpoint(&next, 0, next_hop) : "IPv6");
+		name, mk_addr_eq(&next, &none) ? "IPv6" : mk_cli_endpoint(&next, 0, next_hop));
 }
 
 static void tell_host(struct mk_trace_story *story, const struct mk_tuple *tuple)

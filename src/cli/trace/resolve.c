@@ -169,6 +169,7 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 				 .protocol = request->tuple.proto,
 				 .scope = request->place == MK_TRACE_OUTSIDE ? MK_SCOPE_EXTERNAL
 									     : MK_SCOPE_INTERNAL };
+	const struct mk_addr none = { 0 };
 	struct mk_ip ip;
 	int ret = 0;
 
@@ -180,7 +181,7 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 		ret = resolve_name(view, word, &search, request, err);
 	if (ret < 0)
 		return ret;
-	if (!request->tuple.daddr.word[0] && !search.service_id)
+	if (mk_addr_eq(&request->tuple.daddr, &none) && !search.service_id)
 		return mk_error_set(
 			err, ENOENT,
 			"TO '%s': expected a Service or a pod of this node (namespace/name or name), `host`, or an IPv4 address, such as that of a pod elsewhere",

@@ -78,8 +78,8 @@ void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple
 			    .frag_off = htons(0x4000), /* DF */
 			    .ttl = 64,
 			    .protocol = tuple->proto,
-			    .saddr = tuple->saddr.word[0],
-			    .daddr = tuple->daddr.word[0] };
+			    .saddr = mk_ip_from_addr(&tuple->saddr).v4.s_addr,
+			    .daddr = mk_ip_from_addr(&tuple->daddr).v4.s_addr };
 	union l4 l4 = l4_of(tuple);
 
 	memset(frame, 0, sizeof(*frame));
@@ -90,6 +90,13 @@ void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple
 	memcpy(frame->byte + ETH_HLEN, &ip, sizeof(ip));
 	memcpy(frame->byte + ETH_HLEN + sizeof(ip), l4.byte, L4_BYTES);
 	frame->length = ETH_HLEN + sizeof(ip) + L4_BYTES;
+}
+
+static struct mk_addr addr_of(__be32 ipv4)
+{
+	const struct mk_ip ip = { .family = AF_INET, .v4.s_addr = ipv4 };
+
+	return mk_ip_to_addr(&ip);
 }
 
 bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple)
@@ -105,8 +112,8 @@ bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple
 	if (ip.version != 4 || frame->length < ETH_HLEN + ip.ihl * 4u + sizeof(icmp))
 		return false;
 	l4 = frame->byte + ETH_HLEN + ip.ihl * 4;
-	tuple->saddr.word[0] = ip.saddr;
-	tuple->daddr.word[0] = ip.daddr;
+	tuple->saddr = addr_of(ip.saddr);
+	tuple->daddr = addr_of(ip.daddr);
 	tuple->proto = ip.protocol;
 	if (ip.protocol == IPPROTO_ICMP) {
 		memcpy(&icmp, l4, sizeof(icmp));
@@ -149,8 +156,8 @@ static int share(struct bpf_map *map, const struct mk_view *view, struct mk_erro
 
 	if (ret < 0)
 		return ret;
-	if (pinned.key_size != bpf_map__key_size(map) ||
-	    pinned.value_size != bpf_map__value_size(map))
+	if (pinned.stored_key_size != bpf_map__key_size(map) ||
+	    pinned.stored_value_size != bpf_map__value_size(map))
 		return mk_error_set(
 			err, EPROTO,
 			"pinned map '%s' is of another version than this program: use the monokube that the agent has installed (/opt/cni/bin/monokube)",

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "datapath/maps/pin.h"
+#include "datapath/maps/row.h"
 
 #define MAPS_MAX 64 /* of one program */
 
@@ -43,7 +44,7 @@ static int open_constants(int prog_fd, struct mk_error *err)
 		__u32 size = sizeof(map);
 
 		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &map, &size) == 0 &&
-		    strstr(map.name, ".rodata") && map.value_size >= sizeof(struct mk_node))
+		    strstr(map.name, ".rodata") && map.value_size >= row_form_node.ipv4_bytes)
 			return mk_steal_fd(&fd);
 	}
 	return ret < 0 ? ret
@@ -68,6 +69,6 @@ int mk_constants_read(const char *bpf_dir, struct mk_node *node, struct mk_error
 		value = calloc(1, map.value_size);
 	if (!value || bpf_map_lookup_elem(fd, &zero, value) < 0)
 		return mk_error_errno(err, errno, "cannot read the programs' constants");
-	memcpy(node, value, sizeof(*node));
+	row_widen(&row_form_node, node, value, sizeof(*node));
 	return 0;
 }

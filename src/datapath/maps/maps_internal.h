@@ -3,8 +3,12 @@
 #ifndef MK_DATAPATH_MAPS_MAPS_INTERNAL_H
 #define MK_DATAPATH_MAPS_MAPS_INTERNAL_H
 
-#include "datapath/maps/bpflog.h"
-#include "datapath/maps/object.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct bpf_object;
+struct mk_error;
+struct mk_node;
 
 /* Suppress libbpf's messages while @quiet, for requests whose failure is an expected answer.
  * Returns the previous setting. */
@@ -12,5 +16,13 @@ bool bpflog_quiet(bool quiet);
 
 /* Does this kernel have the helper bpf_ktime_get_coarse_ns()? See mk_node.has_coarse_clock. */
 bool object_has_coarse_clock(void);
+
+/* embedded4.c: the object file of IPv4's programs. */
+const void *object_bytes_ipv4(size_t *bytes);
+/* Open the object of the family of @node. */
+struct bpf_object *object_open(const struct mk_node *node, struct mk_error *err);
+/* Set the constants, before load. */
+__attribute__((warn_unused_result)) int
+object_put_node(struct bpf_object *object, const struct mk_node *node, struct mk_error *err);
 
 #endif

@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 
 #include "base/cleanup.h"
-#include "datapath.skel.h"
 #include "datapath/maps/bpflog.h"
 #include "datapath/maps/maps_internal.h"
+#include "datapath/maps/row.h"
 
 const struct mk_program mk_programs[] = {
 	{ .name = "ilb_pod", .is_hook = true },
@@ -44,7 +44,8 @@ static const char *const chain_programs[] = {
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");
 
 struct mk_object {
-	struct datapath_bpf *skel;
+	struct bpf_object *bpf;
+	struct mk_node node;
 	uint64_t constants_hash;
 	int reused_fds[MK_ARRAY_SIZE(mk_programs)]; /* -1: none */
 };
@@ -93,23 +94,65 @@ static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *e
 	return 0;
 }
 
-/* Set the programs' constants, and the sizes of maps `maglev` and `pods`, which must match them. */
-static int set_constants(struct datapath_bpf *skel, const struct mk_node *node,
-			 struct mk_error *err)
+static struct bpf_map *find_map(const struct mk_object *object, const char *name)
 {
-	struct mk_node constants = *node;
+	return bpf_object__find_map_by_name(object->bpf, name);
+}
+
+static int size_map(const struct mk_object *object, const char *name, uint32_t entries,
+		    struct mk_error *err)
+{
+	return set_entries(find_map(object, name), entries, err);
+}
+
+/* The constants are at the beginning of the object's read-only data. */
+int object_put_node(struct bpf_object *object, const struct mk_node *node, struct mk_error *err)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+	size_t bytes = 0;
+	const void *value = map ? bpf_map__initial_value(map, &bytes) : NULL;
+	cleanup_free void *changed = value ? malloc(bytes) : NULL;
+	int ret;
+
+	if (!changed)
+		return mk_error_set(err, ENOMEM, "cannot set the programs' constants");
+	memcpy(changed, value, bytes);
+	row_narrow(&row_form_node, changed, node, sizeof(*node));
+	ret = bpf_map__set_initial_value(map, changed, bytes);
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot set the programs' constants") : 0;
+}
+
+/* Set the programs' constants, and the sizes of maps `maglev` and `pods`, which must match them. */
+static int set_constants(struct mk_object *object, const struct mk_node *node, struct mk_error *err)
+{
+	struct mk_node *constants = &object->node;
 	__u32 room;
 	int ret;
 
-	if (!constants.maglev_slots)
-		constants.maglev_slots = MK_MAGLEV_SLOTS;
-	room = mk_maglev_room(constants.maglev_slots);
-	constants.maglev_mask = room - 1;
-	constants.has_coarse_clock = object_has_coarse_clock();
-	constants.pod_host_bits = (__u32)__builtin_popcount(~constants.pod_mask.word[0]);
-	skel->rodata->mk_node = constants;
-	ret = set_maglev_size(skel->maps.maglev, room, err);
-	return ret < 0 ? ret : set_entries(skel->maps.pods, mk_pod_slots(&constants.pod_mask), err);
+	*constants = *node;
+	if (!constants->maglev_slots)
+		constants->maglev_slots = MK_MAGLEV_SLOTS;
+	room = mk_maglev_room(constants->maglev_slots);
+	constants->maglev_mask = room - 1;
+	constants->has_coarse_clock = object_has_coarse_clock();
+	constants->pod_host_bits = mk_pod_host_bits(&constants->pod_mask);
+	ret = object_put_node(object->bpf, constants, err);
+	ret = ret ?: set_maglev_size(find_map(object, "maglev"), room, err);
+	return ret ?: size_map(object, "pods", mk_pod_slots(&constants->pod_mask), err);
+}
+
+struct bpf_object *object_open(const struct mk_node *node, struct mk_error *err)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "datapath_bpf");
+	struct bpf_object *object;
+	size_t bytes;
+	const void *file = object_bytes_ipv4(&bytes);
+
+	(void)node;
+	object = bpf_object__open_mem(file, bytes, &options);
+	if (!object)
+		(void)mk_error_errno(err, errno, "cannot open the BPF object");
+	return object;
 }
 
 struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err)
@@ -123,19 +166,15 @@ struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *er
 	memset(object->reused_fds, 0xff, sizeof(object->reused_fds));
 	mk_bpflog_init();
 	raise_memlock();
-	object->skel = datapath_bpf__open();
-	if (!object->skel) {
-		(void)mk_error_errno(err, errno, "cannot open the BPF object");
-		return NULL;
-	}
-	if (set_constants(object->skel, node, err) < 0)
+	object->bpf = object_open(node, err);
+	if (!object->bpf || set_constants(object, node, err) < 0)
 		return NULL;
 	return mk_steal_ptr(object);
 }
 
 struct bpf_object *mk_object_get(const struct mk_object *object)
 {
-	return object->skel->obj;
+	return object->bpf;
 }
 
 int mk_object_size_sessions(struct mk_object *object, const struct mk_session_sizes *sizes,
@@ -143,22 +182,22 @@ int mk_object_size_sessions(struct mk_object *object, const struct mk_session_si
 {
 	uint32_t places = mk_session_places(sizes->half_open);
 	uint32_t kept = mk_session_kept_places(sizes->established);
-	int ret = set_entries(object->skel->maps.sessions, sizes->established, err);
+	int ret = size_map(object, "sessions", sizes->established, err);
 
-	ret = ret ?: set_entries(object->skel->maps.nat_sessions, sizes->established, err);
-	ret = ret ?: set_entries(object->skel->maps.sessions_young, sizes->half_open, err);
-	ret = ret ?: set_entries(object->skel->maps.nat_sessions_young, sizes->half_open, err);
-	ret = ret ?: set_entries(object->skel->maps.sessions_order, places, err);
-	ret = ret ?: set_entries(object->skel->maps.nat_sessions_order, places, err);
-	ret = ret ?: set_entries(object->skel->maps.sessions_kept, kept, err);
-	return ret ?: set_entries(object->skel->maps.nat_sessions_kept, kept, err);
+	ret = ret ?: size_map(object, "nat_sessions", sizes->established, err);
+	ret = ret ?: size_map(object, "sessions_young", sizes->half_open, err);
+	ret = ret ?: size_map(object, "nat_sessions_young", sizes->half_open, err);
+	ret = ret ?: size_map(object, "sessions_order", places, err);
+	ret = ret ?: size_map(object, "nat_sessions_order", places, err);
+	ret = ret ?: size_map(object, "sessions_kept", kept, err);
+	return ret ?: size_map(object, "nat_sessions_kept", kept, err);
 }
 
 int mk_object_size_affinity(struct mk_object *object, uint32_t entries, struct mk_error *err)
 {
-	int ret = set_entries(object->skel->maps.affinity, entries, err);
+	int ret = size_map(object, "affinity", entries, err);
 
-	return ret < 0 ? ret : set_entries(object->skel->maps.affinity_new, entries, err);
+	return ret < 0 ? ret : size_map(object, "affinity_new", entries, err);
 }
 
 /* ---- which map was refused ------------------------------------------------------------------ */
@@ -176,7 +215,7 @@ static void list_to_create(const struct mk_object *object, struct to_create *lis
 	const struct bpf_map *map;
 
 	list->count = 0;
-	bpf_object__for_each_map(map, object->skel->obj)
+	bpf_object__for_each_map(map, object->bpf)
 	{
 		if (bpf_map__fd(map) < 0 && !bpf_map__is_internal(map) && list->count < MAPS_MAX)
 			list->map[list->count++] = map;
@@ -283,24 +322,26 @@ static uint64_t hash_of(const char *data, size_t bytes)
 uint64_t mk_object_hash(void)
 {
 	size_t bytes;
-	const char *elf = datapath_bpf__elf_bytes(&bytes);
+	const char *elf = object_bytes_ipv4(&bytes);
 
 	return hash_of(elf, bytes);
 }
 
 int mk_object_constants_fd(const struct mk_object *object)
 {
-	return bpf_map__fd(object->skel->maps.rodata);
+	return bpf_map__fd(find_map(object, ".rodata"));
 }
 
 uint64_t mk_object_constants_hash(struct mk_object *object)
 {
+	char stored[sizeof(struct mk_node)];
+
 	if (mk_object_constants_fd(object) >= 0)
 		return object->constants_hash; /* loaded: the constants are read-only */
 	/* if a table is pinned, the number of slots is that table's */
-	object->skel->rodata->mk_node.pod_slots = bpf_map__max_entries(object->skel->maps.pods);
-	object->constants_hash =
-		hash_of((const char *)&object->skel->rodata->mk_node, sizeof(struct mk_node));
+	object->node.pod_slots = bpf_map__max_entries(find_map(object, "pods"));
+	row_narrow(&row_form_node, stored, &object->node, sizeof(object->node));
+	object->constants_hash = hash_of(stored, row_form_node.ipv4_bytes);
 	return object->constants_hash;
 }
 
@@ -325,7 +366,10 @@ int mk_object_load(struct mk_object *object, struct mk_error *err)
 	list_to_create(object, &list);
 	forget_reused(object);
 	(void)mk_object_constants_hash(object); /* before the constants are read-only */
-	ret = datapath_bpf__load(object->skel);
+	ret = object_put_node(object->bpf, &object->node, err);
+	if (ret < 0)
+		return ret;
+	ret = bpf_object__load(object->bpf);
 	why = mk_object_lacks_memory(ret) ? find_refused(&list, err) : 0;
 	if (why < 0)
 		return why;
@@ -338,8 +382,7 @@ int mk_object_load(struct mk_object *object, struct mk_error *err)
 
 int mk_object_program(const struct mk_object *object, const char *name, struct mk_error *err)
 {
-	const struct bpf_program *program =
-		bpf_object__find_program_by_name(object->skel->obj, name);
+	const struct bpf_program *program = bpf_object__find_program_by_name(object->bpf, name);
 
 	for (size_t i = 0; i < mk_program_count; i++)
 		if (object->reused_fds[i] >= 0 && strcmp(mk_programs[i].name, name) == 0)
@@ -351,7 +394,7 @@ int mk_object_program(const struct mk_object *object, const char *name, struct m
 
 int mk_object_map(const struct mk_object *object, const char *name, struct mk_error *err)
 {
-	int fd = bpf_object__find_map_fd_by_name(object->skel->obj, name);
+	int fd = bpf_object__find_map_fd_by_name(object->bpf, name);
 
 	if (fd < 0)
 		return mk_error_set(err, ENOENT, "the BPF object has no map '%s'", name);
@@ -360,7 +403,7 @@ int mk_object_map(const struct mk_object *object, const char *name, struct mk_er
 
 void mk_object_leave_out(struct mk_object *object, const char *name, bool left_out)
 {
-	struct bpf_program *program = bpf_object__find_program_by_name(object->skel->obj, name);
+	struct bpf_program *program = bpf_object__find_program_by_name(object->bpf, name);
 
 	if (program)
 		(void)bpf_program__set_autoload(program, !left_out);
@@ -368,8 +411,7 @@ void mk_object_leave_out(struct mk_object *object, const char *name, bool left_o
 
 static bool is_left_out(const struct mk_object *object, const char *name)
 {
-	const struct bpf_program *program =
-		bpf_object__find_program_by_name(object->skel->obj, name);
+	const struct bpf_program *program = bpf_object__find_program_by_name(object->bpf, name);
 
 	return program && !bpf_program__autoload(program);
 }
@@ -413,7 +455,7 @@ void mk_object_free(struct mk_object *object)
 	if (!object)
 		return;
 	forget_reused(object);
-	datapath_bpf__destroy(object->skel);
+	bpf_object__close(object->bpf);
 	free(object);
 }
 
@@ -421,16 +463,22 @@ void mk_object_free(struct mk_object *object)
 
 /* Constants that keep every branch reachable: the verifier does not walk branches that constants
  * make dead. */
+#define IPV4(word)                              \
+	{                                       \
+		{                               \
+			0, 0, 0xffff0000u, word \
+		}                               \
+	}
 static const struct mk_node probe_node = {
-	.vtep_addr.word = { 0x0100120a },
-	.gateway_addr.word = { 0xfe01f40a },
-	.vpod_addr.word = { 0x0101f40a },
-	.pod_net.word = { 0x0001f40a },
-	.pod_mask.word = { 0x00ffffff },
-	.cluster_net.word = { 0x0000f40a },
-	.cluster_mask.word = { 0x0000ffff },
-	.vtep_net.word = { 0x0000120a },
-	.vtep_mask.word = { 0x0000ffff },
+	.vtep_addr = IPV4(0x0100120a),
+	.gateway_addr = IPV4(0xfe01f40a),
+	.vpod_addr = IPV4(0x0101f40a),
+	.pod_net = IPV4(0x0001f40a),
+	.pod_mask = IPV4(0x00ffffff),
+	.cluster_net = IPV4(0x0000f40a),
+	.cluster_mask = IPV4(0x0000ffff),
+	.vtep_net = IPV4(0x0000120a),
+	.vtep_mask = IPV4(0x0000ffff),
 	.nat_port_min = 49152,
 	.nat_port_max = 65535,
 	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#define MK_FAMILY 6
 #include "datapath/maps/row.h"
 
 #include <stdbool.h>
@@ -85,7 +84,8 @@ static const struct row_form form_session =
 	FORM(session, mk_session, sizeof(struct mk_session) - 2 * PREFIX_BYTES);
 const struct row_form row_form_drop_event = FORM(drop_event, mk_drop_event, 32);
 const struct row_form row_form_flow_event = FORM(flow_event, mk_flow_event, 56);
-const struct row_form row_form_node = FORM(node, mk_node, 72);
+const struct row_form row_form_node =
+	FORM(node, mk_node, sizeof(struct mk_node) - sizeof(node) / sizeof(node[0]) * PREFIX_BYTES);
 
 /* ---- by map ---------------------------------------------------------------------------------- */
 

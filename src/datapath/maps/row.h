@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/maps/row.h - rows: the one form in which user space holds every table's keys and
- * values. A row has the layout of the IPv6 tables. An IPv4 address in it is IPv4-mapped
- * (::ffff:192.0.2.1), but 0.0.0.0 is all zeros, so zero means "any" or "free" in both families.
- * An IPv4 table holds a row without the first 12 bytes of each address and without the padding that
- * only IPv6 needs. */
+/* src/datapath/maps/row.h - between rows (table.h) and what IPv4 tables hold: a row without the
+ * first 12 bytes of each address and without the padding that only IPv6 needs. */
 #ifndef MK_DATAPATH_MAPS_ROW_H
 #define MK_DATAPATH_MAPS_ROW_H
 

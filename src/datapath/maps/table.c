@@ -2,6 +2,7 @@
 #include "datapath/maps/table.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,9 @@
 
 #include "base/cleanup.h"
 #include "datapath/maps/pin.h"
+#include "datapath/maps/row.h"
 
-#define SMALL_BYTES 64 /* largest values that are read along with their keys */
+#define SMALL_BYTES 96 /* largest values that are read along with their keys */
 
 /* Does @error mean that the kernel does not know the operation? */
 static bool is_unknown(int error)
@@ -20,6 +22,91 @@ static bool is_unknown(int error)
 
 	return error == EOPNOTSUPP || error == KERNELS_OWN_ENOTSUPP || error == EINVAL;
 }
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* A table of IPv4 has keys of the short form. If these have no address, its values do; values may
+ * be an earlier version's, which are shorter at their end. */
+static bool is_ipv4(const struct mk_table *table, const struct row_form *key,
+		    const struct row_form *value)
+{
+	if (key)
+		return table->stored_key_size == key->ipv4_bytes;
+	return value && table->stored_value_size <= value->ipv4_bytes;
+}
+
+static uint32_t left_out(const struct row_form *form)
+{
+	return form ? (uint32_t)(form->row_bytes - form->ipv4_bytes) : 0;
+}
+
+static void choose_forms(struct mk_table *table)
+{
+	const struct row_form *key = row_key_form(table->name);
+	const struct row_form *value = row_value_form(table->name);
+
+	if (!is_ipv4(table, key, value))
+		return;
+	table->key_form = key;
+	table->value_form = value;
+	table->key_size += left_out(key);
+	table->value_size += left_out(value);
+}
+
+#define STORED_KEY_MAX 64
+
+/* Return @key as it is stored; @room has STORED_KEY_MAX bytes. */
+static const void *stored_key(const struct mk_table *table, const void *key, void *room)
+{
+	if (!table->key_form || !key)
+		return key;
+	row_narrow(table->key_form, room, key, table->key_size);
+	return room;
+}
+
+/* The number of values of an entry, one per CPU or one, and the distance between them. */
+static size_t values_of(const struct mk_table *table)
+{
+	int cpus = table->type == BPF_MAP_TYPE_PERCPU_ARRAY ? libbpf_num_possible_cpus() : 1;
+
+	return cpus > 0 ? (size_t)cpus : 1;
+}
+
+static size_t value_step(uint32_t size)
+{
+	return (size + 7u) / 8 * 8;
+}
+
+/* Return @value as it is stored, in *@room, which the caller frees. */
+static const void *stored_value(const struct mk_table *table, const void *value, void **room)
+{
+	size_t step = value_step(table->stored_value_size), count = values_of(table);
+
+	if (!table->value_form)
+		return value;
+	*room = calloc(count, step);
+	for (size_t i = 0; *room && i < count; i++)
+		row_narrow(table->value_form, (char *)*room + i * step,
+			   (const char *)value + i * value_step(table->value_size),
+			   table->value_size);
+	return *room;
+}
+
+/* Make rows of @count stored keys or values at the same place, from the last to the first. */
+static void to_rows(const struct row_form *form, char *at, size_t count, size_t stored_step,
+		    size_t step, size_t bytes)
+{
+	for (size_t i = count; form && i-- > 0;)
+		row_widen(form, at + i * step, at + i * stored_step, bytes);
+}
+
+static void value_to_row(const struct mk_table *table, void *value)
+{
+	to_rows(table->value_form, value, values_of(table), value_step(table->stored_value_size),
+		value_step(table->value_size), table->value_size);
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
 
 int mk_table_init(struct mk_table *table, const char *name, int fd, struct mk_error *err)
 {
@@ -34,8 +121,11 @@ int mk_table_init(struct mk_table *table, const char *name, int fd, struct mk_er
 		.type = info.type,
 		.key_size = info.key_size,
 		.value_size = info.value_size,
+		.stored_key_size = info.key_size,
+		.stored_value_size = info.value_size,
 		.max_entries = info.max_entries,
 	};
+	choose_forms(table);
 	return 0;
 }
 
@@ -55,8 +145,10 @@ int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name,
 		return mk_error_set(
 			err, EPROTO,
 			"pinned map '%s/%s/%s' has keys of %u and values of %u bytes, this version knows %zu and %zu; use the binary that loaded it",
-			bpf_dir, MK_PIN_MAPS, name, opened.key_size, opened.value_size, key_size,
-			value_size);
+			bpf_dir, MK_PIN_MAPS, name, opened.stored_key_size,
+			opened.stored_value_size,
+			key_size - (opened.key_size - opened.stored_key_size),
+			value_size - (opened.value_size - opened.stored_value_size));
 	mk_steal_fd(&fd);
 	*table = opened;
 	return 0;
@@ -74,22 +166,48 @@ void *mk_table_map(const struct mk_table *table, size_t *bytes)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *values;
 
-	*bytes = ((size_t)table->max_entries * table->value_size + page - 1) / page * page;
+	*bytes = table->max_entries * value_step(table->stored_value_size);
+	*bytes = (*bytes + page - 1) / page * page;
 	values = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, table->fd, 0);
 	return values == MAP_FAILED ? NULL : values;
 }
 
+/* The kernel rounds the distance of mapped values up to eight bytes. */
+const void *mk_table_mapped_row(const struct mk_table *table, const void *values, size_t index,
+				void *room)
+{
+	const char *stored = (const char *)values + index * value_step(table->stored_value_size);
+
+	if (!table->value_form)
+		return stored;
+	row_widen(table->value_form, room, stored, table->value_size);
+	return room;
+}
+
+/* ---- one entry ------------------------------------------------------------------------------- */
+
+/* A value buffer has room for rows, so the stored value fits. */
 int mk_table_get(const struct mk_table *table, const void *key, void *value, struct mk_error *err)
 {
-	if (bpf_map_lookup_elem(table->fd, key, value) < 0)
+	uint8_t room[STORED_KEY_MAX];
+
+	if (bpf_map_lookup_elem(table->fd, stored_key(table, key, room), value) < 0)
 		return mk_error_errno(err, errno, "cannot read an entry of map '%s'", table->name);
+	value_to_row(table, value);
 	return 0;
 }
 
 static int put(const struct mk_table *table, const void *key, const void *value, uint64_t flags,
 	       struct mk_error *err)
 {
-	if (bpf_map_update_elem(table->fd, key, value, flags) == 0)
+	cleanup_free void *value_room = NULL;
+	const void *stored = stored_value(table, value, &value_room);
+	uint8_t room[STORED_KEY_MAX];
+
+	if (!stored)
+		return mk_error_errno(err, ENOMEM, "cannot write an entry of map '%s'",
+				      table->name);
+	if (bpf_map_update_elem(table->fd, stored_key(table, key, room), stored, flags) == 0)
 		return 0;
 	if (errno == E2BIG || errno == ENOSPC)
 		return mk_error_set(err, ENOSPC, "map '%s' is full (%u entries)", table->name,
@@ -111,7 +229,9 @@ int mk_table_add(const struct mk_table *table, const void *key, const void *valu
 
 int mk_table_delete(const struct mk_table *table, const void *key, struct mk_error *err)
 {
-	if (bpf_map_delete_elem(table->fd, key) == 0)
+	uint8_t room[STORED_KEY_MAX];
+
+	if (bpf_map_delete_elem(table->fd, stored_key(table, key, room)) == 0)
 		return 1;
 	if (errno == ENOENT)
 		return 0;
@@ -120,8 +240,12 @@ int mk_table_delete(const struct mk_table *table, const void *key, struct mk_err
 
 int mk_table_take(const struct mk_table *table, const void *key, void *value, struct mk_error *err)
 {
-	if (bpf_map_lookup_and_delete_elem(table->fd, key, value) == 0)
+	uint8_t room[STORED_KEY_MAX];
+
+	if (bpf_map_lookup_and_delete_elem(table->fd, stored_key(table, key, room), value) == 0) {
+		value_to_row(table, value);
 		return 1;
+	}
 	if (errno == ENOENT)
 		return 0;
 	if (is_unknown(errno))
@@ -131,7 +255,77 @@ int mk_table_take(const struct mk_table *table, const void *key, void *value, st
 	return mk_error_errno(err, errno, "cannot remove an entry of map '%s'", table->name);
 }
 
-/* Grow *@keys to @room keys. */
+/* ---- all entries ----------------------------------------------------------------------------- */
+
+/* Read one by one, for maps without batch operations (LPM tries before Linux 5.13). Entries that
+ * are removed meanwhile are left out. */
+static int next_one_by_one(const struct mk_table *table, struct mk_cursor *cursor, char *keys,
+			   char *values, uint32_t room, struct mk_error *err)
+{
+	uint32_t used = 0;
+
+	if (table->stored_key_size > sizeof(cursor->key))
+		return mk_error_set(err, EINVAL, "keys of map '%s' are too long", table->name);
+	while (used < room) {
+		char *key = keys + (size_t)used * table->stored_key_size;
+
+		if (bpf_map_get_next_key(table->fd, cursor->started ? cursor->key : NULL, key) <
+		    0) {
+			if (errno != ENOENT)
+				return mk_error_errno(err, errno, "cannot list map '%s'",
+						      table->name);
+			cursor->done = 1;
+			break;
+		}
+		memcpy(cursor->key, key, table->stored_key_size);
+		cursor->started = 1;
+		if (bpf_map_lookup_elem(table->fd, key,
+					values + (size_t)used * table->stored_value_size) == 0)
+			used++;
+	}
+	return (int)used;
+}
+
+static int next_stored(const struct mk_table *table, struct mk_cursor *cursor, void *keys,
+		       void *values, uint32_t room, struct mk_error *err)
+{
+	uint64_t after[2] = { 0 };
+	__u32 count = room;
+	int ret;
+
+	if (cursor->done)
+		return 0;
+	if (cursor->one_by_one)
+		return next_one_by_one(table, cursor, keys, values, room, err);
+	ret = bpf_map_lookup_batch(table->fd, cursor->started ? cursor->position : NULL, after,
+				   keys, values, &count, NULL);
+	if (ret < 0 && !cursor->started && is_unknown(errno)) {
+		cursor->one_by_one = 1;
+		return next_one_by_one(table, cursor, keys, values, room, err);
+	}
+	if (ret < 0 && errno != ENOENT)
+		return mk_error_errno(err, errno, "cannot read map '%s'", table->name);
+	cursor->done = ret < 0; /* ENOENT: this was the last batch */
+	cursor->started = 1;
+	memcpy(cursor->position, after, sizeof(after));
+	return (int)count;
+}
+
+int mk_table_next(const struct mk_table *table, struct mk_cursor *cursor, void *keys, void *values,
+		  uint32_t room, struct mk_error *err)
+{
+	int ret = next_stored(table, cursor, keys, values, room, err);
+
+	if (ret <= 0)
+		return ret;
+	to_rows(table->key_form, keys, (size_t)ret, table->stored_key_size, table->key_size,
+		table->key_size);
+	to_rows(table->value_form, values, (size_t)ret, table->stored_value_size, table->value_size,
+		table->value_size);
+	return ret;
+}
+
+/* Grow *@keys to @room keys, which are stored ones until the list is complete. */
 static int grow(const struct mk_table *table, void **keys, size_t room, struct mk_error *err)
 {
 	void *bigger = realloc(*keys, room * table->key_size);
@@ -175,9 +369,9 @@ static int keys_one_by_one(const struct mk_table *table, void **keys, size_t *co
 				return ret;
 		}
 		if (*count > 0)
-			last = (char *)*keys + (*count - 1) * table->key_size;
+			last = (char *)*keys + (*count - 1) * table->stored_key_size;
 		if (bpf_map_get_next_key(table->fd, last,
-					 (char *)*keys + *count * table->key_size) < 0)
+					 (char *)*keys + *count * table->stored_key_size) < 0)
 			return errno == ENOENT ? 0
 					       : mk_error_errno(err, errno, "cannot list map '%s'",
 								table->name);
@@ -191,7 +385,7 @@ static int keys_in_pieces(const struct mk_table *table, void **keys, size_t *cou
 			  struct mk_error *err)
 {
 	enum { PIECE = 512 };
-	cleanup_free void *values = calloc(PIECE, table->value_size);
+	cleanup_free void *values = calloc(PIECE, table->stored_value_size);
 	struct mk_cursor cursor = { 0 };
 
 	if (!values)
@@ -200,9 +394,9 @@ static int keys_in_pieces(const struct mk_table *table, void **keys, size_t *cou
 		int ret = grow(table, keys, *count + PIECE, err);
 
 		if (ret == 0)
-			ret = mk_table_next(table, &cursor,
-					    (char *)*keys + *count * table->key_size, values, PIECE,
-					    err);
+			ret = next_stored(table, &cursor,
+					  (char *)*keys + *count * table->stored_key_size, values,
+					  PIECE, err);
 		if (ret < 0)
 			return ret;
 		*count += (size_t)ret;
@@ -212,7 +406,8 @@ static int keys_in_pieces(const struct mk_table *table, void **keys, size_t *cou
 
 int mk_table_keys(const struct mk_table *table, void **keys, size_t *count, struct mk_error *err)
 {
-	bool in_pieces = table->type == BPF_MAP_TYPE_HASH && table->value_size <= SMALL_BYTES;
+	bool in_pieces =
+		table->type == BPF_MAP_TYPE_HASH && table->stored_value_size <= SMALL_BYTES;
 	cleanup_free void *list = NULL;
 	int ret;
 
@@ -220,63 +415,11 @@ int mk_table_keys(const struct mk_table *table, void **keys, size_t *count, stru
 	ret = (in_pieces ? keys_in_pieces : keys_one_by_one)(table, &list, count, err);
 	if (ret < 0)
 		return ret;
-	*count = *count ? unique(list, *count, table->key_size) : 0;
+	*count = *count ? unique(list, *count, table->stored_key_size) : 0;
+	to_rows(table->key_form, list, *count, table->stored_key_size, table->key_size,
+		table->key_size);
 	*keys = mk_steal_ptr(list);
 	return 0;
-}
-
-/* Read one by one, for maps without batch operations (LPM tries before Linux 5.13). Entries that
- * are removed meanwhile are left out. */
-static int next_one_by_one(const struct mk_table *table, struct mk_cursor *cursor, char *keys,
-			   char *values, uint32_t room, struct mk_error *err)
-{
-	uint32_t used = 0;
-
-	if (table->key_size > sizeof(cursor->key))
-		return mk_error_set(err, EINVAL, "keys of map '%s' are too long", table->name);
-	while (used < room) {
-		char *key = keys + (size_t)used * table->key_size;
-
-		if (bpf_map_get_next_key(table->fd, cursor->started ? cursor->key : NULL, key) <
-		    0) {
-			if (errno != ENOENT)
-				return mk_error_errno(err, errno, "cannot list map '%s'",
-						      table->name);
-			cursor->done = 1;
-			break;
-		}
-		memcpy(cursor->key, key, table->key_size);
-		cursor->started = 1;
-		if (bpf_map_lookup_elem(table->fd, key,
-					values + (size_t)used * table->value_size) == 0)
-			used++;
-	}
-	return (int)used;
-}
-
-int mk_table_next(const struct mk_table *table, struct mk_cursor *cursor, void *keys, void *values,
-		  uint32_t room, struct mk_error *err)
-{
-	uint64_t after[2] = { 0 };
-	__u32 count = room;
-	int ret;
-
-	if (cursor->done)
-		return 0;
-	if (cursor->one_by_one)
-		return next_one_by_one(table, cursor, keys, values, room, err);
-	ret = bpf_map_lookup_batch(table->fd, cursor->started ? cursor->position : NULL, after,
-				   keys, values, &count, NULL);
-	if (ret < 0 && !cursor->started && is_unknown(errno)) {
-		cursor->one_by_one = 1;
-		return next_one_by_one(table, cursor, keys, values, room, err);
-	}
-	if (ret < 0 && errno != ENOENT)
-		return mk_error_errno(err, errno, "cannot read map '%s'", table->name);
-	cursor->done = ret < 0; /* ENOENT: this was the last batch */
-	cursor->started = 1;
-	memcpy(cursor->position, after, sizeof(after));
-	return (int)count;
 }
 
 int mk_table_each(const struct mk_table *table, mk_table_visit_fn *visit, void *ctx,
@@ -303,4 +446,19 @@ int mk_table_each(const struct mk_table *table, mk_table_visit_fn *visit, void *
 		}
 	}
 	return 0;
+}
+
+/* ---- ring buffers ---------------------------------------------------------------------------- */
+
+const void *mk_event_row(const char *name, const void *data, size_t bytes, void *room)
+{
+	const struct row_form *form =
+		strcmp(name, "flow_events") == 0 ? &row_form_flow_event : &row_form_drop_event;
+
+	if (bytes >= form->row_bytes)
+		return data;
+	if (bytes < form->ipv4_bytes)
+		return NULL;
+	row_widen(form, room, data, form->row_bytes);
+	return room;
 }

@@ -1,23 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/maps/table.h - open maps. The error of a failed operation names the map. */
+/* src/datapath/maps/table.h - open maps. Keys and values are rows: IPv4 and IPv6 tables have one
+ * form, the structs of monokube/abi.h with addresses of 16 bytes. An IPv4 address is IPv4-mapped
+ * (::ffff:192.0.2.1), but 0.0.0.0 is all zeros, so zero means "any" or "free" in both families. The
+ * error of a failed operation names the map. */
 #ifndef MK_DATAPATH_MAPS_TABLE_H
 #define MK_DATAPATH_MAPS_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
+
+struct row_form;
 
 struct mk_table {
 	const char *name; /* a string literal */
 	int fd; /* owned by the code that opened it */
 	uint32_t type; /* enum bpf_map_type */
-	uint32_t key_size, value_size;
+	uint32_t key_size, value_size; /* of rows */
+	/* How an IPv4 table stores keys and values; NULL: as rows. */
+	const struct row_form *key_form, *value_form;
+	uint32_t stored_key_size, stored_value_size;
 	uint32_t max_entries;
 	/* BPF_ANY; BPF_F_LOCK if values have a bpf_spin_lock: an existing entry is changed in
 	 * place, so that no lookup misses it. */
 	uint64_t put_flags;
 };
+
+/* Return the family of a table with addresses. */
+static inline sa_family_t mk_table_family(const struct mk_table *table)
+{
+	return table->key_form || table->value_form ? AF_INET : AF_INET6;
+}
 
 /* Fill @table from @fd. */
 mk_must_check int mk_table_init(struct mk_table *table, const char *name, int fd,
@@ -33,6 +48,9 @@ void mk_table_close(struct mk_table *table);
  * atomically, without waiting for each other. The caller unmaps *@bytes. NULL: the map cannot be
  * mapped. */
 void *mk_table_map(const struct mk_table *table, size_t *bytes);
+/* Return value @index of such memory as a row. *@room is used if the table stores another form. */
+const void *mk_table_mapped_row(const struct mk_table *table, const void *values, size_t index,
+				void *room);
 
 /* -ENOENT: no such entry (@err says so). */
 mk_must_check int mk_table_get(const struct mk_table *table, const void *key, void *value,
@@ -63,11 +81,15 @@ mk_must_check int mk_table_each(const struct mk_table *table, mk_table_visit_fn 
 /* Read a table in batches, with pauses. Start with a zeroed cursor; `done` marks the end. */
 struct mk_cursor {
 	uint64_t position[2]; /* the kernel's batch token, or the last key */
-	uint8_t key[32];
+	uint8_t key[64]; /* as stored */
 	int started, done, one_by_one;
 };
 /* Read at most @room entries into @keys and @values. Returns their number. */
 mk_must_check int mk_table_next(const struct mk_table *table, struct mk_cursor *cursor, void *keys,
 				void *values, uint32_t room, struct mk_error *err);
+
+/* Return the event @data of ring buffer @name as a row. *@room is used if it is an IPv4 table's.
+ * NULL: @data is shorter than any such event. */
+const void *mk_event_row(const char *name, const void *data, size_t bytes, void *room);
 
 #endif

@@ -154,9 +154,10 @@ static int report_drops(const struct following *following, bool on, struct mk_er
 static int on_flow(void *ctx, void *data, size_t size)
 {
 	const struct following *following = ctx;
-	const struct mk_flow_event *event = data;
+	struct mk_flow_event row;
+	const struct mk_flow_event *event = mk_event_row("flow_events", data, size, &row);
 
-	if (size >= sizeof(*event) && event->time_ns >= following->started_ns)
+	if (event && event->time_ns >= following->started_ns)
 		following->reader->flow(following->reader->ctx, event);
 	return 0;
 }
@@ -164,9 +165,10 @@ static int on_flow(void *ctx, void *data, size_t size)
 static int on_drop(void *ctx, void *data, size_t size)
 {
 	const struct following *following = ctx;
-	const struct mk_drop_event *event = data;
+	struct mk_drop_event row;
+	const struct mk_drop_event *event = mk_event_row("drop_events", data, size, &row);
 
-	if (size >= sizeof(*event) && event->time_ns >= following->started_ns)
+	if (event && event->time_ns >= following->started_ns)
 		following->reader->drop(following->reader->ctx, event);
 	return 0;
 }

@@ -98,22 +98,25 @@ static int compare(const void *a, const void *b)
 	return memcmp(&x->addr, &y->addr, sizeof(x->addr));
 }
 
-static size_t count_taken(const struct mk_pod *slots, size_t count)
+static size_t count_taken(const struct mk_table *table, const void *slots)
 {
+	struct mk_pod room;
 	size_t taken = 0;
 
-	for (size_t i = 0; i < count; i++)
-		taken += !is_free(&slots[i]);
+	for (size_t i = 0; i < table->max_entries; i++)
+		taken += !is_free(mk_table_mapped_row(table, slots, i, &room));
 	return taken;
 }
 
 /* Pods that were added after the count are left out. */
-static size_t copy_taken(struct mk_pod *to, size_t room, const struct mk_pod *slots, size_t count)
+static size_t copy_taken(const struct mk_table *table, const void *slots, struct mk_pod *to,
+			 size_t room)
 {
 	size_t copied = 0;
+	struct mk_pod row;
 
-	for (size_t i = 0; i < count && copied < room; i++) {
-		to[copied] = slots[i];
+	for (size_t i = 0; i < table->max_entries && copied < room; i++) {
+		to[copied] = *(const struct mk_pod *)mk_table_mapped_row(table, slots, i, &row);
 		copied += !is_free(&to[copied]);
 	}
 	return copied;
@@ -123,16 +126,16 @@ int mk_pod_table_read(const struct mk_table *table, struct mk_pod **pods, size_t
 		      struct mk_error *err)
 {
 	size_t bytes, taken;
-	struct mk_pod *slots = mk_table_map(table, &bytes);
+	void *slots = mk_table_map(table, &bytes);
 
 	*pods = NULL;
 	*count = 0;
 	if (!slots)
 		return mk_error_errno(err, errno, "cannot read map '%s'", table->name);
-	taken = count_taken(slots, table->max_entries);
+	taken = count_taken(table, slots);
 	*pods = taken ? calloc(taken, sizeof(**pods)) : NULL;
 	if (*pods)
-		*count = copy_taken(*pods, taken, slots, table->max_entries);
+		*count = copy_taken(table, slots, *pods, taken);
 	munmap(slots, bytes);
 	if (taken && !*pods)
 		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);

@@ -57,7 +57,8 @@ void sync_ranges_free_list(struct ranges *head)
 
 static int recover_one(struct mk_service_sync *sync, const struct mk_source_range_key *key)
 {
-	struct mk_cidr cidr = { .ip = mk_ip_from_addr(&key->addr) }, *more;
+	const sa_family_t family = mk_table_family(&sync->tables.source_ranges);
+	struct mk_cidr cidr = { .ip = mk_ip_of_family(&key->addr, family) }, *more;
 	struct ranges *ranges;
 
 	mk_service_sync_reserve_ids(sync, key->ranges_id);

@@ -49,7 +49,10 @@ static enum mk_session_state state_of(int table, const struct mk_session *sessio
 static uint32_t destination_hash(const struct mk_tuple *to)
 {
 	uint32_t port = to->proto == IPPROTO_ICMP ? 0 : to->dport;
-	uint32_t hash = to->daddr.word[0] * 0x9e3779b1U ^ to->saddr.word[0];
+	uint32_t hash = 0;
+
+	for (int i = 0; i < MK_ADDR_WORDS; i++)
+		hash = (hash ^ to->daddr.word[i]) * 0x9e3779b1U ^ to->saddr.word[i];
 
 	hash ^= (port << 8 | to->proto) * 0x85ebca6bU;
 	hash ^= hash >> 15; /* finalizer of MurmurHash3 (public domain) */
