@@ -206,18 +206,22 @@ static int only_what_matters(int fd, uint32_t port, bool ipv6)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-#define OF_IPV6 (RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE | 1U << (RTNLGRP_IPV6_RULE - 1))
+static uint32_t groups(bool ipv6)
+{
+	const uint32_t always = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE |
+				RTMGRP_IPV4_RULE | RTMGRP_NEIGH | RTMGRP_TC;
+
+	if (!ipv6)
+		return always;
+	return always | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE | 1U << (RTNLGRP_IPV6_RULE - 1);
+}
 
 int agent_rtnl_start(struct agent_rtnl *rtnl, struct mk_error *err)
 {
 	const struct mk_config *config = &rtnl->core->config;
 	bool ipv6 =
 		config->cluster_cidr.ip.family == AF_INET6 || config->underlay_family == AF_INET6;
-	struct sockaddr_nl local = {
-		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE |
-			     RTMGRP_IPV4_RULE | RTMGRP_NEIGH | RTMGRP_TC | (ipv6 ? OF_IPV6 : 0),
-	};
+	struct sockaddr_nl local = { .nl_family = AF_NETLINK, .nl_groups = groups(ipv6) };
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;
 
