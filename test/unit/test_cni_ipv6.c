@@ -182,12 +182,30 @@ START_TEST(test_check)
 }
 END_TEST
 
-/* The endpoint is complete: its default route exists. */
+/* ADD was killed before the default route: the next one begins again. */
 START_TEST(test_add_again)
 {
 	new_netns("a");
 	add_v6("a");
 	ck_fails(call("ADD", "a", netns_path("a"), "1.0.0", V6), MK_CNI_INTERFACE_EXISTS, "'eth0'");
+	ck_exist(1);
+	inside("a", "ip -6 route del default");
+	add_v6("a");
+	ck_exist(1);
+}
+END_TEST
+
+/* Each pod has its own slot in map pods. */
+START_TEST(test_two_pods)
+{
+	new_netns("a");
+	new_netns("b");
+	add_v6("a");
+	add_v6("b");
+	ck_assert_msg(strstr(answer, "fd00:10:244:1::3/128") != NULL, "%s", answer);
+	ck_exist(2);
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.0.0", V6), 0);
+	ck_exist(1);
 }
 END_TEST
 
@@ -240,6 +258,7 @@ UNIT_SUITE("cni_ipv6")
 	tcase_add_test(tc, test_first_packet);
 	tcase_add_loop_test(tc, test_check, 0, MK_ARRAY_SIZE(faults));
 	tcase_add_test(tc, test_add_again);
+	tcase_add_test(tc, test_two_pods);
 	tcase_add_test(tc, test_further);
 	tcase_add_test(tc, test_restore);
 }

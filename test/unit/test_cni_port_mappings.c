@@ -152,6 +152,12 @@ static const struct {
 	const char *name, *fields;
 	size_t count;
 } configs6[] = {
+	{ "an address", MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"fd00::1\"}"),
+	  1 },
+	{ "two addresses with the same first bytes",
+	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"fd00::1\"},"
+		   "{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"fd00::2\"}"),
+	  2 },
 	{ "every address", MAPPINGS(TCP_8080), 1 },
 	{ "every address of IPv6",
 	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"::\"}"), 1 },
