@@ -2,6 +2,11 @@
 /* The overlay: the nodes that it connects (pure), and its effect in a network namespace. */
 #include <json-c/json.h>
 #include <linux/if_addr.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -951,6 +956,86 @@ START_TEST(test_source_of_the_host)
 }
 END_TEST
 
+struct outer {
+	struct ethhdr eth;
+	struct ip6_hdr ip;
+	struct udphdr udp;
+	uint8_t vxlan[8];
+	struct ethhdr inner_eth;
+	struct ip6_hdr inner_ip;
+	char rest[1000];
+} __attribute__((packed));
+
+/* Send to @pod until a packet of the overlay is at the uplink's other end, @tap. The uplink may
+ * need a moment until it sends. */
+static void take_outer(int tap, const struct mk_ip *pod, struct outer *outer)
+{
+	const struct sockaddr_in6 to = { .sin6_family = AF_INET6,
+					 .sin6_port = htons(9),
+					 .sin6_addr = pod->v6 };
+	cleanup_close int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct pollfd ready = { .fd = tap, .events = POLLIN };
+
+	for (int i = 0; i < 500; i++) {
+		ck_assert_int_eq(sendto(fd, "x", 1, 0, (const struct sockaddr *)&to, sizeof(to)),
+				 1);
+		while (poll(&ready, 1, 20) == 1 && recv(tap, outer, sizeof(*outer), 0) > 0)
+			if (outer->ip.ip6_nxt == IPPROTO_UDP && outer->udp.dest == htons(4789))
+				return;
+	}
+	ck_abort_msg("no packet");
+}
+
+/* Over IPv6, the outer UDP header has a checksum: receivers drop packets without one. */
+START_TEST(test_outer_packet)
+{
+	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
+	const struct mk_ip next = ip_of("2001:db8::2"), pod = ip_of("fd00:10:244:2::5");
+	const struct mk_mac far = mac_of("02:00:00:00:00:02");
+	struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IPV6) };
+	cleanup_close int tap = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	struct outer outer;
+	struct mk_link link;
+
+	ck_ok(mk_nl_link_get(nl, "far0", &link, &err));
+	change_link(link.ifindex, (struct mk_link_change){ .set_flags = 1 });
+	ck_ok(mk_nl_neigh_put(nl, wanted.uplink_ifindex, &next, &far, &err));
+	at.sll_ifindex = link.ifindex;
+	ck_assert_int_eq(bind(tap, (struct sockaddr *)&at, sizeof(at)), 0);
+	sync_peers(one, true);
+	take_outer(tap, &pod, &outer);
+	ck_assert_mem_eq(&outer.ip.ip6_src, &wanted.underlay.v6, 16);
+	ck_assert_mem_eq(&outer.ip.ip6_dst, &next.v6, 16);
+	ck_assert_uint_ne(outer.udp.check, 0);
+	ck_assert_mem_eq(&outer.inner_ip.ip6_src, &wanted.addresses.vtep.v6, 16);
+	ck_assert_mem_eq(&outer.inner_ip.ip6_dst, &pod.v6, 16);
+}
+END_TEST
+
+/* A change of underlayFamily: the VXLAN device is another one, with the peers' other addresses. */
+START_TEST(test_other_underlay)
+{
+	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
+	int before = devices.overlay_ifindex;
+	struct mk_link link;
+
+	sync_peers(one, true);
+	wanted.underlay = ip_of("2001:db8::1");
+	wanted.mtu_bytes = 1430;
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 2);
+	ck_assert_int_ne(devices.overlay_ifindex, before);
+	ck_ok(mk_nl_link_get(nl, "mkvxlan", &link, &err));
+	ck_assert_uint_eq(link.mtu_bytes, 1430);
+	check_devices();
+	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	mk_overlay_refresh(overlay);
+	sync_peers(one, true);
+	ck_assert(look(NULL, "2001:db8::2").has_remote);
+	ck_assert_uint_eq(look(NULL, NULL).fdb, 1);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 2);
+}
+END_TEST
+
 START_TEST(test_remove_of_ipv6)
 {
 	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
@@ -1002,4 +1087,6 @@ UNIT_SUITE("overlay")
 	add_tests_of_ipv6(v6_v4);
 	add_tests_of_ipv6(v6_v6);
 	tcase_add_test(v6_v6, test_source_of_the_host);
+	tcase_add_test(v6_v6, test_outer_packet);
+	tcase_add_test(v6_v4, test_other_underlay);
 }
