@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which changes of the kernel's network reach the agent, by family. The source is part of this
  * file, for its filter. */
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,13 +38,16 @@ static void in_shell(const char *command)
 	ck_assert_msg(system(text) == 0, "failed: %s", command);
 }
 
-static bool arrives(int fd, uint16_t type)
+/* The kernel reports an IPv6 address later than it adds it. @wanted: wait longer. */
+static bool arrives(int fd, uint16_t type, bool wanted)
 {
 	_Alignas(struct nlmsghdr) char buf[16384];
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
 	bool found = false;
 	ssize_t size;
 
-	while ((size = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+	while (!found && poll(&ready, 1, wanted ? 5000 : 50) == 1 &&
+	       (size = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
 		for (const struct nlmsghdr *message = (const void *)buf; NLMSG_OK(message, size);
 		     message = NLMSG_NEXT(message, size))
 			found |= message->nlmsg_type == type;
@@ -54,7 +58,7 @@ static bool arrives(int fd, uint16_t type)
 START_TEST(test_filter)
 {
 	size_t index = (size_t)_i % MK_ARRAY_SIZE(rows);
-	bool ipv6 = (size_t)_i >= MK_ARRAY_SIZE(rows);
+	bool ipv6 = (size_t)_i >= MK_ARRAY_SIZE(rows), wanted;
 	struct sockaddr_nl local = { .nl_family = AF_NETLINK, .nl_groups = groups(ipv6) };
 	cleanup_close int fd = -1;
 
@@ -69,8 +73,10 @@ START_TEST(test_filter)
 	ck_assert_int_eq(only_what_matters(fd, 1, ipv6), 0);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&local, sizeof(local)), 0);
 	in_shell(rows[index].command);
-	ck_assert_msg(arrives(fd, rows[index].type) == (ipv6 ? rows[index].ipv6 : rows[index].ipv4),
-		      "%s, agent of IPv%d", rows[index].name, ipv6 ? 6 : 4);
+	wanted = ipv6 ? rows[index].ipv6 : rows[index].ipv4;
+	ck_assert_msg(arrives(fd, rows[index].type, wanted) == wanted, "%s, agent of IPv%d",
+		      rows[index].name, ipv6 ? 6 : 4);
+	, agent of IPv % d ", rows[index].name, ipv6 ? 6 : 4);
 }
 END_TEST
 
