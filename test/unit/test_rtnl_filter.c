@@ -76,7 +76,6 @@ START_TEST(test_filter)
 	wanted = ipv6 ? rows[index].ipv6 : rows[index].ipv4;
 	ck_assert_msg(arrives(fd, rows[index].type, wanted) == wanted, "%s, agent of IPv%d",
 		      rows[index].name, ipv6 ? 6 : 4);
-	, agent of IPv % d ", rows[index].name, ipv6 ? 6 : 4);
 }
 END_TEST
 
