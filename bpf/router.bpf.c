@@ -95,7 +95,11 @@ static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct c
 					   const struct packet *pkt, const ip_header *ip,
 					   __u32 mtu_bytes)
 {
-	if (wire_bytes(skb, pkt) <= mtu_bytes || ctx->hook == MK_HOOK_HOST || ip_may_fragment(ip))
+	if (wire_bytes(skb, pkt) <= mtu_bytes)
+		return 0;
+	if (!MK_CARRIERS_FRAGMENT)
+		return 1;
+	if (ctx->hook == MK_HOOK_HOST || ip_may_fragment(ip))
 		return 0;
 	return ctx->hook != MK_HOOK_POD || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
 }

@@ -5,12 +5,14 @@
 
 #include "datapath/services/services_internal.h"
 
-/* Return the address to look up: map `frontends` has one loopback address for all of them. */
+/* Return the address to look up: map `frontends` has one loopback address of each family. */
 static struct mk_addr address_of(const struct mk_tuple *tuple)
 {
 	const struct mk_ip localhost = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
 
-	return mk_addr_is_loopback(&tuple->daddr) ? mk_ip_to_addr(&localhost) : tuple->daddr;
+	if (!mk_addr_is_loopback(&tuple->daddr) || !mk_addr_is_ipv4(&tuple->daddr))
+		return tuple->daddr;
+	return mk_ip_to_addr(&localhost);
 }
 
 static const struct frontend *find_frontend(const struct mk_service_sync *sync,
