@@ -27,6 +27,16 @@ void family_use(sa_family_t other)
 	chosen = other;
 }
 
+void family_use_ipv6(void)
+{
+	chosen = AF_INET6;
+}
+
+void family_use_again(void)
+{
+	chosen = AF_UNSPEC;
+}
+
 /* ---- addresses ---------------------------------------------------------------------------------- */
 
 static void put_group(struct mk_ip *ip, int group, unsigned value)

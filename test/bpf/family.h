@@ -23,6 +23,8 @@
 
 sa_family_t family(void); /* AF_INET or AF_INET6 */
 void family_use(sa_family_t other); /* for tests of this file */
+void family_use_ipv6(void); /* until family_use_again(): that of the run */
+void family_use_again(void);
 static inline bool family_is6(void)
 {
 	return family() == AF_INET6;

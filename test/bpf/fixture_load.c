@@ -65,10 +65,12 @@ void fixture_fill_chain(void)
 		{ MK_PROG_NAT, "nat" },		 { MK_PROG_ERROR, "error" },
 		{ MK_PROG_MONITORED, "router" }, { MK_PROG_HOLD, "hold" },
 		{ MK_PROG_RELEASE, "release" },	 { MK_PROG_UPLINK, "nat_uplink" },
-		{ MK_PROG_OPEN, "open" },
+		{ MK_PROG_OPEN, "open" },	 { MK_PROG_NDP, "ndp" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
+		if (slots[i].slot == MK_PROG_NDP && !family_is6())
+			continue;
 		__u32 slot = slots[i].slot, fd = (__u32)fixture_program(slots[i].program);
 
 		ck_assert_int_eq(bpf_map_update_elem(fixture_map("chain"), &slot, &fd, 0), 0);

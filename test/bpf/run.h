@@ -22,15 +22,27 @@
 	static void fill_suite(Suite *suite)
 void bpf_enlist_suite(const char *name, void (*fill)(Suite *suite));
 
-static inline TCase *bpf_case(Suite *suite, const char *name)
+static inline TCase *bpf_case_after(Suite *suite, const char *name, SFun setup, SFun teardown)
 {
 	TCase *tcase = tcase_create(name);
 
+	tcase_add_unchecked_fixture(tcase, setup, teardown);
 	tcase_add_unchecked_fixture(tcase, fixture_load_small, fixture_unload);
 	tcase_add_checked_fixture(tcase, fixture_reset, NULL);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	return tcase;
+}
+
+static inline TCase *bpf_case(Suite *suite, const char *name)
+{
+	return bpf_case_after(suite, name, NULL, NULL);
+}
+
+/* A case about IPv6 alone, which has this family in every run. */
+static inline TCase *bpf_case_ipv6(Suite *suite, const char *name)
+{
+	return bpf_case_after(suite, name, family_use_ipv6, family_use_again);
 }
 
 /* Check the port that a backend sees of a client with port 40000. Behind the virtual pod address it
