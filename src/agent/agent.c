@@ -158,7 +158,8 @@ static void write_first_state(struct mk_agent *agent)
  * loading the datapath reports it again. */
 static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
 {
-	if (mk_pin_prepare(agent->core.config.bpf_dir, err) < 0)
+	if (mk_pin_prepare(agent->core.config.bpf_dir, agent->core.config.cluster_cidr.ip.family,
+			   err) < 0)
 		mk_log_warn("%s", mk_error_text(err));
 	return mk_privileges_drop(&agent->core.config, err);
 }

@@ -52,6 +52,11 @@ struct mk_datapath {
 	size_t peer_count;
 };
 
+static inline sa_family_t datapath_family(const struct mk_datapath *datapath)
+{
+	return mk_node_family(&datapath->node);
+}
+
 mk_must_check int datapath_expect(const struct mk_datapath *datapath, enum mk_datapath_state state,
 				  const char *step, struct mk_error *err);
 

@@ -37,7 +37,7 @@ static int marked_path(const struct mk_datapath *datapath, const char *kind, con
 	if (ret < 0)
 		return ret;
 	snprintf(marked, sizeof(marked), "%s%s%u", name, mark, load.id);
-	return mk_pin_path(path, datapath->bpf_dir, kind, marked, err);
+	return mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), kind, marked, err);
 }
 
 static int pin_as_new(const struct mk_datapath *datapath, const char *kind, const char *name,
@@ -80,7 +80,7 @@ int pins_prepare(const struct mk_datapath *datapath, struct mk_error *err)
 		ret = pin_map(datapath, of_load[i], err);
 	for (size_t i = 0; ret == 0 && i < datapath->migration_count; i++)
 		ret = pin_map(datapath, datapath->migrations[i].name, err);
-	for (size_t i = 0; ret == 0 && i < mk_program_count; i++)
+	for (size_t i = 0; ret == 0 && i < mk_object_program_count(datapath->object); i++)
 		ret = pin_program(datapath, mk_programs[i].name, err);
 	return ret;
 }
@@ -96,7 +96,8 @@ static uint32_t map_id(int fd)
 /* Does the map have the name already, from an attempt that failed later? */
 static bool has_name(const struct mk_datapath *datapath, const char *name)
 {
-	cleanup_close int pinned = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, name, NULL);
+	cleanup_close int pinned =
+		mk_pin_open(datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name, NULL);
 
 	return pinned >= 0 && map_id(pinned) == map_id(mk_object_map(datapath->object, name, NULL));
 }
@@ -107,7 +108,7 @@ static int take_name(const struct mk_datapath *datapath, const char *kind, const
 	char from[PATH_MAX], to[PATH_MAX];
 	int ret = marked_path(datapath, kind, name, NEW_MARK, from, err);
 
-	ret = ret ?: mk_pin_path(to, datapath->bpf_dir, kind, name, err);
+	ret = ret ?: mk_pin_path(to, datapath->bpf_dir, datapath_family(datapath), kind, name, err);
 	if (ret < 0)
 		return ret;
 	if (rename(from, to) < 0)
@@ -122,7 +123,8 @@ static int publish_map(const struct mk_datapath *datapath, const char *name, str
 
 	if (has_name(datapath, name))
 		return 0; /* pins_tidy() removes the other name */
-	ret = mk_pin_path(now, datapath->bpf_dir, MK_PIN_MAPS, name, err);
+	ret = mk_pin_path(now, datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name,
+			  err);
 	ret = ret ?: marked_path(datapath, MK_PIN_MAPS, name, BEFORE_MARK, before, err);
 	if (ret < 0)
 		return ret;
@@ -142,7 +144,7 @@ int pins_publish(struct mk_datapath *datapath, struct mk_error *err)
 		ret = publish_map(datapath, datapath->migrations[i].name, err);
 	if (ret == 0)
 		datapath->published = true;
-	for (size_t i = 0; ret == 0 && i < mk_program_count; i++)
+	for (size_t i = 0; ret == 0 && i < mk_object_program_count(datapath->object); i++)
 		ret = take_name(datapath, MK_PIN_PROGS, mk_programs[i].name, err);
 	return ret;
 }
@@ -157,7 +159,7 @@ static int visit_pins(struct mk_datapath *datapath, const char *kind,
 	cleanup_closedir DIR *dir = NULL;
 	struct dirent *entry;
 	char path[PATH_MAX];
-	int ret = mk_pin_path(path, datapath->bpf_dir, kind, "", err);
+	int ret = mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), kind, "", err);
 
 	if (ret < 0)
 		return ret;
@@ -174,7 +176,8 @@ static int visit_pins(struct mk_datapath *datapath, const char *kind,
 static int resume_table(struct mk_datapath *datapath, const char *pin, const char *name,
 			struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, pin, err);
+	cleanup_close int fd =
+		mk_pin_open(datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, pin, err);
 	const struct bpf_map *map =
 		bpf_object__find_map_by_name(mk_object_get(datapath->object), name);
 	struct mk_table table;

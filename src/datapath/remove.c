@@ -59,15 +59,20 @@ static int remove_pins(const char *path, struct mk_removed *removed, struct mk_e
 int mk_datapath_remove(struct mk_nl *nl, const char *bpf_dir, struct mk_removed *removed,
 		       struct mk_error *err)
 {
-	static const char *const kinds[] = { MK_PIN_PROGS, MK_PIN_MAPS };
+	static const struct {
+		sa_family_t family;
+		const char *kind;
+	} folders[] = { { AF_INET, MK_PIN_PROGS },
+			{ AF_INET6, MK_PIN_PROGS },
+			{ AF_INET, MK_PIN_MAPS },
+			{ AF_INET6, MK_PIN_MAPS } };
 	struct walk walk = { .nl = nl, .removed = removed, .err = err };
 	char path[PATH_MAX];
 	int ret = mk_nl_each_link(nl, remove_filters, &walk, err);
 
-	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(kinds); i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", bpf_dir, kinds[i]) >= (int)sizeof(path))
-			return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
-		ret = remove_pins(path, removed, err);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(folders); i++) {
+		ret = mk_pin_path(path, bpf_dir, folders[i].family, folders[i].kind, "", err);
+		ret = ret ?: remove_pins(path, removed, err);
 	}
 	if (ret == 0 && rmdir(bpf_dir) < 0 && errno != ENOENT)
 		return mk_error_errno(err, errno, "cannot remove '%s'", bpf_dir);

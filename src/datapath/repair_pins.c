@@ -36,11 +36,12 @@ static int repair_pin(struct pins *pins, const char *name, int fd)
 {
 	const struct mk_datapath *datapath = pins->datapath;
 	char path[PATH_MAX];
-	int ret = mk_pin_path(path, datapath->bpf_dir, pins->kind, name, pins->err);
+	int ret = mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), pins->kind, name,
+			      pins->err);
 
 	if (ret < 0 || access(path, F_OK) == 0)
 		return ret;
-	ret = mk_pin_prepare(datapath->bpf_dir, pins->err);
+	ret = mk_pin_prepare(datapath->bpf_dir, datapath_family(datapath), pins->err);
 	if (ret < 0)
 		return ret;
 	if (bpf_obj_pin(fd, path) < 0)
@@ -66,7 +67,7 @@ static int repair_programs(struct pins *pins)
 {
 	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < mk_program_count; i++) {
+	for (size_t i = 0; ret == 0 && i < mk_object_program_count(pins->datapath->object); i++) {
 		const char *name = mk_programs[i].name;
 		int fd = mk_object_program(pins->datapath->object, name, pins->err);
 
@@ -80,8 +81,9 @@ static int repair(struct pins *pins, int (*repair_all)(struct pins *pins))
 	int ret = repair_all(pins);
 
 	if (pins->count)
-		mk_log_warn("pins were missing and are back below=%s/%s names=\"%s\"",
-			    pins->datapath->bpf_dir, pins->kind, pins->missing);
+		mk_log_warn("pins were missing and are back below=%s/%s%s names=\"%s\"",
+			    pins->datapath->bpf_dir, pins->kind,
+			    datapath_family(pins->datapath) == AF_INET6 ? "6" : "", pins->missing);
 	return ret < 0 ? ret : pins->count;
 }
 

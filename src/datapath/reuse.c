@@ -55,8 +55,8 @@ static bool is_pinned(const struct mk_datapath *datapath, uint32_t id)
 	const struct bpf_map *map;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(of_load); i++) {
-		cleanup_close int fd =
-			mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, of_load[i], NULL);
+		cleanup_close int fd = mk_pin_open(datapath->bpf_dir, datapath_family(datapath),
+						   MK_PIN_MAPS, of_load[i], NULL);
 
 		if (map_id(fd) == id)
 			return true;
@@ -86,8 +86,8 @@ static bool uses_these_maps(const struct mk_datapath *datapath, const struct mk_
 
 static int take_program(struct mk_datapath *datapath, const struct mk_abi *abi, size_t index)
 {
-	cleanup_close int fd =
-		mk_pin_open(datapath->bpf_dir, MK_PIN_PROGS, mk_programs[index].name, NULL);
+	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, datapath_family(datapath),
+					   MK_PIN_PROGS, mk_programs[index].name, NULL);
 	struct mk_program_identity identity;
 
 	if (fd < 0 || mk_program_identify(fd, &identity, NULL) < 0 ||
@@ -99,7 +99,8 @@ static int take_program(struct mk_datapath *datapath, const struct mk_abi *abi, 
 
 static int take_map(struct mk_datapath *datapath, const char *name, struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, name, err);
+	cleanup_close int fd =
+		mk_pin_open(datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name, err);
 	struct bpf_map *map = bpf_object__find_map_by_name(mk_object_get(datapath->object), name);
 	int ret = fd < 0 ? fd : bpf_map__reuse_fd(map, fd);
 
@@ -108,7 +109,8 @@ static int take_map(struct mk_datapath *datapath, const char *name, struct mk_er
 
 static bool is_same_object(const struct mk_datapath *datapath, const struct mk_abi *abi)
 {
-	return abi->version == MK_ABI_VERSION && abi->object_hash == mk_object_hash() &&
+	return abi->version == MK_ABI_VERSION &&
+	       abi->object_hash == mk_object_hash(datapath->object) &&
 	       abi->constants_hash == mk_object_constants_hash(datapath->object);
 }
 
@@ -120,7 +122,7 @@ int datapath_reuse(struct mk_datapath *datapath, struct mk_error *err)
 	if (mk_abi_read(datapath->bpf_dir, &abi, NULL) < 0 || !is_same_object(datapath, &abi) ||
 	    !has_all_tables(datapath))
 		return 0;
-	for (size_t i = 0; i < mk_program_count; i++)
+	for (size_t i = 0; i < mk_object_program_count(datapath->object); i++)
 		if (take_program(datapath, &abi, i) < 0)
 			return 0;
 	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(of_load); i++)
@@ -131,10 +133,12 @@ int datapath_reuse(struct mk_datapath *datapath, struct mk_error *err)
 void datapath_describe(const struct mk_datapath *datapath, struct mk_abi *abi)
 {
 	*abi = (struct mk_abi){ .version = MK_ABI_VERSION, .made_by = MONOKUBE_VERSION };
-	abi->object_hash = mk_object_hash();
+	abi->object_hash = mk_object_hash(datapath->object);
 	abi->constants_hash = mk_object_constants_hash(datapath->object);
 	abi->constants_id = map_id(mk_object_constants_fd(datapath->object));
-	for (size_t i = 0; i < mk_program_count && i < MK_ARRAY_SIZE(abi->program_ids); i++) {
+	for (size_t i = 0;
+	     i < mk_object_program_count(datapath->object) && i < MK_ARRAY_SIZE(abi->program_ids);
+	     i++) {
 		struct mk_program_identity identity = { 0 };
 		int fd = mk_object_program(datapath->object, mk_programs[i].name, NULL);
 

@@ -13,7 +13,7 @@ size_t mk_datapath_program_stats(const struct mk_datapath *datapath, struct mk_p
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < mk_program_count && count < room; i++) {
+	for (size_t i = 0; i < mk_object_program_count(datapath->object) && count < room; i++) {
 		int fd = mk_programs[i].is_hook
 				 ? mk_object_program(datapath->object, mk_programs[i].name, NULL)
 				 : -1;

@@ -49,6 +49,7 @@ static void fill_node(struct mk_node *node)
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
 	node->has_coarse_clock = !settings.exact_clock && object_has_coarse_clock();
+	node->has_ipv6_csum = family_is6() && object_has_ipv6_csum();
 	node->keeps_source = settings.keeps_source;
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);

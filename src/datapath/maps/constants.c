@@ -32,7 +32,7 @@ int mk_program_identify(int prog_fd, struct mk_program_identity *identity, struc
 }
 
 /* The program's map of constants is the map whose name ends in .rodata (libbpf). */
-static int open_constants(int prog_fd, struct mk_error *err)
+static int open_constants(int prog_fd, size_t bytes, struct mk_error *err)
 {
 	__u32 ids[MAPS_MAX] = { 0 };
 	struct bpf_prog_info info = { .nr_map_ids = MAPS_MAX, .map_ids = (uintptr_t)ids };
@@ -44,7 +44,7 @@ static int open_constants(int prog_fd, struct mk_error *err)
 		__u32 size = sizeof(map);
 
 		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &map, &size) == 0 &&
-		    strstr(map.name, ".rodata") && map.value_size >= row_form_node.ipv4_bytes)
+		    strstr(map.name, ".rodata") && map.value_size >= bytes)
 			return mk_steal_fd(&fd);
 	}
 	return ret < 0 ? ret
@@ -55,8 +55,10 @@ static int open_constants(int prog_fd, struct mk_error *err)
 
 int mk_constants_read(const char *bpf_dir, struct mk_node *node, struct mk_error *err)
 {
-	cleanup_close int prog_fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, "router", err);
-	cleanup_close int fd = prog_fd < 0 ? -1 : open_constants(prog_fd, err);
+	sa_family_t family = mk_pin_family(bpf_dir);
+	size_t bytes = family == AF_INET6 ? sizeof(*node) : row_form_node.ipv4_bytes;
+	cleanup_close int prog_fd = mk_pin_open(bpf_dir, family, MK_PIN_PROGS, "router", err);
+	cleanup_close int fd = prog_fd < 0 ? -1 : open_constants(prog_fd, bytes, err);
 	struct bpf_map_info map = { 0 };
 	cleanup_free void *value = NULL;
 	__u32 size = sizeof(map), zero = 0;
@@ -69,6 +71,9 @@ int mk_constants_read(const char *bpf_dir, struct mk_node *node, struct mk_error
 		value = calloc(1, map.value_size);
 	if (!value || bpf_map_lookup_elem(fd, &zero, value) < 0)
 		return mk_error_errno(err, errno, "cannot read the programs' constants");
-	row_widen(&row_form_node, node, value, sizeof(*node));
+	if (family == AF_INET6)
+		memcpy(node, value, sizeof(*node));
+	else
+		row_widen(&row_form_node, node, value, sizeof(*node));
 	return 0;
 }

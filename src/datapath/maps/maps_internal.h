@@ -17,8 +17,12 @@ bool bpflog_quiet(bool quiet);
 /* Does this kernel have the helper bpf_ktime_get_coarse_ns()? See mk_node.has_coarse_clock. */
 bool object_has_coarse_clock(void);
 
-/* embedded4.c: the object file of IPv4's programs. */
+/* Does bpf_l4_csum_replace() know IPv6's pseudo header? See mk_node.has_ipv6_csum. */
+bool object_has_ipv6_csum(void);
+
+/* embedded4.c, embedded6.c: the object files. */
 const void *object_bytes_ipv4(size_t *bytes);
+const void *object_bytes_ipv6(size_t *bytes);
 /* Open the object of the family of @node. */
 struct bpf_object *object_open(const struct mk_node *node, struct mk_error *err);
 /* Set the constants, before load. */

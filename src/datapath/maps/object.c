@@ -31,14 +31,16 @@ const struct mk_program mk_programs[] = {
 	{ .name = "hold" },
 	{ .name = "release" },
 	{ .name = "monitor" },
+	{ .name = "ndp" }, /* last: IPv6 alone has it */
 };
-const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs);
+const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs) - 1;
 
 /* The chain without `monokube monitor` (monitor.h). */
 static const char *const chain_programs[] = {
 	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
 	[MK_PROG_ERROR] = "error",     [MK_PROG_MONITORED] = "router",	[MK_PROG_HOLD] = "hold",
 	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
+	[MK_PROG_NDP] = "ndp",
 };
 
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");
@@ -49,6 +51,21 @@ struct mk_object {
 	uint64_t constants_hash;
 	int reused_fds[MK_ARRAY_SIZE(mk_programs)]; /* -1: none */
 };
+
+static bool is_ipv6(const struct mk_object *object)
+{
+	return mk_node_family(&object->node) == AF_INET6;
+}
+
+size_t mk_object_program_count(const struct mk_object *object)
+{
+	return is_ipv6(object) ? MK_ARRAY_SIZE(mk_programs) : mk_program_count;
+}
+
+static __u32 chain_length(const struct mk_object *object)
+{
+	return is_ipv6(object) ? MK_PROG_COUNT : MK_PROG_NDP;
+}
 
 /* Before Linux 5.11 maps count against this limit, and 8 MiB is a usual default. */
 static void raise_memlock(void)
@@ -84,6 +101,28 @@ bool object_has_coarse_clock(void)
 	return has;
 }
 
+/* A program that asks for what Linux 6.16 can do. */
+bool object_has_ipv6_csum(void)
+{
+	enum { IPV6_PSEUDO_HEADER = 1 << 7 | BPF_F_PSEUDO_HDR, ADDRESS = 40, FRAME_BYTES = 64 };
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_2, .imm = ADDRESS },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_4 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K,
+		  .dst_reg = BPF_REG_5,
+		  .imm = IPV6_PSEUDO_HEADER },
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_l4_csum_replace },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	const char frame[FRAME_BYTES] = { 0 };
+	LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame, .data_size_in = sizeof(frame));
+	cleanup_close int fd = bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, NULL, "GPL", insns,
+					     MK_ARRAY_SIZE(insns), NULL);
+
+	return fd >= 0 && bpf_prog_test_run_opts(fd, &run) == 0 && run.retval == 0;
+}
+
 static int set_entries(struct bpf_map *map, uint32_t entries, struct mk_error *err)
 {
 	int ret = entries ? bpf_map__set_max_entries(map, entries) : 0;
@@ -105,6 +144,17 @@ static int size_map(const struct mk_object *object, const char *name, uint32_t e
 	return set_entries(find_map(object, name), entries, err);
 }
 
+/* Write the form of its family to @to. Returns its bytes. */
+static size_t store_node(void *to, const struct mk_node *node)
+{
+	if (mk_node_family(node) == AF_INET6) {
+		memcpy(to, node, sizeof(*node));
+		return sizeof(*node);
+	}
+	row_narrow(&row_form_node, to, node, sizeof(*node));
+	return row_form_node.ipv4_bytes;
+}
+
 /* The constants are at the beginning of the object's read-only data. */
 int object_put_node(struct bpf_object *object, const struct mk_node *node, struct mk_error *err)
 {
@@ -117,7 +167,7 @@ int object_put_node(struct bpf_object *object, const struct mk_node *node, struc
 	if (!changed)
 		return mk_error_set(err, ENOMEM, "cannot set the programs' constants");
 	memcpy(changed, value, bytes);
-	row_narrow(&row_form_node, changed, node, sizeof(*node));
+	store_node(changed, node);
 	ret = bpf_map__set_initial_value(map, changed, bytes);
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot set the programs' constants") : 0;
 }
@@ -135,10 +185,16 @@ static int set_constants(struct mk_object *object, const struct mk_node *node, s
 	room = mk_maglev_room(constants->maglev_slots);
 	constants->maglev_mask = room - 1;
 	constants->has_coarse_clock = object_has_coarse_clock();
+	constants->has_ipv6_csum = is_ipv6(object) && object_has_ipv6_csum();
 	constants->pod_host_bits = mk_pod_host_bits(&constants->pod_mask);
 	ret = object_put_node(object->bpf, constants, err);
 	ret = ret ?: set_maglev_size(find_map(object, "maglev"), room, err);
 	return ret ?: size_map(object, "pods", mk_pod_slots(&constants->pod_mask), err);
+}
+
+static const void *object_bytes(sa_family_t family, size_t *bytes)
+{
+	return family == AF_INET6 ? object_bytes_ipv6(bytes) : object_bytes_ipv4(bytes);
 }
 
 struct bpf_object *object_open(const struct mk_node *node, struct mk_error *err)
@@ -146,9 +202,8 @@ struct bpf_object *object_open(const struct mk_node *node, struct mk_error *err)
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "datapath_bpf");
 	struct bpf_object *object;
 	size_t bytes;
-	const void *file = object_bytes_ipv4(&bytes);
+	const void *file = object_bytes(mk_node_family(node), &bytes);
 
-	(void)node;
 	object = bpf_object__open_mem(file, bytes, &options);
 	if (!object)
 		(void)mk_error_errno(err, errno, "cannot open the BPF object");
@@ -319,10 +374,10 @@ static uint64_t hash_of(const char *data, size_t bytes)
 	return hash ? hash : 1;
 }
 
-uint64_t mk_object_hash(void)
+uint64_t mk_object_hash(const struct mk_object *object)
 {
 	size_t bytes;
-	const char *elf = object_bytes_ipv4(&bytes);
+	const char *elf = object_bytes(mk_node_family(&object->node), &bytes);
 
 	return hash_of(elf, bytes);
 }
@@ -340,8 +395,7 @@ uint64_t mk_object_constants_hash(struct mk_object *object)
 		return object->constants_hash; /* loaded: the constants are read-only */
 	/* if a table is pinned, the number of slots is that table's */
 	object->node.pod_slots = bpf_map__max_entries(find_map(object, "pods"));
-	row_narrow(&row_form_node, stored, &object->node, sizeof(object->node));
-	object->constants_hash = hash_of(stored, row_form_node.ipv4_bytes);
+	object->constants_hash = hash_of(stored, store_node(stored, &object->node));
 	return object->constants_hash;
 }
 
@@ -352,7 +406,7 @@ void mk_object_reuse_program(struct mk_object *object, size_t index, int fd)
 
 static void forget_reused(struct mk_object *object)
 {
-	for (size_t i = 0; i < mk_program_count; i++) {
+	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		mk_cleanup_close(&object->reused_fds[i]);
 		object->reused_fds[i] = -1;
 	}
@@ -384,7 +438,7 @@ int mk_object_program(const struct mk_object *object, const char *name, struct m
 {
 	const struct bpf_program *program = bpf_object__find_program_by_name(object->bpf, name);
 
-	for (size_t i = 0; i < mk_program_count; i++)
+	for (size_t i = 0; i < mk_object_program_count(object); i++)
 		if (object->reused_fds[i] >= 0 && strcmp(mk_programs[i].name, name) == 0)
 			return object->reused_fds[i];
 	if (!program)
@@ -422,7 +476,7 @@ int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
 
 	if (chain < 0)
 		return chain;
-	for (__u32 slot = 0; slot < MK_ARRAY_SIZE(chain_programs); slot++) {
+	for (__u32 slot = 0; slot < chain_length(object); slot++) {
 		int fd;
 
 		if (is_left_out(object, chain_programs[slot]))
@@ -444,7 +498,7 @@ int mk_object_chain_missing(const struct mk_object *object, struct mk_error *err
 
 	if (chain < 0)
 		return chain;
-	for (__u32 slot = 0; slot < MK_ARRAY_SIZE(chain_programs); slot++)
+	for (__u32 slot = 0; slot < chain_length(object); slot++)
 		if (bpf_map_lookup_elem(chain, &slot, &id) < 0)
 			missing++;
 	return missing;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "monokube/abi.h"
 #include "base/error.h"
@@ -20,9 +21,15 @@ struct mk_program {
 	bool is_hook;
 };
 extern const struct mk_program mk_programs[];
-extern const size_t mk_program_count;
+extern const size_t mk_program_count; /* of IPv4; IPv6 has one more, the last */
 
-/* Open with the constants @node. */
+/* Return the family of a node's programs and tables. */
+static inline sa_family_t mk_node_family(const struct mk_node *node)
+{
+	return mk_mask_is_ipv6(&node->pod_mask) ? AF_INET6 : AF_INET;
+}
+
+/* Open the object of the family of @node, with these constants. */
 struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *err);
 /* Before load: set the sizes of the tables of established and of new sessions, in entries. 0: the
  * default. */
@@ -40,10 +47,11 @@ void mk_object_leave_out(struct mk_object *object, const char *name, bool left_o
 struct bpf_object *mk_object_get(const struct mk_object *object);
 /* Return a hash of the embedded programs, or of the constants that they are (or will be) loaded
  * with. */
-uint64_t mk_object_hash(void);
+uint64_t mk_object_hash(const struct mk_object *object);
 uint64_t mk_object_constants_hash(struct mk_object *object);
 /* After load: return the map that holds the constants. */
 int mk_object_constants_fd(const struct mk_object *object);
+size_t mk_object_program_count(const struct mk_object *object);
 /* Instead of load: use @fd, which the object owns from now on, as program @index of mk_programs. */
 void mk_object_reuse_program(struct mk_object *object, size_t index, int fd);
 /* Create the maps that have no file descriptor yet and load the programs. If the kernel refuses a

@@ -10,25 +10,28 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
 
-int mk_pin_path(char *path, const char *bpf_dir, const char *kind, const char *name,
-		struct mk_error *err)
+int mk_pin_path(char *path, const char *bpf_dir, sa_family_t family, const char *kind,
+		const char *name, struct mk_error *err)
 {
-	if (snprintf(path, PATH_MAX, "%s/%s/%s", bpf_dir, kind, name) >= PATH_MAX)
+	if (snprintf(path, PATH_MAX, "%s/%s%s/%s", bpf_dir, kind, family == AF_INET6 ? "6" : "",
+		     name) >= PATH_MAX)
 		return mk_error_set(err, ENAMETOOLONG, "path of pin '%s' below '%s'", name,
 				    bpf_dir);
 	return 0;
 }
 
-int mk_pin_open(const char *bpf_dir, const char *kind, const char *name, struct mk_error *err)
+int mk_pin_open(const char *bpf_dir, sa_family_t family, const char *kind, const char *name,
+		struct mk_error *err)
 {
 	char path[PATH_MAX];
-	int fd, ret = mk_pin_path(path, bpf_dir, kind, name, err);
+	int fd, ret = mk_pin_path(path, bpf_dir, family, kind, name, err);
 
 	if (ret < 0)
 		return ret;
@@ -36,6 +39,19 @@ int mk_pin_open(const char *bpf_dir, const char *kind, const char *name, struct 
 	if (fd < 0)
 		return mk_error_errno(err, errno, "cannot open pin '%s'", path);
 	return fd;
+}
+
+static bool has_tables(const char *bpf_dir, sa_family_t family)
+{
+	char path[PATH_MAX];
+
+	return mk_pin_path(path, bpf_dir, family, MK_PIN_MAPS, "pods", NULL) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
+sa_family_t mk_pin_family(const char *bpf_dir)
+{
+	return !has_tables(bpf_dir, AF_INET) && has_tables(bpf_dir, AF_INET6) ? AF_INET6 : AF_INET;
 }
 
 static bool is_bpffs(const char *path)
@@ -76,7 +92,7 @@ static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
 	return 0;
 }
 
-int mk_pin_prepare(const char *bpf_dir, struct mk_error *err)
+int mk_pin_prepare(const char *bpf_dir, sa_family_t family, struct mk_error *err)
 {
 	static const char *const kinds[] = { MK_PIN_MAPS, MK_PIN_PROGS };
 	char path[PATH_MAX];
@@ -88,9 +104,8 @@ int mk_pin_prepare(const char *bpf_dir, struct mk_error *err)
 			return ret;
 	}
 	for (size_t i = 0; i < MK_ARRAY_SIZE(kinds); i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", bpf_dir, kinds[i]) >= (int)sizeof(path))
-			return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
-		ret = mk_mkdirs(path, 0700, err);
+		ret = mk_pin_path(path, bpf_dir, family, kinds[i], "", err);
+		ret = ret ?: mk_mkdirs(path, 0700, err);
 		if (ret < 0)
 			return ret;
 	}

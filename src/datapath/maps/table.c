@@ -129,10 +129,26 @@ int mk_table_init(struct mk_table *table, const char *name, int fd, struct mk_er
 	return 0;
 }
 
+static int refuse_layout(const struct mk_table *table, const char *bpf_dir, size_t key_size,
+			 size_t value_size, struct mk_error *err)
+{
+	char path[PATH_MAX] = "";
+	int ret = mk_pin_path(path, bpf_dir, mk_pin_family(bpf_dir), MK_PIN_MAPS, table->name, err);
+
+	if (ret < 0)
+		return ret;
+	return mk_error_set(
+		err, EPROTO,
+		"pinned map '%s' has keys of %u and values of %u bytes, this version knows %zu and %zu; use the binary that loaded it",
+		path, table->stored_key_size, table->stored_value_size,
+		key_size - (table->key_size - table->stored_key_size),
+		value_size - (table->value_size - table->stored_value_size));
+}
+
 int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name, size_t key_size,
 		  size_t value_size, struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_MAPS, name, err);
 	struct mk_table opened;
 	int ret;
 
@@ -142,13 +158,7 @@ int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name,
 	if (ret < 0)
 		return ret;
 	if (opened.key_size != key_size || opened.value_size != value_size)
-		return mk_error_set(
-			err, EPROTO,
-			"pinned map '%s/%s/%s' has keys of %u and values of %u bytes, this version knows %zu and %zu; use the binary that loaded it",
-			bpf_dir, MK_PIN_MAPS, name, opened.stored_key_size,
-			opened.stored_value_size,
-			key_size - (opened.key_size - opened.stored_key_size),
-			value_size - (opened.value_size - opened.stored_value_size));
+		return refuse_layout(&opened, bpf_dir, key_size, value_size, err);
 	mk_steal_fd(&fd);
 	*table = opened;
 	return 0;

@@ -45,7 +45,7 @@ static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error 
 		return not_loaded(bpf_dir, err);
 	if (ret < 0)
 		return ret;
-	pods->prog_fd = mk_pin_open(bpf_dir, MK_PIN_PROGS, "ilb_pod", err);
+	pods->prog_fd = mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_PROGS, "ilb_pod", err);
 	if (pods->prog_fd == -ENOENT)
 		return not_loaded(bpf_dir, err);
 	return pods->prog_fd < 0 ? pods->prog_fd : 0;
