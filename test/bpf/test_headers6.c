@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/* IPv6's extension headers: which are walked, which packets are dropped for them, and that a packet
+ * with them is translated like any other. Always in a run for IPv6. */
+#include <linux/if_ether.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+#define POD_TO_POD     "udp 10.244.1.2:40000 > 10.244.1.3:53"
+#define POD_TO_SERVICE "udp 10.244.1.2:40000 > 10.96.0.10:53"
+#define IS_SERVED      "udp 10.244.1.2:40000 > 10.244.2.7:8080"
+#define NEXT_HEADER    (ETH_HLEN + 6)
+#define NO_NEXT	       59
+
+static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
+static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
+
+/* The headers of rows, by letter. The first byte, the next header, is filled in later. */
+static const struct header {
+	char letter;
+	uint8_t type, bytes;
+	uint8_t data[8]; /* the rest: zero, which is padding in options */
+} headers[] = {
+	{ 'h', IPPROTO_HOPOPTS, 8, { 0, 0, 1, 4 } },
+	{ 'j', IPPROTO_HOPOPTS, 8, { 0, 0, 0xc2, 4, 0, 1, 0, 0 } }, /* jumbo payload, 65,536 */
+	{ 'd', IPPROTO_DSTOPTS, 8, { 0, 0, 1, 4 } },
+	{ 'D', IPPROTO_DSTOPTS, 208, { 0, 25 } }, /* layer 4 begins at byte 248 */
+	{ 'E', IPPROTO_DSTOPTS, 216, { 0, 26 } }, /* ... at byte 256 */
+	{ 'L', IPPROTO_DSTOPTS, 8, { 0, 200, 1, 4 } }, /* longer than the packet */
+	{ 'r', IPPROTO_ROUTING, 8, { 0, 0, 3, 0 } }, /* no segment left */
+	{ 'R', IPPROTO_ROUTING, 24, { 0, 2, 0, 1 } }, /* type 0, one segment left */
+	{ 'S', IPPROTO_ROUTING, 24, { 0, 2, 4, 1 } }, /* segment routing */
+	{ 'M', IPPROTO_ROUTING, 24, { 0, 2, 2, 1 } }, /* mobile IPv6 */
+	{ 'f', IPPROTO_FRAGMENT, 8, { 0, 0, 0, 0, 0, 0, 0, 7 } }, /* atomic: all of the packet */
+	{ 'F', IPPROTO_FRAGMENT, 8, { 0, 0, 0, 1, 0, 0, 0, 7 } }, /* first, with more to come */
+	{ 'G', IPPROTO_FRAGMENT, 8, { 0, 0, 0, 64, 0, 0, 0, 7 } }, /* the last, at byte 64 */
+	{ 'a', IPPROTO_AH, 24, { 0, 4 } },
+};
+
+static const struct header *header_of(char letter)
+{
+	for (int i = 0; i < ROWS(headers); i++)
+		if (headers[i].letter == letter)
+			return &headers[i];
+	ck_abort_msg("no header has the letter '%c'", letter);
+	return NULL;
+}
+
+/* Put the headers of @letters before layer 4. */
+static void insert_headers(struct frame *frame, const char *letters)
+{
+	size_t at = NEXT_HEADER, l4 = ETH_HLEN + 40;
+	uint8_t proto = frame->byte[NEXT_HEADER];
+
+	for (; *letters; letters++) {
+		const struct header *header = header_of(*letters);
+
+		memmove(frame->byte + l4 + header->bytes, frame->byte + l4, frame->length - l4);
+		memset(frame->byte + l4, 0, header->bytes);
+		memcpy(frame->byte + l4, header->data, sizeof(header->data));
+		frame->byte[at] = header->type;
+		at = l4;
+		l4 += header->bytes;
+		frame->length += header->bytes;
+	}
+	frame->byte[at] = proto;
+	frame->byte[ETH_HLEN + 4] = (uint8_t)((frame->length - ETH_HLEN - 40) >> 8);
+	frame->byte[ETH_HLEN + 5] = (uint8_t)(frame->length - ETH_HLEN - 40);
+}
+
+static const struct {
+	const char *name, *letters, *flow;
+	enum where where;
+	int reason; /* -1: passes */
+	const char *seen;
+} rows[] = {
+	{ "hop-by-hop options", "h", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "destination options", "d", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "a routing header without segments left", "r", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "an atomic fragment", "f", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "AH", "a", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "four headers", "hdrf", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "four headers of one kind", "dddd", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "five headers", "hdrfd", POD_TO_POD, DROPPED, MK_DROP_EXTENSION_HEADER, NULL },
+	{ "layer 4 at byte 248", "D", POD_TO_POD, TO_POD, -1, POD_TO_POD },
+	{ "layer 4 at byte 256", "E", POD_TO_POD, DROPPED, MK_DROP_EXTENSION_HEADER, NULL },
+	{ "hop-by-hop options behind others", "dh", POD_TO_POD, DROPPED, MK_DROP_BAD_HEADER, NULL },
+	{ "two headers of hop-by-hop options", "hh", POD_TO_POD, DROPPED, MK_DROP_BAD_HEADER,
+	  NULL },
+	{ "a source route of type 0", "R", POD_TO_POD, DROPPED, MK_DROP_SOURCE_ROUTE, NULL },
+	{ "segment routing", "S", POD_TO_POD, DROPPED, MK_DROP_SOURCE_ROUTE, NULL },
+	{ "a routing header of another type", "M", POD_TO_POD, DROPPED, MK_DROP_SOURCE_ROUTE,
+	  NULL },
+	{ "a source route behind other headers", "hdR", POD_TO_POD, DROPPED, MK_DROP_SOURCE_ROUTE,
+	  NULL },
+	{ "a source route behind the fragment header", "fR", POD_TO_POD, DROPPED,
+	  MK_DROP_SOURCE_ROUTE, NULL },
+	{ "the Service, hop-by-hop options", "h", POD_TO_SERVICE, TO_OVERLAY, -1, IS_SERVED },
+	{ "the Service, four headers", "hdrf", POD_TO_SERVICE, TO_OVERLAY, -1, IS_SERVED },
+	{ "the Service, an atomic fragment", "f", POD_TO_SERVICE, TO_OVERLAY, -1, IS_SERVED },
+	{ "the Service, layer 4 at byte 248", "D", POD_TO_SERVICE, TO_OVERLAY, -1, IS_SERVED },
+	{ "the Service, AH: its checksum is of the address", "a", POD_TO_SERVICE, DROPPED,
+	  MK_DROP_PROTOCOL, NULL },
+	{ "the Service, TCP", "hd", "tcp 10.244.1.2:40000 > 10.96.0.10:80", TO_OVERLAY, -1,
+	  "tcp 10.244.1.2:40000 > 10.244.2.7:8080" },
+	{ "the Service, a first fragment with options", "hF", POD_TO_SERVICE, TO_OVERLAY, -1,
+	  IS_SERVED },
+	{ "outside, AH is not masqueraded", "a", "udp 10.244.1.2:40000 > 203.0.113.10:53", DROPPED,
+	  MK_DROP_PROTOCOL, NULL },
+};
+
+static void expect_row(const char *name, enum mk_hook hook, const struct frame *in,
+		       enum where where, int reason, const char *seen)
+{
+	fixture_expect(name, hook, in, where, seen);
+	ck_assert_msg(fixture_drops_total() == (reason >= 0), "%s: not counted", name);
+	if (reason >= 0)
+		ck_assert_msg(fixture_drops(hook, (enum mk_drop_reason)reason) == 1,
+			      "%s: dropped for another reason", name);
+}
+
+static void serve(void)
+{
+	fixture_service("udp 10.96.0.10:53", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
+			local_backend, 1, 1);
+}
+
+START_TEST(test_headers)
+{
+	struct frame in = frame_make(rows[_i].flow, &(struct frame_options){ .payload_bytes = 64 });
+
+	serve();
+	insert_headers(&in, rows[_i].letters);
+	expect_row(rows[_i].name, MK_HOOK_POD, &in, rows[_i].where, rows[_i].reason, rows[_i].seen);
+	if (!strchr(rows[_i].letters, 'F'))
+		ck_assert_uint_eq(fixture_count("fragments"), 0);
+}
+END_TEST
+
+/* A client outside may send such packets, too; the host judges what the programs do not know. */
+START_TEST(test_from_uplink)
+{
+	static const struct {
+		const char *name, *letters;
+		enum where where;
+	} from_uplink[] = {
+		{ "four headers", "hdrf", TO_POD },
+		{ "five headers", "hdrfd", TO_HOST },
+		{ "AH", "a", TO_HOST },
+	};
+	struct frame in, out;
+
+	serve();
+	for (int i = 0; i < ROWS(from_uplink); i++) {
+		in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:30053",
+				&(struct frame_options){ .payload_bytes = 64 });
+		insert_headers(&in, from_uplink[i].letters);
+		out = fixture_expect(from_uplink[i].name, MK_HOOK_UPLINK, &in, from_uplink[i].where,
+				     NULL);
+		if (from_uplink[i].where == TO_HOST)
+			ck_assert_int_eq(memcmp(in.byte, out.byte, in.length), 0);
+	}
+}
+END_TEST
+
+/* The answer's headers are walked as well. */
+START_TEST(test_answer)
+{
+	struct frame in = frame_make(POD_TO_SERVICE, NULL);
+
+	serve();
+	fixture_expect("request", MK_HOOK_POD, &in, TO_OVERLAY, IS_SERVED);
+	in = frame_make("udp 10.244.2.7:8080 > 10.244.1.2:40000",
+			&(struct frame_options){ .payload_bytes = 64 });
+	insert_headers(&in, "hd");
+	fixture_expect("answer", MK_HOOK_OVERLAY, &in, TO_POD,
+		       "udp 10.96.0.10:53 > 10.244.1.2:40000");
+}
+END_TEST
+
+/* ---- bad lengths -------------------------------------------------------------------------------- */
+
+static void no_next_header(struct frame *f)
+{
+	f->byte[NEXT_HEADER] = NO_NEXT;
+}
+
+static void longer_than_packet(struct frame *f)
+{
+	insert_headers(f, "L");
+}
+
+static void cut_in_header(struct frame *f)
+{
+	insert_headers(f, "d");
+	f->length = ETH_HLEN + 40 + 4;
+	f->byte[ETH_HLEN + 5] = 4;
+}
+
+/* RFC 7112: the first fragment has all headers. */
+static void first_without_layer_4(struct frame *f)
+{
+	insert_headers(f, "Fd");
+	f->length = ETH_HLEN + 40 + 16;
+	f->byte[ETH_HLEN + 5] = 16;
+}
+
+static void first_of_odd_length(struct frame *f)
+{
+	insert_headers(f, "F");
+	frame_cut_to(f, 60);
+}
+
+static void jumbo(struct frame *f)
+{
+	insert_headers(f, "j");
+	f->byte[ETH_HLEN + 4] = f->byte[ETH_HLEN + 5] = 0;
+}
+
+static void empty(struct frame *f)
+{
+	f->byte[ETH_HLEN + 4] = f->byte[ETH_HLEN + 5] = 0;
+}
+
+static const struct {
+	const char *name;
+	void (*spoil)(struct frame *frame);
+	int reason; /* -1: passes */
+} lengths[] = {
+	{ "no next header", no_next_header, -1 },
+	{ "a header longer than the packet", longer_than_packet, MK_DROP_EXTENSION_HEADER },
+	{ "cut in an extension header", cut_in_header, MK_DROP_TRUNCATED },
+	{ "a first fragment without layer 4", first_without_layer_4, MK_DROP_TRUNCATED },
+	{ "a first fragment, no multiple of 8 bytes", first_of_odd_length, MK_DROP_BAD_HEADER },
+	{ "a jumbo payload", jumbo, MK_DROP_BAD_HEADER },
+	{ "no payload", empty, MK_DROP_TRUNCATED },
+};
+
+START_TEST(test_length)
+{
+	struct frame in = frame_make(POD_TO_POD, &(struct frame_options){ .payload_bytes = 64 });
+
+	lengths[_i].spoil(&in);
+	expect_row(lengths[_i].name, MK_HOOK_POD, &in, lengths[_i].reason < 0 ? TO_POD : DROPPED,
+		   lengths[_i].reason, NULL);
+}
+END_TEST
+
+/* BIG TCP writes no length above 64 KiB, before Linux 6.18 a jumbo payload option. */
+START_TEST(test_big_tcp)
+{
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 10.244.1.3:80",
+				     &(struct frame_options){ .tcp_flags = ACK,
+							      .payload_bytes = 1000 }),
+		     out;
+
+	if (_i)
+		jumbo(&in);
+	else
+		empty(&in);
+	fixture_gso(10, 100);
+	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &out), TO_POD);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* Nothing is put together here, so fragments that overlap are the receiver's affair. */
+START_TEST(test_overlap)
+{
+	struct frame first = frame_make(POD_TO_SERVICE,
+					&(struct frame_options){ .payload_bytes = 80 }),
+		     last = first;
+
+	serve();
+	insert_headers(&first, "F");
+	insert_headers(&last, "G");
+	fixture_expect("first", MK_HOOK_POD, &first, TO_OVERLAY, IS_SERVED);
+	fixture_expect("last, from byte 64 of 88", MK_HOOK_POD, &last, TO_OVERLAY, NULL);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+BPF_SUITE("extension headers")
+{
+	TCase *tcase = bpf_case_ipv6(suite, "headers");
+
+	tcase_add_loop_test(tcase, test_headers, 0, ROWS(rows));
+	tcase_add_test(tcase, test_from_uplink);
+	tcase_add_test(tcase, test_answer);
+	tcase_add_loop_test(tcase, test_length, 0, ROWS(lengths));
+	tcase_add_loop_test(tcase, test_big_tcp, 0, 2);
+	tcase_add_test(tcase, test_overlap);
+}
