@@ -4,20 +4,23 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/ip.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "datapath/maps/object.h"
 
 static void report(void *ctx, const struct mk_probed *probed)
 {
+	const char *family = mk_family_name(probed->family);
+
 	(void)ctx;
 	if (probed->status == -E2BIG && probed->instructions)
-		printf("%-18s failed: %u instructions verified, at most %u expected\n",
+		printf("%s %-18s failed: %u instructions verified, at most %u expected\n", family,
 		       probed->program, probed->instructions, MK_VERIFIED_INSTRUCTIONS_MAX);
 	else if (probed->status < 0)
-		printf("%-18s failed: %s\n", probed->program, strerror(-probed->status));
+		printf("%s %-18s failed: %s\n", family, probed->program, strerror(-probed->status));
 	else
-		printf("%-18s ok %8u instructions verified\n", probed->program,
+		printf("%s %-18s ok %8u instructions verified\n", family, probed->program,
 		       probed->instructions);
 	fflush(stdout);
 }

@@ -523,7 +523,14 @@ void mk_object_free(struct mk_object *object)
 			0, 0, 0xffff0000u, word \
 		}                               \
 	}
-static const struct mk_node probe_node = {
+#define WORD(number) __builtin_bswap32(number)
+#define IPV6(first, second, last)                                \
+	{                                                        \
+		{                                                \
+			WORD(first), WORD(second), 0, WORD(last) \
+		}                                                \
+	}
+static const struct mk_node probe_node_ipv4 = {
 	.vtep_addr = IPV4(0x0100120a),
 	.gateway_addr = IPV4(0xfe01f40a),
 	.vpod_addr = IPV4(0x0101f40a),
@@ -537,6 +544,21 @@ static const struct mk_node probe_node = {
 	.nat_port_max = 65535,
 	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
 	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
+};
+static const struct mk_node probe_node_ipv6 = {
+	.vtep_addr = IPV6(0xfd4d4b00, 0x00120000, 1),
+	.gateway_addr = IPV6(0xfd000010, 0x02440001, 0x3fe),
+	.vpod_addr = IPV6(0xfd000010, 0x02440001, 1),
+	.pod_net = IPV6(0xfd000010, 0x02440001, 0),
+	.pod_mask = IPV6(0xffffffff, 0xffffffff, 0),
+	.cluster_net = IPV6(0xfd000010, 0x02440000, 0),
+	.cluster_mask = IPV6(0xffffffff, 0xffff0000, 0),
+	.vtep_net = IPV6(0xfd4d4b00, 0x00120000, 0),
+	.vtep_mask = IPV6(0xffffffff, 0xffffffff, 0),
+	.nat_port_min = 49152,
+	.nat_port_max = 65535,
+	.gateway_mac = { 0x02, 0x4d, 0x00, 0x00, 0x03, 0xfe },
+	.vtep_mac = { 0x02, 0x4d, 0x00, 0x00, 0x00, 0x01 },
 };
 
 /* Shrink the tables: the verifier does not depend on their sizes, and a small machine lacks the
@@ -575,11 +597,12 @@ static int ask_for_statistics(struct bpf_program *program, char *log, struct mk_
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot ask for the verifier's statistics") : 0;
 }
 
-static int probe_one(const char *name, unsigned int *instructions, struct mk_error *err)
+static int probe_one(const struct mk_node *constants, const char *name, unsigned int *instructions,
+		     struct mk_error *err)
 {
 	cleanup_object struct mk_object *object = NULL;
 	cleanup_free char *log = calloc(1, LOG_BYTES);
-	struct mk_node node = probe_node;
+	struct mk_node node = *constants;
 	struct bpf_program *program;
 	int ret;
 
@@ -613,18 +636,28 @@ static int probe_one(const char *name, unsigned int *instructions, struct mk_err
 	return ret;
 }
 
-int mk_object_probe(void (*report)(void *ctx, const struct mk_probed *probed), void *ctx,
-		    struct mk_error *err)
+/* Returns the number of failures. */
+static int probe_family(const struct mk_node *node, mk_probe_fn *report, void *ctx,
+			struct mk_error *err)
 {
+	size_t count =
+		mk_node_family(node) == AF_INET6 ? MK_ARRAY_SIZE(mk_programs) : mk_program_count;
 	int failed = 0;
 
-	for (size_t i = 0; i < mk_program_count; i++) {
-		struct mk_probed probed = { .program = mk_programs[i].name };
+	for (size_t i = 0; i < count; i++) {
+		struct mk_probed probed = { .family = mk_node_family(node),
+					    .program = mk_programs[i].name };
 
-		probed.status = probe_one(probed.program, &probed.instructions, err);
-		if (probed.status < 0)
-			failed++;
+		probed.status = probe_one(node, probed.program, &probed.instructions, err);
+		failed += probed.status < 0;
 		report(ctx, &probed);
 	}
 	return failed;
+}
+
+int mk_object_probe(mk_probe_fn *report, void *ctx, struct mk_error *err)
+{
+	int failed = probe_family(&probe_node_ipv4, report, ctx, err);
+
+	return failed + probe_family(&probe_node_ipv6, report, ctx, err);
 }

@@ -81,13 +81,14 @@ static inline void mk_cleanup_object(struct mk_object **object)
 #define MK_VERIFIED_INSTRUCTIONS_MAX 300000
 
 struct mk_probed {
+	sa_family_t family;
 	const char *program;
 	int status; /* 0 or a negative errno; -E2BIG also beyond MK_VERIFIED_INSTRUCTIONS_MAX */
 	unsigned int instructions; /* that the verifier walked; 0: not known */
 };
-/* Load every program, one by one, with made-up constants to run this kernel's verifier, and @report
- * each. Returns the number of failures. */
-mk_must_check int mk_object_probe(void (*report)(void *ctx, const struct mk_probed *probed),
-				  void *ctx, struct mk_error *err);
+typedef void mk_probe_fn(void *ctx, const struct mk_probed *probed);
+/* Load every program of both families, one by one, with made-up constants to run this kernel's
+ * verifier, and @report each. Returns the number of failures. */
+mk_must_check int mk_object_probe(mk_probe_fn *report, void *ctx, struct mk_error *err);
 
 #endif
