@@ -180,6 +180,8 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
 		return fragment_next(skb, &ctx, &pkt, ret);
 	if (is_of_link(&pkt))
 		return neighbour_next(skb, &ctx, &pkt);
+	if (ret == MK_GO_ON && hook != MK_HOOK_POD && is_link_local(&pkt.tuple.saddr))
+		ret = MK_DROP_NOT_UNICAST; /* of a link that pods are not on */
 	if (ret != MK_GO_ON)
 		return drop(skb, hook, ret, &pkt.tuple);
 	return balance(skb, &ctx, &pkt);

@@ -252,6 +252,13 @@ static __always_inline struct mk_addr localhost(void)
 	return (struct mk_addr){ { bpf_htonl(0x7f000001) } };
 }
 
+/* Link-local addresses of IPv4 (169.254.0.0/16) are treated as any other: clouds route some. */
+static __always_inline int is_link_local(const struct mk_addr *addr)
+{
+	(void)addr;
+	return 0;
+}
+
 /* May a packet to @addr leave this host? */
 static __always_inline int is_unicast(const struct mk_addr *addr)
 {

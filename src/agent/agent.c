@@ -258,20 +258,6 @@ static void say_hello(const struct mk_agent *agent)
 		    agent->process.source_text.text, kernel.release);
 }
 
-/* The datapath carries only IPv4 so far. */
-static int check_family(const struct mk_config *config, struct mk_error *err)
-{
-	char cluster[MK_CIDR_STRLEN];
-
-	if (config->cluster_cidr.ip.family == AF_INET && config->underlay_family == AF_INET)
-		return 0;
-	return mk_error_set(
-		err, EAFNOSUPPORT,
-		"clusterCidr '%s', underlayFamily '%s': this version carries IPv4 over IPv4 only",
-		mk_cidr_format(&config->cluster_cidr, cluster),
-		mk_family_name(config->underlay_family));
-}
-
 static int run(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret = uv_loop_init(&agent->core.loop);
@@ -339,7 +325,7 @@ int mk_agent_main(int argc, char **argv)
 		mk_log_set_level(agent->core.config.log_level);
 		mk_log_set_format(agent->core.config.log_format);
 		mk_sysctl_root(agent->core.config.proc_sys_dir);
-		ret = check_family(&agent->core.config, &err) ?: run(agent, &err);
+		ret = run(agent, &err);
 	}
 	if (ret < 0)
 		mk_log_error("the agent does not start: %s", mk_error_text(&err));

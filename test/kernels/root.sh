@@ -37,6 +37,11 @@ install_tests()
 int main(void) { return execl("/bin/monokube", "monokube", "probe", (char *)0); }
 END
 	install_program "$BPF_TESTS" "$ROOT_DIR/tests/bpf"
+	gcc -static -O2 -x c -o "$ROOT_DIR/tests/bpf6" - <<'END'
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) { setenv("MK_TEST_FAMILY", "6", 1); return execl("/tests/bpf", "bpf", (char *)0); }
+END
 }
 
 # build_root DIR: everything except the kernel's modules, as $DIR/initrd

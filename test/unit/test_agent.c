@@ -142,6 +142,7 @@ static const struct {
 	{ "10.96.0.0/12", MK_ROUTE_DROP, "00:00:00:00:00:00" },
 	{ "10.244.2.0/24", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
 	{ "10.18.0.2/32", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
+	{ "192.0.2.2/32", MK_ROUTE_NODE, "00:00:00:00:00:00" },
 	{ "10.18.0.1/32", MK_ROUTE_HOST, "00:00:00:00:00:00" },
 	{ "192.0.2.1/32", MK_ROUTE_HOST, "00:00:00:00:00:00" },
 };
@@ -156,7 +157,8 @@ START_TEST(test_routes)
 	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
 	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
 	const struct mk_cidr range = cidr_of("10.96.0.0/12");
-	const struct routes_input input = { &config, &own, &plan, local, 2, &range, 1 };
+	const struct mk_ip other = ip_of("192.0.2.2");
+	const struct routes_input input = { &config, &own, &plan, local, 2, &range, 1, &other, 1 };
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
 

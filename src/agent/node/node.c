@@ -243,6 +243,7 @@ static struct mk_node constants(const struct mk_own_node *node)
 		.nat_port_max = node->core->config.nat_port_max,
 		.maglev_slots = node->core->config.maglev_slots,
 		.vxlan_port = htons(node->core->config.vxlan_port),
+		.keeps_source = keeps_source(node),
 	};
 
 	memcpy(constants.gateway_mac, own->gateway_mac.byte, sizeof(constants.gateway_mac));

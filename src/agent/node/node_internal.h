@@ -108,9 +108,15 @@ struct routes_input {
 	size_t local_count;
 	const struct mk_cidr *service_ranges;
 	size_t service_range_count;
+	/* Other nodes' own addresses, if pods' packets leave with their own source. */
+	const struct mk_ip *others;
+	size_t other_count;
 };
 mk_must_check int wanted_routes(const struct routes_input *input, struct mk_route_entry **entries,
 				size_t *count, struct mk_error *err);
+
+/* Do pods' packets leave the cluster with their own source (masqueradeIPv6)? */
+bool keeps_source(const struct mk_own_node *node);
 
 /* Put the Service ranges that can be dropped and routed as a whole into @usable, which has capacity
  * for all. A range would cut off what it contains or overlaps: pods' or VTEPs' addresses, a node's

@@ -73,6 +73,30 @@ static int plan_peers(struct mk_own_node *node, struct mk_error *err)
 	return mk_overlay_set_peers(node->core->overlay, &node->plan, err);
 }
 
+/* List the other nodes' addresses of the cluster's family, which pods ask with this node's address.
+ * The caller frees *@list. */
+static int list_others(const struct mk_own_node *node, struct mk_ip **list, size_t *count,
+		       struct mk_error *err)
+{
+	sa_family_t family = node->core->config.cluster_cidr.ip.family;
+
+	*count = 0;
+	for (size_t i = 0; i < node->plan.peer_count; i++) {
+		const struct mk_node_object *object =
+			mk_model_node(node->core->model, node->plan.peers[i].node);
+		size_t more = object ? object->address_count : 0;
+		struct mk_ip *bigger = realloc(*list, (*count + more + 1) * sizeof(*bigger));
+
+		if (!bigger)
+			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
+		*list = bigger;
+		for (size_t j = 0; j < more; j++)
+			if (object->addresses[j].family == family)
+				bigger[(*count)++] = object->addresses[j];
+	}
+	return 0;
+}
+
 static int fill_routes(struct mk_own_node *node, const struct mk_cidr *ranges, size_t range_count,
 		       struct mk_error *err)
 {
@@ -86,9 +110,12 @@ static int fill_routes(struct mk_own_node *node, const struct mk_cidr *ranges, s
 		.service_range_count = range_count,
 	};
 	cleanup_free struct mk_route_entry *entries = NULL;
+	cleanup_free struct mk_ip *others = NULL;
 	size_t count;
-	int ret = wanted_routes(&input, &entries, &count, err);
+	int ret = keeps_source(node) ? list_others(node, &others, &input.other_count, err) : 0;
 
+	input.others = others;
+	ret = ret ?: wanted_routes(&input, &entries, &count, err);
 	if (ret < 0)
 		return ret;
 	return mk_datapath_sync_routes(node->core->datapath, entries, count, node->core->complete,

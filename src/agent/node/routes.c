@@ -5,11 +5,12 @@
 #include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 
-/* Capacity for all: per peer its pod CIDR and its VTEP, one per own address, three ranges, and
- * those of Services. */
+/* Capacity for all: per peer its pod CIDR and its VTEP, one per address of this and of other nodes,
+ * three ranges, and those of Services. */
 static size_t bound(const struct routes_input *input)
 {
-	return 2 * input->plan->peer_count + input->local_count + 3 + input->service_range_count;
+	return 2 * input->plan->peer_count + input->local_count + input->other_count + 3 +
+	       input->service_range_count;
 }
 
 static void add(struct mk_route_entry *entries, size_t *count, const struct mk_ip *ip,
@@ -58,6 +59,8 @@ int wanted_routes(const struct routes_input *input, struct mk_route_entry **entr
 		    MK_ROUTE_DROP);
 	for (size_t i = 0; i < input->plan->peer_count; i++)
 		add_peer(list, count, &input->plan->peers[i]);
+	for (size_t i = 0; i < input->other_count; i++)
+		add_address(list, count, &input->others[i], MK_ROUTE_NODE);
 	/* last: if an address is in two lists, the host's own wins */
 	for (size_t i = 0; i < input->local_count; i++)
 		add_address(list, count, &input->local[i], MK_ROUTE_HOST);

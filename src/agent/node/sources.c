@@ -84,3 +84,12 @@ void choose_sources(const struct host_input *host, struct mk_own_uplink *uplink)
 	if (uplink->addr.ip.family == AF_UNSPEC)
 		uplink->addr = node;
 }
+
+bool keeps_source(const struct mk_own_node *node)
+{
+	const struct mk_cidr *pods = &node->addresses.pod_cidr;
+	const char *reason;
+
+	return pods->ip.family == AF_INET6 &&
+	       !mk_masquerade_ipv6(node->core->config.masquerade_ipv6, pods, &reason);
+}

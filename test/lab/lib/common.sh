@@ -6,6 +6,7 @@
 # collide.
 # shellcheck disable=SC2034 # read by the other parts
 
+LAB_FAMILY=${MK_LAB_FAMILY:-4} # 4, or 6: a cluster of IPv6 alone
 LAB_SUBNET=192.168.99		# the underlay; node N has .<10+N>
 WORLD_ADDR=192.168.99.200
 WORLD_FAR_ADDR=203.0.113.10	# RFC 5737: an address no machine has, behind world
@@ -13,6 +14,16 @@ API_ADDR=192.168.99.100
 API_PORT=6443
 CLUSTER_CIDR=10.244.0.0/16
 VTEP_CIDR=10.18.0.0/16
+ADDR_BITS=32
+if [[ $LAB_FAMILY == 6 ]]; then
+	LAB_SUBNET=fd00:99: # node N has fd00:99::<10+N>
+	WORLD_ADDR=fd00:99::200
+	WORLD_FAR_ADDR=2001:db8::10 # RFC 3849
+	API_ADDR=fd00:99::100
+	CLUSTER_CIDR=fd00:10:244::/48
+	VTEP_CIDR=fd4d:4b00:12::/64
+	ADDR_BITS=128
+fi
 MAX_NODES=60
 AGENT_READY_SECONDS=30
 AGENT_STOP_SECONDS=10

@@ -2,7 +2,9 @@
 # shellcheck shell=bash
 # test/lab/lib/node.sh - the underlay, the nodes, their mount namespaces.
 
-node_addr() { echo "$LAB_SUBNET.$((10 + ${1#node}))"; }
+node_addr() { if [[ $LAB_FAMILY == 6 ]]; then echo "$LAB_SUBNET:$((10 + ${1#node}))"; else echo "$LAB_SUBNET.$((10 + ${1#node}))"; fi; }
+# pod_cidr NODE
+pod_cidr() { if [[ $LAB_FAMILY == 6 ]]; then echo "fd00:10:244:${1#node}::/64"; else echo "10.244.${1#node}.0/24"; fi; }
 
 # One cable: an interface eth0 in the namespace of $1, plugged into the underlay's bridge.
 plug()
@@ -12,7 +14,12 @@ plug()
 	ip link add eth0 netns "$netns" type veth peer name "$name" netns "$(netns_of underlay)"
 	ip -n "$(netns_of underlay)" link set "$name" master br0 up
 	ip -n "$netns" link set lo up
-	ip -n "$netns" addr add "$addr/24" dev eth0
+	if [[ $LAB_FAMILY == 6 ]]; then
+		ip netns exec "$netns" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
+		ip -n "$netns" addr add "$addr/64" dev eth0 nodad
+	else
+		ip -n "$netns" addr add "$addr/24" dev eth0
+	fi
 	ip -n "$netns" link set eth0 up
 }
 
@@ -35,7 +42,7 @@ world_up()
 {
 	ip netns add "$(netns_of world)"
 	plug world "$WORLD_ADDR"
-	ip -n "$(netns_of world)" addr add "$WORLD_FAR_ADDR/32" dev lo
+	ip -n "$(netns_of world)" addr add "$WORLD_FAR_ADDR/$ADDR_BITS" dev lo
 }
 
 node_up()
@@ -97,12 +104,12 @@ metadata:
     kubernetes.io/hostname: $node
     topology.kubernetes.io/zone: zone-$(((index - 1) % 2 + 1))
 spec:
-  podCIDR: 10.244.$index.0/24
-  podCIDRs: [10.244.$index.0/24]
+  podCIDR: "$(pod_cidr "$node")"
+  podCIDRs: ["$(pod_cidr "$node")"]
 status:
   addresses:
   - type: InternalIP
-    address: $(node_addr "$node")
+    address: "$(node_addr "$node")"
   - type: Hostname
     address: $node
   conditions:

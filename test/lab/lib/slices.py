@@ -43,7 +43,7 @@ def endpoint_slice(service, index, ports, pods):
             "namespace": meta.get("namespace", "default"),
             "labels": {"kubernetes.io/service-name": meta["name"], MANAGED_BY: "lab"},
         },
-        "addressType": "IPv4",
+        "addressType": "IPv6" if any(":" in pod["ip"] for pod in pods) else "IPv4",
         "ports": [{"name": n, "protocol": proto, "port": port} for n, proto, port in ports],
         "endpoints": [
             {
