@@ -55,3 +55,29 @@ web_service_up()
 	wait_for 10 ask client tcp "$VIP:8080"
 	wait_for 10 ask world tcp "$NODE1:30080"
 }
+
+# serve6 WHERE PORT: an HTTP server that answers with the client's address
+serve6()
+{
+	on "$1" python3 - "$2" >/dev/null 2>&1 <<-'END' &
+		import http.server, socket, sys
+		class Server(http.server.ThreadingHTTPServer):
+		    address_family = socket.AF_INET6
+		class Handler(http.server.BaseHTTPRequestHandler):
+		    def do_GET(self):
+		        body = self.client_address[0].encode()
+		        self.send_response(200)
+		        self.send_header("Content-Length", str(len(body)))
+		        self.end_headers()
+		        self.wfile.write(body)
+		    def log_message(self, *args):
+		        pass
+		Server(("::", int(sys.argv[1])), Handler).serve_forever()
+	END
+	wait_for 10 on "$1" curl -sg --max-time 1 "http://[::1]:$2/" -o /dev/null
+}
+# asks WHO URL: the address that the server saw
+asks() { on "$1" curl -sSg --max-time 5 "http://$2/"; }
+
+# asked_as ADDRESS WHO URL: the server saw this address
+asked_as() { expect_eq "client's address" "$1" "$(asks "${@:2}")"; }
