@@ -35,6 +35,7 @@ static const struct header {
 	{ 'f', IPPROTO_FRAGMENT, 8, { 0, 0, 0, 0, 0, 0, 0, 7 } }, /* atomic: all of the packet */
 	{ 'F', IPPROTO_FRAGMENT, 8, { 0, 0, 0, 1, 0, 0, 0, 7 } }, /* first, with more to come */
 	{ 'G', IPPROTO_FRAGMENT, 8, { 0, 0, 0, 64, 0, 0, 0, 7 } }, /* the last, at byte 64 */
+	{ 'H', IPPROTO_FRAGMENT, 8, { 0, 0, 0, 64, 0, 1, 0, 7 } }, /* ... of packet 0x10007 */
 	{ 'a', IPPROTO_AH, 24, { 0, 4 } },
 };
 
@@ -136,7 +137,7 @@ START_TEST(test_headers)
 	insert_headers(&in, rows[_i].letters);
 	expect_row(rows[_i].name, MK_HOOK_POD, &in, rows[_i].where, rows[_i].reason, rows[_i].seen);
 	if (!strchr(rows[_i].letters, 'F'))
-		ck_assert_uint_eq(fixture_count("fragments"), 0);
+		ck_assert_msg(fixture_count("fragments") == 0, "%s: an entry stays", rows[_i].name);
 }
 END_TEST
 
@@ -283,6 +284,22 @@ START_TEST(test_overlap)
 }
 END_TEST
 
+/* Packets differ in any of the 32 bits of their identification. */
+START_TEST(test_identification)
+{
+	struct frame first = frame_make(POD_TO_SERVICE,
+					&(struct frame_options){ .payload_bytes = 80 }),
+		     last = first, out;
+
+	serve();
+	insert_headers(&first, "F");
+	insert_headers(&last, "H");
+	fixture_expect("first", MK_HOOK_POD, &first, TO_OVERLAY, IS_SERVED);
+	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &last, &out), WAITS);
+	ck_assert_uint_eq(fixture_count("fragments"), 2);
+}
+END_TEST
+
 BPF_SUITE("extension headers")
 {
 	TCase *tcase = bpf_case_ipv6(suite, "headers");
@@ -293,4 +310,5 @@ BPF_SUITE("extension headers")
 	tcase_add_loop_test(tcase, test_length, 0, ROWS(lengths));
 	tcase_add_loop_test(tcase, test_big_tcp, 0, 2);
 	tcase_add_test(tcase, test_overlap);
+	tcase_add_test(tcase, test_identification);
 }
