@@ -81,8 +81,8 @@ outside_is_masqueraded()
 # A datagram too big for the overlay: the sender learns the overlay's MTU.
 mtu_is_learnt()
 {
-	on client ping -c 1 -W 2 -M do -s $((1430 - 48)) "$WEB"
-	expect_match "answer" "[Mm]essage too long|Packet too big" "$(on client ping -c 1 -W 2 -M do -s 1430 "$WEB" 2>&1 || true)"
+	on client ping -c 1 -W 2 -M "do" -s $((1430 - 48)) "$WEB"
+	expect_match "answer" "[Mm]essage too long|Packet too big" "$(on client ping -c 1 -W 2 -M "do" -s 1430 "$WEB" 2>&1 || true)"
 }
 
 # Fragments of a datagram follow their first fragment's translation.
