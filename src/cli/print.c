@@ -62,6 +62,8 @@ const char *mk_cli_protocol_name(unsigned int protocol, char buf[16])
 		return "SCTP";
 	case IPPROTO_ICMP:
 		return "ICMP";
+	case IPPROTO_ICMPV6:
+		return "ICMPv6";
 	}
 	snprintf(buf, 16, "%u", protocol);
 	return buf;
@@ -69,14 +71,9 @@ const char *mk_cli_protocol_name(unsigned int protocol, char buf[16])
 
 const char *mk_cli_endpoint(const struct mk_addr *addr, __be16 port, char *buf)
 {
-	struct mk_ip ip = mk_ip_from_addr(addr);
-	char text[MK_IP_STRLEN];
+	const struct mk_ip_port at = { .ip = mk_ip_from_addr(addr), .port = ntohs(port) };
 
-	if (port)
-		snprintf(buf, MK_ENDPOINT_STRLEN, "%s:%u", mk_ip_format(&ip, text), ntohs(port));
-	else
-		snprintf(buf, MK_ENDPOINT_STRLEN, "%s", mk_ip_format(&ip, text));
-	return buf;
+	return port ? mk_ip_port_format(&at, buf) : mk_ip_format(&at.ip, buf);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

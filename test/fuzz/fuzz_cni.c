@@ -56,7 +56,7 @@ static void read_file_texts(const char *text)
 	struct mk_ip ip;
 
 	if (mk_ipam_name_parse(text, &ip) == 0)
-		fuzz_check(strcmp(ipam_name(&ip, name), text) == 0);
+		fuzz_check(strcmp(mk_ipam_name(&ip, name), text) == 0);
 	if (cni_port_mappings_parse(&mappings, text, &err) < 0)
 		return;
 	written = mk_cni_port_mappings_format(&mappings);

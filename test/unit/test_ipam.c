@@ -462,7 +462,7 @@ START_TEST(test_name)
 		return;
 	wanted = ip_of(names[_i].ip);
 	ck_assert_msg(mk_ip_equal(&ip, &wanted), "%s", names[_i].name);
-	ck_assert_str_eq(ipam_name(&ip, name), names[_i].name);
+	ck_assert_str_eq(mk_ipam_name(&ip, name), names[_i].name);
 }
 END_TEST
 

@@ -10,6 +10,7 @@
 #include "cli/print.h"
 #include "cli/inspect/view.h"
 #include "cli/inspect/view_internal.h"
+#include "datapath/maps/object.h"
 #include "datapath/monitor/drops.h"
 #include "datapath/sessions/counts.h"
 
@@ -67,7 +68,8 @@ static bool fits(const struct monitor *monitor, const struct mk_tuple *came,
 	       (is_any(&monitor->ip) || has_addr(came, &monitor->ip) ||
 		has_addr(goes, &monitor->ip)) &&
 	       (!port || has_port(came, port) || has_port(goes, port)) &&
-	       (!options->protocol || options->protocol == came->proto);
+	       (!options->protocol ||
+		mk_view_protocol(&monitor->events.view, options->protocol) == came->proto);
 }
 
 /* Returns the service_id of the Service that a dropped packet was for, or from; 0: none. */
@@ -315,14 +317,15 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int read_address(const char *flag, const char *word, struct mk_addr *addr,
-			struct mk_error *err)
+static int read_address(const struct monitor *monitor, const char *flag, const char *word,
+			struct mk_addr *addr, struct mk_error *err)
 {
+	const sa_family_t family = mk_node_family(&monitor->events.view.node);
 	struct mk_ip ip;
 
-	if (mk_ip_parse(word, &ip) < 0 || ip.family != AF_INET)
-		return mk_error_set(err, EINVAL, "flag %s: value '%s', expected an IPv4 address",
-				    flag, word);
+	if (mk_ip_parse(word, &ip) < 0 || ip.family != family)
+		return mk_error_set(err, EINVAL, "flag %s: value '%s', expected an %s address",
+				    flag, word, mk_family_name(family));
 	*addr = mk_ip_to_addr(&ip);
 	return 0;
 }
@@ -333,7 +336,7 @@ static int read_pod(struct monitor *monitor, const char *word, struct mk_error *
 	struct mk_ip ip;
 
 	if (!pod && mk_ip_parse(word, &ip) == 0)
-		return read_address("--pod", word, &monitor->pod, err);
+		return read_address(monitor, "--pod", word, &monitor->pod, err);
 	if (!pod)
 		return mk_error_set(
 			err, ENOENT,
@@ -346,7 +349,7 @@ static int read_pod(struct monitor *monitor, const char *word, struct mk_error *
 static int read_filters(struct monitor *monitor, struct mk_error *err)
 {
 	const struct mk_cli_options *options = monitor->events.options;
-	int ret = options->ip ? read_address("--ip", options->ip, &monitor->ip, err) : 0;
+	int ret = options->ip ? read_address(monitor, "--ip", options->ip, &monitor->ip, err) : 0;
 
 	if (ret == 0 && options->pod)
 		ret = read_pod(monitor, options->pod, err);
@@ -379,7 +382,7 @@ static int follow(struct monitor *monitor, struct mk_error *err)
 			      .service_id = monitor->service_id,
 			      .addr = is_any(&monitor->pod) ? monitor->ip : monitor->pod,
 			      .port = htons((uint16_t)options->port),
-			      .proto = (uint8_t)options->protocol },
+			      .proto = mk_view_protocol(&monitor->events.view, options->protocol) },
 		.flow = options->drops ? NULL : on_flow,
 		.drop = on_drop,
 		.ctx = monitor,

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "cli/print.h"
+#include "datapath/maps/object.h"
 
 /* Get the overlay address in the range @net from the MAC address that was computed from its last
  * four bytes (mk_mac_of_ip()). */
@@ -94,10 +95,11 @@ static int read_kernel(struct reading *reading, struct mk_error *err)
 {
 	struct mk_nl *nl = reading->view->nl;
 	int ifindex = (int)reading->view->links.set.overlay_ifindex;
+	sa_family_t family = mk_node_family(&reading->view->node);
 	int ret = mk_nl_each_fdb(nl, ifindex, see_fdb, reading, err);
 
-	ret = ret ?: mk_nl_each_neigh(nl, AF_INET, ifindex, see_neighbour, reading, err);
-	ret = ret ?: mk_nl_each_route(nl, AF_INET, see_route, reading, err);
+	ret = ret ?: mk_nl_each_neigh(nl, family, ifindex, see_neighbour, reading, err);
+	ret = ret ?: mk_nl_each_route(nl, family, see_route, reading, err);
 	for (size_t i = 0; i < reading->count; i++) {
 		struct mk_route route;
 

@@ -90,7 +90,8 @@ static bool is_wanted(const struct showing *showing, const struct flow *flow)
 {
 	const struct mk_cli_options *options = showing->options;
 
-	if (options->protocol && options->protocol != flow->key->proto)
+	if (options->protocol &&
+	    mk_view_protocol(showing->view, options->protocol) != flow->key->proto)
 		return false;
 	for (int i = 0; i < options->word_count; i++)
 		if (!matches(showing, flow, options->words[i]))

@@ -8,7 +8,9 @@
 #include "base/file.h"
 #include "cli/inspect/view_internal.h"
 #include "datapath/maps/constants.h"
+#include "datapath/maps/object.h"
 #include "datapath/pods/pod_table.h"
+#include "pod/ipam/ipam.h"
 
 #define OWNER_BYTES_MAX (64 * 1024)
 
@@ -19,10 +21,10 @@
 static char *read_owner(const char *state_dir, const struct mk_addr *addr)
 {
 	struct mk_ip ip = mk_ip_from_addr(addr);
-	char path[PATH_MAX + 64], address[MK_IP_STRLEN], *text = NULL;
+	char path[PATH_MAX + 64], name[MK_IPAM_ADDRESS_BYTES], *text = NULL;
 	int lines = 0;
 
-	snprintf(path, sizeof(path), "%s/ipam/%s", state_dir, mk_ip_format(&ip, address));
+	snprintf(path, sizeof(path), "%s/ipam/%s", state_dir, mk_ipam_name(&ip, name));
 	if (mk_file_read(path, OWNER_BYTES_MAX, &text, NULL, NULL) < 0)
 		return NULL;
 	for (char *end = text; (end = strchr(end, '\n')); lines++)
@@ -201,6 +203,13 @@ int mk_view_service_named(const struct mk_view *view, const char *word, uint32_t
 const char *mk_view_pod_name(const struct mk_view_pod *pod)
 {
 	return *pod->link.alias ? pod->link.alias : *pod->link.name ? pod->link.name : "?";
+}
+
+uint8_t mk_view_protocol(const struct mk_view *view, unsigned int protocol)
+{
+	if (protocol == IPPROTO_ICMP && mk_node_family(&view->node) == AF_INET6)
+		return IPPROTO_ICMPV6;
+	return (uint8_t)protocol;
 }
 
 bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route)

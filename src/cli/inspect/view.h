@@ -56,6 +56,8 @@ mk_must_check int mk_view_service_named(const struct mk_view *view, const char *
 					uint32_t *service_id, struct mk_error *err);
 /* The name that the runtime gave it, otherwise its interface's. */
 const char *mk_view_pod_name(const struct mk_view_pod *pod);
+/* Return @protocol as the node's packets have it: ICMP is ICMPv6 on a node of IPv6. */
+uint8_t mk_view_protocol(const struct mk_view *view, unsigned int protocol);
 /* Look up @addr in map routes; false: it is outside. */
 bool mk_view_route(const struct mk_view *view, const struct mk_addr *addr, struct mk_route *route);
 /* Returns the entry that matches, "10.244.2.0/24" or "none"; @buf has MK_CIDR_STRLEN bytes. */

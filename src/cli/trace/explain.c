@@ -7,6 +7,7 @@
 #include "cli/print.h"
 #include "cli/inspect/view.h"
 #include "cli/trace/trace.h"
+#include "datapath/maps/object.h"
 #include "datapath/monitor/drops.h"
 
 void trace_step(struct mk_trace_story *story, const char *at, const char *entry, const char *fmt,
@@ -175,6 +176,7 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	char name[IF_NAMESIZE] = "?", next_hop[MK_ENDPOINT_STRLEN] = "";
 	const struct mk_addr none = { 0 };
 	struct mk_addr next;
+	const char *unknown;
 	struct mk_way way;
 
 	tell_session(story, "nat", true, tuple);
@@ -189,10 +191,11 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	}
 	if_indextoname(way.ifindex, name);
 	next = way.next_hop;
+	unknown = mk_node_family(&story->view->node) == AF_INET6 ? "the destination" : "IPv6";
 	trace_step(
 		story, "router", "way",
 		"outside of the cluster: leaves by interface %s, next hop %s, as this host's routing says",
-		name, mk_addr_eq(&next, &none) ? "IPv6" : mk_cli_endpoint(&next, 0, next_hop));
+		name, mk_addr_eq(&next, &none) ? unknown : mk_cli_endpoint(&next, 0, next_hop));
 }
 
 static void tell_host(struct mk_trace_story *story, const struct mk_tuple *tuple)

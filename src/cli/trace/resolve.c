@@ -4,8 +4,30 @@
 #include <string.h>
 
 #include "cli/trace/trace.h"
+#include "datapath/maps/object.h"
 
 #define UNUSED_PORT 40000 /* of an invented client */
+
+static sa_family_t family_of(const struct mk_view *view)
+{
+	return mk_node_family(&view->node);
+}
+
+static uint8_t icmp_of(const struct mk_view *view)
+{
+	return mk_view_protocol(view, IPPROTO_ICMP);
+}
+
+/* Parse an address of the node's family. */
+static bool read_addr(const struct mk_view *view, const char *word, struct mk_addr *addr)
+{
+	struct mk_ip ip;
+
+	if (mk_ip_parse(word, &ip) < 0 || ip.family != family_of(view))
+		return false;
+	*addr = mk_ip_to_addr(&ip);
+	return true;
+}
 
 /* ---- sender ---------------------------------------------------------------------------------- */
 
@@ -40,19 +62,16 @@ static int resolve_from(const struct mk_view *view, const char *word,
 			struct mk_trace_request *request, struct mk_error *err)
 {
 	const struct mk_view_pod *pod = mk_view_pod_named(view, word);
-	struct mk_ip ip;
 
 	if (strcmp(word, "host") == 0)
 		request->tuple.saddr = view->links.set.node_addr;
 	else if (pod)
 		request->tuple.saddr = pod->addr;
-	else if (mk_ip_parse(word, &ip) == 0 && ip.family == AF_INET)
-		request->tuple.saddr = mk_ip_to_addr(&ip);
-	else
+	else if (!read_addr(view, word, &request->tuple.saddr))
 		return mk_error_set(
 			err, EINVAL,
-			"FROM '%s': expected a pod of this node (namespace/name, name, address), `host`, or an IPv4 address outside",
-			word);
+			"FROM '%s': expected a pod of this node (namespace/name, name, address), `host`, or an %s address outside",
+			word, mk_family_name(family_of(view)));
 	return place_of(view, request, err);
 }
 
@@ -170,23 +189,20 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 				 .scope = request->place == MK_TRACE_OUTSIDE ? MK_SCOPE_EXTERNAL
 									     : MK_SCOPE_INTERNAL };
 	const struct mk_addr none = { 0 };
-	struct mk_ip ip;
 	int ret = 0;
 
 	if (strcmp(word, "host") == 0)
 		request->tuple.daddr = view->links.set.node_addr;
-	else if (mk_ip_parse(word, &ip) == 0 && ip.family == AF_INET)
-		request->tuple.daddr = mk_ip_to_addr(&ip);
-	else
+	else if (!read_addr(view, word, &request->tuple.daddr))
 		ret = resolve_name(view, word, &search, request, err);
 	if (ret < 0)
 		return ret;
 	if (mk_addr_eq(&request->tuple.daddr, &none) && !search.service_id)
 		return mk_error_set(
 			err, ENOENT,
-			"TO '%s': expected a Service or a pod of this node (namespace/name or name), `host`, or an IPv4 address, such as that of a pod elsewhere",
-			word);
-	if (search.protocol == IPPROTO_ICMP)
+			"TO '%s': expected a Service or a pod of this node (namespace/name or name), `host`, or an %s address, such as that of a pod elsewhere",
+			word, mk_family_name(family_of(view)));
+	if (search.protocol == icmp_of(view))
 		return 0;
 	search.addr = request->tuple.daddr;
 	ret = find_frontend(view, &search, err);
@@ -217,16 +233,17 @@ static int read_port(const char *word, unsigned int *port, uint8_t *protocol, st
 }
 
 /* Fill in what was not given: without a port it is a ping, with one TCP. */
-static void complete(struct mk_trace_request *request, unsigned int port, unsigned int source_port)
+static void complete(const struct mk_view *view, struct mk_trace_request *request,
+		     unsigned int port, unsigned int source_port)
 {
 	struct mk_tuple *tuple = &request->tuple;
 
 	if (!tuple->dport)
 		tuple->dport = htons((uint16_t)port);
 	if (!tuple->proto)
-		tuple->proto = tuple->dport ? IPPROTO_TCP : IPPROTO_ICMP;
+		tuple->proto = tuple->dport ? IPPROTO_TCP : icmp_of(view);
 	tuple->sport = htons((uint16_t)(source_port ? source_port : UNUSED_PORT));
-	if (tuple->proto == IPPROTO_ICMP)
+	if (tuple->proto == icmp_of(view))
 		tuple->dport = tuple->sport;
 }
 
@@ -238,11 +255,12 @@ int trace_resolve(const struct mk_view *view, const struct mk_cli_options *optio
 
 	*request = (struct mk_trace_request){ .tuple.proto = (uint8_t)options->protocol };
 	ret = read_port(options->words[2], &port, &request->tuple.proto, err);
+	request->tuple.proto = mk_view_protocol(view, request->tuple.proto);
 	ret = ret ?: resolve_from(view, options->words[0], request, err);
 	ret = ret ?: resolve_to(view, options->words[1], port, request, err);
 	if (ret < 0)
 		return ret;
-	complete(request, port, options->source_port);
+	complete(view, request, port, options->source_port);
 	if (request->tuple.dport == 0)
 		return mk_error_set(err, EINVAL, "a port is missing: monokube trace %s %s PORT",
 				    options->words[0], options->words[1]);

@@ -4,8 +4,10 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 #include <linux/icmp.h>
+#include <linux/icmpv6.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
 #include <linux/tcp.h>
 #include <linux/udp.h>
@@ -41,14 +43,16 @@ union l4 {
 	uint8_t byte[L4_BYTES];
 };
 
-/* Returned by value, to be copied: behind the Ethernet header nothing is aligned. */
+/* The echo request of IPv6 has another type, and its identifier at the same place. Returned by
+ * value, to be copied: behind the Ethernet header nothing is aligned. */
 static union l4 l4_of(const struct mk_tuple *tuple)
 {
 	union l4 l4 = { .byte = { 0 } };
 
 	switch (tuple->proto) {
 	case IPPROTO_ICMP:
-		l4.icmp.type = ICMP_ECHO;
+	case IPPROTO_ICMPV6:
+		l4.icmp.type = tuple->proto == IPPROTO_ICMP ? ICMP_ECHO : ICMPV6_ECHO_REQUEST;
 		l4.icmp.un.echo.id = tuple->sport;
 		return l4;
 	case IPPROTO_UDP:
@@ -68,10 +72,9 @@ static union l4 l4_of(const struct mk_tuple *tuple)
 	return l4;
 }
 
-void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple,
-		      const uint8_t *source_mac, const uint8_t *dest_mac)
+/* Write the header of IPv4 to @at. Returns its length. */
+static uint32_t put_ipv4(uint8_t *at, const struct mk_tuple *tuple)
 {
-	struct ethhdr *eth = (struct ethhdr *)frame->byte;
 	struct iphdr ip = { .version = 4,
 			    .ihl = 5,
 			    .tot_len = htons(sizeof(ip) + L4_BYTES),
@@ -80,16 +83,40 @@ void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple
 			    .protocol = tuple->proto,
 			    .saddr = mk_ip_from_addr(&tuple->saddr).v4.s_addr,
 			    .daddr = mk_ip_from_addr(&tuple->daddr).v4.s_addr };
+
+	ip.check = ip_checksum(&ip);
+	memcpy(at, &ip, sizeof(ip));
+	return sizeof(ip);
+}
+
+static uint32_t put_ipv6(uint8_t *at, const struct mk_tuple *tuple)
+{
+	struct ipv6hdr ip = { .version = 6,
+			      .payload_len = htons(L4_BYTES),
+			      .nexthdr = tuple->proto,
+			      .hop_limit = 64 };
+
+	memcpy(&ip.saddr, &tuple->saddr, sizeof(ip.saddr));
+	memcpy(&ip.daddr, &tuple->daddr, sizeof(ip.daddr));
+	memcpy(at, &ip, sizeof(ip));
+	return sizeof(ip);
+}
+
+void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple,
+		      const uint8_t *source_mac, const uint8_t *dest_mac)
+{
+	const bool is_ipv6 = !mk_addr_is_ipv4(&tuple->daddr);
+	struct ethhdr *eth = (struct ethhdr *)frame->byte;
 	union l4 l4 = l4_of(tuple);
 
 	memset(frame, 0, sizeof(*frame));
 	memcpy(eth->h_source, source_mac, ETH_ALEN);
 	memcpy(eth->h_dest, dest_mac, ETH_ALEN);
-	eth->h_proto = htons(ETH_P_IP);
-	ip.check = ip_checksum(&ip);
-	memcpy(frame->byte + ETH_HLEN, &ip, sizeof(ip));
-	memcpy(frame->byte + ETH_HLEN + sizeof(ip), l4.byte, L4_BYTES);
-	frame->length = ETH_HLEN + sizeof(ip) + L4_BYTES;
+	eth->h_proto = htons(is_ipv6 ? ETH_P_IPV6 : ETH_P_IP);
+	frame->length = ETH_HLEN;
+	frame->length += (is_ipv6 ? put_ipv6 : put_ipv4)(frame->byte + ETH_HLEN, tuple);
+	memcpy(frame->byte + frame->length, l4.byte, L4_BYTES);
+	frame->length += L4_BYTES;
 }
 
 static struct mk_addr addr_of(__be32 ipv4)
@@ -99,30 +126,53 @@ static struct mk_addr addr_of(__be32 ipv4)
 	return mk_ip_to_addr(&ip);
 }
 
+/* Read addresses and protocol. Returns where layer 4 begins; 0: not a whole header. */
+static uint32_t read_ip(const struct mk_trace_frame *frame, struct mk_tuple *tuple)
+{
+	const uint8_t *at = frame->byte + ETH_HLEN;
+	struct ipv6hdr ipv6;
+	struct iphdr ip;
+
+	if (frame->length >= ETH_HLEN + sizeof(ip) && *at >> 4 == 4) {
+		memcpy(&ip, at, sizeof(ip));
+		tuple->saddr = addr_of(ip.saddr);
+		tuple->daddr = addr_of(ip.daddr);
+		tuple->proto = ip.protocol;
+		return ETH_HLEN + ip.ihl * 4u;
+	}
+	if (frame->length < ETH_HLEN + sizeof(ipv6) || *at >> 4 != 6)
+		return 0;
+	memcpy(&ipv6, at, sizeof(ipv6));
+	memcpy(&tuple->saddr, &ipv6.saddr, sizeof(tuple->saddr));
+	memcpy(&tuple->daddr, &ipv6.daddr, sizeof(tuple->daddr));
+	tuple->proto = ipv6.nexthdr;
+	return ETH_HLEN + sizeof(ipv6);
+}
+
+static bool is_echo(uint8_t proto, uint8_t type)
+{
+	if (proto == IPPROTO_ICMP)
+		return type == ICMP_ECHO || type == ICMP_ECHOREPLY;
+	return type == ICMPV6_ECHO_REQUEST || type == ICMPV6_ECHO_REPLY;
+}
+
 bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple)
 {
-	struct iphdr ip;
 	struct icmphdr icmp;
-	const uint8_t *l4;
+	uint32_t l4;
 
 	*tuple = (struct mk_tuple){ 0 };
-	if (frame->length < ETH_HLEN + sizeof(ip) + sizeof(icmp))
+	l4 = read_ip(frame, tuple);
+	if (l4 == 0 || frame->length < l4 + sizeof(icmp))
 		return false;
-	memcpy(&ip, frame->byte + ETH_HLEN, sizeof(ip));
-	if (ip.version != 4 || frame->length < ETH_HLEN + ip.ihl * 4u + sizeof(icmp))
-		return false;
-	l4 = frame->byte + ETH_HLEN + ip.ihl * 4;
-	tuple->saddr = addr_of(ip.saddr);
-	tuple->daddr = addr_of(ip.daddr);
-	tuple->proto = ip.protocol;
-	if (ip.protocol == IPPROTO_ICMP) {
-		memcpy(&icmp, l4, sizeof(icmp));
-		if (icmp.type == ICMP_ECHO || icmp.type == ICMP_ECHOREPLY)
+	if (tuple->proto == IPPROTO_ICMP || tuple->proto == IPPROTO_ICMPV6) {
+		memcpy(&icmp, frame->byte + l4, sizeof(icmp));
+		if (is_echo(tuple->proto, icmp.type))
 			tuple->sport = tuple->dport = icmp.un.echo.id;
 		return true;
 	}
-	memcpy(&tuple->sport, l4, sizeof(tuple->sport));
-	memcpy(&tuple->dport, l4 + 2, sizeof(tuple->dport));
+	memcpy(&tuple->sport, frame->byte + l4, sizeof(tuple->sport));
+	memcpy(&tuple->dport, frame->byte + l4 + 2, sizeof(tuple->dport));
 	return true;
 }
 

@@ -176,7 +176,7 @@ static int host_by_device(struct mk_trace_story *story, const struct mk_nl_route
 		trace_tell_overlay(story, &tuple);
 		return 0;
 	}
-	if (route->source.family == AF_INET)
+	if (route->source.family != AF_UNSPEC)
 		tuple.saddr = mk_ip_to_addr(&route->source);
 	else if (route->ifindex == (int)links->host_ifindex)
 		tuple.saddr = story->view->node.vtep_addr;

@@ -40,7 +40,7 @@ struct mk_trace_frame {
 /* The checksum of layer 4 is zero: the programs change it by difference. */
 void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple,
 		      const uint8_t *source_mac, const uint8_t *dest_mac);
-/* Read the tuple in @frame; false: it is not IPv4. */
+/* Read the tuple in @frame; false: it is neither IPv4 nor IPv6. */
 bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple);
 
 enum mk_trace_verdict { MK_TRACE_PASS, MK_TRACE_DROP, MK_TRACE_REDIRECT };

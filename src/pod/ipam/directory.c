@@ -89,7 +89,7 @@ void ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text)
 
 static const char hex[] = "0123456789abcdef";
 
-const char *ipam_name(const struct mk_ip *ip, char name[MK_IPAM_ADDRESS_BYTES])
+const char *mk_ipam_name(const struct mk_ip *ip, char name[MK_IPAM_ADDRESS_BYTES])
 {
 	const uint8_t *bytes = ip->v6.s6_addr;
 	char *at = name;
@@ -137,7 +137,7 @@ const char *ipam_released_name(uint64_t sequence, const struct mk_ip *ip, char *
 	char name[MK_IPAM_ADDRESS_BYTES];
 
 	snprintf(buf, MK_IPAM_NAME_BYTES, "%0*" PRIx64 "-%s", MK_IPAM_SEQUENCE_LEN, sequence,
-		 ipam_name(ip, name));
+		 mk_ipam_name(ip, name));
 	return buf;
 }
 
@@ -172,7 +172,7 @@ int ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_er
 
 	if (!slot->allocated || slot->container_id)
 		return 0;
-	owner = read_owner(ipam, ipam_name(&slot->ip, name));
+	owner = read_owner(ipam, mk_ipam_name(&slot->ip, name));
 	if (!owner)
 		return mk_error_errno(err, errno, "cannot read '%s/%s'", ipam->path, name);
 	ipam_slot_set_owner(slot, owner);

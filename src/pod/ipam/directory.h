@@ -36,11 +36,10 @@
 
 #include "pod/ipam/ipam.h"
 
-#define MK_IPAM_NEW	      ".new"
-#define MK_IPAM_SEQUENCE_LEN  16 /* hexadecimal digits */
-#define MK_IPAM_ADDRESS_BYTES 33 /* of a file's name, see mk_ipam_name_parse() */
-#define MK_IPAM_NAME_BYTES    (MK_IPAM_SEQUENCE_LEN + 1 + MK_IPAM_ADDRESS_BYTES)
-#define MK_IPAM_OWNER_BYTES   65536 /* host ports may take most of it */
+#define MK_IPAM_NEW	     ".new"
+#define MK_IPAM_SEQUENCE_LEN 16 /* hexadecimal digits */
+#define MK_IPAM_NAME_BYTES   (MK_IPAM_SEQUENCE_LEN + 1 + MK_IPAM_ADDRESS_BYTES)
+#define MK_IPAM_OWNER_BYTES  65536 /* host ports may take most of it */
 
 /* An address that was ever allocated. */
 struct mk_ipam_slot {
@@ -63,9 +62,6 @@ struct mk_ipam {
 	struct mk_ipam_slot *slots;
 	uint64_t last_sequence;
 };
-
-/* Return the name of the address's file. */
-const char *ipam_name(const struct mk_ip *ip, char name[MK_IPAM_ADDRESS_BYTES]);
 
 static inline size_t mk_ipam_ip_bytes(const struct mk_ip *ip)
 {

@@ -122,7 +122,7 @@ static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
 	char name[MK_IPAM_ADDRESS_BYTES];
 	int ret = write_owner(ipam, text);
 
-	ipam_name(ip, name);
+	mk_ipam_name(ip, name);
 	if (ret == 0 && renameat(ipam->dir_fd, MK_IPAM_NEW, ipam->dir_fd, name) < 0)
 		ret = -errno;
 	return ret < 0 ? store_failed(ipam, name, ret, err) : 0;
@@ -136,7 +136,7 @@ static int store_owned(struct mk_ipam *ipam, const struct mk_ip *ip,
 	int ret = ipam_owner_add(ipam, owner->container_id, owner->ifname, ip);
 
 	if (ret < 0)
-		ret = store_failed(ipam, ipam_name(ip, name), ret, err);
+		ret = store_failed(ipam, mk_ipam_name(ip, name), ret, err);
 	else
 		ret = store(ipam, ip, text, err);
 	if (ret < 0)
@@ -285,7 +285,7 @@ static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct 
 	char name[MK_IPAM_ADDRESS_BYTES], released[MK_IPAM_NAME_BYTES];
 	uint64_t sequence = ipam->last_sequence + 1;
 
-	ipam_name(&slot->ip, name);
+	mk_ipam_name(&slot->ip, name);
 	ipam_released_name(sequence, &slot->ip, released);
 	if (renameat(ipam->dir_fd, name, ipam->released_fd, released) < 0) {
 		/* No space for one more directory entry: better a free address without its place in

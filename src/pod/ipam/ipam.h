@@ -30,7 +30,10 @@ static inline void mk_cleanup_ipam(struct mk_ipam **ipam)
 }
 #define cleanup_ipam __attribute__((cleanup(mk_cleanup_ipam)))
 
-/* Parse the name of an address's file: a dotted quad, or 32 hexadecimal digits. -EINVAL: @name is
+/* Return the name of the address's file. */
+#define MK_IPAM_ADDRESS_BYTES 33
+const char *mk_ipam_name(const struct mk_ip *ip, char name[MK_IPAM_ADDRESS_BYTES]);
+/* Parse such a name: a dotted quad, or 32 hexadecimal digits. -EINVAL: @name is
  * another file's. */
 mk_must_check int mk_ipam_name_parse(const char *name, struct mk_ip *ip);
 

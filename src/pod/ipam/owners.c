@@ -45,7 +45,7 @@ static int entry_write(int owners_fd, const char *name, const struct mk_ip *ip)
 {
 	char text[MK_IPAM_ADDRESS_BYTES];
 
-	ipam_name(ip, text);
+	mk_ipam_name(ip, text);
 	if (symlinkat(text, owners_fd, name) == 0)
 		return 0;
 	if (errno != EEXIST || unlinkat(owners_fd, name, 0) < 0)
