@@ -12,6 +12,18 @@ static const char *listen_text(const struct mk_ip_port *at, char *buf)
 	return at->port ? mk_ip_port_format(at, buf) : "off";
 }
 
+static const char *const choices[] = {
+	[MK_AUTO] = "auto", [MK_TRUE] = "true", [MK_FALSE] = "false"
+};
+
+enum mk_choice mk_record_masquerade_ipv6(const struct mk_record *record)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(choices); i++)
+		if (strcmp(record->masquerade_ipv6, choices[i]) == 0)
+			return (enum mk_choice)i;
+	return MK_AUTO;
+}
+
 static void print_record(const struct mk_config *config, const char *source, FILE *out)
 {
 	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN];
@@ -22,12 +34,13 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 	fprintf(out,
 		"vxlan=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
 		"reserved_ports=%s\nsource=%s\n"
-		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n",
+		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n"
+		"masquerade_ipv6=%s\n",
 		config->vxlan_iface_name, config->veth_prefix, config->bpf_dir,
 		config->cni_conf_path, config->cni_bin_dir, ports, source,
 		mk_cidr_format(&config->cluster_cidr, cluster),
 		mk_cidr_format(&config->vtep_cidr, vtep), listen_text(&config->healthz, healthz),
-		listen_text(&config->metrics, metrics));
+		listen_text(&config->metrics, metrics), choices[config->masquerade_ipv6]);
 }
 
 static int write_settings(const struct mk_config *config, struct mk_error *err)
@@ -71,6 +84,7 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "vtep_cidr=", record->vtep_cidr, sizeof(record->vtep_cidr) },
 		{ "healthz=", record->healthz, sizeof(record->healthz) },
 		{ "metrics=", record->metrics, sizeof(record->metrics) },
+		{ "masquerade_ipv6=", record->masquerade_ipv6, sizeof(record->masquerade_ipv6) },
 	};
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fields); i++)

@@ -23,6 +23,7 @@ struct mk_record {
 	/* as the settings have them; "": not known */
 	char cluster_cidr[MK_CIDR_STRLEN], vtep_cidr[MK_CIDR_STRLEN], healthz[MK_IP_PORT_STRLEN];
 	char metrics[MK_IP_PORT_STRLEN];
+	char masquerade_ipv6[8]; /* auto, true or false */
 	char source[PATH_MAX]; /* what the agent follows, in words; "": not known */
 };
 
@@ -31,6 +32,8 @@ mk_must_check int mk_record_write(const struct mk_config *config, const char *so
 /* Read the record; without one, the defaults. */
 mk_must_check int mk_record_read(const char *state_dir, struct mk_record *record,
 				 struct mk_error *err);
+/* Return setting masqueradeIPv6; MK_AUTO if it is not known. */
+enum mk_choice mk_record_masquerade_ipv6(const struct mk_record *record);
 /* The record's file in the state directory. */
 #define MK_RECORD_NAME "made"
 /* The settings in force, one `key=value` a line, for people. */

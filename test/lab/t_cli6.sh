@@ -73,8 +73,74 @@ traces_outside()
 	expect_match "other family" 'or an IPv6 address' "$(mk trace client 192.0.2.1 80 2>&1 || true)"
 }
 
+# line CHECK: its line with the status before it: ok, note, WRONG; and its remedy.
+line() { mk check | grep -A 1 -E "^(ok|note|WRONG) +$1 " || true; }
+expect_line() { expect_match "check $1" "$2" "$(line "$1")"; }
+
+nothing_is_wrong()
+{
+	expect_match "all" '^healthy' "$(mk check | tail -n 1)"
+	expect_line path '^ok .* 1 of 1 nodes answer a ping through the overlay, and 1 one of 1500 bytes, its largest'
+	expect_line mtu '^ok .*mkvxlan 1430, eth0 1500'
+	expect_eq "pods" "ok ok" "$(json '[.[].state] | join(" ")' pods)"
+	expect_eq "nodes" "ok fd00:99::12 fd4d:4b00:12::2" "$(json '.[] | "\(.state) \(.address) \(.overlayAddress)"' nodes)"
+}
+
+status_names_families()
+{
+	expect_eq "families" "IPv6 IPv6 true" "$(json '"\(.family) \(.underlayFamily) \(.masqueradeIPv6.on)"' status)"
+	expect_match "text" 'masquerade: on \(masqueradeIPv6 is auto, and the pod CIDR is not public\)' "$(mk status)"
+}
+
+small_mtu()
+{
+	on node1 ip link set eth0 mtu 1340
+	expect_line mtu '^WRONG .*eth0 has 1340, but pods of IPv6 need an uplink of at least 1350'
+	on node1 ip link set eth0 mtu 1500
+	wait_for 30 mk check
+}
+
+# VXLAN does not pass, but other packets do.
+blocked_overlay()
+{
+	on node2 nft -f - <<-'END'
+		table ip6 block {
+			chain in {
+				type filter hook input priority 0
+				udp dport 4789 drop
+			}
+		}
+	END
+	expect_line path '^WRONG .*node2 at fd00:99::12 answers a ping, but none through the overlay'
+	on node2 nft delete table ip6 block
+	wait_for 30 mk check
+}
+
+# The kernel will take no more advertisements, so the route will expire.
+advertised_route()
+{
+	on node1 sysctl -qw net.ipv6.conf.eth0.forwarding=1 net.ipv6.conf.eth0.accept_ra=1
+	on node1 ip -6 route add default via fd00:99::200 dev eth0 proto ra metric 2000
+	expect_line settings '^WRONG .*eth0 has its default route from router advertisements, and forwards with accept_ra 1'
+	on node1 sysctl -qw net.ipv6.conf.eth0.accept_ra=2
+	expect_line settings '^ok '
+}
+
+# Last: the kernel removes the node's addresses.
+ipv6_is_off()
+{
+	on node1 sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1
+	expect_line settings '^WRONG .*IPv6 is off: net.ipv6.conf.eth0.disable_ipv6 is 1'
+}
+
 cli_lab_up
 check "trace: pods and a ping" traces_pods
 check "trace: Services, NodePorts" traces_services
 check "trace: outside of the cluster, and this host" traces_outside
+check "check: nothing is wrong" nothing_is_wrong
+check "status: families and masquerade" status_names_families
+check "check: an uplink's MTU below IPv6's minimum" small_mtu
+check "check: VXLAN is blocked" blocked_overlay
+check "check: a default route of advertisements that will expire" advertised_route
+check "check: IPv6 is off on the uplink" ipv6_is_off
 finish

@@ -29,7 +29,10 @@ void check_note(struct mk_checking *checking, const char *check, const char *rem
 mk_must_check int check_all(struct mk_checking *checking, const struct mk_view *view,
 			    const struct mk_cli_options *options, struct mk_error *err);
 
-/* own.c: what monokube made. */
+/* own.c: what monokube made. Returns the family of the overlay's outer packets. */
+sa_family_t check_underlay(const struct mk_view *view);
+/* Neither pods nor the underlay have IPv4. */
+bool check_carries_no_ipv4(const struct mk_view *view);
 void check_agent(struct mk_checking *checking);
 void check_hooks(struct mk_checking *checking);
 void check_nodes(struct mk_checking *checking);

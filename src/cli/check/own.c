@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "cli/check/check.h"
 #include "cli/inspect/view.h"
 #include "datapath/maps/hook.h"
+#include "datapath/maps/object.h"
 #include "host/agent_state.h"
 #include "host/networks.h"
 #include "host/sysctl.h"
+#include "overlay/device.h"
 
-#define REPAIRED    "the agent repairs that while it runs: start it, or restart it, and see its log"
-#define VXLAN_BYTES 50
+#define REPAIRED "the agent repairs that while it runs: start it, or restart it, and see its log"
+
+static bool is_ipv6(const struct mk_view *view)
+{
+	return mk_node_family(&view->node) == AF_INET6;
+}
 
 void check_agent(struct mk_checking *checking)
 {
@@ -190,9 +198,27 @@ void check_pods(struct mk_checking *checking)
 
 /* ---- devices and kernel settings ------------------------------------------------------------- */
 
+sa_family_t check_underlay(const struct mk_view *view)
+{
+	struct mk_link overlay;
+	int ret = mk_nl_link_get_index(view->nl, (int)view->links.set.overlay_ifindex, &overlay,
+				       NULL);
+
+	if (ret < 0 || overlay.vxlan_local.family == AF_UNSPEC)
+		return mk_node_family(&view->node);
+	return overlay.vxlan_local.family;
+}
+
+bool check_carries_no_ipv4(const struct mk_view *view)
+{
+	return is_ipv6(view) && check_underlay(view) == AF_INET6;
+}
+
 void check_mtu(struct mk_checking *checking)
 {
 	const struct mk_link_set *set = &checking->view->links.set;
+	const sa_family_t family = check_underlay(checking->view);
+	const uint32_t more_bytes = mk_vxlan_overhead_bytes(family);
 	struct mk_link overlay, uplink;
 
 	if (mk_nl_link_get_index(checking->view->nl, (int)set->overlay_ifindex, &overlay, NULL) <
@@ -202,14 +228,19 @@ void check_mtu(struct mk_checking *checking)
 	else if (!(overlay.flags & IFF_UP) || !(uplink.flags & IFF_UP))
 		check_found(checking, "mtu", "ip link set DEVICE up", "%s or %s is down",
 			    overlay.name, uplink.name);
+	else if (is_ipv6(checking->view) && uplink.mtu_bytes < MK_IPV6_MTU_MIN_BYTES + more_bytes)
+		check_found(checking, "mtu", "raise the uplink's MTU, on all nodes",
+			    "%s has %u, but pods of IPv6 need an uplink of at least %u",
+			    uplink.name, uplink.mtu_bytes, MK_IPV6_MTU_MIN_BYTES + more_bytes);
 	else if (overlay.mtu_bytes != set->overlay_mtu_bytes)
 		check_found(checking, "mtu", REPAIRED, "%s has %u, the programs know %u",
 			    overlay.name, overlay.mtu_bytes, set->overlay_mtu_bytes);
-	else if (overlay.mtu_bytes + VXLAN_BYTES > uplink.mtu_bytes)
-		check_found(checking, "mtu",
-			    "set `mtu` to the uplink's less 50, or raise the uplink's",
-			    "%s has %u, but %s has only %u: too little with VXLAN's 50",
-			    overlay.name, overlay.mtu_bytes, uplink.name, uplink.mtu_bytes);
+	else if (overlay.mtu_bytes + more_bytes > uplink.mtu_bytes)
+		check_found(
+			checking, "mtu",
+			"set `mtu` to the uplink's less 50 (70 over IPv6), or raise the uplink's",
+			"%s has %u, but %s has only %u: too little with VXLAN's %u", overlay.name,
+			overlay.mtu_bytes, uplink.name, uplink.mtu_bytes, more_bytes);
 	else
 		check_found(checking, "mtu", NULL, "%s %u, %s %u", overlay.name, overlay.mtu_bytes,
 			    uplink.name, uplink.mtu_bytes);
@@ -243,12 +274,88 @@ static void check_reserved_ports(struct mk_checking *checking)
 			"net.ipv4.ip_local_reserved_ports lacks some of %s", wanted);
 }
 
+/* ---- settings of IPv6 ------------------------------------------------------------------------ */
+
+static bool setting_is(const char *device, const char *name, const char *value)
+{
+	cleanup_free char *text = NULL;
+	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/%s", device, name);
+	if (mk_file_read(path, 64, &text, NULL, NULL) < 0)
+		return false;
+	text[strcspn(text, "\n")] = '\0';
+	return strcmp(text, value) == 0;
+}
+
+static void check_enabled(struct mk_checking *checking, const char *device)
+{
+	if (setting_is(device, "disable_ipv6", "1"))
+		check_found(checking, "settings",
+			    "sysctl -w net.ipv6.conf.DEVICE.disable_ipv6=0; look in /etc/sysctl.d",
+			    "IPv6 is off: net.ipv6.conf.%s.disable_ipv6 is 1", device);
+}
+
+struct advertised {
+	int ifindex;
+	bool found;
+};
+
+static int see_default(void *ctx, const struct mk_nl_route *route)
+{
+	struct advertised *advertised = ctx;
+
+	advertised->found |= route->ifindex == advertised->ifindex && !route->dst.prefix_bits &&
+			     route->protocol == RTPROT_RA;
+	return 0;
+}
+
+/* With forwarding on, the kernel takes no more router advertisements if accept_ra is 1. */
+static void check_advertised(struct mk_checking *checking, uint32_t ifindex, const char *device)
+{
+	struct advertised advertised = { .ifindex = (int)ifindex };
+
+	if (!setting_is(device, "forwarding", "1") || !setting_is(device, "accept_ra", "1") ||
+	    mk_nl_each_route(checking->view->nl, AF_INET6, see_default, &advertised, NULL) < 0 ||
+	    !advertised.found)
+		return;
+	check_found(
+		checking, "settings",
+		"sysctl -w net.ipv6.conf.DEVICE.accept_ra=2, and the same in /etc/sysctl.d",
+		"%s has its default route from router advertisements, and forwards with accept_ra 1: the route will expire",
+		device);
+}
+
+static void check_settings_ipv6(struct mk_checking *checking)
+{
+	const struct mk_datapath_links *links = &checking->view->links;
+
+	if (access("/proc/sys/net/ipv6", F_OK) < 0)
+		check_found(checking, "settings", "boot without ipv6.disable=1",
+			    "this kernel has no IPv6");
+	check_enabled(checking, "all");
+	for (size_t i = 0; i < links->uplink_count; i++) {
+		char name[IF_NAMESIZE];
+
+		if (!if_indextoname(links->uplinks[i].ifindex, name))
+			continue;
+		check_enabled(checking, name);
+		check_advertised(checking, links->uplinks[i].ifindex, name);
+	}
+}
+
+/* IPv6 has no counterpart of these settings. */
+static void check_settings_ipv4(struct mk_checking *checking)
+{
+	check_setting(checking, "/proc/sys/net/ipv4/ip_forward", "1");
+	check_setting(checking, "/proc/sys/net/ipv4/conf/lo/accept_local", "1");
+}
+
 void check_settings(struct mk_checking *checking)
 {
 	unsigned int before = checking->wrong;
 
-	check_setting(checking, "/proc/sys/net/ipv4/ip_forward", "1");
-	check_setting(checking, "/proc/sys/net/ipv4/conf/lo/accept_local", "1");
+	(is_ipv6(checking->view) ? check_settings_ipv6 : check_settings_ipv4)(checking);
 	check_reserved_ports(checking);
 	if (checking->wrong == before)
 		check_found(checking, "settings", NULL,

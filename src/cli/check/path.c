@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/ip.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #include "base/time.h"
 #include "cli/check/check.h"
 #include "cli/inspect/view.h"
+#include "datapath/maps/object.h"
 #include "overlay/device.h"
 
 #define PROBED_MAX 512 /* nodes */
@@ -26,15 +29,19 @@
 
 enum { SMALL, LARGE, OVERLAY, PINGS };
 
+/* The underlay may have another family than the pods. */
+enum { UNDERLAY_SOCKET, OVERLAY_SOCKET, SOCKETS };
+
 struct probe {
-	struct sockaddr_in to[PINGS]; /* family AF_UNSPEC: not known */
+	struct mk_ip to[PINGS]; /* AF_UNSPEC: not known */
 	bool answered[PINGS], refused; /* refused: by this host, which knows that it does not fit */
 };
 
 struct probing {
-	int fd, overlay_fd;
+	struct pollfd sockets[SOCKETS];
+	sa_family_t underlay;
 	uint16_t id;
-	size_t large_bytes; /* of ICMP, header included */
+	size_t large_bytes, header_bytes; /* of ICMP with its header; of the underlay's IP header */
 	struct probe *probes;
 	size_t count, waiting;
 };
@@ -50,88 +57,138 @@ static uint16_t checksum(const uint8_t *data, size_t size)
 	return htons((uint16_t)~sum);
 }
 
+static int socket_of(int ping)
+{
+	return ping == OVERLAY ? OVERLAY_SOCKET : UNDERLAY_SOCKET;
+}
+
+/* The kernel computes the checksum of ICMPv6, which covers the addresses. */
 static void ask(struct probing *probing, size_t index, int ping)
 {
 	struct probe *probe = &probing->probes[index];
+	const struct mk_ip_port at = { .ip = probe->to[ping] };
 	size_t bytes = ping == LARGE ? probing->large_bytes : sizeof(struct icmphdr);
-	int fd = ping == OVERLAY ? probing->overlay_fd : probing->fd;
 	uint8_t packet[65535] = { 0 };
-	struct icmphdr header = { .type = ICMP_ECHO };
+	struct icmphdr header = { .type = at.ip.family == AF_INET6 ? ICMP6_ECHO_REQUEST
+								   : ICMP_ECHO };
+	struct sockaddr_storage to;
+	socklen_t to_bytes = mk_ip_port_sockaddr(&at, &to);
 
 	header.un.echo.id = htons(probing->id);
 	header.un.echo.sequence = htons((uint16_t)(index * PINGS + (size_t)ping));
 	memcpy(packet, &header, sizeof(header));
 	header.checksum = checksum(packet, bytes);
 	memcpy(packet, &header, sizeof(header));
-	if (probe->to[ping].sin_family == AF_UNSPEC)
+	if (at.ip.family == AF_UNSPEC)
 		return;
-	if (sendto(fd, packet, bytes, 0, (struct sockaddr *)&probe->to[ping],
-		   sizeof(probe->to[ping])) >= 0)
+	if (sendto(probing->sockets[socket_of(ping)].fd, packet, bytes, 0, (struct sockaddr *)&to,
+		   to_bytes) >= 0)
 		probing->waiting++;
 	else if (ping == LARGE && errno == EMSGSIZE)
 		probe->refused = true;
 }
 
-static void take_answer(struct probing *probing, const uint8_t *packet, size_t size)
+/* A socket of IPv6 gives no IP header. */
+static void take_answer(struct probing *probing, const struct mk_ip *from, const uint8_t *packet,
+			size_t size)
 {
-	const struct iphdr *ip = (const struct iphdr *)packet;
+	const bool is_ipv6 = from->family == AF_INET6;
+	size_t index, ping, offset = is_ipv6 || !size ? 0 : (packet[0] & 0xfU) * 4;
 	struct icmphdr header;
-	size_t index, ping, offset;
+	struct probe *probe;
 
-	if (size < sizeof(*ip) || size < (offset = ip->ihl * 4U) + sizeof(header))
+	if (size < offset + sizeof(header))
 		return;
 	memcpy(&header, packet + offset, sizeof(header));
 	index = ntohs(header.un.echo.sequence) / PINGS;
 	ping = ntohs(header.un.echo.sequence) % PINGS;
-	if (header.type != ICMP_ECHOREPLY || ntohs(header.un.echo.id) != probing->id ||
-	    index >= probing->count || ip->saddr != probing->probes[index].to[ping].sin_addr.s_addr)
+	if (header.type != (is_ipv6 ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY) ||
+	    ntohs(header.un.echo.id) != probing->id || index >= probing->count)
 		return;
-	probing->probes[index].answered[ping] = true;
+	probe = &probing->probes[index];
+	if (probe->answered[ping] || !mk_ip_equal(from, &probe->to[ping]))
+		return;
+	probe->answered[ping] = true;
 	probing->waiting -= probing->waiting > 0;
+}
+
+static void take_from(struct probing *probing, int fd)
+{
+	static uint8_t packet[65535];
+	struct sockaddr_storage from = { 0 };
+	socklen_t from_bytes = sizeof(from);
+	ssize_t size = recvfrom(fd, packet, sizeof(packet), MSG_DONTWAIT, (struct sockaddr *)&from,
+				&from_bytes);
+	struct mk_ip ip = { .family = from.ss_family };
+
+	if (size <= 0)
+		return;
+	if (ip.family == AF_INET6)
+		ip.v6 = ((struct sockaddr_in6 *)&from)->sin6_addr;
+	else
+		ip.v4 = ((struct sockaddr_in *)&from)->sin_addr;
+	take_answer(probing, &ip, packet, (size_t)size);
 }
 
 static void take_answers(struct probing *probing)
 {
 	uint64_t end_ns = mk_time_monotonic_ns() + ANSWER_MS * (MK_NS_PER_S / 1000);
-	struct pollfd pollfd = { .fd = probing->fd, .events = POLLIN };
-	static uint8_t packet[65535];
 
 	while (probing->waiting && mk_time_monotonic_ns() < end_ns) {
-		ssize_t size;
-
-		if (poll(&pollfd, 1, ANSWER_MS / 10) <= 0)
+		if (poll(probing->sockets, SOCKETS, ANSWER_MS / 10) <= 0)
 			continue;
-		size = recv(probing->fd, packet, sizeof(packet), MSG_DONTWAIT);
-		if (size > 0)
-			take_answer(probing, packet, (size_t)size);
+		for (int i = 0; i < SOCKETS; i++)
+			if (probing->sockets[i].revents)
+				take_from(probing, probing->sockets[i].fd);
 	}
 }
 
-static int open_socket(void)
+static int open_icmp(sa_family_t family)
 {
-	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
-	int probe = IP_PMTUDISC_PROBE; /* never fragment; ignore the cached path MTU */
+	return socket(family, SOCK_RAW | SOCK_CLOEXEC,
+		      family == AF_INET6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+}
 
-	if (fd >= 0 && setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof(probe)) < 0) {
+static int open_socket(sa_family_t family)
+{
+	const bool is_ipv6 = family == AF_INET6;
+	/* never fragment; ignore the cached path MTU */
+	int probe = is_ipv6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE;
+	int fd = open_icmp(family);
+
+	if (fd >= 0 &&
+	    setsockopt(fd, is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
+		       is_ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &probe, sizeof(probe)) < 0) {
 		close(fd);
 		return -1;
 	}
 	return fd;
 }
 
-/* Bind to the pods' gateway address, to which the other nodes have a route through the overlay.
- * This host has no route to a node's overlay address: bind to the device instead. */
+/* IPv4: this host has no route to a node's overlay address, so bind to the device. IPv6 needs a
+ * route even then, so it asks the node's gateway (overlay_address()). */
+static int use_device(int fd, const struct mk_view *view)
+{
+	char device[IF_NAMESIZE] = "";
+	int on_link = 1;
+
+	if (mk_node_family(&view->node) == AF_INET6)
+		return 0;
+	if_indextoname(view->links.set.overlay_ifindex, device);
+	return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof(device))
+		       ?: setsockopt(fd, SOL_SOCKET, SO_DONTROUTE, &on_link, sizeof(on_link));
+}
+
+/* Bind to the pods' gateway address, to which the other nodes have a route through the overlay. */
 static int open_overlay_socket(const struct mk_view *view)
 {
-	struct sockaddr_in from = { .sin_family = AF_INET,
-				    .sin_addr = mk_ip_from_addr(&view->node.gateway_addr).v4 };
-	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP), on_link = 1;
-	char device[IF_NAMESIZE] = "";
+	const struct mk_ip_port from = { .ip = mk_ip_from_addr(&view->node.gateway_addr) };
+	struct sockaddr_storage at;
+	socklen_t at_bytes = mk_ip_port_sockaddr(&from, &at);
+	int fd = open_icmp(from.ip.family);
 
-	if_indextoname(view->links.set.overlay_ifindex, device);
-	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof(device)) < 0 ||
-			setsockopt(fd, SOL_SOCKET, SO_DONTROUTE, &on_link, sizeof(on_link)) < 0 ||
-			bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0)) {
+	if (fd >= 0 &&
+	    (use_device(fd, view) < 0 || bind(fd, (struct sockaddr *)&at, at_bytes) < 0)) {
 		close(fd);
 		return -1;
 	}
@@ -167,9 +224,10 @@ static void tell_small_path(struct mk_checking *checking, const struct probing *
 			continue;
 		check_found(
 			checking, "path",
-			"raise the MTU of the network between the nodes, or set `mtu` on all nodes to the path's MTU less 50",
+			"raise the MTU of the network between the nodes, or set `mtu` on all nodes to the path's MTU less 50 (70 over IPv6)",
 			"%s answers a small ping, but none of %zu bytes, which the overlay sends",
-			name_of(&nodes[i], text, sizeof(text)), probing->large_bytes + 20);
+			name_of(&nodes[i], text, sizeof(text)),
+			probing->large_bytes + probing->header_bytes);
 	}
 }
 
@@ -218,49 +276,62 @@ static void tell(struct mk_checking *checking, const struct probing *probing,
 			checking, "path", NULL,
 			"%zu of %zu nodes answer a ping through the overlay, and %zu one of %zu bytes, its largest",
 			answered[OVERLAY], probing->count, answered[LARGE],
-			probing->large_bytes + 20);
+			probing->large_bytes + probing->header_bytes);
 }
 
-static void fill(struct probe *probe, const struct mk_cli_node *node)
+/* Returns the address of @node that is asked through the overlay. */
+static struct mk_ip overlay_address(const struct mk_cli_node *node)
 {
-	const in_addr_t underlay = node->underlay.family == AF_INET ? node->underlay.v4.s_addr : 0;
-	const in_addr_t to[PINGS] = { [SMALL] = underlay,
-				      [LARGE] = underlay,
-				      [OVERLAY] = mk_ip_from_addr(&node->vtep).v4.s_addr };
+	struct mk_ip mask = mk_cidr_mask(&node->pod_cidr);
+	struct mk_addr mask_addr = mk_ip_to_addr(&mask);
 
-	for (int ping = 0; ping < PINGS; ping++) {
-		probe->to[ping].sin_family = to[ping] ? AF_INET : AF_UNSPEC;
-		probe->to[ping].sin_addr.s_addr = to[ping];
+	if (node->pod_cidr.ip.family != AF_INET6)
+		return mk_ip_from_addr(&node->vtep);
+	return mk_cidr_nth(&node->pod_cidr, mk_pod_slots(&mask_addr) - 2);
+}
+
+static void fill(struct probe *probe, const struct mk_cli_node *node, sa_family_t underlay)
+{
+	if (node->underlay.family == underlay)
+		probe->to[SMALL] = probe->to[LARGE] = node->underlay;
+	probe->to[OVERLAY] = overlay_address(node);
+}
+
+static void ask_all(struct probing *probing, const struct mk_cli_node *nodes)
+{
+	for (size_t i = 0; i < probing->count; i++) {
+		fill(&probing->probes[i], &nodes[i], probing->underlay);
+		for (int ping = SMALL; ping < PINGS; ping++)
+			ask(probing, i, ping);
 	}
 }
 
 void check_path(struct mk_checking *checking)
 {
+	const struct mk_view *view = checking->view;
+	const sa_family_t underlay = check_underlay(view);
 	cleanup_free struct mk_cli_node *nodes = NULL;
 	cleanup_free struct probe *probes = NULL;
-	cleanup_close int fd = open_socket();
-	cleanup_close int overlay_fd = open_overlay_socket(checking->view);
+	cleanup_close int fd = open_socket(underlay), overlay_fd = open_overlay_socket(view);
 	struct probing probing = {
-		.fd = fd,
-		.overlay_fd = overlay_fd,
+		.sockets = { { .fd = fd, .events = POLLIN },
+			     { .fd = overlay_fd, .events = POLLIN } },
+		.underlay = underlay,
 		.id = (uint16_t)getpid(),
-		.large_bytes = checking->view->links.set.overlay_mtu_bytes +
-			       MK_VXLAN_OVERHEAD_BYTES - sizeof(struct iphdr),
+		.header_bytes =
+			underlay == AF_INET6 ? sizeof(struct ip6_hdr) : sizeof(struct iphdr),
 	};
 
-	if (mk_cli_nodes_read(checking->view, &nodes, &probing.count, NULL) < 0 || !probing.count ||
-	    fd < 0)
+	probing.large_bytes = view->links.set.overlay_mtu_bytes +
+			      mk_vxlan_overhead_bytes(underlay) - probing.header_bytes;
+	if (mk_cli_nodes_read(view, &nodes, &probing.count, NULL) < 0 || !probing.count || fd < 0)
 		return; /* check "nodes" reports it */
 	if (probing.count > PROBED_MAX)
 		probing.count = PROBED_MAX;
 	probing.probes = probes = calloc(probing.count, sizeof(*probes));
-	if (!probes || probing.large_bytes > 65535 - sizeof(struct iphdr))
+	if (!probes || probing.large_bytes > 65535 - probing.header_bytes)
 		return;
-	for (size_t i = 0; i < probing.count; i++) {
-		fill(&probes[i], &nodes[i]);
-		for (int ping = SMALL; ping < PINGS; ping++)
-			ask(&probing, i, ping);
-	}
+	ask_all(&probing, nodes);
 	take_answers(&probing);
 	tell(checking, &probing, nodes);
 }

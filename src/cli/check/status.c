@@ -7,7 +7,9 @@
 #include "base/cleanup.h"
 #include "cli/print.h"
 #include "cli/check/check.h"
+#include "config/addresses.h"
 #include "datapath/maps/hook.h"
+#include "datapath/maps/object.h"
 #include "datapath/maps/pin.h"
 #include "datapath/monitor/drops.h"
 #include "datapath/pods/pod_table.h"
@@ -152,6 +154,34 @@ static uint64_t count_drops(const char *bpf_dir)
 	return packets;
 }
 
+/* ---- families -------------------------------------------------------------------------------- */
+
+/* Does IPv6 traffic of pods leave masqueraded, as the programs have it, and why? */
+static void add_masquerade(struct json_object *to, const struct mk_checking *checking)
+{
+	const struct mk_node *node = &checking->view->node;
+	const struct mk_cidr pods = { mk_ip_from_addr(&node->pod_net),
+				      (uint8_t)(mk_ip_bits(AF_INET6) -
+						mk_pod_host_bits(&node->pod_mask)) };
+	struct json_object *object = json_object_new_object();
+	const char *reason;
+
+	(void)mk_masquerade_ipv6(mk_record_masquerade_ipv6(&checking->record), &pods, &reason);
+	mk_put_flag(object, "on", !node->keeps_source);
+	mk_put_text(object, "reason", reason);
+	json_object_object_add(to, "masqueradeIPv6", object);
+}
+
+static void add_families(struct json_object *to, const struct mk_checking *checking)
+{
+	const sa_family_t family = mk_node_family(&checking->view->node);
+
+	mk_put_text(to, "family", mk_family_name(family));
+	mk_put_text(to, "underlayFamily", mk_family_name(check_underlay(checking->view)));
+	if (family == AF_INET6)
+		add_masquerade(to, checking);
+}
+
 /* ---- the screen ------------------------------------------------------------------------------ */
 
 static int collect(struct json_object *status, const struct mk_checking *checking,
@@ -174,6 +204,7 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 	json_object_object_add(status, "hooks", hooks);
 	if (!view->loaded)
 		return 0;
+	add_families(status, checking);
 	add_uplinks(status, &view->links);
 	mk_put_addr(status, "nodeAddress", &view->links.set.node_addr);
 	mk_put_number(status, "drops", count_drops(view->bpf_dir));
@@ -202,6 +233,20 @@ static void print_agent(struct json_object *agent)
 		printf("agent: not running\n");
 }
 
+/* A node of IPv4 alone has nothing to say here. */
+static void print_families(struct json_object *status)
+{
+	struct json_object *masquerade = json_object_object_get(status, "masqueradeIPv6");
+
+	if (!masquerade)
+		return;
+	printf("pods: %s, underlay: %s\n", text_of(status, "family"),
+	       text_of(status, "underlayFamily"));
+	printf("masquerade: %s (%s)\n",
+	       json_object_get_boolean(json_object_object_get(masquerade, "on")) ? "on" : "off",
+	       text_of(masquerade, "reason"));
+}
+
 static void print_text(struct json_object *status)
 {
 	static const struct mk_cli_column tables[] = { { "TABLE", "table" },
@@ -223,6 +268,7 @@ static void print_text(struct json_object *status)
 	print_agent(json_object_object_get(status, "agent"));
 	if (!json_object_object_get_ex(status, "tables", NULL))
 		return;
+	print_families(status);
 	printf("drops: %s packets (monokube drops says why)\n\n", text_of(status, "drops"));
 	mk_cli_print_table(stdout, json_object_object_get(status, "tables"), tables,
 			   MK_ARRAY_SIZE(tables));
