@@ -38,14 +38,13 @@ START_TEST(test_table)
 }
 END_TEST
 
-START_TEST(test_frame)
+static void check_frames(struct mk_addr from, struct mk_addr to, uint8_t icmp)
 {
-	static const uint8_t protocols[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP, IPPROTO_ICMP };
+	const uint8_t protocols[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP, icmp };
 	static const uint8_t mac[6] = { 2, 1 };
-	struct mk_tuple tuple = { .saddr = ROW_IPV4(0x0201f40a),
-				  .daddr = ROW_IPV4(0x0a71),
-				  .sport = htons(40000),
-				  .dport = htons(40000) };
+	struct mk_tuple tuple = {
+		.saddr = from, .daddr = to, .sport = htons(40000), .dport = htons(40000)
+	};
 	struct mk_trace_frame frame;
 	struct mk_tuple seen;
 
@@ -57,6 +56,20 @@ START_TEST(test_frame)
 	}
 	frame.length = 20;
 	ck_assert(!trace_frame_read(&frame, &seen));
+}
+
+START_TEST(test_frame)
+{
+	const struct mk_addr pod = { { htonl(0xfd000010), htonl(0x02440001), 0, htonl(2) } };
+	const struct mk_addr service = { { htonl(0xfd000010), htonl(0x00960000), 0, htonl(1) } };
+	const struct mk_addr ipv4 = ROW_IPV4(0x0201f40a), service_ipv4 = ROW_IPV4(0x0a71);
+	char text[MK_ENDPOINT_STRLEN];
+
+	check_frames(ipv4, service_ipv4, IPPROTO_ICMP);
+	check_frames(pod, service, IPPROTO_ICMPV6);
+	ck_assert_str_eq(mk_cli_endpoint(&ipv4, htons(80), text), "10.244.1.2:80");
+	ck_assert_str_eq(mk_cli_endpoint(&pod, htons(80), text), "[fd00:10:244:1::2]:80");
+	ck_assert_str_eq(mk_cli_endpoint(&pod, 0, text), "fd00:10:244:1::2");
 }
 END_TEST
 
