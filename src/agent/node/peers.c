@@ -122,14 +122,14 @@ static int fill_routes(struct mk_own_node *node, const struct mk_cidr *ranges, s
 				       &node->core->writes, err);
 }
 
-/* Add the addresses of the Node of @peer in the underlay's family, for which there is space. */
+/* Add the addresses of the Node of @peer in the programs' family, for which there is space. */
 static void add_peer(const struct mk_node_object *object, const struct mk_overlay_peer *peer,
-		     struct mk_peer_entry *entries, size_t *count)
+		     sa_family_t family, struct mk_peer_entry *entries, size_t *count)
 {
 	for (size_t i = 0; i < object->address_count; i++) {
 		struct mk_peer_entry *entry = &entries[*count];
 
-		if (object->addresses[i].family != peer->underlay.family)
+		if (object->addresses[i].family != family)
 			continue;
 		*entry = (struct mk_peer_entry){ .addr = mk_ip_to_addr(&object->addresses[i]) };
 		memcpy(entry->peer.vtep_mac, peer->vtep_mac.byte, sizeof(entry->peer.vtep_mac));
@@ -137,7 +137,7 @@ static void add_peer(const struct mk_node_object *object, const struct mk_overla
 	}
 }
 
-/* Fill map `peers`: who may send overlay packets. */
+/* Fill map `peers`: the other nodes' addresses, and who may send overlay packets. */
 static int fill_peers(struct mk_own_node *node, struct mk_error *err)
 {
 	struct mk_core *core = node->core;
@@ -155,7 +155,7 @@ static int fill_peers(struct mk_own_node *node, struct mk_error *err)
 		if (!bigger)
 			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
 		entries = bigger;
-		add_peer(object, peer, entries, &count);
+		add_peer(object, peer, core->config.cluster_cidr.ip.family, entries, &count);
 	}
 	return mk_datapath_sync_peers(core->datapath, entries, count, core->complete, &core->writes,
 				      err);

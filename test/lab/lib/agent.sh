@@ -33,7 +33,7 @@ agent_launch()
 		no_proxy='*' exec setsid nsenter --net="/run/netns/$(netns_of "$node")" \
 			--mount="$dir/mnt" --wd=/ -- \
 			"$(agent_binary)" agent --node-name "$node" "${cluster[@]}" \
-			--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" ${MK_AGENT_FLAGS:-}
+			--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" --underlay-family "IPv$LAB_UNDERLAY" ${MK_AGENT_FLAGS:-}
 	) </dev/null >>"$log" 2>&1 &
 	record_pid "$!" "$dir/agent.pid"
 	disown

@@ -7,6 +7,7 @@
 # shellcheck disable=SC2034 # read by the other parts
 
 LAB_FAMILY=${MK_LAB_FAMILY:-4} # 4, or 6: a cluster of IPv6 alone
+LAB_UNDERLAY=${MK_LAB_UNDERLAY:-$LAB_FAMILY} # 4 with family 6: nodes also have IPv4 addresses, for the overlay
 LAB_SUBNET=192.168.99		# the underlay; node N has .<10+N>
 WORLD_ADDR=192.168.99.200
 WORLD_FAR_ADDR=203.0.113.10	# RFC 5737: an address no machine has, behind world

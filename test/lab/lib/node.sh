@@ -3,6 +3,8 @@
 # test/lab/lib/node.sh - the underlay, the nodes, their mount namespaces.
 
 node_addr() { if [[ $LAB_FAMILY == 6 ]]; then echo "$LAB_SUBNET:$((10 + ${1#node}))"; else echo "$LAB_SUBNET.$((10 + ${1#node}))"; fi; }
+# underlay_addr NODE: what the overlay sends to, if that is not node_addr
+underlay_addr() { [[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || echo "192.168.99.$((10 + ${1#node}))"; }
 # pod_cidr NODE
 pod_cidr() { if [[ $LAB_FAMILY == 6 ]]; then echo "fd00:10:244:${1#node}::/64"; else echo "10.244.${1#node}.0/24"; fi; }
 
@@ -52,6 +54,7 @@ node_up()
 	mkdir -p "$dir"/{cluster,cni-bin,cni-conf/net.d,state,cni-state,overlay}
 	ip netns add "$netns"
 	plug "$node" "$(node_addr "$node")"
+	[[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || ip -n "$netns" addr add "$(underlay_addr "$node")/24" dev eth0
 	ip -n "$netns" route add default via "$WORLD_ADDR"
 	node_mounts_up "$node"
 	node_plugins "$dir/cni-bin"
@@ -110,6 +113,7 @@ status:
   addresses:
   - type: InternalIP
     address: "$(node_addr "$node")"
+$([[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || printf -- '  - type: InternalIP\n    address: "%s"' "$(underlay_addr "$node")")
   - type: Hostname
     address: $node
   conditions:
