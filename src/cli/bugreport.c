@@ -136,6 +136,8 @@ static void add_commands(struct report *report)
 		{ "ip-addr", { "ip", "addr" } },
 		{ "ip-route", { "ip", "route", "show", "table", "all" } },
 		{ "ip-rule", { "ip", "rule" } },
+		{ "ip-route-ipv6", { "ip", "-6", "route", "show", "table", "all" } },
+		{ "ip-rule-ipv6", { "ip", "-6", "rule" } },
 		{ "ip-neigh", { "ip", "neigh" } },
 		{ "bridge-fdb", { "bridge", "fdb" } },
 		{ "tc-qdisc", { "tc", "qdisc", "show" } },

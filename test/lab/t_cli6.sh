@@ -92,6 +92,21 @@ status_names_families()
 	expect_match "text" 'masquerade: on \(masqueradeIPv6 is auto, and the pod CIDR is not public\)' "$(mk status)"
 }
 
+# The report has the routes of IPv6.
+report()
+{
+	mk bugreport --file "$TMP/report.tar" >/dev/null
+	expect_match "routes" 'default via fd00:99::200' "$(tar xOf "$TMP/report.tar" monokube-bugreport/ip-route-ipv6)"
+	expect_match "probe" 'IPv6 ndp +ok' "$(tar xOf "$TMP/report.tar" monokube-bugreport/probe)"
+}
+
+sessions_filter()
+{
+	on client ping -c 1 -W 2 "$FAR"
+	expect_eq "ICMPv6 of the client" "ICMPv6 $NODE1" "$(json '.[] | "\(.protocol) \(.newFrom)"' nat "$CLIENT" --protocol icmp | sed 's/]:.*//; s/\[//')"
+	expect_eq "other protocol" 0 "$(json length nat "$CLIENT" --protocol tcp)"
+}
+
 small_mtu()
 {
 	on node1 ip link set eth0 mtu 1340
@@ -139,6 +154,8 @@ check "trace: Services, NodePorts" traces_services
 check "trace: outside of the cluster, and this host" traces_outside
 check "check: nothing is wrong" nothing_is_wrong
 check "status: families and masquerade" status_names_families
+check "bugreport: routes of IPv6, programs of both families" report
+check "nat: --protocol icmp means ICMPv6" sessions_filter
 check "check: an uplink's MTU below IPv6's minimum" small_mtu
 check "check: VXLAN is blocked" blocked_overlay
 check "check: a default route of advertisements that will expire" advertised_route
