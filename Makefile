@@ -203,7 +203,7 @@ $(BUILD)/test/fuzz/fuzz_%: test/fuzz/fuzz_%.c test/fuzz/mutate_json.c $(wildcard
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-missing-prototypes -Itest $(LDFLAGS) -fsanitize=fuzzer -o $@ $< \
 		$(if $(filter cni watch,$*),test/fuzz/mutate_json.c) $(LIB) $(LIBS)
 
-$(BUILD)/test/fuzz/packets: test/fuzz/packets.c $(LIB) $(TEST_SUPPORT_OBJS)
+$(BUILD)/test/fuzz/packets: test/fuzz/packets.c $(wildcard test/fuzz/packets_*.h) $(LIB) $(TEST_SUPPORT_OBJS)
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< \

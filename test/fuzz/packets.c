@@ -3,7 +3,9 @@
  * then mutated ones, through every hook's chain of programs (BPF_PROG_TEST_RUN). The verifier
  * proves that no packet can hurt the kernel. This checks that each packet gets a verdict, that
  * drops are counted, and that a packet with right checksums leaves with right ones. Prints the
- * verdicts; the seed repeats a run. keep: packets that reach something new are added to CORPUS. */
+ * verdicts; the seed repeats a run. keep: packets that reach something new are added to CORPUS. The
+ * packets are of IPv6 with MK_TEST_FAMILY=6. */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -113,6 +115,114 @@ static void services(void)
 	fixture_host_port("udp 0.0.0.0:8053", "10.244.1.2:53");
 }
 
+/* ---- what only IPv6 has: extension headers of any kind in any order, neighbour discovery ---- */
+
+enum { IPV6_AT = 14, IPV6_NEXT = IPV6_AT + 6, IPV6_END = IPV6_AT + 40 };
+
+static void ipv6_set_length(struct frame *frame)
+{
+	size_t bytes = frame->length - IPV6_END;
+
+	frame->byte[IPV6_AT + 4] = (uint8_t)(bytes >> 8);
+	frame->byte[IPV6_AT + 5] = (uint8_t)bytes;
+}
+
+/* Fill the header @type of @bytes at @at. Most are valid: those that are not are dropped early. */
+static void ipv6_fill_header(uint8_t *at, uint8_t type, size_t bytes)
+{
+	memset(at, 0, bytes);
+	at[1] = (uint8_t)(type == IPPROTO_AH ? bytes / 4 - 2 : bytes / 8 - 1);
+	if (type == IPPROTO_ROUTING) {
+		at[2] = (uint8_t)below(5);
+		at[3] = below(8) == 0;
+	} else if (type == IPPROTO_FRAGMENT) {
+		at[1] = 0;
+		at[3] = (uint8_t)(below(3) * 64 + below(2)); /* offset, and more to come */
+		at[5] = (uint8_t)below(2); /* of the identification */
+		at[7] = (uint8_t)below(4);
+	} else if (type != IPPROTO_AH) {
+		at[2] = below(16) ? 1 : (uint8_t)below(256); /* PadN, or any option */
+		at[3] = (uint8_t)(bytes - 4);
+	}
+}
+
+/* Insert @type behind the header whose number of the next header is at @next_at. */
+static void ipv6_insert_header(struct frame *frame, size_t next_at, size_t at, uint8_t type)
+{
+	size_t bytes = type == IPPROTO_FRAGMENT ? 8 : 8 * (1 + (below(16) ? below(2) : below(26)));
+
+	if (at > frame->length || frame->length + bytes > sizeof(frame->byte))
+		return;
+	memmove(frame->byte + at + bytes, frame->byte + at, frame->length - at);
+	ipv6_fill_header(frame->byte + at, type, bytes);
+	frame->byte[at] = frame->byte[next_at];
+	frame->byte[next_at] = type;
+	frame->length += bytes;
+}
+
+/* Put up to five headers before what follows the IPv6 header; the last one inserted is the first.
+ * Hop-by-hop options, valid only there, are mostly inserted last. */
+static void ipv6_add_headers(struct frame *frame)
+{
+	static const uint8_t types[] = { IPPROTO_DSTOPTS, IPPROTO_FRAGMENT, IPPROTO_ROUTING,
+					 IPPROTO_AH, IPPROTO_HOPOPTS };
+
+	for (unsigned int i = 1 + below(4); i > 0; i--)
+		ipv6_insert_header(frame, IPV6_NEXT, IPV6_END,
+				   types[below(below(8) ? 3 : sizeof(types))]);
+	if (below(3) == 0)
+		ipv6_insert_header(frame, IPV6_NEXT, IPV6_END, IPPROTO_HOPOPTS);
+	ipv6_set_length(frame);
+}
+
+static void ipv6_put_address(struct frame *frame, size_t at)
+{
+	static const char *const addresses[] = {
+		"fd00:a:f4:1::2", "fd00:a:f4:1::3",   "fd00:a:f4:1::3fe",
+		"fd00:a:f4:2::7", "fd00:c0:a8:63::b", "fe80::1",
+		"ff02::1",	  "ff02::1:ff00:3fe", "::",
+	};
+	struct mk_ip ip;
+
+	ck_assert_int_eq(mk_ip_parse(addresses[below((unsigned int)ROWS(addresses))], &ip), 0);
+	memcpy(frame->byte + at, &ip.v6, sizeof(ip.v6));
+}
+
+/* A message of a link, from and to any of these addresses; the sender is mostly a pod that asks for
+ * its gateway. */
+static struct frame ipv6_neighbour_message(void)
+{
+	static const uint8_t types[] = { 130, 131, 132, 133, 134, 135, 136, 137, 143 };
+	const struct frame_options options = { .payload_bytes = (uint16_t)(below(2) ? 24 : 16),
+					       .ttl = below(4) ? 255 : 64 };
+	struct frame frame = frame_make("icmp 10.244.1.2 > 10.244.1.254 0", &options);
+
+	memset(frame.byte + IPV6_END, 0, frame.length - IPV6_END);
+	frame.byte[IPV6_END] = below(2) ? 135 : types[below(sizeof(types))];
+	memcpy(frame.byte + IPV6_END + 8, frame.byte + IPV6_AT + 24, 16);
+	if (options.payload_bytes == 24) {
+		frame.byte[IPV6_END + 24] = 1; /* the sender's MAC */
+		frame.byte[IPV6_END + 25] = 1;
+	}
+	for (unsigned int i = below(4); i > 0; i--)
+		ipv6_put_address(&frame, (const size_t[]){ IPV6_AT + 8, IPV6_AT + 24,
+							   IPV6_END + 8 }[below(3)]);
+	frame_fix_icmp_checksum(&frame);
+	return frame;
+}
+
+/* ICMPv6 errors have other types and codes than IPv4's, and an MTU of 32 bits. */
+static void ipv6_mutate_error(struct frame *frame)
+{
+	static const uint8_t types[] = { 1, 2, 3, 4, 100, 127 };
+
+	frame->byte[IPV6_END] = types[below(sizeof(types))];
+	frame->byte[IPV6_END + 1] = (uint8_t)below(8);
+	frame_fix_icmp_checksum(frame);
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
 /* An ICMP error about a packet of the list, from somewhere on its way. */
 static struct frame error_about(const struct frame *quoted)
 {
@@ -124,10 +234,17 @@ static struct frame error_about(const struct frame *quoted)
 					 .quote = quoted,
 					 .quote_bytes = below(2) ? 0 : 20 + below(40),
 					 .icmp_mtu = (uint16_t)below(1600) };
+	struct frame error;
 
 	if (options.quote_bytes > quoted->length)
 		options.quote_bytes = 0;
-	return frame_make(routers[below(ROWS(routers))], &options);
+	if (!family_is6())
+		return frame_make(routers[below(ROWS(routers))], &options);
+	options.icmp_code = 4;
+	error = frame_make(routers[below(ROWS(routers))], &options);
+	if (below(2))
+		ipv6_mutate_error(&error);
+	return error;
 }
 
 static void mutate_bytes(struct frame *frame)
@@ -136,8 +253,9 @@ static void mutate_bytes(struct frame *frame)
 
 	for (unsigned int i = below(4); i > 0; i--) {
 		/* mostly the headers */
+		unsigned int headers = family_is6() ? 100 : 60;
 		unsigned int limit =
-			below(4) && frame->length > 60 ? 60 : (unsigned int)frame->length;
+			below(4) && frame->length > headers ? headers : (unsigned int)frame->length;
 		uint8_t *byte = &frame->byte[below(limit)];
 
 		if (below(2))
@@ -147,25 +265,48 @@ static void mutate_bytes(struct frame *frame)
 	}
 }
 
-static struct frame next_frame(void)
+/* Let the lengths and checksums of the IP header be right again. */
+static void repair_header(struct frame *frame)
+{
+	if (family_is6())
+		ipv6_set_length(frame);
+	else
+		frame_fix_ip_checksum(frame);
+}
+
+static struct frame next_flow(void)
 {
 	unsigned int row = below(ROWS(seeds));
 	struct frame frame = frame_make(seeds[row].flow, &seeds[row].options);
 
+	if (family_is6() && below(16) == 0)
+		frame = ipv6_neighbour_message();
+	if (family_is6() && below(4) == 0)
+		ipv6_add_headers(&frame);
 	if (below(8) == 0)
 		frame = error_about(&frame);
+	if (family_is6() && below(16) == 0)
+		ipv6_add_headers(&frame);
+	return frame;
+}
+
+static struct frame next_frame(void)
+{
+	const unsigned int header_end = 14 + (unsigned int)frame_ip_bytes();
+	struct frame frame = next_flow();
+
 	switch (below(4)) {
 	case 0: /* as it is: it opens sessions, and goes on with them */
 		return frame;
 	case 1: /* cut; a test run takes no frame without an IP header */
-		frame.length = 34 + below((unsigned int)frame.length - 33);
+		frame.length = header_end + below((unsigned int)frame.length - header_end + 1);
 		break;
 	default:
 		break;
 	}
 	mutate_bytes(&frame);
-	if (below(2) && frame.length >= 34)
-		frame_fix_ip_checksum(&frame);
+	if (below(2) && frame.length >= header_end)
+		repair_header(&frame);
 	return frame;
 }
 
@@ -176,8 +317,9 @@ static bool is_plain(const struct frame *frame)
 {
 	const char *what;
 
-	return frame->length >= 34 && frame->byte[12] == 8 && frame->byte[13] == 0 &&
-	       frame->byte[14] >> 4 == 4 && (frame->byte[14] & 15) >= 5 &&
+	return corpus_is_ip(frame) &&
+	       (family_is6() ? frame->byte[14] >> 4 == 6
+			     : frame->byte[14] >> 4 == 4 && (frame->byte[14] & 15) >= 5) &&
 	       frame_flow(frame)[0] != '?' && frame_checksums_right(frame, &what);
 }
 

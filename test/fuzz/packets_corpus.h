@@ -7,7 +7,7 @@
  *
  * reason: of a drop. rewritten: s, d the addresses, p, q the ports, t the TTL, x: into another kind
  * of packet. frame: in hexadecimal. No two lines have the same first five fields. # begins a
- * comment. */
+ * comment. A run replays only the lines of its family. */
 #ifndef MK_FUZZ_PACKETS_CORPUS_H
 #define MK_FUZZ_PACKETS_CORPUS_H
 
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "bpf/fixture.h"
+#include "bpf/frame_internal.h"
 #include "datapath/monitor/drops.h"
 
 #define CORPUS_KEY_BYTES 96
@@ -39,7 +40,36 @@ static const char *corpus_hook_name(enum mk_hook hook)
 
 static bool corpus_is_ip(const struct frame *frame)
 {
+	if (family_is6())
+		return frame->length >= 54 && frame->byte[12] == 0x86 && frame->byte[13] == 0xdd;
 	return frame->length >= 34 && frame->byte[12] == 8 && frame->byte[13] == 0;
+}
+
+static const char *corpus_proto_name(unsigned int proto)
+{
+	return proto == 6     ? "tcp"
+	       : proto == 17  ? "udp"
+	       : proto == 132 ? "sctp"
+	       : proto == 1   ? "icmp"
+			      : "ip";
+}
+
+/* "udp6+h": with extension headers other than that of a fragment. */
+static const char *corpus_kind6(const struct frame *frame)
+{
+	static char kind[24];
+	struct frame_ip ip;
+	bool has_headers;
+
+	if (!frame_ip_read(frame->byte + 14, frame->length - 14, &ip))
+		return "ip6+h";
+	has_headers = ip.header_bytes > (frame_is_fragment(frame) ? 48u : 40u);
+	snprintf(kind, sizeof(kind), "%s6%s%s", corpus_proto_name(ip.proto),
+		 has_headers ? "+h" : "",
+		 !ip.fragment	  ? ""
+		 : ip.fragment_at ? "/later"
+				  : "/first");
+	return kind;
 }
 
 /* "udp", "udp/first", "udp/later": of which protocol, and which part of a packet. */
@@ -49,15 +79,12 @@ static const char *corpus_kind(const struct frame *frame)
 	unsigned int proto, fragment;
 
 	if (!corpus_is_ip(frame))
-		return "other";
+		return family_is6() ? "other6" : "other";
+	if (family_is6())
+		return corpus_kind6(frame);
 	proto = frame->byte[23];
 	fragment = (unsigned int)(frame->byte[20] << 8 | frame->byte[21]) & 0x3fff;
-	snprintf(kind, sizeof(kind), "%s%s",
-		 proto == 6	? "tcp"
-		 : proto == 17	? "udp"
-		 : proto == 132 ? "sctp"
-		 : proto == 1	? "icmp"
-				: "ip",
+	snprintf(kind, sizeof(kind), "%s%s", corpus_proto_name(proto),
 		 !fragment	     ? ""
 		 : fragment & 0x1fff ? "/later"
 				     : "/first");
@@ -67,17 +94,21 @@ static const char *corpus_kind(const struct frame *frame)
 static const char *corpus_rewritten(const struct frame *in, const struct frame *out)
 {
 	static char text[8];
-	size_t l4 = 14 + 4 * (size_t)(in->byte[14] & 15), used = 0;
+	const bool six = family_is6();
+	size_t l4 = six ? frame_l4(in) : 14 + 4 * (size_t)(in->byte[14] & 15), used = 0;
+	size_t proto = six ? 20 : 23;
 	const struct {
 		char letter;
 		size_t at, bytes;
-	} fields[] = {
-		{ 's', 26, 4 }, { 'd', 30, 4 }, { 'p', l4, 2 }, { 'q', l4 + 2, 2 }, { 't', 22, 1 }
-	};
+	} fields[] = { { 's', six ? 22 : 26, six ? 16 : 4 },
+		       { 'd', six ? 38 : 30, six ? 16 : 4 },
+		       { 'p', l4, 2 },
+		       { 'q', l4 + 2, 2 },
+		       { 't', six ? 21 : 22, 1 } };
 
 	if (!corpus_is_ip(in) || !corpus_is_ip(out))
 		return "-";
-	if (in->byte[23] != out->byte[23])
+	if (in->byte[proto] != out->byte[proto])
 		return "x";
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		size_t end = fields[i].at + fields[i].bytes;
@@ -140,6 +171,14 @@ static void corpus_see(enum mk_hook hook, enum where where, const struct frame *
 	fputc('\n', corpus.out);
 }
 
+/* Kinds of a run for IPv6 have a 6 in their names. */
+static bool corpus_is_of_run(const char *line)
+{
+	char kind[24] = "";
+
+	return sscanf(line, "%*s %23s", kind) == 1 && !strchr(kind, '6') == !family_is6();
+}
+
 static bool corpus_hook(const char *name, enum mk_hook *hook)
 {
 	for (unsigned int i = 0; i <= HOOK_LOOPBACK; i++) {
@@ -161,8 +200,9 @@ static void corpus_bytes(const char *hex, struct frame *frame)
 	}
 }
 
-/* Give @packet every line of @path. Returns the number of lines; *@same is the number of those that
- * again reached the place in their line. With @keep, the file gets new packets from now on. */
+/* Give @packet every line of @path that is of this family. Returns the number of these lines; *@same
+ * is the number of those that again reached the place in their line. With @keep, the file gets new
+ * packets from now on. */
 static unsigned long corpus_replay(const char *path, bool keep,
 				   enum where (*packet)(enum mk_hook hook, const struct frame *in,
 							struct frame *out),
@@ -180,7 +220,7 @@ static unsigned long corpus_replay(const char *path, bool keep,
 		char *hex = strrchr(line, ' '), hook_name[16], key[CORPUS_KEY_BYTES];
 		enum mk_hook hook;
 
-		if (line[0] == '#')
+		if (line[0] == '#' || !corpus_is_of_run(line))
 			continue;
 		ck_assert_msg(hex && sscanf(line, "%15s", hook_name) == 1 &&
 				      corpus_hook(hook_name, &hook) &&
