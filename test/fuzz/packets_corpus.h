@@ -200,7 +200,7 @@ static void corpus_bytes(const char *hex, struct frame *frame)
 	}
 }
 
-/* Give @packet every line of @path that is of this family. Returns the number of these lines; *@same
+/* Give @packet every line of @path that is of this family. Returns the number of them; *@same
  * is the number of those that again reached the place in their line. With @keep, the file gets new
  * packets from now on. */
 static unsigned long corpus_replay(const char *path, bool keep,
