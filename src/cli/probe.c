@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* What a host needs before an agent runs: `monokube probe` and `monokube prepare`. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "datapath/maps/object.h"
+#include "datapath/maps/pin.h"
 
 static void report(void *ctx, const struct mk_probed *probed)
 {
@@ -41,4 +43,17 @@ int cli_probe(int argc, char **argv)
 		return mk_cli_fail("probe", &err);
 	}
 	return 0;
+}
+
+/* Mount a BPF file system, which takes more privileges than an agent in a container has. Hosts
+ * without systemd may have none. One mounted by the agent's container would be visible only there,
+ * and would go with it. */
+int cli_prepare(int argc, char **argv)
+{
+	struct mk_cli_options options;
+	struct mk_error err = { 0 };
+	int ret = mk_cli_options_read(&options, argc, argv, &err);
+
+	ret = ret ?: mk_pin_prepare(options.bpf_dir, AF_INET, &err);
+	return ret < 0 ? mk_cli_fail("prepare", &err) : 0;
 }
