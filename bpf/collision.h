@@ -16,7 +16,6 @@
 #ifndef MK_BPF_COLLISION_H
 #define MK_BPF_COLLISION_H
 
-#include "lookup.h"
 #include "open.h"
 
 /* Does a socket of the namespace @netns, possibly in TIME-WAIT, receive packets with @tuple? @netns

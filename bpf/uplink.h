@@ -9,7 +9,6 @@
 #include <linux/errno.h>
 
 #include "chain.h"
-#include "lookup.h"
 
 /* Flags of bpf_fib_lookup(), since Linux 6.3, 6.7 and 6.10. Earlier kernels reject them. */
 #define MK_FIB_SKIP_NEIGH (1U << 2)
