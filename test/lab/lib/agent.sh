@@ -20,10 +20,11 @@ agent_is_ready_or_gone() { agent_is_ready "$@" || agent_is_gone "$1"; }
 # flags in MK_AGENT_FLAGS.
 agent_launch()
 {
-	local node=$1 dir=$LAB_DIR/nodes/$1 log cluster
+	local node=$1 dir=$LAB_DIR/nodes/$1 log cluster family=()
 	agent_is_gone "$node" || die "the agent of $node runs already, pid $(agent_pid "$node")"
 	cluster=(--cluster-dir "$dir/cluster")
 	! has_api || cluster=(--kubeconfig "$LAB_DIR/api/kubeconfig")
+	[[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || family=(--underlay-family "IPv$LAB_UNDERLAY")
 	log=$(agent_log "$node")
 	touch "$log"
 	stat -c %s "$log" >"$dir/agent.log.start"
@@ -33,7 +34,7 @@ agent_launch()
 		no_proxy='*' exec setsid nsenter --net="/run/netns/$(netns_of "$node")" \
 			--mount="$dir/mnt" --wd=/ -- \
 			"$(agent_binary)" agent --node-name "$node" "${cluster[@]}" \
-			--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" --underlay-family "IPv$LAB_UNDERLAY" ${MK_AGENT_FLAGS:-}
+			--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" "${family[@]}" ${MK_AGENT_FLAGS:-}
 	) </dev/null >>"$log" 2>&1 &
 	record_pid "$!" "$dir/agent.pid"
 	disown
