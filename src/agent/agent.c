@@ -158,8 +158,7 @@ static void write_first_state(struct mk_agent *agent)
  * loading the datapath reports it again. */
 static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
 {
-	if (mk_pin_prepare(agent->core.config.bpf_dir, agent->core.config.cluster_cidr.ip.family,
-			   err) < 0)
+	if (mk_pin_prepare(agent->core.pins, err) < 0)
 		mk_log_warn("%s", mk_error_text(err));
 	return mk_privileges_drop(&agent->core.config, err);
 }
@@ -175,7 +174,7 @@ static int start_core(struct mk_agent *agent, struct mk_error *err)
 }
 
 ROW(check_addresses, mk_own_node_check(&agent->node, err))
-ROW(check_abi, mk_abi_check(agent->core.config.bpf_dir, err))
+ROW(check_abi, mk_abi_check(agent->core.pins, err))
 ROW(write_record, mk_record_write(&agent->core.config, agent->process.source_text.text, err))
 ROW(choose_source,
     mk_source_choose(&agent->core.config, MK_SERVICE_ACCOUNT_DIR, &agent->process.source_text, err))

@@ -38,8 +38,7 @@ ROW(check_chain, mk_datapath_repair_chain(agent->core.datapath, err))
 ROW(check_pins, mk_datapath_repair_pins(agent->core.datapath, err))
 ROW(check_counters,
     mk_core_is_pruned(&agent->core) ? mk_datapath_prune_counters(agent->core.datapath, err) : 0)
-ROW(check_drop_reports,
-    mk_monitor_reset_stale(agent->core.config.bpf_dir, agent->core.config.state_dir, err))
+ROW(check_drop_reports, mk_monitor_reset_stale(agent->core.pins, agent->core.config.state_dir, err))
 ROW(check_node, (mk_core_mark(&agent->core, MK_UNSURE_NODE, 0), 0))
 ROW(check_log, (mk_log_tell_suppressed(), 0))
 ROW(check_names, agent_services_reconcile_names(&agent->services, err))

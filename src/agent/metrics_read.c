@@ -179,7 +179,7 @@ static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 
 static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	const char *bpf_dir = agent->core.config.bpf_dir;
+	const char *bpf_dir = agent->core.pins;
 
 	read_process(agent, metrics);
 	read_agent(agent, metrics);
@@ -190,7 +190,7 @@ static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 	if (metrics->has_datapath)
 		read_traffic(agent, metrics);
 	metrics->has_drops = mk_drops_read(bpf_dir, &metrics->drops, NULL) == 0;
-	metrics->has_cni = mk_cni_calls_read(bpf_dir, metrics->cni, NULL) == 0;
+	metrics->has_cni = mk_cni_calls_read(agent->core.config.bpf_dir, metrics->cni, NULL) == 0;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

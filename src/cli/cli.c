@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "cli/cli_internal.h"
 #include "config/config.h"
+#include "datapath/maps/pin.h"
 #include "host/record.h"
 
 #define LOCK_WAIT_S 10 /* an agent that starts has one for about a second */
@@ -206,9 +207,8 @@ static int read_record(struct mk_cli_options *options, struct mk_error *err)
 
 	if (ret < 0)
 		return ret;
-	snprintf(options->bpf_dir, sizeof(options->bpf_dir), "%s", record.bpf_dir);
 	snprintf(options->source, sizeof(options->source), "%s", record.source);
-	return 0;
+	return mk_pin_first_dir(options->bpf_dir, record.bpf_dir, err);
 }
 
 int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, struct mk_error *err)

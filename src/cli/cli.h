@@ -71,7 +71,7 @@ extern const size_t mk_cli_flag_count;
 /* A parsed command line. */
 struct mk_cli_options {
 	char state_dir[PATH_MAX];
-	char bpf_dir[PATH_MAX]; /* as the agent recorded it, or the default */
+	char bpf_dir[PATH_MAX]; /* mk_pin_first_dir() of what the agent recorded, or the default */
 	char source[PATH_MAX]; /* what the agent follows, in words */
 	unsigned int given; /* enum mk_cli_flag */
 	int json; /* -o json */

@@ -54,6 +54,6 @@ int cli_prepare(int argc, char **argv)
 	struct mk_error err = { 0 };
 	int ret = mk_cli_options_read(&options, argc, argv, &err);
 
-	ret = ret ?: mk_pin_prepare(options.bpf_dir, AF_INET, &err);
+	ret = ret ?: mk_pin_prepare(options.bpf_dir, &err);
 	return ret < 0 ? mk_cli_fail("prepare", &err) : 0;
 }

@@ -86,7 +86,7 @@ static int open_parts(struct mk_datapath *datapath, const char *bpf_dir, const c
 	if (snprintf(datapath->bpf_dir, PATH_MAX, "%s", bpf_dir) >= PATH_MAX ||
 	    snprintf(datapath->state_dir, PATH_MAX, "%s", state_dir) >= PATH_MAX)
 		return mk_error_set(err, ENAMETOOLONG, "path '%s' or '%s'", bpf_dir, state_dir);
-	ret = mk_pin_prepare(bpf_dir, datapath_family(datapath), err);
+	ret = mk_pin_prepare(bpf_dir, err);
 	if (ret < 0)
 		return ret;
 	datapath->nl = mk_nl_open(err);
@@ -198,8 +198,7 @@ static int keep_pod_slots(struct bpf_map *map, const struct mk_table *pinned, st
 static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct mk_error *err)
 {
 	const char *name = bpf_map__name(map);
-	cleanup_close int fd =
-		mk_pin_open(datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, name, err);
 	struct mk_table pinned;
 	char path[PATH_MAX];
 	int ret;
@@ -208,8 +207,7 @@ static int take_over(struct mk_datapath *datapath, struct bpf_map *map, struct m
 		return 0;
 	if (fd < 0)
 		return fd;
-	ret = mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name,
-			  err);
+	ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, name, err);
 	ret = ret ?: mk_table_init(&pinned, name, fd, err);
 	ret = ret ?: keep_pod_slots(map, &pinned, err);
 	ret = ret ?: layout_check(map, &pinned, path, err);
@@ -255,8 +253,7 @@ static int pin_new(struct mk_datapath *datapath, struct mk_error *err)
 
 		if (!outlives_load(map) || migration_of(datapath, bpf_map__name(map)))
 			continue;
-		ret = mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS,
-				  bpf_map__name(map), err);
+		ret = mk_pin_path(path, datapath->bpf_dir, MK_PIN_MAPS, bpf_map__name(map), err);
 		if (ret < 0)
 			return ret;
 		if (bpf_obj_pin(bpf_map__fd(map), path) < 0 && errno != EEXIST)

@@ -37,7 +37,7 @@ static int marked_path(const struct mk_datapath *datapath, const char *kind, con
 	if (ret < 0)
 		return ret;
 	snprintf(marked, sizeof(marked), "%s%s%u", name, mark, load.id);
-	return mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), kind, marked, err);
+	return mk_pin_path(path, datapath->bpf_dir, kind, marked, err);
 }
 
 static int pin_as_new(const struct mk_datapath *datapath, const char *kind, const char *name,
@@ -96,8 +96,7 @@ static uint32_t map_id(int fd)
 /* Does the map have the name already, from an attempt that failed later? */
 static bool has_name(const struct mk_datapath *datapath, const char *name)
 {
-	cleanup_close int pinned =
-		mk_pin_open(datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name, NULL);
+	cleanup_close int pinned = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, name, NULL);
 
 	return pinned >= 0 && map_id(pinned) == map_id(mk_object_map(datapath->object, name, NULL));
 }
@@ -108,7 +107,7 @@ static int take_name(const struct mk_datapath *datapath, const char *kind, const
 	char from[PATH_MAX], to[PATH_MAX];
 	int ret = marked_path(datapath, kind, name, NEW_MARK, from, err);
 
-	ret = ret ?: mk_pin_path(to, datapath->bpf_dir, datapath_family(datapath), kind, name, err);
+	ret = ret ?: mk_pin_path(to, datapath->bpf_dir, kind, name, err);
 	if (ret < 0)
 		return ret;
 	if (rename(from, to) < 0)
@@ -123,8 +122,7 @@ static int publish_map(const struct mk_datapath *datapath, const char *name, str
 
 	if (has_name(datapath, name))
 		return 0; /* pins_tidy() removes the other name */
-	ret = mk_pin_path(now, datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name,
-			  err);
+	ret = mk_pin_path(now, datapath->bpf_dir, MK_PIN_MAPS, name, err);
 	ret = ret ?: marked_path(datapath, MK_PIN_MAPS, name, BEFORE_MARK, before, err);
 	if (ret < 0)
 		return ret;
@@ -159,7 +157,7 @@ static int visit_pins(struct mk_datapath *datapath, const char *kind,
 	cleanup_closedir DIR *dir = NULL;
 	struct dirent *entry;
 	char path[PATH_MAX];
-	int ret = mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), kind, "", err);
+	int ret = mk_pin_path(path, datapath->bpf_dir, kind, "", err);
 
 	if (ret < 0)
 		return ret;
@@ -176,8 +174,7 @@ static int visit_pins(struct mk_datapath *datapath, const char *kind,
 static int resume_table(struct mk_datapath *datapath, const char *pin, const char *name,
 			struct mk_error *err)
 {
-	cleanup_close int fd =
-		mk_pin_open(datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, pin, err);
+	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, pin, err);
 	const struct bpf_map *map =
 		bpf_object__find_map_by_name(mk_object_get(datapath->object), name);
 	struct mk_table table;

@@ -56,25 +56,32 @@ static int remove_pins(const char *path, struct mk_removed *removed, struct mk_e
 	return 0;
 }
 
+static int remove_dir(const char *dir, struct mk_removed *removed, struct mk_error *err)
+{
+	static const char *const kinds[] = { MK_PIN_PROGS, MK_PIN_MAPS };
+	char path[PATH_MAX];
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(kinds); i++) {
+		ret = mk_pin_path(path, dir, kinds[i], "", err);
+		ret = ret ?: remove_pins(path, removed, err);
+	}
+	if (ret == 0 && rmdir(dir) < 0 && errno != ENOENT)
+		return mk_error_errno(err, errno, "cannot remove '%s'", dir);
+	return ret;
+}
+
 int mk_datapath_remove(struct mk_nl *nl, const char *bpf_dir, struct mk_removed *removed,
 		       struct mk_error *err)
 {
-	static const struct {
-		sa_family_t family;
-		const char *kind;
-	} folders[] = { { AF_INET, MK_PIN_PROGS },
-			{ AF_INET6, MK_PIN_PROGS },
-			{ AF_INET, MK_PIN_MAPS },
-			{ AF_INET6, MK_PIN_MAPS } };
+	static const sa_family_t families[] = { AF_INET6, AF_INET };
 	struct walk walk = { .nl = nl, .removed = removed, .err = err };
-	char path[PATH_MAX];
+	char dir[PATH_MAX];
 	int ret = mk_nl_each_link(nl, remove_filters, &walk, err);
 
-	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(folders); i++) {
-		ret = mk_pin_path(path, bpf_dir, folders[i].family, folders[i].kind, "", err);
-		ret = ret ?: remove_pins(path, removed, err);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(families); i++) {
+		ret = mk_pin_dir(dir, bpf_dir, families[i], err);
+		ret = ret ?: remove_dir(dir, removed, err);
 	}
-	if (ret == 0 && rmdir(bpf_dir) < 0 && errno != ENOENT)
-		return mk_error_errno(err, errno, "cannot remove '%s'", bpf_dir);
 	return ret;
 }

@@ -36,12 +36,11 @@ static int repair_pin(struct pins *pins, const char *name, int fd)
 {
 	const struct mk_datapath *datapath = pins->datapath;
 	char path[PATH_MAX];
-	int ret = mk_pin_path(path, datapath->bpf_dir, datapath_family(datapath), pins->kind, name,
-			      pins->err);
+	int ret = mk_pin_path(path, datapath->bpf_dir, pins->kind, name, pins->err);
 
 	if (ret < 0 || access(path, F_OK) == 0)
 		return ret;
-	ret = mk_pin_prepare(datapath->bpf_dir, datapath_family(datapath), pins->err);
+	ret = mk_pin_prepare(datapath->bpf_dir, pins->err);
 	if (ret < 0)
 		return ret;
 	if (bpf_obj_pin(fd, path) < 0)

@@ -55,8 +55,8 @@ static bool is_pinned(const struct mk_datapath *datapath, uint32_t id)
 	const struct bpf_map *map;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(of_load); i++) {
-		cleanup_close int fd = mk_pin_open(datapath->bpf_dir, datapath_family(datapath),
-						   MK_PIN_MAPS, of_load[i], NULL);
+		cleanup_close int fd =
+			mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, of_load[i], NULL);
 
 		if (map_id(fd) == id)
 			return true;
@@ -86,8 +86,8 @@ static bool uses_these_maps(const struct mk_datapath *datapath, const struct mk_
 
 static int take_program(struct mk_datapath *datapath, const struct mk_abi *abi, size_t index)
 {
-	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, datapath_family(datapath),
-					   MK_PIN_PROGS, mk_programs[index].name, NULL);
+	cleanup_close int fd =
+		mk_pin_open(datapath->bpf_dir, MK_PIN_PROGS, mk_programs[index].name, NULL);
 	struct mk_program_identity identity;
 
 	if (fd < 0 || mk_program_identify(fd, &identity, NULL) < 0 ||
@@ -99,8 +99,7 @@ static int take_program(struct mk_datapath *datapath, const struct mk_abi *abi, 
 
 static int take_map(struct mk_datapath *datapath, const char *name, struct mk_error *err)
 {
-	cleanup_close int fd =
-		mk_pin_open(datapath->bpf_dir, datapath_family(datapath), MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(datapath->bpf_dir, MK_PIN_MAPS, name, err);
 	struct bpf_map *map = bpf_object__find_map_by_name(mk_object_get(datapath->object), name);
 	int ret = fd < 0 ? fd : bpf_map__reuse_fd(map, fd);
 

@@ -106,8 +106,7 @@ uint32_t fx_program_at(int ifindex, enum mk_direction direction)
 
 uint32_t fx_pinned_id(const char *kind, const char *name)
 {
-	cleanup_close int fd =
-		mk_pin_open(fx.bpf_dir, mk_node_family(&fx.constants), kind, name, &fx.err);
+	cleanup_close int fd = mk_pin_open(fx.bpf_dir, kind, name, &fx.err);
 	struct bpf_prog_info program = { 0 };
 	struct bpf_map_info map = { 0 };
 	__u32 size = kind[0] == 'p' ? sizeof(program) : sizeof(map);
@@ -121,8 +120,7 @@ uint32_t fx_pinned_id(const char *kind, const char *name)
 
 int fx_chain_length(const char *name)
 {
-	cleanup_close int fd =
-		mk_pin_open(fx.bpf_dir, mk_node_family(&fx.constants), MK_PIN_MAPS, name, &fx.err);
+	cleanup_close int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, name, &fx.err);
 	int filled = 0;
 
 	fx_ok(fd);

@@ -172,9 +172,8 @@ END_TEST
 START_TEST(test_links_repaired)
 {
 	struct mk_datapath *datapath = fx_attached();
-	cleanup_close int links = mk_pin_open(fx.bpf_dir, AF_INET, MK_PIN_MAPS, "links", &fx.err);
-	cleanup_close int uplinks =
-		mk_pin_open(fx.bpf_dir, AF_INET, MK_PIN_MAPS, "uplinks", &fx.err);
+	cleanup_close int links = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "links", &fx.err);
+	cleanup_close int uplinks = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "uplinks", &fx.err);
 	const struct mk_links nothing = { 0 };
 	struct mk_datapath_links seen;
 	__u32 zero = 0, ifindex = (__u32)fx.uplink_ifindex;

@@ -166,7 +166,7 @@ static void another_program(void)
 static void another_object(void)
 {
 	struct mk_abi abi;
-	int fd = mk_pin_open(fx.bpf_dir, AF_INET, "maps", "abi", &fx.err);
+	int fd = mk_pin_open(fx.bpf_dir, "maps", "abi", &fx.err);
 
 	fx_ok(mk_abi_read(fx.bpf_dir, &abi, &fx.err));
 	abi.object_hash ^= 1;

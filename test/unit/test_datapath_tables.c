@@ -22,7 +22,7 @@ START_TEST(test_other_layout_is_refused)
 	char path[160];
 	int fd;
 
-	fx_ok(mk_pin_prepare(fx.bpf_dir, AF_INET, &fx.err));
+	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
 	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "pods", 4, 20, 4096, NULL);
 	snprintf(path, sizeof(path), "%s/maps/pods", fx.bpf_dir);
 	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
@@ -54,7 +54,7 @@ START_TEST(test_other_size_moves)
 	const __u32 slot = 2;
 	int fds[2];
 
-	fx_ok(mk_pin_prepare(fx.bpf_dir, AF_INET, &fx.err));
+	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
 	fds[0] = row_create_ipv4(BPF_MAP_TYPE_HASH, "sessions", sizeof(key), sizeof(session), 100,
 				 NULL);
 	fds[1] = row_create_ipv4(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, sizeof(per_cpu[0]), 10,

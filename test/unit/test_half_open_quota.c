@@ -43,8 +43,7 @@ END_TEST
 /* Return each CPU's quota; all are equal. */
 static int64_t given(void)
 {
-	cleanup_close int fd =
-		mk_pin_open(fx.bpf_dir, AF_INET, MK_PIN_MAPS, "half_open_quota", NULL);
+	cleanup_close int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "half_open_quota", NULL);
 	int cpus = libbpf_num_possible_cpus();
 	int64_t room[cpus];
 	__u32 zero = 0;

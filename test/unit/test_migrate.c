@@ -26,7 +26,7 @@ static int pin_table(const char *name, enum bpf_map_type type, __u32 key_bytes, 
 	char path[160];
 	int fd = row_create_ipv4(type, name, key_bytes, value_bytes, entries, NULL);
 
-	fx_ok(mk_pin_prepare(fx.bpf_dir, AF_INET, &fx.err));
+	fx_ok(mk_pin_prepare(fx.bpf_dir, &fx.err));
 	snprintf(path, sizeof(path), "%s/maps/%s", fx.bpf_dir, name);
 	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
 	return fd;

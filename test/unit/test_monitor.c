@@ -14,7 +14,7 @@
 /* Which program has the slot. */
 static uint32_t in_router_slot(void)
 {
-	int fd = mk_pin_open(fx.bpf_dir, AF_INET, MK_PIN_MAPS, "chain", &fx.err);
+	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
 	__u32 slot = MK_PROG_ROUTER, id = 0;
 
 	ck_assert_int_ge(fd, 0);
@@ -25,8 +25,8 @@ static uint32_t in_router_slot(void)
 
 static void put_into_router_slot(const char *program)
 {
-	int chain = mk_pin_open(fx.bpf_dir, AF_INET, MK_PIN_MAPS, "chain", &fx.err);
-	int fd = mk_pin_open(fx.bpf_dir, AF_INET, MK_PIN_PROGS, program, &fx.err);
+	int chain = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "chain", &fx.err);
+	int fd = mk_pin_open(fx.bpf_dir, MK_PIN_PROGS, program, &fx.err);
 	__u32 slot = MK_PROG_ROUTER;
 
 	ck_assert_int_eq(row_update(chain, &slot, &fd, BPF_ANY), 0);

@@ -3,12 +3,18 @@
 
 #include <stdlib.h>
 
+#include "datapath/maps/pin.h"
+
 #define SOON_MS 10 /* after a notification: several come together */
 
 int mk_core_start(struct mk_core *core, struct mk_error *err)
 {
-	int ret = uv_timer_init(&core->loop, &core->steps);
+	int ret = mk_pin_dir(core->pins, core->config.bpf_dir, core->config.cluster_cidr.ip.family,
+			     err);
 
+	if (ret < 0)
+		return ret;
+	ret = uv_timer_init(&core->loop, &core->steps);
 	if (ret == 0)
 		ret = uv_timer_init(&core->loop, &core->checks);
 	if (ret < 0)

@@ -53,6 +53,7 @@ struct mk_notices {
 
 struct mk_core {
 	struct mk_config config;
+	char pins[PATH_MAX]; /* directory of the datapath (datapath/maps/pin.h) */
 	uv_loop_t loop;
 	struct mk_model *model;
 	struct mk_source *source;

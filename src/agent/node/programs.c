@@ -14,12 +14,11 @@ void drop_datapath(struct mk_own_node *node)
 }
 
 /* Runs in the thread. */
-static int open_and_load(struct mk_load *load, const struct mk_config *config)
+static int open_and_load(struct mk_load *load, const struct mk_config *config, const char *pins)
 {
 	int ret;
 
-	load->datapath =
-		mk_datapath_open(config->bpf_dir, config->state_dir, &load->node, &load->err);
+	load->datapath = mk_datapath_open(pins, config->state_dir, &load->node, &load->err);
 	if (!load->datapath)
 		return load->err.code ? -load->err.code : -EINVAL;
 	ret = mk_datapath_size_sessions(load->datapath, config->session_entries,
@@ -37,7 +36,7 @@ static void on_thread(uv_work_t *work)
 {
 	struct mk_own_node *node = work->data;
 
-	node->load.ret = open_and_load(&node->load, &node->core->config);
+	node->load.ret = open_and_load(&node->load, &node->core->config, node->core->pins);
 }
 
 static void on_thread_ended(uv_work_t *work, int status)

@@ -54,7 +54,7 @@ static int count_entries(const struct mk_table *table, size_t *count, struct mk_
 static int add_table(struct json_object *list, const char *bpf_dir, const char *name,
 		     struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, err);
 	struct json_object *object;
 	struct mk_table table;
 	size_t count = 0;

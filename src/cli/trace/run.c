@@ -200,8 +200,7 @@ static const char *const shared[] = { "frontends",     "service_backends",
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
 	const char *name = bpf_map__name(map);
-	cleanup_close int fd =
-		mk_pin_open(view->bpf_dir, mk_pin_family(view->bpf_dir), MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(view->bpf_dir, MK_PIN_MAPS, name, err);
 	struct mk_table pinned;
 	int ret = fd < 0 ? fd : mk_table_init(&pinned, name, fd, err);
 
@@ -372,8 +371,7 @@ bool trace_copy_session(const struct mk_trace_copy *copy, bool nat, const struct
 bool trace_copy_is_pinned(const struct mk_trace_copy *copy, const struct mk_view *view,
 			  const char *program)
 {
-	cleanup_close int pinned = mk_pin_open(view->bpf_dir, mk_pin_family(view->bpf_dir),
-					       MK_PIN_PROGS, program, NULL);
+	cleanup_close int pinned = mk_pin_open(view->bpf_dir, MK_PIN_PROGS, program, NULL);
 	int fd = mk_object_program(copy->object, program, NULL);
 	struct mk_program_identity a, b;
 

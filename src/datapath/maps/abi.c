@@ -13,8 +13,7 @@
 /* A later version's entry may be longer, but it begins with this version's fields. */
 int mk_abi_read(const char *bpf_dir, struct mk_abi *abi, struct mk_error *err)
 {
-	cleanup_close int fd =
-		mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_MAPS, "abi", err);
+	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, "abi", err);
 	cleanup_free char *value = NULL;
 	struct mk_table table;
 	__u32 key = 0;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "datapath/maps/pin.h"
 #include "datapath/maps/row.h"
+#include "datapath/maps/table.h"
 
 #define MAPS_MAX 64 /* of one program */
 
@@ -53,11 +54,21 @@ static int open_constants(int prog_fd, size_t bytes, struct mk_error *err)
 				 "the pinned programs' constants have another version's layout: use the monokube that the agent has installed (/opt/cni/bin/monokube)");
 }
 
-int mk_constants_read(const char *bpf_dir, struct mk_node *node, struct mk_error *err)
+/* Return the family of the tables in @dir; AF_UNSPEC: they cannot be read. */
+static sa_family_t tables_family(const char *dir)
 {
-	sa_family_t family = mk_pin_family(bpf_dir);
+	cleanup_table struct mk_table pods = { 0 };
+
+	if (mk_table_open(&pods, dir, "pods", sizeof(__u32), sizeof(struct mk_pod), NULL) < 0)
+		return AF_UNSPEC;
+	return mk_table_family(&pods);
+}
+
+int mk_constants_read(const char *dir, struct mk_node *node, struct mk_error *err)
+{
+	sa_family_t family = tables_family(dir);
 	size_t bytes = family == AF_INET6 ? sizeof(*node) : row_form_node.ipv4_bytes;
-	cleanup_close int prog_fd = mk_pin_open(bpf_dir, family, MK_PIN_PROGS, "router", err);
+	cleanup_close int prog_fd = mk_pin_open(dir, MK_PIN_PROGS, "router", err);
 	cleanup_close int fd = prog_fd < 0 ? -1 : open_constants(prog_fd, bytes, err);
 	struct bpf_map_info map = { 0 };
 	cleanup_free void *value = NULL;

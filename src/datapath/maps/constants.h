@@ -10,8 +10,7 @@
 #include "base/error.h"
 
 /* Read the constants of the pinned programs. -ENOENT: the datapath is not loaded. */
-mk_must_check int mk_constants_read(const char *bpf_dir, struct mk_node *node,
-				    struct mk_error *err);
+mk_must_check int mk_constants_read(const char *dir, struct mk_node *node, struct mk_error *err);
 
 struct mk_program_identity {
 	uint32_t id;

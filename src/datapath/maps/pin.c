@@ -17,21 +17,28 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-int mk_pin_path(char *path, const char *bpf_dir, sa_family_t family, const char *kind,
-		const char *name, struct mk_error *err)
+#define IPV6_DIR "/ipv6"
+
+int mk_pin_dir(char *dir, const char *bpf_dir, sa_family_t family, struct mk_error *err)
 {
-	if (snprintf(path, PATH_MAX, "%s/%s%s/%s", bpf_dir, kind, family == AF_INET6 ? "6" : "",
-		     name) >= PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "path of pin '%s' below '%s'", name,
-				    bpf_dir);
+	if (snprintf(dir, PATH_MAX, "%s%s", bpf_dir, family == AF_INET6 ? IPV6_DIR : "") >=
+	    PATH_MAX)
+		return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
 	return 0;
 }
 
-int mk_pin_open(const char *bpf_dir, sa_family_t family, const char *kind, const char *name,
+int mk_pin_path(char *path, const char *dir, const char *kind, const char *name,
 		struct mk_error *err)
 {
+	if (snprintf(path, PATH_MAX, "%s/%s/%s", dir, kind, name) >= PATH_MAX)
+		return mk_error_set(err, ENAMETOOLONG, "path of pin '%s' below '%s'", name, dir);
+	return 0;
+}
+
+int mk_pin_open(const char *dir, const char *kind, const char *name, struct mk_error *err)
+{
 	char path[PATH_MAX];
-	int fd, ret = mk_pin_path(path, bpf_dir, family, kind, name, err);
+	int fd, ret = mk_pin_path(path, dir, kind, name, err);
 
 	if (ret < 0)
 		return ret;
@@ -41,17 +48,19 @@ int mk_pin_open(const char *bpf_dir, sa_family_t family, const char *kind, const
 	return fd;
 }
 
-static bool has_tables(const char *bpf_dir, sa_family_t family)
+bool mk_pin_has(const char *bpf_dir, sa_family_t family)
 {
-	char path[PATH_MAX];
+	char dir[PATH_MAX], path[PATH_MAX];
 
-	return mk_pin_path(path, bpf_dir, family, MK_PIN_MAPS, "pods", NULL) == 0 &&
-	       access(path, F_OK) == 0;
+	return mk_pin_dir(dir, bpf_dir, family, NULL) == 0 &&
+	       mk_pin_path(path, dir, MK_PIN_MAPS, "pods", NULL) == 0 && access(path, F_OK) == 0;
 }
 
-sa_family_t mk_pin_family(const char *bpf_dir)
+int mk_pin_first_dir(char *dir, const char *bpf_dir, struct mk_error *err)
 {
-	return !has_tables(bpf_dir, AF_INET) && has_tables(bpf_dir, AF_INET6) ? AF_INET6 : AF_INET;
+	bool only_ipv6 = !mk_pin_has(bpf_dir, AF_INET) && mk_pin_has(bpf_dir, AF_INET6);
+
+	return mk_pin_dir(dir, bpf_dir, only_ipv6 ? AF_INET6 : AF_INET, err);
 }
 
 static bool is_bpffs(const char *path)
@@ -92,24 +101,30 @@ static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
 	return 0;
 }
 
-int mk_pin_prepare(const char *bpf_dir, sa_family_t family, struct mk_error *err)
+/* Mount a bpffs for the directory if there is none. */
+static int prepare_bpffs(const char *dir, struct mk_error *err)
+{
+	cleanup_free char *bpf_dir = strdup(dir);
+	char *ipv6 = bpf_dir ? strstr(bpf_dir, IPV6_DIR) : NULL;
+
+	if (!bpf_dir)
+		return mk_error_errno(err, ENOMEM, "cannot prepare '%s'", dir);
+	if (ipv6 && strcmp(ipv6, IPV6_DIR) == 0)
+		*ipv6 = '\0';
+	return is_bpffs(bpf_dir) ? 0 : mount_bpffs(bpf_dir, err);
+}
+
+int mk_pin_prepare(const char *dir, struct mk_error *err)
 {
 	static const char *const kinds[] = { MK_PIN_MAPS, MK_PIN_PROGS };
 	char path[PATH_MAX];
-	int ret;
+	int ret = prepare_bpffs(dir, err);
 
-	if (!is_bpffs(bpf_dir)) {
-		ret = mount_bpffs(bpf_dir, err);
-		if (ret < 0)
-			return ret;
-	}
-	for (size_t i = 0; i < MK_ARRAY_SIZE(kinds); i++) {
-		ret = mk_pin_path(path, bpf_dir, family, kinds[i], "", err);
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(kinds); i++) {
+		ret = mk_pin_path(path, dir, kinds[i], "", err);
 		ret = ret ?: mk_mkdirs(path, 0700, err);
-		if (ret < 0)
-			return ret;
 	}
-	return 0;
+	return ret;
 }
 
 int mk_state_lock(const char *state_dir, const char *name, int operation, struct mk_error *err)

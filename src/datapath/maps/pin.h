@@ -11,23 +11,30 @@
 #include "base/error.h"
 #include "monokube/abi.h"
 
-/* <bpf_dir>/maps/<name> and <bpf_dir>/progs/<name>; those of IPv6 are in maps6 and progs6 */
+/* The datapath of a family has a directory: IPv4's is the BPF directory, IPv6's is <bpf_dir>/ipv6.
+ * Pins are <dir>/maps/<name> and <dir>/progs/<name>. Functions of src/datapath take @dir. */
 #define MK_PIN_MAPS  "maps"
 #define MK_PIN_PROGS "progs"
 
+/* Write the directory of @family into @dir of PATH_MAX bytes; */
+mk_must_check int mk_pin_dir(char *dir, const char *bpf_dir, sa_family_t family,
+			     struct mk_error *err);
+/* that of the first family with pinned tables: IPv4, unless only IPv6 has some. */
+mk_must_check int mk_pin_first_dir(char *dir, const char *bpf_dir, struct mk_error *err);
+/* Are tables of @family pinned? */
+bool mk_pin_has(const char *bpf_dir, sa_family_t family);
+
 /* Write the pin's path into @path of PATH_MAX bytes. */
-mk_must_check int mk_pin_path(char *path, const char *bpf_dir, sa_family_t family, const char *kind,
-			      const char *name, struct mk_error *err);
+mk_must_check int mk_pin_path(char *path, const char *dir, const char *kind, const char *name,
+			      struct mk_error *err);
 
 /* Open the pin and return a file descriptor. -ENOENT: no such pin, or no bpffs. */
-mk_must_check int mk_pin_open(const char *bpf_dir, sa_family_t family, const char *kind,
-			      const char *name, struct mk_error *err);
-/* Return the family whose tables are pinned: AF_INET6 if only its tables are. */
-sa_family_t mk_pin_family(const char *bpf_dir);
+mk_must_check int mk_pin_open(const char *dir, const char *kind, const char *name,
+			      struct mk_error *err);
 
-/* Create @bpf_dir with the two folders of @family on a bpffs. Mount a bpffs on the parent directory
- * if it is not one yet. */
-mk_must_check int mk_pin_prepare(const char *bpf_dir, sa_family_t family, struct mk_error *err);
+/* Create @dir with its two folders on a bpffs. Mount a bpffs on the parent of the BPF directory if
+ * it is not one yet. */
+mk_must_check int mk_pin_prepare(const char *dir, struct mk_error *err);
 
 /* Lock the file @name in @state_dir with flock(2) @operation (LOCK_SH, LOCK_EX, LOCK_NB). File and
  * folder are created if missing. Returns the file descriptor; closing it unlocks. -EWOULDBLOCK,

@@ -133,7 +133,7 @@ static int refuse_layout(const struct mk_table *table, const char *bpf_dir, size
 			 size_t value_size, struct mk_error *err)
 {
 	char path[PATH_MAX] = "";
-	int ret = mk_pin_path(path, bpf_dir, mk_pin_family(bpf_dir), MK_PIN_MAPS, table->name, err);
+	int ret = mk_pin_path(path, bpf_dir, MK_PIN_MAPS, table->name, err);
 
 	if (ret < 0)
 		return ret;
@@ -148,7 +148,7 @@ static int refuse_layout(const struct mk_table *table, const char *bpf_dir, size
 int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name, size_t key_size,
 		  size_t value_size, struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, err);
 	struct mk_table opened;
 	int ret;
 

@@ -33,11 +33,8 @@ static uint32_t program_in_slot(int chain)
 static int put_into_slot(const char *bpf_dir, const char *program, const char *instead_of,
 			 struct mk_error *err)
 {
-	cleanup_close int chain =
-		mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_MAPS, "chain", err);
-	cleanup_close int fd = chain < 0 ? -1
-					 : mk_pin_open(bpf_dir, mk_pin_family(bpf_dir),
-						       MK_PIN_PROGS, program, err);
+	cleanup_close int chain = mk_pin_open(bpf_dir, MK_PIN_MAPS, "chain", err);
+	cleanup_close int fd = chain < 0 ? -1 : mk_pin_open(bpf_dir, MK_PIN_PROGS, program, err);
 	cleanup_close int other = -1;
 	struct mk_program_identity wanted, replaced = { 0 };
 	__u32 slot = MK_PROG_ROUTER;
@@ -45,7 +42,7 @@ static int put_into_slot(const char *bpf_dir, const char *program, const char *i
 	if (chain < 0 || fd < 0)
 		return chain < 0 ? chain : fd;
 	if (instead_of) {
-		other = mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_PROGS, instead_of, err);
+		other = mk_pin_open(bpf_dir, MK_PIN_PROGS, instead_of, err);
 		if (other < 0 || mk_program_identify(other, &replaced, err) < 0)
 			return other < 0 ? other : -EINVAL;
 		if (program_in_slot(chain) != replaced.id)
@@ -179,8 +176,7 @@ static int on_drop(void *ctx, void *data, size_t size)
 static int add_ring(struct ring_buffer **ring, struct following *following, const char *name,
 		    ring_buffer_sample_fn on_event, struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(following->bpf_dir, mk_pin_family(following->bpf_dir),
-					   MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(following->bpf_dir, MK_PIN_MAPS, name, err);
 	int ret = fd < 0 ? fd : 0;
 
 	if (ret == 0 && *ring)

@@ -17,7 +17,8 @@
 #include "datapath/sessions/sweep.h"
 
 struct mk_host_ports {
-	const char *bpf_dir, *state_dir; /* owned by the caller */
+	char dir[PATH_MAX];
+	const char *state_dir; /* owned by the caller */
 	struct mk_table table;
 	/* entries that the current change removes */
 	struct mk_host_port_entry *retired;
@@ -34,9 +35,9 @@ struct mk_host_ports *mk_host_ports_open(const char *bpf_dir, const char *state_
 		return NULL;
 	}
 	mk_bpflog_init();
-	ports->bpf_dir = bpf_dir;
 	ports->state_dir = state_dir;
-	if (mk_table_open(&ports->table, bpf_dir, "host_ports", sizeof(struct mk_host_port_key),
+	if (mk_pin_first_dir(ports->dir, bpf_dir, err) < 0 ||
+	    mk_table_open(&ports->table, ports->dir, "host_ports", sizeof(struct mk_host_port_key),
 			  sizeof(struct mk_host_port), err) < 0) {
 		free(ports);
 		return NULL;
@@ -76,7 +77,7 @@ static int get_runtime(const struct mk_host_ports *ports, struct mk_runtime *now
 {
 	cleanup_table struct mk_table table = { 0 };
 	__u32 key = 0;
-	int ret = mk_table_open(&table, ports->bpf_dir, "runtime", sizeof(key), sizeof(*now), err);
+	int ret = mk_table_open(&table, ports->dir, "runtime", sizeof(key), sizeof(*now), err);
 
 	return ret < 0 ? ret : mk_table_get(&table, &key, now, err);
 }
@@ -142,7 +143,7 @@ static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
 		cleanup_table struct mk_table table = { 0 };
 		struct cutting cutting = { ports, &table };
 
-		ret = mk_table_open(&table, ports->bpf_dir, names[i], sizeof(struct mk_tuple),
+		ret = mk_table_open(&table, ports->dir, names[i], sizeof(struct mk_tuple),
 				    sizeof(struct mk_session), err);
 		ret = ret ?: mk_table_each(&table, cut_one, &cutting, err);
 	}
@@ -182,7 +183,7 @@ static int tell_udp_ports(const struct mk_host_ports *ports, struct mk_error *er
 	}
 	if (ret < 0 || !some)
 		return ret;
-	return mk_udp_ports_add(ports->bpf_dir, ports->state_dir, &set, err);
+	return mk_udp_ports_add(ports->dir, ports->state_dir, &set, err);
 }
 
 /* Write the programs' settings from the table's contents, after every change and under the lock, so
@@ -195,7 +196,7 @@ static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err
 	};
 	int ret = tell_udp_ports(ports, err);
 
-	return ret < 0 ? ret : mk_runtime_change(ports->bpf_dir, ports->state_dir, &change, err);
+	return ret < 0 ? ret : mk_runtime_change(ports->dir, ports->state_dir, &change, err);
 }
 
 static int remember(struct mk_host_ports *ports, const struct mk_host_port_key *key,

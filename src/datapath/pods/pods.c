@@ -39,13 +39,15 @@ static int not_loaded(const char *bpf_dir, struct mk_error *err)
 
 static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error *err)
 {
-	int ret = mk_pod_table_open(&pods->table, bpf_dir, err);
+	char dir[PATH_MAX];
+	int ret = mk_pin_first_dir(dir, bpf_dir, err);
 
+	ret = ret ?: mk_pod_table_open(&pods->table, dir, err);
 	if (ret == -ENOENT)
 		return not_loaded(bpf_dir, err);
 	if (ret < 0)
 		return ret;
-	pods->prog_fd = mk_pin_open(bpf_dir, mk_pin_family(bpf_dir), MK_PIN_PROGS, "ilb_pod", err);
+	pods->prog_fd = mk_pin_open(dir, MK_PIN_PROGS, "ilb_pod", err);
 	if (pods->prog_fd == -ENOENT)
 		return not_loaded(bpf_dir, err);
 	return pods->prog_fd < 0 ? pods->prog_fd : 0;

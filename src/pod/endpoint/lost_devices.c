@@ -81,8 +81,10 @@ int mk_cni_each_lost_pod(const char *state_dir, const char *bpf_dir,
 {
 	cleanup_nl struct mk_nl *nl = mk_nl_open(err);
 	struct losing losing = { .nl = nl, .visit = visit, .ctx = ctx, .err = err };
-	int ret = nl ? mk_pod_table_open(&losing.pods, bpf_dir, err) : -err->code;
+	char dir[PATH_MAX];
+	int ret = nl ? mk_pin_first_dir(dir, bpf_dir, err) : -err->code;
 
+	ret = ret ?: mk_pod_table_open(&losing.pods, dir, err);
 	if (ret < 0)
 		return ret;
 	ret = some_lost(&losing);

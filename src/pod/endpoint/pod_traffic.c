@@ -3,13 +3,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "datapath/maps/pin.h"
 #include "datapath/maps/table.h"
 #include "pod/endpoint/endpoint.h"
 
 static int open_table(const char *bpf_dir, struct mk_table *table, struct mk_error *err)
 {
-	return mk_table_open(table, bpf_dir, "pods_gone", sizeof(__u32),
-			     sizeof(struct mk_pod_traffic), err);
+	char dir[PATH_MAX];
+	int ret = mk_pin_first_dir(dir, bpf_dir, err);
+
+	return ret
+		       ?: mk_table_open(table, dir, "pods_gone", sizeof(__u32),
+					sizeof(struct mk_pod_traffic), err);
 }
 
 /* Save the device's counts. Errors are ignored: the device is removed anyway. */

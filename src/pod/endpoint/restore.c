@@ -134,8 +134,10 @@ int mk_cni_restore(const char *state_dir, const char *bpf_dir, const char *veth_
 		   bool *in_vain, struct mk_error *err)
 {
 	struct restoring restoring = { .veth_prefix = veth_prefix, .err = err };
-	int ret = mk_pod_table_open(&restoring.pods, bpf_dir, err);
+	char dir[PATH_MAX];
+	int ret = mk_pin_first_dir(dir, bpf_dir, err);
 
+	ret = ret ?: mk_pod_table_open(&restoring.pods, dir, err);
 	*in_vain = false;
 	if (ret < 0)
 		return ret;

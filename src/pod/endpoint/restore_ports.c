@@ -125,12 +125,14 @@ static int restore_locked(struct restoring *restoring, const char *state_dir, co
 	const struct mk_host_port_judge judge = { .is_alive = is_alive, .ctx = restoring };
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(state_dir, restoring->err);
 	cleanup_nl struct mk_nl *nl = ipam ? mk_nl_open(restoring->err) : NULL;
+	char dir[PATH_MAX];
 	int ret;
 
 	if (!nl)
 		return -restoring->err->code;
 	restoring->nl = nl;
-	ret = mk_pod_table_open(&restoring->pods, bpf_dir, restoring->err);
+	ret = mk_pin_first_dir(dir, bpf_dir, restoring->err);
+	ret = ret ?: mk_pod_table_open(&restoring->pods, dir, restoring->err);
 	if (ret < 0)
 		return ret;
 	ret = mk_ipam_each(ipam, restore, restoring, restoring->err);

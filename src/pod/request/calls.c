@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "datapath/maps/pin.h"
 #include "datapath/maps/table.h"
 
 #define NS_PER_S 1e9
@@ -26,8 +27,12 @@ const char *mk_cni_command_name(unsigned int command)
 
 static int open_table(const char *bpf_dir, struct mk_table *table, struct mk_error *err)
 {
-	int ret = mk_table_open(table, bpf_dir, "cni_calls", sizeof(__u32),
-				sizeof(struct mk_cni_calls), err);
+	char dir[PATH_MAX];
+	int ret = mk_pin_first_dir(dir, bpf_dir, err);
+
+	ret = ret
+		      ?: mk_table_open(table, dir, "cni_calls", sizeof(__u32),
+				       sizeof(struct mk_cni_calls), err);
 
 	if (ret == 0 && table->max_entries < MK_CNI_COMMANDS)
 		return mk_error_set(err, EPROTO, "map 'cni_calls' is of another version");
