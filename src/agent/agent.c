@@ -253,7 +253,9 @@ static void say_hello(const struct mk_agent *agent)
 	uname(&kernel);
 	mk_log_info("monokube %s starts node=%s clusterCidr=%s source='%s' kernel=%s",
 		    MONOKUBE_VERSION, agent->core.config.node_name,
-		    mk_cidr_format(&agent->core.config.cluster_cidr, cluster),
+		    mk_cidr_format(mk_config_cluster(&agent->core.config,
+						     agent->core.config.cluster.primary),
+				   cluster),
 		    agent->process.source_text.text, kernel.release);
 }
 

@@ -48,7 +48,7 @@ static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *repl
 {
 	const struct agent_health *health = ctx;
 	struct mk_health_answer answer = {
-		.family = health->core->config.cluster_cidr.ip.family,
+		.family = health->core->config.cluster.primary,
 		.healthy = is_healthy(health),
 		.eligible = is_eligible(health),
 		.updated_unix_ns = health->state.updated_unix_ns,
@@ -64,25 +64,36 @@ static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *repl
 }
 
 /* Returns whether it must be tried again. */
-static bool open_listener(struct agent_listener *listener)
+static bool open_address(struct agent_listener *listener, size_t index)
 {
+	const struct mk_ip_port *address = &listener->addresses->at[index];
 	struct mk_error err = { 0 };
 	char at[MK_IP_PORT_STRLEN];
 
-	if (listener->listener || !listener->address->port)
+	if (listener->listener[index])
 		return false;
-	listener->listener = mk_httpd_listen(listener->server, listener->address, listener->answer,
-					     listener->ctx, &err);
-	mk_ip_port_format(listener->address, at);
-	if (listener->listener)
+	listener->listener[index] =
+		mk_httpd_listen(listener->server, address, listener->answer, listener->ctx, &err);
+	mk_ip_port_format(address, at);
+	if (listener->listener[index])
 		mk_log_info("%s answered address=%s", listener->what, at);
 	else if (!listener->said)
 		mk_log_error(
 			"%s not answered: %s; free the port, or set %s (now '%s') to another one, or to off; trying again every %d s",
 			listener->what, mk_error_text(&err), listener->setting, at,
 			RETRY_MS / 1000);
-	listener->said = !listener->listener;
-	return !listener->listener;
+	return !listener->listener[index];
+}
+
+/* Returns whether it must be tried again. */
+static bool open_listener(struct agent_listener *listener)
+{
+	bool again = false;
+
+	for (size_t i = 0; i < listener->addresses->count; i++)
+		again |= open_address(listener, i);
+	listener->said = again;
+	return again;
 }
 
 /* ---- Services -------------------------------------------------------------------------------- */
@@ -135,10 +146,8 @@ static void say_no_port(struct agent_health_port *port, const struct mk_error *e
 static void open_port(struct agent_health_port *port)
 {
 	/* 0.0.0.0 or [::] */
-	struct mk_ip_port at = {
-		.ip = { .family = port->health->core->config.cluster_cidr.ip.family },
-		.port = port->number
-	};
+	struct mk_ip_port at = { .ip = { .family = port->health->core->config.cluster.primary },
+				 .port = port->number };
 	struct mk_error err = { 0 };
 
 	if (port->listener)
@@ -253,7 +262,7 @@ int agent_health_start(struct agent_health *health, mk_httpd_handler *answer, vo
 	health->healthz = (struct agent_listener){
 		.what = "/healthz and /livez are",
 		.setting = "healthzBindAddress",
-		.address = &config->healthz,
+		.addresses = &config->healthz,
 		.answer = answer_node,
 		.ctx = health,
 		.limits = { .connections = 128,
@@ -264,7 +273,7 @@ int agent_health_start(struct agent_health *health, mk_httpd_handler *answer, vo
 	health->metrics = (struct agent_listener){
 		.what = "/metrics is",
 		.setting = "metricsBindAddress",
-		.address = &config->metrics,
+		.addresses = &config->metrics,
 		.answer = answer,
 		.ctx = ctx,
 		.limits = { .connections = 8, .per_listener = 8, .per_client = 4, .seconds = 10 },

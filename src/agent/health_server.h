@@ -27,12 +27,13 @@ struct agent_health_port {
 /* A listening address of the node itself. */
 struct agent_listener {
 	const char *what, *setting;
-	const struct mk_ip_port *address;
+	const struct mk_listens *addresses;
 	mk_httpd_handler *answer;
 	void *ctx;
 	struct mk_httpd_limits limits;
 	struct mk_httpd *server;
-	struct mk_httpd_listener *listener; /* NULL: off, or to be tried again */
+	/* by address; NULL: off, or to be tried again */
+	struct mk_httpd_listener *listener[MK_FAMILIES];
 	bool said;
 };
 

@@ -39,8 +39,10 @@ static bool put_value(FILE *out, const char *name, size_t length,
 		const char *name, *value;
 	} list[] = {
 		{ "podCIDR", mk_cidr_format(&values->pod_cidr, pods) },
-		{ "clusterCIDR", mk_cidr_format(&config->cluster_cidr, cluster) },
-		{ "vtepCIDR", mk_cidr_format(&config->vtep_cidr, vteps) },
+		{ "clusterCIDR",
+		  mk_cidr_format(mk_config_cluster(config, config->cluster.primary), cluster) },
+		{ "vtepCIDR",
+		  mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vteps) },
 		{ "underlayFamily", values->underlay == AF_INET6 ? "IPv6" : "IPv4" },
 		{ "mtu", mtu },
 		{ "vethPrefix", config->veth_prefix },

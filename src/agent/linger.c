@@ -264,7 +264,9 @@ void agent_linger_see_flow(struct agent_linger *linger, const struct mk_tuple *k
 	struct mk_ip client = mk_ip_from_addr(&key->saddr);
 
 	if (!agent_linger_asks(linger) ||
-	    mk_cidr_contains(&linger->core->config.cluster_cidr, &client))
+	    mk_cidr_contains(mk_config_cluster(&linger->core->config,
+					       linger->core->config.cluster.primary),
+			     &client))
 		return;
 	if (mk_service_sync_session_of_host(sync, key, session))
 		linger->host_backends.seen = true;

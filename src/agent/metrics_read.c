@@ -97,8 +97,8 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 
 	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
 		metrics->objects[kind] = mk_model_count(agent->core.model, (enum mk_kind)kind);
-	metrics->endpoints = mk_model_endpoint_count(agent->core.model,
-						     agent->core.config.cluster_cidr.ip.family);
+	metrics->endpoints =
+		mk_model_endpoint_count(agent->core.model, agent->core.config.cluster.primary);
 	metrics->peers = agent->node.plan.peer_count;
 	metrics->peers_left_out = agent->node.plan.left_out_count;
 

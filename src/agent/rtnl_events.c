@@ -219,8 +219,7 @@ static uint32_t groups(bool ipv6)
 int agent_rtnl_start(struct agent_rtnl *rtnl, struct mk_error *err)
 {
 	const struct mk_config *config = &rtnl->core->config;
-	bool ipv6 =
-		config->cluster_cidr.ip.family == AF_INET6 || config->underlay_family == AF_INET6;
+	bool ipv6 = config->cluster.primary == AF_INET6 || config->underlay_family == AF_INET6;
 	struct sockaddr_nl local = { .nl_family = AF_NETLINK, .nl_groups = groups(ipv6) };
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;

@@ -24,17 +24,15 @@ struct setting {
 	size_t offset, size;
 };
 
-#define IPV6_VTEPS   "fd4d:4b00:12::/64"
-#define IPV6_HEALTHZ "[::]:10256"
-#define IPV6_METRICS "[::1]:10249"
+#define IPV6_VTEPS "fd4d:4b00:12::/64"
 
-/* The defaults that an IPv6 clusterCidr changes. */
+/* The defaults of an IPv6 clusterCidr, and of two ranges. */
 static const struct {
-	const char *env, *fallback;
-} ipv6_fallbacks[] = {
-	{ "vtepCidr", IPV6_VTEPS },
-	{ "healthzBindAddress", IPV6_HEALTHZ },
-	{ "metricsBindAddress", IPV6_METRICS },
+	const char *env, *ipv6, *both;
+} family_fallbacks[] = {
+	{ "vtepCidr", IPV6_VTEPS, "10.18.0.0/16," IPV6_VTEPS },
+	{ "healthzBindAddress", "[::]:10256", "0.0.0.0:10256,[::]:10256" },
+	{ "metricsBindAddress", "[::1]:10249", "127.0.0.1:10249,[::1]:10249" },
 };
 
 /* clang-format off */
@@ -56,13 +54,13 @@ static const struct setting settings[] = {
 	{ "apiRetryMaxSeconds", "api-retry-max-seconds", "SECONDS", "30", "a number from 1 to 65535",
 	  "longest pause between attempts to reach an unavailable API server", mk_parse_port,
 	  FIELD(api_retry_max_s) },
-	{ "clusterCidr", "cluster-cidr", "CIDR", NULL, "one IPv4 or IPv6 range such as 10.244.0.0/16",
-	  "range of all pod addresses", mk_parse_cidr, FIELD(cluster_cidr) },
-	{ "vtepCidr", "vtep-cidr", "CIDR", "10.18.0.0/16", "one IPv4 or IPv6 range such as 10.18.0.0/16",
-	  "range of the nodes' overlay addresses; with an IPv6 clusterCidr the default is " IPV6_VTEPS,
-	  mk_parse_cidr, FIELD(vtep_cidr) },
+	{ "clusterCidr", "cluster-cidr", "CIDRS", NULL, "an IPv4 range, an IPv6 range, or one of each, such as 10.244.0.0/16,fd00:10:244::/48",
+	  "ranges of all pod addresses; the first has the primary family", mk_parse_ranges, FIELD(cluster) },
+	{ "vtepCidr", "vtep-cidr", "CIDRS", "10.18.0.0/16", "an IPv4 range, an IPv6 range, or one of each, such as 10.18.0.0/16",
+	  "ranges of the nodes' overlay addresses; the default for IPv6 is " IPV6_VTEPS,
+	  mk_parse_ranges, FIELD(vteps) },
 	{ "underlayFamily", "underlay-family", "FAMILY", "auto", "auto, IPv4 or IPv6",
-	  "family of the nodes' addresses between which the overlay sends; auto: that of clusterCidr",
+	  "family of the nodes' addresses between which the overlay sends; auto: IPv4 if clusterCidr has an IPv4 range",
 	  mk_parse_family, FIELD(underlay_family) },
 	{ "vxlanIfaceName", "vxlan-iface-name", "NAME", "mkvxlan", MK_EXPECTED_IFNAME,
 	  "VXLAN device to create", mk_parse_ifname, FIELD(vxlan_iface_name) },
@@ -92,12 +90,12 @@ static const struct setting settings[] = {
 	{ "logFormat", "log-format", "FORMAT", "text", "text or json",
 	  "one line per event: words with key=value, or an object with time, level, msg and the same keys",
 	  mk_parse_log_format, FIELD(log_format) },
-	{ "healthzBindAddress", "healthz-bind-address", "ADDRESS:PORT", "0.0.0.0:10256",
-	  "an address and port such as 0.0.0.0:10256 or [::]:10256, or off",
-	  "address of /healthz and /livez; off: none; with an IPv6 clusterCidr the default is " IPV6_HEALTHZ, mk_parse_listen_or_off, FIELD(healthz) },
-	{ "metricsBindAddress", "metrics-bind-address", "ADDRESS:PORT", "127.0.0.1:10249",
-	  "an address and port such as 127.0.0.1:10249 or [::1]:10249, or off",
-	  "address of /metrics, /metrics/services and /proxyMode; off: none; with an IPv6 clusterCidr the default is " IPV6_METRICS, mk_parse_listen_or_off, FIELD(metrics) },
+	{ "healthzBindAddress", "healthz-bind-address", "ADDRESSES", "0.0.0.0:10256",
+	  "an address and port such as 0.0.0.0:10256 or [::]:10256, two of them with a comma between, or off",
+	  "addresses of /healthz and /livez; off: none; with an IPv6 clusterCidr the default is [::]:10256, with two ranges both", mk_parse_listens_or_off, FIELD(healthz) },
+	{ "metricsBindAddress", "metrics-bind-address", "ADDRESSES", "127.0.0.1:10249",
+	  "an address and port such as 127.0.0.1:10249 or [::1]:10249, two of them with a comma between, or off",
+	  "addresses of /metrics, /metrics/services and /proxyMode; off: none; with an IPv6 clusterCidr the default is [::1]:10249, with two ranges both", mk_parse_listens_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
 	  "false: the agent sets up nothing on nodes with the control-plane label", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "masqueradeAll", "masquerade-all", "BOOL", "false", "true or false",
@@ -148,37 +146,61 @@ static const char *name_of(const struct setting *setting)
 	return setting->env ? setting->env : setting->flag;
 }
 
-static const char *fallback_of(const struct setting *setting, sa_family_t family)
+static const char *fallback_of(const struct mk_config *config, const struct setting *setting)
 {
-	for (size_t i = 0; family == AF_INET6 && i < MK_ARRAY_SIZE(ipv6_fallbacks); i++)
-		if (setting->env && strcmp(setting->env, ipv6_fallbacks[i].env) == 0)
-			return ipv6_fallbacks[i].fallback;
+	if (!setting->env || !mk_config_has(config, AF_INET6))
+		return setting->fallback;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(family_fallbacks); i++)
+		if (strcmp(setting->env, family_fallbacks[i].env) == 0)
+			return mk_config_has(config, AF_INET) ? family_fallbacks[i].both
+							      : family_fallbacks[i].ipv6;
 	return setting->fallback;
 }
 
-/* A vtepCidr of the other family says nothing about this one. */
-static bool is_given(const struct mk_config *config, const struct setting *setting)
+static int set_fallback(struct mk_config *config, const struct setting *setting,
+			struct mk_error *err)
 {
-	return config->texts[setting - settings] &&
-	       (setting->offset != offsetof(struct mk_config, vtep_cidr) ||
-		config->vtep_cidr.ip.family == config->cluster_cidr.ip.family);
+	const char *fallback = fallback_of(config, setting);
+
+	if (!fallback || set(config, setting, fallback) == 0)
+		return 0;
+	return mk_error_set(err, EINVAL, "--%s: default '%s' is not %s", setting->flag, fallback,
+			    setting->expected);
 }
 
-/* The family of clusterCidr chooses some defaults, so this comes after environment and flags. */
+/* A family of clusterCidr without a range in vtepCidr has the default. */
+static int load_vteps(struct mk_config *config, const struct setting *setting, struct mk_error *err)
+{
+	const char *text = config->texts[setting - settings];
+	const struct mk_ranges given = config->vteps;
+	int ret = set_fallback(config, setting, err);
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		if (config->cluster.of[i].ip.family == AF_UNSPEC) {
+			config->vteps.of[i] = config->cluster.of[i];
+		} else if (given.of[i].ip.family != AF_UNSPEC) {
+			config->vteps.of[i] = given.of[i];
+			config->texts[setting - settings] = text;
+		}
+	}
+	config->vteps.primary = config->cluster.primary;
+	return ret;
+}
+
+/* The families of clusterCidr choose some defaults, so this comes after environment and flags. */
 static int load_defaults(struct mk_config *config, struct mk_error *err)
 {
-	sa_family_t family = config->cluster_cidr.ip.family;
+	int ret = 0;
 
-	for (size_t i = 0; i < MK_ARRAY_SIZE(settings); i++) {
-		const char *fallback = fallback_of(&settings[i], family);
-
-		if (fallback && !is_given(config, &settings[i]) &&
-		    set(config, &settings[i], fallback) < 0)
-			return mk_error_set(err, EINVAL, "--%s: default '%s' is not %s",
-					    settings[i].flag, fallback, settings[i].expected);
-	}
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(settings); i++)
+		if (settings[i].offset == offsetof(struct mk_config, vteps))
+			ret = load_vteps(config, &settings[i], err);
+		else if (!config->texts[i])
+			ret = set_fallback(config, &settings[i], err);
+	if (ret < 0)
+		return ret;
 	if (config->underlay_family == AF_UNSPEC)
-		config->underlay_family = family;
+		config->underlay_family = mk_config_has(config, AF_INET) ? AF_INET : AF_INET6;
 	return 0;
 }
 
@@ -379,9 +401,8 @@ static bool ranges_meet(uint16_t min, uint16_t max, uint16_t other_min, uint16_t
 	return min <= other_max && other_min <= max;
 }
 
-/* Port 0: the address is off; no range contains it. */
-static int check_listen(const struct mk_config *config, const char *key, uint16_t port,
-			struct mk_error *err)
+static int check_port(const struct mk_config *config, const char *key, uint16_t port,
+		      struct mk_error *err)
 {
 	if (!ranges_meet(config->node_port_min, config->node_port_max, port, port) &&
 	    !ranges_meet(config->nat_port_min, config->nat_port_max, port, port))
@@ -393,17 +414,31 @@ static int check_listen(const struct mk_config *config, const char *key, uint16_
 		config->nat_port_max);
 }
 
+static int check_listen(const struct mk_config *config, const char *key,
+			const struct mk_listens *listens, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < listens->count; i++)
+		ret = check_port(config, key, listens->at[i].port, err);
+	return ret;
+}
+
 static int check_listens(const struct mk_config *config, struct mk_error *err)
 {
-	uint16_t healthz = config->healthz.port, metrics = config->metrics.port;
+	const struct mk_listens *healthz = &config->healthz, *metrics = &config->metrics;
 	int ret = check_listen(config, "healthzBindAddress", healthz, err);
 
 	ret = ret ?: check_listen(config, "metricsBindAddress", metrics, err);
-	if (ret == 0 && metrics && metrics == healthz)
-		return mk_error_set(
-			err, EINVAL,
-			"metricsBindAddress: port %u: expected a port other than that of healthzBindAddress",
-			metrics);
+	for (size_t i = 0; ret == 0 && i < healthz->count * metrics->count; i++) {
+		uint16_t port = metrics->at[i / healthz->count].port;
+
+		if (port == healthz->at[i % healthz->count].port)
+			ret = mk_error_set(
+				err, EINVAL,
+				"metricsBindAddress: port %u: expected a port other than that of healthzBindAddress",
+				port);
+	}
 	return ret;
 }
 
@@ -454,29 +489,37 @@ static int check_mtu(const struct mk_config *config, struct mk_error *err)
 {
 	char cluster[MK_CIDR_STRLEN];
 
-	if (config->cluster_cidr.ip.family != AF_INET6 || config->mtu_bytes == 0 ||
+	if (!mk_config_has(config, AF_INET6) || config->mtu_bytes == 0 ||
 	    config->mtu_bytes >= IPV6_MTU_MIN_BYTES)
 		return 0;
 	return mk_error_set(
 		err, EINVAL,
 		"mtu '%u': expected 0 or a number from %d to 65535, because clusterCidr '%s' is IPv6",
 		config->mtu_bytes, IPV6_MTU_MIN_BYTES,
-		mk_cidr_format(&config->cluster_cidr, cluster));
+		mk_cidr_format(mk_config_cluster(config, AF_INET6), cluster));
+}
+
+static int check_ranges(const struct mk_cidr *cluster, const struct mk_cidr *vteps,
+			struct mk_error *err)
+{
+	char cluster_text[MK_CIDR_STRLEN], vtep_text[MK_CIDR_STRLEN];
+
+	if (!mk_cidr_covers(cluster, vteps) && !mk_cidr_covers(vteps, cluster))
+		return 0;
+	return mk_error_set(
+		err, EINVAL,
+		"vtepCidr '%s': expected a range that does not overlap clusterCidr '%s'",
+		mk_cidr_format(vteps, vtep_text), mk_cidr_format(cluster, cluster_text));
 }
 
 static int check_together(const struct mk_config *config, struct mk_error *err)
 {
-	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN];
-	int ret;
+	int ret = 0;
 
-	if (mk_cidr_contains(&config->cluster_cidr, &config->vtep_cidr.ip) ||
-	    mk_cidr_contains(&config->vtep_cidr, &config->cluster_cidr.ip))
-		return mk_error_set(
-			err, EINVAL,
-			"vtepCidr '%s': expected a range that does not overlap clusterCidr '%s'",
-			mk_cidr_format(&config->vtep_cidr, vtep),
-			mk_cidr_format(&config->cluster_cidr, cluster));
-	ret = check_mtu(config, err) ?: check_ports(config, err);
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (config->cluster.of[i].ip.family != AF_UNSPEC)
+			ret = check_ranges(&config->cluster.of[i], &config->vteps.of[i], err);
+	ret = ret ?: check_mtu(config, err) ?: check_ports(config, err);
 	return ret ?: check_interfaces(config, err);
 }
 

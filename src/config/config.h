@@ -20,6 +20,18 @@
 #define MK_HOST_VETH "mkhost0" /* the host's end of the host veth pair */
 #define MK_HOST_PEER "mkhost1" /* the datapath's end: hook `host` */
 
+/* One range, or one of each family, by mk_family_index(); AF_UNSPEC: none. */
+struct mk_ranges {
+	struct mk_cidr of[MK_FAMILIES];
+	sa_family_t primary; /* family of the range that was written first */
+};
+
+/* Addresses on which the agent listens; none: off. */
+struct mk_listens {
+	struct mk_ip_port at[MK_FAMILIES];
+	size_t count;
+};
+
 struct mk_cidr_list {
 	struct mk_cidr cidr[16];
 	size_t count;
@@ -37,10 +49,10 @@ struct mk_config {
 	char kubeconfig[PATH_MAX]; /* --kubeconfig, KUBECONFIG */
 	char api_server[PATH_MAX]; /* apiServer, URL; empty: from the credentials */
 	uint16_t api_retry_max_s; /* apiRetryMaxSeconds, 30 */
-	struct mk_cidr cluster_cidr; /* clusterCidr, required */
-	/* vtepCidr, of clusterCidr's family: 10.18.0.0/16 or fd4d:4b00:12::/64 */
-	struct mk_cidr vtep_cidr;
-	sa_family_t underlay_family; /* underlayFamily, AF_INET or AF_INET6; clusterCidr's */
+	struct mk_ranges cluster; /* clusterCidr, required */
+	/* vtepCidr, of clusterCidr's families: 10.18.0.0/16, fd4d:4b00:12::/64 */
+	struct mk_ranges vteps;
+	sa_family_t underlay_family; /* underlayFamily, AF_INET or AF_INET6 */
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */
 	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
 	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
@@ -55,10 +67,10 @@ struct mk_config {
 	uint32_t mtu_bytes; /* mtu, of pods; 0: uplink's less VXLAN's */
 	enum mk_log_level log_level; /* logLevel, info */
 	enum mk_log_format log_format; /* logFormat, text */
-	/* healthzBindAddress, 0.0.0.0:10256 or [::]:10256; port 0: off */
-	struct mk_ip_port healthz;
-	/* metricsBindAddress, 127.0.0.1:10249 or [::1]:10249; port 0: off */
-	struct mk_ip_port metrics;
+	/* healthzBindAddress, port 10256 of 0.0.0.0, [::] or both */
+	struct mk_listens healthz;
+	/* metricsBindAddress, port 10249 of 127.0.0.1, [::1] or both */
+	struct mk_listens metrics;
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	bool masquerade_all; /* masqueradeAll, false */
 	enum mk_choice masquerade_ipv6; /* masqueradeIPv6, auto: mk_masquerade_ipv6() */
@@ -72,6 +84,22 @@ struct mk_config {
 	char state_dir[PATH_MAX]; /* --state-dir, MK_STATE_DIR */
 	char bpf_dir[PATH_MAX]; /* --bpf-dir, MK_BPF_DIR */
 };
+
+/* The ranges of @family; AF_UNSPEC: the node does not run this family. */
+static inline const struct mk_cidr *mk_config_cluster(const struct mk_config *config,
+						      sa_family_t family)
+{
+	return &config->cluster.of[mk_family_index(family)];
+}
+static inline const struct mk_cidr *mk_config_vteps(const struct mk_config *config,
+						    sa_family_t family)
+{
+	return &config->vteps.of[mk_family_index(family)];
+}
+static inline bool mk_config_has(const struct mk_config *config, sa_family_t family)
+{
+	return mk_config_cluster(config, family)->ip.family == family;
+}
 
 /* Fill @config from the environment, then the flags in @argv (argv[0] is the subcommand), then
  * defaults for the rest; all must live as long. Returns 0, or 1 if --help or --check-config was

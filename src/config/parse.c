@@ -141,26 +141,57 @@ int mk_parse_cidr(const char *text, void *field, size_t size)
 	return 0;
 }
 
+/* Copy the next word of a list with commas into @word. Returns 1, 0 after the last, or -EINVAL if
+ * it does not fit. */
+static int next_word(const char **at, char *word, size_t size)
+{
+	size_t length;
+
+	if (!*at)
+		return 0;
+	length = strcspn(*at, ",");
+	if (length >= size)
+		return -EINVAL;
+	memcpy(word, *at, length);
+	word[length] = '\0';
+	*at = (*at)[length] ? *at + length + 1 : NULL;
+	return 1;
+}
+
 int mk_parse_cidrs_or_empty(const char *text, void *field, size_t size)
 {
+	const char *at = *text ? text : NULL;
 	struct mk_cidr_list list = { 0 };
+	char one[MK_CIDR_STRLEN];
+	int ret;
 
 	(void)size;
-	for (const char *at = text; *text; at++) {
-		size_t length = strcspn(at, ",");
-		char one[MK_CIDR_STRLEN];
+	while ((ret = next_word(&at, one, sizeof(one))) > 0)
+		if (list.count == MK_ARRAY_SIZE(list.cidr) ||
+		    mk_parse_cidr(one, &list.cidr[list.count++], sizeof(list.cidr[0])) < 0)
+			return -EINVAL;
+	if (ret == 0)
+		*(struct mk_cidr_list *)field = list;
+	return ret;
+}
 
-		if (length >= sizeof(one) || list.count == MK_ARRAY_SIZE(list.cidr))
+int mk_parse_ranges(const char *text, void *field, size_t size)
+{
+	struct mk_cidr_list list;
+	struct mk_ranges ranges;
+
+	if (mk_parse_cidrs_or_empty(text, &list, size) < 0 || list.count == 0 ||
+	    list.count > MK_FAMILIES)
+		return -EINVAL;
+	ranges = (struct mk_ranges){ .primary = list.cidr[0].ip.family };
+	for (size_t i = 0; i < list.count; i++) {
+		struct mk_cidr *range = &ranges.of[mk_family_index(list.cidr[i].ip.family)];
+
+		if (range->ip.family != AF_UNSPEC)
 			return -EINVAL;
-		memcpy(one, at, length);
-		one[length] = '\0';
-		if (mk_parse_cidr(one, &list.cidr[list.count++], sizeof(list.cidr[0])) < 0)
-			return -EINVAL;
-		at += length;
-		if (!*at)
-			break;
+		*range = list.cidr[i];
 	}
-	*(struct mk_cidr_list *)field = list;
+	*(struct mk_ranges *)field = ranges;
 	return 0;
 }
 
@@ -279,12 +310,21 @@ int mk_parse_bool(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_listen_or_off(const char *text, void *field, size_t size)
+int mk_parse_listens_or_off(const char *text, void *field, size_t size)
 {
-	if (strcmp(text, "off") != 0)
-		return mk_ip_port_parse(text, field);
-	memset(field, 0, size);
-	return 0;
+	const char *at = strcmp(text, "off") == 0 ? NULL : text;
+	struct mk_listens listens = { 0 };
+	char one[MK_IP_PORT_STRLEN];
+	int ret;
+
+	(void)size;
+	while ((ret = next_word(&at, one, sizeof(one))) > 0)
+		if (listens.count == MK_FAMILIES ||
+		    mk_ip_port_parse(one, &listens.at[listens.count++]) < 0)
+			return -EINVAL;
+	if (ret == 0)
+		*(struct mk_listens *)field = listens;
+	return ret;
 }
 
 int mk_parse_log_level(const char *text, void *field, size_t size)

@@ -29,6 +29,7 @@ mk_parse_fn mk_parse_ifname; /* char[IFNAMSIZ] */
 mk_parse_fn mk_parse_ifnames_or_empty; /* char[]: "a,b" */
 mk_parse_fn mk_parse_veth_prefix;
 mk_parse_fn mk_parse_cidr; /* struct mk_cidr, host bits cleared */
+mk_parse_fn mk_parse_ranges; /* struct mk_ranges: "a/16" or "a/16,b/48" of two families */
 mk_parse_fn mk_parse_cidrs_or_empty; /* struct mk_cidr_list: "a/8,b/16" */
 mk_parse_fn mk_parse_family; /* sa_family_t; "auto": AF_UNSPEC */
 mk_parse_fn mk_parse_choice; /* enum mk_choice */
@@ -40,6 +41,6 @@ mk_parse_fn mk_parse_table_size; /* uint32_t */
 mk_parse_fn mk_parse_bool; /* bool */
 mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
 mk_parse_fn mk_parse_log_format; /* enum mk_log_format */
-mk_parse_fn mk_parse_listen_or_off; /* struct mk_ip_port; "off": zero */
+mk_parse_fn mk_parse_listens_or_off; /* struct mk_listens: "a:1" or "a:1,b:1"; "off": none */
 
 #endif

@@ -54,8 +54,13 @@ static bool is_privileged(uint16_t port)
 
 static bool has_privileged_port(const struct mk_config *config)
 {
-	return is_privileged(config->healthz.port) || is_privileged(config->metrics.port) ||
-	       is_privileged(config->node_port_min);
+	bool found = is_privileged(config->node_port_min);
+
+	for (size_t i = 0; i < config->healthz.count; i++)
+		found |= is_privileged(config->healthz.at[i].port);
+	for (size_t i = 0; i < config->metrics.count; i++)
+		found |= is_privileged(config->metrics.at[i].port);
+	return found;
 }
 
 uint64_t privileges_kept(const struct mk_config *config, uint64_t permitted)

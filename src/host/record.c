@@ -7,9 +7,10 @@
 #include "base/state_file.h"
 #include "host/sysctl.h"
 
-static const char *listen_text(const struct mk_ip_port *at, char *buf)
+/* The command line asks the first address. */
+static const char *listen_text(const struct mk_listens *listens, char *buf)
 {
-	return at->port ? mk_ip_port_format(at, buf) : "off";
+	return listens->count ? mk_ip_port_format(&listens->at[0], buf) : "off";
 }
 
 static const char *const choices[] = {
@@ -38,9 +39,10 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		"masquerade_ipv6=%s\n",
 		config->vxlan_iface_name, config->veth_prefix, config->bpf_dir,
 		config->cni_conf_path, config->cni_bin_dir, ports, source,
-		mk_cidr_format(&config->cluster_cidr, cluster),
-		mk_cidr_format(&config->vtep_cidr, vtep), listen_text(&config->healthz, healthz),
-		listen_text(&config->metrics, metrics), choices[config->masquerade_ipv6]);
+		mk_cidr_format(mk_config_cluster(config, config->cluster.primary), cluster),
+		mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vtep),
+		listen_text(&config->healthz, healthz), listen_text(&config->metrics, metrics),
+		choices[config->masquerade_ipv6]);
 }
 
 static int write_settings(const struct mk_config *config, struct mk_error *err)

@@ -36,8 +36,8 @@ static const struct {
 START_TEST(test_node_ports)
 {
 	bool v6 = strchr(node_ports[_i].expected, ':');
-	struct mk_config config = { .cluster_cidr = cidr_of(v6 ? "fd00::/16" : "10.244.0.0/16"),
-				    .vtep_cidr = cidr_of(v6 ? "fd4d::/64" : "10.18.0.0/16") };
+	struct mk_config config = { .cluster = ranges_of(v6 ? "fd00::/16" : "10.244.0.0/16"),
+				    .vteps = ranges_of(v6 ? "fd4d::/64" : "10.18.0.0/16") };
 	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1"),
 				     ip_of("2001:db8::1"), ip_of("2001:db8::2") };
 	const struct mk_ip local[] = { ip_of("10.18.0.1"),  ip_of("10.244.1.254"),
@@ -79,7 +79,7 @@ static const struct {
 
 START_TEST(test_localhost_node_ports)
 {
-	struct mk_config config = { .cluster_cidr = cidr_of(localhosts[_i].cluster),
+	struct mk_config config = { .cluster = ranges_of(localhosts[_i].cluster),
 				    .localhost_node_ports = true };
 
 	if (localhosts[_i].range)
@@ -149,8 +149,8 @@ static const struct {
 
 START_TEST(test_routes)
 {
-	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
-				    .vtep_cidr = cidr_of("10.18.0.0/16") };
+	struct mk_config config = { .cluster = ranges_of("10.244.0.0/16"),
+				    .vteps = ranges_of("10.18.0.0/16") };
 	const struct mk_ip local[] = { ip_of("10.18.0.1"), ip_of("192.0.2.1") };
 	struct mk_overlay_peer peer = { .pod_cidr = cidr_of("10.244.2.0/24"),
 					.vtep = ip_of("10.18.0.2") };
@@ -195,8 +195,8 @@ static const struct {
 
 START_TEST(test_usable_ranges)
 {
-	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
-				    .vtep_cidr = cidr_of("10.18.0.0/16") };
+	struct mk_config config = { .cluster = ranges_of("10.244.0.0/16"),
+				    .vteps = ranges_of("10.18.0.0/16") };
 	struct mk_overlay_peer peer = { .underlay = ip_of("198.51.100.2") };
 	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
 	struct mk_ip internal_ip = ip_of("192.0.2.1");
@@ -320,8 +320,8 @@ static const char *const template =
 static struct mk_config cni_config(void)
 {
 	return (struct mk_config){
-		.cluster_cidr = cidr_of("10.244.0.0/16"),
-		.vtep_cidr = cidr_of("10.18.0.0/16"),
+		.cluster = ranges_of("10.244.0.0/16"),
+		.vteps = ranges_of("10.18.0.0/16"),
 		.veth_prefix = "mk",
 		.state_dir = "/var/lib/monokube",
 		.bpf_dir = "/sys/fs/bpf/monokube",

@@ -42,8 +42,10 @@ START_TEST(test_defaults)
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
 	ck_assert_str_eq(config.node_name, "node1");
 	ck_assert_str_eq(config.cluster_dir, "/c");
-	ck_assert_str_eq(mk_cidr_format(&config.cluster_cidr, buf), "10.244.0.0/16");
-	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), "10.18.0.0/16");
+	ck_assert_str_eq(mk_cidr_format(mk_config_cluster(&config, config.cluster.primary), buf),
+			 "10.244.0.0/16");
+	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, config.cluster.primary), buf),
+			 "10.18.0.0/16");
 	ck_assert_str_eq(config.vxlan_iface_name, "mkvxlan");
 	ck_assert_uint_eq(config.vxlan_port, 4789);
 	ck_assert_str_eq(config.veth_prefix, "mk");
@@ -56,8 +58,8 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(config.cni_bin_dir, "/opt/cni/bin");
 	ck_assert_uint_eq(config.mtu_bytes, 0);
 	ck_assert_int_eq(config.log_level, MK_LOG_INFO);
-	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "0.0.0.0:10256");
-	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "127.0.0.1:10249");
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz.at[0], at), "0.0.0.0:10256");
+	ck_assert_str_eq(mk_ip_port_format(&config.metrics.at[0], at), "127.0.0.1:10249");
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert(!config.masquerade_all);
 	ck_assert_int_eq(config.masquerade_ipv6, MK_AUTO);
@@ -83,10 +85,12 @@ START_TEST(test_ipv6_defaults)
 
 	set_environment(none);
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
-	ck_assert_str_eq(mk_cidr_format(&config.cluster_cidr, buf), "fd00:10:244::/48");
-	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), "fd4d:4b00:12::/64");
-	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "[::]:10256");
-	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "[::1]:10249");
+	ck_assert_str_eq(mk_cidr_format(mk_config_cluster(&config, config.cluster.primary), buf),
+			 "fd00:10:244::/48");
+	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, config.cluster.primary), buf),
+			 "fd4d:4b00:12::/64");
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz.at[0], at), "[::]:10256");
+	ck_assert_str_eq(mk_ip_port_format(&config.metrics.at[0], at), "[::1]:10249");
 	ck_assert_int_eq(config.underlay_family, AF_INET6);
 }
 END_TEST
@@ -162,10 +166,53 @@ START_TEST(test_families)
 	set_environment(none);
 	ck_assert_msg(load(&config, families[_i].flags, &err) == 0, "%s: %s", families[_i].name,
 		      err.text);
-	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), families[_i].vtep);
-	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), families[_i].healthz);
+	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, config.cluster.primary), buf),
+			 families[_i].vtep);
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz.at[0], at), families[_i].healthz);
 	ck_assert_int_eq(config.underlay_family, families[_i].underlay);
 	ck_assert_int_eq(config.masquerade_ipv6, families[_i].masquerade);
+}
+END_TEST
+
+static const struct {
+	const char *cluster, *vteps; /* NULL: the default */
+	sa_family_t primary;
+	const char *vtep4, *vtep6;
+} two_families[] = {
+	{ "10.244.0.0/16,fd00:10:244::/48", NULL, AF_INET, "10.18.0.0/16", "fd4d:4b00:12::/64" },
+	{ "fd00:10:244::/48,10.244.0.0/16", NULL, AF_INET6, "10.18.0.0/16", "fd4d:4b00:12::/64" },
+	{ "10.244.0.0/16,fd00:10:244::/48", "fd01::/64", AF_INET, "10.18.0.0/16", "fd01::/64" },
+	{ "10.244.0.0/16,fd00:10:244::/48", "fd01::/64,10.19.0.0/16", AF_INET, "10.19.0.0/16",
+	  "fd01::/64" },
+};
+
+START_TEST(test_two_families)
+{
+	const char *const none[] = { NULL };
+	const char *const flags[] = { REQUIRED,
+				      "--cluster-cidr",
+				      two_families[_i].cluster,
+				      two_families[_i].vteps ? "--vtep-cidr" : NULL,
+				      two_families[_i].vteps,
+				      NULL };
+	struct mk_config config;
+	struct mk_error err = { 0 };
+	char buf[MK_CIDR_STRLEN], at[MK_IP_PORT_STRLEN];
+
+	set_environment(none);
+	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(config.cluster.primary, two_families[_i].primary);
+	ck_assert_str_eq(mk_cidr_format(mk_config_cluster(&config, AF_INET), buf), "10.244.0.0/16");
+	ck_assert_str_eq(mk_cidr_format(mk_config_cluster(&config, AF_INET6), buf),
+			 "fd00:10:244::/48");
+	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, AF_INET), buf),
+			 two_families[_i].vtep4);
+	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, AF_INET6), buf),
+			 two_families[_i].vtep6);
+	ck_assert_int_eq(config.underlay_family, AF_INET);
+	ck_assert_uint_eq(config.healthz.count, 2);
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz.at[1], at), "[::]:10256");
+	ck_assert_str_eq(mk_ip_port_format(&config.metrics.at[1], at), "[::1]:10249");
 }
 END_TEST
 
@@ -180,8 +227,8 @@ START_TEST(test_no_listeners)
 
 	set_environment(none);
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
-	ck_assert_uint_eq(config.healthz.port, 0);
-	ck_assert_uint_eq(config.metrics.port, 0);
+	ck_assert_uint_eq(config.healthz.count, 0);
+	ck_assert_uint_eq(config.metrics.count, 0);
 }
 END_TEST
 
@@ -269,8 +316,10 @@ START_TEST(test_environment)
 	set_environment(environment);
 	ck_assert_msg(load(&config, flags, &err) == 0, "%s", err.text);
 	ck_assert_str_eq(config.node_name, "n.example");
-	ck_assert_str_eq(mk_cidr_format(&config.cluster_cidr, buf), "10.0.0.0/8");
-	ck_assert_str_eq(mk_cidr_format(&config.vtep_cidr, buf), "172.16.0.0/12");
+	ck_assert_str_eq(mk_cidr_format(mk_config_cluster(&config, config.cluster.primary), buf),
+			 "10.0.0.0/8");
+	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, config.cluster.primary), buf),
+			 "172.16.0.0/12");
 	ck_assert_str_eq(config.vxlan_iface_name, "vx");
 	ck_assert_uint_eq(config.vxlan_port, 8472);
 	ck_assert_str_eq(config.veth_prefix, "veth");
@@ -284,8 +333,8 @@ START_TEST(test_environment)
 	ck_assert_uint_eq(config.mtu_bytes, 1400);
 	ck_assert_int_eq(config.log_level, MK_LOG_DEBUG);
 	ck_assert_int_eq(config.log_format, MK_LOG_JSON);
-	ck_assert_str_eq(mk_ip_port_format(&config.healthz, at), "127.0.0.1:10000");
-	ck_assert_str_eq(mk_ip_port_format(&config.metrics, at), "10.0.0.1:10001");
+	ck_assert_str_eq(mk_ip_port_format(&config.healthz.at[0], at), "127.0.0.1:10000");
+	ck_assert_str_eq(mk_ip_port_format(&config.metrics.at[0], at), "10.0.0.1:10001");
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert(config.masquerade_all);
 	ck_assert(!config.localhost_node_ports);
@@ -376,10 +425,26 @@ static const struct {
 	  { "clusterCidr", "10.244.0.0" },
 	  { REQUIRED },
 	  { "clusterCidr", "'10.244.0.0'", "such as 10.244.0.0/16" } },
-	{ "two cluster CIDRs",
+	{ "two cluster CIDRs of one family",
 	  { NULL },
+	  { REQUIRED, "--cluster-cidr", "10.244.0.0/16,10.245.0.0/16" },
+	  { "--cluster-cidr", "'10.244.0.0/16,10.245.0.0/16'", "or one of each" } },
+	{ "three cluster CIDRs",
+	  { NULL },
+	  { REQUIRED, "--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48,10.245.0.0/16" },
+	  { "--cluster-cidr", "10.245.0.0/16'", "or one of each" } },
+	{ "a second VTEP CIDR inside its cluster CIDR",
+	  { "vtepCidr", "fd00:10:244:5::/64" },
 	  { REQUIRED, "--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48" },
-	  { "--cluster-cidr", "'10.244.0.0/16,fd00:10:244::/48'", "one IPv4 or IPv6 range" } },
+	  { "vtepCidr", "'fd00:10:244:5::/64'", "clusterCidr 'fd00:10:244::/48'" } },
+	{ "MTU of two families",
+	  { "mtu", "1279" },
+	  { REQUIRED, "--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48" },
+	  { "mtu", "'1279'", "clusterCidr 'fd00:10:244::/48'" } },
+	{ "metrics at a second address of healthz's port",
+	  { "metricsBindAddress", "127.0.0.1:1,[::1]:10256" },
+	  { REQUIRED },
+	  { "metricsBindAddress", "10256" } },
 	{ "overlapping IPv6 ranges",
 	  { "vtepCidr", "fd00:10:244:5::/64" },
 	  { REQUIRED6 },
@@ -403,11 +468,11 @@ static const struct {
 	{ "health address without brackets",
 	  { "healthzBindAddress", ":::10256" },
 	  { REQUIRED },
-	  { "healthzBindAddress", "':::10256'", "[::]:10256, or off" } },
+	  { "healthzBindAddress", "':::10256'", "[::]:10256, two of them" } },
 	{ "CIDR longer than an address",
 	  { NULL },
 	  { REQUIRED, "--vtep-cidr", "fd00::/129" },
-	  { "--vtep-cidr", "'fd00::/129'", "IPv4 or IPv6 range" } },
+	  { "--vtep-cidr", "'fd00::/129'", "an IPv4 range, an IPv6 range" } },
 	{ "overlapping ranges",
 	  { "vtepCidr", "10.244.128.0/24" },
 	  { REQUIRED },
@@ -533,7 +598,8 @@ static const struct {
 	{ "health address without a port",
 	  { "healthzBindAddress", "0.0.0.0" },
 	  { REQUIRED },
-	  { "healthzBindAddress", "'0.0.0.0'", "such as 0.0.0.0:10256 or [::]:10256, or off" } },
+	  { "healthzBindAddress", "'0.0.0.0'",
+	    "such as 0.0.0.0:10256 or [::]:10256, two of them" } },
 	{ "health address empty",
 	  { NULL },
 	  { REQUIRED, "--healthz-bind-address", "" },
@@ -550,7 +616,7 @@ static const struct {
 	  { "metricsBindAddress", "127.0.0.1" },
 	  { REQUIRED },
 	  { "metricsBindAddress", "'127.0.0.1'",
-	    "such as 127.0.0.1:10249 or [::1]:10249, or off" } },
+	    "such as 127.0.0.1:10249 or [::1]:10249, two of them" } },
 	{ "metrics port inside NAT ports",
 	  { "metricsBindAddress", "127.0.0.1:50000" },
 	  { REQUIRED },
@@ -570,7 +636,7 @@ static const struct {
 	{ "empty flag",
 	  { NULL },
 	  { REQUIRED, "--cluster-cidr", "" },
-	  { "--cluster-cidr", "''", "IPv4 or IPv6 range" } },
+	  { "--cluster-cidr", "''", "an IPv4 range, an IPv6 range" } },
 	{ "unknown flag",
 	  { NULL },
 	  { REQUIRED, "--cluster-cider", "10.0.0.0/8" },
@@ -676,8 +742,9 @@ END_TEST
 START_TEST(test_help)
 {
 	const char *const none[] = { NULL }, *const flags[] = { "--help", NULL };
-	const char *const parts[] = { "usage: monokube agent", "--cluster-cidr CIDR  (clusterCidr)",
-				      "--bpf-dir", "default 30000-32767", "required" };
+	const char *const parts[] = { "usage: monokube agent",
+				      "--cluster-cidr CIDRS  (clusterCidr)", "--bpf-dir",
+				      "default 30000-32767", "required" };
 	char printed[8192];
 
 	set_environment(none);
@@ -772,6 +839,7 @@ UNIT_SUITE("config")
 	tcase_add_test(tc, test_defaults);
 	tcase_add_test(tc, test_ipv6_defaults);
 	tcase_add_loop_test(tc, test_families, 0, MK_ARRAY_SIZE(families));
+	tcase_add_loop_test(tc, test_two_families, 0, MK_ARRAY_SIZE(two_families));
 	tcase_add_test(tc, test_no_listeners);
 	tcase_add_test(tc, test_environment);
 	tcase_add_test(tc, test_lists);

@@ -23,7 +23,7 @@ static void setup(void)
 	core = (struct mk_core){ .listed = true };
 	health = (struct agent_health){ .core = &core };
 	snprintf(core.config.node_name, sizeof(core.config.node_name), "n");
-	core.config.healthz = http_free_port();
+	core.config.healthz = (struct mk_listens){ { http_free_port() }, 1 };
 	core.model = mk_model_new();
 	ck_assert_ptr_nonnull(core.model);
 	ck_assert_int_eq(uv_loop_init(&core.loop), 0);
@@ -120,7 +120,7 @@ START_TEST(test_node)
 	if (nodes[_i].waiting_s)
 		health.state.waiting_since_ns =
 			mk_time_monotonic_ns() - nodes[_i].waiting_s * 1000000000ULL;
-	ask(&core.config.healthz, nodes[_i].path, answer, sizeof(answer));
+	ask(&core.config.healthz.at[0], nodes[_i].path, answer, sizeof(answer));
 	expect(nodes[_i].name, answer, nodes[_i].parts, MK_ARRAY_SIZE(nodes[_i].parts));
 }
 END_TEST
@@ -162,7 +162,7 @@ START_TEST(test_service_port)
 						.health_check_port = at.port,
 						.local_ready_count = services[row].local_ready };
 
-	core.config.cluster_cidr = cidr_of(v6 ? "fd00:10:244::/48" : "10.244.0.0/16");
+	core.config.cluster = ranges_of(v6 ? "fd00:10:244::/48" : "10.244.0.0/16");
 	at.ip = ip_of(v6 ? "::1" : "127.0.0.1");
 	agent_health_service(&health, "x/s", &compiled);
 	http_turn(&core.loop);

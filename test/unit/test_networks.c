@@ -153,9 +153,15 @@ static const struct {
 	struct mk_config config;
 	bool binds;
 } rights[] = {
-	{ "no port below 1024", { .healthz.port = 10256, .node_port_min = 30000 }, false },
-	{ "healthzBindAddress", { .healthz.port = 256, .node_port_min = 30000 }, true },
-	{ "metricsBindAddress", { .metrics.port = 257, .node_port_min = 30000 }, true },
+	{ "no port below 1024",
+	  { .healthz = { .at = { { .port = 10256 } }, .count = 1 }, .node_port_min = 30000 },
+	  false },
+	{ "healthzBindAddress",
+	  { .healthz = { .at = { { .port = 256 } }, .count = 1 }, .node_port_min = 30000 },
+	  true },
+	{ "metricsBindAddress",
+	  { .metrics = { .at = { { .port = 257 } }, .count = 1 }, .node_port_min = 30000 },
+	  true },
 	{ "nodePortRange, for healthCheckNodePorts", { .node_port_min = 1000 }, true },
 };
 
@@ -210,7 +216,8 @@ static const struct {
 /* A filter stays until its process ends. Returns the errno of the call, or of the filter. */
 static int call_filtered(const char *wanted, long call)
 {
-	const struct mk_config config = { .healthz.port = 10256, .node_port_min = 30000 };
+	const struct mk_config config = { .healthz = { .at = { { .port = 10256 } }, .count = 1 },
+					  .node_port_min = 30000 };
 	int ret = wanted ? setenv("MONOKUBE_SECCOMP", wanted, 1) : unsetenv("MONOKUBE_SECCOMP");
 
 	ret = ret < 0 ? -errno : mk_privileges_drop(&config, &err);

@@ -181,8 +181,8 @@ static void new_host(void)
 
 START_TEST(test_ways)
 {
-	struct mk_config config = { .cluster_cidr = cidr_of("10.244.0.0/16"),
-				    .vtep_cidr = cidr_of("10.18.0.0/16"),
+	struct mk_config config = { .cluster = ranges_of("10.244.0.0/16"),
+				    .vteps = ranges_of("10.18.0.0/16"),
 				    .underlay_family = AF_INET,
 				    .vxlan_iface_name = "mkvxlan" };
 
@@ -194,8 +194,8 @@ END_TEST
 
 START_TEST(test_ways_of_ipv6)
 {
-	struct mk_config config = { .cluster_cidr = cidr_of("fd00:10:244::/48"),
-				    .vtep_cidr = cidr_of("fd4d:4b00:12::/64"),
+	struct mk_config config = { .cluster = ranges_of("fd00:10:244::/48"),
+				    .vteps = ranges_of("fd4d:4b00:12::/64"),
 				    .underlay_family = AF_INET6,
 				    .vxlan_iface_name = "mkvxlan" };
 
@@ -284,7 +284,7 @@ struct host {
 
 static void make_host(struct host *host)
 {
-	*host = (struct host){ .config = { .cluster_cidr = cidr_of("fd00:10:244::/48") },
+	*host = (struct host){ .config = { .cluster = ranges_of("fd00:10:244::/48") },
 			       .node = { ip_of("2001:db8:99::11"), ip_of("2001:db8:99::12") } };
 	host->object.internal_ips[mk_family_index(AF_INET6)] = host->node[0];
 	host->object.addresses = host->node;

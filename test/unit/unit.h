@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "base/ip.h"
+#include "config/config.h"
 #include "unit/mac.h"
 
 /* Check a call that reports its failure in the test's `err`. */
@@ -53,6 +54,16 @@ static inline struct mk_cidr cidr_of(const char *text)
 
 	ck_assert_msg(mk_cidr_parse(text, &cidr) == 0, "not a CIDR: %s", text);
 	return cidr;
+}
+
+/* One range, as a setting holds it. */
+static inline struct mk_ranges ranges_of(const char *text)
+{
+	struct mk_cidr range = cidr_of(text);
+	struct mk_ranges ranges = { .primary = range.ip.family };
+
+	ranges.of[mk_family_index(range.ip.family)] = range;
+	return ranges;
 }
 
 static inline struct mk_mac mac_of(const char *text)

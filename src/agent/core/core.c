@@ -9,8 +9,16 @@
 
 int mk_core_start(struct mk_core *core, struct mk_error *err)
 {
-	int ret = mk_pin_dir(core->pins, core->config.bpf_dir, core->config.cluster_cidr.ip.family,
-			     err);
+	char cluster[MK_CIDR_STRLEN], second[MK_CIDR_STRLEN];
+	int ret;
+
+	if (mk_config_has(&core->config, AF_INET) && mk_config_has(&core->config, AF_INET6))
+		return mk_error_set(
+			err, EINVAL,
+			"clusterCidr '%s,%s': two families on one node are not served yet: expected one range",
+			mk_cidr_format(mk_config_cluster(&core->config, AF_INET), cluster),
+			mk_cidr_format(mk_config_cluster(&core->config, AF_INET6), second));
+	ret = mk_pin_dir(core->pins, core->config.bpf_dir, core->config.cluster.primary, err);
 
 	if (ret < 0)
 		return ret;

@@ -59,8 +59,12 @@ static void report(struct mk_own_node *node, enum mk_overlap overlap, const stru
 int compare_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
 		     struct mk_error *err)
 {
-	const struct mk_own_range ranges[] = { { "vtepCidr", node->core->config.vtep_cidr },
-					       { "clusterCidr", node->core->config.cluster_cidr } };
+	const struct mk_own_range ranges[] = {
+		{ "vtepCidr",
+		  (*mk_config_vteps(&node->core->config, node->core->config.cluster.primary)) },
+		{ "clusterCidr",
+		  (*mk_config_cluster(&node->core->config, node->core->config.cluster.primary)) }
+	};
 	struct mk_networks *networks = &node->networks;
 	struct mk_error why = { 0 };
 	enum mk_overlap overlap = MK_OVERLAP_NONE;

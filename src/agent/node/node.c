@@ -34,7 +34,8 @@ static int compute(const struct mk_own_node *node, const struct mk_node_object *
 		   struct mk_addresses *addresses, struct mk_error *err)
 {
 	const struct mk_config *config = &node->core->config;
-	int ret = mk_addresses_compute(&config->cluster_cidr, &config->vtep_cidr,
+	int ret = mk_addresses_compute(mk_config_cluster(config, config->cluster.primary),
+				       mk_config_vteps(config, config->cluster.primary),
 				       pods_of(config, object), addresses, err);
 
 	return ret < 0 ? mk_error_wrap(err, "clusterCidr, vtepCidr and the pod CIDR of Node '%s'",
@@ -85,7 +86,7 @@ static int find_object(struct mk_own_node *node, const struct mk_node_object **o
 			name);
 	if (pods_of(&core->config, *object)->ip.family == AF_UNSPEC)
 		return lacks(node, "an %s pod CIDR in the Node object '%s'",
-			     mk_family_name(core->config.cluster_cidr.ip.family), name);
+			     mk_family_name(core->config.cluster.primary), name);
 	if (underlay_of(&core->config, *object)->family == AF_UNSPEC)
 		return lacks(node, "an %s InternalIP in the Node object '%s'",
 			     mk_family_name(core->config.underlay_family), name);
@@ -118,7 +119,7 @@ struct mk_service_view mk_own_node_view(const struct mk_own_node *node)
 	const struct mk_config *config = &node->core->config;
 
 	return (struct mk_service_view){
-		.family = config->cluster_cidr.ip.family,
+		.family = config->cluster.primary,
 		.node_name = config->node_name,
 		.zone = node->zone && *node->zone ? node->zone : NULL,
 		.node_addresses = node->service_ips,
@@ -205,8 +206,8 @@ static int take_local(struct mk_own_node *node, struct mk_error *err)
 {
 	struct mk_ip *ips = NULL;
 	size_t count;
-	int ret = local_addresses(node->core->nl, node->core->config.cluster_cidr.ip.family, &ips,
-				  &count, err);
+	int ret = local_addresses(node->core->nl, node->core->config.cluster.primary, &ips, &count,
+				  err);
 
 	if (ret < 0)
 		return ret;
@@ -225,8 +226,10 @@ static struct mk_node constants(const struct mk_own_node *node)
 {
 	const struct mk_addresses *own = &node->addresses;
 	struct mk_cidr pods = mk_cidr_network(&own->pod_cidr);
-	struct mk_cidr cluster = mk_cidr_network(&node->core->config.cluster_cidr);
-	struct mk_cidr vteps = mk_cidr_network(&node->core->config.vtep_cidr);
+	struct mk_cidr cluster = mk_cidr_network(
+		mk_config_cluster(&node->core->config, node->core->config.cluster.primary));
+	struct mk_cidr vteps = mk_cidr_network(
+		mk_config_vteps(&node->core->config, node->core->config.cluster.primary));
 	struct mk_ip pod_mask = mk_cidr_mask(&pods), cluster_mask = mk_cidr_mask(&cluster);
 	struct mk_ip vtep_mask = mk_cidr_mask(&vteps);
 	struct mk_node constants = {
@@ -299,7 +302,7 @@ static bool same_devices(const struct mk_own_uplinks *a, const struct mk_own_upl
 /* A Node may lack an InternalIP of the pods' family if the overlay sends by the other. */
 static void take_node_ip(struct mk_own_node *node, const struct mk_node_object *object)
 {
-	sa_family_t family = node->core->config.cluster_cidr.ip.family;
+	sa_family_t family = node->core->config.cluster.primary;
 	struct mk_ip ip = object->internal_ips[mk_family_index(family)];
 	bool lacks_ip = ip.family == AF_UNSPEC;
 	char text[MK_IP_STRLEN];

@@ -66,7 +66,7 @@ bool localhost_node_ports(const struct mk_config *config);
 static inline const struct mk_cidr *pods_of(const struct mk_config *config,
 					    const struct mk_node_object *object)
 {
-	return &object->pod_cidrs[mk_family_index(config->cluster_cidr.ip.family)];
+	return &object->pod_cidrs[mk_family_index(config->cluster.primary)];
 }
 static inline const struct mk_ip *underlay_of(const struct mk_config *config,
 					      const struct mk_node_object *object)

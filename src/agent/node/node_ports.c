@@ -14,7 +14,8 @@ static bool is_wanted(const struct mk_config *config, const struct mk_ip *ip)
 	const struct mk_cidr_list *list = &config->node_port_addresses;
 
 	/* the pods' gateway and the VTEP are the datapath's own */
-	if (mk_cidr_contains(&config->cluster_cidr, ip) || mk_cidr_contains(&config->vtep_cidr, ip))
+	if (mk_cidr_contains(mk_config_cluster(config, config->cluster.primary), ip) ||
+	    mk_cidr_contains(mk_config_vteps(config, config->cluster.primary), ip))
 		return false;
 	for (size_t i = 0; i < list->count; i++)
 		if (mk_cidr_contains(&list->cidr[i], ip))
@@ -28,7 +29,7 @@ static bool has_ranges(const struct mk_config *config)
 	const struct mk_cidr_list *list = &config->node_port_addresses;
 
 	for (size_t i = 0; i < list->count; i++)
-		if (list->cidr[i].ip.family == config->cluster_cidr.ip.family)
+		if (list->cidr[i].ip.family == config->cluster.primary)
 			return true;
 	return false;
 }
@@ -37,7 +38,7 @@ bool localhost_node_ports(const struct mk_config *config)
 {
 	const struct mk_ip v4 = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
 	const struct mk_ip v6 = { .family = AF_INET6, .v6 = IN6ADDR_LOOPBACK_INIT };
-	bool is_v6 = config->cluster_cidr.ip.family == AF_INET6;
+	bool is_v6 = config->cluster.primary == AF_INET6;
 
 	return config->localhost_node_ports &&
 	       (!has_ranges(config) || is_wanted(config, is_v6 ? &v6 : &v4));
@@ -48,7 +49,7 @@ static size_t add_wanted(const struct mk_config *config, const struct mk_ip *fro
 {
 	for (size_t i = 0; i < count; i++)
 		if (!mk_ips_contain(ips, used, &from[i]) &&
-		    from[i].family == config->cluster_cidr.ip.family &&
+		    from[i].family == config->cluster.primary &&
 		    (!has_ranges(config) || is_wanted(config, &from[i])))
 			ips[used++] = from[i];
 	return used;

@@ -53,8 +53,10 @@ static int plan_peers(struct mk_own_node *node, struct mk_error *err)
 {
 	struct mk_overlay_view view = {
 		.own_node = node->core->config.node_name,
-		.cluster_cidr = node->core->config.cluster_cidr,
-		.vtep_cidr = node->core->config.vtep_cidr,
+		.cluster_cidr = (*mk_config_cluster(&node->core->config,
+						    node->core->config.cluster.primary)),
+		.vtep_cidr =
+			(*mk_config_vteps(&node->core->config, node->core->config.cluster.primary)),
 		.own_pod_cidr = node->addresses.pod_cidr,
 		.underlay_family = node->internal_ip.family,
 	};
@@ -78,7 +80,7 @@ static int plan_peers(struct mk_own_node *node, struct mk_error *err)
 static int list_others(const struct mk_own_node *node, struct mk_ip **list, size_t *count,
 		       struct mk_error *err)
 {
-	sa_family_t family = node->core->config.cluster_cidr.ip.family;
+	sa_family_t family = node->core->config.cluster.primary;
 
 	*count = 0;
 	for (size_t i = 0; i < node->plan.peer_count; i++) {
@@ -155,7 +157,7 @@ static int fill_peers(struct mk_own_node *node, struct mk_error *err)
 		if (!bigger)
 			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
 		entries = bigger;
-		add_peer(object, peer, core->config.cluster_cidr.ip.family, entries, &count);
+		add_peer(object, peer, core->config.cluster.primary, entries, &count);
 	}
 	return mk_datapath_sync_peers(core->datapath, entries, count, core->complete, &core->writes,
 				      err);
@@ -186,8 +188,8 @@ static int list_ranges(struct mk_own_node *node, struct mk_cidr **ranges, size_t
 	struct mk_error why = { 0 };
 	int left_out;
 
-	if (mk_model_service_cidrs(node->core->model, node->core->config.cluster_cidr.ip.family,
-				   &cidrs, &input.count) == 0)
+	if (mk_model_service_cidrs(node->core->model, node->core->config.cluster.primary, &cidrs,
+				   &input.count) == 0)
 		*ranges = calloc(input.count + 1, sizeof(**ranges));
 	if (!*ranges)
 		return mk_error_errno(err, ENOMEM, "cannot list the ServiceCIDRs");

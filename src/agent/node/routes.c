@@ -46,14 +46,16 @@ int wanted_routes(const struct routes_input *input, struct mk_route_entry **entr
 {
 	const struct mk_config *config = input->config;
 	const struct mk_cidr *own = &input->own->pod_cidr;
+	const struct mk_cidr *cluster = mk_config_cluster(config, config->cluster.primary);
+	const struct mk_cidr *vteps = mk_config_vteps(config, config->cluster.primary);
 	struct mk_route_entry *list = calloc(bound(input), sizeof(*list));
 
 	if (!list)
 		return mk_error_errno(err, ENOMEM, "cannot list the routes");
 	*count = 0;
 	add(list, count, &own->ip, own->prefix_bits, MK_ROUTE_PODS);
-	add(list, count, &config->cluster_cidr.ip, config->cluster_cidr.prefix_bits, MK_ROUTE_DROP);
-	add(list, count, &config->vtep_cidr.ip, config->vtep_cidr.prefix_bits, MK_ROUTE_DROP);
+	add(list, count, &cluster->ip, cluster->prefix_bits, MK_ROUTE_DROP);
+	add(list, count, &vteps->ip, vteps->prefix_bits, MK_ROUTE_DROP);
 	for (size_t i = 0; i < input->service_range_count; i++)
 		add(list, count, &input->service_ranges[i].ip, input->service_ranges[i].prefix_bits,
 		    MK_ROUTE_DROP);
@@ -92,9 +94,9 @@ static bool has_network(const struct mk_networks *networks, const struct mk_cidr
 /* Returns in words what @range would cut off; NULL: nothing. */
 static const char *cut_off(const struct ranges_input *input, const struct mk_cidr *range)
 {
-	if (overlap(range, &input->config->cluster_cidr))
+	if (overlap(range, mk_config_cluster(input->config, input->config->cluster.primary)))
 		return "clusterCidr";
-	if (overlap(range, &input->config->vtep_cidr))
+	if (overlap(range, mk_config_vteps(input->config, input->config->cluster.primary)))
 		return "vtepCidr";
 	if (mk_cidr_contains(range, input->internal_ip))
 		return "this node's InternalIP";

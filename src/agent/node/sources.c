@@ -73,7 +73,7 @@ static struct mk_cidr best(const struct host_input *host, int ifindex, sa_family
 /* An uplink without a suitable address sends from the Node's, as the host does. */
 void choose_sources(const struct host_input *host, struct mk_own_uplink *uplink)
 {
-	sa_family_t family = host->config->cluster_cidr.ip.family;
+	sa_family_t family = host->config->cluster.primary;
 	const struct mk_cidr node = { host->object->internal_ips[mk_family_index(family)],
 				      (uint8_t)mk_ip_bits(family) };
 

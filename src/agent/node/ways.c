@@ -35,8 +35,8 @@ static bool is_of_cluster(const struct reading *reading, const struct mk_ip *ip)
 {
 	const struct mk_config *config = reading->host->config;
 
-	return mk_cidr_contains(&config->cluster_cidr, ip) ||
-	       mk_cidr_contains(&config->vtep_cidr, ip);
+	return mk_cidr_contains(mk_config_cluster(config, config->cluster.primary), ip) ||
+	       mk_cidr_contains(mk_config_vteps(config, config->cluster.primary), ip);
 }
 
 /* Each device has such a network of IPv6, and multicast: neither leads out. */
@@ -49,7 +49,7 @@ static bool is_link_local(const struct mk_ip *ip)
 /* Pods leave by the ways of their family. */
 static sa_family_t family_of(const struct reading *reading)
 {
-	return reading->host->config->cluster_cidr.ip.family;
+	return reading->host->config->cluster.primary;
 }
 
 static void see_address(struct reading *reading, const struct host_address *address)
