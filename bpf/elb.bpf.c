@@ -170,6 +170,7 @@ int elb_uplink_egress(struct __sk_buff *skb)
 	__u8 flags = 0;
 	int ret;
 
+	(void)other_family_next(skb, MK_ENTRY_UPLINK_EGRESS);
 	if (!settings || !settings->host_backends)
 		return TC_ACT_UNSPEC;
 	ret = packet_parse(skb, &pkt, MK_HOOK_UPLINK_EGRESS);

@@ -170,12 +170,14 @@ static __always_inline int neighbour_next(struct __sk_buff *skb, struct chain_ct
 	return drop(skb, ctx->hook, MK_DROP_NEIGHBOUR_DISCOVERY, &pkt->tuple);
 }
 
-static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
+static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook, enum mk_entry entry)
 {
 	struct chain_ctx ctx = { .hook = hook };
 	struct packet pkt;
 	int ret = hook == MK_HOOK_POD ? read_from_pod(skb, &pkt) : packet_parse(skb, &pkt, hook);
 
+	if (ret == MK_DROP_NOT_IPV4)
+		ret = other_family_next(skb, entry);
 	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
 	if (is_of_link(&pkt))
@@ -190,19 +192,19 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook)
 SEC("tc")
 int ilb_pod(struct __sk_buff *skb)
 {
-	return ilb(skb, MK_HOOK_POD);
+	return ilb(skb, MK_HOOK_POD, MK_ENTRY_POD);
 }
 
 SEC("tc")
 int ilb_host(struct __sk_buff *skb)
 {
-	return ilb(skb, MK_HOOK_HOST);
+	return ilb(skb, MK_HOOK_HOST, MK_ENTRY_HOST);
 }
 
 SEC("tc")
 int ilb_overlay(struct __sk_buff *skb)
 {
-	return ilb(skb, MK_HOOK_OVERLAY);
+	return ilb(skb, MK_HOOK_OVERLAY, MK_ENTRY_OVERLAY);
 }
 
 /* Can a packet to a loopback address be for a host port or a NodePort? Packets to other ports pay
@@ -226,7 +228,7 @@ static __always_inline int is_ours_on_loopback(struct __sk_buff *skb)
 	ip_header *ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
 	struct mk_tuple tuple;
 
-	if (skb->protocol != bpf_htons(MK_ETH_P_IP) || !ip)
+	if (!ip)
 		return 0;
 	tuple_from_ip(&tuple, ip);
 	if (mk_addr_is_loopback(&tuple.daddr))
@@ -273,6 +275,10 @@ int ilb_lo_egress(struct __sk_buff *skb)
 	struct packet pkt;
 	struct ethhdr *eth;
 
+	if (skb->protocol != bpf_htons(MK_ETH_P_IP)) {
+		(void)other_family_next(skb, MK_ENTRY_LOOPBACK);
+		return TC_ACT_UNSPEC;
+	}
 	/* fragments come in order here; they are not held, because they are too large */
 	if (!is_ours_on_loopback(skb) || packet_parse(skb, &pkt, MK_HOOK_COUNT) > MK_GO_ON ||
 	    !is_for_host_hook(skb, &pkt))

@@ -102,6 +102,8 @@ int nat_uplink(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	drop_priority_tag(skb);
 	ret = packet_read(skb, &pkt);
+	if (ret == MK_DROP_NOT_IPV4)
+		(void)other_family_next(skb, MK_ENTRY_UPLINK);
 	if (ret == MK_DROP_SOURCE_ROUTE)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (ret != MK_GO_ON || is_of_link(&pkt))
@@ -131,8 +133,12 @@ int nat_tunnel(struct __sk_buff *skb)
 	const struct mk_tuple unknown = { 0 };
 	struct ethhdr *eth;
 
-	if (skb->pkt_type != PACKET_HOST || skb->protocol != bpf_htons(MK_ETH_P_IP))
+	if (skb->pkt_type != PACKET_HOST)
 		return TC_ACT_UNSPEC;
+	if (skb->protocol != bpf_htons(MK_ETH_P_IP)) {
+		(void)other_family_next(skb, MK_ENTRY_TUNNEL);
+		return TC_ACT_UNSPEC;
+	}
 	if (bpf_skb_change_head(skb, ETH_HLEN, 0))
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_REWRITE_FAILED, &unknown);
 	eth = packet_at(skb, 0, sizeof(*eth));

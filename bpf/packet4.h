@@ -290,6 +290,27 @@ static __always_inline int is_broadcast_of(const struct mk_addr *addr,
 	return bpf_ntohl(host) > 1 && addr->word[0] == (network->net.word[0] | host);
 }
 
+/* ---- the other family ------------------------------------------------------------------------ */
+
+/* IPv6's programs of the hooks. The array is kept from load to load, so each family is loaded
+ * without the other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, MK_ENTRY_COUNT);
+	__type(key, __u32);
+	__type(value, __u32);
+} other_family __attribute__((weak)) SEC(".maps");
+
+/* Continue in IPv6's program of hook @entry if the packet is IPv6's and this node has IPv6. Returns
+ * a drop reason if it does not. */
+static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entry entry)
+{
+	if (!mk_node.has_other_family || skb->protocol != bpf_htons(ETH_P_IPV6))
+		return MK_DROP_NOT_IPV4;
+	bpf_tail_call(skb, &other_family, entry);
+	return MK_DROP_CHAIN_BROKEN;
+}
+
 /* ---- look-ups in the kernel ------------------------------------------------------------------ */
 
 #define MK_ADDRESS_FAMILY 2 /* AF_INET; BPF programs cannot include sys/socket.h */

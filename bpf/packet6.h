@@ -415,6 +415,16 @@ static __always_inline int is_broadcast_of(const struct mk_addr *addr,
 	return 0;
 }
 
+/* ---- the other family ------------------------------------------------------------------------ */
+
+/* IPv4's packets never come here: on a node with both families IPv4's programs have the hooks. */
+static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entry entry)
+{
+	(void)skb;
+	(void)entry;
+	return MK_DROP_NOT_IPV4;
+}
+
 /* ---- look-ups in the kernel ------------------------------------------------------------------ */
 
 #define MK_ADDRESS_FAMILY 10 /* AF_INET6; BPF programs cannot include sys/socket.h */

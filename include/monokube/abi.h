@@ -40,6 +40,19 @@ enum mk_prog {
 	MK_PROG_COUNT
 };
 
+/* Slots of the program array `other_family`: the hooks' programs. On a node with both families
+ * IPv4's programs have the hooks, and pass IPv6's packets on by this array. Append only. */
+enum mk_entry {
+	MK_ENTRY_POD,
+	MK_ENTRY_HOST,
+	MK_ENTRY_OVERLAY,
+	MK_ENTRY_UPLINK,
+	MK_ENTRY_TUNNEL,
+	MK_ENTRY_UPLINK_EGRESS,
+	MK_ENTRY_LOOPBACK,
+	MK_ENTRY_COUNT
+};
+
 /* ---- tables ------------------------------------------------------------------------ */
 
 /* Raised by one with every change of a map's contents. A value only grows at its end, and zero
@@ -620,7 +633,8 @@ struct mk_node {
 	__u32 pod_host_bits; /* of an address in pod_net; set when the object is opened */
 	/* Pods' packets leave the cluster with their own source: the network routes pod CIDRs to
 	 * their nodes (IPv6 without masquerade). */
-	__u32 keeps_source;
+	__u16 keeps_source;
+	__u16 has_other_family; /* IPv4: this node also has IPv6 (map other_family) */
 };
 _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
 
@@ -630,7 +644,7 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
 #define MK_DROP_REASONS(X)                                                                      \
 	X(TRUNCATED, "packet shorter than its headers say")                                     \
 	X(BAD_HEADER, "invalid IP version, header length or total length")                      \
-	X(NOT_IPV4, "not an untagged IPv4 packet (ARP, IPv6, VLAN)")                            \
+	X(NOT_IPV4, "neither IPv4 nor IPv6, or of a family this node does not run")             \
 	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                     \
 	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                      \
 	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                    \

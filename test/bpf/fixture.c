@@ -293,6 +293,7 @@ void fixture_reset(void)
 	fixture_runtime(&quiet);
 	ck_assert_int_eq(row_update(fixture_map("udp_ports"), &zero, &none, 0), 0);
 	fixture_fill_chain();
+	fixture_fill_other_family();
 	fixture_pod("10.244.1.2");
 	fixture_pod("10.244.1.3");
 	put_route("10.244.1.0", 24, MK_ROUTE_PODS, NULL);
@@ -515,17 +516,17 @@ static int program_of(enum mk_hook hook)
 {
 	switch (hook) {
 	case MK_HOOK_POD:
-		return fixture_program("ilb_pod");
+		return fixture_hook_program(MK_ENTRY_POD);
 	case MK_HOOK_HOST:
-		return fixture_program("ilb_host");
+		return fixture_hook_program(MK_ENTRY_HOST);
 	case MK_HOOK_OVERLAY:
-		return fixture_program("ilb_overlay");
+		return fixture_hook_program(MK_ENTRY_OVERLAY);
 	case MK_HOOK_UPLINK:
-		return fixture_program("nat_uplink");
+		return fixture_hook_program(MK_ENTRY_UPLINK);
 	case HOOK_LOOPBACK:
-		return fixture_program("ilb_lo_egress");
+		return fixture_hook_program(MK_ENTRY_LOOPBACK);
 	default:
-		return fixture_program("elb_uplink_egress");
+		return fixture_hook_program(MK_ENTRY_UPLINK_EGRESS);
 	}
 }
 

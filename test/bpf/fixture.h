@@ -37,6 +37,9 @@ void fixture_exact_clock(void);
 /* Let pods' packets leave the cluster with their own source (mk_node.keeps_source). Call it before
  * fixture_load(). */
 void fixture_keep_source(void);
+/* The node has both families: IPv6's programs are behind IPv4's, which have the hooks. A run for IPv4
+ * has no programs of IPv6. Call it before fixture_load(). */
+void fixture_both_families(void);
 /* The address of another node, which is always asked with an address of this one. */
 void fixture_node_address(const char *address);
 
@@ -56,6 +59,8 @@ void fixture_load(void);
 void fixture_load_small(void);
 void fixture_unload(void); /* resets the settings made before fixture_load() */
 void fixture_fill_chain(void); /* the tail calls' targets */
+void fixture_fill_other_family(void); /* ... from IPv4's programs to IPv6's */
+int fixture_other_family(void); /* the fd of this map, which IPv4 alone has */
 /* Empty all tables, then insert the two nodes, pods and routes above. */
 void fixture_reset(void);
 
@@ -128,6 +133,7 @@ unsigned fixture_count(const char *map); /* entries of a map */
 void fixture_empty(const char *map);
 int fixture_map(const char *map); /* its fd */
 int fixture_program(const char *program); /* its fd */
+int fixture_hook_program(enum mk_entry entry); /* the fd of the program at this hook */
 uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsigned repeat);
 
 /* Check one hop of a flow: send @in by @hook, expect @where and then the flow @seen. Checksums must

@@ -24,12 +24,14 @@ static struct settings {
 	bool exact_clock;
 	bool keeps_source;
 	bool wide; /* FIXTURE_WIDE_NET */
+	bool both; /* IPv4's programs at the hooks, IPv6's behind them */
 } settings = USUAL;
 
 /* The datapath stays for the next case that needs the same. */
 static struct bpf_object *datapath;
+static struct bpf_object *front; /* IPv4's, if IPv6's is behind it, otherwise NULL */
 static struct mk_node loaded_node;
-static bool loaded_small;
+static bool loaded_small, loaded_both;
 
 static void fill_node(struct mk_node *node)
 {
@@ -51,6 +53,7 @@ static void fill_node(struct mk_node *node)
 	node->has_coarse_clock = !settings.exact_clock && object_has_coarse_clock();
 	node->has_ipv6_csum = family_is6() && object_has_ipv6_csum();
 	node->keeps_source = settings.keeps_source;
+	node->has_other_family = settings.both && !family_is6();
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);
@@ -78,11 +81,11 @@ void fixture_fill_chain(void)
 	}
 }
 
-static void make_small(void)
+static void make_small(struct bpf_object *object)
 {
 	struct bpf_map *map;
 
-	bpf_object__for_each_map(map, datapath)
+	bpf_object__for_each_map(map, object)
 	{
 		enum bpf_map_type type = bpf_map__type(map);
 
@@ -94,31 +97,81 @@ static void make_small(void)
 	}
 }
 
-static struct bpf_map *found_map(const char *name)
+static struct bpf_map *found_map(const struct bpf_object *object, const char *name)
 {
-	return bpf_object__find_map_by_name(datapath, name);
+	return bpf_object__find_map_by_name(object, name);
+}
+
+static struct bpf_object *load_object(const struct mk_node *node, bool small)
+{
+	struct mk_error err = { 0 };
+	struct bpf_object *object = object_open(node, &err);
+
+	ck_assert_msg(object && object_put_node(object, node, &err) == 0, "%s",
+		      mk_error_text(&err));
+	ck_assert_int_eq(bpf_map__set_max_entries(found_map(object, "pods"), node->pod_slots), 0);
+	ck_assert_int_eq(
+		bpf_map__set_value_size(found_map(object, "maglev"), FIXTURE_MAGLEV_ROOM * 2), 0);
+	if (small)
+		make_small(object);
+	ck_assert_msg(bpf_object__load(object) == 0, "cannot load the BPF object (root?)");
+	return object;
+}
+
+static const char *const entries[] = {
+	[MK_ENTRY_POD] = "ilb_pod",
+	[MK_ENTRY_HOST] = "ilb_host",
+	[MK_ENTRY_OVERLAY] = "ilb_overlay",
+	[MK_ENTRY_UPLINK] = "nat_uplink",
+	[MK_ENTRY_TUNNEL] = "nat_tunnel",
+	[MK_ENTRY_UPLINK_EGRESS] = "elb_uplink_egress",
+	[MK_ENTRY_LOOPBACK] = "ilb_lo_egress",
+};
+
+void fixture_fill_other_family(void)
+{
+	for (__u32 slot = 0; front && slot < MK_ENTRY_COUNT; slot++) {
+		__u32 fd = (__u32)fixture_program(entries[slot]);
+
+		ck_assert_int_eq(bpf_map_update_elem(fixture_other_family(), &slot, &fd, BPF_ANY),
+				 0);
+	}
+}
+
+int fixture_other_family(void)
+{
+	return bpf_map__fd(found_map(front ? front : datapath, "other_family"));
+}
+
+/* Load IPv4's programs, with empty tables. */
+static void load_front(void)
+{
+	struct mk_node node = { 0 };
+
+	family_use(AF_INET);
+	fill_node(&node);
+	front = load_object(&node, true);
+	family_use_ipv6();
 }
 
 static void load(bool small)
 {
 	struct mk_node node = { 0 };
-	struct mk_error err = { 0 };
 
 	fill_node(&node);
-	if (datapath && small == loaded_small && memcmp(&node, &loaded_node, sizeof(node)) == 0)
+	if (datapath && small == loaded_small && settings.both == loaded_both &&
+	    memcmp(&node, &loaded_node, sizeof(node)) == 0)
 		return;
 	bpf_object__close(datapath);
-	datapath = object_open(&node, &err);
-	ck_assert_msg(datapath && object_put_node(datapath, &node, &err) == 0, "%s",
-		      mk_error_text(&err));
-	ck_assert_int_eq(bpf_map__set_max_entries(found_map("pods"), node.pod_slots), 0);
-	ck_assert_int_eq(bpf_map__set_value_size(found_map("maglev"), FIXTURE_MAGLEV_ROOM * 2), 0);
-	if (small)
-		make_small();
-	ck_assert_msg(bpf_object__load(datapath) == 0, "cannot load the BPF object (root?)");
+	bpf_object__close(front);
+	front = NULL;
+	datapath = load_object(&node, small);
+	if (settings.both && family_is6())
+		load_front();
 	fixture_fill_chain();
 	loaded_node = node;
 	loaded_small = small;
+	loaded_both = settings.both;
 }
 
 void fixture_nat_ports(uint16_t min, uint16_t max)
@@ -140,6 +193,11 @@ void fixture_exact_clock(void)
 void fixture_keep_source(void)
 {
 	settings.keeps_source = true;
+}
+
+void fixture_both_families(void)
+{
+	settings.both = true;
 }
 
 void fixture_load(void)
@@ -165,12 +223,22 @@ int fixture_map(const char *map)
 	return fd;
 }
 
-int fixture_program(const char *program)
+static int find_program(const struct bpf_object *object, const char *program)
 {
-	const struct bpf_program *found = bpf_object__find_program_by_name(datapath, program);
+	const struct bpf_program *found = bpf_object__find_program_by_name(object, program);
 
 	ck_assert_msg(found, "no program '%s'", program);
 	return bpf_program__fd(found);
+}
+
+int fixture_program(const char *program)
+{
+	return find_program(datapath, program);
+}
+
+int fixture_hook_program(enum mk_entry entry)
+{
+	return find_program(front ? front : datapath, entries[entry]);
 }
 
 const struct mk_node *fixture_node(void)
