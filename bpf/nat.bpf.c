@@ -102,10 +102,10 @@ int nat_uplink(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	drop_priority_tag(skb);
 	ret = packet_read(skb, &pkt);
-	if (ret == MK_DROP_NOT_IPV4)
-		(void)other_family_next(skb, MK_ENTRY_UPLINK);
 	if (ret == MK_DROP_SOURCE_ROUTE)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	if (ret == MK_DROP_NOT_IPV4)
+		(void)other_family_next(skb, MK_ENTRY_UPLINK);
 	if (ret != MK_GO_ON || is_of_link(&pkt))
 		return TC_ACT_UNSPEC;
 	ret = check_outside(skb, &pkt);
