@@ -260,7 +260,7 @@ floods: deps ## FLOOD=10000000 first packets by each way, TCP and UDP, beside 1,
 mutants: deps ## every rule of Services taken out of a copy, one at a time: is there a row that fails? Minutes
 	$(Q)test/progress mutants test/mutants/run $(ENTRIES)
 
-demo: deps ## a two-node cluster on this machine: every path, with real clients
+demo: deps ## two clusters on this machine, IPv4 and IPv6: every path, with real clients
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)test/lab/demo
 

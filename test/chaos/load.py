@@ -19,12 +19,17 @@ def tell(*words):
     print(*words, flush=True)
 
 
+def host_port(address):
+    """The port follows the last colon; an IPv6 address may have brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 class Tcp:
     def __init__(self, address, size):
         self.address, self.size = address, size
         self.name = f"tcp{'-bulk' if size else ''}:{address}"
-        host, _, port = address.partition(":")
-        self.sock = socket.create_connection((host, int(port)), timeout=1)
+        self.sock = socket.create_connection(host_port(address), timeout=1)
         self.sock.setblocking(False)
         self.exchanges, self.pending, self.sent, self.done = 0, False, 0.0, False
 
@@ -65,9 +70,9 @@ class Tcp:
 class Udp:
     def __init__(self, address):
         self.name, self.done = f"udp:{address}", False
-        host, _, port = address.partition(":")
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.connect((host, int(port)))
+        host, port = host_port(address)
+        self.sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.connect((host, port))
         self.sock.setblocking(False)
         self.exchanges, self.sent, self.last, self.waiting = 0, 0, 0.0, {}
 

@@ -10,6 +10,7 @@ ask: sends requests and prints the answers, or one word about the failure. Exit 
 import argparse
 import errno
 import hashlib
+import os
 import selectors
 import signal
 import socket
@@ -21,6 +22,8 @@ import backwards
 REFUSED, TIMEOUT, FAILED, DAMAGED = 3, 4, 5, 6
 IP_PKTINFO = 8
 IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_PMTUDISC_DONT, IP_MTU = 10, 2, 0, 14
+IPV6_MTU_DISCOVER, IPV6_MTU = 23, 24
+V4, V6 = socket.AF_INET, socket.AF_INET6
 
 
 def digest(data):
@@ -49,10 +52,12 @@ def note(args, proto, peer, data):
 
 def serve_udp(args, sock):
     """Answers from the address that was asked: a host has many."""
-    data, ancillary, _, peer = sock.recvmsg(65536, socket.CMSG_SPACE(12))
+    data, ancillary, _, peer = sock.recvmsg(65536, socket.CMSG_SPACE(20))
     note(args, "udp", peer, data)
-    asked = ancillary[0][2][8:12]  # struct in_pktinfo: ifindex, spec_dst, addr
-    source = (socket.IPPROTO_IP, IP_PKTINFO, b"\0" * 4 + asked + b"\0" * 4)
+    if sock.family == V6:  # struct in6_pktinfo: addr, ifindex
+        source = (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, ancillary[0][2][:16] + b"\0" * 4)
+    else:  # struct in_pktinfo: ifindex, spec_dst, addr
+        source = (socket.IPPROTO_IP, IP_PKTINFO, b"\0" * 4 + ancillary[0][2][8:12] + b"\0" * 4)
     try:
         sock.sendmsg([answer(args.name, peer, data, wanted_size(data))], [source], 0, peer)
     except OSError as err:  # an ICMP error about an earlier answer
@@ -84,17 +89,38 @@ def accept(args, listener, sel):
     sel.register(conn, selectors.EVENT_READ, lambda sock: serve_tcp(args, sock, sel))
 
 
+def set_path_mtu(sock, mode):
+    if sock.family == V6:
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, mode)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, mode)
+
+
+def udp_server(address, port):
+    sock = socket.socket(backwards.family_of(address), socket.SOCK_DGRAM)
+    set_path_mtu(sock, IP_PMTUDISC_DONT)
+    if sock.family == V6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
+    sock.bind((address, port))
+    return sock
+
+
+def bind_addresses(args):
+    """Without --bind: all of both families, as far as the kernel has them."""
+    return [args.bind] if args.bind else ["0.0.0.0", "::"] if os.path.exists("/proc/net/if_inet6") else ["0.0.0.0"]
+
+
 def serve(args):
     sel = selectors.DefaultSelector()
-    for port in args.tcp:
-        sock = socket.create_server((args.bind, port), backlog=512)
-        sel.register(sock, selectors.EVENT_READ, lambda sock: accept(args, sock, sel))
-    for port in args.udp:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
-        sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
-        sock.bind((args.bind, port))
-        sel.register(sock, selectors.EVENT_READ, lambda sock: serve_udp(args, sock))
+    for address in bind_addresses(args):
+        for port in args.tcp:
+            sock = socket.create_server((address, port), family=backwards.family_of(address), backlog=512)
+            sel.register(sock, selectors.EVENT_READ, lambda sock: accept(args, sock, sel))
+        for port in args.udp:
+            sel.register(udp_server(address, port), selectors.EVENT_READ, lambda sock: serve_udp(args, sock))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print("serving", flush=True)
     while True:
@@ -134,19 +160,24 @@ def exchange(args, sock, number):
     return line
 
 
+def source_of(text):
+    """An IPv6 address has brackets if a port follows."""
+    has_port = "]:" in text or text.count(":") == 1
+    return backwards.host_port(text) if has_port else (text.strip("[]"), 0)
+
+
 def open_socket(args):
     kind = socket.SOCK_STREAM if args.proto == "tcp" else socket.SOCK_DGRAM
-    sock = socket.socket(socket.AF_INET, kind)
+    to = backwards.host_port(args.to)
+    sock = socket.socket(backwards.family_of(to[0]), kind)
     sock.settimeout(args.timeout)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if args.proto == "udp":
         mode = IP_PMTUDISC_DO if args.df or args.path_mtu else IP_PMTUDISC_DONT
-        sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, mode)
+        set_path_mtu(sock, mode)
     if args.source:
-        addr, _, port = args.source.partition(":")
-        sock.bind((addr, int(port or 0)))
-    addr, _, port = args.to.partition(":")
-    sock.connect((addr, int(port)))
+        sock.bind(source_of(args.source))
+    sock.connect(to)
     return sock
 
 
@@ -165,6 +196,12 @@ def hold(args):
             print(exchange(args, sock, number), flush=True)
 
 
+def path_mtu(sock):
+    if sock.family == V6:
+        return sock.getsockopt(socket.IPPROTO_IPV6, IPV6_MTU)
+    return sock.getsockopt(socket.IPPROTO_IP, IP_MTU)
+
+
 def mtu_after_too_big(args):
     """Send with DF until the path says that it is too big; print the path MTU learned."""
     sock = open_socket(args)
@@ -180,7 +217,7 @@ def mtu_after_too_big(args):
             continue
         except OSError as err:
             if err.errno == errno.EMSGSIZE:
-                print(sock.getsockopt(socket.IPPROTO_IP, IP_MTU))
+                print(path_mtu(sock))
                 return
             raise
     raise socket.timeout()
@@ -219,7 +256,7 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     server = commands.add_parser("serve")
     server.add_argument("--name", default=socket.gethostname())
-    server.add_argument("--bind", default="0.0.0.0")
+    server.add_argument("--bind", metavar="ADDRESS", help="default: all of both families")
     server.add_argument("--log", action="store_true", help="a line per request on stdout")
     server.add_argument("--tcp", type=int, action="append", default=[])
     server.add_argument("--udp", type=int, action="append", default=[])

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""forge.py - send raw frames, with whatever addresses and MACs are asked for: a UDP datagram, a TCP
+"""forge.py - send raw frames of IPv4 (udp: of either family), with whatever addresses and MACs are asked for: a UDP datagram, a TCP
 segment of no connection, or what a hostile pod may think of. What is not given is the interface's
 own, and the next hop's from the neighbour table.
 
@@ -15,7 +15,8 @@ import socket
 import struct
 import subprocess
 
-from backwards import MORE_FRAGMENTS, checksum
+import backwards
+from backwards import MORE_FRAGMENTS, checksum, family_of, packed
 
 VXLAN_VNI = 1
 ICMP_UNREACHABLE, ICMP_PORT = 3, 3
@@ -49,6 +50,9 @@ def ip_packet(source, dest, proto, load, ttl=64, options=b"", fragment=0):
 
 
 def outer(args, proto, load, **more):
+    if family_of(args.dest) == socket.AF_INET6:
+        addresses = packed(args.source) + packed(args.dest)
+        return b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, len(load), proto, args.ttl) + addresses + load
     return b"\x08\x00" + ip_packet(args.source, args.dest, proto, load, args.ttl, bytes.fromhex(args.options), **more)
 
 
@@ -59,7 +63,8 @@ def inner_udp(args, payload=b""):
 
 def udp(args):
     fragment = MORE_FRAGMENTS if args.more_fragments else 0
-    return [outer(args, socket.IPPROTO_UDP, udp_datagram(args.sport, args.dport, args.text.encode()), fragment=fragment)]
+    datagram = backwards.udp_datagram((args.source, args.sport), (args.dest, args.dport), args.text.encode())
+    return [outer(args, socket.IPPROTO_UDP, datagram, fragment=fragment)]
 
 
 def tcp(args):
@@ -115,7 +120,8 @@ def main():
     parser.add_argument("--vlan", type=int, help="a tag with this id, and priority 5")
     args = parser.parse_args()
     link = ip_json("addr", "show", "dev", args.device)[0]
-    own = [a["local"] for a in link["addr_info"] if a["family"] == "inet"]
+    family = "inet6" if family_of(args.dest) == socket.AF_INET6 else "inet"
+    own = [a["local"] for a in link["addr_info"] if a["family"] == family]
     args.source = args.source or own[0]
     args.source_mac = args.source_mac or link["address"]
     neighbours = ip_json("neigh", "show", "dev", args.device)

@@ -6,11 +6,31 @@
 #
 #   node1: web-1 lookup-1 client-1      node2: web-2 lookup-2 client-2
 #   path_*: FROM first, TO second
-SHOP=$HERE/../../manifests/examples/shop.yaml
-VTEP1=10.18.0.1
-VPOD1=10.244.1.1
-OTHER=172.30.0.2 # another container network on node1
+#
+# Another container network on node1 has the prefix OTHER_NET: its bridge is the first address, its
+# container, OTHER, the second one.
+# shellcheck disable=SC2034 # read by the tests
+SHOP_YAML=$HERE/../../manifests/examples/shop.yaml
 declare -A ADDR=()
+
+# shop_family 4|6: the addresses of a lab of this family
+shop_family()
+{
+	export MK_LAB_FAMILY=$1
+	if [[ $1 == 6 ]]; then
+		NODE1=fd00:99::11 NODE2=fd00:99::12 WORLD=fd00:99::200 FAR=2001:db8::10
+		VTEP1=fd4d:4b00:12::1 VTEP2=fd4d:4b00:12::2 VPOD1=fd00:10:244:1::1 FREE=fd00:10:244:1::200
+		OTHER_NET=fd00:172:30:: BITS=64 NODAD=nodad OTHER='[fd00:172:30::2]' IPTABLES=ip6tables
+		# the Services' addresses 10.96.0.N become fd00:10:96::N
+		sed -E 's/clusterIP: 10\.96\.0\.(.*)/clusterIP: "fd00:10:96::\1"/' "$SHOP_YAML" >"$TMP/shop6.yaml"
+		SHOP=$TMP/shop6.yaml
+	else
+		NODE1=192.168.99.11 NODE2=192.168.99.12 WORLD=192.168.99.200 FAR=203.0.113.10
+		VTEP1=10.18.0.1 VTEP2=10.18.0.2 VPOD1=10.244.1.1 FREE=10.244.1.200
+		OTHER_NET=172.30.0. BITS=24 NODAD='' OTHER=172.30.0.2 IPTABLES=iptables
+		SHOP=$SHOP_YAML
+	fi
+}
 
 # shop_service NAME JQ: a field of one of the shop's Services
 shop_service()
@@ -53,24 +73,29 @@ shop_up()
 	wait_for 5 ask client-2 udp "$LOOKUP:53"
 }
 
-# A foreign container network: a bridge on node1, masqueraded by iptables.
+# A foreign container network: a bridge on node1, masqueraded by iptables or ip6tables.
 other_network_up()
 {
 	ip netns add "$MK_LAB.other"
 	ip link add eth0 netns "$MK_LAB.other" type veth peer name other0 netns "$MK_LAB.node1"
+	# shellcheck disable=SC2016 # the arguments are that shell's
 	on node1 sh -e -c '
 		ip link add other-br type bridge
-		ip addr add 172.30.0.1/24 dev other-br
+		echo 0 >/proc/sys/net/ipv6/conf/other-br/disable_ipv6
+		[ "$2" = iptables ] || echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
+		ip addr add "${0}1/$1" dev other-br $3
 		ip link set other0 master other-br up
 		ip link set other-br up
-		iptables -t nat -A POSTROUTING -s 172.30.0.0/24 ! -o other-br -j MASQUERADE
-		iptables -t nat -A PREROUTING -p tcp --dport 8088 -j DNAT --to-destination 172.30.0.2:8080'
+		$2 -t nat -A POSTROUTING -s "${0}0/$1" ! -o other-br -j MASQUERADE
+		$2 -t nat -A PREROUTING -p tcp --dport 8088 -j DNAT --to-destination "$4"' \
+		"$OTHER_NET" "$BITS" "$IPTABLES" "$NODAD" "$OTHER:8080"
 	ip -n "$MK_LAB.other" link set lo up
-	ip -n "$MK_LAB.other" addr add "$OTHER/24" dev eth0
+	ip netns exec "$MK_LAB.other" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
+	ip -n "$MK_LAB.other" addr add "${OTHER_NET}2/$BITS" dev eth0 ${NODAD:+nodad}
 	ip -n "$MK_LAB.other" link set eth0 up
-	ip -n "$MK_LAB.other" route add default via 172.30.0.1
+	ip -n "$MK_LAB.other" route add default via "${OTHER_NET}1"
 	ip netns exec "$MK_LAB.other" "$HERE/echo.py" serve --name other --tcp 8080 >/dev/null 2>&1 </dev/null &
-	wait_for 5 ip netns exec "$MK_LAB.other" "$HERE/echo.py" ask tcp 127.0.0.1:8080
+	wait_for 5 ip netns exec "$MK_LAB.other" "$HERE/echo.py" ask tcp "$OTHER:8080"
 }
 
 # ---- ways to measure
@@ -165,11 +190,13 @@ path_4_both()
 	expect_eq "who answers for lookup" "lookup-1 lookup-2" "$(answerers client-1 udp "$LOOKUP:53")"
 	echo "both answer"
 }
+# Over IPv6 the SYN's repetition is refused: Linux drops an ICMPv6 error that comes while connect()
+# holds the socket, also one of ip6tables.
 path_4_empty_tcp() { refused client-1 tcp "$EMPTY:$EMPTY_PORT"; }
 path_4_empty_udp() { refused client-1 udp "$EMPTY:$EMPTY_PORT"; }
 
 path_5_tcp() { exchange node1 tcp "$WEB:80" "web-[12]" "$VTEP1"; }
-path_5_udp() { exchange node2 udp "$LOOKUP:53" "lookup-[12]" 10.18.0.2; }
+path_5_udp() { exchange node2 udp "$LOOKUP:53" "lookup-[12]" "$VTEP2"; }
 path_5_both()
 {
 	expect_eq "who answers node1 for web" "web-1 web-2" "$(answerers node1 tcp "$WEB:80")"
@@ -225,7 +252,7 @@ forged()
 	expect_eq "drops of node1 because of $reason" $((before + 10)) "$(drop_count node1 "$reason")"
 	echo "10 of 10 dropped"
 }
-path_9_address() { forged 7001 web-1 SPOOFED_ADDRESS --source 10.244.1.200; }
+path_9_address() { forged 7001 web-1 SPOOFED_ADDRESS --source "$FREE"; }
 path_9_mac() { forged 7002 web-1 SPOOFED_MAC --source-mac 02:00:00:00:00:99; }
 
 path_10_in() { exchange world tcp "$NODE1:2222" node1 "$WORLD"; }
@@ -239,6 +266,8 @@ path_10_other_out()
 	tail -n 1 <<<"$out"
 }
 path_10_other_in() { exchange world tcp "$NODE1:8088" other "$WORLD"; }
+
+shop_family "${MK_LAB_FAMILY:-4}"
 
 # number|what|from|to|function
 # shellcheck disable=SC2034 # walked by the demo and by t_paths.sh
