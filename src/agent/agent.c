@@ -27,6 +27,11 @@
  * objects, or one read of the API server's connection, is one turn. */
 #define DEBOUNCE_MS 0
 
+static bool is_configured(const struct mk_family *family)
+{
+	return mk_config_has(&family->core->config, family->family);
+}
+
 /* ---- callbacks of the source ----------------------------------------------------------------- */
 
 static void on_node_changed(void *ctx, const char *name)
@@ -34,7 +39,8 @@ static void on_node_changed(void *ctx, const char *name)
 	struct mk_agent *agent = ctx;
 
 	(void)name;
-	agent->services.vips_dirty = true;
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		agent->sides[i].services.vips_dirty = true;
 	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
 	mk_core_mark(&agent->core, MK_UNSURE_NODE, DEBOUNCE_MS);
 }
@@ -43,7 +49,9 @@ static void on_service_changed(void *ctx, const char *namespace_, const char *na
 {
 	struct mk_agent *agent = ctx;
 
-	agent_service_dirty(&agent->services, namespace_, name);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (is_configured(&agent->core.families[i]))
+			agent_service_dirty(&agent->sides[i].services, namespace_, name);
 	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
 	mk_core_schedule(&agent->core, DEBOUNCE_MS);
 }
@@ -158,9 +166,19 @@ static void write_first_state(struct mk_agent *agent)
  * loading the datapath reports it again. */
 static int give_up_rights(struct mk_agent *agent, struct mk_error *err)
 {
-	if (mk_pin_prepare(agent->core.pins, err) < 0)
-		mk_log_warn("%s", mk_error_text(err));
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_config_has(&agent->core.config, agent->core.families[i].family) &&
+		    mk_pin_prepare(agent->core.families[i].dir, err) < 0)
+			mk_log_warn("%s", mk_error_text(err));
 	return mk_privileges_drop(&agent->core.config, err);
+}
+
+/* For mk_overlay_on_left_vip(). */
+static void vip_was_left(void *ctx, const struct mk_ip *ip)
+{
+	struct mk_agent *agent = ctx;
+
+	agent_linger_vip_was_left(&agent->sides[mk_family_index(ip->family)].linger, ip);
 }
 
 static int start_core(struct mk_agent *agent, struct mk_error *err)
@@ -168,19 +186,32 @@ static int start_core(struct mk_agent *agent, struct mk_error *err)
 	int ret = mk_core_start(&agent->core, err);
 
 	if (ret == 0)
-		mk_overlay_on_left_vip(agent->core.overlay, agent_linger_vip_was_left,
-				       &agent->linger);
+		mk_overlay_on_left_vip(agent->core.overlay, vip_was_left, agent);
 	return ret;
 }
 
+int agent_each_family(struct mk_agent *agent, agent_family_row *row, struct mk_error *err)
+{
+	int sum = 0;
+
+	for (unsigned i = 0; i < MK_FAMILIES; i++) {
+		int ret = row(agent, i, err);
+
+		if (ret < 0)
+			return ret;
+		sum += ret;
+	}
+	return sum;
+}
+
 ROW(check_addresses, mk_own_node_check(&agent->node, err))
-ROW(check_abi, mk_abi_check(agent->core.pins, err))
+FAMILY_ROW(check_abi, is_configured, mk_abi_check(family->dir, err))
 ROW(write_record, mk_record_write(&agent->core.config, agent->process.source_text.text, err))
 ROW(choose_source,
     mk_source_choose(&agent->core.config, MK_SERVICE_ACCOUNT_DIR, &agent->process.source_text, err))
 ROW(start_health, agent_health_start(&agent->health, agent_metrics_answer, agent, err))
 ROW(start_rtnl, agent_rtnl_start(&agent->rtnl, err))
-ROW(start_sessions, agent_sessions_start(&agent->sessions, err))
+FAMILY_ROW(start_sessions, is_configured, agent_sessions_start(&side->sessions, err))
 
 /* Change nothing on the host before the settings are known to suit the cluster, and the lock shows
  * that no other agent runs here. */
@@ -218,7 +249,11 @@ static void close_handle(uv_handle_t *handle, void *ctx)
  * instant. */
 static void end_without_load(const struct mk_agent *agent)
 {
-	if (agent->node.load.state != MK_LOAD_RUNS)
+	bool runs = false;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		runs |= agent->node.families[i].load.state == MK_LOAD_RUNS;
+	if (!runs)
 		return;
 	mk_log_flush();
 	_exit(0);
@@ -233,9 +268,11 @@ static void stop(struct mk_agent *agent)
 	uv_walk(&agent->core.loop, close_handle, NULL);
 	uv_run(&agent->core.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&agent->core.loop);
-	agent_sessions_free(&agent->sessions);
-	agent_linger_free(&agent->linger);
-	agent_services_free(&agent->services);
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		agent_sessions_free(&agent->sides[i].sessions);
+		agent_linger_free(&agent->sides[i].linger);
+		agent_services_free(&agent->sides[i].services);
+	}
 	agent_latency_forget(&agent->latency);
 	agent_checks_free(&agent->checks);
 	mk_own_node_release(&agent->node);
@@ -248,15 +285,18 @@ static void stop(struct mk_agent *agent)
 static void say_hello(const struct mk_agent *agent)
 {
 	struct utsname kernel = { 0 };
-	char cluster[MK_CIDR_STRLEN];
+	const struct mk_config *config = &agent->core.config;
+	bool both = mk_config_has(config, AF_INET) && mk_config_has(config, AF_INET6);
+	sa_family_t second = config->cluster.primary == AF_INET ? AF_INET6 : AF_INET;
+	char cluster[MK_CIDR_STRLEN], other[MK_CIDR_STRLEN] = "";
 
 	uname(&kernel);
-	mk_log_info("monokube %s starts node=%s clusterCidr=%s source='%s' kernel=%s",
-		    MONOKUBE_VERSION, agent->core.config.node_name,
-		    mk_cidr_format(mk_config_cluster(&agent->core.config,
-						     agent->core.config.cluster.primary),
-				   cluster),
-		    agent->process.source_text.text, kernel.release);
+	if (both)
+		mk_cidr_format(mk_config_cluster(config, second), other);
+	mk_log_info("monokube %s starts node=%s clusterCidr=%s%s%s source='%s' kernel=%s",
+		    MONOKUBE_VERSION, config->node_name,
+		    mk_cidr_format(mk_config_cluster(config, config->cluster.primary), cluster),
+		    both ? "," : "", other, agent->process.source_text.text, kernel.release);
 }
 
 static int run(struct mk_agent *agent, struct mk_error *err)
@@ -281,6 +321,22 @@ static void on_steps(uv_timer_t *timer)
 	agent_work(timer->data);
 }
 
+static void join_side(struct mk_agent *agent, size_t index)
+{
+	struct mk_family *family = &agent->core.families[index];
+	const struct mk_own_family *own = &agent->node.families[index];
+	struct agent_side *side = &agent->sides[index];
+
+	side->linger = (struct agent_linger){ .family = family, .own = own };
+	side->sessions = (struct agent_sessions){ .family = family, .linger = &side->linger };
+	side->services = (struct agent_services){ .family = family,
+						  .core = &agent->core,
+						  .own = own,
+						  .linger = &side->linger,
+						  .sessions = &side->sessions,
+						  .health = &agent->health };
+}
+
 /* Let the parts know what they share, and those below them. */
 static void join_parts(struct mk_agent *agent)
 {
@@ -288,15 +344,10 @@ static void join_parts(struct mk_agent *agent)
 
 	core->on_steps = on_steps;
 	core->steps.data = agent;
-	agent->node.core = core;
+	mk_own_node_init(&agent->node, core);
 	agent->health.core = core;
-	agent->linger = (struct agent_linger){ .core = core, .node = &agent->node };
-	agent->sessions = (struct agent_sessions){ .core = core, .linger = &agent->linger };
-	agent->services = (struct agent_services){ .core = core,
-						   .node = &agent->node,
-						   .linger = &agent->linger,
-						   .sessions = &agent->sessions,
-						   .health = &agent->health };
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		join_side(agent, i);
 	agent->rtnl = (struct agent_rtnl){
 		.core = core, .node = &agent->node, .hooks = &agent->hooks, .pods = &agent->pods
 	};

@@ -5,9 +5,10 @@
  *	core		what all share: settings, loop, objects, tables, what has to be looked at
  *	node		this node: addresses, uplinks, devices, programs, peers
  *	files, hooks, pods, health
- *	linger		settings and routes that flows still need
- *	sessions	the sweep
- *	services	dirty Services, to tables and routes
+ *	services	the Services of each family:
+ *		linger		settings and routes that flows still need
+ *		sessions	the sweep
+ *		queue		dirty Services, to tables and routes
  *	latency, rtnl
  *
  * Two tables call the parts' reconcile(): the steps of work.c after changes, in order, and the
@@ -64,6 +65,13 @@ struct agent_scrape {
 	uint64_t services_text_ns;
 };
 
+/* The Services of a family. */
+struct agent_side {
+	struct agent_linger linger;
+	struct agent_sessions sessions;
+	struct agent_services services;
+};
+
 struct mk_agent {
 	struct mk_core core;
 	struct mk_own_node node;
@@ -71,9 +79,7 @@ struct mk_agent {
 	struct agent_hooks hooks;
 	struct agent_pods pods;
 	struct agent_health health;
-	struct agent_linger linger;
-	struct agent_sessions sessions;
-	struct agent_services services;
+	struct agent_side sides[MK_FAMILIES];
 	struct agent_latency latency;
 	struct agent_rtnl rtnl;
 	struct agent_steps steps;
@@ -90,6 +96,29 @@ struct mk_agent {
 		(void)err;                                            \
 		return call;                                          \
 	}
+
+/* Define a function of a table's row: @call for each @family of the node for which @ready holds, with
+ * its @side and @own. Returns the sum of the results, or the first error. */
+#define FAMILY_ROW(name, ready, call)                                                  \
+	static int name##_of(struct mk_agent *agent, unsigned i, struct mk_error *err) \
+	{                                                                              \
+		struct mk_family *family = &agent->core.families[i];                   \
+		struct mk_own_family *own = &agent->node.families[i];                  \
+		struct agent_side *side = &agent->sides[i];                            \
+		(void)own;                                                             \
+		(void)side;                                                            \
+		(void)err;                                                             \
+		return ready(family) ? call : 0;                                       \
+	}                                                                              \
+	static int name(struct mk_agent *agent, struct mk_error *err)                  \
+	{                                                                              \
+		return agent_each_family(agent, name##_of, err);                       \
+	}
+
+/* agent.c: run @row for both families. */
+typedef int agent_family_row(struct mk_agent *agent, unsigned i, struct mk_error *err);
+mk_must_check int agent_each_family(struct mk_agent *agent, agent_family_row *row,
+				    struct mk_error *err);
 
 /* work.c: run the steps. */
 void agent_work(struct mk_agent *agent);

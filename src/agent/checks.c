@@ -24,24 +24,31 @@
 
 /* ---- adapters: each part takes only what it needs -------------------------------------------- */
 
-ROW(check_hooks, mk_datapath_repair_hooks(agent->core.datapath, HOOKS_AT_ONCE, err))
-ROW(check_links, mk_datapath_repair_links(agent->core.datapath, err))
-ROW(check_routes, mk_datapath_repair_routes(agent->core.datapath, ENTRIES, err))
-ROW(check_services, agent_services_reconcile_tables(&agent->services, ENTRIES, err))
-ROW(check_runtime, agent_linger_reconcile_runtime(&agent->linger, err))
-ROW(check_udp_ports, agent_linger_reconcile_udp_ports(&agent->linger, err))
-ROW(check_sessions, agent_sessions_look(&agent->sessions))
+static bool is_listed(const struct mk_family *family)
+{
+	return family->core->listed && mk_family_is_attached(family);
+}
+
+FAMILY_ROW(check_hooks, mk_family_is_attached,
+	   mk_datapath_repair_hooks(family->datapath, HOOKS_AT_ONCE, err))
+FAMILY_ROW(check_links, is_listed, mk_datapath_repair_links(family->datapath, err))
+FAMILY_ROW(check_routes, is_listed, mk_datapath_repair_routes(family->datapath, ENTRIES, err))
+FAMILY_ROW(check_services, is_listed,
+	   agent_services_reconcile_tables(&side->services, ENTRIES, err))
+FAMILY_ROW(check_runtime, is_listed, agent_linger_reconcile_runtime(&side->linger, err))
+FAMILY_ROW(check_udp_ports, is_listed, agent_linger_reconcile_udp_ports(&side->linger, err))
+FAMILY_ROW(check_sessions, is_listed, agent_sessions_look(&side->sessions))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
 ROW(check_devices, agent_pods_reconcile_devices(&agent->pods, &agent->core.config, err))
 ROW(check_host_ports, agent_pods_reconcile_host_ports(&agent->pods, &agent->core.config, err))
-ROW(check_chain, mk_datapath_repair_chain(agent->core.datapath, err))
-ROW(check_pins, mk_datapath_repair_pins(agent->core.datapath, err))
-ROW(check_counters,
-    mk_core_is_pruned(&agent->core) ? mk_datapath_prune_counters(agent->core.datapath, err) : 0)
-ROW(check_drop_reports, mk_monitor_reset_stale(agent->core.pins, agent->core.config.state_dir, err))
+FAMILY_ROW(check_chain, mk_family_is_attached, mk_datapath_repair_chain(family->datapath, err))
+FAMILY_ROW(check_pins, mk_family_is_attached, mk_datapath_repair_pins(family->datapath, err))
+FAMILY_ROW(check_counters, mk_family_is_pruned, mk_datapath_prune_counters(family->datapath, err))
+FAMILY_ROW(check_drop_reports, mk_family_is_attached,
+	   mk_monitor_reset_stale(family->dir, agent->core.config.state_dir, err))
 ROW(check_node, (mk_core_mark(&agent->core, MK_UNSURE_NODE, 0), 0))
 ROW(check_log, (mk_log_tell_suppressed(), 0))
-ROW(check_names, agent_services_reconcile_names(&agent->services, err))
+FAMILY_ROW(check_names, is_listed, agent_services_reconcile_names(&side->services, err))
 
 static int check_changed_hooks(struct mk_agent *agent, struct mk_error *err)
 {
@@ -52,8 +59,11 @@ static int check_changed_hooks(struct mk_agent *agent, struct mk_error *err)
 /* The overlay compares in its own step. */
 static int check_overlay(struct mk_agent *agent, struct mk_error *err)
 {
+	size_t peers =
+		agent->node.families[0].plan.peer_count + agent->node.families[1].plan.peer_count;
+
 	(void)err;
-	if (agent->checks.overlay_turns++ < agent->node.plan.peer_count / PEERS_PER_TURN)
+	if (agent->checks.overlay_turns++ < peers / PEERS_PER_TURN)
 		return 0;
 	agent->checks.overlay_turns = 0;
 	mk_overlay_refresh(agent->core.overlay);
@@ -82,8 +92,7 @@ static int check_pods(struct mk_agent *agent, struct mk_error *err)
 static int check_addresses(struct mk_agent *agent, struct mk_error *err)
 {
 	agent->core.unsure &= ~(unsigned int)MK_UNSURE_ADDRESSES;
-	return agent_pods_reconcile_addresses(&agent->pods, &agent->core, &agent->node.addresses,
-					      err);
+	return agent_pods_reconcile_addresses(&agent->pods, &agent->node, err);
 }
 
 static void say_clock(struct agent_checks *checks, const struct mk_api_clock *clock)
@@ -165,8 +174,8 @@ _Static_assert(MK_ARRAY_SIZE(checks) <= AGENT_CHECKS_MAX, "raise AGENT_CHECKS_MA
 
 static bool is_possible(const struct mk_agent *agent, enum needs needs)
 {
-	return needs == NOTHING ||
-	       (mk_core_is_attached(&agent->core) && (needs == ATTACHED || agent->core.listed));
+	return needs == NOTHING || (mk_core_any(&agent->core, mk_family_is_attached) &&
+				    (needs == ATTACHED || agent->core.listed));
 }
 
 static bool is_due(const struct mk_agent *agent, size_t i, bool turn)

@@ -48,7 +48,7 @@ static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *repl
 {
 	const struct agent_health *health = ctx;
 	struct mk_health_answer answer = {
-		.family = health->core->config.cluster.primary,
+		.families = { health->core->families[0].runs, health->core->families[1].runs },
 		.healthy = is_healthy(health),
 		.eligible = is_eligible(health),
 		.updated_unix_ns = health->state.updated_unix_ns,
@@ -110,12 +110,17 @@ static void answer_service(void *ctx, const char *path, struct mk_httpd_reply *r
 					   healthy));
 }
 
+static const struct agent_health_port *ports_of(const struct agent_health_port *port)
+{
+	return port->health->ports[mk_family_index(port->family)];
+}
+
 /* Returns our Service that already listens on the port number of @port; NULL: none. */
 static const struct agent_health_port *holder(const struct agent_health_port *port)
 {
 	const struct agent_health_port *other;
 
-	for (other = port->health->ports; other; other = other->hh.next)
+	for (other = ports_of(port); other; other = other->hh.next)
 		if (other->listener && other->number == port->number)
 			return other;
 	return NULL;
@@ -146,8 +151,7 @@ static void say_no_port(struct agent_health_port *port, const struct mk_error *e
 static void open_port(struct agent_health_port *port)
 {
 	/* 0.0.0.0 or [::] */
-	struct mk_ip_port at = { .ip = { .family = port->health->core->config.cluster.primary },
-				 .port = port->number };
+	struct mk_ip_port at = { .ip = { .family = port->family }, .port = port->number };
 	struct mk_error err = { 0 };
 
 	if (port->listener)
@@ -164,12 +168,13 @@ static void open_port(struct agent_health_port *port)
 
 static void forget_port(struct agent_health_port *port)
 {
-	HASH_DEL(port->health->ports, port);
+	HASH_DEL(port->health->ports[mk_family_index(port->family)], port);
 	mk_httpd_close(port->listener);
 	free(port);
 }
 
-static struct agent_health_port *add_port(struct agent_health *health, const char *key,
+static struct agent_health_port *add_port(struct agent_health *health, sa_family_t family,
+					  const char *key,
 					  const struct mk_compiled_service *compiled)
 {
 	size_t bytes = strlen(key) + 1;
@@ -178,13 +183,14 @@ static struct agent_health_port *add_port(struct agent_health *health, const cha
 	if (!port)
 		return NULL;
 	port->health = health;
+	port->family = family;
 	port->number = compiled->health_check_port;
 	port->namespace_ = port->key + bytes;
 	port->name = port->namespace_ + strlen(compiled->namespace_) + 1;
 	memcpy(port->key, key, bytes);
 	memcpy(port->namespace_, key, bytes);
 	port->name[-1] = '\0';
-	HASH_ADD_STR(health->ports, key, port);
+	HASH_ADD_STR(health->ports[mk_family_index(family)], key, port);
 	return port;
 }
 
@@ -204,22 +210,24 @@ static void on_retry(uv_timer_t *timer)
 	bool waiting = open_listener(&health->healthz);
 
 	waiting |= open_listener(&health->metrics);
-	for (struct agent_health_port *port = health->ports; port; port = port->hh.next) {
-		open_port(port);
-		waiting |= !port->listener;
-	}
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		for (struct agent_health_port *port = health->ports[i]; port;
+		     port = port->hh.next) {
+			open_port(port);
+			waiting |= !port->listener;
+		}
 	if (!waiting) {
 		uv_timer_stop(timer);
 		mk_core_warn_over(health->core, MK_WARN_HEALTH_PORT);
 	}
 }
 
-void agent_health_service(struct agent_health *health, const char *key,
+void agent_health_service(struct agent_health *health, sa_family_t family, const char *key,
 			  const struct mk_compiled_service *compiled)
 {
 	struct agent_health_port *port;
 
-	HASH_FIND_STR(health->ports, key, port);
+	HASH_FIND_STR(health->ports[mk_family_index(family)], key, port);
 	if (port && port->number != compiled->health_check_port) {
 		forget_port(port);
 		port = NULL;
@@ -228,7 +236,7 @@ void agent_health_service(struct agent_health *health, const char *key,
 	if (!compiled->health_check_port)
 		return;
 	if (!port) {
-		port = add_port(health, key, compiled);
+		port = add_port(health, family, key, compiled);
 		retry_in(health, 0);
 	}
 	if (port)
@@ -298,8 +306,9 @@ void agent_health_stop(struct agent_health *health)
 {
 	struct agent_health_port *port, *next;
 
-	HASH_ITER(hh, health->ports, port, next)
-		forget_port(port);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		HASH_ITER(hh, health->ports[i], port, next)
+			forget_port(port);
 	mk_httpd_free(mk_steal_ptr(health->healthz.server));
 	mk_httpd_free(mk_steal_ptr(health->metrics.server));
 	mk_httpd_free(mk_steal_ptr(health->service_server));

@@ -15,6 +15,7 @@
 /* A Service with a healthCheckNodePort, by "namespace/name", in order of arrival. */
 struct agent_health_port {
 	struct agent_health *health;
+	sa_family_t family;
 	char *namespace_, *name; /* behind `key` */
 	uint16_t number; /* port number, host order */
 	size_t local_ready; /* addresses of ready endpoints on this node */
@@ -43,7 +44,7 @@ struct agent_health {
 	struct mk_health state;
 	struct mk_httpd *service_server;
 	struct agent_listener healthz, metrics;
-	struct agent_health_port *ports;
+	struct agent_health_port *ports[MK_FAMILIES];
 	uv_timer_t retry;
 };
 
@@ -54,8 +55,8 @@ mk_must_check int agent_health_start(struct agent_health *health, mk_httpd_handl
 void agent_health_serve(struct agent_health *health);
 void agent_health_stop(struct agent_health *health);
 
-/* Service @key is written as @compiled: open, close or update its healthCheckNodePort. */
-void agent_health_service(struct agent_health *health, const char *key,
+/* Service @key is written as @compiled in @family: open, close or update its healthCheckNodePort. */
+void agent_health_service(struct agent_health *health, sa_family_t family, const char *key,
 			  const struct mk_compiled_service *compiled);
 
 #endif

@@ -29,20 +29,27 @@ static const char conf_template[] =
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
+/* The primary family, or the only one that the Node has. */
+static unsigned first_family(const struct mk_cni_conf_values *values)
+{
+	unsigned primary = mk_family_index(values->config->cluster.primary);
+
+	return values->pod_cidrs[primary].ip.family == AF_UNSPEC ? !primary : primary;
+}
+
 /* Print the value of a placeholder. Returns false if there is none of this name. */
 static bool put_value(FILE *out, const char *name, size_t length,
 		      const struct mk_cni_conf_values *values)
 {
 	char pods[MK_CIDR_STRLEN], cluster[MK_CIDR_STRLEN], vteps[MK_CIDR_STRLEN], mtu[16];
 	const struct mk_config *config = values->config;
+	unsigned first = first_family(values);
 	const struct {
 		const char *name, *value;
 	} list[] = {
-		{ "podCIDR", mk_cidr_format(&values->pod_cidr, pods) },
-		{ "clusterCIDR",
-		  mk_cidr_format(mk_config_cluster(config, config->cluster.primary), cluster) },
-		{ "vtepCIDR",
-		  mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vteps) },
+		{ "podCIDR", mk_cidr_format(&values->pod_cidrs[first], pods) },
+		{ "clusterCIDR", mk_cidr_format(&config->cluster.of[first], cluster) },
+		{ "vtepCIDR", mk_cidr_format(&config->vteps.of[first], vteps) },
 		{ "underlayFamily", values->underlay == AF_INET6 ? "IPv6" : "IPv4" },
 		{ "mtu", mtu },
 		{ "vethPrefix", config->veth_prefix },
@@ -292,13 +299,14 @@ int agent_files_reconcile_conf(struct agent_files *files, struct mk_core *core,
 	int ret;
 
 	if (is_as_left(core, path, &files->conf) && files->mtu_bytes == values->mtu_bytes &&
-	    mk_cidr_equal(&files->pod_cidr, &values->pod_cidr))
+	    mk_cidr_equal(&files->pod_cidrs[0], &values->pod_cidrs[0]) &&
+	    mk_cidr_equal(&files->pod_cidrs[1], &values->pod_cidrs[1]))
 		return 0;
 	ret = install_conf(values, err);
 	if (ret < 0)
 		return ret;
 	files->conf = look(path);
-	files->pod_cidr = values->pod_cidr;
+	memcpy(files->pod_cidrs, values->pod_cidrs, sizeof(files->pod_cidrs));
 	files->mtu_bytes = values->mtu_bytes;
 	return 0;
 }

@@ -18,7 +18,7 @@ struct agent_file {
 
 struct mk_cni_conf_values {
 	const struct mk_config *config;
-	struct mk_cidr pod_cidr;
+	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* by family; AF_UNSPEC: none */
 	sa_family_t underlay; /* of the overlay's outer header */
 	uint32_t mtu_bytes;
 };
@@ -26,7 +26,7 @@ struct mk_cni_conf_values {
 /* The files as last written or found correct. */
 struct agent_files {
 	struct agent_file plugin, conf;
-	struct mk_cidr pod_cidr; /* in the configuration */
+	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* in the configuration */
 	uint32_t mtu_bytes;
 };
 

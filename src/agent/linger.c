@@ -39,11 +39,11 @@ static int tell(struct agent_linger *linger, const struct mk_runtime_change *wan
 
 	if (memcmp(wanted, &linger->told, sizeof(*wanted)) == 0)
 		return 0;
-	ret = mk_datapath_sync_runtime(linger->core->datapath, wanted, err);
+	ret = mk_datapath_sync_runtime(linger->family->datapath, wanted, err);
 	if (ret < 0)
 		return ret;
 	linger->told = *wanted;
-	linger->core->writes += (unsigned int)ret;
+	linger->family->core->writes += (unsigned int)ret;
 	return 0;
 }
 
@@ -78,7 +78,7 @@ static bool has_frontends_gone(const struct agent_linger *linger)
 
 static bool wants_host_backends(const struct agent_linger *linger)
 {
-	return mk_service_sync_host_backends(mk_datapath_services(linger->core->datapath));
+	return mk_service_sync_host_backends(mk_datapath_services(linger->family->datapath));
 }
 
 /* Do not clear the range while a connection may outlive its NodePort. */
@@ -87,7 +87,7 @@ static int tell_localhost_ports(struct agent_linger *linger, struct mk_error *er
 	struct mk_runtime_change wanted = linger->told;
 
 	wanted.set_localhost_ports = true;
-	mk_service_sync_localhost_ports(mk_datapath_services(linger->core->datapath),
+	mk_service_sync_localhost_ports(mk_datapath_services(linger->family->datapath),
 					&wanted.localhost_port_min, &wanted.localhost_port_max);
 	if (wanted.localhost_port_max == 0 && has_frontends_gone(linger))
 		return 0;
@@ -97,7 +97,7 @@ static int tell_localhost_ports(struct agent_linger *linger, struct mk_error *er
 /* @again: another process may have removed ports from the map. Returns 1 if it had not all. */
 static int tell_udp_ports(struct agent_linger *linger, bool again, struct mk_error *err)
 {
-	struct mk_datapath *datapath = linger->core->datapath;
+	struct mk_datapath *datapath = linger->family->datapath;
 	uint32_t serial;
 	const struct mk_port_set *ports =
 		mk_service_sync_udp_ports(mk_datapath_services(datapath), &serial);
@@ -119,7 +119,7 @@ int agent_linger_tell_services(struct agent_linger *linger, struct mk_error *err
 		ret = tell_udp_ports(linger, false, err);
 	if (ret < 0)
 		return ret;
-	linger->core->writes += (unsigned int)ret;
+	linger->family->core->writes += (unsigned int)ret;
 	if (!wants_host_backends(linger))
 		return 0; /* a flow may still need the setting */
 	mk_linger_set(&linger->host_backends);
@@ -131,13 +131,13 @@ int agent_linger_tell_node(struct agent_linger *linger, struct mk_error *err)
 	struct mk_runtime_change wanted = linger->told;
 
 	wanted.set_ranges_shared = true;
-	wanted.ranges_shared = linger->node->ranges_shared;
+	wanted.ranges_shared = linger->own->node->ranges_shared;
 	return tell(linger, &wanted, err);
 }
 
 int agent_linger_reconcile_runtime(const struct agent_linger *linger, struct mk_error *err)
 {
-	int ret = mk_datapath_sync_runtime(linger->core->datapath, &linger->told, err);
+	int ret = mk_datapath_sync_runtime(linger->family->datapath, &linger->told, err);
 
 	if (ret > 0)
 		mk_log_warn(
@@ -179,13 +179,13 @@ void agent_linger_take_vip(struct agent_linger *linger, const struct mk_ip *ip)
 	struct agent_vip *vip = find_vip(linger, &addr);
 
 	if (vip) { /* one reference to the route is kept already */
-		mk_overlay_vip_put(linger->core->overlay, ip);
+		mk_overlay_vip_put(linger->family->core->overlay, ip);
 		mk_linger_set(&vip->linger);
 		return;
 	}
 	vip = calloc(1, sizeof(*vip));
 	if (!vip) {
-		mk_overlay_vip_put(linger->core->overlay, ip);
+		mk_overlay_vip_put(linger->family->core->overlay, ip);
 		return;
 	}
 	vip->addr = addr;
@@ -200,7 +200,7 @@ void agent_linger_vip_was_left(void *ctx, const struct mk_ip *ip)
 	struct agent_linger *linger = ctx;
 	struct mk_error err = { 0 };
 
-	if (mk_overlay_vip_get(linger->core->overlay, ip, &err) < 0)
+	if (mk_overlay_vip_get(linger->family->core->overlay, ip, &err) < 0)
 		mk_log_error("cannot keep a Service address's route: %s", mk_error_text(&err));
 	else
 		agent_linger_take_vip(linger, ip);
@@ -210,10 +210,10 @@ static void let_go(struct agent_linger *linger, struct agent_vip *vip)
 {
 	struct mk_ip ip = mk_ip_from_addr(&vip->addr);
 
-	mk_overlay_vip_put(linger->core->overlay, &ip);
+	mk_overlay_vip_put(linger->family->core->overlay, &ip);
 	HASH_DEL(linger->vips, vip);
 	free(vip);
-	mk_core_mark(linger->core, MK_UNSURE_OVERLAY, 0);
+	mk_core_mark(linger->family->core, MK_UNSURE_OVERLAY, 0);
 }
 
 void agent_linger_free(struct agent_linger *linger)
@@ -229,8 +229,8 @@ void agent_linger_free(struct agent_linger *linger)
 /* A node's own address has a route of its own, which monokube did not create. */
 static bool is_node_address(const struct agent_linger *linger, const struct mk_ip *ip)
 {
-	return mk_ips_contain(linger->node->local, linger->node->local_count, ip) ||
-	       mk_model_has_node_address(linger->core->model, ip);
+	return mk_ips_contain(linger->own->local, linger->own->local_count, ip) ||
+	       mk_model_has_node_address(linger->family->core->model, ip);
 }
 
 /* An earlier agent may have kept the route, and another process removed it since. */
@@ -246,7 +246,7 @@ static void needs_route(struct agent_linger *linger, const struct mk_tuple *key)
 	if (is_node_address(linger, &ip))
 		return;
 	agent_linger_vip_was_left(linger, &ip);
-	mk_core_mark(linger->core, MK_UNSURE_OVERLAY, 0);
+	mk_core_mark(linger->family->core, MK_UNSURE_OVERLAY, 0);
 }
 
 /* ---- callbacks of the sweep ------------------------------------------------------------------ */
@@ -260,12 +260,12 @@ bool agent_linger_asks(const struct agent_linger *linger)
 void agent_linger_see_flow(struct agent_linger *linger, const struct mk_tuple *key,
 			   const struct mk_session *session)
 {
-	const struct mk_service_sync *sync = mk_datapath_services(linger->core->datapath);
+	const struct mk_service_sync *sync = mk_datapath_services(linger->family->datapath);
 	struct mk_ip client = mk_ip_from_addr(&key->saddr);
 
 	if (!agent_linger_asks(linger) ||
-	    mk_cidr_contains(mk_config_cluster(&linger->core->config,
-					       linger->core->config.cluster.primary),
+	    mk_cidr_contains(mk_config_cluster(&linger->family->core->config,
+					       linger->family->family),
 			     &client))
 		return;
 	if (mk_service_sync_session_of_host(sync, key, session))

@@ -9,8 +9,8 @@
 #include "datapath/sessions/linger.h"
 
 struct agent_linger {
-	struct mk_core *core;
-	const struct mk_own_node *node;
+	struct mk_family *family;
+	const struct mk_own_family *own;
 	struct mk_runtime_change
 		told; /* as last written; not set: unknown, an earlier run wrote it */
 	struct mk_linger host_backends, frontends_gone;

@@ -90,6 +90,11 @@ static void read_agent(const struct mk_agent *agent, struct mk_metrics *metrics)
 		metrics->log_lines[level] = mk_log_count((enum mk_log_level)level);
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	const struct mk_api_clock *clock = mk_source_clock(agent->core.source);
@@ -97,11 +102,10 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 
 	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
 		metrics->objects[kind] = mk_model_count(agent->core.model, (enum mk_kind)kind);
-	metrics->endpoints =
-		mk_model_endpoint_count(agent->core.model, agent->core.config.cluster.primary);
-	metrics->peers = agent->node.plan.peer_count;
-	metrics->peers_left_out = agent->node.plan.left_out_count;
-
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		metrics->peers = larger(metrics->peers, agent->node.families[i].plan.peer_count);
+		metrics->peers_left_out += agent->node.families[i].plan.left_out_count;
+	}
 	metrics->has_api = mk_source_stats(agent->core.source, metrics->api);
 	metrics->has_clock = clock && clock->known;
 	if (metrics->has_clock)
@@ -110,11 +114,8 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 
 /* ---- the datapath ---------------------------------------------------------------------------- */
 
-static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics)
+static void read_tables(const struct mk_datapath *datapath, struct mk_metrics_family *metrics)
 {
-	const struct mk_datapath *datapath = agent->core.datapath;
-	const struct mk_addresses *own = &agent->node.addresses;
-
 	metrics->has_datapath = datapath && mk_datapath_state(datapath) >= MK_DATAPATH_LOADED;
 	if (!metrics->has_datapath)
 		return;
@@ -123,12 +124,27 @@ static void read_tables(const struct mk_agent *agent, struct mk_metrics *metrics
 				 metrics->tables, MK_METRICS_TABLES);
 	metrics->program_count =
 		mk_datapath_program_stats(datapath, metrics->programs, MK_METRICS_PROGRAMS);
-	metrics->has_addresses = true;
-	metrics->lost_pods = agent->pods.lost_count;
-	metrics->pod_addresses = own->pod_count;
-	for (size_t i = 0; i < metrics->table_count; i++)
-		if (strcmp(metrics->tables[i].name, "pods") == 0)
-			metrics->pods = metrics->tables[i].entries;
+}
+
+static void read_family(const struct mk_agent *agent, unsigned index, struct mk_metrics *metrics)
+{
+	const struct mk_family *family = &agent->core.families[index];
+	struct mk_metrics_family *of = &metrics->families[index];
+
+	of->configured = mk_config_has(&agent->core.config, family->family);
+	if (!of->configured)
+		return;
+	of->ready = mk_family_is_attached(family);
+	of->endpoints = mk_model_endpoint_count(agent->core.model, family->family);
+	of->pod_addresses = agent->node.families[index].addresses.pod_count;
+	agent_sessions_read(&agent->sides[index].sessions, of);
+	agent_services_read(&agent->sides[index].services, metrics, of);
+	read_tables(family->datapath, of);
+	of->has_drops = family->datapath && mk_drops_read(family->dir, &of->drops, NULL) == 0;
+	metrics->has_datapath |= of->has_datapath;
+	for (size_t i = 0; i < of->table_count; i++)
+		if (strcmp(of->tables[i].name, "pods") == 0)
+			metrics->pods = larger(metrics->pods, of->tables[i].entries);
 }
 
 static void take_traffic(struct mk_metrics *metrics, enum mk_hook hook, const char *device,
@@ -179,33 +195,43 @@ static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 
 static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	const char *bpf_dir = agent->core.pins;
-
 	read_process(agent, metrics);
 	read_agent(agent, metrics);
 	read_cluster(agent, metrics);
-	agent_sessions_read(&agent->sessions, metrics);
-	agent_services_read(&agent->services, metrics);
-	read_tables(agent, metrics);
+	for (unsigned i = 0; i < MK_FAMILIES; i++)
+		read_family(agent, i, metrics);
 	if (metrics->has_datapath)
 		read_traffic(agent, metrics);
-	metrics->has_drops = mk_drops_read(bpf_dir, &metrics->drops, NULL) == 0;
+	metrics->lost_pods = agent->pods.lost_count;
+	metrics->underlay_mtu_bytes = agent->node.uplinks.uplink[0].link.mtu_bytes;
 	metrics->has_cni = mk_cni_calls_read(agent->core.config.bpf_dir, metrics->cni, NULL) == 0;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+static int list_services(const struct mk_agent *agent, struct agent_service_traffic *traffic,
+			 struct mk_metrics *metrics, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		ret = agent_services_read_traffic(&agent->sides[i].services, &traffic[i], err);
+	return ret < 0 ? ret : agent_services_list(traffic, metrics, err);
+}
+
 /* The caller frees the text; NULL: out of memory, or the tables could not be read. */
 static char *services_text(const struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	cleanup_free struct mk_service_totals *totals = NULL;
+	struct agent_service_traffic traffic[MK_FAMILIES] = { 0 };
 	struct mk_error err = { 0 };
 	char *text = NULL;
 
-	if (agent_services_read_each(&agent->services, metrics, &totals, &err) == 0)
+	if (list_services(agent, traffic, metrics, &err) == 0)
 		text = mk_metrics_text(metrics, MK_METRICS_SERVICES);
 	else
 		mk_log_error("no metrics of Services: %s", mk_error_text(&err));
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		free(traffic[i].totals);
 	free(metrics->per_service);
 	return text;
 }

@@ -120,7 +120,7 @@ int agent_pods_reconcile_host_ports(struct agent_pods *pods, const struct mk_con
 /* A Node that was created again may get another pod CIDR. Its pods keep their old addresses, which
  * no node routes to any more: the operator has to know. */
 struct outside {
-	struct mk_cidr pod_cidr;
+	const struct mk_own_node *node;
 	unsigned int count;
 	struct mk_ip first;
 	char container[13]; /* as runtimes abbreviate it */
@@ -131,8 +131,10 @@ static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *ow
 {
 	struct outside *outside = ctx;
 
-	if (mk_cidr_contains(&outside->pod_cidr, ip) || !owner->container_id[0] ||
-	    access(owner->netns, F_OK) < 0)
+	const struct mk_own_family *own = &outside->node->families[mk_family_index(ip->family)];
+
+	if (!own->family->runs || mk_cidr_contains(&own->addresses.pod_cidr, ip) ||
+	    !owner->container_id[0] || access(owner->netns, F_OK) < 0)
 		return 0;
 	if (outside->count++ > 0)
 		return 0;
@@ -143,12 +145,14 @@ static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *ow
 
 static void tell(struct mk_core *core, const struct outside *outside)
 {
+	const struct mk_own_family *own =
+		&outside->node->families[mk_family_index(outside->first.family)];
 	char cidr[MK_CIDR_STRLEN], ip[MK_IP_STRLEN], text[256];
 
 	snprintf(
 		text, sizeof(text),
 		"%u pods have addresses outside the pod CIDR %s of their node, such as %s (container %s): they have no network until they are deleted",
-		outside->count, mk_cidr_format(&outside->pod_cidr, cidr),
+		outside->count, mk_cidr_format(&own->addresses.pod_cidr, cidr),
 		mk_ip_format(&outside->first, ip), outside->container);
 	if (mk_core_warn(core, MK_WARN_POD_CIDR, text))
 		mk_log_warn("%s", text);
@@ -178,14 +182,13 @@ static int reap(struct agent_pods *pods, const struct mk_config *config, struct 
 		       : 0;
 }
 
-static int look_outside(struct mk_core *core, const struct mk_addresses *own, struct mk_error *err)
+static int look_outside(const struct mk_own_node *node, struct mk_error *err)
 {
-	struct outside outside = { .pod_cidr = mk_cidr_network(&own->pod_cidr) };
+	struct outside outside = { .node = node };
+	struct mk_core *core = node->core;
 	cleanup_ipam struct mk_ipam *ipam = NULL;
 	int ret;
 
-	if (own->gateway.family == AF_UNSPEC)
-		return 0; /* the Node object is not known yet */
 	ipam = mk_ipam_open(core->config.state_dir, err);
 	ret = ipam ? mk_ipam_each(ipam, see, &outside, err) : -err->code;
 	if (ret < 0)
@@ -197,12 +200,13 @@ static int look_outside(struct mk_core *core, const struct mk_addresses *own, st
 	return 0;
 }
 
-int agent_pods_reconcile_addresses(struct agent_pods *pods, struct mk_core *core,
-				   const struct mk_addresses *own, struct mk_error *err)
+int agent_pods_reconcile_addresses(struct agent_pods *pods, const struct mk_own_node *node,
+				   struct mk_error *err)
 {
+	const struct mk_core *core = node->core;
 	int ret = repair_index(pods, core->config.state_dir, err);
 
 	if (ret == 0)
 		ret = reap(pods, &core->config, err);
-	return ret < 0 ? ret : look_outside(core, own, err);
+	return ret < 0 ? ret : look_outside(node, err);
 }

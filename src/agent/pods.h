@@ -6,8 +6,7 @@
 
 #include <linux/netlink.h>
 
-#include "agent/core/core.h"
-#include "config/addresses.h"
+#include "agent/node/own_node.h"
 
 #define MK_GONE_DEVICES 16
 
@@ -44,9 +43,9 @@ mk_must_check int agent_pods_reconcile_host_ports(struct agent_pods *pods,
 						  const struct mk_config *config,
 						  struct mk_error *err);
 /* Release addresses of containers that are gone, and send an Event while pods have addresses
- * outside the node's pod CIDR. @own: zeroed if not known yet. */
-mk_must_check int agent_pods_reconcile_addresses(struct agent_pods *pods, struct mk_core *core,
-						 const struct mk_addresses *own,
+ * outside the node's pod CIDR. */
+mk_must_check int agent_pods_reconcile_addresses(struct agent_pods *pods,
+						 const struct mk_own_node *node,
 						 struct mk_error *err);
 
 #endif

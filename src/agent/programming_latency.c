@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/report/health.h"
 #include "base/log.h"
 #include "base/time.h"
 
@@ -70,13 +71,14 @@ static void observe(struct agent_latency *latency, const struct agent_trigger *t
 		     (long long)(took_ns / 1000000));
 }
 
-void agent_latency_written(struct agent_latency *latency, const struct agent_services *services)
+void agent_latency_written(struct agent_latency *latency,
+			   bool (*is_dirty)(const void *ctx, const char *key), const void *ctx)
 {
 	struct agent_trigger **place = &latency->triggers;
 	int64_t now = mk_time_now_unix_ns();
 
 	while (*place) {
-		if (agent_service_is_dirty(services, (*place)->key)) {
+		if (is_dirty(ctx, (*place)->key)) {
 			place = &(*place)->next;
 			continue;
 		}

@@ -4,7 +4,8 @@
 #ifndef MK_AGENT_PROGRAMMING_LATENCY_H
 #define MK_AGENT_PROGRAMMING_LATENCY_H
 
-#include "agent/service_queue.h"
+#include <stdbool.h>
+
 #include "base/histogram.h"
 
 /* A change of endpoints that is not written yet. */
@@ -27,7 +28,8 @@ void agent_latency_init(struct agent_latency *latency);
 void agent_latency_triggered(struct agent_latency *latency, const char *namespace_,
 			     const char *name, int64_t unix_ns);
 /* Services that are no longer dirty are written. */
-void agent_latency_written(struct agent_latency *latency, const struct agent_services *services);
+void agent_latency_written(struct agent_latency *latency,
+			   bool (*is_dirty)(const void *ctx, const char *key), const void *ctx);
 void agent_latency_forget(struct agent_latency *latency);
 
 #endif

@@ -29,13 +29,26 @@ void agent_hooks_changed(struct agent_hooks *hooks, struct mk_core *core, int if
 		hooks->changed[hooks->count++] = ifindex;
 }
 
+static int repair(const struct agent_hooks *hooks, struct mk_datapath *datapath,
+		  struct mk_error *err)
+{
+	return hooks->all
+		       ? mk_datapath_repair_hooks(datapath, SIZE_MAX, err)
+		       : mk_datapath_repair_hooks_of(datapath, hooks->changed, hooks->count, err);
+}
+
 int agent_hooks_reconcile(struct agent_hooks *hooks, struct mk_core *core, struct mk_error *err)
 {
 	const struct agent_hooks now = *hooks;
+	int ret = 0, repairs = 0;
 
 	*hooks = (struct agent_hooks){ 0 };
-	return now.all ? mk_datapath_repair_hooks(core->datapath, SIZE_MAX, err)
-		       : mk_datapath_repair_hooks_of(core->datapath, now.changed, now.count, err);
+	for (size_t i = 0; ret >= 0 && i < MK_FAMILIES; i++)
+		if (mk_family_is_attached(&core->families[i])) {
+			ret = repair(&now, core->families[i].datapath, err);
+			repairs += ret;
+		}
+	return ret < 0 ? ret : repairs;
 }
 
 static void look_at_overlay(struct agent_rtnl *rtnl)
@@ -56,9 +69,9 @@ static bool is_ours(const struct agent_rtnl *rtnl, int ifindex)
 {
 	const struct mk_own_node *node = rtnl->node;
 
-	return mk_own_uplinks_contain(&node->uplinks, ifindex) || !rtnl->core->datapath ||
-	       rtnl->node->waits || node->uplinks.some_missing ||
-	       ifindex == node->devices.host_ifindex ||
+	return mk_own_uplinks_contain(&node->uplinks, ifindex) ||
+	       !mk_core_any(rtnl->core, mk_family_is_loaded) || rtnl->node->waits ||
+	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
 	       ifindex == node->devices.overlay_ifindex;
 }
@@ -84,7 +97,8 @@ static void see_route(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 
 	if (header->rtm_protocol == MK_RTPROT && message->nlmsg_type == RTM_DELROUTE)
 		look_at_overlay(rtnl);
-	else if (header->rtm_dst_len == 0 || !node->uplinks.ask_host ||
+	else if (header->rtm_dst_len == 0 ||
+		 !node->uplinks.ask_host[mk_family_index(header->rtm_family)] ||
 		 !mk_own_uplinks_contain(&node->uplinks, device_of_route(message)))
 		look_again(rtnl, false);
 	else if (message->nlmsg_type == RTM_DELROUTE)
@@ -219,7 +233,7 @@ static uint32_t groups(bool ipv6)
 int agent_rtnl_start(struct agent_rtnl *rtnl, struct mk_error *err)
 {
 	const struct mk_config *config = &rtnl->core->config;
-	bool ipv6 = config->cluster.primary == AF_INET6 || config->underlay_family == AF_INET6;
+	bool ipv6 = mk_config_has(config, AF_INET6) || config->underlay_family == AF_INET6;
 	struct sockaddr_nl local = { .nl_family = AF_NETLINK, .nl_groups = groups(ipv6) };
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int ret;

@@ -186,7 +186,7 @@ static int replace_vips(struct agent_services *services, struct agent_service *s
 static int apply_compiled(struct agent_services *services, struct agent_service *service,
 			  const struct mk_compiled_service *compiled, struct mk_error *err)
 {
-	struct mk_service_sync *sync = mk_datapath_services(services->core->datapath);
+	struct mk_service_sync *sync = mk_datapath_services(services->family->datapath);
 	struct mk_service_counts counts = { 0 };
 	int ret = mk_service_sync_apply(sync, compiled, mk_time_monotonic_ns(), &counts, err);
 
@@ -230,17 +230,19 @@ static void say_odd_node_port(const struct agent_services *services, struct agen
 static int apply(struct agent_services *services, struct agent_service *service,
 		 struct mk_error *err)
 {
-	struct mk_service_view view = mk_own_node_view(services->node);
+	struct mk_service_view view = mk_own_family_view(services->own);
 	struct mk_compiled_service compiled;
 	int ret = mk_service_compile(services->core->model, &view, service->namespace_,
 				     service->name, &compiled, err);
 
 	if (ret < 0)
 		return mk_error_wrap(err, "Service '%s'", service->key);
-	say_odd_node_port(services, service);
+	if (services->says)
+		say_odd_node_port(services, service);
 	ret = apply_compiled(services, service, &compiled, err);
 	if (ret == 0)
-		agent_health_service(services->health, service->key, &compiled);
+		agent_health_service(services->health, services->family->family, service->key,
+				     &compiled);
 	mk_compiled_service_release(&compiled);
 	return ret;
 }
@@ -257,7 +259,7 @@ static void tell_orphans(const struct agent_services *services, const struct age
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
 	size_t count = 0;
 
-	if (service->was_there || !services->core->complete)
+	if (service->was_there || !services->core->complete || !services->says)
 		return;
 	if (mk_model_endpoints(services->core->model, service->namespace_, service->name, AF_UNSPEC,
 			       &endpoints, &count) == 0 &&
@@ -313,7 +315,7 @@ static int apply_dirty(struct agent_services *services, bool existing, uint64_t 
 /* Mark Services that lost a frontend to another Service, which has now released it. */
 static bool mark_retries(struct agent_services *services)
 {
-	struct mk_service_sync *sync = mk_datapath_services(services->core->datapath);
+	struct mk_service_sync *sync = mk_datapath_services(services->family->datapath);
 	char *namespace_, *name;
 	bool some = false;
 
@@ -356,17 +358,17 @@ static int tell_programs(struct agent_services *services, bool failed, struct mk
 /* A new datapath knows of no Service, and a node that changed sees all of them differently. */
 static void see_changes(struct agent_services *services)
 {
-	if (services->loads != services->core->loads) {
+	if (services->loads != services->family->loads) {
 		agent_linger_forget(services->linger);
-		mk_service_sync_on_loss(mk_datapath_services(services->core->datapath),
+		mk_service_sync_on_loss(mk_datapath_services(services->family->datapath),
 					agent_linger_losing, services->linger);
 		services->names_serial = services->names_wanted = 0;
 		mark_all(services);
-	} else if (services->view_changes != services->node->view_changes) {
+	} else if (services->view_changes != services->own->node->view_changes) {
 		mark_all(services);
 	}
-	services->loads = services->core->loads;
-	services->view_changes = services->node->view_changes;
+	services->loads = services->family->loads;
+	services->view_changes = services->own->node->view_changes;
 	recheck_vips(services);
 }
 
@@ -390,7 +392,7 @@ int agent_services_reconcile(struct agent_services *services, struct mk_error *e
 	round->number++;
 	round->status = 0;
 	services->names_wanted =
-		mk_service_sync_names_serial(mk_datapath_services(services->core->datapath));
+		mk_service_sync_names_serial(mk_datapath_services(services->family->datapath));
 	ret = tell_programs(services, status < 0, err);
 	return status < 0 ? status : ret;
 }
@@ -398,7 +400,7 @@ int agent_services_reconcile(struct agent_services *services, struct mk_error *e
 int agent_services_reconcile_tables(struct agent_services *services, size_t budget,
 				    struct mk_error *err)
 {
-	int ret = mk_service_sync_audit(mk_datapath_services(services->core->datapath), budget,
+	int ret = mk_service_sync_audit(mk_datapath_services(services->family->datapath), budget,
 					agent_service_again, services, err);
 
 	if (services->dirty)
@@ -409,53 +411,89 @@ int agent_services_reconcile_tables(struct agent_services *services, size_t budg
 /* Runs later than the turn that learned of the Services: many come together. */
 int agent_services_reconcile_names(struct agent_services *services, struct mk_error *err)
 {
-	const struct mk_service_sync *sync = mk_datapath_services(services->core->datapath);
+	const struct mk_service_sync *sync = mk_datapath_services(services->family->datapath);
 	if (services->names_wanted == services->names_serial)
 		return 0;
 	services->names_serial = services->names_wanted = mk_service_sync_names_serial(sync);
-	return mk_names_write(services->core->config.state_dir, sync, err);
+	return mk_names_write(services->core->config.state_dir, services->family->family, sync,
+			      err);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-void agent_services_read(const struct agent_services *services, struct mk_metrics *metrics)
+void agent_services_read(const struct agent_services *services, struct mk_metrics *metrics,
+			 struct mk_metrics_family *family)
 {
 	const struct agent_service *service;
 	const struct mk_service_sync *sync;
+	uint64_t waiting;
 
-	DL_COUNT(services->dirty, service, metrics->services_waiting);
-	if (!services->core->datapath)
+	DL_COUNT(services->dirty, service, waiting);
+	if (waiting > metrics->services_waiting) /* most wait in both families */
+		metrics->services_waiting = waiting;
+	if (!services->family->datapath)
 		return;
-	sync = mk_datapath_services(services->core->datapath);
-	metrics->services = mk_service_sync_service_count(sync);
-	metrics->frontends = mk_service_sync_frontend_count(sync);
-	metrics->backends = mk_service_sync_backend_count(sync);
+	sync = mk_datapath_services(services->family->datapath);
+	if (mk_service_sync_service_count(sync) > metrics->services)
+		metrics->services = mk_service_sync_service_count(sync);
+	family->frontends = mk_service_sync_frontend_count(sync);
+	family->backends = mk_service_sync_backend_count(sync);
 }
 
-int agent_services_read_each(const struct agent_services *services, struct mk_metrics *metrics,
-			     struct mk_service_totals **totals, struct mk_error *err)
+int agent_services_read_traffic(const struct agent_services *services,
+				struct agent_service_traffic *traffic, struct mk_error *err)
 {
-	const struct mk_datapath *datapath = services->core->datapath;
-	const struct agent_service *service;
-	size_t count = 0;
-	int ret;
+	const struct mk_datapath *datapath = services->family->datapath;
 
+	*traffic = (struct agent_service_traffic){ .services = services };
 	if (!datapath)
 		return 0;
-	ret = mk_counters_read(mk_datapath_counters(datapath), totals, &count, err);
-	if (ret < 0)
-		return ret;
-	metrics->per_service = calloc(HASH_COUNT(services->all) + 1, sizeof(*metrics->per_service));
+	return mk_counters_read(mk_datapath_counters(datapath), &traffic->totals, &traffic->count,
+				err);
+}
+
+static struct mk_service_totals *totals_of(const struct agent_service_traffic *traffic,
+					   const char *key)
+{
+	const struct mk_datapath *datapath = traffic->services->family->datapath;
+	uint32_t id = datapath ? mk_service_sync_id(mk_datapath_services(datapath), key) : 0;
+
+	return (struct mk_service_totals *)mk_counters_find(traffic->totals, traffic->count, id);
+}
+
+static void add(struct mk_service_totals *to, const struct mk_service_totals *more)
+{
+	to->counter.connections += more->counter.connections;
+	for (size_t way = 0; way < MK_FLOW_DIRECTIONS; way++) {
+		to->counter.packets[way] += more->counter.packets[way];
+		to->counter.bytes[way] += more->counter.bytes[way];
+	}
+	for (size_t reason = 0; reason < MK_DROP_COUNT; reason++)
+		to->drops[reason] += more->drops[reason];
+}
+
+int agent_services_list(const struct agent_service_traffic traffic[MK_FAMILIES],
+			struct mk_metrics *metrics, struct mk_error *err)
+{
+	size_t room = HASH_COUNT(traffic[0].services->all) + HASH_COUNT(traffic[1].services->all);
+	const struct agent_service *service;
+
+	metrics->per_service = calloc(room + 1, sizeof(*metrics->per_service));
 	if (!metrics->per_service)
 		return mk_error_errno(err, ENOMEM, "metrics of Services");
-	for (service = services->all; service; service = service->hh.next) {
-		uint32_t id = mk_service_sync_id(mk_datapath_services(datapath), service->key);
-		const struct mk_service_totals *found = mk_counters_find(*totals, count, id);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		for (service = traffic[i].services->all; service; service = service->hh.next) {
+			const struct mk_service_totals *found =
+				totals_of(&traffic[i], service->key);
+			struct mk_service_totals *before =
+				i ? totals_of(&traffic[0], service->key) : NULL;
 
-		if (found)
-			metrics->per_service[metrics->per_service_count++] =
-				(struct mk_metrics_service){ service->namespace_, service->name,
-							     found };
-	}
+			if (found && before)
+				add(before, found);
+			else if (found)
+				metrics->per_service[metrics->per_service_count++] =
+					(struct mk_metrics_service){ service->namespace_,
+								     service->name, found };
+		}
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/service_queue.h - Services: which are dirty, and for each the steps from the model to
- * tables and routes. */
+/* src/agent/service_queue.h - Services of one family: which are dirty, and for each the steps from
+ * the model to tables and routes. */
 #ifndef MK_AGENT_SERVICE_QUEUE_H
 #define MK_AGENT_SERVICE_QUEUE_H
 
@@ -34,15 +34,17 @@ struct agent_round {
 };
 
 struct agent_services {
-	struct mk_core *core;
-	const struct mk_own_node *node;
+	struct mk_family *family;
+	struct mk_core *core; /* of the family */
+	const struct mk_own_family *own;
 	struct agent_linger *linger;
 	struct agent_sessions *sessions;
 	struct agent_health *health;
+	bool says; /* logs what is true of a Service in both families */
 	struct agent_service *all, *dirty;
 	struct agent_round round; /* through the dirty ones */
 	bool vips_dirty; /* a Node object changed: a node may have gained or lost an address */
-	unsigned int loads, view_changes; /* of core and node, when all were marked dirty */
+	unsigned int loads, view_changes; /* of family and node, when all were marked dirty */
 	uint32_t names_serial,
 		names_wanted; /* of the names in file services.names; of the last round */
 };
@@ -62,11 +64,21 @@ mk_must_check int agent_services_reconcile_tables(struct agent_services *service
 /* Store the Services' names for the command line. */
 mk_must_check int agent_services_reconcile_names(struct agent_services *services,
 						 struct mk_error *err);
-void agent_services_read(const struct agent_services *services, struct mk_metrics *metrics);
-/* Read the Services with traffic. They point into *@totals, which the caller frees. */
-mk_must_check int agent_services_read_each(const struct agent_services *services,
-					   struct mk_metrics *metrics,
-					   struct mk_service_totals **totals, struct mk_error *err);
+void agent_services_read(const struct agent_services *services, struct mk_metrics *metrics,
+			 struct mk_metrics_family *family);
+/* The counters of a family's Services; the caller frees `totals`. */
+struct agent_service_traffic {
+	const struct agent_services *services;
+	struct mk_service_totals *totals;
+	size_t count;
+};
+mk_must_check int agent_services_read_traffic(const struct agent_services *services,
+					      struct agent_service_traffic *traffic,
+					      struct mk_error *err);
+/* List the Services with traffic in @metrics: each once, with the sum of both families, which
+ * changes the totals of the first. */
+mk_must_check int agent_services_list(const struct agent_service_traffic traffic[MK_FAMILIES],
+				      struct mk_metrics *metrics, struct mk_error *err);
 void agent_services_free(struct agent_services *services);
 
 #endif

@@ -30,8 +30,8 @@ static bool is_cut(void *ctx, const struct mk_tuple *key, const struct mk_sessio
 {
 	const struct agent_sessions *sessions = ctx;
 
-	return mk_core_is_pruned(sessions->core) &&
-	       mk_service_sync_session_cut(mk_datapath_services(sessions->core->datapath), key,
+	return mk_family_is_pruned(sessions->family) &&
+	       mk_service_sync_session_cut(mk_datapath_services(sessions->family->datapath), key,
 					   session);
 }
 
@@ -39,7 +39,7 @@ static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session
 {
 	struct agent_sessions *sessions = ctx;
 
-	if (mk_core_is_pruned(sessions->core))
+	if (mk_family_is_pruned(sessions->family))
 		agent_linger_see_flow(sessions->linger, key, session);
 	mk_emptied_note(&sessions->emptied, key, session);
 }
@@ -47,7 +47,7 @@ static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session
 /* Has the sweep the tables of the present datapath? */
 static bool is_open(const struct agent_sessions *sessions)
 {
-	return sessions->sweep && sessions->loads == sessions->core->loads;
+	return sessions->sweep && sessions->loads == sessions->family->loads;
 }
 
 static uint64_t removed_by_sweep(const struct agent_sessions *sessions)
@@ -59,7 +59,7 @@ static uint64_t removed_by_sweep(const struct agent_sessions *sessions)
 
 int agent_sessions_look(struct agent_sessions *sessions)
 {
-	const struct mk_table *table = mk_datapath_session_table(sessions->core->datapath, 0);
+	const struct mk_table *table = mk_datapath_session_table(sessions->family->datapath, 0);
 
 	if (is_open(sessions) &&
 	    mk_emptied_detect(&sessions->emptied, table, removed_by_sweep(sessions)))
@@ -74,7 +74,7 @@ static void count_ended(void *ctx, const struct mk_session *session)
 	const struct agent_sessions *sessions = ctx;
 	struct mk_error err = { 0 };
 
-	if (mk_counters_add_ended(mk_datapath_counters(sessions->core->datapath), session, &err) <
+	if (mk_counters_add_ended(mk_datapath_counters(sessions->family->datapath), session, &err) <
 	    0)
 		mk_log_error("cannot count an ended session service_id=%u packets=%u: %s",
 			     session->service_id, session->packets, mk_error_text(&err));
@@ -83,7 +83,7 @@ static void count_ended(void *ctx, const struct mk_session *session)
 static int open_sweep(struct agent_sessions *sessions, struct mk_error *err)
 {
 	struct mk_sweep_options options = {
-		.tables = mk_datapath_session_table(sessions->core->datapath, 0),
+		.tables = mk_datapath_session_table(sessions->family->datapath, 0),
 		.table_count = MK_SESSION_TABLES,
 		.cut = is_cut,
 		.stays = stays,
@@ -95,7 +95,7 @@ static int open_sweep(struct agent_sessions *sessions, struct mk_error *err)
 		return 0;
 	mk_sweep_free(sessions->sweep);
 	sessions->sweep = mk_sweep_new(&options, err);
-	sessions->loads = sessions->core->loads;
+	sessions->loads = sessions->family->loads;
 	return sessions->sweep ? 0 : -ENOMEM;
 }
 
@@ -117,7 +117,7 @@ static void count_step(struct agent_sessions *sessions, uint64_t began_ns, bool 
  * evicted. */
 static void tell_full(struct agent_sessions *sessions, int index, uint64_t entries, uint64_t now_ns)
 {
-	const struct mk_table *table = mk_datapath_session_table(sessions->core->datapath, index);
+	const struct mk_table *table = mk_datapath_session_table(sessions->family->datapath, index);
 
 	switch (mk_fullness_see(&sessions->fullness[index], entries, table->max_entries, now_ns)) {
 	case MK_FULLNESS_NOTHING:
@@ -147,14 +147,14 @@ static int sweep(struct agent_sessions *sessions, struct mk_error *err)
 	count_step(sessions, now_ns, ret > 0);
 	if (ret <= 0)
 		return ret;
-	if (mk_core_is_pruned(sessions->core))
+	if (mk_family_is_pruned(sessions->family))
 		agent_linger_pass_ended(sessions->linger);
 	mk_emptied_pass_ended(&sessions->emptied, removed_by_sweep(sessions),
 			      mk_time_monotonic_ns());
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(sessions, table, mk_sweep_counts(sessions->sweep)->entries[table],
 			  now_ns);
-	if (mk_datapath_set_half_open_quota(sessions->core->datapath,
+	if (mk_datapath_set_half_open_quota(sessions->family->datapath,
 					    mk_sweep_counts(sessions->sweep), err) < 0)
 		mk_log_error("half-open sessions: %s", mk_error_text(err));
 	last = mk_sweep_last_pass(sessions->sweep);
@@ -193,12 +193,12 @@ static void on_sweep(uv_timer_t *timer)
 	struct mk_error err = { 0 };
 	int waiting, ended;
 
-	if (!mk_core_is_attached(sessions->core)) {
+	if (!mk_family_is_attached(sessions->family)) {
 		sweep_in(sessions, SWEEP_INTERVAL_MS);
 		return;
 	}
 	mk_loop_part("sessions");
-	waiting = mk_service_sync_collect(mk_datapath_services(sessions->core->datapath),
+	waiting = mk_service_sync_collect(mk_datapath_services(sessions->family->datapath),
 					  mk_time_monotonic_ns(), &counts, &err);
 	if (waiting < 0)
 		mk_log_error("cannot remove old backends: %s", mk_error_text(&err));
@@ -211,7 +211,7 @@ static void on_sweep(uv_timer_t *timer)
 
 int agent_sessions_start(struct agent_sessions *sessions, struct mk_error *err)
 {
-	int ret = uv_timer_init(&sessions->core->loop, &sessions->timer);
+	int ret = uv_timer_init(&sessions->family->core->loop, &sessions->timer);
 
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start a timer");
@@ -220,9 +220,9 @@ int agent_sessions_start(struct agent_sessions *sessions, struct mk_error *err)
 	return 0;
 }
 
-void agent_sessions_read(const struct agent_sessions *sessions, struct mk_metrics *metrics)
+void agent_sessions_read(const struct agent_sessions *sessions, struct mk_metrics_family *metrics)
 {
-	const struct mk_config *config = &sessions->core->config;
+	const struct mk_config *config = &sessions->family->core->config;
 
 	metrics->nat_ports = config->nat_port_max - config->nat_port_min + 1U;
 	metrics->has_sweep = sessions->passes > 0 && is_open(sessions);

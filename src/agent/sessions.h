@@ -11,11 +11,11 @@
 #include "datapath/sessions/sweep.h"
 
 struct agent_sessions {
-	struct mk_core *core;
+	struct mk_family *family;
 	struct agent_linger *linger;
 	uv_timer_t timer;
 	struct mk_sweep *sweep; /* NULL: not begun */
-	unsigned int loads; /* mk_core.loads of `sweep` */
+	unsigned int loads; /* mk_family.loads of `sweep` */
 	bool again; /* start the next pass at once: backends left during this one */
 	struct mk_emptied emptied;
 	struct mk_fullness fullness[MK_SESSION_TABLES];
@@ -29,7 +29,7 @@ void agent_sessions_sweep_now(struct agent_sessions *sessions);
 /* Log if another process emptied map `sessions`; nothing can bring the sessions back.
  * Returns 0. */
 int agent_sessions_look(struct agent_sessions *sessions);
-void agent_sessions_read(const struct agent_sessions *sessions, struct mk_metrics *metrics);
+void agent_sessions_read(const struct agent_sessions *sessions, struct mk_metrics_family *metrics);
 void agent_sessions_free(struct agent_sessions *sessions);
 
 #endif

@@ -26,37 +26,69 @@ ROW(step_health, (mk_health_updated(&agent->health.state, mk_time_now_unix_ns())
 ROW(step_plugin, agent_files_reconcile_plugin(&agent->files, &agent->core, err))
 
 /* Devices and addresses are data: running programs go on with changed ones. */
-static int step_links(struct mk_agent *agent, struct mk_error *err)
+static int change_links(const struct mk_own_family *own, struct mk_error *err)
 {
 	struct mk_datapath_links links;
 	int ret;
 
-	if (!mk_core_is_attached(&agent->core))
-		return 0;
-	mk_own_node_links(&agent->node, &links);
-	ret = mk_datapath_change_links(agent->core.datapath, &links, err);
+	mk_own_family_links(own, &links);
+	ret = mk_datapath_change_links(own->family->datapath, &links, err);
 	return ret < 0 ? ret : 0;
 }
 
-static int step_attach(struct mk_agent *agent, struct mk_error *err)
+FAMILY_ROW(step_links, mk_family_is_attached, change_links(own, err))
+
+static bool is_to_attach(const struct mk_family *family)
+{
+	return mk_family_is_loaded(family) && !mk_family_is_attached(family);
+}
+
+static bool has_moved(const struct mk_family *family)
+{
+	return is_to_attach(family) && mk_datapath_moved(family->datapath);
+}
+
+static int attach(const struct mk_own_family *own, struct mk_error *err)
 {
 	struct mk_datapath_links links;
 
-	if (mk_core_is_attached(&agent->core))
-		return 0;
-	mk_own_node_links(&agent->node, &links);
-	return mk_datapath_attach(agent->core.datapath, &links, err);
+	mk_own_family_links(own, &links);
+	return mk_datapath_attach(own->family->datapath, &links, err);
 }
 
+FAMILY_ROW(step_attach, is_to_attach, attach(own, err))
 /* The running programs use the old tables. */
-ROW(step_attach_moved, mk_datapath_moved(agent->core.datapath) ? step_attach(agent, err) : 0)
+FAMILY_ROW(step_attach_moved, has_moved, attach(own, err))
 
+static bool is_dirty(const void *ctx, const char *key)
+{
+	const struct mk_agent *agent = ctx;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (agent->core.families[i].runs &&
+		    agent_service_is_dirty(&agent->sides[i].services, key))
+			return true;
+	return false;
+}
+
+/* A family that finds a table full, or has more to do, does not hold up the other one. */
 static int step_services(struct mk_agent *agent, struct mk_error *err)
 {
-	int ret = agent_services_reconcile(&agent->services, err);
+	unsigned int primary = mk_family_index(mk_own_node_primary(&agent->node)->family->family);
+	struct mk_error why[MK_FAMILIES] = { 0 };
+	int ret[MK_FAMILIES] = { 0 };
 
-	agent_latency_written(&agent->latency, &agent->services);
-	return ret;
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		if (!mk_family_is_loaded(&agent->core.families[i]))
+			continue;
+		agent->sides[i].services.says = i == primary;
+		ret[i] = agent_services_reconcile(&agent->sides[i].services, &why[i]);
+	}
+	agent_latency_written(&agent->latency, is_dirty, agent);
+	if (ret[0] == MK_AGAIN || ret[1] == MK_AGAIN)
+		return MK_AGAIN;
+	*err = ret[0] < 0 ? why[0] : why[1];
+	return ret[0] < 0 ? ret[0] : ret[1];
 }
 
 static int step_overlay(struct mk_agent *agent, struct mk_error *err)
@@ -75,15 +107,13 @@ static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
-static int step_prune(struct mk_agent *agent, struct mk_error *err)
+static int prune(struct mk_agent *agent, struct mk_family *family, struct agent_side *side,
+		 struct mk_error *err)
 {
 	uint64_t now_ns = mk_time_monotonic_ns();
 	struct mk_service_counts counts = { 0 };
-	int ret;
+	int ret = mk_datapath_prune(family->datapath, now_ns, now_ns + MK_TURN_NS, &counts, err);
 
-	if (mk_core_is_pruned(&agent->core) || !agent->core.complete)
-		return 0;
-	ret = mk_datapath_prune(agent->core.datapath, now_ns, now_ns + MK_TURN_NS, &counts, err);
 	agent->core.writes += counts.put + counts.deleted;
 	if (ret < 0)
 		return ret;
@@ -91,19 +121,43 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 		mk_log_info("entries of Services that are gone removed entries=%u", counts.deleted);
 	if (ret > 0)
 		return MK_AGAIN;
-	agent_sessions_sweep_now(&agent->sessions); /* backends may have gone while no agent ran */
+	agent_sessions_sweep_now(&side->sessions); /* backends may have gone while no agent ran */
 	return 0;
+}
+
+static bool is_to_prune(const struct mk_family *family)
+{
+	return family->core->complete && mk_family_is_attached(family) &&
+	       !mk_family_is_pruned(family);
+}
+
+FAMILY_ROW(prune_families, is_to_prune, prune(agent, family, side, err))
+
+static int step_prune(struct mk_agent *agent, struct mk_error *err)
+{
+	int ret = prune_families(agent, err);
+
+	return ret > 0 ? MK_AGAIN : ret;
+}
+
+/* Every family of the node has to work before the node is ready. */
+static int step_whole(struct mk_agent *agent, struct mk_error *err)
+{
+	(void)err;
+	return mk_core_all(&agent->core, mk_family_is_attached) ? 0 : MK_WAIT;
 }
 
 static int step_conf(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_cni_conf_values values = {
 		.config = &agent->core.config,
-		.pod_cidr = agent->node.addresses.pod_cidr,
 		.underlay = agent->node.internal_ip.family,
 		.mtu_bytes = agent->node.mtu_bytes,
 	};
 
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (agent->core.families[i].runs)
+			values.pod_cidrs[i] = agent->node.families[i].addresses.pod_cidr;
 	return agent_files_reconcile_conf(&agent->files, &agent->core, &values, err);
 }
 
@@ -132,34 +186,54 @@ static const char *jit_state(const struct mk_agent *agent)
 
 static void say_masquerade(const struct mk_agent *agent)
 {
-	const struct mk_cidr *pods = &agent->node.addresses.pod_cidr;
+	const struct mk_own_family *ipv6 = &agent->node.families[mk_family_index(AF_INET6)];
 	const char *reason;
 	bool on;
 
-	if (pods->ip.family != AF_INET6)
+	if (!ipv6->family->runs)
 		return;
-	on = mk_masquerade_ipv6(agent->core.config.masquerade_ipv6, pods, &reason);
+	on = mk_masquerade_ipv6(agent->core.config.masquerade_ipv6, &ipv6->addresses.pod_cidr,
+				&reason);
 	mk_log_info("IPv6 traffic that leaves the cluster masqueraded=%s reason=\"%s\"",
 		    on ? "true" : "false", reason);
+}
+
+/* A line for the second family of a node. */
+static void say_second(const struct mk_agent *agent, const struct mk_own_family *primary)
+{
+	unsigned second = !mk_family_index(primary->family->family);
+	const struct mk_own_family *own = &agent->node.families[second];
+	const struct mk_service_sync *sync;
+	char pods[MK_CIDR_STRLEN], vtep[MK_IP_STRLEN], address[MK_IP_STRLEN];
+
+	if (!own->family->runs)
+		return;
+	sync = mk_datapath_services(own->family->datapath);
+	mk_log_info("also %s address=%s pods=%s vtep=%s peers=%zu services=%zu frontends=%zu",
+		    mk_family_name(own->family->family), mk_ip_format(&own->node_ip, address),
+		    mk_cidr_format(&own->addresses.pod_cidr, pods),
+		    mk_ip_format(&own->addresses.vtep, vtep), own->plan.peer_count,
+		    mk_service_sync_service_count(sync), mk_service_sync_frontend_count(sync));
 }
 
 /* Log what was found and what follows from it. */
 static void say_ready(struct mk_agent *agent)
 {
-	const struct mk_service_sync *sync = mk_datapath_services(agent->core.datapath);
+	const struct mk_own_family *own = mk_own_node_primary(&agent->node);
+	const struct mk_service_sync *sync = mk_datapath_services(own->family->datapath);
 	char pods[MK_CIDR_STRLEN], vtep[MK_IP_STRLEN], address[MK_IP_STRLEN], why[64];
 
 	say_mtu_reason(agent, why, sizeof(why));
 	mk_log_info(
 		"ready node=%s address=%s pods=%s vtep=%s uplink=%s mtu=%u mtuFrom=\"%s\" jit=%s peers=%zu services=%zu frontends=%zu writes=%u afterListsMs=%lu cpuMs=%lu",
 		agent->core.config.node_name, mk_ip_format(&agent->node.internal_ip, address),
-		mk_cidr_format(&agent->node.addresses.pod_cidr, pods),
-		mk_ip_format(&agent->node.addresses.vtep, vtep),
-		agent->node.uplinks.uplink[0].link.name, agent->node.mtu_bytes, why,
-		jit_state(agent), agent->node.plan.peer_count, mk_service_sync_service_count(sync),
-		mk_service_sync_frontend_count(sync), agent->core.writes,
-		agent->steps.after_lists_ns / 1000000,
+		mk_cidr_format(&own->addresses.pod_cidr, pods),
+		mk_ip_format(&own->addresses.vtep, vtep), agent->node.uplinks.uplink[0].link.name,
+		agent->node.mtu_bytes, why, jit_state(agent), own->plan.peer_count,
+		mk_service_sync_service_count(sync), mk_service_sync_frontend_count(sync),
+		agent->core.writes, agent->steps.after_lists_ns / 1000000,
 		(mk_time_ns(CLOCK_PROCESS_CPUTIME_ID) - agent->steps.listed_cpu_ns) / 1000000);
+	say_second(agent, own);
 }
 
 static int step_ready(struct mk_agent *agent, struct mk_error *err)
@@ -198,6 +272,7 @@ static const struct step {
 	{ "plugin", step_plugin, PLUGIN, 0, GOES_ON },
 	{ "overlay", step_overlay, 0, 0, STOPS },
 	{ "prune", step_prune, 0, 0, STOPS },
+	{ "families", step_whole, 0, 0, STOPS },
 	{ "health", step_health, 0, 0, STOPS },
 	/* last: it tells runtimes that the node works */
 	{ "configuration", step_conf, 0, PLUGIN, STOPS },
@@ -207,7 +282,7 @@ static const struct step {
 static bool goes_on(const struct mk_agent *agent, const struct step *step,
 		    const struct mk_error *err)
 {
-	return agent->core.datapath &&
+	return mk_core_any(&agent->core, mk_family_is_loaded) &&
 	       (step->failed == GOES_ON || (step->failed == GOES_ON_IF_FULL && mk_is_full(err)));
 }
 
@@ -272,14 +347,19 @@ static void finish(struct mk_agent *agent, int ret, const struct mk_error *err)
 	mk_core_write_state(&agent->core, state->ready ? MK_AGENT_READY : NULL);
 }
 
+static bool loads(const struct mk_agent *agent)
+{
+	return agent->node.families[0].load.state == MK_LOAD_RUNS ||
+	       agent->node.families[1].load.state == MK_LOAD_RUNS;
+}
+
 /* The API server may be away for hours: take care of what the last run left meanwhile. */
 static void work_early(struct mk_agent *agent)
 {
 	struct mk_error err = { 0 };
 	int ret;
 
-	if (!agent->node.remembered || !(agent->core.unsure & MK_UNSURE_NODE) ||
-	    agent->node.load.state == MK_LOAD_RUNS)
+	if (!agent->node.remembered || !(agent->core.unsure & MK_UNSURE_NODE) || loads(agent))
 		return;
 	mk_loop_part("node");
 	ret = mk_own_node_reconcile(&agent->node, &err);
@@ -290,7 +370,7 @@ static void work_early(struct mk_agent *agent)
 		wait_for_lock(agent, &err);
 		return;
 	}
-	if (agent->node.load.state == MK_LOAD_RUNS)
+	if (loads(agent))
 		return; /* the end of the load calls this again */
 	agent->core.unsure &= ~(unsigned int)MK_UNSURE_NODE;
 	agent->steps.lock_waits = 0;

@@ -102,7 +102,7 @@ static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 		MK_RECORD_NAME,	    MK_SETTINGS_NAME, MK_AGENT_LOCK,	  MK_AGENT_STATE,
 		MK_LOCK_GATE,	    MK_LOCK_DATAPATH, MK_LOCK_RUNTIME,	  MK_LOCK_DROPS,
 		MK_LOCK_HOST_PORTS, MK_NAMES_FILE,    MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE,
-		MK_NODE_OBJECT_NAME
+		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6
 	};
 	char path[PATH_MAX + 32];
 	int ret;

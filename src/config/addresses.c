@@ -124,6 +124,12 @@ int mk_addresses_compute(const struct mk_cidr *cluster_cidr, const struct mk_cid
 	return 0;
 }
 
+void mk_addresses_share_macs(struct mk_addresses *second, const struct mk_addresses *primary)
+{
+	second->gateway_mac = primary->gateway_mac;
+	second->vtep_mac = primary->vtep_mac;
+}
+
 /* Is @range global unicast (RFC 4291), and not for documentation (RFC 3849, RFC 9637)? */
 static bool is_public(const struct mk_cidr *range)
 {

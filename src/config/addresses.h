@@ -32,6 +32,9 @@ mk_must_check int mk_addresses_compute(const struct mk_cidr *cluster_cidr,
 				       const struct mk_cidr *pod_cidr, struct mk_addresses *out,
 				       struct mk_error *err);
 
+/* Give a node's second family the MAC addresses of the primary one: a device has one. */
+void mk_addresses_share_macs(struct mk_addresses *second, const struct mk_addresses *primary);
+
 /* A setting that can decide by itself. */
 enum mk_choice { MK_AUTO, MK_TRUE, MK_FALSE };
 

@@ -101,11 +101,15 @@ static void begin_sample(struct mk_exposition *out, const char *name, const char
 
 	put_text(out, name);
 	put_text(out, suffix);
+	if (out->common.name) {
+		put_label(out, separator, out->common.name, out->common.value);
+		separator = ',';
+	}
 	for (size_t i = 0; i < count; i++, separator = ',')
 		put_label(out, separator, labels[i].name, labels[i].value);
 	if (le)
 		put_label(out, separator, "le", le);
-	if (count || le)
+	if (separator == ',' || le)
 		put(out, "}", 1);
 	put(out, " ", 1);
 }

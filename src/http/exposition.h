@@ -17,10 +17,9 @@ struct mk_exposition {
 	char *text; /* owned */
 	size_t size, room;
 	bool failed; /* out of memory: later output is dropped, and no text results */
-};
-
-struct mk_label {
-	const char *name, *value; /* @value any UTF-8 */
+	struct mk_label {
+		const char *name, *value; /* @value any UTF-8 */
+	} common; /* first label of each sample; name NULL: none */
 };
 
 /* Begin a family. @type is counter, gauge, histogram or untyped. */

@@ -6,19 +6,28 @@
 
 #include "base/state_file.h"
 
-int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
-			const struct mk_overlay_plan *plan, struct mk_error *err)
+static void put_line(FILE *out, const struct mk_cidr *pod_cidr, const char *node)
+{
+	char cidr[MK_CIDR_STRLEN];
+
+	fprintf(out, "%s %s\n", mk_cidr_format(pod_cidr, cidr), node);
+}
+
+int mk_node_names_write(const char *state_dir, const char *own_node,
+			const struct mk_node_names_input *families, size_t count,
+			struct mk_error *err)
 {
 	struct mk_state_file file;
-	char cidr[MK_CIDR_STRLEN];
 	int ret = mk_state_file_begin(&file, state_dir, MK_NODE_NAMES_FILE, err);
 
 	if (ret < 0)
 		return ret;
-	fprintf(file.out, "%s %s\n", mk_cidr_format(&view->own_pod_cidr, cidr), view->own_node);
-	for (size_t i = 0; i < plan->peer_count; i++)
-		fprintf(file.out, "%s %s\n", mk_cidr_format(&plan->peers[i].pod_cidr, cidr),
-			plan->peers[i].node);
+	for (size_t i = 0; i < count; i++)
+		put_line(file.out, &families[i].own_pod_cidr, own_node);
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < families[i].plan->peer_count; j++)
+			put_line(file.out, &families[i].plan->peers[j].pod_cidr,
+				 families[i].plan->peers[j].node);
 	return mk_state_file_write(&file, err);
 }
 

@@ -53,7 +53,8 @@ START_TEST(test_node_ports)
 	for (size_t i = 0; node_ports[_i].ranges[i]; i++)
 		config.node_port_addresses.cidr[config.node_port_addresses.count++] =
 			cidr_of(node_ports[_i].ranges[i]);
-	ck_ok(node_port_ips(&config, &object, local, MK_ARRAY_SIZE(local), &ips, &count, &err));
+	ck_ok(node_port_ips(&config, config.cluster.primary, &object, local, MK_ARRAY_SIZE(local),
+			    &ips, &count, &err));
 	for (size_t i = 0; i < count; i++) {
 		strcat(seen, mk_ip_format(&ips[i], text));
 		strcat(seen, " ");
@@ -86,9 +87,10 @@ START_TEST(test_localhost_node_ports)
 		config.node_port_addresses =
 			(struct mk_cidr_list){ .cidr = { cidr_of(localhosts[_i].range) },
 					       .count = 1 };
-	ck_assert_int_eq(localhost_node_ports(&config), localhosts[_i].expected);
+	ck_assert_int_eq(localhost_node_ports(&config, config.cluster.primary),
+			 localhosts[_i].expected);
 	config.localhost_node_ports = false;
-	ck_assert(!localhost_node_ports(&config));
+	ck_assert(!localhost_node_ports(&config, config.cluster.primary));
 }
 END_TEST
 
@@ -149,8 +151,7 @@ static const struct {
 
 START_TEST(test_routes)
 {
-	struct mk_config config = { .cluster = ranges_of("10.244.0.0/16"),
-				    .vteps = ranges_of("10.18.0.0/16") };
+	const struct mk_cidr cluster = cidr_of("10.244.0.0/16"), vteps = cidr_of("10.18.0.0/16");
 	const struct mk_ip local[] = { ip_of("10.18.0.1"), ip_of("192.0.2.1") };
 	struct mk_overlay_peer peer = { .pod_cidr = cidr_of("10.244.2.0/24"),
 					.vtep = ip_of("10.18.0.2") };
@@ -158,7 +159,8 @@ START_TEST(test_routes)
 	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
 	const struct mk_cidr range = cidr_of("10.96.0.0/12");
 	const struct mk_ip other = ip_of("192.0.2.2");
-	const struct routes_input input = { &config, &own, &plan, local, 2, &range, 1, &other, 1 };
+	const struct routes_input input = { cluster, vteps,  &own, &plan,  local,
+					    2,	     &range, 1,	   &other, 1 };
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
 
@@ -195,8 +197,7 @@ static const struct {
 
 START_TEST(test_usable_ranges)
 {
-	struct mk_config config = { .cluster = ranges_of("10.244.0.0/16"),
-				    .vteps = ranges_of("10.18.0.0/16") };
+	const struct mk_cidr cluster = cidr_of("10.244.0.0/16"), vteps = cidr_of("10.18.0.0/16");
 	struct mk_overlay_peer peer = { .underlay = ip_of("198.51.100.2") };
 	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
 	struct mk_ip internal_ip = ip_of("192.0.2.1");
@@ -208,7 +209,9 @@ START_TEST(test_usable_ranges)
 		{ .cidr = cidr_of("10.97.0.10/32"), .kind = MK_NET_ADDRESS },
 	};
 	const struct mk_networks networks = { .list = host, .count = MK_ARRAY_SIZE(host) };
-	const struct ranges_input input = { &config, &plan, &internal_ip, &networks, list, 2 };
+	const struct ranges_input input = {
+		cluster, vteps, &plan, &internal_ip, &networks, list, 2
+	};
 	bool used = !ranges[_i].cuts_off;
 	struct mk_cidr usable[2];
 	char text[MK_CIDR_STRLEN];
@@ -331,8 +334,9 @@ static struct mk_config cni_config(void)
 static json_object *rendered(void)
 {
 	struct mk_config config = cni_config();
-	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), AF_INET,
-						   1450 };
+	const struct mk_cni_conf_values values = {
+		&config, { cidr_of("10.244.1.0/24") }, AF_INET, 1450
+	};
 	cleanup_free char *text = cni_conf_render(template, &values, &err);
 	json_object *tree;
 
@@ -409,8 +413,9 @@ static const struct {
 START_TEST(test_bad_template)
 {
 	struct mk_config config = cni_config();
-	const struct mk_cni_conf_values values = { &config, cidr_of("10.244.1.0/24"), AF_INET,
-						   1450 };
+	const struct mk_cni_conf_values values = {
+		&config, { cidr_of("10.244.1.0/24") }, AF_INET, 1450
+	};
 
 	ck_assert_ptr_null(cni_conf_render(bad_templates[_i].template, &values, &err));
 	ck_assert_msg(strstr(err.text, bad_templates[_i].error), "%s: %s", bad_templates[_i].name,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/programming_latency.h"
+#include "agent/service_queue.h"
 #include "agent/report/health.h"
 #include "base/cleanup.h"
 #include "base/time.h"
@@ -80,7 +81,8 @@ static const struct {
 START_TEST(test_answer)
 {
 	struct mk_health_answer answer = {
-		.family = strstr(answers[_i].body, "IPv6") ? AF_INET6 : AF_INET,
+		.families = { !!strstr(answers[_i].body, "IPv4"),
+			      !!strstr(answers[_i].body, "IPv6") },
 		.healthy = answers[_i].healthy,
 		.eligible = answers[_i].eligible,
 		.updated_unix_ns = answers[_i].never ? 0 : UPDATED_S * MK_NS_PER_S,
@@ -174,6 +176,11 @@ static void clean(void)
 	services.all = services.dirty = NULL;
 }
 
+static bool is_dirty(const void *ctx, const char *key)
+{
+	return agent_service_is_dirty(ctx, key);
+}
+
 /* From the trigger to the turn after which its Service is no longer dirty. */
 START_TEST(test_triggers)
 {
@@ -187,11 +194,11 @@ START_TEST(test_triggers)
 	agent_latency_triggered(&latency, "x", "s", now - 5 * MK_NS_PER_S);
 	agent_latency_triggered(&latency, "x", "s", now - 2 * MK_NS_PER_S);
 	agent_latency_triggered(&latency, "x", "written", now + 100 * MK_NS_PER_S);
-	agent_latency_written(&latency, &services);
+	agent_latency_written(&latency, is_dirty, &services);
 	ck_assert_msg(latency.histogram.count == 1, "those of a dirty Service wait");
 	ck_assert_msg(latency.histogram.sum == 0, "a clock that is ahead counts as none");
 	clean();
-	agent_latency_written(&latency, &services);
+	agent_latency_written(&latency, is_dirty, &services);
 	ck_assert_ptr_null(latency.triggers);
 	ck_assert_uint_eq(latency.histogram.count, 3);
 	ck_assert(latency.histogram.sum >= 7 && latency.histogram.sum < 60);
@@ -211,7 +218,7 @@ START_TEST(test_trigger_of_a_slice_that_goes)
 	ck_assert_uint_eq(latency.trigger_count, 2);
 	agent_latency_triggered(&latency, "x", "s", 6);
 	agent_latency_triggered(&latency, "x", "none", 0);
-	agent_latency_written(&latency, &services);
+	agent_latency_written(&latency, is_dirty, &services);
 	ck_assert_uint_eq(latency.histogram.count, 3);
 	clean();
 }

@@ -20,7 +20,7 @@ static struct mk_error err;
 
 static void setup(void)
 {
-	core = (struct mk_core){ .listed = true };
+	core = (struct mk_core){ .listed = true, .families[0].runs = true };
 	health = (struct agent_health){ .core = &core };
 	snprintf(core.config.node_name, sizeof(core.config.node_name), "n");
 	core.config.healthz = (struct mk_listens){ { http_free_port() }, 1 };
@@ -162,14 +162,13 @@ START_TEST(test_service_port)
 						.health_check_port = at.port,
 						.local_ready_count = services[row].local_ready };
 
-	core.config.cluster = ranges_of(v6 ? "fd00:10:244::/48" : "10.244.0.0/16");
 	at.ip = ip_of(v6 ? "::1" : "127.0.0.1");
-	agent_health_service(&health, "x/s", &compiled);
+	agent_health_service(&health, at.ip.family, "x/s", &compiled);
 	http_turn(&core.loop);
 	ask(&at, services[row].path, answer, sizeof(answer));
 	expect(services[row].name, answer, services[row].parts, MK_ARRAY_SIZE(services[row].parts));
 	compiled.health_check_port = 0;
-	agent_health_service(&health, "x/s", &compiled);
+	agent_health_service(&health, at.ip.family, "x/s", &compiled);
 	ck_assert_msg(http_dial(&at) < 0, "no healthCheckNodePort any more");
 }
 END_TEST

@@ -56,8 +56,12 @@ END_TEST
 static const char *readme_row(const struct mk_metric *row)
 {
 	static char line[512];
+	char labels[64];
 
-	snprintf(line, sizeof(line), "| `%s` | %s | %s | %s |\n", row->name, row->type, row->labels,
+	snprintf(labels, sizeof(labels), "%s%s%s", row->by_family ? "family" : "",
+		 row->by_family && *row->labels ? ", " : "", row->labels);
+
+	snprintf(line, sizeof(line), "| `%s` | %s | %s | %s |\n", row->name, row->type, labels,
 		 row->help);
 	return line;
 }
@@ -113,8 +117,11 @@ static void fill_api(void)
 /* Set every metric. */
 static void fill(void)
 {
-	metrics.always = metrics.has_datapath = metrics.has_addresses = true;
-	metrics.has_sweep = metrics.has_drops = metrics.has_cni = true;
+	struct mk_metrics_family *family = &metrics.families[0];
+
+	metrics.always = metrics.has_datapath = metrics.has_cni = true;
+	family->configured = family->has_datapath = family->has_sweep = family->has_drops = true;
+	family->ready = 1;
 	metrics.process.cpu_s = 1.5;
 	metrics.ready = 1;
 	metrics.repairs.count[MK_REPAIR_ROUTE] = 3;
@@ -128,17 +135,17 @@ static void fill(void)
 	mk_histogram_add_bounds(&metrics.latency, 0.25, 0.25, 2);
 	mk_histogram_observe(&metrics.latency, 0.3);
 	fill_api();
-	metrics.tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
-	metrics.table_count = 1;
-	metrics.counts.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
-	metrics.counts.busiest_nat_ports = 17;
-	metrics.nat_ports = 16384;
-	metrics.drops.counter[MK_DROP_NO_POD][MK_HOOK_UPLINK_EGRESS] =
+	family->tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
+	family->table_count = 1;
+	family->counts.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
+	family->counts.busiest_nat_ports = 17;
+	family->nat_ports = 16384;
+	family->drops.counter[MK_DROP_NO_POD][MK_HOOK_UPLINK_EGRESS] =
 		(struct mk_drop_counter){ 5, 300 };
 	metrics.traffic[0] = (struct mk_metrics_traffic){ MK_HOOK_OVERLAY, "mkvxlan", 8, 800 };
 	metrics.traffic_count = 1;
-	metrics.programs[0] = (struct mk_program_stats){ "ilb_pod", 10, 2500000000 };
-	metrics.program_count = 1;
+	family->programs[0] = (struct mk_program_stats){ "ilb_pod", 10, 2500000000 };
+	family->program_count = 1;
 	metrics.cni[MK_CNI_COMMAND_ADD] =
 		(struct mk_cni_calls){ .failed = 1, .total_ns = 30000000, .buckets = { [5] = 2 } };
 	totals[0].counter = (struct mk_service_counter){ 3, { 20, 21 }, { 2000, 2100 } };
@@ -155,6 +162,7 @@ static const struct {
 	{ MK_METRICS_NODE, "process_cpu_seconds_total 1.5\n" },
 	{ MK_METRICS_NODE, "monokube_ready 1\n" },
 	{ MK_METRICS_NODE, "monokube_ready_after_lists_seconds 0.25\n" },
+	{ MK_METRICS_NODE, "monokube_family_ready{family=\"IPv4\"} 1\n# HELP" },
 	{ MK_METRICS_NODE, "monokube_healthy 0\n" },
 	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"hook\"} 0\n" },
 	{ MK_METRICS_NODE, "monokube_repairs_total{what=\"route\"} 3\n" },
@@ -176,19 +184,22 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_api_last_contact_timestamp_seconds{resource=\"Services\"} "
 			   "1732206317.25\n" },
 	{ MK_METRICS_NODE, "monokube_api_clock_ahead_seconds -12.5\n" },
-	{ MK_METRICS_NODE, "monokube_table_entries{table=\"routes\"} 7\n" },
-	{ MK_METRICS_NODE, "monokube_table_max_entries{table=\"routes\"} 32768\n" },
-	{ MK_METRICS_NODE, "monokube_sessions{kind=\"nat\",protocol=\"udp\",state=\"new\"} 11\n" },
+	{ MK_METRICS_NODE, "monokube_table_entries{family=\"IPv4\",table=\"routes\"} 7\n" },
+	{ MK_METRICS_NODE, "monokube_table_max_entries{family=\"IPv4\",table=\"routes\"} 32768\n" },
 	{ MK_METRICS_NODE,
-	  "monokube_sessions{kind=\"service\",protocol=\"tcp\",state=\"closing\"} 0\n" },
-	{ MK_METRICS_NODE, "monokube_nat_ports_used 17\n" },
+	  "monokube_sessions{family=\"IPv4\",kind=\"nat\",protocol=\"udp\",state=\"new\"} 11\n" },
 	{ MK_METRICS_NODE,
-	  "monokube_dropped_packets_total{reason=\"no_pod\",hook=\"uplink-egress\"} 5\n" },
+	  "monokube_sessions{family=\"IPv4\",kind=\"service\",protocol=\"tcp\",state=\"closing\"} 0\n" },
+	{ MK_METRICS_NODE, "monokube_nat_ports_used{family=\"IPv4\"} 17\n" },
 	{ MK_METRICS_NODE,
-	  "monokube_dropped_bytes_total{reason=\"no_pod\",hook=\"uplink-egress\"} 300\n" },
+	  "monokube_dropped_packets_total{family=\"IPv4\",reason=\"no_pod\",hook=\"uplink-egress\"} 5\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_dropped_bytes_total{family=\"IPv4\",reason=\"no_pod\",hook=\"uplink-egress\"} 300\n" },
 	{ MK_METRICS_NODE, "monokube_hook_packets_total{hook=\"overlay\",device=\"mkvxlan\"} 8\n" },
-	{ MK_METRICS_NODE, "monokube_program_runs_total{program=\"ilb_pod\"} 10\n" },
-	{ MK_METRICS_NODE, "monokube_program_run_seconds_total{program=\"ilb_pod\"} 2.5\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_program_runs_total{family=\"IPv4\",program=\"ilb_pod\"} 10\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_program_run_seconds_total{family=\"IPv4\",program=\"ilb_pod\"} 2.5\n" },
 	{ MK_METRICS_NODE,
 	  "monokube_cni_duration_seconds_bucket{command=\"ADD\",le=\"0.01\"} 0\n" },
 	{ MK_METRICS_NODE,
@@ -268,7 +279,7 @@ START_TEST(test_nothing)
 	ck_families(MK_METRICS_SERVICES, false);
 	text = mk_metrics_text(&metrics, MK_METRICS_NODE);
 	ck_assert_ptr_nonnull(strstr(text, "\nmonokube_ready 0\n"));
-	ck_assert_ptr_null(strstr(text, "\nmonokube_nat_ports_used "));
+	ck_assert_ptr_null(strstr(text, "\nmonokube_nat_ports_used{"));
 	ck_assert_ptr_null(strstr(text, "\nmonokube_dropped_packets_total{"));
 	ck_assert_ptr_null(strstr(text, "\nmonokube_api_up{"));
 }

@@ -47,10 +47,9 @@ static void write_two(void)
 	struct mk_overlay_peer peer = { .node = (char *)(uintptr_t) "node2",
 					.pod_cidr = cidr("10.244.2.0/24") };
 	const struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
-	const struct mk_overlay_view view = { .own_node = "node1",
-					      .own_pod_cidr = cidr("10.244.1.0/24") };
+	const struct mk_node_names_input input = { cidr("10.244.1.0/24"), &plan };
 
-	ck_ok(mk_node_names_write(dir, &view, &plan, &err));
+	ck_ok(mk_node_names_write(dir, "node1", &input, 1, &err));
 }
 
 START_TEST(test_written_and_read)

@@ -163,8 +163,8 @@ START_TEST(test_names)
 	serial = mk_service_sync_names_serial(sync_);
 	apply_named("web", "10.96.0.1", "13"); /* other endpoints, same names */
 	ck_assert_uint_eq(mk_service_sync_names_serial(sync_), serial);
-	ck_assert_int_eq(mk_names_write(directory, sync_, &err), 0);
-	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
+	ck_assert_int_eq(mk_names_write(directory, AF_INET, sync_, &err), 0);
+	ck_assert_int_eq(mk_names_read(directory, AF_INET, &names, &err), 0);
 	ck_assert_uint_eq(names.count, 2);
 	ck_assert_ptr_nonnull(strstr(mk_names_find(&names, web), "/web"));
 	ck_assert_ptr_nonnull(strstr(mk_names_find(&names, shop), "/shop"));
@@ -172,8 +172,8 @@ START_TEST(test_names)
 	mk_names_release(&names);
 	remove_named("web");
 	ck_assert_uint_ne(mk_service_sync_names_serial(sync_), serial);
-	ck_assert_int_eq(mk_names_write(directory, sync_, &err), 0);
-	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
+	ck_assert_int_eq(mk_names_write(directory, AF_INET, sync_, &err), 0);
+	ck_assert_int_eq(mk_names_read(directory, AF_INET, &names, &err), 0);
 	ck_assert_uint_eq(names.count, 1);
 	mk_names_release(&names);
 }
@@ -183,7 +183,7 @@ START_TEST(test_no_names)
 {
 	struct mk_service_names names;
 
-	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
+	ck_assert_int_eq(mk_names_read(directory, AF_INET, &names, &err), 0);
 	ck_assert_ptr_null(mk_names_find(&names, 1));
 	mk_names_release(&names);
 }
@@ -198,7 +198,7 @@ START_TEST(test_odd_names)
 
 	snprintf(path, sizeof(path), "%s/" MK_NAMES_FILE, directory);
 	ck_assert_int_eq(mk_file_replace(path, text, sizeof(text) - 1, 0644, &err), 0);
-	ck_assert_int_eq(mk_names_read(directory, &names, &err), 0);
+	ck_assert_int_eq(mk_names_read(directory, AF_INET, &names, &err), 0);
 	ck_assert_uint_eq(names.count, 2);
 	ck_assert_str_eq(mk_names_find(&names, 12), "default/web");
 	ck_assert_str_eq(mk_names_find(&names, 8), "x/y");

@@ -126,24 +126,25 @@ static void in_shell(const char *commands)
 	ck_assert_msg(system(text) == 0, "failed: %s", commands);
 }
 
-static void write_down(const struct mk_own_uplinks *found, char *text, size_t size)
+static void write_down(const struct mk_own_uplinks *found, unsigned family, char *text, size_t size)
 {
 	size_t used = 0;
 
 	for (size_t i = 0; i < found->count; i++) {
 		const struct mk_own_uplink *uplink = &found->uplink[i];
+		const struct mk_own_source *source = &uplink->source[family];
 		char addr[MK_IP_STRLEN], local[MK_IP_STRLEN];
-		bool has_local = uplink->addr_local.ip.family != AF_UNSPEC;
+		bool has_local = source->addr_local.ip.family != AF_UNSPEC;
 
 		used += (size_t)snprintf(text + used, size - used, "%s%s %s%s%s%s%s", i ? ", " : "",
-					 uplink->link.name, mk_ip_format(&uplink->addr.ip, addr),
+					 uplink->link.name, mk_ip_format(&source->addr.ip, addr),
 					 has_local ? " and " : "",
-					 has_local ? mk_ip_format(&uplink->addr_local.ip, local)
+					 has_local ? mk_ip_format(&source->addr_local.ip, local)
 						   : "",
 					 uplink->flags & MK_UPLINK_TUNNEL ? " tunnel" : "",
 					 uplink->flags & MK_UPLINK_SIDE ? " side" : "");
 	}
-	if (found->ask_host)
+	if (found->ask_host[family])
 		snprintf(text + used, size - used, ", asks");
 }
 
@@ -152,6 +153,7 @@ static void find_ways(const struct row *row, struct mk_config *config, const cha
 	struct mk_ip address = ip_of(node);
 	struct mk_node_object object = { .addresses = &address, .address_count = 1 };
 	struct host_input input = { .config = config, .object = &object };
+	const bool families[] = { address.family == AF_INET, address.family == AF_INET6 };
 	cleanup_free struct host_address *addresses = NULL;
 	struct mk_own_uplinks found;
 	struct mk_error err = { 0 };
@@ -164,9 +166,9 @@ static void find_ways(const struct row *row, struct mk_config *config, const cha
 	ck_assert_msg(input.nl != NULL, "%s", mk_error_text(&err));
 	ck_assert_int_eq(read_addresses(input.nl, &addresses, &input.address_count, &err), 0);
 	input.addresses = addresses;
-	ck_assert_msg(find_uplinks(&input, &found, &err) == 0, "%s: %s", row->name,
+	ck_assert_msg(find_uplinks(&input, families, &found, &err) == 0, "%s: %s", row->name,
 		      mk_error_text(&err));
-	write_down(&found, text, sizeof(text));
+	write_down(&found, mk_family_index(address.family), text, sizeof(text));
 	ck_assert_msg(strcmp(text, row->expected) == 0, "%s: expected '%s', seen '%s'", row->name,
 		      row->expected, text);
 	mk_nl_free(input.nl);
@@ -290,6 +292,7 @@ static void make_host(struct host *host)
 	host->object.addresses = host->node;
 	host->object.address_count = MK_ARRAY_SIZE(host->node);
 	host->input = (struct host_input){ .config = &host->config,
+					   .family = AF_INET6,
 					   .object = &host->object,
 					   .addresses = host->addresses };
 }
@@ -310,24 +313,24 @@ static const char *format(const struct mk_cidr *cidr)
 START_TEST(test_sources)
 {
 	const char *local = sources[_i].addr_local ? sources[_i].addr_local : "none";
-	struct mk_own_uplink uplink = { .link.ifindex = 2 };
+	struct mk_own_source source;
 	struct host host;
 
 	make_host(&host);
 	for (size_t i = 0; sources[_i].addrs[i].addr; i++)
 		add_address(&host, sources[_i].addrs[i].addr, sources[_i].addrs[i].flags);
-	choose_sources(&host.input, &uplink);
-	ck_assert_msg(strcmp(format(&uplink.addr), sources[_i].addr) == 0, "%s: %s",
-		      sources[_i].name, format(&uplink.addr));
-	ck_assert_msg(strcmp(format(&uplink.addr_local), local) == 0, "%s: local %s",
-		      sources[_i].name, format(&uplink.addr_local));
+	source = choose_sources(&host.input, 2);
+	ck_assert_msg(strcmp(format(&source.addr), sources[_i].addr) == 0, "%s: %s",
+		      sources[_i].name, format(&source.addr));
+	ck_assert_msg(strcmp(format(&source.addr_local), local) == 0, "%s: local %s",
+		      sources[_i].name, format(&source.addr_local));
 }
 END_TEST
 
 /* Ten privacy addresses come and go, and age: the choice stays. */
 START_TEST(test_privacy_addresses)
 {
-	struct mk_own_uplink first = { .link.ifindex = 2 }, uplink = { .link.ifindex = 2 };
+	struct mk_own_source first = { 0 }, source;
 	struct host host;
 
 	for (int i = 0; i < 10; i++) {
@@ -339,8 +342,10 @@ START_TEST(test_privacy_addresses)
 		add_address(&host, young, PRIVACY);
 		add_address(&host, old, PRIVACY | IFA_F_DEPRECATED);
 		add_address(&host, "2001:db8:1::1/64", IFA_F_MANAGETEMPADDR);
-		choose_sources(&host.input, i ? &uplink : &first);
-		ck_assert(i == 0 || mk_cidr_equal(&uplink.addr, &first.addr));
+		source = choose_sources(&host.input, 2);
+		if (i == 0)
+			first = source;
+		ck_assert(mk_cidr_equal(&source.addr, &first.addr));
 	}
 	ck_assert_str_eq(format(&first.addr), "2001:db8:1::1/64");
 }

@@ -7,18 +7,23 @@
 
 #define SOON_MS 10 /* after a notification: several come together */
 
+static int start_families(struct mk_core *core, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		struct mk_family *family = &core->families[i];
+
+		family->core = core;
+		family->family = i == 0 ? AF_INET : AF_INET6;
+		ret = mk_pin_dir(family->dir, core->config.bpf_dir, family->family, err);
+	}
+	return ret;
+}
+
 int mk_core_start(struct mk_core *core, struct mk_error *err)
 {
-	char cluster[MK_CIDR_STRLEN], second[MK_CIDR_STRLEN];
-	int ret;
-
-	if (mk_config_has(&core->config, AF_INET) && mk_config_has(&core->config, AF_INET6))
-		return mk_error_set(
-			err, EINVAL,
-			"clusterCidr '%s,%s': two families on one node are not served yet: expected one range",
-			mk_cidr_format(mk_config_cluster(&core->config, AF_INET), cluster),
-			mk_cidr_format(mk_config_cluster(&core->config, AF_INET6), second));
-	ret = mk_pin_dir(core->pins, core->config.bpf_dir, core->config.cluster.primary, err);
+	int ret = start_families(core, err);
 
 	if (ret < 0)
 		return ret;
@@ -45,14 +50,31 @@ void mk_core_release(struct mk_core *core)
 		free(notices->warned[i]);
 }
 
-bool mk_core_is_attached(const struct mk_core *core)
+bool mk_family_is_attached(const struct mk_family *family)
 {
-	return core->datapath && mk_datapath_state(core->datapath) >= MK_DATAPATH_ATTACHED;
+	return family->datapath && mk_datapath_state(family->datapath) >= MK_DATAPATH_ATTACHED;
 }
 
-bool mk_core_is_pruned(const struct mk_core *core)
+bool mk_family_is_pruned(const struct mk_family *family)
 {
-	return core->datapath && mk_datapath_state(core->datapath) >= MK_DATAPATH_SYNCED;
+	return family->datapath && mk_datapath_state(family->datapath) >= MK_DATAPATH_SYNCED;
+}
+
+bool mk_core_any(const struct mk_core *core, mk_family_test *test)
+{
+	return test(&core->families[0]) || test(&core->families[1]);
+}
+
+bool mk_core_all(const struct mk_core *core, mk_family_test *test)
+{
+	bool some = false;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		if (core->families[i].runs && !test(&core->families[i]))
+			return false;
+		some |= core->families[i].runs;
+	}
+	return some;
 }
 
 /* Keep the earlier deadline, so that a stream of changes cannot postpone the steps. */

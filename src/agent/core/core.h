@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/agent/core/core.h - what all parts of the agent share: the settings, the loop, the cluster's
  * objects, the tables, and which parts have to look again. A part takes its own struct and this
- * one, and knows of other parts only those below it.
+ * one, and knows of other parts only those below it. Some parts exist once per family of addresses:
+ * such a part takes a struct mk_family.
  *
  * A part compares what should be with what is and corrects the difference: its function
  * reconcile(). It returns a number of repairs, MK_WAIT, MK_AGAIN, or an error. */
@@ -40,6 +41,7 @@ enum mk_warning {
 	MK_WARN_NETWORKS, /* a configured range overlaps a network of the host */
 	MK_WARN_POD_CIDR, /* pods have addresses outside the node's pod CIDR */
 	MK_WARN_HEALTH_PORT, /* a healthCheckNodePort that is in use already */
+	MK_WARN_FAMILY, /* a configured family that the Node object lacks */
 	MK_WARNINGS
 };
 
@@ -51,16 +53,26 @@ struct mk_notices {
 	char *warned[MK_WARNINGS]; /* by Event */
 };
 
+struct mk_core;
+
+/* A family of addresses on this node, with its own datapath. */
+struct mk_family {
+	struct mk_core *core;
+	sa_family_t family; /* AF_INET, AF_INET6 */
+	bool runs; /* it is configured, and the Node has a pod CIDR of it */
+	char dir[PATH_MAX]; /* of its pins (datapath/maps/pin.h) */
+	struct mk_datapath *datapath; /* NULL: not loaded */
+	unsigned int loads; /* of `datapath`: another one knows nothing of its predecessor */
+};
+
 struct mk_core {
 	struct mk_config config;
-	char pins[PATH_MAX]; /* directory of the datapath (datapath/maps/pin.h) */
+	struct mk_family families[MK_FAMILIES]; /* by mk_family_index() */
 	uv_loop_t loop;
 	struct mk_model *model;
 	struct mk_source *source;
 	struct mk_nl *nl;
 	struct mk_overlay *overlay;
-	struct mk_datapath *datapath; /* NULL: not loaded */
-	unsigned int loads; /* of `datapath`: another one knows nothing of its predecessor */
 	bool listed; /* the source has read everything it can, once */
 	bool complete; /* ... and understood all of it: an absent object does not exist */
 	unsigned int unsure; /* enum mk_unsure */
@@ -74,10 +86,19 @@ struct mk_core {
 mk_must_check int mk_core_start(struct mk_core *core, struct mk_error *err);
 /* Free what notices.c has copied. */
 void mk_core_release(struct mk_core *core);
-/* Are the programs on the hooks? */
-bool mk_core_is_attached(const struct mk_core *core);
-/* ... and are the tables free of what an earlier agent left? */
-bool mk_core_is_pruned(const struct mk_core *core);
+/* Is the datapath loaded? */
+static inline bool mk_family_is_loaded(const struct mk_family *family)
+{
+	return family->datapath != NULL;
+}
+/* ... and are its programs on the hooks? */
+bool mk_family_is_attached(const struct mk_family *family);
+/* ... and are its tables free of what an earlier agent left? */
+bool mk_family_is_pruned(const struct mk_family *family);
+/* Does @test hold for a family of this node? For all that run, and is there one? */
+typedef bool mk_family_test(const struct mk_family *family);
+bool mk_core_any(const struct mk_core *core, mk_family_test *test);
+bool mk_core_all(const struct mk_core *core, mk_family_test *test);
 /* Run the steps in at most @delay_ms. */
 void mk_core_schedule(struct mk_core *core, uint64_t delay_ms);
 /* ... because these parts (enum mk_unsure) have to look again. */

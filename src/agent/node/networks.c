@@ -56,29 +56,41 @@ static void report(struct mk_own_node *node, enum mk_overlap overlap, const stru
 
 /* A node at work goes on despite an overlap: taking its network away would be worse. Its programs
  * then accept packets from that network, too. */
-int compare_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
-		     struct mk_error *err)
+static int read_networks(struct mk_own_node *node, const struct mk_ip vteps[MK_FAMILIES],
+			 struct mk_networks *networks, struct mk_error *err)
 {
-	const struct mk_own_range ranges[] = {
-		{ "vtepCidr",
-		  (*mk_config_vteps(&node->core->config, node->core->config.cluster.primary)) },
-		{ "clusterCidr",
-		  (*mk_config_cluster(&node->core->config, node->core->config.cluster.primary)) }
-	};
-	struct mk_networks *networks = &node->networks;
-	struct mk_error why = { 0 };
-	enum mk_overlap overlap = MK_OVERLAP_NONE;
-	int ret;
+	int ret = 0;
 
 	mk_networks_release(networks);
-	ret = mk_networks_read(node->core->nl, addresses->vtep.family,
-			       node->core->config.vxlan_iface_name, &addresses->vtep, networks,
-			       err);
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (vteps[i].family != AF_UNSPEC)
+			ret = mk_networks_read(node->core->nl, vteps[i].family,
+					       node->core->config.vxlan_iface_name, &vteps[i],
+					       networks, err);
+	return ret ?: add_cluster(node, networks, err);
+}
+
+int compare_networks(struct mk_own_node *node, const struct mk_ip vteps[MK_FAMILIES],
+		     struct mk_error *err)
+{
+	const struct mk_config *config = &node->core->config;
+	struct mk_networks *networks = &node->networks;
+	struct mk_own_range ranges[2 * MK_FAMILIES];
+	enum mk_overlap overlap = MK_OVERLAP_NONE;
+	struct mk_error why = { 0 };
+	size_t count = 0;
+	int ret = read_networks(node, vteps, networks, err);
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		if (vteps[i].family == AF_UNSPEC)
+			continue;
+		ranges[count++] = (struct mk_own_range){ "vtepCidr", config->vteps.of[i] };
+		ranges[count++] = (struct mk_own_range){ "clusterCidr", config->cluster.of[i] };
+	}
 	if (ret == 0)
-		ret = add_cluster(node, networks, err);
-	if (ret == 0)
-		overlap = mk_networks_judge(networks, ranges, MK_ARRAY_SIZE(ranges), &why);
-	if (overlap == MK_OVERLAP_REFUSED && !node->core->datapath && !networks->has_vtep) {
+		overlap = mk_networks_judge(networks, ranges, count, &why);
+	if (overlap == MK_OVERLAP_REFUSED && !mk_core_any(node->core, mk_family_is_loaded) &&
+	    !networks->has_vtep) {
 		*err = why;
 		ret = -EINVAL;
 	} else if (ret == 0) {

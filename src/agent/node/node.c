@@ -13,45 +13,88 @@
 #include "base/loop.h"
 #include "host/sysctl.h"
 
+void mk_own_node_init(struct mk_own_node *node, struct mk_core *core)
+{
+	node->core = core;
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		node->families[i].node = node;
+		node->families[i].family = &core->families[i];
+	}
+}
+
 void mk_own_node_release(struct mk_own_node *node)
 {
-	mk_datapath_free(node->load.datapath);
-	drop_datapath(node);
-	mk_overlay_plan_release(&node->plan);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		release_family(&node->families[i]);
 	mk_networks_release(&node->networks);
 	mk_model_free(node->remembered);
-	free(node->service_ips);
 	free(node->zone);
-	free(node->local);
 	free(node->uplinks_said);
-	free(node->ports_said);
 	free(node->left_out);
+}
+
+/* The only family of a Node decides, if it lacks the primary one. */
+const struct mk_own_family *mk_own_node_primary(const struct mk_own_node *node)
+{
+	unsigned primary = mk_family_index(node->core->config.cluster.primary);
+
+	return &node->families[node->core->families[!primary].runs &&
+					       !node->core->families[primary].runs
+				       ? !primary
+				       : primary];
 }
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-static int compute(const struct mk_own_node *node, const struct mk_node_object *object,
-		   struct mk_addresses *addresses, struct mk_error *err)
+/* What the object and the host say. */
+struct identity {
+	bool runs[MK_FAMILIES];
+	struct mk_addresses addresses[MK_FAMILIES];
+	struct mk_own_uplinks uplinks;
+	uint32_t mtu_bytes;
+};
+
+static int compute_family(const struct mk_own_node *node, const struct mk_node_object *object,
+			  sa_family_t family, struct mk_addresses *addresses, struct mk_error *err)
 {
 	const struct mk_config *config = &node->core->config;
-	int ret = mk_addresses_compute(mk_config_cluster(config, config->cluster.primary),
-				       mk_config_vteps(config, config->cluster.primary),
-				       pods_of(config, object), addresses, err);
+	int ret = mk_addresses_compute(mk_config_cluster(config, family),
+				       mk_config_vteps(config, family), pods_of(object, family),
+				       addresses, err);
 
 	return ret < 0 ? mk_error_wrap(err, "clusterCidr, vtepCidr and the pod CIDR of Node '%s'",
 				       object->name)
 		       : 0;
 }
 
+/* Compute the addresses of each family that is configured and that the Node has. */
+static int compute(const struct mk_own_node *node, const struct mk_node_object *object,
+		   struct identity *found, struct mk_error *err)
+{
+	const struct mk_config *config = &node->core->config;
+	unsigned primary = mk_family_index(config->cluster.primary);
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		sa_family_t family = node->core->families[i].family;
+
+		found->runs[i] = mk_config_has(config, family) &&
+				 pods_of(object, family)->ip.family == family;
+		if (found->runs[i])
+			ret = compute_family(node, object, family, &found->addresses[i], err);
+	}
+	if (ret == 0 && found->runs[0] && found->runs[1])
+		mk_addresses_share_macs(&found->addresses[!primary], &found->addresses[primary]);
+	return ret;
+}
+
 int mk_own_node_check(const struct mk_own_node *node, struct mk_error *err)
 {
 	const struct mk_node_object *object =
 		mk_model_node(node->core->model, node->core->config.node_name);
-	struct mk_addresses addresses;
+	struct identity found = { 0 };
 
-	if (!object || pods_of(&node->core->config, object)->ip.family == AF_UNSPEC)
-		return 0;
-	return compute(node, object, &addresses, err);
+	return object ? compute(node, object, &found, err) : 0;
 }
 
 /* Report by Event and log what the operator must provide. Returns MK_WAIT. */
@@ -69,6 +112,52 @@ __attribute__((format(printf, 2, 3))) static int lacks(struct mk_own_node *node,
 	return mk_core_wait_for(node->core, "%s", text);
 }
 
+/* Returns the configured family that @object lacks; AF_UNSPEC: none. */
+static sa_family_t missing_family(const struct mk_own_node *node,
+				  const struct mk_node_object *object, sa_family_t after)
+{
+	for (size_t i = after == AF_UNSPEC ? 0 : mk_family_index(after) + 1; i < MK_FAMILIES; i++) {
+		sa_family_t family = node->core->families[i].family;
+
+		if (mk_config_has(&node->core->config, family) &&
+		    pods_of(object, family)->ip.family == AF_UNSPEC)
+			return family;
+	}
+	return AF_UNSPEC;
+}
+
+/* The node runs with the other family. Kubernetes gives no second pod CIDR to a Node that exists. */
+static void say_missing(struct mk_own_node *node, sa_family_t missing)
+{
+	char text[512];
+
+	if (missing == AF_UNSPEC) {
+		mk_core_warn_over(node->core, MK_WARN_FAMILY);
+		return;
+	}
+	snprintf(
+		text, sizeof(text),
+		"the Node object '%s' has no %s pod CIDR: pods here get no %s address; delete the Node and let its kubelet register it again",
+		node->core->config.node_name, mk_family_name(missing), mk_family_name(missing));
+	if (mk_core_warn(node->core, MK_WARN_FAMILY, text))
+		mk_log_warn("%s", text);
+}
+
+/* Returns MK_WAIT if the Node has none of the configured families. */
+static int check_families(struct mk_own_node *node, const struct mk_node_object *object)
+{
+	const struct mk_config *config = &node->core->config;
+	sa_family_t missing = missing_family(node, object, AF_UNSPEC);
+	bool both = mk_config_has(config, AF_INET) && mk_config_has(config, AF_INET6);
+
+	if (missing != AF_UNSPEC && (!both || missing_family(node, object, missing) != AF_UNSPEC))
+		return lacks(node, "an %s pod CIDR in the Node object '%s'",
+			     both ? "IPv4 or IPv6" : mk_family_name(missing), object->name);
+	if (node->core->listed)
+		say_missing(node, missing);
+	return 0;
+}
+
 static int find_object(struct mk_own_node *node, const struct mk_node_object **object)
 {
 	struct mk_core *core = node->core;
@@ -84,9 +173,8 @@ static int find_object(struct mk_own_node *node, const struct mk_node_object **o
 			core,
 			"isCPNodesDeployAllowed to be true: Node '%s' has the label of the control plane, so the agent makes nothing here",
 			name);
-	if (pods_of(&core->config, *object)->ip.family == AF_UNSPEC)
-		return lacks(node, "an %s pod CIDR in the Node object '%s'",
-			     mk_family_name(core->config.cluster.primary), name);
+	if (check_families(node, *object) != 0)
+		return MK_WAIT;
 	if (underlay_of(&core->config, *object)->family == AF_UNSPEC)
 		return lacks(node, "an %s InternalIP in the Node object '%s'",
 			     mk_family_name(core->config.underlay_family), name);
@@ -98,37 +186,14 @@ static int take_object(struct mk_own_node *node, struct mk_error *err)
 {
 	const struct mk_node_object *object =
 		mk_model_node(node->core->model, node->core->config.node_name);
-	struct mk_ip *ips;
-	size_t count;
-	int ret = node_port_ips(&node->core->config, object, node->local, node->local_count, &ips,
-				&count, err);
+	bool changed = mk_is_news(&node->zone, object->zone ? object->zone : "");
+	int ret = 0;
 
-	if (ret < 0)
-		return ret;
-	if (mk_is_news(&node->zone, object->zone ? object->zone : "") ||
-	    !mk_ips_equal(node->service_ips, node->service_ip_count, ips, count))
-		node->view_changes++;
-	free(node->service_ips);
-	node->service_ips = ips;
-	node->service_ip_count = count;
-	return 0;
-}
-
-struct mk_service_view mk_own_node_view(const struct mk_own_node *node)
-{
-	const struct mk_config *config = &node->core->config;
-
-	return (struct mk_service_view){
-		.family = config->cluster.primary,
-		.node_name = config->node_name,
-		.zone = node->zone && *node->zone ? node->zone : NULL,
-		.node_addresses = node->service_ips,
-		.node_address_count = node->service_ip_count,
-		.local_weight = config->local_endpoint_weight,
-		.maglev_slots = config->maglev_slots,
-		.masquerade_all = config->masquerade_all,
-		.localhost_node_ports = localhost_node_ports(config),
-	};
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			ret = take_service_ips(&node->families[i], object, &changed, err);
+	node->view_changes += changed;
+	return ret;
 }
 
 /* ---- the interfaces -------------------------------------------------------------------------- */
@@ -156,11 +221,11 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 	char ports[MK_RESERVED_RANGES_BYTES];
 	const char *uplinks[MK_UPLINKS_MAX];
 	struct mk_sysctl_wanted sysctls = {
-		.pods = node->addresses.gateway.family,
+		.pods = node->core->families[1].runs ? AF_INET6 : AF_INET,
 		.vxlan_name = node->core->config.vxlan_iface_name,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
-		.forward_ipv6 = node->uplinks.ask_host,
+		.forward_ipv6 = node->uplinks.ask_host[mk_family_index(AF_INET6)],
 		.uplinks = uplinks,
 		.uplink_count = node->uplinks.count,
 		.again = again,
@@ -185,7 +250,7 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 		.underlay = node->internal_ip,
 		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,
 		.mtu_bytes = node->mtu_bytes,
-		.addresses = node->addresses,
+		.addresses = mk_own_node_primary(node)->addresses,
 	};
 	struct mk_devices before = node->devices;
 	int ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
@@ -202,81 +267,37 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 	return 0;
 }
 
-static int take_local(struct mk_own_node *node, struct mk_error *err)
+/* Run @step for each family of this node. A family that waits does not hold up the other one. */
+static int each_family(struct mk_own_node *node,
+		       int (*step)(struct mk_own_family *own, struct mk_error *err),
+		       struct mk_error *err)
 {
-	struct mk_ip *ips = NULL;
-	size_t count;
-	int ret = local_addresses(node->core->nl, node->core->config.cluster.primary, &ips, &count,
-				  err);
+	int waits = 0;
 
-	if (ret < 0)
-		return ret;
-	free(node->local);
-	node->local = ips;
-	node->local_count = count;
-	if (!node->core->datapath)
-		return 0;
-	return mk_service_sync_set_local(mk_datapath_services(node->core->datapath), ips, count,
-					 err);
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		int ret = node->core->families[i].runs ? step(&node->families[i], err) : 0;
+
+		if (ret < 0)
+			return ret;
+		waits |= ret;
+	}
+	return waits;
 }
 
-/* ---- the constants --------------------------------------------------------------------------- */
-
-static struct mk_node constants(const struct mk_own_node *node)
+static int take_locals(struct mk_own_node *node, struct mk_error *err)
 {
-	const struct mk_addresses *own = &node->addresses;
-	struct mk_cidr pods = mk_cidr_network(&own->pod_cidr);
-	struct mk_cidr cluster = mk_cidr_network(
-		mk_config_cluster(&node->core->config, node->core->config.cluster.primary));
-	struct mk_cidr vteps = mk_cidr_network(
-		mk_config_vteps(&node->core->config, node->core->config.cluster.primary));
-	struct mk_ip pod_mask = mk_cidr_mask(&pods), cluster_mask = mk_cidr_mask(&cluster);
-	struct mk_ip vtep_mask = mk_cidr_mask(&vteps);
-	struct mk_node constants = {
-		.vtep_addr = mk_ip_to_addr(&own->vtep),
-		.gateway_addr = mk_ip_to_addr(&own->gateway),
-		.vpod_addr = mk_ip_to_addr(&own->virtual_pod),
-		.pod_net = mk_ip_to_addr(&pods.ip),
-		.pod_mask = mk_ip_to_addr(&pod_mask),
-		.cluster_net = mk_ip_to_addr(&cluster.ip),
-		.cluster_mask = mk_ip_to_addr(&cluster_mask),
-		.vtep_net = mk_ip_to_addr(&vteps.ip),
-		.vtep_mask = mk_ip_to_addr(&vtep_mask),
-		.nat_port_min = node->core->config.nat_port_min,
-		.nat_port_max = node->core->config.nat_port_max,
-		.maglev_slots = node->core->config.maglev_slots,
-		.vxlan_port = htons(node->core->config.vxlan_port),
-		.keeps_source = keeps_source(node),
-	};
-
-	memcpy(constants.gateway_mac, own->gateway_mac.byte, sizeof(constants.gateway_mac));
-	memcpy(constants.vtep_mac, own->vtep_mac.byte, sizeof(constants.vtep_mac));
-	return constants;
-}
-
-void mk_own_node_links(const struct mk_own_node *node, struct mk_datapath_links *links)
-{
-	*links = (struct mk_datapath_links){
-		.set.node_addr = mk_ip_to_addr(&node->node_ip),
-		.set.overlay_ifindex = (__u32)node->devices.overlay_ifindex,
-		.set.host_ifindex = (__u32)node->devices.host_ifindex,
-		.set.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
-		.set.overlay_mtu_bytes = node->mtu_bytes,
-	};
-	uplink_links(&node->uplinks, links);
+	return each_family(node, take_local, err);
 }
 
 static int load(struct mk_own_node *node, struct mk_error *err)
 {
-	struct mk_node wanted = constants(node);
-
-	return load_programs(node, &wanted, err);
+	return each_family(node, load_family, err);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static int read_host(struct mk_own_node *node, const struct mk_node_object *object,
-		     struct mk_own_uplinks *uplinks, struct mk_error *err)
+		     struct identity *found, struct mk_error *err)
 {
 	struct mk_core *core = node->core;
 	cleanup_free struct host_address *addresses = NULL;
@@ -285,13 +306,13 @@ static int read_host(struct mk_own_node *node, const struct mk_node_object *obje
 
 	input.addresses = addresses;
 	if (ret == 0)
-		ret = find_uplinks(&input, uplinks, err);
+		ret = find_uplinks(&input, found->runs, &found->uplinks, err);
 	return ret == MK_WAIT ? lacks(node, "%s", mk_error_text(err)) : ret;
 }
 
 static bool same_devices(const struct mk_own_uplinks *a, const struct mk_own_uplinks *b)
 {
-	if (a->count != b->count || a->ask_host != b->ask_host)
+	if (a->count != b->count || memcmp(a->ask_host, b->ask_host, sizeof(a->ask_host)) != 0)
 		return false;
 	for (size_t i = 0; i < a->count; i++)
 		if (a->uplink[i].link.ifindex != b->uplink[i].link.ifindex)
@@ -299,54 +320,85 @@ static bool same_devices(const struct mk_own_uplinks *a, const struct mk_own_upl
 	return true;
 }
 
-/* A Node may lack an InternalIP of the pods' family if the overlay sends by the other. */
-static void take_node_ip(struct mk_own_node *node, const struct mk_node_object *object)
+/* A Node may lack an InternalIP of a family if the overlay sends by the other. */
+static void take_node_ip(struct mk_own_family *own, const struct mk_node_object *object)
 {
-	sa_family_t family = node->core->config.cluster.primary;
-	struct mk_ip ip = object->internal_ips[mk_family_index(family)];
+	unsigned index = mk_family_index(own->family->family);
+	struct mk_ip ip = object->internal_ips[index];
 	bool lacks_ip = ip.family == AF_UNSPEC;
 	char text[MK_IP_STRLEN];
 
 	if (lacks_ip)
-		ip = node->uplinks.uplink[0].addr.ip;
-	if (lacks_ip && !mk_ip_equal(&node->node_ip, &ip))
+		ip = own->node->uplinks.uplink[0].source[index].addr.ip;
+	if (lacks_ip && !mk_ip_equal(&own->node_ip, &ip))
 		mk_log_warn("the Node has no InternalIP of %s: its uplink's address is used ip=%s",
-			    mk_family_name(family), mk_ip_format(&ip, text));
-	node->node_ip = ip;
+			    mk_family_name(own->family->family), mk_ip_format(&ip, text));
+	own->node_ip = ip;
+}
+
+static void take_family(struct mk_own_family *own, const struct mk_node_object *object,
+			const struct identity *found)
+{
+	unsigned index = mk_family_index(own->family->family);
+
+	own->family->runs = found->runs[index];
+	if (!found->runs[index]) {
+		drop_datapath(own->family);
+		return;
+	}
+	if (!mk_cidr_equal(&own->addresses.pod_cidr, &found->addresses[index].pod_cidr))
+		mk_core_check_soon(own->family->core, MK_UNSURE_ADDRESSES);
+	own->addresses = found->addresses[index];
+	take_node_ip(own, object);
+}
+
+static void take_identity(struct mk_own_node *node, const struct mk_node_object *object,
+			  const struct identity *found)
+{
+	if (found->runs[mk_family_index(AF_INET6)] &&
+	    !same_devices(&node->uplinks, &found->uplinks))
+		node->sysctls_done = false; /* some are of the uplinks */
+	node->uplinks = found->uplinks;
+	node->internal_ip = *underlay_of(&node->core->config, object);
+	node->mtu_bytes = found->mtu_bytes;
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		take_family(&node->families[i], object, found);
+}
+
+static int look(struct mk_own_node *node, const struct mk_node_object **object,
+		struct identity *found, struct mk_error *err)
+{
+	struct mk_ip vteps[MK_FAMILIES];
+	int ret = find_object(node, object);
+
+	if (ret == 0)
+		ret = compute(node, *object, found, err);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		vteps[i] = found->addresses[i].vtep;
+	if (ret == 0)
+		ret = compare_networks(node, vteps, err);
+	if (ret == 0)
+		ret = read_host(node, *object, found, err);
+	if (ret == 0)
+		ret = pod_mtu(node, &found->uplinks, underlay_of(&node->core->config, *object),
+			      found->runs[mk_family_index(AF_INET6)] ? AF_INET6 : AF_INET,
+			      &found->mtu_bytes, err);
+	return ret;
 }
 
 static int identify(struct mk_own_node *node, struct mk_error *err)
 {
 	const struct mk_node_object *object;
-	struct mk_addresses addresses;
-	struct mk_own_uplinks uplinks;
-	uint32_t mtu_bytes;
-	int ret = find_object(node, &object);
+	struct identity found = { 0 };
+	int ret = look(node, &object, &found, err);
 
-	if (ret == 0)
-		ret = compute(node, object, &addresses, err);
-	if (ret == 0)
-		ret = compare_networks(node, &addresses, err);
-	if (ret == 0)
-		ret = read_host(node, object, &uplinks, err);
-	if (ret == 0)
-		ret = pod_mtu(node, &uplinks, underlay_of(&node->core->config, object),
-			      addresses.gateway.family, &mtu_bytes, err);
 	if (ret < 0 && node->core->listed)
 		(void)mk_core_warn(node->core, MK_WARN_NODE, mk_error_text(err));
 	if (ret != 0)
 		return ret;
 	if (node->core->listed)
 		mk_core_warn_over(node->core, MK_WARN_NODE);
-	if (addresses.gateway.family == AF_INET6 && !same_devices(&node->uplinks, &uplinks))
-		node->sysctls_done = false; /* some are of the uplinks */
-	node->uplinks = uplinks;
-	if (!mk_cidr_equal(&node->addresses.pod_cidr, &addresses.pod_cidr))
-		mk_core_check_soon(node->core, MK_UNSURE_ADDRESSES);
-	node->addresses = addresses;
-	node->internal_ip = *underlay_of(&node->core->config, object);
-	take_node_ip(node, object);
-	node->mtu_bytes = mtu_bytes;
+	take_identity(node, object, &found);
 	return 0;
 }
 
@@ -358,7 +410,7 @@ static const struct {
 } steps[] = {
 	{ .part = "node", .run = identify, .early = true },
 	{ .part = "devices", .run = make_devices, .early = true },
-	{ .part = "addresses", .run = take_local, .early = true },
+	{ .part = "addresses", .run = take_locals, .early = true },
 	{ .part = "Node object", .run = take_object, .early = false },
 	{ .part = "Node object", .run = say_node, .early = false },
 	{ .part = "load", .run = load, .early = true },
@@ -385,11 +437,11 @@ int mk_own_node_reconcile(struct mk_own_node *node, struct mk_error *err)
 	int ret;
 
 	if (!(core->unsure & MK_UNSURE_NODE))
-		return core->datapath ? 0 : MK_WAIT;
+		return mk_core_any(core, mk_family_is_loaded) ? 0 : MK_WAIT;
 	ret = run_steps(node, err);
 	node->waits = ret == MK_WAIT;
 	/* once loaded, a Node object that went away changes nothing */
-	if (ret == 0 || (ret == MK_WAIT && core->datapath)) {
+	if (ret == 0 || (ret == MK_WAIT && mk_core_any(core, mk_family_is_loaded))) {
 		core->unsure &= ~(unsigned int)MK_UNSURE_NODE;
 		return 0;
 	}

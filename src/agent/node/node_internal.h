@@ -39,6 +39,7 @@ struct ways {
 struct host_input {
 	struct mk_nl *nl;
 	const struct mk_config *config;
+	sa_family_t family; /* of ways and sources */
 	const struct mk_node_object *object;
 	const struct host_address *addresses;
 	size_t address_count;
@@ -46,62 +47,74 @@ struct host_input {
 mk_must_check int read_ways(const struct host_input *input, struct ways *ways,
 			    struct mk_error *err);
 
-/* Can a packet leave by another device than @first, or with another source address? Pure. */
-bool must_ask_host(const struct ways *ways, const struct mk_own_uplink *first);
+/* Can a packet leave by another device than @ifindex, or with another source than @addr? Pure. */
+bool must_ask_host(const struct ways *ways, int ifindex, const struct mk_ip *addr);
 
-/* uplinks.c: find the uplinks, at least one; MK_WAIT: none yet, @err says what is missing. */
-mk_must_check int find_uplinks(const struct host_input *input, struct mk_own_uplinks *found,
-			       struct mk_error *err);
-/* sources.c: choose addr and addr_local of @uplink among the host's addresses. Pure. */
-void choose_sources(const struct host_input *host, struct mk_own_uplink *uplink);
+/* uplinks.c: find the uplinks of the families in @families, at least one; MK_WAIT: none yet, @err
+ * says what is missing. */
+mk_must_check int find_uplinks(const struct host_input *input, const bool families[MK_FAMILIES],
+			       struct mk_own_uplinks *found, struct mk_error *err);
+/* sources.c: choose the sources of the device @ifindex among the host's addresses. Pure. */
+struct mk_own_source choose_sources(const struct host_input *host, int ifindex);
 /* Fill in the uplinks' part of @links. Pure. */
-void uplink_links(const struct mk_own_uplinks *uplinks, struct mk_datapath_links *links);
+void uplink_links(const struct mk_own_uplinks *uplinks, sa_family_t family,
+		  struct mk_datapath_links *links);
 
 /* node_ports.c: do NodePorts answer at 127.0.0.1? As localhostNodePorts says, unless
  * nodePortAddresses excludes it. Pure. */
-bool localhost_node_ports(const struct mk_config *config);
+bool localhost_node_ports(const struct mk_config *config, sa_family_t family);
 
-/* The pod CIDR of @object that clusterCidr wants, and the address between which the overlay sends;
- * family AF_UNSPEC: none. */
-static inline const struct mk_cidr *pods_of(const struct mk_config *config,
-					    const struct mk_node_object *object)
+/* The pod CIDR of @object in @family, and the address between which the overlay sends; family
+ * AF_UNSPEC: none. */
+static inline const struct mk_cidr *pods_of(const struct mk_node_object *object, sa_family_t family)
 {
-	return &object->pod_cidrs[mk_family_index(config->cluster.primary)];
+	return &object->pod_cidrs[mk_family_index(family)];
 }
 static inline const struct mk_ip *underlay_of(const struct mk_config *config,
 					      const struct mk_node_object *object)
 {
 	return &object->internal_ips[mk_family_index(config->underlay_family)];
 }
-/* List the addresses at which NodePorts answer (nodePortAddresses). Pure; the caller frees
- * *@ips. */
-mk_must_check int node_port_ips(const struct mk_config *config, const struct mk_node_object *object,
-				const struct mk_ip *local, size_t local_count, struct mk_ip **ips,
-				size_t *count, struct mk_error *err);
+/* List the addresses at which NodePorts answer (nodePortAddresses). @local: the host's addresses of
+ * @family. Pure; the caller frees *@ips. */
+mk_must_check int node_port_ips(const struct mk_config *config, sa_family_t family,
+				const struct mk_node_object *object, const struct mk_ip *local,
+				size_t local_count, struct mk_ip **ips, size_t *count,
+				struct mk_error *err);
 /* Log the uplinks and the addresses of NodePorts when they change. Returns 0. */
 int say_node(struct mk_own_node *node, struct mk_error *err);
 
 /* networks.c: compare the configured ranges with the host's networks. Refuse a node that overlaps
- * and is not yet at work; only report an overlap on a node that is. */
-mk_must_check int compare_networks(struct mk_own_node *node, const struct mk_addresses *addresses,
+ * and is not yet at work; only report an overlap on a node that is. @vteps: by family, AF_UNSPEC for
+ * one that does not run. */
+mk_must_check int compare_networks(struct mk_own_node *node, const struct mk_ip vteps[MK_FAMILIES],
 				   struct mk_error *err);
 
 /* programs.c: have the datapath loaded with these constants; before the first list, only adopt what
  * is pinned. Returns 0 if it is loaded, MK_WAIT while a thread loads it, or nothing can be
  * adopted. */
-mk_must_check int load_programs(struct mk_own_node *node, const struct mk_node *constants,
+mk_must_check int load_programs(struct mk_own_family *own, const struct mk_node *constants,
 				struct mk_error *err);
-void drop_datapath(struct mk_own_node *node);
+void drop_datapath(struct mk_family *family);
 
 /* peers.c: the other nodes, and the ranges of Services, as overlay, routes and peers. */
 mk_must_check int reconcile_peers(struct mk_own_node *node, struct mk_error *err);
+
+/* family.c: the steps of one family. Read the host's addresses; */
+mk_must_check int take_local(struct mk_own_family *own, struct mk_error *err);
+/* take what Services need to know of @object; *@changed: something of it changed; */
+mk_must_check int take_service_ips(struct mk_own_family *own, const struct mk_node_object *object,
+				   bool *changed, struct mk_error *err);
+/* have its programs loaded. Returns as load_programs(). */
+mk_must_check int load_family(struct mk_own_family *own, struct mk_error *err);
+void release_family(struct mk_own_family *own);
 
 /* remember.c: store this node's object for the next run. Returns 0, also if that fails. */
 int remember_node(struct mk_own_node *node, struct mk_error *err);
 
 /* routes.c: what map `routes` should hold. Pure; the caller frees *@entries. */
 struct routes_input {
-	const struct mk_config *config;
+	struct mk_cidr cluster_cidr, vtep_cidr;
 	const struct mk_addresses *own;
 	const struct mk_overlay_plan *plan;
 	const struct mk_ip *local;
@@ -116,14 +129,14 @@ mk_must_check int wanted_routes(const struct routes_input *input, struct mk_rout
 				size_t *count, struct mk_error *err);
 
 /* Do pods' packets leave the cluster with their own source (masqueradeIPv6)? */
-bool keeps_source(const struct mk_own_node *node);
+bool keeps_source(const struct mk_own_family *own);
 
 /* Put the Service ranges that can be dropped and routed as a whole into @usable, which has capacity
  * for all. A range would cut off what it contains or overlaps: pods' or VTEPs' addresses, a node's
  * address, a network of the host. Such a range is left out, and its Services keep a route each.
  * Returns how many are left out; @why names one of them. Pure. */
 struct ranges_input {
-	const struct mk_config *config;
+	struct mk_cidr cluster_cidr, vtep_cidr;
 	const struct mk_overlay_plan *plan;
 	const struct mk_ip *internal_ip;
 	const struct mk_networks *networks; /* the host's */

@@ -14,8 +14,8 @@ static bool is_wanted(const struct mk_config *config, const struct mk_ip *ip)
 	const struct mk_cidr_list *list = &config->node_port_addresses;
 
 	/* the pods' gateway and the VTEP are the datapath's own */
-	if (mk_cidr_contains(mk_config_cluster(config, config->cluster.primary), ip) ||
-	    mk_cidr_contains(mk_config_vteps(config, config->cluster.primary), ip))
+	if (mk_cidr_contains(mk_config_cluster(config, ip->family), ip) ||
+	    mk_cidr_contains(mk_config_vteps(config, ip->family), ip))
 		return false;
 	for (size_t i = 0; i < list->count; i++)
 		if (mk_cidr_contains(&list->cidr[i], ip))
@@ -23,49 +23,47 @@ static bool is_wanted(const struct mk_config *config, const struct mk_ip *ip)
 	return false;
 }
 
-/* Is there a range for clusterCidr's family? Ranges of the other family do not restrict it. */
-static bool has_ranges(const struct mk_config *config)
+/* Is there a range for @family? Ranges of the other family do not restrict it. */
+static bool has_ranges(const struct mk_config *config, sa_family_t family)
 {
 	const struct mk_cidr_list *list = &config->node_port_addresses;
 
 	for (size_t i = 0; i < list->count; i++)
-		if (list->cidr[i].ip.family == config->cluster.primary)
+		if (list->cidr[i].ip.family == family)
 			return true;
 	return false;
 }
 
-bool localhost_node_ports(const struct mk_config *config)
+bool localhost_node_ports(const struct mk_config *config, sa_family_t family)
 {
 	const struct mk_ip v4 = { .family = AF_INET, .v4.s_addr = htonl(INADDR_LOOPBACK) };
 	const struct mk_ip v6 = { .family = AF_INET6, .v6 = IN6ADDR_LOOPBACK_INIT };
-	bool is_v6 = config->cluster.primary == AF_INET6;
 
 	return config->localhost_node_ports &&
-	       (!has_ranges(config) || is_wanted(config, is_v6 ? &v6 : &v4));
+	       (!has_ranges(config, family) || is_wanted(config, family == AF_INET6 ? &v6 : &v4));
 }
 
-static size_t add_wanted(const struct mk_config *config, const struct mk_ip *from, size_t count,
-			 struct mk_ip *ips, size_t used)
+static size_t add_wanted(const struct mk_config *config, sa_family_t family,
+			 const struct mk_ip *from, size_t count, struct mk_ip *ips, size_t used)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!mk_ips_contain(ips, used, &from[i]) &&
-		    from[i].family == config->cluster.primary &&
-		    (!has_ranges(config) || is_wanted(config, &from[i])))
+		if (!mk_ips_contain(ips, used, &from[i]) && from[i].family == family &&
+		    (!has_ranges(config, family) || is_wanted(config, &from[i])))
 			ips[used++] = from[i];
 	return used;
 }
 
-int node_port_ips(const struct mk_config *config, const struct mk_node_object *object,
-		  const struct mk_ip *local, size_t local_count, struct mk_ip **ips, size_t *count,
-		  struct mk_error *err)
+int node_port_ips(const struct mk_config *config, sa_family_t family,
+		  const struct mk_node_object *object, const struct mk_ip *local,
+		  size_t local_count, struct mk_ip **ips, size_t *count, struct mk_error *err)
 {
 	*ips = calloc(object->address_count + local_count + 1, sizeof(**ips));
 	if (!*ips)
 		return mk_error_errno(err, ENOMEM, "cannot keep the addresses of Node '%s'",
 				      object->name);
-	*count = add_wanted(config, object->addresses, object->address_count, *ips, 0);
-	if (has_ranges(config))
-		*count = add_wanted(config, local, local_count, *ips, *count);
+	*count = add_wanted(config, family, object->addresses, object->address_count, *ips, 0);
+	if (has_ranges(config, family))
+		*count = add_wanted(config, family, local, local_count, *ips, *count);
 	return 0;
 }
 
@@ -103,17 +101,32 @@ static void say_uplink(FILE *stream, const struct mk_own_uplinks *uplinks, size_
 	bool is_first_side = is_side && !(uplinks->uplink[index - 1].flags & MK_UPLINK_SIDE);
 	char text[MK_IP_STRLEN];
 
-	fprintf(stream, "%s%s %s",
+	fprintf(stream, "%s%s",
 		index == 0	? ""
 		: is_first_side ? "; side networks: "
 				: ", ",
-		uplink->link.name, mk_ip_format(&uplink->addr.ip, text));
+		uplink->link.name);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (uplink->source[i].addr.ip.family != AF_UNSPEC)
+			fprintf(stream, " %s", mk_ip_format(&uplink->source[i].addr.ip, text));
+}
+
+static void say_ports(struct mk_own_family *own)
+{
+	cleanup_free char *ports = NULL;
+	char text[MK_IP_STRLEN];
+	size_t size;
+	FILE *stream = open_memstream(&ports, &size);
+
+	for (size_t i = 0; stream && i < own->service_ip_count; i++)
+		fprintf(stream, "%s%s", i ? ", " : "", mk_ip_format(&own->service_ips[i], text));
+	if (stream && fclose(stream) == 0)
+		say(&own->ports_said, "addresses of NodePorts:", ports);
 }
 
 int say_node(struct mk_own_node *node, struct mk_error *err)
 {
-	cleanup_free char *uplinks = NULL, *ports = NULL;
-	char text[MK_IP_STRLEN];
+	cleanup_free char *uplinks = NULL;
 	size_t size;
 	FILE *stream = open_memstream(&uplinks, &size);
 
@@ -127,10 +140,8 @@ int say_node(struct mk_own_node *node, struct mk_error *err)
 		fprintf(stream, "; some of uplinkIfaceName do not exist");
 	if (stream && fclose(stream) == 0 && say(&node->uplinks_said, "uplinks:", uplinks))
 		say_path_filter(&node->uplinks);
-	stream = open_memstream(&ports, &size);
-	for (size_t i = 0; stream && i < node->service_ip_count; i++)
-		fprintf(stream, "%s%s", i ? ", " : "", mk_ip_format(&node->service_ips[i], text));
-	if (stream && fclose(stream) == 0)
-		say(&node->ports_said, "addresses of NodePorts:", ports);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			say_ports(&node->families[i]);
 	return 0;
 }

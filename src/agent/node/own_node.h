@@ -9,12 +9,17 @@
 #include "host/networks.h"
 #include "service/service.h"
 
-/* An uplink: a device to the network outside. */
-struct mk_own_uplink {
-	struct mk_link link;
+/* The addresses of an uplink from which masqueraded packets leave. */
+struct mk_own_source {
 	struct mk_cidr addr; /* source of packets masqueraded by this uplink, and its network */
 	/* its unique local address (fc00::/7), for packets to such addresses; AF_UNSPEC: none */
 	struct mk_cidr addr_local;
+};
+
+/* An uplink: a device to the network outside. */
+struct mk_own_uplink {
+	struct mk_link link;
+	struct mk_own_source source[MK_FAMILIES];
 	uint32_t flags; /* enum mk_uplink_flags */
 };
 
@@ -22,7 +27,7 @@ struct mk_own_uplinks {
 	struct mk_own_uplink uplink[MK_UPLINKS_MAX]; /* the first carries the overlay */
 	size_t count;
 	bool too_many, some_missing; /* more than fit; a named one does not exist */
-	bool ask_host; /* ask the host's routing for each packet */
+	bool ask_host[MK_FAMILIES]; /* ask the host's routing for each packet */
 };
 
 static inline bool mk_own_uplinks_contain(const struct mk_own_uplinks *uplinks, int ifindex)
@@ -45,34 +50,44 @@ struct mk_load {
 	int ret;
 };
 
+/* What this node is in one family of addresses. */
+struct mk_own_family {
+	struct mk_own_node *node;
+	struct mk_family *family;
+	struct mk_addresses addresses;
+	struct mk_ip node_ip; /* the Node's InternalIP, or the uplink's address */
+	struct mk_ip *local; /* every address of the host, sorted */
+	size_t local_count;
+	struct mk_ip *service_ips; /* addresses at which NodePorts answer */
+	size_t service_ip_count;
+	char *ports_said; /* as last logged */
+	struct mk_overlay_plan plan;
+	struct mk_load load; /* of the next datapath */
+};
+
 struct mk_own_node {
 	struct mk_core *core;
 	bool waits; /* reconcile() waits for something */
 
-	struct mk_addresses addresses;
+	struct mk_own_family families[MK_FAMILIES]; /* only those that run are filled in */
 	struct mk_ip internal_ip; /* between which the overlay sends */
-	struct mk_ip node_ip; /* of the pods' family */
 	struct mk_own_uplinks uplinks;
 	uint32_t mtu_bytes; /* of pods */
 	struct mk_devices devices;
 	bool sysctls_done;
-	struct mk_ip *local; /* every address of the host, sorted */
-	size_t local_count;
-	char *uplinks_said, *ports_said; /* as last logged */
-	struct mk_load load; /* of the next datapath */
-
-	struct mk_ip *service_ips; /* addresses at which NodePorts answer */
-	size_t service_ip_count;
+	char *uplinks_said; /* as last logged */
 	char *zone; /* "": none */
-	unsigned int view_changes; /* of the two: every Service has to be compiled again */
+	unsigned int view_changes; /* zone, service_ips: every Service has to be compiled again */
 
 	struct mk_networks networks; /* the host's, as last read */
 	bool ranges_shared; /* one overlaps vtepCidr or clusterCidr, but the node is at work */
-	struct mk_overlay_plan plan;
 	char *left_out; /* nodes, as last logged */
 
 	struct mk_model *remembered; /* the object as the last run stored it; NULL: none */
 };
+
+/* The family that decides MAC addresses, the order of a pod's addresses, and messages. */
+const struct mk_own_family *mk_own_node_primary(const struct mk_own_node *node);
 
 /* Bring devices, programs, peers and routes to what the cluster and the host say; before the first
  * list, devices and programs to what the last run left. Returns MK_WAIT only if there is no
@@ -86,10 +101,12 @@ mk_must_check int mk_own_node_check_sysctls(const struct mk_own_node *node, stru
 void mk_own_node_recall(struct mk_own_node *node);
 
 /* Fill in the devices and addresses for the programs. */
-void mk_own_node_links(const struct mk_own_node *node, struct mk_datapath_links *links);
-/* How this node sees Services. */
-struct mk_service_view mk_own_node_view(const struct mk_own_node *node);
+void mk_own_family_links(const struct mk_own_family *own, struct mk_datapath_links *links);
+/* How this node sees Services of the family. */
+struct mk_service_view mk_own_family_view(const struct mk_own_family *own);
 
+/* Let the node and its families know what they share. */
+void mk_own_node_init(struct mk_own_node *node, struct mk_core *core);
 void mk_own_node_release(struct mk_own_node *node);
 
 #endif

@@ -9,8 +9,22 @@
 #include "base/log.h"
 #include "overlay/node_names.h"
 
+static const char *put_left_out(FILE *out, const struct mk_overlay_plan *plan, bool only_wrong,
+				const char *separator)
+{
+	for (size_t i = 0; i < plan->left_out_count; i++) {
+		const struct mk_overlay_left_out *left = &plan->left_out[i];
+
+		if (only_wrong && !left->wrong)
+			continue;
+		fprintf(out, "%snode '%s': %s", separator, left->node, left->reason);
+		separator = "; ";
+	}
+	return separator;
+}
+
 /* "node 'a': reason; node 'b': reason", empty: none; NULL: out of memory. */
-static char *left_out_text(const struct mk_overlay_plan *plan, bool only_wrong)
+static char *left_out_text(const struct mk_own_node *node, bool only_wrong)
 {
 	const char *separator = "";
 	char *text = NULL;
@@ -19,14 +33,10 @@ static char *left_out_text(const struct mk_overlay_plan *plan, bool only_wrong)
 
 	if (!stream)
 		return NULL;
-	for (size_t i = 0; i < plan->left_out_count; i++) {
-		const struct mk_overlay_left_out *left = &plan->left_out[i];
-
-		if (only_wrong && !left->wrong)
-			continue;
-		fprintf(stream, "%snode '%s': %s", separator, left->node, left->reason);
-		separator = "; ";
-	}
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			separator = put_left_out(stream, &node->families[i].plan, only_wrong,
+						 separator);
 	if (fclose(stream) != 0)
 		free(mk_steal_ptr(text));
 	return text;
@@ -36,8 +46,8 @@ static char *left_out_text(const struct mk_overlay_plan *plan, bool only_wrong)
  * other node sees: no Event for that. */
 static void say_left_out(struct mk_own_node *node)
 {
-	cleanup_free char *text = left_out_text(&node->plan, false);
-	cleanup_free char *wrong = left_out_text(&node->plan, true);
+	cleanup_free char *text = left_out_text(node, false);
+	cleanup_free char *wrong = left_out_text(node, true);
 
 	if (!text || !wrong || (!*text && !node->left_out) || !mk_is_news(&node->left_out, text))
 		return;
@@ -49,43 +59,38 @@ static void say_left_out(struct mk_own_node *node)
 		mk_core_warn_over(node->core, MK_WARN_NODES_LEFT_OUT);
 }
 
-static int plan_peers(struct mk_own_node *node, struct mk_error *err)
+static int plan_peers(struct mk_own_family *own, struct mk_error *err)
 {
+	struct mk_core *core = own->family->core;
 	struct mk_overlay_view view = {
-		.own_node = node->core->config.node_name,
-		.cluster_cidr = (*mk_config_cluster(&node->core->config,
-						    node->core->config.cluster.primary)),
-		.vtep_cidr =
-			(*mk_config_vteps(&node->core->config, node->core->config.cluster.primary)),
-		.own_pod_cidr = node->addresses.pod_cidr,
-		.underlay_family = node->internal_ip.family,
+		.own_node = core->config.node_name,
+		.cluster_cidr = *mk_config_cluster(&core->config, own->family->family),
+		.vtep_cidr = *mk_config_vteps(&core->config, own->family->family),
+		.own_pod_cidr = own->addresses.pod_cidr,
+		.underlay_family = own->node->internal_ip.family,
 	};
-	struct mk_error why = { 0 };
 	int ret;
 
-	mk_overlay_plan_release(&node->plan);
-	ret = mk_overlay_plan_make(node->core->model, &view, &node->plan, err);
+	mk_overlay_plan_release(&own->plan);
+	ret = mk_overlay_plan_make(core->model, &view, &own->plan, err);
 	if (ret < 0)
 		return ret;
-	if (mk_node_names_write(node->core->config.state_dir, &view, &node->plan, &why) < 0)
-		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&why));
-	say_left_out(node);
-	mk_overlay_set_node(node->core->overlay, &node->devices, &node->addresses);
-	node->core->unsure |= MK_UNSURE_OVERLAY;
-	return mk_overlay_set_peers(node->core->overlay, &node->plan, err);
+	mk_overlay_set_node(core->overlay, &own->node->devices, &own->addresses);
+	core->unsure |= MK_UNSURE_OVERLAY;
+	return mk_overlay_set_peers(core->overlay, &own->plan, err);
 }
 
-/* List the other nodes' addresses of the cluster's family, which pods ask with this node's address.
+/* List the other nodes' addresses of the family, which pods ask with this node's address.
  * The caller frees *@list. */
-static int list_others(const struct mk_own_node *node, struct mk_ip **list, size_t *count,
+static int list_others(const struct mk_own_family *own, struct mk_ip **list, size_t *count,
 		       struct mk_error *err)
 {
-	sa_family_t family = node->core->config.cluster.primary;
+	sa_family_t family = own->family->family;
 
 	*count = 0;
-	for (size_t i = 0; i < node->plan.peer_count; i++) {
+	for (size_t i = 0; i < own->plan.peer_count; i++) {
 		const struct mk_node_object *object =
-			mk_model_node(node->core->model, node->plan.peers[i].node);
+			mk_model_node(own->family->core->model, own->plan.peers[i].node);
 		size_t more = object ? object->address_count : 0;
 		struct mk_ip *bigger = realloc(*list, (*count + more + 1) * sizeof(*bigger));
 
@@ -99,29 +104,31 @@ static int list_others(const struct mk_own_node *node, struct mk_ip **list, size
 	return 0;
 }
 
-static int fill_routes(struct mk_own_node *node, const struct mk_cidr *ranges, size_t range_count,
+static int fill_routes(struct mk_own_family *own, const struct mk_cidr *ranges, size_t range_count,
 		       struct mk_error *err)
 {
+	struct mk_core *core = own->family->core;
 	struct routes_input input = {
-		.config = &node->core->config,
-		.own = &node->addresses,
-		.plan = &node->plan,
-		.local = node->local,
-		.local_count = node->local_count,
+		.cluster_cidr = *mk_config_cluster(&core->config, own->family->family),
+		.vtep_cidr = *mk_config_vteps(&core->config, own->family->family),
+		.own = &own->addresses,
+		.plan = &own->plan,
+		.local = own->local,
+		.local_count = own->local_count,
 		.service_ranges = ranges,
 		.service_range_count = range_count,
 	};
 	cleanup_free struct mk_route_entry *entries = NULL;
 	cleanup_free struct mk_ip *others = NULL;
 	size_t count;
-	int ret = keeps_source(node) ? list_others(node, &others, &input.other_count, err) : 0;
+	int ret = keeps_source(own) ? list_others(own, &others, &input.other_count, err) : 0;
 
 	input.others = others;
 	ret = ret ?: wanted_routes(&input, &entries, &count, err);
 	if (ret < 0)
 		return ret;
-	return mk_datapath_sync_routes(node->core->datapath, entries, count, node->core->complete,
-				       &node->core->writes, err);
+	return mk_datapath_sync_routes(own->family->datapath, entries, count, core->complete,
+				       &core->writes, err);
 }
 
 /* Add the addresses of the Node of @peer in the programs' family, for which there is space. */
@@ -140,14 +147,14 @@ static void add_peer(const struct mk_node_object *object, const struct mk_overla
 }
 
 /* Fill map `peers`: the other nodes' addresses, and who may send overlay packets. */
-static int fill_peers(struct mk_own_node *node, struct mk_error *err)
+static int fill_peers(struct mk_own_family *own, struct mk_error *err)
 {
-	struct mk_core *core = node->core;
+	struct mk_core *core = own->family->core;
 	cleanup_free struct mk_peer_entry *entries = NULL;
 	size_t count = 0;
 
-	for (size_t i = 0; i < node->plan.peer_count; i++) {
-		const struct mk_overlay_peer *peer = &node->plan.peers[i];
+	for (size_t i = 0; i < own->plan.peer_count; i++) {
+		const struct mk_overlay_peer *peer = &own->plan.peers[i];
 		const struct mk_node_object *object = mk_model_node(core->model, peer->node);
 		struct mk_peer_entry *bigger;
 
@@ -157,10 +164,10 @@ static int fill_peers(struct mk_own_node *node, struct mk_error *err)
 		if (!bigger)
 			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
 		entries = bigger;
-		add_peer(object, peer, core->config.cluster.primary, entries, &count);
+		add_peer(object, peer, own->family->family, entries, &count);
 	}
-	return mk_datapath_sync_peers(core->datapath, entries, count, core->complete, &core->writes,
-				      err);
+	return mk_datapath_sync_peers(own->family->datapath, entries, count, core->complete,
+				      &core->writes, err);
 }
 
 static int compare_cidrs(const void *a, const void *b)
@@ -175,46 +182,77 @@ static int compare_cidrs(const void *a, const void *b)
 
 /* List the usable ranges of Service addresses: one route per range instead of one per Service. The
  * caller frees *@ranges. */
-static int list_ranges(struct mk_own_node *node, struct mk_cidr **ranges, size_t *count,
-		       struct mk_error *err)
+static int list_ranges(struct mk_own_family *own, struct mk_cidr **ranges, size_t *count,
+		       struct mk_error *why, struct mk_error *err)
 {
+	struct mk_core *core = own->family->core;
+	sa_family_t family = own->family->family;
 	struct ranges_input input = {
-		.config = &node->core->config,
-		.plan = &node->plan,
-		.internal_ip = &node->internal_ip,
-		.networks = &node->networks,
+		.cluster_cidr = *mk_config_cluster(&core->config, family),
+		.vtep_cidr = *mk_config_vteps(&core->config, family),
+		.plan = &own->plan,
+		.internal_ip = &own->node->internal_ip,
+		.networks = &own->node->networks,
 	};
 	cleanup_free struct mk_service_cidr *cidrs = NULL;
-	struct mk_error why = { 0 };
-	int left_out;
 
-	if (mk_model_service_cidrs(node->core->model, node->core->config.cluster.primary, &cidrs,
-				   &input.count) == 0)
+	if (mk_model_service_cidrs(core->model, family, &cidrs, &input.count) == 0)
 		*ranges = calloc(input.count + 1, sizeof(**ranges));
 	if (!*ranges)
 		return mk_error_errno(err, ENOMEM, "cannot list the ServiceCIDRs");
 	qsort(cidrs, input.count, sizeof(*cidrs), compare_cidrs);
 	input.ranges = cidrs;
-	left_out = usable_ranges(&input, *ranges, &why);
-	*count = input.count - (size_t)left_out;
-	if (left_out == 0)
-		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);
-	else if (mk_core_warn(node->core, MK_WARN_SERVICE_CIDR, mk_error_text(&why)))
-		mk_log_warn("%s", mk_error_text(&why));
+	*count = input.count - (size_t)usable_ranges(&input, *ranges, why);
 	return 0;
+}
+
+static int reconcile_family(struct mk_own_family *own, struct mk_error *why, struct mk_error *err)
+{
+	struct mk_core *core = own->family->core;
+	cleanup_free struct mk_cidr *ranges = NULL;
+	size_t count = 0;
+	int ret = plan_peers(own, err);
+
+	if (ret == 0)
+		ret = list_ranges(own, &ranges, &count, why, err);
+	if (ret == 0)
+		ret = mk_overlay_set_service_ranges(core->overlay, ranges, count, err);
+	if (ret < 0 || !mk_family_is_loaded(own->family))
+		return ret;
+	ret = fill_routes(own, ranges, count, err);
+	return ret < 0 ? ret : fill_peers(own, err);
+}
+
+static void store_names(const struct mk_own_node *node)
+{
+	const struct mk_config *config = &node->core->config;
+	struct mk_node_names_input families[MK_FAMILIES];
+	struct mk_error why = { 0 };
+	size_t count = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			families[count++] =
+				(struct mk_node_names_input){ node->families[i].addresses.pod_cidr,
+							      &node->families[i].plan };
+	if (mk_node_names_write(config->state_dir, config->node_name, families, count, &why) < 0)
+		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&why));
 }
 
 int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
 {
-	cleanup_free struct mk_cidr *ranges = NULL;
-	size_t count = 0;
-	int ret = plan_peers(node, err);
+	struct mk_error why = { 0 };
+	int ret = 0;
 
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			ret = reconcile_family(&node->families[i], &why, err);
 	if (ret == 0)
-		ret = list_ranges(node, &ranges, &count, err);
-	if (ret == 0)
-		ret = mk_overlay_set_service_ranges(node->core->overlay, ranges, count, err);
-	if (ret == 0)
-		ret = fill_routes(node, ranges, count, err);
-	return ret < 0 ? ret : fill_peers(node, err);
+		store_names(node);
+	say_left_out(node);
+	if (!why.code)
+		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);
+	else if (mk_core_warn(node->core, MK_WARN_SERVICE_CIDR, mk_error_text(&why)))
+		mk_log_warn("%s", mk_error_text(&why));
+	return ret;
 }

@@ -6,11 +6,11 @@
 #include "agent/node/node_internal.h"
 #include "base/log.h"
 
-void drop_datapath(struct mk_own_node *node)
+void drop_datapath(struct mk_family *family)
 {
-	mk_datapath_free(node->core->datapath);
-	node->core->datapath = NULL;
-	node->core->loads++;
+	mk_datapath_free(family->datapath);
+	family->datapath = NULL;
+	family->loads++;
 }
 
 /* Runs in the thread. */
@@ -34,32 +34,33 @@ static int open_and_load(struct mk_load *load, const struct mk_config *config, c
 
 static void on_thread(uv_work_t *work)
 {
-	struct mk_own_node *node = work->data;
+	struct mk_own_family *own = work->data;
+	const struct mk_family *family = own->family;
 
-	node->load.ret = open_and_load(&node->load, &node->core->config, node->core->pins);
+	own->load.ret = open_and_load(&own->load, &family->core->config, family->dir);
 }
 
 static void on_thread_ended(uv_work_t *work, int status)
 {
-	struct mk_own_node *node = work->data;
+	struct mk_own_family *own = work->data;
 
 	(void)status;
-	node->load.state = MK_LOAD_ENDED;
-	mk_core_schedule(node->core, 0);
+	own->load.state = MK_LOAD_ENDED;
+	mk_core_mark(own->family->core, MK_UNSURE_NODE, 0);
 }
 
-static int start(struct mk_own_node *node, const struct mk_node *constants, bool adopts,
+static int start(struct mk_own_family *own, const struct mk_node *constants, bool adopts,
 		 struct mk_error *err)
 {
-	struct mk_load *load = &node->load;
+	struct mk_load *load = &own->load;
 	int ret;
 
-	drop_datapath(node);
+	drop_datapath(own->family);
 	load->node = *constants;
 	load->adopts = adopts;
 	load->err = (struct mk_error){ 0 };
-	load->work.data = node;
-	ret = uv_queue_work(&node->core->loop, &load->work, on_thread, on_thread_ended);
+	load->work.data = own;
+	ret = uv_queue_work(&own->family->core->loop, &load->work, on_thread, on_thread_ended);
 	if (ret < 0)
 		return mk_error_errno(err, -ret, "cannot start a thread");
 	load->state = MK_LOAD_RUNS;
@@ -75,9 +76,9 @@ static void forget(struct mk_load *load)
 	load->state = MK_LOAD_NONE;
 }
 
-static int take(struct mk_own_node *node, struct mk_error *err)
+static int take(struct mk_own_family *own, struct mk_error *err)
 {
-	struct mk_load *load = &node->load;
+	struct mk_load *load = &own->load;
 	int ret = load->ret;
 
 	if (ret < 0) {
@@ -85,50 +86,50 @@ static int take(struct mk_own_node *node, struct mk_error *err)
 		forget(load);
 		return ret;
 	}
-	node->core->datapath = load->datapath;
+	own->family->datapath = load->datapath;
 	load->datapath = NULL;
 	load->state = MK_LOAD_NONE;
-	return mk_service_sync_set_local(mk_datapath_services(node->core->datapath), node->local,
-					 node->local_count, err);
+	return mk_service_sync_set_local(mk_datapath_services(own->family->datapath), own->local,
+					 own->local_count, err);
 }
 
 /* Try once to take over what the last run pinned. */
-static int adopt(struct mk_own_node *node, const struct mk_node *constants, struct mk_error *err)
+static int adopt(struct mk_own_family *own, const struct mk_node *constants, struct mk_error *err)
 {
-	struct mk_load *load = &node->load;
+	struct mk_load *load = &own->load;
 	int ret;
 
 	if (load->adoption_over)
 		return MK_WAIT;
 	if (load->state == MK_LOAD_NONE)
-		return start(node, constants, true, err);
+		return start(own, constants, true, err);
 	load->adoption_over = true;
-	ret = take(node, err);
+	ret = take(own, err);
 	load->adopted = ret == 0;
 	return ret;
 }
 
 /* Constants are part of the programs: other constants need another load, on top of the same
  * tables. Before the first list, only adopt, and load only if the constants changed since. */
-int load_programs(struct mk_own_node *node, const struct mk_node *constants, struct mk_error *err)
+int load_programs(struct mk_own_family *own, const struct mk_node *constants, struct mk_error *err)
 {
-	const struct mk_datapath *datapath = node->core->datapath;
-	struct mk_load *load = &node->load;
+	const struct mk_datapath *datapath = own->family->datapath;
+	struct mk_load *load = &own->load;
 	int ret;
 
 	if (load->state == MK_LOAD_RUNS)
 		return MK_WAIT;
-	if (!node->core->listed && !load->adopted)
-		return adopt(node, constants, err);
+	if (!own->family->core->listed && !load->adopted)
+		return adopt(own, constants, err);
 	if (datapath && memcmp(constants, mk_datapath_node(datapath), sizeof(*constants)) == 0)
 		return 0;
 	if (load->state == MK_LOAD_ENDED &&
 	    (memcmp(constants, &load->node, sizeof(*constants)) != 0 ||
 	     (load->adopts && load->ret < 0)))
 		forget(load);
-	ret = load->state == MK_LOAD_ENDED ? take(node, err) : start(node, constants, false, err);
+	ret = load->state == MK_LOAD_ENDED ? take(own, err) : start(own, constants, false, err);
 	if (ret >= 0)
 		return ret;
-	drop_datapath(node);
+	drop_datapath(own->family);
 	return mk_error_wrap(err, "cannot load the datapath");
 }

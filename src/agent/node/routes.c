@@ -44,10 +44,8 @@ static void add_peer(struct mk_route_entry *entries, size_t *count,
 int wanted_routes(const struct routes_input *input, struct mk_route_entry **entries, size_t *count,
 		  struct mk_error *err)
 {
-	const struct mk_config *config = input->config;
 	const struct mk_cidr *own = &input->own->pod_cidr;
-	const struct mk_cidr *cluster = mk_config_cluster(config, config->cluster.primary);
-	const struct mk_cidr *vteps = mk_config_vteps(config, config->cluster.primary);
+	const struct mk_cidr *cluster = &input->cluster_cidr, *vteps = &input->vtep_cidr;
 	struct mk_route_entry *list = calloc(bound(input), sizeof(*list));
 
 	if (!list)
@@ -94,9 +92,9 @@ static bool has_network(const struct mk_networks *networks, const struct mk_cidr
 /* Returns in words what @range would cut off; NULL: nothing. */
 static const char *cut_off(const struct ranges_input *input, const struct mk_cidr *range)
 {
-	if (overlap(range, mk_config_cluster(input->config, input->config->cluster.primary)))
+	if (overlap(range, &input->cluster_cidr))
 		return "clusterCidr";
-	if (overlap(range, mk_config_vteps(input->config, input->config->cluster.primary)))
+	if (overlap(range, &input->vtep_cidr))
 		return "vtepCidr";
 	if (mk_cidr_contains(range, input->internal_ip))
 		return "this node's InternalIP";

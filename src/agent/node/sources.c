@@ -71,25 +71,27 @@ static struct mk_cidr best(const struct host_input *host, int ifindex, sa_family
 }
 
 /* An uplink without a suitable address sends from the Node's, as the host does. */
-void choose_sources(const struct host_input *host, struct mk_own_uplink *uplink)
+struct mk_own_source choose_sources(const struct host_input *host, int ifindex)
 {
-	sa_family_t family = host->config->cluster.primary;
-	const struct mk_cidr node = { host->object->internal_ips[mk_family_index(family)],
-				      (uint8_t)mk_ip_bits(family) };
+	const struct mk_cidr node = { host->object->internal_ips[mk_family_index(host->family)],
+				      (uint8_t)mk_ip_bits(host->family) };
+	struct mk_own_source source = {
+		.addr = best(host, ifindex, host->family, false),
+		.addr_local = best(host, ifindex, host->family, true),
+	};
 
-	uplink->addr = best(host, uplink->link.ifindex, family, false);
-	uplink->addr_local = best(host, uplink->link.ifindex, family, true);
-	if (uplink->addr.ip.family == AF_UNSPEC)
-		uplink->addr = uplink->addr_local;
-	if (uplink->addr.ip.family == AF_UNSPEC)
-		uplink->addr = node;
+	if (source.addr.ip.family == AF_UNSPEC)
+		source.addr = source.addr_local;
+	if (source.addr.ip.family == AF_UNSPEC)
+		source.addr = node;
+	return source;
 }
 
-bool keeps_source(const struct mk_own_node *node)
+bool keeps_source(const struct mk_own_family *own)
 {
-	const struct mk_cidr *pods = &node->addresses.pod_cidr;
 	const char *reason;
 
-	return pods->ip.family == AF_INET6 &&
-	       !mk_masquerade_ipv6(node->core->config.masquerade_ipv6, pods, &reason);
+	return own->family->family == AF_INET6 &&
+	       !mk_masquerade_ipv6(own->family->core->config.masquerade_ipv6,
+				   &own->addresses.pod_cidr, &reason);
 }

@@ -13,7 +13,7 @@ struct search {
 	const struct host_input *host;
 	struct mk_own_uplinks *found;
 	struct mk_error *err;
-	struct ways ways;
+	struct ways ways[MK_FAMILIES]; /* of the families that run */
 };
 
 /* Does the device send frames without a link-layer header? */
@@ -145,47 +145,74 @@ static int consider(struct search *search, const struct way *way)
 	return ret == -ENODEV ? 0 : ret;
 }
 
+/* The ways of the overlay's family come first. */
 static int find_by_themselves(struct search *search)
 {
+	unsigned underlay = mk_family_index(search->host->config->underlay_family);
 	int ret = find_underlay(search);
 
-	for (size_t i = 0; ret == 0 && i < search->ways.count; i++)
-		ret = consider(search, &search->ways.way[i]);
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct ways *ways = &search->ways[i == 0 ? underlay : !underlay];
+
+		for (size_t j = 0; ret == 0 && j < ways->count; j++)
+			ret = consider(search, &ways->way[j]);
+	}
 	return ret;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-int find_uplinks(const struct host_input *input, struct mk_own_uplinks *found, struct mk_error *err)
+static void choose_family(struct search *search, const struct host_input *input)
 {
-	struct search search = { .host = input, .found = found, .err = err };
-	int ret;
+	struct mk_own_uplinks *found = search->found;
+	unsigned index = mk_family_index(input->family);
+	const struct mk_own_uplink *first = &found->uplink[0];
 
-	*found = (struct mk_own_uplinks){ 0 };
-	ret = read_ways(input, &search.ways, err);
-	if (ret == 0)
-		ret = input->config->uplinks[0] ? find_named(&search) : find_by_themselves(&search);
-	if (ret != 0)
-		return ret;
 	for (size_t i = 0; i < found->count; i++)
-		choose_sources(input, &found->uplink[i]);
-	found->ask_host = found->count > 1 || must_ask_host(&search.ways, &found->uplink[0]);
-	return 0;
+		found->uplink[i].source[index] =
+			choose_sources(input, found->uplink[i].link.ifindex);
+	found->ask_host[index] =
+		found->count > 1 || must_ask_host(&search->ways[index], first->link.ifindex,
+						  &first->source[index].addr.ip);
 }
 
-static struct mk_uplink told(const struct mk_own_uplink *uplink)
+int find_uplinks(const struct host_input *input, const bool families[MK_FAMILIES],
+		 struct mk_own_uplinks *found, struct mk_error *err)
+{
+	static const sa_family_t all[MK_FAMILIES] = { AF_INET, AF_INET6 };
+	struct search search = { .host = input, .found = found, .err = err };
+	struct host_input of = *input;
+	int ret = 0;
+
+	*found = (struct mk_own_uplinks){ 0 };
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		of.family = all[i];
+		if (families[i])
+			ret = read_ways(&of, &search.ways[i], err);
+	}
+	if (ret == 0)
+		ret = input->config->uplinks[0] ? find_named(&search) : find_by_themselves(&search);
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		of.family = all[i];
+		if (families[i])
+			choose_family(&search, &of);
+	}
+	return ret;
+}
+
+static struct mk_uplink told(const struct mk_own_uplink *uplink, unsigned family)
 {
 	return (struct mk_uplink){
 		.ifindex = (__u32)uplink->link.ifindex,
 		.mtu_bytes = uplink->link.mtu_bytes,
-		.addr = mk_ip_to_addr(&uplink->addr.ip),
+		.addr = mk_ip_to_addr(&uplink->source[family].addr.ip),
 		.flags = uplink->flags,
 	};
 }
 
-static struct mk_link_network network_of(const struct mk_own_uplink *uplink)
+static struct mk_link_network network_of(const struct mk_own_uplink *uplink, unsigned family)
 {
-	struct mk_cidr network = mk_cidr_network(&uplink->addr);
+	struct mk_cidr network = mk_cidr_network(&uplink->source[family].addr);
 	struct mk_ip mask = mk_cidr_mask(&network);
 
 	return (struct mk_link_network){
@@ -195,14 +222,17 @@ static struct mk_link_network network_of(const struct mk_own_uplink *uplink)
 	};
 }
 
-void uplink_links(const struct mk_own_uplinks *uplinks, struct mk_datapath_links *links)
+void uplink_links(const struct mk_own_uplinks *uplinks, sa_family_t family,
+		  struct mk_datapath_links *links)
 {
+	unsigned index = mk_family_index(family);
+
 	links->uplink_count = uplinks->count;
-	links->set.ask_host = uplinks->ask_host;
+	links->set.ask_host = uplinks->ask_host[index];
 	for (size_t i = 0; i < uplinks->count; i++) {
-		links->uplinks[i] = told(&uplinks->uplink[i]);
+		links->uplinks[i] = told(&uplinks->uplink[i], index);
 		if (i < MK_LINK_NETWORKS)
-			links->set.networks[i] = network_of(&uplinks->uplink[i]);
+			links->set.networks[i] = network_of(&uplinks->uplink[i], index);
 	}
 	links->set.first = links->uplinks[0];
 }

@@ -35,8 +35,8 @@ static bool is_of_cluster(const struct reading *reading, const struct mk_ip *ip)
 {
 	const struct mk_config *config = reading->host->config;
 
-	return mk_cidr_contains(mk_config_cluster(config, config->cluster.primary), ip) ||
-	       mk_cidr_contains(mk_config_vteps(config, config->cluster.primary), ip);
+	return mk_cidr_contains(mk_config_cluster(config, ip->family), ip) ||
+	       mk_cidr_contains(mk_config_vteps(config, ip->family), ip);
 }
 
 /* Each device has such a network of IPv6, and multicast: neither leads out. */
@@ -49,7 +49,7 @@ static bool is_link_local(const struct mk_ip *ip)
 /* Pods leave by the ways of their family. */
 static sa_family_t family_of(const struct reading *reading)
 {
-	return reading->host->config->cluster.primary;
+	return reading->host->family;
 }
 
 static void see_address(struct reading *reading, const struct host_address *address)
@@ -130,7 +130,7 @@ int read_ways(const struct host_input *input, struct ways *ways, struct mk_error
 }
 
 /* The loopback device has addresses as well, but is no way out. */
-bool must_ask_host(const struct ways *ways, const struct mk_own_uplink *first)
+bool must_ask_host(const struct ways *ways, int ifindex, const struct mk_ip *addr)
 {
 	bool has_default = false;
 
@@ -141,9 +141,8 @@ bool must_ask_host(const struct ways *ways, const struct mk_own_uplink *first)
 
 		if (way->ifindex == MK_LOOPBACK_IFINDEX && way->source.family == AF_UNSPEC)
 			continue;
-		if (way->ifindex != first->link.ifindex || way->several_sources ||
-		    (way->source.family != AF_UNSPEC &&
-		     !mk_ip_equal(&way->source, &first->addr.ip)))
+		if (way->ifindex != ifindex || way->several_sources ||
+		    (way->source.family != AF_UNSPEC && !mk_ip_equal(&way->source, addr)))
 			return true;
 		has_default |= way->has_default;
 	}

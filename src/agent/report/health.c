@@ -43,25 +43,44 @@ unsigned int mk_health_status(enum mk_health_question question,
 	return answer->healthy && (answer->eligible || question == MK_LIVEZ) ? 200 : 503;
 }
 
+/* The families are written together, so one is as healthy as the other. */
+static void put_status(const struct mk_health_answer *answer, char *buf, size_t size)
+{
+	const char *before = ",\"status\":{";
+	char updated[MK_TIME_STRLEN];
+	size_t used = 0;
+
+	buf[0] = '\0';
+	if (!answer->updated_unix_ns)
+		return;
+	for (unsigned i = 0; i < MK_FAMILIES; i++) {
+		if (!answer->families[i])
+			continue;
+		used += (size_t)snprintf(buf + used, size - used,
+					 "%s\"%s\":{\"lastUpdated\":\"%s\",\"healthy\":%s}", before,
+					 mk_family_name(i ? AF_INET6 : AF_INET),
+					 moment(answer->updated_unix_ns, updated),
+					 word(answer->healthy));
+		before = ",";
+	}
+	snprintf(buf + used, size - used, "%s", used ? "}" : "");
+}
+
 /* A healthy answer has lastUpdated now. Programs that check its age expect a proxy that writes its
  * tables every 30 s, changed or not. */
 char *mk_health_body(enum mk_health_question question, const struct mk_health_answer *answer)
 {
 	bool good = mk_health_status(question, answer) == 200;
-	char now[MK_TIME_STRLEN], updated[MK_TIME_STRLEN], family[128] = "", eligible[32] = "";
+	char now[MK_TIME_STRLEN], updated[MK_TIME_STRLEN], status[256], eligible[32] = "";
 	char *body;
 
 	if (question == MK_HEALTHZ)
 		snprintf(eligible, sizeof(eligible), "\"nodeEligible\":%s,",
 			 word(answer->eligible));
-	if (answer->updated_unix_ns)
-		snprintf(family, sizeof(family),
-			 ",\"status\":{\"%s\":{\"lastUpdated\":\"%s\",\"healthy\":%s}}",
-			 mk_family_name(answer->family), moment(answer->updated_unix_ns, updated),
-			 word(answer->healthy));
+	put_status(answer, status, sizeof(status));
 	if (asprintf(&body, "{\"lastUpdated\":\"%s\",\"currentTime\":\"%s\",%s\"healthy\":%s%s}",
 		     moment(good ? answer->now_unix_ns : answer->updated_unix_ns, updated),
-		     moment(answer->now_unix_ns, now), eligible, word(answer->healthy), family) < 0)
+		     moment(answer->now_unix_ns, now), eligible, word(answer->healthy), status) < 0)
 		return NULL;
 	return body;
 }

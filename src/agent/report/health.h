@@ -32,7 +32,7 @@ bool mk_health_is_healthy(const struct mk_health *health, uint64_t now_ns);
 
 enum mk_health_question { MK_HEALTHZ, MK_LIVEZ };
 struct mk_health_answer {
-	sa_family_t family; /* clusterCidr's, which the body names */
+	bool families[MK_FAMILIES]; /* of this node, which the body names */
 	bool healthy; /* mk_health_is_healthy() */
 	bool eligible; /* the node is not leaving; /livez ignores it */
 	int64_t updated_unix_ns, now_unix_ns;

@@ -51,49 +51,54 @@ static double number_at(const void *part, size_t offset)
 	return value;
 }
 
-static void count(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void count(const void *values, const struct mk_metric *metric, text *out)
 {
-	mk_exposition_count(out, metric->name, NULL, 0, count_at(m, metric->offset));
+	mk_exposition_count(out, metric->name, NULL, 0, count_at(values, metric->offset));
 }
 
-static void number(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void number(const void *values, const struct mk_metric *metric, text *out)
 {
-	mk_exposition_number(out, metric->name, NULL, 0, number_at(m, metric->offset));
+	mk_exposition_number(out, metric->name, NULL, 0, number_at(values, metric->offset));
 }
 
-static void histogram(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void histogram(const void *values, const struct mk_metric *metric, text *out)
 {
-	const void *at = (const char *)m + metric->offset;
+	const void *at = (const char *)values + metric->offset;
 
 	mk_exposition_histogram(out, metric->name, NULL, 0, at);
 }
 
-static void build(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void build(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_label label = { "version", MONOKUBE_VERSION };
 
-	(void)m;
+	(void)values;
 	mk_exposition_count(out, metric->name, &label, 1, 1);
 }
 
-static void repairs(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void repairs(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
+
 	for (int i = 0; i < MK_REPAIRS; i++)
 		mk_exposition_count(out, metric->name,
 				    &(struct mk_label){ "what", repair_name((enum mk_repair)i) }, 1,
 				    m->repairs.count[i]);
 }
 
-static void log_lines(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void log_lines(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
+
 	for (unsigned int i = 0; i < MK_LOG_LEVELS; i++)
 		mk_exposition_count(out, metric->name,
 				    &(struct mk_label){ "level", mk_log_level_name(i) }, 1,
 				    m->log_lines[i]);
 }
 
-static void objects(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void objects(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
 	static const char *const names[MK_KIND_COUNT] = {
 		[MK_KIND_NODE] = "Node",
 		[MK_KIND_SERVICE] = "Service",
@@ -107,8 +112,10 @@ static void objects(const struct mk_metrics *m, const struct mk_metric *metric, 
 				    m->objects[i]);
 }
 
-static void api_count(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void api_count(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
+
 	for (int i = 0; i < MK_RESOURCE_COUNT; i++) {
 		const struct mk_label label = { "resource",
 						mk_resource((enum mk_resource_id)i)->name };
@@ -119,8 +126,10 @@ static void api_count(const struct mk_metrics *m, const struct mk_metric *metric
 	}
 }
 
-static void api_contact(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void api_contact(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
+
 	for (int i = 0; i < MK_RESOURCE_COUNT; i++) {
 		const struct mk_label label = { "resource",
 						mk_resource((enum mk_resource_id)i)->name };
@@ -131,16 +140,20 @@ static void api_contact(const struct mk_metrics *m, const struct mk_metric *metr
 	}
 }
 
-static void tables(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void tables(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics_family *m = values;
+
 	for (size_t i = 0; i < m->table_count; i++)
 		mk_exposition_count(out, metric->name,
 				    &(struct mk_label){ "table", m->tables[i].name }, 1,
 				    count_at(&m->tables[i], metric->offset));
 }
 
-static void sessions(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void sessions(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics_family *m = values;
+
 	for (int kind = 0; kind < MK_SESSION_KINDS; kind++)
 		for (int proto = 0; proto < MK_SESSION_PROTOCOLS; proto++)
 			for (int state = 0; state < MK_SESSION_STATES; state++) {
@@ -167,8 +180,9 @@ static const char *reason_label(unsigned int reason, char *buf, size_t size)
 	return buf;
 }
 
-static void drops(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void drops(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics_family *m = values;
 	char buf[64];
 
 	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
@@ -184,8 +198,10 @@ static void drops(const struct mk_metrics *m, const struct mk_metric *metric, te
 		}
 }
 
-static void traffic(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void traffic(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
+
 	for (size_t i = 0; i < m->traffic_count; i++) {
 		const struct mk_label labels[] = {
 			{ "hook", mk_hook_name(m->traffic[i].hook) },
@@ -197,24 +213,29 @@ static void traffic(const struct mk_metrics *m, const struct mk_metric *metric, 
 	}
 }
 
-static void program_runs(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void program_runs(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics_family *m = values;
+
 	for (size_t i = 0; i < m->program_count; i++)
 		mk_exposition_count(out, metric->name,
 				    &(struct mk_label){ "program", m->programs[i].name }, 1,
 				    m->programs[i].runs);
 }
 
-static void program_seconds(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void program_seconds(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics_family *m = values;
+
 	for (size_t i = 0; i < m->program_count; i++)
 		mk_exposition_number(out, metric->name,
 				     &(struct mk_label){ "program", m->programs[i].name }, 1,
 				     (double)m->programs[i].run_ns / 1e9);
 }
 
-static void cni_durations(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void cni_durations(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
 	struct mk_histogram duration;
 
 	for (unsigned int i = 0; i < MK_CNI_COMMANDS; i++) {
@@ -225,8 +246,10 @@ static void cni_durations(const struct mk_metrics *m, const struct mk_metric *me
 	}
 }
 
-static void cni_failures(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void cni_failures(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
+
 	for (unsigned int i = 0; i < MK_CNI_COMMANDS; i++)
 		mk_exposition_count(out, metric->name,
 				    &(struct mk_label){ "command", mk_cni_command_name(i) }, 1,
@@ -235,8 +258,10 @@ static void cni_failures(const struct mk_metrics *m, const struct mk_metric *met
 
 /* ---- per Service ----------------------------------------------------------------------------- */
 
-static void connections(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void connections(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
+
 	for (size_t i = 0; i < m->per_service_count; i++) {
 		const struct mk_metrics_service *service = &m->per_service[i];
 		const struct mk_label labels[] = { { "namespace", service->namespace_ },
@@ -248,8 +273,9 @@ static void connections(const struct mk_metrics *m, const struct mk_metric *metr
 }
 
 /* The counter at the offset is an array by direction. */
-static void directions(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void directions(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
 	static const char *const names[MK_FLOW_DIRECTIONS] = {
 		[MK_FLOW_REQUEST] = "request",
 		[MK_FLOW_REPLY] = "reply",
@@ -268,8 +294,9 @@ static void directions(const struct mk_metrics *m, const struct mk_metric *metri
 		}
 }
 
-static void service_drops(const struct mk_metrics *m, const struct mk_metric *metric, text *out)
+static void service_drops(const void *values, const struct mk_metric *metric, text *out)
 {
+	const struct mk_metrics *m = values;
 	char buf[64];
 
 	for (size_t i = 0; i < m->per_service_count; i++)
@@ -292,9 +319,12 @@ static void service_drops(const struct mk_metrics *m, const struct mk_metric *me
 /* clang-format off */
 #define IN(member)	    offsetof(struct mk_metrics, member)
 #define ROW(name, type, labels, help, has, write, offset) \
-	{ name, type, labels, help, MK_METRICS_NODE, write, IN(has), offset }
+	{ name, type, labels, false, help, MK_METRICS_NODE, write, IN(has), offset }
+#define OF(member)	    offsetof(struct mk_metrics_family, member)
+#define FAMILY_ROW(name, type, labels, help, has, write, offset) \
+	{ name, type, labels, true, help, MK_METRICS_NODE, write, OF(has), offset }
 #define SERVICE_ROW(name, labels, help, write, offset) \
-	{ name, "counter", "namespace, service" labels, help, MK_METRICS_SERVICES, write, IN(always), offset }
+	{ name, "counter", "namespace, service" labels, false, help, MK_METRICS_SERVICES, write, IN(always), offset }
 
 const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_build_info", "gauge", "version", "The agent's version; the value is 1.", always, build, 0),
@@ -306,6 +336,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("process_max_fds", "gauge", "", "File descriptors that the agent may open.", always, count, IN(process.max_fds)),
 
 	ROW("monokube_ready", "gauge", "", "1 since the node's network was complete for the first time.", always, count, IN(ready)),
+	FAMILY_ROW("monokube_family_ready", "gauge", "", "1 while the programs of this family are on the hooks; 0: the Node lacks a pod CIDR of it, or they are not loaded.", configured, count, OF(ready)),
 	ROW("monokube_ready_after_lists_seconds", "gauge", "", "From the first complete lists of the cluster's objects until the node's network was complete.", is_ready, number, IN(ready_after_lists_s)),
 	ROW("monokube_healthy", "gauge", "", "1 unless a change of the cluster has waited for too long (/livez).", always, count, IN(healthy)),
 	ROW("monokube_cluster_complete", "gauge", "", "1 if all objects of the cluster were read and understood; otherwise nothing is removed.", always, count, IN(complete)),
@@ -324,13 +355,14 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_loop_longest_turn_seconds", "gauge", "", "The longest turn of the event loop since the start.", always, number, IN(loop_longest_s)),
 
 	ROW("monokube_objects", "gauge", "kind", "Objects of the cluster that are known.", always, objects, 0),
-	ROW("monokube_endpoints", "gauge", "", "Endpoints in EndpointSlices: an address with a port.", always, count, IN(endpoints)),
+	FAMILY_ROW("monokube_endpoints", "gauge", "", "Endpoints in EndpointSlices: an address with a port.", configured, count, OF(endpoints)),
 	ROW("monokube_peers", "gauge", "", "Other nodes that the overlay reaches.", always, count, IN(peers)),
 	ROW("monokube_peers_left_out", "gauge", "", "Other nodes that the overlay does not reach; the log says why.", always, count, IN(peers_left_out)),
+	ROW("monokube_underlay_mtu_bytes", "gauge", "", "MTU of the uplink that carries the overlay; 0: not known yet.", always, count, IN(underlay_mtu_bytes)),
 	ROW("monokube_services_waiting", "gauge", "", "Services whose last change is not written.", always, count, IN(services_waiting)),
 	ROW("monokube_services_programmed", "gauge", "", "Services in the tables.", has_datapath, count, IN(services)),
-	ROW("monokube_frontends_programmed", "gauge", "", "Addresses with a port in the tables, and those of Services without one.", has_datapath, count, IN(frontends)),
-	ROW("monokube_backends_programmed", "gauge", "", "Endpoints in the tables, once per set of frontends that share them.", has_datapath, count, IN(backends)),
+	FAMILY_ROW("monokube_frontends_programmed", "gauge", "", "Addresses with a port in the tables, and those of Services without one.", has_datapath, count, OF(frontends)),
+	FAMILY_ROW("monokube_backends_programmed", "gauge", "", "Endpoints in the tables, once per set of frontends that share them.", has_datapath, count, OF(backends)),
 
 	ROW("monokube_api_up", "gauge", "resource", "1 while the API server is followed without an error.", has_api, api_count, offsetof(struct mk_reflector_stats, up)),
 	ROW("monokube_api_listed", "gauge", "resource", "1 once there was a complete list.", has_api, api_count, offsetof(struct mk_reflector_stats, listed)),
@@ -343,27 +375,27 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_api_last_contact_timestamp_seconds", "gauge", "resource", "When the API server last sent something, in seconds since 1970.", has_api, api_contact, 0),
 	ROW("monokube_api_clock_ahead_seconds", "gauge", "", "By how much the API server's clock is ahead of this node's, from the Date of its answers; negative: behind; 0: below their precision.", has_clock, number, IN(clock_ahead_s)),
 
-	ROW("monokube_table_entries", "gauge", "table", "Entries of a table; of sessions, at the last sweep.", has_datapath, tables, offsetof(struct mk_table_fill, entries)),
-	ROW("monokube_table_max_entries", "gauge", "table", "Entries that a table has capacity for.", has_datapath, tables, offsetof(struct mk_table_fill, max_entries)),
-	ROW("monokube_sessions", "gauge", "kind, protocol, state", "Sessions at the last sweep: of Services or of masqueraded traffic; new: not established, may be evicted; closing: the client has ended it.", has_sweep, sessions, 0),
-	ROW("monokube_sessions_expired_total", "counter", "", "Sessions removed because they were idle or over.", has_sweep, count, IN(sessions_expired)),
-	ROW("monokube_sessions_cut_total", "counter", "", "Sessions removed because their endpoint is gone.", has_sweep, count, IN(sessions_cut)),
-	ROW("monokube_nat_ports", "gauge", "", "Source ports for masqueraded traffic towards one destination (natPortRange).", always, count, IN(nat_ports)),
-	ROW("monokube_nat_ports_used", "gauge", "", "Source ports in use towards the destination that uses the most, at the last sweep; may be a few too high.", has_sweep, count, IN(counts.busiest_nat_ports)),
-	ROW("monokube_sweep_passes_total", "counter", "", "Complete passes of the sweep over all sessions.", has_sweep, count, IN(sweep_passes)),
-	ROW("monokube_sweep_seconds_total", "counter", "", "Time spent in the sweep.", has_sweep, number, IN(sweep_busy_s)),
-	ROW("monokube_sweep_pass_seconds", "gauge", "", "Length of the last pass of the sweep, with its pauses.", has_sweep, number, IN(sweep_last_s)),
+	FAMILY_ROW("monokube_table_entries", "gauge", "table", "Entries of a table; of sessions, at the last sweep.", has_datapath, tables, offsetof(struct mk_table_fill, entries)),
+	FAMILY_ROW("monokube_table_max_entries", "gauge", "table", "Entries that a table has capacity for.", has_datapath, tables, offsetof(struct mk_table_fill, max_entries)),
+	FAMILY_ROW("monokube_sessions", "gauge", "kind, protocol, state", "Sessions at the last sweep: of Services or of masqueraded traffic; new: not established, may be evicted; closing: the client has ended it.", has_sweep, sessions, 0),
+	FAMILY_ROW("monokube_sessions_expired_total", "counter", "", "Sessions removed because they were idle or over.", has_sweep, count, OF(sessions_expired)),
+	FAMILY_ROW("monokube_sessions_cut_total", "counter", "", "Sessions removed because their endpoint is gone.", has_sweep, count, OF(sessions_cut)),
+	FAMILY_ROW("monokube_nat_ports", "gauge", "", "Source ports for masqueraded traffic towards one destination (natPortRange).", configured, count, OF(nat_ports)),
+	FAMILY_ROW("monokube_nat_ports_used", "gauge", "", "Source ports in use towards the destination that uses the most, at the last sweep; may be a few too high.", has_sweep, count, OF(counts.busiest_nat_ports)),
+	FAMILY_ROW("monokube_sweep_passes_total", "counter", "", "Complete passes of the sweep over all sessions.", has_sweep, count, OF(sweep_passes)),
+	FAMILY_ROW("monokube_sweep_seconds_total", "counter", "", "Time spent in the sweep.", has_sweep, number, OF(sweep_busy_s)),
+	FAMILY_ROW("monokube_sweep_pass_seconds", "gauge", "", "Length of the last pass of the sweep, with its pauses.", has_sweep, number, OF(sweep_last_s)),
 
-	ROW("monokube_dropped_packets_total", "counter", "reason, hook", "Packets that were not forwarded (monokube drops says what the reasons mean).", has_drops, drops, offsetof(struct mk_drop_counter, packets)),
-	ROW("monokube_dropped_bytes_total", "counter", "reason, hook", "Bytes of the packets that were not forwarded.", has_drops, drops, offsetof(struct mk_drop_counter, bytes)),
+	FAMILY_ROW("monokube_dropped_packets_total", "counter", "reason, hook", "Packets that were not forwarded (monokube drops says what the reasons mean).", has_drops, drops, offsetof(struct mk_drop_counter, packets)),
+	FAMILY_ROW("monokube_dropped_bytes_total", "counter", "reason, hook", "Bytes of the packets that were not forwarded.", has_drops, drops, offsetof(struct mk_drop_counter, bytes)),
 	ROW("monokube_hook_packets_total", "counter", "hook, device", "Packets that came to a hook, as the kernel counts them per device; all pods together, including deleted ones.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, packets)),
 	ROW("monokube_hook_bytes_total", "counter", "hook, device", "Bytes of the packets that came to a hook.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, bytes)),
-	ROW("monokube_program_runs_total", "counter", "program", "Packets that a program on a hook saw, since it was loaded; counted only while the kernel setting kernel.bpf_stats_enabled is 1.", has_datapath, program_runs, 0),
-	ROW("monokube_program_run_seconds_total", "counter", "program", "Time that these programs took, including the rest of the chain.", has_datapath, program_seconds, 0),
+	FAMILY_ROW("monokube_program_runs_total", "counter", "program", "Packets that a program on a hook saw, since it was loaded; counted only while the kernel setting kernel.bpf_stats_enabled is 1.", has_datapath, program_runs, 0),
+	FAMILY_ROW("monokube_program_run_seconds_total", "counter", "program", "Time that these programs took, including the rest of the chain.", has_datapath, program_seconds, 0),
 
-	ROW("monokube_pods", "gauge", "", "Pods in the tables.", has_addresses, count, IN(pods)),
-	ROW("monokube_pods_without_device", "gauge", "", "Pods whose device was deleted: they have no network until they are created again.", has_addresses, count, IN(lost_pods)),
-	ROW("monokube_pod_addresses", "gauge", "", "Addresses for pods on this node.", has_addresses, count, IN(pod_addresses)),
+	ROW("monokube_pods", "gauge", "", "Pods in the tables.", has_datapath, count, IN(pods)),
+	ROW("monokube_pods_without_device", "gauge", "", "Pods whose device was deleted: they have no network until they are created again.", has_datapath, count, IN(lost_pods)),
+	FAMILY_ROW("monokube_pod_addresses", "gauge", "", "Addresses for pods on this node.", has_datapath, count, OF(pod_addresses)),
 	ROW("monokube_pod_addresses_reaped_total", "counter", "", "Addresses released because their container was gone without a DEL.", always, count, IN(addresses_reaped)),
 	ROW("monokube_cni_duration_seconds", "histogram", "command", "Duration of CNI calls since the node's boot, without the start of the process.", has_cni, cni_durations, 0),
 	ROW("monokube_cni_failures_total", "counter", "command", "CNI calls that failed.", has_cni, cni_failures, 0),
@@ -377,6 +409,22 @@ const struct mk_metric mk_metrics_rows[] = {
 
 const size_t mk_metrics_row_count = MK_ARRAY_SIZE(mk_metrics_rows);
 
+static void put(const void *values, const struct mk_metric *metric, text *out)
+{
+	if (*((const char *)values + metric->present))
+		metric->write(values, metric, out);
+}
+
+static void put_families(const struct mk_metrics *metrics, const struct mk_metric *metric,
+			 text *out)
+{
+	for (unsigned i = 0; i < MK_FAMILIES; i++) {
+		out->common = (struct mk_label){ "family", mk_family_name(i ? AF_INET6 : AF_INET) };
+		put(&metrics->families[i], metric, out);
+	}
+	out->common = (struct mk_label){ 0 };
+}
+
 char *mk_metrics_text(const struct mk_metrics *metrics, enum mk_metrics_page page)
 {
 	struct mk_exposition out = { 0 };
@@ -387,8 +435,10 @@ char *mk_metrics_text(const struct mk_metrics *metrics, enum mk_metrics_page pag
 		if (metric->page != page)
 			continue;
 		mk_exposition_family(&out, metric->name, metric->type, metric->help);
-		if (*((const char *)metrics + metric->present))
-			metric->write(metrics, metric, &out);
+		if (metric->by_family)
+			put_families(metrics, metric, &out);
+		else
+			put(metrics, metric, &out);
 	}
 	return mk_exposition_take(&out);
 }

@@ -39,7 +39,29 @@ struct mk_metrics_service {
 	const struct mk_service_totals *totals;
 };
 
-/* The values to export; a family whose has_... is false has no samples. */
+/* The values of a family of addresses. */
+struct mk_metrics_family {
+	bool configured;
+	uint64_t ready; /* 1: its programs are on the hooks */
+	bool has_datapath;
+	uint64_t endpoints; /* in the model */
+	uint64_t frontends, backends; /* in the tables */
+	struct mk_table_fill tables[MK_METRICS_TABLES];
+	size_t table_count;
+	uint64_t pod_addresses, nat_ports;
+	struct mk_program_stats programs[MK_METRICS_PROGRAMS];
+	size_t program_count;
+
+	bool has_sweep; /* a pass has ended */
+	struct mk_session_counts counts;
+	uint64_t sweep_passes, sessions_expired, sessions_cut;
+	double sweep_busy_s, sweep_last_s;
+
+	bool has_drops;
+	struct mk_drop_totals drops;
+};
+
+/* The values to export; a metric whose has_... is false has no samples. */
 struct mk_metrics {
 	bool always; /* true */
 
@@ -59,32 +81,21 @@ struct mk_metrics {
 	uint64_t log_lines_lost, loop_turns, loop_long_turns;
 	double loop_longest_s, loop_most_cpu_s;
 
-	uint64_t objects[MK_KIND_COUNT], endpoints; /* in the model */
+	uint64_t objects[MK_KIND_COUNT]; /* in the model */
 	uint64_t peers, peers_left_out, services_waiting;
 	bool has_datapath;
-	uint64_t services, frontends, backends; /* in the tables */
-	struct mk_table_fill tables[MK_METRICS_TABLES];
-	size_t table_count;
-	bool has_addresses;
-	uint64_t pods, pod_addresses;
-	uint64_t addresses_reaped, lost_pods;
+	uint64_t services; /* in the tables */
+	uint64_t underlay_mtu_bytes, pods, addresses_reaped, lost_pods;
 
 	bool has_api; /* an API server is followed */
 	struct mk_reflector_stats api[MK_RESOURCE_COUNT];
 	bool has_clock; /* ... and has sent its time */
 	double clock_ahead_s;
 
-	bool has_sweep; /* a pass has ended */
-	struct mk_session_counts counts;
-	uint64_t sweep_passes, sessions_expired, sessions_cut, nat_ports;
-	double sweep_busy_s, sweep_last_s;
+	struct mk_metrics_family families[MK_FAMILIES];
 
-	bool has_drops;
-	struct mk_drop_totals drops;
 	struct mk_metrics_traffic traffic[MK_METRICS_DEVICES];
 	size_t traffic_count;
-	struct mk_program_stats programs[MK_METRICS_PROGRAMS];
-	size_t program_count;
 
 	bool has_cni;
 	struct mk_cni_calls cni[MK_CNI_COMMANDS];
@@ -101,12 +112,13 @@ enum mk_metrics_page { MK_METRICS_NODE, MK_METRICS_SERVICES };
 struct mk_metric {
 	const char *name, *type;
 	const char *labels; /* "reason, hook"; "": none */
+	bool by_family; /* also a label `family`; the values are in struct mk_metrics_family */
 	const char *help;
 	enum mk_metrics_page page;
-	void (*write)(const struct mk_metrics *metrics, const struct mk_metric *metric,
+	void (*write)(const void *values, const struct mk_metric *metric,
 		      struct mk_exposition *out);
-	size_t present; /* in struct mk_metrics: the bool that says whether samples exist */
-	size_t offset; /* in struct mk_metrics or a part of it, depending on `write` */
+	size_t present; /* in the values: the bool that says whether samples exist */
+	size_t offset; /* in the values or a part of them, depending on `write` */
 };
 extern const struct mk_metric mk_metrics_rows[];
 extern const size_t mk_metrics_row_count;

@@ -176,7 +176,7 @@ int cli_services_show(FILE *out, const char *bpf_dir, const char *state_dir, con
 	struct listing listing = { 0 };
 	int ret = open_tables(&listing, bpf_dir, err);
 
-	ret = ret ?: mk_names_read(state_dir, &listing.names, err);
+	ret = ret ?: mk_names_read(state_dir, mk_table_family(&listing.table), &listing.names, err);
 	ret = ret ?: mk_table_each(&listing.table, add_frontend, &listing, err);
 	if (ret == 0)
 		ret = mk_counters_read(&listing.counters, &listing.totals, &listing.total_count,

@@ -85,7 +85,7 @@ int view_open(struct mk_view *view, const struct mk_cli_options *options, struct
 	ret = mk_table_open(&view->routes, view->bpf_dir, "routes", sizeof(struct mk_route_key),
 			    sizeof(struct mk_route), err);
 	view->loaded = ret == 0;
-	ret = ret ?: mk_names_read(view->state_dir, &view->names, err);
+	ret = ret ?: mk_names_read(view->state_dir, mk_node_family(&view->node), &view->names, err);
 	ret = ret ?: mk_node_names_read(view->state_dir, &view->node_names, err);
 	return ret < 0 ? ret : read_pods(view, err);
 }

@@ -14,10 +14,16 @@ static void write_line(void *ctx, uint32_t service_id, const char *name)
 	fprintf(ctx, "%u %s\n", service_id, name);
 }
 
-int mk_names_write(const char *state_dir, const struct mk_service_sync *sync, struct mk_error *err)
+static const char *file_of(sa_family_t family)
+{
+	return family == AF_INET6 ? MK_NAMES_FILE_IPV6 : MK_NAMES_FILE;
+}
+
+int mk_names_write(const char *state_dir, sa_family_t family, const struct mk_service_sync *sync,
+		   struct mk_error *err)
 {
 	struct mk_state_file file;
-	int ret = mk_state_file_begin(&file, state_dir, MK_NAMES_FILE, err);
+	int ret = mk_state_file_begin(&file, state_dir, file_of(family), err);
 
 	if (ret < 0)
 		return ret;
@@ -45,13 +51,14 @@ static void take_line(struct mk_service_names *names, char *line)
 		(struct mk_service_name){ .service_id = (uint32_t)id, .name = end + 1 };
 }
 
-int mk_names_read(const char *state_dir, struct mk_service_names *names, struct mk_error *err)
+int mk_names_read(const char *state_dir, sa_family_t family, struct mk_service_names *names,
+		  struct mk_error *err)
 {
 	char *rest = NULL;
 	int lines;
 
 	*names = (struct mk_service_names){ 0 };
-	lines = mk_state_file_read(state_dir, MK_NAMES_FILE, &names->text, err);
+	lines = mk_state_file_read(state_dir, file_of(family), &names->text, err);
 	if (lines <= 0)
 		return lines;
 	names->list = calloc((size_t)lines, sizeof(*names->list));
