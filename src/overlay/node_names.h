@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/node_names.h - which Node has which pod range: the tables hold only addresses. The
- * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node, its own first.
- * Subcommands that show nodes read it, also while no agent runs. */
+ * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node and family: IPv4's
+ * lines first, and the own Node first in each family. Subcommands that show nodes read it, also
+ * while no agent runs. */
 #ifndef MK_OVERLAY_NODE_NAMES_H
 #define MK_OVERLAY_NODE_NAMES_H
 
@@ -9,7 +10,7 @@
 
 #define MK_NODE_NAMES_FILE "nodes.names"
 
-/* Replace the file, if its content differs. */
+/* Replace the lines of view->family, if they differ. */
 mk_must_check int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
 				      const struct mk_overlay_plan *plan, struct mk_error *err);
 

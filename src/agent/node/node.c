@@ -144,7 +144,7 @@ static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *
 		.uplink_mtu_bytes = uplink->mtu_bytes,
 		.configured_bytes = node->core->config.mtu_bytes,
 		.underlay = underlay->family,
-		.pods = pods,
+		.ipv6 = pods == AF_INET6,
 	};
 
 	return mk_overlay_mtu(&path, mtu_bytes, err);
@@ -185,11 +185,12 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 		.underlay = node->internal_ip,
 		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,
 		.mtu_bytes = node->mtu_bytes,
-		.addresses = node->addresses,
 	};
 	struct mk_devices before = node->devices;
-	int ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
+	int ret;
 
+	wanted.addresses[mk_family_index(node->addresses.vtep.family)] = node->addresses;
+	ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
 	if (ret < 0)
 		return ret;
 	if (before.overlay_ifindex) /* otherwise they are the first */

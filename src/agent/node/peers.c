@@ -51,18 +51,22 @@ static void say_left_out(struct mk_own_node *node)
 
 static int plan_peers(struct mk_own_node *node, struct mk_error *err)
 {
+	const struct mk_config *config = &node->core->config;
+	sa_family_t family = node->addresses.vtep.family;
+	struct mk_cidr pods[MK_FAMILIES] = { 0 };
 	struct mk_overlay_view view = {
-		.own_node = node->core->config.node_name,
-		.cluster_cidr = (*mk_config_cluster(&node->core->config,
-						    node->core->config.cluster.primary)),
-		.vtep_cidr =
-			(*mk_config_vteps(&node->core->config, node->core->config.cluster.primary)),
-		.own_pod_cidr = node->addresses.pod_cidr,
+		.own_node = config->node_name,
+		.family = family,
+		.primary = config->cluster.primary,
 		.underlay_family = node->internal_ip.family,
+		.cluster_cidrs = config->cluster.of,
+		.vtep_cidrs = config->vteps.of,
+		.own_pod_cidrs = pods,
 	};
 	struct mk_error why = { 0 };
 	int ret;
 
+	pods[mk_family_index(family)] = node->addresses.pod_cidr;
 	mk_overlay_plan_release(&node->plan);
 	ret = mk_overlay_plan_make(node->core->model, &view, &node->plan, err);
 	if (ret < 0)
@@ -72,7 +76,7 @@ static int plan_peers(struct mk_own_node *node, struct mk_error *err)
 	say_left_out(node);
 	mk_overlay_set_node(node->core->overlay, &node->devices, &node->addresses);
 	node->core->unsure |= MK_UNSURE_OVERLAY;
-	return mk_overlay_set_peers(node->core->overlay, &node->plan, err);
+	return mk_overlay_set_peers(node->core->overlay, family, &node->plan, err);
 }
 
 /* List the other nodes' addresses of the cluster's family, which pods ask with this node's address.
@@ -213,7 +217,8 @@ int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
 	if (ret == 0)
 		ret = list_ranges(node, &ranges, &count, err);
 	if (ret == 0)
-		ret = mk_overlay_set_service_ranges(node->core->overlay, ranges, count, err);
+		ret = mk_overlay_set_service_ranges(
+			node->core->overlay, node->addresses.vtep.family, ranges, count, err);
 	if (ret == 0)
 		ret = fill_routes(node, ranges, count, err);
 	return ret < 0 ? ret : fill_peers(node, err);
