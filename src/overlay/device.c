@@ -21,7 +21,7 @@ int mk_overlay_mtu(const struct mk_overlay_path *path, uint32_t *mtu_bytes, stru
 	*mtu_bytes = uplink > overhead ? uplink - overhead : uplink;
 	if (path->configured_bytes)
 		*mtu_bytes = path->configured_bytes;
-	if (path->pods != AF_INET6 || *mtu_bytes >= MK_IPV6_MTU_MIN_BYTES)
+	if (!path->ipv6 || *mtu_bytes >= MK_IPV6_MTU_MIN_BYTES)
 		return 0;
 	if (path->configured_bytes)
 		return mk_error_set(err, EINVAL,
@@ -167,6 +167,42 @@ static int ensure_address(struct mk_nl *nl, const struct mk_link *link, bool fre
 	return 1;
 }
 
+/* The addresses that a device has in each family. */
+struct device_ips {
+	const struct mk_ip *of[MK_FAMILIES]; /* AF_UNSPEC: none */
+};
+
+static bool has_ipv6(const struct mk_device_wanted *wanted)
+{
+	return wanted->addresses[mk_family_index(AF_INET6)].vtep.family == AF_INET6;
+}
+
+/* Both families have the same MAC addresses. */
+static const struct mk_addresses *macs_of(const struct mk_device_wanted *wanted)
+{
+	bool v4 = wanted->addresses[mk_family_index(AF_INET)].vtep.family == AF_INET;
+
+	return &wanted->addresses[mk_family_index(v4 ? AF_INET : AF_INET6)];
+}
+
+/* Returns how many were missing. */
+static int ensure_addresses(struct mk_nl *nl, const struct mk_link *link, bool fresh,
+			    const struct device_ips *ips, struct mk_error *err)
+{
+	int missing = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		int ret = 0;
+
+		if (ips->of[i]->family != AF_UNSPEC)
+			ret = ensure_address(nl, link, fresh, ips->of[i], err);
+		if (ret < 0)
+			return ret;
+		missing += ret;
+	}
+	return missing;
+}
+
 /* ---- VXLAN ----------------------------------------------------------------------------------- */
 
 /* Returns what differs and cannot be changed on an existing device; NULL: nothing. */
@@ -224,7 +260,7 @@ static int create_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		.port = wanted->vxlan_port,
 		.local = wanted->underlay,
 		.uplink_ifindex = wanted->uplink_ifindex,
-		.mac = wanted->addresses.vtep_mac,
+		.mac = macs_of(wanted)->vtep_mac,
 		.mtu_bytes = wanted->mtu_bytes,
 	};
 	int ret = mk_nl_vxlan_add(nl, &vxlan, err);
@@ -239,6 +275,8 @@ static int create_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			struct mk_devices *devices, struct mk_error *err)
 {
+	const struct device_ips ips = { { &wanted->addresses[0].vtep,
+					  &wanted->addresses[1].vtep } };
 	struct mk_link link;
 	int adjusted, lacked = 0, ret = adopt_vxlan(nl, wanted, &link, err);
 	bool fresh = ret == 0;
@@ -250,15 +288,15 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	if (ret < 0)
 		return ret;
 	devices->overlay_ifindex = link.ifindex;
-	if (wanted->addresses.vtep.family == AF_INET6)
+	if (has_ipv6(wanted))
 		lacked = have_ipv6(nl, &link, fresh, wanted->mtu_bytes, err);
 	if (lacked < 0)
 		return lacked;
-	adjusted = adjust(nl, &link, fresh, &wanted->addresses.vtep_mac, wanted->mtu_bytes, IFF_UP,
+	adjusted = adjust(nl, &link, fresh, &macs_of(wanted)->vtep_mac, wanted->mtu_bytes, IFF_UP,
 			  err);
 	if (adjusted < 0)
 		return adjusted;
-	ret = ensure_address(nl, &link, fresh, &wanted->addresses.vtep, err);
+	ret = ensure_addresses(nl, &link, fresh, &ips, err);
 	return ret < 0 ? ret : fresh || lacked || adjusted || ret;
 }
 
@@ -289,9 +327,9 @@ static int create_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 {
 	struct mk_veth veth = {
 		.name = MK_HOST_VETH,
-		.mac = wanted->addresses.gateway_mac,
+		.mac = macs_of(wanted)->gateway_mac,
 		.peer_name = MK_HOST_PEER,
-		.peer_mac = wanted->addresses.gateway_mac,
+		.peer_mac = macs_of(wanted)->gateway_mac,
 		.peer_netns_fd = -1,
 		.mtu_bytes = wanted->mtu_bytes,
 	};
@@ -308,7 +346,9 @@ static int create_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		       struct mk_devices *devices, struct mk_error *err)
 {
-	const struct mk_mac *mac = &wanted->addresses.gateway_mac;
+	const struct device_ips ips = { { &wanted->addresses[0].gateway,
+					  &wanted->addresses[1].gateway } };
+	const struct mk_mac *mac = &macs_of(wanted)->gateway_mac;
 	struct mk_link host, peer;
 	int changed, lacked = 0, ret = adopt_veth(nl, &host, &peer, err);
 	bool fresh = ret == 0;
@@ -321,7 +361,7 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		return ret;
 	devices->host_ifindex = host.ifindex;
 	devices->host_peer_ifindex = peer.ifindex;
-	if (wanted->addresses.gateway.family == AF_INET6)
+	if (has_ipv6(wanted))
 		lacked = have_ipv6(nl, &host, fresh, wanted->mtu_bytes, err);
 	if (lacked < 0)
 		return lacked;
@@ -335,7 +375,7 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		ret = adjust(nl, &peer, fresh, mac, MK_HOST_PEER_MTU_BYTES, IFF_UP, err);
 	changed |= ret > 0;
 	if (ret >= 0)
-		ret = ensure_address(nl, &host, fresh, &wanted->addresses.gateway, err);
+		ret = ensure_addresses(nl, &host, fresh, &ips, err);
 	return ret < 0 ? ret : changed || ret;
 }
 

@@ -4,6 +4,8 @@
 #ifndef MK_OVERLAY_DEVICE_H
 #define MK_OVERLAY_DEVICE_H
 
+#include <stdbool.h>
+
 #include "monokube/abi.h"
 #include "base/netlink/netlink.h"
 #include "config/addresses.h"
@@ -23,7 +25,8 @@ struct mk_overlay_path {
 	const char *uplink_name;
 	uint32_t uplink_mtu_bytes;
 	uint32_t configured_bytes; /* setting mtu; 0: none */
-	sa_family_t underlay, pods; /* families of the outer and of the inner headers */
+	sa_family_t underlay; /* family of the outer headers */
+	bool ipv6; /* pods have IPv6, alone or beside IPv4 */
 };
 /* Compute the overlay's MTU: as configured, or the uplink's less the overhead. -EINVAL: pods of
  * IPv6 need a larger one. Pure. */
@@ -36,15 +39,17 @@ struct mk_device_wanted {
 	struct mk_ip underlay; /* the Node's InternalIP, on the uplink: IPv4 or IPv6 */
 	int uplink_ifindex;
 	uint32_t mtu_bytes; /* of pods, so also of the VXLAN device and host veth */
-	struct mk_addresses addresses;
+	/* by mk_family_index(), without a VTEP: none; MAC addresses are the same in both */
+	struct mk_addresses addresses[MK_FAMILIES];
 };
 
 struct mk_devices {
 	int host_ifindex, host_peer_ifindex, overlay_ifindex;
 };
 
-/* Create or correct the devices. Their addresses are of the family of wanted->addresses. An IPv6
- * address is deprecated: the host's own packets have it only if a route names it.
+/* Create or correct the devices. They have one address of each family of wanted->addresses, and
+ * keep those of a family without. An IPv6 address is deprecated: the host's own packets have it
+ * only if a route names it.
  *
  * A VXLAN device or veth pair of that name with other properties is replaced. The log names
  * replaced and corrected devices, and those of @devices that are missing. Returns how many of the

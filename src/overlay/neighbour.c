@@ -12,6 +12,7 @@
 struct entry {
 	struct mk_ip ip;
 	struct mk_mac mac;
+	const char *node; /* of a wanted entry */
 };
 
 struct entries {
@@ -20,7 +21,7 @@ struct entries {
 	struct mk_error *err;
 };
 
-static int add(struct entries *entries, const struct mk_ip *ip, const struct mk_mac *mac)
+static int add(struct entries *entries, const struct entry *entry)
 {
 	if (entries->count == entries->room) {
 		size_t room = entries->room ? entries->room * 2 : 64;
@@ -31,19 +32,8 @@ static int add(struct entries *entries, const struct mk_ip *ip, const struct mk_
 		entries->list = bigger;
 		entries->room = room;
 	}
-	entries->list[entries->count++] = (struct entry){ .ip = *ip, .mac = *mac };
+	entries->list[entries->count++] = *entry;
 	return 0;
-}
-
-/* An entry that is not permanent was learned or failed: ignore it. */
-static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
-{
-	return permanent ? add(ctx, ip, mac) : 0;
-}
-
-static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
-{
-	return add(ctx, remote, mac);
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -54,23 +44,17 @@ static int compare_entries(const void *a, const void *b)
 	return order ? order : mk_ip_compare(&x->ip, &y->ip);
 }
 
-static int read_entries(struct mk_overlay *overlay, struct entries *neighs, struct entries *fdb,
-			struct mk_error *err)
+/* Sort, and remove duplicates: a node with two families has one FDB entry. */
+static void sort(struct entries *entries)
 {
-	int ifindex = overlay->devices.overlay_ifindex;
-	int ret;
+	size_t kept = 0;
 
-	neighs->err = fdb->err = err;
-	ret = mk_nl_each_neigh(overlay->nl, overlay_family(overlay), ifindex, see_neigh, neighs,
-			       err);
-	ret = ret ?: mk_nl_each_fdb(overlay->nl, ifindex, see_fdb, fdb, err);
-	if (ret < 0)
-		return ret;
-	if (neighs->count)
-		qsort(neighs->list, neighs->count, sizeof(*neighs->list), compare_entries);
-	if (fdb->count)
-		qsort(fdb->list, fdb->count, sizeof(*fdb->list), compare_entries);
-	return 0;
+	if (entries->count)
+		qsort(entries->list, entries->count, sizeof(*entries->list), compare_entries);
+	for (size_t i = 0; i < entries->count; i++)
+		if (kept == 0 || compare_entries(&entries->list[kept - 1], &entries->list[i]) != 0)
+			entries->list[kept++] = entries->list[i];
+	entries->count = kept;
 }
 
 static bool has(const struct entries *entries, const struct entry *entry)
@@ -79,89 +63,156 @@ static bool has(const struct entries *entries, const struct entry *entry)
 	       bsearch(entry, entries->list, entries->count, sizeof(*entry), compare_entries);
 }
 
+/* ---- the two sides --------------------------------------------------------------------------- */
+
+struct sides {
+	struct entries neighs, fdb; /* in the kernel */
+	struct entries wanted_neighs, wanted_fdb;
+};
+
+static void release(struct sides *sides)
+{
+	free(sides->neighs.list);
+	free(sides->fdb.list);
+	free(sides->wanted_neighs.list);
+	free(sides->wanted_fdb.list);
+}
+
+/* An entry that is not permanent was learned or failed: ignore it. */
+static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
+{
+	const struct entry entry = { .ip = *ip, .mac = *mac };
+
+	return permanent ? add(ctx, &entry) : 0;
+}
+
+static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+{
+	const struct entry entry = { .ip = *remote, .mac = *mac };
+
+	return add(ctx, &entry);
+}
+
+static int read_entries(struct mk_overlay *overlay, struct sides *sides, struct mk_error *err)
+{
+	int ifindex = overlay->devices.overlay_ifindex, ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (overlay_reads(&overlay->families[i]))
+			ret = mk_nl_each_neigh(overlay->nl, i ? AF_INET6 : AF_INET, ifindex,
+					       see_neigh, &sides->neighs, err);
+	return ret ?: mk_nl_each_fdb(overlay->nl, ifindex, see_fdb, &sides->fdb, err);
+}
+
+static int want_entries(const struct overlay_family *family, struct sides *sides)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < family->peer_count; i++) {
+		const struct mk_overlay_peer *peer = &family->peers[i];
+		const struct entry neigh = { peer->vtep, peer->vtep_mac, peer->node };
+		const struct entry tunnel = { peer->underlay, peer->vtep_mac, peer->node };
+
+		ret = add(&sides->wanted_neighs, &neigh);
+		ret = ret ?: add(&sides->wanted_fdb, &tunnel);
+	}
+	return ret;
+}
+
+/* release() in any case. */
+static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error *err)
+{
+	int ret;
+
+	*sides = (struct sides){
+		.neighs.err = err, .fdb.err = err, .wanted_neighs.err = err, .wanted_fdb.err = err
+	};
+	ret = read_entries(overlay, sides, err);
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (overlay_has(&overlay->families[i]))
+			ret = want_entries(&overlay->families[i], sides);
+	if (ret < 0)
+		return ret;
+	sort(&sides->neighs);
+	sort(&sides->fdb);
+	sort(&sides->wanted_neighs);
+	sort(&sides->wanted_fdb);
+	return 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
 /* Log a missing entry if neither device nor nodes changed: then another process has removed it. */
-static void say_repaired(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
-			 const char *what)
+static void say_repaired(struct mk_overlay *overlay, const char *node, const char *what)
 {
 	if (overlay->peers_changed)
 		return;
 	overlay->repairs.neighbours++;
-	mk_log_warn("%s of a node was missing and is put back node=%s", what, peer->node);
+	mk_log_warn("%s of a node was missing and is put back node=%s", what, node);
 }
 
-static int put_peer(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
-		    const struct entries *neighs, const struct entries *fdb, unsigned int *changes,
-		    struct mk_error *err)
-{
-	int ifindex = overlay->devices.overlay_ifindex;
-	struct entry neigh = { .ip = peer->vtep, .mac = peer->vtep_mac };
-	struct entry tunnel = { .ip = peer->underlay, .mac = peer->vtep_mac };
-	int ret = 0;
+typedef int put_fn(struct mk_nl *nl, int ifindex, const struct entry *entry, struct mk_error *err);
 
-	if (!has(fdb, &tunnel)) {
-		say_repaired(overlay, peer, "FDB entry");
-		ret = mk_nl_fdb_put(overlay->nl, ifindex, &tunnel.mac, &tunnel.ip, err);
+static int put_neigh(struct mk_nl *nl, int ifindex, const struct entry *entry, struct mk_error *err)
+{
+	return mk_nl_neigh_put(nl, ifindex, &entry->ip, &entry->mac, err);
+}
+
+static int put_fdb(struct mk_nl *nl, int ifindex, const struct entry *entry, struct mk_error *err)
+{
+	return mk_nl_fdb_put(nl, ifindex, &entry->mac, &entry->ip, err);
+}
+
+static int put(struct mk_overlay *overlay, const struct entries *wanted,
+	       const struct entries *found, put_fn *put_one, const char *what,
+	       unsigned int *changes, struct mk_error *err)
+{
+	for (size_t i = 0; i < wanted->count; i++) {
+		const struct entry *entry = &wanted->list[i];
+
+		if (has(found, entry))
+			continue;
+		say_repaired(overlay, entry->node, what);
 		(*changes)++;
-	}
-	if (ret == 0 && !has(neighs, &neigh)) {
-		say_repaired(overlay, peer, "neighbour");
-		ret = mk_nl_neigh_put(overlay->nl, ifindex, &neigh.ip, &neigh.mac, err);
-		(*changes)++;
-	}
-	return ret < 0 ? mk_error_wrap(err, "node '%s'", peer->node) : 0;
-}
-
-int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes, struct mk_error *err)
-{
-	struct entries neighs = { 0 }, fdb = { 0 };
-	int ret = read_entries(overlay, &neighs, &fdb, err);
-
-	for (size_t i = 0; ret == 0 && i < overlay->peer_count; i++)
-		ret = put_peer(overlay, &overlay->peers[i], &neighs, &fdb, changes, err);
-	free(neighs.list);
-	free(fdb.list);
-	return ret;
-}
-
-/* ---- pruning --------------------------------------------------------------------------------- */
-
-static int wanted_entries(const struct mk_overlay *overlay, struct entries *neighs,
-			  struct entries *fdb, struct mk_error *err)
-{
-	neighs->err = fdb->err = err;
-	for (size_t i = 0; i < overlay->peer_count; i++) {
-		const struct mk_overlay_peer *peer = &overlay->peers[i];
-		int ret = add(neighs, &peer->vtep, &peer->vtep_mac);
-
-		ret = ret ?: add(fdb, &peer->underlay, &peer->vtep_mac);
-		if (ret < 0)
-			return ret;
-	}
-	if (overlay->peer_count) {
-		qsort(neighs->list, neighs->count, sizeof(*neighs->list), compare_entries);
-		qsort(fdb->list, fdb->count, sizeof(*fdb->list), compare_entries);
+		if (put_one(overlay->nl, overlay->devices.overlay_ifindex, entry, err) < 0)
+			return mk_error_wrap(err, "node '%s'", entry->node);
 	}
 	return 0;
 }
 
-static int prune(struct mk_overlay *overlay, const struct entries *neighs,
-		 const struct entries *fdb, const struct entries *wanted_neighs,
-		 const struct entries *wanted_fdb, unsigned int *changes, struct mk_error *err)
+int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes, struct mk_error *err)
+{
+	struct sides sides;
+	int ret = fill(overlay, &sides, err);
+
+	ret = ret
+		      ?: put(overlay, &sides.wanted_fdb, &sides.fdb, put_fdb, "FDB entry", changes,
+			     err);
+	ret = ret
+		      ?: put(overlay, &sides.wanted_neighs, &sides.neighs, put_neigh, "neighbour",
+			     changes, err);
+	release(&sides);
+	return ret;
+}
+
+static int prune(struct mk_overlay *overlay, const struct sides *sides, unsigned int *changes,
+		 struct mk_error *err)
 {
 	int ifindex = overlay->devices.overlay_ifindex;
 	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < neighs->count; i++) {
-		if (has(wanted_neighs, &neighs->list[i]))
+	for (size_t i = 0; ret == 0 && i < sides->neighs.count; i++) {
+		if (has(&sides->wanted_neighs, &sides->neighs.list[i]))
 			continue;
-		ret = mk_nl_neigh_delete(overlay->nl, ifindex, &neighs->list[i].ip, err);
+		ret = mk_nl_neigh_delete(overlay->nl, ifindex, &sides->neighs.list[i].ip, err);
 		(*changes)++;
 	}
-	for (size_t i = 0; ret == 0 && i < fdb->count; i++) {
-		if (has(wanted_fdb, &fdb->list[i]))
+	for (size_t i = 0; ret == 0 && i < sides->fdb.count; i++) {
+		const struct entry *entry = &sides->fdb.list[i];
+
+		if (has(&sides->wanted_fdb, entry))
 			continue;
-		ret = mk_nl_fdb_delete(overlay->nl, ifindex, &fdb->list[i].mac, &fdb->list[i].ip,
-				       err);
+		ret = mk_nl_fdb_delete(overlay->nl, ifindex, &entry->mac, &entry->ip, err);
 		(*changes)++;
 	}
 	return ret;
@@ -170,14 +221,10 @@ static int prune(struct mk_overlay *overlay, const struct entries *neighs,
 int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 			     struct mk_error *err)
 {
-	struct entries neighs = { 0 }, fdb = { 0 }, wanted_neighs = { 0 }, wanted_fdb = { 0 };
-	int ret = read_entries(overlay, &neighs, &fdb, err);
+	struct sides sides;
+	int ret = fill(overlay, &sides, err);
 
-	ret = ret ?: wanted_entries(overlay, &wanted_neighs, &wanted_fdb, err);
-	ret = ret ?: prune(overlay, &neighs, &fdb, &wanted_neighs, &wanted_fdb, changes, err);
-	free(neighs.list);
-	free(fdb.list);
-	free(wanted_neighs.list);
-	free(wanted_fdb.list);
+	ret = ret ?: prune(overlay, &sides, changes, err);
+	release(&sides);
 	return ret;
 }

@@ -6,29 +6,52 @@
 
 #include "base/state_file.h"
 
-static void put_line(FILE *out, const struct mk_cidr *pod_cidr, const char *node)
+static void write_plan(FILE *out, const struct mk_overlay_view *view,
+		       const struct mk_overlay_plan *plan)
 {
 	char cidr[MK_CIDR_STRLEN];
 
-	fprintf(out, "%s %s\n", mk_cidr_format(pod_cidr, cidr), node);
+	fprintf(out, "%s %s\n",
+		mk_cidr_format(&view->own_pod_cidrs[mk_family_index(view->family)], cidr),
+		view->own_node);
+	for (size_t i = 0; i < plan->peer_count; i++)
+		fprintf(out, "%s %s\n", mk_cidr_format(&plan->peers[i].pod_cidr, cidr),
+			plan->peers[i].node);
 }
 
-int mk_node_names_write(const char *state_dir, const char *own_node,
-			const struct mk_node_names_input *families, size_t count,
-			struct mk_error *err)
+/* Lines of a family that the node does not run any more are not written again. */
+static void write_others(FILE *out, const struct mk_overlay_view *view,
+			 const struct mk_node_names *names)
+{
+	sa_family_t other = view->family == AF_INET6 ? AF_INET : AF_INET6;
+	char cidr[MK_CIDR_STRLEN];
+
+	if (view->cluster_cidrs[mk_family_index(other)].ip.family == AF_UNSPEC)
+		return;
+	for (size_t i = 0; i < names->count; i++)
+		if (names->list[i].pod_cidr.ip.family == other)
+			fprintf(out, "%s %s\n", mk_cidr_format(&names->list[i].pod_cidr, cidr),
+				names->list[i].name);
+}
+
+int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
+			const struct mk_overlay_plan *plan, struct mk_error *err)
 {
 	struct mk_state_file file;
-	int ret = mk_state_file_begin(&file, state_dir, MK_NODE_NAMES_FILE, err);
+	struct mk_node_names names;
+	int ret = mk_node_names_read(state_dir, &names, err);
 
-	if (ret < 0)
-		return ret;
-	for (size_t i = 0; i < count; i++)
-		put_line(file.out, &families[i].own_pod_cidr, own_node);
-	for (size_t i = 0; i < count; i++)
-		for (size_t j = 0; j < families[i].plan->peer_count; j++)
-			put_line(file.out, &families[i].plan->peers[j].pod_cidr,
-				 families[i].plan->peers[j].node);
-	return mk_state_file_write(&file, err);
+	ret = ret ?: mk_state_file_begin(&file, state_dir, MK_NODE_NAMES_FILE, err);
+	if (ret == 0) {
+		if (view->family == AF_INET6)
+			write_others(file.out, view, &names);
+		write_plan(file.out, view, plan);
+		if (view->family == AF_INET)
+			write_others(file.out, view, &names);
+		ret = mk_state_file_write(&file, err);
+	}
+	mk_node_names_release(&names);
+	return ret;
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */

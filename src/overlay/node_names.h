@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/node_names.h - which Node has which pod range: the tables hold only addresses. The
- * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node and family,
- * its own first.
- * Subcommands that show nodes read it, also while no agent runs. */
+ * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node and family: IPv4's
+ * lines first, and the own Node first in each family. Subcommands that show nodes read it, also
+ * while no agent runs. */
 #ifndef MK_OVERLAY_NODE_NAMES_H
 #define MK_OVERLAY_NODE_NAMES_H
 
@@ -10,15 +10,9 @@
 
 #define MK_NODE_NAMES_FILE "nodes.names"
 
-/* This node and the others in one family. */
-struct mk_node_names_input {
-	struct mk_cidr own_pod_cidr;
-	const struct mk_overlay_plan *plan;
-};
-/* Replace the file, if its content differs. */
-mk_must_check int mk_node_names_write(const char *state_dir, const char *own_node,
-				      const struct mk_node_names_input *families, size_t count,
-				      struct mk_error *err);
+/* Replace the lines of view->family, if they differ. */
+mk_must_check int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
+				      const struct mk_overlay_plan *plan, struct mk_error *err);
 
 struct mk_node_name {
 	struct mk_cidr pod_cidr;

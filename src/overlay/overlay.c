@@ -22,13 +22,20 @@ struct mk_overlay *mk_overlay_new(struct mk_nl *nl, struct mk_error *err)
 	return overlay;
 }
 
-static void free_peers(struct mk_overlay *overlay)
+static void free_peers(struct overlay_family *family)
 {
-	for (size_t i = 0; i < overlay->peer_count; i++)
-		free(overlay->peers[i].node);
-	free(overlay->peers);
-	overlay->peers = NULL;
-	overlay->peer_count = 0;
+	for (size_t i = 0; i < family->peer_count; i++)
+		free(family->peers[i].node);
+	free(family->peers);
+	family->peers = NULL;
+	family->peer_count = 0;
+}
+
+static void release_family(struct overlay_family *family)
+{
+	free_peers(family);
+	free(family->ranges);
+	*family = (struct overlay_family){ 0 };
 }
 
 void mk_overlay_free(struct mk_overlay *overlay)
@@ -41,8 +48,8 @@ void mk_overlay_free(struct mk_overlay *overlay)
 		HASH_DEL(overlay->routes, route);
 		free(route);
 	}
-	free_peers(overlay);
-	free(overlay->ranges);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		release_family(&overlay->families[i]);
 	free(overlay);
 }
 
@@ -57,6 +64,17 @@ void mk_overlay_refresh(struct mk_overlay *overlay)
 }
 
 /* ---- wanted state ---------------------------------------------------------------------------- */
+
+static struct overlay_family *family_of(struct mk_overlay *overlay, sa_family_t family)
+{
+	return &overlay->families[mk_family_index(family)];
+}
+
+static const struct overlay_family *family_of_route(const struct mk_overlay *overlay,
+						    const struct mk_cidr *dst)
+{
+	return &overlay->families[mk_family_index(dst->ip.family)];
+}
 
 static struct route_key key_of(const struct mk_cidr *dst)
 {
@@ -89,39 +107,65 @@ struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_
 void mk_overlay_set_node(struct mk_overlay *overlay, const struct mk_devices *devices,
 			 const struct mk_addresses *own)
 {
+	struct overlay_family *family = family_of(overlay, own->vtep.family);
+
+	if (!overlay_has(family)) { /* the kernel was not asked for its routes */
+		overlay->refresh = true;
+		overlay->was_complete = false;
+	}
+	family->forgotten = false;
+	family->own = *own;
 	overlay->devices = *devices;
-	overlay->own = *own;
 	overlay->peers_changed = true;
 }
 
-int mk_overlay_set_peers(struct mk_overlay *overlay, const struct mk_overlay_plan *plan,
-			 struct mk_error *err)
+static void clear_ranges(struct mk_overlay *overlay, sa_family_t family)
 {
+	struct overlay_route *route, *next;
+
+	HASH_ITER(hh, overlay->routes, route, next)
+		if (route->dst.ip.family == family)
+			route->range = false;
+}
+
+void mk_overlay_forget_family(struct mk_overlay *overlay, sa_family_t family)
+{
+	release_family(family_of(overlay, family));
+	clear_ranges(overlay, family);
+	family_of(overlay, family)->forgotten = true;
+	overlay->refresh = true;
+	overlay->peers_changed = true;
+}
+
+int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t family,
+			 const struct mk_overlay_plan *plan, struct mk_error *err)
+{
+	struct overlay_family *of = family_of(overlay, family);
 	struct mk_overlay_peer *peers =
 		calloc(plan->peer_count ? plan->peer_count : 1, sizeof(*peers));
 
 	if (!peers)
 		return mk_error_errno(err, ENOMEM, "cannot keep the list of nodes");
-	free_peers(overlay);
-	overlay->peers = peers;
+	free_peers(of);
+	of->peers = peers;
 	for (size_t i = 0; i < plan->peer_count; i++) {
 		peers[i] = plan->peers[i];
 		peers[i].node = strdup(plan->peers[i].node);
 		if (!peers[i].node)
 			return mk_error_errno(err, ENOMEM, "cannot keep the list of nodes");
-		overlay->peer_count = i + 1;
+		of->peer_count = i + 1;
 	}
 	overlay->peers_changed = true;
 	return 0;
 }
 
-int mk_overlay_set_service_ranges(struct mk_overlay *overlay, const struct mk_cidr *ranges,
-				  size_t count, struct mk_error *err)
+int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family,
+				  const struct mk_cidr *ranges, size_t count, struct mk_error *err)
 {
-	struct overlay_route *route, *next;
+	struct overlay_family *of = family_of(overlay, family);
 	struct mk_cidr *copy;
 
-	if (mk_cidrs_equal(overlay->ranges, overlay->range_count, ranges, count))
+	if (mk_cidrs_equal(of->ranges, of->range_count, ranges, count))
 		return 0;
 	copy = calloc(count + 1, sizeof(*copy));
 	if (!copy)
@@ -134,11 +178,10 @@ int mk_overlay_set_service_ranges(struct mk_overlay *overlay, const struct mk_ci
 					      "cannot keep the ranges of Service addresses");
 		}
 	}
-	free(overlay->ranges);
-	overlay->ranges = copy;
-	overlay->range_count = count;
-	HASH_ITER(hh, overlay->routes, route, next)
-		route->range = false;
+	free(of->ranges);
+	of->ranges = copy;
+	of->range_count = count;
+	clear_ranges(overlay, family);
 	for (size_t i = 0; i < count; i++)
 		overlay_route(overlay, &copy[i], false)->range = true;
 	overlay->ranges_changed = true;
@@ -200,7 +243,7 @@ static struct mk_nl_route into_datapath(const struct mk_overlay *overlay, const 
 	return (struct mk_nl_route){
 		.dst = *dst,
 		.ifindex = overlay->devices.host_ifindex,
-		.source = overlay->own.vtep,
+		.source = family_of_route(overlay, dst)->own.vtep,
 		.protocol = MK_RTPROT,
 	};
 }
@@ -212,7 +255,7 @@ static struct mk_nl_route to_peer(const struct mk_overlay *overlay,
 		.dst = peer->pod_cidr,
 		.ifindex = overlay->devices.overlay_ifindex,
 		.gateway = peer->vtep,
-		.source = overlay->own.vtep,
+		.source = family_of_route(overlay, &peer->pod_cidr)->own.vtep,
 		.onlink = true,
 		.protocol = MK_RTPROT,
 	};
@@ -231,20 +274,30 @@ static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route 
 }
 
 /* Want routes to this node's pod CIDR and to every other node's. */
+static int want_routes_of(struct mk_overlay *overlay, const struct overlay_family *family,
+			  struct mk_error *err)
+{
+	struct mk_cidr own = mk_cidr_network(&family->own.pod_cidr);
+	struct mk_nl_route wanted = into_datapath(overlay, &own);
+	int ret = want_node_route(overlay, &wanted, err);
+
+	for (size_t i = 0; ret == 0 && i < family->peer_count; i++) {
+		wanted = to_peer(overlay, &family->peers[i]);
+		ret = want_node_route(overlay, &wanted, err);
+	}
+	return ret;
+}
+
 static int want_node_routes(struct mk_overlay *overlay, struct mk_error *err)
 {
-	struct mk_cidr own = mk_cidr_network(&overlay->own.pod_cidr);
-	struct mk_nl_route wanted = into_datapath(overlay, &own);
 	struct overlay_route *route, *next;
-	int ret;
+	int ret = 0;
 
 	HASH_ITER(hh, overlay->routes, route, next)
 		route->node = false;
-	ret = want_node_route(overlay, &wanted, err);
-	for (size_t i = 0; ret == 0 && i < overlay->peer_count; i++) {
-		wanted = to_peer(overlay, &overlay->peers[i]);
-		ret = want_node_route(overlay, &wanted, err);
-	}
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (overlay_has(&overlay->families[i]))
+			ret = want_routes_of(overlay, &overlay->families[i], err);
 	return ret;
 }
 
@@ -296,22 +349,26 @@ static int put_route(struct mk_overlay *overlay, struct overlay_route *route, un
 	return 0;
 }
 
-static bool is_in_range(const struct mk_overlay *overlay, const struct mk_ip *vip)
+static bool is_in_range(const struct overlay_family *family, const struct mk_ip *vip)
 {
-	for (size_t i = 0; i < overlay->range_count; i++)
-		if (mk_cidr_contains(&overlay->ranges[i], vip))
+	for (size_t i = 0; i < family->range_count; i++)
+		if (mk_cidr_contains(&family->ranges[i], vip))
 			return true;
 	return false;
 }
 
 static bool is_wanted(const struct mk_overlay *overlay, const struct overlay_route *route)
 {
+	const struct overlay_family *family = family_of_route(overlay, &route->dst);
+
+	if (!overlay_has(family))
+		return false;
 	return route->node || route->range ||
-	       (route->vip_users > 0 && !is_in_range(overlay, &route->dst.ip));
+	       (route->vip_users > 0 && !is_in_range(family, &route->dst.ip));
 }
 
 /* Remove a route. Its record stays while its address is in use, though a range's
- * route serves the address. */
+ * route serves the address, or while the family of its range is absent. */
 static int drop_route(struct mk_overlay *overlay, struct overlay_route *route, bool complete,
 		      unsigned int *changes, struct mk_error *err)
 {
@@ -326,7 +383,7 @@ static int drop_route(struct mk_overlay *overlay, struct overlay_route *route, b
 		route->is_installed = route->was_made = false;
 		(*changes)++;
 	}
-	if (route->vip_users > 0)
+	if (route->vip_users > 0 || route->range)
 		return 0;
 	unqueue_route(overlay, route);
 	HASH_DEL(overlay->routes, route);
@@ -393,11 +450,26 @@ static int read_route(void *ctx, const struct mk_nl_route *found)
 static int refresh_routes(struct mk_overlay *overlay, struct mk_error *err)
 {
 	struct reading reading = { .overlay = overlay, .err = err };
+	static const sa_family_t families[MK_FAMILIES] = { AF_INET, AF_INET6 };
 	struct overlay_route *route, *next;
+	int ret = 0;
 
 	HASH_ITER(hh, overlay->routes, route, next)
 		route->is_installed = false;
-	return mk_nl_each_route(overlay->nl, overlay_family(overlay), read_route, &reading, err);
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (overlay_reads(&overlay->families[i]))
+			ret = mk_nl_each_route(overlay->nl, families[i], read_route, &reading, err);
+	return ret;
+}
+
+static bool is_left_vip(const struct mk_overlay *overlay, const struct overlay_route *route)
+{
+	const struct overlay_family *family = family_of_route(overlay, &route->dst);
+
+	return overlay_has(family) && route->is_installed && !is_wanted(overlay, route) &&
+	       route->dst.prefix_bits == mk_ip_bits(route->dst.ip.family) &&
+	       route->installed.ifindex == overlay->devices.host_ifindex &&
+	       !is_in_range(family, &route->dst.ip);
 }
 
 /* Offer routes of an earlier agent, which knew whether flows still need them. */
@@ -406,10 +478,7 @@ static void offer_left_vips(struct mk_overlay *overlay)
 	struct overlay_route *route, *next;
 
 	HASH_ITER(hh, overlay->routes, route, next)
-		if (route->is_installed && !is_wanted(overlay, route) &&
-		    route->dst.prefix_bits == mk_ip_bits(route->dst.ip.family) &&
-		    route->installed.ifindex == overlay->devices.host_ifindex &&
-		    !is_in_range(overlay, &route->dst.ip))
+		if (is_left_vip(overlay, route))
 			overlay->left_vip(overlay->left_vip_ctx, &route->dst.ip);
 }
 
@@ -450,5 +519,7 @@ int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *cha
 	overlay->peers_changed = false;
 	overlay->ranges_changed = false;
 	overlay->was_complete = complete;
+	for (size_t i = 0; complete && i < MK_FAMILIES; i++)
+		overlay->families[i].forgotten = false;
 	return 0;
 }

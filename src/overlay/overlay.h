@@ -3,7 +3,11 @@
  * other node. Routes into the datapath: one per range of Service addresses, and one per Service
  * address outside these ranges. Only differences are written. They are computed first from what the
  * kernel shows (our routes carry MK_RTPROT), then from memory, until mk_overlay_refresh() asks the
- * kernel again. Loop thread only. */
+ * kernel again.
+ *
+ * One object has both families, on the same devices. A call for one family leaves the other's
+ * routes and neighbour entries as they are. FDB entries are shared: the same MAC address and
+ * remote address. Loop thread only. */
 #ifndef MK_OVERLAY_OVERLAY_H
 #define MK_OVERLAY_OVERLAY_H
 
@@ -21,15 +25,19 @@ struct mk_overlay;
 struct mk_overlay *mk_overlay_new(struct mk_nl *nl, struct mk_error *err);
 void mk_overlay_free(struct mk_overlay *overlay);
 
-/* Set the interfaces and own addresses that the routes use from now on. */
+/* Set the interfaces, and this node's addresses of one family. Until then the family is absent:
+ * its routes are neither read nor written. */
 void mk_overlay_set_node(struct mk_overlay *overlay, const struct mk_devices *devices,
 			 const struct mk_addresses *own);
-/* Set the nodes; @plan is copied. */
-mk_must_check int mk_overlay_set_peers(struct mk_overlay *overlay,
+/* The node does not have @family any more: the next complete sync removes its routes and
+ * neighbour entries, also those of an earlier agent. */
+void mk_overlay_forget_family(struct mk_overlay *overlay, sa_family_t family);
+/* Set the nodes with @family; @plan is copied. */
+mk_must_check int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t family,
 				       const struct mk_overlay_plan *plan, struct mk_error *err);
-/* Set the ranges of Service addresses: one route each, and none for the addresses inside. @ranges
- * are network addresses, and copied. */
-mk_must_check int mk_overlay_set_service_ranges(struct mk_overlay *overlay,
+/* Set the ranges of Service addresses of @family: one route each, and none for the addresses
+ * inside. @ranges are network addresses, and copied. */
+mk_must_check int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family,
 						const struct mk_cidr *ranges, size_t count,
 						struct mk_error *err);
 /* Add or drop one use of a Service address. */

@@ -27,25 +27,36 @@ struct overlay_route {
 	UT_hash_handle hh;
 };
 
+/* What one family wants. */
+struct overlay_family {
+	struct mk_addresses own; /* without addresses: the node does not have the family */
+	struct mk_overlay_peer *peers;
+	size_t peer_count;
+	struct mk_cidr *ranges; /* of Service addresses */
+	size_t range_count;
+	bool forgotten; /* its routes and neighbours in the kernel have to be removed */
+};
+
 struct mk_overlay {
 	struct mk_nl *nl;
 	struct mk_devices devices;
-	struct mk_addresses own;
-	struct mk_overlay_peer *peers;
-	size_t peer_count;
+	struct overlay_family families[MK_FAMILIES];
 	struct overlay_route *routes, *queue;
-	struct mk_cidr *ranges; /* of Service addresses */
-	size_t range_count;
 	bool refresh, peers_changed, ranges_changed, was_complete;
 	struct mk_overlay_repairs repairs;
 	mk_overlay_left_vip_fn *left_vip;
 	void *left_vip_ctx;
 };
 
-/* Returns the family of pods, which is that of all routes and neighbours. */
-static inline sa_family_t overlay_family(const struct mk_overlay *overlay)
+static inline bool overlay_has(const struct overlay_family *family)
 {
-	return overlay->own.vtep.family == AF_INET6 ? AF_INET6 : AF_INET;
+	return family->own.vtep.family != AF_UNSPEC;
+}
+
+/* Does the kernel have to be asked for routes and neighbours of @family? */
+static inline bool overlay_reads(const struct overlay_family *family)
+{
+	return overlay_has(family) || family->forgotten;
 }
 
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,

@@ -6,14 +6,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/addresses.h"
-
 struct making {
 	const struct mk_overlay_view *view;
+	struct mk_addresses own;
 	struct mk_overlay_plan *plan;
 	struct mk_error *err;
 	int status;
 };
+
+static const struct mk_cidr *of_family(const struct mk_cidr *cidrs, sa_family_t family)
+{
+	return &cidrs[mk_family_index(family)];
+}
+
+static int compute(const struct mk_overlay_view *view, const struct mk_cidr *pod_cidrs,
+		   sa_family_t family, struct mk_addresses *addresses, struct mk_error *err)
+{
+	return mk_addresses_compute(of_family(view->cluster_cidrs, family),
+				    of_family(view->vtep_cidrs, family),
+				    of_family(pod_cidrs, family), addresses, err);
+}
+
+int mk_overlay_addresses(const struct mk_overlay_view *view, const struct mk_cidr *pod_cidrs,
+			 struct mk_addresses *addresses, struct mk_error *err)
+{
+	struct mk_addresses primary;
+	int ret = compute(view, pod_cidrs, view->family, addresses, err);
+
+	if (ret < 0 || view->family == view->primary ||
+	    of_family(pod_cidrs, view->primary)->ip.family == AF_UNSPEC)
+		return ret;
+	ret = compute(view, pod_cidrs, view->primary, &primary, err);
+	if (ret < 0)
+		return ret;
+	addresses->gateway_mac = primary.gateway_mac;
+	addresses->vtep_mac = primary.vtep_mac;
+	return 0;
+}
 
 static int append(struct making *making, void *array, size_t *count, size_t size, const void *item)
 {
@@ -54,8 +83,8 @@ __attribute__((format(printf, 4, 5))) static int leave_out(struct making *making
 static int add_peer(struct making *making, const struct mk_node_object *node)
 {
 	const struct mk_overlay_view *view = making->view;
-	sa_family_t family = view->cluster_cidr.ip.family, underlay = view->underlay_family;
-	const struct mk_cidr *pods = &node->pod_cidrs[mk_family_index(family)];
+	sa_family_t underlay = view->underlay_family;
+	const struct mk_cidr *pods = of_family(node->pod_cidrs, view->family);
 	struct mk_overlay_peer peer = { .underlay = node->internal_ips[mk_family_index(underlay)] };
 	struct mk_error why = { 0 };
 	struct mk_addresses addresses;
@@ -63,11 +92,11 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 
 	if (pods->ip.family == AF_UNSPEC)
 		return leave_out(making, node->name, false, "it has no %s pod CIDR yet",
-				 mk_family_name(family));
+				 mk_family_name(view->family));
 	if (peer.underlay.family == AF_UNSPEC)
 		return leave_out(making, node->name, false, "it has no %s InternalIP",
 				 mk_family_name(underlay));
-	if (mk_addresses_compute(&view->cluster_cidr, &view->vtep_cidr, pods, &addresses, &why) < 0)
+	if (mk_overlay_addresses(view, node->pod_cidrs, &addresses, &why) < 0)
 		return leave_out(making, node->name, true, "%s", mk_error_text(&why));
 	peer.pod_cidr = mk_cidr_network(pods);
 	peer.vtep = addresses.vtep;
@@ -111,27 +140,34 @@ static bool overlap(const struct mk_cidr *a, const struct mk_cidr *b)
 	return mk_cidr_covers(a, b) || mk_cidr_covers(b, a);
 }
 
-/* Returns the node that already has the range or VTEP address; NULL: none. Ranges are sorted, so
- * one that overlaps any kept range overlaps the last kept one. VTEP addresses can only repeat if
- * nodes have prefixes of different lengths. */
+static bool same_mac(const struct mk_mac *a, const struct mk_mac *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* Returns the node that already has the range or MAC address; NULL: none. Ranges are sorted, so one
+ * that overlaps any kept range overlaps the last kept one. A VTEP has the MAC address of no other.
+ * In the primary family, both can only repeat if nodes have prefixes of different lengths. */
 static const char *holder(const struct making *making, size_t kept,
-			  const struct mk_overlay_peer *peer, const struct mk_ip *own_vtep)
+			  const struct mk_overlay_peer *peer)
 {
 	const struct mk_overlay_plan *plan = making->plan;
+	bool secondary = making->view->family != making->view->primary;
 
-	if (overlap(&making->view->own_pod_cidr, &peer->pod_cidr) ||
-	    mk_ip_equal(own_vtep, &peer->vtep))
+	if (overlap(&making->own.pod_cidr, &peer->pod_cidr) ||
+	    same_mac(&making->own.vtep_mac, &peer->vtep_mac))
 		return making->view->own_node;
 	if (kept > 0 && overlap(&plan->peers[kept - 1].pod_cidr, &peer->pod_cidr))
 		return plan->peers[kept - 1].node;
 	for (size_t i = 0; i < kept; i++)
-		if (plan->peers[i].pod_cidr.prefix_bits != peer->pod_cidr.prefix_bits &&
-		    mk_ip_equal(&plan->peers[i].vtep, &peer->vtep))
+		if ((secondary ||
+		     plan->peers[i].pod_cidr.prefix_bits != peer->pod_cidr.prefix_bits) &&
+		    same_mac(&plan->peers[i].vtep_mac, &peer->vtep_mac))
 			return plan->peers[i].node;
 	return NULL;
 }
 
-static int drop_conflicts(struct making *making, const struct mk_ip *own_vtep)
+static int drop_conflicts(struct making *making)
 {
 	struct mk_overlay_plan *plan = making->plan;
 	size_t kept = 0;
@@ -139,7 +175,7 @@ static int drop_conflicts(struct making *making, const struct mk_ip *own_vtep)
 
 	for (size_t i = 0; i < plan->peer_count; i++) {
 		struct mk_overlay_peer peer = plan->peers[i];
-		const char *other = ret == 0 ? holder(making, kept, &peer, own_vtep) : NULL;
+		const char *other = ret == 0 ? holder(making, kept, &peer) : NULL;
 		char text[MK_CIDR_STRLEN];
 
 		if (!other) {
@@ -158,19 +194,17 @@ int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_v
 			 struct mk_overlay_plan *plan, struct mk_error *err)
 {
 	struct making making = { .view = view, .plan = plan, .err = err };
-	struct mk_addresses own;
 	int ret;
 
 	*plan = (struct mk_overlay_plan){ 0 };
-	ret = mk_addresses_compute(&view->cluster_cidr, &view->vtep_cidr, &view->own_pod_cidr, &own,
-				   err);
+	ret = mk_overlay_addresses(view, view->own_pod_cidrs, &making.own, err);
 	if (ret < 0)
 		return ret;
 	mk_model_each_node(model, visit_node, &making);
 	ret = making.status;
 	if (ret == 0 && plan->peer_count > 1)
 		qsort(plan->peers, plan->peer_count, sizeof(*plan->peers), compare_peers);
-	ret = ret ?: drop_conflicts(&making, &own.vtep);
+	ret = ret ?: drop_conflicts(&making);
 	if (ret < 0) {
 		mk_overlay_plan_release(plan);
 		return ret;

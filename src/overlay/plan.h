@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/plan.h - which nodes the overlay connects, from the Node objects. Pure. */
+/* src/overlay/plan.h - which nodes the overlay connects, from the Node objects.
+ * Each family has its own plan. Pure. */
 #ifndef MK_OVERLAY_PLAN_H
 #define MK_OVERLAY_PLAN_H
 
@@ -9,13 +10,14 @@
 #include "base/error.h"
 #include "base/ip.h"
 #include "cluster/model/model.h"
+#include "config/addresses.h"
 
 struct mk_overlay_peer {
 	char *node;
 	struct mk_cidr pod_cidr; /* network address */
 	struct mk_ip vtep;
 	struct mk_mac vtep_mac;
-	struct mk_ip underlay; /* the node's InternalIP */
+	struct mk_ip underlay; /* the node's InternalIP of the underlay's family */
 };
 
 /* A node that the overlay leaves out; @reason completes "left out: ". */
@@ -31,12 +33,21 @@ struct mk_overlay_plan {
 	size_t left_out_count;
 };
 
-/* Ranges that are the same on every node, and this node's own. */
+/* Which family's plan, for which node. Arrays are by mk_family_index(); AF_UNSPEC: no range. */
 struct mk_overlay_view {
 	const char *own_node;
-	struct mk_cidr cluster_cidr, vtep_cidr, own_pod_cidr;
+	sa_family_t family; /* of the pod CIDRs, VTEPs and routes */
+	sa_family_t primary; /* its addresses decide MAC addresses */
 	sa_family_t underlay_family; /* of the InternalIPs between which the overlay sends */
+	const struct mk_cidr *cluster_cidrs, *vtep_cidrs; /* the same on every node */
+	const struct mk_cidr *own_pod_cidrs;
 };
+
+/* Compute a Node's addresses of view->family. MAC addresses are the same in both families: they
+ * come from the Node's pod CIDR of the primary family, or from the only one that it has. */
+mk_must_check int mk_overlay_addresses(const struct mk_overlay_view *view,
+				       const struct mk_cidr *pod_cidrs,
+				       struct mk_addresses *addresses, struct mk_error *err);
 
 /* Plan for all nodes but the own one, ready or not. If pod CIDRs overlap, the node with
  * the lower range, then the lower name, keeps its own. This node's pod CIDR takes

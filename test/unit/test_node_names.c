@@ -42,14 +42,45 @@ static const char *find(const struct mk_node_names *names, const char *address)
 	return mk_node_names_find(names, &ip);
 }
 
-static void write_two(void)
+static const struct mk_cidr none;
+
+/* @both: the cluster has two families, of which this is IPv4's plan. */
+static void write_two_of(bool both)
 {
 	struct mk_overlay_peer peer = { .node = (char *)(uintptr_t) "node2",
 					.pod_cidr = cidr("10.244.2.0/24") };
 	const struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
-	const struct mk_node_names_input input = { cidr("10.244.1.0/24"), &plan };
+	const struct mk_cidr clusters[MK_FAMILIES] = { cidr("10.244.0.0/16"),
+						       both ? cidr("fd00:10:244::/48") : none };
+	const struct mk_cidr own[MK_FAMILIES] = { cidr("10.244.1.0/24"), none };
+	const struct mk_overlay_view view = { .own_node = "node1",
+					      .family = AF_INET,
+					      .cluster_cidrs = clusters,
+					      .own_pod_cidrs = own };
 
-	ck_ok(mk_node_names_write(dir, "node1", &input, 1, &err));
+	ck_ok(mk_node_names_write(dir, &view, &plan, &err));
+}
+
+static void write_two(void)
+{
+	write_two_of(false);
+}
+
+static void write_two_of_ipv6(void)
+{
+	struct mk_overlay_peer peer = { .node = (char *)(uintptr_t) "node3",
+					.pod_cidr = cidr("fd00:10:244:3::/64") };
+	const struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	const struct mk_cidr clusters[MK_FAMILIES] = { cidr("10.244.0.0/16"),
+						       cidr("fd00:10:244::/48") };
+	const struct mk_cidr own[MK_FAMILIES] = { cidr("10.244.1.0/24"),
+						  cidr("fd00:10:244:1::/64") };
+	const struct mk_overlay_view view = { .own_node = "node1",
+					      .family = AF_INET6,
+					      .cluster_cidrs = clusters,
+					      .own_pod_cidrs = own };
+
+	ck_ok(mk_node_names_write(dir, &view, &plan, &err));
 }
 
 START_TEST(test_written_and_read)
@@ -95,11 +126,40 @@ START_TEST(test_strange_lines)
 }
 END_TEST
 
+/* Each family writes its own lines; those of a family that went away go with the next write. */
+START_TEST(test_two_families)
+{
+	struct mk_node_names names;
+	struct stat before, after;
+
+	write_two_of(true);
+	write_two_of_ipv6();
+	ck_ok(mk_node_names_read(dir, &names, &err));
+	ck_assert_uint_eq(names.count, 4);
+	ck_assert_str_eq(find(&names, "10.244.1.7"), "node1");
+	ck_assert_str_eq(find(&names, "10.244.2.7"), "node2");
+	ck_assert_str_eq(find(&names, "fd00:10:244:1::7"), "node1");
+	ck_assert_str_eq(find(&names, "fd00:10:244:3::7"), "node3");
+	mk_node_names_release(&names);
+	ck_assert_int_eq(stat(path, &before), 0);
+	write_two_of(true);
+	write_two_of_ipv6();
+	ck_assert_int_eq(stat(path, &after), 0);
+	ck_assert_uint_eq(before.st_ino, after.st_ino);
+	write_two();
+	ck_ok(mk_node_names_read(dir, &names, &err));
+	ck_assert_uint_eq(names.count, 2);
+	ck_assert_ptr_null(find(&names, "fd00:10:244:1::7"));
+	mk_node_names_release(&names);
+}
+END_TEST
+
 UNIT_SUITE("node names")
 {
 	TCase *tcase = unit_case(suite, "file", setup, teardown);
 
 	tcase_add_test(tcase, test_written_and_read);
 	tcase_add_test(tcase, test_written_once);
+	tcase_add_test(tcase, test_two_families);
 	tcase_add_test(tcase, test_strange_lines);
 }

@@ -47,13 +47,26 @@ static void node(const char *name, const char *pod_cidr, const char *internal_ip
 	json_object_put(tree);
 }
 
-static struct mk_overlay_view view_of(const char *own, const char *own_cidr)
+/* By mk_family_index(). */
+static const struct mk_cidr no_cidr;
+static struct mk_cidr clusters[MK_FAMILIES], vteps[MK_FAMILIES], own_pods[MK_FAMILIES];
+
+static struct mk_overlay_view view_of(const char *own_v4, const char *own_v6, sa_family_t family)
 {
+	clusters[0] = own_v4 ? cidr_of("10.244.0.0/16") : no_cidr;
+	clusters[1] = own_v6 ? cidr_of("fd00:10:244::/48") : no_cidr;
+	vteps[0] = cidr_of("10.18.0.0/16");
+	vteps[1] = cidr_of("fd4d:4b00:12::/64");
+	own_pods[0] = own_v4 ? cidr_of(own_v4) : no_cidr;
+	own_pods[1] = own_v6 ? cidr_of(own_v6) : no_cidr;
 	return (struct mk_overlay_view){
-		.own_node = own,
-		.cluster_cidr = cidr_of("10.244.0.0/16"),
-		.vtep_cidr = cidr_of("10.18.0.0/16"),
-		.own_pod_cidr = cidr_of(own_cidr),
+		.own_node = "a",
+		.family = family,
+		.primary = own_v4 ? AF_INET : AF_INET6,
+		.underlay_family = AF_INET,
+		.cluster_cidrs = clusters,
+		.vtep_cidrs = vteps,
+		.own_pod_cidrs = own_pods,
 	};
 }
 
@@ -126,7 +139,7 @@ static const struct {
 
 START_TEST(test_plan)
 {
-	struct mk_overlay_view view = view_of("a", "10.244.1.0/24");
+	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
 	struct mk_overlay_plan plan;
 
 	for (size_t i = 0; i < 4 && plans[_i].nodes[i].name; i++)
@@ -147,14 +160,11 @@ START_TEST(test_plan_by_family)
 		"['10.244.2.0/24', 'fd00:10:244:2::/64']}, 'status': {'addresses': [{'type': "
 		"'InternalIP', 'address': '192.0.2.2'}, {'type': 'InternalIP', 'address': "
 		"'2001:db8::2'}]}}";
-	struct mk_overlay_view view = { .own_node = "a",
-					.cluster_cidr = cidr_of("fd00:10:244::/48"),
-					.vtep_cidr = cidr_of("fd4d:4b00:12::/64"),
-					.own_pod_cidr = cidr_of("fd00:10:244:1::/64"),
-					.underlay_family = _i ? AF_INET6 : AF_INET };
+	struct mk_overlay_view view = view_of(NULL, "fd00:10:244:1::/64", AF_INET6);
 	json_object *tree = json_tokener_parse(dual);
 	struct mk_overlay_plan plan;
 
+	view.underlay_family = _i ? AF_INET6 : AF_INET;
 	ck_ok(mk_model_apply(model, tree, &err));
 	json_object_put(tree);
 	node("c", "10.244.3.0/24", "192.0.2.3", true);
@@ -162,6 +172,92 @@ START_TEST(test_plan_by_family)
 	ck_assert_str_eq(describe(&plan), _i ? "b=fd4d:4b00:12::2@2001:db8::2 ?c"
 					     : "b=fd4d:4b00:12::2@192.0.2.2 ?c");
 	mk_overlay_plan_release(&plan);
+}
+END_TEST
+
+/* Put a Node of two families into the model; NULL: without. */
+static void dual_node(const char *name, const char *v4, const char *v6, const char *ip4,
+		      const char *ip6)
+{
+	char text[1024];
+	json_object *tree;
+
+	snprintf(text, sizeof(text),
+		 "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': '%s'}, 'spec': "
+		 "{'podCIDRs': [%s%s%s%s%s%s%s]}, 'status': {'addresses': [{'type': 'InternalIP', "
+		 "'address': '%s'}, {'type': 'InternalIP', 'address': '%s'}]}}",
+		 name, v4 ? "'" : "", v4 ? v4 : "", v4 ? "'" : "", v4 && v6 ? "," : "",
+		 v6 ? "'" : "", v6 ? v6 : "", v6 ? "'" : "", ip4, ip6);
+	tree = json_tokener_parse(text);
+	ck_assert_msg(tree != NULL, "%s", text);
+	ck_ok(mk_model_apply(model, tree, &err));
+	json_object_put(tree);
+}
+
+static const struct {
+	const char *name, *v4, *v6; /* pod CIDRs of node b; node c has 10.244.3.0/24, ..:3::/64 */
+	sa_family_t primary;
+	const char *plan4, *plan6; /* "node=VTEP/MAC" */
+} macs[] = {
+	{ "the primary family is IPv4", "10.244.2.0/24", "fd00:10:244:2::/64", AF_INET,
+	  "b=10.18.0.2/02:4d:0a:12:00:02 c=10.18.0.3/02:4d:0a:12:00:03",
+	  "b=fd4d:4b00:12::2/02:4d:0a:12:00:02 c=fd4d:4b00:12::3/02:4d:0a:12:00:03" },
+	{ "it is IPv6", "10.244.2.0/24", "fd00:10:244:2::/64", AF_INET6,
+	  "b=10.18.0.2/02:4d:00:00:00:02 c=10.18.0.3/02:4d:00:00:00:03",
+	  "b=fd4d:4b00:12::2/02:4d:00:00:00:02 c=fd4d:4b00:12::3/02:4d:00:00:00:03" },
+	{ "a node without the primary family: its only one decides", NULL, "fd00:10:244:2::/64",
+	  AF_INET, "c=10.18.0.3/02:4d:0a:12:00:03 ?b",
+	  "b=fd4d:4b00:12::2/02:4d:00:00:00:02 c=fd4d:4b00:12::3/02:4d:0a:12:00:03" },
+	{ "a node without the other one", "10.244.2.0/24", NULL, AF_INET,
+	  "b=10.18.0.2/02:4d:0a:12:00:02 c=10.18.0.3/02:4d:0a:12:00:03",
+	  "c=fd4d:4b00:12::3/02:4d:0a:12:00:03 ?b" },
+	{ "the range of the primary family is another node's: no two have one MAC address",
+	  "10.244.3.0/24", "fd00:10:244:2::/64", AF_INET, "b=10.18.0.3/02:4d:0a:12:00:03 !c",
+	  "b=fd4d:4b00:12::2/02:4d:0a:12:00:03 !c" },
+	{ ".. or the own node's", "10.244.1.0/24", "fd00:10:244:2::/64", AF_INET,
+	  "c=10.18.0.3/02:4d:0a:12:00:03 !b", "c=fd4d:4b00:12::3/02:4d:0a:12:00:03 !b" },
+	{ "a range of the primary family that makes no sense", "10.9.2.0/24", "fd00:10:244:2::/64",
+	  AF_INET, "c=10.18.0.3/02:4d:0a:12:00:03 !b", "c=fd4d:4b00:12::3/02:4d:0a:12:00:03 !b" },
+};
+
+static const char *describe_macs(const struct mk_overlay_plan *plan)
+{
+	static char text[1024];
+	size_t used = 0;
+
+	for (size_t i = 0; i < plan->peer_count; i++) {
+		char vtep[MK_IP_STRLEN], mac[MK_MAC_STRLEN];
+
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s=%s/%s",
+					 used ? " " : "", plan->peers[i].node,
+					 mk_ip_format(&plan->peers[i].vtep, vtep),
+					 mk_mac_format(&plan->peers[i].vtep_mac, mac));
+	}
+	for (size_t i = 0; i < plan->left_out_count; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, " %c%s",
+					 plan->left_out[i].wrong ? '!' : '?',
+					 plan->left_out[i].node);
+	return text;
+}
+
+START_TEST(test_macs)
+{
+	static const sa_family_t families[] = { AF_INET, AF_INET6 };
+	const char *const expected[] = { macs[_i].plan4, macs[_i].plan6 };
+
+	dual_node("b", macs[_i].v4, macs[_i].v6, "192.0.2.2", "2001:db8::2");
+	dual_node("c", "10.244.3.0/24", "fd00:10:244:3::/64", "192.0.2.3", "2001:db8::3");
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		struct mk_overlay_view view =
+			view_of("10.244.1.0/24", "fd00:10:244:1::/64", families[i]);
+		struct mk_overlay_plan plan;
+
+		view.primary = macs[_i].primary;
+		ck_ok(mk_overlay_plan_make(model, &view, &plan, &err));
+		ck_assert_msg(strcmp(describe_macs(&plan), expected[i]) == 0, "%s: %s",
+			      macs[_i].name, describe_macs(&plan));
+		mk_overlay_plan_release(&plan);
+	}
 }
 END_TEST
 
@@ -307,6 +403,8 @@ static struct mk_overlay *overlay;
 static struct mk_device_wanted wanted;
 static struct mk_devices devices;
 static unsigned int changes;
+static sa_family_t family; /* the node's only family, or the primary one */
+static struct mk_addresses *own; /* of that family */
 
 struct setting {
 	const char *underlay, *cluster, *vtep, *pods;
@@ -350,10 +448,12 @@ static void netns_setup_of(const struct setting *setting)
 	struct mk_cidr cluster = cidr_of(setting->cluster), vtep = cidr_of(setting->vtep),
 		       pods = cidr_of(setting->pods);
 
-	ck_ok(mk_addresses_compute(&cluster, &vtep, &pods, &wanted.addresses, &err));
+	family = cluster.ip.family;
+	own = &wanted.addresses[mk_family_index(family)];
+	ck_ok(mk_addresses_compute(&cluster, &vtep, &pods, own, &err));
 	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 2);
 	overlay = mk_overlay_new(nl, &err);
-	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	mk_overlay_set_node(overlay, &devices, own);
 	model_setup();
 }
 
@@ -381,11 +481,11 @@ static void netns_teardown(void)
 
 static void sync_plan(bool complete)
 {
-	struct mk_overlay_view view = view_of("a", "10.244.1.0/24");
+	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
 	struct mk_overlay_plan plan;
 
 	ck_ok(mk_overlay_plan_make(model, &view, &plan, &err));
-	ck_ok(mk_overlay_set_peers(overlay, &plan, &err));
+	ck_ok(mk_overlay_set_peers(overlay, family, &plan, &err));
 	mk_overlay_plan_release(&plan);
 	changes = 0;
 	ck_ok(mk_overlay_sync(overlay, complete, &changes, &err));
@@ -434,9 +534,8 @@ static struct seen look(const char *dst, const char *remote)
 {
 	struct seen seen = { .dst = dst, .remote = remote };
 
-	ck_ok(mk_nl_each_route(nl, wanted.addresses.vtep.family, see_route, &seen, &err));
-	ck_ok(mk_nl_each_neigh(nl, wanted.addresses.vtep.family, devices.overlay_ifindex, see_neigh,
-			       &seen, &err));
+	ck_ok(mk_nl_each_route(nl, family, see_route, &seen, &err));
+	ck_ok(mk_nl_each_neigh(nl, family, devices.overlay_ifindex, see_neigh, &seen, &err));
 	ck_ok(mk_nl_each_fdb(nl, devices.overlay_ifindex, see_fdb, &seen, &err));
 	return seen;
 }
@@ -521,7 +620,7 @@ START_TEST(test_nothing_goes_before_all_is_listed)
 	/* a new agent without any information yet */
 	mk_overlay_free(overlay);
 	overlay = mk_overlay_new(nl, &err);
-	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	mk_overlay_set_node(overlay, &devices, own);
 	mk_model_delete(model, MK_KIND_NODE, "", "b");
 	sync_plan(false);
 	ck_assert_uint_eq(changes, 0);
@@ -573,7 +672,7 @@ START_TEST(test_left_vip)
 	mk_overlay_free(overlay);
 	overlay = mk_overlay_new(nl, &err);
 	mk_overlay_on_left_vip(overlay, keep_first, &told);
-	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	mk_overlay_set_node(overlay, &devices, own);
 	sync_plan(false);
 	ck_assert_uint_eq(told, 0);
 	sync_plan(true);
@@ -596,7 +695,7 @@ static void set_ranges(const char *const *texts)
 
 	for (; *texts; texts++)
 		ranges[count++] = cidr_of(*texts);
-	ck_ok(mk_overlay_set_service_ranges(overlay, ranges, count, &err));
+	ck_ok(mk_overlay_set_service_ranges(overlay, family, ranges, count, &err));
 }
 
 static void sync_alone(bool complete)
@@ -670,7 +769,7 @@ START_TEST(test_range_is_kept_until_all_is_listed)
 	sync_plan(true);
 	mk_overlay_free(overlay);
 	overlay = mk_overlay_new(nl, &err);
-	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	mk_overlay_set_node(overlay, &devices, own);
 	sync_plan(false);
 	ck_assert_uint_eq(changes, 0);
 	sync_plan(true);
@@ -704,17 +803,17 @@ static const struct {
 	uint32_t mtu_bytes; /* 0: refused */
 	const char *number; /* in the message */
 } mtus[] = {
-	{ "IPv4 by IPv4", { "up0", 1500, 0, AF_INET, AF_INET }, 1450, NULL },
-	{ "IPv4 by IPv6", { "up0", 1500, 0, AF_INET6, AF_INET }, 1430, NULL },
-	{ "IPv6 by IPv4", { "up0", 1500, 0, AF_INET, AF_INET6 }, 1450, NULL },
-	{ "IPv6 by IPv6", { "up0", 1500, 0, AF_INET6, AF_INET6 }, 1430, NULL },
-	{ "IPv4 with a small uplink", { "up0", 600, 0, AF_INET, AF_INET }, 550, NULL },
-	{ "the smallest by IPv4", { "up0", 1330, 0, AF_INET, AF_INET6 }, 1280, NULL },
-	{ "one byte less", { "up0", 1329, 0, AF_INET, AF_INET6 }, 0, "1330" },
-	{ "the smallest by IPv6", { "up0", 1350, 0, AF_INET6, AF_INET6 }, 1280, NULL },
-	{ "one byte less by IPv6", { "up0", 1349, 0, AF_INET6, AF_INET6 }, 0, "1350" },
-	{ "configured", { "up0", 1500, 1280, AF_INET6, AF_INET6 }, 1280, NULL },
-	{ "configured too small", { "up0", 1500, 1279, AF_INET6, AF_INET6 }, 0, "1280" },
+	{ "IPv4 by IPv4", { "up0", 1500, 0, AF_INET, false }, 1450, NULL },
+	{ "IPv4 by IPv6", { "up0", 1500, 0, AF_INET6, false }, 1430, NULL },
+	{ "IPv6 by IPv4", { "up0", 1500, 0, AF_INET, true }, 1450, NULL },
+	{ "IPv6 by IPv6", { "up0", 1500, 0, AF_INET6, true }, 1430, NULL },
+	{ "IPv4 with a small uplink", { "up0", 600, 0, AF_INET, false }, 550, NULL },
+	{ "the smallest by IPv4", { "up0", 1330, 0, AF_INET, true }, 1280, NULL },
+	{ "one byte less", { "up0", 1329, 0, AF_INET, true }, 0, "1330" },
+	{ "the smallest by IPv6", { "up0", 1350, 0, AF_INET6, true }, 1280, NULL },
+	{ "one byte less by IPv6", { "up0", 1349, 0, AF_INET6, true }, 0, "1350" },
+	{ "configured", { "up0", 1500, 1280, AF_INET6, true }, 1280, NULL },
+	{ "configured too small", { "up0", 1500, 1279, AF_INET6, true }, 0, "1280" },
 };
 
 START_TEST(test_mtu)
@@ -749,26 +848,26 @@ struct own_address {
 
 static int see_own(void *ctx, const struct mk_nl_addr *addr)
 {
-	struct own_address *own = ctx;
+	struct own_address *seen = ctx;
 
-	if (addr->ifindex != own->ifindex)
+	if (addr->ifindex != seen->ifindex)
 		return 0;
-	own->addr = *addr;
-	own->count++;
+	seen->addr = *addr;
+	seen->count++;
 	return 0;
 }
 
 /* The device has IPv6, and the one address @ip, deprecated. */
 static void check_device(const char *name, int ifindex, const struct mk_ip *ip)
 {
-	struct own_address own = { .ifindex = ifindex };
+	struct own_address seen = { .ifindex = ifindex };
 	struct mk_link link;
 
-	ck_ok(mk_nl_each_addr(nl, AF_INET6, see_own, &own, &err));
-	ck_assert_msg(own.count == 1, "%s: %d", name, own.count);
-	ck_assert(mk_ip_equal(&own.addr.cidr.ip, ip));
-	ck_assert_uint_eq(own.addr.cidr.prefix_bits, 128);
-	ck_assert_uint_eq(own.addr.flags, IFA_F_NODAD | IFA_F_DEPRECATED | IFA_F_PERMANENT);
+	ck_ok(mk_nl_each_addr(nl, AF_INET6, see_own, &seen, &err));
+	ck_assert_msg(seen.count == 1, "%s: %d", name, seen.count);
+	ck_assert(mk_ip_equal(&seen.addr.cidr.ip, ip));
+	ck_assert_uint_eq(seen.addr.cidr.prefix_bits, 128);
+	ck_assert_uint_eq(seen.addr.flags, IFA_F_NODAD | IFA_F_DEPRECATED | IFA_F_PERMANENT);
 	ck_ok(mk_nl_link_get_index(nl, ifindex, &link, &err));
 	ck_assert(link.ipv6.no_link_local && !link.ipv6.disabled);
 	ck_assert_int_eq(setting_of(name, "accept_ra"), 0);
@@ -777,8 +876,8 @@ static void check_device(const char *name, int ifindex, const struct mk_ip *ip)
 
 static void check_devices(void)
 {
-	check_device(MK_HOST_VETH, devices.host_ifindex, &wanted.addresses.gateway);
-	check_device("mkvxlan", devices.overlay_ifindex, &wanted.addresses.vtep);
+	check_device(MK_HOST_VETH, devices.host_ifindex, &own->gateway);
+	check_device("mkvxlan", devices.overlay_ifindex, &own->vtep);
 }
 
 START_TEST(test_devices_of_ipv6)
@@ -817,9 +916,9 @@ static void set_down_and_up(void)
 
 static void delete_address(void)
 {
-	const struct mk_cidr own = { wanted.addresses.vtep, 128 };
+	const struct mk_cidr vtep = { wanted.addresses[1].vtep, 128 };
 
-	ck_ok(mk_nl_addr_delete(nl, devices.overlay_ifindex, &own, &err));
+	ck_ok(mk_nl_addr_delete(nl, devices.overlay_ifindex, &vtep, &err));
 }
 
 static void add_another(void)
@@ -871,7 +970,7 @@ static void sync_peers(const char *const nets[2], bool complete)
 						: (i ? "192.0.2.3" : "192.0.2.2")),
 		};
 	}
-	ck_ok(mk_overlay_set_peers(overlay, &plan, &err));
+	ck_ok(mk_overlay_set_peers(overlay, family, &plan, &err));
 	changes = 0;
 	ck_ok(mk_overlay_sync(overlay, complete, &changes, &err));
 }
@@ -952,7 +1051,7 @@ START_TEST(test_source_of_the_host)
 	ck_ok(mk_nl_route_to(nl, &world, &found, &err));
 	ck_assert(mk_ip_equal(&found.source, &uplink.ip));
 	ck_ok(mk_nl_route_to(nl, &pod, &found, &err));
-	ck_assert(mk_ip_equal(&found.source, &wanted.addresses.vtep));
+	ck_assert(mk_ip_equal(&found.source, &own->vtep));
 }
 END_TEST
 
@@ -1007,7 +1106,7 @@ START_TEST(test_outer_packet)
 	ck_assert_mem_eq(&outer.ip.ip6_src, &wanted.underlay.v6, 16);
 	ck_assert_mem_eq(&outer.ip.ip6_dst, &next.v6, 16);
 	ck_assert_uint_ne(outer.udp.check, 0);
-	ck_assert_mem_eq(&outer.inner_ip.ip6_src, &wanted.addresses.vtep.v6, 16);
+	ck_assert_mem_eq(&outer.inner_ip.ip6_src, &own->vtep.v6, 16);
 	ck_assert_mem_eq(&outer.inner_ip.ip6_dst, &pod.v6, 16);
 }
 END_TEST
@@ -1027,7 +1126,7 @@ START_TEST(test_other_underlay)
 	ck_ok(mk_nl_link_get(nl, "mkvxlan", &link, &err));
 	ck_assert_uint_eq(link.mtu_bytes, 1430);
 	check_devices();
-	mk_overlay_set_node(overlay, &devices, &wanted.addresses);
+	mk_overlay_set_node(overlay, &devices, own);
 	mk_overlay_refresh(overlay);
 	sync_peers(one, true);
 	ck_assert(look(NULL, "2001:db8::2").has_remote);
@@ -1047,6 +1146,310 @@ START_TEST(test_remove_of_ipv6)
 	ck_assert_uint_eq(look(NULL, NULL).routes, 0);
 }
 END_TEST
+
+/* ---- two families ---------------------------------------------------------------------------- */
+
+static void add_family(const char *vtep, const char *cluster, const char *pods)
+{
+	struct mk_cidr vteps_of = cidr_of(vtep), cluster_of = cidr_of(cluster),
+		       pods_of = cidr_of(pods);
+	struct mk_addresses *added = &wanted.addresses[mk_family_index(cluster_of.ip.family)];
+
+	ck_ok(mk_addresses_compute(&cluster_of, &vteps_of, &pods_of, added, &err));
+	added->gateway_mac = own->gateway_mac;
+	added->vtep_mac = own->vtep_mac;
+	ck_ok(mk_devices_ensure(nl, &wanted, &devices, &err));
+	mk_overlay_set_node(overlay, &devices, added);
+}
+
+/* The other family of a node with @family. */
+static void add_other(void)
+{
+	if (family == AF_INET)
+		add_family("fd4d:4b00:12::/64", "fd00:10:244::/48", "fd00:10:244:1::/64");
+	else
+		add_family("10.18.0.0/16", "10.244.0.0/16", "10.244.1.0/24");
+}
+
+static void plan_family(sa_family_t of)
+{
+	struct mk_overlay_view view = view_of("10.244.1.0/24", "fd00:10:244:1::/64", of);
+	struct mk_overlay_plan plan;
+
+	view.primary = family;
+	view.underlay_family = wanted.underlay.family;
+	ck_ok(mk_overlay_plan_make(model, &view, &plan, &err));
+	ck_ok(mk_overlay_set_peers(overlay, of, &plan, &err));
+	mk_overlay_plan_release(&plan);
+}
+
+static struct seen look_at(sa_family_t of)
+{
+	struct seen seen = { 0 };
+
+	ck_ok(mk_nl_each_route(nl, of, see_route, &seen, &err));
+	ck_ok(mk_nl_each_neigh(nl, of, devices.overlay_ifindex, see_neigh, &seen, &err));
+	ck_ok(mk_nl_each_fdb(nl, devices.overlay_ifindex, see_fdb, &seen, &err));
+	return seen;
+}
+
+static void check_seen(sa_family_t of, unsigned int routes, unsigned int neighbours,
+		       unsigned int fdb)
+{
+	struct seen seen = look_at(of);
+
+	ck_assert_msg(seen.routes == routes && seen.neighbours == neighbours && seen.fdb == fdb,
+		      "%s: %u routes, %u neighbours, %u FDB entries", mk_family_name(of),
+		      seen.routes, seen.neighbours, seen.fdb);
+}
+
+static void sync_both(bool complete)
+{
+	plan_family(AF_INET);
+	plan_family(AF_INET6);
+	sync_alone(complete);
+}
+
+static void two_setup_of(const struct setting *setting)
+{
+	netns_setup_of(setting);
+	add_other();
+	dual_node("b", "10.244.2.0/24", "fd00:10:244:2::/64", "192.0.2.2", "2001:db8::2");
+	dual_node("c", "10.244.3.0/24", "fd00:10:244:3::/64", "192.0.2.3", "2001:db8::3");
+}
+
+static void two_setup_v4_first(void)
+{
+	two_setup_of(&v4_by_v4);
+}
+
+static void two_setup_v6_first(void)
+{
+	two_setup_of(&v6_by_v4);
+}
+
+static void two_setup_by_v6(void)
+{
+	two_setup_of(&v6_by_v6);
+}
+
+static int address_count(sa_family_t of, int ifindex)
+{
+	struct own_address seen = { .ifindex = ifindex };
+
+	ck_ok(mk_nl_each_addr(nl, of, see_own, &seen, &err));
+	return seen.count;
+}
+
+static void check_devices_of_both(void)
+{
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 0);
+	check_device(MK_HOST_VETH, devices.host_ifindex, &wanted.addresses[1].gateway);
+	check_device("mkvxlan", devices.overlay_ifindex, &wanted.addresses[1].vtep);
+	ck_assert_int_eq(address_count(AF_INET, devices.host_ifindex), 1);
+	ck_assert_int_eq(address_count(AF_INET, devices.overlay_ifindex), 1);
+}
+
+START_TEST(test_devices_of_both)
+{
+	check_devices_of_both();
+}
+END_TEST
+
+/* A peer has a route and a neighbour entry in each family, and one FDB entry. */
+START_TEST(test_peers_of_both)
+{
+	sync_both(true);
+	ck_assert_uint_eq(changes, 2 * 3 + 2 * 2 + 2);
+	check_seen(AF_INET, 3, 2, 2);
+	check_seen(AF_INET6, 3, 2, 2);
+	mk_overlay_refresh(overlay);
+	sync_both(true);
+	ck_assert_uint_eq(changes, 0);
+	/* another address */
+	dual_node("c", "10.244.3.0/24", "fd00:10:244:3::/64", "192.0.2.33", "2001:db8::33");
+	sync_both(true);
+	check_seen(AF_INET, 3, 2, 2);
+	mk_model_delete(model, MK_KIND_NODE, "", "c");
+	sync_both(true);
+	check_seen(AF_INET, 2, 1, 1);
+	check_seen(AF_INET6, 2, 1, 1);
+}
+END_TEST
+
+/* A node that loses a family keeps its FDB entry for the other one. */
+START_TEST(test_peer_of_one)
+{
+	sync_both(true);
+	dual_node("c", family == AF_INET ? "10.244.3.0/24" : NULL,
+		  family == AF_INET ? NULL : "fd00:10:244:3::/64", "192.0.2.3", "2001:db8::3");
+	sync_both(true);
+	check_seen(family, 3, 2, 2);
+	check_seen(family == AF_INET ? AF_INET6 : AF_INET, 2, 1, 2);
+}
+END_TEST
+
+/* Calls for one family leave the other as it is. */
+START_TEST(test_family_alone)
+{
+	const struct mk_overlay_plan none = { 0 };
+	const struct mk_cidr range4 = cidr_of("10.96.0.0/16"), range6 = cidr_of("fd00:10:96::/112");
+
+	ck_ok(mk_overlay_set_service_ranges(overlay, AF_INET, &range4, 1, &err));
+	ck_ok(mk_overlay_set_service_ranges(overlay, AF_INET6, &range6, 1, &err));
+	sync_both(true);
+	check_seen(AF_INET, 4, 2, 2);
+	check_seen(AF_INET6, 4, 2, 2);
+	ck_ok(mk_overlay_set_service_ranges(overlay, AF_INET6, NULL, 0, &err));
+	ck_ok(mk_overlay_set_peers(overlay, AF_INET6, &none, &err));
+	sync_alone(true);
+	check_seen(AF_INET, 4, 2, 2);
+	check_seen(AF_INET6, 1, 0, 2);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+}
+END_TEST
+
+static void new_overlay(void)
+{
+	mk_overlay_free(overlay);
+	overlay = mk_overlay_new(nl, &err);
+}
+
+/* An absent family is neither read nor written. */
+START_TEST(test_absent_family)
+{
+	const struct mk_ip vip = ip_of(family == AF_INET ? "fd00:10:96::1" : "10.96.0.1");
+	sa_family_t other = family == AF_INET ? AF_INET6 : AF_INET;
+	unsigned int told = 0;
+
+	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
+	sync_both(true);
+	check_seen(other, 4, 2, 2);
+	new_overlay();
+	mk_overlay_on_left_vip(overlay, keep_first, &told);
+	mk_overlay_set_node(overlay, &devices, own);
+	plan_family(family);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	ck_assert_uint_eq(told, 0);
+	check_seen(other, 4, 2, 2);
+	/* it comes later: its Service addresses are offered then, the others not again */
+	mk_overlay_set_node(overlay, &devices, &wanted.addresses[mk_family_index(other)]);
+	plan_family(other);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	ck_assert_uint_eq(told, 1);
+	check_seen(other, 4, 2, 2);
+}
+END_TEST
+
+/* @_i: an earlier agent made the entries. */
+START_TEST(test_forgotten_family)
+{
+	const struct mk_ip vip = ip_of(family == AF_INET ? "fd00:10:96::1" : "10.96.0.1");
+	const struct mk_cidr range =
+		cidr_of(family == AF_INET ? "2001:db8:7::/112" : "10.7.0.0/16");
+	sa_family_t other = family == AF_INET ? AF_INET6 : AF_INET;
+
+	ck_ok(mk_overlay_set_service_ranges(overlay, other, &range, 1, &err));
+	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
+	sync_both(true);
+	check_seen(other, 5, 2, 2);
+	if (_i) {
+		new_overlay();
+		mk_overlay_set_node(overlay, &devices, own);
+		plan_family(family);
+	}
+	mk_overlay_forget_family(overlay, other);
+	sync_alone(false);
+	check_seen(other, 5, 2, 2);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 5 + 2);
+	check_seen(other, 0, 0, 2);
+	check_seen(family, 3, 2, 2);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	/* and comes back */
+	mk_overlay_set_node(overlay, &devices, &wanted.addresses[mk_family_index(other)]);
+	plan_family(other);
+	sync_alone(true);
+	check_seen(other, _i ? 3 : 4, 2, 2);
+}
+END_TEST
+
+/* Each missing entry is put back once, and counted once. */
+START_TEST(test_repair_of_both)
+{
+	const struct mk_mac mac =
+		family == AF_INET ? mac_of("02:4d:0a:12:00:02") : mac_of("02:4d:00:00:00:02");
+	const struct mk_ip remote =
+		ip_of(wanted.underlay.family == AF_INET6 ? "2001:db8::2" : "192.0.2.2");
+	const struct mk_ip vtep4 = ip_of("10.18.0.2"), vtep6 = ip_of("fd4d:4b00:12::2");
+
+	sync_both(true);
+	ck_ok(mk_nl_fdb_delete(nl, devices.overlay_ifindex, &mac, &remote, &err));
+	ck_ok(mk_nl_neigh_delete(nl, devices.overlay_ifindex, &vtep4, &err));
+	ck_ok(mk_nl_neigh_delete(nl, devices.overlay_ifindex, &vtep6, &err));
+	check_seen(AF_INET, 3, 1, 1);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 3);
+	ck_assert_uint_eq(mk_overlay_repairs(overlay)->neighbours, 3);
+	check_seen(AF_INET, 3, 2, 2);
+	check_seen(AF_INET6, 3, 2, 2);
+}
+END_TEST
+
+START_TEST(test_both_are_repaired)
+{
+	sync_both(true);
+	faults[_i]();
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 1);
+	check_devices_of_both();
+	mk_overlay_refresh(overlay);
+	sync_both(true);
+	check_seen(AF_INET, 3, 2, 2);
+	check_seen(AF_INET6, 3, 2, 2);
+	mk_overlay_refresh(overlay);
+	sync_both(true);
+	ck_assert_uint_eq(changes, 0);
+}
+END_TEST
+
+START_TEST(test_remove_of_both)
+{
+	unsigned int removed = 0;
+
+	sync_both(true);
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
+	ck_assert_uint_eq(removed, 2 * 3 + 2);
+	ck_assert_uint_eq(look_at(AF_INET).routes + look_at(AF_INET6).routes, 0);
+}
+END_TEST
+
+static void add_tests_of_both(Suite *suite)
+{
+	TCase *const cases[] = {
+		unit_case(suite, "IPv4 and IPv6", two_setup_v4_first, netns_teardown),
+		unit_case(suite, "IPv6 and IPv4", two_setup_v6_first, netns_teardown),
+		unit_case(suite, "IPv6 and IPv4 by IPv6", two_setup_by_v6, netns_teardown),
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(cases); i++) {
+		tcase_add_test(cases[i], test_devices_of_both);
+		tcase_add_test(cases[i], test_peers_of_both);
+		tcase_add_test(cases[i], test_peer_of_one);
+		tcase_add_test(cases[i], test_family_alone);
+		tcase_add_test(cases[i], test_absent_family);
+		tcase_add_loop_test(cases[i], test_forgotten_family, 0, 2);
+		tcase_add_test(cases[i], test_repair_of_both);
+		tcase_add_loop_test(cases[i], test_both_are_repaired, 0, MK_ARRAY_SIZE(faults));
+		tcase_add_test(cases[i], test_remove_of_both);
+	}
+}
 
 static void add_tests_of_ipv6(TCase *tc)
 {
@@ -1068,6 +1471,7 @@ UNIT_SUITE("overlay")
 
 	tcase_add_loop_test(plan, test_plan, 0, MK_ARRAY_SIZE(plans));
 	tcase_add_loop_test(plan, test_plan_by_family, 0, 2);
+	tcase_add_loop_test(plan, test_macs, 0, MK_ARRAY_SIZE(macs));
 	tcase_add_loop_test(plan, test_reserved_ports, 0, MK_ARRAY_SIZE(ports));
 	tcase_add_loop_test(plan, test_released_ports, 0, MK_ARRAY_SIZE(released));
 	tcase_add_loop_test(plan, test_setting_restored, 0, MK_ARRAY_SIZE(settings));
@@ -1089,4 +1493,5 @@ UNIT_SUITE("overlay")
 	tcase_add_test(v6_v6, test_source_of_the_host);
 	tcase_add_test(v6_v6, test_outer_packet);
 	tcase_add_test(v6_v4, test_other_underlay);
+	add_tests_of_both(suite);
 }

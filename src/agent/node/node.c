@@ -200,7 +200,7 @@ static int take_object(struct mk_own_node *node, struct mk_error *err)
 
 /* Compute the MTU of pods towards other nodes. */
 static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *uplinks,
-		   const struct mk_ip *underlay, sa_family_t pods, uint32_t *mtu_bytes,
+		   const struct mk_ip *underlay, bool ipv6, uint32_t *mtu_bytes,
 		   struct mk_error *err)
 {
 	const struct mk_link *uplink = &uplinks->uplink[0].link;
@@ -209,7 +209,7 @@ static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *
 		.uplink_mtu_bytes = uplink->mtu_bytes,
 		.configured_bytes = node->core->config.mtu_bytes,
 		.underlay = underlay->family,
-		.pods = pods,
+		.ipv6 = ipv6,
 	};
 
 	return mk_overlay_mtu(&path, mtu_bytes, err);
@@ -250,11 +250,14 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 		.underlay = node->internal_ip,
 		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,
 		.mtu_bytes = node->mtu_bytes,
-		.addresses = mk_own_node_primary(node)->addresses,
 	};
 	struct mk_devices before = node->devices;
-	int ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
+	int ret;
 
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			wanted.addresses[i] = node->families[i].addresses;
+	ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
 	if (ret < 0)
 		return ret;
 	if (before.overlay_ifindex) /* otherwise they are the first */
@@ -381,8 +384,7 @@ static int look(struct mk_own_node *node, const struct mk_node_object **object,
 		ret = read_host(node, *object, found, err);
 	if (ret == 0)
 		ret = pod_mtu(node, &found->uplinks, underlay_of(&node->core->config, *object),
-			      found->runs[mk_family_index(AF_INET6)] ? AF_INET6 : AF_INET,
-			      &found->mtu_bytes, err);
+			      found->runs[mk_family_index(AF_INET6)], &found->mtu_bytes, err);
 	return ret;
 }
 

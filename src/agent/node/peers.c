@@ -59,25 +59,39 @@ static void say_left_out(struct mk_own_node *node)
 		mk_core_warn_over(node->core, MK_WARN_NODES_LEFT_OUT);
 }
 
+static void own_pod_cidrs(const struct mk_own_node *node, struct mk_cidr pods[MK_FAMILIES])
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			pods[i] = node->families[i].addresses.pod_cidr;
+}
+
 static int plan_peers(struct mk_own_family *own, struct mk_error *err)
 {
 	struct mk_core *core = own->family->core;
-	struct mk_overlay_view view = {
+	struct mk_cidr pods[MK_FAMILIES] = { 0 };
+	const struct mk_overlay_view view = {
 		.own_node = core->config.node_name,
-		.cluster_cidr = *mk_config_cluster(&core->config, own->family->family),
-		.vtep_cidr = *mk_config_vteps(&core->config, own->family->family),
-		.own_pod_cidr = own->addresses.pod_cidr,
+		.family = own->family->family,
+		.primary = core->config.cluster.primary,
 		.underlay_family = own->node->internal_ip.family,
+		.cluster_cidrs = core->config.cluster.of,
+		.vtep_cidrs = core->config.vteps.of,
+		.own_pod_cidrs = pods,
 	};
+	struct mk_error why = { 0 };
 	int ret;
 
+	own_pod_cidrs(own->node, pods);
 	mk_overlay_plan_release(&own->plan);
 	ret = mk_overlay_plan_make(core->model, &view, &own->plan, err);
 	if (ret < 0)
 		return ret;
+	if (mk_node_names_write(core->config.state_dir, &view, &own->plan, &why) < 0)
+		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&why));
 	mk_overlay_set_node(core->overlay, &own->node->devices, &own->addresses);
 	core->unsure |= MK_UNSURE_OVERLAY;
-	return mk_overlay_set_peers(core->overlay, &own->plan, err);
+	return mk_overlay_set_peers(core->overlay, own->family->family, &own->plan, err);
 }
 
 /* List the other nodes' addresses of the family, which pods ask with this node's address.
@@ -216,27 +230,12 @@ static int reconcile_family(struct mk_own_family *own, struct mk_error *why, str
 	if (ret == 0)
 		ret = list_ranges(own, &ranges, &count, why, err);
 	if (ret == 0)
-		ret = mk_overlay_set_service_ranges(core->overlay, ranges, count, err);
+		ret = mk_overlay_set_service_ranges(core->overlay, own->family->family, ranges, count,
+						    err);
 	if (ret < 0 || !mk_family_is_loaded(own->family))
 		return ret;
 	ret = fill_routes(own, ranges, count, err);
 	return ret < 0 ? ret : fill_peers(own, err);
-}
-
-static void store_names(const struct mk_own_node *node)
-{
-	const struct mk_config *config = &node->core->config;
-	struct mk_node_names_input families[MK_FAMILIES];
-	struct mk_error why = { 0 };
-	size_t count = 0;
-
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (node->core->families[i].runs)
-			families[count++] =
-				(struct mk_node_names_input){ node->families[i].addresses.pod_cidr,
-							      &node->families[i].plan };
-	if (mk_node_names_write(config->state_dir, config->node_name, families, count, &why) < 0)
-		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&why));
 }
 
 int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
@@ -247,8 +246,6 @@ int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
 		if (node->core->families[i].runs)
 			ret = reconcile_family(&node->families[i], &why, err);
-	if (ret == 0)
-		store_names(node);
 	say_left_out(node);
 	if (!why.code)
 		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);
