@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/time.h"
+#include "datapath/maps/pin.h"
 #include "host/agent_state.h"
 
 #define BACKOFF_FIRST_MS 100
@@ -56,9 +57,36 @@ static int attach(const struct mk_own_family *own, struct mk_error *err)
 	return mk_datapath_attach(own->family->datapath, &links, err);
 }
 
-FAMILY_ROW(step_attach, is_to_attach, attach(own, err))
+/* IPv4's programs have the hooks of a node with both families, and IPv6's are behind them, in a map
+ * of IPv4's. So IPv6 waits until IPv4 is loaded. A node that gains IPv4 has IPv6's programs on its
+ * hooks: they get their place behind IPv4's first. */
+static bool waits_for_other(const struct mk_family *family)
+{
+	const struct mk_core *core = family->core;
+	const struct mk_family *other = &core->families[!mk_family_index(family->family)];
+
+	if (!other->runs || mk_family_is_loaded(other))
+		return false;
+	return family->family == AF_INET6 ||
+	       (mk_pin_has_programs(other->dir) && !mk_pin_has_programs(family->dir));
+}
+
+static int attach_families(struct mk_agent *agent, mk_family_test *wanted, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = MK_FAMILIES; ret == 0 && i-- > 0;) {
+		const struct mk_family *family = &agent->core.families[i];
+
+		if (wanted(family) && !waits_for_other(family))
+			ret = attach(&agent->node.families[i], err);
+	}
+	return ret;
+}
+
+ROW(step_attach, attach_families(agent, is_to_attach, err))
 /* The running programs use the old tables. */
-FAMILY_ROW(step_attach_moved, has_moved, attach(own, err))
+ROW(step_attach_moved, attach_families(agent, has_moved, err))
 
 static bool is_dirty(const void *ctx, const char *key)
 {

@@ -103,6 +103,7 @@ static struct mk_node constants(const struct mk_own_family *own)
 		.maglev_slots = config->maglev_slots,
 		.vxlan_port = htons(config->vxlan_port),
 		.keeps_source = keeps_source(own),
+		.has_other_family = own->family->core->families[!mk_family_index(family)].runs,
 	};
 
 	memcpy(constants.gateway_mac, addresses->gateway_mac.byte, sizeof(constants.gateway_mac));

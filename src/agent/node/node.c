@@ -270,21 +270,17 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 	return 0;
 }
 
-/* Run @step for each family of this node. A family that waits does not hold up the other one. */
+/* Run @step for each family of this node, until one of them waits or fails. */
 static int each_family(struct mk_own_node *node,
 		       int (*step)(struct mk_own_family *own, struct mk_error *err),
 		       struct mk_error *err)
 {
-	int waits = 0;
+	int ret = 0;
 
-	for (size_t i = 0; i < MK_FAMILIES; i++) {
-		int ret = node->core->families[i].runs ? step(&node->families[i], err) : 0;
-
-		if (ret < 0)
-			return ret;
-		waits |= ret;
-	}
-	return waits;
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			ret = step(&node->families[i], err);
+	return ret;
 }
 
 static int take_locals(struct mk_own_node *node, struct mk_error *err)
@@ -292,6 +288,7 @@ static int take_locals(struct mk_own_node *node, struct mk_error *err)
 	return each_family(node, take_local, err);
 }
 
+/* One after the other: a load takes a CPU, and much memory, for seconds. */
 static int load(struct mk_own_node *node, struct mk_error *err)
 {
 	return each_family(node, load_family, err);

@@ -68,6 +68,14 @@ bool mk_pin_has(const char *bpf_dir, sa_family_t family)
 	       mk_pin_path(path, dir, MK_PIN_MAPS, "pods", NULL) == 0 && access(path, F_OK) == 0;
 }
 
+bool mk_pin_has_programs(const char *dir)
+{
+	char path[PATH_MAX];
+
+	return mk_pin_path(path, dir, MK_PIN_PROGS, "ilb_pod", NULL) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
 int mk_pin_first_dir(char *dir, const char *bpf_dir, struct mk_error *err)
 {
 	bool only_ipv6 = !mk_pin_has(bpf_dir, AF_INET) && mk_pin_has(bpf_dir, AF_INET6);

@@ -24,6 +24,8 @@ mk_must_check int mk_pin_first_dir(char *dir, const char *bpf_dir, struct mk_err
 /* Write to @other the directory of the family other than @family, which has @dir. Returns false if
  * @dir says nothing of the other family. */
 bool mk_pin_other_dir(char *other, const char *dir, sa_family_t family);
+/* Are programs pinned in @dir? */
+bool mk_pin_has_programs(const char *dir);
 /* Are tables of @family pinned? */
 bool mk_pin_has(const char *bpf_dir, sa_family_t family);
 
