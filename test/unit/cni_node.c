@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/netlink/netlink.h"
+#include "datapath/maps/pin.h"
 #include "pod/cni/cni.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/endpoint/endpoint_internal.h"
@@ -41,20 +42,22 @@ static void pin_program(const char *path)
 	close(fd);
 }
 
-sa_family_t node_family = AF_INET;
+/* The directory of the family whose tables are made. */
+static char pin_dir[PATH_MAX];
+static sa_family_t pin_family;
 
 static void pin_table_with(const char *name, enum bpf_map_type type, size_t key_size,
 			   size_t value_size, unsigned int entries, unsigned int flags)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = flags);
-	char path[128];
-	int fd = node_family == AF_INET
+	char path[PATH_MAX];
+	int fd = pin_family == AF_INET
 			 ? row_create_ipv4(type, name, key_size, value_size, entries, &opts)
 			 : bpf_map_create(type, name, (__u32)key_size, (__u32)value_size, entries,
 					  &opts);
 
 	ck_assert_msg(fd >= 0, "table %s: %s", name, strerror(errno));
-	snprintf(path, sizeof(path), BPF_DIR "/maps/%s", name);
+	ck_ok(mk_pin_path(path, pin_dir, MK_PIN_MAPS, name, &err));
 	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
 	close(fd);
 }
@@ -83,7 +86,22 @@ static void pin_tables(void)
 	pin_table("sessions_young", BPF_MAP_TYPE_LRU_HASH, tuple, session, 4096);
 }
 
-static void setup(void)
+void pin_family_of_node(sa_family_t family)
+{
+	char path[PATH_MAX];
+
+	pin_family = family;
+	ck_ok(mk_pin_dir(pin_dir, BPF_DIR, family, &err));
+	ck_ok(mk_pin_path(path, pin_dir, MK_PIN_MAPS, "", &err));
+	ck_ok(mk_mkdirs(path, 0700, &err));
+	ck_ok(mk_pin_path(path, pin_dir, MK_PIN_PROGS, "", &err));
+	ck_ok(mk_mkdirs(path, 0700, &err));
+	pin_tables();
+	ck_ok(mk_pin_path(path, pin_dir, MK_PIN_PROGS, "ilb_pod", &err));
+	pin_program(path);
+}
+
+static void setup(unsigned int families)
 {
 	char path[1024];
 
@@ -95,11 +113,26 @@ static void setup(void)
 	ck_assert_int_eq(mount("tmpfs", ROOT, "tmpfs", 0, NULL), 0);
 	ck_ok(mk_mkdirs(ROOT "/bpf", 0700, &err));
 	ck_assert_int_eq(mount("bpffs", ROOT "/bpf", "bpf", 0, NULL), 0);
-	ck_ok(mk_mkdirs(BPF_DIR "/maps", 0700, &err));
-	ck_ok(mk_mkdirs(BPF_DIR "/progs", 0700, &err));
 	ck_ok(mk_mkdirs(ROOT "/netns", 0700, &err));
-	pin_tables();
-	pin_program(BPF_DIR "/progs/ilb_pod");
+	if (families & NODE_IPV4)
+		pin_family_of_node(AF_INET);
+	if (families & NODE_IPV6)
+		pin_family_of_node(AF_INET6);
+}
+
+static void setup_ipv4(void)
+{
+	setup(NODE_IPV4);
+}
+
+static void setup_ipv6(void)
+{
+	setup(NODE_IPV6);
+}
+
+static void setup_both(void)
+{
+	setup(NODE_IPV4 | NODE_IPV6);
 }
 
 const char *netns_path(const char *name)
@@ -286,5 +319,16 @@ void remove_device(const char *container_id)
 
 TCase *cni_case(Suite *suite, const char *name)
 {
-	return unit_case(suite, name, setup, NULL);
+	return cni_case_of(suite, name, NODE_IPV4);
+}
+
+TCase *cni_case_of(Suite *suite, const char *name, unsigned int families)
+{
+	static void (*const setups[])(void) = {
+		[NODE_IPV4] = setup_ipv4,
+		[NODE_IPV6] = setup_ipv6,
+		[NODE_IPV4 | NODE_IPV6] = setup_both,
+	};
+
+	return unit_case(suite, name, setups[families], NULL);
 }

@@ -24,11 +24,14 @@
 	"\"mtu\":1450,\"stateDir\":\"" STATE "\",\"bpfDir\":\"" BPF_DIR "\""
 
 extern char answer[4096]; /* standard output of the last call */
-extern sa_family_t node_family; /* of the tables; AF_INET */
 extern const char *cni_ifname; /* interface name of the calls; eth0 */
 
-/* Each test of the case has its own node. */
+/* Each test of the case has its own node, with the tables of IPv4 or of @families. */
+enum { NODE_IPV4 = 1, NODE_IPV6 = 2 };
 TCase *cni_case(Suite *suite, const char *name);
+TCase *cni_case_of(Suite *suite, const char *name, unsigned int families);
+/* Pin the tables and the program of one more family. */
+void pin_family_of_node(sa_family_t family);
 
 /* Return the path of a container's namespace, in a static buffer. */
 const char *netns_path(const char *name);

@@ -354,6 +354,7 @@ static pid_t toggle_ports(uint16_t port, int rounds)
 {
 	const struct mk_ip ip = { .family = AF_INET, .v4.s_addr = htonl(0x0af40100u + port) };
 	const struct mk_host_port_entry entry = {
+		.family = AF_INET,
 		.key = host_port_key("0.0.0.0", port, IPPROTO_TCP),
 		.to = { .addr = mk_ip_to_addr(&ip), .port = 1, .ifindex = port },
 	};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The CNI verbs for pods of IPv6: what ADD makes in the kernel, the first packet, faults. */
+/* The CNI verbs for pods of IPv6, and of two families: what ADD makes in the kernel, the first
+ * packet, faults. */
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <fcntl.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -15,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "datapath/maps/hook.h"
+#include "datapath/pods/host_ports.h"
 #include "datapath/pods/pods.h"
 #include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
@@ -247,11 +251,119 @@ START_TEST(test_restore)
 }
 END_TEST
 
+/* ---- the tables of two families -------------------------------------------------------------- */
+
+static uint32_t id_of(const char *path)
+{
+	cleanup_close int fd = bpf_obj_get(path);
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+
+	ck_assert_msg(bpf_obj_get_info_by_fd(fd, &info, &size) == 0, "%s", path);
+	return info.id;
+}
+
+/* Each family's table has the entries of its addresses. A device has IPv4's program. */
+START_TEST(test_pod_tables)
+{
+	const struct mk_ip ip4 = ip_of("10.244.1.2"), ip6 = ip_of("fd00:10:244:1::2");
+	const struct mk_pod pod = { .ifindex = 7 };
+	cleanup_pods struct mk_pods *pods = mk_pods_open(BPF_DIR, STATE, &err);
+	cleanup_nl struct mk_nl *nl = mk_nl_open(&err);
+	struct mk_pod found;
+	uint32_t id;
+
+	ck_assert(mk_pods_has(pods, AF_INET) && mk_pods_has(pods, AF_INET6));
+	ck_ok(mk_pods_put(pods, &ip4, &pod, &err));
+	ck_assert_int_eq(mk_pods_get(pods, &ip6, &found, &err), -ENOENT);
+	ck_ok(mk_pods_put(pods, &ip6, &pod, &err));
+	ck_ok(mk_pods_get(pods, &ip6, &found, &err));
+	ck_ok(mk_pods_holder(pods, &ip6, &found, &err));
+	ck_assert_uint_eq(found.ifindex, 7);
+	ck_assert_int_eq(pod_entries(), 2);
+	ck_ok(mk_pods_delete(pods, &ip6, &err));
+	ck_ok(mk_pods_get(pods, &ip4, &found, &err));
+	ck_assert_int_eq(pod_entries(), 1);
+	ck_ok(mk_pods_attach(pods, nl, 1, &err));
+	ck_assert_int_eq(mk_pods_attached(pods, nl, 1, &err), 1);
+	ck_ok(mk_hook_query(nl, 1, MK_INGRESS, &id, &err));
+	ck_assert_uint_eq(id, id_of(BPF_DIR "/progs/ilb_pod"));
+}
+END_TEST
+
+/* A node that went back to IPv4: entries of IPv6 cannot be added, and none need be removed. */
+START_TEST(test_pod_tables_of_one)
+{
+	const struct mk_ip ip6 = ip_of("fd00:10:244:1::2");
+	const struct mk_pod pod = { .ifindex = 7 };
+	cleanup_pods struct mk_pods *pods = mk_pods_open(BPF_DIR, STATE, &err);
+
+	ck_assert(mk_pods_has(pods, AF_INET) && !mk_pods_has(pods, AF_INET6));
+	ck_assert_int_eq(mk_pods_put(pods, &ip6, &pod, &err), -ENOENT);
+	ck_assert_msg(strstr(err.text, "IPv6 is not loaded") != NULL, "%s", err.text);
+	ck_ok(mk_pods_delete(pods, &ip6, &err));
+}
+END_TEST
+
+static struct mk_host_port_entry any_8080(const char *pod, uint32_t ifindex)
+{
+	const struct mk_ip ip = ip_of(pod);
+
+	return (struct mk_host_port_entry){
+		.family = ip.family,
+		.key = { .port = htons(8080), .proto = IPPROTO_TCP },
+		.to = { .addr = mk_ip_to_addr(&ip), .port = htons(80), .ifindex = ifindex },
+	};
+}
+
+static int always_alive(void *ctx, const struct mk_host_port *to, struct mk_error *error)
+{
+	(void)ctx;
+	(void)to;
+	(void)error;
+	return 1;
+}
+
+static void ck_ports(struct mk_host_ports *ports, size_t count, unsigned int filled)
+{
+	struct mk_host_ports_state state;
+
+	ck_ok(mk_host_ports_state(ports, &state, &err));
+	ck_assert_uint_eq(state.count, count);
+	ck_assert_uint_eq(state.filled, filled);
+	ck_assert_uint_eq(state.told, filled);
+}
+
+/* A port of any address is one entry per family. A pod gets all its ports or none. */
+START_TEST(test_host_port_tables)
+{
+	const struct mk_host_port_judge judge = { .is_alive = always_alive };
+	struct mk_host_port_entry own[] = { any_8080("10.244.1.2", 7),
+					    any_8080("fd00:10:244:1::2", 7) };
+	struct mk_host_port_entry others[] = { any_8080("10.244.1.3", 8),
+					       any_8080("fd00:10:244:1::3", 8) },
+				  holder;
+	cleanup_host_ports struct mk_host_ports *ports = mk_host_ports_open(BPF_DIR, STATE, &err);
+	char text[MK_HOST_PORT_STRLEN];
+
+	ck_ok(mk_host_ports_claim(ports, &own[1], 1, &judge, &holder, &err));
+	ck_ports(ports, 1, 1 << 1);
+	ck_assert_int_eq(mk_host_ports_claim(ports, others, 2, &judge, &holder, &err), -EEXIST);
+	ck_assert_str_eq(mk_host_port_format(&holder, text), "[::]:8080/tcp");
+	ck_ports(ports, 1, 1 << 1);
+	ck_ok(mk_host_ports_claim(ports, own, 2, &judge, &holder, &err));
+	ck_ports(ports, 2, 3);
+	ck_ok(mk_host_ports_remove(ports, NULL, 8, &err));
+	ck_ports(ports, 2, 3);
+	ck_ok(mk_host_ports_remove(ports, NULL, 7, &err));
+	ck_ports(ports, 0, 0);
+}
+END_TEST
+
 UNIT_SUITE("cni_ipv6")
 {
-	TCase *tc = cni_case(suite, "IPv6");
+	TCase *tc = cni_case_of(suite, "IPv6", NODE_IPV6);
 
-	node_family = AF_INET6;
 	tcase_add_loop_test(tc, test_add_del, 0, MK_ARRAY_SIZE(versions));
 	tcase_add_test(tc, test_disabled);
 	tcase_add_test(tc, test_underlay);
@@ -261,4 +373,11 @@ UNIT_SUITE("cni_ipv6")
 	tcase_add_test(tc, test_two_pods);
 	tcase_add_test(tc, test_further);
 	tcase_add_test(tc, test_restore);
+
+	tc = cni_case_of(suite, "two families", NODE_IPV4 | NODE_IPV6);
+	tcase_add_test(tc, test_pod_tables);
+	tcase_add_test(tc, test_host_port_tables);
+
+	tc = cni_case(suite, "IPv4 again");
+	tcase_add_test(tc, test_pod_tables_of_one);
 }

@@ -142,7 +142,7 @@ static void tell(const struct mk_cni_port_mappings *mappings, char *text, size_t
 		char port[MK_HOST_PORT_STRLEN];
 
 		used += (size_t)snprintf(text + used, size - used, "%s>%u ",
-					 mk_host_port_format(&mappings->list[i].key, port),
+					 mk_host_port_format(&mappings->list[i], port),
 					 ntohs(mappings->list[i].to.port));
 	}
 }

@@ -16,19 +16,61 @@
 #include "datapath/maps/table.h"
 #include "datapath/sessions/sweep.h"
 
-struct mk_host_ports {
+/* The tables of a family. */
+struct family {
+	sa_family_t family;
 	char dir[PATH_MAX];
+	struct mk_table table; /* without a name: the family is not pinned */
+};
+
+struct mk_host_ports {
 	const char *state_dir; /* owned by the caller */
-	struct mk_table table;
+	struct family families[MK_FAMILIES];
 	/* entries that the current change removes */
 	struct mk_host_port_entry *retired;
 	size_t retired_count;
 };
 
+/* Returns 1, or 0 if the map is not pinned. */
+static int open_family(struct family *family, const char *bpf_dir, struct mk_error *err)
+{
+	struct mk_error cause = { 0 };
+	int ret = mk_pin_dir(family->dir, bpf_dir, family->family, err);
+
+	if (ret < 0)
+		return ret;
+	ret = mk_table_open(&family->table, family->dir, "host_ports",
+			    sizeof(struct mk_host_port_key), sizeof(struct mk_host_port), &cause);
+	if (ret == -ENOENT)
+		return 0;
+	if (ret < 0)
+		*err = cause;
+	return ret < 0 ? ret : 1;
+}
+
+static int open_families(struct mk_host_ports *ports, const char *bpf_dir, struct mk_error *err)
+{
+	static const sa_family_t families[] = { AF_INET, AF_INET6 };
+	int found = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		int ret;
+
+		ports->families[i].family = families[i];
+		ret = open_family(&ports->families[i], bpf_dir, err);
+		if (ret < 0)
+			return ret;
+		found += ret;
+	}
+	return found ? 0
+		     : mk_error_set(err, ENOENT, "no map 'host_ports' is pinned below '%s'",
+				    bpf_dir);
+}
+
 struct mk_host_ports *mk_host_ports_open(const char *bpf_dir, const char *state_dir,
 					 struct mk_error *err)
 {
-	struct mk_host_ports *ports = calloc(1, sizeof(*ports));
+	cleanup_host_ports struct mk_host_ports *ports = calloc(1, sizeof(*ports));
 
 	if (!ports) {
 		(void)mk_error_errno(err, ENOMEM, "cannot open map 'host_ports'");
@@ -36,27 +78,40 @@ struct mk_host_ports *mk_host_ports_open(const char *bpf_dir, const char *state_
 	}
 	mk_bpflog_init();
 	ports->state_dir = state_dir;
-	if (mk_pin_first_dir(ports->dir, bpf_dir, err) < 0 ||
-	    mk_table_open(&ports->table, ports->dir, "host_ports", sizeof(struct mk_host_port_key),
-			  sizeof(struct mk_host_port), err) < 0) {
-		free(ports);
-		return NULL;
-	}
-	return ports;
+	return open_families(ports, bpf_dir, err) < 0 ? NULL : mk_steal_ptr(ports);
 }
 
 void mk_host_ports_free(struct mk_host_ports *ports)
 {
 	if (!ports)
 		return;
-	mk_table_close(&ports->table);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		mk_table_close(&ports->families[i].table);
 	free(ports->retired);
 	free(ports);
 }
 
-const char *mk_host_port_format(const struct mk_host_port_key *key, char *buf)
+/* Get the tables of @family. -ENOENT: they are not pinned. */
+static int family_of(struct mk_host_ports *ports, sa_family_t family, struct family **found,
+		     struct mk_error *err)
 {
-	const struct mk_ip_port at = { mk_ip_from_addr(&key->addr), ntohs(key->port) };
+	*found = &ports->families[mk_family_index(family)];
+	if ((*found)->table.name)
+		return 0;
+	return mk_error_set(err, ENOENT, "no map 'host_ports' of %s is pinned",
+			    mk_family_name(family));
+}
+
+bool mk_host_ports_has(const struct mk_host_ports *ports, sa_family_t family)
+{
+	return ports->families[mk_family_index(family)].table.name;
+}
+
+const char *mk_host_port_format(const struct mk_host_port_entry *entry, char *buf)
+{
+	const struct mk_host_port_key *key = &entry->key;
+	const struct mk_ip_port at = { mk_ip_of_family(&key->addr, entry->family),
+				       ntohs(key->port) };
 	const char *proto = key->proto == IPPROTO_UDP	 ? "udp"
 			    : key->proto == IPPROTO_SCTP ? "sctp"
 							 : "tcp";
@@ -66,33 +121,45 @@ const char *mk_host_port_format(const struct mk_host_port_key *key, char *buf)
 	return buf;
 }
 
-int mk_host_ports_get(struct mk_host_ports *ports, const struct mk_host_port_key *key,
-		      struct mk_host_port *to, struct mk_error *err)
+int mk_host_ports_get(struct mk_host_ports *ports, sa_family_t family,
+		      const struct mk_host_port_key *key, struct mk_host_port *to,
+		      struct mk_error *err)
 {
-	return mk_table_get(&ports->table, key, to, err);
+	struct family *of;
+	int ret = family_of(ports, family, &of, err);
+
+	return ret ?: mk_table_get(&of->table, key, to, err);
 }
 
-static int get_runtime(const struct mk_host_ports *ports, struct mk_runtime *now,
-		       struct mk_error *err)
+static int get_runtime(const struct family *family, struct mk_runtime *now, struct mk_error *err)
 {
 	cleanup_table struct mk_table table = { 0 };
 	__u32 key = 0;
-	int ret = mk_table_open(&table, ports->dir, "runtime", sizeof(key), sizeof(*now), err);
+	int ret = mk_table_open(&table, family->dir, "runtime", sizeof(key), sizeof(*now), err);
 
 	return ret < 0 ? ret : mk_table_get(&table, &key, now, err);
 }
 
-int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
+int mk_host_ports_state(struct mk_host_ports *ports, struct mk_host_ports_state *state,
 			struct mk_error *err)
 {
-	cleanup_free void *keys = NULL;
-	struct mk_runtime now;
-	int ret = mk_table_keys(&ports->table, &keys, count, err);
+	*state = (struct mk_host_ports_state){ 0 };
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		cleanup_free void *keys = NULL;
+		struct mk_runtime now;
+		size_t count;
+		int ret;
 
-	ret = ret ?: get_runtime(ports, &now, err);
-	if (ret < 0)
-		return ret;
-	*told = now.host_ports != 0;
+		if (!ports->families[i].table.name)
+			continue;
+		ret = mk_table_keys(&ports->families[i].table, &keys, &count, err);
+		ret = ret ?: get_runtime(&ports->families[i], &now, err);
+		if (ret < 0)
+			return ret;
+		state->count += count;
+		state->filled |= (unsigned int)(count != 0) << i;
+		state->told |= (unsigned int)(now.host_ports != 0) << i;
+	}
 	return 0;
 }
 
@@ -134,7 +201,8 @@ static int cut_one(void *ctx, const void *key, const void *session, struct mk_er
 	return ret < 0 ? ret : 0;
 }
 
-static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
+static int cut_sessions(const struct mk_host_ports *ports, const struct family *family,
+			struct mk_error *err)
 {
 	static const char *const names[] = { "sessions", "sessions_young" };
 	int ret = 0;
@@ -143,7 +211,7 @@ static int cut_sessions(const struct mk_host_ports *ports, struct mk_error *err)
 		cleanup_table struct mk_table table = { 0 };
 		struct cutting cutting = { ports, &table };
 
-		ret = mk_table_open(&table, ports->dir, names[i], sizeof(struct mk_tuple),
+		ret = mk_table_open(&table, family->dir, names[i], sizeof(struct mk_tuple),
 				    sizeof(struct mk_session), err);
 		ret = ret ?: mk_table_each(&table, cut_one, &cutting, err);
 	}
@@ -157,50 +225,78 @@ static int lock(const struct mk_host_ports *ports, struct mk_error *err)
 	return mk_state_lock(ports->state_dir, MK_LOCK_HOST_PORTS, LOCK_EX, err);
 }
 
-static bool is_empty(const struct mk_host_ports *ports)
+static bool is_empty(const struct family *family)
 {
 	struct mk_host_port_key key;
 
-	return bpf_map_get_next_key(ports->table.fd, NULL, &key) < 0 && errno == ENOENT;
+	return bpf_map_get_next_key(family->table.fd, NULL, &key) < 0 && errno == ENOENT;
 }
 
-static int tell_udp_ports(const struct mk_host_ports *ports, struct mk_error *err)
+static bool some_entries(const struct mk_host_ports *ports)
+{
+	bool some = false;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		some = some || (ports->families[i].table.name && !is_empty(&ports->families[i]));
+	return some;
+}
+
+static int tell_udp_ports(const struct mk_host_ports *ports, const struct family *family,
+			  struct mk_error *err)
 {
 	struct mk_port_set set = { 0 };
 	cleanup_free void *list = NULL;
 	size_t count;
 	bool some = false;
-	int ret = mk_table_keys(&ports->table, &list, &count, err);
+	int ret = mk_table_keys(&family->table, &list, &count, err);
 
 	for (size_t i = 0; ret == 0 && i < count; i++) {
 		const struct mk_host_port_key *key = (const struct mk_host_port_key *)list + i;
 		struct mk_host_port to;
 
-		if (key->proto != IPPROTO_UDP || mk_table_get(&ports->table, key, &to, NULL) < 0)
+		if (key->proto != IPPROTO_UDP || mk_table_get(&family->table, key, &to, NULL) < 0)
 			continue;
 		mk_port_set_add(&set, ntohs(to.port));
 		some = true;
 	}
 	if (ret < 0 || !some)
 		return ret;
-	return mk_udp_ports_add(ports->dir, ports->state_dir, &set, err);
+	return mk_udp_ports_add(family->dir, ports->state_dir, &set, err);
 }
 
-/* Write the programs' settings from the table's contents, after every change and under the lock, so
- * that the last writer is right. Returns 1 if a setting changed. */
-static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err)
+/* Returns 1 if a setting changed. */
+static int tell_family(const struct mk_host_ports *ports, const struct family *family,
+		       struct mk_error *err)
 {
 	const struct mk_runtime_change change = {
 		.set_host_ports = true,
-		.host_ports = !is_empty(ports),
+		.host_ports = !is_empty(family),
 	};
-	int ret = tell_udp_ports(ports, err);
+	int ret = tell_udp_ports(ports, family, err);
 
-	return ret < 0 ? ret : mk_runtime_change(ports->dir, ports->state_dir, &change, err);
+	return ret < 0 ? ret : mk_runtime_change(family->dir, ports->state_dir, &change, err);
 }
 
-static int remember(struct mk_host_ports *ports, const struct mk_host_port_key *key,
-		    const struct mk_host_port *to, struct mk_error *err)
+/* Write the programs' settings from the tables' contents, after every change and under the lock, so
+ * that the last writer is right. Returns 1 if a setting changed. */
+static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err)
+{
+	int changed = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		int ret = 0;
+
+		if (ports->families[i].table.name)
+			ret = tell_family(ports, &ports->families[i], err);
+		if (ret < 0)
+			return ret;
+		changed |= ret;
+	}
+	return changed;
+}
+
+static int remember(struct mk_host_ports *ports, const struct mk_host_port_entry *entry,
+		    struct mk_error *err)
 {
 	struct mk_host_port_entry *bigger =
 		realloc(ports->retired, (ports->retired_count + 1) * sizeof(*bigger));
@@ -208,9 +304,39 @@ static int remember(struct mk_host_ports *ports, const struct mk_host_port_key *
 	if (!bigger)
 		return mk_error_errno(err, ENOMEM, "cannot change map 'host_ports'");
 	ports->retired = bigger;
-	ports->retired[ports->retired_count++] =
-		(struct mk_host_port_entry){ .key = *key, .to = *to };
+	ports->retired[ports->retired_count++] = *entry;
 	return 0;
+}
+
+static int mark_retired(const struct mk_host_ports *ports, const struct family *family,
+			struct mk_error *err)
+{
+	int marked = 0;
+
+	for (size_t i = 0; i < ports->retired_count; i++) {
+		struct mk_host_port to = ports->retired[i].to;
+		int ret;
+
+		if (ports->retired[i].family != family->family)
+			continue;
+		to.leaving = 1;
+		ret = mk_table_put(&family->table, &ports->retired[i].key, &to, err);
+		if (ret < 0)
+			return ret;
+		marked++;
+	}
+	return marked;
+}
+
+static int delete_retired(const struct mk_host_ports *ports, const struct family *family,
+			  struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret >= 0 && i < ports->retired_count; i++)
+		if (ports->retired[i].family == family->family)
+			ret = mk_table_delete(&family->table, &ports->retired[i].key, err);
+	return ret < 0 ? ret : 0;
 }
 
 /* Remove the remembered entries, and cut their sessions first. Nothing else cuts them: after the
@@ -221,17 +347,15 @@ static int retire(struct mk_host_ports *ports, struct mk_error *err)
 {
 	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < ports->retired_count; i++) {
-		struct mk_host_port to = ports->retired[i].to;
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		const struct family *family = &ports->families[i];
 
-		to.leaving = 1;
-		ret = mk_table_put(&ports->table, &ports->retired[i].key, &to, err);
+		ret = mark_retired(ports, family, err);
+		if (ret > 0)
+			ret = cut_sessions(ports, family, err)
+				      ?: delete_retired(ports, family, err);
 	}
-	if (ret == 0 && ports->retired_count)
-		ret = cut_sessions(ports, err);
-	for (size_t i = 0; ret >= 0 && i < ports->retired_count; i++)
-		ret = mk_table_delete(&ports->table, &ports->retired[i].key, err);
-	return ret < 0 ? ret : 0;
+	return ret;
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */
@@ -242,17 +366,21 @@ static int is_held(struct mk_host_ports *ports, const struct mk_host_port_entry 
 		   const struct mk_host_port_judge *judge, struct mk_host_port_entry *holder,
 		   struct mk_error *err)
 {
-	int ret = mk_host_ports_get(ports, &entry->key, &holder->to, err);
+	struct family *family;
+	int ret = family_of(ports, entry->family, &family, err);
 
 	if (ret < 0)
+		return ret;
+	*holder = *entry;
+	ret = mk_table_get(&family->table, &entry->key, &holder->to, err);
+	if (ret < 0)
 		return ret == -ENOENT ? 0 : ret;
-	holder->key = entry->key;
 	if (mk_addr_eq(&holder->to.addr, &entry->to.addr) &&
 	    holder->to.ifindex == entry->to.ifindex)
 		return 0;
 	if (!holder->to.leaving)
 		ret = judge->is_alive(judge->ctx, &holder->to, err);
-	return ret != 0 ? ret : remember(ports, &holder->key, &holder->to, err);
+	return ret != 0 ? ret : remember(ports, holder, err);
 }
 
 static int claim_locked(struct mk_host_ports *ports, const struct mk_host_port_entry *entries,
@@ -266,10 +394,11 @@ static int claim_locked(struct mk_host_ports *ports, const struct mk_host_port_e
 		ret = is_held(ports, &entries[i], judge, holder, err);
 	if (ret > 0)
 		return mk_error_set(err, EEXIST, "host port %s is in use by another pod",
-				    mk_host_port_format(&holder->key, text));
+				    mk_host_port_format(holder, text));
 	ret = ret ?: retire(ports, err);
 	for (size_t i = 0; ret == 0 && i < count; i++)
-		ret = mk_table_put(&ports->table, &entries[i].key, &entries[i].to, err);
+		ret = mk_table_put(&ports->families[mk_family_index(entries[i].family)].table,
+				   &entries[i].key, &entries[i].to, err);
 	if (ret >= 0)
 		ret = tell_programs(ports, err);
 	return ret < 0 ? ret : 0;
@@ -288,32 +417,46 @@ int mk_host_ports_claim(struct mk_host_ports *ports, const struct mk_host_port_e
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
+/* Remember the entries of @family whose pod is gone according to @judge. */
+static int find_gone(struct mk_host_ports *ports, const struct family *family,
+		     const struct mk_host_port_judge *judge, struct mk_error *err)
+{
+	cleanup_free void *list = NULL;
+	size_t count;
+	int ret = mk_table_keys(&family->table, &list, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		struct mk_host_port_entry entry = {
+			.family = family->family,
+			.key = ((const struct mk_host_port_key *)list)[i],
+		};
+
+		if (mk_table_get(&family->table, &entry.key, &entry.to, NULL) < 0)
+			continue;
+		ret = entry.to.leaving ? 0 : judge->is_alive(judge->ctx, &entry.to, err);
+		if (ret == 0)
+			ret = remember(ports, &entry, err);
+		else if (ret > 0)
+			ret = 0;
+	}
+	return ret;
+}
+
 /* Remove the entries whose pod is gone according to @judge. Returns their number. */
 static int remove_locked(struct mk_host_ports *ports, const struct mk_host_port_judge *judge,
 			 struct mk_error *err)
 {
-	cleanup_free void *list = NULL;
-	size_t count;
-	int ret = mk_table_keys(&ports->table, &list, &count, err);
+	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < count; i++) {
-		const struct mk_host_port_key *key = (const struct mk_host_port_key *)list + i;
-		struct mk_host_port to;
-
-		if (mk_table_get(&ports->table, key, &to, NULL) < 0)
-			continue;
-		ret = to.leaving ? 0 : judge->is_alive(judge->ctx, &to, err);
-		if (ret == 0)
-			ret = remember(ports, key, &to, err);
-		else if (ret > 0)
-			ret = 0;
-	}
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (ports->families[i].table.name)
+			ret = find_gone(ports, &ports->families[i], judge, err);
 	ret = ret ?: retire(ports, err);
 	ret = ret ?: tell_programs(ports, err);
 	if (ret > 0 && !ports->retired_count) /* not because of our own change */
 		mk_log_warn(
 			"a setting of the programs was wrong and is repaired map=runtime host_ports=%d",
-			!is_empty(ports));
+			some_entries(ports));
 	return ret < 0 ? ret : (int)ports->retired_count;
 }
 
@@ -349,7 +492,7 @@ int mk_host_ports_remove(struct mk_host_ports *ports, const struct mk_ip *ip, ui
 	const struct mk_host_port_judge judge = { .is_alive = is_of_another, .ctx = &leaving };
 	int ret;
 
-	if (is_empty(ports)) /* on most nodes; then take no lock */
+	if (!some_entries(ports)) /* on most nodes; then take no lock */
 		return 0;
 	ret = mk_host_ports_sweep(ports, &judge, err);
 	return ret < 0 ? ret : 0;

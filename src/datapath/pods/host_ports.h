@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/pods/host_ports.h - host ports that lead to pods (hostPort): map `host_ports`. The
- * CNI mode opens it by its pin. Changes take a lock of their own, after the datapath's and the
- * address directory's. After each change a runtime setting tells the programs whether the table has
- * entries. */
+/* src/datapath/pods/host_ports.h - host ports that lead to pods (hostPort): map `host_ports` of
+ * each family. The CNI mode opens it by its pin. Changes take a lock of their own, after the
+ * datapath's and the address directory's. After each change a runtime setting tells the programs
+ * whether the table has entries. */
 #ifndef MK_DATAPATH_PODS_HOST_PORTS_H
 #define MK_DATAPATH_PODS_HOST_PORTS_H
 
@@ -16,23 +16,32 @@
 struct mk_host_ports;
 
 struct mk_host_port_entry {
+	sa_family_t family; /* of the table: the key of any address does not say it */
 	struct mk_host_port_key key;
 	struct mk_host_port to;
 };
 
-/* Open the map pinned below @bpf_dir. -ENOENT: it is not pinned. */
+/* Open the maps pinned below @bpf_dir. -ENOENT: none is pinned. */
 mk_must_check struct mk_host_ports *mk_host_ports_open(const char *bpf_dir, const char *state_dir,
 						       struct mk_error *err);
 void mk_host_ports_free(struct mk_host_ports *ports);
 
-/* Read the entry @key. -ENOENT: the port is not mapped. */
-mk_must_check int mk_host_ports_get(struct mk_host_ports *ports, const struct mk_host_port_key *key,
-				    struct mk_host_port *to, struct mk_error *err);
+/* Is the map of @family pinned? */
+bool mk_host_ports_has(const struct mk_host_ports *ports, sa_family_t family);
 
-/* Return the number of entries in *@count, and in *@told whether the programs' setting says that
- * there are some. */
-mk_must_check int mk_host_ports_state(struct mk_host_ports *ports, size_t *count, bool *told,
-				      struct mk_error *err);
+/* Read the entry @key of @family. -ENOENT: the port is not mapped. */
+mk_must_check int mk_host_ports_get(struct mk_host_ports *ports, sa_family_t family,
+				    const struct mk_host_port_key *key, struct mk_host_port *to,
+				    struct mk_error *err);
+
+struct mk_host_ports_state {
+	size_t count; /* of entries */
+	/* sets of families (1 << mk_family_index()): those with entries, and those for which the
+	 * programs' setting says so */
+	unsigned int filled, told;
+};
+mk_must_check int mk_host_ports_state(struct mk_host_ports *ports,
+				      struct mk_host_ports_state *state, struct mk_error *err);
 
 /* Does the pod of an entry still exist? 1, 0 or an error. */
 struct mk_host_port_judge {
@@ -64,6 +73,6 @@ static inline void mk_cleanup_host_ports(struct mk_host_ports **ports)
 #define MK_HOST_PORT_STRLEN (MK_IP_PORT_STRLEN + sizeof("/sctp"))
 /* Write "0.0.0.0:8080/udp" or "[fd00::1]:8080/udp" into @buf of MK_HOST_PORT_STRLEN bytes, and
  * return it. */
-const char *mk_host_port_format(const struct mk_host_port_key *key, char *buf);
+const char *mk_host_port_format(const struct mk_host_port_entry *entry, char *buf);
 
 #endif

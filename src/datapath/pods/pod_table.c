@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/cleanup.h"
 #include "base/ip.h"
+#include "datapath/maps/pin.h"
 #include "datapath/pods/pods_internal.h"
 
 int mk_pod_table_open(struct mk_table *table, const char *bpf_dir, struct mk_error *err)
@@ -141,5 +143,108 @@ int mk_pod_table_read(const struct mk_table *table, struct mk_pod **pods, size_t
 		return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
 	if (*count)
 		qsort(*pods, *count, sizeof(**pods), compare);
+	return 0;
+}
+
+/* ---- all families ---------------------------------------------------------------------------- */
+
+int pod_tables_of(const struct mk_pod_tables *tables, sa_family_t family,
+		  const struct mk_table **table, struct mk_error *err)
+{
+	*table = &tables->of[mk_family_index(family)];
+	if ((*table)->name)
+		return 0;
+	return mk_error_set(err, ENOENT, "the datapath of %s is not loaded: map 'pods' is missing",
+			    mk_family_name(family));
+}
+
+int mk_pod_tables_open(struct mk_pod_tables *tables, const char *bpf_dir, struct mk_error *err)
+{
+	static const sa_family_t families[] = { AF_INET, AF_INET6 };
+	char dir[PATH_MAX];
+	bool found = false;
+	int ret = 0;
+
+	*tables = (struct mk_pod_tables){ 0 };
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		if (!mk_pin_has(bpf_dir, families[i]))
+			continue;
+		found = true;
+		ret = mk_pin_dir(dir, bpf_dir, families[i], err);
+		ret = ret ?: mk_pod_table_open(&tables->of[i], dir, err);
+	}
+	if (ret < 0)
+		mk_pod_tables_close(tables);
+	if (ret == 0 && !found)
+		return mk_error_set(err, ENOENT, "no map 'pods' is pinned below '%s'", bpf_dir);
+	return ret;
+}
+
+void mk_pod_tables_close(struct mk_pod_tables *tables)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		mk_table_close(&tables->of[i]);
+}
+
+static sa_family_t family_of(const struct mk_addr *addr)
+{
+	return mk_addr_is_ipv4(addr) ? AF_INET : AF_INET6;
+}
+
+int mk_pod_tables_get(const struct mk_pod_tables *tables, const struct mk_addr *addr,
+		      struct mk_pod *pod, struct mk_error *err)
+{
+	const struct mk_table *table;
+	int ret = pod_tables_of(tables, family_of(addr), &table, err);
+
+	return ret ?: mk_pod_table_get(table, addr, pod, err);
+}
+
+int mk_pod_tables_put(const struct mk_pod_tables *tables, const struct mk_pod *pod,
+		      struct mk_error *err)
+{
+	const struct mk_table *table;
+	int ret = pod_tables_of(tables, family_of(&pod->addr), &table, err);
+
+	return ret ?: mk_pod_table_put(table, pod, err);
+}
+
+static int append(struct mk_pod **pods, size_t *count, const struct mk_pod *more, size_t more_count,
+		  struct mk_error *err)
+{
+	struct mk_pod *bigger;
+
+	if (!more_count)
+		return 0;
+	bigger = realloc(*pods, (*count + more_count) * sizeof(**pods));
+	if (!bigger)
+		return mk_error_errno(err, ENOMEM, "cannot read map 'pods'");
+	memcpy(bigger + *count, more, more_count * sizeof(*more));
+	*pods = bigger;
+	*count += more_count;
+	return 0;
+}
+
+int mk_pod_tables_read(const struct mk_pod_tables *tables, struct mk_pod **pods, size_t *count,
+		       struct mk_error *err)
+{
+	cleanup_free struct mk_pod *list = NULL;
+	int ret = 0;
+
+	*pods = NULL;
+	*count = 0;
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		cleanup_free struct mk_pod *part = NULL;
+		size_t part_count = 0;
+
+		if (tables->of[i].name)
+			ret = mk_pod_table_read(&tables->of[i], &part, &part_count, err);
+		ret = ret ?: append(&list, count, part, part_count, err);
+	}
+	if (ret < 0)
+		return ret;
+	if (*count)
+		qsort(list, *count, sizeof(*list), compare);
+	*pods = mk_steal_ptr(list);
 	return 0;
 }

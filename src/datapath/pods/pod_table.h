@@ -9,6 +9,7 @@
 
 #include "monokube/abi.h"
 #include "base/error.h"
+#include "base/ip.h"
 #include "datapath/maps/table.h"
 
 /* As mk_table_open(), for map `pods`. */
@@ -26,5 +27,26 @@ mk_must_check int mk_pod_table_put(const struct mk_table *table, const struct mk
  * NULL if there are none. */
 mk_must_check int mk_pod_table_read(const struct mk_table *table, struct mk_pod **pods,
 				    size_t *count, struct mk_error *err);
+
+/* The tables of all pinned families, by mk_family_index(). A table without a name is not pinned. */
+struct mk_pod_tables {
+	struct mk_table of[MK_FAMILIES];
+};
+
+/* Open what is pinned below @bpf_dir. -ENOENT: nothing. */
+mk_must_check int mk_pod_tables_open(struct mk_pod_tables *tables, const char *bpf_dir,
+				     struct mk_error *err);
+void mk_pod_tables_close(struct mk_pod_tables *tables);
+#define cleanup_pod_tables __attribute__((cleanup(mk_pod_tables_close)))
+
+/* As the functions above, in the table of the address's family. -ENOENT: there is no entry, or the
+ * family is not pinned. */
+mk_must_check int mk_pod_tables_get(const struct mk_pod_tables *tables, const struct mk_addr *addr,
+				    struct mk_pod *pod, struct mk_error *err);
+mk_must_check int mk_pod_tables_put(const struct mk_pod_tables *tables, const struct mk_pod *pod,
+				    struct mk_error *err);
+/* Read the pods' entries of all families. */
+mk_must_check int mk_pod_tables_read(const struct mk_pod_tables *tables, struct mk_pod **pods,
+				     size_t *count, struct mk_error *err);
 
 #endif

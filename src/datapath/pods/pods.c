@@ -12,7 +12,7 @@
 #include "datapath/pods/pods_internal.h"
 
 struct mk_pods {
-	struct mk_table table;
+	struct mk_pod_tables tables;
 	int prog_fd;
 	int lock_fd;
 };
@@ -40,11 +40,11 @@ static int not_loaded(const char *bpf_dir, struct mk_error *err)
 static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error *err)
 {
 	char dir[PATH_MAX];
-	int ret = mk_pin_first_dir(dir, bpf_dir, err);
+	int ret = mk_pod_tables_open(&pods->tables, bpf_dir, err);
 
-	ret = ret ?: mk_pod_table_open(&pods->table, dir, err);
 	if (ret == -ENOENT)
 		return not_loaded(bpf_dir, err);
+	ret = ret ?: mk_pin_first_dir(dir, bpf_dir, err);
 	if (ret < 0)
 		return ret;
 	pods->prog_fd = mk_pin_open(dir, MK_PIN_PROGS, "ilb_pod", err);
@@ -61,7 +61,7 @@ struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir, struct 
 		(void)mk_error_errno(err, ENOMEM, "cannot open the table of pods");
 		return NULL;
 	}
-	*pods = (struct mk_pods){ .table.fd = -1, .prog_fd = -1, .lock_fd = -1 };
+	*pods = (struct mk_pods){ .prog_fd = -1, .lock_fd = -1 };
 	pods->lock_fd = mk_datapath_lock_shared(state_dir, err);
 	if (pods->lock_fd < 0 || open_pins(pods, bpf_dir, err) < 0)
 		return NULL;
@@ -72,10 +72,15 @@ void mk_pods_free(struct mk_pods *pods)
 {
 	if (!pods)
 		return;
-	mk_table_close(&pods->table);
+	mk_pod_tables_close(&pods->tables);
 	mk_cleanup_close(&pods->prog_fd);
 	mk_cleanup_close(&pods->lock_fd);
 	free(pods);
+}
+
+bool mk_pods_has(const struct mk_pods *pods, sa_family_t family)
+{
+	return pods->tables.of[mk_family_index(family)].name;
 }
 
 int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip, const struct mk_pod *pod,
@@ -84,7 +89,7 @@ int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip, const struct mk_po
 	struct mk_pod entry = *pod;
 
 	entry.addr = mk_ip_to_addr(ip);
-	return mk_pod_table_put(&pods->table, &entry, err);
+	return mk_pod_tables_put(&pods->tables, &entry, err);
 }
 
 int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
@@ -92,21 +97,24 @@ int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod
 {
 	struct mk_addr key = mk_ip_to_addr(ip);
 
-	return mk_pod_table_get(&pods->table, &key, pod, err);
+	return mk_pod_tables_get(&pods->tables, &key, pod, err);
 }
 
 int mk_pods_holder(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
 		   struct mk_error *err)
 {
 	struct mk_addr key = mk_ip_to_addr(ip);
+	const struct mk_table *table;
+	int ret = pod_tables_of(&pods->tables, ip->family, &table, err);
 
-	return pod_table_holder(&pods->table, &key, pod, err);
+	return ret ?: pod_table_holder(table, &key, pod, err);
 }
 
 int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip, struct mk_error *err)
 {
 	struct mk_addr key = mk_ip_to_addr(ip);
-	int ret = pod_table_delete(&pods->table, &key, err);
+	const struct mk_table *table = &pods->tables.of[mk_family_index(ip->family)];
+	int ret = table->name ? pod_table_delete(table, &key, err) : 0;
 
 	return ret < 0 ? ret : 0;
 }
@@ -117,7 +125,7 @@ int mk_pods_each(struct mk_pods *pods,
 {
 	cleanup_free struct mk_pod *list = NULL;
 	size_t count;
-	int ret = mk_pod_table_read(&pods->table, &list, &count, err);
+	int ret = mk_pod_tables_read(&pods->tables, &list, &count, err);
 
 	for (size_t i = 0; ret == 0 && i < count; i++) {
 		struct mk_ip ip = mk_ip_from_addr(&list[i].addr);

@@ -4,6 +4,8 @@
 #ifndef MK_DATAPATH_PODS_PODS_H
 #define MK_DATAPATH_PODS_PODS_H
 
+#include <stdbool.h>
+
 #include "monokube/abi.h"
 #include "base/error.h"
 #include "base/ip.h"
@@ -14,7 +16,8 @@ struct mk_pods;
 /* Return the entry of the pod whose veth has the host side @host. */
 struct mk_pod mk_pod_of(const struct mk_link *host, const struct mk_mac *mac);
 
-/* Open the pinned table and program below @bpf_dir. A shared lock keeps an agent from replacing
+/* Open what is pinned below @bpf_dir: the tables of all families, and the program of the pods'
+ * devices, which is IPv4's if there are two families. A shared lock keeps an agent from replacing
  * programs until mk_pods_free(). -ENOENT: the agent has not run here since boot; @err says so. */
 mk_must_check struct mk_pods *mk_pods_open(const char *bpf_dir, const char *state_dir,
 					   struct mk_error *err);
@@ -25,6 +28,9 @@ static inline void mk_cleanup_pods(struct mk_pods **pods)
 	mk_pods_free(*pods);
 }
 #define cleanup_pods __attribute__((cleanup(mk_cleanup_pods)))
+
+/* Is the table of @family pinned? The functions below use the table of the address's family. */
+bool mk_pods_has(const struct mk_pods *pods, sa_family_t family);
 
 mk_must_check int mk_pods_put(struct mk_pods *pods, const struct mk_ip *ip,
 			      const struct mk_pod *pod, struct mk_error *err);

@@ -5,6 +5,10 @@
 
 #include "datapath/pods/pod_table.h"
 
+/* Get the table of @family. -ENOENT: the family is not pinned. */
+mk_must_check int pod_tables_of(const struct mk_pod_tables *tables, sa_family_t family,
+				const struct mk_table **table, struct mk_error *err);
+
 /* Read the pod in the slot of @addr, whatever its own address is. -ENOENT: the slot is free. */
 mk_must_check int pod_table_holder(const struct mk_table *table, const struct mk_addr *addr,
 				   struct mk_pod *pod, struct mk_error *err);

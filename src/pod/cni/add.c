@@ -12,6 +12,7 @@
 #include "pod/endpoint/port_mappings.h"
 #include "pod/ipam/ipam.h"
 
+static const char not_loaded[] = "the datapath is not loaded";
 static const char setup_failed[] = "cannot set up the pod's network";
 
 /* An endpoint while ADD makes it. */
@@ -352,7 +353,11 @@ static int open_all(struct adding *adding, struct mk_cni_failure *failure)
 	if (mk_cni_node_open(&adding->node, adding->conf, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, setup_failed);
 	if (!adding->node.pods) /* the cause is still that of mk_pods_open() */
-		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, "the datapath is not loaded");
+		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, not_loaded);
+	if (!mk_pods_has(adding->node.pods, family_of(adding)))
+		return mk_cni_failf(failure, MK_CNI_TRY_AGAIN, not_loaded,
+				    "the tables of %s are not pinned in '%s': the agent pins them",
+				    mk_family_name(family_of(adding)), adding->conf->bpf_dir);
 	adding->pod_nl =
 		mk_cni_netns_nl(adding->node.nl, adding->args->netns, adding->netns_fd, failure);
 	return adding->pod_nl ? 0 : -1;

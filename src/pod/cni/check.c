@@ -256,9 +256,9 @@ static int check_host_port(struct checking *checking, struct mk_host_ports *port
 	char text[MK_HOST_PORT_STRLEN], ip[MK_IP_STRLEN];
 	struct mk_host_port to;
 	struct mk_ip to_ip;
-	int ret = mk_host_ports_get(ports, &wanted->key, &to, err);
+	int ret = mk_host_ports_get(ports, wanted->family, &wanted->key, &to, err);
 
-	mk_host_port_format(&wanted->key, text);
+	mk_host_port_format(wanted, text);
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
 	to_ip = mk_ip_from_addr(&to.addr);

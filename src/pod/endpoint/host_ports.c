@@ -92,7 +92,7 @@ static int is_taken(const struct mk_cni_node *node, const struct mk_cni_args *ar
 	return mk_cni_failf(
 		failure, MK_CNI_TRY_AGAIN, "host port is taken",
 		"host port %s, wanted for container '%s', leads to %s (%s); remove that pod, or give one of the two another hostPort or hostIP",
-		mk_host_port_format(&holder->key, port), args->container_id, owner,
+		mk_host_port_format(holder, port), args->container_id, owner,
 		mk_ip_format(&ip, ip_text));
 }
 
@@ -118,13 +118,13 @@ static int see_own(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 
 /* Returns 1, 0 or an error. */
 static int leads_to_own(struct mk_cni_node *node, struct mk_host_ports *ports,
-			const struct mk_cni_args *args, const struct mk_host_port_key *key,
+			const struct mk_cni_args *args, const struct mk_host_port_entry *entry,
 			struct mk_error *err)
 {
 	cleanup_ipam struct mk_ipam *ipam = NULL;
 	struct mk_host_port to;
 	struct owning owning = { .args = args, .to = &to };
-	int ret = mk_host_ports_get(ports, key, &to, err);
+	int ret = mk_host_ports_get(ports, entry->family, &entry->key, &to, err);
 
 	if (ret == 0 && !to.leaving)
 		ret = is_alive(node, &to, err);
@@ -148,7 +148,7 @@ int mk_cni_port_mappings_leave_own(struct mk_cni_node *node, const struct mk_cni
 	for (size_t i = 0; i < mappings->count; i++) {
 		const struct mk_host_port_entry *entry = &mappings->list[i];
 
-		ret = leads_to_own(node, ports, args, &entry->key, err);
+		ret = leads_to_own(node, ports, args, entry, err);
 		if (ret < 0)
 			return ret;
 		if (ret == 0)
@@ -156,8 +156,7 @@ int mk_cni_port_mappings_leave_own(struct mk_cni_node *node, const struct mk_cni
 		else
 			mk_log_info(
 				"host port %s stays with another interface of the container container=%s ifname=%s",
-				mk_host_port_format(&entry->key, port), args->container_id,
-				args->ifname);
+				mk_host_port_format(entry, port), args->container_id, args->ifname);
 	}
 	mappings->count = kept;
 	return 0;

@@ -10,7 +10,7 @@
 #include "datapath/pods/pod_table.h"
 
 struct losing {
-	struct mk_table pods;
+	struct mk_pod_tables pods;
 	struct mk_nl *nl;
 	void (*visit)(void *ctx, const struct mk_ip *ip, const struct mk_pod *entry,
 		      const struct mk_ipam_owner *owner);
@@ -32,7 +32,7 @@ static int some_lost(const struct losing *losing)
 {
 	cleanup_free struct mk_pod *entries = NULL;
 	size_t count;
-	int ret = mk_pod_table_read(&losing->pods, &entries, &count, losing->err);
+	int ret = mk_pod_tables_read(&losing->pods, &entries, &count, losing->err);
 
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = has_no_device(losing, &entries[i]);
@@ -48,7 +48,7 @@ static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *ow
 	int ret;
 
 	if (!owner->container_id[0] || access(owner->netns, F_OK) < 0 ||
-	    mk_pod_table_get(&losing->pods, &addr, &entry, NULL) < 0)
+	    mk_pod_tables_get(&losing->pods, &addr, &entry, NULL) < 0)
 		return 0;
 	ret = has_no_device(losing, &entry);
 	if (ret <= 0)
@@ -81,15 +81,13 @@ int mk_cni_each_lost_pod(const char *state_dir, const char *bpf_dir,
 {
 	cleanup_nl struct mk_nl *nl = mk_nl_open(err);
 	struct losing losing = { .nl = nl, .visit = visit, .ctx = ctx, .err = err };
-	char dir[PATH_MAX];
-	int ret = nl ? mk_pin_first_dir(dir, bpf_dir, err) : -err->code;
+	int ret = nl ? mk_pod_tables_open(&losing.pods, bpf_dir, err) : -err->code;
 
-	ret = ret ?: mk_pod_table_open(&losing.pods, dir, err);
 	if (ret < 0)
 		return ret;
 	ret = some_lost(&losing);
 	if (ret > 0)
 		ret = see_all(&losing, state_dir);
-	mk_table_close(&losing.pods);
+	mk_pod_tables_close(&losing.pods);
 	return ret;
 }

@@ -116,6 +116,7 @@ static int read_item(json_object *item, size_t index, bool ipv6, struct mk_host_
 	ret = read_address(item, index, host_port, ipv6, &ip, failure);
 	if (ret <= 0)
 		return ret;
+	entry->family = ip.family;
 	entry->key.addr = mk_ip_to_addr(&ip);
 	entry->key.port = htons((uint16_t)host_port);
 	entry->to.port = htons((uint16_t)port);
@@ -130,7 +131,8 @@ static int append(struct mk_cni_port_mappings *mappings, json_object *item, size
 	for (size_t i = 0; i < mappings->count; i++) {
 		const struct mk_host_port_entry *other = &mappings->list[i];
 
-		if (memcmp(&other->key, &entry->key, sizeof(entry->key)) != 0)
+		if (other->family != entry->family ||
+		    memcmp(&other->key, &entry->key, sizeof(entry->key)) != 0)
 			continue;
 		if (other->to.port == entry->to.port)
 			return 0;
@@ -196,8 +198,7 @@ char *mk_cni_port_mappings_format(const struct mk_cni_port_mappings *mappings)
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < mappings->count; i++)
-		fprintf(out, "%s%s=%u", i ? " " : "",
-			mk_host_port_format(&mappings->list[i].key, port),
+		fprintf(out, "%s%s=%u", i ? " " : "", mk_host_port_format(&mappings->list[i], port),
 			ntohs(mappings->list[i].to.port));
 	if (fclose(out) == 0)
 		return text;
@@ -217,6 +218,7 @@ static int parse_word(const char *word, struct mk_host_port_entry *entry)
 	    to == 0 || to > UINT16_MAX || mk_ip_port_parse(text, &at) < 0 ||
 	    find_proto(proto, &entry->key.proto) < 0)
 		return -1;
+	entry->family = at.ip.family;
 	entry->key.addr = mk_ip_to_addr(&at.ip);
 	entry->key.port = htons(at.port);
 	entry->to.port = htons((uint16_t)to);

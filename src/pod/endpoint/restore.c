@@ -17,7 +17,7 @@
 
 struct restoring {
 	const char *veth_prefix;
-	struct mk_table pods;
+	struct mk_pod_tables pods;
 	struct mk_ipam *ipam;
 	struct mk_nl *nl;
 	struct mk_error *err;
@@ -29,7 +29,7 @@ static bool has_entry(const struct restoring *restoring, const struct mk_ip *ip)
 	struct mk_addr key = mk_ip_to_addr(ip);
 	struct mk_pod pod;
 
-	return mk_pod_table_get(&restoring->pods, &key, &pod, NULL) == 0;
+	return mk_pod_tables_get(&restoring->pods, &key, &pod, NULL) == 0;
 }
 
 static int compare_address(const void *addr, const void *pod)
@@ -56,7 +56,7 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 	DIR *dir = NULL;
 	size_t count;
 
-	if (mk_pod_table_read(&restoring->pods, &pods, &count, NULL) < 0)
+	if (mk_pod_tables_read(&restoring->pods, &pods, &count, NULL) < 0)
 		return true; /* the closer look reports the error */
 	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
 		dir = opendir(path);
@@ -72,7 +72,7 @@ static bool some_missing(const struct restoring *restoring, const char *state_di
 static int put_back(struct restoring *restoring, const struct mk_pod *pod)
 {
 	struct mk_error why = { 0 };
-	int ret = mk_pod_table_put(&restoring->pods, pod, &why);
+	int ret = mk_pod_tables_put(&restoring->pods, pod, &why);
 
 	if (ret == 0)
 		return 1;
@@ -134,15 +134,13 @@ int mk_cni_restore(const char *state_dir, const char *bpf_dir, const char *veth_
 		   bool *in_vain, struct mk_error *err)
 {
 	struct restoring restoring = { .veth_prefix = veth_prefix, .err = err };
-	char dir[PATH_MAX];
-	int ret = mk_pin_first_dir(dir, bpf_dir, err);
+	int ret = mk_pod_tables_open(&restoring.pods, bpf_dir, err);
 
-	ret = ret ?: mk_pod_table_open(&restoring.pods, dir, err);
 	*in_vain = false;
 	if (ret < 0)
 		return ret;
 	if (some_missing(&restoring, state_dir))
 		ret = restore_all(&restoring, state_dir, in_vain);
-	mk_table_close(&restoring.pods);
+	mk_pod_tables_close(&restoring.pods);
 	return ret;
 }

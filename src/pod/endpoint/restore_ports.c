@@ -12,7 +12,7 @@
 #include "pod/ipam/ipam.h"
 
 struct restoring {
-	struct mk_table pods;
+	struct mk_pod_tables pods;
 	struct mk_host_ports *ports;
 	struct mk_nl *nl;
 	struct mk_error *err;
@@ -26,7 +26,7 @@ static int device_of(const struct restoring *restoring, const struct mk_addr *ad
 {
 	struct mk_link link;
 	struct mk_pod pod;
-	int ret = mk_pod_table_get(&restoring->pods, addr, &pod, err);
+	int ret = mk_pod_tables_get(&restoring->pods, addr, &pod, err);
 
 	ret = ret ?: mk_nl_link_get_index(restoring->nl, (int)pod.ifindex, &link, err);
 	if (ret < 0)
@@ -38,14 +38,14 @@ static int is_alive(void *ctx, const struct mk_host_port *to, struct mk_error *e
 {
 	const struct restoring *restoring = ctx;
 	struct mk_pod pod;
-	int ret = mk_pod_table_get(&restoring->pods, &to->addr, &pod, err);
+	int ret = mk_pod_tables_get(&restoring->pods, &to->addr, &pod, err);
 
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
 	return cni_host_port_is_alive(restoring->nl, ret < 0 ? NULL : &pod, to, err);
 }
 
-static void say_taken(const struct mk_host_port_key *key, const struct mk_host_port *to,
+static void say_taken(const struct mk_host_port_entry *entry, const struct mk_host_port *to,
 		      const struct mk_ipam_owner *owner)
 {
 	const struct mk_ip ip = mk_ip_from_addr(&to->addr);
@@ -53,11 +53,11 @@ static void say_taken(const struct mk_host_port_key *key, const struct mk_host_p
 
 	mk_log_error(
 		"host port of a pod was missing, and leads to another pod now: delete one of the two pods port=%s container=%s other=%s",
-		mk_host_port_format(key, port), owner->container_id, mk_ip_format(&ip, text));
+		mk_host_port_format(entry, port), owner->container_id, mk_ip_format(&ip, text));
 }
 
 /* Leave only the missing entries in @mappings. A port that another pod has taken meanwhile stays
- * with that pod. */
+ * with that pod. A family that the node no longer has needs none. */
 static int leave_missing(const struct restoring *restoring, struct mk_cni_port_mappings *mappings,
 			 const struct mk_ip *ip, int ifindex, const struct mk_ipam_owner *owner,
 			 struct mk_error *err)
@@ -67,8 +67,11 @@ static int leave_missing(const struct restoring *restoring, struct mk_cni_port_m
 	for (size_t i = 0; i < mappings->count; i++) {
 		struct mk_host_port_entry *entry = &mappings->list[i];
 		struct mk_host_port to;
-		int ret = mk_host_ports_get(restoring->ports, &entry->key, &to, err);
+		int ret;
 
+		if (!mk_host_ports_has(restoring->ports, entry->family))
+			continue;
+		ret = mk_host_ports_get(restoring->ports, entry->family, &entry->key, &to, err);
 		if (ret < 0 && ret != -ENOENT)
 			return ret;
 		entry->to.addr = mk_ip_to_addr(ip);
@@ -76,7 +79,7 @@ static int leave_missing(const struct restoring *restoring, struct mk_cni_port_m
 		if (ret == -ENOENT)
 			mappings->list[count++] = *entry;
 		else if (!mk_addr_eq(&to.addr, &entry->to.addr))
-			say_taken(&entry->key, &to, owner);
+			say_taken(entry, &to, owner);
 	}
 	mappings->count = count;
 	return 0;
@@ -125,19 +128,17 @@ static int restore_locked(struct restoring *restoring, const char *state_dir, co
 	const struct mk_host_port_judge judge = { .is_alive = is_alive, .ctx = restoring };
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(state_dir, restoring->err);
 	cleanup_nl struct mk_nl *nl = ipam ? mk_nl_open(restoring->err) : NULL;
-	char dir[PATH_MAX];
 	int ret;
 
 	if (!nl)
 		return -restoring->err->code;
 	restoring->nl = nl;
-	ret = mk_pin_first_dir(dir, bpf_dir, restoring->err);
-	ret = ret ?: mk_pod_table_open(&restoring->pods, dir, restoring->err);
+	ret = mk_pod_tables_open(&restoring->pods, bpf_dir, restoring->err);
 	if (ret < 0)
 		return ret;
 	ret = mk_ipam_each(ipam, restore, restoring, restoring->err);
 	ret = ret ?: mk_host_ports_sweep(restoring->ports, &judge, restoring->err);
-	mk_table_close(&restoring->pods);
+	mk_pod_tables_close(&restoring->pods);
 	return ret < 0 ? ret : restoring->restored;
 }
 
@@ -148,18 +149,18 @@ static int restore_all(struct restoring *restoring, const char *state_dir, const
 {
 	cleanup_close int lock_fd =
 		mk_state_lock(state_dir, MK_LOCK_DATAPATH, LOCK_EX | LOCK_NB, restoring->err);
-	bool told_before, told;
-	size_t count;
+	struct mk_host_ports_state before, now;
 	int ret, restored;
 
 	if (lock_fd < 0)
 		return lock_fd == -EWOULDBLOCK ? 0 : lock_fd;
-	ret = mk_host_ports_state(restoring->ports, &count, &told_before, restoring->err);
+	ret = mk_host_ports_state(restoring->ports, &before, restoring->err);
 	restored = ret < 0 ? ret : restore_locked(restoring, state_dir, bpf_dir);
 	if (restored < 0)
 		return restored;
-	ret = mk_host_ports_state(restoring->ports, known, &told, restoring->err);
-	return ret < 0 ? ret : restored + (told != told_before);
+	ret = mk_host_ports_state(restoring->ports, &now, restoring->err);
+	*known = now.count;
+	return ret < 0 ? ret : restored + (now.told != before.told);
 }
 
 int mk_cni_restore_host_ports(const char *state_dir, const char *bpf_dir, size_t *known,
@@ -169,8 +170,7 @@ int mk_cni_restore_host_ports(const char *state_dir, const char *bpf_dir, size_t
 	cleanup_host_ports struct mk_host_ports *ports =
 		mk_host_ports_open(bpf_dir, state_dir, &cause);
 	struct restoring restoring = { .ports = ports, .err = err };
-	size_t count;
-	bool told;
+	struct mk_host_ports_state now;
 	int ret;
 
 	if (!ports && cause.code == ENOENT)
@@ -179,11 +179,11 @@ int mk_cni_restore_host_ports(const char *state_dir, const char *bpf_dir, size_t
 		*err = cause;
 		return -cause.code;
 	}
-	ret = mk_host_ports_state(ports, &count, &told, err);
+	ret = mk_host_ports_state(ports, &now, err);
 	if (ret < 0)
 		return ret;
-	if (count < *known || told != (count > 0))
+	if (now.count < *known || now.told != now.filled)
 		return restore_all(&restoring, state_dir, bpf_dir, known);
-	*known = count;
+	*known = now.count;
 	return 0;
 }
