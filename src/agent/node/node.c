@@ -156,7 +156,8 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 	char ports[MK_RESERVED_RANGES_BYTES];
 	const char *uplinks[MK_UPLINKS_MAX];
 	struct mk_sysctl_wanted sysctls = {
-		.pods = node->addresses.gateway.family,
+		.ipv4 = node->addresses.gateway.family == AF_INET,
+		.ipv6 = node->addresses.gateway.family == AF_INET6,
 		.vxlan_name = node->core->config.vxlan_iface_name,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
