@@ -1352,6 +1352,9 @@ START_TEST(test_forgotten_family)
 	const struct mk_cidr range =
 		cidr_of(family == AF_INET ? "2001:db8:7::/112" : "10.7.0.0/16");
 	sa_family_t other = family == AF_INET ? AF_INET6 : AF_INET;
+	const struct mk_nl_route stray = { .dst = range,
+					   .ifindex = devices.host_ifindex,
+					   .protocol = MK_RTPROT };
 
 	ck_ok(mk_overlay_set_service_ranges(overlay, other, &range, 1, &err));
 	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
@@ -1369,9 +1372,13 @@ START_TEST(test_forgotten_family)
 	ck_assert_uint_eq(changes, 5 + 2);
 	check_seen(other, 0, 0, 2);
 	check_seen(family, 3, 2, 2);
+	/* called again, it does not ask the kernel: an entry of another agent stays */
+	ck_ok(mk_nl_route_put(nl, &stray, &err));
+	mk_overlay_forget_family(overlay, other);
 	mk_overlay_refresh(overlay);
 	sync_alone(true);
 	ck_assert_uint_eq(changes, 0);
+	check_seen(other, 1, 0, 2);
 	/* and comes back */
 	mk_overlay_set_node(overlay, &devices, &wanted.addresses[mk_family_index(other)]);
 	plan_family(other);
