@@ -234,9 +234,8 @@ static int set_devices(const struct mk_sysctl_wanted *wanted, struct mk_error *e
 	int changed = silence_device(MK_HOST_PEER, wanted->again, err), ret = changed;
 
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {
-		ret = wanted->pods == AF_INET6
-			      ? mk_sysctls_ipv6_device(devices[i], wanted->again, err)
-			      : silence_device(devices[i], wanted->again, err);
+		ret = wanted->ipv6 ? mk_sysctls_ipv6_device(devices[i], wanted->again, err)
+				   : silence_device(devices[i], wanted->again, err);
 		changed += ret;
 	}
 	return ret < 0 ? ret : changed;
@@ -254,7 +253,7 @@ static int set_switches(const struct mk_sysctl_wanted *wanted, struct mk_error *
 	static const char *const switches[] = { IP_FORWARD, LO_ACCEPT_LOCAL, LO_ROUTE_LOCALNET };
 	int changed = 0, ret = 0;
 
-	if (wanted->pods == AF_INET6)
+	if (!wanted->ipv4)
 		return 0;
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(switches); i++) {
 		ret = set_for_host(wanted, switches[i], "1", "1", err);
@@ -291,7 +290,7 @@ static int forward_ipv6(const struct mk_sysctl_wanted *wanted, struct mk_error *
 {
 	int changed, ret;
 
-	if (wanted->pods != AF_INET6 || !wanted->forward_ipv6)
+	if (!wanted->ipv6 || !wanted->forward_ipv6)
 		return 0;
 	changed = keep_advertised_routes(wanted, err);
 	if (changed < 0)

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "base/error.h"
 #include "config/config.h"
@@ -16,7 +15,7 @@
 #define MK_SYSCTLS_FILE "sysctls"
 
 struct mk_sysctl_wanted {
-	sa_family_t pods; /* family of the pods' addresses */
+	bool ipv4, ipv6; /* families of the pods' addresses */
 	const char *vxlan_name;
 	const char *reserved_ports; /* mk_reserved_ranges() */
 	const char *state_dir;

@@ -66,6 +66,12 @@ static void teardown(void)
 #define ENDPOINTS_AT(address) \
 	"{" ENDPOINTS ", 'subsets': [{'addresses': [{'ip': '" address "'}], " HTTP "}]}"
 
+#define SLICE_OF_IPV6(address)                                                                   \
+	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv6', " \
+	"'metadata': {'name': 'b', 'namespace': 'x', 'labels': {" OF_S "}}, 'endpoints': [{'"    \
+	"addresses': ['" address "']}], " HTTP "}"
+#define DUAL_SERVICE(ips) "{" SERVICE ", 'spec': {'clusterIPs': [" ips "], " PORT_80 "}}"
+
 struct step {
 	const char *object; /* NULL: delete */
 	enum mk_kind kind;
@@ -102,6 +108,20 @@ static const struct {
 	      .heard = "node:n" },
 	    { "{" NODE ", 'spec': {'taints': [{'key': 'other'}]}}", .heard = "node:n" },
 	    { "{" NODE "}", .heard = "" } } },
+	{ "a node's second family",
+	  { { "{" NODE ", 'spec': {'podCIDRs': ['10.244.1.0/24']}}", .heard = "node:n" },
+	    { "{" NODE ", 'spec': {'podCIDRs': ['10.244.1.0/24', 'fd00::/64']}}",
+	      .heard = "node:n" },
+	    { "{" NODE ", 'spec': {'podCIDRs': ['fd00::/64', '10.244.1.0/24']}}", .heard = "" },
+	    { "{" NODE ", 'spec': {'podCIDRs': ['fd00::/64']}}", .heard = "node:n" } } },
+	{ "a Service's second family is reported once, and so is a slice of it",
+	  { { DUAL_SERVICE("'10.96.0.1'"), .heard = "x/s" },
+	    { DUAL_SERVICE("'10.96.0.1', 'fd00::1'"), .heard = "x/s" },
+	    { DUAL_SERVICE("'fd00::1', '10.96.0.1'"), .heard = "" },
+	    { SLICE_OF("s", "10.1.0.1"), .heard = "x/s" },
+	    { SLICE_OF_IPV6("fd00:1::1"), .heard = "x/s" },
+	    { SLICE_OF_IPV6("fd00:1::1"), .heard = "" },
+	    { DUAL_SERVICE("'fd00::1'"), .heard = "x/s" } } },
 	{ "health check port",
 	  { { "{" SERVICE ", 'spec': {'type': 'LoadBalancer', 'externalTrafficPolicy': 'Local', "
 	      "'healthCheckNodePort': 31000}}",

@@ -466,6 +466,41 @@ static const struct {
 	  "http []" VIP6_IS
 	  " in fd00:c0:0:2::1:30080/tcp+masq out fd00:c0:0:2::1:30080/tcp+masq+maglev"
 	  " in fd00:c6:33:64::1:30080/tcp+masq out fd00:c6:33:64::1:30080/tcp+masq+maglev" },
+	{ "zone hints on all endpoints of IPv4, on none of IPv6",
+	  { SVC(DUAL ", " HTTP),
+	    SLICE(EP("10.1.1.1", "n1", ZONE("a")) "," EP("10.1.2.2", "n2", ZONE("b"))),
+	    SLICE6(EP("fd00:1::1", "n1", "") "," EP("fd00:1::2", "n2", "")) },
+	  "http [*10.1.1.1:8080]" VIP_FRONTENDS,
+	  "http [*fd00:1::1:8080 fd00:1::2:8080]" VIP6_IS },
+	{ "policy Local, endpoints of IPv4 elsewhere, of IPv6 here",
+	  { SVC(DUAL ", " INT_LOCAL ", " HTTP), REMOTE, ONE6 },
+	  "http [] in 10.96.0.1:0/any in 10.96.0.1:80/tcp+drop out 10.96.0.1:80/tcp+masq+drop",
+	  "http [*fd00:1::1:8080]" VIP6_IS },
+	{ "of IPv4 one is ready, of IPv6 all are terminating",
+	  { SVC(DUAL ", " HTTP),
+	    SLICE(EP("10.1.1.1", "n1", TERMINATING) "," EP("10.1.2.2", "n2", "")),
+	    SLICE6(EP("fd00:1::1", "n1", TERMINATING)) },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS,
+	  "http [*fd00:1::1:8080]" VIP6_IS },
+	{ "pods in the host's network: the node's address of each family",
+	  { SVC(DUAL ", " HTTP), SLICE(EP("192.0.2.1", "n1", "") "," EP("192.0.2.2", "n2", "")),
+	    SLICE6(EP("2001:db8::1", "n1", "") "," EP("2001:db8::2", "n2", "")) },
+	  "http [*192.0.2.1:8080 192.0.2.2:8080]" VIP_FRONTENDS,
+	  "http [*2001:db8::1:8080 2001:db8::2:8080]" VIP6_IS },
+	{ "Endpoints object: each address has its own family",
+	  { SVC(DUAL ", " HTTP),
+	    "{'apiVersion': 'v1', 'kind': 'Endpoints', " META ", 'subsets': [{'addresses': [{'ip': "
+	    "'10.1.2.2'}, {'ip': 'fd00:1::1', 'nodeName': 'n1'}], 'ports': [{'name': 'http', "
+	    "'port': 8080}]}]}" },
+	  "http [10.1.2.2:8080]" VIP_FRONTENDS,
+	  "http [*fd00:1::1:8080]" VIP6_IS },
+	{ "a slice of one family: an Endpoints object counts in neither",
+	  { SVC(DUAL ", " HTTP),
+	    "{'apiVersion': 'v1', 'kind': 'Endpoints', " META ", 'subsets': [{'addresses': [{'ip': "
+	    "'10.1.2.2'}], 'ports': [{'name': 'http', 'port': 8080}]}]}",
+	    ONE6 },
+	  "http []" VIP_FRONTENDS,
+	  "http [*fd00:1::1:8080]" VIP6_IS },
 	{ "source ranges of IPv4 only: open in IPv6",
 	  { "{'apiVersion': 'v1', 'kind': 'Service', " META
 	    ", 'spec': {'type': 'LoadBalancer', " DUAL
@@ -493,6 +528,39 @@ START_TEST(test_dual)
 	ck_assert_msg(strcmp(line.text, expected) == 0, "%s, %s:\n got      %s\n expected %s",
 		      duals[row].name, mk_family_name(family), line.text, expected);
 	mk_compiled_service_release(&out);
+}
+END_TEST
+
+static const char *compiled(sa_family_t of, struct line *line)
+{
+	struct mk_compiled_service out;
+
+	family = of;
+	*line = (struct line){ 0 };
+	compile(&out);
+	for (size_t i = 0; i < out.set_count; i++)
+		tell_set(line, &out.sets[i]);
+	mk_compiled_service_release(&out);
+	return line->text;
+}
+
+/* A Service gets a second family and loses it: the first one stays as it is, byte for byte. */
+START_TEST(test_family_comes_and_goes)
+{
+	static const char *const steps[] = { SVC(VIP ", " HTTP), SVC(DUAL ", " HTTP),
+					     SVC(VIP ", " HTTP),
+					     SVC("'clusterIP': 'fd00:96::1', " HTTP) };
+	struct line line;
+
+	apply_good_text(model, REMOTE);
+	apply_good_text(model, ONE6);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(steps); i++) {
+		apply_good_text(model, steps[i]);
+		ck_assert_str_eq(compiled(AF_INET, &line),
+				 i == 3 ? "" : "http [10.1.2.2:8080]" VIP_FRONTENDS);
+		ck_assert_str_eq(compiled(AF_INET6, &line),
+				 i % 2 ? "http [*fd00:1::1:8080]" VIP6_IS : "");
+	}
 }
 END_TEST
 
@@ -788,6 +856,40 @@ START_TEST(test_more_than_the_tables_take)
 }
 END_TEST
 
+/* Each family has its own count, and answers only if the Service has an address of it. */
+START_TEST(test_health_check_by_family)
+{
+	static const struct {
+		const char *cluster_ips;
+		uint16_t port[MK_FAMILIES];
+		size_t count[MK_FAMILIES];
+	} rows[] = {
+		{ DUAL, { 31000, 31000 }, { 0, 2 } },
+		{ VIP, { 31000, 0 }, { 0, 0 } },
+		{ "'clusterIP': 'fd00:96::1'", { 0, 31000 }, { 0, 2 } },
+	};
+	char service[512];
+
+	snprintf(service, sizeof(service),
+		 "{'apiVersion': 'v1', 'kind': 'Service', " META ", 'spec': {'type': "
+		 "'LoadBalancer', 'externalTrafficPolicy': 'Local', 'healthCheckNodePort': 31000, "
+		 "%s, " HTTP "}}",
+		 rows[_i].cluster_ips);
+	apply_good_text(model, service);
+	apply_good_text(model, REMOTE);
+	apply_good_text(model, SLICE6(EP("fd00:1::1", "n1", "") "," EP("fd00:1::2", "n1", "")));
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		struct mk_compiled_service out;
+
+		family = i ? AF_INET6 : AF_INET;
+		compile(&out);
+		ck_assert_uint_eq(out.health_check_port, rows[_i].port[i]);
+		ck_assert_uint_eq(out.local_ready_count, rows[_i].count[i]);
+		mk_compiled_service_release(&out);
+	}
+}
+END_TEST
+
 UNIT_SUITE("service")
 {
 	TCase *tc = unit_case(suite, "compile", setup, teardown);
@@ -800,6 +902,8 @@ UNIT_SUITE("service")
 	tcase_add_loop_test(tc, test_ranges, 0, 2 * MK_ARRAY_SIZE(filtered));
 	tcase_add_test(tc, test_affinity);
 	tcase_add_loop_test(tc, test_live, 0, 2 * MK_ARRAY_SIZE(flows));
+	tcase_add_test(tc, test_family_comes_and_goes);
+	tcase_add_loop_test(tc, test_health_check_by_family, 0, 3);
 	tcase_add_loop_test(tc, test_health_check, 0, 2 * MK_ARRAY_SIZE(checks));
 	tcase_add_test(tc, test_more_than_the_tables_take);
 }

@@ -130,9 +130,12 @@ static void write_setting(const char *device, const char *name, const char *valu
 	ck_ok(mk_sysctl_set(path, value, &err));
 }
 
-static int apply(sa_family_t pods, bool forward)
+enum { V4 = 1, V6 = 2 };
+
+static int apply(int families, bool forward)
 {
-	const struct mk_sysctl_wanted wanted = { .pods = pods,
+	const struct mk_sysctl_wanted wanted = { .ipv4 = families & V4,
+						 .ipv6 = families & V6,
 						 .vxlan_name = "mkvxlan",
 						 .reserved_ports = "30000-32767",
 						 .state_dir = state_dir,
@@ -154,17 +157,20 @@ START_TEST(test_kernel_removes_the_route)
 }
 END_TEST
 
+/* @_i: beside IPv4. */
 START_TEST(test_route_stays)
 {
+	int pods = _i ? V4 | V6 : V6;
+
 	learn_route();
 	ck_assert_int_eq(read_setting("up0", "accept_ra"), 1);
-	apply(AF_INET6, true);
+	apply(pods, true);
 	ck_assert(has_route());
 	ck_assert_int_eq(read_setting("up0", "accept_ra"), 2);
 	ck_assert_int_eq(read_setting(MK_HOST_VETH, "forwarding"), 1);
 	ck_assert_int_eq(read_setting("up0", "forwarding"), 0);
 	ck_assert_int_eq(read_setting("all", "forwarding"), 0);
-	ck_assert_int_eq(apply(AF_INET6, true), 0);
+	ck_assert_int_eq(apply(pods, true), 0);
 	ck_ok(mk_sysctls_restore(state_dir, &err));
 	ck_assert_int_eq(read_setting("up0", "accept_ra"), 1);
 	ck_assert(has_route());
@@ -174,11 +180,11 @@ END_TEST
 /* A new uplink, and a device that is made again, after the first write. */
 START_TEST(test_later_uplink)
 {
-	apply(AF_INET6, true);
+	apply(V6, true);
 	write_setting("up0", "accept_ra", "1");
 	write_setting(MK_HOST_VETH, "forwarding", "0");
 	learn_route();
-	ck_assert_int_eq(apply(AF_INET6, true), 2);
+	ck_assert_int_eq(apply(V6, true), 2);
 	ck_assert(has_route());
 	ck_assert_int_eq(read_setting("up0", "accept_ra"), 2);
 }
@@ -188,7 +194,7 @@ END_TEST
 START_TEST(test_other_value)
 {
 	write_setting("up0", "accept_ra", "0");
-	apply(AF_INET6, true);
+	apply(V6, true);
 	ck_assert_int_eq(read_setting("up0", "accept_ra"), 0);
 	ck_ok(mk_sysctls_restore(state_dir, &err));
 	ck_assert_int_eq(read_setting("up0", "accept_ra"), 0);
@@ -198,7 +204,7 @@ END_TEST
 /* Others changed it since, or the device is gone: the record does not matter. */
 START_TEST(test_restore_of_a_changed_one)
 {
-	apply(AF_INET6, true);
+	apply(V6, true);
 	if (_i)
 		ck_ok(mk_nl_link_delete(nl, "up0", &err));
 	else
@@ -213,7 +219,7 @@ END_TEST
 START_TEST(test_nothing_is_written)
 {
 	learn_route();
-	apply(_i ? AF_INET6 : AF_INET, !_i);
+	apply(_i ? V6 : V4, !_i);
 	ck_assert_int_eq(read_setting("up0", "accept_ra"), 1);
 	ck_assert_int_eq(read_setting(MK_HOST_VETH, "forwarding"), 0);
 	ck_assert(has_route());
@@ -221,27 +227,58 @@ START_TEST(test_nothing_is_written)
 END_TEST
 
 static const struct {
-	sa_family_t pods;
+	int pods;
 	int host, peer, vxlan, ip_forward; /* disable_ipv6 of the devices */
 } devices[] = {
-	{ AF_INET, 1, 1, 1, 1 },
-	{ AF_INET6, 0, 1, 0, 0 },
+	{ V4, 1, 1, 1, 1 },
+	{ V6, 0, 1, 0, 0 },
+	{ V4 | V6, 0, 1, 0, 1 },
 };
 
-START_TEST(test_devices)
+static void check_devices(int row)
 {
 	cleanup_free char *ip_forward = NULL;
 
+	ck_assert_int_eq(read_setting(MK_HOST_VETH, "disable_ipv6"), devices[row].host);
+	ck_assert_int_eq(read_setting(MK_HOST_PEER, "disable_ipv6"), devices[row].peer);
+	ck_assert_int_eq(read_setting("mkvxlan", "disable_ipv6"), devices[row].vxlan);
+	ck_assert_int_eq(read_setting("mkvxlan", "accept_ra"), devices[row].vxlan);
+	ck_assert_int_eq(read_setting(MK_HOST_VETH, "accept_redirects"), devices[row].host);
+	ck_ok(mk_file_read("/proc/sys/net/ipv4/ip_forward", 64, &ip_forward, NULL, &err));
+	ck_assert_int_eq(atoi(ip_forward), devices[row].ip_forward);
+}
+
+START_TEST(test_devices)
+{
 	ck_ok(mk_sysctl_set("/proc/sys/net/ipv4/ip_forward", "0", &err));
 	write_setting("mkvxlan", "disable_ipv6", "1");
 	apply(devices[_i].pods, false);
-	ck_assert_int_eq(read_setting(MK_HOST_VETH, "disable_ipv6"), devices[_i].host);
-	ck_assert_int_eq(read_setting(MK_HOST_PEER, "disable_ipv6"), devices[_i].peer);
-	ck_assert_int_eq(read_setting("mkvxlan", "disable_ipv6"), devices[_i].vxlan);
-	ck_assert_int_eq(read_setting("mkvxlan", "accept_ra"), devices[_i].vxlan);
-	ck_assert_int_eq(read_setting(MK_HOST_VETH, "accept_redirects"), devices[_i].host);
-	ck_ok(mk_file_read("/proc/sys/net/ipv4/ip_forward", 64, &ip_forward, NULL, &err));
-	ck_assert_int_eq(atoi(ip_forward), devices[_i].ip_forward);
+	check_devices(_i);
+	ck_assert_int_eq(apply(devices[_i].pods, false), 0);
+}
+END_TEST
+
+/* A node of IPv4 gets IPv6, with several ways out, and loses it again. IPv4's settings stay; what
+ * was changed on uplinks is in the record, for `monokube cleanup`. */
+START_TEST(test_family_comes_and_goes)
+{
+	learn_route();
+	apply(V4, true);
+	check_devices(0);
+	ck_assert_int_eq(read_setting("up0", "accept_ra"), 1);
+	/* of two devices accept_ra, accept_redirects and disable_ipv6; of the uplink accept_ra;
+	 * forwarding */
+	ck_assert_int_eq(apply(V4 | V6, true), 2 * 3 + 1 + 1);
+	check_devices(2);
+	ck_assert(has_route());
+	ck_assert_int_eq(read_setting("up0", "accept_ra"), 2);
+	ck_assert_int_eq(apply(V4, true), 2);
+	ck_assert_int_eq(read_setting(MK_HOST_VETH, "disable_ipv6"), 1);
+	ck_assert_int_eq(read_setting("mkvxlan", "disable_ipv6"), 1);
+	ck_assert(has_route());
+	ck_ok(mk_sysctls_restore(state_dir, &err));
+	ck_assert_int_eq(read_setting("up0", "accept_ra"), 1);
+	ck_assert(has_route());
 }
 END_TEST
 
@@ -250,10 +287,11 @@ UNIT_SUITE("sysctl_ipv6")
 	TCase *tc = unit_case(suite, "router", setup, teardown);
 
 	tcase_add_test(tc, test_kernel_removes_the_route);
-	tcase_add_test(tc, test_route_stays);
+	tcase_add_loop_test(tc, test_route_stays, 0, 2);
 	tcase_add_test(tc, test_later_uplink);
 	tcase_add_test(tc, test_other_value);
 	tcase_add_loop_test(tc, test_restore_of_a_changed_one, 0, 2);
 	tcase_add_loop_test(tc, test_nothing_is_written, 0, 2);
 	tcase_add_loop_test(tc, test_devices, 0, MK_ARRAY_SIZE(devices));
+	tcase_add_test(tc, test_family_comes_and_goes);
 }

@@ -221,7 +221,8 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 	char ports[MK_RESERVED_RANGES_BYTES];
 	const char *uplinks[MK_UPLINKS_MAX];
 	struct mk_sysctl_wanted sysctls = {
-		.pods = node->core->families[1].runs ? AF_INET6 : AF_INET,
+		.ipv4 = node->core->families[mk_family_index(AF_INET)].runs,
+		.ipv6 = node->core->families[mk_family_index(AF_INET6)].runs,
 		.vxlan_name = node->core->config.vxlan_iface_name,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
@@ -344,6 +345,7 @@ static void take_family(struct mk_own_family *own, const struct mk_node_object *
 	own->family->runs = found->runs[index];
 	if (!found->runs[index]) {
 		drop_datapath(own->family);
+		mk_overlay_forget_family(own->family->core->overlay, own->family->family);
 		return;
 	}
 	if (!mk_cidr_equal(&own->addresses.pod_cidr, &found->addresses[index].pod_cidr))

@@ -6,7 +6,7 @@
 
 #include "agent/node/own_node.h"
 
-/* local.c: read the host's addresses of both families. The caller frees *@addresses, also after an
+/* family.c: read the host's addresses of both families. The caller frees *@addresses, also after an
  * error. */
 struct host_address {
 	int ifindex;

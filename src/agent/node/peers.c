@@ -230,8 +230,8 @@ static int reconcile_family(struct mk_own_family *own, struct mk_error *why, str
 	if (ret == 0)
 		ret = list_ranges(own, &ranges, &count, why, err);
 	if (ret == 0)
-		ret = mk_overlay_set_service_ranges(core->overlay, own->family->family, ranges, count,
-						    err);
+		ret = mk_overlay_set_service_ranges(core->overlay, own->family->family, ranges,
+						    count, err);
 	if (ret < 0 || !mk_family_is_loaded(own->family))
 		return ret;
 	ret = fill_routes(own, ranges, count, err);

@@ -14,7 +14,9 @@ static struct mk_nl_route via_gateway(const struct mk_cni_conf *conf, int ifinde
 		.dst = *dst,
 		.ifindex = ifindex,
 		.gateway = conf->addresses.gateway,
-		.onlink = true,
+		/* Linux looks up an onlink gateway of IPv6 in the main table, which has the gateway
+		 * behind the pod's first interface; without the flag, in the route's own table. */
+		.onlink = conf->addresses.gateway.family == AF_INET,
 		.protocol = MK_RTPROT,
 	};
 }
