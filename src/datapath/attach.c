@@ -4,7 +4,12 @@
  *   user-space reference goes, so each chain is pinned before its programs are attached, and
  *   unpinned when none of them is attached any more, nor running (grace period).
  * - The pinned ilb_pod, which the CNI mode attaches, belongs to a pinned chain.
- * - A table that a program uses is pinned with its entries, so that the next agent finds it. */
+ * - A table that a program uses is pinned with its entries, so that the next agent finds it.
+ *
+ * On a node with both families IPv4's programs have the hooks, and IPv6's are in map `other_family`.
+ * Each family attaches IPv4's pinned programs to the hooks of both, so either may be first. While
+ * IPv4's are not pinned yet, IPv6's have the hooks, too. */
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <net/if.h>
@@ -32,39 +37,75 @@ struct hook {
 #define GATE_NS \
 	(2 * (uint64_t)MK_NS_PER_S) /* the gate is closed for this long, then open as long */
 
-#define FIXED_HOOKS (3 + 2 * MK_UPLINKS_MAX)
+#define FIXED_HOOKS (3 + 2 * 2 * MK_UPLINKS_MAX) /* of both families */
 
-/* List the hooks of the links. Returns their number. */
-static size_t fixed_hooks(const struct mk_datapath_links *links, struct hook *hooks)
+static bool has_uplink(const struct mk_datapath_links *links, __u32 ifindex)
 {
+	for (size_t i = 0; i < links->uplink_count; i++)
+		if (links->uplinks[i].ifindex == ifindex)
+			return true;
+	return false;
+}
+
+static size_t add_uplink_hooks(const struct mk_uplink *uplink, struct hook *hooks)
+{
+	int ifindex = (int)uplink->ifindex;
+
+	if (uplink->flags & MK_UPLINK_TUNNEL) {
+		hooks[0] = (struct hook){ ifindex, MK_INGRESS, "nat_tunnel" };
+		return 1;
+	}
+	hooks[0] = (struct hook){ ifindex, MK_INGRESS, "nat_uplink" };
+	hooks[1] = (struct hook){ ifindex, MK_EGRESS, "elb_uplink_egress" };
+	return 2;
+}
+
+/* Read the other family's devices; none if it has no tables. */
+static void read_other_links(const struct mk_datapath *datapath, struct mk_datapath_links *links)
+{
+	if (!datapath->other_dir[0] || mk_links_read(datapath->other_dir, links, NULL) < 0)
+		links->uplink_count = 0;
+}
+
+/* List the hooks of both families' links. Returns their number. */
+static size_t fixed_hooks(const struct mk_datapath *datapath, struct hook *hooks)
+{
+	const struct mk_datapath_links *links = &datapath->links;
 	const int host_peer = (int)links->set.host_peer_ifindex;
 	const int overlay = (int)links->set.overlay_ifindex;
+	struct mk_datapath_links other;
 	size_t count = 3;
 
 	hooks[0] = (struct hook){ host_peer, MK_INGRESS, "ilb_host" };
 	hooks[1] = (struct hook){ overlay, MK_INGRESS, "ilb_overlay" };
 	hooks[2] = (struct hook){ MK_LOOPBACK_IFINDEX, MK_EGRESS, "ilb_lo_egress" };
-	for (size_t i = 0; i < links->uplink_count; i++) {
-		const struct mk_uplink *uplink = &links->uplinks[i];
-		int ifindex = (int)uplink->ifindex;
-
-		if (uplink->flags & MK_UPLINK_TUNNEL) {
-			hooks[count++] = (struct hook){ ifindex, MK_INGRESS, "nat_tunnel" };
-			continue;
-		}
-		hooks[count++] = (struct hook){ ifindex, MK_INGRESS, "nat_uplink" };
-		hooks[count++] = (struct hook){ ifindex, MK_EGRESS, "elb_uplink_egress" };
-	}
+	for (size_t i = 0; i < links->uplink_count; i++)
+		count += add_uplink_hooks(&links->uplinks[i], &hooks[count]);
+	read_other_links(datapath, &other);
+	for (size_t i = 0; i < other.uplink_count; i++)
+		if (!has_uplink(links, other.uplinks[i].ifindex))
+			count += add_uplink_hooks(&other.uplinks[i], &hooks[count]);
 	return count;
 }
 
 /* ---- hooks ---------------------------------------------------------------------------------- */
 
+/* Return the program for the hook's filter: IPv4's, if this datapath is behind it and IPv4's is
+ * pinned. The caller does not close it. @*pinned: to close. */
+static int filter_program(const struct mk_datapath *datapath, const char *program, int *pinned,
+			  struct mk_error *err)
+{
+	if (datapath_is_behind(datapath))
+		*pinned = mk_pin_open(datapath->other_dir, MK_PIN_PROGS, program, NULL);
+	return *pinned >= 0 ? *pinned : mk_object_program(datapath->object, program, err);
+}
+
 /* Attach the hook's program. Returns 1 if it did, 0 if the program was attached already. */
 static int ensure_hook(const struct mk_datapath *datapath, const struct hook *hook,
 		       struct mk_error *err)
 {
-	int fd = mk_object_program(datapath->object, hook->program, err);
+	cleanup_close int pinned = -1;
+	int fd = filter_program(datapath, hook->program, &pinned, err);
 	struct mk_program_identity wanted = { 0 };
 	uint32_t have;
 	int ret;
@@ -81,10 +122,48 @@ static int ensure_hook(const struct mk_datapath *datapath, const struct hook *ho
 	return 1;
 }
 
+/* Put a program into its slot of map `other_family`. Returns 1 if it did. */
+static int ensure_entry(const struct mk_datapath *datapath, __u32 slot, struct mk_error *err)
+{
+	int fd = mk_object_program(datapath->object, mk_entry_programs[slot], err);
+	struct mk_program_identity wanted = { 0 };
+	__u32 have = 0;
+	int ret = fd < 0 ? fd : mk_program_identify(fd, &wanted, err);
+
+	if (ret < 0)
+		return ret;
+	if (bpf_map_lookup_elem(datapath->other_family_fd, &slot, &have) == 0 && have == wanted.id)
+		return 0;
+	if (bpf_map_update_elem(datapath->other_family_fd, &slot, &fd, BPF_ANY) < 0)
+		return mk_error_errno(err, errno, "cannot put program '%s' behind IPv4's",
+				      mk_entry_programs[slot]);
+	return 1;
+}
+
+/* Fill map `other_family`, which IPv4's datapath has pinned. Returns the number of slots that were
+ * written; 0 if this family has the hooks itself. */
+static int ensure_entries(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int changed = 0, ret = 0;
+
+	if (!datapath_is_behind(datapath))
+		return 0;
+	if (datapath->other_family_fd < 0)
+		datapath->other_family_fd =
+			mk_pin_open(datapath->other_dir, MK_PIN_MAPS, "other_family", err);
+	if (datapath->other_family_fd < 0)
+		return mk_error_wrap(err, "IPv4's datapath has to be loaded first");
+	for (__u32 slot = 0; ret >= 0 && slot < MK_ENTRY_COUNT; slot++) {
+		ret = ensure_entry(datapath, slot, err);
+		changed += ret > 0;
+	}
+	return ret < 0 ? ret : changed;
+}
+
 static int ensure_fixed_hooks(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	struct hook hooks[FIXED_HOOKS];
-	size_t count = fixed_hooks(&datapath->links, hooks);
+	size_t count = fixed_hooks(datapath, hooks);
 	int changed = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -155,7 +234,7 @@ static int remove_stray_hooks(struct mk_datapath *datapath, struct mk_error *err
 {
 	struct stray_walk walk = { .nl = datapath->nl, .err = err };
 
-	walk.count = fixed_hooks(&datapath->links, walk.hooks);
+	walk.count = fixed_hooks(datapath, walk.hooks);
 	return mk_nl_each_link(datapath->nl, remove_strays, &walk, err);
 }
 
@@ -192,7 +271,33 @@ static int ensure_pod_hook(const struct mk_datapath *datapath, const struct mk_p
 	return ret < 0 && !is_pod_veth(datapath, hook.ifindex) ? 0 : ret;
 }
 
-static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+/* Attach the programs of the other family's pods: if that family does not have the hooks, it leaves
+ * them to this one. Some pods have one family only. Returns the number of pods changed. */
+static int ensure_other_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	cleanup_table struct mk_table table = { .fd = -1 };
+	cleanup_free struct mk_pod *pods = NULL;
+	int changed = 0, ret;
+	size_t count;
+
+	if (!datapath->other_dir[0] ||
+	    mk_pod_table_open(&table, datapath->other_dir, NULL) == -ENOENT)
+		return 0;
+	ret = mk_pod_table_read(&table, &pods, &count, err);
+	for (size_t i = 0; ret >= 0 && i < count; i++) {
+		const struct hook hook = { (int)pods[i].ifindex, MK_INGRESS, "ilb_pod" };
+
+		if (!is_pod_veth(datapath, hook.ifindex))
+			continue;
+		ret = ensure_hook(datapath, &hook, err);
+		if (ret < 0 && !is_pod_veth(datapath, hook.ifindex))
+			ret = 0;
+		changed += ret > 0;
+	}
+	return ret < 0 ? ret : changed;
+}
+
+static int ensure_own_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	cleanup_free struct mk_pod *pods = NULL;
 	int changed = 0, ret;
@@ -204,6 +309,14 @@ static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error 
 		changed += ret > 0;
 	}
 	return ret < 0 ? ret : changed;
+}
+
+static int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	int own = ensure_own_pod_hooks(datapath, err);
+	int others = own < 0 ? own : ensure_other_pod_hooks(datapath, err);
+
+	return others < 0 ? others : own + others;
 }
 
 /* membarrier(2) GLOBAL is synchronize_rcu(): after it, no CPU runs a program that was detached
@@ -232,7 +345,8 @@ static void say_attached(const struct mk_datapath *datapath, int pods)
  * the old program. */
 static int keep_programs(struct mk_datapath *datapath, struct mk_error *err)
 {
-	int pods, fixed = ensure_fixed_hooks(datapath, err);
+	int entries = ensure_entries(datapath, err), pods;
+	int fixed = entries < 0 ? entries : ensure_fixed_hooks(datapath, err);
 	int ret = fixed < 0 ? fixed : remove_stray_hooks(datapath, err);
 
 	if (ret < 0)
@@ -240,7 +354,7 @@ static int keep_programs(struct mk_datapath *datapath, struct mk_error *err)
 	pods = ensure_pod_hooks(datapath, err);
 	if (pods < 0)
 		return pods;
-	if (fixed > 0 || pods > 0)
+	if (entries > 0 || fixed > 0 || pods > 0)
 		wait_for_grace_period();
 	pins_tidy(datapath);
 	say_attached(datapath, pods);
@@ -253,7 +367,9 @@ static int swap_programs(struct mk_datapath *datapath, struct mk_error *err)
 
 	ret = ret ?: migrations_copy(datapath, true, err);
 	ret = ret ?: pins_publish(datapath, err);
-	ret = ret ?: ensure_fixed_hooks(datapath, err);
+	ret = ret ?: ensure_entries(datapath, err);
+	if (ret >= 0)
+		ret = ensure_fixed_hooks(datapath, err);
 	if (ret >= 0)
 		ret = remove_stray_hooks(datapath, err);
 	if (ret < 0)
@@ -413,7 +529,7 @@ static int repair_fixed_hooks(const struct mk_datapath *datapath, const struct d
 			      struct mk_error *err)
 {
 	struct hook hooks[FIXED_HOOKS];
-	size_t count = fixed_hooks(&datapath->links, hooks);
+	size_t count = fixed_hooks(datapath, hooks);
 	int changed = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -458,18 +574,29 @@ static int repair_pod_hooks(struct mk_datapath *datapath, const struct devices *
 	return ret < 0 ? ret : changed;
 }
 
+static int repair_entries(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int missing = ensure_entries(datapath, err);
+
+	if (missing > 0)
+		mk_log_warn("entries were missing and are back map=other_family entries=%d",
+			    missing);
+	return missing;
+}
+
 static int repair_hooks(struct mk_datapath *datapath, const struct devices *wanted, size_t pods,
 			struct mk_error *err)
 {
-	int fixed, of_pods;
+	int entries, fixed, of_pods;
 
 	if (datapath->state < MK_DATAPATH_ATTACHED)
 		return datapath_expect(datapath, MK_DATAPATH_ATTACHED, "a check of hooks", err);
-	fixed = repair_fixed_hooks(datapath, wanted, err);
+	entries = repair_entries(datapath, err);
+	fixed = entries < 0 ? entries : repair_fixed_hooks(datapath, wanted, err);
 	if (fixed < 0)
 		return fixed;
 	of_pods = repair_pod_hooks(datapath, wanted, pods, err);
-	return of_pods < 0 ? of_pods : fixed + of_pods;
+	return of_pods < 0 ? of_pods : entries + fixed + of_pods;
 }
 
 int mk_datapath_repair_hooks(struct mk_datapath *datapath, size_t pods, struct mk_error *err)

@@ -31,7 +31,9 @@ enum mk_datapath_state {
 	MK_DATAPATH_SYNCED, /* mk_datapath_prune() has run */
 };
 
-/* Prepare directories and bpffs, and open the BPF object. */
+/* Prepare directories and bpffs, and open the BPF object. If @node has has_other_family, the node
+ * has a datapath of each family. IPv4's programs then have the hooks, and IPv6's are behind them.
+ * Load IPv4's before IPv6's is attached. If IPv4 is added, attach IPv6's first. */
 struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
 				     const struct mk_node *node, struct mk_error *err);
 void mk_datapath_free(struct mk_datapath *datapath);
@@ -142,6 +144,12 @@ struct mk_removed {
 /* Remove our filters from every interface, then all pins below @bpf_dir. Adds to @removed. */
 mk_must_check int mk_datapath_remove(struct mk_nl *nl, const char *bpf_dir,
 				     struct mk_removed *removed, struct mk_error *err);
+
+/* Remove one family of a node that had both: its programs from map `other_family` and from hooks
+ * that still have them, then its pins. First attach the family that stays, with its constants. */
+mk_must_check int mk_datapath_remove_family(struct mk_nl *nl, const char *bpf_dir,
+					    sa_family_t family, struct mk_removed *removed,
+					    struct mk_error *err);
 
 /* Statistics of tables and programs, for metrics. */
 

@@ -26,6 +26,7 @@ struct mk_migration {
 struct mk_datapath {
 	enum mk_datapath_state state;
 	char bpf_dir[PATH_MAX], state_dir[PATH_MAX];
+	char other_dir[PATH_MAX]; /* of the other family's pins, which may not exist; "": none */
 	struct mk_node node;
 	struct mk_session_sizes session_sizes;
 	uint32_t affinity_entries; /* 0: the default */
@@ -36,6 +37,7 @@ struct mk_datapath {
 	struct mk_datapath_links links;
 	int gate_fd; /* MK_LOCK_GATE's, while attach waits for its lock; otherwise -1 */
 	uint64_t gate_until_ns;
+	int other_family_fd; /* map other_family, if this family is behind it; otherwise -1 */
 	/* the object owns the file descriptors */
 	struct mk_table pods, routes, node_routes, peers, affinity, affinity_new,
 		sessions[MK_SESSION_TABLES], room, link_table, uplink_table;
@@ -55,6 +57,12 @@ struct mk_datapath {
 static inline sa_family_t datapath_family(const struct mk_datapath *datapath)
 {
 	return mk_node_family(&datapath->node);
+}
+
+/* Are this datapath's programs behind IPv4's? Then these have the hooks (map `other_family`). */
+static inline bool datapath_is_behind(const struct mk_datapath *datapath)
+{
+	return datapath->node.has_other_family && datapath_family(datapath) == AF_INET6;
 }
 
 mk_must_check int datapath_expect(const struct mk_datapath *datapath, enum mk_datapath_state state,

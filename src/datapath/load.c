@@ -86,6 +86,8 @@ static int open_parts(struct mk_datapath *datapath, const char *bpf_dir, const c
 	if (snprintf(datapath->bpf_dir, PATH_MAX, "%s", bpf_dir) >= PATH_MAX ||
 	    snprintf(datapath->state_dir, PATH_MAX, "%s", state_dir) >= PATH_MAX)
 		return mk_error_set(err, ENAMETOOLONG, "path '%s' or '%s'", bpf_dir, state_dir);
+	if (!mk_pin_other_dir(datapath->other_dir, bpf_dir, datapath_family(datapath)))
+		datapath->other_dir[0] = '\0';
 	ret = mk_pin_prepare(bpf_dir, err);
 	if (ret < 0)
 		return ret;
@@ -105,7 +107,7 @@ struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
 		return NULL;
 	}
 	datapath->node = *node;
-	datapath->gate_fd = -1;
+	datapath->gate_fd = datapath->other_family_fd = -1;
 	if (open_parts(datapath, bpf_dir, state_dir, err) < 0) {
 		mk_datapath_free(datapath);
 		return NULL;
@@ -124,6 +126,7 @@ void mk_datapath_free(struct mk_datapath *datapath)
 	mk_object_free(datapath->object);
 	mk_nl_free(datapath->nl);
 	mk_cleanup_close(&datapath->gate_fd);
+	mk_cleanup_close(&datapath->other_family_fd);
 	free(datapath);
 }
 

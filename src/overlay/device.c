@@ -185,17 +185,24 @@ static const struct mk_addresses *macs_of(const struct mk_device_wanted *wanted)
 	return &wanted->addresses[mk_family_index(v4 ? AF_INET : AF_INET6)];
 }
 
+static bool is_new(const struct mk_devices *devices, unsigned int family_index)
+{
+	return !(devices->families & 1U << family_index);
+}
+
 /* Returns how many were missing. */
-static int ensure_addresses(struct mk_nl *nl, const struct mk_link *link, bool fresh,
-			    const struct device_ips *ips, struct mk_error *err)
+static int ensure_addresses(struct mk_nl *nl, const struct mk_devices *devices,
+			    const struct mk_link *link, bool fresh, const struct device_ips *ips,
+			    struct mk_error *err)
 {
 	int missing = 0;
 
-	for (size_t i = 0; i < MK_FAMILIES; i++) {
+	for (unsigned int i = 0; i < MK_FAMILIES; i++) {
 		int ret = 0;
 
 		if (ips->of[i]->family != AF_UNSPEC)
-			ret = ensure_address(nl, link, fresh, ips->of[i], err);
+			ret = ensure_address(nl, link, fresh || is_new(devices, i), ips->of[i],
+					     err);
 		if (ret < 0)
 			return ret;
 		missing += ret;
@@ -289,14 +296,15 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		return ret;
 	devices->overlay_ifindex = link.ifindex;
 	if (has_ipv6(wanted))
-		lacked = have_ipv6(nl, &link, fresh, wanted->mtu_bytes, err);
+		lacked = have_ipv6(nl, &link, fresh || is_new(devices, mk_family_index(AF_INET6)),
+				   wanted->mtu_bytes, err);
 	if (lacked < 0)
 		return lacked;
 	adjusted = adjust(nl, &link, fresh, &macs_of(wanted)->vtep_mac, wanted->mtu_bytes, IFF_UP,
 			  err);
 	if (adjusted < 0)
 		return adjusted;
-	ret = ensure_addresses(nl, &link, fresh, &ips, err);
+	ret = ensure_addresses(nl, devices, &link, fresh, &ips, err);
 	return ret < 0 ? ret : fresh || lacked || adjusted || ret;
 }
 
@@ -362,7 +370,8 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	devices->host_ifindex = host.ifindex;
 	devices->host_peer_ifindex = peer.ifindex;
 	if (has_ipv6(wanted))
-		lacked = have_ipv6(nl, &host, fresh, wanted->mtu_bytes, err);
+		lacked = have_ipv6(nl, &host, fresh || is_new(devices, mk_family_index(AF_INET6)),
+				   wanted->mtu_bytes, err);
 	if (lacked < 0)
 		return lacked;
 	/* no ARP on the host's end: every packet for a Service goes to the MAC of the other
@@ -375,7 +384,7 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		ret = adjust(nl, &peer, fresh, mac, MK_HOST_PEER_MTU_BYTES, IFF_UP, err);
 	changed |= ret > 0;
 	if (ret >= 0)
-		ret = ensure_addresses(nl, &host, fresh, &ips, err);
+		ret = ensure_addresses(nl, devices, &host, fresh, &ips, err);
 	return ret < 0 ? ret : changed || ret;
 }
 
@@ -387,5 +396,11 @@ int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	if (veth < 0)
 		return veth;
 	vxlan = ensure_vxlan(nl, wanted, devices, err);
-	return vxlan < 0 ? vxlan : veth + vxlan;
+	if (vxlan < 0)
+		return vxlan;
+	devices->families = 0;
+	for (unsigned int i = 0; i < MK_FAMILIES; i++)
+		if (wanted->addresses[i].vtep.family != AF_UNSPEC)
+			devices->families |= 1U << i;
+	return veth + vxlan;
 }

@@ -45,6 +45,7 @@ struct mk_device_wanted {
 
 struct mk_devices {
 	int host_ifindex, host_peer_ifindex, overlay_ifindex;
+	unsigned int families; /* that they have, as bits by mk_family_index() */
 };
 
 /* Create or correct the devices. They have one address of each family of wanted->addresses, and
@@ -53,7 +54,7 @@ struct mk_devices {
  *
  * A VXLAN device or veth pair of that name with other properties is replaced. The log names
  * replaced and corrected devices, and those of @devices that are missing. Returns how many of the
- * two were not right. */
+ * two were not right. What a family needs that @devices do not have yet is no fault. */
 mk_must_check int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 				    struct mk_devices *devices, struct mk_error *err);
 

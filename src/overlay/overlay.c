@@ -113,7 +113,7 @@ void mk_overlay_set_node(struct mk_overlay *overlay, const struct mk_devices *de
 		overlay->refresh = true;
 		overlay->was_complete = false;
 	}
-	family->forgotten = false;
+	family->gone = family->forgotten = false;
 	family->own = *own;
 	overlay->devices = *devices;
 	overlay->peers_changed = true;
@@ -130,9 +130,13 @@ static void clear_ranges(struct mk_overlay *overlay, sa_family_t family)
 
 void mk_overlay_forget_family(struct mk_overlay *overlay, sa_family_t family)
 {
-	release_family(family_of(overlay, family));
+	struct overlay_family *of = family_of(overlay, family);
+
+	if (of->gone)
+		return;
+	release_family(of);
 	clear_ranges(overlay, family);
-	family_of(overlay, family)->forgotten = true;
+	of->gone = of->forgotten = true;
 	overlay->refresh = true;
 	overlay->peers_changed = true;
 }

@@ -30,7 +30,7 @@ void mk_overlay_free(struct mk_overlay *overlay);
 void mk_overlay_set_node(struct mk_overlay *overlay, const struct mk_devices *devices,
 			 const struct mk_addresses *own);
 /* The node does not have @family any more: the next complete sync removes its routes and
- * neighbour entries, also those of an earlier agent. */
+ * neighbour entries, also those of an earlier agent. Further calls do nothing. */
 void mk_overlay_forget_family(struct mk_overlay *overlay, sa_family_t family);
 /* Set the nodes with @family; @plan is copied. */
 mk_must_check int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t family,

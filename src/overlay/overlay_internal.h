@@ -34,7 +34,8 @@ struct overlay_family {
 	size_t peer_count;
 	struct mk_cidr *ranges; /* of Service addresses */
 	size_t range_count;
-	bool forgotten; /* its routes and neighbours in the kernel have to be removed */
+	bool gone; /* mk_overlay_forget_family() */
+	bool forgotten; /* .. and its routes and neighbours in the kernel have to be removed */
 };
 
 struct mk_overlay {

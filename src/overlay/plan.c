@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/addresses.h"
+
 struct making {
 	const struct mk_overlay_view *view;
 	struct mk_addresses own;
@@ -27,8 +29,9 @@ static int compute(const struct mk_overlay_view *view, const struct mk_cidr *pod
 				    of_family(pod_cidrs, family), addresses, err);
 }
 
-int mk_overlay_addresses(const struct mk_overlay_view *view, const struct mk_cidr *pod_cidrs,
-			 struct mk_addresses *addresses, struct mk_error *err)
+/* Compute a Node's addresses of view->family. MAC addresses are the same in both families. */
+static int addresses_of(const struct mk_overlay_view *view, const struct mk_cidr *pod_cidrs,
+			struct mk_addresses *addresses, struct mk_error *err)
 {
 	struct mk_addresses primary;
 	int ret = compute(view, pod_cidrs, view->family, addresses, err);
@@ -96,7 +99,7 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 	if (peer.underlay.family == AF_UNSPEC)
 		return leave_out(making, node->name, false, "it has no %s InternalIP",
 				 mk_family_name(underlay));
-	if (mk_overlay_addresses(view, node->pod_cidrs, &addresses, &why) < 0)
+	if (addresses_of(view, node->pod_cidrs, &addresses, &why) < 0)
 		return leave_out(making, node->name, true, "%s", mk_error_text(&why));
 	peer.pod_cidr = mk_cidr_network(pods);
 	peer.vtep = addresses.vtep;
@@ -197,7 +200,7 @@ int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_v
 	int ret;
 
 	*plan = (struct mk_overlay_plan){ 0 };
-	ret = mk_overlay_addresses(view, view->own_pod_cidrs, &making.own, err);
+	ret = addresses_of(view, view->own_pod_cidrs, &making.own, err);
 	if (ret < 0)
 		return ret;
 	mk_model_each_node(model, visit_node, &making);

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/ip.h"
 #include "cluster/model/model.h"
-#include "config/addresses.h"
 
 struct mk_overlay_peer {
 	char *node;
@@ -37,17 +36,11 @@ struct mk_overlay_plan {
 struct mk_overlay_view {
 	const char *own_node;
 	sa_family_t family; /* of the pod CIDRs, VTEPs and routes */
-	sa_family_t primary; /* its addresses decide MAC addresses */
+	sa_family_t primary; /* a node's MAC addresses come from its range of this family, if any */
 	sa_family_t underlay_family; /* of the InternalIPs between which the overlay sends */
 	const struct mk_cidr *cluster_cidrs, *vtep_cidrs; /* the same on every node */
 	const struct mk_cidr *own_pod_cidrs;
 };
-
-/* Compute a Node's addresses of view->family. MAC addresses are the same in both families: they
- * come from the Node's pod CIDR of the primary family, or from the only one that it has. */
-mk_must_check int mk_overlay_addresses(const struct mk_overlay_view *view,
-				       const struct mk_cidr *pod_cidrs,
-				       struct mk_addresses *addresses, struct mk_error *err);
 
 /* Plan for all nodes but the own one, ready or not. If pod CIDRs overlap, the node with
  * the lower range, then the lower name, keeps its own. This node's pod CIDR takes

@@ -118,20 +118,10 @@ static struct bpf_object *load_object(const struct mk_node *node, bool small)
 	return object;
 }
 
-static const char *const entries[] = {
-	[MK_ENTRY_POD] = "ilb_pod",
-	[MK_ENTRY_HOST] = "ilb_host",
-	[MK_ENTRY_OVERLAY] = "ilb_overlay",
-	[MK_ENTRY_UPLINK] = "nat_uplink",
-	[MK_ENTRY_TUNNEL] = "nat_tunnel",
-	[MK_ENTRY_UPLINK_EGRESS] = "elb_uplink_egress",
-	[MK_ENTRY_LOOPBACK] = "ilb_lo_egress",
-};
-
 void fixture_fill_other_family(void)
 {
 	for (__u32 slot = 0; front && slot < MK_ENTRY_COUNT; slot++) {
-		__u32 fd = (__u32)fixture_program(entries[slot]);
+		__u32 fd = (__u32)fixture_program(mk_entry_programs[slot]);
 
 		ck_assert_int_eq(bpf_map_update_elem(fixture_other_family(), &slot, &fd, BPF_ANY),
 				 0);
@@ -238,7 +228,7 @@ int fixture_program(const char *program)
 
 int fixture_hook_program(enum mk_entry entry)
 {
-	return find_program(front ? front : datapath, entries[entry]);
+	return find_program(front ? front : datapath, mk_entry_programs[entry]);
 }
 
 const struct mk_node *fixture_node(void)

@@ -542,7 +542,7 @@ static struct seen look(const char *dst, const char *remote)
 
 START_TEST(test_devices_are_kept)
 {
-	struct mk_devices again;
+	struct mk_devices again = { 0 };
 
 	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 0);
 	ck_assert_mem_eq(&again, &devices, sizeof(again));
@@ -1158,7 +1158,8 @@ static void add_family(const char *vtep, const char *cluster, const char *pods)
 	ck_ok(mk_addresses_compute(&cluster_of, &vteps_of, &pods_of, added, &err));
 	added->gateway_mac = own->gateway_mac;
 	added->vtep_mac = own->vtep_mac;
-	ck_ok(mk_devices_ensure(nl, &wanted, &devices, &err));
+	/* that a family comes is no repair */
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 0);
 	mk_overlay_set_node(overlay, &devices, added);
 }
 
@@ -1252,6 +1253,23 @@ static void check_devices_of_both(void)
 
 START_TEST(test_devices_of_both)
 {
+	check_devices_of_both();
+}
+END_TEST
+
+/* A family goes, with its settings, and comes again: no fault is logged or counted. */
+START_TEST(test_devices_lose_a_family)
+{
+	struct mk_addresses addresses = wanted.addresses[1];
+
+	wanted.addresses[1] = (struct mk_addresses){ 0 };
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 0);
+	ck_assert_uint_eq(devices.families, 1);
+	disable_ipv6();
+	ck_assert_int_eq(address_count(AF_INET6, devices.overlay_ifindex), 0);
+	wanted.addresses[1] = addresses;
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &devices, &err), 0);
+	ck_assert_uint_eq(devices.families, 3);
 	check_devices_of_both();
 }
 END_TEST
@@ -1352,6 +1370,9 @@ START_TEST(test_forgotten_family)
 	const struct mk_cidr range =
 		cidr_of(family == AF_INET ? "2001:db8:7::/112" : "10.7.0.0/16");
 	sa_family_t other = family == AF_INET ? AF_INET6 : AF_INET;
+	const struct mk_nl_route stray = { .dst = range,
+					   .ifindex = devices.host_ifindex,
+					   .protocol = MK_RTPROT };
 
 	ck_ok(mk_overlay_set_service_ranges(overlay, other, &range, 1, &err));
 	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
@@ -1369,9 +1390,13 @@ START_TEST(test_forgotten_family)
 	ck_assert_uint_eq(changes, 5 + 2);
 	check_seen(other, 0, 0, 2);
 	check_seen(family, 3, 2, 2);
+	/* called again, it does not ask the kernel: an entry of another agent stays */
+	ck_ok(mk_nl_route_put(nl, &stray, &err));
+	mk_overlay_forget_family(overlay, other);
 	mk_overlay_refresh(overlay);
 	sync_alone(true);
 	ck_assert_uint_eq(changes, 0);
+	check_seen(other, 1, 0, 2);
 	/* and comes back */
 	mk_overlay_set_node(overlay, &devices, &wanted.addresses[mk_family_index(other)]);
 	plan_family(other);
@@ -1440,6 +1465,7 @@ static void add_tests_of_both(Suite *suite)
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(cases); i++) {
 		tcase_add_test(cases[i], test_devices_of_both);
+		tcase_add_test(cases[i], test_devices_lose_a_family);
 		tcase_add_test(cases[i], test_peers_of_both);
 		tcase_add_test(cases[i], test_peer_of_one);
 		tcase_add_test(cases[i], test_family_alone);

@@ -43,6 +43,16 @@ static const char *const chain_programs[] = {
 	[MK_PROG_NDP] = "ndp",
 };
 
+const char *const mk_entry_programs[] = {
+	[MK_ENTRY_POD] = "ilb_pod",
+	[MK_ENTRY_HOST] = "ilb_host",
+	[MK_ENTRY_OVERLAY] = "ilb_overlay",
+	[MK_ENTRY_UPLINK] = "nat_uplink",
+	[MK_ENTRY_TUNNEL] = "nat_tunnel",
+	[MK_ENTRY_UPLINK_EGRESS] = "elb_uplink_egress",
+	[MK_ENTRY_LOOPBACK] = "ilb_lo_egress",
+};
+_Static_assert(MK_ARRAY_SIZE(mk_entry_programs) == MK_ENTRY_COUNT, "a program per hook");
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");
 
 struct mk_object {
@@ -186,6 +196,7 @@ static int set_constants(struct mk_object *object, const struct mk_node *node, s
 	constants->maglev_mask = room - 1;
 	constants->has_coarse_clock = object_has_coarse_clock();
 	constants->has_ipv6_csum = is_ipv6(object) && object_has_ipv6_csum();
+	constants->has_other_family = node->has_other_family && !is_ipv6(object);
 	constants->pod_host_bits = mk_pod_host_bits(&constants->pod_mask);
 	ret = object_put_node(object->bpf, constants, err);
 	ret = ret ?: set_maglev_size(find_map(object, "maglev"), room, err);
@@ -542,6 +553,7 @@ static const struct mk_node probe_node_ipv4 = {
 	.vtep_mask = IPV4(0x0000ffff),
 	.nat_port_min = 49152,
 	.nat_port_max = 65535,
+	.has_other_family = 1,
 	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
 	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
 };

@@ -23,6 +23,9 @@ struct mk_program {
 extern const struct mk_program mk_programs[];
 extern const size_t mk_program_count; /* of IPv4; IPv6 has one more, the last */
 
+/* The programs of the hooks, by slot of map `other_family` (enum mk_entry). */
+extern const char *const mk_entry_programs[];
+
 /* Return the family of a node's programs and tables. */
 static inline sa_family_t mk_node_family(const struct mk_node *node)
 {

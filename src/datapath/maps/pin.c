@@ -27,6 +27,18 @@ int mk_pin_dir(char *dir, const char *bpf_dir, sa_family_t family, struct mk_err
 	return 0;
 }
 
+bool mk_pin_other_dir(char *other, const char *dir, sa_family_t family)
+{
+	size_t bytes = strlen(dir), suffix = strlen(IPV6_DIR);
+
+	if (family == AF_INET)
+		return mk_pin_dir(other, dir, AF_INET6, NULL) == 0;
+	if (bytes <= suffix || strcmp(dir + bytes - suffix, IPV6_DIR) != 0)
+		return false;
+	snprintf(other, PATH_MAX, "%.*s", (int)(bytes - suffix), dir);
+	return true;
+}
+
 int mk_pin_path(char *path, const char *dir, const char *kind, const char *name,
 		struct mk_error *err)
 {

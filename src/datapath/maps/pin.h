@@ -21,6 +21,9 @@ mk_must_check int mk_pin_dir(char *dir, const char *bpf_dir, sa_family_t family,
 			     struct mk_error *err);
 /* that of the first family with pinned tables: IPv4, unless only IPv6 has some. */
 mk_must_check int mk_pin_first_dir(char *dir, const char *bpf_dir, struct mk_error *err);
+/* Write to @other the directory of the family other than @family, which has @dir. Returns false if
+ * @dir says nothing of the other family. */
+bool mk_pin_other_dir(char *other, const char *dir, sa_family_t family);
 /* Are tables of @family pinned? */
 bool mk_pin_has(const char *bpf_dir, sa_family_t family);
 
