@@ -200,6 +200,48 @@ static int read_word(struct mk_cli_options *options, const struct mk_cli_command
 	return 0;
 }
 
+static int add_family(struct mk_cli_options *options, sa_family_t family, struct mk_error *err)
+{
+	struct mk_cli_family *added = &options->families[options->family_count++];
+
+	added->family = family;
+	return mk_pin_dir(added->dir, options->bpf_dir, family, err);
+}
+
+/* -4 and -6 together are the default. */
+static bool is_wanted(const struct mk_cli_options *options, sa_family_t family)
+{
+	unsigned int given = options->given & (MK_CLI_IPV4 | MK_CLI_IPV6);
+
+	return !given || given & (family == AF_INET6 ? MK_CLI_IPV6 : MK_CLI_IPV4);
+}
+
+static int find_families(struct mk_cli_options *options, const struct mk_record *record,
+			 struct mk_error *err)
+{
+	const size_t first = strcspn(record->cluster_cidr, ","); /* bytes of the first range */
+	const bool ipv6_first = memchr(record->cluster_cidr, ':', first) != NULL;
+	const sa_family_t families[] = { ipv6_first ? AF_INET6 : AF_INET,
+					 ipv6_first ? AF_INET : AF_INET6 };
+	bool loaded = false;
+	int ret = 0;
+
+	options->primary = families[0];
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		if (!mk_pin_has(options->bpf_dir, families[i]))
+			continue;
+		loaded = true;
+		if (is_wanted(options, families[i]))
+			ret = add_family(options, families[i], err);
+	}
+	if (ret < 0 || options->family_count)
+		return ret;
+	if (loaded)
+		return mk_error_set(err, ENOENT, "flag %s: this node runs only the other family",
+				    options->given & MK_CLI_IPV6 ? "-6" : "-4");
+	return add_family(options, AF_INET, err);
+}
+
 static int read_record(struct mk_cli_options *options, struct mk_error *err)
 {
 	struct mk_record record;
@@ -208,7 +250,8 @@ static int read_record(struct mk_cli_options *options, struct mk_error *err)
 	if (ret < 0)
 		return ret;
 	snprintf(options->source, sizeof(options->source), "%s", record.source);
-	return mk_pin_first_dir(options->bpf_dir, record.bpf_dir, err);
+	snprintf(options->bpf_dir, sizeof(options->bpf_dir), "%s", record.bpf_dir);
+	return find_families(options, &record, err);
 }
 
 int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, struct mk_error *err)

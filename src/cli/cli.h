@@ -9,8 +9,10 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
+#include "base/ip.h"
 
 /* Run the subcommand argv[1]. */
 int mk_cli_main(int argc, char **argv);
@@ -45,6 +47,8 @@ enum mk_cli_flag {
 	MK_CLI_DROPS = 1 << 12,
 	MK_CLI_SAMPLE = 1 << 13,
 	MK_CLI_COUNT = 1 << 14,
+	MK_CLI_IPV4 = 1 << 15,
+	MK_CLI_IPV6 = 1 << 16,
 };
 
 #define MK_CLI_WORDS 8
@@ -68,10 +72,21 @@ struct mk_cli_flag_text {
 extern const struct mk_cli_flag_text mk_cli_flags[];
 extern const size_t mk_cli_flag_count;
 
+/* A family that the command shows, with the directory of its tables. */
+struct mk_cli_family {
+	sa_family_t family;
+	char dir[PATH_MAX];
+};
+
 /* A parsed command line. */
 struct mk_cli_options {
 	char state_dir[PATH_MAX];
-	char bpf_dir[PATH_MAX]; /* mk_pin_first_dir() of what the agent recorded, or the default */
+	char bpf_dir[PATH_MAX]; /* what the agent recorded, or the default */
+	sa_family_t primary; /* of the first range of clusterCidr */
+	/* At least one: those that are loaded, the primary one first, less what -4 or -6 excludes.
+	 * If none is loaded, IPv4. */
+	struct mk_cli_family families[MK_FAMILIES];
+	size_t family_count;
 	char source[PATH_MAX]; /* what the agent follows, in words */
 	unsigned int given; /* enum mk_cli_flag */
 	int json; /* -o json */

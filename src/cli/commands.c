@@ -28,7 +28,8 @@ static int help(int argc, char **argv)
 	return 0;
 }
 
-#define LIST (MK_CLI_STATE_DIR | MK_CLI_JSON)
+#define LIST	 (MK_CLI_STATE_DIR | MK_CLI_JSON)
+#define FAMILIES (MK_CLI_IPV4 | MK_CLI_IPV6)
 
 const struct mk_cli_command mk_cli_commands[] = {
 	{ "agent", mk_agent_main, "[flags]", 0, 0, 0,
@@ -38,24 +39,25 @@ const struct mk_cli_command mk_cli_commands[] = {
 	{ "check", mk_cli_check, "", 0, 0, LIST,
 	  "check everything that a node needs, and print a remedy for each fault; exit status 1 if there is one" },
 	{ "trace", mk_cli_trace, "FROM TO [PORT]", 2, 3,
-	  LIST | MK_CLI_PROTOCOL | MK_CLI_SOURCE_PORT,
+	  LIST | FAMILIES | MK_CLI_PROTOCOL | MK_CLI_SOURCE_PORT,
 	  "trace a packet through the BPF programs without sending it; exit status 3 if it does not arrive" },
-	{ "pods", mk_cli_pods, "[NAME|ADDRESS]", 0, 1, LIST,
-	  "list the pods of this node: address, interface, container" },
-	{ "nodes", mk_cli_nodes, "", 0, 0, LIST,
-	  "list the other nodes: pod range, overlay address, address, what is missing in the kernel" },
-	{ "services", mk_cli_services, "[NAME]", 0, 1, LIST,
+	{ "pods", mk_cli_pods, "[NAME|ADDRESS]", 0, 1, LIST | FAMILIES,
+	  "list the pods of this node: addresses, interface, container" },
+	{ "nodes", mk_cli_nodes, "", 0, 0, LIST | FAMILIES,
+	  "list the other nodes: pod ranges, overlay addresses, address, what is missing in the kernel" },
+	{ "services", mk_cli_services, "[NAME]", 0, 1, LIST | FAMILIES,
 	  "list the Services in the tables: addresses, backends, counters, drops" },
 	{ "sessions", mk_cli_sessions, "[FILTER ...]", 0, MK_CLI_WORDS,
-	  LIST | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
+	  LIST | FAMILIES | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
 	  "list flows of Services and host ports; FILTER is an address, :PORT, the name of a Service, or a state" },
-	{ "nat", mk_cli_nat, "[FILTER ...]", 0, MK_CLI_WORDS, LIST | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
+	{ "nat", mk_cli_nat, "[FILTER ...]", 0, MK_CLI_WORDS,
+	  LIST | FAMILIES | MK_CLI_PROTOCOL | MK_CLI_LIMIT,
 	  "list masqueraded flows and their ports" },
-	{ "drops", mk_cli_drops, "", 0, 0, LIST | MK_CLI_FOLLOW,
+	{ "drops", mk_cli_drops, "", 0, 0, LIST | FAMILIES | MK_CLI_FOLLOW,
 	  "count packets that were not forwarded, by reason; --follow shows each with pod names" },
 	{ "monitor", mk_cli_monitor, "", 0, 0,
-	  LIST | MK_CLI_PROTOCOL | MK_CLI_POD | MK_CLI_SERVICE | MK_CLI_IP | MK_CLI_PORT |
-		  MK_CLI_DROPS | MK_CLI_SAMPLE | MK_CLI_COUNT,
+	  LIST | FAMILIES | MK_CLI_PROTOCOL | MK_CLI_POD | MK_CLI_SERVICE | MK_CLI_IP |
+		  MK_CLI_PORT | MK_CLI_DROPS | MK_CLI_SAMPLE | MK_CLI_COUNT,
 	  "print new flows and drops, one line each, until interrupted" },
 	{ "health", cli_health, "live|ready", 1, 1, MK_CLI_STATE_DIR,
 	  "ask the agent whether it is alive or ready, as the DaemonSet's probes do; exit status 1 if not" },
@@ -77,6 +79,8 @@ const size_t mk_cli_command_count = MK_ARRAY_SIZE(mk_cli_commands);
 
 const struct mk_cli_flag_text mk_cli_flags[] = {
 	{ MK_CLI_JSON, "-o", "json", "print JSON instead of text" },
+	{ MK_CLI_IPV4, "-4", "", "only IPv4; default: both families" },
+	{ MK_CLI_IPV6, "-6", "", "only IPv6; default: both families" },
 	{ MK_CLI_PROTOCOL, "--protocol", "PROTO", "tcp, udp, sctp or icmp" },
 	{ MK_CLI_SOURCE_PORT, "--source-port", "PORT",
 	  "the client's port, to follow an existing flow; default: an unused one" },

@@ -31,6 +31,19 @@ void mk_put_addr(struct json_object *to, const char *key, const struct mk_addr *
 	mk_put_text(to, key, mk_ip_format(&ip, text));
 }
 
+void mk_add_text(struct json_object *list, const char *value)
+{
+	json_object_array_add(list, json_object_new_string(value));
+}
+
+void mk_add_addr(struct json_object *list, const struct mk_addr *addr)
+{
+	struct mk_ip ip = mk_ip_from_addr(addr);
+	char text[MK_IP_STRLEN];
+
+	mk_add_text(list, mk_ip_format(&ip, text));
+}
+
 void mk_put_mac(struct json_object *to, const char *key, const __u8 *mac)
 {
 	struct mk_mac copy;

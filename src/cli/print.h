@@ -19,6 +19,8 @@ void mk_put_text(struct json_object *to, const char *key, const char *value); /*
 void mk_put_number(struct json_object *to, const char *key, uint64_t value);
 void mk_put_flag(struct json_object *to, const char *key, bool value);
 void mk_put_addr(struct json_object *to, const char *key, const struct mk_addr *addr);
+void mk_add_text(struct json_object *list, const char *value);
+void mk_add_addr(struct json_object *list, const struct mk_addr *addr);
 void mk_put_mac(struct json_object *to, const char *key, const __u8 *mac);
 /* "TCP" and the like; a number if the protocol has no name here. */
 const char *mk_cli_protocol_name(unsigned int protocol, char buf[16]);

@@ -31,9 +31,9 @@ enum mk_datapath_state {
 	MK_DATAPATH_SYNCED, /* mk_datapath_prune() has run */
 };
 
-/* Prepare directories and bpffs, and open the BPF object. If @node has has_other_family, the node has
- * a datapath of each family. IPv4's programs then have the hooks, and IPv6's are behind them. Load
- * IPv4's before IPv6's is attached. Where IPv4 is added, attach IPv6's first. */
+/* Prepare directories and bpffs, and open the BPF object. If @node has has_other_family, the node
+ * has a datapath of each family. IPv4's programs then have the hooks, and IPv6's are behind them.
+ * Load IPv4's before IPv6's is attached. If IPv4 is added, attach IPv6's first. */
 struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
 				     const struct mk_node *node, struct mk_error *err);
 void mk_datapath_free(struct mk_datapath *datapath);

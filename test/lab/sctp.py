@@ -13,6 +13,7 @@ import errno
 import hashlib
 import os
 import random
+import select
 import socket
 import struct
 import sys
@@ -21,7 +22,7 @@ import time
 import backwards
 
 REFUSED, TIMEOUT, FAILED, DAMAGED = 3, 4, 5, 6
-IP_RECVERR, IP_PKTINFO = 11, 8
+IP_RECVERR, IP_PKTINFO, IPV6_RECVERR = 11, 8, 25
 DATA, INIT, INIT_ACK, SACK, ABORT, SHUTDOWN, SHUTDOWN_ACK = 0, 1, 2, 3, 6, 7, 8
 COOKIE_ECHO, COOKIE_ACK, SHUTDOWN_COMPLETE = 10, 11, 14
 COOKIE = b"the cookie of a server that is not afraid of floods "[:52]
@@ -62,13 +63,31 @@ def packet(sport, dport, tag, *chunks):
     return head + crc32c(head + b"\0\0\0\0" + body) + body
 
 
-def parse(datagram):
+def raw_socket(family):
+    sock = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_SCTP)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVERR, 1)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+    return sock
+
+
+def receive(sock):
+    """(SCTP, source address, control message to answer from the address that was asked)"""
+    data, control, _, peer = sock.recvmsg(65536, socket.CMSG_SPACE(20))
+    if sock.family == socket.AF_INET6:  # without the IP header; struct in6_pktinfo: addr, ifindex
+        return data, peer[0], (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, control[0][2][:16] + b"\0" * 4)
+    asked = (socket.IPPROTO_IP, IP_PKTINFO, b"\0" * 4 + data[16:20] + b"\0" * 4)
+    return data[(data[0] & 0xF) * 4:], peer[0], asked
+
+
+def parse(sctp, source):
     """(source address, source port, destination port, tag, [(kind, value)]), or None."""
-    sctp = datagram[(datagram[0] & 0xF) * 4:]
     if len(sctp) < 16:
         return None
     if crc32c(sctp[:8] + b"\0\0\0\0" + sctp[12:]) != sctp[8:12]:
-        print(f"wrong checksum from {socket.inet_ntoa(datagram[12:16])}", file=sys.stderr)
+        print(f"wrong checksum from {source}", file=sys.stderr)
         return None
     sport, dport, tag = struct.unpack("!HHI", sctp[:8])
     chunks, rest = [], sctp[12:]
@@ -78,7 +97,7 @@ def parse(datagram):
             return None
         chunks.append((kind, rest[4:length]))
         rest = rest[length + -length % 4:]
-    return socket.inet_ntoa(datagram[12:16]), sport, dport, tag, chunks
+    return source, sport, dport, tag, chunks
 
 
 def wanted_size(text):
@@ -113,19 +132,26 @@ def reply(args, peer, tags, chunk_seen):
 
 def serve(args):
     tags = {}  # by peer: the tag it wants to see
-    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_SCTP) as sock:
-        print("serving", flush=True)
-        while True:
-            datagram, _ = sock.recvfrom(65536)
-            seen = parse(datagram)
-            if not seen or seen[2] != args.port:
-                continue
-            peer, asked = seen[:2], datagram[16:20]
-            chunks = [out for one in seen[4] for out in reply(args, peer, tags, one)]
-            if chunks:  # from the address that was asked: a host has many
-                info = (socket.IPPROTO_IP, IP_PKTINFO, b"\0" * 4 + asked + b"\0" * 4)
-                out = packet(args.port, peer[1], tags.get(peer, 0), *chunks)
-                sock.sendmsg([out], [info], 0, (peer[0], 0))
+    families = [socket.AF_INET] + [socket.AF_INET6] * os.path.exists("/proc/net/if_inet6")
+    socks = [raw_socket(family) for family in families]
+    print("serving", flush=True)
+    while True:
+        for sock in select.select(socks, [], [])[0]:
+            try:
+                serve_packet(args, sock, tags)
+            except OSError as err:  # an ICMP error about an earlier answer
+                print(err.strerror, file=sys.stderr)
+
+
+def serve_packet(args, sock, tags):
+    sctp, source, asked = receive(sock)
+    seen = parse(sctp, source)
+    if not seen or seen[2] != args.port:
+        return
+    peer = seen[:2]
+    chunks = [out for one in seen[4] for out in reply(args, peer, tags, one)]
+    if chunks:
+        sock.sendmsg([packet(args.port, peer[1], tags.get(peer, 0), *chunks)], [asked], 0, (peer[0], 0))
 
 
 # ---- client
@@ -137,8 +163,7 @@ class Refused(Exception):
 
 class Association:
     def __init__(self, address, port, timeout):
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_SCTP)
-        self.sock.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+        self.sock = raw_socket(backwards.family_of(address))
         self.sock.connect((address, 0))
         self.address = address
         self.sport, self.dport = random.randint(20000, 29999), port
@@ -152,7 +177,7 @@ class Association:
         """The value of the next chunk of that kind."""
         while True:
             self.sock.settimeout(max(self.deadline - time.monotonic(), 0.001))
-            seen = parse(self.sock.recv(65536))
+            seen = parse(*receive(self.sock)[:2])
             if not seen or seen[1:3] != (self.dport, self.sport) or seen[3] != self.own_tag:
                 continue
             for got, value in seen[4]:
@@ -190,10 +215,10 @@ class Association:
 
 
 def ask_once(args):
-    address, _, port = args.target.partition(":")
+    address, port = backwards.host_port(args.target)
     head = f"want {args.want} ".encode() if args.want else b""
     text = head + os.urandom(args.size - len(head))
-    association = Association(address, int(port), args.timeout)
+    association = Association(address, port, args.timeout)
     association.open()
     line = association.exchange(text, args)
     association.close()

@@ -67,7 +67,7 @@ config()
 		metadata: {name: $name, uid: "uid-\($name)", namespace: "default"}, hostname: $name,
 		log_directory: $logs, linux: {cgroup_parent: $cgroup},
 		port_mappings: [$ARGS.positional[] |
-			capture("^((?<ip>[0-9.]+):)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$") |
+			capture("^((?<ip>[0-9a-f.:]+):)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$") |
 			{host_ip: (.ip // ""), host_port: (.host | tonumber), container_port: (.pod | tonumber),
 			 protocol: (.proto // "tcp" | ascii_upcase)}]}} | '"$filter" --args "${ports[@]}"
 }
@@ -116,17 +116,17 @@ what_the_kubelet_asks()
 	sandbox asked
 	status=$(status_of asked)
 	ip=$(jq -r .status.network.ip <<<"$status")
-	expect_match "address" '^10\.244\.1\.[0-9]+$' "$ip"
+	expect_match "address" "^$A_POD\$" "$ip"
 	expect_eq "address of eth0" "$ip" "$(pod_ip asked)"
 	expect_eq "state" SANDBOX_READY "$(jq -r '.status.state // "SANDBOX_READY"' <<<"$status")"
 	expect_match "name on the node" 'alias default/asked' "$(on node1 ip -o link show type veth)"
-	on asked ping -c 1 -W 2 127.0.0.1
+	on asked ping -c 1 -W 2 "$LOCALHOST"
 	removed asked
 }
 
 every_kind_of_port()
 {
-	sandbox web 8080:8080 5300:53/udp 9900:9/sctp $NODE1:8081:8080 $EXTRA:8082:8080 127.0.0.1:8083:8080 0:8084
+	sandbox web 8080:8080 5300:53/udp 9900:9/sctp $NODE1:8081:8080 $EXTRA:8082:8080 $LOCALHOST:8083:8080 0:8084
 	serve web web --tcp 8080 --udp 53
 	serve_sctp web web 9
 	for proto in tcp/8080 udp/5300 sctp/9900; do
@@ -135,8 +135,8 @@ every_kind_of_port()
 		reaches web $NODE2 node2 "${proto%/*}" "$NODE1:${proto#*/}"
 		reaches web $NODE2 far "${proto%/*}" "$NODE1:${proto#*/}"
 		reaches web "$NODE1" node1 "${proto%/*}" "$NODE1:${proto#*/}"
-		reaches web '10\.244\.1\.1' node1 "${proto%/*}" "127.0.0.1:${proto#*/}"
-		reaches web '10\.244\.1\.1' web "${proto%/*}" "$NODE1:${proto#*/}"
+		reaches web $VPOD1 node1 "${proto%/*}" "$LOCALHOST:${proto#*/}"
+		reaches web $VPOD1 web "${proto%/*}" "$NODE1:${proto#*/}"
 	done
 	refused world udp $NODE1:8080
 	refused world tcp $NODE1:5300
@@ -147,7 +147,7 @@ of_one_address()
 {
 	reaches web $WORLD world tcp $NODE1:8081
 	reaches web $WORLD world tcp $EXTRA:8082
-	reaches web '10\.244\.1\.1' node1 tcp 127.0.0.1:8083
+	reaches web $VPOD1 node1 tcp $LOCALHOST:8083
 	refused world tcp $EXTRA:8081
 	refused world tcp $NODE1:8082
 	refused world tcp $NODE1:8083
@@ -162,7 +162,7 @@ port_is_taken()
 		echo "accepted: $said"
 		return 1
 	}
-	expect_match "why not" "host port 0.0.0.0:8080/tcp, .* leads to container '[0-9a-f]{64}' .*$(pod_ip web)" "$said"
+	expect_match "why not" "host port $EVERYWHERE:8080/tcp, .* leads to container '[0-9a-f]{64}' .*$(pod_ip web)" "$said"
 	every_failed_is_removed
 	wait_for 10 left_is "$before"
 	reaches web $WORLD world tcp $NODE1:8080
@@ -183,11 +183,11 @@ two_pods()
 	reaches web "$(pod_ip client)" client tcp "$(pod_ip web):8080"
 	reaches web "$(pod_ip client)" client tcp $NODE1:8080
 	service_of "$(pod_ip web)" node1
-	wait_for 10 reaches web "$(pod_ip client)" client tcp 10.96.0.55:80
-	reaches web '10\.244\.1\.1' web tcp 10.96.0.55:80
-	reaches web '10\.[0-9.]+' world tcp $NODE1:30055
+	wait_for 10 reaches web "$(pod_ip client)" client tcp $SHARED:80
+	reaches web $VPOD1 web tcp $SHARED:80
+	reaches web "$A_VPOD" world tcp $NODE1:30055
 	service_of "$FAR" node2
-	wait_for 10 reaches far "$(pod_ip client)" client tcp 10.96.0.55:80
+	wait_for 10 reaches far "$(pod_ip client)" client tcp $SHARED:80
 	lab delete "$TMP/shared.yaml"
 }
 
@@ -204,7 +204,7 @@ stop_and_remove()
 {
 	stop web
 	refused world tcp $NODE1:8080
-	refused node1 tcp 127.0.0.1:8080
+	refused node1 tcp $LOCALHOST:8080
 	stop web
 	sandbox heir 8080:8080 9900:9/sctp
 	serve heir heir --tcp 8080
@@ -257,11 +257,11 @@ bandwidth()
 no_agent()
 {
 	lab agent kill node1
-	sandbox alone 8080:8080 8080:8080/udp 127.0.0.1:8083:8080
+	sandbox alone 8080:8080 8080:8080/udp $LOCALHOST:8083:8080
 	serve alone alone --tcp 8080 --udp 8080
 	reaches alone $WORLD world tcp $NODE1:8080
 	reaches alone $WORLD world udp $NODE1:8080
-	reaches alone '10\.244\.1\.1' node1 tcp 127.0.0.1:8083
+	reaches alone $VPOD1 node1 tcp $LOCALHOST:8083
 	removed alone
 	refused world tcp $NODE1:8080
 	lab agent start node1

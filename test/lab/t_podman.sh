@@ -8,6 +8,12 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/runtime.sh
 . "$HERE/lib/runtime.sh"
 MANY=8
+ADDRESS_FIELD=IPAddress
+WANTED=(--ip 10.244.1.77)
+if [[ $FAMILY == 6 ]]; then
+	ADDRESS_FIELD=GlobalIPv6Address
+	WANTED=(--ip6 fd00:10:244:1::77)
+fi
 
 trap 'runtime_down || true; cleanup' EXIT
 
@@ -66,13 +72,15 @@ removed()
 	wait_for 10 nothing_left
 }
 
+bracketed() { if [[ $1 == *:* ]]; then echo "[$1]"; else echo "$1"; fi; }
+
 # ---- rows
 
 every_kind_of_port()
 {
-	container web -p 8080:8080 -p 5300:53/udp -p 9900:9/sctp -p "$NODE1:8081:8080" -p 127.0.0.1:8083:8080 \
+	container web -p 8080:8080 -p 5300:53/udp -p 9900:9/sctp -p "$(bracketed "$NODE1"):8081:8080" -p "$(bracketed $LOCALHOST):8083:8080" \
 		-p 7000-7001:7000-7001
-	expect_eq "address of eth0" "$(podman inspect web | jq -r '.[0].NetworkSettings.Networks.monokube.IPAddress')" \
+	expect_eq "address of eth0" "$(podman inspect web | jq -r '.[0].NetworkSettings.Networks.monokube.'$ADDRESS_FIELD)" \
 		"$(pod_ip web)"
 	serve web web --tcp 8080 --udp 53 --tcp 7000 --tcp 7001
 	serve_sctp web web 9
@@ -80,12 +88,12 @@ every_kind_of_port()
 		reaches web "$WORLD" world "${proto%/*}" "$NODE1:${proto#*/}"
 		reaches web "$NODE2" far "${proto%/*}" "$NODE1:${proto#*/}"
 		reaches web "$NODE1" node1 "${proto%/*}" "$NODE1:${proto#*/}"
-		reaches web '10\.244\.1\.1' node1 "${proto%/*}" "127.0.0.1:${proto#*/}"
+		reaches web $VPOD1 node1 "${proto%/*}" "$LOCALHOST:${proto#*/}"
 	done
 	reaches web "$WORLD" world tcp "$EXTRA:8080"
 	reaches web "$WORLD" world tcp "$NODE1:8081"
 	refused world tcp "$EXTRA:8081"
-	reaches web '10\.244\.1\.1' node1 tcp 127.0.0.1:8083
+	reaches web $VPOD1 node1 tcp $LOCALHOST:8083
 	refused world tcp "$NODE1:8083"
 }
 
@@ -98,7 +106,7 @@ port_is_taken()
 		echo "accepted: $said"
 		return 1
 	}
-	expect_match "why not" "host port 0.0.0.0:9900/sctp, .* leads to container '$(podman inspect web | jq -r '.[0].Id')'" "$said"
+	expect_match "why not" "host port $EVERYWHERE:9900/sctp, .* leads to container '$(podman inspect web | jq -r '.[0].Id')'" "$said"
 	expect_failure container third -p 8080:8080
 	podman rm --force --time 0 second third
 	left_is "$before"
@@ -110,11 +118,11 @@ address_wanted()
 {
 	local before said
 	before=$(left)
-	said=$(container fixed --ip 10.244.1.77 -p 8090:8080 2>&1) && {
+	said=$(container fixed "${WANTED[@]}" -p 8090:8080 2>&1) && {
 		echo "accepted: $said"
 		return 1
 	}
-	expect_match "why not" "IP '10.244.1.77': monokube assigns the addresses itself" "$said"
+	expect_match "why not" "IP '${WANTED[1]}': monokube assigns the addresses itself" "$said"
 	said=$(container fixed2 --mac-address 02:00:00:00:00:77 2>&1) && {
 		echo "accepted: $said"
 		return 1
@@ -130,9 +138,9 @@ two_containers()
 	reaches web "$(pod_ip client)" client tcp "$(pod_ip web):8080"
 	reaches web "$(pod_ip client)" client tcp "$NODE1:8080"
 	service_of "$(pod_ip web)" node1
-	wait_for 10 reaches web "$(pod_ip client)" client tcp 10.96.0.55:80
+	wait_for 10 reaches web "$(pod_ip client)" client tcp $SHARED:80
 	service_of "$FAR" node2
-	wait_for 10 reaches far "$(pod_ip client)" client tcp 10.96.0.55:80
+	wait_for 10 reaches far "$(pod_ip client)" client tcp $SHARED:80
 	lab delete "$TMP/shared.yaml"
 }
 
@@ -141,7 +149,7 @@ stop_and_start()
 {
 	podman stop --time 0 web
 	refused world tcp "$NODE1:8080"
-	refused node1 tcp 127.0.0.1:8083
+	refused node1 tcp $LOCALHOST:8083
 	podman start web
 	find_place web
 	serve web web --tcp 8080
@@ -179,25 +187,24 @@ two_networks()
 	removed two
 	on node1 rm /etc/cni/net.d/20-second.conflist
 }
-addresses_of() { on "$1" ip -j -4 addr show | jq -r '.[] | select(.ifname != "lo").addr_info[].local'; }
+addresses_of() { on "$1" ip -j "-$FAMILY" addr show | jq -r '.[] | select(.ifname != "lo").addr_info[].local'; }
 network_without_ports()
 {
 	local leads_to
-	leads_to=$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports)
-	podman inspect "$1" | jq -r '.[0].NetworkSettings.Networks | to_entries[] | [.key, .value.IPAddress] | @tsv' |
+	leads_to=$(on node1 bpftool -j map dump pinned "$PINS/host_ports")
+	podman inspect "$1" | jq -r '.[0].NetworkSettings.Networks | to_entries[] | [.key, .value.'$ADDRESS_FIELD'] | @tsv' |
 		while IFS=$'\t' read -r network address; do
-			# shellcheck disable=SC2086 # four numbers
-			grep -q "$(printf '"0x%02x","0x%02x","0x%02x","0x%02x"' ${address//./ })" <<<"$leads_to" || echo "$network"
+			grep -q "$(in_table "$address")" <<<"$leads_to" || echo "$network"
 		done
 }
 
 no_agent()
 {
 	lab agent kill node1
-	container alone -p 8080:8080 -p 127.0.0.1:8083:8080
+	container alone -p 8080:8080 -p "$(bracketed $LOCALHOST):8083:8080"
 	serve alone alone --tcp 8080
 	reaches alone "$WORLD" world tcp "$NODE1:8080"
-	reaches alone '10\.244\.1\.1' node1 tcp 127.0.0.1:8083
+	reaches alone $VPOD1 node1 tcp $LOCALHOST:8083
 	removed alone
 	refused world tcp "$NODE1:8080"
 	lab agent start node1
@@ -226,7 +233,7 @@ podman_is_killed()
 	done <"$RUNTIME/pids"
 	wait
 }
-addresses() { on node1 ls /var/lib/monokube/ipam | grep -c '^10\.' || true; }
+addresses() { on node1 ls /var/lib/monokube/ipam | grep -cE '^(10\.|[0-9a-f]{32}$)' || true; }
 at_least() { (($(addresses) >= $1)); }
 at_most() { (($(addresses) <= $1)); }
 

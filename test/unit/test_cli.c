@@ -160,6 +160,8 @@ START_TEST(test_options)
 		{ { "monitor", "--port", "http" }, "flag --port: value 'http', expected 1 to" },
 		{ { "monitor", "--service" }, "flag --service: value '', expected a name" },
 		{ { "pods", "--sample", "1" }, "unknown flag '--sample'" },
+		{ { "sessions", "-4", "-6" }, NULL },
+		{ { "status", "-6" }, "unknown flag '-6'" },
 	};
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++) {

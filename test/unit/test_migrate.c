@@ -224,6 +224,7 @@ static const struct {
 	{ "nat_sessions_young", 16, 64 },
 	{ "nat_sessions_order", 0, 24 },
 	{ "node_routes", 4, 8 },
+	{ "other_family", 4, 4 },
 	{ "peers", 4, 8 },
 	{ "pods", 4, 16 },
 	{ "pods_gone", 4, 16 },

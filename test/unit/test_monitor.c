@@ -84,9 +84,10 @@ static volatile int stop;
 /* Returns NULL if it ended well. */
 static void *follow(void *failed)
 {
+	struct mk_monitor_source source = { .dir = fx.bpf_dir };
 	struct mk_monitor_reader watcher = { .flow = see_flow };
 
-	return mk_monitor_follow(fx.bpf_dir, fx.state_dir, &watcher, &stop, NULL) < 0 ? failed
+	return mk_monitor_follow(&source, 1, fx.state_dir, &watcher, &stop, NULL) < 0 ? failed
 										      : NULL;
 }
 

@@ -25,13 +25,17 @@ static struct mk_backend backends[] = {
 static const struct mk_cli_frontend frontends[] = {
 	{ { .addr = ROW_IPV4(0x5000600a), .port = 0x5000, .proto = IPPROTO_TCP },
 	  { .backend_count = 2, .local_count = 1, .affinity_id = 4, .affinity_timeout_s = 10800 },
-	  backends },
+	  backends,
+	  0,
+	  "default/web" },
 	{ { .addr = ROW_IPV4(0x0b63a8c0),
 	    .port = 0x9075,
 	    .proto = IPPROTO_SCTP,
 	    .scope = MK_SCOPE_EXTERNAL },
 	  { .flags = MK_FRONTEND_MASQUERADE | MK_FRONTEND_MAGLEV, .ranges_id = 3 },
-	  NULL },
+	  NULL,
+	  0,
+	  "default/web" },
 };
 static const struct mk_service_totals totals = {
 	.service_id = 12,

@@ -13,8 +13,9 @@ __attribute__((format(printf, 5, 0))) static void add_finding(struct mk_checking
 {
 	struct json_object *finding = json_object_new_object();
 	char says[512];
+	int used = checking->label ? snprintf(says, sizeof(says), "%s: ", checking->label) : 0;
 
-	vsnprintf(says, sizeof(says), fmt, args);
+	vsnprintf(says + used, sizeof(says) - (size_t)used, fmt, args);
 	mk_put_text(finding, "check", check);
 	mk_put_flag(finding, "ok", ok);
 	mk_put_text(finding, "says", says);
@@ -43,42 +44,70 @@ void check_note(struct mk_checking *checking, const char *check, const char *rem
 	va_end(args);
 }
 
-int check_all(struct mk_checking *checking, const struct mk_view *view,
+const struct mk_view *check_view(const struct mk_checking *checking, sa_family_t family)
+{
+	for (size_t i = 0; i < checking->views->count; i++)
+		if (checking->views->list[i].family == family)
+			return &checking->views->list[i];
+	return NULL;
+}
+
+struct check {
+	void (*run)(struct mk_checking *checking);
+	bool needs_datapath, by_family;
+};
+
+/* What has no family is checked by IPv4's tables if there are any: these have all devices. */
+static void run_check(struct mk_checking *checking, const struct check *check)
+{
+	const struct mk_views *views = checking->views;
+
+	checking->view = check_view(checking, AF_INET) ?: &views->list[0];
+	if (!check->by_family || views->count == 1) {
+		check->run(checking);
+		return;
+	}
+	for (size_t i = 0; i < views->count; i++) {
+		checking->view = &views->list[i];
+		checking->label = mk_family_name(checking->view->family);
+		check->run(checking);
+	}
+	checking->label = NULL;
+}
+
+int check_all(struct mk_checking *checking, const struct mk_views *views,
 	      const struct mk_cli_options *options, struct mk_error *err)
 {
-	static const struct {
-		void (*run)(struct mk_checking *checking);
-		bool needs_datapath;
-	} checks[] = {
-		{ check_agent, false },
-		{ check_kernel, false },
-		{ check_networks, false },
-		{ check_hooks, true },
-		{ check_nodes, true },
-		{ check_pods, true },
-		{ check_mtu, true },
-		{ check_settings, true },
-		{ check_cni, true },
-		{ check_kube_proxy, false },
-		{ check_foreign_programs, true },
-		{ check_path, true },
-		{ check_firewall, false },
-		{ check_path_filter, false },
-		{ check_routing, true },
-		{ check_networkd, false },
-		{ check_offload, true },
-		{ check_clock, false },
+	static const struct check checks[] = {
+		{ check_agent, false, false },
+		{ check_kernel, false, false },
+		{ check_networks, false, false },
+		{ check_hooks, true, false },
+		{ check_nodes, true, true },
+		{ check_pods, true, true },
+		{ check_mtu, true, false },
+		{ check_settings, true, true },
+		{ check_cni, true, false },
+		{ check_kube_proxy, false, false },
+		{ check_foreign_programs, true, false },
+		{ check_path, true, true },
+		{ check_firewall, false, false },
+		{ check_path_filter, false, false },
+		{ check_routing, true, true },
+		{ check_networkd, false, false },
+		{ check_offload, true, false },
+		{ check_clock, false, false },
 	};
 	int ret;
 
-	*checking = (struct mk_checking){ .view = view, .options = options };
+	*checking = (struct mk_checking){ .views = views, .options = options };
 	ret = mk_record_read(options->state_dir, &checking->record, err);
 	if (ret < 0)
 		return ret;
 	checking->findings = json_object_new_array();
 	for (size_t i = 0; i < MK_ARRAY_SIZE(checks); i++)
-		if (view->loaded || !checks[i].needs_datapath)
-			checks[i].run(checking);
+		if (views->list[0].loaded || !checks[i].needs_datapath)
+			run_check(checking, &checks[i]);
 	return 0;
 }
 
@@ -105,11 +134,11 @@ static void print_text(const struct mk_checking *checking)
 		printf("healthy\n");
 }
 
-static int show(const struct mk_view *view, const struct mk_cli_options *options,
+static int show(const struct mk_views *views, const struct mk_cli_options *options,
 		struct mk_error *err)
 {
 	struct mk_checking checking;
-	int ret = check_all(&checking, view, options, err);
+	int ret = check_all(&checking, views, options, err);
 
 	if (ret < 0)
 		return ret;

@@ -9,7 +9,9 @@
 #include "host/record.h"
 
 struct mk_checking {
-	const struct mk_view *view;
+	const struct mk_views *views;
+	const struct mk_view *view; /* of the family that is checked */
+	const char *label; /* its name, for the findings; NULL: the node runs no other */
 	const struct mk_cli_options *options;
 	struct mk_record record;
 	struct json_object *findings; /* array of { check, ok, says, remedy } */
@@ -26,8 +28,11 @@ void check_note(struct mk_checking *checking, const char *check, const char *rem
 
 /* Run all checks, into @checking->findings. The caller releases these, unless there was an
  * error. */
-mk_must_check int check_all(struct mk_checking *checking, const struct mk_view *view,
+mk_must_check int check_all(struct mk_checking *checking, const struct mk_views *views,
 			    const struct mk_cli_options *options, struct mk_error *err);
+
+/* Returns the view of @family; NULL: not loaded. */
+const struct mk_view *check_view(const struct mk_checking *checking, sa_family_t family);
 
 /* own.c: what monokube made. Returns the family of the overlay's outer packets. */
 sa_family_t check_underlay(const struct mk_view *view);

@@ -10,7 +10,6 @@
 #include "cli/check/check.h"
 #include "cli/inspect/view.h"
 #include "datapath/maps/hook.h"
-#include "datapath/maps/object.h"
 #include "host/agent_state.h"
 #include "host/networks.h"
 #include "host/sysctl.h"
@@ -20,7 +19,7 @@
 
 static bool is_ipv6(const struct mk_view *view)
 {
-	return mk_node_family(&view->node) == AF_INET6;
+	return view->family == AF_INET6;
 }
 
 void check_agent(struct mk_checking *checking)
@@ -43,7 +42,7 @@ void check_agent(struct mk_checking *checking)
 	if (!checking->view->loaded)
 		check_found(checking, "datapath",
 			    "an agent loads it after each boot, when it is ready",
-			    "no programs and tables are loaded in %s", checking->view->bpf_dir);
+			    "no programs and tables are loaded in %s", checking->view->dir);
 }
 
 /* ---- kernel and networks --------------------------------------------------------------------- */
@@ -205,7 +204,7 @@ sa_family_t check_underlay(const struct mk_view *view)
 				       NULL);
 
 	if (ret < 0 || overlay.vxlan_local.family == AF_UNSPEC)
-		return mk_node_family(&view->node);
+		return view->family;
 	return overlay.vxlan_local.family;
 }
 
@@ -228,7 +227,8 @@ void check_mtu(struct mk_checking *checking)
 	else if (!(overlay.flags & IFF_UP) || !(uplink.flags & IFF_UP))
 		check_found(checking, "mtu", "ip link set DEVICE up", "%s or %s is down",
 			    overlay.name, uplink.name);
-	else if (is_ipv6(checking->view) && uplink.mtu_bytes < MK_IPV6_MTU_MIN_BYTES + more_bytes)
+	else if (check_view(checking, AF_INET6) &&
+		 uplink.mtu_bytes < MK_IPV6_MTU_MIN_BYTES + more_bytes)
 		check_found(checking, "mtu", "raise the uplink's MTU, on all nodes",
 			    "%s has %u, but pods of IPv6 need an uplink of at least %u",
 			    uplink.name, uplink.mtu_bytes, MK_IPV6_MTU_MIN_BYTES + more_bytes);
@@ -356,7 +356,8 @@ void check_settings(struct mk_checking *checking)
 	unsigned int before = checking->wrong;
 
 	(is_ipv6(checking->view) ? check_settings_ipv6 : check_settings_ipv4)(checking);
-	check_reserved_ports(checking);
+	if (checking->view == checking->views->list) /* once: both families have them */
+		check_reserved_ports(checking);
 	if (checking->wrong == before)
 		check_found(checking, "settings", NULL,
 			    "all kernel settings have the required values");

@@ -21,7 +21,6 @@
 #include "base/time.h"
 #include "cli/check/check.h"
 #include "cli/inspect/view.h"
-#include "datapath/maps/object.h"
 #include "overlay/device.h"
 
 #define PROBED_MAX 512 /* nodes */
@@ -172,7 +171,7 @@ static int use_device(int fd, const struct mk_view *view)
 	char device[IF_NAMESIZE] = "";
 	int on_link = 1;
 
-	if (mk_node_family(&view->node) == AF_INET6)
+	if (view->family == AF_INET6)
 		return 0;
 	if_indextoname(view->links.set.overlay_ifindex, device);
 	return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof(device))

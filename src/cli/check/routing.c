@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "cli/check/check.h"
-#include "datapath/maps/object.h"
 
 #define NAMES_BYTES 160
 
@@ -78,8 +77,7 @@ void check_routing(struct mk_checking *checking)
 	struct mk_error err = { 0 };
 
 	name_uplinks(looking.links, names, sizeof(names));
-	if (mk_nl_each_way(checking->view->nl, mk_node_family(&checking->view->node), see_way,
-			   &looking, &err) < 0)
+	if (mk_nl_each_way(checking->view->nl, checking->view->family, see_way, &looking, &err) < 0)
 		check_found(checking, "routing", "run as root", "%s", mk_error_text(&err));
 	else if (*looking.others)
 		check_note(

@@ -9,9 +9,7 @@
 #include "cli/check/check.h"
 #include "config/addresses.h"
 #include "datapath/maps/hook.h"
-#include "datapath/maps/object.h"
 #include "datapath/maps/pin.h"
-#include "datapath/monitor/drops.h"
 #include "datapath/pods/pod_table.h"
 #include "host/agent_state.h"
 
@@ -51,10 +49,10 @@ static int count_entries(const struct mk_table *table, size_t *count, struct mk_
 						: mk_table_each(table, count_entry, count, err);
 }
 
-static int add_table(struct json_object *list, const char *bpf_dir, const char *name,
+static int add_table(struct json_object *list, const struct mk_view *view, const char *name,
 		     struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(bpf_dir, MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(view->dir, MK_PIN_MAPS, name, err);
 	struct json_object *object;
 	struct mk_table table;
 	size_t count = 0;
@@ -64,6 +62,7 @@ static int add_table(struct json_object *list, const char *bpf_dir, const char *
 	if (ret < 0)
 		return ret;
 	object = json_object_new_object();
+	mk_put_text(object, "family", mk_family_name(view->family));
 	mk_put_text(object, "table", name);
 	mk_put_number(object, "entries", count);
 	mk_put_number(object, "limit", table.max_entries);
@@ -71,7 +70,7 @@ static int add_table(struct json_object *list, const char *bpf_dir, const char *
 	return 0;
 }
 
-static int add_tables(struct json_object *to, const char *bpf_dir, struct mk_error *err)
+static int add_tables(struct json_object *to, const struct mk_views *views, struct mk_error *err)
 {
 	static const char *const names[] = {
 		"pods",	    "routes",	      "frontends",    "service_backends",  "maglev",
@@ -81,8 +80,9 @@ static int add_tables(struct json_object *to, const char *bpf_dir, struct mk_err
 	int ret = 0;
 
 	json_object_object_add(to, "tables", list);
-	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(names); i++)
-		ret = add_table(list, bpf_dir, names[i], err);
+	for (size_t i = 0; ret == 0 && i < views->count * MK_ARRAY_SIZE(names); i++)
+		ret = add_table(list, &views->list[i / MK_ARRAY_SIZE(names)],
+				names[i % MK_ARRAY_SIZE(names)], err);
 	return ret;
 }
 
@@ -119,34 +119,51 @@ static int add_hooks(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
-/* As the programs know them. */
-static void add_uplinks(struct json_object *to, const struct mk_datapath_links *links)
+static struct json_object *uplink_json(const struct mk_uplink *uplink)
 {
-	struct json_object *list = json_object_new_array();
+	struct json_object *object = json_object_new_object();
+	char name[IF_NAMESIZE] = "?";
 
-	json_object_object_add(to, "uplinks", list);
-	for (size_t i = 0; i < links->uplink_count; i++) {
-		const struct mk_uplink *uplink = &links->uplinks[i];
-		struct json_object *object = json_object_new_object();
-		char name[IF_NAMESIZE] = "?";
-
-		if_indextoname(uplink->ifindex, name);
-		mk_put_text(object, "interface", name);
-		mk_put_addr(object, "address", &uplink->addr);
-		mk_put_number(object, "mtu", uplink->mtu_bytes);
-		mk_put_flag(object, "tunnel", uplink->flags & MK_UPLINK_TUNNEL);
-		mk_put_flag(object, "side", uplink->flags & MK_UPLINK_SIDE);
-		json_object_array_add(list, object);
-	}
-	mk_put_flag(to, "asksHostRouting", links->set.ask_host);
+	if_indextoname(uplink->ifindex, name);
+	mk_put_text(object, "interface", name);
+	mk_put_addr(object, "address", &uplink->addr);
+	json_object_object_add(object, "addresses", json_object_new_array());
+	mk_put_number(object, "mtu", uplink->mtu_bytes);
+	mk_put_flag(object, "tunnel", uplink->flags & MK_UPLINK_TUNNEL);
+	mk_put_flag(object, "side", uplink->flags & MK_UPLINK_SIDE);
+	return object;
 }
 
-static uint64_t count_drops(const char *bpf_dir)
+/* As the programs know them. An uplink of both families is listed once, with both addresses. */
+static void add_uplinks(struct json_object *to, const struct mk_views *views)
+{
+	struct json_object *list = json_object_new_array(), *object;
+	uint32_t seen[MK_FAMILIES * MK_UPLINKS_MAX];
+	size_t count = 0, at;
+
+	json_object_object_add(to, "uplinks", list);
+	for (size_t i = 0; i < views->count; i++)
+		for (size_t j = 0; j < views->list[i].links.uplink_count; j++) {
+			const struct mk_uplink *uplink = &views->list[i].links.uplinks[j];
+
+			for (at = 0; at < count && seen[at] != uplink->ifindex; at++)
+				;
+			if (at == count) {
+				json_object_array_add(list, uplink_json(uplink));
+				seen[count++] = uplink->ifindex;
+			}
+			object = json_object_array_get_idx(list, at);
+			mk_add_addr(json_object_object_get(object, "addresses"), &uplink->addr);
+		}
+	mk_put_flag(to, "asksHostRouting", views->list[0].links.set.ask_host);
+}
+
+static uint64_t count_drops(const struct mk_cli_options *options)
 {
 	struct mk_drop_totals totals;
 	uint64_t packets = 0;
 
-	if (mk_drops_read(bpf_dir, &totals, NULL) < 0)
+	if (mk_cli_drops_read(options, &totals, NULL) < 0)
 		return 0;
 	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
 		for (unsigned int hook = 0; hook < MK_HOOK_COUNT; hook++)
@@ -156,29 +173,50 @@ static uint64_t count_drops(const char *bpf_dir)
 
 /* ---- families -------------------------------------------------------------------------------- */
 
+static struct mk_cidr pods_of(const struct mk_view *view)
+{
+	return (struct mk_cidr){ mk_ip_of_family(&view->node.pod_net, view->family),
+				 (uint8_t)(mk_ip_bits(view->family) -
+					   mk_pod_host_bits(&view->node.pod_mask)) };
+}
+
 /* Does IPv6 traffic of pods leave masqueraded, as the programs have it, and why? */
 static void add_masquerade(struct json_object *to, const struct mk_checking *checking)
 {
-	const struct mk_node *node = &checking->view->node;
-	const struct mk_cidr pods = { mk_ip_from_addr(&node->pod_net),
-				      (uint8_t)(mk_ip_bits(AF_INET6) -
-						mk_pod_host_bits(&node->pod_mask)) };
+	const struct mk_view *view = check_view(checking, AF_INET6);
+	const struct mk_cidr pods = pods_of(view);
 	struct json_object *object = json_object_new_object();
 	const char *reason;
 
 	(void)mk_masquerade_ipv6(mk_record_masquerade_ipv6(&checking->record), &pods, &reason);
-	mk_put_flag(object, "on", !node->keeps_source);
+	mk_put_flag(object, "on", !view->node.keeps_source);
 	mk_put_text(object, "reason", reason);
 	json_object_object_add(to, "masqueradeIPv6", object);
 }
 
+static struct json_object *family_json(const struct mk_view *view)
+{
+	struct json_object *object = json_object_new_object();
+	const struct mk_cidr pods = pods_of(view);
+	char text[MK_CIDR_STRLEN];
+
+	mk_put_text(object, "family", mk_family_name(view->family));
+	mk_put_text(object, "podCidr", mk_cidr_format(&pods, text));
+	mk_put_addr(object, "nodeAddress", &view->links.set.node_addr);
+	return object;
+}
+
 static void add_families(struct json_object *to, const struct mk_checking *checking)
 {
-	const sa_family_t family = mk_node_family(&checking->view->node);
+	const struct mk_views *views = checking->views;
+	struct json_object *list = json_object_new_array();
 
-	mk_put_text(to, "family", mk_family_name(family));
-	mk_put_text(to, "underlayFamily", mk_family_name(check_underlay(checking->view)));
-	if (family == AF_INET6)
+	mk_put_text(to, "family", mk_family_name(views->list[0].family));
+	mk_put_text(to, "underlayFamily", mk_family_name(check_underlay(&views->list[0])));
+	for (size_t i = 0; i < views->count; i++)
+		json_object_array_add(list, family_json(&views->list[i]));
+	json_object_object_add(to, "families", list);
+	if (check_view(checking, AF_INET6))
 		add_masquerade(to, checking);
 }
 
@@ -187,7 +225,7 @@ static void add_families(struct json_object *to, const struct mk_checking *check
 static int collect(struct json_object *status, const struct mk_checking *checking,
 		   struct mk_error *err)
 {
-	const struct mk_view *view = checking->view;
+	const struct mk_view *view = &checking->views->list[0];
 	struct json_object *hooks = json_object_new_array(), *wrong = json_object_new_array();
 	struct hook_walk walk = { view->nl, hooks };
 	int ret;
@@ -205,11 +243,11 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 	if (!view->loaded)
 		return 0;
 	add_families(status, checking);
-	add_uplinks(status, &view->links);
+	add_uplinks(status, checking->views);
 	mk_put_addr(status, "nodeAddress", &view->links.set.node_addr);
-	mk_put_number(status, "drops", count_drops(view->bpf_dir));
+	mk_put_number(status, "drops", count_drops(checking->options));
 	ret = mk_nl_each_link(view->nl, add_hooks, &walk, err);
-	return ret < 0 ? ret : add_tables(status, view->bpf_dir, err);
+	return ret < 0 ? ret : add_tables(status, checking->views, err);
 }
 
 static const char *text_of(struct json_object *object, const char *key)
@@ -233,25 +271,59 @@ static void print_agent(struct json_object *agent)
 		printf("agent: not running\n");
 }
 
-/* A node of IPv4 alone has nothing to say here. */
-static void print_families(struct json_object *status)
+static void print_masquerade(const char *label, struct json_object *masquerade)
 {
-	struct json_object *masquerade = json_object_object_get(status, "masqueradeIPv6");
-
-	if (!masquerade)
-		return;
-	printf("pods: %s, underlay: %s\n", text_of(status, "family"),
-	       text_of(status, "underlayFamily"));
-	printf("masquerade: %s (%s)\n",
+	printf("%s%s (%s)\n", label,
 	       json_object_get_boolean(json_object_object_get(masquerade, "on")) ? "on" : "off",
 	       text_of(masquerade, "reason"));
 }
 
+static void print_both(struct json_object *families, struct json_object *masquerade)
+{
+	for (size_t i = 0; i < json_object_array_length(families); i++) {
+		struct json_object *family = json_object_array_get_idx(families, i);
+		const char *name = text_of(family, "family");
+
+		printf("%s: pods %s, node %s", name, text_of(family, "podCidr"),
+		       text_of(family, "nodeAddress"));
+		if (strcmp(name, mk_family_name(AF_INET6)) == 0)
+			print_masquerade(", masquerade ", masquerade);
+		else
+			printf("\n");
+	}
+}
+
+/* A node of IPv4 alone has nothing to say here. */
+static void print_families(struct json_object *status)
+{
+	struct json_object *masquerade = json_object_object_get(status, "masqueradeIPv6");
+	struct json_object *families = json_object_object_get(status, "families");
+
+	if (json_object_array_length(families) > 1) {
+		print_both(families, masquerade);
+		printf("underlay: %s\n", text_of(status, "underlayFamily"));
+	} else if (masquerade) {
+		printf("pods: %s, underlay: %s\n", text_of(status, "family"),
+		       text_of(status, "underlayFamily"));
+		print_masquerade("masquerade: ", masquerade);
+	}
+}
+
+static void print_tables(struct json_object *status)
+{
+	static const struct mk_cli_column columns[] = { { "FAMILY", "family" },
+							{ "TABLE", "table" },
+							{ "ENTRIES", "entries" },
+							{ "OF", "limit" } };
+	size_t families = json_object_array_length(json_object_object_get(status, "families"));
+	size_t first = families > 1 ? 0 : 1;
+
+	mk_cli_print_table(stdout, json_object_object_get(status, "tables"), &columns[first],
+			   MK_ARRAY_SIZE(columns) - first);
+}
+
 static void print_text(struct json_object *status)
 {
-	static const struct mk_cli_column tables[] = { { "TABLE", "table" },
-						       { "ENTRIES", "entries" },
-						       { "OF", "limit" } };
 	static const struct mk_cli_column hooks[] = { { "INTERFACE", "interface" },
 						      { "HOOK", "direction" },
 						      { "PROGRAM", "program" },
@@ -270,19 +342,18 @@ static void print_text(struct json_object *status)
 		return;
 	print_families(status);
 	printf("drops: %s packets (monokube drops says why)\n\n", text_of(status, "drops"));
-	mk_cli_print_table(stdout, json_object_object_get(status, "tables"), tables,
-			   MK_ARRAY_SIZE(tables));
+	print_tables(status);
 	printf("\n");
 	mk_cli_print_table(stdout, json_object_object_get(status, "hooks"), hooks,
 			   MK_ARRAY_SIZE(hooks));
 }
 
-static int show(const struct mk_view *view, const struct mk_cli_options *options,
+static int show(const struct mk_views *views, const struct mk_cli_options *options,
 		struct mk_error *err)
 {
 	cleanup_json struct json_object *status = NULL, *findings = NULL;
 	struct mk_checking checking;
-	int ret = check_all(&checking, view, options, err);
+	int ret = check_all(&checking, views, options, err);
 
 	if (ret < 0)
 		return ret;

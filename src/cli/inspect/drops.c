@@ -11,6 +11,27 @@
 
 /* ---- totals ---------------------------------------------------------------------------------- */
 
+int mk_cli_drops_read(const struct mk_cli_options *options, struct mk_drop_totals *totals,
+		      struct mk_error *err)
+{
+	*totals = (struct mk_drop_totals){ 0 };
+	for (size_t i = 0; i < options->family_count; i++) {
+		struct mk_drop_totals more;
+		int ret = mk_drops_read(options->families[i].dir, &more, err);
+
+		if (ret < 0)
+			return ret;
+		for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
+			for (unsigned int hook = 0; hook < MK_HOOK_COUNT; hook++) {
+				totals->counter[reason][hook].packets +=
+					more.counter[reason][hook].packets;
+				totals->counter[reason][hook].bytes +=
+					more.counter[reason][hook].bytes;
+			}
+	}
+	return 0;
+}
+
 static struct json_object *counter_json(unsigned int reason, unsigned int hook,
 					const struct mk_drop_counter *counter)
 {
@@ -33,7 +54,7 @@ static int print_totals(const struct mk_cli_options *options, struct mk_error *e
 	};
 	cleanup_json struct json_object *list = json_object_new_array();
 	struct mk_drop_totals totals;
-	int ret = mk_drops_read(options->bpf_dir, &totals, err);
+	int ret = mk_cli_drops_read(options, &totals, err);
 
 	if (ret < 0)
 		return ret;
@@ -97,11 +118,20 @@ static void print_event(void *ctx, const struct mk_drop_event *event)
 
 static int follow(const struct mk_cli_options *options, struct mk_error *err)
 {
-	struct mk_events events = { .options = options };
-	struct mk_monitor_reader reader = { .drop = print_event, .ctx = &events };
-	int ret = view_open(&events.view, options, err) ?: events_follow(&events, &reader, err);
+	struct mk_monitor_reader reader = { .drop = print_event };
+	struct mk_monitor_source sources[MK_FAMILIES] = { 0 };
+	struct mk_events events[MK_FAMILIES] = { 0 };
+	int ret = 0;
 
-	mk_view_release(&events.view);
+	for (size_t i = 0; ret == 0 && i < options->family_count; i++) {
+		events[i] = (struct mk_events){ .options = options, .family = i };
+		sources[i] = (struct mk_monitor_source){ .dir = options->families[i].dir,
+							 .ctx = &events[i] };
+		ret = view_open(&events[i].view, options, i, err);
+	}
+	ret = ret ?: events_follow(options, sources, options->family_count, &reader, err);
+	for (size_t i = 0; i < options->family_count; i++)
+		view_release(&events[i].view);
 	return ret;
 }
 

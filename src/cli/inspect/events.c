@@ -27,17 +27,18 @@ const char *events_name(struct mk_events *events, uint64_t time_ns, const struct
 	if (time_ns - events->read_ns > MK_NS_PER_S && !mk_view_pod(&events->view, addr) &&
 	    mk_view_route(&events->view, addr, &route) && route.type == MK_ROUTE_PODS) {
 		events->read_ns = time_ns;
-		if (view_open(&fresh, events->options, NULL) == 0) {
-			mk_view_release(&events->view);
+		if (view_open(&fresh, events->options, events->family, NULL) == 0) {
+			view_release(&events->view);
 			events->view = fresh;
 		} else {
-			mk_view_release(&fresh);
+			view_release(&fresh);
 		}
 	}
 	return view_who(&events->view, addr, buf);
 }
 
-int events_follow(struct mk_events *events, struct mk_monitor_reader *reader, struct mk_error *err)
+int events_follow(const struct mk_cli_options *options, struct mk_monitor_source *sources,
+		  size_t count, struct mk_monitor_reader *reader, struct mk_error *err)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 
@@ -46,6 +47,5 @@ int events_follow(struct mk_events *events, struct mk_monitor_reader *reader, st
 	action.sa_handler =
 		SIG_IGN; /* the reader may go away: end as usual, with the chain restored */
 	sigaction(SIGPIPE, &action, NULL);
-	return mk_monitor_follow(events->options->bpf_dir, events->options->state_dir, reader,
-				 &stop, err);
+	return mk_monitor_follow(sources, count, options->state_dir, reader, &stop, err);
 }

@@ -10,7 +10,6 @@
 #include "cli/print.h"
 #include "cli/inspect/view.h"
 #include "cli/inspect/view_internal.h"
-#include "datapath/maps/object.h"
 #include "datapath/monitor/drops.h"
 #include "datapath/sessions/counts.h"
 
@@ -26,11 +25,21 @@ static const struct {
 	[NAT_NEW] = { "nat_sessions_young", sizeof(struct mk_tuple), sizeof(struct mk_session) },
 };
 
-struct monitor {
+struct monitor;
+
+/* What belongs to one family. */
+struct half {
+	struct monitor *monitor;
 	struct mk_events events;
 	struct mk_table tables[TABLES];
 	struct mk_addr pod, ip; /* zero: any */
 	uint32_t service_id; /* 0: any */
+};
+
+struct monitor {
+	const struct mk_cli_options *options;
+	struct half halves[MK_FAMILIES];
+	size_t count; /* families that fit the filters */
 	int64_t boot_unix_ns; /* when CLOCK_MONOTONIC was 0 */
 	unsigned int told;
 	uint64_t second_ns, left_out; /* left_out: drops not printed */
@@ -57,23 +66,20 @@ static bool is_any(const struct mk_addr *addr)
 }
 
 /* Compares the packet before and after load balancing. */
-static bool fits(const struct monitor *monitor, const struct mk_tuple *came,
-		 const struct mk_tuple *goes)
+static bool fits(const struct half *half, const struct mk_tuple *came, const struct mk_tuple *goes)
 {
-	const struct mk_cli_options *options = monitor->events.options;
+	const struct mk_cli_options *options = half->monitor->options;
 	__be16 port = htons((uint16_t)options->port);
 
-	return (is_any(&monitor->pod) || has_addr(came, &monitor->pod) ||
-		has_addr(goes, &monitor->pod)) &&
-	       (is_any(&monitor->ip) || has_addr(came, &monitor->ip) ||
-		has_addr(goes, &monitor->ip)) &&
+	return (is_any(&half->pod) || has_addr(came, &half->pod) || has_addr(goes, &half->pod)) &&
+	       (is_any(&half->ip) || has_addr(came, &half->ip) || has_addr(goes, &half->ip)) &&
 	       (!port || has_port(came, port) || has_port(goes, port)) &&
 	       (!options->protocol ||
-		mk_view_protocol(&monitor->events.view, options->protocol) == came->proto);
+		mk_view_protocol(&half->events.view, options->protocol) == came->proto);
 }
 
 /* Returns the service_id of the Service that a dropped packet was for, or from; 0: none. */
-static uint32_t account_of(const struct monitor *monitor, const struct mk_tuple *tuple)
+static uint32_t account_of(const struct half *half, const struct mk_tuple *tuple)
 {
 	struct mk_frontend service;
 
@@ -85,7 +91,7 @@ static uint32_t account_of(const struct monitor *monitor, const struct mk_tuple 
 			.scope = i % 2 ? MK_SCOPE_EXTERNAL : MK_SCOPE_INTERNAL,
 		};
 
-		if (mk_table_get(&monitor->tables[SERVICES], &key, &service, NULL) == 0)
+		if (mk_table_get(&half->tables[SERVICES], &key, &service, NULL) == 0)
 			return service.service_id;
 	}
 	return 0;
@@ -93,7 +99,7 @@ static uint32_t account_of(const struct monitor *monitor, const struct mk_tuple 
 
 static void count(struct monitor *monitor)
 {
-	unsigned int limit = monitor->events.options->count;
+	unsigned int limit = monitor->options->count;
 
 	if (limit && ++monitor->told >= limit)
 		events_stop();
@@ -101,7 +107,7 @@ static void count(struct monitor *monitor)
 
 static bool is_over(const struct monitor *monitor)
 {
-	unsigned int limit = monitor->events.options->count;
+	unsigned int limit = monitor->options->count;
 
 	return limit && monitor->told >= limit;
 }
@@ -126,14 +132,14 @@ static void put_tuple(struct json_object *to, const char *from_key, const char *
 	mk_put_text(to, to_key, mk_cli_endpoint(&tuple->daddr, tuple->dport, text));
 }
 
-static void put_seen(struct json_object *to, struct monitor *monitor, const struct seen *seen,
+static void put_seen(struct json_object *to, struct half *half, const struct seen *seen,
 		     const char *verdict, const struct mk_addr *dest)
 {
 	char device[IF_NAMESIZE] = "?", number[16], who[MK_VIEW_WHO_BYTES], time[MK_TIME_STRLEN];
 
 	if_indextoname(seen->ifindex, device);
 	mk_put_text(to, "time",
-		    mk_time_format(monitor->boot_unix_ns + (int64_t)seen->time_ns, time));
+		    mk_time_format(half->monitor->boot_unix_ns + (int64_t)seen->time_ns, time));
 	mk_put_text(to, "verdict", verdict);
 	mk_put_text(to, "protocol", mk_cli_protocol_name(seen->tuple->proto, number));
 	put_tuple(to, "from", "to", seen->tuple);
@@ -141,8 +147,8 @@ static void put_seen(struct json_object *to, struct monitor *monitor, const stru
 	mk_put_text(to, "device", device);
 	mk_put_number(to, "bytes", seen->length_bytes);
 	mk_put_text(to, "fromName",
-		    events_name(&monitor->events, seen->time_ns, &seen->tuple->saddr, who));
-	mk_put_text(to, "toName", events_name(&monitor->events, seen->time_ns, dest, who));
+		    events_name(&half->events, seen->time_ns, &seen->tuple->saddr, who));
+	mk_put_text(to, "toName", events_name(&half->events, seen->time_ns, dest, who));
 }
 
 static const char *text_of(struct json_object *event, const char *key)
@@ -167,7 +173,7 @@ static void print_event(const struct monitor *monitor, struct json_object *event
 		{ "tcpFlags", "flags" }, { "fromName", "from" },   { "toName", "to" },
 	};
 
-	if (monitor->events.options->json) {
+	if (monitor->options->json) {
 		printf("%s\n",
 		       json_object_to_json_string_ext(event, JSON_C_TO_STRING_NOSLASHESCAPE));
 	} else {
@@ -186,13 +192,13 @@ static void print_event(const struct monitor *monitor, struct json_object *event
 /* ---- flows ----------------------------------------------------------------------------------- */
 
 /* Returns where the router sends it; a dropped packet has an event of its own. */
-static const char *way_of(const struct monitor *monitor, const struct mk_flow_event *event)
+static const char *way_of(const struct half *half, const struct mk_flow_event *event)
 {
 	struct mk_route route = { 0 };
 
 	if (event->to_host)
 		return "to-host";
-	if (!mk_view_route(&monitor->events.view, &event->goes.daddr, &route))
+	if (!mk_view_route(&half->events.view, &event->goes.daddr, &route))
 		return "to-outside";
 	switch (route.type) {
 	case MK_ROUTE_PODS:
@@ -215,27 +221,27 @@ static const char *state_of(uint8_t session, uint8_t flags)
 }
 
 /* Find the masquerade session, which was created after the router's event. */
-static bool read_nat(const struct monitor *monitor, const struct mk_tuple *goes,
+static bool read_nat(const struct half *half, const struct mk_tuple *goes,
 		     struct mk_session *session, uint8_t *state)
 {
 	*state = MK_FLOW_ESTABLISHED;
-	if (mk_table_get(&monitor->tables[NAT], goes, session, NULL) == 0) {
+	if (mk_table_get(&half->tables[NAT], goes, session, NULL) == 0) {
 		if (mk_session_is_half_open(session))
 			*state = MK_FLOW_OPENING;
 		return true;
 	}
 	*state = MK_FLOW_OPENING;
-	return mk_table_get(&monitor->tables[NAT_NEW], goes, session, NULL) == 0;
+	return mk_table_get(&half->tables[NAT_NEW], goes, session, NULL) == 0;
 }
 
-static void put_translation(struct json_object *to, const struct monitor *monitor,
+static void put_translation(struct json_object *to, const struct half *half,
 			    const struct mk_flow_event *event)
 {
 	uint8_t state = event->session, flags = event->session_flags;
 	struct mk_tuple goes = event->goes;
 	struct mk_session nat;
 
-	if (!event->to_host && read_nat(monitor, &event->goes, &nat, &state)) {
+	if (!event->to_host && read_nat(half, &event->goes, &nat, &state)) {
 		goes = nat.to;
 		flags = mk_session_flags(&nat);
 	} else {
@@ -263,15 +269,15 @@ static void on_flow(void *ctx, const struct mk_flow_event *event)
 	const struct seen seen = { event->time_ns, event->ifindex, event->length_bytes, event->hook,
 				   &event->came };
 	cleanup_json struct json_object *object = NULL;
-	struct monitor *monitor = ctx;
+	struct half *half = ctx;
+	struct monitor *monitor = half->monitor;
 
-	if (is_over(monitor) || !fits(monitor, &event->came, &event->goes))
+	if (is_over(monitor) || !fits(half, &event->came, &event->goes))
 		return;
 	object = json_object_new_object();
-	put_seen(object, monitor, &seen, way_of(monitor, event), &event->goes.daddr);
-	put_translation(object, monitor, event);
-	mk_put_text(object, "service",
-		    mk_names_find(&monitor->events.view.names, event->service_id));
+	put_seen(object, half, &seen, way_of(half, event), &event->goes.daddr);
+	put_translation(object, half, event);
+	mk_put_text(object, "service", mk_names_find(&half->events.view.names, event->service_id));
 	if (event->goes.proto == IPPROTO_TCP)
 		put_tcp_flags(object, event->tcp_flags);
 	mk_put_flag(object, "sampled", event->sampled);
@@ -297,18 +303,19 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 {
 	const struct seen seen = { event->time_ns, event->ifindex, event->length_bytes, event->hook,
 				   &event->tuple };
-	struct monitor *monitor = ctx;
-	uint32_t service_id = account_of(monitor, &event->tuple);
+	struct half *half = ctx;
+	struct monitor *monitor = half->monitor;
+	uint32_t service_id = account_of(half, &event->tuple);
 	cleanup_json struct json_object *object = NULL;
 
-	if (is_over(monitor) || !fits(monitor, &event->tuple, &event->tuple) ||
-	    (monitor->service_id && monitor->service_id != service_id) ||
+	if (is_over(monitor) || !fits(half, &event->tuple, &event->tuple) ||
+	    (half->service_id && half->service_id != service_id) ||
 	    !may_tell_drop(monitor, event->time_ns))
 		return;
 	object = json_object_new_object();
-	put_seen(object, monitor, &seen, "dropped", &event->tuple.daddr);
+	put_seen(object, half, &seen, "dropped", &event->tuple.daddr);
 	mk_put_text(object, "reason", mk_drop_reason_name(event->reason));
-	mk_put_text(object, "service", mk_names_find(&monitor->events.view.names, service_id));
+	mk_put_text(object, "service", mk_names_find(&half->events.view.names, service_id));
 	mk_put_text(object, "meaning", mk_drop_reason_text(event->reason));
 	mk_put_text(object, "remedy", mk_drop_remedy(event->reason));
 	print_event(monitor, object);
@@ -317,78 +324,130 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int read_address(const struct monitor *monitor, const char *flag, const char *word,
+static int read_address(const struct half *half, const char *flag, const char *word,
 			struct mk_addr *addr, struct mk_error *err)
 {
-	const sa_family_t family = mk_node_family(&monitor->events.view.node);
+	const sa_family_t family = half->events.view.family;
 	struct mk_ip ip;
 
 	if (mk_ip_parse(word, &ip) < 0 || ip.family != family)
 		return mk_error_set(err, EINVAL, "flag %s: value '%s', expected an %s address",
-				    flag, word, mk_family_name(family));
+				    flag, word,
+				    half->monitor->options->family_count > 1
+					    ? "IPv4 or IPv6"
+					    : mk_family_name(family));
 	*addr = mk_ip_to_addr(&ip);
 	return 0;
 }
 
-static int read_pod(struct monitor *monitor, const char *word, struct mk_error *err)
+static int read_pod(struct half *half, const char *word, struct mk_error *err)
 {
-	const struct mk_view_pod *pod = mk_view_pod_named(&monitor->events.view, word);
+	const struct mk_view_pod *pod = mk_view_pod_named(&half->events.view, word);
 	struct mk_ip ip;
 
 	if (!pod && mk_ip_parse(word, &ip) == 0)
-		return read_address(monitor, "--pod", word, &monitor->pod, err);
+		return read_address(half, "--pod", word, &half->pod, err);
 	if (!pod)
 		return mk_error_set(
 			err, ENOENT,
 			"no pod '%s' on this node: `monokube pods` lists all; for a pod of another node give its address",
 			word);
-	monitor->pod = pod->addr;
+	half->pod = pod->addr;
 	return 0;
 }
 
-static int read_filters(struct monitor *monitor, struct mk_error *err)
+/* An error: the filters fit nothing of this family. */
+static int read_filters(struct half *half, struct mk_error *err)
 {
-	const struct mk_cli_options *options = monitor->events.options;
-	int ret = options->ip ? read_address(monitor, "--ip", options->ip, &monitor->ip, err) : 0;
+	const struct mk_cli_options *options = half->monitor->options;
+	int ret = options->ip ? read_address(half, "--ip", options->ip, &half->ip, err) : 0;
 
 	if (ret == 0 && options->pod)
-		ret = read_pod(monitor, options->pod, err);
+		ret = read_pod(half, options->pod, err);
 	if (ret < 0 || !options->service)
 		return ret;
-	ret = mk_view_service_named(&monitor->events.view, options->service, &monitor->service_id,
-				    err);
-	if (ret == 0 && !monitor->service_id)
+	ret = mk_view_service_named(&half->events.view, options->service, &half->service_id, err);
+	if (ret == 0 && !half->service_id)
 		return mk_error_set(err, ENOENT, "no Service '%s': `monokube services` lists all",
 				    options->service);
 	return ret;
 }
 
-static int open_tables(struct monitor *monitor, struct mk_error *err)
+static int open_tables(struct half *half, struct mk_error *err)
 {
 	int ret = 0;
 
 	for (int i = 0; ret == 0 && i < TABLES; i++)
-		ret = mk_table_open(&monitor->tables[i], monitor->events.options->bpf_dir,
-				    table_rows[i].name, table_rows[i].key_size,
-				    table_rows[i].value_size, err);
+		ret = mk_table_open(&half->tables[i], half->events.view.dir, table_rows[i].name,
+				    table_rows[i].key_size, table_rows[i].value_size, err);
 	return ret;
+}
+
+static void close_half(struct half *half)
+{
+	for (int i = 0; i < TABLES; i++)
+		mk_table_close(&half->tables[i]);
+	view_release(&half->events.view);
+}
+
+static int open_half(struct half *half, struct mk_error *err)
+{
+	struct mk_events *events = &half->events;
+	int ret = view_open(&events->view, events->options, events->family, err);
+
+	ret = ret ?: read_filters(half, err);
+	ret = ret ?: open_tables(half, err);
+	if (ret < 0)
+		close_half(half);
+	return ret;
+}
+
+/* Open the families that fit the filters: at least one. */
+static int open_halves(struct monitor *monitor, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < monitor->options->family_count; i++) {
+		struct half *half = &monitor->halves[monitor->count];
+
+		*half = (struct half){ .monitor = monitor,
+				       .events = { .options = monitor->options, .family = i } };
+		if (open_half(half, ret < 0 ? NULL : err) < 0)
+			ret = -EINVAL;
+		else
+			monitor->count++;
+	}
+	return monitor->count ? 0 : ret;
+}
+
+static struct mk_monitor_source source_of(struct half *half)
+{
+	const struct mk_cli_options *options = half->monitor->options;
+	const struct mk_view *view = &half->events.view;
+
+	return (struct mk_monitor_source){
+		.dir = view->dir,
+		.settings = { .sample = options->sample,
+			      .service_id = half->service_id,
+			      .addr = is_any(&half->pod) ? half->ip : half->pod,
+			      .port = htons((uint16_t)options->port),
+			      .proto = mk_view_protocol(view, options->protocol) },
+		.ctx = half,
+	};
 }
 
 static int follow(struct monitor *monitor, struct mk_error *err)
 {
-	const struct mk_cli_options *options = monitor->events.options;
+	struct mk_monitor_source sources[MK_FAMILIES];
 	struct mk_monitor_reader reader = {
-		.settings = { .sample = options->sample,
-			      .service_id = monitor->service_id,
-			      .addr = is_any(&monitor->pod) ? monitor->ip : monitor->pod,
-			      .port = htons((uint16_t)options->port),
-			      .proto = mk_view_protocol(&monitor->events.view, options->protocol) },
-		.flow = options->drops ? NULL : on_flow,
+		.flow = monitor->options->drops ? NULL : on_flow,
 		.drop = on_drop,
-		.ctx = monitor,
 	};
-	int ret = events_follow(&monitor->events, &reader, err);
+	int ret;
 
+	for (size_t i = 0; i < monitor->count; i++)
+		sources[i] = source_of(&monitor->halves[i]);
+	ret = events_follow(monitor->options, sources, monitor->count, &reader, err);
 	reader.left_out += monitor->left_out;
 	if (reader.left_out)
 		fprintf(stderr,
@@ -400,8 +459,7 @@ static int follow(struct monitor *monitor, struct mk_error *err)
 int mk_cli_monitor(int argc, char **argv)
 {
 	struct mk_cli_options options;
-	struct monitor monitor = { .events.options = &options,
-				   .tables = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 } } };
+	struct monitor monitor = { .options = &options };
 	struct mk_error err = { 0 };
 	int ret = mk_cli_options_read(&options, argc, argv, &err);
 
@@ -410,11 +468,9 @@ int mk_cli_monitor(int argc, char **argv)
 	if (ret < 0)
 		return mk_cli_fail(argv[0], &err);
 	monitor.boot_unix_ns = mk_time_now_unix_ns() - (int64_t)mk_time_monotonic_ns();
-	ret = view_open(&monitor.events.view, &options, &err) ?: read_filters(&monitor, &err);
-	ret = ret ?: open_tables(&monitor, &err);
+	ret = open_halves(&monitor, &err);
 	ret = ret ?: follow(&monitor, &err);
-	for (int i = 0; i < TABLES; i++)
-		mk_table_close(&monitor.tables[i]);
-	mk_view_release(&monitor.events.view);
+	for (size_t i = 0; i < monitor.count; i++)
+		close_half(&monitor.halves[i]);
 	return ret < 0 ? mk_cli_fail(argv[0], &err) : 0;
 }

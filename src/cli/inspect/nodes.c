@@ -6,16 +6,27 @@
 
 #include "base/cleanup.h"
 #include "cli/print.h"
-#include "datapath/maps/object.h"
+#include "config/addresses.h"
 
-/* Get the overlay address in the range @net from the MAC address that was computed from its last
- * four bytes (mk_mac_of_ip()). */
-static struct mk_addr vtep_of_mac(const struct mk_addr *net, const __u8 *mac)
+static struct mk_cidr range_of(const struct mk_view *view, const struct mk_addr *net,
+			       const struct mk_addr *mask)
 {
-	struct mk_addr vtep = *net;
+	return (struct mk_cidr){ mk_ip_of_family(net, view->family),
+				 (uint8_t)(mk_ip_bits(view->family) - mk_pod_host_bits(mask)) };
+}
 
-	memcpy(&vtep.word[MK_ADDR_WORDS - 1], mac + 2, sizeof(vtep.word[0]));
-	return vtep;
+/* Compute the overlay address from the pod CIDR, as every node does. The MAC address is of no use:
+ * both families have that of the primary family's address. */
+static struct mk_addr vtep_of(const struct mk_view *view, const struct mk_cidr *pod_cidr)
+{
+	const struct mk_node *node = &view->node;
+	const struct mk_cidr cluster = range_of(view, &node->cluster_net, &node->cluster_mask);
+	const struct mk_cidr vteps = range_of(view, &node->vtep_net, &node->vtep_mask);
+	struct mk_addresses addresses;
+
+	if (mk_addresses_compute(&cluster, &vteps, pod_cidr, &addresses, NULL) < 0)
+		return (struct mk_addr){ 0 };
+	return mk_ip_to_addr(&addresses.vtep);
 }
 
 struct reading {
@@ -44,7 +55,7 @@ static int see_entry(void *ctx, const void *key_, const void *value_, struct mk_
 	*node = (struct mk_cli_node){ .pod_cidr = { mk_ip_from_addr(&key->addr),
 						    (uint8_t)key->prefix_bits } };
 	memcpy(node->vtep_mac, route->vtep_mac, sizeof(node->vtep_mac));
-	node->vtep = vtep_of_mac(&reading->view->node.vtep_net, node->vtep_mac);
+	node->vtep = vtep_of(reading->view, &node->pod_cidr);
 	node->name = mk_node_names_find(&reading->view->node_names, &node->pod_cidr.ip);
 	return 0;
 }
@@ -95,7 +106,7 @@ static int read_kernel(struct reading *reading, struct mk_error *err)
 {
 	struct mk_nl *nl = reading->view->nl;
 	int ifindex = (int)reading->view->links.set.overlay_ifindex;
-	sa_family_t family = mk_node_family(&reading->view->node);
+	sa_family_t family = reading->view->family;
 	int ret = mk_nl_each_fdb(nl, ifindex, see_fdb, reading, err);
 
 	ret = ret ?: mk_nl_each_neigh(nl, family, ifindex, see_neighbour, reading, err);
@@ -139,11 +150,50 @@ const char *mk_cli_node_fault(const struct mk_cli_node *node)
 	return node->has_vtep_route ? NULL : "its overlay address is not in map routes";
 }
 
-static struct json_object *node_json(const struct mk_cli_node *node)
+struct node_list {
+	struct mk_cli_node *nodes;
+	size_t count;
+};
+
+/* Find the same node in another family's list: both have its MAC address. */
+static const struct mk_cli_node *same_node(const struct node_list *list,
+					   const struct mk_cli_node *node)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (memcmp(list->nodes[i].vtep_mac, node->vtep_mac, sizeof(node->vtep_mac)) == 0)
+			return &list->nodes[i];
+	return NULL;
+}
+
+/* Add what the other families have of @node. Returns the first fault. */
+static const char *add_families(struct json_object *to, const struct node_list *lists, size_t count,
+				const struct mk_cli_node *node)
+{
+	struct json_object *ranges = json_object_new_array(), *vteps = json_object_new_array();
+	const char *fault = NULL;
+	char text[MK_CIDR_STRLEN];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_cli_node *same = same_node(&lists[i], node);
+
+		if (!same)
+			continue;
+		mk_add_text(ranges, mk_cidr_format(&same->pod_cidr, text));
+		mk_add_addr(vteps, &same->vtep);
+		fault = fault ?: mk_cli_node_fault(same);
+	}
+	json_object_object_add(to, "podCidrs", ranges);
+	json_object_object_add(to, "overlayAddresses", vteps);
+	return fault;
+}
+
+/* @node: of the first list that has it. */
+static struct json_object *node_json(const struct node_list *lists, size_t count,
+				     const struct mk_cli_node *node)
 {
 	struct json_object *object = json_object_new_object();
-	const char *fault = mk_cli_node_fault(node);
 	char text[MK_CIDR_STRLEN];
+	const char *fault;
 
 	mk_put_text(object, "name", node->name);
 	mk_put_text(object, "podCidr", mk_cidr_format(&node->pod_cidr, text));
@@ -151,28 +201,41 @@ static struct json_object *node_json(const struct mk_cli_node *node)
 		    node->underlay.family ? mk_ip_format(&node->underlay, text) : NULL);
 	mk_put_addr(object, "overlayAddress", &node->vtep);
 	mk_put_mac(object, "overlayMac", node->vtep_mac);
+	fault = add_families(object, lists, count, node);
 	mk_put_text(object, "state", fault ? fault : "ok");
 	return object;
 }
 
-static int show(const struct mk_view *view, const struct mk_cli_options *options,
+static void add_nodes(struct json_object *to, const struct node_list *lists, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < lists[i].count; j++)
+			if (i == 0 || !same_node(&lists[0], &lists[i].nodes[j]))
+				json_object_array_add(to,
+						      node_json(lists, count, &lists[i].nodes[j]));
+}
+
+static int show(const struct mk_views *views, const struct mk_cli_options *options,
 		struct mk_error *err)
 {
 	static const struct mk_cli_column columns[] = {
-		{ "NAME", "name" },	  { "PODS", "podCidr" },
-		{ "ADDRESS", "address" }, { "OVERLAY", "overlayAddress" },
+		{ "NAME", "name" },	  { "PODS", "podCidrs" },
+		{ "ADDRESS", "address" }, { "OVERLAY", "overlayAddresses" },
 		{ "MAC", "overlayMac" },  { "STATE", "state" },
 	};
 	cleanup_json struct json_object *list = json_object_new_array();
-	cleanup_free struct mk_cli_node *nodes = NULL;
-	size_t count;
-	int ret = mk_cli_nodes_read(view, &nodes, &count, err);
+	struct node_list lists[MK_FAMILIES] = { 0 };
+	int ret = 0;
 
-	if (ret < 0)
-		return ret;
-	for (size_t i = 0; i < count; i++)
-		json_object_array_add(list, node_json(&nodes[i]));
-	return mk_cli_print_list(stdout, list, options->json, columns, MK_ARRAY_SIZE(columns), err);
+	for (size_t i = 0; ret == 0 && i < views->count; i++)
+		ret = mk_cli_nodes_read(&views->list[i], &lists[i].nodes, &lists[i].count, err);
+	if (ret == 0)
+		add_nodes(list, lists, views->count);
+	for (size_t i = 0; i < views->count; i++)
+		free(lists[i].nodes);
+	return ret
+		       ?: mk_cli_print_list(stdout, list, options->json, columns,
+					    MK_ARRAY_SIZE(columns), err);
 }
 
 int mk_cli_nodes(int argc, char **argv)

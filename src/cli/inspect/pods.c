@@ -20,7 +20,28 @@ static const char *state_of(const struct mk_view_pod *pod, uint32_t prog_id)
 	return prog_id ? "ok" : "no program on its interface";
 }
 
-static struct json_object *pod_json(const struct mk_view *view, const struct mk_view_pod *pod)
+static const struct mk_view_pod *same_pod(const struct mk_view *view, const struct mk_view_pod *pod)
+{
+	return view_pod_of_device(view, pod->entry.ifindex);
+}
+
+static struct json_object *addresses_json(const struct mk_views *views,
+					  const struct mk_view_pod *pod)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < views->count; i++) {
+		const struct mk_view_pod *same = same_pod(&views->list[i], pod);
+
+		if (same)
+			mk_add_addr(list, &same->addr);
+	}
+	return list;
+}
+
+/* @view: the first one that has the pod. */
+static struct json_object *pod_json(const struct mk_views *views, const struct mk_view *view,
+				    const struct mk_view_pod *pod)
 {
 	struct json_object *object = json_object_new_object();
 	const char *owner = pod->owner, *ifname = owner ? owner + strlen(owner) + 1 : NULL;
@@ -32,6 +53,7 @@ static struct json_object *pod_json(const struct mk_view *view, const struct mk_
 	mk_put_text(object, "name", *pod->link.alias ? pod->link.alias : NULL);
 	mk_put_text(object, "node", view_node(view, &pod->addr));
 	mk_put_addr(object, "address", &pod->addr);
+	json_object_object_add(object, "addresses", addresses_json(views, pod));
 	mk_put_text(object, "interface", *pod->link.name ? pod->link.name : NULL);
 	mk_put_number(object, "ifindex", pod->entry.ifindex);
 	mk_put_mac(object, "mac", pod->entry.mac);
@@ -56,31 +78,57 @@ static bool is_further_of(const struct mk_view_pod *pod, const char *word)
 	       ((size_t)(at - slash) == length + 1 && strncmp(slash + 1, word, length) == 0);
 }
 
-static bool is_wanted(const struct mk_view *view, const struct mk_view_pod *pod, const char *word)
+static bool has_address(const struct mk_views *views, const struct mk_view_pod *pod,
+			const struct mk_ip *ip)
+{
+	const struct mk_addr addr = mk_ip_to_addr(ip);
+
+	for (size_t i = 0; i < views->count; i++) {
+		const struct mk_view_pod *same = same_pod(&views->list[i], pod);
+
+		if (same && mk_addr_eq(&addr, &same->addr))
+			return true;
+	}
+	return false;
+}
+
+static bool is_wanted(const struct mk_views *views, const struct mk_view *view,
+		      const struct mk_view_pod *pod, const char *word)
 {
 	struct mk_ip ip;
-	struct mk_addr addr;
 
 	if (!word)
 		return true;
-	if (mk_ip_parse(word, &ip) < 0)
-		return mk_view_pod_named(view, word) == pod || is_further_of(pod, word);
-	addr = mk_ip_to_addr(&ip);
-	return mk_addr_eq(&addr, &pod->addr);
+	if (mk_ip_parse(word, &ip) == 0)
+		return has_address(views, pod, &ip);
+	return mk_view_pod_named(view, word) == pod || is_further_of(pod, word);
 }
 
-static int show(const struct mk_view *view, const struct mk_cli_options *options,
+/* Add the pods of @view that no earlier view has. */
+static void add_pods(struct json_object *list, const struct mk_views *views,
+		     const struct mk_view *view, const char *word)
+{
+	for (size_t i = 0; i < view->pod_count; i++) {
+		const struct mk_view_pod *pod = &view->pods[i];
+
+		if (view != views->list && same_pod(views->list, pod))
+			continue;
+		if (is_wanted(views, view, pod, word))
+			json_object_array_add(list, pod_json(views, view, pod));
+	}
+}
+
+static int show(const struct mk_views *views, const struct mk_cli_options *options,
 		struct mk_error *err)
 {
 	static const struct mk_cli_column columns[] = {
-		{ "NAME", "name" },   { "ADDRESS", "address" },	    { "INTERFACE", "interface" },
+		{ "NAME", "name" },   { "ADDRESSES", "addresses" }, { "INTERFACE", "interface" },
 		{ "STATE", "state" }, { "CONTAINER", "container" },
 	};
 	cleanup_json struct json_object *list = json_object_new_array();
 
-	for (size_t i = 0; i < view->pod_count; i++)
-		if (is_wanted(view, &view->pods[i], options->words[0]))
-			json_object_array_add(list, pod_json(view, &view->pods[i]));
+	for (size_t i = 0; i < views->count; i++)
+		add_pods(list, views, &views->list[i], options->words[0]);
 	if (options->words[0] && json_object_array_length(list) == 0)
 		return mk_error_set(err, ENOENT,
 				    "no pod '%s' on this node: `monokube pods` lists all",

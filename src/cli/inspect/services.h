@@ -4,7 +4,6 @@
 #ifndef MK_CLI_INSPECT_SERVICES_H
 #define MK_CLI_INSPECT_SERVICES_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -15,10 +14,12 @@ struct mk_cli_frontend {
 	struct mk_frontend_key key;
 	struct mk_frontend value;
 	struct mk_backend *backends; /* value.backend_count, local first; NULL: none */
+	size_t family; /* of mk_cli_options.families */
+	const char *name; /* of the Service; NULL: not known */
 };
-/* One Service; its frontends are adjacent in the list. */
+/* One Service of both families; its frontends are adjacent in the list. */
 struct mk_cli_service {
-	uint32_t service_id;
+	uint32_t service_id; /* in the tables of the first family that has it */
 	const char *name; /* "namespace/name"; NULL: not known */
 	const struct mk_cli_frontend *frontends;
 	size_t frontend_count;
@@ -29,11 +30,5 @@ void cli_show_text(FILE *out, const struct mk_cli_service *services, size_t coun
 /* An array of objects, one per Service. */
 mk_must_check int cli_show_json(FILE *out, const struct mk_cli_service *services, size_t count,
 				struct mk_error *err);
-
-/* Collect what the tables below @bpf_dir hold, and show it. @name ("namespace/name", "name" or the
- * id) selects one Service, unless empty. -ENOENT: no such Service, or no
- * tables. */
-mk_must_check int cli_services_show(FILE *out, const char *bpf_dir, const char *state_dir,
-				    const char *name, bool json, struct mk_error *err);
 
 #endif

@@ -31,28 +31,31 @@ static const char *scope_name(uint8_t scope)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+static const char *format(const struct mk_addr *addr, __be16 port, char *buf)
+{
+	const struct mk_ip_port at = { .ip = mk_ip_from_addr(addr), .port = ntohs(port) };
+
+	return mk_ip_port_format(&at, buf);
+}
+
 static void print_backends(FILE *out, const struct mk_cli_frontend *frontend)
 {
-	char address[MK_IP_STRLEN];
+	char at[MK_IP_PORT_STRLEN];
 
-	for (size_t i = 0; i < frontend->value.backend_count; i++) {
-		const struct mk_backend *backend = &frontend->backends[i];
-		struct mk_ip ip = mk_ip_from_addr(&backend->addr);
-
-		fprintf(out, " %s:%u%s", mk_ip_format(&ip, address), ntohs(backend->port),
+	for (size_t i = 0; i < frontend->value.backend_count; i++)
+		fprintf(out, " %s%s",
+			format(&frontend->backends[i].addr, frontend->backends[i].port, at),
 			i < frontend->value.local_count ? "(local)" : "");
-	}
 	if (frontend->value.backend_count == 0)
 		fprintf(out, " nobody");
 }
 
 static void print_frontend(FILE *out, const struct mk_cli_frontend *frontend)
 {
-	struct mk_ip ip = mk_ip_from_addr(&frontend->key.addr);
-	char address[MK_IP_STRLEN], where[MK_IP_STRLEN + 16];
+	char at[MK_IP_PORT_STRLEN], where[MK_IP_PORT_STRLEN + 8];
 
-	snprintf(where, sizeof(where), "%s:%u/%s", mk_ip_format(&ip, address),
-		 ntohs(frontend->key.port), protocol_name(frontend->key.proto));
+	snprintf(where, sizeof(where), "%s/%s", format(&frontend->key.addr, frontend->key.port, at),
+		 protocol_name(frontend->key.proto));
 	fprintf(out, "  %-27s %s", where, scope_name(frontend->key.scope));
 	for (size_t i = 0; i < MK_ARRAY_SIZE(flag_words); i++)
 		if (frontend->value.flags & flag_words[i].flag)

@@ -13,7 +13,7 @@
 #include "datapath/sessions/sweep.h"
 
 struct showing {
-	const struct mk_view *view;
+	const struct mk_view *view; /* of the family whose tables are open */
 	const struct mk_cli_options *options;
 	struct mk_table tables[2];
 	struct json_object *list;
@@ -170,41 +170,51 @@ static int print(const struct showing *showing, struct mk_error *err)
 	return ret;
 }
 
-/* @names: the tables of established and of new flows. */
-static int show(const struct mk_view *view, const struct mk_cli_options *options,
-		const char *const names[2], struct mk_error *err)
+/* Add the flows of one family. @names: the tables of established and of new flows. */
+static int collect(struct showing *showing, const struct mk_view *view, const char *const names[2],
+		   struct mk_error *err)
 {
-	cleanup_json struct json_object *list = json_object_new_array();
-	struct showing showing = {
-		.view = view, .options = options, .list = list, .now_ns = mk_time_monotonic_ns()
-	};
 	int ret = 0;
 
+	showing->view = view;
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = mk_table_open(&showing.tables[i], view->bpf_dir, names[i],
+		ret = mk_table_open(&showing->tables[i], view->dir, names[i],
 				    sizeof(struct mk_tuple), sizeof(struct mk_session), err);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = mk_table_each(&showing.tables[i], see_session, &showing, err);
-	ret = ret ?: print(&showing, err);
+		ret = mk_table_each(&showing->tables[i], see_session, showing, err);
 	for (size_t i = 0; i < 2; i++)
-		mk_table_close(&showing.tables[i]);
+		mk_table_close(&showing->tables[i]);
 	return ret;
 }
 
-static int show_sessions(const struct mk_view *view, const struct mk_cli_options *options,
+static int show(const struct mk_views *views, const struct mk_cli_options *options,
+		const char *const names[2], struct mk_error *err)
+{
+	cleanup_json struct json_object *list = json_object_new_array();
+	struct showing showing = { .options = options,
+				   .list = list,
+				   .now_ns = mk_time_monotonic_ns() };
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < views->count; i++)
+		ret = collect(&showing, &views->list[i], names, err);
+	return ret ?: print(&showing, err);
+}
+
+static int show_sessions(const struct mk_views *views, const struct mk_cli_options *options,
 			 struct mk_error *err)
 {
 	static const char *const names[] = { "sessions", "sessions_young" };
 
-	return show(view, options, names, err);
+	return show(views, options, names, err);
 }
 
-static int show_nat(const struct mk_view *view, const struct mk_cli_options *options,
+static int show_nat(const struct mk_views *views, const struct mk_cli_options *options,
 		    struct mk_error *err)
 {
 	static const char *const names[] = { "nat_sessions", "nat_sessions_young" };
 
-	return show(view, options, names, err);
+	return show(views, options, names, err);
 }
 
 int mk_cli_sessions(int argc, char **argv)

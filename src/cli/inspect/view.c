@@ -9,6 +9,7 @@
 #include "cli/inspect/view_internal.h"
 #include "datapath/maps/constants.h"
 #include "datapath/maps/object.h"
+#include "datapath/maps/pin.h"
 #include "datapath/pods/pod_table.h"
 #include "pod/ipam/ipam.h"
 
@@ -36,61 +37,96 @@ static char *read_owner(const char *state_dir, const struct mk_addr *addr)
 	return text;
 }
 
-static void add_pod(struct mk_view *view, const struct mk_pod *entry)
+/* Pods of the primary family: address files are named by its addresses. */
+struct named_pods {
+	struct mk_pod *list;
+	size_t count;
+};
+
+static int read_named(struct named_pods *named, const struct mk_cli_options *options,
+		      struct mk_error *err)
+{
+	cleanup_table struct mk_table table = { 0 };
+	char dir[PATH_MAX];
+	int ret = mk_pin_dir(dir, options->bpf_dir, options->primary, err);
+
+	ret = ret ?: mk_pod_table_open(&table, dir, err);
+	ret = ret ?: mk_pod_table_read(&table, &named->list, &named->count, err);
+	return ret == -ENOENT ? 0 : ret; /* the primary family is not loaded */
+}
+
+static void add_pod(struct mk_view *view, const struct mk_pod *entry,
+		    const struct named_pods *named)
 {
 	struct mk_view_pod *pod = &view->pods[view->pod_count++];
+	const struct mk_addr *name = &entry->addr;
 
 	*pod = (struct mk_view_pod){ .addr = entry->addr, .entry = *entry };
-	pod->owner = read_owner(view->state_dir, &pod->addr);
+	for (size_t i = 0; i < named->count; i++)
+		if (named->list[i].ifindex == entry->ifindex)
+			name = &named->list[i].addr;
+	pod->owner = read_owner(view->state_dir, name);
 	if (mk_nl_link_get_index(view->nl, (int)entry->ifindex, &pod->link, NULL) < 0)
 		pod->link = (struct mk_link){ 0 };
 }
 
-static int read_pods(struct mk_view *view, struct mk_error *err)
+static int read_pods(struct mk_view *view, const struct mk_cli_options *options,
+		     struct mk_error *err)
 {
 	cleanup_free struct mk_pod *entries = NULL;
 	cleanup_table struct mk_table table = { 0 };
+	struct named_pods named = { 0 };
 	size_t count = 0;
-	int ret = mk_pod_table_open(&table, view->bpf_dir, err);
+	int ret = mk_pod_table_open(&table, view->dir, err);
 
 	ret = ret ?: mk_pod_table_read(&table, &entries, &count, err);
 	view->pods = count ? calloc(count, sizeof(*view->pods)) : NULL;
 	if (count && !view->pods)
 		return mk_error_errno(err, ENOMEM, "cannot list the pods");
+	if (ret == 0 && view->family != options->primary)
+		ret = read_named(&named, options, err);
 	for (size_t i = 0; i < count; i++)
-		add_pod(view, &entries[i]);
+		add_pod(view, &entries[i], &named);
+	free(named.list);
 	return ret;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-int view_open(struct mk_view *view, const struct mk_cli_options *options, struct mk_error *err)
+static void init(struct mk_view *view, const struct mk_cli_options *options, size_t index)
+{
+	*view = (struct mk_view){ .dir = options->families[index].dir,
+				  .state_dir = options->state_dir,
+				  .family = options->families[index].family,
+				  .routes = { .fd = -1 } };
+}
+
+int view_open(struct mk_view *view, const struct mk_cli_options *options, size_t index,
+	      struct mk_error *err)
 {
 	int ret;
 
-	*view = (struct mk_view){ .bpf_dir = options->bpf_dir,
-				  .state_dir = options->state_dir,
-				  .routes = { .fd = -1 } };
-	ret = mk_constants_read(view->bpf_dir, &view->node, err);
+	init(view, options, index);
+	ret = mk_constants_read(view->dir, &view->node, err);
 	if (ret == -ENOENT)
 		return mk_error_wrap(
 			err,
 			"the datapath is not loaded: an agent has to run here once after each boot");
-	ret = ret ?: mk_links_read(view->bpf_dir, &view->links, err);
+	ret = ret ?: mk_links_read(view->dir, &view->links, err);
 	if (ret < 0)
 		return ret;
 	view->nl = mk_nl_open(err);
 	if (!view->nl)
 		return -EINVAL;
-	ret = mk_table_open(&view->routes, view->bpf_dir, "routes", sizeof(struct mk_route_key),
+	ret = mk_table_open(&view->routes, view->dir, "routes", sizeof(struct mk_route_key),
 			    sizeof(struct mk_route), err);
 	view->loaded = ret == 0;
 	ret = ret ?: mk_names_read(view->state_dir, mk_node_family(&view->node), &view->names, err);
 	ret = ret ?: mk_node_names_read(view->state_dir, &view->node_names, err);
-	return ret < 0 ? ret : read_pods(view, err);
+	return ret < 0 ? ret : read_pods(view, options, err);
 }
 
-void mk_view_release(struct mk_view *view)
+void view_release(struct mk_view *view)
 {
 	for (size_t i = 0; i < view->pod_count; i++)
 		free(view->pods[i].owner);
@@ -105,28 +141,37 @@ void mk_view_release(struct mk_view *view)
 static int open_host(struct mk_view *view, const struct mk_cli_options *options,
 		     struct mk_error *err)
 {
-	mk_view_release(view);
-	view->bpf_dir = options->bpf_dir;
-	view->state_dir = options->state_dir;
+	view_release(view);
+	init(view, options, 0);
 	view->nl = mk_nl_open(err);
 	return view->nl ? 0 : -EINVAL;
 }
 
+static int open_views(struct mk_views *views, const struct mk_cli_options *options, bool unloaded,
+		      struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < options->family_count; i++)
+		ret = view_open(&views->list[views->count++], options, i, err);
+	if (ret == -ENOENT && unloaded)
+		ret = open_host(&views->list[--views->count], options, err);
+	return ret;
+}
+
 static int view_main(int argc, char **argv, mk_view_run_fn *run, bool unloaded)
 {
-	cleanup_view struct mk_view view = { .routes = { .fd = -1 } };
+	struct mk_views views = { .count = 0 };
 	struct mk_cli_options options;
 	struct mk_error err = { 0 };
 	int ret = mk_cli_options_read(&options, argc, argv, &err);
 
 	if (ret > 0)
 		return 0;
-	if (ret == 0) {
-		ret = view_open(&view, &options, &err);
-		if (ret == -ENOENT && unloaded)
-			ret = open_host(&view, &options, &err);
-	}
-	ret = ret ?: run(&view, &options, &err);
+	ret = ret ?: open_views(&views, &options, unloaded, &err);
+	ret = ret ?: run(&views, &options, &err);
+	for (size_t i = 0; i < views.count; i++)
+		view_release(&views.list[i]);
 	return ret < 0 ? mk_cli_fail(argv[0], &err) : ret;
 }
 
@@ -207,7 +252,7 @@ const char *mk_view_pod_name(const struct mk_view_pod *pod)
 
 uint8_t mk_view_protocol(const struct mk_view *view, unsigned int protocol)
 {
-	if (protocol == IPPROTO_ICMP && mk_node_family(&view->node) == AF_INET6)
+	if (protocol == IPPROTO_ICMP && view->family == AF_INET6)
 		return IPPROTO_ICMPV6;
 	return (uint8_t)protocol;
 }

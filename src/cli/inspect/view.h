@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "datapath/maps/links.h"
 #include "datapath/maps/table.h"
+#include "datapath/monitor/drops.h"
 #include "datapath/services/names.h"
 #include "overlay/node_names.h"
 
@@ -22,8 +23,10 @@ struct mk_view_pod {
 	char *owner; /* container id, NUL, its interface, NUL, namespace path; NULL: not known */
 };
 
+/* One family of the node. */
 struct mk_view {
-	const char *bpf_dir, *state_dir;
+	const char *dir, *state_dir; /* dir: of the family's tables */
+	sa_family_t family;
 	bool loaded; /* false: no datapath is loaded; only the directories and @nl are set */
 	struct mk_node node;
 	struct mk_datapath_links links; /* devices and addresses, as the programs know them */
@@ -35,15 +38,18 @@ struct mk_view {
 	size_t pod_count;
 };
 
-void mk_view_release(struct mk_view *view);
-#define cleanup_view __attribute__((cleanup(mk_view_release)))
+/* The families of mk_cli_options.families, in that order: at least one. */
+struct mk_views {
+	struct mk_view list[MK_FAMILIES];
+	size_t count;
+};
 
-/* A subcommand that looks things up: read its words, open the view, then call @run, which returns
+/* A subcommand that looks things up: read its words, open the views, then call @run, which returns
  * the exit status or an error. Returns the exit status. */
-typedef int mk_view_run_fn(const struct mk_view *view, const struct mk_cli_options *options,
+typedef int mk_view_run_fn(const struct mk_views *views, const struct mk_cli_options *options,
 			   struct mk_error *err);
 int mk_view_main(int argc, char **argv, mk_view_run_fn *run);
-/* ... also if no datapath is loaded: @run checks mk_view.loaded. */
+/* ... also if no datapath is loaded: @run checks mk_view.loaded of the only view. */
 int mk_view_main_unloaded(int argc, char **argv, mk_view_run_fn *run);
 
 /* NULL: no pod of this node. */
@@ -69,6 +75,10 @@ const char *mk_view_route_prefix(const struct mk_view *view, const struct mk_add
 /* Return what an operator can do about dropped packets. @reason is an enum mk_drop_reason, else
  * the answer is "". */
 const char *mk_drop_remedy(unsigned int reason);
+
+/* Read the sum over the families of @options. */
+mk_must_check int mk_cli_drops_read(const struct mk_cli_options *options,
+				    struct mk_drop_totals *totals, struct mk_error *err);
 
 /* The other nodes, from map routes and the kernel's tables. */
 struct mk_cli_node {

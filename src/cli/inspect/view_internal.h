@@ -6,9 +6,11 @@
 #include "cli/inspect/view.h"
 #include "datapath/monitor/monitor.h"
 
-/* -ENOENT: the datapath is not loaded; the text says what to do. mk_view_release() in any case. */
+/* Open the view of family @index of @options. -ENOENT: the datapath is not loaded; the text says
+ * what to do. Call view_release() in any case. */
 mk_must_check int view_open(struct mk_view *view, const struct mk_cli_options *options,
-			    struct mk_error *err);
+			    size_t index, struct mk_error *err);
+void view_release(struct mk_view *view);
 
 const struct mk_view_pod *view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
 
@@ -19,10 +21,11 @@ const char *view_who(const struct mk_view *view, const struct mk_addr *addr, cha
 /* Returns the Node that has @addr as a pod's or as its overlay address; NULL: not known. */
 const char *view_node(const struct mk_view *view, const struct mk_addr *addr);
 
-/* What `drops --follow` and `monitor` share: events one by one until a signal ends it, printed
- * with the current names. */
+/* What `drops --follow` and `monitor` share, for each family: events one by one until a signal ends
+ * it, printed with the current names. */
 struct mk_events {
 	const struct mk_cli_options *options;
+	size_t family; /* of options->families */
 	struct mk_view view;
 	uint64_t read_ns; /* when @view was read, in the events' time */
 };
@@ -32,9 +35,10 @@ struct mk_events {
 const char *events_name(struct mk_events *events, uint64_t time_ns, const struct mk_addr *addr,
 			char *buf);
 
-/* Pass events to @reader until SIGINT, SIGTERM or events_stop(). events->view is open. */
-mk_must_check int events_follow(struct mk_events *events, struct mk_monitor_reader *reader,
-				struct mk_error *err);
+/* Pass events of @sources to @reader until SIGINT, SIGTERM or events_stop(). */
+mk_must_check int events_follow(const struct mk_cli_options *options,
+				struct mk_monitor_source *sources, size_t count,
+				struct mk_monitor_reader *reader, struct mk_error *err);
 void events_stop(void);
 
 #endif

@@ -7,7 +7,6 @@
 #include "cli/print.h"
 #include "cli/inspect/view.h"
 #include "cli/trace/trace.h"
-#include "datapath/maps/object.h"
 #include "datapath/monitor/drops.h"
 
 void trace_step(struct mk_trace_story *story, const char *at, const char *entry, const char *fmt,
@@ -33,7 +32,7 @@ static bool get(const struct mk_view *view, const char *table, const void *key, 
 {
 	cleanup_table struct mk_table opened = { 0 };
 
-	return mk_table_open(&opened, view->bpf_dir, table, key_size, value_size, NULL) == 0 &&
+	return mk_table_open(&opened, view->dir, table, key_size, value_size, NULL) == 0 &&
 	       mk_table_get(&opened, key, value, NULL) == 0;
 }
 
@@ -191,7 +190,7 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	}
 	if_indextoname(way.ifindex, name);
 	next = way.next_hop;
-	unknown = mk_node_family(&story->view->node) == AF_INET6 ? "the destination" : "IPv6";
+	unknown = story->view->family == AF_INET6 ? "the destination" : "IPv6";
 	trace_step(
 		story, "router", "way",
 		"outside of the cluster: leaves by interface %s, next hop %s, as this host's routing says",

@@ -4,14 +4,8 @@
 #include <string.h>
 
 #include "cli/trace/trace.h"
-#include "datapath/maps/object.h"
 
 #define UNUSED_PORT 40000 /* of an invented client */
-
-static sa_family_t family_of(const struct mk_view *view)
-{
-	return mk_node_family(&view->node);
-}
 
 static uint8_t icmp_of(const struct mk_view *view)
 {
@@ -23,7 +17,7 @@ static bool read_addr(const struct mk_view *view, const char *word, struct mk_ad
 {
 	struct mk_ip ip;
 
-	if (mk_ip_parse(word, &ip) < 0 || ip.family != family_of(view))
+	if (mk_ip_parse(word, &ip) < 0 || ip.family != view->family)
 		return false;
 	*addr = mk_ip_to_addr(&ip);
 	return true;
@@ -71,7 +65,7 @@ static int resolve_from(const struct mk_view *view, const char *word,
 		return mk_error_set(
 			err, EINVAL,
 			"FROM '%s': expected a pod of this node (namespace/name, name, address), `host`, or an %s address outside",
-			word, mk_family_name(family_of(view)));
+			word, mk_family_name(view->family));
 	return place_of(view, request, err);
 }
 
@@ -122,8 +116,8 @@ static int see_frontend(void *ctx, const void *key_, const void *value_, struct 
 static int find_frontend(const struct mk_view *view, struct search *search, struct mk_error *err)
 {
 	cleanup_table struct mk_table frontends = { 0 };
-	int ret = mk_table_open(&frontends, view->bpf_dir, "frontends",
-				sizeof(struct mk_frontend_key), sizeof(struct mk_frontend), err);
+	int ret = mk_table_open(&frontends, view->dir, "frontends", sizeof(struct mk_frontend_key),
+				sizeof(struct mk_frontend), err);
 
 	return ret < 0 ? ret : mk_table_each(&frontends, see_frontend, search, err);
 }
@@ -201,7 +195,7 @@ static int resolve_to(const struct mk_view *view, const char *word, unsigned int
 		return mk_error_set(
 			err, ENOENT,
 			"TO '%s': expected a Service or a pod of this node (namespace/name or name), `host`, or an %s address, such as that of a pod elsewhere",
-			word, mk_family_name(family_of(view)));
+			word, mk_family_name(view->family));
 	if (search.protocol == icmp_of(view))
 		return 0;
 	search.addr = request->tuple.daddr;

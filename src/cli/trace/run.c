@@ -200,7 +200,7 @@ static const char *const shared[] = { "frontends",     "service_backends",
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
 	const char *name = bpf_map__name(map);
-	cleanup_close int fd = mk_pin_open(view->bpf_dir, MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(view->dir, MK_PIN_MAPS, name, err);
 	struct mk_table pinned;
 	int ret = fd < 0 ? fd : mk_table_init(&pinned, name, fd, err);
 
@@ -306,7 +306,7 @@ static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, in
 		      const struct mk_tuple *key, struct mk_session *session, struct mk_error *err)
 {
 	cleanup_table struct mk_table pinned = { 0 };
-	int ret = mk_table_open(&pinned, view->bpf_dir, session_names[index], sizeof(*key),
+	int ret = mk_table_open(&pinned, view->dir, session_names[index], sizeof(*key),
 				sizeof(*session), err);
 
 	ret = ret ?: mk_table_get(&pinned, key, session, err);
@@ -371,7 +371,7 @@ bool trace_copy_session(const struct mk_trace_copy *copy, bool nat, const struct
 bool trace_copy_is_pinned(const struct mk_trace_copy *copy, const struct mk_view *view,
 			  const char *program)
 {
-	cleanup_close int pinned = mk_pin_open(view->bpf_dir, MK_PIN_PROGS, program, NULL);
+	cleanup_close int pinned = mk_pin_open(view->dir, MK_PIN_PROGS, program, NULL);
 	int fd = mk_object_program(copy->object, program, NULL);
 	struct mk_program_identity a, b;
 

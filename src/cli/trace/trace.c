@@ -265,18 +265,14 @@ static int print_json(const struct mk_trace_story *story, struct mk_error *err)
 	return mk_cli_print_json(stdout, object, err);
 }
 
-/* Returns the exit status, or a negative error. */
-static int trace(const struct mk_view *view, const struct mk_cli_options *options,
-		 struct mk_error *err)
+static int show(const struct mk_view *view, const struct mk_cli_options *options,
+		const struct mk_trace_request *request, struct mk_error *err)
 {
-	struct mk_trace_request request;
 	struct mk_trace_story story = {
-		.view = view, .request = &request, .outcome = "unknown", .reason = MK_DROP_COUNT
+		.view = view, .request = request, .outcome = "unknown", .reason = MK_DROP_COUNT
 	};
-	int ret = trace_resolve(view, options, &request, err);
+	int ret;
 
-	if (ret < 0)
-		return ret;
 	story.steps = json_object_new_array();
 	ret = walk(&story, err);
 	if (ret == 0 && options->json)
@@ -288,6 +284,37 @@ static int trace(const struct mk_view *view, const struct mk_cli_options *option
 	    strcmp(story.outcome, "forwarded") != 0)
 		ret = EXIT_NOT_ARRIVED;
 	return ret;
+}
+
+static bool is_of_other_family(const struct mk_view *view, const char *word)
+{
+	struct mk_ip ip;
+
+	return mk_ip_parse(word, &ip) == 0 && ip.family != view->family;
+}
+
+/* Trace in the first family that has FROM and TO: an address names its family, and a name may be
+ * known in both. Returns the exit status, or a negative error. */
+static int trace(const struct mk_views *views, const struct mk_cli_options *options,
+		 struct mk_error *err)
+{
+	const char *from = options->words[0], *to = options->words[1];
+	struct mk_trace_request request;
+	int ret = 0;
+
+	for (size_t i = 0; i < views->count; i++) {
+		const struct mk_view *view = &views->list[i];
+
+		if (views->count > 1 &&
+		    (is_of_other_family(view, from) || is_of_other_family(view, to)))
+			continue;
+		if (trace_resolve(view, options, &request, ret < 0 ? NULL : err) == 0)
+			return show(view, options, &request, err);
+		ret = -EINVAL;
+	}
+	return ret
+		       ?: mk_error_set(err, EINVAL, "'%s' and '%s' are of different families", from,
+				       to);
 }
 
 int mk_cli_trace(int argc, char **argv)

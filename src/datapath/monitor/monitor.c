@@ -7,6 +7,7 @@
 #include <sys/file.h>
 
 #include "base/cleanup.h"
+#include "base/ip.h"
 #include "base/time.h"
 #include "datapath/maps/bpflog.h"
 #include "datapath/maps/constants.h"
@@ -100,14 +101,22 @@ static int end_watching(const char *bpf_dir, const char *state_dir, struct mk_er
 
 /* ---- settings of the programs ---------------------------------------------------------------- */
 
-struct following {
-	const char *bpf_dir, *state_dir;
-	struct mk_monitor_reader *reader;
+/* One source. */
+struct followed {
+	struct mk_monitor_source *source;
 	struct mk_table settings, counts;
+	struct following *following;
+};
+
+struct following {
+	struct followed sources[MK_FAMILIES];
+	size_t count;
+	const char *state_dir;
+	struct mk_monitor_reader *reader;
 	uint64_t started_ns, next_beat_ns;
 };
 
-static uint64_t left_out(const struct following *following)
+static uint64_t left_out_of(const struct followed *followed)
 {
 	int cpus = libbpf_num_possible_cpus();
 	cleanup_free struct mk_monitor_count *counts =
@@ -115,10 +124,19 @@ static uint64_t left_out(const struct following *following)
 	uint64_t sum = 0;
 	__u32 zero = 0;
 
-	if (!counts || mk_table_get(&following->counts, &zero, counts, NULL) < 0)
+	if (!counts || mk_table_get(&followed->counts, &zero, counts, NULL) < 0)
 		return 0;
 	for (int cpu = 0; cpu < cpus; cpu++)
 		sum += counts[cpu].left_out;
+	return sum;
+}
+
+static uint64_t left_out(const struct following *following)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < following->count; i++)
+		sum += left_out_of(&following->sources[i]);
 	return sum;
 }
 
@@ -126,26 +144,35 @@ static uint64_t left_out(const struct following *following)
  * slot, and a process that empties map `runtime` clears the flag. */
 static int beat(struct following *following, struct mk_error *err)
 {
-	struct mk_monitor_settings *settings = &following->reader->settings;
 	uint64_t now_ns = mk_time_monotonic_ns();
 	__u32 zero = 0;
-	int ret;
+	int ret = 0;
 
 	if (!following->reader->flow || now_ns < following->next_beat_ns)
 		return 0;
 	following->next_beat_ns = now_ns + BEAT_NS;
-	settings->until_ns = now_ns + ALIVE_NS;
-	ret = mk_table_put(&following->settings, &zero, settings, err);
-	return ret < 0 ? ret : begin_watching(following->bpf_dir, following->state_dir, err);
+	for (size_t i = 0; ret >= 0 && i < following->count; i++) {
+		struct mk_monitor_source *source = following->sources[i].source;
+
+		source->settings.until_ns = now_ns + ALIVE_NS;
+		ret = mk_table_put(&following->sources[i].settings, &zero, &source->settings, err);
+		if (ret >= 0)
+			ret = begin_watching(source->dir, following->state_dir, err);
+	}
+	return ret;
 }
 
+/* Try every source, even if another one failed. */
 static int report_drops(const struct following *following, bool on, struct mk_error *err)
 {
 	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = on };
+	int ret = 0;
 
-	return following->reader->drop
-		       ? mk_runtime_change(following->bpf_dir, following->state_dir, &change, err)
-		       : 0;
+	for (size_t i = 0; following->reader->drop && i < following->count; i++)
+		if (mk_runtime_change(following->sources[i].source->dir, following->state_dir,
+				      &change, ret < 0 ? NULL : err) < 0)
+			ret = -EINVAL;
+	return ret;
 }
 
 /* ---- ring buffers ---------------------------------------------------------------------------- */
@@ -153,36 +180,38 @@ static int report_drops(const struct following *following, bool on, struct mk_er
 /* Ignore events from before the start: the previous reader left them in the ring. */
 static int on_flow(void *ctx, void *data, size_t size)
 {
-	const struct following *following = ctx;
+	const struct followed *followed = ctx;
+	const struct following *following = followed->following;
 	struct mk_flow_event row;
 	const struct mk_flow_event *event = mk_event_row("flow_events", data, size, &row);
 
 	if (event && event->time_ns >= following->started_ns)
-		following->reader->flow(following->reader->ctx, event);
+		following->reader->flow(followed->source->ctx, event);
 	return 0;
 }
 
 static int on_drop(void *ctx, void *data, size_t size)
 {
-	const struct following *following = ctx;
+	const struct followed *followed = ctx;
+	const struct following *following = followed->following;
 	struct mk_drop_event row;
 	const struct mk_drop_event *event = mk_event_row("drop_events", data, size, &row);
 
 	if (event && event->time_ns >= following->started_ns)
-		following->reader->drop(following->reader->ctx, event);
+		following->reader->drop(followed->source->ctx, event);
 	return 0;
 }
 
-static int add_ring(struct ring_buffer **ring, struct following *following, const char *name,
+static int add_ring(struct ring_buffer **ring, struct followed *followed, const char *name,
 		    ring_buffer_sample_fn on_event, struct mk_error *err)
 {
-	cleanup_close int fd = mk_pin_open(following->bpf_dir, MK_PIN_MAPS, name, err);
+	cleanup_close int fd = mk_pin_open(followed->source->dir, MK_PIN_MAPS, name, err);
 	int ret = fd < 0 ? fd : 0;
 
 	if (ret == 0 && *ring)
-		ret = ring_buffer__add(*ring, fd, on_event, following);
+		ret = ring_buffer__add(*ring, fd, on_event, followed);
 	else if (ret == 0)
-		*ring = ring_buffer__new(fd, on_event, following, NULL);
+		*ring = ring_buffer__new(fd, on_event, followed, NULL);
 	if (fd >= 0 && (ret < 0 || !*ring))
 		ret = mk_error_errno(err, ret < 0 ? -ret : errno, "cannot map the ring buffer '%s'",
 				     name);
@@ -193,10 +222,12 @@ static int open_rings(struct ring_buffer **ring, struct following *following, st
 {
 	int ret = 0;
 
-	if (following->reader->flow)
-		ret = add_ring(ring, following, "flow_events", on_flow, err);
-	if (ret == 0 && following->reader->drop)
-		ret = add_ring(ring, following, "drop_events", on_drop, err);
+	for (size_t i = 0; ret == 0 && i < following->count; i++) {
+		if (following->reader->flow)
+			ret = add_ring(ring, &following->sources[i], "flow_events", on_flow, err);
+		if (ret == 0 && following->reader->drop)
+			ret = add_ring(ring, &following->sources[i], "drop_events", on_drop, err);
+	}
 	return ret;
 }
 
@@ -220,22 +251,36 @@ static int poll_rings(struct following *following, struct ring_buffer *ring,
 
 /* ---- all steps ------------------------------------------------------------------------------- */
 
-static int open_tables(struct following *following, struct mk_error *err)
+static int open_tables(struct followed *followed, struct mk_error *err)
 {
+	const struct following *following = followed->following;
+	struct mk_monitor_source *source = followed->source;
 	int ret;
 
 	if (!following->reader->flow)
 		return 0;
-	ret = mk_table_open(&following->settings, following->bpf_dir, "monitor_settings",
-			    sizeof(__u32), sizeof(struct mk_monitor_settings), err);
+	ret = mk_table_open(&followed->settings, source->dir, "monitor_settings", sizeof(__u32),
+			    sizeof(struct mk_monitor_settings), err);
 	if (ret == 0)
-		ret = mk_table_open(&following->counts, following->bpf_dir, "monitor_counts",
-				    sizeof(__u32), sizeof(struct mk_monitor_count), err);
+		ret = mk_table_open(&followed->counts, source->dir, "monitor_counts", sizeof(__u32),
+				    sizeof(struct mk_monitor_count), err);
 	if (ret == -ENOENT)
 		return mk_error_wrap(
 			err,
 			"the loaded datapath is of an older version: start the agent of this one");
-	following->reader->settings.since_s = (__u32)(following->started_ns / MK_NS_PER_S);
+	source->settings.since_s = (__u32)(following->started_ns / MK_NS_PER_S);
+	return ret;
+}
+
+/* Try every source, even if another one failed. */
+static int end_all(const struct following *following, struct mk_error *err)
+{
+	int ret = report_drops(following, false, err);
+
+	for (size_t i = 0; following->reader->flow && i < following->count; i++)
+		if (end_watching(following->sources[i].source->dir, following->state_dir,
+				 ret < 0 ? NULL : err) < 0)
+			ret = -EINVAL;
 	return ret;
 }
 
@@ -243,32 +288,34 @@ static int follow(struct following *following, const volatile int *stop, struct 
 {
 	struct ring_buffer *ring = NULL;
 	uint64_t before = left_out(following);
-	int ret = open_rings(&ring, following, err), off = 0;
+	int ret = open_rings(&ring, following, err), off;
 
 	ret = ret ?: report_drops(following, true, err);
 	if (ret >= 0)
 		ret = poll_rings(following, ring, stop, err);
 	ring_buffer__free(ring);
-	if (report_drops(following, false, ret < 0 ? NULL : err) < 0)
-		off = -EINVAL;
-	if (following->reader->flow &&
-	    end_watching(following->bpf_dir, following->state_dir, ret < 0 ? NULL : err) < 0)
-		off = -EINVAL;
+	off = end_all(following, ret < 0 ? NULL : err);
 	following->reader->left_out = left_out(following) - before;
 	return ret < 0 ? ret : off;
 }
 
-int mk_monitor_follow(const char *bpf_dir, const char *state_dir, struct mk_monitor_reader *reader,
-		      const volatile int *stop, struct mk_error *err)
+static void add_source(struct following *following, struct mk_monitor_source *source)
+{
+	following->sources[following->count++] = (struct followed){ .source = source,
+								    .settings = { .fd = -1 },
+								    .counts = { .fd = -1 },
+								    .following = following };
+}
+
+int mk_monitor_follow(struct mk_monitor_source *sources, size_t count, const char *state_dir,
+		      struct mk_monitor_reader *reader, const volatile int *stop,
+		      struct mk_error *err)
 {
 	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
-	struct following following = { .bpf_dir = bpf_dir,
-				       .state_dir = state_dir,
+	struct following following = { .state_dir = state_dir,
 				       .reader = reader,
-				       .settings = { .fd = -1 },
-				       .counts = { .fd = -1 },
 				       .started_ns = mk_time_monotonic_ns() };
-	int ret;
+	int ret = 0;
 
 	if (lock == -EWOULDBLOCK)
 		return mk_error_set(
@@ -277,9 +324,15 @@ int mk_monitor_follow(const char *bpf_dir, const char *state_dir, struct mk_moni
 	if (lock < 0)
 		return lock;
 	mk_bpflog_init();
-	ret = open_tables(&following, err) ?: follow(&following, stop, err);
-	mk_table_close(&following.settings);
-	mk_table_close(&following.counts);
+	for (size_t i = 0; i < count; i++)
+		add_source(&following, &sources[i]);
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = open_tables(&following.sources[i], err);
+	ret = ret ?: follow(&following, stop, err);
+	for (size_t i = 0; i < count; i++) {
+		mk_table_close(&following.sources[i].settings);
+		mk_table_close(&following.sources[i].counts);
+	}
 	return ret;
 }
 

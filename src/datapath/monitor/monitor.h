@@ -10,20 +10,26 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 
-struct mk_monitor_reader {
+/* The datapath of one family. */
+struct mk_monitor_source {
+	const char *dir;
 	struct mk_monitor_settings settings; /* mk_monitor_follow() sets until_ns and since_s */
+	void *ctx; /* for the reader's functions */
+};
+
+struct mk_monitor_reader {
 	/* NULL: the programs do not report these events, at no cost */
 	void (*flow)(void *ctx, const struct mk_flow_event *event);
 	void (*drop)(void *ctx, const struct mk_drop_event *event);
-	void *ctx;
 	uint64_t left_out; /* result: flow events that exceeded the rate limit */
 };
 
-/* Pass events to @reader until a signal handler or one of the reader's functions sets *@stop.
- * Only one process can read the ring buffers of flows and drops (otherwise -EBUSY). */
-mk_must_check int mk_monitor_follow(const char *bpf_dir, const char *state_dir,
-				    struct mk_monitor_reader *reader, const volatile int *stop,
-				    struct mk_error *err);
+/* Pass events of @sources, one or MK_FAMILIES of them, to @reader until a signal handler or one of
+ * the reader's functions sets *@stop. Only one process can read the ring buffers of flows and drops
+ * (otherwise -EBUSY). */
+mk_must_check int mk_monitor_follow(struct mk_monitor_source *sources, size_t count,
+				    const char *state_dir, struct mk_monitor_reader *reader,
+				    const volatile int *stop, struct mk_error *err);
 
 /* Reset the settings that a killed reader left behind, so that programs stop reporting drops and
  * flows. Returns 1 if there were any. */

@@ -90,6 +90,13 @@ static void add(struct mk_service_counter *sum, const struct mk_service_counter 
 	}
 }
 
+void mk_counters_add(struct mk_service_totals *sum, const struct mk_service_totals *more)
+{
+	add(&sum->counter, &more->counter);
+	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
+		sum->drops[reason] += more->drops[reason];
+}
+
 static int add_counter(void *ctx, const void *key, const void *value, struct mk_error *err)
 {
 	struct record *record = record_of(ctx, *(const __u32 *)key, err);

@@ -37,6 +37,8 @@ mk_must_check int mk_counters_read(const struct mk_counter_tables *tables,
 /* Find @service_id in the result of mk_counters_read(), or return NULL. */
 const struct mk_service_totals *mk_counters_find(const struct mk_service_totals *totals,
 						 size_t count, uint32_t service_id);
+/* Add @more to @sum: what another family's tables hold of the same Service. */
+void mk_counters_add(struct mk_service_totals *sum, const struct mk_service_totals *more);
 
 /* Add the counts of @session. Only for the process that holds the agent's lock. */
 mk_must_check int mk_counters_add_ended(const struct mk_counter_tables *tables,

@@ -8,7 +8,6 @@ AGNHOST_IMAGE=k8s.gcr.io/e2e-test-images/agnhost:2.21 # as the tests name it
 AGNHOST_PACKAGES=(bash dash coreutils curl netcat-openbsd iproute2 dnsutils grep sed procps)
 CONFORMANCE='\[sig-network\].*\[Conformance\]'
 WITHOUT='\[sig-network\] DNS' # lib/dns.py is ours, and no part of monokube
-DNS_SERVICE=10.96.0.10
 
 build_agnhost()
 {
@@ -52,7 +51,7 @@ dns_objects()
 		apiVersion: v1
 		kind: Service
 		metadata: {name: kube-dns, namespace: kube-system}
-		spec: {clusterIP: $DNS_SERVICE, selector: {k8s-app: kube-dns}, ports: [{protocol: UDP, port: 53}]}
+		spec: {clusterIP: "$DNS_SERVICE", selector: {k8s-app: kube-dns}, ports: [{protocol: UDP, port: 53}]}
 	END
 }
 

@@ -2,11 +2,23 @@
 # shellcheck shell=bash
 # test/e2e/lib/control.sh - the control plane, on node1, as processes of its host network:
 # certificates, etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
+# shellcheck disable=SC2034 # read by the other parts
 
 CONTROL_NODE=node1
 SERVICE_CIDR=10.96.0.0/12
 FIRST_SERVICE=10.96.0.1
+DNS_SERVICE=10.96.0.10
+ANY=0.0.0.0 # where kube-apiserver and kubelet listen
+if [[ $LAB_FAMILY == 6 ]]; then
+	SERVICE_CIDR=fd00:10:96::/112
+	FIRST_SERVICE=fd00:10:96::1
+	DNS_SERVICE=fd00:10:96::a
+	ANY=::
+fi
 CONTROL_READY_SECONDS=120
+
+# with_port ADDRESS PORT: as in a URL
+with_port() { if [[ $1 == *:* ]]; then echo "[$1]:$2"; else echo "$1:$2"; fi; }
 
 # ---- certificates
 
@@ -27,7 +39,7 @@ kubeconfig_of()
 		apiVersion: v1
 		kind: Config
 		current-context: cluster
-		clusters: [{name: cluster, cluster: {server: "https://$API_ADDR:$API_PORT", certificate-authority: $pki/ca.crt}}]
+		clusters: [{name: cluster, cluster: {server: "$API_URL", certificate-authority: $pki/ca.crt}}]
 		users: [{name: user, user: {client-certificate: $pki/$name.crt, client-key: $pki/$name.key}}]
 		contexts: [{name: cluster, context: {cluster: cluster, user: user}}]
 	END
@@ -71,7 +83,7 @@ start_apiserver()
 {
 	local pki=$LAB_DIR/pki
 	control kube-apiserver "$CACHE/bin/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 \
-		--advertise-address="$API_ADDR" --secure-port="$API_PORT" --service-cluster-ip-range=$SERVICE_CIDR \
+		--advertise-address="$API_ADDR" --bind-address=$ANY --secure-port="$API_PORT" --service-cluster-ip-range=$SERVICE_CIDR \
 		--tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" \
 		--client-ca-file="$pki/ca.crt" --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
 		--allow-privileged=true --kubelet-preferred-address-types=InternalIP \

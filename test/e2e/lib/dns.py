@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""dns.py - the cluster's DNS server, as far as Kubernetes' tests of the network ask one: UDP, A records of
+"""dns.py - the cluster's DNS server, as far as Kubernetes' tests of the network ask one: UDP, A and AAAA records of
 NAME.NAMESPACE.svc.cluster.local, CNAME for an ExternalName. It asks the API server at each query, as its service
 account. Debian has no CoreDNS."""
 import json
@@ -13,7 +13,7 @@ import urllib.request
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/"
 SUFFIX = ".svc.cluster.local"
-A, CNAME, IN, TTL = 1, 5, 1, 1
+A, CNAME, AAAA, IN, TTL = 1, 5, 28, 1, 1
 NXDOMAIN = 3
 
 
@@ -39,10 +39,15 @@ def records(api, host):
         spec = get(api, f"/api/v1/namespaces/{words[1]}/services/{words[0]}")["spec"]
         if spec["type"] == "ExternalName":
             return [(CNAME, spec["externalName"])] + (records(api, spec["externalName"]) or [])
-        addresses = [spec["clusterIP"]] if spec["clusterIP"] != "None" else endpoints(api, *words)
+        own = spec.get("clusterIPs") or [spec["clusterIP"]]
+        addresses = own if own != ["None"] else endpoints(api, *words)
     except urllib.error.HTTPError:
         return None
-    return [(A, address) for address in addresses]
+    return [(AAAA if ":" in address else A, address) for address in addresses]
+
+
+def packed_address(address):
+    return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
 
 
 def packed_name(name):
@@ -63,7 +68,7 @@ def answer(api, packet):
     found, owner, body = records(api, name), name, b""
     shown = [record for record in found or [] if record[0] in (kind, CNAME)]
     for record, value in shown:
-        data = socket.inet_aton(value) if record == A else packed_name(value)
+        data = packed_name(value) if record == CNAME else packed_address(value)
         body += packed_name(owner) + struct.pack("!HHIH", record, IN, TTL, len(data)) + data
         owner = value if record == CNAME else owner
     flags = 0x8580 | (NXDOMAIN if found is None else 0)
@@ -71,9 +76,11 @@ def answer(api, packet):
 
 
 def main():
-    api = f"https://{os.environ['KUBERNETES_SERVICE_HOST']}"  # by its address: this program is the resolver
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind(("0.0.0.0", 53))
+    host = os.environ["KUBERNETES_SERVICE_HOST"]  # by its address: this program is the resolver
+    api = f"https://[{host}]" if ":" in host else f"https://{host}"
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    sock.bind(("::", 53))
     print("serving", flush=True)
     while True:
         packet, client = sock.recvfrom(512)

@@ -150,7 +150,7 @@ ask_version()
 	in_episodes exec "$(pod_of steady "$1")" -- python3 -c "
 import json, ssl, urllib.request
 context = ssl._create_unverified_context()
-json.load(urllib.request.urlopen('https://$FIRST_SERVICE/version', context=context, timeout=3))['gitVersion']
+json.load(urllib.request.urlopen('https://$(with_port "$FIRST_SERVICE" 443)/version', context=context, timeout=3))['gitVersion']
 print('$1')"
 }
 
@@ -237,7 +237,14 @@ pods_addresses()
 	kubectl get pods -A --field-selector "spec.nodeName=$1,status.phase=Running" -o json |
 		jq -r '.items[] | select(.spec.hostNetwork | not) | .status.podIP' | sort
 }
-kept_addresses() { find "$LAB_DIR/nodes/$1/state/monokube/ipam" -maxdepth 1 -name '10.*' -printf '%f\n' | sort; }
+# IPv6: the file's name is the address in 32 hexadecimal digits.
+kept_addresses()
+{
+	find "$LAB_DIR/nodes/$1/state/monokube/ipam" -maxdepth 1 -type f -regextype egrep -regex '.*/(10\..*|[0-9a-f]{32})' -printf '%f\n' |
+		python3 -c 'import ipaddress, sys
+for name in sys.stdin.read().split():
+    print(name if "." in name else ipaddress.ip_address(bytes.fromhex(name)))' | sort
+}
 addresses_agree() { [[ $(pods_addresses "$1") == "$(kept_addresses "$1")" ]]; }
 
 addresses()
@@ -252,7 +259,8 @@ addresses()
 leftovers()
 {
 	in_machine "$1" bash -c 'ip -o link | grep -vE ": (lo|eth0)[@:]"; ls -A /sys/fs/bpf /etc/cni/net.d /opt/cni/bin | grep -vE ":$|^(maps|progs).debug$" | grep .
-		tc filter show dev eth0 ingress; tc filter show dev eth0 egress; ip route | grep -vE "dev eth0( |$)"; ip rule | grep -vE "lookup (local|main|default)"; ls -A /var/lib/monokube' 2>&1 || true
+		tc filter show dev eth0 ingress; tc filter show dev eth0 egress; for family in -4 -6; do ip $family route | grep -vE "dev (eth0|lo)( |$)"
+			ip $family rule | grep -vE "lookup (local|main|default)"; done; ls -A /var/lib/monokube' 2>&1 || true
 }
 
 uninstall()

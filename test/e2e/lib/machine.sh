@@ -54,7 +54,7 @@ machine_up()
 		close_inherited
 		join_groups "$node"
 		exec setsid nsenter --net="/run/netns/$(netns_of "$node")" unshare --mount --uts --pid --cgroup --fork \
-			--kill-child=KILL --propagation private "$HERE/lib/machine-init" "$node" "$(node_addr "$node")" "$LAB_DIR" "$CACHE/bin"
+			--kill-child=KILL --propagation private "$HERE/lib/machine-init" "$node" "$(node_addr "$node")" "$LAB_DIR" "$CACHE/bin" "$WORLD_ADDR"
 	) </dev/null >"$dir/init.log" 2>&1 &
 	pid=$!
 	disown
@@ -113,7 +113,8 @@ kubelet_config()
 		authorization: {mode: Webhook}
 		tlsCertFile: $pki/$1.crt
 		tlsPrivateKeyFile: $pki/$1.key
-		clusterDNS: [10.96.0.10]
+		address: "$ANY"
+		clusterDNS: ["$DNS_SERVICE"]
 		clusterDomain: cluster.local
 		cgroupDriver: cgroupfs
 		failSwapOn: false

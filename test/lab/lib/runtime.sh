@@ -5,7 +5,20 @@
 # shellcheck disable=SC2034 # read by the tests
 # shellcheck source=test/lab/lib/plugin.sh
 . "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/plugin.sh"
+FAMILY=${MK_LAB_FAMILY:-4}
 EXTRA=192.168.99.71 # node1's second address
+LOCALHOST=127.0.0.1 EVERYWHERE=0.0.0.0 VPOD1=10.244.1.1 SHARED=10.96.0.55
+A_POD='10\.244\.1\.[0-9]+' # regular expressions
+A_VPOD='10\.244\.[12]\.1'
+PINS=/sys/fs/bpf/monokube/maps
+if [[ $FAMILY == 6 ]]; then
+	NODE1=fd00:99::11 NODE2=fd00:99::12 WORLD=fd00:99::200
+	EXTRA=fd00:99::71
+	LOCALHOST=::1 EVERYWHERE='(0\.0\.0\.0|\[::\])' VPOD1=fd00:10:244:1::1 SHARED=fd00:10:96::55
+	A_POD='fd00:10:244:1::[0-9a-f]+'
+	A_VPOD='fd00:10:244:[12]::1'
+	PINS=/sys/fs/bpf/monokube/ipv6/maps
+fi
 CGROUP=/$MK_LAB     # the pods' processes, in each hierarchy
 RUNTIME=            # runtime_up()
 
@@ -29,12 +42,18 @@ runtime_up()
 	mkdir "$RUNTIME"
 	on node1 stat -Lc %i /proc/self/ns/mnt >"$TMP/mounts"
 	runtime_places
-	on node1 ip addr add $EXTRA/24 dev eth0
+	on node1 ip addr add "$EXTRA/$([[ $FAMILY == 6 ]] && echo 64 || echo 24)" dev eth0
 	wait_for 20 knows_extra
 	gcc -O2 -static -o "$TMP/pause" "$HERE/pause.c"
 	"$HERE/pause_image.py" "$TMP/pause" "$TMP/pause.tar"
 }
-knows_extra() { on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/routes | grep -q '"0xc0","0xa8","0x63","0x47"'; }
+knows_extra() { on node1 bpftool -j map dump pinned $PINS/routes | grep -q "$(in_table "$EXTRA")"; }
+# in_table ADDRESS: its bytes as bpftool prints them
+in_table()
+{
+	python3 -c 'import ipaddress, sys
+print(",".join(f"\"0x{byte:02x}\"" for byte in ipaddress.ip_address(sys.argv[1]).packed))' "$1"
+}
 
 # Pods' processes are in namespaces unknown to `lab down`, and their cgroups are the machine's.
 runtime_down()
@@ -79,7 +98,7 @@ on()
 		lab exec "$@"
 	fi
 }
-pod_ip() { on "$1" ip -j -4 addr show eth0 | jq -r '.[0].addr_info[0].local'; }
+pod_ip() { on "$1" ip -j "-$FAMILY" addr show eth0 | jq -r '.[0].addr_info[0].local'; }
 
 # reaches NAME PEER WHERE PROTO ADDRESS:PORT: the answer is NAME's, which saw PEER (regular
 # expressions)
@@ -116,10 +135,10 @@ left()
 {
 	occupied
 	on node1 sh -c '
-		echo "host ports"; bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports | jq -c ".[].key"
+		echo "host ports"; bpftool -j map dump pinned "$0/host_ports" | jq -c ".[].key"
 		echo "addresses"; find /var/lib/monokube/ipam ! -name lock ! -path "*/released/*" | sort
 		echo "namespaces"; for name in $(ls /run/netns); do
-			! ip -n "$name" link show eth0 >/dev/null 2>&1 || echo "$name"; done'
+			! ip -n "$name" link show eth0 >/dev/null 2>&1 || echo "$name"; done' "$PINS"
 }
 left_is() { expect_eq "what the node has of pods" "$1" "$(left)"; }
 nothing_left() { left_is "$LEFT_BEFORE"; }
@@ -132,19 +151,19 @@ kind: Service
 metadata: {name: shared, namespace: default}
 spec:
   type: NodePort
-  clusterIP: 10.96.0.55
+  clusterIP: "$SHARED"
   ports: [{name: p, port: 80, targetPort: 8080, nodePort: 30055, protocol: TCP}]
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: shared-1, namespace: default, labels: {kubernetes.io/service-name: shared}}
-addressType: IPv4
+addressType: IPv$FAMILY
 endpoints:
 - {addresses: ["$1"], nodeName: $2, conditions: {ready: true}}
 ports: [{name: p, port: 8080, protocol: TCP}]
 END
 }
-# service_of ADDRESS NODE: Service 10.96.0.55:80, node port 30055, has this one endpoint
+# service_of ADDRESS NODE: Service $SHARED, port 80, node port 30055, has this one endpoint
 service_of()
 {
 	service "$@" >"$TMP/shared.yaml"

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Commands on a node that has the tables of both families. */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+#include "datapath/monitor/monitor.h"
+#include "datapath/pods/pod_table.h"
+#include "datapath/services/counters.h"
+#include "datapath/services/names.h"
+#include "unit/datapath_fixture.h"
+
+/* ---- the node -------------------------------------------------------------------------------- */
+
+static struct mk_datapath *halves[MK_FAMILIES];
+static char dirs[MK_FAMILIES][PATH_MAX];
+
+static struct mk_node constants_of(sa_family_t family)
+{
+	const bool is_ipv6 = family == AF_INET6;
+	struct mk_node node = fx.constants;
+
+	node.vtep_addr = addr_of(is_ipv6 ? "fd4d:4b00:12::7" : "10.18.0.1");
+	node.gateway_addr = addr_of(is_ipv6 ? "fd00:10:244:7::3fe" : "10.244.1.254");
+	node.vpod_addr = addr_of(is_ipv6 ? "fd00:10:244:7::1" : "10.244.1.1");
+	node.pod_net = addr_of(is_ipv6 ? "fd00:10:244:7::" : "10.244.1.0");
+	node.pod_mask = addr_of(is_ipv6 ? "ffff:ffff:ffff:ffff::" : "255.255.255.0");
+	node.cluster_net = addr_of(is_ipv6 ? "fd00:10:244::" : "10.244.0.0");
+	node.cluster_mask = addr_of(is_ipv6 ? "ffff:ffff:ffff::" : "255.255.0.0");
+	node.vtep_net = addr_of(is_ipv6 ? "fd4d:4b00:12::" : "10.18.0.0");
+	node.vtep_mask = addr_of(is_ipv6 ? "ffff:ffff:ffff:ffff::" : "255.255.0.0");
+	return node;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", fx.state_dir, name);
+	file = fopen(path, "we");
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+#define IPV4_FIRST "10.244.0.0/16,fd00:10:244::/48"
+
+static void write_record(const char *ranges)
+{
+	char text[PATH_MAX + 256];
+
+	snprintf(text, sizeof(text), "vxlan=vx0\nbpf_dir=%s\ncluster_cidr=%s\n", fx.bpf_dir,
+		 ranges);
+	write_file("made", text);
+}
+
+static void setup(void)
+{
+	static const sa_family_t families[] = { AF_INET, AF_INET6 };
+
+	fx_setup();
+	fx.links.set.host_ifindex = if_nametoindex("mkh0");
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		struct mk_node node = constants_of(families[i]);
+
+		fx.links.set.node_addr = addr_of(i ? "fd00:99::11" : "192.168.99.11");
+		fx.links.uplinks[0].addr = fx.links.set.first.addr = fx.links.set.node_addr;
+		fx_ok(mk_pin_dir(dirs[i], fx.bpf_dir, families[i], &fx.err));
+		halves[i] = mk_datapath_open(dirs[i], fx.state_dir, &node, &fx.err);
+		ck_assert_msg(halves[i] != NULL, "%s", mk_error_text(&fx.err));
+		fx_ok(mk_datapath_load(halves[i], &fx.err));
+		fx_ok(mk_datapath_attach(halves[i], &fx.links, &fx.err));
+	}
+	write_record(IPV4_FIRST);
+}
+
+static void teardown(void)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		mk_datapath_free(halves[i]);
+	fx_teardown();
+}
+
+/* Run a subcommand with its words, and return what it prints, to be freed. */
+static char *output(int status, const char *const *words)
+{
+	char *argv[16] = { (char *)(uintptr_t) "monokube" }, *text = NULL;
+	FILE *file = tmpfile();
+	int argc = 1, saved = dup(STDOUT_FILENO);
+	size_t size = 0;
+
+	for (; words[argc - 1]; argc++)
+		argv[argc] = (char *)(uintptr_t)words[argc - 1];
+	argv[argc++] = (char *)(uintptr_t) "--state-dir";
+	argv[argc++] = fx.state_dir;
+	fflush(stdout);
+	dup2(fileno(file), STDOUT_FILENO);
+	ck_assert_int_eq(mk_cli_main(argc, argv), status);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	rewind(file);
+	text = calloc(1, 65536);
+	size = fread(text, 1, 65535, file);
+	text[size] = '\0';
+	fclose(file);
+	return text;
+}
+
+static void check(bool has, int status, const char *part, const char *const *words)
+{
+	cleanup_free char *text = output(status, words);
+
+	ck_assert_msg((strstr(text, part) != NULL) == has, "%s '%s' in:\n%s",
+		      has ? "no" : "there is", part, text);
+}
+#define check_output(status, part, ...) \
+	check(true, status, part, (const char *const[]){ __VA_ARGS__, NULL })
+#define check_output_lacks(status, part, ...) \
+	check(false, status, part, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* Write a row of a family's table. */
+static void put(size_t half, const char *name, const void *key, size_t key_size, const void *value,
+		size_t value_size)
+{
+	cleanup_table struct mk_table table = { 0 };
+
+	fx_ok(mk_table_open(&table, dirs[half], name, key_size, value_size, &fx.err));
+	fx_ok(mk_table_put(&table, key, value, &fx.err));
+}
+
+/* ---- pods ------------------------------------------------------------------------------------ */
+
+static void put_pod(size_t half, const char *address, int ifindex)
+{
+	const struct mk_pod pod = { .addr = addr_of(address), .ifindex = (__u32)ifindex };
+	cleanup_table struct mk_table table = { 0 };
+
+	fx_ok(mk_pod_table_open(&table, dirs[half], &fx.err));
+	fx_ok(mk_pod_table_put(&table, &pod, &fx.err));
+}
+
+static void put_pods(void)
+{
+	char path[PATH_MAX];
+
+	put_pod(0, "10.244.1.2", fx.pod_ifindex);
+	put_pod(1, "fd00:10:244:7::2", fx.pod_ifindex);
+	put_pod(0, "10.244.1.3", fx.uplink_ifindex); /* from before the second family */
+	snprintf(path, sizeof(path), "%s/ipam", fx.state_dir);
+	ck_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
+	write_file("ipam/10.244.1.2", "web-container\neth0\n/run/netns/web\n");
+}
+
+/* A pod with both addresses is one row, with the owner of the primary family's address. */
+START_TEST(test_pods)
+{
+	put_pods();
+	check_output(0, "10.244.1.2,fd00:10:244:7::2  mkpod", "pods");
+	check_output(0, "10.244.1.3                   up0", "pods");
+	check_output(0, "web-container", "pods", "fd00:10:244:7::2");
+	check_output_lacks(0, "10.244.1.3", "pods", "fd00:10:244:7::2");
+	check_output(0, "ADDRESSES   INTERFACE", "pods", "-4");
+	check_output_lacks(0, "fd00:", "pods", "-4");
+	check_output(0, "fd00:10:244:7::2  mkpod", "pods", "-6");
+	check_output(0, "web-container", "pods", "-6");
+	check_output_lacks(0, "10.244.1.", "pods", "-6");
+	check_output(0, "\"address\":\"10.244.1.2\",\n    \"addresses\":[\n      \"10.244.1.2\",",
+		     "pods", "-o", "json");
+}
+END_TEST
+
+/* The first range of clusterCidr says which address comes first. */
+START_TEST(test_order)
+{
+	put_pod(0, "10.244.1.2", fx.pod_ifindex);
+	put_pod(1, "fd00:10:244:7::2", fx.pod_ifindex);
+	write_record("fd00:10:244::/48,10.244.0.0/16");
+	check_output(0, "fd00:10:244:7::2,10.244.1.2  mkpod", "pods");
+	check_output(0, "\"address\":\"fd00:10:244:7::2\"", "pods", "-o", "json");
+	write_record(IPV4_FIRST);
+}
+END_TEST
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static void put_route(size_t half, const char *range)
+{
+	const struct mk_cidr cidr = cidr_of(range);
+	const struct mk_route_key key = { cidr.prefix_bits, mk_ip_to_addr(&cidr.ip) };
+	const struct mk_route route = { .type = MK_ROUTE_OVERLAY,
+					.vtep_mac = { 2, 0x4d, 10, 18, 0, 2 } };
+
+	put(half, "routes", &key, sizeof(key), &route, sizeof(route));
+}
+
+/* Both families of a node have the MAC address of the primary one. */
+START_TEST(test_nodes)
+{
+	put_route(0, "10.244.2.0/24");
+	put_route(1, "fd00:10:244:9::/64");
+	check_output(
+		0,
+		"10.244.2.0/24,fd00:10:244:9::/64  -        10.18.0.2,fd4d:4b00:12::9  02:4d:0a:12:00:02",
+		"nodes");
+	check_output(0, "fd00:10:244:9::/64  -        fd4d:4b00:12::9  02:4d:0a:12:00:02", "nodes",
+		     "-6");
+	check_output(0, "\"overlayAddress\":\"10.18.0.2\"", "nodes", "-o", "json");
+	check_output(0, "\"podCidrs\":[", "nodes", "-o", "json");
+}
+END_TEST
+
+/* ---- Services -------------------------------------------------------------------------------- */
+
+static void put_frontend(size_t half, const char *address, uint32_t service_id,
+			 uint64_t connections)
+{
+	const struct mk_frontend_key key = { .addr = addr_of(address),
+					     .port = htons(80),
+					     .proto = IPPROTO_TCP };
+	const struct mk_frontend frontend = { .set_id = 1, .service_id = service_id };
+	const struct mk_service_counter counter = { .connections = connections };
+
+	put(half, "frontends", &key, sizeof(key), &frontend, sizeof(frontend));
+	put(half, "service_counters", &service_id, sizeof(service_id), &counter, sizeof(counter));
+}
+
+/* Ids belong to one family's tables, so the counters are added by name. */
+START_TEST(test_services)
+{
+	put_frontend(0, "10.96.0.80", 5, 3);
+	put_frontend(1, "fd00:10:96::80", 9, 4);
+	put_frontend(1, "fd00:10:96::81", 10, 1);
+	write_file(MK_NAMES_FILE, "5 shop/web\n9 shop/web\n10 shop/cart\n");
+	check_output(0,
+		     "shop/web (id 5)\n  10.96.0.80:80/TCP           internal -> nobody\n"
+		     "  [fd00:10:96::80]:80/TCP     internal -> nobody\n  connections 7,",
+		     "services");
+	check_output(0, "shop/cart (id 10)", "services");
+	check_output(0, "connections 3,", "services", "web", "-4");
+	check_output_lacks(0, "shop/cart", "services", "-4");
+	check_output(0, "connections 4,", "services", "web", "-6");
+}
+END_TEST
+
+/* ---- flows and drops ------------------------------------------------------------------------- */
+
+static void put_session(size_t half, const char *from, const char *to)
+{
+	const struct mk_tuple key = { .saddr = addr_of(from),
+				      .daddr = addr_of(to),
+				      .sport = htons(40000),
+				      .dport = htons(80),
+				      .proto = IPPROTO_TCP };
+	const struct mk_session session = { .to = key, .flags = MK_SESSION_FORWARD };
+
+	put(half, "sessions", &key, sizeof(key), &session, sizeof(session));
+}
+
+START_TEST(test_sessions)
+{
+	put_session(0, "10.244.1.2", "10.96.0.80");
+	put_session(1, "fd00:10:244:7::2", "fd00:10:96::80");
+	check_output(0, "10.244.1.2:40000", "sessions");
+	check_output(0, "[fd00:10:244:7::2]:40000", "sessions");
+	check_output_lacks(0, "fd00:", "sessions", "-4");
+	check_output_lacks(0, "10.244.1.2", "sessions", "-6");
+	check_output(0, "[fd00:10:244:7::2]:40000", "sessions", "fd00:10:96::80");
+	check_output_lacks(0, "[fd00:10:244:7::2]:40000", "sessions", "--limit", "1");
+}
+END_TEST
+
+static void put_drops(size_t half, uint64_t packets)
+{
+	const __u32 key = MK_DROP_NO_POD * MK_HOOK_COUNT + MK_HOOK_POD;
+	struct mk_drop_counter counters[256] = { { packets, 100 * packets } };
+
+	put(half, "drops", &key, sizeof(key), counters, sizeof(counters[0]));
+}
+
+START_TEST(test_drops)
+{
+	put_drops(0, 3);
+	put_drops(1, 4);
+	check_output(0, "NO_POD  pod   7        700", "drops");
+	check_output(0, "NO_POD  pod   3        300", "drops", "-4");
+	check_output(0, "NO_POD  pod   4        400", "drops", "-6");
+}
+END_TEST
+
+static volatile int stop;
+
+static void see_flow(void *ctx, const struct mk_flow_event *event)
+{
+	(void)ctx;
+	(void)event;
+}
+
+static void *follow(void *failed)
+{
+	struct mk_monitor_source sources[] = { { .dir = dirs[0] }, { .dir = dirs[1] } };
+	struct mk_monitor_reader reader = { .flow = see_flow };
+	int ret = mk_monitor_follow(sources, MK_FAMILIES, fx.state_dir, &reader, &stop, NULL);
+
+	return ret < 0 ? failed : NULL;
+}
+
+static bool is_monitored(size_t half)
+{
+	cleanup_table struct mk_table table = { 0 };
+	struct mk_runtime now;
+	__u32 key = 0;
+
+	fx_ok(mk_table_open(&table, dirs[half], "runtime", sizeof(key), sizeof(now), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
+	return now.monitored;
+}
+
+START_TEST(test_monitor)
+{
+	pthread_t watcher;
+	void *failed;
+
+	ck_assert_int_eq(pthread_create(&watcher, NULL, follow, &fx), 0);
+	for (int i = 0; i < 500 && !(is_monitored(0) && is_monitored(1)); i++)
+		usleep(20 * 1000);
+	ck_assert(is_monitored(0) && is_monitored(1));
+	stop = 1;
+	ck_assert_int_eq(pthread_join(watcher, &failed), 0);
+	ck_assert_ptr_null(failed);
+	ck_assert(!is_monitored(0) && !is_monitored(1));
+	check_output(1, "", "monitor", "--pod", "10.244.1.9", "--ip", "fd00::1");
+}
+END_TEST
+
+/* ---- trace ----------------------------------------------------------------------------------- */
+
+START_TEST(test_trace)
+{
+	put_pods();
+	put_route(0, "10.244.2.0/24");
+	put_route(1, "fd00:10:244:9::/64");
+	check_output(3, "TCP [fd00:10:244:7::2]:40000 > [fd00:10:244:9::5]:80\n", "trace",
+		     "fd00:10:244:7::2", "fd00:10:244:9::5", "80");
+	check_output(3, "TCP 10.244.1.2:40000 > 10.244.2.5:80\n", "trace", "10.244.1.2",
+		     "10.244.2.5", "80");
+	check_output(1, "", "trace", "10.244.1.2", "fd00:10:244:9::5", "80");
+}
+END_TEST
+
+/* ---- status and check ------------------------------------------------------------------------ */
+
+START_TEST(test_status)
+{
+	put_pods();
+	put_drops(0, 3);
+	put_drops(1, 4);
+	check_output(
+		1,
+		"IPv4: pods 10.244.1.0/24, node 192.168.99.11\n"
+		"IPv6: pods fd00:10:244:7::/64, node fd00:99::11, masquerade on (masqueradeIPv6 is auto, and the pod CIDR is not public)\n"
+		"underlay: IPv4\ndrops: 7 packets",
+		"status");
+	check_output(1, "IPv4    pods                2        256\n", "status");
+	check_output(1, "IPv6    pods                1        1024\n", "status");
+	check_output(1, "\"addresses\":[\n        \"192.168.99.11\",\n        \"fd00:99::11\"\n",
+		     "status", "-o", "json");
+	check_output(1, "nodes         IPv4: the one with pods 10.244.2.0/24: no route", "check");
+	check_output(1, "nodes         IPv6: the one with pods fd00:10:244:9::/64: no route",
+		     "check");
+	check_output(1, "routing       IPv6: pods leave by up0\n", "check");
+}
+END_TEST
+
+UNIT_SUITE("commands of two families")
+{
+	TCase *tcase = unit_case(suite, "both", NULL, NULL);
+
+	tcase_add_unchecked_fixture(tcase, setup,
+				    teardown); /* once: programs take seconds to load */
+	tcase_add_test(tcase, test_pods);
+	tcase_add_test(tcase, test_order);
+	tcase_add_test(tcase, test_nodes);
+	tcase_add_test(tcase, test_services);
+	tcase_add_test(tcase, test_sessions);
+	tcase_add_test(tcase, test_drops);
+	tcase_add_test(tcase, test_monitor);
+	tcase_add_test(tcase, test_trace);
+	tcase_add_test(tcase, test_status);
+}
