@@ -18,12 +18,12 @@ FAMILY=${MK_LAB_FAMILY:-4} # of the lab's cluster: 4 or 6
 QUAD='([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(/[0-9]+)?(:[0-9]+)?'
 in_family()
 {
-	local text=$1 address found
+	local text=$1 found by
 	while [[ $FAMILY == 6 && $text =~ (^|[^0-9.])($QUAD)($|[^0-9.]) ]]; do
 		found=${BASH_REMATCH[2]}
-		address=$(address6 "${BASH_REMATCH[@]:3:4}")$(prefix6 "${BASH_REMATCH[7]}" "$found")
-		[[ ! ${BASH_REMATCH[8]} ]] || address="[$address]${BASH_REMATCH[8]}"
-		text=${text/"$found"/$address}
+		by=$(address6 "${BASH_REMATCH[@]:3:4}")$(prefix6 "${BASH_REMATCH[7]}" "$found")
+		[[ ! ${BASH_REMATCH[8]} ]] || by="[$by]${BASH_REMATCH[8]}"
+		text=${text/"$found"/$by}
 	done
 	echo "$text"
 }
@@ -57,12 +57,12 @@ prefix6()
 # run_in_family COMMAND ARGS...: with the addresses in ARGS translated
 run_in_family()
 {
-	local arg args=()
+	local arg words=()
 	for arg in "$@"; do
 		[[ $FAMILY == 4 || ! $arg =~ $QUAD ]] || arg=$(in_family "$arg")
-		args+=("$arg")
+		words+=("$arg")
 	done
-	"${args[@]}"
+	"${words[@]}"
 }
 
 # url ADDRESS PORT
@@ -70,13 +70,13 @@ url() { if [[ $1 == *:* ]]; then echo "http://[$1]:$2"; else echo "http://$1:$2"
 
 # Addresses of the lab, and of the Service web that many tests have
 # shellcheck disable=SC2034 # read by the tests
-{
-	NODE1=$(in_family 192.168.99.11) NODE2=$(in_family 192.168.99.12)
-	WORLD=$(in_family 192.168.99.200) FAR=$(in_family 203.0.113.10)
-	LOCALHOST=$(in_family 127.0.0.1) VIP=$(in_family 10.96.66.1)
-	BITS=$([[ $FAMILY == 4 ]] && echo 32 || echo 128) # of an address
-	PINS=/sys/fs/bpf/monokube/maps$([[ $FAMILY == 4 ]] || echo 6)
-}
+if [[ $FAMILY == 4 ]]; then
+	NODE1=192.168.99.11 NODE2=192.168.99.12 WORLD=192.168.99.200 FAR=203.0.113.10 VIP=10.96.66.1
+	LOCALHOST=127.0.0.1 BITS=32 PINS=/sys/fs/bpf/monokube/maps
+else
+	NODE1=fd00:99::11 NODE2=fd00:99::12 WORLD=fd00:99::200 FAR=2001:db8::10 VIP=fd00:10:96:66::1
+	LOCALHOST=::1 BITS=128 PINS=/sys/fs/bpf/monokube/ipv6/maps
+fi
 
 lab() { run_in_family "$HERE/lab" "$@"; }
 on() { run_in_family "$HERE/lab" exec "$@"; }
