@@ -13,6 +13,8 @@ import socket
 import sys
 import time
 
+from backwards import host_port
+
 PATIENCE_S = 20  # for an answer by a connection that is there: many retransmissions
 NEW_S = 3  # for a new one: two retransmissions of its SYN
 PAUSE_S = 0.5
@@ -20,8 +22,7 @@ SOME = 20  # new ones, of which a share says something
 
 
 def connect(to, timeout):
-    host, _, port = to.partition(":")
-    return socket.create_connection((host, int(port)), timeout=timeout)
+    return socket.create_connection(host_port(to), timeout=timeout)
 
 
 def tell_failures(failures):

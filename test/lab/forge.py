@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""forge.py - send raw frames of IPv4 (udp: of either family), with whatever addresses and MACs are asked for: a UDP datagram, a TCP
+"""forge.py - send raw frames, with whatever addresses and MACs are asked for: a UDP datagram, a TCP
 segment of no connection, or what a hostile pod may think of. What is not given is the interface's
 own, and the next hop's from the neighbour table.
 
@@ -15,11 +15,12 @@ import socket
 import struct
 import subprocess
 
-import backwards
-from backwards import MORE_FRAGMENTS, checksum, family_of, packed
+from backwards import MORE_FRAGMENTS, checksum, ipv6_fragment, packed, pseudo_header
 
 VXLAN_VNI = 1
 ICMP_UNREACHABLE, ICMP_PORT = 3, 3
+ICMPV6_UNREACHABLE, ICMPV6_PORT, IPPROTO_ICMPV6 = 1, 4, 58
+IPPROTO_ROUTING = 43
 
 
 def mac_bytes(text):
@@ -30,41 +31,65 @@ def ip_json(*args):
     return json.loads(subprocess.run(["ip", "-j", *args], check=True, capture_output=True).stdout)
 
 
-def udp_datagram(sport, dport, payload):
-    return struct.pack("!HHHH", sport, dport, 8 + len(payload), 0) + payload
+def is_v6(address):
+    return ":" in address
+
+
+def udp_datagram(source, dest, sport, dport, payload):
+    """Without a checksum, which IPv6 needs."""
+    head = struct.pack("!HHH", sport, dport, 8 + len(payload))
+    if not is_v6(source):
+        return head + b"\0\0" + payload
+    pseudo = pseudo_header(source, dest, socket.IPPROTO_UDP, 8 + len(payload))
+    return head + struct.pack("!H", checksum(pseudo + head + b"\0\0" + payload) or 0xFFFF) + payload
 
 
 def tcp_segment(args):
     """An ACK: sequence numbers that no connection has, no payload."""
     head = struct.pack("!HHIIBBHHH", args.sport, args.dport, 0x7fffffff, 0x7fffffff, 0x50, 0x10, 1000, 0, 0)
-    pseudo = socket.inet_aton(args.source) + socket.inet_aton(args.dest) + struct.pack("!HH", socket.IPPROTO_TCP, len(head))
+    pseudo = pseudo_header(args.source, args.dest, socket.IPPROTO_TCP, len(head))
     return head[:16] + struct.pack("!H", checksum(pseudo + head)) + head[18:]
 
 
 def ip_packet(source, dest, proto, load, ttl=64, options=b"", fragment=0):
-    """@fragment: flags and offset as the header has them."""
+    """@fragment: flags and offset as the header has them. @options of IPv6: one routing header."""
+    if is_v6(source):
+        return ipv6_packet(packed(source) + packed(dest), proto, load, ttl, options, fragment)
     words = 5 + len(options) // 4
     head = struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 4 * words + len(load), 1, fragment, ttl, proto, 0,
                        socket.inet_aton(source), socket.inet_aton(dest)) + options
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + load
 
 
+def ipv6_packet(addresses, proto, load, hops, routing, fragment):
+    if fragment:
+        offset, more = 8 * (fragment & 0x1FFF), bool(fragment & MORE_FRAGMENTS)
+        return ipv6_fragment(1, offset, more, proto, addresses, len(load)) + load
+    if routing:
+        load, proto = bytes([proto]) + routing[1:] + load, IPPROTO_ROUTING
+    return struct.pack("!IHBB", 6 << 28, len(load), proto, hops) + addresses + load
+
+
+def ethertype(address):
+    return b"\x86\xdd" if is_v6(address) else b"\x08\x00"
+
+
 def outer(args, proto, load, **more):
-    if family_of(args.dest) == socket.AF_INET6:
-        addresses = packed(args.source) + packed(args.dest)
-        return b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, len(load), proto, args.ttl) + addresses + load
-    return b"\x08\x00" + ip_packet(args.source, args.dest, proto, load, args.ttl, bytes.fromhex(args.options), **more)
+    return ethertype(args.source) + ip_packet(args.source, args.dest, proto, load, args.ttl, bytes.fromhex(args.options), **more)
 
 
 def inner_udp(args, payload=b""):
-    datagram = udp_datagram(args.sport, args.inner_port, payload)
+    datagram = udp_datagram(args.inner_source, args.inner_dest, args.sport, args.inner_port, payload)
     return ip_packet(args.inner_source, args.inner_dest, socket.IPPROTO_UDP, datagram)
+
+
+def own_datagram(args, payload):
+    return udp_datagram(args.source, args.dest, args.sport, args.dport, payload)
 
 
 def udp(args):
     fragment = MORE_FRAGMENTS if args.more_fragments else 0
-    datagram = backwards.udp_datagram((args.source, args.sport), (args.dest, args.dport), args.text.encode())
-    return [outer(args, socket.IPPROTO_UDP, datagram, fragment=fragment)]
+    return [outer(args, socket.IPPROTO_UDP, own_datagram(args, args.text.encode()), fragment=fragment)]
 
 
 def tcp(args):
@@ -77,21 +102,25 @@ def arp(args):
 
 
 def vxlan(args):
-    frame = mac_bytes(args.inner_mac) + mac_bytes(args.source_mac) + b"\x08\x00" + inner_udp(args, args.text.encode())
+    frame = mac_bytes(args.inner_mac) + mac_bytes(args.source_mac) + ethertype(args.inner_source) + inner_udp(args, args.text.encode())
     carried = struct.pack("!II", 0x08 << 24, VXLAN_VNI << 8) + frame
-    return [outer(args, socket.IPPROTO_UDP, udp_datagram(args.sport, args.dport, carried))]
+    return [outer(args, socket.IPPROTO_UDP, own_datagram(args, carried))]
 
 
 def error(args):
     quoted = ip_packet(args.inner_source, args.inner_dest, socket.IPPROTO_UDP,
-                       udp_datagram(args.inner_port, args.dport, b""))
-    head = struct.pack("!BBHI", ICMP_UNREACHABLE, ICMP_PORT, 0, 0)
-    message = head[:2] + struct.pack("!H", checksum(head + quoted)) + head[4:] + quoted
-    return [outer(args, socket.IPPROTO_ICMP, message)]
+                       udp_datagram(args.inner_source, args.inner_dest, args.inner_port, args.dport, b""))
+    kind, proto, pseudo = (ICMP_UNREACHABLE, ICMP_PORT), socket.IPPROTO_ICMP, b""
+    if is_v6(args.source):
+        kind, proto = (ICMPV6_UNREACHABLE, ICMPV6_PORT), IPPROTO_ICMPV6
+        pseudo = pseudo_header(args.source, args.dest, proto, 8 + len(quoted))
+    head = struct.pack("!BBHI", *kind, 0, 0)
+    message = head[:2] + struct.pack("!H", checksum(pseudo + head + quoted)) + head[4:] + quoted
+    return [outer(args, proto, message)]
 
 
 def overlap(args):
-    datagram = udp_datagram(args.sport, args.dport, b"a" * 56)
+    datagram = own_datagram(args, b"a" * 56)
     first = outer(args, socket.IPPROTO_UDP, datagram[:40], fragment=MORE_FRAGMENTS)
     again = outer(args, socket.IPPROTO_UDP, b"b" * 40, fragment=24 // 8)
     return [first, again]
@@ -108,7 +137,7 @@ def main():
     parser.add_argument("--source-mac")
     parser.add_argument("--dest-mac")
     parser.add_argument("--ttl", type=int, default=64)
-    parser.add_argument("--options", default="", help="IP options in hexadecimal, whole words")
+    parser.add_argument("--options", default="", help="IP options in hexadecimal, whole words; of IPv6: a routing header")
     parser.add_argument("--more-fragments", action="store_true", help="of UDP: the first, and no other comes")
     parser.add_argument("--text", default="forged")
     parser.add_argument("--inner-source")
@@ -120,8 +149,8 @@ def main():
     parser.add_argument("--vlan", type=int, help="a tag with this id, and priority 5")
     args = parser.parse_args()
     link = ip_json("addr", "show", "dev", args.device)[0]
-    family = "inet6" if family_of(args.dest) == socket.AF_INET6 else "inet"
-    own = [a["local"] for a in link["addr_info"] if a["family"] == family]
+    family = "inet6" if is_v6(args.dest) else "inet"
+    own = [a["local"] for a in link["addr_info"] if a["family"] == family and a["scope"] == "global"]
     args.source = args.source or own[0]
     args.source_mac = args.source_mac or link["address"]
     neighbours = ip_json("neigh", "show", "dev", args.device)

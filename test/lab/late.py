@@ -3,6 +3,7 @@
 """late.py PORT - a UDP server that answers twice. A line on standard input starts the second answers, to
 clients that have gone by then. Prints `asked PEER`, then the outcome for each client:
 `PEER refused` (its kernel answered port unreachable), or `PEER silence`."""
+import os
 import select
 import socket
 import sys
@@ -22,12 +23,17 @@ def second_answer(sock, peer):
     return "an answer"
 
 
+def bound(family, port):
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("", port))
+    return sock
+
+
 def first_answer(listener, port):
     """A socket of its own per client: the kernel reports errors only to connected ones."""
     data, peer = listener.recvfrom(65536)
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("0.0.0.0", port))
+    sock = bound(listener.family, port)
     sock.connect(peer)
     sock.send(data)
     print("asked", peer[0], flush=True)
@@ -36,9 +42,7 @@ def first_answer(listener, port):
 
 def main():
     port = int(sys.argv[1])
-    listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("0.0.0.0", port))
+    listener = bound(socket.AF_INET6 if os.environ.get("MK_LAB_FAMILY", "4") == "6" else socket.AF_INET, port)
     print("serving", flush=True)
     while True:
         clients = []

@@ -198,7 +198,7 @@ becomes_external_name()
 }
 becomes_headless()
 {
-	service changing ClusterIP | sed 's/clusterIP: [0-9.]*/clusterIP: None/' >"$TMP/changing.yaml"
+	service changing ClusterIP | sed 's/clusterIP: [0-9a-f.:]*/clusterIP: None/' >"$TMP/changing.yaml"
 	lab apply "$TMP/changing.yaml"
 	wait_for 10 gone
 }
@@ -347,7 +347,7 @@ agents_restart()
 	lab agent start node3
 	pulse 11
 	wait_for 10 programs_know 1
-	expect_match "route of node1 to the address of a connection" . "$(routes_to "$(where "lb1 turning" | cut -d: -f1)")"
+	expect_match "route of node1 to the address of a connection" . "$(routes_to "$(lb 1 turning)")"
 	pulse 12
 	for name in "${!PIPES[@]}"; do
 		expect_eq "who served connection $name" web-1 "$(cut -d' ' -f1 <"$TMP/$name.out" | sort -u | xargs)"
@@ -356,10 +356,10 @@ agents_restart()
 # programs_know FLAG: does node1 look for connections whose Service has been deleted?
 programs_know()
 {
-	expect_eq "frontends_gone of node1" "$1" "$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/runtime |
+	expect_eq "frontends_gone of node1" "$1" "$(on node1 bpftool -j map dump pinned "$PINS/runtime" |
 		jq '.[0].formatted.value.frontends_gone')"
 }
-routes_to() { on node1 ip -4 route show "$1"; }
+routes_to() { on node1 ip "-$FAMILY" route show "$1"; }
 connections_close()
 {
 	local pipe
@@ -373,7 +373,7 @@ nothing_is_kept()
 	wait_for 110 programs_know 0
 	wait_for 10 no_route_left
 }
-no_route_left() { expect_eq "route to an address of a Service that is gone" "" "$(routes_to "$(where "lb1 turning" | cut -d: -f1)")"; }
+no_route_left() { expect_eq "route to an address of a Service that is gone" "" "$(routes_to "$(lb 1 turning)")"; }
 
 leaving() { { service leaving NodePort; endpoints leaving "$@"; } | apply leaving; }
 

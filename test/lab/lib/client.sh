@@ -9,12 +9,84 @@ export MK_LAB=${MK_LAB:-$(basename "$0" .sh | tr '_' '-')-$$}
 export MK_BIN=${MK_BIN:-$HERE/../../build/monokube}
 TMP=$(mktemp -d "/tmp/monokube-$MK_LAB.XXXXXX")
 
+FAMILY=${MK_LAB_FAMILY:-4} # of the lab's cluster: 4 or 6
+
+# in_family TEXT: with the addresses that the lab has, if its cluster is of IPv6. Tests write
+# addresses as dotted quads; lab, on, apply, expect_eq and expect_match translate them: a.b.c.d becomes fd00:a:b:c::d with d in hexadecimal, the nodes' network
+# 192.168.99.0/24 becomes fd00:99::, VTEPs become fd4d:4b00:12::, 203.0.113.0/24 becomes 2001:db8::,
+# 127.0.0.0/8 becomes ::1. Brackets are put around an address if a port follows.
+QUAD='([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(/[0-9]+)?(:[0-9]+)?'
+in_family()
+{
+	local text=$1 found by
+	while [[ $FAMILY == 6 && $text =~ (^|[^0-9.])($QUAD)($|[^0-9.]) ]]; do
+		found=${BASH_REMATCH[2]}
+		by=$(address6 "${BASH_REMATCH[@]:3:4}")$(prefix6 "${BASH_REMATCH[7]}" "$found")
+		[[ ! ${BASH_REMATCH[8]} ]] || by="[$by]${BASH_REMATCH[8]}"
+		text=${text/"$found"/$by}
+	done
+	echo "$text"
+}
+
+address6()
+{
+	case $1.$2.$3 in
+	127.*) echo ::1 ;;
+	192.168.99) echo "fd00:99::${4#0}" ;;
+	203.0.113) echo "2001:db8::${4#0}" ;;
+	10.18.*) echo "fd4d:4b00:12::${4#0}" ;;
+	*.0.0) echo "fd00:$1::$(last6 "$4")" ;;
+	*.0) echo "fd00:$1:$2::$(last6 "$4")" ;;
+	*) echo "fd00:$1:$2:$3::$(last6 "$4")" ;;
+	esac
+}
+last6() { [[ $1 == 0 ]] || printf %x "$1"; }
+
+# prefix6 /BITS QUAD
+prefix6()
+{
+	case $2 in
+	*/32) echo /128 ;;
+	192.168.99.* | 10.18.* | 203.0.113.* | */24) [[ ! $1 ]] || echo /64 ;;
+	*/16) echo /48 ;;
+	*/8) echo /32 ;;
+	*/*) echo "/$((96 + ${1#/}))" ;;
+	esac
+}
+
+# run_in_family COMMAND ARGS...: with the addresses in ARGS translated
+run_in_family()
+{
+	local arg words=()
+	for arg in "$@"; do
+		[[ $FAMILY == 4 || ! $arg =~ $QUAD ]] || arg=$(in_family "$arg")
+		words+=("$arg")
+	done
+	"${words[@]}"
+}
+
+# url ADDRESS PORT
+url() { if [[ $1 == *:* ]]; then echo "http://[$1]:$2"; else echo "http://$1:$2"; fi; }
+
 # Addresses of the lab, and of the Service web that many tests have
 # shellcheck disable=SC2034 # read by the tests
-NODE1=192.168.99.11 NODE2=192.168.99.12 WORLD=192.168.99.200 FAR=203.0.113.10 VIP=10.96.66.1
+if [[ $FAMILY == 4 ]]; then
+	NODE1=192.168.99.11 NODE2=192.168.99.12 WORLD=192.168.99.200 FAR=203.0.113.10 VIP=10.96.66.1
+	LOCALHOST=127.0.0.1 BITS=32 PINS=/sys/fs/bpf/monokube/maps
+else
+	NODE1=fd00:99::11 NODE2=fd00:99::12 WORLD=fd00:99::200 FAR=2001:db8::10 VIP=fd00:10:96:66::1
+	LOCALHOST=::1 BITS=128 PINS=/sys/fs/bpf/monokube/ipv6/maps
+fi
 
-lab() { "$HERE/lab" "$@"; }
-on() { "$HERE/lab" exec "$@"; }
+lab() { run_in_family "$HERE/lab" "$@"; }
+on() { run_in_family "$HERE/lab" exec "$@"; }
+ip() { run_in_family command ip "$@"; }
+
+# forward_in WHERE: it becomes a router
+forward_in()
+{
+	on "$1" sysctl -qw "$([[ $FAMILY == 4 ]] && echo net.ipv4.ip_forward || echo net.ipv6.conf.all.forwarding)=1"
+}
 
 cleanup()
 {
@@ -29,16 +101,20 @@ trap cleanup EXIT
 
 expect_eq()
 {
-	[[ $2 == "$3" ]] || {
-		printf '%s: expected %s\n%*s  seen     %s\n' "$1" "$2" "${#1}" '' "$3"
+	local expected
+	expected=$(in_family "$2")
+	[[ $expected == "$3" ]] || {
+		printf '%s: expected %s\n%*s  seen     %s\n' "$1" "$expected" "${#1}" '' "$3"
 		return 1
 	}
 }
 
 expect_match()
 {
-	[[ $3 =~ $2 ]] || {
-		printf '%s: expected a match of %s\n%*s  seen %s\n' "$1" "$2" "${#1}" '' "$3"
+	local expected
+	expected=$(in_family "$2")
+	[[ $3 =~ $expected ]] || {
+		printf '%s: expected a match of %s\n%*s  seen %s\n' "$1" "$expected" "${#1}" '' "$3"
 		return 1
 	}
 }

@@ -10,7 +10,7 @@ logged() { lab log node1 | tail -c "+$1" | grep -E "$2"; }
 # map_entries NODE MAP: of map pods, an array, count the used slots.
 map_entries()
 {
-	on "$1" bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$2" |
+	on "$1" bpftool -j map dump pinned "$PINS/$2" |
 		jq -S -c --arg map "$2" '.[] | {key, value} | select($map != "pods" or .value[12:16] != ["0x00", "0x00", "0x00", "0x00"])' |
 		sort
 }
@@ -86,12 +86,12 @@ service_tables()
 hold()
 {
 	mkfifo "$TMP/$1.in"
-	on "$2" "$HERE/echo.py" ask "${4:-tcp}" "$3" --hold --timeout 20 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
+	on "$2" "$HERE/echo.py" ask "${4:-tcp}" "$(in_family "$3")" --hold --timeout 20 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
 	exec {pipe}>"$TMP/$1.in"
 	PIPES[$1]=$pipe
 	wait_for 20 holds "$1" 1
 }
-holds() { expect_eq "lines of connection $1 ($(tail -n 1 "$TMP/$1.out"))" "$2" "$(grep -c '^[a-z0-9-]* [0-9]' "$TMP/$1.out")"; }
+holds() { expect_eq "lines of connection $1 ($(tail -n 1 "$TMP/$1.out"))" "$2" "$(grep -c '^[a-z0-9-]* [0-9a-f]' "$TMP/$1.out")"; }
 
 # pulse N: each connection makes its exchange number N
 pulse()

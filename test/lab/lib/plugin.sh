@@ -11,7 +11,7 @@ netns()
 	netns_path "$1"
 }
 netns_path() { echo "/run/netns/$MK_LAB.$1"; }
-inside() { local name=$1; shift; ip netns exec "$MK_LAB.$name" "$@"; }
+inside() { local name=$1; shift; run_in_family ip netns exec "$MK_LAB.$name" "$@"; }
 
 # conf [JQ]: the plugin's configuration as the agent installed it, changed by a jq filter
 # shellcheck disable=SC2120 # the filter comes from the tests
@@ -53,7 +53,7 @@ occupied()
 {
 	on "$CNI_NODE" sh -c '
 		ip -o link show type veth | sed -E "s/^[0-9]+: ([^:@]+).*/link \1/" | sort
-		bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/pods | jq -c ".[].value[12:16] | [\"pod\"] + ." | sort -u
+		bpftool -j map dump pinned '"$PINS"'/pods | jq -c ".[].value[12:16] | [\"pod\"] + ." | sort -u
 		ls /var/lib/monokube/ipam | grep -E "^[0-9a-f.:]+$" | sort'
 }
 

@@ -15,7 +15,7 @@ pod_options()
 		--label) labels=$(jq -c --arg k "${2%%=*}" --arg v "${2#*=}" '.[$k] = $v' <<<"$labels") ;;
 		--port) ports=$(jq -c --arg k "${2%%=*}" --argjson v "${2#*=}" '.[$k] = $v' <<<"$ports") ;;
 		--host-port) mappings=$(jq -ce --arg m "$2" '. + [$m | capture(
-			"^((?<ip>[0-9.]+):)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$") |
+			"^(\\[?(?<ip>[0-9a-f.:]+?)\\]?:)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$") |
 			{hostIP: (.ip // ""), hostPort: (.host | tonumber), containerPort: (.pod | tonumber),
 			 protocol: (.proto // "tcp")}]' <<<"$mappings") ||
 			die "--host-port '$2': expected [IP:]H:P[/udp|/sctp]" ;;

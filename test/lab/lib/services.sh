@@ -11,6 +11,9 @@ declare -A ADDR=([node1]=192.168.99.11 [node2]=192.168.99.12 [node3]=192.168.99.
 	[world]=192.168.99.200 [far]=203.0.113.10
 	[vpod1]=10.244.1.1 [vpod2]=10.244.2.1 [vpod3]=10.244.3.1
 	[vtep1]=10.18.0.1 [vtep2]=10.18.0.2 [vtep3]=10.18.0.3)
+for name in "${!ADDR[@]}"; do
+	ADDR[$name]=$(in_family "${ADDR[$name]}")
+done
 declare -A HOME_OF=([node1]=node1 [node2]=node2 [node3]=node3)
 declare -A NUMBER=() # of a Service: its addresses and its node port follow from it
 SERVICE_CIDR=10.96.0.0/16
@@ -43,10 +46,10 @@ services_lab_up()
 	done
 	for index in 1 2 3; do
 		pod_up "node$index" "client-$index"
-		ip -n "$MK_LAB.world" route add "$LB_NET.$(((index - 1) * 64))/26" via "${ADDR[node$index]}"
+		ip -n "$MK_LAB.world" route add "$(in_family "$LB_NET.$(((index - 1) * 64))/26")" via "${ADDR[node$index]}"
 	done
 	# the world may send to ClusterIPs: by the first node
-	ip -n "$MK_LAB.world" route add "$SERVICE_CIDR" via "${ADDR[node1]}"
+	ip -n "$MK_LAB.world" route add "$(in_family "$SERVICE_CIDR")" via "${ADDR[node1]}"
 	apply range <<-END
 		apiVersion: networking.k8s.io/v1
 		kind: ServiceCIDR
@@ -60,9 +63,9 @@ services_lab_up()
 # number NAME N: the Service NAME has 10.96.1.N, node port 30000+N and, by way of node I (1..3), the
 # load-balancer and external addresses .N and .30+N of that node's quarter; N is 1 to 29
 number() { NUMBER[$1]=$2; }
-vip() { echo "10.96.1.${NUMBER[$1]}"; }
-lb() { echo "$LB_NET.$((($1 - 1) * 64 + ${NUMBER[$2]}))"; }
-external() { echo "$LB_NET.$((($1 - 1) * 64 + 30 + ${NUMBER[$2]}))"; }
+vip() { in_family "10.96.1.${NUMBER[$1]}"; }
+lb() { in_family "$LB_NET.$((($1 - 1) * 64 + ${NUMBER[$2]}))"; }
+external() { in_family "$LB_NET.$((($1 - 1) * 64 + 30 + ${NUMBER[$2]}))"; }
 
 # service NAME TYPE [MORE]: two ports with one number, TCP and UDP; MORE are further members of its
 # spec. Of type LoadBalancer it has load-balancer addresses and externalIPs.

@@ -15,6 +15,10 @@ check()
 	local name=$1 status
 	shift
 	tests_run=$((tests_run + 1))
+	if [[ ${SKIP:-} ]]; then # ipv4_only
+		echo "ok $tests_run - $name # SKIP $SKIP"
+		return
+	fi
 	set +e
 	(
 		set -e
@@ -30,6 +34,15 @@ check()
 	echo "not ok $tests_run - $name"
 	sed 's/^/# /' "$TMP/output"
 	[[ $(type -t explain) != function ]] || explain 2>&1 | sed 's/^/#   /'
+}
+
+# ipv4_only REASON COMMAND...: the tests that COMMAND checks, which IPv6 cannot have because of REASON
+ipv4_only()
+{
+	local SKIP=''
+	[[ $FAMILY == 4 ]] || SKIP=$1
+	shift
+	"$@"
 }
 
 # The last line of a test file.

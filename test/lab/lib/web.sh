@@ -2,10 +2,13 @@
 # shellcheck shell=bash
 # test/lab/lib/web.sh - objects of a lab, and the Service web that many labs have, with its pods.
 
-# apply FILE: objects from standard input, as $TMP/FILE.yaml
+# apply FILE: objects from standard input, as $TMP/FILE.yaml, in the lab's family
 apply()
 {
-	cat >"$TMP/$1.yaml"
+	local objects
+	objects=$(cat)
+	[[ $FAMILY == 4 ]] || objects=$(in_family "${objects//addressType: IPv4/addressType: IPv6}" | sed 's/: \(::[0-9a-f]*\)/: "\1"/g')
+	echo "$objects" >"$TMP/$1.yaml"
 	lab apply "$TMP/$1.yaml"
 }
 
@@ -28,8 +31,8 @@ service_yaml()
 # serve_http POD FOLDER: an HTTP server at port 8000
 serve_http()
 {
-	on "$1" python3 -m http.server --directory "$2" 8000 >/dev/null 2>&1 </dev/null &
-	wait_for 10 on "$1" curl -sf http://127.0.0.1:8000/ -o /dev/null
+	on "$1" python3 -m http.server --bind "$([[ $FAMILY == 4 ]] && echo 0.0.0.0 || echo ::)" --directory "$2" 8000 >/dev/null 2>&1 </dev/null &
+	wait_for 10 on "$1" curl -sfg "$(url "$LOCALHOST" 8000)/" -o /dev/null
 }
 
 # Pods client and web-1 on node1, and web-2 on node2, whose address is ADDR_2. web-1, web-2 and
