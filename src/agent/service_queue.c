@@ -461,17 +461,6 @@ static struct mk_service_totals *totals_of(const struct agent_service_traffic *t
 	return (struct mk_service_totals *)mk_counters_find(traffic->totals, traffic->count, id);
 }
 
-static void add(struct mk_service_totals *to, const struct mk_service_totals *more)
-{
-	to->counter.connections += more->counter.connections;
-	for (size_t way = 0; way < MK_FLOW_DIRECTIONS; way++) {
-		to->counter.packets[way] += more->counter.packets[way];
-		to->counter.bytes[way] += more->counter.bytes[way];
-	}
-	for (size_t reason = 0; reason < MK_DROP_COUNT; reason++)
-		to->drops[reason] += more->drops[reason];
-}
-
 int agent_services_list(const struct agent_service_traffic traffic[MK_FAMILIES],
 			struct mk_metrics *metrics, struct mk_error *err)
 {
@@ -489,7 +478,7 @@ int agent_services_list(const struct agent_service_traffic traffic[MK_FAMILIES],
 				i ? totals_of(&traffic[0], service->key) : NULL;
 
 			if (found && before)
-				add(before, found);
+				mk_counters_add(before, found);
 			else if (found)
 				metrics->per_service[metrics->per_service_count++] =
 					(struct mk_metrics_service){ service->namespace_,

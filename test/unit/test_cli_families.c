@@ -238,7 +238,8 @@ START_TEST(test_services)
 	put_frontend(0, "10.96.0.80", 5, 3);
 	put_frontend(1, "fd00:10:96::80", 9, 4);
 	put_frontend(1, "fd00:10:96::81", 10, 1);
-	write_file(MK_NAMES_FILE, "5 shop/web\n9 shop/web\n10 shop/cart\n");
+	write_file(MK_NAMES_FILE, "5 shop/web\n");
+	write_file(MK_NAMES_FILE_IPV6, "9 shop/web\n10 shop/cart\n");
 	check_output(0,
 		     "shop/web (id 5)\n  10.96.0.80:80/TCP           internal -> nobody\n"
 		     "  [fd00:10:96::80]:80/TCP     internal -> nobody\n  connections 7,",
