@@ -49,6 +49,7 @@ enum mk_cli_flag {
 	MK_CLI_COUNT = 1 << 14,
 	MK_CLI_IPV4 = 1 << 15,
 	MK_CLI_IPV6 = 1 << 16,
+	MK_CLI_ONLY_IPV6 = 1 << 17,
 };
 
 #define MK_CLI_WORDS 8

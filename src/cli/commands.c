@@ -63,7 +63,7 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  "ask the agent whether it is alive or ready, as the DaemonSet's probes do; exit status 1 if not" },
 	{ "bugreport", cli_bugreport, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_FILE,
 	  "write the output of all these subcommands into one tar file, without secrets" },
-	{ "cleanup", cli_cleanup, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_HOST,
+	{ "cleanup", cli_cleanup, "", 0, 0, MK_CLI_STATE_DIR | MK_CLI_HOST | MK_CLI_ONLY_IPV6,
 	  "remove everything that monokube has made on this host" },
 	{ "probe", cli_probe, "", 0, 0, 0,
 	  "test whether this kernel takes the BPF programs; changes nothing" },
@@ -98,6 +98,8 @@ const struct mk_cli_flag_text mk_cli_flags[] = {
 	{ MK_CLI_FOLLOW, "--follow", "", "keep running and print each as it happens" },
 	{ MK_CLI_FILE, "--file", "FILE", "the file to write; default: a new file in /tmp" },
 	{ MK_CLI_HOST, "--host", "", "run from a container that has the host's process ids" },
+	{ MK_CLI_ONLY_IPV6, "--ipv6", "",
+	  "of a node with both families remove only what it has for IPv6" },
 	{ MK_CLI_STATE_DIR, "--state-dir", "DIR",
 	  "the agent's state directory; default /var/lib/monokube" },
 };

@@ -188,15 +188,48 @@ static int restore_sysctls(const struct cleaning *cleaning, struct mk_error *err
 	return restored < 0 ? restored : 0;
 }
 
+/* ---- one family ------------------------------------------------------------------------------ */
+
+static int remove_ipv6_datapath(const struct cleaning *cleaning, struct mk_error *err)
+{
+	const char *bpf_dir = cleaning->record.bpf_dir;
+	struct mk_removed removed = { 0 };
+	int ret = mk_datapath_remove_family(cleaning->nl, bpf_dir, AF_INET6, &removed, err);
+
+	if (removed.filters || removed.pins)
+		printf("removed %u programs of IPv6 from hooks, %u pins in %s\n", removed.filters,
+		       removed.pins, bpf_dir);
+	return ret;
+}
+
+static int remove_ipv6_overlay(const struct cleaning *cleaning, struct mk_error *err)
+{
+	unsigned int removed = 0;
+	int ret = mk_overlay_remove_family(cleaning->nl, cleaning->record.vxlan_name, AF_INET6,
+					   &removed, err);
+
+	if (removed)
+		printf("removed %u routes, addresses and neighbours of IPv6\n", removed);
+	return ret;
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static const struct {
+struct step {
 	const char *what;
 	int (*run)(const struct cleaning *cleaning, struct mk_error *err);
-} steps[] = {
+};
+
+static const struct step all[] = {
 	{ "CNI configuration and plugin", remove_cni }, { "pods' interfaces", remove_pods },
 	{ "programs and tables", remove_datapath },	{ "overlay", remove_overlay },
 	{ "kernel settings", restore_sysctls },		{ "state", remove_state },
+};
+
+/* The kernel's settings and the state belong to both families. */
+static const struct step only_ipv6[] = {
+	{ "programs and tables", remove_ipv6_datapath },
+	{ "overlay", remove_ipv6_overlay },
 };
 
 /* No agent starts while *@fd is open: a DaemonSet's pod would make again what is removed. Without a
@@ -231,11 +264,11 @@ static int enter_host(struct mk_error *err)
 }
 
 /* Try every step, even if others failed. */
-static int clean(struct cleaning *cleaning)
+static int clean(const struct cleaning *cleaning, const struct step *steps, size_t count)
 {
 	int status = 0;
 
-	for (size_t i = 0; i < MK_ARRAY_SIZE(steps); i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct mk_error err = { 0 };
 
 		if (steps[i].run(cleaning, &err) < 0) {
@@ -245,6 +278,15 @@ static int clean(struct cleaning *cleaning)
 		}
 	}
 	return status;
+}
+
+static int clean_ipv6(const struct cleaning *cleaning, struct mk_error *err)
+{
+	if (!mk_pin_has(cleaning->record.bpf_dir, AF_INET))
+		return mk_error_set(
+			err, ENOENT,
+			"flag --ipv6: this node does not run IPv4, so `monokube cleanup` without the flag removes everything");
+	return clean(cleaning, only_ipv6, MK_ARRAY_SIZE(only_ipv6));
 }
 
 int cli_cleanup(int argc, char **argv)
@@ -264,7 +306,12 @@ int cli_cleanup(int argc, char **argv)
 	if (ret == 0) {
 		cleaning.state_dir = options.state_dir;
 		cleaning.nl = mk_nl_open(&err);
-		ret = cleaning.nl ? clean(&cleaning) : -EINVAL;
+		if (!cleaning.nl)
+			ret = -EINVAL;
+		else if (options.given & MK_CLI_ONLY_IPV6)
+			ret = clean_ipv6(&cleaning, &err);
+		else
+			ret = clean(&cleaning, all, MK_ARRAY_SIZE(all));
 		mk_nl_free(cleaning.nl);
 	}
 	return ret < 0 ? mk_cli_fail("cleanup", &err) : ret;

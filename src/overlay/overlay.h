@@ -68,5 +68,10 @@ mk_must_check int mk_overlay_sync(struct mk_overlay *overlay, bool complete, uns
  * Adds to *@removed. */
 mk_must_check int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, unsigned int *removed,
 				    struct mk_error *err);
+/* ... of a node that had both families, only one: our routes, and what the two devices have of
+ * @family. The devices stay. */
+mk_must_check int mk_overlay_remove_family(struct mk_nl *nl, const char *vxlan_name,
+					   sa_family_t family, unsigned int *removed,
+					   struct mk_error *err);
 
 #endif

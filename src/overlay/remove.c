@@ -63,3 +63,72 @@ int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, unsigned int *re
 	ret = ret ?: remove_link(nl, vxlan_name, "vxlan", removed, err);
 	return ret ?: remove_link(nl, MK_HOST_VETH, "veth", removed, err);
 }
+
+/* ---- one family ------------------------------------------------------------------------------ */
+
+/* Addresses of a device, or its permanent neighbours. */
+struct entries {
+	struct mk_cidr *list;
+	size_t count;
+	int ifindex;
+	struct mk_error *err;
+};
+
+static int add_entry(struct entries *entries, const struct mk_cidr *cidr)
+{
+	struct mk_cidr *bigger =
+		realloc(entries->list, (entries->count + 1) * sizeof(*entries->list));
+
+	if (!bigger)
+		return mk_error_errno(entries->err, ENOMEM, "cannot list a device's addresses");
+	bigger[entries->count++] = *cidr;
+	entries->list = bigger;
+	return 0;
+}
+
+static int see_addr(void *ctx, const struct mk_nl_addr *addr)
+{
+	struct entries *entries = ctx;
+
+	return addr->ifindex == entries->ifindex ? add_entry(entries, &addr->cidr) : 0;
+}
+
+static int see_neighbour(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac,
+			 bool permanent)
+{
+	const struct mk_cidr cidr = { .ip = *ip };
+
+	(void)mac;
+	return permanent ? add_entry(ctx, &cidr) : 0;
+}
+
+/* A device that does not exist has nothing. */
+static int clear_device(struct mk_nl *nl, const char *name, sa_family_t family,
+			unsigned int *removed, struct mk_error *err)
+{
+	struct entries addrs = { .err = err }, neighbours = { .err = err };
+	struct mk_link link;
+	int ret = mk_nl_link_get(nl, name, &link, err);
+
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	addrs.ifindex = link.ifindex;
+	ret = mk_nl_each_addr(nl, family, see_addr, &addrs, err);
+	ret = ret ?: mk_nl_each_neigh(nl, family, link.ifindex, see_neighbour, &neighbours, err);
+	for (size_t i = 0; ret >= 0 && i < addrs.count; i++, ++*removed)
+		ret = mk_nl_addr_delete(nl, link.ifindex, &addrs.list[i], err);
+	for (size_t i = 0; ret >= 0 && i < neighbours.count; i++, ++*removed)
+		ret = mk_nl_neigh_delete(nl, link.ifindex, &neighbours.list[i].ip, err);
+	free(addrs.list);
+	free(neighbours.list);
+	return ret < 0 ? ret : 0;
+}
+
+int mk_overlay_remove_family(struct mk_nl *nl, const char *vxlan_name, sa_family_t family,
+			     unsigned int *removed, struct mk_error *err)
+{
+	int ret = remove_routes(nl, family, removed, err);
+
+	ret = ret ?: clear_device(nl, vxlan_name, family, removed, err);
+	return ret ?: clear_device(nl, MK_HOST_VETH, family, removed, err);
+}

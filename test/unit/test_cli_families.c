@@ -380,6 +380,60 @@ START_TEST(test_status)
 }
 END_TEST
 
+/* ---- cleanup --------------------------------------------------------------------------------- */
+
+static unsigned int seen;
+
+static int see_route(void *ctx, const struct mk_nl_route *route)
+{
+	(void)ctx;
+	seen += route->protocol == MK_RTPROT;
+	return 0;
+}
+
+static int see_addr(void *ctx, const struct mk_nl_addr *addr)
+{
+	(void)ctx;
+	seen += addr->ifindex == (int)fx.links.set.overlay_ifindex;
+	return 0;
+}
+
+static unsigned int count_of(sa_family_t family)
+{
+	seen = 0;
+	fx_ok(mk_nl_each_route(fx.nl, family, see_route, NULL, &fx.err));
+	fx_ok(mk_nl_each_addr(fx.nl, family, see_addr, NULL, &fx.err));
+	return seen;
+}
+
+static void put_address(const char *address, const char *route_to)
+{
+	const struct mk_nl_addr addr = { .ifindex = (int)fx.links.set.overlay_ifindex,
+					 .cidr = cidr_of(address) };
+	const struct mk_nl_route route = { .dst = cidr_of(route_to),
+					   .ifindex = addr.ifindex,
+					   .protocol = MK_RTPROT };
+
+	fx_ok(mk_nl_addr_add(fx.nl, &addr, &fx.err));
+	fx_ok(mk_nl_route_put(fx.nl, &route, &fx.err));
+}
+
+/* The last test: it takes IPv6 away. */
+START_TEST(test_cleanup_ipv6)
+{
+	ck_assert_int_eq(system("ip link set vx0 up; ip link set vx1 up"), 0);
+	put_address("10.18.0.1/32", "10.244.2.0/24");
+	put_address("fd4d:4b00:12::7/128", "fd00:10:244:9::/64");
+	ck_assert_uint_ge(count_of(AF_INET6), 2);
+	check_output(0, "of IPv6", "cleanup", "--ipv6");
+	ck_assert_uint_eq(count_of(AF_INET6), 0);
+	ck_assert_uint_eq(count_of(AF_INET), 2);
+	ck_assert(mk_pin_has(fx.bpf_dir, AF_INET) && !mk_pin_has(fx.bpf_dir, AF_INET6));
+	check_output(1, "", "pods", "-6");
+	check_output(0, "ADDRESSES", "pods");
+}
+END_TEST
+
 UNIT_SUITE("commands of two families")
 {
 	TCase *tcase = unit_case(suite, "both", NULL, NULL);
@@ -395,4 +449,5 @@ UNIT_SUITE("commands of two families")
 	tcase_add_test(tcase, test_monitor);
 	tcase_add_test(tcase, test_trace);
 	tcase_add_test(tcase, test_status);
+	tcase_add_test(tcase, test_cleanup_ipv6);
 }
