@@ -120,6 +120,11 @@ typedef int agent_family_row(struct mk_agent *agent, unsigned i, struct mk_error
 mk_must_check int agent_each_family(struct mk_agent *agent, agent_family_row *row,
 				    struct mk_error *err);
 
+/* former_family.c: refuse a start with another primary family while there are pods. */
+mk_must_check int agent_check_primary(const struct mk_config *config, struct mk_error *err);
+/* Remove the half of a family that clusterCidr does not have any more. */
+mk_must_check int agent_remove_former(struct mk_core *core, struct mk_error *err);
+
 /* work.c: run the steps. */
 void agent_work(struct mk_agent *agent);
 void agent_steps_init(struct agent_steps *state);

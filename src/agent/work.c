@@ -168,11 +168,12 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	return ret > 0 ? MK_AGAIN : ret;
 }
 
-/* Every family of the node has to work before the node is ready. */
+/* Every family of the node has to work before the node is ready. A former one goes then. */
 static int step_whole(struct mk_agent *agent, struct mk_error *err)
 {
-	(void)err;
-	return mk_core_all(&agent->core, mk_family_is_attached) ? 0 : MK_WAIT;
+	if (!mk_core_all(&agent->core, mk_family_is_attached))
+		return MK_WAIT;
+	return agent->steps.ready ? 0 : agent_remove_former(&agent->core, err);
 }
 
 static int step_conf(struct mk_agent *agent, struct mk_error *err)

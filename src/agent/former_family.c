@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A start with other families in clusterCidr than the last run had. The second family comes and
+ * goes; the primary family stays while there are pods, whose addresses and MACs follow from it. */
+#include <stdio.h>
+
+#include "agent/agent_internal.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "datapath/maps/pin.h"
+#include "host/record.h"
+#include "pod/ipam/ipam.h"
+
+static int count_pod(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	unsigned int *count = ctx;
+
+	(void)ip;
+	*count += owner->container_id[0] != '\0';
+	return 0;
+}
+
+static int count_pods(const char *state_dir, unsigned int *count, struct mk_error *err)
+{
+	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(state_dir, err);
+
+	*count = 0;
+	return ipam ? mk_ipam_each(ipam, count_pod, count, err) : -err->code;
+}
+
+int agent_check_primary(const struct mk_config *config, struct mk_error *err)
+{
+	struct mk_record record;
+	struct mk_cidr before;
+	unsigned int pods;
+	int ret = mk_record_read(config->state_dir, &record, err);
+
+	if (ret < 0 || mk_cidr_parse(record.cluster_cidr, &before) < 0 ||
+	    before.ip.family == config->cluster.primary)
+		return ret;
+	ret = count_pods(config->state_dir, &pods, err);
+	if (ret < 0 || pods == 0)
+		return ret;
+	return mk_error_set(
+		err, EINVAL,
+		"clusterCidr begins with %s now, and began with %s ('%s') before: %u pods of this node have their addresses from the latter; put the %s range first again, or drain this node and run `monokube cleanup`",
+		mk_family_name(config->cluster.primary), mk_family_name(before.ip.family),
+		record.cluster_cidr, pods, mk_family_name(before.ip.family));
+}
+
+static int remove_family(struct mk_core *core, const struct mk_family *family, struct mk_error *err)
+{
+	struct mk_removed removed = { 0 };
+	unsigned int entries = 0;
+	int ret = mk_datapath_remove_family(core->nl, core->config.bpf_dir, family->family,
+					    &removed, err);
+
+	ret = ret
+		      ?: mk_overlay_remove_family(core->nl, core->config.vxlan_iface_name,
+						  family->family, &entries, err);
+	if (ret < 0)
+		return mk_error_wrap(err, "%s is not in clusterCidr any more",
+				     mk_family_name(family->family));
+	mk_log_info(
+		"removed: clusterCidr has no %s range any more; running pods keep their address of it pins=%u entries=%u",
+		mk_family_name(family->family), removed.pins, entries);
+	return 0;
+}
+
+int agent_remove_former(struct mk_core *core, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		const struct mk_family *family = &core->families[i];
+
+		if (!mk_config_has(&core->config, family->family) &&
+		    mk_pin_has(core->config.bpf_dir, family->family))
+			ret = remove_family(core, family, err);
+	}
+	return ret;
+}
