@@ -102,6 +102,7 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 
 	for (int kind = 0; kind < MK_KIND_COUNT; kind++)
 		metrics->objects[kind] = mk_model_count(agent->core.model, (enum mk_kind)kind);
+	metrics->skipped = mk_model_skipped_count(agent->core.model);
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		metrics->peers = larger(metrics->peers, agent->node.families[i].plan.peer_count);
 		metrics->peers_left_out += agent->node.families[i].plan.left_out_count;

@@ -448,6 +448,33 @@ START_TEST(test_counts)
 }
 END_TEST
 
+/* Skipped addresses are counted as long as their object is there. A slice of FQDN has none. */
+START_TEST(test_skipped_count)
+{
+	apply_good_text(model,
+			"{" SLICE("a") ", 'endpoints': [{'addresses': ['10.1.0.1']}, "
+				       "{'addresses': ['fd00::1']}, {'addresses': ['x']}], " HTTP
+				       "}");
+	ck_assert_uint_eq(mk_model_skipped_count(model), 2);
+	apply_good_text(model, SLICE_OF_IPV6("::ffff:10.1.0.1"));
+	ck_assert_uint_eq(mk_model_skipped_count(model), 3);
+	apply_good_text(model, ENDPOINTS_AT("127.0.0.1"));
+	ck_assert_uint_eq(mk_model_skipped_count(model), 4);
+	apply_good_text(model,
+			"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', "
+			"'addressType': 'FQDN', 'metadata': {'name': 'd', 'namespace': 'x'}, "
+			"'endpoints': [{'addresses': ['a.example']}]}");
+	ck_assert_uint_eq(mk_model_skipped_count(model), 4);
+	apply_good_text(model,
+			"{" SLICE("a") ", 'endpoints': [{'addresses': ['fd00::1']}], " HTTP "}");
+	ck_assert_uint_eq(mk_model_skipped_count(model), 3);
+	mk_model_delete(model, MK_KIND_ENDPOINT_SLICE, "x", "a");
+	mk_model_delete(model, MK_KIND_ENDPOINT_SLICE, "x", "b");
+	mk_model_delete(model, MK_KIND_ENDPOINTS, "x", "s");
+	ck_assert_uint_eq(mk_model_skipped_count(model), 0);
+}
+END_TEST
+
 UNIT_SUITE("model_follow")
 {
 	TCase *tc = unit_case(suite, "model", setup, teardown);
@@ -455,6 +482,7 @@ UNIT_SUITE("model_follow")
 	tcase_add_loop_test(tc, test_story, 0, MK_ARRAY_SIZE(stories));
 	tcase_add_loop_test(tc, test_merge, 0, 2 * MK_ARRAY_SIZE(merges));
 	tcase_add_test(tc, test_counts);
+	tcase_add_test(tc, test_skipped_count);
 	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_trees, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_bytes, 0, MK_ARRAY_SIZE(recorded));

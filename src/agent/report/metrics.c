@@ -356,6 +356,7 @@ const struct mk_metric mk_metrics_rows[] = {
 
 	ROW("monokube_objects", "gauge", "kind", "Objects of the cluster that are known.", always, objects, 0),
 	FAMILY_ROW("monokube_endpoints", "gauge", "", "Endpoints in EndpointSlices: an address with a port.", configured, count, OF(endpoints)),
+	ROW("monokube_endpoint_addresses_skipped", "gauge", "", "Addresses of endpoints that are not usable, or not of their EndpointSlice's addressType; the log names them.", always, count, IN(skipped)),
 	ROW("monokube_peers", "gauge", "", "Other nodes that the overlay reaches.", always, count, IN(peers)),
 	ROW("monokube_peers_left_out", "gauge", "", "Other nodes that the overlay does not reach; the log says why.", always, count, IN(peers_left_out)),
 	ROW("monokube_underlay_mtu_bytes", "gauge", "", "MTU of the uplink that carries the overlay; 0: not known yet.", always, count, IN(underlay_mtu_bytes)),

@@ -82,6 +82,7 @@ struct mk_metrics {
 	double loop_longest_s, loop_most_cpu_s;
 
 	uint64_t objects[MK_KIND_COUNT]; /* in the model */
+	uint64_t skipped; /* endpoints' addresses */
 	uint64_t peers, peers_left_out, services_waiting;
 	bool has_datapath;
 	uint64_t services; /* in the tables */

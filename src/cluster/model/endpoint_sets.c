@@ -149,6 +149,7 @@ static int replace_set(struct mk_model *model, const struct mk_json *tree,
 	old = entry->set;
 	entry->set = *set;
 	*set = (struct mk_endpoint_set){ 0 };
+	model->skipped += entry->set.skipped - old.skipped;
 	model_log_passed_over(id, old.passed_over, entry->set.passed_over);
 	if (slice) {
 		*endpoint_count(model, &old) -= old.count;
@@ -184,6 +185,7 @@ void model_delete_set(struct mk_model *model, enum mk_kind kind, const char *nam
 
 	if (!entry)
 		return;
+	model->skipped -= entry->set.skipped;
 	if (kind == MK_KIND_ENDPOINT_SLICE) {
 		HASH_DEL(model->slices, entry);
 		*endpoint_count(model, &entry->set) -= entry->set.count;

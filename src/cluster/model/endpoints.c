@@ -200,6 +200,7 @@ static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, stru
 		tree_wrong(at, "an address of the slice's addressType", &why);
 	}
 	ip->family = AF_UNSPEC;
+	set->skipped++;
 	return pass_over(&set->passed_over, &why, err);
 }
 

@@ -335,6 +335,11 @@ size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family)
 	return model->endpoint_counts[mk_family_index(family)];
 }
 
+size_t mk_model_skipped_count(const struct mk_model *model)
+{
+	return model->skipped;
+}
+
 void mk_model_each_node(const struct mk_model *model,
 			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx)
 {

@@ -149,6 +149,9 @@ mk_must_check int mk_model_service_cidrs(const struct mk_model *model, sa_family
  * @family. */
 size_t mk_model_count(const struct mk_model *model, enum mk_kind kind);
 size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family);
+/* Return the number of endpoints' addresses that are skipped: not usable, or not of the slice's
+ * addressType. */
+size_t mk_model_skipped_count(const struct mk_model *model);
 
 void mk_model_each_node(const struct mk_model *model,
 			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);

@@ -51,6 +51,7 @@ struct mk_model {
 	struct slice_list *slices_of;
 	struct service_cidr_entry *service_cidrs;
 	size_t endpoint_counts[MK_FAMILIES]; /* in slices */
+	size_t skipped; /* addresses in slices and Endpoints objects */
 	struct mk_model_listener listener;
 };
 

@@ -47,6 +47,7 @@ struct mk_endpoint_set {
 	sa_family_t family; /* a slice's addressType; AF_UNSPEC: of an Endpoints object */
 	struct mk_endpoint *endpoints; /* sorted by endpoint_compare() */
 	size_t count;
+	size_t skipped; /* addresses that are not usable, or not of the family */
 	void **owned;
 	size_t owned_count;
 	char *passed_over; /* see pass_over() */

@@ -7,7 +7,7 @@
 AGNHOST_IMAGE=k8s.gcr.io/e2e-test-images/agnhost:2.21 # as the tests name it
 AGNHOST_PACKAGES=(bash dash coreutils curl netcat-openbsd iproute2 dnsutils grep sed procps)
 CONFORMANCE='\[sig-network\].*\[Conformance\]'
-WITHOUT='\[sig-network\] DNS' # lib/dns.py is ours, and no part of monokube
+WITHOUT='\[sig-network\] DNS' # the DNS server of lib/stand_in.py is ours, and no part of monokube
 
 build_agnhost()
 {
@@ -44,7 +44,7 @@ dns_objects()
 		      containers:
 		      - name: dns
 		        image: $POD_IMAGE
-		        command: [python3, /e2e/dns.py]
+		        command: [python3, /e2e/stand_in.py, dns]
 		        volumeMounts: [{name: e2e, mountPath: /e2e}]
 		      volumes: [{name: e2e, configMap: {name: e2e-dns}}]
 		---
@@ -58,7 +58,7 @@ dns_objects()
 dns_up()
 {
 	kubectl -n kube-system get configmap e2e-dns >/dev/null 2>&1 ||
-		kubectl -n kube-system create configmap e2e-dns --from-file "$HERE/lib/dns.py"
+		kubectl -n kube-system create configmap e2e-dns --from-file "$HERE/lib/stand_in.py"
 	dns_objects | kubectl apply -f -
 	kubectl -n kube-system rollout status deployment/kube-dns --timeout 60s
 }

@@ -15,6 +15,31 @@ if [[ $LAB_FAMILY == 6 ]]; then
 	DNS_SERVICE=fd00:10:96::a
 	ANY=::
 fi
+
+# A second family: its ranges come second, its addresses beside the primary family's
+SERVICE_CIDRS=$SERVICE_CIDR
+GATES=()
+WORLD_ADDR2='' WORLD_FAR_ADDR2=''
+SLICES_PORT=6444 # of lib/stand_in.py
+if [[ $FAMILIES == 4,6 ]]; then
+	CLUSTER_CIDR+=,fd00:10:244::/48
+	SERVICE_CIDRS+=,fd00:10:96::/112
+	SUBNET2=fd00:99:: BITS2=64
+	WORLD_ADDR2=fd00:99::200 WORLD_FAR_ADDR2=2001:db8::10
+elif [[ $FAMILIES == 6,4 ]]; then
+	CLUSTER_CIDR+=,10.244.0.0/16
+	SERVICE_CIDRS+=,10.96.0.0/16
+	SUBNET2=192.168.99. BITS2=24
+	WORLD_ADDR2=192.168.99.200 WORLD_FAR_ADDR2=203.0.113.10
+fi
+if [[ $WORLD_ADDR2 ]]; then
+	GATES=(--feature-gates=IPv6DualStack=true)
+	ANY=::
+fi
+# second_addr NODE: its address of the second family, if there is one
+second_addr() { [[ ! $WORLD_ADDR2 ]] || echo "$SUBNET2$((10 + ${1#node}))"; }
+# node_addrs NODE: of all families, separated by $2
+node_addrs() { echo "$(node_addr "$1")${WORLD_ADDR2:+$2$(second_addr "$1")}"; }
 CONTROL_READY_SECONDS=120
 
 # with_port ADDRESS PORT: as in a URL
@@ -57,7 +82,7 @@ certificates()
 	certificate kube-controller-manager /CN=system:kube-controller-manager
 	certificate kube-scheduler /CN=system:kube-scheduler
 	for node in "${NODES[@]}"; do
-		certificate "$node" "/O=system:nodes/CN=system:node:$node" "DNS:$node, IP:$(node_addr "$node")"
+		certificate "$node" "/O=system:nodes/CN=system:node:$node" "DNS:$node, IP:$(node_addrs "$node" ", IP:")"
 	done
 	for node in admin kube-controller-manager kube-scheduler "${NODES[@]}"; do
 		kubeconfig_of "$node"
@@ -82,8 +107,8 @@ control()
 start_apiserver()
 {
 	local pki=$LAB_DIR/pki
-	control kube-apiserver "$CACHE/bin/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 \
-		--advertise-address="$API_ADDR" --bind-address=$ANY --secure-port="$API_PORT" --service-cluster-ip-range=$SERVICE_CIDR \
+	control kube-apiserver "$CACHE/bin/kube-apiserver" "${GATES[@]}" --etcd-servers=http://127.0.0.1:2379 \
+		--advertise-address="$API_ADDR" --bind-address=$ANY --secure-port="$API_PORT" --service-cluster-ip-range=$SERVICE_CIDRS \
 		--tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" \
 		--client-ca-file="$pki/ca.crt" --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
 		--allow-privileged=true --kubelet-preferred-address-types=InternalIP \
@@ -96,10 +121,10 @@ start_apiserver()
 start_controllers()
 {
 	local pki=$LAB_DIR/pki
-	control kube-controller-manager "$CACHE/bin/kube-controller-manager" --leader-elect=false \
+	control kube-controller-manager "$CACHE/bin/kube-controller-manager" "${GATES[@]}" --leader-elect=false \
 		--kubeconfig="$pki/kube-controller-manager.kubeconfig" --root-ca-file="$pki/ca.crt" \
 		--service-account-private-key-file="$pki/service-accounts.key" --use-service-account-credentials \
-		--allocate-node-cidrs --cluster-cidr="$CLUSTER_CIDR" --service-cluster-ip-range=$SERVICE_CIDR \
+		--allocate-node-cidrs --cluster-cidr="$CLUSTER_CIDR" --service-cluster-ip-range=$SERVICE_CIDRS \
 		--node-monitor-grace-period=120s --cert-dir="$pki"
 	control kube-scheduler "$CACHE/bin/kube-scheduler" --leader-elect=false \
 		--kubeconfig="$pki/kube-scheduler.kubeconfig" --cert-dir="$pki"
@@ -123,6 +148,7 @@ control_up()
 	start_apiserver
 	wait_until "$CONTROL_READY_SECONDS" api_is_ready ||
 		fail kube-apiserver "kube-apiserver is not ready after $CONTROL_READY_SECONDS s"
+	[[ ! $WORLD_ADDR2 ]] || control slices "$HERE/lib/stand_in.py" slices "$API_ADDR" $SLICES_PORT "$(with_port "$API_ADDR" "$API_PORT")" "$LAB_DIR/pki"
 	start_controllers
 	wait_until "$CONTROL_READY_SECONDS" accounts_exist ||
 		fail kube-controller-manager "kube-controller-manager made no service account in $CONTROL_READY_SECONDS s"

@@ -44,6 +44,7 @@ daemonset()
 		metadata: {name: $1, namespace: $EPISODES}
 		spec:
 		  type: NodePort
+		  ipFamilyPolicy: PreferDualStack
 		  selector: {app: $1}
 		  ports: [{name: tcp, protocol: TCP, port: 80, targetPort: 8080}, {name: udp, protocol: UDP, port: 80, targetPort: 8080}]
 	END
@@ -67,8 +68,15 @@ episodes_up()
 	} | in_episodes apply -f -
 	rolled_out steady && rolled_out web
 	wait_until 30 asked steady both_nodes
-	daemonset client "[\"python3\", \"/e2e/load.py\", \"$(service_address steady):80\"]" '' | in_episodes apply -f -
+	daemonset client "$(load_command)" '' | in_episodes apply -f -
 	rolled_out client
+}
+
+# Connections to the Service `steady`, in each family that it has
+load_command()
+{
+	in_episodes get service steady -o json |
+		jq -c '["python3", "/e2e/load.py", (.spec | .clusterIPs // [.clusterIP] | .[] | . + ":80")]'
 }
 
 # ---- what is seen
@@ -83,12 +91,13 @@ ask()
 
 from_outside() { in_netns world python3 "$ROOT/test/lab/echo.py" ask "$@"; }
 
-# Both nodes' Pods of a Service answer
+# Both nodes' Pods of a Service answer, in each family that it has
 asked()
 {
-	local service=$1 seen
-	seen=$(ask node1 tcp "$(service_address "$service"):80" --count 24 | cut -d' ' -f1 | sort -u | xargs)
-	[[ $seen == "${NODES[*]}" ]]
+	local service=$1 address
+	for address in $(in_episodes get service "$service" -o json | jq -r '.spec | .clusterIPs // [.clusterIP] | .[]'); do
+		[[ $(ask node1 tcp "$address:80" --count 24 | cut -d' ' -f1 | sort -u | xargs) == "${NODES[*]}" ]] || return
+	done
 }
 
 expect()
@@ -140,6 +149,8 @@ host_ports()
 	for node in "${NODES[@]}"; do
 		for protocol in tcp udp; do
 			expect "$node $WORLD_ADDR" "$(from_outside $protocol "$(node_addr "$node"):8088" | cut -d' ' -f1,2)" || return
+			[[ $WORLD_ADDR2 ]] || continue
+			expect "$node $WORLD_ADDR2" "$(from_outside $protocol "$(second_addr "$node"):8088" | cut -d' ' -f1,2)" || return
 		done
 	done
 }

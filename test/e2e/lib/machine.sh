@@ -37,11 +37,24 @@ leave_groups()
 
 # ---- a node
 
+# second_addresses NAME ADDRESS/BITS: of the second family
+second_addresses()
+{
+	local netns
+	[[ $WORLD_ADDR2 ]] || return 0
+	netns=$(netns_of "$1")
+	ip netns exec "$netns" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
+	# shellcheck disable=SC2046 # an option, or none
+	ip -n "$netns" addr add "$2" dev eth0 $([[ $2 != *:* ]] || echo nodad)
+}
+
 machine_network()
 {
 	ip netns add "$(netns_of "$1")"
 	plug "$1" "$(node_addr "$1")"
 	ip -n "$(netns_of "$1")" route add default via "$WORLD_ADDR"
+	second_addresses "$1" "$(second_addr "$1")/${BITS2:-}"
+	[[ ! $WORLD_ADDR2 ]] || ip -n "$(netns_of "$1")" route add default via "$WORLD_ADDR2"
 }
 
 machine_up()
@@ -54,7 +67,7 @@ machine_up()
 		close_inherited
 		join_groups "$node"
 		exec setsid nsenter --net="/run/netns/$(netns_of "$node")" unshare --mount --uts --pid --cgroup --fork \
-			--kill-child=KILL --propagation private "$HERE/lib/machine-init" "$node" "$(node_addr "$node")" "$LAB_DIR" "$CACHE/bin" "$WORLD_ADDR"
+			--kill-child=KILL --propagation private "$HERE/lib/machine-init" "$node" "$(node_addrs "$node" ,)" "$LAB_DIR" "$CACHE/bin" "$WORLD_ADDR"
 	) </dev/null >"$dir/init.log" 2>&1 &
 	pid=$!
 	disown
@@ -114,6 +127,7 @@ kubelet_config()
 		tlsCertFile: $pki/$1.crt
 		tlsPrivateKeyFile: $pki/$1.key
 		address: "$ANY"
+		featureGates: {IPv6DualStack: $([[ $WORLD_ADDR2 ]] && echo true || echo false)}
 		clusterDNS: ["$DNS_SERVICE"]
 		clusterDomain: cluster.local
 		cgroupDriver: cgroupfs
