@@ -56,9 +56,13 @@ static __always_inline int is_neighbour_message(__u8 type)
 	return (type >= LISTENER_QUERY && type <= REDIRECT) || type == LISTENER_REPORT_2;
 }
 
-/* All four bytes after the checksum hold the MTU. */
+#define MK_MTU_MIN 1280 /* senders ignore an error with less (RFC 8201, 4) */
+
+/* All four bytes after the checksum hold the MTU; 0: the error has none. */
 static __always_inline void icmp_set_mtu(struct icmphdr *icmp, __u16 mtu_bytes)
 {
+	if (mtu_bytes && mtu_bytes < MK_MTU_MIN)
+		mtu_bytes = MK_MTU_MIN;
 	icmp->un.gateway = bpf_htonl(mtu_bytes);
 }
 

@@ -165,7 +165,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
 		return MK_DROP_PROTOCOL;
 	request.to = pkt->tuple;
-	way_chosen(skb, &way_out);
+	way_chosen(skb, pkt, &way_out);
 	request.to.saddr = way_out.source;
 	request.to.saddr.word[MK_ADDR_WORDS - 1] =
 		forgotten(way_out.source.word[MK_ADDR_WORDS - 1], pkt->tuple.sport);
@@ -200,7 +200,7 @@ int nat(struct __sk_buff *skb)
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	/* read again, so that the verifier does not track it through the code above */
-	way_chosen(skb, &way_out);
+	way_chosen(skb, &pkt, &way_out);
 	return way_send(&way_out);
 }
 

@@ -290,6 +290,26 @@ static __always_inline int is_broadcast_of(const struct mk_addr *addr,
 	return bpf_ntohl(host) > 1 && addr->word[0] == (network->net.word[0] | host);
 }
 
+/* The source of packets by @uplink to @dest. */
+static __always_inline struct mk_addr uplink_source(const struct mk_uplink *uplink,
+						    const struct mk_addr *dest)
+{
+	(void)dest;
+	return uplink->addr;
+}
+
+static __always_inline int is_source_of(const struct mk_uplink *uplink, const struct mk_addr *addr)
+{
+	return mk_addr_eq(addr, &uplink->addr);
+}
+
+/* The source of an ICMP error to @dest outside. */
+static __always_inline struct mk_addr error_source_outside(const struct mk_addr *dest)
+{
+	(void)dest;
+	return mk_node_addr();
+}
+
 /* ---- the other family ------------------------------------------------------------------------ */
 
 /* IPv6's programs of the hooks. The array is kept from load to load, so each family is loaded

@@ -415,6 +415,37 @@ static __always_inline int is_broadcast_of(const struct mk_addr *addr,
 	return 0;
 }
 
+/* Is @addr a unique local address (RFC 4193)? */
+static __always_inline int is_unique_local(const struct mk_addr *addr)
+{
+	return (mk_addr_first_byte(addr) & 0xfe) == 0xfc;
+}
+
+/* The source of packets by @uplink to @dest: an address of the scope of @dest, if the uplink has
+ * both kinds. */
+static __always_inline struct mk_addr uplink_source(const struct mk_uplink *uplink,
+						    const struct mk_addr *dest)
+{
+	if (is_unique_local(dest) && !is_zero(&uplink->addr_local))
+		return uplink->addr_local;
+	return uplink->addr;
+}
+
+static __always_inline int is_source_of(const struct mk_uplink *uplink, const struct mk_addr *addr)
+{
+	return mk_addr_eq(addr, &uplink->addr) || mk_addr_eq(addr, &uplink->addr_local);
+}
+
+/* The source of an ICMP error to @dest outside: the Node's address if it has the scope of @dest. */
+static __always_inline struct mk_addr error_source_outside(const struct mk_addr *dest)
+{
+	const struct mk_link_set *links = links_now();
+
+	if (!links || is_unique_local(&links->node_addr) == is_unique_local(dest))
+		return mk_node_addr();
+	return uplink_source(&links->first, dest);
+}
+
 /* ---- the other family ------------------------------------------------------------------------ */
 
 /* IPv4's packets never come here: on a node with both families IPv4's programs have the hooks. */

@@ -279,7 +279,7 @@ static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
 	case MK_HOOK_HOST: /* one of the host's own addresses would be martian */
 		return mk_node_vpod();
 	default:
-		return mk_node_addr();
+		return error_source_outside(&pkt->tuple.saddr);
 	}
 }
 

@@ -75,7 +75,7 @@ static __always_inline int way_by_route(const struct packet *pkt, const struct m
 	way->next_hop = fib_next_hop(fib);
 	way->source = fib_source(fib);
 	if (mk_addr_eq(&way->source, &pkt->tuple.saddr))
-		way->source = uplink->addr;
+		way->source = uplink_source(uplink, &pkt->tuple.daddr);
 	way->mtu_bytes = uplink->mtu_bytes;
 	return 0;
 }
@@ -132,11 +132,12 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 }
 
 /* Set *@way_out to the first uplink, without asking the host. */
-static __always_inline void way_plain(const struct mk_link_set *links, struct mk_way *way_out)
+static __always_inline void way_plain(const struct packet *pkt, const struct mk_link_set *links,
+				      struct mk_way *way_out)
 {
 	way_out->ifindex = links->first.ifindex;
 	way_out->next_hop = (struct mk_addr){ { 0 } };
-	way_out->source = links->first.addr;
+	way_out->source = uplink_source(&links->first, &pkt->tuple.daddr);
 	way_out->mtu_bytes = links->first.mtu_bytes;
 }
 
@@ -152,11 +153,12 @@ static __always_inline int way_choose(struct __sk_buff *skb, const struct packet
 		return -1;
 	if (links->ask_host)
 		return way_asked(skb, pkt, links, way_out, refusal);
-	way_plain(links, way_out);
+	way_plain(pkt, links, way_out);
 	return 0;
 }
 
-static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_way *way_out)
+static __always_inline void way_chosen(const struct __sk_buff *skb, const struct packet *pkt,
+				       struct mk_way *way_out)
 {
 	const struct mk_link_set *links = links_now();
 	const __u32 zero = 0;
@@ -165,7 +167,7 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, struct mk_wa
 	__builtin_memset(way_out, 0, sizeof(*way_out));
 	if (!skb->cb[4]) {
 		if (links)
-			way_plain(links, way_out);
+			way_plain(pkt, links, way_out);
 		return;
 	}
 	stored = bpf_map_lookup_elem(&way, &zero);
@@ -191,7 +193,7 @@ static __always_inline int is_own_outside(const struct mk_addr *addr)
 
 	if (!links)
 		return 0;
-	return mk_addr_eq(addr, &links->node_addr) || mk_addr_eq(addr, &links->first.addr) ||
+	return mk_addr_eq(addr, &links->node_addr) || is_source_of(&links->first, addr) ||
 	       (links->ask_host && is_host_address(addr));
 }
 

@@ -564,8 +564,12 @@ struct mk_uplink {
 	/* Source of masqueraded packets if the kernel does not return the route's source. */
 	struct mk_addr addr;
 	__u32 flags; /* enum mk_uplink_flags */
+#if MK_FAMILY != 4
+	/* The source of packets to unique local addresses (fc00::/7); 0: mk_uplink.addr. */
+	struct mk_addr addr_local;
+#endif
 };
-_Static_assert(sizeof(struct mk_uplink) == MK_BY_FAMILY(16, 28), "map value ABI");
+_Static_assert(sizeof(struct mk_uplink) == MK_BY_FAMILY(16, 44), "map value ABI");
 
 enum mk_uplink_flags {
 	MK_UPLINK_TUNNEL = 1 << 0, /* frames without Ethernet header (tun, WireGuard) */
@@ -592,7 +596,7 @@ struct mk_link_set {
 	struct mk_uplink first; /* carries the overlay */
 	struct mk_link_network networks[MK_LINK_NETWORKS];
 };
-_Static_assert(sizeof(struct mk_link_set) == MK_BY_FAMILY(136, 352), "map value ABI");
+_Static_assert(sizeof(struct mk_link_set) == MK_BY_FAMILY(136, 368), "map value ABI");
 
 /* Map links, one entry. Programs read the current set. The agent writes the other set and then
  * changes `current`, so no packet meets half a change. Since version 7 of the tables. */
@@ -601,7 +605,7 @@ struct mk_links {
 	__u32 pad;
 	struct mk_link_set set[2];
 };
-_Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(280, 712), "map value ABI");
+_Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(280, 744), "map value ABI");
 
 /* Map way, per CPU, one entry: the result of the host's routing for the current packet, passed from
  * the router to nat. */

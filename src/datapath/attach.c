@@ -6,9 +6,9 @@
  * - The pinned ilb_pod, which the CNI mode attaches, belongs to a pinned chain.
  * - A table that a program uses is pinned with its entries, so that the next agent finds it.
  *
- * On a node with both families IPv4's programs have the hooks, and IPv6's are in map `other_family`.
- * Each family attaches IPv4's pinned programs to the hooks of both, so either may be first. While
- * IPv4's are not pinned yet, IPv6's have the hooks, too. */
+ * On a node with both families IPv4's programs have the hooks, and IPv6's are in map
+ * `other_family`. Each family attaches IPv4's pinned programs to the hooks of both, so either may
+ * be first. While IPv4's are not pinned yet, IPv6's have the hooks, too. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/membarrier.h>

@@ -34,6 +34,9 @@ void fixture_nat_ports(uint16_t min, uint16_t max);
  * would have the time of one tick. Call it before fixture_load(). */
 void fixture_exact_clock(void);
 
+/* Do without BPF_F_IPV6, as on earlier kernels (mk_node.has_ipv6_csum). Call it before
+ * fixture_load(). */
+void fixture_before_linux_6_16(void);
 /* Let pods' packets leave the cluster with their own source (mk_node.keeps_source). Call it before
  * fixture_load(). */
 void fixture_keep_source(void);

@@ -21,7 +21,7 @@
 /* The settings that a test makes before fixture_load(). */
 static struct settings {
 	uint16_t nat_port_min, nat_port_max;
-	bool exact_clock;
+	bool exact_clock, before_linux_6_16;
 	bool keeps_source;
 	bool wide; /* FIXTURE_WIDE_NET */
 	bool both; /* IPv4's programs at the hooks, IPv6's behind them */
@@ -51,7 +51,7 @@ static void fill_node(struct mk_node *node)
 	node->maglev_slots = MK_MAGLEV_SLOTS;
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
 	node->has_coarse_clock = !settings.exact_clock && object_has_coarse_clock();
-	node->has_ipv6_csum = family_is6() && object_has_ipv6_csum();
+	node->has_ipv6_csum = family_is6() && !settings.before_linux_6_16 && object_has_ipv6_csum();
 	node->keeps_source = settings.keeps_source;
 	node->has_other_family = settings.both && !family_is6();
 	node->vxlan_port = htons(4789);
@@ -188,6 +188,11 @@ void fixture_keep_source(void)
 void fixture_both_families(void)
 {
 	settings.both = true;
+}
+
+void fixture_before_linux_6_16(void)
+{
+	settings.before_linux_6_16 = true;
 }
 
 void fixture_load(void)

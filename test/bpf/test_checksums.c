@@ -108,12 +108,23 @@ START_TEST(test_zero)
 }
 END_TEST
 
-BPF_SUITE("checksums")
+static void use_earlier_kernel(void)
 {
-	TCase *checksums = bpf_case(suite, "checksums");
+	family_use_ipv6();
+	fixture_before_linux_6_16();
+}
 
+static void add_rows(TCase *checksums)
+{
 	tcase_add_checked_fixture(checksums, setup, NULL);
 	tcase_add_loop_test(checksums, test_complete, 0, ROWS(rows));
 	tcase_add_loop_test(checksums, test_sum_of_device, 0, WITH_CHECKSUM);
 	tcase_add_test(checksums, test_zero);
+}
+
+BPF_SUITE("checksums")
+{
+	add_rows(bpf_case(suite, "checksums"));
+	add_rows(bpf_case_after(suite, "IPv6 before Linux 6.16", use_earlier_kernel,
+				family_use_again));
 }

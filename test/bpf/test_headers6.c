@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* IPv6's extension headers: which are walked, which packets are dropped for them, and that a packet
- * with them is translated like any other. Always in a run for IPv6. */
+ * with them is translated like any other. Also the scope of a source. Always in a run for IPv6. */
 #include <linux/if_ether.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -300,6 +300,159 @@ START_TEST(test_identification)
 }
 END_TEST
 
+/* Traffic class and flow label pass unchanged, and packets with others are of the same flow. */
+START_TEST(test_class_and_label)
+{
+	struct frame in = frame_make(POD_TO_SERVICE, NULL), out;
+
+	serve();
+	for (uint8_t i = 0; i < 3; i++) {
+		in.byte[ETH_HLEN] = 0x6b;
+		in.byte[ETH_HLEN + 1] = (uint8_t)(0x8a + i);
+		in.byte[ETH_HLEN + 3] = i;
+		out = fixture_expect("class and label", MK_HOOK_POD, &in, TO_OVERLAY, IS_SERVED);
+		ck_assert_mem_eq(out.byte + ETH_HLEN, in.byte + ETH_HLEN, 4);
+	}
+	ck_assert_uint_eq(fixture_count("sessions_young") + fixture_count("sessions"), 2);
+}
+END_TEST
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+enum { ERROR_QUOTE = ETH_HLEN + 40 + 8 };
+
+/* An error quotes the headers that were walked, and the beginning of layer 4. */
+START_TEST(test_error_quotes_headers)
+{
+	struct frame in = frame_make(POD_TO_POD,
+				     &(struct frame_options){ .ttl = 1, .payload_bytes = 100 }),
+		     out;
+
+	insert_headers(&in, "hd");
+	out = fixture_expect("hop limit 1", MK_HOOK_POD, &in, TO_POD, NULL);
+	ck_assert_uint_eq(out.length, ERROR_QUOTE + 40 + 16 + 8);
+	ck_assert_mem_eq(out.byte + ERROR_QUOTE, in.byte + ETH_HLEN, 40 + 16 + 8);
+}
+END_TEST
+
+/* An error with an MTU below 1280 would be ignored (RFC 8201, 4). */
+START_TEST(test_error_has_least_mtu)
+{
+	struct mk_datapath_links links = { .uplink_count = 1 };
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53",
+				     &(struct frame_options){ .payload_bytes = 1100 }),
+		     out;
+
+	links.uplinks[0] = (struct mk_uplink){ .ifindex = 1, .mtu_bytes = 1000 };
+	links.uplinks[0].addr = fixture_addr("192.168.99.11");
+	fixture_links(&links);
+	out = fixture_expect("too big", MK_HOOK_POD, &in, TO_POD, NULL);
+	ck_assert_uint_eq(frame_icmp_mtu(&out), 1280);
+}
+END_TEST
+
+/* Errors of any type below 128, also unassigned ones, must be about a packet for the pod. */
+START_TEST(test_error_of_unknown_type)
+{
+	static const uint8_t types[] = { 5, 101, 127 };
+	struct frame mine = frame_make("udp 10.244.1.3:53 > 10.244.1.2:40000", NULL);
+	struct frame others = frame_make("udp 10.244.1.2:40000 > 10.244.1.3:53", NULL);
+	struct frame_options options = { .icmp_type = 3, .quote = &mine };
+	struct frame in = frame_make("icmp 10.244.1.2 > 10.244.1.3", &options);
+
+	in.byte[ETH_HLEN + 40] = types[_i];
+	frame_fix_icmp_checksum(&in);
+	fixture_expect("about a packet for the pod", MK_HOOK_POD, &in, TO_POD, NULL);
+	options.quote = &others;
+	in = frame_make("icmp 10.244.1.2 > 10.244.1.3", &options);
+	in.byte[ETH_HLEN + 40] = types[_i];
+	frame_fix_icmp_checksum(&in);
+	fixture_expect("about another's", MK_HOOK_POD, &in, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_FORGED_ERROR), 1);
+}
+END_TEST
+
+/* ---- the scope of a source ------------------------------------------------------------------- */
+
+#define GLOBAL	   "2001:db8::11"
+#define LOCAL	   "fd00:c0:a8:63::b" /* of the Node: 192.168.99.11 */
+#define FAR_GLOBAL "2001:db8:77::35"
+#define FAR_LOCAL  "fd00:cb:71:71::a"
+#define NODE_PORT  "udp 203.0.113.10:40000 > 192.168.99.11:30053"
+
+static struct mk_addr address(const char *text)
+{
+	struct mk_ip ip;
+
+	ck_assert_int_eq(mk_ip_parse(text, &ip), 0);
+	return mk_ip_to_addr(&ip);
+}
+
+static void put_uplink(const char *addr, const char *addr_local)
+{
+	struct mk_datapath_links links = { .uplink_count = 1 };
+
+	links.uplinks[0] = (struct mk_uplink){ .ifindex = 1, .mtu_bytes = 1500 };
+	links.uplinks[0].addr = address(addr);
+	if (addr_local)
+		links.uplinks[0].addr_local = address(addr_local);
+	fixture_links(&links);
+}
+
+static const struct {
+	const char *name, *addr, *addr_local, *far, *source;
+} scopes[] = {
+	{ "a global destination", GLOBAL, LOCAL, FAR_GLOBAL, GLOBAL },
+	{ "a unique local destination", GLOBAL, LOCAL, FAR_LOCAL, LOCAL },
+	{ "a unique local destination, global source only", GLOBAL, NULL, FAR_LOCAL, GLOBAL },
+	{ "a global destination, unique local source only", LOCAL, LOCAL, FAR_GLOBAL, LOCAL },
+};
+
+static void expect_source(const struct frame *out, int row)
+{
+	const struct mk_addr source = address(scopes[row].source);
+
+	ck_assert_msg(memcmp(out->byte + ETH_HLEN + 8, &source, sizeof(source)) == 0, "%s: from %s",
+		      scopes[row].name, frame_flow(out));
+}
+
+/* Masqueraded packets have a source of the scope of their destination (RFC 6724, rule 2). */
+START_TEST(test_scope_of_source)
+{
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53",
+				     &(struct frame_options){ .no_checksum = true }),
+		     out;
+	const struct mk_addr far = address(scopes[_i].far);
+
+	put_uplink(scopes[_i].addr, scopes[_i].addr_local);
+	memcpy(in.byte + ETH_HLEN + 24, &far, sizeof(far));
+	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &out), TO_UPLINK);
+	expect_source(&out, _i);
+}
+END_TEST
+
+/* So have errors to hosts outside. */
+START_TEST(test_scope_of_error)
+{
+	struct frame in = frame_make(NODE_PORT,
+				     &(struct frame_options){ .no_checksum = true, .ttl = 1 }),
+		     out;
+	const struct mk_addr far = address(scopes[_i].far);
+
+	put_uplink(scopes[_i].addr, scopes[_i].addr_local);
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
+			remote_backend, 0, 1);
+	memcpy(in.byte + ETH_HLEN + 8, &far, sizeof(far));
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_UPLINK);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_TTL_EXPIRED), 1);
+	/* the Node's own address is unique local, and serves such hosts */
+	if (strcmp(scopes[_i].far, FAR_LOCAL) == 0)
+		ck_assert_mem_eq(out.byte + ETH_HLEN + 8, (struct mk_addr[]){ address(LOCAL) }, 16);
+	else
+		expect_source(&out, _i);
+}
+END_TEST
+
 BPF_SUITE("extension headers")
 {
 	TCase *tcase = bpf_case_ipv6(suite, "headers");
@@ -311,4 +464,10 @@ BPF_SUITE("extension headers")
 	tcase_add_loop_test(tcase, test_big_tcp, 0, 2);
 	tcase_add_test(tcase, test_overlap);
 	tcase_add_test(tcase, test_identification);
+	tcase_add_test(tcase, test_class_and_label);
+	tcase_add_test(tcase, test_error_quotes_headers);
+	tcase_add_test(tcase, test_error_has_least_mtu);
+	tcase_add_loop_test(tcase, test_error_of_unknown_type, 0, 3);
+	tcase_add_loop_test(tcase, test_scope_of_source, 0, ROWS(scopes));
+	tcase_add_loop_test(tcase, test_scope_of_error, 0, ROWS(scopes));
 }

@@ -72,6 +72,15 @@ START_TEST(test_to_other_node)
 }
 END_TEST
 
+START_TEST(test_source_of_the_cluster)
+{
+	struct frame in = frame_make("tcp 10.244.2.7:40000 > 10.244.1.2:80", &payload), out;
+
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), DROPPED);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_MARTIAN_SOURCE), 1);
+}
+END_TEST
+
 static void load(void)
 {
 	fixture_keep_source();
@@ -90,4 +99,5 @@ BPF_SUITE("keeps_source")
 	tcase_add_test(tcase, test_error_from_outside);
 	tcase_add_test(tcase, test_no_such_pod);
 	tcase_add_test(tcase, test_to_other_node);
+	tcase_add_test(tcase, test_source_of_the_cluster);
 }

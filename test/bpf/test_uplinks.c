@@ -76,6 +76,10 @@ static void setup(void)
 		 "ip route add blackhole 198.51.104.0/24\n"
 		 "ip route add 198.51.105.0/24 via 192.168.98.1 src 192.168.98.12\n"
 		 "ip route add 10.78.0.0/16 dev tun0\n"
+		 "ip neigh add 169.254.7.8 lladdr 02:00:00:00:01:08 dev up8\n"
+		 "ip neigh add 169.254.7.8 lladdr 02:00:00:00:01:09 dev up9\n"
+		 "ip route add 198.51.106.0/24 via 169.254.7.8 dev up8 onlink\n"
+		 "ip route add 198.51.107.0/24 via 169.254.7.8 dev up9 onlink\n"
 		 "ip route add default via 192.168.98.1 table 100\n"
 		 "ip route add throw default table 101\n"
 		 "ip route add unreachable default table 102\n"
@@ -117,6 +121,8 @@ static const struct {
 	{ "a neighbour on the second's network", "10.244.1.2", "192.168.98.1", SECOND },
 	{ "no neighbour yet, on the second's network", "10.244.1.2", "192.168.98.55", SECOND },
 	{ "next hop that is no neighbour yet", "10.244.1.2", "198.51.100.9", SECOND },
+	{ "a link-local next hop, by the second", "10.244.1.2", "198.51.106.9", SECOND },
+	{ "the same next hop, by the first", "10.244.1.2", "198.51.107.9", FIRST },
 	{ "a route by a tunnel", "10.244.1.2", "10.78.0.9", TUNNEL },
 	{ "the tunnel's network", "10.244.1.2", "10.77.0.9", TUNNEL },
 	{ "a rule for the pod", "10.244.1.3", "198.18.0.9", SECOND },

@@ -28,7 +28,7 @@ static void compare(struct mk_cni_conf *conf)
 	struct checking checking = { .args = &args, .conf = conf, .netns_fd = -1 };
 	json_object *prev_result = mk_cni_conf_prev_result(conf);
 
-	fuzz_check(mk_ip_parse("10.244.1.2", &checking.ip) == 0);
+	fuzz_check(mk_ip_parse("10.244.1.2", &checking.ips[0]) == 0);
 	mk_cni_host_name(conf->veth_prefix, args.container_id, args.ifname, checking.host_name);
 	fuzz_check(strlen(checking.host_name) < IFNAMSIZ);
 	if (json_object_is_type(prev_result, json_type_object))
@@ -55,7 +55,7 @@ static void read_file_texts(const char *text)
 	struct mk_error err = { 0 };
 	struct mk_ip ip;
 
-	if (mk_ipam_name_parse(text, &ip) == 0)
+	if (ipam_name_parse(text, &ip) == 0)
 		fuzz_check(strcmp(mk_ipam_name(&ip, name), text) == 0);
 	if (cni_port_mappings_parse(&mappings, text, &err) < 0)
 		return;

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 
 char state_dir[64];
-struct mk_ip first, last;
+struct mk_ipam_pool pool;
 
 struct mk_error err;
 
@@ -16,8 +16,8 @@ void ipam_setup(void)
 {
 	snprintf(state_dir, sizeof(state_dir), "/tmp/mk-test-ipam-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(state_dir));
-	first = ip_of("10.244.1.2");
-	last = ip_of("10.244.1.9");
+	pool.first = ip_of("10.244.1.2");
+	pool.last = ip_of("10.244.1.9");
 }
 
 void ipam_teardown(void)
@@ -43,7 +43,7 @@ int allocate(const char *container_id, char *text)
 					     .netns = "/run/netns/x" };
 	cleanup_ipam struct mk_ipam *ipam = open_ipam();
 	struct mk_ip ip;
-	int ret = mk_ipam_allocate(ipam, &first, &last, &owner, &ip, &err);
+	int ret = mk_ipam_allocate(ipam, &pool, &owner, &ip, &err);
 
 	if (ret == 0)
 		mk_ip_format(&ip, text);

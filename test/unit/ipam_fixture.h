@@ -9,7 +9,7 @@
 
 extern struct mk_error err; /* of the last call that failed */
 extern char state_dir[64];
-extern struct mk_ip first, last;
+extern struct mk_ipam_pool pool;
 
 /* A checked fixture. */
 void ipam_setup(void);

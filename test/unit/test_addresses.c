@@ -209,11 +209,26 @@ START_TEST(test_masquerade)
 }
 END_TEST
 
+/* A device has one MAC address for both families. */
+START_TEST(test_share_macs)
+{
+	struct mk_addresses ipv4 = { .gateway_mac = mac_of("02:4d:0a:f4:01:fe"),
+				     .vtep_mac = mac_of("02:4d:0a:12:00:01") };
+	struct mk_addresses ipv6 = { .gateway = ip_of("fd00:10:244:1::3fe") };
+
+	mk_addresses_share_macs(&ipv6, &ipv4);
+	ck_assert_mem_eq(&ipv6.gateway_mac, &ipv4.gateway_mac, sizeof(ipv4.gateway_mac));
+	ck_assert_mem_eq(&ipv6.vtep_mac, &ipv4.vtep_mac, sizeof(ipv4.vtep_mac));
+	ck_assert_int_eq(ipv6.gateway.family, AF_INET6);
+}
+END_TEST
+
 UNIT_SUITE("addresses")
 {
 	TCase *tc = unit_case(suite, "compute", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_compute, 0, MK_ARRAY_SIZE(cases));
 	tcase_add_loop_test(tc, test_ipv6_prefix, 1, 129);
+	tcase_add_test(tc, test_share_macs);
 	tcase_add_loop_test(tc, test_masquerade, 0, MK_ARRAY_SIZE(masquerades));
 }

@@ -14,6 +14,14 @@
 #define NETWORK_V6                                                                 \
 	"\"podCIDR\":\"fd00:10:244:1::/64\",\"clusterCIDR\":\"fd00:10:244::/48\"," \
 	"\"vtepCIDR\":\"fd4d:4b00:12::/64\",\"mtu\":1450"
+#define LISTS(pods, clusters, vteps) \
+	",\"podCIDRs\":[" pods "],\"clusterCIDRs\":[" clusters "],\"vtepCIDRs\":[" vteps "]"
+#define POD4	     "\"10.244.1.0/24\""
+#define POD6	     "\"fd00:10:244:1::/64\""
+#define CL4	     "\"10.244.0.0/16\""
+#define CL6	     "\"fd00:10:244::/48\""
+#define VT4	     "\"10.18.0.0/16\""
+#define VT6	     "\"fd4d:4b00:12::/64\""
 #define CONF(fields) "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"type\":\"monokube\"," fields "}"
 
 /* ---- environment ----------------------------------------------------------------------------- */
@@ -128,6 +136,32 @@ static const struct {
 	  MK_CNI_INVALID_CONFIG, "'ipv6': expected IPv4 or IPv6" },
 	{ "an underlay that is a number", CONF(NETWORK ",\"underlayFamily\":6"),
 	  MK_CNI_INVALID_CONFIG, "underlayFamily '6'" },
+	{ "ranges of two families", CONF(NETWORK LISTS(POD4 "," POD6, CL4 "," CL6, VT4 "," VT6)), 0,
+	  NULL },
+	{ "IPv6 first", CONF(NETWORK_V6 LISTS(POD6 "," POD4, CL6 "," CL4, VT6 "," VT4)), 0, NULL },
+	{ "lists of one range", CONF(NETWORK LISTS(POD4, CL4, VT4)), 0, NULL },
+	{ "a list of no range", CONF(NETWORK LISTS("", CL4, VT4)), MK_CNI_INVALID_CONFIG,
+	  "podCIDRs '[]': expected a list of one network" },
+	{ "a list of three ranges", CONF(NETWORK LISTS(POD4 "," POD6 "," POD6, CL4, VT4)),
+	  MK_CNI_INVALID_CONFIG, "podCIDRs" },
+	{ "a list that is a text", CONF(NETWORK ",\"clusterCIDRs\":\"10.244.0.0/16\""),
+	  MK_CNI_INVALID_CONFIG, "clusterCIDRs '\"10.244.0.0/16\"': expected a list" },
+	{ "a list that is null", CONF(NETWORK ",\"vtepCIDRs\":null"), MK_CNI_INVALID_CONFIG,
+	  "vtepCIDRs 'null'" },
+	{ "a list of numbers", CONF(NETWORK LISTS("4,6", CL4, VT4)), MK_CNI_INVALID_CONFIG,
+	  "podCIDRs" },
+	{ "a list with a senseless range",
+	  CONF(NETWORK LISTS(POD4 ",\"fd00::/640\"", CL4 "," CL6, VT4 "," VT6)),
+	  MK_CNI_INVALID_CONFIG, "fd00::/640" },
+	{ "lists of different lengths", CONF(NETWORK LISTS(POD4 "," POD6, CL4 "," CL6, VT4)),
+	  MK_CNI_INVALID_CONFIG, "vtepCIDRs 1 ranges" },
+	{ "lists in different orders", CONF(NETWORK LISTS(POD4 "," POD6, CL6 "," CL4, VT4 "," VT6)),
+	  MK_CNI_INVALID_CONFIG, "expected ranges of one family" },
+	{ "one family twice", CONF(NETWORK LISTS(POD4 "," POD4, CL4 "," CL4, VT4 "," VT4)),
+	  MK_CNI_INVALID_CONFIG, "different families" },
+	{ "mtu too small for the second family",
+	  CONF(NETWORK LISTS(POD4 "," POD6, CL4 "," CL6, VT4 "," VT6) ",\"mtu\":1279"),
+	  MK_CNI_INVALID_CONFIG, "'1279': expected a number from 1280" },
 	{ "podCIDR that is a list", CONF("\"podCIDR\":[\"10.244.1.0/24\"]"), MK_CNI_INVALID_CONFIG,
 	  "podCIDR" },
 	{ "no clusterCIDR", CONF("\"podCIDR\":\"10.244.1.0/24\""), MK_CNI_INVALID_CONFIG,
@@ -207,9 +241,34 @@ START_TEST(test_values)
 	ck_assert_str_eq(conf.bpf_dir, "/sys/fs/bpf/monokube"); /* the default */
 	ck_assert_str_eq(conf.veth_prefix, "mk");
 	ck_assert_uint_eq(conf.mtu_bytes, 1450);
-	ck_assert_str_eq(mk_ip_format(&conf.addresses.gateway, text), "10.244.1.254");
+	ck_assert_str_eq(mk_ip_format(&conf.networks[0].addresses.gateway, text), "10.244.1.254");
 	ck_assert_str_eq(mk_cni_string(conf.dns, "domain"), "x");
 	ck_assert_ptr_null(mk_cni_conf_prev_result(&conf));
+}
+END_TEST
+
+/* Both families' addresses have the MAC addresses of the primary one. */
+START_TEST(test_values_of_two)
+{
+	static const char *const json[] = {
+		CONF(NETWORK LISTS(POD4 "," POD6, CL4 "," CL6, VT4 "," VT6)),
+		CONF(NETWORK_V6 LISTS(POD6 "," POD4, CL6 "," CL4, VT6 "," VT4)),
+	};
+	static const char *const gateways[] = { "10.244.1.254", "fd00:10:244:1::3fe" };
+	static const char *const macs[] = { "02:4d:0a:f4:01:fe", "02:4d:00:00:03:fe" };
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	struct mk_cni_failure failure = { 0 };
+	char text[MK_IP_STRLEN];
+
+	ck_assert_int_eq(mk_cni_conf_parse(&conf, json[_i], strlen(json[_i]), &failure), 0);
+	ck_assert_int_eq(mk_cni_conf_read_network(&conf, &failure), 0);
+	ck_assert_uint_eq(conf.network_count, 2);
+	for (int i = 0; i < 2; i++) {
+		const struct mk_addresses *addresses = &conf.networks[i].addresses;
+
+		ck_assert_str_eq(mk_ip_format(&addresses->gateway, text), gateways[i ^ _i]);
+		ck_assert_str_eq(mk_mac_format(&addresses->gateway_mac, text), macs[_i]);
+	}
 }
 END_TEST
 
@@ -312,6 +371,7 @@ UNIT_SUITE("cni_conf")
 	tcase_add_loop_test(tc, test_configuration, 0, MK_ARRAY_SIZE(configurations));
 	tcase_add_loop_test(tc, test_addresses, 0, MK_ARRAY_SIZE(addresses));
 	tcase_add_test(tc, test_values);
+	tcase_add_loop_test(tc, test_values_of_two, 0, 2);
 	tcase_add_test(tc, test_del_needs_little);
 	tcase_add_loop_test(tc, test_attachments, 0, MK_ARRAY_SIZE(lists));
 }

@@ -147,6 +147,11 @@ static void tell(const struct mk_cni_port_mappings *mappings, char *text, size_t
 	}
 }
 
+static void set_network(struct mk_cni_conf *conf, const char *gateway)
+{
+	conf->networks[conf->network_count++].addresses.gateway = ip_of(gateway);
+}
+
 /* For pods of IPv6. */
 static const struct {
 	const char *name, *fields;
@@ -169,6 +174,45 @@ static const struct {
 	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"192.0.2.1\"}"), 0 },
 };
 
+/* For pods of two families. */
+static const struct {
+	const char *name, *fields, *text;
+} configs46[] = {
+	{ "every address", MAPPINGS(TCP_8080), "0.0.0.0:8080/tcp>80 [::]:8080/tcp>80 " },
+	{ "every address of IPv6",
+	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"::\"}"),
+	  "[::]:8080/tcp>80 " },
+	{ "every address of IPv4",
+	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"0.0.0.0\"}"),
+	  "0.0.0.0:8080/tcp>80 " },
+	{ "an address of each",
+	  MAPPINGS("{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"fd00::1\"},"
+		   "{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"192.0.2.1\"}"),
+	  "[fd00::1]:8080/tcp>80 192.0.2.1:8080/tcp>80 " },
+	{ "every address, and every address of IPv6",
+	  MAPPINGS(TCP_8080 ",{\"hostPort\":8080,\"containerPort\":80,\"hostIP\":\"::\"}"),
+	  "0.0.0.0:8080/tcp>80 [::]:8080/tcp>80 " },
+};
+
+START_TEST(test_config_of_two)
+{
+	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	struct mk_cni_failure failure = { 0 };
+	char input[2048], text[512];
+
+	snprintf(input, sizeof(input), "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"%s}",
+		 configs46[_i].fields);
+	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
+	set_network(&conf, "10.244.1.254");
+	set_network(&conf, "fd00:10:244:1::3fe");
+	ck_assert_int_eq(mk_cni_port_mappings_read(&mappings, &conf, &failure), 0);
+	tell(&mappings, text, sizeof(text));
+	ck_assert_msg(strcmp(text, configs46[_i].text) == 0, "%s: '%s'", configs46[_i].name, text);
+	ck_kept_as_text(configs46[_i].name, &mappings);
+}
+END_TEST
+
 START_TEST(test_config_of_ipv6)
 {
 	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
@@ -179,7 +223,7 @@ START_TEST(test_config_of_ipv6)
 	snprintf(input, sizeof(input), "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"%s}",
 		 configs6[_i].fields);
 	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
-	conf.addresses.gateway = ip_of("fd00:10:244:1::3fe");
+	set_network(&conf, "fd00:10:244:1::3fe");
 	ck_assert_msg(mk_cni_port_mappings_read(&mappings, &conf, &failure) == 0, "%s: %s",
 		      configs6[_i].name, failure.cause.text);
 	ck_assert_msg(mappings.count == configs6[_i].count, "%s: %zu", configs6[_i].name,
@@ -201,6 +245,7 @@ START_TEST(test_config)
 		 "\"name\":\"n\"%s}",
 		 configs[_i].fields);
 	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
+	set_network(&conf, "10.244.1.254");
 	ret = mk_cni_port_mappings_read(&mappings, &conf, &failure);
 	if (configs[_i].fails) {
 		ck_assert_msg(ret < 0 && failure.code == MK_CNI_INVALID_CONFIG, "%s: accepted",
@@ -259,6 +304,7 @@ START_TEST(test_recorded)
 	char text[512];
 
 	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
+	set_network(&conf, "10.244.1.254");
 	ck_assert_msg(mk_cni_port_mappings_read(&mappings, &conf, &failure) == 0, "%s",
 		      failure.cause.text);
 	tell(&mappings, text, sizeof(text));
@@ -303,6 +349,7 @@ UNIT_SUITE("cni_port_mappings")
 
 	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
 	tcase_add_loop_test(tc, test_config_of_ipv6, 0, MK_ARRAY_SIZE(configs6));
+	tcase_add_loop_test(tc, test_config_of_two, 0, MK_ARRAY_SIZE(configs46));
 	tcase_add_loop_test(tc, test_senseless_text, 0, MK_ARRAY_SIZE(senseless));
 	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recordings));
 	tcase_add_loop_test(tc, test_names, 0, MK_ARRAY_SIZE(names));

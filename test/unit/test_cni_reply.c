@@ -61,18 +61,55 @@ START_TEST(test_result)
 		.host_name = "mkabc",
 		.ifname = "eth0",
 		.netns = "/run/netns/x",
+		.ip_count = 1,
 		.device_mtu_bytes = 65535,
 		.default_route_mtu_bytes = 1450,
 	};
 
-	ck_assert_int_eq(mk_ip_parse("10.244.1.2", &result.ip), 0);
-	ck_assert_int_eq(mk_ip_parse("10.244.1.254", &result.gateway), 0);
-	result.mac = mk_mac_of_ip(&result.ip);
-	result.host_mac = mk_mac_of_ip(&result.gateway);
+	ck_assert_int_eq(mk_ip_parse("10.244.1.2", &result.ips[0]), 0);
+	ck_assert_int_eq(mk_ip_parse("10.244.1.254", &result.gateways[0]), 0);
+	result.mac = mk_mac_of_ip(&result.ips[0]);
+	result.host_mac = mk_mac_of_ip(&result.gateways[0]);
 	if (results[_i].dns)
 		result.dns = json_tokener_parse(results[_i].dns);
 	ck_assert_str_eq(text_of(mk_cni_result_json(&result)), results[_i].json);
 	json_object_put(result.dns); /* the result has its own reference */
+}
+END_TEST
+
+/* Two families: the primary one first. */
+static const struct {
+	enum mk_cni_version version;
+	const char *json;
+} results_of_two[] = {
+	{ MK_CNI_0_3_1,
+	  "\"ips\":[{\"version\":\"6\",\"address\":\"fd00::2/128\",\"gateway\":\"fd00::3fe\","
+	  "\"interface\":1},"
+	  "{\"version\":\"4\",\"address\":\"10.244.1.2/32\",\"gateway\":\"10.244.1.254\","
+	  "\"interface\":1}],\"routes\":[{\"dst\":\"::/0\",\"gw\":\"fd00::3fe\"},"
+	  "{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.244.1.254\"}]}" },
+	{ MK_CNI_1_1_0,
+	  "\"ips\":[{\"address\":\"fd00::2/128\",\"gateway\":\"fd00::3fe\",\"interface\":1},"
+	  "{\"address\":\"10.244.1.2/32\",\"gateway\":\"10.244.1.254\",\"interface\":1}],"
+	  "\"routes\":[{\"dst\":\"::/0\",\"gw\":\"fd00::3fe\",\"mtu\":1450},"
+	  "{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.244.1.254\",\"mtu\":1450}]}" },
+};
+
+START_TEST(test_result_of_two)
+{
+	const struct mk_cni_result result = {
+		.version = results_of_two[_i].version,
+		.host_name = "mkabc",
+		.ifname = "eth0",
+		.netns = "/run/netns/x",
+		.ips = { ip_of("fd00::2"), ip_of("10.244.1.2") },
+		.gateways = { ip_of("fd00::3fe"), ip_of("10.244.1.254") },
+		.ip_count = 2,
+		.default_route_mtu_bytes = 1450,
+	};
+	const char *text = text_of(mk_cni_result_json(&result));
+
+	ck_assert_msg(strstr(text, results_of_two[_i].json) != NULL, "%s", text);
 }
 END_TEST
 
@@ -183,6 +220,7 @@ UNIT_SUITE("cni_reply")
 	TCase *tc = unit_case(suite, "reply", NULL, NULL);
 
 	tcase_add_loop_test(tc, test_result, 0, MK_ARRAY_SIZE(results));
+	tcase_add_loop_test(tc, test_result_of_two, 0, MK_ARRAY_SIZE(results_of_two));
 	tcase_add_test(tc, test_loopback);
 	tcase_add_test(tc, test_failure);
 	tcase_add_test(tc, test_limit_of_a_lock);

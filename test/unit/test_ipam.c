@@ -35,8 +35,8 @@ static const struct {
 
 static void use_ipv6(void)
 {
-	first = ip_of("fd00:10:244:1::2");
-	last = ip_of("fd00:10:244:1::9");
+	pool.first = ip_of("fd00:10:244:1::2");
+	pool.last = ip_of("fd00:10:244:1::9");
 }
 
 /* Each row, first for IPv4 and then for IPv6. */
@@ -77,13 +77,13 @@ START_TEST(test_one_address_per_owner)
 	cleanup_ipam struct mk_ipam *ipam = open_ipam();
 	struct mk_ip ip, again;
 
-	ck_ok(mk_ipam_allocate(ipam, &first, &last, &owner, &ip, &err));
-	ck_assert_int_eq(mk_ipam_allocate(ipam, &first, &last, &owner, &again, &err), -EEXIST);
+	ck_ok(mk_ipam_allocate(ipam, &pool, &owner, &ip, &err));
+	ck_assert_int_eq(mk_ipam_allocate(ipam, &pool, &owner, &again, &err), -EEXIST);
 	ck_assert_msg(strstr(err.text, "10.244.1.2") && strstr(err.text, "c1"), "%s", err.text);
 	ck_assert(mk_ip_equal(&ip, &again));
 	/* another interface of the same container is another owner */
 	ck_ok(mk_ipam_allocate(
-		ipam, &first, &last,
+		ipam, &pool,
 		&(struct mk_ipam_owner){ .container_id = "c1", .ifname = "eth1", .netns = "" },
 		&again, &err));
 	ck_assert(!mk_ip_equal(&ip, &again));
@@ -108,7 +108,7 @@ START_TEST(test_host_ports)
 	struct mk_ipam *ipam = open_ipam();
 	struct mk_ip ip;
 
-	ck_ok(mk_ipam_allocate(ipam, &first, &last, &owner, &ip, &err));
+	ck_ok(mk_ipam_allocate(ipam, &pool, &owner, &ip, &err));
 	mk_ipam_free(ipam);
 	ipam = open_ipam();
 	ck_ok(mk_ipam_each(ipam, see_ports, seen, &err));
@@ -133,7 +133,7 @@ START_TEST(test_find_release)
 		cleanup_ipam struct mk_ipam *ipam = open_ipam();
 
 		ck_ok(mk_ipam_find(ipam, "c1", "eth0", &ip, &err));
-		ck_assert(mk_ip_equal(&ip, &first));
+		ck_assert(mk_ip_equal(&ip, &pool.first));
 		ck_assert_int_eq(mk_ipam_find(ipam, "c1", "eth1", &ip, &err), -ENOENT);
 		ck_ok(mk_ipam_release(ipam, "c1", "eth0", &err));
 		ck_ok(mk_ipam_release(ipam, "c1", "eth0", &err));
@@ -171,6 +171,7 @@ START_TEST(test_held)
 	const struct mk_ip held = ip_of("10.244.1.2"), owned = ip_of("10.244.1.3");
 	char text[MK_IP_STRLEN];
 	struct mk_ipam *ipam;
+	const struct mk_ipam_pool one = { .first = held, .last = held };
 	struct mk_ip next;
 
 	hold("10.244.1.2");
@@ -181,9 +182,9 @@ START_TEST(test_held)
 	ck_ok(mk_ipam_find(ipam, "a", "eth0", &next, &err));
 	ck_assert(mk_ip_equal(&next, &owned));
 	ck_assert(mk_ipam_is_allocated(ipam, &held));
-	ck_assert(mk_ipam_next(ipam, &held, &held, &next) == false);
+	ck_assert(mk_ipam_next(ipam, &one, &next) == false);
 	ck_ok(mk_ipam_release_ip(ipam, &held, &err));
-	ck_assert(mk_ipam_next(ipam, &held, &held, &next));
+	ck_assert(mk_ipam_next(ipam, &one, &next));
 	mk_ipam_free(ipam);
 	hold("10.244.1.2"); /* released before */
 	ck_ok(allocate("b", text));
@@ -204,7 +205,7 @@ START_TEST(test_owner_refused)
 	cleanup_ipam struct mk_ipam *ipam = open_ipam();
 	struct mk_ip ip;
 
-	ck_assert_int_eq(mk_ipam_allocate(ipam, &first, &last, &senseless[_i], &ip, &err), -EINVAL);
+	ck_assert_int_eq(mk_ipam_allocate(ipam, &pool, &senseless[_i], &ip, &err), -EINVAL);
 	ck_assert_int_eq(count_names("."), 2); /* lock, released */
 }
 END_TEST
@@ -424,7 +425,7 @@ START_TEST(test_ipv6)
 	ipam_write("FD000010024400010000000000000003", "c9\neth0\n\n");
 	ipam = open_ipam();
 	ck_ok(mk_ipam_find(ipam, "c1", "eth0", &ip, &err));
-	ck_assert(mk_ip_equal(&ip, &first));
+	ck_assert(mk_ip_equal(&ip, &pool.first));
 	ck_ok(mk_ipam_repair(ipam, &err));
 	mk_ipam_free(ipam);
 	ck_assert_int_eq(count_names(".owners"), 1);
@@ -455,7 +456,7 @@ START_TEST(test_name)
 {
 	char name[MK_IPAM_ADDRESS_BYTES];
 	struct mk_ip ip, wanted;
-	int ret = mk_ipam_name_parse(names[_i].name, &ip);
+	int ret = ipam_name_parse(names[_i].name, &ip);
 
 	ck_assert_msg(ret == (names[_i].ip ? 0 : -EINVAL), "%s: %d", names[_i].name, ret);
 	if (!names[_i].ip)
@@ -463,6 +464,126 @@ START_TEST(test_name)
 	wanted = ip_of(names[_i].ip);
 	ck_assert_msg(mk_ip_equal(&ip, &wanted), "%s", names[_i].name);
 	ck_assert_str_eq(mk_ipam_name(&ip, name), names[_i].name);
+}
+END_TEST
+
+/* ---- pods of two families -------------------------------------------------------------------- */
+
+static struct mk_ip second_of(const char *address)
+{
+	cleanup_ipam struct mk_ipam *ipam = open_ipam();
+	const struct mk_ip ip = ip_of(address);
+	struct mk_ip found;
+
+	if (mk_ipam_find(ipam, "a", "eth0", &found, &err) < 0 || !mk_ip_equal(&found, &ip))
+		return (struct mk_ip){ 0 };
+	return mk_ipam_second(ipam, &ip);
+}
+
+static bool is_allocated(const char *address)
+{
+	cleanup_ipam struct mk_ipam *ipam = open_ipam();
+	const struct mk_ip ip = ip_of(address);
+
+	return mk_ipam_is_allocated(ipam, &ip);
+}
+
+static int see_second(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	(void)ip;
+	*(struct mk_ip *)ctx = owner->second;
+	return 0;
+}
+
+/* The file of the first address has the lines that earlier versions know. */
+START_TEST(test_two)
+{
+	char text[MK_IP_STRLEN], file[128] = "";
+	const struct mk_ip second = ip_of("fd00:10:244:1::ff03");
+	struct mk_ipam *ipam;
+	struct mk_ip seen = { 0 };
+	cleanup_close int fd = -1;
+
+	pool.second = ip_of("fd00:10:244:1::ff02");
+	ck_ok(allocate("z", text));
+	ck_ok(allocate("a", text));
+	ck_assert_str_eq(text, "10.244.1.3");
+	fd = open(ipam_path(text), O_RDONLY | O_CLOEXEC);
+	ck_assert_int_gt(read(fd, file, sizeof(file) - 1), 0);
+	ck_assert_str_eq(file, "a\neth0\n/run/netns/x\n");
+	seen = second_of(text);
+	ck_assert(mk_ip_equal(&seen, &second));
+	ck_assert(is_allocated("fd00:10:244:1::ff03") && !is_allocated("fd00:10:244:1::ff04"));
+	release("z");
+	ipam = open_ipam();
+	ck_ok(mk_ipam_each(ipam, see_second, &seen, &err));
+	ck_assert(mk_ip_equal(&seen, &second));
+	ck_assert(mk_ipam_is_allocated(ipam, &second));
+	ck_ok(mk_ipam_release(ipam, "a", "eth0", &err));
+	ck_assert(!mk_ipam_is_allocated(ipam, &second));
+	mk_ipam_free(ipam);
+	ck_assert(!is_allocated("fd00:10:244:1::ff03"));
+	ck_assert_int_eq(count_names(".both"), 0);
+}
+END_TEST
+
+/* Entries in .both that do not count: an earlier version does not know them. */
+static const struct {
+	const char *name, *entry;
+} strange_both[] = {
+	{ "the pod of an earlier version", NULL },
+	{ "the pod of an earlier version in place of another",
+	  "b/fd000010024400010000000000000002" },
+	{ "no address", "a" },
+	{ "an address that makes no sense", "a/fd00::2" },
+	{ "of no container", "/fd000010024400010000000000000002" },
+};
+
+START_TEST(test_strange_both)
+{
+	char text[MK_IP_STRLEN];
+	struct mk_ipam *ipam;
+
+	pool.second = ip_of("fd00:10:244:1::2");
+	ck_ok(allocate("a", text));
+	ck_assert(is_allocated("fd00:10:244:1::2"));
+	ck_assert_int_eq(unlink(ipam_path(".both/10.244.1.2")), 0);
+	if (strange_both[_i].entry)
+		ck_assert_int_eq(symlink(strange_both[_i].entry, ipam_path(".both/10.244.1.2")), 0);
+	ck_assert_msg(second_of(text).family == AF_UNSPEC, "%s", strange_both[_i].name);
+	ck_assert_msg(!is_allocated("fd00:10:244:1::2"), "%s", strange_both[_i].name);
+	ipam = open_ipam();
+	ck_ok(mk_ipam_repair(ipam, &err));
+	mk_ipam_free(ipam);
+	ck_assert_int_eq(count_names(".both"), 0);
+}
+END_TEST
+
+/* An earlier version removed the pod, and another pod got the address. */
+START_TEST(test_address_of_two_again)
+{
+	char text[MK_IP_STRLEN];
+
+	pool.last = pool.first;
+	pool.second = ip_of("fd00:10:244:1::2");
+	ck_ok(allocate("a", text));
+	ck_assert_int_eq(unlink(ipam_path(text)), 0);
+	pool.second = (struct mk_ip){ 0 };
+	ck_ok(allocate("a", text));
+	ck_assert_int_eq(second_of(text).family, AF_UNSPEC);
+	ck_assert_int_eq(count_names(".both"), 0);
+}
+END_TEST
+
+/* A number is taken if its second address is. */
+START_TEST(test_second_is_held)
+{
+	char text[MK_IP_STRLEN];
+
+	pool.second = ip_of("fd00:10:244:1::2");
+	hold("fd00:10:244:1::2");
+	ck_ok(allocate("a", text));
+	ck_assert_str_eq(text, "10.244.1.3");
 }
 END_TEST
 
@@ -486,4 +607,8 @@ UNIT_SUITE("ipam")
 	tcase_add_test(tc, test_reads_its_own_file_alone);
 	tcase_add_loop_test(tc, test_index_is_made, 0, 2);
 	tcase_add_loop_test(tc, test_index_leads_nowhere, 0, 2);
+	tcase_add_test(tc, test_two);
+	tcase_add_loop_test(tc, test_strange_both, 0, MK_ARRAY_SIZE(strange_both));
+	tcase_add_test(tc, test_address_of_two_again);
+	tcase_add_test(tc, test_second_is_held);
 }

@@ -113,7 +113,7 @@ static void work_once(struct holders *holders, unsigned int *seed)
 	int ret, host;
 
 	snprintf(text, sizeof(text), "c%d", id);
-	ret = ipam ? mk_ipam_allocate(ipam, &first, &last,
+	ret = ipam ? mk_ipam_allocate(ipam, &pool,
 				      &(struct mk_ipam_owner){ .container_id = text,
 							       .ifname = "eth0",
 							       .netns = "/run/netns/x" },
@@ -176,9 +176,12 @@ static void check_invariants(void)
 	/* lock, released/, the allocations, and nothing else */
 	ck_assert_int_eq(count_names("."), walk.known + 2);
 	ck_assert_int_eq(count_names(".owners"), walk.known);
+	if (pool.second.family != AF_UNSPEC && access(ipam_path(".both"), F_OK) == 0)
+		ck_assert_int_eq(count_names(".both"), walk.known);
 	ck_assert_int_le(walk.known + count_names("released"), KILL_RANGE);
 }
 
+/* Pods with one address, or with two. */
 START_TEST(test_killed)
 {
 	struct holders *holders = mmap(NULL, sizeof(*holders), PROT_READ | PROT_WRITE,
@@ -189,7 +192,9 @@ START_TEST(test_killed)
 
 	ck_assert_ptr_ne(holders, MAP_FAILED);
 	atomic_store(&holders->next_id, 1);
-	last = ip_of("10.244.1.41");
+	pool.last = ip_of("10.244.1.41");
+	if (_i)
+		pool.second = ip_of("fd00:10:244:1::2");
 	for (int i = 0; i < KILL_WORKERS; i++)
 		pids[i] = start_worker(holders, (unsigned int)i);
 	for (int round = 0; round < KILL_ROUNDS; round++) {
@@ -236,7 +241,7 @@ START_TEST(test_64_at_once)
 	char id[16], text[MK_IP_STRLEN];
 	int status;
 
-	last = ip_of("10.244.1.65"); /* exactly 64 */
+	pool.last = ip_of("10.244.1.65"); /* exactly 64 */
 	for (int i = 0; i < 64; i++) {
 		pids[i] = fork();
 		if (pids[i] == 0) {
@@ -260,6 +265,6 @@ UNIT_SUITE("ipam_faults")
 	tcase_add_test(tc, test_disk_full);
 	tcase_add_test(tc, test_read_only);
 	tcase_add_test(tc, test_removed_while_waiting);
-	tcase_add_test(tc, test_killed);
+	tcase_add_loop_test(tc, test_killed, 0, 2);
 	tcase_add_test(tc, test_64_at_once);
 }

@@ -206,6 +206,7 @@ static struct mk_uplink told(const struct mk_own_uplink *uplink, unsigned family
 		.ifindex = (__u32)uplink->link.ifindex,
 		.mtu_bytes = uplink->link.mtu_bytes,
 		.addr = mk_ip_to_addr(&uplink->source[family].addr.ip),
+		.addr_local = mk_ip_to_addr(&uplink->source[family].addr_local.ip),
 		.flags = uplink->flags,
 	};
 }

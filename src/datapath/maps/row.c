@@ -48,7 +48,7 @@ static const struct cut host_port_key[] = { ADDRESS(mk_host_port_key, addr) };
 static const struct cut host_port[] = { ADDRESS(mk_host_port, addr) };
 static const struct cut route_key[] = { ADDRESS(mk_route_key, addr) };
 static const struct cut address[] = { { 0, PREFIX_BYTES, true } };
-static const struct cut uplink[] = { ADDRESS(mk_uplink, addr) };
+static const struct cut uplink[] = { ADDRESS(mk_uplink, addr), PADDING(mk_uplink, addr_local, 16) };
 static const struct cut way[] = { ADDRESS(mk_way, next_hop), ADDRESS(mk_way, source) };
 static const struct cut monitor_settings[] = { ADDRESS(mk_monitor_settings, addr),
 					       PADDING(mk_monitor_settings, pad, 4) };
@@ -64,10 +64,11 @@ static const struct cut node[] = {
 
 #define LINK_NETWORK(set, i) \
 	ADDRESS(mk_links, set.networks[i].net), ADDRESS(mk_links, set.networks[i].mask)
-#define LINK_SET(set)                                                                              \
-	ADDRESS(mk_links, set.node_addr), ADDRESS(mk_links, set.first.addr), LINK_NETWORK(set, 0), \
-		LINK_NETWORK(set, 1), LINK_NETWORK(set, 2), LINK_NETWORK(set, 3),                  \
-		LINK_NETWORK(set, 4), LINK_NETWORK(set, 5), LINK_NETWORK(set, 6),                  \
+#define LINK_SET(set)                                                              \
+	ADDRESS(mk_links, set.node_addr), ADDRESS(mk_links, set.first.addr),       \
+		PADDING(mk_links, set.first.addr_local, 16), LINK_NETWORK(set, 0), \
+		LINK_NETWORK(set, 1), LINK_NETWORK(set, 2), LINK_NETWORK(set, 3),  \
+		LINK_NETWORK(set, 4), LINK_NETWORK(set, 5), LINK_NETWORK(set, 6),  \
 		LINK_NETWORK(set, 7)
 static const struct cut links[] = { LINK_SET(set[0]), LINK_SET(set[1]) };
 _Static_assert(MK_LINK_NETWORKS == 8, "LINK_SET has all of them");

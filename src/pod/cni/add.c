@@ -28,7 +28,7 @@ struct adding {
 	int host_ifindex, pod_ifindex;
 	uint32_t table; /* the table of the pod's routes; 0: main */
 	struct mk_pod entry;
-	struct mk_ip ip;
+	struct mk_ip ips[MK_FAMILIES]; /* as the networks of @conf; AF_UNSPEC: none */
 	struct mk_mac mac;
 };
 
@@ -41,23 +41,50 @@ static void adding_release(struct adding *adding)
 }
 #define cleanup_adding __attribute__((cleanup(adding_release)))
 
-/* Returns the family of the pod's address. */
-static sa_family_t family_of(const struct adding *adding)
+static const struct mk_addresses *addresses_of(const struct adding *adding, size_t network)
 {
-	return adding->conf->addresses.gateway.family;
+	return &adding->conf->networks[network].addresses;
 }
 
 /* ---- address --------------------------------------------------------------------------------- */
 
-/* Address files may have been removed: do not assign the address of a live pod to another pod. */
-static int hold_living(struct adding *adding, struct mk_ipam *ipam, struct mk_error *err)
+/* The numbers that are inside the ranges of all families. */
+static struct mk_ipam_pool pool_of(const struct adding *adding)
 {
-	const struct mk_addresses *addresses = &adding->conf->addresses;
+	const struct mk_addresses *primary = addresses_of(adding, 0);
+	struct mk_ipam_pool pool = { .first = primary->first_pod, .last = primary->last_pod };
+	const struct mk_addresses *second;
+
+	if (adding->conf->network_count < 2)
+		return pool;
+	second = addresses_of(adding, 1);
+	pool.second = second->first_pod;
+	if (second->pod_count < primary->pod_count) /* the first pod has number 2 */
+		pool.last = mk_cidr_nth(&primary->pod_cidr, second->pod_count + 1);
+	return pool;
+}
+
+/* Returns 1, 0 or an error. */
+static int is_alive(const struct adding *adding, const struct mk_ipam_pool *pool,
+		    const struct mk_ip *ip, struct mk_error *err)
+{
+	const struct mk_ip second = mk_ipam_pool_second(pool, ip);
+	int ret = mk_cni_address_is_alive(&adding->node, ip, err);
+
+	if (ret != 0 || second.family == AF_UNSPEC)
+		return ret;
+	return mk_cni_address_is_alive(&adding->node, &second, err);
+}
+
+/* Address files may have been removed: do not assign the address of a live pod to another pod. */
+static int hold_living(struct adding *adding, struct mk_ipam *ipam, const struct mk_ipam_pool *pool,
+		       struct mk_error *err)
+{
 	struct mk_ip ip;
 	int ret = 0;
 
-	while (ret >= 0 && mk_ipam_next(ipam, &addresses->first_pod, &addresses->last_pod, &ip)) {
-		ret = mk_cni_address_is_alive(&adding->node, &ip, err);
+	while (ret >= 0 && mk_ipam_next(ipam, pool, &ip)) {
+		ret = is_alive(adding, pool, &ip, err);
 		if (ret == 0)
 			return 0;
 		if (ret > 0)
@@ -68,7 +95,7 @@ static int hold_living(struct adding *adding, struct mk_ipam *ipam, struct mk_er
 
 static int allocate(struct adding *adding, struct mk_error *err)
 {
-	const struct mk_addresses *addresses = &adding->conf->addresses;
+	const struct mk_ipam_pool pool = pool_of(adding);
 	cleanup_free char *ports = mk_cni_port_mappings_format(&adding->mappings);
 	const struct mk_ipam_owner owner = {
 		.container_id = adding->args->container_id,
@@ -83,10 +110,13 @@ static int allocate(struct adding *adding, struct mk_error *err)
 		return -err->code;
 	if (!ports)
 		return mk_error_errno(err, ENOMEM, "cannot write down host ports");
-	ret = hold_living(adding, ipam, err);
-	return ret < 0 ? ret
-		       : mk_ipam_allocate(ipam, &addresses->first_pod, &addresses->last_pod, &owner,
-					  &adding->ip, err);
+	ret = hold_living(adding, ipam, &pool, err);
+	if (ret < 0)
+		return ret;
+	ret = mk_ipam_allocate(ipam, &pool, &owner, &adding->ips[0], err);
+	if (ret == 0 || ret == -EEXIST)
+		adding->ips[1] = mk_ipam_second(ipam, &adding->ips[0]);
+	return ret;
 }
 
 struct route_search {
@@ -105,10 +135,13 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 	return 0;
 }
 
-/* Return whether an earlier ADD for this owner has completed. ADD makes the default route last. */
+/* Return whether an earlier ADD for this owner has completed. ADD makes the default route of the
+ * pod's last address last. */
 static int was_completed(struct adding *adding, struct mk_error *err)
 {
-	struct route_search search = { .gateway = &adding->conf->addresses.gateway };
+	const size_t last = adding->ips[1].family != AF_UNSPEC && adding->conf->network_count > 1;
+	struct route_search search = { .gateway = &addresses_of(adding, last)->gateway };
+	sa_family_t family = search.gateway->family;
 	struct mk_link link;
 	int ret = mk_cni_device_find(adding->node.nl, adding->conf->veth_prefix,
 				     adding->args->container_id, adding->args->ifname, &link, err);
@@ -116,9 +149,9 @@ static int was_completed(struct adding *adding, struct mk_error *err)
 	if (ret < 0)
 		return ret == -ENODEV ? 0 : ret;
 	search.ifindex = link.peer_ifindex;
-	ret = mk_nl_each_route(adding->pod_nl, family_of(adding), see_route, &search, err);
+	ret = mk_nl_each_route(adding->pod_nl, family, see_route, &search, err);
 	if (ret == 0 && !search.found)
-		ret = mk_nl_each_route_of(adding->pod_nl, family_of(adding),
+		ret = mk_nl_each_route_of(adding->pod_nl, family,
 					  mk_cni_pod_table(link.peer_ifindex), see_route, &search,
 					  err);
 	return ret < 0 ? ret : search.found;
@@ -163,7 +196,7 @@ static int veth_add(struct adding *adding, struct mk_error *err)
 {
 	const struct mk_veth veth = {
 		.name = adding->host_name,
-		.mac = adding->conf->addresses.gateway_mac,
+		.mac = addresses_of(adding, 0)->gateway_mac,
 		.peer_name = adding->args->ifname,
 		.peer_mac = adding->mac,
 		.peer_netns_fd = adding->netns_fd,
@@ -196,7 +229,7 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	adding->host_ifindex = link.ifindex;
 	adding->entry = mk_pod_of(&link, &adding->mac);
 	adding->pod_ifindex = link.peer_ifindex; /* the index in the pod's namespace */
-	ret = mk_cni_is_further(adding->pod_nl, family_of(adding), adding->pod_ifindex, err);
+	ret = mk_cni_is_further(adding->pod_nl, adding->conf, adding->pod_ifindex, err);
 	if (ret < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	if (ret == 1)
@@ -256,8 +289,8 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 		ret = limit_bandwidth(adding, err);
 	if (ret >= 0)
 		ret = mk_pods_attach(adding->node.pods, adding->node.nl, adding->host_ifindex, err);
-	if (ret >= 0)
-		ret = mk_pods_put(adding->node.pods, &adding->ip, &adding->entry, err);
+	for (size_t i = 0; ret >= 0 && i < adding->conf->network_count; i++)
+		ret = mk_pods_put(adding->node.pods, &adding->ips[i], &adding->entry, err);
 	if (ret >= 0)
 		ret = mk_nl_link_change(adding->node.nl, adding->host_ifindex, &up, err);
 	return ret;
@@ -286,7 +319,7 @@ static int prepare_ipv6(struct adding *adding, struct mk_error *err)
 	struct mk_link link;
 	int ret;
 
-	if (family_of(adding) != AF_INET6)
+	if (adding->ips[0].family != AF_INET6 && adding->ips[1].family != AF_INET6)
 		return 0;
 	ret = mk_nl_link_get_index(adding->pod_nl, adding->pod_ifindex, &link, err);
 	if (ret < 0)
@@ -313,40 +346,51 @@ static int set_links_up(struct adding *adding, struct mk_error *err)
 }
 
 /* Make the default route last: was_completed() looks for it. */
-static int set_routes(struct adding *adding, struct mk_error *err)
+static int set_routes(struct adding *adding, size_t network, struct mk_error *err)
 {
-	const struct mk_nl_rule rule = { .from = adding->ip, .table = adding->table };
+	const struct mk_nl_rule rule = { .from = adding->ips[network], .table = adding->table };
 	struct mk_nl_route routes[MK_POD_ROUTES];
 	int ret = adding->table ? mk_nl_rule_add(adding->pod_nl, &rule, err) : 0;
 
-	mk_cni_pod_routes(adding->conf, adding->pod_ifindex, adding->table, routes);
+	mk_cni_pod_routes(adding->conf, &adding->conf->networks[network], adding->pod_ifindex,
+			  adding->table, routes);
 	for (size_t i = 0; ret == 0 && i < MK_POD_ROUTES; i++)
 		ret = mk_nl_route_put(adding->pod_nl, &routes[i], err);
 	return ret;
 }
 
-static int configure_pod(struct adding *adding, struct mk_error *err)
+static int set_address(struct adding *adding, size_t network, struct mk_error *err)
 {
-	const struct mk_addresses *addresses = &adding->conf->addresses;
+	const struct mk_addresses *addresses = addresses_of(adding, network);
+	const struct mk_ip *ip = &adding->ips[network];
 	const struct mk_nl_addr own = {
 		.ifindex = adding->pod_ifindex,
-		.cidr = { .ip = adding->ip, .prefix_bits = (uint8_t)mk_ip_bits(adding->ip.family) },
+		.cidr = { .ip = *ip, .prefix_bits = (uint8_t)mk_ip_bits(ip->family) },
 		/* no other pod can have the address, and the pod's first packet does not wait */
-		.flags = adding->ip.family == AF_INET6 ? IFA_F_NODAD : 0,
+		.flags = ip->family == AF_INET6 ? IFA_F_NODAD : 0,
 	};
+	int ret = mk_nl_addr_add(adding->pod_nl, &own, err);
+
+	return ret
+		       ?: mk_nl_neigh_put(adding->pod_nl, adding->pod_ifindex, &addresses->gateway,
+					  &addresses->gateway_mac, err);
+}
+
+static int configure_pod(struct adding *adding, struct mk_error *err)
+{
 	int ret = prepare_ipv6(adding, err) ?: set_links_up(adding, err);
 
-	ret = ret ?: mk_nl_addr_add(adding->pod_nl, &own, err);
-	if (ret == 0)
-		ret = mk_nl_neigh_put(adding->pod_nl, adding->pod_ifindex, &addresses->gateway,
-				      &addresses->gateway_mac, err);
-	return ret < 0 ? ret : set_routes(adding, err);
+	for (size_t i = 0; ret == 0 && i < adding->conf->network_count; i++)
+		ret = set_address(adding, i, err) ?: set_routes(adding, i, err);
+	return ret;
 }
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
 static int open_all(struct adding *adding, struct mk_cni_failure *failure)
 {
+	sa_family_t family;
+
 	adding->netns_fd = mk_cni_netns_open(adding->args->netns, failure);
 	if (adding->netns_fd < 0)
 		return -1;
@@ -354,10 +398,10 @@ static int open_all(struct adding *adding, struct mk_cni_failure *failure)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, setup_failed);
 	if (!adding->node.pods) /* the cause is still that of mk_pods_open() */
 		return mk_cni_fail(failure, MK_CNI_TRY_AGAIN, not_loaded);
-	if (!mk_pods_has(adding->node.pods, family_of(adding)))
+	if (!mk_cni_has_families(adding->node.pods, adding->conf, &family))
 		return mk_cni_failf(failure, MK_CNI_TRY_AGAIN, not_loaded,
 				    "the tables of %s are not pinned in '%s': the agent pins them",
-				    mk_family_name(family_of(adding)), adding->conf->bpf_dir);
+				    mk_family_name(family), adding->conf->bpf_dir);
 	adding->pod_nl =
 		mk_cni_netns_nl(adding->node.nl, adding->args->netns, adding->netns_fd, failure);
 	return adding->pod_nl ? 0 : -1;
@@ -365,33 +409,36 @@ static int open_all(struct adding *adding, struct mk_cni_failure *failure)
 
 static int print_result(const struct adding *adding, struct mk_error *err)
 {
-	const struct mk_cni_result result = {
+	struct mk_cni_result result = {
 		.version = adding->conf->version,
 		.host_name = adding->host_name,
 		.ifname = adding->args->ifname,
 		.netns = adding->args->netns,
-		.host_mac = adding->conf->addresses.gateway_mac,
+		.host_mac = addresses_of(adding, 0)->gateway_mac,
 		.mac = adding->mac,
-		.ip = adding->ip,
-		.gateway = adding->conf->addresses.gateway,
+		.ip_count = adding->conf->network_count,
 		.device_mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
 		.default_route_mtu_bytes = mk_cni_underlay_mtu(adding->conf),
 		.dns = adding->conf->dns,
 		.is_further = adding->table != 0,
 	};
 
+	for (size_t i = 0; i < result.ip_count; i++) {
+		result.ips[i] = adding->ips[i];
+		result.gateways[i] = addresses_of(adding, i)->gateway;
+	}
 	return mk_cni_print(mk_cni_result_json(&result), err);
 }
 
 static int make(struct adding *adding, struct mk_cni_failure *failure)
 {
-	adding->mac = mk_mac_of_ip(&adding->ip);
+	adding->mac = mk_mac_of_ip(&adding->ips[0]);
 	if (create_veth(adding, failure) < 0)
 		return -1;
 	if (connect_host(adding, &failure->cause) < 0 || configure_pod(adding, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	/* last, so that no traffic comes for half a pod */
-	if (mk_cni_port_mappings_claim(&adding->node, adding->args, &adding->mappings, &adding->ip,
+	if (mk_cni_port_mappings_claim(&adding->node, adding->args, &adding->mappings, adding->ips,
 				       adding->host_ifindex, failure) < 0)
 		return -1;
 	if (print_result(adding, &failure->cause) < 0)

@@ -47,11 +47,14 @@ struct checking {
 	struct mk_nl *pod_nl;
 	int netns_fd;
 	char host_name[IFNAMSIZ];
-	struct mk_ip ip;
+	struct mk_ip ips[MK_FAMILIES]; /* AF_UNSPEC: none */
 	struct mk_mac mac;
 	uint32_t pod_mtu_bytes; /* from prevResult, else 0 */
 	int pod_ifindex, host_ifindex; /* 0: missing */
 	bool is_further; /* its routes are in a separate table */
+	/* of the address that is checked */
+	const struct mk_ip *ip;
+	const struct mk_cni_network *network;
 	bool addr_found, neigh_found;
 	struct mk_nl_route routes[MK_POD_ROUTES]; /* the desired ones */
 	bool route_found[MK_POD_ROUTES];
@@ -127,9 +130,10 @@ static void check_prev_result(struct checking *checking, json_object *prev_resul
 	char text[MK_IP_STRLEN];
 
 	checking->is_further = !lists_default_route(list_of(prev_result, "routes"));
-	if (!lists_address(list_of(prev_result, "ips"), &checking->ip))
-		find(&checking->findings, "prevResult does not list address %s",
-		     mk_ip_format(&checking->ip, text));
+	for (size_t i = 0; i < MK_FAMILIES && checking->ips[i].family != AF_UNSPEC; i++)
+		if (!lists_address(list_of(prev_result, "ips"), &checking->ips[i]))
+			find(&checking->findings, "prevResult does not list address %s",
+			     mk_ip_format(&checking->ips[i], text));
 	if (!item)
 		find(&checking->findings, "prevResult does not list interface '%s'",
 		     checking->args->ifname);
@@ -177,9 +181,9 @@ static int check_entry(struct checking *checking, struct mk_error *err)
 	struct mk_pods *pods = checking->node.pods;
 	char text[MK_IP_STRLEN];
 	struct mk_pod pod;
-	int ret = mk_pods_get(pods, &checking->ip, &pod, err);
+	int ret = mk_pods_get(pods, checking->ip, &pod, err);
 
-	mk_ip_format(&checking->ip, text);
+	mk_ip_format(checking->ip, text);
 	if (ret == -ENOENT)
 		find(&checking->findings, "map 'pods' has no entry for %s", text);
 	else if (ret < 0)
@@ -191,9 +195,16 @@ static int check_entry(struct checking *checking, struct mk_error *err)
 		find(&checking->findings, "map 'pods' has another MAC address for %s", text);
 	else if (checking->bandwidth.ingress.rate_bytes && !pod.shaped)
 		find(&checking->findings, "map 'pods' bypasses the ingress limit of %s", text);
-	if (!checking->host_ifindex)
-		return 0;
-	ret = mk_pods_attached(pods, checking->node.nl, checking->host_ifindex, err);
+	return 0;
+}
+
+static int check_program(struct checking *checking, struct mk_error *err)
+{
+	int ret = 1;
+
+	if (checking->host_ifindex)
+		ret = mk_pods_attached(checking->node.pods, checking->node.nl,
+				       checking->host_ifindex, err);
 	if (ret == 0)
 		find(&checking->findings, "program 'ilb_pod' is not attached to interface '%s'",
 		     checking->host_name);
@@ -204,12 +215,12 @@ static int check_host(struct checking *checking, struct mk_error *err)
 {
 	struct mk_link link;
 	int ret = check_link(checking, checking->node.nl, checking->host_name,
-			     &checking->conf->addresses.gateway_mac, &link, err);
+			     &checking->conf->networks[0].addresses.gateway_mac, &link, err);
 
 	if (ret < 0)
 		return ret;
 	checking->host_ifindex = link.ifindex;
-	return check_entry(checking, err);
+	return check_program(checking, err);
 }
 
 /* ---- bandwidth ------------------------------------------------------------------------------- */
@@ -252,7 +263,8 @@ static int check_bandwidth(struct checking *checking, struct mk_error *err)
 static int check_host_port(struct checking *checking, struct mk_host_ports *ports,
 			   const struct mk_host_port_entry *wanted, struct mk_error *err)
 {
-	const struct mk_addr addr = mk_ip_to_addr(&checking->ip);
+	const sa_family_t first = checking->ips[0].family;
+	const struct mk_addr addr = mk_ip_to_addr(&checking->ips[wanted->family != first]);
 	char text[MK_HOST_PORT_STRLEN], ip[MK_IP_STRLEN];
 	struct mk_host_port to;
 	struct mk_ip to_ip;
@@ -274,6 +286,12 @@ static int check_host_port(struct checking *checking, struct mk_host_ports *port
 	return 0;
 }
 
+/* A pod may have one address on a node of two families: it was made before. */
+static bool has_family(const struct checking *checking, sa_family_t family)
+{
+	return checking->ips[0].family == family || checking->ips[1].family == family;
+}
+
 static int check_host_ports(struct checking *checking, struct mk_error *err)
 {
 	struct mk_host_ports *ports;
@@ -285,7 +303,8 @@ static int check_host_ports(struct checking *checking, struct mk_error *err)
 	if (ret == 0 && checking->mappings.count)
 		find(&checking->findings, "map 'host_ports' is not pinned");
 	for (size_t i = 0; ret > 0 && i < checking->mappings.count; i++)
-		if (check_host_port(checking, ports, &checking->mappings.list[i], err) < 0)
+		if (has_family(checking, checking->mappings.list[i].family) &&
+		    check_host_port(checking, ports, &checking->mappings.list[i], err) < 0)
 			return -err->code;
 	return ret < 0 ? ret : 0;
 }
@@ -296,7 +315,7 @@ static int see_addr(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct checking *checking = ctx;
 
-	if (addr->ifindex == checking->pod_ifindex && mk_ip_equal(&addr->cidr.ip, &checking->ip))
+	if (addr->ifindex == checking->pod_ifindex && mk_ip_equal(&addr->cidr.ip, checking->ip))
 		checking->addr_found = true;
 	return 0;
 }
@@ -304,7 +323,7 @@ static int see_addr(void *ctx, const struct mk_nl_addr *addr)
 static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
 {
 	struct checking *checking = ctx;
-	const struct mk_addresses *addresses = &checking->conf->addresses;
+	const struct mk_addresses *addresses = &checking->network->addresses;
 
 	if (permanent && mk_ip_equal(ip, &addresses->gateway) &&
 	    memcmp(mac, &addresses->gateway_mac, sizeof(*mac)) == 0)
@@ -352,8 +371,8 @@ static void judge_pod(struct checking *checking)
 	const char *ifname = checking->args->ifname;
 	char ip[MK_IP_STRLEN], gateway[MK_IP_STRLEN];
 
-	mk_ip_format(&checking->ip, ip);
-	mk_ip_format(&checking->conf->addresses.gateway, gateway);
+	mk_ip_format(checking->ip, ip);
+	mk_ip_format(&checking->network->addresses.gateway, gateway);
 	if (!checking->addr_found)
 		find(findings, "address %s is missing on interface '%s'", ip, ifname);
 	if (!checking->neigh_found)
@@ -365,41 +384,76 @@ static void judge_pod(struct checking *checking)
 static int check_rule(struct checking *checking, struct mk_error *err)
 {
 	uint32_t table, wanted = mk_cni_pod_table(checking->pod_ifindex);
-	int ret = mk_nl_rule_get(checking->pod_nl, &checking->ip, &table, err);
+	int ret = mk_nl_rule_get(checking->pod_nl, checking->ip, &table, err);
 	char text[MK_IP_STRLEN];
 
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
 	if (ret == -ENOENT || table != wanted)
 		find(&checking->findings, "routing rule from %s to table %u is missing",
-		     mk_ip_format(&checking->ip, text), wanted);
+		     mk_ip_format(checking->ip, text), wanted);
 	return 0;
 }
 
 static int check_pod(struct checking *checking, struct mk_error *err)
 {
 	struct mk_nl *nl = checking->pod_nl;
-	sa_family_t family = checking->ip.family;
-	struct mk_link link;
-	int ret = check_link(checking, nl, checking->args->ifname, &checking->mac, &link, err);
+	sa_family_t family = checking->ip->family;
+	int ret;
 
-	if (ret < 0 || !link.ifindex)
-		return ret;
-	if (family == AF_INET6 && (!link.ipv6.exists || link.ipv6.disabled))
-		find(&checking->findings, "interface '%s' has no IPv6 (disable_ipv6, or its MTU)",
-		     link.name);
-	checking->pod_ifindex = link.ifindex;
-	mk_cni_pod_routes(checking->conf, link.ifindex,
-			  checking->is_further ? mk_cni_pod_table(link.ifindex) : 0,
+	mk_cni_pod_routes(checking->conf, checking->network, checking->pod_ifindex,
+			  checking->is_further ? mk_cni_pod_table(checking->pod_ifindex) : 0,
 			  checking->routes);
 	ret = checking->is_further ? check_rule(checking, err) : 0;
 	ret = ret ?: mk_nl_each_addr(nl, family, see_addr, checking, err);
-	ret = ret ?: mk_nl_each_neigh(nl, family, link.ifindex, see_neigh, checking, err);
+	ret = ret ?: mk_nl_each_neigh(nl, family, checking->pod_ifindex, see_neigh, checking, err);
 	ret = ret
 		      ?: mk_nl_each_route_of(nl, family, checking->routes[0].table, see_route,
 					     checking, err);
 	if (ret == 0)
 		judge_pod(checking);
+	return ret;
+}
+
+static int check_pod_link(struct checking *checking, struct mk_error *err)
+{
+	struct mk_link link;
+	int ret = check_link(checking, checking->pod_nl, checking->args->ifname, &checking->mac,
+			     &link, err);
+
+	if (ret < 0 || !link.ifindex)
+		return ret;
+	if (has_family(checking, AF_INET6) && (!link.ipv6.exists || link.ipv6.disabled))
+		find(&checking->findings, "interface '%s' has no IPv6 (disable_ipv6, or its MTU)",
+		     link.name);
+	checking->pod_ifindex = link.ifindex;
+	return 0;
+}
+
+/* Check the address of @network, if the pod has one. */
+static int check_address(struct checking *checking, const struct mk_cni_network *network,
+			 struct mk_error *err)
+{
+	const sa_family_t family = network->addresses.gateway.family;
+	int ret;
+
+	if (!has_family(checking, family))
+		return 0;
+	checking->network = network;
+	checking->ip = &checking->ips[checking->ips[0].family != family];
+	checking->addr_found = checking->neigh_found = false;
+	memset(checking->route_found, 0, sizeof(checking->route_found));
+	ret = check_entry(checking, err);
+	return ret < 0 || !checking->pod_ifindex ? ret : check_pod(checking, err);
+}
+
+static int check_addresses(struct checking *checking, struct mk_error *err)
+{
+	const struct mk_cni_conf *conf = checking->conf;
+	int ret = check_pod_link(checking, err);
+
+	for (size_t i = 0; ret == 0 && i < conf->network_count; i++)
+		ret = check_address(checking, &conf->networks[i], err);
 	return ret;
 }
 
@@ -414,11 +468,12 @@ static int find_address(struct checking *checking, struct mk_cni_failure *failur
 	if (!ipam)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot read the address directory");
 	ret = mk_ipam_find(ipam, checking->args->container_id, checking->args->ifname,
-			   &checking->ip, &failure->cause);
+			   &checking->ips[0], &failure->cause);
 	if (ret < 0) /* every other check needs the address */
 		return mk_cni_fail(failure, MK_CNI_CHECK_FAILED,
 				   "the container's network is not as ADD made it");
-	checking->mac = mk_mac_of_ip(&checking->ip);
+	checking->ips[1] = mk_ipam_second(ipam, &checking->ips[0]);
+	checking->mac = mk_mac_of_ip(&checking->ips[0]);
 	return 0;
 }
 
@@ -476,7 +531,7 @@ int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	check_prev_result(&checking, prev_result);
 	if (check_host(&checking, &failure->cause) < 0 ||
 	    check_host_ports(&checking, &failure->cause) < 0 ||
-	    check_pod(&checking, &failure->cause) < 0 ||
+	    check_addresses(&checking, &failure->cause) < 0 ||
 	    check_bandwidth(&checking, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE,
 				   "cannot check the container's network");

@@ -39,6 +39,7 @@ static int status(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	static const char msg[] = "monokube cannot serve ADD";
 	cleanup_pods struct mk_pods *pods = NULL;
 	cleanup_ipam struct mk_ipam *ipam = NULL;
+	sa_family_t family;
 
 	(void)args;
 	if (mk_cni_conf_read_network(conf, failure) < 0)
@@ -46,6 +47,10 @@ static int status(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	pods = mk_pods_open(conf->bpf_dir, conf->state_dir, &failure->cause);
 	if (!pods)
 		return mk_cni_fail(failure, MK_CNI_NOT_AVAILABLE, msg);
+	if (!mk_cni_has_families(pods, conf, &family))
+		return mk_cni_failf(failure, MK_CNI_NOT_AVAILABLE, msg,
+				    "the tables of %s are not pinned in '%s': the agent pins them",
+				    mk_family_name(family), conf->bpf_dir);
 	ipam = mk_ipam_open(conf->state_dir, &failure->cause);
 	return ipam ? 0 : mk_cni_fail(failure, MK_CNI_NOT_AVAILABLE, msg);
 }

@@ -140,6 +140,17 @@ int mk_cni_node_open(struct mk_cni_node *node, const struct mk_cni_conf *conf, s
 	return node->nl ? 0 : -err->code;
 }
 
+bool mk_cni_has_families(const struct mk_pods *pods, const struct mk_cni_conf *conf,
+			 sa_family_t *family)
+{
+	for (size_t i = 0; i < conf->network_count; i++) {
+		*family = conf->networks[i].addresses.gateway.family;
+		if (!mk_pods_has(pods, *family))
+			return false;
+	}
+	return true;
+}
+
 void mk_cni_node_release(struct mk_cni_node *node)
 {
 	mk_nl_free(node->nl);
@@ -214,20 +225,39 @@ static int remove_entry_of(struct mk_cni_node *node, struct mk_ipam *ipam, int i
 
 /* What an endpoint leaves in the pod's namespace after its device is removed. */
 struct leftover {
-	struct mk_ip ip;
+	struct mk_ip ips[MK_FAMILIES]; /* AF_UNSPEC: no such address */
 	char netns[PATH_MAX]; /* "": unknown */
 };
 
 /* Errors are ignored: a rule for an address that the pod no longer has is harmless. */
-static void remove_rule(const struct mk_cni_node *node, const struct leftover *leftover)
+static void remove_rules(const struct mk_cni_node *node, const struct leftover *leftover)
 {
 	cleanup_close int fd =
 		leftover->netns[0] ? open(leftover->netns, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 	cleanup_nl struct mk_nl *nl = fd < 0 ? NULL : mk_nl_open_in(node->nl, fd, NULL);
 
-	if (nl && mk_nl_rule_delete(nl, &leftover->ip, NULL) < 0)
-		mk_log_debug("cannot delete a routing rule, it stays in the namespace netns=%s",
-			     leftover->netns);
+	for (size_t i = 0; nl && i < MK_FAMILIES; i++) {
+		const struct mk_ip *ip = &leftover->ips[i];
+
+		if (ip->family != AF_UNSPEC && mk_nl_rule_delete(nl, ip, NULL) < 0)
+			mk_log_debug(
+				"cannot delete a routing rule, it stays in the namespace netns=%s",
+				leftover->netns);
+	}
+}
+
+static int remove_entries(struct mk_cni_node *node, const struct leftover *leftover,
+			  struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && node->pods && i < MK_FAMILIES; i++) {
+		if (leftover->ips[i].family == AF_UNSPEC)
+			continue;
+		ret = cni_port_mappings_remove(node, &leftover->ips[i], 0, err);
+		ret = ret ?: mk_pods_delete(node->pods, &leftover->ips[i], err);
+	}
+	return ret;
 }
 
 /* Remove the table entries before releasing the address. Otherwise another pod could already
@@ -241,16 +271,15 @@ static int remove_address(struct mk_cni_node *node, const char *container_id, co
 
 	if (!ipam)
 		return -err->code;
-	ret = mk_ipam_find(ipam, container_id, ifname, &leftover->ip, err);
+	ret = mk_ipam_find(ipam, container_id, ifname, &leftover->ips[0], err);
 	if (ret == -ENOENT)
 		return remove_entry_of(node, ipam, ifindex, err);
-	if (ret == 0)
-		snprintf(leftover->netns, sizeof(leftover->netns), "%s",
-			 mk_ipam_netns(ipam, &leftover->ip));
-	if (ret == 0 && node->pods)
-		ret = cni_port_mappings_remove(node, &leftover->ip, 0, err);
-	if (ret == 0 && node->pods)
-		ret = mk_pods_delete(node->pods, &leftover->ip, err);
+	if (ret < 0)
+		return ret;
+	leftover->ips[1] = mk_ipam_second(ipam, &leftover->ips[0]);
+	snprintf(leftover->netns, sizeof(leftover->netns), "%s",
+		 mk_ipam_netns(ipam, &leftover->ips[0]));
+	ret = remove_entries(node, leftover, err);
 	return ret ?: mk_ipam_release(ipam, container_id, ifname, err);
 }
 
@@ -267,7 +296,7 @@ int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, c
 		return ret;
 	ret = remove_address(node, container_id, ifname, link.ifindex, &leftover, err);
 	if (ret == 0)
-		remove_rule(node, &leftover);
+		remove_rules(node, &leftover);
 	return ret;
 }
 

@@ -68,7 +68,8 @@ mk_must_check int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *c
  * the overlay's. */
 uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf);
 
-/* Compute the pod's routes, in the order in which they are made. Each has the MTU of its path:
+/* Compute the pod's routes to @network, in the order in which they are made. Each has the MTU of
+ * its path:
  * 1. to the gateway;
  * 2. to all pods: the overlay's MTU;
  * 3. to the pods of this node: the device's MTU;
@@ -78,14 +79,17 @@ uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf);
  * If another interface has the default route, this interface is a further one (Multus). Then its
  * routes are in a separate table, used only for packets with its address as source. @table is 0 or
  * mk_cni_pod_table(). */
-#define MK_POD_ROUTES 5
-void mk_cni_pod_routes(const struct mk_cni_conf *conf, int ifindex, uint32_t table,
-		       struct mk_nl_route routes[MK_POD_ROUTES]);
+#define MK_POD_ROUTES 5 /* of each family */
+void mk_cni_pod_routes(const struct mk_cni_conf *conf, const struct mk_cni_network *network,
+		       int ifindex, uint32_t table, struct mk_nl_route routes[MK_POD_ROUTES]);
 uint32_t mk_cni_pod_table(int ifindex);
-/* Does an interface other than @ifindex have a default route of @family? Returns 1, 0 or an
- * error. */
-mk_must_check int mk_cni_is_further(struct mk_nl *pod_nl, sa_family_t family, int ifindex,
-				    struct mk_error *err);
+/* Does an interface other than @ifindex have a default route of a family of @conf? Returns 1, 0 or
+ * an error. */
+mk_must_check int mk_cni_is_further(struct mk_nl *pod_nl, const struct mk_cni_conf *conf,
+				    int ifindex, struct mk_error *err);
+/* Are the tables of all families of @conf pinned? Otherwise *@family is one whose are not. */
+bool mk_cni_has_families(const struct mk_pods *pods, const struct mk_cni_conf *conf,
+			 sa_family_t *family);
 /* Return a file descriptor of the container's network namespace. */
 mk_must_check int mk_cni_netns_open(const char *path, struct mk_cni_failure *failure);
 /* Open a netlink socket in the namespace @netns_fd, and return to that of @home. Errors name @path.

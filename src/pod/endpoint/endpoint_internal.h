@@ -13,6 +13,10 @@ bool cni_is_host_name(const char *prefix, const char *name);
 mk_must_check int cni_port_mappings_parse(struct mk_cni_port_mappings *mappings, const char *text,
 					  struct mk_error *err);
 
+/* Let the entry lead to the pod's address of its family. Returns false if the pod has none. */
+bool cni_port_mapping_lead(struct mk_host_port_entry *entry, const struct mk_ip ips[MK_FAMILIES],
+			   int ifindex);
+
 /* Remove the host ports of the pod @ip (NULL: unknown) or of its device @ifindex (0: unknown). */
 mk_must_check int cni_port_mappings_remove(struct mk_cni_node *node, const struct mk_ip *ip,
 					   int ifindex, struct mk_error *err);

@@ -63,7 +63,8 @@ static int see_owner(void *ctx, const struct mk_ip *ip, const struct mk_ipam_own
 {
 	struct naming *naming = ctx;
 
-	if (mk_ip_equal(ip, &naming->ip) && owner->container_id[0])
+	if ((mk_ip_equal(ip, &naming->ip) || mk_ip_equal(&owner->second, &naming->ip)) &&
+	    owner->container_id[0])
 		snprintf(naming->text, naming->size, "container '%s' interface '%s'",
 			 owner->container_id, owner->ifname);
 	return 0;
@@ -107,9 +108,9 @@ struct owning {
 static int see_own(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct owning *owning = ctx;
-	const struct mk_addr addr = mk_ip_to_addr(ip);
+	const struct mk_ip to = mk_ip_from_addr(&owning->to->addr);
 
-	if (mk_addr_eq(&addr, &owning->to->addr) &&
+	if ((mk_ip_equal(ip, &to) || mk_ip_equal(&owner->second, &to)) &&
 	    strcmp(owner->container_id, owning->args->container_id) == 0 &&
 	    strcmp(owner->ifname, owning->args->ifname) != 0)
 		owning->own = true;
@@ -162,9 +163,23 @@ int mk_cni_port_mappings_leave_own(struct mk_cni_node *node, const struct mk_cni
 	return 0;
 }
 
+bool cni_port_mapping_lead(struct mk_host_port_entry *entry, const struct mk_ip ips[MK_FAMILIES],
+			   int ifindex)
+{
+	entry->to.ifindex = (uint32_t)ifindex;
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		if (ips[i].family != entry->family)
+			continue;
+		entry->to.addr = mk_ip_to_addr(&ips[i]);
+		return true;
+	}
+	return false;
+}
+
 int mk_cni_port_mappings_claim(struct mk_cni_node *node, const struct mk_cni_args *args,
-			       struct mk_cni_port_mappings *mappings, const struct mk_ip *ip,
-			       int ifindex, struct mk_cni_failure *failure)
+			       struct mk_cni_port_mappings *mappings,
+			       const struct mk_ip ips[MK_FAMILIES], int ifindex,
+			       struct mk_cni_failure *failure)
 {
 	static const char msg[] = "cannot map the pod's host ports";
 	const struct mk_host_port_judge judge = { .is_alive = is_alive, .ctx = node };
@@ -180,10 +195,8 @@ int mk_cni_port_mappings_claim(struct mk_cni_node *node, const struct mk_cni_arg
 			failure, MK_CNI_TRY_AGAIN, msg,
 			"no map 'host_ports' is pinned in '%s': the agent that runs here is of an older version; restart it",
 			node->bpf_dir);
-	for (size_t i = 0; i < mappings->count; i++) {
-		mappings->list[i].to.addr = mk_ip_to_addr(ip);
-		mappings->list[i].to.ifindex = (uint32_t)ifindex;
-	}
+	for (size_t i = 0; i < mappings->count; i++)
+		cni_port_mapping_lead(&mappings->list[i], ips, ifindex);
 	if (ret > 0)
 		ret = mk_host_ports_claim(ports, mappings->list, mappings->count, &judge, &holder,
 					  &failure->cause);

@@ -76,29 +76,39 @@ static int find_proto(const char *name, uint8_t *proto)
 	return -1;
 }
 
-/* Returns 1 with *@ip, 0 if the item is for the other family than that of pods, or -1. */
-static int read_address(json_object *item, size_t index, int host_port, bool ipv6, struct mk_ip *ip,
-			struct mk_cni_failure *failure)
+static bool has_family(const struct mk_cni_conf *conf, sa_family_t family)
 {
-	const char *address = read_word(item, "hostIP", ipv6 ? "::" : "0.0.0.0");
+	bool found = false;
 
-	if (!address || mk_ip_parse(address, ip) < 0)
+	for (size_t i = 0; i < conf->network_count; i++)
+		found = found || conf->networks[i].addresses.gateway.family == family;
+	return found;
+}
+
+/* Read hostIP. Returns 1 with *@ip, AF_UNSPEC if there is none, 0 if the pod has no address of its
+ * family, or -1. */
+static int read_address(json_object *item, size_t index, const struct mk_cni_conf *conf,
+			int host_port, struct mk_ip *ip, struct mk_cni_failure *failure)
+{
+	const char *address = read_word(item, "hostIP", "");
+
+	*ip = (struct mk_ip){ 0 };
+	if (!address || (address[0] && mk_ip_parse(address, ip) < 0))
 		return invalid(index, item, "an IP address as hostIP", failure);
-	if ((ip->family == AF_INET6) == ipv6)
+	if (!address[0] || has_family(conf, ip->family))
 		return 1;
 	mk_log_warn(
-		"skipped a host port: its address is not of the pod's family hostIP=%s hostPort=%d",
+		"skipped a host port: the pod has no address of its family hostIP=%s hostPort=%d",
 		address, host_port);
 	return 0;
 }
 
-/* Returns 1 with *@entry, 0 if the item is skipped, or -1. */
-static int read_item(json_object *item, size_t index, bool ipv6, struct mk_host_port_entry *entry,
+/* Returns 1 with *@entry and *@ip, 0 if the item is skipped, or -1. */
+static int read_item(json_object *item, size_t index, const struct mk_cni_conf *conf,
+		     struct mk_host_port_entry *entry, struct mk_ip *ip,
 		     struct mk_cni_failure *failure)
 {
 	int host_port = read_port(item, "hostPort"), port = read_port(item, "containerPort");
-	struct mk_ip ip;
-	int ret;
 
 	*entry = (struct mk_host_port_entry){ 0 };
 	if (!json_object_is_type(item, json_type_object))
@@ -113,14 +123,9 @@ static int read_item(json_object *item, size_t index, bool ipv6, struct mk_host_
 		return invalid(index, item, "a containerPort from 1 to 65535", failure);
 	if (find_proto(read_word(item, "protocol", "tcp"), &entry->key.proto) < 0)
 		return invalid(index, item, "protocol tcp, udp or sctp", failure);
-	ret = read_address(item, index, host_port, ipv6, &ip, failure);
-	if (ret <= 0)
-		return ret;
-	entry->family = ip.family;
-	entry->key.addr = mk_ip_to_addr(&ip);
 	entry->key.port = htons((uint16_t)host_port);
 	entry->to.port = htons((uint16_t)port);
-	return 1;
+	return read_address(item, index, conf, host_port, ip, failure);
 }
 
 /* Append *@entry to the list. Skip a duplicate; a host port with two container
@@ -143,22 +148,40 @@ static int append(struct mk_cni_port_mappings *mappings, json_object *item, size
 	return 0;
 }
 
-static int read_list(struct mk_cni_port_mappings *mappings, json_object *list, bool ipv6,
-		     struct mk_cni_failure *failure)
+/* Append @entry for @ip, or for every address of each family if @ip is none. */
+static int append_families(struct mk_cni_port_mappings *mappings, json_object *item, size_t index,
+			   const struct mk_cni_conf *conf, struct mk_host_port_entry *entry,
+			   const struct mk_ip *ip, struct mk_cni_failure *failure)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < conf->network_count; i++) {
+		entry->family = conf->networks[i].addresses.gateway.family;
+		if (ip->family != AF_UNSPEC && ip->family != entry->family)
+			continue;
+		entry->key.addr = mk_ip_to_addr(ip);
+		ret = append(mappings, item, index, entry, failure);
+	}
+	return ret;
+}
+
+static int read_list(struct mk_cni_port_mappings *mappings, json_object *list,
+		     const struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
 	size_t length = json_object_array_length(list);
 	struct mk_host_port_entry entry;
+	struct mk_ip ip;
 
-	mappings->list = calloc(length ? length : 1, sizeof(*mappings->list));
+	mappings->list = calloc(length * MK_FAMILIES + 1, sizeof(*mappings->list));
 	if (!mappings->list)
 		return mk_cni_failf(failure, MK_CNI_IO_FAILURE,
 				    "cannot read the network configuration", "out of memory");
 	for (size_t i = 0; i < length; i++) {
 		json_object *item = json_object_array_get_idx(list, i);
-		int ret = read_item(item, i, ipv6, &entry, failure);
+		int ret = read_item(item, i, conf, &entry, &ip, failure);
 
 		if (ret > 0)
-			ret = append(mappings, item, i, &entry, failure);
+			ret = append_families(mappings, item, i, conf, &entry, &ip, failure);
 		if (ret < 0)
 			return ret;
 	}
@@ -178,7 +201,7 @@ int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings, const struc
 		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, "invalid network configuration",
 				    "runtimeConfig.portMappings is %.200s: expected a list",
 				    json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN));
-	if (read_list(mappings, list, conf->addresses.gateway.family == AF_INET6, failure) == 0)
+	if (read_list(mappings, list, conf, failure) == 0)
 		return 0;
 	mk_cni_port_mappings_release(mappings);
 	return -1;

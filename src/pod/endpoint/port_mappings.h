@@ -15,8 +15,8 @@ struct mk_cni_port_mappings {
 };
 
 /* Decode runtimeConfig.portMappings; a missing list is empty. Skips entries with hostPort 0, and
- * those whose hostIP is not of the pod's family, which it logs. An entry without hostIP is for
- * every address of that family. Pure. */
+ * those whose hostIP is not of a family of the pod, which it logs. An entry without hostIP is for
+ * every address of each of its families. Pure. */
 mk_must_check int mk_cni_port_mappings_read(struct mk_cni_port_mappings *mappings,
 					    const struct mk_cni_conf *conf,
 					    struct mk_cni_failure *failure);
@@ -33,12 +33,12 @@ mk_must_check int mk_cni_port_mappings_leave_own(struct mk_cni_node *node,
 						 const struct mk_cni_args *args,
 						 struct mk_cni_port_mappings *mappings,
 						 struct mk_error *err);
-/* Map the ports to the pod @ip whose veth's host end is @ifindex. Fails if another live pod
+/* Map the ports to the pod with @ips whose veth's host end is @ifindex. Fails if another live pod
  * has one of them. */
 mk_must_check int mk_cni_port_mappings_claim(struct mk_cni_node *node,
 					     const struct mk_cni_args *args,
 					     struct mk_cni_port_mappings *mappings,
-					     const struct mk_ip *ip, int ifindex,
+					     const struct mk_ip ips[MK_FAMILIES], int ifindex,
 					     struct mk_cni_failure *failure);
 
 /* Open the table, once per @node. Returns 1, or 0 if there is no table: the datapath is not loaded,

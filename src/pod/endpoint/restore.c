@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pod/endpoint/restore.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +23,14 @@ struct restoring {
 	int restored;
 };
 
-static bool has_entry(const struct restoring *restoring, const struct mk_ip *ip)
+/* Does @ip need an entry that is missing? AF_UNSPEC and a family that is not pinned need none. */
+static bool lacks_entry(const struct restoring *restoring, const struct mk_ip *ip)
 {
-	struct mk_addr key = mk_ip_to_addr(ip);
+	const struct mk_addr key = mk_ip_to_addr(ip);
 	struct mk_pod pod;
 
-	return mk_pod_tables_get(&restoring->pods, &key, &pod, NULL) == 0;
+	return ip->family != AF_UNSPEC && restoring->pods.of[mk_family_index(ip->family)].name &&
+	       mk_pod_tables_get(&restoring->pods, &key, &pod, NULL) < 0;
 }
 
 static int compare_address(const void *addr, const void *pod)
@@ -45,27 +46,30 @@ static bool is_among(const struct mk_pod *pods, size_t count, const struct mk_ip
 	return count && bsearch(&key, pods, count, sizeof(*pods), compare_address);
 }
 
-/* The directory's files are named after the addresses. */
+struct missing_search {
+	const struct restoring *restoring;
+	struct mk_pod *pods;
+	size_t count;
+};
+
+/* A family that the node no longer has needs no entries. */
+static bool is_missing(void *ctx, const struct mk_ip *ip)
+{
+	const struct missing_search *search = ctx;
+
+	return search->restoring->pods.of[mk_family_index(ip->family)].name &&
+	       !is_among(search->pods, search->count, ip);
+}
+
 static bool some_missing(const struct restoring *restoring, const char *state_dir)
 {
 	cleanup_free struct mk_pod *pods = NULL;
-	char path[PATH_MAX];
-	struct dirent *entry;
-	bool missing = false;
-	struct mk_ip ip;
-	DIR *dir = NULL;
-	size_t count;
+	struct missing_search search = { .restoring = restoring };
 
-	if (mk_pod_tables_read(&restoring->pods, &pods, &count, NULL) < 0)
+	if (mk_pod_tables_read(&restoring->pods, &pods, &search.count, NULL) < 0)
 		return true; /* the closer look reports the error */
-	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
-		dir = opendir(path);
-	while (dir && !missing && (entry = readdir(dir)))
-		missing =
-			mk_ipam_name_parse(entry->d_name, &ip) == 0 && !is_among(pods, count, &ip);
-	if (dir)
-		closedir(dir);
-	return missing;
+	search.pods = pods;
+	return mk_ipam_any(state_dir, is_missing, &search);
 }
 
 /* Returns 1, 0 if another pod has the slot, or an error. 0 lets the other pods be restored. */
@@ -82,30 +86,44 @@ static int put_back(struct restoring *restoring, const struct mk_pod *pod)
 	return 0;
 }
 
-static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+/* Restore the entry of @ip. Both addresses of a pod have the same MAC address. */
+static int restore_address(struct restoring *restoring, const struct mk_ip *ip,
+			   const struct mk_link *link, const struct mk_mac *mac,
+			   const struct mk_ipam_owner *owner)
 {
-	struct restoring *restoring = ctx;
-	struct mk_mac mac = mk_mac_of_ip(ip);
+	struct mk_pod pod = mk_pod_of(link, mac);
 	char text[MK_IP_STRLEN];
-	struct mk_pod pod;
-	struct mk_link link;
 	int ret;
 
-	if (!owner->container_id[0] || has_entry(restoring, ip))
-		return 0;
-	ret = mk_cni_device_find(restoring->nl, restoring->veth_prefix, owner->container_id,
-				 owner->ifname, &link, restoring->err);
-	if (ret < 0)
-		return ret == -ENODEV ? 0 : ret;
-	pod = mk_pod_of(&link, &mac);
 	pod.addr = mk_ip_to_addr(ip);
 	ret = put_back(restoring, &pod);
 	if (ret <= 0)
 		return ret;
 	mk_log_warn("entry of a pod was missing and is back map=pods ip=%s device=%s container=%s",
-		    mk_ip_format(ip, text), link.name, owner->container_id);
+		    mk_ip_format(ip, text), link->name, owner->container_id);
 	restoring->restored++;
 	return 0;
+}
+
+static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct restoring *restoring = ctx;
+	const struct mk_mac mac = mk_mac_of_ip(ip);
+	bool first = lacks_entry(restoring, ip), second = lacks_entry(restoring, &owner->second);
+	struct mk_link link;
+	int ret;
+
+	if (!owner->container_id[0] || (!first && !second))
+		return 0;
+	ret = mk_cni_device_find(restoring->nl, restoring->veth_prefix, owner->container_id,
+				 owner->ifname, &link, restoring->err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	if (first)
+		ret = restore_address(restoring, ip, &link, &mac, owner);
+	if (ret == 0 && second)
+		ret = restore_address(restoring, &owner->second, &link, &mac, owner);
+	return ret;
 }
 
 /* The exclusive datapath lock guarantees that no ADD or DEL is running. */
@@ -125,7 +143,8 @@ static int restore_all(struct restoring *restoring, const char *state_dir, bool 
 		return -restoring->err->code;
 	restoring->ipam = ipam;
 	restoring->nl = nl;
-	ret = mk_ipam_each(ipam, restore, restoring, restoring->err);
+	ret = mk_ipam_repair(ipam, restoring->err); /* stale entries in .both would look missing */
+	ret = ret ?: mk_ipam_each(ipam, restore, restoring, restoring->err);
 	*in_vain = ret == 0 && restoring->restored == 0;
 	return ret < 0 ? ret : restoring->restored;
 }

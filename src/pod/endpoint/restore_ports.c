@@ -59,8 +59,8 @@ static void say_taken(const struct mk_host_port_entry *entry, const struct mk_ho
 /* Leave only the missing entries in @mappings. A port that another pod has taken meanwhile stays
  * with that pod. A family that the node no longer has needs none. */
 static int leave_missing(const struct restoring *restoring, struct mk_cni_port_mappings *mappings,
-			 const struct mk_ip *ip, int ifindex, const struct mk_ipam_owner *owner,
-			 struct mk_error *err)
+			 const struct mk_ip ips[MK_FAMILIES], int ifindex,
+			 const struct mk_ipam_owner *owner, struct mk_error *err)
 {
 	size_t count = 0;
 
@@ -69,13 +69,12 @@ static int leave_missing(const struct restoring *restoring, struct mk_cni_port_m
 		struct mk_host_port to;
 		int ret;
 
-		if (!mk_host_ports_has(restoring->ports, entry->family))
+		if (!mk_host_ports_has(restoring->ports, entry->family) ||
+		    !cni_port_mapping_lead(entry, ips, ifindex))
 			continue;
 		ret = mk_host_ports_get(restoring->ports, entry->family, &entry->key, &to, err);
 		if (ret < 0 && ret != -ENOENT)
 			return ret;
-		entry->to.addr = mk_ip_to_addr(ip);
-		entry->to.ifindex = (uint32_t)ifindex;
 		if (ret == -ENOENT)
 			mappings->list[count++] = *entry;
 		else if (!mk_addr_eq(&to.addr, &entry->to.addr))
@@ -109,6 +108,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 {
 	struct restoring *restoring = ctx;
 	cleanup_port_mappings struct mk_cni_port_mappings mappings = { 0 };
+	const struct mk_ip ips[MK_FAMILIES] = { *ip, owner->second };
 	const struct mk_addr addr = mk_ip_to_addr(ip);
 	int ret, ifindex;
 
@@ -118,7 +118,7 @@ static int restore(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner
 	if (ifindex <= 0)
 		return ifindex;
 	ret = cni_port_mappings_parse(&mappings, owner->host_ports, restoring->err);
-	ret = ret ?: leave_missing(restoring, &mappings, ip, ifindex, owner, restoring->err);
+	ret = ret ?: leave_missing(restoring, &mappings, ips, ifindex, owner, restoring->err);
 	return ret < 0 || !mappings.count ? ret : put_back(restoring, &mappings, ip, owner);
 }
 

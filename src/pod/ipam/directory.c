@@ -115,7 +115,7 @@ static void parse_digits(const char *digits, struct mk_ip *ip)
 }
 
 /* inet_pton() accepts only one form of an IPv4 address. */
-int mk_ipam_name_parse(const char *name, struct mk_ip *ip)
+int ipam_name_parse(const char *name, struct mk_ip *ip)
 {
 	if (strspn(name, hex) == MK_IPAM_ADDRESS_BYTES - 1 && !name[MK_IPAM_ADDRESS_BYTES - 1]) {
 		parse_digits(name, ip);
@@ -129,7 +129,7 @@ static bool parse_released_name(const char *name, uint64_t *sequence, struct mk_
 	if (strspn(name, hex) != MK_IPAM_SEQUENCE_LEN || name[MK_IPAM_SEQUENCE_LEN] != '-')
 		return false;
 	*sequence = strtoull(name, NULL, 16);
-	return mk_ipam_name_parse(name + MK_IPAM_SEQUENCE_LEN + 1, ip) == 0;
+	return ipam_name_parse(name + MK_IPAM_SEQUENCE_LEN + 1, ip) == 0;
 }
 
 const char *ipam_released_name(uint64_t sequence, const struct mk_ip *ip, char *buf)
@@ -204,7 +204,7 @@ static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_erro
 	/* our own directories and files */
 	if (name[0] == '.' || strcmp(name, LOCK_NAME) == 0 || strcmp(name, RELEASED_NAME) == 0)
 		return 0;
-	if (mk_ipam_name_parse(name, &ip) < 0) {
+	if (ipam_name_parse(name, &ip) < 0) {
 		mk_log_warn("address directory holds a file that is not ours, ignored path=%s/%s",
 			    ipam->path, name);
 		return 0;
@@ -348,7 +348,7 @@ struct mk_ipam *mk_ipam_open(const char *state_dir, struct mk_error *err)
 		mk_error_errno(err, ENOMEM, "address table");
 		return NULL;
 	}
-	ipam->dir_fd = ipam->released_fd = ipam->lock_fd = ipam->owners_fd = -1;
+	ipam->dir_fd = ipam->released_fd = ipam->lock_fd = ipam->owners_fd = ipam->both_fd = -1;
 	if (open_locked(ipam, state_dir, err) < 0)
 		goto failed;
 	if (unlinkat(ipam->dir_fd, MK_IPAM_NEW, 0) < 0 && errno != ENOENT) {
@@ -359,6 +359,7 @@ struct mk_ipam *mk_ipam_open(const char *state_dir, struct mk_error *err)
 	    each_name(ipam, ipam->released_fd, load_released, err) < 0 ||
 	    ipam_owners_open(ipam, err) < 0)
 		goto failed;
+	ipam_both_open(ipam);
 	return ipam;
 failed:
 	mk_ipam_free(ipam);
@@ -377,6 +378,7 @@ void mk_ipam_free(struct mk_ipam *ipam)
 	close_fd(&ipam->dir_fd);
 	close_fd(&ipam->released_fd);
 	close_fd(&ipam->owners_fd);
+	close_fd(&ipam->both_fd);
 	close_fd(&ipam->lock_fd); /* unlocks */
 	free(ipam);
 }

@@ -14,6 +14,9 @@
  * The name of an IPv6 address is its 32 hexadecimal digits, fd000010024400010000000000000002: it
  * has only this form.
  *
+ *   .both/10.244.1.7			a pod of two families: a symbolic link to CONTAINER/ADDRESS,
+ *					its container's id and its second address
+ *
  * Allocating renames .new to the address; releasing renames the address into released/. A kill
  * between an allocation and the removal of the address's old entry in released/ leaves both. The
  * allocation counts, and the next open removes the old entry.
@@ -22,6 +25,10 @@
  * entry. A stale entry may point to nothing or to another owner's address; only the file decides.
  * Allocations of a version without index lack entries: mk_ipam_repair() adds them, at the agent's
  * start. Without an index (disk full) all files are read.
+ *
+ * The same holds for .both: an entry is written before its file and removed after it. It counts
+ * only if the file has the same container's id. Otherwise a version without .both has removed the
+ * pod, or made another one, which has one address.
  *
  * Nothing is fsynced. That would cost each pod start a disk flush (milliseconds). It could only
  * save allocations of containers that did not survive the power loss either. A power loss may leave
@@ -51,6 +58,7 @@ struct mk_ipam_slot {
 	bool allocated;
 	/* one block, at container_id, if allocated and read; otherwise NULL */
 	char *container_id, *ifname, *netns, *host_ports;
+	bool is_second; /* a pod's second address: set once read_both is */
 	uint64_t sequence; /* number of its last release; 0: none */
 	UT_hash_handle hh;
 };
@@ -59,6 +67,8 @@ struct mk_ipam {
 	char path[PATH_MAX]; /* of the directory, for messages */
 	int dir_fd, released_fd, lock_fd;
 	int owners_fd; /* -1: no index */
+	int both_fd; /* -1: no pod has two addresses */
+	bool read_both; /* all of .both */
 	struct mk_ipam_slot *slots;
 	uint64_t last_sequence;
 };
@@ -67,6 +77,10 @@ static inline size_t mk_ipam_ip_bytes(const struct mk_ip *ip)
 {
 	return ip->family == AF_INET ? sizeof(ip->v4) : sizeof(ip->v6);
 }
+
+/* Parse the name of an address's file: a dotted quad, or 32 hexadecimal digits. -EINVAL: @name is
+ * another file's. */
+mk_must_check int ipam_name_parse(const char *name, struct mk_ip *ip);
 
 /* Find the slot of @ip; NULL: never used. */
 struct mk_ipam_slot *ipam_slot_find(struct mk_ipam *ipam, const struct mk_ip *ip);
@@ -96,6 +110,25 @@ int ipam_owner_add(const struct mk_ipam *ipam, const char *container_id, const c
 void ipam_owner_remove(const struct mk_ipam *ipam, const char *container_id, const char *ifname);
 /* Call after ipam_read_owners(): remove stale entries, add missing ones. */
 void ipam_owners_repair(struct mk_ipam *ipam);
+
+/* ---- owners.c: pods of two families ---------------------------------------------------------- */
+
+#define MK_IPAM_BOTH ".both"
+
+void ipam_both_open(struct mk_ipam *ipam);
+/* Returns 0 or -errno. */
+int ipam_both_add(struct mk_ipam *ipam, const struct mk_ip *ip, const char *container_id,
+		  const struct mk_ip *second);
+void ipam_both_remove(const struct mk_ipam *ipam, const struct mk_ip *ip);
+/* Read the entry @name of directory @both_fd. Returns false if it makes no sense. */
+bool ipam_both_read(int both_fd, const char *name, char *container_id, struct mk_ip *second);
+#define MK_IPAM_BOTH_BYTES 4096 /* of an entry's text */
+/* Return the second address of the pod in @slot, which has been read; AF_UNSPEC: none. */
+struct mk_ip ipam_second_of(const struct mk_ipam *ipam, const struct mk_ipam_slot *slot);
+/* Set is_second of all slots, once. */
+void ipam_both_load(struct mk_ipam *ipam);
+/* Call after ipam_read_owners(): remove stale entries. */
+void ipam_both_repair(struct mk_ipam *ipam);
 
 /* Into @buf of MK_IPAM_NAME_BYTES; returns @buf. */
 const char *ipam_released_name(uint64_t sequence, const struct mk_ip *ip, char *buf);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pod/ipam/ipam.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,26 +63,56 @@ static struct mk_ip ip_next(struct mk_ip ip)
 	return ip;
 }
 
+/* The last 32 bits as a number: the addresses of a pool differ only there. */
+static uint32_t low_bits(const struct mk_ip *ip)
+{
+	const struct mk_addr addr = mk_ip_to_addr(ip);
+
+	return mk_addr_low_bits(&addr);
+}
+
+struct mk_ip mk_ipam_pool_second(const struct mk_ipam_pool *pool, const struct mk_ip *ip)
+{
+	const struct mk_cidr from = { pool->second, (uint8_t)mk_ip_bits(pool->second.family) };
+
+	if (pool->second.family == AF_UNSPEC)
+		return (struct mk_ip){ 0 };
+	return mk_cidr_nth(&from, low_bits(ip) - low_bits(&pool->first));
+}
+
+/* Is the second address of a pod at @ip held (mk_ipam_hold())? */
+static bool second_is_held(struct mk_ipam *ipam, const struct mk_ipam_pool *pool,
+			   const struct mk_ip *ip)
+{
+	const struct mk_ip second = mk_ipam_pool_second(pool, ip);
+	const struct mk_ipam_slot *slot =
+		second.family == AF_UNSPEC ? NULL : ipam_slot_find(ipam, &second);
+
+	return slot && slot->allocated;
+}
+
 /* Choose the lowest address that was never used, otherwise the one released longest ago. Returns
  * false if there is neither. *@in_use counts allocated addresses seen before the choice. */
-static bool choose(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
-		   struct mk_ip *chosen, unsigned int *in_use)
+static bool choose(struct mk_ipam *ipam, const struct mk_ipam_pool *pool, struct mk_ip *chosen,
+		   unsigned int *in_use)
 {
 	const struct mk_ipam_slot *oldest = NULL;
 
 	*in_use = 0;
-	for (struct mk_ip ip = *first; mk_ip_compare(&ip, last) <= 0; ip = ip_next(ip)) {
+	for (struct mk_ip ip = pool->first; mk_ip_compare(&ip, &pool->last) <= 0;
+	     ip = ip_next(ip)) {
 		const struct mk_ipam_slot *slot = ipam_slot_find(ipam, &ip);
+		bool taken = (slot && slot->allocated) || second_is_held(ipam, pool, &ip);
 
-		if (!slot) {
+		if (!slot && !taken) {
 			*chosen = ip;
 			return true;
 		}
-		if (slot->allocated)
+		if (taken)
 			(*in_use)++;
 		else if (!oldest || slot->sequence < oldest->sequence)
 			oldest = slot;
-		if (mk_ip_equal(&ip, last))
+		if (mk_ip_equal(&ip, &pool->last))
 			break; /* the highest of all addresses has no next */
 	}
 	if (oldest)
@@ -128,19 +159,33 @@ static int store(struct mk_ipam *ipam, const struct mk_ip *ip, const char *text,
 	return ret < 0 ? store_failed(ipam, name, ret, err) : 0;
 }
 
-/* Write the index first: a stale entry does no harm, because the file decides. */
+/* Returns 0 or -errno. */
+static int write_second(struct mk_ipam *ipam, const struct mk_ip *ip,
+			const struct mk_ipam_owner *owner)
+{
+	if (owner->second.family != AF_UNSPEC)
+		return ipam_both_add(ipam, ip, owner->container_id, &owner->second);
+	ipam_both_remove(ipam, ip); /* stale */
+	return 0;
+}
+
+/* Write the index and the second address first: a stale entry does no harm, because the file
+ * decides. */
 static int store_owned(struct mk_ipam *ipam, const struct mk_ip *ip,
 		       const struct mk_ipam_owner *owner, const char *text, struct mk_error *err)
 {
 	char name[MK_IPAM_ADDRESS_BYTES];
 	int ret = ipam_owner_add(ipam, owner->container_id, owner->ifname, ip);
 
+	ret = ret ?: write_second(ipam, ip, owner);
 	if (ret < 0)
 		ret = store_failed(ipam, mk_ipam_name(ip, name), ret, err);
 	else
 		ret = store(ipam, ip, text, err);
-	if (ret < 0)
+	if (ret < 0) {
 		ipam_owner_remove(ipam, owner->container_id, owner->ifname);
+		ipam_both_remove(ipam, ip);
+	}
 	return ret;
 }
 
@@ -172,11 +217,14 @@ static const char *ports_of(const struct mk_ipam_owner *owner)
 	return owner->host_ports ? owner->host_ports : "";
 }
 
-static int claim(struct mk_ipam *ipam, const struct mk_ip *ip, const struct mk_ipam_owner *owner,
-		 struct mk_error *err)
+static int claim(struct mk_ipam *ipam, const struct mk_ipam_pool *pool, const struct mk_ip *ip,
+		 const struct mk_ipam_owner *wanted, struct mk_error *err)
 {
+	struct mk_ipam_owner own = *wanted, *owner = &own;
 	const char *ports = ports_of(owner);
 	char *text;
+
+	own.second = mk_ipam_pool_second(pool, ip);
 
 	if (asprintf(&text, "%s\n%s\n%s\n%s%s", owner->container_id, owner->ifname, owner->netns,
 		     ports, ports[0] ? "\n" : "") < 0)
@@ -196,12 +244,11 @@ int mk_ipam_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *
 	return claim_slot(ipam, ip, NULL, nothing, err);
 }
 
-bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
-		  struct mk_ip *ip)
+bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ipam_pool *pool, struct mk_ip *ip)
 {
 	unsigned int in_use;
 
-	return choose(ipam, first, last, ip, &in_use);
+	return choose(ipam, pool, ip, &in_use);
 }
 
 static bool is_line(const char *text)
@@ -223,7 +270,7 @@ static int check_owner(const struct mk_ipam_owner *owner, struct mk_error *err)
 		owner->container_id, owner->ifname, owner->netns);
 }
 
-int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
+int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ipam_pool *pool,
 		     const struct mk_ipam_owner *owner, struct mk_ip *ip, struct mk_error *err)
 {
 	char a[MK_IP_STRLEN], b[MK_IP_STRLEN];
@@ -242,10 +289,10 @@ int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first, const stru
 				    "container '%s' has address %s for interface '%s' already",
 				    owner->container_id, mk_ip_format(ip, a), owner->ifname);
 	}
-	if (choose(ipam, first, last, ip, &in_use))
-		return claim(ipam, ip, owner, err);
+	if (choose(ipam, pool, ip, &in_use))
+		return claim(ipam, pool, ip, owner, err);
 	return mk_error_set(err, ENOSPC, "no free address between %s and %s: all %u are in use",
-			    mk_ip_format(first, a), mk_ip_format(last, b), in_use);
+			    mk_ip_format(&pool->first, a), mk_ip_format(&pool->last, b), in_use);
 }
 
 const char *mk_ipam_netns(struct mk_ipam *ipam, const struct mk_ip *ip)
@@ -271,14 +318,40 @@ int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifn
 	return 0;
 }
 
-bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip)
+struct mk_ip mk_ipam_second(struct mk_ipam *ipam, const struct mk_ip *ip)
 {
 	const struct mk_ipam_slot *slot = ipam_slot_find(ipam, ip);
 
-	return slot && slot->allocated;
+	return slot ? ipam_second_of(ipam, slot) : (struct mk_ip){ 0 };
+}
+
+static bool is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip)
+{
+	const struct mk_ipam_slot *slot = ipam_slot_find(ipam, ip);
+
+	return slot && (slot->allocated || slot->is_second);
+}
+
+bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip)
+{
+	if (is_allocated(ipam, ip))
+		return true;
+	ipam_both_load(ipam);
+	return is_allocated(ipam, ip);
 }
 
 /* ---- releasing ------------------------------------------------------------------------------- */
+
+static void drop_second(struct mk_ipam *ipam, const struct mk_ipam_slot *slot)
+{
+	const struct mk_ip second = ipam_second_of(ipam, slot);
+	struct mk_ipam_slot *other =
+		second.family == AF_UNSPEC ? NULL : ipam_slot_find(ipam, &second);
+
+	if (other)
+		other->is_second = false;
+	ipam_both_remove(ipam, &slot->ip);
+}
 
 static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_error *err)
 {
@@ -298,6 +371,7 @@ static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct 
 					      name);
 	}
 	ipam->last_sequence = slot->sequence = sequence;
+	drop_second(ipam, slot);
 	slot->allocated = false;
 	if (slot->container_id) /* otherwise mk_ipam_repair() finds the stale entry */
 		ipam_owner_remove(ipam, slot->container_id, slot->ifname);
@@ -324,9 +398,11 @@ int mk_ipam_repair(struct mk_ipam *ipam, struct mk_error *err)
 {
 	int ret = ipam_read_owners(ipam, err);
 
-	if (ret == 0)
-		ipam_owners_repair(ipam);
-	return ret;
+	if (ret < 0)
+		return ret;
+	ipam_owners_repair(ipam);
+	ipam_both_repair(ipam);
+	return 0;
 }
 
 int mk_ipam_each(struct mk_ipam *ipam,
@@ -344,6 +420,7 @@ int mk_ipam_each(struct mk_ipam *ipam,
 			.ifname = slot->ifname,
 			.netns = slot->netns,
 			.host_ports = slot->host_ports,
+			.second = ipam_second_of(ipam, slot),
 		};
 
 		if (!slot->allocated)
@@ -353,4 +430,62 @@ int mk_ipam_each(struct mk_ipam *ipam,
 			return ret;
 	}
 	return 0;
+}
+
+/* ---- without the lock ------------------------------------------------------------------------ */
+
+struct any {
+	bool (*visit)(void *ctx, const struct mk_ip *ip);
+	void *ctx;
+	DIR *dir; /* of the addresses */
+};
+
+static bool any_first(const struct any *any, const char *name)
+{
+	struct mk_ip ip;
+
+	return ipam_name_parse(name, &ip) == 0 && any->visit(any->ctx, &ip);
+}
+
+/* @name is in .both. */
+static bool any_second(const struct any *any, int both_fd, const char *name)
+{
+	char container_id[MK_IPAM_BOTH_BYTES];
+	struct mk_ip second;
+
+	return faccessat(dirfd(any->dir), name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       ipam_both_read(both_fd, name, container_id, &second) &&
+	       any->visit(any->ctx, &second);
+}
+
+static bool any_in_both(const struct any *any)
+{
+	cleanup_closedir DIR *both = NULL;
+	cleanup_close int fd = openat(dirfd(any->dir), MK_IPAM_BOTH,
+				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct dirent *entry;
+	bool found = false;
+
+	both = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!both)
+		return false;
+	mk_steal_fd(&fd);
+	while (!found && (entry = readdir(both)))
+		found = any_second(any, dirfd(both), entry->d_name);
+	return found;
+}
+
+bool mk_ipam_any(const char *state_dir, bool (*visit)(void *ctx, const struct mk_ip *ip), void *ctx)
+{
+	char path[PATH_MAX];
+	cleanup_closedir DIR *dir = NULL;
+	struct any any = { .visit = visit, .ctx = ctx };
+	const struct dirent *entry;
+	bool found = false;
+
+	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
+		any.dir = dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir)))
+		found = any_first(&any, entry->d_name);
+	return found || (dir && any_in_both(&any));
 }

@@ -18,6 +18,14 @@ struct mk_ipam_owner {
 	const char *container_id, *ifname;
 	const char *netns; /* path; "": not known */
 	const char *host_ports; /* host ports to it, read by src/pod/endpoint; NULL or "": none */
+	struct mk_ip second; /* only read: its address of the other family; AF_UNSPEC: none */
+};
+
+/* The addresses that pods may get. A pod of two families has the same number in both: its second
+ * address is as far from @second as its first one is from @first. */
+struct mk_ipam_pool {
+	struct mk_ip first, last;
+	struct mk_ip second; /* AF_UNSPEC: pods have one address */
 };
 
 /* Open (and create) @state_dir/ipam and take its lock: exclusive until mk_ipam_free(). */
@@ -33,19 +41,17 @@ static inline void mk_cleanup_ipam(struct mk_ipam **ipam)
 /* Return the name of the address's file. */
 #define MK_IPAM_ADDRESS_BYTES 33
 const char *mk_ipam_name(const struct mk_ip *ip, char name[MK_IPAM_ADDRESS_BYTES]);
-/* Parse such a name: a dotted quad, or 32 hexadecimal digits. -EINVAL: @name is
- * another file's. */
-mk_must_check int mk_ipam_name_parse(const char *name, struct mk_ip *ip);
 
-/* Allocate an address between @first and @last for @owner: one never used, otherwise the one
- * released longest ago. -EEXIST: @owner already has one, *@ip. -ENOSPC: none is left; the text says
- * how many are in use. A full disk is -EIO. */
-mk_must_check int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ip *first,
-				   const struct mk_ip *last, const struct mk_ipam_owner *owner,
-				   struct mk_ip *ip, struct mk_error *err);
+/* Allocate an address of @pool for @owner: one never used, otherwise the one released longest ago.
+ * -EEXIST: @owner already has one, *@ip. -ENOSPC: none is left; the text says how many are in use.
+ * A full disk is -EIO. */
+mk_must_check int mk_ipam_allocate(struct mk_ipam *ipam, const struct mk_ipam_pool *pool,
+				   const struct mk_ipam_owner *owner, struct mk_ip *ip,
+				   struct mk_error *err);
 /* Get the address that mk_ipam_allocate() would take; false: there is none. */
-bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ip *first, const struct mk_ip *last,
-		  struct mk_ip *ip);
+bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ipam_pool *pool, struct mk_ip *ip);
+/* Return the second address of a pod with address @ip of @pool; AF_UNSPEC: none. */
+struct mk_ip mk_ipam_pool_second(const struct mk_ipam_pool *pool, const struct mk_ip *ip);
 /* Keep @ip, whose owner is unknown, from being allocated. It looks like a file without a readable
  * owner (mk_ipam_each()). */
 mk_must_check int mk_ipam_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err);
@@ -55,6 +61,8 @@ mk_must_check int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, c
 /* Returns the namespace path of the owner at @ip, which mk_ipam_find() has found; "":
  * not known. @ipam owns it. */
 const char *mk_ipam_netns(struct mk_ipam *ipam, const struct mk_ip *ip);
+/* Returns the second address of the pod at @ip, which has been found; AF_UNSPEC: none. */
+struct mk_ip mk_ipam_second(struct mk_ipam *ipam, const struct mk_ip *ip);
 /* Returns 0 also if @container_id and @ifname have no address. */
 mk_must_check int mk_ipam_release(struct mk_ipam *ipam, const char *container_id,
 				  const char *ifname, struct mk_error *err);
@@ -65,6 +73,7 @@ mk_must_check int mk_ipam_release_ip(struct mk_ipam *ipam, const struct mk_ip *i
  * saves only time: a missing entry is found by reading all files, and a stale one is
  * checked against its file. */
 mk_must_check int mk_ipam_repair(struct mk_ipam *ipam, struct mk_error *err);
+/* Is @ip a pod's first or second address? */
 bool mk_ipam_is_allocated(struct mk_ipam *ipam, const struct mk_ip *ip);
 /* Visit every allocation; @visit may release what it visits. A negative return ends it. A file that
  * cannot be read or makes no sense still holds its address: all strings of its owner are empty. */
@@ -72,5 +81,9 @@ mk_must_check int mk_ipam_each(struct mk_ipam *ipam,
 			       int (*visit)(void *ctx, const struct mk_ip *ip,
 					    const struct mk_ipam_owner *owner),
 			       void *ctx, struct mk_error *err);
+/* Does @visit return true for any address of the directory, first or second? It sees the names as
+ * they are now: no lock is taken, and no file is read. */
+bool mk_ipam_any(const char *state_dir, bool (*visit)(void *ctx, const struct mk_ip *ip),
+		 void *ctx);
 
 #endif

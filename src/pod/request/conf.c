@@ -243,6 +243,33 @@ static int read_cidr(const struct mk_cni_conf *conf, const char *key, struct mk_
 		       "a network such as 10.244.0.0/16 or fd00:10:244::/48", failure);
 }
 
+/* Read the list @key of one or two ranges, or the range @old: a configuration for one family has no
+ * list, and an earlier version knows none. Returns their number. */
+static int read_cidrs(const struct mk_cni_conf *conf, const char *key, const char *old,
+		      struct mk_cidr cidrs[MK_FAMILIES], struct mk_cni_failure *failure)
+{
+	json_object *list;
+	size_t count = 0;
+	int parsed = 0;
+
+	if (!mk_cni_member(conf->root, key, &list))
+		return read_cidr(conf, old, cidrs, failure) < 0 ? -1 : 1;
+	if (json_object_is_type(list, json_type_array))
+		count = json_object_array_length(list);
+	for (size_t i = 0; i < count && i < MK_FAMILIES; i++) {
+		json_object *item = json_object_array_get_idx(list, i);
+
+		if (json_object_is_type(item, json_type_string))
+			parsed += mk_cidr_parse(json_object_get_string(item), &cidrs[i]) == 0;
+	}
+	if (count > 0 && count <= MK_FAMILIES && parsed == (int)count)
+		return parsed;
+	return invalid(key,
+		       json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN |
+								    JSON_C_TO_STRING_NOSLASHESCAPE),
+		       "a list of one network, or of two of different families", failure);
+}
+
 /* IPv4 unless the configuration says otherwise: that of an earlier version does not say it. */
 static int read_underlay(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
@@ -261,9 +288,18 @@ static int read_underlay(struct mk_cni_conf *conf, struct mk_cni_failure *failur
 	return 0;
 }
 
+static bool has_ipv6(const struct mk_cni_conf *conf)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < conf->network_count; i++)
+		found = found || conf->networks[i].cluster_cidr.ip.family == AF_INET6;
+	return found;
+}
+
 static int read_mtu(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
-	bool ipv6 = conf->cluster_cidr.ip.family == AF_INET6;
+	bool ipv6 = has_ipv6(conf);
 	json_object *value = NULL;
 	int64_t mtu_bytes = 0;
 
@@ -313,9 +349,50 @@ static int read_dns(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 	return 0;
 }
 
+static int compute_networks(struct mk_cni_conf *conf, const struct mk_cidr *pods,
+			    const struct mk_cidr *clusters, const struct mk_cidr *vteps,
+			    struct mk_cni_failure *failure)
+{
+	struct mk_cni_network *networks = conf->networks;
+
+	for (size_t i = 0; i < conf->network_count; i++) {
+		networks[i].cluster_cidr = clusters[i];
+		if (mk_addresses_compute(&clusters[i], &vteps[i], &pods[i], &networks[i].addresses,
+					 &failure->cause) < 0)
+			return mk_cni_fail(failure, MK_CNI_INVALID_CONFIG, bad_config);
+	}
+	if (conf->network_count < 2)
+		return 0;
+	if (pods[0].ip.family == pods[1].ip.family)
+		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, bad_config,
+				    "podCIDRs: expected ranges of different families");
+	mk_addresses_share_macs(&networks[1].addresses, &networks[0].addresses);
+	return 0;
+}
+
+static int read_networks(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
+{
+	struct mk_cidr pods[MK_FAMILIES], clusters[MK_FAMILIES], vteps[MK_FAMILIES];
+	int count = read_cidrs(conf, "podCIDRs", "podCIDR", pods, failure);
+	int cluster_count = -1, vtep_count = -1;
+
+	if (count > 0)
+		cluster_count = read_cidrs(conf, "clusterCIDRs", "clusterCIDR", clusters, failure);
+	if (cluster_count > 0)
+		vtep_count = read_cidrs(conf, "vtepCIDRs", "vtepCIDR", vteps, failure);
+	if (vtep_count < 0)
+		return -1;
+	if (count != cluster_count || count != vtep_count)
+		return mk_cni_failf(
+			failure, MK_CNI_INVALID_CONFIG, bad_config,
+			"podCIDRs has %d, clusterCIDRs %d, vtepCIDRs %d ranges: expected as many in each",
+			count, cluster_count, vtep_count);
+	conf->network_count = (size_t)count;
+	return compute_networks(conf, pods, clusters, vteps, failure);
+}
+
 int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 {
-	struct mk_cidr pods, vteps;
 	json_object *ipam;
 
 	if (mk_cni_member(conf->root, "ipam", &ipam))
@@ -323,15 +400,10 @@ int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *fa
 			failure, MK_CNI_UNSUPPORTED_FIELD,
 			"unsupported field in the network configuration",
 			"ipam: monokube assigns the addresses itself, remove this field");
-	if (read_cidr(conf, "podCIDR", &pods, failure) < 0 ||
-	    read_cidr(conf, "clusterCIDR", &conf->cluster_cidr, failure) < 0 ||
-	    read_cidr(conf, "vtepCIDR", &vteps, failure) < 0 || read_underlay(conf, failure) < 0 ||
-	    read_mtu(conf, failure) < 0 || read_dns(conf, failure) < 0)
+	if (read_networks(conf, failure) < 0 || read_underlay(conf, failure) < 0 ||
+	    read_mtu(conf, failure) < 0)
 		return -1;
-	if (mk_addresses_compute(&conf->cluster_cidr, &vteps, &pods, &conf->addresses,
-				 &failure->cause) < 0)
-		return mk_cni_fail(failure, MK_CNI_INVALID_CONFIG, bad_config);
-	return 0;
+	return read_dns(conf, failure);
 }
 
 static bool is_empty(json_object *value)

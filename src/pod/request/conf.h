@@ -33,14 +33,20 @@ const char *mk_cni_pod_name(const char *cni_args, char *name);
 mk_must_check int mk_cni_args_read(struct mk_cni_args *args, unsigned int needs,
 				   struct mk_cni_failure *failure);
 
+/* The ranges of a family, and the node's addresses. */
+struct mk_cni_network {
+	struct mk_addresses addresses;
+	struct mk_cidr cluster_cidr;
+};
+
 /* The strings and JSON objects belong to @root. */
 struct mk_cni_conf {
 	json_object *root;
 	enum mk_cni_version version;
 	const char *veth_prefix, *state_dir, *bpf_dir;
 	/* set only by mk_cni_conf_read_network() */
-	struct mk_addresses addresses;
-	struct mk_cidr cluster_cidr;
+	struct mk_cni_network networks[MK_FAMILIES]; /* the primary family first */
+	size_t network_count;
 	sa_family_t underlay; /* of the overlay's outer header */
 	uint32_t mtu_bytes; /* of the overlay */
 	json_object *dns; /* NULL: none */

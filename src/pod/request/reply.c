@@ -109,37 +109,48 @@ static json_object *interfaces_json(const struct mk_cni_result *result, bool *ok
 	return array;
 }
 
-static json_object *ips_json(const struct mk_cni_result *result, bool *ok)
+static json_object *ip_json(const struct mk_cni_result *result, size_t i, bool *ok)
 {
-	const struct mk_cidr address = {
-		.ip = result->ip,
-		.prefix_bits = result->ip.family == AF_INET ? 32 : 128,
-	};
-	json_object *array = json_object_new_array(), *object = json_object_new_object();
+	const struct mk_ip *ip = &result->ips[i];
+	const struct mk_cidr address = { *ip, (uint8_t)mk_ip_bits(ip->family) };
+	json_object *object = json_object_new_object();
 	char text[MK_CIDR_STRLEN];
 
 	if (result->version < MK_CNI_1_0_0)
-		add_string(object, "version", result->ip.family == AF_INET ? "4" : "6", ok);
+		add_string(object, "version", ip->family == AF_INET ? "4" : "6", ok);
 	add_string(object, "address", mk_cidr_format(&address, text), ok);
-	add_string(object, "gateway", mk_ip_format(&result->gateway, text), ok);
+	add_string(object, "gateway", mk_ip_format(&result->gateways[i], text), ok);
 	add(object, "interface", json_object_new_int(1), ok);
-	append(array, object, ok);
+	return object;
+}
+
+static json_object *route_json(const struct mk_cni_result *result, size_t i, bool *ok)
+{
+	json_object *object = json_object_new_object();
+	char text[MK_IP_STRLEN];
+
+	add_string(object, "dst", result->ips[i].family == AF_INET ? "0.0.0.0/0" : "::/0", ok);
+	add_string(object, "gw", mk_ip_format(&result->gateways[i], text), ok);
+	if (result->version >= MK_CNI_1_1_0)
+		add(object, "mtu", json_object_new_int((int)result->default_route_mtu_bytes), ok);
+	return object;
+}
+
+static json_object *ips_json(const struct mk_cni_result *result, bool *ok)
+{
+	json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < result->ip_count; i++)
+		append(array, ip_json(result, i, ok), ok);
 	return array;
 }
 
 static json_object *routes_json(const struct mk_cni_result *result, bool *ok)
 {
-	json_object *array = json_object_new_array(), *object;
-	char text[MK_IP_STRLEN];
+	json_object *array = json_object_new_array();
 
-	if (result->is_further)
-		return array;
-	object = json_object_new_object();
-	add_string(object, "dst", result->ip.family == AF_INET ? "0.0.0.0/0" : "::/0", ok);
-	add_string(object, "gw", mk_ip_format(&result->gateway, text), ok);
-	if (result->version >= MK_CNI_1_1_0)
-		add(object, "mtu", json_object_new_int((int)result->default_route_mtu_bytes), ok);
-	append(array, object, ok);
+	for (size_t i = 0; !result->is_further && i < result->ip_count; i++)
+		append(array, route_json(result, i, ok), ok);
 	return array;
 }
 

@@ -53,7 +53,8 @@ struct mk_cni_result {
 	enum mk_cni_version version;
 	const char *host_name, *ifname, *netns;
 	struct mk_mac host_mac, mac;
-	struct mk_ip ip, gateway;
+	struct mk_ip ips[MK_FAMILIES], gateways[MK_FAMILIES]; /* the primary family first */
+	size_t ip_count;
 	uint32_t device_mtu_bytes, default_route_mtu_bytes;
 	json_object *dns; /* passed through; NULL: none */
 	bool is_further; /* its routes apply only to its own address: no default route */
