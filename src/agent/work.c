@@ -328,6 +328,8 @@ static int run_steps(struct mk_agent *agent, struct mk_error *err)
 		ret = steps[i].reconcile(agent, &why);
 		if (ret == 0)
 			continue;
+		if (ret == MK_WAIT && first.code)
+			break; /* perhaps for what failed above */
 		if (ret > 0 || !goes_on(agent, &steps[i], &why)) {
 			*err = why;
 			return ret;
