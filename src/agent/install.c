@@ -37,6 +37,34 @@ static unsigned first_family(const struct mk_cni_conf_values *values)
 	return values->pod_cidrs[primary].ip.family == AF_UNSPEC ? !primary : primary;
 }
 
+/* Print the ranges of both families, the first one first. A node of one family has no lists. */
+static void print_lists(FILE *out, const struct mk_cni_conf_values *values)
+{
+	const struct mk_config *config = values->config;
+	const struct {
+		const char *key;
+		const struct mk_cidr *cidrs;
+	} lists[] = {
+		{ "podCIDRs", values->pod_cidrs },
+		{ "clusterCIDRs", config->cluster.of },
+		{ "vtepCIDRs", config->vteps.of },
+	};
+	unsigned first = first_family(values);
+	char a[MK_CIDR_STRLEN], b[MK_CIDR_STRLEN];
+
+	if (values->pod_cidrs[!first].ip.family == AF_UNSPEC)
+		return;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(lists); i++)
+		fprintf(out, "\"%s\": [\"%s\", \"%s\"],\n      ", lists[i].key,
+			mk_cidr_format(&lists[i].cidrs[first], a),
+			mk_cidr_format(&lists[i].cidrs[!first], b));
+}
+
+static bool is_name(const char *name, size_t length, const char *wanted)
+{
+	return strlen(wanted) == length && strncmp(wanted, name, length) == 0;
+}
+
 /* Print the value of a placeholder. Returns false if there is none of this name. */
 static bool put_value(FILE *out, const char *name, size_t length,
 		      const struct mk_cni_conf_values *values)
@@ -58,8 +86,12 @@ static bool put_value(FILE *out, const char *name, size_t length,
 	};
 
 	snprintf(mtu, sizeof(mtu), "%u", values->mtu_bytes);
+	if (is_name(name, length, "lists")) {
+		print_lists(out, values);
+		return true;
+	}
 	for (size_t i = 0; i < MK_ARRAY_SIZE(list); i++)
-		if (strlen(list[i].name) == length && strncmp(list[i].name, name, length) == 0)
+		if (is_name(name, length, list[i].name))
 			return fputs(list[i].value, out) >= 0;
 	return false;
 }

@@ -25,6 +25,17 @@ enum mk_choice mk_record_masquerade_ipv6(const struct mk_record *record)
 	return MK_AUTO;
 }
 
+static void print_second_ranges(const struct mk_config *config, FILE *out)
+{
+	const unsigned second = !mk_family_index(config->cluster.primary);
+	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN];
+
+	if (config->cluster.of[second].ip.family != AF_UNSPEC)
+		fprintf(out, "second_cluster_cidr=%s\nsecond_vtep_cidr=%s\n",
+			mk_cidr_format(&config->cluster.of[second], cluster),
+			mk_cidr_format(&config->vteps.of[second], vtep));
+}
+
 static void print_record(const struct mk_config *config, const char *source, FILE *out)
 {
 	char cluster[MK_CIDR_STRLEN], vtep[MK_CIDR_STRLEN];
@@ -43,6 +54,7 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vtep),
 		listen_text(&config->healthz, healthz), listen_text(&config->metrics, metrics),
 		choices[config->masquerade_ipv6]);
+	print_second_ranges(config, out);
 }
 
 static int write_settings(const struct mk_config *config, struct mk_error *err)
@@ -84,6 +96,9 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "source=", record->source, sizeof(record->source) },
 		{ "cluster_cidr=", record->cluster_cidr, sizeof(record->cluster_cidr) },
 		{ "vtep_cidr=", record->vtep_cidr, sizeof(record->vtep_cidr) },
+		{ "second_cluster_cidr=", record->second_cluster_cidr,
+		  sizeof(record->second_cluster_cidr) },
+		{ "second_vtep_cidr=", record->second_vtep_cidr, sizeof(record->second_vtep_cidr) },
 		{ "healthz=", record->healthz, sizeof(record->healthz) },
 		{ "metrics=", record->metrics, sizeof(record->metrics) },
 		{ "masquerade_ipv6=", record->masquerade_ipv6, sizeof(record->masquerade_ipv6) },

@@ -21,7 +21,10 @@ struct mk_record {
 	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];
 	char reserved_ports[MK_RESERVED_RANGES_BYTES]; /* "": not known */
 	/* as the settings have them; "": not known */
-	char cluster_cidr[MK_CIDR_STRLEN], vtep_cidr[MK_CIDR_STRLEN], healthz[MK_IP_PORT_STRLEN];
+	char cluster_cidr[MK_CIDR_STRLEN], vtep_cidr[MK_CIDR_STRLEN]; /* of the primary family */
+	/* of the other family; "": none */
+	char second_cluster_cidr[MK_CIDR_STRLEN], second_vtep_cidr[MK_CIDR_STRLEN];
+	char healthz[MK_IP_PORT_STRLEN];
 	char metrics[MK_IP_PORT_STRLEN];
 	char masquerade_ipv6[8]; /* auto, true or false */
 	char source[PATH_MAX]; /* what the agent follows, in words; "": not known */

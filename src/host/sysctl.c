@@ -227,6 +227,11 @@ int mk_sysctls_ipv6_device(const char *name, bool again, struct mk_error *err)
 	return changed;
 }
 
+bool mk_kernel_has_ipv6(void)
+{
+	return access(IPV6 "conf", F_OK) == 0;
+}
+
 /* Only the host's end of the veth pair and the VXLAN device have addresses. */
 static int set_devices(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {

@@ -31,6 +31,8 @@ mk_must_check int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct
 /* Have IPv6 on our device @name, without router advertisements and redirects. The caller sets
  * addr_gen_mode. @again: as above. Returns how many had to be set. */
 mk_must_check int mk_sysctls_ipv6_device(const char *name, bool again, struct mk_error *err);
+/* Does the kernel run IPv6? It does not with ipv6.disable=1, or without the module. */
+bool mk_kernel_has_ipv6(void);
 /* Format the ports that no socket of the host may get by chance, as "30000-32767,49152-65535". */
 #define MK_RESERVED_RANGES_BYTES 24
 void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RANGES_BYTES]);

@@ -164,11 +164,18 @@ legacy_kube_proxy()
 	expect_line kube-proxy '^WRONG .*iptables-legacy chain KUBE-SERVICES'
 	expect_line kube-proxy 'kube-proxy --cleanup'
 	on node1 iptables-legacy -t nat -X KUBE-SERVICES
+	on node1 ip6tables-legacy -t nat -N KUBE-SERVICES
+	expect_line kube-proxy '^WRONG .*ip6tables-legacy chain KUBE-SERVICES'
+	on node1 ip6tables-legacy -t nat -X KUBE-SERVICES
 	expect_line kube-proxy '^ok '
 	on node1 iptables-nft -t nat -N KUBE-SERVICES
 	expect_line kube-proxy '^WRONG .*iptables chain KUBE-SERVICES'
 	on node1 iptables-nft -t nat -X KUBE-SERVICES
 	on node1 nft delete table ip nat
+	on node1 nft add table ip6 kube-proxy
+	on node1 nft add chain ip6 kube-proxy services
+	expect_line kube-proxy '^WRONG .*nftables table ip6 kube-proxy'
+	on node1 nft delete table ip6 kube-proxy
 }
 
 firewalls()
@@ -189,6 +196,9 @@ firewalls()
 	on node1 iptables-legacy -P FORWARD DROP
 	expect_line firewall '^note .*iptables-legacy, chain FORWARD'
 	on node1 iptables-legacy -P FORWARD ACCEPT
+	on node1 ip6tables-legacy -P INPUT DROP
+	expect_line firewall '^note .*ip6tables-legacy, chain INPUT'
+	on node1 ip6tables-legacy -P INPUT ACCEPT
 	expect_line firewall '^ok '
 }
 

@@ -70,7 +70,7 @@ traces_outside()
 	trace 0 forwarded client "$FAR" 53/udp
 	trace 0 delivered client host 22
 	trace 0 forwarded host "$FAR" 80
-	expect_match "other family" 'or an IPv6 address' "$(mk trace client 192.0.2.1 80 2>&1 || true)"
+	expect_match "other family" 'or an IPv6 address' "$(FAMILY=4 mk trace client 192.0.2.1 80 2>&1 || true)"
 }
 
 # line CHECK: its line with the status before it: ok, note, WRONG; and its remedy.

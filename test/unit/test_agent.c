@@ -9,6 +9,7 @@
 #include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 #include "host/record.h"
+#include "pod/request/conf.h"
 #include "pod/request/reply.h"
 #include "pod/request/request_internal.h"
 #include "unit/unit.h"
@@ -403,6 +404,67 @@ START_TEST(test_conf_versions)
 }
 END_TEST
 
+/* The plugin's own reader gets both families, the primary one first. A Node may have one of them. */
+static const struct {
+	const char *clusters[2], *pods[2];
+	sa_family_t primary;
+	const char *text; /* of podCIDR and podCIDRs */
+} conf_families[] = {
+	{ { "10.244.0.0/16", "fd00:10:244::/48" },
+	  { "10.244.1.0/24", "fd00:10:244:1::/64" },
+	  AF_INET,
+	  "10.244.1.0/24 [\"10.244.1.0/24\",\"fd00:10:244:1::/64\"]" },
+	{ { "10.244.0.0/16", "fd00:10:244::/48" },
+	  { "10.244.1.0/24", "fd00:10:244:1::/64" },
+	  AF_INET6,
+	  "fd00:10:244:1::/64 [\"fd00:10:244:1::/64\",\"10.244.1.0/24\"]" },
+	{ { "10.244.0.0/16", "fd00:10:244::/48" },
+	  { "10.244.1.0/24" },
+	  AF_INET6,
+	  "10.244.1.0/24 null" },
+	{ { "10.244.0.0/16" }, { "10.244.1.0/24" }, AF_INET, "10.244.1.0/24 null" },
+};
+
+static const char *const conf_vteps[] = { "10.18.0.0/16", "fd4d:4b00:12::/64" };
+
+static struct mk_config config_of_families(size_t row)
+{
+	struct mk_config config = cni_config();
+
+	config.cluster = config.vteps = (struct mk_ranges){ .primary = conf_families[row].primary };
+	for (size_t i = 0; i < 2 && conf_families[row].clusters[i]; i++) {
+		config.cluster.of[i] = cidr_of(conf_families[row].clusters[i]);
+		config.vteps.of[i] = cidr_of(conf_vteps[i]);
+	}
+	return config;
+}
+
+START_TEST(test_conf_families)
+{
+	const struct mk_config config = config_of_families((size_t)_i);
+	struct mk_cni_conf_values values = { .config = &config, .mtu_bytes = 1450 };
+	cleanup_free char *text = NULL;
+	struct mk_cni_conf conf = { 0 };
+	struct mk_cni_failure failure = { 0 };
+	json_object *tree, *list = NULL;
+	char seen[200];
+
+	for (size_t i = 0; i < 2 && conf_families[_i].pods[i]; i++)
+		values.pod_cidrs[i] = cidr_of(conf_families[_i].pods[i]);
+	text = cni_conf_render(template, &values, &err);
+	tree = json_tokener_parse(text);
+	conf.root = plugin_of(tree, 0);
+	json_object_object_get_ex(conf.root, "podCIDRs", &list);
+	snprintf(seen, sizeof(seen), "%s %s", member(conf.root, "podCIDR"),
+		 json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN |
+							      JSON_C_TO_STRING_NOSLASHESCAPE));
+	ck_assert_str_eq(seen, conf_families[_i].text);
+	ck_assert_msg(mk_cni_conf_read_network(&conf, &failure) == 0, "%s", failure.cause.text);
+	ck_assert_uint_eq(conf.network_count, list ? 2 : 1);
+	json_object_put(tree);
+}
+END_TEST
+
 static const struct {
 	const char *name, *template, *error;
 } bad_templates[] = {
@@ -454,5 +516,6 @@ UNIT_SUITE("agent")
 	tcase_add_test(tc, test_work_waits_for_the_list);
 	tcase_add_test(tc, test_conf);
 	tcase_add_test(tc, test_conf_versions);
+	tcase_add_loop_test(tc, test_conf_families, 0, MK_ARRAY_SIZE(conf_families));
 	tcase_add_loop_test(tc, test_bad_template, 0, MK_ARRAY_SIZE(bad_templates));
 }

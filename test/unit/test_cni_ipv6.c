@@ -57,8 +57,7 @@ START_TEST(test_add_del)
 	inside("a", "sh -c 'ip -o link show dev eth0 | grep -q 02:4d:00:00:00:02'");
 	inside("a", "sh -c 'ip -6 neigh show dev eth0 | grep -q \"" GATEWAY
 		    " lladdr 02:4d:00:00:03:fe.*PERM\"'");
-	inside("a",
-	       "sh -c 'ip -6 route show default | grep -q \"via " GATEWAY " dev eth0\"'");
+	inside("a", "sh -c 'ip -6 route show default | grep -q \"via " GATEWAY " dev eth0\"'");
 	inside("a", "sh -c 'ip -6 route show default | grep -q \"mtu 1500\"'");
 	inside("a", "sh -c 'ip -6 route show fd00:10:244::/48 | grep -q \"mtu 1450\"'");
 	inside("a", "sh -c 'ip -6 route show fd00:10:244:1::/64 | grep -qv mtu'");

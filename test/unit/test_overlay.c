@@ -371,11 +371,15 @@ END_TEST
 
 START_TEST(test_record)
 {
-	struct mk_config config = { .vxlan_iface_name = "vx7",
-				    .veth_prefix = "zz",
-				    .bpf_dir = "/sys/fs/bpf/other",
-				    .cni_conf_path = "/x/10.conflist",
-				    .cni_bin_dir = "/x/bin" };
+	struct mk_config config = {
+		.vxlan_iface_name = "vx7",
+		.veth_prefix = "zz",
+		.bpf_dir = "/sys/fs/bpf/other",
+		.cluster = { { cidr_of("10.244.0.0/16"), cidr_of("fd00:10:244::/48") }, AF_INET6 },
+		.vteps = { { cidr_of("10.18.0.0/16"), cidr_of("fd4d:4b00:12::/64") }, AF_INET6 },
+		.cni_conf_path = "/x/10.conflist",
+		.cni_bin_dir = "/x/bin"
+	};
 	char command[160];
 	struct mk_record record;
 
@@ -391,6 +395,10 @@ START_TEST(test_record)
 	ck_assert_str_eq(record.cni_conf_path, "/x/10.conflist");
 	ck_assert_str_eq(record.cni_bin_dir, "/x/bin");
 	ck_assert_str_eq(record.source, "cluster directory /x");
+	ck_assert_str_eq(record.cluster_cidr, "fd00:10:244::/48");
+	ck_assert_str_eq(record.vtep_cidr, "fd4d:4b00:12::/64");
+	ck_assert_str_eq(record.second_cluster_cidr, "10.244.0.0/16");
+	ck_assert_str_eq(record.second_vtep_cidr, "10.18.0.0/16");
 	snprintf(command, sizeof(command), "rm -rf %s", config.state_dir);
 	ck_assert_int_eq(system(command), 0);
 }

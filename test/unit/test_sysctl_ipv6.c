@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -226,6 +227,17 @@ START_TEST(test_nothing_is_written)
 }
 END_TEST
 
+/* An empty directory hides the settings, as if the kernel ran without IPv6. */
+START_TEST(test_kernel_without_ipv6)
+{
+	ck_assert(mk_kernel_has_ipv6());
+	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	ck_assert_int_eq(mount("none", "/proc/sys/net/ipv6", "tmpfs", 0, NULL), 0);
+	ck_assert(!mk_kernel_has_ipv6());
+}
+END_TEST
+
 static const struct {
 	int pods;
 	int host, peer, vxlan, ip_forward; /* disable_ipv6 of the devices */
@@ -294,4 +306,5 @@ UNIT_SUITE("sysctl_ipv6")
 	tcase_add_loop_test(tc, test_nothing_is_written, 0, 2);
 	tcase_add_loop_test(tc, test_devices, 0, MK_ARRAY_SIZE(devices));
 	tcase_add_test(tc, test_family_comes_and_goes);
+	tcase_add_test(tc, test_kernel_without_ipv6);
 }

@@ -67,7 +67,16 @@ static int compute_family(const struct mk_own_node *node, const struct mk_node_o
 		       : 0;
 }
 
-/* Compute the addresses of each family that is configured and that the Node has. */
+/* Without IPv6 in its kernel, a node of both families runs IPv4. A node of IPv6 alone cannot run:
+ * its devices report the kernel. */
+static bool kernel_lacks(const struct mk_own_node *node, const struct mk_node_object *object,
+			 sa_family_t family)
+{
+	return family == AF_INET6 && mk_config_has(&node->core->config, AF_INET) &&
+	       pods_of(object, AF_INET)->ip.family == AF_INET && !mk_kernel_has_ipv6();
+}
+
+/* Compute the addresses of each family that is configured and that the Node and the kernel have. */
 static int compute(const struct mk_own_node *node, const struct mk_node_object *object,
 		   struct identity *found, struct mk_error *err)
 {
@@ -79,7 +88,8 @@ static int compute(const struct mk_own_node *node, const struct mk_node_object *
 		sa_family_t family = node->core->families[i].family;
 
 		found->runs[i] = mk_config_has(config, family) &&
-				 pods_of(object, family)->ip.family == family;
+				 pods_of(object, family)->ip.family == family &&
+				 !kernel_lacks(node, object, family);
 		if (found->runs[i])
 			ret = compute_family(node, object, family, &found->addresses[i], err);
 	}
@@ -127,19 +137,25 @@ static sa_family_t missing_family(const struct mk_own_node *node,
 }
 
 /* The node runs with the other family. Kubernetes gives no second pod CIDR to a Node that exists. */
-static void say_missing(struct mk_own_node *node, sa_family_t missing)
+static void say_missing(struct mk_own_node *node, const struct mk_node_object *object,
+			sa_family_t missing)
 {
-	char text[512];
+	char text[512] = "";
 
-	if (missing == AF_UNSPEC) {
+	if (missing != AF_UNSPEC)
+		snprintf(
+			text, sizeof(text),
+			"the Node object '%s' has no %s pod CIDR: pods here get no %s address; delete the Node and let its kubelet register it again",
+			node->core->config.node_name, mk_family_name(missing),
+			mk_family_name(missing));
+	else if (mk_config_has(&node->core->config, AF_INET6) &&
+		 kernel_lacks(node, object, AF_INET6))
+		snprintf(
+			text, sizeof(text),
+			"the kernel runs without IPv6: pods here get no IPv6 address; boot it without ipv6.disable=1");
+	if (!*text)
 		mk_core_warn_over(node->core, MK_WARN_FAMILY);
-		return;
-	}
-	snprintf(
-		text, sizeof(text),
-		"the Node object '%s' has no %s pod CIDR: pods here get no %s address; delete the Node and let its kubelet register it again",
-		node->core->config.node_name, mk_family_name(missing), mk_family_name(missing));
-	if (mk_core_warn(node->core, MK_WARN_FAMILY, text))
+	else if (mk_core_warn(node->core, MK_WARN_FAMILY, text))
 		mk_log_warn("%s", text);
 }
 
@@ -154,7 +170,7 @@ static int check_families(struct mk_own_node *node, const struct mk_node_object 
 		return lacks(node, "an %s pod CIDR in the Node object '%s'",
 			     both ? "IPv4 or IPv6" : mk_family_name(missing), object->name);
 	if (node->core->listed)
-		say_missing(node, missing);
+		say_missing(node, object, missing);
 	return 0;
 }
 

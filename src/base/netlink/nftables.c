@@ -22,13 +22,13 @@ static int walk_chain(void *ctx, const void *header, struct nlattr **attrs)
 	const struct chain_walk *walk = ctx;
 	struct nlattr *hook[NL_ATTRS];
 	struct mk_nft_chain chain = {
+		.family = ((const struct nfgenmsg *)header)->nfgen_family,
 		.table = text_of(attrs[NFTA_CHAIN_TABLE]),
 		.name = text_of(attrs[NFTA_CHAIN_NAME]),
 		.policy = -1,
 		.hook = -1,
 	};
 
-	(void)header;
 	nl_nested(attrs[NFTA_CHAIN_HOOK], hook);
 	if (attrs[NFTA_CHAIN_POLICY])
 		chain.policy = (int)ntohl(nl_u32(attrs[NFTA_CHAIN_POLICY]));

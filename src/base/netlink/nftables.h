@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 struct mk_nft_chain {
+	int family; /* of its table: NFPROTO_* */
 	const char *table, *name;
 	int hook; /* NF_INET_*; -1: not a base chain */
 	int policy; /* NF_ACCEPT, NF_DROP; -1: not a base chain */

@@ -60,9 +60,9 @@ void check_routing(struct mk_checking *checking); /* routing.c */
 void check_networkd(struct mk_checking *checking);
 void check_offload(struct mk_checking *checking);
 void check_clock(struct mk_checking *checking);
-/* ... rules of iptables-legacy: are there any of kube-proxy? Which chain drops by policy? NULL:
- * none. */
-bool check_legacy_kube_proxy(void);
+/* ... rules of iptables-legacy and ip6tables-legacy: which are of kube-proxy, and which chain drops
+ * by policy? NULL: none. */
+const char *check_legacy_kube_proxy(void);
 const char *check_legacy_firewall(void);
 
 #endif

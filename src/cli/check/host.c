@@ -7,8 +7,10 @@
 #include <dirent.h>
 #include <linux/ethtool.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
 #include <linux/sockios.h>
 /* clang-format on */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -22,19 +24,52 @@
 #include "cluster/api/clock.h"
 #include "host/sysctl.h"
 
-/* ---- iptables-legacy ------------------------------------------------------------------------- */
+/* ---- iptables-legacy, ip6tables-legacy ------------------------------------------------------- */
+
+/* Both families have the same requests and the same form, but for the entry's header. */
+static const struct legacy {
+	int family, level;
+	const char *names; /* file with the tables in use */
+	size_t target_at; /* of an entry's target_offset */
+	const char *kube_proxy, *input, *forward;
+} legacies[] = {
+	{ AF_INET, IPPROTO_IP, "/proc/net/ip_tables_names",
+	  offsetof(struct ipt_entry, target_offset), "iptables-legacy chain KUBE-SERVICES",
+	  "iptables-legacy, chain INPUT", "iptables-legacy, chain FORWARD" },
+	{ AF_INET6, IPPROTO_IPV6, "/proc/net/ip6_tables_names",
+	  offsetof(struct ip6t_entry, target_offset), "ip6tables-legacy chain KUBE-SERVICES",
+	  "ip6tables-legacy, chain INPUT", "ip6tables-legacy, chain FORWARD" },
+};
+_Static_assert(IPT_SO_GET_INFO == IP6T_SO_GET_INFO, "one request");
+_Static_assert(IPT_SO_GET_ENTRIES == IP6T_SO_GET_ENTRIES, "one request");
+_Static_assert(sizeof(struct ipt_getinfo) == sizeof(struct ip6t_getinfo), "one form");
+
+static bool is_in_use(const struct legacy *legacy, const char *table)
+{
+	cleanup_free char *names = NULL;
+	const char *at;
+
+	if (mk_file_read(legacy->names, 4096, &names, NULL, NULL) < 0)
+		return false;
+	at = strstr(names, table);
+	return at && (at == names || at[-1] == '\n') && at[strlen(table)] == '\n';
+}
 
 /* Read all rules of a table; the caller frees them. NULL: it is not in use. Reading an unused table
- * would load its module, so callers ask is_in_use() first, which reads /proc. */
-static struct ipt_get_entries *legacy_table(const char *name, struct ipt_getinfo *info)
+ * would load its module, so ask /proc first. */
+static struct ipt_get_entries *legacy_table(const struct legacy *legacy, const char *name,
+					    struct ipt_getinfo *info)
 {
-	cleanup_close int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	cleanup_close int fd = -1;
 	struct ipt_get_entries *entries = NULL;
 	socklen_t size = sizeof(*info);
 
+	if (!is_in_use(legacy, name))
+		return NULL;
+	fd = socket(legacy->family, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 	memset(info, 0, sizeof(*info));
 	snprintf(info->name, sizeof(info->name), "%s", name);
-	if (fd < 0 || getsockopt(fd, IPPROTO_IP, IPT_SO_GET_INFO, info, &size) < 0)
+	if (fd < 0 || getsockopt(fd, legacy->level, IPT_SO_GET_INFO, info, &size) < 0)
 		return NULL;
 	size = (socklen_t)sizeof(*entries) + info->size;
 	entries = calloc(1, size);
@@ -42,68 +77,62 @@ static struct ipt_get_entries *legacy_table(const char *name, struct ipt_getinfo
 		return NULL;
 	snprintf(entries->name, sizeof(entries->name), "%s", name);
 	entries->size = info->size;
-	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, entries, &size) < 0)
+	if (getsockopt(fd, legacy->level, IPT_SO_GET_ENTRIES, entries, &size) < 0)
 		free(mk_steal_ptr(entries));
 	return entries;
 }
 
 /* Does the built-in chain at @hook drop by policy what no rule accepts? */
-static bool drops_the_rest(const struct ipt_getinfo *info, const struct ipt_get_entries *entries,
-			   int hook)
+static bool drops_the_rest(const struct legacy *legacy, const struct ipt_getinfo *info,
+			   const struct ipt_get_entries *entries, int hook)
 {
 	const char *blob = (const char *)entries->entrytable;
 	struct xt_standard_target target;
-	struct ipt_entry entry;
 	size_t at = info->underflow[hook];
+	uint16_t offset;
 
-	if (!(info->valid_hooks & 1U << hook) || at + sizeof(entry) > info->size)
+	if (!(info->valid_hooks & 1U << hook) ||
+	    at + legacy->target_at + sizeof(offset) > info->size)
 		return false;
-	memcpy(&entry, blob + at, sizeof(entry));
-	at += entry.target_offset;
+	memcpy(&offset, blob + at + legacy->target_at, sizeof(offset));
+	at += offset;
 	if (at + sizeof(target) > info->size)
 		return false;
 	memcpy(&target, blob + at, sizeof(target));
 	return target.verdict == -NF_DROP - 1;
 }
 
-static bool is_in_use(const char *table)
-{
-	cleanup_free char *names = NULL;
-	const char *at;
-
-	if (mk_file_read("/proc/net/ip_tables_names", 4096, &names, NULL, NULL) < 0)
-		return false;
-	at = strstr(names, table);
-	return at && (at == names || at[-1] == '\n') && at[strlen(table)] == '\n';
-}
-
-bool check_legacy_kube_proxy(void)
+const char *check_legacy_kube_proxy(void)
 {
 	static const char *const tables[] = { "nat", "filter" };
 	static const char chain[] = "KUBE-SERVICES"; /* a chain's first entry holds its name */
 	struct ipt_getinfo info;
-	bool found = false;
 
-	for (size_t i = 0; i < MK_ARRAY_SIZE(tables); i++) {
+	for (size_t i = 0; i < MK_ARRAY_SIZE(legacies) * MK_ARRAY_SIZE(tables); i++) {
+		const struct legacy *legacy = &legacies[i / MK_ARRAY_SIZE(tables)];
 		cleanup_free struct ipt_get_entries *entries =
-			is_in_use(tables[i]) ? legacy_table(tables[i], &info) : NULL;
+			legacy_table(legacy, tables[i % MK_ARRAY_SIZE(tables)], &info);
 
-		found |= entries &&
-			 memmem(entries->entrytable, info.size, chain, sizeof(chain)) != NULL;
+		if (entries && memmem(entries->entrytable, info.size, chain, sizeof(chain)))
+			return legacy->kube_proxy;
 	}
-	return found;
+	return NULL;
 }
 
 const char *check_legacy_firewall(void)
 {
 	struct ipt_getinfo info;
-	cleanup_free struct ipt_get_entries *entries =
-		is_in_use("filter") ? legacy_table("filter", &info) : NULL;
 
-	if (entries && drops_the_rest(&info, entries, NF_INET_LOCAL_IN))
-		return "iptables-legacy, chain INPUT";
-	if (entries && drops_the_rest(&info, entries, NF_INET_FORWARD))
-		return "iptables-legacy, chain FORWARD";
+	for (size_t i = 0; i < MK_ARRAY_SIZE(legacies); i++) {
+		const struct legacy *legacy = &legacies[i];
+		cleanup_free struct ipt_get_entries *entries =
+			legacy_table(legacy, "filter", &info);
+
+		if (entries && drops_the_rest(legacy, &info, entries, NF_INET_LOCAL_IN))
+			return legacy->input;
+		if (entries && drops_the_rest(legacy, &info, entries, NF_INET_FORWARD))
+			return legacy->forward;
+	}
 	return NULL;
 }
 

@@ -71,12 +71,15 @@ struct chains {
 /* An output chain that drops by policy drops only the host's own packets. */
 static int see_chain(void *ctx, const struct mk_nft_chain *chain)
 {
+	const bool is_ipv6 = chain->family == NFPROTO_IPV6;
 	struct chains *chains = ctx;
 
 	if (strcmp(chain->table, "kube-proxy") == 0)
-		chains->kube_proxy = "nftables table ip kube-proxy";
+		chains->kube_proxy =
+			is_ipv6 ? "nftables table ip6 kube-proxy" : "nftables table ip kube-proxy";
 	else if (strcmp(chain->name, "KUBE-SERVICES") == 0)
-		chains->kube_proxy = "iptables chain KUBE-SERVICES";
+		chains->kube_proxy =
+			is_ipv6 ? "ip6tables chain KUBE-SERVICES" : "iptables chain KUBE-SERVICES";
 	if (chain->policy == NF_DROP &&
 	    (chain->hook == NF_INET_LOCAL_IN || chain->hook == NF_INET_FORWARD))
 		snprintf(chains->drops, sizeof(chains->drops), "nftables, table %s, chain %s",
@@ -98,9 +101,7 @@ void check_kube_proxy(struct mk_checking *checking)
 	const char *found;
 
 	read_chains(&chains);
-	found = chains.kube_proxy;
-	if (!found && check_legacy_kube_proxy())
-		found = "iptables-legacy chain KUBE-SERVICES";
+	found = chains.kube_proxy ?: check_legacy_kube_proxy();
 	if (!found && if_nametoindex("kube-ipvs0"))
 		found = "interface kube-ipvs0";
 	if (found)

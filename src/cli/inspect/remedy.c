@@ -7,7 +7,7 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"the sender or an offload on the way sends broken packets: try `ethtool -K DEVICE tx off`",
 	[MK_DROP_BAD_HEADER] = "the sender sends broken packets: run tcpdump there",
 	[MK_DROP_NOT_IPV4] =
-		"only packets of the family of clusterCidr are forwarded; a few others are normal, such as IPv6 of pods with IPv4",
+		"only packets of the families of clusterCidr are forwarded; a few others are normal, such as IPv6 of pods with IPv4",
 	[MK_DROP_SPOOFED_ADDRESS] =
 		"a pod may send only from its own address: does it bridge, or forward for others?",
 	[MK_DROP_SPOOFED_MAC] = "a pod may send only from its own MAC address: does it bridge?",

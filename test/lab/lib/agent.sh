@@ -24,7 +24,7 @@ agent_launch()
 	agent_is_gone "$node" || die "the agent of $node runs already, pid $(agent_pid "$node")"
 	cluster=(--cluster-dir "$dir/cluster")
 	! has_api || cluster=(--kubeconfig "$LAB_DIR/api/kubeconfig")
-	[[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || family=(--underlay-family "IPv$LAB_UNDERLAY")
+	[[ $LAB_UNDERLAY == "$UNDERLAY_AUTO" ]] || family=(--underlay-family "IPv$LAB_UNDERLAY")
 	log=$(agent_log "$node")
 	touch "$log"
 	stat -c %s "$log" >"$dir/agent.log.start"

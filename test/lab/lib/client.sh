@@ -9,7 +9,8 @@ export MK_LAB=${MK_LAB:-$(basename "$0" .sh | tr '_' '-')-$$}
 export MK_BIN=${MK_BIN:-$HERE/../../build/monokube}
 TMP=$(mktemp -d "/tmp/monokube-$MK_LAB.XXXXXX")
 
-FAMILY=${MK_LAB_FAMILY:-4} # of the lab's cluster: 4 or 6
+FAMILY=${MK_LAB_FAMILY:-4}
+FAMILY=${FAMILY:0:1} # of the lab's cluster, the primary one: 4 or 6
 
 # in_family TEXT: with the addresses that the lab has, if its cluster is of IPv6. Tests write
 # addresses as dotted quads; lab, on, apply, expect_eq and expect_match translate them: a.b.c.d becomes fd00:a:b:c::d with d in hexadecimal, the nodes' network

@@ -6,25 +6,38 @@
 # collide.
 # shellcheck disable=SC2034 # read by the other parts
 
-LAB_FAMILY=${MK_LAB_FAMILY:-4} # 4, or 6: a cluster of IPv6 alone
-LAB_UNDERLAY=${MK_LAB_UNDERLAY:-$LAB_FAMILY} # 4 with family 6: nodes also have IPv4 addresses, for the overlay
-LAB_SUBNET=192.168.99		# the underlay; node N has .<10+N>
-WORLD_ADDR=192.168.99.200
-WORLD_FAR_ADDR=203.0.113.10	# RFC 5737: an address no machine has, behind world
-API_ADDR=192.168.99.100
+LAB_FAMILY=${MK_LAB_FAMILY:-4} # 4, 6: a cluster of IPv6 alone, 46 or 64: both, the primary one first
+LAB_PRIMARY=${LAB_FAMILY:0:1}
+UNDERLAY_AUTO=$([[ $LAB_FAMILY == *4* ]] && echo 4 || echo 6) # underlayFamily auto
+# 4 with family 6: nodes also have IPv4 addresses, for the overlay
+LAB_UNDERLAY=${MK_LAB_UNDERLAY:-$UNDERLAY_AUTO}
 API_PORT=6443
-CLUSTER_CIDR=10.244.0.0/16
-VTEP_CIDR=10.18.0.0/16
-ADDR_BITS=32
-if [[ $LAB_FAMILY == 6 ]]; then
-	LAB_SUBNET=fd00:99: # node N has fd00:99::<10+N>
-	WORLD_ADDR=fd00:99::200
-	WORLD_FAR_ADDR=2001:db8::10 # RFC 3849
-	API_ADDR=fd00:99::100
-	CLUSTER_CIDR=fd00:10:244::/48
-	VTEP_CIDR=fd4d:4b00:12::/64
-	ADDR_BITS=128
-fi
+# Of family 4 and 6: world's address behind it (RFC 5737 and RFC 3849: no machine has it), ranges
+declare -A FAR_OF=([4]=203.0.113.10 [6]=2001:db8::10)
+declare -A CLUSTER_OF=([4]=10.244.0.0/16 [6]=fd00:10:244::/48)
+declare -A VTEPS_OF=([4]=10.18.0.0/16 [6]=fd4d:4b00:12::/64)
+
+# families: of the cluster, the primary one first; node_families: those of the nodes' addresses
+families() { fold -w 1 <<<"$LAB_FAMILY"; }
+node_families() { families; [[ $LAB_FAMILY == *$LAB_UNDERLAY* ]] || echo "$LAB_UNDERLAY"; }
+
+# underlay_host FAMILY N: an address of the nodes' network; node N has number 10+N
+underlay_host() { if [[ $1 == 6 ]]; then echo "fd00:99::$2"; else echo "192.168.99.$2"; fi; }
+# in_order ARRAY: its values of the cluster's families, with a comma between two
+in_order()
+{
+	local -n _of=$1
+	local family list=''
+	for family in $(families); do
+		list+=,${_of[$family]}
+	done
+	echo "${list#,}"
+}
+WORLD_ADDR=$(underlay_host "$LAB_PRIMARY" 200)
+WORLD_FAR_ADDR=${FAR_OF[$LAB_PRIMARY]}
+API_ADDR=$(underlay_host "$LAB_PRIMARY" 100)
+CLUSTER_CIDR=$(in_order CLUSTER_OF)
+VTEP_CIDR=$(in_order VTEPS_OF)
 MAX_NODES=60
 AGENT_READY_SECONDS=30
 AGENT_STOP_SECONDS=10

@@ -2,26 +2,32 @@
 # shellcheck shell=bash
 # test/lab/lib/node.sh - the underlay, the nodes, their mount namespaces.
 
-node_addr() { if [[ $LAB_FAMILY == 6 ]]; then echo "$LAB_SUBNET:$((10 + ${1#node}))"; else echo "$LAB_SUBNET.$((10 + ${1#node}))"; fi; }
-# underlay_addr NODE: what the overlay sends to, if that is not node_addr
-underlay_addr() { [[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || echo "192.168.99.$((10 + ${1#node}))"; }
-# pod_cidr NODE
-pod_cidr() { if [[ $LAB_FAMILY == 6 ]]; then echo "fd00:10:244:${1#node}::/64"; else echo "10.244.${1#node}.0/24"; fi; }
+# node_addr NODE [FAMILY]
+node_addr() { underlay_host "${2:-$LAB_PRIMARY}" $((10 + ${1#node})); }
+# pod_cidr NODE [FAMILY]
+pod_cidr() { if [[ ${2:-$LAB_PRIMARY} == 6 ]]; then echo "fd00:10:244:${1#node}::/64"; else echo "10.244.${1#node}.0/24"; fi; }
 
-# One cable: an interface eth0 in the namespace of $1, plugged into the underlay's bridge.
+# in_node_families N: the addresses of number N of the nodes' network
+in_node_families() { local family; for family in $(node_families); do underlay_host "$family" "$1"; done; }
+
+# plug NAME ADDRESS...: one cable, an interface eth0 in that namespace, plugged into the underlay's
+# bridge.
 plug()
 {
-	local name=$1 addr=$2 netns
+	local name=$1 netns addr
+	shift
 	netns=$(netns_of "$name")
 	ip link add eth0 netns "$netns" type veth peer name "$name" netns "$(netns_of underlay)"
 	ip -n "$(netns_of underlay)" link set "$name" master br0 up
 	ip -n "$netns" link set lo up
-	if [[ $LAB_FAMILY == 6 ]]; then
-		ip netns exec "$netns" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
-		ip -n "$netns" addr add "$addr/64" dev eth0 nodad
-	else
-		ip -n "$netns" addr add "$addr/24" dev eth0
-	fi
+	for addr in "$@"; do
+		if [[ $addr == *:* ]]; then
+			ip netns exec "$netns" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
+			ip -n "$netns" addr add "$addr/64" dev eth0 nodad
+		else
+			ip -n "$netns" addr add "$addr/24" dev eth0
+		fi
+	done
 	ip -n "$netns" link set eth0 up
 }
 
@@ -42,20 +48,26 @@ underlay_up()
 # Outside the cluster: it knows the underlay, but no route to a pod.
 world_up()
 {
+	local family
 	ip netns add "$(netns_of world)"
-	plug world "$WORLD_ADDR"
-	ip -n "$(netns_of world)" addr add "$WORLD_FAR_ADDR/$ADDR_BITS" dev lo
+	# shellcheck disable=SC2046 # a list
+	plug world $(in_node_families 200)
+	for family in $(families); do
+		ip -n "$(netns_of world)" addr add "${FAR_OF[$family]}" dev lo
+	done
 }
 
 node_up()
 {
-	local node=$1 dir=$LAB_DIR/nodes/$1 netns
+	local node=$1 dir=$LAB_DIR/nodes/$1 netns family
 	netns=$(netns_of "$node")
 	mkdir -p "$dir"/{cluster,cni-bin,cni-conf/net.d,state,cni-state,overlay}
 	ip netns add "$netns"
-	plug "$node" "$(node_addr "$node")"
-	[[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || ip -n "$netns" addr add "$(underlay_addr "$node")/24" dev eth0
-	ip -n "$netns" route add default via "$WORLD_ADDR"
+	# shellcheck disable=SC2046 # a list
+	plug "$node" $(in_node_families $((10 + ${node#node})))
+	for family in $(families); do
+		ip -n "$netns" route add default via "$(underlay_host "$family" 200)"
+	done
 	node_mounts_up "$node"
 	node_plugins "$dir/cni-bin"
 }
@@ -97,7 +109,13 @@ node_plugins()
 
 node_object()
 {
-	local node=$1 index=${1#node}
+	local node=$1 index=${1#node} family cidrs='' addresses=''
+	for family in $(families); do
+		cidrs+=", \"$(pod_cidr "$node" "$family")\""
+	done
+	for family in $(node_families); do
+		addresses+="  - {type: InternalIP, address: \"$(node_addr "$node" "$family")\"}"$'\n'
+	done
 	cat <<END
 apiVersion: v1
 kind: Node
@@ -108,12 +126,10 @@ metadata:
     topology.kubernetes.io/zone: zone-$(((index - 1) % 2 + 1))
 spec:
   podCIDR: "$(pod_cidr "$node")"
-  podCIDRs: ["$(pod_cidr "$node")"]
+  podCIDRs: [${cidrs#, }]
 status:
   addresses:
-  - type: InternalIP
-    address: "$(node_addr "$node")"
-$([[ $LAB_FAMILY == "$LAB_UNDERLAY" ]] || printf -- '  - type: InternalIP\n    address: "%s"' "$(underlay_addr "$node")")
+$addresses
   - type: Hostname
     address: $node
   conditions:

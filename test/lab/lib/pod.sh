@@ -35,7 +35,8 @@ pod_record()
 {
 	jq -n --arg name "$1" --arg node "$2" --arg id "$3" --argjson list "$4" --argjson options "$5" \
 		--argjson result "$6" '
-		{name: $name, node: $node, id: $id, ip: ($result.ips[0].address | sub("/.*"; ""))}
+		{name: $name, node: $node, id: $id, ip: ($result.ips[0].address | sub("/.*"; "")),
+			ips: [$result.ips[].address | sub("/.*"; "")]}
 		+ $options + {list: $list, result: $result}'
 }
 

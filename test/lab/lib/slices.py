@@ -33,32 +33,46 @@ def group_by_ports(service, pods):
     return groups or {(): []}
 
 
-def endpoint_slice(service, index, ports, pods):
+def is_ipv6(address):
+    return ":" in address
+
+
+def families(service, pods):
+    """Does each slice have IPv6 addresses? One slice per family of the Service's addresses, else of its pods."""
+    spec = service["spec"]
+    own = [ip for ip in spec.get("clusterIPs") or [spec.get("clusterIP")] if ip and ip != "None"]
+    return sorted({is_ipv6(ip) for ip in own or [ip for pod in pods for ip in pod["ips"]]}) or [False]
+
+
+def endpoint_slice(service, index, ports, pods, ipv6):
     meta = service["metadata"]
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": f"{meta['name']}-lab{index}",
+            "name": f"{meta['name']}-lab{index}{'-ipv6' * ipv6}",
             "namespace": meta.get("namespace", "default"),
             "labels": {"kubernetes.io/service-name": meta["name"], MANAGED_BY: "lab"},
         },
-        "addressType": "IPv6" if any(":" in pod["ip"] for pod in pods) else "IPv4",
+        "addressType": "IPv6" if ipv6 else "IPv4",
         "ports": [{"name": n, "protocol": proto, "port": port} for n, proto, port in ports],
         "endpoints": [
             {
-                "addresses": [pod["ip"]],
+                "addresses": [ip],
                 "nodeName": pod["node"],
                 "conditions": {"ready": True, "serving": True, "terminating": False},
                 "targetRef": {"kind": "Pod", "name": pod["name"]},
             }
             for pod in pods
+            for ip in pod["ips"]
+            if is_ipv6(ip) == ipv6
         ],
     }
 
 
 def service_slices(service, pods):
     return [
-        endpoint_slice(service, index, ports, members)
+        endpoint_slice(service, index, ports, members, ipv6)
         for index, (ports, members) in enumerate(sorted(group_by_ports(service, pods).items()))
+        for ipv6 in families(service, pods)
     ]
