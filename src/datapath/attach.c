@@ -122,8 +122,9 @@ static int ensure_hook(const struct mk_datapath *datapath, const struct hook *ho
 	return 1;
 }
 
-/* Put a program into its slot of map `other_family`. Returns 1 if it did. */
-static int ensure_entry(const struct mk_datapath *datapath, __u32 slot, struct mk_error *err)
+/* Put a program into its slot of map `other_family` (@map). Returns 1 if it did. */
+static int ensure_entry(const struct mk_datapath *datapath, int map, __u32 slot,
+			struct mk_error *err)
 {
 	int fd = mk_object_program(datapath->object, mk_entry_programs[slot], err);
 	struct mk_program_identity wanted = { 0 };
@@ -132,9 +133,9 @@ static int ensure_entry(const struct mk_datapath *datapath, __u32 slot, struct m
 
 	if (ret < 0)
 		return ret;
-	if (bpf_map_lookup_elem(datapath->other_family_fd, &slot, &have) == 0 && have == wanted.id)
+	if (bpf_map_lookup_elem(map, &slot, &have) == 0 && have == wanted.id)
 		return 0;
-	if (bpf_map_update_elem(datapath->other_family_fd, &slot, &fd, BPF_ANY) < 0)
+	if (bpf_map_update_elem(map, &slot, &fd, BPF_ANY) < 0)
 		return mk_error_errno(err, errno, "cannot put program '%s' behind IPv4's",
 				      mk_entry_programs[slot]);
 	return 1;
@@ -142,19 +143,18 @@ static int ensure_entry(const struct mk_datapath *datapath, __u32 slot, struct m
 
 /* Fill map `other_family`, which IPv4's datapath has pinned. Returns the number of slots that were
  * written; 0 if this family has the hooks itself. */
-static int ensure_entries(struct mk_datapath *datapath, struct mk_error *err)
+static int ensure_entries(const struct mk_datapath *datapath, struct mk_error *err)
 {
+	cleanup_close int map = -1;
 	int changed = 0, ret = 0;
 
 	if (!datapath_is_behind(datapath))
 		return 0;
-	if (datapath->other_family_fd < 0)
-		datapath->other_family_fd =
-			mk_pin_open(datapath->other_dir, MK_PIN_MAPS, "other_family", err);
-	if (datapath->other_family_fd < 0)
+	map = mk_pin_open(datapath->other_dir, MK_PIN_MAPS, "other_family", err);
+	if (map < 0)
 		return mk_error_wrap(err, "IPv4's datapath has to be loaded first");
 	for (__u32 slot = 0; ret >= 0 && slot < MK_ENTRY_COUNT; slot++) {
-		ret = ensure_entry(datapath, slot, err);
+		ret = ensure_entry(datapath, map, slot, err);
 		changed += ret > 0;
 	}
 	return ret < 0 ? ret : changed;
@@ -574,7 +574,7 @@ static int repair_pod_hooks(struct mk_datapath *datapath, const struct devices *
 	return ret < 0 ? ret : changed;
 }
 
-static int repair_entries(struct mk_datapath *datapath, struct mk_error *err)
+static int repair_entries(const struct mk_datapath *datapath, struct mk_error *err)
 {
 	int missing = ensure_entries(datapath, err);
 

@@ -37,7 +37,6 @@ struct mk_datapath {
 	struct mk_datapath_links links;
 	int gate_fd; /* MK_LOCK_GATE's, while attach waits for its lock; otherwise -1 */
 	uint64_t gate_until_ns;
-	int other_family_fd; /* map other_family, if this family is behind it; otherwise -1 */
 	/* the object owns the file descriptors */
 	struct mk_table pods, routes, node_routes, peers, affinity, affinity_new,
 		sessions[MK_SESSION_TABLES], room, link_table, uplink_table;

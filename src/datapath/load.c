@@ -107,7 +107,7 @@ struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
 		return NULL;
 	}
 	datapath->node = *node;
-	datapath->gate_fd = datapath->other_family_fd = -1;
+	datapath->gate_fd = -1;
 	if (open_parts(datapath, bpf_dir, state_dir, err) < 0) {
 		mk_datapath_free(datapath);
 		return NULL;
@@ -126,7 +126,6 @@ void mk_datapath_free(struct mk_datapath *datapath)
 	mk_object_free(datapath->object);
 	mk_nl_free(datapath->nl);
 	mk_cleanup_close(&datapath->gate_fd);
-	mk_cleanup_close(&datapath->other_family_fd);
 	free(datapath);
 }
 
