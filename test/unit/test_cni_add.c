@@ -315,12 +315,24 @@ START_TEST(test_64_at_once)
 }
 END_TEST
 
+/* Linux cuts no packet of an overlay over IPv6. */
+START_TEST(test_ipv4_over_ipv6)
+{
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.0.0",
+			   ",\"mtu\":1430,\"underlayFamily\":\"IPv6\"") == 0,
+		      "%s", answer);
+	inside("a", "sh -c 'ip route show default | grep -q \"mtu 1430\"'");
+}
+END_TEST
+
 UNIT_SUITE("cni_add")
 {
 	TCase *tc = cni_case(suite, "verbs");
 
 	tcase_add_loop_test(tc, test_add_del, 0, MK_ARRAY_SIZE(versions));
 	tcase_add_test(tc, test_del_idempotent);
+	tcase_add_test(tc, test_ipv4_over_ipv6);
 	tcase_add_test(tc, test_del_without_datapath);
 	tcase_add_test(tc, test_del_without_address_file);
 	tcase_add_test(tc, test_add_again);

@@ -63,7 +63,7 @@ START_TEST(test_result)
 		.netns = "/run/netns/x",
 		.ip_count = 1,
 		.device_mtu_bytes = 65535,
-		.default_route_mtu_bytes = 1450,
+		.default_mtu_bytes = { 1450, 1450 },
 	};
 
 	ck_assert_int_eq(mk_ip_parse("10.244.1.2", &result.ips[0]), 0);
@@ -105,7 +105,7 @@ START_TEST(test_result_of_two)
 		.ips = { ip_of("fd00::2"), ip_of("10.244.1.2") },
 		.gateways = { ip_of("fd00::3fe"), ip_of("10.244.1.254") },
 		.ip_count = 2,
-		.default_route_mtu_bytes = 1450,
+		.default_mtu_bytes = { 1450, 1450 },
 	};
 	const char *text = text_of(mk_cni_result_json(&result));
 

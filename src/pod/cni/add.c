@@ -418,7 +418,6 @@ static int print_result(const struct adding *adding, struct mk_error *err)
 		.mac = adding->mac,
 		.ip_count = adding->conf->network_count,
 		.device_mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
-		.default_route_mtu_bytes = mk_cni_underlay_mtu(adding->conf),
 		.dns = adding->conf->dns,
 		.is_further = adding->table != 0,
 	};
@@ -426,6 +425,8 @@ static int print_result(const struct adding *adding, struct mk_error *err)
 	for (size_t i = 0; i < result.ip_count; i++) {
 		result.ips[i] = adding->ips[i];
 		result.gateways[i] = addresses_of(adding, i)->gateway;
+		result.default_mtu_bytes[i] =
+			mk_cni_default_mtu(adding->conf, adding->ips[i].family);
 	}
 	return mk_cni_print(mk_cni_result_json(&result), err);
 }

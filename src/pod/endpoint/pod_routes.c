@@ -2,8 +2,10 @@
 #include "overlay/device.h"
 #include "pod/endpoint/endpoint.h"
 
-uint32_t mk_cni_underlay_mtu(const struct mk_cni_conf *conf)
+uint32_t mk_cni_default_mtu(const struct mk_cni_conf *conf, sa_family_t family)
 {
+	if (conf->underlay == AF_INET6 && family == AF_INET)
+		return conf->mtu_bytes;
 	return conf->mtu_bytes + mk_vxlan_overhead_bytes(conf->underlay);
 }
 
@@ -72,9 +74,9 @@ void mk_cni_pod_routes(const struct mk_cni_conf *conf, const struct mk_cni_netwo
 	routes[1].mtu_bytes = conf->mtu_bytes;
 	routes[2] = via_gateway(network, ifindex, &node_pods); /* replaces [1] if dst is the same */
 	routes[3] = via_gateway(network, ifindex, &virtual_pod);
-	routes[3].mtu_bytes = mk_cni_underlay_mtu(conf);
+	routes[3].mtu_bytes = mk_cni_default_mtu(conf, addresses->gateway.family);
 	routes[4] = via_gateway(network, ifindex, &all);
-	routes[4].mtu_bytes = mk_cni_underlay_mtu(conf);
+	routes[4].mtu_bytes = mk_cni_default_mtu(conf, addresses->gateway.family);
 	for (size_t i = 0; i < MK_POD_ROUTES; i++)
 		routes[i].table = table;
 }

@@ -132,7 +132,7 @@ static json_object *route_json(const struct mk_cni_result *result, size_t i, boo
 	add_string(object, "dst", result->ips[i].family == AF_INET ? "0.0.0.0/0" : "::/0", ok);
 	add_string(object, "gw", mk_ip_format(&result->gateways[i], text), ok);
 	if (result->version >= MK_CNI_1_1_0)
-		add(object, "mtu", json_object_new_int((int)result->default_route_mtu_bytes), ok);
+		add(object, "mtu", json_object_new_int((int)result->default_mtu_bytes[i]), ok);
 	return object;
 }
 

@@ -55,7 +55,7 @@ struct mk_cni_result {
 	struct mk_mac host_mac, mac;
 	struct mk_ip ips[MK_FAMILIES], gateways[MK_FAMILIES]; /* the primary family first */
 	size_t ip_count;
-	uint32_t device_mtu_bytes, default_route_mtu_bytes;
+	uint32_t device_mtu_bytes, default_mtu_bytes[MK_FAMILIES]; /* by index of `ips` */
 	json_object *dns; /* passed through; NULL: none */
 	bool is_further; /* its routes apply only to its own address: no default route */
 };
