@@ -3,7 +3,7 @@
 """cni.py - calls CNI plugins in turns, first ADD and then DEL, and compares their times. It makes
 one call at a time and many at once, on an empty node and on a full one. It runs inside a node. A
 call's time is what a runtime waits for: from the start of the process until its exit status is
-collected. Writes perf/results/cni.json."""
+collected. Writes a file of perf/results."""
 import argparse
 import json
 import os
@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--target", type=float, required=True,
                         help="largest ratio of the last CONFIG's median ADD to the first's")
+    parser.add_argument("--results", default="cni", help="name of the file in perf/results, without .json")
     parser.add_argument("--quick", action="store_true", help="do not judge the target")
     parser.add_argument("--netns-prefix", required=True)
     parser.add_argument("--full", type=int, default=250, help="number of pods of a full node")
@@ -106,7 +107,7 @@ def main():
         ratios[present, at_once] = ours / base
         print(f"  ADD, {args.configs[-1].stem} / {args.configs[0].stem}: {ours / base:.3f}")
     met = ratios[0, 1] <= args.target
-    results.write("cni", node.figures, rounds=args.rounds)
+    results.write(args.results, node.figures, rounds=args.rounds)
     verdict = "not judged" if args.quick else "met" if met else "MISSED"
     print(f"ratio of single ADDs {ratios[0, 1]:.3f}, target at most {args.target}: {verdict}")
     sys.exit(0 if met or args.quick else 1)
