@@ -97,8 +97,8 @@ struct mk_agent {
 		return call;                                          \
 	}
 
-/* Define a function of a table's row: @call for each @family of the node for which @ready holds, with
- * its @side and @own. Returns the sum of the results, or the first error. */
+/* Define a function of a table's row: @call for each @family of the node for which @ready holds,
+ * with its @side and @own. Returns the sum of the results, or the first error. */
 #define FAMILY_ROW(name, ready, call)                                                  \
 	static int name##_of(struct mk_agent *agent, unsigned i, struct mk_error *err) \
 	{                                                                              \

@@ -55,7 +55,7 @@ mk_must_check int agent_health_start(struct agent_health *health, mk_httpd_handl
 void agent_health_serve(struct agent_health *health);
 void agent_health_stop(struct agent_health *health);
 
-/* Service @key is written as @compiled in @family: open, close or update its healthCheckNodePort. */
+/* Service @key is @compiled in @family: open, close or update its healthCheckNodePort. */
 void agent_health_service(struct agent_health *health, sa_family_t family, const char *key,
 			  const struct mk_compiled_service *compiled);
 

@@ -99,9 +99,9 @@ static int remove_folder(const char *path, struct mk_error *err)
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
 	static const char *const names[] = {
-		MK_RECORD_NAME,	    MK_SETTINGS_NAME, MK_AGENT_LOCK,	  MK_AGENT_STATE,
-		MK_LOCK_GATE,	    MK_LOCK_DATAPATH, MK_LOCK_RUNTIME,	  MK_LOCK_DROPS,
-		MK_LOCK_HOST_PORTS, MK_NAMES_FILE,    MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE,
+		MK_RECORD_NAME,	     MK_SETTINGS_NAME,	MK_AGENT_LOCK,	    MK_AGENT_STATE,
+		MK_LOCK_GATE,	     MK_LOCK_DATAPATH,	MK_LOCK_RUNTIME,    MK_LOCK_DROPS,
+		MK_LOCK_HOST_PORTS,  MK_NAMES_FILE,	MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE,
 		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6
 	};
 	char path[PATH_MAX + 32];

@@ -23,7 +23,7 @@ void release_family(struct mk_own_family *own)
 	free(own->ports_said);
 }
 
-/* ---- the host's addresses --------------------------------------------------------------------- */
+/* ---- the host's addresses -------------------------------------------------------------------- */
 
 struct list {
 	struct host_address *list;

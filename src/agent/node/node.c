@@ -136,7 +136,7 @@ static sa_family_t missing_family(const struct mk_own_node *node,
 	return AF_UNSPEC;
 }
 
-/* The node runs with the other family. Kubernetes gives no second pod CIDR to a Node that exists. */
+/* The node runs with the other family. Kubernetes gives an existing Node no second pod CIDR. */
 static void say_missing(struct mk_own_node *node, const struct mk_node_object *object,
 			sa_family_t missing)
 {

@@ -85,8 +85,8 @@ mk_must_check int node_port_ips(const struct mk_config *config, sa_family_t fami
 int say_node(struct mk_own_node *node, struct mk_error *err);
 
 /* networks.c: compare the configured ranges with the host's networks. Refuse a node that overlaps
- * and is not yet at work; only report an overlap on a node that is. @vteps: by family, AF_UNSPEC for
- * one that does not run. */
+ * and is not yet at work; only report an overlap on a node that is. @vteps: by family, AF_UNSPEC
+ * for one that does not run. */
 mk_must_check int compare_networks(struct mk_own_node *node, const struct mk_ip vteps[MK_FAMILIES],
 				   struct mk_error *err);
 

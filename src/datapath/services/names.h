@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/services/names.h - names of Services: the tables know Services by number only. The
- * agent keeps a file per family in its state directory, one line `ACCOUNT NAMESPACE/NAME` per Service.
- * Commands that show counters read it, also while no agent runs. */
+ * agent keeps a file per family in its state directory, one line `ACCOUNT NAMESPACE/NAME` per
+ * Service. Commands that show counters read it, also while no agent runs. */
 #ifndef MK_DATAPATH_SERVICES_NAMES_H
 #define MK_DATAPATH_SERVICES_NAMES_H
 

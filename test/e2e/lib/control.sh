@@ -19,27 +19,27 @@ fi
 # A second family: its ranges come second, its addresses beside the primary family's
 SERVICE_CIDRS=$SERVICE_CIDR
 GATES=()
-WORLD_ADDR2='' WORLD_FAR_ADDR2=''
+SECOND_WORLD='' SECOND_FAR=''
 SLICES_PORT=6444 # of lib/stand_in.py
 if [[ $FAMILIES == 4,6 ]]; then
 	CLUSTER_CIDR+=,fd00:10:244::/48
 	SERVICE_CIDRS+=,fd00:10:96::/112
 	SUBNET2=fd00:99:: BITS2=64
-	WORLD_ADDR2=fd00:99::200 WORLD_FAR_ADDR2=2001:db8::10
+	SECOND_WORLD=fd00:99::200 SECOND_FAR=2001:db8::10
 elif [[ $FAMILIES == 6,4 ]]; then
 	CLUSTER_CIDR+=,10.244.0.0/16
 	SERVICE_CIDRS+=,10.96.0.0/16
 	SUBNET2=192.168.99. BITS2=24
-	WORLD_ADDR2=192.168.99.200 WORLD_FAR_ADDR2=203.0.113.10
+	SECOND_WORLD=192.168.99.200 SECOND_FAR=203.0.113.10
 fi
-if [[ $WORLD_ADDR2 ]]; then
+if [[ $SECOND_WORLD ]]; then
 	GATES=(--feature-gates=IPv6DualStack=true)
 	ANY=::
 fi
 # second_addr NODE: its address of the second family, if there is one
-second_addr() { [[ ! $WORLD_ADDR2 ]] || echo "$SUBNET2$((10 + ${1#node}))"; }
+second_addr() { [[ ! $SECOND_WORLD ]] || echo "$SUBNET2$((10 + ${1#node}))"; }
 # node_addrs NODE: of all families, separated by $2
-node_addrs() { echo "$(node_addr "$1")${WORLD_ADDR2:+$2$(second_addr "$1")}"; }
+node_addrs() { echo "$(node_addr "$1")${SECOND_WORLD:+$2$(second_addr "$1")}"; }
 CONTROL_READY_SECONDS=120
 
 # with_port ADDRESS PORT: as in a URL
@@ -148,7 +148,7 @@ control_up()
 	start_apiserver
 	wait_until "$CONTROL_READY_SECONDS" api_is_ready ||
 		fail kube-apiserver "kube-apiserver is not ready after $CONTROL_READY_SECONDS s"
-	[[ ! $WORLD_ADDR2 ]] || control slices "$HERE/lib/stand_in.py" slices "$API_ADDR" $SLICES_PORT "$(with_port "$API_ADDR" "$API_PORT")" "$LAB_DIR/pki"
+	[[ ! $SECOND_WORLD ]] || control slices "$HERE/lib/stand_in.py" slices "$API_ADDR" $SLICES_PORT "$(with_port "$API_ADDR" "$API_PORT")" "$LAB_DIR/pki"
 	start_controllers
 	wait_until "$CONTROL_READY_SECONDS" accounts_exist ||
 		fail kube-controller-manager "kube-controller-manager made no service account in $CONTROL_READY_SECONDS s"

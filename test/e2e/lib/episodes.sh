@@ -149,8 +149,8 @@ host_ports()
 	for node in "${NODES[@]}"; do
 		for protocol in tcp udp; do
 			expect "$node $WORLD_ADDR" "$(from_outside $protocol "$(node_addr "$node"):8088" | cut -d' ' -f1,2)" || return
-			[[ $WORLD_ADDR2 ]] || continue
-			expect "$node $WORLD_ADDR2" "$(from_outside $protocol "$(second_addr "$node"):8088" | cut -d' ' -f1,2)" || return
+			[[ $SECOND_WORLD ]] || continue
+			expect "$node $SECOND_WORLD" "$(from_outside $protocol "$(second_addr "$node"):8088" | cut -d' ' -f1,2)" || return
 		done
 	done
 }

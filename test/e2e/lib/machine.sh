@@ -41,7 +41,7 @@ leave_groups()
 second_addresses()
 {
 	local netns
-	[[ $WORLD_ADDR2 ]] || return 0
+	[[ $SECOND_WORLD ]] || return 0
 	netns=$(netns_of "$1")
 	ip netns exec "$netns" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
 	# shellcheck disable=SC2046 # an option, or none
@@ -54,7 +54,7 @@ machine_network()
 	plug "$1" "$(node_addr "$1")"
 	ip -n "$(netns_of "$1")" route add default via "$WORLD_ADDR"
 	second_addresses "$1" "$(second_addr "$1")/${BITS2:-}"
-	[[ ! $WORLD_ADDR2 ]] || ip -n "$(netns_of "$1")" route add default via "$WORLD_ADDR2"
+	[[ ! $SECOND_WORLD ]] || ip -n "$(netns_of "$1")" route add default via "$SECOND_WORLD"
 }
 
 machine_up()
@@ -127,7 +127,7 @@ kubelet_config()
 		tlsCertFile: $pki/$1.crt
 		tlsPrivateKeyFile: $pki/$1.key
 		address: "$ANY"
-		featureGates: {IPv6DualStack: $([[ $WORLD_ADDR2 ]] && echo true || echo false)}
+		featureGates: {IPv6DualStack: $([[ $SECOND_WORLD ]] && echo true || echo false)}
 		clusterDNS: ["$DNS_SERVICE"]
 		clusterDomain: cluster.local
 		cgroupDriver: cgroupfs
