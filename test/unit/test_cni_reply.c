@@ -115,16 +115,23 @@ END_TEST
 
 START_TEST(test_loopback)
 {
-	ck_assert_str_eq(text_of(mk_cni_loopback_json(MK_CNI_0_3_1, "/run/netns/x", 65536)),
+	ck_assert_str_eq(text_of(mk_cni_loopback_json(MK_CNI_0_3_1, "/run/netns/x", 65536, false)),
 			 "{\"cniVersion\":\"0.3.1\",\"interfaces\":[{\"name\":\"lo\","
 			 "\"mac\":\"00:00:00:00:00:00\",\"sandbox\":\"/run/netns/x\"}],"
 			 "\"ips\":[{\"version\":\"4\",\"address\":\"127.0.0.1/8\","
 			 "\"interface\":0}]}");
-	ck_assert_str_eq(text_of(mk_cni_loopback_json(MK_CNI_1_1_0, "/run/netns/x", 65536)),
+	ck_assert_str_eq(text_of(mk_cni_loopback_json(MK_CNI_1_1_0, "/run/netns/x", 65536, false)),
 			 "{\"cniVersion\":\"1.1.0\",\"interfaces\":[{\"name\":\"lo\","
 			 "\"mac\":\"00:00:00:00:00:00\",\"mtu\":65536,"
 			 "\"sandbox\":\"/run/netns/x\"}],"
 			 "\"ips\":[{\"address\":\"127.0.0.1/8\",\"interface\":0}]}");
+	ck_assert_ptr_nonnull(
+		strstr(text_of(mk_cni_loopback_json(MK_CNI_0_4_0, "/run/netns/x", 65536, true)),
+		       "\"interface\":0},{\"version\":\"6\",\"address\":\"::1/128\","
+		       "\"interface\":0}]"));
+	ck_assert_ptr_nonnull(
+		strstr(text_of(mk_cni_loopback_json(MK_CNI_1_0_0, "/run/netns/x", 65536, true)),
+		       "\"interface\":0},{\"address\":\"::1/128\",\"interface\":0}]"));
 }
 END_TEST
 

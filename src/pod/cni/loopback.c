@@ -45,7 +45,8 @@ static int add(const struct mk_cni_args *args, const struct mk_cni_conf *conf, s
 	    mk_nl_link_get_index(nl, LO_IFINDEX, &lo, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, failed);
 	if (mk_cni_print(before ? json_object_get(before)
-				: mk_cni_loopback_json(conf->version, args->netns, lo.mtu_bytes),
+				: mk_cni_loopback_json(conf->version, args->netns, lo.mtu_bytes,
+						       lo.ipv6.exists && !lo.ipv6.disabled),
 			 &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE, "cannot print the result");
 	return 0;

@@ -168,20 +168,30 @@ json_object *mk_cni_result_json(const struct mk_cni_result *result)
 	return finish(object, ok);
 }
 
+static json_object *lo_ip_json(enum mk_cni_version version, const char *family, const char *address,
+			       bool *ok)
+{
+	json_object *object = json_object_new_object();
+
+	if (version < MK_CNI_1_0_0)
+		add_string(object, "version", family, ok);
+	add_string(object, "address", address, ok);
+	add(object, "interface", json_object_new_int(0), ok);
+	return object;
+}
+
 json_object *mk_cni_loopback_json(enum mk_cni_version version, const char *netns,
-				  uint32_t mtu_bytes)
+				  uint32_t mtu_bytes, bool ipv6)
 {
 	const struct mk_cni_result lo = { .version = version, .device_mtu_bytes = mtu_bytes };
-	json_object *object = json_object_new_object(), *address = json_object_new_object();
+	json_object *object = json_object_new_object();
 	json_object *interfaces = json_object_new_array(), *ips = json_object_new_array();
 	bool ok = object != NULL;
 
 	append(interfaces, interface_json(&lo, "lo", &lo.mac, netns, &ok), &ok);
-	if (version < MK_CNI_1_0_0)
-		add_string(address, "version", "4", &ok);
-	add_string(address, "address", "127.0.0.1/8", &ok);
-	add(address, "interface", json_object_new_int(0), &ok);
-	append(ips, address, &ok);
+	append(ips, lo_ip_json(version, "4", "127.0.0.1/8", &ok), &ok);
+	if (ipv6)
+		append(ips, lo_ip_json(version, "6", "::1/128", &ok), &ok);
 	add_string(object, "cniVersion", mk_cni_version_name(version), &ok);
 	add(object, "interfaces", interfaces, &ok);
 	add(object, "ips", ips, &ok);

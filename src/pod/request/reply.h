@@ -5,6 +5,7 @@
 #define MK_POD_REQUEST_REPLY_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 #include "base/ip.h"
@@ -62,9 +63,9 @@ struct mk_cni_result {
 
 /* Return a new JSON object; the caller releases it (json_object_put()). NULL: out of memory. */
 json_object *mk_cni_result_json(const struct mk_cni_result *result);
-/* Return the result of the plugin `loopback` for the namespace @netns. */
+/* Return the result of the plugin `loopback` for the namespace @netns. @ipv6: lo has ::1. */
 json_object *mk_cni_loopback_json(enum mk_cni_version version, const char *netns,
-				  uint32_t mtu_bytes);
+				  uint32_t mtu_bytes, bool ipv6);
 json_object *mk_cni_failure_json(const struct mk_cni_failure *failure, const char *version);
 json_object *mk_cni_versions_json(const char *version);
 
