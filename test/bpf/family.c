@@ -18,8 +18,16 @@ sa_family_t family(void)
 	const char *text = getenv("MK_TEST_FAMILY");
 
 	if (chosen == AF_UNSPEC)
-		chosen = text && strcmp(text, "6") == 0 ? AF_INET6 : AF_INET;
+		chosen =
+			text && (strcmp(text, "6") == 0 || family_is_behind()) ? AF_INET6 : AF_INET;
 	return chosen;
+}
+
+bool family_is_behind(void)
+{
+	const char *text = getenv("MK_TEST_FAMILY");
+
+	return text && strcmp(text, "46") == 0;
 }
 
 void family_use(sa_family_t other)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/bpf/family.h - the address family of a run: IPv4, or IPv6 with MK_TEST_FAMILY=6. Rows have
- * dotted quads in both families. For IPv6 each address becomes another one:
+/* test/bpf/family.h - the address family of a run: IPv4, or IPv6 with MK_TEST_FAMILY=6, or with
+ * MK_TEST_FAMILY=46 behind IPv4's programs, as on a node with both families. Rows have dotted quads
+ * in both families. For IPv6 each address becomes another one:
  *
  *	10.244.1.2	 fd00:a:f4:1::2	 a byte per group, the last at the end
  *	10.244.1.254	 fd00:a:f4:1::3fe the gateway: a node has 1,024 slots
@@ -22,6 +23,7 @@
 #include "base/ip.h"
 
 sa_family_t family(void); /* AF_INET or AF_INET6 */
+bool family_is_behind(void); /* IPv6 behind IPv4's programs, in all rows */
 void family_use(sa_family_t other); /* for tests of this file */
 void family_use_ipv6(void); /* until family_use_again(): that of the run */
 void family_use_again(void);

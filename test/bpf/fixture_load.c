@@ -148,6 +148,7 @@ static void load(bool small)
 {
 	struct mk_node node = { 0 };
 
+	settings.both |= family_is_behind();
 	fill_node(&node);
 	if (datapath && small == loaded_small && settings.both == loaded_both &&
 	    memcmp(&node, &loaded_node, sizeof(node)) == 0)
