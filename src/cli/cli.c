@@ -219,8 +219,7 @@ static bool is_wanted(const struct mk_cli_options *options, sa_family_t family)
 static int find_families(struct mk_cli_options *options, const struct mk_record *record,
 			 struct mk_error *err)
 {
-	const size_t first = strcspn(record->cluster_cidr, ","); /* bytes of the first range */
-	const bool ipv6_first = memchr(record->cluster_cidr, ':', first) != NULL;
+	const bool ipv6_first = strchr(record->cluster_cidr, ':') != NULL;
 	const sa_family_t families[] = { ipv6_first ? AF_INET6 : AF_INET,
 					 ipv6_first ? AF_INET : AF_INET6 };
 	bool loaded = false;

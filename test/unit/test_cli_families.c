@@ -50,7 +50,7 @@ static void write_file(const char *name, const char *text)
 	fclose(file);
 }
 
-#define IPV4_FIRST "10.244.0.0/16,fd00:10:244::/48"
+#define IPV4_FIRST "10.244.0.0/16\nsecond_cluster_cidr=fd00:10:244::/48"
 
 static void write_record(const char *ranges)
 {
@@ -118,7 +118,7 @@ static void check(bool has, int status, const char *part, const char *const *wor
 {
 	cleanup_free char *text = output(status, words);
 
-	ck_assert_msg((strstr(text, part) != NULL) == has, "%s '%s' in:\n%s",
+	ck_assert_msg((strstr(text, part) != NULL) == has, "%s '%s' in:\n%.3000s",
 		      has ? "no" : "there is", part, text);
 }
 #define check_output(status, part, ...) \
@@ -182,7 +182,7 @@ START_TEST(test_order)
 {
 	put_pod(0, "10.244.1.2", fx.pod_ifindex);
 	put_pod(1, "fd00:10:244:7::2", fx.pod_ifindex);
-	write_record("fd00:10:244::/48,10.244.0.0/16");
+	write_record("fd00:10:244::/48\nsecond_cluster_cidr=10.244.0.0/16");
 	check_output(0, "fd00:10:244:7::2,10.244.1.2  mkpod", "pods");
 	check_output(0, "\"address\":\"fd00:10:244:7::2\"", "pods", "-o", "json");
 	write_record(IPV4_FIRST);
@@ -377,6 +377,9 @@ START_TEST(test_status)
 	check_output(1, "nodes         IPv6: the one with pods fd00:10:244:9::/64: no route",
 		     "check");
 	check_output(1, "routing       IPv6: pods leave by up0\n", "check");
+	check_output(1, "networks      ", "check");
+	check_output_lacks(1, "which this node does not run", "check");
+	check_output(1, "map other_family has only 0 of 7 programs of IPv6", "check");
 }
 END_TEST
 
@@ -431,6 +434,8 @@ START_TEST(test_cleanup_ipv6)
 	ck_assert(mk_pin_has(fx.bpf_dir, AF_INET) && !mk_pin_has(fx.bpf_dir, AF_INET6));
 	check_output(1, "", "pods", "-6");
 	check_output(0, "ADDRESSES", "pods");
+	check_output(1, "a range of IPv6, which this node does not run", "check");
+	check_output(1, "IPv6: configured, but this node does not run it", "status");
 }
 END_TEST
 

@@ -38,7 +38,10 @@ const struct mk_view *check_view(const struct mk_checking *checking, sa_family_t
 sa_family_t check_underlay(const struct mk_view *view);
 /* Neither pods nor the underlay have IPv4. */
 bool check_carries_no_ipv4(const struct mk_view *view);
+/* Returns the family that is configured and not loaded; NULL: none. */
+const char *check_missing_family(const struct mk_checking *checking);
 void check_agent(struct mk_checking *checking);
+void check_families(struct mk_checking *checking);
 void check_hooks(struct mk_checking *checking);
 void check_nodes(struct mk_checking *checking);
 void check_pods(struct mk_checking *checking);

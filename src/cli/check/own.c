@@ -64,24 +64,24 @@ void check_kernel(struct mk_checking *checking)
 		check_found(checking, "kernel", NULL, "Linux %s", kernel.release);
 }
 
-static size_t own_ranges(const struct mk_record *record, struct mk_own_range ranges[2])
+static size_t own_ranges(const char *vtep, const char *cluster, struct mk_own_range ranges[2])
 {
 	size_t count = 0;
 
-	if (mk_cidr_parse(record->vtep_cidr, &ranges[count].cidr) == 0)
+	if (mk_cidr_parse(vtep, &ranges[count].cidr) == 0)
 		ranges[count++].setting = "vtepCidr";
-	if (mk_cidr_parse(record->cluster_cidr, &ranges[count].cidr) == 0)
+	if (mk_cidr_parse(cluster, &ranges[count].cidr) == 0)
 		ranges[count++].setting = "clusterCidr";
 	return count;
 }
 
 /* The agent reports the same: src/agent/node/networks.c. */
-void check_networks(struct mk_checking *checking)
+static void check_ranges(struct mk_checking *checking, const char *vtep, const char *cluster)
 {
 	struct mk_networks networks;
 	struct mk_own_range ranges[2];
 	struct mk_error err = { 0 };
-	size_t count = own_ranges(&checking->record, ranges);
+	size_t count = own_ranges(vtep, cluster, ranges);
 	enum mk_overlap overlap;
 
 	if (count == 0)
@@ -103,10 +103,43 @@ void check_networks(struct mk_checking *checking)
 			   mk_error_text(&err));
 	else
 		check_found(checking, "networks", NULL,
-			    "%s and %s overlap none of the host's %zu addresses and routes",
-			    checking->record.vtep_cidr, checking->record.cluster_cidr,
-			    networks.count);
+			    "%s and %s overlap none of the host's %zu addresses and routes", vtep,
+			    cluster, networks.count);
 	mk_networks_release(&networks);
+}
+
+void check_networks(struct mk_checking *checking)
+{
+	const struct mk_record *record = &checking->record;
+
+	check_ranges(checking, record->vtep_cidr, record->cluster_cidr);
+	check_ranges(checking, record->second_vtep_cidr, record->second_cluster_cidr);
+}
+
+const char *check_missing_family(const struct mk_checking *checking)
+{
+	const char *ranges[] = { checking->record.cluster_cidr,
+				 checking->record.second_cluster_cidr };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(ranges); i++) {
+		struct mk_cidr cidr;
+
+		if (mk_cidr_parse(ranges[i], &cidr) == 0 && !check_view(checking, cidr.ip.family))
+			return mk_family_name(cidr.ip.family);
+	}
+	return NULL;
+}
+
+/* The node works with the other family. */
+void check_families(struct mk_checking *checking)
+{
+	const char *missing = check_missing_family(checking);
+
+	if (missing)
+		check_note(
+			checking, "families",
+			"register the Node again if it has no pod CIDR of this family; otherwise see the agent's log",
+			"clusterCidr has a range of %s, which this node does not run", missing);
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
@@ -126,6 +159,27 @@ static unsigned int check_hook(struct mk_checking *checking, uint32_t ifindex,
 	return 0;
 }
 
+/* On a node with both families, IPv4's programs pass IPv6's packets on to these. Returns their
+ * number. */
+static unsigned int check_entries(struct mk_checking *checking)
+{
+	cleanup_table struct mk_table entries = { 0 };
+	unsigned int count = 0;
+	struct mk_error err = { 0 };
+	int ret = mk_table_open(&entries, checking->view->dir, "other_family", sizeof(__u32),
+				sizeof(__u32), &err);
+
+	for (__u32 slot = 0, id; ret == 0 && slot < MK_ENTRY_COUNT; slot++)
+		count += mk_table_get(&entries, &slot, &id, NULL) == 0;
+	if (ret < 0)
+		check_found(checking, "hooks", REPAIRED, "%s", mk_error_text(&err));
+	else if (count < MK_ENTRY_COUNT)
+		check_found(checking, "hooks", REPAIRED,
+			    "map other_family has only %u of %u programs of IPv6", count,
+			    MK_ENTRY_COUNT);
+	return count;
+}
+
 void check_hooks(struct mk_checking *checking)
 {
 	const struct mk_datapath_links *links = &checking->view->links;
@@ -143,6 +197,8 @@ void check_hooks(struct mk_checking *checking)
 		if (checking->view->pods[i].link.ifindex) /* otherwise check "pods" reports it */
 			count += check_hook(checking, checking->view->pods[i].entry.ifindex,
 					    MK_INGRESS);
+	if (checking->views->count > 1)
+		count += check_entries(checking);
 	if (checking->wrong == before)
 		check_found(checking, "hooks", NULL, "programs on all %u", count);
 }

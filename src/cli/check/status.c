@@ -216,6 +216,7 @@ static void add_families(struct json_object *to, const struct mk_checking *check
 	for (size_t i = 0; i < views->count; i++)
 		json_object_array_add(list, family_json(&views->list[i]));
 	json_object_object_add(to, "families", list);
+	mk_put_text(to, "missingFamily", check_missing_family(checking));
 	if (check_view(checking, AF_INET6))
 		add_masquerade(to, checking);
 }
@@ -298,7 +299,10 @@ static void print_families(struct json_object *status)
 {
 	struct json_object *masquerade = json_object_object_get(status, "masqueradeIPv6");
 	struct json_object *families = json_object_object_get(status, "families");
+	const char *missing = text_of(status, "missingFamily");
 
+	if (*missing)
+		printf("%s: configured, but this node does not run it (monokube check)\n", missing);
 	if (json_object_array_length(families) > 1) {
 		print_both(families, masquerade);
 		printf("underlay: %s\n", text_of(status, "underlayFamily"));
