@@ -200,7 +200,7 @@ lose_up() { inside "$NS" ip link set eth0 down; }
 lose_table_entry()
 {
 	# shellcheck disable=SC2046 # sixteen zeros
-	on node1 bpftool map update pinned /sys/fs/bpf/monokube/maps/pods key "${ADDRESS##*.}" 0 0 0 value $(printf '0 %.0s' {1..16})
+	on node1 bpftool map update pinned "$PINS/pods" key "${ADDRESS##*.}" 0 0 0 value $(printf '0 %.0s' {1..16})
 }
 # shellcheck disable=SC2153 # RESULT is set by check_finds
 lose_hook()
@@ -309,7 +309,7 @@ chained()
 	expect_eq "sysctl in the pod" 777 "$(on chained cat /proc/sys/net/core/somaxconn)"
 	serve chained chained --tcp 8080
 	expect_eq "entries of map host_ports" 0 \
-		"$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports | jq length)"
+		"$(on node1 bpftool -j map dump pinned "$PINS/host_ports" | jq length)"
 	expect_match "port 8099 of node1 from world" "^chained 192.168.99.200 " "$(ask world tcp 192.168.99.11:8099)"
 	expect_match "the pod itself from node1" "^chained 10.18.0.1 " "$(ask node1 tcp "$addr:8080")"
 	lab rm chained

@@ -58,7 +58,7 @@ flood_masquerade()
 	on rogue "$FLOODER" eth0 "$GATEWAY_MAC" "$1" "$ROGUE" 198.18.0.0/15 443 $((COUNT / 2))
 }
 
-entries() { on node1 bpftool -j map dump pinned "/sys/fs/bpf/monokube/maps/$1" | jq length; }
+entries() { on node1 bpftool -j map dump pinned "$PINS/$1" | jq length; }
 
 has_tried() { grep -q '^tried' "$TMP/$1.out"; }
 

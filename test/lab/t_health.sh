@@ -336,7 +336,7 @@ latency()
 # A frozen table cannot be written.
 break_node2()
 {
-	on node2 bpftool map freeze pinned /sys/fs/bpf/monokube/maps/service_backends
+	on node2 bpftool map freeze pinned "$PINS/service_backends"
 	balancer waiting 10.96.77.9 31509
 }
 

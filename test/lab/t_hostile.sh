@@ -208,7 +208,7 @@ spoofed_fragments()
 	dropped node1 SPOOFED_ADDRESS "${ADDR[near]}" 5353 --source "${ADDR[friend]}" --more-fragments
 	expect_eq "entries of map fragments" "$before" "$(fragments)"
 }
-fragments() { on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/fragments | jq length; }
+fragments() { on node1 bpftool -j map dump pinned "$PINS/fragments" | jq length; }
 
 # An error ends a datagram socket's wait if the kernel accepts it.
 forged_error()

@@ -7,6 +7,8 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 EXTRA=192.168.99.71 # node1's second address
+EXTRA_BYTES='"0xc0","0xa8","0x63","0x47"'
+[[ $FAMILY == 4 ]] || EXTRA_BYTES='"0x00","0x00","0x00","0x71"'
 
 # reaches NAME PEER WHERE PROTO ADDRESS:PORT: the answer is NAME's, which saw PEER (regular
 # expressions)
@@ -73,10 +75,10 @@ conflict()
 		echo "accepted: $said"
 		return 1
 	}
-	expect_match "why not" "host port 0.0.0.0:8080/tcp, .* leads to container '[0-9a-f]+' .*$(lab_ip web-1)" "$said"
+	expect_match "why not" "host port (0\.0\.0\.0|\[::\]):8080/tcp, .* leads to container '[0-9a-f]+' .*$(lab_ip web-1)" "$said"
 	reaches web-1 192.168.99.200 world tcp $NODE1:8080
 }
-lab_ip() { lab status | sed -n "s/^ *pod $1 \([0-9.]*\) .*/\1/p"; }
+lab_ip() { lab status | sed -n "s/^ *pod $1 \([0-9a-f.:]*\) .*/\1/p"; }
 
 node_port_wins()
 {
@@ -99,7 +101,7 @@ own_source_port()
 {
 	serve world far-server --tcp 7000
 	expect_match "from the host" "^far-server $NODE1 8080\$" \
-		"$(ask node1 tcp 192.168.99.200:7000 --from $NODE1:8080)"
+		"$(ask node1 tcp 192.168.99.200:7000 --from "$(with_port $NODE1 8080)")"
 }
 
 no_agent()
@@ -132,12 +134,12 @@ next_pod()
 	lab pod node1 old-1 --host-port 5400:5353/udp
 	serve old-1 old-1 --udp 5353
 	expect_match "first" '^old-1 ' "$(ask world udp $NODE1:5400 --from 192.168.99.200:45400)"
-	expect_match "of this node" '^old-1 ' "$(ask client udp $NODE1:5400 --from "$(lab_ip client):45400")"
+	expect_match "of this node" '^old-1 ' "$(ask client udp $NODE1:5400 --from "$(with_port "$(lab_ip client)" 45400)")"
 	lab rm old-1
 	lab pod node1 new-1 --host-port 5400:5353/udp
 	serve new-1 new-1 --udp 5353
 	expect_match "same port" '^new-1 ' "$(ask world udp $NODE1:5400 --from 192.168.99.200:45400)"
-	expect_match "of this node" '^new-1 ' "$(ask client udp $NODE1:5400 --from "$(lab_ip client):45400")"
+	expect_match "of this node" '^new-1 ' "$(ask client udp $NODE1:5400 --from "$(with_port "$(lab_ip client)" 45400)")"
 	lab rm new-1
 }
 
@@ -155,7 +157,7 @@ namespace_lost()
 	reaches heir-1 192.168.99.200 world tcp $NODE1:8095
 	lab rm heir-1
 	refused world tcp $NODE1:8095
-	entries=$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports | jq length)
+	entries=$(on node1 bpftool -j map dump pinned "$PINS/host_ports" | jq length)
 	expect_eq "entries of map host_ports: those of web-1" 2 "$entries"
 }
 
@@ -166,9 +168,9 @@ gone()
 	refused client tcp $NODE1:8080
 	refused world udp $NODE1:5300
 	expect_eq "entries of map host_ports" 0 \
-		"$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/host_ports | jq length)"
+		"$(on node1 bpftool -j map dump pinned "$PINS/host_ports" | jq length)"
 	expect_eq "told to the programs" 0 \
-		"$(on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/runtime | jq '.[0].formatted.value.host_ports')"
+		"$(on node1 bpftool -j map dump pinned "$PINS/runtime" | jq '.[0].formatted.value.host_ports')"
 }
 
 lab up 2
@@ -177,7 +179,7 @@ lab pod node1 web-1 --host-port 8080:8080 --host-port 5300:5353/udp >/dev/null
 lab pod node1 client >/dev/null
 lab pod node2 far >/dev/null
 serve web-1 web-1 --tcp 8080 --udp 5353
-knows_extra() { on node1 bpftool -j map dump pinned /sys/fs/bpf/monokube/maps/routes | grep -q '"0xc0","0xa8","0x63","0x47"'; }
+knows_extra() { on node1 bpftool -j map dump pinned "$PINS/routes" | grep -q "$EXTRA_BYTES"; }
 wait_for 20 knows_extra
 
 check "from outside, the client's address is kept" reaches web-1 192.168.99.200 world tcp $NODE1:8080

@@ -51,7 +51,7 @@ ports_come_back()
 
 # ---- sizes
 
-entries_of() { on node1 bpftool -j map show pinned "/sys/fs/bpf/monokube/maps/$1" | jq .max_entries; }
+entries_of() { on node1 bpftool -j map show pinned "$PINS/$1" | jq .max_entries; }
 
 # The old connection exchanges line number $1, and a new one works.
 held_and_new()

@@ -33,9 +33,9 @@ ask_nobody() { on client ping -c 1 -W 1 10.244.1.200 >/dev/null || true; }
 ask_empty() { on client curl -sf --max-time 1 http://10.96.46.3/ -o /dev/null || true; }
 
 # Which program a slot of the chain holds: slot 0 the router or the monitor; slot 4 the router.
-slot() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/chain key "$1" 0 0 0 | jq -c .value; }
+slot() { on node1 bpftool -j map lookup pinned "$PINS/chain" key "$1" 0 0 0 | jq -c .value; }
 # Do packets for local pods also pass there (mk_runtime.monitored)?
-flag() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/runtime key 0 0 0 0 | jq -r '.value[6]'; }
+flag() { on node1 bpftool -j map lookup pinned "$PINS/runtime" key 0 0 0 0 | jq -r '.value[6]'; }
 is_monitored() { [[ $(slot 0) != "$(slot 4)" && $(flag) == 0x01 ]]; }
 is_not_watched() { [[ $(slot 0) == "$(slot 4)" && $(flag) == 0x00 ]]; }
 
@@ -49,7 +49,7 @@ watch()
 	MONITOR=$(<"$TMP/pid")
 	[[ " ${*:2} " == *" --drops "* ]] && wait_for 10 reports_drops || wait_for 10 is_monitored
 }
-reports_drops() { on node1 bpftool -j map lookup pinned /sys/fs/bpf/monokube/maps/runtime key 0 0 0 0 | jq -e '.value[0] == "0x01"' >/dev/null; }
+reports_drops() { on node1 bpftool -j map lookup pinned "$PINS/runtime" key 0 0 0 0 | jq -e '.value[0] == "0x01"' >/dev/null; }
 end_watch()
 {
 	kill -INT "$MONITOR" 2>/dev/null || true

@@ -10,7 +10,7 @@ set -euo pipefail
 . "$HERE/lib/observe.sh"
 
 VIP=10.96.88.1
-MAPS=/sys/fs/bpf/monokube/maps
+MAPS=$PINS
 REPAIR_SECONDS=5
 SECONDS_BOUND=5	# until all works, each by itself: the log line may come first
 declare -A PIPES=()

@@ -14,7 +14,7 @@ set -euo pipefail
 . "$HERE/lib/witness.sh"
 
 LATER=${MK_LATER:-$(realpath -m "$HERE/../../build/enlarged/monokube")}
-MAPS=/sys/fs/bpf/monokube/maps
+MAPS=$PINS
 declare -A PIPES=()
 
 explain() { lab log node1 | tail -n 15; cat "$TMP"/load.*; }

@@ -66,8 +66,9 @@ run_in_family()
 	"${words[@]}"
 }
 
-# url ADDRESS PORT
-url() { if [[ $1 == *:* ]]; then echo "http://[$1]:$2"; else echo "http://$1:$2"; fi; }
+# with_port ADDRESS PORT: with brackets around an IPv6 address; url: for curl
+with_port() { if [[ $1 == *:* ]]; then echo "[$1]:$2"; else echo "$1:$2"; fi; }
+url() { echo "http://$(with_port "$1" "$2")"; }
 
 # Addresses of the lab, and of the Service web that many tests have
 # shellcheck disable=SC2034 # read by the tests
