@@ -1,0 +1,189 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_dual.sh - two families on each node: pods with two addresses reach pods, nodes, Services
+# of either and of both families, and world, in both; the agent restarts; a Service gains and loses
+# a family. Of group lab6, IPv6 is the primary family and the overlay's.
+set -euo pipefail
+if [[ ${MK_LAB_FAMILY:-4} == 6* ]]; then
+	export MK_LAB_FAMILY=64 MK_LAB_UNDERLAY=6
+else
+	export MK_LAB_FAMILY=46
+fi
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/load.sh
+. "$HERE/lib/load.sh"
+FAMILY=4 # no address is translated: the rows have those of both families
+
+declare -A VIP_OF=([4]=10.96.66.1 [6]=fd00:10:96:66::1)
+declare -A NODE1_OF=([4]=192.168.99.11 [6]=fd00:99::11)
+declare -A NODE2_OF=([4]=192.168.99.12 [6]=fd00:99::12)
+declare -A FAR_OF=([4]=203.0.113.10 [6]=2001:db8::10)
+declare -A VTEP1_OF=([4]=10.18.0.1 [6]=fd4d:4b00:12::1)
+declare -A VPOD1_OF=([4]=10.244.1.1 [6]=fd00:10:244:1::1)
+declare -A CLIENT_OF=() NEAR_OF=() WEB_OF=()
+
+explain()
+{
+	local node
+	for node in node1 node2; do
+		echo "drops of $node:"
+		on "$node" "$MK_BIN" drops || true
+		lab log "$node" | tail -n 5
+	done
+}
+
+# pod_up NODE NAME ARRAY: of its addresses by family
+pod_up()
+{
+	local -n _of=$3
+	local address
+	lab pod "$1" "$2" >/dev/null
+	for address in $(jq -r '.ips[]' "/run/mklab-$MK_LAB/pods/$2.json"); do
+		if [[ $address == *:* ]]; then _of[6]=$address; else _of[4]=$address; fi
+	done
+}
+
+# dual_service NAME NODE_PORT ADDRESS...: a Service of the pods web, with these ClusterIPs
+dual_service()
+{
+	local list
+	list=$(printf ', "%s"' "${@:3}")
+	service_yaml "$1" web "\"$3\"" "{name: tcp, port: 80, targetPort: 8080, nodePort: $2},
+		{name: udp, port: 80, targetPort: 8080, nodePort: $2, protocol: UDP}" "clusterIPs: [${list#, }]"
+}
+
+dual_lab_up()
+{
+	lab up 2
+	pod_up node1 client CLIENT_OF
+	pod_up node1 near NEAR_OF
+	pod_up node2 web WEB_OF
+	for where in near web world node2; do
+		serve "$where" "$where" --tcp 8080 --udp 8080
+	done
+	dual_service both 30080 "${VIP_OF[4]}" "${VIP_OF[6]}" | apply both
+	{
+		dual_service only4 30084 10.96.66.4
+		dual_service only6 30086 fd00:10:96:66::6
+	} | apply services
+	wait_for 10 ask client tcp "${VIP_OF[4]}:80"
+	wait_for 10 ask client tcp "${VIP_OF[6]}:80"
+}
+
+# saw SERVER PEER WHERE ADDRESS:PORT: TCP and UDP are answered by SERVER, which saw PEER
+saw()
+{
+	local proto
+	for proto in tcp udp; do
+		expect_match "$proto from $3 to $4" "^$1 $2 " "$(ask "$3" $proto "$4" || true)"
+	done
+}
+
+two_addresses()
+{
+	expect_eq "families of the pod" "2" "$(jq '.ips | length' "/run/mklab-$MK_LAB/pods/client.json")"
+	expect_match "the primary one first" "$([[ $MK_LAB_FAMILY == 46 ]] && echo '^10\.' || echo '^fd00:')" \
+		"$(jq -r .ip "/run/mklab-$MK_LAB/pods/client.json")"
+	expect_eq "link-local address" "" "$(on client ip -6 -o addr show scope link)"
+}
+
+pods()
+{
+	saw near "${CLIENT_OF[$1]}" client "${NEAR_OF[$1]}:8080"
+	saw web "${CLIENT_OF[$1]}" client "${WEB_OF[$1]}:8080"
+	saw web "${VTEP1_OF[$1]}" node1 "${WEB_OF[$1]}:8080"
+	on web ping -c 1 -W 2 "${CLIENT_OF[$1]}"
+}
+
+nodes()
+{
+	on client ping -c 1 -W 2 "${NODE1_OF[$1]}"
+	saw node2 "${NODE1_OF[$1]}" client "${NODE2_OF[$1]}:8080"
+}
+
+outside()
+{
+	saw world "${NODE1_OF[$1]}" client "${FAR_OF[$1]}:8080"
+	on client ping -c 1 -W 2 "${FAR_OF[$1]}"
+}
+
+services()
+{
+	saw web "${CLIENT_OF[$1]}" client "${VIP_OF[$1]}:80"
+	saw web "${VTEP1_OF[$1]}" node1 "${VIP_OF[$1]}:80"
+	saw web "${VPOD1_OF[$1]}" world "${NODE1_OF[$1]}:30080"
+	saw web "${CLIENT_OF[$1]}" client "$([[ $1 == 4 ]] && echo 10.96.66.4 || echo fd00:10:96:66::6):80"
+	saw web "${VPOD1_OF[$1]}" world "${NODE1_OF[$1]}:3008$1"
+}
+
+# A node port belongs to the families of its Service's addresses.
+one_family()
+{
+	expect_eq "NodePort of the other family" refused "$(ask world tcp "${NODE1_OF[6]}:30084" || true)"
+	expect_eq "NodePort of the other family" refused "$(ask world tcp "${NODE1_OF[4]}:30086" || true)"
+}
+
+# 5000 bytes in both directions; the sender of IPv6 learns the MTU from its first datagram.
+fragments()
+{
+	for _ in request answer; do
+		ask client udp "${VIP_OF[$1]}:80" --size 5000 --want 5000 --timeout 0.3 >/dev/null || true
+	done
+	expect_match "5000 bytes" "^web " "$(ask client udp "${VIP_OF[$1]}:80" --size 5000 --want 5000 || true)"
+}
+
+no_loss()
+{
+	expect_match "datagrams" 'datagrams [1-9]' "$(<"$TMP/load.$1")"
+	expect_eq "broken or lost" "" "$(grep -E '^(broken|lost)' "$TMP/load.$1" || true)"
+}
+
+# The load of family $1 runs while the Service loses the other one and gains it back.
+family_goes_and_comes()
+{
+	local stays=$1 goes=$((10 - $1))
+	load "stays-$stays" client "${VIP_OF[$stays]}:80"
+	dual_service both 30080 "${VIP_OF[$stays]}" | apply both
+	wait_for 10 not_served "${VIP_OF[$goes]}:80"
+	wait_for 10 not_served_by_world "${NODE1_OF[$goes]}:30080"
+	dual_service both 30080 "${VIP_OF[4]}" "${VIP_OF[6]}" | apply both
+	wait_for 10 ask client tcp "${VIP_OF[$goes]}:80"
+	stop_load
+	no_loss "stays-$stays"
+}
+not_served() { expect_failure ask client tcp "$1" --timeout 0.3; }
+not_served_by_world() { expect_failure ask world tcp "$1" --timeout 0.3; }
+
+# Both families go on without the agent, and a new one finds all in place.
+agent_restarts()
+{
+	load stays-all client "${VIP_OF[4]}:80" "${VIP_OF[6]}:80"
+	lab agent kill node1
+	pods 4
+	pods 6
+	lab agent start node1
+	services 4
+	services 6
+	stop_load
+	no_loss stays-all
+}
+
+is_healthy() { on node1 "$MK_BIN" check; }
+
+dual_lab_up
+check "a pod has an address of each family" two_addresses
+for family in 4 6; do
+	check "IPv$family: pods of one node and of two, and the host" pods $family
+	check "IPv$family: nodes" nodes $family
+	check "IPv$family: outside, masqueraded" outside $family
+	check "IPv$family: Services of both families, and of this one" services $family
+	check "IPv$family: fragments" fragments $family
+done
+check "a NodePort of one family is not in the other" one_family
+for family in 4 6; do
+	check "a Service loses a family and gains it: IPv$family loses nothing" family_goes_and_comes $family
+done
+check "without the agent, and with a new one" agent_restarts
+check "check finds nothing wrong" wait_for 20 is_healthy
+finish
