@@ -6,6 +6,7 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
 VIP=10.96.44.1
+[[ $FAMILY == 4 ]] || VIP=fd00:10:96:44::1
 CONNECTIONS=20
 BODY_BYTES=100000
 
@@ -28,7 +29,7 @@ shown() { on "$1" "$MK_BIN" services "$2" -o json; }
 named() { shown "$1" "$2" | jq -e '.[0].name' >/dev/null; }
 # field NODE NAME JQ
 field() { shown "$1" "$2" | jq -r ".[0] | $3"; }
-fetch() { on "$1" curl -sf --no-keepalive "http://$2/body" -o /dev/null; }
+fetch() { on "$1" curl -sfg --no-keepalive "$(url "$2" "$3")/body" -o /dev/null; }
 
 # between WHAT LOW HIGH SEEN
 between()
@@ -36,7 +37,7 @@ between()
 	(($4 >= $2 && $4 <= $3)) || expect_eq "$1" "$2 to $3" "$4"
 }
 
-# count WHERE ADDRESS: CONNECTIONS fetches, which the counters of node1 show.
+# count WHERE ADDRESS PORT: CONNECTIONS fetches, which the counters of node1 show.
 count()
 {
 	local before after packets bytes i
@@ -44,7 +45,7 @@ count()
 	packets=$(field node1 default/web .replies.packets)
 	bytes=$(field node1 default/web .replies.bytes)
 	for ((i = 0; i < CONNECTIONS; i++)); do
-		fetch "$1" "$2"
+		fetch "$@"
 	done
 	after=$(field node1 default/web .connections)
 	expect_eq "connections" $CONNECTIONS $((after - before))
@@ -58,7 +59,8 @@ count()
 
 listed()
 {
-	expect_eq "frontends of default/web" "$VIP:80 TCP external, $VIP:80 TCP internal, 127.0.0.1:30080 TCP internal, $NODE1:30080 TCP external, $NODE1:30080 TCP internal" \
+	expect_eq "frontends of default/web" "$(for to in "$VIP:80 TCP external" "$VIP:80 TCP internal" "$LOCALHOST:30080 TCP internal" \
+		"$NODE1:30080 TCP external" "$NODE1:30080 TCP internal"; do echo "$to"; done | LC_ALL=C sort | paste -sd , | sed 's/,/, /g')" \
 		"$(shown node1 web | jq -r '[.[0].frontends[] | "\(.address):\(.port) \(.protocol) \(.scope)"] | sort | unique | join(", ")')"
 	expect_match "text of default/web" "^default/web \(id [0-9]+\)" "$(on node1 "$MK_BIN" services default/web)"
 	expect_eq "Services" "default/empty default/web" "$(on node1 "$MK_BIN" services -o json | jq -r '[.[].name] | sort | join(" ")')"
@@ -66,7 +68,7 @@ listed()
 
 refused()
 {
-	expect_status 7 on client curl -s http://10.96.44.2/
+	expect_status 7 on client curl -sg "$(url "$(in_family 10.96.44.2)" 80)/"
 	expect_match "refused connections" '^[1-9]' "$(field node1 default/empty .drops.REFUSED)"
 	expect_eq "connections" 0 "$(field node1 default/empty .connections)"
 }
@@ -85,7 +87,7 @@ without_agent()
 	local before
 	before=$(field node1 default/web .connections)
 	lab agent stop node1
-	fetch client $VIP:80
+	fetch client $VIP 80
 	expect_eq "connections" $((before + 1)) "$(field node1 default/web .connections)"
 	lab agent start node1
 	expect_eq "connections after a restart" $((before + 1)) "$(field node1 default/web .connections)"
@@ -93,8 +95,8 @@ without_agent()
 
 counters_lab_up
 check "Services are listed" listed
-check "connections by ClusterIP are counted" count client $VIP:80
-check "connections by NodePort from outside are counted" count world $NODE1:30080
+check "connections by ClusterIP are counted" count client $VIP 80
+check "connections by NodePort from outside are counted" count world $NODE1 30080
 check "refused connections are counted" refused
 check "flags and names that are not there" options
 check "without an agent" without_agent

@@ -178,7 +178,11 @@ for family in 4 6; do
 	check "IPv$family: nodes" nodes $family
 	check "IPv$family: outside, masqueraded" outside $family
 	check "IPv$family: Services of both families, and of this one" services $family
+	SKIP=''
+	[[ $family == 6 || ${MK_LAB_UNDERLAY:-4} == 4 ]] ||
+		SKIP="known fault: the kernel does not cut packets of an overlay over IPv6"
 	check "IPv$family: fragments" fragments $family
+	SKIP=''
 done
 check "a NodePort of one family is not in the other" one_family
 for family in 4 6; do

@@ -36,7 +36,7 @@ reboot()
 		sysctl -qw net.ipv4.ip_forward=0 net.ipv4.ip_local_reserved_ports='
 }
 
-addresses() { on node1 sh -c 'ls /var/lib/monokube/ipam | grep -cE "^10\."' || true; }
+addresses() { on node1 sh -c 'ls /var/lib/monokube/ipam | grep -cE "^(10\.|fd)"' || true; }
 none_is_taken() { expect_eq "addresses taken" 0 "$(addresses)"; }
 
 addresses_are_freed()

@@ -9,6 +9,8 @@ set -euo pipefail
 VIP=10.96.55.1
 EMPTY=10.96.55.2
 LOCAL_ONLY=10.96.55.3
+FULL=1390 # a message that makes a packet of the MTU
+[[ $FAMILY == 4 ]] || FULL=1360
 
 explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
 
@@ -58,36 +60,47 @@ refused() { expect_status 3 sctp "$1" ask "$2" --timeout 2; }
 
 pod_to_pod() { associate client "$PEER1:3869" peer-1 "$CLIENT"; }
 cluster_ip() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT"; }
-cluster_ip_large() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 1390; }
+cluster_ip_large() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size $FULL; }
 cluster_ip_odd_size() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 333; }
 # Longer than any MTU on the path: IP fragments them, and the first fragment has the checksum of
 # all.
+# No router cuts packets of IPv6: each sender loses a packet, and learns the path's MTU.
+learn_mtu()
+{
+	[[ $FAMILY == 6 ]] || return 0
+	for _ in {1..4}; do
+		sctp "$1" ask "$2" --size 4000 --want 4000 --timeout 0.5 || true
+	done
+}
 cluster_ip_cut()
 {
+	learn_mtu client "$VIP:3868"
 	associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --size 4000
 	associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" --want 4001
 }
 node_port_cut()
 {
-	associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)' --size 5001 --want 3999
+	learn_mtu world "$NODE1:30868"
+	associate world "$NODE1:30868" "peer-1 peer-2" '(10.244.1.1|192.168.99.200)' --size 5001 --want 3999
 }
 to_outside_cut() { associate client "$WORLD:3868" world "$NODE1" --size 4002 --want 4003; }
 # The message's chunk ends where the packet is split: a header of 12 bytes, of 16, and 1372.
 between_chunks=(--size 1372 --behind 600 --backwards 1400)
+[[ $FAMILY == 4 ]] || between_chunks=(--size 1172 --behind 600 --backwards 1200)
 cluster_ip_between_chunks() { associate client "$VIP:3868" "peer-1 peer-2" "$CLIENT" "${between_chunks[@]}"; }
 node_port_between_chunks()
 {
-	associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)' "${between_chunks[@]}"
+	associate world "$NODE1:30868" "peer-1 peer-2" '(10.244.1.1|192.168.99.200)' "${between_chunks[@]}"
 }
 to_outside_between_chunks() { associate client "$WORLD:3868" world "$NODE1" "${between_chunks[@]}"; }
 cluster_ip_same_port() { associate client "$VIP:3869" "peer-1 peer-2" "$CLIENT"; }
 hairpin()
 {
-	associate peer-1 "$VIP:3868" "peer-1 peer-2" "(10\.244\.1\.1|$PEER1)"
+	associate peer-1 "$VIP:3868" "peer-1 peer-2" "(10.244.1.1|$PEER1)"
 	expect_failure grep "^peer-1 $PEER1 " <(sctp peer-1 ask "$VIP:3868" --count 16)
 }
-from_host() { associate node1 "$VIP:3868" "peer-1 peer-2" '10\.18\.0\.1'; }
-node_port() { associate world "$NODE1:30868" "peer-1 peer-2" '(10\.244\.1\.1|192\.168\.99\.200)'; }
+from_host() { associate node1 "$VIP:3868" "peer-1 peer-2" '10.18.0.1'; }
+node_port() { associate world "$NODE1:30868" "peer-1 peer-2" '(10.244.1.1|192.168.99.200)'; }
 node_port_from_pod() { associate client "$NODE2:30868" "peer-1 peer-2" '.*'; }
 node_port_local() { associate world "$NODE2:30867" peer-2 "$WORLD"; }
 to_outside() { associate client "$WORLD:3868" world "$NODE1"; }
