@@ -206,9 +206,10 @@ static void add_log(struct report *report)
 
 static void add_files(struct report *report, const struct mk_record *record)
 {
-	static const char *const names[] = { MK_RECORD_NAME, MK_SETTINGS_NAME, MK_AGENT_STATE,
-					     MK_SYSCTLS_FILE, MK_NAMES_FILE,
-					     MK_NAMES_FILE_IPV6 };
+	static const char *const names[] = {
+		MK_RECORD_NAME,	 MK_SETTINGS_NAME, MK_AGENT_STATE,
+		MK_SYSCTLS_FILE, MK_NAMES_FILE,	   MK_NAMES_FILE_IPV6
+	};
 	char path[PATH_MAX + 32];
 	struct utsname kernel;
 	char text[256];

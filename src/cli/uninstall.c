@@ -99,9 +99,9 @@ static int remove_folder(const char *path, struct mk_error *err)
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
 	static const char *const names[] = {
-		MK_RECORD_NAME,	    MK_SETTINGS_NAME, MK_AGENT_LOCK,	  MK_AGENT_STATE,
-		MK_LOCK_GATE,	    MK_LOCK_DATAPATH, MK_LOCK_RUNTIME,	  MK_LOCK_DROPS,
-		MK_LOCK_HOST_PORTS, MK_NAMES_FILE,    MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE,
+		MK_RECORD_NAME,	     MK_SETTINGS_NAME,	MK_AGENT_LOCK,	    MK_AGENT_STATE,
+		MK_LOCK_GATE,	     MK_LOCK_DATAPATH,	MK_LOCK_RUNTIME,    MK_LOCK_DROPS,
+		MK_LOCK_HOST_PORTS,  MK_NAMES_FILE,	MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE,
 		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6
 	};
 	char path[PATH_MAX + 32];
@@ -196,9 +196,8 @@ static int remove_ipv6_datapath(const struct cleaning *cleaning, struct mk_error
 	struct mk_removed removed = { 0 };
 	int ret = mk_datapath_remove_family(cleaning->nl, bpf_dir, AF_INET6, &removed, err);
 
-	if (removed.filters || removed.pins)
-		printf("removed %u programs of IPv6 from hooks, %u pins in %s\n", removed.filters,
-		       removed.pins, bpf_dir);
+	if (removed.pins)
+		printf("removed %u programs and tables of IPv6 in %s\n", removed.pins, bpf_dir);
 	return ret;
 }
 
