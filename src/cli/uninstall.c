@@ -196,9 +196,8 @@ static int remove_ipv6_datapath(const struct cleaning *cleaning, struct mk_error
 	struct mk_removed removed = { 0 };
 	int ret = mk_datapath_remove_family(cleaning->nl, bpf_dir, AF_INET6, &removed, err);
 
-	if (removed.filters || removed.pins)
-		printf("removed %u programs of IPv6 from hooks, %u pins in %s\n", removed.filters,
-		       removed.pins, bpf_dir);
+	if (removed.pins)
+		printf("removed %u programs and tables of IPv6 in %s\n", removed.pins, bpf_dir);
 	return ret;
 }
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_ipv6.sh - a cluster of IPv6 alone: pods, Services, host ports, masquerade and errors over
-# an IPv6 underlay, where no node has an IPv4 address. t_ipv6_over_ipv4.sh runs it over IPv4.
+# an IPv6 underlay, where no node has an IPv4 address. Of group lab6: over an IPv4 underlay.
 set -euo pipefail
+[[ ${MK_LAB_FAMILY:-4} == 4 ]] || export MK_LAB_UNDERLAY=4
 export MK_LAB_FAMILY=6
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -106,6 +107,27 @@ agent_restarts()
 	lab rm late
 }
 
+# The kernel makes temporary addresses for a prefix, and removes them with it. They are no source of
+# masqueraded packets (rule X4), so the programs stay.
+temporary_addresses()
+{
+	local before number
+	before=$(uplink_programs)
+	expect_match "programs" 'id [0-9]' "$before"
+	on node1 sysctl -qw net.ipv6.conf.eth0.use_tempaddr=2
+	for number in {1..10}; do
+		on node1 ip addr add "fd00:98:0:$number::1/64" dev eth0 nodad mngtmpaddr
+		wait_for 5 has_temporary "$number"
+		asked_as "$NODE1" client "[$FAR]:8000"
+		on node1 ip addr del "fd00:98:0:$number::1/64" dev eth0
+	done
+	wait_for 5 expect_failure has_temporary 10
+	expect_eq "programs of the uplink" "$before" "$(uplink_programs)"
+	asked_as "$NODE1" client "[$FAR]:8000"
+}
+uplink_programs() { on node1 tc filter show dev eth0 ingress | grep -o ' id [0-9]*'; }
+has_temporary() { on node1 ip -6 -o addr show dev eth0 temporary | grep "fd00:98:0:$1:"; }
+
 no_ipv4_address()
 {
 	[[ ${MK_LAB_UNDERLAY:-6} == 4 ]] || expect_eq "node1" "" "$(on node1 ip -4 -o addr show scope global)"
@@ -121,5 +143,6 @@ check "packets to outside have the node's source" outside_is_masqueraded
 check "the overlay's MTU is learnt" mtu_is_learnt
 check "fragments" fragments_arrive
 check "without the agent, and with a new one" agent_restarts
+check "ten temporary addresses of the uplink come and go: no program is loaded" temporary_addresses
 check "no IPv4 address, no link-local address in pods" no_ipv4_address
 finish

@@ -404,7 +404,7 @@ START_TEST(test_conf_versions)
 }
 END_TEST
 
-/* The plugin's own reader gets both families, the primary one first. A Node may have one of them. */
+/* The plugin's own reader gets both families, the primary one first. A Node may have only one. */
 static const struct {
 	const char *clusters[2], *pods[2];
 	sa_family_t primary;

@@ -659,6 +659,11 @@ START_TEST(test_both_lost_files)
 	add_both("b", BOTH);
 	ck_assert_msg(strstr(answer, "10.244.1.3/32") && strstr(answer, "fd00:10:244:1::3/128"),
 		      "%s", answer);
+	ck_assert_int_ge(mk_cni_reap(STATE, BPF_DIR, "mk", &err), 0);
+	ck_assert_int_eq(call("DEL", "a", "", "1.0.0", ""), 0);
+	ck_assert_int_eq(call("DEL", "b", "", "1.0.0", ""), 0);
+	ck_assert_int_ge(mk_cni_reap(STATE, BPF_DIR, "mk", &err), 1);
+	ck_both_exist(0);
 }
 END_TEST
 

@@ -19,6 +19,7 @@
 #include "datapath/maps/maps_internal.h"
 #include "datapath/maps/object.h"
 #include "datapath/pods/pod_table.h"
+#include "datapath/pods/pods.h"
 #include "unit/datapath_fixture.h"
 
 static void setup(void)
@@ -344,6 +345,16 @@ START_TEST(test_reload)
 }
 END_TEST
 
+/* The CNI plugin finds the program that pods have now. */
+static void check_plugin_attaches(void)
+{
+	struct mk_pods *pods = mk_pods_open(fx.bpf_dir, fx.state_dir, &fx.err);
+
+	ck_assert_msg(pods != NULL, "%s", mk_error_text(&fx.err));
+	ck_assert_int_eq(mk_pods_attached(pods, fx.nl, fx.pod_ifindex, &fx.err), 1);
+	mk_pods_free(pods);
+}
+
 /* IPv6 comes before the node has IPv4, and stays when it goes. */
 START_TEST(test_ipv6_stays)
 {
@@ -359,11 +370,13 @@ START_TEST(test_ipv6_stays)
 	router = program_of(AF_INET6, "router");
 	start_traffic();
 	ipv4 = load(AF_INET, true, true);
+	check_plugin_attaches();
 	attach(load(AF_INET6, true, false));
 	check_entries(true);
 	check_filters(AF_INET6);
 	attach(ipv4);
 	check_filters(AF_INET);
+	check_plugin_attaches();
 	attach(load(AF_INET6, false, false));
 	check_filters(AF_INET6);
 	fx_ok(mk_datapath_remove_family(fx.nl, fx.bpf_dir, AF_INET, &removed, &fx.err));

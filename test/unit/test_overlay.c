@@ -1463,6 +1463,27 @@ START_TEST(test_remove_of_both)
 }
 END_TEST
 
+/* Only one family is removed; the devices stay. */
+START_TEST(test_remove_of_one)
+{
+	sa_family_t other = family == AF_INET ? AF_INET6 : AF_INET;
+	unsigned int removed = 0;
+
+	sync_both(true);
+	ck_ok(mk_overlay_remove_family(nl, "mkvxlan", other, &removed, &err));
+	ck_assert_uint_eq(removed, 3 + 2 + 2); /* routes, addresses, neighbours */
+	check_seen(other, 0, 0, 2);
+	check_seen(family, 3, 2, 2);
+	ck_assert_int_eq(address_count(other, devices.host_ifindex), 0);
+	ck_assert_int_eq(address_count(other, devices.overlay_ifindex), 0);
+	ck_assert_int_eq(address_count(family, devices.host_ifindex), 1);
+	ck_assert_int_eq(address_count(family, devices.overlay_ifindex), 1);
+	removed = 0;
+	ck_ok(mk_overlay_remove_family(nl, "mkvxlan", other, &removed, &err));
+	ck_assert_uint_eq(removed, 0);
+}
+END_TEST
+
 static void add_tests_of_both(Suite *suite)
 {
 	TCase *const cases[] = {
@@ -1482,6 +1503,7 @@ static void add_tests_of_both(Suite *suite)
 		tcase_add_test(cases[i], test_repair_of_both);
 		tcase_add_loop_test(cases[i], test_both_are_repaired, 0, MK_ARRAY_SIZE(faults));
 		tcase_add_test(cases[i], test_remove_of_both);
+		tcase_add_test(cases[i], test_remove_of_one);
 	}
 }
 

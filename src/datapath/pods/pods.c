@@ -37,17 +37,31 @@ static int not_loaded(const char *bpf_dir, struct mk_error *err)
 		bpf_dir);
 }
 
+/* Open the program of pods' filters: IPv4's, if it is pinned. While IPv4 is added to a node, its
+ * tables are pinned before its programs. */
+static int open_program(const char *bpf_dir, struct mk_error *err)
+{
+	static const sa_family_t families[] = { AF_INET, AF_INET6 };
+	char dir[PATH_MAX];
+	int fd = -ENOENT;
+
+	for (size_t i = 0; fd == -ENOENT && i < MK_ARRAY_SIZE(families); i++) {
+		fd = mk_pin_dir(dir, bpf_dir, families[i], err);
+		if (fd == 0)
+			fd = mk_pin_open(dir, MK_PIN_PROGS, "ilb_pod", err);
+	}
+	return fd;
+}
+
 static int open_pins(struct mk_pods *pods, const char *bpf_dir, struct mk_error *err)
 {
-	char dir[PATH_MAX];
 	int ret = mk_pod_tables_open(&pods->tables, bpf_dir, err);
 
 	if (ret == -ENOENT)
 		return not_loaded(bpf_dir, err);
-	ret = ret ?: mk_pin_first_dir(dir, bpf_dir, err);
 	if (ret < 0)
 		return ret;
-	pods->prog_fd = mk_pin_open(dir, MK_PIN_PROGS, "ilb_pod", err);
+	pods->prog_fd = open_program(bpf_dir, err);
 	if (pods->prog_fd == -ENOENT)
 		return not_loaded(bpf_dir, err);
 	return pods->prog_fd < 0 ? pods->prog_fd : 0;

@@ -5,7 +5,6 @@
 # shellcheck disable=SC2034 # read by the tests
 # shellcheck source=test/lab/lib/plugin.sh
 . "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/plugin.sh"
-FAMILY=${MK_LAB_FAMILY:-4}
 EXTRA=192.168.99.71 # node1's second address
 LOCALHOST=127.0.0.1 EVERYWHERE=0.0.0.0 VPOD1=10.244.1.1 SHARED=10.96.0.55
 A_POD='10\.244\.1\.[0-9]+' # regular expressions
@@ -136,7 +135,7 @@ left()
 	occupied
 	on node1 sh -c '
 		echo "host ports"; bpftool -j map dump pinned "$0/host_ports" | jq -c ".[].key"
-		echo "addresses"; find /var/lib/monokube/ipam ! -name lock ! -path "*/released/*" | sort
+		echo "addresses"; find /var/lib/monokube/ipam ! -name lock ! -name .both ! -path "*/released/*" | sort
 		echo "namespaces"; for name in $(ls /run/netns); do
 			! ip -n "$name" link show eth0 >/dev/null 2>&1 || echo "$name"; done' "$PINS"
 }
