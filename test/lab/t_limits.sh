@@ -31,7 +31,7 @@ limits_lab_up()
 
 # ---- ports
 
-metric() { on node1 curl -s http://127.0.0.1:10249/metrics | grep -F "$1" | awk '{ sum += $NF } END { print sum + 0 }'; }
+metric() { on node1 curl -s http://127.0.0.1:10249/metrics | sed 's|family="IPv4",\?||; s|{}||' | grep -F "$1" | awk '{ sum += $NF } END { print sum + 0 }'; }
 metric_is() { expect_eq "$1" "$2" "$(metric "$1")"; }
 
 # Open connections use all ports towards one destination: the next one there is dropped.
