@@ -65,8 +65,8 @@ mk_must_check int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *c
 #define MK_POD_DEVICE_MTU_BYTES 65535
 
 /* Return the MTU of a pod's default route in @family: the uplink's. The configuration's `mtu` is
- * the overlay's. Linux fragments what is too big for an overlay over IPv4, but not over IPv6. So IPv4
- * over IPv6 has the overlay's MTU, because its packets may go to a Service. */
+ * the overlay's. Linux fragments what is too big for an overlay over IPv4, but not over IPv6.
+ * So IPv4 over IPv6 has the overlay's MTU, because its packets may go to a Service. */
 uint32_t mk_cni_default_mtu(const struct mk_cni_conf *conf, sa_family_t family);
 
 /* Compute the pod's routes to @network, in the order in which they are made. Each has the MTU of
