@@ -343,7 +343,7 @@ watches_on() { [[ $(asked '.path == "/api/v1/services" and .query.watch and (.qu
 vanishes_without_a_word()
 {
 	local lists watches follower
-	ip netns exec "$MK_LAB.node1" "$MK_FOLLOW" --dump "$TMP/follow.dump" --kubeconfig "/run/mklab-$MK_LAB/api/kubeconfig" \
+	env ip netns exec "$MK_LAB.node1" "$MK_FOLLOW" --dump "$TMP/follow.dump" --kubeconfig "/run/mklab-$MK_LAB/api/kubeconfig" \
 		--keepalive-s 1 --unacknowledged-ms 2000 --connect-ms 1000 --backoff-max-ms 500 >"$TMP/follow" 2>&1 &
 	follower=$!
 	wait_for 10 grep '^listed' "$TMP/follow"
@@ -497,7 +497,7 @@ started_without_api()
 }
 
 metric() { on node1 curl -s --noproxy '*' http://127.0.0.1:10249/metrics | awk -v name="$1" '$1 == name { print $2 }'; }
-sessions_expire() { (($(metric monokube_sweep_passes_total) > 0 && $(metric monokube_sessions_expired_total) > 0)); }
+sessions_expire() { (($(metric 'monokube_sweep_passes_total{family="IPv4"}') > 0 && $(metric 'monokube_sessions_expired_total{family="IPv4"}') > 0)); }
 looked_after_without_api()
 {
 	wait_for 60 sessions_expire

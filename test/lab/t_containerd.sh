@@ -118,7 +118,7 @@ what_the_kubelet_asks()
 	ip=$(jq -r .status.network.ip <<<"$status")
 	expect_match "address" "^$A_POD\$" "$ip"
 	expect_eq "address of eth0" "$ip" "$(pod_ip asked)"
-	expect_eq "all addresses" "$(on asked ip -j addr show eth0 | jq -c '[.[0].addr_info[].local] | sort')" \
+	expect_eq "all addresses" "$(on asked ip -j addr show eth0 | jq -c '[.[0].addr_info[] | select(.scope == "global").local] | sort')" \
 		"$(jq -c '.status.network | [.ip, .additional_ips[]?.ip] | sort' <<<"$status")"
 	expect_eq "state" SANDBOX_READY "$(jq -r '.status.state // "SANDBOX_READY"' <<<"$status")"
 	expect_match "name on the node" 'alias default/asked' "$(on node1 ip -o link show type veth)"

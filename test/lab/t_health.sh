@@ -163,7 +163,7 @@ is_held() { on node1 ss -Hltn "sport = $1" | grep LISTEN; }
 # hold_port PORT: of node1, held by another process than the agent, HOLDER
 hold_port()
 {
-	ip netns exec "$MK_LAB.node1" socat "TCP-LISTEN:$1,reuseaddr,fork" EXEC:cat &
+	env ip netns exec "$MK_LAB.node1" socat "TCP-LISTEN:$1,reuseaddr,fork" EXEC:cat &
 	HOLDER=$!
 	wait_for 5 is_held "$1"
 }
@@ -204,7 +204,7 @@ port_of_another_service()
 # Fifty silent clients do not keep others from an answer.
 silent_clients()
 {
-	ip netns exec "$MK_LAB.world" python3 -c '
+	env ip netns exec "$MK_LAB.world" python3 -c '
 import socket, sys, time
 held = [socket.create_connection((sys.argv[1], 31500)) for _ in range(50)]
 print("held", flush=True)

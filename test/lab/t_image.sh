@@ -149,7 +149,7 @@ names_are_found()
 	local address=192.168.99.100 name_server name
 	echo "$address hosts.monokube.test" >"$IMAGE/etc/hosts"
 	printf '%s\n' "nameserver $address" "search monokube.test" >"$IMAGE/etc/resolv.conf"
-	ip netns exec "$MK_LAB.api" "$HERE/lib/name_server.py" "$address" named.monokube.test "$address" &
+	env ip netns exec "$MK_LAB.api" "$HERE/lib/name_server.py" "$address" named.monokube.test "$address" &
 	name_server=$!
 	for name in hosts.monokube.test named.monokube.test named; do
 		asks_by_name "$name"

@@ -301,7 +301,7 @@ port_taken()
 {
 	local start holder
 	lab agent stop node1
-	ip netns exec "$MK_LAB.node1" socat TCP-LISTEN:10249,bind=127.0.0.1,reuseaddr,fork EXEC:cat &
+	env ip netns exec "$MK_LAB.node1" socat TCP-LISTEN:10249,bind=127.0.0.1,reuseaddr,fork EXEC:cat &
 	holder=$!
 	wait_for 5 on node1 sh -c 'ss -Hltn "sport = 10249" | grep LISTEN'
 	start=$(log_size)

@@ -102,7 +102,7 @@ many_sessions()
 	restart
 }
 
-counts_entries() { on node1 curl -s http://127.0.0.1:10249/metrics | grep -x "monokube_table_entries{table=\"sessions\"} $1"; }
+counts_entries() { on node1 curl -s http://127.0.0.1:10249/metrics | grep -x "monokube_table_entries{family=\"IPv4\",table=\"sessions\"} $1"; }
 
 token_is_secret()
 {

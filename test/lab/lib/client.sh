@@ -13,9 +13,10 @@ FAMILY=${MK_LAB_FAMILY:-4}
 FAMILY=${FAMILY:0:1} # of the lab's cluster, the primary one: 4 or 6
 
 # in_family TEXT: with the addresses that the lab has, if its cluster is of IPv6. Tests write
-# addresses as dotted quads; lab, on, apply, expect_eq and expect_match translate them: a.b.c.d becomes fd00:a:b:c::d with d in hexadecimal, the nodes' network
-# 192.168.99.0/24 becomes fd00:99::, VTEPs become fd4d:4b00:12::, 203.0.113.0/24 becomes 2001:db8::,
-# 127.0.0.0/8 becomes ::1. Brackets are put around an address if a port follows.
+# addresses as dotted quads; lab, on, apply, expect_eq and expect_match translate them: a.b.c.d
+# becomes fd00:a:b:c::d with d in hexadecimal, the nodes' network 192.168.99.0/24 becomes fd00:99::,
+# VTEPs become fd4d:4b00:12::, 203.0.113.0/24 becomes 2001:db8::, 127.0.0.0/8 becomes ::1. Brackets
+# are put around an address if a port follows.
 QUAD='([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(/[0-9]+)?(:[0-9]+)?'
 in_family()
 {
@@ -82,6 +83,7 @@ fi
 
 lab() { run_in_family "$HERE/lab" "$@"; }
 on() { run_in_family "$HERE/lab" exec "$@"; }
+# In the background, a signal would reach only the function: there, call env ip.
 ip() { run_in_family command ip "$@"; }
 
 # forward_in WHERE: it becomes a router

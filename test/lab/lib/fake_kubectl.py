@@ -52,7 +52,7 @@ def run_pod(pod):
         address = nodes[node]["status"]["addresses"][0]["address"]
     else:
         address = lab("pod", node, name, "--label", f"app={pod['metadata']['labels']['app']}").strip()
-    pod["status"] = {"phase": "Running", "podIP": address}
+    pod["status"] = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
     (STATE / f"{name}.pod").write_text(json.dumps(pod))
     with open(STATE / f"{name}.log", "w") as log:
         subprocess.Popen([LAB, "exec", place(name), *command(pod["spec"]["containers"][0]["command"])],
@@ -82,8 +82,11 @@ def main(args):
         os.execv(LAB, [LAB, "exec", place(args[1]), *command(args[args.index("--") + 1:])])
     elif args == ["get", "nodes", "-o", "json"]:
         print(json.dumps(get("/api/v1/nodes")))
-    elif args == ["get", "pods", "-o", "json"]:
-        print(json.dumps({"items": [json.loads(p.read_text()) for p in sorted(STATE.glob("*.pod"))]}))
+    elif args in (["get", "pods", "-o", "json"], ["get", "pods,services", "-o", "json"]):
+        items = [json.loads(p.read_text()) for p in sorted(STATE.glob("*.pod"))]
+        if "services" in args[1]:
+            items += get(f"/api/v1/namespaces/{namespace}/services")["items"]
+        print(json.dumps({"items": items}))
     elif args[:2] == ["get", "service"]:
         print(json.dumps(get(f"/api/v1/namespaces/{namespace}/services/{args[2]}")))
     elif args[:2] == ["create", "configmap"]:
