@@ -386,13 +386,17 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 {
 	__u32 header_bytes = pkt->l4_off - MK_L3_OFF;
 	__u32 quote_bytes = header_bytes + quoted_l4_bytes(pkt);
-	__u32 bytes = partial->field ? header_bytes : quote_bytes;
+	__u64 bytes = partial->field ? header_bytes : quote_bytes;
 	struct scratch *room = scratch_of_this_cpu();
 	struct error_headers headers = { 0 };
 	__u32 sum;
 
-	asm volatile("" : "+r"(bytes)); /* one register, so that the verifier keeps its bounds */
-	if (!room || bytes < sizeof(ip_header) || bytes > sizeof(room->quote))
+	/* 64 bits with an upper bound: otherwise Linux 7.2 loses the lower bound. */
+	asm volatile("%0 &= 0xfff" : "+r"(bytes));
+	if (!room || bytes < sizeof(ip_header))
+		return -1;
+	asm volatile("" : "+r"(bytes)); /* two comparisons of one register, not one of a difference */
+	if (bytes > sizeof(room->quote))
 		return -1;
 	__builtin_memset(room->quote, 0, sizeof(room->quote));
 	if (bpf_skb_load_bytes(skb, MK_L3_OFF, room->quote, bytes))
