@@ -395,7 +395,8 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 	asm volatile("%0 &= 0xfff" : "+r"(bytes));
 	if (!room || bytes < sizeof(ip_header))
 		return -1;
-	asm volatile("" : "+r"(bytes)); /* two comparisons of one register, not one of a difference */
+	asm volatile(""
+		     : "+r"(bytes)); /* two comparisons of one register, not one of a difference */
 	if (bytes > sizeof(room->quote))
 		return -1;
 	__builtin_memset(room->quote, 0, sizeof(room->quote));

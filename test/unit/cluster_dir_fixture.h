@@ -8,7 +8,7 @@
 
 #include "cluster/files/cluster_dir.h"
 #include "cluster/model/model.h"
-#include "unit/log_capture.h"
+#include "unit/unit.h"
 
 #define PATH_CHARS 512
 

@@ -9,7 +9,7 @@
 #include "pod/endpoint/restore.h"
 #include "unit/cni_node.h"
 #include "unit/host_ports_fixture.h"
-#include "unit/log_capture.h"
+#include "unit/unit.h"
 
 static struct mk_error err;
 

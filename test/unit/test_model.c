@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "cluster/model/model.h"
-#include "unit/log_capture.h"
 #include "unit/model_objects.h"
 #include "unit/model_text.h"
 #include "unit/unit.h"

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model over time: calls of the listener, merged slices, recorded and damaged objects. */
+/* The model over time: calls of the listener, merged slices, recorded and damaged objects;
+ * times of a watch. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "cluster/model/model.h"
+#include "cluster/watch/reflector.h"
 #include "unit/model_objects.h"
 #include "unit/model_text.h"
 #include "unit/unit.h"
@@ -475,6 +477,17 @@ START_TEST(test_skipped_count)
 }
 END_TEST
 
+/* Silence in a long or a short watch is noticed within a minute. */
+START_TEST(test_silent_watch)
+{
+	const struct mk_reflector_timing *timing = &mk_reflector_timing_default;
+	uint64_t short_ms = timing->quiet_watch_s * 1125ULL;
+
+	ck_assert_uint_le(timing->quiet_ms + timing->grace_ms, 60000);
+	ck_assert_uint_le(short_ms + timing->grace_ms, 60000);
+}
+END_TEST
+
 UNIT_SUITE("model_follow")
 {
 	TCase *tc = unit_case(suite, "model", setup, teardown);
@@ -482,6 +495,7 @@ UNIT_SUITE("model_follow")
 	tcase_add_loop_test(tc, test_story, 0, MK_ARRAY_SIZE(stories));
 	tcase_add_loop_test(tc, test_merge, 0, 2 * MK_ARRAY_SIZE(merges));
 	tcase_add_test(tc, test_counts);
+	tcase_add_test(tc, test_silent_watch);
 	tcase_add_test(tc, test_skipped_count);
 	tcase_add_loop_test(tc, test_recorded, 0, MK_ARRAY_SIZE(recorded));
 	tcase_add_loop_test(tc, test_disturbed_trees, 0, MK_ARRAY_SIZE(recorded));

@@ -12,7 +12,6 @@
 #include "datapath/sessions/fullness.h"
 #include "datapath/sessions/sessions_internal.h"
 #include "datapath/sessions/sweep.h"
-#include "unit/log_capture.h"
 #include "unit/unit.h"
 #include "rows.h"
 

@@ -74,4 +74,9 @@ static inline struct mk_mac mac_of(const char *text)
 	return mac;
 }
 
+/* Capture the log of the code under test on standard error. */
+void capture_log(void);
+/* End capture_log() and return everything since, up to 8 KiB, valid until the next call. */
+const char *captured_log(void);
+
 #endif

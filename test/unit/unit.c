@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unit/log_capture.h"
+#include "unit/unit.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <unistd.h>
 
