@@ -80,9 +80,8 @@ static int repair(struct pins *pins, int (*repair_all)(struct pins *pins))
 	int ret = repair_all(pins);
 
 	if (pins->count)
-		mk_log_warn("pins were missing and are back below=%s/%s%s names=\"%s\"",
-			    pins->datapath->bpf_dir, pins->kind,
-			    datapath_family(pins->datapath) == AF_INET6 ? "6" : "", pins->missing);
+		mk_log_warn("pins were missing and are back below=%s/%s names=\"%s\"",
+			    pins->datapath->bpf_dir, pins->kind, pins->missing);
 	return ret < 0 ? ret : pins->count;
 }
 
