@@ -132,13 +132,14 @@ recorded_pid()
 	[[ $(start_time "$pid") == "$started" ]] && echo "$pid"
 }
 
-# Field 22 of /proc/PID/stat, counted after the command name, which may contain blanks.
+# Field 22 of /proc/PID/stat, counted after the command name, which may contain blanks. A killed
+# process is a zombie while its other threads end (field 20); until then it holds its locks.
 start_time()
 {
-	local line
+	local line fields
 	{ read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
-	line=${line##*) }
-	[[ ${line:0:1} != Z ]] && cut -d' ' -f20 <<<"$line"
+	read -ra fields <<<"${line##*) }"
+	[[ ${fields[0]} != Z || ${fields[17]} -gt 1 ]] && echo "${fields[19]}"
 }
 
 # Write standard input to a file that appears complete or not at all.
