@@ -67,7 +67,7 @@ killed_on_its_way()
 is_upgraded()
 {
 	later agent start node1
-	expect_eq "bytes of a session" 80 "$(session_bytes)"
+	expect_eq "bytes of a session" "$(by_family 80 104)" "$(session_bytes)"
 	new_ones_work
 	pulse 3
 	expect_eq "pins that are left of the change" "" "$(on node1 ls "$MAPS" | grep -E '_(new|before)_[0-9]' || true)"

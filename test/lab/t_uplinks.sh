@@ -8,9 +8,10 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/observe.sh
 . "$HERE/lib/observe.sh"
 
-SECOND=192.168.98.11	# of node1
-WORLD_2=192.168.98.200
-FAR_2=203.0.113.20	# behind world, by the second network
+SECOND=$(in_family 192.168.98.11)	# of node1
+WORLD_2=$(in_family 192.168.98.200)
+FAR_2=$(in_family 203.0.113.20)	# behind world, by the second network
+NET_BITS=$(by_family 24 64)
 declare -A PIPES=()
 
 explain() { lab log node1 | tail -n 15; echo "drops of node1:"; on node1 "$MK_BIN" drops || true; }
@@ -32,11 +33,7 @@ node_object()
 		echo "  - {type: InternalIP, address: $address}"
 	done
 }
-node_addresses()
-{
-	node_object "$@" >"$TMP/node-node1.yaml"
-	lab apply "$TMP/node-node1.yaml"
-}
+node_addresses() { node_object "$@" | apply node-node1; }
 
 services()
 {
@@ -69,19 +66,24 @@ services()
 	END
 }
 
+# cable_end WHERE DEVICE ADDRESS
+cable_end()
+{
+	on "$1" sh -e -c "echo $(by_family 1 0) >/proc/sys/net/ipv6/conf/$2/disable_ipv6; ip link set $2 up
+		ip addr replace $3/$NET_BITS dev $2 $NODAD"
+}
 # second_cable ADDRESS: eth1 of node1
 second_cable()
 {
 	ip link add eth1 netns "$MK_LAB.node1" type veth peer name node1-2 netns "$MK_LAB.world"
-	ip -n "$MK_LAB.world" link set node1-2 up
-	ip -n "$MK_LAB.world" addr replace "$WORLD_2/24" dev node1-2
-	ip -n "$MK_LAB.node1" link set eth1 up
-	second_address "$1"
+	cable_end world node1-2 "$WORLD_2"
+	second_address eth1 "$1"
 }
+# second_address DEVICE ADDRESS
 second_address()
 {
-	ip -n "$MK_LAB.node1" addr add "$1/24" dev eth1
-	ip -n "$MK_LAB.node1" route replace "$FAR_2/32" via "$WORLD_2" dev eth1
+	cable_end node1 "$@"
+	on node1 ip route replace "$FAR_2/$BITS" via "$WORLD_2" dev "$1"
 }
 
 uplinks_up()
@@ -93,10 +95,9 @@ uplinks_up()
 	serve web-1 web-1 --tcp 8080 --udp 5353
 	serve other other --tcp 8080
 	serve node1 node1 --tcp 2222
-	ip -n "$MK_LAB.world" addr add "$FAR_2/32" dev lo
+	ip -n "$MK_LAB.world" addr add "$FAR_2/$BITS" dev lo
 	serve world world --tcp 8080 --udp 5353
-	services >"$TMP/services.yaml"
-	lab apply "$TMP/services.yaml"
+	services | apply services
 	wait_for 10 ask world tcp "$NODE1:30002"
 	hold outside client "$FAR:8080"
 	hold inside client "$ADDR_2:8080"
@@ -115,7 +116,7 @@ second_network()
 	second_cable "$SECOND"
 	node_addresses "$NODE1" "$SECOND"
 	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
-	wait_for 10 logged "$start" "addresses of NodePorts: are now $SECOND, $NODE1"
+	wait_for 10 logged "$start" "addresses of NodePorts: are now ($SECOND, $NODE1|$NODE1, $SECOND)"
 	wait_for 10 answers tcp "$SECOND:30002"
 }
 
@@ -182,9 +183,9 @@ second_changes()
 {
 	local start
 	start=$(log_size)
-	ip -n "$MK_LAB.node1" addr del "$SECOND/24" dev eth1
-	SECOND=192.168.98.21
-	second_address "$SECOND"
+	ip -n "$MK_LAB.node1" addr del "$SECOND/$NET_BITS" dev eth1
+	SECOND=$(in_family 192.168.98.21)
+	second_address eth1 "$SECOND"
 	node_addresses "$NODE1" "$SECOND"
 	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
 	wait_for 10 answers tcp "$SECOND:30002"
@@ -196,13 +197,13 @@ second_is_renamed()
 {
 	local start
 	start=$(log_size)
-	on node1 sh -e -c "ip link set eth1 down; ip link set eth1 name wan0; ip link set wan0 up
-		ip route replace $FAR_2/32 via $WORLD_2 dev wan0"
+	on node1 sh -e -c "ip link set eth1 down; ip link set eth1 name wan0"
+	second_address wan0 "$SECOND"
 	wait_for 10 logged "$start" "uplinks: are now .*wan0 $SECOND"
 	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
 	answers tcp "$SECOND:30002"
-	on node1 sh -e -c "ip link set wan0 down; ip link set wan0 name eth1; ip link set eth1 up
-		ip route replace $FAR_2/32 via $WORLD_2 dev eth1"
+	on node1 sh -e -c "ip link set wan0 down; ip link set wan0 name eth1"
+	second_address eth1 "$SECOND"
 }
 
 second_goes_and_comes()
@@ -236,11 +237,11 @@ default_route()
 	wait_for 10 no_answer "$SECOND:30002"
 	sees client tcp "$FAR_2:8080" "$SECOND"
 	start=$(log_size)
-	on node1 ip route add default via "$WORLD_2" dev eth1 metric 500
+	on node1 ip route add default via "$WORLD_2" dev eth1 metric 2000
 	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1, eth1 $SECOND"
 	wait_for 10 sees client tcp "$FAR_2:8080" "$SECOND"
 	start=$(log_size)
-	on node1 ip route del default via "$WORLD_2" dev eth1 metric 500
+	on node1 ip route del default via "$WORLD_2" dev eth1 metric 2000
 	wait_for 10 logged "$start" "uplinks: are now eth0 $NODE1; side networks: eth1 $SECOND"
 	pulse 5
 }
@@ -249,7 +250,7 @@ default_route()
 with_flags()
 {
 	lab agent stop node1
-	MK_AGENT_FLAGS=$* lab agent start node1
+	MK_AGENT_FLAGS=$(in_family "$*") lab agent start node1
 }
 
 named()
@@ -278,8 +279,8 @@ first_changes()
 {
 	local start
 	start=$(log_size)
-	on node1 sh -e -c "ip addr add 192.168.99.51/24 dev eth0
-		ip addr del $NODE1/24 dev eth0
+	on node1 sh -e -c "ip addr add 192.168.99.51/24 dev eth0 $NODAD
+		ip addr del $NODE1/$NET_BITS dev eth0
 		ip addr replace 192.168.99.51/24 dev eth0
 		ip route replace default via $WORLD"
 	node_addresses 192.168.99.51
@@ -297,9 +298,9 @@ check "masqueraded traffic leaves by the host's routing, with that device's addr
 check "NodePorts on both" node_ports
 check "their answers leave by the host's routing" answers_by_route
 check "the host asks the second address itself" own_node_port
-check "strict reverse path filter" strict_filter
+ipv4_only "Linux has no such filter for IPv6" check "strict reverse path filter" strict_filter
 check "the second uplink's address changes" second_changes
-SECOND=192.168.98.21
+SECOND=$(in_family 192.168.98.21)
 check "the second uplink is renamed" second_is_renamed
 check "the second uplink goes and comes back" second_goes_and_comes
 check "a default route makes an uplink" default_route

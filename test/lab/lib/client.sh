@@ -56,6 +56,8 @@ prefix6()
 	esac
 }
 
+by_family() { if [[ $FAMILY == 4 ]]; then echo "$1"; else echo "$2"; fi; } # IPV4 IPV6
+
 # run_in_family COMMAND ARGS...: with the addresses in ARGS translated
 run_in_family()
 {
@@ -75,10 +77,10 @@ url() { echo "http://$(with_port "$1" "$2")"; }
 # shellcheck disable=SC2034 # read by the tests
 if [[ $FAMILY == 4 ]]; then
 	NODE1=192.168.99.11 NODE2=192.168.99.12 WORLD=192.168.99.200 FAR=203.0.113.10 VIP=10.96.66.1
-	LOCALHOST=127.0.0.1 BITS=32 PINS=/sys/fs/bpf/monokube/maps
+	LOCALHOST=127.0.0.1 BITS=32 NODAD="" PINS=/sys/fs/bpf/monokube/maps
 else
 	NODE1=fd00:99::11 NODE2=fd00:99::12 WORLD=fd00:99::200 FAR=2001:db8::10 VIP=fd00:10:96:66::1
-	LOCALHOST=::1 BITS=128 PINS=/sys/fs/bpf/monokube/ipv6/maps
+	LOCALHOST=::1 BITS=128 NODAD=nodad PINS=/sys/fs/bpf/monokube/ipv6/maps
 fi
 
 lab() { run_in_family "$HERE/lab" "$@"; }
@@ -89,7 +91,7 @@ ip() { run_in_family command ip "$@"; }
 # forward_in WHERE: it becomes a router
 forward_in()
 {
-	on "$1" sysctl -qw "$([[ $FAMILY == 4 ]] && echo net.ipv4.ip_forward || echo net.ipv6.conf.all.forwarding)=1"
+	on "$1" sysctl -qw "$(by_family net.ipv4.ip_forward net.ipv6.conf.all.forwarding)=1"
 }
 
 cleanup()

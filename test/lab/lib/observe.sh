@@ -5,7 +5,7 @@
 
 log_size() { lab log node1 | wc -c; }
 # logged START REGEX: node1's agent has logged it since log_size() was START
-logged() { lab log node1 | tail -c "+$1" | grep -E "$2"; }
+logged() { lab log node1 | tail -c "+$1" | grep -E "$(in_family "$2")"; }
 
 # map_entries NODE MAP: of map pods, an array, count the used slots.
 map_entries()

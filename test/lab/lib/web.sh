@@ -31,7 +31,7 @@ service_yaml()
 # serve_http POD FOLDER: an HTTP server at port 8000
 serve_http()
 {
-	on "$1" python3 -m http.server --bind "$([[ $FAMILY == 4 ]] && echo 0.0.0.0 || echo ::)" --directory "$2" 8000 >/dev/null 2>&1 </dev/null &
+	on "$1" python3 -m http.server --bind "$(by_family 0.0.0.0 ::)" --directory "$2" 8000 >/dev/null 2>&1 </dev/null &
 	wait_for 10 on "$1" curl -sfg "$(url "$LOCALHOST" 8000)/" -o /dev/null
 }
 
