@@ -2,7 +2,7 @@
 /* perf/load.c - the traffic that iperf3 does not make: new connections, request and response, small
  * datagrams. One JSON object per measurement on standard output.
  *
- *	load serve PORT                    TCP and UDP, until killed; prints "serving" when ready
+ *	load serve PORT [ADDRESS]          TCP and UDP, until killed; prints "serving" when ready
  *	load connect ADDRESS PORT MS       connect, one byte there and back, the server closes
  *	load latency ADDRESS PORT MS       one connection, one byte there and back
  *	load datagrams ADDRESS PORT MS     64-byte UDP payloads as fast as they go; the server counts
@@ -43,16 +43,29 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
-static struct sockaddr_in address_of(const char *host, const char *port)
-{
-	struct sockaddr_in addr = { .sin_family = AF_INET,
-				    .sin_port = htons((uint16_t)atoi(port)) };
+struct address {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	};
+	socklen_t length;
+};
 
-	if (inet_pton(AF_INET, host, &addr.sin_addr) != 1) {
-		fprintf(stderr, "load: address '%s': expected an IPv4 address\n", host);
-		exit(2);
-	}
-	return addr;
+static struct address address_of(const char *host, const char *port)
+{
+	struct address addr = { .v4 = { .sin_family = AF_INET }, .length = sizeof(addr.v4) };
+	uint16_t number = htons((uint16_t)atoi(port));
+
+	addr.v4.sin_port = number;
+	if (inet_pton(AF_INET, host, &addr.v4.sin_addr) == 1)
+		return addr;
+	addr = (struct address){ .v6 = { .sin6_family = AF_INET6 }, .length = sizeof(addr.v6) };
+	addr.v6.sin6_port = number;
+	if (inet_pton(AF_INET6, host, &addr.v6.sin6_addr) == 1)
+		return addr;
+	fprintf(stderr, "load: address '%s': expected an IPv4 or IPv6 address\n", host);
+	exit(2);
 }
 
 static void set_option(int fd, int level, int option, int value)
@@ -115,22 +128,21 @@ static uint64_t drain(int fd)
 	return got > 0 ? (uint64_t)got : 0;
 }
 
-static int bound(int type, const char *port)
+static int bound(int type, const struct address *addr)
 {
-	struct sockaddr_in addr = address_of("0.0.0.0", port);
-	int fd = socket(AF_INET, type | SOCK_NONBLOCK, 0);
+	int fd = socket(addr->any.sa_family, type | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		die("socket");
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+	if (bind(fd, &addr->any, addr->length) < 0)
 		die("bind");
 	return fd;
 }
 
-static void serve(const char *port)
+static void serve(const struct address *addr)
 {
-	int listener = bound(SOCK_STREAM, port), datagrams = bound(SOCK_DGRAM, port);
+	int listener = bound(SOCK_STREAM, addr), datagrams = bound(SOCK_DGRAM, addr);
 	int epoll = epoll_create1(0);
 	struct epoll_event events[64];
 	uint64_t count = 0;
@@ -158,31 +170,31 @@ static void serve(const char *port)
 
 /* ---- clients -------------------------------------------------------------------------------- */
 
-static int connected(const struct sockaddr_in *addr, int type)
+static int connected(const struct address *addr, int type)
 {
 	struct timeval timeout = { .tv_sec = TIMEOUT_S };
-	int fd = socket(AF_INET, type, 0);
+	int fd = socket(addr->any.sa_family, type, 0);
 
 	if (fd < 0)
 		die("socket");
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0)
 		die("setsockopt");
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
+	if (connect(fd, &addr->any, addr->length) < 0)
 		die("connect");
 	return fd;
 }
 
 /* Begin one of AT_ONCE parallel connections. Each connects, sends its request, and waits for its
  * byte and the end. */
-static void begin(int epoll, const struct sockaddr_in *addr)
+static void begin(int epoll, const struct address *addr)
 {
 	struct epoll_event event = { .events = EPOLLOUT };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int fd = socket(addr->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		die("socket");
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno != EINPROGRESS)
+	if (connect(fd, &addr->any, addr->length) < 0 && errno != EINPROGRESS)
 		die("connect");
 	event.data.fd = fd;
 	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0)
@@ -215,7 +227,7 @@ static int proceed(int epoll, const struct epoll_event *event)
 	}
 }
 
-static void measure_connects(const struct sockaddr_in *addr, uint64_t length_ns)
+static void measure_connects(const struct address *addr, uint64_t length_ns)
 {
 	uint64_t start_ns = now_ns(), count = 0;
 	struct epoll_event events[AT_ONCE];
@@ -247,7 +259,7 @@ static int compare_u32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void measure_latency(const struct sockaddr_in *addr, uint64_t length_ns)
+static void measure_latency(const struct address *addr, uint64_t length_ns)
 {
 	uint32_t *samples = malloc(SAMPLES_MAX * sizeof(*samples));
 	uint64_t start_ns = now_ns(), last_ns = start_ns, then_ns;
@@ -271,7 +283,7 @@ static void measure_latency(const struct sockaddr_in *addr, uint64_t length_ns)
 	       samples[count * 99 / 100] / 1e3);
 }
 
-static uint64_t datagrams_of(const struct sockaddr_in *addr)
+static uint64_t datagrams_of(const struct address *addr)
 {
 	int fd = connected(addr, SOCK_STREAM);
 	uint64_t count;
@@ -283,7 +295,7 @@ static uint64_t datagrams_of(const struct sockaddr_in *addr)
 	return count;
 }
 
-static void measure_datagrams(const struct sockaddr_in *addr, uint64_t length_ns)
+static void measure_datagrams(const struct address *addr, uint64_t length_ns)
 {
 	static char payload[DATAGRAM_BYTES];
 	struct iovec part = { payload, sizeof(payload) };
@@ -310,14 +322,16 @@ static void measure_datagrams(const struct sockaddr_in *addr, uint64_t length_ns
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in addr;
+	struct address addr;
 	uint64_t length_ns;
 
-	if (argc == 3 && strcmp(argv[1], "serve") == 0)
-		serve(argv[2]);
+	if ((argc == 3 || argc == 4) && strcmp(argv[1], "serve") == 0) {
+		addr = address_of(argc == 4 ? argv[3] : "0.0.0.0", argv[2]);
+		serve(&addr);
+	}
 	if (argc != 5) {
-		fprintf(stderr,
-			"usage: load serve PORT | load connect|latency|datagrams ADDRESS PORT MS\n");
+		fprintf(stderr, "usage: load serve PORT [ADDRESS] | "
+				"load connect|latency|datagrams ADDRESS PORT MS\n");
 		return 2;
 	}
 	addr = address_of(argv[2], argv[3]);

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """systems.py - the systems that perf/compare measures: the limits (one namespace, a bare veth pair,
 a bare VXLAN device), the routed peer (bridge, host routing and VXLAN as flannel sets them up) with
-kube-proxy's rules in either mode, and monokube in its lab. Each is set up once. `place(path)` says
-which client asks which address.
+kube-proxy's rules in either mode, and monokube in its lab. Each is set up once, in one family (4 or
+6). `place(path)` says which client asks which address.
 
 A system whose name begins with `limit` has only the paths that it is the limit of."""
+import ipaddress
 import json
 import os
 import subprocess
@@ -28,6 +29,8 @@ NODE_PORTS = {"cluster": {PORT: 30070, BULK_PORT: 30052}, "local": {PORT: 30071,
 FIRST = ("chrt", "--fifo", "50")
 LOAD = os.environ.get("MK_LOAD", str(ROOT / "build/perf/load"))
 REDIRECT = ROOT / "build/perf/redirect.bpf.o"
+ANY = {4: "0.0.0.0", 6: "::"}
+BITS6 = {16: 48, 24: 64, 32: 128}  # of a prefix of IPv4: of its form in IPv6
 
 
 def run(*command, text=None):
@@ -47,11 +50,24 @@ def wait_until(what, seconds, condition):
         time.sleep(0.05)
 
 
+def in_family(family, quad):
+    """The address that a dotted quad a.b.c.d stands for. With IPv6 it is fd00:a:b:c::d."""
+    if family == 4:
+        return quad
+    *net, host = quad.split(".")
+    return str(ipaddress.ip_address(f"fd00:{':'.join(net)}::{host}"))
+
+
 class Namespaces:
     """The network namespaces of this run, by short name, and the servers in them."""
 
-    def __init__(self, prefix):
-        self.prefix, self.made, self.servers = prefix, [], []
+    def __init__(self, prefix, family=4):
+        self.prefix, self.family, self.made, self.servers = prefix, family, [], []
+
+    def at(self, quad, bits=None):
+        """An address or, with the bits of IPv4, a prefix in this system's family."""
+        address = in_family(self.family, quad)
+        return f"{address}/{BITS6[bits] if self.family == 6 else bits}" if bits else address
 
     def name(self, short):
         return f"{self.prefix}.{short}"
@@ -59,7 +75,12 @@ class Namespaces:
     def add(self, short):
         run("ip", "netns", "add", self.name(short))
         self.made.append(short)
+        if self.family == 6:
+            self.sysctl(short, net__ipv6__conf__all__disable_ipv6=0, net__ipv6__conf__default__disable_ipv6=0)
         self.ip(short, "link", "set", "lo", "up")
+
+    def address_add(self, short, address, device):
+        self.ip(short, "addr", "add", address, "dev", device, *(("nodad",) if self.family == 6 else ()))
 
     def ip(self, short, *arguments):
         return run("ip", "-n", self.name(short), *arguments)
@@ -75,7 +96,7 @@ class Namespaces:
     def serve(self, short):
         """Start both servers on processor 1, each at its own port and at the Services' target
         port."""
-        for command in ([LOAD, "serve", PORT], [LOAD, "serve", TARGETS[PORT]],
+        for command in ([LOAD, "serve", PORT, ANY[self.family]], [LOAD, "serve", TARGETS[PORT], ANY[self.family]],
                         ["iperf3", "-s", "-p", BULK_PORT], ["iperf3", "-s", "-p", TARGETS[BULK_PORT]]):
             self.servers.append(subprocess.Popen(
                 ["ip", "netns", "exec", self.name(short), "taskset", "-c", "1", *FIRST, *map(str, command)],
@@ -114,13 +135,14 @@ class Limit(Namespaces):
 
     def addresses_up(self):
         for number, end in enumerate("ab", 1):
-            self.ip(end, "addr", "add", f"10.1.1.{number}/24", "dev", "eth0")
+            self.address_add(end, self.at(f"10.1.1.{number}", 24), "eth0")
             self.ip(end, "link", "set", "eth0", "up")
 
-    def place(self, path):
+    def place_named(self, path):
         if path not in self.measures:
             return None
-        return self.name("a"), "127.0.0.1" if self.kind == "loopback" else "10.1.1.2", {}
+        loopback = "127.0.0.1" if self.family == 4 else "::1"
+        return self.name("a"), loopback if self.kind == "loopback" else self.at("10.1.1.2"), {}
 
     def set_services(self, count):
         pass
@@ -166,25 +188,26 @@ class LimitVxlan(Limit):
     measures = {"pod-pod-far", "pod-service-far"}
 
     def wire(self):
-        underlay_up(self, {"a": "192.168.97.1", "b": "192.168.97.2"})
-        for number, end in enumerate("ab", 1):
-            self.ip(end, "link", "add", "vx0", "type", "vxlan", "id", 7, "dstport", 4789, "remote",
-                    f"192.168.97.{3 - number}", "local", f"192.168.97.{number}", "dev", "eth0")
-            self.ip(end, "addr", "add", f"10.1.1.{number}/24", "dev", "vx0")
+        hosts = {end: self.at(f"192.168.97.{number}") for number, end in enumerate("ab", 1)}
+        underlay_up(self, hosts)
+        for number, (end, other) in enumerate(("ab", "ba"), 1):
+            self.ip(end, "link", "add", "vx0", "type", "vxlan", "id", 7, "dstport", 4789, "remote", hosts[other], "local",
+                    hosts[end], "dev", "eth0")
+            self.address_add(end, self.at(f"10.1.1.{number}", 24), "vx0")
             self.ip(end, "link", "set", "vx0", "up")
 
 
 def underlay_up(system, addresses):
     """Make a switch with a cable to each namespace, as in the lab."""
     system.add("underlay")
-    system.sysctl("underlay", **{"net__bridge__bridge-nf-call-iptables": 0})
+    system.sysctl("underlay", **{"net__bridge__bridge-nf-call-iptables": 0, "net__bridge__bridge-nf-call-ip6tables": 0})
     system.ip("underlay", "link", "add", "br0", "type", "bridge")
     system.ip("underlay", "link", "set", "br0", "up")
     for short, address in addresses.items():
         run("ip", "link", "add", "eth0", "netns", system.name(short), "type", "veth", "peer", "name", short,
             "netns", system.name("underlay"))
         system.ip("underlay", "link", "set", "dev", short, "master", "br0", "up")
-        system.ip(short, "addr", "add", f"{address}/24", "dev", "eth0")
+        system.address_add(short, f"{address}/{64 if system.family == 6 else 24}", "eth0")
         system.ip(short, "link", "set", "eth0", "up")
 
 
@@ -214,29 +237,35 @@ class Cluster(Namespaces):
         return self.name(client), address, ports
 
 
-def others(count, cluster_prefix):
+def others(count, cluster_prefix, family=4):
     """`count` Services without traffic, each with a VIP and two endpoints."""
     for number in range(count):
         high, low = divmod(number, 250)
-        yield (f"other-{number}", f"10.100.{high}.{low + 1}",
-               [f"{cluster_prefix}.{200 + number % 50}.{2 + high % 250}",
-                f"{cluster_prefix}.{200 + (number + 1) % 50}.{2 + high % 250}"])
+        endpoints = (f"{cluster_prefix}.{200 + (number + further) % 50}.{2 + high % 250}" for further in (0, 1))
+        yield (f"other-{number}", in_family(family, f"10.100.{high}.{low + 1}"),
+               [in_family(family, endpoint) for endpoint in endpoints])
 
 
 class Routed(Cluster):
     """The setup of flannel: a bridge per node, host routing, VXLAN with static neighbours and FDB
-    entries, and masquerading by iptables. rules.py or kube-proxy itself adds kube-proxy's rules in
+    entries, and masquerading by iptables or ip6tables. rules.py or kube-proxy itself adds kube-proxy's rules in
     `mode`."""
 
     pod_net = "10.245"
-    nodes = {"node1": "192.168.98.11", "node2": "192.168.98.12"}
-    world = "192.168.98.200"
-    vips = {"near": "10.97.0.1", "far": "10.97.0.2", "near-local": "10.97.0.3"}
-    pods = {"client": "10.245.1.2", "near": "10.245.1.3", "far": "10.245.2.2"}
+    node_of = {"client": 1, "near": 1, "far": 2}
 
-    def __init__(self, prefix):
-        super().__init__(prefix)
+    def __init__(self, prefix, family=4):
+        super().__init__(prefix, family)
+        self.nodes = {"node1": self.at("192.168.98.11"), "node2": self.at("192.168.98.12")}
+        self.world = self.at("192.168.98.200")
+        self.vips = {"near": self.at("10.97.0.1"), "far": self.at("10.97.0.2"), "near-local": self.at("10.97.0.3")}
+        self.pods = {"client": self.at("10.245.1.2"), "near": self.at("10.245.1.3"), "far": self.at("10.245.2.2")}
+        self.cluster_cidr = self.at(f"{self.pod_net}.0.0", 16)
+        self.mtu = 1450 if family == 4 else 1430  # of 1500, less the headers of VXLAN
         self.proxies = kube_proxy.chosen(self)
+
+    def pod_cidr(self, number):
+        return self.at(f"{self.pod_net}.{number}.0", 24)
 
     def up(self):
         hosts = {**self.nodes, "world": self.world, **(self.proxies.hosts if self.proxies else {})}
@@ -256,46 +285,50 @@ class Routed(Cluster):
 
     def node_up(self, node, number):
         other = 3 - number
-        self.sysctl(node, net__ipv4__ip_forward=1, net__ipv4__conf__all__rp_filter=0,
-                    net__netfilter__nf_conntrack_tcp_timeout_time_wait=1,
-                    **{"net__bridge__bridge-nf-call-iptables": 1})
+        forward = "net__ipv6__conf__all__forwarding" if self.family == 6 else "net__ipv4__ip_forward"
+        self.sysctl(node, net__ipv4__conf__all__rp_filter=0, net__netfilter__nf_conntrack_tcp_timeout_time_wait=1,
+                    **{forward: 1, f"net__bridge__bridge-nf-call-{kube_proxy.IPTABLES[self.family]}": 1})
         self.ip(node, "route", "add", "default", "via", self.world)
         self.ip(node, "link", "add", "cni0", "type", "bridge")
-        self.ip(node, "link", "set", "cni0", "mtu", 1450, "up")
-        self.ip(node, "addr", "add", f"{self.pod_net}.{number}.1/24", "dev", "cni0")
+        self.ip(node, "link", "set", "cni0", "mtu", self.mtu, "up")
+        self.address_add(node, self.at(f"{self.pod_net}.{number}.1", 24), "cni0")
         self.ip(node, "link", "add", "flannel.1", "address", f"02:00:00:00:00:0{number}", "type", "vxlan", "id", 1,
                 "dstport", 8472, "local", self.nodes[node], "dev", "eth0", "nolearning")
-        self.ip(node, "addr", "add", f"{self.pod_net}.{number}.0/32", "dev", "flannel.1")
-        self.ip(node, "link", "set", "flannel.1", "mtu", 1450, "up")
-        peer = f"{self.pod_net}.{other}.0"
-        self.ip(node, "route", "add", f"{peer}/24", "via", peer, "dev", "flannel.1", "onlink")
+        self.address_add(node, self.at(f"{self.pod_net}.{number}.0", 32), "flannel.1")
+        self.ip(node, "link", "set", "flannel.1", "mtu", self.mtu, "up")
+        peer = self.at(f"{self.pod_net}.{other}.0")
+        self.ip(node, "route", "add", self.pod_cidr(other), "via", peer, "dev", "flannel.1", "onlink")
         self.ip(node, "neigh", "add", peer, "lladdr", f"02:00:00:00:00:0{other}", "dev", "flannel.1")
         run("bridge", "-n", self.name(node), "fdb", "add", f"02:00:00:00:00:0{other}", "dev", "flannel.1", "dst",
             self.nodes[f"node{other}"])
-        self.inside(node, "iptables", "-t", "nat", "-A", "POSTROUTING", "-s", f"{self.pod_net}.0.0/16", "!", "-d",
-                    f"{self.pod_net}.0.0/16", "-j", "MASQUERADE", "--random-fully")
+        self.masquerade(node)
+
+    def iptables(self, node, *arguments):
+        self.inside(node, kube_proxy.IPTABLES[self.family], *arguments)
+
+    def masquerade(self, node):
+        self.iptables(node, "-t", "nat", "-A", "POSTROUTING", "-s", self.cluster_cidr, "!", "-d", self.cluster_cidr, "-j",
+                      "MASQUERADE", "--random-fully")
 
     def pod_up(self, pod, address):
-        number = address.split(".")[2]
+        number = self.node_of[pod]
         node = f"node{number}"
         self.add(pod)
-        run("ip", "link", "add", "eth0", "netns", self.name(pod), "mtu", 1450, "type", "veth", "peer", "name",
-            pod, "mtu", 1450, "netns", self.name(node))
+        run("ip", "link", "add", "eth0", "netns", self.name(pod), "mtu", self.mtu, "type", "veth", "peer", "name",
+            pod, "mtu", self.mtu, "netns", self.name(node))
         self.ip(node, "link", "set", "dev", pod, "master", "cni0", "up")
         run("bridge", "-n", self.name(node), "link", "set", "dev", pod, "hairpin", "on")
-        self.ip(pod, "addr", "add", f"{address}/24", "dev", "eth0")
+        self.address_add(pod, f"{address}/{64 if self.family == 6 else 24}", "eth0")
         self.ip(pod, "link", "set", "eth0", "up")
-        self.ip(pod, "route", "add", "default", "via", f"{self.pod_net}.{number}.1")
+        self.ip(pod, "route", "add", "default", "via", self.at(f"{self.pod_net}.{number}.1"))
 
     def measured(self, node):
         """The measured Services, one dictionary per port and protocol."""
-        here = self.nodes[node]
         for name, pod, policy in (("near", "near", None), ("far", "far", "cluster"), ("near-local", "near", "local")):
             address = self.pods[pod]
             for port in (PORT, BULK_PORT):
                 for proto in ("tcp", "udp"):
-                    endpoint = [address, TARGETS[port]]
-                    is_local = address.split(".")[2] == here.split(".")[3][1]
+                    endpoint, is_local = [address, TARGETS[port]], node == f"node{self.node_of[pod]}"
                     yield {"name": f"{name}:{proto}-{port}", "vip": self.vips[name], "port": port, "proto": proto,
                            "node_port": NODE_PORTS[policy][port] if policy else None, "endpoints": [endpoint],
                            "local": [endpoint] if is_local else [], "external_local": policy == "local"}
@@ -303,7 +336,7 @@ class Routed(Cluster):
     def set_services(self, count):
         rest = [{"name": name, "vip": vip, "port": 80, "proto": "tcp", "node_port": None,
                  "endpoints": [[address, 8080] for address in endpoints], "local": [], "external_local": False}
-                for name, vip, endpoints in others(count, self.pod_net)]
+                for name, vip, endpoints in others(count, self.pod_net, self.family)]
         if self.proxies:
             self.proxies.set_services([*rest, *self.measured("node1")])
             return
@@ -315,7 +348,7 @@ class Routed(Cluster):
         """A node's rules, with the measured Services in the middle: half of the rules come
         first."""
         half = len(rest) // 2
-        return rules.render(self.mode, [*rest[:half], *self.measured(node), *rest[half:]], f"{self.pod_net}.0.0/16",
+        return rules.render(self.mode, [*rest[:half], *self.measured(node), *rest[half:]], self.cluster_cidr,
                             self.nodes[node])
 
     def down(self):
@@ -335,28 +368,27 @@ class RoutedIptables(Routed):
     mode = "iptables"
 
     def load(self, node, text):
-        self.inside(node, "iptables", "-t", "nat", "-F")
-        self.inside(node, "iptables", "-F")
-        self.inside(node, "iptables-restore", text=text)
-        self.inside(node, "iptables", "-t", "nat", "-A", "POSTROUTING", "-s", f"{self.pod_net}.0.0/16", "!", "-d",
-                    f"{self.pod_net}.0.0/16", "-j", "MASQUERADE", "--random-fully")
+        self.iptables(node, "-t", "nat", "-F")
+        self.iptables(node, "-F")
+        self.inside(node, kube_proxy.IPTABLES[self.family] + "-restore", text=text)
+        self.masquerade(node)
 
 
 class Monokube(Cluster):
     """test/lab/lab with two nodes, whose agents follow a file with all Services. `binary` is this
     tree's or another version's."""
 
-    nodes = {"node1": "192.168.99.11", "node2": "192.168.99.12"}
-    world = "192.168.99.200"
-    vips = {"near": "10.96.0.11", "far": "10.96.0.12", "near-local": "10.96.0.13"}
-
-    def __init__(self, prefix, binary=ROOT / "build/monokube"):
-        super().__init__(prefix)
+    def __init__(self, prefix, family=4, binary=ROOT / "build/monokube"):
+        super().__init__(prefix, family)
+        underlay = "fd00:99::" if family == 6 else "192.168.99."
+        self.nodes = {"node1": underlay + "11", "node2": underlay + "12"}
+        self.world = underlay + "200"
+        self.vips = {"near": self.at("10.96.0.11"), "far": self.at("10.96.0.12"), "near-local": self.at("10.96.0.13")}
         self.binary = Path(binary).resolve()
         self.measured = {}  # number of frontends of the measured Services, by node
 
     def lab(self, *arguments):
-        os.environ.update(MK_LAB=self.prefix, MK_BIN=str(self.binary))
+        os.environ.update(MK_LAB=self.prefix, MK_BIN=str(self.binary), MK_LAB_FAMILY=str(self.family))
         return run(ROOT / "test/lab/lab", *arguments)
 
     def up(self):
@@ -387,9 +419,8 @@ class Monokube(Cluster):
         yield self.slice(name, [self.pods[pod]], [(p["name"], p["targetPort"], p["protocol"]) for p in ports],
                          "node2" if pod == "far" else "node1")
 
-    @staticmethod
-    def slice(name, addresses, ports, node=None):
-        return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+    def slice(self, name, addresses, ports, node=None):
+        return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": f"IPv{self.family}",
                 "metadata": {"name": f"{name}-1", "labels": {"kubernetes.io/service-name": name}},
                 "endpoints": [{"addresses": [a], **({"nodeName": node} if node else {})} for a in addresses],
                 "ports": [{"name": n, "port": p, "protocol": t} for n, p, t in ports]}
@@ -397,7 +428,7 @@ class Monokube(Cluster):
     def set_services(self, count):
         objects = [o for row in (("near", "near", None), ("far", "far", "cluster"), ("near-local", "near", "local"))
                    for o in self.service(*row)]
-        for name, vip, endpoints in others(count, "10.244"):
+        for name, vip, endpoints in others(count, "10.244", self.family):
             objects.append({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
                             "spec": {"clusterIP": vip, "ports": [{"port": 80}]}})
             objects.append(self.slice(name, endpoints, [("", 8080, "TCP")]))
@@ -427,14 +458,18 @@ class Monokube(Cluster):
                        capture_output=True)
 
 
-def all_systems(prefix):
-    """All systems, in the order of their turns."""
-    return {
-        "limit-loopback": LimitLoopback(f"{prefix}l"),
-        "limit-veth": LimitVeth(f"{prefix}v"),
-        "limit-redirect": LimitRedirect(f"{prefix}e"),
-        "limit-vxlan": LimitVxlan(f"{prefix}x"),
-        "monokube": Monokube(f"{prefix}m"),
-        "routed-nftables": RoutedNftables(f"{prefix}n"),
-        "routed-iptables": RoutedIptables(f"{prefix}i"),
+def all_systems(prefix, family=4):
+    """All systems, in the order of their turns. Beside those of IPv6 there are some of IPv4."""
+    found = {
+        "limit-loopback": LimitLoopback(f"{prefix}l", family),
+        "limit-veth": LimitVeth(f"{prefix}v", family),
+        "limit-redirect": LimitRedirect(f"{prefix}e", family),
+        "limit-vxlan": LimitVxlan(f"{prefix}x", family),
+        "monokube": Monokube(f"{prefix}m", family),
+        "routed-nftables": RoutedNftables(f"{prefix}n", family),
+        "routed-iptables": RoutedIptables(f"{prefix}i", family),
     }
+    if family == 6:
+        found |= {"limit-veth-ipv4": LimitVeth(f"{prefix}v4"), "limit-vxlan-ipv4": LimitVxlan(f"{prefix}x4"),
+                  "monokube-ipv4": Monokube(f"{prefix}m4")}
+    return found

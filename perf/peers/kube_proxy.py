@@ -6,6 +6,7 @@ Services as rules.py, as objects.
 
 A service here is a dictionary as in rules.py: one port and protocol of a Service, named
 NAME:PORT_NAME."""
+import ipaddress
 import json
 import os
 import re
@@ -19,7 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 API_SERVER = ROOT / "test/wire/apiserver"
 API_ADDRESS, API_PORT = "192.168.98.100", 6443
-SERVICE_CIDR = "10.96.0.0/12"
+SERVICE_CIDR = {4: "10.96.0.0/12", 6: "fd00:10::/39"}
+LOCALHOST = {4: "127.0.0.1", 6: "[::1]"}
+IPTABLES = {4: "iptables", 6: "ip6tables"}
+NFT_FAMILY = {4: "ip", 6: "ip6"}
 READY_SECONDS, END_SECONDS = 30, 10
 NFTABLES_SINCE = 31  # 1.31: on by default
 LAST_LINES = 15
@@ -73,16 +77,18 @@ def configuration(mode, node, address, cluster_cidr, kubeconfig):
     does. Both modes have node ports only at the node's address, as in rules.py. No sysctl of
     connection tracking is set, because some belong to the whole machine. Health and metrics are on
     the node's loopback. The OOM killer treats the process like any other."""
+    family = ipaddress.ip_address(address).version
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
         "mode": mode, "hostnameOverride": node, "clusterCIDR": cluster_cidr, "detectLocalMode": "ClusterCIDR",
         "clientConnection": {"kubeconfig": str(kubeconfig), "contentType": "application/json",
                              "acceptContentTypes": "application/json"},
-        "nodePortAddresses": [f"{address}/32"],
+        "nodePortAddresses": [f"{address}/{128 if family == 6 else 32}"],
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         mode: {"minSyncPeriod": "1s", "syncPeriod": "30s",
                **({"localhostNodePorts": False} if mode == "iptables" else {})},
-        "healthzBindAddress": "127.0.0.1:10256", "metricsBindAddress": "127.0.0.1:10249", "oomScoreAdj": 0,
+        "healthzBindAddress": f"{LOCALHOST[family]}:10256", "metricsBindAddress": f"{LOCALHOST[family]}:10249",
+        "oomScoreAdj": 0,
     }
 
 
@@ -94,9 +100,9 @@ def node(name, address, pods):
                        "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
-def service_cidr():
+def service_cidr(family):
     return {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
-            "spec": {"cidrs": [SERVICE_CIDR]}}
+            "spec": {"cidrs": [SERVICE_CIDR[family]]}}
 
 
 def by_name(services):
@@ -119,15 +125,17 @@ def service_object(name, ports):
 
 
 def endpoint(address):
-    """An endpoint on the node whose number is the address's third byte. Endpoints without traffic
-    are on nodes that do not exist."""
-    return {"addresses": [address], "nodeName": f"node{address.split('.')[2]}",
+    """An endpoint on the node whose number is in the address. Endpoints without traffic are on nodes
+    that do not exist."""
+    number = address.split(":")[3] if ":" in address else address.split(".")[2]
+    return {"addresses": [address], "nodeName": f"node{number}",
             "conditions": {"ready": True, "serving": True, "terminating": False}}
 
 
 def slice_object(name, ports):
     addresses = dict.fromkeys(address for _, s in ports for address, _ in s["endpoints"])
-    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "addressType": "IPv6" if ":" in ports[0][1]["vip"] else "IPv4",
             "metadata": {"name": f"{name}-1", "namespace": "default", "labels": {"kubernetes.io/service-name": name}},
             "endpoints": [endpoint(address) for address in addresses],
             "ports": [{"name": port, "port": s["endpoints"][0][1], "protocol": s["proto"].upper()}
@@ -155,23 +163,23 @@ def key_of(element):
     return tuple((key["elem"]["val"] if "elem" in key else key)["concat"])
 
 
-def known_nftables(ask):
+def known_nftables(ask, family):
     """The frontends of Services with endpoints. Services without endpoints are in other maps."""
     found = set()
     for name in ("service-ips", "service-nodeports"):
-        for thing in json.loads(ask("nft", "-j", "list", "map", "ip", "kube-proxy", name) or "{}").get("nftables", []):
+        for thing in json.loads(ask("nft", "-j", "list", "map", NFT_FAMILY[family], "kube-proxy", name) or "{}").get("nftables", []):
             found |= {key_of(element) for element in thing.get("map", {}).get("elem", [])}
     return found
 
 
-def known_iptables(ask):
+def known_iptables(ask, family):
     """The frontends of Services with endpoints. Others have no rule in this table."""
     found = set()
-    for line in ask("iptables-save", "-t", "nat").splitlines():
+    for line in ask(IPTABLES[family] + "-save", "-t", "nat").splitlines():
         proto, port = re.search(r" -p (\w+) ", line), re.search(r" --dport (\d+) ", line)
         if not proto or not port:
             continue
-        if line.startswith("-A KUBE-SERVICES ") and (vip := re.search(r" -d ([\d.]+)/32 ", line)):
+        if line.startswith("-A KUBE-SERVICES ") and (vip := re.search(r" -d ([\da-f.:]+)/(?:32|128) ", line)):
             found.add((vip[1], proto[1], int(port[1])))
         elif line.startswith("-A KUBE-NODEPORTS "):
             found.add((proto[1], int(port[1])))
@@ -188,29 +196,29 @@ class KubeProxies:
     """A kube-proxy on each node of `system`, and the API server that they follow. `hosts` are
     further hosts of the underlay."""
 
-    hosts = {"api": API_ADDRESS}
-
     def __init__(self, program, system):
         self.program, self.system = program, system
+        self.address = system.at(API_ADDRESS)
+        self.hosts = {"api": self.address}
         self.directory, self.processes, self.commands = None, {}, {}
 
     def up(self):
         """Nodes come before kube-proxies: each waits for its Node, and ends if the Node goes."""
         self.directory = Path(tempfile.mkdtemp(prefix="monokube-kube-proxy."))
-        self.start("api", sys.executable, str(API_SERVER), "--dir", str(self.directory), "--address", API_ADDRESS,
+        self.start("api", sys.executable, str(API_SERVER), "--dir", str(self.directory), "--address", self.address,
                    "--port", str(API_PORT))
         self.wait("the stand-in for the API server", READY_SECONDS, (self.directory / "ready").exists)
         self.give(self.cluster())
         for name, address in self.system.nodes.items():
             config = self.directory / f"{name}.conf"
-            settings = configuration(self.system.mode, name, address, f"{self.system.pod_net}.0.0/16",
+            settings = configuration(self.system.mode, name, address, self.system.cluster_cidr,
                                      self.directory / "kubeconfig")
             config.write_text(json.dumps(settings, indent=1))
             self.start(name, self.program, "--config", str(config))
 
     def cluster(self):
         nodes = enumerate(self.system.nodes.items(), 1)
-        return [service_cidr(), *(node(*one, f"{self.system.pod_net}.{number}.0/24") for number, one in nodes)]
+        return [service_cidr(self.system.family), *(node(*one, self.system.pod_cidr(number)) for number, one in nodes)]
 
     def set_services(self, services):
         """Replace all Services. Returns when each node's rules have all of them, and no others."""
@@ -218,7 +226,7 @@ class KubeProxies:
         want, seconds = wanted(services), READY_SECONDS + len(services) // 50
         for name in self.system.nodes:
             def is_known():
-                return KNOWN[self.system.mode](lambda *command: self.ask(name, *command)) == want
+                return KNOWN[self.system.mode](lambda *command: self.ask(name, *command), self.system.family) == want
             self.wait(f"{len(want)} frontends in the rules of {name}", seconds, is_known, name)
 
     def down(self):
@@ -251,9 +259,10 @@ class KubeProxies:
 
     def give(self, contents):
         """Make the stand-in hold these objects, and no others of their kinds."""
-        self.system.inside("api", "curl", "-sS", "--fail", "--http1.1", "--noproxy", "*", "--cacert",
+        server = (self.directory / "ready").read_text().strip()
+        self.system.inside("api", "curl", "-sSg", "--fail", "--http1.1", "--noproxy", "*", "--cacert",
                            self.directory / "ca.crt", "-H", "Expect:", "-H", "Content-Type: application/json", "-o",
-                           "/dev/null", "--data-binary", "@-", f"https://{API_ADDRESS}:{API_PORT}/standin/objects",
+                           "/dev/null", "--data-binary", "@-", f"{server}/standin/objects",
                            text=json.dumps(contents))
 
     def wait(self, what, seconds, condition, name="api"):

@@ -4,9 +4,10 @@
 Debian's packages can load. nftables has maps and verdict maps, as in its current version. iptables
 has KUBE-SERVICES, KUBE-SVC, and KUBE-SEP with the statistic match. Chains, order and marks follow
 those proxiers (Kubernetes 1.3x, pkg/proxy/{nftables,iptables}/proxier.go, whose tests list whole
-rule sets).
+rule sets). The family of the rules is that of the addresses.
 
     rules.py nftables|iptables <services.json    prints the input of `nft -f -`, `iptables-restore`
+                                                 or `ip6tables-restore`
 
 A Service: {"name", "vip", "port", "proto", "node_port" (or null), "endpoints": [["10.0.0.1",
 80]..], "local": [the endpoints on this node], "external_local": bool}. "cluster_cidr" and "node_ip"
@@ -26,6 +27,10 @@ def short(*parts):
     return "".join(alphabet[bits >> (5 * i) & 31] for i in range(16))
 
 
+def with_port(address, port):
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 # ---- nftables -----------------------------------------------------------------------------------
 
 
@@ -34,6 +39,7 @@ class Nftables:
 
     def __init__(self, cluster_cidr, node_ip):
         self.cluster_cidr, self.node_ip = cluster_cidr, node_ip
+        self.ip = "ip6" if ":" in node_ip else "ip"
         self.chains, self.cluster_ips = [], []
         self.services, self.node_ports, self.empty = [], [], []
 
@@ -47,8 +53,8 @@ class Nftables:
             name = f"endpoint-{short(service['name'], ip, port)}"
             picks.append(f"{number} : goto {name}")
             self.endpoint_chains[name] = (
-                f"ip saddr {ip} jump mark-for-masquerade",
-                f"meta l4proto {service['proto']} dnat to {ip}:{port}",
+                f"{self.ip} saddr {ip} jump mark-for-masquerade",
+                f"meta l4proto {service['proto']} dnat to {with_port(ip, port)}",
             )
         return f"numgen random mod {len(picks)} vmap {{ {', '.join(picks)} }}"
 
@@ -62,8 +68,8 @@ class Nftables:
         self.services.append(f"{key} : goto service-{name}")
         self.chain(
             f"service-{name}",
-            f"ip daddr {service['vip']} {service['proto']} dport {service['port']} "
-            f"ip saddr != {self.cluster_cidr} jump mark-for-masquerade",
+            f"{self.ip} daddr {service['vip']} {service['proto']} dport {service['port']} "
+            f"{self.ip} saddr != {self.cluster_cidr} jump mark-for-masquerade",
             self.endpoints(service, service["endpoints"]),
         )
         if service["node_port"]:
@@ -74,7 +80,7 @@ class Nftables:
         if not service["external_local"]:
             self.chain(f"external-{name}", "jump mark-for-masquerade", f"goto service-{name}")
             return
-        rules = [f"ip saddr {self.cluster_cidr} goto service-{name}",
+        rules = [f"{self.ip} saddr {self.cluster_cidr} goto service-{name}",
                  "fib saddr type local jump mark-for-masquerade",
                  f"fib saddr type local goto service-{name}"]
         if service["local"]:
@@ -88,6 +94,8 @@ class Nftables:
         for name, rules in self.endpoint_chains.items():
             self.chain(name, *rules)
         return BASE_NFTABLES % {
+            "ip": self.ip,
+            "type": "ipv6_addr" if self.ip == "ip6" else "ipv4_addr",
             "chains": "".join(self.chains),
             "node_ip": self.node_ip,
             "cluster_ips": elements(self.cluster_ips),
@@ -101,31 +109,31 @@ def elements(items):
     return f"elements = {{ {', '.join(items)} }}" if items else ""
 
 
-BASE_NFTABLES = """table ip kube-proxy
-delete table ip kube-proxy
-table ip kube-proxy {
-  set cluster-ips { type ipv4_addr; %(cluster_ips)s
+BASE_NFTABLES = """table %(ip)s kube-proxy
+delete table %(ip)s kube-proxy
+table %(ip)s kube-proxy {
+  set cluster-ips { type %(type)s; %(cluster_ips)s
   }
-  set nodeport-ips { type ipv4_addr; elements = { %(node_ip)s } }
-  map no-endpoint-services { type ipv4_addr . inet_proto . inet_service : verdict; %(empty)s
+  set nodeport-ips { type %(type)s; elements = { %(node_ip)s } }
+  map no-endpoint-services { type %(type)s . inet_proto . inet_service : verdict; %(empty)s
   }
   map no-endpoint-nodeports { type inet_proto . inet_service : verdict; }
-  map firewall-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
-  map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; %(services)s
+  map firewall-ips { type %(type)s . inet_proto . inet_service : verdict; }
+  map service-ips { type %(type)s . inet_proto . inet_service : verdict; %(services)s
   }
   map service-nodeports { type inet_proto . inet_service : verdict; %(node_ports)s
   }
   chain reject-chain { reject; }
   chain mark-for-masquerade { meta mark set meta mark or 0x4000; }
-  chain firewall-check { ip daddr . meta l4proto . th dport vmap @firewall-ips; }
-  chain service-endpoints-check { ip daddr . meta l4proto . th dport vmap @no-endpoint-services; }
+  chain firewall-check { %(ip)s daddr . meta l4proto . th dport vmap @firewall-ips; }
+  chain service-endpoints-check { %(ip)s daddr . meta l4proto . th dport vmap @no-endpoint-services; }
   chain nodeport-endpoints-check {
-    ip daddr @nodeport-ips meta l4proto . th dport vmap @no-endpoint-nodeports
+    %(ip)s daddr @nodeport-ips meta l4proto . th dport vmap @no-endpoint-nodeports
   }
-  chain cluster-ips-check { ip daddr @cluster-ips reject; }
+  chain cluster-ips-check { %(ip)s daddr @cluster-ips reject; }
 %(chains)s  chain services {
-    ip daddr . meta l4proto . th dport vmap @service-ips
-    ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports
+    %(ip)s daddr . meta l4proto . th dport vmap @service-ips
+    %(ip)s daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports
   }
   chain masquerading {
     meta mark & 0x4000 == 0 return
@@ -161,6 +169,7 @@ class Iptables:
 
     def __init__(self, cluster_cidr, node_ip):
         self.cluster_cidr, self.node_ip = cluster_cidr, node_ip
+        self.bits = 128 if ":" in node_ip else 32
         self.chains, self.rules, self.services, self.node_ports, self.filter = [], [], [], [], []
 
     def rule(self, chain, *parts):
@@ -176,13 +185,13 @@ class Iptables:
         for ip, port in service["endpoints"]:
             chain = f"KUBE-SEP-{short(service['name'], ip, port)}"
             self.chains.append(chain)
-            self.rule(chain, comment, f"-s {ip}/32 -j KUBE-MARK-MASQ")
+            self.rule(chain, comment, f"-s {ip}/{self.bits} -j KUBE-MARK-MASQ")
             self.rule(chain, comment, f"-p {service['proto']} -m {service['proto']} -j DNAT",
-                      f"--to-destination {ip}:{port}")
+                      f"--to-destination {with_port(ip, port)}")
 
     def add(self, service):
         proto, comment = service["proto"], f"-m comment --comment \"{service['name']}\""
-        match = f"-d {service['vip']}/32 -p {proto} -m {proto} --dport {service['port']}"
+        match = f"-d {service['vip']}/{self.bits} -p {proto} -m {proto} --dport {service['port']}"
         if not service["endpoints"]:
             self.filter.append(f"-A KUBE-SERVICES {comment} {match} -j REJECT\n")
             return
@@ -222,6 +231,7 @@ class Iptables:
             "node_ports": "".join(self.node_ports),
             "rules": "".join(self.rules),
             "node_ip": self.node_ip,
+            "bits": self.bits,
         }
 
 
@@ -256,7 +266,7 @@ BASE_IPTABLES = """*filter
 -A KUBE-POSTROUTING -j MARK --xor-mark 0x4000
 -A KUBE-POSTROUTING -j MASQUERADE --random-fully
 -A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
-%(services)s-A KUBE-SERVICES -m addrtype --dst-type LOCAL -d %(node_ip)s/32 -j KUBE-NODEPORTS
+%(services)s-A KUBE-SERVICES -m addrtype --dst-type LOCAL -d %(node_ip)s/%(bits)s -j KUBE-NODEPORTS
 %(node_ports)s%(rules)sCOMMIT
 """
 

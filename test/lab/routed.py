@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """routed.py MODE WHAT - bring up a routed peer of perf/compare in MODE nftables or iptables, check WHAT, and
-remove it. Its kube-proxy is $KUBE_PROXY, its namespaces begin with $MK_LAB. Ends with 0 if all is as expected.
+remove it. Its kube-proxy is $KUBE_PROXY, its namespaces begin with $MK_LAB, its family is $MK_LAB_FAMILY. Ends
+with 0 if all is as expected.
 
 reach     connections to Services from a pod, a node and the world
 again     other numbers of Services, in turn
@@ -24,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "perf"))
 import systems  # noqa: E402
 
 KINDS = {"nftables": systems.RoutedNftables, "iptables": systems.RoutedIptables}
-LISTED = {"nftables": ("nft", "list", "map", "ip", "kube-proxy", "service-ips"),
-          "iptables": ("iptables-save", "-t", "nat")}
+FAMILY = int(os.environ.get("MK_LAB_FAMILY", "4"))
+LISTED = {"nftables": ("nft", "list", "map", "ip6" if FAMILY == 6 else "ip", "kube-proxy", "service-ips"),
+          "iptables": ("ip6tables-save" if FAMILY == 6 else "iptables-save", "-t", "nat")}
 PATHS = ("pod-service-near", "pod-service-far", "host-service-near", "world-nodeport-cluster", "world-nodeport-local",
          "pod-world")
 UNTOUCHED = {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}
@@ -54,12 +56,12 @@ def reach(peer):
 
 
 def in_rules(peer, node, vip):
-    return vip in re.findall(r"[\d.]+", peer.inside(node, *LISTED[peer.mode]))
+    return vip in re.findall(r"[\da-f:.]+", peer.inside(node, *LISTED[peer.mode]))
 
 
 def others_in_rules(peer, count):
     """Of the first `count` others: which are in the rules of each node?"""
-    return {node: [name for name, vip, _ in systems.others(count, peer.pod_net) if in_rules(peer, node, vip)]
+    return {node: [name for name, vip, _ in systems.others(count, peer.pod_net, FAMILY) if in_rules(peer, node, vip)]
             for node in peer.nodes}
 
 
@@ -83,7 +85,8 @@ def told(peer):
         config = yaml.safe_load(Path(command[command.index("--config") + 1]).read_text())
         expect("mode, node, pods, node ports",
                [config[key] for key in ("mode", "hostnameOverride", "clusterCIDR", "nodePortAddresses")],
-               [peer.mode, node, "10.245.0.0/16", [f"{address}/32"]])
+               [peer.mode, node, "fd00:10:245::/48" if FAMILY == 6 else "10.245.0.0/16",
+                                 [f"{address}/{128 if FAMILY == 6 else 32}"]])
         expect("conntrack", config["conntrack"], UNTOUCHED)
         expect("content", config["clientConnection"]["contentType"], "application/json")
         expect("its network", peer.inside(node, "readlink", "/proc/self/ns/net").strip(), namespaces_of(pid)[0])
@@ -112,7 +115,7 @@ def up(peer):
 def main(mode, what):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     tempfile.tempdir = os.environ.get("TMP")  # nobody else's files are among ours
-    peer = KINDS[mode](os.environ["MK_LAB"])
+    peer = KINDS[mode](os.environ["MK_LAB"], FAMILY)
     try:
         peer.up()
         if what != "reach":  # which any rules allow

@@ -116,6 +116,7 @@ class Proxy:
     def __init__(self, config):
         self.mode, self.node = config["mode"], config["hostnameOverride"]
         self.cluster_cidr, self.node_ip = config["clusterCIDR"], config["nodePortAddresses"][0].partition("/")[0]
+        self.iptables = "ip6tables" if ":" in self.node_ip else "iptables"
         self.least_seconds = float(config[self.mode]["minSyncPeriod"].removesuffix("s"))
         self.server = Server(config["clientConnection"])
         self.changed = threading.Condition()
@@ -168,9 +169,9 @@ class Proxy:
         text = rules.render(self.mode, rows, self.cluster_cidr, self.node_ip)
         command = ["nft", "-f", "-"]
         if self.mode == "iptables":  # all in one piece, with the rules of others
-            saved = subprocess.run(["iptables-save", "-t", "nat"], check=True, stdout=subprocess.PIPE, text=True).stdout
+            saved = subprocess.run([self.iptables + "-save", "-t", "nat"], check=True, stdout=subprocess.PIPE, text=True).stdout
             others = [line + "\n" for line in saved.splitlines() if line.startswith("-A ") and "KUBE-" not in line]
-            text, command = text.removesuffix("COMMIT\n") + "".join(others) + "COMMIT\n", ["iptables-restore"]
+            text, command = text.removesuffix("COMMIT\n") + "".join(others) + "COMMIT\n", [self.iptables + "-restore"]
         subprocess.run(command, check=True, input=text, text=True)
 
 
