@@ -157,6 +157,11 @@ static void put_pods(void)
 	snprintf(path, sizeof(path), "%s/ipam", fx.state_dir);
 	ck_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
 	write_file("ipam/10.244.1.2", "web-container\neth0\n/run/netns/web\n");
+	snprintf(path, sizeof(path), "%s/ipam/.both", fx.state_dir);
+	ck_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
+	snprintf(path, sizeof(path), "%s/ipam/.both/10.244.1.2", fx.state_dir);
+	ck_assert(symlink("web-container/fd000010024400070000000000000002", path) == 0 ||
+		  errno == EEXIST);
 }
 
 /* A pod with both addresses is one row, with the owner of the primary family's address. */
@@ -436,6 +441,13 @@ START_TEST(test_cleanup_ipv6)
 	check_output(0, "ADDRESSES", "pods");
 	check_output(1, "a range of IPv6, which this node does not run", "check");
 	check_output(1, "IPv6: configured, but this node does not run it", "status");
+	check_output_lacks(1, "nothing reaches it there", "check");
+	write_record("10.244.0.0/16");
+	check_output(
+		1,
+		"mkpod has the address fd00:10:244:7::2, but clusterCidr has no IPv6 range any more: nothing reaches it there\n",
+		"check");
+	check_output_lacks(1, "up0 has the address", "check");
 }
 END_TEST
 

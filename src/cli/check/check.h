@@ -42,6 +42,7 @@ bool check_carries_no_ipv4(const struct mk_view *view);
 const char *check_missing_family(const struct mk_checking *checking);
 void check_agent(struct mk_checking *checking);
 void check_families(struct mk_checking *checking);
+void check_former_family(struct mk_checking *checking);
 void check_hooks(struct mk_checking *checking);
 void check_nodes(struct mk_checking *checking);
 void check_pods(struct mk_checking *checking);

@@ -14,6 +14,7 @@
 #include "host/networks.h"
 #include "host/sysctl.h"
 #include "overlay/device.h"
+#include "pod/ipam/ipam.h"
 
 #define REPAIRED "the agent repairs that while it runs: start it, or restart it, and see its log"
 
@@ -249,6 +250,30 @@ void check_pods(struct mk_checking *checking)
 	if (checking->wrong == before)
 		check_found(checking, "pods", NULL, "%zu, each with interface and address",
 			    checking->view->pod_count);
+}
+
+/* Name the pods that keep an address of a family that clusterCidr had before. */
+void check_former_family(struct mk_checking *checking)
+{
+	const struct mk_view *view = checking->view;
+	char text[MK_IP_STRLEN];
+
+	if (check_missing_family(checking))
+		return; /* it comes back, with the addresses */
+	for (size_t i = 0; i < view->pod_count; i++) {
+		const struct mk_view_pod *pod = &view->pods[i];
+		const struct mk_ip ip = mk_ip_from_addr(&pod->addr);
+		const struct mk_ip second =
+			mk_ipam_peek_second(view->state_dir, &ip, pod->owner ?: "");
+
+		if (second.family != AF_UNSPEC && !check_view(checking, second.family))
+			check_note(
+				checking, "pods",
+				"delete the pod, so that it is created again, or put the range back into clusterCidr",
+				"%s has the address %s, but clusterCidr has no %s range any more: nothing reaches it there",
+				mk_view_pod_name(pod), mk_ip_format(&second, text),
+				mk_family_name(second.family));
+	}
 }
 
 /* ---- devices and kernel settings ------------------------------------------------------------- */

@@ -489,3 +489,18 @@ bool mk_ipam_any(const char *state_dir, bool (*visit)(void *ctx, const struct mk
 		found = any_first(&any, entry->d_name);
 	return found || (dir && any_in_both(&any));
 }
+
+struct mk_ip mk_ipam_peek_second(const char *state_dir, const struct mk_ip *ip,
+				 const char *container_id)
+{
+	char path[PATH_MAX], name[MK_IPAM_ADDRESS_BYTES], owner[MK_IPAM_BOTH_BYTES];
+	cleanup_close int fd = -1;
+	struct mk_ip second;
+
+	if (snprintf(path, sizeof(path), "%s/ipam/" MK_IPAM_BOTH, state_dir) < (int)sizeof(path))
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && ipam_both_read(fd, mk_ipam_name(ip, name), owner, &second) &&
+	    strcmp(owner, container_id) == 0)
+		return second;
+	return (struct mk_ip){ 0 };
+}

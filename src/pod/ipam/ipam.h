@@ -85,5 +85,9 @@ mk_must_check int mk_ipam_each(struct mk_ipam *ipam,
  * they are now: no lock is taken, and no file is read. */
 bool mk_ipam_any(const char *state_dir, bool (*visit)(void *ctx, const struct mk_ip *ip),
 		 void *ctx);
+/* Returns the second address of the pod of @container_id at @ip; AF_UNSPEC: none. No lock is
+ * taken. */
+struct mk_ip mk_ipam_peek_second(const char *state_dir, const struct mk_ip *ip,
+				 const char *container_id);
 
 #endif
