@@ -92,7 +92,7 @@ static int take_word(const char **word, const struct mk_cli_flag_text *flag, con
 	return *value ? 0 : refuse(flag, value, "a name or an address", err);
 }
 
-/* Filters of `monitor`. */
+/* Filters of `monitor`, and packets of `trace`. */
 static int take_filter(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
 		       const char *value, struct mk_error *err)
 {
@@ -103,6 +103,10 @@ static int take_filter(struct mk_cli_options *options, const struct mk_cli_flag_
 		return take_word(&options->service, flag, value, err);
 	case MK_CLI_IP:
 		return take_word(&options->ip, flag, value, err);
+	case MK_CLI_HEADERS:
+		return take_word(&options->headers, flag, value, err);
+	case MK_CLI_NEIGHBOUR:
+		return take_word(&options->neighbour, flag, value, err);
 	case MK_CLI_PORT:
 		options->port = mk_cli_port_parse(value);
 		return options->port ? 0 : refuse(flag, value, "1 to 65535", err);

@@ -50,6 +50,8 @@ enum mk_cli_flag {
 	MK_CLI_IPV4 = 1 << 15,
 	MK_CLI_IPV6 = 1 << 16,
 	MK_CLI_ONLY_IPV6 = 1 << 17,
+	MK_CLI_HEADERS = 1 << 18,
+	MK_CLI_NEIGHBOUR = 1 << 19,
 };
 
 #define MK_CLI_WORDS 8
@@ -98,6 +100,7 @@ struct mk_cli_options {
 	unsigned int limit;
 	const char *file; /* NULL: not given */
 	const char *pod, *service, *ip; /* NULL: not given */
+	const char *headers, *neighbour; /* NULL: not given */
 	unsigned int port, sample, count; /* 0: not given */
 	int drops; /* --drops */
 	const char *words[MK_CLI_WORDS + 1]; /* of argv; NULL at the end */

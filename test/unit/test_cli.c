@@ -38,7 +38,8 @@ START_TEST(test_table)
 }
 END_TEST
 
-static void check_frames(struct mk_addr from, struct mk_addr to, uint8_t icmp)
+static void check_frames(struct mk_addr from, struct mk_addr to, uint8_t icmp,
+			 const struct mk_trace_form *form)
 {
 	const uint8_t protocols[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP, icmp };
 	static const uint8_t mac[6] = { 2, 1 };
@@ -50,7 +51,7 @@ static void check_frames(struct mk_addr from, struct mk_addr to, uint8_t icmp)
 
 	for (size_t i = 0; i < sizeof(protocols); i++) {
 		tuple.proto = protocols[i];
-		trace_frame_make(&frame, &tuple, mac, mac);
+		trace_frame_make(&frame, &tuple, form, mac, mac);
 		ck_assert(trace_frame_read(&frame, &seen));
 		ck_assert_mem_eq(&seen, &tuple, sizeof(tuple));
 	}
@@ -63,10 +64,15 @@ START_TEST(test_frame)
 	const struct mk_addr pod = { { htonl(0xfd000010), htonl(0x02440001), 0, htonl(2) } };
 	const struct mk_addr service = { { htonl(0xfd000010), htonl(0x00960000), 0, htonl(1) } };
 	const struct mk_addr ipv4 = ROW_IPV4(0x0201f40a), service_ipv4 = ROW_IPV4(0x0a71);
+	const struct mk_trace_form plain = { .header_count = 0 };
+	const struct mk_trace_form every = { .headers = { 0, 1, 2, 3, 4, 5 }, .header_count = 6 };
 	char text[MK_ENDPOINT_STRLEN];
 
-	check_frames(ipv4, service_ipv4, IPPROTO_ICMP);
-	check_frames(pod, service, IPPROTO_ICMPV6);
+	check_frames(ipv4, service_ipv4, IPPROTO_ICMP, &plain);
+	check_frames(pod, service, IPPROTO_ICMPV6, &plain);
+	check_frames(pod, service, IPPROTO_ICMPV6, &every);
+	ck_assert_uint_eq(trace_l4_off(&plain), 40);
+	ck_assert_uint_eq(trace_l4_off(&every), 40 + 5 * 8 + 16);
 	ck_assert_str_eq(mk_cli_endpoint(&ipv4, htons(80), text), "10.244.1.2:80");
 	ck_assert_str_eq(mk_cli_endpoint(&pod, htons(80), text), "[fd00:10:244:1::2]:80");
 	ck_assert_str_eq(mk_cli_endpoint(&pod, 0, text), "fd00:10:244:1::2");

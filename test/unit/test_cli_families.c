@@ -93,7 +93,7 @@ static char *output(int status, const char *const *words)
 {
 	char *argv[16] = { (char *)(uintptr_t) "monokube" }, *text = NULL;
 	FILE *file = tmpfile();
-	int argc = 1, saved = dup(STDOUT_FILENO);
+	int argc = 1, saved = dup(STDOUT_FILENO), ret;
 	size_t size = 0;
 
 	for (; words[argc - 1]; argc++)
@@ -102,7 +102,7 @@ static char *output(int status, const char *const *words)
 	argv[argc++] = fx.state_dir;
 	fflush(stdout);
 	dup2(fileno(file), STDOUT_FILENO);
-	ck_assert_int_eq(mk_cli_main(argc, argv), status);
+	ret = mk_cli_main(argc, argv);
 	fflush(stdout);
 	dup2(saved, STDOUT_FILENO);
 	close(saved);
@@ -111,6 +111,7 @@ static char *output(int status, const char *const *words)
 	size = fread(text, 1, 65535, file);
 	text[size] = '\0';
 	fclose(file);
+	ck_assert_msg(ret == status, "exit status %d, expected %d:\n%.3000s", ret, status, text);
 	return text;
 }
 
@@ -195,6 +196,15 @@ START_TEST(test_order)
 END_TEST
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
+
+static void put_host_route(size_t half, const char *range)
+{
+	const struct mk_cidr cidr = cidr_of(range);
+	const struct mk_route_key key = { cidr.prefix_bits, mk_ip_to_addr(&cidr.ip) };
+	const struct mk_route route = { .type = MK_ROUTE_HOST };
+
+	put(half, "routes", &key, sizeof(key), &route, sizeof(route));
+}
 
 static void put_route(size_t half, const char *range)
 {
@@ -361,6 +371,51 @@ START_TEST(test_trace)
 }
 END_TEST
 
+static void attach_to_pod(void)
+{
+	cleanup_close int fd = mk_pin_open(dirs[1], MK_PIN_PROGS, "ilb_pod", &fx.err);
+
+	ck_assert_int_ge(fd, 0);
+	fx_ok(mk_hook_attach(fx.nl, fx.pod_ifindex, MK_INGRESS, fd, &fx.err));
+}
+
+static const struct {
+	const char *headers;
+	int status;
+	const char *says;
+} walks[] = {
+	{ "hop-by-hop,destination,routing,fragment", 0,
+	  "headers extension headers hop-by-hop, destination, routing, fragment: walked, layer 4 begins at byte 72\n" },
+	{ "destination,hop-by-hop", 3, "destination, hop-by-hop: refused" },
+	{ "source-route", 3, "[SOURCE_ROUTE]" },
+	{ "destination,destination,destination,destination,destination", 3, "[EXTENSION_HEADER]" },
+	{ "ah", 0, "layer 4 begins at byte 56" },
+	{ "esp", 1, "" },
+};
+
+/* Headers and neighbour messages choose IPv6, also if the names are known in both families. */
+START_TEST(test_trace_ipv6)
+{
+	put_pods();
+	put_host_route(1, "fd00:99::11/128");
+	attach_to_pod();
+	for (size_t i = 0; i < MK_ARRAY_SIZE(walks); i++)
+		check_output(walks[i].status, walks[i].says, "trace", "fd00:10:244:7::2", "host",
+			     "22", "--headers", walks[i].headers);
+	check_output(0, "program ndp answers for the gateway, with ", "trace", "fd00:10:244:7::2",
+		     "fd00:10:244:7::3fe", "--neighbour", "ns");
+	check_output(3, "[NEIGHBOUR_DISCOVERY]", "trace", "fd00:10:244:7::2", "fd00:10:244:7::3",
+		     "--neighbour", "ns");
+	check_output(3, "[NEIGHBOUR_DISCOVERY]", "trace", "fd00:10:244:7::2", "ff02::1",
+		     "--neighbour", "ra");
+	check_output(0, "monokube answers nothing on an uplink", "trace", "fe80::1", "ff02::1",
+		     "--neighbour", "ra");
+	check_output(1, "", "trace", "host", "ff02::2", "--neighbour", "rs");
+	check_output(1, "", "trace", "10.244.1.2", "10.244.1.3", "--neighbour", "ns");
+	check_output(1, "", "trace", "fd00:10:244:7::2", "host", "22", "--neighbour", "ns");
+}
+END_TEST
+
 /* ---- status and check ------------------------------------------------------------------------ */
 
 START_TEST(test_status)
@@ -465,6 +520,7 @@ UNIT_SUITE("commands of two families")
 	tcase_add_test(tcase, test_drops);
 	tcase_add_test(tcase, test_monitor);
 	tcase_add_test(tcase, test_trace);
+	tcase_add_test(tcase, test_trace_ipv6);
 	tcase_add_test(tcase, test_status);
 	tcase_add_test(tcase, test_cleanup_ipv6);
 }

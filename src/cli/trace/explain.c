@@ -2,6 +2,7 @@
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/print.h"
@@ -237,6 +238,49 @@ static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple)
 		tell_host(story, tuple);
 }
 
+/* ---- what only IPv6 has ---------------------------------------------------------------------- */
+
+static void tell_headers(struct mk_trace_story *story)
+{
+	const struct mk_trace_form *form = &story->request->form;
+	char names[128] = "";
+
+	if (!form->header_count)
+		return;
+	for (size_t i = 0; i < form->header_count; i++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 i ? ", " : "", trace_header_name(form->headers[i]));
+	if (story->reason == MK_DROP_EXTENSION_HEADER || story->reason == MK_DROP_BAD_HEADER ||
+	    story->reason == MK_DROP_SOURCE_ROUTE)
+		trace_step(story, "headers", NULL, "extension headers %s: refused", names);
+	else
+		trace_step(story, "headers", NULL,
+			   "extension headers %s: walked, layer 4 begins at byte %u", names,
+			   trace_l4_off(form));
+}
+
+/* A message of neighbour discovery is answered here, or belongs to the link that it came from. */
+static void tell_message(struct mk_trace_story *story, enum mk_trace_verdict verdict)
+{
+	const struct mk_mac *mac = (const struct mk_mac *)story->view->node.gateway_mac;
+	char text[MK_MAC_STRLEN];
+
+	if (story->reason != MK_DROP_COUNT) {
+		tell_drop(story, false);
+		return;
+	}
+	story->outcome = verdict == MK_TRACE_DROP ? "dropped" : "delivered";
+	if (verdict == MK_TRACE_REDIRECT)
+		trace_step(story, "ndp", NULL,
+			   "program ndp answers for the gateway, with %s: only the pod sees it",
+			   mk_mac_format(mac, text));
+	else if (verdict == MK_TRACE_PASS)
+		trace_step(story, "host", NULL,
+			   "this host reads it; monokube answers nothing on an uplink");
+	else
+		trace_step(story, "drop", NULL, "the kernel refused it, without a reason");
+}
+
 void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external,
 		const struct mk_trace_frame *out, enum mk_trace_verdict verdict)
 {
@@ -244,6 +288,11 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN];
 
 	story->reason = trace_copy_drop(story->copy);
+	tell_headers(story);
+	if (story->request->form.message) {
+		tell_message(story, verdict);
+		return;
+	}
 	if (external) /* there the answer to masqueraded traffic comes first */
 		tell_session(story, "nat", true, &now);
 	tell_service(story, &now, external);

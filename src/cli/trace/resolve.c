@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
+#include <netinet/icmp6.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cli/trace/trace.h"
 
 #define UNUSED_PORT 40000 /* of an invented client */
@@ -226,6 +228,70 @@ static int read_port(const char *word, unsigned int *port, uint8_t *protocol, st
 	return 0;
 }
 
+/* ---- the form of IPv6 ------------------------------------------------------------------------ */
+
+static int add_header(struct mk_trace_form *form, const char *name, struct mk_error *err)
+{
+	const char *known;
+
+	for (size_t i = 0; (known = trace_header_name(i)); i++) {
+		if (strcmp(known, name) != 0 || form->header_count == MK_TRACE_HEADERS_MAX)
+			continue;
+		form->headers[form->header_count++] = (uint8_t)i;
+		return 0;
+	}
+	return mk_error_set(
+		err, EINVAL,
+		"--headers '%s': expected at most %d of hop-by-hop, destination, routing, source-route, fragment, ah",
+		name, MK_TRACE_HEADERS_MAX);
+}
+
+static int read_headers(struct mk_trace_form *form, const char *list, struct mk_error *err)
+{
+	cleanup_free char *copy = list ? strdup(list) : NULL;
+	char *rest = NULL;
+	int ret = 0;
+
+	for (char *name = copy ? strtok_r(copy, ",", &rest) : NULL; ret == 0 && name;
+	     name = strtok_r(NULL, ",", &rest))
+		ret = add_header(form, name, err);
+	return ret;
+}
+
+static int read_message(struct mk_trace_form *form, const struct mk_cli_options *options,
+			struct mk_error *err)
+{
+	static const struct {
+		const char *name;
+		uint8_t type;
+	} messages[] = { { "rs", ND_ROUTER_SOLICIT },
+			 { "ra", ND_ROUTER_ADVERT },
+			 { "ns", ND_NEIGHBOR_SOLICIT },
+			 { "na", ND_NEIGHBOR_ADVERT } };
+
+	if (!options->neighbour)
+		return 0;
+	if (options->words[2] || options->protocol)
+		return mk_error_set(err, EINVAL, "--neighbour: the message has no port");
+	for (size_t i = 0; i < MK_ARRAY_SIZE(messages); i++)
+		if (strcmp(messages[i].name, options->neighbour) == 0)
+			form->message = messages[i].type;
+	if (!form->message)
+		return mk_error_set(err, EINVAL, "--neighbour '%s': expected ns, na, rs or ra",
+				    options->neighbour);
+	return 0;
+}
+
+/* The host's own messages go past the programs. */
+static int check_message(const struct mk_trace_request *request, struct mk_error *err)
+{
+	if (!request->form.message || request->place != MK_TRACE_HOST)
+		return 0;
+	return mk_error_set(
+		err, EINVAL,
+		"--neighbour: expected FROM a pod or an address outside; no program changes this host's own messages");
+}
+
 /* Fill in what was not given: without a port it is a ping, with one TCP. */
 static void complete(const struct mk_view *view, struct mk_trace_request *request,
 		     unsigned int port, unsigned int source_port)
@@ -237,6 +303,8 @@ static void complete(const struct mk_view *view, struct mk_trace_request *reques
 	if (!tuple->proto)
 		tuple->proto = tuple->dport ? IPPROTO_TCP : icmp_of(view);
 	tuple->sport = htons((uint16_t)(source_port ? source_port : UNUSED_PORT));
+	if (request->form.message)
+		tuple->sport = 0;
 	if (tuple->proto == icmp_of(view))
 		tuple->dport = tuple->sport;
 }
@@ -249,13 +317,18 @@ int trace_resolve(const struct mk_view *view, const struct mk_cli_options *optio
 
 	*request = (struct mk_trace_request){ .tuple.proto = (uint8_t)options->protocol };
 	ret = read_port(options->words[2], &port, &request->tuple.proto, err);
+	ret = ret ?: read_headers(&request->form, options->headers, err);
+	ret = ret ?: read_message(&request->form, options, err);
+	if (request->form.message)
+		request->tuple.proto = IPPROTO_ICMPV6;
 	request->tuple.proto = mk_view_protocol(view, request->tuple.proto);
 	ret = ret ?: resolve_from(view, options->words[0], request, err);
 	ret = ret ?: resolve_to(view, options->words[1], port, request, err);
+	ret = ret ?: check_message(request, err);
 	if (ret < 0)
 		return ret;
 	complete(view, request, port, options->source_port);
-	if (request->tuple.dport == 0)
+	if (request->tuple.dport == 0 && !request->form.message)
 		return mk_error_set(err, EINVAL, "a port is missing: monokube trace %s %s PORT",
 				    options->words[0], options->words[1]);
 	return 0;

@@ -69,7 +69,7 @@ static int run(struct mk_trace_story *story, const char *program, int ifindex,
 
 	if (ret < 0)
 		return ret;
-	trace_frame_make(&frame, tuple, source_mac, receiver.mac.byte);
+	trace_frame_make(&frame, tuple, &story->request->form, source_mac, receiver.mac.byte);
 	ret = trace_copy_run(story->copy, program, ifindex, &frame, &verdict, err);
 	if (ret == 0)
 		trace_tell(story, tuple, external, &frame, verdict);
@@ -151,7 +151,7 @@ static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
 		    "ilb_lo_egress", err);
 	if (ret <= 0)
 		return ret;
-	trace_frame_make(&frame, &tuple, no_mac, no_mac);
+	trace_frame_make(&frame, &tuple, &story->request->form, no_mac, no_mac);
 	ret = trace_copy_run(story->copy, "ilb_lo_egress", MK_LOOPBACK_IFINDEX, &frame, &verdict,
 			     err);
 	if (ret < 0)
@@ -293,6 +293,20 @@ static bool is_of_other_family(const struct mk_view *view, const char *word)
 	return mk_ip_parse(word, &ip) == 0 && ip.family != view->family;
 }
 
+static bool has_ipv6_form(const struct mk_cli_options *options)
+{
+	return options->given & (MK_CLI_HEADERS | MK_CLI_NEIGHBOUR);
+}
+
+static bool is_skipped(const struct mk_views *views, const struct mk_view *view,
+		       const struct mk_cli_options *options)
+{
+	if (has_ipv6_form(options) && view->family != AF_INET6)
+		return true;
+	return views->count > 1 && (is_of_other_family(view, options->words[0]) ||
+				    is_of_other_family(view, options->words[1]));
+}
+
 /* Trace in the first family that has FROM and TO: an address names its family, and a name may be
  * known in both. Returns the exit status, or a negative error. */
 static int trace(const struct mk_views *views, const struct mk_cli_options *options,
@@ -305,16 +319,20 @@ static int trace(const struct mk_views *views, const struct mk_cli_options *opti
 	for (size_t i = 0; i < views->count; i++) {
 		const struct mk_view *view = &views->list[i];
 
-		if (views->count > 1 &&
-		    (is_of_other_family(view, from) || is_of_other_family(view, to)))
+		if (is_skipped(views, view, options))
 			continue;
 		if (trace_resolve(view, options, &request, ret < 0 ? NULL : err) == 0)
 			return show(view, options, &request, err);
 		ret = -EINVAL;
 	}
-	return ret
-		       ?: mk_error_set(err, EINVAL, "'%s' and '%s' are of different families", from,
-				       to);
+	if (ret < 0)
+		return ret;
+	if (has_ipv6_form(options))
+		return mk_error_set(
+			err, EINVAL,
+			"'%s' and '%s': --headers and --neighbour are for packets of IPv6, on a node that runs it",
+			from, to);
+	return mk_error_set(err, EINVAL, "'%s' and '%s' are of different families", from, to);
 }
 
 int mk_cli_trace(int argc, char **argv)

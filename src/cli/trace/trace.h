@@ -21,10 +21,19 @@ enum mk_trace_place {
 	MK_TRACE_OUTSIDE,
 };
 
+/* What only a packet of IPv6 has. */
+#define MK_TRACE_HEADERS_MAX 8
+struct mk_trace_form {
+	uint8_t headers[MK_TRACE_HEADERS_MAX]; /* extension headers, as trace_header_name() */
+	size_t header_count;
+	uint8_t message; /* type of a message of neighbour discovery; 0: none */
+};
+
 struct mk_trace_request {
 	enum mk_trace_place place; /* of the sender */
 	struct mk_tuple tuple; /* ICMP: an echo request's identifier in both ports */
 	const struct mk_view_pod *pod; /* the sender; NULL: not a pod of this node */
+	struct mk_trace_form form;
 };
 
 /* Turn FROM, TO and PORT of @options into a request. */
@@ -37,11 +46,17 @@ struct mk_trace_frame {
 	uint8_t byte[512];
 	uint32_t length;
 };
-/* The checksum of layer 4 is zero: the programs change it by difference. */
+/* The checksum of layer 4 is zero: the programs change it by difference. A message of neighbour
+ * discovery has a valid one. */
 void trace_frame_make(struct mk_trace_frame *frame, const struct mk_tuple *tuple,
-		      const uint8_t *source_mac, const uint8_t *dest_mac);
+		      const struct mk_trace_form *form, const uint8_t *source_mac,
+		      const uint8_t *dest_mac);
 /* Read the tuple in @frame; false: it is neither IPv4 nor IPv6. */
 bool trace_frame_read(const struct mk_trace_frame *frame, struct mk_tuple *tuple);
+/* Returns the name of extension header @index, NULL behind the last one. */
+const char *trace_header_name(size_t index);
+/* Returns where layer 4 begins, in bytes from the IPv6 header. */
+uint32_t trace_l4_off(const struct mk_trace_form *form);
 
 enum mk_trace_verdict { MK_TRACE_PASS, MK_TRACE_DROP, MK_TRACE_REDIRECT };
 
