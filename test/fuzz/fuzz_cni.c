@@ -29,6 +29,7 @@ static void compare(struct mk_cni_conf *conf)
 	json_object *prev_result = mk_cni_conf_prev_result(conf);
 
 	fuzz_check(mk_ip_parse("10.244.1.2", &checking.ips[0]) == 0);
+	fuzz_check(mk_ip_parse("fd00:10:244:1::2", &checking.ips[1]) == 0);
 	mk_cni_host_name(conf->veth_prefix, args.container_id, args.ifname, checking.host_name);
 	fuzz_check(strlen(checking.host_name) < IFNAMSIZ);
 	if (json_object_is_type(prev_result, json_type_object))
