@@ -178,6 +178,9 @@ second_goes_and_comes()
 	MK_LAB_FAMILY=$first lab agent start node1
 	expect_eq "lines of families" 0 "$(on node1 "$MK_BIN" status | grep -cE '^IPv[46]:' || true)"
 	services "$first"
+	expect_match "check names the pod's other address" \
+		"has the address ${CLIENT_OF[$((10 - first))]}, but clusterCidr has no IPv$((10 - first)) range" \
+		"$(on node1 "$MK_BIN" check || true)"
 	lab agent stop node1
 	lab agent start node1
 	expect_eq "lines of families" 2 "$(on node1 "$MK_BIN" status | grep -cE '^IPv[46]:')"

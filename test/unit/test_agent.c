@@ -2,8 +2,10 @@
 /* The agent's pure parts: the desired contents of map `routes`, ranges, the source, the CNI
  * configuration, and the start of work. */
 #include <json-c/json.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 
 #include "agent/agent_internal.h"
 #include "agent/node/node_internal.h"
@@ -129,6 +131,88 @@ START_TEST(test_remembered_node)
 	mk_model_free(core.model);
 	snprintf(path, sizeof(path), "%s/" MK_NODE_OBJECT_NAME, dir);
 	ck_assert(unlink(path) == 0 && rmdir(dir) == 0);
+}
+END_TEST
+
+/* ---- families -------------------------------------------------------------------------------- */
+
+static void write_state(const char *dir, const char *name, const char *text)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	file = fopen(path, "we");
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static const struct {
+	const char *before, *now;
+	bool has_pod;
+	const char *refusal; /* NULL: none */
+} primaries[] = {
+	{ NULL, "10.244.0.0/16", true, NULL },
+	{ "10.244.0.0/16", "10.244.0.0/16", true, NULL },
+	{ "10.244.0.0/16", "fd00:10:244::/48", false, NULL },
+	{ "10.244.0.0/16", "fd00:10:244::/48", true,
+	  "clusterCidr begins with IPv6 now, and began with IPv4 ('10.244.0.0/16') before: 1 pods" },
+	{ "fd00:10:244::/48", "10.244.0.0/16", true, "put the IPv6 range first again" },
+};
+
+/* The first range keeps its family while there are pods. */
+START_TEST(test_primary)
+{
+	char dir[] = "/tmp/mk-test-state-XXXXXX", text[64], command[64];
+	struct mk_config config = { .cluster = ranges_of(primaries[_i].now) };
+	int ret;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(config.state_dir, sizeof(config.state_dir), "%s", dir);
+	snprintf(text, sizeof(text), "cluster_cidr=%s\n", primaries[_i].before);
+	if (primaries[_i].before)
+		write_state(dir, MK_RECORD_NAME, text);
+	snprintf(command, sizeof(command), "mkdir %s/ipam", dir);
+	ck_assert_int_eq(system(command), 0);
+	if (primaries[_i].has_pod)
+		write_state(dir, "ipam/10.244.1.2", "a\neth0\n/run/netns/a\n");
+	ret = agent_check_primary(&config, &err);
+	ck_assert_int_eq(ret, primaries[_i].refusal ? -EINVAL : 0);
+	if (primaries[_i].refusal)
+		ck_assert_msg(strstr(mk_error_text(&err), primaries[_i].refusal) != NULL, "%s",
+			      mk_error_text(&err));
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* A node of both families whose kernel has no IPv6 runs IPv4: its IPv6 range, here outside of the
+ * cluster's, does not count. An empty directory hides the settings, as after ipv6.disable=1. */
+START_TEST(test_kernel_without_ipv6)
+{
+	static const char object[] =
+		"{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}, 'spec': "
+		"{'podCIDRs': ['10.244.1.0/24', 'fd99::/64']}}";
+	struct mk_core core = { .model = mk_model_new() };
+	struct mk_own_node node = { .core = &core };
+	json_object *tree = json_tokener_parse(object);
+
+	core.config.cluster = ranges_of("10.244.0.0/16");
+	core.config.cluster.of[1] = cidr_of("fd00:10:244::/48");
+	core.config.vteps = ranges_of("10.18.0.0/16");
+	core.config.vteps.of[1] = cidr_of("fd4d:4b00:12::/64");
+	core.families[0].family = AF_INET;
+	core.families[1].family = AF_INET6;
+	snprintf(core.config.node_name, sizeof(core.config.node_name), "n");
+	ck_ok(mk_model_apply(core.model, tree, &err));
+	json_object_put(tree);
+	ck_assert_int_lt(mk_own_node_check(&node, &err), 0);
+	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	ck_assert_int_eq(mount("none", "/proc/sys/net/ipv6", "tmpfs", 0, NULL), 0);
+	ck_ok(mk_own_node_check(&node, &err));
+	mk_model_free(core.model);
 }
 END_TEST
 
@@ -511,6 +595,8 @@ UNIT_SUITE("agent")
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
 	tcase_add_loop_test(tc, test_localhost_node_ports, 0, MK_ARRAY_SIZE(localhosts));
 	tcase_add_test(tc, test_remembered_node);
+	tcase_add_loop_test(tc, test_primary, 0, MK_ARRAY_SIZE(primaries));
+	tcase_add_test(tc, test_kernel_without_ipv6);
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_work_waits_for_the_list);

@@ -173,10 +173,33 @@ START_TEST(test_service_port)
 }
 END_TEST
 
+/* A Service of two families has one port number, with a count in each. */
+START_TEST(test_service_port_of_both)
+{
+	char answer[2048], namespace_[] = "x", name[] = "s";
+	struct mk_ip_port at = http_free_port();
+	struct mk_compiled_service compiled = { .namespace_ = namespace_,
+						.name = name,
+						.health_check_port = at.port };
+
+	agent_health_service(&health, AF_INET, "x/s", &compiled);
+	compiled.local_ready_count = 2;
+	agent_health_service(&health, AF_INET6, "x/s", &compiled);
+	http_turn(&core.loop);
+	at.ip = ip_of("127.0.0.1");
+	ask(&at, "/", answer, sizeof(answer));
+	ck_assert_msg(strstr(answer, " 503 ") && strstr(answer, "Weight: 0\r\n"), "%s", answer);
+	at.ip = ip_of("::1");
+	ask(&at, "/", answer, sizeof(answer));
+	ck_assert_msg(strstr(answer, " 200 ") && strstr(answer, "Weight: 2\r\n"), "%s", answer);
+}
+END_TEST
+
 UNIT_SUITE("health server")
 {
 	TCase *tcase = unit_case(suite, "all", setup, teardown);
 
 	tcase_add_loop_test(tcase, test_node, 0, MK_ARRAY_SIZE(nodes));
 	tcase_add_loop_test(tcase, test_service_port, 0, 2 * MK_ARRAY_SIZE(services));
+	tcase_add_test(tcase, test_service_port_of_both);
 }

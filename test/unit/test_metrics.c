@@ -231,6 +231,21 @@ START_TEST(test_line)
 }
 END_TEST
 
+/* A node of both families has a sample of each. */
+START_TEST(test_both_families)
+{
+	cleanup_free char *text = NULL;
+
+	fill();
+	metrics.families[1] = metrics.families[0];
+	text = mk_metrics_text(&metrics, MK_METRICS_NODE);
+	ck_assert_ptr_nonnull(text);
+	ck_assert_ptr_nonnull(strstr(text, "\nmonokube_family_ready{family=\"IPv4\"} 1\n"
+					   "monokube_family_ready{family=\"IPv6\"} 1\n"));
+	memset(&metrics.families[1], 0, sizeof(metrics.families[1]));
+}
+END_TEST
+
 /* Check that each family of the page occurs once, in the order of the table; @samples: must
  * there be samples? */
 static void ck_families(enum mk_metrics_page page, bool samples)
@@ -300,6 +315,7 @@ UNIT_SUITE("metrics")
 	tcase_add_loop_test(tc, test_row, 0, (int)mk_metrics_row_count);
 	tcase_add_test(tc, test_readme);
 	tcase_add_loop_test(tc, test_line, 0, MK_ARRAY_SIZE(lines));
+	tcase_add_test(tc, test_both_families);
 	tcase_add_test(tc, test_families);
 	tcase_add_test(tc, test_nothing);
 }
