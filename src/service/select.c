@@ -29,6 +29,16 @@ static bool names(char *const *list, size_t count, const char *name)
 	return false;
 }
 
+static bool for_our_node(const struct mk_hints *hints, const struct mk_service_view *view)
+{
+	return names(hints->names + hints->zone_count, hints->node_count, view->node_name);
+}
+
+static bool for_our_zone(const struct mk_hints *hints, const struct mk_service_view *view)
+{
+	return names(hints->names, hints->zone_count, view->zone);
+}
+
 /* Follow hints only if every ready endpoint has them and one is for us. Their writer may be half
  * done, and half of the hints could leave us without any endpoint. */
 static enum topology topology_of(const struct mk_endpoint *const *endpoints, size_t count,
@@ -41,10 +51,10 @@ static enum topology topology_of(const struct mk_endpoint *const *endpoints, siz
 
 		if (!e->ready)
 			continue;
-		all_nodes &= e->for_node_count > 0;
-		all_zones &= e->for_zone_count > 0;
-		our_node |= names(e->for_nodes, e->for_node_count, view->node_name);
-		our_zone |= names(e->for_zones, e->for_zone_count, view->zone);
+		all_nodes &= e->hints->node_count > 0;
+		all_zones &= e->hints->zone_count > 0;
+		our_node |= for_our_node(e->hints, view);
+		our_zone |= for_our_zone(e->hints, view);
 	}
 	if (all_nodes && our_node)
 		return TOPOLOGY_NODE;
@@ -55,9 +65,9 @@ static bool allowed(const struct mk_endpoint *e, enum topology topology,
 		    const struct mk_service_view *view)
 {
 	if (topology == TOPOLOGY_NODE)
-		return names(e->for_nodes, e->for_node_count, view->node_name);
+		return for_our_node(e->hints, view);
 	if (topology == TOPOLOGY_ZONE)
-		return names(e->for_zones, e->for_zone_count, view->zone);
+		return for_our_zone(e->hints, view);
 	return true;
 }
 

@@ -106,8 +106,9 @@ void summarize_endpoints(struct line *line, const struct mk_model *model, const 
 		mk_line_add(line, "%s%s%s%s%s", e->node_name ? "@" : "",
 			    e->node_name ? e->node_name : "", e->ready ? " ready" : "",
 			    e->serving ? " serving" : "", e->terminating ? " terminating" : "");
-		summarize_hints(line, " zones=", e->for_zones, e->for_zone_count);
-		summarize_hints(line, " nodes=", e->for_nodes, e->for_node_count);
+		summarize_hints(line, " zones=", e->hints->names, e->hints->zone_count);
+		summarize_hints(line, " nodes=", e->hints->names + e->hints->zone_count,
+				e->hints->node_count);
 	}
 	free(endpoints);
 }

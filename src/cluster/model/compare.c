@@ -56,11 +56,11 @@ int endpoint_compare(const struct mk_endpoint *a, const struct mk_endpoint *b)
 	if (order == 0)
 		order = text_compare(a->node_name, b->node_name);
 	if (order == 0)
-		order = compare_names(a->for_zones, a->for_zone_count, b->for_zones,
-				      b->for_zone_count);
+		order = compare_names(a->hints->names, a->hints->zone_count, b->hints->names,
+				      b->hints->zone_count);
 	if (order == 0)
-		order = compare_names(a->for_nodes, a->for_node_count, b->for_nodes,
-				      b->for_node_count);
+		order = compare_names(a->hints->names + a->hints->zone_count, a->hints->node_count,
+				      b->hints->names + b->hints->zone_count, b->hints->node_count);
 	return order;
 }
 

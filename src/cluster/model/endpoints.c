@@ -2,6 +2,7 @@
 /* EndpointSlice and Endpoints objects: each becomes a flat list, one entry per address and port. */
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "base/cleanup.h"
 #include "base/time.h"
@@ -14,31 +15,68 @@
 /* The API allows 1000 addresses and 20000 ports per slice. No real object has their product. */
 #define ENDPOINTS_MAX 100000
 
-/* Give @ptr to @set, which owns it even if this fails. */
-static int own(struct mk_endpoint_set *set, void *ptr, struct mk_error *err)
-{
-	void **owned = NULL;
+/* ---- shared names ---------------------------------------------------------------------------- */
 
-	if (ptr)
-		owned = reallocarray(set->owned, set->owned_count + 1, sizeof(*owned));
-	if (!owned) {
-		free(ptr);
-		return mk_error_errno(err, ENOMEM, "endpoints");
+/* A name that endpoints of any set have. */
+struct interned_name {
+	UT_hash_handle hh;
+	size_t references;
+	char text[];
+};
+
+/* Return a reference to the name @text, for release_name(). NULL: out of memory. */
+static char *intern(struct mk_endpoint_set *set, const char *text)
+{
+	struct interned_name *name;
+
+	HASH_FIND_STR(*set->names, text, name);
+	if (!name) {
+		name = calloc(1, sizeof(*name) + strlen(text) + 1);
+		if (!name)
+			return NULL;
+		strcpy(name->text, text);
+		HASH_ADD_STR(*set->names, text, name);
 	}
-	set->owned = owned;
-	set->owned[set->owned_count++] = ptr;
-	return 0;
+	name->references++;
+	return name->text;
 }
 
-static int own_text(struct mk_endpoint_set *set, const char *text, char **copy,
-		    struct mk_error *err)
+static void release_name(struct mk_endpoint_set *set, char *text)
 {
-	*copy = strdup(text);
-	return own(set, *copy, err);
+	struct interned_name *name;
+
+	if (!text)
+		return;
+	name = (void *)(text - offsetof(struct interned_name, text));
+	if (--name->references > 0)
+		return;
+	HASH_DEL(*set->names, name);
+	free(name);
 }
+
+/* The hints of an endpoint that has none; not counted. */
+static struct mk_hints no_hints;
+
+static void release_hints(struct mk_endpoint_set *set, struct mk_hints *hints)
+{
+	if (hints == &no_hints || --hints->references > 0)
+		return;
+	for (size_t i = 0; i < hints->zone_count + hints->node_count; i++)
+		release_name(set, hints->names[i]);
+	free(hints);
+}
+
+static void release_endpoint(struct mk_endpoint_set *set, struct mk_endpoint *endpoint)
+{
+	release_name(set, endpoint->port_name);
+	release_name(set, endpoint->node_name);
+	release_hints(set, endpoint->hints);
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
 
 struct port {
-	char *name;
+	const char *name; /* the tree's */
 	uint8_t proto;
 	uint16_t port;
 };
@@ -71,10 +109,9 @@ static int decode_port(struct mk_endpoint_set *set, const struct mk_json *item, 
 	if (ret < 0 || number == 0)
 		return ret;
 	port->port = (uint16_t)number;
-	ret = own_text(set, name ? name : "", &port->name, err);
-	if (ret == 0)
-		(*count)++;
-	return ret;
+	port->name = name ? name : "";
+	(*count)++;
+	return 0;
 }
 
 /* Decode the ports; the caller frees *@ports. */
@@ -95,11 +132,44 @@ static int decode_ports(struct mk_endpoint_set *set, const struct mk_json *paren
 	return ret;
 }
 
-/* Append one endpoint per port; the other members are those of @address. */
-static int append(struct mk_endpoint_set *set, const struct mk_endpoint *address,
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+/* What the endpoints of one address have in common. */
+struct address {
+	struct mk_ip ip; /* AF_UNSPEC: not usable */
+	bool ready, serving, terminating;
+	const char *node_name; /* the tree's; NULL: unknown */
+	struct mk_hints *hints;
+};
+
+/* Fill @endpoint, which release_endpoint() releases, even after an error. */
+static int fill(struct mk_endpoint_set *set, const struct address *address, const struct port *port,
+		struct mk_endpoint *endpoint, struct mk_error *err)
+{
+	*endpoint = (struct mk_endpoint){
+		.ip = address->ip,
+		.port = port->port,
+		.proto = port->proto,
+		.ready = address->ready,
+		.serving = address->serving,
+		.terminating = address->terminating,
+		.port_name = intern(set, port->name),
+		.node_name = address->node_name ? intern(set, address->node_name) : NULL,
+		.hints = address->hints,
+	};
+	if (endpoint->hints != &no_hints)
+		endpoint->hints->references++;
+	if (!endpoint->port_name || (address->node_name && !endpoint->node_name))
+		return mk_error_errno(err, ENOMEM, "name");
+	return 0;
+}
+
+/* Append one endpoint per port. */
+static int append(struct mk_endpoint_set *set, const struct address *address,
 		  const struct port *ports, size_t port_count, const struct mk_json *at,
 		  struct mk_error *err)
 {
+	int ret = 0;
 	struct mk_endpoint *endpoints;
 
 	if (address->ip.family == AF_UNSPEC || port_count == 0)
@@ -110,26 +180,9 @@ static int append(struct mk_endpoint_set *set, const struct mk_endpoint *address
 	if (!endpoints)
 		return mk_error_errno(err, ENOMEM, "%zu endpoints", set->count + port_count);
 	set->endpoints = endpoints;
-	for (size_t i = 0; i < port_count; i++) {
-		struct mk_endpoint *endpoint = &endpoints[set->count++];
-
-		*endpoint = *address;
-		endpoint->port_name = ports[i].name;
-		endpoint->proto = ports[i].proto;
-		endpoint->port = ports[i].port;
-	}
-	return 0;
-}
-
-static int decode_node_name(struct mk_endpoint_set *set, const struct mk_json *item,
-			    struct mk_endpoint *address, struct mk_error *err)
-{
-	const char *name;
-	int ret = tree_text(item, "nodeName", &name, err);
-
-	if (ret < 0 || !name)
-		return ret;
-	return own_text(set, name, &address->node_name, err);
+	for (size_t i = 0; ret == 0 && i < port_count; i++)
+		ret = fill(set, address, &ports[i], &endpoints[set->count++], err);
+	return ret;
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -137,46 +190,57 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Decode hints.@key, a list of objects with a name. */
-static int decode_hint(struct mk_endpoint_set *set, const struct mk_json *hints, const char *key,
-		       char ***names, size_t *count, struct mk_error *err)
+/* Decode @list, objects with a name, into @names, which has room for all. */
+static int decode_names(struct mk_endpoint_set *set, const struct mk_json *list, char **names,
+			unsigned int *count, struct mk_error *err)
 {
-	struct mk_json list, item;
-	const char *name;
-	int ret = tree_member(hints, key, json_type_array, &list, err);
+	int ret = 0;
 
-	if (ret < 0 || tree_length(&list) == 0)
-		return ret;
-	*names = calloc(tree_length(&list), sizeof(**names));
-	ret = own(set, *names, err);
-	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
-		ret = tree_item(&list, i, json_type_object, &item, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(list); i++) {
+		struct mk_json item;
+		const char *name;
+
+		ret = tree_item(list, i, json_type_object, &item, err);
 		ret = ret ?: tree_text(&item, "name", &name, err);
-		if (ret == 0 && name)
-			ret = own_text(set, name, &(*names)[(*count)++], err);
+		if (ret < 0 || !name)
+			continue;
+		names[*count] = intern(set, name);
+		if (!names[*count])
+			return mk_error_errno(err, ENOMEM, "name");
+		(*count)++;
 	}
 	if (ret == 0)
-		qsort(*names, *count, sizeof(**names), compare_texts);
+		qsort(names, *count, sizeof(*names), compare_texts);
 	return ret;
 }
 
+/* The caller releases @address->hints, even after an error. */
 static int decode_hints(struct mk_endpoint_set *set, const struct mk_json *item,
-			struct mk_endpoint *address, struct mk_error *err)
+			struct address *address, struct mk_error *err)
 {
-	struct mk_json hints;
-	int ret = tree_member(item, "hints", json_type_object, &hints, err);
+	struct mk_json object, zones, nodes;
+	struct mk_hints *hints;
+	size_t room;
+	int ret = tree_member(item, "hints", json_type_object, &object, err);
 
-	if (ret == 0)
-		ret = decode_hint(set, &hints, "forZones", &address->for_zones,
-				  &address->for_zone_count, err);
-	if (ret == 0)
-		ret = decode_hint(set, &hints, "forNodes", &address->for_nodes,
-				  &address->for_node_count, err);
-	return ret;
+	ret = ret ?: tree_member(&object, "forZones", json_type_array, &zones, err);
+	ret = ret ?: tree_member(&object, "forNodes", json_type_array, &nodes, err);
+	room = ret < 0 ? 0 : tree_length(&zones) + tree_length(&nodes);
+	if (room == 0)
+		return ret;
+	hints = calloc(1, sizeof(*hints) + room * sizeof(hints->names[0]));
+	if (!hints)
+		return mk_error_errno(err, ENOMEM, "%zu hints", room);
+	hints->references = 1;
+	address->hints = hints;
+	ret = decode_names(set, &zones, hints->names, &hints->zone_count, err);
+	return ret
+		       ?: decode_names(set, &nodes, hints->names + hints->zone_count,
+				       &hints->node_count, err);
 }
 
 /* Missing conditions mean ready and serving, not terminating. */
-static int decode_conditions(const struct mk_json *item, struct mk_endpoint *address,
+static int decode_conditions(const struct mk_json *item, struct address *address,
 			     struct mk_error *err)
 {
 	struct mk_json conditions;
@@ -208,7 +272,7 @@ static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, stru
 static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_json *item,
 				 const struct port *ports, size_t port_count, struct mk_error *err)
 {
-	struct mk_endpoint address = { 0 };
+	struct address address = { .hints = &no_hints };
 	struct mk_json list, at;
 	int ret = tree_member(item, "addresses", json_type_array, &list, err);
 
@@ -217,9 +281,11 @@ static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_js
 	ret = tree_item(&list, 0, json_type_string, &at, err);
 	ret = ret ?: decode_ip(set, &at, &address.ip, err);
 	ret = ret ?: decode_conditions(item, &address, err);
-	ret = ret ?: decode_node_name(set, item, &address, err);
+	ret = ret ?: tree_text(item, "nodeName", &address.node_name, err);
 	ret = ret ?: decode_hints(set, item, &address, err);
-	return ret < 0 ? ret : append(set, &address, ports, port_count, &list, err);
+	ret = ret ?: append(set, &address, ports, port_count, &list, err);
+	release_hints(set, address.hints);
+	return ret;
 }
 
 static int decode_slice_endpoints(struct mk_endpoint_set *set, const struct mk_json *tree,
@@ -323,12 +389,12 @@ static int decode_subset_addresses(struct mk_endpoint_set *set, const struct mk_
 	int ret = tree_member(subset, key, json_type_array, &list, err);
 
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
-		struct mk_endpoint address = { .ready = ready, .serving = ready };
+		struct address address = { .ready = ready, .serving = ready, .hints = &no_hints };
 
 		ret = tree_item(&list, i, json_type_object, &item, err);
 		ret = ret ?: tree_member(&item, "ip", json_type_string, &at, err);
 		ret = ret ?: decode_ip(set, &at, &address.ip, err);
-		ret = ret ?: decode_node_name(set, &item, &address, err);
+		ret = ret ?: tree_text(&item, "nodeName", &address.node_name, err);
 		ret = ret ?: append(set, &address, ports, port_count, &list, err);
 	}
 	return ret;
@@ -375,9 +441,8 @@ bool endpoint_set_equal(const struct mk_endpoint_set *a, const struct mk_endpoin
 
 void endpoint_set_release(struct mk_endpoint_set *set)
 {
-	for (size_t i = 0; i < set->owned_count; i++)
-		free(set->owned[i]);
-	free(set->owned);
+	for (size_t i = 0; i < set->count; i++)
+		release_endpoint(set, &set->endpoints[i]);
 	free(set->endpoints);
 	free(set->passed_over);
 	free(set->namespace_);

@@ -72,18 +72,24 @@ struct mk_service_object {
 	char *passed_over; /* unusable addresses, with reasons; NULL: none */
 };
 
-/* An address of an EndpointSlice or Endpoints object, with one of its ports. */
+/* Topology hints: the zones and nodes of an endpoint's intended clients. None: no hint. */
+struct mk_hints {
+	unsigned int references, zone_count, node_count;
+	char *names[]; /* the zones, then the nodes; each part sorted */
+};
+
+/* An address of an EndpointSlice or Endpoints object, with one of its ports. A cluster has hundreds
+ * of thousands: equal names are stored once, see intern() in endpoints.c. */
 struct mk_endpoint {
 	struct mk_ip ip;
-	char *port_name;
-	uint8_t proto;
 	uint16_t port;
+	uint8_t proto;
+	bool ready : 1, serving : 1, terminating : 1;
+	char *port_name;
 	char *node_name; /* NULL: unknown, so remote */
-	bool ready, serving, terminating;
-	/* topology hints: the zones and nodes of its intended clients; none: no hint */
-	char **for_zones, **for_nodes;
-	size_t for_zone_count, for_node_count;
+	struct mk_hints *hints; /* not NULL */
 };
+_Static_assert(sizeof(struct mk_endpoint) == 48, "most of the model's memory");
 
 struct mk_service_cidr {
 	char name[MK_OBJECT_NAME_SIZE];

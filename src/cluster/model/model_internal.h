@@ -50,6 +50,7 @@ struct mk_model {
 	struct set_entry *slices, *endpoints;
 	struct slice_list *slices_of;
 	struct service_cidr_entry *service_cidrs;
+	struct interned_name *names; /* in endpoints */
 	size_t endpoint_counts[MK_FAMILIES]; /* in slices */
 	size_t skipped; /* addresses in slices and Endpoints objects */
 	struct mk_model_listener listener;

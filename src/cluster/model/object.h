@@ -39,17 +39,17 @@ void service_release(struct mk_service_object *service);
 mk_must_check int service_cidr_decode(const struct mk_json *tree, struct mk_cidr cidrs[MK_FAMILIES],
 				      struct mk_error *err);
 
-/* An EndpointSlice or an Endpoints object. The endpoints of one address share names and hints,
- * which the set owns. */
+struct interned_name;
+
+/* An EndpointSlice or an Endpoints object. */
 struct mk_endpoint_set {
+	struct interned_name **names; /* of all sets; set by the caller of a decode function */
 	char *namespace_;
 	char *service; /* NULL: no Service, or not for service proxies */
 	sa_family_t family; /* a slice's addressType; AF_UNSPEC: of an Endpoints object */
 	struct mk_endpoint *endpoints; /* sorted by endpoint_compare() */
 	size_t count;
 	size_t skipped; /* addresses that are not usable, or not of the family */
-	void **owned;
-	size_t owned_count;
 	char *passed_over; /* see pass_over() */
 };
 
