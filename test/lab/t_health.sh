@@ -9,13 +9,15 @@ set -euo pipefail
 . "$HERE/lib/observe.sh"
 export MK_AGENT_FLAGS="--log-level debug"
 
+NODE1=192.168.99.11 NODE2=192.168.99.12 # translated with the port that follows
+
 CLUSTER_1=/run/mklab-$MK_LAB/nodes/node1/cluster
 NODE_FILE=/run/mklab-$MK_LAB/objects/node-node1.yaml
 
 # balancer NAME VIP PORT [TYPE [POLICY]]: a Service to pods app=web with healthCheckNodePort PORT
 balancer()
 {
-	cat >"$TMP/$1.yaml" <<-END
+	apply "$1" <<-END
 		apiVersion: v1
 		kind: Service
 		metadata: {name: $1}
@@ -27,7 +29,6 @@ balancer()
 		  selector: {app: web}
 		  ports: [{port: 80, targetPort: http}, {name: dns, port: 53, protocol: UDP, targetPort: dns}]
 	END
-	lab apply "$TMP/$1.yaml"
 }
 
 # slice NAME TRIGGER ENDPOINT...: only to node1; an ENDPOINT is `ADDRESS [CONDITIONS]`
@@ -42,11 +43,11 @@ slice()
 		echo "  name: $name-own"
 		echo "  labels: {kubernetes.io/service-name: $name}"
 		echo "  annotations: {endpoints.kubernetes.io/last-change-trigger-time: \"$trigger\"}"
-		echo "addressType: IPv4"
+		echo "addressType: IPv$FAMILY"
 		echo "ports: [{port: 8080}, {name: other, port: 81}]"
 		echo "endpoints:"
 		for endpoint; do
-			echo "- {addresses: [${endpoint%% *}], nodeName: node1, conditions: {${endpoint#* }}}"
+			echo "- {addresses: [\"$(in_family "${endpoint%% *}")\"], nodeName: node1, conditions: {${endpoint#* }}}"
 		done
 	} >"$TMP/$name-slice.yaml"
 	cp "$TMP/$name-slice.yaml" "$CLUSTER_1/$name-slice.yaml"
@@ -57,7 +58,7 @@ get()
 {
 	local where=$1 url=$2
 	shift 2
-	on "$where" curl -s --noproxy '*' --max-time 5 -o "$TMP/body" -D "$TMP/headers" -w '%{http_code}\n' \
+	on "$where" curl -sg --noproxy '*' --max-time 5 -o "$TMP/body" -D "$TMP/headers" -w '%{http_code}\n' \
 		"$@" "http://$url" || true
 }
 body() { cat "$TMP/body"; }
@@ -73,7 +74,7 @@ answers()
 refuses_to_connect()
 {
 	local status=0
-	on "$1" curl -s --noproxy '*' --max-time 5 -o /dev/null "http://$2" || status=$?
+	on "$1" curl -sg --noproxy '*' --max-time 5 -o /dev/null "http://$2" || status=$?
 	expect_eq "curl's exit status (7: refused) for $2 from $1" 7 "$status"
 }
 
@@ -163,7 +164,7 @@ is_held() { on node1 ss -Hltn "sport = $1" | grep LISTEN; }
 # hold_port PORT: of node1, held by another process than the agent, HOLDER
 hold_port()
 {
-	env ip netns exec "$MK_LAB.node1" socat "TCP-LISTEN:$1,reuseaddr,fork" EXEC:cat &
+	env ip netns exec "$MK_LAB.node1" socat "$(by_family TCP TCP6)-LISTEN:$1,reuseaddr,fork" EXEC:cat &
 	HOLDER=$!
 	wait_for 5 is_held "$1"
 }
@@ -208,7 +209,7 @@ silent_clients()
 import socket, sys, time
 held = [socket.create_connection((sys.argv[1], 31500)) for _ in range(50)]
 print("held", flush=True)
-time.sleep(60)' "$NODE1" >"$TMP/held" &
+time.sleep(60)' "$(in_family "$NODE1")" >"$TMP/held" &
 	wait_for 10 grep held "$TMP/held"
 	answers node2 "$NODE1:31500/" 200 1
 	answers world "$NODE1:10256/livez" 200
@@ -289,7 +290,7 @@ node_port_taken()
 	hold_port 10256
 	start=$(log_size)
 	lab agent start node1
-	wait_for 5 logged "$start" 'error /healthz and /livez are not answered: cannot listen on 0\.0\.0\.0:10256: Address already in use; .*healthzBindAddress'
+	wait_for 5 logged "$start" 'error /healthz and /livez are not answered: cannot listen on '"$(by_family '0\.0\.0\.0' '\[::\]')"':10256: Address already in use; .*healthzBindAddress'
 	wait_for 5 answers world "$NODE1:31500/" 200 1
 	kill "$HOLDER"
 	wait_for 20 answers world "$NODE1:10256/healthz" 200
@@ -302,7 +303,7 @@ switched_off()
 	refuses_to_connect world "$NODE1:10256/healthz"
 	wait_for 5 answers world "$NODE1:31500/" 200 1
 	lab agent stop node1
-	MK_AGENT_FLAGS="--log-level debug --healthz-bind-address 127.0.0.1:10001" lab agent start node1
+	MK_AGENT_FLAGS="--log-level debug --healthz-bind-address $(with_port "$LOCALHOST" 10001)" lab agent start node1
 	wait_for 5 answers node1 "127.0.0.1:10001/healthz" 200
 	refuses_to_connect world "$NODE1:10001/healthz"
 	lab agent stop node1

@@ -6,18 +6,20 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
-VIP=10.96.46.1
+VIP=$(in_family 10.96.46.1) EMPTY=$(in_family 10.96.46.3)
+ICMP=$(by_family ICMP ICMPv6)
 
 monitor_lab_up()
 {
 	lab up 2
 	{
-		service_yaml web web $VIP "{port: 80, targetPort: 8000}"
-		service_yaml empty nobody 10.96.46.3 "{port: 80}"
+		service_yaml web web "$VIP" "{port: 80, targetPort: 8000}"
+		service_yaml empty nobody "$EMPTY" "{port: 80}"
 	} | apply services
 	CLIENT=$(lab pod node1 client)
 	OTHER=$(lab pod node1 other)
 	WEB=$(lab pod node2 web)
+	WEB_8000=$(with_port "$WEB" 8000) VIP_80=$(with_port "$VIP" 80)
 	serve_http web "$TMP"
 	wait_for 10 ask client
 	wait_for 10 are_named
@@ -26,11 +28,11 @@ monitor_lab_up()
 are_named() { mk services | grep -q default/web && mk services | grep -q default/empty; }
 
 mk() { on node1 "$MK_BIN" "$@"; }
-ask() { on "$1" curl -sf --max-time 1 "http://$VIP/" -o /dev/null; }
+ask() { on "$1" curl -sfg --max-time 1 "$(url "$VIP" 80)/" -o /dev/null; }
 ping_other() { on client ping -c 1 -W 5 "$OTHER" >/dev/null; }
 ping_outside() { on "$1" ping -c 1 -W 5 203.0.113.10 >/dev/null; }
 ask_nobody() { on client ping -c 1 -W 1 10.244.1.200 >/dev/null || true; }
-ask_empty() { on client curl -sf --max-time 1 http://10.96.46.3/ -o /dev/null || true; }
+ask_empty() { on client curl -sfg --max-time 1 "$(url "$EMPTY" 80)/" -o /dev/null || true; }
 
 # Which program a slot of the chain holds: slot 0 the router or the monitor; slot 4 the router.
 slot() { on node1 bpftool -j map lookup pinned "$PINS/chain" key "$1" 0 0 0 | jq -c .value; }
@@ -70,14 +72,14 @@ flows()
 	ping_outside client
 	ask_nobody
 	ask_empty
-	expect_told all '.from | startswith("'"$CLIENT"':")'
-	expect_told all '.verdict == "to-node" and .to == "'$VIP':80" and .newTo == "'"$WEB"':8000" and .hook == "pod"
+	expect_told all '.from | contains("'"$CLIENT"'")'
+	expect_told all '.verdict == "to-node" and .to == "'"$VIP_80"'" and .newTo == "'"$WEB_8000"'" and .hook == "pod"
 		and .fromName == "pod default/client" and .service == "default/web" and .tcpFlags == "S" and .state == "new"'
 	expect_told all '.verdict == "to-pod" and .fromName == "pod default/client" and .toName == "pod default/other" and .hook == "pod"'
-	expect_told all '.verdict == "to-pod" and .from == "'"$WEB"':8000" and .newFrom == "'$VIP':80" and .hook == "overlay"
+	expect_told all '.verdict == "to-pod" and .from == "'"$WEB_8000"'" and .newFrom == "'"$VIP_80"'" and .hook == "overlay"
 		and .tcpFlags == "SA"'
-	expect_told all '.verdict == "to-outside" and .protocol == "ICMP" and (.newFrom | startswith("192.168.99.11"))'
-	expect_told all '.verdict == "to-pod" and .hook == "uplink" and (.to | startswith("192.168.99.11")) and (.newTo | startswith("'"$CLIENT"'"))'
+	expect_told all '.verdict == "to-outside" and .protocol == "'"$ICMP"'" and (.newFrom | contains("'"$NODE1"'"))'
+	expect_told all '.verdict == "to-pod" and .hook == "uplink" and (.to | contains("'"$NODE1"'")) and (.newTo | contains("'"$CLIENT"'"))'
 	expect_told all '.verdict == "dropped" and .reason == "NO_POD" and .fromName == "pod default/client" and .remedy != ""'
 	expect_told all '.verdict == "dropped" and .reason == "REFUSED" and .service == "default/empty"'
 	expect_told all '.time | test("^20[0-9-]*T[0-9:.]*Z$")'
@@ -88,12 +90,14 @@ flows()
 # One line each: fixed text, except for values of the moment.
 text()
 {
+	local from
+	from=$(with_port "$CLIENT" PORT)
 	watch text --pod client --service web --protocol tcp
 	ask client
 	wait_for 10 test -s "$TMP/text"
 	end_watch
 	sed -i -E "s/^[^ ]+ /TIME /; s/:(3|4|5|6)[0-9]{4} /:PORT /g; s/dev=mk[^ ]+/dev=POD/; s/length=[0-9]+/length=N/" "$TMP/text"
-	expect_eq "first line" "TIME to-node TCP $CLIENT:PORT > $VIP:80 as $CLIENT:PORT > $WEB:8000 service=default/web\
+	expect_eq "first line" "TIME to-node TCP $from > $VIP_80 as $from > $WEB_8000 service=default/web\
  state=new hook=pod dev=POD length=N flags=S from=\"pod default/client\" to=\"on node2\"" "$(head -n 1 "$TMP/text")"
 }
 
@@ -108,7 +112,7 @@ filtered()
 	ping_outside other
 	on other ping -c 1 -W 5 203.0.113.10 >/dev/null
 	ask client
-	expect_told some '.to == "'$VIP':80" and .fromName == "pod default/client"'
+	expect_told some '.to == "'"$VIP_80"'" and .fromName == "pod default/client"'
 	end_watch
 	expect_not_told some "$not"
 }
@@ -118,8 +122,8 @@ filters()
 	filtered --pod client -- '.fromName == "pod default/other" or .toName == "pod default/other"'
 	filtered --ip "$CLIENT" -- '.fromName == "pod default/other"'
 	filtered --service default/web -- '.service != "default/web"'
-	filtered --port 80 -- '.protocol == "ICMP"'
-	filtered --port 8000 --protocol tcp -- '.protocol == "ICMP"'
+	filtered --port 80 -- '.protocol == "'"$ICMP"'"'
+	filtered --port 8000 --protocol tcp -- '.protocol == "'"$ICMP"'"'
 }
 
 drops_alone()
@@ -200,7 +204,7 @@ without_agent()
 	lab agent stop node1
 	watch alone -o json
 	ask client
-	expect_told alone '.to == "'$VIP':80"'
+	expect_told alone '.to == "'"$VIP_80"'"'
 	# ... and while an agent starts, which loads the programs and the chain again
 	lab agent start node1
 	wait_for 20 told_again
@@ -211,7 +215,7 @@ told_again()
 {
 	on client ping -c 1 -W 1 10.244.1.201 >/dev/null || true
 	on other ping -c 1 -W 1 "$WEB" >/dev/null
-	told alone '.protocol == "ICMP" and .fromName == "pod default/other"'
+	told alone '.protocol == "'"$ICMP"'" and .fromName == "pod default/other"'
 }
 
 monitor_lab_up
