@@ -13,7 +13,7 @@ PINS=/sys/fs/bpf/monokube/maps
 if [[ $FAMILY == 6 ]]; then
 	NODE1=fd00:99::11 NODE2=fd00:99::12 WORLD=fd00:99::200
 	EXTRA=fd00:99::71
-	LOCALHOST=::1 EVERYWHERE='(0\.0\.0\.0|\[::\])' VPOD1=fd00:10:244:1::1 SHARED=fd00:10:96::55
+	LOCALHOST=::1 EVERYWHERE='\[::\]' VPOD1=fd00:10:244:1::1 SHARED=fd00:10:96::55
 	A_POD='fd00:10:244:1::[0-9a-f]+'
 	A_VPOD='fd00:10:244:[12]::1'
 	PINS=/sys/fs/bpf/monokube/ipv6/maps
