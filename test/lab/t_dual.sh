@@ -190,6 +190,34 @@ second_goes_and_comes()
 	no_loss first
 }
 
+# node1_is SED_SCRIPT: the agent of node1 starts with its Node object changed by SED_SCRIPT
+node1_is()
+{
+	log_lines=$(lab log node1 | wc -l)
+	lab agent stop node1
+	sed -E "$1" "$TMP/node1.yaml" | apply node-node1
+	lab agent start node1
+}
+says() { lab log node1 | tail -n "+$log_lines" | grep -qE "$1"; }
+
+# Without a pod CIDR of the second family the node runs the first one. Without an InternalIP of it,
+# the uplink's address takes its place.
+node_lacks()
+{
+	local first=${MK_LAB_FAMILY:0:1} log_lines
+	local second=$((10 - first))
+	cp "/run/mklab-$MK_LAB/objects/node-node1.yaml" "$TMP/node1.yaml"
+	node1_is 's/^(  podCIDRs: \[[^,]*),.*/\1]/'
+	wait_for 10 says "the Node object 'node1' has no IPv$second pod CIDR: pods here get no IPv$second address"
+	services "$first"
+	node1_is "/InternalIP, address: .${NODE1_OF[$second]}/d"
+	wait_for 10 says "the Node has no InternalIP of IPv$second: its uplink's address is used ip=${NODE1_OF[$second]}"
+	outside "$second"
+	node1_is ''
+	wait_for 10 services 4
+	wait_for 10 services 6
+}
+
 is_healthy() { on node1 "$MK_BIN" check; }
 
 dual_lab_up
@@ -207,5 +235,6 @@ for family in 4 6; do
 done
 check "without the agent, and with a new one" agent_restarts
 check "the second family goes and comes: the first one loses nothing" second_goes_and_comes
+check "the Node lacks a pod CIDR of the second family, or an address" node_lacks
 check "check finds nothing wrong" wait_for 20 is_healthy
 finish

@@ -88,6 +88,14 @@ static void teardown(void)
 	fx_teardown();
 }
 
+/* A line of `check` that begins with "ok" must not look like a result of this test. */
+static const char *one_line(char *text)
+{
+	for (char *end = text; (end = strchr(end, '\n'));)
+		*end = '|';
+	return text;
+}
+
 /* Run a subcommand with its words, and return what it prints, to be freed. */
 static char *output(int status, const char *const *words)
 {
@@ -111,16 +119,18 @@ static char *output(int status, const char *const *words)
 	size = fread(text, 1, 65535, file);
 	text[size] = '\0';
 	fclose(file);
-	ck_assert_msg(ret == status, "exit status %d, expected %d:\n%.3000s", ret, status, text);
+	ck_assert_msg(ret == status, "exit status %d, expected %d: %.3000s", ret, status,
+		      one_line(text));
 	return text;
 }
 
 static void check(bool has, int status, const char *part, const char *const *words)
 {
 	cleanup_free char *text = output(status, words);
+	bool found = strstr(text, part) != NULL;
 
-	ck_assert_msg((strstr(text, part) != NULL) == has, "%s '%s' in:\n%.3000s",
-		      has ? "no" : "there is", part, text);
+	ck_assert_msg(found == has, "%s '%s' in: %.3000s", has ? "no" : "there is", part,
+		      one_line(text));
 }
 #define check_output(status, part, ...) \
 	check(true, status, part, (const char *const[]){ __VA_ARGS__, NULL })

@@ -201,5 +201,6 @@ UNIT_SUITE("health server")
 
 	tcase_add_loop_test(tcase, test_node, 0, MK_ARRAY_SIZE(nodes));
 	tcase_add_loop_test(tcase, test_service_port, 0, 2 * MK_ARRAY_SIZE(services));
+	tcase = unit_case(suite, "both", setup, teardown);
 	tcase_add_test(tcase, test_service_port_of_both);
 }
