@@ -85,7 +85,7 @@ build_command()
 	case $name in
 	e2e.test)
 		generate_test_data
-		go_build "$output" test/e2e test -c
+		go_build "$output" test/e2e test -c -vet=off
 		;;
 	agnhost)
 		cp "$CACHE/build/path/src/$KUBERNETES_AT"/test/images/agnhost/porter/localhost.{crt,key} "$CACHE/bin/"
@@ -173,7 +173,7 @@ build_all()
 	[[ -s $ROOT/build/monokube-image.tar ]] ||
 		die "build/monokube-image.tar is missing; write it with: make image"
 	open_suite
-	build_kubernetes "${KUBERNETES[@]}"
+	build_kubernetes "${KUBERNETES[@]}" ${conformance:+e2e.test agnhost}
 	fetch_packages
 	build_pause
 	build_python

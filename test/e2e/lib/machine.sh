@@ -98,7 +98,8 @@ import_images()
 	done
 }
 
-# No process here may lower its oom_score_adj, so containers keep containerd's.
+# No process here may lower its oom_score_adj, so containers keep containerd's. Without ip_pref the
+# IPv4 address comes first in podIPs, also in a cluster of 6,4.
 containerd_config()
 {
 	cat <<-END
@@ -106,6 +107,7 @@ containerd_config()
 		[plugins."io.containerd.grpc.v1.cri"]
 		  sandbox_image = "$PAUSE_IMAGE"
 		  restrict_oom_score_adj = true
+		  ip_pref = "cni"
 		[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 		  runtime_type = "io.containerd.runc.v2"
 		  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]

@@ -7,9 +7,13 @@ NAME.NAMESPACE.svc.cluster.local, CNAME for an ExternalName. It asks the API ser
 account. Debian has no CoreDNS.
 slices ADDRESS PORT API PKI: stands before the API server at API (ADDRESS:PORT) and serves EndpointSlices of
 discovery.k8s.io/v1, made from 1.20's v1beta1. Only these have endpoints of both families. Every other request
-is passed on as it is."""
+is passed on as it is.
+tests ADDRESS PORT: what ginkgo's command serves to the processes that share Kubernetes' tests: each test's number,
+and the result of the first process' preparation. As an HTTP proxy it answers 200 for every URL: tests of Services ask
+google.com before they start."""
 import http.client
 import http.server
+import itertools
 import json
 import os
 import socket
@@ -100,6 +104,37 @@ def serve_dns():
             print(f"{client}: {err}", flush=True)
 
 
+# ---- tests
+
+PENDING = 1  # ginkgo's RemoteBeforeSuiteState
+prepared = {"Data": None, "State": PENDING}
+numbers = itertools.count()
+
+
+class Tests(http.server.BaseHTTPRequestHandler):
+    def reply(self, tree):
+        body = json.dumps(tree).encode()
+        self.send_response_only(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        if self.path == "/counter":
+            self.reply({"index": next(numbers)})
+        elif self.path == "/BeforeSuiteState":
+            self.reply(prepared)
+        else:
+            self.reply({"CanRun": True})
+
+    def do_POST(self):
+        prepared.update(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.reply({})
+
+    def log_message(self, *args):
+        pass
+
+
 # ---- slices
 
 V1, V1BETA1 = "/apis/discovery.k8s.io/v1/", "/apis/discovery.k8s.io/v1beta1/"
@@ -181,6 +216,8 @@ class Server(http.server.ThreadingHTTPServer):
 def main(what, *words):
     if what == "dns":
         serve_dns()
+    if what == "tests":
+        http.server.ThreadingHTTPServer((words[0], int(words[1])), Tests).serve_forever()
     Server(*words).serve_forever()
 
 
