@@ -10,7 +10,7 @@ set -euo pipefail
 . "$HERE/lib/observe.sh"
 
 VIP=10.96.88.1
-MAPS=$PINS
+MAPS=$PINS PROGS=${PINS%maps}progs
 REPAIR_SECONDS=5
 SECONDS_BOUND=5	# until all works, each by itself: the log line may come first
 declare -A PIPES=()
@@ -114,9 +114,12 @@ pod_program_is_replaced()
 {
 	on node1 "$HERE/fill_map.py" fill "$MAPS/pods"
 	is_repaired "program was missing .*program=ilb_pod" on node1 tc filter replace dev "$(pod_device)" ingress \
-		prio 77 handle 0x4d4b bpf direct-action object-pinned /sys/fs/bpf/monokube/progs/ilb_overlay
+		prio 77 handle 0x4d4b bpf direct-action object-pinned "$PROGS/ilb_overlay"
 	on node1 "$HERE/fill_map.py" clear "$MAPS/pods"
 }
+
+# reverted SETTING FROM TO
+reverted() { is_repaired "changed by another process .*$1=$2" on node1 sysctl -qw "$1=$3"; }
 
 # Each start of a pod causes a notification. However many come, changes without a notification are
 # checked too.
@@ -124,7 +127,7 @@ notify_on()
 {
 	on node1 sh -c 'ip link add noise type veth peer name noise1; tc qdisc add dev noise clsact
 		while tc filter replace dev noise ingress prio 1 handle 1 bpf direct-action \
-			object-pinned /sys/fs/bpf/monokube/progs/ilb_overlay; do sleep 0.1; done'
+			object-pinned "$0/ilb_overlay"; do sleep 0.1; done' "$PROGS"
 }
 noisy() { on node1 tc filter show dev noise ingress | grep -q bpf; }
 while_pods_come_and_go()
@@ -133,7 +136,8 @@ while_pods_come_and_go()
 	notify_on >/dev/null 2>&1 &
 	noise=$!
 	wait_for 5 noisy
-	is_repaired "changed by another process .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
+	# shellcheck disable=SC2046 # three words
+	reverted $(by_family "net/ipv4/ip_forward 1 0" "net/ipv6/conf/mkhost0/accept_ra 0 1")
 	on node1 ip link del noise # ends the loop
 	wait $noise || true
 }
@@ -145,14 +149,12 @@ qdisc() { on node1 tc qdisc del dev "$1" clsact; }
 
 # ---- the overlay
 
-neighbour() { on node1 ip neigh del "$(on node1 ip -4 neigh show dev mkvxlan | awk '{ print $1; exit }')" dev mkvxlan; }
-neighbour_is_replaced() { on node1 ip neigh replace "$(on node1 ip -4 neigh show dev mkvxlan | awk '{ print $1; exit }')" lladdr 02:00:00:00:00:01 dev mkvxlan; }
+neighbour() { on node1 ip neigh del "$(on node1 ip "-$FAMILY" neigh show dev mkvxlan | awk '{ print $1; exit }')" dev mkvxlan; }
+neighbour_is_replaced() { on node1 ip neigh replace "$(on node1 ip "-$FAMILY" neigh show dev mkvxlan | awk '{ print $1; exit }')" lladdr 02:00:00:00:00:01 dev mkvxlan; }
 fdb() { on node1 sh -e -c 'set -- $(bridge fdb show dev mkvxlan); bridge fdb del "$1" dst "$3" dev mkvxlan'; }
 fdb_is_replaced() { on node1 sh -e -c 'set -- $(bridge fdb show dev mkvxlan); bridge fdb replace "$1" dst 192.168.99.77 dev mkvxlan'; }
 
 # ---- names in the BPF file system
-
-PINS=/sys/fs/bpf/monokube
 
 a_pod_starts()
 {
@@ -164,14 +166,14 @@ a_pod_starts()
 pins_are_removed()
 {
 	is_repaired "pins were missing and are back below=.*/progs names=.*ilb_pod" \
-		on node1 rm "$PINS/maps/pods" "$PINS/maps/sessions" "$PINS/progs/ilb_pod"
+		on node1 rm "$MAPS/pods" "$MAPS/sessions" "$PROGS/ilb_pod"
 	a_pod_starts
 }
 
 # ... and the objects that they name outlive the agent anyway.
 all_pins_are_removed()
 {
-	is_repaired "pins were missing and are back below=.*/progs names=.*monitor" on node1 rm -r "$PINS"
+	is_repaired "pins were missing and are back below=.*/progs names=.*monitor" on node1 rm -r /sys/fs/bpf/monokube
 	a_pod_starts
 	lab agent kill node1
 	all_works
@@ -205,15 +207,21 @@ plugin_is_no_program()
 
 # ---- uplink
 
+# uplink_up NAME: IPv6 addresses are gone after a link was down
+uplink_up()
+{
+	on node1 sh -e -c "ip link set $1 up; ip addr replace 192.168.99.11/24 dev $1 $(by_family '' nodad)
+		ip route replace default via $WORLD dev $1"
+}
 uplink_is_renamed()
 {
-	on node1 sh -e -c "ip link set eth0 down; ip link set eth0 name lan0; ip link set lan0 up
-		ip route replace default via $WORLD dev lan0"
+	on node1 sh -e -c "ip link set eth0 down; ip link set eth0 name lan0"
+	uplink_up lan0
 }
 uplink_is_named_back()
 {
-	on node1 sh -e -c "ip link set lan0 down; ip link set lan0 name eth0; ip link set eth0 up
-		ip route replace default via $WORLD dev eth0"
+	on node1 sh -e -c "ip link set lan0 down; ip link set lan0 name eth0"
+	uplink_up eth0
 }
 
 # Another device with the same address: its number, its MAC address are new.
@@ -222,15 +230,14 @@ uplink_is_replaced()
 	on node1 sh -e -c 'ip link del eth0'
 	ip link add eth0 netns "$MK_LAB.node1" type veth peer name node1 netns "$MK_LAB.underlay"
 	ip -n "$MK_LAB.underlay" link set node1 master br0 up
-	ip -n "$MK_LAB.node1" addr add "$NODE1/24" dev eth0
-	ip -n "$MK_LAB.node1" link set eth0 up
-	ip -n "$MK_LAB.node1" route replace default via "$WORLD" dev eth0
+	on node1 sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
+	uplink_up eth0
 }
 
 # ---- a pod's own device: only the runtime can make it again; the log says so once
 
 said_of() { lab log node1 | grep -cE "a pod's device was deleted .* pod=default/$1 " || true; }
-without_device() { on node1 curl -s http://127.0.0.1:10249/metrics | awk '$1 == "monokube_pods_without_device" { print $2 }'; }
+without_device() { on node1 curl -sg "$(url "$LOCALHOST" 10249)/metrics" | awk '$1 == "monokube_pods_without_device" { print $2 }'; }
 none_is_without() { expect_eq "pods without a device" 0 "$(without_device)"; }
 
 pod_device_is_deleted()
@@ -271,11 +278,13 @@ check "the neighbour entry of a node is removed" is_repaired "neighbour of a nod
 check "the FDB entry of a node is removed" is_repaired "FDB entry of a node was missing .*node=node2" fdb
 check "the neighbour entry of a node is replaced" is_repaired "neighbour of a node was (missing|altered) .*node=node2" neighbour_is_replaced
 check "the FDB entry of a node is replaced" is_repaired "FDB entry of a node was (missing|altered) .*node=node2" fdb_is_replaced
-check "forwarding is switched off" is_repaired "changed by another process .*ip_forward=1" on node1 sysctl -qw net.ipv4.ip_forward=0
 check "the reserved ports are reverted" is_repaired "changed by another process .*reserved_ports=" on node1 sysctl -qw net.ipv4.ip_local_reserved_ports=
-check "forwarding is switched off while filters change all the time" while_pods_come_and_go
-for setting in net.ipv4.conf.lo.accept_local net.ipv4.conf.lo.route_localnet; do
-	check "$setting is reverted" is_repaired "changed by another process .*${setting##*.}=1" on node1 sysctl -qw "$setting=0"
+check "a setting is changed while filters change all the time" while_pods_come_and_go
+for setting in net/ipv4/ip_forward net/ipv4/conf/lo/{accept_local,route_localnet}; do
+	ipv4_only "IPv6 needs no such setting" check "$setting is set to 0" reverted "$setting" 1 0
+done
+[[ $FAMILY == 4 ]] || for setting in net/ipv6/conf/{mkhost0,mkvxlan}/{disable_ipv6,accept_ra}; do
+	check "$setting is set to 1" reverted "$setting" 0 1
 done
 check "pins of tables and programs are removed" pins_are_removed
 check "all pins are removed" all_pins_are_removed
@@ -290,7 +299,7 @@ for map in frontends service_backends maglev affinity_backends source_ranges rou
 	check "map $map is emptied" is_repaired "(missing and are back|computed again) map=$map" empty "$map"
 done
 check "map pods is emptied" is_repaired "missing and is back map=pods" empty pods
-check "map host_ports is emptied" is_repaired "missing and are back map=host_ports .*ports=\"0.0.0.0:8088/tcp=8080\"" empty host_ports
+check "map host_ports is emptied" is_repaired "missing and are back map=host_ports .*ports=\"[^ ]*:8088/tcp=8080\"" empty host_ports
 check "the maps of pods and host ports are emptied" is_repaired "missing and are back map=host_ports" pods_and_host_ports
 check "map runtime is zeroed" is_repaired "wrong and is repaired map=runtime host_ports=1" zero runtime
 check "map udp_ports is zeroed" is_repaired "missing and is back map=udp_ports" zero udp_ports
