@@ -90,7 +90,9 @@ static __always_inline int check_outside(struct __sk_buff *skb, const struct pac
 
 /* Malformed packets pass: the host checks them itself. So do the messages of the uplink's link.
  * Frames for other machines pass too, and the host drops them. All nodes know all Services, so
- * every node that sees such a frame (a promiscuous device) would otherwise forward it. */
+ * every node that sees such a frame (a promiscuous device) would otherwise forward it. Frames for
+ * everybody or for a group are checked but not translated, because the kernel accepts unicast
+ * packets in them. */
 SEC("tc")
 int nat_uplink(struct __sk_buff *skb)
 {
@@ -98,26 +100,31 @@ int nat_uplink(struct __sk_buff *skb)
 	struct packet pkt;
 	int ret;
 
-	if (skb->pkt_type != PACKET_HOST)
+	if (skb->pkt_type == PACKET_OTHERHOST)
 		return TC_ACT_UNSPEC;
 	drop_priority_tag(skb);
 	ret = packet_read(skb, &pkt);
-	if (ret == MK_DROP_SOURCE_ROUTE)
-		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (ret == MK_DROP_NOT_IPV4)
 		(void)other_family_next(skb, MK_ENTRY_UPLINK);
+	if (ret != MK_GO_ON && !host_may_read(&pkt))
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (ret != MK_GO_ON || is_of_link(&pkt))
+		return TC_ACT_UNSPEC;
+	if (skb->pkt_type != PACKET_HOST && !is_for_this_host(&pkt))
 		return TC_ACT_UNSPEC;
 	ret = check_outside(skb, &pkt);
 	if (ret)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
+	if (skb->pkt_type == PACKET_HOST)
+		ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
 	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
 	if (is_overlay_carrier(&pkt) && is_for_this_host(&pkt))
 		return is_nodes_carrier(skb, &pkt)
 			       ? TC_ACT_UNSPEC
 			       : drop(skb, ctx.hook, MK_DROP_OVERLAY_STRANGER, &pkt.tuple);
+	if (skb->pkt_type != PACKET_HOST)
+		return TC_ACT_UNSPEC;
 	ret = nat_back(skb, &ctx, &pkt);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);

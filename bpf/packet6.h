@@ -182,6 +182,16 @@ static __always_inline int packet_read(struct __sk_buff *skb, struct packet *pkt
 	return parse_l4(skb, pkt, bytes - (pkt->l4_off - MK_L3_OFF - sizeof(*ip)));
 }
 
+/* May the host get a packet from outside that packet_read() refuses? Not if it has extension
+ * headers. The kernel walks more of them and puts fragments together. It might find a carrier where
+ * the programs have found none, or accept a pod's forged source. */
+static __always_inline int host_may_read(const struct packet *pkt)
+{
+	const __u32 l4_off = MK_L3_OFF + sizeof(ip_header);
+
+	return pkt->l4_off < l4_off || (pkt->l4_off == l4_off && !is_extension(pkt->tuple.proto));
+}
+
 /* The walk has found source routes. */
 static __always_inline int check_options(struct __sk_buff *skb, const struct packet *pkt)
 {

@@ -141,7 +141,13 @@ START_TEST(test_headers)
 }
 END_TEST
 
-/* A client outside may send such packets, too; the host judges what the programs do not know. */
+static void five_headers(struct frame *f)
+{
+	insert_headers(f, "hdrfd");
+}
+
+/* A client outside may send such packets, too. A packet whose layer 4 is not found does not go to
+ * the host, whose kernel finds it: it may be a carrier, or have a pod's source. */
 START_TEST(test_from_uplink)
 {
 	static const struct {
@@ -149,7 +155,9 @@ START_TEST(test_from_uplink)
 		enum where where;
 	} from_uplink[] = {
 		{ "four headers", "hdrf", TO_POD },
-		{ "five headers", "hdrfd", TO_HOST },
+		{ "five headers", "hdrfd", DROPPED },
+		{ "layer 4 at byte 256", "E", DROPPED },
+		{ "hop-by-hop options behind others", "dh", DROPPED },
 		{ "AH", "a", TO_HOST },
 	};
 	struct frame in, out;
@@ -164,6 +172,8 @@ START_TEST(test_from_uplink)
 		if (from_uplink[i].where == TO_HOST)
 			ck_assert_int_eq(memcmp(in.byte, out.byte, in.length), 0);
 	}
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_EXTENSION_HEADER), 2);
+	ck_assert_uint_eq(fixture_drops_total(), 3);
 }
 END_TEST
 
@@ -209,6 +219,21 @@ static void first_without_layer_4(struct frame *f)
 	f->byte[ETH_HLEN + 5] = 16;
 }
 
+static void first_ends_in_header(struct frame *f)
+{
+	insert_headers(f, "FD");
+	f->length = ETH_HLEN + 40 + 24;
+	f->byte[ETH_HLEN + 4] = 0;
+	f->byte[ETH_HLEN + 5] = 24;
+}
+
+static void first_ends_before_header(struct frame *f)
+{
+	insert_headers(f, "Fdd");
+	f->length = ETH_HLEN + 40 + 16;
+	f->byte[ETH_HLEN + 5] = 16;
+}
+
 static void first_of_odd_length(struct frame *f)
 {
 	insert_headers(f, "F");
@@ -247,6 +272,22 @@ START_TEST(test_length)
 	lengths[_i].spoil(&in);
 	expect_row(lengths[_i].name, MK_HOOK_POD, &in, lengths[_i].reason < 0 ? TO_POD : DROPPED,
 		   lengths[_i].reason, NULL);
+}
+END_TEST
+
+/* The host's kernel puts fragments together, and would find layer 4. */
+START_TEST(test_hidden_from_uplink)
+{
+	static void (*const spoils[])(struct frame *) = { first_without_layer_4,
+							  first_ends_in_header,
+							  first_ends_before_header, five_headers };
+	struct frame in = frame_make("udp 203.0.113.10:40000 > 192.168.99.11:4789",
+				     &(struct frame_options){ .payload_bytes = 64 });
+
+	spoils[_i](&in);
+	fixture_expect("hidden", MK_HOOK_UPLINK, &in, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops_total(), 1);
+	ck_assert_uint_eq(fixture_count("fragments"), 0);
 }
 END_TEST
 
@@ -461,6 +502,7 @@ BPF_SUITE("extension headers")
 	tcase_add_test(tcase, test_from_uplink);
 	tcase_add_test(tcase, test_answer);
 	tcase_add_loop_test(tcase, test_length, 0, ROWS(lengths));
+	tcase_add_loop_test(tcase, test_hidden_from_uplink, 0, 4);
 	tcase_add_loop_test(tcase, test_big_tcp, 0, 2);
 	tcase_add_test(tcase, test_overlap);
 	tcase_add_test(tcase, test_identification);

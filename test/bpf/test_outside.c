@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Packets on an uplink that no well-behaved host sends. None of them reaches a Service or a pod or
  * leaves an entry in a table. */
+#include <linux/if_ether.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "bpf/network.h"
 #include "bpf/run.h"
@@ -240,6 +242,38 @@ START_TEST(test_carrier)
 }
 END_TEST
 
+/* The kernel accepts a unicast packet in a frame for everybody or for a group. */
+START_TEST(test_receivers_of_forged)
+{
+	static const char *const macs[] = { "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01" };
+	struct frame in = carrier(carriers[_i].outer, carriers[_i].inner), out;
+	const struct frame_options options = { .payload_bytes = 16, .dest_mac = macs[_i % 2] };
+	struct frame forged = frame_make("udp 10.244.2.7:40000 > 192.168.99.11:22", &options);
+	bool dropped = carriers[_i].where == DROPPED;
+
+	know_nodes();
+	memcpy(in.byte, forged.byte, ETH_ALEN);
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == carriers[_i].where, "%s",
+		      carriers[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER), dropped);
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &forged, &out), DROPPED);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_MARTIAN_SOURCE), 1);
+	in = frame_make("udp 0.0.0.0:68 > 255.255.255.255:67", &options); /* a lease is asked for */
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
+}
+END_TEST
+
+/* The host drops frames for another machine, whatever is in them. */
+START_TEST(test_source_for_another_machine)
+{
+	const struct frame_options options = { .dest_mac = "02:de:ad:00:00:01" };
+	struct frame in = frame_make("udp 10.244.2.7:40000 > 192.168.99.11:22", &options), out;
+
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
 /* Until the agent has read all Nodes, every sender is accepted: an upgrade loses no packet. */
 START_TEST(test_carrier_before_nodes_are_known)
 {
@@ -435,6 +469,8 @@ BPF_SUITE("packets from outside")
 	tcase_add_loop_test(tcase, test_source_in_shared_range, 0, ROWS(shared));
 	tcase_add_test(tcase, test_source_of_fragment);
 	tcase_add_loop_test(tcase, test_carrier, 0, ROWS(carriers));
+	tcase_add_test(tcase, test_source_for_another_machine);
+	tcase_add_loop_test(tcase, test_receivers_of_forged, 0, ROWS(carriers));
 	tcase_add_test(tcase, test_carrier_before_nodes_are_known);
 	tcase_add_test(tcase, test_carrier_of_another_vni);
 	tcase_add_loop_test(tcase, test_short_carrier, 0, ROWS(short_carriers));
