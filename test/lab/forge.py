@@ -8,7 +8,8 @@ kinds: udp (the default), tcp; arp (says that --source is at our MAC); vxlan (a 
 the carrier; inside: UDP from --inner-source to --inner-dest, to port --inner-port, for --inner-mac);
 error (ICMP port unreachable that quotes a UDP packet from --inner-source:--inner-port to
 --inner-dest:DPORT); overlap (a datagram in two fragments of which the second covers a part of the
-first once more, differently)."""
+first once more, differently); icmp (ICMPv6, --message: type, code, and what follows the checksum;
+several with commas)."""
 import argparse
 import json
 import socket
@@ -20,7 +21,6 @@ from backwards import MORE_FRAGMENTS, checksum, ipv6_fragment, packed, pseudo_he
 VXLAN_VNI = 1
 ICMP_UNREACHABLE, ICMP_PORT = 3, 3
 ICMPV6_UNREACHABLE, ICMPV6_PORT, IPPROTO_ICMPV6 = 1, 4, 58
-IPPROTO_ROUTING = 43
 
 
 def mac_bytes(text):
@@ -52,22 +52,28 @@ def tcp_segment(args):
 
 
 def ip_packet(source, dest, proto, load, ttl=64, options=b"", fragment=0):
-    """@fragment: flags and offset as the header has them. @options of IPv6: one routing header."""
+    """@fragment: flags and offset as the header has them. IPv6 has extension headers for @options."""
     if is_v6(source):
-        return ipv6_packet(packed(source) + packed(dest), proto, load, ttl, options, fragment)
+        return ipv6_packet(packed(source) + packed(dest), proto, load, ttl, fragment)
     words = 5 + len(options) // 4
     head = struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 4 * words + len(load), 1, fragment, ttl, proto, 0,
                        socket.inet_aton(source), socket.inet_aton(dest)) + options
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + load
 
 
-def ipv6_packet(addresses, proto, load, hops, routing, fragment):
+def ipv6_packet(addresses, proto, load, hops, fragment):
     if fragment:
         offset, more = 8 * (fragment & 0x1FFF), bool(fragment & MORE_FRAGMENTS)
         return ipv6_fragment(1, offset, more, proto, addresses, len(load)) + load
-    if routing:
-        load, proto = bytes([proto]) + routing[1:] + load, IPPROTO_ROUTING
     return struct.pack("!IHBB", 6 << 28, len(load), proto, hops) + addresses + load
+
+
+def behind_headers(headers, proto, load):
+    """@headers: TYPE/HEX,...; HEX is the extension header without its first byte, which names the next one."""
+    for header in reversed(headers.split(",") if headers else []):
+        kind, _, content = header.partition("/")
+        load, proto = bytes([proto]) + bytes.fromhex(content) + load, int(kind)
+    return proto, load
 
 
 def ethertype(address):
@@ -75,6 +81,7 @@ def ethertype(address):
 
 
 def outer(args, proto, load, **more):
+    proto, load = behind_headers(args.headers, proto, load)
     return ethertype(args.source) + ip_packet(args.source, args.dest, proto, load, args.ttl, bytes.fromhex(args.options), **more)
 
 
@@ -110,13 +117,22 @@ def vxlan(args):
 def error(args):
     quoted = ip_packet(args.inner_source, args.inner_dest, socket.IPPROTO_UDP,
                        udp_datagram(args.inner_source, args.inner_dest, args.inner_port, args.dport, b""))
-    kind, proto, pseudo = (ICMP_UNREACHABLE, ICMP_PORT), socket.IPPROTO_ICMP, b""
     if is_v6(args.source):
-        kind, proto = (ICMPV6_UNREACHABLE, ICMPV6_PORT), IPPROTO_ICMPV6
-        pseudo = pseudo_header(args.source, args.dest, proto, 8 + len(quoted))
-    head = struct.pack("!BBHI", *kind, 0, 0)
-    message = head[:2] + struct.pack("!H", checksum(pseudo + head + quoted)) + head[4:] + quoted
-    return [outer(args, proto, message)]
+        return [icmpv6(args, bytes([ICMPV6_UNREACHABLE, ICMPV6_PORT, 0, 0, 0, 0]) + quoted)]
+    head = struct.pack("!BBHI", ICMP_UNREACHABLE, ICMP_PORT, 0, 0)
+    message = head[:2] + struct.pack("!H", checksum(head + quoted)) + head[4:] + quoted
+    return [outer(args, socket.IPPROTO_ICMP, message)]
+
+
+def icmpv6(args, message):
+    """@message: without its checksum."""
+    pseudo = pseudo_header(args.source, args.dest, IPPROTO_ICMPV6, 2 + len(message))
+    whole = message[:2] + struct.pack("!H", checksum(pseudo + message[:2] + b"\0\0" + message[2:])) + message[2:]
+    return outer(args, IPPROTO_ICMPV6, whole)
+
+
+def icmp(args):
+    return [icmpv6(args, bytes.fromhex(message)) for message in args.message.split(",")]
 
 
 def overlap(args):
@@ -130,14 +146,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dest")
     parser.add_argument("dport", type=int)
-    parser.add_argument("--kind", default="udp", choices=["udp", "tcp", "arp", "vxlan", "error", "overlap"])
+    parser.add_argument("--kind", default="udp", choices=["udp", "tcp", "arp", "vxlan", "error", "overlap", "icmp"])
     parser.add_argument("--device", default="eth0")
     parser.add_argument("--source")
     parser.add_argument("--sport", type=int, default=4242)
     parser.add_argument("--source-mac")
     parser.add_argument("--dest-mac")
     parser.add_argument("--ttl", type=int, default=64)
-    parser.add_argument("--options", default="", help="IP options in hexadecimal, whole words; of IPv6: a routing header")
+    parser.add_argument("--options", default="", help="of IPv4, in hexadecimal, whole words")
+    parser.add_argument("--headers", default="", help="extension headers of IPv6: TYPE/HEX,..")
+    parser.add_argument("--message", help="of ICMPv6, without checksums, in hexadecimal")
     parser.add_argument("--more-fragments", action="store_true", help="of UDP: the first, and no other comes")
     parser.add_argument("--text", default="forged")
     parser.add_argument("--inner-source")

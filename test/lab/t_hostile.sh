@@ -9,9 +9,13 @@ set -euo pipefail
 UNDERLAY_BROADCAST=192.168.99.255
 VTEP1=10.18.0.1
 VTEP2=10.18.0.2
-GATEWAY1=10.244.1.254
+GATEWAY1=$(by_family 10.244.1.254 fd00:10:244:1::3fe)
 VPOD1=10.244.1.1
 VPOD2=10.244.2.1
+ALL=$(by_family 255.255.255.255 ff02::1)
+GROUP=$(by_family 224.0.0.1 ff0e::101)
+# Sources and destinations that are nobody's: loopback, none, link-local, groups, IPv4 in IPv6
+NOBODY=$(by_family "0.0.0.0 127.0.0.1" ":: ::1 fe80::1 ff02::1 ::ffff:af4:103 ::af4:103")
 BROADCAST_MAC=ff:ff:ff:ff:ff:ff
 declare -A ADDR=()
 
@@ -41,14 +45,19 @@ hostile_up()
 forge() { on mallory "$HERE/forge.py" "$@"; }
 seen() { grep -c '^udp ' "$TMP/seen.$1" || true; }
 
-# Valid datagrams are sent after the forged ones: when they arrive, the forged ones were dropped.
-nothing_came()
+# nothing_comes COMMAND...: what it sends arrives nowhere. Valid datagrams are sent after the forged
+# ones: when they arrive, the forged ones were dropped.
+nothing_comes()
 {
-	local where before
+	local where
+	local -A before=()
 	for where in near far node1 node2; do
-		before=${SEEN[$where]}
+		before[$where]=$(seen "$where")
+	done
+	"$@"
+	for where in near far node1 node2; do
 		ask friend udp "$(address_of "$where"):5353"
-		expect_eq "datagrams that $where saw, the friend's last" $((before + 1)) "$(seen "$where")"
+		expect_eq "datagrams that $where saw, the friend's last" $((before[$where] + 1)) "$(seen "$where")"
 	done
 }
 
@@ -61,20 +70,15 @@ address_of()
 	esac
 }
 
-# dropped NODE REASON FORGE_ARGUMENTS...: NODE counts it, and it arrives nowhere. (IPv6 packets of
-# the pods' kernels are counted together with ARP.)
+# dropped NODE REASON FORGE_ARGUMENTS...: NODE counts it. (IPv6 packets of the pods' kernels are
+# counted together with ARP.)
 dropped()
 {
-	local node=$1 reason=$2 where count
-	local -A SEEN=()
+	local node=$1 reason=$2 count
 	shift 2
-	for where in near far node1 node2; do
-		SEEN[$where]=$(seen "$where")
-	done
 	count=$(drop_count "$node" "$reason")
 	forge "$@"
 	wait_for 5 counted "$node" "$reason" $((count + 1))
-	nothing_came
 }
 counted() { (($(drop_count "$1" "$2") >= $3)) || expect_eq "drops of $1 for $2" "$3 or more" "$(drop_count "$1" "$2")"; }
 
@@ -91,7 +95,7 @@ spoofed_arp()
 spoofed_address()
 {
 	local source
-	for source in "${ADDR[friend]}" "${ADDR[far]}" "$GATEWAY1" "$VPOD1" "$VTEP1" "$NODE1" 203.0.113.10 0.0.0.0 127.0.0.1; do
+	for source in "${ADDR[friend]}" "${ADDR[far]}" "$GATEWAY1" "$VPOD1" "$VTEP1" "$NODE1" 203.0.113.10 $NOBODY; do
 		dropped node1 SPOOFED_ADDRESS "${ADDR[near]}" 5353 --source "$source"
 	done
 	dropped node1 SPOOFED_ADDRESS "${ADDR[far]}" 5353 --source "${ADDR[friend]}"
@@ -106,30 +110,23 @@ spoofed_mac()
 
 dhcp_offer()
 {
-	dropped node1 NOT_UNICAST 255.255.255.255 68 --sport 67 --dest-mac "$BROADCAST_MAC"
-	dropped node1 SPOOFED_ADDRESS 255.255.255.255 68 --sport 67 --source "$GATEWAY1" --dest-mac "$BROADCAST_MAC"
+	dropped node1 NOT_UNICAST "$ALL" 68 --sport 67 --dest-mac "$BROADCAST_MAC"
+	dropped node1 SPOOFED_ADDRESS "$ALL" 68 --sport 67 --source "$GATEWAY1" --dest-mac "$BROADCAST_MAC"
 	dropped node1 SPOOFED_ADDRESS "${ADDR[near]}" 68 --sport 67 --source "$GATEWAY1"
 }
 
 not_unicast()
 {
-	dropped node1 NOT_UNICAST 224.0.0.1 5353 --dest-mac 01:00:5e:00:00:01
-	dropped node1 NOT_UNICAST 255.255.255.255 5353 --dest-mac "$BROADCAST_MAC"
-	dropped node1 NOT_UNICAST 127.0.0.1 5353
-	dropped node1 NOT_UNICAST 0.0.0.0 5353
+	local dest
+	dropped node1 NOT_UNICAST "$GROUP" 5353 --dest-mac 01:00:5e:00:00:01
+	dropped node1 NOT_UNICAST "$ALL" 5353 --dest-mac "$BROADCAST_MAC"
+	for dest in $NOBODY; do
+		dropped node1 NOT_UNICAST "$dest" 5353
+	done
 }
 
 # The kernel refuses it after the redirect, so no monokube counter counts it.
-underlay_broadcast()
-{
-	local where
-	local -A SEEN=()
-	for where in near far node1 node2; do
-		SEEN[$where]=$(seen "$where")
-	done
-	forge "$UNDERLAY_BROADCAST" 5353
-	nothing_came
-}
+underlay_broadcast() { forge "$UNDERLAY_BROADCAST" 5353; }
 
 # Frames from one pod to two others, decapsulated by a node.
 overlay_forged()
@@ -165,16 +162,26 @@ overlay_address()
 }
 
 # octets ADDRESS: in hexadecimal
-octets()
+octets() { python3 -c 'import ipaddress, sys; print(ipaddress.ip_address(sys.argv[1]).packed.hex())' "$1"; }
+
+# Of IPv6: type 0, mobile IPv6, segment routing; to a Service, behind other headers, in a fragment
+routing_header()
 {
-	local a b c d
-	IFS=. read -r a b c d <<<"$1"
-	printf '%02x%02x%02x%02x' "$a" "$b" "$c" "$d"
+	local type route
+	for type in 00 02 04; do
+		route=43/02${type}0100000000$(octets "${ADDR[far]}")
+		dropped node1 SOURCE_ROUTE "${ADDR[near]}" 5353 --headers "$route"
+		dropped node1 SOURCE_ROUTE "$NODE1" 5353 --headers "$HOP_OPTIONS,$route"
+		dropped node1 SOURCE_ROUTE "$NODE2" 5353 --headers "$OPTIONS,$route"
+		dropped node1 SOURCE_ROUTE "$VIP" 5353 --headers "$route"
+		dropped node1 SOURCE_ROUTE "${ADDR[near]}" 5353 --headers "44/00000000000007,$route"
+	done
 }
 
 source_route()
 {
 	local option
+	[[ $FAMILY == 4 ]] || { routing_header; return; }
 	for option in 83 89; do # loose, strict; one address, the end
 		dropped node1 SOURCE_ROUTE "${ADDR[near]}" 5353 --options "${option}0704$(octets "${ADDR[far]}")00"
 		dropped node1 SOURCE_ROUTE "$NODE1" 5353 --options "01${option}0704$(octets "${ADDR[near]}")"
@@ -182,20 +189,15 @@ source_route()
 	done
 }
 
-overlaps() { on "$1" nstat -asz IpExtReasmOverlaps | awk '/ReasmOverlaps/ { print $2 }'; }
+overlaps() { on "$1" nstat -asz "$(by_family IpExtReasmOverlaps Ip6ReasmFails)" | awk '/Reasm/ { print $2 }'; }
 overlapping_fragments()
 {
 	local where before
-	local -A SEEN=()
-	for where in near far node1 node2; do
-		SEEN[$where]=$(seen "$where")
-	done
 	for where in near far node1; do
 		before=$(overlaps "$where")
 		forge "$(address_of "$where")" 5353 --kind overlap
 		wait_for 5 overlapped "$where" "$before"
 	done
-	nothing_came
 }
 overlapped() { (($(overlaps "$1") > $2)); }
 
@@ -205,7 +207,7 @@ spoofed_fragments()
 {
 	local before
 	before=$(fragments)
-	dropped node1 SPOOFED_ADDRESS "${ADDR[near]}" 5353 --source "${ADDR[friend]}" --more-fragments
+	dropped node1 SPOOFED_ADDRESS "${ADDR[near]}" 5353 --source "${ADDR[friend]}" --more-fragments --text 12345678
 	expect_eq "entries of map fragments" "$before" "$(fragments)"
 }
 fragments() { on node1 bpftool -j map dump pinned "$PINS/fragments" | jq length; }
@@ -215,7 +217,7 @@ forged_error()
 {
 	local count
 	mkfifo "$TMP/held.in"
-	on friend "$HERE/echo.py" ask udp "${ADDR[far]}:5353" --from "${ADDR[friend]}:6000" --hold --timeout 5 <"$TMP/held.in" >"$TMP/held.out" 2>&1 &
+	on friend "$HERE/echo.py" ask udp "${ADDR[far]}:5353" --from "$(with_port "${ADDR[friend]}" 6000)" --hold --timeout 5 <"$TMP/held.in" >"$TMP/held.out" 2>&1 &
 	exec {held}>"$TMP/held.in"
 	wait_for 5 grep -c '^far ' "$TMP/held.out"
 	count=$(drop_count node1 FORGED_ERROR)
@@ -226,18 +228,136 @@ forged_error()
 }
 held_answers() { expect_eq "answers on the held socket" "$1" "$(grep -c '^far ' "$TMP/held.out")"; }
 
+# ---- IPv6 alone: extension headers, neighbour discovery
+
+HOP_OPTIONS=0/00010400000000 # padding
+OPTIONS=60/00010400000000
+FIVE_OPTIONS=$OPTIONS,$OPTIONS,$OPTIONS,$OPTIONS,$OPTIONS
+LONG_OPTIONS=60/1a$(printf '0%.0s' {1..428}) # layer 4 begins behind byte 255
+
+came()
+{
+	local before
+	before=$(seen "$1")
+	forge "$(address_of "$1")" 5353 "${@:2}"
+	wait_for 5 has_come "$1" "$before"
+}
+has_come() { (($(seen "$1") > $2)); }
+
+# A pod may send what a host must be able to read.
+walked_headers()
+{
+	local where
+	for where in near far node1; do
+		came "$where" --headers "$HOP_OPTIONS"
+		came "$where" --headers "$OPTIONS,$OPTIONS,$OPTIONS,$OPTIONS"
+		came "$where" --headers 43/00000000000000
+		came "$where" --headers 44/00000000000007
+	done
+}
+
+bad_headers()
+{
+	local where
+	for where in near far node1 node2; do
+		dropped node1 EXTENSION_HEADER "$(address_of "$where")" 5353 --headers "$FIVE_OPTIONS"
+		dropped node1 EXTENSION_HEADER "$(address_of "$where")" 5353 --headers "$LONG_OPTIONS"
+		dropped node1 BAD_HEADER "$(address_of "$where")" 5353 --headers "$OPTIONS,$HOP_OPTIONS"
+	done
+	dropped node1 OVERLAY_FORGED "$NODE2" 4789 --headers "$HOP_OPTIONS,$OPTIONS"
+	dropped node1 EXTENSION_HEADER "$NODE2" 4789 --headers "$FIVE_OPTIONS"
+	dropped node1 TRUNCATED "${ADDR[near]}" 5353 --headers 44/00000100000007,60/01
+	dropped node1 PROTOCOL "$FAR" 5353 --headers 253/00000000000000
+}
+
+# discovery_of WHERE: what neighbour discovery may change there. Nodes also have entries of the
+# underlay, which come and go; none may have mallory's link-layer address.
+discovery_of()
+{
+	on "$1" sh -c 'ip -6 route show; ip -6 -o addr show; ip -6 neigh show' | sed 's/[0-9]*sec//g' |
+		if [[ $1 == node* ]]; then grep -vE 'dev eth0 (lladdr (..:){5}..)?.*(REACHABLE|STALE|DELAY|PROBE|FAILED|INCOMPLETE)' | cat; else cat; fi
+	on "$1" ip -6 neigh show | grep -ci "$MALLORY_LINK" || true
+}
+
+# received WHERE: the messages that only a pod of this lab sends
+received() { on "$1" nstat -asz Icmp6InRouterAdvertisements Icmp6InRedirects Icmp6InNeighborAdvertisements Icmp6InNeighborSolicits; }
+
+# Messages as RFC 4861 and RFC 3810 have them, without checksums
+MALLORY_LINK=02:00:00:00:00:66
+LINK=0101020000000066 # an option: its link-layer address
+discovery_messages()
+{
+	local near gateway group
+	near=$(octets "${ADDR[near]}")
+	gateway=$(octets "$GATEWAY1")
+	group=$(octets "$GROUP")
+	echo -n "8600400007080000000000000000$LINK" # router advertisement: a default router
+	echo -n ",8600400007080000000000000000030440c0ffffffffffffffff00000000$(octets 2001:db8:0:1::)" # .. of a prefix
+	echo -n ",8800a0000000$gateway$LINK"     # neighbour advertisement: the gateway
+	echo -n ",8800a0000000$near$LINK"        # .. another pod
+	echo -n ",890000000000$gateway$near$LINK" # redirect
+	echo -n ",870000000000$near$LINK"        # solicitation of another pod
+	echo -n ",850000000000$LINK"             # router solicitation
+	echo -n ",8f000000000104000000$group"    # listener report
+	echo ",820000000000$group"               # listener query
+}
+
+# To pods, nodes and groups, also behind options and in an atomic fragment (RFC 6980)
+forged_discovery()
+{
+	local where dest headers messages count
+	local -A before=() heard=()
+	for where in near friend far node1 node2; do
+		before[$where]=$(discovery_of "$where")
+		[[ $where == node* ]] || heard[$where]=$(received "$where")
+	done
+	messages=$(discovery_messages)
+	count=$(drop_count node1 NEIGHBOUR_DISCOVERY)
+	for dest in "${ADDR[near]}" "${ADDR[far]}" "$NODE1" "$NODE2" "$GATEWAY1" "$VIP" ff02::1; do
+		for headers in "" "$HOP_OPTIONS" 44/00000000000007; do
+			forge "$dest" 0 --kind icmp --ttl 255 --message "$messages" --headers "$headers"
+			count=$((count + 9))
+		done
+	done
+	wait_for 5 counted node1 NEIGHBOUR_DISCOVERY "$count"
+	for where in near friend far node1 node2; do
+		expect_eq "neighbours, routes and addresses of $where" "${before[$where]}" "$(discovery_of "$where")"
+		[[ $where == node* ]] || expect_eq "messages that $where received" "${heard[$where]}" "$(received "$where")"
+	done
+}
+
+# Duplicate address detection, and a flood of solicitations: no pod hears them.
+solicitation_flood()
+{
+	local count message before
+	before=$(received near)
+	count=$(drop_count node1 NEIGHBOUR_DISCOVERY)
+	message=870000000000$(octets "${ADDR[near]}")
+	forge "ff02::1:ff00:2" 0 --kind icmp --ttl 255 --source :: --message "$message" --count 1000
+	forge "ff02::1:ff00:2" 0 --kind icmp --ttl 255 --message "$message$LINK" --count 1000
+	wait_for 5 counted node1 NEIGHBOUR_DISCOVERY $((count + 2000))
+	expect_eq "messages that near received" "$before" "$(received near)"
+	ask friend udp "${ADDR[near]}:5353"
+}
+
 hostile_up
-check "spoofed ARP" spoofed_arp
-check "source addresses that are not the pod's" spoofed_address
-check "source MACs that are not the pod's" spoofed_mac
-check "DHCP offers" dhcp_offer
-check "multicast, broadcast, loopback" not_unicast
-check "broadcast of the nodes' network" underlay_broadcast
-check "VXLAN to the overlay's port of nodes" overlay_forged
-check "virtual pod addresses" virtual_pod_address
+ipv4_only "IPv6 has no ARP" check "spoofed ARP" nothing_comes spoofed_arp
+check "source addresses that are not the pod's" nothing_comes spoofed_address
+check "source MACs that are not the pod's" nothing_comes spoofed_mac
+check "DHCP offers" nothing_comes dhcp_offer
+check "multicast, broadcast, loopback" nothing_comes not_unicast
+ipv4_only "IPv6 has no broadcast" check "broadcast of the nodes' network" nothing_comes underlay_broadcast
+check "VXLAN to the overlay's port of nodes" nothing_comes overlay_forged
+check "virtual pod addresses" nothing_comes virtual_pod_address
 check "overlay addresses" overlay_address
-check "IP source routes" source_route
-check "overlapping fragments" overlapping_fragments
-check "a first fragment with another pod's address" spoofed_fragments
+check "IP source routes" nothing_comes source_route
+check "overlapping fragments" nothing_comes overlapping_fragments
+check "a first fragment with another pod's address" nothing_comes spoofed_fragments
 check "forged ICMP errors" forged_error
+if [[ $FAMILY == 6 ]]; then
+	check "extension headers that hosts read pass" walked_headers
+	check "too many, too long, wrong or hiding extension headers" nothing_comes bad_headers
+	check "neighbour discovery changes no other neighbour table, route or address" forged_discovery
+	check "floods of solicitations and of duplicate address detection" solicitation_flood
+fi
 finish

@@ -9,6 +9,9 @@ set -euo pipefail
 EXTERNAL=198.51.100.7
 NODE_PORT=30053
 SIDE=10.50.0.1	# node1's address on a network without uplink
+GATEWAY1=$(by_family 10.244.1.254 fd00:10:244:1::3fe)
+NOBODY=$(by_family "127.0.0.1 0.0.0.0 224.0.0.1 255.255.255.255" "::1 :: ff02::1 ff0e::101 ::ffff:af4:103 ::af4:103")
+OPTIONS=60/00010400000000 # padding, in a header of IPv6's destination options
 declare -A ADDR=()
 
 explain() { for node in node1 node2; do echo "drops of $node:"; on "$node" "$MK_BIN" drops || true; done; }
@@ -30,11 +33,14 @@ watchful()
 # A network of world's on which node1 has a device without programs.
 side_network()
 {
+	local where
 	ip link add side0 netns "$MK_LAB.node1" type veth peer name side0 netns "$MK_LAB.world"
-	ip -n "$MK_LAB.node1" addr add "$SIDE/24" dev side0
-	ip -n "$MK_LAB.node1" link set side0 up
-	ip -n "$MK_LAB.world" addr add 10.50.0.2/24 dev side0
-	ip -n "$MK_LAB.world" link set side0 up
+	for where in node1 world; do
+		on "$where" sh -c "echo $(by_family 1 0) >/proc/sys/net/ipv6/conf/side0/disable_ipv6"
+		ip -n "$MK_LAB.$where" link set side0 up
+	done
+	ip -n "$MK_LAB.node1" addr add "$SIDE/24" dev side0 $NODAD
+	ip -n "$MK_LAB.world" addr add 10.50.0.2/24 dev side0 $NODAD
 }
 
 outside_up()
@@ -47,8 +53,7 @@ outside_up()
 		watchful "$pod"
 	done
 	side_network
-	service >"$TMP/service.yaml"
-	lab apply "$TMP/service.yaml"
+	service | apply service
 	wait_for 10 ask world udp "$NODE1:$NODE_PORT"
 	wait_for 10 ask friend udp "${ADDR[far]}:5353"
 }
@@ -72,7 +77,7 @@ nodes_with_session()
 {
 	local node
 	for node in node1 node2; do
-		on "$node" "$MK_BIN" sessions ":$1" | grep -q "$WORLD:$1" && echo "$node"
+		on "$node" "$MK_BIN" sessions ":$1" | grep -qF "$(with_port "$WORLD" "$1")" && echo "$node"
 	done
 	return 0
 }
@@ -108,23 +113,24 @@ forged_sources()
 {
 	local source before count
 	before=$(seen near)
-	for source in "${ADDR[friend]}" "${ADDR[far]}" 10.244.1.254 10.18.0.1 10.18.0.2 "$NODE1" 127.0.0.1 0.0.0.0 224.0.0.1 255.255.255.255; do
+	for source in "${ADDR[friend]}" "${ADDR[far]}" "$GATEWAY1" 10.18.0.1 10.18.0.2 "$NODE1" $NOBODY; do
 		count=$(drop_count node1 MARTIAN_SOURCE)
 		forge "$NODE1" "$NODE_PORT" --source "$source" --dest-mac "$(mac_of node1 eth0)"
 		forge "$EXTERNAL" 5353 --source "$source" --dest-mac "$(mac_of node1 eth0)"
 		forge "${ADDR[near]}" 5353 --source "$source" --dest-mac "$(mac_of node1 eth0)"
-		wait_for 5 counted node1 MARTIAN_SOURCE $((count + 3))
+		forge "$NODE1" "$NODE_PORT" --source "$source" --dest-mac ff:ff:ff:ff:ff:ff
+		wait_for 5 counted node1 MARTIAN_SOURCE $((count + 4))
 	done
 	nothing_new near "$before"
 }
 
 # ---- the overlay ---------------------------------------------------------------------------------
 
-# carry INNER_SOURCE DEST: an overlay packet of world's to node1
+# carry INNER_SOURCE DEST [FORGE_ARGUMENTS]: an overlay packet of world's to node1
 carry()
 {
 	forge "$NODE1" 4789 --kind vxlan --source "$WORLD" --dest-mac "$(mac_of node1 eth0)" --inner-mac "$(mac_of node1 mkvxlan)" \
-		--inner-source "$1" --inner-dest "$2" --inner-port 5353
+		--inner-source "$1" --inner-dest "$2" --inner-port 5353 "${@:3}"
 }
 
 strangers()
@@ -134,10 +140,32 @@ strangers()
 	for source in "${ADDR[far]}" 10.18.0.2 "${ADDR[friend]}" 203.0.113.10; do
 		count=$(drop_count node1 OVERLAY_STRANGER)
 		carry "$source" "${ADDR[near]}"
-		wait_for 5 counted node1 OVERLAY_STRANGER $((count + 1))
+		carry "$source" "${ADDR[near]}" --dest-mac ff:ff:ff:ff:ff:ff
+		wait_for 5 counted node1 OVERLAY_STRANGER $((count + 2))
 	done
 	nothing_new near "$before"
 	wait_for 5 ask friend udp "${ADDR[far]}:5353"
+}
+
+# IPv6: the kernel would walk more headers than the programs, and put fragments together.
+hidden_strangers()
+{
+	local before count
+	before=$(seen near)
+	count=$(drop_count node1 EXTENSION_HEADER)
+	carry "${ADDR[far]}" "${ADDR[near]}" --headers "$OPTIONS,$OPTIONS,$OPTIONS,$OPTIONS,$OPTIONS"
+	forge "$NODE1" 22 --source "${ADDR[friend]}" --dest-mac "$(mac_of node1 eth0)" --headers "$OPTIONS,$OPTIONS,$OPTIONS,$OPTIONS,$OPTIONS"
+	wait_for 5 counted node1 EXTENSION_HEADER $((count + 2))
+	count=$(drop_count node1 TRUNCATED)
+	carry "${ADDR[far]}" "${ADDR[near]}" --headers "44/00000100000007,60/0f"
+	wait_for 5 counted node1 TRUNCATED $((count + 1))
+	count=$(drop_count node1 SOURCE_ROUTE)
+	carry "${ADDR[far]}" "${ADDR[near]}" --headers 43/02000100000000"$(printf '0%.0s' {1..32})"
+	wait_for 5 counted node1 SOURCE_ROUTE $((count + 1))
+	count=$(drop_count node1 OVERLAY_STRANGER)
+	carry "${ADDR[far]}" "${ADDR[near]}" --headers "$OPTIONS,44/00000000000007,$OPTIONS"
+	wait_for 5 counted node1 OVERLAY_STRANGER $((count + 1))
+	nothing_new near "$before"
 }
 
 # When the agent is back it knows the nodes at once, and none is a stranger meanwhile.
@@ -152,19 +180,15 @@ strangers_after_restart()
 # node2_addresses ADDRESS...: its InternalIPs
 node2_addresses()
 {
-	local address
-	cat <<-END >"$TMP/node-node2.yaml"
+	apply node-node2 <<-END
 		apiVersion: v1
 		kind: Node
 		metadata: {name: node2}
 		spec: {podCIDR: 10.244.2.0/24, podCIDRs: [10.244.2.0/24]}
 		status:
 		  addresses:
+		$(printf '  - {type: InternalIP, address: "%s"}\n' "$@")
 	END
-	for address in "$@"; do
-		echo "  - {type: InternalIP, address: $address}" >>"$TMP/node-node2.yaml"
-	done
-	lab apply "$TMP/node-node2.yaml"
 }
 
 # A node may have several addresses. From each it may send only its own pods' packets.
@@ -208,13 +232,20 @@ tagged()
 
 # ---- circles -------------------------------------------------------------------------------------
 
-forwarded() { on node1 awk '$1 == "Ip:" && $7 ~ /^[0-9]+$/ { print $7 }' /proc/net/snmp; }
+forwarded() { on node1 nstat -asz "$(by_family IpForwDatagrams Ip6OutForwDatagrams)" | awk '/Forw/ { print $2 }'; }
+
+# side_filter MODE: rp_filter; IPv6 has none, and forwards only if it is told to
+side_filter()
+{
+	on node1 sh -c "$(by_family "echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter; echo $1 >/proc/sys/net/ipv4/conf/side0/rp_filter" \
+		"echo 1 >/proc/sys/net/ipv6/conf/side0/forwarding")"
+}
 
 # no_circle FILTER: one datagram from pod to pod, through a device for which the host forwards
 no_circle()
 {
 	local before count=20 i
-	on node1 sh -c "echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter; echo $1 >/proc/sys/net/ipv4/conf/side0/rp_filter"
+	side_filter "$1"
 	before=$(forwarded)
 	for ((i = 0; i < count; i++)); do
 		forge "${ADDR[near]}" 5353 --device side0 --source "${ADDR[friend]}" --sport $((20000 + $1 * 100 + i)) --dest-mac "$(mac_of node1 side0)"
@@ -225,7 +256,7 @@ no_circle()
 
 # ---- errors --------------------------------------------------------------------------------------
 
-unreachables() { on world awk '$1 == "Icmp:" && $5 ~ /^[0-9]+$/ { print $5 }' /proc/net/snmp; }
+unreachables() { on world nstat -asz "$(by_family IcmpInDestUnreachs Icmp6InDestUnreachs)" | awk '/Unreach/ { print $2 }'; }
 now_ms() { date +%s%3N; }
 
 # A CPU of node1 sends a burst of 50 errors, then one per millisecond.
@@ -251,8 +282,8 @@ all_counted() { (($(drop_count node1 REFUSED) + $(drop_count node1 ERROR_LIMIT) 
 own_connection()
 {
 	serve world world --tcp 7777 --udp 7778
-	expect_match "TCP from NodePort's number" "^world $NODE1 " "$(ask node1 tcp "$WORLD:7777" --from "$NODE1:$((NODE_PORT + 1))")"
-	expect_match "UDP from NodePort's number" "^world $NODE1 " "$(ask node1 udp "$WORLD:7778" --from "$NODE1:$NODE_PORT")"
+	expect_match "TCP from NodePort's number" "^world $NODE1 " "$(ask node1 tcp "$WORLD:7777" --from "$(with_port "$NODE1" $((NODE_PORT + 1)))")"
+	expect_match "UDP from NodePort's number" "^world $NODE1 " "$(ask node1 udp "$WORLD:7778" --from "$(with_port "$NODE1" "$NODE_PORT")")"
 }
 
 # A DNS cache that listens on every node at one link-local address (NodeLocal DNSCache).
@@ -289,15 +320,17 @@ cleanup_leaves_others()
 outside_up
 check "frames for other machines, on a promiscuous device: no session, nothing sent on" other_machines
 check "sources that no host outside can have: dropped, and counted" forged_sources
-for filter in 0 1 2; do
-	check "a datagram between two pods by way of the host goes in no circle (rp_filter $filter)" no_circle $filter
+check "a datagram between two pods by way of the host goes in no circle (rp_filter 0)" no_circle 0
+for filter in 1 2; do
+	ipv4_only "IPv6 has no rp_filter" check "a datagram between two pods by way of the host goes in no circle (rp_filter $filter)" no_circle $filter
 done
 check "overlay packets from strangers: dropped, and counted; a node's come" strangers
 check "overlay packets from strangers, without the agent and with the next one" strangers_after_restart
+[[ $FAMILY == 4 ]] || check "overlay packets from strangers, behind extension headers" hidden_strangers
 check "a node with several addresses" several_addresses
 check "frames with a priority tag (VLAN 0) are served" tagged
 check "the host's own connections from a NodePort's number" own_connection
-check "a node's cache at a link-local address" node_cache
+ipv4_only "a pod cannot reach link-local addresses of IPv6" check "a node's cache at a link-local address" node_cache
 check "a flood to a port that nobody serves: at most 1,000 errors a second and CPU, the rest is counted" error_flood
 check "NodePorts' numbers are reserved, and monokube check says where they are not" reserved_ports
 check "cleanup takes back the ports that monokube reserved, and no others" cleanup_leaves_others
