@@ -360,7 +360,8 @@ def cluster_peer_matches(world, entry, peer):
     if "domainNames" in entry:
         return not seen(58)
     pods = entry.get("pods") or {"namespaceSelector": entry.get("namespaces")}
-    check_selector(pods["namespaceSelector"])
+    for selector in (pods["namespaceSelector"], pods.get("podSelector", {})):
+        check_selector(selector)
     return peer.pod is not None and seen(51, pod_matches(world, peer.pod, pods["namespaceSelector"], pods.get("podSelector")))
 
 
@@ -476,7 +477,8 @@ def resolve(world, flow):
         flow["source"].get("outside") or world.node_address(at, family)
     as_node = how == "node" or client_as_node(world, flow, how, at, server_box)
     return Flow(flow["protocol"], port, how, at, client, server, world.overlay_address(at, family) if as_node else client,
-                as_node or how == "pod", client_box, server_box, flow["destination"].get("service"))
+                as_node or how == "pod", client_box, server_box,
+                flow["destination"].get("service") or flow["destination"].get("hostPort"))
 
 
 def identify(world, address, node, trusted):
@@ -500,7 +502,7 @@ def identify(world, address, node, trusted):
 
 
 def itself(flow):
-    """A pod that reaches itself through a Service (rules 22, 56)."""
+    """A pod that reaches itself through a Service or a host port (rules 22, 56)."""
     return flow.service is not None and flow.client_box is not None and flow.client_box == flow.server_box
 
 
@@ -588,7 +590,7 @@ class Connections:
 
     def packet(self, world, flow, kind="open", socket=False, fragment=None):
         """kind: open (SYN, INIT, echo request, first datagram), more (client to server), answer, error (ICMP,
-        about this flow), fragment (a later one). socket: both ends have the TCP socket. Returns whether it passes."""
+        about this flow), own-error (made by the pod's node), fragment (a later one). socket: both ends have the TCP socket. Returns whether it passes."""
         if "service" in flow["destination"] and flow["protocol"] == "ICMP":
             return True
         resolved = resolve(world, flow)
@@ -613,6 +615,8 @@ class Connections:
     def at(self, world, flow, node, ends, key, kind, socket):
         """One node."""
         watched = any(guarded(world, box) for box, _ in ends)
+        if kind == "own-error":
+            return seen(27)
         if kind == "error":
             return seen(27, key in self.known) or not watched
         if kind == "open" or key not in self.known and kind == "more" and flow.protocol in ("UDP", "ICMP"):

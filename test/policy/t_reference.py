@@ -493,6 +493,7 @@ case(22, "a pod may reach itself through a Service, not another pod of the Servi
     NetworkPolicy a/p: {podSelector: {}, policyTypes: [Ingress, Egress]}
     a/x > clusterIP:a/svc@10.244.1.1 TCP 80: allow
     a/x > external:a/svc@10.244.1.1 TCP 80: allow
+    a/x > hostPort:8000 TCP 8000: allow
     a/x > clusterIP:a/svc@10.244.2.1 TCP 80: both
     a/y > clusterIP:a/svc@10.244.1.1 TCP 80: both""")
 case(23, "the node answers a ping to a Service's address", """
@@ -545,7 +546,7 @@ def _(ref):
 def _(ref):
     world, nodes = after(ref, {"NetworkPolicy a/p": {"ingress": [{}]}})
     flow = flow_of("b/x > a/x UDP 80")
-    assert not nodes.packet(world, flow, "error")
+    assert not nodes.packet(world, flow, "error") and nodes.packet(world, flow, "own-error")
     assert nodes.packet(world, flow) and nodes.packet(world, flow, "error")
     assert nodes.packet(world, flow_of("b/x > c/x UDP 80"), "error")
     world.apply({"put": policy("NetworkPolicy a/p", DENY)})
@@ -904,6 +905,10 @@ case(54, "a peer or protocol without a known field: Accept matches nothing, Deny
     b/x > 8.8.8.8 UDP 80: egress b[0]
     8.8.8.8@n2 > c/x TCP 80: ingress c[0]
     n2 > c/x TCP 80: allow""")
+case(54, "a selector that makes no sense, whatever the peer is", f"""
+    Admin 1 a: {{subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, egress: [{{action: Deny, to: [{{pods: {{namespaceSelector: {{matchLabels: {{team: none}}}}, podSelector: {{matchExpressions: [{{key: a, operator: Like}}]}}}}}}]}}]}}
+    a/x > c/x TCP 80: egress a[0]
+    a/x > 8.8.8.8 TCP 80: egress a[0]""")
 case(54, "a port that is neither a number nor a range", f"""
     Admin 1 a: {{subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, ingress: [{{action: Deny, from: [{{namespaces: {{matchLabels: {{team: blue}}}}}}], protocols: [{{tcp: {{destinationPort: {{}}}}}}]}}]}}
     c/x > a/x TCP 80: ingress a[0]
@@ -927,6 +932,7 @@ case(56, "they apply to a pod that reaches itself through a Service, with the po
     NetworkPolicy a/p: {podSelector: {}}
     a/x > clusterIP:a/svc@10.244.1.1 TCP 80: ingress p[0]
     a/x > external:a/svc@10.244.1.1 TCP 80: ingress p[0]
+    a/x > hostPort:8000 TCP 8000: ingress p[0]
     a/y > clusterIP:a/svc@10.244.2.1 TCP 80: allow""")
 case(56, "they do not apply to a pod that uses its own address", f"""
     Admin 1 p: {{{ALL}, ingress: [{{action: Deny, from: [{{namespaces: {{}}}}]}}], egress: [{{action: Deny, to: [{{namespaces: {{}}}}]}}]}}
@@ -1074,6 +1080,7 @@ MUTANTS = [
     (26, 'for direction in ("Ingress", "Egress") for tier', 'for direction in ("Ingress",) for tier'),
     (27, "return seen(27, key in self.known) or not watched", "return not watched"),
     (27, "return seen(27, key in self.known) or not watched", "return True"),
+    (27, "            return seen(27)\n", "            return not watched\n"),
     (28, "if ports and flow.protocol not in PORTS:\n        return not seen(28)", "if ports and flow.protocol not in PORTS:\n        return True"),
     (28, "if ports and flow.protocol not in PORTS:", "if flow.protocol not in PORTS:"),
     (29, "else not any(guarded(world, box) for box in boxes)", "else True"),
@@ -1142,6 +1149,7 @@ MUTANTS = [
     (54, 'return None if seen(54) and action == "Accept" else ("Deny", 54)', "return None"),
     (54, 'return None if seen(54) and action == "Accept" else ("Deny", 54)', 'return ("Deny", 54)'),
     (54, 'else ("Deny", 54)', 'else (action, 54)'),
+    (54, '    for selector in (pods["namespaceSelector"], pods.get("podSelector", {})):\n        check_selector(selector)\n', ""),
     (54, 'match = any([cluster_peer_matches(world, entry, peer) for entry in peers])', "match = any(cluster_peer_matches(world, entry, peer) for entry in peers)"),
     (55, "(match or unknown) and ports", "match and ports"),
     (55, 'unknown = action == "Deny" and peer.unknown and selectors', 'unknown = peer.unknown and selectors'),

@@ -389,7 +389,8 @@ def packets(world, nodes, rng, opened):
         forged = dict(flow, clientPort=rng.randrange(50000, 60000))
         if flow["protocol"] == "TCP" and "service" not in flow["destination"]:
             yield {"packet": "more", "flow": forged, "socket": False, "passes": nodes.packet(world, forged, "more")}
-        yield {"packet": "error", "flow": flow, "passes": nodes.packet(world, flow, "error")}
+        for kind in ("error", "own-error"):
+            yield {"packet": kind, "flow": flow, "passes": nodes.packet(world, flow, kind)}
         if flow["protocol"] == "UDP" and "service" not in flow["destination"]:
             yield {"packet": "fragment", "flow": flow, "fragment": 1, "passes": nodes.packet(world, flow, "fragment", fragment=1)}
             yield {"packet": "open", "flow": flow, "fragment": 2, "passes": nodes.packet(world, flow, "open", fragment=2)}
