@@ -220,7 +220,7 @@ END_TEST
 
 /* ---- anything at all ------------------------------------------------------------------------- */
 
-static const char *const samples[] = { "objects.yaml", "endpointslice.json" };
+static const char *const samples[] = { "objects.yaml", "recorded.yaml" };
 
 static char *read_sample(const char *file, size_t *size)
 {
