@@ -13,12 +13,14 @@ netns()
 netns_path() { echo "/run/netns/$MK_LAB.$1"; }
 inside() { local name=$1; shift; run_in_family ip netns exec "$MK_LAB.$name" "$@"; }
 
-# conf [JQ]: the plugin's configuration as the agent installed it, changed by a jq filter
+# conf [JQ]: the plugin's configuration as the agent installed it, changed by a jq filter. With two
+# families the list podCIDRs has priority over podCIDR, so a change of podCIDR is made there, too.
 # shellcheck disable=SC2120 # the filter comes from the tests
 conf()
 {
 	on "$CNI_NODE" cat /etc/cni/net.d/10-monokube.conflist | jq -c \
-		'. as $list | .plugins[0] + {cniVersion: $list.cniVersion, name: $list.name} | '"${1:-.}"
+		'. as $list | .plugins[0] + {cniVersion: $list.cniVersion, name: $list.name} | '"$(in_family "${1:-.}")"' |
+		if .podCIDRs | not then . elif .podCIDR then .podCIDRs[0] = .podCIDR else del(.podCIDRs) end'
 }
 
 # cni VERB ID NETNS IFNAME: configuration on standard input, result on standard output
@@ -53,8 +55,13 @@ occupied()
 {
 	on "$CNI_NODE" sh -c '
 		ip -o link show type veth | sed -E "s/^[0-9]+: ([^:@]+).*/link \1/" | sort
-		bpftool -j map dump pinned '"$PINS"'/pods | jq -c ".[].value[12:16] | [\"pod\"] + ." | sort -u
-		ls /var/lib/monokube/ipam | grep -E "^[0-9a-f.:]+$" | sort'
+		for map in /sys/fs/bpf/monokube/maps/pods /sys/fs/bpf/monokube/ipv6/maps/pods; do
+			[ ! -e $map ] || bpftool -j map dump pinned $map | jq -c ".[].value[12:28] | [\"pod\"] + ." | sort -u
+		done
+		cd /var/lib/monokube/ipam || exit 0
+		for file in [0-9a-f]*; do
+			[ ! -f "$file" ] || echo "$file" $([ ! -h ".both/$file" ] || echo both)
+		done'
 }
 
 # nothing_new BEFORE
