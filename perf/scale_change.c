@@ -13,6 +13,7 @@
 #include "agent/service_queue.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cluster/api/http_internal.h"
 #include "cluster/watch/reflector_internal.h"
 #include "unit/sync_fixture.h"
 
@@ -108,6 +109,17 @@ static void work(void)
 
 /* ---- clusters --------------------------------------------------------------------------------- */
 
+/* Give @reflector a transfer without a request. The end of a list sets the transfer's timer. */
+static void set_transfer(uv_loop_t *loop, struct mk_reflector *reflector)
+{
+	struct mk_http_transfer *transfer = calloc(1, sizeof(*transfer));
+
+	if (!transfer)
+		die("transfer", "out of memory");
+	uv_timer_init(loop, &transfer->silence);
+	reflector->transfer = transfer;
+}
+
 /* Make a reflector that sends no request, because its loop does not run. */
 static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id id)
 {
@@ -120,6 +132,7 @@ static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id i
 	if (!reflector)
 		die("reflector", err.text);
 	reflector->mode = MK_QUERY_STREAM;
+	set_transfer(loop, reflector);
 	reflector->version[0] = '\0';
 	seen_begin(reflector->seen);
 	splitter_free(reflector->splitter);

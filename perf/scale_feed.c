@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cluster/api/http_internal.h"
 #include "cluster/watch/reflector_internal.h"
 
 #define PIECE_BYTES 16384 /* size of a TLS record */
@@ -58,6 +59,17 @@ static void node_changed(void *ctx, const char *name)
 	(void)name;
 }
 
+/* Give @reflector a transfer without a request. The end of a list sets the transfer's timer. */
+static void set_transfer(uv_loop_t *loop, struct mk_reflector *reflector)
+{
+	struct mk_http_transfer *transfer = calloc(1, sizeof(*transfer));
+
+	if (!transfer)
+		fail("transfer", "out of memory");
+	uv_timer_init(loop, &transfer->silence);
+	reflector->transfer = transfer;
+}
+
 /* Make a reflector that sends no request, because its loop does not run. */
 static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id id)
 {
@@ -69,6 +81,7 @@ static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id i
 	if (!reflector)
 		fail("reflector", err.text);
 	reflector->mode = MK_QUERY_STREAM;
+	set_transfer(loop, reflector);
 	return reflector;
 }
 
@@ -169,9 +182,5 @@ int main(int argc, char **argv)
 	feed_changes(slices, argv[1]);
 	getrusage(RUSAGE_SELF, &usage);
 	printf("\"peak_rss_after_kib\":%ld}\n", usage.ru_maxrss);
-	mk_reflector_stop(services);
-	mk_reflector_stop(slices);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	mk_model_free(model);
 	return 0;
 }

@@ -60,6 +60,7 @@ static struct mk_frontend entry_of(const char *line)
 				       .scope = MK_SCOPE_INTERNAL };
 	struct mk_frontend service = { 0 };
 	char number[7] = "";
+	struct mk_error err;
 
 	if (!name)
 		fail("changes", "a line names no Service");
@@ -67,8 +68,8 @@ static struct mk_frontend entry_of(const char *line)
 	snprintf(number, sizeof(number), "%s", name);
 	ip.v4.s_addr = htonl(FIRST_ADDRESS + (uint32_t)strtoul(number, NULL, 10));
 	key.addr = mk_ip_to_addr(&ip);
-	if (mk_table_get(&frontends, &key, &service, NULL) < 0)
-		fail(number, "the Service of this number is not in the table");
+	if (mk_table_get(&frontends, &key, &service, &err) < 0)
+		fail(number, mk_error_text(&err));
 	return service;
 }
 
