@@ -63,6 +63,21 @@ static void answer_node(void *ctx, const char *path, struct mk_httpd_reply *repl
 	finish_json(reply, mk_health_status(question, &answer), mk_health_body(question, &answer));
 }
 
+static void say_not_answered(struct agent_listener *listener, size_t index,
+			     const struct mk_error *err)
+{
+	char at[MK_IP_PORT_STRLEN];
+
+	mk_ip_port_format(&listener->addresses->at[index], at);
+	if (listener->lacks_family[index])
+		mk_log_warn("%s not answered at %s: this kernel runs without its family",
+			    listener->what, at);
+	else if (!listener->said)
+		mk_log_error(
+			"%s not answered: %s; free the port, or set %s (now '%s') to another one, or to off; trying again every %d s",
+			listener->what, mk_error_text(err), listener->setting, at, RETRY_MS / 1000);
+}
+
 /* Returns whether it must be tried again. */
 static bool open_address(struct agent_listener *listener, size_t index)
 {
@@ -70,19 +85,18 @@ static bool open_address(struct agent_listener *listener, size_t index)
 	struct mk_error err = { 0 };
 	char at[MK_IP_PORT_STRLEN];
 
-	if (listener->listener[index])
+	if (listener->listener[index] || listener->lacks_family[index])
 		return false;
 	listener->listener[index] =
 		mk_httpd_listen(listener->server, address, listener->answer, listener->ctx, &err);
-	mk_ip_port_format(address, at);
-	if (listener->listener[index])
-		mk_log_info("%s answered address=%s", listener->what, at);
-	else if (!listener->said)
-		mk_log_error(
-			"%s not answered: %s; free the port, or set %s (now '%s') to another one, or to off; trying again every %d s",
-			listener->what, mk_error_text(&err), listener->setting, at,
-			RETRY_MS / 1000);
-	return !listener->listener[index];
+	if (listener->listener[index]) {
+		mk_log_info("%s answered address=%s", listener->what,
+			    mk_ip_port_format(address, at));
+		return false;
+	}
+	listener->lacks_family[index] = err.code == EAFNOSUPPORT;
+	say_not_answered(listener, index, &err);
+	return !listener->lacks_family[index];
 }
 
 /* Returns whether it must be tried again. */

@@ -35,6 +35,7 @@ struct agent_listener {
 	struct mk_httpd *server;
 	/* by address; NULL: off, or to be tried again */
 	struct mk_httpd_listener *listener[MK_FAMILIES];
+	bool lacks_family[MK_FAMILIES]; /* by address: this kernel has no such sockets */
 	bool said;
 };
 

@@ -2,9 +2,13 @@
 /* A node's answers at /healthz, /livez and a Service's healthCheckNodePort, requested over
  * loopback: only the agent's health part, on the test's loop. */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/health_server.h"
@@ -195,6 +199,40 @@ START_TEST(test_service_port_of_both)
 }
 END_TEST
 
+/* A kernel without IPv6 makes no such sockets. */
+static void refuse_ipv6(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { MK_ARRAY_SIZE(code), code };
+
+	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* The default has an address of each family. The one of IPv6 is not tried again. */
+START_TEST(test_kernel_without_ipv6)
+{
+	struct mk_listens *listens = &core.config.healthz;
+	char answer[2048];
+
+	listens->at[1] = (struct mk_ip_port){ ip_of("::1"), listens->at[0].port };
+	listens->count = 2;
+	refuse_ipv6();
+	agent_health_serve(&health);
+	http_turn(&core.loop);
+	ck_assert(!uv_is_active((uv_handle_t *)&health.retry));
+	ask(&listens->at[0], "/livez", answer, sizeof(answer));
+	ck_assert_msg(strstr(answer, " 200 OK"), "%s", answer);
+}
+END_TEST
+
 UNIT_SUITE("health server")
 {
 	TCase *tcase = unit_case(suite, "all", setup, teardown);
@@ -203,4 +241,5 @@ UNIT_SUITE("health server")
 	tcase_add_loop_test(tcase, test_service_port, 0, 2 * MK_ARRAY_SIZE(services));
 	tcase = unit_case(suite, "both", setup, teardown);
 	tcase_add_test(tcase, test_service_port_of_both);
+	tcase_add_test(tcase, test_kernel_without_ipv6);
 }
