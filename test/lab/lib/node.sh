@@ -39,8 +39,9 @@ underlay_up()
 	# A switch, not a firewall: br_netfilter, if loaded, would reassemble and filter.
 	ip netns exec "$underlay" sh -c '
 		echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
-		bridge_filter=/proc/sys/net/bridge/bridge-nf-call-iptables
-		[ ! -e "$bridge_filter" ] || echo 0 >"$bridge_filter"'
+		for bridge_filter in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do
+			[ ! -e "$bridge_filter" ] || echo 0 >"$bridge_filter"
+		done'
 	ip -n "$underlay" link add br0 type bridge
 	ip -n "$underlay" link set br0 up
 }
