@@ -23,9 +23,10 @@ NAMESPACE_LABELS = {"team": ("red", "blue"), "env": ("prod", "test")}
 BLOCKS = {4: ("10.244.0.0/16", "10.244.1.0/24", "10.244.2.5/31", "192.168.0.12/32", "198.51.100.0/24", "0.0.0.0/0", "10.96.0.0/16",
               "10.18.0.0/16", "192.168.0.99/24"),
           6: ("fd44::/48", "fd44::1:0/112", "fd19::12/128", "2001:db8::/64", "::/0", "fd96::/112")}
-EXCEPTS = {4: ("10.244.1.4/30", "198.51.100.7/32", "10.244.2.0/25", "192.168.0.11/32"), 6: ("fd44::1:4/126", "2001:db8::7/128")}
+WIDE = {4: ("10.244.0.0/16", "0.0.0.0/0"), 6: ("fd44::/48", "::/0")}
+EXCEPTS = {4: ("10.244.1.4/30", "198.51.100.7/32", "10.244.2.5/25", "192.168.0.11/32"), 6: ("fd44::1:4/126", "2001:db8::7/128", "fd44::2:0/112")}
 OUTSIDE = {4: ("198.51.100.7", "198.51.100.8"), 6: ("2001:db8::7", "2001:db8::8")}
-PORT_NAMES = ("web", "dns", "none")
+PORT_NAMES = ("web", "web", "dns", "none")
 PORTS = (53, 80, 8080, 9090)
 DIRECT = [("TCP", 80), ("TCP", 8080), ("TCP", 9090), ("UDP", 53), ("UDP", 80), ("SCTP", 80)]
 
@@ -88,7 +89,7 @@ class Maker:
         self.rng, self.families, self.facts = rng, families, json.loads(json.dumps(FACTS))
         self.namespaces = NAMESPACES[:rng.randint(3, 6)]
         self.pods, self.last = [], {1: 3, 2: 3}
-        self.facts["masqueradeAll"] = rng.random() < 0.1
+        self.facts.update(masqueradeAll=rng.random() < 0.1, enforcing=rng.random() < 0.98)
 
     def chance(self, share):
         return self.rng.random() < share
@@ -112,7 +113,7 @@ class Maker:
         rng = self.rng
         choices = [{"name": "web", "containerPort": rng.choice((80, 8080))}, {"name": "web", "containerPort": 9090},
                    {"name": "dns", "containerPort": 53, "protocol": "UDP"}, {"name": "dns", "containerPort": 53},
-                   {"containerPort": 80}]
+                   {"name": "web", "containerPort": 80, "protocol": "UDP"}]
         return rng.sample(choices, rng.randint(0, 4))
 
     def pod(self, index):
@@ -124,7 +125,7 @@ class Maker:
         if self.chance(0.08):
             spec["hostNetwork"] = True
             made["status"]["podIPs"] = [{"ip": "192.168.0.%d" % (10 + number)}] if 4 in self.families else []
-        elif self.chance(0.06):
+        elif self.chance(0.08):
             self.hidden(made)
         elif self.chance(0.05):
             made["metadata"]["annotations"] = {"kubernetes.io/config.hash": "hash-%d" % index}
@@ -133,7 +134,7 @@ class Maker:
         elif self.chance(0.06):
             made["status"]["phase"] = rng.choice(("Succeeded", "Failed"))
             self.last[number] -= self.chance(0.7)
-        if self.chance(0.1):
+        if self.chance(0.3):
             spec["initContainers"] = [{"name": "init", "image": "x", "ports": [{"name": "web", "containerPort": 9090}], **(
                 {"restartPolicy": "Always"} if self.chance(0.5) else {})}]
         if self.chance(0.15) and spec["containers"][0]["ports"] and not spec.get("hostNetwork"):
@@ -141,13 +142,15 @@ class Maker:
         return made
 
     def hidden(self, made):
-        """A pod whose sandbox has an address that the API does not show; or whose object the node does not know."""
+        """A sandbox that the API does not show: no address, an object that the node does not know, or another UID."""
         entry = {"node": made["spec"]["nodeName"], "pod": reference.name_of(made), "uid": made["metadata"]["uid"],
                  "addresses": reference.addresses_of(made)}
-        if self.chance(0.5):
-            made["status"]["podIPs"] = []
-        else:
+        kind = self.rng.randrange(3)
+        if kind == 0:
             entry["pending"] = True
+        else:
+            made["status"]["podIPs"] = []
+            entry["uid"] += "-new" * (kind == 1)
         self.facts.setdefault("sandboxes", []).append(entry)
 
     def service(self, name, index):
@@ -175,8 +178,9 @@ class Maker:
 
     def block(self):
         family = self.rng.choice(self.families)
-        excepts = self.rng.sample(EXCEPTS[family], self.rng.randint(0, 2)) if self.chance(0.5) else []
-        return {"ipBlock": {"cidr": self.rng.choice(BLOCKS[family]), **({"except": excepts} if excepts else {})}}
+        if self.chance(0.4):
+            return {"ipBlock": {"cidr": self.rng.choice(BLOCKS[family])}}
+        return {"ipBlock": {"cidr": self.rng.choice(WIDE[family]), "except": self.rng.sample(EXCEPTS[family], self.rng.randint(1, 2))}}
 
     def peer(self):
         kind = self.rng.randrange(10)
@@ -189,10 +193,12 @@ class Maker:
 
     def port(self):
         rng, made = self.rng, {}
+        if self.chance(0.04):
+            return {"endPort": 9090}
         if self.chance(0.7):
             made["protocol"] = rng.choice(("TCP", "TCP", "UDP", "SCTP"))
         if self.chance(0.85):
-            made["port"] = rng.choice(PORT_NAMES) if self.chance(0.35) else rng.choice(PORTS)
+            made["port"] = rng.choice(PORT_NAMES) if self.chance(0.45) else rng.choice(PORTS)
             if not isinstance(made["port"], str) and self.chance(0.25):
                 made["endPort"] = made["port"] + rng.choice((0, 1, 8000, -10))
         return made
@@ -304,6 +310,7 @@ def sources(world, family):
     found += [{"node": name} for name in ("n1", "n2")]
     found += [{"outside": OUTSIDE[family][0], "node": "n1"}, {"outside": OUTSIDE[family][1], "node": "n2"}]
     inside = [address for box in world.boxes for address in of_family(box.addresses, family)]
+    found.append({"outside": {4: "10.18.0.2", 6: "fd18::2"}[family], "node": "n1"})
     return found + ([{"outside": inside[0], "node": "n1"}] if inside else [])
 
 
@@ -384,12 +391,12 @@ def packets(world, nodes, rng, opened):
         for kind in ("more", "answer"):
             if flow["protocol"] == "SCTP" or flow["protocol"] != "TCP" and kind == "answer" and "service" in flow["destination"]:
                 continue
-            socket = flow["protocol"] == "TCP"
+            socket = flow["protocol"] == "TCP" and rng.random() < 0.7
             yield {"packet": kind, "flow": flow, "socket": socket, "passes": nodes.packet(world, flow, kind, socket)}
         forged = dict(flow, clientPort=rng.randrange(50000, 60000))
         if flow["protocol"] == "TCP" and "service" not in flow["destination"]:
             yield {"packet": "more", "flow": forged, "socket": False, "passes": nodes.packet(world, forged, "more")}
-        for kind in ("error", "own-error"):
+        for kind in ("open", "error", "own-error"):
             yield {"packet": kind, "flow": flow, "passes": nodes.packet(world, flow, kind)}
         if flow["protocol"] == "UDP" and "service" not in flow["destination"]:
             yield {"packet": "fragment", "flow": flow, "fragment": 1, "passes": nodes.packet(world, flow, "fragment", fragment=1)}
