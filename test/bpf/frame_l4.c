@@ -197,6 +197,8 @@ bool frame_l4_right(const struct frame_ip *ip, size_t available)
 		return true; /* a fragment's checksum is its datagram's */
 	if (ip->l4_bytes > available)
 		return true; /* quoted in part */
+	if (ip->proto == IPPROTO_SCTP && ip->l4_bytes < sizeof(*sctp))
+		return true; /* too short for a checksum */
 	if (ip->proto == IPPROTO_UDP && ((const struct udphdr *)l4)->check == 0)
 		return true;
 	if (ip->proto == IPPROTO_SCTP) /* 0: the device fills it in */

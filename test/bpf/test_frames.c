@@ -373,6 +373,22 @@ START_TEST(test_icmp_numbers)
 }
 END_TEST
 
+/* A packet that ends within the header of SCTP has no checksum to compare. */
+START_TEST(test_cut_sctp)
+{
+	static const struct frame_options options = { .payload_bytes = 16 };
+	const char *what;
+
+	family_use(families[_i]);
+	for (size_t bytes = 1; bytes < 12; bytes++) {
+		struct frame frame = frame_make("sctp 10.244.1.2:40000 > 10.96.0.10:80", &options);
+
+		frame_cut_to(&frame, bytes);
+		ck_assert_msg(frame_checksums_right(&frame, &what), "%zu bytes: %s", bytes, what);
+	}
+}
+END_TEST
+
 BPF_SUITE("frames")
 {
 	TCase *tcase = tcase_create("frames");
@@ -387,6 +403,7 @@ BPF_SUITE("frames")
 	tcase_add_loop_test(tcase, test_wrong_byte, 0, 6);
 	tcase_add_test(tcase, test_plain_checksum);
 	tcase_add_loop_test(tcase, test_pieces, 0, ROWS(families));
+	tcase_add_loop_test(tcase, test_cut_sctp, 0, ROWS(families));
 	tcase_add_test(tcase, test_icmp_numbers);
 	suite_add_tcase(suite, tcase);
 }
