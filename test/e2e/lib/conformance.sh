@@ -5,7 +5,7 @@
 # Alpine's.
 
 AGNHOST_IMAGE=k8s.gcr.io/e2e-test-images/agnhost:2.21 # as the tests name it
-AGNHOST_PACKAGES=(bash dash coreutils curl netcat-openbsd iproute2 dnsutils grep sed procps)
+AGNHOST_PACKAGES=(bash dash coreutils curl wget netcat-openbsd iproute2 dnsutils grep sed procps)
 CONFORMANCE='\[sig-network\]'
 # Tests that cannot run here; README.md gives the reasons.
 WITHOUT='\[sig-network\] DNS|\[Serial\]|NetworkPolicy|Firewall|KubeProxy|restarting (kube-proxy|apiserver)|iptables rules'
