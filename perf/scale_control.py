@@ -15,6 +15,9 @@ import sys
 import urllib.parse
 import uuid
 
+# Later than all of scale_lists.py: the stand-in's bookmarks must not lead back to a new list.
+VERSION = 300000000
+
 
 def lists(api, directory, fifo):
     with open(os.path.join(api, "ready")) as f:
@@ -35,9 +38,9 @@ def nodes(directory):
     for name in sorted(os.listdir(directory)):
         with open(os.path.join(directory, name)) as f:
             items += [o for o in yaml.safe_load_all(f) if o and o["kind"] == "Node"]
-    for version, item in enumerate(items, 1):
+    for version, item in enumerate(items, VERSION):
         item["metadata"].update(uid=str(uuid.uuid4()), resourceVersion=str(version))
-    print(json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": str(len(items))}, "items": items}))
+    print(json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": str(VERSION + len(items))}, "items": items}))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 API server.
 
 DIR/services.watch and DIR/endpointslices.watch are streaming lists of N Services with M endpoints
-each, on --nodes nodes. Each list ends with the bookmark. With --changes K, DIR/changes.watch has K
-MODIFIED events. Each event takes a slice's first endpoint away, or brings it back. The events visit
+each, on --nodes nodes. With --families 46 both have addresses of both families, and each family has
+slices. Each list ends with the bookmark. With --changes K, DIR/changes.watch has K MODIFIED events. Each event takes a slice's first endpoint away, or brings it back. The events visit
 all Services in turn, or only --among Services. Two recorded objects give the fields, their order
 and managedFields (test/wire/recordings).
 """
@@ -34,11 +34,11 @@ def names(i):
 
 
 class Lists:
-    def __init__(self, services, endpoints, nodes):
-        self.services, self.endpoints, self.nodes = services, endpoints, nodes
+    def __init__(self, services, endpoints, nodes, families):
+        self.services, self.endpoints, self.nodes, self.families = services, endpoints, nodes, families
         self.service = self.pick("list-services", "big")
         self.slice = self.pick("list-endpointslices", "big-")
-        self.first = ipaddress.ip_address("10.128.0.16")
+        self.first = {"4": ipaddress.ip_address("10.128.0.16"), "6": ipaddress.ip_address("fd00:10:128::10")}
 
     @staticmethod
     def pick(recording, prefix):
@@ -50,26 +50,39 @@ class Lists:
         o = copy.deepcopy(self.service)
         namespace, name = names(i)
         o["metadata"].update(name=name, namespace=namespace, uid=uid("svc", i), resourceVersion=str(100000 + i))
-        address = str(self.first + i)
-        o["spec"].update(clusterIP=address, clusterIPs=[address], selector={"app": name})
+        addresses = [str(self.first[family] + i) for family in self.families]
+        o["spec"].update(clusterIP=addresses[0], clusterIPs=addresses, selector={"app": name})
+        if len(self.families) > 1:
+            o["spec"].update(ipFamilies=["IPv" + family for family in self.families], ipFamilyPolicy="RequireDualStack")
         return o
 
+    def pod_address(self, family, at):
+        node, number = at % self.nodes, (at // self.nodes) % 4000 + 2
+        if family == "6":
+            return str(ipaddress.ip_address("fd00:11::") + (node << 64) + number)
+        return str(ipaddress.ip_address("11.0.0.0") + node * 4096 + number)
+
     def make_slices(self, i):
+        return (o for family in self.families for o in self.slices_of(i, family))
+
+    def slices_of(self, i, family):
         template = self.slice["endpoints"][0]
         namespace, name = names(i)
+        suffix = "" if family == "4" else "-v6"
         for part in range((self.endpoints + PER_SLICE - 1) // PER_SLICE):
             o = copy.deepcopy({k: v for k, v in self.slice.items() if k != "endpoints"})
             o["endpoints"] = []
-            o["metadata"].update(name="%s-%05d" % (name, part), generateName=name + "-", namespace=namespace,
-                                 uid=uid("slice", i, part), resourceVersion=str(1000000 + i * 10 + part))
+            o["addressType"] = "IPv" + family
+            o["metadata"].update(name="%s-%05d%s" % (name, part, suffix), generateName=name + "-", namespace=namespace,
+                                 uid=uid("slice", i, "%d%s" % (part, suffix)),
+                                 resourceVersion=str(1000000 + i * 10 + part))
             o["metadata"]["labels"]["kubernetes.io/service-name"] = name
             o["metadata"]["ownerReferences"][0].update(name=name, uid=uid("svc", i))
             for k in range(part * PER_SLICE, min(self.endpoints, (part + 1) * PER_SLICE)):
                 at = i * self.endpoints + k
-                node = at % self.nodes
                 e = copy.deepcopy(template)
-                e["addresses"] = [str(ipaddress.ip_address("11.0.0.0") + node * 4096 + (at // self.nodes) % 4000 + 2)]
-                e["nodeName"] = "worker-%d" % (node + 1)
+                e["addresses"] = [self.pod_address(family, at)]
+                e["nodeName"] = "worker-%d" % (at % self.nodes + 1)
                 e["targetRef"].update(name="%s-%d" % (name, k), namespace=namespace, uid=uid("pod", i, k))
                 o["endpoints"].append(e)
             # the recorded order: endpoints before ports
@@ -98,11 +111,12 @@ def main():
     p.add_argument("--services", type=int, default=10000)
     p.add_argument("--endpoints", type=int, default=10)
     p.add_argument("--nodes", type=int, default=100)
+    p.add_argument("--families", choices=("4", "6", "46"), default="4")
     p.add_argument("--changes", type=int, default=0)
     p.add_argument("--among", type=int, default=0)
     p.add_argument("--out", required=True)
     a = p.parse_args()
-    lists = Lists(a.services, a.endpoints, a.nodes)
+    lists = Lists(a.services, a.endpoints, a.nodes, a.families)
     os.makedirs(a.out, exist_ok=True)
     write(os.path.join(a.out, "services.watch"), "Service", "v1", map(lists.make_service, range(a.services)))
     write(os.path.join(a.out, "endpointslices.watch"), "EndpointSlice", "discovery.k8s.io/v1",
