@@ -128,7 +128,8 @@ static int collect_vips(const struct mk_compiled_service *compiled, struct mk_ip
 	struct mk_ip *list;
 
 	for (size_t i = 0; i < compiled->set_count; i++)
-		room += compiled->sets[i].frontend_count;
+		for (size_t j = 0; j < compiled->sets[i].frontend_count; j++)
+			room += compiled->sets[i].frontends[j].port == 0;
 	list = calloc(room, sizeof(*list));
 	if (!list)
 		return mk_error_errno(err, ENOMEM, "Service '%s/%s'", compiled->namespace_,

@@ -351,9 +351,9 @@ static int replace_live(const struct apply *apply, const struct mk_compiled_serv
 {
 	struct service *service = apply->service;
 	size_t size = compiled->live_count * sizeof(*compiled->live);
-	struct mk_live_backend *copy = malloc(size ? size : 1);
+	struct mk_live_backend *copy = size ? malloc(size) : NULL;
 
-	if (!copy)
+	if (size && !copy)
 		return mk_error_errno(apply->err, ENOMEM, "Service '%s'", service->name);
 	for (size_t i = 0; i < service->live_count && !apply->counts->cut; i++)
 		if (!sync_is_live(compiled->live, compiled->live_count, &service->live[i]))
