@@ -92,7 +92,7 @@ static __always_inline int check_outside(struct __sk_buff *skb, const struct pac
  * Frames for other machines pass too, and the host drops them. All nodes know all Services, so
  * every node that sees such a frame (a promiscuous device) would otherwise forward it. Frames for
  * everybody or for a group are checked but not translated, because the kernel accepts unicast
- * packets in them. */
+ * packets in them. A link-local source is of a link that pods are not on. */
 SEC("tc")
 int nat_uplink(struct __sk_buff *skb)
 {
@@ -123,7 +123,7 @@ int nat_uplink(struct __sk_buff *skb)
 		return is_nodes_carrier(skb, &pkt)
 			       ? TC_ACT_UNSPEC
 			       : drop(skb, ctx.hook, MK_DROP_OVERLAY_STRANGER, &pkt.tuple);
-	if (skb->pkt_type != PACKET_HOST)
+	if (skb->pkt_type != PACKET_HOST || is_link_local(&pkt.tuple.saddr))
 		return TC_ACT_UNSPEC;
 	ret = nat_back(skb, &ctx, &pkt);
 	if (ret != MK_GO_ON)

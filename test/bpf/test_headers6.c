@@ -177,6 +177,17 @@ START_TEST(test_from_uplink)
 }
 END_TEST
 
+/* It is of a link that pods are not on. The host answers or refuses it. */
+START_TEST(test_link_local_source)
+{
+	struct frame in = frame_make("udp 169.254.7.8:40000 > 192.168.99.11:30053", NULL);
+
+	serve();
+	fixture_expect("to a NodePort", MK_HOOK_UPLINK, &in, TO_HOST, NULL);
+	ck_assert_uint_eq(fixture_count("sessions_young") + fixture_count("sessions"), 0);
+}
+END_TEST
+
 /* The answer's headers are walked as well. */
 START_TEST(test_answer)
 {
@@ -500,6 +511,7 @@ BPF_SUITE("extension headers")
 
 	tcase_add_loop_test(tcase, test_headers, 0, ROWS(rows));
 	tcase_add_test(tcase, test_from_uplink);
+	tcase_add_test(tcase, test_link_local_source);
 	tcase_add_test(tcase, test_answer);
 	tcase_add_loop_test(tcase, test_length, 0, ROWS(lengths));
 	tcase_add_loop_test(tcase, test_hidden_from_uplink, 0, 4);
