@@ -100,6 +100,26 @@ pod_mtu()
 	expect_failure fits client "$WORLD" 1501
 }
 
+# The far client announces more than its link carries, as if the narrow link were behind its router.
+# The backend learns the link's MTU by the NodePort: the error is translated on its way.
+narrow_client()
+{
+	local out=''
+	for _ in answer fragment; do
+		out=$(far_does "$HERE/echo.py" ask udp "$NODE1:30053" --want 1380 --timeout 0.5 || true)
+	done
+	expect_match "a large answer" '^big ' "$out"
+}
+narrow_bulk()
+{
+	local out
+	ip -n "$MK_LAB.far" route replace default via 198.51.100.1 advmss 1380
+	out=$(far_does iperf3 -c "$NODE1" -p 30001 -R -t 1 -J || true)
+	expect_match "bits per second to $FAR" '^[1-9][0-9]{6}' "$(jq -r '.end.sum_received.bits_per_second // .error' <<<"$out")"
+	expect_match "path MTU of the backend" 'mtu 1300' "$(on big ip "-$FAMILY" route get 10.244.1.1)" # the virtual pod
+}
+far_does() { ip netns exec "$MK_LAB.far" "$@"; }
+
 mtu_lab_up
 check "the largest packet fits, one byte more does not" pod_mtu
 check "world to NodePort, backend elsewhere: told the overlay's" path_mtu world "$NODE1:30053" $OVERLAY $((1500 - HEADERS))
@@ -123,4 +143,6 @@ check "TCP bulk, world to NodePort, backend elsewhere" bulk world "$NODE1" 30001
 check "TCP bulk, pod to ClusterIP, backend on its node" bulk client "$NEAR_VIP"
 check "TCP bulk, world to NodePort, backend there" bulk world "$NODE1" 30101
 check "TCP bulk, pod to a narrow link" bulk client "$FAR"
+check "UDP, NodePort to a client behind a narrow link" narrow_client
+check "TCP bulk, NodePort to a client behind a narrow link" narrow_bulk
 finish

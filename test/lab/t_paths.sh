@@ -67,8 +67,7 @@ corner_services()
 
 corners_up()
 {
-	corner_services >"$TMP/corners.yaml"
-	lab apply "$TMP/corners.yaml"
+	corner_services | apply corners
 	ADDR[single]=$(lab pod node2 single --label only=node2)
 	serve single single --tcp 8080 --udp 5353
 	ip -n "$MK_LAB.world" route add "$EXTERNAL/32" via "$NODE1"
@@ -127,7 +126,8 @@ ping_vip() { ping_ms client-1 "$WEB"; ping_ms node1 "$WEB"; }
 # kernel, but the backend's answers look the same. The first has ended.
 same_port_after()
 {
-	local where=$1 from=$2:$3
+	local where=$1 from
+	from=$(with_port "$2" "$3")
 	expect_match "by the Service" '^single ' "$(ask "$where" tcp 10.96.77.3:80 --from "$from" || true)"
 	expect_match "directly, from the same port" '^single ' \
 		"$(ask "$where" tcp "${ADDR[single]}:8080" --from "$from" --timeout 4 || true)"
@@ -140,7 +140,7 @@ same_port_two_services()
 	local vip
 	for vip in 10.96.77.3 10.96.77.4 10.96.77.3; do
 		expect_match "by $vip, from the same port" '^single ' \
-			"$(ask client-2 tcp $vip:80 --from "${ADDR[client-2]}:41004" --timeout 4 || true)"
+			"$(ask client-2 tcp $vip:80 --from "$(with_port "${ADDR[client-2]}" 41004)" --timeout 4 || true)"
 	done
 }
 
@@ -150,7 +150,7 @@ same_port_of_node()
 	local to
 	for to in 30443 2222 30443; do
 		expect_match "at port $to, from the same port" '^node1 ' \
-			"$(ask world tcp "$NODE1:$to" --from "$WORLD:41005" --timeout 4 || true)"
+			"$(ask world tcp "$NODE1:$to" --from "$(with_port "$WORLD" 41005)" --timeout 4 || true)"
 	done
 }
 
@@ -162,11 +162,11 @@ same_port_meanwhile()
 	mkfifo "$TMP/held.in"
 	on "$where" "$HERE/echo.py" ask "$proto" "$first" --from "$from" --hold <"$TMP/held.in" >"$TMP/held.out" &
 	exec {held}>"$TMP/held.in"
-	wait_for 5 held_answers 1 "$who"
+	wait_for 15 held_answers 1 "$who"
 	expect_match "at $then, from the same port" "^$who " \
 		"$(ask "$where" "$proto" "$then" --from "$from" --timeout 4 || true)"
 	echo >&"$held"
-	wait_for 5 held_answers 2 "$who"
+	wait_for 15 held_answers 2 "$who"
 	exec {held}>&-
 	wait $!
 }
@@ -175,24 +175,24 @@ held_answers() { expect_eq "answers on the held connection" "$1" "$(grep -c "^$2
 same_port_pod()
 {
 	local direct=${ADDR[single]}
-	same_port_meanwhile client-2 "${ADDR[client-2]}:41003" tcp 10.96.77.3:80 "$direct:8080" single
-	same_port_meanwhile client-2 "${ADDR[client-2]}:41006" tcp "$direct:8080" 10.96.77.3:80 single
-	same_port_meanwhile client-1 "${ADDR[client-1]}:41006" tcp "$direct:8080" 10.96.77.3:80 single
+	same_port_meanwhile client-2 "$(with_port "${ADDR[client-2]}" 41003)" tcp 10.96.77.3:80 "$direct:8080" single
+	same_port_meanwhile client-2 "$(with_port "${ADDR[client-2]}" 41006)" tcp "$direct:8080" 10.96.77.3:80 single
+	same_port_meanwhile client-1 "$(with_port "${ADDR[client-1]}" 41006)" tcp "$direct:8080" 10.96.77.3:80 single
 }
 
 same_port_pod_datagrams()
 {
 	local direct=${ADDR[single]}:5353 client
 	for client in client-1 client-2; do
-		same_port_meanwhile "$client" "${ADDR[$client]}:41007" udp 10.96.77.4:53 "$direct" single
-		same_port_meanwhile "$client" "${ADDR[$client]}:41008" udp "$direct" 10.96.77.4:53 single
+		same_port_meanwhile "$client" "$(with_port "${ADDR[$client]}" 41007)" udp 10.96.77.4:53 "$direct" single
+		same_port_meanwhile "$client" "$(with_port "${ADDR[$client]}" 41008)" udp "$direct" 10.96.77.4:53 single
 	done
 }
 
 same_port_world()
 {
-	same_port_meanwhile world "$WORLD:41009" tcp "$NODE1:30443" "$NODE1:2222" node1
-	same_port_meanwhile world "$WORLD:41010" tcp "$NODE1:2222" "$NODE1:30443" node1
+	same_port_meanwhile world "$(with_port "$WORLD" 41009)" tcp "$NODE1:30443" "$NODE1:2222" node1
+	same_port_meanwhile world "$(with_port "$WORLD" 41010)" tcp "$NODE1:2222" "$NODE1:30443" node1
 }
 
 hairpin_source()
@@ -215,7 +215,7 @@ nobodys_address()
 
 ttl_expires()
 {
-	expect_match "ping with TTL 1" 'Time to live exceeded' "$(on client-1 ping -c 1 -W 1 -t 1 "${ADDR[web-2]}" || true)"
+	expect_match "ping with TTL 1" "$(by_family 'Time to live exceeded' 'Time exceeded: Hop limit')" "$(on client-1 ping -c 1 -W 1 -t 1 "${ADDR[web-2]}" || true)"
 	on client-1 ping -c 1 -W 2 -t 3 "${ADDR[web-2]}"
 }
 
@@ -277,7 +277,7 @@ check "NodePort from a pod" node_port_from_pod
 check "NodePort from another host" node_port_from_other_host
 check "external IP from world" external_ip
 check "external IP from a pod" external_ip_from_pod
-check "strict and loose reverse path filter on all devices" reverse_path_filter
+ipv4_only "IPv6 has no rp_filter" check "strict and loose reverse path filter on all devices" reverse_path_filter
 check "policy Local without a backend here" local_without_backend
 check "port that the Service does not have is refused" unknown_port
 check "Service without backends refuses the host" empty_from_host

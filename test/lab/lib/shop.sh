@@ -243,7 +243,7 @@ forged()
 	local port=$1 from=$2 reason=$3 before log=$TMP/forged.$1
 	shift 3
 	on web-2 "$HERE/echo.py" serve --name web-2 --udp "$port" --log >"$log" 2>&1 </dev/null &
-	wait_for 5 grep -q serving "$log"
+	wait_for 10 grep -q serving "$log"
 	before=$(drop_count node1 "$reason")
 	on "$from" "$HERE/forge.py" "${ADDR[web-2]}" "$port" --sport 1111 --count 10 "$@"
 	on "$from" "$HERE/forge.py" "${ADDR[web-2]}" "$port" --sport 2222

@@ -77,7 +77,7 @@ serve6()
 		        pass
 		Server(("::", int(sys.argv[1])), Handler).serve_forever()
 	END
-	wait_for 10 on "$1" curl -sg --max-time 1 "http://[::1]:$2/" -o /dev/null
+	wait_for 40 on "$1" curl -sg --max-time 1 "http://[::1]:$2/" -o /dev/null
 }
 # asks WHO URL: the address that the server saw
 asks() { on "$1" curl -sSg --max-time 5 "http://$2/"; }
