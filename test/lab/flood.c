@@ -5,7 +5,7 @@
  *
  * KIND is tcp, udp, tcp+none, tcp+ack, tcp+rst or tcp+fin. With tcp+.., a second packet follows
  * when the server has had time to answer. It has no flag, or ACK, RST or FIN, and a forged
- * acknowledgement.
+ * acknowledgement. Addresses are of IPv4 or IPv6, as SOURCE says.
  *
  * Flow number n has source port 1024 + n % 64000; n / 64000 runs through the addresses of SOURCE,
  * then through the ports, then through the addresses of DESTINATION. MAC is that of the next hop.
@@ -16,6 +16,7 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <stdbool.h>
@@ -34,26 +35,38 @@
 #define ANSWER_MS    50
 
 struct range {
-	uint32_t first, count; /* addresses: host byte order */
+	uint32_t first, count; /* addresses: host byte order; of IPv6, the last four bytes */
+	struct in6_addr prefix;
 };
 
 struct flood {
 	int fd;
+	bool is_ipv6;
 	uint8_t mac_from[6], mac_to[6];
 	uint8_t proto;
 	const char *second; /* flags of the second packet; NULL: none is sent */
 	struct range sources, destinations, ports;
 };
 
+union l4 {
+	struct tcphdr tcp;
+	struct {
+		struct udphdr header;
+		uint8_t payload[UDP_PAYLOAD];
+	} __attribute__((packed)) udp;
+} __attribute__((packed));
+
 struct frame {
 	struct ether_header ether;
-	struct iphdr ip;
 	union {
-		struct tcphdr tcp;
 		struct {
-			struct udphdr header;
-			uint8_t payload[UDP_PAYLOAD];
-		} udp;
+			struct iphdr ip;
+			union l4 l4;
+		} __attribute__((packed)) v4;
+		struct {
+			struct ip6_hdr ip;
+			union l4 l4;
+		} __attribute__((packed)) v6;
 	};
 } __attribute__((packed));
 
@@ -93,24 +106,25 @@ static size_t l4_bytes(const struct flood *flood)
 					   : sizeof(struct udphdr) + UDP_PAYLOAD;
 }
 
-static void make_second(const struct flood *flood, struct frame *frame)
+static void make_second(const struct flood *flood, union l4 *l4)
 {
-	frame->tcp.seq = htonl(ntohl(frame->tcp.seq) + 1);
-	frame->tcp.ack_seq = frame->tcp.seq * 0x9e3779b1u;
-	frame->tcp.syn = 0;
-	frame->tcp.ack = strcmp(flood->second, "none") != 0;
-	frame->tcp.rst = strcmp(flood->second, "rst") == 0;
-	frame->tcp.fin = strcmp(flood->second, "fin") == 0;
+	l4->tcp.seq = htonl(ntohl(l4->tcp.seq) + 1);
+	l4->tcp.ack_seq = l4->tcp.seq * 0x9e3779b1u;
+	l4->tcp.syn = 0;
+	l4->tcp.ack = strcmp(flood->second, "none") != 0;
+	l4->tcp.rst = strcmp(flood->second, "rst") == 0;
+	l4->tcp.fin = strcmp(flood->second, "fin") == 0;
 }
 
-static void fill_l4(const struct flood *flood, struct frame *frame, uint16_t sport, uint16_t dport,
-		    bool second)
+/* @sum: of the addresses. */
+static void fill_l4(const struct flood *flood, union l4 *l4, uint32_t sum, uint16_t sport,
+		    uint16_t dport, bool second)
 {
 	size_t bytes = l4_bytes(flood);
-	uint32_t sum = sum_words(&frame->ip.saddr, 8, htons(flood->proto) + htons((uint16_t)bytes));
 
+	sum += htons(flood->proto) + htons((uint16_t)bytes);
 	if (flood->proto == IPPROTO_TCP) {
-		frame->tcp = (struct tcphdr){
+		l4->tcp = (struct tcphdr){
 			.source = htons(sport),
 			.dest = htons(dport),
 			.seq = htonl(sport * 0x9e3779b1u),
@@ -119,15 +133,15 @@ static void fill_l4(const struct flood *flood, struct frame *frame, uint16_t spo
 			.window = htons(64240),
 		};
 		if (second)
-			make_second(flood, frame);
-		frame->tcp.check = folded(sum_words(&frame->tcp, bytes, sum));
+			make_second(flood, l4);
+		l4->tcp.check = folded(sum_words(l4, bytes, sum));
 		return;
 	}
-	frame->udp.header = (struct udphdr){ .source = htons(sport),
-					     .dest = htons(dport),
-					     .len = htons((uint16_t)bytes) };
-	memset(frame->udp.payload, 'x', UDP_PAYLOAD);
-	frame->udp.header.check = folded(sum_words(&frame->udp, bytes, sum));
+	l4->udp.header = (struct udphdr){ .source = htons(sport),
+					  .dest = htons(dport),
+					  .len = htons((uint16_t)bytes) };
+	memset(l4->udp.payload, 'x', UDP_PAYLOAD);
+	l4->udp.header.check = folded(sum_words(l4, bytes, sum));
 }
 
 static uint32_t pick(const struct range *range, uint64_t *rest)
@@ -138,27 +152,59 @@ static uint32_t pick(const struct range *range, uint64_t *rest)
 	return value;
 }
 
+static void fill_ipv4(const struct flood *flood, struct frame *frame, uint32_t source,
+		      uint32_t dest, uint64_t number)
+{
+	struct iphdr ip = {
+		.version = 4,
+		.ihl = 5,
+		.tot_len = htons((uint16_t)(sizeof(ip) + l4_bytes(flood))),
+		.id = htons((uint16_t)number),
+		.ttl = 64,
+		.protocol = flood->proto,
+		.saddr = htonl(source),
+		.daddr = htonl(dest),
+	};
+
+	ip.check = folded(sum_words(&ip, sizeof(ip), 0));
+	frame->ether.ether_type = htons(ETHERTYPE_IP);
+	frame->v4.ip = ip;
+}
+
+static void fill_ipv6(const struct flood *flood, struct frame *frame, uint32_t source,
+		      uint32_t dest)
+{
+	struct ip6_hdr ip = { .ip6_src = flood->sources.prefix,
+			      .ip6_dst = flood->destinations.prefix };
+
+	ip.ip6_flow = htonl(6u << 28);
+	ip.ip6_plen = htons((uint16_t)l4_bytes(flood));
+	ip.ip6_nxt = flood->proto;
+	ip.ip6_hlim = 64;
+	ip.ip6_src.s6_addr32[3] = htonl(source);
+	ip.ip6_dst.s6_addr32[3] = htonl(dest);
+	frame->ether.ether_type = htons(ETHERTYPE_IPV6);
+	frame->v6.ip = ip;
+}
+
 static void fill(const struct flood *flood, struct frame *frame, uint64_t number, bool second)
 {
 	uint16_t sport = (uint16_t)(1024 + number % SOURCE_PORTS), dport;
 	uint64_t rest = number / SOURCE_PORTS;
+	uint32_t source = pick(&flood->sources, &rest), dest;
 
 	memcpy(frame->ether.ether_dhost, flood->mac_to, 6);
 	memcpy(frame->ether.ether_shost, flood->mac_from, 6);
-	frame->ether.ether_type = htons(ETHERTYPE_IP);
-	frame->ip = (struct iphdr){
-		.version = 4,
-		.ihl = 5,
-		.tot_len = htons((uint16_t)(sizeof(frame->ip) + l4_bytes(flood))),
-		.id = htons((uint16_t)number),
-		.ttl = 64,
-		.protocol = flood->proto,
-	};
-	frame->ip.saddr = htonl(pick(&flood->sources, &rest));
 	dport = (uint16_t)pick(&flood->ports, &rest);
-	frame->ip.daddr = htonl(pick(&flood->destinations, &rest));
-	frame->ip.check = folded(sum_words(&frame->ip, sizeof(frame->ip), 0));
-	fill_l4(flood, frame, sport, dport, second);
+	dest = pick(&flood->destinations, &rest);
+	if (flood->is_ipv6) {
+		fill_ipv6(flood, frame, source, dest);
+		fill_l4(flood, &frame->v6.l4, sum_words(&frame->v6.ip.ip6_src, 32, 0), sport, dport,
+			second);
+		return;
+	}
+	fill_ipv4(flood, frame, source, dest, number);
+	fill_l4(flood, &frame->v4.l4, sum_words(&frame->v4.ip.saddr, 8, 0), sport, dport, second);
 }
 
 /* ---- many ------------------------------------------------------------------------------------ */
@@ -182,7 +228,8 @@ static void send_range(const struct flood *flood, uint64_t first, uint64_t count
 	static struct frame frames[BATCH];
 	struct mmsghdr messages[BATCH] = { 0 };
 	struct iovec parts[BATCH];
-	size_t bytes = sizeof(struct ether_header) + sizeof(struct iphdr) + l4_bytes(flood);
+	size_t ip_bytes = flood->is_ipv6 ? sizeof(struct ip6_hdr) : sizeof(struct iphdr);
+	size_t bytes = sizeof(struct ether_header) + ip_bytes + l4_bytes(flood);
 
 	for (int i = 0; i < BATCH; i++) {
 		parts[i] = (struct iovec){ &frames[i], bytes };
@@ -214,11 +261,13 @@ static void send_pairs(const struct flood *flood, uint64_t first, uint64_t count
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static struct range parse_addresses(const char *text)
+/* The last four bytes of an IPv6 address vary, at most. */
+static struct range parse_addresses(const char *text, bool is_ipv6)
 {
-	unsigned int bits = 32;
-	struct in_addr address;
-	char copy[32], *slash;
+	unsigned int size = is_ipv6 ? 128 : 32, bits = size;
+	struct in6_addr address = { 0 };
+	char copy[64], *slash;
+	uint32_t last;
 
 	snprintf(copy, sizeof(copy), "%s", text);
 	slash = strchr(copy, '/');
@@ -226,9 +275,11 @@ static struct range parse_addresses(const char *text)
 		*slash = '\0';
 		bits = (unsigned int)atoi(slash + 1);
 	}
-	if (inet_pton(AF_INET, copy, &address) != 1 || bits < 1 || bits > 32)
-		bad(text, "an address such as 100.64.0.0/10");
-	return (struct range){ ntohl(address.s_addr), 1u << (32 - bits) };
+	if (inet_pton(is_ipv6 ? AF_INET6 : AF_INET, copy, &address) != 1 || bits > size ||
+	    bits <= size - 32)
+		bad(text, "an address such as 100.64.0.0/10 or 2001:db8::/106");
+	last = address.s6_addr32[is_ipv6 ? 3 : 0];
+	return (struct range){ ntohl(last), 1u << (size - bits), address };
 }
 
 static struct range parse_ports(const char *text)
@@ -240,13 +291,13 @@ static struct range parse_ports(const char *text)
 		last = first;
 	if (found < 1 || first < 1 || last < first || last > 65535)
 		bad(text, "a port or two such as 80-239");
-	return (struct range){ first, last - first + 1 };
+	return (struct range){ .first = first, .count = last - first + 1 };
 }
 
 static void open_device(struct flood *flood, const char *device)
 {
 	struct sockaddr_ll to = { .sll_family = AF_PACKET,
-				  .sll_protocol = htons(ETH_P_IP),
+				  .sll_protocol = htons(flood->is_ipv6 ? ETH_P_IPV6 : ETH_P_IP),
 				  .sll_ifindex = (int)if_nametoindex(device) };
 	struct sockaddr_ll own = { 0 };
 	socklen_t length = sizeof(own);
@@ -286,8 +337,9 @@ int main(int argc, char **argv)
 		bad(argv[2], "a MAC address");
 	flood.proto = strcmp(argv[3], "udp") == 0 ? IPPROTO_UDP : IPPROTO_TCP;
 	flood.second = strncmp(argv[3], "tcp+", 4) == 0 ? argv[3] + 4 : NULL;
-	flood.sources = parse_addresses(argv[4]);
-	flood.destinations = parse_addresses(argv[5]);
+	flood.is_ipv6 = strchr(argv[4], ':');
+	flood.sources = parse_addresses(argv[4], flood.is_ipv6);
+	flood.destinations = parse_addresses(argv[5], flood.is_ipv6);
 	flood.ports = parse_ports(argv[6]);
 	count = strtoull(argv[7], NULL, 10);
 	first = argc > 8 ? strtoull(argv[8], NULL, 10) : 0;
