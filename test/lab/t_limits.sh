@@ -126,8 +126,8 @@ limited_agent()
 	echo "$TMP/limited"
 }
 
-# The table takes memory until the group is at its limit. If another thread of the agent needs a page
-# at that instant, the kernel kills a process of the group: one of these, and the agent only after all.
+# The table takes memory until the group is at its limit. If another thread of the agent needs a
+# page at that instant, the kernel kills a process of the group: these first, the agent last.
 sleepers()
 {
 	while ((${#SLEEPERS[@]} < 16)); do
