@@ -29,14 +29,12 @@ static const __u32 crc32c_powers[4][16] = {
 	  0x4303cb97, 0x4c3d3d65 },
 };
 
-/* All ones if @bit is 1, otherwise 0. The value is hidden from the compiler, which would turn it
- * into a branch: the verifier would then walk two paths per step. */
-static inline __attribute__((always_inline)) __u32 crc32c_mask(__u32 bit)
+/* @value if @bit is 1, otherwise 0. The bit is hidden from the compiler, which would turn the
+ * product into a branch. With a mask instead of a product Linux 6.18 would walk both cases. */
+static inline __attribute__((always_inline)) __u32 crc32c_if(__u32 bit, __u32 value)
 {
-	__u32 mask = -bit;
-
-	asm volatile("" : "+r"(mask));
-	return mask;
+	asm volatile("" : "+r"(bit));
+	return value * bit;
 }
 
 static inline __attribute__((always_inline)) __u32 crc32c_multiply(__u32 a, __u32 b)
@@ -44,9 +42,9 @@ static inline __attribute__((always_inline)) __u32 crc32c_multiply(__u32 a, __u3
 	__u32 product = 0;
 
 	for (int i = 0; i < 32; i++) {
-		product ^= b & crc32c_mask(a >> 31);
+		product ^= crc32c_if(a >> 31, b);
 		a <<= 1;
-		b = b >> 1 ^ (MK_CRC32C_POLYNOMIAL & crc32c_mask(b & 1));
+		b = b >> 1 ^ crc32c_if(b & 1, MK_CRC32C_POLYNOMIAL);
 	}
 	return product;
 }
