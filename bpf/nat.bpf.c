@@ -160,7 +160,8 @@ int nat_tunnel(struct __sk_buff *skb)
 static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt)
 {
-	struct session_request request = { .source_port = 1 };
+	struct scratch *room = scratch_of_this_cpu();
+	struct session_request *request;
 	struct mk_way way_out;
 	struct session_hit hit;
 	int ret;
@@ -171,17 +172,19 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 		return MK_DROP_FRAGMENT_UNKNOWN;
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
 		return MK_DROP_PROTOCOL;
-	request.to = pkt->tuple;
+	if (!room)
+		return MK_DROP_SESSION_TABLE_FULL;
+	request = &room->request;
+	session_request_begin(request, pkt);
+	request->source_port = 1;
 	way_chosen(skb, pkt, &way_out);
-	request.to.saddr = way_out.source;
-	request.to.saddr.word[MK_ADDR_WORDS - 1] =
-		forgotten(way_out.source.word[MK_ADDR_WORDS - 1], pkt->tuple.sport);
-	ret = session_reuse(NAT_SESSIONS, pkt, &hit, &request)
+	request->to.saddr = way_out.source;
+	ret = session_reuse(NAT_SESSIONS, pkt, &hit, request)
 		      ? MK_GO_ON
-		      : session_open(NAT_SESSIONS, pkt, &request);
+		      : session_open(NAT_SESSIONS, pkt, request);
 	if (ret != MK_GO_ON)
 		return ret;
-	return rewrite(skb, pkt, &request.to, &ctx->flags);
+	return rewrite(skb, pkt, &request->to, &ctx->flags);
 }
 
 static __always_inline int masquerade_error(struct __sk_buff *skb, struct chain_ctx *ctx,

@@ -99,9 +99,6 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 		return MK_GO_ON;
 	if (collides_with_own(skb, ctx, pkt, request))
 		request->source_port = 1;
-	/* hidden from the verifier, so that it does not walk the same code again per known value */
-	request->source_port = forgotten(request->source_port, pkt->tuple.sport);
-	request->reverse_flags = forgotten(request->reverse_flags, pkt->tuple.sport);
 	return session_open(SERVICE_SESSIONS, pkt, request);
 }
 
@@ -126,24 +123,28 @@ static __always_inline int go_on(struct __sk_buff *skb, struct chain_ctx *ctx,
 SEC("tc")
 int open(struct __sk_buff *skb)
 {
-	struct session_request request;
+	struct scratch *room = scratch_of_this_cpu();
+	struct session_request *request;
 	struct chain_ctx ctx;
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret != MK_GO_ON)
-		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	request = (struct session_request){ .to = pkt.tuple, .reverse_flags = ctx.reverse_flags };
-	ret = open_flow(skb, &ctx, &pkt, &request);
+	if (ret != MK_GO_ON || !room)
+		return drop(skb, ctx.hook, ret == MK_GO_ON ? MK_DROP_SESSION_TABLE_FULL : ret,
+			    &pkt.tuple);
+	request = &room->request;
+	session_request_begin(request, &pkt);
+	request->reverse_flags = ctx.reverse_flags;
+	ret = open_flow(skb, &ctx, &pkt, request);
 	if (ret == MK_GO_ON) {
-		account_connection(skb, &pkt, request.service_id);
-		ret = rewrite(skb, &pkt, &request.to, &ctx.flags);
+		account_connection(skb, &pkt, request->service_id);
+		ret = rewrite(skb, &pkt, &request->to, &ctx.flags);
 	} else if (goes_without(&ctx, &pkt)) {
 		ret = MK_GO_ON;
 	}
 	if (ret == MK_GO_ON)
 		return go_on(skb, &ctx, &pkt);
-	account_drop(request.service_id, ret);
+	account_drop(request->service_id, ret);
 	return service_reject(skb, &ctx, &pkt, ret);
 }
 

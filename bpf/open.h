@@ -12,14 +12,6 @@
 #define MK_NAT_SHARED_PART 8 /* the shared part is the first eighth of the range */
 #define MK_VPOD_PORT_MIN   1024
 
-struct session_request {
-	struct mk_tuple to; /* the tuple of the first packet after translation */
-	__u32 set_id, service_id; /* of struct mk_frontend; 0: the flow is to no Service */
-	__u8 source_port; /* choose a free to.sport for to.saddr */
-	__u8 reverse_flags; /* flags of the reverse entry: VIA_HOST, LOOPBACK, VIA_OVERLAY */
-	__u8 has_quota; /* session_open() sets it: the half-open quota is not used up */
-};
-
 /* Does a session exist whose answers have the same tuple as answers to @to? */
 static __always_inline int session_reverse_taken(struct session_tables tables,
 						 const struct mk_tuple *to)
@@ -41,7 +33,6 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 struct port_holder {
 	__u64 rank;
 	__u64 rank_below; /* look only for ranks below this one */
-	int must_release; /* it has the lowest rank: release its port */
 	int thorough; /* also read the client's entry: only the client may have sent an RST */
 };
 
@@ -65,9 +56,9 @@ static __always_inline __u64 established_rank(struct session_tables tables,
 }
 
 /* Insert the reverse entry from @session, whose members common to both directions are set. Returns
- * 0, or -1: usually another session has that key, and holder->rank is its rank. This happens
- * because a client may use one port towards a Service and towards its backend, or towards two
- * Services with a common backend. */
+ * 0, or -1: usually another session has that key, and its rank is in @holder, if not NULL. This
+ * happens because a client may use one port towards a Service and towards its backend, or towards
+ * two Services with a common backend. */
 static __always_inline int session_put_reverse(struct session_tables tables,
 					       const struct packet *pkt,
 					       struct session_request *request,
@@ -80,13 +71,15 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	session->flags = request->reverse_flags;
 	tuple_reverse(&key, &request->to);
 	tuple_reverse(&session->to, &pkt->tuple);
-	holder->rank = MK_RANK_KEEPS;
+	if (holder)
+		holder->rank = MK_RANK_KEEPS;
 	if (request->has_quota && !bpf_map_lookup_elem(tables.young, &key) &&
 	    bpf_map_update_elem(tables.established, &key, session, BPF_NOEXIST) == 0)
 		return 0;
 	other = bpf_map_lookup_elem(tables.established, &key);
 	if (other) {
-		holder->rank = established_rank(tables, other, holder);
+		if (holder)
+			holder->rank = established_rank(tables, other, holder);
 		return -1;
 	}
 	request->has_quota = 0; /* the established table is full, or a new session has the port */
@@ -96,7 +89,8 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	other = bpf_map_lookup_elem(tables.young, &key);
 	if (!other)
 		return -1;
-	holder->rank = other->last_seen_ns | MK_RANK_HALF_OPEN;
+	if (holder)
+		holder->rank = other->last_seen_ns | MK_RANK_HALF_OPEN;
 	if (!tuple_eq(&other->to, &session->to))
 		return -1;
 	return bpf_map_update_elem(tables.young, &key, session, BPF_ANY) ? -1 : 0;
@@ -132,14 +126,9 @@ struct nat_ports {
 	__u32 shared; /* size of the shared part at its start, an even number */
 };
 
-/* The address is hidden from the verifier, so that it does not track the result of the
- * comparison. */
 static __always_inline int is_of_vpod(const struct session_request *request)
 {
-	struct mk_addr addr = request->to.saddr;
-
-	addr.word[MK_ADDR_WORDS - 1] = forgotten(addr.word[MK_ADDR_WORDS - 1], request->to.dport);
-	return is_addr(&addr, mk_node_vpod());
+	return is_addr(&request->to.saddr, mk_node_vpod());
 }
 
 /* The ports of the source address. For the virtual pod address, which only monokube uses, all
@@ -193,18 +182,12 @@ static __always_inline __u32 nat_port(const struct nat_ports *ports, const struc
 	return forgotten(ports->min + port, at);
 }
 
-/* Try to give @port to the flow. Returns 0, or -1 if another session has it. */
-static __always_inline int session_try_port(struct session_tables tables, const struct packet *pkt,
-					    struct session_request *request,
-					    struct mk_session *session, __u32 port,
-					    struct port_holder *holder)
+static __always_inline void session_set_port(const struct packet *pkt,
+					     struct session_request *request, __u32 port)
 {
 	request->to.sport = bpf_htons(port);
 	if (session_l4(pkt) == MK_L4_ECHO_REQUEST)
 		request->to.dport = request->to.sport;
-	if (holder->must_release)
-		session_forget(tables, &request->to);
-	return session_put_reverse(tables, pkt, request, session, holder);
 }
 
 /* Choose a source port that no live session towards the same destination uses: by hash, with a
@@ -229,29 +212,28 @@ static __always_inline int session_take_port(struct session_tables tables, const
 	ports.min = forgotten(ports.min, at);
 	ports.count = forgotten(ports.count, at);
 	ports.shared = forgotten(ports.shared, at);
-	/* the last round only takes the port that was found, so that this code exists once */
-	for (int i = 0; i <= MK_NAT_PROBES_ALL && !holder.must_release; i++) {
-		request->has_quota = forgotten(request->has_quota, at);
+	for (int i = 0; i < MK_NAT_PROBES_ALL; i++) {
 		holder.thorough = i >= MK_NAT_PROBES_FREE;
-		if (holder.rank_below != MK_RANK_KEEPS)
-			holder.must_release =
-				i >= MK_NAT_PROBES ||
-				(holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN);
-		if (i == MK_NAT_PROBES_ALL && !holder.must_release)
+		if (holder.rank_below != MK_RANK_KEEPS &&
+		    (i >= MK_NAT_PROBES ||
+		     (holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN)))
 			break;
-		port = holder.must_release
-			       ? lowest
-			       : nat_port(&ports, pkt, at,
-					  i < MK_NAT_PROBES ? ports.count : ports.shared | 1);
-		if (session_try_port(tables, pkt, request, session, port, &holder) == 0)
+		port = nat_port(&ports, pkt, at,
+				i < MK_NAT_PROBES ? ports.count : ports.shared | 1);
+		session_set_port(pkt, request, port);
+		if (session_put_reverse(tables, pkt, request, session, &holder) == 0)
 			return 0;
 		if (holder.rank < holder.rank_below) {
-			holder.rank_below = holder.rank;
+			holder.rank_below = forgotten(holder.rank, at);
 			lowest = port;
 		}
 		at = at * 0x9e3779b1 + 0x7f4a7c15;
 	}
-	return -1;
+	if (forgotten(holder.rank_below, at) == MK_RANK_KEEPS)
+		return -1;
+	session_set_port(pkt, request, forgotten(lowest, at));
+	session_forget(tables, &request->to);
+	return session_put_reverse(tables, pkt, request, session, NULL);
 }
 
 /* The reverse entry took the last free entry of the established table. Move it to the table of new
@@ -267,6 +249,17 @@ static __always_inline int session_move_back(struct session_tables tables,
 	room->copy = *there;
 	bpf_map_delete_elem(tables.established, reverse);
 	return young_put(tables, reverse, &room->copy, BPF_NOEXIST) ? -1 : 0;
+}
+
+/* Begin a request whose flow is not translated yet. */
+static __always_inline void session_request_begin(struct session_request *request,
+						  const struct packet *pkt)
+{
+	request->to = pkt->tuple;
+	request->set_id = 0;
+	request->service_id = 0;
+	request->source_port = 0;
+	request->reverse_flags = 0;
 }
 
 static __always_inline void session_begin(struct mk_session *session,
@@ -285,7 +278,6 @@ static __always_inline int session_open(struct session_tables tables, const stru
 					struct session_request *request)
 {
 	struct scratch *room = scratch_of_this_cpu();
-	struct port_holder holder = { 0 };
 	__s64 *quota = quota_of_this_cpu();
 	struct mk_session *session;
 	struct mk_tuple reverse;
@@ -300,7 +292,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	choose = forgotten(request->source_port && !nat_keeps_port(pkt, request),
 			   session->created_ns);
 	if (!choose)
-		choose = session_put_reverse(tables, pkt, request, session, &holder) != 0;
+		choose = session_put_reverse(tables, pkt, request, session, NULL) != 0;
 	if (choose && session_take_port(tables, pkt, request, session))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session->flags = MK_SESSION_FORWARD;

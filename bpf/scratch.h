@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/scratch.h - room for what does not fit on the stack with IPv6's addresses. It belongs to one
- * run of a program: no program calls a helper that runs another one while it uses this. */
+/* bpf/scratch.h - memory for data that do not fit on the stack with IPv6's addresses. It belongs to
+ * one run of a program: no program calls a helper that runs another one while it uses this. The
+ * verifier tracks no value in it, so it walks code that uses such a value only once. */
 #ifndef MK_BPF_SCRATCH_H
 #define MK_BPF_SCRATCH_H
 
@@ -12,7 +13,17 @@
 #define MK_QUOTE_L4_BYTES  20
 #define MK_QUOTE_BYTES_MAX (MK_BY_FAMILY(60, 256) + MK_QUOTE_L4_BYTES)
 
+/* The session to open for a flow. */
+struct session_request {
+	struct mk_tuple to; /* the tuple of the first packet after translation */
+	__u32 set_id, service_id; /* of struct mk_frontend; 0: the flow is to no Service */
+	__u8 source_port; /* choose a free to.sport for to.saddr */
+	__u8 reverse_flags; /* flags of the reverse entry: VIA_HOST, LOOPBACK, VIA_OVERLAY */
+	__u8 has_quota; /* session_open() sets it: the half-open quota is not used up */
+};
+
 struct scratch {
+	struct session_request request;
 	struct mk_session session, copy; /* on their way into a table */
 	struct mk_session_place place;
 	struct inner_packet inner; /* an ICMP error's translation */

@@ -81,7 +81,7 @@ static inline void mk_cleanup_object(struct mk_object **object)
 
 /* The kernel rejects a program after its verifier has walked a million instructions. Other kernels
  * walk more, and the next change may add some, so our limit is lower. */
-#define MK_VERIFIED_INSTRUCTIONS_MAX 300000
+#define MK_VERIFIED_INSTRUCTIONS_MAX 200000
 
 struct mk_probed {
 	sa_family_t family;
