@@ -9,6 +9,7 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
+#include "overlay.h"
 #include "service.h"
 
 /* A pod may send only from its own address and MAC. */
@@ -184,6 +185,9 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook, enum mk
 		return neighbour_next(skb, &ctx, &pkt);
 	if (ret == MK_GO_ON && hook != MK_HOOK_POD && is_link_local(&pkt.tuple.saddr))
 		ret = MK_DROP_NOT_UNICAST; /* of a link that pods are not on */
+	if (ret == MK_GO_ON && hook == MK_HOOK_OVERLAY && mk_node.is_carried_by_other &&
+	    !is_of_its_node(skb, &pkt))
+		ret = MK_DROP_OVERLAY_STRANGER;
 	if (ret != MK_GO_ON)
 		return drop(skb, hook, ret, &pkt.tuple);
 	return balance(skb, &ctx, &pkt);

@@ -88,6 +88,20 @@ static __always_inline int check_outside(struct __sk_buff *skb, const struct pac
 	return check_options(skb, pkt) == MK_DROP_SOURCE_ROUTE ? MK_DROP_SOURCE_ROUTE : 0;
 }
 
+/* A packet of another family: IPv6's programs handle it on a node of both families. The host gets
+ * all others. */
+static __always_inline int take_other_family(struct __sk_buff *skb)
+{
+	const struct mk_tuple unknown = { 0 };
+	int ret;
+
+	(void)other_family_next(skb, MK_ENTRY_UPLINK);
+	if (!is_far(skb) || skb->vlan_present)
+		return TC_ACT_UNSPEC;
+	ret = check_far(skb);
+	return ret == MK_GO_ON ? TC_ACT_UNSPEC : drop(skb, MK_HOOK_UPLINK, ret, &unknown);
+}
+
 /* Malformed packets pass: the host checks them itself. So do the messages of the uplink's link.
  * Frames for other machines pass too, and the host drops them. All nodes know all Services, so
  * every node that sees such a frame (a promiscuous device) would otherwise forward it. Frames for
@@ -105,7 +119,7 @@ int nat_uplink(struct __sk_buff *skb)
 	drop_priority_tag(skb);
 	ret = packet_read(skb, &pkt);
 	if (ret == MK_DROP_NOT_IPV4)
-		(void)other_family_next(skb, MK_ENTRY_UPLINK);
+		return take_other_family(skb);
 	if (ret != MK_GO_ON && !host_may_read(&pkt))
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (ret != MK_GO_ON || is_of_link(&pkt))
@@ -142,7 +156,7 @@ int nat_tunnel(struct __sk_buff *skb)
 
 	if (skb->pkt_type != PACKET_HOST)
 		return TC_ACT_UNSPEC;
-	if (skb->protocol != bpf_htons(MK_ETH_P_IP)) {
+	if (skb->protocol != bpf_htons(MK_ETH_P_IP) && !is_far(skb)) {
 		(void)other_family_next(skb, MK_ENTRY_TUNNEL);
 		return TC_ACT_UNSPEC;
 	}
@@ -151,7 +165,7 @@ int nat_tunnel(struct __sk_buff *skb)
 	eth = packet_at(skb, 0, sizeof(*eth));
 	if (!eth)
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_TRUNCATED, &unknown);
-	eth->h_proto = bpf_htons(MK_ETH_P_IP);
+	eth->h_proto = skb->protocol;
 	bpf_tail_call(skb, &chain, MK_PROG_UPLINK);
 	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &unknown);
 }

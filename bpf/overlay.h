@@ -23,56 +23,131 @@ struct carried {
 	ip_header ip;
 } __attribute__((packed));
 
-/* Read the headers in the carrier @pkt. Returns 0, or -1 if it has no complete VXLAN header, or is
- * a first fragment too short to show the inner source. The device judges a complete carrier with a
- * shorter frame. */
-static __always_inline int read_carried(struct __sk_buff *skb, const struct packet *pkt,
+/* Read the headers in a carrier whose UDP header is at @l4_off. Returns 0, or -1 if it has no
+ * complete VXLAN header, or is a first fragment too short to show the inner source. The device
+ * judges a complete carrier with a shorter frame. */
+static __always_inline int read_carried(struct __sk_buff *skb, __u32 l4_off, int is_fragment,
 					struct carried *inner)
 {
-	__u32 at = pkt->l4_off + sizeof(struct udphdr);
+	__u32 at = l4_off + sizeof(struct udphdr);
 
 	if (bpf_skb_load_bytes(skb, at, inner, sizeof(*inner)) == 0)
 		return 0;
-	if (pkt->fragment)
+	if (is_fragment)
 		return -1;
+	if (bpf_skb_load_bytes(skb, at, inner, offsetof(struct carried, ip)) == 0)
+		return 0;
 	return bpf_skb_load_bytes(skb, at, inner, offsetof(struct carried, eth)) ? -1 : 0;
 }
 
-/* May node @peer send @inner? Addresses in the cluster's ranges belong to one node, which must be
- * @peer. A node may also forward packets from other addresses, which are not checked. */
-static __always_inline int may_carry(const struct carried *inner, const struct mk_peer *peer)
+static __always_inline int is_same_mac(const __u8 *mac, const __u8 *other)
 {
-	const ip_header ip = inner->ip; /* aligned */
-	struct mk_tuple tuple;
-	struct mk_route route;
-
-	if (inner->eth.h_proto != bpf_htons(MK_ETH_P_IP))
-		return 1; /* the device and ilb_overlay judge it */
-	tuple_from_ip(&tuple, &ip);
-	if (!is_pod_range(&tuple.saddr) && !is_vtep_range(&tuple.saddr))
-		return 1;
-	return route_find(&tuple.saddr, &route) == 0 && route.type == MK_ROUTE_OVERLAY &&
-	       *(__u32 *)route.vtep_mac == *(const __u32 *)peer->vtep_mac &&
-	       *(__u16 *)(route.vtep_mac + 4) == *(const __u16 *)(peer->vtep_mac + 4);
+	return *(const __u32 *)mac == *(const __u32 *)other &&
+	       *(const __u16 *)(mac + 4) == *(const __u16 *)(other + 4);
 }
 
-/* May this host unpack the carrier @pkt? Any sender may, until the agent has read all Nodes. Later
- * fragments pass, because the first one is checked. Packets with another VNI are for another device
- * of this host. */
-static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
+/* May the node with @vtep_mac send from @addr? Addresses in the cluster's ranges belong to one
+ * node. A node may also forward packets from other addresses, which are not checked. */
+static __always_inline int is_source_of_node(const struct mk_addr *addr, const __u8 *vtep_mac)
 {
-	const struct mk_runtime *settings = runtime_settings();
-	struct carried inner = { 0 };
-	const struct mk_peer *peer;
+	struct mk_route route;
 
-	if (!settings || !settings->peers_known || pkt->fragment == MK_LATER_FRAGMENT)
+	if (!is_pod_range(addr) && !is_vtep_range(addr))
 		return 1;
-	if (read_carried(skb, pkt, &inner))
+	return route_find(addr, &route) == 0 && route.type == MK_ROUTE_OVERLAY &&
+	       is_same_mac(route.vtep_mac, vtep_mac);
+}
+
+/* May node @peer send @inner? The source of a frame of the other family is checked where the frame
+ * is unpacked, by its MAC address (is_of_its_node()). */
+static __always_inline int may_carry(const struct carried *inner, const struct mk_peer *peer)
+{
+	const struct ethhdr eth = inner->eth; /* aligned, as ip */
+	const ip_header ip = inner->ip;
+	struct mk_tuple tuple;
+
+	if (eth.h_proto != bpf_htons(MK_ETH_P_IP))
+		return is_same_mac(eth.h_source, peer->vtep_mac);
+	tuple_from_ip(&tuple, &ip);
+	return is_source_of_node(&tuple.saddr, peer->vtep_mac);
+}
+
+/* May this host unpack the carrier whose UDP header is at @l4_off? @peer sent it; NULL: a stranger.
+ * Packets with another VNI are for another device of this host. */
+static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int is_fragment,
+				      const struct mk_peer *peer)
+{
+	struct carried inner = { 0 };
+
+	if (read_carried(skb, l4_off, is_fragment, &inner))
 		return 0;
 	if (bpf_ntohl(inner.vni) >> 8 != MK_VXLAN_VNI)
 		return 1;
-	peer = bpf_map_lookup_elem(&peers, &pkt->tuple.saddr);
 	return peer && may_carry(&inner, peer);
+}
+
+/* Until the agent has read all Nodes, any sender's carriers pass. */
+static __always_inline int nodes_are_known(void)
+{
+	const struct mk_runtime *settings = runtime_settings();
+
+	return settings && settings->peers_known;
+}
+
+/* May this host unpack the carrier @pkt? Later fragments pass, because the first one is checked. */
+static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
+{
+	if (!nodes_are_known() || pkt->fragment == MK_LATER_FRAGMENT)
+		return 1;
+	return may_unpack(skb, pkt->l4_off, pkt->fragment,
+			  bpf_map_lookup_elem(&peers, &pkt->tuple.saddr));
+}
+
+/* ---- over the other family ------------------------------------------------------------------- */
+
+static __always_inline int is_far(const struct __sk_buff *skb)
+{
+	return mk_node.checks_far_carriers && skb->protocol == bpf_htons(MK_FAR_ETH_P);
+}
+
+/* Does the host route the packet to itself, or nowhere? */
+static __always_inline int is_outer_for_host(struct __sk_buff *skb,
+					     const struct outer_headers *outer)
+{
+	struct bpf_fib_lookup fib = { .ifindex = skb->ifindex };
+	long ret;
+
+	outer_fib_set(&fib, outer);
+	ret = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
+	return ret < 0 || ret == BPF_FIB_LKUP_RET_NOT_FWDED || ret == BPF_FIB_LKUP_RET_FWD_DISABLED;
+}
+
+/* Check a packet of the other family. Returns MK_GO_ON, or a drop reason: it hides its headers, or
+ * is a carrier for this host that no node has sent. */
+static __always_inline int check_far(struct __sk_buff *skb)
+{
+	struct outer_headers outer = { 0 };
+	int ret = outer_read(skb, &outer);
+	struct udphdr udp = { 0 };
+
+	if (ret != MK_GO_ON || !outer.l4_off)
+		return ret;
+	if (bpf_skb_load_bytes(skb, outer.l4_off, &udp, sizeof(udp)))
+		return outer.is_fragment ? MK_DROP_TRUNCATED : MK_GO_ON;
+	if (udp.dest != mk_node.vxlan_port || !nodes_are_known())
+		return MK_GO_ON;
+	if (may_unpack(skb, outer.l4_off, outer.is_fragment,
+		       bpf_map_lookup_elem(&far_peers, &outer.saddr)))
+		return MK_GO_ON;
+	return is_outer_for_host(skb, &outer) ? MK_DROP_OVERLAY_STRANGER : MK_GO_ON;
+}
+
+/* The carrier of @pkt was of the other family. Is the source that of the node which sent it? */
+static __always_inline int is_of_its_node(struct __sk_buff *skb, const struct packet *pkt)
+{
+	const struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
+
+	return eth && is_source_of_node(&pkt->tuple.saddr, eth->h_source);
 }
 
 #endif

@@ -336,6 +336,14 @@ struct fragment_part {
 	int is_last;
 };
 
+/* The outer headers of a packet of the other family. */
+struct outer_headers {
+	struct mk_far_addr saddr, daddr;
+	__u32 l4_off; /* of UDP; 0: it has none */
+	__u8 is_fragment; /* the first one */
+};
+
+#include "extension.h"
 #if MK_FAMILY == 4
 #include "packet4.h"
 #else

@@ -5,6 +5,7 @@
 #define MK_BPF_PACKET4_H
 
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 
 #define MK_ETH_P_IP	     ETH_P_IP
 #define MK_IP_DF	     0x4000
@@ -336,6 +337,41 @@ static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entr
 		return MK_DROP_NOT_IPV4;
 	bpf_tail_call(skb, &other_family, entry);
 	return MK_DROP_CHAIN_BROKEN;
+}
+
+/* ---- carriers of the other family ------------------------------------------------------------ */
+
+#define MK_FAR_ETH_P  ETH_P_IPV6
+#define MK_FAR_FAMILY 10 /* AF_INET6 */
+
+/* Read the headers of an IPv6 packet up to UDP's. outer->l4_off stays 0 if it has none, or is a
+ * later fragment. Returns MK_GO_ON or a drop reason. */
+static __always_inline int outer_read(struct __sk_buff *skb, struct outer_headers *outer)
+{
+	struct headers headers;
+	struct ipv6hdr *ip;
+	int ret;
+
+	packet_pull(skb, MK_L3_OFF + sizeof(*ip));
+	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	if (!ip)
+		return MK_GO_ON;
+	__builtin_memcpy(&outer->saddr, &ip->saddr, sizeof(outer->saddr));
+	__builtin_memcpy(&outer->daddr, &ip->daddr, sizeof(outer->daddr));
+	ret = walk_headers(skb, MK_L3_OFF + sizeof(*ip), ip->nexthdr, &headers);
+	if (ret != MK_GO_ON || headers.proto != IPPROTO_UDP || is_later(&headers))
+		return ret;
+	outer->l4_off = headers.l4_off;
+	outer->is_fragment = !!(headers.fragment & bpf_htons(MK_FRAGMENT_MORE));
+	return MK_GO_ON;
+}
+
+static __always_inline void outer_fib_set(struct bpf_fib_lookup *fib,
+					  const struct outer_headers *outer)
+{
+	fib->family = MK_FAR_FAMILY;
+	__builtin_memcpy(fib->ipv6_src, &outer->saddr, sizeof(outer->saddr));
+	__builtin_memcpy(fib->ipv6_dst, &outer->daddr, sizeof(outer->daddr));
 }
 
 /* ---- look-ups in the kernel ------------------------------------------------------------------ */

@@ -1,33 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/packet6.h - the IPv6 header and its extension headers (RFC 8200), with the functions of
- * packet4.h.
- *
- * Layer 4 is found by a walk over at most MK_EXTENSION_HEADERS_MAX headers: hop-by-hop options,
- * destination options, routing, fragment, authentication (AH). AH covers the addresses, so a packet
- * with AH is translated no more than ESP: its protocol is AH. */
+/* bpf/packet6.h - the IPv6 header (RFC 8200), with the functions of packet4.h. Its extension headers
+ * are in extension.h. AH covers the addresses, so a packet with AH is translated no more than ESP:
+ * its protocol is AH. */
 #ifndef MK_BPF_PACKET6_H
 #define MK_BPF_PACKET6_H
 
+#include <linux/ip.h>
 #include <linux/ipv6.h>
 
-#define MK_ETH_P_IP		 ETH_P_IPV6
-#define MK_L4_OFF_MASK		 0x1ff
-#define MK_L4_OFF_END		 (MK_L3_OFF + 256) /* layer 4 begins before */
-#define MK_EXTENSION_HEADERS_MAX 4
+#define MK_ETH_P_IP    ETH_P_IPV6
+#define MK_L4_OFF_MASK 0x1ff
 
 #define MK_CARRIERS_FRAGMENT 0 /* the overlay's packets are never fragments */
 
-#define MK_FRAGMENT_OFFSET_MASK 0xfff8
-#define MK_FRAGMENT_MORE	0x0001
-
 typedef struct ipv6hdr ip_header;
-
-/* RFC 8200, 4.5 */
-struct fragment_header {
-	__u8 next, reserved;
-	__be16 offset_more;
-	__be32 id;
-};
 
 static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const ip_header *ip)
 {
@@ -35,77 +21,6 @@ static __always_inline void tuple_from_ip(struct mk_tuple *tuple, const ip_heade
 	__builtin_memcpy(&tuple->saddr, &ip->saddr, sizeof(tuple->saddr));
 	__builtin_memcpy(&tuple->daddr, &ip->daddr, sizeof(tuple->daddr));
 	tuple->proto = ip->nexthdr;
-}
-
-/* What a walk over the headers has found. */
-struct headers {
-	__u32 l4_off; /* of the next header; a later fragment's first byte of data */
-	__u32 fragment_off; /* of the fragment header; 0: none */
-	__be16 fragment; /* its offset and flag */
-	__u8 proto; /* of the next header */
-	__u8 has_ah;
-};
-
-static __always_inline int is_extension(__u8 proto)
-{
-	return proto == IPPROTO_HOPOPTS || proto == IPPROTO_DSTOPTS || proto == IPPROTO_ROUTING ||
-	       proto == IPPROTO_FRAGMENT || proto == IPPROTO_AH;
-}
-
-static __always_inline int is_later(const struct headers *headers)
-{
-	return !!(headers->fragment & bpf_htons(MK_FRAGMENT_OFFSET_MASK));
-}
-
-/* Step over the extension header at headers->l4_off. Returns MK_GO_ON or a drop reason. */
-static __always_inline int step_header(struct __sk_buff *skb, struct headers *headers)
-{
-	__u32 off = headers->l4_off;
-	const __u8 *byte;
-	__u32 bytes;
-
-	packet_pull(skb, off + 8);
-	byte = packet_at(skb, off, 8);
-	if (!byte)
-		return MK_DROP_TRUNCATED;
-	bytes = (byte[1] + 1) * 8;
-	if (headers->proto == IPPROTO_ROUTING && byte[3])
-		return MK_DROP_SOURCE_ROUTE; /* segments left */
-	if (headers->proto == IPPROTO_AH) {
-		bytes = (byte[1] + 2) * 4;
-		headers->has_ah = 1;
-	}
-	if (headers->proto == IPPROTO_FRAGMENT) {
-		bytes = sizeof(struct fragment_header);
-		headers->fragment_off = off;
-		headers->fragment = *(__be16 *)(byte + 2);
-	}
-	headers->proto = forgotten(byte[0], off);
-	headers->l4_off = forgotten(off + bytes, off) & MK_L4_OFF_MASK;
-	return off + bytes < MK_L4_OFF_END ? MK_GO_ON : MK_DROP_EXTENSION_HEADER;
-}
-
-/* Walk from the header @proto at @off to layer 4, or to a later fragment's data. Returns
- * MK_GO_ON or a drop reason. */
-static __always_inline int walk_headers(struct __sk_buff *skb, __u32 off, __u8 proto,
-					struct headers *headers)
-{
-	__builtin_memset(headers, 0, sizeof(*headers));
-	headers->l4_off = off;
-	headers->proto = proto;
-	for (int i = 0; i < MK_EXTENSION_HEADERS_MAX; i++) {
-		int ret;
-
-		if (!is_extension(headers->proto) || is_later(headers))
-			return MK_GO_ON;
-		if (headers->proto == IPPROTO_HOPOPTS && i > 0)
-			return MK_DROP_BAD_HEADER;
-		ret = step_header(skb, headers);
-		if (ret != MK_GO_ON)
-			return ret;
-	}
-	return is_extension(headers->proto) && !is_later(headers) ? MK_DROP_EXTENSION_HEADER
-								  : MK_GO_ON;
 }
 
 /* Set *@bytes to the length after the IPv6 header. Returns MK_GO_ON or a drop reason. BIG TCP
@@ -464,6 +379,37 @@ static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entr
 	(void)skb;
 	(void)entry;
 	return MK_DROP_NOT_IPV4;
+}
+
+/* ---- carriers of the other family ------------------------------------------------------------ */
+
+#define MK_FAR_ETH_P	    ETH_P_IP
+#define MK_FAR_FAMILY	    2 /* AF_INET */
+#define MK_IPV4_OFFSET_MASK 0x1fff
+#define MK_IPV4_MORE	    0x2000
+
+/* Read the headers of an IPv4 packet up to UDP's, as packet4.h does for IPv6. */
+static __always_inline int outer_read(struct __sk_buff *skb, struct outer_headers *outer)
+{
+	struct iphdr *ip;
+
+	packet_pull(skb, MK_L3_OFF + sizeof(*ip));
+	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
+	if (!ip || ip->protocol != IPPROTO_UDP || ip->frag_off & bpf_htons(MK_IPV4_OFFSET_MASK))
+		return MK_GO_ON;
+	outer->saddr = (struct mk_far_addr){ { 0, 0, bpf_htonl(0xffff), ip->saddr } };
+	outer->daddr = (struct mk_far_addr){ { 0, 0, bpf_htonl(0xffff), ip->daddr } };
+	outer->l4_off = MK_L3_OFF + ip->ihl * 4;
+	outer->is_fragment = !!(ip->frag_off & bpf_htons(MK_IPV4_MORE));
+	return MK_GO_ON;
+}
+
+static __always_inline void outer_fib_set(struct bpf_fib_lookup *fib,
+					  const struct outer_headers *outer)
+{
+	fib->family = MK_FAR_FAMILY;
+	fib->ipv4_src = outer->saddr.word[3];
+	fib->ipv4_dst = outer->daddr.word[3];
 }
 
 /* ---- look-ups in the kernel ------------------------------------------------------------------ */

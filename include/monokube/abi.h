@@ -466,6 +466,14 @@ struct mk_peer {
 };
 _Static_assert(sizeof(struct mk_peer) == 8, "map value ABI");
 
+/* Key of map far_peers: the same where the overlay's packets are not of the pods' family. An IPv4
+ * address is mapped (RFC 4291, 2.5.5.2). */
+struct mk_far_addr {
+	__be32 word[4];
+};
+#define MK_PEERS_MAX 65536
+_Static_assert(sizeof(struct mk_far_addr) == 16, "map key ABI");
+
 /* Map fragments (LRU): the data known from the fragments of a packet at a hook. Before version 4 of
  * the tables only the ports. */
 #if MK_FAMILY == 4
@@ -637,8 +645,12 @@ struct mk_node {
 	__u32 pod_host_bits; /* of an address in pod_net; set when the object is opened */
 	/* Pods' packets leave the cluster with their own source: the network routes pod CIDRs to
 	 * their nodes (IPv6 without masquerade). */
-	__u16 keeps_source;
-	__u16 has_other_family; /* IPv4: this node also has IPv6 (map other_family) */
+	__u8 keeps_source;
+	__u8 has_other_family; /* IPv4: this node also has IPv6 (map other_family) */
+	/* The nodes' addresses, between which the overlay sends, are of the other family. If this
+	 * node's pods have that family, too, its programs check the carriers. */
+	__u8 is_carried_by_other; /* ... and carriers are checked there */
+	__u8 checks_far_carriers; /* ... and carriers are checked here (map far_peers) */
 };
 _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
 

@@ -109,11 +109,13 @@ mk_must_check int mk_datapath_sync_routes(struct mk_datapath *datapath,
 					  bool complete, unsigned int *changes,
 					  struct mk_error *err);
 struct mk_peer_entry {
+	uint32_t
+		is_far; /* for map `far_peers`: the address is of the underlay's family, not the pods' */
 	struct mk_addr addr;
 	struct mk_peer peer;
 };
-/* Make map `peers` equal to @wanted, as mk_datapath_sync_routes() does. Once it is complete,
- * programs drop overlay packets from other addresses. Sorts @wanted. */
+/* Make maps `peers` and `far_peers` equal to @wanted, as mk_datapath_sync_routes() does. Once it is
+ * complete, programs drop overlay packets from other addresses. Sorts @wanted. */
 mk_must_check int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *wanted,
 					 size_t count, bool complete, unsigned int *changes,
 					 struct mk_error *err);

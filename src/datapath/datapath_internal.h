@@ -38,7 +38,7 @@ struct mk_datapath {
 	int gate_fd; /* MK_LOCK_GATE's, while attach waits for its lock; otherwise -1 */
 	uint64_t gate_until_ns;
 	/* the object owns the file descriptors */
-	struct mk_table pods, routes, node_routes, peers, affinity, affinity_new,
+	struct mk_table pods, routes, node_routes, peers, far_peers, affinity, affinity_new,
 		sessions[MK_SESSION_TABLES], room, link_table, uplink_table;
 	struct mk_service_tables service_tables;
 	struct mk_counter_tables counters;
@@ -49,7 +49,7 @@ struct mk_datapath {
 	bool published; /* the new tables are pinned by their names: programs may use them */
 	size_t pods_looked_at, routes_looked_at; /* position of the repairs */
 	struct route *route_entries; /* contents of map `routes`, by key */
-	struct mk_peer_entry *peer_entries; /* last synchronized contents of map `peers` */
+	struct mk_peer_entry *peer_entries; /* last synchronized contents of both maps of peers */
 	size_t peer_count;
 };
 
@@ -103,7 +103,7 @@ void pins_tidy(struct mk_datapath *datapath);
 /* Read map `routes`. */
 mk_must_check int datapath_recover_routes(struct mk_datapath *datapath, struct mk_error *err);
 void datapath_forget_routes(struct mk_datapath *datapath);
-/* sync_peers.c: restore entries of the last synchronization that are missing in map `peers`.
+/* sync_peers.c: restore entries of the last synchronization that are missing in the maps of peers.
  * Returns their number. */
 mk_must_check int datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err);
 size_t datapath_route_count(const struct mk_datapath *datapath);

@@ -318,6 +318,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "routes", &datapath->routes },
 		{ "node_routes", &datapath->node_routes },
 		{ "peers", &datapath->peers },
+		{ "far_peers", &datapath->far_peers },
 		{ "links", &datapath->link_table },
 		{ "uplinks", &datapath->uplink_table },
 		{ "sessions", &datapath->sessions[0] },

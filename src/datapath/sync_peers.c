@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Map peers: the source addresses of other nodes' overlay packets. */
+/* Maps peers and far_peers: the source addresses of other nodes' overlay packets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,8 @@ static int compare(const void *a, const void *b)
 {
 	const struct mk_peer_entry *x = a, *y = b;
 
+	if (x->is_far != y->is_far)
+		return x->is_far < y->is_far ? -1 : 1;
 	return memcmp(&x->addr, &y->addr, sizeof(x->addr));
 }
 
@@ -37,10 +39,16 @@ static int remember(struct mk_datapath *datapath, const struct mk_peer_entry *en
 	return 0;
 }
 
-static int put_all(const struct mk_table *table, const struct mk_peer_entry *wanted, size_t count,
-		   unsigned int *changes, struct mk_error *err)
+static const struct mk_table *table_of(const struct mk_datapath *datapath, bool is_far)
+{
+	return is_far ? &datapath->far_peers : &datapath->peers;
+}
+
+static int put_all(const struct mk_datapath *datapath, const struct mk_peer_entry *wanted,
+		   size_t count, unsigned int *changes, struct mk_error *err)
 {
 	for (size_t i = 0; i < count; i++) {
+		const struct mk_table *table = table_of(datapath, wanted[i].is_far);
 		struct mk_peer now;
 		int ret = mk_table_get(table, &wanted[i].addr, &now, NULL);
 
@@ -54,15 +62,19 @@ static int put_all(const struct mk_table *table, const struct mk_peer_entry *wan
 	return 0;
 }
 
-static int remove_others(const struct mk_table *table, const struct mk_peer_entry *wanted,
-			 size_t count, unsigned int *changes, struct mk_error *err)
+static int remove_others(const struct mk_datapath *datapath, bool is_far,
+			 const struct mk_peer_entry *wanted, size_t count, unsigned int *changes,
+			 struct mk_error *err)
 {
+	const struct mk_table *table = table_of(datapath, is_far);
 	cleanup_free void *keys = NULL;
 	size_t there;
 	int ret = mk_table_keys(table, &keys, &there, err);
 
 	for (size_t i = 0; ret == 0 && i < there; i++) {
-		struct mk_peer_entry entry = { .addr = ((struct mk_addr *)keys)[i] };
+		struct mk_peer_entry entry = { is_far,
+					       ((struct mk_addr *)keys)[i],
+					       { { 0 }, { 0 } } };
 
 		if (count && bsearch(&entry, wanted, count, sizeof(*wanted), compare))
 			continue;
@@ -87,10 +99,11 @@ int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *w
 		qsort(wanted, count, sizeof(*wanted), compare);
 	if (is_as_before(datapath, wanted, count))
 		return 0;
-	ret = put_all(&datapath->peers, wanted, count, changes, err);
+	ret = put_all(datapath, wanted, count, changes, err);
 	if (ret < 0 || !complete)
 		return ret;
-	ret = remove_others(&datapath->peers, wanted, count, changes, err);
+	ret = remove_others(datapath, false, wanted, count, changes, err);
+	ret = ret ?: remove_others(datapath, true, wanted, count, changes, err);
 	ret = ret ?: mk_runtime_change(datapath->bpf_dir, datapath->state_dir, &known, err);
 	return ret < 0 ? ret : remember(datapath, wanted, count, err);
 }
@@ -98,10 +111,10 @@ int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *w
 int datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err)
 {
 	unsigned int repaired = 0;
-	int ret = put_all(&datapath->peers, datapath->peer_entries, datapath->peer_count, &repaired,
-			  err);
+	int ret = put_all(datapath, datapath->peer_entries, datapath->peer_count, &repaired, err);
 
 	if (repaired)
-		mk_log_warn("entries were missing and are back map=peers entries=%u", repaired);
+		mk_log_warn("entries were missing and are back maps=peers,far_peers entries=%u",
+			    repaired);
 	return ret < 0 ? ret : (int)repaired;
 }

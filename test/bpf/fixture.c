@@ -269,7 +269,8 @@ void fixture_reset(void)
 					      "affinity_new",
 					      "affinity_backends",
 					      "source_ranges",
-					      "peers" };
+					      "peers",
+					      "far_peers" };
 	const struct mk_runtime quiet = { 0 };
 	const struct mk_port_set none = { 0 };
 	__u32 zero = 0;
@@ -313,18 +314,31 @@ void fixture_runtime(const struct mk_runtime *runtime)
 	ck_assert_int_eq(row_update(fixture_map("runtime"), &zero, runtime, BPF_ANY), 0);
 }
 
-void fixture_peer_address(const char *address, const char *vtep)
+static void put_peer(const char *map, const void *key, const char *vtep)
 {
-	struct mk_addr key = fixture_addr(address);
 	struct mk_peer peer = { 0 };
 	struct mk_runtime runtime;
 	__u32 zero = 0;
 
 	fixture_mac(vtep, peer.vtep_mac);
-	ck_assert_int_eq(row_update(fixture_map("peers"), &key, &peer, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map(map), key, &peer, BPF_ANY), 0);
 	ck_assert_int_eq(row_lookup(fixture_map("runtime"), &zero, &runtime), 0);
 	runtime.peers_known = 1;
 	fixture_runtime(&runtime);
+}
+
+void fixture_peer_address(const char *address, const char *vtep)
+{
+	struct mk_addr key = fixture_addr(address);
+
+	put_peer("peers", &key, vtep);
+}
+
+void fixture_far_peer(const struct mk_ip *ip, const char *vtep)
+{
+	struct mk_addr key = mk_ip_to_addr(ip);
+
+	put_peer("far_peers", &key, vtep);
 }
 
 void fixture_localhost_ports(uint16_t min, uint16_t max)

@@ -43,8 +43,15 @@ void fixture_keep_source(void);
 /* The node has both families: IPv6's programs are behind IPv4's, which have the hooks. A run for IPv4
  * has no programs of IPv6. Call it before fixture_load(). */
 void fixture_both_families(void);
+/* ... or it has one, also in a run about both. */
+void fixture_one_family(void);
+/* The overlay's packets between nodes have the other family. */
+void fixture_other_underlay(void);
 /* The address of another node, which is always asked with an address of this one. */
 void fixture_node_address(const char *address);
+
+/* An address of the other family, from which the node with @vtep sends overlay packets. */
+void fixture_far_peer(const struct mk_ip *ip, const char *vtep);
 
 /* Give the cluster a range of 32,768 nodes, instead of the one of 256. Call it before
  * fixture_load(). */

@@ -25,6 +25,8 @@ static struct settings {
 	bool keeps_source;
 	bool wide; /* FIXTURE_WIDE_NET */
 	bool both; /* IPv4's programs at the hooks, IPv6's behind them */
+	bool alone; /* not even if the run is about both */
+	bool other_underlay; /* the overlay's packets between nodes have the other family */
 } settings = USUAL;
 
 /* The datapath stays for the next case that needs the same. */
@@ -54,6 +56,8 @@ static void fill_node(struct mk_node *node)
 	node->has_ipv6_csum = family_is6() && !settings.before_linux_6_16 && object_has_ipv6_csum();
 	node->keeps_source = settings.keeps_source;
 	node->has_other_family = settings.both && !family_is6();
+	node->is_carried_by_other = settings.other_underlay && settings.both;
+	node->checks_far_carriers = settings.other_underlay && !settings.both;
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);
@@ -148,7 +152,7 @@ static void load(bool small)
 {
 	struct mk_node node = { 0 };
 
-	settings.both |= family_is_behind();
+	settings.both |= family_is_behind() && !settings.alone;
 	fill_node(&node);
 	if (datapath && small == loaded_small && settings.both == loaded_both &&
 	    memcmp(&node, &loaded_node, sizeof(node)) == 0)
@@ -189,6 +193,16 @@ void fixture_keep_source(void)
 void fixture_both_families(void)
 {
 	settings.both = true;
+}
+
+void fixture_one_family(void)
+{
+	settings.alone = true;
+}
+
+void fixture_other_underlay(void)
+{
+	settings.other_underlay = true;
 }
 
 void fixture_before_linux_6_16(void)

@@ -303,7 +303,8 @@ static const struct {
 	uint16_t fragment, payload_bytes;
 	enum where where;
 } short_carriers[] = {
-	{ "whole, with a frame that is not IP", 0, VXLAN_BYTES + 14 + 8, TO_HOST },
+	{ "whole, with a frame that is not IP, from no node's MAC address", 0, VXLAN_BYTES + 14 + 8,
+	  DROPPED },
 	{ "whole, without a VXLAN header", 0, 4, DROPPED },
 	{ "a first fragment that hides the address inside", MF, VXLAN_BYTES + 14 + 10, DROPPED },
 	{ "a first fragment that hides all", MF, 8, DROPPED },

@@ -128,6 +128,28 @@ temporary_addresses()
 uplink_programs() { on node1 tc filter show dev eth0 ingress | grep -o ' id [0-9]*'; }
 has_temporary() { on node1 ip -6 -o addr show dev eth0 temporary | grep "fd00:98:0:$1:"; }
 
+# carry SOURCE NODE_ADDRESS: world sends an overlay packet to node1, with a pod of node2 inside
+carry()
+{
+	on world "$HERE/forge.py" "$2" 4789 --kind vxlan --source "$1" --dest-mac "$(on node1 cat /sys/class/net/eth0/address)" \
+		--inner-mac "$(on node1 cat /sys/class/net/mkvxlan/address)" --inner-source "$WEB" --inner-dest "$NEAR" --inner-port 5353
+}
+
+# The carriers' family is the underlay's, not the pods'.
+strangers_are_dropped()
+{
+	local count
+	count=$(drop_count node1 OVERLAY_STRANGER)
+	if [[ ${MK_LAB_UNDERLAY:-6} == 4 ]]; then
+		carry 192.168.99.200 192.168.99.11
+	else
+		carry fd00:99::200 "$NODE1"
+	fi
+	wait_for 5 counted node1 OVERLAY_STRANGER $((count + 1))
+	asks client "[$WEB]:8000"
+}
+counted() { (($(drop_count "$1" "$2") >= $3)); }
+
 no_ipv4_address()
 {
 	[[ ${MK_LAB_UNDERLAY:-6} == 4 ]] || expect_eq "node1" "" "$(on node1 ip -4 -o addr show scope global)"
@@ -144,5 +166,6 @@ check "the overlay's MTU is learnt" mtu_is_learnt
 check "fragments" fragments_arrive
 check "without the agent, and with a new one" agent_restarts
 check "ten temporary addresses of the uplink come and go: no program is loaded" temporary_addresses
+check "overlay packets of a stranger are dropped, whichever family they have" strangers_are_dropped
 check "no IPv4 address, no link-local address in pods" no_ipv4_address
 finish

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test/unit/overlay_fixture.h - Nodes in a model, and the overlay of node "a" in a network namespace
- * of its own, whose uplink is a veth. */
+/* test/unit/overlay_fixture.h - Nodes in a model, and the overlay of node "a" in a network
+ * namespace of its own, whose uplink is a veth. */
 #ifndef MK_TEST_OVERLAY_FIXTURE_H
 #define MK_TEST_OVERLAY_FIXTURE_H
 

@@ -140,6 +140,22 @@ struct mk_service_view mk_own_family_view(const struct mk_own_family *own)
 
 /* ---- the programs ---------------------------------------------------------------------------- */
 
+static bool has_other_family(const struct mk_own_family *own)
+{
+	return own->family->core->families[!mk_family_index(own->family->family)].runs;
+}
+
+/* Is the overlay's underlay of the other family? */
+static bool is_carried_by_other(const struct mk_own_family *own)
+{
+	return config_of(own)->underlay_family != own->family->family;
+}
+
+bool checks_far_carriers(const struct mk_own_family *own)
+{
+	return is_carried_by_other(own) && !has_other_family(own);
+}
+
 static struct mk_node constants(const struct mk_own_family *own)
 {
 	const struct mk_addresses *addresses = &own->addresses;
@@ -165,7 +181,9 @@ static struct mk_node constants(const struct mk_own_family *own)
 		.maglev_slots = config->maglev_slots,
 		.vxlan_port = htons(config->vxlan_port),
 		.keeps_source = keeps_source(own),
-		.has_other_family = own->family->core->families[!mk_family_index(family)].runs,
+		.has_other_family = has_other_family(own),
+		.is_carried_by_other = is_carried_by_other(own) && has_other_family(own),
+		.checks_far_carriers = checks_far_carriers(own),
 	};
 
 	memcpy(constants.gateway_mac, addresses->gateway_mac.byte, sizeof(constants.gateway_mac));

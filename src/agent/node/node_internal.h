@@ -145,4 +145,7 @@ struct ranges_input {
 };
 int usable_ranges(const struct ranges_input *input, struct mk_cidr *usable, struct mk_error *why);
 
+/* family.c: carriers are of the other family, and only this family's programs can check them */
+bool checks_far_carriers(const struct mk_own_family *own);
+
 #endif

@@ -145,16 +145,20 @@ static int fill_routes(struct mk_own_family *own, const struct mk_cidr *ranges, 
 				       &core->writes, err);
 }
 
-/* Add the addresses of the Node of @peer in the programs' family, for which there is space. */
+/* Add the addresses of the Node of @peer, for which there is space: those of the programs' family,
+ * and if the programs check carriers of the other family, those, too. */
 static void add_peer(const struct mk_node_object *object, const struct mk_overlay_peer *peer,
-		     sa_family_t family, struct mk_peer_entry *entries, size_t *count)
+		     const struct mk_own_family *own, struct mk_peer_entry *entries, size_t *count)
 {
 	for (size_t i = 0; i < object->address_count; i++) {
 		struct mk_peer_entry *entry = &entries[*count];
 
-		if (object->addresses[i].family != family)
+		bool is_far = object->addresses[i].family != own->family->family;
+
+		if (is_far && !checks_far_carriers(own))
 			continue;
-		*entry = (struct mk_peer_entry){ .addr = mk_ip_to_addr(&object->addresses[i]) };
+		*entry = (struct mk_peer_entry){ .is_far = is_far,
+						 .addr = mk_ip_to_addr(&object->addresses[i]) };
 		memcpy(entry->peer.vtep_mac, peer->vtep_mac.byte, sizeof(entry->peer.vtep_mac));
 		(*count)++;
 	}
@@ -178,7 +182,7 @@ static int fill_peers(struct mk_own_family *own, struct mk_error *err)
 		if (!bigger)
 			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
 		entries = bigger;
-		add_peer(object, peer, own->family->family, entries, &count);
+		add_peer(object, peer, own, entries, &count);
 	}
 	return mk_datapath_sync_peers(own->family->datapath, entries, count, core->complete,
 				      &core->writes, err);

@@ -200,6 +200,9 @@ static int set_constants(struct mk_object *object, const struct mk_node *node, s
 	constants->pod_host_bits = mk_pod_host_bits(&constants->pod_mask);
 	ret = object_put_node(object->bpf, constants, err);
 	ret = ret ?: set_maglev_size(find_map(object, "maglev"), room, err);
+	ret = ret
+		      ?: size_map(object, "far_peers",
+				  constants->checks_far_carriers ? MK_PEERS_MAX : 1, err);
 	return ret ?: size_map(object, "pods", mk_pod_slots(&constants->pod_mask), err);
 }
 

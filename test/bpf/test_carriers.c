@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Carriers, the overlay's packets between nodes, where pods have another family: they have the other
+ * family themselves, or carry it. test_outside has the rows of one family. */
+#include <linux/if_ether.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "bpf/run.h"
+
+#define UDP_BYTES   8
+#define VXLAN_BYTES 8
+
+static const struct frame_options payload = { .payload_bytes = 16 };
+
+static sa_family_t other_of(sa_family_t of)
+{
+	return of == AF_INET ? AF_INET6 : AF_INET;
+}
+
+static struct frame make_in(sa_family_t of, const char *flow, const struct frame_options *options)
+{
+	sa_family_t before = family();
+	struct frame frame;
+
+	family_use(of);
+	frame = frame_make(flow, options);
+	family_use(before);
+	return frame;
+}
+
+/* A frame of family @of that carries @inner. */
+static struct frame carrier_of(sa_family_t of, const char *outer, const struct frame *inner,
+			       uint16_t fragment)
+{
+	const struct frame_options with = { .payload_bytes =
+						    (uint16_t)(VXLAN_BYTES + inner->length),
+					    .fragment = fragment };
+	const uint8_t header[VXLAN_BYTES] = { 0x08, [6] = MK_VXLAN_VNI };
+	struct frame frame = make_in(of, outer, &with);
+	uint8_t *at = frame.byte + frame.length - with.payload_bytes;
+
+	memcpy(at, header, sizeof(header));
+	memcpy(at + sizeof(header), inner->byte, inner->length);
+	return frame;
+}
+
+static void use_ipv4(void)
+{
+	family_use(AF_INET);
+}
+
+/* ---- carriers of the other family ------------------------------------------------------------ */
+
+static void load_far_ipv4(void)
+{
+	use_ipv4();
+	fixture_one_family();
+	fixture_other_underlay();
+}
+
+static void load_far_ipv6(void)
+{
+	family_use_ipv6();
+	fixture_one_family();
+	fixture_other_underlay();
+}
+
+static void know_far(const char *address, const char *vtep)
+{
+	sa_family_t own = family();
+	struct mk_ip ip;
+
+	family_use(other_of(own));
+	ip = family_ip(address);
+	family_use(own);
+	fixture_far_peer(&ip, vtep);
+}
+
+static void know_nodes(void)
+{
+	fixture_peer("10.244.3.0", "10.18.0.3");
+	know_far("192.168.99.12", "10.18.0.2");
+	know_far("192.168.99.13", "10.18.0.3");
+}
+
+#define MF 0x2000
+
+static const struct {
+	const char *name, *outer, *inner;
+	uint16_t fragment;
+	enum where where;
+} far_rows[] = {
+	{ "of a node, from its pod", "udp 192.168.99.12:40000 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:40000 > 10.244.1.3:53", 0, TO_HOST },
+	{ "of a node, a first fragment", "udp 192.168.99.12:40000 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:40000 > 10.244.1.3:53", MF, TO_HOST },
+	{ "of a stranger", "udp 192.168.99.200:40000 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:40000 > 10.244.1.3:53", 0, DROPPED },
+	{ "of a stranger, a first fragment", "udp 192.168.99.200:40000 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:40000 > 10.244.1.3:53", MF, DROPPED },
+	{ "of a stranger, a later fragment", "udp 192.168.99.200:40000 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:40000 > 10.244.1.3:53", 100, TO_HOST },
+	{ "of a node, from another node's pod", "udp 192.168.99.12:40000 > 192.168.99.11:4789",
+	  "udp 10.244.3.7:40000 > 10.244.1.3:53", 0, DROPPED },
+	{ "of a node, from this node's pod", "udp 192.168.99.12:40000 > 192.168.99.11:4789",
+	  "udp 10.244.1.2:40000 > 10.244.1.3:53", 0, DROPPED },
+	{ "to another port", "udp 192.168.99.200:40000 > 192.168.99.11:4790",
+	  "udp 10.244.2.7:40000 > 10.244.1.3:53", 0, TO_HOST },
+	{ "of another protocol", "tcp 192.168.99.200:40000 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:40000 > 10.244.1.3:53", 0, TO_HOST },
+};
+
+static struct frame far_frame(size_t row)
+{
+	struct frame inner = frame_make(far_rows[row].inner, &payload);
+
+	return carrier_of(other_of(family()), far_rows[row].outer, &inner, far_rows[row].fragment);
+}
+
+START_TEST(test_far)
+{
+	struct frame in = far_frame((size_t)_i), out;
+	bool dropped = far_rows[_i].where == DROPPED;
+
+	know_nodes();
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == far_rows[_i].where, "%s",
+		      far_rows[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER), dropped);
+	ck_assert_uint_eq(fixture_drops_total(), dropped);
+}
+END_TEST
+
+/* Until the agent has read all Nodes, every sender is accepted. */
+START_TEST(test_far_before_nodes_are_known)
+{
+	struct frame in = far_frame(2), out;
+
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+#define IPV6_BYTES 40
+
+/* Insert @count extension headers (destination options, 8 bytes of padding) before UDP. */
+static void put_extensions(struct frame *frame, int count)
+{
+	uint8_t *next = frame->byte + ETH_HLEN + 6, *at = frame->byte + ETH_HLEN + IPV6_BYTES;
+	const uint8_t padding[8] = { IPPROTO_DSTOPTS, 0, 1, 4 };
+	size_t bytes = (size_t)count * sizeof(padding);
+	uint16_t length = htons((uint16_t)(frame->length - ETH_HLEN - IPV6_BYTES + bytes));
+
+	memmove(at + bytes, at, frame->length - ETH_HLEN - IPV6_BYTES);
+	for (int i = 0; i < count; i++)
+		memcpy(at + (size_t)i * sizeof(padding), padding, sizeof(padding));
+	at[bytes - sizeof(padding)] = *next;
+	*next = IPPROTO_DSTOPTS;
+	memcpy(frame->byte + ETH_HLEN + 4, &length, sizeof(length));
+	frame->length += bytes;
+}
+
+/* IPv6 extension headers hide no carrier. */
+START_TEST(test_far_hidden)
+{
+	struct frame in = far_frame(2), out;
+	int count = _i ? 5 : 1;
+
+	know_nodes();
+	put_extensions(&in, count);
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), DROPPED);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK,
+					_i ? MK_DROP_EXTENSION_HEADER : MK_DROP_OVERLAY_STRANGER),
+			  1);
+}
+END_TEST
+
+/* ---- carriers of frames of the other family -------------------------------------------------- */
+
+static void load_both_ipv4(void)
+{
+	use_ipv4();
+	fixture_both_families();
+}
+
+static void load_both_ipv6(void)
+{
+	family_use_ipv6();
+	fixture_both_families();
+}
+
+static const struct {
+	const char *name, *mac;
+	enum where where;
+} macs[] = {
+	{ "the MAC address of the node", "02:4d:0a:12:00:02", TO_HOST },
+	{ "another node's", "02:4d:0a:12:00:03", DROPPED },
+	{ "an unknown one", "02:4d:0a:12:00:77", DROPPED },
+};
+
+/* The carrier shows which node sends; its address in the other family is checked by that. */
+START_TEST(test_mac_of_other_family)
+{
+	const struct frame_options with = { .payload_bytes = 16, .source_mac = macs[_i].mac };
+	struct frame out,
+		in = make_in(other_of(family()), "udp 10.244.2.7:40000 > 10.244.1.3:53", &with);
+	bool dropped = macs[_i].where == DROPPED;
+
+	fixture_peer_address("192.168.99.12", "10.18.0.2");
+	fixture_peer_address("192.168.99.13", "10.18.0.3");
+	in = carrier_of(family(), "udp 192.168.99.12:40000 > 192.168.99.11:4789", &in, 0);
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == macs[_i].where, "%s",
+		      macs[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER), dropped);
+}
+END_TEST
+
+/* ---- unpacked frames whose carrier had the other family -------------------------------------- */
+
+static void load_carried_ipv4(void)
+{
+	load_both_ipv4();
+	fixture_other_underlay();
+}
+
+static void load_carried_ipv6(void)
+{
+	load_both_ipv6();
+	fixture_other_underlay();
+}
+
+static const struct {
+	const char *name, *flow, *mac;
+	enum where where;
+} unpacked[] = {
+	{ "a node's pod", "udp 10.244.2.7:40000 > 10.244.1.3:53", "02:4d:0a:12:00:02", TO_POD },
+	{ "a node's overlay address", "udp 10.18.0.2:40000 > 10.244.1.3:53", "02:4d:0a:12:00:02",
+	  TO_POD },
+	{ "a host that a node forwards for", "udp 203.0.113.9:40000 > 10.244.1.3:53",
+	  "02:4d:0a:12:00:02", TO_POD },
+	{ "another node's pod", "udp 10.244.3.7:40000 > 10.244.1.3:53", "02:4d:0a:12:00:02",
+	  DROPPED },
+	{ "another node's overlay address", "udp 10.18.0.3:40000 > 10.244.1.3:53",
+	  "02:4d:0a:12:00:02", DROPPED },
+	{ "this node's pod", "udp 10.244.1.2:40000 > 10.244.1.3:53", "02:4d:0a:12:00:02", DROPPED },
+	{ "an unused address", "udp 10.244.77.1:40000 > 10.244.1.3:53", "02:4d:0a:12:00:02",
+	  DROPPED },
+};
+
+START_TEST(test_unpacked)
+{
+	const struct frame_options with = { .payload_bytes = 16, .source_mac = unpacked[_i].mac };
+	struct frame in = frame_make(unpacked[_i].flow, &with), out;
+	bool dropped = unpacked[_i].where == DROPPED;
+
+	fixture_peer("10.244.3.0", "10.18.0.3");
+	ck_assert_msg(fixture_send(MK_HOOK_OVERLAY, &in, &out) == unpacked[_i].where, "%s",
+		      unpacked[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_OVERLAY, MK_DROP_OVERLAY_STRANGER), dropped);
+}
+END_TEST
+
+static TCase *far_case(Suite *suite, const char *name, SFun setup)
+{
+	TCase *tcase = bpf_case_after(suite, name, setup, family_use_again);
+
+	tcase_add_loop_test(tcase, test_far, 0, ROWS(far_rows));
+	tcase_add_test(tcase, test_far_before_nodes_are_known);
+	return tcase;
+}
+
+BPF_SUITE("carriers of two families")
+{
+	TCase *tcase = far_case(suite, "IPv4 by IPv6", load_far_ipv4);
+
+	tcase_add_loop_test(tcase, test_far_hidden, 0, 2);
+	far_case(suite, "IPv6 by IPv4", load_far_ipv6);
+	tcase = bpf_case_after(suite, "IPv6 inside IPv4", load_both_ipv4, family_use_again);
+	tcase_add_loop_test(tcase, test_mac_of_other_family, 0, ROWS(macs));
+	tcase = bpf_case_after(suite, "IPv4 inside IPv6", load_both_ipv6, family_use_again);
+	tcase_add_loop_test(tcase, test_mac_of_other_family, 0, ROWS(macs));
+	tcase = bpf_case_after(suite, "IPv4 unpacked from IPv6", load_carried_ipv4,
+			       family_use_again);
+	tcase_add_loop_test(tcase, test_unpacked, 0, ROWS(unpacked));
+	tcase = bpf_case_after(suite, "IPv6 unpacked from IPv4", load_carried_ipv6,
+			       family_use_again);
+	tcase_add_loop_test(tcase, test_unpacked, 0, ROWS(unpacked));
+}
