@@ -80,6 +80,22 @@ static __always_inline void drop_priority_tag(struct __sk_buff *skb)
 		bpf_skb_vlan_pop(skb);
 }
 
+/* Does the ICMP error @pkt say that carriers of this host are too big, or hide what it is about?
+ * Over IPv6 Linux would believe it for ten minutes and lose the overlay's larger packets. Their MTU
+ * is that of the uplink. */
+static __always_inline int shrinks_carriers(struct __sk_buff *skb, const struct packet *pkt)
+{
+	struct scratch *room = scratch_of_this_cpu();
+	const struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
+
+	if (!room || !icmp || icmp->type != MK_ICMP_TOO_BIG || icmp->code != MK_ICMP_TOO_BIG_CODE)
+		return 0;
+	if (packet_inner(skb, pkt, &room->inner))
+		return 1;
+	return room->inner.tuple.proto == IPPROTO_UDP &&
+	       room->inner.tuple.dport == mk_node.vxlan_port;
+}
+
 /* Check a packet from outside. Returns 0, or a drop reason. */
 static __always_inline int check_outside(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -137,6 +153,8 @@ int nat_uplink(struct __sk_buff *skb)
 		return is_nodes_carrier(skb, &pkt)
 			       ? TC_ACT_UNSPEC
 			       : drop(skb, ctx.hook, MK_DROP_OVERLAY_STRANGER, &pkt.tuple);
+	if (pkt.l4 == MK_L4_ICMP_ERROR && is_for_this_host(&pkt) && shrinks_carriers(skb, &pkt))
+		return drop(skb, ctx.hook, MK_DROP_FORGED_ERROR, &pkt.tuple);
 	if (skb->pkt_type != PACKET_HOST || is_link_local(&pkt.tuple.saddr))
 		return TC_ACT_UNSPEC;
 	ret = nat_back(skb, &ctx, &pkt);

@@ -330,13 +330,13 @@ struct {
 } other_family __attribute__((weak)) SEC(".maps");
 
 /* Continue in IPv6's program of hook @entry if the packet is IPv6's and this node has IPv6. Returns
- * a drop reason if it does not. */
+ * a drop reason if it does not, or not yet. */
 static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entry entry)
 {
 	if (!mk_node.has_other_family || skb->protocol != bpf_htons(ETH_P_IPV6))
 		return MK_DROP_NOT_IPV4;
 	bpf_tail_call(skb, &other_family, entry);
-	return MK_DROP_CHAIN_BROKEN;
+	return MK_DROP_NOT_IPV4;
 }
 
 /* ---- carriers of the other family ------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/packet6.h - the IPv6 header (RFC 8200), with the functions of packet4.h. Its extension headers
- * are in extension.h. AH covers the addresses, so a packet with AH is translated no more than ESP:
- * its protocol is AH. */
+/* bpf/packet6.h - the IPv6 header (RFC 8200), with the functions of packet4.h. Its extension
+ * headers are in extension.h. AH covers the addresses, so a packet with AH is translated no more
+ * than ESP: its protocol is AH. */
 #ifndef MK_BPF_PACKET6_H
 #define MK_BPF_PACKET6_H
 

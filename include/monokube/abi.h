@@ -683,7 +683,8 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
 	X(OVERLAY_FORGED,                                                                       \
 	  "UDP to the overlay's port through the datapath: only nodes may send it")             \
 	X(SOURCE_ROUTE, "packet chooses its own route (IP option source route)")                \
-	X(FORGED_ERROR, "pod's ICMP error about a packet that was not for it")                  \
+	X(FORGED_ERROR,                                                                         \
+	  "ICMP error of a pod about another's packet, or that shrinks overlay packets")        \
 	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")    \
 	X(OVERLAY_STRANGER,                                                                     \
 	  "overlay packet from no node, or with the source address of another node")            \

@@ -153,7 +153,7 @@ START_TEST(test_empty_slot)
 		      empty[_i].name);
 	ck_assert_uint_eq(fixture_drops_total(), empty[_i].where == DROPPED);
 	if (empty[_i].where == DROPPED)
-		ck_assert_uint_eq(fixture_drops(empty[_i].hook, MK_DROP_CHAIN_BROKEN), 1);
+		ck_assert_uint_eq(fixture_drops(empty[_i].hook, MK_DROP_NOT_IPV4), 1);
 	ck_assert_uint_eq(out.length, in.length);
 	ck_assert_mem_eq(out.byte, in.byte, in.length);
 }

@@ -460,6 +460,49 @@ START_TEST(test_hosts_server)
 }
 END_TEST
 
+/* ---- errors about overlay packets -------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *error, *quoted;
+	uint8_t code; /* of type 3: 4 is too big */
+	uint16_t fragment;
+	size_t quote_bytes;
+	enum where where;
+} shrinkings[] = {
+	{ "overlay packets are too big", "icmp 203.0.113.10 > 192.168.99.11",
+	  "udp 192.168.99.11:40000 > 192.168.99.12:4789", 4, 0, 0, DROPPED },
+	{ "... to another address of this host", "icmp 203.0.113.10 > 192.0.2.11",
+	  "udp 192.0.2.11:40000 > 192.168.99.12:4789", 4, 0, 0, DROPPED },
+	{ "... in a first fragment that hides what it is about",
+	  "icmp 203.0.113.10 > 192.168.99.11", "udp 192.168.99.11:40000 > 192.168.99.12:4789", 4,
+	  MF, 4, DROPPED },
+	{ "overlay packets found no port", "icmp 192.168.99.12 > 192.168.99.11",
+	  "udp 192.168.99.11:40000 > 192.168.99.12:4789", 3, 0, 0, TO_HOST },
+	{ "the host's own packets are too big", "icmp 203.0.113.10 > 192.168.99.11",
+	  "tcp 192.168.99.11:40000 > 203.0.113.7:443", 4, 0, 0, TO_HOST },
+};
+
+/* An error that anybody can send makes no overlay packet smaller. */
+START_TEST(test_shrinking)
+{
+	struct frame quoted = frame_make(shrinkings[_i].quoted, NULL), out;
+	const struct frame_options about = { .icmp_type = 3,
+					     .icmp_code = shrinkings[_i].code,
+					     .icmp_mtu = 1280,
+					     .fragment = shrinkings[_i].fragment,
+					     .quote = &quoted,
+					     .quote_bytes = shrinkings[_i].quote_bytes };
+	struct frame in = frame_make(shrinkings[_i].error, &about);
+	bool dropped = shrinkings[_i].where == DROPPED;
+
+	know_nodes();
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == shrinkings[_i].where, "%s",
+		      shrinkings[_i].name);
+	ck_assert_msg(fixture_drops(MK_HOOK_UPLINK, MK_DROP_FORGED_ERROR) == dropped, "%s",
+		      shrinkings[_i].name);
+}
+END_TEST
+
 BPF_SUITE("packets from outside")
 {
 	TCase *tcase = bpf_case(suite, "outside");
@@ -476,6 +519,7 @@ BPF_SUITE("packets from outside")
 	tcase_add_test(tcase, test_carrier_of_another_vni);
 	tcase_add_loop_test(tcase, test_short_carrier, 0, ROWS(short_carriers));
 	tcase_add_test(tcase, test_carriers_port_of_service);
+	tcase_add_loop_test(tcase, test_shrinking, 0, ROWS(shrinkings));
 	tcase_add_loop_test(tcase, test_options, 0, ROWS(ip_options));
 	tcase_add_test(tcase, test_answer_by_the_host);
 	tcase_add_test(tcase, test_hosts_connection);

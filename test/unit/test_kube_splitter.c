@@ -12,7 +12,6 @@
 #include "cluster/watch/resource.h"
 #include "cluster/watch/splitter.h"
 #include "unit/unit.h"
-#include "kube_recording.h"
 
 static struct {
 	json_object *want; /* what the objects should be, in order */

@@ -79,4 +79,8 @@ void capture_log(void);
 /* End capture_log() and return everything since, up to 8 KiB, valid until the next call. */
 const char *captured_log(void);
 
+/* Read @name.http of test/wire/recordings.tar.xz, which make unpacks. The caller frees it. A
+ * missing file ends the test. */
+char *recording_body(const char *name, size_t *size);
+
 #endif

@@ -55,7 +55,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"the sender adds more IPv6 extension headers than any program needs: check what it runs",
 	[MK_DROP_NEIGHBOUR_DISCOVERY] =
 		"normal: pods need no neighbour discovery except for their gateway, which is answered",
-	[MK_DROP_FORGED_ERROR] = "a pod forges ICMP errors: check what it runs",
+	[MK_DROP_FORGED_ERROR] =
+		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };
 
 const char *mk_drop_remedy(unsigned int reason)
