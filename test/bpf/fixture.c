@@ -67,14 +67,23 @@ static void drain(const char *queue)
 		;
 }
 
-static void clear_drops(void)
+static void clear_drops_in(int fd)
 {
-	int cpus = libbpf_num_possible_cpus(), fd = fixture_map("drops");
+	int cpus = libbpf_num_possible_cpus();
 	struct mk_drop_counter zero[cpus];
 
 	memset(zero, 0, sizeof(zero));
 	for (__u32 i = 0; i < MK_DROP_COUNT * MK_HOOK_COUNT; i++)
 		ck_assert_int_eq(row_update(fd, &i, zero, BPF_ANY), 0);
+}
+
+static void clear_drops(void)
+{
+	int front = fixture_front_map("drops");
+
+	clear_drops_in(fixture_map("drops"));
+	if (front >= 0)
+		clear_drops_in(front);
 }
 
 static void clear_error_budget(void)
@@ -492,17 +501,24 @@ void fixture_vip(const char *address)
 	ck_assert_int_eq(row_update(fixture_map("frontends"), &key, &service, BPF_ANY), 0);
 }
 
-uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason)
+static uint64_t packets_in(int fd, __u32 index)
 {
 	int cpus = libbpf_num_possible_cpus();
 	struct mk_drop_counter counter[cpus];
-	__u32 index = reason * MK_HOOK_COUNT + hook;
 	uint64_t packets = 0;
 
-	ck_assert_int_eq(row_lookup(fixture_map("drops"), &index, counter), 0);
+	ck_assert_int_eq(row_lookup(fd, &index, counter), 0);
 	for (int i = 0; i < cpus; i++)
 		packets += counter[i].packets;
 	return packets;
+}
+
+uint64_t fixture_drops(enum mk_hook hook, enum mk_drop_reason reason)
+{
+	__u32 index = reason * MK_HOOK_COUNT + hook;
+	int front = fixture_front_map("drops");
+
+	return packets_in(fixture_map("drops"), index) + (front < 0 ? 0 : packets_in(front, index));
 }
 
 uint64_t fixture_drops_total(void)

@@ -142,6 +142,8 @@ uint64_t fixture_drops_total(void);
 unsigned fixture_count(const char *map); /* entries of a map */
 void fixture_empty(const char *map);
 int fixture_map(const char *map); /* its fd */
+/* ... of IPv4's programs in front of IPv6's; -1: there are none */
+int fixture_front_map(const char *map);
 int fixture_program(const char *program); /* its fd */
 int fixture_hook_program(enum mk_entry entry); /* the fd of the program at this hook */
 uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsigned repeat);

@@ -225,6 +225,11 @@ void fixture_unload(void)
 	settings = (struct settings)USUAL;
 }
 
+int fixture_front_map(const char *map)
+{
+	return front ? bpf_map__fd(found_map(front, map)) : -1;
+}
+
 int fixture_map(const char *map)
 {
 	int fd = bpf_object__find_map_fd_by_name(datapath, map);

@@ -228,6 +228,8 @@ START_TEST(test_from_pod)
 
 	if (family_leaves_out(rows[_i].name))
 		return;
+	if (family_is_behind() && rows[_i].spoil == ethertype_of_other_family)
+		return; /* the other family runs, too */
 	if (rows[_i].spoil)
 		rows[_i].spoil(&in);
 	fixture_expect(rows[_i].name, MK_HOOK_POD, &in, forwarded ? TO_POD : DROPPED,
