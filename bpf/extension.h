@@ -18,7 +18,7 @@ struct fragment_header {
 	__be32 id;
 };
 
-/* What a walk over the headers has found. */
+/* The result of a walk over the headers. */
 struct headers {
 	__u32 l4_off; /* of the next header; a later fragment's first byte of data */
 	__u32 fragment_off; /* of the fragment header; 0: none */

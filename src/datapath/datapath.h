@@ -109,8 +109,7 @@ mk_must_check int mk_datapath_sync_routes(struct mk_datapath *datapath,
 					  bool complete, unsigned int *changes,
 					  struct mk_error *err);
 struct mk_peer_entry {
-	uint32_t
-		is_far; /* for map `far_peers`: the address is of the underlay's family, not the pods' */
+	uint32_t is_far; /* of the underlay's family, not the pods': for map `far_peers` */
 	struct mk_addr addr;
 	struct mk_peer peer;
 };

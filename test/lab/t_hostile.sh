@@ -14,7 +14,7 @@ VPOD1=10.244.1.1
 VPOD2=10.244.2.1
 ALL=$(by_family 255.255.255.255 ff02::1)
 GROUP=$(by_family 224.0.0.1 ff0e::101)
-# Sources and destinations that are nobody's: loopback, none, link-local, groups, IPv4 in IPv6
+# Addresses that belong to no host: loopback, none, link-local, groups, IPv4 in IPv6
 NOBODY=$(by_family "0.0.0.0 127.0.0.1" ":: ::1 fe80::1 ff02::1 ::ffff:af4:103 ::af4:103")
 BROADCAST_MAC=ff:ff:ff:ff:ff:ff
 declare -A ADDR=()

@@ -234,7 +234,7 @@ tagged()
 
 forwarded() { on node1 nstat -asz "$(by_family IpForwDatagrams Ip6OutForwDatagrams)" | awk '/Forw/ { print $2 }'; }
 
-# side_filter MODE: rp_filter; IPv6 has none, and forwards only if it is told to
+# side_filter MODE: set rp_filter of IPv4. IPv6 has none; there, switch forwarding on.
 side_filter()
 {
 	on node1 sh -c "$(by_family "echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter; echo $1 >/proc/sys/net/ipv4/conf/side0/rp_filter" \

@@ -15,27 +15,11 @@
 #include "unit/unit.h"
 
 static int saved = -1;
-static FILE *file;
 
 static void capture(void)
 {
-	file = tmpfile();
-	saved = dup(STDERR_FILENO);
-	ck_assert(file && saved >= 0);
-	ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
+	capture_log();
 	unsetenv("JOURNAL_STREAM");
-}
-
-static const char *captured(void)
-{
-	static char text[8192];
-
-	ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
-	close(saved);
-	rewind(file);
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	fclose(file);
-	return text;
 }
 
 static const struct {
@@ -57,7 +41,7 @@ START_TEST(test_levels)
 	mk_log_info("%d", 3);
 	mk_log_debug("%d", 4);
 	mk_log_set_level(MK_LOG_INFO);
-	ck_assert_str_eq(captured(), levels[_i].expected);
+	ck_assert_str_eq(captured_log(), levels[_i].expected);
 }
 END_TEST
 
@@ -69,7 +53,7 @@ START_TEST(test_count)
 	mk_log_warn("one");
 	mk_log_warn("two");
 	mk_log_debug("not written");
-	captured();
+	captured_log();
 	ck_assert_uint_eq(mk_log_count(MK_LOG_WARN), warnings + 2);
 	ck_assert_uint_eq(mk_log_count(MK_LOG_DEBUG), debug);
 	ck_assert_str_eq(mk_log_level_name(MK_LOG_WARN), "warn");
@@ -92,7 +76,7 @@ START_TEST(test_journal_prefix)
 	setenv("JOURNAL_STREAM", "8:1", 1);
 	mk_log_error("another's");
 	unsetenv("JOURNAL_STREAM");
-	ck_assert_str_eq(captured(), "<3>error a\n<4>warn b\n<6>info c\nerror another's\n");
+	ck_assert_str_eq(captured_log(), "<3>error a\n<4>warn b\n<6>info c\nerror another's\n");
 }
 END_TEST
 
@@ -117,7 +101,7 @@ START_TEST(test_json)
 	mk_log_set_format(MK_LOG_JSON);
 	mk_log_warn("%s", objects[_i].text);
 	mk_log_set_format(MK_LOG_TEXT);
-	line = captured();
+	line = captured_log();
 	ck_assert_int_eq(strncmp(line, "{\"time\":\"20", 11), 0);
 	at = strstr(line, "Z\",\"level\":\"warn\",");
 	ck_assert_msg(at, "%s", line);
@@ -155,7 +139,7 @@ START_TEST(test_limit)
 	for (int i = 0; i < 100; i++)
 		mk_log_debug("all");
 	mk_log_set_level(MK_LOG_INFO);
-	text = captured();
+	text = captured_log();
 	ck_assert_uint_ge(count_lines(text), 30 + 1 + 100);
 	ck_assert_uint_lt(count_lines(text), 200);
 	ck_assert_ptr_nonnull(strstr(text, "info many n=29\n"));
@@ -169,7 +153,7 @@ START_TEST(test_limit_is_of_a_call)
 	capture();
 	say_many(1000);
 	mk_log_info("many n=%d", -1);
-	ck_assert_ptr_nonnull(strstr(captured(), "info many n=-1\n"));
+	ck_assert_ptr_nonnull(strstr(captured_log(), "info many n=-1\n"));
 }
 END_TEST
 
@@ -184,7 +168,7 @@ START_TEST(test_suppressed_is_told)
 	say_many(5);
 	usleep(2100 * 1000);
 	say_many(1);
-	text = captured();
+	text = captured_log();
 	ck_assert_ptr_nonnull(
 		strstr(text, "of one kind exceed the limit kind=\"many n=%d\" suppressed="));
 	ck_assert_ptr_nonnull(strstr(text, "info many n=0 suppressed="));
@@ -201,7 +185,7 @@ START_TEST(test_long_line)
 	text[sizeof(text) - 1] = '\0';
 	capture();
 	mk_log_error("%s", text);
-	line = captured();
+	line = captured_log();
 	ck_assert_uint_lt(strlen(line), 1100);
 	ck_assert_uint_gt(strlen(line), 900);
 	ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1);

@@ -134,7 +134,7 @@ static int decode_ports(struct mk_endpoint_set *set, const struct mk_json *paren
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* What the endpoints of one address have in common. */
+/* The members that all endpoints of one address share. */
 struct address {
 	struct mk_ip ip; /* AF_UNSPEC: not usable */
 	bool ready, serving, terminating;
